@@ -1,0 +1,53 @@
+package artifacts
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The three small objects that move. Everything else in a store is immutable.
+const (
+	// CurrentKey is the pointer: which snapshot is published.
+	CurrentKey = "current"
+	// ChangeKey is the record of the change job (contract section 7).
+	ChangeKey = "change"
+	// KeysKey is the set of API keys (contract section 9).
+	KeysKey = "keys"
+)
+
+// The folders of the immutable objects.
+const (
+	ObjectPrefix   = "objects/"
+	ManifestPrefix = "manifests/"
+	// ProbePrefix is where a store's self-test writes; gc clears it.
+	ProbePrefix = "probe/"
+)
+
+// ObjectKey returns the key of the immutable object with digest d. The first
+// two digits stand as a folder of their own, so that no folder of a directory
+// store grows large.
+func ObjectKey(d Digest) string {
+	s := d.String()
+	return ObjectPrefix + s[:2] + "/" + s[2:]
+}
+
+// ManifestKey returns the key of the manifest with digest d.
+func ManifestKey(d Digest) string { return ManifestPrefix + d.String() }
+
+// ParseObjectKey is the inverse of ObjectKey; any other key is an error.
+func ParseObjectKey(key string) (Digest, error) {
+	rest, ok := strings.CutPrefix(key, ObjectPrefix)
+	if !ok || len(rest) < 3 || rest[2] != '/' {
+		return Digest{}, fmt.Errorf("key %.100q is not an object's", key)
+	}
+	return ParseDigest(rest[:2] + rest[3:])
+}
+
+// ParseManifestKey is the inverse of ManifestKey; any other key is an error.
+func ParseManifestKey(key string) (Digest, error) {
+	rest, ok := strings.CutPrefix(key, ManifestPrefix)
+	if !ok {
+		return Digest{}, fmt.Errorf("key %.100q is not a manifest's", key)
+	}
+	return ParseDigest(rest)
+}

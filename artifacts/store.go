@@ -1,0 +1,79 @@
+package artifacts
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// The answers of a store that a caller acts on. They come wrapped: ask with
+// errors.Is. Every other error means that the outcome is unknown; it is never
+// turned into one of these.
+var (
+	// ErrNotFound: the store was asked, answered, and holds no such key. A
+	// store that cannot be asked (no such folder or bucket, no connection)
+	// gives another error.
+	ErrNotFound = errors.New("not found")
+	// ErrConflict: Put met other bytes under its key, or Swap met another
+	// version than the one it was to replace. Nothing was changed.
+	ErrConflict = errors.New("conflict")
+	// ErrNotModified: the version is still the one the caller knows.
+	ErrNotModified = errors.New("not modified")
+	// ErrTooLarge: the object is longer than the caller takes.
+	ErrTooLarge = errors.New("too large")
+)
+
+// Version is a store's opaque name for one state of a moving object. The zero
+// Version means that there is no object.
+type Version string
+
+// Info describes one stored object, as List gives it.
+type Info struct {
+	Key  string
+	Size int64
+	// Modified is when the object was last written, by the store's clock.
+	Modified time.Time
+}
+
+// Reader is what an edge is given: reading by known key, nothing else. All
+// methods are safe for concurrent use and return when ctx is done. They make
+// one attempt; retrying is the caller's.
+type Reader interface {
+	// Get returns the whole object and its version. When the object is longer
+	// than limit bytes the error is ErrTooLarge, and no more than limit+1
+	// bytes were read. A key without an object gives ErrNotFound.
+	Get(ctx context.Context, key string, limit int64) ([]byte, Version, error)
+	// GetIf is Get for a caller that already holds version known: when that is
+	// still the object's version, the error is ErrNotModified and no body was
+	// transferred. With a zero known it is Get.
+	GetIf(ctx context.Context, key string, known Version, limit int64) ([]byte, Version, error)
+}
+
+// Store is what a builder is given. All methods are safe for concurrent use,
+// and between processes.
+type Store interface {
+	Reader
+	// Put writes an immutable object. The same bytes under the same key again
+	// succeed, and count as written now (Info.Modified); other bytes give
+	// ErrConflict and change nothing. A reader sees the whole object or none.
+	// The object is durable once a later Sync has returned.
+	Put(ctx context.Context, key string, data []byte) error
+	// Sync returns when everything that Put has reported as written before
+	// the call is durable.
+	Sync(ctx context.Context) error
+	// Swap replaces a moving object if its version is still old; a zero old
+	// means that there must be none. It returns the new version, durable.
+	// Another version gives ErrConflict, with nothing changed. After any
+	// other error the swap may or may not have happened: read it back.
+	Swap(ctx context.Context, key string, old Version, data []byte) (Version, error)
+	// List calls f for each object whose key begins with prefix, in no
+	// particular order, and stops at f's first error, which it returns.
+	List(ctx context.Context, prefix string, f func(Info) error) error
+	// Delete removes an object; one that is not there is no error.
+	Delete(ctx context.Context, key string) error
+	// Now returns the store's clock, the one that Info.Modified is read from.
+	Now(ctx context.Context) (time.Time, error)
+	// SelfTest proves that the store honours the conditions of Put and Swap,
+	// by trying them under ProbePrefix, and returns what it found to be wrong.
+	SelfTest(ctx context.Context) error
+}

@@ -1,0 +1,80 @@
+package market
+
+import "time"
+
+// Feed is the state of the world at one moment, as a source gives it: only
+// accepted rows, every number already rounded to its field's decimals
+// (contract section 6), rows in the order in which they were read.
+type Feed struct {
+	// Database names the database the rows come from (feed.json).
+	Database string
+	// Time is the feed's own time; the builder rounds it down to ten minutes.
+	Time time.Time
+
+	Assets     []Asset
+	Quotes     []Quote
+	Exchanges  []Exchange
+	Categories []Group
+	Chains     []Group
+}
+
+// Asset is one accepted row of assets.ndjson.
+type Asset struct {
+	Key        string
+	ID         uint64 // 0: to be assigned
+	Name       string
+	Symbol     string
+	Slug       string
+	Logo       string
+	Explorers  []string
+	Website    string
+	Whitepaper string
+	Active     bool
+}
+
+// Quote is one accepted row of quotes.ndjson; Asset is an index into
+// Feed.Assets.
+type Quote struct {
+	Asset     int
+	Price     U128 // 18 decimals
+	MarketCap U128 // 8 decimals; zero: unknown
+	Volume    U128 // 8 decimals
+}
+
+// Exchange is one accepted row of exchanges.ndjson.
+type Exchange struct {
+	Key          string
+	ID           uint64 // 0: to be assigned
+	Name         string
+	Slug         string
+	Logo         string
+	Links        [6]string // in the order of ExchangeLinks
+	Maker, Taker U128      // 8 decimals
+	Market       *ExchangeMarket
+}
+
+// ExchangeLinks are the six keys of an exchange's links, in their order.
+var ExchangeLinks = [6]string{"website", "twitter", "telegram", "reddit", "facebook", "chat"}
+
+// ExchangeMarket is an exchange's 24-hour aggregate; nil fields are null.
+type ExchangeMarket struct {
+	Volume       *U128 // 8 decimals
+	MarketsCount *uint64
+	CoinsCount   *uint64
+	DataTime     *time.Time // UTC, whole seconds
+}
+
+// Group is one accepted row of categories.ndjson or chains.ndjson.
+type Group struct {
+	Key     string
+	ID      uint64 // 0: to be assigned
+	Name    string
+	Slug    string
+	Active  bool  // status active, as against disabled or deleted
+	Members []int // indices into Feed.Assets, each once, ascending
+
+	// Chains only.
+	DisplayName string
+	EVMChainID  *uint64
+	Native      int // index into Feed.Assets, -1 without one
+}
