@@ -1,0 +1,84 @@
+// Package artifacts is the contract between builder and edge: how things are
+// named in the object store, what their bytes mean, and what a store must
+// promise. It imports neither side.
+//
+// # A store
+//
+// A store holds objects of two kinds. Immutable ones are named by the SHA-256
+// of their bytes as stored and are never changed:
+//
+//	objects/<2 hex>/<62 hex>   shards of a view, and what the ledger keeps
+//	manifests/<64 hex>         one a snapshot
+//
+// Three small ones move, by compare-and-swap only:
+//
+//	current                    the pointer: which manifest is published
+//	change                     the 24-hour change of the total
+//	keys                       the API keys, as hashes
+//
+// A reader starts at current, takes the manifest that it names, and from there
+// the objects that the manifest names. It checks each object's length and
+// digest before it looks at a byte of it.
+//
+// # Pointer, change, keys
+//
+// UTF-8 JSON objects; unknown fields are ignored. See [Pointer] and [Change]
+// for their fields, [KeySet] for the keys.
+//
+// # Manifest
+//
+// A manifest is a UTF-8 JSON object, not compressed; see [Manifest]. It holds
+// nothing that depends on the clock, on chance, or on the store.
+//
+// # Object of a view
+//
+// A view is a collection in one sort order. Its rows are cut into shards of
+// RowsPerShard rows (the last may be shorter), and ShardsPerObject shards in
+// a row share an object (the last may hold fewer). So row n is in shard
+// n/RowsPerShard, which is in object n/RowsPerShard/ShardsPerObject.
+//
+//	offset  length  meaning
+//	0       4       "MDV1"
+//	4       4       n: length of the index, unsigned, little-endian
+//	8       n       the index: one zstd frame (RFC 8878) with a content
+//	                checksum; inside, JSON: see [Index]
+//	8+n             the shards, each one zstd frame with a content checksum,
+//	                at the offsets (from the end of the index) and of the
+//	                stored and plain lengths that the index gives
+//
+// A shard whose frame does not expand to exactly its plain length is broken.
+//
+// # Shard
+//
+// Unsigned varints (as in Protocol Buffers: 7 bits a byte, low bits first) and
+// bytes, in this order. A run is a maximal sequence of neighbouring rows with
+// equal sort keys; within a run rows stand in ascending order of id.
+//
+//	n          rows, 1 to 65535
+//	flags      bit 0: runs carry keys; bit 1: rows have tails
+//	before     rows of the first run that stand in earlier shards
+//	after      rows of the last run that stand in later shards
+//	first run  number of the first run in its view, from 0
+//	r          runs that have rows in this shard, 1 to n
+//	r lengths  rows of each run in this shard; absent when r = n
+//	r keys     length and bytes of each run's key (with flag 0): the sort
+//	           key of its rows, folded (see [Fold])
+//	c          columns
+//	c·n ords   column after column: for each row, the number of its run in
+//	           the view of the same collection that the manifest's view
+//	           names in Columns
+//	n lengths  of the rows' tails (with flag 1)
+//	tails      their bytes, one after the other (with flag 1)
+//	n lengths  of the rows
+//	rows       n JSON objects separated by a comma and nothing else: the very
+//	           bytes that clients get
+//
+// Every row begins with {"id": and the id in decimal. A row with its tail is
+// the row without its last byte and then the tail. (On assets: the tail is
+// ,"links":{…}} and is sent when fields=links is asked.)
+//
+// # Versions
+//
+// Format 1, November 2026, is the first. A reader refuses a format it does not
+// know with [ErrFormat].
+package artifacts

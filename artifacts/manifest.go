@@ -1,0 +1,383 @@
+package artifacts
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Format is the version of manifest and pointer that this release writes.
+// OldestFormat is the oldest one that it still reads.
+//
+// History: 1, November 2026, the first.
+const (
+	Format       = 1
+	OldestFormat = 1
+)
+
+const (
+	// MaxManifestSize bounds a manifest, in bytes.
+	MaxManifestSize = 4 << 20
+	// MaxPointerSize bounds the pointer and the change record, in bytes.
+	MaxPointerSize = 4 << 10
+)
+
+// Step is the distance of snapshots: T is a whole multiple of it.
+const Step = 10 * time.Minute
+
+// Ref names an immutable object and its stored length in bytes.
+type Ref struct {
+	Digest Digest `json:"digest"`
+	Size   int64  `json:"size"`
+}
+
+// Manifest describes one snapshot: the views with their objects, the totals,
+// what else is retained, and the ledger that the next build starts from. It
+// depends on nothing but the feeds, their times and the settings.
+type Manifest struct {
+	Format int `json:"format"`
+	// Time is T, the snapshot's time: a whole multiple of ten minutes, UTC.
+	Time time.Time `json:"time"`
+	// Database is the feed's opaque name of the database it came from.
+	Database string `json:"database"`
+	// Unicode is the version of the tables that text was folded with.
+	Unicode string `json:"unicode"`
+	// Input is the SHA-256 of the accepted rows and the settings: a build at
+	// the same T with the same input is a no-op (feed.md, "Bad input").
+	Input Digest `json:"input"`
+	// Counts are the rows of the feed that were accepted, by collection.
+	Counts map[string]int `json:"counts"`
+	// RowsPerShard and ShardsPerObject cut every view.
+	RowsPerShard    int    `json:"rows_per_shard"`
+	ShardsPerObject int    `json:"shards_per_object"`
+	Views           []View `json:"views"`
+	// Global holds the totals (contract section 7).
+	Global Global `json:"global"`
+	// Retained lists the earlier snapshots that a request may pin (contract
+	// section 8), newest first.
+	Retained []Retained `json:"retained"`
+	// Ledger is what the builder remembers; see LedgerRoot.
+	Ledger Ref `json:"ledger"`
+}
+
+// View is a collection in one sort order.
+type View struct {
+	// Collection is assets, quotes, exchanges, categories, chains or trending.
+	Collection string `json:"collection"`
+	// Sort is the key it is sorted by, ascending, ties by id: a sort key of the
+	// interface; for trending it is board.
+	Sort string `json:"sort"`
+	// Rows and Runs count the rows, and the runs of equal keys.
+	Rows int `json:"rows"`
+	Runs int `json:"runs"`
+	// Last counts the rows at the end that stand last in both directions:
+	// assets without a rank in the view by rank.
+	Last int `json:"last,omitempty"`
+	// Columns names the views whose run numbers the rows carry, in the order
+	// of the shards' columns.
+	Columns []string     `json:"columns,omitempty"`
+	Objects []ViewObject `json:"objects"`
+}
+
+// ViewObject is one object of a view with the fence of its first row.
+type ViewObject struct {
+	Ref
+	Rows  int   `json:"rows"`
+	First Fence `json:"first"`
+}
+
+// Global holds the two totals as they are answered.
+type Global struct {
+	TotalMarketCap string `json:"total_market_cap"`
+	TotalVolume24h string `json:"total_volume_24h"`
+}
+
+// Retained is an earlier snapshot.
+type Retained struct {
+	Time     time.Time `json:"time"`
+	Manifest Ref       `json:"manifest"`
+}
+
+// Encode returns the manifest's stored form, which is the same for equal
+// manifests.
+func (m *Manifest) Encode() []byte {
+	b, err := json.Marshal(m)
+	if err != nil {
+		panic("BUG: manifest: " + err.Error())
+	}
+	return append(b, '\n')
+}
+
+// ParseManifest reads a manifest and checks all that can be checked without
+// its objects. A newer format gives ErrFormat.
+func ParseManifest(b []byte) (*Manifest, error) {
+	var m Manifest
+	if err := parseFormat("manifest", b, &m); err != nil {
+		return nil, err
+	}
+	if m.Time.IsZero() || !m.Time.Equal(m.Time.Truncate(Step)) {
+		return nil, fmt.Errorf("%w: manifest: time %v is no multiple of ten minutes", ErrCorrupt, m.Time)
+	}
+	m.Time = m.Time.UTC()
+	if m.RowsPerShard < 1 || m.RowsPerShard > maxShardRows || m.ShardsPerObject < 1 || m.ShardsPerObject > 4096 {
+		return nil, fmt.Errorf("%w: manifest: %d rows a shard, %d shards an object", ErrCorrupt, m.RowsPerShard, m.ShardsPerObject)
+	}
+	seen := map[string]bool{}
+	for i := range m.Views {
+		v := &m.Views[i]
+		name := v.Collection + "/" + v.Sort
+		if seen[name] {
+			return nil, fmt.Errorf("%w: manifest: view %q twice", ErrCorrupt, name)
+		}
+		seen[name] = true
+		if err := m.checkView(v); err != nil {
+			return nil, fmt.Errorf("%w: manifest: view %s: %w", ErrCorrupt, name, err)
+		}
+	}
+	for i := range m.Retained {
+		m.Retained[i].Time = m.Retained[i].Time.UTC()
+	}
+	return &m, nil
+}
+
+func (m *Manifest) checkView(v *View) error {
+	per := m.RowsPerShard * m.ShardsPerObject
+	if v.Rows < 0 || v.Runs < 0 || v.Runs > v.Rows || v.Last < 0 || v.Last > v.Rows {
+		return fmt.Errorf("%d rows, %d runs, %d last", v.Rows, v.Runs, v.Last)
+	}
+	if want := (v.Rows + per - 1) / per; len(v.Objects) != want {
+		return fmt.Errorf("%d objects, want %d", len(v.Objects), want)
+	}
+	for i := range v.Objects {
+		o := &v.Objects[i]
+		if want := min(per, v.Rows-i*per); o.Rows != want {
+			return fmt.Errorf("object %d has %d rows, want %d", i, o.Rows, want)
+		}
+		if o.Size < 8 || o.Size > MaxObjectSize {
+			return fmt.Errorf("object %d has %d bytes", i, o.Size)
+		}
+		if i == 0 {
+			continue
+		}
+		if prev := v.Objects[i-1].First; prev.ID > o.First.ID || prev.ID == o.First.ID && prev.ID != 0 || prev.Key > o.First.Key {
+			return fmt.Errorf("object %d does not follow", i)
+		}
+	}
+	return nil
+}
+
+// View returns the view of a collection in a sort order, or nil.
+func (m *Manifest) View(collection, sort string) *View {
+	for i := range m.Views {
+		if v := &m.Views[i]; v.Collection == collection && v.Sort == sort {
+			return v
+		}
+	}
+	return nil
+}
+
+// Pointer is the object CurrentKey: which snapshot is published. It is the only
+// place, with Change and KeySet, where sequence, nonce and clock stand.
+type Pointer struct {
+	Format int `json:"format"`
+	// Store is the store's identity: 32 hexadecimal digits, random, made with
+	// the first snapshot.
+	Store string `json:"store"`
+	// Sequence is the previous pointer's plus one, from 1.
+	Sequence uint64    `json:"sequence"`
+	Time     time.Time `json:"time"`
+	Manifest Ref       `json:"manifest"`
+	// Nonce names the run that published; a publisher whose answer was lost
+	// reads the pointer back and knows its own.
+	Nonce string `json:"nonce"`
+	// Published is the publisher's clock, for people and for metrics only.
+	Published time.Time `json:"published"`
+}
+
+// Encode returns the pointer's stored form.
+func (p *Pointer) Encode() []byte {
+	b, err := json.Marshal(p)
+	if err != nil {
+		panic("BUG: pointer: " + err.Error())
+	}
+	return append(b, '\n')
+}
+
+// ParsePointer reads a pointer. A newer format gives ErrFormat.
+func ParsePointer(b []byte) (*Pointer, error) {
+	var p Pointer
+	if err := parseFormat("pointer", b, &p); err != nil {
+		return nil, err
+	}
+	if p.Store == "" || p.Sequence == 0 || p.Manifest.Digest.IsZero() || p.Manifest.Size < 1 || p.Manifest.Size > MaxManifestSize ||
+		!p.Time.Equal(p.Time.Truncate(Step)) {
+		return nil, fmt.Errorf("%w: pointer: a field is missing or out of range", ErrCorrupt)
+	}
+	p.Time = p.Time.UTC()
+	return &p, nil
+}
+
+// Change is the object ChangeKey: what the change job found (contract
+// section 7).
+type Change struct {
+	Format int `json:"format"`
+	// Database is that of the totals it was computed from.
+	Database string `json:"database"`
+	// Time is the job's own time, by its clock.
+	Time time.Time `json:"time"`
+	// Snapshot is T', the time of the newest total; Base that of the earliest.
+	Snapshot time.Time `json:"snapshot"`
+	Base     time.Time `json:"base"`
+	// Value is the percentage, a decimal string with up to 12 decimals. More
+	// than 9 integer digits are answered as null.
+	Value string `json:"value"`
+}
+
+// Encode returns the record's stored form.
+func (c *Change) Encode() []byte {
+	b, err := json.Marshal(c)
+	if err != nil {
+		panic("BUG: change: " + err.Error())
+	}
+	return append(b, '\n')
+}
+
+// ParseChange reads a change record. A newer format gives ErrFormat.
+func ParseChange(b []byte) (*Change, error) {
+	var c Change
+	if err := parseFormat("change record", b, &c); err != nil {
+		return nil, err
+	}
+	if c.Time.IsZero() || !IsDecimal(c.Value) {
+		return nil, fmt.Errorf("%w: change record: a field is missing or out of range", ErrCorrupt)
+	}
+	return &c, nil
+}
+
+// IsDecimal reports whether s is a decimal as responses have it (contract
+// section 6): an optional minus, digits without a leading zero, and behind a
+// point at most 12 digits of which the last is not 0.
+func IsDecimal(s string) bool {
+	neg := len(s) > 0 && s[0] == '-'
+	if neg {
+		s = s[1:]
+	}
+	i := 0
+	for i < len(s) && '0' <= s[i] && s[i] <= '9' {
+		i++
+	}
+	if i == 0 || i > 1 && s[0] == '0' {
+		return false
+	}
+	if i == len(s) {
+		return !(neg && s == "0")
+	}
+	f := s[i+1:]
+	if s[i] != '.' || f == "" || len(f) > 12 || f[len(f)-1] == '0' {
+		return false
+	}
+	for _, c := range []byte(f) {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// LedgerRoot is the object that a manifest's Ledger names, one zstd frame of
+// JSON: what the builder must know of the past. Readers other than the builder
+// need of it only Refs, to know what is reached.
+type LedgerRoot struct {
+	Format int `json:"format"`
+	// IDs are the ids ever given out, by collection.
+	IDs map[string]IDLog `json:"ids"`
+	// Prices are the held snapshots of prices, oldest first.
+	Prices []HeldPrices `json:"prices"`
+	// Returns are the held reappearances: assets that have a price where the
+	// snapshot held before had none.
+	Returns []Ref `json:"returns"`
+	// Groups are the newest market snapshots of each group, by collection.
+	Groups map[string]Ref `json:"groups"`
+	// Totals are the held totals of the last 48 hours, oldest first.
+	Totals []HeldTotal `json:"totals"`
+}
+
+// IDLog is a collection's ids in the order in which they were given out, in
+// segments that never change once full.
+type IDLog struct {
+	Highest  uint64 `json:"highest"`
+	Segments []Ref  `json:"segments"`
+}
+
+// HeldPrices is one held snapshot of prices.
+type HeldPrices struct {
+	Time  time.Time `json:"time"`
+	Parts []Ref     `json:"parts"`
+}
+
+// HeldTotal is one held total market cap, in units of 1e-8.
+type HeldTotal struct {
+	Time      time.Time `json:"time"`
+	MarketCap string    `json:"market_cap"`
+	Database  string    `json:"database"`
+}
+
+// Encode returns the ledger root's stored form.
+func (l *LedgerRoot) Encode() []byte {
+	b, err := json.Marshal(l)
+	if err != nil {
+		panic("BUG: ledger: " + err.Error())
+	}
+	return Compress(nil, b)
+}
+
+// maxLedgerPlain bounds the ledger root: some 2,800 held snapshots of a few
+// parts each, and the segments.
+const maxLedgerPlain = 32 << 20
+
+// ParseLedger reads a ledger root.
+func ParseLedger(b []byte) (*LedgerRoot, error) {
+	plain, err := DecompressBounded(b, maxLedgerPlain)
+	if err != nil {
+		return nil, fmt.Errorf("ledger: %w", err)
+	}
+	var l LedgerRoot
+	if err := parseFormat("ledger", plain, &l); err != nil {
+		return nil, err
+	}
+	return &l, nil
+}
+
+// Refs returns every object that the ledger root names.
+func (l *LedgerRoot) Refs() []Ref {
+	var refs []Ref
+	for _, log := range l.IDs {
+		refs = append(refs, log.Segments...)
+	}
+	for _, p := range l.Prices {
+		refs = append(refs, p.Parts...)
+	}
+	refs = append(refs, l.Returns...)
+	for _, g := range l.Groups {
+		refs = append(refs, g)
+	}
+	return refs
+}
+
+// parseFormat reads a JSON object that names its format, and refuses formats
+// that this release does not read before it looks at any other field.
+func parseFormat(what string, b []byte, v any) error {
+	var f struct {
+		Format int `json:"format"`
+	}
+	if err := json.Unmarshal(b, &f); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, err)
+	}
+	if f.Format < OldestFormat || f.Format > Format {
+		return fmt.Errorf("%w: %s: format %d; this release reads %d to %d", ErrFormat, what, f.Format, OldestFormat, Format)
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, err)
+	}
+	return nil
+}

@@ -1,0 +1,376 @@
+package artifacts
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"sort"
+)
+
+const (
+	flagKeys  = 1 << 0
+	flagTails = 1 << 1
+
+	maxShardRows    = math.MaxUint16
+	maxShardColumns = 8
+)
+
+var errTruncated = errors.New("shard: ends too early")
+
+// Shard is a parsed shard: a run of neighbouring rows of one view, ready to be
+// sliced. It refers to the bytes it was parsed from, which must not change.
+// It is safe for concurrent use.
+type Shard struct {
+	// Rows are the rows' bytes, separated by commas.
+	Rows []byte
+	// Before and After count the rows of the first and last run that stand in
+	// earlier and later shards.
+	Before, After int
+	// FirstRun is the number of the first run in the view.
+	FirstRun int
+
+	off      []uint32 // row i is Rows[off[i] : off[i+1]-1]
+	ids      []uint64
+	runStart []uint32 // run j is rows runStart[j] to runStart[j+1]; nil: every run is one row
+	keys     []byte
+	keyOff   []uint32 // key j is keys[keyOff[j]:keyOff[j+1]]; nil without keys
+	ords     []uint32
+	columns  int
+	tails    []byte
+	tailOff  []uint32
+	size     int
+}
+
+// Len returns the number of rows.
+func (s *Shard) Len() int { return len(s.ids) }
+
+// Runs returns the number of runs that have rows in the shard.
+func (s *Shard) Runs() int {
+	if s.runStart == nil {
+		return len(s.ids)
+	}
+	return len(s.runStart) - 1
+}
+
+// Row returns the bytes of row i, without its tail.
+func (s *Shard) Row(i int) []byte { return s.Rows[s.off[i] : s.off[i+1]-1] }
+
+// Slice returns rows i to j (exclusive), which must not be empty, with the
+// commas between them.
+func (s *Shard) Slice(i, j int) []byte { return s.Rows[s.off[i] : s.off[j]-1] }
+
+// Tail returns the tail of row i, or nil when the view has none.
+func (s *Shard) Tail(i int) []byte {
+	if s.tailOff == nil {
+		return nil
+	}
+	return s.tails[s.tailOff[i]:s.tailOff[i+1]]
+}
+
+// ID returns the id of row i.
+func (s *Shard) ID(i int) uint64 { return s.ids[i] }
+
+// Ord returns, for row i, the number of its run in the view of column c.
+func (s *Shard) Ord(c, i int) uint32 { return s.ords[c*len(s.ids)+i] }
+
+// Columns returns how many columns of run numbers the rows carry.
+func (s *Shard) Columns() int { return s.columns }
+
+// Key returns the folded sort key of run j, or nil in a view without keys.
+func (s *Shard) Key(j int) []byte {
+	if s.keyOff == nil {
+		return nil
+	}
+	return s.keys[s.keyOff[j]:s.keyOff[j+1]]
+}
+
+// Run returns which run row i belongs to, and the rows of that run in this
+// shard, start to end (exclusive).
+func (s *Shard) Run(i int) (run, start, end int) {
+	if s.runStart == nil {
+		return i, i, i + 1
+	}
+	j := sort.Search(len(s.runStart)-1, func(j int) bool { return int(s.runStart[j+1]) > i })
+	return j, int(s.runStart[j]), int(s.runStart[j+1])
+}
+
+// RunRows returns the rows of run j in this shard, start to end (exclusive).
+func (s *Shard) RunRows(j int) (start, end int) {
+	if s.runStart == nil {
+		return j, j + 1
+	}
+	return int(s.runStart[j]), int(s.runStart[j+1])
+}
+
+// FindKey returns the run whose key is key.
+func (s *Shard) FindKey(key []byte) (run int, ok bool) {
+	lo, hi := 0, s.Runs()
+	for lo < hi {
+		m := int(uint(lo+hi) >> 1)
+		if bytes.Compare(s.Key(m), key) < 0 {
+			lo = m + 1
+		} else {
+			hi = m
+		}
+	}
+	return lo, lo < s.Runs() && bytes.Equal(s.Key(lo), key)
+}
+
+// FindID returns the row with the given id, in a view sorted by id.
+func (s *Shard) FindID(id uint64) (row int, ok bool) {
+	lo, hi := 0, len(s.ids)
+	for lo < hi {
+		m := int(uint(lo+hi) >> 1)
+		if s.ids[m] < id {
+			lo = m + 1
+		} else {
+			hi = m
+		}
+	}
+	return lo, lo < len(s.ids) && s.ids[lo] == id
+}
+
+// Size returns the bytes of memory that the shard keeps, for the cost of a
+// cache entry.
+func (s *Shard) Size() int { return s.size }
+
+// ShardRows is what AppendShard writes. Slices have one element a row, unless
+// said otherwise.
+type ShardRows struct {
+	Before, After int
+	FirstRun      int
+	RunLens       []int      // one a run
+	Keys          [][]byte   // one a run; nil: no keys
+	Ords          [][]uint32 // Ords[column][row]
+	Rows          [][]byte
+	Tails         [][]byte // nil: no tails
+}
+
+// AppendShard appends the shard's plain form to dst (see the package
+// documentation) and returns it.
+func AppendShard(dst []byte, in *ShardRows) []byte {
+	u := func(v int) { dst = binary.AppendUvarint(dst, uint64(v)) }
+	flags := 0
+	if in.Keys != nil {
+		flags |= flagKeys
+	}
+	if in.Tails != nil {
+		flags |= flagTails
+	}
+	u(len(in.Rows))
+	u(flags)
+	u(in.Before)
+	u(in.After)
+	u(in.FirstRun)
+	u(len(in.RunLens))
+	if len(in.RunLens) != len(in.Rows) {
+		for _, n := range in.RunLens {
+			u(n)
+		}
+	}
+	for _, k := range in.Keys {
+		u(len(k))
+		dst = append(dst, k...)
+	}
+	u(len(in.Ords))
+	for _, col := range in.Ords {
+		for _, v := range col {
+			dst = binary.AppendUvarint(dst, uint64(v))
+		}
+	}
+	if in.Tails != nil {
+		for _, t := range in.Tails {
+			u(len(t))
+		}
+		for _, t := range in.Tails {
+			dst = append(dst, t...)
+		}
+	}
+	for _, r := range in.Rows {
+		u(len(r))
+	}
+	for i, r := range in.Rows {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, r...)
+	}
+	return dst
+}
+
+// shardReader reads varints with bounds; the first fault sticks.
+type shardReader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *shardReader) uint(limit uint64) int {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 || v > limit {
+		r.bad = true
+		return 0
+	}
+	r.b = r.b[n:]
+	return int(v)
+}
+
+// ParseShard checks the plain bytes of a shard and returns it; the bytes must
+// not change afterwards. It checks everything that it can see without parsing
+// rows beyond their id: lengths, separators, that runs add up, that keys
+// ascend strictly and ids ascend within each run.
+func ParseShard(plain []byte) (*Shard, error) {
+	r := &shardReader{b: plain}
+	limit := uint64(len(plain))
+	n := r.uint(maxShardRows)
+	flags := r.uint(flagKeys | flagTails)
+	before, after, firstRun := r.uint(math.MaxInt32), r.uint(math.MaxInt32), r.uint(math.MaxInt32)
+	runs := r.uint(uint64(n))
+	if r.bad || n == 0 || runs == 0 {
+		return nil, errors.New("shard: bad header")
+	}
+	s := &Shard{Before: before, After: after, FirstRun: firstRun}
+	if runs != n {
+		s.runStart = make([]uint32, 1, runs+1)
+		sum := 0
+		for range runs {
+			l := r.uint(uint64(n))
+			if sum += l; r.bad || l == 0 || sum > n {
+				return nil, errors.New("shard: bad run length")
+			}
+			s.runStart = append(s.runStart, uint32(sum))
+		}
+		if sum != n {
+			return nil, errors.New("shard: runs do not add up to the rows")
+		}
+	}
+	if flags&flagKeys != 0 {
+		if err := s.parseKeys(r, runs, limit); err != nil {
+			return nil, err
+		}
+	}
+	s.columns = r.uint(maxShardColumns)
+	if r.bad || uint64(s.columns*n) > limit {
+		return nil, errTruncated
+	}
+	if s.columns > 0 {
+		s.ords = make([]uint32, s.columns*n)
+		for i := range s.ords {
+			s.ords[i] = uint32(r.uint(math.MaxInt32))
+		}
+		if r.bad {
+			return nil, errTruncated
+		}
+	}
+	if flags&flagTails != 0 {
+		s.tailOff = make([]uint32, n+1)
+		sum := uint64(0)
+		for i := range n {
+			sum += uint64(r.uint(limit))
+			if r.bad || sum > limit {
+				return nil, errTruncated
+			}
+			s.tailOff[i+1] = uint32(sum)
+		}
+		if uint64(len(r.b)) < sum {
+			return nil, errTruncated
+		}
+		s.tails, r.b = r.b[:sum:sum], r.b[sum:]
+		for i := range n {
+			if t := s.Tail(i); len(t) < 2 || t[0] != ',' || t[len(t)-1] != '}' {
+				return nil, fmt.Errorf("shard: bad tail of row %d", i)
+			}
+		}
+	}
+	if err := s.parseRows(r, n, limit); err != nil {
+		return nil, err
+	}
+	if err := s.checkIDs(); err != nil {
+		return nil, err
+	}
+	s.size = len(plain) + 4*(len(s.off)+len(s.runStart)+len(s.keyOff)+len(s.ords)+len(s.tailOff)) + 8*len(s.ids) + 256
+	return s, nil
+}
+
+func (s *Shard) parseKeys(r *shardReader, runs int, limit uint64) error {
+	s.keyOff = make([]uint32, runs+1)
+	// Keys stand between their lengths: gather them, so that key j is a slice.
+	rest := *r
+	total := 0
+	for range runs {
+		l := rest.uint(limit)
+		if rest.bad || l > len(rest.b) {
+			return errTruncated
+		}
+		total += l
+		rest.b = rest.b[l:]
+	}
+	s.keys = make([]byte, 0, total)
+	for j := range runs {
+		l := r.uint(limit)
+		s.keys = append(s.keys, r.b[:l]...)
+		r.b = r.b[l:]
+		s.keyOff[j+1] = uint32(len(s.keys))
+		if j > 0 && bytes.Compare(s.Key(j-1), s.Key(j)) >= 0 {
+			return fmt.Errorf("shard: key of run %d does not follow", j)
+		}
+	}
+	return nil
+}
+
+func (s *Shard) parseRows(r *shardReader, n int, limit uint64) error {
+	s.off = make([]uint32, n+1)
+	sum := uint64(0)
+	for i := range n {
+		l := r.uint(limit)
+		if sum += uint64(l) + 1; r.bad || sum > limit+1 {
+			return errTruncated
+		}
+		s.off[i+1] = uint32(sum)
+	}
+	if uint64(len(r.b)) != sum-1 {
+		return fmt.Errorf("shard: %d bytes of rows, want %d", len(r.b), sum-1)
+	}
+	s.Rows = r.b
+	s.ids = make([]uint64, n)
+	for i := range n {
+		row := s.Row(i)
+		id, ok := rowID(row)
+		if !ok || row[len(row)-1] != '}' || i+1 < n && s.Rows[s.off[i+1]-1] != ',' {
+			return fmt.Errorf("shard: row %d is no row", i)
+		}
+		s.ids[i] = id
+	}
+	return nil
+}
+
+// rowID reads the id that every row begins with.
+func rowID(row []byte) (uint64, bool) {
+	const head = `{"id":`
+	if len(row) < len(head)+2 || string(row[:len(head)]) != head {
+		return 0, false
+	}
+	var id uint64
+	i := len(head)
+	for ; i < len(row) && '0' <= row[i] && row[i] <= '9'; i++ {
+		id = id*10 + uint64(row[i]-'0')
+	}
+	digits := i - len(head)
+	return id, digits > 0 && digits <= 16 && (row[i] == ',' || row[i] == '}')
+}
+
+func (s *Shard) checkIDs() error {
+	if s.runStart == nil {
+		return nil
+	}
+	for j := range s.Runs() {
+		a, b := s.RunRows(j)
+		for i := a + 1; i < b; i++ {
+			if s.ids[i-1] >= s.ids[i] {
+				return fmt.Errorf("shard: id of row %d does not follow in its run", i)
+			}
+		}
+	}
+	return nil
+}
