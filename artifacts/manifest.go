@@ -293,13 +293,17 @@ type LedgerRoot struct {
 	IDs map[string]IDLog `json:"ids"`
 	// Prices are the held snapshots of prices, oldest first.
 	Prices []HeldPrices `json:"prices"`
-	// Returns are the held reappearances: assets that have a price where the
-	// snapshot held before had none.
+	// Returns are the held reappearances, one object for each of the three
+	// steps in which prices are thinned out (every snapshot, the first of an
+	// hour, the first of a day): assets that have a price in a snapshot of that
+	// step and had none in the one before.
 	Returns []Ref `json:"returns"`
 	// Groups are the newest market snapshots of each group, by collection.
 	Groups map[string]Ref `json:"groups"`
 	// Totals are the held totals of the last 48 hours, oldest first.
 	Totals []HeldTotal `json:"totals"`
+	// Top are the hundred largest assets by rank, for the guard rail on moves.
+	Top []TopPrice `json:"top"`
 }
 
 // IDLog is a collection's ids in the order in which they were given out, in
@@ -319,7 +323,12 @@ type HeldPrices struct {
 type HeldTotal struct {
 	Time      time.Time `json:"time"`
 	MarketCap string    `json:"market_cap"`
-	Database  string    `json:"database"`
+}
+
+// TopPrice is the price of one of the largest assets, in units of 1e-18.
+type TopPrice struct {
+	ID    uint64 `json:"id"`
+	Price string `json:"price"`
 }
 
 // Encode returns the ledger root's stored form.

@@ -1,0 +1,289 @@
+package market
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/holiman/uint256"
+)
+
+// Windows are the names of the percent changes, in the order of responses, and
+// WindowLengths how far back each reaches (contract section 7).
+var (
+	Windows       = [8]string{"1h", "6h", "12h", "24h", "7d", "30d", "90d", "1y"}
+	WindowLengths = [8]time.Duration{
+		time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
+		7 * 24 * time.Hour, 30 * 24 * time.Hour, 90 * 24 * time.Hour, 365 * 24 * time.Hour,
+	}
+)
+
+const window24h = 3
+
+// GroupFreshness is how much older than the newest snapshot of its collection
+// a group's may be and still be listed, inclusive (contract section 7).
+const GroupFreshness = time.Hour
+
+// Past is what of earlier snapshots takes part in one, as the ledger gives it.
+type Past struct {
+	// Bases[w][q] is the base price of quote q for window w. Zero stands for
+	// a base of zero and for the quote's own price alike: both give "0".
+	Bases [8][]U128
+	// Groups holds, by collection ("categories", "chains") and group id, the
+	// newest market snapshot held from before T.
+	Groups map[string]map[uint64]GroupMarket
+}
+
+// Settings are what an operator may set and what changes a snapshot.
+type Settings struct {
+	// Floors of the trending board, inclusive, in units of 1e-8.
+	TrendingMinMarketCap U128
+	TrendingMinVolume    U128
+}
+
+// GroupMarket is one market snapshot of a group.
+type GroupMarket struct {
+	Time       time.Time
+	MarketCap  uint256.Int // units of 1e-8
+	Volume     uint256.Int // units of 1e-8
+	Coins      int
+	Share      uint64 // units of 1e-12, at most 1e12
+	TopGainers []uint64
+}
+
+// shareOne is 1 in units of 1e-12, the places of a share.
+const shareOne = 1_000_000_000_000
+
+// Result is a snapshot's figures, all that rows need beside the feed.
+type Result struct {
+	T time.Time
+	// Rank by asset; 0: none.
+	Rank []uint32
+	// QuoteOf is each asset's quote, -1 without one.
+	QuoteOf []int32
+	// ByID finds an asset's index by its id.
+	ByID map[uint64]int32
+	// Bases as in Past; Change24h is the published figure, by quote.
+	Bases     [8][]U128
+	Change24h []Percent
+	// Trending are quotes, best first.
+	Trending []int32
+	// TotalMarketCap and TotalVolume are in units of 1e-8.
+	TotalMarketCap, TotalVolume uint256.Int
+	// Categories and Chains are the groups that are listed.
+	Categories, Chains []ListedGroup
+	// Groups are the newest market snapshots after T, for the ledger.
+	Groups map[string]map[uint64]GroupMarket
+}
+
+// ListedGroup is a group that appears, with the snapshot that it shows.
+type ListedGroup struct {
+	Group  int // index into the feed's collection
+	Market GroupMarket
+}
+
+// Compute works out a snapshot. It is a pure function of its arguments. Every
+// row of the feed has its id by now.
+func Compute(f *Feed, t time.Time, past *Past, set *Settings) *Result {
+	r := &Result{T: t, Bases: past.Bases, Groups: map[string]map[uint64]GroupMarket{}}
+	r.index(f)
+	r.rank(f)
+	r.changes(f)
+	r.trending(f, set)
+	r.totals(f)
+	r.Categories = r.groups(f, "categories", f.Categories, past)
+	r.Chains = r.groups(f, "chains", f.Chains, past)
+	return r
+}
+
+func (r *Result) index(f *Feed) {
+	r.QuoteOf = make([]int32, len(f.Assets))
+	r.ByID = make(map[uint64]int32, len(f.Assets))
+	for i := range f.Assets {
+		r.QuoteOf[i] = -1
+		r.ByID[f.Assets[i].ID] = int32(i)
+	}
+	for q := range f.Quotes {
+		r.QuoteOf[f.Quotes[q].Asset] = int32(q)
+	}
+}
+
+// ranked reports whether a quote counts for ranks, totals and trending.
+func ranked(f *Feed, q *Quote) bool { return f.Assets[q.Asset].Active && !q.MarketCap.IsZero() }
+
+func (r *Result) rank(f *Feed) {
+	order := make([]int32, 0, len(f.Quotes))
+	for q := range f.Quotes {
+		if ranked(f, &f.Quotes[q]) {
+			order = append(order, int32(q))
+		}
+	}
+	slices.SortFunc(order, func(a, b int32) int {
+		qa, qb := &f.Quotes[a], &f.Quotes[b]
+		if c := qb.MarketCap.Cmp(qa.MarketCap); c != 0 {
+			return c
+		}
+		return cmp.Compare(f.Assets[qa.Asset].ID, f.Assets[qb.Asset].ID)
+	})
+	r.Rank = make([]uint32, len(f.Assets))
+	for i, q := range order {
+		r.Rank[f.Quotes[q].Asset] = uint32(i + 1)
+	}
+}
+
+func (r *Result) changes(f *Feed) {
+	r.Change24h = make([]Percent, len(f.Quotes))
+	bases := r.Bases[window24h]
+	for q := range f.Quotes {
+		r.Change24h[q] = PercentChange(f.Quotes[q].Price, bases[q])
+	}
+}
+
+// byGain orders quotes by their 24-hour change, highest first, ties by id.
+func (r *Result) byGain(f *Feed) func(a, b int32) int {
+	return func(a, b int32) int {
+		if c := r.Change24h[b].Cmp(r.Change24h[a]); c != 0 {
+			return c
+		}
+		return cmp.Compare(f.Assets[f.Quotes[a].Asset].ID, f.Assets[f.Quotes[b].Asset].ID)
+	}
+}
+
+const trendingLen = 20
+
+func (r *Result) trending(f *Feed, set *Settings) {
+	var board []int32
+	for q := range f.Quotes {
+		quote := &f.Quotes[q]
+		if ranked(f, quote) && quote.MarketCap.Cmp(set.TrendingMinMarketCap) >= 0 && quote.Volume.Cmp(set.TrendingMinVolume) >= 0 {
+			board = append(board, int32(q))
+		}
+	}
+	slices.SortFunc(board, r.byGain(f))
+	r.Trending = board[:min(len(board), trendingLen)]
+}
+
+func (u U128) add(sum *uint256.Int) {
+	v := uint256.Int{u.Lo, u.Hi}
+	sum.Add(sum, &v)
+}
+
+func (r *Result) totals(f *Feed) {
+	for q := range f.Quotes {
+		if quote := &f.Quotes[q]; ranked(f, quote) {
+			quote.MarketCap.add(&r.TotalMarketCap)
+			quote.Volume.add(&r.TotalVolume)
+		}
+	}
+}
+
+// groups gives each active group with coins a market snapshot at T, and lists
+// the groups whose newest one is fresh enough.
+func (r *Result) groups(f *Feed, collection string, groups []Group, past *Past) []ListedGroup {
+	held := make(map[uint64]GroupMarket, len(groups))
+	newest := time.Time{}
+	for id, m := range past.Groups[collection] {
+		held[id] = m
+		if m.Time.After(newest) {
+			newest = m.Time
+		}
+	}
+	var fresh []ListedGroup
+	byGain := r.byGain(f)
+	for g := range groups {
+		if m, ok := r.market(f, &groups[g], byGain); ok {
+			fresh = append(fresh, ListedGroup{g, m})
+		}
+	}
+	shares(groups, fresh)
+	for _, l := range fresh {
+		held[groups[l.Group].ID] = l.Market
+		newest = r.T
+	}
+	var listed []ListedGroup
+	for g := range groups {
+		m, ok := held[groups[g].ID]
+		if ok && groups[g].Active && newest.Sub(m.Time) <= GroupFreshness {
+			listed = append(listed, ListedGroup{g, m})
+		}
+	}
+	// What can never be listed again is not kept.
+	for id, m := range held {
+		if newest.Sub(m.Time) > GroupFreshness {
+			delete(held, id)
+		}
+	}
+	r.Groups[collection] = held
+	return listed
+}
+
+// market works out a group's market snapshot at T; ok is false when it gets
+// none.
+func (r *Result) market(f *Feed, g *Group, byGain func(a, b int32) int) (m GroupMarket, ok bool) {
+	if !g.Active {
+		return m, false
+	}
+	m.Time = r.T
+	var best []int32 // at most three
+	for _, a := range g.Members {
+		if !f.Assets[a].Active {
+			continue
+		}
+		m.Coins++
+		q := r.QuoteOf[a]
+		if q < 0 {
+			continue
+		}
+		f.Quotes[q].MarketCap.add(&m.MarketCap)
+		f.Quotes[q].Volume.add(&m.Volume)
+		at := len(best)
+		for at > 0 && byGain(q, best[at-1]) < 0 {
+			at--
+		}
+		if at < 3 {
+			best = slices.Insert(best, at, q)
+			best = best[:min(len(best), 3)]
+		}
+	}
+	for _, q := range best {
+		m.TopGainers = append(m.TopGainers, f.Assets[f.Quotes[q].Asset].ID)
+	}
+	return m, m.Coins > 0
+}
+
+// shares gives each group its part of the sum of all caps, so that they sum to
+// exactly 1: rounded down, and the missing units of the last place to the
+// largest remainders, ties to the lower id (contract section 6).
+func shares(groups []Group, fresh []ListedGroup) {
+	var total uint256.Int
+	for i := range fresh {
+		total.Add(&total, &fresh[i].Market.MarketCap)
+	}
+	if total.IsZero() {
+		return
+	}
+	one := uint256.NewInt(shareOne)
+	rest := make([]uint256.Int, len(fresh))
+	missing := uint64(shareOne)
+	for i := range fresh {
+		var n, share uint256.Int
+		// At most 2^63 coins of 2^128 each, and 2^40: within 256 bits.
+		n.Mul(&fresh[i].Market.MarketCap, one)
+		share.DivMod(&n, &total, &rest[i])
+		fresh[i].Market.Share = share.Uint64()
+		missing -= share.Uint64()
+	}
+	order := make([]int, len(fresh))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		if c := rest[b].Cmp(&rest[a]); c != 0 {
+			return c
+		}
+		return cmp.Compare(groups[fresh[a].Group].ID, groups[fresh[b].Group].ID)
+	})
+	for _, i := range order[:missing] {
+		fresh[i].Market.Share++
+	}
+}

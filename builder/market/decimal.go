@@ -1,0 +1,300 @@
+package market
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"strconv"
+
+	"github.com/holiman/uint256"
+)
+
+// Decimals of the fields (contract section 6).
+const (
+	PriceDecimals   = 18
+	MoneyDecimals   = 8 // market caps, volumes, totals, fees
+	PercentDecimals = 12
+)
+
+// Integer digits of a feed value at most (contract section 6).
+const (
+	PriceIntDigits = 18
+	MoneyIntDigits = 28
+	FeeIntDigits   = 10
+)
+
+// What can be wrong with a decimal of the feed.
+var (
+	ErrNotDecimal = errors.New("not a decimal in the grammar of JSON numbers")
+	ErrNegative   = errors.New("negative")
+)
+
+// maxExponent is where the reading of an exponent stops to count: far beyond
+// any number of digits that a line can hold.
+const maxExponent = 1 << 40
+
+// ParseDecimal reads a JSON number exactly and rounds it half to even to the
+// given decimals: the result is in units of the last place. Exponents are not
+// expanded, so 1e999999999 costs nothing. It returns ErrNotDecimal,
+// ErrNegative (but -0 is 0), or an error that names intDigits when there are
+// more integer digits than that (contract section 6). decimals plus intDigits
+// are at most 38, so that every result fits.
+func ParseDecimal(s []byte, decimals, intDigits int) (U128, error) {
+	neg := len(s) > 0 && s[0] == '-'
+	if neg {
+		s = s[1:]
+	}
+	whole := digitsAt(s)
+	if whole == 0 || whole > 1 && s[0] == '0' {
+		return U128{}, ErrNotDecimal
+	}
+	integer, rest := s[:whole], s[whole:]
+	var fraction []byte
+	if len(rest) > 0 && rest[0] == '.' {
+		n := digitsAt(rest[1:])
+		if n == 0 {
+			return U128{}, ErrNotDecimal
+		}
+		fraction, rest = rest[1:1+n], rest[1+n:]
+	}
+	exponent, ok := parseExponent(rest)
+	if !ok {
+		return U128{}, ErrNotDecimal
+	}
+	// The value is 0.d1d2d3… × 10^point with d1 not 0.
+	point := exponent + len(integer)
+	for len(integer) > 0 && integer[0] == '0' {
+		integer, point = integer[1:], point-1
+	}
+	if len(integer) == 0 {
+		for len(fraction) > 0 && fraction[0] == '0' {
+			fraction, point = fraction[1:], point-1
+		}
+		if len(fraction) == 0 {
+			return U128{}, nil
+		}
+	}
+	if neg {
+		return U128{}, ErrNegative
+	}
+	if point > intDigits {
+		return U128{}, fmt.Errorf("%d integer digits, at most %d are taken", point, intDigits)
+	}
+	return roundDigits(integer, fraction, point+decimals), nil
+}
+
+// roundDigits reads the first keep of the digits, as if zeros followed without
+// end, and rounds half to even by the rest. The first digit is not 0.
+func roundDigits(integer, fraction []byte, keep int) U128 {
+	if keep < 0 {
+		return U128{}
+	}
+	digits := len(integer) + len(fraction)
+	at := func(i int) byte {
+		if i < len(integer) {
+			return integer[i]
+		}
+		return fraction[i-len(integer)]
+	}
+	var u U128
+	low, scale := uint64(0), uint64(1)
+	for i := range keep {
+		if scale == 1e18 {
+			u, _ = u.mulAdd(scale, low)
+			low, scale = 0, 1
+		}
+		low, scale = low*10, scale*10
+		if i < digits {
+			low += uint64(at(i) - '0')
+		}
+	}
+	u, _ = u.mulAdd(scale, low)
+	if keep >= digits {
+		return u
+	}
+	up := at(keep) > '5'
+	if at(keep) == '5' {
+		up = u.Lo&1 == 1
+		for i := keep + 1; i < digits && !up; i++ {
+			up = at(i) != '0'
+		}
+	}
+	if up {
+		u, _ = u.mulAdd(1, 1)
+	}
+	return u
+}
+
+func digitsAt(s []byte) int {
+	n := 0
+	for n < len(s) && '0' <= s[n] && s[n] <= '9' {
+		n++
+	}
+	return n
+}
+
+func parseExponent(s []byte) (e int, ok bool) {
+	if len(s) == 0 {
+		return 0, true
+	}
+	if s[0] != 'e' && s[0] != 'E' {
+		return 0, false
+	}
+	s = s[1:]
+	neg := len(s) > 0 && s[0] == '-'
+	if neg || len(s) > 0 && s[0] == '+' {
+		s = s[1:]
+	}
+	if len(s) == 0 || digitsAt(s) != len(s) {
+		return 0, false
+	}
+	for _, c := range s {
+		e = min(e*10+int(c-'0'), maxExponent)
+	}
+	if neg {
+		e = -e
+	}
+	return e, true
+}
+
+// AppendDecimal appends u units of the last of so many decimals in the plain
+// notation of contract section 6: no exponent, no trailing zeros after the
+// point, no bare point.
+func AppendDecimal(dst []byte, u U128, decimals int) []byte {
+	if u.Hi == 0 {
+		return appendPoint(dst, strconv.AppendUint(make([]byte, 0, 20), u.Lo, 10), decimals)
+	}
+	return AppendWide(dst, false, &uint256.Int{u.Lo, u.Hi}, decimals)
+}
+
+// AppendWide is AppendDecimal for 256 bits and a sign; zero has none.
+func AppendWide(dst []byte, neg bool, u *uint256.Int, decimals int) []byte {
+	if neg && !u.IsZero() {
+		dst = append(dst, '-')
+	}
+	if u.IsUint64() {
+		return appendPoint(dst, strconv.AppendUint(make([]byte, 0, 20), u[0], 10), decimals)
+	}
+	const chunk = 1e19
+	rest := *u
+	var chunks [5]uint64 // 2^256 has 78 digits
+	n := 0
+	for {
+		var r uint64
+		for i := 3; i >= 0; i-- {
+			rest[i], r = bits.Div64(r, rest[i], chunk)
+		}
+		chunks[n] = r
+		if rest.IsZero() {
+			break
+		}
+		n++
+	}
+	digits := strconv.AppendUint(make([]byte, 0, 96), chunks[n], 10)
+	for i := n - 1; i >= 0; i-- {
+		// 19 digits with their leading zeros: a digit more goes in front, and out.
+		at := len(digits)
+		digits = strconv.AppendUint(digits, chunks[i], 10)
+		if short := 19 - (len(digits) - at); short > 0 {
+			digits = append(digits, "0000000000000000000"[:short]...)
+			copy(digits[at+short:], digits[at:])
+			copy(digits[at:], "0000000000000000000"[:short])
+		}
+	}
+	return appendPoint(dst, digits, decimals)
+}
+
+// appendPoint appends an integer's digits with the point set decimals from
+// their end.
+func appendPoint(dst, digits []byte, decimals int) []byte {
+	end, whole := len(digits), len(digits)-decimals
+	for end > max(whole, 0) && digits[end-1] == '0' {
+		end--
+	}
+	if whole > 0 {
+		dst = append(dst, digits[:whole]...)
+	} else {
+		dst = append(dst, '0')
+	}
+	if end <= max(whole, 0) {
+		return dst
+	}
+	dst = append(dst, '.')
+	for range -whole {
+		dst = append(dst, '0')
+	}
+	return append(dst, digits[max(whole, 0):end]...)
+}
+
+// Percent is a percentage in units of 1e-12 (contract section 6).
+type Percent struct {
+	Neg bool // never of zero
+	V   uint256.Int
+}
+
+// Cmp compares as numbers: -1, 0 or +1.
+func (p Percent) Cmp(q Percent) int {
+	switch {
+	case p.Neg != q.Neg:
+		if p.Neg {
+			return -1
+		}
+		return 1
+	case p.Neg:
+		return q.V.Cmp(&p.V)
+	}
+	return p.V.Cmp(&q.V)
+}
+
+// Append appends the percentage as a decimal.
+func (p *Percent) Append(dst []byte) []byte { return AppendWide(dst, p.Neg, &p.V, PercentDecimals) }
+
+// percentScale brings a ratio to percent in units of 1e-12.
+const percentScale = 1e14
+
+// PercentChange returns (price − base) / base × 100, exact and then rounded
+// half to even to 12 decimals. A base of zero gives 0 (contract section 7).
+func PercentChange(price, base U128) (p Percent) {
+	if base.IsZero() || price == base {
+		return p
+	}
+	diff := U128{}
+	var borrow uint64
+	if price.Cmp(base) > 0 {
+		diff.Lo, borrow = bits.Sub64(price.Lo, base.Lo, 0)
+		diff.Hi, _ = bits.Sub64(price.Hi, base.Hi, borrow)
+	} else {
+		p.Neg = true
+		diff.Lo, borrow = bits.Sub64(base.Lo, price.Lo, 0)
+		diff.Hi, _ = bits.Sub64(base.Hi, price.Hi, borrow)
+	}
+	// Three words: 128 bits by 47.
+	h1, n0 := bits.Mul64(diff.Lo, percentScale)
+	h2, l2 := bits.Mul64(diff.Hi, percentScale)
+	n1, carry := bits.Add64(h1, l2, 0)
+	n2 := h2 + carry
+	if base.Hi == 0 {
+		var r uint64
+		if n2 > 0 {
+			p.V[2], r = n2/base.Lo, n2%base.Lo
+		}
+		p.V[1], r = bits.Div64(r, n1, base.Lo)
+		p.V[0], r = bits.Div64(r, n0, base.Lo)
+		p.round(r>>63 == 1 || r<<1 > base.Lo, r>>63 == 0 && r<<1 == base.Lo)
+	} else {
+		n, d := uint256.Int{n0, n1, n2}, uint256.Int{base.Lo, base.Hi}
+		var r uint256.Int
+		p.V.DivMod(&n, &d, &r)
+		c := r.Lsh(&r, 1).Cmp(&d)
+		p.round(c > 0, c == 0)
+	}
+	return p
+}
+
+// round rounds up above half, at half to even, and drops the sign of zero.
+func (p *Percent) round(above, half bool) {
+	if above || half && p.V[0]&1 == 1 {
+		p.V.AddUint64(&p.V, 1)
+	}
+	p.Neg = p.Neg && !p.V.IsZero()
+}

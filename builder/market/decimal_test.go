@@ -1,0 +1,203 @@
+package market
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/apd/v3"
+	"github.com/holiman/uint256"
+	"pgregory.net/rapid"
+)
+
+var exact = apd.BaseContext.WithPrecision(400)
+
+func init() { exact.Rounding = apd.RoundHalfEven }
+
+// text is the plain model's notation: apd's plain text without trailing zeros.
+func text(d *apd.Decimal) string {
+	s := d.Text('f')
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	if s == "-0" {
+		return "0"
+	}
+	return s
+}
+
+func quantize(t interface{ Fatalf(string, ...any) }, d *apd.Decimal, decimals int) *apd.Decimal {
+	var out apd.Decimal
+	if _, err := exact.Quantize(&out, d, int32(-decimals)); err != nil {
+		t.Fatalf("quantize %v: %v", d, err)
+	}
+	return &out
+}
+
+func wide(u U128) *big.Int {
+	b := new(big.Int).SetUint64(u.Hi)
+	return b.Lsh(b, 64).Or(b, new(big.Int).SetUint64(u.Lo))
+}
+
+// number makes JSON numbers, halves of the last place among them.
+var number = rapid.Custom(func(t *rapid.T) string {
+	s := rapid.StringMatching(`(0|[1-9][0-9]{0,20})(\.[0-9]{0,24}[05]{0,3})?`).Draw(t, "digits")
+	s = strings.TrimSuffix(s, ".")
+	if rapid.Bool().Draw(t, "exponent") {
+		s += rapid.StringMatching(`[eE][+-]?[0-9]{1,2}`).Draw(t, "e")
+	}
+	return s
+})
+
+func TestParseDecimalAgainstAPD(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := number.Draw(t, "number")
+		f := rapid.SampledFrom([][2]int{{PriceDecimals, PriceIntDigits}, {MoneyDecimals, MoneyIntDigits}, {MoneyDecimals, FeeIntDigits}}).Draw(t, "field")
+		d, _, err := apd.NewFromString(s)
+		if err != nil {
+			t.Fatalf("apd: %v", err)
+		}
+		tooLong := false
+		if !d.IsZero() {
+			var whole apd.Decimal
+			_, _ = exact.Floor(&whole, d)
+			tooLong = !whole.IsZero() && len(whole.Text('f')) > f[1]
+		}
+		got, err := ParseDecimal([]byte(s), f[0], f[1])
+		if tooLong != (err != nil) {
+			t.Fatalf("%s: error %v, too long: %v", s, err, tooLong)
+		}
+		if err != nil {
+			return
+		}
+		want := quantize(t, d, f[0])
+		if text(want) != string(AppendDecimal(nil, got, f[0])) {
+			t.Fatalf("%s: got %s, want %s", s, AppendDecimal(nil, got, f[0]), text(want))
+		}
+	})
+}
+
+func TestParseDecimalGrammar(t *testing.T) {
+	for _, s := range []string{"", "-", ".5", "5.", "01", "+1", "1e", "1e+", "1.e3", "0x1", "1 ", " 1", "NaN", "Infinity", "1_0", "1,0", "--1", "1e1.5", "00"} {
+		if _, err := ParseDecimal([]byte(s), 8, 28); !errors.Is(err, ErrNotDecimal) {
+			t.Errorf("%q: %v, want ErrNotDecimal", s, err)
+		}
+	}
+	for s, want := range map[string]string{
+		"-0": "0", "-0.000e999999999999999999": "0", "0e5": "0", "1e-999999999999999999999": "0", "1E2": "100", "1e+2": "100",
+		"0.000000005": "0", "0.0000000050000000000000000000000000000001": "0.00000001", "0.000000015": "0.00000002", "0.000000025": "0.00000002",
+		"9999999999999999999999999999.999999999": "10000000000000000000000000000",
+		"0.00000000":                             "0", "2.3500": "2.35", "100000000000000000000000000000e-5": "1000000000000000000000000",
+	} {
+		u, err := ParseDecimal([]byte(s), 8, 28)
+		if err != nil || string(AppendDecimal(nil, u, 8)) != want {
+			t.Errorf("%s: %s, %v; want %s", s, AppendDecimal(nil, u, 8), err, want)
+		}
+	}
+	if _, err := ParseDecimal([]byte("-1e-99"), 8, 28); !errors.Is(err, ErrNegative) {
+		t.Errorf("-1e-99: %v, want ErrNegative", err)
+	}
+	for _, s := range []string{"1e999999999", "1e28", "10000000000000000000000000000"} {
+		if _, err := ParseDecimal([]byte(s), 8, 28); err == nil || !strings.Contains(err.Error(), "28") {
+			t.Errorf("%s: %v, want an error that names 28 digits", s, err)
+		}
+	}
+}
+
+var anyU128 = rapid.Custom(func(t *rapid.T) U128 {
+	u := U128{Lo: rapid.Uint64().Draw(t, "lo")}
+	if rapid.Bool().Draw(t, "wide") {
+		u.Hi = rapid.Uint64Max(1e36>>64).Draw(t, "hi")
+	}
+	return u
+})
+
+func TestPercentChangeAgainstAPD(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		price, base := anyU128.Draw(t, "price"), anyU128.Draw(t, "base")
+		if rapid.Bool().Draw(t, "near") {
+			price = base
+			price.Lo += rapid.Uint64Max(1000).Draw(t, "step") - 500
+		}
+		p := PercentChange(price, base)
+		want := "0"
+		if !base.IsZero() {
+			n := new(big.Int).Sub(wide(price), wide(base))
+			n.Mul(n, big.NewInt(percentScale))
+			// Half to even by integers: floor of the quotient, then the remainder.
+			q, r := new(big.Int).QuoRem(new(big.Int).Abs(n), wide(base), new(big.Int))
+			c := r.Lsh(r, 1).Cmp(wide(base))
+			if c > 0 || c == 0 && q.Bit(0) == 1 {
+				q.Add(q, big.NewInt(1))
+			}
+			if n.Sign() < 0 {
+				q.Neg(q)
+			}
+			d := apd.NewWithBigInt(new(apd.BigInt).SetMathBigInt(q), -PercentDecimals)
+			want = text(d)
+		}
+		if got := string(p.Append(nil)); got != want {
+			t.Fatalf("(%v - %v) / %v: got %s, want %s", wide(price), wide(base), wide(base), got, want)
+		}
+	})
+}
+
+func TestPercentChangeHalves(t *testing.T) {
+	// base 2e14·k makes each unit of the price's last place half a unit of the
+	// percentage's.
+	for _, c := range []struct {
+		price uint64
+		want  string
+	}{{200000000000001, "0"}, {200000000000003, "0.000000000002"}, {199999999999999, "0"}, {199999999999997, "-0.000000000002"}} {
+		p := PercentChange(U128{Lo: c.price}, U128{Lo: 200000000000000})
+		if got := string(p.Append(nil)); got != c.want {
+			t.Errorf("%d: %s, want %s", c.price, got, c.want)
+		}
+	}
+}
+
+func TestAppendWide(t *testing.T) {
+	plain := regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]*[1-9])?$`)
+	rapid.Check(t, func(t *rapid.T) {
+		u := uint256.Int{rapid.Uint64().Draw(t, "0"), rapid.Uint64().Draw(t, "1"), rapid.Uint64().Draw(t, "2"), rapid.Uint64().Draw(t, "3")}
+		u.Rsh(&u, uint(rapid.IntRange(0, 255).Draw(t, "shift")))
+		if rapid.Bool().Draw(t, "round") {
+			u.Mul(&u, uint256.NewInt(1e19)).Mul(&u, uint256.NewInt(1e10))
+		}
+		decimals := rapid.SampledFrom([]int{0, 8, 12, 18}).Draw(t, "decimals")
+		neg := rapid.Bool().Draw(t, "neg")
+		got := string(AppendWide([]byte("x"), neg, &u, decimals))[1:]
+		want := text(apd.NewWithBigInt(new(apd.BigInt).SetMathBigInt(u.ToBig()), int32(-decimals)))
+		if neg && want != "0" {
+			want = "-" + want
+		}
+		if got != want || !plain.MatchString(got) {
+			t.Fatalf("got %s, want %s", got, want)
+		}
+	})
+}
+
+func FuzzParseDecimal(f *testing.F) {
+	for _, s := range []string{"1", "0.5e-8", "-0", "1e999999999", "12345678901234567890.123456789012345678905"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		u, err := ParseDecimal(b, PriceDecimals, PriceIntDigits)
+		if err != nil {
+			return
+		}
+		again, err := ParseDecimal(AppendDecimal(nil, u, PriceDecimals), PriceDecimals, PriceIntDigits+1)
+		if err != nil || again != u {
+			t.Fatalf("%q: %v, then %v (%v)", b, u, again, err)
+		}
+	})
+}
+
+func ExamplePercentChange() {
+	p := PercentChange(U128{Lo: 1_023_500}, U128{Lo: 1_000_000})
+	fmt.Println(string(p.Append(nil)))
+	// Output: 2.35
+}

@@ -1,0 +1,329 @@
+package render
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/market"
+)
+
+// How views are cut. A page of 100 rows touches two shards at most; a shard of
+// 128 quotes is some 70 KiB plain, so a cold look-up of one row expands little;
+// 48 shards an object keep a million assets under 2,500 objects.
+const (
+	RowsPerShard    = 128
+	ShardsPerObject = 48
+)
+
+// Table is a collection's rows before they are cut: each row once, in the
+// order of the feed, and the orders in which they are listed.
+type Table struct {
+	Collection string
+	Rows       [][]byte
+	Tails      [][]byte // assets only
+	IDs        []uint64
+	Orders     []Order
+}
+
+// Order is one sort order of a table.
+type Order struct {
+	Sort string
+	// Keys are the rows' folded texts, in an order by text.
+	Keys [][]byte
+	// Compare compares two rows by a key that is not a text; nil for the order by
+	// id. Equal rows make a run.
+	Compare func(a, b int32) int
+	// Last reports a row that stands last in both directions.
+	Last func(row int32) bool
+	// Index: rows are looked up by this order's key, so its shards carry the
+	// keys, and the run numbers of the table's other orders.
+	Index bool
+}
+
+func foldKeys(n int, text func(i int) string) [][]byte {
+	keys := make([][]byte, n)
+	var a arena
+	var buf []byte
+	for i := range keys {
+		buf = artifacts.AppendFold(buf[:0], []byte(text(i)))
+		keys[i] = a.keep(buf)
+	}
+	return keys
+}
+
+// rows renders n rows into an arena.
+func rows(n int, row func(dst []byte, i int) []byte) [][]byte {
+	out := make([][]byte, n)
+	var a arena
+	var buf []byte
+	for i := range out {
+		buf = row(buf[:0], i)
+		out[i] = a.keep(buf)
+	}
+	return out
+}
+
+func ids(n int, id func(i int) uint64) []uint64 {
+	out := make([]uint64, n)
+	for i := range out {
+		out[i] = id(i)
+	}
+	return out
+}
+
+// Tables renders every collection of a snapshot.
+func Tables(f *market.Feed, r *market.Result) []Table {
+	return []Table{
+		assetTable(f, r), quoteTable(f, r), exchangeTable(f),
+		groupTable("categories", f.Categories, r.Categories, func(dst []byte, l *market.ListedGroup) []byte { return categoryRow(dst, f, r, l) }),
+		groupTable("chains", f.Chains, r.Chains, func(dst []byte, l *market.ListedGroup) []byte { return chainRow(dst, f, r, l) }),
+		trendingTable(f, r),
+	}
+}
+
+func assetTable(f *market.Feed, r *market.Result) Table {
+	n := len(f.Assets)
+	unranked := func(i int32) bool { return r.Rank[i] == 0 }
+	return Table{
+		Collection: "assets",
+		Rows:       rows(n, func(dst []byte, i int) []byte { return assetRow(dst, &f.Assets[i], r.Rank[i]) }),
+		Tails:      rows(n, func(dst []byte, i int) []byte { return assetTail(dst, &f.Assets[i]) }),
+		IDs:        ids(n, func(i int) uint64 { return f.Assets[i].ID }),
+		Orders: []Order{
+			{Sort: "id", Index: true},
+			{Sort: "name", Keys: foldKeys(n, func(i int) string { return f.Assets[i].Name })},
+			{Sort: "symbol", Index: true, Keys: foldKeys(n, func(i int) string { return f.Assets[i].Symbol })},
+			{Sort: "slug", Index: true, Keys: foldKeys(n, func(i int) string { return f.Assets[i].Slug })},
+			// Unranked rows: rank 0 minus 1 is the highest number, so they stand last.
+			{Sort: "rank", Last: unranked, Compare: func(a, b int32) int { return cmp.Compare(r.Rank[a]-1, r.Rank[b]-1) }},
+		},
+	}
+}
+
+func quoteTable(f *market.Feed, r *market.Result) Table {
+	n := len(f.Quotes)
+	asset := func(i int) *market.Asset { return &f.Assets[f.Quotes[i].Asset] }
+	return Table{
+		Collection: "quotes",
+		Rows:       rows(n, func(dst []byte, i int) []byte { return quoteRow(dst, f, r, i) }),
+		IDs:        ids(n, func(i int) uint64 { return asset(i).ID }),
+		Orders: []Order{
+			{Sort: "id", Index: true},
+			{Sort: "name", Keys: foldKeys(n, func(i int) string { return asset(i).Name })},
+			{Sort: "symbol", Index: true, Keys: foldKeys(n, func(i int) string { return asset(i).Symbol })},
+			{Sort: "slug", Index: true, Keys: foldKeys(n, func(i int) string { return asset(i).Slug })},
+		},
+	}
+}
+
+func exchangeTable(f *market.Feed) Table {
+	n := len(f.Exchanges)
+	volume := func(i int32) *market.U128 {
+		if m := f.Exchanges[i].Market; m != nil {
+			return m.Volume
+		}
+		return nil
+	}
+	return Table{
+		Collection: "exchanges",
+		Rows:       rows(n, func(dst []byte, i int) []byte { return exchangeRow(dst, &f.Exchanges[i]) }),
+		IDs:        ids(n, func(i int) uint64 { return f.Exchanges[i].ID }),
+		Orders: []Order{
+			{Sort: "id", Index: true},
+			{Sort: "name", Keys: foldKeys(n, func(i int) string { return f.Exchanges[i].Name })},
+			{Sort: "slug", Index: true, Keys: foldKeys(n, func(i int) string { return f.Exchanges[i].Slug })},
+			// No market and no volume sort alike, below zero.
+			{Sort: "volume", Compare: func(a, b int32) int {
+				va, vb := volume(a), volume(b)
+				switch {
+				case va == nil && vb == nil:
+					return 0
+				case va == nil:
+					return -1
+				case vb == nil:
+					return 1
+				}
+				return va.Cmp(*vb)
+			}},
+		},
+	}
+}
+
+func groupTable(collection string, groups []market.Group, listed []market.ListedGroup, row func(dst []byte, l *market.ListedGroup) []byte) Table {
+	n := len(listed)
+	group := func(i int) *market.Group { return &groups[listed[i].Group] }
+	return Table{
+		Collection: collection,
+		Rows:       rows(n, func(dst []byte, i int) []byte { return row(dst, &listed[i]) }),
+		IDs:        ids(n, func(i int) uint64 { return group(i).ID }),
+		Orders: []Order{
+			{Sort: "id", Index: true},
+			{Sort: "name", Keys: foldKeys(n, func(i int) string { return group(i).Name })},
+			{Sort: "slug", Index: true, Keys: foldKeys(n, func(i int) string { return group(i).Slug })},
+			{Sort: "market_cap", Compare: func(a, b int32) int { return listed[a].Market.MarketCap.Cmp(&listed[b].Market.MarketCap) }},
+			{Sort: "volume_24h", Compare: func(a, b int32) int { return listed[a].Market.Volume.Cmp(&listed[b].Market.Volume) }},
+		},
+	}
+}
+
+// trendingTable is the board: its only order is the one it was computed in.
+func trendingTable(f *market.Feed, r *market.Result) Table {
+	n := len(r.Trending)
+	return Table{
+		Collection: "trending",
+		Rows:       rows(n, func(dst []byte, i int) []byte { return quoteRow(dst, f, r, int(r.Trending[i])) }),
+		IDs:        ids(n, func(i int) uint64 { return f.Assets[f.Quotes[r.Trending[i]].Asset].ID }),
+		Orders:     []Order{{Sort: "board", Compare: func(a, b int32) int { return cmp.Compare(a, b) }}},
+	}
+}
+
+// sorted is an order worked out: rows in their order, and each row's run.
+type sorted struct {
+	*Order
+	order    []int32
+	runOf    []uint32 // by row
+	runStart []int32  // by run, and one more for the end
+	last     int
+}
+
+func (t *Table) sort(o *Order) *sorted {
+	s := &sorted{Order: o, order: make([]int32, len(t.Rows)), runOf: make([]uint32, len(t.Rows))}
+	for i := range s.order {
+		s.order[i] = int32(i)
+	}
+	compare := o.Compare
+	if o.Keys != nil {
+		compare = func(a, b int32) int { return bytes.Compare(o.Keys[a], o.Keys[b]) }
+	}
+	if compare == nil {
+		compare = func(int32, int32) int { return 0 }
+	}
+	slices.SortFunc(s.order, func(a, b int32) int {
+		if c := compare(a, b); c != 0 {
+			return c
+		}
+		return cmp.Compare(t.IDs[a], t.IDs[b])
+	})
+	for i, row := range s.order {
+		// In the order by id every row is a run of its own.
+		if i == 0 || o.Keys == nil && o.Compare == nil || compare(s.order[i-1], row) != 0 {
+			s.runStart = append(s.runStart, int32(i))
+		}
+		s.runOf[row] = uint32(len(s.runStart) - 1)
+		if o.Last != nil && o.Last(row) {
+			s.last++
+		}
+	}
+	s.runStart = append(s.runStart, int32(len(s.order)))
+	return s
+}
+
+// Piece is one object of a view, to be put and then filled into its place in
+// the manifest.
+type Piece struct {
+	View   int // index into the manifest's views
+	Object int // index into the view's objects
+	build  func() ([]byte, artifacts.Fence)
+	Rows   int
+}
+
+// Bytes makes the object; it is the costly part, and safe to call for several
+// pieces at once.
+func (p *Piece) Bytes() ([]byte, artifacts.Fence) { return p.build() }
+
+// Views sorts and cuts the tables. It returns the manifest's views, with
+// objects still empty, and the pieces that fill them.
+func Views(tables []Table) ([]artifacts.View, []Piece) {
+	var views []artifacts.View
+	var pieces []Piece
+	for i := range tables {
+		t := &tables[i]
+		orders := make([]*sorted, len(t.Orders))
+		for j := range t.Orders {
+			orders[j] = t.sort(&t.Orders[j])
+		}
+		// Every order but the one by id numbers its runs for the index views.
+		var columns []*sorted
+		var names []string
+		for _, s := range orders {
+			if s.Sort != "id" && t.Collection != "trending" {
+				columns, names = append(columns, s), append(names, s.Sort)
+			}
+		}
+		for _, s := range orders {
+			v := artifacts.View{Collection: t.Collection, Sort: s.Sort, Rows: len(t.Rows), Runs: len(s.runStart) - 1, Last: s.last}
+			c := &cutter{t: t, s: s}
+			if s.Index {
+				v.Columns, c.columns = names, columns
+			}
+			const per = RowsPerShard * ShardsPerObject
+			v.Objects = make([]artifacts.ViewObject, (v.Rows+per-1)/per)
+			for o := range v.Objects {
+				from, to := o*per, min((o+1)*per, v.Rows)
+				pieces = append(pieces, Piece{View: len(views), Object: o, Rows: to - from, build: func() ([]byte, artifacts.Fence) { return c.object(from, to) }})
+			}
+			views = append(views, v)
+		}
+	}
+	return views, pieces
+}
+
+// cutter makes shards and objects of one view.
+type cutter struct {
+	t       *Table
+	s       *sorted
+	columns []*sorted
+}
+
+func (c *cutter) object(from, to int) ([]byte, artifacts.Fence) {
+	var o artifacts.Object
+	var plain []byte
+	for i := from; i < to; i += RowsPerShard {
+		j := min(i+RowsPerShard, to)
+		plain = artifacts.AppendShard(plain[:0], c.shard(i, j))
+		o.Add(plain, j-i, c.fence(i))
+	}
+	return o.Bytes(), c.fence(from)
+}
+
+func (c *cutter) fence(i int) artifacts.Fence {
+	row := c.s.order[i]
+	switch {
+	case c.s.Sort == "id":
+		return artifacts.Fence{ID: c.t.IDs[row]}
+	case c.s.Index:
+		return artifacts.Fence{Key: string(c.s.Keys[row])}
+	}
+	return artifacts.Fence{}
+}
+
+func (c *cutter) shard(from, to int) *artifacts.ShardRows {
+	order, runOf, runStart := c.s.order, c.s.runOf, c.s.runStart
+	first, last := runOf[order[from]], runOf[order[to-1]]
+	in := &artifacts.ShardRows{
+		FirstRun: int(first), Before: from - int(runStart[first]), After: int(runStart[last+1]) - to,
+	}
+	if c.columns != nil {
+		in.Ords = make([][]uint32, len(c.columns))
+	}
+	for i := from; i < to; i++ {
+		row := order[i]
+		if i == from || runOf[order[i-1]] != runOf[row] {
+			in.RunLens = append(in.RunLens, 0)
+			if c.s.Index && c.s.Keys != nil {
+				in.Keys = append(in.Keys, c.s.Keys[row])
+			}
+		}
+		in.RunLens[len(in.RunLens)-1]++
+		for k, col := range c.columns {
+			in.Ords[k] = append(in.Ords[k], col.runOf[row])
+		}
+		in.Rows = append(in.Rows, c.t.Rows[row])
+		if c.t.Tails != nil {
+			in.Tails = append(in.Tails, c.t.Tails[row])
+		}
+	}
+	return in
+}
