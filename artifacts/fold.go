@@ -1,0 +1,103 @@
+package artifacts
+
+import (
+	"slices"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+// FoldUnicodeVersion is the version of the tables that Fold follows. It stands
+// in the manifest, so that an edge built with other tables can tell.
+const FoldUnicodeVersion = unicode.Version
+
+// Fold returns the form of s in which texts are compared: two texts match when
+// their folded forms are equal, and text sort keys compare as the bytes of
+// their folded forms (contract section 5). Builder and edge share it, because
+// strings.ToLower, strings.EqualFold and this fold disagree on a few letters.
+//
+// Each code point becomes the lowest one that unicode.SimpleFold reaches from
+// it, with A to Z written as a to z. Bytes that are not valid UTF-8 stand for
+// themselves. Fold(Fold(s)) is Fold(s), and the result is never longer than s.
+// When nothing changes it is s itself.
+func Fold(s string) string {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c >= utf8.RuneSelf || 'A' <= c && c <= 'Z' {
+			dst := append(make([]byte, 0, len(s)), s[:i]...)
+			return string(AppendFold(dst, []byte(s[i:])))
+		}
+	}
+	return s
+}
+
+// AppendFold appends the folded form of s to dst; see [Fold]. It allocates
+// nothing when dst has room for len(s) bytes. dst may be s[:0].
+func AppendFold(dst, s []byte) []byte {
+	dst = slices.Grow(dst, len(s))
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf {
+			if 'A' <= c && c <= 'Z' {
+				c += 'a' - 'A'
+			}
+			dst = append(dst, c)
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRune(s[i:])
+		if r == utf8.RuneError && n == 1 {
+			dst = append(dst, c)
+		} else {
+			dst = utf8.AppendRune(dst, foldRune(r))
+		}
+		i += n
+	}
+	return dst
+}
+
+// foldPage holds what 256 code points in a row fold to.
+type foldPage [256]rune
+
+// foldPages returns the folds of all code points that do not fold to
+// themselves, by code point / 256, with nil for a page that has none. Asking
+// unicode.SimpleFold each time would be some ten times slower, and an edge
+// folds what anybody sends.
+var foldPages = sync.OnceValue(func() []*foldPage {
+	var pages []*foldPage
+	// A letter that folds to another has an upper, lower or title case, so
+	// that it stands in CaseRanges.
+	for _, cased := range unicode.CaseRanges {
+		for r := rune(cased.Lo); r <= rune(cased.Hi); r++ {
+			lowest := r
+			for o := unicode.SimpleFold(r); o != r; o = unicode.SimpleFold(o) {
+				lowest = min(lowest, o)
+			}
+			if 'A' <= lowest && lowest <= 'Z' {
+				lowest += 'a' - 'A'
+			}
+			if lowest == r {
+				continue
+			}
+			n := int(r >> 8)
+			for len(pages) <= n {
+				pages = append(pages, nil)
+			}
+			if pages[n] == nil {
+				pages[n] = new(foldPage)
+				for i := range pages[n] {
+					pages[n][i] = r&^0xff | rune(i)
+				}
+			}
+			pages[n][r&0xff] = lowest
+		}
+	}
+	return pages
+})
+
+func foldRune(r rune) rune {
+	pages := foldPages()
+	if n := int(r >> 8); n < len(pages) && pages[n] != nil {
+		return pages[n][r&0xff]
+	}
+	return r
+}

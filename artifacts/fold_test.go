@@ -1,0 +1,144 @@
+package artifacts
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+)
+
+// modelFold says contract section 5 again, as plainly as possible.
+func modelFold(s string) string {
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		if r == utf8.RuneError && n == 1 {
+			b.WriteByte(s[0])
+		} else {
+			b.WriteRune(modelFoldRune(r))
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
+
+func modelFoldRune(r rune) rune {
+	lowest := r
+	for o := unicode.SimpleFold(r); o != r; o = unicode.SimpleFold(o) {
+		lowest = min(lowest, o)
+	}
+	if 'A' <= lowest && lowest <= 'Z' {
+		lowest += 'a' - 'A'
+	}
+	return lowest
+}
+
+func TestFold(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"", ""},
+		{"bitcoin", "bitcoin"},
+		{"BitCoin-2[Z]@`{", "bitcoin-2[z]@`{"},
+		{"\u212a", "k"},        // KELVIN SIGN
+		{"ſ", "s"},             // LATIN SMALL LETTER LONG S
+		{"\u212b", "\u00c5"},   // ANGSTROM SIGN: Å, å, ANGSTROM
+		{"\u00e5", "\u00c5"},   // the lowest is the capital
+		{"\u03bc", "\u00b5"},   // GREEK SMALL MU: MICRO SIGN is the lowest
+		{"\u039c", "\u00b5"},   // GREEK CAPITAL MU
+		{"ς", "Σ"},             // final sigma
+		{"İ", "İ"},             // has no simple folding
+		{"ı", "ı"},             // nor has this
+		{"ß", "ß"},             // folds with ẞ; nothing expands to ss
+		{"ẞ", "ß"},             //
+		{"Ⱥ", "Ⱥ"},             // 2 bytes
+		{"ⱥ", "Ⱥ"},             // 3 bytes
+		{"ϐ", "Β"},             // GREEK BETA SYMBOL
+		{"\u01c5", "\u01c4"},   // a title case letter
+		{"Ꭰ", "Ꭰ"},             // Cherokee
+		{"ꭰ", "Ꭰ"},             //
+		{"𞤢", "𞤀"},             // Adlam, outside the basic plane
+		{"柴犬", "柴犬"},           // no case at all
+		{"e\u0301", "e\u0301"}, // not normalised
+		{" A ", " a "},         // not trimmed
+		{"A\xffB", "a\xffb"},   // bytes stand for themselves,
+		{"\xfe", "\xfe"},       // so that these two differ
+		{"\xed\xa0\x80", "\xed\xa0\x80"},
+		{"\ufffd", "\ufffd"},
+	} {
+		if got := Fold(c.in); got != c.want {
+			t.Errorf("Fold(%q) = %q, want %q", c.in, got, c.want)
+		}
+	}
+}
+
+func TestFoldEveryCodePoint(t *testing.T) {
+	for r := rune(0); r <= unicode.MaxRune; r++ {
+		if !utf8.ValidRune(r) {
+			continue
+		}
+		in := string(r)
+		got := Fold(in)
+		if want := string(modelFoldRune(r)); got != want {
+			t.Errorf("Fold(%U) = %q, want %q", r, got, want)
+		}
+		if len(got) > len(in) {
+			t.Errorf("Fold(%U) is longer than its argument", r)
+		}
+		// Equal folds and equality under simple case folding are the same.
+		for o := unicode.SimpleFold(r); o != r; o = unicode.SimpleFold(o) {
+			if Fold(string(o)) != got {
+				t.Errorf("%U and %U fold apart", r, o)
+			}
+		}
+	}
+}
+
+func checkFold(t interface{ Fatalf(string, ...any) }, s string) {
+	want := modelFold(s)
+	got := Fold(s)
+	if got != want {
+		t.Fatalf("Fold(%q) = %q, want %q", s, got, want)
+	}
+	if again := Fold(got); again != got {
+		t.Fatalf("Fold(Fold(%q)) = %q, want %q", s, again, got)
+	}
+	if b := AppendFold([]byte("x"), []byte(s)); string(b) != "x"+want {
+		t.Fatalf("AppendFold(x, %q) = %q", s, b)
+	}
+	inPlace := []byte(s)
+	if b := AppendFold(inPlace[:0], inPlace); string(b) != want {
+		t.Fatalf("AppendFold in place of %q = %q", s, b)
+	}
+}
+
+func TestFoldProperties(t *testing.T) {
+	// Mostly letters with a case, whole and broken.
+	letter := rapid.OneOf(
+		rapid.StringOfN(rapid.RuneFrom(nil, unicode.Upper, unicode.Lower, unicode.Title), 0, 8, -1),
+		rapid.String(),
+		rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 4), func(b []byte) string { return string(b) }),
+	)
+	rapid.Check(t, func(t *rapid.T) {
+		checkFold(t, strings.Join(rapid.SliceOfN(letter, 0, 5).Draw(t, "parts"), ""))
+	})
+}
+
+func FuzzFold(f *testing.F) {
+	for _, s := range []string{"", "Abc", "Kelvin", "ſtraße", "\xff\xfeA", "\xe2\x84", "柴犬 COIN", "𞤀𞤢"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) { checkFold(t, s) })
+}
+
+func TestFoldAllocates(t *testing.T) {
+	foldPages()
+	in := []byte("Bitcoin ΣΑΤΟΣΗΙ ſ")
+	dst := make([]byte, 0, len(in))
+	if n := testing.AllocsPerRun(100, func() { dst = AppendFold(dst[:0], in) }); n != 0 {
+		t.Errorf("AppendFold allocates %v times", n)
+	}
+	if n := testing.AllocsPerRun(100, func() { Fold("bitcoin-2") }); n != 0 {
+		t.Errorf("Fold of folded text allocates %v times", n)
+	}
+}
