@@ -1,0 +1,84 @@
+package query
+
+// Endpoint is one of the seven listings of the interface. Its zero value is
+// Assets.
+type Endpoint uint8
+
+// The endpoints, in the order of the interface document.
+const (
+	Assets Endpoint = iota
+	Quotes
+	Trending
+	Exchanges
+	Global
+	Categories
+	Chains
+
+	// Endpoints is how many there are.
+	Endpoints = iota
+)
+
+// Name returns the last element of the endpoint's path, which is also the name
+// of its collection in a manifest.
+func (e Endpoint) Name() string { return endpoints[e].name }
+
+// String is Name.
+func (e Endpoint) String() string { return e.Name() }
+
+// Sort is a key that rows are sorted by. Its zero value is SortID.
+type Sort uint8
+
+// The sort keys of all endpoints. Trending has one of its own, which nobody
+// can ask for.
+const (
+	SortID Sort = iota
+	SortName
+	SortSymbol
+	SortSlug
+	SortRank
+	SortVolume
+	SortMarketCap
+	SortVolume24h
+	SortBoard
+
+	// Sorts is how many there are.
+	Sorts = iota
+)
+
+var sortNames = [Sorts]string{"id", "name", "symbol", "slug", "rank", "volume", "market_cap", "volume_24h", "board"}
+
+// Name returns the key as it stands in a request, which is also the name of
+// the view's order in a manifest.
+func (s Sort) Name() string { return sortNames[s] }
+
+// String is Name.
+func (s Sort) String() string { return s.Name() }
+
+// SortKeys returns the keys that the endpoint's sort parameter takes. The
+// caller must not change them.
+func (e Endpoint) SortKeys() []Sort { return endpoints[e].sorts }
+
+var endpoints = [Endpoints]struct {
+	name    string
+	sorts   []Sort
+	sort    Sort // when none is asked for
+	desc    bool
+	errSort *ParamError
+}{
+	Assets: {name: "assets", sorts: []Sort{SortID, SortName, SortSymbol, SortSlug, SortRank},
+		errSort: sortError("id, name, symbol, slug or rank")},
+	Quotes: {name: "quotes", sorts: []Sort{SortID, SortName, SortSymbol, SortSlug},
+		errSort: sortError("id, name, symbol or slug")},
+	Trending: {name: "trending"},
+	Exchanges: {name: "exchanges", sorts: []Sort{SortID, SortName, SortSlug, SortVolume},
+		errSort: sortError("id, name, slug or volume")},
+	Global: {name: "global"},
+	Categories: {name: "categories", sorts: groupSorts, sort: SortMarketCap, desc: true,
+		errSort: sortError(groupSortNames)},
+	Chains: {name: "chains", sorts: groupSorts, sort: SortMarketCap, desc: true,
+		errSort: sortError(groupSortNames)},
+}
+
+var groupSorts = []Sort{SortID, SortName, SortSlug, SortMarketCap, SortVolume24h}
+
+const groupSortNames = "id, name, slug, market_cap or volume_24h"

@@ -1,0 +1,396 @@
+// Package query reads the parameters of a request: contract section 4, all of
+// it and nothing else.
+//
+// A Query is meant to be reused. Parse reads the query string where it lies and
+// keeps what it must change (texts are unescaped and folded) in buffers of its
+// own, so that after a few requests it allocates nothing. What a Query holds is
+// valid until the next Parse; nothing in it points into the query string.
+//
+// AppendKey writes the normalised query, by which finished answers are held:
+// defaults applied, parameters that are not read dropped, filters sorted and
+// without repeats. Equal keys mean equal answers from one snapshot.
+package query
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"example.com/marketdata/artifacts"
+)
+
+// Bounds and defaults of contract section 4.
+const (
+	// MaxValues is how many elements a csv parameter may have, empty and
+	// repeated ones counted.
+	MaxValues = 100
+	// MaxSize is the longest page, in rows.
+	MaxSize = 100
+	// DefaultSize is the page length when none is asked for, in rows.
+	DefaultSize = 20
+	// MaxOffset is the highest offset, in rows.
+	MaxOffset = 100_000
+)
+
+// Past is the First of every page that begins behind row Past. No listing is
+// that long, and sums with it do not overflow.
+const Past = math.MaxInt64 / 2
+
+// Query is what a request asks for. Its zero value is ready for Parse. It is
+// for one goroutine at a time.
+type Query struct {
+	Endpoint Endpoint
+	// Sort and Desc are the order in force, the default applied. They have no
+	// meaning on /global.
+	Sort Sort
+	Desc bool
+	// Links: fields=links was asked for on /assets.
+	Links bool
+
+	// Page is the page number that the answer states: as sent in page mode,
+	// and offset/limit + 1 in offset mode.
+	Page int64
+	// Size is the page length in force, 1 to MaxSize: size in page mode, limit
+	// in offset mode. 0 on /trending and /global, which have no pages.
+	Size int
+	// First is the number of the page's first row, from 0; at most Past.
+	First int64
+
+	// HasID, HasSlug and HasSymbol: the filter was sent. One that was sent and
+	// has no values matches nothing.
+	HasID, HasSlug, HasSymbol bool
+	// IDs are the values of the filter, ascending, without repeats. Any int64:
+	// those that are no id match nothing.
+	IDs []int64
+	// Slugs and Symbols are the values of the filters, folded
+	// (artifacts.Fold), sorted as bytes, without repeats. An empty element is
+	// kept, as an empty first value: it matches nothing, whatever the
+	// directory holds, and X-Not-Found names it.
+	Slugs, Symbols [][]byte
+
+	buf []byte // behind Slugs and Symbols, and values that were unescaped
+}
+
+// Filtered reports whether any filter was sent.
+func (q *Query) Filtered() bool { return q.HasID || q.HasSlug || q.HasSymbol }
+
+// Parse reads the query string of a request to endpoint e, without its question
+// mark. It returns nil, or what is wrong with the first invalid parameter in
+// the order id, symbol, slug, page, size, limit, offset, sort, fields, by; q's
+// fields then have no meaning. It keeps no reference to query.
+func (q *Query) Parse(e Endpoint, query []byte) *ParamError {
+	*q = Query{Endpoint: e, IDs: q.IDs[:0], Slugs: q.Slugs[:0], Symbols: q.Symbols[:0], buf: q.buf[:0]}
+	// No value grows when it is unescaped and folded, so this buffer does not
+	// move while values point into it.
+	q.buf = slices.Grow(q.buf, len(query))
+
+	var p params
+	switch e {
+	case Global:
+		return nil
+	case Trending:
+		q.Sort = SortBoard
+		p.split(query)
+		return q.by(p.value[paramBy])
+	}
+	p.split(query)
+	err := q.filters(&p)
+	if err == nil {
+		if e == Exchanges {
+			err = q.pageExchanges(&p)
+		} else {
+			err = q.page(&p)
+		}
+	}
+	if err == nil {
+		err = q.sort(p.value[paramSort])
+	}
+	if err == nil && e == Assets {
+		err = q.fields(p.value[paramFields])
+	}
+	return err
+}
+
+func (q *Query) filters(p *params) *ParamError {
+	if v := p.value[paramID]; len(v) > 0 {
+		q.HasID = true
+		if err := q.ids(q.unescape(v)); err != nil {
+			return err
+		}
+	}
+	var ok bool
+	if v := p.value[paramSymbol]; len(v) > 0 && (q.Endpoint == Assets || q.Endpoint == Quotes) {
+		q.HasSymbol = true
+		if q.Symbols, ok = splitTexts(q.Symbols, q.fold(v)); !ok {
+			return errSymbolCount
+		}
+	}
+	if v := p.value[paramSlug]; len(v) > 0 {
+		q.HasSlug = true
+		if q.Slugs, ok = splitTexts(q.Slugs, q.fold(v)); !ok {
+			return errSlugCount
+		}
+	}
+	return nil
+}
+
+func (q *Query) ids(csv []byte) *ParamError {
+	if bytes.Count(csv, comma) >= MaxValues {
+		return errIDCount
+	}
+	for more := true; more; {
+		var element []byte
+		element, csv, more = bytes.Cut(csv, comma)
+		if len(element) == 0 {
+			continue
+		}
+		id, ok := parseInt(element)
+		if !ok {
+			return errIDInt
+		}
+		q.IDs = append(q.IDs, id)
+	}
+	slices.Sort(q.IDs)
+	q.IDs = slices.Compact(q.IDs)
+	return nil
+}
+
+// splitTexts appends the elements of a folded csv to dst, sorted and without
+// repeats. It reports false when there are too many.
+func splitTexts(dst [][]byte, csv []byte) ([][]byte, bool) {
+	if bytes.Count(csv, comma) >= MaxValues {
+		return dst, false
+	}
+	for more := true; more; {
+		var element []byte
+		element, csv, more = bytes.Cut(csv, comma)
+		dst = append(dst, element)
+	}
+	slices.SortFunc(dst, bytes.Compare)
+	return slices.CompactFunc(dst, bytes.Equal), true
+}
+
+// page reads the paging parameters where all four are checked whatever the
+// mode: everywhere but on /exchanges.
+func (q *Query) page(p *params) *ParamError {
+	page, sent, ok := q.integer(p.value[paramPage])
+	switch {
+	case !ok:
+		return errPageInt
+	case sent && page < 1:
+		return errPageRange
+	}
+	pageMode := sent || len(p.value[paramLimit]) == 0 && len(p.value[paramOffset]) == 0
+	size, _, ok := q.integer(p.value[paramSize])
+	switch {
+	case !ok:
+		return errSizeInt
+	case size > MaxSize:
+		return errSizeRange
+	}
+	limit, _, ok := q.integer(p.value[paramLimit])
+	switch {
+	case !ok:
+		return errLimitInt
+	case limit > MaxSize:
+		return errLimitRange
+	}
+	offset, _, ok := q.integer(p.value[paramOffset])
+	switch {
+	case !ok:
+		return errOffsetInt
+	case offset < 0 || offset > MaxOffset:
+		return errOffsetRange
+	}
+	if pageMode {
+		q.setPage(max(page, 1), size)
+	} else {
+		q.setOffset(offset, limit)
+	}
+	return nil
+}
+
+// pageExchanges reads the paging parameters where only those of the mode in
+// force are read, and where 0 is no page length.
+func (q *Query) pageExchanges(p *params) *ParamError {
+	page, sent, ok := q.integer(p.value[paramPage])
+	switch {
+	case !ok:
+		return errPageInt
+	case sent && page < 1:
+		return errPageRange
+	}
+	if sent || len(p.value[paramLimit]) == 0 && len(p.value[paramOffset]) == 0 {
+		size, sent, ok := q.integer(p.value[paramSize])
+		switch {
+		case !ok:
+			return errExchangeSizeInt
+		case sent && (size < 1 || size > MaxSize):
+			return errExchangeSizeRange
+		}
+		q.setPage(max(page, 1), size)
+		return nil
+	}
+	limit, sent, ok := q.integer(p.value[paramLimit])
+	switch {
+	case !ok:
+		return errExchangeLimitInt
+	case sent && (limit < 1 || limit > MaxSize):
+		return errExchangeLimitRange
+	}
+	offset, _, ok := q.integer(p.value[paramOffset])
+	switch {
+	case !ok:
+		return errOffsetInt
+	case offset < 0 || offset > MaxOffset:
+		return errOffsetRange
+	}
+	q.setOffset(offset, limit)
+	return nil
+}
+
+func (q *Query) setPage(page, size int64) {
+	if size <= 0 {
+		size = DefaultSize
+	}
+	q.Page, q.Size = page, int(size)
+	q.First = Past
+	if page-1 <= Past/size {
+		q.First = (page - 1) * size
+	}
+}
+
+func (q *Query) setOffset(offset, limit int64) {
+	if limit <= 0 {
+		limit = DefaultSize
+	}
+	q.Page, q.Size, q.First = offset/limit+1, int(limit), offset
+}
+
+func (q *Query) sort(v []byte) *ParamError {
+	spec := &endpoints[q.Endpoint]
+	if len(v) == 0 {
+		q.Sort, q.Desc = spec.sort, spec.desc
+		return nil
+	}
+	key, direction, sent := bytes.Cut(q.fold(v), colon)
+	if sent {
+		switch string(direction) {
+		case "asc":
+		case "desc":
+			q.Desc = true
+		default:
+			return spec.errSort
+		}
+	}
+	for _, s := range spec.sorts {
+		if string(key) == sortNames[s] {
+			q.Sort = s
+			return nil
+		}
+	}
+	return spec.errSort
+}
+
+func (q *Query) fields(v []byte) *ParamError {
+	if len(v) == 0 {
+		return nil
+	}
+	csv := q.fold(v)
+	if bytes.Count(csv, comma) >= MaxValues {
+		return errFieldsCount
+	}
+	for more := true; more; {
+		var name []byte
+		name, csv, more = bytes.Cut(csv, comma)
+		if string(name) == "links" {
+			q.Links = true
+		}
+	}
+	return nil
+}
+
+func (q *Query) by(v []byte) *ParamError {
+	switch string(bytes.Trim(q.fold(v), " \t\n\v\f\r")) {
+	case "", "gainers":
+		return nil
+	}
+	return errBy
+}
+
+// AppendKey appends the normalised query to dst. Two queries of one endpoint
+// that differ only in the order of parameters, in defaults written out, in
+// repeats, in letter case or in parameters that are not read have equal keys;
+// so have page=2&size=20 and limit=20&offset=20. Queries with equal keys have
+// equal answers from one snapshot, headers included. Keys are bytes, not text.
+func (q *Query) AppendKey(dst []byte) []byte {
+	dst = append(dst, byte(q.Endpoint))
+	if q.Size == 0 {
+		return dst
+	}
+	var flags byte
+	for i, set := range [...]bool{q.Desc, q.Links, q.HasID, q.HasSlug, q.HasSymbol} {
+		if set {
+			flags |= 1 << i
+		}
+	}
+	dst = append(dst, byte(q.Sort), flags, byte(q.Size))
+	// Page follows from First but for pages that begin behind Past.
+	dst = binary.AppendUvarint(dst, uint64(q.First))
+	if q.First == Past {
+		dst = binary.AppendUvarint(dst, uint64(q.Page))
+	}
+	if q.HasID {
+		dst = binary.AppendUvarint(dst, uint64(len(q.IDs)))
+		for _, id := range q.IDs {
+			dst = binary.AppendVarint(dst, id)
+		}
+	}
+	if q.HasSlug {
+		dst = appendTexts(dst, q.Slugs)
+	}
+	if q.HasSymbol {
+		dst = appendTexts(dst, q.Symbols)
+	}
+	return dst
+}
+
+func appendTexts(dst []byte, texts [][]byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(texts)))
+	for _, t := range texts {
+		dst = binary.AppendUvarint(dst, uint64(len(t)))
+		dst = append(dst, t...)
+	}
+	return dst
+}
+
+// integer reads a value that is an integer, 0 when it was not sent.
+func (q *Query) integer(v []byte) (n int64, sent, ok bool) {
+	if len(v) == 0 {
+		return 0, false, true
+	}
+	n, ok = parseInt(q.unescape(v))
+	return n, true, ok
+}
+
+// unescape returns the value as it was meant; in q.buf when it differs from
+// the value as it was sent.
+func (q *Query) unescape(v []byte) []byte {
+	if !escaped(v) {
+		return v
+	}
+	n := len(q.buf)
+	q.buf = appendUnescaped(q.buf, v)
+	return q.buf[n:]
+}
+
+// fold returns the value unescaped and folded, in q.buf. Folding makes and
+// takes away no comma, colon or white space, so a list may be folded before it
+// is split.
+func (q *Query) fold(v []byte) []byte {
+	n := len(q.buf)
+	q.buf = appendUnescaped(q.buf, v)
+	q.buf = artifacts.AppendFold(q.buf[:n], q.buf[n:])
+	return q.buf[n:]
+}
