@@ -1,0 +1,161 @@
+// Package selftest tries out the conditions that artifacts.Store promises, on
+// a store that is in use: it writes under artifacts.ProbePrefix only and
+// removes what it wrote.
+package selftest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"example.com/marketdata/artifacts"
+)
+
+// Names are how a store's own documentation calls the conditions, so that the
+// report names what its operator can look up.
+type Names struct {
+	// Create lets a write succeed only where there is no object.
+	Create string
+	// Match lets a write succeed only over one version.
+	Match string
+	// Changed lets a read succeed only past one version.
+	Changed string
+}
+
+// racers is how many writers try to replace one version at the same time. A
+// store that looks first and writes later lets several of them win.
+const racers = 8
+
+// cleanup bounds how long the probes' removal may take, also after ctx is done.
+const cleanup = 10 * time.Second
+
+// Run tries the conditions out and returns the first that s does not honour,
+// or the error that kept it from finding out.
+func Run(ctx context.Context, s artifacts.Store, n Names) (err error) {
+	base := artifacts.ProbePrefix + "selftest-" + rand.Text() + "-"
+	put, moving, absent := base+"put", base+"moving", base+"absent"
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
+		defer cancel()
+		for _, key := range []string{put, moving, absent} {
+			if derr := s.Delete(ctx, key); derr != nil && err == nil {
+				err = fmt.Errorf("self-test: remove %s: %w", key, derr)
+			}
+		}
+	}()
+	if err := create(ctx, s, n, put); err != nil {
+		return fmt.Errorf("self-test: %w", err)
+	}
+	if err := swap(ctx, s, n, moving, absent); err != nil {
+		return fmt.Errorf("self-test: %w", err)
+	}
+	return nil
+}
+
+// create tries Put: create once, the same again, other bytes.
+func create(ctx context.Context, s artifacts.Store, n Names, key string) error {
+	one, two := []byte("one"), []byte("two")
+	if err := s.Put(ctx, key, one); err != nil {
+		return fmt.Errorf("put: %w", err)
+	}
+	if err := s.Put(ctx, key, one); err != nil {
+		return fmt.Errorf("put the same bytes again: %w", err)
+	}
+	switch err := s.Put(ctx, key, two); {
+	case err == nil:
+		return fmt.Errorf("the store ignored %s: a put of other bytes under the same key succeeded", n.Create)
+	case !errors.Is(err, artifacts.ErrConflict):
+		return fmt.Errorf("put other bytes: %w", err)
+	}
+	return holds(ctx, s, n.Create, key, one)
+}
+
+// swap tries Swap and GetIf: each condition kept, each broken, and a race.
+func swap(ctx context.Context, s artifacts.Store, n Names, key, absent string) error {
+	one, two, three := []byte("one"), []byte("two"), []byte("three")
+	v1, err := s.Swap(ctx, key, "", one)
+	if err != nil {
+		return fmt.Errorf("swap where there is no object: %w", err)
+	}
+	switch _, err := s.Swap(ctx, key, "", two); {
+	case err == nil:
+		return fmt.Errorf("the store ignored %s: a swap that wanted no object replaced one", n.Create)
+	case !errors.Is(err, artifacts.ErrConflict):
+		return fmt.Errorf("swap over an object that should not be there: %w", err)
+	}
+	switch _, _, err := s.GetIf(ctx, key, v1, 100); {
+	case err == nil:
+		return fmt.Errorf("the store ignored %s: it sent an object whose version is known", n.Changed)
+	case !errors.Is(err, artifacts.ErrNotModified):
+		return fmt.Errorf("get an object whose version is known: %w", err)
+	}
+	v2, err := s.Swap(ctx, key, v1, two)
+	if err != nil {
+		return fmt.Errorf("swap: %w", err)
+	}
+	if v2 == v1 {
+		return fmt.Errorf("the store gave other bytes the same version %q", v1)
+	}
+	switch _, err := s.Swap(ctx, key, v1, three); {
+	case err == nil:
+		return fmt.Errorf("the store ignored %s: a swap with an old version succeeded", n.Match)
+	case !errors.Is(err, artifacts.ErrConflict):
+		return fmt.Errorf("swap with an old version: %w", err)
+	}
+	switch b, v, err := s.GetIf(ctx, key, v1, 100); {
+	case errors.Is(err, artifacts.ErrNotModified):
+		return fmt.Errorf("%s is not honoured: a read past an old version was answered as unchanged", n.Changed)
+	case err != nil:
+		return fmt.Errorf("get an object whose version changed: %w", err)
+	case string(b) != string(two) || v != v2:
+		return fmt.Errorf("after the swaps the object is %q of version %q, want %q of version %q", b, v, two, v2)
+	}
+	switch _, err := s.Swap(ctx, absent, v1, one); {
+	case err == nil:
+		return fmt.Errorf("the store ignored %s: a swap with a version created an object", n.Match)
+	case !errors.Is(err, artifacts.ErrConflict):
+		return fmt.Errorf("swap an object that is not there: %w", err)
+	}
+	return race(ctx, s, n, key, v2)
+}
+
+// race lets several swaps replace the same version at the same time.
+func race(ctx context.Context, s artifacts.Store, n Names, key string, old artifacts.Version) error {
+	var wg sync.WaitGroup
+	var data [racers][]byte
+	var errs [racers]error
+	for i := range racers {
+		data[i] = fmt.Appendf(nil, "racer %d", i)
+		wg.Go(func() { _, errs[i] = s.Swap(ctx, key, old, data[i]) })
+	}
+	wg.Wait()
+	winner, wins := 0, 0
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			winner = i
+			wins++
+		case !errors.Is(err, artifacts.ErrConflict):
+			return fmt.Errorf("%d swaps at once: %w", racers, err)
+		}
+	}
+	if wins != 1 {
+		return fmt.Errorf("%s is not honoured: of %d swaps of one version at once %d succeeded, want 1", n.Match, racers, wins)
+	}
+	return holds(ctx, s, n.Match, key, data[winner])
+}
+
+// holds checks that a refused write left key's object as it was.
+func holds(ctx context.Context, s artifacts.Store, condition, key string, want []byte) error {
+	got, _, err := s.Get(ctx, key, 100)
+	if err != nil {
+		return fmt.Errorf("read back: %w", err)
+	}
+	if string(got) != string(want) {
+		return fmt.Errorf("%s is not honoured: after a refused write the object is %q, want %q", condition, got, want)
+	}
+	return nil
+}

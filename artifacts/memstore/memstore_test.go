@@ -1,0 +1,68 @@
+package memstore_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/artifacts/storetest"
+)
+
+func TestExam(t *testing.T) {
+	storetest.Exam(t, func(*testing.T) artifacts.Store { return memstore.New() })
+}
+
+func TestClock(t *testing.T) {
+	ctx, s := t.Context(), memstore.New()
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	s.SetClock(func() time.Time { return at })
+	check := func(want time.Time) {
+		t.Helper()
+		if err := s.Put(ctx, "objects/ab/cd", []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if now, err := s.Now(ctx); err != nil || !now.Equal(want) {
+			t.Errorf("Now is %v, %v, want %v", now, err, want)
+		}
+		err := s.List(ctx, "", func(i artifacts.Info) error {
+			if !i.Modified.Equal(want) {
+				t.Errorf("Modified is %v, want %v", i.Modified, want)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(at)
+	at = at.Add(time.Hour)
+	check(at)
+}
+
+func TestCrash(t *testing.T) {
+	ctx, s := t.Context(), memstore.New()
+	put := func(key string) {
+		t.Helper()
+		if err := s.Put(ctx, key, []byte(key)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("objects/ab/1")
+	if err := s.Sync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	put("objects/ab/1")
+	put("objects/ab/2")
+	if _, err := s.Swap(ctx, "current", "", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	s.Crash()
+	for key, want := range map[string]error{"objects/ab/1": nil, "current": nil, "objects/ab/2": artifacts.ErrNotFound} {
+		if _, _, err := s.Get(ctx, key, 100); !errors.Is(err, want) {
+			t.Errorf("%s after a crash: %v, want %v", key, err, want)
+		}
+	}
+	put("objects/ab/2")
+}
