@@ -56,6 +56,10 @@ type Manifest struct {
 	// Retained lists the earlier snapshots that a request may pin (contract
 	// section 8), newest first.
 	Retained []Retained `json:"retained"`
+	// Withdrawn are the times later than Time of snapshots that a rollback took
+	// back, ascending: a pin on one of them is gone, not yet to come. A time
+	// leaves the list when a snapshot of that time or a later one is published.
+	Withdrawn []time.Time `json:"withdrawn,omitempty"`
 	// Ledger is what the builder remembers; see LedgerRoot.
 	Ledger Ref `json:"ledger"`
 }

@@ -1,0 +1,474 @@
+package shards
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dgraph-io/ristretto/v2"
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/sync/singleflight"
+
+	"example.com/marketdata/artifacts"
+)
+
+// ErrUnavailable: a shard is neither held nor to be had in time.
+var ErrUnavailable = errors.New("shard is not to be had")
+
+// Config is what a Cache is made from. Zero durations and counts take the
+// defaults that stand beside them.
+type Config struct {
+	Store artifacts.Reader
+	// Memory bounds the parsed shards that are kept, in bytes; at least 1.
+	Memory int64
+	// Dir is the folder of the disk copy; it is made when missing.
+	Dir string
+	// DirSize bounds the disk copy, in bytes; 0: no bound.
+	DirSize int64
+	// Fetches bounds the fetches from the store that run at once (8).
+	Fetches int
+	// FetchTimeout bounds one attempt to fetch one object (20 s).
+	FetchTimeout time.Duration
+	// Wait bounds how long Shard waits for a load (2 s).
+	Wait time.Duration
+	// Pause is how long an object whose fetch has failed is not asked for by
+	// Shard (500 ms).
+	Pause time.Duration
+	Log   *slog.Logger
+}
+
+// Counters are running totals, for metrics and for tests.
+type Counters struct {
+	Fetches      atomic.Int64 // objects asked of the store
+	FetchErrors  atomic.Int64 // of those, the ones that failed
+	FetchBytes   atomic.Int64 // bytes taken from the store
+	Corrupt      atomic.Int64 // objects or shards that failed verification
+	DiskReads    atomic.Int64 // shards read from disk
+	DiskErrors   atomic.Int64 // objects that could not be written to disk
+	DiskBytes    atomic.Int64 // bytes the disk copy holds now, as far as known
+	MemoryMisses atomic.Int64 // shards that were not in memory
+	Loads        atomic.Int64 // shards that were expanded and parsed
+}
+
+// Cache gives shards. It is safe for concurrent use.
+type Cache struct {
+	cfg     Config
+	mem     *ristretto.Cache[uint64, *artifacts.Shard]
+	disk    *disk
+	fetches *semaphore.Weighted
+	loads   *semaphore.Weighted // shards expanded at once, which bounds memory
+	flights singleflight.Group
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	lastFetch atomic.Int64 // when the store last gave an object, Unix nanoseconds
+
+	mu      sync.Mutex
+	objects map[artifacts.Digest]*Object // those that are in use
+	serial  uint64                       // of the last object
+
+	Counters Counters
+}
+
+// Object is an immutable object in use, as Acquire gives it.
+type Object struct {
+	Ref    artifacts.Ref
+	serial uint64 // unique in this process; part of the key in memory
+	users  int    // guarded by Cache.mu
+
+	opened  atomic.Pointer[opened]
+	used    atomic.Int64 // when it was last read from disk, for trimming
+	blocked atomic.Int64 // until when it is not asked of the store
+}
+
+// opened is what is known of an object that was verified.
+type opened struct {
+	base  int64 // where its shards begin
+	index *artifacts.Index
+}
+
+// maxShards bounds the shards of an object, so that object and shard share a
+// key of 64 bits.
+const maxShards = 1 << 12
+
+// New returns a Cache over cfg.Store. Close ends it.
+func New(cfg Config) (*Cache, error) {
+	orInt := func(v *int, d int) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	orTime := func(v *time.Duration, d time.Duration) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	orInt(&cfg.Fetches, 8)
+	orTime(&cfg.FetchTimeout, 20*time.Second)
+	orTime(&cfg.Wait, 2*time.Second)
+	orTime(&cfg.Pause, 500*time.Millisecond)
+	cfg.Memory = max(cfg.Memory, 1)
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	c := &Cache{
+		cfg:     cfg,
+		fetches: semaphore.NewWeighted(int64(cfg.Fetches)),
+		loads:   semaphore.NewWeighted(16),
+		objects: map[artifacts.Digest]*Object{},
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	mem, err := ristretto.NewCache(&ristretto.Config[uint64, *artifacts.Shard]{
+		// Ten counters an item of 32 KiB, a small shard; three bytes each.
+		NumCounters:        min(max(cfg.Memory/(32<<10)*10, 1<<10), 1<<20),
+		MaxCost:            cfg.Memory,
+		BufferItems:        64,
+		IgnoreInternalCost: true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("shard cache of %d bytes: %w", cfg.Memory, err)
+	}
+	c.mem = mem
+	if c.disk, err = openDisk(cfg.Dir, cfg.DirSize, &c.Counters, cfg.Log); err != nil {
+		mem.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Close ends running loads and frees the memory. Nothing else may be called
+// during or after it.
+func (c *Cache) Close() {
+	c.cancel()
+	c.running.Wait()
+	c.mem.Close()
+}
+
+// Acquire returns the object with ref, for use until Release.
+func (c *Cache) Acquire(ref artifacts.Ref) *Object {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o := c.objects[ref.Digest]
+	if o == nil {
+		c.serial++
+		o = &Object{Ref: ref, serial: c.serial}
+		c.objects[ref.Digest] = o
+	}
+	o.users++
+	return o
+}
+
+// Release ends one Acquire. The last one drops the object's shards from memory,
+// so that a new snapshot's find room: ristretto prefers what it knows, and an
+// old snapshot's shards would keep the new ones out.
+func (c *Cache) Release(o *Object) {
+	c.mu.Lock()
+	o.users--
+	last := o.users == 0
+	if last {
+		delete(c.objects, o.Ref.Digest)
+	}
+	c.mu.Unlock()
+	if last {
+		c.Forget(o)
+	}
+}
+
+// Forget drops the object's shards from memory.
+func (c *Cache) Forget(o *Object) {
+	if op := o.opened.Load(); op != nil {
+		for i := range op.index.Shards {
+			c.mem.Del(o.key(i))
+		}
+	}
+}
+
+func (o *Object) key(i int) uint64 { return o.serial*maxShards + uint64(i) }
+
+// Shard returns shard i of the object. It waits for at most Config.Wait, and
+// allocates nothing when the shard is in memory. i is below the number of
+// shards that the object's rows make. Errors wrap ErrUnavailable.
+func (c *Cache) Shard(o *Object, i int) (*artifacts.Shard, error) {
+	if s, ok := c.mem.Get(o.key(i)); ok {
+		return s, nil
+	}
+	return c.miss(o, i)
+}
+
+// Held returns shard i of the object if it is in memory.
+func (c *Cache) Held(o *Object, i int) (*artifacts.Shard, bool) { return c.mem.Get(o.key(i)) }
+
+// Keep offers a shard to the memory, as after a load.
+func (c *Cache) Keep(o *Object, i int, s *artifacts.Shard) {
+	c.mem.Set(o.key(i), s, int64(s.Size()))
+}
+
+// Index returns the object's index, for its fences. It waits as Shard does.
+func (c *Cache) Index(o *Object) (*artifacts.Index, error) {
+	if op := o.opened.Load(); op != nil {
+		return op.index, nil
+	}
+	op, _, err := c.await("i"+strconv.FormatUint(o.serial, 36), o, func() (any, error) { return c.open(o) })
+	if err != nil {
+		return nil, err
+	}
+	return op.(*openedObject).index, nil
+}
+
+// Fetch brings the object onto this machine: it returns nil once the object is
+// on disk and verified. It waits as long as ctx lets it, and asks even where
+// Shard would pause.
+func (c *Cache) Fetch(ctx context.Context, o *Object) error {
+	if o.opened.Load() != nil && c.disk.has(o.Ref) {
+		return nil
+	}
+	o.blocked.Store(0)
+	ch := c.flights.DoChan("i"+strconv.FormatUint(o.serial, 36), c.guard(func() (any, error) { return c.open(o) }))
+	select {
+	case r := <-ch:
+		return r.Err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *Cache) miss(o *Object, i int) (*artifacts.Shard, error) {
+	c.Counters.MemoryMisses.Add(1)
+	v, _, err := c.await(strconv.FormatUint(o.key(i), 36), o, func() (any, error) { return c.load(o, i) })
+	if err != nil {
+		return nil, err
+	}
+	return v.(*artifacts.Shard), nil
+}
+
+// await joins the flight and leaves it after Config.Wait.
+func (c *Cache) await(key string, o *Object, f func() (any, error)) (v any, joined bool, err error) {
+	timer := time.NewTimer(c.cfg.Wait)
+	defer timer.Stop()
+	select {
+	case r := <-c.flights.DoChan(key, c.guard(f)):
+		if r.Err != nil {
+			return nil, r.Shared, fmt.Errorf("%w: %w", ErrUnavailable, r.Err)
+		}
+		return r.Val, r.Shared, nil
+	case <-timer.C:
+		return nil, true, fmt.Errorf("%w: object %s: no answer within %v", ErrUnavailable, o.Ref.Digest, c.cfg.Wait)
+	case <-c.ctx.Done():
+		return nil, true, fmt.Errorf("%w: closing", ErrUnavailable)
+	}
+}
+
+// guard turns a panic into an error, so that every waiter is answered, and
+// lets Close wait for what runs.
+func (c *Cache) guard(f func() (any, error)) func() (any, error) {
+	return func() (v any, err error) {
+		c.mu.Lock()
+		if c.ctx.Err() != nil {
+			c.mu.Unlock()
+			return nil, c.ctx.Err()
+		}
+		c.running.Add(1)
+		c.mu.Unlock()
+		defer c.running.Done()
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("BUG: panic in a load: %v", p)
+				c.cfg.Log.Error("panic in a load", "panic", p)
+			}
+		}()
+		return f()
+	}
+}
+
+// openedObject is an object that was just opened, with its bytes when they are
+// not on disk.
+type openedObject struct {
+	*opened
+	bytes []byte
+}
+
+// open verifies the object, from disk or else from the store.
+func (c *Cache) open(o *Object) (*openedObject, error) {
+	if op := o.opened.Load(); op != nil && c.disk.has(o.Ref) {
+		return &openedObject{op, nil}, nil
+	}
+	b, err := c.disk.whole(o.Ref)
+	if err == nil {
+		if op, err := o.verify(b); err == nil {
+			o.opened.Store(op)
+			return &openedObject{op, nil}, nil
+		} else {
+			c.corrupt(o, "disk", err)
+		}
+	}
+	if b, err = c.fetch(o); err != nil {
+		return nil, err
+	}
+	op, err := o.verify(b)
+	if err != nil {
+		// Its digest is right, so this is how it was published.
+		c.corrupt(o, "store", err)
+		return nil, err
+	}
+	if c.disk.write(o.Ref, b) {
+		b = nil
+	}
+	o.opened.Store(op)
+	return &openedObject{op, b}, nil
+}
+
+func (o *Object) verify(b []byte) (*opened, error) {
+	if int64(len(b)) != o.Ref.Size {
+		return nil, fmt.Errorf("%w: %d bytes, want %d", artifacts.ErrCorrupt, len(b), o.Ref.Size)
+	}
+	if artifacts.Sum(b) != o.Ref.Digest {
+		return nil, fmt.Errorf("%w: its digest is another", artifacts.ErrCorrupt)
+	}
+	n, err := artifacts.IndexSize(b)
+	if err != nil {
+		return nil, err
+	}
+	if n > int64(len(b)) {
+		return nil, fmt.Errorf("%w: index of %d bytes in %d", artifacts.ErrCorrupt, n, len(b))
+	}
+	x, err := artifacts.ParseIndex(b[:n], int64(len(b)))
+	if err != nil {
+		return nil, err
+	}
+	if len(x.Shards) > maxShards {
+		return nil, fmt.Errorf("%w: %d shards", artifacts.ErrCorrupt, len(x.Shards))
+	}
+	return &opened{base: n, index: x}, nil
+}
+
+func (c *Cache) corrupt(o *Object, where string, err error) {
+	c.Counters.Corrupt.Add(1)
+	c.cfg.Log.Error("object is damaged", "object", o.Ref.Digest, "where", where, "err", err)
+	if where == "disk" {
+		c.disk.remove(o.Ref)
+	}
+}
+
+// fetch takes the object from the store and checks its digest.
+func (c *Cache) fetch(o *Object) ([]byte, error) {
+	if until := o.blocked.Load(); until > 0 && time.Now().UnixNano() < until {
+		return nil, fmt.Errorf("object %s: its last fetch has just failed", o.Ref.Digest)
+	}
+	if err := c.fetches.Acquire(c.ctx, 1); err != nil {
+		return nil, err
+	}
+	defer c.fetches.Release(1)
+	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.FetchTimeout)
+	defer cancel()
+	c.Counters.Fetches.Add(1)
+	key := artifacts.ObjectKey(o.Ref.Digest)
+	b, _, err := c.cfg.Store.Get(ctx, key, o.Ref.Size)
+	c.Counters.FetchBytes.Add(int64(len(b)))
+	if err == nil && (int64(len(b)) != o.Ref.Size || artifacts.Sum(b) != o.Ref.Digest) {
+		c.corrupt(o, "store", artifacts.ErrCorrupt)
+		err = fmt.Errorf("%w: %d bytes from the store are not the object", artifacts.ErrCorrupt, len(b))
+	}
+	if err != nil {
+		c.Counters.FetchErrors.Add(1)
+		o.blocked.Store(time.Now().Add(c.cfg.Pause).UnixNano())
+		return nil, fmt.Errorf("fetch %s: %w", key, err)
+	}
+	c.lastFetch.Store(time.Now().UnixNano())
+	return b, nil
+}
+
+// LastFetch returns when the store last gave an object.
+func (c *Cache) LastFetch() time.Time { return time.Unix(0, c.lastFetch.Load()) }
+
+// load reads one shard: from disk, opening its object first if need be.
+func (c *Cache) load(o *Object, i int) (*artifacts.Shard, error) {
+	if op := o.opened.Load(); op != nil {
+		s, err := c.readFrame(o, op, i, nil)
+		if err == nil {
+			c.Keep(o, i, s)
+			return s, nil
+		}
+		if errors.Is(err, artifacts.ErrCorrupt) {
+			c.corrupt(o, "disk", err)
+		}
+		o.opened.Store(nil) // the file is damaged or gone: from the store again
+	}
+	v, err := c.opening(o)
+	if err != nil {
+		return nil, err
+	}
+	if v.bytes != nil {
+		// The disk does not take it: what was fetched serves all it can, since
+		// it would have to be fetched again for the next shard.
+		for j := range v.index.Shards {
+			if s, err := c.readFrame(o, v.opened, j, v.bytes); err == nil && j != i {
+				c.Keep(o, j, s)
+			}
+		}
+	}
+	s, err := c.readFrame(o, v.opened, i, v.bytes)
+	if err != nil {
+		return nil, err
+	}
+	c.Keep(o, i, s)
+	return s, nil
+}
+
+// opening joins whoever opens the object already.
+func (c *Cache) opening(o *Object) (*openedObject, error) {
+	v, err, _ := c.flights.Do("i"+strconv.FormatUint(o.serial, 36), func() (any, error) { return c.open(o) })
+	if err != nil {
+		return nil, err
+	}
+	return v.(*openedObject), nil
+}
+
+// readFrame expands and parses shard i, from disk or from the whole object's
+// bytes. How many do so at once is bounded, and so is the memory for it.
+func (c *Cache) readFrame(o *Object, op *opened, i int, whole []byte) (*artifacts.Shard, error) {
+	if i < 0 || i >= len(op.index.Shards) {
+		return nil, fmt.Errorf("%w: shard %d of %d", artifacts.ErrCorrupt, i, len(op.index.Shards))
+	}
+	if err := c.loads.Acquire(c.ctx, 1); err != nil {
+		return nil, err
+	}
+	defer c.loads.Release(1)
+	e := op.index.Shards[i]
+	at := op.base + e.Offset
+	var frame []byte
+	if whole != nil {
+		frame = whole[at : at+e.Stored]
+	} else {
+		var err error
+		if frame, err = c.disk.part(o.Ref, at, e.Stored); err != nil {
+			return nil, err
+		}
+		c.Counters.DiskReads.Add(1)
+		o.used.Store(time.Now().Unix())
+	}
+	c.Counters.Loads.Add(1)
+	return artifacts.ParseEntry(e, frame)
+}
+
+// Trim brings the disk copy within its bound: first the objects that nobody
+// uses, then those whose shards were read the longest ago.
+func (c *Cache) Trim() {
+	c.disk.trim(func(d artifacts.Digest) (used int64, ok bool) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		o := c.objects[d]
+		if o == nil {
+			return 0, false
+		}
+		return o.used.Load(), true
+	})
+}
+
+// Wait returns when memory has taken in what was offered; for tests.
+func (c *Cache) Wait() { c.mem.Wait() }

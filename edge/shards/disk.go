@@ -1,0 +1,192 @@
+package shards
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"example.com/marketdata/artifacts"
+)
+
+// disk is a folder of whole objects under their store keys. Files appear by
+// rename, so a reader sees a whole file or none; two edges may share a folder,
+// and either may remove what the other uses.
+type disk struct {
+	root     string
+	limit    int64
+	counters *Counters
+	log      *slog.Logger
+	trimming sync.Mutex
+	full     atomic.Int64 // until when writing is not tried, in Unix seconds
+}
+
+const (
+	tempPrefix = "tmp-"
+	// staleTemp is how old a temporary file must be to have no writer.
+	staleTemp = time.Hour
+	// fullPause is how long writing is not tried after it failed.
+	fullPause = 30 * time.Second
+)
+
+func openDisk(root string, limit int64, counters *Counters, log *slog.Logger) (*disk, error) {
+	d := &disk{root: root, limit: limit, counters: counters, log: log}
+	if err := os.MkdirAll(filepath.Join(root, "objects"), 0o755); err != nil {
+		return nil, fmt.Errorf("cache folder: %w", err)
+	}
+	_, total := d.walk()
+	counters.DiskBytes.Store(total)
+	return d, nil
+}
+
+func (d *disk) path(ref artifacts.Ref) string {
+	return filepath.Join(d.root, filepath.FromSlash(artifacts.ObjectKey(ref.Digest)))
+}
+
+// has reports whether a file of the object's size is there.
+func (d *disk) has(ref artifacts.Ref) bool {
+	fi, err := os.Stat(d.path(ref))
+	return err == nil && fi.Size() == ref.Size
+}
+
+// whole reads a file of the object's size.
+func (d *disk) whole(ref artifacts.Ref) ([]byte, error) {
+	if !d.has(ref) {
+		return nil, fs.ErrNotExist
+	}
+	return os.ReadFile(d.path(ref))
+}
+
+// part reads n bytes at an offset. A file that is too short is corrupt.
+func (d *disk) part(ref artifacts.Ref, at, n int64) ([]byte, error) {
+	f, err := os.Open(d.path(ref))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b := make([]byte, n)
+	if _, err := f.ReadAt(b, at); err != nil {
+		return nil, fmt.Errorf("%w: %w", artifacts.ErrCorrupt, err)
+	}
+	return b, nil
+}
+
+// write reports whether the object is on disk now. It is not made durable: a
+// file that a crash has damaged is found out by its digest.
+func (d *disk) write(ref artifacts.Ref, b []byte) bool {
+	if d.limit > 0 && ref.Size > d.limit || time.Now().Unix() < d.full.Load() {
+		return false
+	}
+	err := d.replace(d.path(ref), b)
+	if err != nil {
+		d.counters.DiskErrors.Add(1)
+		d.full.Store(time.Now().Add(fullPause).Unix())
+		d.log.Warn("cache folder cannot be written; going on without it", "for", fullPause, "err", err)
+		return false
+	}
+	d.counters.DiskBytes.Add(ref.Size)
+	return true
+}
+
+func (d *disk) replace(path string, b []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(d.root, tempPrefix)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err := cmp.Or(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+func (d *disk) remove(ref artifacts.Ref) {
+	if err := os.Remove(d.path(ref)); err == nil {
+		d.counters.DiskBytes.Add(-ref.Size)
+	}
+}
+
+type file struct {
+	path   string
+	digest artifacts.Digest
+	size   int64
+	mtime  int64
+	used   int64
+	inUse  bool
+}
+
+// walk lists the objects, and removes temporary files that were left behind.
+func (d *disk) walk() (files []file, total int64) {
+	old := time.Now().Add(-staleTemp)
+	_ = filepath.WalkDir(d.root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return nil // gone, or not to be read: it does not count
+		}
+		fi, err := e.Info()
+		if err != nil {
+			return nil
+		}
+		if strings.HasPrefix(e.Name(), tempPrefix) {
+			if fi.ModTime().Before(old) {
+				_ = os.Remove(path) // the next walk tries again
+			}
+			return nil
+		}
+		rel, err := filepath.Rel(d.root, path)
+		if err != nil {
+			return nil
+		}
+		digest, err := artifacts.ParseObjectKey(filepath.ToSlash(rel))
+		if err != nil {
+			return nil // not ours
+		}
+		files = append(files, file{path: path, digest: digest, size: fi.Size(), mtime: fi.ModTime().Unix()})
+		total += fi.Size()
+		return nil
+	})
+	return files, total
+}
+
+func (d *disk) trim(inUse func(artifacts.Digest) (int64, bool)) {
+	if d.limit <= 0 || d.counters.DiskBytes.Load() <= d.limit {
+		return
+	}
+	d.trimming.Lock()
+	defer d.trimming.Unlock()
+	files, total := d.walk()
+	for i := range files {
+		files[i].used, files[i].inUse = inUse(files[i].digest)
+	}
+	slices.SortFunc(files, func(a, b file) int {
+		if a.inUse != b.inUse {
+			if a.inUse {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Or(cmp.Compare(a.used, b.used), cmp.Compare(a.mtime, b.mtime), cmp.Compare(a.path, b.path))
+	})
+	for _, f := range files {
+		if total <= d.limit {
+			break
+		}
+		if err := os.Remove(f.path); err == nil {
+			total -= f.size
+		}
+	}
+	d.counters.DiskBytes.Store(total)
+}

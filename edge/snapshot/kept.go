@@ -1,0 +1,136 @@
+package snapshot
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"example.com/marketdata/artifacts"
+)
+
+// errSignature: a small object whose signature does not verify.
+var errSignature = errors.New("signature does not verify")
+
+// keep writes a small object to Dir. It is only an aid for the next start, so a
+// fault is logged and no more.
+func (r *Refresher) keep(key string, b []byte) {
+	if r.cfg.Dir == "" {
+		return
+	}
+	path := filepath.Join(r.cfg.Dir, filepath.FromSlash(key))
+	if err := writeFile(path, b); err != nil {
+		r.cfg.Log.Warn("cache folder cannot be written", "file", key, "err", err)
+	}
+}
+
+func writeFile(path string, b []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "tmp-")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = cmp.Or(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+func (r *Refresher) kept(key string, limit int64) []byte {
+	if r.cfg.Dir == "" {
+		return nil
+	}
+	path := filepath.Join(r.cfg.Dir, filepath.FromSlash(key))
+	if fi, err := os.Stat(path); err != nil || fi.Size() > limit {
+		return nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	if r.cfg.Verify != nil && (key == artifacts.CurrentKey || key == artifacts.ChangeKey) && r.cfg.Verify(key, b) != nil {
+		return nil
+	}
+	return b
+}
+
+func (r *Refresher) keepManifest(d artifacts.Digest, raw []byte) {
+	if r.keptManifest(artifacts.Ref{Digest: d, Size: int64(len(raw))}) == nil {
+		r.keep(artifacts.ManifestKey(d), raw)
+	}
+}
+
+// keptManifest returns a manifest's bytes if Dir holds them, whole.
+func (r *Refresher) keptManifest(ref artifacts.Ref) []byte {
+	b := r.kept(artifacts.ManifestKey(ref.Digest), artifacts.MaxManifestSize)
+	if int64(len(b)) != ref.Size || artifacts.Sum(b) != ref.Digest {
+		return nil
+	}
+	return b
+}
+
+// dropManifests removes the manifests of snapshots that may no longer be
+// pinned.
+func (r *Refresher) dropManifests(next *Snapshot) {
+	if r.cfg.Dir == "" {
+		return
+	}
+	wanted := map[artifacts.Digest]bool{next.Manifest: true}
+	for _, ret := range next.Retained {
+		wanted[ret.Manifest.Digest] = true
+	}
+	dir := filepath.Join(r.cfg.Dir, filepath.FromSlash(artifacts.ManifestPrefix))
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return // not there: nothing to drop
+	}
+	for _, e := range entries {
+		if d, err := artifacts.ParseDigest(e.Name()); err == nil && !wanted[d] {
+			_ = os.Remove(filepath.Join(dir, e.Name())) // the next swap tries again
+		}
+	}
+}
+
+// restore makes the last snapshot that was verified current, so that an edge
+// answers while the store is away. What is damaged counts as not there.
+func (r *Refresher) restore(ctx context.Context) {
+	b := r.kept(artifacts.CurrentKey, artifacts.MaxPointerSize)
+	if b == nil {
+		return
+	}
+	p, err := artifacts.ParsePointer(b)
+	if err != nil {
+		r.cfg.Log.Warn("kept pointer is of no use", "err", err)
+		return
+	}
+	// Its sequence holds even where its snapshot is lost: never back.
+	r.identity, r.sequence = p.Store, p.Sequence
+	raw := r.keptManifest(p.Manifest)
+	if raw == nil {
+		return
+	}
+	m, err := artifacts.ParseManifest(raw)
+	if err != nil {
+		r.cfg.Log.Warn("kept manifest is of no use", "err", err)
+		return
+	}
+	s, err := New(m, p.Manifest.Digest, r.cfg.Cache)
+	if err != nil {
+		r.cfg.Log.Warn("kept manifest is of no use", "err", err)
+		return
+	}
+	s.Store, s.Sequence = p.Store, p.Sequence
+	if c, err := artifacts.ParseChange(r.kept(artifacts.ChangeKey, artifacts.MaxPointerSize)); err == nil {
+		r.early = c
+	}
+	r.swap(s)
+	r.cfg.Log.Info("started from the cache folder", "snapshot", string(s.TimeText), "sequence", s.Sequence)
+	r.complete(ctx, s)
+}

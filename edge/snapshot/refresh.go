@@ -1,0 +1,542 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/shards"
+)
+
+// State is what requests are answered from. It never changes.
+type State struct {
+	// Snapshot is the current one; nil when the store answers and holds none.
+	Snapshot *Snapshot
+	// Change is the change record in force; nil when there is none that can be
+	// used (contract section 7).
+	Change *artifacts.Change
+}
+
+// Phase is the state that /status names (contract section 10).
+type Phase string
+
+// The phases of a Refresher.
+const (
+	Initializing Phase = "INITIALIZING" // nothing verified yet
+	Valid        Phase = "VALID"        // the last poll went well
+	Interrupted  Phase = "INTERRUPTED"  // the last poll failed, or what it found was refused
+)
+
+// Status is how the refresher fares.
+type Status struct {
+	Phase Phase
+	// Since is when the phase began.
+	Since time.Time
+	// Err is what went wrong last, and ErrAt when; empty while all went well.
+	Err   string
+	ErrAt time.Time
+	// Swapped is when the current snapshot was taken over.
+	Swapped time.Time
+	// Missing counts the current snapshot's objects that are not on this
+	// machine yet.
+	Missing int64
+}
+
+// Counters are running totals, for metrics and for tests.
+type Counters struct {
+	Polls       atomic.Int64
+	PollErrors  atomic.Int64
+	NotModified atomic.Int64
+	Swaps       atomic.Int64
+	Refused     atomic.Int64 // pointers that were not taken over
+	// SwapLag is how long the last swap took from the pointer's publication, by
+	// both clocks, and SwapWork from when this edge first saw it.
+	SwapLag, SwapWork atomic.Int64 // nanoseconds
+}
+
+// Config is what a Refresher is made from.
+type Config struct {
+	Store artifacts.Reader
+	Cache *shards.Cache
+	// Dir keeps what was verified, so that an edge can start while the store is
+	// away; "": nothing is kept.
+	Dir string
+	// Poll is how often the pointer is asked for (2 s), with a fifth more or
+	// less; after an error ever longer, up to MaxBackoff (30 s).
+	Poll, MaxBackoff time.Duration
+	// Timeout bounds one small read (5 s).
+	Timeout time.Duration
+	// FetchBudget is how long a new snapshot may be prepared before it is taken
+	// over with objects still missing (60 s).
+	FetchBudget time.Duration
+	// AcceptStore are identities of other stores that may take over.
+	AcceptStore []string
+	// Verify checks the signature of a small object before it is believed; nil:
+	// none is asked for.
+	Verify func(key string, data []byte) error
+	// Warm prepares what was hot in old for next, before next is current, and
+	// returns what to do once it is. old may be nil.
+	Warm func(ctx context.Context, old, next *Snapshot) (after func())
+	// Retire is called for a snapshot that is no longer current.
+	Retire func(*Snapshot)
+	Log    *slog.Logger
+}
+
+// Refresher keeps the State up to date.
+type Refresher struct {
+	cfg   Config
+	state atomic.Pointer[State]
+	kick  chan struct{}
+
+	Counters Counters
+
+	// Owned by the goroutine of Run.
+	pointer  artifacts.Version // of the last pointer that was dealt with
+	change   artifacts.Version
+	identity string            // of the store; "" before the first pointer
+	sequence uint64            // of the newest pointer that was taken over
+	seen     time.Time         // when the pointer that is to be taken over was first seen
+	early    *artifacts.Change // read before there was a state
+
+	mu      sync.Mutex
+	status  Status
+	changed chan struct{}       // closed at the next change of state
+	held    map[int64]*Snapshot // that may be pinned, by time in Unix seconds
+	loading map[int64]*load
+
+	background sync.WaitGroup
+	missing    atomic.Int64
+}
+
+// NewRefresher returns a Refresher that has read nothing yet.
+func NewRefresher(cfg Config) *Refresher {
+	or := func(v *time.Duration, d time.Duration) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	or(&cfg.Poll, 2*time.Second)
+	or(&cfg.MaxBackoff, 30*time.Second)
+	or(&cfg.Timeout, 5*time.Second)
+	or(&cfg.FetchBudget, time.Minute)
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Warm == nil {
+		cfg.Warm = func(context.Context, *Snapshot, *Snapshot) func() { return func() {} }
+	}
+	if cfg.Retire == nil {
+		cfg.Retire = func(*Snapshot) {}
+	}
+	return &Refresher{
+		cfg: cfg, kick: make(chan struct{}, 1), changed: make(chan struct{}),
+		status: Status{Phase: Initializing, Since: time.Now()},
+		held:   map[int64]*Snapshot{}, loading: map[int64]*load{},
+	}
+}
+
+// State returns what requests are answered from; nil before anything is known.
+func (r *Refresher) State() *State { return r.state.Load() }
+
+// Status returns how the refresher fares.
+func (r *Refresher) Status() Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.status
+	s.Missing = r.missing.Load()
+	return s
+}
+
+// minPoll is the shortest time between two polls, however many requests ask
+// for one.
+const minPoll = 200 * time.Millisecond
+
+// Run starts from what is kept in Dir, and polls until ctx is done.
+func (r *Refresher) Run(ctx context.Context) {
+	defer r.background.Wait()
+	r.restore(ctx)
+	retry := backoff.NewExponentialBackOff()
+	retry.InitialInterval, retry.MaxInterval, retry.RandomizationFactor = r.cfg.Poll, r.cfg.MaxBackoff, 0.5
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := r.poll(ctx)
+		wait := r.cfg.Poll*4/5 + rand.N(r.cfg.Poll*2/5+1)
+		if err != nil && ctx.Err() == nil {
+			r.fail(err)
+			wait = retry.NextBackOff()
+		} else {
+			retry.Reset()
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-r.kick:
+			timer.Reset(max(0, minPoll-time.Since(began)))
+			select {
+			case <-ctx.Done():
+			case <-timer.C:
+			}
+		}
+		timer.Stop()
+	}
+}
+
+func (r *Refresher) fail(err error) {
+	r.Counters.PollErrors.Add(1)
+	r.mu.Lock()
+	changed := r.status.Err != err.Error()
+	if r.status.Phase == Valid {
+		r.status.Phase, r.status.Since = Interrupted, time.Now()
+	}
+	r.status.Err, r.status.ErrAt = err.Error(), time.Now()
+	r.mu.Unlock()
+	if changed {
+		r.cfg.Log.Warn("refresh", "err", err)
+	}
+}
+
+func (r *Refresher) well() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.status.Phase != Valid {
+		r.status.Phase, r.status.Since = Valid, time.Now()
+		r.cfg.Log.Info("refresh goes well")
+	}
+	r.status.Err, r.status.ErrAt = "", time.Time{}
+}
+
+// poll reads the change record and the pointer, and takes over a new snapshot.
+func (r *Refresher) poll(ctx context.Context) error {
+	r.Counters.Polls.Add(1)
+	changeErr := r.pollChange(ctx)
+	b, version, err := r.small(ctx, artifacts.CurrentKey, r.pointer)
+	switch {
+	case errors.Is(err, artifacts.ErrNotModified):
+		r.Counters.NotModified.Add(1)
+		err = nil
+	case errors.Is(err, artifacts.ErrNotFound):
+		// A store that answers and holds no pointer: nothing was published yet.
+		if s := r.State(); s != nil && s.Snapshot != nil {
+			return fmt.Errorf("the store holds no pointer any more; keeping snapshot %s", s.Snapshot.TimeText)
+		}
+		r.pointer = ""
+		if r.State() == nil {
+			r.swap(nil)
+		}
+		err = nil
+	case err != nil:
+		return fmt.Errorf("pointer: %w", err)
+	default:
+		if err = r.follow(ctx, b); err == nil {
+			r.pointer = version
+		}
+	}
+	if err == nil {
+		err = changeErr
+	}
+	if err == nil {
+		r.well()
+	}
+	return err
+}
+
+// small reads one of the small objects, and its signature where one is asked
+// for.
+func (r *Refresher) small(ctx context.Context, key string, known artifacts.Version) ([]byte, artifacts.Version, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	b, v, err := r.cfg.Store.GetIf(ctx, key, known, artifacts.MaxPointerSize)
+	if err == nil && r.cfg.Verify != nil {
+		err = r.cfg.Verify(key, b)
+	}
+	return b, v, err
+}
+
+// follow takes over the snapshot that the pointer b names.
+func (r *Refresher) follow(ctx context.Context, b []byte) error {
+	p, err := artifacts.ParsePointer(b)
+	if err != nil {
+		r.Counters.Refused.Add(1)
+		return err
+	}
+	cur := r.current()
+	switch {
+	case r.identity != "" && p.Store != r.identity && !slices.Contains(r.cfg.AcceptStore, p.Store):
+		r.Counters.Refused.Add(1)
+		return fmt.Errorf("pointer refused: it is of store %s, this edge follows %s; to follow it, start with --accept-store %s", p.Store, r.identity, p.Store)
+	case p.Store != r.identity:
+	case p.Sequence < r.sequence:
+		r.Counters.Refused.Add(1)
+		return fmt.Errorf("pointer refused: its sequence moved back from %d to %d", r.sequence, p.Sequence)
+	case p.Sequence == r.sequence && cur != nil:
+		if cur.Manifest != p.Manifest.Digest {
+			r.Counters.Refused.Add(1)
+			return fmt.Errorf("pointer refused: sequence %d names another manifest than before", p.Sequence)
+		}
+		return nil
+	}
+	if r.seen.IsZero() {
+		r.seen = time.Now()
+	}
+	next, raw, err := r.load(ctx, p.Manifest)
+	if err == nil && !next.Time.Equal(p.Time) {
+		next.Release()
+		err = fmt.Errorf("%w: pointer of %v names the manifest of %v", artifacts.ErrCorrupt, p.Time, next.Time)
+	}
+	if err != nil {
+		r.Counters.Refused.Add(1)
+		return fmt.Errorf("snapshot of %s: %w", p.Time.Format(TimeFormat), err)
+	}
+	next.Store, next.Sequence = p.Store, p.Sequence
+	var after func()
+	if cur != nil {
+		if err := r.prepare(ctx, next); err != nil {
+			next.Release()
+			r.Counters.Refused.Add(1)
+			return fmt.Errorf("snapshot of %s: %w", next.TimeText, err)
+		}
+		after = r.cfg.Warm(ctx, cur, next)
+	}
+	r.identity, r.sequence = p.Store, p.Sequence
+	r.swap(next)
+	if after != nil {
+		after()
+	}
+	r.Counters.SwapWork.Store(int64(time.Since(r.seen)))
+	r.Counters.SwapLag.Store(int64(time.Since(p.Published)))
+	r.seen = time.Time{}
+	r.cfg.Log.Info("snapshot is current", "snapshot", string(next.TimeText), "sequence", next.Sequence, "store", next.Store, "missing", r.missing.Load())
+	r.keepManifest(p.Manifest.Digest, raw)
+	r.keep(artifacts.CurrentKey, b)
+	if cur == nil || r.missing.Load() > 0 {
+		r.complete(ctx, next)
+	}
+	r.retire(next)
+	return nil
+}
+
+func (r *Refresher) current() *Snapshot {
+	if s := r.State(); s != nil {
+		return s.Snapshot
+	}
+	return nil
+}
+
+// swap makes next current.
+func (r *Refresher) swap(next *Snapshot) {
+	state := &State{Snapshot: next}
+	if old := r.State(); old != nil {
+		state.Change = old.Change
+	} else {
+		state.Change = r.early
+	}
+	var replaced *Snapshot // of the same time, from before a rollback
+	r.mu.Lock()
+	if next != nil {
+		replaced = r.held[next.Time.Unix()]
+		r.held[next.Time.Unix()] = next
+	}
+	r.mu.Unlock()
+	r.state.Store(state)
+	if replaced != nil {
+		r.cfg.Retire(replaced)
+		replaced.Release()
+	}
+	if next != nil {
+		r.Counters.Swaps.Add(1)
+	}
+	r.mu.Lock()
+	r.status.Swapped = time.Now()
+	close(r.changed)
+	r.changed = make(chan struct{})
+	r.mu.Unlock()
+}
+
+// retire lets go of the snapshots that may no longer be pinned, and of the
+// memory of those that only may be.
+func (r *Refresher) retire(next *Snapshot) {
+	r.mu.Lock()
+	var gone, kept []*Snapshot
+	for unix, s := range r.held {
+		switch _, ok := next.retained(s.Time); {
+		case s == next:
+		case ok:
+			kept = append(kept, s)
+		default:
+			delete(r.held, unix)
+			gone = append(gone, s)
+		}
+	}
+	r.mu.Unlock()
+	inUse := make(map[*shards.Object]bool, len(next.objects))
+	for _, o := range next.objects {
+		inUse[o] = true
+	}
+	for _, s := range kept {
+		r.cfg.Retire(s)
+		for _, o := range s.objects {
+			if !inUse[o] {
+				r.cfg.Cache.Forget(o)
+			}
+		}
+	}
+	for _, s := range gone {
+		r.cfg.Retire(s)
+		s.Release()
+	}
+	r.cfg.Cache.Trim()
+	r.dropManifests(next)
+}
+
+// answered is how recently the store must have given an object for a snapshot
+// to be taken over with others missing: a store that is merely slow, not away.
+const answered = 10 * time.Second
+
+// prepare brings the snapshot's objects onto this machine. Past the fetch
+// budget it gives up on the rest, unless the store has stopped answering: then
+// the old snapshot, which is complete, is the better one. An object that is
+// damaged or missing in the store refuses the snapshot.
+func (r *Refresher) prepare(ctx context.Context, next *Snapshot) error {
+	deadline := r.seen.Add(r.cfg.FetchBudget)
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	missing, err := r.fetch(ctx, next)
+	r.missing.Store(missing)
+	switch {
+	case missing == 0:
+		return nil
+	case errors.Is(err, artifacts.ErrCorrupt) || errors.Is(err, artifacts.ErrNotFound):
+		return err
+	case time.Now().Before(deadline):
+		return err // tried again at the next poll, within the same budget
+	case time.Since(r.cfg.Cache.LastFetch()) > answered:
+		return fmt.Errorf("%d objects are missing and the store does not answer: %w", missing, err)
+	}
+	r.cfg.Log.Warn("taking over an incomplete snapshot", "snapshot", string(next.TimeText), "missing", missing, "budget", r.cfg.FetchBudget)
+	return nil
+}
+
+// fetchers is how many objects are asked for at once; the cache bounds how many
+// of them go to the store.
+const fetchers = 16
+
+// fetch brings all objects onto this machine and returns how many are missing,
+// and the gravest of the errors.
+func (r *Refresher) fetch(ctx context.Context, s *Snapshot) (missing int64, err error) {
+	var (
+		next    atomic.Int64
+		mu      sync.Mutex
+		workers sync.WaitGroup
+	)
+	for range min(fetchers, len(s.objects)) {
+		workers.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(s.objects) {
+					return
+				}
+				e := r.cfg.Cache.Fetch(ctx, s.objects[i])
+				if e == nil {
+					continue
+				}
+				mu.Lock()
+				missing++
+				if err == nil || errors.Is(e, artifacts.ErrCorrupt) || errors.Is(e, artifacts.ErrNotFound) {
+					err = e
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+	return missing, err
+}
+
+// complete fetches in the background what a snapshot that is current lacks.
+func (r *Refresher) complete(ctx context.Context, s *Snapshot) {
+	r.missing.Store(int64(len(s.objects)))
+	r.background.Go(func() {
+		retry := backoff.NewExponentialBackOff()
+		retry.MaxInterval = r.cfg.MaxBackoff
+		for ctx.Err() == nil && r.current() == s {
+			missing, err := r.fetch(ctx, s)
+			if r.current() != s {
+				return
+			}
+			r.missing.Store(missing)
+			if missing == 0 {
+				r.cfg.Log.Info("snapshot is complete on this machine", "snapshot", string(s.TimeText))
+				return
+			}
+			r.cfg.Log.Warn("snapshot is not complete on this machine", "snapshot", string(s.TimeText), "missing", missing, "err", err)
+			timer := time.NewTimer(retry.NextBackOff())
+			select {
+			case <-ctx.Done():
+			case <-timer.C:
+			}
+			timer.Stop()
+		}
+	})
+}
+
+// load reads and verifies a manifest, from Dir or else from the store.
+func (r *Refresher) load(ctx context.Context, ref artifacts.Ref) (*Snapshot, []byte, error) {
+	raw := r.keptManifest(ref)
+	if raw == nil {
+		ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+		defer cancel()
+		var err error
+		if raw, _, err = r.cfg.Store.Get(ctx, artifacts.ManifestKey(ref.Digest), ref.Size); err != nil {
+			return nil, nil, fmt.Errorf("manifest: %w", err)
+		}
+	}
+	if int64(len(raw)) != ref.Size || artifacts.Sum(raw) != ref.Digest {
+		return nil, nil, fmt.Errorf("%w: manifest %s: its bytes are others", artifacts.ErrCorrupt, ref.Digest)
+	}
+	m, err := artifacts.ParseManifest(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := New(m, ref.Digest, r.cfg.Cache)
+	return s, raw, err
+}
+
+// pollChange brings the change record up to date. A record that is missing or
+// unreadable is null in answers; a store that cannot be asked leaves the last
+// one in force.
+func (r *Refresher) pollChange(ctx context.Context) error {
+	b, version, err := r.small(ctx, artifacts.ChangeKey, r.change)
+	var c *artifacts.Change
+	switch {
+	case errors.Is(err, artifacts.ErrNotModified):
+		return nil
+	case errors.Is(err, artifacts.ErrNotFound):
+		version, b, err = "", nil, nil
+	case errors.Is(err, errSignature) || errors.Is(err, artifacts.ErrTooLarge):
+		err = fmt.Errorf("change record: %w", err)
+	case err != nil:
+		return fmt.Errorf("change record: %w", err)
+	default:
+		c, err = artifacts.ParseChange(b)
+	}
+	r.change = version
+	if c != nil {
+		r.keep(artifacts.ChangeKey, b)
+	}
+	if old := r.State(); old != nil && old.Change != c {
+		r.state.Store(&State{Snapshot: old.Snapshot, Change: c})
+	} else if old == nil {
+		r.early = c
+	}
+	return err
+}

@@ -1,0 +1,247 @@
+// Package snapshot is the edge's view of the world: which snapshot is current,
+// which earlier ones may be pinned, and how a new one takes over.
+//
+// A [Snapshot] never changes. Requests load the one [State] there is and never
+// see two snapshots; the [Refresher] prepares a new state beside it and stores
+// it whole.
+package snapshot
+
+import (
+	"fmt"
+	"net/http"
+	"sort"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/shards"
+)
+
+// TimeFormat is how T stands in X-Snapshot-Time (contract section 8).
+const TimeFormat = "2006-01-02T15:04:05Z"
+
+// Snapshot is one published snapshot. It is immutable.
+type Snapshot struct {
+	// Store and Sequence are the pointer's, zero for one that was only ever
+	// pinned.
+	Store    string
+	Sequence uint64
+	Time     time.Time
+	Manifest artifacts.Digest
+	Database string
+	Global   artifacts.Global
+	// Retained are the earlier snapshots that may be pinned, newest first.
+	Retained []artifacts.Retained
+	// Withdrawn are the times later than Time that a rollback took back.
+	Withdrawn []time.Time
+	// TimeText is Time as in X-Snapshot-Time, LastModified as in that header.
+	TimeText, LastModified []byte
+
+	views   [query.Endpoints][query.Sorts]*View
+	objects []*shards.Object
+	cache   *shards.Cache
+}
+
+// View is a collection in one sort order.
+type View struct {
+	// Rows and Runs count the rows, and the runs of equal keys; Last the rows
+	// at the end that stand last in both directions.
+	Rows, Runs, Last int
+	// Columns gives, by sort, which column of the shards holds the run numbers
+	// of the view with that sort; -1: none.
+	Columns [query.Sorts]int8
+
+	perShard, perObject int
+	cache               *shards.Cache
+	objects             []*shards.Object
+	firstID             []uint64 // by object, in the view by id
+	firstKey            []string // by object, in a view with keys
+}
+
+// New builds a snapshot from its manifest and acquires its objects; Release
+// gives them back. It reads nothing.
+func New(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.Cache) (*Snapshot, error) {
+	if m.Unicode != artifacts.FoldUnicodeVersion {
+		return nil, fmt.Errorf("%w: its texts are folded by Unicode %s, this edge's tables are %s", artifacts.ErrFormat, m.Unicode, artifacts.FoldUnicodeVersion)
+	}
+	s := &Snapshot{
+		Time: m.Time, Manifest: digest, Database: m.Database, Global: m.Global,
+		Retained: m.Retained, Withdrawn: m.Withdrawn,
+		TimeText:     m.Time.AppendFormat(nil, TimeFormat),
+		LastModified: m.Time.AppendFormat(nil, http.TimeFormat),
+		cache:        cache,
+	}
+	for e := range query.Endpoint(query.Endpoints) {
+		for o := range query.Sort(query.Sorts) {
+			if v := m.View(e.Name(), o.Name()); v != nil {
+				view, err := s.newView(m, v)
+				if err != nil {
+					s.Release()
+					return nil, fmt.Errorf("%w: view %s/%s: %w", artifacts.ErrCorrupt, e.Name(), o.Name(), err)
+				}
+				s.views[e][o] = view
+			}
+		}
+	}
+	if err := s.complete(); err != nil {
+		s.Release()
+		return nil, fmt.Errorf("%w: %w", artifacts.ErrCorrupt, err)
+	}
+	return s, nil
+}
+
+// complete checks that every view that a request may need is there, with the
+// rows of the others of its collection and the columns that filters need.
+func (s *Snapshot) complete() error {
+	for e := range query.Endpoint(query.Endpoints) {
+		if e == query.Global {
+			continue
+		}
+		if e == query.Trending {
+			if s.views[e][query.SortBoard] == nil {
+				return fmt.Errorf("no view trending/board")
+			}
+			continue
+		}
+		sorts := e.SortKeys()
+		for _, o := range sorts {
+			v := s.views[e][o]
+			if v == nil {
+				return fmt.Errorf("no view %s/%s", e, o)
+			}
+			if v.Rows != s.views[e][query.SortID].Rows {
+				return fmt.Errorf("view %s/%s has %d rows, that by id %d", e, o, v.Rows, s.views[e][query.SortID].Rows)
+			}
+			if o != query.SortID && o != query.SortSlug && o != query.SortSymbol {
+				continue
+			}
+			for _, other := range sorts {
+				if other != o && other != query.SortID && v.Columns[other] < 0 {
+					return fmt.Errorf("view %s/%s has no column %s", e, o, other)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Snapshot) newView(m *artifacts.Manifest, in *artifacts.View) (*View, error) {
+	v := &View{Rows: in.Rows, Runs: in.Runs, Last: in.Last, perShard: m.RowsPerShard, perObject: m.ShardsPerObject, cache: s.cache}
+	for o := range query.Sort(query.Sorts) {
+		v.Columns[o] = -1
+		for i, name := range in.Columns {
+			if name == o.Name() {
+				v.Columns[o] = int8(i)
+			}
+		}
+	}
+	for i := range in.Objects {
+		o := &in.Objects[i]
+		v.objects = append(v.objects, s.cache.Acquire(o.Ref))
+		v.firstID = append(v.firstID, o.First.ID)
+		v.firstKey = append(v.firstKey, o.First.Key)
+	}
+	s.objects = append(s.objects, v.objects...)
+	return v, nil
+}
+
+// Release gives the snapshot's objects back. Requests that still use it are
+// answered all the same, only slower.
+func (s *Snapshot) Release() {
+	for _, o := range s.objects {
+		s.cache.Release(o)
+	}
+}
+
+// Objects returns the objects of all views.
+func (s *Snapshot) Objects() []*shards.Object { return s.objects }
+
+// View returns a collection in a sort order; nil when there is none.
+func (s *Snapshot) View(e query.Endpoint, o query.Sort) *View { return s.views[e][o] }
+
+// Shards returns how many shards the view has.
+func (v *View) Shards() int { return (v.Rows + v.perShard - 1) / v.perShard }
+
+// PerShard returns the rows of every shard but the last.
+func (v *View) PerShard() int { return v.perShard }
+
+// Shard returns shard n, which holds the rows from n times PerShard.
+func (v *View) Shard(n int) (*artifacts.Shard, error) {
+	return v.cache.Shard(v.objects[n/v.perObject], n%v.perObject)
+}
+
+// Held returns shard n if it is in memory.
+func (v *View) Held(n int) (*artifacts.Shard, bool) {
+	return v.cache.Held(v.objects[n/v.perObject], n%v.perObject)
+}
+
+// Keep offers shard n to the memory.
+func (v *View) Keep(n int, s *artifacts.Shard) {
+	v.cache.Keep(v.objects[n/v.perObject], n%v.perObject, s)
+}
+
+// FindID returns the shard that holds the row with id if any does: the last
+// one that begins at or before it, or -1. The view is the one by id.
+func (v *View) FindID(id uint64) (int, error) {
+	i := sort.Search(len(v.firstID), func(i int) bool { return v.firstID[i] > id }) - 1
+	if i < 0 {
+		return -1, nil
+	}
+	x, err := v.cache.Index(v.objects[i])
+	if err != nil {
+		return 0, err
+	}
+	lo, hi := 1, len(x.Shards)
+	for lo < hi {
+		m := int(uint(lo+hi) >> 1)
+		if x.Shards[m].First.ID > id {
+			hi = m
+		} else {
+			lo = m + 1
+		}
+	}
+	return i*v.perObject + lo - 1, nil
+}
+
+// FindKey returns the shard that holds the end of the run with the given
+// folded key if there is such a run: the last one that begins at or before it,
+// or -1. The view has keys.
+func (v *View) FindKey(key []byte) (int, error) {
+	lo, hi := 0, len(v.firstKey)
+	for lo < hi {
+		m := int(uint(lo+hi) >> 1)
+		if v.firstKey[m] > string(key) {
+			hi = m
+		} else {
+			lo = m + 1
+		}
+	}
+	if lo == 0 {
+		return -1, nil
+	}
+	i := lo - 1
+	x, err := v.cache.Index(v.objects[i])
+	if err != nil {
+		return 0, err
+	}
+	lo, hi = 1, len(x.Shards)
+	for lo < hi {
+		m := int(uint(lo+hi) >> 1)
+		if x.Shards[m].First.Key > string(key) {
+			hi = m
+		} else {
+			lo = m + 1
+		}
+	}
+	return i*v.perObject + lo - 1, nil
+}
+
+// retained returns the manifest of the snapshot of t, if it may be pinned.
+func (s *Snapshot) retained(t time.Time) (artifacts.Ref, bool) {
+	for _, r := range s.Retained {
+		if r.Time.Equal(t) {
+			return r.Manifest, true
+		}
+	}
+	return artifacts.Ref{}, false
+}
