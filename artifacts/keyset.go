@@ -71,7 +71,10 @@ func (k *KeyEntry) Check() error {
 	if !isKeyID(k.ID) {
 		return fmt.Errorf("id %.80q: want 1 to %d characters of A-Z a-z 0-9 _ -", k.ID, maxKeyID)
 	}
-	if n := utf8.RuneCountInString(k.Name); n < 1 || n > MaxKeyName || !utf8.ValidString(k.Name) {
+	if !utf8.ValidString(k.Name) {
+		return fmt.Errorf("name %.120q: want UTF-8", k.Name)
+	}
+	if n := utf8.RuneCountInString(k.Name); n < 1 || n > MaxKeyName {
 		return fmt.Errorf("name %.120q: want 1 to %d characters, got %d", k.Name, MaxKeyName, n)
 	}
 	for _, r := range k.Name {

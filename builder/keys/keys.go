@@ -1,0 +1,314 @@
+// Package keys makes, lists, revokes and rotates the API keys of a store
+// (contract section 9).
+//
+// The keys of a store are one small object, [artifacts.KeySet], that moves by
+// compare-and-swap: every operation reads it, edits it and swaps it, and starts
+// again when another was faster, so that operations at the same time all take
+// effect. Whether a swap that did not answer took effect is settled by reading
+// back: the wanted entry is there or not.
+//
+//	registry := keys.Registry{Store: store}
+//	made, err := registry.Create(ctx, keys.Request{Name: "Board", Rate: keys.DefaultRate, Burst: keys.DefaultBurst})
+//	fmt.Println(made.Key) // the only time that it is seen
+package keys
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"example.com/marketdata/artifacts"
+)
+
+const (
+	// DefaultRate and DefaultBurst are a key's limits when none are asked for
+	// (contract section 9): requests a second, and requests at once.
+	DefaultRate  = 100
+	DefaultBurst = 200
+	// DefaultOverlap is how long a rotated key stays in force beside its
+	// successor when nothing else is asked for.
+	DefaultOverlap = 24 * time.Hour
+)
+
+// ErrUnknownID: no key of the store has this id.
+var ErrUnknownID = errors.New("no key has this id; the list shows those there are")
+
+// Registry is the API keys of one store. Its methods are safe for concurrent
+// use, and between processes.
+type Registry struct {
+	// Store holds the keys.
+	Store artifacts.Store
+	// Now is the clock; nil: time.Now.
+	Now func() time.Time
+	// Random is where keys and ids come from, for one operation at a time
+	// unless it can be read by several; nil: crypto/rand.Reader.
+	Random io.Reader
+}
+
+// Request says what key to make.
+type Request struct {
+	// Name says whose key it is: 1 to artifacts.MaxKeyName printable
+	// characters, no space at either end. It need not be unique.
+	Name string
+	// Rate is how many requests a second the key is allowed, a whole number
+	// from 1 to artifacts.MaxKeyRate; Burst how many at once, from 1 to
+	// artifacts.MaxKeyBurst.
+	Rate, Burst int
+	// Expires is the moment from which the key is no longer in force, cut to
+	// whole seconds; zero: never. A moment that has passed is taken: the key
+	// is then never in force.
+	Expires time.Time
+}
+
+// Created is a new key, as keys create --json prints it (feed.md).
+type Created struct {
+	ID string `json:"id"`
+	// Key is the key itself. It is kept nowhere: who loses it needs another.
+	Key     string    `json:"key"`
+	Name    string    `json:"name"`
+	Rate    int       `json:"rate"`
+	Burst   int       `json:"burst"`
+	Created time.Time `json:"created"`
+	// Expires is nil, null in JSON, for a key that does not expire.
+	Expires *time.Time `json:"expires"`
+}
+
+// Listed is a key of the store, as keys list --json prints it (feed.md).
+type Listed struct {
+	ID      string    `json:"id"`
+	Name    string    `json:"name"`
+	Rate    int       `json:"rate"`
+	Burst   int       `json:"burst"`
+	Created time.Time `json:"created"`
+	// Expires is nil, null in JSON, for a key that does not expire; Revoked for
+	// one that was not revoked.
+	Expires *time.Time `json:"expires"`
+	Revoked *time.Time `json:"revoked"`
+}
+
+// Create makes a key. When the set is full, it takes the place of the key that
+// has been out of force for longest; if all are in force, Create fails.
+func (r *Registry) Create(ctx context.Context, req Request) (Created, error) {
+	out, err := r.create(ctx, req)
+	if err != nil {
+		return Created{}, fmt.Errorf("create key: %w", err)
+	}
+	return out, nil
+}
+
+func (r *Registry) create(ctx context.Context, req Request) (Created, error) {
+	now := r.now()
+	key, entry, err := r.draw()
+	if err != nil {
+		return Created{}, err
+	}
+	entry.Name, entry.Rate, entry.Burst = req.Name, req.Rate, req.Burst
+	entry.Created, entry.Expires = now, seconds(req.Expires)
+	if err := check(&entry); err != nil {
+		return Created{}, err
+	}
+	err = r.update(ctx, func(set *artifacts.KeySet) (bool, error) {
+		if set.FindHash(entry.Hash) != nil {
+			return true, nil
+		}
+		return false, add(set, entry, now)
+	})
+	if err != nil {
+		return Created{}, err
+	}
+	return created(key, &entry), nil
+}
+
+// List returns all keys in the order in which they were made, those out of
+// force included. A store without keys gives an empty list, not nil.
+func (r *Registry) List(ctx context.Context) ([]Listed, error) {
+	set, _, err := r.read(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list keys: %w", err)
+	}
+	list := make([]Listed, len(set.Keys))
+	for i := range set.Keys {
+		list[i] = listed(&set.Keys[i])
+	}
+	return list, nil
+}
+
+// Revoke puts a key out of force for good and returns it. A key that was
+// revoked before keeps the time of the first; an id that no key has gives
+// ErrUnknownID.
+func (r *Registry) Revoke(ctx context.Context, id string) (Listed, error) {
+	now := r.now()
+	var out Listed
+	err := r.update(ctx, func(set *artifacts.KeySet) (bool, error) {
+		k := set.Find(id)
+		if k == nil {
+			return false, ErrUnknownID
+		}
+		settled := !k.Revoked.IsZero()
+		if !settled {
+			k.Revoked = now
+		}
+		out = listed(k)
+		return settled, nil
+	})
+	if err != nil {
+		return Listed{}, fmt.Errorf("revoke key %.80q: %w", id, err)
+	}
+	return out, nil
+}
+
+// Rotate makes a key with the name, the limits and the expiry of the key id,
+// and lets that one expire after overlap, which is 0 or more. It refuses a key
+// that is out of force, and one that expires within the overlap anyway: it was
+// rotated already, or its time is up, and its successor would go with it.
+func (r *Registry) Rotate(ctx context.Context, id string, overlap time.Duration) (Created, error) {
+	out, err := r.rotate(ctx, id, overlap)
+	if err != nil {
+		return Created{}, fmt.Errorf("rotate key %.80q: %w", id, err)
+	}
+	return out, nil
+}
+
+func (r *Registry) rotate(ctx context.Context, id string, overlap time.Duration) (Created, error) {
+	if overlap < 0 {
+		return Created{}, fmt.Errorf("overlap %v: want 0 or more", overlap)
+	}
+	now := r.now()
+	end := seconds(now.Add(overlap))
+	key, entry, err := r.draw()
+	if err != nil {
+		return Created{}, err
+	}
+	err = r.update(ctx, func(set *artifacts.KeySet) (bool, error) {
+		if made := set.FindHash(entry.Hash); made != nil {
+			entry = *made
+			return true, nil
+		}
+		old := set.Find(id)
+		switch {
+		case old == nil:
+			return false, ErrUnknownID
+		case !old.Revoked.IsZero():
+			return false, fmt.Errorf("it was revoked at %s; create a new key", text(old.Revoked))
+		case !old.InForce(now):
+			return false, fmt.Errorf("it expired at %s; create a new key", text(old.Expires))
+		case !old.Expires.IsZero() && !old.Expires.After(end):
+			return false, fmt.Errorf("it expires at %s, within the overlap of %v; rotate its successor, or create a new key", text(old.Expires), overlap)
+		}
+		entry.Name, entry.Rate, entry.Burst = old.Name, old.Rate, old.Burst
+		entry.Created, entry.Expires = now, old.Expires
+		old.Expires = end
+		return false, add(set, entry, now)
+	})
+	if err != nil {
+		return Created{}, err
+	}
+	return created(key, &entry), nil
+}
+
+// draw returns a new key and an entry that has its id and its hash.
+func (r *Registry) draw() (string, artifacts.KeyEntry, error) {
+	random := r.Random
+	if random == nil {
+		random = rand.Reader
+	}
+	key, err := artifacts.NewKey(random)
+	if err != nil {
+		return "", artifacts.KeyEntry{}, err
+	}
+	var id [8]byte
+	if _, err := io.ReadFull(random, id[:]); err != nil {
+		return "", artifacts.KeyEntry{}, fmt.Errorf("new id: random source: %w", err)
+	}
+	return key, artifacts.KeyEntry{ID: hex.EncodeToString(id[:]), Hash: artifacts.HashKey([]byte(key))}, nil
+}
+
+// check is the entry's own Check, and what is asked of a new name beyond it.
+// Readers do not ask it: what is printable depends on their Unicode tables.
+func check(e *artifacts.KeyEntry) error {
+	if err := e.Check(); err != nil {
+		return err
+	}
+	if strings.TrimSpace(e.Name) != e.Name {
+		return fmt.Errorf("name %.120q: want no space at its ends", e.Name)
+	}
+	for _, c := range e.Name {
+		if !unicode.IsPrint(c) {
+			return fmt.Errorf("name %.120q: %U is not printable", e.Name, c)
+		}
+	}
+	return nil
+}
+
+// add appends e to the set.
+func add(set *artifacts.KeySet, e artifacts.KeyEntry, now time.Time) error {
+	if set.Find(e.ID) != nil {
+		return fmt.Errorf("its id %s was drawn before; try again", e.ID)
+	}
+	if len(set.Keys) >= artifacts.MaxKeys && !forget(set, now) {
+		return fmt.Errorf("the store holds %d keys, all in force, which is the most that it takes; revoke some", len(set.Keys))
+	}
+	set.Keys = append(set.Keys, e)
+	return nil
+}
+
+// forget removes the key that has been out of force for longest, and reports
+// whether there was one.
+func forget(set *artifacts.KeySet, now time.Time) bool {
+	oldest, since := -1, time.Time{}
+	for i := range set.Keys {
+		k := &set.Keys[i]
+		if k.InForce(now) {
+			continue
+		}
+		ended := k.Revoked
+		if ended.IsZero() || !k.Expires.IsZero() && k.Expires.Before(ended) {
+			ended = k.Expires
+		}
+		if oldest < 0 || ended.Before(since) {
+			oldest, since = i, ended
+		}
+	}
+	if oldest < 0 {
+		return false
+	}
+	set.Keys = slices.Delete(set.Keys, oldest, oldest+1)
+	return true
+}
+
+func created(key string, e *artifacts.KeyEntry) Created {
+	return Created{ID: e.ID, Key: key, Name: e.Name, Rate: e.Rate, Burst: e.Burst, Created: e.Created, Expires: orNil(e.Expires)}
+}
+
+func listed(e *artifacts.KeyEntry) Listed {
+	return Listed{
+		ID: e.ID, Name: e.Name, Rate: e.Rate, Burst: e.Burst, Created: e.Created,
+		Expires: orNil(e.Expires), Revoked: orNil(e.Revoked),
+	}
+}
+
+func orNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+func (r *Registry) now() time.Time {
+	if r.Now != nil {
+		return seconds(r.Now())
+	}
+	return seconds(time.Now())
+}
+
+// seconds cuts t to what a key set holds.
+func seconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
+
+func text(t time.Time) string { return t.Format(time.RFC3339) }

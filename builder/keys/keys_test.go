@@ -1,0 +1,566 @@
+package keys
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+)
+
+var start = time.Date(2026, 11, 21, 7, 30, 0, 0, time.UTC)
+
+// clock is a clock that a test moves by hand.
+type clock struct{ time time.Time }
+
+func (c *clock) now() time.Time { return c.time }
+
+func newRegistry(store artifacts.Store) (*Registry, *clock) {
+	// Off the whole second, which must not show.
+	c := &clock{start.Add(987 * time.Millisecond)}
+	return &Registry{Store: store, Now: c.now}, c
+}
+
+func mustCreate(t *testing.T, r *Registry, req Request) Created {
+	t.Helper()
+	made, err := r.Create(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// stored reads the key set apart from the registry.
+func stored(t *testing.T, s artifacts.Reader) *artifacts.KeySet {
+	t.Helper()
+	b, _, err := s.Get(context.Background(), artifacts.KeysKey, artifacts.MaxKeySetSize)
+	if errors.Is(err, artifacts.ErrNotFound) {
+		return &artifacts.KeySet{}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := artifacts.ParseKeySet(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func put(t *testing.T, s artifacts.Store, b []byte) {
+	t.Helper()
+	_, version, err := s.Get(t.Context(), artifacts.KeysKey, artifacts.MaxKeySetSize+1)
+	if err != nil && !errors.Is(err, artifacts.ErrNotFound) {
+		t.Fatal(err)
+	}
+	if _, err := s.Swap(t.Context(), artifacts.KeysKey, version, b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var board = Request{Name: "Board", Rate: DefaultRate, Burst: DefaultBurst}
+
+// TestJSON holds the shapes of feed.md still.
+func TestJSON(t *testing.T) {
+	store := memstore.New()
+	r, c := newRegistry(store)
+	r.Random = rand.NewChaCha8([32]byte{1})
+	plain := mustCreate(t, r, board)
+	expiring := mustCreate(t, r, Request{Name: `<A> & "B"`, Rate: 5, Burst: 7, Expires: start.Add(90 * time.Minute).Add(time.Millisecond).In(time.FixedZone("", 3600))})
+	c.time = start.Add(time.Hour)
+	if _, err := r.Revoke(t.Context(), plain.ID); err != nil {
+		t.Fatal(err)
+	}
+	list, err := r.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		got  any
+		want string
+	}{
+		{plain, `{"id":"ID1","key":"KEY1","name":"Board","rate":100,"burst":200,"created":"2026-11-21T07:30:00Z","expires":null}`},
+		{expiring, `{"id":"ID2","key":"KEY2","name":"\u003cA\u003e \u0026 \"B\"","rate":5,"burst":7,"created":"2026-11-21T07:30:00Z","expires":"2026-11-21T09:00:00Z"}`},
+		{list, `[{"id":"ID1","name":"Board","rate":100,"burst":200,"created":"2026-11-21T07:30:00Z","expires":null,"revoked":"2026-11-21T08:30:00Z"},` +
+			`{"id":"ID2","name":"\u003cA\u003e \u0026 \"B\"","rate":5,"burst":7,"created":"2026-11-21T07:30:00Z","expires":"2026-11-21T09:00:00Z","revoked":null}]`},
+	} {
+		got, err := json.Marshal(x.got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := strings.NewReplacer("ID1", plain.ID, "ID2", expiring.ID, "KEY1", plain.Key, "KEY2", expiring.Key).Replace(x.want)
+		if string(got) != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+func TestCreate(t *testing.T) {
+	store := memstore.New()
+	r, _ := newRegistry(store)
+	seen := map[string]bool{}
+	for range 3 {
+		made := mustCreate(t, r, board)
+		if !artifacts.CheckKeyText([]byte(made.Key)) || seen[made.Key] || seen[made.ID] {
+			t.Errorf("got %+v after %v", made, seen)
+		}
+		seen[made.Key], seen[made.ID] = true, true
+		e := stored(t, store).FindHash(artifacts.HashKey([]byte(made.Key)))
+		if e == nil || e.ID != made.ID || e.Name != "Board" || e.Rate != 100 || e.Burst != 200 || !e.Created.Equal(start) || !e.InForce(start) {
+			t.Errorf("stored entry is %+v, made %+v", e, made)
+		}
+		b, _, err := store.Get(t.Context(), artifacts.KeysKey, artifacts.MaxKeySetSize)
+		if err != nil || bytes.Contains(b, []byte(made.Key)) || bytes.Contains(b, []byte(made.Key[len(artifacts.KeyPrefix):])) {
+			t.Errorf("the key itself is in the store: %s, %v", b, err)
+		}
+	}
+	if n := len(stored(t, store).Keys); n != 3 {
+		t.Errorf("%d keys stored, want 3", n)
+	}
+}
+
+func TestCreateRefuses(t *testing.T) {
+	store := memstore.New()
+	r, _ := newRegistry(store)
+	for _, c := range []struct {
+		name string
+		edit func(*Request)
+		want string // "": taken
+	}{
+		{"empty name", func(q *Request) { q.Name = "" }, "want 1 to 100 characters, got 0"},
+		{"100 characters", func(q *Request) { q.Name = strings.Repeat("é", 100) }, ""},
+		{"101 characters", func(q *Request) { q.Name = strings.Repeat("é", 101) }, "want 1 to 100 characters, got 101"},
+		{"any script", func(q *Request) { q.Name = "Ἀθῆναι 株式会社 🚀 <&>\"\\" }, ""},
+		{"not UTF-8", func(q *Request) { q.Name = "a\xff" }, "want UTF-8"},
+		{"line feed", func(q *Request) { q.Name = "a\nb" }, "U+000A"},
+		{"text direction", func(q *Request) { q.Name = "a\u202eb" }, "U+202E is not printable"},
+		{"line separator", func(q *Request) { q.Name = "a\u2028b" }, "U+2028 is not printable"},
+		{"no-break space", func(q *Request) { q.Name = "a\u00a0b" }, "U+00A0 is not printable"},
+		{"space before", func(q *Request) { q.Name = " a" }, "no space at its ends"},
+		{"space behind", func(q *Request) { q.Name = "a " }, "no space at its ends"},
+		{"rate 0", func(q *Request) { q.Rate = 0 }, "rate 0: want a whole number of requests a second, 1 to 1000000"},
+		{"rate 1", func(q *Request) { q.Rate = 1 }, ""},
+		{"rate 1000000", func(q *Request) { q.Rate = 1_000_000 }, ""},
+		{"rate 1000001", func(q *Request) { q.Rate = 1_000_001 }, "rate 1000001"},
+		{"burst -1", func(q *Request) { q.Burst = -1 }, "burst -1: want a whole number of requests, 1 to 1000000"},
+		{"burst 1", func(q *Request) { q.Burst = 1 }, ""},
+		{"burst 1000001", func(q *Request) { q.Burst = 1_000_001 }, "burst 1000001"},
+		{"expires long ago", func(q *Request) { q.Expires = start.AddDate(-3, 0, 0) }, ""},
+		{"expires in year 10000", func(q *Request) { q.Expires = time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -3600)) }, "expires: year 10000"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := len(stored(t, store).Keys)
+			q := board
+			c.edit(&q)
+			_, err := r.Create(t.Context(), q)
+			if c.want == "" {
+				if err != nil || len(stored(t, store).Keys) != before+1 {
+					t.Errorf("got %v, want it taken", err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "create key: ") {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if len(stored(t, store).Keys) != before {
+				t.Error("it was stored all the same")
+			}
+		})
+	}
+}
+
+func TestListEmpty(t *testing.T) {
+	r, _ := newRegistry(memstore.New())
+	list, err := r.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := json.Marshal(list); string(b) != "[]" {
+		t.Errorf("got %s, %v, want []", b, err)
+	}
+}
+
+func TestRevoke(t *testing.T) {
+	store := memstore.New()
+	r, c := newRegistry(store)
+	a, b := mustCreate(t, r, board), mustCreate(t, r, board)
+	c.time = start.Add(time.Minute)
+	first, err := r.Revoke(t.Context(), a.ID)
+	if err != nil || first.ID != a.ID || !first.Revoked.Equal(c.time) {
+		t.Fatalf("got %+v, %v", first, err)
+	}
+	c.time = start.Add(time.Hour)
+	again, err := r.Revoke(t.Context(), a.ID)
+	if err != nil || !again.Revoked.Equal(*first.Revoked) {
+		t.Errorf("revoked again: %+v, %v, want the first time %v", again, err, first.Revoked)
+	}
+	set := stored(t, store)
+	if k := set.Find(a.ID); k.InForce(c.time) || !k.Revoked.Equal(start.Add(time.Minute)) {
+		t.Errorf("stored: %+v", k)
+	}
+	if k := set.Find(b.ID); !k.InForce(c.time) {
+		t.Errorf("the other key: %+v", k)
+	}
+	for _, id := range []string{"", "nobody", b.ID[1:], a.Key} {
+		if _, err := r.Revoke(t.Context(), id); !errors.Is(err, ErrUnknownID) {
+			t.Errorf("id %q: got %v, want ErrUnknownID", id, err)
+		}
+	}
+}
+
+func TestRotate(t *testing.T) {
+	week := start.Add(7 * 24 * time.Hour)
+	for _, c := range []struct {
+		name    string
+		expires time.Time
+		overlap time.Duration
+		want    string // "": it is rotated
+	}{
+		{"no expiry", time.Time{}, DefaultOverlap, ""},
+		{"expiry behind the overlap", week, DefaultOverlap, ""},
+		{"no overlap", week, 0, ""},
+		{"negative overlap", week, -time.Second, "overlap -1s: want 0 or more"},
+		{"expiry within the overlap", start.Add(time.Hour), DefaultOverlap, "it expires at 2026-11-21T08:30:00Z, within the overlap of 24h0m0s"},
+		{"expiry at the overlap's end", week, 7 * 24 * time.Hour, "within the overlap"},
+		{"expired", start, DefaultOverlap, "it expired at 2026-11-21T07:30:00Z; create a new key"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			store := memstore.New()
+			r, _ := newRegistry(store)
+			old := mustCreate(t, r, Request{Name: "Board", Rate: 7, Burst: 8, Expires: c.expires})
+			before := stored(t, store).Encode()
+			made, err := r.Rotate(t.Context(), old.ID, c.overlap)
+			if c.want != "" {
+				if err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("got %v, want %q", err, c.want)
+				}
+				if !bytes.Equal(stored(t, store).Encode(), before) {
+					t.Error("the set was changed all the same")
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			set := stored(t, store)
+			was, is := set.Find(old.ID), set.FindHash(artifacts.HashKey([]byte(made.Key)))
+			if len(set.Keys) != 2 || is == nil || is.ID != made.ID || made.ID == old.ID || made.Key == old.Key {
+				t.Fatalf("stored: %+v, made %+v", set, made)
+			}
+			if is.Name != "Board" || is.Rate != 7 || is.Burst != 8 || !is.Expires.Equal(c.expires) {
+				t.Errorf("successor: %+v, want name, limits and expiry of the old one", is)
+			}
+			if end := start.Add(c.overlap); !was.Expires.Equal(end) || was.InForce(end) || c.overlap > 0 && !was.InForce(end.Add(-1)) {
+				t.Errorf("old key expires %v, want %v", was.Expires, end)
+			}
+			if _, err := r.Rotate(t.Context(), old.ID, DefaultOverlap); err == nil {
+				t.Error("the old key was rotated again")
+			}
+			if _, err := r.Rotate(t.Context(), made.ID, DefaultOverlap); err != nil {
+				t.Errorf("rotate the successor: %v", err)
+			}
+		})
+	}
+}
+
+func TestRotateRefuses(t *testing.T) {
+	r, _ := newRegistry(memstore.New())
+	if _, err := r.Rotate(t.Context(), "nobody", 0); !errors.Is(err, ErrUnknownID) {
+		t.Errorf("unknown id: got %v", err)
+	}
+	made := mustCreate(t, r, board)
+	if _, err := r.Revoke(t.Context(), made.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Rotate(t.Context(), made.ID, 0); err == nil || !strings.Contains(err.Error(), "it was revoked at 2026-11-21T07:30:00Z; create a new key") {
+		t.Errorf("revoked: got %v", err)
+	}
+}
+
+// operations are all that Registry can do, on the key id.
+func operations(r *Registry, id string) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"create": func(ctx context.Context) error { _, err := r.Create(ctx, board); return err },
+		"list":   func(ctx context.Context) error { _, err := r.List(ctx); return err },
+		"revoke": func(ctx context.Context) error { _, err := r.Revoke(ctx, id); return err },
+		"rotate": func(ctx context.Context) error { _, err := r.Rotate(ctx, id, 0); return err },
+	}
+}
+
+func TestUnreadableSetStaysUntouched(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		set  []byte
+		want error
+	}{
+		{"newer format", []byte(`{"format":2,"keys":{"shape":"unknown"}}`), artifacts.ErrFormat},
+		{"corrupt", []byte(`{"format":1,"keys":[{"id":"a"}]}`), artifacts.ErrCorrupt},
+		{"empty", nil, artifacts.ErrCorrupt},
+		{"too large", bytes.Repeat([]byte(" "), artifacts.MaxKeySetSize+1), artifacts.ErrTooLarge},
+	} {
+		store := memstore.New()
+		put(t, store, c.set)
+		r, _ := newRegistry(store)
+		for name, do := range operations(r, "a") {
+			if err := do(t.Context()); !errors.Is(err, c.want) {
+				t.Errorf("%s, %s: got %v, want %v", c.name, name, err, c.want)
+			}
+		}
+		if b, _, err := store.Get(t.Context(), artifacts.KeysKey, artifacts.MaxKeySetSize+1); err != nil || !bytes.Equal(b, c.set) {
+			t.Errorf("%s: the set was changed to %.100q, %v", c.name, b, err)
+		}
+	}
+}
+
+func TestConcurrentOperationsAllTakeEffect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const workers = 24
+		store := memstore.New()
+		r, _ := newRegistry(store)
+		var old []Created
+		for range 2 * workers {
+			old = append(old, mustCreate(t, r, board))
+		}
+		made := make([]Created, 2*workers)
+		var wg sync.WaitGroup
+		for i := range workers {
+			wg.Go(func() {
+				var err error
+				if made[2*i], err = r.Create(t.Context(), board); err != nil {
+					t.Error(err)
+				}
+			})
+			wg.Go(func() {
+				var err error
+				if made[2*i+1], err = r.Rotate(t.Context(), old[2*i].ID, time.Hour); err != nil {
+					t.Error(err)
+				}
+			})
+			wg.Go(func() {
+				if _, err := r.Revoke(t.Context(), old[2*i+1].ID); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		set := stored(t, store)
+		if len(set.Keys) != 4*workers {
+			t.Errorf("%d keys, want %d", len(set.Keys), 4*workers)
+		}
+		for _, m := range made {
+			if k := set.FindHash(artifacts.HashKey([]byte(m.Key))); k == nil || k.ID != m.ID || !k.InForce(start) {
+				t.Errorf("made %+v, stored %+v", m, k)
+			}
+		}
+		for i, m := range old {
+			k := set.Find(m.ID)
+			if rotated := k.Expires.Equal(start.Add(time.Hour)); rotated != (i%2 == 0) {
+				t.Errorf("key %d: expires %v", i, k.Expires)
+			}
+			if revoked := !k.Revoked.IsZero(); revoked != (i%2 == 1) {
+				t.Errorf("key %d: revoked %v", i, k.Revoked)
+			}
+		}
+	})
+}
+
+var errFault = errors.New("fault")
+
+// fault is what happens to a call: whether it reaches the store, and what the
+// caller is told instead of the store's answer (nil: that answer).
+type fault struct {
+	apply bool
+	err   error
+}
+
+var (
+	fine        = fault{true, nil}
+	lostRequest = fault{false, errFault}
+	lostAnswer  = fault{true, errFault}
+	// sentTwice is a client below that repeats a request whose answer was lost,
+	// and meets its own first one.
+	sentTwice = fault{true, artifacts.ErrConflict}
+	refused   = fault{false, artifacts.ErrConflict}
+)
+
+// faultyStore gives the calls of Get and Swap their faults in turn, and the
+// last of them to all that follow.
+type faultyStore struct {
+	artifacts.Store
+	gets, swaps         []fault
+	getCalls, swapCalls int
+}
+
+func nth(faults []fault, n int) fault {
+	if len(faults) == 0 {
+		return fine
+	}
+	return faults[min(n, len(faults)-1)]
+}
+
+func (s *faultyStore) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+	f := nth(s.gets, s.getCalls)
+	s.getCalls++
+	if f.err != nil {
+		return nil, "", f.err
+	}
+	return s.Store.Get(ctx, key, limit)
+}
+
+func (s *faultyStore) Swap(ctx context.Context, key string, old artifacts.Version, data []byte) (version artifacts.Version, err error) {
+	f := nth(s.swaps, s.swapCalls)
+	s.swapCalls++
+	if f.apply {
+		version, err = s.Store.Swap(ctx, key, old, data)
+	}
+	if f.err != nil {
+		return "", f.err
+	}
+	return version, err
+}
+
+func TestFaults(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		gets, swaps []fault
+		want        error // nil: the operation succeeds
+		unknown     bool  // the error says that the outcome is unknown
+		stored      bool  // what was wanted is in the store
+		calls       int   // of Swap
+	}{
+		{name: "none", stored: true, calls: 1},
+		{name: "first read fails", gets: []fault{lostRequest, fine}, stored: true, calls: 1},
+		{name: "all reads fail", gets: []fault{lostRequest}, want: errFault},
+		{name: "request lost", swaps: []fault{lostRequest, fine}, stored: true, calls: 2},
+		{name: "answer lost", swaps: []fault{lostAnswer, refused}, stored: true, calls: 1},
+		{name: "request lost, then the answer", swaps: []fault{lostRequest, lostAnswer, refused}, stored: true, calls: 2},
+		{name: "conflict with nobody", swaps: []fault{refused, refused, fine}, stored: true, calls: 3},
+		{name: "conflict with itself", swaps: []fault{sentTwice, refused}, stored: true, calls: 1},
+		{name: "all requests lost", swaps: []fault{lostRequest}, want: errFault, calls: maxFaults + 1},
+		{name: "answer of the last try lost", swaps: append(repeat(lostRequest, maxFaults), lostAnswer), stored: true, calls: maxFaults + 1},
+		{name: "always a conflict", swaps: []fault{refused}, want: artifacts.ErrConflict, calls: maxConflicts + 1},
+		{name: "answer lost, then the store is away", gets: []fault{fine, lostRequest}, swaps: []fault{lostAnswer}, want: errFault, unknown: true, stored: true, calls: 1},
+		{name: "request lost, then the store is away", gets: []fault{fine, lostRequest}, swaps: []fault{lostRequest}, want: errFault, unknown: true, calls: 1},
+	} {
+		for _, op := range []string{"create", "revoke", "rotate"} {
+			t.Run(c.name+"/"+op, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					store := memstore.New()
+					r, clock := newRegistry(store)
+					old := mustCreate(t, r, board)
+					clock.time = start.Add(time.Minute)
+					faulty := &faultyStore{Store: store, gets: c.gets, swaps: c.swaps}
+					r.Store = faulty
+					err := operations(r, old.ID)[op](t.Context())
+					if !errors.Is(err, c.want) {
+						t.Errorf("got %v, want %v", err, c.want)
+					}
+					if got := err != nil && strings.Contains(err.Error(), "is unknown"); got != c.unknown {
+						t.Errorf("got %v, unknown %v", err, c.unknown)
+					}
+					set := stored(t, store)
+					k := set.Find(old.ID)
+					done := map[string]bool{
+						"create": len(set.Keys) == 2,
+						"revoke": k.Revoked.Equal(clock.time.Truncate(time.Second)),
+						"rotate": len(set.Keys) == 2 && k.Expires.Equal(clock.time.Truncate(time.Second)),
+					}
+					if done[op] != c.stored {
+						t.Errorf("stored: %+v, want done %v", set, c.stored)
+					}
+					if op == "revoke" && len(set.Keys) != 1 || len(set.Keys) > 2 {
+						t.Errorf("%d keys", len(set.Keys))
+					}
+					if faulty.swapCalls != c.calls {
+						t.Errorf("%d swaps, want %d", faulty.swapCalls, c.calls)
+					}
+				})
+			})
+		}
+	}
+}
+
+func repeat(f fault, n int) []fault {
+	faults := make([]fault, n)
+	for i := range faults {
+		faults[i] = f
+	}
+	return faults
+}
+
+func TestCanceled(t *testing.T) {
+	store := memstore.New()
+	r, _ := newRegistry(store)
+	old := mustCreate(t, r, board)
+	before := stored(t, store).Encode()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, do := range operations(r, old.ID) {
+		if err := do(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: got %v, want context.Canceled", name, err)
+		}
+	}
+	if !bytes.Equal(stored(t, store).Encode(), before) {
+		t.Error("the set was changed")
+	}
+}
+
+func TestFullSet(t *testing.T) {
+	full := &artifacts.KeySet{Format: artifacts.Format, Keys: make([]artifacts.KeyEntry, artifacts.MaxKeys)}
+	for i := range full.Keys {
+		full.Keys[i] = artifacts.KeyEntry{
+			ID: fmt.Sprint("k", i), Name: "n", Hash: artifacts.Sum(fmt.Append(nil, i)), Rate: 1, Burst: 1, Created: start.AddDate(-1, 0, 0),
+		}
+	}
+	store := memstore.New()
+	put(t, store, full.Encode())
+	r, _ := newRegistry(store)
+	if _, err := r.Create(t.Context(), board); err == nil || !strings.Contains(err.Error(), "20000 keys, all in force") {
+		t.Errorf("all in force: got %v", err)
+	}
+
+	full.Keys[10].Revoked = start
+	put(t, store, full.Encode())
+	made := mustCreate(t, r, board)
+	set := stored(t, store)
+	if set.Find("k10") != nil || len(set.Keys) != artifacts.MaxKeys || set.Find(made.ID) == nil {
+		t.Errorf("%d keys, want k10 to have made room", len(set.Keys))
+	}
+}
+
+func TestForget(t *testing.T) {
+	day := func(n int) time.Time { return start.AddDate(0, 0, n) }
+	set := &artifacts.KeySet{Keys: []artifacts.KeyEntry{
+		{ID: "in force"},
+		{ID: "in force for a day", Expires: day(1)},
+		{ID: "third", Revoked: day(-3)},
+		{ID: "second", Expires: day(-5)},
+		{ID: "first", Expires: day(-7), Revoked: day(-1)},
+		{ID: "fourth", Expires: day(1), Revoked: day(-2)},
+	}}
+	for _, want := range []string{"first", "second", "third", "fourth"} {
+		if set.Find(want) == nil || !forget(set, start) || set.Find(want) != nil {
+			t.Errorf("%s was not forgotten in its turn: %+v", want, set)
+		}
+	}
+	if forget(set, start) || len(set.Keys) != 2 {
+		t.Errorf("a key in force was forgotten: %+v", set)
+	}
+}
+
+func TestBrokenRandomSource(t *testing.T) {
+	r, _ := newRegistry(memstore.New())
+	r.Random = strings.NewReader(strings.Repeat("a", 70)) // a key, and half an id
+	if _, err := r.Create(t.Context(), board); err == nil || !strings.Contains(err.Error(), "random source") {
+		t.Errorf("got %v", err)
+	}
+}

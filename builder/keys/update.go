@@ -1,0 +1,96 @@
+package keys
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"github.com/cenkalti/backoff/v5"
+)
+
+// Bounds of one operation; with the pauses between them, some two minutes. A
+// conflict means that another operation went through, so there may be many of
+// them; any other fault is the store's.
+const (
+	maxConflicts = 100
+	maxFaults    = 4
+)
+
+// read returns the set and its version. A store without one gives the empty
+// set and the zero version; one that it cannot read in full, of a newer format
+// above all, gives an error, so that no operation ever replaces it.
+func (r *Registry) read(ctx context.Context) (*artifacts.KeySet, artifacts.Version, error) {
+	b, version, err := r.Store.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize)
+	if errors.Is(err, artifacts.ErrNotFound) {
+		return &artifacts.KeySet{Format: artifacts.Format}, "", nil
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("read key set: %w", err)
+	}
+	set, err := artifacts.ParseKeySet(b)
+	return set, version, err
+}
+
+// update reads the set, has edit change it, and swaps it, again and again
+// until edit says that what it wants is there (settled) or a swap has
+// succeeded. An error of edit ends it. edit is called with a fresh set each
+// time.
+//
+// After a swap that failed, the outcome is always read back, also when the
+// store reported a conflict: a store's client may have sent the request twice
+// and met its own first one.
+func (r *Registry) update(ctx context.Context, edit func(*artifacts.KeySet) (settled bool, err error)) error {
+	var swapErr error // the last swap's
+	unknown := false  // whether it took effect is not known
+	conflicts, faults := 0, 0
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		var none struct{}
+		set, version, err := r.read(ctx)
+		if err != nil {
+			if faults++; faults > maxFaults || isAnswer(err) {
+				return none, backoff.Permanent(err)
+			}
+			return none, err
+		}
+		unknown = false
+		settled, err := edit(set)
+		switch {
+		case err != nil:
+			return none, backoff.Permanent(err)
+		case settled:
+			return none, nil
+		case conflicts > maxConflicts || faults > maxFaults:
+			return none, backoff.Permanent(swapErr)
+		}
+		_, swapErr = r.Store.Swap(ctx, artifacts.KeysKey, version, set.Encode())
+		switch {
+		case errors.Is(swapErr, artifacts.ErrConflict):
+			conflicts++
+		case swapErr != nil:
+			faults++
+			unknown = true
+		}
+		if swapErr != nil {
+			swapErr = fmt.Errorf("swap key set: %w", swapErr)
+		}
+		return none, swapErr
+	}, backoff.WithBackOff(pace()), backoff.WithMaxElapsedTime(0))
+	if err != nil && unknown {
+		return fmt.Errorf("whether the change was stored is unknown, the list shows it: %w", err)
+	}
+	return err
+}
+
+// isAnswer reports whether err is something that the store said of the object,
+// which asking again does not change.
+func isAnswer(err error) bool {
+	return errors.Is(err, artifacts.ErrFormat) || errors.Is(err, artifacts.ErrCorrupt) || errors.Is(err, artifacts.ErrTooLarge)
+}
+
+func pace() backoff.BackOff {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval = 20*time.Millisecond, time.Second
+	return b
+}
