@@ -3,6 +3,8 @@ package artifacts
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -297,11 +299,11 @@ type LedgerRoot struct {
 	IDs map[string]IDLog `json:"ids"`
 	// Prices are the held snapshots of prices, oldest first.
 	Prices []HeldPrices `json:"prices"`
-	// Returns are the held reappearances, one object for each of the three
-	// steps in which prices are thinned out (every snapshot, the first of an
-	// hour, the first of a day): assets that have a price in a snapshot of that
-	// step and had none in the one before.
-	Returns []Ref `json:"returns"`
+	// Returns are the held reappearances, one log for each of the three steps
+	// in which prices are thinned out (every snapshot, the first of an hour,
+	// the first of a day): assets that have a price in a snapshot of that step
+	// and had none in the one before.
+	Returns [3]ReturnLog `json:"returns"`
 	// Groups are the newest market snapshots of each group, by collection.
 	Groups map[string]Ref `json:"groups"`
 	// Totals are the held totals of the last 48 hours, oldest first.
@@ -311,10 +313,23 @@ type LedgerRoot struct {
 }
 
 // IDLog is a collection's ids in the order in which they were given out, in
-// segments that never change once full.
+// segments of which only the last one may still change.
 type IDLog struct {
-	Highest  uint64 `json:"highest"`
-	Segments []Ref  `json:"segments"`
+	// Count is the number of ids in all segments.
+	Count    int   `json:"count"`
+	Segments []Ref `json:"segments"`
+}
+
+// ReturnLog is the reappearances of one step, oldest first, in segments of
+// which only the last one may still change.
+type ReturnLog struct {
+	Segments []ReturnSegment `json:"segments"`
+}
+
+// ReturnSegment is a segment with the time of its newest reappearance.
+type ReturnSegment struct {
+	Ref
+	Newest time.Time `json:"newest"`
 }
 
 // HeldPrices is one held snapshot of prices.
@@ -364,15 +379,19 @@ func ParseLedger(b []byte) (*LedgerRoot, error) {
 // Refs returns every object that the ledger root names.
 func (l *LedgerRoot) Refs() []Ref {
 	var refs []Ref
-	for _, log := range l.IDs {
-		refs = append(refs, log.Segments...)
+	for _, c := range slices.Sorted(maps.Keys(l.IDs)) {
+		refs = append(refs, l.IDs[c].Segments...)
 	}
 	for _, p := range l.Prices {
 		refs = append(refs, p.Parts...)
 	}
-	refs = append(refs, l.Returns...)
-	for _, g := range l.Groups {
-		refs = append(refs, g)
+	for _, log := range l.Returns {
+		for _, s := range log.Segments {
+			refs = append(refs, s.Ref)
+		}
+	}
+	for _, c := range slices.Sorted(maps.Keys(l.Groups)) {
+		refs = append(refs, l.Groups[c])
 	}
 	return refs
 }

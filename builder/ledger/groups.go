@@ -1,0 +1,98 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/holiman/uint256"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/market"
+)
+
+// groupCollections are the collections whose rows are groups of assets.
+var groupCollections = []string{"categories", "chains"}
+
+// maxGroupsPlain bounds an object of groups, expanded, in bytes.
+const maxGroupsPlain = 64 << 20
+
+// groupRow is one group's newest market snapshot as it is stored: an element
+// of a JSON array in ascending order of id, in one zstd frame.
+type groupRow struct {
+	ID         uint64    `json:"id"`
+	Time       time.Time `json:"time"`
+	MarketCap  string    `json:"market_cap"` // units of 1e-8
+	Volume     string    `json:"volume"`     // units of 1e-8
+	Coins      int       `json:"coins"`
+	Share      uint64    `json:"share"` // units of 1e-12
+	TopGainers []uint64  `json:"top_gainers,omitempty"`
+}
+
+// decimal returns an integer in decimal digits.
+func decimal(u market.U128) string {
+	v := uint256.Int{u.Lo, u.Hi}
+	return v.Dec()
+}
+
+// putGroups adds a collection's market snapshots; ok is false without any.
+func putGroups(groups map[uint64]market.GroupMarket, put *objects) (ref artifacts.Ref, ok bool) {
+	if len(groups) == 0 {
+		return ref, false
+	}
+	rows := make([]groupRow, 0, len(groups))
+	for _, id := range slices.Sorted(maps.Keys(groups)) {
+		m := groups[id]
+		rows = append(rows, groupRow{id, m.Time.UTC(), m.MarketCap.Dec(), m.Volume.Dec(), m.Coins, m.Share, m.TopGainers})
+	}
+	b, err := json.Marshal(rows)
+	if err != nil {
+		panic("BUG: groups: " + err.Error())
+	}
+	return put.add(artifacts.Compress(nil, b)), true
+}
+
+func parseGroups(b []byte) (map[uint64]market.GroupMarket, error) {
+	plain, err := artifacts.DecompressBounded(b, maxGroupsPlain)
+	if err != nil {
+		return nil, err
+	}
+	var rows []groupRow
+	if err := json.Unmarshal(plain, &rows); err != nil {
+		return nil, fmt.Errorf("%w: %w", artifacts.ErrCorrupt, err)
+	}
+	groups := make(map[uint64]market.GroupMarket, len(rows))
+	for _, r := range rows {
+		m := market.GroupMarket{Time: r.Time.UTC(), Coins: r.Coins, Share: r.Share, TopGainers: r.TopGainers}
+		if err := m.MarketCap.SetFromDecimal(r.MarketCap); err != nil {
+			return nil, fmt.Errorf("%w: market cap of group %d: %w", artifacts.ErrCorrupt, r.ID, err)
+		}
+		if err := m.Volume.SetFromDecimal(r.Volume); err != nil {
+			return nil, fmt.Errorf("%w: volume of group %d: %w", artifacts.ErrCorrupt, r.ID, err)
+		}
+		groups[r.ID] = m
+	}
+	return groups, nil
+}
+
+// groups reads the newest market snapshots, by collection and id.
+func (l *Ledger) groups(ctx context.Context) (map[string]map[uint64]market.GroupMarket, error) {
+	all := map[string]map[uint64]market.GroupMarket{}
+	for _, c := range groupCollections {
+		ref, ok := l.root.Groups[c]
+		if !ok {
+			continue
+		}
+		b, err := get(ctx, l.reader, ref)
+		if err != nil {
+			return nil, err
+		}
+		if all[c], err = parseGroups(b); err != nil {
+			return nil, fmt.Errorf("object %s: %w", ref.Digest, err)
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,215 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/market"
+)
+
+// maxID is the highest id there can be (contract section 7).
+const maxID = 1<<53 - 1
+
+// segmentBytes is the size from which a segment of a log is full: nothing is
+// added to it any more. So a build writes at most this much again of a log,
+// beside what is new in it.
+const segmentBytes = 1 << 20
+
+// collections are those whose rows have ids, in the order in which they are
+// read and written.
+var collections = []string{"assets", "exchanges", "categories", "chains"}
+
+// idLog is a collection's ids in the order in which they were given out, and
+// both ways to look one up.
+type idLog struct {
+	byKey   map[string]uint64
+	byID    map[uint64]string
+	highest uint64
+
+	full    []artifacts.Ref // segments that will never change
+	open    []byte          // the entries behind those
+	openRef artifacts.Ref   // names open as long as nothing is added to it
+	written [][]byte        // segments filled since the log was loaded
+	changed bool
+}
+
+// loadIDs reads a collection's log.
+func loadIDs(ctx context.Context, r artifacts.Reader, from artifacts.IDLog) (*idLog, error) {
+	size := int64(0)
+	for _, ref := range from.Segments {
+		size += ref.Size
+	}
+	// An entry is two bytes at least, so a count that lies costs little.
+	n := min(max(from.Count, 0), int(size)/2)
+	l := &idLog{byKey: make(map[string]uint64, n), byID: make(map[uint64]string, n)}
+	for i, ref := range from.Segments {
+		b, err := get(ctx, r, ref)
+		if err != nil {
+			return nil, err
+		}
+		if err := l.load(b); err != nil {
+			return nil, fmt.Errorf("object %s: %w", ref.Digest, err)
+		}
+		switch {
+		case len(b) >= segmentBytes:
+			l.full = append(l.full, ref)
+		case i == len(from.Segments)-1:
+			l.open, l.openRef = b, ref
+		default:
+			return nil, fmt.Errorf("%w: segment %s is not full", artifacts.ErrCorrupt, ref.Digest)
+		}
+	}
+	if len(l.byKey) != from.Count {
+		return nil, fmt.Errorf("%w: %d ids, want %d", artifacts.ErrCorrupt, len(l.byKey), from.Count)
+	}
+	return l, nil
+}
+
+// load adds the entries of a segment.
+func (l *idLog) load(b []byte) error {
+	text := string(b) // one allocation, of which all keys are slices
+	r := reader{b: b}
+	for len(r.b) > 0 {
+		id, size := r.uint(maxID), r.uint(uint64(len(b)))
+		at := len(b) - len(r.b)
+		key := text[at : at+len(r.take(size))]
+		if r.bad {
+			return fmt.Errorf("%w: segment of ids ends too early", artifacts.ErrCorrupt)
+		}
+		if err := l.add(id, key); err != nil {
+			return fmt.Errorf("%w: %w", artifacts.ErrCorrupt, err)
+		}
+	}
+	return nil
+}
+
+var errNoIDs = errors.New("no id is left above the highest ever used")
+
+func (l *idLog) add(id uint64, key string) error {
+	if id < 1 || id > maxID {
+		return fmt.Errorf("id %d of key %q: out of range", id, key)
+	}
+	if owner, ok := l.byID[id]; ok {
+		return fmt.Errorf("id %d of key %q belongs to key %q", id, key, owner)
+	}
+	if old, ok := l.byKey[key]; ok {
+		return fmt.Errorf("key %q has id %d, not %d", key, old, id)
+	}
+	l.byKey[key], l.byID[id] = id, key
+	l.highest = max(l.highest, id)
+	return nil
+}
+
+// give adds a new entry, and the bytes of it: the id, the key's length, and
+// the key.
+func (l *idLog) give(id uint64, key string) error {
+	if err := l.add(id, key); err != nil {
+		return err
+	}
+	if !l.changed {
+		l.open, l.changed = slices.Clone(l.open), true // what was read is not ours to append to
+	}
+	l.open = binary.AppendUvarint(l.open, id)
+	l.open = binary.AppendUvarint(l.open, uint64(len(key)))
+	l.open = append(l.open, key...)
+	if len(l.open) >= segmentBytes {
+		l.written, l.open = append(l.written, l.open), nil
+	}
+	return nil
+}
+
+// assign gives each of n rows its id: the one it brings, the one its key has,
+// or a new one above the highest ever used, in byte order of key, once every id
+// that a row brings is taken (contract section 7).
+func (l *idLog) assign(n int, row func(i int) (key string, id *uint64)) error {
+	type newRow struct {
+		key string
+		id  *uint64
+	}
+	var fresh []newRow
+	for i := range n {
+		key, id := row(i)
+		old, known := l.byKey[key]
+		switch {
+		case *id == 0 && known:
+			*id = old
+		case *id == 0:
+			fresh = append(fresh, newRow{key, id})
+		case known && old == *id:
+		default:
+			if err := l.give(*id, key); err != nil {
+				return err
+			}
+		}
+	}
+	slices.SortFunc(fresh, func(a, b newRow) int { return cmp.Compare(a.key, b.key) })
+	for _, f := range fresh {
+		if l.highest == maxID {
+			return fmt.Errorf("key %q: %w (%d)", f.key, errNoIDs, l.highest)
+		}
+		*f.id = l.highest + 1
+		if err := l.give(*f.id, f.key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// store returns the log as the root names it, and adds the segments that are
+// not in the store yet to objects.
+func (l *idLog) store(objects *objects) artifacts.IDLog {
+	to := artifacts.IDLog{Count: len(l.byKey), Segments: slices.Clone(l.full)}
+	for _, b := range l.written {
+		to.Segments = append(to.Segments, objects.add(b))
+	}
+	switch {
+	case len(l.open) > 0 && l.changed:
+		to.Segments = append(to.Segments, objects.add(l.open))
+	case len(l.open) > 0:
+		to.Segments = append(to.Segments, l.openRef)
+	}
+	return to
+}
+
+// Known returns the id that a collection's key has, if it ever had one.
+func (l *Ledger) Known(collection, key string) (uint64, bool) {
+	id, ok := l.ids[collection].byKey[key]
+	return id, ok
+}
+
+// Owner returns the key that an id of a collection belongs to, if it was ever
+// given out.
+func (l *Ledger) Owner(collection string, id uint64) (string, bool) {
+	key, ok := l.ids[collection].byID[id]
+	return key, ok
+}
+
+// AssignIDs gives every row of the feed its id and remembers it for ever
+// (contract section 7, "Ids"). Rows whose id belongs to another key, or differs
+// from the one that their key has, are to be set aside before (see Known and
+// Owner); here they are an error, behind which the ledger is of no more use.
+func (l *Ledger) AssignIDs(f *market.Feed) error {
+	groups := func(of []market.Group) func(i int) (string, *uint64) {
+		return func(i int) (string, *uint64) { return of[i].Key, &of[i].ID }
+	}
+	for _, c := range []struct {
+		name string
+		n    int
+		row  func(i int) (string, *uint64)
+	}{
+		{"assets", len(f.Assets), func(i int) (string, *uint64) { return f.Assets[i].Key, &f.Assets[i].ID }},
+		{"exchanges", len(f.Exchanges), func(i int) (string, *uint64) { return f.Exchanges[i].Key, &f.Exchanges[i].ID }},
+		{"categories", len(f.Categories), groups(f.Categories)},
+		{"chains", len(f.Chains), groups(f.Chains)},
+	} {
+		if err := l.ids[c.name].assign(c.n, c.row); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,239 @@
+// Package ledger is what the builder remembers between builds, which otherwise
+// know nothing of each other: the ids given out, the prices held, the newest
+// market snapshots of groups and the totals (contract section 7). It rests in
+// the object store as immutable objects that a root names; the root is reached
+// from the snapshot's manifest, so that both appear together or not at all.
+//
+// A build loads the ledger of the published snapshot, asks it for what takes
+// part in the new one ([Ledger.AssignIDs], [Ledger.Past]), and puts the ledger
+// after T ([Ledger.Advance]) beside the new snapshot:
+//
+//	l, err := ledger.Load(ctx, store, root)
+//	err = l.AssignIDs(feed)
+//	past, err := l.Past(ctx, feed, t)
+//	res := market.Compute(feed, t, past, settings)
+//	next, err := l.Advance(ctx, feed, res, t)
+//
+// The layout of the objects, and why every base is exact, are in README.md.
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/market"
+)
+
+// partRows bounds the rows of one price object. A snapshot with more prices
+// has several, so that none comes near artifacts.MaxObjectSize.
+const partRows = 1 << 18
+
+// topAssets is how many of the largest assets have their price in the root.
+const topAssets = 100
+
+// Ledger is a ledger as it was after some snapshot. It is not safe for
+// concurrent use, and serves one build.
+type Ledger struct {
+	reader artifacts.Reader
+	root   *artifacts.LedgerRoot
+	ids    map[string]*idLog
+
+	// rows are the prices of feed in ascending order of id; see sorted.
+	rows []row
+	feed *market.Feed
+}
+
+// Load reads the ledger that root names, or begins an empty one when root is
+// nil. It reads all ids; prices are read by Past and Advance as they need
+// them, through r. Bytes that are not what their names promise give
+// artifacts.ErrCorrupt.
+func Load(ctx context.Context, r artifacts.Reader, root *artifacts.Ref) (*Ledger, error) {
+	l := &Ledger{reader: r, root: &artifacts.LedgerRoot{}, ids: map[string]*idLog{}}
+	if root != nil {
+		var err error
+		if l.root, err = loadRoot(ctx, r, *root); err != nil {
+			return nil, fmt.Errorf("ledger: root: %w", err)
+		}
+	}
+	for _, c := range collections {
+		log, err := loadIDs(ctx, r, l.root.IDs[c])
+		if err != nil {
+			return nil, fmt.Errorf("ledger: ids of %s: %w", c, err)
+		}
+		l.ids[c] = log
+	}
+	return l, nil
+}
+
+func loadRoot(ctx context.Context, r artifacts.Reader, ref artifacts.Ref) (*artifacts.LedgerRoot, error) {
+	b, err := get(ctx, r, ref)
+	if err != nil {
+		return nil, err
+	}
+	root, err := artifacts.ParseLedger(b)
+	if err != nil {
+		return nil, err
+	}
+	for i := 1; i < len(root.Prices); i++ {
+		if !root.Prices[i-1].Time.Before(root.Prices[i].Time) {
+			return nil, fmt.Errorf("%w: prices of %v do not follow", artifacts.ErrCorrupt, root.Prices[i].Time)
+		}
+	}
+	return root, nil
+}
+
+// get reads one object and checks that it is the one that was asked for.
+func get(ctx context.Context, r artifacts.Reader, ref artifacts.Ref) ([]byte, error) {
+	key := artifacts.ObjectKey(ref.Digest)
+	if ref.Size < 0 || ref.Size > artifacts.MaxObjectSize {
+		return nil, fmt.Errorf("get %s: %w: named with %d bytes", key, artifacts.ErrCorrupt, ref.Size)
+	}
+	b, _, err := r.Get(ctx, key, ref.Size)
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", key, err)
+	}
+	if int64(len(b)) != ref.Size || artifacts.Sum(b) != ref.Digest {
+		return nil, fmt.Errorf("get %s: %w: other bytes than named", key, artifacts.ErrCorrupt)
+	}
+	return b, nil
+}
+
+// Top returns the hundred largest assets by rank in the ledger's newest
+// snapshot, with their prices. The caller must not change it.
+func (l *Ledger) Top() []artifacts.TopPrice { return l.root.Top }
+
+// Totals returns the total market caps of the last 48 hours before and with
+// the ledger's newest snapshot, oldest first. The caller must not change it.
+func (l *Ledger) Totals() []artifacts.HeldTotal { return l.root.Totals }
+
+// Next is the ledger after a snapshot.
+type Next struct {
+	// Objects are those that the root names and the ledger before did not
+	// write. Each is to be put under its digest before the root.
+	Objects [][]byte
+	// Root is the root's stored form, an object as well.
+	Root []byte
+}
+
+// objects gathers what is to be put.
+type objects [][]byte
+
+func (o *objects) add(b []byte) artifacts.Ref {
+	*o = append(*o, b)
+	return artifacts.Ref{Digest: artifacts.Sum(b), Size: int64(len(b))}
+}
+
+// sorted returns the feed's prices in ascending order of id. The order is the
+// same for Past and Advance, so it is kept.
+func (l *Ledger) sorted(f *market.Feed) []row {
+	if l.feed != f {
+		l.rows, l.feed = sortedRows(f), f
+	}
+	return l.rows
+}
+
+// newest returns the time of the newest snapshot that the ledger holds; ok is
+// false when it holds none.
+func (l *Ledger) newest() (t time.Time, ok bool) {
+	if n := len(l.root.Prices); n > 0 {
+		return l.root.Prices[n-1].Time, true
+	}
+	return t, false
+}
+
+func (l *Ledger) checkTime(t time.Time) error {
+	if !t.Equal(t.Truncate(artifacts.Step)) {
+		return fmt.Errorf("ledger: time %v is no multiple of ten minutes", t)
+	}
+	if last, ok := l.newest(); ok && !last.Before(t) {
+		return fmt.Errorf("ledger: time %v is not later than the newest snapshot, of %v", t, last)
+	}
+	return nil
+}
+
+// Advance returns the ledger after the snapshot at T: with the feed's ids and
+// prices, and with res, what was computed from it and from Past. What is too
+// old at T is left out. Equal ledgers, feeds and times give equal bytes.
+//
+// It reads the prices of three snapshots at most: the newest one, and at the
+// first snapshot of an hour or a day the first of the hour or day before.
+func (l *Ledger) Advance(ctx context.Context, f *market.Feed, res *market.Result, t time.Time) (*Next, error) {
+	t = t.UTC()
+	if err := l.checkTime(t); err != nil {
+		return nil, err
+	}
+	var put objects
+	root := &artifacts.LedgerRoot{Format: artifacts.Format, IDs: map[string]artifacts.IDLog{}, Groups: map[string]artifacts.Ref{}}
+	for _, c := range collections {
+		root.IDs[c] = l.ids[c].store(&put)
+	}
+	root.Prices = append(history(l.root.Prices).at(t), putPrices(l.sorted(f), t, &put))
+	for zone := range zones {
+		back, err := l.returned(ctx, zone, l.sorted(f), t)
+		if err == nil {
+			root.Returns[zone], err = l.advanceReturns(ctx, zone, t, back, &put)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("ledger: returns: %w", err)
+		}
+	}
+	for _, c := range groupCollections {
+		if ref, ok := putGroups(res.Groups[c], &put); ok {
+			root.Groups[c] = ref
+		}
+	}
+	for _, total := range l.root.Totals {
+		if zoneOf(t, total.Time) == recent {
+			root.Totals = append(root.Totals, total)
+		}
+	}
+	root.Totals = append(root.Totals, artifacts.HeldTotal{Time: t, MarketCap: res.TotalMarketCap.Dec()})
+	root.Top = top(f, res)
+	return &Next{Objects: put, Root: root.Encode()}, nil
+}
+
+// putPrices adds a snapshot of prices, in parts.
+func putPrices(rows []row, t time.Time, put *objects) artifacts.HeldPrices {
+	h := artifacts.HeldPrices{Time: t}
+	for part := range slices.Chunk(rows, partRows) {
+		h.Parts = append(h.Parts, put.add(appendRows(nil, part)))
+	}
+	return h
+}
+
+// top returns the largest assets by rank with their prices.
+func top(f *market.Feed, res *market.Result) []artifacts.TopPrice {
+	var largest []artifacts.TopPrice
+	for a, rank := range res.Rank {
+		if rank < 1 || rank > topAssets {
+			continue
+		}
+		for len(largest) < int(rank) {
+			largest = append(largest, artifacts.TopPrice{})
+		}
+		largest[rank-1] = artifacts.TopPrice{
+			ID: f.Assets[a].ID, Price: decimal(f.Quotes[res.QuoteOf[a]].Price),
+		}
+	}
+	return largest
+}
+
+// Rollback returns the root of a ledger that remembers the prices, groups and
+// totals of target and the ids of newest, so that an id that was ever given
+// out stays its key's. Both are roots; newest is the published one, and target
+// that of a snapshot before. All objects that it names are those of the two.
+func Rollback(ctx context.Context, r artifacts.Reader, newest, target artifacts.Ref) ([]byte, error) {
+	from, err := loadRoot(ctx, r, newest)
+	if err != nil {
+		return nil, fmt.Errorf("ledger: newest root: %w", err)
+	}
+	to, err := loadRoot(ctx, r, target)
+	if err != nil {
+		return nil, fmt.Errorf("ledger: target root: %w", err)
+	}
+	to.IDs = from.IDs
+	return to.Encode(), nil
+}

@@ -1,0 +1,159 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/market"
+)
+
+// Past returns what of the ledger takes part in the snapshot at T: for each
+// window the base of every quote, and the newest market snapshots of groups.
+// Every asset of the feed has its id (AssignIDs). T is a multiple of ten
+// minutes, later than every snapshot that the ledger holds.
+//
+// It reads the prices of nine snapshots at most, however long the past is: the
+// first held in each window, and the first of the last 48 hours. Windows that
+// begin with the same snapshot share one slice of bases.
+func (l *Ledger) Past(ctx context.Context, f *market.Feed, t time.Time) (*market.Past, error) {
+	if err := l.checkTime(t); err != nil {
+		return nil, err
+	}
+	past := &market.Past{}
+	var err error
+	if past.Bases, err = l.bases(ctx, f, t); err != nil {
+		return nil, fmt.Errorf("ledger: prices: %w", err)
+	}
+	if past.Groups, err = l.groups(ctx); err != nil {
+		return nil, fmt.Errorf("ledger: groups: %w", err)
+	}
+	return past, nil
+}
+
+// stretch is the time from a held snapshot on, up to T.
+type stretch struct {
+	first *artifacts.HeldPrices
+	// earliest has each quote's earliest price in the stretch; known tells
+	// whether there is one, since zero is a price.
+	earliest []market.U128
+	known    []bool
+}
+
+func newStretch(first *artifacts.HeldPrices, quotes int) *stretch {
+	return &stretch{first, make([]market.U128, quotes), make([]bool, quotes)}
+}
+
+func (s *stretch) offer(quote int32, price market.U128) {
+	if !s.known[quote] {
+		s.earliest[quote], s.known[quote] = price, true
+	}
+}
+
+// bases finds, for each window, the earliest price of every quote that is held
+// in it; zero when there is none but the quote's own.
+//
+// The first snapshot held in a window has the price of nearly all. A quote that
+// is missing there has its earliest price where it came back first. While that
+// is in the first snapshot's zone, it is among the returns of the zone's step:
+// what is held in the zone from the first snapshot on is a chain of that step
+// without a gap, and the quote is missing where the chain begins. A quote that
+// came back in none of the zone has its earliest price in what is held
+// thereafter, which again is a stretch: from the first snapshot that is not
+// older than 90 days, or the first of the last 48 hours. The former is where
+// the window 90d begins, so only the latter is looked for beside the windows.
+func (l *Ledger) bases(ctx context.Context, f *market.Feed, t time.Time) (bases [8][]market.U128, err error) {
+	h, rows := history(l.root.Prices).at(t), l.sorted(f)
+	first := func(fits func(time.Time) bool) int {
+		return sort.Search(len(h), func(i int) bool { return fits(h[i].Time) })
+	}
+	begin := [len(bases)]int{}
+	for w, length := range market.WindowLengths {
+		begin[w] = first(func(held time.Time) bool { return !held.Before(t.Add(-length)) })
+	}
+	begins := append(begin[:], first(func(held time.Time) bool { return zoneOf(t, held) == recent }))
+	slices.Sort(begins)
+	begins = slices.Compact(begins)
+
+	stretches := map[int]*stretch{len(h): newStretch(nil, len(rows))}
+	for zone := range zones {
+		var here []*stretch // oldest first
+		for _, i := range begins {
+			if i < len(h) && zoneOf(t, h[i].Time) == zone {
+				stretches[i] = newStretch(&h[i], len(rows))
+				here = append(here, stretches[i])
+			}
+		}
+		if err := l.search(ctx, t, zone, here, rows); err != nil {
+			return bases, err
+		}
+		younger := stretches[first(func(held time.Time) bool { return zoneOf(t, held) < zone })]
+		for _, s := range here {
+			for q, known := range younger.known {
+				if known {
+					s.offer(int32(q), younger.earliest[q])
+				}
+			}
+		}
+	}
+	for w, i := range begin {
+		bases[w] = stretches[i].earliest
+	}
+	return bases, nil
+}
+
+// search offers to stretches that begin in a zone, oldest first, what is held
+// of prices in that zone.
+func (l *Ledger) search(ctx context.Context, t time.Time, zone int, here []*stretch, rows []row) error {
+	for _, s := range here {
+		err := l.eachPrice(ctx, s.first, rows, func(i int, price market.U128) { s.offer(rows[i].quote, price) })
+		if err != nil {
+			return err
+		}
+	}
+	for _, segment := range l.root.Returns[zone].Segments {
+		if len(here) == 0 || !segment.Newest.After(here[0].first.Time) {
+			continue
+		}
+		b, err := get(ctx, l.reader, segment.Ref)
+		if err != nil {
+			return err
+		}
+		err = readReturns(b, rows, func(at time.Time) func(int, market.U128) {
+			// here[:n] are the stretches that the batch is in.
+			n := sort.Search(len(here), func(i int) bool { return !here[i].first.Time.Before(at) })
+			if zoneOf(t, at) != zone {
+				n = 0
+			}
+			return func(i int, price market.U128) {
+				for _, s := range here[:n] {
+					s.offer(rows[i].quote, price)
+				}
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("object %s: %w", segment.Digest, err)
+		}
+	}
+	return nil
+}
+
+// eachPrice calls f for each of rows whose asset has a price in a held
+// snapshot, with its index and that price.
+func (l *Ledger) eachPrice(ctx context.Context, h *artifacts.HeldPrices, rows []row, f func(i int, price market.U128)) error {
+	for _, part := range h.Parts {
+		b, err := get(ctx, l.reader, part)
+		if err != nil {
+			return err
+		}
+		r := reader{b: b}
+		r.rows(rows, f)
+		if r.bad || len(r.b) > 0 {
+			return fmt.Errorf("object %s: %w: not a part of a snapshot's prices", part.Digest, artifacts.ErrCorrupt)
+		}
+	}
+	return nil
+}

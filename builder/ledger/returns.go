@@ -1,0 +1,97 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/market"
+)
+
+// A return is an asset that has a price in a snapshot of a step and had none in
+// the one before of the same step. The returns of each step are a log in
+// segments, oldest first. A segment that has grown to segmentBytes is full and
+// never changes; one whose returns are all too old for their zone is dropped.
+//
+// A segment is a sequence of batches: the snapshot's time (see appendStep) and
+// rows (see appendRows). A
+// snapshot with many returns takes several batches.
+
+// batchRows bounds the rows of a batch, and so a segment's size.
+const batchRows = 1 << 16
+
+// zoneAge is how old a return of each step may be and still be looked up.
+var zoneAge = [zones]time.Duration{recentAge, hourlyAge, dailyAge}
+
+// readReturns calls batch for each batch of a segment, from the oldest on, and
+// what batch returns for each row whose asset is among sorted, with its index
+// there.
+func readReturns(b []byte, sorted []row, batch func(t time.Time) func(i int, price market.U128)) error {
+	r := reader{b: b}
+	for len(r.b) > 0 {
+		t := r.step()
+		r.rows(sorted, batch(t))
+	}
+	if r.bad {
+		return fmt.Errorf("%w: segment of returns ends too early, or is out of order", artifacts.ErrCorrupt)
+	}
+	return nil
+}
+
+// returned gives the returns of T for a zone's step: those of rows, the feed's
+// in ascending order of id, whose asset had no price in the step's newest
+// snapshot. There are none when T is not of the step, and none at its first
+// snapshot, behind which nothing lies.
+func (l *Ledger) returned(ctx context.Context, zone int, rows []row, t time.Time) ([]row, error) {
+	last, ok := l.newest()
+	if !ok || !inStep(zone, last, t) {
+		return nil, nil
+	}
+	had := make([]bool, len(rows))
+	err := l.eachPrice(ctx, history(l.root.Prices).last(zone), rows, func(i int, _ market.U128) { had[i] = true })
+	if err != nil {
+		return nil, err
+	}
+	var back []row
+	for i, h := range had {
+		if !h {
+			back = append(back, rows[i])
+		}
+	}
+	return back, nil
+}
+
+// advanceReturns returns a zone's log at T: what of it is still needed, and the
+// returns of T.
+func (l *Ledger) advanceReturns(ctx context.Context, zone int, t time.Time, back []row, put *objects) (artifacts.ReturnLog, error) {
+	var to artifacts.ReturnLog
+	for _, s := range l.root.Returns[zone].Segments {
+		if t.Sub(s.Newest) <= zoneAge[zone] {
+			to.Segments = append(to.Segments, s)
+		}
+	}
+	if len(back) == 0 {
+		return to, nil
+	}
+	var open []byte
+	if n := len(to.Segments) - 1; n >= 0 && to.Segments[n].Size < segmentBytes {
+		b, err := get(ctx, l.reader, to.Segments[n].Ref)
+		if err != nil {
+			return to, err
+		}
+		open, to.Segments = slices.Clone(b), to.Segments[:n]
+	}
+	for batch := range slices.Chunk(back, batchRows) {
+		open = appendRows(appendStep(open, t), batch)
+		if len(open) >= segmentBytes {
+			to.Segments = append(to.Segments, artifacts.ReturnSegment{Ref: put.add(open), Newest: t})
+			open = nil
+		}
+	}
+	if len(open) > 0 {
+		to.Segments = append(to.Segments, artifacts.ReturnSegment{Ref: put.add(open), Newest: t})
+	}
+	return to, nil
+}

@@ -1,0 +1,160 @@
+package ledger
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"sort"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/market"
+)
+
+// row is the price of one asset, in units of 1e-18.
+type row struct {
+	id    uint64
+	price market.U128
+	quote int32 // index into the feed's quotes; not stored
+}
+
+// sortedRows returns the feed's prices in ascending order of id. Every asset
+// has its id.
+func sortedRows(f *market.Feed) []row {
+	rows := make([]row, len(f.Quotes))
+	for q := range f.Quotes {
+		rows[q] = row{f.Assets[f.Quotes[q].Asset].ID, f.Quotes[q].Price, int32(q)}
+	}
+	slices.SortFunc(rows, func(a, b row) int { return cmp.Compare(a.id, b.id) })
+	return rows
+}
+
+// seek returns the index of the first row from at on whose id is not below id.
+// It is quick when that row is near.
+func seek(rows []row, at int, id uint64) int {
+	step := 1
+	for at < len(rows) && rows[at].id < id {
+		next := at + step
+		if next >= len(rows) || rows[next].id >= id {
+			n := min(next, len(rows)) - at - 1
+			return at + 1 + sort.Search(n, func(i int) bool { return rows[at+1+i].id >= id })
+		}
+		at, step = next, 2*step
+	}
+	return at
+}
+
+// appendRows encodes rows that ascend by id: how many there are, then for each
+// one by how much its id exceeds the one before (the first: exceeds 0), and
+// its price. All are varints, 7 bits a byte, low bits first.
+func appendRows(dst []byte, rows []row) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(rows)))
+	last := uint64(0)
+	for i := range rows {
+		dst = binary.AppendUvarint(dst, rows[i].id-last)
+		dst = appendPrice(dst, rows[i].price)
+		last = rows[i].id
+	}
+	return dst
+}
+
+const (
+	stepSeconds = int64(artifacts.Step / time.Second)
+	maxStep     = 1 << 30 // some 20,000 years
+)
+
+// appendStep encodes a time as steps of ten minutes since 1970: a varint with
+// its sign in the lowest bit (zigzag, as in Protocol Buffers).
+func appendStep(dst []byte, t time.Time) []byte {
+	return binary.AppendVarint(dst, t.Unix()/stepSeconds)
+}
+
+// appendPrice encodes a price, which is below 10^36 (contract section 6).
+func appendPrice(dst []byte, u market.U128) []byte {
+	for u.Hi != 0 || u.Lo >= 0x80 {
+		dst = append(dst, byte(u.Lo)|0x80)
+		u.Lo = u.Lo>>7 | u.Hi<<57
+		u.Hi >>= 7
+	}
+	return append(dst, byte(u.Lo))
+}
+
+// reader takes values from the front of b. The first fault sticks, and leaves
+// nothing more to read.
+type reader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *reader) fail() { r.bad, r.b = true, nil }
+
+// uint reads a varint that is at most limit.
+func (r *reader) uint(limit uint64) uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 || v > limit {
+		r.fail()
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+// step reads a time in steps of ten minutes since 1970.
+func (r *reader) step() time.Time {
+	v, n := binary.Varint(r.b)
+	if n <= 0 || v < -maxStep || v > maxStep {
+		r.fail()
+		return time.Time{}
+	}
+	r.b = r.b[n:]
+	return time.Unix(v*stepSeconds, 0).UTC()
+}
+
+// take returns the next n bytes.
+func (r *reader) take(n uint64) []byte {
+	if n > uint64(len(r.b)) {
+		r.fail()
+		return nil
+	}
+	b := r.b[:n]
+	r.b = r.b[n:]
+	return b
+}
+
+// price reads what appendPrice wrote; anything from 2^127 on is a fault.
+func (r *reader) price() market.U128 {
+	var low uint64 // the lowest 63 bits, in up to 9 bytes
+	for i := range min(9, len(r.b)) {
+		c := r.b[i]
+		low |= uint64(c&0x7f) << (7 * i)
+		if c < 0x80 {
+			r.b = r.b[i+1:]
+			return market.U128{Lo: low}
+		}
+	}
+	if len(r.b) < 9 {
+		r.fail()
+		return market.U128{}
+	}
+	r.b = r.b[9:]
+	high := r.uint(1<<64 - 1)
+	return market.U128{Hi: high >> 1, Lo: low | high<<63}
+}
+
+// rows reads what appendRows wrote, and calls f for each row whose asset is
+// among those of sorted, with its index there.
+func (r *reader) rows(sorted []row, f func(i int, price market.U128)) {
+	id, at := uint64(0), 0
+	for n := r.uint(uint64(len(r.b))); n > 0; n-- {
+		delta, price := r.uint(maxID), r.price()
+		id += delta
+		if r.bad || delta == 0 || id > maxID {
+			r.fail()
+			return
+		}
+		at = seek(sorted, at, id)
+		if at < len(sorted) && sorted[at].id == id {
+			f(at, price)
+		}
+	}
+}
