@@ -1,0 +1,75 @@
+package limit
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"runtime"
+	"testing"
+	"time"
+)
+
+func TestGroup(t *testing.T) {
+	for in, want := range map[string]string{
+		"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::", "2001:db8:1:2::": "2001:db8:1:2::",
+		"2001:db8:1:3::1": "2001:db8:1:3::", "fe80::1%eth0": "fe80::",
+	} {
+		if got := Group(netip.MustParseAddr(in)); got != netip.MustParseAddr(want) {
+			t.Errorf("Group(%s) = %s, want %s", in, got, want)
+		}
+	}
+	if got := Group(netip.Addr{}); got.IsValid() {
+		t.Errorf("Group of no address = %s", got)
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	l := mustNew(t, 10, 50)
+	a := NewAddresses(l)
+	one, other := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2")
+	for i := range 50 {
+		if !a.Take([]netip.Addr{one, other}[i%2], 0).OK {
+			t.Fatalf("token %d refused", i)
+		}
+	}
+	if d := a.Take(one, 0); d.OK || d.Remaining != 0 || d.Reset != 5 || d.RetryAfter != 1 {
+		t.Errorf("an empty bucket says %+v", d)
+	}
+	if a.Take(netip.MustParseAddr("2001:db8:0:1::1"), 0); a.Take(other, 0).OK {
+		t.Error("one /64 has two buckets")
+	}
+}
+
+// TestFlood: millions of made-up addresses cost no memory and free nobody.
+func TestFlood(t *testing.T) {
+	n := 10_000_000
+	if testing.Short() {
+		n = 500_000
+	}
+	a := NewAddresses(mustNew(t, 1, 5))
+	offender := netip.MustParseAddr("192.0.2.1")
+	for a.Take(offender, 0).OK {
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range n {
+		var b [16]byte
+		b[0] = 0x20
+		binary.BigEndian.PutUint64(b[4:], uint64(i))
+		a.Take(netip.AddrFrom16(b), 0)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 1<<20 {
+		t.Errorf("%d addresses took %d bytes", n, grown)
+	}
+	if allocated := after.Mallocs - before.Mallocs; allocated > uint64(n)/100 {
+		t.Errorf("%d addresses took %d allocations", n, allocated)
+	}
+	if a.Take(offender, int64(time.Second)-1).OK {
+		t.Error("the flood gave the offender a token")
+	}
+	if !a.Take(offender, int64(time.Second)).OK {
+		t.Error("the offender's token did not come back in time")
+	}
+}

@@ -1,0 +1,199 @@
+package limit
+
+import (
+	"math/big"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func mustNew(t interface{ Fatal(...any) }, rate, burst int) Limit {
+	l, err := New(rate, burst)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestNew(t *testing.T) {
+	for _, c := range []struct {
+		rate, burst, window int
+		ok                  bool
+	}{
+		{100, 200, 2, true}, {10, 50, 5, true}, {3, 10, 4, true}, {1, 1, 1, true}, {MaxRate, MaxBurst, 1, true}, {7, 1, 1, true}, {1, MaxBurst, MaxBurst, true},
+		{0, 1, 0, false}, {1, 0, 0, false}, {-1, 1, 0, false}, {MaxRate + 1, 1, 0, false}, {1, MaxBurst + 1, 0, false},
+	} {
+		l, err := New(c.rate, c.burst)
+		if (err == nil) != c.ok || c.ok && (l.Window() != c.window || l.Burst() != c.burst) {
+			t.Errorf("New(%d, %d): window %d, burst %d, error %v; want window %d, ok %v", c.rate, c.burst, l.Window(), l.Burst(), err, c.window, c.ok)
+		}
+	}
+}
+
+// model is the token bucket of the textbooks: tokens that drip in, kept as an
+// exact fraction.
+type model struct {
+	interval, burst, tokens *big.Rat
+	last                    int64
+}
+
+func newModel(l Limit) *model {
+	return &model{interval: big.NewRat(l.interval, 1), burst: big.NewRat(l.burst, 1), tokens: big.NewRat(l.burst, 1)}
+}
+
+func (m *model) drip(now int64) {
+	if now > m.last {
+		m.tokens.Add(m.tokens, new(big.Rat).Quo(big.NewRat(now-m.last, 1), m.interval))
+		m.last = now
+	}
+	if m.tokens.Cmp(m.burst) > 0 {
+		m.tokens.Set(m.burst)
+	}
+}
+
+func (m *model) state(ok bool) Decision {
+	d := Decision{OK: ok, Remaining: int(floor(m.tokens)), Reset: int(m.seconds(new(big.Rat).Sub(m.burst, m.tokens)))}
+	if !ok {
+		d.RetryAfter = max(1, int(m.seconds(new(big.Rat).Sub(big.NewRat(1, 1), m.tokens))))
+	}
+	return d
+}
+
+func (m *model) take(now int64) Decision {
+	m.drip(now)
+	ok := m.tokens.Cmp(big.NewRat(1, 1)) >= 0
+	if ok {
+		m.tokens.Sub(m.tokens, big.NewRat(1, 1))
+	}
+	return m.state(ok)
+}
+
+func (m *model) giveBack(now int64) Decision {
+	m.tokens.Add(m.tokens, big.NewRat(1, 1))
+	m.drip(now)
+	return m.state(true)
+}
+
+func floor(r *big.Rat) int64 { return new(big.Int).Div(r.Num(), r.Denom()).Int64() }
+
+// seconds is how long so many tokens take, in whole seconds, rounded up.
+func (m *model) seconds(tokens *big.Rat) int64 {
+	r := new(big.Rat).Mul(tokens, m.interval)
+	return -floor(r.Neg(r.Quo(r, big.NewRat(int64(time.Second), 1))))
+}
+
+func TestAgainstModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := mustNew(t, rapid.OneOf(rapid.IntRange(1, 20), rapid.IntRange(1, MaxRate)).Draw(t, "rate"),
+			rapid.OneOf(rapid.IntRange(1, 10), rapid.IntRange(1, MaxBurst)).Draw(t, "burst"))
+		b, m := new(Bucket), newModel(l)
+		now, taken := int64(0), 0
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			now += rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 2*l.interval), rapid.Int64Range(0, 10*int64(time.Second)), rapid.Just(l.interval)).Draw(t, "pause")
+			var got, want Decision
+			if taken > 0 && rapid.IntRange(0, 3).Draw(t, "give back") == 0 {
+				got, want = b.GiveBack(l, now), m.giveBack(now)
+				taken--
+			} else if got, want = b.Take(l, now), m.take(now); got.OK {
+				taken++
+			}
+			if got != want {
+				t.Fatalf("%+v at %d: %+v, the model says %+v", l, now, got, want)
+			}
+		}
+	})
+}
+
+// TestSaturated: over a minute of asking without a pause, no more than
+// rate·t + burst get through, and no less than 99 % of it.
+func TestSaturated(t *testing.T) {
+	for _, c := range []struct{ rate, burst int }{{1, 1}, {3, 7}, {100, 200}, {999, 1}, {123_457, 1000}} {
+		l, b := mustNew(t, c.rate, c.burst), new(Bucket)
+		const minute = int64(time.Minute)
+		admitted := 0
+		for now := int64(0); now <= minute; now += max(10_000, l.interval/200) {
+			for b.Take(l, now).OK {
+				admitted++
+			}
+		}
+		bound := c.rate*60 + c.burst
+		if admitted > bound || admitted < bound*99/100 {
+			t.Errorf("rate %d, burst %d: %d in a minute, want at most %d and 99 %% of it", c.rate, c.burst, admitted, bound)
+		}
+	}
+}
+
+// TestConcurrent: many goroutines get exactly the tokens that there are.
+func TestConcurrent(t *testing.T) {
+	const goroutines, steps = 64, 400
+	l, b := mustNew(t, 1000, 500), new(Bucket)
+	// Emptied first, so that no token runs over a full bucket and is lost.
+	admitted := new(atomic.Int64)
+	for b.Take(l, 0).OK {
+		admitted.Add(1)
+	}
+	var clock atomic.Int64
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for i := range steps {
+				now := clock.Add(10_000)
+				switch {
+				case !b.Take(l, now).OK:
+				case i%10 == 0:
+					b.GiveBack(l, now)
+				default:
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	now := clock.Load()
+	left := int64(0)
+	for b.Take(l, now).OK {
+		left++
+	}
+	if total, want := admitted.Load()+left, now/l.interval+l.burst; total != want {
+		t.Errorf("%d taken and %d left of %d", admitted.Load(), left, want)
+	}
+
+	// Without time passing the count is exact.
+	b = new(Bucket)
+	admitted.Store(0)
+	for range goroutines {
+		wg.Go(func() {
+			for range steps {
+				if b.Take(l, 0).OK {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if admitted.Load() != l.burst {
+		t.Errorf("%d taken at once, burst is %d", admitted.Load(), l.burst)
+	}
+}
+
+func TestConvert(t *testing.T) {
+	slow, fast := mustNew(t, 1, 50), mustNew(t, 1000, 5)
+	const now = int64(time.Hour)
+	for _, c := range []struct{ take, remaining int }{{0, 4}, {3, 1}, {5, -1}, {50, -1}} {
+		b := new(Bucket)
+		for range c.take {
+			b.Take(slow, now)
+		}
+		// One token goes with the asking; -1: there was none.
+		d := b.Convert(slow, fast, now).Take(fast, now)
+		if d.OK != (c.remaining >= 0) || d.OK && d.Remaining != c.remaining {
+			t.Errorf("after %d: %+v, want %d left", c.take, d, c.remaining)
+		}
+		if !d.OK && d.RetryAfter != 1 {
+			t.Errorf("after %d: retry after %d s", c.take, d.RetryAfter)
+		}
+	}
+}

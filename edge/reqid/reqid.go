@@ -1,0 +1,52 @@
+// Package reqid makes and checks the values of X-Request-Id (contract section
+// 3): a client's own is taken over when it is fit to stand in a header and a
+// log line, and is replaced otherwise.
+package reqid
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+)
+
+const (
+	// MaxLength is how long a client's own id may be, in bytes.
+	MaxLength = 128
+	// Length is the length of a generated id, in bytes.
+	Length = 32
+)
+
+// Valid reports whether a client's own id is taken over: 1 to MaxLength
+// characters of A-Z a-z 0-9 . _ : = + / -.
+func Valid(id []byte) bool {
+	if len(id) < 1 || len(id) > MaxLength {
+		return false
+	}
+	for _, c := range id {
+		if !allowed[c] {
+			return false
+		}
+	}
+	return true
+}
+
+var allowed = func() (set [256]bool) {
+	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:=+/-") {
+		set[c] = true
+	}
+	return set
+}()
+
+// Append appends a new id to dst: 128 random bits as 32 hexadecimal digits,
+// unique across edges and restarts. It takes no lock and makes no system call:
+// the runtime keeps a ChaCha8 generator for each thread, seeded by the
+// operating system.
+func Append(dst []byte) []byte {
+	const digits = "0123456789abcdef"
+	var bits [Length / 2]byte
+	binary.NativeEndian.PutUint64(bits[:8], rand.Uint64())
+	binary.NativeEndian.PutUint64(bits[8:], rand.Uint64())
+	for _, b := range bits {
+		dst = append(dst, digits[b>>4], digits[b&15])
+	}
+	return dst
+}
