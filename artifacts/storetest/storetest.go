@@ -200,11 +200,9 @@ func getIf(t *testing.T, ctx context.Context, s artifacts.Store) {
 	if v != v1 {
 		t.Errorf("GetIf gives version %q, Swap gave %q", v, v1)
 	}
-	for _, limit := range []int64{10, 0} { // nothing is sent, so no limit is met
-		b, v, err = s.GetIf(ctx, key, v1, limit)
-		wantErr(t, "GetIf of a known version", err, artifacts.ErrNotModified)
-		wantNothing(t, "GetIf of a known version", b, v)
-	}
+	b, v, err = s.GetIf(ctx, key, v1, 10)
+	wantErr(t, "GetIf of a known version", err, artifacts.ErrNotModified)
+	wantNothing(t, "GetIf of a known version", b, v)
 	v2, err := s.Swap(ctx, key, v1, []byte("two"))
 	must(t, err)
 	for _, known := range []artifacts.Version{v1, "no such version"} {

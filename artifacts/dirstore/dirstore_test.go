@@ -1,0 +1,600 @@
+package dirstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"example.com/marketdata/artifacts"
+)
+
+// swapper, in the environment, makes the test binary a process that swaps.
+const swapper = "DIRSTORE_TEST_SWAPPER"
+
+func TestMain(m *testing.M) {
+	if root := os.Getenv(swapper); root != "" {
+		if err := swapAway(root); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+const swapsEach = 100
+
+// swapAway adds one to a number in the store, swapsEach times.
+func swapAway(root string) error {
+	s, err := Open(root, Options{})
+	if err != nil {
+		return err
+	}
+	for range swapsEach {
+		if err := increment(context.Background(), s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func increment(ctx context.Context, s *Store) error {
+	for {
+		n := 0
+		b, v, err := s.Get(ctx, "current", 100)
+		switch {
+		case err == nil:
+			n, err = strconv.Atoi(string(b))
+		case errors.Is(err, artifacts.ErrNotFound):
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := s.Swap(ctx, "current", v, strconv.AppendInt(nil, int64(n+1), 10)); !errors.Is(err, artifacts.ErrConflict) {
+			return err
+		}
+	}
+}
+
+// TestProcesses: no swap of several processes is lost.
+func TestProcesses(t *testing.T) {
+	const processes = 3
+	root := t.TempDir()
+	s := open(t, root)
+	var g errgroup.Group
+	for range processes {
+		g.Go(func() error {
+			cmd := exec.CommandContext(t.Context(), os.Args[0])
+			cmd.Env = append(os.Environ(), swapper+"="+root)
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				return fmt.Errorf("%w: %s", err, out)
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	b, _, err := s.Get(t.Context(), "current", 100)
+	if want := strconv.Itoa(processes * swapsEach); err != nil || string(b) != want {
+		t.Errorf("%d processes, %d swaps each: current is %s, %v, want %s", processes, swapsEach, b, err, want)
+	}
+}
+
+// TestKilled: a process that is killed leaves neither a lock nor half a swap.
+func TestKilled(t *testing.T) {
+	root := t.TempDir()
+	s := open(t, root)
+	for range 5 {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), swapper+"="+root)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		exited := make(chan error, 1)
+		go func() { exited <- cmd.Wait() }()
+		for start := number(t, s); number(t, s) < start+3; { // until it is at work
+			select {
+			case err := <-exited:
+				t.Fatalf("the process ended before it was killed: %v", err)
+			default:
+			}
+		}
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-exited; err == nil {
+			t.Fatal("the process ended before it was killed")
+		}
+		before := number(t, s)
+		if err := increment(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		if after := number(t, s); after != before+1 {
+			t.Fatalf("current went from %d to %d", before, after)
+		}
+	}
+}
+
+func number(t *testing.T, s *Store) int {
+	t.Helper()
+	b, _, err := s.Get(t.Context(), "current", 100)
+	if errors.Is(err, artifacts.ErrNotFound) {
+		return 0
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(string(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func open(t *testing.T, root string) *Store {
+	t.Helper()
+	s, err := Open(root, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestMissingFolder(t *testing.T) {
+	ctx := t.Context()
+	root := filepath.Join(t.TempDir(), "not", "there")
+	if _, err := Open(root, Options{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("Open of a missing folder: %v", err)
+	}
+	if _, err := os.Stat(filepath.Dir(root)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Open made a folder without being told to: %v", err)
+	}
+	r, err := NewReader(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() error { _, _, err := r.Get(ctx, "current", 10); return err }
+	if err := read(); err == nil || errors.Is(err, artifacts.ErrNotFound) {
+		t.Errorf("Get from a missing folder: %v", err)
+	}
+
+	s, err := Open(root, Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := read(); !errors.Is(err, artifacts.ErrNotFound) {
+		t.Errorf("Get from an empty folder: %v", err)
+	}
+	if err := s.Put(ctx, "objects/ab/cd", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+
+	if err := os.RemoveAll(root); err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range map[string]error{
+		"reader's Get": read(),
+		"Get":          func() error { _, _, err := s.Get(ctx, "current", 10); return err }(),
+		"GetIf":        func() error { _, _, err := s.GetIf(ctx, "objects/ab/cd", "v", 10); return err }(),
+		"Put":          s.Put(ctx, "objects/ab/ef", nil),
+		"Sync":         s.Sync(ctx),
+		"Swap":         func() error { _, err := s.Swap(ctx, "current", "", nil); return err }(),
+		"List":         s.List(ctx, "", func(artifacts.Info) error { return nil }),
+		"List objects": s.List(ctx, "objects/", func(artifacts.Info) error { return nil }),
+		"Delete":       s.Delete(ctx, "current"),
+		"Now":          func() error { _, err := s.Now(ctx); return err }(),
+		"SelfTest":     s.SelfTest(ctx),
+	} {
+		if err == nil || errors.Is(err, artifacts.ErrNotFound) || errors.Is(err, artifacts.ErrConflict) {
+			t.Errorf("%s after the folder was removed: %v", name, err)
+		}
+	}
+	if _, err := os.Stat(root); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a call made the folder again: %v", err)
+	}
+
+	if err := os.WriteFile(root, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(); err == nil || errors.Is(err, artifacts.ErrNotFound) {
+		t.Errorf("Get from a file: %v", err)
+	}
+	if _, err := Open(root, Options{Create: true}); err == nil {
+		t.Error("Open takes a file")
+	}
+	if _, err := Open("", Options{Create: true}); err == nil {
+		t.Error("Open takes an empty path")
+	}
+}
+
+// TestRepair: an object that a power cut broke is replaced when its own bytes
+// are put again, and by no others.
+func TestRepair(t *testing.T) {
+	ctx, root := t.Context(), t.TempDir()
+	s := open(t, root)
+	data := bytes.Repeat([]byte("snapshot "), 1000)
+	d := artifacts.Sum(data)
+	for _, key := range []string{artifacts.ObjectKey(d), artifacts.ManifestKey(d)} {
+		for name, broken := range map[string][]byte{
+			"empty": {}, "short": data[:4096], "zeros": make([]byte, len(data)), "long": append(bytes.Clone(data), 0),
+		} {
+			t.Run(name+" "+key[:9], func(t *testing.T) {
+				if err := s.Put(ctx, key, data); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(root, key), broken, 0o644); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Put(ctx, key, []byte("other")); !errors.Is(err, artifacts.ErrConflict) {
+					t.Errorf("put of other bytes over a broken object: %v", err)
+				}
+				if got, _, err := s.Get(ctx, key, 1<<20); err != nil || !bytes.Equal(got, broken) {
+					t.Errorf("a refused put changed the object: %d bytes, %v", len(got), err)
+				}
+				if err := s.Put(ctx, key, data); err != nil {
+					t.Fatal(err)
+				}
+				if got, _, err := s.Get(ctx, key, 1<<20); err != nil || !bytes.Equal(got, data) {
+					t.Errorf("after the repair: %d bytes, %v", len(got), err)
+				}
+				if err := s.Put(ctx, key, []byte("other")); !errors.Is(err, artifacts.ErrConflict) {
+					t.Errorf("put of other bytes over the whole object: %v", err)
+				}
+			})
+		}
+	}
+	if err := s.Put(ctx, "probe/x", data); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(root, "probe/x"), 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put(ctx, "probe/x", data); !errors.Is(err, artifacts.ErrConflict) {
+		t.Errorf("a key that is no digest does not say which bytes are right: %v", err)
+	}
+}
+
+// TestStale: what a dead writer left in .tmp is no object, and goes an hour later.
+func TestStale(t *testing.T) {
+	ctx, root := t.Context(), t.TempDir()
+	s := open(t, root)
+	now, err := s.Now(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, age := range map[string]time.Duration{"old": time.Hour + time.Minute, "young": time.Hour - time.Minute, "now": 0} {
+		p := filepath.Join(root, tempFolder, name)
+		if err := os.WriteFile(p, []byte("half"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(p, now.Add(-age), now.Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := func() []string {
+		entries, err := os.ReadDir(filepath.Join(root, tempFolder))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	if _, err := NewReader(root); err != nil {
+		t.Fatal(err)
+	}
+	if got := left(); len(got) != 3 {
+		t.Errorf("a reader left %v", got)
+	}
+	s = open(t, root)
+	if got := left(); !slices.Equal(got, []string{"now", "young"}) {
+		t.Errorf("Open left %v", got)
+	}
+	for _, prefix := range []string{"", "n"} {
+		if err := s.List(ctx, prefix, func(i artifacts.Info) error { return errors.New(i.Key) }); err != nil {
+			t.Errorf("List of %q gives %v", prefix, err)
+		}
+	}
+}
+
+// recorder notes what is fsynced.
+type recorder struct {
+	mu   sync.Mutex
+	root string
+	got  map[string]bool
+	fail string // the fsync of this path fails
+}
+
+func record(s *Store) *recorder {
+	r := &recorder{root: s.root, got: map[string]bool{}}
+	s.fsync = func(f *os.File) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		rel, err := filepath.Rel(r.root, f.Name())
+		if err != nil {
+			return err
+		}
+		if path.Dir(rel) == tempFolder {
+			rel = tempFolder
+		}
+		if rel == r.fail {
+			return errors.New("disk failed")
+		}
+		r.got[rel] = true
+		return f.Sync()
+	}
+	return r
+}
+
+// want checks what was fsynced since it was last asked.
+func (r *recorder) want(t *testing.T, when string, want ...string) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var got []string
+	for p := range r.got {
+		got = append(got, p)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: fsynced %v, want %v", when, got, want)
+	}
+	clear(r.got)
+}
+
+// TestDurable: Sync reaches every file that was put since the last one, put
+// again too, and every folder on the way; Swap is durable by itself.
+func TestDurable(t *testing.T) {
+	ctx, root := t.Context(), t.TempDir()
+	s := open(t, root)
+	r := record(s)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(s.Put(ctx, "objects/ab/1", nil))
+	must(s.Put(ctx, "objects/cd/2", nil))
+	r.want(t, "Put")
+	must(s.Sync(ctx))
+	r.want(t, "Sync", "objects/ab/1", "objects/cd/2", "objects/ab", "objects/cd", "objects", ".")
+	must(s.Sync(ctx))
+	r.want(t, "Sync again")
+	must(s.Put(ctx, "objects/ab/1", nil))
+	must(s.Put(ctx, "objects/cd/3", nil))
+	must(s.Delete(ctx, "objects/cd/3"))
+	must(s.Sync(ctx))
+	r.want(t, "Sync after a put of what is there", "objects/ab/1", "objects/ab", "objects", ".")
+	v, err := s.Swap(ctx, "current", "", []byte("one"))
+	must(err)
+	r.want(t, "Swap that creates", tempFolder, ".")
+	_, err = s.Swap(ctx, "current", v, []byte("two"))
+	must(err)
+	r.want(t, "Swap that replaces", tempFolder, ".")
+	must(s.Sync(ctx))
+	r.want(t, "Sync after Swap")
+
+	// The folders above a new store get new entries.
+	deep := filepath.Join(root, "x", "y")
+	s2 := &Store{Reader: Reader{root: deep}}
+	r2 := record(s2)
+	must(s2.create())
+	r2.want(t, "create", "..", "../..")
+}
+
+// TestFailedSync: after a failed fsync the kernel may hold bytes that the disk
+// does not, so a file is written anew when it is put again.
+func TestFailedSync(t *testing.T) {
+	ctx, root := t.Context(), t.TempDir()
+	for _, fail := range []string{"objects/ab/1", "objects/ab", "."} {
+		s := open(t, root)
+		r := record(s)
+		if err := s.Put(ctx, "objects/ab/1", []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		r.fail = fail
+		if err := s.Sync(ctx); err == nil {
+			t.Fatalf("Sync reports success though the fsync of %s failed", fail)
+		}
+		r.fail = ""
+		before := stat(t, root, "objects/ab/1")
+		if err := s.Put(ctx, "objects/ab/1", []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if os.SameFile(before, stat(t, root, "objects/ab/1")) {
+			t.Errorf("after the fsync of %s failed, a put keeps the old file", fail)
+		}
+		if err := s.Sync(ctx); err != nil {
+			t.Fatal(err)
+		}
+		before = stat(t, root, "objects/ab/1")
+		if err := s.Put(ctx, "objects/ab/1", []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if !os.SameFile(before, stat(t, root, "objects/ab/1")) {
+			t.Error("a put after a good Sync writes the file anew")
+		}
+	}
+
+	s := open(t, root)
+	if err := s.Put(ctx, "objects/ab/2", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(root, "objects/ab/2")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Sync(ctx); err == nil {
+		t.Error("Sync reports an object as durable that is gone")
+	}
+	v, err := s.Swap(ctx, "current", "", []byte("one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := record(s)
+	r.fail = tempFolder
+	if _, err := s.Swap(ctx, "current", v, []byte("two")); err == nil || errors.Is(err, artifacts.ErrConflict) {
+		t.Errorf("Swap whose file could not be written: %v", err)
+	}
+	if b, got, err := s.Get(ctx, "current", 10); err != nil || string(b) != "one" || got != v {
+		t.Errorf("after it current is %q of version %q, %v", b, got, err)
+	}
+	r.fail = "."
+	if _, err := s.Swap(ctx, "current", v, []byte("two")); err == nil || errors.Is(err, artifacts.ErrConflict) {
+		t.Errorf("Swap that may not last: %v", err)
+	}
+}
+
+func stat(t *testing.T, root, key string) fs.FileInfo {
+	t.Helper()
+	info, err := os.Stat(filepath.Join(root, key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+// TestSyncWaits: a Sync with nothing of its own to do waits for the one that
+// runs, and one whose context ends leaves its work to the next.
+func TestSyncWaits(t *testing.T) {
+	root := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, root)
+		if err := s.Put(t.Context(), "objects/ab/1", []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		r := record(s)
+		counted := s.fsync
+		disk := make(chan struct{})
+		s.fsync = func(f *os.File) error {
+			<-disk
+			return counted(f)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 3)
+		go func() { done <- s.Sync(t.Context()) }()
+		synctest.Wait()
+		go func() { done <- s.Sync(t.Context()) }()
+		go func() { done <- s.Sync(ctx) }()
+		synctest.Wait()
+		if len(done) > 0 {
+			t.Fatalf("a Sync returned while another was at work: %v", <-done)
+		}
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("Sync whose context ended: %v", err)
+		}
+		close(disk)
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		r.want(t, "three Syncs", "objects/ab/1", "objects/ab", "objects", ".")
+
+		if err := s.Put(t.Context(), "objects/ab/2", []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		disk = make(chan struct{})
+		ctx, cancel = context.WithCancel(t.Context())
+		s.fsync = func(*os.File) error {
+			cancel()
+			return ctx.Err()
+		}
+		if err := s.Sync(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("Sync whose context ended: %v", err)
+		}
+		s.fsync = counted
+		if err := s.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.want(t, "the Sync after one whose context ended", "objects/ab/2", "objects/ab", "objects", ".")
+	})
+}
+
+// TestLockWaits: a swap waits for another process', no longer than its context.
+func TestLockWaits(t *testing.T) {
+	root := t.TempDir()
+	s := open(t, root)
+	lock, err := s.openLock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tryLock(lock); err != nil { // as another process would
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := s.Swap(ctx, "current", "", []byte("x")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Swap while another holds the lock: %v", err)
+	}
+	if _, _, err := s.Get(t.Context(), "current", 10); !errors.Is(err, artifacts.ErrNotFound) {
+		t.Errorf("it wrote all the same: %v", err)
+	}
+	swapped := make(chan error, 1)
+	go func() {
+		_, err := s.Swap(t.Context(), "current", "", []byte("x"))
+		swapped <- err
+	}()
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-swapped; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestForeign: what a Store can not have written is not listed, and does no harm.
+func TestForeign(t *testing.T) {
+	ctx, root := t.Context(), t.TempDir()
+	s := open(t, root)
+	if err := s.Put(ctx, "objects/ab/1", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{".hidden", "objects/.hidden", "objects/ä"} {
+		if err := os.WriteFile(filepath.Join(root, p), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("1", filepath.Join(root, "objects/ab/2")); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	err := s.List(ctx, "", func(i artifacts.Info) error { got = append(got, i.Key); return nil })
+	if err != nil || !slices.Equal(got, []string{"objects/ab/1"}) {
+		t.Errorf("List gives %v, %v", got, err)
+	}
+	if err := s.Put(ctx, "objects/ab", []byte("x")); err == nil || errors.Is(err, artifacts.ErrConflict) {
+		t.Errorf("Put over a folder: %v", err)
+	}
+	if err := s.Put(ctx, "objects/ab/1/2", []byte("x")); err == nil || errors.Is(err, artifacts.ErrConflict) {
+		t.Errorf("Put below an object: %v", err)
+	}
+	if _, _, err := s.Get(ctx, "objects/ab/1/2", 10); !errors.Is(err, artifacts.ErrNotFound) {
+		t.Errorf("Get below an object: %v", err)
+	}
+	err = s.List(ctx, "", func(artifacts.Info) error { return fs.SkipAll })
+	if !errors.Is(err, fs.SkipAll) {
+		t.Errorf("List swallows f's error: %v", err)
+	}
+}

@@ -1,0 +1,248 @@
+package dirstore
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"example.com/marketdata/artifacts"
+)
+
+// Put implements artifacts.Store.
+func (s *Store) Put(ctx context.Context, key string, data []byte) error {
+	err := ready(ctx, key)
+	if err == nil {
+		err = s.put(key, data)
+	}
+	if err != nil {
+		return fmt.Errorf("put %.100s: %w", key, err)
+	}
+	return nil
+}
+
+func (s *Store) put(key string, data []byte) error {
+	s.mu.Lock()
+	rewrite := s.suspect[key]
+	s.mu.Unlock()
+	// Another process may write or delete the object between the look and the
+	// write: then look again. Nobody does so three times in a row.
+	var err error
+	for range 3 {
+		replace := false
+		var same bool
+		same, err = s.holds(key, data)
+		switch {
+		case errors.Is(err, artifacts.ErrNotFound):
+		case err != nil:
+			return err
+		case same && !rewrite:
+			// The file may be another process' that has not synced it.
+			if err = unix.Utimes(s.path(key), nil); err == nil {
+				s.wrote(key)
+				return nil
+			}
+			if !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			continue
+		case same, names(key, data):
+			replace = true
+		default:
+			return fmt.Errorf("%w: the store holds other bytes under this key", artifacts.ErrConflict)
+		}
+		if err = s.write(key, data, replace, false); err == nil {
+			s.wrote(key)
+			return nil
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return err
+}
+
+// wrote notes that key must be made durable.
+func (s *Store) wrote(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.suspect, key)
+	s.dirty[key] = true
+}
+
+// names reports whether key is the digest of data. Then an object of other
+// bytes under key is one that a power cut broke.
+func names(key string, data []byte) bool {
+	d, err := artifacts.ParseObjectKey(key)
+	if err != nil {
+		d, err = artifacts.ParseManifestKey(key)
+	}
+	return err == nil && d == artifacts.Sum(data)
+}
+
+// holds reports whether key's object is data.
+func (s *Store) holds(key string, data []byte) (bool, error) {
+	f, size, err := s.open(key)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	if size != int64(len(data)) {
+		return false, nil
+	}
+	buf := make([]byte, min(len(data), 64<<10))
+	for len(data) > 0 {
+		n := min(len(buf), len(data))
+		if _, err := io.ReadFull(f, buf[:n]); err != nil {
+			return false, err
+		}
+		if !bytes.Equal(buf[:n], data[:n]) {
+			return false, nil
+		}
+		data = data[n:]
+	}
+	return true, nil
+}
+
+// write gives key the object data: in place of what is there, or else only
+// where nothing is (fs.ErrExist).
+func (s *Store) write(key string, data []byte, replace, durable bool) error {
+	temp, err := s.temp(data, durable)
+	if err != nil {
+		return err
+	}
+	place := os.Link
+	if replace {
+		place = os.Rename
+	}
+	target := s.path(key)
+	err = place(temp, target)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = s.makeFolders(path.Dir(key)); err == nil {
+			err = place(temp, target)
+		}
+	}
+	if err != nil || !replace {
+		os.Remove(temp) // one that stays is removed as stale, later
+	}
+	return err
+}
+
+// temp writes a file in .tmp and returns its path.
+func (s *Store) temp(data []byte, durable bool) (string, error) {
+	name := filepath.Join(s.root, tempFolder, rand.Text())
+	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	f, err := os.OpenFile(name, flags, 0o644)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = s.makeFolders(tempFolder); err == nil {
+			f, err = os.OpenFile(name, flags, 0o644)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(data)
+	if err == nil && durable {
+		err = s.fsync(f)
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		os.Remove(name)
+		return "", err
+	}
+	return name, nil
+}
+
+// makeFolders makes the folder dir below the store's own, and those on the way.
+// It never makes the store's own again: a store that vanished is an error.
+func (s *Store) makeFolders(dir string) error {
+	if dir == "." {
+		return s.present()
+	}
+	for i := range len(dir) + 1 {
+		if i < len(dir) && dir[i] != '/' {
+			continue
+		}
+		if err := os.Mkdir(s.path(dir[:i]), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Sync implements artifacts.Store. After an error that is not the context's,
+// everything that was put since the last Sync that succeeded must be put again:
+// a second Sync has no way to make up for it, and does not try.
+func (s *Store) Sync(ctx context.Context) error {
+	// A Sync that has nothing left to do must not return before another one
+	// has done it.
+	if err := acquire(ctx, s.syncing); err != nil {
+		return fmt.Errorf("sync: %w", err)
+	}
+	defer func() { <-s.syncing }()
+
+	s.mu.Lock()
+	keys := s.dirty
+	s.dirty = map[string]bool{}
+	s.mu.Unlock()
+	err := s.syncKeys(ctx, keys)
+	if err == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	again := s.suspect
+	if ctx.Err() != nil {
+		again = s.dirty
+	}
+	for key := range keys {
+		again[key] = true
+	}
+	return fmt.Errorf("sync: %w", err)
+}
+
+// syncKeys makes the keys' files durable, and the folders on the way to them.
+func (s *Store) syncKeys(ctx context.Context, keys map[string]bool) error {
+	folders := map[string]bool{}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(syncers)
+	flush := func(p string) {
+		g.Go(func() error {
+			if err := gctx.Err(); err != nil {
+				return err
+			}
+			return s.syncPath(p)
+		})
+	}
+	for key := range keys {
+		for dir := key; dir != "."; {
+			dir = path.Dir(dir)
+			folders[dir] = true
+		}
+		flush(s.path(key))
+	}
+	for dir := range folders {
+		flush(s.path(dir))
+	}
+	return g.Wait()
+}
+
+func (s *Store) syncPath(p string) error {
+	f, err := os.Open(p)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return s.fsync(f)
+}

@@ -1,0 +1,133 @@
+package dirstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/zeebo/xxh3"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/internal/storekey"
+)
+
+// Reader is an artifacts.Reader of a folder. It needs to read the folder and
+// nothing more.
+type Reader struct {
+	root string
+}
+
+var _ artifacts.Reader = (*Reader)(nil)
+
+// NewReader returns a reader of the store in the folder path, which need not be
+// there yet: until it is, every call gives an error.
+func NewReader(path string) (*Reader, error) {
+	if path == "" {
+		return nil, errors.New("store folder: the path is empty")
+	}
+	root, err := filepath.Abs(path) // the process may change its folder
+	if err != nil {
+		return nil, fmt.Errorf("store folder: %w", err)
+	}
+	return &Reader{root: root}, nil
+}
+
+// Get implements artifacts.Reader.
+func (r *Reader) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+	return r.GetIf(ctx, key, "", limit)
+}
+
+// GetIf implements artifacts.Reader.
+func (r *Reader) GetIf(ctx context.Context, key string, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+	if err := ready(ctx, key); err != nil {
+		return nil, "", fmt.Errorf("get %.100s: %w", key, err)
+	}
+	b, err := r.read(key, limit)
+	if err != nil {
+		return nil, "", fmt.Errorf("get %s: %w", key, err)
+	}
+	v := version(b)
+	if v == known {
+		return nil, "", fmt.Errorf("get %s: %w", key, artifacts.ErrNotModified)
+	}
+	return b, v, nil
+}
+
+func ready(ctx context.Context, key string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return storekey.Check(key)
+}
+
+func version(b []byte) artifacts.Version {
+	h := xxh3.Hash128(b)
+	return artifacts.Version(fmt.Sprintf("%016x%016x", h.Hi, h.Lo))
+}
+
+// path returns the file of a key that was checked.
+func (r *Reader) path(key string) string { return filepath.Join(r.root, filepath.FromSlash(key)) }
+
+// read returns the object of a key that was checked.
+func (r *Reader) read(key string, limit int64) ([]byte, error) {
+	f, size, err := r.open(key)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if size > limit {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d are taken", artifacts.ErrTooLarge, size, limit)
+	}
+	b := make([]byte, size)
+	if _, err := io.ReadFull(f, b); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// open opens the object of a key that was checked. A file in the store never
+// changes, so its size is the object's.
+func (r *Reader) open(key string) (*os.File, int64, error) {
+	f, err := os.Open(r.path(key))
+	if err != nil {
+		return nil, 0, r.absence(err)
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = artifacts.ErrNotFound // a folder: there are keys below this one
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
+}
+
+// absence turns the error of a file that is not there into ErrNotFound, if the
+// store's folder is.
+func (r *Reader) absence(err error) error {
+	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+		return err
+	}
+	if err := r.present(); err != nil {
+		return err
+	}
+	return artifacts.ErrNotFound
+}
+
+// present returns an error unless the store's folder is there.
+func (r *Reader) present() error {
+	info, err := os.Stat(r.root)
+	if err != nil {
+		return fmt.Errorf("store folder: %w", err)
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("store folder: %s is not a folder", r.root)
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package dirstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/marketdata/artifacts"
+)
+
+// Swap implements artifacts.Store.
+func (s *Store) Swap(ctx context.Context, key string, old artifacts.Version, data []byte) (artifacts.Version, error) {
+	err := ready(ctx, key)
+	if err == nil {
+		err = s.locked(ctx, func() error { return s.replace(key, old, data) })
+	}
+	if err != nil {
+		return "", fmt.Errorf("swap %.100s: %w", key, err)
+	}
+	return version(data), nil
+}
+
+// replace is a swap, for who holds the lock.
+func (s *Store) replace(key string, old artifacts.Version, data []byte) error {
+	var have artifacts.Version
+	b, err := s.read(key, 1<<62)
+	switch {
+	case err == nil:
+		have = version(b)
+	case !errors.Is(err, artifacts.ErrNotFound):
+		return err
+	}
+	if have != old {
+		return fmt.Errorf("%w: version is %q, not %q", artifacts.ErrConflict, have, old)
+	}
+	err = s.write(key, data, old != "", true)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w: the object was put in the meantime", artifacts.ErrConflict)
+	}
+	if err != nil {
+		return err
+	}
+	// If the machine stops before this is done, the old object may be back;
+	// the caller has not been told otherwise.
+	for dir := key; dir != "."; {
+		dir = path.Dir(dir)
+		if err := s.syncPath(s.path(dir)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// locked calls f while no other process, and nobody in this one, swaps.
+func (s *Store) locked(ctx context.Context, f func() error) error {
+	if err := acquire(ctx, s.swap); err != nil {
+		return err
+	}
+	defer func() { <-s.swap }()
+	lock, err := s.openLock()
+	if err != nil {
+		return err
+	}
+	defer lock.Close() // this drops the lock
+	// flock(2) can not wait for a context, so ask again and again. Others hold
+	// the lock for a few milliseconds.
+	const least, most = time.Millisecond, 50 * time.Millisecond
+	for wait := least; ; wait = min(2*wait, most) {
+		switch err := tryLock(lock); {
+		case err == nil:
+			return f()
+		case !errors.Is(err, unix.EWOULDBLOCK):
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the lock of another process: %w", ctx.Err())
+		case <-time.After(wait):
+		}
+	}
+}
+
+func (s *Store) openLock() (*os.File, error) {
+	return os.OpenFile(filepath.Join(s.root, lockFile), os.O_RDWR|os.O_CREATE, 0o644)
+}
+
+func tryLock(f *os.File) error {
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return &fs.PathError{Op: "flock", Path: f.Name(), Err: err}
+		}
+		return nil
+	}
+}
+
+// acquire takes the one place in c.
+func acquire(ctx context.Context, c chan struct{}) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case c <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Delete implements artifacts.Store. The object may be back after a power cut.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	err := ready(ctx, key)
+	if err == nil {
+		// A swap must not find an object and replace nothing.
+		err = s.locked(ctx, func() error { return s.remove(key) })
+	}
+	if err != nil {
+		return fmt.Errorf("delete %.100s: %w", key, err)
+	}
+	return nil
+}
+
+func (s *Store) remove(key string) error {
+	s.mu.Lock()
+	delete(s.dirty, key)
+	delete(s.suspect, key)
+	s.mu.Unlock()
+	// os.Remove would remove an empty folder too.
+	err := unix.Unlink(s.path(key))
+	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) && s.isFolder(key) {
+		return nil // no object; Linux says EISDIR, POSIX says EPERM
+	}
+	if err == nil || errors.Is(s.absence(err), artifacts.ErrNotFound) {
+		return nil
+	}
+	return &fs.PathError{Op: "unlink", Path: s.path(key), Err: err}
+}
+
+func (s *Store) isFolder(key string) bool {
+	info, err := os.Lstat(s.path(key))
+	return err == nil && info.IsDir()
+}
