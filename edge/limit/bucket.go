@@ -110,3 +110,10 @@ func (b *Bucket) Convert(from, to Limit, now int64) *Bucket {
 func seconds(d int64) int64 {
 	return (d + int64(time.Second) - 1) / int64(time.Second)
 }
+
+// epoch is where the numbers of At begin.
+var epoch = time.Now()
+
+// At returns a reading of the clock as the number that this package counts in.
+// Readings of time.Now do not jump when the wall clock is set.
+func At(t time.Time) int64 { return max(0, int64(t.Sub(epoch))) }

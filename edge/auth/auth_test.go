@@ -1,0 +1,357 @@
+package auth
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/edge/limit"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// newKey returns a key's text, the same for the same seed, and its entry.
+func newKey(t testing.TB, seed uint64) (string, artifacts.KeyEntry) {
+	t.Helper()
+	var s [32]byte
+	s[0] = byte(seed)
+	text, err := artifacts.NewKey(rand.NewChaCha8(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text, artifacts.KeyEntry{
+		ID: fmt.Sprintf("k%d", seed), Name: "test", Hash: artifacts.HashKey([]byte(text)), Rate: 100, Burst: 200, Created: time.Unix(1_700_000_000, 0).UTC(),
+	}
+}
+
+func set(entries ...artifacts.KeyEntry) *artifacts.KeySet {
+	return &artifacts.KeySet{Format: artifacts.Format, Keys: entries}
+}
+
+func TestLookup(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	good, goodEntry := newKey(t, 1)
+	revoked, revokedEntry := newKey(t, 2)
+	revokedEntry.Revoked = now.Add(time.Hour) // by another machine's clock
+	expiring, expiringEntry := newKey(t, 3)
+	expiringEntry.Expires = now
+	unknown, _ := newKey(t, 4)
+	flipped := []byte(good)
+	flipped[20] ^= 1
+
+	texts := []struct {
+		name, text string
+		allowed    bool
+	}{
+		{"in force", good, true},
+		{"revoked", revoked, false},
+		{"expired this moment", expiring, false},
+		{"unknown", unknown, false},
+		{"none", "", false},
+		{"mistyped", string(flipped), false},
+		{"cut", good[:len(good)-1], false},
+		{"with a space", good + " ", false},
+		{"of another kind", strings.Replace(good, "mdk_live_", "mdk_test_", 1), false},
+	}
+	var keys Keys
+	for _, c := range texts {
+		_, got := keys.Lookup([]byte(c.text), now)
+		want := Refused
+		if artifacts.CheckKeyText([]byte(c.text)) {
+			want = Undecided
+		}
+		if got != want {
+			t.Errorf("%s, before there is a set: %v, want %v", c.name, got, want)
+		}
+	}
+	keys.Use(set(goodEntry, revokedEntry, expiringEntry), now)
+	for _, c := range texts {
+		key, got := keys.Lookup([]byte(c.text), now)
+		if c.allowed != (got == Allowed) || got == Undecided || (key != nil) != c.allowed {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+	if key, _ := keys.Lookup([]byte(good), now); key == nil || key.ID != "k1" || key.Limit.Burst() != 200 {
+		t.Errorf("the key found is %+v", key)
+	}
+	if _, got := keys.Lookup([]byte(expiring), now.Add(-time.Nanosecond)); got != Allowed {
+		t.Errorf("just before it expires: %v", got)
+	}
+	keys.Use(set(), now)
+	if _, got := keys.Lookup([]byte(good), now); got != Refused {
+		t.Errorf("in the empty set: %v", got)
+	}
+}
+
+// TestBucketsStay: a reload gives nobody new tokens.
+func TestBucketsStay(t *testing.T) {
+	now := time.Now()
+	text, entry := newKey(t, 1)
+	other, otherEntry := newKey(t, 2)
+	entry.Rate, entry.Burst = 1, 10
+	var keys Keys
+	keys.Use(set(entry), now)
+	take := func() limit.Decision {
+		key, _ := keys.Lookup([]byte(text), now)
+		return key.Bucket.Take(key.Limit, limit.At(now))
+	}
+	for range 4 {
+		take()
+	}
+	keys.Use(set(otherEntry, entry), now)
+	if d := take(); d.Remaining != 5 {
+		t.Errorf("after a reload %d tokens are left, want 5", d.Remaining)
+	}
+	entry.Rate, entry.Burst = 1000, 20
+	keys.Use(set(entry, otherEntry), now)
+	if d := take(); d.Remaining != 14 {
+		t.Errorf("under a new limit %d tokens are left, want 14", d.Remaining)
+	}
+	if key, _ := keys.Lookup([]byte(other), now); key.Bucket.Take(key.Limit, limit.At(now)).Remaining != 199 {
+		t.Error("keys share a bucket")
+	}
+}
+
+// flaky is a store that fails when told to, and counts.
+type flaky struct {
+	*memstore.Store
+	err   atomic.Pointer[error]
+	asked atomic.Int64
+}
+
+func newFlaky() *flaky { return &flaky{Store: memstore.New()} }
+
+func (f *flaky) GetIf(ctx context.Context, key string, known artifacts.Version, size int64) ([]byte, artifacts.Version, error) {
+	f.asked.Add(1)
+	if err := f.err.Load(); err != nil && *err != nil {
+		return nil, "", *err
+	}
+	return f.Store.GetIf(ctx, key, known, size)
+}
+
+func (f *flaky) fail(err error) { f.err.Store(&err) }
+
+// put replaces the store's key set.
+func (f *flaky) put(t *testing.T, b []byte) {
+	t.Helper()
+	_, version, err := f.Get(t.Context(), artifacts.KeysKey, artifacts.MaxKeySetSize)
+	if err != nil && !errors.Is(err, artifacts.ErrNotFound) {
+		t.Fatal(err)
+	}
+	if _, err := f.Swap(t.Context(), artifacts.KeysKey, version, b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func verdict(k *Keys, text string) Verdict {
+	_, v := k.Lookup([]byte(text), time.Now())
+	return v
+}
+
+// TestWatcher walks one edge through the life of a key set.
+func TestWatcher(t *testing.T) {
+	store := newFlaky()
+	text, entry := newKey(t, 1)
+	second, secondEntry := newKey(t, 2)
+	file := filepath.Join(t.TempDir(), "keys")
+	refuse := []byte(nil)
+	start := func() (*Keys, *Watcher) {
+		keys := new(Keys)
+		return keys, NewWatcher(keys, Config{Reader: store, File: file, Verify: func(b []byte) error {
+			if refuse != nil && bytes.Equal(b, refuse) {
+				return errors.New("signature is wrong")
+			}
+			return nil
+		}})
+	}
+	expect := func(step string, k *Keys, w *Watcher, err error, first, other Verdict, state string) {
+		t.Helper()
+		if err != nil {
+			w.fault(err)
+		}
+		if a, b := verdict(k, text), verdict(k, second); a != first || b != other {
+			t.Errorf("%s: verdicts %v and %v, want %v and %v", step, a, b, first, other)
+		}
+		if got := w.Status().State; got != state {
+			t.Errorf("%s: state %s, want %s", step, got, state)
+		}
+	}
+
+	keys, w := start()
+	if err := w.Load(); err != nil {
+		t.Fatal(err)
+	}
+	store.fail(errors.New("connection refused"))
+	err := w.poll(t.Context())
+	expect("store away at the first start", keys, w, err, Undecided, Undecided, Initializing)
+	if err == nil || w.Status().LastError == "" || w.Status().InForce != -1 {
+		t.Errorf("error %v, status %+v", err, w.Status())
+	}
+	store.fail(nil)
+	expect("store without a set", keys, w, w.poll(t.Context()), Refused, Refused, Valid)
+
+	store.put(t, set(entry).Encode())
+	expect("first set", keys, w, w.poll(t.Context()), Allowed, Refused, Valid)
+	expect("unchanged", keys, w, w.poll(t.Context()), Allowed, Refused, Valid)
+
+	both := set(entry, secondEntry).Encode()
+	refuse = both
+	store.put(t, both)
+	for range 2 {
+		err = w.poll(t.Context())
+		expect("set that does not verify", keys, w, err, Allowed, Refused, Interrupted)
+		if err == nil {
+			t.Error("a set that does not verify is no fault")
+		}
+	}
+	refuse = nil
+	expect("verifies after all", keys, w, w.poll(t.Context()), Allowed, Allowed, Valid)
+
+	store.put(t, []byte(`{"format":1,"keys":[{"id":"x"}]}`))
+	expect("broken set", keys, w, w.poll(t.Context()), Allowed, Allowed, Interrupted)
+	store.fail(errors.New("timeout"))
+	expect("store away", keys, w, w.poll(t.Context()), Allowed, Allowed, Interrupted)
+
+	// Another edge starts on the same folder while the store is away.
+	late, lateWatcher := start()
+	if err := lateWatcher.Load(); err != nil {
+		t.Fatal(err)
+	}
+	expect("kept set", late, lateWatcher, lateWatcher.poll(t.Context()), Allowed, Allowed, Interrupted)
+
+	store.fail(nil)
+	secondEntry.Revoked = time.Now()
+	store.put(t, set(entry, secondEntry).Encode())
+	expect("revoked", keys, w, w.poll(t.Context()), Allowed, Refused, Valid)
+	expect("revoked, after the kept set", late, lateWatcher, lateWatcher.poll(t.Context()), Allowed, Refused, Valid)
+
+	if err := store.Delete(t.Context(), artifacts.KeysKey); err != nil {
+		t.Fatal(err)
+	}
+	expect("set removed", keys, w, w.poll(t.Context()), Refused, Refused, Valid)
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the kept set is still there: %v", err)
+	}
+	expect("set removed, kept set was in force", late, lateWatcher, lateWatcher.poll(t.Context()), Refused, Refused, Valid)
+}
+
+// TestKeptSet: what is in the folder is believed only when it is whole.
+func TestKeptSet(t *testing.T) {
+	text, entry := newKey(t, 1)
+	good := set(entry).Encode()
+	for name, content := range map[string][]byte{"good": good, "cut": good[:len(good)-9], "empty": {}, "other": []byte("x"), "newer format": []byte(`{"format":99,"keys":[]}`)} {
+		file := filepath.Join(t.TempDir(), "keys")
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		keys := new(Keys)
+		err := NewWatcher(keys, Config{Reader: memstore.New(), File: file}).Load()
+		if want := name == "good"; (err == nil) != want || (verdict(keys, text) == Allowed) != want {
+			t.Errorf("%s: error %v, verdict %v", name, err, verdict(keys, text))
+		}
+	}
+	store := newFlaky()
+	store.put(t, good)
+	dir := t.TempDir()
+	w := NewWatcher(new(Keys), Config{Reader: store, File: filepath.Join(dir, "keys")})
+	if err := w.poll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	files, _ := os.ReadDir(dir)
+	if len(files) != 1 || files[0].Name() != "keys" {
+		t.Errorf("the folder holds %v", files)
+	}
+	// A folder that cannot be written to is no reason to refuse a set.
+	keys := new(Keys)
+	if err := NewWatcher(keys, Config{Reader: store, File: filepath.Join(dir, "gone", "keys")}).poll(t.Context()); err != nil || verdict(keys, text) != Allowed {
+		t.Errorf("error %v, verdict %v", err, verdict(keys, text))
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "keys"))
+	if err != nil || !bytes.Equal(b, good) {
+		t.Errorf("kept %d bytes, digest %x, error %v", len(b), sha256.Sum256(b), err)
+	}
+}
+
+// TestRun: a change is in force within ten seconds while the store answers,
+// also after a long outage, and a store that is away is not asked more often.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, keys := newFlaky(), new(Keys)
+		text, entry := newKey(t, 1)
+		w := NewWatcher(keys, Config{Reader: store})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { w.Run(ctx); close(done) }()
+
+		store.fail(errors.New("connection refused"))
+		time.Sleep(10 * time.Minute)
+		if asked := store.asked.Load(); asked > 101 || asked < 70 {
+			t.Errorf("asked %d times in ten minutes of outage", asked)
+		}
+		store.fail(nil)
+		store.put(t, set(entry).Encode())
+		time.Sleep(10 * time.Second)
+		if got := verdict(keys, text); got != Allowed {
+			t.Errorf("ten seconds after the store is back: %v", got)
+		}
+		entry.Revoked = time.Now()
+		store.put(t, set(entry).Encode())
+		time.Sleep(10 * time.Second)
+		if got := verdict(keys, text); got != Refused {
+			t.Errorf("ten seconds after it was revoked: %v", got)
+		}
+		cancel()
+		<-done
+	})
+}
+
+// TestMaxAge: a set that the store has not confirmed for too long is not
+// believed any more.
+func TestMaxAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, keys := newFlaky(), new(Keys)
+		text, entry := newKey(t, 1)
+		store.put(t, set(entry).Encode())
+		w := NewWatcher(keys, Config{Reader: store, MaxAge: time.Hour})
+		for range 3 {
+			if err := w.poll(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Hour - time.Nanosecond)
+			if got := verdict(keys, text); got != Allowed {
+				t.Errorf("within its time: %v", got)
+			}
+		}
+		time.Sleep(time.Nanosecond)
+		if got := verdict(keys, text); got != Undecided {
+			t.Errorf("after its time: %v", got)
+		}
+	})
+}
+
+func TestLookupAllocations(t *testing.T) {
+	text, entry := newKey(t, 1)
+	other, _ := newKey(t, 2)
+	var keys Keys
+	now := time.Now()
+	keys.Use(set(entry), now)
+	for _, presented := range [][]byte{[]byte(text), []byte(other), []byte("nonsense"), nil} {
+		if n := testing.AllocsPerRun(100, func() { keys.Lookup(presented, now) }); n != 0 {
+			t.Errorf("%.12q: %v allocations", presented, n)
+		}
+	}
+}

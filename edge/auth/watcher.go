@@ -1,0 +1,293 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"example.com/marketdata/artifacts"
+)
+
+const (
+	// DefaultEvery is how often the store is asked for a newer set. A change
+	// is in force within ten seconds while the store answers (contract section
+	// 9).
+	DefaultEvery = 2 * time.Second
+	// DefaultTimeout bounds one question to the store.
+	DefaultTimeout = 5 * time.Second
+	// maxPause bounds the pause after a row of faults: a store that is back is
+	// asked soon enough for the ten seconds.
+	maxPause = 8 * time.Second
+)
+
+// Config says where a Watcher reads the key set, and how often.
+type Config struct {
+	// Reader is the store. Required.
+	Reader artifacts.Reader
+	// Every is the time between two questions; 0: DefaultEvery. Each is
+	// shifted by up to a fifth, so that many edges do not ask at once.
+	Every time.Duration
+	// Timeout bounds each question; 0: DefaultTimeout.
+	Timeout time.Duration
+	// File is where the bytes of the last good set are kept, for a start while
+	// the store is away; "": nowhere.
+	File string
+	// Verify is asked about the bytes of a set, from the store or from File,
+	// before they are believed; nil: all are.
+	Verify func(set []byte) error
+	// MaxAge is for how long a set is believed after the store last confirmed
+	// it; 0: for ever. After that well-formed keys are Undecided.
+	MaxAge time.Duration
+	// Logger gets changes of state; nil: none.
+	Logger *slog.Logger
+}
+
+// The states of a Watcher, as /status shows them.
+const (
+	Initializing = "INITIALIZING" // no set was read yet
+	Valid        = "VALID"        // the store confirmed the set when last asked
+	Interrupted  = "INTERRUPTED"  // a set is in force, and the store does not confirm it
+)
+
+// Status describes the set in force and how the store was last met.
+type Status struct {
+	State string `json:"state"`
+	// Since is when the state began.
+	Since time.Time `json:"since"`
+	// LastError is the last fault, also when it is over; "": there was none.
+	LastError   string    `json:"last_error,omitempty"`
+	LastErrorAt time.Time `json:"last_error_at,omitzero"`
+	// Confirmed is when the store last gave or confirmed the set.
+	Confirmed time.Time `json:"confirmed,omitzero"`
+	// InForce is how many keys open the door; -1 before a set was read.
+	InForce int `json:"in_force"`
+}
+
+// Watcher keeps a Keys in step with the store.
+type Watcher struct {
+	keys *Keys
+	cfg  Config
+
+	known    artifacts.Version // of the set in force; of Run alone
+	believed bool              // the set in force came from the store
+
+	mu     sync.Mutex
+	status Status
+}
+
+// NewWatcher returns a Watcher of keys. It asks nothing before Run.
+func NewWatcher(keys *Keys, cfg Config) *Watcher {
+	if cfg.Every <= 0 {
+		cfg.Every = DefaultEvery
+	}
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = DefaultTimeout
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Watcher{keys: keys, cfg: cfg, status: Status{State: Initializing, Since: time.Now().UTC()}}
+}
+
+// Load puts the set in File in force, for as long as the store was not heard.
+// No File, or none there, is no error.
+func (w *Watcher) Load() error {
+	if w.cfg.File == "" {
+		return nil
+	}
+	f, err := os.Open(w.cfg.File)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("kept key set: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("kept key set: %w", err)
+	}
+	if info.Size() > artifacts.MaxKeySetSize {
+		return fmt.Errorf("kept key set: %s has %d bytes, at most %d are read", w.cfg.File, info.Size(), artifacts.MaxKeySetSize)
+	}
+	b := make([]byte, info.Size())
+	if _, err := f.ReadAt(b, 0); err != nil {
+		return fmt.Errorf("kept key set: %w", err)
+	}
+	set, err := w.parse(b)
+	if err != nil {
+		return fmt.Errorf("kept key set: %w", err)
+	}
+	w.use(set, info.ModTime())
+	w.setState(Interrupted)
+	w.cfg.Logger.Info("keys: the kept set is in force until the store is heard", "keys", len(set.Keys), "kept", info.ModTime().UTC())
+	return nil
+}
+
+// Run asks the store until ctx is done.
+func (w *Watcher) Run(ctx context.Context) {
+	pause := w.cfg.Every
+	for {
+		if err := w.poll(ctx); err == nil {
+			pause = w.cfg.Every
+		} else if ctx.Err() == nil {
+			w.fault(err)
+			pause = max(w.cfg.Every, min(2*pause, maxPause))
+		}
+		// From 0.8 to 1 times the pause.
+		timer := time.NewTimer(pause - time.Duration(rand.Int64N(int64(pause)/5+1)))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// poll asks the store once.
+func (w *Watcher) poll(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
+	defer cancel()
+	b, version, err := w.cfg.Reader.GetIf(ctx, artifacts.KeysKey, w.known, artifacts.MaxKeySetSize)
+	now := time.Now()
+	switch {
+	case errors.Is(err, artifacts.ErrNotModified) && w.believed:
+		w.confirm(now)
+		return nil
+	case errors.Is(err, artifacts.ErrNotFound):
+		// A store that answers and holds no key set holds the empty set, also
+		// when it held another one before.
+		if !w.believed || w.known != "" {
+			w.cfg.Logger.Info("keys: the store holds no key set; nobody is let in")
+			w.use(&artifacts.KeySet{}, now)
+			w.forget()
+		}
+		w.known, w.believed = "", true
+		w.confirm(now)
+		return nil
+	case err != nil:
+		return fmt.Errorf("read key set: %w", err)
+	}
+	set, err := w.parse(b)
+	if err != nil {
+		// The version is not remembered, so that this is a fault each time.
+		return err
+	}
+	w.use(set, now)
+	w.known, w.believed = version, true
+	w.confirm(now)
+	w.cfg.Logger.Info("keys: a new set is in force", "keys", len(set.Keys), "in_force", w.keys.count(now))
+	if err := w.keep(b); err != nil {
+		w.cfg.Logger.Warn("keys: the set could not be kept for the next start", "error", err)
+	}
+	return nil
+}
+
+func (w *Watcher) parse(b []byte) (*artifacts.KeySet, error) {
+	if w.cfg.Verify != nil {
+		if err := w.cfg.Verify(b); err != nil {
+			return nil, fmt.Errorf("verify key set: %w", err)
+		}
+	}
+	return artifacts.ParseKeySet(b)
+}
+
+// use puts a set in force that was confirmed at the given time.
+func (w *Watcher) use(set *artifacts.KeySet, confirmed time.Time) {
+	w.believe(confirmed)
+	w.keys.Use(set, time.Now())
+}
+
+func (w *Watcher) believe(confirmed time.Time) {
+	if w.cfg.MaxAge > 0 {
+		w.keys.until.Store(confirmed.Add(w.cfg.MaxAge).UnixNano())
+	}
+	w.mu.Lock()
+	w.status.Confirmed = confirmed.UTC()
+	w.mu.Unlock()
+}
+
+// confirm notes that the store stands by the set in force.
+func (w *Watcher) confirm(now time.Time) {
+	w.believe(now)
+	if w.cfg.MaxAge > 0 && w.cfg.File != "" {
+		// The file's time says until when it may be believed after a restart. If
+		// that fails it is believed for less long.
+		_ = os.Chtimes(w.cfg.File, now, now)
+	}
+	if w.setState(Valid) {
+		w.cfg.Logger.Info("keys: the store confirms the set")
+	}
+}
+
+func (w *Watcher) fault(err error) {
+	w.mu.Lock()
+	w.status.LastError, w.status.LastErrorAt = err.Error(), time.Now().UTC()
+	w.mu.Unlock()
+	if w.keys.set.Load() != nil && w.setState(Interrupted) {
+		w.cfg.Logger.Warn("keys: the store does not confirm the set; the last one stays in force", "error", err)
+	} else if w.keys.set.Load() == nil {
+		w.cfg.Logger.Warn("keys: no set was read yet", "error", err)
+	}
+}
+
+// setState reports whether the state is another than before.
+func (w *Watcher) setState(state string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.status.State == state {
+		return false
+	}
+	w.status.State, w.status.Since = state, time.Now().UTC()
+	return true
+}
+
+// Status describes the set in force.
+func (w *Watcher) Status() Status {
+	w.mu.Lock()
+	s := w.status
+	w.mu.Unlock()
+	s.InForce = w.keys.count(time.Now())
+	return s
+}
+
+// keep writes the bytes of a set to File, so that a crash at any moment leaves
+// the old file or the new one.
+func (w *Watcher) keep(b []byte) error {
+	if w.cfg.File == "" {
+		return nil
+	}
+	temp, err := os.CreateTemp(filepath.Dir(w.cfg.File), ".keys-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp.Name())
+	_, err = temp.Write(b)
+	if err == nil {
+		err = temp.Sync()
+	}
+	if cerr := temp.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(temp.Name(), w.cfg.File)
+	}
+	return err
+}
+
+// forget removes File: the set in it is no longer the store's.
+func (w *Watcher) forget() {
+	if w.cfg.File == "" {
+		return
+	}
+	if err := os.Remove(w.cfg.File); err != nil && !errors.Is(err, os.ErrNotExist) {
+		w.cfg.Logger.Warn("keys: the kept set could not be removed", "error", err)
+	}
+}
