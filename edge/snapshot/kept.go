@@ -130,7 +130,9 @@ func (r *Refresher) restore(ctx context.Context) {
 	if c, err := artifacts.ParseChange(r.kept(artifacts.ChangeKey, artifacts.MaxPointerSize)); err == nil {
 		r.early = c
 	}
+	after := r.cfg.Warm(ctx, nil, s)
 	r.swap(s)
+	after()
 	r.cfg.Log.Info("started from the cache folder", "snapshot", string(s.TimeText), "sequence", s.Sequence)
 	r.complete(ctx, s)
 }

@@ -83,8 +83,8 @@ type Config struct {
 	// Verify checks the signature of a small object before it is believed; nil:
 	// none is asked for.
 	Verify func(key string, data []byte) error
-	// Warm prepares what was hot in old for next, before next is current, and
-	// returns what to do once it is. old may be nil.
+	// Warm prepares next before it is current, from what was hot in old, and
+	// returns what to do once it is. old is nil for the first one.
 	Warm func(ctx context.Context, old, next *Snapshot) (after func())
 	// Retire is called for a snapshot that is no longer current.
 	Retire func(*Snapshot)
@@ -298,20 +298,18 @@ func (r *Refresher) follow(ctx context.Context, b []byte) error {
 		return fmt.Errorf("snapshot of %s: %w", p.Time.Format(TimeFormat), err)
 	}
 	next.Store, next.Sequence = p.Store, p.Sequence
-	var after func()
 	if cur != nil {
 		if err := r.prepare(ctx, next); err != nil {
 			next.Release()
 			r.Counters.Refused.Add(1)
 			return fmt.Errorf("snapshot of %s: %w", next.TimeText, err)
 		}
-		after = r.cfg.Warm(ctx, cur, next)
 	}
+	after := r.cfg.Warm(ctx, cur, next)
 	r.identity, r.sequence = p.Store, p.Sequence
 	r.swap(next)
-	if after != nil {
-		after()
-	}
+	r.retire(next)
+	after()
 	r.Counters.SwapWork.Store(int64(time.Since(r.seen)))
 	r.Counters.SwapLag.Store(int64(time.Since(p.Published)))
 	r.seen = time.Time{}
@@ -321,7 +319,6 @@ func (r *Refresher) follow(ctx context.Context, b []byte) error {
 	if cur == nil || r.missing.Load() > 0 {
 		r.complete(ctx, next)
 	}
-	r.retire(next)
 	return nil
 }
 

@@ -37,6 +37,10 @@ type Snapshot struct {
 	// TimeText is Time as in X-Snapshot-Time, LastModified as in that header.
 	TimeText, LastModified []byte
 
+	// Answers is what the answering side keeps beside the snapshot. It is set
+	// before the snapshot is current, and not changed then.
+	Answers any
+
 	views   [query.Endpoints][query.Sorts]*View
 	objects []*shards.Object
 	cache   *shards.Cache
@@ -155,6 +159,17 @@ func (s *Snapshot) Release() {
 
 // Objects returns the objects of all views.
 func (s *Snapshot) Objects() []*shards.Object { return s.objects }
+
+// Each calls f for every view.
+func (s *Snapshot) Each(f func(query.Endpoint, query.Sort, *View)) {
+	for e := range s.views {
+		for o, v := range s.views[e] {
+			if v != nil {
+				f(query.Endpoint(e), query.Sort(o), v)
+			}
+		}
+	}
+}
 
 // View returns a collection in a sort order; nil when there is none.
 func (s *Snapshot) View(e query.Endpoint, o query.Sort) *View { return s.views[e][o] }

@@ -1,0 +1,615 @@
+package answer
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/snapshot"
+)
+
+// The fixed parts of a body (contract section 2).
+const (
+	bodyHead      = `{"code":0,"message":"OK","message_key":"OK","result":`
+	listHead      = bodyHead + `{"items":[`
+	listPage      = `],"page":`
+	listTotal     = `,"total":`
+	listTotalPage = `,"total_page":`
+	listEnd       = `}}`
+	boardEnd      = `]}}`
+)
+
+// work is the scratch memory of composing one answer. It is reused; what it
+// holds is valid until the next use.
+type work struct {
+	body     []byte
+	notFound []byte // X-Not-Found
+	cut      bool   // a value did not fit into it any more
+	spans    [3][]span
+	counts   [3]int
+	entries  []entry
+
+	view  *snapshot.View // of the shard at hand
+	n     int
+	shard *artifacts.Shard
+
+	links    bool
+	deadline time.Time // until when shards are waited for
+
+	key    []byte
+	answer held // of a body that is not held
+
+	// What composing touched, for tests: no answer walks the directory.
+	shards, rows int
+}
+
+// span is a run that a filter's value matched, in the filter's index view.
+type span struct {
+	run        uint32 // its number in the view
+	start, end int    // its rows
+}
+
+// entry is a row that a filter matched, to be sorted in another order.
+type entry struct {
+	key uint64 // places it in the order asked for
+	id  uint64 // and among equals
+	row int    // where it stands in the driving view
+}
+
+// The filters, in the order of X-Not-Found.
+const (
+	byID = iota
+	bySlug
+	bySymbol
+)
+
+var indexSort = [3]query.Sort{query.SortID, query.SortSlug, query.SortSymbol}
+
+func (w *work) reset() {
+	w.body, w.notFound = w.body[:0], w.notFound[:0]
+	w.view, w.shard, w.links, w.cut = nil, nil, false, false
+	w.shards, w.rows = 0, 0
+}
+
+// compose writes the answer to q from s into w.body, and the values that match
+// nothing into w.notFound. s is nil before the first snapshot. The endpoint is
+// any but global. Errors wrap shards.ErrUnavailable.
+func (w *work) compose(s *snapshot.Snapshot, q *query.Query) error {
+	w.reset()
+	w.links = q.Links
+	if q.Endpoint == query.Trending {
+		w.body = append(w.body, listHead...)
+		if s != nil {
+			v := s.View(query.Trending, query.SortBoard)
+			if err := w.ascending(v, 0, v.Rows); err != nil {
+				return err
+			}
+		}
+		w.body = append(w.body, boardEnd...)
+		return nil
+	}
+	w.body = append(w.body, listHead...)
+	total := 0
+	var err error
+	switch {
+	case s == nil && q.Filtered():
+		w.allMissing(q)
+	case s == nil:
+	case q.Filtered():
+		total, err = w.filtered(s, q)
+	default:
+		v := s.View(q.Endpoint, q.Sort)
+		total = v.Rows
+		if first, n := window(q, total); q.Desc {
+			err = w.descending(v, first, n)
+		} else {
+			err = w.ascending(v, first, n)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	w.body = append(w.body, listPage...)
+	w.body = strconv.AppendInt(w.body, q.Page, 10)
+	w.body = append(w.body, listTotal...)
+	w.body = strconv.AppendInt(w.body, int64(total), 10)
+	w.body = append(w.body, listTotalPage...)
+	w.body = strconv.AppendInt(w.body, int64(max(1, (total+q.Size-1)/q.Size)), 10)
+	w.body = append(w.body, listEnd...)
+	return nil
+}
+
+// window returns the page's rows among total.
+func window(q *query.Query, total int) (first, n int) {
+	if q.First >= int64(total) {
+		return 0, 0
+	}
+	first = int(q.First)
+	return first, min(q.Size, total-first)
+}
+
+// at makes shard n of v the one at hand.
+func (w *work) at(v *snapshot.View, n int) (*artifacts.Shard, error) {
+	if w.shard != nil && w.view == v && w.n == n {
+		return w.shard, nil
+	}
+	s, ok := v.Held(n)
+	if !ok {
+		if time.Now().After(w.deadline) {
+			return nil, errLate
+		}
+		var err error
+		if s, err = v.Shard(n); err != nil {
+			return nil, err
+		}
+	}
+	w.view, w.n, w.shard = v, n, s
+	w.shards++
+	return s, nil
+}
+
+// set makes the body that was just put together an answer, without a copy.
+func (a *held) set(w *work) {
+	a.body, a.notFound, a.digest = w.body, w.notFound, digestOf(w.body)
+	for c := identity; c < codings; c++ {
+		a.etags[c] = appendETag(a.etags[c][:0], a.digest, c)
+	}
+}
+
+// ascending appends n rows of v from row first on.
+func (w *work) ascending(v *snapshot.View, first, n int) error {
+	per := v.PerShard()
+	for n > 0 {
+		s, err := w.at(v, first/per)
+		if err != nil {
+			return err
+		}
+		i := first % per
+		m := min(n, s.Len()-i)
+		if m <= 0 {
+			return errShort
+		}
+		w.append(s, i, i+m)
+		first, n = first+m, n-m
+	}
+	return nil
+}
+
+// append appends rows i to j (exclusive) of s.
+func (w *work) append(s *artifacts.Shard, i, j int) {
+	if last := w.body[len(w.body)-1]; last != '[' {
+		w.body = append(w.body, ',')
+	}
+	w.rows += j - i
+	if !w.links {
+		w.body = append(w.body, s.Slice(i, j)...)
+		return
+	}
+	for ; i < j; i++ {
+		row := s.Row(i)
+		w.body = append(w.body, row[:len(row)-1]...)
+		w.body = append(w.body, s.Tail(i)...)
+		if i+1 < j {
+			w.body = append(w.body, ',')
+		}
+	}
+}
+
+// descending appends n rows from place first on of v read backwards: the runs
+// of equal keys from the last to the first, each of them forwards, so that ties
+// stay in the order of ids; rows that stand last in both directions last.
+func (w *work) descending(v *snapshot.View, first, n int) error {
+	per := v.PerShard()
+	keyed := v.Rows - v.Last
+	for n > 0 && first < keyed {
+		row := keyed - 1 - first
+		s, err := w.at(v, row/per)
+		if err != nil {
+			return err
+		}
+		if row%per >= s.Len() {
+			return errShort
+		}
+		run, a, b := s.Run(row % per)
+		start, end := w.bounds(s, row/per*per, run, a, b)
+		// The run takes the places keyed-end to keyed-start.
+		in := first - (keyed - end)
+		m := min(n, end-start-in)
+		if m <= 0 || in < 0 {
+			return errShort
+		}
+		if err := w.ascending(v, start+in, m); err != nil {
+			return err
+		}
+		first, n = first+m, n-m
+	}
+	return w.ascending(v, first, n)
+}
+
+// bounds returns the rows of a whole run from its part, rows a to b of the
+// shard that begins at row base.
+func (w *work) bounds(s *artifacts.Shard, base, run, a, b int) (start, end int) {
+	start, end = base+a, base+b
+	if run == 0 {
+		start -= s.Before
+	}
+	if run == s.Runs()-1 {
+		end += s.After
+	}
+	return start, end
+}
+
+// filtered appends the page of the rows that match every filter, and returns
+// how many match.
+func (w *work) filtered(s *snapshot.Snapshot, q *query.Query) (total int, err error) {
+	driver := -1
+	filters := 0
+	for f, sent := range [3]bool{q.HasID, q.HasSlug, q.HasSymbol} {
+		w.spans[f], w.counts[f] = w.spans[f][:0], 0
+		if !sent {
+			continue
+		}
+		filters++
+		if err := w.resolve(s.View(q.Endpoint, indexSort[f]), q, f); err != nil {
+			return 0, err
+		}
+		if driver < 0 || w.counts[f] < w.counts[driver] {
+			driver = f
+		}
+	}
+	if w.counts[driver] == 0 {
+		return 0, nil
+	}
+	v := s.View(q.Endpoint, indexSort[driver])
+	if filters == 1 && indexSort[driver] == q.Sort {
+		return w.counts[driver], w.inIndexOrder(v, q, w.spans[driver], w.counts[driver])
+	}
+	return w.inOtherOrder(s, v, q, driver)
+}
+
+// resolve finds the runs that the values of filter f match, in ascending order,
+// and notes the values that match none.
+func (w *work) resolve(v *snapshot.View, q *query.Query, f int) error {
+	missing := missingValues{w: w, name: filterNames[f]}
+	if f == byID {
+		for i, id := range q.IDs {
+			if i > 0 && time.Now().After(w.deadline) {
+				return errLate
+			}
+			ok, err := w.resolveID(v, id)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				missing.id(id)
+			}
+		}
+		return nil
+	}
+	values := q.Slugs
+	if f == bySymbol {
+		values = q.Symbols
+	}
+	for i, value := range values {
+		if i > 0 && time.Now().After(w.deadline) {
+			return errLate
+		}
+		ok, err := w.resolveKey(v, value, f)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			missing.text(value)
+		}
+	}
+	return nil
+}
+
+func (w *work) resolveID(v *snapshot.View, id int64) (bool, error) {
+	if id < 1 {
+		return false, nil
+	}
+	n, err := v.FindID(uint64(id))
+	if err != nil || n < 0 {
+		return false, err
+	}
+	s, err := w.at(v, n)
+	if err != nil {
+		return false, err
+	}
+	i, ok := s.FindID(uint64(id))
+	if ok {
+		row := n*v.PerShard() + i
+		w.spans[byID] = append(w.spans[byID], span{uint32(row), row, row + 1})
+		w.counts[byID]++
+	}
+	return ok, nil
+}
+
+func (w *work) resolveKey(v *snapshot.View, key []byte, f int) (bool, error) {
+	n, err := v.FindKey(key)
+	if err != nil || n < 0 {
+		return false, err
+	}
+	s, err := w.at(v, n)
+	if err != nil {
+		return false, err
+	}
+	run, ok := s.FindKey(key)
+	if ok {
+		a, b := s.RunRows(run)
+		start, end := w.bounds(s, n*v.PerShard(), run, a, b)
+		w.spans[f] = append(w.spans[f], span{uint32(s.FirstRun + run), start, end})
+		w.counts[f] += end - start
+	}
+	return ok, nil
+}
+
+// inIndexOrder appends the page of the spans' rows in the order of the index
+// itself: it touches only what it sends.
+func (w *work) inIndexOrder(v *snapshot.View, q *query.Query, spans []span, total int) error {
+	skip, n := window(q, total)
+	for i := range spans {
+		sp := spans[i]
+		if q.Desc {
+			sp = spans[len(spans)-1-i]
+		}
+		length := sp.end - sp.start
+		if skip >= length {
+			skip -= length
+			continue
+		}
+		m := min(n, length-skip)
+		if m == 0 {
+			break
+		}
+		if err := w.ascending(v, sp.start+skip, m); err != nil {
+			return err
+		}
+		skip, n = 0, n-m
+	}
+	return nil
+}
+
+// inOtherOrder visits the rows that the driving filter matched, keeps those
+// that the others match too, and appends the page of them in the order asked
+// for. It costs by the rows matched.
+func (w *work) inOtherOrder(s *snapshot.Snapshot, v *snapshot.View, q *query.Query, driver int) (total int, err error) {
+	if w.counts[driver] > largeSort {
+		largeSorts <- struct{}{}
+		defer func() { <-largeSorts }()
+	}
+	target := s.View(q.Endpoint, q.Sort)
+	column := int(v.Columns[q.Sort])
+	own := q.Sort == indexSort[driver]
+	per := v.PerShard()
+	w.entries = w.entries[:0]
+	for _, sp := range w.spans[driver] {
+		for row := sp.start; row < sp.end; {
+			shard, err := w.at(v, row/per)
+			if err != nil {
+				return 0, err
+			}
+			i := row % per
+			end := min(shard.Len(), i+sp.end-row)
+			if end <= i {
+				return 0, errShort
+			}
+			row += end - i
+			for ; i < end; i++ {
+				if !w.others(v, shard, i, q, driver) {
+					continue
+				}
+				e := entry{id: shard.ID(i), row: row - end + i}
+				switch {
+				case q.Sort == query.SortID:
+					e.key = e.id
+					if q.Desc {
+						e.key = ^e.id
+					}
+				case own:
+					e.key = place(target, sp.run, q.Desc)
+				default:
+					e.key = place(target, shard.Ord(column, i), q.Desc)
+				}
+				w.entries = append(w.entries, e)
+			}
+		}
+	}
+	total = len(w.entries)
+	w.rows += total
+	first, n := window(q, total)
+	for _, e := range pick(w.entries, first, n) {
+		shard, err := w.at(v, e.row/per)
+		if err != nil {
+			return 0, err
+		}
+		w.append(shard, e.row%per, e.row%per+1)
+	}
+	return total, nil
+}
+
+// place returns where a run stands in a view, as a number to sort by.
+func place(v *snapshot.View, run uint32, desc bool) uint64 {
+	if !desc {
+		return uint64(run)
+	}
+	if v.Last > 0 && int(run) == v.Runs-1 {
+		return 1 << 32 // behind every other
+	}
+	return uint64(^run)
+}
+
+// others reports whether row i matches the filters beside the driving one.
+func (w *work) others(v *snapshot.View, s *artifacts.Shard, i int, q *query.Query, driver int) bool {
+	if q.HasID && driver != byID {
+		if _, ok := slices.BinarySearch(q.IDs, int64(s.ID(i))); !ok {
+			return false
+		}
+	}
+	return (!q.HasSlug || driver == bySlug || w.inSpans(bySlug, s.Ord(int(v.Columns[query.SortSlug]), i))) &&
+		(!q.HasSymbol || driver == bySymbol || w.inSpans(bySymbol, s.Ord(int(v.Columns[query.SortSymbol]), i)))
+}
+
+func (w *work) inSpans(f int, run uint32) bool {
+	_, ok := slices.BinarySearchFunc(w.spans[f], run, func(s span, run uint32) int { return cmp.Compare(s.run, run) })
+	return ok
+}
+
+func compareEntries(a, b entry) int {
+	if c := cmp.Compare(a.key, b.key); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.id, b.id)
+}
+
+// largeSort is the number of entries above which sorting takes turns, and the
+// memory for it is not kept.
+const largeSort = 1 << 16
+
+// largeSorts bounds how many requests sort many rows at once, and with it their
+// memory.
+var largeSorts = make(chan struct{}, 2)
+
+// pick returns entries first to first+n in sorted order. It reorders entries,
+// and sorts no more of them than the page.
+func pick(entries []entry, first, n int) []entry {
+	if n == 0 {
+		return nil
+	}
+	// Narrow to the page by selection: everything before lo is before the page,
+	// everything from hi on behind it.
+	lo, hi := 0, len(entries)
+	for rounds := 64; hi-lo > 4*n+64 && rounds > 0; rounds-- {
+		a, b := partition(entries[lo:hi])
+		a, b = lo+a, lo+b
+		switch {
+		case first+n <= a:
+			hi = a
+		case first >= b:
+			lo = b
+		case first >= a && first+n <= b:
+			return entries[first : first+n] // all equal, which ids rule out
+		default:
+			rounds = 0 // the page lies across the pivot
+			if first >= a {
+				lo = a
+			}
+			if first+n <= b {
+				hi = b
+			}
+		}
+	}
+	slices.SortFunc(entries[lo:hi], compareEntries)
+	return entries[first : first+n]
+}
+
+// partition moves entries before, equal to and behind a middling one apart, and
+// returns where the equal ones stand.
+func partition(e []entry) (a, b int) {
+	x, y, z := e[len(e)/4], e[len(e)/2], e[len(e)/4*3]
+	if compareEntries(x, y) > 0 {
+		x, y = y, x
+	}
+	if compareEntries(y, z) > 0 {
+		y = z
+		if compareEntries(x, y) > 0 {
+			y = x
+		}
+	}
+	lo, i, hi := 0, 0, len(e)
+	for i < hi {
+		switch c := compareEntries(e[i], y); {
+		case c < 0:
+			e[lo], e[i] = e[i], e[lo]
+			lo, i = lo+1, i+1
+		case c > 0:
+			hi--
+			e[i], e[hi] = e[hi], e[i]
+		default:
+			i++
+		}
+	}
+	return lo, hi
+}
+
+var filterNames = [3]string{"id=", "slug=", "symbol="}
+
+// allMissing notes every value: before the first snapshot none matches.
+func (w *work) allMissing(q *query.Query) {
+	ids := missingValues{w: w, name: filterNames[byID]}
+	for _, id := range q.IDs {
+		ids.id(id)
+	}
+	for f, values := range [3][][]byte{bySlug: q.Slugs, bySymbol: q.Symbols} {
+		m := missingValues{w: w, name: filterNames[f]}
+		for _, v := range values {
+			m.text(v)
+		}
+	}
+}
+
+// maxNotFound bounds X-Not-Found, in bytes (contract section 8).
+const maxNotFound = 1 << 10
+
+// missingValues writes one filter's part of X-Not-Found.
+type missingValues struct {
+	w    *work
+	name string
+	some bool
+}
+
+// begin appends what stands before a value and returns where to cut if the
+// value does not fit.
+func (m *missingValues) begin() (cut int) {
+	cut = len(m.w.notFound)
+	switch {
+	case m.some:
+		m.w.notFound = append(m.w.notFound, ',')
+	default:
+		if cut > 0 {
+			m.w.notFound = append(m.w.notFound, '&')
+		}
+		m.w.notFound = append(m.w.notFound, m.name...)
+	}
+	m.some = true
+	return cut
+}
+
+func (m *missingValues) end(cut int) {
+	if len(m.w.notFound) > maxNotFound {
+		m.w.notFound = m.w.notFound[:cut]
+		m.w.cut = true
+	}
+}
+
+func (m *missingValues) id(id int64) {
+	if m.w.cut {
+		return
+	}
+	cut := m.begin()
+	m.w.notFound = strconv.AppendInt(m.w.notFound, id, 10)
+	m.end(cut)
+}
+
+func (m *missingValues) text(value []byte) {
+	if m.w.cut {
+		return
+	}
+	cut := m.begin()
+	const upperHex = "0123456789ABCDEF"
+	for _, c := range value {
+		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || bytes.IndexByte(unreserved, c) >= 0 {
+			m.w.notFound = append(m.w.notFound, c)
+		} else {
+			m.w.notFound = append(m.w.notFound, '%', upperHex[c>>4], upperHex[c&15])
+		}
+	}
+	m.end(cut)
+}
+
+var unreserved = []byte("-._~")

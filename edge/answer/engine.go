@@ -1,0 +1,272 @@
+// Package answer finds the bytes of an answer: a finished one that is held, or
+// one put together from the slices of cached shards.
+//
+// # Life of a request
+//
+// The server has read the request, checked its key and limit, and parsed its
+// parameters. From here:
+//
+//  1. The one State there is is loaded, once; a pinned request takes its
+//     snapshot from the refresher instead.
+//  2. The normalised query is looked up among the snapshot's finished answers.
+//  3. What is not held is put together (compose.go): find the shard by its row
+//     number or by fences, slice it, append. Nothing is decoded, nothing
+//     allocated. An answer that is asked for a second time is held.
+//  4. Conditions are checked against the tag of the plain body, a coding is
+//     chosen, and the prepared header values are set.
+package answer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/shards"
+	"example.com/marketdata/edge/snapshot"
+)
+
+// errShort: the shards do not hold the rows that the manifest promises.
+// errLate: the answer has waited for shards as long as it may.
+var (
+	errShort = fmt.Errorf("%w: %w: a shard has fewer rows than its view needs", shards.ErrUnavailable, artifacts.ErrCorrupt)
+	errLate  = fmt.Errorf("%w: its shards took too long", shards.ErrUnavailable)
+)
+
+// Config is what an Engine is made from.
+type Config struct {
+	// Memory bounds the finished answers, in bytes.
+	Memory int64
+	// WarmBudget bounds how long a new snapshot is warmed (3 s), and
+	// WarmBytes how many bytes of shards are read for it (an eighth of
+	// ShardMemory, or as set).
+	WarmBudget time.Duration
+	WarmBytes  int64
+	// Wait bounds how long one answer may wait for shards (2 s).
+	Wait time.Duration
+	// MaxStale turns answers into unavailable ones past that age; 0: never.
+	MaxStale time.Duration
+	// CacheScope begins Cache-Control: private (the default) or public.
+	CacheScope string
+	Log        *slog.Logger
+}
+
+// Counters are running totals, for metrics and for tests.
+type Counters struct {
+	Composed atomic.Int64 // answers put together
+	Admitted atomic.Int64 // of those, the ones that were then held
+	Shards   atomic.Int64 // shards touched by composing
+	Rows     atomic.Int64 // rows visited by composing
+	Warmed   atomic.Int64 // answers made ahead of a swap
+}
+
+// Engine gives answers. It is safe for concurrent use.
+type Engine struct {
+	cfg          Config
+	cacheControl *cacheControl
+	refresher    *snapshot.Refresher
+	works        sync.Pool
+	asked        asked
+	global       atomic.Pointer[globalAnswer]
+
+	mu      sync.Mutex
+	answers map[*answers]*time.Timer // all that are not closed; the timer closes those that are retired
+	closed  bool
+
+	Counters Counters
+}
+
+// New returns an Engine. Bind gives it its refresher, whose Warm and Retire are
+// the engine's.
+func New(cfg Config) *Engine {
+	if cfg.CacheScope == "" {
+		cfg.CacheScope = "private"
+	}
+	if cfg.WarmBudget <= 0 {
+		cfg.WarmBudget = 3 * time.Second
+	}
+	if cfg.Wait <= 0 {
+		cfg.Wait = 2 * time.Second
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	e := &Engine{cfg: cfg, cacheControl: newCacheControl(cfg.CacheScope), answers: map[*answers]*time.Timer{}}
+	e.works.New = func() any { return new(work) }
+	return e
+}
+
+// Bind sets the refresher that the engine answers from, before the first
+// request.
+func (e *Engine) Bind(r *snapshot.Refresher) { e.refresher = r }
+
+// Close lets go of all finished answers. No request may run any more.
+func (e *Engine) Close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	for a, timer := range e.answers {
+		if timer != nil {
+			timer.Stop()
+		}
+		a.close()
+	}
+	clear(e.answers)
+}
+
+// attached returns the finished answers of s, nil for one that is only pinned.
+func attached(s *snapshot.Snapshot) *answers {
+	if s == nil {
+		return nil
+	}
+	a, _ := s.Answers.(*answers)
+	return a
+}
+
+// Warm prepares next before it is current (see snapshot.Config): it gets a
+// memory for answers of its own, the shards that were in memory for old are
+// read for it, and the answers that were asked for most are made. What it
+// returns offers those shards once more when next is current: while the old
+// snapshot's are still there, ristretto may refuse the new ones.
+func (e *Engine) Warm(ctx context.Context, old, next *snapshot.Snapshot) (after func()) {
+	a, err := newAnswers(e.cfg.Memory)
+	if err != nil {
+		e.cfg.Log.Error("no memory for answers", "err", err)
+		return func() {}
+	}
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		a.close()
+		return func() {}
+	}
+	e.answers[a] = nil
+	e.mu.Unlock()
+	next.Answers = a
+	if old == nil {
+		return func() {}
+	}
+	deadline := time.Now().Add(e.cfg.WarmBudget)
+	e.warmAnswers(ctx, deadline, attached(old), a, next)
+	return e.warmShards(ctx, deadline, old, next)
+}
+
+// maxWarm bounds the answers that are made ahead.
+const maxWarm = 1024
+
+func (e *Engine) warmAnswers(ctx context.Context, deadline time.Time, from, to *answers, next *snapshot.Snapshot) {
+	var q query.Query
+	var w work
+	var key []byte
+	budget := e.cfg.Memory / 2
+	for _, h := range from.hottest(maxWarm) {
+		if ctx.Err() != nil || budget < 0 || time.Now().After(deadline) {
+			return
+		}
+		if h.raw == nil || h.hits.Load() == 0 || q.Parse(h.endpoint, h.raw) != nil {
+			continue
+		}
+		w.deadline = deadline
+		if err := w.compose(next, &q); err != nil {
+			continue // it is made when it is asked for
+		}
+		key = q.AppendKey(key[:0])
+		answer := to.offer(key, w.body, w.notFound, h.endpoint, h.raw)
+		for c := zstdCoding; c < codings; c++ {
+			if h.codings[c].Load() && len(answer.body) > minCoded {
+				answer.code(c)
+			}
+		}
+		budget -= answer.cost()
+		e.Counters.Warmed.Add(1)
+	}
+}
+
+type warmShard struct {
+	v *snapshot.View
+	n int
+	s *artifacts.Shard
+}
+
+func (e *Engine) warmShards(ctx context.Context, deadline time.Time, old, next *snapshot.Snapshot) func() {
+	var warm []warmShard
+	budget := e.cfg.WarmBytes
+	next.Each(func(ep query.Endpoint, o query.Sort, v *snapshot.View) {
+		was := old.View(ep, o)
+		if was == nil {
+			return
+		}
+		for n := range min(v.Shards(), was.Shards()) {
+			if budget <= 0 || ctx.Err() != nil || time.Now().After(deadline) {
+				return
+			}
+			if _, ok := was.Held(n); !ok {
+				continue
+			}
+			s, err := v.Shard(n)
+			if err != nil {
+				continue
+			}
+			warm = append(warm, warmShard{v, n, s})
+			budget -= int64(s.Size())
+		}
+	})
+	return func() {
+		for _, x := range warm {
+			if _, ok := x.v.Held(x.n); !ok {
+				x.v.Keep(x.n, x.s)
+			}
+		}
+	}
+}
+
+// Retire lets go of the answers of a snapshot that is no longer current, after
+// a while (see snapshot.Config).
+func (e *Engine) Retire(s *snapshot.Snapshot) {
+	a := attached(s)
+	if a == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if timer, open := e.answers[a]; !open || timer != nil {
+		return
+	}
+	e.answers[a] = time.AfterFunc(closeDelay, func() {
+		e.mu.Lock()
+		_, open := e.answers[a]
+		delete(e.answers, a)
+		e.mu.Unlock()
+		if open {
+			a.close()
+		}
+	})
+}
+
+// Failure is why there is no answer.
+type Failure uint8
+
+// The failures, each with the status that contract section 2 gives it.
+const (
+	OK          Failure = iota
+	NotFound            // 404 40400: /global before the first snapshot
+	Gone                // 410: a pinned snapshot that is no longer retained
+	Unavailable         // 503: neither held nor to be had
+	Internal            // 500
+)
+
+// failure turns an error into the failure that it is.
+func failure(err error) Failure {
+	switch {
+	case err == nil:
+		return OK
+	case errors.Is(err, snapshot.ErrGone):
+		return Gone
+	}
+	return Unavailable
+}
