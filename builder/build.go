@@ -1,0 +1,360 @@
+package builder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+	"unicode"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/builder/render"
+	"example.com/marketdata/builder/source"
+	"github.com/holiman/uint256"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// BuildDeadline bounds the time from a build's first put to its pointer's
+	// swap. It is what lets gc delete beside a running build: see README.md.
+	BuildDeadline = 30 * time.Minute
+	// DefaultRetain is how far back snapshots are retained (contract section 8).
+	DefaultRetain = time.Hour
+	// MaxRetain bounds it, and with it the manifest.
+	MaxRetain = 7 * 24 * time.Hour
+	// putters bounds the objects that are made and put at the same time, and
+	// with it memory: one takes some ten MiB while it is made.
+	putters = 8
+)
+
+// Steps of a build, in their order. Each is logged as it begins.
+const (
+	StepOpen    = "open"    // self-test of the store, pointer, manifest, ledger
+	StepRead    = "read"    // the feed
+	StepCompute = "compute" // ids, past, figures, rows in their orders
+	StepObjects = "objects" // views and ledger are made and put
+	StepPublish = "publish" // all is made durable, the manifest put, the pointer swapped
+	StepDone    = "done"
+)
+
+// Progress is told how far a long step is; total is 0 while it is unknown. It
+// may be called from several goroutines at once.
+type Progress func(step string, done, total int)
+
+// Config says what a Builder works on.
+type Config struct {
+	Store  artifacts.Store
+	Source source.Source
+	// Settings are what changes a snapshot besides its feed.
+	Settings market.Settings
+	// Retain is how much older than the newest snapshot a retained one may be,
+	// 0 to MaxRetain. The previous snapshot is always retained.
+	Retain time.Duration
+	Guards Guards
+	Log    *slog.Logger
+	// Progress may be nil.
+	Progress Progress
+	// Now is the clock of the pointer's Published field; nil: time.Now.
+	Now func() time.Time
+}
+
+// Builder builds snapshots from one source into one store, one at a time.
+type Builder struct {
+	Config
+	tested bool // the store has passed its self-test
+}
+
+// New returns a Builder, or an error that says what of cfg is out of range.
+func New(cfg Config) (*Builder, error) {
+	if cfg.Retain < 0 || cfg.Retain > MaxRetain {
+		return nil, fmt.Errorf("retain %v: want 0 to %v", cfg.Retain, MaxRetain)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Progress == nil {
+		cfg.Progress = func(string, int, int) {}
+	}
+	return &Builder{Config: cfg}, nil
+}
+
+// Build makes and publishes one snapshot: of time t, rounded down to ten
+// minutes, or of the feed's own time when t is zero.
+//
+// The report is never nil. Without an error, either the snapshot is published
+// or a snapshot of the same time and input was there already, which the report
+// says. With an error the store's published snapshot is what it was, as far
+// as can be told; the error is ErrGuard, ErrOlder, ErrOther or a
+// *publish.LostError where one of those is the reason.
+func (b *Builder) Build(ctx context.Context, t time.Time) (*Report, error) {
+	run := &build{Builder: b, report: newReport(), began: time.Now()}
+	err := run.build(ctx, t)
+	run.step(StepDone)
+	run.report.DurationMS = time.Since(run.began).Milliseconds()
+	return run.report, err
+}
+
+// build is one run of a Builder.
+type build struct {
+	*Builder
+	report *Report
+	began  time.Time
+
+	current string // the step at hand, and when it began
+	since   time.Time
+}
+
+// step notes that a step begins, and how long the one before took.
+func (b *build) step(name string) {
+	now := time.Now()
+	if b.current != "" {
+		b.report.Steps = append(b.report.Steps, StepTime{b.current, now.Sub(b.since).Milliseconds()})
+	}
+	b.current, b.since = name, now
+	b.Log.Info("build", "step", name)
+}
+
+// build is the story from top to bottom. Until the last step nothing that it
+// does can be seen by anyone: whatever fails or dies leaves the published
+// snapshot as it is, and the next build starts here again.
+func (b *build) build(ctx context.Context, t time.Time) error {
+	b.step(StepOpen)
+	if !b.tested {
+		if err := b.Store.SelfTest(ctx); err != nil {
+			return fmt.Errorf("store: %w", err)
+		}
+		b.tested = true
+	}
+	head, err := publish.ReadHead(ctx, b.Store)
+	if err != nil {
+		return err
+	}
+	held, err := ledger.Load(ctx, b.Store, ledgerOf(head))
+	if err != nil {
+		return err
+	}
+
+	b.step(StepRead)
+	feed, rows, err := b.read(ctx, t, held)
+	if err != nil {
+		return fmt.Errorf("feed: %w", err)
+	}
+	if t.IsZero() {
+		t = feed.Time
+	}
+	if t, err = snapshotTime(t); err != nil {
+		return err
+	}
+	input := inputDigest(feed, &b.Settings) // before ids are assigned: of the rows as they were given
+	b.report.SnapshotTime, b.report.Database, b.report.Counts = stamp(t), feed.Database, counts(feed)
+	b.report.rows(rows)
+	if head.Manifest != nil {
+		if sameSnapshot(head, t, input) {
+			b.report.leave(head, "this snapshot is published already")
+			return nil
+		}
+		if err := mayFollow(head, t); err != nil {
+			return err
+		}
+	}
+	if err := held.AssignIDs(feed); err != nil {
+		return err
+	}
+	if err := b.guard(rows, head, t, held, feed); err != nil {
+		return err
+	}
+
+	b.step(StepCompute)
+	past, err := held.Past(ctx, feed, t)
+	if err != nil {
+		return err
+	}
+	result := market.Compute(feed, t, past, &b.Settings)
+	views, pieces := render.Views(render.Tables(feed, result))
+
+	b.step(StepObjects)
+	ctx, cancel := context.WithTimeout(ctx, BuildDeadline)
+	defer cancel()
+	objects := head.Objects(b.Store)
+	defer func() { b.report.ObjectsWritten, b.report.BytesWritten = objects.Written() }()
+	if err := b.putViews(ctx, objects, views, pieces); err != nil {
+		return err
+	}
+	next, err := held.Advance(ctx, feed, result, t)
+	if err != nil {
+		return err
+	}
+	root, err := putLedger(ctx, objects, next)
+	if err != nil {
+		return err
+	}
+	manifest := &artifacts.Manifest{
+		Format: artifacts.Format, Time: t, Database: feed.Database, Unicode: unicode.Version, Input: input, Counts: b.report.Counts,
+		RowsPerShard: render.RowsPerShard, ShardsPerObject: render.ShardsPerObject, Views: views, Global: global(result),
+		Retained: retained(head, t, b.Retain), Ledger: root,
+	}
+
+	b.step(StepPublish)
+	pointer, err := head.Publish(ctx, objects, manifest, b.Now())
+	var lost *publish.LostError
+	if errors.As(err, &lost) && sameSnapshot(lost.Head, t, input) {
+		b.report.leave(lost.Head, "another builder published the same snapshot first")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	b.report.Published, b.report.Sequence = true, pointer.Sequence
+	return nil
+}
+
+// ledgerOf names the ledger of the head, nil when there is none yet.
+func ledgerOf(head *publish.Head) *artifacts.Ref {
+	if head.Manifest == nil {
+		return nil
+	}
+	return &head.Manifest.Ledger
+}
+
+// read reads the feed. What the ledger knows of ids takes part: a row whose
+// given id contradicts it is set aside.
+func (b *build) read(ctx context.Context, t time.Time, held *ledger.Ledger) (*market.Feed, *source.Report, error) {
+	files, err := b.Source.Files(ctx, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	feed, rows, err := source.Read(ctx, files, source.ReadOptions{
+		Known: held.Known, Owner: held.Owner,
+		Progress: func(file string, read, total int64) { b.Progress("read "+file, int(read), int(max(0, total))) },
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, f := range rows.Files {
+		for _, r := range f.Rejections[:min(len(f.Rejections), maxReportedRejections)] {
+			b.Log.Warn("row set aside", "file", r.File, "line", r.Line, "key", r.Key, "reason", r.Reason)
+		}
+	}
+	return feed, rows, nil
+}
+
+// snapshotTime rounds t down to ten minutes, and refuses the few years that
+// have no place in a store: those before the zero time is left behind and
+// those that RFC 3339 cannot write.
+func snapshotTime(t time.Time) (time.Time, error) {
+	t = t.UTC().Truncate(artifacts.Step)
+	if y := t.Year(); y < 2 || y > 9998 {
+		return t, fmt.Errorf("snapshot time of year %d: want 2 to 9998", y)
+	}
+	return t, nil
+}
+
+// inputDigest is the digest of what the snapshot of a given time is made from.
+// Retain is not among the settings: it says how long others stay, not what this
+// one is.
+func inputDigest(f *market.Feed, set *market.Settings) artifacts.Digest {
+	floor := func(u market.U128) []byte { return market.AppendDecimal(nil, u, market.MoneyDecimals) }
+	return source.InputDigest(f, floor(set.TrendingMinMarketCap), floor(set.TrendingMinVolume))
+}
+
+// global writes the totals as they are answered.
+func global(r *market.Result) artifacts.Global {
+	total := func(u *uint256.Int) string { return string(market.AppendWide(nil, false, u, market.MoneyDecimals)) }
+	return artifacts.Global{TotalMarketCap: total(&r.TotalMarketCap), TotalVolume24h: total(&r.TotalVolume)}
+}
+
+// sameSnapshot reports whether the head is the snapshot of t from this input.
+func sameSnapshot(head *publish.Head, t time.Time, input artifacts.Digest) bool {
+	return head.Manifest != nil && head.Manifest.Time.Equal(t) && head.Manifest.Input == input
+}
+
+// mayFollow refuses a time that is not later than the head's.
+func mayFollow(head *publish.Head, t time.Time) error {
+	switch last := head.Manifest.Time; {
+	case t.Before(last):
+		return fmt.Errorf("snapshot %s: %w, %s", stamp(t), ErrOlder, stamp(last))
+	case t.Equal(last):
+		return fmt.Errorf("snapshot %s: %w", stamp(t), ErrOther)
+	}
+	return nil
+}
+
+// guard holds the feed against the guard rails.
+func (b *build) guard(rows *source.Report, head *publish.Head, t time.Time, held *ledger.Ledger, feed *market.Feed) error {
+	checks := []error{b.Guards.checkBadRows(rows)}
+	if m := head.Manifest; m != nil {
+		checks = append(checks, b.Guards.checkShrink(m, b.report.Counts), b.Guards.checkMove(m.Time, t, held.Top(), feed))
+	}
+	err := errors.Join(checks...)
+	if err == nil || !b.Guards.Force {
+		return err
+	}
+	for _, e := range checks {
+		if e != nil {
+			b.Log.Warn("forced", "err", e)
+			b.report.Forced = append(b.report.Forced, e.Error())
+		}
+	}
+	return nil
+}
+
+// putViews makes and puts every object of the views, and fills in their names.
+func (b *build) putViews(ctx context.Context, objects *publish.Objects, views []artifacts.View, pieces []render.Piece) error {
+	var done atomic.Int64
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(putters)
+	for i := range pieces {
+		p := &pieces[i]
+		g.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			body, first := p.Bytes()
+			ref, err := objects.Put(ctx, body)
+			if err != nil {
+				return err
+			}
+			views[p.View].Objects[p.Object] = artifacts.ViewObject{Ref: ref, Rows: p.Rows, First: first}
+			b.Progress(StepObjects, int(done.Add(1)), len(pieces))
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// putLedger puts the ledger after the snapshot and returns its root's name.
+func putLedger(ctx context.Context, objects *publish.Objects, next *ledger.Next) (artifacts.Ref, error) {
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(putters)
+	for _, body := range next.Objects {
+		g.Go(func() error {
+			_, err := objects.Put(gctx, body)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return artifacts.Ref{}, err
+	}
+	return objects.Put(ctx, next.Root)
+}
+
+// retained lists the snapshots before the one of t that can be pinned: the
+// previous one, and all that are at most retain older than t.
+func retained(head *publish.Head, t time.Time, retain time.Duration) []artifacts.Retained {
+	list := []artifacts.Retained{}
+	if head.Manifest == nil {
+		return list
+	}
+	list = append(list, artifacts.Retained{Time: head.Manifest.Time, Manifest: head.Pointer.Manifest})
+	for _, r := range head.Manifest.Retained {
+		if t.Sub(r.Time) <= retain {
+			list = append(list, r)
+		}
+	}
+	return list
+}

@@ -1,0 +1,269 @@
+package builder
+
+import (
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/dirstore"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder/publish"
+)
+
+// head reads what is published.
+func head(t *testing.T, r artifacts.Reader) *publish.Head {
+	t.Helper()
+	h, err := publish.ReadHead(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func TestBuild(t *testing.T) {
+	s := memstore.New()
+	w := world{assets: 300, at: epoch.Add(7*time.Minute + time.Second)}
+	r := mustBuild(t, s, w)
+	if r.SnapshotTime != "2026-08-01T12:00:00Z" || r.Sequence != 1 || r.Database != "test" {
+		t.Errorf("snapshot %s, sequence %d, database %q", r.SnapshotTime, r.Sequence, r.Database)
+	}
+	if r.Counts["assets"] != 300 || r.Counts["exchanges"] != 16 || r.UnknownMembers != 16 || r.Rejected["assets.ndjson"] != 0 {
+		t.Errorf("counts %v, rejected %v, unknown members %d", r.Counts, r.Rejected, r.UnknownMembers)
+	}
+	first := verify(t, s)
+	// Everything but the pointer's own bytes was put by this build.
+	if first.Objects != r.ObjectsWritten || first.Bytes != r.BytesWritten || first.Snapshots != 1 {
+		t.Errorf("the store holds %d objects of %d bytes, reported are %d of %d", first.Objects, first.Bytes, r.ObjectsWritten, r.BytesWritten)
+	}
+	id := head(t, s).Pointer.Store
+
+	next := mustBuild(t, s, w.later(artifacts.Step))
+	if next.Sequence != 2 || head(t, s).Pointer.Store != id {
+		t.Errorf("sequence %d in store %s, was %s", next.Sequence, head(t, s).Pointer.Store, id)
+	}
+	both := verify(t, s)
+	if both.Snapshots != 2 || both.Objects != r.ObjectsWritten+next.ObjectsWritten || both.Bytes != r.BytesWritten+next.BytesWritten {
+		t.Errorf("after the second: %+v; written %d and %d objects", both, r.ObjectsWritten, next.ObjectsWritten)
+	}
+	// The exchanges are what they were: their four views are not put again.
+	if next.ObjectsWritten > r.ObjectsWritten-4 {
+		t.Errorf("second snapshot wrote %d objects, the first %d; want those that changed only", next.ObjectsWritten, r.ObjectsWritten)
+	}
+}
+
+// TestSameTime is every case of a T that is not later than the published one.
+func TestSameTime(t *testing.T) {
+	w := world{assets: 100, at: epoch}
+	floor := func(c *Config) { c.Settings.TrendingMinVolume.Lo++ }
+	for _, c := range []struct {
+		name   string
+		next   world
+		change func(*Config)
+		want   error
+	}{
+		{name: "the same again", next: w},
+		{name: "the same rows at a later minute", next: world{assets: 100, at: epoch}.later(0)},
+		{name: "other retention only", next: w, change: func(c *Config) { c.Retain = 0 }},
+		{name: "other rows", next: world{assets: 101, at: epoch}, want: ErrOther},
+		{name: "other rows, forced", next: world{assets: 101, at: epoch}, change: func(c *Config) { c.Guards.Force = true }, want: ErrOther},
+		{name: "other settings", next: w, change: floor, want: ErrOther},
+		{name: "older", next: w.later(-artifacts.Step), want: ErrOlder},
+		{name: "older, forced", next: w.later(-time.Second), change: func(c *Config) { c.Guards.Force = true }, want: ErrOlder},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := memstore.New()
+			mustBuild(t, s, w)
+			before := head(t, s).Pointer
+			change := c.change
+			if change == nil {
+				change = func(*Config) {}
+			}
+			r, err := tryBuild(t.Context(), s, c.next, change)
+			if !errors.Is(err, c.want) {
+				t.Fatalf("error %v, want %v", err, c.want)
+			}
+			if r.Published || r.ObjectsWritten != 0 || (err == nil) != (r.Reason != "" && r.Sequence == 1) {
+				t.Errorf("report %+v", r)
+			}
+			if after := head(t, s).Pointer; *after != *before {
+				t.Errorf("the pointer moved: %+v, was %+v", after, before)
+			}
+		})
+	}
+}
+
+// TestTime builds at the time that it is told, wherever the feed's lies.
+func TestTime(t *testing.T) {
+	s := memstore.New()
+	b, err := New(config(s, world{assets: 50, at: epoch}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ at, want string }{
+		{"1955-11-05T06:15:00Z", "1955-11-05T06:10:00Z"},
+		{"2026-08-01T12:09:59+02:00", "2026-08-01T10:00:00Z"},
+		{"2999-12-31T23:59:59.999Z", "2999-12-31T23:50:00Z"},
+	} {
+		at, err := time.Parse(time.RFC3339, c.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := b.Build(t.Context(), at)
+		if err != nil || r.SnapshotTime != c.want {
+			t.Errorf("at %s: %s, %v; want %s", c.at, r.SnapshotTime, err, c.want)
+		}
+	}
+	for _, at := range []time.Time{time.Date(1, 1, 1, 0, 5, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 0, 0, 0, time.UTC)} {
+		if r, err := b.Build(t.Context(), at); err == nil {
+			t.Errorf("a snapshot of %v was built: %+v", at, r)
+		}
+	}
+	verify(t, s)
+}
+
+func TestRetained(t *testing.T) {
+	s := memstore.New()
+	w := world{assets: 60, at: epoch}
+	times := func() (list []string) {
+		for _, r := range head(t, s).Manifest.Retained {
+			list = append(list, r.Time.Format("15:04"))
+		}
+		return list
+	}
+	for i := range 9 {
+		mustBuild(t, s, w.later(time.Duration(i)*artifacts.Step))
+	}
+	// 13:20 was built last: what is retained reaches back to 12:20, inclusive.
+	if got := times(); len(got) != 6 || got[0] != "13:10" || got[5] != "12:20" {
+		t.Errorf("retained %v", got)
+	}
+	mustBuild(t, s, w.later(26*time.Hour))
+	if got := times(); len(got) != 1 || got[0] != "13:20" {
+		t.Errorf("after a gap retained %v, want the previous one only", got)
+	}
+	mustBuild(t, s, w.later(26*time.Hour+artifacts.Step), func(c *Config) { c.Retain = MaxRetain })
+	if got := times(); len(got) != 2 {
+		t.Errorf("retained %v, want the two that are still listed", got)
+	}
+	verify(t, s)
+	if _, err := New(Config{Retain: -1}); err == nil {
+		t.Error("a negative retention is taken")
+	}
+	if _, err := New(Config{Retain: MaxRetain + 1}); err == nil {
+		t.Error("retention has no bound")
+	}
+}
+
+// moving are the objects that hold sequence, nonce and clock.
+var moving = map[string]bool{artifacts.CurrentKey: true, artifacts.ChangeKey: true, artifacts.KeysKey: true}
+
+// contents reads every object that does not move.
+func contents(t *testing.T, s artifacts.Store) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := s.List(t.Context(), "", func(i artifacts.Info) error {
+		if moving[i.Key] {
+			return nil
+		}
+		b, _, err := s.Get(t.Context(), i.Key, artifacts.MaxObjectSize)
+		all[i.Key] = string(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestDeterminism: the same feeds in the same order give the same bytes, on
+// every store and however many run at a time.
+func TestDeterminism(t *testing.T) {
+	dir, err := dirstore.Open(t.TempDir(), dirstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	var want map[string]string
+	for _, c := range []struct {
+		name  string
+		store artifacts.Store
+		procs int
+	}{{"memory, one", memstore.New(), 1}, {"memory, two", memstore.New(), 2}, {"memory, eight", memstore.New(), 8}, {"folder, eight", dir, 8}} {
+		runtime.GOMAXPROCS(c.procs)
+		w := world{assets: 8000, at: epoch}
+		mustBuild(t, c.store, w)
+		mustBuild(t, c.store, w.later(artifacts.Step))
+		if _, err := Change(t.Context(), c.store, time.Now); err != nil {
+			t.Fatal(err)
+		}
+		mustBuild(t, c.store, w.later(3*time.Hour))
+		got := contents(t, c.store)
+		if want == nil {
+			want = got
+		}
+		if len(got) != len(want) {
+			t.Errorf("%s: %d objects, want %d", c.name, len(got), len(want))
+		}
+		for key, body := range want {
+			if got[key] != body {
+				t.Errorf("%s: %s differs", c.name, key)
+			}
+		}
+	}
+}
+
+// TestGuards holds whole builds against the rails; guard_test.go has each
+// rail's own cases.
+func TestGuards(t *testing.T) {
+	w := world{assets: 400, at: epoch}
+	next := w.later(artifacts.Step)
+	bad := next
+	bad.broken = 22 // of 422: more than 5 %
+	fewBad := next
+	fewBad.broken = 21
+	shrunk := next
+	shrunk.assets = 199
+	moved := next
+	moved.movers, moved.factor = 26, 6 // some of the largest have no quote
+	for _, c := range []struct {
+		name  string
+		next  world
+		stops bool
+	}{{"bad rows", bad, true}, {"few bad rows", fewBad, false}, {"shrink", shrunk, true}, {"move", moved, true}, {"nothing", next, false}} {
+		t.Run(c.name, func(t *testing.T) {
+			s := memstore.New()
+			mustBuild(t, s, w)
+			r, err := tryBuild(t.Context(), s, c.next)
+			if errors.Is(err, ErrGuard) != c.stops || (err != nil) != c.stops {
+				t.Fatalf("error %v; want the build to be stopped: %v", err, c.stops)
+			}
+			if want := map[bool]uint64{true: 1, false: 2}[c.stops]; r.Published == c.stops || head(t, s).Pointer.Sequence != want {
+				t.Errorf("published %v, sequence %d", r.Published, head(t, s).Pointer.Sequence)
+			}
+			if !c.stops {
+				return
+			}
+			forced := mustBuild(t, s, c.next, func(cfg *Config) { cfg.Guards.Force = true })
+			if len(forced.Forced) == 0 {
+				t.Error("the report of a forced build does not say what was overridden")
+			}
+			// What was forced once is published: again it is nothing to refuse.
+			if r, err := tryBuild(t.Context(), s, c.next); err != nil || r.Published {
+				t.Errorf("the same again: %v, %v", r.Published, err)
+			}
+			verify(t, s)
+		})
+	}
+	t.Run("move after a day", func(t *testing.T) {
+		s := memstore.New()
+		mustBuild(t, s, w)
+		mustBuild(t, s, moved.later(24*time.Hour-artifacts.Step))
+	})
+	t.Run("first snapshot", func(t *testing.T) {
+		if r, err := tryBuild(t.Context(), memstore.New(), bad); !errors.Is(err, ErrGuard) || r.Rejected["assets.ndjson"] != 22 || len(r.Rejections) != maxReportedRejections {
+			t.Errorf("error %v, report %+v", err, r)
+		}
+	})
+}

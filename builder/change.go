@@ -1,0 +1,115 @@
+package builder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/publish"
+)
+
+// changeWindow is how far back the base of the total's change may lie.
+const changeWindow = 24 * time.Hour
+
+// changeTries bounds how often the change job starts again because another one
+// wrote its record in between.
+const changeTries = 5
+
+// Change works out the 24-hour change of the total market cap over the totals
+// held by the published snapshot, and records it (contract section 7). now is
+// the job's clock. A store without a snapshot gives nil and records nothing.
+//
+// The record's version is read before the totals, so that no record replaces
+// one that was worked out from newer totals.
+func Change(ctx context.Context, s artifacts.Store, now func() time.Time) (*artifacts.Change, error) {
+	for try := 1; ; try++ {
+		_, version, err := s.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
+		if err != nil && !errors.Is(err, artifacts.ErrNotFound) {
+			return nil, fmt.Errorf("read change record: %w", err)
+		}
+		head, err := publish.ReadHead(ctx, s)
+		if err != nil || head.Manifest == nil {
+			return nil, err
+		}
+		root, err := publish.ReadLedger(ctx, s, head.Manifest.Ledger)
+		if err != nil {
+			return nil, fmt.Errorf("ledger: %w", err)
+		}
+		c, err := changeOf(root.Totals)
+		if err != nil {
+			return nil, fmt.Errorf("ledger: %w", err)
+		}
+		c.Database, c.Time = head.Manifest.Database, now().UTC()
+		// After any error the record may have been written or not. Both are
+		// sound, and starting again finds out.
+		if _, err = s.Swap(ctx, artifacts.ChangeKey, version, c.Encode()); err == nil {
+			return c, nil
+		}
+		if try == changeTries || ctx.Err() != nil {
+			return nil, fmt.Errorf("write change record: %w", err)
+		}
+	}
+}
+
+// changeOf compares the newest total with the earliest of the day before it.
+func changeOf(totals []artifacts.HeldTotal) (*artifacts.Change, error) {
+	if len(totals) == 0 {
+		return nil, errors.New("holds no totals")
+	}
+	newest := totals[len(totals)-1]
+	base := newest
+	for i := len(totals) - 1; i >= 0 && newest.Time.Sub(totals[i].Time) <= changeWindow; i-- {
+		base = totals[i]
+	}
+	value, err := percentChange(newest.MarketCap, base.MarketCap)
+	if err != nil {
+		return nil, err
+	}
+	return &artifacts.Change{Format: artifacts.Format, Snapshot: newest.Time, Base: base.Time, Value: value}, nil
+}
+
+// percentChange returns (now - base) / base × 100, rounded half to even to the
+// places of a percentage, as a decimal string; "0" for a base of zero. Totals
+// are integers without a bound, so this works on big ones, once in minutes.
+func percentChange(now, base string) (string, error) {
+	n, ok := new(big.Int).SetString(now, 10)
+	b, ok2 := new(big.Int).SetString(base, 10)
+	if !ok || !ok2 || n.Sign() < 0 || b.Sign() < 0 {
+		return "", fmt.Errorf("totals %.80q, %.80q: want integers from 0", now, base)
+	}
+	if b.Sign() == 0 {
+		return "0", nil
+	}
+	scale := new(big.Int).Exp(big.NewInt(10), big.NewInt(market.PercentDecimals+2), nil)
+	q, r := new(big.Int).QuoRem(n.Mul(n.Sub(n, b), scale), b, new(big.Int))
+	// Half to even, on the magnitude: QuoRem truncates towards zero.
+	twice := r.Abs(r).Lsh(r, 1)
+	if c := twice.Cmp(b); c > 0 || c == 0 && q.Bit(0) == 1 {
+		q.Add(q, big.NewInt(int64(n.Sign())))
+	}
+	return decimalString(q, market.PercentDecimals), nil
+}
+
+// decimalString writes v / 10^decimals plainly (contract section 6).
+func decimalString(v *big.Int, decimals int) string {
+	digits := new(big.Int).Abs(v).String()
+	for len(digits) <= decimals {
+		digits = "0" + digits
+	}
+	whole, fraction := digits[:len(digits)-decimals], digits[len(digits)-decimals:]
+	for fraction != "" && fraction[len(fraction)-1] == '0' {
+		fraction = fraction[:len(fraction)-1]
+	}
+	s := whole
+	if fraction != "" {
+		s += "." + fraction
+	}
+	if v.Sign() < 0 {
+		s = "-" + s
+	}
+	return s
+}

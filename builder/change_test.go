@@ -1,0 +1,110 @@
+package builder
+
+import (
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"github.com/cockroachdb/apd/v3"
+	"pgregory.net/rapid"
+)
+
+func TestChangeOf(t *testing.T) {
+	at := time.Date(2026, 8, 2, 12, 0, 0, 0, time.UTC)
+	total := func(ago time.Duration, v string) artifacts.HeldTotal {
+		return artifacts.HeldTotal{Time: at.Add(-ago), MarketCap: v}
+	}
+	for _, c := range []struct {
+		name   string
+		totals []artifacts.HeldTotal
+		base   time.Duration // how long before the newest
+		value  string
+	}{
+		{"alone", []artifacts.HeldTotal{total(0, "5")}, 0, "0"},
+		{"base is zero", []artifacts.HeldTotal{total(time.Hour, "0"), total(0, "5")}, time.Hour, "0"},
+		{"earliest within the day", []artifacts.HeldTotal{total(25*time.Hour, "1"), total(23*time.Hour, "100"), total(time.Hour, "3"), total(0, "150")}, 23 * time.Hour, "50"},
+		{"exactly a day", []artifacts.HeldTotal{total(24*time.Hour, "200"), total(0, "150")}, 24 * time.Hour, "-25"},
+		{"a step more than a day", []artifacts.HeldTotal{total(24*time.Hour+artifacts.Step, "200"), total(0, "150")}, 0, "0"},
+		{"to zero", []artifacts.HeldTotal{total(time.Hour, "7"), total(0, "0")}, time.Hour, "-100"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := changeOf(c.totals)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Value != c.value || !got.Base.Equal(at.Add(-c.base)) || !got.Snapshot.Equal(at) {
+				t.Errorf("value %s of base %v; want %s of %v", got.Value, got.Base, c.value, at.Add(-c.base))
+			}
+		})
+	}
+	for _, bad := range [][]artifacts.HeldTotal{nil, {total(0, "x")}, {total(0, "-1")}, {total(0, "1.5")}} {
+		if c, err := changeOf(bad); err == nil {
+			t.Errorf("totals %v give %v; want an error", bad, c)
+		}
+	}
+}
+
+// TestPercentChange holds the integers against apd's decimals.
+func TestPercentChange(t *testing.T) {
+	digits := rapid.StringMatching(`[0-9]{1,60}`)
+	rapid.Check(t, func(t *rapid.T) {
+		now, base := digits.Draw(t, "now"), digits.Draw(t, "base")
+		if rapid.Bool().Draw(t, "near") {
+			// Ties and tiny changes: base and now share most digits.
+			base = now[:len(now)-1] + "5"
+		}
+		got, err := percentChange(now, base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := slowPercent(t, now, base); got != want {
+			t.Fatalf("percentChange(%s, %s) = %s, want %s", now, base, got, want)
+		}
+		if !artifacts.IsDecimal(got) {
+			t.Fatalf("%q is no decimal", got)
+		}
+	})
+}
+
+func slowPercent(t *rapid.T, now, base string) string {
+	n, _, _ := apd.NewFromString(now)
+	b, _, _ := apd.NewFromString(base)
+	if b.IsZero() {
+		return "0"
+	}
+	c := apd.BaseContext.WithPrecision(300)
+	ed := apd.MakeErrDecimal(c)
+	var r apd.Decimal
+	ed.Sub(&r, n, b)
+	ed.Mul(&r, &r, apd.New(100, 0))
+	ed.Quo(&r, &r, b)
+	c.Rounding = apd.RoundHalfEven
+	ed.Quantize(&r, &r, -12)
+	if err := ed.Err(); err != nil {
+		t.Fatal(err)
+	}
+	s := r.Text('f')
+	s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	if s == "-0" || s == "" {
+		s = "0"
+	}
+	return s
+}
+
+func TestPercentChangeTies(t *testing.T) {
+	// base = 2·10^14 makes one unit of change 5e-13 per cent: exactly half of
+	// the last place.
+	base := new(big.Int).Exp(big.NewInt(10), big.NewInt(14), nil)
+	base.Lsh(base, 1)
+	for _, c := range []struct {
+		units int64
+		want  string
+	}{{1, "0"}, {3, "0.000000000002"}, {5, "0.000000000002"}, {-1, "0"}, {-3, "-0.000000000002"}, {-5, "-0.000000000002"}, {7, "0.000000000004"}} {
+		now := new(big.Int).Add(base, big.NewInt(c.units))
+		if got, err := percentChange(now.String(), base.String()); err != nil || got != c.want {
+			t.Errorf("%d units: %s, %v; want %s", c.units, got, err, c.want)
+		}
+	}
+}

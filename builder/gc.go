@@ -1,0 +1,245 @@
+package builder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/publish"
+	"golang.org/x/sync/errgroup"
+)
+
+// DefaultGrace is how long gc leaves alone what nothing reaches any more.
+const DefaultGrace = time.Hour
+
+// deleters bounds how many deletions are under way at once.
+const deleters = 8
+
+// GCConfig says what Collect works on.
+type GCConfig struct {
+	Store artifacts.Store
+	// Grace protects whatever is younger, by the store's clock, and whatever
+	// was reached by a snapshot until less than that ago. It must be longer
+	// than BuildDeadline where a builder may be running.
+	Grace time.Duration
+	// DryRun counts and deletes nothing.
+	DryRun bool
+	Log    *slog.Logger
+	// Progress may be nil.
+	Progress Progress
+}
+
+// GCReport is what Collect found and did.
+type GCReport struct {
+	// Kept counts objects and manifests that stay: reached, or too young.
+	Kept int `json:"kept"`
+	// Deleted and DeletedBytes count what was removed, or would have been.
+	Deleted      int   `json:"deleted"`
+	DeletedBytes int64 `json:"deleted_bytes"`
+	DryRun       bool  `json:"dry_run"`
+	// Snapshot is false in a store that holds none: nothing was removed.
+	Snapshot bool `json:"snapshot"`
+}
+
+// Collect removes what no retained snapshot needs: objects and manifests that
+// are older than the grace period and that neither the published snapshot, nor
+// a retained one, nor any manifest younger than the grace period reaches; and
+// what a store's self-test left behind.
+//
+// Young manifests count so that what has just left the retained list stays for
+// one grace period more, for readers that are slow, and so that a build which
+// has put its manifest and not yet moved the pointer loses nothing. A build
+// beside it is safe; README.md, "Deleting", has the argument.
+//
+// A store without a pointer is left alone: it may be one whose pointer was lost.
+func Collect(ctx context.Context, cfg GCConfig) (*GCReport, error) {
+	c := &collector{GCConfig: cfg, report: GCReport{DryRun: cfg.DryRun}, keep: map[artifacts.Digest]bool{}, manifests: map[artifacts.Digest]reach{}}
+	now, err := cfg.Store.Now(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("store's clock: %w", err)
+	}
+	c.before = now.Add(-cfg.Grace)
+	if err := c.sweep(ctx, artifacts.ProbePrefix, func(string) bool { return true }); err != nil {
+		return nil, err
+	}
+	if err := c.markYoung(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.markPublished(ctx); err != nil || !c.report.Snapshot {
+		return &c.report, err
+	}
+	// Manifests first: one that is there has all its objects.
+	err = c.sweepMarked(ctx, artifacts.ManifestPrefix, func(key string) bool {
+		d, err := artifacts.ParseManifestKey(key)
+		return err == nil && c.manifests[d] == 0
+	})
+	// Folder by folder, so that each list is fresh when its deletions begin.
+	for i := 0; i < 256 && err == nil; i++ {
+		err = c.sweepMarked(ctx, fmt.Sprintf("%s%02x/", artifacts.ObjectPrefix, i), func(key string) bool {
+			d, err := artifacts.ParseObjectKey(key)
+			return err == nil && !c.keep[d]
+		})
+		if c.Progress != nil {
+			c.Progress("collect", i+1, 256)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.Log.Info("collected garbage", "kept", c.report.Kept, "deleted", c.report.Deleted, "bytes", c.report.DeletedBytes, "dry_run", cfg.DryRun)
+	return &c.report, nil
+}
+
+// reach is how far a manifest was walked.
+type reach int
+
+const (
+	reachOwn      reach = 1 + iota // its own objects
+	reachRetained                  // those of the snapshots that it retains, too
+)
+
+type collector struct {
+	GCConfig
+	before    time.Time // what is older may go
+	report    GCReport
+	keep      map[artifacts.Digest]bool // objects
+	manifests map[artifacts.Digest]reach
+	version   artifacts.Version // of the pointer as it was marked
+}
+
+// markYoung marks from every manifest that was written within the grace
+// period. Unlike the published one it may refer to what is gone.
+func (c *collector) markYoung(ctx context.Context) error {
+	var young []artifacts.Ref
+	err := c.Store.List(ctx, artifacts.ManifestPrefix, func(info artifacts.Info) error {
+		d, err := artifacts.ParseManifestKey(info.Key)
+		if err == nil && !info.Modified.Before(c.before) {
+			young = append(young, artifacts.Ref{Digest: d, Size: info.Size})
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("list manifests: %w", err)
+	}
+	for _, ref := range young {
+		if err := c.mark(ctx, ref, reachRetained); err != nil && !errors.Is(err, artifacts.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// markPublished marks from the pointer, if that has moved since the last call.
+func (c *collector) markPublished(ctx context.Context) error {
+	b, version, err := c.Store.GetIf(ctx, artifacts.CurrentKey, c.version, artifacts.MaxPointerSize)
+	switch {
+	case errors.Is(err, artifacts.ErrNotModified):
+		return nil
+	case errors.Is(err, artifacts.ErrNotFound) && !c.report.Snapshot:
+		return nil
+	case err != nil:
+		return fmt.Errorf("read pointer: %w", err)
+	}
+	p, err := artifacts.ParsePointer(b)
+	if err != nil {
+		return err
+	}
+	if err := c.mark(ctx, p.Manifest, reachRetained); err != nil {
+		return fmt.Errorf("published snapshot: %w", err)
+	}
+	c.version, c.report.Snapshot = version, true
+	return nil
+}
+
+func (c *collector) mark(ctx context.Context, ref artifacts.Ref, want reach) error {
+	done := c.manifests[ref.Digest]
+	if done >= want {
+		return nil
+	}
+	m, err := publish.ReadManifest(ctx, c.Store, ref)
+	if err != nil {
+		return err
+	}
+	if done < reachOwn {
+		if err := c.markOwn(ctx, m); err != nil {
+			return err
+		}
+		c.manifests[ref.Digest] = reachOwn
+	}
+	if want == reachRetained {
+		for _, r := range m.Retained {
+			if err := c.mark(ctx, r.Manifest, reachOwn); err != nil {
+				return err
+			}
+		}
+		c.manifests[ref.Digest] = reachRetained
+	}
+	return nil
+}
+
+func (c *collector) markOwn(ctx context.Context, m *artifacts.Manifest) error {
+	for i := range m.Views {
+		for _, o := range m.Views[i].Objects {
+			c.keep[o.Digest] = true
+		}
+	}
+	if c.keep[m.Ledger.Digest] {
+		return nil
+	}
+	root, err := publish.ReadLedger(ctx, c.Store, m.Ledger)
+	if err != nil {
+		return err
+	}
+	c.keep[m.Ledger.Digest] = true
+	for _, ref := range root.Refs() {
+		c.keep[ref.Digest] = true
+	}
+	return nil
+}
+
+// sweepMarked looks once more at the pointer, and sweeps.
+func (c *collector) sweepMarked(ctx context.Context, prefix string, garbage func(key string) bool) error {
+	if err := c.markPublished(ctx); err != nil {
+		return err
+	}
+	return c.sweep(ctx, prefix, garbage)
+}
+
+// sweep deletes the old garbage under prefix.
+func (c *collector) sweep(ctx context.Context, prefix string, garbage func(key string) bool) error {
+	var old []artifacts.Info
+	err := c.Store.List(ctx, prefix, func(info artifacts.Info) error {
+		if info.Modified.Before(c.before) && garbage(info.Key) {
+			old = append(old, info)
+		} else {
+			c.report.Kept++
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("list %s: %w", prefix, err)
+	}
+	var deleted, bytes atomic.Int64
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(deleters)
+	for _, info := range old {
+		g.Go(func() error {
+			if !c.DryRun {
+				if err := c.Store.Delete(ctx, info.Key); err != nil {
+					return fmt.Errorf("delete %s: %w", info.Key, err)
+				}
+			}
+			deleted.Add(1)
+			bytes.Add(info.Size)
+			return nil
+		})
+	}
+	err = g.Wait()
+	c.report.Deleted += int(deleted.Load())
+	c.report.DeletedBytes += bytes.Load()
+	return err
+}

@@ -1,0 +1,85 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"example.com/marketdata/artifacts"
+)
+
+// Head is the published snapshot that a publisher starts from and means to
+// replace.
+type Head struct {
+	version artifacts.Version
+	// Pointer and Manifest are nil in a store that holds no snapshot yet.
+	Pointer  *artifacts.Pointer
+	Manifest *artifacts.Manifest
+}
+
+// readHeadTries bounds how often ReadHead starts again because the pointer
+// moved on and gc removed the manifest in between.
+const readHeadTries = 3
+
+// ReadHead reads the pointer and its manifest. A store that answers and holds
+// no pointer gives a Head without a snapshot.
+func ReadHead(ctx context.Context, r artifacts.Reader) (*Head, error) {
+	for try := 1; ; try++ {
+		p, version, err := readPointer(ctx, r)
+		if errors.Is(err, artifacts.ErrNotFound) {
+			return &Head{}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		m, err := ReadManifest(ctx, r, p.Manifest)
+		if errors.Is(err, artifacts.ErrNotFound) && try < readHeadTries {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("published snapshot: %w", err)
+		}
+		if !m.Time.Equal(p.Time) {
+			return nil, fmt.Errorf("%w: pointer is of %v, its manifest of %v", artifacts.ErrCorrupt, p.Time, m.Time)
+		}
+		return &Head{version: version, Pointer: p, Manifest: m}, nil
+	}
+}
+
+func readPointer(ctx context.Context, r artifacts.Reader) (*artifacts.Pointer, artifacts.Version, error) {
+	b, version, err := r.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
+	if err != nil {
+		return nil, "", fmt.Errorf("read pointer: %w", err)
+	}
+	p, err := artifacts.ParsePointer(b)
+	return p, version, err
+}
+
+// ReadManifest reads and verifies one manifest.
+func ReadManifest(ctx context.Context, r artifacts.Reader, ref artifacts.Ref) (*artifacts.Manifest, error) {
+	b, err := read(ctx, r, artifacts.ManifestKey(ref.Digest), ref)
+	if err != nil {
+		return nil, err
+	}
+	return artifacts.ParseManifest(b)
+}
+
+// ReadLedger reads and verifies a snapshot's ledger root.
+func ReadLedger(ctx context.Context, r artifacts.Reader, ref artifacts.Ref) (*artifacts.LedgerRoot, error) {
+	b, err := read(ctx, r, artifacts.ObjectKey(ref.Digest), ref)
+	if err != nil {
+		return nil, err
+	}
+	return artifacts.ParseLedger(b)
+}
+
+func read(ctx context.Context, r artifacts.Reader, key string, ref artifacts.Ref) ([]byte, error) {
+	b, _, err := r.Get(ctx, key, ref.Size)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	if int64(len(b)) != ref.Size || artifacts.Sum(b) != ref.Digest {
+		return nil, fmt.Errorf("read %s: %w: %d bytes, want %d with this digest", key, artifacts.ErrCorrupt, len(b), ref.Size)
+	}
+	return b, nil
+}

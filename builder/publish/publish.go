@@ -1,0 +1,138 @@
+package publish
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"github.com/cenkalti/backoff/v5"
+)
+
+// LostError says that another publisher moved the pointer first. Nothing that
+// this one did shows.
+type LostError struct {
+	// Head is what is published now.
+	Head *Head
+}
+
+func (e *LostError) Error() string {
+	p := e.Head.Pointer
+	if p == nil {
+		return "the pointer was removed while this snapshot was being made"
+	}
+	return fmt.Sprintf("another builder published snapshot %s (sequence %d) first", p.Time.Format(time.RFC3339), p.Sequence)
+}
+
+// Bounds of finding out what became of a swap. They hold whatever became of
+// the caller's context: a builder that is told to stop in the middle of a swap
+// still wants to know.
+const (
+	swapTries   = 4
+	settleTries = 5
+	settleTime  = 30 * time.Second
+)
+
+// Publish makes m the published snapshot in the place of the head. o must have
+// put every object that m reaches and that the head does not. It returns the
+// pointer, which is durable; a *LostError when another publisher was faster; and
+// any other error when the snapshot was not published as far as can be told.
+//
+// Whether a swap that did not answer happened is settled by reading the
+// pointer back: the nonce says whose it is. If it is still the head's, the same
+// swap is tried again, which is harmless: should the first one arrive late,
+// the second one finds its own nonce.
+func (h *Head) Publish(ctx context.Context, o *Objects, m *artifacts.Manifest, clock time.Time) (*artifacts.Pointer, error) {
+	body := m.Encode()
+	if len(body) > artifacts.MaxManifestSize {
+		return nil, fmt.Errorf("manifest has %d bytes; readers take %d", len(body), artifacts.MaxManifestSize)
+	}
+	// Objects before what names them, each step durable before the next.
+	if err := o.store.Sync(ctx); err != nil {
+		return nil, fmt.Errorf("sync objects: %w", err)
+	}
+	ref := artifacts.Ref{Digest: artifacts.Sum(body), Size: int64(len(body))}
+	if err := o.put(ctx, artifacts.ManifestKey(ref.Digest), body); err != nil {
+		return nil, err
+	}
+	if err := o.store.Sync(ctx); err != nil {
+		return nil, fmt.Errorf("sync manifest: %w", err)
+	}
+	p := &artifacts.Pointer{
+		Format: artifacts.Format, Store: randomID(), Sequence: 1, Time: m.Time, Manifest: ref,
+		Nonce: randomID(), Published: clock.UTC(),
+	}
+	if h.Pointer != nil {
+		p.Store, p.Sequence = h.Pointer.Store, h.Pointer.Sequence+1
+	}
+	return p, h.swap(ctx, o.store, p)
+}
+
+func randomID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+func (h *Head) swap(ctx context.Context, s artifacts.Store, p *artifacts.Pointer) error {
+	body := p.Encode()
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		_, err := s.Swap(ctx, artifacts.CurrentKey, h.version, body)
+		if err == nil {
+			return struct{}{}, nil
+		}
+		settled, settleErr := h.settle(ctx, s, p)
+		switch {
+		case settleErr != nil:
+			err = backoff.Permanent(fmt.Errorf("swap pointer: %w; whether it moved is unknown: %w", err, settleErr))
+		case settled == nil:
+			err = nil
+		case settled.version != h.version:
+			err = backoff.Permanent(&LostError{settled})
+		default:
+			err = fmt.Errorf("swap pointer: %w; it still names the snapshot before", err)
+		}
+		return struct{}{}, err
+	}, backoff.WithBackOff(pace()), backoff.WithMaxTries(swapTries))
+	return err
+}
+
+func pace() backoff.BackOff {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval = 100*time.Millisecond, 5*time.Second
+	return b
+}
+
+// settle reads back what is published. It returns nil if that is p, or if p was
+// published and another builder has followed it already: every manifest lists
+// the one before it.
+func (h *Head) settle(ctx context.Context, s artifacts.Store, p *artifacts.Pointer) (*Head, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	return backoff.Retry(ctx, func() (*Head, error) {
+		found, version, err := readPointer(ctx, s)
+		switch {
+		case errors.Is(err, artifacts.ErrNotFound):
+			return &Head{}, nil
+		case err != nil:
+			return nil, err
+		case found.Nonce == p.Nonce:
+			return nil, nil
+		case version == h.version:
+			return h, nil
+		}
+		now, err := ReadHead(ctx, s)
+		if err == nil && now.retains(p.Manifest.Digest) {
+			return nil, nil
+		}
+		return now, err
+	}, backoff.WithBackOff(pace()), backoff.WithMaxTries(settleTries))
+}
+
+func (h *Head) retains(d artifacts.Digest) bool {
+	return h.Manifest != nil && slices.ContainsFunc(h.Manifest.Retained, func(r artifacts.Retained) bool { return r.Manifest.Digest == d })
+}

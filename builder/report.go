@@ -1,0 +1,95 @@
+package builder
+
+import (
+	"strings"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/builder/source"
+)
+
+// Report is what a build or a rollback did (feed.md, "Commands").
+type Report struct {
+	// SnapshotTime is T; empty when the build failed before it was known.
+	SnapshotTime string `json:"snapshot_time"`
+	// Published is false when the store was left as it was. Reason then says
+	// why that is fine; a failure is the error beside the report.
+	Published bool   `json:"published"`
+	Reason    string `json:"reason,omitempty"`
+	// Sequence is that of the published snapshot.
+	Sequence uint64 `json:"sequence"`
+	Database string `json:"database"`
+	// Counts are the accepted rows by collection, Rejected the rows set aside
+	// by file.
+	Counts   map[string]int `json:"counts"`
+	Rejected map[string]int `json:"rejected"`
+	// Rejections are the first of them, with their reasons.
+	Rejections []string `json:"rejections"`
+	// UnknownMembers, UnknownNatives and BadDataTimes count what is no error of
+	// its row (feed.md, "Bad input").
+	UnknownMembers int `json:"unknown_members"`
+	UnknownNatives int `json:"unknown_natives"`
+	BadDataTimes   int `json:"bad_data_times"`
+	// Forced names the guard rails that were overridden.
+	Forced []string `json:"forced,omitempty"`
+	// ObjectsWritten counts the immutable objects put, the manifest included;
+	// what the store was known to hold is not put again.
+	ObjectsWritten int   `json:"objects_written"`
+	BytesWritten   int64 `json:"bytes_written"`
+	DurationMS     int64 `json:"duration_ms"`
+	// Steps are the parts of the duration, in the order in which they ran.
+	Steps []StepTime `json:"steps"`
+}
+
+// StepTime is how long one step took.
+type StepTime struct {
+	Step string `json:"step"`
+	MS   int64  `json:"ms"`
+}
+
+// maxReportedRejections bounds Report.Rejections; source.Report has more.
+const maxReportedRejections = 20
+
+func newReport() *Report {
+	return &Report{Counts: map[string]int{}, Rejected: map[string]int{}, Rejections: []string{}, Steps: []StepTime{}}
+}
+
+// reportOf is the report of a snapshot that is there.
+func reportOf(m *artifacts.Manifest) *Report {
+	r := newReport()
+	r.SnapshotTime, r.Database, r.Counts = stamp(m.Time), m.Database, m.Counts
+	return r
+}
+
+// leave reports that the published snapshot stays, and why.
+func (r *Report) leave(head *publish.Head, reason string) *Report {
+	r.Published, r.Reason, r.Sequence = false, reason, head.Pointer.Sequence
+	return r
+}
+
+func (r *Report) rows(src *source.Report) {
+	for _, f := range src.Files {
+		r.Rejected[f.Name] = f.Rejected
+		for _, row := range f.Rejections {
+			if len(r.Rejections) < maxReportedRejections {
+				r.Rejections = append(r.Rejections, row.String())
+			}
+		}
+	}
+	r.UnknownMembers, r.UnknownNatives, r.BadDataTimes = src.UnknownMembers, src.UnknownNatives, src.BadDataTimes
+}
+
+// stamp is a snapshot's time as everything names it.
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+func stamps(list []artifacts.Retained) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	var names []string
+	for _, r := range list {
+		names = append(names, stamp(r.Time))
+	}
+	return strings.Join(names, ", ")
+}

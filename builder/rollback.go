@@ -1,0 +1,61 @@
+package builder
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/builder/publish"
+)
+
+// Rollback publishes the retained snapshot of time t again as the current one,
+// under a new sequence. The ledger keeps every id that was ever given out and
+// loses prices, totals and groups later than t; snapshots later than t are no
+// longer retained, so that pins on them are answered 410. Of the earlier ones
+// those stay retained that the newest snapshot still retained: the others may
+// be gone. If t is the current snapshot's time nothing is done.
+func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() time.Time) (*Report, error) {
+	head, err := publish.ReadHead(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if head.Manifest == nil {
+		return nil, fmt.Errorf("roll back to %s: the store holds no snapshot", stamp(t))
+	}
+	newest := head.Manifest
+	if newest.Time.Equal(t) {
+		return reportOf(newest).leave(head, "it is the current snapshot"), nil
+	}
+	at := slices.IndexFunc(newest.Retained, func(r artifacts.Retained) bool { return r.Time.Equal(t) })
+	if at < 0 {
+		return nil, fmt.Errorf("roll back to %s: not retained; there are %s", stamp(t), stamps(newest.Retained))
+	}
+	target, err := publish.ReadManifest(ctx, s, newest.Retained[at].Manifest)
+	if err != nil {
+		return nil, err
+	}
+	root, err := ledger.Rollback(ctx, s, newest.Ledger, target.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, BuildDeadline)
+	defer cancel()
+	objects := head.Objects(s)
+	next := *target
+	if next.Ledger, err = objects.Put(ctx, root); err != nil {
+		return nil, err
+	}
+	next.Retained = slices.Clone(newest.Retained[at+1:])
+	next.Retained = slices.DeleteFunc(next.Retained, func(r artifacts.Retained) bool { return !slices.Contains(target.Retained, r) })
+	p, err := head.Publish(ctx, objects, &next, now())
+	if err != nil {
+		return nil, err
+	}
+	r := reportOf(&next)
+	r.Published, r.Sequence = true, p.Sequence
+	r.ObjectsWritten, r.BytesWritten = objects.Written()
+	return r, nil
+}

@@ -1,0 +1,121 @@
+package builder
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"github.com/cenkalti/backoff/v5"
+	"golang.org/x/sync/errgroup"
+)
+
+// Loop is what a builder does that stays: a build at every ten-minute mark,
+// the change job and gc on schedules of their own. Each job runs once at a
+// time; a job that fails is logged, never the end of the loop.
+type Loop struct {
+	// Build makes one snapshot. It is tried again, with backoff until the next
+	// mark, unless its error says that this cannot help.
+	Build func(ctx context.Context) error
+	// Published returns the time of the published snapshot, zero without one.
+	// It decides whether the mark before the start was missed.
+	Published func(ctx context.Context) (time.Time, error)
+	// Change runs at the start and then every ChangeEvery.
+	Change      func(ctx context.Context) error
+	ChangeEvery time.Duration
+	// Collect runs after a build when the last time is CollectEvery ago.
+	Collect      func(ctx context.Context) error
+	CollectEvery time.Duration
+	Log          *slog.Logger
+}
+
+// maxSleep bounds a sleep, so that a clock that was set is noticed.
+const maxSleep = 20 * time.Second
+
+// Run returns when ctx is done and the job that was running has stopped.
+func (l *Loop) Run(ctx context.Context) {
+	var g errgroup.Group
+	g.Go(func() error { l.builds(ctx); return nil })
+	g.Go(func() error { l.changes(ctx); return nil })
+	_ = g.Wait()
+}
+
+func (l *Loop) builds(ctx context.Context) {
+	done := l.firstDone(ctx)
+	var collected time.Time
+	for ctx.Err() == nil {
+		now := time.Now()
+		mark := now.Truncate(artifacts.Step)
+		if mark.Equal(done) {
+			sleep(ctx, min(mark.Add(artifacts.Step).Sub(now), maxSleep))
+			continue
+		}
+		l.build(ctx, mark)
+		done = mark
+		if ctx.Err() == nil && time.Since(collected) >= l.CollectEvery {
+			l.once(ctx, "gc", l.Collect)
+			collected = time.Now()
+		}
+	}
+}
+
+// firstDone returns the present mark if its snapshot is published already, so
+// that a restart neither misses a mark nor builds one twice.
+func (l *Loop) firstDone(ctx context.Context) time.Time {
+	mark := time.Now().Truncate(artifacts.Step)
+	t, err := l.Published(ctx)
+	if err != nil || t.Before(mark) {
+		return time.Time{} // the build itself says what is wrong with the store
+	}
+	return mark
+}
+
+// build tries until it succeeds, the next mark is near, or trying is no use.
+func (l *Loop) build(ctx context.Context, mark time.Time) {
+	pace := backoff.NewExponentialBackOff()
+	pace.InitialInterval, pace.Multiplier, pace.MaxInterval = 2*time.Second, 2, time.Minute
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		err := l.Build(ctx)
+		if isFinal(err) {
+			err = backoff.Permanent(err)
+		}
+		return struct{}{}, err
+	},
+		backoff.WithBackOff(pace),
+		backoff.WithMaxElapsedTime(max(1, time.Until(mark.Add(artifacts.Step)))),
+		backoff.WithNotify(func(err error, wait time.Duration) {
+			l.Log.Warn("build failed; trying again", "mark", mark, "wait", wait, "err", err)
+		}))
+	if err != nil && ctx.Err() == nil {
+		l.Log.Error("no snapshot for this mark", "mark", mark, "err", err)
+	}
+}
+
+// isFinal reports whether the same build cannot succeed before the next mark:
+// its time is taken.
+func isFinal(err error) bool {
+	return errors.Is(err, ErrOlder) || errors.Is(err, ErrOther)
+}
+
+func (l *Loop) changes(ctx context.Context) {
+	for ctx.Err() == nil {
+		l.once(ctx, "change", l.Change)
+		sleep(ctx, l.ChangeEvery)
+	}
+}
+
+func (l *Loop) once(ctx context.Context, job string, f func(context.Context) error) {
+	if err := f(ctx); err != nil && ctx.Err() == nil {
+		l.Log.Error("job failed", "job", job, "err", err)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
