@@ -298,7 +298,7 @@ type LedgerRoot struct {
 	// IDs are the ids ever given out, by collection.
 	IDs map[string]IDLog `json:"ids"`
 	// Prices are the held snapshots of prices, oldest first.
-	Prices []HeldPrices `json:"prices"`
+	Prices PriceList `json:"prices"`
 	// Returns are the held reappearances, one log for each of the three steps
 	// in which prices are thinned out (every snapshot, the first of an hour,
 	// the first of a day): assets that have a price in a snapshot of that step
@@ -330,12 +330,6 @@ type ReturnLog struct {
 type ReturnSegment struct {
 	Ref
 	Newest time.Time `json:"newest"`
-}
-
-// HeldPrices is one held snapshot of prices.
-type HeldPrices struct {
-	Time  time.Time `json:"time"`
-	Parts []Ref     `json:"parts"`
 }
 
 // HeldTotal is one held total market cap, in units of 1e-8.

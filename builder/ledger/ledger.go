@@ -51,15 +51,20 @@ type Ledger struct {
 // them, through r. Bytes that are not what their names promise give
 // artifacts.ErrCorrupt.
 func Load(ctx context.Context, r artifacts.Reader, root *artifacts.Ref) (*Ledger, error) {
-	l := &Ledger{reader: r, root: &artifacts.LedgerRoot{}, ids: map[string]*idLog{}}
-	if root != nil {
-		var err error
-		if l.root, err = loadRoot(ctx, r, *root); err != nil {
-			return nil, fmt.Errorf("ledger: root: %w", err)
-		}
+	if root == nil {
+		return open(ctx, r, &artifacts.LedgerRoot{})
 	}
+	from, err := loadRoot(ctx, r, *root)
+	if err != nil {
+		return nil, fmt.Errorf("ledger: root: %w", err)
+	}
+	return open(ctx, r, from)
+}
+
+func open(ctx context.Context, r artifacts.Reader, root *artifacts.LedgerRoot) (*Ledger, error) {
+	l := &Ledger{reader: r, root: root, ids: map[string]*idLog{}}
 	for _, c := range collections {
-		log, err := loadIDs(ctx, r, l.root.IDs[c])
+		log, err := loadIDs(ctx, r, root.IDs[c])
 		if err != nil {
 			return nil, fmt.Errorf("ledger: ids of %s: %w", c, err)
 		}
@@ -161,27 +166,34 @@ func (l *Ledger) checkTime(t time.Time) error {
 // It reads the prices of three snapshots at most: the newest one, and at the
 // first snapshot of an hour or a day the first of the hour or day before.
 func (l *Ledger) Advance(ctx context.Context, f *market.Feed, res *market.Result, t time.Time) (*Next, error) {
-	t = t.UTC()
 	if err := l.checkTime(t); err != nil {
 		return nil, err
 	}
 	var put objects
+	root, err := l.advance(ctx, f, res, t.UTC(), &put)
+	if err != nil {
+		return nil, err
+	}
+	return &Next{Objects: put, Root: root.Encode()}, nil
+}
+
+func (l *Ledger) advance(ctx context.Context, f *market.Feed, res *market.Result, t time.Time, put *objects) (*artifacts.LedgerRoot, error) {
 	root := &artifacts.LedgerRoot{Format: artifacts.Format, IDs: map[string]artifacts.IDLog{}, Groups: map[string]artifacts.Ref{}}
 	for _, c := range collections {
-		root.IDs[c] = l.ids[c].store(&put)
+		root.IDs[c] = l.ids[c].store(put)
 	}
-	root.Prices = append(history(l.root.Prices).at(t), putPrices(l.sorted(f), t, &put))
+	root.Prices = append(artifacts.PriceList(history(l.root.Prices).at(t)), putPrices(l.sorted(f), t, put))
 	for zone := range zones {
 		back, err := l.returned(ctx, zone, l.sorted(f), t)
 		if err == nil {
-			root.Returns[zone], err = l.advanceReturns(ctx, zone, t, back, &put)
+			root.Returns[zone], err = l.advanceReturns(ctx, zone, t, back, put)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("ledger: returns: %w", err)
 		}
 	}
 	for _, c := range groupCollections {
-		if ref, ok := putGroups(res.Groups[c], &put); ok {
+		if ref, ok := putGroups(res.Groups[c], put); ok {
 			root.Groups[c] = ref
 		}
 	}
@@ -192,7 +204,7 @@ func (l *Ledger) Advance(ctx context.Context, f *market.Feed, res *market.Result
 	}
 	root.Totals = append(root.Totals, artifacts.HeldTotal{Time: t, MarketCap: res.TotalMarketCap.Dec()})
 	root.Top = top(f, res)
-	return &Next{Objects: put, Root: root.Encode()}, nil
+	return root, nil
 }
 
 // putPrices adds a snapshot of prices, in parts.

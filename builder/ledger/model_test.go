@@ -1,0 +1,195 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"time"
+
+	"pgregory.net/rapid"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/market"
+)
+
+// store is a real enough store for a ledger: what was put can be got. It
+// counts what is read.
+type store struct {
+	objects map[string][]byte
+	reads   map[string]int
+}
+
+func newStore() *store { return &store{map[string][]byte{}, map[string]int{}} }
+
+func (s *store) Get(_ context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+	s.reads[key]++
+	b, ok := s.objects[key]
+	switch {
+	case !ok:
+		return nil, "", fmt.Errorf("get %s: %w", key, artifacts.ErrNotFound)
+	case int64(len(b)) > limit:
+		return nil, "", fmt.Errorf("get %s: %w", key, artifacts.ErrTooLarge)
+	}
+	return b, "1", nil
+}
+
+func (s *store) GetIf(ctx context.Context, key string, _ artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+	return s.Get(ctx, key, limit)
+}
+
+func (s *store) put(b []byte) artifacts.Ref {
+	ref := artifacts.Ref{Digest: artifacts.Sum(b), Size: int64(len(b))}
+	s.objects[artifacts.ObjectKey(ref.Digest)] = b
+	return ref
+}
+
+// chain builds snapshot after snapshot on a store, as the builder does.
+type chain struct {
+	tb   rapid.TB
+	s    *store
+	ref  *artifacts.Ref
+	root *artifacts.LedgerRoot // what ref names
+	past *market.Past          // of the last build
+}
+
+func newChain(tb rapid.TB) *chain {
+	return &chain{tb: tb, s: newStore(), root: &artifacts.LedgerRoot{}}
+}
+
+func (c *chain) check(err error) {
+	c.tb.Helper()
+	if err != nil {
+		c.tb.Fatal(err)
+	}
+}
+
+// build makes one build from nothing but the stored root.
+func (c *chain) build(f *market.Feed, t time.Time) {
+	c.tb.Helper()
+	ctx := context.Background()
+	l, err := Load(ctx, c.s, c.ref)
+	c.check(err)
+	next, err := l.Advance(ctx, f, c.compute(l, f, t), t)
+	c.check(err)
+	for _, b := range next.Objects {
+		c.s.put(b)
+	}
+	ref := c.s.put(next.Root)
+	c.ref = &ref
+	c.root, err = artifacts.ParseLedger(next.Root)
+	c.check(err)
+}
+
+// quickBuild is build without the root's way through its stored form, which is
+// most of the cost of a small snapshot with a long past.
+func (c *chain) quickBuild(f *market.Feed, t time.Time) {
+	c.tb.Helper()
+	ctx := context.Background()
+	l, err := open(ctx, c.s, c.root)
+	c.check(err)
+	var put objects
+	c.root, err = l.advance(ctx, f, c.compute(l, f, t), t, &put)
+	c.check(err)
+	for _, b := range put {
+		c.s.put(b)
+	}
+}
+
+func (c *chain) compute(l *Ledger, f *market.Feed, t time.Time) *market.Result {
+	c.tb.Helper()
+	c.check(l.AssignIDs(f))
+	var err error
+	c.past, err = l.Past(context.Background(), f, t)
+	c.check(err)
+	return market.Compute(f, t, c.past, &market.Settings{})
+}
+
+// model is the contract's section 7 on prices, taken by its word: it keeps
+// every snapshot ever built whole, and looks through all of them.
+type model struct {
+	times  []time.Time
+	prices []map[string]market.U128 // by key of the asset
+}
+
+func (m *model) add(t time.Time, prices map[string]market.U128) {
+	m.times, m.prices = append(m.times, t), append(m.prices, prices)
+}
+
+// held returns the indices of the snapshots before T that are held at T.
+func (m *model) held(T time.Time) (held []int) {
+	hours, days := map[string]bool{}, map[string]bool{}
+	for i, t := range m.times {
+		hour, day := t.UTC().Format("2006-01-02T15"), t.UTC().Format("2006-01-02")
+		firstOfHour, firstOfDay := !hours[hour], !days[day]
+		hours[hour], days[day] = true, true
+		age := T.Sub(t)
+		if age < 48*time.Hour || age <= 90*24*time.Hour && firstOfHour || age <= 366*24*time.Hour && firstOfDay {
+			held = append(held, i)
+		}
+	}
+	return held
+}
+
+// base is the earliest price held for an asset in [T-window, T); ok is false
+// when there is none.
+func (m *model) base(held []int, key string, T time.Time, window time.Duration) (base market.U128, ok bool) {
+	for _, i := range held {
+		if price, has := m.prices[i][key]; has && !m.times[i].Before(T.Add(-window)) {
+			return price, true
+		}
+	}
+	return market.U128{}, false
+}
+
+// step builds the snapshot of T from prices and compares every base, and what
+// is held afterwards, with the model.
+func (m *model) step(tb rapid.TB, c *chain, t time.Time, prices map[string]market.U128) {
+	tb.Helper()
+	f := feedOf(prices)
+	c.build(f, t)
+	m.compare(tb, c, f, t)
+	m.add(t, prices)
+	var want, got []time.Time
+	for _, i := range m.held(t) {
+		want = append(want, m.times[i])
+	}
+	for _, h := range c.root.Prices {
+		got = append(got, h.Time)
+	}
+	if !slices.EqualFunc(want, got, time.Time.Equal) {
+		tb.Fatalf("at %v held are %v, want %v", t, got, want)
+	}
+}
+
+// compare compares every base of the chain's last build with the model's.
+func (m *model) compare(tb rapid.TB, c *chain, f *market.Feed, t time.Time) {
+	tb.Helper()
+	held := m.held(t)
+	for w, window := range market.WindowLengths {
+		if len(c.past.Bases[w]) != len(f.Quotes) {
+			tb.Fatalf("window %s has %d bases for %d quotes", market.Windows[w], len(c.past.Bases[w]), len(f.Quotes))
+		}
+		for q := range f.Quotes {
+			key := f.Assets[f.Quotes[q].Asset].Key
+			want, _ := m.base(held, key, t, window)
+			if got := c.past.Bases[w][q]; got != want {
+				tb.Fatalf("at %v, window %s, asset %s: base %v, want %v", t, market.Windows[w], key, got, want)
+			}
+		}
+	}
+}
+
+// feedOf returns a feed with an asset and a quote for each price, and one asset
+// that never has one. Rows stand in no order of id.
+func feedOf(prices map[string]market.U128) *market.Feed {
+	f := &market.Feed{Assets: []market.Asset{{Key: "mute", Active: true}}}
+	keys := slices.Sorted(maps.Keys(prices))
+	slices.Reverse(keys)
+	for _, key := range keys {
+		f.Quotes = append(f.Quotes, market.Quote{Asset: len(f.Assets), Price: prices[key], MarketCap: market.U128{Lo: 1}})
+		f.Assets = append(f.Assets, market.Asset{Key: key, Active: true})
+	}
+	return f
+}
