@@ -1,0 +1,293 @@
+package builder
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+)
+
+// clock is a store's clock that a test moves.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *clock) now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.at }
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+func storeWithClock() (*memstore.Store, *clock) {
+	s, c := memstore.New(), &clock{at: epoch}
+	s.SetClock(c.now)
+	return s, c
+}
+
+func collect(t *testing.T, s artifacts.Store, change ...func(*GCConfig)) *GCReport {
+	t.Helper()
+	cfg := GCConfig{Store: s, Grace: DefaultGrace, Log: discard}
+	for _, f := range change {
+		f(&cfg)
+	}
+	r, err := Collect(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// tap is a store that tells of each call before it is made.
+type tap struct {
+	artifacts.Store
+	before func(op, key string)
+}
+
+func (s *tap) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+	s.before("get", key)
+	return s.Store.Get(ctx, key, limit)
+}
+func (s *tap) GetIf(ctx context.Context, key string, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+	s.before("getif", key)
+	return s.Store.GetIf(ctx, key, known, limit)
+}
+func (s *tap) Put(ctx context.Context, key string, data []byte) error {
+	s.before("put", key)
+	return s.Store.Put(ctx, key, data)
+}
+func (s *tap) Sync(ctx context.Context) error { s.before("sync", ""); return s.Store.Sync(ctx) }
+func (s *tap) Swap(ctx context.Context, key string, old artifacts.Version, data []byte) (artifacts.Version, error) {
+	s.before("swap", key)
+	return s.Store.Swap(ctx, key, old, data)
+}
+func (s *tap) List(ctx context.Context, prefix string, f func(artifacts.Info) error) error {
+	s.before("list", prefix)
+	return s.Store.List(ctx, prefix, f)
+}
+func (s *tap) Delete(ctx context.Context, key string) error {
+	s.before("delete", key)
+	return s.Store.Delete(ctx, key)
+}
+
+// reached are the keys that Check reads: all that the pointer reaches.
+func reached(t *testing.T, s artifacts.Store) map[string]bool {
+	t.Helper()
+	keys := map[string]bool{}
+	verify(t, &tap{s, func(op, key string) { keys[key] = true }})
+	maps.DeleteFunc(keys, func(key string, _ bool) bool { return moving[key] })
+	return keys
+}
+
+func keysOf(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
+
+// TestCollect leaves exactly what Check, which shares no code with it, reaches.
+func TestCollect(t *testing.T) {
+	s, c := storeWithClock()
+	w := world{assets: 200, at: epoch}
+	for range 12 {
+		mustBuild(t, s, w)
+		w = w.later(artifacts.Step)
+		c.pass(artifacts.Step)
+	}
+	if _, err := Change(t.Context(), s, c.now); err != nil {
+		t.Fatal(err)
+	}
+	// A build that died, what a self-test left, and what is none of ours.
+	if err := s.Put(t.Context(), artifacts.ObjectKey(artifacts.Sum([]byte("dead"))), []byte("dead")); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{artifacts.ProbePrefix + "left", "objects/notes.txt"} {
+		if err := s.Put(t.Context(), key, []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := contents(t, s)
+	c.pass(DefaultGrace)
+	want := reached(t, s)
+
+	if r := collect(t, s, func(c *GCConfig) { c.Grace += 3 * time.Hour }); r.Deleted != 0 || !r.Snapshot {
+		t.Errorf("with a grace longer than everything is old: %+v", r)
+	}
+	// One moment later all is old enough, and the manifests are no longer young.
+	c.pass(time.Second)
+	dry := collect(t, s, func(c *GCConfig) { c.DryRun = true })
+	if dry.Deleted == 0 || len(contents(t, s)) != len(before) {
+		t.Errorf("dry run: %+v, %d objects left of %d", dry, len(contents(t, s)), len(before))
+	}
+	r := collect(t, s)
+	after := contents(t, s)
+	want["objects/notes.txt"] = true
+	if got, want := keysOf(after), slices.Sorted(maps.Keys(want)); !slices.Equal(got, want) {
+		t.Errorf("%d objects are left, want %d", len(got), len(want))
+	}
+	if r.Deleted != len(before)-len(after) || r.Deleted != dry.Deleted || r.DeletedBytes != dry.DeletedBytes {
+		t.Errorf("%+v, dry run %+v; %d of %d objects are left", r, dry, len(after), len(before))
+	}
+	verify(t, s)
+	if again := collect(t, s); again.Deleted != 0 {
+		t.Errorf("a second time: %+v", again)
+	}
+	mustBuild(t, s, w)
+	verify(t, s)
+}
+
+// TestCollectSlowReaders: a snapshot that has just left the retained list stays
+// whole for a grace period more.
+func TestCollectSlowReaders(t *testing.T) {
+	s, c := storeWithClock()
+	w := world{assets: 100, at: epoch}
+	mustBuild(t, s, w)
+	slow := reached(t, s)
+	for range 8 { // to 13:20, where 12:00 is no longer retained
+		c.pass(artifacts.Step)
+		w = w.later(artifacts.Step)
+		mustBuild(t, s, w)
+	}
+	whole := func() bool {
+		left := contents(t, s)
+		for key := range slow {
+			if _, ok := left[key]; !ok {
+				return false
+			}
+		}
+		return true
+	}
+	// The last manifest that lists 12:00 is that of 13:00.
+	c.pass(40 * time.Minute)
+	collect(t, s)
+	if !whole() {
+		t.Error("gc took the snapshot of a reader that is an hour behind")
+	}
+	c.pass(time.Second)
+	if r := collect(t, s); r.Deleted == 0 || whole() {
+		t.Errorf("gc keeps for ever what no snapshot needs: %+v", r)
+	}
+	verify(t, s)
+}
+
+func TestCollectWithoutSnapshot(t *testing.T) {
+	s, c := storeWithClock()
+	if r := collect(t, s); r.Snapshot || r.Deleted != 0 {
+		t.Errorf("empty store: %+v", r)
+	}
+	mustBuild(t, s, world{assets: 10, at: epoch})
+	if err := s.Delete(t.Context(), artifacts.CurrentKey); err != nil {
+		t.Fatal(err)
+	}
+	c.pass(48 * time.Hour)
+	if r := collect(t, s); r.Snapshot || r.Deleted != 0 {
+		t.Errorf("a store that has lost its pointer: %+v", r)
+	}
+}
+
+// TestCollectUnreadable deletes nothing while it does not know what is needed.
+func TestCollectUnreadable(t *testing.T) {
+	s, c := storeWithClock()
+	w := world{assets: 50, at: epoch}
+	mustBuild(t, s, w)
+	mustBuild(t, s, w.later(artifacts.Step))
+	lost := artifacts.ManifestKey(head(t, s).Manifest.Retained[0].Manifest.Digest)
+	if err := s.Delete(t.Context(), lost); err != nil {
+		t.Fatal(err)
+	}
+	c.pass(48 * time.Hour)
+	before := len(contents(t, s))
+	if r, err := Collect(t.Context(), GCConfig{Store: s, Grace: DefaultGrace, Log: discard}); err == nil {
+		t.Errorf("gc of a broken store: %+v", r)
+	}
+	if after := len(contents(t, s)); after != before {
+		t.Errorf("%d objects left of %d", after, before)
+	}
+}
+
+// garbage leaves behind what a build of w puts before it publishes, two hours
+// ago by the store's clock.
+func garbage(t *testing.T, s artifacts.Store, c *clock, w world) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	dying := &tap{s, func(op, key string) {
+		if op == "swap" && key == artifacts.CurrentKey {
+			cancel()
+		}
+	}}
+	if r, err := tryBuild(ctx, dying, w); err == nil {
+		t.Fatalf("the build did not die: %+v", r)
+	}
+	c.pass(2 * time.Hour)
+}
+
+// TestCollectBesideBuild runs gc before each single store call of a build that
+// needs the very objects that lie there as garbage.
+func TestCollectBesideBuild(t *testing.T) {
+	calls := 0
+	for at := 0; at <= calls; at++ {
+		s, c := storeWithClock()
+		w := world{assets: 40, at: epoch}
+		mustBuild(t, s, w)
+		garbage(t, s, c, w.later(artifacts.Step))
+		n := 0
+		var mu sync.Mutex
+		_, err := tryBuild(t.Context(), &tap{s, func(op, key string) {
+			mu.Lock()
+			defer mu.Unlock()
+			if n++; n == at {
+				collect(t, s)
+			}
+			c.pass(time.Second)
+		}}, w.later(artifacts.Step))
+		if err != nil {
+			t.Fatalf("gc before call %d: %v", at, err)
+		}
+		calls = max(calls, n)
+		verify(t, s)
+	}
+	if calls < 20 {
+		t.Errorf("only %d calls", calls)
+	}
+}
+
+// TestBuildsBesideCollect publishes before each single store call of gc.
+func TestBuildsBesideCollect(t *testing.T) {
+	calls := 0
+	for at := 0; at <= calls; at++ {
+		s, c := storeWithClock()
+		w := world{assets: 20, at: epoch}
+		mustBuild(t, s, w)
+		garbage(t, s, c, w.later(artifacts.Step))
+		w = w.later(time.Hour)
+		n := 0
+		folders := map[string]bool{}
+		var mu sync.Mutex
+		report, err := Collect(t.Context(), GCConfig{Grace: DefaultGrace, Log: discard, Store: &tap{s, func(op, key string) {
+			mu.Lock()
+			defer mu.Unlock()
+			if folders[key] = true; len(folders) > 12 && (op == "list" || op == "getif") {
+				return // the 256 folders of objects are much alike
+			}
+			if n++; n == at {
+				for range 3 {
+					mustBuild(t, s, w)
+					w = w.later(2 * time.Hour)
+				}
+			}
+		}}})
+		if err != nil {
+			t.Fatalf("builds before call %d: %v", at, err)
+		}
+		if report.Deleted == 0 {
+			t.Fatalf("nothing was deleted: %+v", report)
+		}
+		calls = max(calls, n)
+		verify(t, s)
+	}
+	if calls < 30 {
+		t.Errorf("only %d calls", calls)
+	}
+}
