@@ -1,0 +1,82 @@
+package server
+
+import (
+	"bytes"
+	"net/netip"
+	"slices"
+)
+
+// client returns the address of whom the request is for: the peer's, or what
+// trusted proxies say, read from the nearest one on.
+func (s *Server) client(r *Request) netip.Addr {
+	addr := r.peer
+	if !s.trusts(addr) {
+		return addr
+	}
+	// Each proxy adds the address of its peer at the end. The first one from
+	// the end that is no proxy of ours is the client; what stands before it
+	// may be made up.
+	for _, line := range slices.Backward(r.Ctx.Request.Header.PeekAll("X-Forwarded-For")) {
+		for len(line) > 0 {
+			element := line
+			if i := bytes.LastIndexByte(line, ','); i >= 0 {
+				line, element = line[:i], line[i+1:]
+			} else {
+				line = nil
+			}
+			next, ok := parseForwarded(bytes.Trim(element, " \t"))
+			if !ok {
+				return addr
+			}
+			if addr = next; !s.trusts(addr) {
+				return addr
+			}
+		}
+	}
+	return addr
+}
+
+func (s *Server) trusts(addr netip.Addr) bool {
+	for _, p := range s.trusted {
+		if p.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// parseForwarded reads an address as proxies write it: with a port or without,
+// IPv6 in brackets or not.
+func parseForwarded(b []byte) (netip.Addr, bool) {
+	const longest = len("[ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255]:65535")
+	if len(b) > longest {
+		return netip.Addr{}, false
+	}
+	text := string(b)
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return addr.Unmap().WithZone(""), true
+	}
+	if ap, err := netip.ParseAddrPort(text); err == nil {
+		return ap.Addr().Unmap().WithZone(""), true
+	}
+	if len(b) > 2 && b[0] == '[' && b[len(b)-1] == ']' {
+		if addr, err := netip.ParseAddr(text[1 : len(text)-1]); err == nil {
+			return addr.Unmap().WithZone(""), true
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// mask returns the part of a client's address that may stand in a log: the /24
+// of IPv4, the /48 of IPv6.
+func mask(addr netip.Addr) string {
+	bits := 48
+	if addr = addr.Unmap(); addr.Is4() {
+		bits = 24
+	}
+	p, err := addr.Prefix(bits)
+	if err != nil {
+		return "unknown"
+	}
+	return p.String()
+}

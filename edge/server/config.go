@@ -1,0 +1,125 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"example.com/marketdata/edge/auth"
+)
+
+// Config says how a Server serves. The zero value of every field but Engine is
+// a default that is fit for the internet.
+type Config struct {
+	// Engine finds the answers. Required.
+	Engine Engine
+	// Keys is the key set in force; nil lets everybody in, without limits, and
+	// is for local use only.
+	Keys *auth.Keys
+	// AddressRate and AddressBurst limit each client address that sends no
+	// valid key, in requests a second and at once; 0: 10 and 50.
+	AddressRate, AddressBurst int
+	// KeyRequestURL is where keys are requested, for the 401's message.
+	KeyRequestURL string
+	// AllowOrigin is the value of Access-Control-Allow-Origin; "": "*".
+	AllowOrigin string
+	// TrustedProxies are the addresses of proxies that are believed when they
+	// say, in X-Forwarded-For, for whom they ask. None by default.
+	TrustedProxies []netip.Prefix
+	// Static are the files of other public paths, by path.
+	Static map[string]StaticFile
+
+	// MaxConns and MaxConnsPerAddress bound the open connections, in all and
+	// from one address (IPv6: one /64); 0: 32768, and half of all. Keep
+	// MaxConns below the number of files that the process may open.
+	MaxConns, MaxConnsPerAddress int
+	// MaxSlow bounds the connections that hold large buffers, up to 192 KiB
+	// each, while they wait for their peer to send or to take more; 0: 1024.
+	MaxSlow int
+	// ReadTimeout is the time for the head of a request, from its first byte,
+	// and again for its body; and for the first byte of a new connection. 0:
+	// 5 seconds.
+	ReadTimeout time.Duration
+	// WriteTimeout is the time for an answer to be taken; 0: 10 seconds.
+	WriteTimeout time.Duration
+	// IdleTimeout is how long a connection may be idle between two requests;
+	// 0: 75 seconds.
+	IdleTimeout time.Duration
+
+	// Logger gets the log lines of requests; nil: there are none.
+	Logger *slog.Logger
+	// LogAll logs every request, and LogSlow those that take longer; 0: none
+	// is slow. Without LogAll, answers of 500 and above, some of the other
+	// errors, and slow ones are logged, up to a number of lines a second.
+	LogAll  bool
+	LogSlow time.Duration
+	// Observer is told of every answer; nil: nobody is.
+	Observer Observer
+}
+
+// withDefaults returns the configuration with defaults filled in, or what is
+// wrong with it.
+func (cfg Config) withDefaults() (Config, error) {
+	if cfg.Engine == nil {
+		return cfg, errors.New("server: no engine")
+	}
+	for _, n := range []struct {
+		name  string
+		value *int
+		or    int
+	}{
+		{"AddressRate", &cfg.AddressRate, 10}, {"AddressBurst", &cfg.AddressBurst, 50},
+		{"MaxConns", &cfg.MaxConns, 32 << 10}, {"MaxSlow", &cfg.MaxSlow, 1 << 10},
+	} {
+		if *n.value < 0 {
+			return cfg, fmt.Errorf("server: %s is %d; it takes a number above 0, or 0 for %d", n.name, *n.value, n.or)
+		}
+		if *n.value == 0 {
+			*n.value = n.or
+		}
+	}
+	if cfg.MaxConnsPerAddress < 0 {
+		return cfg, fmt.Errorf("server: MaxConnsPerAddress is %d; it takes a number above 0, or 0 for half of MaxConns", cfg.MaxConnsPerAddress)
+	}
+	if cfg.MaxConnsPerAddress == 0 {
+		cfg.MaxConnsPerAddress = max(1, cfg.MaxConns/2)
+	}
+	for _, d := range []struct {
+		name  string
+		value *time.Duration
+		or    time.Duration
+	}{
+		{"ReadTimeout", &cfg.ReadTimeout, 5 * time.Second}, {"WriteTimeout", &cfg.WriteTimeout, 10 * time.Second}, {"IdleTimeout", &cfg.IdleTimeout, 75 * time.Second},
+	} {
+		if *d.value < 0 {
+			return cfg, fmt.Errorf("server: %s is %v; it takes a duration above 0, or 0 for %v", d.name, *d.value, d.or)
+		}
+		if *d.value == 0 {
+			*d.value = d.or
+		}
+	}
+	if cfg.AllowOrigin == "" {
+		cfg.AllowOrigin = "*"
+	}
+	if cfg.AllowOrigin != "*" && !plainURL(cfg.AllowOrigin) {
+		return cfg, fmt.Errorf("server: allowed origin %q: want * or one origin such as https://example.org", cfg.AllowOrigin)
+	}
+	if cfg.KeyRequestURL != "" && !plainURL(cfg.KeyRequestURL) {
+		return cfg, fmt.Errorf("server: key request URL %q: want an absolute http or https URL, percent-encoded", cfg.KeyRequestURL)
+	}
+	return cfg, nil
+}
+
+// plainURL reports a URL that can stand in a header and in a JSON string as it
+// is.
+func plainURL(s string) bool {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return false
+	}
+	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' })
+}

@@ -1,0 +1,28 @@
+// Package server is the shell of the edge: everything about a request but
+// finding the rows of its answer, which is an [Engine]'s.
+//
+// # Life of a request
+//
+// A connection is admitted or turned away by the listener (listener.go), which
+// counts connections in all and by client address. What arrives on it is held
+// in a small buffer until the head of a request is complete (conn.go), so that
+// idle and slow connections cost little; then fasthttp parses it. What is not
+// HTTP, too late or too large is answered by the error handler (framing.go) and
+// the connection closed.
+//
+// The handler (handler.go) is the order of work of contract section 1, top to
+// bottom: request id, method, path, key, rate limit, parameters, pinned
+// snapshot, answer. The first step that fails answers with a [Problem]
+// (problem.go), whose body was made beforehand. Whatever answers, the handler
+// adds the headers that every answer carries (headers.go).
+//
+// Nothing in this is allocated or locked for a request that is answered, nor
+// for one that is refused for its key or its rate.
+//
+// # What is bounded
+//
+// Connections, in all and by address; the time for a head, a body, an answer
+// and idleness; the size of a head (64 KiB) and of a body (4 KiB); the
+// connections that hold large buffers while they wait for their peer; log
+// lines a second.
+package server

@@ -1,0 +1,215 @@
+package server
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"example.com/marketdata/edge/limit"
+	"example.com/marketdata/edge/reqid"
+)
+
+// maxRefusing bounds the connections that are being told that there are too
+// many; any more are closed without a word.
+const maxRefusing = 64
+
+// listener admits connections up to a number, in all and from one address.
+type listener struct {
+	net.Listener
+	readTimeout time.Duration
+	allowOrigin []byte
+	maxAll      int
+	maxOne      int
+	slow        slots
+	number      atomic.Uint64
+	refused     atomic.Int64
+	refusing    sync.WaitGroup
+	refusals    slots
+
+	mu     sync.Mutex
+	conns  map[*conn]struct{}
+	counts map[netip.Addr]int // by limit.Group
+	empty  chan struct{}      // closed when there is no connection left; nil while nobody waits
+	stop   chan struct{}      // closed with the listener
+}
+
+func newListener(ln net.Listener, cfg *Config) *listener {
+	return &listener{
+		Listener: ln, readTimeout: cfg.ReadTimeout, allowOrigin: []byte(cfg.AllowOrigin), maxAll: cfg.MaxConns, maxOne: cfg.MaxConnsPerAddress,
+		slow: slots{most: int64(cfg.MaxSlow)}, refusals: slots{most: maxRefusing},
+		conns: map[*conn]struct{}{}, counts: map[netip.Addr]int{}, stop: make(chan struct{}),
+	}
+}
+
+// Accept returns the next connection that is admitted. When the process or the
+// machine has run out of what a connection needs it waits and tries again:
+// fasthttp would stop serving.
+func (l *listener) Accept() (net.Conn, error) {
+	const shortest, longest = 5 * time.Millisecond, 500 * time.Millisecond
+	pause := shortest
+	for {
+		nc, err := l.Listener.Accept()
+		if err != nil {
+			if !passing(err) {
+				return nil, err
+			}
+			select {
+			case <-l.stop:
+				return nil, net.ErrClosed
+			case <-time.After(pause):
+			}
+			pause = min(2*pause, longest)
+			continue
+		}
+		pause = shortest
+		if c := l.admit(nc); c != nil {
+			return c, nil
+		}
+	}
+}
+
+// passing reports an error of Accept that is over when others have closed their
+// files, or that is the one connection's alone.
+func passing(err error) bool {
+	for _, e := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// Close stops accepting. Connections go on.
+func (l *listener) Close() error {
+	l.mu.Lock()
+	select {
+	case <-l.stop:
+	default:
+		close(l.stop)
+	}
+	l.mu.Unlock()
+	return l.Listener.Close()
+}
+
+// admit counts a connection, or turns it away and returns nil.
+func (l *listener) admit(nc net.Conn) *conn {
+	c := &conn{Conn: nc, listener: l, number: l.number.Add(1), peer: addrOf(nc.RemoteAddr())}
+	c.prepareWriter()
+	group := limit.Group(c.peer)
+	l.mu.Lock()
+	if len(l.conns) < l.maxAll && l.counts[group] < l.maxOne {
+		l.conns[c] = struct{}{}
+		l.counts[group]++
+		l.mu.Unlock()
+		return c
+	}
+	l.mu.Unlock()
+	l.refuse(nc)
+	return nil
+}
+
+// leave takes a connection off the count.
+func (l *listener) leave(c *conn) {
+	group := limit.Group(c.peer)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.conns, c)
+	if l.counts[group]--; l.counts[group] == 0 {
+		delete(l.counts, group)
+	}
+	if len(l.conns) == 0 && l.empty != nil {
+		close(l.empty)
+		l.empty = nil
+	}
+}
+
+// refuse says that there are too many connections, and closes.
+func (l *listener) refuse(nc net.Conn) {
+	l.refused.Add(1)
+	if !l.refusals.acquire() {
+		_ = nc.Close()
+		return
+	}
+	l.refusing.Go(func() {
+		defer l.refusals.release()
+		defer nc.Close()
+		if nc.SetDeadline(time.Now().Add(lingerTime)) != nil {
+			return
+		}
+		if _, err := nc.Write(l.refusal()); err == nil {
+			lingerOn(nc)
+		}
+	})
+}
+
+// refusal is a whole response, since no server stands behind it.
+func (l *listener) refusal() []byte {
+	var response fasthttp.Response
+	h := &response.Header
+	response.SetStatusCode(tooManyConns.Status)
+	h.SetContentTypeBytes(valueJSON)
+	h.SetCanonical(headerCacheControl, valueNoStore)
+	h.SetCanonical(headerRetryAfter, []byte("1"))
+	h.SetCanonical(headerRequestID, reqid.Append(nil))
+	h.SetCanonical(headerAllowOrigin, l.allowOrigin)
+	h.SetContentLength(len(tooManyConns.body))
+	h.SetConnectionClose()
+	return append(h.Header(), tooManyConns.body...)
+}
+
+// eachConn calls f for the connections that there are.
+func (l *listener) eachConn(f func(*conn)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.conns {
+		f(c)
+	}
+}
+
+// noneLeft returns a channel that is closed when there is no connection.
+func (l *listener) noneLeft() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	empty := l.empty
+	if empty == nil {
+		empty = make(chan struct{})
+	}
+	if len(l.conns) == 0 {
+		close(empty)
+		return empty
+	}
+	l.empty = empty
+	return empty
+}
+
+// connState follows fasthttp's own view of a connection.
+func connState(nc net.Conn, state fasthttp.ConnState) {
+	c, ok := nc.(*conn)
+	if !ok {
+		return
+	}
+	switch state {
+	case fasthttp.StateActive:
+		if !c.active() {
+			c.stage.Add(1)
+		}
+	case fasthttp.StateIdle:
+		if c.active() {
+			c.stage.Add(1)
+		}
+	}
+}
+
+// addrOf returns the address of a TCP peer, and none of any other.
+func addrOf(a net.Addr) netip.Addr {
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap()
+	}
+	return netip.Addr{}
+}

@@ -1,0 +1,105 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"example.com/marketdata/edge/limit"
+)
+
+// Observer is told of every answer, for metrics. It is called on the goroutine
+// that answers, by many at once, before the answer is written: it must be
+// quick, and best writes to memory that no other connection's answers write
+// to.
+type Observer interface {
+	Observe(Observation)
+}
+
+// Observation is one answer.
+type Observation struct {
+	Route  Route
+	Status int
+	// Bytes is the length of the body, also for HEAD.
+	Bytes int
+	// Duration is from when the request was read to when its answer was ready.
+	Duration time.Duration
+	// KeyID names the API key; "" when none was in force.
+	KeyID string
+	// Conn numbers the connections, to spread counters by.
+	Conn uint64
+}
+
+// observe reports an answer that is ready.
+func (s *Server) observe(r *Request, took time.Duration) {
+	status := r.Ctx.Response.StatusCode()
+	if s.observer != nil {
+		s.observer.Observe(Observation{
+			Route: r.route, Status: status, Bytes: len(r.Ctx.Response.Body()), Duration: took, KeyID: r.KeyID, Conn: r.conn,
+		})
+	}
+	if level, ok := s.log.wants(status, took); ok {
+		s.log.request(r, level, status, took, mask(s.client(r)))
+	}
+}
+
+// requestLog writes the log lines of requests, and bounds how many there are.
+// No line holds a key, a full address, or anything that a client chose but the
+// request id, which is of a safe alphabet.
+type requestLog struct {
+	log  *slog.Logger
+	all  bool
+	slow time.Duration
+	// Of clients' errors a few a second are enough; of the service's own, as
+	// many as anyone can read.
+	clientLimit, ownLimit   limit.Limit
+	clientBucket, ownBucket limit.Bucket
+}
+
+func newRequestLog(cfg *Config) *requestLog {
+	mustLimit := func(rate, burst int) limit.Limit {
+		l, err := limit.New(rate, burst)
+		if err != nil {
+			panic("BUG: " + err.Error())
+		}
+		return l
+	}
+	return &requestLog{log: cfg.Logger, all: cfg.LogAll, slow: cfg.LogSlow, clientLimit: mustLimit(5, 20), ownLimit: mustLimit(50, 200)}
+}
+
+// wants says whether an answer is logged, and how.
+func (l *requestLog) wants(status int, took time.Duration) (slog.Level, bool) {
+	switch {
+	case l.log == nil:
+		return 0, false
+	case status >= fasthttp.StatusInternalServerError:
+		return slog.LevelError, l.all || l.ownBucket.Take(l.ownLimit, limit.At(time.Now())).OK
+	case l.slow > 0 && took >= l.slow:
+		return slog.LevelWarn, l.all || l.ownBucket.Take(l.ownLimit, limit.At(time.Now())).OK
+	case l.all:
+		return slog.LevelInfo, true
+	case status >= fasthttp.StatusBadRequest:
+		return slog.LevelInfo, l.clientBucket.Take(l.clientLimit, limit.At(time.Now())).OK
+	}
+	return 0, false
+}
+
+func (l *requestLog) request(r *Request, level slog.Level, status int, took time.Duration, client string) {
+	attrs := []slog.Attr{
+		slog.String("request_id", string(r.ID)), slog.String("key_id", r.KeyID), slog.String("route", r.route.Name()),
+		slog.Int("status", status), slog.Int("bytes", len(r.Ctx.Response.Body())), slog.Duration("duration", took), slog.String("client", client),
+	}
+	if !r.Snapshot.IsZero() {
+		attrs = append(attrs, slog.Time("snapshot", r.Snapshot))
+	}
+	l.log.LogAttrs(context.Background(), level, "request", attrs...)
+}
+
+func (l *requestLog) panicked(r *Request, v any, stack []byte) {
+	if l.log != nil && l.ownBucket.Take(l.ownLimit, limit.At(time.Now())).OK {
+		l.log.Error("request handler panicked", "request_id", string(r.ID), "route", r.route.Name(), "panic", fmt.Sprintf("%.200v", v), "stack", string(stack))
+	}
+}

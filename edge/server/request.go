@@ -1,0 +1,179 @@
+package server
+
+import (
+	"bytes"
+	"net/netip"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"example.com/marketdata/edge/limit"
+	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/reqid"
+)
+
+// Engine finds answers.
+type Engine interface {
+	// Answer answers a request whose key, rate and parameters are in order.
+	// Either it sets status, body and its own headers on r.Ctx.Response and
+	// returns nil, or it returns what is wrong, and what it set is dropped.
+	// It is called by many goroutines at once, and must not keep r, nor
+	// anything in it, nor give fasthttp bytes of r without copying them: r is
+	// used again before the response is written.
+	Answer(r *Request) *Problem
+}
+
+// Request is one request, as an Engine gets it. Everything in it is valid until
+// Answer returns; its byte slices must not be changed.
+type Request struct {
+	Ctx *fasthttp.RequestCtx
+	// Query is what is asked for.
+	Query query.Query
+	// Now is the clock, read once for the request.
+	Now time.Time
+	// ID is the request id, 1 to 128 characters.
+	ID []byte
+	// KeyID names the API key; "" without authentication.
+	KeyID string
+	// Pin is the time of the snapshot asked for, if Pinned.
+	Pin    time.Time
+	Pinned bool
+	// Origin: the request has an Origin header.
+	Origin bool
+	// The values of headers, nil when not sent; several of one name joined
+	// with a comma.
+	AcceptEncoding, IfNoneMatch, IfModifiedSince []byte
+
+	// Snapshot is for the Engine to set: T of the snapshot that answered, for
+	// the log.
+	Snapshot time.Time
+
+	route   Route
+	conn    uint64 // number of the connection
+	peer    netip.Addr
+	key     []byte // as presented
+	keys    int    // how often
+	pin     []byte
+	pins    int
+	close   bool           // the connection is closed after the answer
+	limited bool           // limit and left hold
+	limit   limit.Limit    // the limit that the request counts under
+	left    limit.Decision // what it left
+	taken   *limit.Bucket  // the key's, if a token was taken from it
+	scratch []byte
+	id      [reqid.Length]byte
+	joined  []byte // behind header values that were joined
+}
+
+// begin readies r for a request.
+func (r *Request) begin(ctx *fasthttp.RequestCtx, now time.Time) {
+	*r = Request{Ctx: ctx, Query: r.Query, Now: now, route: RouteUnread, scratch: r.scratch[:0], joined: r.joined[:0]}
+	if c, ok := ctx.Conn().(*conn); ok {
+		r.conn, r.peer = c.number, c.peer
+	} else {
+		r.peer = addrOf(ctx.RemoteAddr())
+	}
+}
+
+// readHeaders takes from the request what the shell and the engine read, in one
+// pass. Names arrive in fasthttp's canonical form, whatever the client's.
+func (r *Request) readHeaders() {
+	var id []byte
+	ids := 0
+	for name, value := range r.Ctx.Request.Header.All() {
+		switch string(name) {
+		case "X-Api-Key":
+			r.key = value
+			r.keys++
+		case "X-Request-Id":
+			id = value
+			ids++
+		case "X-Snapshot-Time":
+			r.pin = value
+			r.pins++
+		case "Origin":
+			r.Origin = true
+		case "Accept-Encoding":
+			r.AcceptEncoding = r.join(r.AcceptEncoding, value)
+		case "If-None-Match":
+			r.IfNoneMatch = r.join(r.IfNoneMatch, value)
+		case "If-Modified-Since":
+			r.IfModifiedSince = r.join(r.IfModifiedSince, value)
+		case "Connection":
+			// fasthttp knows only the lower-case word on its own.
+			r.close = r.close || hasToken(value, tokenClose)
+		}
+	}
+	if ids == 1 && reqid.Valid(id) {
+		r.ID = id
+	} else {
+		r.ID = reqid.Append(r.id[:0])
+	}
+}
+
+// join returns the value of a list that may stand in several lines.
+func (r *Request) join(list, more []byte) []byte {
+	if list == nil {
+		return more
+	}
+	n := len(r.joined)
+	r.joined = append(r.joined, list...)
+	r.joined = append(r.joined, ", "...)
+	r.joined = append(r.joined, more...)
+	return r.joined[n:]
+}
+
+var tokenClose = []byte("close")
+
+// hasToken reports whether a comma-separated list has the token, in any case.
+func hasToken(list, token []byte) bool {
+	for more := true; more; {
+		var element []byte
+		element, list, more = bytes.Cut(list, []byte{','})
+		if bytes.EqualFold(bytes.Trim(element, " \t"), token) {
+			return true
+		}
+	}
+	return false
+}
+
+// parsePin reads X-Snapshot-Time: exactly YYYY-MM-DDTHH:MM:SSZ, sent once.
+// Empty is the same as not sent.
+func (r *Request) parsePin() bool {
+	switch {
+	case r.pins == 0 || r.pins == 1 && len(r.pin) == 0:
+		return true
+	case r.pins > 1:
+		return false
+	}
+	t, ok := parseTime(r.pin)
+	r.Pin, r.Pinned = t, ok
+	return ok
+}
+
+func parseTime(b []byte) (time.Time, bool) {
+	const form = "2006-01-02T15:04:05Z"
+	if len(b) != len(form) {
+		return time.Time{}, false
+	}
+	var n [6]int
+	field := 0
+	for i, c := range b {
+		if f := form[i]; f >= '0' && f <= '9' {
+			if c < '0' || c > '9' {
+				return time.Time{}, false
+			}
+			n[field] = 10*n[field] + int(c-'0')
+		} else if c != f {
+			return time.Time{}, false
+		} else {
+			field++
+		}
+	}
+	t := time.Date(n[0], time.Month(n[1]), n[2], n[3], n[4], n[5], 0, time.UTC)
+	// time.Date turns the 30th of February into March: such a date is none.
+	year, month, day := t.Date()
+	hour, minute, second := t.Clock()
+	ok := n == [6]int{year, int(month), day, hour, minute, second}
+	return t, ok
+}

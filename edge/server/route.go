@@ -1,0 +1,81 @@
+package server
+
+import (
+	"bytes"
+
+	"example.com/marketdata/edge/query"
+)
+
+// Route is what a request was for, in logs and metrics. The first are the
+// endpoints, in the order of package query.
+type Route uint8
+
+const (
+	// RouteStatic: a file of Config.Static.
+	RouteStatic Route = query.Endpoints + iota
+	// RouteOptions: OPTIONS on any path.
+	RouteOptions
+	// RouteUnknown: another path, or another method.
+	RouteUnknown
+	// RouteUnread: what never became a request.
+	RouteUnread
+
+	// Routes is how many there are.
+	Routes = query.Endpoints + iota
+)
+
+// Name returns the route's name: an endpoint's, or static, options, unknown or
+// unread.
+func (r Route) Name() string {
+	if r < query.Endpoints {
+		return query.Endpoint(r).Name()
+	}
+	return [...]string{"static", "options", "unknown", "unread"}[r-query.Endpoints]
+}
+
+// String is Name.
+func (r Route) String() string { return r.Name() }
+
+const apiPrefix = "/openapi/v1/"
+
+// endpointAt returns the endpoint at a path, compared byte by byte as sent.
+func endpointAt(path []byte) (query.Endpoint, bool) {
+	if !bytes.HasPrefix(path, []byte(apiPrefix)) {
+		return 0, false
+	}
+	switch string(path[len(apiPrefix):]) {
+	case "assets":
+		return query.Assets, true
+	case "quotes":
+		return query.Quotes, true
+	case "trending":
+		return query.Trending, true
+	case "exchanges":
+		return query.Exchanges, true
+	case "global":
+		return query.Global, true
+	case "categories":
+		return query.Categories, true
+	case "chains":
+		return query.Chains, true
+	}
+	return 0, false
+}
+
+// splitTarget cuts a request target into path and query, both as sent. Of a
+// target in absolute form (http://host/path, which every server must take) the
+// path begins behind the authority; without one it is "/".
+func splitTarget(target []byte) (path, query []byte) {
+	path, query, _ = bytes.Cut(target, []byte{'?'})
+	if len(path) > 0 && path[0] == '/' {
+		return path, query
+	}
+	if i := bytes.Index(path, []byte("://")); i > 0 {
+		path = path[i+len("://"):]
+		if i = bytes.IndexByte(path, '/'); i < 0 {
+			return []byte("/"), query
+		}
+		return path[i:], query
+	}
+	return path, query
+}

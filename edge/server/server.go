@@ -1,0 +1,214 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"example.com/marketdata/edge/auth"
+	"example.com/marketdata/edge/limit"
+)
+
+const (
+	// maxBody bounds the body of a request, which is read and ignored
+	// (contract section 2).
+	maxBody = 4 << 10
+	// answerBuffer takes head and body of most answers, so that they are
+	// written at once.
+	answerBuffer = 64 << 10
+
+	// While it drains, a server looks this often for connections that have
+	// been quiet for that long. A busy client gets an answer that says close
+	// before that; a quiet one will find the connection closed.
+	drainEvery = 20 * time.Millisecond
+	drainQuiet = 500 * time.Millisecond
+	// cutTime is how long Drain waits for what it has cut off.
+	cutTime = time.Second
+)
+
+// Server serves the public listener (contract section 10).
+type Server struct {
+	engine       Engine
+	keys         *auth.Keys
+	addresses    *limit.Addresses
+	unauthorized *Problem
+	allowOrigin  []byte
+	trusted      []netip.Prefix
+	static       map[string]*staticFile
+	writeTimeout time.Duration
+	observer     Observer
+	log          *requestLog
+	cfg          Config
+
+	fast     fasthttp.Server
+	requests sync.Pool
+	listener atomic.Pointer[listener]
+	served   chan struct{} // closed when Serve has returned
+	draining atomic.Bool
+}
+
+// New returns a Server that is ready for Serve.
+func New(cfg Config) (*Server, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	l, err := limit.New(cfg.AddressRate, cfg.AddressBurst)
+	if err != nil {
+		return nil, fmt.Errorf("server: client addresses: %w", err)
+	}
+	s := &Server{
+		engine: cfg.Engine, keys: cfg.Keys, addresses: limit.NewAddresses(l), unauthorized: newUnauthorized(cfg.KeyRequestURL),
+		allowOrigin: []byte(cfg.AllowOrigin), trusted: cfg.TrustedProxies, static: map[string]*staticFile{},
+		writeTimeout: cfg.WriteTimeout, observer: cfg.Observer, log: newRequestLog(&cfg), cfg: cfg,
+		requests: sync.Pool{New: func() any { return new(Request) }}, served: make(chan struct{}),
+	}
+	for path, file := range cfg.Static {
+		s.static[path] = newStaticFile(file)
+	}
+	s.fast = fasthttp.Server{
+		Handler:        s.handle,
+		ErrorHandler:   s.unread,
+		HeaderReceived: headerReceived,
+		ConnState:      connState,
+		// fasthttp would log each malformed request with its bytes, keys
+		// included, and full addresses. What matters reaches unread, and
+		// Serve's error.
+		Logger:                silence{},
+		SecureErrorLogMessage: true,
+
+		NoDefaultServerHeader: true,
+		NoDefaultContentType:  true,
+
+		ReadTimeout:                  cfg.ReadTimeout,
+		WriteTimeout:                 cfg.WriteTimeout,
+		IdleTimeout:                  cfg.IdleTimeout,
+		ReadBufferSize:               maxHead,
+		WriteBufferSize:              answerBuffer,
+		MaxRequestBodySize:           maxBody,
+		DisablePreParseMultipartForm: true,
+		// The listener counts; fasthttp's own refusal has no envelope. Workers
+		// outlive their connections for a moment.
+		Concurrency: 2*cfg.MaxConns + 1024,
+		// See conn.
+		ReduceMemoryUsage: true,
+	}
+	return s, nil
+}
+
+type silence struct{}
+
+func (silence) Printf(string, ...any) {}
+
+// Serve serves the connections of ln until Drain, and then returns nil; or it
+// returns why it cannot go on. It may be called once.
+func (s *Server) Serve(ln net.Listener) error {
+	l := newListener(ln, &s.cfg)
+	if !s.listener.CompareAndSwap(nil, l) {
+		return errors.New("server: Serve was called before")
+	}
+	defer close(s.served)
+	if s.draining.Load() {
+		return l.Close()
+	}
+	if err := s.fast.Serve(l); err != nil {
+		return fmt.Errorf("serve %v: %w", ln.Addr(), err)
+	}
+	return nil
+}
+
+// Drain ends serving: it closes the listener, lets requests be answered, with
+// Connection: close, and closes connections on which nothing happens. It
+// returns when no connection is left; or when ctx is done, after cutting off
+// those that are left, with an error that says how many.
+func (s *Server) Drain(ctx context.Context) error {
+	s.draining.Store(true)
+	l := s.listener.Load()
+	if l == nil {
+		return nil
+	}
+	_ = l.Close()
+	<-s.served
+	defer l.refusing.Wait()
+
+	none := l.noneLeft()
+	ticker := time.NewTicker(drainEvery)
+	defer ticker.Stop()
+	quiet := map[*conn]quietSince{}
+	for {
+		select {
+		case <-none:
+			return nil
+		case <-ctx.Done():
+			return s.cut(ctx, l, none)
+		case now := <-ticker.C:
+			closeQuiet(l, quiet, now)
+		}
+	}
+}
+
+// quietSince is since when a connection has been in a stage.
+type quietSince struct {
+	stage uint32
+	since time.Time
+}
+
+// closeQuiet closes the connections that have been between two requests for
+// drainQuiet.
+func closeQuiet(l *listener, quiet map[*conn]quietSince, now time.Time) {
+	l.eachConn(func(c *conn) {
+		stage := c.stage.Load()
+		switch q, ok := quiet[c]; {
+		case !ok || q.stage != stage:
+			quiet[c] = quietSince{stage, now}
+		case stage&1 == 0 && now.Sub(q.since) >= drainQuiet:
+			// Its goroutine, waiting for a request, wakes up and takes it off
+			// the count.
+			_ = c.Conn.Close()
+		}
+	})
+}
+
+// cut closes every connection.
+func (s *Server) cut(ctx context.Context, l *listener, none <-chan struct{}) error {
+	n := 0
+	l.eachConn(func(c *conn) {
+		_ = c.Conn.Close()
+		n++
+	})
+	timer := time.NewTimer(cutTime)
+	defer timer.Stop()
+	select {
+	case <-none:
+	case <-timer.C:
+	}
+	return fmt.Errorf("drain: %d connections were cut off: %w", n, context.Cause(ctx))
+}
+
+// Stats counts connections.
+type Stats struct {
+	// Open connections, and of these the Slow ones, which hold large buffers
+	// while they wait for their peer.
+	Open, Slow int
+	// Refused is how many connections were turned away since the start.
+	Refused int64
+}
+
+// Stats returns the numbers of this moment.
+func (s *Server) Stats() Stats {
+	l := s.listener.Load()
+	if l == nil {
+		return Stats{}
+	}
+	l.mu.Lock()
+	open := len(l.conns)
+	l.mu.Unlock()
+	return Stats{Open: open, Slow: int(l.slow.taken.Load()), Refused: l.refused.Load()}
+}
