@@ -1,0 +1,393 @@
+// Package engine sends requests and measures: the open loop, in which requests
+// are due at set times whatever the server does, and the closed loop, in which
+// each connection sends its next request when it has the answer to the last.
+//
+// # The open loop
+//
+// Due times come from a schedule that nothing moves. A request is sent at its
+// due time on a connection that is free, and when none is free a new one is
+// opened, up to Config.Connections: a server that stalls goes on to receive
+// requests at the rate that was asked, as it would from independent clients,
+// and there is no heap of held-back requests that would fall on it all at once
+// afterwards. That is what "no catch-up burst" means here.
+//
+// Only when every allowed connection waits for an answer do requests wait too.
+// They are then sent in their order as connections become free, one for each
+// answer, so never more than Connections at a time; none is left out, and none
+// is made up. Their latency counts from when they were due, so the wait is in
+// the figures, and the wait is in the send lag too, which marks the run invalid
+// when it is long: a loop that waits for answers is no longer open.
+//
+// # Two latencies
+//
+// Each request has the latency from when it was due, which is what a client
+// sees, and the one from when it was sent, which is what the server and the
+// network took. The difference is the send lag.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"example.com/marketdata/loadtest/client"
+	"example.com/marketdata/loadtest/pace"
+)
+
+// Source is the traffic: it makes requests and judges their answers.
+type Source interface {
+	// Classes names the kinds of request; figures are kept for each.
+	Classes() []string
+	// Session returns the part of the source that one connection uses. It is
+	// called from several goroutines, and each session used by one only.
+	Session() Session
+}
+
+// Session makes the requests of one connection and judges their answers.
+type Session interface {
+	// Request returns the i-th request of the run for endpoint e. It is valid
+	// until the next call.
+	Request(i uint64, e *client.Endpoint) *Request
+	// Answer judges the answer to the last request. The answer's bytes are
+	// valid during the call only.
+	Answer(resp *client.Response) Verdict
+}
+
+// Request is one request.
+type Request struct {
+	Bytes []byte // all of it, as sent
+	Head  bool   // its method is HEAD: the answer has no body
+	Class int    // index into Source.Classes
+}
+
+// Verdict is what a session thinks of an answer.
+type Verdict uint8
+
+const (
+	// OK: the answer is as it should be, as far as was looked.
+	OK Verdict = iota
+	// Unexpected: an honest answer that says that the service failed, such as a
+	// 503 or a 429. It counts as an error.
+	Unexpected
+	// Wrong: the answer breaks the service's contract.
+	Wrong
+)
+
+// Config says what to run.
+type Config struct {
+	// Endpoints get the requests in turn.
+	Endpoints []*client.Endpoint
+	Source    Source
+	// Stages, Arrivals and Seed make the open loop's schedule. No stages: the
+	// closed loop, for Duration.
+	Stages   []pace.Stage
+	Arrivals pace.Arrivals
+	Seed     uint64
+	Duration time.Duration
+	// Connections is how many connections there are at most, over all
+	// endpoints; in the closed loop how many there are.
+	Connections int
+	// Timeout bounds a request, from sending to the end of its answer.
+	Timeout time.Duration
+	// Warmup is how long at the start requests are sent but not counted.
+	Warmup time.Duration
+	// Tick is called, when set, at the end of each interval.
+	Tick func(*Interval)
+}
+
+func (c *Config) check() error {
+	switch {
+	case len(c.Endpoints) == 0:
+		return errors.New("no endpoint")
+	case c.Connections < len(c.Endpoints):
+		return fmt.Errorf("%d connections for %d endpoints: want one for each at least", c.Connections, len(c.Endpoints))
+	case c.Timeout <= 0:
+		return fmt.Errorf("timeout %v: want more than 0", c.Timeout)
+	case c.Warmup < 0 || c.Warmup >= c.length():
+		return fmt.Errorf("warm-up %v: want less than the run's %v", c.Warmup, c.length())
+	}
+	if len(c.Stages) > 0 {
+		return pace.Check(c.Stages)
+	}
+	if c.Duration <= 0 {
+		return fmt.Errorf("duration %v: want more than 0", c.Duration)
+	}
+	return nil
+}
+
+func (c *Config) length() time.Duration {
+	if len(c.Stages) > 0 {
+		return pace.Duration(c.Stages)
+	}
+	return c.Duration
+}
+
+// Run sends the requests, waits for their answers, and returns the figures.
+// When ctx is done no more requests are sent, and what was measured so far is
+// the result. The error is one of the configuration.
+func Run(ctx context.Context, cfg Config) (*Result, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	r := &run{cfg: cfg, length: cfg.length(), rec: newRecorder(cfg.Source.Classes())}
+	for i, e := range cfg.Endpoints {
+		n := cfg.Connections / len(cfg.Endpoints)
+		if i < cfg.Connections%len(cfg.Endpoints) {
+			n++
+		}
+		r.pools = append(r.pools, &pool{run: r, endpoint: e, limit: n, idle: make(chan *worker, n)})
+	}
+	sending, stop := context.WithCancel(ctx)
+	defer stop()
+	r.start = time.Now()
+	ticks := make(chan struct{})
+	var ticking sync.WaitGroup
+	ticking.Go(func() { r.tick(ticks) })
+	if len(cfg.Stages) > 0 {
+		if err := r.open(sending); err != nil {
+			close(ticks)
+			ticking.Wait()
+			return nil, err
+		}
+	} else {
+		r.closed(sending)
+	}
+	close(ticks)
+	ticking.Wait()
+	return r.result(ctx.Err() != nil), nil
+}
+
+// run is the state of one Run.
+type run struct {
+	cfg    Config
+	length time.Duration
+	start  time.Time
+	pools  []*pool
+	rec    *recorder
+	next   atomic.Uint64 // closed loop: index of the next request
+}
+
+// now returns the time since the run's start.
+func (r *run) now() time.Duration { return time.Since(r.start) }
+
+// pool is the connections to one endpoint. Its fields but idle belong to the
+// goroutine that dispatches.
+type pool struct {
+	run      *run
+	endpoint *client.Endpoint
+	limit    int
+	started  int
+	idle     chan *worker
+	workers  sync.WaitGroup
+}
+
+// job is one request of the open loop.
+type job struct {
+	index uint64
+	due   time.Duration
+}
+
+// worker is a connection with its goroutine.
+type worker struct {
+	run     *run
+	pool    *pool
+	conn    *client.Conn
+	session Session
+	rec     *shard
+	jobs    chan job
+}
+
+func (p *pool) worker() *worker {
+	w := &worker{run: p.run, pool: p, conn: client.New(p.endpoint), session: p.run.cfg.Source.Session(), rec: p.run.rec.shard(), jobs: make(chan job, 1)}
+	w.conn.Timeout = p.run.cfg.Timeout
+	w.conn.Opened = w.rec.opened
+	return w
+}
+
+// open runs the open loop. Each endpoint has a dispatcher and walks the whole
+// schedule, taking its share, so that one that does not answer holds up none
+// of the others.
+func (r *run) open(ctx context.Context) error {
+	sleepers := make([]*sleeper, len(r.pools))
+	for k := range r.pools {
+		s, err := newSleeper()
+		if err != nil {
+			return fmt.Errorf("timer: %w", err)
+		}
+		defer s.close()
+		sleepers[k] = s
+	}
+	var all sync.WaitGroup
+	for k, p := range r.pools {
+		all.Go(func() { p.dispatch(ctx, uint64(k), sleepers[k]) })
+	}
+	all.Wait()
+	return nil
+}
+
+func (p *pool) dispatch(ctx context.Context, k uint64, sleep *sleeper) {
+	r := p.run
+	// Requests that still wait for a connection at the end of the schedule get
+	// as long as an answer may take; what is left then is never sent.
+	drain, cancel := context.WithDeadline(ctx, r.start.Add(r.length+r.cfg.Timeout))
+	defer cancel()
+	defer context.AfterFunc(drain, sleep.wake)()
+	schedule := pace.New(r.cfg.Stages, r.cfg.Arrivals, r.cfg.Seed)
+	var asked, unsent, waited uint64
+	for i := uint64(0); ; i++ {
+		due, ok := schedule.Next()
+		if !ok {
+			break
+		}
+		if i%uint64(len(r.pools)) != k {
+			continue
+		}
+		if wait := due - r.now(); wait > 0 && drain.Err() == nil {
+			sleep.sleep(wait)
+		}
+		if ctx.Err() != nil && due > r.now() {
+			break // interrupted: this one was never due
+		}
+		w, immediate := p.take(drain)
+		if w != nil {
+			w.jobs <- job{i, due}
+		}
+		if due < r.cfg.Warmup {
+			continue
+		}
+		asked++
+		if !immediate {
+			waited++
+		}
+		if w == nil {
+			unsent++
+		}
+	}
+	for range p.started {
+		close((<-p.idle).jobs)
+	}
+	p.workers.Wait()
+	r.rec.dispatched(asked, unsent, waited)
+}
+
+// take returns a worker that is free, starting one if need be. When the limit
+// is reached it waits for one, until ctx is done, and then returns nil.
+func (p *pool) take(ctx context.Context) (w *worker, immediate bool) {
+	select {
+	case w := <-p.idle:
+		return w, true
+	default:
+	}
+	if ctx.Err() != nil {
+		return nil, false
+	}
+	if p.started < p.limit {
+		p.started++
+		w := p.worker()
+		p.workers.Go(w.serve)
+		return w, true
+	}
+	select {
+	case w := <-p.idle:
+		return w, false
+	case <-ctx.Done():
+		return nil, false
+	}
+}
+
+// serve sends what it is given until there is no more. Answers are waited for
+// even when the run is interrupted: the client's timeout bounds that.
+func (w *worker) serve() {
+	defer w.conn.Close()
+	for j := range w.jobs {
+		w.send(j.index, j.due)
+		w.pool.idle <- w
+	}
+}
+
+// send sends request i, which was due at due (negative: now), and records what
+// became of it. It reports whether the connection is of use.
+func (w *worker) send(i uint64, due time.Duration) bool {
+	r := w.run
+	req := w.session.Request(i, w.pool.endpoint)
+	sent := r.now()
+	if due < 0 {
+		due = sent
+	}
+	resp, err := w.conn.Do(context.Background(), req.Bytes, req.Head)
+	o := outcome{class: req.Class, due: due, sent: sent, done: r.now(), written: len(req.Bytes), err: err}
+	if err == nil {
+		o.status, o.read, o.retried = resp.Status, resp.Size, resp.Retried
+		o.verdict = w.session.Answer(resp)
+	}
+	if due >= r.cfg.Warmup {
+		w.rec.record(&o, r.length)
+	}
+	return !errors.Is(err, client.ErrConnect)
+}
+
+// closed runs the closed loop.
+func (r *run) closed(ctx context.Context) {
+	ctx, cancel := context.WithDeadline(ctx, r.start.Add(r.length))
+	defer cancel()
+	var all sync.WaitGroup
+	for _, p := range r.pools {
+		for range p.limit {
+			w := p.worker()
+			all.Go(func() { w.loop(ctx) })
+		}
+	}
+	all.Wait()
+}
+
+// The wait after a connection could not be opened, in the closed loop, which
+// would otherwise spin.
+const (
+	minBackoff = 10 * time.Millisecond
+	maxBackoff = time.Second
+)
+
+func (w *worker) loop(ctx context.Context) {
+	defer w.conn.Close()
+	backoff := minBackoff
+	for ctx.Err() == nil {
+		if w.send(w.run.next.Add(1)-1, -1) {
+			backoff = minBackoff
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, maxBackoff)
+	}
+}
+
+// maxIntervals bounds the series of a run; longer runs get longer intervals.
+const maxIntervals = 1200
+
+// tick closes an interval each second until done is closed.
+func (r *run) tick(done <-chan struct{}) {
+	step := time.Second
+	for r.length > step*maxIntervals {
+		step += time.Second
+	}
+	cpus := usableCPUs()
+	t := time.NewTicker(step)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			iv := r.rec.cut(r.now(), cpus)
+			if r.cfg.Tick != nil {
+				r.cfg.Tick(iv)
+			}
+		case <-done:
+			r.rec.cut(r.now(), cpus)
+			return
+		}
+	}
+}
