@@ -28,29 +28,26 @@ var codingNames = [codings][]byte{zstdCoding: []byte("zstd"), brCoding: []byte("
 // section 8).
 const minCoded = 1024
 
-// negotiate chooses the coding for the values of Accept-Encoding, one a header
-// line, by RFC 9110 and contract section 8: the highest weight wins; at equal
+// negotiate chooses the coding for the value of Accept-Encoding, by RFC 9110 and contract section 8: the highest weight wins; at equal
 // weights zstd, br, gzip; an identity that is not named loses to any coding
 // that is accepted. Elements that are malformed count as not there.
-func negotiate(lines [][]byte) coding {
+func negotiate(list []byte) coding {
 	const unnamed = -1
 	weights := [codings]int{unnamed, unnamed, unnamed, unnamed}
 	rest := unnamed // of "*"
-	for _, line := range lines {
-		for more := true; more; {
-			var element []byte
-			element, line, more = bytes.Cut(line, comma)
-			name, weight, ok := parseElement(element)
-			if !ok {
-				continue
-			}
-			if len(name) == 1 && name[0] == '*' {
-				rest = weight
-				continue
-			}
-			if c, ok := codingOf(name); ok {
-				weights[c] = weight
-			}
+	for more := true; more; {
+		var element []byte
+		element, list, more = bytes.Cut(list, comma)
+		name, weight, ok := parseElement(element)
+		if !ok {
+			continue
+		}
+		if len(name) == 1 && name[0] == '*' {
+			rest = weight
+			continue
+		}
+		if c, ok := codingOf(name); ok {
+			weights[c] = weight
 		}
 	}
 	best, weight := identity, max(weights[identity], 0)

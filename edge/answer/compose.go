@@ -38,7 +38,8 @@ type work struct {
 	shard *artifacts.Shard
 
 	links    bool
-	deadline time.Time // until when shards are waited for
+	wait     time.Duration // how long shards are waited for in all
+	deadline time.Time     // until when that is; zero before the first wait
 
 	key    []byte
 	answer held // of a body that is not held
@@ -72,6 +73,7 @@ var indexSort = [3]query.Sort{query.SortID, query.SortSlug, query.SortSymbol}
 func (w *work) reset() {
 	w.body, w.notFound = w.body[:0], w.notFound[:0]
 	w.view, w.shard, w.links, w.cut = nil, nil, false, false
+	w.deadline = time.Time{}
 	w.shards, w.rows = 0, 0
 }
 
@@ -139,7 +141,7 @@ func (w *work) at(v *snapshot.View, n int) (*artifacts.Shard, error) {
 	}
 	s, ok := v.Held(n)
 	if !ok {
-		if time.Now().After(w.deadline) {
+		if w.late() {
 			return nil, errLate
 		}
 		var err error
@@ -150,6 +152,15 @@ func (w *work) at(v *snapshot.View, n int) (*artifacts.Shard, error) {
 	w.view, w.n, w.shard = v, n, s
 	w.shards++
 	return s, nil
+}
+
+// late reports whether waiting has taken all the time it may.
+func (w *work) late() bool {
+	now := time.Now()
+	if w.deadline.IsZero() {
+		w.deadline = now.Add(w.wait)
+	}
+	return now.After(w.deadline)
 }
 
 // set makes the body that was just put together an answer, without a copy.
@@ -268,6 +279,9 @@ func (w *work) filtered(s *snapshot.Snapshot, q *query.Query) (total int, err er
 	if filters == 1 && indexSort[driver] == q.Sort {
 		return w.counts[driver], w.inIndexOrder(v, q, w.spans[driver], w.counts[driver])
 	}
+	if filters == 1 && q.Sort == query.SortID && len(w.spans[driver]) == 1 {
+		return w.counts[driver], w.inRun(v, q, w.spans[driver][0])
+	}
 	return w.inOtherOrder(s, v, q, driver)
 }
 
@@ -277,7 +291,7 @@ func (w *work) resolve(v *snapshot.View, q *query.Query, f int) error {
 	missing := missingValues{w: w, name: filterNames[f]}
 	if f == byID {
 		for i, id := range q.IDs {
-			if i > 0 && time.Now().After(w.deadline) {
+			if i > 0 && w.late() {
 				return errLate
 			}
 			ok, err := w.resolveID(v, id)
@@ -295,7 +309,7 @@ func (w *work) resolve(v *snapshot.View, q *query.Query, f int) error {
 		values = q.Symbols
 	}
 	for i, value := range values {
-		if i > 0 && time.Now().After(w.deadline) {
+		if i > 0 && w.late() {
 			return errLate
 		}
 		ok, err := w.resolveKey(v, value, f)
@@ -371,6 +385,21 @@ func (w *work) inIndexOrder(v *snapshot.View, q *query.Query, spans []span, tota
 			return err
 		}
 		skip, n = 0, n-m
+	}
+	return nil
+}
+
+// inRun appends the page of one run's rows in the order of ids, which is the
+// run's own, forwards or backwards.
+func (w *work) inRun(v *snapshot.View, q *query.Query, sp span) error {
+	first, n := window(q, sp.end-sp.start)
+	if !q.Desc {
+		return w.ascending(v, sp.start+first, n)
+	}
+	for row := sp.end - 1 - first; n > 0; row, n = row-1, n-1 {
+		if err := w.ascending(v, row, 1); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -18,7 +18,6 @@ package answer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -51,6 +50,8 @@ type Config struct {
 	Wait time.Duration
 	// MaxStale turns answers into unavailable ones past that age; 0: never.
 	MaxStale time.Duration
+	// AllowOrigin is the allowed origin: another than * joins Vary.
+	AllowOrigin string
 	// CacheScope begins Cache-Control: private (the default) or public.
 	CacheScope string
 	Log        *slog.Logger
@@ -72,6 +73,8 @@ type Engine struct {
 	refresher    *snapshot.Refresher
 	works        sync.Pool
 	asked        asked
+	vary         []byte
+	logged       atomic.Int64 // the second of the last warning
 	global       atomic.Pointer[globalAnswer]
 
 	mu      sync.Mutex
@@ -97,6 +100,11 @@ func New(cfg Config) *Engine {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	e := &Engine{cfg: cfg, cacheControl: newCacheControl(cfg.CacheScope), answers: map[*answers]*time.Timer{}}
+	if cfg.AllowOrigin == "" || cfg.AllowOrigin == "*" {
+		e.vary = []byte("Accept-Encoding, X-Snapshot-Time")
+	} else {
+		e.vary = []byte("Accept-Encoding, X-Snapshot-Time, Origin")
+	}
 	e.works.New = func() any { return new(work) }
 	return e
 }
@@ -171,7 +179,7 @@ func (e *Engine) warmAnswers(ctx context.Context, deadline time.Time, from, to *
 		if h.raw == nil || h.hits.Load() == 0 || q.Parse(h.endpoint, h.raw) != nil {
 			continue
 		}
-		w.deadline = deadline
+		w.wait = time.Until(deadline)
 		if err := w.compose(next, &q); err != nil {
 			continue // it is made when it is asked for
 		}
@@ -246,27 +254,4 @@ func (e *Engine) Retire(s *snapshot.Snapshot) {
 			a.close()
 		}
 	})
-}
-
-// Failure is why there is no answer.
-type Failure uint8
-
-// The failures, each with the status that contract section 2 gives it.
-const (
-	OK          Failure = iota
-	NotFound            // 404 40400: /global before the first snapshot
-	Gone                // 410: a pinned snapshot that is no longer retained
-	Unavailable         // 503: neither held nor to be had
-	Internal            // 500
-)
-
-// failure turns an error into the failure that it is.
-func failure(err error) Failure {
-	switch {
-	case err == nil:
-		return OK
-	case errors.Is(err, snapshot.ErrGone):
-		return Gone
-	}
-	return Unavailable
 }

@@ -37,42 +37,32 @@ func appendETag(dst []byte, d digest, c coding) []byte {
 	return append(dst, '"')
 }
 
-// matches reports whether the lines of If-None-Match name the body with the
+// matches reports whether the list of If-None-Match names the body with the
 // given plain tag, by weak comparison and whatever the coding (contract
 // section 8). tag is "<digest>" with its quotes. A malformed list matches
 // nothing from where it is malformed on.
-func matches(lines [][]byte, tag []byte) bool {
-	for _, b := range lines {
-		for {
-			b = bytes.TrimLeft(b, " \t,")
-			if len(b) == 0 {
-				break
-			}
-			if b[0] == '*' {
-				// It stands alone, or the list is malformed.
-				if len(lines) == 1 && len(trimSpace(b[1:])) == 0 {
-					return true
-				}
-				break
-			}
-			b = bytes.TrimPrefix(b, weakPrefix)
-			if len(b) == 0 || b[0] != '"' {
-				break
-			}
-			end := bytes.IndexByte(b[1:], '"')
-			if end < 0 {
-				break
-			}
-			opaque := b[1 : 1+end]
-			if b = b[end+2:]; sameBody(opaque, tag[1:len(tag)-1]) {
-				return true
-			}
-			if b = trimSpace(b); len(b) > 0 && b[0] != ',' {
-				break
-			}
+func matches(list, tag []byte) bool {
+	if star := trimSpace(list); len(star) == 1 && star[0] == '*' {
+		return true
+	}
+	for {
+		list = bytes.TrimLeft(list, " \t,")
+		list = bytes.TrimPrefix(list, weakPrefix)
+		if len(list) == 0 || list[0] != '"' {
+			return false
+		}
+		end := bytes.IndexByte(list[1:], '"')
+		if end < 0 {
+			return false
+		}
+		if sameBody(list[1:1+end], tag[1:len(tag)-1]) {
+			return true
+		}
+		list = trimSpace(list[end+2:])
+		if len(list) == 0 || list[0] != ',' {
+			return false
 		}
 	}
-	return false
 }
 
 var weakPrefix = []byte("W/")

@@ -57,12 +57,21 @@ func newHeld(key, body, notFound []byte, h *heat) *held {
 	return a
 }
 
-func (a *held) cost() int64 {
-	n := 512 + len(a.key) + len(a.body) + len(a.notFound)
-	if len(a.body) > minCoded {
-		n += len(a.body) // codings to come: each is a fraction of it
+func (a *held) cost() int64 { return costOf(len(a.key), len(a.body), len(a.notFound)) }
+
+// costOf is what an answer takes in memory, in bytes, codings to come included:
+// each is a fraction of the body.
+func costOf(key, body, notFound int) int64 {
+	n := 512 + key + body + notFound
+	if body > minCoded {
+		n += body
 	}
 	return int64(n)
+}
+
+// fits reports whether the answers have room for one that long at all.
+func (a *answers) fits(w *work) bool {
+	return a != nil && costOf(len(w.key), len(w.body), len(w.notFound)) <= a.limit
 }
 
 // code returns the body in coding c, made when it is first asked for.
@@ -192,15 +201,24 @@ func (a *answers) close() {
 
 // asked remembers which queries were asked for lately, so that an answer is
 // held when it is asked a second time: made-up parameters fill nothing. It is a
-// table of hashes that newer ones overwrite, and takes no lock.
+// table of hashes that newer ones overwrite, and takes no lock. The last bits
+// of an entry count how often it was asked for.
 type asked [1 << 14]atomic.Uint64
 
-// again reports whether the key with the given hash was asked for lately.
+// askedCount masks the count.
+const askedCount = 7
+
+// again reports whether an answer is to be offered to the cache: when it is
+// asked for the second time, and every eighth time from there on, since
+// ristretto may have refused it and would again.
 func (t *asked) again(hash uint64) bool {
-	slot := &t[hash%uint64(len(t))]
-	if slot.Load() == hash {
-		return true
+	slot := &t[hash>>50]
+	was := slot.Load()
+	if was&^askedCount != hash&^askedCount {
+		slot.Store(hash &^ askedCount)
+		return false
 	}
-	slot.Store(hash)
-	return false
+	count := (was + 1) & askedCount
+	slot.Store(hash&^askedCount | count)
+	return count == 1
 }

@@ -2,7 +2,7 @@ package answer
 
 import (
 	"bytes"
-	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -12,23 +12,19 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/server"
 	"example.com/marketdata/edge/snapshot"
 )
 
 // Header names in their canonical form.
 var (
 	hdrSnapshotTime = []byte("X-Snapshot-Time")
-	hdrETag         = []byte("Etag")
+	hdrETag         = []byte("ETag")
 	hdrLastModified = []byte("Last-Modified")
 	hdrCacheControl = []byte("Cache-Control")
 	hdrCacheStatus  = []byte("Cache-Status")
 	hdrNotFound     = []byte("X-Not-Found")
-)
-
-const (
-	ifNoneMatch     = "If-None-Match"
-	ifModifiedSince = "If-Modified-Since"
-	acceptEncoding  = "Accept-Encoding"
+	hdrVary         = []byte("Vary")
 )
 
 var contentType = []byte("application/json")
@@ -65,66 +61,72 @@ var cacheStatus = [2][2][]byte{
 	{[]byte("edge; hit"), []byte("edge; hit; detail=stale")},
 }
 
-// Answer writes the answer to q into ctx, from the snapshot of pin where that
-// is not zero. When there is none it writes nothing and says why. It sets the
-// headers of contract section 8 that depend on the answer; Vary, CORS and the
-// rate limit's are the server's. It allocates nothing where the answer is held,
-// or is put together from shards in memory.
-func (e *Engine) Answer(ctx *fasthttp.RequestCtx, q *query.Query, pin, now time.Time) Failure {
+// Answer implements server.Engine. It sets the headers of contract section 8
+// that depend on the answer; CORS and the rate limit's are the server's. It
+// allocates nothing where the answer is held, or is put together from shards in
+// memory.
+func (e *Engine) Answer(r *server.Request) *server.Problem {
 	state := e.refresher.State()
 	if state == nil {
-		return Unavailable
+		return server.Unavailable
 	}
 	s := state.Snapshot
 	switch {
-	case !pin.IsZero() && (s == nil || !pin.Equal(s.Time)):
+	case r.Pinned && (s == nil || !r.Pin.Equal(s.Time)):
 		var err error
-		if s, err = e.pinned(ctx, pin); err != nil {
-			return failure(err)
+		if s, err = e.refresher.Pinned(r.Ctx, r.Pin); err != nil {
+			return e.problem(err)
 		}
-	case s != nil && e.cfg.MaxStale > 0 && now.Sub(s.Time) > e.cfg.MaxStale:
-		return Unavailable
+	case s != nil && e.cfg.MaxStale > 0 && r.Now.Sub(s.Time) > e.cfg.MaxStale:
+		return server.Unavailable
 	}
-	if q.Endpoint == query.Global {
-		return e.answerGlobal(ctx, state, s, now)
+	if r.Query.Endpoint == query.Global {
+		return e.answerGlobal(r, state, s)
 	}
-	lastModified := []byte(nil)
+	var lastModified []byte
 	if s != nil {
-		lastModified = s.LastModified
+		r.Snapshot, lastModified = s.Time, s.LastModified
 	}
 	w := e.works.Get().(*work)
-	defer e.free(w)
-	w.key = q.AppendKey(w.key[:0])
+	w.key = r.Query.AppendKey(w.key[:0])
 	finished := attached(s)
 	if a := finished.get(w.key); a != nil {
 		a.hit()
-		e.write(ctx, s, a, true, lastModified, now)
-		return OK
+		e.works.Put(w)
+		e.write(r, s, a, true, lastModified)
+		return nil
 	}
-	w.deadline = now.Add(e.cfg.Wait)
-	err := w.compose(s, q)
+	defer e.free(w)
+	w.wait = e.cfg.Wait
+	err := w.compose(s, &r.Query)
 	e.Counters.Composed.Add(1)
 	e.Counters.Shards.Add(int64(w.shards))
 	e.Counters.Rows.Add(int64(w.rows))
 	if err != nil {
-		return failure(err)
+		return e.problem(err)
 	}
-	if finished != nil {
+	if finished.fits(w) {
 		if lo, _ := hash(w.key); e.asked.again(lo ^ s.Sequence) {
 			e.Counters.Admitted.Add(1)
-			e.write(ctx, s, finished.offer(w.key, w.body, w.notFound, q.Endpoint, ctx.URI().QueryString()), false, lastModified, now)
-			return OK
+			e.write(r, s, finished.offer(w.key, w.body, w.notFound, r.Query.Endpoint, r.Ctx.URI().QueryString()), false, lastModified)
+			return nil
 		}
 	}
 	w.answer.set(w)
-	e.write(ctx, s, &w.answer, false, lastModified, now)
-	return OK
+	e.write(r, s, &w.answer, false, lastModified)
+	return nil
 }
 
-// pinned takes the snapshot of t from the refresher. It is apart from Answer so
-// that its slow path costs the fast one nothing.
-func (e *Engine) pinned(ctx context.Context, t time.Time) (*snapshot.Snapshot, error) {
-	return e.refresher.Pinned(ctx, t)
+// problem turns an error into the answer that it is. What is wrong on this side
+// is logged, at most once a second.
+func (e *Engine) problem(err error) *server.Problem {
+	if errors.Is(err, snapshot.ErrGone) {
+		return server.SnapshotGone
+	}
+	if now := time.Now().Unix(); !errors.Is(err, snapshot.ErrLater) && e.logged.Swap(now) != now {
+		e.cfg.Log.Warn("no answer", "err", err)
+	}
+	return server.Unavailable
 }
 
 func (e *Engine) free(w *work) {
@@ -142,13 +144,11 @@ func (e *Engine) free(w *work) {
 const maxKeptBody = 256 << 10
 
 // write sends a, or 304 where the client has it already.
-func (e *Engine) write(ctx *fasthttp.RequestCtx, s *snapshot.Snapshot, a *held, hit bool, lastModified []byte, now time.Time) {
-	h := &ctx.Response.Header
+func (e *Engine) write(r *server.Request, s *snapshot.Snapshot, a *held, hit bool, lastModified []byte) {
+	h := &r.Ctx.Response.Header
 	coded := identity
-	if len(a.body) > minCoded {
-		if lines := ctx.Request.Header.PeekAll(acceptEncoding); len(lines) > 0 {
-			coded = negotiate(lines)
-		}
+	if len(a.body) > minCoded && r.AcceptEncoding != nil {
+		coded = negotiate(r.AcceptEncoding)
 	}
 	if s != nil {
 		h.SetCanonical(hdrSnapshotTime, s.TimeText)
@@ -157,17 +157,18 @@ func (e *Engine) write(ctx *fasthttp.RequestCtx, s *snapshot.Snapshot, a *held, 
 	if lastModified != nil {
 		h.SetCanonical(hdrLastModified, lastModified)
 	}
-	h.SetCanonical(hdrCacheControl, e.cacheControl.at(s, now))
+	h.SetCanonical(hdrCacheControl, e.cacheControl.at(s, r.Now))
+	h.SetCanonical(hdrVary, e.vary)
 	if len(a.notFound) > 0 {
 		h.SetCanonical(hdrNotFound, a.notFound)
 	}
-	if notModified(ctx, a, lastModified) {
-		ctx.SetStatusCode(fasthttp.StatusNotModified)
+	if notModified(r, a, lastModified) {
+		r.Ctx.SetStatusCode(fasthttp.StatusNotModified)
 		return
 	}
 	h.SetContentTypeBytes(contentType)
 	stale := 0
-	if s != nil && now.Sub(s.Time) > staleAfter {
+	if s != nil && r.Now.Sub(s.Time) > staleAfter {
 		stale = 1
 	}
 	status := 0
@@ -179,24 +180,23 @@ func (e *Engine) write(ctx *fasthttp.RequestCtx, s *snapshot.Snapshot, a *held, 
 	case coded != identity:
 		h.SetContentEncodingBytes(codingNames[coded])
 		if a.heat != nil {
-			ctx.Response.SetBodyRaw(a.code(coded))
+			r.Ctx.Response.SetBodyRaw(a.code(coded))
 		} else {
-			ctx.Response.SetBody(encode(nil, coded, a.body))
+			r.Ctx.Response.SetBodyRaw(encode(nil, coded, a.body))
 		}
 	case a.heat != nil:
-		ctx.Response.SetBodyRaw(a.body)
+		r.Ctx.Response.SetBodyRaw(a.body)
 	default:
-		ctx.Response.SetBody(a.body) // a copy: the buffer is another request's soon
+		r.Ctx.Response.SetBody(a.body) // a copy: the buffer is another request's soon
 	}
 }
 
 // notModified checks the conditions of the request (contract section 8).
-func notModified(ctx *fasthttp.RequestCtx, a *held, lastModified []byte) bool {
-	if lines := ctx.Request.Header.PeekAll(ifNoneMatch); len(lines) > 0 {
-		return matches(lines, a.etags[identity])
+func notModified(r *server.Request, a *held, lastModified []byte) bool {
+	if r.IfNoneMatch != nil {
+		return matches(r.IfNoneMatch, a.etags[identity])
 	}
-	since := ctx.Request.Header.Peek(ifModifiedSince)
-	return len(since) > 0 && bytes.Equal(since, lastModified)
+	return r.IfModifiedSince != nil && bytes.Equal(r.IfModifiedSince, lastModified)
 }
 
 // globalAnswer is the answer of /global, made once a state.
@@ -206,10 +206,11 @@ type globalAnswer struct {
 	lastModified []byte
 }
 
-func (e *Engine) answerGlobal(ctx *fasthttp.RequestCtx, state *snapshot.State, s *snapshot.Snapshot, now time.Time) Failure {
+func (e *Engine) answerGlobal(r *server.Request, state *snapshot.State, s *snapshot.Snapshot) *server.Problem {
 	if s == nil {
-		return NotFound
+		return server.NotFound
 	}
+	r.Snapshot = s.Time
 	g := e.global.Load()
 	hit := g != nil && g.state == state && s == state.Snapshot
 	if !hit {
@@ -218,8 +219,8 @@ func (e *Engine) answerGlobal(ctx *fasthttp.RequestCtx, state *snapshot.State, s
 			e.global.Store(g)
 		}
 	}
-	e.write(ctx, s, g.answer, hit, g.lastModified, now)
-	return OK
+	e.write(r, s, g.answer, hit, g.lastModified)
+	return nil
 }
 
 // newGlobal renders /global: the totals of s, and the change record in force.

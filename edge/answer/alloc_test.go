@@ -1,0 +1,70 @@
+//go:build !race
+
+package answer
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/edge/internal/fixture"
+	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/server"
+)
+
+// TestNoAllocations counts what the answering side allocates: nothing, for
+// answers that are held, put together or not modified.
+func TestNoAllocations(t *testing.T) {
+	store := memstore.New()
+	fixture.Publish(t, store, fixture.Feed(5000, 1), fixture.Start, nil)
+	for _, c := range []struct {
+		name            string
+		memory          int64 // for answers
+		raws            []string
+		encoding, match []byte
+		status          int
+	}{
+		{"held", 64 << 20, []string{"page=3"}, nil, nil, 200},
+		{"held in gzip", 64 << 20, []string{"page=3"}, []byte("gzip, deflate"), nil, 200},
+		{"held, not modified", 64 << 20, []string{"page=3"}, nil, []byte("*"), 304},
+		{"put together", 1, []string{
+			"page=3", "sort=name:desc&page=4&size=100", "id=1,3,5,7", "slug=asset-1,asset-9&sort=name", "symbol=common&sort=name:desc", "symbol=common&id=1,21", "id=2,4&slug=no",
+		}, nil, nil, 200},
+		{"put together, not modified", 1, []string{"page=3"}, nil, []byte("*"), 304},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, store, 256<<20, c.memory)
+			r.await(t, fixture.Start)
+			req := server.Request{Ctx: &fasthttp.RequestCtx{}, Now: time.Now(), AcceptEncoding: c.encoding, IfNoneMatch: c.match}
+			do := func() {
+				for _, raw := range c.raws {
+					req.Ctx.Response.Reset()
+					if err := req.Query.Parse(query.Quotes, []byte(raw)); err != nil {
+						t.Fatal(err)
+					}
+					if p := r.Answer(&req); p != nil || req.Ctx.Response.StatusCode() != c.status {
+						t.Fatalf("%s: %+v, status %d", raw, p, req.Ctx.Response.StatusCode())
+					}
+				}
+			}
+			for i := range 200 { // shards in memory, answers held, buffers grown
+				do()
+				if i%50 == 0 {
+					r.cache.Wait()
+					time.Sleep(2 * time.Millisecond) // ristretto takes a Set in its own time
+				}
+			}
+			before := r.Counters.Composed.Load()
+			if n := testing.AllocsPerRun(200, do); n != 0 {
+				t.Errorf("%v allocations", n)
+			}
+			composed := r.Counters.Composed.Load() - before
+			if want := c.memory == 1; (composed > 0) != want {
+				t.Errorf("%s: %d answers put together", fmt.Sprint(c.raws), composed)
+			}
+		})
+	}
+}

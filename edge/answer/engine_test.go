@@ -1,0 +1,466 @@
+package answer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"go.uber.org/goleak"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/edge/internal/fixture"
+	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/server"
+	"example.com/marketdata/edge/shards"
+	"example.com/marketdata/edge/snapshot"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// rig is an engine over a store, refreshed by hand.
+type rig struct {
+	*Engine
+	store artifacts.Store
+	cache *shards.Cache
+	ref   *snapshot.Refresher
+	stop  func()
+}
+
+func newRig(tb testing.TB, store artifacts.Store, shardMemory, answerMemory int64) *rig {
+	tb.Helper()
+	cache, err := shards.New(shards.Config{Store: store, Memory: shardMemory, Dir: tb.TempDir()})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	e := New(Config{Memory: answerMemory, WarmBytes: shardMemory / 4})
+	ref := snapshot.NewRefresher(snapshot.Config{Store: store, Cache: cache, Poll: 10 * time.Millisecond, Warm: e.Warm, Retire: e.Retire})
+	e.Bind(ref)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { ref.Run(ctx); close(done) }()
+	r := &rig{Engine: e, store: store, cache: cache, ref: ref}
+	r.stop = func() { cancel(); <-done; e.Close(); cache.Close() }
+	tb.Cleanup(r.stop)
+	return r
+}
+
+// await waits until the snapshot of at is current and on this machine.
+func (r *rig) await(tb testing.TB, at time.Time) {
+	tb.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		if s := r.ref.State(); s != nil && s.Snapshot != nil && s.Snapshot.Time.Equal(at) && r.ref.Status().Missing == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			tb.Fatalf("snapshot of %v is not current: %+v", at, r.ref.Status())
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// ask answers one request, without the server.
+func ask(tb testing.TB, r *rig, req *server.Request, e query.Endpoint, raw string) *server.Problem {
+	tb.Helper()
+	if req.Ctx == nil {
+		req.Ctx = &fasthttp.RequestCtx{}
+	}
+	if req.Now.IsZero() {
+		req.Now = fixture.Start
+	}
+	req.Ctx.Request.SetRequestURI("/openapi/v1/" + e.Name() + "?" + raw)
+	req.Ctx.Response.Reset()
+	if err := req.Query.Parse(e, []byte(raw)); err != nil {
+		tb.Fatalf("%s: %v", raw, err)
+	}
+	return r.Answer(req)
+}
+
+// header returns a header of the answer, whatever the case of its name.
+func header(ctx *fasthttp.RequestCtx, name string) string {
+	for k, v := range ctx.Response.Header.All() {
+		if strings.EqualFold(string(k), name) {
+			return string(v)
+		}
+	}
+	return ""
+}
+
+type list struct {
+	Result struct {
+		Items     []json.RawMessage
+		Page      int64
+		Total     int
+		TotalPage int `json:"total_page"`
+	}
+}
+
+func TestPagesInEveryOrder(t *testing.T) {
+	store := memstore.New()
+	f := fixture.Feed(1000, 1)
+	fixture.Publish(t, store, f, fixture.Start, nil)
+	for name, memory := range map[string]int64{"held": 64 << 20, "one byte": 1} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, store, memory, memory)
+			r.await(t, fixture.Start)
+			var req server.Request
+			for e := range query.Endpoint(query.Endpoints) {
+				for _, o := range e.SortKeys() {
+					for _, dir := range []string{"asc", "desc"} {
+						var walked []json.RawMessage
+						whole := pages(t, r, &req, e, fmt.Sprintf("sort=%s:%s", o, dir), 100, &walked)
+						for _, size := range []int{1, 7, 33} {
+							if size == 1 && len(whole) > 200 {
+								continue
+							}
+							var again []json.RawMessage
+							pages(t, r, &req, e, fmt.Sprintf("sort=%s:%s", o, dir), size, &again)
+							if !slices.EqualFunc(again, whole, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }) {
+								t.Fatalf("%s by %s %s: pages of %d are not those of 100", e, o, dir, size)
+							}
+						}
+						checkOrder(t, e, o, dir, whole)
+					}
+				}
+			}
+		})
+	}
+}
+
+func pages(t *testing.T, r *rig, req *server.Request, e query.Endpoint, params string, size int, out *[]json.RawMessage) []json.RawMessage {
+	t.Helper()
+	for page := 1; ; page++ {
+		if got := ask(t, r, req, e, fmt.Sprintf("%s&page=%d&size=%d", params, page, size)); got != nil {
+			t.Fatalf("%s?%s page %d: %+v", e, params, page, got)
+		}
+		var l list
+		if err := json.Unmarshal(req.Ctx.Response.Body(), &l); err != nil {
+			t.Fatalf("%s: %v", req.Ctx.Response.Body(), err)
+		}
+		*out = append(*out, l.Result.Items...)
+		if page >= l.Result.TotalPage {
+			if len(*out) != l.Result.Total {
+				t.Fatalf("%s?%s: %d rows, total %d", e, params, len(*out), l.Result.Total)
+			}
+			return *out
+		}
+	}
+}
+
+// checkOrder holds the rows against their own fields.
+func checkOrder(t *testing.T, e query.Endpoint, o query.Sort, dir string, rows []json.RawMessage) {
+	t.Helper()
+	if o != query.SortID && o != query.SortName && o != query.SortSlug && o != query.SortSymbol {
+		return
+	}
+	type row struct {
+		ID                 uint64
+		Name, Symbol, Slug string
+	}
+	key := func(r row) string {
+		return artifacts.Fold(map[query.Sort]string{query.SortName: r.Name, query.SortSymbol: r.Symbol, query.SortSlug: r.Slug, query.SortID: fmt.Sprintf("%020d", r.ID)}[o])
+	}
+	var parsed []row
+	for _, raw := range rows {
+		var x row
+		if err := json.Unmarshal(raw, &x); err != nil {
+			t.Fatal(err)
+		}
+		parsed = append(parsed, x)
+	}
+	sorted := slices.Clone(parsed)
+	slices.SortFunc(sorted, func(a, b row) int {
+		c := strings.Compare(key(a), key(b))
+		if dir == "desc" {
+			c = -c
+		}
+		if c == 0 {
+			c = int(a.ID) - int(b.ID)
+		}
+		return c
+	})
+	if !slices.Equal(parsed, sorted) {
+		t.Fatalf("%s by %s %s: rows are out of order", e, o, dir)
+	}
+}
+
+func TestFiltersMeetInAnyOrder(t *testing.T) {
+	store := memstore.New()
+	f := fixture.Feed(3000, 1)
+	fixture.Publish(t, store, f, fixture.Start, nil)
+	r := newRig(t, store, 64<<20, 1<<20)
+	r.await(t, fixture.Start)
+	var req server.Request
+	var all []json.RawMessage
+	pages(t, r, &req, query.Assets, "sort=id", 100, &all)
+	for _, o := range query.Assets.SortKeys() {
+		for _, dir := range []string{"asc", "desc"} {
+			for _, filter := range []string{
+				"symbol=common", "symbol=COMMON,s3,none", "symbol=common&id=1,21,41,43,99999,7", "slug=asset-0,asset-5,asset-77&symbol=common,s1",
+				"id=5,3,1,1&slug=asset-0,ASSET-1", "symbol=", "symbol=,", "id=,", "id=-4,0", "slug=zzz&symbol=common",
+			} {
+				var whole, got []json.RawMessage
+				params := fmt.Sprintf("sort=%s:%s", o, dir)
+				for _, raw := range pages(t, r, &req, query.Assets, params, 100, &whole) {
+					if plainMatch(t, raw, filter) {
+						got = append(got, raw)
+					}
+				}
+				var filtered []json.RawMessage
+				pages(t, r, &req, query.Assets, params+"&"+filter, 9, &filtered)
+				if !slices.EqualFunc(filtered, got, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }) {
+					t.Fatalf("%s&%s: %d rows, want %d", params, filter, len(filtered), len(got))
+				}
+			}
+		}
+	}
+}
+
+// plainMatch applies a filter to a row's own fields.
+func plainMatch(t *testing.T, raw json.RawMessage, filter string) bool {
+	t.Helper()
+	var x struct {
+		ID           json.Number
+		Symbol, Slug string
+	}
+	if err := json.Unmarshal(raw, &x); err != nil {
+		t.Fatal(err)
+	}
+	for part := range strings.SplitSeq(filter, "&") {
+		name, csv, _ := strings.Cut(part, "=")
+		if csv == "" {
+			continue
+		}
+		own := map[string]string{"id": x.ID.String(), "symbol": strings.ToLower(x.Symbol), "slug": x.Slug}[name]
+		if !slices.Contains(strings.Split(strings.ToLower(csv), ","), own) {
+			return false
+		}
+	}
+	return true
+}
+
+func TestNotFound(t *testing.T) {
+	store := memstore.New()
+	fixture.Publish(t, store, fixture.Feed(100, 1), fixture.Start, nil)
+	r := newRig(t, store, 64<<20, 1<<20)
+	r.await(t, fixture.Start)
+	long := strings.Repeat("x", 600)
+	for raw, want := range map[string]string{
+		"id=1,3":                     "",
+		"id=9,5,2,-3,4,2":            "id=-3,2,4",
+		"slug=Zed,asset-1,a%26b":     "slug=a%26b,zed",
+		"symbol=%E2%82%BF&id=2":      "id=2&symbol=%E2%82%BF",
+		"symbol=,common":             "symbol=",
+		"slug=" + long + "a," + long: "slug=" + long,
+		"id=,":                       "",
+		"sort=name":                  "",
+	} {
+		var req server.Request
+		if got := ask(t, r, &req, query.Assets, raw); got != nil {
+			t.Fatalf("%s: %+v", raw, got)
+		}
+		if got := header(req.Ctx, "X-Not-Found"); got != want {
+			t.Errorf("%s: X-Not-Found %q, want %q", raw, got, want)
+		}
+	}
+}
+
+// TestCostByRowsSent asks the same of a small directory and of one a hundred
+// times its size: what composing touches is the same.
+func TestCostByRowsSent(t *testing.T) {
+	sizes := []int{2000, 200_000}
+	if testing.Short() {
+		sizes = []int{2000, 20_000}
+	}
+	type cost struct{ shards, rows int }
+	var first map[string]cost
+	for _, n := range sizes {
+		store := memstore.New()
+		fixture.Publish(t, store, fixture.Feed(n, 1), fixture.Start, nil)
+		r := newRig(t, store, 512<<20, 1)
+		r.await(t, fixture.Start)
+		s := r.ref.State().Snapshot
+		costs := map[string]cost{}
+		for _, raw := range []string{
+			"", "page=3", "page=7&size=100", "sort=name:desc&page=2", "sort=rank", "sort=rank:desc&size=50", "sort=symbol:desc&size=100",
+			"id=1", "id=1,3,5,7,9,1001", "slug=asset-9", "slug=asset-1,asset-2,nothing", "symbol=s5", "symbol=s5,s6&sort=name", "symbol=common&size=20", "symbol=common&limit=5&offset=50", "symbol=common&sort=id:desc&page=2",
+			"id=1,21,41&symbol=common&sort=rank", "offset=1500&limit=30",
+		} {
+			var q query.Query
+			if err := q.Parse(query.Assets, []byte(raw)); err != nil {
+				t.Fatal(err)
+			}
+			w := work{wait: time.Minute}
+			if err := w.compose(s, &q); err != nil {
+				t.Fatal(err)
+			}
+			costs[raw] = cost{w.shards, w.rows}
+			if limit := q.Size + 2*len(q.IDs) + 10; w.rows > limit || w.shards > 4+2*(len(q.IDs)+len(q.Slugs)+len(q.Symbols)) {
+				t.Errorf("%d assets, %q: %d rows and %d shards touched", n, raw, w.rows, w.shards)
+			}
+		}
+		if first == nil {
+			first = costs
+			continue
+		}
+		for raw, c := range costs {
+			// A page may lie across the border of two shards in one and not the other.
+			if d := c.shards - first[raw].shards; d > 2 || d < -2 || c.rows != first[raw].rows {
+				t.Errorf("%q: %+v at %d assets, %+v at %d", raw, first[raw], sizes[0], c, n)
+			}
+		}
+	}
+}
+
+func TestConditionsAndCodings(t *testing.T) {
+	store := memstore.New()
+	p := fixture.Publish(t, store, fixture.Feed(500, 1), fixture.Start, nil)
+	r := newRig(t, store, 64<<20, 1<<20)
+	r.await(t, fixture.Start)
+	now := fixture.Start.Add(90 * time.Second)
+	get := func(raw string, headers ...string) *fasthttp.RequestCtx {
+		t.Helper()
+		req := server.Request{Now: now}
+		for i := 0; i < len(headers); i += 2 {
+			*map[string]*[]byte{"Accept-Encoding": &req.AcceptEncoding, "If-None-Match": &req.IfNoneMatch, "If-Modified-Since": &req.IfModifiedSince}[headers[i]] = []byte(headers[i+1])
+		}
+		if got := ask(t, r, &req, query.Quotes, raw); got != nil {
+			t.Fatalf("%+v", got)
+		}
+		return req.Ctx
+	}
+	plain := get("size=50")
+	tag := header(plain, "ETag")
+	body := bytes.Clone(plain.Response.Body())
+	if len(tag) != 34 || header(plain, "Cache-Control") != "private, max-age=510, stale-while-revalidate=60, stale-if-error=86400" ||
+		header(plain, "X-Snapshot-Time") != "2026-03-04T05:10:00Z" || header(plain, "Last-Modified") != "Wed, 04 Mar 2026 05:10:00 GMT" {
+		t.Fatalf("headers: %s", plain.Response.Header.String())
+	}
+	if got := header(plain, "Cache-Status"); got != "edge; fwd=miss" {
+		t.Errorf("Cache-Status %q at first", got)
+	}
+	get("size=50")
+	if got := header(get("size=50&symbol="), "Cache-Status"); got != "edge; hit" {
+		// ristretto takes a Set in its own time.
+		for range 1000 {
+			if got = header(get("size=50"), "Cache-Status"); got == "edge; hit" {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if got != "edge; hit" {
+			t.Errorf("Cache-Status %q at last", got)
+		}
+	}
+	for _, c := range []string{"gzip", "br", "zstd"} {
+		for _, raw := range []string{"size=50", "size=49&page=2"} {
+			ctx := get(raw, "Accept-Encoding", c)
+			decoded, err := decode(ctx)
+			if err != nil || !bytes.Equal(decoded, get(raw).Response.Body()) {
+				t.Errorf("%s %s: decoded body differs: %v", c, raw, err)
+			}
+			want := strings.TrimSuffix(header(get(raw), "ETag"), `"`) + "-" + c + `"`
+			if got := header(ctx, "ETag"); got != want {
+				t.Errorf("%s: ETag %s, want %s", c, got, want)
+			}
+		}
+	}
+	hexes := strings.Trim(tag, `"`)
+	for _, inm := range []string{tag, "W/" + tag, `"x", ` + tag, `"` + hexes + `-gzip"`, `W/"` + hexes + `-br" , "y"`, "*", ` * `} {
+		ctx := get("size=50", "If-None-Match", inm, "Accept-Encoding", "gzip")
+		if ctx.Response.StatusCode() != 304 || len(ctx.Response.Body()) != 0 || len(header(ctx, "Cache-Status")) != 0 ||
+			header(ctx, "ETag") != `"`+hexes+`-gzip"` || len(header(ctx, "Content-Encoding")) != 0 {
+			t.Errorf("If-None-Match %s: %s", inm, ctx.Response.Header.String())
+		}
+	}
+	for _, inm := range []string{`"x"`, hexes, `"` + hexes, `"` + hexes + `-deflate"`, `"` + hexes[1:] + `"`, "", "W/", `x"` + hexes + `"`} {
+		if ctx := get("size=50", "If-None-Match", inm); ctx.Response.StatusCode() != 200 || !bytes.Equal(ctx.Response.Body(), body) {
+			t.Errorf("If-None-Match %s: %d", inm, ctx.Response.StatusCode())
+		}
+	}
+	since := "Wed, 04 Mar 2026 05:10:00 GMT"
+	if got := get("size=50", "If-Modified-Since", since).Response.StatusCode(); got != 304 {
+		t.Errorf("If-Modified-Since: %d", got)
+	}
+	if got := get("size=50", "If-Modified-Since", since, "If-None-Match", `"x"`).Response.StatusCode(); got != 200 {
+		t.Errorf("If-None-Match takes precedence: %d", got)
+	}
+	if got := get("size=50", "If-Modified-Since", "Wed, 04 Mar 2026 05:10:01 GMT").Response.StatusCode(); got != 200 {
+		t.Errorf("later If-Modified-Since: %d", got)
+	}
+	_ = p
+	// A page that did not change keeps its tag in the next snapshot.
+	next := fixture.Feed(500, 1)
+	fixture.Publish(t, store, next, fixture.Start.Add(artifacts.Step), p)
+	r.await(t, fixture.Start.Add(artifacts.Step))
+	if got := header(get("size=50"), "ETag"); got != tag {
+		t.Errorf("ETag of an unchanged page: %s, was %s", got, tag)
+	}
+}
+
+func decode(ctx *fasthttp.RequestCtx) ([]byte, error) {
+	switch string(ctx.Response.Header.ContentEncoding()) {
+	case "gzip":
+		return ctx.Response.BodyGunzip()
+	case "br":
+		return ctx.Response.BodyUnbrotli()
+	case "zstd":
+		return ctx.Response.BodyUnzstd()
+	}
+	return nil, fmt.Errorf("no coding: %s", ctx.Response.Header.String())
+}
+
+func TestNegotiate(t *testing.T) {
+	for header, want := range map[string]coding{
+		"": identity, "gzip": gzipCoding, "GZIP": gzipCoding, "x-gzip": gzipCoding, "gzip;q=1.0": gzipCoding, "br,gzip": brCoding, "gzip, br": brCoding,
+		"gzip, br, zstd": zstdCoding, "gzip;q=0": identity, "*;q=0": identity, "identity;q=0": identity, "*": zstdCoding, "gzip;q=0.5, *;q=0.4": gzipCoding,
+		"zstd;q=0,*": brCoding, "gzip;q=0.001": gzipCoding, "identity, gzip;q=0.5": identity, "identity;q=0.5, gzip;q=0.5": gzipCoding, "identity;q=0.5, gzip;q=0.4": identity,
+		"br;q=0.8, gzip;q=0.9": gzipCoding, "deflate": identity, "gzip;q=2": identity, "gzip;q=x, br;q=0.1": brCoding, "gzip ; q=0.7 , br ; Q=0.2": gzipCoding,
+		"gzip;q=1.001": identity, "gzip;q=0.1234": identity, ",,gzip,,": gzipCoding,
+	} {
+		if got := negotiate([]byte(header)); got != want {
+			t.Errorf("%q: %d, want %d", header, got, want)
+		}
+	}
+}
+
+func FuzzConditions(f *testing.F) {
+	f.Add([]byte(`W/"a", "b"`), []byte("gzip;q=0.5, *"))
+	f.Fuzz(func(t *testing.T, inm, ae []byte) {
+		tag := appendETag(nil, digest{1, 2, 3}, identity)
+		got := matches(inm, tag)
+		if got && !bytes.Contains(inm, tag[1:len(tag)-1]) && !bytes.Contains(inm, []byte("*")) {
+			t.Fatalf("%q matches %s", inm, tag)
+		}
+		if c := negotiate(ae); c >= codings {
+			t.Fatalf("%q: coding %d", ae, c)
+		}
+	})
+}
+
+func TestPickIsSorting(t *testing.T) {
+	for n := 1; n < 3000; n = n*3 + 1 {
+		var e []entry
+		for i := range n {
+			e = append(e, entry{key: uint64(i*7919) % 13, id: uint64((i * 104729) % n), row: i})
+		}
+		sorted := slices.Clone(e)
+		slices.SortFunc(sorted, compareEntries)
+		for first := 0; first < n; first += 1 + n/17 {
+			size := min(20, n-first)
+			got := pick(slices.Clone(e), first, size)
+			for i := range got {
+				if compareEntries(got[i], sorted[first+i]) != 0 {
+					t.Fatalf("n %d, first %d: entry %d is %+v, want %+v", n, first, i, got[i], sorted[first+i])
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,359 @@
+package shards
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// store is a Reader whose Gets can be counted, held up and spoilt.
+type store struct {
+	artifacts.Reader
+	mu   sync.Mutex
+	gets map[string]int
+	get  func(key string, b []byte, err error) ([]byte, error) // nil: as it is
+}
+
+func (s *store) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+	s.mu.Lock()
+	s.gets[key]++
+	f := s.get
+	s.mu.Unlock()
+	b, v, err := s.Reader.Get(ctx, key, limit)
+	if f != nil {
+		b, err = f(key, bytes.Clone(b), err)
+	}
+	return b, v, err
+}
+
+func (s *store) total() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range s.gets {
+		n += k
+	}
+	return n
+}
+
+func (s *store) set(f func(key string, b []byte, err error) ([]byte, error)) {
+	s.mu.Lock()
+	s.get = f
+	s.mu.Unlock()
+}
+
+// object makes an object of n shards of one row each and puts it.
+func object(tb testing.TB, s artifacts.Store, from, n int) artifacts.Ref {
+	tb.Helper()
+	var o artifacts.Object
+	for i := from; i < from+n; i++ {
+		row := fmt.Appendf(nil, `{"id":%d,"pad":"%0200d"}`, i, i)
+		o.Add(artifacts.AppendShard(nil, &artifacts.ShardRows{RunLens: []int{1}, Rows: [][]byte{row}, FirstRun: i}), 1, artifacts.Fence{ID: uint64(i)})
+	}
+	b := o.Bytes()
+	ref := artifacts.Ref{Digest: artifacts.Sum(b), Size: int64(len(b))}
+	if err := s.Put(context.Background(), artifacts.ObjectKey(ref.Digest), b); err != nil {
+		tb.Fatal(err)
+	}
+	return ref
+}
+
+func setup(tb testing.TB, cfg Config) (*Cache, *store, *memstore.Store) {
+	tb.Helper()
+	mem := memstore.New()
+	s := &store{Reader: mem, gets: map[string]int{}}
+	cfg.Store = s
+	if cfg.Dir == "" {
+		cfg.Dir = tb.TempDir()
+	}
+	c, err := New(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(c.Close)
+	return c, s, mem
+}
+
+func wantRow(tb testing.TB, c *Cache, o *Object, i, id int) {
+	tb.Helper()
+	s, err := c.Shard(o, i)
+	if err != nil {
+		tb.Fatalf("shard %d: %v", i, err)
+	}
+	if s.ID(0) != uint64(id) {
+		tb.Fatalf("shard %d holds id %d, want %d", i, s.ID(0), id)
+	}
+}
+
+// TestFetchedOnce: with a memory of one byte everything holds, and the store is
+// asked once.
+func TestFetchedOnce(t *testing.T) {
+	for _, memory := range []int64{1, 1 << 20} {
+		c, s, mem := setup(t, Config{Memory: memory})
+		o := c.Acquire(object(t, mem, 100, 8))
+		for range 3 {
+			for i := range 8 {
+				wantRow(t, c, o, i, 100+i)
+			}
+		}
+		if s.total() != 1 {
+			t.Errorf("memory of %d bytes: %d gets, want 1", memory, s.total())
+		}
+	}
+}
+
+func TestAcquireSharesAndReleaseForgets(t *testing.T) {
+	c, s, mem := setup(t, Config{Memory: 1 << 20})
+	ref := object(t, mem, 1, 2)
+	a, b := c.Acquire(ref), c.Acquire(ref)
+	if a != b {
+		t.Fatal("two objects of one digest")
+	}
+	wantRow(t, c, a, 0, 1)
+	c.Wait()
+	c.Release(a)
+	if _, ok := c.Held(b, 0); !ok {
+		t.Error("a shard in use was forgotten")
+	}
+	c.Release(b)
+	c.Wait()
+	if _, ok := c.Held(b, 0); ok {
+		t.Error("a shard of nobody is still in memory")
+	}
+	if d := c.Acquire(ref); d == a {
+		t.Error("a released object came back")
+	} else {
+		wantRow(t, c, d, 1, 2)
+	}
+	if s.total() != 1 {
+		t.Errorf("%d gets, want 1: the disk has it", s.total())
+	}
+}
+
+func TestWrongBytesFromTheStore(t *testing.T) {
+	for name, spoil := range map[string]func([]byte) []byte{
+		"flipped":   func(b []byte) []byte { b[len(b)/2] ^= 1; return b },
+		"truncated": func(b []byte) []byte { return b[:len(b)-1] },
+		"empty":     func([]byte) []byte { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, s, mem := setup(t, Config{Memory: 1, Pause: time.Nanosecond})
+			o := c.Acquire(object(t, mem, 1, 2))
+			s.set(func(_ string, b []byte, err error) ([]byte, error) { return spoil(b), err })
+			if _, err := c.Shard(o, 0); !errors.Is(err, ErrUnavailable) || !errors.Is(err, artifacts.ErrCorrupt) {
+				t.Fatalf("got %v, want ErrUnavailable and ErrCorrupt", err)
+			}
+			s.set(nil)
+			wantRow(t, c, o, 0, 1)
+		})
+	}
+}
+
+// TestDamagedDisk flips every byte of the file in turn, in the life of a process
+// and before its start: no wrong row ever comes out.
+func TestDamagedDisk(t *testing.T) {
+	dir := t.TempDir()
+	c, s, mem := setup(t, Config{Memory: 1, Dir: dir})
+	ref := object(t, mem, 1, 3)
+	o := c.Acquire(ref)
+	wantRow(t, c, o, 0, 1)
+	path := filepath.Join(dir, filepath.FromSlash(artifacts.ObjectKey(ref.Digest)))
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range good {
+		bad := bytes.Clone(good)
+		bad[i] ^= 1 << (i % 8)
+		if err := os.WriteFile(path, bad, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for j := range 3 {
+			wantRow(t, c, o, j, 1+j)
+		}
+		if i%29 != 0 {
+			continue
+		}
+		if err := os.WriteFile(path, bad, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		again, err := New(Config{Store: s, Memory: 1, Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantRow(t, again, again.Acquire(ref), 2, 3)
+		again.Close()
+	}
+	for _, size := range []int64{0, 5, ref.Size - 1} {
+		if err := os.Truncate(path, size); err != nil {
+			t.Fatal(err)
+		}
+		for j := range 3 {
+			wantRow(t, c, o, j, 1+j)
+		}
+	}
+	if c.Counters.Corrupt.Load() == 0 {
+		t.Error("no damage was counted")
+	}
+}
+
+// TestDiskThatTakesNothing: everything is answered, from what was fetched.
+func TestDiskThatTakesNothing(t *testing.T) {
+	c, s, mem := setup(t, Config{Memory: 1 << 20, DirSize: 1})
+	o := c.Acquire(object(t, mem, 1, 8))
+	wantRow(t, c, o, 0, 1)
+	c.Wait()
+	for i := range 8 {
+		wantRow(t, c, o, i, 1+i)
+	}
+	if s.total() > 2 {
+		t.Errorf("%d gets: one fetch serves all shards of its object", s.total())
+	}
+}
+
+func TestStoreAway(t *testing.T) {
+	c, s, mem := setup(t, Config{Memory: 1, Pause: time.Hour})
+	o, other := c.Acquire(object(t, mem, 1, 2)), c.Acquire(object(t, mem, 50, 2))
+	wantRow(t, c, other, 0, 50)
+	away := errors.New("no route to host")
+	s.set(func(string, []byte, error) ([]byte, error) { return nil, away })
+	for range 5 {
+		if _, err := c.Shard(o, 0); !errors.Is(err, ErrUnavailable) {
+			t.Fatalf("got %v, want ErrUnavailable", err)
+		}
+	}
+	wantRow(t, c, other, 1, 51)
+	if got := s.total(); got != 2 {
+		t.Errorf("%d gets: an object whose fetch has failed is not asked for again at once", got)
+	}
+	s.set(nil)
+	if err := c.Fetch(context.Background(), o); err != nil { // the refresher does not pause
+		t.Fatal(err)
+	}
+	wantRow(t, c, o, 1, 2)
+}
+
+// TestSlowObject: many wait for one object, one fetch serves them, and another
+// object is answered meanwhile.
+func TestSlowObject(t *testing.T) {
+	c, s, mem := setup(t, Config{Memory: 1 << 20, Wait: time.Minute})
+	ref := object(t, mem, 1, 2)
+	o, quick := c.Acquire(ref), c.Acquire(object(t, mem, 50, 2))
+	release := make(chan struct{})
+	s.set(func(key string, b []byte, err error) ([]byte, error) {
+		if key == artifacts.ObjectKey(ref.Digest) {
+			<-release
+		}
+		return b, err
+	})
+	var group sync.WaitGroup
+	for i := range 50 {
+		group.Go(func() { wantRow(t, c, o, i%2, 1+i%2) })
+	}
+	for i := range 40 { // more than may be expanded at once
+		wantRow(t, c, quick, i%2, 50+i%2)
+	}
+	close(release)
+	group.Wait()
+	if n := s.gets[artifacts.ObjectKey(ref.Digest)]; n != 1 {
+		t.Errorf("%d gets of the slow object, want 1", n)
+	}
+}
+
+func TestWaitIsBounded(t *testing.T) {
+	c, s, mem := setup(t, Config{Memory: 1, Wait: time.Millisecond})
+	o := c.Acquire(object(t, mem, 1, 1))
+	release := make(chan struct{})
+	s.set(func(_ string, b []byte, err error) ([]byte, error) { <-release; return b, err })
+	if _, err := c.Shard(o, 0); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("got %v, want ErrUnavailable", err)
+	}
+	close(release)
+}
+
+func TestPanicIsAnswered(t *testing.T) {
+	c, s, mem := setup(t, Config{Memory: 1, Pause: time.Nanosecond})
+	o := c.Acquire(object(t, mem, 1, 1))
+	s.set(func(string, []byte, error) ([]byte, error) { panic("planted") })
+	if _, err := c.Shard(o, 0); !errors.Is(err, ErrUnavailable) {
+		t.Fatalf("got %v, want ErrUnavailable", err)
+	}
+	s.set(nil)
+	wantRow(t, c, o, 0, 1)
+}
+
+func TestTrim(t *testing.T) {
+	dir := t.TempDir()
+	c, s, mem := setup(t, Config{Memory: 1, Dir: dir, DirSize: 2500})
+	var refs []artifacts.Ref
+	for i := range 20 {
+		ref := object(t, mem, i*10+1, 4)
+		refs = append(refs, ref)
+		o := c.Acquire(ref)
+		wantRow(t, c, o, 0, i*10+1)
+		if i < 19 {
+			c.Release(o)
+		}
+	}
+	if c.Counters.DiskBytes.Load() <= 2500 {
+		t.Fatalf("the test needs objects of more than 2500 bytes in all, has %d", c.Counters.DiskBytes.Load())
+	}
+	stale := filepath.Join(dir, tempPrefix+"1")
+	if err := os.WriteFile(stale, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(stale, time.Time{}, time.Now().Add(-2*staleTemp)); err != nil {
+		t.Fatal(err)
+	}
+	c.Trim()
+	if got := c.Counters.DiskBytes.Load(); got > 2500 {
+		t.Errorf("%d bytes on disk after trimming", got)
+	}
+	if _, err := os.Stat(stale); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a stale temporary file stays: %v", err)
+	}
+	before := s.total()
+	wantRow(t, c, c.Acquire(refs[19]), 1, 192)
+	if s.total() != before {
+		t.Error("an object in use was trimmed before those of nobody")
+	}
+	wantRow(t, c, c.Acquire(refs[0]), 1, 2)
+	if s.total() != before+1 {
+		t.Error("the oldest object of nobody was not trimmed")
+	}
+}
+
+// TestTwoEdgesShareAFolder: what one removes under the other is fetched again.
+func TestTwoEdgesShareAFolder(t *testing.T) {
+	dir := t.TempDir()
+	a, s, mem := setup(t, Config{Memory: 1, Dir: dir})
+	b, err := New(Config{Store: s, Memory: 1, Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	ref := object(t, mem, 1, 4)
+	oa, ob := a.Acquire(ref), b.Acquire(ref)
+	wantRow(t, a, oa, 0, 1)
+	wantRow(t, b, ob, 1, 2)
+	if s.total() != 1 {
+		t.Errorf("%d gets, want 1 for both", s.total())
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "objects")); err != nil {
+		t.Fatal(err)
+	}
+	wantRow(t, a, oa, 2, 3)
+	wantRow(t, b, ob, 3, 4)
+}
