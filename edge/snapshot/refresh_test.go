@@ -1,0 +1,439 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/edge/internal/fixture"
+	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/shards"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// store spoils what a Reader gives.
+type store struct {
+	artifacts.Reader
+	mu    sync.Mutex
+	spoil func(key string, b []byte, err error) ([]byte, error)
+}
+
+func (s *store) set(f func(key string, b []byte, err error) ([]byte, error)) {
+	s.mu.Lock()
+	s.spoil = f
+	s.mu.Unlock()
+}
+
+func (s *store) apply(key string, b []byte, v artifacts.Version, err error) ([]byte, artifacts.Version, error) {
+	s.mu.Lock()
+	f := s.spoil
+	s.mu.Unlock()
+	if f != nil {
+		b, err = f(key, bytes.Clone(b), err)
+		if err != nil {
+			return nil, "", err
+		}
+	}
+	return b, v, err
+}
+
+func (s *store) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+	b, v, err := s.Reader.Get(ctx, key, limit)
+	return s.apply(key, b, v, err)
+}
+
+func (s *store) GetIf(ctx context.Context, key string, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+	b, v, err := s.Reader.GetIf(ctx, key, known, limit)
+	return s.apply(key, b, v, err)
+}
+
+var errAway = errors.New("no route to host")
+
+func away(string, []byte, error) ([]byte, error) { return nil, errAway }
+
+type rig struct {
+	*Refresher
+	mem   *memstore.Store
+	store *store
+	cache *shards.Cache
+	dir   string
+	halt  func()
+}
+
+// start runs a refresher over mem until halt or the test's end.
+func start(tb testing.TB, mem *memstore.Store, dir string, change func(*Config, *store)) *rig {
+	tb.Helper()
+	s := &store{Reader: mem}
+	cache, err := shards.New(shards.Config{Store: s, Memory: 1 << 20, Dir: dir, Pause: time.Nanosecond})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	cfg := Config{Store: s, Cache: cache, Dir: dir, Poll: 2 * time.Millisecond, MaxBackoff: 5 * time.Millisecond}
+	if change != nil {
+		change(&cfg, s)
+	}
+	r := &rig{NewRefresher(cfg), mem, s, cache, dir, nil}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { r.Run(ctx); close(done) }()
+	r.halt = sync.OnceFunc(func() { cancel(); <-done; cache.Close() })
+	tb.Cleanup(r.halt)
+	return r
+}
+
+// until waits for a condition, and fails with the refresher's status.
+func (r *rig) until(tb testing.TB, what string, ok func() bool) {
+	tb.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			tb.Fatalf("not seen: %s; %+v", what, r.Status())
+		}
+	}
+}
+
+func (r *rig) at(t time.Time) func() bool {
+	return func() bool { s := r.State(); return s != nil && s.Snapshot != nil && s.Snapshot.Time.Equal(t) }
+}
+
+func (r *rig) fails(text string) func() bool {
+	return func() bool { return strings.Contains(r.Status().Err, text) }
+}
+
+// polled waits for n more polls.
+func (r *rig) polled(tb testing.TB, n int64) {
+	tb.Helper()
+	from := r.Counters.Polls.Load()
+	r.until(tb, "polls", func() bool { return r.Counters.Polls.Load() >= from+n })
+}
+
+func next(p *fixture.Published) time.Time { return p.Manifest.Time.Add(artifacts.Step) }
+
+func TestSwapAndPins(t *testing.T) {
+	mem := memstore.New()
+	r := start(t, mem, t.TempDir(), nil)
+	r.until(t, "an empty store", func() bool { s := r.State(); return s != nil && s.Snapshot == nil })
+	first := fixture.Publish(t, mem, fixture.Feed(300, 1), fixture.Start, nil)
+	r.until(t, "the first snapshot", r.at(fixture.Start))
+	second := fixture.Publish(t, mem, fixture.Feed(300, 2), next(first), first)
+	r.until(t, "the second snapshot", r.at(next(first)))
+	if st := r.Status(); st.Phase != Valid || st.Err != "" {
+		t.Errorf("status %+v", st)
+	}
+	ctx := context.Background()
+	for _, p := range []*fixture.Published{first, second} {
+		s, err := r.Pinned(ctx, p.Manifest.Time)
+		if err != nil || s.Manifest != p.Pointer.Manifest.Digest {
+			t.Errorf("pin of %v: %v, %v", p.Manifest.Time, s, err)
+		}
+	}
+	for _, gone := range []time.Time{fixture.Start.Add(-artifacts.Step), fixture.Start.Add(time.Second), {}} {
+		if _, err := r.Pinned(ctx, gone); !errors.Is(err, ErrGone) {
+			t.Errorf("pin of %v: %v, want ErrGone", gone, err)
+		}
+	}
+	// A fresh edge reads the retained snapshot's manifest when it is pinned.
+	fresh := start(t, mem, t.TempDir(), nil)
+	fresh.until(t, "the second snapshot", fresh.at(next(first)))
+	s, err := fresh.Pinned(ctx, fixture.Start)
+	if err != nil || s.View(query.Quotes, query.SortID).Rows == 0 {
+		t.Fatalf("pin on a fresh edge: %v", err)
+	}
+	if _, err := s.View(query.Quotes, query.SortID).Shard(0); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPinOfTheFuture(t *testing.T) {
+	mem := memstore.New()
+	first := fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
+	// A poll of an hour: only the pin itself makes the edge look.
+	r := start(t, mem, t.TempDir(), func(c *Config, _ *store) { c.Poll = time.Hour })
+	r.until(t, "the first snapshot", r.at(fixture.Start))
+	if _, err := r.Pinned(context.Background(), next(first)); !errors.Is(err, ErrLater) {
+		t.Errorf("got %v, want ErrLater", err)
+	}
+	fixture.Publish(t, mem, fixture.Feed(50, 2), next(first), first)
+	s, err := r.Pinned(context.Background(), next(first))
+	if err != nil || !s.Time.Equal(next(first)) {
+		t.Errorf("got %v, %v", s, err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	mem := memstore.New()
+	first := fixture.Publish(t, mem, fixture.Feed(300, 1), fixture.Start, nil)
+	second := fixture.Publish(t, mem, fixture.Feed(300, 2), next(first), first)
+	r := start(t, mem, t.TempDir(), nil)
+	r.until(t, "the second snapshot", r.at(next(first)))
+	swap := func(p artifacts.Pointer) {
+		t.Helper()
+		v, err := mem.Swap(context.Background(), artifacts.CurrentKey, second.Version, p.Encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		second.Version = v
+	}
+	stays := func(why string) {
+		t.Helper()
+		r.until(t, why, r.fails(why))
+		r.polled(t, 3)
+		if !r.at(next(first))() {
+			t.Fatalf("%s: the snapshot was given up", why)
+		}
+		if r.Status().Phase != Interrupted {
+			t.Errorf("%s: phase %s", why, r.Status().Phase)
+		}
+	}
+	back := *first.Pointer
+	swap(back)
+	stays("moved back from 2 to 1")
+	other := *second.Pointer
+	other.Sequence, other.Store = 9, "ffffffffffffffffffffffffffffffff"
+	swap(other)
+	stays("--accept-store ffffffffffffffffffffffffffffffff")
+	same := *second.Pointer
+	same.Manifest = first.Pointer.Manifest
+	swap(same)
+	stays("names another manifest")
+	wrongTime := *second.Pointer
+	wrongTime.Sequence, wrongTime.Time = 3, wrongTime.Time.Add(artifacts.Step)
+	swap(wrongTime)
+	stays("names the manifest of")
+	newer := *second.Pointer
+	newer.Sequence, newer.Format = 3, artifacts.Format+1
+	swap(newer)
+	stays("unknown format")
+	v, err := mem.Swap(context.Background(), artifacts.CurrentKey, second.Version, []byte("{"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Version = v
+	stays("corrupt")
+	if err := mem.Delete(context.Background(), artifacts.CurrentKey); err != nil {
+		t.Fatal(err)
+	}
+	stays("no pointer any more")
+	if r.Counters.Refused.Load() < 5 {
+		t.Errorf("%d refusals counted", r.Counters.Refused.Load())
+	}
+}
+
+func TestAcceptStore(t *testing.T) {
+	mem := memstore.New()
+	first := fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
+	const id = "ffffffffffffffffffffffffffffffff"
+	r := start(t, mem, t.TempDir(), func(c *Config, _ *store) { c.AcceptStore = []string{id} })
+	r.until(t, "the first snapshot", r.at(fixture.Start))
+	second := fixture.Publish(t, mem, fixture.Feed(50, 2), next(first), first)
+	other := *second.Pointer
+	other.Store, other.Sequence = id, 1 // a store of its own counts on its own
+	if _, err := mem.Swap(context.Background(), artifacts.CurrentKey, second.Version, other.Encode()); err != nil {
+		t.Fatal(err)
+	}
+	r.until(t, "the other store", func() bool { return r.State().Snapshot.Store == id })
+}
+
+// TestLyingStore spoils each object of the next snapshot in turn: it is refused
+// whole, and taken over once the store tells the truth.
+func TestLyingStore(t *testing.T) {
+	mem := memstore.New()
+	first := fixture.Publish(t, mem, fixture.Feed(300, 1), fixture.Start, nil)
+	prev := first
+	r := start(t, mem, t.TempDir(), nil)
+	r.until(t, "the first snapshot", r.at(fixture.Start))
+	for i, spoil := range []func(key string, b []byte, err error) ([]byte, error){
+		func(key string, b []byte, err error) ([]byte, error) {
+			if strings.HasPrefix(key, artifacts.ObjectPrefix) {
+				b[len(b)-1] ^= 1
+			}
+			return b, err
+		},
+		func(key string, b []byte, err error) ([]byte, error) {
+			if strings.HasPrefix(key, artifacts.ManifestPrefix) {
+				b[len(b)/2] ^= 1
+			}
+			return b, err
+		},
+		func(key string, b []byte, err error) ([]byte, error) {
+			if strings.HasPrefix(key, artifacts.ObjectPrefix) {
+				return nil, artifacts.ErrNotFound
+			}
+			return b, err
+		},
+	} {
+		at := next(prev)
+		r.store.set(spoil)
+		prev = fixture.Publish(t, mem, fixture.Feed(300, uint64(i+2)), at, prev)
+		refused := r.Counters.Refused.Load()
+		r.until(t, "a refusal", func() bool { return r.Counters.Refused.Load() > refused+1 })
+		if r.at(at)() {
+			t.Fatalf("%d: a snapshot with spoilt objects is current", i)
+		}
+		r.store.set(nil)
+		r.until(t, "the true snapshot", r.at(at))
+	}
+}
+
+func TestStoreAwayAndBack(t *testing.T) {
+	mem := memstore.New()
+	r := start(t, mem, t.TempDir(), func(_ *Config, s *store) { s.spoil = away })
+	r.until(t, "an error", r.fails("no route"))
+	if r.State() != nil || r.Status().Phase != Initializing {
+		t.Errorf("state %v, phase %s", r.State(), r.Status().Phase)
+	}
+	r.store.set(nil)
+	first := fixture.Publish(t, mem, fixture.Feed(300, 1), fixture.Start, nil)
+	r.until(t, "the first snapshot", r.at(fixture.Start))
+	r.until(t, "all objects", func() bool { return r.Status().Missing == 0 })
+	r.store.set(away)
+	r.until(t, "an interruption", func() bool { return r.Status().Phase == Interrupted })
+	v := r.State().Snapshot.View(query.Assets, query.SortName)
+	for n := range v.Shards() {
+		if _, err := v.Shard(n); err != nil {
+			t.Errorf("shard %d while the store is away: %v", n, err)
+		}
+	}
+	fixture.Publish(t, mem, fixture.Feed(300, 2), next(first), first)
+	r.store.set(nil)
+	r.until(t, "the second snapshot", r.at(next(first)))
+	r.until(t, "valid again", func() bool { return r.Status().Phase == Valid })
+}
+
+func TestRestartWithoutTheStore(t *testing.T) {
+	mem := memstore.New()
+	dir := t.TempDir()
+	first := fixture.Publish(t, mem, fixture.Feed(300, 1), fixture.Start, nil)
+	second := fixture.Publish(t, mem, fixture.Feed(300, 2), next(first), first)
+	change := artifacts.Change{Format: artifacts.Format, Database: "fixture", Time: fixture.Start, Value: "2.5"}
+	if _, err := mem.Swap(context.Background(), artifacts.ChangeKey, "", change.Encode()); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, mem, dir, nil)
+	r.until(t, "the second snapshot", r.at(next(first)))
+	r.until(t, "all objects", func() bool { return r.Status().Missing == 0 })
+	r.until(t, "the change", func() bool { return r.State().Change != nil })
+	r.halt()
+
+	r = start(t, mem, dir, func(_ *Config, s *store) { s.spoil = away })
+	r.until(t, "the kept snapshot", r.at(next(first)))
+	s := r.State()
+	if s.Snapshot.Sequence != 2 || s.Change == nil || s.Change.Value != "2.5" {
+		t.Errorf("restored sequence %d, change %+v", s.Snapshot.Sequence, s.Change)
+	}
+	s.Snapshot.Each(func(e query.Endpoint, o query.Sort, v *View) {
+		for n := range v.Shards() {
+			if _, err := v.Shard(n); err != nil {
+				t.Errorf("%s/%s shard %d: %v", e, o, n, err)
+			}
+		}
+	})
+	// What was kept is a floor: an older pointer is not taken, even at a start.
+	if _, err := mem.Swap(context.Background(), artifacts.CurrentKey, second.Version, first.Pointer.Encode()); err != nil {
+		t.Fatal(err)
+	}
+	r.store.set(nil)
+	r.until(t, "a refusal", r.fails("moved back"))
+	if !r.at(next(first))() {
+		t.Error("the kept snapshot was given up")
+	}
+}
+
+func TestChangeRecord(t *testing.T) {
+	mem := memstore.New()
+	fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
+	r := start(t, mem, t.TempDir(), nil)
+	r.until(t, "the snapshot", r.at(fixture.Start))
+	if r.State().Change != nil {
+		t.Error("a change out of nothing")
+	}
+	version := artifacts.Version("")
+	for _, c := range []struct{ raw, want string }{
+		{string((&artifacts.Change{Format: 1, Time: fixture.Start, Value: "1.5"}).Encode()), "1.5"},
+		{"{", ""},
+		{string((&artifacts.Change{Format: 1, Time: fixture.Start, Value: "-3"}).Encode()), "-3"},
+		{string((&artifacts.Change{Format: 1, Time: fixture.Start, Value: "1e5"}).Encode()), ""},
+		{string((&artifacts.Change{Format: 1, Time: fixture.Start, Value: "0"}).Encode()), "0"},
+		{strings.Repeat(" ", artifacts.MaxPointerSize+1), ""},
+	} {
+		var err error
+		if version, err = mem.Swap(context.Background(), artifacts.ChangeKey, version, []byte(c.raw)); err != nil {
+			t.Fatal(err)
+		}
+		r.until(t, "change "+c.want, func() bool {
+			got := r.State().Change
+			return got == nil && c.want == "" || got != nil && got.Value == c.want
+		})
+	}
+}
+
+// TestFetchBudget: a store that gives some objects and is slow with others does
+// not hold up a snapshot past the budget.
+func TestFetchBudget(t *testing.T) {
+	mem := memstore.New()
+	first := fixture.Publish(t, mem, fixture.Feed(300, 1), fixture.Start, nil)
+	r := start(t, mem, t.TempDir(), func(c *Config, _ *store) { c.FetchBudget = 50 * time.Millisecond })
+	r.until(t, "the first snapshot", r.at(fixture.Start))
+	r.until(t, "all objects", func() bool { return r.Status().Missing == 0 })
+	second := fixture.Publish(t, mem, fixture.Feed(300, 2), next(first), first)
+	slow := artifacts.ObjectKey(second.Manifest.View("quotes", "name").Objects[0].Digest)
+	release := make(chan struct{})
+	r.store.set(func(key string, b []byte, err error) ([]byte, error) {
+		if key == slow {
+			<-release
+		}
+		return b, err
+	})
+	r.until(t, "the second snapshot", r.at(next(first)))
+	if r.Status().Missing == 0 {
+		t.Error("nothing is missing")
+	}
+	close(release)
+	r.until(t, "all objects", func() bool { return r.Status().Missing == 0 })
+}
+
+func TestIncompleteManifestIsRefused(t *testing.T) {
+	mem := memstore.New()
+	p := fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
+	cache, err := shards.New(shards.Config{Store: mem, Memory: 1, Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cache.Close()
+	raw := p.Manifest.Encode()
+	spoil := func(change func(*artifacts.Manifest)) error {
+		var m artifacts.Manifest
+		if err := json.Unmarshal(raw, &m); err != nil {
+			t.Fatal(err)
+		}
+		change(&m)
+		s, err := New(&m, artifacts.Digest{}, cache)
+		if err == nil {
+			s.Release()
+		}
+		return err
+	}
+	if err := spoil(func(*artifacts.Manifest) {}); err != nil {
+		t.Fatal(err)
+	}
+	if err := spoil(func(m *artifacts.Manifest) { m.Unicode = "1.0" }); !errors.Is(err, artifacts.ErrFormat) {
+		t.Errorf("other Unicode tables: %v", err)
+	}
+	for i := range p.Manifest.Views {
+		if err := spoil(func(m *artifacts.Manifest) { m.Views = append(m.Views[:i:i], m.Views[i+1:]...) }); !errors.Is(err, artifacts.ErrCorrupt) {
+			t.Errorf("without view %s/%s: %v", p.Manifest.Views[i].Collection, p.Manifest.Views[i].Sort, err)
+		}
+	}
+	if err := spoil(func(m *artifacts.Manifest) { m.View("assets", "slug").Columns = nil }); !errors.Is(err, artifacts.ErrCorrupt) {
+		t.Errorf("without columns: %v", err)
+	}
+}
