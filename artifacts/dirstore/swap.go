@@ -71,7 +71,7 @@ func (s *Store) locked(ctx context.Context, f func() error) error {
 	defer lock.Close() // this drops the lock
 	// flock(2) can not wait for a context, so ask again and again. Others hold
 	// the lock for a few milliseconds.
-	const least, most = time.Millisecond, 50 * time.Millisecond
+	const least, most = time.Millisecond, 10 * time.Millisecond
 	for wait := least; ; wait = min(2*wait, most) {
 		switch err := tryLock(lock); {
 		case err == nil:

@@ -328,8 +328,8 @@ func listPages(t *testing.T, ctx context.Context, s artifacts.Store) {
 var legal = []string{
 	"a b", " a", "a ", "a+b", "a%20b", "%2e%2e/a", "a?b=c&d", "a#b", "a&b", "a;b,c:d", "(a)", "a'b", `"a"`, "<a>", "a=b", "~a", "a~1", "*", "$HOME",
 	"{a}|^`[b]!@", "-a", "_", "A", "a..b", "b./c", "c/d.e/f-g/h", "con", "nul.txt", "1",
-	strings.Repeat("x", 255),
-	strings.Repeat("y", 255) + "/" + strings.Repeat("z", 255),
+	strings.Repeat("x", 128),
+	strings.Repeat(strings.Repeat("y", 127)+"/", 3) + strings.Repeat("z", 128),
 }
 
 func oddKeys(t *testing.T, ctx context.Context, s artifacts.Store) {
@@ -355,7 +355,7 @@ func oddKeys(t *testing.T, ctx context.Context, s artifacts.Store) {
 func illegalKeys(t *testing.T, ctx context.Context, s artifacts.Store) {
 	for _, key := range []string{
 		"", "/", "/a", "a/", "a//b", ".", "..", "../a", "a/..", "a/../b", "a/./b", ".a", "a/.b", `a\b`, "a\x00b", "a\nb", "a\x7f", "ä", "\xff",
-		strings.Repeat("x", 256), strings.Repeat("xx/", 200) + "x",
+		strings.Repeat("x", 129), strings.Repeat("xx/", 170) + "xxx",
 	} {
 		refused := func(method string, err error) {
 			if err == nil {

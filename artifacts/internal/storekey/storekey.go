@@ -2,10 +2,11 @@
 // that what was written to one can be copied to any other.
 //
 // A key is 1 to 512 bytes of printable ASCII without the backslash: segments
-// of 1 to 255 bytes, separated by a slash. No segment begins with a dot: such
-// names (".." among them) are the file system's or the store's own. A store
-// may keep a key as a path, so no key may be the folder of another one ("a"
-// beside "a/b"), and keys that differ in case only are best avoided.
+// of 1 to 128 bytes, separated by a slash. (A file's name may have 255 bytes,
+// but versitygw appends to it.) No segment begins with a dot: such names, ".."
+// among them, are the file system's or the store's own. A store may keep a key
+// as a path, so no key may be the folder of another one ("a" beside "a/b"), and
+// keys that differ in case only are best avoided.
 package storekey
 
 import (
@@ -15,7 +16,7 @@ import (
 
 const (
 	maxKey     = 512
-	maxSegment = 255
+	maxSegment = 128
 )
 
 // Check returns an error that says why key is not one that a store takes.

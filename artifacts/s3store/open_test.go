@@ -1,0 +1,115 @@
+package s3store
+
+import (
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestParse(t *testing.T) {
+	t.Setenv("AWS_REGION", "")
+	amazon := address{bucket: "bucket", host: "s3.amazonaws.com", secure: true, region: "us-east-1"}
+	local := address{bucket: "bucket", host: "127.0.0.1:9000", region: "us-east-1", pathStyle: true}
+	with := func(a address, change func(*address)) address { change(&a); return a }
+	for in, want := range map[string]address{
+		"s3://bucket":                                           amazon,
+		"s3://bucket/":                                          amazon,
+		"s3://bucket/a/b":                                       with(amazon, func(a *address) { a.prefix = "a/b/" }),
+		"s3://bucket/a%20b/":                                    with(amazon, func(a *address) { a.prefix = "a b/" }),
+		"s3://bucket?region=eu-west-1":                          with(amazon, func(a *address) { a.region = "eu-west-1" }),
+		"s3://bucket?path-style=true":                           with(amazon, func(a *address) { a.pathStyle = true }),
+		"s3://bucket?endpoint=http://127.0.0.1:9000":            local,
+		"s3://bucket/?endpoint=http://127.0.0.1:9000/":          local,
+		"s3://bucket?endpoint=http%3A%2F%2F127.0.0.1%3A9000":    local,
+		"s3://bucket/x?endpoint=http://127.0.0.1:9000&region=r": with(local, func(a *address) { a.prefix, a.region = "x/", "r" }),
+		"s3://bucket?endpoint=https://s3.example.com&path-style=false": with(local, func(a *address) {
+			a.host, a.secure, a.pathStyle = "s3.example.com", true, false
+		}),
+	} {
+		if got, err := parse(in); err != nil || got != want {
+			t.Errorf("parse(%q) = %+v, %v, want %+v", in, got, err, want)
+		}
+	}
+	for in, want := range map[string]string{
+		"":                                         "scheme is not s3",
+		"file:x":                                   "scheme is not s3",
+		"s3:bucket":                                "no bucket",
+		"s3:///x":                                  "no bucket",
+		"s3://b":                                   "bucket: ",
+		"s3://127.0.0.1:9000/bucket":               "bucket: ",
+		"s3://id:secret@bucket":                    "credentials do not belong here",
+		"s3://id:sec%ret@bucket":                   "invalid",
+		"s3://bucket/../x":                         "prefix: ",
+		"s3://bucket/a//b":                         "prefix: ",
+		"s3://bucket#x":                            "there is a #",
+		"s3://bucket?endpoint=127.0.0.1:9000":      "endpoint: ",
+		"s3://bucket?endpoint=localhost:9000":      "is not http://host:port",
+		"s3://bucket?endpoint=http://h/path":       "more than a host",
+		"s3://bucket?endpoint=ftp://h":             "is not http://host:port",
+		"s3://bucket?endpoint=http://h?x=1":        "more than a host",
+		"s3://bucket?endpoint=":                    "endpoint wants one value",
+		"s3://bucket?region=a&region=b":            "region wants one value",
+		"s3://bucket?path-style=yes":               "neither true nor false",
+		"s3://bucket?Endpoint=http://h":            `unknown parameter "Endpoint"`,
+		"s3://bucket?endpoint=http://h&insecure=1": `unknown parameter "insecure"`,
+		"s3://bucket?%zz":                          "invalid URL escape",
+	} {
+		_, err := parse(in)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("parse(%q): %v, want %q", in, err, want)
+			continue
+		}
+		if !strings.Contains(err.Error(), "want s3://bucket/prefix?endpoint=") {
+			t.Errorf("parse(%q): %v does not say what is taken", in, err)
+		}
+		if strings.Contains(err.Error(), "id:sec") {
+			t.Errorf("parse(%q): %v shows the secret", in, err)
+		}
+	}
+	t.Setenv("AWS_REGION", "eu-central-1")
+	if a, err := parse("s3://bucket"); err != nil || a.region != "eu-central-1" {
+		t.Errorf("region is %q, %v, want that of AWS_REGION", a.region, err)
+	}
+}
+
+// TestStall: a connection without a byte in either direction fails; one that
+// sends slowly, while nothing comes back, does not.
+func TestStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, peer := net.Pipe()
+		c := stallConn{inner}
+		begin := time.Now()
+		read := make(chan error, 1)
+		go func() {
+			_, err := c.Read(make([]byte, 1))
+			read <- err
+		}()
+		synctest.Wait()
+		go func() {
+			for {
+				if _, err := peer.Read(make([]byte, 1)); err != nil {
+					return
+				}
+			}
+		}()
+		const writes = 5
+		for range writes {
+			time.Sleep(stallTimeout - time.Second)
+			if _, err := c.Write([]byte{1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := <-read; !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("read fails with %v", err)
+		}
+		if got, want := time.Since(begin), writes*(stallTimeout-time.Second)+stallTimeout; got != want {
+			t.Errorf("read waited %v, want %v", got, want)
+		}
+		inner.Close()
+		peer.Close()
+	})
+}

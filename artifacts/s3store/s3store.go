@@ -1,0 +1,296 @@
+package s3store
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/internal/selftest"
+	"example.com/marketdata/artifacts/internal/storekey"
+)
+
+// Store is an artifacts.Store in a bucket; see the package's comment.
+type Store struct {
+	client    *minio.Core
+	transport *http.Transport
+	bucket    string
+	prefix    string // of every key: empty, or ends with a slash
+}
+
+var _ artifacts.Store = (*Store)(nil)
+
+// Close closes the connections that are not in use. The store can be used on.
+func (s *Store) Close() error {
+	s.transport.CloseIdleConnections()
+	return nil
+}
+
+// errRefused says that a write's condition does not hold: nothing was written.
+var errRefused = errors.New("refused by its condition")
+
+// classify gives err, the client's, the meaning that it has for a caller.
+func classify(err error) error {
+	var answer minio.ErrorResponse
+	if !errors.As(err, &answer) {
+		return err
+	}
+	// The client makes a 404 without S3's own error document, a proxy's for
+	// instance, into a missing key. It is no answer about the key.
+	document := answer.XMLName.Local == "Error"
+	switch {
+	case answer.StatusCode == http.StatusNotFound && answer.Code == minio.NoSuchKey && document:
+		return artifacts.ErrNotFound
+	case answer.StatusCode == http.StatusNotModified:
+		return artifacts.ErrNotModified
+	case answer.StatusCode == http.StatusPreconditionFailed, answer.StatusCode == http.StatusConflict:
+		return fmt.Errorf("%w: %w", errRefused, err)
+	}
+	return fmt.Errorf("%s (HTTP status %d): %w", answer.Code, answer.StatusCode, err)
+}
+
+func ready(ctx context.Context, key string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return storekey.Check(key)
+}
+
+// Get implements artifacts.Reader.
+func (s *Store) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+	return s.GetIf(ctx, key, "", limit)
+}
+
+// GetIf implements artifacts.Reader.
+func (s *Store) GetIf(ctx context.Context, key string, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+	err := ready(ctx, key)
+	var b []byte
+	var v artifacts.Version
+	if err == nil {
+		b, v, err = s.read(ctx, key, known, limit)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("get %.100s: %w", key, err)
+	}
+	return b, v, nil
+}
+
+func (s *Store) read(ctx context.Context, key string, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+	var opts minio.GetObjectOptions
+	if known != "" {
+		if err := opts.SetMatchETagExcept(string(known)); err != nil {
+			return nil, "", err
+		}
+	}
+	body, info, _, err := s.client.GetObject(ctx, s.bucket, s.prefix+key, opts)
+	if err != nil {
+		return nil, "", classify(err)
+	}
+	defer body.Close() // closes the connection, too, if the body was not read
+	b, err := readBody(body, info.Size, limit)
+	if err != nil {
+		return nil, "", err
+	}
+	if info.ETag == "" {
+		return nil, "", errors.New("the store sent no ETag")
+	}
+	return b, artifacts.Version(info.ETag), nil
+}
+
+// readBody reads a body of size bytes, -1 if that is not known, and no more
+// than limit+1 of them.
+func readBody(body io.Reader, size, limit int64) ([]byte, error) {
+	var b []byte
+	var err error
+	switch {
+	case size > limit:
+	case size >= 0:
+		b = make([]byte, size)
+		_, err = io.ReadFull(body, b)
+	default:
+		b, err = io.ReadAll(io.LimitReader(body, min(limit, math.MaxInt64-1)+1))
+		size = int64(len(b))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if size > limit {
+		return nil, fmt.Errorf("%w: at most %d bytes are taken", artifacts.ErrTooLarge, limit)
+	}
+	return b, nil
+}
+
+// write writes an object if its version is old, a zero old meaning that there
+// is none, and returns the new version. The error is errRefused when the
+// condition does not hold, and may be ErrNotFound for an old that is not zero.
+func (s *Store) write(ctx context.Context, key string, old artifacts.Version, data []byte) (artifacts.Version, error) {
+	opts := minio.PutObjectOptions{
+		DisableContentSha256: true, // of each chunk; the whole is signed
+	}
+	if old == "" {
+		opts.SetMatchETagExcept("*")
+	} else {
+		opts.SetMatchETag(string(old))
+	}
+	sum := sha256.Sum256(data)
+	info, err := s.client.PutObject(ctx, s.bucket, s.prefix+key, bytes.NewReader(data), int64(len(data)), "", hex.EncodeToString(sum[:]), opts)
+	if err = classify(err); errors.Is(err, artifacts.ErrNotModified) {
+		err = fmt.Errorf("%w: %v", errRefused, err) // MinIO once answered so
+	}
+	if err != nil {
+		return "", err
+	}
+	if info.ETag == "" {
+		return "", errors.New("the store sent no ETag")
+	}
+	return artifacts.Version(info.ETag), nil
+}
+
+// Put implements artifacts.Store.
+func (s *Store) Put(ctx context.Context, key string, data []byte) error {
+	err := ready(ctx, key)
+	if err == nil {
+		err = s.put(ctx, key, data)
+	}
+	if err != nil {
+		return fmt.Errorf("put %.100s: %w", key, err)
+	}
+	return nil
+}
+
+func (s *Store) put(ctx context.Context, key string, data []byte) error {
+	// Another process may write or delete the object between the requests:
+	// then begin anew. Nobody does so three times in a row.
+	var err error
+	for range 3 {
+		if _, err = s.write(ctx, key, "", data); err == nil || !errors.Is(err, errRefused) {
+			return err
+		}
+		have, v, rerr := s.read(ctx, key, "", int64(len(data)))
+		switch {
+		case errors.Is(rerr, artifacts.ErrNotFound):
+			continue // deleted, or not quite there yet
+		case errors.Is(rerr, artifacts.ErrTooLarge), rerr == nil && !bytes.Equal(have, data):
+			return fmt.Errorf("%w: the store holds other bytes under this key", artifacts.ErrConflict)
+		case rerr != nil:
+			return rerr
+		}
+		_, err = s.write(ctx, key, v, data)
+		if err == nil || !errors.Is(err, errRefused) && !errors.Is(err, artifacts.ErrNotFound) {
+			return err
+		}
+	}
+	return fmt.Errorf("the object kept changing: %v", err) // no answer about it, so not wrapped
+}
+
+// Sync implements artifacts.Store: a write that was answered is durable.
+func (s *Store) Sync(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("sync: %w", err)
+	}
+	return nil
+}
+
+// Swap implements artifacts.Store.
+func (s *Store) Swap(ctx context.Context, key string, old artifacts.Version, data []byte) (artifacts.Version, error) {
+	err := ready(ctx, key)
+	var v artifacts.Version
+	if err == nil {
+		v, err = s.write(ctx, key, old, data)
+	}
+	switch {
+	case err == nil:
+		return v, nil
+	case errors.Is(err, errRefused):
+		err = fmt.Errorf("%w: version is not %q: %w", artifacts.ErrConflict, old, err)
+	case errors.Is(err, artifacts.ErrNotFound):
+		err = fmt.Errorf("%w: there is no object, not version %q", artifacts.ErrConflict, old)
+	}
+	return "", fmt.Errorf("swap %.100s: %w", key, err)
+}
+
+// List implements artifacts.Store. What no Put or Swap can have written, by its
+// name, is left out.
+func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) error) error {
+	if err := storekey.CheckPrefix(prefix); err != nil {
+		return fmt.Errorf("list %.100s: %w", prefix, err)
+	}
+	for o := range s.client.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{
+		Prefix: s.prefix + prefix, Recursive: true, FetchOwner: new(bool),
+	}) {
+		if o.Err != nil {
+			return fmt.Errorf("list %.100s: %w", prefix, classify(o.Err))
+		}
+		key, ok := strings.CutPrefix(o.Key, s.prefix)
+		if !ok || storekey.Check(key) != nil {
+			continue
+		}
+		if err := f(artifacts.Info{Key: key, Size: o.Size, Modified: o.LastModified}); err != nil {
+			return err
+		}
+	}
+	if err := ctx.Err(); err != nil { // the client's list just ends
+		return fmt.Errorf("list %.100s: %w", prefix, err)
+	}
+	return nil
+}
+
+// Delete implements artifacts.Store.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	err := ready(ctx, key)
+	if err == nil {
+		err = s.client.RemoveObject(ctx, s.bucket, s.prefix+key, minio.RemoveObjectOptions{})
+	}
+	if err == nil {
+		return nil
+	}
+	if err = classify(err); errors.Is(err, artifacts.ErrNotFound) {
+		return nil // Amazon does not say so, others do
+	}
+	return fmt.Errorf("delete %.100s: %w", key, err)
+}
+
+// Now implements artifacts.Store. It writes a probe and lists it, since the
+// Date of an answer may be the clock of a proxy.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	key := artifacts.ProbePrefix + "clock-" + rand.Text()
+	err := ctx.Err()
+	if err == nil {
+		_, err = s.write(ctx, key, "", nil)
+	}
+	var now time.Time
+	if err == nil {
+		err = s.List(ctx, key, func(i artifacts.Info) error {
+			now = i.Modified
+			return nil
+		})
+	}
+	if err == nil {
+		err = s.Delete(ctx, key)
+	}
+	if err == nil && now.IsZero() {
+		err = fmt.Errorf("%s was written and is not listed", key)
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("clock: %w", err)
+	}
+	return now, nil
+}
+
+// SelfTest implements artifacts.Store.
+func (s *Store) SelfTest(ctx context.Context) error {
+	return selftest.Run(ctx, s, selftest.Names{
+		Create: "If-None-Match: * of a write", Match: "If-Match of a write", Changed: "If-None-Match of a read",
+	})
+}

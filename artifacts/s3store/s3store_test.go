@@ -1,0 +1,355 @@
+package s3store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/s3store"
+	"example.com/marketdata/internal/testserver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// calls returns a call of each method of s that asks the server something.
+func calls(ctx context.Context, s artifacts.Store) map[string]func() error {
+	return map[string]func() error{
+		"Get":      func() error { _, _, err := s.Get(ctx, "current", 10); return err },
+		"GetIf":    func() error { _, _, err := s.GetIf(ctx, "current", "v", 10); return err },
+		"Put":      func() error { return s.Put(ctx, "objects/ab/cd", []byte("x")) },
+		"Swap new": func() error { _, err := s.Swap(ctx, "current", "", []byte("x")); return err },
+		"Swap":     func() error { _, err := s.Swap(ctx, "current", "v", []byte("x")); return err },
+		"List":     func() error { return s.List(ctx, "", func(artifacts.Info) error { return nil }) },
+		"Delete":   func() error { return s.Delete(ctx, "current") },
+		"Now":      func() error { _, err := s.Now(ctx); return err },
+		"SelfTest": func() error { return s.SelfTest(ctx) },
+	}
+}
+
+// wantUnknown: a store that can not be asked gives none of a store's answers.
+func wantUnknown(t *testing.T, s artifacts.Store) {
+	t.Helper()
+	for name, call := range calls(t.Context(), s) {
+		err := call()
+		if err == nil {
+			t.Errorf("%s succeeds", name)
+		}
+		for _, answer := range []error{artifacts.ErrNotFound, artifacts.ErrConflict, artifacts.ErrNotModified, artifacts.ErrTooLarge} {
+			if errors.Is(err, answer) {
+				t.Errorf("%s: %v is an answer about an object", name, err)
+			}
+		}
+	}
+}
+
+// TestAway: neither a bucket, credentials nor a server that are not there make
+// an object that is not there; and after an outage all is as it was.
+func TestAway(t *testing.T) {
+	for _, start := range []func(testing.TB) *testserver.Server{testserver.MinIO, testserver.Versitygw} {
+		server := start(t)
+		t.Run(server.Kind.String(), func(t *testing.T) {
+			t.Run("bucket", func(t *testing.T) {
+				wantUnknown(t, open(t, strings.Replace(server.URL(""), testserver.Bucket, "no-such-bucket", 1), server.Options()))
+			})
+			t.Run("credentials", func(t *testing.T) {
+				o := s3store.Options{Credentials: &s3store.Credentials{AccessKeyID: server.AccessKey, SecretAccessKey: "wrong"}}
+				wantUnknown(t, open(t, server.URL(""), o))
+			})
+			s := open(t, server.URL(""), server.Options())
+			v, err := s.Swap(t.Context(), "current", "", []byte("one"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			server.Stop()
+			t.Run("server", func(t *testing.T) { wantUnknown(t, s) })
+			if err := server.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if b, got, err := s.Get(t.Context(), "current", 10); err != nil || string(b) != "one" || got != v {
+				t.Errorf("after the outage: %q of version %q, %v", b, got, err)
+			}
+		})
+	}
+}
+
+// TestSelfTest: a store that breaks a promise is told which.
+func TestSelfTest(t *testing.T) {
+	const racers = 8
+	var look sync.WaitGroup
+	look.Add(racers)
+	for name, c := range map[string]struct {
+		fake *fake
+		want string
+	}{
+		"none":       {&fake{}, ""},
+		"create":     {&fake{ignore: map[string]bool{"If-None-Match": true}}, "the store ignored If-None-Match: * of a write: a put of other bytes"},
+		"match":      {&fake{ignore: map[string]bool{"If-Match": true}}, "the store ignored If-Match of a write: a swap with an old version succeeded"},
+		"read":       {&fake{ignore: map[string]bool{"GET If-None-Match": true}}, "the store ignored If-None-Match of a read"},
+		"same ETag":  {&fake{sameTag: true}, "the store gave other bytes the same version"},
+		"look first": {&fake{look: &look}, "of 8 swaps of one version at once 8 succeeded, want 1"},
+		"not there": {&fake{answer: func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Header.Get("If-Match") != "" {
+				fail(w, http.StatusNotImplemented, "NotImplemented")
+			}
+			return r.Header.Get("If-Match") != ""
+		}}, "NotImplemented (HTTP status 501)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := c.fake.open(t).SelfTest(t.Context())
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if n := len(c.fake.objects); n != 0 {
+				t.Errorf("it left %d objects", n)
+			}
+		})
+	}
+}
+
+// TestAnswers: what an answer's status and body mean.
+func TestAnswers(t *testing.T) {
+	status := func(code int, name string) func(http.ResponseWriter, *http.Request) bool {
+		return func(w http.ResponseWriter, _ *http.Request) bool { fail(w, code, name); return true }
+	}
+	for name, answer := range map[string]func(http.ResponseWriter, *http.Request) bool{
+		"a proxy's 404": func(w http.ResponseWriter, r *http.Request) bool { http.NotFound(w, r); return true },
+		"an HTML 404": func(w http.ResponseWriter, _ *http.Request) bool {
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, "<html><body><Code>NoSuchKey</Code></body></html>")
+			return true
+		},
+		"a 404 without a body": func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(http.StatusNotFound); return true },
+		"no such bucket":       status(http.StatusNotFound, "NoSuchBucket"),
+		"forbidden":            status(http.StatusForbidden, "AccessDenied"),
+		"internal error":       status(http.StatusInternalServerError, "InternalError"),
+		"slow down":            status(http.StatusServiceUnavailable, "SlowDown"),
+		"no answer":            func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fake{answer: answer}
+			s := f.open(t)
+			wantUnknown(t, s)
+			for name, call := range calls(t.Context(), s) {
+				if name == "SelfTest" {
+					continue // it cleans up
+				}
+				f.seen()
+				call() // wantUnknown has looked
+				if got := f.seen(); len(got) != 1 {
+					t.Errorf("%s made %d requests, want one attempt: %v", name, len(got), got)
+				}
+			}
+		})
+	}
+}
+
+// TestConflictStatus: 409 says that another request is under way. A swap has
+// lost to it; a put looks what is there.
+func TestConflictStatus(t *testing.T) {
+	ctx := t.Context()
+	f := &fake{}
+	s := f.open(t)
+	puts := 0
+	f.answer = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPut {
+			return false
+		}
+		if puts++; puts == 1 {
+			fail(w, http.StatusConflict, "ConditionalRequestConflict")
+		}
+		return puts == 1
+	}
+	if _, err := s.Swap(ctx, "current", "", []byte("x")); !errors.Is(err, artifacts.ErrConflict) {
+		t.Errorf("Swap: %v", err)
+	}
+	puts = 0
+	if err := s.Put(ctx, "objects/ab/1", []byte("x")); err != nil || puts != 2 {
+		t.Errorf("Put beside one that was not applied: %v after %d writes", err, puts)
+	}
+	puts = 0
+	if err := s.Put(ctx, "objects/ab/1", []byte("x")); err != nil {
+		t.Errorf("Put beside one of the same bytes: %v", err)
+	}
+	puts = 0
+	if err := s.Put(ctx, "objects/ab/1", []byte("y")); !errors.Is(err, artifacts.ErrConflict) {
+		t.Errorf("Put beside one of other bytes: %v", err)
+	}
+	f.answer = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPut {
+			fail(w, http.StatusConflict, "ConditionalRequestConflict")
+		}
+		return r.Method == http.MethodPut
+	}
+	err := s.Put(ctx, "objects/ab/2", []byte("x"))
+	if err == nil || errors.Is(err, artifacts.ErrConflict) || errors.Is(err, artifacts.ErrNotFound) {
+		t.Errorf("Put that is refused again and again with nothing there: %v", err)
+	}
+}
+
+// TestBodies: no more than limit+1 bytes of an object are read, whatever the
+// server says or does not say of its length, and a part is no object.
+func TestBodies(t *testing.T) {
+	const limit = 100_000
+	for name, c := range map[string]struct {
+		length string // Content-Length; empty: chunked
+		send   int
+		want   error
+	}{
+		"fits":              {"100000", limit, nil},
+		"fits, chunked":     {"", limit, nil},
+		"too long":          {"100001", limit + 1, artifacts.ErrTooLarge},
+		"too long, chunked": {"", limit + 1, artifacts.ErrTooLarge},
+		"endless":           {"", 1 << 40, artifacts.ErrTooLarge},
+		"endless, it says":  {"1099511627776", 1 << 40, artifacts.ErrTooLarge},
+		"cut off":           {"100000", limit - 1, io.ErrUnexpectedEOF},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sent := make(chan int, 1)
+			f := &fake{answer: func(w http.ResponseWriter, r *http.Request) bool {
+				h := w.Header()
+				h.Set("ETag", `"x"`)
+				h.Set("Last-Modified", "Sat, 21 Nov 2026 12:00:00 GMT")
+				if c.length != "" {
+					h.Set("Content-Length", c.length)
+				}
+				n := 0
+				defer func() { sent <- n }()
+				for n < c.send {
+					m, err := w.Write(make([]byte, min(10_000, c.send-n)))
+					if n += m; err != nil {
+						return true
+					}
+				}
+				if c.length == "" {
+					w.(http.Flusher).Flush()
+				}
+				return true
+			}}
+			b, v, err := f.open(t).Get(t.Context(), "objects/ab/cd", limit)
+			if !errors.Is(err, c.want) {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+			if c.want == nil && len(b) != limit || c.want != nil && (b != nil || v != "") {
+				t.Errorf("got %d bytes of version %q", len(b), v)
+			}
+			if n := <-sent; n > 50<<20 { // what fits between the two in buffers
+				t.Errorf("the server could send %d bytes", n)
+			}
+		})
+	}
+}
+
+func TestNoETag(t *testing.T) {
+	f := &fake{answer: func(w http.ResponseWriter, r *http.Request) bool {
+		w.Header().Set("Last-Modified", "Sat, 21 Nov 2026 12:00:00 GMT")
+		return true
+	}}
+	wantUnknown(t, f.open(t))
+}
+
+// TestHang: a call returns when its context is done, whatever the server does.
+func TestHang(t *testing.T) {
+	hung := make(chan struct{})
+	f := &fake{answer: func(w http.ResponseWriter, r *http.Request) bool {
+		select {
+		case <-r.Context().Done():
+		case <-hung:
+		}
+		return true
+	}}
+	s := f.open(t)
+	t.Cleanup(func() { close(hung) })
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	for name, call := range calls(ctx, s) {
+		if name == "SelfTest" {
+			continue // it goes on to clean up
+		}
+		if err := call(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestList: what no store can have written is left out.
+func TestList(t *testing.T) {
+	f := &fake{}
+	s := f.open(t)
+	for _, key := range []string{"p/a", "p/", "p/folder/", "p/.hidden", "px", "q"} {
+		f.objects[key] = nil
+	}
+	var got []string
+	if err := s.List(t.Context(), "", func(i artifacts.Info) error { got = append(got, i.Key); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(got) != "[a]" {
+		t.Errorf("List gives %q", got)
+	}
+}
+
+// TestRole: without keys in the environment the role's are used.
+func TestRole(t *testing.T) {
+	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"} {
+		t.Setenv(name, "")
+	}
+	given := true
+	role := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if !given {
+			http.Error(w, "no role", http.StatusForbidden)
+			return
+		}
+		fmt.Fprint(w, `{"AccessKeyId":"role-id","SecretAccessKey":"role-secret","Token":"role-token","Expiration":"2999-01-01T00:00:00Z"}`)
+	}))
+	t.Cleanup(role.Close)
+	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", role.URL)
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+
+	var seen http.Header
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen = r.Header
+		fail(w, http.StatusNotFound, "NoSuchKey")
+	}))
+	t.Cleanup(server.Close)
+	get := func() error {
+		s := open(t, "s3://bucket?endpoint="+server.URL, s3store.Options{})
+		_, _, err := s.Get(t.Context(), "current", 10)
+		return err
+	}
+	if err := get(); !errors.Is(err, artifacts.ErrNotFound) {
+		t.Fatal(err)
+	}
+	if !strings.Contains(seen.Get("Authorization"), "Credential=role-id/") || seen.Get("X-Amz-Security-Token") != "role-token" {
+		t.Errorf("not signed with the role's credentials: %v", seen)
+	}
+
+	given, seen = false, nil
+	if err := get(); err == nil || !strings.Contains(err.Error(), "AWS_ACCESS_KEY_ID is not set") {
+		t.Errorf("without credentials: %v", err)
+	}
+	if seen != nil {
+		t.Error("a request was sent without a signature")
+	}
+
+	t.Setenv("AWS_ACCESS_KEY_ID", "env-id")
+	if _, err := s3store.Open("s3://bucket", s3store.Options{}); err == nil || !strings.Contains(err.Error(), "AWS_SECRET_ACCESS_KEY is not") {
+		t.Errorf("with half of the credentials: %v", err)
+	}
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "env-secret")
+	t.Setenv("AWS_SESSION_TOKEN", "env-token")
+	if err := get(); !errors.Is(err, artifacts.ErrNotFound) {
+		t.Fatal(err)
+	}
+	if !strings.Contains(seen.Get("Authorization"), "Credential=env-id/") || seen.Get("X-Amz-Security-Token") != "env-token" {
+		t.Errorf("not signed with the environment's credentials: %v", seen)
+	}
+}

@@ -1,0 +1,116 @@
+package testserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Kind is a kind of server.
+type Kind int
+
+// The kinds of servers.
+const (
+	KindMinIO Kind = iota
+	KindVersitygw
+)
+
+// String returns the name of the server's program.
+func (k Kind) String() string { return modules[k].name }
+
+// BinEnv names the environment variable for the folder that the programs are
+// built into and found in.
+const BinEnv = "MARKETDATA_TEST_BIN"
+
+// modules say where each kind's program comes from. MinIO's repository is
+// archived: the version is its last.
+var modules = [...]struct{ name, title, path, version, takes string }{
+	KindMinIO:     {"minio", "MinIO", "github.com/minio/minio", "v0.0.0-20260212201848-7aac2a2c5b7c", "about three minutes"},
+	KindVersitygw: {"versitygw", "versitygw", "github.com/versity/versitygw/cmd/versitygw", "v1.8.0", "about a minute"},
+}
+
+// Program returns the path of the kind's program. When it is not there yet it
+// is built with `go install`, once, whatever the number of processes that ask;
+// standard error tells so. Its name has the version in it, so a new version is
+// built beside an old one.
+func Program(ctx context.Context, kind Kind) (string, error) {
+	dir := os.Getenv(BinEnv)
+	if dir == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return "", fmt.Errorf("folder for test servers: %w; set %s", err, BinEnv)
+		}
+		dir = filepath.Join(cache, "marketdata-testbin")
+	}
+	m := modules[kind]
+	program := filepath.Join(dir, m.name+"-"+m.version)
+	if there, err := exists(program); there || err != nil {
+		return program, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	unlock, err := lock(filepath.Join(dir, m.name+".lock"))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if there, err := exists(program); there || err != nil {
+		return program, err // built while we waited
+	}
+	fmt.Fprintf(os.Stderr, "building %s (%s, once) into %s\n", m.title, m.takes, dir)
+	if err := install(ctx, dir, m.path+"@"+m.version, m.name, program); err != nil {
+		return "", fmt.Errorf("build %s: %w", m.title, err)
+	}
+	return program, nil
+}
+
+func exists(path string) (bool, error) {
+	_, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// lock waits until no other process holds the lock file. The kernel drops the
+// lock of a process that dies.
+func lock(path string) (unlock func() error, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX)
+		if err == nil {
+			return f.Close, nil
+		}
+		if !errors.Is(err, unix.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+	}
+}
+
+// install builds module's program called name, and moves it to target once it
+// is whole.
+func install(ctx context.Context, dir, module, name, target string) error {
+	temp, err := os.MkdirTemp(dir, "build-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	cmd := exec.CommandContext(ctx, "go", "install", "-trimpath", "-ldflags=-s -w", module)
+	cmd.Dir = temp // outside of this module, whose go.mod is not to matter
+	cmd.Env = append(os.Environ(), "GOBIN="+temp, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOOS=", "GOARCH=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go install %s: %w\n%s", module, err, out)
+	}
+	return os.Rename(filepath.Join(temp, name), target)
+}
