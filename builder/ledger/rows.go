@@ -32,16 +32,15 @@ func sortedRows(f *market.Feed) []row {
 // seek returns the index of the first row from at on whose id is not below id.
 // It is quick when that row is near.
 func seek(rows []row, at int, id uint64) int {
-	step := 1
-	for at < len(rows) && rows[at].id < id {
-		next := at + step
-		if next >= len(rows) || rows[next].id >= id {
-			n := min(next, len(rows)) - at - 1
-			return at + 1 + sort.Search(n, func(i int) bool { return rows[at+1+i].id >= id })
-		}
-		at, step = next, 2*step
+	if at >= len(rows) || rows[at].id >= id {
+		return at
 	}
-	return at
+	step := 1
+	for at+step < len(rows) && rows[at+step].id < id {
+		at, step = at+step, 2*step
+	}
+	rest := rows[at+1 : min(at+step, len(rows))]
+	return at + 1 + sort.Search(len(rest), func(i int) bool { return rest[i].id >= id })
 }
 
 // appendRows encodes rows that ascend by id: how many there are, then for each
@@ -121,40 +120,55 @@ func (r *reader) take(n uint64) []byte {
 	return b
 }
 
-// price reads what appendPrice wrote; anything from 2^127 on is a fault.
-func (r *reader) price() market.U128 {
-	var low uint64 // the lowest 63 bits, in up to 9 bytes
-	for i := range min(9, len(r.b)) {
-		c := r.b[i]
-		low |= uint64(c&0x7f) << (7 * i)
-		if c < 0x80 {
-			r.b = r.b[i+1:]
-			return market.U128{Lo: low}
-		}
-	}
-	if len(r.b) < 9 {
-		r.fail()
-		return market.U128{}
-	}
-	r.b = r.b[9:]
-	high := r.uint(1<<64 - 1)
-	return market.U128{Hi: high >> 1, Lo: low | high<<63}
-}
-
 // rows reads what appendRows wrote, and calls f for each row whose asset is
-// among those of sorted, with its index there.
+// among those of sorted, with its index there. A price from 2^127 on is a
+// fault.
 func (r *reader) rows(sorted []row, f func(i int, price market.U128)) {
-	id, at := uint64(0), 0
-	for n := r.uint(uint64(len(r.b))); n > 0; n-- {
-		delta, price := r.uint(maxID), r.price()
-		id += delta
-		if r.bad || delta == 0 || id > maxID {
+	n := r.uint(uint64(len(r.b)))
+	// This loop is most of what a build spends on its past: b and at stay in
+	// registers, and most ids are one byte.
+	b, at, id, i := r.b, 0, uint64(0), 0
+	for ; n > 0; n-- {
+		delta, size := uint64(0), 1
+		if at < len(b) && b[at] < 0x80 {
+			delta = uint64(b[at])
+		} else {
+			delta, size = binary.Uvarint(b[at:])
+		}
+		if at += size; size <= 0 || delta == 0 || delta > maxID-id {
 			r.fail()
 			return
 		}
-		at = seek(sorted, at, id)
-		if at < len(sorted) && sorted[at].id == id {
-			f(at, price)
+		price, size := readPrice(b[at:])
+		if at += size; size == 0 {
+			r.fail()
+			return
+		}
+		id += delta
+		i = seek(sorted, i, id)
+		if i < len(sorted) && sorted[i].id == id {
+			f(i, price)
 		}
 	}
+	r.b = b[at:]
+}
+
+// readPrice reads what appendPrice wrote from the front of b, and returns its
+// length; 0 when b ends too early or the price is 2^127 or more.
+func readPrice(b []byte) (price market.U128, size int) {
+	low := uint64(0) // the lowest 63 bits, in up to 9 bytes
+	for i, c := range b[:min(9, len(b))] {
+		low |= uint64(c&0x7f) << (7 * i)
+		if c < 0x80 {
+			return market.U128{Lo: low}, i + 1
+		}
+	}
+	if len(b) < 9 {
+		return market.U128{}, 0
+	}
+	high, n := binary.Uvarint(b[9:])
+	if n <= 0 {
+		return market.U128{}, 0
+	}
+	return market.U128{Hi: high >> 1, Lo: low | high<<63}, 9 + n
 }
