@@ -1,0 +1,45 @@
+package source
+
+import "strings"
+
+// arenaBlock is the size of an arena's blocks, in bytes or elements: some
+// hundred rows share one allocation.
+const arenaBlock = 1 << 14
+
+// textArena makes strings that share blocks of memory.
+type textArena struct{ block strings.Builder }
+
+func (a *textArena) keep(text []byte) string {
+	if len(text) == 0 {
+		return ""
+	}
+	if a.block.Cap()-a.block.Len() < len(text) {
+		if len(text) > arenaBlock/4 {
+			return string(text)
+		}
+		a.block = strings.Builder{}
+		a.block.Grow(arenaBlock)
+	}
+	// The builder never writes again to what it has given out.
+	from := a.block.Len()
+	a.block.Write(text)
+	return a.block.String()[from:]
+}
+
+// sliceArena makes slices that share blocks of memory.
+type sliceArena[T any] struct{ free []T }
+
+// slice returns a slice of n elements, nil when n is 0.
+func (a *sliceArena[T]) slice(n int) []T {
+	switch {
+	case n == 0:
+		return nil
+	case n > arenaBlock/4:
+		return make([]T, n)
+	case n > len(a.free):
+		a.free = make([]T, arenaBlock)
+	}
+	s := a.free[:n:n]
+	a.free = a.free[n:]
+	return s
+}

@@ -1,0 +1,152 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// folder is the source feed:PATH.
+type folder string
+
+func openFolder(_ context.Context, path string) (Source, error) {
+	if path == "" {
+		return nil, errors.New("want the path of a folder: feed:PATH")
+	}
+	return folder(path), nil
+}
+
+func (f folder) String() string { return "feed:" + string(f) }
+
+// Files follows symbolic links once: a feed is replaced as a whole, while a
+// builder runs, by writing a new folder and pointing a link at it.
+func (f folder) Files(context.Context, time.Time) (Files, error) {
+	path, err := filepath.EvalSymlinks(string(f))
+	if err != nil {
+		return nil, fmt.Errorf("feed folder: %w", err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("feed folder: %w", err)
+	}
+	if !info.IsDir() {
+		return nil, fmt.Errorf("feed folder: %s is not a folder", f)
+	}
+	return FS(os.DirFS(path)), nil
+}
+
+// FS returns the files at the root of fsys.
+func FS(fsys fs.FS) Files { return fsFiles{fsys} }
+
+type fsFiles struct{ fsys fs.FS }
+
+func (f fsFiles) Open(_ context.Context, name string) (io.ReadCloser, error) {
+	file, err := f.fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return sizedFile{file, info.Size()}, nil
+}
+
+type sizedFile struct {
+	fs.File
+	size int64
+}
+
+func (f sizedFile) Size() int64 { return f.size }
+
+// Write copies a feed's files into the folder dir, which is made when missing
+// and is then a canonical feed. feed.json is taken away first and comes back
+// last, when all others are on disk, so that nobody takes a folder that is half
+// written for a feed. Other files in dir are left alone.
+func Write(ctx context.Context, dir string, files Files) error {
+	// Read before anything is touched: files may be those of dir itself.
+	info, err := readInfoFile(ctx, files)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return fmt.Errorf("write feed: %w", err)
+	}
+	if err := remove(filepath.Join(dir, InfoFile)); err != nil {
+		return fmt.Errorf("write feed: %w", err)
+	}
+	for _, name := range []string{AssetsFile, QuotesFile, ExchangesFile, CategoriesFile, ChainsFile} {
+		if err := copyFile(ctx, dir, name, files); err != nil {
+			return fmt.Errorf("write feed: %s: %w", name, err)
+		}
+	}
+	if err := syncFolder(dir); err != nil {
+		return fmt.Errorf("write feed: %w", err)
+	}
+	if err := putFile(dir, InfoFile, bytes.NewReader(info)); err != nil {
+		return fmt.Errorf("write feed: %w", err)
+	}
+	return nil
+}
+
+// copyFile makes a file of dir what it is in files: missing, or the same.
+func copyFile(ctx context.Context, dir, name string, files Files) error {
+	in, err := files.Open(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) && name != AssetsFile {
+		return remove(filepath.Join(dir, name))
+	}
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return putFile(dir, name, &watchedReader{ctx: ctx, r: in})
+}
+
+// putFile writes a file to disk and puts it under its name when it is whole.
+func putFile(dir, name string, from io.Reader) (err error) {
+	out, err := os.CreateTemp(dir, "."+name+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			out.Close()
+			os.Remove(out.Name())
+		}
+	}()
+	if _, err := io.Copy(out, from); err != nil {
+		return err
+	}
+	// CreateTemp makes files that only their owner can read.
+	if err := out.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := out.Sync(); err != nil {
+		return err
+	}
+	if err := out.Close(); err != nil {
+		return err
+	}
+	return os.Rename(out.Name(), filepath.Join(dir, name))
+}
+
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,305 @@
+package source
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"time"
+	"unicode/utf8"
+
+	"example.com/marketdata/builder/market"
+)
+
+// MaxLine is how long a line may be, in bytes, without its line ending or a
+// byte order mark (feed.md). It bounds feed.json as well.
+const MaxLine = 1 << 20
+
+// ReadOptions are what Read is to know beside the files. All may be left zero.
+type ReadOptions struct {
+	// Known and Owner look into the ids that were ever given out, by collection
+	// ("assets", "exchanges", "categories", "chains"): the id that a key has,
+	// and the key that has an id. A row whose given id contradicts them is set
+	// aside (contract section 7).
+	Known func(collection, key string) (id uint64, ok bool)
+	Owner func(collection string, id uint64) (key string, ok bool)
+	// Progress is told how much of a file has been read, in bytes; total is -1
+	// when it is not known.
+	Progress func(file string, read, total int64)
+}
+
+// Read reads a feed. It sets aside every row that feed.md says cannot be used;
+// the report counts them and says why. An error means that there is no feed:
+// feed.json or assets.ndjson is missing, or a file cannot be read to its end.
+// Rows without an id have ID 0 in the result, for the ledger to give them one.
+func Read(ctx context.Context, files Files, opts ReadOptions) (*market.Feed, *Report, error) {
+	info, err := readInfoFile(ctx, files)
+	if err != nil {
+		return nil, nil, err
+	}
+	feed := &market.Feed{}
+	if feed.Database, feed.Time, err = parseInfo(info); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", InfoFile, err)
+	}
+	r := &reader{
+		files: files, opts: opts, feed: feed, report: &Report{},
+		lines: lines{buf: bufio.NewReaderSize(nil, lineBuffer)},
+	}
+	for _, file := range []struct {
+		name string
+		rows func(expected int) accepter
+	}{
+		{AssetsFile, r.assets},
+		{QuotesFile, r.quotes},
+		{ExchangesFile, r.exchanges},
+		{CategoriesFile, r.categories},
+		{ChainsFile, r.chains},
+	} {
+		if err := r.file(ctx, file.name, file.rows); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", file.name, err)
+		}
+	}
+	return feed, r.report, nil
+}
+
+var errMissing = errors.New("missing, and a feed must have it")
+
+// readInfoFile returns what feed.json holds.
+func readInfoFile(ctx context.Context, files Files) ([]byte, error) {
+	f, err := files.Open(ctx, InfoFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errMissing
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", InfoFile, err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, MaxLine+1))
+	if err == nil && len(b) > MaxLine {
+		err = fmt.Errorf("longer than %d bytes", MaxLine)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", InfoFile, err)
+	}
+	return b, nil
+}
+
+// parseInfo reads feed.json: format 1, a database and a time.
+func parseInfo(b []byte) (database string, t time.Time, err error) {
+	const format, databaseField, timeField = 0, 1, 2
+	o := newObject("", "format", "database", "time")
+	var r row
+	b = bytes.TrimPrefix(b, byteOrderMark)
+	if !utf8.Valid(b) {
+		return "", t, errUTF8
+	}
+	r.start(b, o)
+	if n, ok := r.count(o, format, 0); r.err == nil && (!ok || n != 1) {
+		r.fail(o, format, "want 1, the only format there is")
+	}
+	database = string(r.required(o, databaseField))
+	text := r.required(o, timeField)
+	if t, err = parseTime(text); err != nil {
+		r.fail(o, timeField, "%w", err)
+	}
+	return database, t, r.err
+}
+
+// reader holds what is known of a feed while it is read.
+type reader struct {
+	files  Files
+	opts   ReadOptions
+	feed   *market.Feed
+	report *Report
+
+	lines lines
+	row   row
+
+	// directory finds assets by key: indices into feed.Assets.
+	directory map[string]int32
+
+	text    textArena
+	strings sliceArena[string]
+	indices sliceArena[int]
+}
+
+// accepter turns the rows of one file into the feed's: accept takes the row at
+// hand, whose fields are in object. It changes nothing when it returns an error.
+type accepter struct {
+	object *object
+	accept func(o *object) error
+}
+
+// file reads one file's rows.
+func (r *reader) file(ctx context.Context, name string, rows func(expected int) accepter) error {
+	r.report.Files = append(r.report.Files, FileReport{Name: name})
+	report := &r.report.Files[len(r.report.Files)-1]
+	f, err := r.files.Open(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		if name == AssetsFile {
+			return errMissing
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	size := int64(-1)
+	if sized, ok := f.(interface{ Size() int64 }); ok {
+		size = sized.Size()
+	}
+	w := &watchedReader{ctx: ctx, r: f}
+	if r.opts.Progress != nil {
+		w.progress = func(read int64) { r.opts.Progress(name, read, size) }
+	}
+	if err := r.lines.reset(w); err != nil {
+		return err
+	}
+	a := rows(r.lines.expect(size))
+	for {
+		line, err := r.lines.next()
+		if err == io.EOF {
+			return nil
+		}
+		tooLong := errors.Is(err, errLineTooLong)
+		if err != nil && !tooLong {
+			return fmt.Errorf("line %d: %w", r.lines.number, err)
+		}
+		if !tooLong && isBlank(line) {
+			continue
+		}
+		report.Rows++
+		if !tooLong {
+			err = r.accept(line, a)
+		}
+		if err == nil {
+			report.Accepted++
+			continue
+		}
+		report.Rejected++
+		if len(report.Rejections) < MaxRejections {
+			rejection := Rejection{File: name, Line: r.lines.number, Reason: err.Error()}
+			if key := a.object.values[fieldKey]; !tooLong && key != nil && key[0] == '"' {
+				rejection.Key = shorten(r.row.unquote(key))
+			}
+			report.Rejections = append(report.Rejections, rejection)
+		}
+	}
+}
+
+var errUTF8 = errors.New("not JSON: not valid UTF-8")
+
+func (r *reader) accept(line []byte, a accepter) error {
+	if !utf8.Valid(line) {
+		clear(a.object.values)
+		return errUTF8
+	}
+	if r.row.start(line, a.object); r.row.err != nil {
+		clear(a.object.values)
+		return r.row.err
+	}
+	return a.accept(a.object)
+}
+
+// watchedReader stops when its context is done, and tells how far it is.
+type watchedReader struct {
+	ctx      context.Context
+	r        io.Reader
+	read     int64
+	progress func(read int64)
+}
+
+func (w *watchedReader) Read(p []byte) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := w.r.Read(p)
+	w.read += int64(n)
+	if w.progress != nil {
+		w.progress(w.read)
+	}
+	return n, err
+}
+
+var (
+	byteOrderMark  = []byte("\xef\xbb\xbf")
+	errLineTooLong = fmt.Errorf("not JSON: the line is longer than %d bytes", MaxLine)
+)
+
+// lineBuffer holds the longest line with its CR and LF.
+const lineBuffer = MaxLine + 2
+
+// lines reads a file line by line, in memory of lineBuffer bytes.
+type lines struct {
+	buf    *bufio.Reader
+	number int // of the line that next returned last, from 1
+}
+
+// reset begins with another file, behind its byte order mark if it has one.
+func (l *lines) reset(r io.Reader) error {
+	l.buf.Reset(r)
+	l.number = 0
+	head, err := l.buf.Peek(len(byteOrderMark))
+	if err != nil && err != io.EOF {
+		return err
+	}
+	if bytes.Equal(head, byteOrderMark) {
+		_, err = l.buf.Discard(len(head))
+		return err
+	}
+	return nil
+}
+
+// expect guesses how many lines are left of a file of so many bytes, to make
+// room for them at once: as many as the first ones promise, within bounds.
+func (l *lines) expect(size int64) int {
+	head, _ := l.buf.Peek(l.buf.Buffered())
+	if size <= 0 || len(head) == 0 {
+		return 0
+	}
+	n := int64(bytes.Count(head, []byte("\n"))) * size / int64(len(head))
+	return int(min(n, maxExpected))
+}
+
+// maxExpected bounds what a guess can cost when it is wrong.
+const maxExpected = 1 << 16
+
+// next returns the next line without its line ending; it holds until the next
+// call. After errLineTooLong, reading goes on with the line behind. At the
+// end of the file it returns io.EOF.
+func (l *lines) next() ([]byte, error) {
+	l.number++
+	line, err := l.buf.ReadSlice('\n')
+	if err == bufio.ErrBufferFull {
+		for err == bufio.ErrBufferFull {
+			_, err = l.buf.ReadSlice('\n')
+		}
+		if err != nil && err != io.EOF {
+			return nil, err
+		}
+		return nil, errLineTooLong
+	}
+	if err != nil && (err != io.EOF || len(line) == 0) {
+		return nil, err
+	}
+	line = bytes.TrimSuffix(line, []byte("\n"))
+	line = bytes.TrimSuffix(line, []byte("\r"))
+	if len(line) > MaxLine {
+		return nil, errLineTooLong
+	}
+	return line, nil
+}
+
+// isBlank reports whether a line holds nothing but JSON's white space.
+func isBlank(line []byte) bool {
+	for _, c := range line {
+		if c != ' ' && c != '\t' && c != '\r' {
+			return false
+		}
+	}
+	return true
+}

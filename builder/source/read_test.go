@@ -1,0 +1,819 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"testing/iotest"
+	"time"
+
+	"example.com/marketdata/builder/market"
+)
+
+const testInfo = `{"format":1,"database":"db","time":"2026-01-31T12:00:00Z"}`
+
+// testFeed is a feed of three assets whose other files are as given: pairs of
+// a name and what the file holds.
+func testFeed(files ...string) fstest.MapFS {
+	fsys := fstest.MapFS{
+		InfoFile: {Data: []byte(testInfo)},
+		AssetsFile: {Data: []byte(`{"key":"a","name":"A","symbol":"AA","slug":"sa"}
+{"key":"b","name":"B","symbol":"BB","slug":"sb"}
+{"key":"c","name":"C","symbol":"CC","slug":"sc","active":false}
+`)},
+	}
+	for i := 0; i < len(files); i += 2 {
+		fsys[files[i]] = &fstest.MapFile{Data: []byte(files[i+1])}
+	}
+	return fsys
+}
+
+func mustRead(t testing.TB, files Files, opts ReadOptions) (*market.Feed, *Report) {
+	t.Helper()
+	feed, report, err := Read(context.Background(), files, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range report.Files {
+		if f.Rows != f.Accepted+f.Rejected {
+			t.Errorf("%s: %d rows are not %d and %d", f.Name, f.Rows, f.Accepted, f.Rejected)
+		}
+		if len(f.Rejections) != min(f.Rejected, MaxRejections) {
+			t.Errorf("%s: lists %d rejections of %d", f.Name, len(f.Rejections), f.Rejected)
+		}
+	}
+	return feed, report
+}
+
+func (r *Report) file(name string) *FileReport {
+	return &r.Files[slices.IndexFunc(r.Files, func(f FileReport) bool { return f.Name == name })]
+}
+
+func u(lo uint64) market.U128 { return market.U128{Lo: lo} }
+
+// decimal is a number with so many decimals, written without a point.
+func decimal(t testing.TB, digits string, decimals int) market.U128 {
+	t.Helper()
+	n, ok := new(big.Int).SetString(digits+strings.Repeat("0", decimals), 10)
+	if !ok || n.BitLen() > 128 {
+		t.Fatalf("%s is too long", digits)
+	}
+	return market.U128{Hi: new(big.Int).Rsh(n, 64).Uint64(), Lo: new(big.Int).And(n, new(big.Int).SetUint64(1<<64-1)).Uint64()}
+}
+
+func TestReadEveryField(t *testing.T) {
+	feed, report := mustRead(t, FS(testFeed(
+		AssetsFile, `{"key":"a","id":7,"name":"Ä \"n\" \ud83d\ude00","symbol":"S","slug":"s","logo":"l","explorers":["x","y\/z"],"website":"w","whitepaper":"p","active":false}
+{"slug":"t","symbol":"S","name":"N","key":"b"}`,
+		QuotesFile, `{"key":"b","price":"1.5","market_cap":2e3,"volume":0.5}
+{"key":"a","price":1e-18}`,
+		ExchangesFile, `{"key":"e","id":9,"name":"E","slug":"s","logo":"l","links":{"chat":"c","website":"w","more":1},"fees":{"maker":"0.1","taker":0.2},"market":{"volume_24h":"3","markets_count":4,"coins_count":0,"data_time":"2026-01-02T03:04:05.999+02:00"}}
+{"key":"f","name":"F","slug":"s"}
+{"key":"g","name":"G","slug":"s","market":{}}`,
+		CategoriesFile, `{"key":"k","id":3,"name":"K","slug":"s","status":"disabled","members":["b","a","nobody","b"]}
+{"key":"l","name":"L","slug":"t"}`,
+		ChainsFile, `{"key":"h","id":1,"name":"H","slug":"s","status":"active","members":["b"],"display_name":"D","evm_chain_id":9007199254740991,"native":"a"}
+{"key":"i","name":"I","slug":"t","status":"deleted","native":"nobody"}`,
+	)), ReadOptions{})
+
+	if want := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC); feed.Database != "db" || !feed.Time.Equal(want) {
+		t.Errorf("database %q, time %v", feed.Database, feed.Time)
+	}
+	same(t, feed.Assets, []market.Asset{
+		{Key: "a", ID: 7, Name: "Ä \"n\" 😀", Symbol: "S", Slug: "s", Logo: "l", Explorers: []string{"x", "y/z"}, Website: "w", Whitepaper: "p"},
+		{Key: "b", Name: "N", Symbol: "S", Slug: "t", Active: true},
+	})
+	same(t, feed.Quotes, []market.Quote{
+		{Asset: 1, Price: decimal(t, "15", 17), MarketCap: decimal(t, "2000", 8), Volume: decimal(t, "5", 7)},
+		{Asset: 0, Price: u(1)},
+	})
+	volume, four, zero := decimal(t, "3", 8), uint64(4), uint64(0)
+	moment := time.Date(2026, 1, 2, 1, 4, 5, 0, time.UTC)
+	same(t, feed.Exchanges, []market.Exchange{
+		{Key: "e", ID: 9, Name: "E", Slug: "s", Logo: "l", Links: [6]string{0: "w", 5: "c"}, Maker: decimal(t, "1", 7), Taker: decimal(t, "2", 7),
+			Market: &market.ExchangeMarket{Volume: &volume, MarketsCount: &four, CoinsCount: &zero, DataTime: &moment}},
+		{Key: "f", Name: "F", Slug: "s"},
+		{Key: "g", Name: "G", Slug: "s", Market: &market.ExchangeMarket{}},
+	})
+	same(t, feed.Categories, []market.Group{
+		{Key: "k", ID: 3, Name: "K", Slug: "s", Members: []int{0, 1}, Native: -1},
+		{Key: "l", Name: "L", Slug: "t", Active: true, Native: -1},
+	})
+	evm := uint64(1<<53 - 1)
+	same(t, feed.Chains, []market.Group{
+		{Key: "h", ID: 1, Name: "H", Slug: "s", Active: true, Members: []int{1}, DisplayName: "D", EVMChainID: &evm, Native: 0},
+		{Key: "i", Name: "I", Slug: "t", DisplayName: "I", Native: -1},
+	})
+	if report.UnknownMembers != 1 || report.UnknownNatives != 1 || report.BadDataTimes != 0 {
+		t.Errorf("counted %+v", report)
+	}
+	for _, f := range report.Files {
+		if f.Rejected != 0 {
+			t.Errorf("%s: %v", f.Name, f.Rejections)
+		}
+	}
+}
+
+// TestRows says of one row each whether it is accepted, and if not, why. Each
+// is read as the only row of its file.
+func TestRows(t *testing.T) {
+	const (
+		asset    = `"key":"k","name":"n","symbol":"s","slug":"u"`
+		quote    = `"key":"a","price":1`
+		exchange = `"key":"k","name":"n","slug":"u"`
+		group    = `"key":"k","name":"n","slug":"u"`
+	)
+	for _, c := range []struct{ file, row, reason string }{
+		// What is no JSON.
+		{AssetsFile, `{` + asset, "not JSON (byte 46)"},
+		{AssetsFile, `{` + asset + `,}`, "not JSON"},
+		{AssetsFile, `{` + asset + `}}`, "not JSON"},
+		{AssetsFile, `{` + asset + `} {}`, "not JSON"},
+		{AssetsFile, `{,` + asset + `}`, "not JSON"},
+		{AssetsFile, `{` + asset + `,"x":01}`, "not JSON"},
+		{AssetsFile, `{` + asset + `,"x":.5}`, "not JSON"},
+		{AssetsFile, `{` + asset + `,"x":5.}`, "not JSON"},
+		{AssetsFile, `{` + asset + `,"x":+5}`, "not JSON"},
+		{AssetsFile, `{` + asset + `,"x":1e}`, "not JSON"},
+		{AssetsFile, `{` + asset + `,"x":-}`, "not JSON"},
+		{AssetsFile, `{` + asset + `,"x":NaN}`, "not JSON"},
+		{AssetsFile, `{` + asset + `,"x":True}`, "not JSON"},
+		{AssetsFile, `{` + asset + `,"x":nul}`, "not JSON"},
+		{AssetsFile, `{` + asset + `,"x":[1,]}`, "not JSON"},
+		{AssetsFile, `{` + asset + `,"x":[1}}`, "not JSON"},
+		{AssetsFile, `{` + asset + `,"x":{"y"}}`, "not JSON"},
+		{AssetsFile, `{` + asset + `,"x":'y'}`, "not JSON"},
+		{AssetsFile, `{` + asset + `,"x":"\x"}`, "not JSON"},
+		{AssetsFile, `{` + asset + `,"x":"\u12g4"}`, "not JSON"},
+		{AssetsFile, `{` + asset + ",\"x\":\"\t\"}", "not JSON"},
+		{AssetsFile, `{` + asset + ",\"x\":\"\x00\"}", "not JSON"},
+		{AssetsFile, `{` + asset + "}\x00", "not JSON"},
+		{AssetsFile, "\u00a0{" + asset + `}`, "not JSON"},
+		{AssetsFile, `// {` + asset + `}`, "not JSON"},
+		{AssetsFile, `{` + asset + ",\"x\":\"\xff\"}", "not JSON: not valid UTF-8"},
+		{AssetsFile, `{` + asset + ",\"x\":\"\xed\xa0\x80\"}", "not JSON: not valid UTF-8"},
+		{AssetsFile, `{` + asset + `,"x":"\ud800"}`, "not JSON"},
+		{AssetsFile, `{` + asset + `,"x":"\udc00\ud800"}`, "not JSON"},
+		{AssetsFile, `{` + asset + `,"x":"\ud800\ud800\udc00"}`, "not JSON"},
+		{AssetsFile, `{` + asset + `,"\ud800":1}`, "not JSON"},
+		{AssetsFile, `{` + asset + `,"x":["\ud800x"]}`, "not JSON"},
+		{AssetsFile, `[` + asset + `]`, "not JSON"},
+		{AssetsFile, `[]`, "not a JSON object"},
+		{AssetsFile, `null`, "not a JSON object"},
+		{AssetsFile, `"` + `x"`, "not a JSON object"},
+		{AssetsFile, ` { ` + asset + "\t, \"x\" : [ 1 , -0.5e+10 , { } , [ ] , true , false , null , \"\\ud83d\\ude00\\u0000\\/\" ] } \r", ""},
+		{AssetsFile, `{` + asset + `,"x":"` + "\u2028\ufeff\ufffe" + `"}`, ""},
+		{AssetsFile, `{` + asset + `,"x":` + strings.Repeat(`[`, 400000) + strings.Repeat(`]`, 400000) + `}`, ""},
+		{AssetsFile, `{` + asset + `,"x":` + strings.Repeat(`[{"":`, 100000) + `1`, "not JSON"},
+
+		// Names and nulls.
+		{AssetsFile, `{` + asset + `,"Key":5,"ACTIVE":5}`, ""},
+		{AssetsFile, `{"k\u0065y":"k","name":"n","symbol":"s","slug":"u"}`, ""},
+		{AssetsFile, `{"Key":"k","name":"n","symbol":"s","slug":"u"}`, "key: missing"},
+		{AssetsFile, `{"key":5,` + asset + `}`, ""},
+		{AssetsFile, `{` + asset + `,"key":null}`, "key: missing"},
+		{AssetsFile, `{` + asset + `,"id":null,"logo":null,"explorers":null,"website":null,"whitepaper":null,"active":null}`, ""},
+		{ExchangesFile, `{` + exchange + `,"links":null,"fees":null,"market":null}`, ""},
+		{ExchangesFile, `{` + exchange + `,"links":{"chat":null},"fees":{"maker":null},"market":{"data_time":null,"volume_24h":null,"coins_count":null}}`, ""},
+		{ChainsFile, `{` + group + `,"status":null,"members":null,"display_name":null,"evm_chain_id":null,"native":null}`, ""},
+
+		// Required fields.
+		{AssetsFile, `{}`, "key: missing"},
+		{AssetsFile, `{"name":"n","symbol":"s","slug":"u"}`, "key: missing"},
+		{AssetsFile, `{"key":"k","symbol":"s","slug":"u"}`, "name: missing"},
+		{AssetsFile, `{"key":"k","name":"n","slug":"u"}`, "symbol: missing"},
+		{AssetsFile, `{"key":"k","name":"n","symbol":"s"}`, "slug: missing"},
+		{AssetsFile, `{"key":"","name":"n","symbol":"s","slug":"u"}`, "key: empty"},
+		{AssetsFile, `{"key":"k","name":"","symbol":"s","slug":"u"}`, "name: empty"},
+		{AssetsFile, `{"key":"k","name":"n","symbol":"","slug":"u"}`, "symbol: empty"},
+		{AssetsFile, `{"key":"k","name":"n","symbol":"s","slug":""}`, "slug: empty"},
+		{AssetsFile, `{"key":" ","name":"\u0000","symbol":" ","slug":" "}`, ""},
+		{QuotesFile, `{"price":1}`, "key: missing"},
+		{QuotesFile, `{"key":"a"}`, "price: missing"},
+		{QuotesFile, `{"key":"a","price":null}`, "price: missing"},
+		{ExchangesFile, `{"key":"k","slug":"u"}`, "name: missing"},
+		{ExchangesFile, `{"key":"k","name":"n"}`, "slug: missing"},
+		{CategoriesFile, `{"key":"k","slug":"u"}`, "name: missing"},
+		{ChainsFile, `{"key":"k","name":"n"}`, "slug: missing"},
+
+		// Optional ones may be empty.
+		{AssetsFile, `{` + asset + `,"logo":"","explorers":[],"website":"","whitepaper":""}`, ""},
+		{AssetsFile, `{` + asset + `,"explorers":[""]}`, ""},
+		{ExchangesFile, `{` + exchange + `,"logo":"","links":{"website":""},"fees":{}}`, ""},
+		{ChainsFile, `{` + group + `,"members":[],"display_name":""}`, ""},
+
+		// Types.
+		{AssetsFile, `{` + asset + `,"key":5}`, "key: want a string, not a number"},
+		{AssetsFile, `{` + asset + `,"name":true}`, "name: want a string, not a boolean"},
+		{AssetsFile, `{` + asset + `,"symbol":["s"]}`, "symbol: want a string, not an array"},
+		{AssetsFile, `{` + asset + `,"slug":{}}`, "slug: want a string, not an object"},
+		{AssetsFile, `{` + asset + `,"logo":1}`, "logo: want a string"},
+		{AssetsFile, `{` + asset + `,"website":[]}`, "website: want a string"},
+		{AssetsFile, `{` + asset + `,"whitepaper":false}`, "whitepaper: want a string"},
+		{AssetsFile, `{` + asset + `,"explorers":"x"}`, "explorers: want an array of strings, not a string"},
+		{AssetsFile, `{` + asset + `,"explorers":{}}`, "explorers: want an array"},
+		{AssetsFile, `{` + asset + `,"explorers":["x",1]}`, "explorers: want an array of strings, and of nothing else"},
+		{AssetsFile, `{` + asset + `,"explorers":[null]}`, "explorers: want"},
+		{AssetsFile, `{` + asset + `,"explorers":[["x"]]}`, "explorers: want"},
+		{AssetsFile, `{` + asset + `,"explorers":[ "x" , "]\"," ]}`, ""},
+		{AssetsFile, `{` + asset + `,"active":"true"}`, "active: want true or false, not a string"},
+		{AssetsFile, `{` + asset + `,"active":1}`, "active: want true or false"},
+		{QuotesFile, `{` + quote + `,"key":1}`, "key: want a string"},
+		{QuotesFile, `{` + quote + `,"price":true}`, "price: want a decimal, not a boolean"},
+		{QuotesFile, `{` + quote + `,"market_cap":[1]}`, "market_cap: want a decimal"},
+		{QuotesFile, `{` + quote + `,"volume":{}}`, "volume: want a decimal"},
+		{ExchangesFile, `{` + exchange + `,"links":[]}`, "links: want an object, not an array"},
+		{ExchangesFile, `{` + exchange + `,"links":{"chat":1}}`, "links.chat: want a string"},
+		{ExchangesFile, `{` + exchange + `,"links":{"discord":1}}`, ""},
+		{ExchangesFile, `{` + exchange + `,"fees":"0"}`, "fees: want an object"},
+		{ExchangesFile, `{` + exchange + `,"market":0}`, "market: want an object"},
+		{ExchangesFile, `{` + exchange + `,"market":{"data_time":5}}`, "market.data_time: want a string"},
+		{CategoriesFile, `{` + group + `,"status":1}`, "status: want a string"},
+		{CategoriesFile, `{` + group + `,"members":"a"}`, "members: want an array"},
+		{CategoriesFile, `{` + group + `,"members":["a",{}]}`, "members: want an array"},
+		{ChainsFile, `{` + group + `,"display_name":1}`, "display_name: want a string"},
+		{ChainsFile, `{` + group + `,"native":1}`, "native: want a string"},
+		// What only chains have is unknown to categories.
+		{CategoriesFile, `{` + group + `,"display_name":1,"evm_chain_id":-1,"native":1}`, ""},
+
+		// Statuses.
+		{CategoriesFile, `{` + group + `,"status":"active"}`, ""},
+		{CategoriesFile, `{` + group + `,"status":"disabled"}`, ""},
+		{CategoriesFile, `{` + group + `,"status":"deleted"}`, ""},
+		{CategoriesFile, `{` + group + `,"status":"Active"}`, `status: "Active" is none of`},
+		{ChainsFile, `{` + group + `,"status":""}`, "status: "},
+
+		// Ids: integers from 1 to 2^53 - 1.
+		{AssetsFile, `{` + asset + `,"id":1}`, ""},
+		{AssetsFile, `{` + asset + `,"id":9007199254740991}`, ""},
+		{AssetsFile, `{` + asset + `,"id":9007199254740992}`, "id: want an integer from 1 to 9007199254740991"},
+		{AssetsFile, `{` + asset + `,"id":18446744073709551617}`, "id: want"},
+		{AssetsFile, `{` + asset + `,"id":` + strings.Repeat("9", 1000) + `}`, "id: want"},
+		{AssetsFile, `{` + asset + `,"id":0}`, "id: want"},
+		{AssetsFile, `{` + asset + `,"id":-0}`, "id: want"},
+		{AssetsFile, `{` + asset + `,"id":-1}`, "id: want"},
+		{AssetsFile, `{` + asset + `,"id":1.0}`, "id: want"},
+		{AssetsFile, `{` + asset + `,"id":1e0}`, "id: want"},
+		{AssetsFile, `{` + asset + `,"id":"1"}`, "id: want"},
+		{AssetsFile, `{` + asset + `,"id":true}`, "id: want"},
+		{ExchangesFile, `{` + exchange + `,"id":0}`, "id: want"},
+		{CategoriesFile, `{` + group + `,"id":[]}`, "id: want"},
+		{ChainsFile, `{` + group + `,"id":9007199254740992}`, "id: want"},
+
+		// Counts and EVM chain ids: integers from 0 to 2^53 - 1.
+		{ChainsFile, `{` + group + `,"evm_chain_id":0}`, ""},
+		{ChainsFile, `{` + group + `,"evm_chain_id":-0}`, ""},
+		{ChainsFile, `{` + group + `,"evm_chain_id":9007199254740991}`, ""},
+		{ChainsFile, `{` + group + `,"evm_chain_id":9007199254740992}`, "evm_chain_id: want an integer from 0 to 9007199254740991"},
+		{ChainsFile, `{` + group + `,"evm_chain_id":-1}`, "evm_chain_id: want"},
+		{ChainsFile, `{` + group + `,"evm_chain_id":5.0}`, "evm_chain_id: want"},
+		{ChainsFile, `{` + group + `,"evm_chain_id":1e3}`, "evm_chain_id: want"},
+		{ChainsFile, `{` + group + `,"evm_chain_id":"5"}`, "evm_chain_id: want"},
+		{ExchangesFile, `{` + exchange + `,"market":{"markets_count":1.5}}`, "market.markets_count: want"},
+		{ExchangesFile, `{` + exchange + `,"market":{"coins_count":-3}}`, "market.coins_count: want"},
+
+		// Decimals.
+		{QuotesFile, `{` + quote + `,"price":0}`, ""},
+		{QuotesFile, `{` + quote + `,"price":"-0.0e5"}`, ""},
+		{QuotesFile, `{` + quote + `,"price":"\u0031"}`, ""},
+		{QuotesFile, `{` + quote + `,"price":999999999999999999}`, ""},
+		{QuotesFile, `{` + quote + `,"price":1000000000000000000}`, "price: 19 integer digits, at most 18"},
+		{QuotesFile, `{` + quote + `,"price":1e999999999}`, "price: "},
+		{QuotesFile, `{` + quote + `,"price":1e-999999999}`, ""},
+		{QuotesFile, `{` + quote + `,"price":0e999999999}`, ""},
+		{QuotesFile, `{` + quote + `,"price":-1e-999999999}`, "price: negative"},
+		{QuotesFile, `{` + quote + `,"price":""}`, "price: not a decimal"},
+		{QuotesFile, `{` + quote + `,"price":" 1"}`, "price: not a decimal"},
+		{QuotesFile, `{` + quote + `,"price":"+1"}`, "price: not a decimal"},
+		{QuotesFile, `{` + quote + `,"price":"1."}`, "price: not a decimal"},
+		{QuotesFile, `{` + quote + `,"price":"01"}`, "price: not a decimal"},
+		{QuotesFile, `{` + quote + `,"price":"NaN"}`, "price: not a decimal"},
+		{QuotesFile, `{` + quote + `,"price":"1,5"}`, "price: not a decimal"},
+		{QuotesFile, `{` + quote + `,"market_cap":1e27,"volume":9e27}`, ""},
+		{QuotesFile, `{` + quote + `,"market_cap":1e28}`, "market_cap: 29 integer digits"},
+		{QuotesFile, `{` + quote + `,"volume":"1e28"}`, "volume: 29 integer digits"},
+		{QuotesFile, `{` + quote + `,"market_cap":-1}`, "market_cap: negative"},
+		{ExchangesFile, `{` + exchange + `,"fees":{"maker":9999999999.99}}`, ""},
+		{ExchangesFile, `{` + exchange + `,"fees":{"maker":1e10}}`, "fees.maker: 11 integer digits"},
+		{ExchangesFile, `{` + exchange + `,"fees":{"taker":"-0.1"}}`, "fees.taker: negative"},
+		{ExchangesFile, `{` + exchange + `,"market":{"volume_24h":1e28}}`, "market.volume_24h: 29 integer digits"},
+
+		// Quotes are of assets in the directory, active or not.
+		{QuotesFile, `{"key":"c","price":1}`, ""},
+		{QuotesFile, `{"key":"A","price":1}`, "key: no asset in the directory has it"},
+	} {
+		_, report := mustRead(t, FS(testFeed(c.file, c.row)), ReadOptions{})
+		got := report.file(c.file)
+		row := c.row[:min(len(c.row), 100)]
+		switch {
+		case got.Rows != 1:
+			t.Errorf("%s: %s: is %d rows", c.file, row, got.Rows)
+		case c.reason == "" && got.Accepted != 1:
+			t.Errorf("%s: %s: set aside: %v", c.file, row, got.Rejections)
+		case c.reason != "" && got.Rejected != 1:
+			t.Errorf("%s: %s: accepted", c.file, row)
+		case c.reason != "" && !strings.HasPrefix(got.Rejections[0].Reason, c.reason):
+			t.Errorf("%s: %s: reason %q, want %q", c.file, row, got.Rejections[0].Reason, c.reason)
+		}
+	}
+}
+
+// TestClaims has rows that are in order by themselves and contradict each
+// other: the want column names the lines that are accepted.
+func TestClaims(t *testing.T) {
+	known := map[string]uint64{"old": 7, "away": 8}
+	opts := ReadOptions{
+		Known: func(collection, key string) (uint64, bool) {
+			id, ok := known[key]
+			return id, ok && collection != "exchanges"
+		},
+		Owner: func(collection string, id uint64) (string, bool) {
+			for key, i := range known {
+				if i == id && collection != "exchanges" {
+					return key, true
+				}
+			}
+			return "", false
+		},
+	}
+	row := func(key, id, slug, more string) string {
+		if id != "" {
+			id = `,"id":` + id
+		}
+		return fmt.Sprintf(`{"key":%q,"name":"n","symbol":"s","slug":%q%s%s}`, key, slug, id, more)
+	}
+	for _, c := range []struct {
+		name   string
+		file   string
+		rows   []string
+		want   []int
+		reason string // of the first row set aside
+	}{
+		{"the first of a key stays", AssetsFile,
+			[]string{row("k", "", "1", ""), row("k", "", "2", ""), row("K", "", "3", "")}, []int{1, 3}, "key: seen before in this file"},
+		{"a key that is set aside is free", AssetsFile,
+			[]string{row("k", "", "1", `,"logo":1`), row("k", "", "2", "")}, []int{2}, "logo: "},
+		{"keys are free in another file", ExchangesFile,
+			[]string{row("a", "", "sa", "")}, []int{1}, ""},
+		{"the first of a slug stays, folded", AssetsFile,
+			[]string{row("1", "", "slugſ", ""), row("2", "", "SLUGS", ""), row("3", "", "sl\u0075g", "")}, []int{1, 3}, `slug: "SLUGS" is that of key "1"`},
+		{"categories have slugs", CategoriesFile,
+			[]string{row("1", "", "u", ""), row("2", "", "U", "")}, []int{1}, `slug: `},
+		{"chains have slugs", ChainsFile,
+			[]string{row("1", "", "u", ""), row("2", "", "U", "")}, []int{1}, `slug: `},
+		{"exchanges share slugs", ExchangesFile,
+			[]string{row("1", "", "u", ""), row("2", "", "u", "")}, []int{1, 2}, ""},
+		{"a slug that is set aside is free", AssetsFile,
+			[]string{row("k", "", "1", ""), row("k", "", "2", ""), row("l", "", "2", "")}, []int{1, 3}, "key: "},
+		{"the first of an id stays", AssetsFile,
+			[]string{row("1", "5", "1", ""), row("2", "5", "2", ""), row("3", "6", "3", "")}, []int{1, 3}, `id: 5 is that of key "1"`},
+		{"an id that is set aside is free", AssetsFile,
+			[]string{row("1", "5", "1", ""), row("1", "6", "2", ""), row("2", "6", "3", "")}, []int{1, 3}, "key: "},
+		{"a slug stays free when the id is taken", ChainsFile,
+			[]string{row("1", "5", "1", ""), row("2", "5", "2", ""), row("3", "", "2", ""), row("2", "", "3", "")}, []int{1, 3, 4}, "id: "},
+		{"exchanges have ids", ExchangesFile,
+			[]string{row("1", "5", "1", ""), row("2", "5", "2", "")}, []int{1}, `id: `},
+		{"an id that is known", AssetsFile,
+			[]string{row("old", "7", "1", "")}, []int{1}, ""},
+		{"no id is needed where one is known", AssetsFile,
+			[]string{row("old", "", "1", "")}, []int{1}, ""},
+		{"an id that differs from the one that the key has", AssetsFile,
+			[]string{row("old", "9", "1", ""), row("new", "9", "1", "")}, []int{2}, "id: the key has id 7, not 9"},
+		{"an id that a key has which is not in the feed", CategoriesFile,
+			[]string{row("new", "8", "1", "")}, nil, `id: 8 is that of key "away"`},
+		{"an id that an earlier row has without saying so", CategoriesFile,
+			[]string{row("old", "", "1", ""), row("new", "7", "2", "")}, []int{1}, `id: 7 is that of key "old"`},
+		{"collections have ids of their own", ExchangesFile,
+			[]string{row("new", "7", "1", "")}, []int{1}, ""},
+		{"the first quote of an asset stays", QuotesFile,
+			[]string{`{"key":"b","price":1}`, `{"key":"b","price":2}`, `{"key":"a","price":3}`}, []int{1, 3}, "key: seen before"},
+		{"a quote that is set aside claims nothing", QuotesFile,
+			[]string{`{"key":"b","price":-1}`, `{"key":"b","price":2}`}, []int{2}, "price: negative"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, report := mustRead(t, FS(testFeed(c.file, strings.Join(c.rows, "\n"))), opts)
+			got := report.file(c.file)
+			var want []int
+			for line := 1; line <= len(c.rows); line++ {
+				if !slices.ContainsFunc(got.Rejections, func(r Rejection) bool { return r.Line == line }) {
+					want = append(want, line)
+				}
+			}
+			if !slices.Equal(want, c.want) {
+				t.Fatalf("accepted lines %v, want %v: %v", want, c.want, got.Rejections)
+			}
+			if got.Rejected > 0 && !strings.HasPrefix(got.Rejections[0].Reason, c.reason) {
+				t.Errorf("reason %q, want %q", got.Rejections[0].Reason, c.reason)
+			}
+		})
+	}
+}
+
+func TestQuoteOfAnAssetSetAside(t *testing.T) {
+	feed, report := mustRead(t, FS(testFeed(
+		AssetsFile, `{"key":"a","name":"n","symbol":"","slug":"s"}`,
+		QuotesFile, `{"key":"a","price":1}`,
+		ChainsFile, `{"key":"h","name":"n","slug":"s","members":["a"],"native":"a"}`,
+	)), ReadOptions{})
+	if len(feed.Assets) != 0 || len(feed.Quotes) != 0 || report.UnknownMembers != 1 || report.UnknownNatives != 1 {
+		t.Errorf("%+v, %+v", feed, report)
+	}
+}
+
+// TestRowSetAsideCountsNothing: members, natives and times are counted for the
+// rows that are used.
+func TestRowSetAsideCountsNothing(t *testing.T) {
+	_, report := mustRead(t, FS(testFeed(
+		ExchangesFile, `{"key":"","name":"n","slug":"s","market":{"data_time":"never"}}`,
+		ChainsFile, `{"key":"","name":"n","slug":"s","members":["x"],"native":"x"}`,
+	)), ReadOptions{})
+	if report.UnknownMembers != 0 || report.UnknownNatives != 0 || report.BadDataTimes != 0 {
+		t.Errorf("%+v", report)
+	}
+}
+
+func TestDataTime(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z"},
+		{"2026-01-02t03:04:05z", "2026-01-02T03:04:05Z"},
+		{"2026-01-02T03:04:05.999999999999Z", "2026-01-02T03:04:05Z"},
+		{"2026-01-02T03:04:05+05:30", "2026-01-01T21:34:05Z"},
+		{"2026-01-02T03:04:05-00:00", "2026-01-02T03:04:05Z"},
+		{"2024-02-29T00:00:00Z", "2024-02-29T00:00:00Z"},
+		{"1970-01-01T00:00:01Z", "1970-01-01T00:00:01Z"},
+		{"9999-12-31T23:59:59Z", "9999-12-31T23:59:59Z"},
+		{"9999-12-31T23:59:59-00:01", ""},
+		{"1970-01-01T00:00:00Z", ""},
+		{"1970-01-01T00:00:00.9Z", ""},
+		{"1970-01-01T00:30:00+01:00", ""},
+		{"0001-01-01T00:00:00Z", ""},
+		{"0000-01-01T00:00:00Z", ""},
+		{"2026-02-29T00:00:00Z", ""},
+		{"2026-01-02T24:00:00Z", ""},
+		{"2026-01-02T3:04:05Z", ""},
+		{"2026-01-02 03:04:05Z", ""},
+		{"2026-01-02T03:04:05", ""},
+		{"2026-01-02T03:04:05,5Z", ""},
+		{"2026-01-02T03:04:05.Z", ""},
+		{"2026-01-02T03:04:05+0530", ""},
+		{"2026-01-02T03:04:05+24:00", ""},
+		{"2026-01-02", ""},
+		{" 2026-01-02T03:04:05Z", ""},
+		{"1767323045", ""},
+		{"", ""},
+	} {
+		feed, report := mustRead(t, FS(testFeed(ExchangesFile,
+			`{"key":"k","name":"n","slug":"s","market":{"data_time":"`+c.in+`"}}`)), ReadOptions{})
+		if len(feed.Exchanges) != 1 {
+			t.Errorf("%q: %v", c.in, report.file(ExchangesFile).Rejections)
+			continue
+		}
+		got, bad := "", 1
+		if at := feed.Exchanges[0].Market.DataTime; at != nil {
+			got, bad = at.Format(time.RFC3339Nano), 0
+		}
+		if got != c.want || report.BadDataTimes != bad {
+			t.Errorf("%q: %q, counted %d, want %q", c.in, got, report.BadDataTimes, c.want)
+		}
+	}
+}
+
+func TestLines(t *testing.T) {
+	row := func(key string) string { return `{"key":"` + key + `","name":"n","symbol":"s","slug":"` + key + `"}` }
+	// long is a row of so many bytes.
+	long := func(key string, n int) string {
+		r := row(key)
+		return r[:len(r)-1] + strings.Repeat(" ", n-len(r)) + "}"
+	}
+	for _, c := range []struct {
+		name     string
+		file     string
+		accepted string // keys
+		rejected string // lines
+	}{
+		{"nothing", "", "", ""},
+		{"blank lines", "\n\r\n \t\r\n" + row("1") + "\n\n" + row("2") + "\n\r\n", "1 2", ""},
+		{"no line ending", row("1") + "\n" + row("2"), "1 2", ""},
+		{"CR", row("1") + "\r\n" + row("2") + "\r", "1 2", ""},
+		{"byte order mark", "\xef\xbb\xbf" + row("1"), "1", ""},
+		{"byte order mark and nothing else", "\xef\xbb\xbf", "", ""},
+		{"byte order mark and a blank line", "\xef\xbb\xbf\r\n" + row("1"), "1", ""},
+		{"byte order mark in the middle", row("1") + "\n\xef\xbb\xbf" + row("2"), "1", "2"},
+		{"two byte order marks", "\xef\xbb\xbf\xef\xbb\xbf" + row("1"), "", "1"},
+		{"half a byte order mark", "\xef\xbb", "", "1"},
+		{"a line is one row", row("1") + row("2") + "\n" + row("3"), "3", "1"},
+		{"a row is one line", "{\"key\":\n\"1\"}", "", "1 2"},
+		{"1 MiB", long("1", MaxLine) + "\n" + row("2"), "1 2", ""},
+		{"1 MiB and CR", long("1", MaxLine) + "\r\n" + row("2"), "1 2", ""},
+		{"1 MiB at the end", row("1") + "\n" + long("2", MaxLine), "1 2", ""},
+		{"1 MiB and CR at the end", row("1") + "\n" + long("2", MaxLine) + "\r", "1 2", ""},
+		{"1 MiB behind a byte order mark", "\xef\xbb\xbf" + long("1", MaxLine) + "\r\n" + row("2"), "1 2", ""},
+		{"1 MiB and 1", long("1", MaxLine+1) + "\n" + row("2"), "2", "1"},
+		{"1 MiB and 1 and CR", long("1", MaxLine+1) + "\r\n" + row("2"), "2", "1"},
+		{"1 MiB and 2", long("1", MaxLine+2) + "\n" + row("2"), "2", "1"},
+		{"1 MiB and 2 CR", long("1", MaxLine) + "\r\r\n" + row("2"), "2", "1"},
+		{"1 MiB and 1 at the end", row("1") + "\n" + long("2", MaxLine+1), "1", "2"},
+		{"1 MiB and 2 at the end", row("1") + "\n" + long("2", MaxLine+2), "1", "2"},
+		{"3 MiB", row("1") + "\n" + long("2", 3*MaxLine) + "\n" + row("3"), "1 3", "2"},
+		{"3 MiB of blanks", strings.Repeat(" ", 3*MaxLine) + "\n" + row("1"), "1", "1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			feed, report := mustRead(t, FS(testFeed(AssetsFile, c.file)), ReadOptions{})
+			var accepted, rejected []string
+			for _, a := range feed.Assets {
+				accepted = append(accepted, a.Key)
+			}
+			for _, r := range report.file(AssetsFile).Rejections {
+				rejected = append(rejected, fmt.Sprint(r.Line))
+			}
+			if got := strings.Join(accepted, " "); got != c.accepted {
+				t.Errorf("accepted %q, want %q", got, c.accepted)
+			}
+			if got := strings.Join(rejected, " "); got != c.rejected {
+				t.Errorf("set aside lines %q, want %q", got, c.rejected)
+			}
+		})
+	}
+}
+
+// repeat gives n bytes of a piece over and over, without holding them.
+type repeat struct {
+	piece []byte
+	n     int
+	at    int
+}
+
+func (r *repeat) Read(p []byte) (n int, err error) {
+	if r.at == r.n {
+		return 0, io.EOF
+	}
+	p = p[:min(len(p), r.n-r.at)]
+	for n < len(p) {
+		n += copy(p[n:], r.piece[(r.at+n)%len(r.piece):])
+	}
+	r.at += n
+	return n, nil
+}
+
+type readerFiles map[string]func() io.Reader
+
+func (f readerFiles) Open(_ context.Context, name string) (io.ReadCloser, error) {
+	if open := f[name]; open != nil {
+		return io.NopCloser(open()), nil
+	}
+	return FS(fstest.MapFS{}).Open(context.Background(), name)
+}
+
+// TestLongLineCostsNoMemory reads a line of 100 MiB, and 100 MiB of lines that
+// are set aside.
+func TestLongLineCostsNoMemory(t *testing.T) {
+	const size = 100 << 20
+	bad := []byte(`{"key":"` + strings.Repeat("k", 1<<19) + "\",\"name\":\"\\u00e4\"}\n")
+	for name, assets := range map[string]func() io.Reader{
+		"one line": func() io.Reader {
+			return io.MultiReader(
+				strings.NewReader(`{"key":"`), &repeat{piece: bytes.Repeat([]byte("k"), 4096), n: size},
+				strings.NewReader("\"}\n"+`{"key":"a","name":"n","symbol":"s","slug":"s"}`))
+		},
+		"bad rows": func() io.Reader {
+			return io.MultiReader(
+				&repeat{piece: bad, n: size / len(bad) * len(bad)},
+				strings.NewReader(`{"key":"a","name":"n","symbol":"s","slug":"s"}`))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := readerFiles{
+				InfoFile:   func() io.Reader { return strings.NewReader(testInfo) },
+				AssetsFile: assets,
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			feed, report := mustRead(t, files, ReadOptions{})
+			runtime.ReadMemStats(&after)
+			if len(feed.Assets) != 1 || report.file(AssetsFile).Rejected == 0 {
+				t.Fatalf("%d assets, %+v", len(feed.Assets), report)
+			}
+			if got := after.TotalAlloc - before.TotalAlloc; got > 8<<20 {
+				t.Errorf("allocated %d bytes", got)
+			}
+		})
+	}
+}
+
+// TestManyRows: texts share blocks of memory that nothing writes again.
+func TestManyRows(t *testing.T) {
+	var file strings.Builder
+	const n = 20000
+	for i := range n {
+		fmt.Fprintf(&file, `{"key":"key-%d","name":"Name %d","symbol":"%s","slug":"SLUG-%d","explorers":["x%d","\u0079%d"]}`+"\n",
+			i, i, strings.Repeat("s", i%5000+1), i, i, i)
+	}
+	feed, _ := mustRead(t, FS(testFeed(AssetsFile, file.String())), ReadOptions{})
+	if len(feed.Assets) != n {
+		t.Fatalf("%d assets", len(feed.Assets))
+	}
+	for i, a := range feed.Assets {
+		want := market.Asset{
+			Key: fmt.Sprintf("key-%d", i), Name: fmt.Sprintf("Name %d", i), Symbol: strings.Repeat("s", i%5000+1),
+			Slug: fmt.Sprintf("SLUG-%d", i), Explorers: []string{fmt.Sprintf("x%d", i), fmt.Sprintf("y%d", i)}, Active: true,
+		}
+		if d := diff(a, want); d != "" {
+			t.Fatalf("row %d: %s", i, d)
+		}
+	}
+}
+
+func TestMissingFiles(t *testing.T) {
+	for _, name := range []string{InfoFile, AssetsFile} {
+		fsys := testFeed()
+		delete(fsys, name)
+		_, _, err := Read(context.Background(), FS(fsys), ReadOptions{})
+		if err == nil || err.Error() != name+": missing, and a feed must have it" {
+			t.Errorf("without %s: %v", name, err)
+		}
+	}
+	// testFeed has no other file.
+	feed, report := mustRead(t, FS(testFeed()), ReadOptions{})
+	if len(feed.Assets) != 3 || len(report.Files) != 5 {
+		t.Errorf("%d assets, %+v", len(feed.Assets), report)
+	}
+}
+
+func TestInfoFile(t *testing.T) {
+	for _, c := range []struct{ info, want string }{
+		{testInfo, ""},
+		{"\xef\xbb\xbf {\r\n\"time\": \"2026-01-31T13:00:00.25+01:00\",\n\"more\":{}, \"database\":\"d\",\"format\":1}\n\n", ""},
+		{``, "not JSON"},
+		{`null`, "not a JSON object"},
+		{`{"format":1,"database":"d","time":"2026-01-31T12:00:00Z"}}`, "not JSON"},
+		{`{"database":"d","time":"2026-01-31T12:00:00Z"}`, "format: want 1"},
+		{`{"Format":1,"database":"d","time":"2026-01-31T12:00:00Z"}`, "format: want 1"},
+		{`{"format":2,"database":"d","time":"2026-01-31T12:00:00Z"}`, "format: want 1"},
+		{`{"format":"1","database":"d","time":"2026-01-31T12:00:00Z"}`, "format: "},
+		{`{"format":1.0,"database":"d","time":"2026-01-31T12:00:00Z"}`, "format: "},
+		{`{"format":1,"time":"2026-01-31T12:00:00Z"}`, "database: missing"},
+		{`{"format":1,"database":"","time":"2026-01-31T12:00:00Z"}`, "database: empty"},
+		{`{"format":1,"database":5,"time":"2026-01-31T12:00:00Z"}`, "database: want a string"},
+		{`{"format":1,"database":"d"}`, "time: missing"},
+		{`{"format":1,"database":"d","time":null}`, "time: missing"},
+		{`{"format":1,"database":"d","time":1769860800}`, "time: want a string"},
+		{`{"format":1,"database":"d","time":"yesterday"}`, "time: want a time"},
+		{`{"format":1,"database":"d","time":"2026-01-31T12:00:00"}`, "time: want a time"},
+		{"{\"format\":1,\"database\":\"\xff\",\"time\":\"2026-01-31T12:00:00Z\"}", "not JSON: not valid UTF-8"},
+		{testInfo + strings.Repeat(" ", MaxLine), "longer than"},
+	} {
+		feed, _, err := Read(context.Background(), FS(testFeed(InfoFile, c.info)), ReadOptions{})
+		name := c.info[:min(len(c.info), 80)]
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case c.want == "" && (feed.Time.Truncate(time.Second) != time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC) || feed.Database == ""):
+			t.Errorf("%s: %q, %v", name, feed.Database, feed.Time)
+		case c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), InfoFile+": "+c.want)):
+			t.Errorf("%s: %v, want %s", name, err, c.want)
+		}
+	}
+}
+
+// TestUnreadable: a file that breaks off is an error, whichever it is, and is
+// never taken for one that is missing.
+func TestUnreadable(t *testing.T) {
+	fsys := testFeed()
+	whole := func(name string) io.Reader {
+		f, err := FS(fsys).Open(context.Background(), name)
+		if err != nil {
+			return strings.NewReader(`{"key":"a","price":1,"name":"n","slug":"s"}`)
+		}
+		return f
+	}
+	broken := errors.New("broken disk")
+	for _, name := range []string{InfoFile, AssetsFile, QuotesFile, ExchangesFile, CategoriesFile, ChainsFile} {
+		for at, reader := range map[string]func() io.Reader{
+			"at once": func() io.Reader { return iotest.ErrReader(broken) },
+			"later":   func() io.Reader { return io.MultiReader(whole(name), iotest.ErrReader(broken)) },
+			"in a long line": func() io.Reader {
+				return io.MultiReader(&repeat{piece: []byte("x"), n: 2 * MaxLine}, iotest.ErrReader(broken))
+			},
+		} {
+			files := readerFiles{}
+			for _, n := range []string{InfoFile, AssetsFile, QuotesFile, ExchangesFile, CategoriesFile, ChainsFile} {
+				files[n] = func() io.Reader { return whole(n) }
+			}
+			files[name] = reader
+			if name == InfoFile && at == "in a long line" {
+				continue // is too long before it breaks
+			}
+			_, _, err := Read(context.Background(), files, ReadOptions{})
+			if !errors.Is(err, broken) || !strings.HasPrefix(err.Error(), name+": ") {
+				t.Errorf("%s, %s: %v", name, at, err)
+			}
+		}
+	}
+}
+
+func TestReadIsCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	files := readerFiles{
+		InfoFile: func() io.Reader { return strings.NewReader(testInfo) },
+		AssetsFile: func() io.Reader {
+			return io.MultiReader(strings.NewReader("{}\n"), readerFunc(func(p []byte) (int, error) {
+				cancel()
+				return copy(p, "\n"), nil
+			}))
+		},
+	}
+	if _, _, err := Read(ctx, files, ReadOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("an endless file ends with %v", err)
+	}
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestProgress(t *testing.T) {
+	fsys := testFeed(QuotesFile, `{"key":"a","price":1}`)
+	read, total := map[string]int64{}, map[string]int64{}
+	mustRead(t, FS(fsys), ReadOptions{Progress: func(file string, r, all int64) {
+		if r < read[file] {
+			t.Errorf("%s: from %d to %d", file, read[file], r)
+		}
+		read[file], total[file] = r, all
+	}})
+	for _, name := range []string{AssetsFile, QuotesFile} {
+		if size := int64(len(fsys[name].Data)); read[name] != size || total[name] != size {
+			t.Errorf("%s: %d of %d, want %d", name, read[name], total[name], size)
+		}
+	}
+	files := readerFiles{
+		InfoFile:   func() io.Reader { return strings.NewReader(testInfo) },
+		AssetsFile: func() io.Reader { return readerFunc(strings.NewReader("{}").Read) },
+	}
+	mustRead(t, files, ReadOptions{Progress: func(file string, _, all int64) {
+		if all != -1 {
+			t.Errorf("%s: a total of %d for a file of unknown size", file, all)
+		}
+	}})
+}
+
+func TestReportIsBounded(t *testing.T) {
+	key := strings.Repeat("ä", 1000)
+	row := `{"key":"` + key + `","name":"n","slug":"s","status":"` + key + `"}` + "\n"
+	_, report := mustRead(t, FS(testFeed(CategoriesFile, strings.Repeat(row, 500))), ReadOptions{})
+	f := report.file(CategoriesFile)
+	if f.Rejected != 500 || len(f.Rejections) != MaxRejections {
+		t.Fatalf("%d set aside, %d listed", f.Rejected, len(f.Rejections))
+	}
+	for i, r := range f.Rejections {
+		if r.File != CategoriesFile || r.Line != i+1 || r.Key != strings.Repeat("ä", maxQuoted/2)+"…" || len(r.Reason) > 200 {
+			t.Fatalf("rejection %d: %v", i, r)
+		}
+	}
+	if got := f.Rejections[0].String(); !strings.HasPrefix(got, `categories.ndjson:1: key "ää`) {
+		t.Errorf("is written as %s", got)
+	}
+}
+
+func TestTooManyBad(t *testing.T) {
+	for _, c := range []struct {
+		rows, bad int
+		percent   float64
+		want      bool
+	}{
+		{0, 0, 5, false},
+		{10, 10, 5, false}, // not more than ten
+		{11, 11, 5, true},
+		{220, 11, 5, false}, // exactly 5 %
+		{219, 11, 5, true},
+		{100000, 5000, 5, false},
+		{100000, 5001, 5, true},
+		{100, 50, 100, false},
+		{100, 11, 0, true},
+		{1000, 25, 2.5, false},
+		{1000, 26, 2.5, true},
+	} {
+		good := `{"key":"%d","name":"n","slug":"s%[1]d"}` + "\n"
+		var file strings.Builder
+		for i := range c.rows - c.bad {
+			fmt.Fprintf(&file, good, i)
+		}
+		file.WriteString(strings.Repeat("{}\n", c.bad))
+		_, report := mustRead(t, FS(testFeed(ChainsFile, file.String())), ReadOptions{})
+		err := report.TooManyBad(c.percent)
+		var tooMany *TooManyBadError
+		if errors.As(err, &tooMany) != c.want || (err != nil) != c.want {
+			t.Errorf("%d of %d at %g %%: %v", c.bad, c.rows, c.percent, err)
+		}
+		if c.want && (tooMany.File.Name != ChainsFile || !strings.Contains(err.Error(), fmt.Sprintf("chains.ndjson: %d of %d rows", c.bad, c.rows))) {
+			t.Errorf("%v", err)
+		}
+	}
+}

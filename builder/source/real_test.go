@@ -1,0 +1,163 @@
+package source
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/fstest"
+
+	"example.com/marketdata/builder/market"
+)
+
+// recorded is where recorded market data lies when it is there: beside the
+// project.
+const recorded = "../../../shared/data"
+
+// recordedFeed returns a recorded feed's files, or skips the test.
+func recordedFeed(t testing.TB, name string) fstest.MapFS {
+	dir := filepath.Join(recorded, name)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		t.Skipf("the recorded data is not beside the project: %v", err)
+	}
+	return loadFeed(t, dir)
+}
+
+func loadFeed(t testing.TB, dir string) fstest.MapFS {
+	t.Helper()
+	files := fstest.MapFS{}
+	names, err := filepath.Glob(filepath.Join(dir, "*json"))
+	if err != nil || len(names) < 3 {
+		t.Fatalf("%s holds %v: %v", dir, names, err)
+	}
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[filepath.Base(name)] = &fstest.MapFile{Data: b}
+	}
+	return files
+}
+
+// rowsOf checks how many rows each file has, and returns how many of them were
+// set aside.
+func rowsOf(t *testing.T, report *Report, want map[string]int) (rejected map[string]int) {
+	t.Helper()
+	rejected = map[string]int{}
+	for _, f := range report.Files {
+		if f.Rows != want[f.Name] {
+			t.Errorf("%s: %d rows, want %d", f.Name, f.Rows, want[f.Name])
+		}
+		if f.Rejected > 0 {
+			rejected[f.Name] = f.Rejected
+		}
+	}
+	return rejected
+}
+
+// TestSample reads the real data that comes with the project.
+func TestSample(t *testing.T) {
+	files := loadFeed(t, "testdata/feed")
+	compareWithModel(t, files, nil)
+	feed, report := mustRead(t, FS(files), ReadOptions{})
+	if rejected := rowsOf(t, report, map[string]int{AssetsFile: 100, QuotesFile: 100, ChainsFile: 257}); len(rejected) > 0 {
+		t.Errorf("set aside %v", report.Files)
+	}
+	same(t, feed.Assets[0], market.Asset{
+		Key: "bitcoin", Name: "Bitcoin", Symbol: "BTC", Slug: "bitcoin", Active: true,
+		Logo: "https://coin-images.coingecko.com/coins/images/1/large/bitcoin.png?1696501400",
+	})
+	same(t, feed.Quotes[0], market.Quote{Asset: 0, Price: decimal(t, "66600", 18), MarketCap: decimal(t, "1332711482255", 8), Volume: decimal(t, "26939113793", 8)})
+	natives := 0
+	for _, c := range feed.Chains {
+		if c.Native >= 0 {
+			natives++
+		}
+	}
+	if natives != 7 {
+		t.Errorf("%d chains have a native coin, want 7", natives)
+	}
+}
+
+// TestRecordedFeed reads a whole market as it was recorded.
+func TestRecordedFeed(t *testing.T) {
+	files := recordedFeed(t, "coingecko-2025")
+	compareWithModel(t, files, nil)
+	feed, report := mustRead(t, FS(files), ReadOptions{})
+	rejected := rowsOf(t, report, map[string]int{
+		AssetsFile: 21498, QuotesFile: 19596, ExchangesFile: 1102, CategoriesFile: 633, ChainsFile: 316,
+	})
+	// Assets without a symbol or with the slug of another, and their quotes; a
+	// category that is there twice.
+	same(t, rejected[AssetsFile], 57)
+	same(t, rejected[QuotesFile], 49)
+	same(t, rejected[CategoriesFile], 1)
+	if len(rejected) != 3 {
+		t.Errorf("set aside %v", rejected)
+	}
+	if err := report.TooManyBad(DefaultMaxBadRows); err != nil {
+		t.Error(err)
+	}
+	tiny, unknown := 0, 0
+	for _, q := range feed.Quotes {
+		if q.Price == u(1) {
+			tiny++
+		}
+		if q.MarketCap.IsZero() {
+			unknown++
+		}
+	}
+	if tiny == 0 || unknown < 7000 {
+		t.Errorf("%d prices of 1e-18, %d unknown market caps", tiny, unknown)
+	}
+}
+
+// TestRecordedMoments reads a thousand coins at 25 moments.
+func TestRecordedMoments(t *testing.T) {
+	folders, err := filepath.Glob(filepath.Join(recorded, "top1000-2026", "*Z"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(folders) == 0 {
+		t.Skipf("the recorded data is not beside the project: nothing in %s", recorded)
+	}
+	for _, dir := range folders {
+		files := loadFeed(t, dir)
+		compareWithModel(t, files, nil)
+		feed, report := mustRead(t, FS(files), ReadOptions{})
+		if len(feed.Assets) < 900 || len(feed.Quotes) < 900 {
+			t.Errorf("%s: %d assets, %d quotes: %v", dir, len(feed.Assets), len(feed.Quotes), report.Files)
+		}
+	}
+	if len(folders) != 25 {
+		t.Errorf("%d moments", len(folders))
+	}
+}
+
+func BenchmarkRead(b *testing.B) {
+	files := recordedFeed(b, "coingecko-2025")
+	size := 0
+	for _, f := range files {
+		size += len(f.Data)
+	}
+	b.SetBytes(int64(size))
+	b.ReportAllocs()
+	for b.Loop() {
+		if feed, _ := mustRead(b, FS(files), ReadOptions{}); len(feed.Assets) == 0 {
+			b.Fatal("no assets")
+		}
+	}
+}
+
+func BenchmarkInputDigest(b *testing.B) {
+	feed, _ := mustRead(b, FS(recordedFeed(b, "coingecko-2025")), ReadOptions{})
+	want := InputDigest(feed)
+	b.ReportAllocs()
+	for b.Loop() {
+		if InputDigest(feed) != want {
+			b.Fatal("the digest changes")
+		}
+	}
+}

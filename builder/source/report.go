@@ -1,0 +1,95 @@
+package source
+
+import (
+	"fmt"
+	"unicode/utf8"
+)
+
+// MaxRejections is how many rejections of each file a Report lists; all are
+// counted.
+const MaxRejections = 100
+
+// Report says what Read made of a feed's rows.
+type Report struct {
+	// Files are the NDJSON files in the order in which they were read, those
+	// that are missing too.
+	Files []FileReport
+	// UnknownMembers and UnknownNatives count the members and native coins of
+	// accepted groups that are not in the directory, BadDataTimes the
+	// data_time of accepted exchanges that is no usable time. None of these is
+	// an error of its row.
+	UnknownMembers, UnknownNatives, BadDataTimes int
+}
+
+// FileReport counts a file's rows; blank lines are none. Rows is Accepted plus
+// Rejected.
+type FileReport struct {
+	Name                     string
+	Rows, Accepted, Rejected int
+	// Rejections are the first MaxRejections rows that were set aside.
+	Rejections []Rejection
+}
+
+// Rejection says why a row was set aside.
+type Rejection struct {
+	File string
+	// Line counts from 1, blank lines included.
+	Line int
+	// Key is the row's key, shortened if need be; "" when it has none that can
+	// be read.
+	Key    string
+	Reason string
+}
+
+func (r Rejection) String() string {
+	if r.Key == "" {
+		return fmt.Sprintf("%s:%d: %s", r.File, r.Line, r.Reason)
+	}
+	return fmt.Sprintf("%s:%d: key %q: %s", r.File, r.Line, r.Key, r.Reason)
+}
+
+// DefaultMaxBadRows is the percentage of a file's rows that may be set aside,
+// and minBadRows what is always tolerated (feed.md, "Bad input").
+const (
+	DefaultMaxBadRows = 5
+	minBadRows        = 10
+)
+
+// TooManyBadError: so many rows of a file were set aside that the feed is
+// not to be trusted. It is for the caller to stop, or to go on when forced.
+type TooManyBadError struct {
+	File       FileReport
+	MaxPercent float64
+}
+
+func (e *TooManyBadError) Error() string {
+	return fmt.Sprintf("%s: %d of %d rows set aside, more than %g %%; the first: %v",
+		e.File.Name, e.File.Rejected, e.File.Rows, e.MaxPercent, e.File.Rejections[0])
+}
+
+// TooManyBad returns a *TooManyBadError for the first file of which more than
+// maxPercent of the rows, and more than ten, were set aside; nil when there is
+// none (feed.md, "Bad input").
+func (r *Report) TooManyBad(maxPercent float64) error {
+	for _, f := range r.Files {
+		if f.Rejected > minBadRows && float64(f.Rejected)*100 > maxPercent*float64(f.Rows) {
+			return &TooManyBadError{f, maxPercent}
+		}
+	}
+	return nil
+}
+
+// maxQuoted bounds what reports and reasons quote of a row, in bytes.
+const maxQuoted = 80
+
+// shorten cuts text to maxQuoted bytes, between two characters.
+func shorten(text []byte) string {
+	if len(text) <= maxQuoted {
+		return string(text)
+	}
+	n := maxQuoted
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return string(text[:n]) + "…"
+}

@@ -1,0 +1,213 @@
+package source
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"example.com/marketdata/builder/market"
+)
+
+// maxInteger bounds ids, counts and EVM chain ids: 2^53 - 1 (feed.md).
+const maxInteger = 1<<53 - 1
+
+// row reads the fields of one line. The first thing wrong with it stays in
+// err; what is read after that is of no use, and harmless. Texts are slices of
+// the line or of scratch and hold until the next line.
+type row struct {
+	scan    scanner
+	scratch []byte   // texts that had to be unescaped
+	texts   [][]byte // of the last array
+	err     error
+}
+
+// start begins with the object that a line holds.
+func (r *row) start(line []byte, o *object) {
+	r.scratch = r.scratch[:0]
+	r.err = r.scan.object(line, o)
+}
+
+func (r *row) fail(o *object, field int, format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%s%s: "+format, append([]any{o.path, o.names[field]}, args...)...)
+	}
+}
+
+func (r *row) wrongType(o *object, field int, want string) {
+	kind := "a number"
+	switch o.values[field][0] {
+	case '"':
+		kind = "a string"
+	case '{':
+		kind = "an object"
+	case '[':
+		kind = "an array"
+	case 't', 'f':
+		kind = "a boolean"
+	}
+	r.fail(o, field, "want %s, not %s", want, kind)
+}
+
+// unquote returns the text of a string, raw with its quotes.
+func (r *row) unquote(raw []byte) []byte {
+	raw = raw[1 : len(raw)-1]
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw
+	}
+	from := len(r.scratch)
+	r.scratch = appendUnescaped(r.scratch, raw)
+	return r.scratch[from:]
+}
+
+// text reads a string; ok is false when it is absent or none.
+func (r *row) text(o *object, field int) (text []byte, ok bool) {
+	raw := o.values[field]
+	if raw == nil {
+		return nil, false
+	}
+	if raw[0] != '"' {
+		r.wrongType(o, field, "a string")
+		return nil, false
+	}
+	return r.unquote(raw), true
+}
+
+// optional reads a string that is "" when absent.
+func (r *row) optional(o *object, field int) []byte {
+	text, _ := r.text(o, field)
+	return text
+}
+
+// required reads a string that must be there and not be empty.
+func (r *row) required(o *object, field int) []byte {
+	text, ok := r.text(o, field)
+	switch {
+	case o.values[field] == nil:
+		r.fail(o, field, "missing")
+	case ok && len(text) == 0:
+		r.fail(o, field, "empty")
+	}
+	return text
+}
+
+// array reads an array of strings; the result holds until the next call.
+func (r *row) array(o *object, field int) [][]byte {
+	raw := o.values[field]
+	r.texts = r.texts[:0]
+	if raw == nil {
+		return nil
+	}
+	if raw[0] != '[' {
+		r.wrongType(o, field, "an array of strings")
+		return nil
+	}
+	for rest := raw[1:]; ; {
+		switch rest[0] {
+		case ' ', '\t', '\r', ',':
+			rest = rest[1:]
+		case '"':
+			text := stringAt(rest)
+			rest = rest[len(text):]
+			r.texts = append(r.texts, r.unquote(text))
+		case ']':
+			return r.texts
+		default:
+			r.fail(o, field, "want an array of strings, and of nothing else")
+			return nil
+		}
+	}
+}
+
+// decimal reads a JSON number, or a string that holds one; ok is false when it
+// is absent.
+func (r *row) decimal(o *object, field int, decimals, intDigits int) (u market.U128, ok bool) {
+	raw := o.values[field]
+	if raw == nil {
+		return u, false
+	}
+	switch c := raw[0]; {
+	case c == '"':
+		raw = r.unquote(raw)
+	case c != '-' && (c < '0' || '9' < c):
+		r.wrongType(o, field, "a decimal")
+		return u, false
+	}
+	u, err := market.ParseDecimal(raw, decimals, intDigits)
+	if err != nil {
+		r.fail(o, field, "%w", err)
+	}
+	return u, err == nil
+}
+
+// count reads an integer from least to maxInteger; ok is false when it is
+// absent. A number with a point or an exponent is no integer, whatever its
+// value.
+func (r *row) count(o *object, field int, least uint64) (n uint64, ok bool) {
+	raw := o.values[field]
+	if raw == nil {
+		return 0, false
+	}
+	digits := bytes.TrimPrefix(raw, []byte("-"))
+	for _, c := range digits {
+		if c < '0' || '9' < c {
+			r.fail(o, field, "want an integer from %d to %d", least, uint64(maxInteger))
+			return 0, false
+		}
+		if n = n*10 + uint64(c-'0'); n > maxInteger {
+			break
+		}
+	}
+	if negative := len(digits) < len(raw) && n > 0; negative || n < least || n > maxInteger {
+		r.fail(o, field, "want an integer from %d to %d", least, uint64(maxInteger))
+		return 0, false
+	}
+	return n, true
+}
+
+func (r *row) boolean(o *object, field int, absent bool) bool {
+	raw := o.values[field]
+	switch {
+	case raw == nil:
+		return absent
+	case raw[0] != 't' && raw[0] != 'f':
+		r.wrongType(o, field, "true or false")
+	}
+	return raw[0] == 't'
+}
+
+// sub reads an object within the row into its own fields; ok is false when it
+// is absent.
+func (r *row) sub(o *object, field int, into *object) (ok bool) {
+	raw := o.values[field]
+	if raw == nil {
+		clear(into.values)
+		return false
+	}
+	if err := r.scan.object(raw, into); err != nil {
+		r.wrongType(o, field, "an object")
+		return false
+	}
+	return true
+}
+
+var errTime = errors.New("want a time as in RFC 3339, such as 2026-01-31T12:00:00Z")
+
+// timeForm is what RFC 3339 takes and time.Parse is lax about: it takes hours
+// of one digit, a comma before fractions, and any offset.
+var timeForm = regexp.MustCompile(`^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+
+// parseTime reads a time of RFC 3339 and returns it in UTC. A leap second is
+// no time here, and neither is one that UTC moves into the year 10000.
+func parseTime(text []byte) (time.Time, error) {
+	if !timeForm.Match(text) {
+		return time.Time{}, errTime
+	}
+	t, err := time.Parse(time.RFC3339, strings.ToUpper(string(text)))
+	if err != nil || t.UTC().Year() > 9999 {
+		return time.Time{}, errTime
+	}
+	return t.UTC(), nil
+}

@@ -1,0 +1,391 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/market"
+)
+
+// The first fields of every object, in this order; quotes have the key only.
+const (
+	fieldKey = iota
+	fieldID
+	fieldName
+	fieldSlug
+	firstOwnField
+)
+
+// claims are what the accepted rows of a file hold against later ones.
+type claims struct {
+	collection string
+	expected   int
+	keys       map[string]int32  // and where their rows are
+	ids        map[uint64]string // given ids, and the keys they belong to
+	slugs      map[string]string // folded slugs, and their keys
+	folded     []byte
+}
+
+func newClaims(collection string, expected int) *claims {
+	return &claims{
+		collection: collection,
+		expected:   expected,
+		keys:       make(map[string]int32, expected),
+		slugs:      make(map[string]string, expected),
+	}
+}
+
+// identity is what rows have in common, as texts of the line.
+type identity struct {
+	key, name, slug []byte
+	id              uint64 // 0: none given
+}
+
+func (r *row) identity(o *object) identity {
+	id, _ := r.count(o, fieldID, 1)
+	return identity{
+		key: r.required(o, fieldKey), id: id,
+		name: r.required(o, fieldName), slug: r.required(o, fieldSlug),
+	}
+}
+
+// named is an identity that was accepted, as strings of the feed's own.
+type named struct {
+	key, name, slug string
+	id              uint64
+}
+
+// claim is the last step of accepting a row: all else about it is in order.
+// When its key, id and slug are free they are taken; otherwise nothing is.
+// The row will stand at index at of its collection.
+func (r *reader) claim(c *claims, i identity, at int) (n named, err error) {
+	if r.row.err != nil {
+		return n, r.row.err
+	}
+	if _, taken := c.keys[string(i.key)]; taken {
+		return n, errKeySeen
+	}
+	uniqueSlug := c.collection != "exchanges"
+	if uniqueSlug {
+		c.folded = artifacts.AppendFold(c.folded[:0], i.slug)
+		if owner, taken := c.slugs[string(c.folded)]; taken {
+			return n, fmt.Errorf("slug: %q is that of key %q", shorten(i.slug), shorten([]byte(owner)))
+		}
+	}
+	n.key, n.id = r.text.keep(i.key), i.id
+	if err := r.checkID(c, n.key, n.id); err != nil {
+		return n, err
+	}
+	n.name = r.text.keep(i.name)
+	n.slug = r.keepLike(i.slug, n.key)
+	c.keys[n.key] = int32(at)
+	if uniqueSlug {
+		c.slugs[r.keepLike(c.folded, n.slug)] = n.key
+	}
+	if n.id != 0 {
+		if c.ids == nil {
+			c.ids = make(map[uint64]string, c.expected)
+		}
+		c.ids[n.id] = n.key
+	}
+	return n, nil
+}
+
+var errKeySeen = errors.New("key: seen before in this file")
+
+// keepLike keeps a text that may well be equal to one that is kept already.
+func (r *reader) keepLike(text []byte, kept string) string {
+	if string(text) == kept {
+		return kept
+	}
+	return r.text.keep(text)
+}
+
+// checkID looks for another key that has a given id, in this file and among
+// all ids ever given out, and for another id that the key has.
+func (r *reader) checkID(c *claims, key string, id uint64) error {
+	if id == 0 {
+		return nil
+	}
+	owner, taken := c.ids[id]
+	if !taken && r.opts.Owner != nil {
+		owner, taken = r.opts.Owner(c.collection, id)
+	}
+	if taken && owner != key {
+		return fmt.Errorf("id: %d is that of key %q", id, shorten([]byte(owner)))
+	}
+	if r.opts.Known != nil {
+		if known, ok := r.opts.Known(c.collection, key); ok && known != id {
+			return fmt.Errorf("id: the key has id %d, not %d", known, id)
+		}
+	}
+	return nil
+}
+
+const (
+	assetSymbol = firstOwnField + iota
+	assetLogo
+	assetExplorers
+	assetWebsite
+	assetWhitepaper
+	assetActive
+)
+
+func assetObject() *object {
+	return newObject("", "key", "id", "name", "slug",
+		"symbol", "logo", "explorers", "website", "whitepaper", "active")
+}
+
+func (r *reader) assets(expected int) accepter {
+	claimed := newClaims("assets", expected)
+	r.directory = claimed.keys
+	r.feed.Assets = make([]market.Asset, 0, expected)
+	return accepter{assetObject(), func(o *object) error {
+		row := &r.row
+		id := row.identity(o)
+		symbol := row.required(o, assetSymbol)
+		logo := row.optional(o, assetLogo)
+		website := row.optional(o, assetWebsite)
+		whitepaper := row.optional(o, assetWhitepaper)
+		active := row.boolean(o, assetActive, true)
+		explorers := row.array(o, assetExplorers)
+		n, err := r.claim(claimed, id, len(r.feed.Assets))
+		if err != nil {
+			return err
+		}
+		r.feed.Assets = append(r.feed.Assets, market.Asset{
+			Key: n.key, ID: n.id, Name: n.name, Slug: n.slug,
+			Symbol: r.text.keep(symbol), Logo: r.text.keep(logo), Explorers: r.keepAll(explorers),
+			Website: r.text.keep(website), Whitepaper: r.text.keep(whitepaper), Active: active,
+		})
+		return nil
+	}}
+}
+
+func (r *reader) keepAll(texts [][]byte) []string {
+	kept := r.strings.slice(len(texts))
+	for i, text := range texts {
+		kept[i] = r.text.keep(text)
+	}
+	return kept
+}
+
+const (
+	quotePrice = 1 + iota
+	quoteMarketCap
+	quoteVolume
+)
+
+func quoteObject() *object {
+	return newObject("", "key", "price", "market_cap", "volume")
+}
+
+func (r *reader) quotes(expected int) accepter {
+	quoted := make([]bool, len(r.feed.Assets))
+	r.feed.Quotes = make([]market.Quote, 0, expected)
+	return accepter{quoteObject(), func(o *object) error {
+		row := &r.row
+		key := row.required(o, fieldKey)
+		price, ok := row.decimal(o, quotePrice, market.PriceDecimals, market.PriceIntDigits)
+		if !ok {
+			row.fail(o, quotePrice, "missing")
+		}
+		marketCap, _ := row.decimal(o, quoteMarketCap, market.MoneyDecimals, market.MoneyIntDigits)
+		volume, _ := row.decimal(o, quoteVolume, market.MoneyDecimals, market.MoneyIntDigits)
+		if row.err != nil {
+			return row.err
+		}
+		asset, ok := r.directory[string(key)]
+		switch {
+		case !ok:
+			return errNoAsset
+		case quoted[asset]:
+			return errKeySeen
+		}
+		quoted[asset] = true
+		r.feed.Quotes = append(r.feed.Quotes, market.Quote{
+			Asset: int(asset), Price: price, MarketCap: marketCap, Volume: volume,
+		})
+		return nil
+	}}
+}
+
+var errNoAsset = errors.New("key: no asset in the directory has it")
+
+const (
+	exchangeLogo = firstOwnField + iota
+	exchangeLinks
+	exchangeFees
+	exchangeMarket
+)
+
+const (
+	feesMaker = iota
+	feesTaker
+)
+
+const (
+	marketVolume = iota
+	marketMarkets
+	marketCoins
+	marketDataTime
+)
+
+func exchangeObject() *object {
+	return newObject("", "key", "id", "name", "slug", "logo", "links", "fees", "market")
+}
+
+func (r *reader) exchanges(expected int) accepter {
+	claimed := newClaims("exchanges", expected)
+	links := newObject("links.", market.ExchangeLinks[:]...)
+	fees := newObject("fees.", "maker", "taker")
+	aggregate := newObject("market.", "volume_24h", "markets_count", "coins_count", "data_time")
+	return accepter{exchangeObject(), func(o *object) error {
+		row := &r.row
+		id := row.identity(o)
+		logo := row.optional(o, exchangeLogo)
+		var urls [len(market.ExchangeLinks)][]byte
+		if row.sub(o, exchangeLinks, links) {
+			for i := range urls {
+				urls[i] = row.optional(links, i)
+			}
+		}
+		var e market.Exchange
+		if row.sub(o, exchangeFees, fees) {
+			e.Maker, _ = row.decimal(fees, feesMaker, market.MoneyDecimals, market.FeeIntDigits)
+			e.Taker, _ = row.decimal(fees, feesTaker, market.MoneyDecimals, market.FeeIntDigits)
+		}
+		badTime := false
+		if row.sub(o, exchangeMarket, aggregate) {
+			e.Market, badTime = row.exchangeMarket(aggregate)
+		}
+		n, err := r.claim(claimed, id, len(r.feed.Exchanges))
+		if err != nil {
+			return err
+		}
+		e.Key, e.ID, e.Name, e.Slug, e.Logo = n.key, n.id, n.name, n.slug, r.text.keep(logo)
+		for i, url := range urls {
+			e.Links[i] = r.text.keep(url)
+		}
+		if badTime {
+			r.report.BadDataTimes++
+		}
+		r.feed.Exchanges = append(r.feed.Exchanges, e)
+		return nil
+	}}
+}
+
+// exchangeMarket reads an exchange's aggregate; badTime tells that it has a
+// data_time that is of no use.
+func (r *row) exchangeMarket(o *object) (m *market.ExchangeMarket, badTime bool) {
+	m = &market.ExchangeMarket{}
+	if volume, ok := r.decimal(o, marketVolume, market.MoneyDecimals, market.MoneyIntDigits); ok {
+		m.Volume = &volume
+	}
+	if n, ok := r.count(o, marketMarkets, 0); ok {
+		m.MarketsCount = &n
+	}
+	if n, ok := r.count(o, marketCoins, 0); ok {
+		m.CoinsCount = &n
+	}
+	if text, ok := r.text(o, marketDataTime); ok {
+		// Fractions go first: 1970-01-01T00:00:00.5Z would be shown as the
+		// date that stands for no date at all.
+		t, err := parseTime(text)
+		t = t.Truncate(time.Second)
+		if err != nil || t.Unix() <= 0 {
+			return m, true
+		}
+		m.DataTime = &t
+	}
+	return m, false
+}
+
+const (
+	groupStatus = firstOwnField + iota
+	groupMembers
+	chainDisplayName
+	chainEVMChainID
+	chainNative
+)
+
+func groupObject() *object {
+	return newObject("", "key", "id", "name", "slug", "status", "members")
+}
+
+func chainObject() *object {
+	return newObject("", "key", "id", "name", "slug", "status", "members", "display_name", "evm_chain_id", "native")
+}
+
+func (r *reader) categories(expected int) accepter {
+	return r.groups("categories", groupObject(), &r.feed.Categories, expected)
+}
+
+func (r *reader) chains(expected int) accepter {
+	return r.groups("chains", chainObject(), &r.feed.Chains, expected)
+}
+
+func (r *reader) groups(collection string, o *object, into *[]market.Group, expected int) accepter {
+	claimed := newClaims(collection, expected)
+	var members []int
+	return accepter{o, func(o *object) error {
+		row := &r.row
+		id := row.identity(o)
+		g := market.Group{Active: row.groupIsActive(o), Native: -1}
+		var displayName []byte
+		unknownNatives := 0
+		if collection == "chains" {
+			displayName = id.name
+			if text, ok := row.text(o, chainDisplayName); ok {
+				displayName = text
+			}
+			if n, ok := row.count(o, chainEVMChainID, 0); ok {
+				g.EVMChainID = &n
+			}
+			if native, ok := row.text(o, chainNative); ok {
+				if asset, ok := r.directory[string(native)]; ok {
+					g.Native = int(asset)
+				} else {
+					unknownNatives = 1
+				}
+			}
+		}
+		unknownMembers := 0
+		members = members[:0]
+		for _, key := range row.array(o, groupMembers) {
+			if asset, ok := r.directory[string(key)]; ok {
+				members = append(members, int(asset))
+			} else {
+				unknownMembers++
+			}
+		}
+		n, err := r.claim(claimed, id, len(*into))
+		if err != nil {
+			return err
+		}
+		slices.Sort(members)
+		members = slices.Compact(members)
+		g.Members = r.indices.slice(len(members))
+		copy(g.Members, members)
+		g.Key, g.ID, g.Name, g.Slug = n.key, n.id, n.name, n.slug
+		g.DisplayName = r.text.keep(displayName)
+		r.report.UnknownMembers += unknownMembers
+		r.report.UnknownNatives += unknownNatives
+		*into = append(*into, g)
+		return nil
+	}}
+}
+
+func (r *row) groupIsActive(o *object) bool {
+	status, given := r.text(o, groupStatus)
+	switch {
+	case !given || string(status) == "active":
+		return true
+	case string(status) != "disabled" && string(status) != "deleted":
+		r.fail(o, groupStatus, "%q is none of active, disabled, deleted", shorten(status))
+	}
+	return false
+}

@@ -1,0 +1,57 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/s3store"
+)
+
+// maxObject bounds a feed's file in an object store, in bytes: some millions
+// of assets.
+const maxObject = 4 << 30
+
+// objects is a feed whose files are the objects under a prefix of a store.
+type objects struct {
+	store artifacts.Reader
+	name  string
+}
+
+// openS3 opens feed+s3://BUCKET/PREFIX?endpoint=URL&region=REGION; see s3store
+// for the address and where credentials come from.
+func openS3(_ context.Context, rest string) (Source, error) {
+	store, err := s3store.Open("s3:"+rest, s3store.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return &objects{store, "feed+s3:" + rest}, nil
+}
+
+func (o *objects) String() string { return o.name }
+
+// Files returns the objects as they are. A feed is replaced as a whole, while
+// a builder runs, by writing the next one under another prefix.
+func (o *objects) Files(context.Context, time.Time) (Files, error) { return o, nil }
+
+// Open fetches an object whole, with one request: it cannot change meanwhile.
+func (o *objects) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	b, _, err := o.store.Get(ctx, name, maxObject)
+	if errors.Is(err, artifacts.ErrNotFound) {
+		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return sizedReader{bytes.NewReader(b)}, nil
+}
+
+// sizedReader is a file in memory; its Size serves progress.
+type sizedReader struct{ *bytes.Reader }
+
+func (sizedReader) Close() error { return nil }

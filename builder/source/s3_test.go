@@ -1,0 +1,91 @@
+package source
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/artifacts/s3store"
+	"example.com/marketdata/internal/testserver"
+)
+
+func TestObjects(t *testing.T) {
+	store := memstore.New()
+	for name, text := range content(t, FS(testFeed(QuotesFile, `{"key":"a","price":1}`))) {
+		if err := store.Put(t.Context(), name, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := (&objects{store, "feed+s3://bucket"}).Files(t.Context(), time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := map[string]int64{}
+	feed, _ := mustRead(t, files, ReadOptions{Progress: func(file string, _, all int64) { total[file] = all }})
+	if len(feed.Assets) != 3 || len(feed.Quotes) != 1 || total[QuotesFile] != 21 {
+		t.Errorf("%d assets, %d quotes, %v", len(feed.Assets), len(feed.Quotes), total)
+	}
+	if err := store.Delete(t.Context(), AssetsFile); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Read(t.Context(), files, ReadOptions{}); err == nil || !strings.HasPrefix(err.Error(), AssetsFile+": missing") {
+		t.Errorf("without assets: %v", err)
+	}
+}
+
+// TestS3 reads the sample from a real server, and asks it when it is away.
+func TestS3(t *testing.T) {
+	server := testserver.MinIO(t)
+	store, err := s3store.Open(server.URL("a/feed"), server.Options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	sample := loadFeed(t, "testdata/feed")
+	for name, f := range sample {
+		if err := store.Put(t.Context(), name, f.Data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, env := range server.Env() {
+		name, value, _ := strings.Cut(env, "=")
+		t.Setenv(name, value)
+	}
+	src, err := Open(t.Context(), "feed+"+server.URL("a/feed"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "feed+" + server.URL("a/feed"); src.String() != want {
+		t.Errorf("is named %s, want %s", src, want)
+	}
+	files, err := src.Files(t.Context(), time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed, _ := mustRead(t, files, ReadOptions{})
+	want, _ := mustRead(t, FS(sample), ReadOptions{})
+	same(t, *feed, *want)
+
+	elsewhere, err := Open(t.Context(), "feed+"+server.URL("a/nothing"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nothing, err := elsewhere.Files(t.Context(), time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Read(t.Context(), nothing, ReadOptions{}); err == nil || err.Error() != "feed.json: missing, and a feed must have it" {
+		t.Errorf("an empty prefix: %v", err)
+	}
+	// A server that is away is not one without the file.
+	server.Stop()
+	if _, err := files.Open(t.Context(), ChainsFile); err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a server that is away: %v", err)
+	}
+	if _, _, err := Read(t.Context(), files, ReadOptions{}); err == nil || strings.Contains(err.Error(), "missing") {
+		t.Errorf("a server that is away: %v", err)
+	}
+}

@@ -1,0 +1,84 @@
+// Package source reads the state of the world: the feed, as feed.md has it.
+//
+// A [Source] gives the files of a feed at a moment: a folder, a prefix of an
+// object store, a live provider, a simulated market. Whatever it is, the same
+// reader turns its files into a [market.Feed], so that every rule of feed.md
+// holds for all of them:
+//
+//	src, err := source.Open(ctx, "feed:/var/lib/market/feed", nil)
+//	files, err := src.Files(ctx, time.Time{})
+//	feed, report, err := source.Read(ctx, files, source.ReadOptions{})
+//
+// A row that cannot be used is set aside, and the report says why; an error of
+// Read means that there is no feed. Reading is one pass; what it holds on to
+// is the accepted rows, a line, and the first few reasons.
+package source
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The files of a feed. All but the first two may be missing, which is the same
+// as being empty.
+const (
+	InfoFile       = "feed.json"
+	AssetsFile     = "assets.ndjson"
+	QuotesFile     = "quotes.ndjson"
+	ExchangesFile  = "exchanges.ndjson"
+	CategoriesFile = "categories.ndjson"
+	ChainsFile     = "chains.ndjson"
+)
+
+// Files are a feed's files at one moment.
+type Files interface {
+	// Open returns a file of the feed by name. A file that is not there gives
+	// an error that is fs.ErrNotExist; a source that cannot be asked gives any
+	// other. When the file has a method Size() int64, it is used to report
+	// progress. Open may be called again for the same file.
+	Open(ctx context.Context, name string) (io.ReadCloser, error)
+}
+
+// Source gives the state of the world.
+type Source interface {
+	// Files returns the feed's files for the moment t, or for the source's own
+	// present when t is zero. A folder has one state and ignores t. The files
+	// belong together for as long as they are used.
+	Files(ctx context.Context, t time.Time) (Files, error)
+	// String names the source for logs, without credentials.
+	String() string
+}
+
+// Opener opens a source of one scheme; rest is what stands behind the colon.
+type Opener func(ctx context.Context, rest string) (Source, error)
+
+// Open opens the source that spec names: feed:PATH, feed+s3://…, or one of the
+// schemes that others adds, by name without the colon ("sim").
+func Open(ctx context.Context, spec string, others map[string]Opener) (Source, error) {
+	scheme, rest, found := strings.Cut(spec, ":")
+	open := others[scheme]
+	switch {
+	case !found:
+	case scheme == "feed":
+		open = openFolder
+	case scheme == "feed+s3":
+		open = openS3
+	}
+	if !found || open == nil {
+		taken := "feed:PATH, feed+s3://BUCKET/PREFIX?endpoint=URL&region=REGION"
+		for _, name := range slices.Sorted(maps.Keys(others)) {
+			taken += ", " + name + ":"
+		}
+		return nil, fmt.Errorf("source %q: want one of %s", spec, taken)
+	}
+	src, err := open(ctx, rest)
+	if err != nil {
+		return nil, fmt.Errorf("source %s: %w", scheme, err)
+	}
+	return src, nil
+}

@@ -1,0 +1,197 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// writeFeed makes a folder with the given files.
+func writeFeed(t *testing.T, dir string, files Files) {
+	t.Helper()
+	if err := Write(t.Context(), dir, files); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOpen(t *testing.T) {
+	dir := t.TempDir()
+	writeFeed(t, dir, FS(testFeed()))
+	var asked string
+	others := map[string]Opener{
+		"sim": func(_ context.Context, rest string) (Source, error) {
+			asked = rest
+			return folder(dir), nil
+		},
+		"broken": func(context.Context, string) (Source, error) { return nil, errors.New("no luck") },
+	}
+	src, err := Open(t.Context(), "feed:"+dir, others)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if src.String() != "feed:"+dir {
+		t.Errorf("is named %s", src)
+	}
+	files, err := src.Files(t.Context(), time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if feed, _ := mustRead(t, files, ReadOptions{}); len(feed.Assets) != 3 {
+		t.Errorf("%d assets", len(feed.Assets))
+	}
+	if _, err := Open(t.Context(), "sim:?assets=5:6", others); err != nil || asked != "?assets=5:6" {
+		t.Errorf("sim was asked for %q: %v", asked, err)
+	}
+	taken := "want one of feed:PATH, feed+s3://BUCKET/PREFIX?endpoint=URL&region=REGION, broken:, sim:"
+	for spec, want := range map[string]string{
+		"":              taken,
+		"/var/feed":     taken,
+		"Feed:x":        taken,
+		"s3://bucket/x": taken,
+		":x":            taken,
+		"feed:":         "want the path of a folder",
+		"broken:":       "source broken: no luck",
+		"feed+s3:///x":  "source feed+s3: ",
+		"feed+s3:":      "source feed+s3: ",
+	} {
+		if _, err := Open(t.Context(), spec, others); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", spec, err, want)
+		}
+	}
+}
+
+func TestFolderIsMissing(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(dir, "none"), file} {
+		if _, err := folder(path).Files(t.Context(), time.Time{}); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if _, _, err := Read(t.Context(), FS(os.DirFS(dir)), ReadOptions{}); err == nil || !strings.HasPrefix(err.Error(), InfoFile+": missing") {
+		t.Errorf("an empty folder: %v", err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, InfoFile), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Read(t.Context(), FS(os.DirFS(dir)), ReadOptions{}); err == nil || !strings.HasPrefix(err.Error(), InfoFile+": ") || strings.Contains(err.Error(), "missing") {
+		t.Errorf("a folder in place of a file: %v", err)
+	}
+}
+
+// TestFolderBehindALink: files that were given out stay with the folder that
+// the link pointed to then.
+func TestFolderBehindALink(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "current")
+	writeFeed(t, filepath.Join(dir, "1"), FS(testFeed()))
+	writeFeed(t, filepath.Join(dir, "2"), FS(testFeed(AssetsFile, "")))
+	if err := os.Symlink("1", link); err != nil {
+		t.Fatal(err)
+	}
+	files, err := folder(link).Files(t.Context(), time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(link); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("2", link); err != nil {
+		t.Fatal(err)
+	}
+	if feed, _ := mustRead(t, files, ReadOptions{}); len(feed.Assets) != 3 {
+		t.Errorf("%d assets: the link moved under the reader", len(feed.Assets))
+	}
+}
+
+func content(t *testing.T, files Files) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, name := range []string{InfoFile, AssetsFile, QuotesFile, ExchangesFile, CategoriesFile, ChainsFile} {
+		f, err := files.Open(t.Context(), name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		all[name] = string(b)
+	}
+	return all
+}
+
+func TestWrite(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	first, second := FS(testFeed(QuotesFile, "{}\n", ChainsFile, "\n")), FS(testFeed(ExchangesFile, "x"))
+	for _, files := range []Files{first, second, first} {
+		writeFeed(t, dir, files)
+		got, want := content(t, FS(os.DirFS(dir))), content(t, files)
+		if len(got) != len(want) {
+			t.Errorf("%d files, want %d", len(got), len(want))
+		}
+		for name := range want {
+			if got[name] != want[name] {
+				t.Errorf("%s: %q, want %q", name, got[name], want[name])
+			}
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil || len(entries) != len(want) {
+			t.Errorf("the folder holds %v, %v", entries, err)
+		}
+	}
+	// A folder may be written over itself.
+	writeFeed(t, dir, FS(os.DirFS(dir)))
+	if got := content(t, FS(os.DirFS(dir))); len(got) != 4 || got[InfoFile] != testInfo {
+		t.Errorf("over itself: %q", got)
+	}
+}
+
+// TestWriteThatFails leaves nothing that could be taken for a feed.
+func TestWriteThatFails(t *testing.T) {
+	dir := t.TempDir()
+	writeFeed(t, dir, FS(testFeed()))
+	broken := errors.New("broken line")
+	good := FS(testFeed())
+	files := readerFiles{
+		InfoFile:   func() io.Reader { return strings.NewReader(testInfo) },
+		AssetsFile: func() io.Reader { return must(good.Open(t.Context(), AssetsFile)) },
+		ChainsFile: func() io.Reader { return readerFunc(func([]byte) (int, error) { return 0, broken }) },
+	}
+	if err := Write(t.Context(), dir, files); !errors.Is(err, broken) || !strings.Contains(err.Error(), ChainsFile) {
+		t.Errorf("%v", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 || entries[0].Name() != AssetsFile {
+		t.Errorf("leaves %v, %v", entries, err)
+	}
+	// A source that is no feed changes nothing at all.
+	writeFeed(t, dir, good)
+	delete(files, InfoFile)
+	if err := Write(t.Context(), dir, files); err == nil || !strings.HasPrefix(err.Error(), InfoFile) {
+		t.Errorf("%v", err)
+	}
+	if got := content(t, FS(os.DirFS(dir))); got[InfoFile] != testInfo {
+		t.Errorf("leaves %q", got)
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
