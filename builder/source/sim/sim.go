@@ -1,0 +1,195 @@
+// Package sim is a simulated market: a source of feeds (feed.md) of any size,
+// for trying things out and for measuring.
+//
+// Everything about it follows from a seed and the time by integer arithmetic:
+// the same seed, size and time give the same bytes, everywhere and for ever, and
+// no moment needs the ones before it. Prices are random walks with a market and
+// sectors that move many of them together; assets appear, vanish and come back;
+// quotes get lost for a while. What real feeds have of oddities is there too: a
+// long tail of tiny prices, tickers shared by thousands, names in any script and
+// with letters that fold in surprising ways, slugs with & and parentheses,
+// unknown market caps, exchanges without a market, empty groups, members that
+// nobody knows, numbers in every spelling.
+//
+//	src, err := sim.Open(ctx, "?assets=2000&seed=1") // sim:?assets=2000&seed=1
+//	files, err := src.Files(ctx, time.Date(2026, 11, 21, 7, 30, 0, 0, time.UTC))
+package sim
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/source"
+)
+
+const (
+	// MinAssets and MaxAssets bound the size of a market; DefaultAssets is what
+	// it has when the size is not given.
+	MinAssets     = 10
+	MaxAssets     = 2_000_000
+	DefaultAssets = 2_000
+	// DefaultSeed is the seed when it is not given.
+	DefaultSeed = 1
+)
+
+// Market is a simulated market. It is a source.Source and never changes.
+type Market struct {
+	assets int
+	number uint64 // the seed as given
+	seed   hash
+	now    func() time.Time
+
+	exchanges, categories, chains int
+}
+
+// Open reads what stands behind sim: in a source's name: nothing, or a query
+// with assets (MinAssets to MaxAssets) and seed (a whole number from 0). It is
+// a source.Opener.
+func Open(_ context.Context, rest string) (source.Source, error) {
+	assets, seed, err := parse(rest)
+	if err != nil {
+		return nil, fmt.Errorf("%w; want sim:?assets=N&seed=S, both optional, N from %d to %d, S a whole number from 0", err, MinAssets, MaxAssets)
+	}
+	return newMarket(assets, seed, time.Now), nil
+}
+
+func parse(rest string) (assets int, seed uint64, err error) {
+	assets, seed = DefaultAssets, DefaultSeed
+	query, found := strings.CutPrefix(rest, "?")
+	if !found && rest != "" {
+		return 0, 0, fmt.Errorf("unexpected %.80q", rest)
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return 0, 0, fmt.Errorf("query %.80q: %w", query, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if name != "assets" && name != "seed" {
+			return 0, 0, fmt.Errorf("unknown parameter %.80q", name)
+		}
+		if n := len(values[name]); n > 1 {
+			return 0, 0, fmt.Errorf("%s is given %d times", name, n)
+		}
+	}
+	if s, ok := values["assets"]; ok {
+		assets, err = strconv.Atoi(s[0])
+		if err != nil || assets < MinAssets || assets > MaxAssets {
+			return 0, 0, fmt.Errorf("assets=%.80s is out of range or no whole number", s[0])
+		}
+	}
+	if s, ok := values["seed"]; ok {
+		seed, err = strconv.ParseUint(s[0], 10, 64)
+		if err != nil {
+			return 0, 0, fmt.Errorf("seed=%.80s is out of range or no whole number", s[0])
+		}
+	}
+	return assets, seed, nil
+}
+
+func newMarket(assets int, seed uint64, now func() time.Time) *Market {
+	return &Market{
+		assets: assets, number: seed, seed: hash(0).with(seed), now: now,
+		exchanges:  max(20, min(1000, assets/50)),
+		categories: max(8, min(300, assets/40)),
+		chains:     max(6, min(200, assets/100)),
+	}
+}
+
+// String returns the source's name with all parameters.
+func (m *Market) String() string {
+	return fmt.Sprintf("sim:?assets=%d&seed=%d", m.assets, m.number)
+}
+
+// Files returns the market's feed at t, or at the present when t is zero, in
+// both cases rounded down to ten minutes, which is how often the market moves.
+// The files are made as they are read, and hold less than a few megabytes at a
+// time, whatever the size of the market. t is of the years 1 to 9999.
+func (m *Market) Files(_ context.Context, t time.Time) (source.Files, error) {
+	if t.IsZero() {
+		t = m.now()
+	}
+	t = t.UTC().Truncate(artifacts.Step)
+	if y := t.Year(); y < 1 || y > 9999 {
+		return nil, fmt.Errorf("simulated market: year %d: want 1 to 9999", y)
+	}
+	return newMoment(m, t), nil
+}
+
+// Open implements source.Files.
+func (m *moment) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	switch name {
+	case source.InfoFile:
+		return m.rows(ctx, 1, m.info), nil
+	case source.AssetsFile:
+		return m.rows(ctx, m.assets, m.assetRow), nil
+	case source.QuotesFile:
+		return m.rows(ctx, m.assets, m.quoteRow), nil
+	case source.ExchangesFile:
+		return m.rows(ctx, m.exchanges, m.exchangeRow), nil
+	case source.CategoriesFile:
+		return m.rows(ctx, m.categories, m.categoryRow), nil
+	case source.ChainsFile:
+		return m.rows(ctx, m.chains, m.chainRow), nil
+	}
+	return nil, fmt.Errorf("simulated market: file %.80q: %w", name, fs.ErrNotExist)
+}
+
+func (m *moment) info(b []byte, _ int) []byte {
+	b = fmt.Appendf(b, `{"format":1,"database":"sim-%d-%d","time":"`, m.assets, m.number)
+	b = m.time.AppendFormat(b, time.RFC3339)
+	return append(b, "\"}\n"...)
+}
+
+// rows returns a file of n rows. row appends row i with its line feed, or
+// nothing if there is no such row.
+func (m *moment) rows(ctx context.Context, n int, row func(b []byte, i int) []byte) io.ReadCloser {
+	return &rowReader{ctx: ctx, n: n, row: row}
+}
+
+// chunk is how many bytes of rows are made at a time, at least.
+const chunk = 32 << 10
+
+type rowReader struct {
+	ctx  context.Context
+	row  func(b []byte, i int) []byte
+	i, n int
+	buf  []byte // used again and again
+	rest []byte // of buf: not yet read
+}
+
+func (r *rowReader) Read(p []byte) (int, error) {
+	for len(r.rest) == 0 {
+		if r.row == nil {
+			return 0, fs.ErrClosed
+		}
+		if err := r.ctx.Err(); err != nil {
+			return 0, err
+		}
+		if r.i == r.n {
+			return 0, io.EOF
+		}
+		r.buf = r.buf[:0]
+		for r.i < r.n && len(r.buf) < chunk {
+			r.buf = r.row(r.buf, r.i)
+			r.i++
+		}
+		r.rest = r.buf
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+func (r *rowReader) Close() error {
+	r.row, r.buf, r.rest = nil, nil, nil
+	return nil
+}
