@@ -1,0 +1,249 @@
+// Package faultstore makes a store fail on demand, and counts what is asked of
+// it. It is for tests.
+//
+// The two questions about a fault are whether the call was applied and what the
+// caller was told: a write that was applied and reported as failed is where
+// publishers break.
+//
+//	s := faultstore.New(memstore.New(), func(op faultstore.Op) faultstore.Decision {
+//		if op.Kind == faultstore.Swap && op.Key == artifacts.CurrentKey {
+//			return faultstore.Lose
+//		}
+//		return faultstore.Pass
+//	})
+package faultstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"example.com/marketdata/artifacts"
+)
+
+// ErrFault is the error of a call that the hook made fail. To the caller it is
+// an unknown outcome: none of artifacts' answers.
+var ErrFault = errors.New("injected fault")
+
+// Kind is a method of artifacts.Store.
+type Kind string
+
+// The kinds.
+const (
+	Get      Kind = "get"
+	GetIf    Kind = "getif"
+	Put      Kind = "put"
+	Sync     Kind = "sync"
+	Swap     Kind = "swap"
+	List     Kind = "list"
+	Delete   Kind = "delete"
+	Now      Kind = "now"
+	SelfTest Kind = "selftest"
+)
+
+// Op is one call.
+type Op struct {
+	Kind Kind
+	// Key is the call's key, List's prefix, or empty.
+	Key string
+	// N is the number of the call among all, from 1, in the order in which
+	// they were made.
+	N int
+}
+
+// Decision is what becomes of a call.
+type Decision int
+
+// The decisions.
+const (
+	Pass    Decision = iota // it is let through
+	Refuse                  // it is not applied, and fails with ErrFault
+	Lose                    // it is applied, and fails with ErrFault
+	Corrupt                 // Get, GetIf: one bit of the object is wrong; else as Pass
+	Block                   // it is not applied, and hangs until its context is done
+)
+
+// Hook decides about a call before it is made. Calls at the same time call it
+// at the same time. It may block.
+type Hook func(Op) Decision
+
+// Count is what one kind of calls came to.
+type Count struct {
+	// Calls are all that were made with a context that was not done, whatever
+	// became of them.
+	Calls int
+	// Bytes are those that the store was given or gave in calls that succeeded
+	// there.
+	Bytes int64
+}
+
+// Store wraps a store. It is safe for concurrent use.
+type Store struct {
+	inner artifacts.Store
+
+	mu     sync.Mutex // guards what follows
+	hook   Hook
+	n      int
+	counts map[Kind]Count
+}
+
+var _ artifacts.Store = (*Store)(nil)
+
+// New returns a store that asks hook about each call before inner gets it. A
+// nil hook lets all pass.
+func New(inner artifacts.Store, hook Hook) *Store {
+	return &Store{inner: inner, hook: hook, counts: map[Kind]Count{}}
+}
+
+// SetHook makes hook decide from now on.
+func (s *Store) SetHook(hook Hook) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hook = hook
+}
+
+// Counts returns what was counted since the store was made, or Reset. A kind
+// that was not called is not in it.
+func (s *Store) Counts() map[Kind]Count {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.counts)
+}
+
+// Reset begins to count anew, Op.N too.
+func (s *Store) Reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.n = 0
+	clear(s.counts)
+}
+
+// call makes one call. apply makes it on the wrapped store and returns how many
+// bytes went over.
+func (s *Store) call(ctx context.Context, kind Kind, key string, apply func() (int, error)) (Decision, error) {
+	if err := ctx.Err(); err != nil {
+		return Block, fmt.Errorf("%s %s: %w", kind, key, err)
+	}
+	s.mu.Lock()
+	s.n++
+	c := s.counts[kind]
+	c.Calls++
+	s.counts[kind] = c
+	op, hook := Op{Kind: kind, Key: key, N: s.n}, s.hook
+	s.mu.Unlock()
+
+	d := Pass
+	if hook != nil {
+		d = hook(op)
+	}
+	fault := fmt.Errorf("%s %s: %w", kind, key, ErrFault)
+	switch d {
+	case Refuse:
+		return d, fault
+	case Block:
+		<-ctx.Done()
+		return d, fmt.Errorf("%s %s: %w", kind, key, ctx.Err())
+	}
+	n, err := apply()
+	if err == nil {
+		s.mu.Lock()
+		c := s.counts[kind]
+		c.Bytes += int64(n)
+		s.counts[kind] = c
+		s.mu.Unlock()
+	}
+	if d == Lose {
+		err = fault
+	}
+	return d, err
+}
+
+// read is Get or GetIf.
+func (s *Store) read(ctx context.Context, kind Kind, key string, get func() ([]byte, artifacts.Version, error)) ([]byte, artifacts.Version, error) {
+	var b []byte
+	var v artifacts.Version
+	d, err := s.call(ctx, kind, key, func() (n int, err error) {
+		b, v, err = get()
+		return len(b), err
+	})
+	switch {
+	case err != nil:
+		return nil, "", err
+	case d == Corrupt && len(b) == 0:
+		b = []byte{0}
+	case d == Corrupt:
+		b = append([]byte{}, b...) // the store's bytes may be shared
+		b[len(b)/2] ^= 1
+	}
+	return b, v, nil
+}
+
+// Get implements artifacts.Reader.
+func (s *Store) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+	return s.read(ctx, Get, key, func() ([]byte, artifacts.Version, error) { return s.inner.Get(ctx, key, limit) })
+}
+
+// GetIf implements artifacts.Reader.
+func (s *Store) GetIf(ctx context.Context, key string, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+	return s.read(ctx, GetIf, key, func() ([]byte, artifacts.Version, error) { return s.inner.GetIf(ctx, key, known, limit) })
+}
+
+// Put implements artifacts.Store.
+func (s *Store) Put(ctx context.Context, key string, data []byte) error {
+	_, err := s.call(ctx, Put, key, func() (int, error) { return len(data), s.inner.Put(ctx, key, data) })
+	return err
+}
+
+// Sync implements artifacts.Store.
+func (s *Store) Sync(ctx context.Context) error {
+	_, err := s.call(ctx, Sync, "", func() (int, error) { return 0, s.inner.Sync(ctx) })
+	return err
+}
+
+// Swap implements artifacts.Store.
+func (s *Store) Swap(ctx context.Context, key string, old artifacts.Version, data []byte) (artifacts.Version, error) {
+	var v artifacts.Version
+	_, err := s.call(ctx, Swap, key, func() (n int, err error) {
+		v, err = s.inner.Swap(ctx, key, old, data)
+		return len(data), err
+	})
+	if err != nil {
+		return "", err
+	}
+	return v, nil
+}
+
+// List implements artifacts.Store.
+func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) error) error {
+	_, err := s.call(ctx, List, prefix, func() (int, error) { return 0, s.inner.List(ctx, prefix, f) })
+	return err
+}
+
+// Delete implements artifacts.Store.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	_, err := s.call(ctx, Delete, key, func() (int, error) { return 0, s.inner.Delete(ctx, key) })
+	return err
+}
+
+// Now implements artifacts.Store.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	var now time.Time
+	_, err := s.call(ctx, Now, "", func() (n int, err error) {
+		now, err = s.inner.Now(ctx)
+		return 0, err
+	})
+	if err != nil {
+		return time.Time{}, err
+	}
+	return now, nil
+}
+
+// SelfTest implements artifacts.Store. The calls that the wrapped store's test
+// makes are its own: they are not counted, and the hook is not asked.
+func (s *Store) SelfTest(ctx context.Context) error {
+	_, err := s.call(ctx, SelfTest, "", func() (int, error) { return 0, s.inner.SelfTest(ctx) })
+	return err
+}

@@ -1,0 +1,178 @@
+// Package retry makes the calls of a store again whose outcome is unknown, with
+// exponential backoff and jitter, where that is safe.
+//
+// An answer of the store (artifacts.ErrNotFound, ErrConflict, ErrNotModified,
+// ErrTooLarge) is final, and so is a context that is done. What else fails is
+// tried again, except:
+//
+//   - Swap, never: a swap that was applied and reported as failed would be
+//     refused the second time, and look lost. Its caller reads back.
+//   - Sync, never: after an fsync that failed a second one proves nothing; what
+//     was put must be put again (see package dirstore).
+//   - List, once its function was called: it can not be told to forget.
+//
+// Put, Delete and the reads give the same result a second time. SelfTest uses
+// new keys each time.
+package retry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"example.com/marketdata/artifacts"
+)
+
+// Options bound the retries of one call. The zero value of each field means
+// its default.
+type Options struct {
+	// Tries is how often a call is made at most. Default: 5.
+	Tries uint
+	// Wait is the pause after the first try; each later one is twice as long,
+	// MaxWait at most, and all are stretched or shrunk by up to a half at
+	// random. Defaults: 100 ms and 5 s.
+	Wait, MaxWait time.Duration
+	// Total is how long after the call began a last try may begin. It does not
+	// end a try: a context does. Default: 30 s.
+	Total time.Duration
+	// Log, when not nil, gets a warning for each retry.
+	Log *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.Tries == 0 {
+		o.Tries = 5
+	}
+	if o.Wait == 0 {
+		o.Wait = 100 * time.Millisecond
+	}
+	if o.MaxWait == 0 {
+		o.MaxWait = 5 * time.Second
+	}
+	if o.Total == 0 {
+		o.Total = 30 * time.Second
+	}
+	return o
+}
+
+// NewReader returns a reader that makes r's calls, again where they fail.
+func NewReader(r artifacts.Reader, o Options) artifacts.Reader {
+	return &reader{inner: r, o: o.withDefaults()}
+}
+
+// New returns a store that makes s's calls, again where they fail and where
+// that is safe.
+func New(s artifacts.Store, o Options) artifacts.Store {
+	return &store{reader: reader{inner: s, o: o.withDefaults()}, inner: s}
+}
+
+type reader struct {
+	inner artifacts.Reader
+	o     Options
+}
+
+// final reports whether err is an answer of the store.
+func final(err error) bool {
+	return errors.Is(err, artifacts.ErrNotFound) || errors.Is(err, artifacts.ErrConflict) ||
+		errors.Is(err, artifacts.ErrNotModified) || errors.Is(err, artifacts.ErrTooLarge)
+}
+
+// do calls try until it succeeds, its error is final or a
+// backoff.PermanentError, or the bounds are reached.
+func (r *reader) do(ctx context.Context, call, key string, try func() error) error {
+	var last error
+	attempt := func() (struct{}, error) {
+		if last = try(); final(last) {
+			last = backoff.Permanent(last)
+		}
+		return struct{}{}, last
+	}
+	warn := func(err error, wait time.Duration) {
+		if r.o.Log != nil {
+			r.o.Log.WarnContext(ctx, "store call failed, trying again", "call", call, "key", key, "error", err, "wait", wait)
+		}
+	}
+	_, err := backoff.Retry(ctx, attempt,
+		backoff.WithBackOff(&backoff.ExponentialBackOff{
+			InitialInterval: r.o.Wait, MaxInterval: r.o.MaxWait, Multiplier: 2, RandomizationFactor: 0.5,
+		}),
+		backoff.WithMaxTries(r.o.Tries),
+		backoff.WithMaxElapsedTime(r.o.Total),
+		backoff.WithNotify(warn),
+	)
+	var permanent *backoff.PermanentError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(last, &permanent):
+		return permanent.Unwrap()
+	case ctx.Err() != nil && !errors.Is(last, ctx.Err()): // it ended in a pause
+		return fmt.Errorf("%w; before that: %w", ctx.Err(), last)
+	}
+	return last
+}
+
+func (r *reader) Get(ctx context.Context, key string, limit int64) (b []byte, v artifacts.Version, err error) {
+	err = r.do(ctx, "get", key, func() (err error) {
+		b, v, err = r.inner.Get(ctx, key, limit)
+		return err
+	})
+	return b, v, err
+}
+
+func (r *reader) GetIf(ctx context.Context, key string, known artifacts.Version, limit int64) (b []byte, v artifacts.Version, err error) {
+	err = r.do(ctx, "get", key, func() (err error) {
+		b, v, err = r.inner.GetIf(ctx, key, known, limit)
+		return err
+	})
+	return b, v, err
+}
+
+type store struct {
+	reader
+	inner artifacts.Store
+}
+
+func (s *store) Put(ctx context.Context, key string, data []byte) error {
+	return s.do(ctx, "put", key, func() error { return s.inner.Put(ctx, key, data) })
+}
+
+func (s *store) Sync(ctx context.Context) error { return s.inner.Sync(ctx) }
+
+func (s *store) Swap(ctx context.Context, key string, old artifacts.Version, data []byte) (artifacts.Version, error) {
+	return s.inner.Swap(ctx, key, old, data)
+}
+
+func (s *store) List(ctx context.Context, prefix string, f func(artifacts.Info) error) error {
+	called := false
+	return s.do(ctx, "list", prefix, func() error {
+		err := s.inner.List(ctx, prefix, func(i artifacts.Info) error {
+			called = true
+			return f(i)
+		})
+		if err != nil && called {
+			return backoff.Permanent(err)
+		}
+		return err
+	})
+}
+
+func (s *store) Delete(ctx context.Context, key string) error {
+	return s.do(ctx, "delete", key, func() error { return s.inner.Delete(ctx, key) })
+}
+
+func (s *store) Now(ctx context.Context) (now time.Time, err error) {
+	err = s.do(ctx, "clock", "", func() (err error) {
+		now, err = s.inner.Now(ctx)
+		return err
+	})
+	return now, err
+}
+
+func (s *store) SelfTest(ctx context.Context) error {
+	return s.do(ctx, "self-test", "", func() error { return s.inner.SelfTest(ctx) })
+}

@@ -1,0 +1,191 @@
+package retry_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/faultstore"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/artifacts/retry"
+	"example.com/marketdata/artifacts/storetest"
+)
+
+// quick lets a test wait for no one.
+var quick = retry.Options{Wait: time.Nanosecond, MaxWait: time.Nanosecond}
+
+func TestExam(t *testing.T) {
+	storetest.Exam(t, func(*testing.T) artifacts.Store { return retry.New(memstore.New(), quick) })
+}
+
+// TestExamFlaky: over a store whose every call fails the first two times,
+// applied or not, all promises are kept all the same; what is never retried
+// does not fail.
+func TestExamFlaky(t *testing.T) {
+	storetest.Exam(t, func(*testing.T) artifacts.Store {
+		var mu sync.Mutex
+		calls := map[faultstore.Op]int{}
+		return retry.New(faultstore.New(memstore.New(), func(op faultstore.Op) faultstore.Decision {
+			op.N = 0
+			mu.Lock()
+			defer mu.Unlock()
+			calls[op]++
+			switch n := calls[op] % 3; {
+			case n == 0 || op.Kind == faultstore.Swap || op.Kind == faultstore.Sync:
+				return faultstore.Pass
+			case n == 2 && op.Kind != faultstore.List:
+				return faultstore.Lose
+			}
+			return faultstore.Refuse
+		}), retry.Options{Wait: time.Nanosecond, MaxWait: time.Nanosecond, Tries: 40})
+	})
+}
+
+// TestTries: which calls are made again, and how often.
+func TestTries(t *testing.T) {
+	ctx := t.Context()
+	decide := faultstore.Refuse
+	faults := faultstore.New(memstore.New(), func(faultstore.Op) faultstore.Decision { return decide })
+	o := quick
+	o.Tries = 4
+	s := retry.New(faults, o)
+	calls := map[faultstore.Kind]func() error{
+		faultstore.Get:      func() error { _, _, err := s.Get(ctx, "current", 10); return err },
+		faultstore.GetIf:    func() error { _, _, err := s.GetIf(ctx, "current", "v", 10); return err },
+		faultstore.Put:      func() error { return s.Put(ctx, "objects/ab/cd", nil) },
+		faultstore.Sync:     func() error { return s.Sync(ctx) },
+		faultstore.Swap:     func() error { _, err := s.Swap(ctx, "current", "", nil); return err },
+		faultstore.List:     func() error { return s.List(ctx, "", func(artifacts.Info) error { return nil }) },
+		faultstore.Delete:   func() error { return s.Delete(ctx, "current") },
+		faultstore.Now:      func() error { _, err := s.Now(ctx); return err },
+		faultstore.SelfTest: func() error { return s.SelfTest(ctx) },
+	}
+	for kind, call := range calls {
+		faults.Reset()
+		if err := call(); !errors.Is(err, faultstore.ErrFault) {
+			t.Errorf("%s: %v", kind, err)
+		}
+		want := 4
+		if kind == faultstore.Swap || kind == faultstore.Sync {
+			want = 1
+		}
+		if n := faults.Counts()[kind].Calls; n != want {
+			t.Errorf("%s was called %d times, want %d", kind, n, want)
+		}
+	}
+
+	// A reader has the same bounds.
+	faults.Reset()
+	if _, _, err := retry.NewReader(faults, o).Get(ctx, "current", 10); !errors.Is(err, faultstore.ErrFault) || faults.Counts()[faultstore.Get].Calls != 4 {
+		t.Errorf("reader: %v after %v", err, faults.Counts())
+	}
+
+	// The store's answers are final.
+	decide = faultstore.Pass
+	faults.Reset()
+	if err := calls[faultstore.Put](); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := s.Get(ctx, "current", 10)
+	_, v, _ := s.Get(ctx, "objects/ab/cd", 10)
+	_, _, unchanged := s.GetIf(ctx, "objects/ab/cd", v, 10)
+	conflict := s.Put(ctx, "objects/ab/cd", []byte("x"))
+	_, _, tooLarge := s.Get(ctx, "objects/ab/cd", -1)
+	for _, c := range []struct{ err, want error }{
+		{err, artifacts.ErrNotFound}, {unchanged, artifacts.ErrNotModified}, {conflict, artifacts.ErrConflict}, {tooLarge, artifacts.ErrTooLarge},
+	} {
+		if !errors.Is(c.err, c.want) {
+			t.Errorf("got %v, want %v", c.err, c.want)
+		}
+	}
+	if c := faults.Counts(); c[faultstore.Get].Calls != 3 || c[faultstore.GetIf].Calls != 1 || c[faultstore.Put].Calls != 2 {
+		t.Errorf("answers were asked for again: %v", c)
+	}
+}
+
+// TestListOnce: a list is begun anew only while its function knows of nothing.
+func TestListOnce(t *testing.T) {
+	ctx := t.Context()
+	faults := faultstore.New(memstore.New(), nil)
+	s := retry.New(faults, quick)
+	list := func() (calls int, err error) {
+		faults.Reset()
+		err = s.List(ctx, "", func(artifacts.Info) error { return nil })
+		return faults.Counts()[faultstore.List].Calls, err
+	}
+	faults.SetHook(func(op faultstore.Op) faultstore.Decision {
+		if op.N == 1 {
+			return faultstore.Lose
+		}
+		return faultstore.Pass
+	})
+	if calls, err := list(); err != nil || calls != 2 {
+		t.Errorf("List of nothing that failed once: %v after %d calls", err, calls)
+	}
+	faults.Reset()
+	faults.SetHook(nil)
+	if err := s.Put(ctx, "a", nil); err != nil {
+		t.Fatal(err)
+	}
+	faults.SetHook(func(faultstore.Op) faultstore.Decision { return faultstore.Lose })
+	if calls, err := list(); !errors.Is(err, faultstore.ErrFault) || calls != 1 {
+		t.Errorf("List that failed after it gave something: %v after %d calls", err, calls)
+	}
+}
+
+// TestPauses: the pauses grow, are bounded, and end with the context; each is
+// logged.
+func TestPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		var at []time.Time
+		faults := faultstore.New(memstore.New(), func(faultstore.Op) faultstore.Decision {
+			at = append(at, time.Now())
+			return faultstore.Refuse
+		})
+		var log bytes.Buffer
+		s := retry.New(faults, retry.Options{
+			Tries: 6, Wait: time.Second, MaxWait: 4 * time.Second, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		if err := s.Put(ctx, "a", nil); !errors.Is(err, faultstore.ErrFault) {
+			t.Fatal(err)
+		}
+		for i, want := range []time.Duration{1, 2, 4, 4, 4} {
+			want *= time.Second
+			if got := at[i+1].Sub(at[i]); got < want/2 || got > want*3/2 {
+				t.Errorf("pause %d is %v, want %v within a half", i+1, got, want)
+			}
+		}
+		if n := strings.Count(log.String(), "call=put key=a"); n != 5 {
+			t.Errorf("%d of 5 retries are logged: %s", n, &log)
+		}
+
+		at = nil
+		begin := time.Now()
+		s = retry.New(faults, retry.Options{Tries: 1000, Wait: time.Second, Total: 20 * time.Second})
+		if err := s.Put(ctx, "a", nil); !errors.Is(err, faultstore.ErrFault) {
+			t.Fatal(err)
+		}
+		if got := at[len(at)-1].Sub(begin); got > 20*time.Second || len(at) < 4 {
+			t.Errorf("%d tries, the last after %v, want one within 20s", len(at), got)
+		}
+
+		begin = time.Now()
+		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer cancel()
+		err := s.Put(short, "a", nil)
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, faultstore.ErrFault) {
+			t.Errorf("a context that ends in a pause: %v", err)
+		}
+		if got := time.Since(begin); got != 100*time.Millisecond {
+			t.Errorf("it returned after %v", got)
+		}
+	})
+}

@@ -1,0 +1,95 @@
+// Package stores opens the store that an address names:
+//
+//	file:PATH                    a folder, see package dirstore
+//	s3://bucket/prefix?...       a bucket, see package s3store
+//
+// A file's path is taken as it is written, nothing in it is decoded; it may be
+// relative.
+package stores
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/dirstore"
+	"example.com/marketdata/artifacts/s3store"
+)
+
+// Options say how a store is opened.
+type Options struct {
+	// Create makes the folder of a directory store when it is not there. A
+	// bucket is never made.
+	Create bool
+}
+
+// Open opens a store for a builder. A folder must be there, or is made with
+// o.Create; a bucket is not asked yet.
+func Open(ctx context.Context, address string, o Options) (artifacts.Store, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("store %q: %w", address, err)
+	}
+	if isS3(address) {
+		s, err := s3store.Open(address, s3store.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+	path, err := filePath(address)
+	if err != nil {
+		return nil, err
+	}
+	s, err := dirstore.Open(path, dirstore.Options{Create: o.Create})
+	if err != nil {
+		return nil, fmt.Errorf("store %q: %w", address, err)
+	}
+	return s, nil
+}
+
+// OpenReader opens a store for an edge. Neither a folder nor a bucket need be
+// there yet: until it is, each read gives an error that is not ErrNotFound.
+func OpenReader(ctx context.Context, address string) (artifacts.Reader, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("store %q: %w", address, err)
+	}
+	if isS3(address) {
+		s, err := s3store.Open(address, s3store.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+	path, err := filePath(address)
+	if err != nil {
+		return nil, err
+	}
+	r, err := dirstore.NewReader(path)
+	if err != nil {
+		return nil, fmt.Errorf("store %q: %w", address, err)
+	}
+	return r, nil
+}
+
+func isS3(address string) bool { return strings.HasPrefix(address, "s3:") }
+
+func filePath(address string) (string, error) {
+	path, ok := strings.CutPrefix(address, "file:")
+	var err error
+	switch {
+	case !ok:
+		err = errors.New("want file:PATH or s3://bucket/prefix?endpoint=http://host:port&region=name&path-style=true|false")
+	case path == "":
+		err = errors.New("want file:PATH, the path is empty")
+	case strings.HasPrefix(path, "//") && !strings.HasPrefix(path, "///"):
+		err = errors.New("want file:PATH or file:///PATH, there is no host")
+	case strings.ContainsRune(path, '?'):
+		err = errors.New("want file:PATH, which takes no parameters")
+	}
+	if err != nil {
+		return "", fmt.Errorf("store %q: %w", address, err)
+	}
+	return path, nil
+}

@@ -1,0 +1,134 @@
+package testserver
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// orphan, in the environment, makes the test binary a process that starts a
+// server with its data there, prints its address and waits for the test's end.
+const orphan = "TESTSERVER_TEST_ORPHAN"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(orphan); dir != "" {
+		s, err := Start(context.Background(), KindVersitygw, Options{Dir: dir})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		fmt.Println(strings.TrimPrefix(s.Endpoint, "http://"))
+		io.Copy(io.Discard, os.Stdin) // an error ends it as well
+		s.Close()                     // the process ends anyway
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// TestKilled: a server does not outlive a test that is killed.
+func TestKilled(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux can end a process with its parent")
+	}
+	Versitygw(t).Stop() // it can be started here, or the test skips
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), orphan+"="+t.TempDir())
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stdout)
+	if !lines.Scan() {
+		t.Fatalf("it printed nothing: %v", cmd.Wait())
+	}
+	conn, err := net.Dial("tcp", lines.Text())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Fatal("it ended before it was killed")
+	}
+	// The connection ends with the server, not before.
+	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
+		t.Errorf("the server lives on: %v", err)
+	}
+}
+
+// TestRunMinIO: the data stay in the folder, for the next run.
+func TestRunMinIO(t *testing.T) {
+	MinIO(t).Stop() // it can be started here, or the test skips
+	dir := t.TempDir()
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		s, err := RunMinIO(t.Context(), dir, port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprintf("s3://marketdata/x?endpoint=http://127.0.0.1:%d&region=us-east-1", port); s.URL("x") != want {
+			t.Errorf("URL is %s, want %s", s.URL("x"), want)
+		}
+		if err := s.Start(t.Context()); err == nil {
+			t.Error("a server that runs is started again")
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, dataFolder, Bucket)); err != nil {
+			t.Errorf("after Close: %v", err)
+		}
+	}
+}
+
+// TestBroken: a server that does not start says why, soon.
+func TestBroken(t *testing.T) {
+	bin := t.TempDir()
+	t.Setenv(BinEnv, bin)
+	m := modules[KindVersitygw]
+	script := "#!/bin/sh\necho no such luck >&2\nexit 3\n"
+	if err := os.WriteFile(filepath.Join(bin, m.name+"-"+m.version), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Start(t.Context(), KindVersitygw, Options{})
+	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "no such luck") {
+		t.Errorf("a program that fails: %v", err)
+	}
+
+	// Without the go command nothing can be built, and nothing half built stays.
+	t.Setenv("PATH", "")
+	_, err = Start(t.Context(), KindMinIO, Options{})
+	if err == nil || !strings.Contains(err.Error(), "build MinIO: go install github.com/minio/minio@") {
+		t.Errorf("a program that can not be built: %v", err)
+	}
+	left, err := filepath.Glob(filepath.Join(bin, "*minio*"))
+	if err != nil || len(left) != 1 { // the lock
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
