@@ -2,8 +2,9 @@
 SHELL := bash
 .DEFAULT_GOAL := help
 GO ?= go
+SOURCE ?= sim:?assets=2000&seed=1
 
-.PHONY: help build test race lint fuzz
+.PHONY: help build run run-minio test race lint fuzz
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
@@ -11,6 +12,12 @@ help: ## print this list
 build: ## put builder, edge and loadtest into bin/
 	@mkdir -p bin
 	$(GO) build -trimpath -o bin/ ./builder/cmd/builder ./edge/cmd/edge ./loadtest/cmd/loadtest
+
+run: build ## the whole service on this machine: store, builder, edge, a key
+	@$(GO) build -o bin/local ./deploy/local && exec bin/local --source '$(SOURCE)'
+
+run-minio: build ## the same on a MinIO, built first if need be
+	@$(GO) build -o bin/local ./deploy/local && exec bin/local --minio --source '$(SOURCE)'
 
 test: ## all tests, the S3 exam against real servers included
 	$(GO) test -shuffle=on -count=1 ./...

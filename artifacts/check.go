@@ -117,7 +117,15 @@ func (c *checker) small(ctx context.Context) error {
 		_, err = ParseChange(b)
 	}
 	if err != nil && !errors.Is(err, ErrNotFound) {
-		return c.refuse("change record", err)
+		if err := c.refuse("change record", err); err != nil {
+			return err
+		}
+	}
+	if b, _, err = c.r.Get(ctx, KeysKey, MaxKeySetSize); err == nil {
+		_, err = ParseKeySet(b)
+	}
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return c.refuse("key set", err)
 	}
 	return nil
 }

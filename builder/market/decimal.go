@@ -31,7 +31,7 @@ var (
 
 // maxExponent is where the reading of an exponent stops to count: far beyond
 // any number of digits that a line can hold.
-const maxExponent = 1 << 40
+const maxExponent = 1 << 27
 
 // ParseDecimal reads a JSON number exactly and rounds it half to even to the
 // given decimals: the result is in units of the last place. Exponents are not

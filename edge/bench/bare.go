@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+
+	"github.com/valyala/fasthttp"
+)
+
+// bareCmd serves one captured response, head and body, as cheaply as fasthttp
+// can by itself: no read-side limits, and a write buffer that takes head and
+// body in one system call.
+type bareCmd struct {
+	Listen   string `required:""`
+	Response string `required:"" help:"File with the response, head included."`
+}
+
+func (c *bareCmd) Run(context.Context) error {
+	raw, err := os.ReadFile(c.Response)
+	if err != nil {
+		return err
+	}
+	head, body, ok := bytes.Cut(raw, []byte("\r\n\r\n"))
+	if !ok {
+		return fmt.Errorf("%s: no end of the head", c.Response)
+	}
+	lines := bytes.Split(head, []byte("\r\n"))
+	status, err := strconv.Atoi(string(bytes.Fields(lines[0])[1]))
+	if err != nil {
+		return err
+	}
+	type header struct{ name, value []byte }
+	var headers []header
+	var contentType []byte
+	for _, line := range lines[1:] {
+		name, value, _ := bytes.Cut(line, []byte(": "))
+		switch string(name) {
+		case "Date", "Content-Length", "Connection":
+		case "Content-Type":
+			contentType = value
+		default:
+			headers = append(headers, header{name, value})
+		}
+	}
+	s := fasthttp.Server{
+		NoDefaultServerHeader: true, NoDefaultContentType: true, WriteBufferSize: 64 << 10,
+		Handler: func(ctx *fasthttp.RequestCtx) {
+			h := &ctx.Response.Header
+			for i := range headers {
+				h.SetCanonical(headers[i].name, headers[i].value)
+			}
+			if contentType != nil {
+				h.SetContentTypeBytes(contentType)
+			}
+			ctx.SetStatusCode(status)
+			ctx.Response.SetBodyRaw(body)
+		},
+	}
+	ln, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return err
+	}
+	return s.Serve(ln)
+}

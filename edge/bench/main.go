@@ -1,0 +1,81 @@
+// Command bench compares what an edge's answers cost with what others spend on
+// the very same bytes: bare fasthttp writing a constant, and nginx sending a
+// file. It is what `make bench-edge` runs.
+//
+// Every server runs as a process of its own, pinned to one core; the load (wrk)
+// is pinned to another. What counts is the server's CPU time (user and system,
+// from the kernel) divided by the requests it answered, in rounds that take the
+// servers in turn, and of those the median. Absolute figures depend on the
+// machine; the ratios are what the targets are about.
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+type cli struct {
+	Run  runCmd  `cmd:"" default:"withargs" help:"Compare (the default)."`
+	Bare bareCmd `cmd:"" hidden:"" help:"Serve one response with bare fasthttp."`
+}
+
+type runCmd struct {
+	Bin      string        `default:"bin" help:"Folder of the builder and edge programs."`
+	Assets   int           `default:"10000" help:"Assets of the small market."`
+	Large    int           `default:"1000000" help:"Assets of the large market; 0: leave it out."`
+	Rounds   int           `default:"5" help:"Rounds, of which the median counts."`
+	Duration time.Duration `default:"3s" help:"Load of one server in one round."`
+	Short    bool          `help:"Without nginx and the large market, for a quick look."`
+	Server   int           `default:"0" help:"Core that servers are pinned to."`
+	Client   int           `default:"1" help:"Core that the load is pinned to."`
+	Work     string        `help:"Folder for stores and files, kept; by default a temporary one."`
+	Only     string        `help:"Run only the comparisons whose name contains this."`
+	Out      string        `help:"Write the report as Markdown to this file."`
+}
+
+func main() {
+	var c cli
+	k := kong.Parse(&c, kong.Name("bench"), kong.Description("What an edge's answers cost, beside bare fasthttp and nginx."))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	k.BindTo(ctx, (*context.Context)(nil))
+	if err := k.Run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func (c *runCmd) Run(ctx context.Context) error {
+	for _, tool := range []struct{ name, install string }{{"wrk", "wrk"}, {"taskset", "util-linux"}, {"nginx", "nginx-light"}} {
+		if tool.name == "nginx" && c.Short {
+			continue
+		}
+		if _, err := exec.LookPath(tool.name); err != nil {
+			return fmt.Errorf("%s is not installed: apt-get install %s (or make bench-edge-short, which goes without nginx)", tool.name, tool.install)
+		}
+	}
+	work := c.Work
+	if work == "" {
+		var err error
+		if work, err = os.MkdirTemp("", "bench-edge-"); err != nil {
+			return err
+		}
+		defer os.RemoveAll(work)
+	}
+	work, err := filepath.Abs(work)
+	if err != nil {
+		return err
+	}
+	b := &bench{runCmd: c, work: work}
+	defer b.stopAll()
+	return cmp.Or(b.run(ctx), ctx.Err())
+}

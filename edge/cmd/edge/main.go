@@ -1,0 +1,159 @@
+// Command edge serves published snapshots; see edge --help.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/dustin/go-humanize"
+
+	"example.com/marketdata/edge"
+	"example.com/marketdata/edge/server"
+)
+
+const description = `Serves the snapshots that a builder has published to an object store.
+
+STORE is file:PATH, or s3://bucket/prefix?endpoint=URL&region=REGION with the usual AWS_… variables. An edge only reads it.
+
+  edge --store file:./store
+  edge --store 's3://market/live?endpoint=http://127.0.0.1:9000&region=us-east-1' --listen :8080 --cache-dir /var/cache/edge
+
+Keys are made with: builder keys create --store STORE --name NAME.
+Every flag is also an environment variable: --cache-size is EDGE_CACHE_SIZE.
+SIGTERM drains. Exit status: 0 done, 1 failed, 2 wrong usage.`
+
+// size is a number of bytes: 256MiB, 1GB, 1048576.
+type size int64
+
+func (s *size) UnmarshalText(b []byte) error {
+	n, err := humanize.ParseBytes(string(b))
+	if err != nil || n > 1<<50 {
+		return fmt.Errorf("%q: want a number of bytes such as 256MiB", b)
+	}
+	*s = size(n)
+	return nil
+}
+
+type cli struct {
+	Store  string `required:"" placeholder:"STORE" help:"Where the snapshots are."`
+	Listen string `default:"127.0.0.1:8080" placeholder:"ADDR" help:"Public address (${default})."`
+	Admin  string `default:"127.0.0.1:9090" placeholder:"ADDR" help:"Address of /livez, /readyz, /status, /metrics (${default}). Not for the public."`
+	Pprof  bool   `help:"Serve /debug/pprof/ on an --admin address that is not loopback, too."`
+
+	Auth          string        `enum:"keys,off" default:"keys" help:"keys: every request needs an API key. off: everybody is let in; for local use only."`
+	Insecure      bool          `help:"Allow --auth off on an address that is not loopback."`
+	MaxKeyAge     time.Duration `default:"0" help:"Refuse keys when the store has not confirmed them for that long; 0: never."`
+	KeyRequestURL string        `name:"key-request-url" placeholder:"URL" help:"Where people request keys; stands in the 401's message and the documentation."`
+
+	CacheSize    size          `default:"256MiB" help:"Memory for shards and finished answers together (${default})."`
+	CacheDir     string        `placeholder:"DIR" help:"Folder for the disk copy, kept between runs: an edge that has one starts and answers while the store is away. Without: a temporary folder."`
+	CacheDirSize size          `default:"0" help:"Bound of the disk copy; 0: none."`
+	Poll         time.Duration `default:"2s" help:"How often the store is asked for a newer snapshot (${default})."`
+	FetchBudget  time.Duration `default:"60s" help:"How long a new snapshot may be fetched before it is taken over incomplete (${default})."`
+	AcceptStore  []string      `placeholder:"ID" help:"Identity of another store that this edge may follow, after a restore or a copy. Repeatable."`
+	MaxStale     time.Duration `default:"0" help:"Answer 503 when the snapshot is older than that; 0: never."`
+
+	CacheScope     string         `enum:"private,public" default:"private" help:"Scope in Cache-Control. public only behind a CDN that checks keys itself."`
+	AllowOrigin    string         `default:"*" help:"Allowed origin of browsers' requests: * or one origin."`
+	TrustedProxies []netip.Prefix `placeholder:"CIDR" help:"Proxies that are believed when X-Forwarded-For says whom they ask for. Repeatable."`
+	AddressRate    int            `default:"10" help:"Requests a second from one address without a valid key (${default})."`
+	AddressBurst   int            `default:"50" help:"How many of them at once (${default})."`
+
+	MaxConns           int           `default:"32768" help:"Open connections in all (${default})."`
+	MaxConnsPerAddress int           `default:"0" help:"Open connections from one address; 0: half of all."`
+	ReadTimeout        time.Duration `default:"5s" help:"Time for a request to arrive (${default})."`
+	WriteTimeout       time.Duration `default:"10s" help:"Time for an answer to be taken (${default})."`
+	IdleTimeout        time.Duration `default:"75s" help:"Time a connection may be idle (${default})."`
+	DrainWait          time.Duration `default:"5s" help:"After SIGTERM, serve on for that long with /readyz at 503 (${default})."`
+	DrainTimeout       time.Duration `default:"15s" help:"After that, be done within (${default})."`
+
+	AccessLog string        `enum:"some,all" default:"some" help:"some: faults, slow requests, a sample of refused ones. all: every request."`
+	LogSlow   time.Duration `default:"500ms" help:"Requests that take longer are logged (${default}); 0: none."`
+	LogLevel  slog.Level    `default:"info" placeholder:"LEVEL" help:"Log what is at least debug, info, warn or error, on standard error."`
+	LogFormat string        `enum:"text,json" default:"text" help:"Form of log lines: text or json."`
+
+	Version kong.VersionFlag `env:"-" help:"Print the version and exit."`
+}
+
+func (c *cli) config(log *slog.Logger) edge.Config {
+	return edge.Config{
+		Store: c.Store, Listen: c.Listen, Admin: c.Admin, Pprof: c.Pprof,
+		AuthOff: c.Auth == "off", Insecure: c.Insecure, MaxKeyAge: c.MaxKeyAge,
+		CacheSize: max(int64(c.CacheSize), 1), CacheDir: c.CacheDir, CacheDirSize: int64(c.CacheDirSize),
+		Poll: c.Poll, FetchBudget: c.FetchBudget, AcceptStore: c.AcceptStore, MaxStale: c.MaxStale, CacheScope: c.CacheScope,
+		Server: server.Config{
+			AddressRate: c.AddressRate, AddressBurst: c.AddressBurst, KeyRequestURL: c.KeyRequestURL, AllowOrigin: c.AllowOrigin,
+			TrustedProxies: c.TrustedProxies, MaxConns: c.MaxConns, MaxConnsPerAddress: c.MaxConnsPerAddress,
+			ReadTimeout: c.ReadTimeout, WriteTimeout: c.WriteTimeout, IdleTimeout: c.IdleTimeout,
+			LogAll: c.AccessLog == "all", LogSlow: c.LogSlow,
+		},
+		DrainWait: c.DrainWait, DrainTimeout: c.DrainTimeout, Log: log,
+	}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run parses the command line, serves until ctx is done, and returns the exit
+// status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var c cli
+	exited := false
+	parser := kong.Must(&c, kong.Name("edge"), kong.Description(description), kong.DefaultEnvars("EDGE"),
+		kong.Writers(stdout, stderr), kong.Exit(func(int) { exited = true }),
+		kong.ConfigureHelp(kong.HelpOptions{WrapUpperBound: 110}), kong.Vars{"version": version()})
+	_, err := parser.Parse(args)
+	if exited {
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "edge: %v\nTry: edge --help\n", err)
+		return 2
+	}
+	options := &slog.HandlerOptions{Level: c.LogLevel}
+	var handler slog.Handler = slog.NewTextHandler(stderr, options)
+	if c.LogFormat == "json" {
+		handler = slog.NewJSONHandler(stderr, options)
+	}
+	e, err := edge.New(ctx, c.config(slog.New(handler)))
+	if err == nil {
+		err = e.Run(ctx)
+	}
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, edge.ErrUsage):
+		fmt.Fprintf(stderr, "edge: %v\n", err)
+		return 2
+	}
+	fmt.Fprintf(stderr, "edge: %v\n", err)
+	return 1
+}
+
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "edge, version unknown"
+	}
+	v := "edge " + info.Main.Version + " " + info.GoVersion
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			v += " " + s.Value
+		}
+	}
+	return v
+}

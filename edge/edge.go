@@ -1,0 +1,275 @@
+// Package edge serves published snapshots: it follows the pointer in an object
+// store and answers the seven endpoints from what it holds on its own machine.
+// README.md walks through the life of a request and of a snapshot.
+package edge
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/stores"
+	"example.com/marketdata/edge/admin"
+	"example.com/marketdata/edge/answer"
+	"example.com/marketdata/edge/auth"
+	"example.com/marketdata/edge/server"
+	"example.com/marketdata/edge/shards"
+	"example.com/marketdata/edge/snapshot"
+)
+
+// Config is what an Edge is made from. Zero values take the defaults that
+// stand beside them.
+type Config struct {
+	// Store is the URL of the object store; Reader takes its place when set.
+	Store  string
+	Reader artifacts.Reader
+
+	// Listen is the public address, Admin that of the admin listener.
+	Listen, Admin string
+	// AuthOff lets everybody in, for local use: Listen must then be a loopback
+	// address unless Insecure.
+	AuthOff, Insecure bool
+	// Pprof serves profiles on an Admin address that is not loopback, too.
+	Pprof bool
+
+	// CacheSize bounds the memory for shards and finished answers together, in
+	// bytes (256 MiB).
+	CacheSize int64
+	// CacheDir holds the disk copy; "": a temporary folder that goes at exit.
+	CacheDir string
+	// CacheDirSize bounds the disk copy, in bytes; 0: no bound.
+	CacheDirSize int64
+
+	// Poll is how often the pointer is asked for (2 s).
+	Poll time.Duration
+	// FetchBudget: see snapshot.Config (60 s).
+	FetchBudget time.Duration
+	AcceptStore []string
+	// MaxStale turns answers into 503 past that age; 0: never.
+	MaxStale time.Duration
+	// MaxKeyAge refuses keys that long after the store last confirmed them; 0:
+	// never.
+	MaxKeyAge time.Duration
+	// CacheScope begins Cache-Control: private or public.
+	CacheScope string
+
+	// Server configures the public listener; Engine, Keys, Static and Logger
+	// are filled in.
+	Server server.Config
+
+	// DrainWait is how long requests are still served after the end was asked
+	// for, with /readyz at 503 (5 s); DrainTimeout bounds what comes then (15 s).
+	DrainWait, DrainTimeout time.Duration
+
+	Log *slog.Logger
+}
+
+// Edge is a running edge.
+type Edge struct {
+	cfg       Config
+	cache     *shards.Cache
+	engine    *answer.Engine
+	refresher *snapshot.Refresher
+	keys      *auth.Keys
+	watcher   *auth.Watcher
+	public    *server.Server
+	admin     *admin.Server
+	listener  net.Listener
+	adminLn   net.Listener
+	temporary string // folder to remove at the end
+	began     time.Time
+}
+
+// ErrUsage: the configuration cannot be.
+var ErrUsage = errors.New("usage")
+
+// New opens the store, the cache folder and both listeners. Nothing is served
+// before Run.
+func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
+	cfg.Listen = cmp.Or(cfg.Listen, "127.0.0.1:8080")
+	cfg.Admin = cmp.Or(cfg.Admin, "127.0.0.1:9090")
+	cfg.CacheSize = cmp.Or(cfg.CacheSize, 256<<20)
+	cfg.Poll = cmp.Or(cfg.Poll, 2*time.Second)
+	cfg.DrainTimeout = cmp.Or(cfg.DrainTimeout, 15*time.Second)
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	switch cfg.CacheScope {
+	case "", "private":
+	case "public":
+		cfg.Log.Warn("answers are marked as public: whatever caches them must check keys itself")
+	default:
+		return nil, fmt.Errorf("%w: --cache-scope %q: want private or public", ErrUsage, cfg.CacheScope)
+	}
+	if cfg.AuthOff {
+		if !cfg.Insecure && !loopback(cfg.Listen) {
+			return nil, fmt.Errorf("%w: --auth off lets everybody in, and --listen %s is not a loopback address; if that is meant, add --insecure", ErrUsage, cfg.Listen)
+		}
+		cfg.Log.Warn("AUTHENTICATION IS OFF: everybody who reaches the listener is let in, without limits", "listen", cfg.Listen)
+	}
+
+	e := &Edge{cfg: cfg, began: time.Now()}
+	defer func() {
+		if err != nil {
+			e.close()
+		}
+	}()
+	if cfg.Reader == nil {
+		if cfg.Reader, err = stores.OpenReader(ctx, cfg.Store); err != nil {
+			return nil, err
+		}
+	}
+	dir := cfg.CacheDir
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "edge-cache-"); err != nil {
+			return nil, fmt.Errorf("cache folder: %w", err)
+		}
+		e.temporary = dir
+	}
+	// A quarter of the memory is for finished answers. During a swap two
+	// snapshots have theirs; each is filled only by what is asked for twice.
+	answers := cfg.CacheSize / 4
+	if e.cache, err = shards.New(shards.Config{
+		Store: cfg.Reader, Memory: cfg.CacheSize - answers, Dir: dir, DirSize: cfg.CacheDirSize, Log: cfg.Log,
+	}); err != nil {
+		return nil, err
+	}
+	e.engine = answer.New(answer.Config{
+		Memory: answers, WarmBytes: cfg.CacheSize / 4, MaxStale: cfg.MaxStale,
+		CacheScope: cfg.CacheScope, AllowOrigin: cfg.Server.AllowOrigin, Log: cfg.Log,
+	})
+	e.refresher = snapshot.NewRefresher(snapshot.Config{
+		Store: cfg.Reader, Cache: e.cache, Dir: dir, Poll: cfg.Poll, FetchBudget: cfg.FetchBudget, AcceptStore: cfg.AcceptStore,
+		Warm: e.engine.Warm, Retire: e.engine.Retire, Log: cfg.Log,
+	})
+	e.engine.Bind(e.refresher)
+
+	public := cfg.Server
+	public.Engine, public.Logger = e.engine, cfg.Log
+	if !cfg.AuthOff {
+		e.keys = &auth.Keys{}
+		e.watcher = auth.NewWatcher(e.keys, auth.Config{
+			Reader: cfg.Reader, Every: min(cfg.Poll, auth.DefaultEvery), File: filepath.Join(dir, artifacts.KeysKey), MaxAge: cfg.MaxKeyAge, Logger: cfg.Log,
+		})
+		if err := e.watcher.Load(); err != nil {
+			cfg.Log.Warn("kept key set is of no use", "err", err)
+		}
+		public.Keys = e.keys
+	}
+	if e.public, err = server.New(public); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	if e.admin, err = e.newAdmin(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	if e.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
+		return nil, fmt.Errorf("--listen: %w", err)
+	}
+	if e.adminLn, err = net.Listen("tcp", cfg.Admin); err != nil {
+		return nil, fmt.Errorf("--admin: %w", err)
+	}
+	return e, nil
+}
+
+// loopback reports an address that only this machine reaches.
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
+
+// Addr and AdminAddr return where the edge listens.
+func (e *Edge) Addr() net.Addr      { return e.listener.Addr() }
+func (e *Edge) AdminAddr() net.Addr { return e.adminLn.Addr() }
+
+// Run serves until ctx is done, and then drains: /readyz is 503 at once,
+// requests are served for DrainWait, then with Connection: close, and all is
+// over within DrainTimeout. It returns nil after that, or why it could not
+// serve. It may be called once.
+func (e *Edge) Run(ctx context.Context) error {
+	// Refreshing and the admin listener outlive ctx, for as long as it drains.
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	failed := make(chan error, 2)
+	var running sync.WaitGroup
+	running.Go(func() { e.refresher.Run(work) })
+	if e.watcher != nil {
+		running.Go(func() { e.watcher.Run(work) })
+	}
+	served := make(chan struct{})
+	running.Go(func() {
+		defer close(served)
+		if err := e.public.Serve(e.listener); err != nil {
+			failed <- err
+		}
+	})
+	running.Go(func() {
+		if err := e.admin.Serve(e.adminLn); err != nil {
+			failed <- err
+		}
+	})
+	e.cfg.Log.Info("listening", "listen", e.Addr().String(), "admin", e.AdminAddr().String(), "store", e.cfg.Store)
+
+	var err error
+	select {
+	case <-ctx.Done():
+		e.cfg.Log.Info("draining", "wait", e.cfg.DrainWait, "timeout", e.cfg.DrainTimeout)
+		e.admin.SetDraining()
+		timer := time.NewTimer(e.cfg.DrainWait)
+		select {
+		case <-timer.C:
+		case err = <-failed:
+			timer.Stop()
+		}
+	case err = <-failed:
+	}
+	drain, cancel := context.WithTimeout(work, e.cfg.DrainTimeout)
+	defer cancel()
+	if cut := e.public.Drain(drain); cut != nil {
+		e.cfg.Log.Warn("drained", "err", cut)
+	}
+	<-served
+	e.admin.Close()
+	stop()
+	running.Wait()
+	e.close()
+	if err == nil {
+		e.cfg.Log.Info("stopped")
+	}
+	return err
+}
+
+// close frees what New opened.
+func (e *Edge) close() {
+	for _, ln := range []net.Listener{e.listener, e.adminLn} {
+		if ln != nil {
+			_ = ln.Close() // closed before, after Run
+		}
+	}
+	if e.engine != nil {
+		e.engine.Close()
+	}
+	if e.cache != nil {
+		e.cache.Close()
+	}
+	if e.temporary != "" {
+		if err := os.RemoveAll(e.temporary); err != nil {
+			e.cfg.Log.Warn("temporary cache folder stays", "err", err)
+		}
+	}
+}
