@@ -38,30 +38,34 @@ type idLog struct {
 	changed bool
 }
 
+func newIDLog(size int) *idLog {
+	return &idLog{byKey: make(map[string]uint64, size), byID: make(map[uint64]string, size)}
+}
+
 // loadIDs reads a collection's log.
 func loadIDs(ctx context.Context, r artifacts.Reader, from artifacts.IDLog) (*idLog, error) {
-	size := int64(0)
-	for _, ref := range from.Segments {
-		size += ref.Size
-	}
-	// An entry is two bytes at least, so a count that lies costs little.
-	n := min(max(from.Count, 0), int(size)/2)
-	l := &idLog{byKey: make(map[string]uint64, n), byID: make(map[uint64]string, n)}
+	segments, size := make([][]byte, len(from.Segments)), 0
 	for i, ref := range from.Segments {
 		b, err := get(ctx, r, ref)
 		if err != nil {
 			return nil, err
 		}
+		segments[i], size = b, size+len(b)
+	}
+	// An entry is two bytes at least, so a count that lies costs little.
+	l := newIDLog(min(max(from.Count, 0), size/2))
+	for i, b := range segments {
+		ref := from.Segments[i]
 		if err := l.load(b); err != nil {
 			return nil, fmt.Errorf("object %s: %w", ref.Digest, err)
 		}
 		switch {
 		case len(b) >= segmentBytes:
 			l.full = append(l.full, ref)
-		case i == len(from.Segments)-1:
+		case i == len(segments)-1:
 			l.open, l.openRef = b, ref
 		default:
-			return nil, fmt.Errorf("%w: segment %s is not full", artifacts.ErrCorrupt, ref.Digest)
+			return nil, fmt.Errorf("object %s: %w: a segment of ids that is not full and not the last", ref.Digest, artifacts.ErrCorrupt)
 		}
 	}
 	if len(l.byKey) != from.Count {

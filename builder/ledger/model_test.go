@@ -52,10 +52,11 @@ type chain struct {
 	ref  *artifacts.Ref
 	root *artifacts.LedgerRoot // what ref names
 	past *market.Past          // of the last build
+	ids  map[string]uint64     // every asset's id so far
 }
 
 func newChain(tb rapid.TB) *chain {
-	return &chain{tb: tb, s: newStore(), root: &artifacts.LedgerRoot{}}
+	return &chain{tb: tb, s: newStore(), root: &artifacts.LedgerRoot{}, ids: map[string]uint64{}}
 }
 
 func (c *chain) check(err error) {
@@ -82,6 +83,17 @@ func (c *chain) build(f *market.Feed, t time.Time) {
 	c.check(err)
 }
 
+// rollback makes an earlier root's ledger the newest.
+func (c *chain) rollback(to artifacts.Ref) {
+	c.tb.Helper()
+	b, err := Rollback(context.Background(), c.s, *c.ref, to)
+	c.check(err)
+	ref := c.s.put(b)
+	c.ref = &ref
+	c.root, err = artifacts.ParseLedger(b)
+	c.check(err)
+}
+
 // quickBuild is build without the root's way through its stored form, which is
 // most of the cost of a small snapshot with a long past.
 func (c *chain) quickBuild(f *market.Feed, t time.Time) {
@@ -100,6 +112,12 @@ func (c *chain) quickBuild(f *market.Feed, t time.Time) {
 func (c *chain) compute(l *Ledger, f *market.Feed, t time.Time) *market.Result {
 	c.tb.Helper()
 	c.check(l.AssignIDs(f))
+	for _, a := range f.Assets {
+		if id, ok := c.ids[a.Key]; ok && id != a.ID {
+			c.tb.Fatalf("asset %s had id %d, has %d", a.Key, id, a.ID)
+		}
+		c.ids[a.Key] = a.ID
+	}
 	var err error
 	c.past, err = l.Past(context.Background(), f, t)
 	c.check(err)

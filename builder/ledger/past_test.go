@@ -39,11 +39,13 @@ func nextTime(rt *rapid.T, m *model, now time.Time) time.Time {
 	return next
 }
 
-// TestBasesAgainstModel builds histories with gaps, borders and churn, and
-// compares every base of every build, and what is held, with the model's.
+// TestBasesAgainstModel builds histories with gaps, borders, churn and
+// rollbacks, and compares every base of every build, and what is held, with the
+// model's. A key has one id for ever.
 func TestBasesAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m, c := &model{}, newChain(rt)
+		var refs []artifacts.Ref // of the roots, by snapshot of the model
 		now := time.Date(2025, 12, 31, 20, 0, 0, 0, time.UTC).Add(time.Duration(rapid.IntRange(0, 30).Draw(rt, "start")) * artifacts.Step)
 		here := make([]bool, rapid.IntRange(1, 5).Draw(rt, "assets"))
 		serial := uint64(0)
@@ -62,6 +64,13 @@ func TestBasesAgainstModel(t *testing.T) {
 				}
 			}
 			m.step(rt, c, now, prices)
+			refs = append(refs, *c.ref)
+			if rapid.IntRange(0, 15).Draw(rt, "rollback") == 0 {
+				to := rapid.IntRange(max(0, len(refs)-8), len(refs)-1).Draw(rt, "to")
+				c.rollback(refs[to])
+				refs, now = append(refs[:to], *c.ref), m.times[to]
+				m.times, m.prices = m.times[:to+1], m.prices[:to+1]
+			}
 		}
 	})
 }

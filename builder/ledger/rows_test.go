@@ -1,0 +1,155 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/hex"
+	"math/big"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"example.com/marketdata/builder/market"
+)
+
+// TestLayout pins the bytes that README.md describes.
+func TestLayout(t *testing.T) {
+	ids := newIDLog(0)
+	if err := ids.give(300, "btc"); err != nil {
+		t.Fatal(err)
+	}
+	rows := []row{{id: 1, price: market.U128{Lo: 5}}, {id: 300, price: market.U128{Lo: 1e18}}, {id: 301, price: market.U128{Hi: 1}}}
+	for _, test := range []struct {
+		what string
+		got  []byte
+		want string
+	}{
+		{"entry of ids", ids.open, "ac02" + "03" + "627463"},
+		{"rows", appendRows(nil, rows), "03" + "01" + "05" + "ab02" + "808090bbbad6adf00d" + "01" + "80808080808080808002"},
+		{"time", appendStep(nil, time.Date(1970, 1, 1, 0, 20, 0, 0, time.UTC)), "04"},
+		{"time before 1970", appendStep(nil, time.Date(1969, 12, 31, 23, 50, 0, 0, time.UTC)), "01"},
+	} {
+		if got := hex.EncodeToString(test.got); got != test.want {
+			t.Errorf("%s: %s, want %s", test.what, got, test.want)
+		}
+	}
+}
+
+// drawRows draws rows in ascending order of id.
+func drawRows(rt *rapid.T) []row {
+	price := rapid.Custom(func(rt *rapid.T) market.U128 {
+		u := market.U128{Hi: rapid.Uint64Max(1<<56).Draw(rt, "hi"), Lo: rapid.Uint64().Draw(rt, "lo")}
+		if rapid.Bool().Draw(rt, "small") {
+			u = market.U128{Lo: u.Lo >> rapid.IntRange(0, 63).Draw(rt, "shift")}
+		}
+		return u
+	})
+	ids := rapid.OneOf(rapid.Uint64Range(1, 40), rapid.Uint64Range(1, maxID))
+	var rows []row
+	for _, id := range rapid.SliceOfDistinct(ids, rapid.ID[uint64]).Draw(rt, "ids") {
+		rows = append(rows, row{id: id, price: price.Draw(rt, "price")})
+	}
+	slices.SortFunc(rows, func(a, b row) int { return big.NewInt(int64(a.id)).Cmp(big.NewInt(int64(b.id))) })
+	return rows
+}
+
+// TestRowsRoundTrip writes rows and reads those of them that are asked for.
+func TestRowsRoundTrip(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		written, asked := drawRows(rt), drawRows(rt)
+		want := map[uint64]market.U128{}
+		for _, w := range written {
+			if slices.ContainsFunc(asked, func(a row) bool { return a.id == w.id }) {
+				want[w.id] = w.price
+			}
+		}
+		const behind = "behind"
+		r := reader{b: append(appendRows(nil, written), behind...)}
+		got, last := 0, -1
+		r.rows(asked, func(i int, price market.U128) {
+			if w, ok := want[asked[i].id]; !ok || w != price || i <= last {
+				rt.Fatalf("row %d: id %d has price %v, want %v", i, asked[i].id, price, w)
+			}
+			got, last = got+1, i
+		})
+		if r.bad || string(r.b) != behind || got != len(want) {
+			rt.Fatalf("read %d rows of %d, fault %v, rest %q", got, len(want), r.bad, r.b)
+		}
+		cut := rapid.IntRange(0, len(appendRows(nil, written))-1).Draw(rt, "cut")
+		r = reader{b: appendRows(nil, written)[:cut]}
+		if r.rows(asked, func(int, market.U128) {}); !r.bad {
+			rt.Fatalf("%d bytes of %d read as whole", cut, len(appendRows(nil, written)))
+		}
+	})
+}
+
+func TestSeek(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rows := drawRows(rt)
+		at := rapid.IntRange(0, len(rows)).Draw(rt, "at")
+		id := rapid.Uint64Range(0, 50).Draw(rt, "id")
+		want := at
+		for want < len(rows) && rows[want].id < id {
+			want++
+		}
+		if got := seek(rows, at, id); got != want {
+			rt.Fatalf("seek from %d for %d gives %d, want %d", at, id, got, want)
+		}
+	})
+}
+
+func FuzzRows(f *testing.F) {
+	f.Add(appendRows(nil, []row{{id: 1}, {id: 300, price: market.U128{Hi: 1}}}))
+	f.Add([]byte{2, 1, 0, 0, 0}) // an id twice
+	f.Add([]byte{1, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0x0f})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		// Ask for every id that could be there.
+		var asked []row
+		for id := uint64(1); id <= 1000; id++ {
+			asked = append(asked, row{id: id})
+		}
+		var got []row
+		r := reader{b: b}
+		r.rows(asked, func(i int, price market.U128) { got = append(got, row{id: asked[i].id, price: price}) })
+		if r.bad {
+			if len(r.b) > 0 {
+				t.Fatal("a fault leaves bytes to read")
+			}
+			return
+		}
+		var again []row
+		r = reader{b: appendRows(nil, got)}
+		r.rows(asked, func(i int, price market.U128) { again = append(again, row{id: asked[i].id, price: price}) })
+		if r.bad || !slices.Equal(got, again) {
+			t.Fatalf("%x reads as %v, again as %v", b, got, again)
+		}
+	})
+}
+
+func FuzzReturns(f *testing.F) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	f.Add(appendRows(appendStep(nil, at), []row{{id: 1}, {id: 3}}))
+	f.Add(bytes.Repeat(appendRows(appendStep(nil, at), nil), 3))
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		asked := []row{{id: 1}, {id: 2}, {id: 3}, {id: 200}}
+		read := func(b []byte) (rows []row, written []byte, err error) {
+			err = readReturns(b, asked, func(at time.Time) func(int, market.U128) {
+				return func(i int, price market.U128) {
+					rows = append(rows, row{id: asked[i].id, price: price})
+					written = appendRows(appendStep(written, at), rows[len(rows)-1:])
+				}
+			})
+			return rows, written, err
+		}
+		rows, written, err := read(b)
+		if err != nil {
+			return
+		}
+		if again, _, err := read(written); err != nil || !slices.Equal(rows, again) {
+			t.Fatalf("%x reads as %v, again as %v (%v)", b, rows, again, err)
+		}
+	})
+}
