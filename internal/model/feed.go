@@ -1,0 +1,329 @@
+package model
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"time"
+)
+
+// The collections of a feed, and the listings of a snapshot.
+const (
+	assets     = "assets"
+	quotes     = "quotes"
+	exchanges  = "exchanges"
+	categories = "categories"
+	chains     = "chains"
+)
+
+// An asset of the feed, and its quote.
+type asset struct {
+	key, name, symbol, slug, logo string
+	id                            int64
+	explorers                     []string
+	website, whitepaper           string
+	active                        bool
+
+	price     *big.Rat // nil: it has no quote
+	marketCap *big.Rat // nil: unknown
+	volume    *big.Rat
+
+	rank    int // 0: none
+	changes []*big.Rat
+}
+
+// An exchange of the feed.
+type exchange struct {
+	key, name, slug, logo string
+	id                    int64
+	links                 map[string]string
+	maker, taker          *big.Rat
+	market                *exchangeMarket // nil: no aggregate
+}
+
+type exchangeMarket struct {
+	volume         *big.Rat // nil: null, as are the others
+	markets, coins *int64
+	dataTime       *time.Time
+}
+
+// A group is a category or a chain of the feed.
+type group struct {
+	key, name, slug string
+	id              int64
+	active          bool // status active
+	members         []string
+
+	// Of chains alone.
+	displayName string
+	evmChainID  *int64
+	native      string // key of an asset; "" when there is none
+}
+
+// feed is what is accepted of a feed folder.
+type feed struct {
+	head
+	assets    []*asset
+	exchanges []*exchange
+	groups    map[string][]*group // categories and chains
+	rejected  map[string]int      // rows set aside, by file
+	rows      map[string]int      // rows read, by file
+}
+
+// claims are the keys, ids and slugs of one file, taken by the rows accepted.
+type claims struct {
+	known  map[string]int64 // ids for ever, by key, from earlier builds
+	ids    map[string]int64 // of this file, by key; 0: to be assigned
+	owners map[int64]string // keys of all the ids above
+	slugs  map[string]bool  // folded
+}
+
+func newClaims(known map[string]int64) *claims {
+	c := &claims{known: known, ids: map[string]int64{}, owners: map[int64]string{}, slugs: map[string]bool{}}
+	for key, id := range known {
+		c.owners[id] = key
+	}
+	return c
+}
+
+// take accepts a row, or says why it must be set aside. A row set aside claims
+// nothing.
+func (c *claims) take(key string, given *int64, slug string) error {
+	if _, seen := c.ids[key]; seen {
+		return errors.New("key seen before")
+	}
+	if slug != "" && c.slugs[Fold(slug)] {
+		return errors.New("slug of another row")
+	}
+	id, known := c.known[key]
+	if given != nil {
+		if known && id != *given {
+			return errors.New("id differs from the one that the key has")
+		}
+		if owner, owned := c.owners[*given]; owned && owner != key {
+			return errors.New("id of another key")
+		}
+		id = *given
+		c.owners[id] = key
+	}
+	c.ids[key] = id
+	if slug != "" {
+		c.slugs[Fold(slug)] = true
+	}
+	return nil
+}
+
+// assign gives an id to every key of the file that has none yet: in byte order
+// of the keys, each one above the highest ever used.
+func (c *claims) assign() error {
+	var highest int64
+	for id := range c.owners {
+		highest = max(highest, id)
+	}
+	var without []string
+	for key, id := range c.ids {
+		if id == 0 {
+			without = append(without, key)
+		}
+	}
+	slices.Sort(without)
+	for _, key := range without {
+		if highest++; highest > maxInteger {
+			return errors.New("no id is left")
+		}
+		c.ids[key] = highest
+	}
+	return nil
+}
+
+// readFeed reads a feed folder. The ids are those known from earlier builds, by
+// collection and key; what the feed adds to them is in the ids returned.
+func readFeed(files Files, known map[string]map[string]int64) (*feed, map[string]map[string]int64, error) {
+	h, err := readHead(files)
+	if err != nil {
+		return nil, nil, err
+	}
+	f := &feed{head: h, groups: map[string][]*group{}, rejected: map[string]int{}, rows: map[string]int{}}
+	ids := map[string]map[string]int64{}
+
+	// each reads the rows of a file. Its accept takes the values of a row and
+	// returns what claims it and what adds it to the feed.
+	type row struct {
+		key   string
+		given *int64
+		slug  string // "": slugs of this file are not unique
+		add   func()
+	}
+	each := func(name string, accept func(*reader) row) error {
+		c := newClaims(known[name])
+		for _, line := range lines(files[name+".ndjson"]) {
+			f.rows[name]++
+			err := func() error {
+				if len(line) > maxLine {
+					return errors.New("line too long")
+				}
+				values, err := readObject(line)
+				if err != nil {
+					return err
+				}
+				r := &reader{fields: values}
+				row := accept(r)
+				if r.err != nil {
+					return r.err
+				}
+				if err := c.take(row.key, row.given, row.slug); err != nil {
+					return err
+				}
+				row.add()
+				return nil
+			}()
+			if err != nil {
+				f.rejected[name]++
+			}
+		}
+		if name == quotes {
+			return nil // quotes have no ids of their own
+		}
+		if err := c.assign(); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		ids[name] = c.ids
+		return nil
+	}
+
+	directory := map[string]*asset{}
+	err = errors.Join(
+		each(assets, func(r *reader) row {
+			a := &asset{
+				key: r.required("key"), name: r.required("name"), symbol: r.required("symbol"), slug: r.required("slug"),
+				logo: r.text("logo", ""), explorers: r.texts("explorers"),
+				website: r.text("website", ""), whitepaper: r.text("whitepaper", ""),
+				active: r.boolean("active", true),
+			}
+			return row{a.key, r.integer("id", 1), a.slug, func() {
+				f.assets = append(f.assets, a)
+				directory[a.key] = a
+			}}
+		}),
+		each(quotes, func(r *reader) row {
+			key := r.required("key")
+			price := r.decimal("price", pricePlaces, priceDigits)
+			if price == nil {
+				r.fail("price", "missing")
+			}
+			marketCap := r.decimal("market_cap", amountPlaces, amountDigits)
+			volume := r.decimal("volume", amountPlaces, amountDigits)
+			a := directory[key]
+			if a == nil {
+				r.fail("key", "not in the directory")
+			}
+			return row{key, nil, "", func() {
+				a.price, a.volume = price, volume
+				if volume == nil {
+					a.volume = new(big.Rat)
+				}
+				if marketCap != nil && marketCap.Sign() > 0 { // zero means unknown
+					a.marketCap = marketCap
+				}
+			}}
+		}),
+		each(exchanges, func(r *reader) row {
+			e := &exchange{
+				key: r.required("key"), name: r.required("name"), slug: r.required("slug"), logo: r.text("logo", ""),
+				links: map[string]string{}, maker: new(big.Rat), taker: new(big.Rat),
+			}
+			given := r.integer("id", 1)
+			if links := r.object("links"); links != nil {
+				for _, kind := range linkKinds {
+					e.links[kind] = links.text(kind, "")
+				}
+				r.absorb(links)
+			}
+			if fees := r.object("fees"); fees != nil {
+				if x := fees.decimal("maker", feePlaces, feeDigits); x != nil {
+					e.maker = x
+				}
+				if x := fees.decimal("taker", feePlaces, feeDigits); x != nil {
+					e.taker = x
+				}
+				r.absorb(fees)
+			}
+			if market := r.object("market"); market != nil {
+				e.market = &exchangeMarket{
+					volume:  market.decimal("volume_24h", amountPlaces, amountDigits),
+					markets: market.integer("markets_count", 0), coins: market.integer("coins_count", 0),
+					dataTime: readDataTime(market.text("data_time", "")),
+				}
+				r.absorb(market)
+			}
+			return row{e.key, given, "", func() { f.exchanges = append(f.exchanges, e) }}
+		}),
+		each(categories, func(r *reader) row {
+			g, given := readGroup(r)
+			return row{g.key, given, g.slug, func() { f.groups[categories] = append(f.groups[categories], g) }}
+		}),
+		each(chains, func(r *reader) row {
+			g, given := readGroup(r)
+			g.displayName = r.text("display_name", g.name)
+			g.evmChainID = r.integer("evm_chain_id", 0)
+			g.native = r.text("native", "")
+			return row{g.key, given, g.slug, func() { f.groups[chains] = append(f.groups[chains], g) }}
+		}),
+	)
+	if err != nil {
+		return nil, nil, err
+	}
+
+	for _, a := range f.assets {
+		a.id = ids[assets][a.key]
+	}
+	for _, e := range f.exchanges {
+		e.id = ids[exchanges][e.key]
+	}
+	for collection, groups := range f.groups {
+		for _, g := range groups {
+			g.id = ids[collection][g.key]
+		}
+	}
+	slices.SortFunc(f.assets, func(a, b *asset) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(f.exchanges, func(a, b *exchange) int { return cmp.Compare(a.id, b.id) })
+	for _, groups := range f.groups {
+		slices.SortFunc(groups, func(a, b *group) int { return cmp.Compare(a.id, b.id) })
+	}
+	return f, ids, nil
+}
+
+// linkKinds are the six links of an exchange, in the order of the response.
+var linkKinds = []string{"website", "twitter", "telegram", "reddit", "facebook", "chat"}
+
+// absorb makes the fault of an inner object the row's.
+func (r *reader) absorb(inner *reader) {
+	if r.err == nil {
+		r.err = inner.err
+	}
+}
+
+func readGroup(r *reader) (*group, *int64) {
+	g := &group{key: r.required("key"), name: r.required("name"), slug: r.required("slug"), members: r.texts("members")}
+	switch status := r.text("status", "active"); status {
+	case "active":
+		g.active = true
+	case "disabled", "deleted":
+	default:
+		r.fail("status", "none of the three")
+	}
+	return g, r.integer("id", 1)
+}
+
+// readDataTime reads the time of an exchange's aggregate: nil when it is no
+// RFC3339 time or not after the start of 1970, else UTC in whole seconds.
+func readDataTime(text string) *time.Time {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil || !t.After(time.Unix(0, 0)) {
+		return nil
+	}
+	t = t.UTC().Truncate(time.Second)
+	return &t
+}

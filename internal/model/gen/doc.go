@@ -1,0 +1,26 @@
+// Package gen makes up markets and questions for property tests: feed folders
+// that change from moment to moment, with everything in them that the feed
+// allows and much that it does not, and requests, valid and not, about what
+// came of them.
+//
+// Everything is drawn through [pgregory.net/rapid], so that a failure shrinks
+// and is found again from its seed.
+package gen
+
+import "pgregory.net/rapid"
+
+// draw is a source of choices.
+type draw struct{ t *rapid.T }
+
+// chance is true in about the given part of a hundred cases, and shrinks to
+// false.
+func (d draw) chance(percent int) bool { return d.upTo(99) >= 100-percent }
+
+// upTo is a number from 0 to n, small ones more often.
+func (d draw) upTo(n int) int { return rapid.IntRange(0, n).Draw(d.t, "") }
+
+// between is a number in the range, small ones more often.
+func (d draw) between(low, high int) int { return rapid.IntRange(low, high).Draw(d.t, "") }
+
+// pick is one of the choices, earlier ones more often.
+func pick[T any](d draw, choices []T) T { return choices[d.upTo(len(choices)-1)] }

@@ -1,0 +1,299 @@
+package gen
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"example.com/marketdata/internal/model"
+	"pgregory.net/rapid"
+)
+
+// A Moment is the feed of one time, and what else happens before the next.
+type Moment struct {
+	At      time.Time
+	Files   model.Files
+	Changes bool // the change job runs after the build
+}
+
+// GoString tells a moment in the log of a failure.
+func (m Moment) GoString() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "moment %s", m.At.Format(time.RFC3339))
+	for _, name := range []string{"feed.json", "assets.ndjson", "quotes.ndjson", "exchanges.ndjson", "categories.ndjson", "chains.ndjson"} {
+		text := m.Files[name]
+		if len(text) > 4000 {
+			text = text[:4000] + "…"
+		}
+		fmt.Fprintf(&b, "\n-- %s --\n%s", name, text)
+	}
+	if m.Changes {
+		b.WriteString("\n(change job)")
+	}
+	return b.String()
+}
+
+// A History is a market at one moment after the other.
+type History []Moment
+
+// GoString tells a history in the log of a failure.
+func (h History) GoString() string {
+	var b strings.Builder
+	for _, m := range h {
+		fmt.Fprintf(&b, "%#v\n", m)
+	}
+	return b.String()
+}
+
+// Histories are markets over up to the given number of moments, with no more
+// rows in a collection than the size.
+func Histories(moments, size int) *rapid.Generator[History] {
+	return rapid.Custom(func(t *rapid.T) History {
+		d := draw{t}
+		m := newMarket(d, size)
+		at := time.Date(2025, time.Month(d.between(1, 12)), d.between(1, 28), d.upTo(23), 10*d.upTo(5), 0, 0, time.UTC)
+		count := moments
+		if moments > 1 {
+			count = moments - d.upTo(moments-1)
+		}
+		var h History
+		for i := range count {
+			if i > 0 {
+				at = at.Add(pick(d, steps))
+				m.churn(d)
+			}
+			h = append(h, Moment{At: at, Files: m.feed(d, at), Changes: d.chance(60)})
+		}
+		return h
+	})
+}
+
+// steps lead from one moment to the next: to the borders of the rules of
+// retention, of the windows and of the recency of groups, and over them.
+var steps = []time.Duration{
+	10 * time.Minute, 20 * time.Minute, time.Hour, 50 * time.Minute, 70 * time.Minute, 30 * time.Minute, 2 * time.Hour,
+	6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 24*time.Hour - 10*time.Minute, 24*time.Hour + 10*time.Minute,
+	48 * time.Hour, 48*time.Hour - 10*time.Minute, 47 * time.Hour, 7 * 24 * time.Hour, 7*24*time.Hour - time.Hour,
+	30 * 24 * time.Hour, 30*24*time.Hour + 10*time.Minute, 45 * 24 * time.Hour, 89*24*time.Hour + 23*time.Hour, 90 * 24 * time.Hour, 90*24*time.Hour - 30*time.Minute,
+	180 * 24 * time.Hour, 275 * 24 * time.Hour, 365 * 24 * time.Hour, 365*24*time.Hour + 10*time.Minute, 366 * 24 * time.Hour,
+}
+
+type market struct {
+	database   string
+	assets     []*asset
+	gone       []*asset
+	exchanges  []*exchange
+	groups     map[string][]*group
+	goneGroups map[string][]*group
+	given      map[string]int // how ids come in a collection: 0 assigned, 1 some given, 2 all given
+	size       int
+	bad        int // in a hundred rows
+	next       int // of keys
+}
+
+type asset struct {
+	key, name, symbol, slug string
+	id                      int64 // 0: to be assigned
+	inactive                bool
+	price, cap, volume      string // JSON; price "": no quote
+}
+
+type exchange struct {
+	key, name, slug string
+	id              int64
+}
+
+type group struct {
+	key, name, slug, status string
+	id                      int64
+	members                 []string
+	native                  string
+}
+
+func newMarket(d draw, size int) *market {
+	m := &market{
+		given: map[string]int{"assets": d.upTo(2), "exchanges": d.upTo(2), "categories": d.upTo(2), "chains": d.upTo(2)},
+		bad:   pick(d, []int{0, 5, 20}),
+	}
+	for range d.upTo(size) {
+		m.assets = append(m.assets, m.newAsset(d))
+	}
+	for range d.upTo(min(size, 30)) {
+		m.exchanges = append(m.exchanges, m.newExchange(d))
+	}
+	for _, c := range []string{"categories", "chains"} {
+		for range d.upTo(min(size, 15)) {
+			m.groups[c] = append(m.groups[c], m.newGroup(d, c))
+		}
+	}
+	return m
+}
+
+// key is a new key; byte order of keys is not the order in which they come.
+func (m *market) key(d draw) string {
+	m.next++
+	lead := pick(d, []string{"k", "K", "a", "", "é", "\uFFFF", "😀", "\x00", " ", "0", "~", "\"", "\\"})
+	return fmt.Sprintf("%s%d", lead, m.next)
+}
+
+// id is an id that the feed gives, or 0.
+func (m *market) id(d draw, collection string) int64 {
+	mode := m.given[collection]
+	if mode == 0 || mode == 1 && !d.chance(50) {
+		return 0
+	}
+	id := int64(d.between(1, 300))
+	switch {
+	case mode == 2 && d.chance(5):
+		id = 1<<53 - 1 - int64(d.upTo(3))
+	case d.chance(5):
+		id = 1<<52 + int64(d.upTo(5))
+	}
+	return id
+}
+
+func (m *market) newAsset(d draw) *asset {
+	a := &asset{key: m.key(d), name: d.text(symbols), symbol: d.text(symbols), id: m.id(d, "assets"), inactive: d.chance(15)}
+	a.slug = m.slug(d)
+	m.requote(d, a)
+	return a
+}
+
+// slug is one that is seldom taken.
+func (m *market) slug(d draw) string {
+	if d.chance(40) {
+		return d.text(slugs)
+	}
+	return fmt.Sprintf("%s-%d", pick(d, []string{"coin", "Coin", "ſlug", "\u212A", "a&b", "(x)"}), m.next)
+}
+
+func (m *market) requote(d draw, a *asset) {
+	a.price, a.cap, a.volume = "", "null", `"0"`
+	if d.chance(15) {
+		return
+	}
+	a.price = d.decimal(price)
+	if !d.chance(20) {
+		a.cap = d.decimal(amount)
+	}
+	if !d.chance(10) {
+		a.volume = d.decimal(amount)
+	}
+}
+
+func (m *market) newExchange(d draw) *exchange {
+	return &exchange{key: m.key(d), name: d.text(symbols), slug: d.text(slugs), id: m.id(d, "exchanges")}
+}
+
+func (m *market) newGroup(d draw, collection string) *group {
+	g := &group{key: m.key(d), name: d.text(symbols), id: m.id(d, collection), status: "active", native: m.member(d)}
+	g.slug = m.slug(d)
+	m.regroup(d, g)
+	return g
+}
+
+// member is the key of an asset that is there, was there or never will be.
+func (m *market) member(d draw) string {
+	switch {
+	case len(m.gone) > 0 && d.chance(10):
+		return pick(d, m.gone).key
+	case len(m.assets) == 0 || d.chance(5):
+		return "nobody"
+	}
+	return m.assets[d.upTo(len(m.assets)-1)].key
+}
+
+func (m *market) regroup(d draw, g *group) {
+	g.status = "active"
+	if d.chance(20) {
+		g.status = pick(d, []string{"disabled", "deleted"})
+	}
+	g.members = nil
+	for range d.upTo(6) {
+		g.members = append(g.members, m.member(d))
+	}
+}
+
+// churn takes the market to its next moment.
+func (m *market) churn(d draw) {
+	if d.chance(5) {
+		m.database = pick(d, []string{"db", "other", ""})
+	}
+	m.bad = pick(d, []int{m.bad, 0, 5, 20})
+
+	// Those that go, and those that come or come back.
+	lazy := d.chance(30) // nothing but prices moves
+	m.assets = slices.DeleteFunc(m.assets, func(a *asset) bool {
+		leaves := !lazy && d.chance(6)
+		if leaves {
+			m.gone = append(m.gone, a)
+		}
+		return leaves
+	})
+	if !lazy {
+		for range d.upTo(3) {
+			if len(m.assets) < m.size {
+				m.assets = append(m.assets, m.newAsset(d))
+			}
+		}
+	}
+	m.gone = slices.DeleteFunc(m.gone, func(a *asset) bool {
+		back := d.chance(30)
+		if back {
+			if d.chance(40) {
+				a.id = 0 // remembered, not given again
+			}
+			m.assets = append(m.assets, a)
+		}
+		return back
+	})
+	for _, a := range m.assets {
+		switch {
+		case d.chance(50):
+			m.requote(d, a)
+		case d.chance(5) && !lazy:
+			a.price = ""
+		case d.chance(6) && !lazy:
+			a.name, a.symbol = d.text(symbols), d.text(symbols)
+		case d.chance(6) && !lazy:
+			a.slug = m.slug(d)
+		case d.chance(6) && !lazy:
+			a.inactive = !a.inactive
+		case d.chance(2) && !lazy:
+			a.id = m.id(d, "assets") // another one than it has, or by luck the same
+		}
+	}
+	m.exchanges = slices.DeleteFunc(m.exchanges, func(*exchange) bool { return !lazy && d.chance(4) })
+	if !lazy && len(m.exchanges) < m.size && d.chance(40) {
+		m.exchanges = append(m.exchanges, m.newExchange(d))
+	}
+	for _, c := range []string{"categories", "chains"} {
+		asleep := d.chance(15) // no group of the collection has coins for once
+		m.groups[c] = slices.DeleteFunc(m.groups[c], func(g *group) bool {
+			leaves := !lazy && d.chance(6)
+			if leaves {
+				m.goneGroups[c] = append(m.goneGroups[c], g)
+			}
+			return leaves
+		})
+		m.goneGroups[c] = slices.DeleteFunc(m.goneGroups[c], func(g *group) bool {
+			back := d.chance(30)
+			if back {
+				m.groups[c] = append(m.groups[c], g)
+			}
+			return back
+		})
+		if !lazy && len(m.groups[c]) < m.size && d.chance(40) {
+			m.groups[c] = append(m.groups[c], m.newGroup(d, c))
+		}
+		for _, g := range m.groups[c] {
+			if d.chance(40) {
+				m.regroup(d, g)
+			}
+			if asleep || d.chance(15) {
+				g.members = nil
+			}
+		}
+	}
+}

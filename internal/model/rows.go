@@ -1,0 +1,246 @@
+package model
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// Files is a feed folder: the text of each of its files by name. A file that
+// is not there is the same as an empty one.
+type Files map[string]string
+
+// maxLine is the longest line of a feed file, in bytes.
+const maxLine = 1 << 20
+
+// lines returns the rows of a file: its lines without their ends, blank ones
+// and a leading byte order mark skipped.
+func lines(file string) [][]byte {
+	text := bytes.TrimPrefix([]byte(file), []byte("\uFEFF"))
+	var rows [][]byte
+	for line := range bytes.SplitSeq(text, []byte("\n")) {
+		line = bytes.TrimSuffix(line, []byte("\r"))
+		if len(bytes.TrimSpace(line)) > 0 {
+			rows = append(rows, line)
+		}
+	}
+	return rows
+}
+
+// fields is one JSON object of the feed: the text of each value by name. Names
+// are case-sensitive, and a null is the same as no value.
+type fields map[string]json.RawMessage
+
+// readObject reads one JSON object with nothing behind it.
+func readObject(text []byte) (fields, error) {
+	if !utf8.Valid(text) || !json.Valid(text) || hasLoneSurrogate(text) {
+		return nil, errors.New("not JSON")
+	}
+	if text[bytes.IndexFunc(text, notSpace)] != '{' {
+		return nil, errors.New("not an object")
+	}
+	f := fields{}
+	if err := json.Unmarshal(text, &f); err != nil {
+		return nil, err
+	}
+	for name, value := range f {
+		if f[name] = bytes.TrimSpace(value); string(f[name]) == "null" {
+			delete(f, name)
+		}
+	}
+	return f, nil
+}
+
+func notSpace(r rune) bool { return r != ' ' && r != '\t' && r != '\r' && r != '\n' }
+
+// hasLoneSurrogate tells whether an escape in valid JSON is one half of a
+// surrogate pair without the other.
+func hasLoneSurrogate(text []byte) bool {
+	unit := func(at int) (uint64, bool) { // the \uXXXX at the position
+		if at+6 > len(text) || text[at] != '\\' || text[at+1] != 'u' {
+			return 0, false
+		}
+		u, err := strconv.ParseUint(string(text[at+2:at+6]), 16, 16)
+		return u, err == nil
+	}
+	for i := 0; i < len(text); i++ {
+		if text[i] != '\\' {
+			continue
+		}
+		u, ok := unit(i)
+		switch {
+		case !ok:
+			i++ // another escape: the backslash and one character
+		case u >= 0xDC00 && u <= 0xDFFF:
+			return true
+		case u >= 0xD800 && u <= 0xDBFF:
+			if low, ok := unit(i + 6); !ok || low < 0xDC00 || low > 0xDFFF {
+				return true
+			}
+			i += 11
+		default:
+			i += 5
+		}
+	}
+	return false
+}
+
+// A reader takes the values of one row. The first fault stays in err and sets
+// the row aside.
+type reader struct {
+	fields fields
+	err    error
+}
+
+func (r *reader) fail(name, what string) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%s: %s", name, what)
+	}
+}
+
+// required is a string that must be there and not be empty.
+func (r *reader) required(name string) string {
+	s := r.text(name, "")
+	if s == "" {
+		r.fail(name, "missing or empty")
+	}
+	return s
+}
+
+func (r *reader) text(name, otherwise string) string {
+	raw, ok := r.fields[name]
+	if !ok {
+		return otherwise
+	}
+	if raw[0] != '"' {
+		r.fail(name, "not a string")
+		return ""
+	}
+	return unquote(raw)
+}
+
+func (r *reader) texts(name string) []string {
+	raw, ok := r.fields[name]
+	if !ok {
+		return nil
+	}
+	var elements []json.RawMessage
+	if raw[0] != '[' || json.Unmarshal(raw, &elements) != nil {
+		r.fail(name, "not an array")
+		return nil
+	}
+	var texts []string
+	for _, e := range elements {
+		if e = bytes.TrimSpace(e); e[0] != '"' {
+			r.fail(name, "not an array of strings")
+			return nil
+		}
+		texts = append(texts, unquote(e))
+	}
+	return texts
+}
+
+func (r *reader) boolean(name string, otherwise bool) bool {
+	switch raw, ok := r.fields[name]; {
+	case !ok:
+		return otherwise
+	case string(raw) == "true":
+		return true
+	case string(raw) == "false":
+		return false
+	}
+	r.fail(name, "not a boolean")
+	return false
+}
+
+// integer is a whole number from lowest to 2^53 - 1, or nil.
+func (r *reader) integer(name string, lowest int64) *int64 {
+	raw, ok := r.fields[name]
+	if !ok {
+		return nil
+	}
+	n, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil || n < lowest || n > maxInteger {
+		r.fail(name, "not a whole number in range")
+		return nil
+	}
+	return &n
+}
+
+// decimal is a decimal rounded to its field, or nil.
+func (r *reader) decimal(name string, places, digits int) *big.Rat {
+	raw, ok := r.fields[name]
+	if !ok {
+		return nil
+	}
+	text := string(raw)
+	if text[0] == '"' {
+		text = unquote(raw)
+	}
+	x, err := readDecimal(text, places, digits)
+	if err != nil {
+		r.fail(name, err.Error())
+		return nil
+	}
+	return x
+}
+
+// object is a reader of the object under the name, or nil.
+func (r *reader) object(name string) *reader {
+	raw, ok := r.fields[name]
+	if !ok {
+		return nil
+	}
+	inner, err := readObject(raw)
+	if err != nil {
+		r.fail(name, err.Error())
+		return nil
+	}
+	return &reader{fields: inner}
+}
+
+func unquote(raw []byte) string {
+	var s string
+	if err := json.Unmarshal(raw, &s); err != nil {
+		panic(err) // the row was valid JSON
+	}
+	return s
+}
+
+// head is feed.json.
+type head struct {
+	database string
+	time     time.Time
+}
+
+func readHead(files Files) (head, error) {
+	text, ok := files["feed.json"]
+	if !ok {
+		return head{}, errors.New("feed.json is missing")
+	}
+	if _, ok := files["assets.ndjson"]; !ok {
+		return head{}, errors.New("assets.ndjson is missing")
+	}
+	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
+	var h struct {
+		Format   int       `json:"format"`
+		Database string    `json:"database"`
+		Time     time.Time `json:"time"`
+	}
+	if err := decoder.Decode(&h); err != nil {
+		return head{}, fmt.Errorf("feed.json: %w", err)
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return head{}, errors.New("feed.json: more than one value")
+	}
+	if h.Format != 1 {
+		return head{}, fmt.Errorf("feed.json: format %d", h.Format)
+	}
+	return head{database: h.Database, time: h.Time}, nil
+}

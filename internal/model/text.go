@@ -1,0 +1,81 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Fold returns s with every code point replaced by the lowest one that it
+// reaches through Unicode simple case folding, A to Z written as a to z
+// (contract section 5). Bytes that are not valid UTF-8 stay as they are.
+func Fold(s string) string {
+	var b strings.Builder
+	for len(s) > 0 {
+		r, size := utf8.DecodeRuneInString(s)
+		if r == utf8.RuneError && size == 1 {
+			b.WriteByte(s[0])
+			s = s[1:]
+			continue
+		}
+		s = s[size:]
+		lowest := r
+		for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
+			lowest = min(lowest, next)
+		}
+		if lowest >= 'A' && lowest <= 'Z' {
+			lowest += 'a' - 'A'
+		}
+		b.WriteRune(lowest)
+	}
+	return b.String()
+}
+
+// quote writes s as a JSON string: only the quotation mark, the backslash and
+// U+0000 to U+001F are escaped (contract section 2).
+func quote(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '"':
+			b.WriteString(`\"`)
+		case c == '\\':
+			b.WriteString(`\\`)
+		case c == '\b':
+			b.WriteString(`\b`)
+		case c == '\f':
+			b.WriteString(`\f`)
+		case c == '\n':
+			b.WriteString(`\n`)
+		case c == '\r':
+			b.WriteString(`\r`)
+		case c == '\t':
+			b.WriteString(`\t`)
+		case c < 0x20:
+			fmt.Fprintf(&b, `\u%04x`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// field is one member of a JSON object, its value already written as JSON.
+type field struct{ name, value string }
+
+// object writes a JSON object, its members in the order given.
+func object(fields ...field) string {
+	members := make([]string, len(fields))
+	for i, f := range fields {
+		members[i] = quote(f.name) + ":" + f.value
+	}
+	return "{" + strings.Join(members, ",") + "}"
+}
+
+// array writes a JSON array of elements already written as JSON.
+func array(elements []string) string {
+	return "[" + strings.Join(elements, ",") + "]"
+}

@@ -1,0 +1,443 @@
+package model
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math/big"
+	"slices"
+	"time"
+)
+
+// Settings are the builder's settings that the answers depend on.
+type Settings struct {
+	MinMarketCap string        // floor of the trending board, inclusive
+	MinVolume    string        // floor of the trending board, inclusive
+	Retain       time.Duration // how long a snapshot stays to be pinned
+}
+
+// Defaults are the settings of the contract.
+func Defaults() Settings {
+	return Settings{MinMarketCap: "10000000", MinVolume: "1000000", Retain: time.Hour}
+}
+
+// A World is the service at one moment: what the builder remembers and the
+// snapshots that can be asked for. The zero state, before the first build, is
+// that of New.
+type World struct {
+	settings Settings
+	state
+	retained []*Snapshot // oldest first; the last one is the newest
+	change   *change     // the last record of the change job, nil before the first
+}
+
+// state is what a build hands on to the next one.
+type state struct {
+	ids    map[string]map[string]int64         // for ever, by collection and key
+	held   []moment                            // oldest first
+	groups map[string]map[string]groupSnapshot // the newest of each group, by collection and key
+}
+
+// A moment is what is held of one snapshot: the prices, by asset key, and the
+// total.
+type moment struct {
+	time   time.Time
+	prices map[string]*big.Rat
+	total  *big.Rat
+}
+
+// A groupSnapshot is the market of one group at one time.
+type groupSnapshot struct {
+	time              time.Time
+	marketCap, volume *big.Rat
+	coins             int
+	share             *big.Rat
+	gainers           []string // asset keys, highest first
+}
+
+// change is the record of the change job.
+type change struct {
+	time     time.Time // when the job ran
+	database string
+	percent  *big.Rat // nil: larger than the service can express
+}
+
+// New returns a service before its first snapshot.
+func New(settings Settings) *World {
+	return &World{settings: settings, state: state{
+		ids: map[string]map[string]int64{}, groups: map[string]map[string]groupSnapshot{},
+	}}
+}
+
+// A Report says what a build did.
+type Report struct {
+	Time      time.Time
+	Published bool
+	Counts    map[string]int // rows accepted, by collection
+	Rejected  map[string]int // rows set aside, by collection
+}
+
+// ErrOlder says that the time of a build is not after the newest snapshot's.
+var ErrOlder = errors.New("older than the published snapshot, or the same with other rows")
+
+// Build makes the snapshot of a feed at the time given, or at the feed's own
+// when that is zero, rounded down to ten minutes. The same files at the same
+// time again change nothing. The guard rails against a suspicious feed are not
+// modelled: it is as if --force were given.
+func (w *World) Build(files Files, at time.Time) (Report, error) {
+	f, ids, err := readFeed(files, w.ids)
+	if err != nil {
+		return Report{}, err
+	}
+	if at.IsZero() {
+		at = f.time
+	}
+	at = at.UTC().Truncate(10 * time.Minute)
+	report := Report{
+		Time: at, Published: true, Rejected: f.rejected,
+		Counts: map[string]int{
+			assets: len(f.assets), quotes: f.rows[quotes] - f.rejected[quotes], exchanges: len(f.exchanges),
+			categories: len(f.groups[categories]), chains: len(f.groups[chains]),
+		},
+	}
+	if newest := w.Newest(); newest != nil {
+		if at.Equal(newest.Time) && maps.Equal(files, newest.files) {
+			report.Published = false
+			return report, nil
+		}
+		if !at.After(newest.Time) {
+			return Report{}, fmt.Errorf("%s: %w", at.Format(time.RFC3339), ErrOlder)
+		}
+	}
+
+	next := state{ids: map[string]map[string]int64{}, groups: map[string]map[string]groupSnapshot{}}
+	for _, collection := range []string{assets, exchanges, categories, chains} {
+		next.ids[collection] = maps.Clone(w.ids[collection])
+		if next.ids[collection] == nil {
+			next.ids[collection] = map[string]int64{}
+		}
+		maps.Copy(next.ids[collection], ids[collection])
+	}
+	rankAssets(f.assets)
+	total, volume := totals(f.assets)
+	now := moment{time: at, prices: map[string]*big.Rat{}, total: total}
+	for _, a := range f.assets {
+		if a.price != nil {
+			now.prices[a.key] = a.price
+		}
+	}
+	next.held = thin(append(slices.Clone(w.held), now), at)
+	for _, a := range f.assets {
+		if a.price != nil {
+			a.changes = changes(next.held, a.key, at)
+		}
+	}
+	for _, collection := range []string{categories, chains} {
+		next.groups[collection] = maps.Clone(w.groups[collection])
+		if next.groups[collection] == nil {
+			next.groups[collection] = map[string]groupSnapshot{}
+		}
+		maps.Copy(next.groups[collection], groupSnapshots(f, collection, at))
+	}
+
+	w.state = next
+	s := render(f, next, w.settings, at)
+	s.files, s.total, s.volume, s.state = files, total, volume, next
+	w.retain(s)
+	return report, nil
+}
+
+// retain makes s the newest snapshot. The one before it stays, and all that are
+// not older than the time of retention.
+func (w *World) retain(s *Snapshot) {
+	previous := len(w.retained) - 1
+	var kept []*Snapshot
+	for i, old := range w.retained {
+		if i == previous || !old.Time.Before(s.Time.Add(-w.settings.Retain)) {
+			kept = append(kept, old)
+		}
+	}
+	w.retained = append(kept, s)
+}
+
+// Newest is the snapshot in force, nil before the first.
+func (w *World) Newest() *Snapshot {
+	if len(w.retained) == 0 {
+		return nil
+	}
+	return w.retained[len(w.retained)-1]
+}
+
+// Retained are the snapshots that can be pinned, oldest first.
+func (w *World) Retained() []*Snapshot { return slices.Clone(w.retained) }
+
+// Change runs the job that records the 24-hour change of the total. Now is the
+// job's own clock.
+func (w *World) Change(now time.Time) {
+	newest := w.Newest()
+	if newest == nil {
+		return
+	}
+	value := w.held[len(w.held)-1]
+	base := value
+	for _, m := range slices.Backward(w.held) {
+		if !m.time.Before(value.time.Add(-24 * time.Hour)) {
+			base = m
+		}
+	}
+	w.change = &change{time: now, database: newest.database, percent: percent(base.total, value.total)}
+	limit := new(big.Rat).SetInt(tenTo(changeDigits))
+	if new(big.Rat).Abs(w.change.percent).Cmp(limit) >= 0 {
+		w.change.percent = nil
+	}
+}
+
+// Rollback makes an earlier retained snapshot the newest again. Ids given since
+// are remembered, everything else since is forgotten.
+func (w *World) Rollback(to time.Time) error {
+	i := slices.IndexFunc(w.retained, func(s *Snapshot) bool { return s.Time.Equal(to) })
+	if i < 0 {
+		return fmt.Errorf("no snapshot of %s is retained", to.Format(time.RFC3339))
+	}
+	ids := w.ids
+	w.retained = w.retained[:i+1]
+	w.state = w.Newest().state
+	w.ids = ids
+	return nil
+}
+
+// thin applies the rule of retention at time T to the moments held, oldest
+// first (contract section 7, "Prices held").
+func thin(held []moment, at time.Time) []moment {
+	const day = 24 * time.Hour
+	hours, days := map[time.Time]bool{}, map[time.Time]bool{} // those whose first moment was seen
+	var kept []moment
+	for _, m := range held {
+		age := at.Sub(m.time)
+		hour, date := m.time.Truncate(time.Hour), m.time.Truncate(day)
+		keep := false
+		switch {
+		case age < 48*time.Hour:
+			keep = true
+		case age <= 90*day:
+			keep = !hours[hour]
+		case age <= 366*day:
+			keep = !days[date]
+		}
+		hours[hour], days[date] = true, true
+		if keep {
+			kept = append(kept, m)
+		}
+	}
+	return kept
+}
+
+// windows of percent_change, in the order of the response.
+var windows = []struct {
+	name string
+	back time.Duration
+}{
+	{"1h", time.Hour},
+	{"6h", 6 * time.Hour},
+	{"12h", 12 * time.Hour},
+	{"24h", 24 * time.Hour},
+	{"7d", 7 * 24 * time.Hour},
+	{"30d", 30 * 24 * time.Hour},
+	{"90d", 90 * 24 * time.Hour},
+	{"1y", 365 * 24 * time.Hour},
+}
+
+// day is the index of the 24h window.
+const day = 3
+
+// changes are an asset's changes over the windows at time T, when it has a
+// price: against the earliest price held inside each window.
+func changes(held []moment, key string, at time.Time) []*big.Rat {
+	value := held[len(held)-1].prices[key]
+	var all []*big.Rat
+	for _, w := range windows {
+		var base *big.Rat
+		for _, m := range held {
+			if price := m.prices[key]; price != nil && !m.time.Before(at.Add(-w.back)) {
+				base = price
+				break
+			}
+		}
+		all = append(all, percent(base, value))
+	}
+	return all
+}
+
+// rankAssets numbers the active assets with a known market cap, the largest
+// first, ties by id.
+func rankAssets(all []*asset) {
+	var ranked []*asset
+	for _, a := range all {
+		if a.active && a.marketCap != nil {
+			ranked = append(ranked, a)
+		}
+	}
+	slices.SortFunc(ranked, func(a, b *asset) int {
+		return cmp.Or(b.marketCap.Cmp(a.marketCap), cmp.Compare(a.id, b.id))
+	})
+	for i, a := range ranked {
+		a.rank = i + 1
+	}
+}
+
+// totals are the sums of the global summary: over active assets with a known
+// market cap.
+func totals(all []*asset) (marketCap, volume *big.Rat) {
+	marketCap, volume = new(big.Rat), new(big.Rat)
+	for _, a := range all {
+		if a.active && a.marketCap != nil {
+			marketCap.Add(marketCap, a.marketCap)
+			volume.Add(volume, a.volume)
+		}
+	}
+	return marketCap, volume
+}
+
+// byDayChange orders assets by their 24-hour change, the highest first, ties
+// by id.
+func byDayChange(a, b *asset) int {
+	return cmp.Or(b.changes[day].Cmp(a.changes[day]), cmp.Compare(a.id, b.id))
+}
+
+// trending is the board: active assets that clear both floors.
+func trending(all []*asset, settings Settings) []*asset {
+	floor := func(text string) *big.Rat {
+		x, err := readDecimal(text, amountPlaces, amountDigits)
+		if err != nil {
+			panic("model: floor of the trending board: " + err.Error())
+		}
+		return x
+	}
+	minMarketCap, minVolume := floor(settings.MinMarketCap), floor(settings.MinVolume)
+	var board []*asset
+	for _, a := range all {
+		if a.active && a.marketCap != nil && a.marketCap.Cmp(minMarketCap) >= 0 && a.volume.Cmp(minVolume) >= 0 {
+			board = append(board, a)
+		}
+	}
+	slices.SortFunc(board, byDayChange)
+	return board[:min(len(board), 20)]
+}
+
+// groupSnapshots are the market snapshots of the groups of a collection that
+// get one at time T, by key.
+func groupSnapshots(f *feed, collection string, at time.Time) map[string]groupSnapshot {
+	directory := map[string]*asset{}
+	for _, a := range f.assets {
+		directory[a.key] = a
+	}
+	type entry struct {
+		group *group
+		groupSnapshot
+	}
+	var got []entry // by id, as the groups are
+	sum := new(big.Rat)
+	for _, g := range f.groups[collection] {
+		if !g.active {
+			continue
+		}
+		s := groupSnapshot{time: at, marketCap: new(big.Rat), volume: new(big.Rat)}
+		var quoted []*asset
+		seen := map[string]bool{}
+		for _, key := range g.members {
+			a := directory[key]
+			if a == nil || !a.active || seen[key] {
+				continue
+			}
+			seen[key] = true
+			s.coins++
+			if a.marketCap != nil {
+				s.marketCap.Add(s.marketCap, a.marketCap)
+			}
+			if a.price != nil {
+				s.volume.Add(s.volume, a.volume)
+				quoted = append(quoted, a)
+			}
+		}
+		if s.coins == 0 {
+			continue
+		}
+		slices.SortFunc(quoted, byDayChange)
+		for _, a := range quoted[:min(len(quoted), 3)] {
+			s.gainers = append(s.gainers, a.key)
+		}
+		sum.Add(sum, s.marketCap)
+		got = append(got, entry{g, s})
+	}
+
+	// Shares: rounded down, then the units that are missing go to the largest
+	// remainders, ties to the lower id.
+	marketCaps := make([]*big.Rat, len(got))
+	for i, e := range got {
+		marketCaps[i] = e.marketCap
+	}
+	snapshots := map[string]groupSnapshot{}
+	for i, share := range shares(marketCaps) {
+		got[i].share = share
+		snapshots[got[i].group.key] = got[i].groupSnapshot
+	}
+	return snapshots
+}
+
+// shares divides amounts, in the order of their ids, by their sum so that the
+// shares sum to exactly 1; all are zero when the sum is.
+func shares(amounts []*big.Rat) []*big.Rat {
+	sum := new(big.Rat)
+	for _, x := range amounts {
+		sum.Add(sum, x)
+	}
+	all := make([]*big.Rat, len(amounts))
+	if sum.Sign() == 0 {
+		for i := range all {
+			all[i] = new(big.Rat)
+		}
+		return all
+	}
+	one := tenTo(sharePlaces) // in units of the last place
+	units := make([]*big.Int, len(amounts))
+	rests := make([]*big.Rat, len(amounts))
+	missing := new(big.Int).Set(one)
+	order := make([]int, len(amounts))
+	for i, x := range amounts {
+		exact := new(big.Rat).Quo(x, sum)
+		exact.Mul(exact, new(big.Rat).SetInt(one))
+		units[i] = new(big.Int).Quo(exact.Num(), exact.Denom())
+		rests[i] = new(big.Rat).Sub(exact, new(big.Rat).SetInt(units[i]))
+		missing.Sub(missing, units[i])
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return rests[b].Cmp(rests[a]) })
+	for _, i := range order[:missing.Int64()] {
+		units[i].Add(units[i], big.NewInt(1))
+	}
+	for i := range all {
+		all[i] = new(big.Rat).SetFrac(units[i], one)
+	}
+	return all
+}
+
+// visibleGroups are the groups of a collection that appear in its listing: in
+// the feed, active, with a snapshot no more than an hour older than the newest
+// of the collection.
+func visibleGroups(f *feed, st state, collection string) []*group {
+	var newest time.Time
+	for _, s := range st.groups[collection] {
+		if s.time.After(newest) {
+			newest = s.time
+		}
+	}
+	var visible []*group
+	for _, g := range f.groups[collection] {
+		s, ok := st.groups[collection][g.key]
+		if ok && g.active && newest.Sub(s.time) <= time.Hour {
+			visible = append(visible, g)
+		}
+	}
+	return visible
+}
