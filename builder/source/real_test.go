@@ -41,6 +41,15 @@ func loadFeed(t testing.TB, dir string) fstest.MapFS {
 	return files
 }
 
+// compareRecorded is compareWithModel but with -short, which is for the race
+// detector: the model is slow, and has no goroutines.
+func compareRecorded(t *testing.T, files fstest.MapFS) {
+	t.Helper()
+	if !testing.Short() {
+		compareWithModel(t, files, nil)
+	}
+}
+
 // rowsOf checks how many rows each file has, and returns how many of them were
 // set aside.
 func rowsOf(t *testing.T, report *Report, want map[string]int) (rejected map[string]int) {
@@ -84,7 +93,7 @@ func TestSample(t *testing.T) {
 // TestRecordedFeed reads a whole market as it was recorded.
 func TestRecordedFeed(t *testing.T) {
 	files := recordedFeed(t, "coingecko-2025")
-	compareWithModel(t, files, nil)
+	compareRecorded(t, files)
 	feed, report := mustRead(t, FS(files), ReadOptions{})
 	rejected := rowsOf(t, report, map[string]int{
 		AssetsFile: 21498, QuotesFile: 19596, ExchangesFile: 1102, CategoriesFile: 633, ChainsFile: 316,
@@ -125,7 +134,7 @@ func TestRecordedMoments(t *testing.T) {
 	}
 	for _, dir := range folders {
 		files := loadFeed(t, dir)
-		compareWithModel(t, files, nil)
+		compareRecorded(t, files)
 		feed, report := mustRead(t, FS(files), ReadOptions{})
 		if len(feed.Assets) < 900 || len(feed.Quotes) < 900 {
 			t.Errorf("%s: %d assets, %d quotes: %v", dir, len(feed.Assets), len(feed.Quotes), report.Files)

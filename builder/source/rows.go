@@ -75,10 +75,13 @@ func (r *reader) claim(c *claims, i identity, at int) (n named, err error) {
 			return n, fmt.Errorf("slug: %q is that of key %q", shorten(i.slug), shorten([]byte(owner)))
 		}
 	}
-	n.key, n.id = r.text.keep(i.key), i.id
-	if err := r.checkID(c, n.key, n.id); err != nil {
-		return n, err
+	if i.id != 0 {
+		if err := r.checkID(c, i); err != nil {
+			return n, err
+		}
 	}
+	n.id = i.id
+	n.key = r.text.keep(i.key)
 	n.name = r.text.keep(i.name)
 	n.slug = r.keepLike(i.slug, n.key)
 	c.keys[n.key] = int32(at)
@@ -106,20 +109,17 @@ func (r *reader) keepLike(text []byte, kept string) string {
 
 // checkID looks for another key that has a given id, in this file and among
 // all ids ever given out, and for another id that the key has.
-func (r *reader) checkID(c *claims, key string, id uint64) error {
-	if id == 0 {
-		return nil
-	}
-	owner, taken := c.ids[id]
+func (r *reader) checkID(c *claims, i identity) error {
+	owner, taken := c.ids[i.id]
 	if !taken && r.opts.Owner != nil {
-		owner, taken = r.opts.Owner(c.collection, id)
+		owner, taken = r.opts.Owner(c.collection, i.id)
 	}
-	if taken && owner != key {
-		return fmt.Errorf("id: %d is that of key %q", id, shorten([]byte(owner)))
+	if taken && owner != string(i.key) {
+		return fmt.Errorf("id: %d is that of key %q", i.id, shorten([]byte(owner)))
 	}
 	if r.opts.Known != nil {
-		if known, ok := r.opts.Known(c.collection, key); ok && known != id {
-			return fmt.Errorf("id: the key has id %d, not %d", known, id)
+		if known, ok := r.opts.Known(c.collection, string(i.key)); ok && known != i.id {
+			return fmt.Errorf("id: the key has id %d, not %d", known, i.id)
 		}
 	}
 	return nil
