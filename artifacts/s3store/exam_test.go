@@ -10,11 +10,13 @@ import (
 	"example.com/marketdata/internal/testserver"
 )
 
-func TestExamMinIO(t *testing.T)     { exam(t, testserver.MinIO(t)) }
-func TestExamVersitygw(t *testing.T) { exam(t, testserver.Versitygw(t)) }
+func TestExamMinIO(t *testing.T)     { exam(t, testserver.MinIO) }
+func TestExamVersitygw(t *testing.T) { exam(t, testserver.Versitygw) }
 
 // exam gives each part of the exam a prefix of its own.
-func exam(t *testing.T, server *testserver.Server) {
+func exam(t *testing.T, start func(testing.TB) *testserver.Server) {
+	t.Parallel()
+	server := start(t)
 	n := 0
 	storetest.Exam(t, func(t *testing.T) artifacts.Store {
 		n++

@@ -55,6 +55,7 @@ func wantUnknown(t *testing.T, s artifacts.Store) {
 // TestAway: neither a bucket, credentials nor a server that are not there make
 // an object that is not there; and after an outage all is as it was.
 func TestAway(t *testing.T) {
+	t.Parallel()
 	for _, start := range []func(testing.TB) *testserver.Server{testserver.MinIO, testserver.Versitygw} {
 		server := start(t)
 		t.Run(server.Kind.String(), func(t *testing.T) {
@@ -118,6 +119,7 @@ func TestSelfTest(t *testing.T) {
 
 // TestAnswers: what an answer's status and body mean.
 func TestAnswers(t *testing.T) {
+	t.Parallel()
 	status := func(code int, name string) func(http.ResponseWriter, *http.Request) bool {
 		return func(w http.ResponseWriter, _ *http.Request) bool { fail(w, code, name); return true }
 	}
@@ -136,6 +138,7 @@ func TestAnswers(t *testing.T) {
 		"no answer":            func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			f := &fake{answer: answer}
 			s := f.open(t)
 			wantUnknown(t, s)

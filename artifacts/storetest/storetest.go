@@ -1,6 +1,6 @@
 // Package storetest is the one exam that every artifacts.Store sits: a subtest
 // for each promise in the interface's comments. A wrapper around a store sits
-// it too.
+// it too. What concerns several processes only a store that knows them can test.
 package storetest
 
 import (
