@@ -1,21 +1,42 @@
 package server
 
 import (
+	"bytes"
 	"errors"
+	"math"
 	"os"
 	"time"
 
 	"github.com/valyala/fasthttp"
 )
 
+// ambiguousLength is the length that headerReceived gives to the body of an
+// ambiguous request. No client can: fasthttp takes lengths of 18 digits.
+const ambiguousLength = math.MaxInt64
+
 // headerReceived is asked when the head of a request was read, before its body
-// is. A body that will be refused is not asked for: without Expect, fasthttp
-// refuses it at once.
+// is. What will be refused is not asked for: without Expect, fasthttp refuses a
+// body that is too large at once.
 func headerReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
+	if ambiguous(h) {
+		h.SetContentLength(ambiguousLength)
+	}
 	if h.ContentLength() > maxBody {
 		h.Del(fasthttp.HeaderExpect)
 	}
 	return fasthttp.RequestConfig{}
+}
+
+// ambiguous reports a request that gives the length of its body in two ways,
+// which two servers may read as two different requests (RFC 9112 section 6.3).
+// fasthttp goes by the chunks.
+func ambiguous(h *fasthttp.RequestHeader) bool {
+	const chunked = -1
+	if h.ContentLength() != chunked {
+		return false
+	}
+	lines := bytes.ToLower(h.RawHeaders())
+	return bytes.HasPrefix(lines, []byte("content-length:")) || bytes.Contains(lines, []byte("\ncontent-length:"))
 }
 
 // unread answers what fasthttp could not read as a request: it is not HTTP, or
@@ -28,7 +49,7 @@ func (s *Server) unread(ctx *fasthttp.RequestCtx, err error) {
 	// new one; before a body that is too large stands a head that was read.
 	r.readHeaders()
 	c, _ := ctx.Conn().(*conn)
-	s.problem(r, framingProblem(c, err))
+	s.problem(r, framingProblem(ctx, c, err))
 	s.finish(r)
 	// fasthttp leaves the body out of the handler's answers only, and keeps the
 	// deadline of an earlier answer.
@@ -39,11 +60,13 @@ func (s *Server) unread(ctx *fasthttp.RequestCtx, err error) {
 	}
 }
 
-func framingProblem(c *conn, err error) *Problem {
+func framingProblem(ctx *fasthttp.RequestCtx, c *conn, err error) *Problem {
 	var small *fasthttp.ErrSmallBuffer
 	switch {
 	case errors.As(err, &small):
 		return headersTooLarge
+	case ctx.Request.Header.ContentLength() == ambiguousLength:
+		return notHTTP
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
 		return payloadTooLarge
 	}

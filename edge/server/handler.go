@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"runtime/debug"
 	"time"
 
@@ -31,11 +30,6 @@ func (s *Server) handleAt(ctx *fasthttp.RequestCtx, now time.Time) {
 func (s *Server) answer(r *Request) {
 	r.route = RouteUnknown
 	header := &r.Ctx.Request.Header
-	if ambiguous(header) {
-		r.close = true
-		s.problem(r, notHTTP)
-		return
-	}
 	if header.IsOptions() {
 		s.preflight(r)
 		return
@@ -71,18 +65,6 @@ func (s *Server) answer(r *Request) {
 		s.clear(r)
 		s.problem(r, p)
 	}
-}
-
-// ambiguous reports a request that gives the length of its body in two ways,
-// which two servers may read as two different requests (RFC 9112 section 6.3).
-// fasthttp goes by the chunks.
-func ambiguous(h *fasthttp.RequestHeader) bool {
-	const chunked = -1
-	if h.ContentLength() != chunked {
-		return false
-	}
-	lines := bytes.ToLower(h.RawHeaders())
-	return bytes.HasPrefix(lines, []byte("content-length:")) || bytes.Contains(lines, []byte("\ncontent-length:"))
 }
 
 // admit checks key and rate, and returns what is wrong.

@@ -1,0 +1,48 @@
+//go:build !race
+
+package server
+
+import (
+	"testing"
+	"time"
+
+	"example.com/marketdata/edge/auth"
+)
+
+// TestAllocations: neither an answer nor a refusal allocates in the shell.
+func TestAllocations(t *testing.T) {
+	keys, text := newKeys(t, 1_000_000, 1_000_000)
+	poor, poorText := newKeys(t, 1, 1)
+	origin := "Origin: https://a.test"
+	for name, c := range map[string]struct {
+		keys   *auth.Keys
+		raw    string
+		status int
+	}{
+		"200":              {keys, request("GET", assets+"?page=2&sort=name:desc&slug=a,b", "X-Api-Key: "+text, "Accept-Encoding: gzip"), 200},
+		"200 with origin":  {keys, request("GET", assets, "X-Api-Key: "+text, origin, "X-Request-Id: mine"), 200},
+		"200 pinned":       {keys, request("GET", assets, "X-Api-Key: "+text, "X-Snapshot-Time: 2026-11-21T12:00:00Z"), 200},
+		"200 without auth": {nil, request("GET", assets), 200},
+		"400":              {keys, request("GET", assets+"?page=0", "X-Api-Key: "+text), 400},
+		"401":              {keys, request("GET", assets), 401},
+		"401, unknown":     {keys, request("GET", assets, "X-Api-Key: "+otherKey(t), origin), 401},
+		"404":              {keys, request("GET", "/nowhere"), 404},
+		"405":              {keys, request("POST", assets), 405},
+		"429":              {poor, request("GET", assets, "X-Api-Key: "+poorText), 429},
+		"503":              {new(auth.Keys), request("GET", assets, "X-Api-Key: "+text), 503},
+		"OPTIONS":          {keys, request("OPTIONS", assets, origin), 204},
+		"static":           {keys, request("GET", "/docs"), 200},
+	} {
+		s := newServer(t, Config{Keys: c.keys, AddressRate: 1_000_000, AddressBurst: 1_000_000, Static: map[string]StaticFile{"/docs": {Body: []byte("x"), ContentType: "text/html"}}})
+		ctx := newCtx(t, c.raw)
+		now := time.Now()
+		s.handleAt(ctx, now) // the bucket of one token is empty now
+		allocations := testing.AllocsPerRun(200, func() {
+			s.clear(&Request{Ctx: ctx})
+			s.handleAt(ctx, now)
+		})
+		if got := ctx.Response.StatusCode(); got != c.status || allocations != 0 {
+			t.Errorf("%s: status %d, %v allocations", name, got, allocations)
+		}
+	}
+}

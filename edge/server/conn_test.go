@@ -1,0 +1,338 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestTooManyConnections: one too many is told so, and those that are there go
+// on; when one of them leaves there is room again.
+func TestTooManyConnections(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"in all":      func(cfg *Config) { cfg.MaxConns = 3; cfg.MaxConnsPerAddress = 100 },
+		"per address": func(cfg *Config) { cfg.MaxConnsPerAddress = 3 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, addr := start(t, change)
+			var conns []*client
+			for range 3 {
+				c := dial(t, addr).send(request("GET", assets))
+				expect(t, 200, "", c.receive("GET"))
+				conns = append(conns, c)
+			}
+			for range 5 {
+				c := dial(t, addr).send(request("GET", assets))
+				a := c.receive("GET")
+				expect(t, 503, "SERVICE_UNAVAILABLE", a)
+				if !a.Close {
+					t.Error("the refusal does not say close")
+				}
+				c.closed()
+			}
+			for _, c := range conns {
+				expect(t, 200, "", c.send(request("GET", assets)).receive("GET"))
+			}
+			if got := s.Stats(); got.Open != 3 || got.Refused != 5 {
+				t.Errorf("stats %+v", got)
+			}
+			conns[0].Close()
+			// The server hears of it when it does.
+			for {
+				a := ask(t, addr, "GET", assets)
+				if a.StatusCode == 200 {
+					break
+				}
+				expect(t, 503, "SERVICE_UNAVAILABLE", a)
+			}
+		})
+	}
+}
+
+// failing is a listener whose Accept fails a few times before it works.
+type failing struct {
+	net.Listener
+	mu   sync.Mutex
+	errs []error
+}
+
+func (l *failing) Accept() (net.Conn, error) {
+	l.mu.Lock()
+	if len(l.errs) > 0 {
+		err := l.errs[0]
+		l.errs = l.errs[1:]
+		l.mu.Unlock()
+		return nil, &net.OpError{Op: "accept", Net: "tcp", Err: err}
+	}
+	l.mu.Unlock()
+	return l.Listener.Accept()
+}
+
+// TestAcceptErrors: running out of files is survived; what will not pass is
+// returned.
+func TestAcceptErrors(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln := &failing{Listener: inner, errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ECONNABORTED, syscall.ENOBUFS, syscall.ENOMEM}}
+	s := newServer(t, Config{})
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ln) }()
+	c := dial(t, inner.Addr().String()).send(request("GET", assets))
+	expect(t, 200, "", c.receive("GET"))
+	c.Close()
+	if err := s.Drain(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+
+	inner, err = net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inner.Close()
+	s = newServer(t, Config{})
+	if err := s.Serve(&failing{Listener: inner, errs: []error{syscall.EINVAL}}); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("Serve: %v", err)
+	}
+	if err := s.Serve(inner); err == nil {
+		t.Error("served twice")
+	}
+}
+
+// TestSlowReaders: connections whose peers take nothing are bounded, and do
+// not keep others from being served.
+func TestSlowReaders(t *testing.T) {
+	const slow = 4
+	big := make([]byte, 16<<20)
+	s, addr := start(t, func(cfg *Config) {
+		cfg.MaxSlow, cfg.WriteTimeout, cfg.ReadTimeout = slow, patience, patience
+		cfg.Engine = engine(func(r *Request) *Problem {
+			if r.Query.Page == 1 {
+				return stub(r)
+			}
+			r.Ctx.Response.SetBodyRaw(big)
+			return nil
+		})
+	})
+	var stuck []*client
+	for len(stuck) < slow {
+		stuck = append(stuck, dial(t, addr).send(request("GET", assets+"?page=2")))
+	}
+	until(t, func() bool { return s.Stats().Slow == slow })
+	// One more that would wait is cut off.
+	c := dial(t, addr)
+	until(t, func() bool { return s.Stats().Open == slow+1 })
+	c.send(request("GET", assets+"?page=2"))
+	until(t, func() bool { return s.Stats().Open == slow })
+	if n, _ := io.Copy(io.Discard, c.r); n >= int64(len(big)) {
+		t.Errorf("got all %d bytes", n)
+	}
+	// So is one that would wait with a large head, or for a body; with words.
+	expect(t, 503, "SERVICE_UNAVAILABLE", dial(t, addr).send("GET / HTTP/1.1\r\nX: "+strings.Repeat("a", 5000)).receive("GET"))
+	expect(t, 503, "SERVICE_UNAVAILABLE", dial(t, addr).send(request("GET", assets, "Content-Length: 5")).receive("GET"))
+	// Who does not wait is served, and so are the stuck, when they take it.
+	expect(t, 200, "", ask(t, addr, "GET", assets))
+	for _, c := range stuck {
+		res, err := http.ReadResponse(c.r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := io.Copy(io.Discard, res.Body); n != int64(len(big)) || err != nil {
+			t.Errorf("%d bytes, %v", n, err)
+		}
+	}
+	until(t, func() bool { return s.Stats().Slow == 0 })
+}
+
+// TestWriteTimeout: a peer that takes nothing is cut off in the end.
+func TestWriteTimeout(t *testing.T) {
+	big := make([]byte, 32<<20)
+	s, addr := start(t, func(cfg *Config) {
+		cfg.WriteTimeout = 50 * time.Millisecond
+		cfg.Engine = engine(func(r *Request) *Problem { r.Ctx.Response.SetBodyRaw(big); return nil })
+	})
+	dial(t, addr).send(request("GET", assets))
+	until(t, func() bool { return s.Stats().Open == 1 })
+	until(t, func() bool { return s.Stats().Open == 0 })
+}
+
+// draining begins to drain a server and returns what Drain will return.
+func draining(t *testing.T, s *Server, ctx context.Context) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- s.Drain(ctx) }()
+	until(t, func() bool { return s.draining.Load() })
+	return done
+}
+
+// TestDrain: busy connections get their answers and are told to close, silent
+// and idle ones are closed, new ones are not taken.
+func TestDrain(t *testing.T) {
+	release := make(chan struct{})
+	entered := make(chan struct{})
+	s, addr := start(t, func(cfg *Config) {
+		cfg.Engine = engine(func(r *Request) *Problem {
+			if r.Query.Page == 2 {
+				entered <- struct{}{}
+				<-release
+			}
+			return stub(r)
+		})
+	})
+	silent := dial(t, addr)
+	idle := dial(t, addr).send(request("GET", assets))
+	expect(t, 200, "", idle.receive("GET"))
+	lively := dial(t, addr).send(request("GET", assets))
+	expect(t, 200, "", lively.receive("GET"))
+	busy := dial(t, addr).send(request("GET", assets+"?page=2"))
+	<-entered
+
+	done := draining(t, s, t.Context())
+	// Still open, and told to go with the answer.
+	a := lively.send(request("GET", assets)).receive("GET")
+	expect(t, 200, "", a)
+	if !a.Close {
+		t.Error("an answer while draining does not say close")
+	}
+	lively.closed()
+	silent.closed()
+	idle.closed()
+	if c, err := net.Dial("tcp", addr); err == nil {
+		c.Close()
+		t.Error("a new connection is taken")
+	}
+	select {
+	case err := <-done:
+		t.Fatalf("drained with a request unanswered: %v", err)
+	default:
+	}
+	close(release)
+	a = busy.receive("GET")
+	expect(t, 200, "", a)
+	if !a.Close {
+		t.Error("the last answer does not say close")
+	}
+	busy.closed()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDrainTimeout: what does not end in time is cut off, and said so.
+func TestDrainTimeout(t *testing.T) {
+	s, addr := start(t, func(cfg *Config) { cfg.ReadTimeout = patience })
+	half := dial(t, addr).send("GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n")
+	until(t, func() bool { return s.Stats().Slow == 1 })
+	ctx, cancel := context.WithCancel(t.Context())
+	done := draining(t, s, ctx)
+	cancel()
+	err := <-done
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "1 connections") {
+		t.Errorf("Drain: %v", err)
+	}
+	if _, err := half.r.ReadByte(); err == nil {
+		t.Error("the connection was not cut off")
+	}
+}
+
+// TestDrainUnderLoad: clients that keep asking get an answer to everything they
+// sent, up to the one that says close.
+func TestDrainUnderLoad(t *testing.T) {
+	s, addr := start(t, nil)
+	const clients = 16
+	var wg sync.WaitGroup
+	warm := make(chan struct{}, clients)
+	for i := range clients {
+		c := dial(t, addr)
+		wg.Go(func() {
+			raw := request("GET", assets, fmt.Sprintf("X-Request-Id: c-%d", i))
+			for n := 0; ; n++ {
+				if _, err := io.WriteString(c.Conn, raw); err != nil {
+					t.Errorf("client %d, request %d: %v", i, n, err)
+					return
+				}
+				res, err := http.ReadResponse(c.r, nil)
+				if err != nil {
+					t.Errorf("client %d, request %d: %v", i, n, err)
+					return
+				}
+				if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != 200 {
+					t.Errorf("client %d, request %d: %d, %v", i, n, res.StatusCode, err)
+					return
+				}
+				if n == 20 {
+					warm <- struct{}{}
+				}
+				if res.Close {
+					return
+				}
+			}
+		})
+	}
+	for range clients {
+		<-warm
+	}
+	if err := s.Drain(t.Context()); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+}
+
+// TestLinger: an answer that ends a connection arrives although the client is
+// still sending.
+func TestLinger(t *testing.T) {
+	_, addr := start(t, nil)
+	for range 20 {
+		c := dial(t, addr)
+		sent := make(chan struct{})
+		go func() {
+			defer close(sent)
+			io.WriteString(c.Conn, request("POST", assets, "Content-Length: 200000"))
+			for range 20 {
+				io.WriteString(c.Conn, strings.Repeat("a", 10_000))
+			}
+		}()
+		<-sent
+		expect(t, 413, "PAYLOAD_TOO_LARGE", c.receive("POST"))
+		c.Close()
+	}
+}
+
+// TestHeadComplete: the search for the end of a head finds it wherever it was
+// cut.
+func TestHeadComplete(t *testing.T) {
+	for raw, complete := range map[string]bool{
+		"GET / HTTP/1.1\r\nHost: x\r\n\r\n":          true,
+		"\r\n\n\r\nGET / HTTP/1.1\r\n\r\n":           true,
+		"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET /":     true,
+		"GET / HTTP/1.1\r\nHost: x\r\n":              false,
+		"\r\n\r\n\r\n\r\n":                           false,
+		"GET / HTTP/1.1\r\nHost: x\r\r\n":            false,
+		"GET / HTTP/1.1\nHost: x\n\n":                true,
+		"\n\nGET / HTTP/1.1\nHost: x\n\r\n":          true,
+		"\r\n\r\n\r\nGET / HTTP/1.1\r\nX: y\r\n\r":   false,
+		"\n\n\n\n\n\n\n\nGET / HTTP/1.1\r\nX: y\r\n": false,
+	} {
+		for cut := range len(raw) {
+			c := &conn{ahead: []byte(raw[:cut])}
+			if c.headComplete(0) {
+				continue // it was before the cut
+			}
+			c.ahead = []byte(raw)
+			if got := c.headComplete(cut); got != complete {
+				t.Errorf("%q cut at %d: %v, want %v", raw, cut, got, complete)
+			}
+		}
+	}
+}

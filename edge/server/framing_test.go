@@ -1,0 +1,285 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const assets = "/openapi/v1/assets"
+
+// TestFraming: what is not a request is answered with the envelope, and the
+// connection closed; nothing after it is read as a request.
+func TestFraming(t *testing.T) {
+	var reached atomic.Int64
+	_, addr := start(t, func(cfg *Config) {
+		cfg.ReadTimeout = 200 * time.Millisecond
+		cfg.Engine = engine(func(r *Request) *Problem { reached.Add(1); return stub(r) })
+	})
+	// What a smuggler would like to be read as a request.
+	const second = "GET /openapi/v1/quotes HTTP/1.1\r\nHost: x\r\n\r\n"
+	head := func(lines ...string) string {
+		return "GET " + assets + " HTTP/1.1\r\nHost: x\r\n" + strings.Join(append(lines, ""), "\r\n") + "\r\n"
+	}
+	long := func(n int) string { return strings.Repeat("a", n) }
+	sized := func(n int) string { // a head of n bytes
+		h := head("X-Long: ")
+		return strings.Replace(h, "X-Long: ", "X-Long: "+long(n-len(h)), 1)
+	}
+	for name, tc := range map[string]struct {
+		raw    string
+		status int
+		key    string
+	}{
+		"no request line":            {"\x00\x01\x02\r\n\r\n", 400, "BAD_REQUEST"},
+		"method alone":               {"GET\r\n\r\n", 400, "BAD_REQUEST"},
+		"no version":                 {"GET /\r\nHost: x\r\n\r\n", 400, "BAD_REQUEST"},
+		"odd version":                {"GET / HTCPCP/1.0\r\nHost: x\r\n\r\n", 400, "BAD_REQUEST"},
+		"empty target":               {"GET  HTTP/1.1\r\nHost: x\r\n\r\n", 400, "BAD_REQUEST"},
+		"relative target":            {"GET openapi HTTP/1.1\r\nHost: x\r\n\r\n", 400, "BAD_REQUEST"},
+		"control byte in target":     {"GET /\x01 HTTP/1.1\r\nHost: x\r\n\r\n", 400, "BAD_REQUEST"},
+		"no host":                    {"GET / HTTP/1.1\r\n\r\n", 400, "BAD_REQUEST"},
+		"two hosts":                  {head("Host: y"), 400, "BAD_REQUEST"},
+		"no colon":                   {head("X-A"), 400, "BAD_REQUEST"},
+		"space before colon":         {head("X-A : b"), 400, "BAD_REQUEST"},
+		"empty name":                 {head(": b"), 400, "BAD_REQUEST"},
+		"NUL in a value":             {head("X-A: a\x00b"), 400, "BAD_REQUEST"},
+		"CR in a value":              {head("X-A: a\rb"), 400, "BAD_REQUEST"},
+		"headers begin with a space": {"GET / HTTP/1.1\r\n Host: x\r\n\r\n", 400, "BAD_REQUEST"},
+		"bare LF":                    {"GET / HTTP/1.1\nHost: x\n\n", 400, "BAD_REQUEST"},
+		"bare LF before the end":     {"GET / HTTP/1.1\r\nHost: x\n\r\n", 400, "BAD_REQUEST"},
+		"bare LF, lines before":      {"\r\nGET / HTTP/1.1\nHost: x\n\n", 400, "BAD_REQUEST"},
+
+		"two lengths":            {head("Content-Length: 5", "Content-Length: 6") + "hello" + second, 400, "BAD_REQUEST"},
+		"equal lengths":          {head("Content-Length: 5", "Content-Length: 5") + "hello" + second, 400, "BAD_REQUEST"},
+		"length list":            {head("Content-Length: 5, 5") + "hello" + second, 400, "BAD_REQUEST"},
+		"length with sign":       {head("Content-Length: +5") + "hello" + second, 400, "BAD_REQUEST"},
+		"negative length":        {head("Content-Length: -1") + second, 400, "BAD_REQUEST"},
+		"length not decimal":     {head("Content-Length: 0x5") + "hello" + second, 400, "BAD_REQUEST"},
+		"huge length":            {head("Content-Length: 99999999999999999999") + second, 400, "BAD_REQUEST"},
+		"length and chunks":      {head("Content-Length: 5", "Transfer-Encoding: chunked") + "0\r\n\r\n" + second, 400, "BAD_REQUEST"},
+		"chunks and length":      {head("transfer-encoding: chunked", "content-length: 5") + "0\r\n\r\n" + second, 400, "BAD_REQUEST"},
+		"two codings":            {head("Transfer-Encoding: chunked", "Transfer-Encoding: chunked") + "0\r\n\r\n" + second, 400, "BAD_REQUEST"},
+		"unknown coding":         {head("Transfer-Encoding: xchunked") + "0\r\n\r\n" + second, 400, "BAD_REQUEST"},
+		"coding list":            {head("Transfer-Encoding: gzip, chunked") + "0\r\n\r\n" + second, 400, "BAD_REQUEST"},
+		"chunks in HTTP/1.0":     {"GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + second, 400, "BAD_REQUEST"},
+		"chunk size not hex":     {head("Transfer-Encoding: chunked") + "zz\r\nhello\r\n0\r\n\r\n" + second, 400, "BAD_REQUEST"},
+		"chunk size negative":    {head("Transfer-Encoding: chunked") + "-1\r\nhello\r\n0\r\n\r\n" + second, 400, "BAD_REQUEST"},
+		"chunk longer than said": {head("Transfer-Encoding: chunked") + "3\r\nhello\r\n0\r\n\r\n" + second, 400, "BAD_REQUEST"},
+		"chunk size ends in LF":  {head("Transfer-Encoding: chunked") + "5\nhello\r\n0\r\n\r\n" + second, 400, "BAD_REQUEST"},
+		"LF in chunk extension":  {head("Transfer-Encoding: chunked") + "5;a\nhello\r\n0\r\n\r\n" + second, 400, "BAD_REQUEST"},
+
+		"head of 64 KiB and one":   {sized(64<<10 + 1), 431, "HEADERS_TOO_LARGE"},
+		"line of 64 KiB":           {"GET /" + long(64<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n", 431, "HEADERS_TOO_LARGE"},
+		"head without end":         {"GET / HTTP/1.1\r\nX-Long: " + long(200<<10), 431, "HEADERS_TOO_LARGE"},
+		"body over 4 KiB":          {head("Content-Length: 4097") + long(4097), 413, "PAYLOAD_TOO_LARGE"},
+		"body of 1 MiB":            {head("Content-Length: 1048576") + long(1<<20), 413, "PAYLOAD_TOO_LARGE"},
+		"body over 4 KiB, no body": {head("Content-Length: 4097"), 413, "PAYLOAD_TOO_LARGE"},
+		"expected body over 4 KiB": {head("Expect: 100-continue", "Content-Length: 4097"), 413, "PAYLOAD_TOO_LARGE"},
+		"chunks over 4 KiB":        {head("Transfer-Encoding: chunked") + strings.Repeat("400\r\n"+long(1024)+"\r\n", 5) + "0\r\n\r\n", 413, "PAYLOAD_TOO_LARGE"},
+		"huge chunk":               {head("Transfer-Encoding: chunked") + "7fffffff\r\n", 413, "PAYLOAD_TOO_LARGE"},
+
+		"half a request line":  {"GET /openapi", 408, "REQUEST_TIMEOUT"},
+		"half a head":          {"GET / HTTP/1.1\r\nHost: x\r\nX-A: b", 408, "REQUEST_TIMEOUT"},
+		"half a large head":    {"GET / HTTP/1.1\r\nHost: x\r\nX-A: " + long(10<<10), 408, "REQUEST_TIMEOUT"},
+		"head but its end":     {"GET / HTTP/1.1\r\nHost: x\r\n", 408, "REQUEST_TIMEOUT"},
+		"half a body":          {head("Content-Length: 10") + "hello", 408, "REQUEST_TIMEOUT"},
+		"half a chunk":         {head("Transfer-Encoding: chunked") + "5\r\nhe", 408, "REQUEST_TIMEOUT"},
+		"half a chunk size":    {head("Transfer-Encoding: chunked") + "5", 408, "REQUEST_TIMEOUT"},
+		"chunks without end":   {head("Transfer-Encoding: chunked") + "5\r\nhello\r\n", 408, "REQUEST_TIMEOUT"},
+		"TLS":                  {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 408, "REQUEST_TIMEOUT"},
+		"expected, never sent": {"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n", 408, "REQUEST_TIMEOUT"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := dial(t, addr)
+			// The server may answer and close before it was sent all.
+			sent := make(chan struct{})
+			go func() { defer close(sent); io.WriteString(c.Conn, tc.raw) }()
+			a := c.receive("GET")
+			if a.StatusCode == 100 {
+				a = c.receive("GET")
+			}
+			expect(t, tc.status, tc.key, a)
+			c.closed()
+			c.Close()
+			<-sent
+		})
+	}
+	t.Cleanup(func() {
+		if n := reached.Load(); n != 0 {
+			t.Errorf("%d of them reached the engine", n)
+		}
+	})
+}
+
+// TestFramingTaken: what is a request, though an odd one.
+func TestFramingTaken(t *testing.T) {
+	_, addr := start(t, nil)
+	head := func(lines ...string) string {
+		return "GET " + assets + " HTTP/1.1\r\nHost: x\r\n" + strings.Join(append(lines, ""), "\r\n") + "\r\n"
+	}
+	full := head("X-Long: ")
+	full = strings.Replace(full, "X-Long: ", "X-Long: "+strings.Repeat("a", 64<<10-len(full)), 1)
+	for name, raw := range map[string]string{
+		"plain":               head(),
+		"empty lines before":  "\r\n\r\n" + head(),
+		"head of 64 KiB":      full,
+		"head over 2 KiB":     head("X-Long: " + strings.Repeat("a", 3000)),
+		"body of 4 KiB":       head("Content-Length: 4096") + strings.Repeat("a", 4096),
+		"body like a request": head("Content-Length: 27") + "GET / HTTP/1.1\r\nHost: x\r\n\r\n"[:27],
+		"chunks of 4 KiB":     head("Transfer-Encoding: chunked") + strings.Repeat("400;x=y\r\n"+strings.Repeat("a", 1024)+"\r\n", 4) + "0\r\n\r\n",
+		"trailer":             head("Transfer-Encoding: chunked", "Trailer: X-T") + "2\r\nhi\r\n0\r\nX-T: v\r\n\r\n",
+		"expected body":       head("Expect: 100-continue", "Content-Length: 5") + "hello",
+		"multipart":           head("Content-Type: multipart/form-data; boundary=b", "Content-Length: 5") + "--b\r\n",
+		"folded header":       head("X-A: a\r\n b"),
+		"absolute form":       strings.Replace(head(), assets, "http://other.test"+assets, 1),
+		"absolute form, TLS":  strings.Replace(head(), assets, "HTTPS://other.test:443"+assets+"?page=2", 1),
+		"URL in the query":    strings.Replace(head(), assets, assets+"?slug=http://a/b&x=//c?d", 1),
+		"header names":        head("x-API-key: k", "ACCEPT-encoding: gzip"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := dial(t, addr)
+			// Twice, to see that the first was read to its end and no further.
+			for range 2 {
+				c.send(raw)
+				a := c.receive("GET")
+				if a.StatusCode == 100 {
+					a = c.receive("GET")
+				}
+				expect(t, 200, "", a)
+			}
+		})
+	}
+}
+
+// TestByteByByte: a request may arrive in any pieces.
+func TestByteByByte(t *testing.T) {
+	_, addr := start(t, nil)
+	c := dial(t, addr)
+	raw := request("GET", assets, "X-Request-Id: slow-1")
+	for range 2 {
+		for i := range len(raw) {
+			c.send(raw[i : i+1])
+		}
+		if a := c.receive("GET"); a.StatusCode != 200 || a.Header.Get("X-Request-Id") != "slow-1" {
+			t.Errorf("answer %d, id %q", a.StatusCode, a.Header.Get("X-Request-Id"))
+		}
+	}
+}
+
+// TestPipeline: many requests at once are answered in order, each with its own
+// id, up to the one that says close.
+func TestPipeline(t *testing.T) {
+	const n = 500
+	_, addr := start(t, nil)
+	var raw strings.Builder
+	for i := range n {
+		raw.WriteString(request([]string{"GET", "HEAD", "POST"}[i%3], assets, fmt.Sprintf("X-Request-Id: id-%d", i)))
+	}
+	raw.WriteString(request("GET", assets, "Connection: foo, Close") + request("GET", assets))
+	c := dial(t, addr)
+	go io.WriteString(c.Conn, raw.String())
+	for i := range n {
+		a := c.receive([]string{"GET", "HEAD", "POST"}[i%3])
+		if want := []int{200, 200, 405}[i%3]; a.StatusCode != want || a.Header.Get("X-Request-Id") != fmt.Sprintf("id-%d", i) {
+			t.Fatalf("answer %d: %d, id %q", i, a.StatusCode, a.Header.Get("X-Request-Id"))
+		}
+	}
+	if a := c.receive("GET"); a.StatusCode != 200 || !a.Close {
+		t.Errorf("last answer %d, close %v", a.StatusCode, a.Close)
+	}
+	c.closed()
+}
+
+// TestSilent: a connection on which nothing comes is closed without a word, so
+// that no client takes a word for the answer to its next request.
+func TestSilent(t *testing.T) {
+	_, addr := start(t, func(cfg *Config) { cfg.ReadTimeout, cfg.IdleTimeout = 50*time.Millisecond, 50*time.Millisecond })
+	dial(t, addr).closed()
+	c := dial(t, addr).send(request("GET", assets))
+	expect(t, 200, "", c.receive("GET"))
+	c.closed()
+}
+
+// TestOldHTTP: HTTP/1.0 closes unless asked not to.
+func TestOldHTTP(t *testing.T) {
+	_, addr := start(t, nil)
+	c := dial(t, addr).send("GET " + assets + " HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+	expect(t, 200, "", c.receive("GET"))
+	c.send("GET " + assets + " HTTP/1.0\r\n\r\n")
+	expect(t, 200, "", c.receive("GET"))
+	c.closed()
+}
+
+// FuzzRaw: whatever arrives, every answer is well-formed and none is a fault.
+func FuzzRaw(f *testing.F) {
+	for _, raw := range []string{
+		request("GET", assets), request("HEAD", "/"), request("OPTIONS", "*"), request("GET", "http://h"+assets+"?id=1", "X-Snapshot-Time: 2026-11-21T12:00:00Z"),
+		"GET / HTTP/1.1\nHost: x\n\n", "\r\n\r\nGET / HTTP/1.1\r\n\r\n", request("POST", "/", "Content-Length: 3") + "abc" + request("GET", "/"),
+		request("GET", "/", "Transfer-Encoding: chunked") + "1\r\na\r\n0\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n",
+		request("GET", "/", "Expect: 100-continue", "Content-Length: 9999"), request("GET", "/", "Content-Length: 1", "Transfer-Encoding: chunked") + "0\r\n\r\n",
+	} {
+		f.Add([]byte(raw))
+	}
+	cfg := Config{Engine: engine(stub)}
+	s, err := New(cfg)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		l := newListener(nil, &s.cfg)
+		peer := &script{in: bytes.NewReader(raw)}
+		if err := s.fast.ServeConn(l.admit(peer)); err != nil && peer.out.Len() == 0 {
+			t.Fatalf("no answer: %v", err)
+		}
+		if len(l.conns) != 0 || l.slow.taken.Load() != 0 {
+			t.Fatalf("%d connections and %d slots are left over", len(l.conns), l.slow.taken.Load())
+		}
+		for r := bufio.NewReader(&peer.out); ; {
+			if _, err := r.Peek(1); err != nil {
+				return
+			}
+			res, err := http.ReadResponse(r, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res.StatusCode >= 500 {
+				t.Fatalf("answer %d, %v", res.StatusCode, res.Header)
+			}
+			if bytes.Contains(raw, []byte("HEAD")) {
+				// One of the answers has a length and no body, and it cannot
+				// be told which.
+				check(t, "HEAD", res, "")
+				return
+			}
+			body, err := io.ReadAll(res.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(t, "GET", res, string(body))
+		}
+	})
+}
+
+// script is a connection on which everything comes at once and then the end.
+type script struct {
+	in  io.Reader
+	out bytes.Buffer
+}
+
+func (s *script) Read(p []byte) (int, error)     { return s.in.Read(p) }
+func (s *script) Write(p []byte) (int, error)    { return s.out.Write(p) }
+func (*script) Close() error                     { return nil }
+func (*script) LocalAddr() net.Addr              { return nil }
+func (*script) RemoteAddr() net.Addr             { return nil }
+func (*script) SetDeadline(time.Time) error      { return nil }
+func (*script) SetReadDeadline(time.Time) error  { return nil }
+func (*script) SetWriteDeadline(time.Time) error { return nil }

@@ -1,0 +1,443 @@
+package server
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/marketdata/edge/auth"
+	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/reqid"
+)
+
+// TestPaths: a path is what was sent, byte by byte.
+func TestPaths(t *testing.T) {
+	_, addr := start(t, nil)
+	for e := range query.Endpoint(query.Endpoints) {
+		expect(t, 200, "", ask(t, addr, "GET", "/openapi/v1/"+e.Name()))
+		expect(t, 200, "", ask(t, addr, "GET", "/openapi/v1/"+e.Name()+"?"))
+	}
+	for _, target := range []string{"/", "/openapi/v1/", "/openapi/v1", "/openapi/v1/assets/", "//openapi/v1/assets", "/openapi//v1/assets", "/openapi/v1/%61ssets", "/openapi/v1/Assets",
+		"/openapi/v1/./assets", "/openapi/v1/x/../assets", "/openapi/v1/%2e%2e/v1/assets", "/openapi/v1/assets#x", "/openapi/v1/assets;x=1", "/openapi/v2/assets", "/openapi/v1/assets%00",
+		"*", "http://h", "http://h/", "http://h?/openapi/v1/assets", "http:///openapi/v1/assetsx", "/%", "/\xff"} {
+		expect(t, 404, "PATH_NOT_FOUND", ask(t, addr, "GET", target))
+	}
+}
+
+func TestMethods(t *testing.T) {
+	keys, _ := newKeys(t, 1, 1)
+	_, addr := start(t, func(cfg *Config) { cfg.Keys = keys; cfg.AddressBurst = 1 })
+	for _, method := range []string{"POST", "PUT", "DELETE", "PATCH", "TRACE", "get", "PURGE", "QUERY"} {
+		// The method comes before the path, and both before the key.
+		for _, target := range []string{assets, "/nowhere"} {
+			a := dial(t, addr).send(request(method, target, "Content-Length: 2") + "hi").receive(method)
+			expect(t, 405, "METHOD_NOT_ALLOWED", a)
+			if got := a.Header.Get("Allow"); got != "GET, HEAD, OPTIONS" {
+				t.Errorf("Allow %q", got)
+			}
+		}
+	}
+	for _, target := range []string{assets, "/nowhere", "*", "//"} {
+		for _, headers := range [][]string{nil, {"Origin: https://a.test", "Access-Control-Request-Method: GET"}} {
+			a := ask(t, addr, "OPTIONS", target, headers...)
+			expect(t, 204, "", a)
+			for name, want := range map[string]string{
+				"Access-Control-Allow-Origin": "*", "Access-Control-Allow-Methods": "GET, HEAD, OPTIONS", "Access-Control-Max-Age": "86400",
+				"Access-Control-Allow-Headers": "X-Api-Key, X-Request-Id, X-Snapshot-Time, If-None-Match, If-Modified-Since",
+			} {
+				if got := a.Header.Get(name); got != want {
+					t.Errorf("OPTIONS %s: %s %q, want %q", target, name, got, want)
+				}
+			}
+		}
+	}
+	expect(t, 404, "PATH_NOT_FOUND", ask(t, addr, "GET", "/nowhere"))
+	expect(t, 401, "UNAUTHORIZED", ask(t, addr, "GET", assets)) // nothing above took a token
+}
+
+// TestHead: HEAD answers as GET does, length included, without the body.
+func TestHead(t *testing.T) {
+	_, addr := start(t, func(cfg *Config) {
+		cfg.Static = map[string]StaticFile{"/docs": {Body: []byte("<html>"), ContentType: "text/html; charset=utf-8"}}
+		cfg.Engine = engine(func(r *Request) *Problem {
+			switch r.Query.Endpoint {
+			case query.Global:
+				return NotFound
+			case query.Chains:
+				panic("chains")
+			}
+			return stub(r)
+		})
+	})
+	for _, target := range []string{assets, assets + "?page=0", "/openapi/v1/global", "/openapi/v1/chains", "/nowhere", "/docs"} {
+		id := "X-Request-Id: same"
+		get, head := ask(t, addr, "GET", target, id), ask(t, addr, "HEAD", target, id)
+		if get.StatusCode != head.StatusCode || get.ContentLength != head.ContentLength || get.ContentLength != int64(len(get.body)) || head.body != "" {
+			t.Errorf("%s: %d of %d bytes, and HEAD %d of %d", target, get.StatusCode, get.ContentLength, head.StatusCode, head.ContentLength)
+		}
+		get.Header.Del("Date")
+		head.Header.Del("Date")
+		for name := range get.Header {
+			if a, b := get.Header.Get(name), head.Header.Get(name); a != b {
+				t.Errorf("%s: %s %q, and %q to HEAD", target, name, a, b)
+			}
+		}
+		if len(get.Header) != len(head.Header) {
+			t.Errorf("%s: headers %v, and %v to HEAD", target, get.Header, head.Header)
+		}
+	}
+}
+
+// TestKey: one answer for every key that is not in force.
+func TestKey(t *testing.T) {
+	keys, text := newKeys(t, 1000, 1000)
+	_, addr := start(t, func(cfg *Config) {
+		cfg.Keys, cfg.AddressRate, cfg.AddressBurst, cfg.KeyRequestURL = keys, 1000, 1000, "https://keys.test/new?a=b&c"
+		cfg.Engine = engine(func(r *Request) *Problem {
+			if r.KeyID != "key-1" {
+				t.Errorf("key id %q", r.KeyID)
+			}
+			return stub(r)
+		})
+	})
+	expect(t, 200, "", ask(t, addr, "GET", assets, "X-Api-Key: "+text))
+	expect(t, 200, "", ask(t, addr, "GET", assets, "x-aPI-kEY:\t"+text+"  "))
+	first := ""
+	for _, headers := range [][]string{
+		nil, {"X-Api-Key:"}, {"X-Api-Key: x"}, {"X-Api-Key: " + otherKey(t)}, {"X-Api-Key: " + text + "x"}, {"X-Api-Key: " + strings.ToLower(text)},
+		{"X-Api-Key: " + text, "X-Api-Key: " + text}, {"X-Api-Key: " + text, "x-api-key:"}, {"X-Api-Key: " + text + ", " + text}, {"Authorization: Bearer " + text}, {"X-Api_Key: " + text},
+	} {
+		a := ask(t, addr, "GET", assets+"?api_key="+text, headers...)
+		expect(t, 401, "UNAUTHORIZED", a)
+		if got := a.Header.Get("WWW-Authenticate"); got != `ApiKey realm="openapi", header="X-Api-Key"` {
+			t.Errorf("WWW-Authenticate %q", got)
+		}
+		if strings.Contains(a.body, "mdk_live_") || !strings.Contains(a.body, `https://keys.test/new?a=b&c`) {
+			t.Errorf("body %s", a.body)
+		}
+		if first == "" {
+			first = a.body
+		}
+		if a.body != first {
+			t.Errorf("another 401: %s", a.body)
+		}
+	}
+	// The key comes before the parameters, the path before the key.
+	expect(t, 401, "UNAUTHORIZED", ask(t, addr, "GET", assets+"?page=0"))
+	expect(t, 400, "BAD_REQUEST", ask(t, addr, "GET", assets+"?page=0", "X-Api-Key: "+text))
+	expect(t, 404, "PATH_NOT_FOUND", ask(t, addr, "GET", "/openapi/v1/nothing"))
+}
+
+// TestUndecided: before a key set was read, who may be known is told to wait.
+func TestUndecided(t *testing.T) {
+	_, addr := start(t, func(cfg *Config) { cfg.Keys = new(auth.Keys) })
+	expect(t, 503, "SERVICE_UNAVAILABLE", ask(t, addr, "GET", assets, "X-Api-Key: "+otherKey(t)))
+	expect(t, 401, "UNAUTHORIZED", ask(t, addr, "GET", assets, "X-Api-Key: mdk_live_x"))
+	expect(t, 401, "UNAUTHORIZED", ask(t, addr, "GET", assets))
+}
+
+// TestKeyLimit: every status but 5xx costs a token.
+func TestKeyLimit(t *testing.T) {
+	keys, text := newKeys(t, 1, 5)
+	var problem *Problem
+	s := newServer(t, Config{Keys: keys, Engine: engine(func(r *Request) *Problem {
+		if r.Query.Endpoint == query.Chains {
+			panic("chains")
+		}
+		if problem != nil {
+			return problem
+		}
+		return stub(r)
+	})})
+	now := time.Now()
+	step := func(status int, key, target, limit string) {
+		t.Helper()
+		a := handle(t, s, now, request("GET", target, "X-Api-Key: "+text))
+		expect(t, status, key, a)
+		if got := a.Header.Get("RateLimit-Policy"); got != `"default";q=5;w=5` {
+			t.Errorf("RateLimit-Policy %q", got)
+		}
+		if got := a.Header.Get("RateLimit"); got != limit {
+			t.Errorf("%s: RateLimit %q, want %q", target, got, limit)
+		}
+	}
+	step(200, "", assets, `"default";r=4;t=1`)
+	step(400, "BAD_REQUEST", assets+"?page=x", `"default";r=3;t=2`)
+	problem = Unavailable
+	step(503, "SERVICE_UNAVAILABLE", assets, `"default";r=3;t=2`)
+	step(500, "INTERNAL_ERROR", "/openapi/v1/chains", `"default";r=3;t=2`)
+	problem = NotFound
+	step(404, "NOT_FOUND", assets, `"default";r=2;t=3`)
+	problem = SnapshotGone
+	step(410, "SNAPSHOT_GONE", assets, `"default";r=1;t=4`)
+	problem = nil
+	step(200, "", assets, `"default";r=0;t=5`)
+	for range 2 {
+		a := handle(t, s, now, request("GET", assets+"?page=x", "X-Api-Key: "+text))
+		expect(t, 429, "TOO_MANY_REQUESTS", a)
+		if a.Header.Get("Retry-After") != "1" || a.Header.Get("RateLimit") != `"default";r=0;t=5` || a.Header.Get("RateLimit-Policy") != `"default";q=5;w=5` {
+			t.Errorf("429 with %v", a.Header)
+		}
+	}
+	// OPTIONS costs nothing and asks for nothing.
+	expect(t, 204, "", handle(t, s, now, request("OPTIONS", assets, "X-Api-Key: "+text)))
+	now = now.Add(time.Second)
+	step(200, "", assets, `"default";r=0;t=5`)
+}
+
+// TestAddressLimit: without a key in force the client's address pays.
+func TestAddressLimit(t *testing.T) {
+	keys, text := newKeys(t, 1, 100)
+	s := newServer(t, Config{
+		Keys: keys, AddressRate: 1, AddressBurst: 3,
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8")},
+	})
+	now := time.Now()
+	status := func(headers ...string) int {
+		a := handle(t, s, now, request("GET", assets, headers...))
+		if (a.StatusCode == 401 || a.StatusCode == 429) && a.Header.Get("RateLimit-Policy") != `"default";q=3;w=3` {
+			t.Errorf("%d with %v", a.StatusCode, a.Header)
+		}
+		return a.StatusCode
+	}
+	exhaust := func(headers ...string) {
+		t.Helper()
+		for i, want := range []int{401, 401, 401, 429, 429} {
+			if got := status(headers...); got != want {
+				t.Errorf("%v, request %d: %d, want %d", headers, i, got, want)
+			}
+		}
+	}
+	exhaust()
+	if got := status("X-Api-Key: " + text); got != 200 {
+		t.Errorf("a valid key from the same address: %d", got)
+	}
+	exhaust("X-Forwarded-For: 192.0.2.1")
+	// What a client made up stands before what the proxies say.
+	if got := status("X-Forwarded-For: 198.51.100.1, 192.0.2.1"); got != 429 {
+		t.Errorf("made-up address: %d", got)
+	}
+	if got := status("X-Forwarded-For: 192.0.2.9", "X-Forwarded-For: 192.0.2.1 , 10.1.2.3"); got != 429 {
+		t.Errorf("behind two proxies: %d", got)
+	}
+	if got := status("X-Forwarded-For: 192.0.2.1, nonsense"); got != 429 {
+		t.Errorf("what a proxy says is no address: %d", got)
+	}
+	exhaust("X-Forwarded-For: 2001:db8:7::1")
+	if got := status("X-Forwarded-For: [2001:db8:7::2]:443"); got != 429 {
+		t.Errorf("the same /64: %d", got)
+	}
+}
+
+func TestForwarded(t *testing.T) {
+	for text, want := range map[string]string{
+		"192.0.2.1": "192.0.2.1", "192.0.2.1:80": "192.0.2.1", "2001:db8::1": "2001:db8::1", "[2001:db8::1]": "2001:db8::1", "[2001:db8::1]:80": "2001:db8::1",
+		"::ffff:192.0.2.1": "192.0.2.1", "fe80::1%eth0": "fe80::1",
+		"": "", "unknown": "", "192.0.2": "", "192.0.2.1:x": "", "[": "", "[]": "", strings.Repeat("1", 1000): "",
+	} {
+		got, ok := parseForwarded([]byte(text))
+		if ok != (want != "") || ok && got.String() != want {
+			t.Errorf("%.40q: %v, want %q", text, got, want)
+		}
+	}
+}
+
+func TestRequestID(t *testing.T) {
+	_, addr := start(t, nil)
+	for _, c := range []struct {
+		headers []string
+		kept    string
+	}{
+		{[]string{"X-Request-Id: a.B_9:=+/-"}, "a.B_9:=+/-"},
+		{[]string{"x-request-ID:   padded  "}, "padded"},
+		{[]string{"X-Request-Id: " + strings.Repeat("x", 128)}, strings.Repeat("x", 128)},
+		{[]string{"X-Request-Id: " + strings.Repeat("x", 129)}, ""},
+		{[]string{"X-Request-Id: a b"}, ""},
+		{[]string{"X-Request-Id: a\tb"}, ""},
+		{[]string{"X-Request-Id: a\r\n Set-Cookie: b"}, ""},
+		{[]string{"X-Request-Id: \xe9"}, ""},
+		{[]string{"X-Request-Id:"}, ""},
+		{[]string{"X-Request-Id: a", "X-Request-Id: b"}, ""},
+		{nil, ""},
+	} {
+		for _, target := range []string{assets, "/nowhere"} {
+			a := ask(t, addr, "GET", target, c.headers...)
+			id := a.Header.Get("X-Request-Id")
+			if c.kept != "" && id != c.kept || c.kept == "" && (len(id) != reqid.Length || len(a.Header["Set-Cookie"]) > 0) {
+				t.Errorf("%.40q: id %q", c.headers, id)
+			}
+		}
+	}
+	// A body that is too large comes with a head that can be read.
+	a := ask(t, addr, "GET", assets, "X-Request-Id: large", "Content-Length: 5000")
+	expect(t, 413, "PAYLOAD_TOO_LARGE", a)
+	if got := a.Header.Get("X-Request-Id"); got != "large" {
+		t.Errorf("413 with id %q", got)
+	}
+}
+
+// TestCORS: every answer can be read by a browser.
+func TestCORS(t *testing.T) {
+	const origin = "https://board.test"
+	keys, _ := newKeys(t, 1, 1)
+	_, addr := start(t, func(cfg *Config) {
+		cfg.AllowOrigin = origin
+		cfg.Keys = keys
+		cfg.AddressBurst = 1
+		cfg.ReadTimeout = 200 * time.Millisecond
+	})
+	for status, raw := range map[int]string{
+		401: request("GET", assets, "Origin: null"), 404: request("GET", "/nowhere", "Origin: null"), 405: request("POST", assets, "Origin: null"),
+		413: request("GET", assets, "Origin: null", "Content-Length: 5000"), 204: request("OPTIONS", assets, "Origin: null"),
+		400: "GET\r\n\r\n", 408: "GET", 431: "GET /" + strings.Repeat("a", 70000),
+	} {
+		a := dial(t, addr).send(raw).receive("GET")
+		if a.StatusCode != status || a.Header.Get("Access-Control-Allow-Origin") != origin {
+			t.Errorf("%d: %d with %v", status, a.StatusCode, a.Header)
+		}
+		exposed := a.Header.Get("Access-Control-Expose-Headers")
+		if want := strings.Contains(raw, "Origin"); (exposed != "") != want {
+			t.Errorf("%d: exposed %q", status, exposed)
+		} else if want {
+			for _, name := range []string{"X-Snapshot-Time", "ETag", "Last-Modified", "Cache-Control", "Vary", "Content-Encoding", "Cache-Status", "X-Not-Found", "RateLimit-Policy", "RateLimit", "X-Request-Id", "Retry-After"} {
+				if !strings.Contains(", "+exposed+",", ", "+name+",") {
+					t.Errorf("%d: %s is not exposed", status, name)
+				}
+			}
+		}
+	}
+}
+
+func TestPin(t *testing.T) {
+	var got *Request
+	_, addr := start(t, func(cfg *Config) {
+		cfg.Engine = engine(func(r *Request) *Problem { got = &Request{Pin: r.Pin, Pinned: r.Pinned}; return stub(r) })
+	})
+	for _, c := range []struct {
+		headers []string
+		pin     string // "": none; "bad": refused
+	}{
+		{nil, ""},
+		{[]string{"X-Snapshot-Time:"}, ""},
+		{[]string{"X-Snapshot-Time: 2026-11-21T12:10:00Z"}, "2026-11-21T12:10:00Z"},
+		{[]string{"x-snapshot-time: 0001-01-01T00:00:00Z "}, "0001-01-01T00:00:00Z"},
+		{[]string{"X-Snapshot-Time: 2024-02-29T23:59:59Z"}, "2024-02-29T23:59:59Z"},
+		{[]string{"X-Snapshot-Time: 2026-02-29T00:00:00Z"}, "bad"},
+		{[]string{"X-Snapshot-Time: 2026-13-01T00:00:00Z"}, "bad"},
+		{[]string{"X-Snapshot-Time: 2026-00-01T00:00:00Z"}, "bad"},
+		{[]string{"X-Snapshot-Time: 2026-11-21T24:00:00Z"}, "bad"},
+		{[]string{"X-Snapshot-Time: 2026-11-21T12:60:00Z"}, "bad"},
+		{[]string{"X-Snapshot-Time: 2026-11-21T12:00:60Z"}, "bad"},
+		{[]string{"X-Snapshot-Time: 2026-11-21t12:00:00z"}, "bad"},
+		{[]string{"X-Snapshot-Time: 2026-11-21T12:00:00+00:00"}, "bad"},
+		{[]string{"X-Snapshot-Time: 2026-11-21T12:00:00.0Z"}, "bad"},
+		{[]string{"X-Snapshot-Time: 2026-11-21 12:00:00Z"}, "bad"},
+		{[]string{"X-Snapshot-Time: 1763726400"}, "bad"},
+		{[]string{"X-Snapshot-Time: 2026-11-21T12:00:00Z", "X-Snapshot-Time: 2026-11-21T12:00:00Z"}, "bad"},
+		{[]string{"X-Snapshot-Time:", "X-Snapshot-Time:"}, "bad"},
+	} {
+		got = nil
+		a := ask(t, addr, "GET", assets, c.headers...)
+		switch {
+		case c.pin == "bad":
+			expect(t, 400, "BAD_REQUEST", a)
+			if !strings.Contains(a.body, "X-Snapshot-Time") {
+				t.Errorf("%v: %s", c.headers, a.body)
+			}
+		case got == nil || got.Pinned != (c.pin != ""):
+			t.Errorf("%v: %d, asked %+v", c.headers, a.StatusCode, got)
+		case got.Pinned && got.Pin.Format(time.RFC3339) != c.pin:
+			t.Errorf("%v: pinned to %v", c.headers, got.Pin)
+		}
+	}
+	// Parameters come before the pin.
+	if a := ask(t, addr, "GET", assets+"?page=0", "X-Snapshot-Time: x"); !strings.Contains(a.body, `"page: `) {
+		t.Errorf("body %s", a.body)
+	}
+}
+
+// TestEngine: what an engine gets, and that what it set is gone when it fails.
+func TestEngine(t *testing.T) {
+	_, addr := start(t, func(cfg *Config) {
+		cfg.Engine = engine(func(r *Request) *Problem {
+			switch r.Query.Endpoint {
+			case query.Quotes:
+				stub(r)
+				r.Ctx.Response.Header.Set("ETag", `"x"`)
+				r.Ctx.Response.Header.Set("Cache-Control", "private, max-age=600")
+				r.Ctx.Response.Header.Set("Content-Encoding", "gzip")
+				return Unavailable
+			case query.Chains:
+				stub(r)
+				r.Ctx.Response.Header.Set("ETag", `"x"`)
+				panic("at the disco")
+			}
+			if string(r.AcceptEncoding) != "gzip, br;q=0" || string(r.IfNoneMatch) != `"a", "b", *` || string(r.IfModifiedSince) != "Sat, 21 Nov 2026 12:00:00 GMT" ||
+				!r.Origin || r.Now.IsZero() || string(r.ID) != "me" || r.Query.Page != 2 || r.Query.Endpoint != query.Assets {
+				t.Errorf("asked %+v", r)
+			}
+			return stub(r)
+		})
+	})
+	expect(t, 200, "", ask(t, addr, "GET", assets+"?page=2", "Accept-Encoding: gzip", "accept-encoding: br;q=0", `If-None-Match: "a"`, `If-None-Match: "b"`, `If-None-Match: *`,
+		"If-Modified-Since: Sat, 21 Nov 2026 12:00:00 GMT", "Origin: x", "X-Request-Id: me"))
+	for target, status := range map[string]int{"/openapi/v1/quotes": 503, "/openapi/v1/chains": 500} {
+		a := ask(t, addr, "GET", target)
+		if a.StatusCode != status || a.Header.Get("ETag") != "" || a.Header.Get("Content-Encoding") != "" || a.Header.Get("X-Snapshot-Time") != "" {
+			t.Errorf("%s: %d with %v", target, a.StatusCode, a.Header)
+		}
+	}
+	// A panic is the end of its connection, not of the others.
+	c := dial(t, addr).send(request("GET", "/openapi/v1/chains"))
+	expect(t, 500, "INTERNAL_ERROR", c.receive("GET"))
+	c.closed()
+}
+
+func TestStatic(t *testing.T) {
+	keys, _ := newKeys(t, 1, 1)
+	_, addr := start(t, func(cfg *Config) {
+		cfg.Keys = keys
+		cfg.Static = map[string]StaticFile{
+			"/":                {Body: []byte("<html>"), ContentType: "text/html; charset=utf-8", Header: map[string]string{"Content-Security-Policy": "default-src 'self'"}},
+			"/static/board.js": {Body: []byte("x"), ContentType: "text/javascript", CacheControl: "no-cache"},
+		}
+	})
+	a := ask(t, addr, "GET", "/?x=y")
+	tag := a.Header.Get("ETag")
+	if a.StatusCode != 200 || a.body != "<html>" || len(tag) != 34 || a.Header.Get("Content-Security-Policy") != "default-src 'self'" ||
+		a.Header.Get("Content-Type") != "text/html; charset=utf-8" || a.Header.Get("Cache-Control") != "public, max-age=300" {
+		t.Errorf("%d %q with %v", a.StatusCode, a.body, a.Header)
+	}
+	for list, want := range map[string]int{tag: 304, "W/" + tag: 304, `"a", ` + tag: 304, "*": 304, `"a"`: 200, "": 200, tag[1:]: 200} {
+		a := ask(t, addr, "GET", "/", "If-None-Match: "+list)
+		if a.StatusCode != want || a.Header.Get("ETag") != tag || want == 304 && a.body != "" {
+			t.Errorf("If-None-Match %s: %d %q", list, a.StatusCode, a.body)
+		}
+	}
+	if a := ask(t, addr, "GET", "/static/board.js"); a.body != "x" || a.Header.Get("Cache-Control") != "no-cache" || a.Header.Get("ETag") == tag {
+		t.Errorf("%d %q with %v", a.StatusCode, a.body, a.Header)
+	}
+	expect(t, 405, "METHOD_NOT_ALLOWED", ask(t, addr, "POST", "/"))
+	expect(t, 404, "PATH_NOT_FOUND", ask(t, addr, "GET", "/static/"))
+}
+
+func TestConfig(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"no engine":                 func(c *Config) { c.Engine = nil },
+		"origin with path break":    func(c *Config) { c.AllowOrigin = "https://a.test\r\nX: y" },
+		"origin without scheme":     func(c *Config) { c.AllowOrigin = "a.test" },
+		"key URL with a quote":      func(c *Config) { c.KeyRequestURL = `https://a.test/"` },
+		"key URL relative":          func(c *Config) { c.KeyRequestURL = "/keys" },
+		"negative connections":      func(c *Config) { c.MaxConns = -1 },
+		"negative per address":      func(c *Config) { c.MaxConnsPerAddress = -1 },
+		"negative timeout":          func(c *Config) { c.ReadTimeout = -1 },
+		"address rate out of range": func(c *Config) { c.AddressRate = 2_000_000 },
+	} {
+		cfg := Config{Engine: engine(stub)}
+		change(&cfg)
+		if _, err := New(cfg); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}

@@ -1,0 +1,294 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"go.uber.org/goleak"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/auth"
+	"example.com/marketdata/edge/reqid"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// fasthttp's own: one sleeps until the next look at idle workers, one
+		// writes the Date for as long as the process lives.
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
+}
+
+// patience bounds what a test waits for; nothing should ever take that long.
+const patience = 20 * time.Second
+
+// engine answers by a function.
+type engine func(r *Request) *Problem
+
+func (e engine) Answer(r *Request) *Problem { return e(r) }
+
+var stubBody = []byte(`{"code":0,"message":"OK","message_key":"OK","result":{"items":[],"page":1,"total":0,"total_page":1}}`)
+
+// stub answers everything with the same body, and says what it was asked.
+func stub(r *Request) *Problem {
+	h := &r.Ctx.Response.Header
+	h.SetContentTypeBytes(valueJSON)
+	h.SetCanonical([]byte("X-Snapshot-Time"), []byte("2026-11-21T12:00:00Z"))
+	r.Ctx.Response.SetBodyRaw(stubBody)
+	return nil
+}
+
+// start serves on a free port until the test ends.
+func start(t *testing.T, change func(*Config)) (*Server, string) {
+	t.Helper()
+	cfg := Config{Engine: engine(stub)}
+	if change != nil {
+		change(&cfg)
+	}
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ln) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := s.Drain(ctx); err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		if s.Stats().Open != 0 || s.Stats().Slow != 0 {
+			t.Errorf("left over: %+v", s.Stats())
+		}
+	})
+	return s, ln.Addr().String()
+}
+
+// client is one connection.
+type client struct {
+	t *testing.T
+	net.Conn
+	r *bufio.Reader
+}
+
+func dial(t *testing.T, addr string) *client {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	return &client{t, c, bufio.NewReader(c)}
+}
+
+func (c *client) send(raw string) *client {
+	c.t.Helper()
+	if _, err := io.WriteString(c, raw); err != nil {
+		c.t.Fatalf("send %.60q: %v", raw, err)
+	}
+	return c
+}
+
+// answer is a response with what every one of them must have checked.
+type answer struct {
+	*http.Response
+	body string
+	key  string // message_key
+}
+
+// receive reads the answer to a request by method.
+func (c *client) receive(method string) *answer {
+	c.t.Helper()
+	res, err := http.ReadResponse(c.r, &http.Request{Method: method})
+	if err != nil {
+		c.t.Fatalf("read response: %v", err)
+	}
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		c.t.Fatalf("read body: %v", err)
+	}
+	return check(c.t, method, res, string(body))
+}
+
+// closed checks that the server closes the connection, with nothing more sent.
+func (c *client) closed() {
+	c.t.Helper()
+	if rest, err := io.ReadAll(c.r); err != nil || len(rest) > 0 {
+		c.t.Errorf("after the answer: %.200q, %v; want the end", rest, err)
+	}
+}
+
+// check looks at what the contract says of every answer.
+func check(t *testing.T, method string, res *http.Response, body string) *answer {
+	t.Helper()
+	a := &answer{Response: res, body: body}
+	if res.StatusCode == http.StatusContinue {
+		return a
+	}
+	if ids := res.Header.Values("X-Request-Id"); len(ids) != 1 || !reqid.Valid([]byte(ids[0])) {
+		t.Errorf("%d: X-Request-Id %q", res.StatusCode, ids)
+	}
+	if origins := res.Header.Values("Access-Control-Allow-Origin"); len(origins) != 1 {
+		t.Errorf("%d: Access-Control-Allow-Origin %q", res.StatusCode, origins)
+	}
+	if res.Header.Get("Server") != "" || res.Header.Get("Date") == "" {
+		t.Errorf("%d: Server %q, Date %q", res.StatusCode, res.Header.Get("Server"), res.Header.Get("Date"))
+	}
+	switch res.StatusCode {
+	case 200, 304:
+		return a
+	case 204:
+		if body != "" || res.Header.Get("Content-Length") != "" || res.Header.Get("Content-Type") != "" {
+			t.Errorf("204 with %q, %v", body, res.Header)
+		}
+		return a
+	}
+	if got := res.Header.Get("Cache-Control"); got != "no-store" {
+		t.Errorf("%d: Cache-Control %q", res.StatusCode, got)
+	}
+	if got := res.Header.Get("Content-Type"); got != "application/json" {
+		t.Errorf("%d: Content-Type %q", res.StatusCode, got)
+	}
+	for name, status := range map[string]int{"Retry-After": 0, "Allow": 405, "WWW-Authenticate": 401} {
+		want := res.StatusCode == status || name == "Retry-After" && (res.StatusCode == 429 || res.StatusCode == 503)
+		if (res.Header.Get(name) != "") != want {
+			t.Errorf("%d: %s %q", res.StatusCode, name, res.Header.Get(name))
+		}
+	}
+	if method == "HEAD" {
+		if body != "" || res.ContentLength <= 0 {
+			t.Errorf("%d to HEAD: body %q, Content-Length %d", res.StatusCode, body, res.ContentLength)
+		}
+		return a
+	}
+	var envelope struct {
+		Code    int             `json:"code"`
+		Message string          `json:"message"`
+		Key     string          `json:"message_key"`
+		Result  json.RawMessage `json:"result"`
+	}
+	if err := json.Unmarshal([]byte(body), &envelope); err != nil {
+		t.Errorf("%d: body %q: %v", res.StatusCode, body, err)
+		return a
+	}
+	want := map[string]int{"BAD_REQUEST": 40000, "UNAUTHORIZED": 40100, "NOT_FOUND": 40400, "PATH_NOT_FOUND": 40401, "METHOD_NOT_ALLOWED": 40500, "REQUEST_TIMEOUT": 40800,
+		"SNAPSHOT_GONE": 41000, "PAYLOAD_TOO_LARGE": 41300, "TOO_MANY_REQUESTS": 42900, "HEADERS_TOO_LARGE": 43100, "INTERNAL_ERROR": 50000, "SERVICE_UNAVAILABLE": 50300}
+	if envelope.Code != want[envelope.Key] || envelope.Code/100 != res.StatusCode || string(envelope.Result) != "{}" || envelope.Message == "" {
+		t.Errorf("%d: envelope %q", res.StatusCode, body)
+	}
+	a.key = envelope.Key
+	return a
+}
+
+// ask sends one request on a connection of its own and reads its answer.
+func ask(t *testing.T, addr, method, target string, headers ...string) *answer {
+	t.Helper()
+	return dial(t, addr).send(request(method, target, headers...)).receive(method)
+}
+
+func request(method, target string, headers ...string) string {
+	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: edge.test\r\n%s\r\n", method, target, strings.Join(append(headers, ""), "\r\n"))
+}
+
+// expect is ask for a status and message_key.
+func expect(t *testing.T, status int, key string, a *answer) {
+	t.Helper()
+	if a.StatusCode != status || a.key != key {
+		t.Errorf("answer %d %s, want %d %s", a.StatusCode, a.key, status, key)
+	}
+}
+
+// newKeys returns a key set with one key in it, and the key's text.
+func newKeys(t testing.TB, rate, burst int) (*auth.Keys, string) {
+	t.Helper()
+	text, err := artifacts.NewKey(rand.NewChaCha8([32]byte{1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := new(auth.Keys)
+	keys.Use(&artifacts.KeySet{Format: artifacts.Format, Keys: []artifacts.KeyEntry{
+		{ID: "key-1", Name: "test", Hash: artifacts.HashKey([]byte(text)), Rate: rate, Burst: burst, Created: time.Now()},
+	}}, time.Now())
+	return keys, text
+}
+
+// otherKey returns the text of a key that no set holds.
+func otherKey(t testing.TB) string {
+	t.Helper()
+	text, err := artifacts.NewKey(rand.NewChaCha8([32]byte{2}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func newServer(t testing.TB, cfg Config) *Server {
+	t.Helper()
+	if cfg.Engine == nil {
+		cfg.Engine = engine(stub)
+	}
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// newCtx returns what fasthttp makes of a request from 127.0.0.1.
+func newCtx(t testing.TB, raw string) *fasthttp.RequestCtx {
+	t.Helper()
+	var req fasthttp.Request
+	if err := req.Read(bufio.NewReader(strings.NewReader(raw))); err != nil {
+		t.Fatal(err)
+	}
+	ctx := new(fasthttp.RequestCtx)
+	ctx.Init(&req, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, silence{})
+	ctx.Response.Header.SetNoDefaultContentType(true)
+	return ctx
+}
+
+// handle returns a server's answer to a GET at a time, without a connection.
+func handle(t *testing.T, s *Server, now time.Time, raw string) *answer {
+	t.Helper()
+	ctx := newCtx(t, raw)
+	s.handleAt(ctx, now)
+	var out bytes.Buffer
+	w := bufio.NewWriter(&out)
+	if err := ctx.Response.Write(w); err != nil {
+		t.Fatal(err)
+	}
+	w.Flush()
+	return (&client{t: t, r: bufio.NewReader(&out)}).receive("GET")
+}
+
+// until waits for what comes without being told.
+func until(t *testing.T, condition func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it does not come")
+		}
+	}
+}

@@ -1,0 +1,227 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"example.com/marketdata/edge/query"
+)
+
+// logged is a log that a test reads.
+type logged struct {
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.String()
+}
+
+// lines returns the lines, parsed, that have this message.
+func (l *logged) lines(t *testing.T, message string) []map[string]any {
+	t.Helper()
+	var lines []map[string]any
+	for line := range strings.Lines(l.String()) {
+		var attrs map[string]any
+		if err := json.Unmarshal([]byte(line), &attrs); err != nil {
+			t.Fatalf("line %q: %v", line, err)
+		}
+		if attrs["msg"] == message {
+			lines = append(lines, attrs)
+		}
+	}
+	return lines
+}
+
+func newLog() (*logged, *slog.Logger) {
+	out := new(logged)
+	return out, slog.New(slog.NewJSONHandler(out, nil))
+}
+
+// TestLog: what is logged, and what never is.
+func TestLog(t *testing.T) {
+	snapshot := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	keys, text := newKeys(t, 1000, 1000)
+	out, log := newLog()
+	_, addr := start(t, func(cfg *Config) {
+		cfg.Keys, cfg.Logger = keys, log
+		cfg.Engine = engine(func(r *Request) *Problem {
+			r.Snapshot = snapshot
+			switch r.Query.Endpoint {
+			case query.Chains:
+				panic("at the disco")
+			case query.Quotes:
+				return Unavailable
+			}
+			return stub(r)
+		})
+	})
+	key := "X-Api-Key: " + text
+	expect(t, 200, "", ask(t, addr, "GET", assets, key))
+	expect(t, 503, "SERVICE_UNAVAILABLE", ask(t, addr, "GET", "/openapi/v1/quotes", key, "X-Request-Id: fault-1"))
+	expect(t, 500, "INTERNAL_ERROR", ask(t, addr, "GET", "/openapi/v1/chains", key, "X-Request-Id: panic-1"))
+	expect(t, 401, "UNAUTHORIZED", ask(t, addr, "GET", assets, "X-Api-Key: "+text+"x", "X-Request-Id: evil\" level=ERROR"))
+	expect(t, 404, "PATH_NOT_FOUND", ask(t, addr, "GET", "/"+text+"\xff\xfe%0a"))
+	// fasthttp itself would log these bytes.
+	expect(t, 400, "BAD_REQUEST", dial(t, addr).send("GET /a\r\nX-Api-Key: "+text+"\r\n\r\n").receive("GET"))
+	expect(t, 400, "BAD_REQUEST", dial(t, addr).send(request("GET", assets, key+"\x01")).receive("GET"))
+
+	lines := out.lines(t, "request")
+	var statuses []float64
+	for _, line := range lines {
+		statuses = append(statuses, line["status"].(float64))
+		if line["client"] != "127.0.0.0/24" {
+			t.Errorf("client %v", line["client"])
+		}
+	}
+	if want := []float64{503, 500, 401, 404, 400, 400}; !equal(statuses, want) {
+		t.Errorf("logged %v, want %v", statuses, want)
+	}
+	if l := lines[0]; l["request_id"] != "fault-1" || l["key_id"] != "key-1" || l["route"] != "quotes" || l["level"] != "ERROR" || l["snapshot"] != "2026-11-21T12:00:00Z" || l["duration"] == nil {
+		t.Errorf("503: %v", l)
+	}
+	if l := lines[2]; l["level"] != "INFO" || l["key_id"] != "" || strings.Contains(l["request_id"].(string), "evil") {
+		t.Errorf("401: %v", l)
+	}
+	panics := out.lines(t, "request handler panicked")
+	if len(panics) != 1 || panics[0]["request_id"] != "panic-1" || panics[0]["panic"] != "at the disco" || !strings.Contains(panics[0]["stack"].(string), "TestLog") {
+		t.Errorf("panics %v", panics)
+	}
+	if strings.Contains(out.String(), "mdk_live_") || strings.Contains(out.String(), "127.0.0.1") {
+		t.Errorf("a key or a full address is in the log:\n%s", out)
+	}
+}
+
+func equal(a, b []float64) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// TestLogBounded: a flood of errors is no flood of log lines.
+func TestLogBounded(t *testing.T) {
+	out, log := newLog()
+	s := newServer(t, Config{Logger: log, Engine: engine(func(*Request) *Problem { return Unavailable })})
+	refused, failed := newCtx(t, request("GET", "/nowhere")), newCtx(t, request("GET", assets))
+	start := time.Now()
+	for range 5000 {
+		s.handleAt(refused, start)
+		s.handleAt(failed, start)
+	}
+	took := time.Since(start).Seconds()
+	n := map[float64]int{}
+	for _, line := range out.lines(t, "request") {
+		n[line["status"].(float64)]++
+	}
+	if n[404] < 20 || float64(n[404]) > 21+5*took || n[503] < 200 || float64(n[503]) > 201+50*took {
+		t.Errorf("in %.2f s: %v", took, n)
+	}
+}
+
+// TestLogAll: every request, and slow ones at a level of their own.
+func TestLogAll(t *testing.T) {
+	out, log := newLog()
+	s := newServer(t, Config{Logger: log, LogAll: true})
+	for range 300 {
+		s.handleAt(newCtx(t, request("GET", assets)), time.Now())
+	}
+	if n := len(out.lines(t, "request")); n != 300 {
+		t.Errorf("%d lines", n)
+	}
+	out, log = newLog()
+	s = newServer(t, Config{Logger: log, LogSlow: time.Minute})
+	s.handleAt(newCtx(t, request("GET", assets)), time.Now())
+	s.handleAt(newCtx(t, request("GET", assets)), time.Now().Add(-time.Minute))
+	if lines := out.lines(t, "request"); len(lines) != 1 || lines[0]["level"] != "WARN" {
+		t.Errorf("lines %v", lines)
+	}
+}
+
+func TestMask(t *testing.T) {
+	for in, want := range map[string]string{"192.0.2.77": "192.0.2.0/24", "::ffff:192.0.2.77": "192.0.2.0/24", "2001:db8:1:2::3": "2001:db8:1::/48"} {
+		if got := mask(netip.MustParseAddr(in)); got != want {
+			t.Errorf("mask(%s) = %s, want %s", in, got, want)
+		}
+	}
+	if got := mask(addrOf(&net.UnixAddr{})); got != "unknown" {
+		t.Errorf("mask of no address = %s", got)
+	}
+}
+
+type observations struct {
+	mu   sync.Mutex
+	list []Observation
+}
+
+func (o *observations) Observe(one Observation) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.list = append(o.list, one)
+}
+
+// TestObserver: every answer is told of, once.
+func TestObserver(t *testing.T) {
+	keys, text := newKeys(t, 100, 100)
+	o := new(observations)
+	_, addr := start(t, func(cfg *Config) {
+		cfg.Keys, cfg.Observer = keys, o
+		cfg.Static = map[string]StaticFile{"/docs": {Body: []byte("<html>")}}
+		cfg.Engine = engine(func(r *Request) *Problem {
+			if r.Query.Endpoint == query.Chains {
+				panic("chains")
+			}
+			return stub(r)
+		})
+	})
+	key := "X-Api-Key: " + text
+	for _, c := range []struct {
+		raw    string
+		route  string
+		status int
+		key    string
+	}{
+		{request("HEAD", "/openapi/v1/trending", key), "trending", 200, "key-1"},
+		{request("GET", assets), "assets", 401, ""},
+		{request("GET", "/openapi/v1/chains", key), "chains", 500, "key-1"},
+		{request("GET", "/docs"), "static", 200, ""},
+		{request("GET", "/nowhere"), "unknown", 404, ""},
+		{request("POST", assets), "unknown", 405, ""},
+		{request("OPTIONS", assets), "options", 204, ""},
+		{"nonsense\r\n\r\n", "unread", 400, ""},
+	} {
+		method, _, _ := strings.Cut(c.raw, " ")
+		a := dial(t, addr).send(c.raw).receive(method)
+		o.mu.Lock()
+		list := o.list
+		o.list = nil
+		o.mu.Unlock()
+		if len(list) != 1 {
+			t.Fatalf("%.40q: %d observations", c.raw, len(list))
+		}
+		got := list[0]
+		if got.Route.Name() != c.route || got.Status != c.status || got.KeyID != c.key || got.Conn == 0 || got.Duration < 0 || a.ContentLength > 0 && int64(got.Bytes) != a.ContentLength {
+			t.Errorf("%.40q: %+v", c.raw, got)
+		}
+	}
+}
