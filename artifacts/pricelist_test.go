@@ -1,0 +1,93 @@
+package artifacts
+
+import (
+	"encoding/base64"
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestPriceListRoundTrip(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		now := time.Unix(600*rapid.Int64Range(-1e8, 1e9).Draw(rt, "start"), 0).UTC()
+		list := PriceList(nil)
+		for range rapid.IntRange(0, 20).Draw(rt, "snapshots") {
+			h := HeldPrices{Time: now, Parts: []Ref{}}
+			for range rapid.IntRange(0, 3).Draw(rt, "parts") {
+				h.Parts = append(h.Parts, Ref{
+					Digest: Sum([]byte(rapid.String().Draw(rt, "object"))),
+					Size:   rapid.Int64Range(0, MaxObjectSize).Draw(rt, "size"),
+				})
+			}
+			list = append(list, h)
+			now = now.Add(time.Duration(rapid.IntRange(1, 60_000).Draw(rt, "gap")) * Step)
+		}
+		text, err := list.MarshalText()
+		if err != nil {
+			rt.Fatal(err)
+		}
+		var got PriceList
+		if err := got.UnmarshalText(text); err != nil || !reflect.DeepEqual(got, list) {
+			rt.Fatalf("%v reads as %v (%v)", list, got, err)
+		}
+	})
+}
+
+func TestPriceListLayout(t *testing.T) {
+	part := Ref{Digest: Sum(nil), Size: 300}
+	list := PriceList{
+		{Time: time.Date(1970, 1, 1, 1, 0, 0, 0, time.UTC), Parts: []Ref{part}},
+		{Time: time.Date(1970, 1, 1, 1, 10, 0, 0, time.UTC)},
+	}
+	want := append([]byte{12, 1}, part.Digest[:]...) // 6 steps; one part
+	want = append(want, 0xac, 0x02)                  // of 300 bytes
+	want = append(want, 2, 0)                        // 1 step later; no part
+	text, err := list.MarshalText()
+	if err != nil || string(text) != base64.StdEncoding.EncodeToString(want) {
+		t.Errorf("%s (%v), want %x in base64", text, err, want)
+	}
+}
+
+func TestPriceListRefuses(t *testing.T) {
+	digest := string(make([]byte, 32))
+	for _, test := range []struct{ name, plain string }{
+		{"a time that does not ascend", "\x02\x00\x00\x00"},
+		{"a time that goes back", "\x02\x00\x01\x00"},
+		{"a time far away", "\xff\xff\xff\xff\xff\xff\x01\x00"},
+		{"no parts", "\x02"},
+		{"more parts than there are bytes", "\x02\x7f"},
+		{"half a digest", "\x02\x01" + digest[:16]},
+		{"a part without a size", "\x02\x01" + digest},
+		{"a part that is too large", "\x02\x01" + digest + "\x81\x80\x80\x08"},
+	} {
+		var l PriceList
+		if err := l.UnmarshalText([]byte(base64.StdEncoding.EncodeToString([]byte(test.plain)))); err == nil {
+			t.Errorf("%s: read as %v", test.name, l)
+		}
+	}
+	var l PriceList
+	if err := l.UnmarshalText([]byte("no base64!")); err == nil {
+		t.Errorf("bytes that are no base64 read as %v", l)
+	}
+}
+
+func FuzzPriceList(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(append([]byte{12, 1}, make([]byte, 33)...))
+	f.Add([]byte{2, 0, 2, 0, 2, 0})
+	f.Fuzz(func(t *testing.T, plain []byte) {
+		var l, again PriceList
+		if l.UnmarshalText([]byte(base64.StdEncoding.EncodeToString(plain))) != nil {
+			return
+		}
+		text, err := l.MarshalText()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := again.UnmarshalText(text); err != nil || !reflect.DeepEqual(l, again) {
+			t.Fatalf("%x reads as %v, again as %v (%v)", plain, l, again, err)
+		}
+	})
+}

@@ -1,0 +1,441 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holiman/uint256"
+	"pgregory.net/rapid"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/market"
+)
+
+var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// marketFeed is a feed with assets, exchanges and groups.
+func marketFeed(n int, at time.Time) *market.Feed {
+	f := &market.Feed{Exchanges: []market.Exchange{{Key: "x"}, {Key: "y", ID: 9}}}
+	for i := range n {
+		f.Assets = append(f.Assets, market.Asset{Key: fmt.Sprintf("asset-%d", i), Active: true})
+		f.Quotes = append(f.Quotes, market.Quote{
+			Asset: i, Price: market.U128{Hi: uint64(i % 2), Lo: uint64(at.Unix() + int64(i))},
+			MarketCap: market.U128{Lo: uint64(1000 * (i + 1))}, Volume: market.U128{Hi: 1, Lo: uint64(i)},
+		})
+	}
+	for i := range 3 {
+		f.Categories = append(f.Categories, market.Group{Key: fmt.Sprintf("category-%d", i), Active: true, Members: []int{i, i + 1}, Native: -1})
+	}
+	f.Chains = []market.Group{{Key: "chain", Active: true, Members: []int{0}, Native: 0}}
+	return f
+}
+
+// TestLedgerCarriesWhatWasComputed builds two snapshots and finds in the ledger
+// what the first one had.
+func TestLedgerCarriesWhatWasComputed(t *testing.T) {
+	ctx := context.Background()
+	c := newChain(t)
+	c.build(marketFeed(150, epoch), epoch)
+	l, err := Load(ctx, c.s, c.ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := c.compute(mustLoad(t, c.s, nil), marketFeed(150, epoch), epoch)
+
+	f := marketFeed(150, epoch)
+	if err := l.AssignIDs(f); err != nil {
+		t.Fatal(err)
+	}
+	past, err := l.Past(ctx, f, epoch.Add(artifacts.Step))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, collection := range []string{"categories", "chains"} {
+		got, want := past.Groups[collection], first.Groups[collection]
+		same := func(a, b market.GroupMarket) bool {
+			return a.Time.Equal(b.Time) && a.MarketCap == b.MarketCap && a.Volume == b.Volume &&
+				a.Coins == b.Coins && a.Share == b.Share && slices.Equal(a.TopGainers, b.TopGainers)
+		}
+		if len(want) == 0 || !maps.EqualFunc(got, want, same) {
+			t.Errorf("%s are %v, want %v", collection, got, want)
+		}
+	}
+
+	top := l.Top()
+	if len(top) != 100 {
+		t.Fatalf("%d assets at the top, want 100", len(top))
+	}
+	for i, p := range top {
+		a := 149 - i // market caps ascend
+		want := uint256.Int{f.Quotes[a].Price.Lo, f.Quotes[a].Price.Hi}
+		if p.ID != f.Assets[a].ID || p.Price != want.Dec() {
+			t.Fatalf("place %d of the top is %v, want asset %d at %s", i, p, f.Assets[a].ID, want.Dec())
+		}
+	}
+	if totals := l.Totals(); len(totals) != 1 || !totals[0].Time.Equal(epoch) || totals[0].MarketCap != "11325000" {
+		t.Errorf("totals are %v, want 11325000", totals)
+	}
+}
+
+func mustLoad(t *testing.T, s *store, ref *artifacts.Ref) *Ledger {
+	t.Helper()
+	l, err := Load(context.Background(), s, ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// TestTotalsOfTwoDays holds a total while it is younger than 48 hours.
+func TestTotalsOfTwoDays(t *testing.T) {
+	c := newChain(t)
+	var times []time.Time
+	for _, after := range []time.Duration{0, artifacts.Step, 24 * time.Hour, 48*time.Hour - artifacts.Step, 48 * time.Hour, 60 * time.Hour} {
+		now := epoch.Add(after)
+		times = append(times, now)
+		c.build(marketFeed(4, now), now)
+		var got []time.Time
+		for _, total := range c.root.Totals {
+			got = append(got, total.Time)
+		}
+		var want []time.Time
+		for _, at := range times {
+			if now.Sub(at) < 48*time.Hour {
+				want = append(want, at)
+			}
+		}
+		if !slices.EqualFunc(got, want, time.Time.Equal) {
+			t.Errorf("at %v totals of %v are held, want %v", now, got, want)
+		}
+	}
+}
+
+// TestEqualHistoriesGiveEqualBytes builds the same twice.
+func TestEqualHistoriesGiveEqualBytes(t *testing.T) {
+	build := func() *chain {
+		c := newChain(t)
+		source := &flicker{random: rand.New(rand.NewPCG(7, 8))}
+		for i := range 40 {
+			now := epoch.Add(time.Duration(i*i) * 5 * artifacts.Step)
+			c.build(feedOf(source.prices()), now)
+			now = now.Add(artifacts.Step)
+			c.build(marketFeed(20+i, now), now)
+		}
+		return c
+	}
+	a, b := build(), build()
+	if *a.ref != *b.ref || !maps.EqualFunc(a.s.objects, b.s.objects, bytes.Equal) {
+		t.Error("the objects of two equal histories differ")
+	}
+	// What is read and written again is the same, too.
+	if again := a.root.Encode(); artifacts.Sum(again) != a.ref.Digest {
+		t.Error("a root that is read and written is another")
+	}
+}
+
+func TestRefusesTimes(t *testing.T) {
+	ctx := context.Background()
+	c := newChain(t)
+	c.build(marketFeed(4, epoch), epoch)
+	for _, test := range []struct {
+		t    time.Time
+		want string
+	}{
+		{epoch.Add(time.Minute), "no multiple of ten minutes"},
+		{epoch, "not later than the newest snapshot"},
+		{epoch.Add(-time.Hour), "not later than the newest snapshot"},
+	} {
+		l, f := mustLoad(t, c.s, c.ref), marketFeed(4, epoch)
+		if err := l.AssignIDs(f); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Past(ctx, f, test.t); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("Past at %v: error %v, want %q", test.t, err, test.want)
+		}
+		if _, err := l.Advance(ctx, f, &market.Result{}, test.t); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("Advance at %v: error %v, want %q", test.t, err, test.want)
+		}
+	}
+}
+
+// TestRollback goes back to an earlier snapshot: the past is as it was then,
+// the ids are all that were ever given out, and later times can be built again.
+func TestRollback(t *testing.T) {
+	c := newChain(t)
+	c.build(marketFeed(4, epoch), epoch)
+	target := *c.ref
+	then := c.root
+	for i := range 3 {
+		now := epoch.Add(time.Duration(i+1) * artifacts.Step)
+		c.build(marketFeed(5+i, now), now)
+	}
+	newest := c.root
+	c.rollback(target)
+	if len(c.root.Prices) != 1 || len(c.root.Totals) != 1 || !slices.Equal(c.root.Top, then.Top) || !maps.Equal(c.root.Groups, then.Groups) {
+		t.Errorf("after the rollback the root is %+v, want the past of %+v", c.root, then)
+	}
+	if got, want := c.root.IDs["assets"], newest.IDs["assets"]; got.Count != 7 || !slices.Equal(got.Segments, want.Segments) {
+		t.Errorf("after the rollback the ids are %v, want %v", got, want)
+	}
+
+	now := epoch.Add(artifacts.Step)
+	f := feedOf(map[string]market.U128{"asset-6": {Lo: 1}, "new": {Lo: 1}})
+	c.build(f, now) // asset-6 had id 7; see chain.ids
+	l := mustLoad(t, c.s, c.ref)
+	if id, ok := l.Known("assets", "new"); !ok || id != 9 {
+		t.Errorf("the new asset has id %d, want 9, above mute's 8", id)
+	}
+	if len(c.root.Prices) != 2 || len(c.root.Totals) != 2 {
+		t.Errorf("%d snapshots and %d totals held after building again, want 2 and 2", len(c.root.Prices), len(c.root.Totals))
+	}
+}
+
+func TestRollbackToItself(t *testing.T) {
+	c := newChain(t)
+	c.build(marketFeed(4, epoch), epoch)
+	before := *c.ref
+	if c.rollback(before); *c.ref != before {
+		t.Error("a rollback to the newest root gives another root")
+	}
+}
+
+// TestBrokenObjects takes each object of a ledger away, and changes it. A build
+// that reads it fails and says what is wrong; none gives other figures.
+func TestBrokenObjects(t *testing.T) {
+	c := newChain(t)
+	source := &flicker{random: rand.New(rand.NewPCG(9, 10))}
+	for i := range 60 {
+		now := epoch.Add(time.Duration(i) * 9 * time.Hour)
+		c.build(feedOf(source.prices()), now)
+	}
+	now := epoch.Add(60 * 9 * time.Hour).Truncate(day)
+	for range 30 {
+		now = now.Add(time.Hour)
+		c.build(feedOf(source.prices()), now)
+	}
+	now = now.Add(time.Hour)
+	c.build(marketFeed(4, now), now)
+	now = now.Add(day).Truncate(day)
+
+	build := func(s *store) (*market.Past, error) {
+		ctx := context.Background()
+		l, err := Load(ctx, s, c.ref)
+		if err != nil {
+			return nil, err
+		}
+		f := marketFeed(10, now)
+		if err := l.AssignIDs(f); err != nil {
+			return nil, err
+		}
+		past, err := l.Past(ctx, f, now)
+		if err != nil {
+			return nil, err
+		}
+		_, err = l.Advance(ctx, f, market.Compute(f, now, past, &market.Settings{}), now)
+		return past, err
+	}
+	whole := newStore()
+	maps.Copy(whole.objects, c.s.objects)
+	if _, err := build(whole); err != nil {
+		t.Fatal(err)
+	}
+	read := 0
+	for _, ref := range append(c.root.Refs(), *c.ref) {
+		key := artifacts.ObjectKey(ref.Digest)
+		if whole.reads[key] == 0 {
+			continue
+		}
+		read++
+		for _, change := range []struct {
+			name string
+			with func(b []byte) []byte
+			want error
+		}{
+			{"longer", func(b []byte) []byte { return append(slices.Clone(b), 0) }, artifacts.ErrTooLarge},
+			{"shorter", func(b []byte) []byte { return b[1:] }, artifacts.ErrCorrupt},
+			{"changed", func(b []byte) []byte { b = slices.Clone(b); b[len(b)/2] ^= 1; return b }, artifacts.ErrCorrupt},
+			{"away", func([]byte) []byte { return nil }, artifacts.ErrNotFound},
+		} {
+			s := newStore()
+			maps.Copy(s.objects, c.s.objects)
+			if s.objects[key] = change.with(s.objects[key]); s.objects[key] == nil {
+				delete(s.objects, key)
+			}
+			if _, err := build(s); !errors.Is(err, change.want) || !strings.Contains(err.Error(), key) {
+				t.Errorf("object %s, %s: error %v, want %v", key, change.name, err, change.want)
+			}
+		}
+	}
+	if read < 15 {
+		t.Errorf("a build reads %d objects; the test wants one with more of a past", read)
+	}
+}
+
+// TestReturnsFillSegments lets so many assets come back that the logs of
+// returns fill segments, and goes on until segments are dropped.
+func TestReturnsFillSegments(t *testing.T) {
+	const assets = 60_000
+	m, c := &model{}, newChain(t)
+	now := epoch.Truncate(day)
+	for i := range 9 {
+		// The even half of the assets and the odd half take turns.
+		prices := make(map[string]market.U128, assets/2)
+		for a := i % 2; a < assets; a += 2 {
+			prices[fmt.Sprintf("%d", a)] = market.U128{Hi: 1 << 55, Lo: uint64(i*assets + a)}
+		}
+		f := feedOf(prices)
+		c.build(f, now)
+		if i == 5 || i == 8 {
+			m.compare(t, c, f, now)
+		}
+		m.add(now, prices)
+		now = now.Add(artifacts.Step)
+		if i == 4 {
+			now = now.Add(day)
+		}
+	}
+	checkReturns := func(zone int, want int) {
+		t.Helper()
+		segments := c.root.Returns[zone].Segments
+		if len(segments) != want {
+			t.Errorf("zone %d has %d segments of returns, want %d", zone, len(segments), want)
+		}
+		for i, s := range segments {
+			if full := s.Size >= segmentBytes; !full && i < len(segments)-1 || s.Size > 3*segmentBytes {
+				t.Errorf("segment %d of %d has %d bytes", i, len(segments), s.Size)
+			}
+		}
+	}
+	checkReturns(recent, 4) // 8 snapshots, half a million bytes each
+	checkReturns(hourly, 1)
+	checkReturns(daily, 1)
+
+	for _, step := range []struct {
+		to                    time.Duration // after the first snapshot
+		recent, hourly, daily int
+	}{
+		{40 * time.Hour, 4, 1, 1},
+		{49 * time.Hour, 2, 1, 1}, // the returns of the first day are dropped
+		{80 * time.Hour, 0, 1, 1},
+		{90 * day, 0, 1, 1},
+		{92 * day, 0, 0, 1},
+		{368 * day, 0, 0, 0},
+	} {
+		now = epoch.Truncate(day).Add(step.to)
+		c.build(feedOf(nil), now)
+		checkReturns(recent, step.recent)
+		checkReturns(hourly, step.hourly)
+		checkReturns(daily, step.daily)
+	}
+}
+
+// TestGroupsRoundTrip writes and reads market snapshots of groups.
+func TestGroupsRoundTrip(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		wide := rapid.Custom(func(rt *rapid.T) uint256.Int {
+			return uint256.Int{rapid.Uint64().Draw(rt, "0"), rapid.Uint64().Draw(rt, "1"), rapid.Uint64().Draw(rt, "2"), rapid.Uint64().Draw(rt, "3")}
+		})
+		groups := rapid.MapOfN(rapid.Uint64Range(1, maxID), rapid.Custom(func(rt *rapid.T) market.GroupMarket {
+			return market.GroupMarket{
+				Time:      epoch.Add(time.Duration(rapid.IntRange(-6, 0).Draw(rt, "age")) * artifacts.Step),
+				MarketCap: wide.Draw(rt, "cap"), Volume: wide.Draw(rt, "volume"),
+				Coins: rapid.IntRange(1, 1e6).Draw(rt, "coins"), Share: rapid.Uint64Max(1e12).Draw(rt, "share"),
+				TopGainers: rapid.SliceOfN(rapid.Uint64Range(1, maxID), 0, 3).Draw(rt, "gainers"),
+			}
+		}), 1, 20).Draw(rt, "groups")
+		var put objects
+		ref, ok := putGroups(groups, &put)
+		if !ok || len(put) != 1 || ref.Digest != artifacts.Sum(put[0]) {
+			rt.Fatalf("groups give %d objects", len(put))
+		}
+		got, err := parseGroups(put[0])
+		if err != nil {
+			rt.Fatal(err)
+		}
+		same := func(a, b market.GroupMarket) bool {
+			return a.Time.Equal(b.Time) && a.MarketCap == b.MarketCap && a.Volume == b.Volume &&
+				a.Coins == b.Coins && a.Share == b.Share && slices.Equal(a.TopGainers, b.TopGainers)
+		}
+		if !maps.EqualFunc(got, groups, same) {
+			rt.Fatalf("groups are %v, want %v", got, groups)
+		}
+	})
+}
+
+func FuzzGroups(f *testing.F) {
+	f.Add([]byte(`[{"id":1,"time":"2026-01-01T00:00:00Z","market_cap":"5","volume":"0","coins":1,"share":7,"top_gainers":[3]}]`))
+	f.Add([]byte(`[{"id":1,"time":"2026-01-01T00:00:00Z","market_cap":"-5","volume":"x"}]`))
+	f.Add([]byte(`null`))
+	f.Fuzz(func(t *testing.T, plain []byte) {
+		if _, err := parseGroups(plain); err == nil {
+			t.Fatalf("%q reads as groups without being compressed", plain)
+		}
+		groups, err := parseGroups(artifacts.Compress(nil, plain))
+		if err != nil {
+			if !errors.Is(err, artifacts.ErrCorrupt) {
+				t.Fatalf("error %v, want ErrCorrupt", err)
+			}
+			return
+		}
+		var put objects
+		if _, ok := putGroups(groups, &put); !ok {
+			return
+		}
+		again, err := parseGroups(put[0])
+		if err != nil || len(again) != len(groups) {
+			t.Fatalf("%q reads as %v, again as %v (%v)", plain, groups, again, err)
+		}
+	})
+}
+
+// FuzzRoot loads any JSON as a root and builds from it: that works or fails,
+// in bounded memory.
+func FuzzRoot(f *testing.F) {
+	c := newChain(f)
+	for i := range 3 {
+		now := epoch.Add(time.Duration(i) * artifacts.Step)
+		c.build(marketFeed(4+i, now), now)
+	}
+	plain, err := artifacts.DecompressBounded(c.s.objects[artifacts.ObjectKey(c.ref.Digest)], 1<<20)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(plain)
+	f.Add([]byte(`{"format":1}`))
+	f.Add([]byte(`{"format":1,"ids":{"assets":{"count":1000000000000,"segments":[{"size":-1}]}}}`))
+	f.Add([]byte(`{"format":2}`))
+	f.Fuzz(func(t *testing.T, plain []byte) {
+		ctx := context.Background()
+		s := newStore()
+		maps.Copy(s.objects, c.s.objects)
+		ref := s.put(artifacts.Compress(nil, plain))
+		l, err := Load(ctx, s, &ref)
+		if err != nil {
+			return
+		}
+		now := epoch.Add(day)
+		feed := marketFeed(4, now)
+		if l.AssignIDs(feed) != nil {
+			return
+		}
+		past, err := l.Past(ctx, feed, now)
+		if err != nil {
+			return
+		}
+		next, err := l.Advance(ctx, feed, market.Compute(feed, now, past, &market.Settings{}), now)
+		if err != nil {
+			return
+		}
+		if _, err := artifacts.ParseLedger(next.Root); err != nil {
+			t.Fatalf("the root after it: %v", err)
+		}
+	})
+}
