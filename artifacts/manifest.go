@@ -391,8 +391,10 @@ func (l *LedgerRoot) Refs() []Ref {
 }
 
 // parseFormat reads a JSON object that names its format, and refuses formats
-// that this release does not read before it looks at any other field.
+// that this release does not read before it looks at any other field. A line of
+// signatures behind it is left out; see Trust.Verify.
 func parseFormat(what string, b []byte, v any) error {
+	b, _ = splitSigned(b)
 	var f struct {
 		Format int `json:"format"`
 	}
