@@ -29,3 +29,7 @@ lint: ## gofmt, vet and staticcheck
 	@out="$$(gofmt -l $$(git ls-files '*.go'))"; if [ -n "$$out" ]; then echo "gofmt: $$out"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
+
+.PHONY: bench-builder
+bench-builder: ## what a build costs at 20,000 and at 1,000,000 assets, beside the bounds
+	$(GO) run ./builder/bench

@@ -38,8 +38,7 @@ const (
 	StepRead    = "read"    // the feed
 	StepCompute = "compute" // ids, past, figures, rows in their orders
 	StepObjects = "objects" // views and ledger are made and put
-	StepPublish = "publish" // all is made durable, the manifest put, the pointer swapped
-	StepDone    = "done"
+	StepDone    = "done"    // behind the steps of package publish
 )
 
 // Progress is told how far a long step is; total is 0 while it is unknown. It
@@ -199,8 +198,7 @@ func (b *build) build(ctx context.Context, t time.Time) error {
 		Retained: retained(head, t, b.Retain), Ledger: root,
 	}
 
-	b.step(StepPublish)
-	pointer, err := head.Publish(ctx, objects, manifest, b.Now())
+	pointer, err := head.Publish(ctx, objects, manifest, b.Now(), b.step)
 	var lost *publish.LostError
 	if errors.As(err, &lost) && sameSnapshot(lost.Head, t, input) {
 		b.report.leave(lost.Head, "another builder published the same snapshot first")

@@ -93,3 +93,11 @@ func stamps(list []artifacts.Retained) string {
 	}
 	return strings.Join(names, ", ")
 }
+
+// RejectedRows is how many rows were set aside, in all files.
+func (r *Report) RejectedRows() (n int) {
+	for _, f := range r.Rejected {
+		n += f
+	}
+	return n
+}

@@ -50,7 +50,7 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 	}
 	next.Retained = slices.Clone(newest.Retained[at+1:])
 	next.Retained = slices.DeleteFunc(next.Retained, func(r artifacts.Retained) bool { return !slices.Contains(target.Retained, r) })
-	p, err := head.Publish(ctx, objects, &next, now())
+	p, err := head.Publish(ctx, objects, &next, now(), func(string) {})
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,13 @@ func (e *LostError) Error() string {
 	return fmt.Sprintf("another builder published snapshot %s (sequence %d) first", p.Time.Format(time.RFC3339), p.Sequence)
 }
 
+// Steps of Publish, in their order.
+const (
+	StepSync     = "sync"     // objects are made durable
+	StepManifest = "manifest" // the manifest is put and made durable
+	StepSwap     = "swap"     // the pointer moves
+)
+
 // Bounds of finding out what became of a swap. They hold whatever became of
 // the caller's context: a builder that is told to stop in the middle of a swap
 // still wants to know.
@@ -38,23 +45,26 @@ const (
 )
 
 // Publish makes m the published snapshot in the place of the head. o must have
-// put every object that m reaches and that the head does not. It returns the
-// pointer, which is durable; a *LostError when another publisher was faster; and
-// any other error when the snapshot was not published as far as can be told.
+// put every object that m reaches and that the head does not; clock is for the
+// pointer's Published. It returns the pointer, which is durable; a *LostError
+// when another publisher was faster; and any other error when the snapshot was
+// not published as far as can be told. step is told which step begins.
 //
 // Whether a swap that did not answer happened is settled by reading the
 // pointer back: the nonce says whose it is. If it is still the head's, the same
 // swap is tried again, which is harmless: should the first one arrive late,
 // the second one finds its own nonce.
-func (h *Head) Publish(ctx context.Context, o *Objects, m *artifacts.Manifest, clock time.Time) (*artifacts.Pointer, error) {
+func (h *Head) Publish(ctx context.Context, o *Objects, m *artifacts.Manifest, clock time.Time, step func(name string)) (*artifacts.Pointer, error) {
 	body := m.Encode()
 	if len(body) > artifacts.MaxManifestSize {
 		return nil, fmt.Errorf("manifest has %d bytes; readers take %d", len(body), artifacts.MaxManifestSize)
 	}
 	// Objects before what names them, each step durable before the next.
+	step(StepSync)
 	if err := o.store.Sync(ctx); err != nil {
 		return nil, fmt.Errorf("sync objects: %w", err)
 	}
+	step(StepManifest)
 	ref := artifacts.Ref{Digest: artifacts.Sum(body), Size: int64(len(body))}
 	if err := o.put(ctx, artifacts.ManifestKey(ref.Digest), body); err != nil {
 		return nil, err
@@ -69,6 +79,7 @@ func (h *Head) Publish(ctx context.Context, o *Objects, m *artifacts.Manifest, c
 	if h.Pointer != nil {
 		p.Store, p.Sequence = h.Pointer.Store, h.Pointer.Sequence+1
 	}
+	step(StepSwap)
 	return p, h.swap(ctx, o.store, p)
 }
 

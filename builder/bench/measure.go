@@ -1,0 +1,330 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"strconv"
+	"syscall"
+	"time"
+
+	gojson "github.com/goccy/go-json"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/dirstore"
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/source"
+	"example.com/marketdata/builder/source/sim"
+)
+
+// start is the time of the first snapshot; rounds follow each other.
+var start = time.Date(2026, 11, 21, 7, 10, 0, 0, time.UTC)
+
+// bench is one stage of one round, in a process of its own.
+type bench struct {
+	assets, round int
+	dir           string
+	f             figures
+}
+
+func child(ctx context.Context, stage, size string, round int, dir, profile string) error {
+	assets, err := strconv.Atoi(size)
+	if err != nil {
+		return err
+	}
+	b := &bench{assets: assets, round: round, dir: dir, f: figures{Assets: assets, Steps: map[string]int64{}}}
+	switch stage {
+	case stageFeed:
+		return b.makeFeed(ctx)
+	case stageBuild:
+		if profile != "" {
+			profile = fmt.Sprintf("%s.%d.%d", profile, assets, round)
+		}
+		err = b.build(ctx, profile)
+	default:
+		err = b.floor(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(b.f)
+}
+
+func (b *bench) feed() string   { return filepath.Join(b.dir, "feed") }
+func (b *bench) store() string  { return filepath.Join(b.dir, "store") }
+func (b *bench) before() string { return filepath.Join(b.dir, "before.json") }
+
+func (b *bench) makeFeed(ctx context.Context) error {
+	src, err := sim.Open(ctx, fmt.Sprintf("?assets=%d&seed=1", b.assets))
+	if err != nil {
+		return err
+	}
+	files, err := src.Files(ctx, start.Add(time.Duration(b.round)*artifacts.Step))
+	if err != nil {
+		return err
+	}
+	return source.Write(ctx, b.feed(), files)
+}
+
+// measured times f.
+func measured(f func() error) (took, error) {
+	cpu, wall := cpuTime(), time.Now()
+	err := f()
+	return took{time.Since(wall), cpuTime() - cpu}, err
+}
+
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic("BUG: getrusage: " + err.Error())
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// peakMemory is the largest resident set of a process that has ended, in bytes.
+func peakMemory(s *os.ProcessState) int64 {
+	u, ok := s.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return 0
+	}
+	if runtime.GOOS == "darwin" {
+		return u.Maxrss // bytes there, KiB elsewhere
+	}
+	return u.Maxrss << 10
+}
+
+// build makes the round's snapshot.
+func (b *bench) build(ctx context.Context, profile string) error {
+	store, err := dirstore.Open(b.store(), dirstore.Options{Create: true})
+	if err != nil {
+		return err
+	}
+	// The floor is to know what this build wrote.
+	held, err := keys(ctx, store)
+	if err != nil {
+		return err
+	}
+	list, err := json.Marshal(held)
+	if err == nil {
+		err = os.WriteFile(b.before(), list, 0o644)
+	}
+	if err != nil {
+		return err
+	}
+	src, err := source.Open(ctx, "feed:"+b.feed(), nil)
+	if err != nil {
+		return err
+	}
+	floor := func(units uint64) market.U128 { return market.U128{Lo: units * 100_000_000} }
+	builds, err := builder.New(builder.Config{
+		Store: store, Source: src, Retain: builder.DefaultRetain, Guards: builder.DefaultGuards,
+		Settings: market.Settings{TrendingMinMarketCap: floor(10_000_000), TrendingMinVolume: floor(1_000_000)},
+		Log:      slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	if err != nil {
+		return err
+	}
+	if profile != "" {
+		out, err := os.Create(profile)
+		if err != nil {
+			return err
+		}
+		defer out.Close()
+		if err := pprof.StartCPUProfile(out); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	runtime.GOMAXPROCS(1)
+	var report *builder.Report
+	b.f.Build, err = measured(func() (err error) { report, err = builds.Build(ctx, time.Time{}); return err })
+	if err != nil {
+		return err
+	}
+	for _, s := range report.Steps {
+		b.f.Steps[s.Step] = s.MS
+	}
+	b.f.Objects, b.f.Bytes = report.ObjectsWritten, report.BytesWritten
+	pointer, err := pointerOf(ctx, store)
+	if err != nil {
+		return err
+	}
+	b.f.Manifest = pointer.Manifest.Size
+	return nil
+}
+
+func pointerOf(ctx context.Context, r artifacts.Reader) (*artifacts.Pointer, error) {
+	b, _, err := r.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
+	if err != nil {
+		return nil, err
+	}
+	return artifacts.ParsePointer(b)
+}
+
+// keys lists what a store holds, but for the pointer.
+func keys(ctx context.Context, s artifacts.Store) (map[string]bool, error) {
+	all := map[string]bool{}
+	err := s.List(ctx, "", func(i artifacts.Info) error {
+		if i.Key != artifacts.CurrentKey {
+			all[i.Key] = true
+		}
+		return nil
+	})
+	return all, err
+}
+
+// floor measures what no builder can do without.
+func (b *bench) floor(ctx context.Context) error {
+	store, err := dirstore.Open(b.store(), dirstore.Options{})
+	if err != nil {
+		return err
+	}
+	list, err := os.ReadFile(b.before())
+	if err != nil {
+		return err
+	}
+	var before map[string]bool
+	if err := json.Unmarshal(list, &before); err != nil {
+		return err
+	}
+	after, err := keys(ctx, store)
+	if err != nil {
+		return err
+	}
+	root := filepath.Join(b.dir, "floor")
+	defer os.RemoveAll(root)
+	other, err := dirstore.Open(root, dirstore.Options{Create: true})
+	if err != nil {
+		return err
+	}
+	runtime.GOMAXPROCS(1)
+	if b.f.Decode, err = measured(func() error { return decode(b.feed()) }); err != nil {
+		return err
+	}
+	var frame []byte
+	for key := range after {
+		if before[key] {
+			continue
+		}
+		stored, _, err := store.Get(ctx, key, artifacts.MaxObjectSize)
+		if err != nil {
+			return err
+		}
+		plain := pieces(stored)
+		t, _ := measured(func() error {
+			for _, p := range plain {
+				frame = artifacts.Compress(frame[:0], p)
+			}
+			return nil
+		})
+		b.f.Compress = b.f.Compress.plus(t)
+		t, _ = measured(func() error { artifacts.Sum(stored); return nil })
+		b.f.Hash = b.f.Hash.plus(t)
+		t, err = measured(func() error { return other.Put(ctx, key, stored) })
+		b.f.Write = b.f.Write.plus(t)
+		if err != nil {
+			return err
+		}
+	}
+	t, err := measured(func() error { return other.Sync(ctx) })
+	b.f.Write = b.f.Write.plus(t)
+	return err
+}
+
+// pieces expands an object's frames: shards and index of a view, or the one
+// frame of a ledger object. What is not compressed has none.
+func pieces(stored []byte) (plain [][]byte) {
+	if frame, err := artifacts.DecompressBounded(stored, 64<<20); err == nil {
+		return append(plain, frame)
+	}
+	n, err := artifacts.IndexSize(stored)
+	if err != nil {
+		return nil
+	}
+	x, err := artifacts.ParseIndex(stored[:n], int64(len(stored)))
+	if err != nil {
+		return nil
+	}
+	for _, e := range x.Shards {
+		shard, err := artifacts.Decompress(stored[n+e.Offset:n+e.Offset+e.Stored], e.Plain)
+		if err != nil {
+			return nil
+		}
+		plain = append(plain, shard)
+	}
+	return plain
+}
+
+// The rows of a feed as go-json decodes them: numbers as written.
+type (
+	assetRow struct {
+		Key, Name, Symbol, Slug, Logo, Website, Whitepaper string
+		ID                                                 gojson.Number
+		Explorers                                          []string
+		Active                                             *bool
+	}
+	quoteRow struct {
+		Key       string
+		Price     gojson.RawMessage
+		MarketCap gojson.RawMessage `json:"market_cap"`
+		Volume    gojson.RawMessage
+	}
+	exchangeRow struct {
+		Key, Name, Slug, Logo string
+		ID                    gojson.Number
+		Links                 map[string]string
+		Fees                  struct{ Maker, Taker gojson.RawMessage }
+		Market                *struct {
+			Volume       gojson.RawMessage `json:"volume_24h"`
+			MarketsCount gojson.Number     `json:"markets_count"`
+			CoinsCount   gojson.Number     `json:"coins_count"`
+			DataTime     string            `json:"data_time"`
+		}
+	}
+	groupRow struct {
+		Key, Name, Slug, Status string
+		ID                      gojson.Number
+		Members                 []string
+		DisplayName             string        `json:"display_name"`
+		EVMChainID              gojson.Number `json:"evm_chain_id"`
+		Native                  string
+	}
+)
+
+// decode reads every row of the feed with go-json.
+func decode(dir string) error {
+	return errors.Join(
+		decodeFile[assetRow](dir, source.AssetsFile), decodeFile[quoteRow](dir, source.QuotesFile),
+		decodeFile[exchangeRow](dir, source.ExchangesFile),
+		decodeFile[groupRow](dir, source.CategoriesFile), decodeFile[groupRow](dir, source.ChainsFile),
+	)
+}
+
+func decodeFile[Row any](dir, name string) error {
+	f, err := os.Open(filepath.Join(dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, source.MaxLine)
+	for lines.Scan() {
+		var row Row
+		// A row that a builder would set aside costs the same.
+		_ = gojson.Unmarshal(lines.Bytes(), &row)
+	}
+	return lines.Err()
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/publish"
+)
+
+// buildFlags are those that build and run share.
+type buildFlags struct {
+	Source string `required:"" placeholder:"SOURCE" help:"Where the feed comes from."`
+	storeFlag
+	Retain               time.Duration `default:"1h" help:"Retain snapshots up to this much older than the newest, at most 168h; the previous one always."`
+	TrendingMinMarketCap money         `default:"10000000" placeholder:"MONEY" help:"Least market cap of a trending asset (${default})."`
+	TrendingMinVolume    money         `default:"1000000" placeholder:"MONEY" help:"Least volume of a trending asset (${default})."`
+	MaxBadRows           builder.Share `default:"5%" placeholder:"SHARE" help:"Stop when more of a file's rows, and more than ten, are set aside: 0.05 or 5% (${default})."`
+	MaxShrink            builder.Share `default:"50%" placeholder:"SHARE" help:"Stop when a collection has lost more of its rows since the last snapshot (${default})."`
+	MaxMove              builder.Share `default:"20%" placeholder:"SHARE" help:"Stop when more of the hundred largest assets moved fivefold or lost their price since a last snapshot less than a day old (${default})."`
+	Force                bool          `help:"Publish although --max-bad-rows, --max-shrink or --max-move says stop."`
+}
+
+// Validate is called by kong.
+func (f *buildFlags) Validate() error {
+	if f.Retain < 0 || f.Retain > builder.MaxRetain {
+		return fmt.Errorf("--retain %v: want 0s to %v", f.Retain, builder.MaxRetain)
+	}
+	return nil
+}
+
+func (f *buildFlags) open(e *env, progress builder.Progress) (*builder.Builder, error) {
+	src, err := openSource(e.ctx, f.Source)
+	if err != nil {
+		return nil, err
+	}
+	store, err := f.openStore(e)
+	if err != nil {
+		return nil, err
+	}
+	return builder.New(builder.Config{
+		Store: store, Source: src, Retain: f.Retain, Log: e.log, Progress: progress,
+		Settings: market.Settings{TrendingMinMarketCap: f.TrendingMinMarketCap.U128, TrendingMinVolume: f.TrendingMinVolume.U128},
+		Guards:   builder.Guards{MaxBadRows: f.MaxBadRows, MaxShrink: f.MaxShrink, MaxMove: f.MaxMove, Force: f.Force},
+	})
+}
+
+type buildCmd struct {
+	buildFlags
+	Time *moment `placeholder:"T" help:"Time of the snapshot, rounded down to ten minutes; by default the feed's own, of a live source now."`
+	JSON bool    `help:"Print the report as one JSON object."`
+}
+
+// Help is printed by build --help.
+func (buildCmd) Help() string {
+	return `Reads the feed, computes the snapshot, puts its objects and moves the pointer to it, last and at once: a build that fails or is killed leaves the published snapshot as it was. The same feed at the same time again is no error and publishes nothing.
+
+Examples:
+
+    builder build --source feed:/var/lib/market/feed --store file:/var/lib/market/store
+    builder build --source 'sim:?assets=2000&seed=1' --store file:/tmp/store --time 2026-11-21T07:20:00Z --json
+    builder build --source feed:feed --store 's3://market/v1?endpoint=http://127.0.0.1:9000&region=us-east-1'`
+}
+
+// Run is called by kong.
+func (c *buildCmd) Run(e *env) error {
+	p := e.progress()
+	b, err := c.open(e, p.show)
+	if err != nil {
+		return err
+	}
+	var t time.Time
+	if c.Time != nil {
+		t = c.Time.Time
+	}
+	report, err := b.Build(e.ctx, t)
+	p.close()
+	return e.printReport(report, err, c.JSON)
+}
+
+// printReport prints what a build or a rollback did, and passes its error on.
+func (e *env) printReport(r *builder.Report, err error, asJSON bool) error {
+	switch {
+	case asJSON:
+		full := struct {
+			*builder.Report
+			Error string `json:"error,omitempty"`
+		}{Report: r}
+		if err != nil {
+			full.Error = err.Error()
+		}
+		if perr := e.printJSON(full); err == nil {
+			err = perr
+		}
+	case err != nil:
+	case r.Published:
+		e.print("snapshot %s is published (sequence %d): %d assets, %d quotes, %d exchanges, %d categories, %d chains; %d rows set aside; %d objects, %d bytes written in %d ms",
+			r.SnapshotTime, r.Sequence, r.Counts["assets"], r.Counts["quotes"], r.Counts["exchanges"], r.Counts["categories"], r.Counts["chains"],
+			r.RejectedRows(), r.ObjectsWritten, r.BytesWritten, r.DurationMS)
+	default:
+		e.print("nothing to do: snapshot %s (sequence %d): %s", r.SnapshotTime, r.Sequence, r.Reason)
+	}
+	return err
+}
+
+type runCmd struct {
+	buildFlags
+	ChangeEvery time.Duration `default:"5m" help:"How often to run the change job (${default})."`
+	GCEvery     time.Duration `default:"1h" name:"gc-every" help:"How often to run gc, after a build (${default})."`
+	Grace       time.Duration `default:"1h" help:"Grace period of gc (${default})."`
+}
+
+// Help is printed by run --help.
+func (runCmd) Help() string {
+	return `Builds at every ten-minute mark of UTC, one build at a time. A mark that was missed while the builder was away is caught up at once, unless its snapshot is published; a build that fails is tried again until the next mark. Stops cleanly on SIGTERM, in the middle of a build too.
+
+Example:
+
+    builder run --source feed:/var/lib/market/feed --store file:/var/lib/market/store`
+}
+
+// Validate is called by kong.
+func (c *runCmd) Validate() error {
+	if err := c.buildFlags.Validate(); err != nil {
+		return err
+	}
+	if c.ChangeEvery < time.Second || c.GCEvery < time.Second {
+		return fmt.Errorf("--change-every %v, --gc-every %v: want at least 1s", c.ChangeEvery, c.GCEvery)
+	}
+	if c.Grace < builder.BuildDeadline {
+		return fmt.Errorf("--grace %v: want at least %v, which a build may take", c.Grace, builder.BuildDeadline)
+	}
+	return nil
+}
+
+// Run is called by kong.
+func (c *runCmd) Run(e *env) error {
+	b, err := c.open(e, e.lines().show)
+	if err != nil {
+		return err
+	}
+	loop := &builder.Loop{
+		Log: e.log, ChangeEvery: c.ChangeEvery, CollectEvery: c.GCEvery,
+		Build: func(ctx context.Context) error {
+			r, err := b.Build(ctx, time.Time{})
+			if err == nil {
+				e.log.Info("built", "snapshot", r.SnapshotTime, "published", r.Published, "reason", r.Reason, "sequence", r.Sequence,
+					"assets", r.Counts["assets"], "quotes", r.Counts["quotes"], "rejected", r.RejectedRows(),
+					"objects", r.ObjectsWritten, "bytes", r.BytesWritten, "ms", r.DurationMS)
+			}
+			return err
+		},
+		Published: func(ctx context.Context) (time.Time, error) {
+			head, err := publish.ReadHead(ctx, b.Store)
+			if err != nil || head.Pointer == nil {
+				return time.Time{}, err
+			}
+			return head.Pointer.Time, nil
+		},
+		Change: func(ctx context.Context) error {
+			change, err := builder.Change(ctx, b.Store, time.Now)
+			if change != nil {
+				e.log.Info("recorded the change of the total", "snapshot", change.Snapshot, "base", change.Base, "percent", change.Value)
+			}
+			return err
+		},
+		Collect: func(ctx context.Context) error {
+			_, err := builder.Collect(ctx, builder.GCConfig{Store: b.Store, Grace: c.Grace, Log: e.log})
+			return err
+		},
+	}
+	e.log.Info("running", "source", b.Source.String(), "store", c.Store, "step", artifacts.Step)
+	loop.Run(e.ctx)
+	e.log.Info("stopped")
+	return nil
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"example.com/marketdata/builder/market"
+	"github.com/alecthomas/kong"
+)
+
+// Exit statuses (feed.md, "Commands").
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+const description = `Makes market-data snapshots from a feed, publishes them to an object store, and looks after the store.
+
+SOURCE is feed:PATH, feed+s3://bucket/prefix?endpoint=URL, or sim:?assets=N&seed=S.
+STORE is file:PATH, or s3://bucket/prefix?endpoint=URL&region=REGION with the usual AWS_… variables.
+
+Every flag is also an environment variable: --max-bad-rows is BUILDER_MAX_BAD_ROWS.
+Exit status: 0 done, 1 failed, 2 wrong usage.`
+
+// cli is the command line.
+type cli struct {
+	LogLevel slog.Level       `default:"info" placeholder:"LEVEL" help:"Log what is at least debug, info, warn or error, on standard error."`
+	Version  kong.VersionFlag `env:"-" help:"Print the version and exit."`
+
+	Build    buildCmd    `cmd:"" help:"Build and publish one snapshot, then exit."`
+	Run      runCmd      `cmd:"" help:"Build at every ten-minute mark, with the change job and gc on schedules of their own."`
+	Change   changeCmd   `cmd:"" help:"Record the 24-hour change of the total, once."`
+	Keys     keysCmd     `cmd:"" help:"Create, list, revoke and rotate API keys."`
+	Verify   verifyCmd   `cmd:"" help:"Read and check everything that the published snapshot and the retained ones refer to."`
+	GC       gcCmd       `cmd:"" name:"gc" help:"Remove what no retained snapshot needs."`
+	Rollback rollbackCmd `cmd:"" help:"Publish an earlier retained snapshot again."`
+}
+
+// env is what a command works with.
+type env struct {
+	ctx            context.Context
+	stdout, stderr io.Writer
+	log            *slog.Logger
+}
+
+// usageError is a mistake of the caller that the grammar cannot see.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// run parses the command line, runs the command, and returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var c cli
+	exited := false
+	parser := kong.Must(&c,
+		kong.Name("builder"), kong.Description(description), kong.DefaultEnvars("BUILDER"),
+		kong.Writers(stdout, stderr), kong.Exit(func(int) { exited = true }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+		kong.Vars{"version": version()},
+	)
+	if len(args) == 0 {
+		_, _ = parser.Parse([]string{"--help"})
+		return exitUsage
+	}
+	parsed, err := parser.Parse(args)
+	if exited { // --help and --version have printed what they had to
+		return exitDone
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "builder: %v\nTry: builder %s\n", err, strings.TrimLeft(commandOf(err)+" --help", " "))
+		return exitUsage
+	}
+	e := &env{ctx: ctx, stdout: stdout, stderr: stderr}
+	e.log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: c.LogLevel}))
+	err = parsed.Run(e)
+	if err == nil {
+		return exitDone
+	}
+	fmt.Fprintf(stderr, "builder: %s: %v\n", parsed.Command(), err)
+	if errors.As(err, &usageError{}) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// commandOf names the command that a parse failed in, as far as it got.
+func commandOf(err error) string {
+	var p *kong.ParseError
+	if !errors.As(err, &p) || p.Context == nil {
+		return ""
+	}
+	var names []string
+	for _, step := range p.Context.Path {
+		if step.Command != nil {
+			names = append(names, step.Command.Name)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "builder, version unknown"
+	}
+	v := "builder " + info.Main.Version + " " + info.GoVersion
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			v += " " + s.Value
+		}
+	}
+	return v
+}
+
+// printJSON prints v as one JSON object on a line.
+func (e *env) printJSON(v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(e.stdout, "%s\n", b)
+	return err
+}
+
+func (e *env) print(format string, args ...any) {
+	fmt.Fprintf(e.stdout, format+"\n", args...)
+}
+
+// moment is a time on the command line.
+type moment struct{ time.Time }
+
+// UnmarshalText reads an RFC 3339 time.
+func (m *moment) UnmarshalText(b []byte) error {
+	t, err := time.Parse(time.RFC3339, string(b))
+	if err != nil {
+		return fmt.Errorf("time %.40q: want RFC 3339, such as 2026-11-21T07:20:00Z", b)
+	}
+	m.Time = t
+	return nil
+}
+
+// money is a sum of money on the command line, in units of 1e-8.
+type money struct{ market.U128 }
+
+// UnmarshalText reads a decimal as the feed has them.
+func (m *money) UnmarshalText(b []byte) (err error) {
+	m.U128, err = market.ParseDecimal(b, market.MoneyDecimals, market.MoneyIntDigits)
+	return err
+}

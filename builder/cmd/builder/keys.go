@@ -1,0 +1,150 @@
+package main
+
+import (
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"example.com/marketdata/builder/keys"
+)
+
+// keysCmd groups the commands on API keys (contract section 9).
+type keysCmd struct {
+	Create keysCreateCmd `cmd:"" help:"Create a key and print it, once."`
+	List   keysListCmd   `cmd:"" help:"List all keys, without the keys themselves."`
+	Revoke keysRevokeCmd `cmd:"" help:"Put a key out of force for good."`
+	Rotate keysRotateCmd `cmd:"" help:"Create a successor to a key, which expires after an overlap."`
+}
+
+type keysCreateCmd struct {
+	storeFlag
+	Name    string  `required:"" help:"Whose key it is; need not be unique."`
+	Rate    int     `default:"100" help:"Requests a second (${default})."`
+	Burst   int     `default:"200" help:"Requests at once (${default})."`
+	Expires *moment `placeholder:"T" help:"When the key goes out of force; by default never."`
+	JSON    bool    `help:"Print the key as one JSON object."`
+}
+
+// Help is printed by keys create --help.
+func (keysCreateCmd) Help() string {
+	return `The key is printed once and kept nowhere: only its SHA-256 is stored. Running edges take it within seconds.
+
+Example:
+
+    builder keys create --store file:/var/lib/market/store --name 'Board in the lobby' --rate 5 --burst 20`
+}
+
+// Run is called by kong.
+func (c *keysCreateCmd) Run(e *env) error {
+	registry, err := c.registry(e)
+	if err != nil {
+		return err
+	}
+	req := keys.Request{Name: c.Name, Rate: c.Rate, Burst: c.Burst}
+	if c.Expires != nil {
+		req.Expires = c.Expires.Time
+	}
+	made, err := registry.Create(e.ctx, req)
+	if err != nil {
+		return err
+	}
+	return e.printKey(made, c.JSON)
+}
+
+func (e *env) printKey(made keys.Created, asJSON bool) error {
+	if asJSON {
+		return e.printJSON(made)
+	}
+	e.print("%s", made.Key)
+	e.log.Info("created a key; it is not shown again", "id", made.ID, "name", made.Name, "rate", made.Rate, "burst", made.Burst, "expires", or(made.Expires, "never"))
+	return nil
+}
+
+// or writes a time, or what stands for none.
+func or(t *time.Time, none string) string {
+	if t == nil {
+		return none
+	}
+	return t.Format(time.RFC3339)
+}
+
+func (f *storeFlag) registry(e *env) (*keys.Registry, error) {
+	store, err := f.openStore(e)
+	if err != nil {
+		return nil, err
+	}
+	return &keys.Registry{Store: store}, nil
+}
+
+type keysListCmd struct {
+	storeFlag
+	JSON bool `help:"Print an array of JSON objects."`
+}
+
+// Run is called by kong.
+func (c *keysListCmd) Run(e *env) error {
+	registry, err := c.registry(e)
+	if err != nil {
+		return err
+	}
+	list, err := registry.List(e.ctx)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return e.printJSON(list)
+	}
+	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ID\tRATE\tBURST\tCREATED\tEXPIRES\tREVOKED\tNAME")
+	for _, k := range list {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\n", k.ID, k.Rate, k.Burst, k.Created.Format(time.RFC3339), or(k.Expires, "never"), or(k.Revoked, "no"), k.Name)
+	}
+	return w.Flush()
+}
+
+type keysRevokeCmd struct {
+	storeFlag
+	ID string `arg:"" help:"The key's id, as list shows it."`
+}
+
+// Run is called by kong.
+func (c *keysRevokeCmd) Run(e *env) error {
+	registry, err := c.registry(e)
+	if err != nil {
+		return err
+	}
+	k, err := registry.Revoke(e.ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	e.print("key %s (%s) is revoked since %s", k.ID, k.Name, or(k.Revoked, "never"))
+	return nil
+}
+
+type keysRotateCmd struct {
+	storeFlag
+	ID      string        `arg:"" help:"The key's id, as list shows it."`
+	Overlap time.Duration `default:"24h" help:"How long the old key stays in force (${default})."`
+	JSON    bool          `help:"Print the new key as one JSON object."`
+}
+
+// Validate is called by kong.
+func (c *keysRotateCmd) Validate() error {
+	if c.Overlap < 0 {
+		return fmt.Errorf("--overlap %v: want 0s or more", c.Overlap)
+	}
+	return nil
+}
+
+// Run is called by kong.
+func (c *keysRotateCmd) Run(e *env) error {
+	registry, err := c.registry(e)
+	if err != nil {
+		return err
+	}
+	made, err := registry.Rotate(e.ctx, c.ID, c.Overlap)
+	if err != nil {
+		return err
+	}
+	return e.printKey(made, c.JSON)
+}

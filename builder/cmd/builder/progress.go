@@ -1,0 +1,77 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// linePause is the least time between two log lines about one step.
+const linePause = 5 * time.Second
+
+// progress shows how far a long step is: a bar on a terminal, else a log line
+// now and then. Its method show is a builder.Progress and safe for concurrent
+// use.
+type progress struct {
+	log *slog.Logger
+	bar io.Writer // nil: log lines
+
+	mu     sync.Mutex
+	step   string
+	shown  *progressbar.ProgressBar
+	logged time.Time
+}
+
+func (e *env) progress() *progress {
+	p := &progress{log: e.log}
+	if f, ok := e.stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		p.bar = f
+	}
+	return p
+}
+
+// lines is a progress that never draws, for a command that stays.
+func (e *env) lines() *progress { return &progress{log: e.log} }
+
+func (p *progress) show(step string, done, total int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if step != p.step {
+		p.end()
+		p.step, p.logged = step, time.Now()
+		if p.bar != nil {
+			p.shown = progressbar.NewOptions(max(total, 1), progressbar.OptionSetDescription(step), progressbar.OptionSetWriter(p.bar),
+				progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))
+		}
+	}
+	switch {
+	case p.shown != nil:
+		if total > 0 {
+			p.shown.ChangeMax(total)
+		}
+		_ = p.shown.Set(done) // a bar that cannot be drawn hurts nobody
+	case p.bar == nil && time.Since(p.logged) >= linePause:
+		p.logged = time.Now()
+		p.log.Info("progress", "step", step, "done", done, "total", total)
+	}
+}
+
+// end takes the bar away.
+func (p *progress) end() {
+	if p.shown != nil {
+		_ = p.shown.Finish()
+		p.shown = nil
+	}
+}
+
+// close takes the bar away when the work is over.
+func (p *progress) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.end()
+}

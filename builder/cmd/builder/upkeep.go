@@ -1,0 +1,166 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder"
+)
+
+const noSnapshot = "the store holds no snapshot yet"
+
+type changeCmd struct {
+	storeFlag
+	JSON bool `help:"Print the record as one JSON object, null without a snapshot."`
+}
+
+// Help is printed by change --help.
+func (changeCmd) Help() string {
+	return `Compares the newest total market cap that the published snapshot's ledger holds with the earliest of the 24 hours before it, and records the change for /global. builder run does this every five minutes.
+
+Example:
+
+    builder change --store file:/var/lib/market/store`
+}
+
+// Run is called by kong.
+func (c *changeCmd) Run(e *env) error {
+	store, err := c.openStore(e)
+	if err != nil {
+		return err
+	}
+	change, err := builder.Change(e.ctx, store, time.Now)
+	switch {
+	case err != nil:
+		return err
+	case c.JSON:
+		return e.printJSON(change)
+	case change == nil:
+		e.print("%s: nothing recorded", noSnapshot)
+	default:
+		e.print("%s %% from %s to %s", change.Value, change.Base.Format(time.RFC3339), change.Snapshot.Format(time.RFC3339))
+	}
+	return nil
+}
+
+type verifyCmd struct {
+	storeFlag
+	JSON bool `help:"Print the report as one JSON object."`
+}
+
+// Help is printed by verify --help.
+func (verifyCmd) Help() string {
+	return `Walks from the pointer to every object that it reaches, and checks lengths, digests, order, counts and rows. Status 0 when all is well, and when the store holds no snapshot yet; 1 when anything is wrong, which is listed.
+
+Example:
+
+    builder verify --store file:/var/lib/market/store`
+}
+
+// Run is called by kong.
+func (c *verifyCmd) Run(e *env) error {
+	store, err := c.openStore(e)
+	if err != nil {
+		return err
+	}
+	p := e.progress()
+	report, err := artifacts.Check(e.ctx, store, func(done, total int) { p.show("verify", done, total) })
+	p.close()
+	if err != nil {
+		return err
+	}
+	switch {
+	case c.JSON:
+		if err := e.printJSON(report); err != nil {
+			return err
+		}
+	case report.Snapshot == "" && len(report.Problems) == 0:
+		e.print("%s", noSnapshot)
+	default:
+		e.print("snapshot %s (sequence %d): %d snapshots, %d objects, %d bytes, %d rows read", report.Snapshot, report.Sequence, report.Snapshots, report.Objects, report.Bytes, report.Rows)
+		for _, problem := range report.Problems {
+			e.print("problem: %s", problem)
+		}
+	}
+	if n := len(report.Problems); n > 0 {
+		return fmt.Errorf("%d problems", n)
+	}
+	return nil
+}
+
+type gcCmd struct {
+	storeFlag
+	Grace  time.Duration `default:"1h" help:"Leave alone what is younger, or was reached by a snapshot until less than this ago, by the store's clock (${default})."`
+	DryRun bool          `help:"Say what would be removed, and remove nothing."`
+	JSON   bool          `help:"Print the report as one JSON object."`
+}
+
+// Help is printed by gc --help.
+func (gcCmd) Help() string {
+	return `Removes objects and manifests that neither the published snapshot, nor a retained one, nor any manifest younger than the grace period reaches. Safe beside running builders and edges as long as the grace period is longer than a build takes, which is 30 minutes at most. builder run does this every hour.
+
+Example:
+
+    builder gc --store file:/var/lib/market/store --dry-run`
+}
+
+// Validate is called by kong.
+func (c *gcCmd) Validate() error {
+	if c.Grace < 0 {
+		return fmt.Errorf("--grace %v: want 0s or more", c.Grace)
+	}
+	return nil
+}
+
+// Run is called by kong.
+func (c *gcCmd) Run(e *env) error {
+	store, err := c.openStore(e)
+	if err != nil {
+		return err
+	}
+	if c.Grace < builder.BuildDeadline {
+		e.log.Warn("with so short a grace period a build that is running may lose its objects", "grace", c.Grace, "build_deadline", builder.BuildDeadline)
+	}
+	p := e.progress()
+	report, err := builder.Collect(e.ctx, builder.GCConfig{Store: store, Grace: c.Grace, DryRun: c.DryRun, Log: e.log, Progress: p.show})
+	p.close()
+	switch {
+	case err != nil:
+		return err
+	case c.JSON:
+		return e.printJSON(report)
+	case !report.Snapshot:
+		e.print("%s: nothing removed", noSnapshot)
+	case c.DryRun:
+		e.print("%d objects of %d bytes would be removed, %d kept", report.Deleted, report.DeletedBytes, report.Kept)
+	default:
+		e.print("%d objects of %d bytes removed, %d kept", report.Deleted, report.DeletedBytes, report.Kept)
+	}
+	return nil
+}
+
+type rollbackCmd struct {
+	storeFlag
+	To   moment `required:"" placeholder:"T" help:"Time of the retained snapshot to go back to."`
+	JSON bool   `help:"Print the report as one JSON object."`
+}
+
+// Help is printed by rollback --help.
+func (rollbackCmd) Help() string {
+	return `Publishes the retained snapshot of time T again, under a new sequence. Prices, totals and groups later than T are forgotten; every id ever given out is kept. Snapshots later than T can no longer be pinned. builder verify prints nothing of what is retained; the error of a T that is not lists it.
+
+Example:
+
+    builder rollback --store file:/var/lib/market/store --to 2026-11-21T07:20:00Z`
+}
+
+// Run is called by kong.
+func (c *rollbackCmd) Run(e *env) error {
+	store, err := c.openStore(e)
+	if err != nil {
+		return err
+	}
+	report, err := builder.Rollback(e.ctx, store, c.To.Time, time.Now)
+	return e.printReport(report, err, c.JSON)
+}

@@ -1,0 +1,287 @@
+package builder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/dirstore"
+	"example.com/marketdata/artifacts/faultstore"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder/publish"
+	"golang.org/x/sync/errgroup"
+)
+
+// everyStore runs a test on each kind of store that is in this process.
+func everyStore(t *testing.T, f func(t *testing.T, open func(t *testing.T) artifacts.Store)) {
+	t.Run("memory", func(t *testing.T) {
+		f(t, func(*testing.T) artifacts.Store { return memstore.New() })
+	})
+	t.Run("folder", func(t *testing.T) {
+		f(t, func(t *testing.T) artifacts.Store {
+			s, err := dirstore.Open(t.TempDir(), dirstore.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		})
+	})
+}
+
+// TestFaults makes every single store call of a build fail, refused or applied
+// and reported as failed, alone or with all calls after it. Whatever happens,
+// the pointer is the old or the new one and all that it reaches is whole, what
+// the build says of itself is true, and the next build succeeds.
+func TestFaults(t *testing.T) {
+	everyStore(t, func(t *testing.T, open func(t *testing.T) artifacts.Store) {
+		calls := callsOfBuild(t, open(t))
+		hit := map[faultstore.Kind]int{}
+		for i, kind := range calls {
+			if _, isFolder := open(t).(*dirstore.Store); isFolder && kind == faultstore.Put && i%10 != 0 {
+				continue // one put is much like another, and the disk takes its time
+			}
+			hit[kind]++
+			for _, decision := range []faultstore.Decision{faultstore.Refuse, faultstore.Lose} {
+				for _, forGood := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%d %s, decision %d, for good %v", i+1, kind, decision, forGood), func(t *testing.T) {
+						t.Parallel()
+						oneFault(t, open(t), decision, i+1, forGood)
+					})
+				}
+			}
+		}
+		for _, kind := range []faultstore.Kind{faultstore.Get, faultstore.Put, faultstore.Sync, faultstore.Swap} {
+			if hit[kind] == 0 {
+				t.Errorf("no %s failed: %v", kind, hit)
+			}
+		}
+	})
+}
+
+// callsOfBuild lists the kinds of calls that a second build makes, in order.
+// (Puts are made at the same time, so only their number is sure.)
+func callsOfBuild(t *testing.T, s artifacts.Store) (calls []faultstore.Kind) {
+	t.Helper()
+	w := world{assets: 12, at: epoch}
+	mustBuild(t, s, w)
+	var mu sync.Mutex
+	mustBuild(t, faultstore.New(s, func(op faultstore.Op) faultstore.Decision {
+		mu.Lock()
+		defer mu.Unlock()
+		calls = append(calls, op.Kind)
+		return faultstore.Pass
+	}), w.later(artifacts.Step))
+	return calls
+}
+
+// oneFault builds with the n-th call failing.
+func oneFault(t *testing.T, inner artifacts.Store, decision faultstore.Decision, n int, forGood bool) {
+	w := world{assets: 12, at: epoch}
+	mustBuild(t, inner, w)
+	before := head(t, inner).Pointer
+	var mu sync.Mutex
+	var hit faultstore.Kind
+	s := faultstore.New(inner, func(op faultstore.Op) faultstore.Decision {
+		mu.Lock()
+		defer mu.Unlock()
+		if op.N == n {
+			hit = op.Kind
+		}
+		if op.N == n || forGood && op.N > n {
+			return decision
+		}
+		return faultstore.Pass
+	})
+	report, err := tryBuild(t.Context(), s, w.later(artifacts.Step))
+	if err == nil && !report.Published {
+		t.Errorf("neither published nor failed: %+v", report)
+	}
+	after := head(t, inner).Pointer
+	moved := after.Sequence == before.Sequence+1
+	if !moved && *after != *before {
+		t.Errorf("pointer %+v, was %+v", after, before)
+	}
+	// A store that is gone for good cannot be asked what became of the swap.
+	if unknown := forGood && hit == faultstore.Swap && decision == faultstore.Lose; moved != (err == nil) && !unknown {
+		t.Errorf("the pointer moved: %v, but the build says %v", moved, err)
+	}
+	verify(t, inner)
+	again, err := tryBuild(t.Context(), inner, w.later(artifacts.Step))
+	if err != nil || again.Published == moved {
+		t.Errorf("the same build again: %+v, %v; the pointer had moved: %v", again, err, moved)
+	}
+	verify(t, inner)
+}
+
+// TestFaultsFirst is the same for the first snapshot of a store.
+func TestFaultsFirst(t *testing.T) {
+	w := world{assets: 10, at: epoch}
+	for _, decision := range []faultstore.Decision{faultstore.Refuse, faultstore.Lose} {
+		inner := memstore.New()
+		s := faultstore.New(inner, func(op faultstore.Op) faultstore.Decision {
+			if op.Kind == faultstore.Swap {
+				return decision
+			}
+			return faultstore.Pass
+		})
+		r, err := tryBuild(t.Context(), s, w)
+		if published := decision == faultstore.Lose; (err == nil) != published || r.Published != published {
+			t.Errorf("decision %d: %+v, %v", decision, r, err)
+		}
+		verify(t, inner)
+		if r, err := tryBuild(t.Context(), inner, w); err != nil || r.Sequence != 1 {
+			t.Errorf("the next build: %+v, %v", r, err)
+		}
+	}
+}
+
+// TestLostAnswerOvertaken: the answer to a swap is lost, and before it is read
+// back another builder publishes on top. The first one was published all the
+// same.
+func TestLostAnswerOvertaken(t *testing.T) {
+	inner := memstore.New()
+	w := world{assets: 10, at: epoch}
+	mustBuild(t, inner, w)
+	swapped := false
+	s := faultstore.New(inner, func(op faultstore.Op) faultstore.Decision {
+		switch {
+		case op.Kind == faultstore.Swap:
+			swapped = true
+			return faultstore.Lose
+		case swapped && op.Kind == faultstore.Get && head(t, inner).Pointer.Sequence == 2:
+			mustBuild(t, inner, w.later(2*artifacts.Step))
+		}
+		return faultstore.Pass
+	})
+	r, err := tryBuild(t.Context(), s, w.later(artifacts.Step))
+	if err != nil || !r.Published || r.Sequence != 2 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestRace lets builders publish at the same time: of different feeds one is
+// published, and the others say so; of the same feed all succeed.
+func TestRace(t *testing.T) {
+	everyStore(t, func(t *testing.T, open func(t *testing.T) artifacts.Store) {
+		const builders, rounds = 4, 3
+		for _, same := range []bool{true, false} {
+			s := open(t)
+			at := epoch
+			mustBuild(t, s, world{assets: 10, at: at})
+			for round := range rounds {
+				at = at.Add(artifacts.Step)
+				// All have read the pointer before any of them swaps it.
+				var ready sync.WaitGroup
+				ready.Add(builders)
+				var g errgroup.Group
+				published, left, lost := make([]bool, builders), make([]bool, builders), make([]bool, builders)
+				for i := range builders {
+					w := world{assets: 10, at: at}
+					if !same {
+						w.seed = uint64(i)
+					}
+					var once sync.Once
+					meeting := &tap{s, func(op, key string) {
+						if op == "sync" {
+							once.Do(func() { ready.Done(); ready.Wait() })
+						}
+					}}
+					g.Go(func() error {
+						r, err := tryBuild(t.Context(), meeting, w)
+						var l *publish.LostError
+						if lost[i] = errors.As(err, &l); lost[i] {
+							err = nil
+						}
+						published[i], left[i] = r.Published, r.Reason != ""
+						return err
+					})
+				}
+				if err := g.Wait(); err != nil {
+					t.Fatal(err)
+				}
+				count := func(flags []bool) (n int) {
+					for _, f := range flags {
+						if f {
+							n++
+						}
+					}
+					return n
+				}
+				wantLeft, wantLost := builders-1, 0
+				if !same {
+					wantLeft, wantLost = 0, builders-1
+				}
+				if count(published) != 1 || count(left) != wantLeft || count(lost) != wantLost {
+					t.Errorf("same feed %v: published %v, left as it was %v, lost %v", same, published, left, lost)
+				}
+				if got := head(t, s).Pointer; got.Sequence != uint64(round+2) {
+					t.Errorf("sequence %d, want %d", got.Sequence, round+2)
+				}
+			}
+			verify(t, s)
+		}
+	})
+}
+
+// TestChangeFaults: the change job records once, whatever fails, or says that
+// it did not.
+func TestChangeFaults(t *testing.T) {
+	s := memstore.New()
+	clock := func() time.Time { return epoch.Add(time.Hour) }
+	if c, err := Change(t.Context(), s, clock); c != nil || err != nil {
+		t.Errorf("without a snapshot: %+v, %v", c, err)
+	}
+	mustBuild(t, s, world{assets: 20, at: epoch})
+	mustBuild(t, s, world{assets: 20, at: epoch.Add(artifacts.Step), seed: 9})
+	want, err := Change(t.Context(), s, clock)
+	if err != nil || want.Database != "test" || !want.Time.Equal(clock()) || !want.Snapshot.Equal(epoch.Add(artifacts.Step)) || !want.Base.Equal(epoch) || want.Value == "0" {
+		t.Fatalf("%+v, %v", want, err)
+	}
+	record := func() artifacts.Change {
+		b, _, err := s.Get(t.Context(), artifacts.ChangeKey, artifacts.MaxPointerSize)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := artifacts.ParseChange(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *c
+	}
+	if record() != *want {
+		t.Errorf("recorded %+v, returned %+v", record(), want)
+	}
+	for _, decision := range []faultstore.Decision{faultstore.Refuse, faultstore.Lose} {
+		for n := 1; n <= 4; n++ {
+			if err := s.Delete(t.Context(), artifacts.ChangeKey); err != nil {
+				t.Fatal(err)
+			}
+			f := faultstore.New(s, func(op faultstore.Op) faultstore.Decision {
+				if op.N == n {
+					return decision
+				}
+				return faultstore.Pass
+			})
+			if _, err := Change(t.Context(), f, clock); err == nil && record() != *want {
+				t.Errorf("decision %d, call %d: recorded %+v", decision, n, record())
+			} else if err != nil && n == 5 {
+				t.Errorf("a swap that failed once is given up: %v", err)
+			}
+		}
+	}
+	// Another job is always faster: bounded, and said.
+	busy := &tap{s, func(op, key string) {
+		if op == "swap" {
+			if _, err := Change(context.Background(), s, func() time.Time { return time.Now() }); err != nil {
+				t.Error(err)
+			}
+		}
+	}}
+	if c, err := Change(t.Context(), busy, clock); !errors.Is(err, artifacts.ErrConflict) {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
