@@ -4,7 +4,7 @@ SHELL := bash
 GO ?= go
 SOURCE ?= sim:?assets=2000&seed=1
 
-.PHONY: help build run run-minio test race lint fuzz
+.PHONY: help build run run-minio test servers race lint
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
@@ -19,8 +19,11 @@ run: build ## the whole service on this machine: store, builder, edge, a key
 run-minio: build ## the same on a MinIO, built first if need be
 	@$(GO) build -o bin/local ./deploy/local && exec bin/local --minio --source '$(SOURCE)'
 
-test: ## all tests, the S3 exam against real servers included
-	$(GO) test -shuffle=on -count=1 ./...
+test: servers ## all tests, the S3 exam against real servers included
+	$(GO) test -shuffle=on -count=1 -timeout 20m ./...
+
+servers: ## build the S3 servers that tests start (MinIO: about three minutes, once)
+	@$(GO) run ./internal/testserver/prepare
 
 race: ## the packages with goroutines under the race detector
 	$(GO) test -race -short -shuffle=on -count=1 ./artifacts/... ./builder/... ./edge/...
