@@ -31,9 +31,8 @@ var contentType = []byte("application/json")
 
 // Freshness, by contract section 8.
 const (
-	minMaxAge  = 5
-	maxMaxAge  = 600
-	staleAfter = 20 * time.Minute
+	minMaxAge = 5
+	maxMaxAge = 600
 )
 
 // cacheControl holds the header's value by max-age, for each scope.
@@ -168,7 +167,7 @@ func (e *Engine) write(r *server.Request, s *snapshot.Snapshot, a *held, hit boo
 	}
 	h.SetContentTypeBytes(contentType)
 	stale := 0
-	if s != nil && r.Now.Sub(s.Time) > staleAfter {
+	if s != nil && r.Now.Sub(s.Time) > snapshot.StaleAfter {
 		stale = 1
 	}
 	status := 0

@@ -263,13 +263,14 @@ func complete(ctx context.Context, admin string) error {
 			continue
 		}
 		var status struct {
-			Snapshot struct {
-				Missing *int64 `json:"missing"`
-			} `json:"snapshot"`
+			Sequence uint64
+			Caches   struct {
+				Missing *int64 `json:"missing_objects"`
+			}
 		}
 		err = json.NewDecoder(res.Body).Decode(&status)
 		_ = res.Body.Close()
-		if err == nil && res.StatusCode == http.StatusOK && status.Snapshot.Missing != nil && *status.Snapshot.Missing == 0 {
+		if err == nil && res.StatusCode == http.StatusOK && status.Sequence > 0 && status.Caches.Missing != nil && *status.Caches.Missing == 0 {
 			return nil
 		}
 	}

@@ -20,6 +20,10 @@ import (
 // TimeFormat is how T stands in X-Snapshot-Time (contract section 8).
 const TimeFormat = "2006-01-02T15:04:05Z"
 
+// StaleAfter is the age from which on a snapshot is marked as stale (contract
+// section 8).
+const StaleAfter = 20 * time.Minute
+
 // Snapshot is one published snapshot. It is immutable.
 type Snapshot struct {
 	// Store and Sequence are the pointer's, zero for one that was only ever

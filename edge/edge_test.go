@@ -1,0 +1,252 @@
+package edge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/edge/internal/fixture"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// fasthttp's clock of the Date header, for the life of the process, and the
+		// cleaner of a pool of workers, which looks whether it should go every ten
+		// seconds.
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
+}
+
+// start runs an edge over store until stop, which returns what Run returned.
+func start(tb testing.TB, store artifacts.Reader, change func(*Config)) (e *Edge, stop func() error) {
+	tb.Helper()
+	cfg := Config{Reader: store, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true, Poll: 2 * time.Millisecond}
+	if change != nil {
+		change(&cfg)
+	}
+	e, err := New(context.Background(), cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	var once bool
+	stop = func() error {
+		if once {
+			return nil
+		}
+		once = true
+		cancel()
+		return <-done
+	}
+	tb.Cleanup(func() {
+		if err := stop(); err != nil {
+			tb.Error(err)
+		}
+		http.DefaultClient.CloseIdleConnections()
+	})
+	return e, stop
+}
+
+func get(tb testing.TB, addr net.Addr, path string) (int, string, http.Header) {
+	tb.Helper()
+	res, err := http.Get("http://" + addr.String() + path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return res.StatusCode, string(b), res.Header
+}
+
+func until(tb testing.TB, what string, ok func() bool) {
+	tb.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			tb.Fatalf("not seen: %s", what)
+		}
+	}
+}
+
+func TestFromAnEmptyStoreToASnapshot(t *testing.T) {
+	mem := memstore.New()
+	e, stop := start(t, mem, nil)
+	until(t, "an empty store", func() bool {
+		status, _, _ := get(t, e.Addr(), "/openapi/v1/assets")
+		return status == http.StatusOK
+	})
+	for path, want := range map[string]string{
+		"/openapi/v1/assets":         `{"code":0,"message":"OK","message_key":"OK","result":{"items":[],"page":1,"total":0,"total_page":1}}`,
+		"/openapi/v1/chains?page=7":  `{"code":0,"message":"OK","message_key":"OK","result":{"items":[],"page":7,"total":0,"total_page":1}}`,
+		"/openapi/v1/trending":       `{"code":0,"message":"OK","message_key":"OK","result":{"items":[]}}`,
+		"/openapi/v1/quotes?id=5,-1": `{"code":0,"message":"OK","message_key":"OK","result":{"items":[],"page":1,"total":0,"total_page":1}}`,
+	} {
+		status, body, h := get(t, e.Addr(), path)
+		if status != http.StatusOK || body != want || h.Get("X-Snapshot-Time") != "" || !strings.HasPrefix(h.Get("Cache-Control"), "private, max-age=5,") {
+			t.Errorf("%s: %d %s %v", path, status, body, h)
+		}
+	}
+	if status, body, _ := get(t, e.Addr(), "/openapi/v1/global"); status != http.StatusNotFound || !strings.Contains(body, `"code":40400`) {
+		t.Errorf("/global before the first snapshot: %d %s", status, body)
+	}
+	if status, body, _ := get(t, e.AdminAddr(), "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "no snapshot yet") {
+		t.Errorf("/readyz: %d %s", status, body)
+	}
+	if status, _, _ := get(t, e.AdminAddr(), "/livez"); status != http.StatusOK {
+		t.Errorf("/livez: %d", status)
+	}
+	first := fixture.Publish(t, mem, fixture.Feed(300, 1), fixture.Start, nil)
+	until(t, "readiness", func() bool { status, _, _ := get(t, e.AdminAddr(), "/readyz"); return status == http.StatusOK })
+	status, body, h := get(t, e.Addr(), "/openapi/v1/global")
+	want := `{"code":0,"message":"OK","message_key":"OK","result":{"total_market_cap":"` + first.Manifest.Global.TotalMarketCap + `","total_volume_24h":"` +
+		first.Manifest.Global.TotalVolume24h + `","total_market_cap_change_percentage_24h":null,"data_time":"2026-03-04T05:10:00Z"}}`
+	if status != http.StatusOK || body != want || h.Get("X-Snapshot-Time") != "2026-03-04T05:10:00Z" || !strings.HasSuffix(h.Get("Cache-Status"), "; detail=stale") {
+		t.Errorf("/global: %d %s %v", status, body, h)
+	}
+	var st struct {
+		Status, State string
+		Sequence      uint64
+		SnapshotTime  time.Time `json:"snapshot_time"`
+	}
+	if _, body, _ := get(t, e.AdminAddr(), "/status"); json.Unmarshal([]byte(body), &st) != nil || st.State != "VALID" || st.Sequence != 1 || !st.SnapshotTime.Equal(fixture.Start) || st.Status != "degraded" {
+		t.Errorf("/status: %s", body) // degraded, because the snapshot is months old
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(e.temporary); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the temporary cache folder stays: %v", err)
+	}
+}
+
+// TestChangeRecordOfAnotherDatabase: the rules of null on /global.
+func TestChangeOnGlobal(t *testing.T) {
+	mem := memstore.New()
+	fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
+	e, _ := start(t, mem, nil)
+	until(t, "readiness", func() bool { status, _, _ := get(t, e.AdminAddr(), "/readyz"); return status == http.StatusOK })
+	later := fixture.Start.Add(42 * time.Second)
+	version := artifacts.Version("")
+	for _, c := range []struct {
+		change artifacts.Change
+		want   string
+		since  string
+	}{
+		{artifacts.Change{Database: "fixture", Time: later, Value: "-2.5"}, `"-2.5"`, "Wed, 04 Mar 2026 05:10:42 GMT"},
+		{artifacts.Change{Database: "other", Time: later, Value: "1"}, "null", "Wed, 04 Mar 2026 05:10:42 GMT"},
+		{artifacts.Change{Database: "fixture", Time: fixture.Start.Add(-time.Hour), Value: "999999999.999999999999"}, `"999999999.999999999999"`, "Wed, 04 Mar 2026 05:10:00 GMT"},
+		{artifacts.Change{Database: "fixture", Time: later, Value: "1000000000"}, "null", "Wed, 04 Mar 2026 05:10:42 GMT"},
+		{artifacts.Change{Database: "fixture", Time: later, Value: "0"}, `"0"`, "Wed, 04 Mar 2026 05:10:42 GMT"},
+	} {
+		c.change.Format = artifacts.Format
+		var err error
+		if version, err = mem.Swap(context.Background(), artifacts.ChangeKey, version, c.change.Encode()); err != nil {
+			t.Fatal(err)
+		}
+		var body string
+		var h http.Header
+		until(t, "a change of "+c.want, func() bool {
+			_, body, h = get(t, e.Addr(), "/openapi/v1/global")
+			return strings.Contains(body, `"total_market_cap_change_percentage_24h":`+c.want+`,"data_time"`) && h.Get("Last-Modified") == c.since
+		})
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, c := range []struct {
+		cfg  Config
+		want string
+	}{
+		{Config{Listen: "0.0.0.0:0", AuthOff: true}, "--insecure"},
+		{Config{Listen: ":0", AuthOff: true}, "--insecure"},
+		{Config{CacheScope: "shared"}, "--cache-scope"},
+	} {
+		c.cfg.Reader, c.cfg.Admin = memstore.New(), "127.0.0.1:0"
+		if _, err := New(context.Background(), c.cfg); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c.cfg, err)
+		}
+	}
+	if _, err := New(context.Background(), Config{Store: "ftp://x"}); err == nil || !strings.Contains(err.Error(), "file:PATH") {
+		t.Errorf("a store of no known kind: %v", err)
+	}
+	e, err := New(context.Background(), Config{Reader: memstore.New(), Listen: "0.0.0.0:0", Admin: "127.0.0.1:0", AuthOff: true, Insecure: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.close()
+}
+
+// TestRestartWhileTheStoreIsAway: the disk copy answers everything.
+func TestRestartWhileTheStoreIsAway(t *testing.T) {
+	mem := memstore.New()
+	fixture.Publish(t, mem, fixture.Feed(300, 1), fixture.Start, nil)
+	dir := t.TempDir()
+	e, stop := start(t, mem, func(c *Config) { c.CacheDir = dir })
+	until(t, "all objects", func() bool { return e.current() != nil && e.refresher.Status().Missing == 0 })
+	paths := []string{"/openapi/v1/assets?sort=name&size=100&fields=links", "/openapi/v1/quotes?symbol=common", "/openapi/v1/chains", "/openapi/v1/global", "/openapi/v1/trending"}
+	want := map[string]string{}
+	for _, p := range paths {
+		_, want[p], _ = get(t, e.Addr(), p)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(filepath.Join(dir, "objects")); err != nil || len(entries) == 0 {
+		t.Fatalf("the cache folder holds no objects: %v", err)
+	}
+	e, _ = start(t, away{}, func(c *Config) { c.CacheDir = dir })
+	until(t, "the kept snapshot", func() bool { return e.current() != nil })
+	for _, p := range paths {
+		if status, body, _ := get(t, e.Addr(), p); status != http.StatusOK || body != want[p] {
+			t.Errorf("%s: %d, %d bytes, want %d", p, status, len(body), len(want[p]))
+		}
+	}
+}
+
+// away is a store that cannot be asked.
+type away struct{}
+
+var errAway = errors.New("no route to host")
+
+func (away) Get(context.Context, string, int64) ([]byte, artifacts.Version, error) {
+	return nil, "", errAway
+}
+
+func (away) GetIf(context.Context, string, artifacts.Version, int64) ([]byte, artifacts.Version, error) {
+	return nil, "", errAway
+}
+
+func TestStoreAwayAtTheStart(t *testing.T) {
+	e, _ := start(t, away{}, nil)
+	status, body, h := get(t, e.Addr(), "/openapi/v1/assets")
+	if status != http.StatusServiceUnavailable || !strings.Contains(body, `"code":50300`) || h.Get("Retry-After") != "1" || h.Get("Cache-Control") != "no-store" {
+		t.Errorf("%d %s %v", status, body, h)
+	}
+	until(t, "a reason", func() bool { _, body, _ := get(t, e.AdminAddr(), "/readyz"); return strings.Contains(body, "no route") })
+}
+
+func TestMaxStale(t *testing.T) {
+	mem := memstore.New()
+	fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
+	e, _ := start(t, mem, func(c *Config) { c.MaxStale = time.Hour })
+	until(t, "the snapshot", func() bool { return e.current() != nil })
+	if status, _, _ := get(t, e.Addr(), "/openapi/v1/assets"); status != http.StatusServiceUnavailable {
+		t.Errorf("a snapshot of months ago: %d", status)
+	}
+}

@@ -1,0 +1,99 @@
+package edge
+
+import (
+	"time"
+
+	"example.com/marketdata/edge/admin"
+	"example.com/marketdata/edge/snapshot"
+)
+
+// Caches is what /status says of memory and disk. Counts are since the start.
+type Caches struct {
+	// MissingObjects are the objects of the current snapshot that are not on
+	// this machine yet: without them, answers depend on the store.
+	MissingObjects int64 `json:"missing_objects"`
+	DiskBytes      int64 `json:"disk_bytes"`
+	DiskErrors     int64 `json:"disk_errors"`
+	Fetches        int64 `json:"fetches"`
+	FetchErrors    int64 `json:"fetch_errors"`
+	FetchBytes     int64 `json:"fetch_bytes"`
+	Corrupt        int64 `json:"corrupt"`
+	ShardMisses    int64 `json:"shard_misses"`
+	Composed       int64 `json:"answers_composed"`
+	Admitted       int64 `json:"answers_admitted"`
+}
+
+// More is what else /status says.
+type More struct {
+	Store        string    `json:"store,omitempty"`
+	Started      time.Time `json:"started"`
+	Swapped      time.Time `json:"swapped,omitzero"`
+	Swaps        int64     `json:"swaps"`
+	Refused      int64     `json:"refused"`
+	SwapLagMS    int64     `json:"swap_lag_ms"`
+	Connections  int       `json:"connections"`
+	ConnsRefused int64     `json:"connections_refused"`
+}
+
+func (e *Edge) newAdmin() (*admin.Server, error) {
+	return admin.New(admin.Config{NotReady: e.notReady, Status: e.status, Pprof: e.cfg.Pprof, Logger: e.cfg.Log})
+}
+
+// current returns the snapshot that is served, nil when there is none.
+func (e *Edge) current() *snapshot.Snapshot {
+	if s := e.refresher.State(); s != nil {
+		return s.Snapshot
+	}
+	return nil
+}
+
+// notReady says why the edge cannot answer, in a line.
+func (e *Edge) notReady() string {
+	if e.current() != nil {
+		return ""
+	}
+	if e.refresher.State() != nil {
+		return "the store holds no snapshot yet"
+	}
+	if err := e.refresher.Status().Err; err != "" {
+		return "no snapshot: " + err
+	}
+	return "no snapshot yet"
+}
+
+func (e *Edge) status() admin.Status {
+	st := e.refresher.Status()
+	out := admin.Status{
+		Status: admin.Healthy, State: string(st.Phase), Since: st.Since.UTC(), LastError: st.Err, LastErrorAt: st.ErrAt.UTC(),
+	}
+	c, a := &e.cache.Counters, &e.engine.Counters
+	out.Caches = Caches{
+		MissingObjects: st.Missing, DiskBytes: c.DiskBytes.Load(), DiskErrors: c.DiskErrors.Load(),
+		Fetches: c.Fetches.Load(), FetchErrors: c.FetchErrors.Load(), FetchBytes: c.FetchBytes.Load(), Corrupt: c.Corrupt.Load(),
+		ShardMisses: c.MemoryMisses.Load(), Composed: a.Composed.Load(), Admitted: a.Admitted.Load(),
+	}
+	conns := e.public.Stats()
+	more := More{
+		Started: e.began.UTC(), Swapped: st.Swapped.UTC(), Swaps: e.refresher.Counters.Swaps.Load(), Refused: e.refresher.Counters.Refused.Load(),
+		SwapLagMS: time.Duration(e.refresher.Counters.SwapLag.Load()).Milliseconds(), Connections: conns.Open, ConnsRefused: conns.Refused,
+	}
+	healthy := st.Phase == snapshot.Valid && st.Missing == 0
+	if s := e.current(); s != nil {
+		out.Sequence, out.SnapshotTime = s.Sequence, s.Time
+		out.AgeSeconds = int64(time.Since(s.Time) / time.Second)
+		more.Store = s.Store
+		healthy = healthy && time.Since(s.Time) <= snapshot.StaleAfter
+	} else {
+		healthy = false
+	}
+	if e.watcher != nil {
+		keys := e.watcher.Status()
+		out.Keys = keys
+		healthy = healthy && keys.State == string(snapshot.Valid)
+	}
+	if !healthy {
+		out.Status = admin.Degraded
+	}
+	out.More = more
+	return out
+}
