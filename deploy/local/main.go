@@ -309,7 +309,7 @@ logs        %s
 
 Paste one of these:
 
-  curl -H 'X-Api-Key: %s' '%s/openapi/v1/quotes?symbol=btc,eth'
+  curl -H 'X-Api-Key: %s' '%s/openapi/v1/assets?sort=rank&limit=3'
   curl -H 'X-Api-Key: %s' '%s/openapi/v1/trending'
   curl -H 'X-Api-Key: %s' '%s/openapi/v1/global'
 
