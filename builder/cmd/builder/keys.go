@@ -81,6 +81,15 @@ type keysListCmd struct {
 	JSON bool `help:"Print an array of JSON objects."`
 }
 
+// Help is printed by keys list --help.
+func (keysListCmd) Help() string {
+	return `Keys that are revoked or have expired are listed, too, in the order in which all were made.
+
+Example:
+
+    builder keys list --store file:/var/lib/market/store`
+}
+
 // Run is called by kong.
 func (c *keysListCmd) Run(e *env) error {
 	registry, err := c.registry(e)
@@ -107,6 +116,15 @@ type keysRevokeCmd struct {
 	ID string `arg:"" help:"The key's id, as list shows it."`
 }
 
+// Help is printed by keys revoke --help.
+func (keysRevokeCmd) Help() string {
+	return `Running edges refuse the key within seconds. There is no way back: create another key instead.
+
+Example:
+
+    builder keys revoke --store file:/var/lib/market/store ID`
+}
+
 // Run is called by kong.
 func (c *keysRevokeCmd) Run(e *env) error {
 	registry, err := c.registry(e)
@@ -126,6 +144,15 @@ type keysRotateCmd struct {
 	ID      string        `arg:"" help:"The key's id, as list shows it."`
 	Overlap time.Duration `default:"24h" help:"How long the old key stays in force (${default})."`
 	JSON    bool          `help:"Print the new key as one JSON object."`
+}
+
+// Help is printed by keys rotate --help.
+func (keysRotateCmd) Help() string {
+	return `Makes a key with the same name, limits and expiry, prints it once, and lets the old one expire after the overlap.
+
+Example:
+
+    builder keys rotate --store file:/var/lib/market/store ID --overlap 48h`
 }
 
 // Validate is called by kong.

@@ -20,7 +20,7 @@ type storeFlag struct {
 // fail are made again where that is safe.
 func (f *storeFlag) openStore(e *env) (artifacts.Store, error) {
 	// A reader needs nothing but an address that can be understood.
-	if _, err := stores.OpenReader(e.ctx, f.Store); err != nil {
+	if _, err := stores.OpenReader(context.WithoutCancel(e.ctx), f.Store); err != nil {
 		return nil, usageError{fmt.Errorf("--store: %w", err)}
 	}
 	store, err := stores.Open(e.ctx, f.Store, stores.Options{Create: true})

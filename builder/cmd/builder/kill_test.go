@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/dirstore"
+	"example.com/marketdata/artifacts/s3store"
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/internal/testserver"
+)
+
+// killsEnv sets how many builders TestKill kills on each store; from a hundred
+// on, a MinIO is among the stores.
+const (
+	killsEnv     = "BUILDER_TEST_KILLS"
+	defaultKills = 40
+	manyKills    = 100
+)
+
+// stages are what a builder can be killed in: before its first step, in each
+// step, and after its last one.
+var stages = []string{"start", builder.StepOpen, builder.StepRead, builder.StepCompute, builder.StepObjects,
+	publish.StepSync, publish.StepManifest, publish.StepSwap, builder.StepDone, "exited"}
+
+// TestKill kills builders with SIGKILL, two at a time on one store, at moments
+// spread evenly over the measured length of a build, and then at each step that
+// was too short to be met. After every pair all that is published is whole and
+// the sequence has no gap, and the next build succeeds; a closing table says
+// how often each step was hit, none at zero.
+func TestKill(t *testing.T) {
+	kills := defaultKills
+	if text := os.Getenv(killsEnv); text != "" {
+		var err error
+		if kills, err = strconv.Atoi(text); err != nil || kills < 1 {
+			t.Fatalf("%s=%s: want a number from 1", killsEnv, text)
+		}
+	} else if testing.Short() {
+		kills = 8
+	}
+	t.Run("folder", func(t *testing.T) {
+		root := filepath.Join(t.TempDir(), "store")
+		store, err := dirstore.Open(root, dirstore.Options{Create: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		(&killer{store: store, address: "file:" + root}).kill(t, kills)
+	})
+	if kills < manyKills {
+		return
+	}
+	t.Run("MinIO", func(t *testing.T) {
+		server := testserver.MinIO(t)
+		address := server.URL("kill")
+		store, err := s3store.Open(address, server.Options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { store.Close() })
+		(&killer{store: store, address: address, env: server.Env()}).kill(t, kills)
+	})
+}
+
+// killer kills builders that publish to one store.
+type killer struct {
+	store   artifacts.Store
+	address string
+	env     []string
+
+	at     time.Time // of the last snapshot that was built
+	length time.Duration
+	hits   map[string]int
+}
+
+// killedMarket is large enough for every step to take a while.
+const killedMarket = "sim:?assets=400&seed=%d"
+
+// start starts a build of time at; seed tells two builders' feeds apart.
+func (k *killer) start(t *testing.T, at time.Time, seed int) *builderRun {
+	t.Helper()
+	cmd := builderProcess(context.Background(), "build", "--source", fmt.Sprintf(killedMarket, seed), "--store", k.address,
+		"--time", at.Format(time.RFC3339), "--force")
+	cmd.Env = append(cmd.Env, k.env...)
+	log, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &builderRun{began: time.Now(), steps: newStepReader(log)}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	b.kill = func() { _ = cmd.Process.Kill() } // one that has exited needs none
+	b.wait = cmd.Wait
+	return b
+}
+
+// builderRun is one builder at work.
+type builderRun struct {
+	began time.Time
+	steps *stepReader
+	kill  func()
+	wait  func() error
+}
+
+// killAt kills the builder when it has run for d, and returns the stage that it
+// was in.
+func (b *builderRun) killAt(d time.Duration) string {
+	timer := time.AfterFunc(d-time.Since(b.began), b.kill)
+	defer timer.Stop()
+	b.steps.drain()
+	return b.stage()
+}
+
+// killIn kills the builder as soon as it says that a step begins.
+func (b *builderRun) killIn(step string) string {
+	if step != "start" {
+		b.steps.waitFor(step)
+	}
+	b.kill()
+	b.steps.drain()
+	return b.stage()
+}
+
+// stage waits for the builder's end and names the stage that it was killed in.
+func (b *builderRun) stage() string {
+	switch err := b.wait(); {
+	case err == nil:
+		return "exited"
+	case b.steps.last == "":
+		return "start"
+	}
+	return b.steps.last
+}
+
+func (k *killer) kill(t *testing.T, kills int) {
+	k.at, k.hits = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC), map[string]int{}
+	k.build(t)
+	k.build(t) // of the usual length: there is a snapshot before it
+	for i := 0; i < kills; i += 2 {
+		// Each pair is at other places of the build than the one before.
+		moment := func(i int) time.Duration { return k.length * time.Duration(2*i+1) / time.Duration(2*kills) }
+		k.pair(t, moment(i), moment((i*7+kills/2)%kills))
+	}
+	for _, stage := range stages[:len(stages)-1] {
+		for try := 0; k.hits[stage] == 0 && try < 20; try++ {
+			k.at = k.at.Add(artifacts.Step)
+			k.hits[k.start(t, k.at, 1).killIn(stage)]++
+			k.check(t)
+		}
+	}
+	k.table(t)
+}
+
+// build is a build that nobody kills. It must succeed.
+func (k *killer) build(t *testing.T) {
+	t.Helper()
+	k.at = k.at.Add(artifacts.Step)
+	b := k.start(t, k.at, 1)
+	b.steps.drain()
+	if err := b.wait(); err != nil {
+		t.Fatalf("%v\n%s", err, b.steps.text.String())
+	}
+	k.length = time.Since(b.began)
+	head, err := publish.ReadHead(t.Context(), k.store)
+	if err != nil || head.Pointer == nil || !head.Pointer.Time.Equal(k.at) {
+		t.Fatalf("built %v, published is %+v, %v", k.at, head, err)
+	}
+}
+
+// pair kills two builders of the same time, of the same feed or of two.
+func (k *killer) pair(t *testing.T, first, second time.Duration) {
+	t.Helper()
+	k.at = k.at.Add(artifacts.Step)
+	a, b := k.start(t, k.at, 1), k.start(t, k.at, 1+int(first)%2)
+	stage := make(chan string)
+	go func() { stage <- a.killAt(first) }()
+	k.hits[b.killAt(second)]++
+	k.hits[<-stage]++
+	k.check(t)
+}
+
+// check looks at the store after builders have died.
+func (k *killer) check(t *testing.T) {
+	t.Helper()
+	before, err := publish.ReadHead(t.Context(), k.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := artifacts.Check(t.Context(), k.store, nil)
+	if err != nil || len(report.Problems) > 0 {
+		t.Fatalf("after a kill: %v, %q", err, report.Problems)
+	}
+	k.build(t)
+	after, err := publish.ReadHead(t.Context(), k.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after.Pointer.Sequence != before.Pointer.Sequence+1 || after.Pointer.Store != before.Pointer.Store {
+		t.Fatalf("pointer %+v, was %+v", after.Pointer, before.Pointer)
+	}
+}
+
+// table reports the hits, and fails the test for a stage without any.
+func (k *killer) table(t *testing.T) {
+	t.Helper()
+	var b bytes.Buffer
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "stage\tkilled in\t")
+	for _, stage := range stages {
+		fmt.Fprintf(w, "%s\t%d\t\n", stage, k.hits[stage])
+		if k.hits[stage] == 0 && stage != "exited" {
+			t.Errorf("no builder was killed in %q", stage)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("a build takes %v\n%s", k.length.Round(time.Millisecond), strings.TrimRight(b.String(), "\n"))
+}

@@ -1,0 +1,323 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// asBuilder, in the environment, makes the test binary the builder itself.
+const asBuilder = "BUILDER_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asBuilder) != "" {
+		main()
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// builderProcess is a builder of its own process.
+func builderProcess(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asBuilder+"=1")
+	return cmd
+}
+
+// result is what a command did.
+type result struct {
+	status         int
+	stdout, stderr string
+}
+
+func command(t *testing.T, args ...string) result {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	status := run(t.Context(), args, &stdout, &stderr)
+	return result{status, stdout.String(), stderr.String()}
+}
+
+// done runs a command that is to succeed and returns its standard output.
+func done(t *testing.T, args ...string) string {
+	t.Helper()
+	r := command(t, args...)
+	if r.status != exitDone {
+		t.Fatalf("builder %q: status %d: %s", args, r.status, r.stderr)
+	}
+	return r.stdout
+}
+
+// object reads one JSON object on one line.
+func object(t *testing.T, text string) map[string]any {
+	t.Helper()
+	var v map[string]any
+	if err := json.Unmarshal([]byte(text), &v); err != nil || strings.Count(text, "\n") != 1 {
+		t.Fatalf("want one JSON object on one line: %v: %q", err, text)
+	}
+	return v
+}
+
+const simulated = "sim:?assets=60&seed=3"
+
+// TestUsage: what is wrong with the command line is status 2, and is said.
+func TestUsage(t *testing.T) {
+	store := "file:" + filepath.Join(t.TempDir(), "store")
+	build := []string{"build", "--source", simulated, "--store", store}
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"bulid"}, "bulid"},
+		{[]string{"build"}, "--source"},
+		{[]string{"build", "--source", simulated}, "--store"},
+		{[]string{"run", "--store", store}, "--source"},
+		{[]string{"keys"}, "create"},
+		{[]string{"keys", "create", "--store", store}, "--name"},
+		{[]string{"keys", "revoke", "--store", store}, "<id>"},
+		{[]string{"rollback", "--store", store}, "--to"},
+		{[]string{"rollback", "--store", store, "--to", "yesterday"}, "2026-11-21T07:20:00Z"},
+		{append(build, "--color"), "--color"},
+		{append(build, "extra"), "extra"},
+		{append(build, "--time", "2026-11-21 07:20"), "2026-11-21T07:20:00Z"},
+		{append(build, "--retain", "169h"), "--retain"},
+		{append(build, "--retain", "-1s"), "--retain"},
+		{append(build, "--max-shrink", "2"), "percentage"},
+		{append(build, "--trending-min-volume", "-1"), "--trending-min-volume"},
+		{append(build, "--log-level", "loud"), "--log-level"},
+		{[]string{"build", "--source", simulated, "--store", "tape:/dev/st0"}, "file:PATH"},
+		{[]string{"build", "--source", simulated, "--store", "s3://"}, "s3://bucket"},
+		{[]string{"build", "--source", "fax:555", "--store", store}, "feed:PATH"},
+		{[]string{"build", "--source", "sim:?assets=9", "--store", store}, "assets"},
+		{[]string{"run", "--source", simulated, "--store", store, "--grace", "29m"}, "--grace"},
+		{[]string{"run", "--source", simulated, "--store", store, "--change-every", "0s"}, "--change-every"},
+		{[]string{"gc", "--store", store, "--grace", "-1s"}, "--grace"},
+		{[]string{"verify", "--store", "folder"}, "file:PATH"},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			if r := command(t, c.args...); r.status != exitUsage || !strings.Contains(r.stderr, c.says) || r.stdout != "" {
+				t.Errorf("status %d, want %d; stderr %q, want %q in it; stdout %q", r.status, exitUsage, r.stderr, c.says, r.stdout)
+			}
+		})
+	}
+	if _, err := os.Stat(strings.TrimPrefix(store, "file:")); !os.IsNotExist(err) {
+		t.Errorf("wrong usage made a store: %v", err)
+	}
+	if r := command(t); r.status != exitUsage || !strings.Contains(r.stdout, "Usage: builder <command>") {
+		t.Errorf("no arguments: status %d, %q", r.status, r.stdout)
+	}
+}
+
+// TestHelp: every command has help with its flags, their variables, and an
+// example.
+func TestHelp(t *testing.T) {
+	if r := command(t, "--version"); r.status != exitDone || !strings.HasPrefix(r.stdout, "builder ") {
+		t.Errorf("--version: status %d, %q", r.status, r.stdout)
+	}
+	for _, name := range []string{"build", "run", "change", "keys create", "keys list", "keys revoke", "keys rotate", "verify", "gc", "rollback"} {
+		r := command(t, append(strings.Fields(name), "--help")...)
+		for _, want := range []string{"Usage: builder " + name, "$BUILDER_STORE", "s3://bucket", "Example", "\n    builder " + name + " "} {
+			if !strings.Contains(r.stdout, want) {
+				t.Errorf("%s --help does not show %q:\n%s", name, want, r.stdout)
+			}
+		}
+		if r.status != exitDone || r.stderr != "" {
+			t.Errorf("%s --help: status %d, stderr %q", name, r.status, r.stderr)
+		}
+	}
+}
+
+// TestStore walks one store through the commands.
+func TestStore(t *testing.T) {
+	store := "file:" + filepath.Join(t.TempDir(), "store")
+	for _, name := range []string{"verify", "change", "gc"} {
+		if out := done(t, name, "--store", store); !strings.Contains(out, "no snapshot") {
+			t.Errorf("%s of a store without a snapshot says %q", name, out)
+		}
+	}
+	if r := command(t, "rollback", "--store", store, "--to", "2026-11-21T07:10:00Z"); r.status != exitFailed {
+		t.Errorf("rollback of a store without a snapshot: status %d", r.status)
+	}
+
+	build := func(at string, more ...string) result {
+		return command(t, append([]string{"build", "--source", simulated, "--store", store, "--json", "--time", at}, more...)...)
+	}
+	report := object(t, build("2026-11-21T07:19:59Z").stdout)
+	for name, want := range map[string]any{"snapshot_time": "2026-11-21T07:10:00Z", "published": true, "sequence": 1.0, "database": "sim-60-3"} {
+		if report[name] != want {
+			t.Errorf("report: %s is %v, want %v", name, report[name], want)
+		}
+	}
+	for _, name := range []string{"counts", "rejected", "objects_written", "bytes_written", "duration_ms", "unknown_members"} {
+		if _, ok := report[name]; !ok {
+			t.Errorf("report has no %s: %v", name, report)
+		}
+	}
+	if counts := report["counts"].(map[string]any); counts["assets"] != 60.0 {
+		t.Errorf("counts %v", counts)
+	}
+	if again := object(t, build("2026-11-21T07:10:00Z").stdout); again["published"] != false || again["reason"] == nil {
+		t.Errorf("the same again: %v", again)
+	}
+	if r := build("2026-11-21T07:00:00Z"); r.status != exitFailed || !strings.Contains(r.stderr, "older") || object(t, r.stdout)["error"] == nil {
+		t.Errorf("an older one: %+v", r)
+	}
+	if r := build("2026-11-21T07:10:00Z", "--trending-min-volume", "0.5"); r.status != exitFailed || !strings.Contains(r.stderr, "settings") {
+		t.Errorf("other settings: %+v", r)
+	}
+	if out := done(t, "build", "--source", simulated, "--store", store, "--time", "2026-11-21T07:20:00Z"); !strings.Contains(out, "2026-11-21T07:20:00Z") {
+		t.Errorf("build without --json prints %q", out)
+	}
+	if out := done(t, "change", "--store", store); !strings.Contains(out, "from 2026-11-21T07:10:00Z to 2026-11-21T07:20:00Z") {
+		t.Errorf("change prints %q", out)
+	}
+	if c := object(t, done(t, "change", "--store", store, "--json")); c["database"] != "sim-60-3" {
+		t.Errorf("change record %v", c)
+	}
+	if v := object(t, done(t, "verify", "--store", store, "--json")); v["snapshots"] != 2.0 || len(v["problems"].([]any)) != 0 {
+		t.Errorf("verify %v", v)
+	}
+	if g := object(t, done(t, "gc", "--store", store, "--json", "--dry-run")); g["deleted"] != 0.0 || g["snapshot"] != true {
+		t.Errorf("gc %v", g)
+	}
+	if r := object(t, done(t, "rollback", "--store", store, "--json", "--to", "2026-11-21T07:10:00Z")); r["published"] != true || r["sequence"] != 3.0 {
+		t.Errorf("rollback %v", r)
+	}
+	if r := command(t, "rollback", "--store", store, "--to", "2026-11-21T07:20:00Z"); r.status != exitFailed || !strings.Contains(r.stderr, "not retained") {
+		t.Errorf("rollback to what is dropped: %+v", r)
+	}
+
+	// A broken store is status 1, with the problem.
+	folder := strings.TrimPrefix(store, "file:")
+	manifests, err := filepath.Glob(filepath.Join(folder, "manifests", "*"))
+	if err != nil || len(manifests) == 0 {
+		t.Fatal(manifests, err)
+	}
+	for _, m := range manifests {
+		if err := os.Truncate(m, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := command(t, "verify", "--store", store); r.status != exitFailed || !strings.Contains(r.stdout, "problem: ") {
+		t.Errorf("verify of a broken store: %+v", r)
+	}
+	if r := command(t, "gc", "--store", store); r.status != exitFailed {
+		t.Errorf("gc of a broken store: %+v", r)
+	}
+}
+
+// TestFailures are commands that are well formed and cannot be done: status 1.
+func TestFailures(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	store := "file:" + filepath.Join(dir, "store")
+	for _, args := range [][]string{
+		{"build", "--source", "feed:" + filepath.Join(dir, "none"), "--store", store},
+		{"build", "--source", "feed:" + dir, "--store", store},
+		{"build", "--source", simulated, "--store", "file:" + file},
+		{"verify", "--store", "file:" + file},
+		{"keys", "revoke", "--store", store, "none"},
+	} {
+		if r := command(t, args...); r.status != exitFailed || r.stderr == "" {
+			t.Errorf("builder %q: %+v, want status %d", args, r, exitFailed)
+		}
+	}
+}
+
+// TestKeys walks one key through the commands.
+func TestKeys(t *testing.T) {
+	store := "file:" + filepath.Join(t.TempDir(), "store")
+	made := object(t, done(t, "keys", "create", "--store", store, "--name", "Board", "--rate", "5", "--burst", "9", "--expires", "2099-01-01T00:00:00Z", "--json"))
+	for _, name := range []string{"id", "key", "name", "rate", "burst", "created", "expires"} {
+		if made[name] == nil {
+			t.Errorf("created key has no %s: %v", name, made)
+		}
+	}
+	if made["rate"] != 5.0 || made["burst"] != 9.0 || made["expires"] != "2099-01-01T00:00:00Z" {
+		t.Errorf("created %v", made)
+	}
+	id := made["id"].(string)
+	plain := strings.TrimSpace(done(t, "keys", "create", "--store", store, "--name", "Plain"))
+	if !strings.HasPrefix(plain, "mdk_live_") {
+		t.Errorf("keys create prints %q", plain)
+	}
+	object(t, done(t, "keys", "rotate", "--store", store, id, "--overlap", "1h", "--json"))
+	done(t, "keys", "revoke", "--store", store, id)
+	var list []map[string]any
+	if err := json.Unmarshal([]byte(done(t, "keys", "list", "--store", store, "--json")), &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 3 || list[0]["id"] != id || list[0]["revoked"] == nil || list[1]["revoked"] != nil || list[1]["rate"] != 100.0 {
+		t.Errorf("list %v", list)
+	}
+	if _, shown := list[0]["key"]; shown {
+		t.Error("the list shows keys")
+	}
+	if table := done(t, "keys", "list", "--store", store); strings.Count(table, "\n") != 4 || strings.Contains(table, plain) {
+		t.Errorf("table:\n%s", table)
+	}
+	if r := command(t, "keys", "create", "--store", store, "--name", "x", "--rate", "-1"); r.status == exitDone {
+		t.Error("a negative rate is taken")
+	}
+}
+
+// TestEnvironment: every flag is a variable, too, and the flag is stronger.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("BUILDER_STORE", "file:"+filepath.Join(t.TempDir(), "store"))
+	t.Setenv("BUILDER_SOURCE", simulated)
+	t.Setenv("BUILDER_TIME", "2026-11-21T07:10:00Z")
+	t.Setenv("BUILDER_JSON", "true")
+	t.Setenv("BUILDER_MAX_BAD_ROWS", "7%")
+	t.Setenv("BUILDER_TRENDING_MIN_MARKET_CAP", "12.5")
+	if r := object(t, done(t, "build")); r["snapshot_time"] != "2026-11-21T07:10:00Z" {
+		t.Errorf("build by variables: %v", r)
+	}
+	if r := object(t, done(t, "build", "--time", "2026-11-21T07:20:00Z")); r["snapshot_time"] != "2026-11-21T07:20:00Z" {
+		t.Errorf("a flag beside its variable: %v", r)
+	}
+	t.Setenv("BUILDER_MAX_BAD_ROWS", "lots")
+	if r := command(t, "build"); r.status != exitUsage {
+		t.Errorf("a variable that makes no sense: %+v", r)
+	}
+}
+
+// TestRunStops starts builder run in a process of its own and asks it to stop.
+func TestRunStops(t *testing.T) {
+	store := "file:" + filepath.Join(t.TempDir(), "store")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := builderProcess(ctx, "run", "--source", "sim:?assets=2000", "--store", store)
+	log, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := newStepReader(log)
+	lines.waitFor("objects")
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	lines.drain()
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("stopped in the middle of a build: %v\n%s", err, lines.text.String())
+	}
+	// Interrupting a build that was asked for once is not success.
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	var stdout, stderr bytes.Buffer
+	if status := run(stopped, []string{"build", "--source", simulated, "--store", store}, &stdout, &stderr); status != exitFailed {
+		t.Errorf("an interrupted build: status %d", status)
+	}
+}
