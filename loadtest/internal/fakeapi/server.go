@@ -72,6 +72,8 @@ func (s *Server) Break(fault string) { s.fault.Store(fault) }
 
 func (s *Server) has(fault string) bool { f, _ := s.fault.Load().(string); return f == fault }
 
+var requestID = regexp.MustCompile(`^[A-Za-z0-9._:=+/-]{1,128}$`)
+
 type problem struct {
 	status, code int
 	key          string
@@ -80,7 +82,7 @@ type problem struct {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n := s.n.Add(1)
 	h := w.Header()
-	if id := r.Header.Get("X-Request-Id"); regexp.MustCompile(`^[A-Za-z0-9._:=+/-]{1,128}$`).MatchString(id) {
+	if id := r.Header.Get("X-Request-Id"); requestID.MatchString(id) {
 		h.Set("X-Request-Id", id)
 	} else if s.has(SameRequestID) {
 		h.Set("X-Request-Id", "01234567890123456789")

@@ -1,0 +1,446 @@
+package check
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/loadtest/client"
+	"example.com/marketdata/loadtest/engine"
+	"example.com/marketdata/loadtest/oracle"
+)
+
+// Expect is what a request's author expects of the answer.
+type Expect uint8
+
+const (
+	// Any: nothing is known of the request. Under /openapi/v1/ the contract
+	// decides; elsewhere a status below 400 will do.
+	Any Expect = iota
+	// Success: 200, or 304 to a conditional request.
+	Success
+	// BadRequest: a parameter is wrong.
+	BadRequest
+	// Unauthorized: the key is wrong; 429 will do too (contract section 9).
+	Unauthorized
+	// NotFound: there is no such path.
+	NotFound
+)
+
+// Ask is what was asked. Its bytes are the caller's and valid during Answer.
+type Ask struct {
+	// Target is path and query without the base URL's prefix.
+	Target []byte
+	Head   bool
+	Expect Expect
+	// Pin is the X-Snapshot-Time that was sent, Tag the If-None-Match, Accept
+	// the Accept-Encoding, ID the X-Request-Id; empty ones were not sent.
+	Pin, Tag, Accept, ID []byte
+}
+
+// Config says how much to check.
+type Config struct {
+	// Share of the answers that are hashed and examined, 0 to 1.
+	Share float64
+	// Store is where the oracle reads snapshots; nil: no oracle.
+	Store artifacts.Reader
+	// MaxPending bounds the bytes of answers that wait to be examined; 0 is
+	// 256 MiB.
+	MaxPending int64
+}
+
+// Checker judges answers. It is safe for concurrent use.
+type Checker struct {
+	cfg     Config
+	start   time.Time
+	oracle  *judge // nil: none
+	seen    [64]seenShard
+	ids     [64]idShard
+	pending atomic.Int64 // bytes
+	queue   chan *answer
+	wake    chan struct{} // closed by Finish: no more breaks
+	workers sync.WaitGroup
+	limit   uint64 // of a hash, for Share
+
+	checked, skipped, distinct, compared, uncompared atomic.Uint64
+	done                                             atomic.Uint64 // examined
+
+	tags     tagBook
+	places   placeBook
+	findings findings
+	swaps    swapList
+}
+
+// seenShard is the answers that were seen, by hash; true: wrong.
+type seenShard struct {
+	mu   sync.Mutex
+	seen map[xxh3.Uint128]bool
+}
+
+type idShard struct {
+	mu  sync.Mutex
+	ids map[uint64]struct{}
+}
+
+const (
+	maxSeen      = 4 << 20 // answers remembered
+	maxIDs       = 1 << 20 // request ids remembered
+	defaultBytes = 256 << 20
+	queueLength  = 1 << 16
+)
+
+// New returns a checker. Finish must be called.
+func New(cfg Config) *Checker {
+	if cfg.MaxPending == 0 {
+		cfg.MaxPending = defaultBytes
+	}
+	c := &Checker{cfg: cfg, start: time.Now(), queue: make(chan *answer, queueLength), wake: make(chan struct{})}
+	c.limit = uint64(cfg.Share * float64(1<<63))
+	for i := range c.seen {
+		c.seen[i].seen = map[xxh3.Uint128]bool{}
+		c.ids[i].ids = map[uint64]struct{}{}
+	}
+	c.findings.kinds = map[Kind]*Finding{}
+	if cfg.Store != nil {
+		c.oracle = newJudge(cfg.Store)
+	}
+	c.workers.Go(c.work)
+	return c
+}
+
+// answer is a copy of an answer that waits to be examined.
+type answer struct {
+	ask            string // target
+	path, query    string
+	head           bool
+	expect         Expect
+	pin, tag       string // sent
+	status         int
+	snapshot       string // X-Snapshot-Time
+	coding, etag   string
+	notFound       string
+	lastModified   string
+	length         string // Content-Length
+	cacheControl   string
+	body           []byte
+	key            xxh3.Uint128
+	receivedDuring time.Duration
+}
+
+// Session is what one connection needs of a Checker. It is not safe for
+// concurrent use.
+type Session struct {
+	c    *Checker
+	buf  []byte
+	last []byte // the last X-Snapshot-Time
+}
+
+// Session returns a new one.
+func (c *Checker) Session() *Session { return &Session{c: c} }
+
+var apiPrefix = []byte(oracle.Prefix)
+
+// Answer judges the answer to a.
+func (s *Session) Answer(a *Ask, r *client.Response) engine.Verdict {
+	c := s.c
+	api := bytes.HasPrefix(a.Target, apiPrefix)
+	v := s.status(a, r, api)
+	if v != engine.OK || !api || c.cfg.Share == 0 {
+		return v
+	}
+	if detail := s.headers(a, r); detail != "" {
+		c.wrong(Headers, a.Target, r, "%s", detail)
+		return engine.Wrong
+	}
+	snapshot := r.Get("X-Snapshot-Time")
+	if len(snapshot) > 0 && !bytes.Equal(snapshot, s.last) {
+		s.last = append(s.last[:0], snapshot...)
+		c.noteSnapshot(string(snapshot))
+	}
+	if s.examine(a, r, snapshot) {
+		return engine.Wrong
+	}
+	return engine.OK
+}
+
+// status judges the status by what was expected.
+func (s *Session) status(a *Ask, r *client.Response, api bool) engine.Verdict {
+	switch {
+	case r.Status >= 500 || r.Status == 429 && a.Expect != Unauthorized || r.Status == 408:
+		return engine.Unexpected
+	case !api:
+		if r.Status >= 400 {
+			return engine.Unexpected
+		}
+		return engine.OK
+	}
+	want := 0
+	switch a.Expect {
+	case Any:
+		if r.Status == 401 || r.Status == 403 {
+			return engine.Unexpected
+		}
+		return engine.OK // the examination decides
+	case Success:
+		switch {
+		case r.Status == 200 || r.Status == 304 && len(a.Tag) > 0:
+			return engine.OK
+		case r.Status == 401 || r.Status == 403:
+			return engine.Unexpected // the key that the caller gave is no good
+		case r.Status == 410 && s.c.swaps.outdated(string(a.Pin)):
+			return engine.OK
+		}
+		want = 200
+	case BadRequest:
+		want = 400
+	case Unauthorized:
+		if r.Status == 429 {
+			return engine.OK
+		}
+		want = 401
+	case NotFound:
+		want = 404
+	}
+	if r.Status == want {
+		return engine.OK
+	}
+	if s.c.cfg.Share > 0 {
+		s.c.wrong(Status, a.Target, r, "status %d, want %d", r.Status, want)
+	}
+	return engine.Wrong
+}
+
+// headers checks the headers that are cheap to check, and says what is wrong.
+func (s *Session) headers(a *Ask, r *client.Response) string {
+	id := r.Get("X-Request-Id")
+	switch {
+	case r.Count("X-Request-Id") != 1:
+		return fmt.Sprintf("%d X-Request-Id headers", r.Count("X-Request-Id"))
+	case len(a.ID) > 0:
+		if !bytes.Equal(id, a.ID) {
+			return fmt.Sprintf("X-Request-Id %q, was sent %q", id, a.ID)
+		}
+	case !validID(id):
+		return fmt.Sprintf("X-Request-Id %q is none", id)
+	case !s.c.newID(id):
+		return fmt.Sprintf("X-Request-Id %q for the second time", id)
+	}
+	if r.Status != 200 && r.Status != 304 {
+		return ""
+	}
+	tag := r.Get("ETag")
+	if len(tag) < 2 || tag[0] != '"' || tag[len(tag)-1] != '"' {
+		return fmt.Sprintf("ETag %q", tag)
+	}
+	if r.Status == 304 && len(a.Tag) > 0 && a.Tag[0] == '"' && !bytes.Equal(bareTag(tag), bareTag(a.Tag)) {
+		return fmt.Sprintf("304 with ETag %s to If-None-Match %s", tag, a.Tag)
+	}
+	if pin := a.Pin; len(pin) > 0 && !bytes.Equal(r.Get("X-Snapshot-Time"), pin) {
+		return fmt.Sprintf("X-Snapshot-Time %q, was asked for %q", r.Get("X-Snapshot-Time"), pin)
+	}
+	if r.Status == 304 {
+		return ""
+	}
+	if coding := r.Get("Content-Encoding"); coding != nil && !bytes.Contains(a.Accept, coding) && !bytes.Contains(a.Accept, []byte("*")) {
+		return fmt.Sprintf("Content-Encoding %q, asked was %q", coding, a.Accept)
+	}
+	if t := r.Get("Content-Type"); !bytes.HasPrefix(t, []byte("application/json")) {
+		return fmt.Sprintf("Content-Type %q", t)
+	}
+	return ""
+}
+
+// validID reports whether id is one that the service may make (contract
+// section 3).
+func validID(id []byte) bool {
+	if len(id) < 20 || len(id) > 36 {
+		return false
+	}
+	for _, ch := range id {
+		if !('a' <= ch && ch <= 'z' || 'A' <= ch && ch <= 'Z' || '0' <= ch && ch <= '9' || bytes.IndexByte([]byte("._:=+/-"), ch) >= 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// newID reports whether id was not seen before, as far as memory goes.
+func (c *Checker) newID(id []byte) bool {
+	h := xxh3.Hash(id)
+	s := &c.ids[h%uint64(len(c.ids))]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.ids[h]; ok {
+		return false
+	}
+	if len(s.ids) < maxIDs/len(c.ids) {
+		s.ids[h] = struct{}{}
+	}
+	return true
+}
+
+// bareTag cuts the quotes and the coding's name off an entity tag.
+func bareTag(tag []byte) []byte {
+	tag = bytes.Trim(bytes.TrimPrefix(tag, []byte("W/")), `"`)
+	for _, coding := range []string{"-gzip", "-br", "-zstd"} {
+		tag = bytes.TrimSuffix(tag, []byte(coding))
+	}
+	return tag
+}
+
+// examine has an answer examined if it is new. It reports whether it is known
+// to be wrong.
+func (s *Session) examine(a *Ask, r *client.Response, snapshot []byte) bool {
+	c := s.c
+	body := xxh3.Hash128(r.Body).Bytes()
+	b := append(s.buf[:0], body[:]...)
+	for _, part := range [][]byte{a.Target, a.Pin, snapshot, r.Get("Content-Encoding"), r.Get("ETag"), r.Get("X-Not-Found"), r.Get("Last-Modified"), r.Get("Content-Length")} {
+		b = append(append(b, part...), 0)
+	}
+	head := byte(0)
+	if a.Head {
+		head = 1
+	}
+	b = append(b, byte(r.Status), byte(r.Status>>8), byte(a.Expect), head)
+	if r.Status == 304 {
+		b = append(b, a.Tag...)
+	}
+	s.buf = b
+	key := xxh3.Hash128(b)
+	if c.cfg.Share < 1 && key.Hi>>1 >= c.limit {
+		c.skipped.Add(1)
+		return false
+	}
+	c.checked.Add(1)
+	shard := &c.seen[key.Lo%uint64(len(c.seen))]
+	shard.mu.Lock()
+	wrong, known := shard.seen[key]
+	if !known && len(shard.seen) < maxSeen/len(c.seen) {
+		shard.seen[key] = false
+	}
+	shard.mu.Unlock()
+	if known {
+		return wrong
+	}
+	c.distinct.Add(1)
+	path, query, _ := bytes.Cut(a.Target, []byte("?"))
+	an := &answer{
+		ask: string(a.Target), path: string(path), query: string(query), head: a.Head, expect: a.Expect, pin: string(a.Pin), tag: string(a.Tag),
+		status: r.Status, snapshot: string(snapshot), coding: string(r.Get("Content-Encoding")), etag: string(r.Get("ETag")), notFound: string(r.Get("X-Not-Found")),
+		lastModified: string(r.Get("Last-Modified")), length: string(r.Get("Content-Length")), cacheControl: string(r.Get("Cache-Control")),
+		key: key, receivedDuring: time.Since(c.start),
+	}
+	size := int64(len(r.Body)) + 512
+	if c.pending.Add(size) <= c.cfg.MaxPending {
+		an.body = bytes.Clone(r.Body)
+		select {
+		case c.queue <- an:
+			return false
+		default:
+		}
+	}
+	c.pending.Add(-size)
+	an.body = r.Body
+	return !c.judge(an)
+}
+
+// breaks is how long a worker rests after each examination, in multiples of
+// how long that took, while the run lasts: it takes a quarter of one processor
+// at most.
+const breaks = 3
+
+func (c *Checker) work() {
+	for an := range c.queue {
+		began := time.Now()
+		if !c.judge(an) {
+			c.findings.later.Add(1)
+		}
+		c.pending.Add(-int64(len(an.body)) - 512)
+		c.done.Add(1)
+		select {
+		case <-c.wake:
+		case <-time.After(breaks * time.Since(began)):
+		}
+	}
+}
+
+// judge examines an answer, reports what is wrong with it and whether nothing
+// is.
+func (c *Checker) judge(an *answer) bool {
+	kind, detail := c.examination(an)
+	if detail == "" {
+		return true
+	}
+	shard := &c.seen[an.key.Lo%uint64(len(c.seen))]
+	shard.mu.Lock()
+	if _, ok := shard.seen[an.key]; ok {
+		shard.seen[an.key] = true
+	}
+	shard.mu.Unlock()
+	c.findings.add(kind, Example{Target: an.ask, Snapshot: an.snapshot, Status: an.status, Detail: detail, At: an.receivedDuring})
+	return false
+}
+
+// Report is what a checker found.
+type Report struct {
+	// Checked answers were hashed, Skipped ones were outside of Share; Distinct
+	// ones were examined.
+	Checked, Skipped, Distinct uint64
+	// Compared distinct answers were compared with the oracle's, Uncompared
+	// ones could not be, because the snapshot could not be read.
+	Compared, Uncompared uint64
+	// WrongLater counts the answers that were found wrong after the engine had
+	// counted them as answered.
+	WrongLater uint64
+	Findings   []*Finding
+	Swaps      []Swap
+	// OracleError is why snapshots could not be read, "" for no trouble.
+	OracleError string
+}
+
+// Finish examines what is left and returns the report. No Answer may be called
+// during it or after it. progress, when not nil, is told from time to time how
+// many examinations are left. When ctx is done the rest stays unexamined and
+// counts as Uncompared.
+func (c *Checker) Finish(ctx context.Context, progress func(left int)) *Report {
+	close(c.wake)
+	close(c.queue)
+	finished := make(chan struct{})
+	go func() {
+		c.workers.Wait()
+		close(finished)
+	}()
+	t := time.NewTicker(200 * time.Millisecond)
+	defer t.Stop()
+	for left := true; left; {
+		select {
+		case <-finished:
+			left = false
+		case <-t.C:
+			if progress != nil {
+				progress(len(c.queue))
+			}
+		case <-ctx.Done():
+			for range c.queue { // the worker ends with the queue
+				c.uncompared.Add(1)
+			}
+			<-finished
+			left = false
+		}
+	}
+	rep := &Report{
+		Checked: c.checked.Load(), Skipped: c.skipped.Load(), Distinct: c.distinct.Load(), Compared: c.compared.Load(), Uncompared: c.uncompared.Load(),
+		WrongLater: c.findings.later.Load(), Findings: c.findings.list(), Swaps: c.swaps.list(),
+	}
+	if c.oracle != nil {
+		c.oracle.close()
+		rep.OracleError = c.oracle.trouble()
+	}
+	return rep
+}

@@ -1,0 +1,353 @@
+package check_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/loadtest/check"
+	"example.com/marketdata/loadtest/client"
+	"example.com/marketdata/loadtest/engine"
+	"example.com/marketdata/loadtest/internal/fakeapi"
+	"example.com/marketdata/loadtest/oracle"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var t0 = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+
+// bench is a server, a checker and what lies between them.
+type bench struct {
+	srv     *fakeapi.Server
+	c       *check.Checker
+	session *check.Session
+	wrong   int // answers that were found wrong at once
+}
+
+func newBench(srv *fakeapi.Server, cfg check.Config) *bench {
+	c := check.New(cfg)
+	return &bench{srv: srv, c: c, session: c.Session()}
+}
+
+func store(t *testing.T, worlds ...*fakeapi.World) artifacts.Store {
+	t.Helper()
+	s := memstore.New()
+	if err := fakeapi.Publish(context.Background(), s, worlds...); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// ask sends one request and returns the entity tag and the snapshot of its
+// answer.
+func (b *bench) ask(method, target string, expect check.Expect, headers ...string) (tag, snapshot string, v engine.Verdict) {
+	req := httptest.NewRequest(method, target, nil)
+	req.Header.Set("X-Api-Key", fakeapi.Key)
+	a := &check.Ask{Target: []byte(target), Head: method == "HEAD", Expect: expect}
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+		value := []byte(headers[i+1])
+		switch headers[i] {
+		case "If-None-Match":
+			a.Tag = value
+		case "X-Snapshot-Time":
+			a.Pin = value
+		case "Accept-Encoding":
+			a.Accept = value
+		case "X-Request-Id":
+			a.ID = value
+		}
+	}
+	rec := httptest.NewRecorder()
+	b.srv.ServeHTTP(rec, req)
+	resp := &client.Response{Status: rec.Code, Body: rec.Body.Bytes()}
+	for name, values := range rec.Header() {
+		for _, value := range values {
+			resp.Fields = append(resp.Fields, client.Field{Name: []byte(name), Value: []byte(value)})
+		}
+	}
+	v = b.session.Answer(a, resp)
+	if v == engine.Wrong {
+		b.wrong++
+	}
+	return rec.Header().Get("ETag"), rec.Header().Get("X-Snapshot-Time"), v
+}
+
+func (b *bench) finish() *check.Report { return b.c.Finish(context.Background(), nil) }
+
+// traffic asks a little of everything.
+func (b *bench) traffic(n int, w *fakeapi.World) {
+	r := rand.New(rand.NewPCG(3, 4))
+	pick := func(list ...string) string { return list[r.IntN(len(list))] }
+	for range n {
+		list := pick("assets", "quotes", "exchanges", "categories", "chains", "trending", "global")
+		sorts := map[string][]string{"assets": {"id", "name", "rank", "symbol"}, "quotes": {"id", "slug", "symbol"}, "exchanges": {"id", "volume", "name"}, "categories": {"market_cap", "volume_24h"}, "chains": {"market_cap", "name"}}[list]
+		target := oracle.Prefix + list
+		if sorts != nil {
+			target += "?sort=" + pick(sorts...) + pick("", ":desc")
+			rows := w.Lists[list]
+			row := rows[r.IntN(len(rows))]
+			switch r.IntN(4) {
+			case 0:
+				target += fmt.Sprintf("&page=%d&size=10", 1+r.IntN(4))
+			case 1:
+				target += "&slug=" + url.QueryEscape(row.Slug+","+pick("none", "ſ")) + fmt.Sprintf("&id=%d,999", row.ID)
+			case 2:
+				target += "&symbol=" + url.QueryEscape(row.Symbol+","+pick("ſ", "k", "S"))
+			}
+		}
+		switch r.IntN(8) {
+		case 0:
+			tag, _, _ := b.ask("GET", target, check.Success, "Accept-Encoding", "gzip")
+			b.ask("GET", target, check.Success, "Accept-Encoding", "gzip", "If-None-Match", tag)
+		case 1:
+			b.ask("HEAD", target, check.Success)
+		case 2:
+			b.ask("GET", target, check.Unauthorized, "X-Api-Key", "bad")
+		case 3:
+			b.ask("GET", oracle.Prefix+"quotes?size="+pick("101", "0x1"), check.BadRequest)
+			b.ask("GET", oracle.Prefix+"quotes?size=0", check.Success)
+			b.ask("GET", oracle.Prefix+"nothing", check.NotFound)
+		case 4:
+			b.ask("GET", target, check.Success, "X-Request-Id", pick("mine", "yours"))
+		default:
+			b.ask("GET", target, check.Success)
+		}
+	}
+}
+
+func TestFaultsAreFound(t *testing.T) {
+	w := fakeapi.NewWorld(t0, 60, 1)
+	st := store(t, w)
+	always := []string{
+		fakeapi.NoRequestID, fakeapi.SameRequestID, fakeapi.TakesAnyKey, fakeapi.StaleTag, fakeapi.ZeroIsRefused, fakeapi.SizeClamped,
+		fakeapi.WrongTotalPage, fakeapi.RepeatsRow, fakeapi.TiesReversed, fakeapi.UnrankedFirst, fakeapi.CaseMatters, fakeapi.FiltersOr,
+	}
+	withOracle := []string{fakeapi.MatchesLower, fakeapi.NoNotFound, fakeapi.EscapesHTML, fakeapi.TrailingZero, fakeapi.KeyOrder}
+	for _, tc := range []struct {
+		name   string
+		cfg    check.Config
+		faults []string
+	}{
+		{"alone", check.Config{Share: 1}, always},
+		{"oracle", check.Config{Share: 1, Store: st}, append(withOracle, always...)},
+		{"no memory", check.Config{Share: 1, Store: st, MaxPending: 1}, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			srv := fakeapi.NewServer(w)
+			b := newBench(srv, tc.cfg)
+			b.traffic(700, w)
+			rep := b.finish()
+			if len(rep.Findings) > 0 || b.wrong > 0 || rep.WrongLater > 0 {
+				t.Fatalf("a good server: %d wrong, %s", b.wrong, describe(rep))
+			}
+			if rep.Checked < 700 || rep.Distinct < 100 || rep.Skipped != 0 || (tc.cfg.Store != nil) != (rep.Compared > 100) || rep.Uncompared != 0 || rep.OracleError != "" {
+				t.Errorf("%+v", rep)
+			}
+			for _, fault := range tc.faults {
+				srv.Break(fault)
+				b := newBench(srv, tc.cfg)
+				b.traffic(300, w)
+				if rep := b.finish(); len(rep.Findings) == 0 || b.wrong == 0 && rep.WrongLater == 0 {
+					t.Errorf("fault %q was not found", fault)
+				}
+			}
+		})
+	}
+}
+
+func describe(rep *check.Report) string {
+	var b strings.Builder
+	for _, f := range rep.Findings {
+		fmt.Fprintf(&b, "%s %d\n", f.Kind, f.Count)
+		for _, e := range f.Examples {
+			fmt.Fprintf(&b, "  %s of %s: status %d: %s\n", e.Target, e.Snapshot, e.Status, e.Detail)
+		}
+	}
+	return b.String()
+}
+
+// One byte in one answer of a hundred thousand is wrong, while snapshots
+// change: it is found, and nothing else is.
+func TestOneByteInAHundredThousand(t *testing.T) {
+	var worlds []*fakeapi.World
+	for i := range 4 {
+		worlds = append(worlds, fakeapi.NewWorld(t0.Add(time.Duration(i)*10*time.Minute), 120, uint64(i)))
+	}
+	st := store(t, worlds...)
+	srv := fakeapi.NewServer(worlds[0])
+	n := 100_000
+	if testing.Short() {
+		n = 10_000
+	}
+	bad := uint64(n * 61_803 / 100_000)
+	srv.Spoil = func(i uint64, body []byte) []byte {
+		if i == bad {
+			body = bytes.Clone(body)
+			body[len(body)/2] ^= 1
+		}
+		return body
+	}
+	b := newBench(srv, check.Config{Share: 1, Store: st})
+	// Answers are many and alike, as those to popular requests are.
+	targets := make([]string, 500)
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := range targets {
+		targets[i] = fmt.Sprintf("%squotes?id=%d,%d,%d", oracle.Prefix, 1+3*r.IntN(120), 1+3*r.IntN(120), 1+3*r.IntN(120))
+	}
+	for i := range n {
+		if i%(n/4) == n/8 && i/(n/4) > 0 {
+			srv.Swap(worlds[i/(n/4)])
+		}
+		b.ask("GET", targets[r.IntN(len(targets))], check.Success)
+	}
+	rep := b.finish()
+	if len(rep.Findings) != 1 || rep.Findings[0].Kind != check.Oracle || rep.Findings[0].Count != 1 || uint64(b.wrong)+rep.WrongLater != 1 {
+		t.Fatalf("%d wrong at once, %d later, findings: %s", b.wrong, rep.WrongLater, describe(rep))
+	}
+	if rep.Checked != uint64(n) || rep.Compared != rep.Distinct || len(rep.Swaps) != 4 {
+		t.Errorf("%+v", rep)
+	}
+}
+
+// A server that takes a body from one snapshot and the header from another.
+func TestMixedSnapshots(t *testing.T) {
+	a, z := fakeapi.NewWorld(t0, 60, 1), fakeapi.NewWorld(t0.Add(10*time.Minute), 60, 2)
+	srv := fakeapi.NewServer(a, z)
+	srv.Break(fakeapi.MixesSnapshots)
+	b := newBench(srv, check.Config{Share: 1, Store: store(t, a, z)})
+	b.ask("GET", oracle.Prefix+"quotes", check.Success)
+	if rep := b.finish(); len(rep.Findings) != 1 || rep.Findings[0].Kind != check.Oracle {
+		t.Error(describe(rep))
+	}
+}
+
+// A 304 about a body that the snapshot no longer has.
+func TestWrongNotModified(t *testing.T) {
+	a, z := fakeapi.NewWorld(t0, 60, 1), fakeapi.NewWorld(t0.Add(10*time.Minute), 60, 2)
+	srv := fakeapi.NewServer(a)
+	b := newBench(srv, check.Config{Share: 1, Store: store(t, a, z), MaxPending: 1})
+	tag, _, _ := b.ask("GET", oracle.Prefix+"quotes", check.Success)
+	if _, _, v := b.ask("GET", oracle.Prefix+"quotes", check.Success, "If-None-Match", tag); v != engine.OK {
+		t.Error("a right 304 was refused")
+	}
+	srv.Swap(z)
+	srv.Break(fakeapi.AlwaysNotModified)
+	if _, _, v := b.ask("GET", oracle.Prefix+"quotes", check.Success, "If-None-Match", tag); v != engine.Wrong {
+		t.Error("a 304 for another body was taken")
+	}
+	b.finish()
+}
+
+// A pin may be gone when two newer snapshots are known, not before.
+func TestGone(t *testing.T) {
+	var worlds []*fakeapi.World
+	for i := range 3 {
+		worlds = append(worlds, fakeapi.NewWorld(t0.Add(time.Duration(i)*10*time.Minute), 40, 1))
+	}
+	pin := t0.Add(-10 * time.Minute).Format(oracle.TimeFormat)
+	srv := fakeapi.NewServer(worlds[0])
+	b := newBench(srv, check.Config{Share: 1})
+	for i, want := range []engine.Verdict{engine.Wrong, engine.OK, engine.OK} {
+		if i > 0 {
+			srv.Swap(worlds[i])
+		}
+		b.ask("GET", oracle.Prefix+"quotes", check.Success)
+		if _, _, v := b.ask("GET", oracle.Prefix+"quotes", check.Success, "X-Snapshot-Time", pin); v != want {
+			t.Errorf("410 with %d newer snapshots: %v, want %v", i+1, v, want)
+		}
+	}
+	if b.c.Latest() != worlds[2].Time.Format(oracle.TimeFormat) {
+		t.Errorf("latest is %s", b.c.Latest())
+	}
+	b.finish()
+}
+
+// Without the snapshot in the store answers are counted as not compared, and
+// the report says why.
+func TestUncompared(t *testing.T) {
+	a, z := fakeapi.NewWorld(t0, 40, 1), fakeapi.NewWorld(t0.Add(10*time.Minute), 40, 2)
+	srv := fakeapi.NewServer(z)
+	b := newBench(srv, check.Config{Share: 1, Store: store(t, a)})
+	b.ask("GET", oracle.Prefix+"quotes", check.Success)
+	if rep := b.finish(); rep.Uncompared != 1 || rep.Compared != 0 || rep.OracleError == "" || len(rep.Findings) > 0 {
+		t.Errorf("%+v", rep)
+	}
+}
+
+func TestShare(t *testing.T) {
+	w := fakeapi.NewWorld(t0, 100, 1)
+	b := newBench(fakeapi.NewServer(w), check.Config{Share: 0.25})
+	for i := range 800 {
+		b.ask("GET", fmt.Sprintf("%squotes?size=%d&page=%d&id=%d", oracle.Prefix, 1+i%100, 1+i/100, i), check.Success)
+	}
+	rep := b.finish()
+	if rep.Checked+rep.Skipped != 800 || rep.Checked < 120 || rep.Checked > 280 {
+		t.Errorf("%d checked, %d skipped", rep.Checked, rep.Skipped)
+	}
+	b = newBench(fakeapi.NewServer(w), check.Config{})
+	b.srv.Break(fakeapi.NoRequestID)
+	if _, _, v := b.ask("GET", oracle.Prefix+"quotes", check.Success); v != engine.OK {
+		t.Error("checked with a share of 0")
+	}
+	b.finish()
+}
+
+// Paths of another service: only the status counts.
+func TestOtherService(t *testing.T) {
+	c := check.New(check.Config{Share: 1})
+	s := c.Session()
+	for status, want := range map[int]engine.Verdict{200: engine.OK, 302: engine.OK, 404: engine.Unexpected, 500: engine.Unexpected} {
+		if v := s.Answer(&check.Ask{Target: []byte("/x")}, &client.Response{Status: status}); v != want {
+			t.Errorf("status %d: %v, want %v", status, v, want)
+		}
+	}
+	if rep := c.Finish(context.Background(), nil); rep.Checked != 0 {
+		t.Errorf("%+v", rep)
+	}
+}
+
+// Many connections share one checker.
+func TestConcurrent(t *testing.T) {
+	w := fakeapi.NewWorld(t0, 60, 1)
+	srv := fakeapi.NewServer(w)
+	c := check.New(check.Config{Share: 1, Store: store(t, w), MaxPending: 100_000})
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			b := &bench{srv: srv, c: c, session: c.Session()}
+			b.traffic(200, w)
+			if b.wrong > 0 {
+				t.Error("a good answer was found wrong")
+			}
+		})
+	}
+	all.Wait()
+	if rep := c.Finish(context.Background(), func(int) {}); len(rep.Findings) > 0 || rep.WrongLater > 0 {
+		t.Error(describe(rep))
+	}
+}
+
+// Finish with a context that is done leaves the rest, and says how much.
+func TestFinishCut(t *testing.T) {
+	w := fakeapi.NewWorld(t0, 60, 1)
+	b := newBench(fakeapi.NewServer(w), check.Config{Share: 1, Store: store(t, w)})
+	b.traffic(300, w)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	rep := b.c.Finish(ctx, nil)
+	if rep.Compared+rep.Uncompared == 0 {
+		t.Errorf("%+v", rep)
+	}
+}
