@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"pgregory.net/rapid"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
@@ -69,7 +70,7 @@ func TestLookup(t *testing.T) {
 	}
 	var keys Keys
 	for _, c := range texts {
-		_, got := keys.Lookup([]byte(c.text), now)
+		_, got := keys.Lookup([]byte(c.text), now, nil)
 		want := Refused
 		if artifacts.CheckKeyText([]byte(c.text)) {
 			want = Undecided
@@ -80,21 +81,54 @@ func TestLookup(t *testing.T) {
 	}
 	keys.Use(set(goodEntry, revokedEntry, expiringEntry), now)
 	for _, c := range texts {
-		key, got := keys.Lookup([]byte(c.text), now)
+		key, got := keys.Lookup([]byte(c.text), now, nil)
 		if c.allowed != (got == Allowed) || got == Undecided || (key != nil) != c.allowed {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
-	if key, _ := keys.Lookup([]byte(good), now); key == nil || key.ID != "k1" || key.Limit.Burst() != 200 {
+	if key, _ := keys.Lookup([]byte(good), now, nil); key == nil || key.ID != "k1" || key.Limit.Burst() != 200 {
 		t.Errorf("the key found is %+v", key)
 	}
-	if _, got := keys.Lookup([]byte(expiring), now.Add(-time.Nanosecond)); got != Allowed {
+	if _, got := keys.Lookup([]byte(expiring), now.Add(-time.Nanosecond), nil); got != Allowed {
 		t.Errorf("just before it expires: %v", got)
 	}
 	keys.Use(set(), now)
-	if _, got := keys.Lookup([]byte(good), now); got != Refused {
+	if _, got := keys.Lookup([]byte(good), now, nil); got != Refused {
 		t.Errorf("in the empty set: %v", got)
 	}
+}
+
+// TestMemo: what a connection presented before changes no verdict.
+func TestMemo(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	first, firstEntry := newKey(t, 1)
+	second, secondEntry := newKey(t, 2)
+	unknown, _ := newKey(t, 3)
+	firstEntry.Expires = now.Add(time.Minute)
+	revoked := firstEntry
+	revoked.Revoked = now
+	texts := []string{first, second, unknown, "", first[:47], first + "x", first[:47] + "~"}
+	sets := []*artifacts.KeySet{set(firstEntry, secondEntry), set(revoked, secondEntry), set(), set(secondEntry, firstEntry)}
+	rapid.Check(t, func(t *rapid.T) {
+		var keys Keys
+		var memo Memo
+		now := now
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			switch rapid.IntRange(0, 9).Draw(t, "step") {
+			case 0:
+				keys.Use(rapid.SampledFrom(sets).Draw(t, "set"), now)
+			case 1:
+				now = now.Add(time.Duration(rapid.IntRange(-40, 40).Draw(t, "seconds")) * time.Second)
+			default:
+				text := []byte(rapid.SampledFrom(texts).Draw(t, "text"))
+				key, verdict := keys.Lookup(text, now, &memo)
+				wantKey, want := keys.Lookup(text, now, nil)
+				if key != wantKey || verdict != want {
+					t.Fatalf("%s: %v with a memo, %v without", text, verdict, want)
+				}
+			}
+		}
+	})
 }
 
 // TestBucketsStay: a reload gives nobody new tokens.
@@ -106,7 +140,7 @@ func TestBucketsStay(t *testing.T) {
 	var keys Keys
 	keys.Use(set(entry), now)
 	take := func() limit.Decision {
-		key, _ := keys.Lookup([]byte(text), now)
+		key, _ := keys.Lookup([]byte(text), now, nil)
 		return key.Bucket.Take(key.Limit, limit.At(now))
 	}
 	for range 4 {
@@ -121,7 +155,7 @@ func TestBucketsStay(t *testing.T) {
 	if d := take(); d.Remaining != 14 {
 		t.Errorf("under a new limit %d tokens are left, want 14", d.Remaining)
 	}
-	if key, _ := keys.Lookup([]byte(other), now); key.Bucket.Take(key.Limit, limit.At(now)).Remaining != 199 {
+	if key, _ := keys.Lookup([]byte(other), now, nil); key.Bucket.Take(key.Limit, limit.At(now)).Remaining != 199 {
 		t.Error("keys share a bucket")
 	}
 }
@@ -158,7 +192,7 @@ func (f *flaky) put(t *testing.T, b []byte) {
 }
 
 func verdict(k *Keys, text string) Verdict {
-	_, v := k.Lookup([]byte(text), time.Now())
+	_, v := k.Lookup([]byte(text), time.Now(), nil)
 	return v
 }
 
@@ -349,8 +383,9 @@ func TestLookupAllocations(t *testing.T) {
 	var keys Keys
 	now := time.Now()
 	keys.Use(set(entry), now)
+	memo := new(Memo)
 	for _, presented := range [][]byte{[]byte(text), []byte(other), []byte("nonsense"), nil} {
-		if n := testing.AllocsPerRun(100, func() { keys.Lookup(presented, now) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { keys.Lookup(presented, now, memo) }); n != 0 {
 			t.Errorf("%.12q: %v allocations", presented, n)
 		}
 	}

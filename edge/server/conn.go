@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"example.com/marketdata/edge/auth"
 )
 
 const (
@@ -56,6 +58,7 @@ type conn struct {
 	// linger: the answer that was written last ends the connection, and the
 	// client may still be sending.
 	linger bool
+	memo   auth.Memo
 
 	writer rawWriter
 }

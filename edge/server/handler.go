@@ -75,7 +75,7 @@ func (s *Server) admit(r *Request) *Problem {
 	var key *auth.Key
 	verdict := auth.Refused
 	if r.keys == 1 {
-		key, verdict = s.keys.Lookup(r.key, r.Now)
+		key, verdict = s.keys.Lookup(r.key, r.Now, r.memo)
 	}
 	switch verdict {
 	case auth.Undecided:

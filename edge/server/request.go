@@ -7,6 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/reqid"
@@ -51,8 +52,9 @@ type Request struct {
 	route   Route
 	conn    uint64 // number of the connection
 	peer    netip.Addr
-	key     []byte // as presented
-	keys    int    // how often
+	memo    *auth.Memo // the connection's
+	key     []byte     // as presented
+	keys    int        // how often
 	pin     []byte
 	pins    int
 	close   bool           // the connection is closed after the answer
@@ -69,7 +71,7 @@ type Request struct {
 func (r *Request) begin(ctx *fasthttp.RequestCtx, now time.Time) {
 	*r = Request{Ctx: ctx, Query: r.Query, Now: now, route: RouteUnread, scratch: r.scratch[:0], joined: r.joined[:0]}
 	if c, ok := ctx.Conn().(*conn); ok {
-		r.conn, r.peer = c.number, c.peer
+		r.conn, r.peer, r.memo = c.number, c.peer, &c.memo
 	} else {
 		r.peer = addrOf(ctx.RemoteAddr())
 	}
