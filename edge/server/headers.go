@@ -24,13 +24,15 @@ var (
 	headerMaxAge        = []byte("Access-Control-Max-Age")
 	headerExposeHeaders = []byte("Access-Control-Expose-Headers")
 	headerETag          = []byte("ETag")
+	headerVary          = []byte("Vary")
 
-	valueJSON         = []byte("application/json")
-	valueNoStore      = []byte("no-store")
-	valueMethods      = []byte("GET, HEAD, OPTIONS")
-	valueHeaders      = []byte("X-Api-Key, X-Request-Id, X-Snapshot-Time, If-None-Match, If-Modified-Since")
-	valueDay          = []byte("86400")
-	valueAuthenticate = []byte(`ApiKey realm="openapi", header="X-Api-Key"`)
+	valueJSON           = []byte("application/json")
+	valueNoStore        = []byte("no-store")
+	valueMethods        = []byte("GET, HEAD, OPTIONS")
+	valueHeaders        = []byte("X-Api-Key, X-Request-Id, X-Snapshot-Time, If-None-Match, If-Modified-Since")
+	valueDay            = []byte("86400")
+	valueAcceptEncoding = []byte("Accept-Encoding")
+	valueAuthenticate   = []byte(`ApiKey realm="openapi", header="X-Api-Key"`)
 	// Every header of contract section 8, and the two more.
 	valueExposed = []byte("X-Snapshot-Time, ETag, Last-Modified, Cache-Control, Vary, Content-Encoding, Cache-Status, X-Not-Found, " +
 		"Access-Control-Allow-Origin, RateLimit-Policy, RateLimit, X-Request-Id, Retry-After")
