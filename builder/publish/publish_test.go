@@ -1,0 +1,179 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/faultstore"
+	"example.com/marketdata/artifacts/memstore"
+)
+
+var at = time.Date(2026, 11, 21, 7, 20, 0, 0, time.UTC)
+
+// manifest is a small one of time t, with one object that o puts.
+func manifest(t *testing.T, o *Objects, when time.Time, body string) *artifacts.Manifest {
+	t.Helper()
+	ref, err := o.Put(t.Context(), []byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &artifacts.Manifest{
+		Format: artifacts.Format, Time: when, RowsPerShard: 1, ShardsPerObject: 1,
+		Views: []artifacts.View{{Collection: "trending", Sort: "board", Rows: 1, Runs: 1, Objects: []artifacts.ViewObject{{Ref: ref, Rows: 1}}}},
+	}
+}
+
+func readHead(t *testing.T, r artifacts.Reader) *Head {
+	t.Helper()
+	h, err := ReadHead(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func noStep(string) {}
+
+// TestOrder: nothing is named before it is durable.
+func TestOrder(t *testing.T) {
+	var calls []string
+	s := faultstore.New(memstore.New(), func(op faultstore.Op) faultstore.Decision {
+		folder, _, _ := strings.Cut(op.Key, "/")
+		calls = append(calls, strings.TrimSpace(string(op.Kind)+" "+folder))
+		return faultstore.Pass
+	})
+	h := readHead(t, s)
+	o := h.Objects(s)
+	m := manifest(t, o, at, "shards of some kind")
+	var steps []string
+	p, err := h.Publish(t.Context(), o, m, at, func(step string) { steps = append(steps, step) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "get current, put objects, sync, put manifests, sync, swap current"
+	if got := strings.Join(calls, ", "); got != want {
+		t.Errorf("calls: %s\nwant: %s", got, want)
+	}
+	if got := strings.Join(steps, " "); got != "sync manifest swap" {
+		t.Errorf("steps: %s", got)
+	}
+	if p.Sequence != 1 || len(p.Store) != 32 || len(p.Nonce) != 32 || !p.Published.Equal(at) {
+		t.Errorf("pointer %+v", p)
+	}
+
+	// The second one puts what is new only, and follows the first.
+	h, calls = readHead(t, s), nil
+	o = h.Objects(s)
+	again := manifest(t, o, at.Add(artifacts.Step), "shards of some kind")
+	q, err := h.Publish(t.Context(), o, again, at, noStep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(calls, ", "), "sync, put manifests, sync, swap current"; got != want {
+		t.Errorf("calls: %s\nwant: %s", got, want)
+	}
+	if q.Sequence != 2 || q.Store != p.Store || q.Nonce == p.Nonce {
+		t.Errorf("pointer %+v after %+v", q, p)
+	}
+	if n, bytes := o.Written(); n != 1 || bytes != q.Manifest.Size {
+		t.Errorf("%d objects of %d bytes written, want the manifest", n, bytes)
+	}
+}
+
+func TestLost(t *testing.T) {
+	s := memstore.New()
+	h := readHead(t, s)
+	mine, other := h.Objects(s), h.Objects(s)
+	m := manifest(t, mine, at, "what I have made")
+	winner, err := h.Publish(t.Context(), other, manifest(t, other, at.Add(artifacts.Step), "what others made"), at, noStep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = h.Publish(t.Context(), mine, m, at, noStep)
+	var lost *LostError
+	if !errors.As(err, &lost) || lost.Head.Pointer.Nonce != winner.Nonce || !strings.Contains(err.Error(), "2026-11-21T07:30:00Z") {
+		t.Errorf("error %v", err)
+	}
+	if got := readHead(t, s).Pointer; got.Nonce != winner.Nonce || got.Sequence != 1 {
+		t.Errorf("published %+v, want %+v", got, winner)
+	}
+	// A pointer that was taken away meanwhile is no reason to begin anew.
+	h = readHead(t, s)
+	if err := s.Delete(t.Context(), artifacts.CurrentKey); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = h.Publish(t.Context(), mine, m, at, noStep); !errors.As(err, &lost) || lost.Head.Pointer != nil {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestReadHead: a manifest that gc took after the pointer moved on is read
+// anew; one that is missing or broken is an error, never "no snapshot".
+func TestReadHead(t *testing.T) {
+	s := memstore.New()
+	publish := func(when time.Time) *artifacts.Pointer {
+		h := readHead(t, s)
+		o := h.Objects(s)
+		p, err := h.Publish(t.Context(), o, manifest(t, o, when, when.String()), when, noStep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	first := publish(at)
+	moved := false
+	h, err := ReadHead(t.Context(), faultstore.New(s, func(op faultstore.Op) faultstore.Decision {
+		if op.Key == artifacts.ManifestKey(first.Manifest.Digest) && !moved {
+			moved = true
+			publish(at.Add(artifacts.Step))
+			if err := s.Delete(context.Background(), op.Key); err != nil {
+				t.Error(err)
+			}
+		}
+		return faultstore.Pass
+	}))
+	if err != nil || h.Pointer.Sequence != 2 {
+		t.Fatalf("%+v, %v", h, err)
+	}
+	corrupt := faultstore.New(s, func(op faultstore.Op) faultstore.Decision {
+		if strings.HasPrefix(op.Key, artifacts.ManifestPrefix) {
+			return faultstore.Corrupt
+		}
+		return faultstore.Pass
+	})
+	if h, err := ReadHead(t.Context(), corrupt); !errors.Is(err, artifacts.ErrCorrupt) {
+		t.Errorf("a broken manifest: %+v, %v", h, err)
+	}
+	if err := s.Delete(t.Context(), artifacts.ManifestKey(h.Pointer.Manifest.Digest)); err != nil {
+		t.Fatal(err)
+	}
+	if h, err := ReadHead(t.Context(), s); !errors.Is(err, artifacts.ErrNotFound) {
+		t.Errorf("a missing manifest: %+v, %v", h, err)
+	}
+	away := faultstore.New(s, func(faultstore.Op) faultstore.Decision { return faultstore.Refuse })
+	if h, err := ReadHead(t.Context(), away); !errors.Is(err, faultstore.ErrFault) {
+		t.Errorf("a store that is away: %+v, %v", h, err)
+	}
+}
+
+// TestTooLarge: what readers would refuse is not published.
+func TestTooLarge(t *testing.T) {
+	s := memstore.New()
+	h := readHead(t, s)
+	o := h.Objects(s)
+	if _, err := o.Put(t.Context(), make([]byte, artifacts.MaxObjectSize+1)); err == nil {
+		t.Error("an object that is too large was put")
+	}
+	m := manifest(t, o, at, "any object")
+	m.Database = strings.Repeat("d", artifacts.MaxManifestSize)
+	if _, err := h.Publish(t.Context(), o, m, at, noStep); err == nil {
+		t.Error("a manifest that is too large was published")
+	}
+	if h := readHead(t, s); h.Pointer != nil {
+		t.Errorf("published %+v", h.Pointer)
+	}
+}
