@@ -63,7 +63,7 @@ func loadIDs(ctx context.Context, r artifacts.Reader, from artifacts.IDLog) (*id
 		case len(b) >= segmentBytes:
 			l.full = append(l.full, ref)
 		case i == len(segments)-1:
-			l.open, l.openRef = b, ref
+			l.open, l.openRef = slices.Clip(b), ref // b is not ours to append to
 		default:
 			return nil, fmt.Errorf("object %s: %w: a segment of ids that is not full and not the last", ref.Digest, artifacts.ErrCorrupt)
 		}
@@ -115,9 +115,7 @@ func (l *idLog) give(id uint64, key string) error {
 	if err := l.add(id, key); err != nil {
 		return err
 	}
-	if !l.changed {
-		l.open, l.changed = slices.Clone(l.open), true // what was read is not ours to append to
-	}
+	l.changed = true
 	l.open = binary.AppendUvarint(l.open, id)
 	l.open = binary.AppendUvarint(l.open, uint64(len(key)))
 	l.open = append(l.open, key...)

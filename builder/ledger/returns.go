@@ -81,7 +81,7 @@ func (l *Ledger) advanceReturns(ctx context.Context, zone int, t time.Time, back
 		if err != nil {
 			return to, err
 		}
-		open, to.Segments = slices.Clone(b), to.Segments[:n]
+		open, to.Segments = slices.Clip(b), to.Segments[:n] // b is not ours to append to
 	}
 	for batch := range slices.Chunk(back, batchRows) {
 		open = appendRows(appendStep(open, t), batch)

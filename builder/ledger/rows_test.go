@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"math/big"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
 )
 
@@ -82,6 +84,86 @@ func TestRowsRoundTrip(t *testing.T) {
 			rt.Fatalf("%d bytes of %d read as whole", cut, len(appendRows(nil, written)))
 		}
 	})
+}
+
+func TestRowsRefuses(t *testing.T) {
+	for _, test := range []struct{ name, hex string }{
+		{"nothing", ""},
+		{"more rows than bytes", "02" + "0105"},
+		{"an id twice", "02" + "0105" + "0005"},
+		{"id 0", "01" + "0005"},
+		{"an id above 2^53-1", "02" + "ffffffffffffff0f" + "05" + "01" + "05"},
+		{"an id that wraps around", "02" + "0105" + "ffffffffffffffffff01" + "05"},
+		{"a price that ends early", "01" + "01" + "ff"},
+		{"a price of 2^127", "01" + "01" + "ffffffffffffffffff" + "ffffffffffffffffff02"},
+	} {
+		b, err := hex.DecodeString(test.hex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := reader{b: b}
+		if r.rows([]row{{id: 1}}, func(int, market.U128) {}); !r.bad {
+			t.Errorf("%s: %s reads as rows", test.name, test.hex)
+		}
+	}
+}
+
+// TestManyRows writes more prices and returns than one object takes, and reads
+// them again.
+func TestManyRows(t *testing.T) {
+	ctx := context.Background()
+	rows := make([]row, partRows+100_000)
+	for i := range rows {
+		rows[i] = row{id: uint64(3*i + 1), price: market.U128{Hi: uint64(i), Lo: 7}, quote: int32(i)}
+	}
+	s, put := newStore(), objects{}
+	l := mustLoad(t, s, nil)
+	h := putPrices(rows, epoch, &put)
+	log, err := l.advanceReturns(ctx, recent, epoch, rows, &put)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range put {
+		s.put(b)
+	}
+	if len(h.Parts) != 2 || len(log.Segments) < 2 {
+		t.Errorf("%d rows are in %d price objects and %d segments", len(rows), len(h.Parts), len(log.Segments))
+	}
+
+	next := 0
+	check := func(i int, price market.U128) {
+		if i != next || price != rows[i].price {
+			t.Fatalf("row %d has price %v, want row %d with %v", i, price, next, rows[next].price)
+		}
+		next++
+	}
+	if err := l.eachPrice(ctx, &h, rows, check); err != nil || next != len(rows) {
+		t.Fatalf("%d prices of %d (%v)", next, len(rows), err)
+	}
+	next = 0
+	for _, segment := range log.Segments {
+		if segment.Size > 2*segmentBytes {
+			t.Errorf("a segment has %d bytes", segment.Size)
+		}
+		err := readReturns(s.objects[artifacts.ObjectKey(segment.Digest)], rows, func(time.Time) func(int, market.U128) { return check })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if next != len(rows) {
+		t.Fatalf("%d returns of %d", next, len(rows))
+	}
+}
+
+// TestSortedIsOfItsFeed asks for the prices of two feeds in turn.
+func TestSortedIsOfItsFeed(t *testing.T) {
+	l := mustLoad(t, newStore(), nil)
+	for i := range 3 {
+		f := &market.Feed{Assets: []market.Asset{{ID: uint64(i + 1)}}, Quotes: []market.Quote{{}}}
+		if rows := l.sorted(f); len(rows) != 1 || rows[0].id != uint64(i+1) {
+			t.Errorf("rows are %v, want one of id %d", rows, i+1)
+		}
+	}
 }
 
 func TestSeek(t *testing.T) {
