@@ -20,19 +20,11 @@ package ledger
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
 )
-
-// partRows bounds the rows of one price object. A snapshot with more prices
-// has several, so that none comes near artifacts.MaxObjectSize.
-const partRows = 1 << 18
-
-// topAssets is how many of the largest assets have their price in the root.
-const topAssets = 100
 
 // Ledger is a ledger as it was after some snapshot. It is not safe for
 // concurrent use, and serves one build.
@@ -105,30 +97,18 @@ func (l *Ledger) Top() []artifacts.TopPrice { return l.root.Top }
 // the ledger's newest snapshot, oldest first. The caller must not change it.
 func (l *Ledger) Totals() []artifacts.HeldTotal { return l.root.Totals }
 
-// Next is the ledger after a snapshot.
-type Next struct {
-	// Objects are those that the root names and the ledger before did not
-	// write. Each is to be put under its digest before the root.
-	Objects [][]byte
-	// Root is the root's stored form, an object as well.
-	Root []byte
-}
-
-// objects gathers what is to be put.
-type objects [][]byte
-
-func (o *objects) add(b []byte) artifacts.Ref {
-	*o = append(*o, b)
-	return artifacts.Ref{Digest: artifacts.Sum(b), Size: int64(len(b))}
-}
-
 // sorted returns the feed's prices in ascending order of id. The order is the
 // same for Past and Advance, so it is kept.
-func (l *Ledger) sorted(f *market.Feed) []row {
-	if l.feed != f {
-		l.rows, l.feed = sortedRows(f), f
+func (l *Ledger) sorted(f *market.Feed) ([]row, error) {
+	if l.feed == f {
+		return l.rows, nil
 	}
-	return l.rows
+	rows, err := sortedRows(f)
+	if err != nil {
+		return nil, err
+	}
+	l.rows, l.feed = rows, f
+	return rows, nil
 }
 
 // newest returns the time of the newest snapshot that the ledger holds; ok is
@@ -148,80 +128,6 @@ func (l *Ledger) checkTime(t time.Time) error {
 		return fmt.Errorf("ledger: time %v is not later than the newest snapshot, of %v", t, last)
 	}
 	return nil
-}
-
-// Advance returns the ledger after the snapshot at T: with the feed's ids and
-// prices, and with res, what was computed from it and from Past. What is too
-// old at T is left out. Equal ledgers, feeds and times give equal bytes.
-//
-// It reads the prices of three snapshots at most: the newest one, and at the
-// first snapshot of an hour or a day the first of the hour or day before.
-func (l *Ledger) Advance(ctx context.Context, f *market.Feed, res *market.Result, t time.Time) (*Next, error) {
-	if err := l.checkTime(t); err != nil {
-		return nil, err
-	}
-	var put objects
-	root, err := l.advance(ctx, f, res, t.UTC(), &put)
-	if err != nil {
-		return nil, err
-	}
-	return &Next{Objects: put, Root: root.Encode()}, nil
-}
-
-func (l *Ledger) advance(ctx context.Context, f *market.Feed, res *market.Result, t time.Time, put *objects) (*artifacts.LedgerRoot, error) {
-	root := &artifacts.LedgerRoot{Format: artifacts.Format, IDs: map[string]artifacts.IDLog{}, Groups: map[string]artifacts.Ref{}}
-	for _, c := range collections {
-		root.IDs[c] = l.ids[c].store(put)
-	}
-	root.Prices = append(artifacts.PriceList(history(l.root.Prices).at(t)), putPrices(l.sorted(f), t, put))
-	for zone := range zones {
-		back, err := l.returned(ctx, zone, l.sorted(f), t)
-		if err == nil {
-			root.Returns[zone], err = l.advanceReturns(ctx, zone, t, back, put)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("ledger: returns: %w", err)
-		}
-	}
-	for _, c := range groupCollections {
-		if ref, ok := putGroups(res.Groups[c], put); ok {
-			root.Groups[c] = ref
-		}
-	}
-	for _, total := range l.root.Totals {
-		if zoneOf(t, total.Time) == recent {
-			root.Totals = append(root.Totals, total)
-		}
-	}
-	root.Totals = append(root.Totals, artifacts.HeldTotal{Time: t, MarketCap: res.TotalMarketCap.Dec()})
-	root.Top = top(f, res)
-	return root, nil
-}
-
-// putPrices adds a snapshot of prices, in parts.
-func putPrices(rows []row, t time.Time, put *objects) artifacts.HeldPrices {
-	h := artifacts.HeldPrices{Time: t}
-	for part := range slices.Chunk(rows, partRows) {
-		h.Parts = append(h.Parts, put.add(appendRows(nil, part)))
-	}
-	return h
-}
-
-// top returns the largest assets by rank with their prices.
-func top(f *market.Feed, res *market.Result) []artifacts.TopPrice {
-	var largest []artifacts.TopPrice
-	for a, rank := range res.Rank {
-		if rank < 1 || rank > topAssets {
-			continue
-		}
-		for len(largest) < int(rank) {
-			largest = append(largest, artifacts.TopPrice{})
-		}
-		largest[rank-1] = artifacts.TopPrice{
-			ID: f.Assets[a].ID, Price: decimal(f.Quotes[res.QuoteOf[a]].Price),
-		}
-	}
-	return largest
 }
 
 // Rollback returns the root of a ledger that remembers the prices, groups and

@@ -79,7 +79,10 @@ func benchmarkYear(b *testing.B, assets int) (*store, benchmarkFeed, time.Time) 
 	if err != nil {
 		b.Fatal(err)
 	}
-	rows := l.sorted(f)
+	rows, err := l.sorted(f)
+	if err != nil {
+		b.Fatal(err)
+	}
 	var put objects
 	root := &artifacts.LedgerRoot{Format: artifacts.Format, IDs: map[string]artifacts.IDLog{"assets": l.ids["assets"].store(&put)}}
 	// A dozen different snapshots stand for the year's.

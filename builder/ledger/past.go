@@ -66,7 +66,11 @@ func (s *stretch) offer(quote int32, price market.U128) {
 // older than 90 days, or the first of the last 48 hours. The former is where
 // the window 90d begins, so only the latter is looked for beside the windows.
 func (l *Ledger) bases(ctx context.Context, f *market.Feed, t time.Time) (bases [8][]market.U128, err error) {
-	h, rows := history(l.root.Prices).at(t), l.sorted(f)
+	rows, err := l.sorted(f)
+	if err != nil {
+		return bases, err
+	}
+	h := history(l.root.Prices).at(t)
 	first := func(fits func(time.Time) bool) int {
 		return sort.Search(len(h), func(i int) bool { return fits(h[i].Time) })
 	}

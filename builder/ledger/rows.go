@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"sort"
 	"time"
@@ -18,15 +19,23 @@ type row struct {
 	quote int32 // index into the feed's quotes; not stored
 }
 
-// sortedRows returns the feed's prices in ascending order of id. Every asset
-// has its id.
-func sortedRows(f *market.Feed) []row {
+// sortedRows returns the feed's prices in ascending order of id. An asset with
+// two quotes, or without an id, is an error: what was written of it could not
+// be read again.
+func sortedRows(f *market.Feed) ([]row, error) {
 	rows := make([]row, len(f.Quotes))
 	for q := range f.Quotes {
 		rows[q] = row{f.Assets[f.Quotes[q].Asset].ID, f.Quotes[q].Price, int32(q)}
 	}
 	slices.SortFunc(rows, func(a, b row) int { return cmp.Compare(a.id, b.id) })
-	return rows
+	last := uint64(0)
+	for _, r := range rows {
+		if r.id == last {
+			return nil, fmt.Errorf("ledger: asset %q: two quotes, or no id", f.Assets[f.Quotes[r.quote].Asset].Key)
+		}
+		last = r.id
+	}
+	return rows, nil
 }
 
 // seek returns the index of the first row from at on whose id is not below id.

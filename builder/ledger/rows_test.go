@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"math/big"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -160,8 +161,19 @@ func TestSortedIsOfItsFeed(t *testing.T) {
 	l := mustLoad(t, newStore(), nil)
 	for i := range 3 {
 		f := &market.Feed{Assets: []market.Asset{{ID: uint64(i + 1)}}, Quotes: []market.Quote{{}}}
-		if rows := l.sorted(f); len(rows) != 1 || rows[0].id != uint64(i+1) {
-			t.Errorf("rows are %v, want one of id %d", rows, i+1)
+		if rows, err := l.sorted(f); err != nil || len(rows) != 1 || rows[0].id != uint64(i+1) {
+			t.Errorf("rows are %v (%v), want one of id %d", rows, err, i+1)
+		}
+	}
+}
+
+func TestSortedRefuses(t *testing.T) {
+	for _, f := range []*market.Feed{
+		{Assets: []market.Asset{{Key: "btc", ID: 1}}, Quotes: []market.Quote{{}, {}}},
+		{Assets: []market.Asset{{Key: "btc"}}, Quotes: []market.Quote{{}}},
+	} {
+		if rows, err := sortedRows(f); err == nil || !strings.Contains(err.Error(), `asset "btc": two quotes, or no id`) {
+			t.Errorf("rows are %v (%v), want an error that names the asset", rows, err)
 		}
 	}
 }
