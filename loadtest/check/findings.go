@@ -99,8 +99,9 @@ type Swap struct {
 const maxSwaps = 10000
 
 type swapList struct {
-	mu   sync.Mutex
-	seen []Swap
+	latest atomic.Pointer[string]
+	mu     sync.Mutex
+	seen   []Swap
 }
 
 // add reports whether the snapshot is new.
@@ -111,6 +112,9 @@ func (l *swapList) add(s Swap) bool {
 		return false
 	}
 	l.seen = append(l.seen, s)
+	if latest := l.latest.Load(); latest == nil || s.Snapshot > *latest { // the format sorts as text
+		l.latest.Store(&s.Snapshot)
+	}
 	return true
 }
 
@@ -131,7 +135,7 @@ func (l *swapList) outdated(pin string) bool {
 	defer l.mu.Unlock()
 	newer := 0
 	for _, s := range l.seen {
-		if s.Snapshot > pin { // the format sorts as text
+		if s.Snapshot > pin {
 			newer++
 		}
 	}
@@ -140,13 +144,10 @@ func (l *swapList) outdated(pin string) bool {
 
 // Latest returns the newest snapshot seen, "" before the first.
 func (c *Checker) Latest() string {
-	c.swaps.mu.Lock()
-	defer c.swaps.mu.Unlock()
-	latest := ""
-	for _, s := range c.swaps.seen {
-		latest = max(latest, s.Snapshot)
+	if s := c.swaps.latest.Load(); s != nil {
+		return *s
 	}
-	return latest
+	return ""
 }
 
 func (c *Checker) noteSnapshot(snapshot string) {

@@ -262,6 +262,7 @@ func (s *Server) parse(list, raw string) (*query, bool) {
 		ok = ok && q.page >= 1
 		q.offset = min(q.page-1, 1<<40) * q.size
 	}
+	ok = ok && (list != "assets" || strings.Count(form["fields"], ",") < 100)
 	q.links = list == "assets" && slices.Contains(strings.Split(s.fold(form["fields"]), ","), "links")
 	key, direction, directed := strings.Cut(s.fold(form["sort"]), ":")
 	q.key, q.desc = key, direction == "desc"

@@ -1,0 +1,386 @@
+package traffic
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+
+	"example.com/marketdata/loadtest/check"
+	"example.com/marketdata/loadtest/client"
+	"example.com/marketdata/loadtest/engine"
+	"example.com/marketdata/loadtest/oracle"
+)
+
+// Mix is the traffic of a scenario. It is an engine.Source.
+type Mix struct {
+	scenario *Scenario
+	dir      *Directory
+	seed     uint64
+	keys     []string
+	checker  *check.Checker
+
+	classes []string
+	class   []int     // by kind
+	refused int       // class of requests that must be refused
+	weights []float64 // sums, by kind
+	rows    map[string]*zipf
+	pages   *zipf
+	tags    tagCache
+	rare    []rare
+}
+
+// rare is a request that must be refused.
+type rare struct {
+	target string
+	expect check.Expect
+}
+
+// NewMix returns the traffic of a scenario over a directory. Keys are used in
+// turn; none sends none.
+func NewMix(s *Scenario, d *Directory, seed uint64, keys []string, c *check.Checker) (*Mix, error) {
+	m := &Mix{scenario: s, dir: d, seed: seed, keys: keys, checker: c, rows: map[string]*zipf{}}
+	for _, key := range keys {
+		if key == "" || strings.ContainsAny(key, "\r\n") {
+			return nil, fmt.Errorf("a key is empty or has a line break")
+		}
+	}
+	total := 0.0
+	for i := range s.Mix {
+		k := &s.Mix[i]
+		if k.By != "list" && len(d.entries(k.Endpoint)) == 0 && k.Weight > 0 {
+			return nil, fmt.Errorf("the scenario asks /%s by %s, and the service lists none", k.Endpoint, k.By)
+		}
+		total += k.Weight
+		m.weights = append(m.weights, total)
+		m.class = append(m.class, m.classOf(k.Endpoint))
+		if n := len(d.entries(k.Endpoint)); n > 0 && m.rows[k.Endpoint] == nil {
+			m.rows[k.Endpoint] = newZipf(n, s.Zipf)
+		}
+	}
+	// Pages of one row are the most that a listing can have; 1,000 are enough
+	// to draw shallow ones from.
+	m.pages = newZipf(1000, max(s.Zipf, 1))
+	m.refused = -1
+	if s.BadKey > 0 || s.BadParameter > 0 {
+		m.refused = m.classOf("refused")
+	}
+	m.rare = refusals()
+	return m, nil
+}
+
+func (m *Mix) classOf(name string) int {
+	for i, c := range m.classes {
+		if c == name {
+			return i
+		}
+	}
+	m.classes = append(m.classes, name)
+	return len(m.classes) - 1
+}
+
+// entries returns the rows that filters on an endpoint are drawn from.
+func (d *Directory) entries(endpoint string) []Entry {
+	if endpoint == "quotes" {
+		endpoint = "assets"
+	}
+	if l := d.Lists[endpoint]; l != nil {
+		return l.Entries
+	}
+	return nil
+}
+
+func (d *Directory) total(endpoint string) int {
+	if l := d.Lists[endpoint]; l != nil {
+		return l.Total
+	}
+	return 0
+}
+
+// refusals are requests that the contract refuses.
+func refusals() []rare {
+	many := strings.TrimSuffix(strings.Repeat("1,", 101), ",")
+	var all []rare
+	for _, target := range []string{
+		"quotes?size=101", "quotes?limit=10&size=500", "assets?page=0", "assets?page=1.5", "assets?offset=100001", "assets?offset=-1",
+		"quotes?sort=market_cap", "assets?sort=name:up", "assets?sort=name:", "exchanges?size=0", "exchanges?sort=symbol", "exchanges?limit=101",
+		"categories?sort=volume", "chains?sort=display_name", "trending?by=searched", "quotes?id=abc", "quotes?id=" + many, "assets?fields=" + many,
+	} {
+		all = append(all, rare{oracle.Prefix + target, check.BadRequest})
+	}
+	for _, target := range []string{"coins", "assets/", "Assets", "asset%73"} {
+		all = append(all, rare{oracle.Prefix + target, check.NotFound})
+	}
+	return all
+}
+
+// badKeys are keys that no service has given out.
+var badKeys = []string{"", "mdk_live_000000000000000000000000000000000000000", "secret", "mdk_live_"}
+
+// Classes implements engine.Source.
+func (m *Mix) Classes() []string { return m.classes }
+
+// Session implements engine.Source.
+func (m *Mix) Session() engine.Session {
+	s := &mixSession{m: m, check: m.checker.Session()}
+	s.rand = rand.New(&s.pcg)
+	return s
+}
+
+// mixSession makes requests for one connection.
+type mixSession struct {
+	m     *Mix
+	check *check.Session
+	pcg   rand.PCG
+	rand  *rand.Rand
+
+	req    engine.Request
+	ask    check.Ask
+	coding string
+	// What ask refers to.
+	target, accept, pin, tag, id []byte
+	tagKey                       []byte
+}
+
+// Request implements engine.Session.
+func (s *mixSession) Request(i uint64, e *client.Endpoint) *engine.Request {
+	m, sc, r := s.m, s.m.scenario, s.rand
+	// Neighbouring seeds of the generator would give alike first numbers.
+	s.pcg.Seed(m.seed^i*0x9e3779b97f4a7c15, i)
+	s.ask, s.coding = check.Ask{Expect: check.Success}, ""
+	key := ""
+	if len(m.keys) > 0 {
+		key = m.keys[i%uint64(len(m.keys))]
+	}
+	k := sort.SearchFloat64s(m.weights, r.Float64()*m.weights[len(m.weights)-1])
+	kind := &sc.Mix[min(k, len(sc.Mix)-1)]
+	s.req.Class = m.class[min(k, len(sc.Mix)-1)]
+	s.target = m.appendTarget(s.target[:0], r, kind)
+	switch bad := r.Float64(); {
+	case bad < sc.BadKey:
+		s.ask.Expect, s.req.Class, key = check.Unauthorized, m.refused, badKeys[r.IntN(len(badKeys))]
+	case bad < sc.BadKey+sc.BadParameter:
+		refusal := m.rare[r.IntN(len(m.rare))]
+		s.ask.Expect, s.req.Class = refusal.expect, m.refused
+		s.target = append(s.target[:0], refusal.target...)
+	}
+	s.ask.Head = r.Float64() < sc.Head
+	if r.Float64() < sc.Compressed {
+		s.coding = sc.Codings[r.IntN(len(sc.Codings))]
+	}
+	s.ask.Target, s.req.Head = s.target, s.ask.Head
+	b := s.req.Bytes[:0]
+	if s.ask.Head {
+		b = append(b, "HEAD "...)
+	} else {
+		b = append(b, "GET "...)
+	}
+	b = append(b, e.Prefix...)
+	b = append(b, s.target...)
+	b = append(b, " HTTP/1.1\r\nHost: "...)
+	b = append(b, e.Host...)
+	b = append(b, "\r\nUser-Agent: loadtest\r\n"...)
+	if key != "" {
+		b = header(b, "X-Api-Key: ", key)
+	}
+	b = s.conditions(b, i, kind)
+	s.req.Bytes = append(b, "\r\n"...)
+	return &s.req
+}
+
+// conditions appends the header fields that a share of the requests has.
+func (s *mixSession) conditions(b []byte, i uint64, kind *Kind) []byte {
+	m, sc, r := s.m, s.m.scenario, s.rand
+	if s.coding != "" {
+		b = header(b, "Accept-Encoding: ", s.coding)
+		s.accept = append(s.accept[:0], s.coding...)
+		s.ask.Accept = s.accept
+	}
+	// Draws are made whether they are needed or not, so that one share does not
+	// change what another one picks.
+	pinned, conditional, own := r.Float64() < sc.Pinned, r.Float64() < sc.Conditional, r.Float64() < sc.OwnID
+	good := s.ask.Expect == check.Success
+	if pinned && good && filters[kind.Endpoint] != nil {
+		if latest := m.checker.Latest(); latest != "" {
+			b = header(b, "X-Snapshot-Time: ", latest)
+			s.pin = append(s.pin[:0], latest...)
+			s.ask.Pin = s.pin
+		}
+	}
+	s.tagKey = append(append(append(s.tagKey[:0], s.target...), 0), s.coding...)
+	if conditional && good && len(s.ask.Pin) == 0 {
+		if s.tag = m.tags.get(s.tag[:0], s.tagKey); len(s.tag) > 0 {
+			b = append(append(append(b, "If-None-Match: "...), s.tag...), "\r\n"...)
+			s.ask.Tag = s.tag
+		}
+	}
+	if own {
+		s.id = strconv.AppendUint(append(s.id[:0], "loadtest-"...), i, 10)
+		b = append(append(append(b, "X-Request-Id: "...), s.id...), "\r\n"...)
+		s.ask.ID = s.id
+	}
+	return b
+}
+
+func header(b []byte, name, value string) []byte {
+	return append(append(append(b, name...), value...), "\r\n"...)
+}
+
+// Answer implements engine.Session.
+func (s *mixSession) Answer(resp *client.Response) engine.Verdict {
+	if resp.Status == 200 && s.m.scenario.Conditional > 0 && len(s.ask.Pin) == 0 {
+		if tag := resp.Get("ETag"); tag != nil {
+			s.m.tags.put(s.tagKey, tag)
+		}
+	}
+	return s.check.Answer(&s.ask, resp)
+}
+
+// appendTarget appends the path and query of a request of a kind.
+func (m *Mix) appendTarget(b []byte, r *rand.Rand, k *Kind) []byte {
+	b = append(append(b, oracle.Prefix...), k.Endpoint...)
+	p := params{b: b}
+	if k.By != "list" {
+		m.filter(&p, r, k)
+	}
+	if len(k.Sorts) > 0 {
+		if s := k.Sorts[r.IntN(len(k.Sorts))]; s != "" {
+			p.text("sort", s)
+		}
+	}
+	size := 0
+	if len(k.Sizes) > 0 {
+		size = k.Sizes[r.IntN(len(k.Sizes))]
+	}
+	if k.By == "list" && filters[k.Endpoint] != nil {
+		m.page(&p, r, k, size)
+	} else if size > 0 {
+		p.number("size", size)
+	}
+	if k.Links > 0 && k.Endpoint == "assets" && r.Float64() < k.Links {
+		p.text("fields", "links")
+	}
+	return p.b
+}
+
+// filter adds a filter with rows drawn by popularity, the most popular first,
+// as clients that keep a list of favourites send it.
+func (m *Mix) filter(p *params, r *rand.Rand, k *Kind) {
+	entries, rows := m.dir.entries(k.Endpoint), m.rows[k.Endpoint]
+	n := 1
+	if k.Values > 1 {
+		n = 1 + r.IntN(k.Values)
+	}
+	p.name(k.By)
+	for i := range n {
+		if i > 0 {
+			p.b = append(p.b, ',')
+		}
+		e := &entries[rows.draw(r)]
+		switch k.By {
+		case "id":
+			p.b = append(p.b, e.ID...)
+		case "slug":
+			p.b = append(p.b, e.Slug...)
+		default:
+			p.b = append(p.b, e.Symbol...)
+		}
+	}
+}
+
+// page adds which page of a listing is asked.
+func (m *Mix) page(p *params, r *rand.Rand, k *Kind, size int) {
+	rows := size
+	if rows == 0 {
+		rows = 20
+	}
+	pages := max(1, (m.dir.total(k.Endpoint)+rows-1)/rows)
+	page := 0
+	if deep := r.Float64() < k.Deep; deep {
+		page = r.IntN(pages)
+	} else {
+		page = m.pages.draw(r) % pages
+	}
+	if r.Float64() < k.Offset && page*rows <= 100000 {
+		p.number("limit", rows)
+		p.number("offset", page*rows)
+		return
+	}
+	if page > 0 {
+		p.number("page", page+1)
+	}
+	if size > 0 {
+		p.number("size", size)
+	}
+}
+
+// params puts a query together.
+type params struct {
+	b     []byte
+	begun bool
+}
+
+func (p *params) name(name string) {
+	if p.begun {
+		p.b = append(p.b, '&')
+	} else {
+		p.b = append(p.b, '?')
+	}
+	p.begun = true
+	p.b = append(append(p.b, name...), '=')
+}
+
+func (p *params) text(name, value string) { p.name(name); p.b = append(p.b, value...) }
+
+func (p *params) number(name string, n int) {
+	p.name(name)
+	p.b = strconv.AppendInt(p.b, int64(n), 10)
+}
+
+// tagCache remembers the entity tags that were given, by request. It is safe
+// for concurrent use.
+type tagCache struct {
+	shards [64]struct {
+		mu   sync.RWMutex
+		tags map[string][]byte
+	}
+}
+
+// maxTags bounds the requests whose tags are remembered.
+const maxTags = 1 << 17
+
+func (c *tagCache) shard(key []byte) int {
+	h := uint32(2166136261) // FNV-1a
+	for _, b := range key {
+		h = (h ^ uint32(b)) * 16777619
+	}
+	return int(h % uint32(len(c.shards)))
+}
+
+// get appends the tag of a request to dst, nothing when there is none.
+func (c *tagCache) get(dst, key []byte) []byte {
+	s := &c.shards[c.shard(key)]
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return append(dst, s.tags[string(key)]...)
+}
+
+func (c *tagCache) put(key, tag []byte) {
+	s := &c.shards[c.shard(key)]
+	s.mu.RLock()
+	old, ok := s.tags[string(key)]
+	same, full := ok && bytes.Equal(old, tag), !ok && len(s.tags) >= maxTags/len(c.shards)
+	s.mu.RUnlock()
+	if same || full {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tags == nil {
+		s.tags = map[string][]byte{}
+	}
+	s.tags[string(key)] = bytes.Clone(tag)
+}

@@ -1,0 +1,205 @@
+package traffic
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Scenario describes a mix of requests. Shares are from 0 to 1.
+type Scenario struct {
+	// Name is the file's name without its ending.
+	Name        string `yaml:"-"`
+	Description string `yaml:"description"`
+	// Zipf is the exponent of popularity: the n-th most popular row, or page,
+	// is asked with a weight of 1/n^zipf. 0 asks all alike.
+	Zipf float64 `yaml:"zipf"`
+	// Mix are the kinds of requests, drawn by weight.
+	Mix []Kind `yaml:"mix"`
+	// Conditional is the share that carries the entity tag last given for the
+	// same request, once there is one.
+	Conditional float64 `yaml:"conditional"`
+	// Compressed is the share that accepts a content coding; Codings are the
+	// Accept-Encoding values, drawn alike.
+	Compressed float64  `yaml:"compressed"`
+	Codings    []string `yaml:"codings"`
+	Head       float64  `yaml:"head"`
+	// Pinned is the share of list requests that ask for the newest snapshot
+	// seen by X-Snapshot-Time, as a client does that pages through a listing.
+	Pinned float64 `yaml:"pinned"`
+	// OwnID is the share with an X-Request-Id of its own.
+	OwnID float64 `yaml:"own_id"`
+	// BadKey and BadParameter are the shares that must be refused: with 401,
+	// and with 400 or 404.
+	BadKey       float64 `yaml:"bad_key"`
+	BadParameter float64 `yaml:"bad_parameter"`
+}
+
+// Kind is one kind of request to the API.
+type Kind struct {
+	// Endpoint is assets, quotes, trending, exchanges, global, categories or
+	// chains.
+	Endpoint string  `yaml:"endpoint"`
+	Weight   float64 `yaml:"weight"`
+	// By is list, the default, or the filter id, slug or symbol.
+	By string `yaml:"by"`
+	// Values is how many values a filter has at most, 1 to 100, drawn alike
+	// from 1; the default is 1.
+	Values int `yaml:"values"`
+	// Sorts and Sizes are drawn alike; "" and 0 leave the parameter out.
+	Sorts []string `yaml:"sorts"`
+	Sizes []int    `yaml:"sizes"`
+	// Deep is the share of pages drawn alike from the whole listing. The others
+	// follow Zipf from the first page.
+	Deep float64 `yaml:"deep"`
+	// Offset is the share that pages by limit and offset.
+	Offset float64 `yaml:"offset"`
+	// Links is the share with fields=links, on assets.
+	Links float64 `yaml:"links"`
+}
+
+//go:embed scenarios/*.yaml
+var embedded embed.FS
+
+// Scenarios returns the names of the scenarios that come with the program.
+func Scenarios() []string {
+	files, err := fs.Glob(embedded, "scenarios/*.yaml")
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	for i, f := range files {
+		files[i] = strings.TrimSuffix(path.Base(f), ".yaml")
+	}
+	return files
+}
+
+// LoadScenario reads a scenario: one that comes with the program, by name, or a
+// file, by a path that ends in .yaml or .yml.
+func LoadScenario(name string) (*Scenario, error) {
+	var b []byte
+	var err error
+	switch {
+	case strings.HasSuffix(name, ".yaml"), strings.HasSuffix(name, ".yml"):
+		b, err = os.ReadFile(name)
+	case slices.Contains(Scenarios(), name):
+		b, err = embedded.ReadFile("scenarios/" + name + ".yaml")
+	default:
+		err = fmt.Errorf("want a .yaml file or one of %s", strings.Join(Scenarios(), ", "))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("scenario %q: %w", name, err)
+	}
+	s, err := ParseScenario(b)
+	if err != nil {
+		return nil, fmt.Errorf("scenario %q: %w", name, err)
+	}
+	s.Name = strings.TrimSuffix(strings.TrimSuffix(path.Base(name), ".yaml"), ".yml")
+	return s, nil
+}
+
+// ParseScenario reads a scenario's YAML and checks it. Unknown fields are
+// errors, so that a misspelt one is not silently without effect.
+func ParseScenario(b []byte) (*Scenario, error) {
+	d := yaml.NewDecoder(bytes.NewReader(b))
+	d.KnownFields(true)
+	s := &Scenario{}
+	if err := d.Decode(s); err != nil {
+		return nil, err
+	}
+	return s, s.check()
+}
+
+// filters are the filters that each list takes.
+var filters = map[string][]string{
+	"assets": {"id", "slug", "symbol"}, "quotes": {"id", "slug", "symbol"},
+	"exchanges": {"id", "slug"}, "categories": {"id", "slug"}, "chains": {"id", "slug"},
+}
+
+var endpoints = []string{"assets", "quotes", "trending", "exchanges", "global", "categories", "chains"}
+
+func (s *Scenario) check() error {
+	share := func(name string, v float64) error {
+		if !(v >= 0 && v <= 1) {
+			return fmt.Errorf("%s is %v: a share is from 0 to 1", name, v)
+		}
+		return nil
+	}
+	for name, v := range map[string]float64{
+		"conditional": s.Conditional, "compressed": s.Compressed, "head": s.Head, "pinned": s.Pinned, "own_id": s.OwnID,
+		"bad_key": s.BadKey, "bad_parameter": s.BadParameter, "bad_key and bad_parameter together": s.BadKey + s.BadParameter,
+	} {
+		if err := share(name, v); err != nil {
+			return err
+		}
+	}
+	if !(s.Zipf >= 0 && s.Zipf <= 10) {
+		return fmt.Errorf("zipf is %v: an exponent is from 0 to 10", s.Zipf)
+	}
+	if s.Compressed > 0 && len(s.Codings) == 0 {
+		return fmt.Errorf("compressed is %v without any codings", s.Compressed)
+	}
+	for _, c := range s.Codings {
+		if strings.ContainsAny(c, "\r\n") {
+			return fmt.Errorf("coding %q has a line break", c)
+		}
+	}
+	total := 0.0
+	for i := range s.Mix {
+		k := &s.Mix[i]
+		if err := k.check(share); err != nil {
+			return fmt.Errorf("mix, kind %d: %w", i+1, err)
+		}
+		total += k.Weight
+	}
+	if !(total > 0) || math.IsInf(total, 0) {
+		return fmt.Errorf("mix has no kind with a weight above 0")
+	}
+	return nil
+}
+
+func (k *Kind) check(share func(string, float64) error) error {
+	list := filters[k.Endpoint] != nil
+	switch {
+	case !slices.Contains(endpoints, k.Endpoint):
+		return fmt.Errorf("endpoint %q: want one of %s", k.Endpoint, strings.Join(endpoints, ", "))
+	case !(k.Weight >= 0):
+		return fmt.Errorf("weight %v: want 0 or more", k.Weight)
+	case k.By == "" || k.By == "list":
+		k.By = "list"
+	case !slices.Contains(filters[k.Endpoint], k.By):
+		return fmt.Errorf("by %q: /%s has %s", k.By, k.Endpoint, strings.Join(append([]string{"list"}, filters[k.Endpoint]...), ", "))
+	}
+	if !list && (len(k.Sorts) > 0 || len(k.Sizes) > 0 || k.Deep != 0 || k.Offset != 0) {
+		return fmt.Errorf("/%s has no sorts, sizes or pages", k.Endpoint)
+	}
+	if k.Values == 0 {
+		k.Values = 1
+	}
+	if k.Values < 1 || k.Values > 100 {
+		return fmt.Errorf("values is %d: want 1 to 100", k.Values)
+	}
+	for _, n := range k.Sizes {
+		if n < 0 || n > 100 {
+			return fmt.Errorf("size %d: want 1 to 100, or 0 to leave it out", n)
+		}
+	}
+	for _, s := range k.Sorts {
+		if strings.ContainsAny(s, "&#? \r\n%+") {
+			return fmt.Errorf("sort %q: want KEY, KEY:asc or KEY:desc", s)
+		}
+	}
+	for name, v := range map[string]float64{"deep": k.Deep, "offset": k.Offset, "links": k.Links} {
+		if err := share(name, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}

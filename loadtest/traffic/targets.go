@@ -1,0 +1,262 @@
+package traffic
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
+
+	"example.com/marketdata/loadtest/check"
+	"example.com/marketdata/loadtest/client"
+	"example.com/marketdata/loadtest/engine"
+)
+
+// Target is one request of a targets file.
+type Target struct {
+	Method string
+	// Base is the scheme and host of an absolute URL, "" of a path.
+	Base   string
+	Path   string // and query
+	Header []string
+	Body   []byte
+}
+
+// Bounds of a targets file.
+const (
+	maxTargets    = 1 << 20
+	maxTargetBody = 16 << 20
+)
+
+// ParseTargets reads requests in vegeta's format: a line METHOD URL, below it
+// header fields, one a line, and @FILE for a body; blank lines between are not
+// needed when there is nothing below. Lines that begin with # are comments. A
+// URL may be a path. Bodies are read relative to dir.
+func ParseTargets(r io.Reader, dir string) ([]Target, error) {
+	var all []Target
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		fail := func(why string) error { return fmt.Errorf("targets, line %d, %.80q: %s", n, line, why) }
+		switch method, rest, _ := strings.Cut(line, " "); {
+		case line == "" || line[0] == '#':
+		case strings.ContainsFunc(line, unicode.IsControl):
+			return nil, fail("a control character")
+		case line[0] == '@':
+			if len(all) == 0 {
+				return nil, fail("a body before the first request")
+			}
+			body, err := readBody(filepath.Join(dir, line[1:]), filepath.IsAbs(line[1:]), line[1:])
+			if err != nil {
+				return nil, fail(err.Error())
+			}
+			all[len(all)-1].Body = body
+		case method != "" && strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" && rest != "":
+			if len(all) == maxTargets {
+				return nil, fail(fmt.Sprintf("more than %d requests", maxTargets))
+			}
+			t, err := parseTarget(method, strings.TrimSpace(rest))
+			if err != nil {
+				return nil, fail(err.Error())
+			}
+			all = append(all, t)
+		default:
+			name, value, ok := strings.Cut(line, ":")
+			if !ok || name == "" || strings.ContainsAny(name, " \t") {
+				return nil, fail("want METHOD URL, Name: value, @FILE or # comment")
+			}
+			if len(all) == 0 {
+				return nil, fail("a header field before the first request")
+			}
+			t := &all[len(all)-1]
+			t.Header = append(t.Header, name+": "+strings.TrimSpace(value))
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("targets: %w", err)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("targets: no request")
+	}
+	return all, nil
+}
+
+func parseTarget(method, raw string) (Target, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return Target{}, fmt.Errorf("URL: %w", err)
+	}
+	// The bytes of path and query are sent as they were written.
+	t := Target{Method: method, Path: raw}
+	if u.Host != "" {
+		t.Base = u.Scheme + "://" + u.Host
+		_, rest, _ := strings.Cut(raw, "://")
+		if i := strings.IndexAny(rest, "/?#"); i < 0 {
+			t.Path = "/"
+		} else {
+			t.Path = rest[i:]
+		}
+	}
+	t.Path, _, _ = strings.Cut(t.Path, "#")
+	if strings.HasPrefix(t.Path, "?") {
+		t.Path = "/" + t.Path
+	}
+	if !strings.HasPrefix(t.Path, "/") || strings.ContainsAny(t.Path, " \t") {
+		return Target{}, fmt.Errorf("want a URL or a path")
+	}
+	return t, nil
+}
+
+func readBody(joined string, abs bool, name string) ([]byte, error) {
+	if abs {
+		joined = name
+	}
+	f, err := os.Open(joined)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxTargetBody+1))
+	if err == nil && len(b) > maxTargetBody {
+		err = fmt.Errorf("body over %d bytes", maxTargetBody)
+	}
+	return b, err
+}
+
+// Targets is traffic from a list of requests, sent in turn. It is an
+// engine.Source.
+type Targets struct {
+	targets []prepared
+	keys    []string
+	checker *check.Checker
+	classes []string
+}
+
+// prepared is a target as it is sent, but for what depends on the endpoint and
+// the key.
+type prepared struct {
+	method, path []byte // the path with HTTP/1.1 behind it
+	fields       []byte // header fields
+	end          []byte // empty line and body
+	host, key    bool   // among fields
+	ask          check.Ask
+	class        int
+}
+
+func prepare(t *Target, class int) prepared {
+	p := prepared{method: []byte(t.Method + " "), path: []byte(t.Path + " HTTP/1.1\r\n"), class: class}
+	p.ask.Head = t.Method == "HEAD"
+	if t.Method == "GET" || p.ask.Head { // nothing is known of answers to other methods
+		p.ask.Target = []byte(t.Path)
+	}
+	agent := false
+	for _, h := range t.Header {
+		p.fields = append(append(p.fields, h...), "\r\n"...)
+		name, value, _ := strings.Cut(h, ": ")
+		switch strings.ToLower(name) {
+		case "host":
+			p.host = true
+		case "x-api-key":
+			p.key = true
+		case "user-agent":
+			agent = true
+		case "accept-encoding":
+			p.ask.Accept = []byte(value)
+		case "if-none-match":
+			p.ask.Tag = []byte(value)
+		case "x-snapshot-time":
+			p.ask.Pin = []byte(value)
+		case "x-request-id":
+			p.ask.ID = []byte(value)
+		}
+	}
+	if !agent {
+		p.fields = append(p.fields, "User-Agent: loadtest\r\n"...)
+	}
+	if t.Body != nil {
+		p.fields = fmt.Appendf(p.fields, "Content-Length: %d\r\n", len(t.Body))
+	}
+	p.end = append([]byte("\r\n"), t.Body...)
+	return p
+}
+
+// maxClasses bounds the paths that figures are kept apart for.
+const maxClasses = 16
+
+// NewTargets returns the traffic of a list of requests. Keys are added in turn
+// to those without one.
+func NewTargets(targets []Target, keys []string, c *check.Checker) *Targets {
+	t := &Targets{keys: keys, checker: c}
+	index := map[string]int{}
+	for k := range targets {
+		target := &targets[k]
+		name, _, _ := strings.Cut(target.Path, "?")
+		if target.Method != "GET" {
+			name = target.Method + " " + name
+		}
+		if _, ok := index[name]; !ok && len(t.classes) >= maxClasses-1 {
+			name = "others"
+		}
+		i, ok := index[name]
+		if !ok {
+			i = len(t.classes)
+			t.classes = append(t.classes, name)
+			index[name] = i
+		}
+		t.targets = append(t.targets, prepare(target, i))
+	}
+	return t
+}
+
+// Classes implements engine.Source.
+func (t *Targets) Classes() []string { return t.classes }
+
+// Session implements engine.Source.
+func (t *Targets) Session() engine.Session { return &targetSession{t: t, check: t.checker.Session()} }
+
+type targetSession struct {
+	t     *Targets
+	check *check.Session
+	req   engine.Request
+	ask   *check.Ask
+}
+
+// Request implements engine.Session.
+func (s *targetSession) Request(i uint64, e *client.Endpoint) *engine.Request {
+	p := &s.t.targets[i%uint64(len(s.t.targets))]
+	s.ask, s.req.Class, s.req.Head = &p.ask, p.class, p.ask.Head
+	b := append(append(append(s.req.Bytes[:0], p.method...), e.Prefix...), p.path...)
+	if !p.host {
+		b = header(b, "Host: ", e.Host)
+	}
+	b = append(b, p.fields...)
+	if !p.key && len(s.t.keys) > 0 {
+		b = header(b, "X-Api-Key: ", s.t.keys[i%uint64(len(s.t.keys))])
+	}
+	s.req.Bytes = append(b, p.end...)
+	return &s.req
+}
+
+// Answer implements engine.Session.
+func (s *targetSession) Answer(resp *client.Response) engine.Verdict {
+	return s.check.Answer(s.ask, resp)
+}
+
+// Base returns the base URL that all targets share, "" when none has one. More
+// than one is an error.
+func Base(targets []Target) (string, error) {
+	base := ""
+	for _, t := range targets {
+		if t.Base != "" && base != "" && t.Base != base {
+			return "", fmt.Errorf("targets of %s and of %s: give --url to say where they go", base, t.Base)
+		}
+		if t.Base != "" {
+			base = t.Base
+		}
+	}
+	return base, nil
+}
