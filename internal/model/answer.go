@@ -130,7 +130,8 @@ func (w *World) choose(pins []string) (*Snapshot, Answer) {
 			return s, Answer{}
 		}
 	}
-	if newest := w.Newest(); newest == nil || t.After(newest.Time) {
+	withdrawn := slices.ContainsFunc(w.withdrawn, t.Equal)
+	if newest := w.Newest(); newest == nil || t.After(newest.Time) && !withdrawn {
 		return nil, failure(503, 50300, "SERVICE_UNAVAILABLE")
 	}
 	return nil, failure(410, 41000, "SNAPSHOT_GONE")

@@ -229,9 +229,9 @@ func readHead(files Files) (head, error) {
 	}
 	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
 	var h struct {
-		Format   int       `json:"format"`
-		Database string    `json:"database"`
-		Time     time.Time `json:"time"`
+		Format   int    `json:"format"`
+		Database string `json:"database"`
+		Time     string `json:"time"`
 	}
 	if err := decoder.Decode(&h); err != nil {
 		return head{}, fmt.Errorf("feed.json: %w", err)
@@ -242,5 +242,9 @@ func readHead(files Files) (head, error) {
 	if h.Format != 1 {
 		return head{}, fmt.Errorf("feed.json: format %d", h.Format)
 	}
-	return head{database: h.Database, time: h.Time}, nil
+	at, err := time.Parse(time.RFC3339, h.Time)
+	if err != nil {
+		return head{}, fmt.Errorf("feed.json: %w", err)
+	}
+	return head{database: h.Database, time: at}, nil
 }

@@ -28,8 +28,9 @@ func Defaults() Settings {
 type World struct {
 	settings Settings
 	state
-	retained []*Snapshot // oldest first; the last one is the newest
-	change   *change     // the last record of the change job, nil before the first
+	retained  []*Snapshot // oldest first; the last one is the newest
+	withdrawn []time.Time // of snapshots that a rollback took back
+	change    *change     // the last record of the change job, nil before the first
 }
 
 // state is what a build hands on to the next one.
@@ -201,7 +202,10 @@ func (w *World) Rollback(to time.Time) error {
 		return fmt.Errorf("no snapshot of %s is retained", to.Format(time.RFC3339))
 	}
 	ids := w.ids
-	w.retained = w.retained[:i+1]
+	for _, s := range w.retained[i+1:] {
+		w.withdrawn = append(w.withdrawn, s.Time)
+	}
+	w.retained = slices.Clone(w.retained[:i+1])
 	w.state = w.Newest().state
 	w.ids = ids
 	return nil

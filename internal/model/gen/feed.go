@@ -17,6 +17,7 @@ func (m *market) feed(d draw, at time.Time) model.Files {
 	case d.chance(10):
 		stamp = at.In(time.FixedZone("", 2*60*60)).Format(time.RFC3339)
 	}
+	m.crowd.move(d)
 	files := model.Files{
 		"feed.json":     d.row([]member{{"format", "1"}, {"database", d.literal(m.database)}, {"time", d.literal(stamp)}}),
 		"assets.ndjson": m.assetFile(d),
@@ -34,8 +35,8 @@ func (m *market) feed(d draw, at time.Time) model.Files {
 }
 
 // lines are the rows of a file with bad ones among them. Each row is a list of
-// members; spoil makes bad ones of good ones.
-func (m *market) lines(d draw, rows [][]member, spoil func([]member) []member) string {
+// members; spoil makes bad ones of good ones. The crowd's rows come last.
+func (m *market) lines(d draw, rows [][]member, crowd []string, spoil func([]member) []member) string {
 	var lines []string
 	for _, r := range rows {
 		if m.bad > 0 && d.chance(m.bad) {
@@ -61,7 +62,7 @@ func (m *market) lines(d draw, rows [][]member, spoil func([]member) []member) s
 			lines = d.insert(lines, d.row(long))
 		}
 	}
-	return d.file(lines)
+	return d.file(append(lines, crowd...))
 }
 
 var refusedIDs = []string{"0", "-1", "9007199254740992", "1.5", `"5"`, `""`, "true", "[]", "1e400", "99999999999999999999"}
@@ -88,7 +89,7 @@ func (m *market) assetFile(d draw) string {
 		r = d.optional(r, "active", fmt.Sprint(!a.inactive), "true")
 		rows = append(rows, r)
 	}
-	return m.lines(d, rows, func(r []member) []member {
+	return m.lines(d, rows, m.crowd.rows["assets"], func(r []member) []member {
 		switch d.upTo(4) {
 		case 0:
 			return d.spoilText(r, []string{"key", "name", "symbol", "slug"}, []string{"logo", "website", "whitepaper"})
@@ -123,7 +124,7 @@ func (m *market) quoteFile(d draw) string {
 		r = d.optional(r, "volume", a.volume, `"0"`)
 		rows = append(rows, r)
 	}
-	return m.lines(d, rows, func(r []member) []member {
+	return m.lines(d, rows, m.crowd.rows["quotes"], func(r []member) []member {
 		switch d.upTo(3) {
 		case 0:
 			return with(r, "price", pick(d, append([]string{"null"}, price.refused...)))
@@ -167,7 +168,7 @@ func (m *market) exchangeFile(d draw) string {
 		}
 		rows = append(rows, r)
 	}
-	return m.lines(d, rows, func(r []member) []member {
+	return m.lines(d, rows, m.crowd.rows["exchanges"], func(r []member) []member {
 		switch d.upTo(6) {
 		case 0:
 			return d.spoilText(r, []string{"key", "name", "slug"}, []string{"logo"})
@@ -216,7 +217,7 @@ func (m *market) groupFile(d draw, collection string) string {
 		}
 		rows = append(rows, r)
 	}
-	return m.lines(d, rows, func(r []member) []member {
+	return m.lines(d, rows, m.crowd.rows[collection], func(r []member) []member {
 		switch d.upTo(5) {
 		case 0:
 			return d.spoilText(r, []string{"key", "name", "slug"}, []string{"status"})

@@ -14,7 +14,8 @@ import (
 type Moment struct {
 	At      time.Time
 	Files   model.Files
-	Changes bool // the change job runs after the build
+	Changes bool          // the change job runs after the build
+	After   time.Duration // its clock, from the time of the build
 }
 
 // GoString tells a moment in the log of a failure.
@@ -47,11 +48,13 @@ func (h History) GoString() string {
 }
 
 // Histories are markets over up to the given number of moments, with no more
-// rows in a collection than the size.
-func Histories(moments, size int) *rapid.Generator[History] {
+// rows in a collection than the size, and a crowd of up to so many plain assets
+// beside them, which brings exchanges and groups of its own.
+func Histories(moments, size, crowd int) *rapid.Generator[History] {
 	return rapid.Custom(func(t *rapid.T) History {
 		d := draw{t}
 		m := newMarket(d, size)
+		m.crowd = newCrowd(d, crowd)
 		at := time.Date(2025, time.Month(d.between(1, 12)), d.between(1, 28), d.upTo(23), 10*d.upTo(5), 0, 0, time.UTC)
 		count := moments
 		if moments > 1 {
@@ -63,7 +66,7 @@ func Histories(moments, size int) *rapid.Generator[History] {
 				at = at.Add(pick(d, steps))
 				m.churn(d)
 			}
-			h = append(h, Moment{At: at, Files: m.feed(d, at), Changes: d.chance(60)})
+			h = append(h, Moment{At: at, Files: m.feed(d, at), Changes: d.chance(60), After: time.Duration(d.between(1, 599)) * time.Second})
 		}
 		return h
 	})
@@ -90,6 +93,7 @@ type market struct {
 	size       int
 	bad        int // in a hundred rows
 	next       int // of keys
+	crowd      *crowd
 }
 
 type asset struct {
@@ -113,6 +117,7 @@ type group struct {
 
 func newMarket(d draw, size int) *market {
 	m := &market{
+		database: "db", size: size, groups: map[string][]*group{}, goneGroups: map[string][]*group{},
 		given: map[string]int{"assets": d.upTo(2), "exchanges": d.upTo(2), "categories": d.upTo(2), "chains": d.upTo(2)},
 		bad:   pick(d, []int{0, 5, 20}),
 	}
@@ -218,7 +223,7 @@ func (m *market) regroup(d draw, g *group) {
 // churn takes the market to its next moment.
 func (m *market) churn(d draw) {
 	if d.chance(5) {
-		m.database = pick(d, []string{"db", "other", ""})
+		m.database = pick(d, []string{"db", "other", "ß"})
 	}
 	m.bad = pick(d, []int{m.bad, 0, 5, 20})
 

@@ -14,6 +14,9 @@ import (
 
 var endpoints = []string{"quotes", "assets", "categories", "exchanges", "chains", "trending", "global"}
 
+// maxQuery keeps requests within the 64 KiB that the service takes.
+const maxQuery = 60 << 10
+
 // Questions are requests to a service in the state of the world, valid and not.
 // Those that are pinned name retained snapshots, gone ones and nonsense, but no
 // time that is yet to come: such a request makes an edge wait. See Future.
@@ -37,7 +40,10 @@ func Questions(w *model.World) *rapid.Generator[model.Question] {
 		if d.chance(4) {
 			path = d.oddPath(endpoint)
 		}
-		q.Target = path + d.query(snapshot, endpoint)
+		q.Target = path
+		if query := d.query(snapshot, endpoint); len(query) <= maxQuery {
+			q.Target += query
+		}
 		return q
 	})
 }
@@ -153,12 +159,20 @@ func (d draw) value(s *model.Snapshot, endpoint, name string) string {
 	switch name {
 	case "sort":
 		return d.encode(d.sort(endpoint))
-	case "page":
+	case "page", "offset":
+		if d.chance(20) { // somewhere in the listing, the end more often
+			at := max(0, len(ids)+5-d.upTo(len(ids)+5))
+			if name == "page" {
+				at = at/20 + 1
+			}
+			return strconv.Itoa(at)
+		}
+		if name == "offset" {
+			return d.encode(d.integer([]string{"0", "1", "2", "5", "10", "19", "20", "100", "100000", "100001", "99999", "-1"}))
+		}
 		return d.encode(d.integer([]string{"1", "2", "3", "4", "10", "0", "-1", "100000", "9223372036854775807", "461168601842738791", "4611686018427387904", "92233720368547759", "92233720368547760"}))
 	case "size", "limit":
 		return d.encode(d.integer([]string{"20", "1", "2", "3", "7", "10", "100", "99", "101", "0", "-1", "500", "-9223372036854775808"}))
-	case "offset":
-		return d.encode(d.integer([]string{"0", "1", "2", "5", "10", "19", "20", "100", "100000", "100001", "99999", "-1"}))
 	case "id":
 		var known []string
 		for _, id := range ids {

@@ -1,0 +1,405 @@
+// Package e2e sets the real builder and a real edge, asked over HTTP, beside
+// the independent model of the contract (internal/model) and compares every
+// answer to the last byte.
+//
+// The markets and the questions are drawn by rapid: -rapid.checks (or
+// RAPID_CHECKS) makes the runs longer, -rapid.seed repeats one.
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing/fstest"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/source"
+	"example.com/marketdata/edge"
+	"example.com/marketdata/internal/model"
+)
+
+// failer is what a test and a rapid check have in common.
+type failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
+	Logf(format string, args ...any)
+}
+
+// A pair is the model and the real service, brought through the same moments.
+type pair struct {
+	t     failer
+	world *model.World
+
+	store   artifacts.Store
+	source  *folder
+	builder *builder.Builder
+	client  *client
+	stop    func()
+
+	tags   map[string]string // bodies by ETag
+	bodies map[string]string // ETags by body
+}
+
+// folder is a source whose files the test exchanges.
+type folder struct{ files model.Files }
+
+func (f *folder) String() string { return "test" }
+
+func (f *folder) Files(context.Context, time.Time) (source.Files, error) {
+	fsys := fstest.MapFS{}
+	for name, text := range f.files {
+		fsys[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return source.FS(fsys), nil
+}
+
+// newPair starts a service without a snapshot. Call close at the end.
+func newPair(t failer) *pair {
+	t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	p := &pair{
+		t: t, world: model.New(model.Defaults()), store: memstore.New(), source: &folder{},
+		tags: map[string]string{}, bodies: map[string]string{},
+	}
+	guards := builder.DefaultGuards
+	guards.Force = true
+	floor := func(text string) market.U128 {
+		u, err := market.ParseDecimal([]byte(text), 8, 28)
+		if err != nil {
+			t.Fatalf("floor %s: %v", text, err)
+		}
+		return u
+	}
+	var err error
+	p.builder, err = builder.New(builder.Config{
+		Store: p.store, Source: p.source, Retain: builder.DefaultRetain, Guards: guards, Log: quiet,
+		Settings: market.Settings{TrendingMinMarketCap: floor("10000000"), TrendingMinVolume: floor("1000000")},
+	})
+	if err != nil {
+		t.Fatalf("builder: %v", err)
+	}
+	e, err := edge.New(context.Background(), edge.Config{
+		Reader: p.store, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true, Poll: time.Millisecond, CacheSize: 8 << 20, Log: quiet,
+	})
+	if err != nil {
+		t.Fatalf("edge: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	p.client = &client{address: e.Addr().String()}
+	p.stop = func() {
+		p.client.close()
+		cancel()
+		if err := <-done; err != nil {
+			t.Logf("edge: %v", err)
+		}
+	}
+	p.await()
+	return p
+}
+
+func (p *pair) close() { p.stop() }
+
+// build builds a feed on both sides and waits for the edge to have it. It
+// reports whether there is a new snapshot.
+func (p *pair) build(files model.Files) bool {
+	p.t.Helper()
+	p.source.files = files
+	report, realErr := p.builder.Build(context.Background(), time.Time{})
+	want, err := p.world.Build(files, time.Time{})
+	if (err == nil) != (realErr == nil) {
+		p.t.Fatalf("build: %v, want %v", realErr, err)
+	}
+	if err != nil {
+		if errors.Is(err, model.ErrOlder) != (errors.Is(realErr, builder.ErrOlder) || errors.Is(realErr, builder.ErrOther)) {
+			p.t.Fatalf("build: %v, want %v", realErr, err)
+		}
+		return false
+	}
+	byCollection := func(counts map[string]int) map[string]int {
+		named := map[string]int{}
+		for name, n := range counts {
+			if n > 0 {
+				named[strings.TrimSuffix(name, ".ndjson")] = n
+			}
+		}
+		return named
+	}
+	if got, want := byCollection(report.Rejected), byCollection(want.Rejected); !maps.Equal(got, want) {
+		p.t.Fatalf("rows set aside: %v, want %v\n%s", got, want, strings.Join(report.Rejections, "\n"))
+	}
+	if got, want := byCollection(report.Counts), byCollection(want.Counts); !maps.Equal(got, want) {
+		p.t.Fatalf("rows accepted: %v, want %v", got, want)
+	}
+	if got := want.Time.Format(time.RFC3339); report.SnapshotTime != got || report.Published != want.Published {
+		p.t.Fatalf("report: snapshot %s, published %t, want %s, %t", report.SnapshotTime, report.Published, got, want.Published)
+	}
+	p.await()
+	return want.Published
+}
+
+// change runs the change job on both sides. Its clock says a little after the
+// newest snapshot's time.
+func (p *pair) change(after time.Duration) {
+	p.t.Helper()
+	now := p.world.Newest().Time.Add(after)
+	if _, err := builder.Change(context.Background(), p.store, func() time.Time { return now }); err != nil {
+		p.t.Fatalf("change: %v", err)
+	}
+	p.world.Change(now)
+	p.await()
+}
+
+// rollback goes back to a retained snapshot on both sides.
+func (p *pair) rollback(to time.Time) {
+	p.t.Helper()
+	if _, err := builder.Rollback(context.Background(), p.store, to, time.Now); err != nil {
+		p.t.Fatalf("rollback to %s: %v", to, err)
+	}
+	if err := p.world.Rollback(to); err != nil {
+		p.t.Fatalf("rollback to %s: %v", to, err)
+	}
+	p.await()
+}
+
+// await waits until the edge has seen what was written last: until /global
+// tells of the snapshot and of the change record that the model has.
+func (p *pair) await() {
+	p.t.Helper()
+	question := model.Question{Method: "GET", Target: "/openapi/v1/global"}
+	want := p.world.Answer(question)
+	var got *response
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		got = p.ask(question)
+		if got.status == want.Status && got.header.Get("X-Snapshot-Time") == want.SnapshotTime && got.header.Get("Last-Modified") == httpTime(want.Modified) {
+			return
+		}
+	}
+	p.t.Fatalf("the edge does not follow: it has %s, %s, want %s, %s\n%s", got.header.Get("X-Snapshot-Time"), got.header.Get("Last-Modified"),
+		want.SnapshotTime, httpTime(want.Modified), got.body)
+}
+
+// httpTime writes a time as headers do; "" for none.
+func httpTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(http.TimeFormat)
+}
+
+// response is an answer of the edge.
+type response struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// client asks over one connection, byte for byte what it is told to.
+type client struct {
+	address string
+	conn    net.Conn
+	reader  *bufio.Reader
+}
+
+func (c *client) close() {
+	if c.conn != nil {
+		_ = c.conn.Close()
+		c.conn = nil
+	}
+}
+
+func (c *client) ask(method, target string, headers ...[2]string) (*response, error) {
+	if c.conn == nil {
+		conn, err := net.Dial("tcp", c.address)
+		if err != nil {
+			return nil, err
+		}
+		c.conn, c.reader = conn, bufio.NewReader(conn)
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", method, target, c.address)
+	for _, h := range headers {
+		fmt.Fprintf(&b, "%s: %s\r\n", h[0], h[1])
+	}
+	b.WriteString("\r\n")
+	_ = c.conn.SetDeadline(time.Now().Add(30 * time.Second))
+	if _, err := c.conn.Write(b.Bytes()); err != nil {
+		c.close()
+		return nil, err
+	}
+	r, err := http.ReadResponse(c.reader, &http.Request{Method: method})
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil || r.Close {
+		c.close()
+	}
+	return &response{r.StatusCode, r.Header, string(body)}, err
+}
+
+func (p *pair) ask(q model.Question, headers ...[2]string) *response {
+	p.t.Helper()
+	for _, pin := range q.Pins {
+		headers = append(headers, [2]string{"X-Snapshot-Time", pin})
+	}
+	r, err := p.client.ask(q.Method, q.Target, headers...)
+	if err != nil {
+		p.t.Fatalf("%#v: %v", q, err)
+	}
+	return r
+}
+
+// check asks a question and compares the answer with the model's.
+func (p *pair) check(q model.Question) {
+	p.t.Helper()
+	want, got := p.world.Answer(q), p.ask(q)
+	if diff := p.differs(q, want, got); diff != "" {
+		p.t.Fatalf("%s %s\nX-Snapshot-Time: %q\n%s", q.Method, strconv.Quote(q.Target), q.Pins, diff)
+	}
+}
+
+var (
+	requestID    = regexp.MustCompile(`^[A-Za-z0-9._:=+/-]{20,36}$`)
+	entityTag    = regexp.MustCompile(`^"([^"]{16,})"$`)
+	cacheControl = regexp.MustCompile(`^private, max-age=([0-9]+), stale-while-revalidate=60, stale-if-error=86400$`)
+	cacheStatus  = regexp.MustCompile(`^edge; (hit|fwd=miss)(; detail=stale)?$`)
+)
+
+// differs tells what is wrong with an answer; "" for nothing.
+func (p *pair) differs(q model.Question, want model.Answer, got *response) string {
+	if got.status != want.Status {
+		return fmt.Sprintf("status %d, want %d %s\n%s", got.status, want.Status, want.Blame, got.body)
+	}
+	one := func(name, value string) string { // exactly one line of the header; "": none
+		values := got.header.Values(name)
+		if value == "" && len(values) == 0 || len(values) == 1 && values[0] == value {
+			return ""
+		}
+		return fmt.Sprintf("%s: %q, want %q", name, values, value)
+	}
+	if ids := got.header.Values("X-Request-Id"); len(ids) != 1 || !requestID.MatchString(ids[0]) {
+		return fmt.Sprintf("X-Request-Id: %q", ids)
+	}
+	if diff := one("Access-Control-Allow-Origin", "*"); diff != "" {
+		return diff
+	}
+	switch {
+	case want.Status == 200:
+		return p.differs200(q, want, got, one)
+	case want.Status == 204:
+		if got.body != "" {
+			return "a 204 with a body"
+		}
+		return ""
+	}
+
+	for _, diff := range []string{
+		one("Content-Type", "application/json"), one("Cache-Control", "no-store"), one("ETag", ""), one("Last-Modified", ""), one("X-Snapshot-Time", ""),
+		one("X-Not-Found", ""), one("Cache-Status", ""), one("Content-Encoding", ""),
+		one("Allow", map[int]string{405: "GET, HEAD, OPTIONS"}[want.Status]), one("Retry-After", map[int]string{503: "1"}[want.Status]),
+	} {
+		if diff != "" {
+			return diff
+		}
+	}
+	if q.Method == "HEAD" {
+		if got.body != "" {
+			return "an answer to HEAD with a body"
+		}
+		return ""
+	}
+	var envelope struct {
+		Code       int    `json:"code"`
+		Message    string `json:"message"`
+		MessageKey string `json:"message_key"`
+	}
+	if err := json.Unmarshal([]byte(got.body), &envelope); err != nil {
+		return fmt.Sprintf("%v: %s", err, got.body)
+	}
+	message, _ := json.Marshal(envelope.Message)
+	shape := regexp.MustCompile(`^\{"code":[0-9]+,"message":".*","message_key":"[A-Z_]+","result":\{\}\}$`)
+	if envelope.Code != want.Code || envelope.MessageKey != want.MessageKey || len(message) <= 2 || !shape.MatchString(got.body) {
+		return fmt.Sprintf("envelope %s, want %d %s", got.body, want.Code, want.MessageKey)
+	}
+	if len(want.Blame) > 0 && !slices.ContainsFunc(want.Blame, func(name string) bool { return strings.Contains(envelope.Message, name) }) {
+		return fmt.Sprintf("message %q, want it to name one of %q", envelope.Message, want.Blame)
+	}
+	return ""
+}
+
+func (p *pair) differs200(q model.Question, want model.Answer, got *response, one func(name, value string) string) string {
+	body := want.Body
+	if q.Method == "HEAD" {
+		body = ""
+	}
+	if got.body != body {
+		return "body " + firstDifference(got.body, body)
+	}
+	for _, diff := range []string{
+		one("Content-Type", "application/json"), one("Content-Length", strconv.Itoa(len(want.Body))), one("Content-Encoding", ""),
+		one("X-Snapshot-Time", want.SnapshotTime), one("X-Not-Found", want.NotFound), one("Last-Modified", httpTime(want.Modified)),
+		one("Vary", "Accept-Encoding, X-Snapshot-Time"),
+	} {
+		if diff != "" {
+			return diff
+		}
+	}
+	if v := got.header.Values("Cache-Status"); len(v) != 1 || !cacheStatus.MatchString(v[0]) {
+		return fmt.Sprintf("Cache-Status: %q", v)
+	}
+	v := got.header.Values("Cache-Control")
+	if len(v) != 1 || !cacheControl.MatchString(v[0]) {
+		return fmt.Sprintf("Cache-Control: %q", v)
+	}
+	age, _ := strconv.Atoi(cacheControl.FindStringSubmatch(v[0])[1])
+	least := 5
+	if s := want.SnapshotTime; s != "" {
+		t, _ := time.Parse(time.RFC3339, s)
+		left := time.Until(t.Add(10 * time.Minute)).Seconds()
+		least = int(min(max(left, 5), 600))
+	}
+	if age < least-1 || age > least+2 {
+		return fmt.Sprintf("Cache-Control: %q, want about %d seconds", v[0], least)
+	}
+	tags := got.header.Values("ETag")
+	if len(tags) != 1 || !entityTag.MatchString(tags[0]) {
+		return fmt.Sprintf("ETag: %q", tags)
+	}
+	if other, ok := p.tags[tags[0]]; ok && other != want.Body {
+		return fmt.Sprintf("ETag %s was that of another body", tags[0])
+	}
+	if other, ok := p.bodies[want.Body]; ok && other != tags[0] {
+		return fmt.Sprintf("ETag %s, but the same body had %s before", tags[0], other)
+	}
+	p.tags[tags[0]], p.bodies[want.Body] = want.Body, tags[0]
+	return ""
+}
+
+// firstDifference shows where two texts part.
+func firstDifference(got, want string) string {
+	at := 0
+	for at < len(got) && at < len(want) && got[at] == want[at] {
+		at++
+	}
+	show := func(s string) string { return strconv.Quote(s[max(0, at-200):min(len(s), at+200)]) }
+	return fmt.Sprintf("of %d bytes, want %d; they part at %d:\n got …%s\nwant …%s", len(got), len(want), at, show(got), show(want))
+}
