@@ -66,11 +66,11 @@ func (e *Edge) status() admin.Status {
 	out := admin.Status{
 		Status: admin.Healthy, State: string(st.Phase), Since: st.Since.UTC(), LastError: st.Err, LastErrorAt: st.ErrAt.UTC(),
 	}
-	c, a := &e.cache.Counters, &e.engine.Counters
+	c, a := &e.cache.Counters, e.engine.Totals()
 	out.Caches = Caches{
 		MissingObjects: st.Missing, DiskBytes: c.DiskBytes.Load(), DiskErrors: c.DiskErrors.Load(),
 		Fetches: c.Fetches.Load(), FetchErrors: c.FetchErrors.Load(), FetchBytes: c.FetchBytes.Load(), Corrupt: c.Corrupt.Load(),
-		ShardMisses: c.MemoryMisses.Load(), Composed: a.Composed.Load(), Admitted: a.Admitted.Load(),
+		ShardMisses: c.MemoryMisses.Load(), Composed: a.Composed, Admitted: a.Admitted,
 	}
 	conns := e.public.Stats()
 	more := More{

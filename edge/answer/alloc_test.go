@@ -61,11 +61,11 @@ func TestNoAllocations(t *testing.T) {
 					time.Sleep(2 * time.Millisecond) // ristretto takes a Set in its own time
 				}
 			}
-			before := r.Counters.Composed.Load()
+			before := r.Totals().Composed
 			if n := testing.AllocsPerRun(200, do); n != 0 {
 				t.Errorf("%v allocations", n)
 			}
-			composed := r.Counters.Composed.Load() - before
+			composed := r.Totals().Composed - before
 			if want := c.memory == 1; (composed > 0) != want {
 				t.Errorf("%s: %d answers put together", fmt.Sprint(c.raws), composed)
 			}

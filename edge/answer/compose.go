@@ -37,12 +37,12 @@ type work struct {
 	n     int
 	shard *artifacts.Shard
 
-	links    bool
-	wait     time.Duration // how long shards are waited for in all
-	deadline time.Time     // until when that is; zero before the first wait
+	links  bool
+	budget snapshot.Budget
 
-	key    []byte
-	answer held // of a body that is not held
+	key  []byte
+	etag []byte
+	slot *slot // of counters
 
 	// What composing touched, for tests: no answer walks the directory.
 	shards, rows int
@@ -73,15 +73,16 @@ var indexSort = [3]query.Sort{query.SortID, query.SortSlug, query.SortSymbol}
 func (w *work) reset() {
 	w.body, w.notFound = w.body[:0], w.notFound[:0]
 	w.view, w.shard, w.links, w.cut = nil, nil, false, false
-	w.deadline = time.Time{}
 	w.shards, w.rows = 0, 0
 }
 
 // compose writes the answer to q from s into w.body, and the values that match
-// nothing into w.notFound. s is nil before the first snapshot. The endpoint is
-// any but global. Errors wrap shards.ErrUnavailable.
-func (w *work) compose(s *snapshot.Snapshot, q *query.Query) error {
+// nothing into w.notFound, waiting for shards for up to wait. s is nil before
+// the first snapshot. The endpoint is any but global. Errors wrap
+// shards.ErrUnavailable.
+func (w *work) compose(s *snapshot.Snapshot, q *query.Query, wait time.Duration) error {
 	w.reset()
+	w.budget = snapshot.Budget{Wait: wait}
 	w.links = q.Links
 	if q.Endpoint == query.Trending {
 		w.body = append(w.body, listHead...)
@@ -139,36 +140,13 @@ func (w *work) at(v *snapshot.View, n int) (*artifacts.Shard, error) {
 	if w.shard != nil && w.view == v && w.n == n {
 		return w.shard, nil
 	}
-	s, ok := v.Held(n)
-	if !ok {
-		if w.late() {
-			return nil, errLate
-		}
-		var err error
-		if s, err = v.Shard(n); err != nil {
-			return nil, err
-		}
+	s, err := v.Shard(n, &w.budget)
+	if err != nil {
+		return nil, err
 	}
 	w.view, w.n, w.shard = v, n, s
 	w.shards++
 	return s, nil
-}
-
-// late reports whether waiting has taken all the time it may.
-func (w *work) late() bool {
-	now := time.Now()
-	if w.deadline.IsZero() {
-		w.deadline = now.Add(w.wait)
-	}
-	return now.After(w.deadline)
-}
-
-// set makes the body that was just put together an answer, without a copy.
-func (a *held) set(w *work) {
-	a.body, a.notFound, a.digest = w.body, w.notFound, digestOf(w.body)
-	for c := identity; c < codings; c++ {
-		a.etags[c] = appendETag(a.etags[c][:0], a.digest, c)
-	}
 }
 
 // ascending appends n rows of v from row first on.
@@ -290,10 +268,7 @@ func (w *work) filtered(s *snapshot.Snapshot, q *query.Query) (total int, err er
 func (w *work) resolve(v *snapshot.View, q *query.Query, f int) error {
 	missing := missingValues{w: w, name: filterNames[f]}
 	if f == byID {
-		for i, id := range q.IDs {
-			if i > 0 && w.late() {
-				return errLate
-			}
+		for _, id := range q.IDs {
 			ok, err := w.resolveID(v, id)
 			if err != nil {
 				return err
@@ -308,10 +283,7 @@ func (w *work) resolve(v *snapshot.View, q *query.Query, f int) error {
 	if f == bySymbol {
 		values = q.Symbols
 	}
-	for i, value := range values {
-		if i > 0 && w.late() {
-			return errLate
-		}
+	for _, value := range values {
 		ok, err := w.resolveKey(v, value, f)
 		if err != nil {
 			return err
@@ -327,7 +299,7 @@ func (w *work) resolveID(v *snapshot.View, id int64) (bool, error) {
 	if id < 1 {
 		return false, nil
 	}
-	n, err := v.FindID(uint64(id))
+	n, err := v.FindID(uint64(id), &w.budget)
 	if err != nil || n < 0 {
 		return false, err
 	}
@@ -345,7 +317,7 @@ func (w *work) resolveID(v *snapshot.View, id int64) (bool, error) {
 }
 
 func (w *work) resolveKey(v *snapshot.View, key []byte, f int) (bool, error) {
-	n, err := v.FindKey(key)
+	n, err := v.FindKey(key, &w.budget)
 	if err != nil || n < 0 {
 		return false, err
 	}

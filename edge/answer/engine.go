@@ -24,6 +24,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/shards"
@@ -31,11 +33,7 @@ import (
 )
 
 // errShort: the shards do not hold the rows that the manifest promises.
-// errLate: the answer has waited for shards as long as it may.
-var (
-	errShort = fmt.Errorf("%w: %w: a shard has fewer rows than its view needs", shards.ErrUnavailable, artifacts.ErrCorrupt)
-	errLate  = fmt.Errorf("%w: its shards took too long", shards.ErrUnavailable)
-)
+var errShort = fmt.Errorf("%w: %w: a shard has fewer rows than its view needs", shards.ErrUnavailable, artifacts.ErrCorrupt)
 
 // Config is what an Engine is made from.
 type Config struct {
@@ -57,13 +55,41 @@ type Config struct {
 	Log        *slog.Logger
 }
 
-// Counters are running totals, for metrics and for tests.
-type Counters struct {
-	Composed atomic.Int64 // answers put together
-	Admitted atomic.Int64 // of those, the ones that were then held
-	Shards   atomic.Int64 // shards touched by composing
-	Rows     atomic.Int64 // rows visited by composing
-	Warmed   atomic.Int64 // answers made ahead of a swap
+// Totals are running totals since the start, for metrics and for tests.
+type Totals struct {
+	Composed int64 // answers put together
+	Admitted int64 // of those, the ones that were then held
+	Shards   int64 // shards touched by composing
+	Rows     int64 // rows visited by composing
+	Warmed   int64 // answers made ahead of a swap
+}
+
+// slot is one of several sets of counters, so that cores that count at the same
+// time do not write to the same cache line.
+type slot struct {
+	count, admitted, shards, rows atomic.Int64
+	_                             [96]byte // to two cache lines
+}
+
+func (s *slot) composed(w *work) {
+	s.count.Add(1)
+	s.shards.Add(int64(w.shards))
+	s.rows.Add(int64(w.rows))
+}
+
+const slots = 16
+
+// Totals returns the totals of this moment.
+func (e *Engine) Totals() Totals {
+	t := Totals{Warmed: e.warmed.Load()}
+	for i := range e.slots {
+		s := &e.slots[i]
+		t.Composed += s.count.Load()
+		t.Admitted += s.admitted.Load()
+		t.Shards += s.shards.Load()
+		t.Rows += s.rows.Load()
+	}
+	return t
 }
 
 // Engine gives answers. It is safe for concurrent use.
@@ -71,7 +97,6 @@ type Engine struct {
 	cfg          Config
 	cacheControl *cacheControl
 	refresher    *snapshot.Refresher
-	works        sync.Pool
 	asked        asked
 	vary         []byte
 	logged       atomic.Int64 // the second of the last warning
@@ -81,7 +106,10 @@ type Engine struct {
 	answers map[*answers]*time.Timer // all that are not closed; the timer closes those that are retired
 	closed  bool
 
-	Counters Counters
+	slots  [slots]slot
+	works  sync.Pool
+	made   atomic.Uint32 // works, to spread them over slots
+	warmed atomic.Int64
 }
 
 // New returns an Engine. Bind gives it its refresher, whose Warm and Retire are
@@ -105,7 +133,7 @@ func New(cfg Config) *Engine {
 	} else {
 		e.vary = []byte("Accept-Encoding, X-Snapshot-Time, Origin")
 	}
-	e.works.New = func() any { return new(work) }
+	e.works.New = func() any { return &work{slot: &e.slots[e.made.Add(1)%slots]} }
 	return e
 }
 
@@ -155,6 +183,9 @@ func (e *Engine) Warm(ctx context.Context, old, next *snapshot.Snapshot) (after 
 	}
 	e.answers[a] = nil
 	e.mu.Unlock()
+	for i, status := range [2]int{fasthttp.StatusOK, fasthttp.StatusNotModified} {
+		a.fresh[i] = e.newHead(next, status, identity, nil, nil, next.LastModified, false)
+	}
 	next.Answers = a
 	if old == nil {
 		return func() {}
@@ -179,8 +210,7 @@ func (e *Engine) warmAnswers(ctx context.Context, deadline time.Time, from, to *
 		if h.raw == nil || h.hits.Load() == 0 || q.Parse(h.endpoint, h.raw) != nil {
 			continue
 		}
-		w.wait = time.Until(deadline)
-		if err := w.compose(next, &q); err != nil {
+		if err := w.compose(next, &q, time.Until(deadline)); err != nil {
 			continue // it is made when it is asked for
 		}
 		key = q.AppendKey(key[:0])
@@ -191,7 +221,7 @@ func (e *Engine) warmAnswers(ctx context.Context, deadline time.Time, from, to *
 			}
 		}
 		budget -= answer.cost()
-		e.Counters.Warmed.Add(1)
+		e.warmed.Add(1)
 	}
 }
 
@@ -216,7 +246,7 @@ func (e *Engine) warmShards(ctx context.Context, deadline time.Time, old, next *
 			if _, ok := was.Held(n); !ok {
 				continue
 			}
-			s, err := v.Shard(n)
+			s, err := v.Shard(n, &snapshot.Budget{Wait: time.Until(deadline)})
 			if err != nil {
 				continue
 			}

@@ -297,8 +297,8 @@ func TestCostByRowsSent(t *testing.T) {
 			if err := q.Parse(query.Assets, []byte(raw)); err != nil {
 				t.Fatal(err)
 			}
-			w := work{wait: time.Minute}
-			if err := w.compose(s, &q); err != nil {
+			var w work
+			if err := w.compose(s, &q, time.Minute); err != nil {
 				t.Fatal(err)
 			}
 			costs[raw] = cost{w.shards, w.rows}

@@ -3,6 +3,7 @@ package answer
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 
 	"github.com/zeebo/xxh3"
 )
@@ -19,18 +20,14 @@ func digestOf(body []byte) digest {
 	return d
 }
 
-const hexDigits = "0123456789abcdef"
-
 // digestDigits is the length of a digest in an ETag.
-const digestDigits = 32
+const digestDigits = 2 * len(digest{})
 
 // appendETag appends the strong tag of a body in a coding (contract section 8):
 // "<digest>", or "<digest>-gzip".
 func appendETag(dst []byte, d digest, c coding) []byte {
 	dst = append(dst, '"')
-	for _, b := range d {
-		dst = append(dst, hexDigits[b>>4], hexDigits[b&15])
-	}
+	dst = hex.AppendEncode(dst, d[:])
 	if c != identity {
 		dst = append(append(dst, '-'), codingNames[c]...)
 	}
@@ -38,8 +35,8 @@ func appendETag(dst []byte, d digest, c coding) []byte {
 }
 
 // matches reports whether the list of If-None-Match names the body with the
-// given plain tag, by weak comparison and whatever the coding (contract
-// section 8). tag is "<digest>" with its quotes. A malformed list matches
+// given tag, by weak comparison and whatever the coding of either (contract
+// section 8). tag is as appendETag writes it. A malformed list matches
 // nothing from where it is malformed on.
 func matches(list, tag []byte) bool {
 	if star := trimSpace(list); len(star) == 1 && star[0] == '*' {
@@ -55,7 +52,7 @@ func matches(list, tag []byte) bool {
 		if end < 0 {
 			return false
 		}
-		if sameBody(list[1:1+end], tag[1:len(tag)-1]) {
+		if sameBody(list[1:1+end], tag[1:1+digestDigits]) {
 			return true
 		}
 		list = trimSpace(list[end+2:])
@@ -70,7 +67,7 @@ var weakPrefix = []byte("W/")
 // sameBody reports whether a tag, without its quotes, is the digest alone or
 // with one of our codings.
 func sameBody(opaque, digits []byte) bool {
-	rest, ok := bytes.CutPrefix(opaque, digits[:digestDigits])
+	rest, ok := bytes.CutPrefix(opaque, digits)
 	if !ok {
 		return false
 	}

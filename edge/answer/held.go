@@ -20,10 +20,11 @@ type held struct {
 	key      []byte // the normalised query, since keys in memory are hashes
 	body     []byte
 	digest   digest
-	etags    [codings][]byte
 	notFound []byte
 	coded    [codings]atomic.Pointer[[]byte]
-	heat     *heat
+	// heads are the prepared headers of 200 and of 304, by coding.
+	heads [codings][2]atomic.Pointer[head]
+	heat  *heat
 }
 
 // heat is how often an answer is asked for, and how to make it again from the
@@ -47,14 +48,7 @@ const (
 
 // newHeld makes an answer from a finished body.
 func newHeld(key, body, notFound []byte, h *heat) *held {
-	a := &held{key: bytes.Clone(key), body: bytes.Clone(body), digest: digestOf(body), heat: h}
-	if len(notFound) > 0 {
-		a.notFound = bytes.Clone(notFound)
-	}
-	for c := identity; c < codings; c++ {
-		a.etags[c] = appendETag(nil, a.digest, c)
-	}
-	return a
+	return &held{key: bytes.Clone(key), body: bytes.Clone(body), digest: digestOf(body), notFound: bytes.Clone(notFound), heat: h}
 }
 
 func (a *held) cost() int64 { return costOf(len(a.key), len(a.body), len(a.notFound)) }
@@ -62,7 +56,7 @@ func (a *held) cost() int64 { return costOf(len(a.key), len(a.body), len(a.notFo
 // costOf is what an answer takes in memory, in bytes, codings to come included:
 // each is a fraction of the body.
 func costOf(key, body, notFound int) int64 {
-	n := 512 + key + body + notFound
+	n := 2048 + key + body + notFound // with its prepared headers
 	if body > minCoded {
 		n += body
 	}
@@ -101,6 +95,9 @@ func (a *held) hit() {
 type answers struct {
 	cache atomic.Pointer[ristretto.Cache[[]byte, *held]]
 	limit int64
+	// fresh are the prepared headers of answers that are not held, of 200 and of
+	// 304.
+	fresh [2]*head
 
 	// mu lets nobody close the cache while something is offered to it, which
 	// ristretto does not bear.

@@ -55,9 +55,23 @@ func (c *cacheControl) at(s *snapshot.Snapshot, now time.Time) []byte {
 	return c[min(max(int((left+time.Second-1)/time.Second), minMaxAge), maxMaxAge)]
 }
 
-var cacheStatus = [2][2][]byte{
-	{[]byte("edge; fwd=miss"), []byte("edge; fwd=miss; detail=stale")},
-	{[]byte("edge; hit"), []byte("edge; hit; detail=stale")},
+var (
+	statusMiss      = []byte("edge; fwd=miss")
+	statusMissStale = []byte("edge; fwd=miss; detail=stale")
+	statusHit       = []byte("edge; hit")
+	statusHitStale  = []byte("edge; hit; detail=stale")
+)
+
+func cacheStatus(hit, stale bool) []byte {
+	switch {
+	case hit && stale:
+		return statusHitStale
+	case hit:
+		return statusHit
+	case stale:
+		return statusMissStale
+	}
+	return statusMiss
 }
 
 // Answer implements server.Engine. It sets the headers of contract section 8
@@ -90,29 +104,24 @@ func (e *Engine) Answer(r *server.Request) *server.Problem {
 	w.key = r.Query.AppendKey(w.key[:0])
 	finished := attached(s)
 	if a := finished.get(w.key); a != nil {
-		a.hit()
 		e.works.Put(w)
-		e.write(r, s, a, true, lastModified)
+		a.hit()
+		e.writeHeld(r, s, a, lastModified)
 		return nil
 	}
 	defer e.free(w)
-	w.wait = e.cfg.Wait
-	err := w.compose(s, &r.Query)
-	e.Counters.Composed.Add(1)
-	e.Counters.Shards.Add(int64(w.shards))
-	e.Counters.Rows.Add(int64(w.rows))
+	err := w.compose(s, &r.Query, e.cfg.Wait)
+	w.slot.composed(w)
 	if err != nil {
 		return e.problem(err)
 	}
 	if finished.fits(w) {
 		if lo, _ := hash(w.key); e.asked.again(lo ^ s.Sequence) {
-			e.Counters.Admitted.Add(1)
-			e.write(r, s, finished.offer(w.key, w.body, w.notFound, r.Query.Endpoint, r.Ctx.URI().QueryString()), false, lastModified)
-			return nil
+			finished.offer(w.key, w.body, w.notFound, r.Query.Endpoint, r.Ctx.URI().QueryString())
+			w.slot.admitted.Add(1)
 		}
 	}
-	w.answer.set(w)
-	e.write(r, s, &w.answer, false, lastModified)
+	e.writeFresh(r, s, w, lastModified)
 	return nil
 }
 
@@ -142,58 +151,127 @@ func (e *Engine) free(w *work) {
 // maxKeptBody is the largest buffer that is kept for the next answer, in bytes.
 const maxKeptBody = 256 << 10
 
-// write sends a, or 304 where the client has it already.
-func (e *Engine) write(r *server.Request, s *snapshot.Snapshot, a *held, hit bool, lastModified []byte) {
-	h := &r.Ctx.Response.Header
-	coded := identity
-	if len(a.body) > minCoded && r.AcceptEncoding != nil {
-		coded = negotiate(r.AcceptEncoding)
-	}
+// head is the header of an answer with all of it that does not depend on the
+// request: copying it costs a fraction of setting its fields one by one.
+type head struct {
+	fasthttp.ResponseHeader
+	etag []byte
+}
+
+// newHead prepares a header. etag is nil where it is not known yet, and the
+// coding is then identity.
+func (e *Engine) newHead(s *snapshot.Snapshot, status int, c coding, etag, notFound, lastModified []byte, hit bool) *head {
+	h := &head{etag: etag}
+	h.SetNoDefaultContentType(true)
+	h.SetStatusCode(status)
 	if s != nil {
 		h.SetCanonical(hdrSnapshotTime, s.TimeText)
 	}
-	h.SetCanonical(hdrETag, a.etags[coded])
+	if etag != nil {
+		h.SetCanonical(hdrETag, etag)
+	}
 	if lastModified != nil {
 		h.SetCanonical(hdrLastModified, lastModified)
 	}
-	h.SetCanonical(hdrCacheControl, e.cacheControl.at(s, r.Now))
 	h.SetCanonical(hdrVary, e.vary)
-	if len(a.notFound) > 0 {
-		h.SetCanonical(hdrNotFound, a.notFound)
+	if len(notFound) > 0 {
+		h.SetCanonical(hdrNotFound, notFound)
 	}
-	if notModified(r, a, lastModified) {
-		r.Ctx.SetStatusCode(fasthttp.StatusNotModified)
-		return
+	if status == fasthttp.StatusNotModified {
+		return h
 	}
 	h.SetContentTypeBytes(contentType)
-	stale := 0
+	h.SetCanonical(hdrCacheStatus, cacheStatus(hit, false))
+	if c != identity {
+		h.SetContentEncodingBytes(codingNames[c])
+	}
+	return h
+}
+
+// head returns the answer's prepared header for a coding, of 304 or of 200.
+func (a *held) head(e *Engine, s *snapshot.Snapshot, c coding, notModified bool, lastModified []byte) *head {
+	status, i := fasthttp.StatusOK, 0
+	if notModified {
+		status, i = fasthttp.StatusNotModified, 1
+	}
+	p := &a.heads[c][i]
+	h := p.Load()
+	if h == nil {
+		h = e.newHead(s, status, c, appendETag(nil, a.digest, c), a.notFound, lastModified, true)
+		p.Store(h) // whoever else makes one makes the same
+	}
+	return h
+}
+
+// writeHeld sends a finished answer, or 304 where the client has it already.
+func (e *Engine) writeHeld(r *server.Request, s *snapshot.Snapshot, a *held, lastModified []byte) {
+	c := identity
+	if len(a.body) > minCoded && r.AcceptEncoding != nil {
+		c = negotiate(r.AcceptEncoding)
+	}
+	h := a.head(e, s, c, false, lastModified)
+	if notModified(r, h.etag, lastModified) {
+		a.head(e, s, c, true, lastModified).CopyTo(&r.Ctx.Response.Header)
+		r.Ctx.Response.Header.SetCanonical(hdrCacheControl, e.cacheControl.at(s, r.Now))
+		return
+	}
+	h.CopyTo(&r.Ctx.Response.Header)
+	e.setTimes(r, s, true)
+	r.Ctx.Response.SetBodyRaw(a.code(c))
+}
+
+// setTimes sets what of the header depends on the clock.
+func (e *Engine) setTimes(r *server.Request, s *snapshot.Snapshot, hit bool) {
+	h := &r.Ctx.Response.Header
+	h.SetCanonical(hdrCacheControl, e.cacheControl.at(s, r.Now))
 	if s != nil && r.Now.Sub(s.Time) > snapshot.StaleAfter {
-		stale = 1
-	}
-	status := 0
-	if hit {
-		status = 1
-	}
-	h.SetCanonical(hdrCacheStatus, cacheStatus[status][stale])
-	switch {
-	case coded != identity:
-		h.SetContentEncodingBytes(codingNames[coded])
-		if a.heat != nil {
-			r.Ctx.Response.SetBodyRaw(a.code(coded))
-		} else {
-			r.Ctx.Response.SetBodyRaw(encode(nil, coded, a.body))
-		}
-	case a.heat != nil:
-		r.Ctx.Response.SetBodyRaw(a.body)
-	default:
-		r.Ctx.Response.SetBody(a.body) // a copy: the buffer is another request's soon
+		h.SetCanonical(hdrCacheStatus, cacheStatus(hit, true))
 	}
 }
 
+// writeFresh sends the answer that was just put together, or 304.
+func (e *Engine) writeFresh(r *server.Request, s *snapshot.Snapshot, w *work, lastModified []byte) {
+	c := identity
+	if len(w.body) > minCoded && r.AcceptEncoding != nil {
+		c = negotiate(r.AcceptEncoding)
+	}
+	w.etag = appendETag(w.etag[:0], digestOf(w.body), c)
+	h := &r.Ctx.Response.Header
+	not := notModified(r, w.etag, lastModified)
+	e.freshHead(s, not, lastModified).CopyTo(h)
+	h.SetCanonical(hdrETag, w.etag)
+	if len(w.notFound) > 0 {
+		h.SetCanonical(hdrNotFound, w.notFound)
+	}
+	if not {
+		h.SetCanonical(hdrCacheControl, e.cacheControl.at(s, r.Now))
+		return
+	}
+	e.setTimes(r, s, false)
+	if c == identity {
+		r.Ctx.Response.SetBody(w.body) // a copy: the buffer is another request's soon
+		return
+	}
+	h.SetContentEncodingBytes(codingNames[c])
+	r.Ctx.Response.SetBodyRaw(encode(nil, c, w.body))
+}
+
+// freshHead returns the prepared header of an answer that is not held.
+func (e *Engine) freshHead(s *snapshot.Snapshot, notModified bool, lastModified []byte) *head {
+	status, i := fasthttp.StatusOK, 0
+	if notModified {
+		status, i = fasthttp.StatusNotModified, 1
+	}
+	if a := attached(s); a != nil {
+		return a.fresh[i]
+	}
+	return e.newHead(s, status, identity, nil, nil, lastModified, false)
+}
+
 // notModified checks the conditions of the request (contract section 8).
-func notModified(r *server.Request, a *held, lastModified []byte) bool {
+func notModified(r *server.Request, etag, lastModified []byte) bool {
 	if r.IfNoneMatch != nil {
-		return matches(r.IfNoneMatch, a.etags[identity])
+		return matches(r.IfNoneMatch, etag)
 	}
 	return r.IfModifiedSince != nil && bytes.Equal(r.IfModifiedSince, lastModified)
 }
@@ -218,7 +296,10 @@ func (e *Engine) answerGlobal(r *server.Request, state *snapshot.State, s *snaps
 			e.global.Store(g)
 		}
 	}
-	e.write(r, s, g.answer, hit, g.lastModified)
+	e.writeHeld(r, s, g.answer, g.lastModified)
+	if !hit && r.Ctx.Response.StatusCode() == fasthttp.StatusOK {
+		r.Ctx.Response.Header.SetCanonical(hdrCacheStatus, cacheStatus(false, r.Now.Sub(s.Time) > snapshot.StaleAfter))
+	}
 	return nil
 }
 

@@ -209,6 +209,14 @@ func (c *Cache) Keep(o *Object, i int, s *artifacts.Shard) {
 	c.mem.Set(o.key(i), s, int64(s.Size()))
 }
 
+// Opened returns the object's index if the object was verified before.
+func (o *Object) Opened() *artifacts.Index {
+	if op := o.opened.Load(); op != nil {
+		return op.index
+	}
+	return nil
+}
+
 // Index returns the object's index, for its fences. It waits as Shard does.
 func (c *Cache) Index(o *Object) (*artifacts.Index, error) {
 	if op := o.opened.Load(); op != nil {

@@ -148,7 +148,7 @@ func TestSwapAndPins(t *testing.T) {
 	if err != nil || s.View(query.Quotes, query.SortID).Rows == 0 {
 		t.Fatalf("pin on a fresh edge: %v", err)
 	}
-	if _, err := s.View(query.Quotes, query.SortID).Shard(0); err != nil {
+	if _, err := s.View(query.Quotes, query.SortID).Shard(0, &Budget{Wait: time.Minute}); err != nil {
 		t.Error(err)
 	}
 }
@@ -299,7 +299,7 @@ func TestStoreAwayAndBack(t *testing.T) {
 	r.until(t, "an interruption", func() bool { return r.Status().Phase == Interrupted })
 	v := r.State().Snapshot.View(query.Assets, query.SortName)
 	for n := range v.Shards() {
-		if _, err := v.Shard(n); err != nil {
+		if _, err := v.Shard(n, &Budget{Wait: time.Minute}); err != nil {
 			t.Errorf("shard %d while the store is away: %v", n, err)
 		}
 	}
@@ -332,7 +332,7 @@ func TestRestartWithoutTheStore(t *testing.T) {
 	}
 	s.Snapshot.Each(func(e query.Endpoint, o query.Sort, v *View) {
 		for n := range v.Shards() {
-			if _, err := v.Shard(n); err != nil {
+			if _, err := v.Shard(n, &Budget{Wait: time.Minute}); err != nil {
 				t.Errorf("%s/%s shard %d: %v", e, o, n, err)
 			}
 		}

@@ -8,6 +8,7 @@ package snapshot
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"sort"
 	"time"
@@ -62,6 +63,7 @@ type View struct {
 	perShard, perObject int
 	cache               *shards.Cache
 	objects             []*shards.Object
+	hot                 []hotShard
 	firstID             []uint64 // by object, in the view by id
 	firstKey            []string // by object, in a view with keys
 }
@@ -150,6 +152,7 @@ func (s *Snapshot) newView(m *artifacts.Manifest, in *artifacts.View) (*View, er
 		v.firstKey = append(v.firstKey, o.First.Key)
 	}
 	s.objects = append(s.objects, v.objects...)
+	v.hot = make([]hotShard, v.Shards())
 	return v, nil
 }
 
@@ -184,12 +187,27 @@ func (v *View) Shards() int { return (v.Rows + v.perShard - 1) / v.perShard }
 // PerShard returns the rows of every shard but the last.
 func (v *View) PerShard() int { return v.perShard }
 
-// Shard returns shard n, which holds the rows from n times PerShard.
-func (v *View) Shard(n int) (*artifacts.Shard, error) {
-	return v.cache.Shard(v.objects[n/v.perObject], n%v.perObject)
+// Shard returns shard n, which holds the rows from n times PerShard. It waits
+// within the budget, and allocates nothing when the shard is in memory.
+func (v *View) Shard(n int, b *Budget) (*artifacts.Shard, error) {
+	if s := v.hot[n].get(); s != nil && rand.Uint32()%sample != 0 {
+		return s, nil
+	}
+	if s, ok := v.Held(n); ok {
+		v.hot[n].set(s)
+		return s, nil
+	}
+	if b.late() {
+		return nil, errLate
+	}
+	s, err := v.cache.Shard(v.objects[n/v.perObject], n%v.perObject)
+	if err == nil {
+		v.hot[n].set(s)
+	}
+	return s, err
 }
 
-// Held returns shard n if it is in memory.
+// Held returns shard n if the cache has it in memory.
 func (v *View) Held(n int) (*artifacts.Shard, bool) {
 	return v.cache.Held(v.objects[n/v.perObject], n%v.perObject)
 }
@@ -201,12 +219,12 @@ func (v *View) Keep(n int, s *artifacts.Shard) {
 
 // FindID returns the shard that holds the row with id if any does: the last
 // one that begins at or before it, or -1. The view is the one by id.
-func (v *View) FindID(id uint64) (int, error) {
+func (v *View) FindID(id uint64, b *Budget) (int, error) {
 	i := sort.Search(len(v.firstID), func(i int) bool { return v.firstID[i] > id }) - 1
 	if i < 0 {
 		return -1, nil
 	}
-	x, err := v.cache.Index(v.objects[i])
+	x, err := v.index(i, b)
 	if err != nil {
 		return 0, err
 	}
@@ -225,7 +243,7 @@ func (v *View) FindID(id uint64) (int, error) {
 // FindKey returns the shard that holds the end of the run with the given
 // folded key if there is such a run: the last one that begins at or before it,
 // or -1. The view has keys.
-func (v *View) FindKey(key []byte) (int, error) {
+func (v *View) FindKey(key []byte, b *Budget) (int, error) {
 	lo, hi := 0, len(v.firstKey)
 	for lo < hi {
 		m := int(uint(lo+hi) >> 1)
@@ -239,7 +257,7 @@ func (v *View) FindKey(key []byte) (int, error) {
 		return -1, nil
 	}
 	i := lo - 1
-	x, err := v.cache.Index(v.objects[i])
+	x, err := v.index(i, b)
 	if err != nil {
 		return 0, err
 	}
@@ -253,6 +271,17 @@ func (v *View) FindKey(key []byte) (int, error) {
 		}
 	}
 	return i*v.perObject + lo - 1, nil
+}
+
+// index returns the index of object i.
+func (v *View) index(i int, b *Budget) (*artifacts.Index, error) {
+	if x := v.objects[i].Opened(); x != nil {
+		return x, nil
+	}
+	if b.late() {
+		return nil, errLate
+	}
+	return v.cache.Index(v.objects[i])
 }
 
 // retained returns the manifest of the snapshot of t, if it may be pinned.
