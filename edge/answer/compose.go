@@ -204,7 +204,8 @@ func (w *work) descending(v *snapshot.View, first, n int) error {
 			return errShort
 		}
 		run, a, b := s.Run(row % per)
-		start, end := w.bounds(s, row/per*per, run, a, b)
+		base := row / per * per
+		start, end := w.bounds(s, base, run, a, b)
 		// The run takes the places keyed-end to keyed-start.
 		in := first - (keyed - end)
 		m := min(n, end-start-in)
@@ -215,6 +216,13 @@ func (w *work) descending(v *snapshot.View, first, n int) error {
 			return err
 		}
 		first, n = first+m, n-m
+		// The runs before it that lie whole in this shard, without asking for each.
+		for run--; n > 0 && (run > 0 || run == 0 && s.Before == 0); run-- {
+			a, b := s.RunRows(run)
+			m := min(n, b-a)
+			w.append(s, a, a+m)
+			first, n = first+m, n-m
+		}
 	}
 	return w.ascending(v, first, n)
 }
