@@ -49,6 +49,9 @@ func (f *flicker) prices() map[string]market.U128 {
 // after mark, over the turn of a day. Every base is the model's; no build reads
 // more price objects than two a window; the root stays small.
 func TestYear(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: 2,700 builds take seconds")
+	}
 	now := time.Date(2026, 11, 20, 22, 30, 0, 0, time.UTC)
 	source := &flicker{random: rand.New(rand.NewPCG(1, 2))}
 	m, c := &model{}, newChain(t)
