@@ -36,8 +36,8 @@ const (
 const (
 	StepOpen    = "open"    // self-test of the store, pointer, manifest, ledger
 	StepRead    = "read"    // the feed
-	StepCompute = "compute" // ids, past, figures, rows in their orders
-	StepObjects = "objects" // views and ledger are made and put
+	StepCompute = "compute" // the past, and the figures
+	StepObjects = "objects" // rows, views and ledger are made and put
 	StepDone    = "done"    // behind the steps of package publish
 )
 
@@ -174,14 +174,14 @@ func (b *build) build(ctx context.Context, t time.Time) error {
 		return err
 	}
 	result := market.Compute(feed, t, past, &b.Settings)
-	views, pieces := render.Views(render.Tables(feed, result))
 
 	b.step(StepObjects)
 	ctx, cancel := context.WithTimeout(ctx, BuildDeadline)
 	defer cancel()
 	objects := head.Objects(b.Store)
 	defer func() { b.report.ObjectsWritten, b.report.BytesWritten = objects.Written() }()
-	if err := b.putViews(ctx, objects, views, pieces); err != nil {
+	views, err := b.putViews(ctx, objects, feed, result)
+	if err != nil {
 		return err
 	}
 	next, err := held.Advance(ctx, feed, result, t)
@@ -301,8 +301,22 @@ func (b *build) guard(rows *source.Report, head *publish.Head, t time.Time, held
 	return nil
 }
 
-// putViews makes and puts every object of the views, and fills in their names.
-func (b *build) putViews(ctx context.Context, objects *publish.Objects, views []artifacts.View, pieces []render.Piece) error {
+// putViews makes and puts every object of the snapshot's views, collection by
+// collection, and returns the views.
+func (b *build) putViews(ctx context.Context, objects *publish.Objects, feed *market.Feed, result *market.Result) ([]artifacts.View, error) {
+	var all []artifacts.View
+	for table := range render.Tables(feed, result) {
+		views, pieces := render.Views(table)
+		if err := b.putPieces(ctx, objects, table.Collection, views, pieces); err != nil {
+			return nil, err
+		}
+		all = append(all, views...)
+	}
+	return all, nil
+}
+
+// putPieces makes and puts objects, and fills their names into the views.
+func (b *build) putPieces(ctx context.Context, objects *publish.Objects, collection string, views []artifacts.View, pieces []render.Piece) error {
 	var done atomic.Int64
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(putters)
@@ -318,7 +332,7 @@ func (b *build) putViews(ctx context.Context, objects *publish.Objects, views []
 				return err
 			}
 			views[p.View].Objects[p.Object] = artifacts.ViewObject{Ref: ref, Rows: p.Rows, First: first}
-			b.Progress(StepObjects, int(done.Add(1)), len(pieces))
+			b.Progress("put "+collection, int(done.Add(1)), len(pieces))
 			return nil
 		})
 	}

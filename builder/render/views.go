@@ -3,6 +3,8 @@ package render
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
+	"iter"
 	"slices"
 
 	"example.com/marketdata/artifacts"
@@ -32,6 +34,8 @@ type Order struct {
 	Sort string
 	// Keys are the rows' folded texts, in an order by text.
 	Keys [][]byte
+	// Sorted are the rows in this order, ties by id, if that is known already.
+	Sorted []int32
 	// Compare compares two rows by a key that is not a text; nil for the order by
 	// id. Equal rows make a run.
 	Compare func(a, b int32) int
@@ -73,52 +77,89 @@ func ids(n int, id func(i int) uint64) []uint64 {
 	return out
 }
 
-// Tables renders every collection of a snapshot.
-func Tables(f *market.Feed, r *market.Result) []Table {
-	return []Table{
-		assetTable(f, r), quoteTable(f, r), exchangeTable(f),
-		groupTable("categories", f.Categories, r.Categories, func(dst []byte, l *market.ListedGroup) []byte { return categoryRow(dst, f, r, l) }),
-		groupTable("chains", f.Chains, r.Chains, func(dst []byte, l *market.ListedGroup) []byte { return chainRow(dst, f, r, l) }),
-		trendingTable(f, r),
+// Tables renders the collections of a snapshot, one after the other, so that
+// the rows of only one need be in memory at a time.
+func Tables(f *market.Feed, r *market.Result) iter.Seq[*Table] {
+	return func(yield func(*Table) bool) {
+		names := namesOf(f)
+		_ = yield(assetTable(f, r, names)) && yield(quoteTable(f, r, names)) && yield(exchangeTable(f)) &&
+			yield(groupTable("categories", f.Categories, r.Categories, func(dst []byte, l *market.ListedGroup) []byte { return categoryRow(dst, f, r, l) })) &&
+			yield(groupTable("chains", f.Chains, r.Chains, func(dst []byte, l *market.ListedGroup) []byte { return chainRow(dst, f, r, l) })) &&
+			yield(trendingTable(f, r))
 	}
 }
 
-func assetTable(f *market.Feed, r *market.Result) Table {
+// names are the assets' texts, folded, and the assets in the order of each.
+// Quotes are listed in the same orders, so they are worked out once.
+type names struct{ name, symbol, slug texts }
+
+type texts struct {
+	keys   [][]byte
+	sorted []int32
+}
+
+func namesOf(f *market.Feed) *names {
+	n := len(f.Assets)
+	id := ids(n, func(i int) uint64 { return f.Assets[i].ID })
+	of := func(text func(a *market.Asset) string) texts {
+		keys := foldKeys(n, func(i int) string { return text(&f.Assets[i]) })
+		return texts{keys, sortRows(id, &Order{Keys: keys})}
+	}
+	return &names{
+		name:   of(func(a *market.Asset) string { return a.Name }),
+		symbol: of(func(a *market.Asset) string { return a.Symbol }),
+		slug:   of(func(a *market.Asset) string { return a.Slug }),
+	}
+}
+
+// quotes are the texts of the assets that have a quote, by quote.
+func (t *texts) quotes(f *market.Feed, r *market.Result) texts {
+	q := texts{make([][]byte, len(f.Quotes)), make([]int32, 0, len(f.Quotes))}
+	for i := range f.Quotes {
+		q.keys[i] = t.keys[f.Quotes[i].Asset]
+	}
+	for _, a := range t.sorted {
+		if i := r.QuoteOf[a]; i >= 0 {
+			q.sorted = append(q.sorted, i)
+		}
+	}
+	return q
+}
+
+func (t texts) order(sort string, index bool) Order {
+	return Order{Sort: sort, Index: index, Keys: t.keys, Sorted: t.sorted}
+}
+
+func assetTable(f *market.Feed, r *market.Result, of *names) *Table {
 	n := len(f.Assets)
 	unranked := func(i int32) bool { return r.Rank[i] == 0 }
-	return Table{
+	return &Table{
 		Collection: "assets",
 		Rows:       rows(n, func(dst []byte, i int) []byte { return assetRow(dst, &f.Assets[i], r.Rank[i]) }),
 		Tails:      rows(n, func(dst []byte, i int) []byte { return assetTail(dst, &f.Assets[i]) }),
 		IDs:        ids(n, func(i int) uint64 { return f.Assets[i].ID }),
 		Orders: []Order{
-			{Sort: "id", Index: true},
-			{Sort: "name", Keys: foldKeys(n, func(i int) string { return f.Assets[i].Name })},
-			{Sort: "symbol", Index: true, Keys: foldKeys(n, func(i int) string { return f.Assets[i].Symbol })},
-			{Sort: "slug", Index: true, Keys: foldKeys(n, func(i int) string { return f.Assets[i].Slug })},
+			{Sort: "id", Index: true}, of.name.order("name", false), of.symbol.order("symbol", true), of.slug.order("slug", true),
 			// Unranked rows: rank 0 minus 1 is the highest number, so they stand last.
 			{Sort: "rank", Last: unranked, Compare: func(a, b int32) int { return cmp.Compare(r.Rank[a]-1, r.Rank[b]-1) }},
 		},
 	}
 }
 
-func quoteTable(f *market.Feed, r *market.Result) Table {
+func quoteTable(f *market.Feed, r *market.Result, of *names) *Table {
 	n := len(f.Quotes)
-	asset := func(i int) *market.Asset { return &f.Assets[f.Quotes[i].Asset] }
-	return Table{
+	return &Table{
 		Collection: "quotes",
 		Rows:       rows(n, func(dst []byte, i int) []byte { return quoteRow(dst, f, r, i) }),
-		IDs:        ids(n, func(i int) uint64 { return asset(i).ID }),
+		IDs:        ids(n, func(i int) uint64 { return f.Assets[f.Quotes[i].Asset].ID }),
 		Orders: []Order{
-			{Sort: "id", Index: true},
-			{Sort: "name", Keys: foldKeys(n, func(i int) string { return asset(i).Name })},
-			{Sort: "symbol", Index: true, Keys: foldKeys(n, func(i int) string { return asset(i).Symbol })},
-			{Sort: "slug", Index: true, Keys: foldKeys(n, func(i int) string { return asset(i).Slug })},
+			{Sort: "id", Index: true}, of.name.quotes(f, r).order("name", false),
+			of.symbol.quotes(f, r).order("symbol", true), of.slug.quotes(f, r).order("slug", true),
 		},
 	}
 }
 
-func exchangeTable(f *market.Feed) Table {
+func exchangeTable(f *market.Feed) *Table {
 	n := len(f.Exchanges)
 	volume := func(i int32) *market.U128 {
 		if m := f.Exchanges[i].Market; m != nil {
@@ -126,7 +167,7 @@ func exchangeTable(f *market.Feed) Table {
 		}
 		return nil
 	}
-	return Table{
+	return &Table{
 		Collection: "exchanges",
 		Rows:       rows(n, func(dst []byte, i int) []byte { return exchangeRow(dst, &f.Exchanges[i]) }),
 		IDs:        ids(n, func(i int) uint64 { return f.Exchanges[i].ID }),
@@ -151,10 +192,10 @@ func exchangeTable(f *market.Feed) Table {
 	}
 }
 
-func groupTable(collection string, groups []market.Group, listed []market.ListedGroup, row func(dst []byte, l *market.ListedGroup) []byte) Table {
+func groupTable(collection string, groups []market.Group, listed []market.ListedGroup, row func(dst []byte, l *market.ListedGroup) []byte) *Table {
 	n := len(listed)
 	group := func(i int) *market.Group { return &groups[listed[i].Group] }
-	return Table{
+	return &Table{
 		Collection: collection,
 		Rows:       rows(n, func(dst []byte, i int) []byte { return row(dst, &listed[i]) }),
 		IDs:        ids(n, func(i int) uint64 { return group(i).ID }),
@@ -169,9 +210,9 @@ func groupTable(collection string, groups []market.Group, listed []market.Listed
 }
 
 // trendingTable is the board: its only order is the one it was computed in.
-func trendingTable(f *market.Feed, r *market.Result) Table {
+func trendingTable(f *market.Feed, r *market.Result) *Table {
 	n := len(r.Trending)
-	return Table{
+	return &Table{
 		Collection: "trending",
 		Rows:       rows(n, func(dst []byte, i int) []byte { return quoteRow(dst, f, r, int(r.Trending[i])) }),
 		IDs:        ids(n, func(i int) uint64 { return f.Assets[f.Quotes[r.Trending[i]].Asset].ID }),
@@ -188,27 +229,63 @@ type sorted struct {
 	last     int
 }
 
-func (t *Table) sort(o *Order) *sorted {
-	s := &sorted{Order: o, order: make([]int32, len(t.Rows)), runOf: make([]uint32, len(t.Rows))}
-	for i := range s.order {
-		s.order[i] = int32(i)
-	}
-	compare := o.Compare
+// compare returns how an order compares rows, ties aside; nil in the order by
+// id, which has none.
+func (o *Order) compare() func(a, b int32) int {
 	if o.Keys != nil {
-		compare = func(a, b int32) int { return bytes.Compare(o.Keys[a], o.Keys[b]) }
+		return func(a, b int32) int { return bytes.Compare(o.Keys[a], o.Keys[b]) }
 	}
-	if compare == nil {
-		compare = func(int32, int32) int { return 0 }
+	return o.Compare
+}
+
+// sortRows returns the rows in an order, ties by id. Rows are compared by the
+// first 8 bytes of their keys, or by their ids, which lie side by side; what
+// those do not tell apart is looked up, which costs many times more.
+func sortRows(ids []uint64, o *Order) []int32 {
+	type entry struct {
+		head uint64
+		row  int32
 	}
-	slices.SortFunc(s.order, func(a, b int32) int {
-		if c := compare(a, b); c != 0 {
-			return c
+	entries := make([]entry, len(ids))
+	compare := o.compare()
+	for i := range entries {
+		entries[i].row = int32(i)
+		switch {
+		case o.Keys != nil:
+			var head [8]byte
+			copy(head[:], o.Keys[i])
+			entries[i].head = binary.BigEndian.Uint64(head[:])
+		case compare == nil:
+			entries[i].head = ids[i]
 		}
-		return cmp.Compare(t.IDs[a], t.IDs[b])
+	}
+	slices.SortFunc(entries, func(a, b entry) int {
+		if a.head != b.head {
+			return cmp.Compare(a.head, b.head)
+		}
+		if compare != nil {
+			if c := compare(a.row, b.row); c != 0 {
+				return c
+			}
+		}
+		return cmp.Compare(ids[a.row], ids[b.row])
 	})
+	order := make([]int32, len(entries))
+	for i, e := range entries {
+		order[i] = e.row
+	}
+	return order
+}
+
+func (t *Table) sort(o *Order) *sorted {
+	s := &sorted{Order: o, order: o.Sorted, runOf: make([]uint32, len(t.Rows))}
+	if s.order == nil {
+		s.order = sortRows(t.IDs, o)
+	}
+	compare := o.compare()
 	for i, row := range s.order {
 		// In the order by id every row is a run of its own.
-		if i == 0 || o.Keys == nil && o.Compare == nil || compare(s.order[i-1], row) != 0 {
+		if i == 0 || compare == nil || compare(s.order[i-1], row) != 0 {
 			s.runStart = append(s.runStart, int32(i))
 		}
 		s.runOf[row] = uint32(len(s.runStart) - 1)
@@ -223,49 +300,46 @@ func (t *Table) sort(o *Order) *sorted {
 // Piece is one object of a view, to be put and then filled into its place in
 // the manifest.
 type Piece struct {
-	View   int // index into the manifest's views
+	View   int // index into the views it came with
 	Object int // index into the view's objects
-	build  func() ([]byte, artifacts.Fence)
 	Rows   int
+	build  func() ([]byte, artifacts.Fence)
 }
 
 // Bytes makes the object; it is the costly part, and safe to call for several
 // pieces at once.
 func (p *Piece) Bytes() ([]byte, artifacts.Fence) { return p.build() }
 
-// Views sorts and cuts the tables. It returns the manifest's views, with
-// objects still empty, and the pieces that fill them.
-func Views(tables []Table) ([]artifacts.View, []Piece) {
+// Views sorts and cuts a table. It returns the manifest's views, with objects
+// still empty, and the pieces that fill them.
+func Views(t *Table) ([]artifacts.View, []Piece) {
 	var views []artifacts.View
 	var pieces []Piece
-	for i := range tables {
-		t := &tables[i]
-		orders := make([]*sorted, len(t.Orders))
-		for j := range t.Orders {
-			orders[j] = t.sort(&t.Orders[j])
+	orders := make([]*sorted, len(t.Orders))
+	for i := range t.Orders {
+		orders[i] = t.sort(&t.Orders[i])
+	}
+	// Every order but the one by id numbers its runs for the index views.
+	var columns []*sorted
+	var names []string
+	for _, s := range orders {
+		if s.Sort != "id" && t.Collection != "trending" {
+			columns, names = append(columns, s), append(names, s.Sort)
 		}
-		// Every order but the one by id numbers its runs for the index views.
-		var columns []*sorted
-		var names []string
-		for _, s := range orders {
-			if s.Sort != "id" && t.Collection != "trending" {
-				columns, names = append(columns, s), append(names, s.Sort)
-			}
+	}
+	for _, s := range orders {
+		v := artifacts.View{Collection: t.Collection, Sort: s.Sort, Rows: len(t.Rows), Runs: len(s.runStart) - 1, Last: s.last}
+		c := &cutter{t: t, s: s}
+		if s.Index {
+			v.Columns, c.columns = names, columns
 		}
-		for _, s := range orders {
-			v := artifacts.View{Collection: t.Collection, Sort: s.Sort, Rows: len(t.Rows), Runs: len(s.runStart) - 1, Last: s.last}
-			c := &cutter{t: t, s: s}
-			if s.Index {
-				v.Columns, c.columns = names, columns
-			}
-			const per = RowsPerShard * ShardsPerObject
-			v.Objects = make([]artifacts.ViewObject, (v.Rows+per-1)/per)
-			for o := range v.Objects {
-				from, to := o*per, min((o+1)*per, v.Rows)
-				pieces = append(pieces, Piece{View: len(views), Object: o, Rows: to - from, build: func() ([]byte, artifacts.Fence) { return c.object(from, to) }})
-			}
-			views = append(views, v)
+		const per = RowsPerShard * ShardsPerObject
+		v.Objects = make([]artifacts.ViewObject, (v.Rows+per-1)/per)
+		for o := range v.Objects {
+			from, to := o*per, min((o+1)*per, v.Rows)
+			pieces = append(pieces, Piece{View: len(views), Object: o, Rows: to - from, build: func() ([]byte, artifacts.Fence) { return c.object(from, to) }})
 		}
+		views = append(views, v)
 	}
 	return views, pieces
 }
@@ -280,9 +354,11 @@ type cutter struct {
 func (c *cutter) object(from, to int) ([]byte, artifacts.Fence) {
 	var o artifacts.Object
 	var plain []byte
+	var shard artifacts.ShardRows
 	for i := from; i < to; i += RowsPerShard {
 		j := min(i+RowsPerShard, to)
-		plain = artifacts.AppendShard(plain[:0], c.shard(i, j))
+		c.shard(&shard, i, j)
+		plain = artifacts.AppendShard(plain[:0], &shard)
 		o.Add(plain, j-i, c.fence(i))
 	}
 	return o.Bytes(), c.fence(from)
@@ -299,14 +375,21 @@ func (c *cutter) fence(i int) artifacts.Fence {
 	return artifacts.Fence{}
 }
 
-func (c *cutter) shard(from, to int) *artifacts.ShardRows {
+// shard makes in the shard of rows from to to (exclusive) of the order. It uses
+// what memory in has.
+func (c *cutter) shard(in *artifacts.ShardRows, from, to int) {
 	order, runOf, runStart := c.s.order, c.s.runOf, c.s.runStart
 	first, last := runOf[order[from]], runOf[order[to-1]]
-	in := &artifacts.ShardRows{
-		FirstRun: int(first), Before: from - int(runStart[first]), After: int(runStart[last+1]) - to,
-	}
-	if c.columns != nil {
+	in.FirstRun, in.Before, in.After = int(first), from-int(runStart[first]), int(runStart[last+1])-to
+	in.RunLens, in.Keys, in.Rows, in.Tails = in.RunLens[:0], in.Keys[:0], in.Rows[:0], in.Tails[:0]
+	if in.Ords == nil && c.columns != nil {
 		in.Ords = make([][]uint32, len(c.columns))
+	}
+	for k, col := range c.columns {
+		in.Ords[k] = in.Ords[k][:0]
+		for _, row := range order[from:to] {
+			in.Ords[k] = append(in.Ords[k], col.runOf[row])
+		}
 	}
 	for i := from; i < to; i++ {
 		row := order[i]
@@ -317,13 +400,9 @@ func (c *cutter) shard(from, to int) *artifacts.ShardRows {
 			}
 		}
 		in.RunLens[len(in.RunLens)-1]++
-		for k, col := range c.columns {
-			in.Ords[k] = append(in.Ords[k], col.runOf[row])
-		}
 		in.Rows = append(in.Rows, c.t.Rows[row])
 		if c.t.Tails != nil {
 			in.Tails = append(in.Tails, c.t.Tails[row])
 		}
 	}
-	return in
 }
