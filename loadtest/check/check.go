@@ -58,7 +58,6 @@ type Config struct {
 // Checker judges answers. It is safe for concurrent use.
 type Checker struct {
 	cfg     Config
-	start   time.Time
 	oracle  *judge // nil: none
 	seen    [64]seenShard
 	ids     [64]idShard
@@ -100,7 +99,7 @@ func New(cfg Config) *Checker {
 	if cfg.MaxPending == 0 {
 		cfg.MaxPending = defaultBytes
 	}
-	c := &Checker{cfg: cfg, start: time.Now(), queue: make(chan *answer, queueLength), wake: make(chan struct{})}
+	c := &Checker{cfg: cfg, queue: make(chan *answer, queueLength), wake: make(chan struct{})}
 	c.limit = uint64(cfg.Share * float64(1<<63))
 	for i := range c.seen {
 		c.seen[i].seen = map[xxh3.Uint128]bool{}
@@ -116,21 +115,21 @@ func New(cfg Config) *Checker {
 
 // answer is a copy of an answer that waits to be examined.
 type answer struct {
-	ask            string // target
-	path, query    string
-	head           bool
-	expect         Expect
-	pin, tag       string // sent
-	status         int
-	snapshot       string // X-Snapshot-Time
-	coding, etag   string
-	notFound       string
-	lastModified   string
-	length         string // Content-Length
-	cacheControl   string
-	body           []byte
-	key            xxh3.Uint128
-	receivedDuring time.Duration
+	ask          string // target
+	path, query  string
+	head         bool
+	expect       Expect
+	pin, tag     string // sent
+	status       int
+	snapshot     string // X-Snapshot-Time
+	coding, etag string
+	notFound     string
+	lastModified string
+	length       string // Content-Length
+	cacheControl string
+	body         []byte
+	key          xxh3.Uint128
+	received     time.Time
 }
 
 // Session is what one connection needs of a Checker. It is not safe for
@@ -334,7 +333,7 @@ func (s *Session) examine(a *Ask, r *client.Response, snapshot []byte) bool {
 		ask: string(a.Target), path: string(path), query: string(query), head: a.Head, expect: a.Expect, pin: string(a.Pin), tag: string(a.Tag),
 		status: r.Status, snapshot: string(snapshot), coding: string(r.Get("Content-Encoding")), etag: string(r.Get("ETag")), notFound: string(r.Get("X-Not-Found")),
 		lastModified: string(r.Get("Last-Modified")), length: string(r.Get("Content-Length")), cacheControl: string(r.Get("Cache-Control")),
-		key: key, receivedDuring: time.Since(c.start),
+		key: key, received: time.Now(),
 	}
 	size := int64(len(r.Body)) + 512
 	if c.pending.Add(size) <= c.cfg.MaxPending {
@@ -383,7 +382,7 @@ func (c *Checker) judge(an *answer) bool {
 		shard.seen[an.key] = true
 	}
 	shard.mu.Unlock()
-	c.findings.add(kind, Example{Target: an.ask, Snapshot: an.snapshot, Status: an.status, Detail: detail, At: an.receivedDuring})
+	c.findings.add(kind, Example{Target: an.ask, Snapshot: an.snapshot, Status: an.status, Detail: detail, At: an.received})
 	return false
 }
 

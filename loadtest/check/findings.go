@@ -42,7 +42,7 @@ type Example struct {
 	Snapshot string
 	Status   int
 	Detail   string
-	At       time.Duration // since the run's start
+	At       time.Time
 }
 
 const (
@@ -86,13 +86,13 @@ func (f *findings) list() []*Finding {
 
 // wrong takes down a finding of a cheap check.
 func (c *Checker) wrong(k Kind, target []byte, r *client.Response, format string, args ...any) {
-	c.findings.add(k, Example{Target: string(target), Snapshot: string(r.Get("X-Snapshot-Time")), Status: r.Status, Detail: fmt.Sprintf(format, args...), At: time.Since(c.start)})
+	c.findings.add(k, Example{Target: string(target), Snapshot: string(r.Get("X-Snapshot-Time")), Status: r.Status, Detail: fmt.Sprintf(format, args...), At: time.Now()})
 }
 
 // Swap is the first sight of a snapshot.
 type Swap struct {
 	Snapshot string
-	At       time.Duration // since the checker's start
+	At       time.Time
 }
 
 // maxSwaps bounds the snapshots of a run that are told apart.
@@ -151,7 +151,7 @@ func (c *Checker) Latest() string {
 }
 
 func (c *Checker) noteSnapshot(snapshot string) {
-	if c.swaps.add(Swap{snapshot, time.Since(c.start)}) && c.oracle != nil {
+	if c.swaps.add(Swap{snapshot, time.Now()}) && c.oracle != nil {
 		c.oracle.find(snapshot)
 	}
 }

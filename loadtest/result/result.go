@@ -1,0 +1,447 @@
+// Package result is what a run leaves behind: the figures as run.json holds
+// them, the rules that say whether they can be believed, thresholds, and the
+// comparison of two runs.
+package result
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"example.com/marketdata/loadtest/check"
+	"example.com/marketdata/loadtest/engine"
+)
+
+// Format is the version of run.json that this release writes, and Kind what it
+// calls itself.
+//
+// History: 1, November 2026, the first.
+const (
+	Format = 1
+	Kind   = "loadtest-run"
+)
+
+// Schema is the JSON schema (draft 2020-12) of run.json.
+//
+//go:embed run.schema.json
+var Schema []byte
+
+// Run is a run's result. Names that end in _ms are milliseconds, in _s seconds;
+// rates are a second.
+type Run struct {
+	Format      int       `json:"format"`
+	Kind        string    `json:"kind"`
+	Tool        Tool      `json:"tool"`
+	Machine     Machine   `json:"machine"`
+	Started     time.Time `json:"started"`
+	DurationS   float64   `json:"duration_s"`
+	Interrupted bool      `json:"interrupted"`
+	Setup       Setup     `json:"setup"`
+	Requests    Requests  `json:"requests"`
+	Rate        Rate      `json:"rate"`
+	// Due is the latency from when a request was due, Service from when it was
+	// sent; in a closed loop they are the same. Lag is the difference, the send
+	// lag; Connect is how long connections took to open.
+	Due       Latency   `json:"due"`
+	Service   Latency   `json:"service"`
+	Lag       Latency   `json:"lag"`
+	Connect   Latency   `json:"connect"`
+	Classes   []Class   `json:"classes"`
+	Series    []Point   `json:"series"`
+	Swaps     []Swap    `json:"swaps"`
+	Checks    Checks    `json:"checks"`
+	Generator Generator `json:"generator"`
+	Validity  Validity  `json:"validity"`
+	// Thresholds are those that were asked for.
+	Thresholds []Threshold `json:"thresholds"`
+	// Exit is the exit status that the run ended with.
+	Exit int `json:"exit"`
+}
+
+// Tool is the program that measured.
+type Tool struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+	Go      string `json:"go"`
+}
+
+// Machine is where it ran.
+type Machine struct {
+	OS   string  `json:"os"`
+	Arch string  `json:"arch"`
+	CPUs float64 `json:"cpus"` // that the program may use
+}
+
+// Setup is what was asked for. It holds no keys.
+type Setup struct {
+	URLs []string `json:"urls"`
+	// Mode is open or closed.
+	Mode        string  `json:"mode"`
+	Arrivals    string  `json:"arrivals,omitempty"`
+	Stages      string  `json:"stages,omitempty"`
+	Connections int     `json:"connections"`
+	TimeoutS    float64 `json:"timeout_s"`
+	WarmupS     float64 `json:"warmup_s"`
+	Seed        uint64  `json:"seed"`
+	// Traffic is a scenario's name, or what the targets came from.
+	Traffic    string  `json:"traffic"`
+	CheckShare float64 `json:"check_share"`
+	Oracle     bool    `json:"oracle"`
+	Label      string  `json:"label,omitempty"`
+}
+
+// Requests are counts over the whole run, the warm-up left out.
+type Requests struct {
+	Asked    uint64 `json:"asked"`
+	InTime   uint64 `json:"in_time"`
+	Sent     uint64 `json:"sent"`
+	Answered uint64 `json:"answered"` // as they should be
+	// Failed are those that were not answered as they should be, Unsent
+	// included. Failures says why.
+	Failed       uint64            `json:"failed"`
+	Unsent       uint64            `json:"unsent"`
+	Waited       uint64            `json:"waited"`
+	Retried      uint64            `json:"retried"`
+	Connections  uint64            `json:"connections"`
+	BytesRead    uint64            `json:"bytes_read"`
+	BytesWritten uint64            `json:"bytes_written"`
+	Failures     map[string]uint64 `json:"failures"`
+	Statuses     map[string]uint64 `json:"statuses"`
+}
+
+// Rate is in requests a second: asked for, achieved (sent in time), answered.
+type Rate struct {
+	Asked    float64 `json:"asked"`
+	Achieved float64 `json:"achieved"`
+	Answered float64 `json:"answered"`
+}
+
+// Latency is a distribution of times.
+type Latency struct {
+	Count  int64   `json:"count"`
+	MinMS  float64 `json:"min_ms"`
+	MeanMS float64 `json:"mean_ms"`
+	P50MS  float64 `json:"p50_ms"`
+	P75MS  float64 `json:"p75_ms"`
+	P90MS  float64 `json:"p90_ms"`
+	P95MS  float64 `json:"p95_ms"`
+	P99MS  float64 `json:"p99_ms"`
+	P999MS float64 `json:"p999_ms"`
+	MaxMS  float64 `json:"max_ms"`
+	// Histogram is an HdrHistogram in nanoseconds, V2 compressed, base64.
+	Histogram string `json:"histogram"`
+}
+
+// Class is the figures of one kind of request.
+type Class struct {
+	Name     string            `json:"name"`
+	Sent     uint64            `json:"sent"`
+	Failed   uint64            `json:"failed"`
+	Failures map[string]uint64 `json:"failures"`
+	Statuses map[string]uint64 `json:"statuses"`
+	Due      Latency           `json:"due"`
+	Service  Latency           `json:"service"`
+}
+
+// Point is a stretch of the run, usually a second. Requests count where their
+// answers arrived.
+type Point struct {
+	StartS    float64 `json:"start_s"`
+	EndS      float64 `json:"end_s"`
+	Sent      uint64  `json:"sent"`
+	Answered  uint64  `json:"answered"`
+	Failed    uint64  `json:"failed"`
+	BytesRead uint64  `json:"bytes_read"`
+	Due       Latency `json:"due"`
+	LagP99MS  float64 `json:"lag_p99_ms"`
+	CPUShare  float64 `json:"cpu_share"`
+}
+
+// Swap is when a snapshot was first seen in an answer.
+type Swap struct {
+	AtS      float64 `json:"at_s"`
+	Snapshot string  `json:"snapshot"`
+}
+
+// Checks is what the checks of answers found.
+type Checks struct {
+	Checked    uint64 `json:"checked"`
+	Skipped    uint64 `json:"skipped"`
+	Distinct   uint64 `json:"distinct"`
+	Compared   uint64 `json:"compared"`
+	Uncompared uint64 `json:"uncompared"`
+	// Wrong answers: those found at once, which are failures too, and those
+	// found later.
+	Wrong       uint64    `json:"wrong"`
+	OracleError string    `json:"oracle_error,omitempty"`
+	Findings    []Finding `json:"findings"`
+}
+
+// Finding is a kind of wrong answer.
+type Finding struct {
+	Kind     string    `json:"kind"`
+	Count    uint64    `json:"count"`
+	Examples []Example `json:"examples"`
+}
+
+// Example is one wrong answer.
+type Example struct {
+	Target   string  `json:"target"`
+	Snapshot string  `json:"snapshot"`
+	Status   int     `json:"status"`
+	Detail   string  `json:"detail"`
+	AtS      float64 `json:"at_s"`
+}
+
+// Generator is what the load tester itself took.
+type Generator struct {
+	CPUS     float64 `json:"cpu_s"`
+	CPUShare float64 `json:"cpu_share"` // of what it may use
+}
+
+// Validity says whether the figures can be believed.
+type Validity struct {
+	Valid   bool     `json:"valid"`
+	Reasons []string `json:"reasons"`
+}
+
+func ms(ns float64) float64 { return round(ns / 1e6) }
+
+// round keeps six decimals, so that run.json holds no noise.
+func round(v float64) float64 {
+	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'f', 6, 64), 64)
+	if err != nil {
+		return 0 // NaN or infinite: of no samples
+	}
+	return r
+}
+
+// NewLatency returns the figures of a histogram in nanoseconds.
+func NewLatency(h *hdrhistogram.Histogram) (Latency, error) {
+	b, err := h.EncodeV2()
+	if err != nil {
+		return Latency{}, fmt.Errorf("encode histogram: %w", err)
+	}
+	l := Latency{Count: h.TotalCount(), Histogram: string(b)}
+	if l.Count == 0 {
+		return l, nil
+	}
+	q := func(q float64) float64 { return ms(float64(h.ValueAtQuantile(q))) }
+	l.MinMS, l.MeanMS, l.MaxMS = ms(float64(h.Min())), ms(h.Mean()), ms(float64(h.Max()))
+	l.P50MS, l.P75MS, l.P90MS, l.P95MS, l.P99MS, l.P999MS = q(50), q(75), q(90), q(95), q(99), q(99.9)
+	return l, nil
+}
+
+// Hist returns the distribution's histogram.
+func (l *Latency) Hist() (*hdrhistogram.Histogram, error) {
+	h, err := hdrhistogram.Decode([]byte(l.Histogram))
+	if err != nil {
+		return nil, fmt.Errorf("decode histogram: %w", err)
+	}
+	return h, nil
+}
+
+// New puts a result together and judges its validity.
+func New(setup Setup, tool Tool, e *engine.Result, c *check.Report) (*Run, error) {
+	r := &Run{
+		Format: Format, Kind: Kind, Tool: tool, Machine: Machine{runtime.GOOS, runtime.GOARCH, e.CPUs},
+		Started: e.Start.UTC().Truncate(time.Millisecond), DurationS: round(e.Length.Seconds()), Interrupted: e.Interrupted, Setup: setup,
+		Requests: Requests{
+			Asked: e.Asked, InTime: e.InTime, Unsent: e.Unsent, Waited: e.Waited, Retried: e.Retried, Connections: e.Connections,
+			BytesRead: e.Read, BytesWritten: e.Written, Failures: map[string]uint64{}, Statuses: map[string]uint64{},
+		},
+		Classes: []Class{}, Series: []Point{}, Swaps: []Swap{}, Thresholds: []Threshold{},
+	}
+	due, service := engine.NewHistogram(), engine.NewHistogram()
+	for i := range e.Classes {
+		k, err := r.class(&e.Classes[i])
+		if err != nil {
+			return nil, err
+		}
+		r.Classes = append(r.Classes, k)
+		due.Merge(e.Classes[i].Due)
+		service.Merge(e.Classes[i].Service)
+	}
+	q := &r.Requests
+	q.Answered = q.Sent - q.Failed
+	q.Failed += e.Unsent
+	if e.Unsent > 0 {
+		q.Failures[string(engine.FailUnsent)] = e.Unsent
+	}
+	if s := e.Length.Seconds(); s > 0 {
+		r.Rate = Rate{round(float64(q.Asked) / s), round(float64(q.InTime) / s), round(float64(q.Answered) / s)}
+	}
+	for _, l := range []struct {
+		to   *Latency
+		from *hdrhistogram.Histogram
+	}{{&r.Due, due}, {&r.Service, service}, {&r.Lag, e.Lag}, {&r.Connect, e.Connect}} {
+		var err error
+		if *l.to, err = NewLatency(l.from); err != nil {
+			return nil, err
+		}
+	}
+	for _, iv := range e.Intervals {
+		d, err := NewLatency(iv.Due)
+		if err != nil {
+			return nil, err
+		}
+		r.Series = append(r.Series, Point{
+			StartS: round(iv.Start.Seconds()), EndS: round(iv.End.Seconds()), Sent: iv.Sent, Answered: iv.Answered, Failed: iv.Failed, BytesRead: iv.Read,
+			Due: d, LagP99MS: ms(float64(iv.LagP99)), CPUShare: round(iv.CPU),
+		})
+	}
+	r.Generator.CPUS = round(e.CPU.Seconds())
+	if w := e.Wall.Seconds() * e.CPUs; w > 0 {
+		r.Generator.CPUShare = round(e.CPU.Seconds() / w)
+	}
+	r.checks(c, e.Start)
+	r.Validity = r.judge()
+	return r, nil
+}
+
+func (r *Run) class(c *engine.ClassResult) (Class, error) {
+	k := Class{Name: c.Name, Sent: c.Sent, Failures: map[string]uint64{}, Statuses: map[string]uint64{}}
+	for f, n := range c.Failures {
+		k.Failures[string(f)] = n
+		k.Failed += n
+		r.Requests.Failures[string(f)] += n
+	}
+	for status, n := range c.Statuses {
+		k.Statuses[strconv.Itoa(status)] = n
+		r.Requests.Statuses[strconv.Itoa(status)] += n
+	}
+	r.Requests.Sent += k.Sent
+	r.Requests.Failed += k.Failed
+	var err error
+	if k.Due, err = NewLatency(c.Due); err != nil {
+		return k, err
+	}
+	k.Service, err = NewLatency(c.Service)
+	return k, err
+}
+
+func (r *Run) checks(c *check.Report, start time.Time) {
+	r.Checks = Checks{
+		Checked: c.Checked, Skipped: c.Skipped, Distinct: c.Distinct, Compared: c.Compared, Uncompared: c.Uncompared,
+		Wrong: c.WrongLater + r.Requests.Failures[string(engine.FailWrong)], OracleError: c.OracleError, Findings: []Finding{},
+	}
+	for _, f := range c.Findings {
+		out := Finding{Kind: string(f.Kind), Count: f.Count, Examples: []Example{}}
+		for _, e := range f.Examples {
+			out.Examples = append(out.Examples, Example{e.Target, e.Snapshot, e.Status, e.Detail, round(e.At.Sub(start).Seconds())})
+		}
+		r.Checks.Findings = append(r.Checks.Findings, out)
+	}
+	for _, s := range c.Swaps {
+		r.Swaps = append(r.Swaps, Swap{max(0, round(s.At.Sub(start).Seconds())), s.Snapshot})
+	}
+}
+
+// Errors returns the share of the requests asked for that failed, wrong answers
+// that were found later included.
+func (r *Run) Errors() float64 {
+	if r.Requests.Asked == 0 {
+		return 0
+	}
+	failed := r.Requests.Failed - r.Requests.Failures[string(engine.FailWrong)] + r.Checks.Wrong
+	return float64(failed) / float64(r.Requests.Asked)
+}
+
+// Closed reports whether the run was a closed loop.
+func (r *Run) Closed() bool { return r.Setup.Mode == "closed" }
+
+// Encode returns the result's JSON.
+func (r *Run) Encode() ([]byte, error) {
+	b, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return nil, err
+	}
+	return append(b, '\n'), nil
+}
+
+// Read reads a run.json.
+func Read(file string) (*Run, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	r, err := Parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return r, nil
+}
+
+// Parse reads a result's JSON. A kind or format that this release does not know
+// is an error.
+func Parse(b []byte) (*Run, error) {
+	var head struct {
+		Kind   string `json:"kind"`
+		Format int    `json:"format"`
+	}
+	if err := json.Unmarshal(b, &head); err != nil {
+		return nil, err
+	}
+	if head.Kind != Kind || head.Format != Format {
+		return nil, fmt.Errorf("kind %q, format %d: this release reads %q, format %d", head.Kind, head.Format, Kind, Format)
+	}
+	r := &Run{}
+	if err := json.Unmarshal(b, r); err != nil {
+		return nil, err
+	}
+	lists := []*Latency{&r.Due, &r.Service, &r.Lag, &r.Connect}
+	for i := range r.Classes {
+		lists = append(lists, &r.Classes[i].Due, &r.Classes[i].Service)
+	}
+	for i := range r.Series {
+		if i > 0 && r.Series[i].StartS < r.Series[i-1].StartS {
+			return nil, fmt.Errorf("series: point %d is before the one before it", i)
+		}
+		lists = append(lists, &r.Series[i].Due)
+	}
+	for _, l := range lists {
+		if _, err := l.Hist(); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// HGRM returns the latencies from due in the text format that HdrHistogram's
+// plotters read, in milliseconds.
+func (r *Run) HGRM() ([]byte, error) {
+	h, err := r.Due.Hist()
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if _, err := h.PercentilesPrint(&b, 5, 1e6); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// SortedKeys returns the keys of a count, the largest count first.
+func SortedKeys(m map[string]uint64) []string {
+	return slices.SortedFunc(maps.Keys(m), func(a, b string) int {
+		if m[a] != m[b] {
+			if m[a] > m[b] {
+				return -1
+			}
+			return 1
+		}
+		if a < b {
+			return -1
+		}
+		return 1
+	})
+}

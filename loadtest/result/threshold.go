@@ -1,0 +1,147 @@
+package result
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Threshold is a condition on a run.
+type Threshold struct {
+	Expression string `json:"expression"`
+	// Value is what was measured, in ms, as a share, or as a count; null
+	// without samples.
+	Value   *float64 `json:"value"`
+	Samples int64    `json:"samples"`
+	// Pass is false without samples too.
+	Pass bool `json:"pass"`
+}
+
+// Assertion is a parsed threshold.
+type Assertion struct {
+	text   string
+	class  string // "": all
+	metric string
+	op     string
+	limit  float64
+}
+
+// assertion is [CLASS:]METRIC OP VALUE.
+var assertion = regexp.MustCompile(`^\s*(?:([^:<>=]+):)?\s*([a-z0-9._]+)\s*(<=|>=|==|<|>)\s*([^<>=\s]+)\s*$`)
+
+var percentile = regexp.MustCompile(`^(?:service\.|lag\.)?p(\d{1,2}(?:\.\d+)?|100)$`)
+
+const assertionHelp = "want [CLASS:]METRIC OP VALUE, such as 'p99<5ms', 'quotes:service.p99.9<=20ms', 'errors<0.1%', 'rate>=20000', 'wrong==0'; " +
+	"METRIC is pN, min, mean or max (of the latency from due; service.pN, lag.pN of the others), errors, wrong, rate or requests; OP is <, <=, ==, >= or >"
+
+// ParseAssertion reads a threshold's expression.
+func ParseAssertion(s string) (*Assertion, error) {
+	m := assertion.FindStringSubmatch(s)
+	if m == nil {
+		return nil, fmt.Errorf("threshold %q: %s", s, assertionHelp)
+	}
+	a := &Assertion{text: strings.TrimSpace(s), class: strings.TrimSpace(m[1]), metric: m[2], op: m[3]}
+	var err error
+	switch {
+	case percentile.MatchString(a.metric), a.metric == "min", a.metric == "mean", a.metric == "max":
+		var d time.Duration
+		d, err = time.ParseDuration(m[4])
+		a.limit = float64(d) / 1e6
+	case a.metric == "errors":
+		text, percent := strings.CutSuffix(m[4], "%")
+		a.limit, err = strconv.ParseFloat(text, 64)
+		if percent {
+			a.limit /= 100
+		}
+	case a.metric == "wrong", a.metric == "rate", a.metric == "requests":
+		if a.class != "" && a.metric == "wrong" {
+			return nil, fmt.Errorf("threshold %q: wrong answers are counted over all classes", s)
+		}
+		a.limit, err = strconv.ParseFloat(m[4], 64)
+	default:
+		return nil, fmt.Errorf("threshold %q: unknown metric %q; %s", s, a.metric, assertionHelp)
+	}
+	if err != nil || a.limit != a.limit {
+		return nil, fmt.Errorf("threshold %q: value %q: %s", s, m[4], assertionHelp)
+	}
+	return a, nil
+}
+
+// Check holds the run against the threshold.
+func (a *Assertion) Check(r *Run) (Threshold, error) {
+	t := Threshold{Expression: a.text}
+	v, samples, err := a.measure(r)
+	if err != nil {
+		return t, err
+	}
+	t.Samples = samples
+	if samples == 0 {
+		return t, nil
+	}
+	v = round(v)
+	t.Value = &v
+	switch a.op {
+	case "<":
+		t.Pass = v < a.limit
+	case "<=":
+		t.Pass = v <= a.limit
+	case ">":
+		t.Pass = v > a.limit
+	case ">=":
+		t.Pass = v >= a.limit
+	default:
+		t.Pass = v == a.limit
+	}
+	return t, nil
+}
+
+func (a *Assertion) measure(r *Run) (value float64, samples int64, err error) {
+	due, service := &r.Due, &r.Service
+	sent, failed, asked := r.Requests.Sent, r.Errors()*float64(r.Requests.Asked), r.Requests.Asked
+	if a.class != "" {
+		var class *Class
+		for i := range r.Classes {
+			if r.Classes[i].Name == a.class {
+				class = &r.Classes[i]
+			}
+		}
+		if class == nil {
+			return 0, 0, nil // no samples
+		}
+		due, service, sent, failed, asked = &class.Due, &class.Service, class.Sent, float64(class.Failed), class.Sent
+	}
+	switch a.metric {
+	case "errors":
+		return failed / max(1, float64(asked)), int64(asked), nil
+	case "wrong":
+		return float64(r.Checks.Wrong), int64(r.Checks.Checked), nil
+	case "requests":
+		return float64(sent), int64(asked), nil
+	case "rate":
+		return max(0, float64(sent)-failed) / max(r.DurationS, 1e-9), int64(asked), nil
+	case "min":
+		return due.MinMS, due.Count, nil
+	case "mean":
+		return due.MeanMS, due.Count, nil
+	case "max":
+		return due.MaxMS, due.Count, nil
+	}
+	l := due
+	switch {
+	case strings.HasPrefix(a.metric, "service."):
+		l = service
+	case strings.HasPrefix(a.metric, "lag."):
+		l = &r.Lag
+	}
+	q, err := strconv.ParseFloat(percentile.FindStringSubmatch(a.metric)[1], 64)
+	if err != nil {
+		return 0, 0, err
+	}
+	h, err := l.Hist()
+	if err != nil {
+		return 0, 0, err
+	}
+	return ms(float64(h.ValueAtQuantile(q))), h.TotalCount(), nil
+}

@@ -1,0 +1,42 @@
+package result
+
+import "fmt"
+
+// The limits beyond which it is the load tester that was measured.
+const (
+	minAchieved = 0.99 // of the rate asked for
+	minLagMS    = 1.0  // send lag at the 99th percentile, or
+	maxLagOfP50 = 0.1  // this share of the reported p50, whichever is larger
+	maxCPUShare = 0.9  // of what it may use
+)
+
+// judge says whether the run's figures are the service's.
+func (r *Run) judge() Validity {
+	reasons := []string{}
+	add := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }
+	if r.Requests.Asked == 0 {
+		add("no request was due")
+	}
+	if !r.Closed() {
+		why := "the generator itself was late"
+		if w := r.Requests.Waited; w*100 > r.Requests.Asked {
+			why = fmt.Sprintf("all %d connections waited for answers when %d of the requests were due, so the service is slower than the rate, or --connections too few", r.Setup.Connections, w)
+		}
+		if achieved := r.Rate.Achieved; achieved < minAchieved*r.Rate.Asked {
+			add("achieved %.1f requests/s of %.1f asked (%.1f %%, want %.0f %%): %s", achieved, r.Rate.Asked, 100*achieved/r.Rate.Asked, 100*minAchieved, why)
+		}
+		if limit := max(minLagMS, maxLagOfP50*r.Due.P50MS); r.Lag.P99MS > limit {
+			add("send lag p99 is %.3f ms, above %.3f ms: %s", r.Lag.P99MS, limit, why)
+		}
+	}
+	if s := r.Generator.CPUShare; s > maxCPUShare {
+		add("the generator took %.0f %% of the %.4g processors it may use, above %.0f %%", 100*s, r.Machine.CPUs, 100*maxCPUShare)
+	}
+	return Validity{Valid: len(reasons) == 0, Reasons: reasons}
+}
+
+// Limited reports whether an invalid run was limited by the generator rather
+// than by a service that did not answer in time.
+func (r *Run) Limited() bool {
+	return !r.Validity.Valid && (r.Generator.CPUShare > maxCPUShare || r.Requests.Waited*100 <= r.Requests.Asked)
+}
