@@ -1,0 +1,138 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"example.com/marketdata/edge/answer"
+	"example.com/marketdata/edge/auth"
+	"example.com/marketdata/edge/snapshot"
+)
+
+// partsCollector reads the parts of the edge at a scrape.
+type partsCollector struct{ src Sources }
+
+// parts are the sources at one scrape.
+type parts struct {
+	*Sources
+	totals answer.Totals
+}
+
+// count is a running total of one of the parts.
+type count struct {
+	desc *prometheus.Desc
+	of   func(*parts) int64
+}
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+var counts = []count{
+	{desc("edge_polls_total", "Times the store was asked for a newer pointer."), func(p *parts) int64 { return p.Refresher.Counters.Polls.Load() }},
+	{desc("edge_polls_not_modified_total", "Polls that found the pointer where it was."), func(p *parts) int64 { return p.Refresher.Counters.NotModified.Load() }},
+	{desc("edge_poll_errors_total", "Polls that failed, or found what was refused."), func(p *parts) int64 { return p.Refresher.Counters.PollErrors.Load() }},
+	{desc("edge_snapshot_swaps_total", "Snapshots that were taken over."), func(p *parts) int64 { return p.Refresher.Counters.Swaps.Load() }},
+	{desc("edge_snapshot_refused_total", "Times a pointer was not taken over: it moved back, is of another store, does not parse, or its snapshot is damaged or not to be had."),
+		func(p *parts) int64 { return p.Refresher.Counters.Refused.Load() }},
+
+	{desc("edge_store_fetches_total", "Objects asked of the store."), func(p *parts) int64 { return p.Cache.Counters.Fetches.Load() }},
+	{desc("edge_store_fetch_errors_total", "Fetches that failed."), func(p *parts) int64 { return p.Cache.Counters.FetchErrors.Load() }},
+	{desc("edge_store_fetch_bytes_total", "Bytes of objects taken from the store."), func(p *parts) int64 { return p.Cache.Counters.FetchBytes.Load() }},
+	{desc("edge_corrupt_total", "Objects and shards that failed verification, from the store or from disk."), func(p *parts) int64 { return p.Cache.Counters.Corrupt.Load() }},
+	{desc("edge_disk_reads_total", "Shards read from the disk copy."), func(p *parts) int64 { return p.Cache.Counters.DiskReads.Load() }},
+	{desc("edge_disk_errors_total", "Objects that could not be written to the disk copy."), func(p *parts) int64 { return p.Cache.Counters.DiskErrors.Load() }},
+
+	{desc("edge_shard_reads_total", "Shards that answers were put together from, held in memory or not."), func(p *parts) int64 { return p.totals.Shards }},
+	{desc("edge_shard_misses_total", "Shards asked for that were not held in memory."), func(p *parts) int64 { return p.Cache.Counters.MemoryMisses.Load() }},
+	{desc("edge_shard_loads_total", "Shards that were expanded and parsed."), func(p *parts) int64 { return p.Cache.Counters.Loads.Load() }},
+	{desc("edge_rows_visited_total", "Rows visited to put answers together."), func(p *parts) int64 { return p.totals.Rows }},
+	{desc("edge_answers_composed_total", "Answers put together, because no finished one was held."), func(p *parts) int64 { return p.totals.Composed }},
+	{desc("edge_answers_admitted_total", "Answers that were offered to the memory for finished answers after they were put together."), func(p *parts) int64 { return p.totals.Admitted }},
+	{desc("edge_answers_warmed_total", "Answers made before the swap, because they were asked for most."), func(p *parts) int64 { return p.totals.Warmed }},
+}
+
+var (
+	sequenceDesc = desc("edge_snapshot_sequence", "Sequence of the snapshot that is served; 0 before the first.")
+	timeDesc     = desc("edge_snapshot_timestamp_seconds", "Time of the snapshot that is served, in Unix seconds.")
+	ageDesc      = desc("edge_snapshot_age_seconds", "Time since that of the snapshot that is served.")
+	stateDesc    = desc("edge_snapshot_state", "1 for the state that the edge is in, as /status names it.", "state")
+	missingDesc  = desc("edge_snapshot_missing_objects", "Objects of the snapshot that is served that are not on this machine yet.")
+	lastLagDesc  = desc("edge_snapshot_last_swap_lag_seconds", "Time from the move of the pointer to the last swap, by both clocks.")
+	diskDesc     = desc("edge_disk_bytes", "Bytes that the disk copy holds.")
+
+	openDesc    = desc("edge_connections", "Open connections of the public listener.")
+	slowDesc    = desc("edge_connections_slow", "Open connections that hold large buffers while they wait for their peer.")
+	refusedDesc = desc("edge_connections_refused_total", "Connections turned away because there were too many, in all or from one address.")
+
+	keysDesc      = desc("edge_keys_in_force", "API keys that open the door; -1 before a set was read.")
+	keysStateDesc = desc("edge_keys_state", "1 for the state that the key set is in, as /status names it.", "state")
+	confirmedDesc = desc("edge_keys_confirmed_timestamp_seconds", "When the store last gave or confirmed the key set, in Unix seconds; 0: never.")
+)
+
+// Describe implements prometheus.Collector.
+func (c *partsCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, n := range counts {
+		ch <- n.desc
+	}
+	for _, d := range []*prometheus.Desc{
+		sequenceDesc, timeDesc, ageDesc, stateDesc, missingDesc, lastLagDesc, diskDesc,
+		openDesc, slowDesc, refusedDesc, keysDesc, keysStateDesc, confirmedDesc,
+	} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *partsCollector) Collect(ch chan<- prometheus.Metric) {
+	p := &parts{&c.src, c.src.Engine.Totals()}
+	for _, n := range counts {
+		ch <- prometheus.MustNewConstMetric(n.desc, prometheus.CounterValue, float64(n.of(p)))
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	states := func(d *prometheus.Desc, now string, all ...string) {
+		for _, state := range all {
+			v := 0.0
+			if state == now {
+				v = 1
+			}
+			gauge(d, v, state)
+		}
+	}
+
+	status := c.src.Refresher.Status()
+	states(stateDesc, string(status.Phase), string(snapshot.Initializing), string(snapshot.Valid), string(snapshot.Interrupted))
+	gauge(missingDesc, float64(status.Missing))
+	gauge(lastLagDesc, time.Duration(c.src.Refresher.Counters.SwapLag.Load()).Seconds())
+	gauge(diskDesc, float64(c.src.Cache.Counters.DiskBytes.Load()))
+	sequence := uint64(0)
+	if state := c.src.Refresher.State(); state != nil && state.Snapshot != nil {
+		sequence = state.Snapshot.Sequence
+		gauge(timeDesc, unix(state.Snapshot.Time))
+		gauge(ageDesc, time.Since(state.Snapshot.Time).Seconds())
+	}
+	gauge(sequenceDesc, float64(sequence))
+
+	conns := c.src.Connections()
+	gauge(openDesc, float64(conns.Open))
+	gauge(slowDesc, float64(conns.Slow))
+	ch <- prometheus.MustNewConstMetric(refusedDesc, prometheus.CounterValue, float64(conns.Refused))
+
+	if c.src.Watcher != nil {
+		keys := c.src.Watcher.Status()
+		gauge(keysDesc, float64(keys.InForce))
+		states(keysStateDesc, keys.State, auth.Initializing, auth.Valid, auth.Interrupted)
+		gauge(confirmedDesc, unix(keys.Confirmed))
+	}
+}
+
+// unix returns t in Unix seconds, 0 for the zero time.
+func unix(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1e3
+}

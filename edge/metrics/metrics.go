@@ -1,0 +1,119 @@
+// Package metrics tells Prometheus how an edge fares (contract section 10,
+// /metrics).
+//
+// What the answering side counts for itself, or what a request must not pay
+// for, is read when Prometheus asks (collector.go). Only the answers are counted
+// as they are given: Metrics is a server.Observer whose counters are spread by
+// connection, so that cores do not write to each other's memory (observe.go).
+//
+// Names follow the conventions of Prometheus: the prefix edge_, base units, and
+// _total for what only grows. Label values come from lists in this package and
+// its neighbours, never from a client.
+package metrics
+
+import (
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"example.com/marketdata/edge/answer"
+	"example.com/marketdata/edge/auth"
+	"example.com/marketdata/edge/server"
+	"example.com/marketdata/edge/shards"
+	"example.com/marketdata/edge/snapshot"
+)
+
+// maxScrapes bounds the scrapes that are answered at once.
+const maxScrapes = 4
+
+// Sources are the parts of an edge that are read at a scrape. All but Watcher
+// are required.
+type Sources struct {
+	Engine    *answer.Engine
+	Refresher *snapshot.Refresher
+	Cache     *shards.Cache
+	// Watcher is nil without authentication: there are no metrics of keys then.
+	Watcher *auth.Watcher
+	// Connections is called at each scrape, not before: the server that it asks
+	// may be made later, with the Metrics as its observer.
+	Connections func() server.Stats
+}
+
+// Metrics counts answers, as a server.Observer, and serves everything to
+// Prometheus, as an http.Handler. It is safe for concurrent use.
+type Metrics struct {
+	began   time.Time
+	answers answers
+	swapLag prometheus.Histogram
+	swap    prometheus.Histogram
+	handler http.Handler
+}
+
+// swapBounds are the upper bounds of the histograms of swaps, in seconds. The
+// objective is 10.
+var swapBounds = []float64{.25, .5, 1, 2, 3, 4, 5, 7.5, 10, 15, 30, 60, 120, 300, 600}
+
+// New returns the Metrics of an edge.
+func New(src Sources) *Metrics {
+	m := &Metrics{
+		began: time.Now(),
+		swapLag: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "edge_snapshot_swap_lag_seconds", Buckets: swapBounds,
+			Help: "Time from the move of the pointer, by the builder's clock, to the swap, by the edge's; or from the edge's start, if that was later.",
+		}),
+		swap: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "edge_snapshot_swap_duration_seconds", Buckets: swapBounds,
+			Help: "Time from when the edge first saw a pointer to the swap: fetching, verifying, warming.",
+		}),
+	}
+	m.answers.init(runtime.GOMAXPROCS(0))
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(
+		&answerCollector{&m.answers}, &partsCollector{src}, m.swapLag, m.swap, buildInfo(),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	m.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
+	return m
+}
+
+// ServeHTTP answers a scrape.
+func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler.ServeHTTP(w, r) }
+
+// Observe implements server.Observer.
+func (m *Metrics) Observe(o server.Observation) { m.answers.observe(&o) }
+
+// Swapped counts a snapshot that was just taken over: lag after its pointer was
+// published, by both clocks, and work after this edge first saw it.
+//
+// A pointer may have moved long before the edge started; that time is not the
+// swap's. So the lag counts from the edge's start at the earliest, and a lag
+// below zero, of clocks that disagree, counts as none.
+func (m *Metrics) Swapped(lag, work time.Duration) {
+	lag = max(0, min(lag, time.Since(m.began)))
+	m.swapLag.Observe(lag.Seconds())
+	m.swap.Observe(work.Seconds())
+}
+
+// buildInfo is always 1; its labels say what is running.
+func buildInfo() prometheus.Collector {
+	version, revision := "unknown", "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.Main.Version
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				revision = s.Value
+			}
+		}
+	}
+	g := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "edge_build_info", Help: "Always 1; the labels say what is running.",
+		ConstLabels: prometheus.Labels{"version": version, "revision": revision, "goversion": runtime.Version()},
+	})
+	g.Set(1)
+	return g
+}

@@ -1,0 +1,184 @@
+package metrics
+
+import (
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/server"
+)
+
+// statuses are those that an edge answers with (contract section 2). Any other is counted as the last, "other".
+var statuses = [...]int{200, 204, 304, 400, 401, 404, 405, 408, 410, 413, 429, 431, 500, 503, 0}
+
+// statusIndex gives a status' place in statuses.
+var statusIndex = func() (index [600]uint8) {
+	for i := range index {
+		index[i] = uint8(len(statuses) - 1)
+	}
+	for i, status := range statuses {
+		index[status] = uint8(i)
+	}
+	return index
+}()
+
+// bounds are the upper bounds of the latency histogram. Most answers are in the
+// first bucket: they are put together in a few microseconds.
+var bounds = [...]time.Duration{
+	50 * time.Microsecond, 100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond,
+	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
+	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond,
+}
+
+// routeCounts are the counters of one route. An answer adds to three: how many
+// there were of its status and latency together, from which a scrape makes both
+// sums, and two totals.
+type routeCounts struct {
+	nanos, bytes atomic.Uint64
+	answers      [len(statuses)][len(bounds) + 1]atomic.Uint64
+}
+
+// stripe is one set of all counters, some 20 KiB, of which the few that are in
+// use matter.
+type stripe struct {
+	route                    [server.Routes]routeCounts
+	limitedKey, limitedOther atomic.Uint64
+	_                        [128]byte // the next stripe shares no cache line, nor a pair of them
+}
+
+// answers counts answers. Every counter exists once a stripe, and a connection
+// writes to one stripe: two cores meet on a cache line only where their
+// connections share a stripe.
+type answers struct {
+	stripes []stripe
+	mask    uint64
+}
+
+// init makes stripes for a machine with so many cores, enough of them that two
+// connections that are busy at the same time seldom share one.
+func (a *answers) init(cores int) {
+	n := 16
+	for n < 4*cores && n < 128 {
+		n *= 2
+	}
+	a.stripes, a.mask = make([]stripe, n), uint64(n-1)
+}
+
+func (a *answers) observe(o *server.Observation) {
+	s := &a.stripes[o.Conn&a.mask]
+	c := &s.route[min(o.Route, server.Routes-1)]
+	status := uint8(len(statuses) - 1)
+	if uint(o.Status) < uint(len(statusIndex)) {
+		status = statusIndex[o.Status]
+	}
+	bucket := 0
+	for bucket < len(bounds) && o.Duration > bounds[bucket] {
+		bucket++
+	}
+	c.answers[status][bucket].Add(1)
+	c.nanos.Add(uint64(max(0, o.Duration)))
+	c.bytes.Add(uint64(max(0, o.Bytes)))
+	if o.Status == 429 {
+		if o.KeyID != "" {
+			s.limitedKey.Add(1)
+		} else {
+			s.limitedOther.Add(1)
+		}
+	}
+}
+
+// expected are the statuses that a route is known to answer with. Their series
+// begin at 0 and not with the first such answer, which rate() would not see.
+func expected(r server.Route) []int {
+	switch r {
+	case server.RouteStatic:
+		return []int{200, 304}
+	case server.RouteOptions:
+		return []int{204}
+	case server.RouteUnknown:
+		return []int{404, 405}
+	case server.RouteUnread:
+		return []int{400, 408, 413, 431, 503}
+	case server.Route(query.Global):
+		return []int{200, 304, 400, 401, 404, 410, 429, 500, 503}
+	default:
+		return []int{200, 304, 400, 401, 410, 429, 500, 503}
+	}
+}
+
+var (
+	requestsDesc = prometheus.NewDesc("edge_http_requests_total", "Answers of the public listener, by route and status.", []string{"route", "code"}, nil)
+	durationDesc = prometheus.NewDesc("edge_http_request_duration_seconds", "Time from when a request was read to when its answer was ready, by route.", []string{"route"}, nil)
+	bytesDesc    = prometheus.NewDesc("edge_http_response_bytes_total", "Bytes of the answers' bodies, by route.", []string{"route"}, nil)
+	limitedDesc  = prometheus.NewDesc("edge_http_rate_limited_total", "Requests refused because they were too many: of one key, or of one address without a valid key.", []string{"by"}, nil)
+)
+
+// answerCollector adds the stripes up at a scrape.
+type answerCollector struct{ *answers }
+
+// Describe implements prometheus.Collector.
+func (answerCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{requestsDesc, durationDesc, bytesDesc, limitedDesc} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector. Answers that are given meanwhile are
+// in some of the sums already and in others not yet; no sum ever goes back.
+func (a answerCollector) Collect(ch chan<- prometheus.Metric) {
+	counter := func(d *prometheus.Desc, n uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+	}
+	var limitedKey, limitedOther uint64
+	var sum [server.Routes]struct {
+		nanos, bytes uint64
+		status       [len(statuses)]uint64
+		bucket       [len(bounds) + 1]uint64
+	}
+	for i := range a.stripes {
+		s := &a.stripes[i]
+		limitedKey += s.limitedKey.Load()
+		limitedOther += s.limitedOther.Load()
+		for r := range s.route {
+			sum[r].nanos += s.route[r].nanos.Load()
+			sum[r].bytes += s.route[r].bytes.Load()
+			for status := range s.route[r].answers {
+				for bucket := range s.route[r].answers[status] {
+					n := s.route[r].answers[status][bucket].Load()
+					sum[r].status[status] += n
+					sum[r].bucket[bucket] += n
+				}
+			}
+		}
+	}
+	counter(limitedDesc, limitedKey, "key")
+	counter(limitedDesc, limitedOther, "address")
+	for r := range server.Route(server.Routes) {
+		for i, n := range sum[r].status {
+			if n > 0 || slices.Contains(expected(r), statuses[i]) {
+				counter(requestsDesc, n, r.Name(), codeName(statuses[i]))
+			}
+		}
+		counter(bytesDesc, sum[r].bytes, r.Name())
+		var count uint64
+		within := make(map[float64]uint64, len(bounds))
+		for i, n := range sum[r].bucket {
+			count += n
+			if i < len(bounds) {
+				within[bounds[i].Seconds()] = count
+			}
+		}
+		ch <- prometheus.MustNewConstHistogram(durationDesc, count, float64(sum[r].nanos)/1e9, within, r.Name())
+	}
+}
+
+func codeName(status int) string {
+	if status == 0 {
+		return "other"
+	}
+	return strconv.Itoa(status)
+}
