@@ -55,7 +55,8 @@ func (c *checker) problem(format string, args ...any) {
 // isAnswer reports whether err is something the store said of an object, as
 // against a store that could not be asked.
 func isAnswer(err error) bool {
-	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrFormat)
+	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrFormat) ||
+		errors.Is(err, ErrSignature)
 }
 
 func (c *checker) run(ctx context.Context) error {

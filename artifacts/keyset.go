@@ -31,6 +31,9 @@ const maxKeyID = 64
 // key, only hashes. A store without it holds the empty set.
 type KeySet struct {
 	Format int `json:"format"`
+	// Sequence counts the changes of the set, so that a reader that asks for
+	// signatures can refuse an older set than the one it has.
+	Sequence uint64 `json:"sequence,omitempty"`
 	// Keys are the entries in the order in which they were made, at most
 	// MaxKeys. No two have the same id or the same hash.
 	Keys []KeyEntry `json:"keys"`

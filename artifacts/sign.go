@@ -120,6 +120,12 @@ func signedMessage(key string, body []byte) []byte {
 	return append([]byte("marketdata "+key+"\n"), body...)
 }
 
+// Unsigned returns a small object without its line of signatures.
+func Unsigned(b []byte) []byte {
+	body, _ := splitSigned(b)
+	return body
+}
+
 // splitSigned returns a small object's encoding, and its line of signatures,
 // nil when there is none.
 func splitSigned(b []byte) (body, line []byte) {

@@ -54,6 +54,9 @@ type Config struct {
 	// FetchBudget: see snapshot.Config (60 s).
 	FetchBudget time.Duration
 	AcceptStore []string
+	// Trust are the keys that must have signed the pointer, the change record and
+	// the key set; none: no signature is asked for.
+	Trust artifacts.Trust
 	// MaxStale turns answers into 503 past that age; 0: never.
 	MaxStale time.Duration
 	// MaxKeyAge refuses keys that long after the store last confirmed them; 0:
@@ -147,8 +150,14 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 		Memory: answers, WarmBytes: cfg.CacheSize / 4, MaxStale: cfg.MaxStale,
 		CacheScope: cfg.CacheScope, AllowOrigin: cfg.Server.AllowOrigin, Log: cfg.Log,
 	})
+	var verify func(key string, data []byte) error
+	var verifyKeys func(data []byte) error
+	if len(cfg.Trust) > 0 {
+		verify = cfg.Trust.Verify
+		verifyKeys = func(data []byte) error { return cfg.Trust.Verify(artifacts.KeysKey, data) }
+	}
 	e.refresher = snapshot.NewRefresher(snapshot.Config{
-		Store: cfg.Reader, Cache: e.cache, Dir: dir, Poll: cfg.Poll, FetchBudget: cfg.FetchBudget, AcceptStore: cfg.AcceptStore,
+		Store: cfg.Reader, Cache: e.cache, Dir: dir, Poll: cfg.Poll, FetchBudget: cfg.FetchBudget, AcceptStore: cfg.AcceptStore, Verify: verify,
 		Warm: e.engine.Warm, Retire: e.engine.Retire, Log: cfg.Log,
 	})
 	e.engine.Bind(e.refresher)
@@ -158,7 +167,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	if !cfg.AuthOff {
 		e.keys = &auth.Keys{}
 		e.watcher = auth.NewWatcher(e.keys, auth.Config{
-			Reader: cfg.Reader, Every: min(cfg.Poll, auth.DefaultEvery), File: filepath.Join(dir, artifacts.KeysKey), MaxAge: cfg.MaxKeyAge, Logger: cfg.Log,
+			Reader: cfg.Reader, Every: min(cfg.Poll, auth.DefaultEvery), File: filepath.Join(dir, artifacts.KeysKey), Verify: verifyKeys, MaxAge: cfg.MaxKeyAge, Logger: cfg.Log,
 		})
 		if err := e.watcher.Load(); err != nil {
 			cfg.Log.Warn("kept key set is of no use", "err", err)

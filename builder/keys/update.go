@@ -64,6 +64,7 @@ func (r *Registry) update(ctx context.Context, edit func(*artifacts.KeySet) (set
 		case conflicts > maxConflicts || faults > maxFaults:
 			return none, backoff.Permanent(swapErr)
 		}
+		set.Sequence++
 		_, swapErr = r.Store.Swap(ctx, artifacts.KeysKey, version, set.Encode())
 		switch {
 		case errors.Is(swapErr, artifacts.ErrConflict):

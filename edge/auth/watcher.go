@@ -76,6 +76,7 @@ type Watcher struct {
 
 	known    artifacts.Version // of the set in force; of Run alone
 	believed bool              // the set in force came from the store
+	sequence uint64            // the highest of any set that was in force
 
 	mu     sync.Mutex
 	status Status
@@ -176,6 +177,10 @@ func (w *Watcher) poll(ctx context.Context) error {
 		return fmt.Errorf("read key set: %w", err)
 	}
 	set, err := w.parse(b)
+	if err == nil && w.cfg.Verify != nil && set.Sequence < w.sequence {
+		// Signed once, and played back: it may hold keys that were revoked since.
+		err = fmt.Errorf("key set refused: its sequence moved back from %d to %d", w.sequence, set.Sequence)
+	}
 	if err != nil {
 		// The version is not remembered, so that this is a fault each time.
 		return err
@@ -201,6 +206,7 @@ func (w *Watcher) parse(b []byte) (*artifacts.KeySet, error) {
 
 // use puts a set in force that was confirmed at the given time.
 func (w *Watcher) use(set *artifacts.KeySet, confirmed time.Time) {
+	w.sequence = max(w.sequence, set.Sequence)
 	w.believe(confirmed)
 	w.keys.Use(set, time.Now())
 }

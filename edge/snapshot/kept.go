@@ -10,9 +10,6 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// errSignature: a small object whose signature does not verify.
-var errSignature = errors.New("signature does not verify")
-
 // keep writes a small object to Dir. It is only an aid for the next start, so a
 // fault is logged and no more.
 func (r *Refresher) keep(key string, b []byte) {

@@ -508,6 +508,13 @@ func (r *Refresher) load(ctx context.Context, ref artifacts.Ref) (*Snapshot, []b
 	return s, raw, err
 }
 
+func (r *Refresher) changeInForce() *artifacts.Change {
+	if s := r.State(); s != nil {
+		return s.Change
+	}
+	return r.early
+}
+
 // pollChange brings the change record up to date. A record that is missing or
 // unreadable is null in answers; a store that cannot be asked leaves the last
 // one in force.
@@ -519,12 +526,16 @@ func (r *Refresher) pollChange(ctx context.Context) error {
 		return nil
 	case errors.Is(err, artifacts.ErrNotFound):
 		version, b, err = "", nil, nil
-	case errors.Is(err, errSignature) || errors.Is(err, artifacts.ErrTooLarge):
+	case errors.Is(err, artifacts.ErrSignature) || errors.Is(err, artifacts.ErrTooLarge):
 		err = fmt.Errorf("change record: %w", err)
 	case err != nil:
 		return fmt.Errorf("change record: %w", err)
 	default:
 		c, err = artifacts.ParseChange(b)
+		if old := r.changeInForce(); err == nil && r.cfg.Verify != nil && old != nil && c.Time.Before(old.Time) {
+			// Signed once, and played back.
+			return fmt.Errorf("change record refused: its time moved back from %v to %v", old.Time, c.Time)
+		}
 	}
 	r.change = version
 	if c != nil {

@@ -41,6 +41,8 @@ type cli struct {
 	Keys     keysCmd     `cmd:"" help:"Create, list, revoke and rotate API keys."`
 	Verify   verifyCmd   `cmd:"" help:"Read and check everything that the published snapshot and the retained ones refer to."`
 	GC       gcCmd       `cmd:"" name:"gc" help:"Remove what no retained snapshot needs."`
+	Keygen   keygenCmd   `cmd:"" help:"Make a pair of keys for signing what is published."`
+	Sign     signCmd     `cmd:"" help:"Sign what a store holds, once, when it begins to be signed."`
 	Rollback rollbackCmd `cmd:"" help:"Publish an earlier retained snapshot again."`
 }
 

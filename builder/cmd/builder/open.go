@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/retry"
+	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/artifacts/stores"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/sim"
@@ -13,7 +15,33 @@ import (
 
 // storeFlag is the store that a command works on.
 type storeFlag struct {
-	Store string `required:"" placeholder:"STORE" help:"The object store: file:PATH or s3://bucket/prefix?endpoint=URL&region=REGION."`
+	Store    string   `required:"" placeholder:"STORE" help:"The object store: file:PATH or s3://bucket/prefix?endpoint=URL&region=REGION."`
+	SignKey  []string `type:"existingfile" placeholder:"FILE" help:"Sign the pointer, the change record and the key set with the key in this file (see builder keygen), and believe only what is signed. Repeatable, for changing keys."`
+	TrustKey []string `placeholder:"KEY" help:"Believe what is signed by this key, too: its text, as keygen prints it. Repeatable."`
+}
+
+// keys reads the keys that sign and those that are believed: the given ones and
+// those that sign.
+func (f *storeFlag) keys() (sign []artifacts.SignKey, trust artifacts.Trust, err error) {
+	for _, file := range f.SignKey {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--sign-key: %w", err)
+		}
+		k, err := artifacts.ParseSignKey(string(b))
+		if err != nil {
+			return nil, nil, usageError{fmt.Errorf("--sign-key %s: %w", file, err)}
+		}
+		sign, trust = append(sign, k), append(trust, k.Trust())
+	}
+	for _, text := range f.TrustKey {
+		k, err := artifacts.ParseTrustKey(text)
+		if err != nil {
+			return nil, nil, usageError{fmt.Errorf("--trust-key: %w", err)}
+		}
+		trust = append(trust, k)
+	}
+	return sign, trust, nil
 }
 
 // openStore opens the store, and makes a folder that is missing. Calls that
@@ -27,7 +55,11 @@ func (f *storeFlag) openStore(e *env) (artifacts.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return retry.New(store, retry.Options{Log: e.log}), nil
+	sign, trust, err := f.keys()
+	if err != nil {
+		return nil, err
+	}
+	return retry.New(signed.Store(store, sign, trust), retry.Options{Log: e.log}), nil
 }
 
 // sources are the schemes beside the two of package source.

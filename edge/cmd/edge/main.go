@@ -17,6 +17,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/dustin/go-humanize"
 
+	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge"
 	"example.com/marketdata/edge/server"
 )
@@ -44,6 +45,15 @@ func (s *size) UnmarshalText(b []byte) error {
 	return nil
 }
 
+// trustKey is the public half of builder keygen's pair.
+type trustKey artifacts.TrustKey
+
+func (k *trustKey) UnmarshalText(b []byte) error {
+	key, err := artifacts.ParseTrustKey(string(b))
+	*k = trustKey(key)
+	return err
+}
+
 type cli struct {
 	Store  string `required:"" placeholder:"STORE" help:"Where the snapshots are."`
 	Listen string `default:"127.0.0.1:8080" placeholder:"ADDR" help:"Public address (${default})."`
@@ -61,6 +71,7 @@ type cli struct {
 	Poll         time.Duration `default:"2s" help:"How often the store is asked for a newer snapshot (${default})."`
 	FetchBudget  time.Duration `default:"60s" help:"How long a new snapshot may be fetched before it is taken over incomplete (${default})."`
 	AcceptStore  []string      `placeholder:"ID" help:"Identity of another store that this edge may follow, after a restore or a copy. Repeatable."`
+	TrustKey     []trustKey    `placeholder:"KEY" help:"Believe only what is signed by this key of builder keygen. Repeatable, for changing keys: any one suffices."`
 	MaxStale     time.Duration `default:"0" help:"Answer 503 when the snapshot is older than that; 0: never."`
 
 	CacheScope     string         `enum:"private,public" default:"private" help:"Scope in Cache-Control. public only behind a CDN that checks keys itself."`
@@ -86,11 +97,15 @@ type cli struct {
 }
 
 func (c *cli) config(log *slog.Logger) edge.Config {
+	var trust artifacts.Trust
+	for _, k := range c.TrustKey {
+		trust = append(trust, artifacts.TrustKey(k))
+	}
 	return edge.Config{
 		Store: c.Store, Listen: c.Listen, Admin: c.Admin, Pprof: c.Pprof,
 		AuthOff: c.Auth == "off", Insecure: c.Insecure, MaxKeyAge: c.MaxKeyAge,
 		CacheSize: max(int64(c.CacheSize), 1), CacheDir: c.CacheDir, CacheDirSize: int64(c.CacheDirSize),
-		Poll: c.Poll, FetchBudget: c.FetchBudget, AcceptStore: c.AcceptStore, MaxStale: c.MaxStale, CacheScope: c.CacheScope,
+		Poll: c.Poll, FetchBudget: c.FetchBudget, AcceptStore: c.AcceptStore, Trust: trust, MaxStale: c.MaxStale, CacheScope: c.CacheScope,
 		Server: server.Config{
 			AddressRate: c.AddressRate, AddressBurst: c.AddressBurst, KeyRequestURL: c.KeyRequestURL, AllowOrigin: c.AllowOrigin,
 			TrustedProxies: c.TrustedProxies, MaxConns: c.MaxConns, MaxConnsPerAddress: c.MaxConnsPerAddress,
