@@ -31,6 +31,8 @@ type Report struct {
 	UnknownMembers int `json:"unknown_members"`
 	UnknownNatives int `json:"unknown_natives"`
 	BadDataTimes   int `json:"bad_data_times"`
+	// Parts say how old the parts of a live source's feed are.
+	Parts []source.Part `json:"parts,omitempty"`
 	// Forced names the guard rails that were overridden.
 	Forced []string `json:"forced,omitempty"`
 	// ObjectsWritten counts the immutable objects put, the manifest included;
@@ -77,6 +79,7 @@ func (r *Report) rows(src *source.Report) {
 			}
 		}
 	}
+	r.Parts = src.Parts
 	r.UnknownMembers, r.UnknownNatives, r.BadDataTimes = src.UnknownMembers, src.UnknownNatives, src.BadDataTimes
 }
 

@@ -48,6 +48,9 @@ func Read(ctx context.Context, files Files, opts ReadOptions) (*market.Feed, *Re
 		files: files, opts: opts, feed: feed, report: &Report{},
 		lines: lines{buf: bufio.NewReaderSize(nil, lineBuffer)},
 	}
+	if p, ok := files.(Provenance); ok {
+		r.report.Parts = p.Parts()
+	}
 	for _, file := range []struct {
 		name string
 		rows func(expected int) accepter

@@ -19,6 +19,8 @@ type Report struct {
 	// data_time of accepted exchanges that is no usable time. None of these is
 	// an error of its row.
 	UnknownMembers, UnknownNatives, BadDataTimes int
+	// Parts are those of a live source's feed, none of any other.
+	Parts []Part
 }
 
 // FileReport counts a file's rows; blank lines are none. Rows is Accepted plus

@@ -44,6 +44,32 @@ type Files interface {
 	Open(ctx context.Context, name string) (io.ReadCloser, error)
 }
 
+// Part says where a part of a live source's feed came from.
+type Part struct {
+	Name  string    `json:"name"`
+	State PartState `json:"state"`
+	// Fetched is when the provider said so; zero when it is not known.
+	Fetched time.Time `json:"fetched,omitzero"`
+	// Reason says why the part is not what it should be; "" when it is.
+	Reason string `json:"reason,omitempty"`
+}
+
+// PartState is how old a part is.
+type PartState string
+
+// The states of a part.
+const (
+	PartNew     PartState = "new"     // got for this feed
+	PartKept    PartState = "kept"    // got earlier, and not yet due again
+	PartStale   PartState = "stale"   // not to be had: the last good rows stand in
+	PartMissing PartState = "missing" // not to be had, and nothing stands in
+)
+
+// Provenance is what Files may have, to say where their rows came from.
+type Provenance interface {
+	Parts() []Part
+}
+
 // Source gives the state of the world.
 type Source interface {
 	// Files returns the feed's files for the moment t, or for the source's own

@@ -1,0 +1,312 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"golang.org/x/time/rate"
+)
+
+// Bounds of a request. A build has ten minutes for all of them.
+const (
+	// MaxBody bounds an answer, in bytes, after decompression.
+	MaxBody = 64 << 20
+	// tryTime bounds one try, from dialling to the body's last byte.
+	tryTime = time.Minute
+	// tries bounds how often a request is made, and requestTime how long it is
+	// tried for.
+	tries       = 4
+	requestTime = 3 * time.Minute
+	// maxPause is the longest Retry-After that is waited for.
+	maxPause = 90 * time.Second
+	// maxRedirects bounds redirects, all of them to the same host.
+	maxRedirects = 3
+)
+
+// userAgent says to providers who is asking.
+const userAgent = "marketdata-builder/1 (read-only market data service)"
+
+// ClientConfig says how a provider is to be asked.
+type ClientConfig struct {
+	// Base is what stands before the paths of requests, such as
+	// https://api.coinpaprika.com/v1.
+	Base string
+	// KeyHeader and Key name the account; both empty without one. The key is
+	// sent over https only, or to this machine, and never appears in an error or
+	// a log line.
+	KeyHeader, Key string
+	// PerMinute is how many requests are made in a minute, in the long run, and
+	// Burst how many at once.
+	PerMinute, Burst int
+	// Transport is for tests; nil: a transport of the client's own.
+	Transport http.RoundTripper
+	Log       *slog.Logger
+}
+
+// Client asks one provider. It is safe for concurrent use.
+type Client struct {
+	base    *url.URL
+	header  string
+	key     string
+	http    *http.Client
+	limiter *rate.Limiter
+	log     *slog.Logger
+
+	mu    sync.Mutex
+	until time.Time // not to ask before: Retry-After
+}
+
+// NewClient returns a client, or an error that says what of cfg is wrong.
+func NewClient(cfg ClientConfig) (*Client, error) {
+	base, err := url.Parse(cfg.Base)
+	if err != nil {
+		return nil, errors.New("base: not a URL")
+	}
+	switch {
+	case base.Scheme != "https" && base.Scheme != "http" || base.Host == "":
+		return nil, fmt.Errorf("base %.80q: want http://… or https://…", base.Redacted())
+	case base.User != nil || base.RawQuery != "" || base.Fragment != "":
+		return nil, fmt.Errorf("base %.80q: want scheme, host and path only", base.Redacted())
+	case cfg.Key != "" && base.Scheme != "https" && !isLoopback(base.Hostname()):
+		return nil, fmt.Errorf("base %s: the key is sent over https only", base)
+	case strings.ContainsFunc(cfg.Key, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return nil, errors.New("the key holds white space or characters that no key has")
+	}
+	base.Path = strings.TrimSuffix(base.Path, "/")
+	transport := cfg.Transport
+	if transport == nil {
+		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.ResponseHeaderTimeout = tryTime / 2
+		t.MaxResponseHeaderBytes = 64 << 10
+		transport = t
+	}
+	return &Client{
+		base: base, header: cfg.KeyHeader, key: cfg.Key, log: cfg.Log,
+		http:    &http.Client{Transport: transport, CheckRedirect: sameHost},
+		limiter: rate.NewLimiter(rate.Limit(float64(cfg.PerMinute)/60), cfg.Burst),
+	}, nil
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// errRedirect is final: asking again would be answered in the same way.
+var errRedirect = errors.New("redirected to another host, or too often")
+
+// sameHost keeps the key, and the request, with the provider.
+func sameHost(req *http.Request, via []*http.Request) error {
+	if len(via) > maxRedirects || req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
+		return errRedirect
+	}
+	return nil
+}
+
+// Request is one question to a provider.
+type Request struct {
+	// Path begins with a slash and is escaped.
+	Path  string
+	Query url.Values
+	// ETag and LastModified are those of an answer that is held already.
+	ETag, LastModified string
+	// Check says whether a body is what was asked for. One that is not is asked
+	// for again.
+	Check func(body []byte) error
+}
+
+// Response is a provider's answer.
+type Response struct {
+	// NotModified: the answer that is held is still right; there is no Body.
+	NotModified        bool
+	Body               []byte
+	ETag, LastModified string
+}
+
+// StatusError is an answer with a status that is none of success.
+type StatusError struct {
+	Status int
+	// Message is how the body begins, on one line.
+	Message string
+}
+
+func (e *StatusError) Error() string {
+	if e.Message == "" {
+		return fmt.Sprintf("status %d", e.Status)
+	}
+	return fmt.Sprintf("status %d: %s", e.Status, e.Message)
+}
+
+// mayPass reports whether the same request may succeed a little later.
+func (e *StatusError) mayPass() bool {
+	switch e.Status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	}
+	return e.Status >= 500
+}
+
+// PausedError says that the provider asked to be left alone for longer than is
+// waited.
+type PausedError struct{ Until time.Time }
+
+func (e *PausedError) Error() string {
+	return fmt.Sprintf("the provider asks to be left alone until %s (Retry-After)", e.Until.UTC().Format(time.RFC3339))
+}
+
+// Get asks, again and again if need be; see the package's comment. The error is
+// a *StatusError, a *PausedError, or says what else went wrong last.
+func (c *Client) Get(ctx context.Context, req Request) (*Response, error) {
+	pace := backoff.NewExponentialBackOff()
+	pace.InitialInterval, pace.Multiplier, pace.MaxInterval = time.Second, 2, 30*time.Second
+	res, err := backoff.Retry(ctx, func() (*Response, error) {
+		if err := c.turn(ctx); err != nil {
+			return nil, backoff.Permanent(err)
+		}
+		return c.try(ctx, req)
+	},
+		backoff.WithBackOff(pace), backoff.WithMaxTries(tries), backoff.WithMaxElapsedTime(requestTime),
+		backoff.WithNotify(func(err error, wait time.Duration) {
+			c.log.Debug("provider: asking again", "path", req.Path, "wait", wait, "err", err)
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("GET %s: %w", req.Path, err)
+	}
+	return res, nil
+}
+
+// turn waits until a request may be made.
+func (c *Client) turn(ctx context.Context) error {
+	c.mu.Lock()
+	until := c.until
+	c.mu.Unlock()
+	if pause := time.Until(until); pause > maxPause {
+		return &PausedError{until}
+	} else if pause > 0 {
+		timer := time.NewTimer(pause)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return c.limiter.Wait(ctx)
+}
+
+// try makes a request once. An error that asking again cannot help is a
+// backoff.PermanentError.
+func (c *Client) try(ctx context.Context, req Request) (*Response, error) {
+	ctx, cancel := context.WithTimeout(ctx, tryTime)
+	defer cancel()
+	u := *c.base
+	u.RawPath, u.RawQuery = "", req.Query.Encode()
+	target := u.JoinPath(req.Path)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	if err != nil {
+		return nil, backoff.Permanent(err)
+	}
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("User-Agent", userAgent)
+	if c.key != "" {
+		r.Header.Set(c.header, c.key)
+	}
+	if req.ETag != "" {
+		r.Header.Set("If-None-Match", req.ETag)
+	}
+	if req.LastModified != "" {
+		r.Header.Set("If-Modified-Since", req.LastModified)
+	}
+	res, err := c.http.Do(r)
+	if err != nil {
+		return nil, transportError(err)
+	}
+	defer res.Body.Close()
+	switch {
+	case res.StatusCode == http.StatusNotModified && (req.ETag != "" || req.LastModified != ""):
+		return &Response{NotModified: true, ETag: req.ETag, LastModified: req.LastModified}, nil
+	case res.StatusCode != http.StatusOK:
+		return nil, c.statusError(res)
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, MaxBody+1))
+	if err != nil {
+		return nil, fmt.Errorf("read body: %w", err)
+	}
+	if len(body) > MaxBody {
+		return nil, backoff.Permanent(fmt.Errorf("body of more than %d bytes", MaxBody))
+	}
+	if err := req.Check(body); err != nil {
+		return nil, fmt.Errorf("the answer is not what was asked for: %w", err)
+	}
+	return &Response{Body: body, ETag: res.Header.Get("ETag"), LastModified: res.Header.Get("Last-Modified")}, nil
+}
+
+// transportError takes the URL out of an error of net/http: the caller names
+// the path.
+func transportError(err error) error {
+	if errors.Is(err, errRedirect) {
+		return backoff.Permanent(errRedirect)
+	}
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	var dns *net.DNSError
+	if errors.As(err, &dns) && dns.IsNotFound {
+		return fmt.Errorf("no such host: %s", dns.Name)
+	}
+	return err
+}
+
+// maxMessage bounds what is quoted of an error's body, in bytes.
+const maxMessage = 200
+
+func (c *Client) statusError(res *http.Response) error {
+	b, _ := io.ReadAll(io.LimitReader(res.Body, maxMessage)) // a message that breaks off is fine
+	message := strings.Join(strings.Fields(strings.ToValidUTF8(string(b), "")), " ")
+	if c.key != "" {
+		message = strings.ReplaceAll(message, c.key, "[key]")
+	}
+	err := &StatusError{res.StatusCode, message}
+	if !err.mayPass() {
+		return backoff.Permanent(err)
+	}
+	if pause, ok := retryAfter(res.Header, time.Now()); ok {
+		c.mu.Lock()
+		if until := time.Now().Add(pause); until.After(c.until) {
+			c.until = until
+		}
+		c.mu.Unlock()
+	}
+	return err
+}
+
+// maxRetryAfter bounds what is believed of a Retry-After.
+const maxRetryAfter = 24 * time.Hour
+
+// retryAfter reads Retry-After (RFC 9110, section 10.2.3): seconds or a date.
+func retryAfter(h http.Header, now time.Time) (pause time.Duration, ok bool) {
+	text := h.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
+		return min(time.Duration(seconds)*time.Second, maxRetryAfter), true
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return min(max(0, at.Sub(now)), maxRetryAfter), true
+	}
+	return 0, false
+}
+
+// CloseIdle closes connections that are kept for later requests.
+func (c *Client) CloseIdle() { c.http.CloseIdleConnections() }

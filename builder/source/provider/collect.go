@@ -1,0 +1,345 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"example.com/marketdata/builder/source"
+)
+
+// MaxStale is how long after its time a last good answer may stand in for one
+// that is not to be had, unless its part says otherwise.
+const MaxStale = time.Hour
+
+// MaxPages bounds the pages of a part.
+const MaxPages = 400
+
+// Part is one thing that a provider is asked for.
+type Part struct {
+	// Name names it in recordings, logs and reports: KIND, or KIND/ID when there
+	// is one of the kind for each coin, category or the like.
+	Name string
+	// Path and Query are where to ask.
+	Path  string
+	Query url.Values
+	// PageSize is not zero when the part comes in pages of so many rows, asked
+	// for with the parameter page, from 1: the last one has fewer. No more than
+	// Pages of them are asked for; zero: MaxPages.
+	PageSize, Pages int
+	// Every is how long an answer counts as new, and is not asked for again.
+	Every time.Duration
+	// Keep is how much longer it may stand in when the provider fails; zero:
+	// MaxStale.
+	Keep time.Duration
+	// Check counts the rows of a body, or says why it is not what was asked for.
+	Check func(body []byte) (rows int, err error)
+	// Reduce, if not nil, drops from a body what the provider's package does not
+	// use. It is applied to answers that are kept in memory, where there may be
+	// thousands of them; folders hold what was sent.
+	Reduce func(body []byte) []byte
+}
+
+func (p *Part) keep() time.Duration {
+	if p.Keep == 0 {
+		return MaxStale
+	}
+	return p.Keep
+}
+
+// Config says how a Collector works.
+type Config struct {
+	// Source is the provider's name: that of its scheme, and in recordings.
+	Source string
+	// Client asks the provider.
+	Client *Client
+	// Cache is a folder for the last good answers; "": they are in memory only.
+	Cache string
+	// Replay is a recording to answer from; then nobody is asked and all else
+	// but Source and Log is unused.
+	Replay string
+	// SlowCalls is how many of the requests that are made for each coin,
+	// category or the like a round may make, at most.
+	SlowCalls int
+	Log       *slog.Logger
+	// Now is the clock; nil: time.Now.
+	Now func() time.Time
+}
+
+// Collector gets parts and remembers their last good answers.
+type Collector struct {
+	Config
+	replay, cache *folder
+
+	mu   sync.Mutex // one round at a time
+	kept map[string]*Answer
+}
+
+// NewCollector returns a Collector, or an error when a folder cannot be used. A
+// cache that cannot be read is begun anew, which is logged.
+func NewCollector(cfg Config) (*Collector, error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	c := &Collector{Config: cfg, kept: map[string]*Answer{}}
+	var err error
+	switch {
+	case cfg.Replay != "":
+		if _, err = fs.Stat(os.DirFS(cfg.Replay), "."); err == nil {
+			c.replay, err = openFolder(cfg.Replay, cfg.Source)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("replay: %w", err)
+		}
+	case cfg.Cache != "":
+		if c.cache, err = openFolder(cfg.Cache, cfg.Source); err != nil {
+			cfg.Log.Warn("provider: the cache is begun anew", "source", cfg.Source, "cache", cfg.Cache, "err", err)
+			c.cache = &folder{dir: cfg.Cache, source: cfg.Source, index: index{Format: 1, Source: cfg.Source, Parts: map[string]indexEntry{}}}
+		}
+	}
+	return c, nil
+}
+
+// Round is one getting together of parts, for one snapshot.
+type Round struct {
+	c    *Collector
+	time time.Time
+	slow int // calls left for GetEach
+	// states has a line for each part and each kind asked one by one.
+	states []source.Part
+	// used are the answers that were given out, for a recording.
+	used map[string]usedAnswer
+}
+
+type usedAnswer struct {
+	part   *Part
+	answer *Answer
+}
+
+// Collect runs gather, which asks the round for parts, while no other round
+// runs. Afterwards the cache is brought up to date.
+func (c *Collector) Collect(ctx context.Context, gather func(r *Round) error) (*Round, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := &Round{c: c, time: c.Now().UTC(), slow: c.SlowCalls, used: map[string]usedAnswer{}}
+	if c.replay != nil {
+		r.time = c.replay.index.Time
+	}
+	err := gather(r)
+	r.end()
+	return r, err
+}
+
+// end reduces what stays in memory and writes the cache's recording.json. What
+// was got is kept even if the round failed: the next one has to ask for less.
+func (r *Round) end() {
+	for _, u := range r.used {
+		if u.part.Reduce == nil || r.c.kept[u.part.Name] != u.answer {
+			continue
+		}
+		reduced := *u.answer
+		reduced.Pages = slices.Clone(u.answer.Pages)
+		for i := range reduced.Pages {
+			reduced.Pages[i].Body = u.part.Reduce(reduced.Pages[i].Body)
+		}
+		r.c.kept[u.part.Name] = &reduced
+	}
+	if r.c.cache != nil {
+		if err := r.c.cache.commit(r.time); err != nil {
+			r.c.Log.Warn("provider: cache not written", "source", r.c.Source, "err", err)
+		}
+	}
+}
+
+// Time is the moment of the round: now, or that of the recording, which is zero
+// when a folder made by hand is replayed.
+func (r *Round) Time() time.Time { return r.time }
+
+// Parts says where each part came from.
+func (r *Round) Parts() []source.Part { return r.states }
+
+// Record writes the answers that were given out to a folder, as a recording.
+func (r *Round) Record(dir string) error {
+	f, err := createFolder(dir, r.c.Source)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.used)) {
+		u := r.used[name]
+		if err := f.save(u.part, u.answer); err != nil {
+			return err
+		}
+	}
+	return f.commit(r.time)
+}
+
+// Get returns the answer to a part: kept, if it counts as new still, or the
+// provider's, or the last good one if that is not too old. Otherwise it returns
+// an error; one of ctx is ctx's.
+func (r *Round) Get(ctx context.Context, p Part) (*Answer, error) {
+	a, state, err := r.get(ctx, &p)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	s := source.Part{Name: p.Name, State: state}
+	if a != nil {
+		s.Fetched = a.Fetched
+	}
+	if err != nil {
+		s.Reason = err.Error()
+	}
+	r.states = append(r.states, s)
+	switch state {
+	case source.PartStale:
+		r.c.Log.Warn("provider: a part was not to be had; its last good rows are used", "source", r.c.Source, "part", p.Name, "fetched", s.Fetched, "err", err)
+	case source.PartMissing:
+		r.c.Log.Warn("provider: a part was not to be had, and there are no rows of it young enough", "source", r.c.Source, "part", p.Name, "err", err)
+		return nil, fmt.Errorf("%s: %w", p.Name, err)
+	case source.PartNew:
+		if err != nil {
+			r.c.Log.Warn("provider: a doubtful answer is used, but not kept", "source", r.c.Source, "part", p.Name, "err", err)
+		}
+	}
+	return a, nil
+}
+
+// get is Get without the talking. An error beside an answer says why that is
+// not what it should be.
+func (r *Round) get(ctx context.Context, p *Part) (*Answer, source.PartState, error) {
+	a, state, err := r.find(ctx, p)
+	if a != nil {
+		r.used[p.Name] = usedAnswer{p, a}
+	}
+	return a, state, err
+}
+
+func (r *Round) find(ctx context.Context, p *Part) (*Answer, source.PartState, error) {
+	if r.c.replay != nil {
+		a, err := r.c.replay.load(p)
+		if err != nil {
+			return nil, source.PartMissing, err
+		}
+		return a, source.PartNew, nil
+	}
+	held := r.held(p)
+	if held != nil && r.age(held) < p.Every {
+		return held, source.PartKept, nil
+	}
+	a, err := r.ask(ctx, p, held)
+	if err == nil {
+		if err := r.keep(p, a, held); err != nil {
+			return a, source.PartNew, err
+		}
+		return a, source.PartNew, nil
+	}
+	if held != nil && r.age(held) <= p.Every+p.keep() {
+		return held, source.PartStale, err
+	}
+	return nil, source.PartMissing, err
+}
+
+// age is how long ago an answer was fetched; a clock that was set back makes it
+// zero.
+func (r *Round) age(a *Answer) time.Duration { return max(0, r.time.Sub(a.Fetched)) }
+
+// held returns the last good answer, if there is one.
+func (r *Round) held(p *Part) *Answer {
+	a := r.c.kept[p.Name]
+	if a != nil || r.c.cache == nil {
+		return a
+	}
+	if _, ok := r.c.cache.index.Parts[p.Name]; !ok {
+		return nil
+	}
+	a, err := r.c.cache.load(p)
+	if err != nil {
+		r.c.Log.Warn("provider: left out of the cache", "source", r.c.Source, "part", p.Name, "err", err)
+		delete(r.c.cache.index.Parts, p.Name)
+		return nil
+	}
+	r.c.kept[p.Name] = a
+	return a
+}
+
+// ask asks the provider. held may be nil.
+func (r *Round) ask(ctx context.Context, p *Part, held *Answer) (*Answer, error) {
+	a := &Answer{Fetched: r.time}
+	last := MaxPages
+	if p.Pages > 0 {
+		last = min(p.Pages, MaxPages)
+	}
+	for n := 1; ; n++ {
+		var page Page
+		req := Request{Path: p.Path, Query: p.Query, Check: func(b []byte) (err error) {
+			page.rows, err = p.Check(b)
+			return err
+		}}
+		if p.PageSize > 0 {
+			req.Query = url.Values{}
+			maps.Copy(req.Query, p.Query)
+			req.Query.Set("page", strconv.Itoa(n))
+		}
+		var old Page
+		if held != nil && n <= len(held.Pages) {
+			old = held.Pages[n-1]
+			req.ETag, req.LastModified = old.ETag, old.LastModified
+		}
+		res, err := r.c.Client.Get(ctx, req)
+		var status *StatusError
+		if n == 1 && p.PageSize == 0 && errors.As(err, &status) && (status.Status == http.StatusNotFound || status.Status == http.StatusGone) {
+			a.Gone = true
+			return a, errGone{err}
+		}
+		if err != nil {
+			return nil, err
+		}
+		if page.Body, page.ETag, page.LastModified = res.Body, res.ETag, res.LastModified; res.NotModified {
+			page = old
+		}
+		if n > 1 && string(page.Body) == string(a.Pages[n-2].Body) {
+			return a, nil // a server that does not know of pages
+		}
+		a.Pages = append(a.Pages, page)
+		if page.rows < p.PageSize || p.PageSize == 0 || n == last {
+			return a, nil
+		}
+	}
+}
+
+// errGone is that of an answer that says: there is no such thing.
+type errGone struct{ error }
+
+func (e errGone) Unwrap() error { return e.error }
+
+// keep remembers a good answer. One that has lost more than half of its rows
+// is not kept while there is one to compare with: it is given out, for the
+// guard rails to judge, and asked for again the next time.
+func (r *Round) keep(p *Part, a, held *Answer) error {
+	if held != nil && !held.Gone && r.age(held) <= p.Every+p.keep() {
+		if was, now := held.rows(), a.rows(); now < was-was/2 {
+			return fmt.Errorf("%d rows, after %d", now, was)
+		}
+	}
+	r.c.kept[p.Name] = a
+	if r.c.cache == nil {
+		return nil
+	}
+	if held != nil && slices.EqualFunc(held.Pages, a.Pages, func(x, y Page) bool { return string(x.Body) == string(y.Body) }) {
+		r.c.cache.renew(p, a.Fetched)
+		return nil
+	}
+	if err := r.c.cache.save(p, a); err != nil {
+		r.c.Log.Warn("provider: answer not cached", "source", r.c.Source, "part", p.Name, "err", err)
+	}
+	return nil
+}

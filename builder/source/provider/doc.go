@@ -1,0 +1,46 @@
+// Package provider is what the live providers of market data have in common
+// (packages coinpaprika and coingecko): a client that asks politely and does
+// not give up at once, the last good answers, and recordings.
+//
+// A provider describes each thing it asks for as a [Part]: where to ask, how
+// long an answer counts as new, and how to tell an answer from rubbish. A
+// [Collector] gets the parts together, once for each snapshot, and the provider
+// writes what it got as the files of a feed ([Feed]), row by row, with every
+// number as the provider wrote it: values travel as raw JSON and are never
+// turned into numbers. It judges nothing either. A row that cannot be used is
+// passed on as it is, and set aside by the one reader of feeds, which reports
+// it and holds it against the guard rails.
+//
+// # When the provider fails
+//
+// A request that fails in a way that may pass (no connection, a timeout, a
+// body that breaks off, 408, 425, 429, 5xx, an answer that is not what was
+// asked for) is made again, four times in all, with growing and random pauses.
+// Retry-After is obeyed by all requests of the client; when it asks for more
+// than a build can wait, the request fails and so do all others until then,
+// without being sent. Any other status is final.
+//
+// A part that was not to be had is taken from its last good answer, for as long
+// as that is not more than an hour overdue ([MaxStale]; facts that hardly ever
+// change, longer: see Part.Keep). This is logged, and stands in the build's
+// report. After that the part is missing; what this leaves of the feed is for
+// the guard rails to judge: a collection that has lost its rows stops the build.
+//
+// The last good answers are kept in memory, and in a folder too if there is one
+// (option cache), so that they outlive the process.
+//
+// # Recordings
+//
+// A recording is a folder of answers as the provider sent them, byte by byte:
+//
+//	recording.json                what follows, when it was fetched, digests
+//	tickers.json                  the answer of a part
+//	contracts/eth-ethereum.json   parts that are asked for one by one
+//	coins_markets.1.json          the pages of a part that comes in pages
+//	coins_markets.2.json
+//
+// In file names, bytes of ids other than letters, digits, - and _ are written
+// %XX. A cache folder has the same form. So have folders made by hand: without
+// recording.json, and where NAME.json is missing, a lone NAME-anything.json
+// does, and the first page may be NAME.json.
+package provider

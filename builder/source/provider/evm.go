@@ -1,0 +1,69 @@
+package provider
+
+import (
+	_ "embed"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// EVMChain is a well-known EVM chain, for what a provider does not say of it.
+type EVMChain struct {
+	// ID is the chain's id (EIP-155).
+	ID   uint64
+	Name string
+	// Native is the provider's key of the chain's native coin; "" when it is not
+	// known.
+	Native string
+}
+
+//go:embed evm.tsv
+var evmTable string
+
+// The columns of evm.tsv by provider.
+var (
+	coinGeckoChains   = parseEVM(evmTable, 2)
+	coinPaprikaChains = parseEVM(evmTable, 4)
+)
+
+// CoinGeckoChain finds a well-known EVM chain by CoinGecko's id of its platform.
+func CoinGeckoChain(platform string) (c EVMChain, ok bool) {
+	c, ok = coinGeckoChains[platform]
+	return c, ok
+}
+
+// CoinPaprikaChain finds a well-known EVM chain by CoinPaprika's id of its
+// platform.
+func CoinPaprikaChain(platform string) (c EVMChain, ok bool) {
+	c, ok = coinPaprikaChains[platform]
+	return c, ok
+}
+
+// parseEVM reads the table, with the platforms in a column and the coins in the
+// next one. The table is part of the program: what is wrong with it is a panic.
+func parseEVM(table string, column int) map[string]EVMChain {
+	chains := map[string]EVMChain{}
+	for line := range strings.Lines(table) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(fields) != 6 {
+			panic(fmt.Sprintf("BUG: evm.tsv: %d fields in %q", len(fields), line))
+		}
+		id, err := strconv.ParseUint(fields[0], 10, 53)
+		if err != nil {
+			panic(fmt.Sprintf("BUG: evm.tsv: %v", err))
+		}
+		c := EVMChain{ID: id, Name: fields[1], Native: strings.TrimPrefix(fields[column+1], "-")}
+		for platform := range strings.SplitSeq(fields[column], ",") {
+			if _, twice := chains[platform]; twice {
+				panic(fmt.Sprintf("BUG: evm.tsv: platform %q twice", platform))
+			}
+			if platform != "-" {
+				chains[platform] = c
+			}
+		}
+	}
+	return chains
+}

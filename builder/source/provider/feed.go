@@ -1,0 +1,132 @@
+package provider
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"time"
+
+	"example.com/marketdata/builder/source"
+)
+
+// Feed is a feed in memory: the files of feed.md. It is a source.Files.
+type Feed struct {
+	Assets, Quotes, Exchanges, Categories, Chains Table
+
+	info  []byte
+	parts []source.Part
+}
+
+// NewFeed begins a feed of a database at a time. parts say where it came from.
+func NewFeed(database string, t time.Time, parts []source.Part) *Feed {
+	info := fmt.Appendf(nil, "{\"format\":1,\"database\":%q,\"time\":%q}\n", database, t.UTC().Format(time.RFC3339))
+	return &Feed{info: info, parts: parts}
+}
+
+// Open implements source.Files.
+func (f *Feed) Open(_ context.Context, name string) (io.ReadCloser, error) {
+	tables := map[string]*Table{
+		source.AssetsFile: &f.Assets, source.QuotesFile: &f.Quotes, source.ExchangesFile: &f.Exchanges,
+		source.CategoriesFile: &f.Categories, source.ChainsFile: &f.Chains,
+	}
+	b := f.info
+	if t, ok := tables[name]; ok {
+		b = t.buf.Bytes()
+	} else if name != source.InfoFile {
+		return nil, fmt.Errorf("file %.80q: %w", name, fs.ErrNotExist)
+	}
+	return file{bytes.NewReader(b)}, nil
+}
+
+// Parts implements source.Provenance.
+func (f *Feed) Parts() []source.Part { return f.parts }
+
+// file is a file in memory; its Size serves progress.
+type file struct{ *bytes.Reader }
+
+func (file) Close() error { return nil }
+
+// Table gathers the rows of one file of a feed.
+type Table struct {
+	buf  bytes.Buffer
+	rows int
+}
+
+// Rows is how many rows have been added.
+func (t *Table) Rows() int { return t.rows }
+
+// Field is a member of a row.
+type Field struct {
+	name string
+	raw  json.RawMessage // nil: left out
+}
+
+// Raw is a field with a value as the provider wrote it; nil leaves it out.
+func Raw(name string, value json.RawMessage) Field { return Field{name, value} }
+
+// String is a field with a text; "" leaves it out.
+func String(name, value string) Field {
+	if value == "" {
+		return Field{name: name}
+	}
+	return Field{name, quote(value)}
+}
+
+// Strings is a field with an array of texts; none leaves it out.
+func Strings(name string, values []string) Field {
+	if len(values) == 0 {
+		return Field{name: name}
+	}
+	b := []byte{'['}
+	for i, v := range values {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, quote(v)...)
+	}
+	return Field{name, append(b, ']')}
+}
+
+// Struct is a field with an object; one without members is written all the same.
+func Struct(name string, members ...Field) Field { return Field{name, appendObject(nil, members)} }
+
+// Add adds a row.
+func (t *Table) Add(fields ...Field) { t.AddRaw(appendObject(nil, fields)) }
+
+// AddRaw adds a row as it is, on one line: one that the provider sent and that
+// is no object, for the reader of the feed to set aside.
+func (t *Table) AddRaw(row json.RawMessage) {
+	if err := json.Compact(&t.buf, row); err != nil {
+		panic(fmt.Sprintf("BUG: a row that is not JSON: %v", err))
+	}
+	t.buf.WriteByte('\n')
+	t.rows++
+}
+
+func appendObject(b []byte, fields []Field) []byte {
+	b = append(b, '{')
+	for _, f := range fields {
+		if f.raw == nil {
+			continue
+		}
+		if b[len(b)-1] != '{' {
+			b = append(b, ',')
+		}
+		b = append(append(append(b, quote(f.name)...), ':'), f.raw...)
+	}
+	return append(b, '}')
+}
+
+// quote writes a JSON string, without the escapes that HTML would need.
+func quote(s string) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err != nil {
+		panic(fmt.Sprintf("BUG: a string that is not JSON: %v", err))
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}

@@ -1,0 +1,318 @@
+package provider
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"example.com/marketdata/artifacts"
+)
+
+// Answer is what a provider said to a part.
+type Answer struct {
+	// Fetched is when the provider last said so; a 304 counts. Zero: unknown.
+	Fetched time.Time
+	// Gone: there is no such thing (404). Then there are no pages.
+	Gone bool
+	// Pages are one or more; a part that does not come in pages has one.
+	Pages []Page
+}
+
+// Page is one response of an answer.
+type Page struct {
+	// Body is what the provider sent; see Part.Reduce for when it is less.
+	Body []byte
+	// ETag and LastModified are the provider's, to ask with the next time.
+	ETag, LastModified string
+
+	rows int // as Part.Check counts them
+}
+
+// rows is how many rows an answer has in all.
+func (a *Answer) rows() (n int) {
+	for _, p := range a.Pages {
+		n += p.rows
+	}
+	return n
+}
+
+// folder is a recording or a cache; the layout is in the package's comment.
+type folder struct {
+	dir    string
+	source string // the provider
+	index  index
+}
+
+// indexFile says what a folder holds. It is written last.
+const indexFile = "recording.json"
+
+// maxIndex bounds recording.json: some hundred thousand parts.
+const maxIndex = 64 << 20
+
+// index is the form of recording.json.
+type index struct {
+	Format int                   `json:"format"`
+	Source string                `json:"source"`
+	Time   time.Time             `json:"time"`
+	Parts  map[string]indexEntry `json:"parts"`
+}
+
+type indexEntry struct {
+	Fetched time.Time   `json:"fetched"`
+	Gone    bool        `json:"gone,omitempty"`
+	Pages   []indexPage `json:"pages,omitempty"`
+}
+
+type indexPage struct {
+	File         string           `json:"file"`
+	Size         int64            `json:"size"`
+	SHA256       artifacts.Digest `json:"sha256"`
+	ETag         string           `json:"etag,omitempty"`
+	LastModified string           `json:"last_modified,omitempty"`
+}
+
+// openFolder reads what recording.json says; without one it says nothing.
+func openFolder(dir, source string) (*folder, error) {
+	f := &folder{dir: dir, source: source, index: index{Format: 1, Source: source, Parts: map[string]indexEntry{}}}
+	b, err := readFile(filepath.Join(dir, indexFile), maxIndex)
+	if errors.Is(err, fs.ErrNotExist) {
+		return f, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var i index
+	switch err := json.Unmarshal(b, &i); {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", indexFile, err)
+	case i.Format != 1:
+		return nil, fmt.Errorf("%s: format %d: want 1, the only one there is", indexFile, i.Format)
+	case i.Source != source:
+		return nil, fmt.Errorf("%s: recorded from %q, not from %s", indexFile, i.Source, source)
+	}
+	if i.Parts == nil {
+		i.Parts = map[string]indexEntry{}
+	}
+	f.index = i
+	return f, nil
+}
+
+// createFolder makes a folder for a recording; dir must be missing or empty, so
+// that nothing of an older one is left among the new answers.
+func createFolder(dir, source string) (*folder, error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, err
+	}
+	there, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(there) > 0 {
+		return nil, fmt.Errorf("%s is not empty: a recording wants a folder of its own", dir)
+	}
+	return openFolder(dir, source)
+}
+
+// load reads the answer of a part and checks it; fs.ErrNotExist when there is
+// none.
+func (f *folder) load(p *Part) (a *Answer, err error) {
+	if e, ok := f.index.Parts[p.Name]; ok {
+		a, err = f.loadIndexed(p, e)
+	} else {
+		a, err = f.loadPlain(p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for n := range a.Pages {
+		page := &a.Pages[n]
+		if page.rows, err = p.Check(page.Body); err != nil {
+			return nil, fmt.Errorf("%s: %w", fileName(p, n+1), err)
+		}
+	}
+	return a, nil
+}
+
+// loadPlain reads what a folder holds that recording.json does not mention.
+func (f *folder) loadPlain(p *Part) (*Answer, error) {
+	var a Answer
+	for n := 1; ; n++ {
+		b, err := f.find(p, n)
+		if errors.Is(err, fs.ErrNotExist) && n > 1 {
+			return &a, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		a.Pages = append(a.Pages, Page{Body: b})
+		if p.PageSize == 0 {
+			return &a, nil
+		}
+	}
+}
+
+func (f *folder) loadIndexed(p *Part, e indexEntry) (*Answer, error) {
+	a := &Answer{Fetched: e.Fetched, Gone: e.Gone}
+	if !e.Gone && len(e.Pages) == 0 {
+		return nil, fmt.Errorf("%s: part %s has no pages", indexFile, p.Name)
+	}
+	for n, page := range e.Pages {
+		name := fileName(p, n+1)
+		b, err := readFile(filepath.Join(f.dir, name), MaxBody)
+		if err != nil {
+			return nil, err
+		}
+		if artifacts.Sum(b) != page.SHA256 {
+			return nil, fmt.Errorf("%s is not what %s says it is; answers that were changed by hand go without that file", name, indexFile)
+		}
+		a.Pages = append(a.Pages, Page{Body: b, ETag: page.ETag, LastModified: page.LastModified})
+	}
+	return a, nil
+}
+
+// find reads page n of a part by the names that a file may have.
+func (f *folder) find(p *Part, n int) ([]byte, error) {
+	name := fileName(p, n)
+	b, err := readFile(filepath.Join(f.dir, name), MaxBody)
+	if !errors.Is(err, fs.ErrNotExist) || n > 1 {
+		return b, err
+	}
+	plain := escapeName(p.Name)
+	if p.PageSize > 0 {
+		b, err = readFile(filepath.Join(f.dir, plain+".json"), MaxBody)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return b, err
+		}
+	}
+	// NAME-anything.json, when there is one of it. Names have no characters
+	// that mean anything to Glob, the folder's may: hence a folder of its own.
+	like, globErr := fs.Glob(os.DirFS(f.dir), plain+"-*.json")
+	if globErr == nil && len(like) == 1 {
+		return readFile(filepath.Join(f.dir, like[0]), MaxBody)
+	}
+	return nil, err
+}
+
+// save puts an answer into the folder. It counts from commit on.
+func (f *folder) save(p *Part, a *Answer) error {
+	e := indexEntry{Fetched: a.Fetched.UTC(), Gone: a.Gone}
+	for n, page := range a.Pages {
+		name := fileName(p, n+1)
+		if err := putFile(filepath.Join(f.dir, name), page.Body); err != nil {
+			return err
+		}
+		e.Pages = append(e.Pages, indexPage{
+			File: name, Size: int64(len(page.Body)), SHA256: artifacts.Sum(page.Body),
+			ETag: page.ETag, LastModified: page.LastModified,
+		})
+	}
+	f.index.Parts[p.Name] = e
+	return nil
+}
+
+// renew notes that an answer that is in the folder was still right later.
+func (f *folder) renew(p *Part, fetched time.Time) {
+	if e, ok := f.index.Parts[p.Name]; ok {
+		e.Fetched = fetched.UTC()
+		f.index.Parts[p.Name] = e
+	}
+}
+
+// commit writes recording.json.
+func (f *folder) commit(t time.Time) error {
+	f.index.Time = t.UTC()
+	b, err := json.MarshalIndent(&f.index, "", "\t")
+	if err != nil {
+		return err
+	}
+	return putFile(filepath.Join(f.dir, indexFile), append(b, '\n'))
+}
+
+// fileName names the file of a part's page n, from 1.
+func fileName(p *Part, n int) string {
+	if p.PageSize == 0 {
+		return escapeName(p.Name) + ".json"
+	}
+	return fmt.Sprintf("%s.%d.json", escapeName(p.Name), n)
+}
+
+// Escape writes an id so that it can stand in a path, of a URL and of a file:
+// bytes other than letters, digits, - and _ as %XX.
+func Escape(id string) string {
+	var b strings.Builder
+	for i := range len(id) {
+		switch c := id[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_':
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// maxName bounds an id in a file's name; file systems take 255 bytes.
+const maxName = 200
+
+// escapeName turns a part's name, KIND or KIND/ID, into a path. An id that is
+// too long for a file name is replaced by its digest.
+func escapeName(name string) string {
+	kind, id, found := strings.Cut(name, "/")
+	if !found {
+		return Escape(kind)
+	}
+	id = Escape(id)
+	if len(id) > maxName {
+		id = artifacts.Sum([]byte(id)).String()
+	}
+	return filepath.Join(Escape(kind), id)
+}
+
+// readFile reads a file of at most limit bytes.
+func readFile(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = fmt.Errorf("%s: more than %d bytes", path, limit)
+	}
+	return b, err
+}
+
+// putFile writes a file under its name when it is whole. It does not wait for
+// the disk: recording.json has the digests of all.
+func putFile(path string, b []byte) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".put-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			tmp.Close()
+			os.Remove(tmp.Name())
+		}
+	}()
+	if _, err := io.Copy(tmp, bytes.NewReader(b)); err != nil {
+		return err
+	}
+	if err := tmp.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := tmp.Close(); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), path)
+}

@@ -1,0 +1,106 @@
+package provider
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Array takes a JSON array apart.
+func Array(body []byte) ([]json.RawMessage, error) {
+	var rows []json.RawMessage
+	if err := json.Unmarshal(body, &rows); err != nil {
+		return nil, fmt.Errorf("want a JSON array: %w", short(err))
+	}
+	if rows == nil {
+		return nil, errors.New("want a JSON array, not null")
+	}
+	return rows, nil
+}
+
+// short keeps what encoding/json quotes of a body out of logs.
+func short(err error) error {
+	const most = 120
+	if s := err.Error(); len(s) > most {
+		return errors.New(strings.ToValidUTF8(s[:most], "") + "…")
+	}
+	return err
+}
+
+// CheckRows is a Part.Check for an array that is never empty: not of text
+// about an error, not of nothing.
+func CheckRows(body []byte) (rows int, err error) {
+	rows, err = CheckArray(body)
+	if err == nil && rows == 0 {
+		err = errors.New("an array with nothing in it")
+	}
+	return rows, err
+}
+
+// CheckArray is a Part.Check for an array that may be empty.
+func CheckArray(body []byte) (rows int, err error) {
+	list, err := Array(body)
+	return len(list), err
+}
+
+// CheckObject is a Part.Check for an object.
+func CheckObject(body []byte) (rows int, err error) {
+	if _, ok := Object(body); !ok {
+		return 0, errors.New("want a JSON object")
+	}
+	return 1, nil
+}
+
+// Fields are the members of a JSON object by name, as raw JSON.
+type Fields map[string]json.RawMessage
+
+// Object takes a JSON object apart; ok is false for anything else.
+func Object(raw json.RawMessage) (f Fields, ok bool) {
+	if b := bytes.TrimLeft(raw, " \t\r\n"); len(b) == 0 || b[0] != '{' {
+		return nil, false
+	}
+	err := json.Unmarshal(raw, (*map[string]json.RawMessage)(&f))
+	return f, err == nil
+}
+
+// Get returns a member as raw JSON; nil when it is absent or null.
+func (f Fields) Get(name string) json.RawMessage {
+	if raw := f[name]; len(raw) > 0 && raw[0] != 'n' {
+		return raw
+	}
+	return nil
+}
+
+// Text returns a member that is a string; "" when it is absent or none.
+func (f Fields) Text(name string) string { return Text(f.Get(name)) }
+
+// Object returns a member that is an object; empty when it is absent or none.
+func (f Fields) Object(name string) Fields {
+	o, _ := Object(f.Get(name))
+	return o
+}
+
+// List returns the elements of a member that is an array; none when it is
+// absent or none.
+func (f Fields) List(name string) []json.RawMessage {
+	raw := f.Get(name)
+	if raw == nil {
+		return nil
+	}
+	list, _ := Array(raw)
+	return list
+}
+
+// Text returns what a JSON string says; "" when raw is none, or says what no
+// text can (invalid UTF-8, an unpaired surrogate): such a string must not become
+// another one on the way.
+func Text(raw json.RawMessage) string {
+	var s string
+	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil || strings.ContainsRune(s, utf8.RuneError) {
+		return ""
+	}
+	return s
+}

@@ -1,0 +1,81 @@
+package provider
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Options are what stands behind the colon in a source's name, such as
+// ?cache=DIR&slow=20.
+type Options struct {
+	scheme string
+	values url.Values
+}
+
+// ParseOptions reads them. taken says, by name, what each takes; anything else
+// is an error that lists them.
+func ParseOptions(scheme, rest string, taken map[string]string) (*Options, error) {
+	query, found := strings.CutPrefix(rest, "?")
+	values, err := url.ParseQuery(query)
+	switch {
+	case !found && rest != "":
+		err = fmt.Errorf("unexpected %.80q", rest)
+	case err != nil:
+		err = fmt.Errorf("query %.80q: %w", query, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		_, known := taken[name]
+		switch {
+		case err != nil:
+		case !known:
+			err = fmt.Errorf("unknown option %.80q", name)
+		case len(values[name]) > 1:
+			err = fmt.Errorf("%s is given %d times", name, len(values[name]))
+		case values.Get(name) == "":
+			err = fmt.Errorf("%s is empty", name)
+		case name != "replay" && values.Has("replay"):
+			err = fmt.Errorf("%s has no use beside replay, which asks nobody", name)
+		}
+	}
+	if err != nil {
+		want := scheme + ":"
+		for i, name := range slices.Sorted(maps.Keys(taken)) {
+			want += map[bool]string{true: "?", false: "&"}[i == 0] + name + "=" + taken[name]
+		}
+		return nil, fmt.Errorf("%w; want %s, all optional", err, want)
+	}
+	return &Options{scheme, values}, nil
+}
+
+// Text returns an option, or what stands in for it.
+func (o *Options) Text(name, otherwise string) string {
+	if o.values.Has(name) {
+		return o.values.Get(name)
+	}
+	return otherwise
+}
+
+// Number returns an option that is a whole number from least to most, or what
+// stands in for it.
+func (o *Options) Number(name string, otherwise, least, most int) (int, error) {
+	if !o.values.Has(name) {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(o.values.Get(name))
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf("%s=%.80s: want a whole number from %d to %d", name, o.values.Get(name), least, most)
+	}
+	return n, nil
+}
+
+// String returns the source's name with all options.
+func (o *Options) String() string {
+	if len(o.values) == 0 {
+		return o.scheme + ":"
+	}
+	return o.scheme + ":?" + o.values.Encode()
+}
