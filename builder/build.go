@@ -195,7 +195,7 @@ func (b *build) build(ctx context.Context, t time.Time) error {
 	manifest := &artifacts.Manifest{
 		Format: artifacts.Format, Time: t, Database: feed.Database, Unicode: unicode.Version, Input: input, Counts: b.report.Counts,
 		RowsPerShard: render.RowsPerShard, ShardsPerObject: render.ShardsPerObject, Views: views, Global: global(result),
-		Retained: retained(head, t, b.Retain), Ledger: root,
+		Retained: retained(head, t, b.Retain), Withdrawn: stillWithdrawn(head.Manifest, t), Ledger: root,
 	}
 
 	pointer, err := head.Publish(ctx, objects, manifest, b.Now(), b.step)

@@ -50,6 +50,7 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 	}
 	next.Retained = slices.Clone(newest.Retained[at+1:])
 	next.Retained = slices.DeleteFunc(next.Retained, func(r artifacts.Retained) bool { return !slices.Contains(target.Retained, r) })
+	next.Withdrawn = withdrawn(newest, at, t)
 	p, err := head.Publish(ctx, objects, &next, now(), func(string) {})
 	if err != nil {
 		return nil, err
@@ -58,4 +59,31 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 	r.Published, r.Sequence = true, p.Sequence
 	r.ObjectsWritten, r.BytesWritten = objects.Written()
 	return r, nil
+}
+
+// withdrawn lists the times later than t, ascending, that going back to t takes
+// from what can be pinned: the newest snapshot, those retained between the two,
+// and those that an earlier rollback took. Edges answer pins on them with 410,
+// where any other later time is one that has not arrived.
+func withdrawn(newest *artifacts.Manifest, at int, t time.Time) []time.Time {
+	times := []time.Time{newest.Time}
+	for _, r := range newest.Retained[:at] {
+		times = append(times, r.Time)
+	}
+	times = append(times, stillWithdrawn(newest, t)...)
+	slices.SortFunc(times, time.Time.Compare)
+	return slices.CompactFunc(times, time.Time.Equal)
+}
+
+// stillWithdrawn returns the withdrawn times of m that are later than t.
+func stillWithdrawn(m *artifacts.Manifest, t time.Time) []time.Time {
+	var times []time.Time
+	if m != nil {
+		for _, w := range m.Withdrawn {
+			if w.After(t) {
+				times = append(times, w.UTC())
+			}
+		}
+	}
+	return times
 }

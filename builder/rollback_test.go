@@ -1,6 +1,7 @@
 package builder
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -41,6 +42,10 @@ func TestRollback(t *testing.T) {
 	if len(now.Manifest.Retained) != 3 || now.Manifest.Retained[0].Time != target.Add(-artifacts.Step) {
 		t.Errorf("retained %v", now.Manifest.Retained)
 	}
+	want := []time.Time{target.Add(artifacts.Step), target.Add(2 * artifacts.Step), target.Add(3 * artifacts.Step)}
+	if !slices.EqualFunc(now.Manifest.Withdrawn, want, time.Time.Equal) {
+		t.Errorf("withdrawn %v, want %v", now.Manifest.Withdrawn, want)
+	}
 	if now.Manifest.Input != old.Input || now.Manifest.Views[0].Objects[0] != old.Views[0].Objects[0] {
 		t.Error("the current snapshot is not the target's")
 	}
@@ -74,6 +79,9 @@ func TestRollback(t *testing.T) {
 	again.assets = 95
 	if r := mustBuild(t, s, again); r.Sequence != 9 {
 		t.Errorf("sequence %d", r.Sequence)
+	}
+	if got := head(t, s).Manifest.Withdrawn; !slices.EqualFunc(got, want[1:], time.Time.Equal) {
+		t.Errorf("withdrawn after the next build: %v, want %v", got, want[1:])
 	}
 	if l, err = ledger.Load(ctx, s, &head(t, s).Manifest.Ledger); err != nil {
 		t.Fatal(err)
