@@ -21,6 +21,7 @@ import (
 	"example.com/marketdata/edge/admin"
 	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/auth"
+	"example.com/marketdata/edge/metrics"
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
@@ -86,6 +87,7 @@ type Edge struct {
 	watcher   *auth.Watcher
 	public    *server.Server
 	admin     *admin.Server
+	metrics   *metrics.Metrics
 	listener  net.Listener
 	adminLn   net.Listener
 	temporary string // folder to remove at the end
@@ -159,6 +161,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	e.refresher = snapshot.NewRefresher(snapshot.Config{
 		Store: cfg.Reader, Cache: e.cache, Dir: dir, Poll: cfg.Poll, FetchBudget: cfg.FetchBudget, AcceptStore: cfg.AcceptStore, Verify: verify,
 		Warm: e.engine.Warm, Retire: e.engine.Retire, Log: cfg.Log,
+		Swapped: func(lag, work time.Duration) { e.metrics.Swapped(lag, work) },
 	})
 	e.engine.Bind(e.refresher)
 
@@ -174,6 +177,11 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 		}
 		public.Keys = e.keys
 	}
+	e.metrics = metrics.New(metrics.Sources{
+		Engine: e.engine, Refresher: e.refresher, Cache: e.cache, Watcher: e.watcher,
+		Connections: func() server.Stats { return e.public.Stats() },
+	})
+	public.Observer = e.metrics
 	if e.public, err = server.New(public); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
 	}

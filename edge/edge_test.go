@@ -127,6 +127,9 @@ func TestFromAnEmptyStoreToASnapshot(t *testing.T) {
 	if _, body, _ := get(t, e.AdminAddr(), "/status"); json.Unmarshal([]byte(body), &st) != nil || st.State != "VALID" || st.Sequence != 1 || !st.SnapshotTime.Equal(fixture.Start) || st.Status != "degraded" {
 		t.Errorf("/status: %s", body) // degraded, because the snapshot is months old
 	}
+	if status, body, _ := get(t, e.AdminAddr(), "/metrics"); status != http.StatusOK || !strings.Contains(body, "\nedge_snapshot_sequence 1\n") {
+		t.Errorf("/metrics: %d %s", status, body)
+	}
 	if err := stop(); err != nil {
 		t.Error(err)
 	}

@@ -127,6 +127,7 @@ func (r *Refresher) restore(ctx context.Context) {
 	if c, err := artifacts.ParseChange(r.kept(artifacts.ChangeKey, artifacts.MaxPointerSize)); err == nil {
 		r.early = c
 	}
+	r.missing.Store(int64(len(s.objects)))
 	after := r.cfg.Warm(ctx, nil, s)
 	r.swap(s)
 	after()

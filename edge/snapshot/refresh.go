@@ -88,7 +88,11 @@ type Config struct {
 	Warm func(ctx context.Context, old, next *Snapshot) (after func())
 	// Retire is called for a snapshot that is no longer current.
 	Retire func(*Snapshot)
-	Log    *slog.Logger
+	// Swapped is told of each snapshot that was taken over from a pointer: how
+	// long after the pointer's publication, by both clocks, and how long after
+	// this edge first saw it; nil: nobody is.
+	Swapped func(lag, work time.Duration)
+	Log     *slog.Logger
 }
 
 // Refresher keeps the State up to date.
@@ -133,6 +137,9 @@ func NewRefresher(cfg Config) *Refresher {
 	}
 	if cfg.Warm == nil {
 		cfg.Warm = func(context.Context, *Snapshot, *Snapshot) func() { return func() {} }
+	}
+	if cfg.Swapped == nil {
+		cfg.Swapped = func(time.Duration, time.Duration) {}
 	}
 	if cfg.Retire == nil {
 		cfg.Retire = func(*Snapshot) {}
@@ -298,8 +305,9 @@ func (r *Refresher) follow(ctx context.Context, b []byte) error {
 		return fmt.Errorf("snapshot of %s: %w", p.Time.Format(TimeFormat), err)
 	}
 	next.Store, next.Sequence = p.Store, p.Sequence
+	missing := int64(len(next.objects))
 	if cur != nil {
-		if err := r.prepare(ctx, next); err != nil {
+		if missing, err = r.prepare(ctx, next); err != nil {
 			next.Release()
 			r.Counters.Refused.Add(1)
 			return fmt.Errorf("snapshot of %s: %w", next.TimeText, err)
@@ -307,16 +315,19 @@ func (r *Refresher) follow(ctx context.Context, b []byte) error {
 	}
 	after := r.cfg.Warm(ctx, cur, next)
 	r.identity, r.sequence = p.Store, p.Sequence
+	r.missing.Store(missing)
 	r.swap(next)
 	r.retire(next)
 	after()
-	r.Counters.SwapWork.Store(int64(time.Since(r.seen)))
-	r.Counters.SwapLag.Store(int64(time.Since(p.Published)))
+	lag, work := time.Since(p.Published), time.Since(r.seen)
+	r.Counters.SwapWork.Store(int64(work))
+	r.Counters.SwapLag.Store(int64(lag))
+	r.cfg.Swapped(lag, work)
 	r.seen = time.Time{}
-	r.cfg.Log.Info("snapshot is current", "snapshot", string(next.TimeText), "sequence", next.Sequence, "store", next.Store, "missing", r.missing.Load())
+	r.cfg.Log.Info("snapshot is current", "snapshot", string(next.TimeText), "sequence", next.Sequence, "store", next.Store, "missing", missing)
 	r.keepManifest(p.Manifest.Digest, raw)
 	r.keep(artifacts.CurrentKey, b)
-	if cur == nil || r.missing.Load() > 0 {
+	if missing > 0 {
 		r.complete(ctx, next)
 	}
 	return nil
@@ -400,27 +411,27 @@ func (r *Refresher) retire(next *Snapshot) {
 const answered = 10 * time.Second
 
 // prepare brings the snapshot's objects onto this machine. Past the fetch
-// budget it gives up on the rest, unless the store has stopped answering: then
-// the old snapshot, which is complete, is the better one. An object that is
-// damaged or missing in the store refuses the snapshot.
-func (r *Refresher) prepare(ctx context.Context, next *Snapshot) error {
+// budget it gives up on the rest, and returns how much that is, unless the
+// store has stopped answering: then the old snapshot, which is complete, is the
+// better one. An object that is damaged or missing in the store refuses the
+// snapshot.
+func (r *Refresher) prepare(ctx context.Context, next *Snapshot) (missing int64, err error) {
 	deadline := r.seen.Add(r.cfg.FetchBudget)
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	missing, err := r.fetch(ctx, next)
-	r.missing.Store(missing)
+	missing, err = r.fetch(ctx, next)
 	switch {
 	case missing == 0:
-		return nil
+		return 0, nil
 	case errors.Is(err, artifacts.ErrCorrupt) || errors.Is(err, artifacts.ErrNotFound):
-		return err
+		return 0, err
 	case time.Now().Before(deadline):
-		return err // tried again at the next poll, within the same budget
+		return 0, err // tried again at the next poll, within the same budget
 	case time.Since(r.cfg.Cache.LastFetch()) > answered:
-		return fmt.Errorf("%d objects are missing and the store does not answer: %w", missing, err)
+		return 0, fmt.Errorf("%d objects are missing and the store does not answer: %w", missing, err)
 	}
 	r.cfg.Log.Warn("taking over an incomplete snapshot", "snapshot", string(next.TimeText), "missing", missing, "budget", r.cfg.FetchBudget)
-	return nil
+	return missing, nil
 }
 
 // fetchers is how many objects are asked for at once; the cache bounds how many
@@ -460,8 +471,8 @@ func (r *Refresher) fetch(ctx context.Context, s *Snapshot) (missing int64, err 
 }
 
 // complete fetches in the background what a snapshot that is current lacks.
+// missing says already how much that may be.
 func (r *Refresher) complete(ctx context.Context, s *Snapshot) {
-	r.missing.Store(int64(len(s.objects)))
 	r.background.Go(func() {
 		retry := backoff.NewExponentialBackOff()
 		retry.MaxInterval = r.cfg.MaxBackoff
