@@ -14,7 +14,6 @@ package metrics
 import (
 	"net/http"
 	"runtime"
-	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,6 +25,7 @@ import (
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
+	"example.com/marketdata/internal/buildinfo"
 )
 
 // maxScrapes bounds the scrapes that are answered at once.
@@ -74,7 +74,7 @@ func New(src Sources) *Metrics {
 	m.answers.init(runtime.GOMAXPROCS(0))
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
-		&answerCollector{&m.answers}, &partsCollector{src}, m.swapLag, m.swap, buildInfo(),
+		&answerCollector{&m.answers}, &partsCollector{src}, m.swapLag, m.swap, buildinfo.Collector("edge"),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	m.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
@@ -97,23 +97,4 @@ func (m *Metrics) Swapped(lag, work time.Duration) {
 	lag = max(0, min(lag, time.Since(m.began)))
 	m.swapLag.Observe(lag.Seconds())
 	m.swap.Observe(work.Seconds())
-}
-
-// buildInfo is always 1; its labels say what is running.
-func buildInfo() prometheus.Collector {
-	version, revision := "unknown", "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version = info.Main.Version
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				revision = s.Value
-			}
-		}
-	}
-	g := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "edge_build_info", Help: "Always 1; the labels say what is running.",
-		ConstLabels: prometheus.Labels{"version": version, "revision": revision, "goversion": runtime.Version()},
-	})
-	g.Set(1)
-	return g
 }

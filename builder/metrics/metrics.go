@@ -1,0 +1,257 @@
+// Package metrics tells Prometheus how a builder that stays fares: what its
+// builds and other jobs took and came to, and when one last succeeded.
+//
+// A failed build harms nobody at once, since the published snapshot stays. So
+// what to watch is builder_last_success_timestamp_seconds: it covers builds that
+// fail, builds that hang, and a builder that is not there.
+//
+// Names follow the conventions of Prometheus: the prefix builder_, base units,
+// and _total for what only grows. Label values come from lists in the code.
+package metrics
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/internal/buildinfo"
+)
+
+// Outcomes of a build.
+const (
+	Published  = "published"  // a new snapshot is out
+	Unchanged  = "unchanged"  // the same snapshot was published already
+	Guarded    = "guarded"    // a guard rail of feed.md held it back
+	Superseded = "superseded" // its time is taken, by this feed's past or another builder
+	Failed     = "failed"     // anything else
+)
+
+// Jobs of Metrics.Job.
+const (
+	Change = "change"
+	GC     = "gc"
+)
+
+var (
+	outcomes = []string{Published, Unchanged, Guarded, Superseded, Failed}
+	steps    = []string{
+		builder.StepOpen, builder.StepRead, builder.StepCompute, builder.StepObjects, publish.StepSync, publish.StepManifest, publish.StepSwap,
+	}
+	// stepBounds are upper bounds in seconds: 20,000 assets take seconds, a
+	// million minutes; builder.BuildDeadline ends all.
+	stepBounds = []float64{.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800}
+)
+
+// Metrics counts what a builder does, and serves it to Prometheus as an
+// http.Handler. It is safe for concurrent use.
+type Metrics struct {
+	handler http.Handler
+	now     func() time.Time
+
+	builds        *prometheus.CounterVec
+	buildTime     prometheus.Histogram
+	stepTime      *prometheus.HistogramVec
+	rows          *prometheus.GaugeVec
+	rejected      *prometheus.GaugeVec
+	tolerated     *prometheus.GaugeVec
+	forced        prometheus.Counter
+	objects       prometheus.Counter
+	bytes         prometheus.Counter
+	sequence      prometheus.Gauge
+	snapshot      prometheus.Gauge
+	lastSuccess   prometheus.Gauge
+	jobs          *prometheus.CounterVec
+	jobTime       *prometheus.HistogramVec
+	jobSuccess    *prometheus.GaugeVec
+	deleted       prometheus.Counter
+	deletedBytes  prometheus.Counter
+	storedObjects prometheus.Gauge
+}
+
+// New returns the Metrics of a builder.
+func New() *Metrics {
+	registry := prometheus.NewRegistry()
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+		registry.MustRegister(c)
+		return c
+	}
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		registry.MustRegister(c)
+		return c
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+		registry.MustRegister(g)
+		return g
+	}
+	gauges := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+		registry.MustRegister(g)
+		return g
+	}
+	histogram := func(name, help string) prometheus.Histogram {
+		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: stepBounds})
+		registry.MustRegister(h)
+		return h
+	}
+	histograms := func(name, help string, labels ...string) *prometheus.HistogramVec {
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: stepBounds}, labels)
+		registry.MustRegister(h)
+		return h
+	}
+	m := &Metrics{
+		handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}),
+		now:     time.Now,
+
+		builds:      counters("builder_builds_total", "Builds by outcome; a build that is tried again counts again, one that was stopped with the builder does not.", "outcome"),
+		buildTime:   histogram("builder_build_duration_seconds", "Time that a build took, whatever its outcome."),
+		stepTime:    histograms("builder_build_step_duration_seconds", "Time that a step of a build took.", "step"),
+		rows:        gauges("builder_rows", "Rows of the last feed that were accepted, by collection.", "collection"),
+		rejected:    gauges("builder_rejected_rows", "Rows of the last feed that were set aside, by file.", "file"),
+		tolerated:   gauges("builder_tolerated_values", "Values of the last feed that were left out without setting their row aside.", "kind"),
+		forced:      counter("builder_forced_guards_total", "Guard rails that --force has overridden."),
+		objects:     counter("builder_objects_written_total", "Immutable objects put, manifests included."),
+		bytes:       counter("builder_bytes_written_total", "Bytes of the immutable objects put."),
+		sequence:    gauge("builder_snapshot_sequence", "Sequence of the snapshot that this builder last published or found published."),
+		snapshot:    gauge("builder_snapshot_timestamp_seconds", "Time of that snapshot, in Unix seconds."),
+		lastSuccess: gauge("builder_last_success_timestamp_seconds", "When a build last ended with its snapshot published, by it or before it, in Unix seconds; 0: not since the start."),
+		jobs:        counters("builder_jobs_total", "Runs of the other jobs, by outcome.", "job", "outcome"),
+		jobTime:     histograms("builder_job_duration_seconds", "Time that a run of another job took.", "job"),
+		jobSuccess:  gauges("builder_job_last_success_timestamp_seconds", "When a job last succeeded, in Unix seconds; 0: not since the start.", "job"),
+
+		deleted:       counter("builder_gc_deleted_objects_total", "Objects and manifests that gc has removed."),
+		deletedBytes:  counter("builder_gc_deleted_bytes_total", "Bytes that gc has removed."),
+		storedObjects: gauge("builder_gc_kept_objects", "Objects and manifests that the last gc left in the store."),
+	}
+	registry.MustRegister(buildinfo.Collector("builder"), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	// rate() sees the first failure only if there was a series before it.
+	for _, outcome := range outcomes {
+		m.builds.WithLabelValues(outcome)
+	}
+	for _, step := range steps {
+		m.stepTime.WithLabelValues(step)
+	}
+	for _, job := range []string{Change, GC} {
+		m.jobs.WithLabelValues(job, "done")
+		m.jobs.WithLabelValues(job, "failed")
+		m.jobTime.WithLabelValues(job)
+		m.jobSuccess.WithLabelValues(job)
+	}
+	return m
+}
+
+// ServeHTTP answers a scrape.
+func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler.ServeHTTP(w, r) }
+
+// Serve serves /metrics, and /livez for whoever watches the process, on ln
+// until ctx is done, and then returns nil; or it returns why it cannot go on.
+func (m *Metrics) Serve(ctx context.Context, ln net.Listener) error {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", m)
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = w.Write([]byte("ok\n")) // a prober that went away
+	})
+	server := &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // a scrape that is cut off is made again
+	defer stop()
+	if err := server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Built counts a build: what Builder.Build returned. One that was stopped
+// because the builder is to stop does not count.
+func (m *Metrics) Built(r *builder.Report, err error) {
+	outcome := outcomeOf(r, err)
+	if outcome == "" {
+		return
+	}
+	m.builds.WithLabelValues(outcome).Inc()
+	m.buildTime.Observe(float64(r.DurationMS) / 1e3)
+	for _, s := range r.Steps {
+		m.stepTime.WithLabelValues(s.Step).Observe(float64(s.MS) / 1e3)
+	}
+	for collection, n := range r.Counts {
+		m.rows.WithLabelValues(collection).Set(float64(n))
+	}
+	for file, n := range r.Rejected {
+		m.rejected.WithLabelValues(file).Set(float64(n))
+	}
+	if r.SnapshotTime != "" { // the feed was read
+		m.tolerated.WithLabelValues("unknown_member").Set(float64(r.UnknownMembers))
+		m.tolerated.WithLabelValues("unknown_native").Set(float64(r.UnknownNatives))
+		m.tolerated.WithLabelValues("bad_data_time").Set(float64(r.BadDataTimes))
+	}
+	m.forced.Add(float64(len(r.Forced)))
+	m.objects.Add(float64(r.ObjectsWritten))
+	m.bytes.Add(float64(r.BytesWritten))
+	if outcome != Published && outcome != Unchanged {
+		return
+	}
+	m.sequence.Set(float64(r.Sequence))
+	if t, err := time.Parse(time.RFC3339, r.SnapshotTime); err == nil {
+		m.snapshot.Set(float64(t.Unix()))
+	}
+	m.lastSuccess.Set(unix(m.now()))
+}
+
+// outcomeOf sorts a build, "" when it was stopped.
+func outcomeOf(r *builder.Report, err error) string {
+	var lost *publish.LostError
+	switch {
+	case err == nil && r.Published:
+		return Published
+	case err == nil:
+		return Unchanged
+	case errors.Is(err, context.Canceled):
+		return ""
+	case errors.Is(err, builder.ErrGuard):
+		return Guarded
+	case errors.Is(err, builder.ErrOlder), errors.Is(err, builder.ErrOther), errors.As(err, &lost):
+		return Superseded
+	}
+	return Failed
+}
+
+// Job returns f, counted and timed as job, which is Change or GC.
+func (m *Metrics) Job(job string, f func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		began := time.Now()
+		err := f(ctx)
+		switch {
+		case err == nil:
+			m.jobs.WithLabelValues(job, "done").Inc()
+			m.jobSuccess.WithLabelValues(job).Set(unix(m.now()))
+		case errors.Is(err, context.Canceled):
+			return err
+		default:
+			m.jobs.WithLabelValues(job, "failed").Inc()
+		}
+		m.jobTime.WithLabelValues(job).Observe(time.Since(began).Seconds())
+		return err
+	}
+}
+
+// Collected counts what a gc did, nil when it failed.
+func (m *Metrics) Collected(r *builder.GCReport) {
+	if r == nil || r.DryRun {
+		return
+	}
+	m.deleted.Add(float64(r.Deleted))
+	m.deletedBytes.Add(float64(r.DeletedBytes))
+	m.storedObjects.Set(float64(r.Kept))
+}
+
+func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }

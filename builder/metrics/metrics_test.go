@@ -1,0 +1,240 @@
+package metrics
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"go.uber.org/goleak"
+
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/builder/source/sim"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// scrape returns all values, a histogram's as its count, by name and labels:
+// builder_builds_total{outcome="failed"}.
+func scrape(t *testing.T, m *Metrics) map[string]float64 {
+	t.Helper()
+	res := httptest.NewRecorder()
+	m.ServeHTTP(res, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return values(t, res.Body.Bytes())
+}
+
+func values(t *testing.T, body []byte) map[string]float64 {
+	t.Helper()
+	problems, err := promlint.New(bytes.NewReader(body)).Lint()
+	if err != nil || len(problems) > 0 {
+		t.Fatalf("%v, %v", problems, err)
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for name, f := range families {
+		for _, m := range f.Metric {
+			got[name+labels(m)] = value(m)
+		}
+	}
+	return got
+}
+
+func labels(m *dto.Metric) string {
+	var all []string
+	for _, l := range m.Label {
+		all = append(all, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "{" + strings.Join(all, ",") + "}"
+}
+
+func value(m *dto.Metric) float64 {
+	switch {
+	case m.Counter != nil:
+		return m.Counter.GetValue()
+	case m.Histogram != nil:
+		return float64(m.Histogram.GetSampleCount())
+	case m.Summary != nil:
+		return float64(m.Summary.GetSampleCount())
+	}
+	return m.Gauge.GetValue()
+}
+
+// TestBuilt: real builds, of every outcome but a lost race, show as what they
+// were.
+func TestBuilt(t *testing.T) {
+	store := memstore.New()
+	at := time.Date(2026, 3, 4, 5, 10, 0, 0, time.UTC)
+	build := func(ctx context.Context, assets int, at time.Time) (*builder.Report, error) {
+		source, err := sim.Open(ctx, fmt.Sprintf("?assets=%d&seed=3", assets))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := builder.New(builder.Config{Store: store, Source: source, Guards: builder.DefaultGuards, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return at }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.Build(ctx, at)
+	}
+	m := New()
+	now := time.Unix(1_700_000_000, 0)
+	m.now = func() time.Time { return now }
+	got := scrape(t, m)
+	for _, outcome := range outcomes {
+		if v, ok := got[fmt.Sprintf("builder_builds_total{outcome=%q}", outcome)]; !ok || v != 0 {
+			t.Errorf("%s does not begin at 0", outcome)
+		}
+	}
+
+	first, err := build(t.Context(), 60, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Built(first, nil)
+	got = scrape(t, m)
+	for name, want := range map[string]float64{
+		`builder_builds_total{outcome="published"}`:           1,
+		"builder_build_duration_seconds":                      1,
+		`builder_rows{collection="assets"}`:                   float64(first.Counts["assets"]),
+		`builder_rejected_rows{file="assets.ndjson"}`:         float64(first.Rejected["assets.ndjson"]),
+		`builder_tolerated_values{kind="unknown_member"}`:     float64(first.UnknownMembers),
+		"builder_objects_written_total":                       float64(first.ObjectsWritten),
+		"builder_bytes_written_total":                         float64(first.BytesWritten),
+		"builder_snapshot_sequence":                           1,
+		"builder_snapshot_timestamp_seconds":                  float64(at.Unix()),
+		"builder_last_success_timestamp_seconds":              1_700_000_000,
+		`builder_build_step_duration_seconds{step="swap"}`:    1,
+		`builder_build_step_duration_seconds{step="compute"}`: 1,
+	} {
+		if v, ok := got[name]; !ok || v != want {
+			t.Errorf("%s is %v, want %v", name, v, want)
+		}
+	}
+	// All steps were known beforehand, and no other than those.
+	for _, s := range first.Steps {
+		if !slices.Contains(steps, s.Step) {
+			t.Errorf("step %s is not in the list", s.Step)
+		}
+	}
+	if len(first.Steps) != len(steps) {
+		t.Errorf("%d steps, %d in the list", len(first.Steps), len(steps))
+	}
+
+	now = now.Add(time.Hour)
+	m.Built(build(t.Context(), 60, at))
+	m.Built(build(t.Context(), 60, at.Add(-time.Hour)))
+	m.Built(build(t.Context(), 12, at.Add(time.Hour))) // most assets are gone
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	m.Built(build(stopped, 60, at.Add(time.Hour)))
+	m.Built(&builder.Report{}, errors.New("feed: no route to host"))
+	m.Built(&builder.Report{}, fmt.Errorf("publish: %w", &publish.LostError{}))
+	m.Built(&builder.Report{Forced: []string{"x", "y"}}, context.DeadlineExceeded)
+	got = scrape(t, m)
+	for name, want := range map[string]float64{
+		`builder_builds_total{outcome="published"}`:  1,
+		`builder_builds_total{outcome="unchanged"}`:  1,
+		`builder_builds_total{outcome="guarded"}`:    1,
+		`builder_builds_total{outcome="superseded"}`: 2,
+		`builder_builds_total{outcome="failed"}`:     2,
+		"builder_forced_guards_total":                2,
+		"builder_last_success_timestamp_seconds":     1_700_003_600, // of the unchanged one
+		"builder_snapshot_sequence":                  1,
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %v, want %v", name, got[name], want)
+		}
+	}
+}
+
+// TestJobs: the other jobs.
+func TestJobs(t *testing.T) {
+	m := New()
+	m.now = func() time.Time { return time.Unix(1_700_000_000, 5e8) }
+	failure := errors.New("no")
+	for _, err := range []error{nil, failure, failure, context.Canceled} {
+		if got := m.Job(Change, func(context.Context) error { return err })(t.Context()); got != err {
+			t.Errorf("%v became %v", err, got)
+		}
+	}
+	m.Collected(nil)
+	m.Collected(&builder.GCReport{Kept: 7, Deleted: 3, DeletedBytes: 99})
+	m.Collected(&builder.GCReport{Kept: 1, Deleted: 3, DeletedBytes: 99, DryRun: true})
+	got := scrape(t, m)
+	for name, want := range map[string]float64{
+		`builder_jobs_total{job="change",outcome="done"}`:          1,
+		`builder_jobs_total{job="change",outcome="failed"}`:        2,
+		`builder_jobs_total{job="gc",outcome="failed"}`:            0,
+		`builder_job_duration_seconds{job="change"}`:               3,
+		`builder_job_last_success_timestamp_seconds{job="change"}`: 1_700_000_000.5,
+		`builder_job_last_success_timestamp_seconds{job="gc"}`:     0,
+		"builder_gc_deleted_objects_total":                         3,
+		"builder_gc_deleted_bytes_total":                           99,
+		"builder_gc_kept_objects":                                  7,
+	} {
+		if v, ok := got[name]; !ok || v != want {
+			t.Errorf("%s is %v, want %v", name, v, want)
+		}
+	}
+}
+
+// TestServe: over a socket, until the builder is to stop.
+func TestServe(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error)
+	go func() { served <- New().Serve(ctx, ln) }()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	get := func(path string) (int, []byte) {
+		res, err := client.Get("http://" + ln.Addr().String() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		b, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, b
+	}
+	if status, b := get("/metrics"); status != http.StatusOK || values(t, b)["go_goroutines"] < 1 {
+		t.Errorf("%d: %s", status, b)
+	}
+	if status, b := get("/livez"); status != http.StatusOK || string(b) != "ok\n" {
+		t.Errorf("%d: %s", status, b)
+	}
+	if status, _ := get("/debug/pprof/"); status != http.StatusNotFound {
+		t.Errorf("another path: %d", status)
+	}
+	cancel()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if err := New().Serve(t.Context(), ln); err == nil {
+		t.Error("a listener that is closed serves")
+	}
+}
