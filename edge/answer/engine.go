@@ -202,6 +202,7 @@ func (e *Engine) warmAnswers(ctx context.Context, deadline time.Time, from, to *
 	var q query.Query
 	var w work
 	var key []byte
+	pace := next.Pace()
 	budget := e.cfg.Memory / 2
 	for _, h := range from.hottest(maxWarm) {
 		if ctx.Err() != nil || budget < 0 || time.Now().After(deadline) {
@@ -210,18 +211,20 @@ func (e *Engine) warmAnswers(ctx context.Context, deadline time.Time, from, to *
 		if h.raw == nil || h.hits.Load() == 0 || q.Parse(h.endpoint, h.raw) != nil {
 			continue
 		}
-		if err := w.compose(next, &q, time.Until(deadline)); err != nil {
-			continue // it is made when it is asked for
-		}
-		key = q.AppendKey(key[:0])
-		answer := to.offer(key, w.body, w.notFound, h.endpoint, h.raw)
-		for c := zstdCoding; c < codings; c++ {
-			if h.codings[c].Load() && len(answer.body) > minCoded {
-				answer.code(c)
+		pace.Do(func() {
+			if err := w.compose(next, &q, time.Until(deadline)); err != nil {
+				return // it is made when it is asked for
 			}
-		}
-		budget -= answer.cost()
-		e.warmed.Add(1)
+			key = q.AppendKey(key[:0])
+			answer := to.offer(key, w.body, w.notFound, h.endpoint, h.raw)
+			for c := zstdCoding; c < codings; c++ {
+				if h.codings[c].Load() && len(answer.body) > minCoded {
+					answer.code(c)
+				}
+			}
+			budget -= answer.cost()
+			e.warmed.Add(1)
+		})
 	}
 }
 
@@ -233,6 +236,7 @@ type warmShard struct {
 
 func (e *Engine) warmShards(ctx context.Context, deadline time.Time, old, next *snapshot.Snapshot) func() {
 	var warm []warmShard
+	pace := next.Pace()
 	budget := e.cfg.WarmBytes
 	next.Each(func(ep query.Endpoint, o query.Sort, v *snapshot.View) {
 		was := old.View(ep, o)
@@ -246,12 +250,14 @@ func (e *Engine) warmShards(ctx context.Context, deadline time.Time, old, next *
 			if _, ok := was.Held(n); !ok {
 				continue
 			}
-			s, err := v.Shard(n, &snapshot.Budget{Wait: time.Until(deadline)})
-			if err != nil {
-				continue
-			}
-			warm = append(warm, warmShard{v, n, s})
-			budget -= int64(s.Size())
+			pace.Do(func() {
+				s, err := v.Shard(n, &snapshot.Budget{Wait: time.Until(deadline)})
+				if err != nil {
+					return // it is read when it is asked for
+				}
+				warm = append(warm, warmShard{v, n, s})
+				budget -= int64(s.Size())
+			})
 		}
 	})
 	return func() {

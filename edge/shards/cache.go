@@ -63,6 +63,8 @@ type Cache struct {
 	fetches *semaphore.Weighted
 	loads   *semaphore.Weighted // shards expanded at once, which bounds memory
 	flights singleflight.Group
+	// Pace is for work that no request waits for.
+	Pace    Pace
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 	running sync.WaitGroup
@@ -222,7 +224,7 @@ func (c *Cache) Index(o *Object) (*artifacts.Index, error) {
 	if op := o.opened.Load(); op != nil {
 		return op.index, nil
 	}
-	op, _, err := c.await("i"+strconv.FormatUint(o.serial, 36), o, func() (any, error) { return c.open(o) })
+	op, _, err := c.await("i"+strconv.FormatUint(o.serial, 36), o, func() (any, error) { return c.open(o, nil) })
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +239,7 @@ func (c *Cache) Fetch(ctx context.Context, o *Object) error {
 		return nil
 	}
 	o.blocked.Store(0)
-	ch := c.flights.DoChan("i"+strconv.FormatUint(o.serial, 36), c.guard(func() (any, error) { return c.open(o) }))
+	ch := c.flights.DoChan("i"+strconv.FormatUint(o.serial, 36), c.guard(func() (any, error) { return c.open(o, &c.Pace) }))
 	select {
 	case r := <-ch:
 		return r.Err
@@ -302,13 +304,13 @@ type openedObject struct {
 }
 
 // open verifies the object, from disk or else from the store.
-func (c *Cache) open(o *Object) (*openedObject, error) {
+func (c *Cache) open(o *Object, p *Pace) (*openedObject, error) {
 	if op := o.opened.Load(); op != nil && c.disk.has(o.Ref) {
 		return &openedObject{op, nil}, nil
 	}
 	b, err := c.disk.whole(o.Ref)
 	if err == nil {
-		if op, err := o.verify(b); err == nil {
+		if op, err := o.verify(b, p); err == nil {
 			o.opened.Store(op)
 			return &openedObject{op, nil}, nil
 		} else {
@@ -318,24 +320,27 @@ func (c *Cache) open(o *Object) (*openedObject, error) {
 	if b, err = c.fetch(o); err != nil {
 		return nil, err
 	}
-	op, err := o.verify(b)
+	op, err := o.verify(b, p)
 	if err != nil {
-		// Its digest is right, so this is how it was published.
 		c.corrupt(o, "store", err)
-		return nil, err
+		c.Counters.FetchErrors.Add(1)
+		o.blocked.Store(time.Now().Add(c.cfg.Pause).UnixNano())
+		return nil, fmt.Errorf("object %s from the store: %w", o.Ref.Digest, err)
 	}
-	if c.disk.write(o.Ref, b) {
-		b = nil
-	}
+	p.Do(func() {
+		if c.disk.write(o.Ref, b) {
+			b = nil
+		}
+	})
 	o.opened.Store(op)
 	return &openedObject{op, b}, nil
 }
 
-func (o *Object) verify(b []byte) (*opened, error) {
+func (o *Object) verify(b []byte, p *Pace) (*opened, error) {
 	if int64(len(b)) != o.Ref.Size {
 		return nil, fmt.Errorf("%w: %d bytes, want %d", artifacts.ErrCorrupt, len(b), o.Ref.Size)
 	}
-	if artifacts.Sum(b) != o.Ref.Digest {
+	if p.sum(b) != o.Ref.Digest {
 		return nil, fmt.Errorf("%w: its digest is another", artifacts.ErrCorrupt)
 	}
 	n, err := artifacts.IndexSize(b)
@@ -363,7 +368,7 @@ func (c *Cache) corrupt(o *Object, where string, err error) {
 	}
 }
 
-// fetch takes the object from the store and checks its digest.
+// fetch takes the object from the store, and verifies nothing.
 func (c *Cache) fetch(o *Object) ([]byte, error) {
 	if until := o.blocked.Load(); until > 0 && time.Now().UnixNano() < until {
 		return nil, fmt.Errorf("object %s: its last fetch has just failed", o.Ref.Digest)
@@ -378,10 +383,6 @@ func (c *Cache) fetch(o *Object) ([]byte, error) {
 	key := artifacts.ObjectKey(o.Ref.Digest)
 	b, _, err := c.cfg.Store.Get(ctx, key, o.Ref.Size)
 	c.Counters.FetchBytes.Add(int64(len(b)))
-	if err == nil && (int64(len(b)) != o.Ref.Size || artifacts.Sum(b) != o.Ref.Digest) {
-		c.corrupt(o, "store", artifacts.ErrCorrupt)
-		err = fmt.Errorf("%w: %d bytes from the store are not the object", artifacts.ErrCorrupt, len(b))
-	}
 	if err != nil {
 		c.Counters.FetchErrors.Add(1)
 		o.blocked.Store(time.Now().Add(c.cfg.Pause).UnixNano())
@@ -430,7 +431,7 @@ func (c *Cache) load(o *Object, i int) (*artifacts.Shard, error) {
 
 // opening joins whoever opens the object already.
 func (c *Cache) opening(o *Object) (*openedObject, error) {
-	v, err, _ := c.flights.Do("i"+strconv.FormatUint(o.serial, 36), func() (any, error) { return c.open(o) })
+	v, err, _ := c.flights.Do("i"+strconv.FormatUint(o.serial, 36), func() (any, error) { return c.open(o, nil) })
 	if err != nil {
 		return nil, err
 	}

@@ -164,6 +164,9 @@ func (s *Snapshot) Release() {
 	}
 }
 
+// Pace returns the pace of work in the background, for warming.
+func (s *Snapshot) Pace() *shards.Pace { return &s.cache.Pace }
+
 // Objects returns the objects of all views.
 func (s *Snapshot) Objects() []*shards.Object { return s.objects }
 
