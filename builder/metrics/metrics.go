@@ -122,9 +122,9 @@ func New() *Metrics {
 		forced:      counter("builder_forced_guards_total", "Guard rails that --force has overridden."),
 		objects:     counter("builder_objects_written_total", "Immutable objects put, manifests included."),
 		bytes:       counter("builder_bytes_written_total", "Bytes of the immutable objects put."),
-		sequence:    gauge("builder_snapshot_sequence", "Sequence of the snapshot that this builder last published or found published."),
-		snapshot:    gauge("builder_snapshot_timestamp_seconds", "Time of that snapshot, in Unix seconds."),
-		lastSuccess: gauge("builder_last_success_timestamp_seconds", "When a build last ended with its snapshot published, by it or before it, in Unix seconds; 0: not since the start."),
+		sequence:    gauge("builder_snapshot_sequence", "Sequence of the snapshot that this builder has published or found published last; 0: none."),
+		snapshot:    gauge("builder_snapshot_timestamp_seconds", "Time of that snapshot, in Unix seconds; 0: none."),
+		lastSuccess: gauge("builder_last_success_timestamp_seconds", "When a build last ended with its snapshot published, by it or before it, in Unix seconds; before the first one, when the builder started."),
 		jobs:        counters("builder_jobs_total", "Runs of the other jobs, by outcome.", "job", "outcome"),
 		jobTime:     histograms("builder_job_duration_seconds", "Time that a run of another job took.", "job"),
 		jobSuccess:  gauges("builder_job_last_success_timestamp_seconds", "When a job last succeeded, in Unix seconds; 0: not since the start.", "job"),
@@ -134,6 +134,8 @@ func New() *Metrics {
 		storedObjects: gauge("builder_gc_kept_objects", "Objects and manifests that the last gc left in the store."),
 	}
 	registry.MustRegister(buildinfo.Collector("builder"), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	// A builder that has just started is not one that has never succeeded.
+	m.lastSuccess.Set(unix(m.now()))
 	// rate() sees the first failure only if there was a series before it.
 	for _, outcome := range outcomes {
 		m.builds.WithLabelValues(outcome)
@@ -200,11 +202,17 @@ func (m *Metrics) Built(r *builder.Report, err error) {
 	if outcome != Published && outcome != Unchanged {
 		return
 	}
-	m.sequence.Set(float64(r.Sequence))
 	if t, err := time.Parse(time.RFC3339, r.SnapshotTime); err == nil {
-		m.snapshot.Set(float64(t.Unix()))
+		m.Found(t, r.Sequence)
 	}
 	m.lastSuccess.Set(unix(m.now()))
+}
+
+// Found notes the snapshot that is published, of time t: a builder that starts
+// again may build none for some time.
+func (m *Metrics) Found(t time.Time, sequence uint64) {
+	m.snapshot.Set(float64(t.Unix()))
+	m.sequence.Set(float64(sequence))
 }
 
 // outcomeOf sorts a build, "" when it was stopped.

@@ -100,7 +100,14 @@ func TestBuilt(t *testing.T) {
 	m := New()
 	now := time.Unix(1_700_000_000, 0)
 	m.now = func() time.Time { return now }
+	m.Found(at.Add(-time.Hour), 7)
 	got := scrape(t, m)
+	if v := got["builder_snapshot_timestamp_seconds"]; v != float64(at.Add(-time.Hour).Unix()) || got["builder_snapshot_sequence"] != 7 {
+		t.Errorf("found: %v, sequence %v", v, got["builder_snapshot_sequence"])
+	}
+	if age := time.Since(time.Unix(int64(got["builder_last_success_timestamp_seconds"]), 0)); age < 0 || age > time.Minute {
+		t.Errorf("the start is no success: %v ago", age)
+	}
 	for _, outcome := range outcomes {
 		if v, ok := got[fmt.Sprintf("builder_builds_total{outcome=%q}", outcome)]; !ok || v != 0 {
 			t.Errorf("%s does not begin at 0", outcome)

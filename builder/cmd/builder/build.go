@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
+	"sync"
 	"time"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/metrics"
 	"example.com/marketdata/builder/publish"
 )
 
@@ -111,6 +114,7 @@ type runCmd struct {
 	ChangeEvery time.Duration `default:"5m" help:"How often to run the change job (${default})."`
 	GCEvery     time.Duration `default:"1h" name:"gc-every" help:"How often to run gc, after a build (${default})."`
 	Grace       time.Duration `default:"1h" help:"Grace period of gc (${default})."`
+	Metrics     string        `placeholder:"ADDR" help:"Serve /metrics for Prometheus, and /livez, on this address; by default nowhere. Not for the public."`
 }
 
 // Help is printed by run --help.
@@ -142,10 +146,26 @@ func (c *runCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	counts := metrics.New()
+	if c.Metrics != "" {
+		ln, err := net.Listen("tcp", c.Metrics)
+		if err != nil {
+			return fmt.Errorf("--metrics: %w", err)
+		}
+		var serving sync.WaitGroup
+		defer serving.Wait()
+		serving.Go(func() {
+			if err := counts.Serve(e.ctx, ln); err != nil {
+				e.log.Error("metrics are not served any more", "err", err)
+			}
+		})
+		e.log.Info("serving metrics", "metrics", ln.Addr().String())
+	}
 	loop := &builder.Loop{
 		Log: e.log, ChangeEvery: c.ChangeEvery, CollectEvery: c.GCEvery,
 		Build: func(ctx context.Context) error {
 			r, err := b.Build(ctx, time.Time{})
+			counts.Built(r, err)
 			if err == nil {
 				e.log.Info("built", "snapshot", r.SnapshotTime, "published", r.Published, "reason", r.Reason, "sequence", r.Sequence,
 					"assets", r.Counts["assets"], "quotes", r.Counts["quotes"], "rejected", r.RejectedRows(),
@@ -158,19 +178,23 @@ func (c *runCmd) Run(e *env) error {
 			if err != nil || head.Pointer == nil {
 				return time.Time{}, err
 			}
+			counts.Found(head.Pointer.Time, head.Pointer.Sequence)
 			return head.Pointer.Time, nil
 		},
-		Change: func(ctx context.Context) error {
+		Change: counts.Job(metrics.Change, func(ctx context.Context) error {
 			change, err := builder.Change(ctx, b.Store, time.Now)
 			if change != nil {
 				e.log.Info("recorded the change of the total", "snapshot", change.Snapshot, "base", change.Base, "percent", change.Value)
 			}
 			return err
-		},
-		Collect: func(ctx context.Context) error {
-			_, err := builder.Collect(ctx, builder.GCConfig{Store: b.Store, Grace: c.Grace, Log: e.log})
+		}),
+		Collect: counts.Job(metrics.GC, func(ctx context.Context) error {
+			r, err := builder.Collect(ctx, builder.GCConfig{Store: b.Store, Grace: c.Grace, Log: e.log})
+			if err == nil {
+				counts.Collected(r)
+			}
 			return err
-		},
+		}),
 	}
 	e.log.Info("running", "source", b.Source.String(), "store", c.Store, "step", artifacts.Step)
 	loop.Run(e.ctx)

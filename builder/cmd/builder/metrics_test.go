@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestRunMetrics: run tells Prometheus of its builds and jobs, until it stops.
+func TestRunMetrics(t *testing.T) {
+	store := "file:" + filepath.Join(t.TempDir(), "store")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := builderProcess(ctx, "run", "--source", simulated, "--store", store, "--metrics", "127.0.0.1:0")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stderr)
+	address, built := "", false
+	for (address == "" || !built) && lines.Scan() {
+		if m := regexp.MustCompile(`metrics=(127\.0\.0\.1:\d+)`).FindStringSubmatch(lines.Text()); m != nil {
+			address = m[1]
+		}
+		built = built || strings.Contains(lines.Text(), "msg=built")
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Get("http://" + address + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(res.Body)
+	_ = res.Body.Close()
+	for _, line := range []string{`builder_builds_total{outcome="published"} 1`, `builder_rows{collection="assets"} 60`, "builder_snapshot_sequence 1"} {
+		if err != nil || !strings.Contains(string(body), "\n"+line+"\n") {
+			t.Errorf("no %q (%v) in\n%s", line, err, body)
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := io.ReadAll(stderr)
+	if err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v: %s", err, rest)
+	}
+}
+
+// TestMetricsAddress: an address that cannot be listened on ends the builder
+// before it builds anything.
+func TestMetricsAddress(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	for _, address := range []string{ln.Addr().String(), "nowhere", "127.0.0.1:http-no"} {
+		r := command(t, "run", "--source", simulated, "--store", "file:"+filepath.Join(t.TempDir(), "store"), "--metrics", address)
+		if r.status != exitFailed || !strings.Contains(r.stderr, "--metrics") {
+			t.Errorf("%s: status %d: %s", address, r.status, r.stderr)
+		}
+	}
+}
