@@ -1,0 +1,373 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"example.com/marketdata/artifacts/stores"
+	"example.com/marketdata/loadtest"
+	"example.com/marketdata/loadtest/pace"
+	"example.com/marketdata/loadtest/report"
+	"example.com/marketdata/loadtest/result"
+	"example.com/marketdata/loadtest/traffic"
+)
+
+const description = `Loads an HTTP service, measures it so that the figures can be believed, and checks its answers.
+
+Every flag is also an environment variable: --rate is LOADTEST_RATE.
+Exit status: 0 fine, 1 failed, 2 wrong usage, 3 threshold or regression, 4 invalid run, 5 wrong answer.`
+
+// cli is the command line.
+type cli struct {
+	Version kong.VersionFlag `env:"-" help:"Print the version and exit."`
+
+	Run       runCmd       `cmd:"" help:"Load a service once: at set times (open loop), or with --closed as fast as it answers."`
+	Capacity  capacityCmd  `cmd:"" help:"Search for the highest rate that keeps an objective, and say how many nodes a traffic needs."`
+	Report    reportCmd    `cmd:"" help:"Draw runs as one HTML file."`
+	Compare   compareCmd   `cmd:"" help:"Say what changed from one run to another; exit 3 on a regression."`
+	Scenarios scenariosCmd `cmd:"" help:"List the scenarios that come with the program."`
+	Schema    schemaCmd    `cmd:"" help:"Print the JSON schema of run.json."`
+}
+
+// target is what is loaded, and with what.
+type target struct {
+	URL           []string      `sep:"none" placeholder:"URL" help:"Base URL of a node; give it again for more, which then get requests in turn."`
+	Key           []string      `sep:"none" placeholder:"KEY" help:"API key, sent as X-Api-Key; give it again for more, used in turn."`
+	Insecure      bool          `help:"Take any TLS certificate."`
+	Scenario      string        `default:"mixed" placeholder:"NAME|FILE" help:"Traffic: a scenario that comes with the program (see scenarios), or a YAML file. Default: ${default}."`
+	Targets       string        `placeholder:"FILE" help:"Send the requests of a file in vegeta's format instead, in turn."`
+	Target        []string      `sep:"none" placeholder:"REQUEST" help:"Send this request instead, such as 'GET /path'; give it again for more."`
+	DirectoryRows int           `default:"20000" placeholder:"N" help:"Read at most so many rows of each listing to ask for. Default: ${default}."`
+	Connections   int           `placeholder:"N" help:"Connections at most, over all nodes; in a closed loop exactly. Default: 1000, closed 64."`
+	Timeout       time.Duration `default:"10s" placeholder:"D" help:"Give a request up after this long. Default: ${default}."`
+	Warmup        time.Duration `default:"0s" placeholder:"D" help:"Do not count requests that are due this early. Default: ${default}."`
+	Arrivals      string        `default:"poisson" enum:"poisson,uniform" help:"How requests lie in time: poisson or uniform. Default: ${default}."`
+	Seed          uint64        `default:"1" placeholder:"N" help:"Seed of traffic and arrivals. Default: ${default}."`
+	Check         float64       `default:"1" placeholder:"SHARE" help:"Check this share of the answers, 0 to 1. Default: ${default}."`
+	Oracle        string        `placeholder:"STORE" help:"Recompute answers from the snapshots in this store (file:PATH or s3://…) and compare the bytes."`
+	Label         string        `placeholder:"TEXT" help:"Name the run in reports."`
+}
+
+type runCmd struct {
+	target   `embed:""`
+	Rate     float64       `placeholder:"R" help:"Requests a second that are due."`
+	Duration time.Duration `default:"30s" placeholder:"D" help:"How long. Default: ${default}."`
+	Stages   string        `placeholder:"D:R,…" help:"Rates one after the other, DURATION:RATE or DURATION:FROM-TO; in place of --rate and --duration."`
+	Closed   bool          `help:"Closed loop: each connection sends again when it has its answer. For maximum throughput; its latencies are not those of independent clients."`
+	Assert   []string      `sep:"none" placeholder:"T" help:"A threshold such as 'p99<5ms', 'errors<0.1%' or 'quotes:p99.9<20ms'; give it again for more."`
+	Out      string        `placeholder:"FILE" help:"Write the result as JSON; - is standard output."`
+	HTML     string        `name:"html" placeholder:"FILE" help:"Write the report, one self-contained HTML file."`
+	HGRM     string        `name:"hgrm" placeholder:"FILE" help:"Write the latency distribution for HdrHistogram's plotters."`
+	Quiet    bool          `help:"Print no live line and no summary."`
+}
+
+type capacityCmd struct {
+	target    `embed:""`
+	SLO       []string      `name:"slo" sep:"none" required:"" placeholder:"T" help:"The objective, such as 'p99<5ms'; give it again for more. errors<0.1% is always part of it."`
+	Start     float64       `default:"500" placeholder:"R" help:"First rate to try. Default: ${default}."`
+	Max       float64       `default:"1000000" placeholder:"R" help:"Highest rate to try. Default: ${default}."`
+	Precision float64       `default:"0.05" placeholder:"SHARE" help:"How exactly to find the rate. Default: ${default}."`
+	Step      time.Duration `default:"10s" placeholder:"D" help:"Hold each rate this long. Default: ${default}."`
+	Confirm   time.Duration `default:"30s" placeholder:"D" help:"Hold the rate that was found this long once more. Default: ${default}."`
+	Traffic   float64       `placeholder:"R" help:"Say how many nodes this traffic needs, in requests a second."`
+	Headroom  float64       `default:"0.3" placeholder:"SHARE" help:"Share of a node's capacity that is to stay free. Default: ${default}."`
+	JSON      bool          `name:"json" help:"Print the result as JSON."`
+	HTML      string        `name:"html" placeholder:"FILE" help:"Write a report of the last run that held."`
+}
+
+type reportCmd struct {
+	Runs []string `arg:"" name:"run.json" help:"Results, as run --out writes them."`
+	HTML string   `name:"html" default:"report.html" placeholder:"FILE" help:"Where to write the report. Default: ${default}."`
+}
+
+type compareCmd struct {
+	A         string `arg:"" name:"a.json" help:"The run before."`
+	B         string `arg:"" name:"b.json" help:"The run after."`
+	Tolerance string `default:"5%" placeholder:"SHARE" help:"How much worse a figure may become, such as 5% or 0.05. Default: ${default}."`
+	HTML      string `name:"html" placeholder:"FILE" help:"Draw both in one report."`
+}
+
+type scenariosCmd struct{}
+
+type schemaCmd struct{}
+
+// env is what a command works with.
+type env struct {
+	ctx            context.Context
+	stdout, stderr io.Writer
+	screen         *screen
+}
+
+// status is an exit status that is not an error to be printed.
+type status int
+
+func (s status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+
+// run parses the command line, runs the command, and returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var c cli
+	exited := false
+	parser := kong.Must(&c,
+		kong.Name("loadtest"), kong.Description(description), kong.DefaultEnvars("LOADTEST"),
+		kong.Writers(stdout, stderr), kong.Exit(func(int) { exited = true }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+		kong.Vars{"version": version()},
+	)
+	if len(args) == 0 {
+		_, _ = parser.Parse([]string{"--help"})
+		return loadtest.ExitUsage
+	}
+	parsed, err := parser.Parse(args)
+	if exited { // --help and --version have printed what they had to
+		return loadtest.ExitOK
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "loadtest: %v\nTry: loadtest --help\n", err)
+		return loadtest.ExitUsage
+	}
+	e := &env{ctx: ctx, stdout: stdout, stderr: stderr, screen: newScreen(stderr)}
+	err = parsed.Run(e)
+	e.screen.clear()
+	var s status
+	switch {
+	case err == nil:
+		return loadtest.ExitOK
+	case errors.As(err, &s):
+		return int(s)
+	}
+	fmt.Fprintf(stderr, "loadtest: %s\n", strings.TrimPrefix(err.Error(), loadtest.ErrUsage.Error()+": "))
+	if errors.Is(err, loadtest.ErrUsage) {
+		return loadtest.ExitUsage
+	}
+	return loadtest.ExitFailed
+}
+
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "loadtest (unknown)"
+	}
+	v := "loadtest " + info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			v += " " + s.Value
+		}
+	}
+	return v
+}
+
+func badUsage(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", loadtest.ErrUsage, fmt.Errorf(format, args...))
+}
+
+func assertions(texts []string) ([]*result.Assertion, error) {
+	var all []*result.Assertion
+	for _, t := range texts {
+		a, err := result.ParseAssertion(t)
+		if err != nil {
+			return nil, badUsage("%w", err)
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+// tester makes the target ready.
+func (t *target) tester(e *env) (*loadtest.Tester, error) {
+	opt := loadtest.Options{
+		URLs: t.URL, Keys: t.Key, Insecure: t.Insecure, Scenario: t.Scenario, Targets: t.Target, TargetsFile: t.Targets,
+		DirectoryRows: t.DirectoryRows, CheckShare: t.Check, Label: t.Label, Seed: t.Seed, Status: e.screen.show,
+	}
+	if t.DirectoryRows < 1 {
+		return nil, badUsage("--directory-rows is %d: want 1 or more", t.DirectoryRows)
+	}
+	if t.Oracle != "" {
+		if t.Check == 0 {
+			return nil, badUsage("--oracle checks nothing with --check 0")
+		}
+		store, err := stores.OpenReader(e.ctx, t.Oracle)
+		if err != nil {
+			return nil, badUsage("--oracle: %w", err)
+		}
+		opt.Store = store
+	}
+	return loadtest.New(e.ctx, opt)
+}
+
+// load is how the target is loaded, but for the stages.
+func (t *target) load(closed bool) loadtest.Load {
+	n := t.Connections
+	if n == 0 {
+		n = 1000
+		if closed {
+			n = 64
+		}
+	}
+	return loadtest.Load{Arrivals: pace.Arrivals(t.Arrivals), Connections: n, Timeout: t.Timeout, Warmup: t.Warmup}
+}
+
+// Run implements the command.
+func (c *runCmd) Run(e *env) error {
+	load := c.load(c.Closed)
+	var err error
+	if load.Assertions, err = assertions(c.Assert); err != nil {
+		return err
+	}
+	switch {
+	case c.Closed && (c.Rate != 0 || c.Stages != ""):
+		return badUsage("--closed has no rate: it sends as fast as the service answers")
+	case c.Closed:
+		load.Duration = c.Duration
+	case c.Stages != "":
+		if load.Stages, err = pace.ParseStages(c.Stages); err != nil {
+			return badUsage("--stages: %w", err)
+		}
+	case c.Rate == 0:
+		return badUsage("give --rate, --stages or --closed")
+	default:
+		load.Stages = pace.Constant(c.Rate, c.Duration)
+		if err := pace.Check(load.Stages); err != nil {
+			return badUsage("--rate, --duration: %w", err)
+		}
+	}
+	t, err := c.tester(e)
+	if err != nil {
+		return err
+	}
+	if !c.Quiet {
+		load.Tick = e.screen.tick
+	}
+	r, err := t.Run(e.ctx, load)
+	if err != nil {
+		return err
+	}
+	e.screen.clear()
+	if err := c.write(e, r); err != nil {
+		return err
+	}
+	if !c.Quiet && c.Out != "-" {
+		summary(e.stdout, r)
+	}
+	return status(r.Exit)
+}
+
+func (c *runCmd) write(e *env, r *result.Run) error {
+	for _, f := range []struct {
+		name string
+		make func() ([]byte, error)
+	}{
+		{c.Out, r.Encode},
+		{c.HGRM, r.HGRM},
+		{c.HTML, func() ([]byte, error) { return report.HTML(r) }},
+	} {
+		if f.name == "" {
+			continue
+		}
+		b, err := f.make()
+		if err != nil {
+			return err
+		}
+		if err := writeFile(e, f.name, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeFile(e *env, name string, b []byte) error {
+	if name == "-" {
+		_, err := e.stdout.Write(b)
+		return err
+	}
+	return os.WriteFile(name, b, 0o644)
+}
+
+// Run implements the command.
+func (c *reportCmd) Run(e *env) error {
+	var runs []*result.Run
+	for _, name := range c.Runs {
+		r, err := result.Read(name)
+		if err != nil {
+			return err
+		}
+		runs = append(runs, r)
+	}
+	b, err := report.HTML(runs...)
+	if err != nil {
+		return err
+	}
+	return writeFile(e, c.HTML, b)
+}
+
+// Run implements the command.
+func (c *compareCmd) Run(e *env) error {
+	tolerance, err := parseShare(c.Tolerance)
+	if err != nil {
+		return badUsage("--tolerance: %w", err)
+	}
+	a, err := result.Read(c.A)
+	if err != nil {
+		return err
+	}
+	b, err := result.Read(c.B)
+	if err != nil {
+		return err
+	}
+	cmp, err := result.Compare(a, b, tolerance)
+	if err != nil {
+		return err
+	}
+	if c.HTML != "" {
+		page, err := report.CompareHTML(cmp)
+		if err != nil {
+			return err
+		}
+		if err := writeFile(e, c.HTML, page); err != nil {
+			return err
+		}
+	}
+	changes(e.stdout, cmp)
+	if cmp.Regression {
+		return status(loadtest.ExitThreshold)
+	}
+	return nil
+}
+
+func parseShare(s string) (float64, error) {
+	text, percent := strings.CutSuffix(s, "%")
+	v, err := strconv.ParseFloat(text, 64)
+	if percent {
+		v /= 100
+	}
+	if err != nil || !(v >= 0 && v < 100) {
+		return 0, fmt.Errorf("%q: want a share such as 5%% or 0.05", s)
+	}
+	return v, nil
+}
+
+// Run implements the command.
+func (c *scenariosCmd) Run(e *env) error {
+	for _, name := range traffic.Scenarios() {
+		s, err := traffic.LoadScenario(name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(e.stdout, "%-10s %s\n", name, s.Description)
+	}
+	return nil
+}
+
+// Run implements the command.
+func (c *schemaCmd) Run(e *env) error {
+	_, err := e.stdout.Write(result.Schema)
+	return err
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/term"
+
+	"example.com/marketdata/loadtest/engine"
+	"example.com/marketdata/loadtest/result"
+)
+
+// screen is the live line on a terminal. On anything else it shows nothing.
+// It is safe for concurrent use.
+type screen struct {
+	mu    sync.Mutex
+	w     io.Writer // nil: no terminal
+	width int
+	shown time.Time
+	dirty bool
+}
+
+func newScreen(w io.Writer) *screen {
+	s := &screen{}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		s.w = f
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			s.width = width
+		}
+	}
+	return s
+}
+
+func (s *screen) line(text string) {
+	if s.w == nil {
+		return
+	}
+	if r := []rune(text); s.width > 1 && len(r) >= s.width {
+		text = string(r[:s.width-1])
+	}
+	fmt.Fprintf(s.w, "\r\x1b[K%s", text)
+	s.shown, s.dirty = time.Now(), true
+}
+
+// show shows what goes on, a few times a second at most.
+func (s *screen) show(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.shown) > 100*time.Millisecond {
+		s.line(text)
+	}
+}
+
+// tick shows the last interval of a run.
+func (s *screen) tick(iv *engine.Interval) {
+	if s.w == nil {
+		return
+	}
+	q := func(q float64) string { return millis(float64(iv.Due.ValueAtQuantile(q)) / 1e6) }
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.line(fmt.Sprintf("%5.0fs  %8.0f/s  p50 %-8s p99 %-8s errors %-6d lag p99 %-8s own CPU %.0f%%",
+		iv.End.Seconds(), float64(iv.Sent)/max((iv.End-iv.Start).Seconds(), 1e-3), q(50), q(99), iv.Failed, millis(float64(iv.LagP99)/1e6), 100*iv.CPU))
+}
+
+// clear takes the live line away.
+func (s *screen) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dirty {
+		fmt.Fprint(s.w, "\r\x1b[K")
+		s.dirty = false
+	}
+}
+
+// millis writes milliseconds with a unit that suits them.
+func millis(v float64) string {
+	switch {
+	case v == 0:
+		return "0"
+	case v < 1:
+		return fmt.Sprintf("%.0fµs", 1000*v)
+	case v < 100:
+		return fmt.Sprintf("%.2fms", v)
+	case v < 10000:
+		return fmt.Sprintf("%.0fms", v)
+	}
+	return fmt.Sprintf("%.1fs", v/1000)
+}
+
+// summary prints a run for people.
+func summary(out io.Writer, r *result.Run) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	defer w.Flush()
+	if r.Closed() {
+		fmt.Fprintf(w, "closed loop: maximum throughput over %d connections; latencies are not those of independent clients\n", r.Setup.Connections)
+	} else {
+		fmt.Fprintf(w, "open loop: %s, %s arrivals, at most %d connections\n", r.Setup.Stages, r.Setup.Arrivals, r.Setup.Connections)
+	}
+	q := &r.Requests
+	fmt.Fprintf(w, "rate\t%.1f/s answered\t%.1f/s sent\t%.1f/s asked\n", r.Rate.Answered, r.Rate.Achieved, r.Rate.Asked)
+	fmt.Fprintf(w, "requests\t%d asked\t%d answered\t%d failed (%.3g %%)\n", q.Asked, q.Answered, q.Failed, 100*r.Errors())
+	fmt.Fprintf(w, "read\t%.1f MiB\t%.1f MiB/s\n\n", float64(q.BytesRead)/(1<<20), float64(q.BytesRead)/(1<<20)/max(r.DurationS, 1e-3))
+	fmt.Fprintf(w, "latency\tp50\tp90\tp99\tp99.9\tmax\tmean\n")
+	row := func(name string, l *result.Latency) {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, millis(l.P50MS), millis(l.P90MS), millis(l.P99MS), millis(l.P999MS), millis(l.MaxMS), millis(l.MeanMS))
+	}
+	if r.Closed() {
+		row("from sent", &r.Service)
+	} else {
+		row("from due", &r.Due)
+		row("from sent", &r.Service)
+		row("send lag", &r.Lag)
+	}
+	if len(r.Classes) > 1 {
+		for i := range r.Classes {
+			row("  "+r.Classes[i].Name, &r.Classes[i].Due)
+		}
+	}
+	fmt.Fprintln(w)
+	for _, m := range []struct {
+		name   string
+		counts map[string]uint64
+	}{{"statuses", q.Statuses}, {"failures", q.Failures}} {
+		var parts []string
+		for _, k := range result.SortedKeys(m.counts) {
+			parts = append(parts, fmt.Sprintf("%s: %d", k, m.counts[k]))
+		}
+		if parts != nil {
+			fmt.Fprintf(w, "%s\t%s\n", m.name, strings.Join(parts, ", "))
+		}
+	}
+	checks(w, r)
+	for _, t := range r.Thresholds {
+		verdict, value := "passed", "nothing measured"
+		if !t.Pass {
+			verdict = "FAILED"
+		}
+		if t.Value != nil {
+			value = fmt.Sprintf("%.4g", *t.Value)
+		}
+		fmt.Fprintf(w, "threshold\t%s %s (%s of %d)\n", t.Expression, verdict, value, t.Samples)
+	}
+	fmt.Fprintf(w, "own CPU\t%.0f %% of %.4g processors\n", 100*r.Generator.CPUShare, r.Machine.CPUs)
+	if r.Validity.Valid {
+		fmt.Fprintf(w, "validity\tvalid\n")
+	}
+	for _, reason := range r.Validity.Reasons {
+		fmt.Fprintf(w, "validity\tINVALID: %s\n", reason)
+	}
+}
+
+func checks(w io.Writer, r *result.Run) {
+	c := &r.Checks
+	if c.Checked == 0 {
+		return
+	}
+	fmt.Fprintf(w, "checks\t%d answers, %d distinct, %d wrong\n", c.Checked, c.Distinct, c.Wrong)
+	if r.Setup.Oracle {
+		fmt.Fprintf(w, "oracle\t%d distinct answers compared, %d could not be; %d snapshots\n", c.Compared, c.Uncompared, len(r.Swaps))
+		if c.OracleError != "" {
+			fmt.Fprintf(w, "oracle\t%s\n", c.OracleError)
+		}
+	}
+	for _, f := range c.Findings {
+		fmt.Fprintf(w, "WRONG\t%s: %d distinct answers\n", f.Kind, f.Count)
+		for _, e := range f.Examples[:min(2, len(f.Examples))] {
+			fmt.Fprintf(w, "\t%s (status %d, snapshot %s): %s\n", e.Target, e.Status, e.Snapshot, e.Detail)
+		}
+	}
+}
+
+// changes prints a comparison.
+func changes(out io.Writer, c *result.Comparison) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	defer w.Flush()
+	for _, n := range c.Notes {
+		fmt.Fprintf(w, "note: %s\n", n)
+	}
+	fmt.Fprintf(w, "figure\tA\tB\tchange\t95 %% confidence\tverdict\n")
+	for _, ch := range c.Summary() {
+		fmt.Fprintf(w, "%s (%s)\t%.4g\t%.4g\t%+.1f %%\t%+.1f to %+.1f %%\t%s\n", ch.Name, ch.Unit, ch.A, ch.B, 100*ch.Delta, 100*ch.Low, 100*ch.High, ch.Verdict)
+	}
+}

@@ -1,0 +1,297 @@
+// Package loadtest loads an HTTP service and measures it so that the figures
+// can be believed: an open loop with latency from when requests were due, rules
+// that say when the load tester itself was the limit, and checks of the answers
+// under load. It knows the market-data API best, and loads any other service
+// with targets from a file.
+//
+//	t, err := loadtest.New(ctx, loadtest.Options{URLs: []string{"http://127.0.0.1:8080"}, Keys: []string{key}})
+//	...
+//	run, err := t.Run(ctx, loadtest.Load{Stages: pace.Constant(20000, time.Minute), Arrivals: pace.Poisson, Connections: 500})
+//
+// See the README for what the figures mean. Subpackages: pace (when requests
+// are due), client (HTTP/1.1), engine (the loops), traffic (what is asked),
+// check and oracle (whether the answers are right), result (figures, validity,
+// thresholds, comparison) and report (HTML).
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/loadtest/check"
+	"example.com/marketdata/loadtest/client"
+	"example.com/marketdata/loadtest/engine"
+	"example.com/marketdata/loadtest/pace"
+	"example.com/marketdata/loadtest/result"
+	"example.com/marketdata/loadtest/traffic"
+)
+
+// ErrUsage marks errors of the options, as against those of a run.
+var ErrUsage = errors.New("usage")
+
+func usage(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrUsage, fmt.Errorf(format, args...))
+}
+
+// Options say what to load, with what traffic, and how much to check.
+type Options struct {
+	// URLs are the base URLs of the service's nodes; requests go to them in
+	// turn.
+	URLs []string
+	// Keys are API keys, used in turn.
+	Keys []string
+	// Insecure takes any certificate.
+	Insecure bool
+	// Scenario is the name of one that comes with the program or a file;
+	// "" is mixed. It is not used when there are targets.
+	Scenario string
+	// Targets are requests as lines of a targets file, TargetsFile is such a
+	// file. Without URLs they go to the host that they name.
+	Targets     []string
+	TargetsFile string
+	// DirectoryRows bounds the rows read of each listing; 0 is 20,000.
+	DirectoryRows int
+	// CheckShare is the share of answers that are checked, 0 to 1.
+	CheckShare float64
+	// Store is where the oracle finds the snapshots; nil: no oracle.
+	Store artifacts.Reader
+	// Label names the run in reports.
+	Label string
+	// Seed makes the traffic and the arrivals; equal seeds give equal ones.
+	Seed uint64
+	// Status is told, when set, what goes on before and after the load.
+	Status func(text string)
+}
+
+// Load says how a run loads.
+type Load struct {
+	// Stages and Arrivals make an open loop; without stages it is a closed one
+	// for Duration.
+	Stages      []pace.Stage
+	Arrivals    pace.Arrivals
+	Duration    time.Duration
+	Connections int
+	Timeout     time.Duration
+	Warmup      time.Duration
+	Assertions  []*result.Assertion
+	// Tick is called, when set, at the end of each interval, usually a second.
+	Tick func(*engine.Interval)
+}
+
+const defaultRows = 20_000
+
+// Tester is a service made ready to be loaded. Its runs are independent.
+type Tester struct {
+	opt       Options
+	endpoints []*client.Endpoint
+	scenario  *traffic.Scenario
+	dir       *traffic.Directory
+	targets   []traffic.Target
+	name      string // of the traffic
+}
+
+// New checks the options and reads the service's directory when the traffic
+// needs it.
+func New(ctx context.Context, opt Options) (*Tester, error) {
+	if opt.Status == nil {
+		opt.Status = func(string) {}
+	}
+	if opt.DirectoryRows == 0 {
+		opt.DirectoryRows = defaultRows
+	}
+	if !(opt.CheckShare >= 0 && opt.CheckShare <= 1) {
+		return nil, usage("share of answers to check is %v: want 0 to 1", opt.CheckShare)
+	}
+	for _, key := range opt.Keys {
+		if key == "" || strings.ContainsAny(key, "\r\n") {
+			return nil, usage("a key is empty or has a line break")
+		}
+	}
+	t := &Tester{opt: opt}
+	if err := t.readTargets(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	if len(t.opt.URLs) == 0 {
+		return nil, usage("no URL to load")
+	}
+	for _, u := range t.opt.URLs {
+		e, err := client.ParseEndpoint(u, opt.Insecure)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrUsage, err)
+		}
+		t.endpoints = append(t.endpoints, e)
+	}
+	if t.targets != nil {
+		return t, nil
+	}
+	if opt.Scenario == "" {
+		opt.Scenario = "mixed"
+	}
+	var err error
+	if t.scenario, err = traffic.LoadScenario(opt.Scenario); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	t.name = t.scenario.Name
+	key := ""
+	if len(opt.Keys) > 0 {
+		key = opt.Keys[0]
+	}
+	t.dir, err = traffic.ReadDirectory(ctx, t.endpoints[0], key, opt.DirectoryRows, func(endpoint string, read, total int) {
+		opt.Status(fmt.Sprintf("reading the directory: /%s %d of %d", endpoint, read, total))
+	})
+	return t, err
+}
+
+func (t *Tester) readTargets() error {
+	text, dir := strings.Join(t.opt.Targets, "\n"), "."
+	switch file := t.opt.TargetsFile; {
+	case file != "" && text != "":
+		return errors.New("targets are given one by one and as a file")
+	case file != "":
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("targets: %w", err)
+		}
+		text, dir, t.name = string(b), filepath.Dir(file), filepath.Base(file)
+	case text != "":
+		t.name = t.opt.Targets[0]
+		if n := len(t.opt.Targets); n > 1 {
+			t.name = fmt.Sprintf("%s and %d more", t.name, n-1)
+		}
+	default:
+		return nil
+	}
+	var err error
+	if t.targets, err = traffic.ParseTargets(strings.NewReader(text), dir); err != nil {
+		return err
+	}
+	base, err := traffic.Base(t.targets)
+	if len(t.opt.URLs) == 0 {
+		if err != nil {
+			return err
+		}
+		if base != "" {
+			t.opt.URLs = []string{base}
+		}
+	}
+	return nil
+}
+
+// Run loads the service once. When ctx is done the load ends early and the
+// result says so. Errors are of the options, or of the machine; whatever the
+// service does is in the result.
+func (t *Tester) Run(ctx context.Context, load Load) (*result.Run, error) {
+	c := check.New(check.Config{Share: t.opt.CheckShare, Store: t.opt.Store})
+	finished := false
+	finish := func() *check.Report {
+		finished = true
+		return c.Finish(context.WithoutCancel(ctx), func(left int) { t.opt.Status(fmt.Sprintf("examining answers: %d left", left)) })
+	}
+	defer func() {
+		if !finished {
+			finish()
+		}
+	}()
+	var source engine.Source
+	if t.targets != nil {
+		source = traffic.NewTargets(t.targets, t.opt.Keys, c)
+	} else {
+		mix, err := traffic.NewMix(t.scenario, t.dir, t.opt.Seed, t.opt.Keys, c)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrUsage, err)
+		}
+		source = mix
+	}
+	e, err := engine.Run(ctx, engine.Config{
+		Endpoints: t.endpoints, Source: source, Stages: load.Stages, Arrivals: load.Arrivals, Seed: t.opt.Seed, Duration: load.Duration,
+		Connections: load.Connections, Timeout: load.Timeout, Warmup: load.Warmup, Tick: load.Tick,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	run, err := result.New(t.setup(&load), tool(), e, finish())
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range load.Assertions {
+		th, err := a.Check(run)
+		if err != nil {
+			return nil, err
+		}
+		run.Thresholds = append(run.Thresholds, th)
+	}
+	run.Exit = exit(run)
+	return run, nil
+}
+
+func (t *Tester) setup(load *Load) result.Setup {
+	s := result.Setup{
+		URLs: t.opt.URLs, Mode: "closed", Connections: load.Connections, TimeoutS: load.Timeout.Seconds(), WarmupS: load.Warmup.Seconds(), Seed: t.opt.Seed,
+		Traffic: t.name, CheckShare: t.opt.CheckShare, Oracle: t.opt.Store != nil, Label: t.opt.Label,
+	}
+	if len(load.Stages) > 0 {
+		s.Mode, s.Stages, s.Arrivals = "open", pace.FormatStages(load.Stages), string(load.Arrivals)
+	}
+	return s
+}
+
+func tool() result.Tool {
+	t := result.Tool{Version: "(devel)", Go: runtime.Version()}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return t
+	}
+	t.Version = info.Main.Version
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			t.Commit = s.Value
+		case "vcs.modified":
+			if s.Value == "true" {
+				t.Commit += " (modified)"
+			}
+		}
+	}
+	return t
+}
+
+// Exit statuses of the command.
+const (
+	ExitOK        = 0
+	ExitFailed    = 1
+	ExitUsage     = 2
+	ExitThreshold = 3 // or a regression
+	ExitInvalid   = 4
+	ExitWrong     = 5
+)
+
+// exit returns the exit status of a run. A wrong answer outweighs everything.
+// Thresholds come after validity, because those of an invalid run say nothing
+// of the service.
+func exit(r *result.Run) int {
+	failed := false
+	for _, t := range r.Thresholds {
+		failed = failed || !t.Pass
+	}
+	switch {
+	case r.Checks.Wrong > 0:
+		return ExitWrong
+	case r.Requests.Answered == 0:
+		return ExitFailed
+	case r.Setup.Oracle && r.Checks.Compared == 0:
+		return ExitFailed
+	case !r.Validity.Valid:
+		return ExitInvalid
+	case failed:
+		return ExitThreshold
+	}
+	return ExitOK
+}

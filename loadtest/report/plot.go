@@ -1,0 +1,297 @@
+package report
+
+import (
+	"fmt"
+	"html/template"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// The size of a plot in its own units. It is drawn as wide as there is room; at
+// this size its text is still read on a phone.
+const (
+	plotWidth, plotHeight = 480.0, 270.0
+	left, right           = 52.0, 10.0
+	top, bottom           = 10.0, 30.0
+)
+
+// scale maps values to places along an axis.
+type scale struct {
+	min, max float64
+	log      bool
+	from, to float64 // in the plot's units
+}
+
+func (s *scale) at(v float64) float64 {
+	lo, hi := s.min, s.max
+	if s.log {
+		v, lo, hi = math.Log10(max(v, s.min)), math.Log10(lo), math.Log10(hi)
+	}
+	v = min(max(v, lo), hi)
+	if hi == lo {
+		return s.from
+	}
+	return s.from + (v-lo)/(hi-lo)*(s.to-s.from)
+}
+
+// tick is a labelled place on an axis.
+type tick struct {
+	value float64
+	label string
+}
+
+// linearTicks returns about n round values from 0 to max, and the last of them.
+func linearTicks(most float64, n int, label func(float64) string) ([]tick, float64) {
+	if !(most > 0) {
+		most = 1
+	}
+	step := math.Pow(10, math.Floor(math.Log10(most/float64(n))))
+	for _, f := range []float64{1, 2, 5, 10} {
+		if most/(step*f) <= float64(n) {
+			step *= f
+			break
+		}
+	}
+	var ticks []tick
+	end := math.Ceil(most/step-1e-9) * step
+	for i := 0; float64(i)*step <= end+step/2; i++ {
+		ticks = append(ticks, tick{float64(i) * step, label(float64(i) * step)})
+	}
+	return ticks, end
+}
+
+// logTicks returns the powers of ten around the range, with 2 and 5 between
+// them when there are few.
+func logTicks(least, most float64, label func(float64) string) (ticks []tick, lo, hi float64) {
+	if !(least > 0) {
+		least = most / 1000
+	}
+	if !(most > 0) {
+		least, most = 0.1, 1
+	}
+	lo, hi = math.Pow(10, math.Floor(math.Log10(least)+1e-9)), math.Pow(10, math.Ceil(math.Log10(most)-1e-9))
+	if hi <= lo {
+		hi = lo * 10
+	}
+	steps := []float64{1}
+	if hi/lo <= 1001 {
+		steps = []float64{1, 2, 5}
+		for lo*5 <= least && hi/lo > 10 {
+			lo *= 5
+		}
+		for hi/2 >= most*1.05 && hi/2 > lo*5 {
+			hi /= 2
+		}
+	}
+	for decade := math.Pow(10, math.Floor(math.Log10(lo))); decade <= hi*1.0001; decade *= 10 {
+		for _, s := range steps {
+			if v := decade * s; v >= lo*0.9999 && v <= hi*1.0001 {
+				ticks = append(ticks, tick{v, label(v)})
+			}
+		}
+	}
+	return ticks, lo, hi
+}
+
+// line is a series of points; NaN interrupts it.
+type line struct {
+	Name  string
+	Class string // of the style sheet
+	x, y  []float64
+	step  bool // hold each value until the next point
+	area  bool // filled down to the axis
+}
+
+// mark is a vertical line with a title.
+type mark struct {
+	x     float64
+	title string
+}
+
+// slot is a stretch of the x axis that tells its values when it is pointed at.
+type slot struct {
+	from, to float64
+	title    string
+}
+
+// plot is a drawing with two axes.
+type plot struct {
+	Title string
+	Note  string
+	Lines []line
+	// X and Y name the axes for those who cannot see the drawing.
+	X, Y           string
+	xScale, yScale scale
+	xTicks, yTicks []tick
+	marks          []mark
+	slots          []slot
+	SVG            template.HTML
+}
+
+// timeAxis makes the x axis seconds, to end.
+func (p *plot) timeAxis(end float64) {
+	ticks, _ := linearTicks(end, 6, seconds)
+	for len(ticks) > 0 && ticks[len(ticks)-1].value > end*1.0001 {
+		ticks = ticks[:len(ticks)-1]
+	}
+	p.X, p.xTicks, p.xScale = "time", ticks, scale{0, end, false, left, plotWidth - right}
+}
+
+// latencyAxis makes the y axis milliseconds, logarithmic, around the lines.
+func (p *plot) latencyAxis() {
+	least, most := math.Inf(1), 0.0
+	for _, l := range p.Lines {
+		for _, v := range l.y {
+			if v > 0 { // not NaN
+				least, most = min(least, v), max(most, v)
+			}
+		}
+	}
+	if math.IsInf(least, 1) {
+		least = 0
+	}
+	ticks, lo, hi := logTicks(least, most, millis)
+	p.Y, p.yTicks, p.yScale = "latency", ticks, scale{lo, hi, true, plotHeight - bottom, top}
+}
+
+// countAxis makes the y axis linear from 0, with room for most.
+func (p *plot) countAxis(name string, most float64, label func(float64) string) {
+	for _, l := range p.Lines {
+		for _, v := range l.y {
+			if v > most { // not NaN
+				most = v
+			}
+		}
+	}
+	ticks, end := linearTicks(most, 5, label)
+	p.Y, p.yTicks, p.yScale = name, ticks, scale{0, end, false, plotHeight - bottom, top}
+}
+
+// draw makes the drawing.
+func (p *plot) draw() *plot {
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg viewBox="0 0 %g %g" role="img" aria-label="%s">`, plotWidth, plotHeight, template.HTMLEscapeString(p.Title+": "+p.Y+" over "+p.X))
+	b.WriteString(`<g class="grid">`)
+	for _, t := range p.yTicks {
+		y := p.yScale.at(t.value)
+		fmt.Fprintf(&b, `<path d="M%g %.1fH%g"/><text x="%g" y="%.1f" text-anchor="end">%s</text>`, left, y, plotWidth-right, left-5, y+3.5, template.HTMLEscapeString(t.label))
+	}
+	for _, t := range p.xTicks {
+		x := p.xScale.at(t.value)
+		fmt.Fprintf(&b, `<path d="M%.1f %gv4"/><text x="%.1f" y="%g" text-anchor="middle">%s</text>`, x, plotHeight-bottom, x, plotHeight-bottom+17, template.HTMLEscapeString(t.label))
+	}
+	b.WriteString(`</g>`)
+	for _, m := range p.marks {
+		x := p.xScale.at(m.x)
+		fmt.Fprintf(&b, `<g class="mark"><path d="M%.1f %gV%g"/><path class="flag" d="M%.1f %gl6 4l-6 4z"/><title>%s</title></g>`, x, top, plotHeight-bottom, x, top, template.HTMLEscapeString(m.title))
+	}
+	for i := range p.Lines {
+		p.path(&b, &p.Lines[i])
+	}
+	for _, s := range p.slots {
+		x0, x1 := p.xScale.at(s.from), p.xScale.at(s.to)
+		fmt.Fprintf(&b, `<rect class="slot" x="%.1f" y="%g" width="%.1f" height="%g"><title>%s</title></rect>`, x0, top, max(1, x1-x0), plotHeight-bottom-top, template.HTMLEscapeString(s.title))
+	}
+	b.WriteString(`</svg>`)
+	p.SVG = template.HTML(b.String()) // all text in it is escaped above
+	return p
+}
+
+func (p *plot) path(b *strings.Builder, l *line) {
+	var d strings.Builder
+	pen, base := false, p.yScale.from
+	startX, lastX := 0.0, 0.0
+	end := func() {
+		if pen && l.area {
+			fmt.Fprintf(&d, "L%.1f %.1fL%.1f %.1fZ", lastX, base, startX, base)
+		}
+		pen = false
+	}
+	for i := range l.x {
+		if math.IsNaN(l.y[i]) {
+			end()
+			continue
+		}
+		x, y := p.xScale.at(l.x[i]), p.yScale.at(l.y[i])
+		switch {
+		case !pen:
+			fmt.Fprintf(&d, "M%.1f %.1f", x, y)
+			startX = x
+			// A point by itself is seen as a short dash.
+			if !l.area && (i+1 == len(l.x) || math.IsNaN(l.y[i+1])) {
+				d.WriteString("h2")
+			}
+		case l.step:
+			fmt.Fprintf(&d, "H%.1fV%.1f", x, y)
+		default:
+			fmt.Fprintf(&d, "L%.1f %.1f", x, y)
+		}
+		pen, lastX = true, x
+	}
+	end()
+	class := "line " + l.Class
+	if l.area {
+		class = "area " + l.Class
+	}
+	fmt.Fprintf(b, `<path class="%s" d="%s"><title>%s</title></path>`, class, d.String(), template.HTMLEscapeString(l.Name))
+}
+
+// figure writes v with three significant digits.
+func figure(v float64) string {
+	switch a := math.Abs(v); {
+	case a == 0:
+		return "0"
+	case a >= 100:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case a >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	case a >= 1:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// millis writes a time in milliseconds with a unit that suits it.
+func millis(v float64) string {
+	switch {
+	case v == 0:
+		return "0"
+	case v >= 1000:
+		return trim(v/1000) + " s"
+	case v < 1:
+		return trim(v*1000) + " µs"
+	}
+	return trim(v) + " ms"
+}
+
+func trim(v float64) string {
+	s := figure(v)
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s
+}
+
+func seconds(v float64) string {
+	switch {
+	case v >= 3600 && math.Mod(v, 1800) == 0:
+		return trim(v/3600) + " h"
+	case v >= 120 && math.Mod(v, 30) == 0:
+		return trim(v/60) + " min"
+	}
+	return trim(v) + " s"
+}
+
+// thousands writes a count.
+func thousands(v float64) string {
+	switch {
+	case v >= 1e6:
+		return trim(v/1e6) + "M"
+	case v >= 1e4:
+		return trim(v/1e3) + "k"
+	}
+	return trim(v)
+}
+
+func percent(v float64) string { return trim(v) + " %" }

@@ -1,0 +1,347 @@
+// Package report draws results as one HTML file that needs nothing else: style
+// sheet and drawings are in it, and it has no script.
+package report
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"example.com/marketdata/loadtest/pace"
+	"example.com/marketdata/loadtest/result"
+)
+
+//go:embed report.css
+var style string
+
+//go:embed report.html
+var page string
+
+var tmpl = template.Must(template.New("report").Funcs(template.FuncMap{
+	"millis": millis, "thousands": thousands, "figure": figure,
+	"count":   func(n any) string { return group(fmt.Sprint(n)) },
+	"percent": func(share float64) string { return percent(100 * share) },
+	"signed":  func(share float64) string { return fmt.Sprintf("%+.1f %%", 100*share) },
+	"time":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+	"keys":    result.SortedKeys,
+	"bytes":   byteSize,
+	"value":   value,
+	"join":    strings.Join,
+}).Parse(page))
+
+// value writes a figure of a comparison with its unit.
+func value(v float64, unit string) string {
+	if unit == "ms" {
+		return millis(v)
+	}
+	return trim(v) + " " + unit
+}
+
+// group puts thin spaces between thousands.
+func group(s string) string {
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "\u202f" + s[i:]
+	}
+	return s
+}
+
+func byteSize(n uint64) string {
+	v, unit := float64(n), "B"
+	for _, next := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if v < 1024 {
+			break
+		}
+		v, unit = v/1024, next
+	}
+	return trim(v) + " " + unit
+}
+
+// labelled is a run with the name that it has in the report.
+type labelled struct {
+	*result.Run
+	Name string
+}
+
+type document struct {
+	Title      string
+	Style      template.CSS
+	Runs       []labelled
+	Comparison *result.Comparison
+	Plots      []*plot
+}
+
+// HTML draws runs: one by itself, or several over each other.
+func HTML(runs ...*result.Run) ([]byte, error) {
+	d := document{Title: "Load test"}
+	for i, r := range runs {
+		d.Runs = append(d.Runs, labelled{r, name(r, i, len(runs))})
+	}
+	return d.render()
+}
+
+// CompareHTML draws both runs of a comparison and what changed.
+func CompareHTML(c *result.Comparison) ([]byte, error) {
+	d := document{Title: "Load tests compared", Comparison: c, Runs: []labelled{{c.A, name(c.A, 0, 2)}, {c.B, name(c.B, 1, 2)}}}
+	return d.render()
+}
+
+func name(r *result.Run, i, n int) string {
+	label := r.Setup.Label
+	if n == 1 {
+		return label
+	}
+	letter := string(rune('A' + i%26))
+	if label != "" {
+		return letter + ": " + label
+	}
+	return letter
+}
+
+func (d *document) render() ([]byte, error) {
+	d.Style = template.CSS(style)
+	hists := make([][2]*hdrhistogram.Histogram, len(d.Runs))
+	for i, r := range d.Runs {
+		var err error
+		if hists[i][0], err = r.Due.Hist(); err != nil {
+			return nil, err
+		}
+		if hists[i][1], err = r.Service.Hist(); err != nil {
+			return nil, err
+		}
+	}
+	d.Plots = []*plot{d.latencyOverTime(), d.percentileCurve(hists), d.rateOverTime(), d.generatorOverTime()}
+	var b bytes.Buffer
+	if err := tmpl.Execute(&b, d); err != nil {
+		return nil, fmt.Errorf("report: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+func (d *document) end() float64 {
+	end := 1.0
+	for _, r := range d.Runs {
+		if n := len(r.Series); n > 0 {
+			end = max(end, r.Series[n-1].EndS)
+		}
+	}
+	return end
+}
+
+// percentiles are those drawn over time.
+var percentiles = []struct {
+	name, class string
+	of          func(*result.Latency) float64
+}{
+	{"max", "c5", func(l *result.Latency) float64 { return l.MaxMS }},
+	{"p99.9", "c4", func(l *result.Latency) float64 { return l.P999MS }},
+	{"p99", "c3", func(l *result.Latency) float64 { return l.P99MS }},
+	{"p90", "c2", func(l *result.Latency) float64 { return l.P90MS }},
+	{"p50", "c1", func(l *result.Latency) float64 { return l.P50MS }},
+}
+
+// runClass is the style of the i-th run when several are drawn.
+func runClass(i int) string { return fmt.Sprintf("r%d", i%4+1) }
+
+func (d *document) latencyOverTime() *plot {
+	p := &plot{Title: "Latency over time", Note: "from when a request was due; each point at the end of its interval"}
+	one := len(d.Runs) == 1
+	for i, r := range d.Runs {
+		for _, pc := range percentiles {
+			if !one && pc.name != "p50" && pc.name != "p99" {
+				continue
+			}
+			l := line{Name: pc.name, Class: pc.class}
+			if !one {
+				l.Name, l.Class = r.Name+" "+pc.name, runClass(i)
+				if pc.name == "p99" {
+					l.Class += " dashed"
+				}
+			}
+			for k := range r.Series {
+				pt := &r.Series[k]
+				l.x = append(l.x, pt.EndS)
+				v := math.NaN()
+				if pt.Due.Count > 0 {
+					v = pc.of(&pt.Due)
+				}
+				l.y = append(l.y, v)
+			}
+			p.Lines = append(p.Lines, l)
+		}
+		if one {
+			for k := range r.Series {
+				pt := &r.Series[k]
+				var b strings.Builder
+				fmt.Fprintf(&b, "%s to %s: %s answers", seconds(pt.StartS), seconds(pt.EndS), group(fmt.Sprint(pt.Due.Count)))
+				for _, pc := range percentiles {
+					fmt.Fprintf(&b, "\n%s %s", pc.name, millis(pc.of(&pt.Due)))
+				}
+				p.slots = append(p.slots, slot{pt.StartS, pt.EndS, b.String()})
+			}
+			p.marks = swaps(r.Run)
+		}
+	}
+	p.timeAxis(d.end())
+	p.latencyAxis()
+	return p.draw()
+}
+
+// swaps marks when snapshots were first seen, but for the one at the start.
+func swaps(r *result.Run) []mark {
+	var marks []mark
+	for _, s := range r.Swaps {
+		if s.AtS > 0.5 {
+			marks = append(marks, mark{s.AtS, "snapshot " + s.Snapshot + " first seen at " + seconds(s.AtS)})
+		}
+	}
+	return marks
+}
+
+// percentileCurve draws latency over the percentile, the x axis stretched so
+// that each nine has the same room.
+func (d *document) percentileCurve(hists [][2]*hdrhistogram.Histogram) *plot {
+	p := &plot{Title: "Latency by percentile", Note: "how long the best part of the requests took at most"}
+	nines := 3.0
+	for i, r := range d.Runs {
+		kinds := []struct {
+			h           *hdrhistogram.Histogram
+			name, class string
+		}{{hists[i][0], "from due", "c1"}, {hists[i][1], "from sent", "c2 dashed"}}
+		if r.Closed() {
+			kinds = kinds[:1]
+			kinds[0].name = "latency"
+		}
+		for _, k := range kinds {
+			if len(d.Runs) > 1 {
+				if k.class != "c1" {
+					continue
+				}
+				k.name, k.class = r.Name, runClass(i)
+			}
+			l := line{Name: k.name, Class: k.class}
+			n := float64(k.h.TotalCount())
+			if n == 0 {
+				continue
+			}
+			reach := math.Log10(n) // beyond it lie less than one request
+			nines = max(nines, math.Floor(reach))
+			for x := 0.0; x <= reach; x += 0.05 {
+				l.x = append(l.x, x)
+				l.y = append(l.y, float64(k.h.ValueAtQuantile(100*(1-math.Pow(10, -x))))/1e6)
+			}
+			p.Lines = append(p.Lines, l)
+		}
+	}
+	p.X, p.xScale = "percentile", scale{0, nines, false, left, plotWidth - right}
+	p.xTicks = []tick{{0, "0"}, {math.Log10(2), "p50"}}
+	for k := 1.0; k <= nines; k++ {
+		label := []string{"", "p90", "p99"}
+		text := "p99." + strings.Repeat("9", max(0, int(k)-2))
+		if k < 3 {
+			text = label[int(k)]
+		}
+		if nines > 5 && k > 3 && math.Mod(k, 2) == 0 {
+			continue
+		}
+		p.xTicks = append(p.xTicks, tick{k, text})
+	}
+	p.latencyAxis()
+	return p.draw()
+}
+
+func (d *document) rateOverTime() *plot {
+	p := &plot{Title: "Requests over time", Note: "a second"}
+	one := len(d.Runs) == 1
+	for i, r := range d.Runs {
+		answered, failed := line{Name: "answered", Class: "c2"}, line{Name: "failed", Class: "bad", area: true}
+		if !one {
+			answered.Name, answered.Class, failed.Name = r.Name+" answered", runClass(i), r.Name+" failed"
+		}
+		if one && !r.Closed() {
+			p.Lines = append(p.Lines, asked(r.Run))
+		}
+		bad := 0.0
+		for k := range r.Series {
+			pt := &r.Series[k]
+			span := max(pt.EndS-pt.StartS, 1e-3)
+			if k == len(r.Series)-1 && k > 0 && span < 0.5*(r.Series[0].EndS-r.Series[0].StartS) {
+				continue // too short for a rate
+			}
+			answered.x, answered.y = append(answered.x, pt.EndS), append(answered.y, float64(pt.Answered)/span)
+			failed.x, failed.y = append(failed.x, pt.EndS), append(failed.y, float64(pt.Failed)/span)
+			bad += float64(pt.Failed)
+			if one {
+				p.slots = append(p.slots, slot{pt.StartS, pt.EndS, fmt.Sprintf("%s to %s\nanswered %s/s\nfailed %s/s\nread %s/s", seconds(pt.StartS), seconds(pt.EndS),
+					thousands(float64(pt.Answered)/span), thousands(float64(pt.Failed)/span), byteSize(uint64(float64(pt.BytesRead)/span)))})
+			}
+		}
+		p.Lines = append(p.Lines, answered)
+		if bad > 0 {
+			p.Lines = append(p.Lines, failed)
+		}
+		if one {
+			p.marks = swaps(r.Run)
+		}
+	}
+	p.timeAxis(d.end())
+	p.countAxis("requests a second", 0, thousands)
+	return p.draw()
+}
+
+// asked is the rate that the stages ask for.
+func asked(r *result.Run) line {
+	l := line{Name: "asked", Class: "faint dashed"}
+	stages, err := pace.ParseStages(r.Setup.Stages)
+	if err != nil {
+		return l // a file from elsewhere; the other lines stand
+	}
+	at := 0.0
+	for _, s := range stages {
+		end := at + s.Duration.Seconds()
+		l.x, l.y = append(l.x, at, end), append(l.y, s.From, s.To)
+		at = end
+	}
+	return l
+}
+
+func (d *document) generatorOverTime() *plot {
+	p := &plot{Title: "The load tester itself", Note: "processor share of what it may use; beyond 90 % the run is invalid"}
+	for i, r := range d.Runs {
+		l := line{Name: "processors", Class: "c4"}
+		if len(d.Runs) > 1 {
+			l.Name, l.Class = r.Name, runClass(i)
+		}
+		for k := range r.Series {
+			pt := &r.Series[k]
+			l.x, l.y = append(l.x, pt.EndS), append(l.y, 100*pt.CPUShare)
+			if len(d.Runs) == 1 {
+				p.slots = append(p.slots, slot{pt.StartS, pt.EndS, fmt.Sprintf("%s to %s\nprocessors %s\nsend lag p99 %s", seconds(pt.StartS), seconds(pt.EndS), percent(100*pt.CPUShare), millis(pt.LagP99MS))})
+			}
+		}
+		p.Lines = append(p.Lines, l)
+	}
+	end := d.end()
+	p.Lines = append(p.Lines, line{Name: "limit", Class: "bad dashed", x: []float64{0, end}, y: []float64{90, 90}})
+	p.timeAxis(end)
+	p.countAxis("share of the processors", 100, percent)
+	return p.draw()
+}
+
+// Bar returns how long the bar of a latency is, in percent of the longest p99
+// of the run's endpoints.
+func (r labelled) Bar(ms float64) float64 {
+	most := 0.0
+	for i := range r.Classes {
+		most = max(most, r.Classes[i].Due.P99MS)
+	}
+	if most == 0 {
+		return 0
+	}
+	return math.Round(1000*min(1, ms/most)) / 10
+}
