@@ -4,7 +4,7 @@ SHELL := bash
 GO ?= go
 SOURCE ?= sim:?assets=2000&seed=1
 
-.PHONY: help build run run-minio test servers race lint
+.PHONY: help build run run-minio test servers bench-edge bench-edge-short race lint
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
@@ -18,6 +18,12 @@ run: build ## the whole service on this machine: store, builder, edge, a key
 
 run-minio: build ## the same on a MinIO, built first if need be
 	@$(GO) build -o bin/local ./deploy/local && exec bin/local --minio --source '$(SOURCE)'
+
+bench-edge: build ## what an answer costs, beside bare fasthttp and nginx (some ten minutes)
+	@$(GO) build -o bin/bench-edge ./edge/bench && bin/bench-edge --out edge/BENCHMARKS.out.md
+
+bench-edge-short: build ## the same in a minute or two, without nginx and the large market
+	@$(GO) build -o bin/bench-edge ./edge/bench && bin/bench-edge --short --rounds 3 --duration 2s
 
 test: servers ## all tests, the S3 exam against real servers included
 	$(GO) test -shuffle=on -count=1 -timeout 20m ./...

@@ -25,6 +25,9 @@ type bench struct {
 	rows    []row
 }
 
+// skipped reports a comparison that was not asked for.
+func (b *bench) skipped(what string) bool { return b.Only != "" && !strings.Contains(what, b.Only) }
+
 // load is one kind of request to one server.
 type load struct {
 	name    string
@@ -54,7 +57,7 @@ type row struct {
 // compare measures loads in turn, round by round, and reports the CPU time per
 // request of the first one divided by that of the second.
 func (b *bench) compare(ctx context.Context, what string, target float64, loads ...load) error {
-	if b.Only != "" && !strings.Contains(what, b.Only) {
+	if b.skipped(what) {
 		return nil
 	}
 	rounds := make([][]figures, len(loads))
@@ -175,30 +178,29 @@ func find(re *regexp.Regexp, b []byte) []byte {
 	return nil
 }
 
-// fresh is the wrk script that asks what was not asked before: pages at random
-// offsets in random orders, and 20 random ids or slugs, or a random symbol.
-const fresh = `
-local names, ids, slugs, symbols = {}, {}, {}, {}
-for line in io.lines(os.getenv("NAMES_FILE")) do
-  local id, slug, symbol = line:match("^(%%d+)\t(%%S+)\t(%%S+)$")
-  ids[#ids + 1], slugs[#slugs + 1], symbols[#symbols + 1] = id, slug, symbol
-end
+// freshPages is the wrk script that asks for pages that were not asked for
+// before: 20 rows at random offsets in random orders.
+const freshPages = `
 local sorts = { "id", "id:desc", "name", "name:desc", "symbol", "symbol:desc", "slug", "slug:desc" }
-local kinds = %d
-local n = #ids
-local pick = function(from, count)
-  local out = {}
-  for i = 1, count do out[i] = from[math.random(n)] end
-  return table.concat(out, ",")
+init = function(args) math.randomseed(tonumber(os.getenv("SEED")) * 7919 + 1) end
+request = function()
+  return wrk.format("GET", "/openapi/v1/quotes?offset=" .. math.random(0, %d) .. "&limit=" .. math.random(18, 22) .. "&sort=" .. sorts[math.random(#sorts)])
+end
+`
+
+// freshRows asks for one random id, slug or symbol.
+const freshRows = `
+local ids, slugs, symbols = {}, {}, {}
+for line in io.lines(os.getenv("NAMES_FILE")) do
+  local id, slug, symbol = line:match("^(%d+)\t(%S+)\t(%S+)$")
+  ids[#ids + 1], slugs[#slugs + 1], symbols[#symbols + 1] = id, slug, symbol
 end
 init = function(args) math.randomseed(tonumber(os.getenv("SEED")) * 7919 + 1) end
 request = function()
-  local kind, q = math.random(kinds), ""
-  if kind <= 2 then
-    q = "offset=" .. math.random(0, math.min(n, 100000) * %s) .. "&limit=" .. math.random(%d, %d) .. "&sort=" .. sorts[math.random(#sorts)]
-  elseif kind == 3 then q = "id=" .. pick(ids, 20)
-  elseif kind == 4 then q = "slug=" .. pick(slugs, 20)
-  else q = "symbol=" .. pick(symbols, 8) end
+  local i, kind, q = math.random(#ids), math.random(3), ""
+  if kind == 1 then q = "id=" .. ids[i] .. "," .. math.random(2^40)
+  elseif kind == 2 then q = "slug=" .. slugs[i] .. "," .. math.random(2^40)
+  else q = "symbol=" .. symbols[i] .. "," .. math.random(2^40) end
   return wrk.format("GET", "/openapi/v1/quotes?" .. q)
 end
 `
@@ -319,7 +321,6 @@ func (b *bench) namesFile(name string) string { return filepath.Join(b.work, "na
 
 func (b *bench) script(name, body string) (string, error) {
 	file := filepath.Join(b.work, name+".lua")
-	body = strings.ReplaceAll(body, `os.getenv("NAMES_FILE")`, strconv.Quote(b.namesFile(name)))
 	return file, os.WriteFile(file, []byte(body), 0o644)
 }
 
@@ -368,13 +369,15 @@ func (b *bench) run(ctx context.Context) error {
 			return err
 		}
 	}
-	// The same code asks both sides, so that its cost is the same: held pages of
-	// 20 rows, and what was not asked before with 20 rows, too.
-	fixed, err := b.script("small", fmt.Sprintf(fresh, 5, "0.9", 18, 22))
+	page, err := b.script("pages", fmt.Sprintf(freshPages, b.Assets*9/10))
 	if err != nil {
 		return err
 	}
-	if err := b.compare(ctx, "answers never asked before, against a held one", 1.25, load{"edge, never asked before", small, "/", b.auth(), fixed}, edge); err != nil {
+	rows, err := b.script("rows", strings.ReplaceAll(freshRows, `os.getenv("NAMES_FILE")`, strconv.Quote(b.namesFile("small"))))
+	if err != nil {
+		return err
+	}
+	if err := b.compare(ctx, "pages never asked before, against a held one", 1.25, load{"edge, never asked before", small, "/", b.auth(), page}, edge); err != nil {
 		return err
 	}
 	one, err := capture(small.addr, "/openapi/v1/quotes?limit=1", b.auth())
@@ -391,6 +394,10 @@ func (b *bench) run(ctx context.Context) error {
 		load{"edge, one row", small, "/openapi/v1/quotes?limit=1", b.auth(), ""}, load{"bare fasthttp", bareOne, "/", b.auth(), ""}); err != nil {
 		return err
 	}
+	if err := b.compare(ctx, "ids, slugs, symbols never asked before, against a held row", 1.25,
+		load{"edge, never asked before", small, "/", b.auth(), rows}, load{"edge, one row", small, "/openapi/v1/quotes?limit=1", b.auth(), ""}); err != nil {
+		return err
+	}
 	conditional := map[string]string{"X-Api-Key": b.key, "If-None-Match": held.header("ETag")}
 	not, err := capture(small.addr, "/openapi/v1/quotes?page=3", conditional)
 	if err != nil {
@@ -404,8 +411,16 @@ func (b *bench) run(ctx context.Context) error {
 		load{"edge, 304", small, "/openapi/v1/quotes?page=3", conditional, ""}, load{"bare fasthttp", bareNot, "/", conditional, ""}); err != nil {
 		return err
 	}
+	if err := b.swaps(ctx); err != nil {
+		return err
+	}
+	if !b.Short {
+		if err := b.starts(ctx); err != nil {
+			return err
+		}
+	}
 	if !b.Short && b.Large > 0 {
-		if err := b.large(ctx, small, fixed); err != nil {
+		if err := b.large(ctx, small, page); err != nil {
 			return err
 		}
 	}
@@ -414,19 +429,19 @@ func (b *bench) run(ctx context.Context) error {
 
 // large compares the market of a million with the small one, and looks at
 // memory.
-func (b *bench) large(ctx context.Context, small *server, fixed string) error {
+func (b *bench) large(ctx context.Context, small *server, page string) error {
 	smallAuth := b.auth()
 	large, _, err := b.market(ctx, "large", b.Large, "--cache-size", "256MiB")
 	if err != nil {
 		return err
 	}
 	// A window of the listing that fits the cache.
-	script, err := b.script("large", fmt.Sprintf(fresh, 5, "0.1", 18, 22))
+	script, err := b.script("pages-large", fmt.Sprintf(freshPages, b.Assets*9/10))
 	if err != nil {
 		return err
 	}
 	if err := b.compare(ctx, fmt.Sprintf("never asked before, %d assets against %d", b.Large, b.Assets), 1.15,
-		load{fmt.Sprintf("edge, %d assets", b.Large), large, "/", b.auth(), script}, load{fmt.Sprintf("edge, %d assets", b.Assets), small, "/", smallAuth, fixed}); err != nil {
+		load{fmt.Sprintf("edge, %d assets", b.Large), large, "/", b.auth(), script}, load{fmt.Sprintf("edge, %d assets", b.Assets), small, "/", smallAuth, page}); err != nil {
 		return err
 	}
 	memory, err := rss(large.worker)

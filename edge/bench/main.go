@@ -26,6 +26,7 @@ import (
 type cli struct {
 	Run  runCmd  `cmd:"" default:"withargs" help:"Compare (the default)."`
 	Bare bareCmd `cmd:"" hidden:"" help:"Serve one response with bare fasthttp."`
+	Load loadCmd `cmd:"" hidden:"" help:"Ask for pages at a set rate."`
 }
 
 type runCmd struct {

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/dirstore"
+	"example.com/marketdata/internal/testserver"
+)
+
+// swaps compares the latency of an edge at half its capacity in steady state
+// with that while the snapshot changes every two seconds. The snapshots are
+// built beforehand; only the pointer moves.
+func (b *bench) swaps(ctx context.Context) error {
+	const what = "p99 while snapshots swap every 2 s, at half capacity"
+	if b.skipped(what) {
+		return nil
+	}
+	dir := filepath.Join(b.work, "store-swap")
+	at := time.Now().UTC().Truncate(artifacts.Step).Add(-time.Hour)
+	var pointers []*artifacts.Pointer
+	fmt.Printf("building four snapshots of %d assets\n", b.Assets)
+	for i := range 4 {
+		cmd := exec.CommandContext(ctx, filepath.Join(b.Bin, "builder"), "build", "--source", fmt.Sprintf("sim:?assets=%d&seed=1", b.Assets),
+			"--store", "file:"+dir, "--time", at.Add(time.Duration(i)*artifacts.Step).Format(time.RFC3339))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("builder build: %w\n%s", err, out)
+		}
+		store, err := dirstore.Open(dir, dirstore.Options{})
+		if err != nil {
+			return err
+		}
+		raw, _, err := store.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
+		if err != nil {
+			return err
+		}
+		p, err := artifacts.ParsePointer(raw)
+		if err != nil {
+			return err
+		}
+		pointers = append(pointers, p)
+	}
+	edge, _, err := b.market(ctx, "swap", b.Assets)
+	if err != nil {
+		return err
+	}
+	closed, err := b.measure(ctx, &load{"capacity", edge, "/openapi/v1/quotes?page=3", b.auth(), ""}, b.Duration, 0)
+	if err != nil {
+		return err
+	}
+	rate := closed.rate / 2
+	var steady, swapping []time.Duration
+	for range b.Rounds {
+		f, err := b.open(ctx, edge, rate)
+		if err != nil {
+			return err
+		}
+		steady = append(steady, f.P99)
+		fmt.Printf("%-58s %-24s %8.0f/s  p50 %v  p99 %v  p99.9 %v  (send lag p99 %v)\n", what, "steady", f.Rate, f.P50, f.P99, f.P999, f.LagP99)
+		moving, stop := context.WithCancel(ctx)
+		moved := make(chan error, 1)
+		go func() { moved <- move(moving, dir, pointers) }()
+		f, err = b.open(ctx, edge, rate)
+		stop()
+		if err := <-moved; err != nil {
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		swapping = append(swapping, f.P99)
+		fmt.Printf("%-58s %-24s %8.0f/s  p50 %v  p99 %v  p99.9 %v  (send lag p99 %v)\n", what, "swapping", f.Rate, f.P50, f.P99, f.P999, f.LagP99)
+	}
+	slices.Sort(steady)
+	slices.Sort(swapping)
+	s, w := steady[len(steady)/2], swapping[len(swapping)/2]
+	r := row{what: fmt.Sprintf("%s: %v against %v", what, w, s), target: "≤ 1.5, or + 0.5 ms", ratio: float64(w) / float64(s)}
+	r.met = r.ratio <= 1.5 || w-s <= 500*time.Microsecond
+	b.rows = append(b.rows, r)
+	return nil
+}
+
+// open runs the load at a rate in a process of its own.
+func (b *bench) open(ctx context.Context, s *server, rate float64) (f loadFigures, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return f, err
+	}
+	cmd := exec.CommandContext(ctx, "taskset", "-c", strconv.Itoa(b.Client), self, "load", "--url", "http://"+s.addr, "--key", b.key,
+		"--rate", strconv.FormatFloat(rate, 'f', 0, 64), "--duration", (4 * b.Duration).String())
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	out, err := cmd.Output()
+	if err != nil {
+		return f, fmt.Errorf("load: %w", err)
+	}
+	if err := json.Unmarshal(out, &f); err != nil {
+		return f, err
+	}
+	if f.Errors > 0 {
+		return f, fmt.Errorf("%d requests failed", f.Errors)
+	}
+	return f, nil
+}
+
+// move publishes the snapshots in turn, each under a new sequence.
+func move(ctx context.Context, dir string, pointers []*artifacts.Pointer) error {
+	store, err := dirstore.Open(dir, dirstore.Options{})
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(2 * time.Second)
+	defer tick.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		raw, version, err := store.Get(context.WithoutCancel(ctx), artifacts.CurrentKey, artifacts.MaxPointerSize)
+		if err != nil {
+			return err
+		}
+		now, err := artifacts.ParsePointer(raw)
+		if err != nil {
+			return err
+		}
+		next := *pointers[i%len(pointers)]
+		next.Sequence, next.Published = now.Sequence+1, time.Now()
+		if _, err := store.Swap(context.WithoutCancel(ctx), artifacts.CurrentKey, version, next.Encode()); err != nil {
+			return err
+		}
+	}
+}
+
+// starts measures the time from starting an edge over a MinIO on this machine,
+// without a disk copy, to its readiness.
+func (b *bench) starts(ctx context.Context) error {
+	const what, assets = "start to /readyz on a MinIO, 20,000 assets, no disk copy", 20_000
+	if b.skipped(what) {
+		return nil
+	}
+	server, err := testserver.Start(ctx, testserver.KindMinIO, testserver.Options{Dir: filepath.Join(b.work, "minio")})
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	store := server.URL("start")
+	env := append(os.Environ(), server.Env()...)
+	build := exec.CommandContext(ctx, filepath.Join(b.Bin, "builder"), "build", "--source", fmt.Sprintf("sim:?assets=%d&seed=1", assets), "--store", store)
+	build.Env = env
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("builder build: %w\n%s", err, out)
+	}
+	var times []time.Duration
+	for range b.Rounds {
+		addr, err := freeAddr()
+		if err != nil {
+			return err
+		}
+		admin, err := freeAddr()
+		if err != nil {
+			return err
+		}
+		cmd := exec.CommandContext(ctx, filepath.Join(b.Bin, "edge"), "--store", store, "--listen", addr, "--admin", admin, "--auth", "off", "--drain-wait", "0s")
+		cmd.Env = env
+		began := time.Now()
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		took, cold, err := readiness(ctx, addr, admin, began)
+		_ = cmd.Process.Signal(os.Interrupt) // it may have ended
+		_ = cmd.Wait()
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%-58s ready after %v, first cold answer after %v\n", what, took, cold)
+		times = append(times, took)
+	}
+	slices.Sort(times)
+	m := times[len(times)/2]
+	b.rows = append(b.rows, row{what: fmt.Sprintf("%s: %v", what, m.Round(time.Millisecond)), target: "≤ 300 ms", ratio: float64(m) / float64(300*time.Millisecond), met: m <= 300*time.Millisecond})
+	return nil
+}
+
+func readiness(ctx context.Context, addr, admin string, began time.Time) (ready, cold time.Duration, err error) {
+	for {
+		if ctx.Err() != nil || time.Since(began) > time.Minute {
+			return 0, 0, errors.Join(ctx.Err(), errors.New("the edge was not ready within a minute"))
+		}
+		res, err := http.Get("http://" + admin + "/readyz")
+		if err == nil {
+			_ = res.Body.Close()
+			if res.StatusCode == http.StatusOK {
+				break
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+	ready = time.Since(began)
+	if _, err := capture(addr, "/openapi/v1/quotes?sort=name:desc&page=17", nil); err != nil {
+		return 0, 0, err
+	}
+	return ready, time.Since(began), nil
+}
