@@ -77,6 +77,7 @@ type cli struct {
 	CacheScope     string         `enum:"private,public" default:"private" help:"Scope in Cache-Control. public only behind a CDN that checks keys itself."`
 	AllowOrigin    string         `default:"*" help:"Allowed origin of browsers' requests: * or one origin."`
 	TrustedProxies []netip.Prefix `placeholder:"CIDR" help:"Proxies that are believed when X-Forwarded-For says whom they ask for. Repeatable."`
+	ProxyProtocol  []netip.Prefix `placeholder:"CIDR" help:"Proxies whose connections begin with a PROXY protocol header, v1 or v2; only they are believed, and they must send it. Repeatable."`
 	AddressRate    int            `default:"10" help:"Requests a second from one address without a valid key (${default})."`
 	AddressBurst   int            `default:"50" help:"How many of them at once (${default})."`
 
@@ -108,7 +109,7 @@ func (c *cli) config(log *slog.Logger) edge.Config {
 		Poll: c.Poll, FetchBudget: c.FetchBudget, AcceptStore: c.AcceptStore, Trust: trust, MaxStale: c.MaxStale, CacheScope: c.CacheScope,
 		Server: server.Config{
 			AddressRate: c.AddressRate, AddressBurst: c.AddressBurst, KeyRequestURL: c.KeyRequestURL, AllowOrigin: c.AllowOrigin,
-			TrustedProxies: c.TrustedProxies, MaxConns: c.MaxConns, MaxConnsPerAddress: c.MaxConnsPerAddress,
+			TrustedProxies: c.TrustedProxies, ProxyProtocol: c.ProxyProtocol, MaxConns: c.MaxConns, MaxConnsPerAddress: c.MaxConnsPerAddress,
 			ReadTimeout: c.ReadTimeout, WriteTimeout: c.WriteTimeout, IdleTimeout: c.IdleTimeout,
 			LogAll: c.AccessLog == "all", LogSlow: c.LogSlow,
 		},
@@ -144,6 +145,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if c.LogFormat == "json" {
 		handler = slog.NewJSONHandler(stderr, options)
 	}
+	limitMemory(int64(c.CacheSize))
 	e, err := edge.New(ctx, c.config(slog.New(handler)))
 	if err == nil {
 		err = e.Run(ctx)
@@ -157,6 +159,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintf(stderr, "edge: %v\n", err)
 	return 1
+}
+
+// limitMemory makes the garbage collector work harder before the process takes
+// half as much again as its caches, and what connections and indexes need. It is
+// a soft limit; GOMEMLIMIT sets another.
+func limitMemory(caches int64) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(caches*3/2 + 160<<20)
+	}
 }
 
 func version() string {
