@@ -34,7 +34,7 @@ const (
 	Failed     = "failed"     // anything else
 )
 
-// Jobs of Metrics.Job.
+// Jobs of Metrics.Job. Their label is "name": "job" is Prometheus' own.
 const (
 	Change = "change"
 	GC     = "gc"
@@ -125,16 +125,16 @@ func New() *Metrics {
 		sequence:    gauge("builder_snapshot_sequence", "Sequence of the snapshot that this builder has published or found published last; 0: none."),
 		snapshot:    gauge("builder_snapshot_timestamp_seconds", "Time of that snapshot, in Unix seconds; 0: none."),
 		lastSuccess: gauge("builder_last_success_timestamp_seconds", "When a build last ended with its snapshot published, by it or before it, in Unix seconds; before the first one, when the builder started."),
-		jobs:        counters("builder_jobs_total", "Runs of the other jobs, by outcome.", "job", "outcome"),
-		jobTime:     histograms("builder_job_duration_seconds", "Time that a run of another job took.", "job"),
-		jobSuccess:  gauges("builder_job_last_success_timestamp_seconds", "When a job last succeeded, in Unix seconds; 0: not since the start.", "job"),
+		jobs:        counters("builder_jobs_total", "Runs of the other jobs, by outcome.", "name", "outcome"),
+		jobTime:     histograms("builder_job_duration_seconds", "Time that a run of another job took.", "name"),
+		jobSuccess:  gauges("builder_job_last_success_timestamp_seconds", "When a job last succeeded, in Unix seconds; before the first time, when the builder started.", "name"),
 
 		deleted:       counter("builder_gc_deleted_objects_total", "Objects and manifests that gc has removed."),
 		deletedBytes:  counter("builder_gc_deleted_bytes_total", "Bytes that gc has removed."),
 		storedObjects: gauge("builder_gc_kept_objects", "Objects and manifests that the last gc left in the store."),
 	}
 	registry.MustRegister(buildinfo.Collector("builder"), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	// A builder that has just started is not one that has never succeeded.
+	// A builder that has just started has not failed yet.
 	m.lastSuccess.Set(unix(m.now()))
 	// rate() sees the first failure only if there was a series before it.
 	for _, outcome := range outcomes {
@@ -147,7 +147,7 @@ func New() *Metrics {
 		m.jobs.WithLabelValues(job, "done")
 		m.jobs.WithLabelValues(job, "failed")
 		m.jobTime.WithLabelValues(job)
-		m.jobSuccess.WithLabelValues(job)
+		m.jobSuccess.WithLabelValues(job).Set(unix(m.now()))
 	}
 	return m
 }

@@ -189,16 +189,18 @@ func TestJobs(t *testing.T) {
 	m.Collected(&builder.GCReport{Kept: 7, Deleted: 3, DeletedBytes: 99})
 	m.Collected(&builder.GCReport{Kept: 1, Deleted: 3, DeletedBytes: 99, DryRun: true})
 	got := scrape(t, m)
+	if age := time.Since(time.Unix(int64(got[`builder_job_last_success_timestamp_seconds{name="gc"}`]), 0)); age < 0 || age > time.Minute {
+		t.Errorf("the start is no success of gc: %v ago", age)
+	}
 	for name, want := range map[string]float64{
-		`builder_jobs_total{job="change",outcome="done"}`:          1,
-		`builder_jobs_total{job="change",outcome="failed"}`:        2,
-		`builder_jobs_total{job="gc",outcome="failed"}`:            0,
-		`builder_job_duration_seconds{job="change"}`:               3,
-		`builder_job_last_success_timestamp_seconds{job="change"}`: 1_700_000_000.5,
-		`builder_job_last_success_timestamp_seconds{job="gc"}`:     0,
-		"builder_gc_deleted_objects_total":                         3,
-		"builder_gc_deleted_bytes_total":                           99,
-		"builder_gc_kept_objects":                                  7,
+		`builder_jobs_total{name="change",outcome="done"}`:          1,
+		`builder_jobs_total{name="change",outcome="failed"}`:        2,
+		`builder_jobs_total{name="gc",outcome="failed"}`:            0,
+		`builder_job_duration_seconds{name="change"}`:               3,
+		`builder_job_last_success_timestamp_seconds{name="change"}`: 1_700_000_000.5,
+		"builder_gc_deleted_objects_total":                          3,
+		"builder_gc_deleted_bytes_total":                            99,
+		"builder_gc_kept_objects":                                   7,
 	} {
 		if v, ok := got[name]; !ok || v != want {
 			t.Errorf("%s is %v, want %v", name, v, want)
