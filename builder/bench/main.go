@@ -5,7 +5,8 @@
 //	go run ./builder/bench -assets 20000    # the small one only
 //
 // Builds of a simulated market, from a folder into a directory store that has
-// the snapshot before, are held against their floor: decoding the same feed
+// the snapshot before and one in each window of change, so that every figure is
+// another, are held against their floor: decoding the same feed
 // with go-json, and compressing, hashing and durably writing the finished
 // objects. Both run on one core (GOMAXPROCS=1), each in a process of its own, in
 // turn, and the least time of several rounds counts, so that what else the
@@ -122,20 +123,20 @@ func parent(sizes string, rounds int, dir, profile string) error {
 // of its own, as a command has, in turn: what else the machine does meets both.
 func measure(assets, rounds int, dir, profile string) (*figures, error) {
 	f := &figures{Assets: assets}
-	for round := range rounds + 1 {
+	for round := -len(past); round < rounds; round++ {
 		for _, stage := range []string{stageFeed, stageBuild, stageFloor} {
-			if stage == stageFloor && round == 0 {
-				continue // the first snapshot only makes the second one usual
+			if stage == stageFloor && round < 0 {
+				continue // the past only makes what comes usual
 			}
 			var out bytes.Buffer
-			cmd := exec.Command(os.Args[0], "-assets", strconv.Itoa(assets), "-rounds", strconv.Itoa(round), "-dir", dir, "-cpuprofile", profile)
+			cmd := exec.Command(os.Args[0], "-assets", strconv.Itoa(assets), "-rounds="+strconv.Itoa(round), "-dir", dir, "-cpuprofile", profile)
 			cmd.Env = append(os.Environ(), childEnv+"="+stage)
 			cmd.Stdout, cmd.Stderr = &out, os.Stderr
 			if err := cmd.Run(); err != nil {
 				return nil, fmt.Errorf("%d assets, round %d, %s: %w", assets, round, stage, err)
 			}
 			var now figures
-			if stage == stageFeed || round == 0 {
+			if stage == stageFeed || round < 0 {
 				continue
 			}
 			if err := json.Unmarshal(out.Bytes(), &now); err != nil {

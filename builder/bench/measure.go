@@ -27,8 +27,22 @@ import (
 	"example.com/marketdata/builder/source/sim"
 )
 
-// start is the time of the first snapshot; rounds follow each other.
-var start = time.Date(2026, 11, 21, 7, 10, 0, 0, time.UTC)
+// start is the time of round 0; the others follow each other. Negative rounds
+// are snapshots of the past, so long before the start.
+var (
+	start = time.Date(2026, 11, 21, 7, 10, 0, 0, time.UTC)
+	past  = []time.Duration{
+		364 * 24 * time.Hour, 89 * 24 * time.Hour, 29 * 24 * time.Hour, 6 * 24 * time.Hour,
+		23 * time.Hour, 11 * time.Hour, 5 * time.Hour, 50 * time.Minute,
+	}
+)
+
+func (b *bench) time() time.Time {
+	if b.round < 0 {
+		return start.Add(-past[len(past)+b.round])
+	}
+	return start.Add(time.Duration(b.round) * artifacts.Step)
+}
 
 // bench is one stage of one round, in a process of its own.
 type bench struct {
@@ -69,7 +83,7 @@ func (b *bench) makeFeed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	files, err := src.Files(ctx, start.Add(time.Duration(b.round)*artifacts.Step))
+	files, err := src.Files(ctx, b.time())
 	if err != nil {
 		return err
 	}
