@@ -39,6 +39,10 @@ lint: ## gofmt, vet and staticcheck
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 
+.PHONY: kill-builder
+kill-builder: ## kill hundreds of builders at every step, on a folder and on MinIO
+	BUILDER_TEST_KILLS=400 $(GO) test -count=1 -timeout 60m -v -run 'TestKill$$' ./builder/cmd/builder
+
 .PHONY: bench-builder
 bench-builder: ## what a build costs at 20,000 and at 1,000,000 assets, beside the bounds
 	$(GO) run ./builder/bench
