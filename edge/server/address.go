@@ -7,7 +7,8 @@ import (
 )
 
 // client returns the address of whom the request is for: the peer's, or what
-// trusted proxies say, read from the nearest one on.
+// trusted proxies say, read from the nearest one on. The peer's is the one in
+// the PROXY protocol header, when there is one.
 func (s *Server) client(r *Request) netip.Addr {
 	addr := r.peer
 	if !s.trusts(addr) {
@@ -36,8 +37,10 @@ func (s *Server) client(r *Request) netip.Addr {
 	return addr
 }
 
-func (s *Server) trusts(addr netip.Addr) bool {
-	for _, p := range s.trusted {
+func (s *Server) trusts(addr netip.Addr) bool { return contains(s.trusted, addr) }
+
+func contains(prefixes []netip.Prefix, addr netip.Addr) bool {
+	for _, p := range prefixes {
 		if p.Contains(addr) {
 			return true
 		}

@@ -30,6 +30,11 @@ type Config struct {
 	// TrustedProxies are the addresses of proxies that are believed when they
 	// say, in X-Forwarded-For, for whom they ask. None by default.
 	TrustedProxies []netip.Prefix
+	// ProxyProtocol are the addresses of proxies whose connections begin with a
+	// PROXY protocol header, version 1 or 2, which says for whom they are. Such
+	// a connection without the header is refused; from anybody else the header
+	// is not HTTP. None by default.
+	ProxyProtocol []netip.Prefix
 	// Static are the files of other public paths, by path.
 	Static map[string]StaticFile
 

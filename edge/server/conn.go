@@ -45,6 +45,8 @@ type conn struct {
 	listener *listener
 	number   uint64 // counts the connections of the process
 	peer     netip.Addr
+	proxied  bool // a PROXY protocol header is still to come
+	counted  bool // under its peer's address; by the listener's lock
 
 	// stage is odd while a request is being read and answered, even between
 	// requests, and counts up.
@@ -101,9 +103,16 @@ func (c *conn) active() bool { return c.stage.Load()&1 == 1 }
 // readHead waits for a request, as long as fasthttp has set the deadline, and
 // then for the rest of its head.
 func (c *conn) readHead() {
-	n, err := c.Conn.Read(c.small[:])
-	c.ahead, c.err = c.small[:n], err
-	if err == nil && !bytes.HasSuffix(c.ahead, crlfcrlf) && !c.headComplete(0) {
+	if c.proxied {
+		if c.readProxied(); c.err != nil {
+			return
+		}
+	}
+	if len(c.ahead) == 0 {
+		n, err := c.Conn.Read(c.small[:])
+		c.ahead, c.err = c.small[:n], err
+	}
+	if c.err == nil && !bytes.HasSuffix(c.ahead, crlfcrlf) && !c.headComplete(0) {
 		c.readSlowHead()
 	}
 }

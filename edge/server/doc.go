@@ -4,7 +4,8 @@
 // # Life of a request
 //
 // A connection is admitted or turned away by the listener (listener.go), which
-// counts connections in all and by client address. What arrives on it is held
+// counts connections in all and by client address, which a proxy of ours says
+// in a PROXY protocol header (proxied.go). What arrives on it is held
 // in a small buffer until the head of a request is complete (conn.go), so that
 // idle and slow connections cost little; then fasthttp parses it. What is not
 // HTTP, too late or too large is answered by the error handler (framing.go) and

@@ -77,8 +77,10 @@ func framingProblem(ctx *fasthttp.RequestCtx, c *conn, err error) *Problem {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return requestTimeout
-	case errors.Is(err, errTooManySlow):
+	case errors.Is(err, errTooManySlow), errors.Is(err, errTooManyConns):
 		return tooManyConns
+	case errors.Is(err, errNoProxyHeader):
+		return notProxied
 	}
 	return notHTTP
 }

@@ -26,6 +26,7 @@ type listener struct {
 	allowOrigin []byte
 	maxAll      int
 	maxOne      int
+	proxies     []netip.Prefix // whose connections begin with a PROXY header
 	slow        slots
 	number      atomic.Uint64
 	refused     atomic.Int64
@@ -41,7 +42,7 @@ type listener struct {
 
 func newListener(ln net.Listener, cfg *Config) *listener {
 	return &listener{
-		Listener: ln, readTimeout: cfg.ReadTimeout, allowOrigin: []byte(cfg.AllowOrigin), maxAll: cfg.MaxConns, maxOne: cfg.MaxConnsPerAddress,
+		Listener: ln, readTimeout: cfg.ReadTimeout, allowOrigin: []byte(cfg.AllowOrigin), maxAll: cfg.MaxConns, maxOne: cfg.MaxConnsPerAddress, proxies: cfg.ProxyProtocol,
 		slow: slots{most: int64(cfg.MaxSlow)}, refusals: slots{most: maxRefusing},
 		conns: map[*conn]struct{}{}, counts: map[netip.Addr]int{}, stop: make(chan struct{}),
 	}
@@ -97,21 +98,47 @@ func (l *listener) Close() error {
 	return l.Listener.Close()
 }
 
-// admit counts a connection, or turns it away and returns nil.
+// admit counts a connection, or turns it away and returns nil. That of a proxy
+// of ours counts under its client's address, which is yet to come.
 func (l *listener) admit(nc net.Conn) *conn {
 	c := &conn{Conn: nc, listener: l, number: l.number.Add(1), peer: addrOf(nc.RemoteAddr())}
+	c.proxied = contains(l.proxies, c.peer)
 	c.prepareWriter()
-	group := limit.Group(c.peer)
 	l.mu.Lock()
-	if len(l.conns) < l.maxAll && l.counts[group] < l.maxOne {
+	admitted := len(l.conns) < l.maxAll && (c.proxied || l.countLocked(c))
+	if admitted {
 		l.conns[c] = struct{}{}
-		l.counts[group]++
-		l.mu.Unlock()
-		return c
 	}
 	l.mu.Unlock()
-	l.refuse(nc)
-	return nil
+	if !admitted {
+		l.refused.Add(1)
+		l.refuse(nc)
+		return nil
+	}
+	return c
+}
+
+// count counts a connection that was admitted without under the address peer,
+// and reports whether there is room.
+func (l *listener) count(c *conn, peer netip.Addr) bool {
+	c.peer = peer
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ok := l.countLocked(c)
+	if !ok {
+		l.refused.Add(1)
+	}
+	return ok
+}
+
+func (l *listener) countLocked(c *conn) bool {
+	group := limit.Group(c.peer)
+	if l.counts[group] >= l.maxOne {
+		return false
+	}
+	l.counts[group]++
+	c.counted = true
+	return true
 }
 
 // leave takes a connection off the count.
@@ -120,8 +147,10 @@ func (l *listener) leave(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.conns, c)
-	if l.counts[group]--; l.counts[group] == 0 {
-		delete(l.counts, group)
+	if c.counted {
+		if l.counts[group]--; l.counts[group] == 0 {
+			delete(l.counts, group)
+		}
 	}
 	if len(l.conns) == 0 && l.empty != nil {
 		close(l.empty)
@@ -131,7 +160,6 @@ func (l *listener) leave(c *conn) {
 
 // refuse says that there are too many connections, and closes.
 func (l *listener) refuse(nc net.Conn) {
-	l.refused.Add(1)
 	if !l.refusals.acquire() {
 		_ = nc.Close()
 		return

@@ -53,6 +53,7 @@ var (
 var (
 	badRequest       = newProblem(fasthttp.StatusBadRequest, 40000, "BAD_REQUEST", "")
 	notHTTP          = newProblem(fasthttp.StatusBadRequest, 40000, "BAD_REQUEST", "the request is not valid HTTP/1.1")
+	notProxied       = newProblem(fasthttp.StatusBadRequest, 40000, "BAD_REQUEST", "connections from this address begin with a PROXY protocol header, in one piece; this one does not")
 	badPin           = newProblem(fasthttp.StatusBadRequest, 40000, "BAD_REQUEST", "X-Snapshot-Time: not one time of a snapshot; it takes one of the form 2006-01-02T15:04:05Z")
 	pathNotFound     = newProblem(fasthttp.StatusNotFound, 40401, "PATH_NOT_FOUND", "there is nothing at this path")
 	methodNotAllowed = newProblem(fasthttp.StatusMethodNotAllowed, 40500, "METHOD_NOT_ALLOWED", "the methods are GET, HEAD and OPTIONS")
