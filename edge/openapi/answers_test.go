@@ -1,0 +1,507 @@
+package openapi_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"go.uber.org/goleak"
+
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/edge"
+	"example.com/marketdata/edge/openapi/openapitest"
+	"example.com/marketdata/edge/server"
+)
+
+var update = flag.Bool("update", false, "write the answers that the examples are")
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
+}
+
+func newChecker(t *testing.T) *openapitest.Checker {
+	t.Helper()
+	c, err := openapitest.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// patience bounds what a test waits for; nothing should ever take that long.
+const patience = 20 * time.Second
+
+// question is one request, and what a raw one sends behind its head.
+type question struct {
+	method, target string
+	header         []string // "Name: value"
+	body           string
+	half           bool // the head never ends
+}
+
+// service is a running edge and a key for it; "": none is sent.
+type service struct{ base, key string }
+
+// ask sends a request byte for byte.
+func (s service) ask(t *testing.T, q question) openapitest.Answer {
+	t.Helper()
+	host := strings.TrimPrefix(s.base, "http://")
+	conn, err := net.Dial("tcp", host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", q.method, q.target, host)
+	if s.key != "" {
+		fmt.Fprintf(&b, "X-Api-Key: %s\r\n", s.key)
+	}
+	for _, h := range q.header {
+		b.WriteString(h + "\r\n")
+	}
+	if q.body != "" {
+		fmt.Fprintf(&b, "Content-Length: %d\r\n", len(q.body))
+	}
+	if !q.half {
+		b.WriteString("Connection: close\r\n\r\n" + q.body)
+	}
+	// An edge that refuses a large request may close before it was all sent.
+	_, _ = io.WriteString(conn, b.String())
+	r, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: q.method})
+	if err != nil {
+		t.Fatalf("%s %s: %v", q.method, q.target, err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatalf("%s %s: %v", q.method, q.target, err)
+	}
+	return openapitest.Answer{Status: r.StatusCode, Header: r.Header, Body: body}
+}
+
+// get asks until there is a snapshot and a key set.
+func (s service) ready(t *testing.T) service {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		a := s.ask(t, question{method: "GET", target: "/openapi/v1/global"})
+		if a.Status == 200 {
+			return s
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not ready: %d %s", a.Status, a.Body)
+		}
+	}
+}
+
+// A world is the services that the examples and the tests ask.
+type world struct {
+	open     service // no keys, the example market
+	keyed    service // keys, the same market
+	limited  service // a key that allows one request
+	stranger service // the keyed one, without a key
+	empty    service // before the first snapshot
+	broken   service // panics
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	store := openapitest.Market(t)
+	keyed, limited := openapitest.Key(t, store, 1000, 1000), openapitest.Key(t, store, 1, 1)
+	base := openapitest.Start(t, edge.Config{Reader: store, Server: server.Config{ReadTimeout: 200 * time.Millisecond}})
+	w := &world{
+		open:     service{base: openapitest.Start(t, edge.Config{Reader: store, AuthOff: true})}.ready(t),
+		keyed:    service{base, keyed}.ready(t),
+		limited:  service{base, limited},
+		stranger: service{base: base},
+		empty:    service{base: openapitest.Start(t, edge.Config{Reader: memstore.New(), AuthOff: true})},
+		broken:   service{base: startBroken(t)},
+	}
+	for a := w.empty.ask(t, question{method: "GET", target: "/openapi/v1/global"}); a.Status != 404; {
+		a = w.empty.ask(t, question{method: "GET", target: "/openapi/v1/global"})
+	}
+	return w
+}
+
+// panics is an engine with a fault.
+type panics struct{}
+
+func (panics) Answer(*server.Request) *server.Problem { panic("a fault") }
+
+func startBroken(t *testing.T) string {
+	t.Helper()
+	s, err := server.New(server.Config{Engine: panics{}, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ln) }()
+	t.Cleanup(func() {
+		ctx, stop := context.WithCancel(context.Background())
+		stop()
+		if err := s.Drain(ctx); err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + ln.Addr().String()
+}
+
+const longAgo, soon = "X-Snapshot-Time: 2026-11-01T00:00:00Z", "X-Snapshot-Time: 2030-01-01T00:00:00Z"
+
+// special tells how to get the answers that are not one GET of the example
+// market, by the name of their example.
+func (w *world) special(name string) (service, question, bool) {
+	get := question{method: "GET", target: "/openapi/v1/assets"}
+	switch name {
+	case "error-unauthorized":
+		return w.stranger, get, true
+	case "error-not-found":
+		return w.empty, question{method: "GET", target: "/openapi/v1/global"}, true
+	case "error-timeout":
+		get.half = true
+		return w.keyed, get, true
+	case "error-gone":
+		get.header = []string{longAgo}
+		return w.open, get, true
+	case "error-payload":
+		get.body = strings.Repeat("x", 5000)
+		return w.keyed, get, true
+	case "error-too-many":
+		return w.limited, get, true
+	case "error-headers":
+		get.header = []string{"X-Long: " + strings.Repeat("x", 70_000)}
+		return w.keyed, get, true
+	case "error-internal":
+		return w.broken, get, true
+	case "error-unavailable":
+		get.header = []string{soon}
+		return w.open, get, true
+	case "error-path":
+		return w.open, question{method: "GET", target: "/openapi/v1/coins"}, true
+	case "error-method":
+		return w.open, question{method: "POST", target: "/openapi/v1/assets"}, true
+	}
+	return service{}, question{}, false
+}
+
+// TestExamples asks for the answer that each example is. With -update it writes
+// them down.
+func TestExamples(t *testing.T) {
+	w, c := newWorld(t), newChecker(t)
+	for a := w.limited.ask(t, question{method: "GET", target: "/openapi/v1/assets"}); a.Status != 429; {
+		a = w.limited.ask(t, question{method: "GET", target: "/openapi/v1/assets"})
+	}
+	source, err := os.ReadFile("openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]bool{}
+	summary := ""
+	for line := range strings.Lines(string(source)) {
+		line = strings.TrimSpace(line)
+		if rest, ok := strings.CutPrefix(line, "summary: "); ok {
+			summary = rest
+		}
+		name, ok := strings.CutPrefix(line, "value: !example ")
+		if !ok {
+			continue
+		}
+		used[name+".json"] = true
+		from, q, ok := w.special(name)
+		if !ok {
+			method, target, ok := strings.Cut(summary, " ")
+			if !ok || method != "GET" {
+				t.Fatalf("%s: no request in %q", name, summary)
+			}
+			from, q = w.open, question{method: method, target: target}
+		}
+		a := from.ask(t, q)
+		if err := c.Check(q.method, q.target, a); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		file := filepath.Join("examples", name+".json")
+		if *update {
+			if err := os.WriteFile(file, append(a.Body, '\n'), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.TrimSpace(string(want)) != string(a.Body) {
+			t.Errorf("%s is no answer to %s %s any more; write it anew with -update\nexample %s\nanswer  %s", file, q.method, q.target, want, a.Body)
+		}
+	}
+	stored, err := filepath.Glob("examples/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range stored {
+		if !used[filepath.Base(file)] {
+			t.Errorf("%s is no example of the document", file)
+		}
+	}
+}
+
+var endpoints = []string{"assets", "quotes", "trending", "exchanges", "global", "categories", "chains"}
+
+// targets are requests to every endpoint, plain and odd.
+func targets() []string {
+	var all []string
+	for _, endpoint := range endpoints {
+		for _, query := range []string{
+			"", "?", "?page=1&size=2", "?page=9223372036854775807", "?limit=1&offset=1", "?offset=100000", "?limit=-4", "?size=0", "?id=1,2,99", "?id=,",
+			"?slug=bitcoin,none,caf%C3%A9,flowers-(all)", "?symbol=PTL,none", "?id=1&slug=none&symbol=none", "?sort=name:DESC", "?sort=id:desc&fields=links,more",
+			"?slug=salt-&-co", "?slug=salt-%26-co", "?slug=%ff%00", "?unknown=1", "?by=%20GAINERS%20", "?by=searched", "?size=101", "?size=500&limit=10", "?limit=101",
+			"?page=0", "?page=x", "?offset=-1", "?offset=100001", "?sort=price", "?sort=volume", "?sort=symbol", "?sort=display_name", "?sort=name:up",
+			"?id=1.5", "?id=" + strings.Repeat("1,", 100), "?slug=" + strings.Repeat(",", 100), "?fields=" + strings.Repeat("a,", 100),
+			"?slug=" + url.QueryEscape(strings.Repeat("long ", 400)),
+		} {
+			all = append(all, "/openapi/v1/"+endpoint+query)
+		}
+	}
+	return all
+}
+
+// TestAnswers asks for answers of every kind, and holds each against the
+// document. At the end it looks for what the document promises and no answer
+// had: such a promise would be untested.
+func TestAnswers(t *testing.T) {
+	w, c := newWorld(t), newChecker(t)
+	seen := newSeen(c.Doc)
+	check := func(s service, q question, want ...int) openapitest.Answer {
+		t.Helper()
+		a := s.ask(t, q)
+		if len(want) > 0 && !slices.Contains(want, a.Status) {
+			t.Errorf("%s %s: %d, want %v: %s", q.method, q.target, a.Status, want, a.Body)
+		}
+		if err := c.Check(q.method, q.target, a); err != nil {
+			t.Errorf("%v\nheader %v\nbody %s", err, a.Header, a.Body)
+		}
+		seen.answer(t, q, a)
+		return a
+	}
+	for _, target := range targets() {
+		get := question{method: "GET", target: target}
+		a := check(w.open, get, 200, 400)
+		check(w.empty, get, 200, 400, 404)
+		check(w.keyed, question{method: "HEAD", target: target, header: []string{"Origin: https://board.example", "X-Request-Id: mine"}}, a.Status)
+		if a.Status != 200 {
+			continue
+		}
+		check(w.keyed, question{method: "GET", target: target, header: []string{"If-None-Match: " + a.Header.Get("ETag")}}, 304)
+		check(w.keyed, question{method: "GET", target: target, header: []string{"If-Modified-Since: " + a.Header.Get("Last-Modified")}}, 304)
+		for _, header := range []string{"X-Snapshot-Time: 2026-11-21T11:50:00Z", "X-Snapshot-Time:"} {
+			check(w.keyed, question{method: "GET", target: target, header: []string{header}}, 200)
+		}
+	}
+	for _, endpoint := range endpoints {
+		target := "/openapi/v1/" + endpoint
+		get := func(header ...string) question { return question{method: "GET", target: target, header: header} }
+		check(w.keyed, get(longAgo), 410)
+		check(w.open, get("X-Snapshot-Time: yesterday"), 400)
+		check(w.open, get("X-Snapshot-Time: 2026-11-21T11:50:00Z", "X-Snapshot-Time: 2026-11-21T11:50:00Z"), 400)
+		check(w.broken, get(), 500)
+		check(w.broken, get("Origin: https://board.example"), 500)
+		check(w.stranger, get(), 401)
+		check(w.stranger, get("X-Api-Key: "+w.keyed.key, "X-Api-Key: "+w.keyed.key), 401)
+		check(w.limited, get(), 200, 429)
+		check(w.limited, get(), 429)
+		check(w.keyed, question{method: "POST", target: target}, 405)
+		check(w.keyed, question{method: "DELETE", target: target + "?id=1"}, 405)
+		check(w.keyed, question{method: "GET", target: target, body: strings.Repeat("x", 5000)}, 413)
+		check(w.keyed, get("X-Long: "+strings.Repeat("x", 70_000)), 431)
+		check(w.open, question{method: "GET", target: target + "/"}, 404)
+	}
+	check(w.keyed, get503(), 503)
+	check(w.keyed, question{method: "GET", target: "/openapi/v1/global", half: true}, 408)
+	// Many requests from one address without a key.
+	for a := (openapitest.Answer{}); a.Status != 429; {
+		a = check(w.stranger, question{method: "GET", target: "/openapi/v1/quotes"}, 401, 429)
+	}
+	unchanged := service{base: openapitest.Start(t, edge.Config{Reader: openapitest.Unchanged(t), AuthOff: true})}.ready(t)
+	check(unchanged, question{method: "GET", target: "/openapi/v1/global"}, 200)
+	// An edge that lets one origin in; codings; an answer that was held.
+	one := service{base: openapitest.Start(t, edge.Config{Reader: openapitest.Market(t), AuthOff: true, CacheScope: "public", Server: server.Config{AllowOrigin: "https://board.example"}})}.ready(t)
+	check(one, question{method: "GET", target: "/openapi/v1/chains", header: []string{"Origin: https://board.example"}}, 200)
+	check(one, question{method: "GET", target: "/openapi/v1/chains?size=x", header: []string{"Origin: https://board.example"}}, 400)
+	for _, coding := range []string{"zstd", "br", "gzip"} {
+		for range 3 {
+			a := one.ask(t, question{method: "HEAD", target: "/openapi/v1/quotes", header: []string{"Accept-Encoding: " + coding}})
+			if a.Header.Get("Content-Encoding") != coding {
+				t.Errorf("%s: coded as %q", coding, a.Header.Get("Content-Encoding"))
+			}
+			if err := c.Check("HEAD", "/openapi/v1/quotes", a); err != nil {
+				t.Error(err)
+			}
+			seen.answer(t, question{method: "HEAD", target: "/openapi/v1/quotes"}, a)
+		}
+	}
+	// What is not on every answer of a status is looked for here.
+	for name, statuses := range map[string][]string{
+		"access-control-expose-headers": {"200", "400", "500"},
+		"ratelimit":                     {"200", "304", "400", "401", "410", "429", "503"},
+		"ratelimit-policy":              {"200", "304", "400", "401", "410", "429", "503"},
+	} {
+		for _, status := range statuses {
+			if !seen.headers[status+" "+name] {
+				t.Errorf("no answer of status %s had the header %s", status, name)
+			}
+		}
+	}
+	seen.report(t)
+}
+
+func get503() question {
+	return question{method: "GET", target: "/openapi/v1/assets", header: []string{soon}}
+}
+
+// seen remembers what answers had of what the document promises.
+type seen struct {
+	doc      *openapi3.T
+	statuses map[string]bool // by status
+	headers  map[string]bool // by status and name
+	values   map[string]bool // by schema, property and JSON type
+	enums    map[string]bool // of headers, by name and value
+}
+
+func newSeen(doc *openapi3.T) *seen {
+	return &seen{doc, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
+}
+
+func (s *seen) answer(t *testing.T, q question, a openapitest.Answer) {
+	t.Helper()
+	status := fmt.Sprint(a.Status)
+	s.statuses[status] = true
+	for name, values := range a.Header {
+		s.headers[status+" "+strings.ToLower(name)] = true
+		s.enums[strings.ToLower(name)+" "+values[0]] = true
+	}
+	path, _, _ := strings.Cut(q.target, "?")
+	item := s.doc.Paths.Value(path)
+	if q.method != "GET" || item == nil || a.Status == 304 {
+		return
+	}
+	ref := item.Get.Responses.Status(a.Status)
+	if ref == nil {
+		return
+	}
+	var body any
+	if err := json.Unmarshal(a.Body, &body); err != nil {
+		t.Errorf("%s: %v", q.target, err)
+		return
+	}
+	s.walk("", ref.Value.Content.Get("application/json").Schema, body)
+}
+
+// walk marks the properties of value that its schema has.
+func (s *seen) walk(name string, ref *openapi3.SchemaRef, value any) {
+	if at, ok := strings.CutPrefix(ref.Ref, "#/components/schemas/"); ok {
+		name = at
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		schema := ref
+		for _, each := range ref.Value.OneOf { // ExchangeMarket or null
+			if each.Value.Properties != nil {
+				schema = each
+				name = strings.TrimPrefix(each.Ref, "#/components/schemas/")
+			}
+		}
+		for key, v := range value {
+			property := schema.Value.Properties[key]
+			if property == nil {
+				continue // Check has complained
+			}
+			kind := "some"
+			if v == nil {
+				kind = "null"
+			}
+			s.values[name+"."+key+" "+kind] = true
+			s.walk(name+"."+key, property, v)
+		}
+	case []any:
+		for _, v := range value {
+			s.walk(name+"[]", ref.Value.Items, v)
+		}
+	}
+}
+
+// report names what no answer had.
+func (s *seen) report(t *testing.T) {
+	t.Helper()
+	for _, path := range s.doc.Paths.InMatchingOrder() {
+		for status, response := range s.doc.Paths.Value(path).Get.Responses.Map() {
+			codes := []string{status}
+			if status == "default" {
+				codes = []string{"404", "405"}
+			}
+			for name, header := range response.Value.Headers {
+				if name == "Access-Control-Expose-Headers" || strings.HasPrefix(name, "RateLimit") {
+					continue // TestAnswers looks for them
+				}
+				if !slices.ContainsFunc(codes, func(code string) bool { return s.headers[code+" "+strings.ToLower(name)] }) {
+					t.Errorf("no answer of status %s had the header %s", status, name)
+				}
+				for _, value := range header.Value.Schema.Value.Enum {
+					if name != "Cache-Status" && !s.enums[strings.ToLower(name)+" "+fmt.Sprint(value)] {
+						t.Errorf("no answer had %s: %v", name, value)
+					}
+				}
+			}
+			if status != "default" && !s.statuses[status] {
+				t.Errorf("no answer had the status %s", status)
+			}
+		}
+	}
+	for name, ref := range s.doc.Components.Schemas {
+		s.reportSchema(t, name, ref)
+	}
+}
+
+func (s *seen) reportSchema(t *testing.T, name string, ref *openapi3.SchemaRef) {
+	t.Helper()
+	for key, property := range ref.Value.Properties {
+		if name == "PathNotFound" || name == "MethodNotAllowed" {
+			continue // in the default response; TestExamples has them
+		}
+		if !s.values[name+"."+key+" some"] {
+			t.Errorf("no answer had %s.%s", name, key)
+		}
+		nullable := property.Value.Type != nil && property.Value.Type.Includes("null") || len(property.Value.OneOf) > 0
+		if nullable && !s.values[name+"."+key+" null"] {
+			t.Errorf("no answer had %s.%s null", name, key)
+		}
+		if property.Ref == "" && property.Value.Properties != nil {
+			s.reportSchema(t, name+"."+key, property)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+// Package openapi holds the description of the API: an OpenAPI 3.1 document,
+// written once in openapi.yaml, with examples that are answers of a running
+// edge. Its tests hold it against the code, in both directions, and against the
+// copy that was frozen with v1 (frozen.json).
+package openapi
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+//go:embed openapi.yaml examples
+var files embed.FS
+
+// Options are what differs between one edge's document and another's.
+type Options struct {
+	// KeyRequestURL is where keys are requested; "": the document does not say.
+	KeyRequestURL string
+}
+
+// Document returns the document as JSON, in the order of openapi.yaml.
+func Document(o Options) ([]byte, error) {
+	source, err := files.ReadFile("openapi.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("openapi: %w", err)
+	}
+	var root yaml.Node
+	if err := yaml.Unmarshal(source, &root); err != nil {
+		return nil, fmt.Errorf("openapi: %w", err)
+	}
+	e := encoder{keys: ""}
+	if o.KeyRequestURL != "" {
+		e.keys = " Keys are requested at <" + o.KeyRequestURL + ">."
+	}
+	if err := e.node(root.Content[0]); err != nil {
+		return nil, fmt.Errorf("openapi: %w", err)
+	}
+	return e.out.Bytes(), nil
+}
+
+// keysMark stands in the source for the sentence about requesting keys.
+const keysMark = "$KEYS"
+
+// encoder writes YAML nodes as JSON. Mappings keep their order, which
+// encoding/json would lose.
+type encoder struct {
+	out  bytes.Buffer
+	keys string // in place of keysMark
+}
+
+func (e *encoder) node(n *yaml.Node) error {
+	switch n.Kind {
+	case yaml.AliasNode:
+		return e.node(n.Alias)
+	case yaml.MappingNode:
+		return e.mapping(n)
+	case yaml.SequenceNode:
+		e.out.WriteByte('[')
+		for i, item := range n.Content {
+			if i > 0 {
+				e.out.WriteByte(',')
+			}
+			if err := e.node(item); err != nil {
+				return err
+			}
+		}
+		e.out.WriteByte(']')
+		return nil
+	case yaml.ScalarNode:
+		return e.scalar(n)
+	}
+	return fmt.Errorf("line %d: a node of kind %d", n.Line, n.Kind)
+}
+
+func (e *encoder) mapping(n *yaml.Node) error {
+	e.out.WriteByte('{')
+	seen := map[string]bool{}
+	if err := e.pairs(n, seen); err != nil {
+		return err
+	}
+	e.out.WriteByte('}')
+	return nil
+}
+
+// pairs writes the keys and values of a mapping, those merged into it with "<<"
+// in their place.
+func (e *encoder) pairs(n *yaml.Node, seen map[string]bool) error {
+	for i := 0; i < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if key.Tag == "!!merge" {
+			if value.Kind == yaml.AliasNode {
+				value = value.Alias
+			}
+			if err := e.pairs(value, seen); err != nil {
+				return err
+			}
+			continue
+		}
+		if seen[key.Value] {
+			return fmt.Errorf("line %d: %s is there twice", key.Line, key.Value)
+		}
+		if len(seen) > 0 {
+			e.out.WriteByte(',')
+		}
+		seen[key.Value] = true
+		e.text(key.Value)
+		e.out.WriteByte(':')
+		if err := e.node(value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *encoder) scalar(n *yaml.Node) error {
+	switch n.Tag {
+	case "!!str":
+		e.text(strings.ReplaceAll(n.Value, keysMark, e.keys))
+	case "!!int", "!!bool":
+		e.out.WriteString(n.Value)
+	case "!example":
+		body, err := files.ReadFile("examples/" + n.Value + ".json")
+		if err != nil {
+			return fmt.Errorf("line %d: %w", n.Line, err)
+		}
+		if err := json.Compact(&e.out, body); err != nil {
+			return fmt.Errorf("line %d: %s: %w", n.Line, n.Value, err)
+		}
+	default:
+		return fmt.Errorf("line %d: %q is %s; write it as a text, a whole number, a bool or an example", n.Line, n.Value, n.Tag)
+	}
+	return nil
+}
+
+func (e *encoder) text(s string) {
+	encoder := json.NewEncoder(&e.out)
+	encoder.SetEscapeHTML(false)
+	// A string is always encoded; what Encode adds is a line feed.
+	_ = encoder.Encode(s)
+	e.out.Truncate(e.out.Len() - 1)
+}

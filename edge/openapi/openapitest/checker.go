@@ -1,0 +1,182 @@
+// Package openapitest holds a running edge against the OpenAPI document: a
+// Checker of answers, and a small market to ask about.
+package openapitest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+
+	"example.com/marketdata/edge/openapi"
+)
+
+// Checker holds requests and answers against the document. It is safe for
+// concurrent use.
+type Checker struct {
+	// Doc is the document, its schemas closed: clients must bear fields that
+	// are not in it, but this service must not send any.
+	Doc *openapi3.T
+}
+
+// New returns a Checker for the document of this version. The document is read
+// once a process.
+func New() (*Checker, error) { return checker() }
+
+var checker = sync.OnceValues(func() (*Checker, error) {
+	text, err := openapi.Document(openapi.Options{})
+	if err != nil {
+		return nil, err
+	}
+	var tree map[string]any
+	if err := json.Unmarshal(text, &tree); err != nil {
+		return nil, err
+	}
+	close(tree["components"].(map[string]any)["schemas"])
+	if text, err = json.Marshal(tree); err != nil {
+		return nil, err
+	}
+	doc, err := openapi3.NewLoader().LoadFromData(text)
+	if err != nil {
+		return nil, fmt.Errorf("load the document: %w", err)
+	}
+	if err := doc.Validate(context.Background(), openapi3.DisableExamplesValidation()); err != nil {
+		return nil, fmt.Errorf("the document is not valid: %w", err)
+	}
+	return &Checker{doc}, nil
+})
+
+// close makes every schema with properties refuse others.
+func close(node any) {
+	switch node := node.(type) {
+	case map[string]any:
+		if _, ok := node["properties"].(map[string]any); ok && node["type"] == "object" {
+			node["additionalProperties"] = false
+		}
+		for key, value := range node {
+			if key != "examples" {
+				close(value)
+			}
+		}
+	case []any:
+		for _, value := range node {
+			close(value)
+		}
+	}
+}
+
+// Answer is one response, its body decoded from its content coding.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// plain are the headers of HTTP itself, which a document does not list.
+var plain = []string{"Connection", "Content-Length", "Content-Type", "Date"}
+
+// Check holds the answer to a request against the document: status, every
+// header, every field. target is path and query as they were sent.
+func (c *Checker) Check(method, target string, a Answer) error {
+	if method == http.MethodOptions {
+		return nil // of browsers; the document tells of it in words
+	}
+	u, err := url.ParseRequestURI(target)
+	if err != nil {
+		return err
+	}
+	operation := c.operation(u.Path)
+	known := operation != nil && (method == http.MethodGet || method == http.MethodHead)
+	var ref *openapi3.ResponseRef
+	switch {
+	case known:
+		ref = operation.Responses.Status(a.Status)
+	case a.Status == http.StatusNotFound && operation == nil, a.Status == http.StatusMethodNotAllowed && operation != nil:
+		ref = c.operation("/openapi/v1/assets").Responses.Default()
+	case operation == nil && (method == http.MethodGet || method == http.MethodHead):
+		return fmt.Errorf("%s: %d at a path that the document does not have", target, a.Status)
+	default:
+		ref = c.operation("/openapi/v1/assets").Responses.Status(a.Status)
+	}
+	if ref == nil {
+		return fmt.Errorf("%s %s: the document has no answer of status %d", method, target, a.Status)
+	}
+	for name := range a.Header {
+		if ref.Value.Headers[canonical(name)] == nil && !slices.Contains(plain, name) {
+			return fmt.Errorf("%s %s: the document has no header %s on %d", method, target, name, a.Status)
+		}
+	}
+	if err := c.validate(method, ref, a); err != nil {
+		return fmt.Errorf("%s %s: %d: %w", method, target, a.Status, err)
+	}
+	return nil
+}
+
+// canonical returns the name of a header as the document writes it.
+func canonical(name string) string {
+	switch name {
+	case "Etag":
+		return "ETag"
+	case "Ratelimit":
+		return "RateLimit"
+	case "Ratelimit-Policy":
+		return "RateLimit-Policy"
+	case "Www-Authenticate":
+		return "WWW-Authenticate"
+	}
+	return name
+}
+
+// validate lets kin-openapi check headers and body. It would look at neither on
+// a 304 or an answer to HEAD, so it is told that they are the 200 of a GET,
+// whose only response is ref.
+func (c *Checker) validate(method string, ref *openapi3.ResponseRef, a Answer) error {
+	bodiless := method == http.MethodHead || a.Status == http.StatusNotModified
+	if bodiless && len(a.Body) > 0 {
+		return errors.New("it has a body")
+	}
+	operation := &openapi3.Operation{Responses: openapi3.NewResponses(openapi3.WithStatus(http.StatusOK, ref))}
+	return openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{
+			Request: &http.Request{Method: http.MethodGet},
+			Route:   &routers.Route{Spec: c.Doc, Operation: operation},
+		},
+		Status: http.StatusOK, Header: a.Header, Body: io.NopCloser(bytes.NewReader(a.Body)),
+		Options: &openapi3filter.Options{ExcludeResponseBody: bodiless, IncludeResponseStatus: true},
+	})
+}
+
+// Valid reports what the document says against a GET request's parameters; nil
+// for nothing.
+func (c *Checker) Valid(target string, header http.Header) error {
+	u, err := url.ParseRequestURI(target)
+	if err != nil {
+		return err
+	}
+	operation := c.operation(u.Path)
+	if operation == nil {
+		return fmt.Errorf("%s: no such path", target)
+	}
+	return openapi3filter.ValidateRequest(context.Background(), &openapi3filter.RequestValidationInput{
+		Request: &http.Request{Method: http.MethodGet, URL: u, Header: header},
+		Route:   &routers.Route{Spec: c.Doc, PathItem: c.Doc.Paths.Value(u.Path), Operation: operation, Path: u.Path, Method: http.MethodGet},
+		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, SkipSettingDefaults: true},
+	})
+}
+
+func (c *Checker) operation(path string) *openapi3.Operation {
+	if item := c.Doc.Paths.Value(path); item != nil {
+		return item.Get
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+package openapitest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/keys"
+	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/source"
+	"example.com/marketdata/edge"
+)
+
+// Now is the time of the newest snapshot of Market.
+var Now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+type row map[string]any
+
+// The example market. Its figures are made up.
+var (
+	assets = []row{
+		{"key": "bitcoin", "id": 1, "name": "Bitcoin", "symbol": "BTC", "slug": "bitcoin", "logo": "https://img.example/1.png",
+			"explorers": []string{"https://explorer.example/btc"}, "website": "https://bitcoin.example", "whitepaper": "https://bitcoin.example/paper.pdf"},
+		{"key": "ethereum", "id": 2, "name": "Ethereum", "symbol": "ETH", "slug": "ethereum", "logo": "https://img.example/2.png",
+			"explorers": []string{"https://explorer.example/eth", "https://other.example/eth"}, "website": "https://ethereum.example"},
+		{"key": "dollar", "id": 5, "name": "Dollar Token", "symbol": "USDX", "slug": "dollar-token", "logo": "https://img.example/5.png", "website": "https://usdx.example"},
+		{"key": "salt", "id": 7, "name": "Salt & Co", "symbol": "SALT", "slug": "salt-&-co", "logo": "https://img.example/7.png"},
+		{"key": "petal", "id": 9, "name": "Petal", "symbol": "PTL", "slug": "petal", "logo": "https://img.example/9.png"},
+		{"key": "petal2", "id": 12, "name": "Petal Classic", "symbol": "PTL", "slug": "petal-classic"},
+		{"key": "dormant", "id": 14, "name": "Dormant", "symbol": "ZZZ", "slug": "dormant", "active": false},
+	}
+	// Prices in units of 1e-12, market caps in whole dollars, and by how many
+	// millionths both rise a day.
+	quotes = []struct {
+		key              string
+		price, marketCap int64
+		rise             int64
+		volume           string
+	}{
+		{"bitcoin", 64_447_198_255_415_000, 1_293_229_703_792, 1300, "21746137078.05607"},
+		{"ethereum", 1_901_913_342_042_040, 229_526_976_873, -800, "9654160104.394205"},
+		{"dollar", 999_818_539_383, 71_726_880_664, 1, "8580357604.02552"},
+		{"salt", 73_276_591_605_288, 38_412_206_111, 2600, "1877206542.25"},
+		{"petal", 41_000_125, 15_250_000, 9000, "1200345.5"},
+		{"petal2", 3_700_000, 0, -40000, "12.5"},
+	}
+	exchanges = []row{
+		{"key": "harbor", "id": 1, "name": "Harbor", "slug": "harbor", "logo": "https://img.example/h.png", "links": row{"website": "https://harbor.example", "chat": "https://chat.example/harbor"},
+			"fees": row{"maker": "0.1", "taker": "0.25"}, "market": row{"volume_24h": "1845213377.125", "markets_count": 812, "coins_count": 240, "data_time": "2026-11-21T11:58:21Z"}},
+		{"key": "quay", "id": 3, "name": "Quay", "slug": "quay", "market": row{"coins_count": 12}},
+		{"key": "jetty", "id": 4, "name": "Jetty", "slug": "jetty"},
+		{"key": "pier", "id": 5, "name": "Pier", "slug": "pier", "fees": row{"taker": "0.3"}, "market": row{"volume_24h": "90210.5"}},
+	}
+	categories = []row{
+		{"key": "layer-1", "id": 1, "name": "Layer 1", "slug": "layer-1", "members": []string{"bitcoin", "ethereum", "salt"}},
+		{"key": "stable", "id": 2, "name": "Stablecoins", "slug": "stablecoins", "members": []string{"dollar"}},
+		{"key": "flowers", "id": 3, "name": "Flowers (all)", "slug": "flowers-(all)", "members": []string{"petal", "petal2"}},
+	}
+	chains = []row{
+		{"key": "ethereum", "id": 1, "name": "Ethereum", "display_name": "Ethereum", "slug": "ethereum-chain", "evm_chain_id": 1, "native": "ethereum", "members": []string{"ethereum", "dollar", "salt", "petal"}},
+		{"key": "bitcoin", "id": 2, "name": "Bitcoin", "display_name": "BTC", "slug": "bitcoin-chain", "native": "bitcoin", "members": []string{"bitcoin"}},
+	}
+)
+
+// feed is the example market as a source.
+type feed struct{ at time.Time }
+
+func (f *feed) String() string { return "example" }
+
+func (f *feed) Files(context.Context, time.Time) (source.Files, error) {
+	hours := int64(Now.Sub(f.at) / time.Hour)
+	var prices []row
+	for _, q := range quotes {
+		then := func(n int64) int64 { return max(n-n/1000*q.rise/1000*hours/24, n/4) }
+		price := then(q.price)
+		r := row{"key": q.key, "price": fmt.Sprintf("%d.%012d", price/1e12, price%1e12), "volume": q.volume}
+		if q.marketCap > 0 {
+			r["market_cap"] = fmt.Sprintf("%d.125", then(q.marketCap))
+		}
+		prices = append(prices, r)
+	}
+	files := fstest.MapFS{}
+	for name, rows := range map[string][]row{
+		"feed.json":         {{"format": 1, "database": "example", "time": f.at.Format(time.RFC3339)}},
+		"assets.ndjson":     assets,
+		"quotes.ndjson":     prices,
+		"exchanges.ndjson":  exchanges,
+		"categories.ndjson": categories,
+		"chains.ndjson":     chains,
+	} {
+		var b strings.Builder
+		for _, r := range rows {
+			line, err := json.Marshal(r)
+			if err != nil {
+				return nil, err
+			}
+			b.Write(append(line, '\n'))
+		}
+		files[name] = &fstest.MapFile{Data: []byte(b.String())}
+	}
+	return source.FS(files), nil
+}
+
+// Market publishes the example market, with a year of history and the change
+// job's record, into a store in memory.
+func Market(tb testing.TB) artifacts.Store {
+	tb.Helper()
+	store := Unchanged(tb)
+	if _, err := builder.Change(context.Background(), store, func() time.Time { return Now.Add(90 * time.Second) }); err != nil {
+		tb.Fatal(err)
+	}
+	return store
+}
+
+// Unchanged is Market before the change job ran.
+func Unchanged(tb testing.TB) artifacts.Store {
+	tb.Helper()
+	ctx := context.Background()
+	store := memstore.New()
+	src := &feed{}
+	guards := builder.DefaultGuards
+	guards.Force = true
+	b, err := builder.New(builder.Config{
+		Store: store, Source: src, Retain: builder.DefaultRetain, Guards: guards, Log: slog.New(slog.DiscardHandler),
+		Settings: market.Settings{TrendingMinMarketCap: market.U128{Lo: 10_000_000_00000000}, TrendingMinVolume: market.U128{Lo: 1_000_000_00000000}},
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	const day = 24 * time.Hour
+	for _, ago := range []time.Duration{365 * day, 90 * day, 30 * day, 7 * day, day, 12 * time.Hour, 6 * time.Hour, time.Hour, 10 * time.Minute, 0} {
+		src.at = Now.Add(-ago)
+		if _, err := b.Build(ctx, time.Time{}); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return store
+}
+
+// Key makes an API key in the store.
+func Key(tb testing.TB, store artifacts.Store, rate, burst int) string {
+	tb.Helper()
+	registry := keys.Registry{Store: store}
+	made, err := registry.Create(context.Background(), keys.Request{Name: "test", Rate: rate, Burst: burst})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return made.Key
+}
+
+// Start runs an edge on free ports until the test ends, and returns its base
+// URL. It is ready for the store's snapshot, if there is one, and for its keys.
+func Start(tb testing.TB, cfg edge.Config) string {
+	tb.Helper()
+	cfg.Listen, cfg.Admin, cfg.Poll, cfg.Log = "127.0.0.1:0", "127.0.0.1:0", 20*time.Millisecond, slog.New(slog.DiscardHandler)
+	cfg.CacheSize, cfg.CacheDir = 8<<20, tb.TempDir()
+	e, err := edge.New(context.Background(), cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	tb.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			tb.Errorf("edge: %v", err)
+		}
+	})
+	return "http://" + e.Addr().String()
+}

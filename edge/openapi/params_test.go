@@ -1,0 +1,214 @@
+package openapi_test
+
+import (
+	"fmt"
+	"math/big"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"example.com/marketdata/edge/query"
+)
+
+// paramCase is one value of a parameter, and whether the document takes it.
+type paramCase struct {
+	value string
+	valid bool
+	// The document lists the values in lower case, and its description says
+	// that case does not matter.
+	folded bool
+}
+
+var (
+	maxInt64 = big.NewInt(1).Lsh(big.NewInt(1), 63) // one above it
+	minInt64 = new(big.Int).Neg(maxInt64)
+)
+
+// casesOf makes the cases of a schema: at, below and above each bound, each
+// enumerated value and one that is not, a list that is full and one too long.
+func casesOf(t *testing.T, p *openapi3.Parameter) []paramCase {
+	t.Helper()
+	s := p.Schema.Value
+	one := big.NewInt(1)
+	switch {
+	case s.Type.Is("integer"):
+		cases := []paramCase{{value: "1.5"}, {value: "1e1"}, {value: "0x1"}, {value: "one"}, {value: "%201"}}
+		low, high := minInt64, new(big.Int).Sub(maxInt64, one)
+		if s.Min != nil {
+			low = big.NewInt(int64(*s.Min))
+		}
+		if s.Max != nil {
+			high = big.NewInt(int64(*s.Max))
+		}
+		for _, n := range []*big.Int{low, new(big.Int).Add(low, one), new(big.Int).Sub(high, one), high} {
+			cases = append(cases, paramCase{value: n.String(), valid: true})
+		}
+		for _, n := range []*big.Int{new(big.Int).Sub(low, one), new(big.Int).Add(high, one)} {
+			cases = append(cases, paramCase{value: n.String()})
+		}
+		return cases
+	case s.Type.Is("string") && len(s.Enum) > 0:
+		cases := []paramCase{{value: "none"}}
+		for _, v := range s.Enum {
+			text := v.(string)
+			cases = append(cases, paramCase{value: text, valid: true}, paramCase{value: strings.ToUpper(text), valid: true, folded: true}, paramCase{value: text + "x"})
+		}
+		return cases
+	case s.Type.Is("array") && s.MaxItems != nil:
+		n := int(*s.MaxItems)
+		item := "1"
+		cases := []paramCase{{value: "1", valid: true}, {value: strings.Repeat("1,", n-1) + "1", valid: true}, {value: strings.Repeat("1,", n) + "1"}}
+		if s.Items.Value.Type.Is("integer") {
+			for _, c := range []string{"one", "1,one", "1.5", "1,9223372036854775808"} {
+				cases = append(cases, paramCase{value: c})
+			}
+			item = "9223372036854775807"
+		}
+		return append(cases, paramCase{value: item + ",-1", valid: true})
+	case s.Type.Is("string") && s.Pattern != "":
+		return []paramCase{
+			{value: "2026-11-21T11:50:00Z", valid: true}, {value: "2026-11-21"}, {value: "2026-11-21T11:50:00.5Z"}, {value: "2026-11-21T11:50:00+01:00"}, {value: "2026-11-21 11:50:00Z"},
+		}
+	}
+	return nil
+}
+
+// freeText are the parameters that take any text; TestAnswers and TestRequestID
+// ask with them.
+var freeText = []string{"X-Request-Id", "If-None-Match", "If-Modified-Since", "Accept-Encoding"}
+
+// TestParameters asks with every parameter of the document at its bounds.
+func TestParameters(t *testing.T) {
+	w, c := newWorld(t), newChecker(t)
+	for _, path := range c.Doc.Paths.InMatchingOrder() {
+		plain := w.open.ask(t, question{method: "GET", target: path})
+		for _, ref := range c.Doc.Paths.Value(path).Get.Parameters {
+			p := ref.Value
+			cases := casesOf(t, p)
+			if len(cases) == 0 && !slices.Contains(freeText, p.Name) {
+				t.Errorf("%s: no rule of %s can be tested", path, p.Name)
+			}
+			for _, each := range cases {
+				q, header := question{method: "GET", target: path}, http.Header{}
+				if p.In == "header" {
+					q.header = []string{p.Name + ": " + each.value}
+					header.Set(p.Name, each.value)
+				} else {
+					q.target += "?" + p.Name + "=" + each.value
+				}
+				if err := c.Valid(q.target, header); (err == nil) != each.valid && !each.folded {
+					t.Errorf("%s with %s: the document says %v, want valid %t", path, p.Name+"="+each.value, err, each.valid)
+				}
+				a := w.open.ask(t, q)
+				if err := c.Check(q.method, q.target, a); err != nil {
+					t.Error(err)
+				}
+				want := 400
+				if each.valid {
+					want = 200
+				}
+				if a.Status != want || !each.valid && !strings.Contains(string(a.Body), `"message":"`+p.Name+":") {
+					t.Errorf("%s with %s: %d, want %d: %.200s", path, p.Name+"="+each.value, a.Status, want, a.Body)
+				}
+			}
+			if p.Schema.Value.Default != nil {
+				with := w.open.ask(t, question{method: "GET", target: path + "?" + p.Name + "=" + url.QueryEscape(fmt.Sprint(p.Schema.Value.Default))})
+				if string(with.Body) != string(plain.Body) {
+					t.Errorf("%s: %s=%v, the default, gives another answer than none", path, p.Name, p.Schema.Value.Default)
+				}
+			}
+		}
+	}
+}
+
+// TestOtherParameters sends each endpoint what only others read: it must not
+// matter.
+func TestOtherParameters(t *testing.T) {
+	w, c := newWorld(t), newChecker(t)
+	has := map[string]map[string]bool{}
+	names := map[string]bool{}
+	for _, path := range c.Doc.Paths.InMatchingOrder() {
+		has[path] = map[string]bool{}
+		for _, ref := range c.Doc.Paths.Value(path).Get.Parameters {
+			if ref.Value.In == "query" {
+				has[path][ref.Value.Name], names[ref.Value.Name] = true, true
+			}
+		}
+	}
+	for path := range has {
+		plain := w.open.ask(t, question{method: "GET", target: path})
+		for name := range names {
+			for _, value := range []string{"-7", "500", "none", "links", strings.Repeat(",", 200)} {
+				if has[path][name] {
+					continue
+				}
+				a := w.open.ask(t, question{method: "GET", target: path + "?" + name + "=" + value})
+				if a.Status != 200 || string(a.Body) != string(plain.Body) {
+					t.Errorf("%s reads %s=%s, which the document does not have: %d %s", path, name, value, a.Status, a.Body)
+				}
+			}
+		}
+	}
+}
+
+func TestRequestID(t *testing.T) {
+	w := newWorld(t)
+	for id, kept := range map[string]bool{
+		"a": true, "A-z0.9_:=+/": true, strings.Repeat("x", 128): true, strings.Repeat("x", 129): false, "a b": false, "a,b": false, "é": false,
+	} {
+		a := w.open.ask(t, question{method: "GET", target: "/openapi/v1/global", header: []string{"X-Request-Id: " + id}})
+		if got := a.Header.Get("X-Request-Id"); (got == id) != kept {
+			t.Errorf("X-Request-Id: %s gives %s", id, got)
+		}
+	}
+}
+
+// TestSortKeys compares the document's sort keys with the parser's.
+func TestSortKeys(t *testing.T) {
+	c := newChecker(t)
+	for e := range query.Endpoint(query.Endpoints) {
+		var want []string
+		for _, key := range e.SortKeys() {
+			want = append(want, key.Name(), key.Name()+":asc", key.Name()+":desc")
+		}
+		var got []string
+		for _, ref := range c.Doc.Paths.Value("/openapi/v1/" + e.Name()).Get.Parameters {
+			if ref.Value.Name == "sort" {
+				for _, v := range ref.Value.Schema.Value.Enum {
+					got = append(got, v.(string))
+				}
+			}
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: the document sorts by %v, the service by %v", e, got, want)
+		}
+	}
+}
+
+// TestErrorTable compares the table in the description with the schemas.
+func TestErrorTable(t *testing.T) {
+	c := newChecker(t)
+	row := regexp.MustCompile("(?m)^\\| ([0-9]{3}) \\| ([0-9]{5}) \\| `([A-Z_]+)` \\|")
+	var got []string
+	for _, m := range row.FindAllStringSubmatch(c.Doc.Info.Description, -1) {
+		got = append(got, m[2]+" "+m[3])
+		if !strings.HasPrefix(m[2], m[1]) {
+			t.Errorf("%s has the status %s", m[2], m[1])
+		}
+	}
+	var want []string
+	for _, ref := range c.Doc.Components.Schemas["Error"].Value.OneOf {
+		p := ref.Value.Properties
+		want = append(want, fmt.Sprint(p["code"].Value.Const)+" "+fmt.Sprint(p["message_key"].Value.Const))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the description's errors are %v, the schemas' %v", got, want)
+	}
+}
