@@ -200,6 +200,10 @@ func (t *Tester) Run(ctx context.Context, load Load) (*result.Run, error) {
 			finish()
 		}
 	}()
+	if t.opt.Store != nil {
+		t.opt.Status("reading the snapshot")
+		c.Prepare()
+	}
 	var source engine.Source
 	if t.targets != nil {
 		source = traffic.NewTargets(t.targets, t.opt.Keys, c)

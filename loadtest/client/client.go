@@ -102,7 +102,9 @@ func (e *Endpoint) dial(ctx context.Context, deadline time.Time) (net.Conn, erro
 // Conn is one connection, opened when it is first needed and again after it
 // was closed. It is not safe for concurrent use.
 type Conn struct {
-	// Timeout bounds a request from sending to the end of its answer.
+	// Timeout bounds a request from sending to the end of its answer. It may
+	// be kept an eighth too long: arming a timer anew for each request costs as
+	// much as all of the parsing.
 	Timeout time.Duration
 	// MaxBody bounds an answer's body, in bytes.
 	MaxBody int
@@ -111,9 +113,10 @@ type Conn struct {
 
 	endpoint *Endpoint
 	nc       net.Conn
-	used     bool   // nc has carried an answer
-	buf      []byte // bytes read
-	w        int    // buf[:w] is filled
+	used     bool      // nc has carried an answer
+	deadline time.Time // of nc
+	buf      []byte    // bytes read
+	w        int       // buf[:w] is filled
 	resp     Response
 }
 
@@ -138,13 +141,13 @@ func (c *Conn) Close() {
 // the first byte of the answer, the request is sent once more on a new one, as
 // browsers do; Response.Retried tells.
 func (c *Conn) Do(ctx context.Context, req []byte, head bool) (*Response, error) {
-	deadline := time.Now().Add(c.Timeout)
+	limit := time.Now().Add(c.Timeout)
 	for retried := false; ; retried = true {
 		reused := c.nc != nil && c.used
-		if err := c.open(ctx, deadline); err != nil {
+		if err := c.open(ctx, limit); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrConnect, err)
 		}
-		resp, err := c.roundTrip(req, head, deadline)
+		resp, err := c.roundTrip(req, head, limit)
 		if err == nil {
 			resp.Retried = retried
 			if resp.close {
@@ -172,14 +175,19 @@ func (c *Conn) open(ctx context.Context, deadline time.Time) error {
 	if c.Opened != nil {
 		c.Opened(time.Since(start))
 	}
-	c.nc, c.used = nc, false
+	c.nc, c.used, c.deadline = nc, false, time.Time{}
 	return nil
 }
 
-func (c *Conn) roundTrip(req []byte, head bool, deadline time.Time) (*Response, error) {
+// roundTrip sends req and reads its answer, which is given up at limit at the
+// earliest.
+func (c *Conn) roundTrip(req []byte, head bool, limit time.Time) (*Response, error) {
 	c.w = 0
-	if err := c.nc.SetDeadline(deadline); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrClosed, err)
+	if c.deadline.Before(limit) {
+		c.deadline = limit.Add(c.Timeout / 8)
+		if err := c.nc.SetDeadline(c.deadline); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrClosed, err)
+		}
 	}
 	_, writeErr := c.nc.Write(req)
 	if writeErr != nil && errors.Is(writeErr, os.ErrDeadlineExceeded) {

@@ -290,9 +290,12 @@ func (r *recorder) cut(now time.Duration, cpus float64) *Interval {
 
 func (r *run) result(interrupted bool) *Result {
 	rec := r.rec
-	end := min(r.now(), r.length)
+	end := r.length
+	if interrupted {
+		end = min(r.now(), end)
+	}
 	out := &Result{
-		Start: r.start, Length: end - r.cfg.Warmup, Asked: rec.asked, Unsent: rec.unsent, Waited: rec.waited,
+		Start: r.start, Length: max(0, end-r.cfg.Warmup), Asked: rec.asked, Unsent: rec.unsent, Waited: rec.waited,
 		Lag: NewHistogram(), Connect: NewHistogram(), Intervals: rec.intervals,
 		CPU: rec.cpuLast - rec.cpu0, CPUs: usableCPUs(), Wall: time.Since(rec.started), Interrupted: interrupted,
 	}

@@ -179,7 +179,11 @@ func (p *plot) draw() *plot {
 	}
 	for _, t := range p.xTicks {
 		x := p.xScale.at(t.value)
-		fmt.Fprintf(&b, `<path d="M%.1f %gv4"/><text x="%.1f" y="%g" text-anchor="middle">%s</text>`, x, plotHeight-bottom, x, plotHeight-bottom+17, template.HTMLEscapeString(t.label))
+		anchor, at := "middle", x
+		if x > plotWidth-right-12 {
+			anchor, at = "end", plotWidth-1
+		}
+		fmt.Fprintf(&b, `<path d="M%.1f %gv4"/><text x="%.1f" y="%g" text-anchor="%s">%s</text>`, x, plotHeight-bottom, at, plotHeight-bottom+17, anchor, template.HTMLEscapeString(t.label))
 	}
 	b.WriteString(`</g>`)
 	for _, m := range p.marks {

@@ -33,14 +33,18 @@ var tmpl = template.Must(template.New("report").Funcs(template.FuncMap{
 	"bytes":   byteSize,
 	"value":   value,
 	"join":    strings.Join,
+	"deref":   func(v *float64) float64 { return *v },
 }).Parse(page))
 
-// value writes a figure of a comparison with its unit.
+// value writes a figure with its unit.
 func value(v float64, unit string) string {
-	if unit == "ms" {
+	switch unit {
+	case "ms":
 		return millis(v)
+	case "share":
+		return percent(100 * v)
 	}
-	return trim(v) + " " + unit
+	return strings.TrimSpace(trim(v) + " " + unit)
 }
 
 // group puts thin spaces between thousands.
@@ -126,11 +130,21 @@ func (d *document) render() ([]byte, error) {
 func (d *document) end() float64 {
 	end := 1.0
 	for _, r := range d.Runs {
-		if n := len(r.Series); n > 0 {
+		if n := points(r.Run); n > 0 {
 			end = max(end, r.Series[n-1].EndS)
 		}
 	}
 	return end
+}
+
+// points returns how many points of a run are drawn: what is left after the
+// last whole interval is too short for a rate or a percentile.
+func points(r *result.Run) int {
+	n := len(r.Series)
+	if n > 1 && r.Series[n-1].EndS-r.Series[n-1].StartS < 0.5*(r.Series[0].EndS-r.Series[0].StartS) {
+		n--
+	}
+	return n
 }
 
 // percentiles are those drawn over time.
@@ -163,7 +177,7 @@ func (d *document) latencyOverTime() *plot {
 					l.Class += " dashed"
 				}
 			}
-			for k := range r.Series {
+			for k := range points(r.Run) {
 				pt := &r.Series[k]
 				l.x = append(l.x, pt.EndS)
 				v := math.NaN()
@@ -267,12 +281,9 @@ func (d *document) rateOverTime() *plot {
 			p.Lines = append(p.Lines, asked(r.Run))
 		}
 		bad := 0.0
-		for k := range r.Series {
+		for k := range points(r.Run) {
 			pt := &r.Series[k]
 			span := max(pt.EndS-pt.StartS, 1e-3)
-			if k == len(r.Series)-1 && k > 0 && span < 0.5*(r.Series[0].EndS-r.Series[0].StartS) {
-				continue // too short for a rate
-			}
 			answered.x, answered.y = append(answered.x, pt.EndS), append(answered.y, float64(pt.Answered)/span)
 			failed.x, failed.y = append(failed.x, pt.EndS), append(failed.y, float64(pt.Failed)/span)
 			bad += float64(pt.Failed)
@@ -317,7 +328,7 @@ func (d *document) generatorOverTime() *plot {
 		if len(d.Runs) > 1 {
 			l.Name, l.Class = r.Name, runClass(i)
 		}
-		for k := range r.Series {
+		for k := range points(r.Run) {
 			pt := &r.Series[k]
 			l.x, l.y = append(l.x, pt.EndS), append(l.y, 100*pt.CPUShare)
 			if len(d.Runs) == 1 {

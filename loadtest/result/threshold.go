@@ -11,9 +11,10 @@ import (
 // Threshold is a condition on a run.
 type Threshold struct {
 	Expression string `json:"expression"`
-	// Value is what was measured, in ms, as a share, or as a count; null
-	// without samples.
+	// Value is what was measured, null without samples. Unit is ms, share,
+	// requests/s, or "" of a count.
 	Value   *float64 `json:"value"`
+	Unit    string   `json:"unit"`
 	Samples int64    `json:"samples"`
 	// Pass is false without samples too.
 	Pass bool `json:"pass"`
@@ -71,7 +72,15 @@ func ParseAssertion(s string) (*Assertion, error) {
 
 // Check holds the run against the threshold.
 func (a *Assertion) Check(r *Run) (Threshold, error) {
-	t := Threshold{Expression: a.text}
+	t := Threshold{Expression: a.text, Unit: "ms"}
+	switch a.metric {
+	case "errors":
+		t.Unit = "share"
+	case "rate":
+		t.Unit = "requests/s"
+	case "wrong", "requests":
+		t.Unit = ""
+	}
 	v, samples, err := a.measure(r)
 	if err != nil {
 		return t, err

@@ -142,7 +142,7 @@ func summary(out io.Writer, r *result.Run) {
 			verdict = "FAILED"
 		}
 		if t.Value != nil {
-			value = fmt.Sprintf("%.4g", *t.Value)
+			value = strings.TrimSpace(fmt.Sprintf("%.4g %s", *t.Value, t.Unit))
 		}
 		fmt.Fprintf(w, "threshold\t%s %s (%s of %d)\n", t.Expression, verdict, value, t.Samples)
 	}
