@@ -3,6 +3,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 GO ?= go
 SOURCE ?= sim:?assets=2000&seed=1
+VERSION ?= $(shell git describe --tags --always --dirty)
 
 .PHONY: help build run run-minio test servers bench-edge bench-edge-short race lint
 
@@ -46,3 +47,15 @@ kill-builder: ## kill hundreds of builders at every step, on a folder and on Min
 .PHONY: bench-builder
 bench-builder: ## what a build costs at 20,000 and at 1,000,000 assets, beside the bounds
 	$(GO) run ./builder/bench
+
+.PHONY: dist
+dist: ## release builds for linux and darwin, amd64 and arm64, with checksums, in dist/
+	@rm -rf dist && mkdir -p dist
+	@for os in linux darwin; do for arch in amd64 arm64; do \
+		d=dist/marketdata-$(VERSION)-$$os-$$arch; mkdir -p $$d; \
+		CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build -trimpath -ldflags '-s -w' -o $$d/ ./builder/cmd/builder ./edge/cmd/edge ./loadtest/cmd/loadtest || exit 1; \
+		cp README.md LICENSE CHANGELOG.md $$d/; \
+		tar -C dist --sort=name --owner=0 --group=0 --numeric-owner --mtime='2026-01-01' -czf $$d.tar.gz marketdata-$(VERSION)-$$os-$$arch || exit 1; \
+		rm -r $$d; echo $$d.tar.gz; \
+	done; done
+	@cd dist && sha256sum *.tar.gz > SHA256SUMS && cat SHA256SUMS
