@@ -167,10 +167,9 @@ func (s *Source) Record(ctx context.Context, dir string) error {
 	return round.Record(dir)
 }
 
-// market is what the provider said, in its own words; what it did not say is
-// nil.
+// market is what the provider said, in its own words.
 type market struct {
-	tickers, coins, tags, exchanges, platforms []byte
+	tickers, coins, tags, exchanges, platforms []provider.Row
 	// contracts are the answers to /contracts/{platform}, and details those to
 	// /coins/{id}, by id.
 	contracts, details map[string][]byte
@@ -190,7 +189,7 @@ func (m *market) collect(ctx context.Context, r *provider.Round) error {
 	usd := url.Values{"quotes": {"USD"}}
 	for _, p := range []struct {
 		part     provider.Part
-		into     *[]byte
+		into     *[]provider.Row
 		required bool
 	}{
 		{list("tickers", "/tickers", usd, 0), &m.tickers, true},
@@ -202,7 +201,7 @@ func (m *market) collect(ctx context.Context, r *provider.Round) error {
 		a, err := r.Get(ctx, p.part)
 		switch {
 		case err == nil:
-			*p.into = a.Pages[0].Body
+			*p.into = provider.Rows(a.Pages[0].Body)
 		case p.required || ctx.Err() != nil:
 			return err
 		}

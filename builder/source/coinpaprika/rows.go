@@ -19,38 +19,27 @@ const (
 // write turns the provider's rows into the feed's. It sets nothing aside: a row
 // that is of no use stays as it is, for the reader of the feed to say so.
 func (m *market) write(f *provider.Feed) {
-	tickers := rows(m.tickers)
-	m.writeAssets(f, tickers)
-	writeQuotes(f, tickers)
+	m.writeAssets(f)
+	m.writeQuotes(f)
 	m.writeExchanges(f)
 	m.writeCategories(f)
 	m.writeChains(f)
 }
 
-// rows takes an answer that was checked already, or none.
-func rows(body []byte) []json.RawMessage {
-	if body == nil {
-		return nil
-	}
-	list, _ := provider.Array(body)
-	return list
-}
-
-func (m *market) writeAssets(f *provider.Feed, tickers []json.RawMessage) {
+func (m *market) writeAssets(f *provider.Feed) {
 	known := map[string]bool{}
-	for _, raw := range rows(m.coins) {
-		coin, ok := provider.Object(raw)
-		if !ok {
-			f.Assets.AddRaw(raw)
+	for _, coin := range m.coins {
+		if coin.Fields == nil {
+			f.Assets.AddRaw(coin.Raw)
 			continue
 		}
-		known[coin.Text("id")] = true
-		m.writeAsset(f, coin)
+		known[coin.Fields.Text("id")] = true
+		m.writeAsset(f, coin.Fields)
 	}
-	for _, raw := range tickers {
+	for _, ticker := range m.tickers {
 		// What is no object, or has no id, is set aside among the quotes.
-		if ticker, _ := provider.Object(raw); ticker.Text("id") != "" && !known[ticker.Text("id")] {
-			m.writeAsset(f, ticker)
+		if id := ticker.Fields.Text("id"); id != "" && !known[id] {
+			m.writeAsset(f, ticker.Fields)
 		}
 	}
 }
@@ -124,11 +113,11 @@ func reduceDetail(body []byte) []byte {
 	return b
 }
 
-func writeQuotes(f *provider.Feed, tickers []json.RawMessage) {
-	for _, raw := range tickers {
-		ticker, ok := provider.Object(raw)
-		if !ok {
-			f.Quotes.AddRaw(raw)
+func (m *market) writeQuotes(f *provider.Feed) {
+	for _, row := range m.tickers {
+		ticker := row.Fields
+		if ticker == nil {
+			f.Quotes.AddRaw(row.Raw)
 			continue
 		}
 		usd := ticker.Object("quotes").Object("USD")
@@ -145,10 +134,10 @@ func writeQuotes(f *provider.Feed, tickers []json.RawMessage) {
 }
 
 func (m *market) writeExchanges(f *provider.Feed) {
-	for _, raw := range rows(m.exchanges) {
-		exchange, ok := provider.Object(raw)
-		if !ok {
-			f.Exchanges.AddRaw(raw)
+	for _, row := range m.exchanges {
+		exchange := row.Fields
+		if exchange == nil {
+			f.Exchanges.AddRaw(row.Raw)
 			continue
 		}
 		var urls []provider.Field
@@ -180,10 +169,10 @@ func (m *market) writeExchanges(f *provider.Feed) {
 }
 
 func (m *market) writeCategories(f *provider.Feed) {
-	for _, raw := range rows(m.tags) {
-		tag, ok := provider.Object(raw)
-		if !ok {
-			f.Categories.AddRaw(raw)
+	for _, row := range m.tags {
+		tag := row.Fields
+		if tag == nil {
+			f.Categories.AddRaw(row.Raw)
 			continue
 		}
 		f.Categories.Add(
@@ -197,11 +186,11 @@ func (m *market) writeCategories(f *provider.Feed) {
 
 func (m *market) writeChains(f *provider.Feed) {
 	names := m.names()
-	for _, raw := range rows(m.platforms) {
-		id := provider.Text(raw)
+	for _, row := range m.platforms {
+		id := provider.Text(row.Raw)
 		if id == "" {
 			// Not an id: as a row it has no key, which is for the reader to say.
-			f.Chains.AddRaw(raw)
+			f.Chains.AddRaw(row.Raw)
 			continue
 		}
 		chain, native := id, ""
@@ -227,9 +216,8 @@ func (m *market) writeChains(f *provider.Feed) {
 
 // contractors are the coins that have an active contract on a platform.
 func contractors(body []byte) (ids []string) {
-	for _, raw := range rows(body) {
-		contract, _ := provider.Object(raw)
-		if id := contract.Text("id"); id != "" && string(contract.Get("active")) != "false" {
+	for _, contract := range provider.Rows(body) {
+		if id := contract.Fields.Text("id"); id != "" && string(contract.Fields.Get("active")) != "false" {
 			ids = append(ids, id)
 		}
 	}
@@ -239,10 +227,9 @@ func contractors(body []byte) (ids []string) {
 // names are those of all coins, by id.
 func (m *market) names() map[string]string {
 	names := map[string]string{}
-	for _, body := range [][]byte{m.coins, m.tickers} {
-		for _, raw := range rows(body) {
-			coin, _ := provider.Object(raw)
-			if id, name := coin.Text("id"), coin.Text("name"); id != "" && name != "" && names[id] == "" {
+	for _, rows := range [][]provider.Row{m.coins, m.tickers} {
+		for _, coin := range rows {
+			if id, name := coin.Fields.Text("id"), coin.Fields.Text("name"); id != "" && name != "" && names[id] == "" {
 				names[id] = name
 			}
 		}
@@ -251,9 +238,9 @@ func (m *market) names() map[string]string {
 }
 
 // platformsOf lists the platforms, those first that are well known.
-func platformsOf(body []byte) (ids []string) {
-	for _, raw := range rows(body) {
-		if id := provider.Text(raw); id != "" && !slices.Contains(ids, id) {
+func platformsOf(rows []provider.Row) (ids []string) {
+	for _, row := range rows {
+		if id := provider.Text(row.Raw); id != "" && !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	}
@@ -272,17 +259,16 @@ func platformsOf(body []byte) (ids []string) {
 }
 
 // byRank lists the coins that have a rank, in its order.
-func byRank(tickers []byte) []string {
+func byRank(tickers []provider.Row) []string {
 	type ranked struct {
 		rank uint64
 		id   string
 	}
 	var list []ranked
 	seen := map[string]bool{}
-	for _, raw := range rows(tickers) {
-		ticker, _ := provider.Object(raw)
-		rank, err := strconv.ParseUint(string(ticker.Get("rank")), 10, 64)
-		if id := ticker.Text("id"); err == nil && rank > 0 && id != "" && !seen[id] {
+	for _, ticker := range tickers {
+		rank, err := strconv.ParseUint(string(ticker.Fields.Get("rank")), 10, 64)
+		if id := ticker.Fields.Text("id"); err == nil && rank > 0 && id != "" && !seen[id] {
 			seen[id] = true
 			list = append(list, ranked{rank, id})
 		}
@@ -297,9 +283,8 @@ func byRank(tickers []byte) []string {
 
 // newest is the latest last_updated of the tickers; zero when there is none.
 func (m *market) newest() (t time.Time) {
-	for _, raw := range rows(m.tickers) {
-		ticker, _ := provider.Object(raw)
-		if at, err := time.Parse(time.RFC3339, ticker.Text("last_updated")); err == nil && at.After(t) {
+	for _, ticker := range m.tickers {
+		if at, err := time.Parse(time.RFC3339, ticker.Fields.Text("last_updated")); err == nil && at.After(t) {
 			t = at
 		}
 	}

@@ -144,10 +144,11 @@ func (c *Collector) Collect(ctx context.Context, gather func(r *Round) error) (*
 // was got is kept even if the round failed: the next one has to ask for less.
 func (r *Round) end() {
 	for _, u := range r.used {
-		if u.part.Reduce == nil || r.c.kept[u.part.Name] != u.answer {
+		if u.part.Reduce == nil || u.answer.reduced || r.c.kept[u.part.Name] != u.answer {
 			continue
 		}
 		reduced := *u.answer
+		reduced.reduced = true
 		reduced.Pages = slices.Clone(u.answer.Pages)
 		for i := range reduced.Pages {
 			reduced.Pages[i].Body = u.part.Reduce(reduced.Pages[i].Body)
@@ -203,6 +204,10 @@ func (r *Round) Get(ctx context.Context, p Part) (*Answer, error) {
 	case source.PartStale:
 		r.c.Log.Warn("provider: a part was not to be had; its last good rows are used", "source", r.c.Source, "part", p.Name, "fetched", s.Fetched, "err", err)
 	case source.PartMissing:
+		if r.c.replay != nil {
+			r.c.Log.Info("provider: no rows of a part", "source", r.c.Source, "part", p.Name, "err", err)
+			return nil, fmt.Errorf("%s: %w", p.Name, err)
+		}
 		r.c.Log.Warn("provider: a part was not to be had, and there are no rows of it young enough", "source", r.c.Source, "part", p.Name, "err", err)
 		return nil, fmt.Errorf("%s: %w", p.Name, err)
 	case source.PartNew:
@@ -226,6 +231,9 @@ func (r *Round) get(ctx context.Context, p *Part) (*Answer, source.PartState, er
 func (r *Round) find(ctx context.Context, p *Part) (*Answer, source.PartState, error) {
 	if r.c.replay != nil {
 		a, err := r.c.replay.load(p)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = errNotRecorded
+		}
 		if err != nil {
 			return nil, source.PartMissing, err
 		}
@@ -247,6 +255,8 @@ func (r *Round) find(ctx context.Context, p *Part) (*Answer, source.PartState, e
 	}
 	return nil, source.PartMissing, err
 }
+
+var errNotRecorded = fmt.Errorf("not in the recording: %w", fs.ErrNotExist)
 
 // age is how long ago an answer was fetched; a clock that was set back makes it
 // zero.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -123,7 +122,7 @@ func (r *Round) replayEach(ctx context.Context, kind string, parts []Part, answe
 		}
 		p := &parts[i]
 		a, _, err := r.get(ctx, p)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil && !errors.Is(err, errNotRecorded) {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
 		if a != nil {

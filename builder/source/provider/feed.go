@@ -64,6 +64,9 @@ type Field struct {
 	raw  json.RawMessage // nil: left out
 }
 
+// Value is the field's value as JSON; nil when it is left out.
+func (f Field) Value() json.RawMessage { return f.raw }
+
 // Raw is a field with a value as the provider wrote it; nil leaves it out.
 func Raw(name string, value json.RawMessage) Field { return Field{name, value} }
 

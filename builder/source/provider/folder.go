@@ -23,6 +23,8 @@ type Answer struct {
 	Gone bool
 	// Pages are one or more; a part that does not come in pages has one.
 	Pages []Page
+
+	reduced bool // by Part.Reduce
 }
 
 // Page is one response of an answer.
@@ -181,7 +183,7 @@ func (f *folder) loadIndexed(p *Part, e indexEntry) (*Answer, error) {
 func (f *folder) find(p *Part, n int) ([]byte, error) {
 	name := fileName(p, n)
 	b, err := readFile(filepath.Join(f.dir, name), MaxBody)
-	if !errors.Is(err, fs.ErrNotExist) || n > 1 {
+	if !errors.Is(err, fs.ErrNotExist) || n > 1 || strings.Contains(p.Name, "/") {
 		return b, err
 	}
 	plain := escapeName(p.Name)

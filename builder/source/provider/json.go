@@ -21,6 +21,31 @@ func Array(body []byte) ([]json.RawMessage, error) {
 	return rows, nil
 }
 
+// Row is a row of a provider's list.
+type Row struct {
+	Raw json.RawMessage
+	// Fields are its members; nil when it is no object.
+	Fields Fields
+}
+
+// Rows takes an answer of rows apart, which Check has found to be an array; nil
+// gives none.
+func Rows(body []byte) []Row {
+	if body == nil {
+		return nil
+	}
+	list, err := Array(body)
+	if err != nil {
+		panic(fmt.Sprintf("BUG: rows that were not checked: %v", err))
+	}
+	rows := make([]Row, len(list))
+	for i, raw := range list {
+		rows[i].Raw = raw
+		rows[i].Fields, _ = Object(raw)
+	}
+	return rows
+}
+
 // short keeps what encoding/json quotes of a body out of logs.
 func short(err error) error {
 	const most = 120
@@ -62,8 +87,10 @@ func Object(raw json.RawMessage) (f Fields, ok bool) {
 	if b := bytes.TrimLeft(raw, " \t\r\n"); len(b) == 0 || b[0] != '{' {
 		return nil, false
 	}
-	err := json.Unmarshal(raw, (*map[string]json.RawMessage)(&f))
-	return f, err == nil
+	if json.Unmarshal(raw, (*map[string]json.RawMessage)(&f)) != nil {
+		return nil, false
+	}
+	return f, true
 }
 
 // Get returns a member as raw JSON; nil when it is absent or null.

@@ -1,0 +1,398 @@
+package provider
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/marketdata/builder/source/provider/internal/pipe"
+)
+
+var discard = slog.New(slog.DiscardHandler)
+
+// clientOf returns a client that reaches h without a network.
+func clientOf(t *testing.T, h http.Handler, change ...func(*ClientConfig)) *Client {
+	t.Helper()
+	cfg := ClientConfig{Base: "https://api.example.test/v1", PerMinute: 6000, Burst: 100, Transport: pipe.Transport{Handler: h}, Log: discard}
+	for _, f := range change {
+		f(&cfg)
+	}
+	c, err := NewClient(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// script answers one request after another; the last one answers all others.
+type script struct {
+	steps []http.HandlerFunc
+	times []time.Time
+}
+
+func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n := len(s.times)
+	s.times = append(s.times, time.Now())
+	s.steps[min(n, len(s.steps)-1)](w, r)
+}
+
+func says(body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }
+}
+
+func status(code int, header ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for i := 0; i+1 < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, "{\"error\":\n \"no\"}")
+	}
+}
+
+func getRows(ctx context.Context, c *Client) (*Response, error) {
+	return c.Get(ctx, Request{Path: "/rows", Check: func(b []byte) error { _, err := CheckRows(b); return err }})
+}
+
+func TestGetSends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got *http.Request
+		c := clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			got = r
+			w.Header().Set("ETag", `"e"`)
+			w.Header().Set("Last-Modified", "Sat, 21 Nov 2026 07:20:00 GMT")
+			_, _ = io.WriteString(w, "[1]")
+		}), func(cfg *ClientConfig) { cfg.KeyHeader, cfg.Key = "X-Key", "s3cret" })
+		res, err := c.Get(t.Context(), Request{
+			Path: "/coins/" + Escape("../a b[é]"), Query: url.Values{"b": {"1 2"}, "a": {"x"}},
+			ETag: `"old"`, LastModified: "Fri, 20 Nov 2026 07:20:00 GMT",
+			Check: func([]byte) error { return nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "https://api.example.test/v1/coins/%2E%2E%2Fa%20b%5B%C3%A9%5D?a=x&b=1+2"; got.URL.String() != want {
+			t.Errorf("asked for %s, want %s", got.URL, want)
+		}
+		for name, want := range map[string]string{
+			"X-Key": "s3cret", "Accept": "application/json", "If-None-Match": `"old"`,
+			"If-Modified-Since": "Fri, 20 Nov 2026 07:20:00 GMT", "User-Agent": userAgent,
+		} {
+			if v := got.Header.Get(name); v != want {
+				t.Errorf("%s: %q, want %q", name, v, want)
+			}
+		}
+		if string(res.Body) != "[1]" || res.NotModified || res.ETag != `"e"` || res.LastModified != "Sat, 21 Nov 2026 07:20:00 GMT" {
+			t.Errorf("got %+v", res)
+		}
+	})
+}
+
+func TestGetRetries(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		steps []http.HandlerFunc
+		asked int
+		err   string // "": success
+	}{
+		{"at once", []http.HandlerFunc{says("[1]")}, 1, ""},
+		{"after two failures", []http.HandlerFunc{status(500), status(503), says("[1]")}, 3, ""},
+		{"after a 429 without Retry-After", []http.HandlerFunc{status(429), says("[1]")}, 2, ""},
+		{"after a 408", []http.HandlerFunc{status(408), says("[1]")}, 2, ""},
+		{"JSON that breaks off", []http.HandlerFunc{says(`[{"id":1},{"i`), says("[1]")}, 2, ""},
+		{"a page of HTML", []http.HandlerFunc{says("<html>busy</html>"), says("[1]")}, 2, ""},
+		{"an error that says 200", []http.HandlerFunc{says(`{"status":{"error_code":429}}`), says("[1]")}, 2, ""},
+		{"never", []http.HandlerFunc{status(502)}, tries, `GET /rows: status 502: {"error": "no"}`},
+		{"never JSON", []http.HandlerFunc{says("<html>")}, tries, "GET /rows: the answer is not what was asked for: want a JSON array"},
+		{"empty for ever", []http.HandlerFunc{says("[]")}, tries, "GET /rows: the answer is not what was asked for: an array with nothing in it"},
+		{"400", []http.HandlerFunc{status(400)}, 1, "GET /rows: status 400"},
+		{"401", []http.HandlerFunc{status(401)}, 1, "GET /rows: status 401"},
+		{"402", []http.HandlerFunc{status(402)}, 1, "GET /rows: status 402"},
+		{"404", []http.HandlerFunc{status(404, "Retry-After", "1")}, 1, "GET /rows: status 404"},
+		{"304 that was not asked for", []http.HandlerFunc{status(304)}, 1, "GET /rows: status 304"},
+		{"redirected elsewhere", []http.HandlerFunc{status(302, "Location", "https://evil.example.test/rows")}, 1, "GET /rows: redirected to another host, or too often"},
+		{"redirected to http", []http.HandlerFunc{status(302, "Location", "http://api.example.test/rows")}, 1, "GET /rows: redirected to another host, or too often"},
+		{"redirected round and round", []http.HandlerFunc{status(302, "Location", "/rows")}, 1 + maxRedirects, "GET /rows: redirected to another host, or too often"},
+		{"redirected at home", []http.HandlerFunc{status(301, "Location", "/v2/rows"), says("[1]")}, 2, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &script{steps: test.steps}
+				res, err := getRows(t.Context(), clientOf(t, s))
+				switch {
+				case test.err == "" && err != nil:
+					t.Fatal(err)
+				case test.err == "" && string(res.Body) != "[1]":
+					t.Errorf("got %q", res.Body)
+				case test.err != "" && (err == nil || !strings.HasPrefix(err.Error(), test.err)):
+					t.Errorf("got %v, want %s", err, test.err)
+				}
+				if len(s.times) != test.asked {
+					t.Errorf("%d requests, want %d", len(s.times), test.asked)
+				}
+			})
+		})
+	}
+}
+
+// TestGetPauses: pauses grow, and are not the same every time.
+func TestGetPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		firsts := map[time.Duration]bool{}
+		for range 8 {
+			s := &script{steps: []http.HandlerFunc{status(500)}}
+			if _, err := getRows(t.Context(), clientOf(t, s)); err == nil {
+				t.Fatal("no error")
+			}
+			for i, nominal := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+				if pause := s.times[i+1].Sub(s.times[i]); pause < nominal/2 || pause > nominal*3/2 {
+					t.Errorf("pause %d is %v, want %v give or take a half", i, pause, nominal)
+				}
+			}
+			firsts[s.times[1].Sub(s.times[0])] = true
+		}
+		if len(firsts) < 2 {
+			t.Errorf("every first pause is the same: %v", firsts)
+		}
+	})
+}
+
+func TestRetryAfterIsObeyed(t *testing.T) {
+	for name, header := range map[string]func() string{
+		"seconds":             func() string { return "60" },
+		"most that is waited": func() string { return "90" },
+		"date":                func() string { return time.Now().Add(time.Minute).UTC().Format(http.TimeFormat) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &script{steps: []http.HandlerFunc{status(429, "Retry-After", header()), says("[1]")}}
+			if _, err := getRows(t.Context(), clientOf(t, s)); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if pause := s.times[1].Sub(s.times[0]); pause < time.Minute {
+				t.Errorf("%s: asked again after %v", name, pause)
+			}
+		})
+	}
+}
+
+// TestRetryAfterHoldsAll: what one request is told holds for all others, and what
+// is too long is not waited for.
+func TestRetryAfterHoldsAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{steps: []http.HandlerFunc{status(503, "Retry-After", "3600"), says("[1]")}}
+		c := clientOf(t, s)
+		began := time.Now()
+		var paused *PausedError
+		for range 3 {
+			if _, err := getRows(t.Context(), c); !errors.As(err, &paused) || !paused.Until.Equal(began.Add(time.Hour)) {
+				t.Fatalf("got %v, want to be paused for an hour", err)
+			}
+		}
+		if len(s.times) != 1 {
+			t.Fatalf("%d requests were sent, want 1", len(s.times))
+		}
+		time.Sleep(time.Until(paused.Until) - maxPause)
+		if _, err := getRows(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.times[1]; got.Before(paused.Until) {
+			t.Errorf("asked again at %v, before %v", got, paused.Until)
+		}
+	})
+}
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 11, 21, 7, 20, 0, 0, time.UTC)
+	for text, want := range map[string]time.Duration{
+		"0": 0, "120": 2 * time.Minute, "4294967295": maxRetryAfter,
+		"Sat, 21 Nov 2026 07:20:30 GMT": 30 * time.Second, "Sat, 21 Nov 2020 07:20:30 GMT": 0,
+		"Sat, 21 Nov 2099 07:20:30 GMT": maxRetryAfter,
+	} {
+		if got, ok := retryAfter(http.Header{"Retry-After": {text}}, now); !ok || got != want {
+			t.Errorf("%q: %v, %v, want %v", text, got, ok, want)
+		}
+	}
+	for _, text := range []string{"", "-1", "1.5", "soon", "99999999999"} {
+		if got, ok := retryAfter(http.Header{"Retry-After": {text}}, now); ok {
+			t.Errorf("%q: %v, want none", text, got)
+		}
+	}
+}
+
+// TestSlowBody: a body that does not end is given up and asked for again.
+func TestSlowBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, "[1,")
+			<-r.Context().Done()
+		}
+		s := &script{steps: []http.HandlerFunc{slow, says("[1]")}}
+		if _, err := getRows(t.Context(), clientOf(t, s)); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.times) != 2 {
+			t.Errorf("%d requests, want 2", len(s.times))
+		}
+		began := time.Now()
+		_, err := getRows(t.Context(), clientOf(t, &script{steps: []http.HandlerFunc{slow}}))
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want a deadline", err)
+		}
+		if took := time.Since(began); took > requestTime+tryTime {
+			t.Errorf("gave up after %v", took)
+		}
+	})
+}
+
+// TestLargeBody: a body without end is read up to a bound, and once.
+func TestLargeBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{steps: []http.HandlerFunc{func(w http.ResponseWriter, _ *http.Request) {
+			for piece := make([]byte, 1<<20); ; {
+				if _, err := w.Write(piece); err != nil {
+					return
+				}
+			}
+		}}}
+		_, err := getRows(t.Context(), clientOf(t, s))
+		if err == nil || !strings.Contains(err.Error(), "body of more than 67108864 bytes") || len(s.times) != 1 {
+			t.Errorf("got %v after %d requests", err, len(s.times))
+		}
+	})
+}
+
+func TestGetStopsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reason := errors.New("enough")
+		for name, step := range map[string]http.HandlerFunc{
+			"in a pause":       status(500),
+			"in a Retry-After": status(429, "Retry-After", "60"),
+			"in a body":        func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(10*time.Second+time.Millisecond, func() { cancel(reason) })
+			began := time.Now()
+			_, err := getRows(ctx, clientOf(t, &script{steps: []http.HandlerFunc{step}}))
+			if err == nil || time.Since(began) > 11*time.Second {
+				t.Errorf("%s: %v after %v", name, err, time.Since(began))
+			}
+		}
+	})
+}
+
+func TestRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{steps: []http.HandlerFunc{says("[1]")}}
+		c := clientOf(t, s, func(cfg *ClientConfig) { cfg.PerMinute, cfg.Burst = 30, 3 })
+		for range 9 {
+			if _, err := getRows(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := s.times[8].Sub(s.times[0]).Round(time.Millisecond); took != 12*time.Second {
+			t.Errorf("nine requests, three of them at once, took %v; want 12s", took)
+		}
+	})
+}
+
+// TestKeyIsKept: whatever goes wrong, the key is in no error and no log line.
+func TestKeyIsKept(t *testing.T) {
+	const key = "CG-s3cretKey123"
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		for _, step := range []http.HandlerFunc{
+			status(401), status(500), says("no key " + key), status(302, "Location", "https://evil.example.test/?k="+key),
+			func(w http.ResponseWriter, r *http.Request) {
+				w.WriteHeader(http.StatusForbidden)
+				_, _ = io.WriteString(w, "the key "+r.Header.Get("X-Key")+" is not in force")
+			},
+		} {
+			asked := ""
+			c := clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked = r.Host; step(w, r) }), func(cfg *ClientConfig) {
+				cfg.KeyHeader, cfg.Key = "X-Key", key
+				cfg.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			})
+			_, err := getRows(t.Context(), c)
+			if err == nil || strings.Contains(err.Error(), key) {
+				t.Errorf("error %v", err)
+			}
+			if asked != "api.example.test" {
+				t.Errorf("asked %s", asked)
+			}
+		}
+		if !strings.Contains(log.String(), "asking again") || strings.Contains(log.String(), key) {
+			t.Errorf("log: %s", log.String())
+		}
+	})
+}
+
+func TestNewClientRefuses(t *testing.T) {
+	for _, test := range []struct{ base, key, want string }{
+		{"api.example.test", "", "want http://"},
+		{"ftp://api.example.test", "", "want http://"},
+		{"https://", "", "want http://"},
+		{"https://user:pass@api.example.test", "", "want scheme, host and path only"},
+		{"https://api.example.test/?key=1", "", "want scheme, host and path only"},
+		{"http://api.example.test", "k", "the key is sent over https only"},
+		{"https://api.example.test", "k\r\nX: y", "the key holds"},
+		{"https://api.example.test/%zz", "", "base: not a URL"},
+	} {
+		_, err := NewClient(ClientConfig{Base: test.base, Key: test.key, PerMinute: 1, Burst: 1, Log: discard})
+		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "pass") {
+			t.Errorf("%q: %v, want %q", test.base, err, test.want)
+		}
+	}
+	for _, base := range []string{"http://127.0.0.1:8080/v1/", "http://[::1]:1", "http://localhost", "https://api.example.test"} {
+		if _, err := NewClient(ClientConfig{Base: base, Key: "k", PerMinute: 1, Burst: 1, Log: discard}); err != nil {
+			t.Errorf("%q: %v", base, err)
+		}
+	}
+}
+
+// TestOverTheNetwork: what the transport in memory cannot show. A body that is
+// shorter than its Content-Length is asked for again, a compressed one is
+// expanded, and a server that is away is an error.
+func TestOverTheNetwork(t *testing.T) {
+	n := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n++; n == 1 {
+			w.Header().Set("Content-Length", "100")
+			_, _ = io.WriteString(w, "[1]")
+			return
+		}
+		if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			t.Errorf("Accept-Encoding: %q", r.Header.Get("Accept-Encoding"))
+		}
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = io.WriteString(w, gzipped("[1]"))
+	}))
+	c := clientOf(t, nil, func(cfg *ClientConfig) { cfg.Base, cfg.Transport = server.URL, nil })
+	res, err := getRows(t.Context(), c)
+	if err != nil || string(res.Body) != "[1]" || n != 2 {
+		t.Errorf("got %+v, %v after %d requests", res, err, n)
+	}
+	c.CloseIdle()
+	server.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if res, err := getRows(ctx, c); err == nil {
+		t.Errorf("a server that is away answered %q", res.Body)
+	}
+}
+
+func gzipped(s string) string {
+	var b strings.Builder
+	w := gzip.NewWriter(&b)
+	_, _ = io.WriteString(w, s)
+	_ = w.Close()
+	return b.String()
+}

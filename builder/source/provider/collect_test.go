@@ -1,0 +1,587 @@
+package provider_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/marketdata/builder/source"
+	"example.com/marketdata/builder/source/provider"
+	"example.com/marketdata/builder/source/provider/providertest"
+)
+
+func newCollector(t *testing.T, p *providertest.Provider, change ...func(*provider.Config)) *provider.Collector {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	client, err := provider.NewClient(provider.ClientConfig{Base: "https://api.example.test", PerMinute: 60_000, Burst: 1000, Transport: p.Transport(), Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := provider.Config{Source: "test", Client: client, Log: log}
+	for _, f := range change {
+		f(&cfg)
+	}
+	c, err := provider.NewCollector(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// rowsPart is a list that comes whole.
+func rowsPart(every time.Duration) provider.Part {
+	return provider.Part{Name: "rows", Path: "/rows", Every: every, Check: provider.CheckRows}
+}
+
+// got is what a round gave for one part.
+type got struct {
+	body  string // of all pages
+	state source.PartState
+	err   error
+}
+
+// get runs a round that asks for one part.
+func get(t *testing.T, c *provider.Collector, p provider.Part) (g got) {
+	t.Helper()
+	round, err := c.Collect(t.Context(), func(r *provider.Round) error {
+		a, err := r.Get(t.Context(), p)
+		if g.err = err; err == nil {
+			g.body = bodies(a)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := round.Parts()
+	if len(parts) != 1 || parts[0].Name != p.Name {
+		t.Fatalf("parts %+v", parts)
+	}
+	g.state = parts[0].State
+	return g
+}
+
+func bodies(a *provider.Answer) string {
+	var all []string
+	for _, page := range a.Pages {
+		all = append(all, string(page.Body))
+	}
+	return strings.Join(all, " ")
+}
+
+func (g got) check(t *testing.T, body string, state source.PartState) {
+	t.Helper()
+	if g.body != body || g.state != state || (g.err != nil) != (body == "") {
+		t.Errorf("got %q, %s, %v; want %q, %s", g.body, g.state, g.err, body, state)
+	}
+}
+
+// TestLastGoodAnswer goes through the life of an answer: new, failing for an
+// hour, too old, back again.
+func TestLastGoodAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := providertest.New()
+		p.Set("/rows", []byte(`[1]`))
+		c := newCollector(t, p)
+		get(t, c, rowsPart(0)).check(t, `[1]`, source.PartNew)
+		began := time.Now()
+		p.Fault("/rows", providertest.Status(503))
+		for _, at := range []time.Duration{10 * time.Minute, 59 * time.Minute, time.Hour} {
+			time.Sleep(time.Until(began.Add(at)))
+			get(t, c, rowsPart(0)).check(t, `[1]`, source.PartStale)
+		}
+		time.Sleep(time.Until(began.Add(time.Hour + time.Second)))
+		g := get(t, c, rowsPart(0))
+		g.check(t, "", source.PartMissing)
+		var status *provider.StatusError
+		if !errors.As(g.err, &status) || status.Status != 503 {
+			t.Errorf("error %v, want the 503", g.err)
+		}
+		p.Fault("/rows", nil)
+		p.Set("/rows", []byte(`[1,2]`))
+		get(t, c, rowsPart(0)).check(t, `[1,2]`, source.PartNew)
+	})
+}
+
+// TestSchedule: what counts as new is not asked for; and what is not to be had
+// afterwards stands in for an hour more.
+func TestSchedule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := providertest.New()
+		p.Set("/rows", []byte(`[1]`))
+		c := newCollector(t, p)
+		part := rowsPart(30 * time.Minute)
+		get(t, c, part).check(t, `[1]`, source.PartNew)
+		p.Set("/rows", []byte(`[1,2]`))
+		time.Sleep(29 * time.Minute)
+		get(t, c, part).check(t, `[1]`, source.PartKept)
+		time.Sleep(time.Minute)
+		get(t, c, part).check(t, `[1,2]`, source.PartNew)
+		if asked := p.Asked(); len(asked) != 2 {
+			t.Errorf("asked %v", asked)
+		}
+		p.Fault("/rows", providertest.Says("<html>"))
+		time.Sleep(90 * time.Minute)
+		get(t, c, part).check(t, `[1,2]`, source.PartStale)
+		time.Sleep(time.Second)
+		get(t, c, part).check(t, "", source.PartMissing)
+		part.Keep = 24 * time.Hour
+		get(t, c, part).check(t, `[1,2]`, source.PartStale)
+	})
+}
+
+// TestNotModified: a 304 makes the answer that is held new again.
+func TestNotModified(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := providertest.New()
+		p.Set("/rows", []byte(`[1]`))
+		c := newCollector(t, p)
+		get(t, c, rowsPart(0)).check(t, `[1]`, source.PartNew)
+		time.Sleep(50 * time.Minute)
+		get(t, c, rowsPart(0)).check(t, `[1]`, source.PartNew) // a 304
+		p.Fault("/rows", providertest.Status(500))
+		time.Sleep(50 * time.Minute)
+		get(t, c, rowsPart(0)).check(t, `[1]`, source.PartStale)
+	})
+}
+
+// TestDoubtfulAnswer: an answer that has lost more than half of its rows is given
+// out, but not in place of the good one.
+func TestDoubtfulAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := providertest.New()
+		p.Set("/rows", []byte(`[1,2,3,4,5]`))
+		c := newCollector(t, p)
+		part := rowsPart(30 * time.Minute)
+		get(t, c, part).check(t, `[1,2,3,4,5]`, source.PartNew)
+		time.Sleep(31 * time.Minute)
+		p.Set("/rows", []byte(`[9,9]`))
+		get(t, c, part).check(t, `[9,9]`, source.PartNew)
+		p.Set("/rows", []byte(`[1,2,3]`))
+		get(t, c, part).check(t, `[1,2,3]`, source.PartNew) // asked for again at once, and good
+		time.Sleep(31 * time.Minute)
+		p.Set("/rows", []byte(`[9]`))
+		get(t, c, part).check(t, `[9]`, source.PartNew)
+		p.Fault("/rows", providertest.Status(500))
+		get(t, c, part).check(t, `[1,2,3]`, source.PartStale)
+		p.Fault("/rows", nil)
+		time.Sleep(2 * time.Hour)
+		get(t, c, part).check(t, `[9]`, source.PartNew) // nothing left to compare with
+		get(t, c, part).check(t, `[9]`, source.PartKept)
+	})
+}
+
+func TestPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := providertest.New()
+		part := provider.Part{Name: "rows", Path: "/rows", PageSize: 2, Check: provider.CheckArray}
+		c := newCollector(t, p)
+		p.Set("/rows?page=1", []byte(`[1,2]`))
+		p.Set("/rows?page=2", []byte(`[3,4]`))
+		p.Set("/rows?page=3", []byte(`[5]`))
+		get(t, c, part).check(t, `[1,2] [3,4] [5]`, source.PartNew)
+		if asked := p.Asked(); len(asked) != 3 {
+			t.Errorf("asked %v", asked)
+		}
+
+		// The next ones are of one time, or all of the last good time.
+		p.Set("/rows?page=1", []byte(`[1,20]`))
+		p.Fault("/rows?page=3", providertest.Status(404))
+		get(t, c, part).check(t, `[1,2] [3,4] [5]`, source.PartStale)
+		p.Fault("/rows?page=3", nil)
+		p.Set("/rows?page=3", []byte(`[]`))
+		get(t, c, part).check(t, `[1,20] [3,4] []`, source.PartNew)
+
+		part.Pages = 2
+		get(t, c, part).check(t, `[1,20] [3,4]`, source.PartNew)
+
+		// A server that does not know of pages.
+		other := providertest.New()
+		other.Set("/rows", []byte(`[1,2]`))
+		part.Pages = 0
+		c = newCollector(t, other)
+		get(t, c, part).check(t, `[1,2]`, source.PartNew)
+
+		// A first page that is away is not a list that has gone.
+		c = newCollector(t, providertest.New())
+		get(t, c, part).check(t, "", source.PartMissing)
+	})
+}
+
+// each runs a round that asks for /coins/ID of the ids, and returns the bodies
+// by id and what the round says of them.
+func each(t *testing.T, c *provider.Collector, ids ...string) (map[string]string, source.Part) {
+	t.Helper()
+	found := map[string]string{}
+	round, err := c.Collect(t.Context(), func(r *provider.Round) error {
+		var parts []provider.Part
+		for _, id := range ids {
+			parts = append(parts, provider.Part{
+				Name: "coins/" + id, Path: "/coins/" + provider.Escape(id), Every: 24 * time.Hour, Keep: 48 * time.Hour, Check: provider.CheckObject,
+				Reduce: func(b []byte) []byte { return []byte(`{"reduced":` + string(b) + `}`) },
+			})
+		}
+		answers, err := r.GetEach(t.Context(), "coins", parts)
+		for name, a := range answers {
+			found[strings.TrimPrefix(name, "coins/")] = bodies(a)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found, round.Parts()[0]
+}
+
+func TestEachWithinItsBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := providertest.New()
+		for _, id := range []string{"a", "b", "c", "d", "e"} {
+			p.Set("/coins/"+id, []byte(`{"id":"`+id+`"}`))
+		}
+		c := newCollector(t, p, func(cfg *provider.Config) { cfg.SlowCalls = 2 })
+		ask := func(ids ...string) []string {
+			found, part := each(t, c, ids...)
+			if part.State != source.PartKept {
+				t.Errorf("state %+v", part)
+			}
+			return slices.Sorted(maps.Keys(found))
+		}
+		wantAsked := func(want ...string) {
+			t.Helper()
+			if asked := p.Asked(); !slices.Equal(asked, want) {
+				t.Errorf("asked %v, want %v", asked, want)
+			}
+		}
+		ids := []string{"a", "gone", "b", "c", "d", "e"}
+		if found := ask(ids...); !slices.Equal(found, []string{"a", "gone"}) {
+			t.Errorf("found %v", found)
+		}
+		wantAsked("/coins/a", "/coins/gone")
+		ask(ids...)
+		wantAsked("/coins/b", "/coins/c")
+		time.Sleep(time.Hour)
+		if found := ask(ids...); len(found) != 6 {
+			t.Errorf("found %v", found)
+		}
+		wantAsked("/coins/d", "/coins/e")
+		ask(ids...)
+		wantAsked()
+		time.Sleep(23 * time.Hour)
+		ask("x", "b", "a") // first what was never had, then the oldest
+		wantAsked("/coins/x", "/coins/b")
+		ask("d", "e", "b", "a")
+		wantAsked("/coins/a")
+	})
+}
+
+// TestEachReduces: what stays in memory between rounds is reduced.
+func TestEachReduces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := providertest.New()
+		p.Set("/coins/a", []byte(`{"id":"a"}`))
+		c := newCollector(t, p, func(cfg *provider.Config) { cfg.SlowCalls = 1 })
+		for _, want := range []string{`{"id":"a"}`, `{"reduced":{"id":"a"}}`, `{"reduced":{"id":"a"}}`} {
+			if found, _ := each(t, c, "a"); found["a"] != want {
+				t.Errorf("got %s, want %s", found["a"], want)
+			}
+		}
+	})
+}
+
+// TestEachFails: the first failure puts all off; what is held is given out until
+// it is too old.
+func TestEachFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := providertest.New()
+		for _, id := range []string{"a", "b", "c"} {
+			p.Set("/coins/"+id, []byte(`{}`))
+		}
+		c := newCollector(t, p, func(cfg *provider.Config) { cfg.SlowCalls = 10 })
+		began := time.Now()
+		each(t, c, "a", "b", "c")
+		p.Asked()
+		p.Fault("/coins/b", providertest.Says("[]"))
+		time.Sleep(24 * time.Hour)
+		found, part := each(t, c, "new", "b", "a", "c")
+		if len(found) != 4 || part.State != source.PartStale || !strings.Contains(part.Reason, "want a JSON object") {
+			t.Errorf("found %v, %+v", found, part)
+		}
+		if asked := p.Asked(); slices.Contains(asked, "/coins/a") || !slices.Contains(asked, "/coins/new") {
+			t.Errorf("asked %v", asked)
+		}
+		time.Sleep(time.Until(began.Add(72 * time.Hour)))
+		for _, path := range []string{"/coins/a", "/coins/c", "/coins/new"} {
+			p.Fault(path, providertest.Status(402))
+		}
+		if found, _ := each(t, c, "new", "b", "a", "c"); !slices.Equal(slices.Sorted(maps.Keys(found)), []string{"a", "b", "c", "new"}) {
+			t.Errorf("found %v", found)
+		}
+		time.Sleep(time.Second)
+		if found, _ := each(t, c, "new", "b", "a", "c"); len(found) != 1 {
+			t.Errorf("found %v", found)
+		}
+	})
+}
+
+func TestCacheOutlivesTheProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "cache")
+		p := providertest.New()
+		p.Set("/rows", []byte(`[1]`))
+		p.Set("/coins/..%2F", []byte(`{}`))
+		p.Set("/coins/%2E%2E%2F", []byte(`{"id":"../"}`))
+		cached := func(cfg *provider.Config) { cfg.Cache, cfg.SlowCalls = dir, 10 }
+		get(t, newCollector(t, p, cached), rowsPart(0)).check(t, `[1]`, source.PartNew)
+		each(t, newCollector(t, p, cached), "../", "gone")
+
+		away := providertest.New()
+		away.Fault("/rows", providertest.Status(500))
+		time.Sleep(time.Hour)
+		get(t, newCollector(t, away, cached), rowsPart(0)).check(t, `[1]`, source.PartStale)
+		if found, _ := each(t, newCollector(t, away, cached), "../", "gone"); found["../"] != `{"id":"../"}` || len(found) != 2 {
+			t.Errorf("found %v", found)
+		}
+		if asked := away.Asked(); len(asked) != 4 {
+			t.Errorf("asked %v", asked)
+		}
+		time.Sleep(time.Hour)
+		get(t, newCollector(t, away, cached), rowsPart(0)).check(t, "", source.PartMissing)
+
+		// The provider's ETag is in the cache too: this is a 304.
+		p.Fault("/rows", nil)
+		c := newCollector(t, p, cached)
+		get(t, c, rowsPart(0)).check(t, `[1]`, source.PartNew)
+
+		// A file that was damaged is as good as none.
+		if err := os.WriteFile(filepath.Join(dir, "rows.json"), []byte(`[7]`), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		get(t, newCollector(t, away, cached), rowsPart(0)).check(t, "", source.PartMissing)
+		// And so is a cache of nonsense, or of another provider.
+		for _, index := range []string{"{", `{"format":2,"source":"test"}`, `{"format":1,"source":"other"}`, `{"format":1,"source":"test","parts":{"rows":{}}}`} {
+			if err := os.WriteFile(filepath.Join(dir, "recording.json"), []byte(index), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			get(t, newCollector(t, p, cached), rowsPart(time.Hour)).check(t, `[1]`, source.PartNew)
+		}
+		get(t, newCollector(t, p, cached), rowsPart(time.Hour)).check(t, `[1]`, source.PartKept)
+	})
+}
+
+// TestRecordAndReplay: a recording has every byte that was sent, and gives the
+// same answers.
+func TestRecordAndReplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "recording")
+		p := providertest.New()
+		p.Set("/rows", []byte(" [ 1.50 ,\n2e-8 ] "))
+		p.Set("/pages?page=1", []byte(`[1,2]`))
+		p.Set("/pages?page=2", []byte(`[3]`))
+		p.Set("/coins/a", []byte(`{"id":"a"}`))
+		long := strings.Repeat("long", 100)
+		p.Set("/coins/"+long, []byte(`{"id":"long"}`))
+		gather := func(r *provider.Round) error {
+			if _, err := r.Get(t.Context(), rowsPart(0)); err != nil {
+				return err
+			}
+			if _, err := r.Get(t.Context(), provider.Part{Name: "pages", Path: "/pages", PageSize: 2, Check: provider.CheckArray}); err != nil {
+				return err
+			}
+			var parts []provider.Part
+			for _, id := range []string{"a", "gone", long} {
+				parts = append(parts, provider.Part{Name: "coins/" + id, Path: "/coins/" + id, Check: provider.CheckObject, Reduce: func([]byte) []byte { return []byte(`{}`) }})
+			}
+			answers, err := r.GetEach(t.Context(), "coins", parts)
+			if len(answers) != 3 {
+				t.Errorf("%d answers, want 3", len(answers))
+			}
+			return err
+		}
+		began := time.Now()
+		round, err := newCollector(t, p, func(cfg *provider.Config) { cfg.SlowCalls = 9 }).Collect(t.Context(), gather)
+		if err == nil {
+			err = round.Record(dir)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for file, want := range map[string]string{
+			"rows.json": " [ 1.50 ,\n2e-8 ] ", "pages.1.json": `[1,2]`, "pages.2.json": `[3]`, "coins/a.json": `{"id":"a"}`,
+		} {
+			if b, err := os.ReadFile(filepath.Join(dir, file)); err != nil || string(b) != want {
+				t.Errorf("%s: %q, %v", file, b, err)
+			}
+		}
+		if err := round.Record(dir); err == nil || !strings.Contains(err.Error(), "not empty") {
+			t.Errorf("recorded twice into one folder: %v", err)
+		}
+
+		time.Sleep(1000 * time.Hour)
+		again := filepath.Join(t.TempDir(), "again")
+		replay := func(cfg *provider.Config) { cfg.Replay = dir }
+		round, err = newCollector(t, providertest.New(), replay).Collect(t.Context(), gather)
+		if err == nil {
+			err = round.Record(again)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !round.Time().Equal(began) {
+			t.Errorf("replayed at %v, recorded at %v", round.Time(), began)
+		}
+		if a, b := tree(t, dir), tree(t, again); !maps.Equal(a, b) {
+			t.Errorf("the recording of a replay differs:\n%v\n%v", a, b)
+		}
+
+		// What was changed is not what was recorded.
+		if err := os.WriteFile(filepath.Join(dir, "rows.json"), []byte(`[3]`), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		g := get(t, newCollector(t, p, replay), rowsPart(0))
+		if g.err == nil || !strings.Contains(g.err.Error(), "rows.json is not what recording.json says it is") {
+			t.Errorf("changed by hand: %v", g.err)
+		}
+	})
+}
+
+func tree(t *testing.T, dir string) map[string]string {
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		rel, _ := filepath.Rel(dir, path)
+		files[rel] = string(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// TestReplayOfFilesMadeByHand goes through the names that a file may have.
+func TestReplayOfFilesMadeByHand(t *testing.T) {
+	whole := rowsPart(0)
+	paged := provider.Part{Name: "rows", PageSize: 2, Check: provider.CheckArray}
+	one := provider.Part{Name: "rows/..", Check: provider.CheckArray}
+	for _, test := range []struct {
+		files string
+		part  provider.Part
+		want  string
+	}{
+		{"rows.json=[1]", whole, "[1]"},
+		{"rows-default.json=[1]", whole, "[1]"},
+		{"rows-default.json=[1] rows.json=[2]", whole, "[2]"},
+		{"rows-a.json=[1] rows-b.json=[2]", whole, ""},
+		{"rowsmore.json=[1]", whole, ""},
+		{"rows.json={}", whole, ""},
+		{"rows.1.json=[1] rows.2.json=[2] rows.4.json=[4]", paged, "[1] [2]"},
+		{"rows.json=[1,2,3] rows.2.json=[4]", paged, "[1,2,3] [4]"},
+		{"rows-x.json=[1]", paged, "[1]"},
+		{"rows.2.json=[1]", paged, ""},
+		{"rows.1.json=[1] rows.2.json={}", paged, ""},
+		{"rows/%2E%2E.json=[1]", one, "[1]"},
+		{"rows/x.json=[1]", one, ""},
+		{"", whole, ""},
+	} {
+		dir := t.TempDir()
+		for _, f := range strings.Fields(test.files) {
+			name, body, _ := strings.Cut(f, "=")
+			path := filepath.Join(dir, name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(body), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := newCollector(t, providertest.New(), func(cfg *provider.Config) { cfg.Replay = dir })
+		state := source.PartNew
+		if test.want == "" {
+			state = source.PartMissing
+		}
+		t.Run(test.files, func(t *testing.T) { get(t, c, test.part).check(t, test.want, state) })
+	}
+	_, err := provider.NewCollector(provider.Config{Source: "test", Replay: filepath.Join(t.TempDir(), "away"), Log: slog.New(slog.DiscardHandler)})
+	if !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a recording that is away: %v", err)
+	}
+}
+
+// TestStops: a round that is told to stop is no round with parts missing.
+func TestStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := providertest.New()
+		p.Fault("/rows", providertest.Status(500))
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Millisecond, cancel)
+		_, err := newCollector(t, p).Collect(ctx, func(r *provider.Round) error {
+			_, err := r.Get(ctx, rowsPart(0))
+			return err
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestParseOptions(t *testing.T) {
+	taken := map[string]string{"replay": "DIR", "cache": "DIR", "slow": "N"}
+	for rest, want := range map[string]string{
+		"": "test:", "?": "test:", "?cache=a%2Fb&slow=3": "test:?cache=a%2Fb&slow=3", "?slow=3&cache=x": "test:?cache=x&slow=3", "?replay=x": "test:?replay=x",
+	} {
+		if o, err := provider.ParseOptions("test", rest, taken); err != nil || o.String() != want {
+			t.Errorf("%q: %v, %v", rest, o, err)
+		}
+	}
+	for rest, want := range map[string]string{
+		"x": `unexpected "x"`, "?slo=1": `unknown option "slo"`, "?slow=1&slow=2": "slow is given 2 times", "?cache=": "cache is empty",
+		"?a=%zz": `query "a=%zz"`, "?replay=x&cache=y": "cache has no use beside replay", "//host": `unexpected "//host"`,
+	} {
+		_, err := provider.ParseOptions("test", rest, taken)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "want test:?cache=DIR&replay=DIR&slow=N, all optional") {
+			t.Errorf("%q: %v, want %s", rest, err, want)
+		}
+	}
+	o, err := provider.ParseOptions("test", "?slow=7", taken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := o.Number("slow", 1, 0, 7); n != 7 || err != nil {
+		t.Errorf("slow: %d, %v", n, err)
+	}
+	if n, err := o.Number("other", 5, 0, 7); n != 5 || err != nil {
+		t.Errorf("other: %d, %v", n, err)
+	}
+	if _, err := o.Number("slow", 1, 0, 6); err == nil || err.Error() != "slow=7: want a whole number from 0 to 6" {
+		t.Errorf("slow beyond its range: %v", err)
+	}
+}
+
+// TestFaultsOfTheTestProvider: the provider of the tests does what it promises.
+func TestFaultsOfTheTestProvider(t *testing.T) {
+	p := providertest.New()
+	p.Set("/a", []byte("[1]"))
+	p.Times(2, "/a", providertest.RetryAfter(7))
+	url := p.Serve(t)
+	for _, want := range []string{"429 7", "429 7", "200 "} {
+		res, err := http.Get(url + "/a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if got := fmt.Sprint(res.StatusCode, " ", res.Header.Get("Retry-After")); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package provider_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"example.com/marketdata/builder/source/provider"
+	"example.com/marketdata/builder/source/provider/providertest"
+)
+
+func TestWellKnownChains(t *testing.T) {
+	for platform, want := range map[string]provider.EVMChain{
+		"ethereum": {1, "Ethereum", "ethereum"}, "base": {8453, "Base", "ethereum"}, "fraxtal": {252, "Fraxtal", ""},
+	} {
+		if c, ok := provider.CoinGeckoChain(platform); !ok || c != want {
+			t.Errorf("coingecko %s: %+v", platform, c)
+		}
+	}
+	for platform, want := range map[string]provider.EVMChain{
+		"eth-ethereum": {1, "Ethereum", "eth-ethereum"}, "arb-arbitrum": {42161, "Arbitrum One", "eth-ethereum"},
+		"pol-polygon-ecosystem-token": {137, "Polygon", ""},
+	} {
+		if c, ok := provider.CoinPaprikaChain(platform); !ok || c != want {
+			t.Errorf("coinpaprika %s: %+v", platform, c)
+		}
+	}
+	for _, platform := range []string{"", "-", "solana", "sol-solana"} {
+		_, gecko := provider.CoinGeckoChain(platform)
+		_, paprika := provider.CoinPaprikaChain(platform)
+		if gecko || paprika {
+			t.Errorf("%q is well known", platform)
+		}
+	}
+}
+
+// TestWellKnownChainsAgainstTheList compares the table with what others have
+// written down: the list of EVM chains, and a recorded CoinGecko.
+func TestWellKnownChainsAgainstTheList(t *testing.T) {
+	b, err := os.ReadFile(providertest.Recorded(t, "recorded/evm-chains.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []struct {
+		Name    string `json:"name"`
+		ChainID uint64 `json:"chainId"`
+	}
+	if err := json.Unmarshal(b, &list); err != nil {
+		t.Fatal(err)
+	}
+	names := map[uint64]string{}
+	for _, c := range list {
+		names[c.ChainID] = c.Name
+	}
+	chains, err := os.ReadFile(filepath.Join(providertest.Recorded(t, "coingecko-2025"), "chains.ndjson"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for line := range strings.Lines(string(chains)) {
+		var c struct {
+			Key        string  `json:"key"`
+			EVMChainID *uint64 `json:"evm_chain_id"`
+		}
+		if err := json.Unmarshal([]byte(line), &c); err != nil {
+			t.Fatal(err)
+		}
+		known, ok := provider.CoinGeckoChain(c.Key)
+		if !ok {
+			if c.EVMChainID != nil {
+				t.Errorf("%s (%d) is not in the table", c.Key, *c.EVMChainID)
+			}
+			continue
+		}
+		compared++
+		if names[known.ID] == "" {
+			t.Errorf("%s: nobody knows of chain %d", c.Key, known.ID)
+		}
+		if c.EVMChainID != nil && *c.EVMChainID != known.ID {
+			t.Errorf("%s: %d, recorded %d", c.Key, known.ID, *c.EVMChainID)
+		}
+	}
+	if compared < 60 {
+		t.Errorf("only %d chains compared", compared)
+	}
+}

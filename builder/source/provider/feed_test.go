@@ -1,0 +1,140 @@
+package provider_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"example.com/marketdata/builder/source"
+	"example.com/marketdata/builder/source/provider"
+)
+
+// TestTableKeepsValues: a value is written as the provider wrote it.
+func TestTableKeepsValues(t *testing.T) {
+	f := provider.NewFeed("db \"1\"", time.Date(2026, 11, 21, 7, 20, 1, 5, time.FixedZone("", 3600)), nil)
+	f.Assets.Add(
+		provider.Raw("a", json.RawMessage("1.500E-007")),
+		provider.Raw("b", nil),
+		provider.Raw("c", json.RawMessage("[ 1 ,\n\t\"x\\u0041\" ]")),
+		provider.String("d", "<&>\n\u2028"),
+		provider.String("e", ""),
+		provider.Strings("f", []string{"x", `"`}),
+		provider.Strings("g", nil),
+		provider.Struct("h", provider.Raw("i", json.RawMessage("123456789012345678901234567890.10")), provider.String("j", "")),
+		provider.Struct("k"),
+	)
+	f.Assets.AddRaw(json.RawMessage(" null "))
+	for name, want := range map[string]string{
+		source.InfoFile: `{"format":1,"database":"db \"1\"","time":"2026-11-21T06:20:01Z"}` + "\n",
+		source.AssetsFile: `{"a":1.500E-007,"c":[1,"x\u0041"],"d":"<&>\n\u2028","f":["x","\""],"h":{"i":123456789012345678901234567890.10},"k":{}}` +
+			"\nnull\n",
+		source.QuotesFile: "",
+	} {
+		if got := read(t, f, name); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
+		}
+	}
+	if f.Assets.Rows() != 2 {
+		t.Errorf("%d rows", f.Assets.Rows())
+	}
+	if _, err := f.Open(context.Background(), "other"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("another file: %v", err)
+	}
+}
+
+func read(t *testing.T, f source.Files, name string) string {
+	t.Helper()
+	r, err := f.Open(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestText(t *testing.T) {
+	for raw, want := range map[string]string{
+		`"a"`: "a", `"\u00e9"`: "é", `""`: "", `"\ud800"`: "", `"\ufffd"`: "", "\"\xff\"": "", `5`: "", `null`: "", `["a"]`: "", ``: "",
+		`"\ud83d\ude00"`: "😀",
+	} {
+		if got := provider.Text(json.RawMessage(raw)); got != want {
+			t.Errorf("%s: %q, want %q", raw, got, want)
+		}
+	}
+}
+
+func TestFields(t *testing.T) {
+	f, ok := provider.Object(json.RawMessage(`{"n":null,"N":1,"s":"x","o":{"k":2},"l":[1,null],"s":"y"}`))
+	if !ok {
+		t.Fatal("no object")
+	}
+	if f.Get("n") != nil || f.Get("absent") != nil || string(f.Get("N")) != "1" || f.Text("s") != "y" ||
+		string(f.Object("o").Get("k")) != "2" || len(f.List("l")) != 2 || f.List("o") != nil || f.Object("l") != nil || f.Object("absent").Get("k") != nil {
+		t.Errorf("got %v", f)
+	}
+	for _, raw := range []string{"", "null", "[]", `"{}"`, "1", "{", `{"a":1}x`} {
+		if f, ok := provider.Object(json.RawMessage(raw)); ok || f != nil {
+			t.Errorf("%s is an object: %v", raw, f)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	deep := strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000)
+	for _, test := range []struct {
+		body                string
+		array, rows, object bool
+	}{
+		{"[]", true, false, false}, {"[1]", true, true, false}, {" [null] ", true, true, false}, {"{}", false, false, true},
+		{"null", false, false, false}, {"", false, false, false}, {"[1", false, false, false}, {"[1]]", false, false, false},
+		{`"[]"`, false, false, false}, {deep, false, false, false}, {"<html>", false, false, false}, {"[1]\x00", false, false, false},
+	} {
+		_, array := provider.CheckArray([]byte(test.body))
+		_, rows := provider.CheckRows([]byte(test.body))
+		_, object := provider.CheckObject([]byte(test.body))
+		if (array == nil) != test.array || (rows == nil) != test.rows || (object == nil) != test.object {
+			t.Errorf("%.20q: %v, %v, %v", test.body, array, rows, object)
+		}
+		if array != nil && len(array.Error()) > 200 {
+			t.Errorf("%.20q: an error of %d bytes", test.body, len(array.Error()))
+		}
+	}
+}
+
+// FuzzEscape: no two ids have the same name, and no name leaves its place.
+func FuzzEscape(f *testing.F) {
+	for _, s := range []string{"", "..", "a/b", "boringdao-[old]", "1move token", "%2E", "é\xff"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, id string) {
+		e := provider.Escape(id)
+		if !utf8.ValidString(e) || strings.ContainsAny(e, "./\\: ") || id != "" && !filepath.IsLocal(e) {
+			t.Errorf("%q: %q", id, e)
+		}
+		var back []byte
+		for i := 0; i < len(e); i++ {
+			if e[i] == '%' {
+				back = append(back, unhex(e[i+1])<<4|unhex(e[i+2]))
+				i += 2
+			} else {
+				back = append(back, e[i])
+			}
+		}
+		if string(back) != id {
+			t.Errorf("%q: %q reads %q", id, e, back)
+		}
+	})
+}
+
+func unhex(c byte) byte { return byte(strings.IndexByte("0123456789ABCDEF", c)) }

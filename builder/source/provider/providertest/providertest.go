@@ -1,0 +1,185 @@
+// Package providertest is a provider of market data on this machine, for tests:
+// it answers with what it was given, and fails in every way that is asked for.
+package providertest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"example.com/marketdata/builder/source/provider"
+	"example.com/marketdata/builder/source/provider/internal/pipe"
+)
+
+// Provider answers GET requests by path. It is an http.Handler, and safe for
+// concurrent use.
+type Provider struct {
+	mu      sync.Mutex
+	answers map[string][]byte
+	faults  map[string]http.HandlerFunc
+	asked   []string
+}
+
+// New returns a provider that knows nothing: every path is a 404.
+func New() *Provider {
+	return &Provider{answers: map[string][]byte{}, faults: map[string]http.HandlerFunc{}}
+}
+
+// Set makes body the answer to a path. A path may end in ?page=N: then it is for
+// that page only.
+func (p *Provider) Set(path string, body []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answers[path] = body
+}
+
+// Fault lets a path be answered by f instead; nil ends it.
+func (p *Provider) Fault(path string, f http.HandlerFunc) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.faults[path] = f; f == nil {
+		delete(p.faults, path)
+	}
+}
+
+// Asked returns the paths that were asked for since the last call, in order.
+func (p *Provider) Asked() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	asked := p.asked
+	p.asked = nil
+	return asked
+}
+
+// ServeHTTP answers with an ETag, and a 304 to a request that has it.
+func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path := r.URL.EscapedPath()
+	paged := path
+	if page := r.URL.Query().Get("page"); page != "" {
+		paged += "?page=" + page
+	}
+	p.mu.Lock()
+	p.asked = append(p.asked, paged)
+	fault := p.faults[paged]
+	if fault == nil {
+		fault = p.faults[path]
+	}
+	body, ok := p.answers[paged]
+	if !ok {
+		body, ok = p.answers[path]
+	}
+	p.mu.Unlock()
+	switch tag := fmt.Sprintf("\"%x\"", len(body)); {
+	case fault != nil:
+		fault(w, r)
+	case !ok:
+		Status(http.StatusNotFound)(w, r)
+	case r.Header.Get("If-None-Match") == tag:
+		w.WriteHeader(http.StatusNotModified)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("ETag", tag)
+		_, _ = w.Write(body) // a client that has gone away
+	}
+}
+
+// Status fails with a status.
+func Status(status int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, `{"error":"`+http.StatusText(status)+`"}`)
+	}
+}
+
+// RetryAfter fails with a 429 that names the time to wait.
+func RetryAfter(seconds int) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Retry-After", strconv.Itoa(seconds))
+		Status(http.StatusTooManyRequests)(w, r)
+	}
+}
+
+// Says answers 200 with something else.
+func Says(body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }
+}
+
+// Times lets f answer n times and the provider from then on.
+func (p *Provider) Times(n int, path string, f http.HandlerFunc) {
+	p.Fault(path, func(w http.ResponseWriter, r *http.Request) {
+		if n--; n == 0 {
+			p.Fault(path, nil)
+		}
+		f(w, r)
+	})
+}
+
+// Serve starts a server for the provider, which ends with the test, and returns
+// its URL.
+func (p *Provider) Serve(t testing.TB) string {
+	t.Helper()
+	s := httptest.NewServer(p)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// Transport lets a client reach the provider without a network: a test that runs
+// in a bubble of testing/synctest then waits in no time.
+func (p *Provider) Transport() http.RoundTripper { return pipe.Transport{Handler: p} }
+
+// Env returns surroundings without a key, whose log is the test's.
+func Env(t testing.TB, vars ...string) provider.Env {
+	return provider.Env{Log: Log(t), Getenv: func(name string) string {
+		for _, v := range vars {
+			if value, ok := strings.CutPrefix(v, name+"="); ok {
+				return value
+			}
+		}
+		return ""
+	}}
+}
+
+// Log is a log that goes to the test's.
+func Log(t testing.TB) *slog.Logger {
+	return slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+type testWriter struct{ t testing.TB }
+
+func (w testWriter) Write(b []byte) (int, error) {
+	w.t.Logf("%s", b)
+	return len(b), nil
+}
+
+// Recorded names the folder with answers of the real providers that lies beside
+// the project, as seen from a package four levels down; the test is skipped where
+// it is away. Most of it has no licence that would let it stand in here.
+func Recorded(t testing.TB, path string) string {
+	t.Helper()
+	dir := filepath.Join("..", "..", "..", "..", "shared", "data", path)
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("the recorded data is not beside the project: %v", err)
+	}
+	return dir
+}
+
+// Rows decodes JSON with every number as it is written.
+func Rows(t testing.TB, body []byte) []any {
+	t.Helper()
+	var rows []any
+	d := json.NewDecoder(strings.NewReader(string(body)))
+	d.UseNumber()
+	if err := d.Decode(&rows); err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
