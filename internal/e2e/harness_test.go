@@ -9,6 +9,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,6 +33,9 @@ import (
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/model"
+	"example.com/marketdata/internal/model/gen"
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
 )
 
 // failer is what a test and a rapid check have in common.
@@ -70,7 +74,7 @@ func (f *folder) Files(context.Context, time.Time) (source.Files, error) {
 }
 
 // newPair starts a service without a snapshot. Call close at the end.
-func newPair(t failer) *pair {
+func newPair(t failer, poll time.Duration) *pair {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	p := &pair{
@@ -95,7 +99,7 @@ func newPair(t failer) *pair {
 		t.Fatalf("builder: %v", err)
 	}
 	e, err := edge.New(context.Background(), edge.Config{
-		Reader: p.store, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true, Poll: time.Millisecond, CacheSize: 8 << 20, Log: quiet,
+		Reader: p.store, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true, Poll: poll, CacheSize: 8 << 20, Log: quiet,
 	})
 	if err != nil {
 		t.Fatalf("edge: %v", err)
@@ -117,13 +121,23 @@ func newPair(t failer) *pair {
 
 func (p *pair) close() { p.stop() }
 
-// build builds a feed on both sides and waits for the edge to have it. It
-// reports whether there is a new snapshot.
-func (p *pair) build(files model.Files) bool {
+// build builds a feed on both sides, at its own time when at is zero, and waits
+// for the edge to have it. It reports whether there is a new snapshot.
+func (p *pair) build(files model.Files, at time.Time) bool {
+	p.t.Helper()
+	published := p.publish(files, at)
+	if published {
+		p.await()
+	}
+	return published
+}
+
+// publish is build without the waiting.
+func (p *pair) publish(files model.Files, at time.Time) bool {
 	p.t.Helper()
 	p.source.files = files
-	report, realErr := p.builder.Build(context.Background(), time.Time{})
-	want, err := p.world.Build(files, time.Time{})
+	report, realErr := p.builder.Build(context.Background(), at)
+	want, err := p.world.Build(files, at)
 	if (err == nil) != (realErr == nil) {
 		p.t.Fatalf("build: %v, want %v", realErr, err)
 	}
@@ -151,7 +165,6 @@ func (p *pair) build(files model.Files) bool {
 	if got := want.Time.Format(time.RFC3339); report.SnapshotTime != got || report.Published != want.Published {
 		p.t.Fatalf("report: snapshot %s, published %t, want %s, %t", report.SnapshotTime, report.Published, got, want.Published)
 	}
-	p.await()
 	return want.Published
 }
 
@@ -202,6 +215,33 @@ func httpTime(t time.Time) string {
 		return ""
 	}
 	return t.UTC().Format(http.TimeFormat)
+}
+
+// in is the same pair, its faults told to another test.
+func (p *pair) in(t failer) *pair {
+	other := *p
+	other.t = t
+	return &other
+}
+
+// askWhole asks for the whole of every listing, in every order, every nth page.
+func (p *pair) askWhole(nth int) {
+	p.t.Helper()
+	for endpoint, sorts := range map[string][]string{
+		"assets": {"id", "name", "symbol", "slug", "rank"}, "quotes": {"id", "name", "symbol", "slug"}, "exchanges": {"id", "name", "slug", "volume"},
+		"categories": {"id", "name", "slug", "market_cap", "volume_24h"}, "chains": {"id", "name", "slug", "market_cap", "volume_24h"},
+	} {
+		ids, _, _ := p.world.Newest().Known(endpoint)
+		for _, sort := range sorts {
+			for _, direction := range []string{"", ":desc"} {
+				for page := 1; page <= len(ids)/100+2; page += nth {
+					p.check(model.Question{Method: "GET", Target: fmt.Sprintf("/openapi/v1/%s?size=100&page=%d&sort=%s%s", endpoint, page, sort, direction)})
+				}
+			}
+		}
+	}
+	p.check(model.Question{Method: "GET", Target: "/openapi/v1/trending"})
+	p.check(model.Question{Method: "GET", Target: "/openapi/v1/global"})
 }
 
 // response is an answer of the edge.
@@ -269,12 +309,105 @@ func (p *pair) ask(q model.Question, headers ...[2]string) *response {
 }
 
 // check asks a question and compares the answer with the model's.
-func (p *pair) check(q model.Question) {
+func (p *pair) check(q model.Question) (model.Answer, *response) {
 	p.t.Helper()
 	want, got := p.world.Answer(q), p.ask(q)
 	if diff := p.differs(q, want, got); diff != "" {
 		p.t.Fatalf("%s %s\nX-Snapshot-Time: %q\n%s", q.Method, strconv.Quote(q.Target), q.Pins, diff)
 	}
+	return want, got
+}
+
+// recheck asks a question again that was answered with a 200, for any coding
+// and under conditions.
+func (p *pair) recheck(q model.Question, want model.Answer, plain *response, accept []string, c gen.Conditions) {
+	p.t.Helper()
+	var headers [][2]string
+	for _, line := range accept {
+		headers = append(headers, [2]string{"Accept-Encoding", line})
+	}
+	for _, line := range c.IfNoneMatch {
+		headers = append(headers, [2]string{"If-None-Match", line})
+	}
+	if c.IfModifiedSince != "" {
+		headers = append(headers, [2]string{"If-Modified-Since", c.IfModifiedSince})
+	}
+	got := p.ask(q, headers...)
+	if diff := p.codedDiffers(q, want, plain, got, model.Coding(accept, len(want.Body)), c.NotModified); diff != "" {
+		p.t.Fatalf("%s %s\nX-Snapshot-Time: %q\n%q\n%s", q.Method, strconv.Quote(q.Target), q.Pins, headers, diff)
+	}
+}
+
+// codedDiffers tells what is wrong with an answer to a question that had the
+// plain answer without coding and condition; "" for nothing.
+func (p *pair) codedDiffers(q model.Question, want model.Answer, plain, got *response, coding string, notModified bool) string {
+	tag := plain.header.Get("ETag")
+	if coding != "" {
+		tag = strings.TrimSuffix(tag, `"`) + "-" + coding + `"`
+	}
+	expected := map[string]string{"ETag": tag, "Content-Type": "application/json", "Content-Encoding": coding}
+	for _, name := range []string{"X-Snapshot-Time", "X-Not-Found", "Last-Modified", "Vary", "Access-Control-Allow-Origin"} {
+		expected[name] = plain.header.Get(name)
+	}
+	status := 200
+	if notModified {
+		status = 304
+		expected["Content-Type"], expected["Content-Encoding"], expected["Content-Length"] = "", "", ""
+	}
+	if got.status != status {
+		return fmt.Sprintf("status %d, want %d", got.status, status)
+	}
+	for name, value := range expected {
+		if values := got.header.Values(name); value == "" && len(values) > 0 || value != "" && (len(values) != 1 || values[0] != value) {
+			return fmt.Sprintf("%s: %q, want %q", name, values, value)
+		}
+	}
+	if !cacheControl.MatchString(got.header.Get("Cache-Control")) || len(got.header.Values("X-Request-Id")) != 1 {
+		return fmt.Sprintf("headers %v", got.header)
+	}
+	if q.Method == "HEAD" || notModified {
+		if got.body != "" {
+			return fmt.Sprintf("%d bytes of a body", len(got.body))
+		}
+		return ""
+	}
+	if got.header.Get("Content-Length") != strconv.Itoa(len(got.body)) {
+		return fmt.Sprintf("Content-Length %s of %d bytes", got.header.Get("Content-Length"), len(got.body))
+	}
+	body, err := decode(coding, got.body)
+	if err != nil {
+		return fmt.Sprintf("%s: %v", coding, err)
+	}
+	if body != want.Body {
+		return coding + " body " + firstDifference(body, want.Body)
+	}
+	if other, ok := p.tags[tag]; ok && other != got.body {
+		return fmt.Sprintf("the %s body of ETag %s had other bytes before", coding, tag)
+	}
+	p.tags[tag] = got.body
+	return ""
+}
+
+func decode(coding, body string) (string, error) {
+	var r io.Reader = strings.NewReader(body)
+	var err error
+	switch coding {
+	case "gzip":
+		r, err = gzip.NewReader(r)
+	case "br":
+		r = brotli.NewReader(r)
+	case "zstd":
+		var z *zstd.Decoder
+		if z, err = zstd.NewReader(r, zstd.WithDecoderConcurrency(1)); err == nil {
+			defer z.Close()
+			r = z
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	b, err := io.ReadAll(r)
+	return string(b), err
 }
 
 var (

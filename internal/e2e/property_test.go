@@ -3,38 +3,63 @@ package e2e
 import (
 	"flag"
 	"os"
+	"strconv"
 	"testing"
+	"time"
 
+	"example.com/marketdata/internal/model"
 	"example.com/marketdata/internal/model/gen"
 	"pgregory.net/rapid"
 )
 
-// TestMain keeps a run short unless it is asked to be long: each property here
-// builds many snapshots and asks many questions in one check.
+// asked tells whether the number of checks was set from outside.
+var asked bool
+
 func TestMain(m *testing.M) {
 	flag.Parse()
-	asked := os.Getenv("RAPID_CHECKS") != ""
+	asked = os.Getenv("RAPID_CHECKS") != ""
 	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "rapid.checks" })
-	if !asked {
-		_ = flag.Set("rapid.checks", "12")
-	}
 	os.Exit(m.Run())
+}
+
+// check checks a property, so many times unless it is asked for another number:
+// each check here builds snapshots and asks many questions.
+func check(t *testing.T, times int, property func(*rapid.T)) {
+	t.Helper()
+	if !asked {
+		if err := flag.Set("rapid.checks", strconv.Itoa(times)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rapid.Check(t, property)
+}
+
+// poll is how often the edges here look for a new snapshot.
+const poll = time.Millisecond
+
+// askAll checks so many questions, some of them a second time with codings and
+// conditions.
+func (p *pair) askAll(t *rapid.T, count int) {
+	for range count {
+		q := gen.Questions(p.world).Draw(t, "question")
+		want, got := p.check(q)
+		if want.Status == 200 && rapid.IntRange(0, 99).Draw(t, "again") > 70 {
+			p.recheck(q, want, got, gen.AcceptEncodings().Draw(t, "Accept-Encoding"), gen.Conditions{})
+			p.recheck(q, want, got, gen.AcceptEncodings().Draw(t, "Accept-Encoding"),
+				gen.ConditionsOn(got.header.Get("ETag"), got.header.Get("Last-Modified")).Draw(t, "conditions"))
+		}
+	}
 }
 
 // TestOneSnapshot asks many questions about one snapshot of many feeds.
 func TestOneSnapshot(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		p := newPair(t)
+	check(t, 12, func(t *rapid.T) {
+		p := newPair(t, poll)
 		defer p.close()
-		for range 10 {
-			p.check(gen.Questions(p.world).Draw(t, "before the first snapshot"))
-		}
+		p.askAll(t, 10) // before the first snapshot
 		m := gen.Histories(1, 60, 0).Draw(t, "feed")[0]
-		if !p.build(m.Files) {
-			return
-		}
-		for range 400 {
-			p.check(gen.Questions(p.world).Draw(t, "question"))
+		if p.build(m.Files, time.Time{}) {
+			p.askAll(t, 400)
 		}
 	})
 }
@@ -42,19 +67,17 @@ func TestOneSnapshot(t *testing.T) {
 // TestYear follows markets over two dozen snapshots that span a year and more,
 // with change jobs between, and asks after each of them, pinned questions too.
 func TestYear(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		p := newPair(t)
+	check(t, 8, func(t *rapid.T) {
+		p := newPair(t, poll)
 		defer p.close()
 		for _, m := range gen.Histories(24, 25, 0).Draw(t, "history") {
-			if !p.build(m.Files) {
+			if !p.build(m.Files, time.Time{}) {
 				continue
 			}
 			if m.Changes {
 				p.change(m.After)
 			}
-			for range 25 {
-				p.check(gen.Questions(p.world).Draw(t, "question"))
-			}
+			p.askAll(t, 25)
 		}
 	})
 }
@@ -62,15 +85,62 @@ func TestYear(t *testing.T) {
 // TestCrowd asks about directories of thousands of rows that share tickers,
 // names and amounts: listings and filters far longer than a page.
 func TestCrowd(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		p := newPair(t)
+	check(t, 5, func(t *rapid.T) {
+		p := newPair(t, poll)
 		defer p.close()
 		for _, m := range gen.Histories(3, 10, 3000).Draw(t, "history") {
-			if !p.build(m.Files) {
+			if p.build(m.Files, time.Time{}) {
+				p.askAll(t, 150)
+			}
+		}
+	})
+}
+
+// TestRollback goes back to retained snapshots now and then, and from there on
+// again: at times that were withdrawn with other rows, and at later ones.
+func TestRollback(t *testing.T) {
+	check(t, 6, func(t *rapid.T) {
+		p := newPair(t, poll)
+		defer p.close()
+		var before model.Files
+		for _, m := range gen.Histories(16, 20, 0).Draw(t, "history") {
+			if !p.build(m.Files, time.Time{}) {
 				continue
 			}
-			for range 150 {
-				p.check(gen.Questions(p.world).Draw(t, "question"))
+			if m.Changes {
+				p.change(m.After)
+			}
+			p.askAll(t, 5)
+			retained := p.world.Retained()
+			if back := rapid.IntRange(0, 3).Draw(t, "back"); back > 0 && back < len(retained) {
+				p.rollback(retained[len(retained)-1-back].Time)
+				p.askAll(t, 10)
+				switch again := rapid.IntRange(0, 2).Draw(t, "again"); {
+				case again == 1:
+					p.build(m.Files, time.Time{})
+				case again == 2 && before != nil:
+					p.build(before, m.At)
+				}
+				p.askAll(t, 10)
+			}
+			before = m.Files
+		}
+	})
+}
+
+// TestPast follows a few assets over a long time and compares their changes at
+// every moment.
+func TestPast(t *testing.T) {
+	check(t, 4, func(t *rapid.T) {
+		p := newPair(t, poll)
+		defer p.close()
+		for _, m := range gen.Pasts(100).Draw(t, "history") {
+			p.build(m.Files, time.Time{})
+			if m.Changes {
+				p.change(m.After)
+			}
+			for _, endpoint := range []string{"quotes?size=100", "global", "chains"} {
+				p.check(model.Question{Method: "GET", Target: "/openapi/v1/" + endpoint})
 			}
 		}
 	})

@@ -143,11 +143,9 @@ func (s *Snapshot) list(endpoint string, q query) (result, notFound string) {
 	if s != nil {
 		whole = s.ordered(endpoint, q.sort, q.descending)
 	}
-	var matching []row
-	for _, r := range whole {
-		if !slices.ContainsFunc(q.filters, func(f filter) bool { return !f.matches(r) }) {
-			matching = append(matching, r)
-		}
+	matching := whole
+	for _, f := range q.filters {
+		matching = slices.DeleteFunc(slices.Clone(matching), func(r row) bool { return !f.matches(r) })
 	}
 
 	total := int64(len(matching))

@@ -1,0 +1,50 @@
+package model
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// codings in the order of preference at equal weight.
+var codings = []string{"zstd", "br", "gzip"}
+
+// minCoded is the length of a body above which it may be coded.
+const minCoded = 1024
+
+var codingElement = regexp.MustCompile(`^[ \t]*([!#$%&'*+.^_|~0-9A-Za-z-]+)[ \t]*(?:;[ \t]*[qQ]=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)[ \t]*)?$`)
+
+// Coding is the content coding of a body of the given length for the
+// Accept-Encoding lines of a request (contract section 8, RFC 9110 section
+// 12.5.3); "" for none.
+func Coding(lines []string, length int) string {
+	if length <= minCoded {
+		return ""
+	}
+	weights := map[string]float64{}
+	for _, element := range strings.Split(strings.Join(lines, ","), ",") {
+		m := codingElement.FindStringSubmatch(element)
+		if m == nil {
+			continue
+		}
+		weight := 1.0
+		if m[2] != "" {
+			weight, _ = strconv.ParseFloat(m[2], 64)
+		}
+		weights[strings.ToLower(m[1])] = weight
+	}
+	best, bestWeight := "", 0.0
+	for _, coding := range codings {
+		weight, named := weights[coding]
+		if !named {
+			weight = weights["*"]
+		}
+		if weight > bestWeight {
+			best, bestWeight = coding, weight
+		}
+	}
+	if weights["identity"] > bestWeight { // not named it loses to any coding
+		return ""
+	}
+	return best
+}
