@@ -198,7 +198,7 @@ func TestDeterminism(t *testing.T) {
 		procs int
 	}{{"memory, one", memstore.New(), 1}, {"memory, two", memstore.New(), 2}, {"memory, eight", memstore.New(), 8}, {"folder, eight", dir, 8}} {
 		runtime.GOMAXPROCS(c.procs)
-		w := world{assets: 8000, at: epoch}
+		w := world{assets: 6500, at: epoch} // views of two objects
 		mustBuild(t, c.store, w)
 		mustBuild(t, c.store, w.later(artifacts.Step))
 		if _, err := Change(t.Context(), c.store, time.Now); err != nil {
