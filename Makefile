@@ -59,3 +59,9 @@ dist: ## release builds for linux and darwin, amd64 and arm64, with checksums, i
 		rm -r $$d; echo $$d.tar.gz; \
 	done; done
 	@cd dist && sha256sum *.tar.gz > SHA256SUMS && cat SHA256SUMS
+
+.PHONY: test-clients
+test-clients: ## lint the OpenAPI document, check a TypeScript client made from it (node, npm)
+	@command -v npm >/dev/null || { echo 'test-clients needs node 20 or later with npm: https://nodejs.org'; exit 1; }
+	cd edge/openapi/clients/typescript && npm ci --no-audit --no-fund --ignore-scripts
+	MARKETDATA_REQUIRE_CLIENTS=1 $(GO) test -count=1 ./edge/openapi/clients
