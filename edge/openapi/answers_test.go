@@ -99,18 +99,11 @@ func (s service) ask(t *testing.T, q question) openapitest.Answer {
 	return openapitest.Answer{Status: r.StatusCode, Header: r.Header, Body: body}
 }
 
-// get asks until there is a snapshot and a key set.
+// ready waits for the service to have a snapshot and its keys.
 func (s service) ready(t *testing.T) service {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; {
-		a := s.ask(t, question{method: "GET", target: "/openapi/v1/global"})
-		if a.Status == 200 {
-			return s
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not ready: %d %s", a.Status, a.Body)
-		}
-	}
+	openapitest.Await(t, s.base, s.key)
+	return s
 }
 
 // A world is the services that the examples and the tests ask.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -176,4 +177,29 @@ func Start(tb testing.TB, cfg edge.Config) string {
 		}
 	})
 	return "http://" + e.Addr().String()
+}
+
+// Await asks until the edge at base answers with a snapshot. An edge without
+// keys takes any.
+func Await(tb testing.TB, base, key string) {
+	tb.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		req, err := http.NewRequestWithContext(tb.Context(), http.MethodGet, base+"/openapi/v1/global", nil)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		req.Header.Set("X-Api-Key", key)
+		req.Close = true
+		r, err := http.DefaultClient.Do(req)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		_ = r.Body.Close()
+		if r.StatusCode == http.StatusOK {
+			return
+		}
+		if time.Now().After(deadline) {
+			tb.Fatalf("the edge has no snapshot: %s", r.Status)
+		}
+	}
 }
