@@ -1,0 +1,243 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"example.com/marketdata/loadtest/internal/fakerun"
+	"example.com/marketdata/loadtest/result"
+)
+
+func run(t *testing.T, seconds int, scale float64, bad bool) *result.Run {
+	t.Helper()
+	r, err := fakerun.New(seconds, 1, scale, bad)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// pages are reports of every kind.
+func pages(t *testing.T) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{}
+	add := func(name string, b []byte, err error) {
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		all[name] = b
+	}
+	good := run(t, 60, 0.4, false)
+	b, err := HTML(good)
+	add("good", b, err)
+	bad := run(t, 20, 3, true)
+	value := 31.5
+	bad.Thresholds = []result.Threshold{{Expression: "p99<5ms", Value: &value, Unit: "ms", Samples: 10}, {Expression: "chains:p50<1ms", Unit: "ms"}}
+	bad.Validity = result.Validity{Reasons: []string{"send lag p99 is 3 ms, above 1 ms: <because>"}}
+	bad.Interrupted, bad.Setup.Label = true, "a <b>label</b>"
+	b, err = HTML(bad)
+	add("bad", b, err)
+	closed := run(t, 1, 1, false)
+	closed.Setup.Mode, closed.Setup.Stages, closed.Setup.Arrivals = "closed", "", ""
+	b, err = HTML(closed)
+	add("closed", b, err)
+	b, err = HTML(good, bad, closed)
+	add("three", b, err)
+	c, err := result.Compare(good, bad, 0.05)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err = CompareHTML(c)
+	add("compared", b, err)
+	empty := run(t, 0, 1, false)
+	empty.Setup.Stages = "not stages"
+	b, err = HTML(empty)
+	add("empty", b, err)
+	return all
+}
+
+func TestPages(t *testing.T) {
+	all := pages(t)
+	for name, want := range map[string][]string{
+		"good":     {"Valid.", "Latency over time", "Latency by percentile", "Requests over time", "By endpoint", "snapshot 2026-11-01T12:00:00Z first seen at 30 s", ">quotes<", "p99.9"},
+		"bad":      {"INVALID", "&lt;because&gt;", "Wrong answers", "&lt;script&gt;alert(1)&lt;/script&gt;", "failed</b>", "31.5 ms", "nothing", "Interrupted", "timeout: "},
+		"closed":   {"Closed loop: maximum throughput."},
+		"compared": {"What changed from A to B", "worse", "INVALID (B"},
+		"empty":    {"INVALID", "no request was due"},
+	} {
+		for _, w := range want {
+			if !strings.Contains(string(all[name]), w) {
+				t.Errorf("%s has no %q", name, w)
+			}
+		}
+	}
+	// Nothing is loaded from anywhere, nothing is run, no number is broken.
+	for name, b := range all {
+		for _, bad := range []string{`<script`, ` src=`, `url(`, `@import`, `NaN`, `Inf`, `<b>label`, `ZgotmplZ`, `%!`} {
+			if strings.Contains(string(b), bad) {
+				t.Errorf("%s has %q", name, bad)
+			}
+		}
+		for _, href := range regexp.MustCompile(`href="([^"]*)"`).FindAllStringSubmatch(string(b), -1) {
+			if !strings.HasPrefix(href[1], "data:") {
+				t.Errorf("%s refers to %s", name, href[1])
+			}
+		}
+	}
+}
+
+func TestTicks(t *testing.T) {
+	join := func(ticks []tick) string {
+		var parts []string
+		for _, tk := range ticks {
+			parts = append(parts, tk.label)
+		}
+		return strings.Join(parts, " ")
+	}
+	for most, want := range map[float64]string{0: "0 0.2 0.4 0.6 0.8 1", 1: "0 0.2 0.4 0.6 0.8 1", 7: "0 2 4 6 8", 19000: "0 5000 10k 15k 20k", 100: "0 20 40 60 80 100"} {
+		ticks, end := linearTicks(most, 5, thousands)
+		if got := join(ticks); got != want || end < most {
+			t.Errorf("linear to %v: %s, end %v", most, got, end)
+		}
+	}
+	for r, want := range map[[2]float64]string{{0.2, 900}: "100 µs 1 ms 10 ms 100 ms 1 s", {0.9, 1.5}: "500 µs 1 ms 2 ms 5 ms", {0, 0}: "100 µs 200 µs 500 µs 1 ms"} {
+		ticks, lo, hi := logTicks(r[0], r[1], millis)
+		if got := join(ticks); got != want || lo > max(r[0], 0.1) || hi < r[1] {
+			t.Errorf("logarithmic %v: %s, %v to %v", r, got, lo, hi)
+		}
+	}
+}
+
+func TestPath(t *testing.T) {
+	p := &plot{Lines: []line{{x: []float64{0, 1, 2, 3, 4}, y: []float64{1, 2, math.NaN(), 3, math.NaN()}}}}
+	p.timeAxis(4)
+	p.countAxis("n", 4, thousands)
+	p.draw()
+	if n := strings.Count(string(p.SVG), "M"); !strings.Contains(string(p.SVG), "h2") || n == 0 {
+		t.Errorf("a point by itself is not seen: %s", p.SVG)
+	}
+	if strings.Contains(string(p.SVG), "NaN") {
+		t.Error("a gap is drawn")
+	}
+}
+
+func TestFigures(t *testing.T) {
+	for got, want := range map[string]string{
+		millis(0): "0", millis(0.0421): "42.1 µs", millis(0.9): "900 µs", millis(1.5): "1.5 ms", millis(123.4): "123 ms", millis(61000): "61 s",
+		seconds(90): "90 s", seconds(180): "3 min", seconds(7200): "2 h", thousands(12345): "12.3k", thousands(9999): "9999", group("1234567"): "1\u202f234\u202f567", group("123"): "123",
+		byteSize(1536): "1.5 KiB", value(0.00123, "share"): "0.123 %", value(12, "requests/s"): "12 requests/s",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// Each kind of report is opened in a real browser: nothing on its console, no
+// request to any network, and a picture that is not empty. With the folder
+// REPORT_PICTURES in the environment pages and pictures are kept there.
+func TestBrowser(t *testing.T) {
+	browser := ""
+	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
+		if p, err := exec.LookPath(name); err == nil {
+			browser = p
+			break
+		}
+	}
+	if browser == "" {
+		t.Skip("no Chromium on the path: the report is not opened in a browser")
+	}
+	if testing.Short() {
+		t.Skip("-short: the report is not opened in a browser")
+	}
+	dir := t.TempDir()
+	all := pages(t)
+	delete(all, "closed")
+	delete(all, "empty")
+	delete(all, "three")
+	// A page that does both, to see that this test would notice.
+	const guilty = "guilty"
+	all[guilty] = []byte(`<body style="height:2000px;background:linear-gradient(red,blue)"><img src="http://127.0.0.1:9/x.png"><script>console.error("here")</script>`)
+	for name, b := range all {
+		page := filepath.Join(dir, name+".html")
+		if err := os.WriteFile(page, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		log, shot := filepath.Join(dir, name+".net.json"), filepath.Join(dir, name+".png")
+		cmd := exec.Command(browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--user-data-dir="+filepath.Join(dir, "profile"),
+			"--window-size=390,2400", "--log-net-log="+log, "--screenshot="+shot, "file://"+page)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v: %s", name, err, out)
+		}
+		if strings.Contains(string(out), "CONSOLE") != (name == guilty) {
+			t.Errorf("%s: on the console: %s", name, out)
+		}
+		var urls []string
+		for _, url := range requested(t, log) {
+			if url != "file://"+page && !strings.HasPrefix(url, "data:") {
+				urls = append(urls, url)
+			}
+		}
+		if (len(urls) > 0) != (name == guilty) {
+			t.Errorf("%s: requests %q", name, urls)
+		}
+		if keep := os.Getenv("REPORT_PICTURES"); keep != "" {
+			for _, f := range []string{page, shot} {
+				b, err := os.ReadFile(f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(keep, filepath.Base(f)), b, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if st, err := os.Stat(shot); err != nil || st.Size() < 20_000 {
+			t.Errorf("%s: picture %v, %v", name, st, err)
+		}
+	}
+}
+
+// requested returns the URLs that a net log says the page asked for. What the
+// browser asks for itself (updates, its own services) carries no initiator.
+func requested(t *testing.T, log string) []string {
+	t.Helper()
+	b, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var l struct {
+		Constants struct {
+			LogEventTypes map[string]int `json:"logEventTypes"`
+		}
+		Events []struct {
+			Type   int
+			Params struct {
+				URL       string
+				Initiator string
+			}
+		}
+	}
+	if err := json.Unmarshal(b, &l); err != nil {
+		t.Fatal(fmt.Errorf("net log: %w", err))
+	}
+	start, ok := l.Constants.LogEventTypes["URL_REQUEST_START_JOB"]
+	if !ok {
+		t.Fatal("net log without the event of a request")
+	}
+	var urls []string
+	for _, e := range l.Events {
+		if e.Type == start && e.Params.URL != "" && e.Params.Initiator != "not an origin" {
+			urls = append(urls, e.Params.URL)
+		}
+	}
+	return urls
+}
