@@ -45,7 +45,7 @@ func randomTable(t *rapid.T) Table {
 
 // slowOrder sorts a table's rows in the plainest way.
 func slowOrder(t *Table, o *Order) (rows []int, same func(a, b int) bool) {
-	compare := func(a, b int) int { return 0 }
+	var compare func(a, b int) int
 	switch {
 	case o.Keys != nil:
 		compare = func(a, b int) int { return bytes.Compare(o.Keys[a], o.Keys[b]) }
