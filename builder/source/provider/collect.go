@@ -45,8 +45,9 @@ type Part struct {
 	// Check counts the rows of a body, or says why it is not what was asked for.
 	Check func(body []byte) (rows int, err error)
 	// Reduce, if not nil, drops from a body what the provider's package does not
-	// use. It is applied to answers that are kept in memory, where there may be
-	// thousands of them; folders hold what was sent.
+	// use. It is applied to answers that stay in memory between rounds, where there
+	// may be thousands of them. Folders get what was sent, but for an answer that
+	// is recorded in a later round than the one that asked for it.
 	Reduce func(body []byte) []byte
 }
 

@@ -1,0 +1,286 @@
+package coinpaprika
+
+import (
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/marketdata/builder/source"
+	"example.com/marketdata/builder/source/provider"
+	"example.com/marketdata/builder/source/provider/providertest"
+)
+
+// sampleProvider answers with the sample.
+func sampleProvider(t testing.TB) *providertest.Provider {
+	t.Helper()
+	p := providertest.New()
+	for path, file := range map[string]string{
+		"/v1/tickers": "tickers", "/v1/coins": "coins", "/v1/exchanges": "exchanges", "/v1/tags": "tags", "/v1/contracts": "contracts",
+		"/v1/contracts/eth-ethereum": "contracts/eth-ethereum", "/v1/contracts/dead-dead": "contracts/dead-dead",
+		"/v1/coins/btc-bitcoin": "coins/btc-bitcoin", "/v1/coins/tiny-tiny-coin": "coins/tiny-tiny-coin",
+	} {
+		b, err := os.ReadFile(filepath.Join("testdata/sample", file+".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Set(path, b)
+	}
+	return p
+}
+
+// over opens the source over a provider; within a bubble no time passes.
+func over(t *testing.T, p *providertest.Provider, rest string, vars ...string) *Source {
+	t.Helper()
+	env := providertest.Env(t, vars...)
+	env.Transport, env.Log = p.Transport(), slog.New(slog.DiscardHandler)
+	s, err := open(rest, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func all(t *testing.T, files source.Files) map[string]string {
+	t.Helper()
+	m := map[string]string{}
+	for _, name := range []string{source.AssetsFile, source.QuotesFile, source.ExchangesFile, source.CategoriesFile, source.ChainsFile} {
+		m[name] = contents(t, files, name)
+	}
+	return m
+}
+
+func states(files source.Files) map[string]source.PartState {
+	m := map[string]source.PartState{}
+	for _, p := range files.(source.Provenance).Parts() {
+		m[p.Name] = p.State
+	}
+	return m
+}
+
+// TestLiveIsWhatIsReplayed: over the network, recorded and replayed, the feed is
+// the same.
+func TestLiveIsWhatIsReplayed(t *testing.T) {
+	p := sampleProvider(t)
+	base := p.Serve(t) + "/v1"
+	files := filesOf(t, openTest(t, "?base="+base))
+	if want := all(t, filesOf(t, openTest(t, "?replay=testdata/sample"))); !maps.Equal(all(t, files), want) {
+		t.Errorf("live:\n%v\nwant\n%v", all(t, files), want)
+	}
+	dir := filepath.Join(t.TempDir(), "recording")
+	var r provider.Recorder = openTest(t, "?base="+base)
+	if err := r.Record(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	if got := filesOf(t, openTest(t, "?replay="+dir)); !maps.Equal(all(t, got), all(t, files)) {
+		t.Errorf("replayed:\n%v\nwant\n%v", all(t, got), all(t, files))
+	}
+	for _, name := range []string{"tickers.json", "coins/btc-bitcoin.json"} {
+		got, err := os.ReadFile(filepath.Join(dir, name))
+		want, err2 := os.ReadFile(filepath.Join("testdata/sample", name))
+		if err = errors.Join(err, err2); err != nil || string(got) != string(want) {
+			t.Errorf("%s was not recorded as it was sent: %v", name, err)
+		}
+	}
+}
+
+// TestOrderAndBudget: what is asked for, and when.
+func TestOrderAndBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := sampleProvider(t)
+		s := over(t, p, "?slow=3")
+		lists := []string{"/v1/tickers", "/v1/coins", "/v1/exchanges", "/v1/tags", "/v1/contracts"}
+		for i, slow := range [][]string{
+			// Known chains first; then the other chains; then coins by rank.
+			{"/v1/contracts/eth-ethereum", "/v1/contracts/arb-arbitrum", "/v1/contracts/own-chain"},
+			{"/v1/contracts/dead-dead", "/v1/coins/btc-bitcoin", "/v1/coins/eth-ethereum"},
+			{"/v1/coins/long-long-digits", "/v1/coins/tiny-tiny-coin"},
+			{},
+		} {
+			filesOf(t, s)
+			want := append([]string{"/v1/tickers"}, slow...)
+			if i == 0 || i == 3 {
+				want = append(slices.Clone(lists), slow...)
+			}
+			if asked := p.Asked(); !slices.Equal(asked, want) {
+				t.Errorf("build %d asked %v, want %v", i, asked, want)
+			}
+			time.Sleep(10 * time.Minute)
+		}
+	})
+}
+
+// TestEndpointsFail takes each endpoint away in turn: the last good rows stand in
+// for an hour, which the feed says; then the rows are gone, or the build fails.
+func TestEndpointsFail(t *testing.T) {
+	for path, part := range map[string]struct{ name, file string }{
+		"/v1/tickers": {"tickers", ""}, "/v1/coins": {"coins", source.AssetsFile}, "/v1/exchanges": {"exchanges", source.ExchangesFile},
+		"/v1/tags": {"tags", source.CategoriesFile}, "/v1/contracts": {"contracts", source.ChainsFile},
+	} {
+		for fault, answer := range map[string]http.HandlerFunc{
+			"503": providertest.Status(503), "402": providertest.Status(402), "429": providertest.RetryAfter(3), "HTML": providertest.Says("<html>"),
+			"broken off": providertest.Says(`[{"id":"btc-bitcoin","na`), "empty": providertest.Says("[]"), "an error": providertest.Says(`{"error":"no"}`),
+			"slow": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				p := sampleProvider(t)
+				s := over(t, p, "?slow=20")
+				good := all(t, filesOf(t, s))
+				p.Fault(path, answer)
+				// Past the half hour in which no list is asked for again.
+				time.Sleep(45 * time.Minute)
+				files := filesOf(t, s)
+				if got := states(files)[part.name]; got != source.PartStale {
+					t.Errorf("%s, %s: %s, want %s", path, fault, got, source.PartStale)
+				}
+				if !maps.Equal(all(t, files), good) {
+					t.Errorf("%s, %s: the last good rows do not stand in", path, fault)
+				}
+				time.Sleep(46 * time.Minute)
+				if part.file == "" {
+					if _, err := s.Files(t.Context(), time.Time{}); err == nil {
+						t.Errorf("%s, %s: a feed without it", path, fault)
+					}
+				} else {
+					files := filesOf(t, s)
+					if got := states(files)[part.name]; got != source.PartMissing {
+						t.Errorf("%s, %s: %s, want %s", path, fault, got, source.PartMissing)
+					}
+					if got := contents(t, files, part.file); got == good[part.file] {
+						t.Errorf("%s, %s: rows that are too old", path, fault)
+					}
+				}
+				p.Fault(path, nil)
+				time.Sleep(time.Minute)
+				if got := all(t, filesOf(t, s)); !maps.Equal(got, good) {
+					t.Errorf("%s, %s: not as before when it is over", path, fault)
+				}
+			})
+		}
+	}
+}
+
+// TestIDsChange: a coin under another id is another coin, and the old one is gone.
+func TestIDsChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := sampleProvider(t)
+		s := over(t, p, "")
+		filesOf(t, s)
+		for _, path := range []string{"tickers", "coins"} {
+			b, err := os.ReadFile("testdata/sample/" + path + ".json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Set("/v1/"+path, []byte(strings.ReplaceAll(string(b), `"eth-ethereum"`, `"eth2-ethereum-two"`)))
+		}
+		time.Sleep(30 * time.Minute)
+		feed, report, err := source.Read(t.Context(), filesOf(t, s), source.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var keys []string
+		for _, q := range feed.Quotes {
+			keys = append(keys, feed.Assets[q.Asset].Key)
+		}
+		if !slices.Equal(keys, []string{"btc-bitcoin", "eth2-ethereum-two", "tiny-tiny-coin", "long-long-digits", "new-not-in-coins"}) {
+			t.Errorf("quotes of %v", keys)
+		}
+		// The chain and the tag still name the old id.
+		if report.UnknownNatives != 2 || report.UnknownMembers != 2 {
+			t.Errorf("report %+v", report)
+		}
+	})
+}
+
+// TestKeyAndPlan: with a key the paid API is asked, and the key stays a secret.
+func TestKeyAndPlan(t *testing.T) {
+	for _, test := range []struct{ vars, host, header string }{
+		{"", "api.coinpaprika.com", ""},
+		{"COINPAPRIKA_API_KEY=pk-secret", "api-pro.coinpaprika.com", "pk-secret"},
+	} {
+		var log strings.Builder
+		env := providertest.Env(t, test.vars)
+		env.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		env.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Scheme != "https" || r.URL.Host != test.host || r.Header.Get("Authorization") != test.header {
+				t.Errorf("asked %s with %q", r.URL, r.Header)
+			}
+			return nil, errors.New("no network")
+		})
+		synctest.Test(t, func(t *testing.T) {
+			s, err := open("", env)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Files(t.Context(), time.Time{}); err == nil || strings.Contains(err.Error(), "secret") {
+				t.Errorf("error %v", err)
+			}
+			if s.String() != "coinpaprika:" || strings.Contains(log.String(), "secret") || !strings.Contains(log.String(), "no network") {
+				t.Errorf("%s logged %s", s, log.String())
+			}
+		})
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestOpener(t *testing.T) {
+	opener := map[string]source.Opener{"coinpaprika": Opener(providertest.Env(t))}
+	for spec, want := range map[string]string{
+		"coinpaprika:": "", "coinpaprika:?cache=" + t.TempDir(): "", "coinpaprika:?replay=testdata/sample": "", "coinpaprika:?slow=0&rate=1": "",
+		"coinpaprika:?base=http://127.0.0.1:1/v1": "",
+		"coinpaprika:?key=x":                      "want coinpaprika:?base=URL&cache=DIR&rate=N&replay=DIR&slow=N, all optional",
+		"coinpaprika:?replay=testdata/away":       "no such file",
+		"coinpaprika:?rate=0":                     "rate=0: want a whole number from 1",
+		"coinpaprika:?slow=x":                     "slow=x: want a whole number from 0",
+		"coinpaprika:?base=ftp://x":               "want http://",
+	} {
+		s, err := source.Open(t.Context(), spec, opener)
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", spec, err)
+		case want == "" && strings.ReplaceAll(strings.ReplaceAll(s.String(), "%2F", "/"), "%3A", ":") != spec && !strings.Contains(spec, "&"):
+			t.Errorf("%s is named %s", spec, s)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, want %s", spec, err, want)
+		}
+	}
+}
+
+// TestTimeOfARecording: what a folder made by hand has for a time.
+func TestTimeOfARecording(t *testing.T) {
+	dir := t.TempDir()
+	at := time.Date(2026, 11, 21, 7, 20, 0, 0, time.UTC)
+	put := func(tickers string) {
+		if err := os.WriteFile(filepath.Join(dir, "tickers.json"), []byte(tickers), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	timeOf := func(t2 time.Time) (string, error) {
+		files, err := openTest(t, "?replay="+dir).Files(t.Context(), t2)
+		if err != nil {
+			return "", err
+		}
+		return contents(t, files, source.InfoFile), nil
+	}
+	put(`[{"id":"a","last_updated":"2026-01-01T00:00:00Z"},{"id":"b","last_updated":"2026-01-02T00:00:00Z"},{"id":"c","last_updated":5}]`)
+	if got, err := timeOf(at); err != nil || !strings.Contains(got, `"time":"2026-01-02T00:00:00Z"`) {
+		t.Errorf("%s, %v", got, err)
+	}
+	put(`[{"id":"a"}]`)
+	if got, err := timeOf(at); err != nil || !strings.Contains(got, `"time":"2026-11-21T07:20:00Z"`) {
+		t.Errorf("%s, %v", got, err)
+	}
+	if got, err := timeOf(time.Time{}); !errors.Is(err, errNoTime) {
+		t.Errorf("%s, %v", got, err)
+	}
+}

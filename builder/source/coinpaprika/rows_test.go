@@ -1,0 +1,391 @@
+package coinpaprika
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	markets "example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/source"
+	"example.com/marketdata/builder/source/provider"
+	"example.com/marketdata/builder/source/provider/providertest"
+)
+
+func openTest(t testing.TB, rest string, vars ...string) *Source {
+	t.Helper()
+	s, err := open(rest, providertest.Env(t, vars...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func filesOf(t testing.TB, s *Source) source.Files {
+	t.Helper()
+	files, err := s.Files(t.Context(), time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// ndjson decodes a file of a feed, numbers as they are written.
+func ndjson(t testing.TB, files source.Files, name string) (rows []map[string]any) {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(contents(t, files, name)))
+	d.UseNumber()
+	for {
+		var row map[string]any
+		switch err := d.Decode(&row); {
+		case err == io.EOF:
+			return rows
+		case err != nil:
+			t.Fatalf("%s: row %d: %v", name, len(rows)+1, err)
+		}
+		rows = append(rows, row)
+	}
+}
+
+func contents(t testing.TB, files source.Files, name string) string {
+	t.Helper()
+	r, err := files.Open(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestSample compares the feed of the sample with what it ought to be.
+func TestSample(t *testing.T) {
+	files := filesOf(t, openTest(t, "?replay=testdata/sample"))
+	for name, want := range map[string]string{
+		source.InfoFile: `{"format":1,"database":"coinpaprika","time":"2026-11-21T07:19:04Z"}`,
+		source.AssetsFile: `
+			{"key":"btc-bitcoin","name":"Bitcoin","symbol":"BTC","slug":"btc-bitcoin","logo":"https://static.coinpaprika.com/coin/btc-bitcoin/logo.png?rev=1","explorers":["https://explorer.example.test/btc","https://other.example.test"],"website":"https://bitcoin.example.test/","whitepaper":"https://static.coinpaprika.com/storage/cdn/whitepapers/215.pdf","active":true}
+			{"key":"eth-ethereum","name":"Ethereum","symbol":"ETH","slug":"eth-ethereum","logo":"https://static.coinpaprika.com/coin/eth-ethereum/logo.png","active":true}
+			{"key":"tiny-tiny-coin","name":"Tiny & <Coin>","symbol":"TINY","slug":"tiny-tiny-coin","logo":"https://static.coinpaprika.com/coin/tiny-tiny-coin/logo.png","explorers":["https://explorer.example.test/tiny"],"website":"https://tiny.example.test","active":true}
+			{"key":"long-long-digits","name":"Ünïcode \"Long\"","symbol":"ŁÓNG","slug":"long-long-digits","logo":"https://static.coinpaprika.com/coin/long-long-digits/logo.png","active":true}
+			{"key":"idle-idle","name":"Idle","symbol":"IDLE","slug":"idle-idle","logo":"https://static.coinpaprika.com/coin/idle-idle/logo.png","active":true}
+			{"key":"dead-dead","name":"Dead","symbol":"DEAD","slug":"dead-dead","logo":"https://static.coinpaprika.com/coin/dead-dead/logo.png","active":false}
+			{"key":"new-not-in-coins","name":"New","symbol":"NEW","slug":"new-not-in-coins","logo":"https://static.coinpaprika.com/coin/new-not-in-coins/logo.png"}`,
+		source.QuotesFile: `
+			{"key":"btc-bitcoin","price":91913.274253770001,"market_cap":1795556052680,"volume":15497171907.63}
+			{"key":"eth-ethereum","price":2990.10,"market_cap":360000000000,"volume":9.99e9}
+			{"key":"tiny-tiny-coin","price":2e-8,"market_cap":0,"volume":0}
+			{"key":"long-long-digits","price":0.123456789012345678901234567890,"market_cap":98765432109876543210,"volume":12345678901234567890.123456789}
+			{"key":"new-not-in-coins","price":1}`,
+		source.ExchangesFile: `
+			{"key":"grand","name":"Grand Exchange","slug":"grand","logo":"https://static.coinpaprika.com/exchanges/grand/logo.png","links":{"website":"https://grand.example.test/","twitter":"https://twitter.com/grand","telegram":"https://t.me/grand"},"market":{"volume_24h":1234567890.123456789,"markets_count":1200,"coins_count":300,"data_time":"2026-11-21T07:15:51Z"}}
+			{"key":"dead/ex","name":"Dead","slug":"dead/ex","logo":"https://static.coinpaprika.com/exchanges/dead%2Fex/logo.png","links":{}}
+			{"key":"zero","name":"Zero","slug":"zero","logo":"https://static.coinpaprika.com/exchanges/zero/logo.png","links":{},"market":{"volume_24h":0,"markets_count":0}}`,
+		source.CategoriesFile: `
+			{"key":"smart-contracts","name":"Smart Contracts","slug":"smart-contracts","members":["eth-ethereum","tiny-tiny-coin","left-the-directory"]}
+			{"key":"empty","name":"Empty","slug":"empty","members":[]}
+			{"key":"not-said","name":"Not Said","slug":"not-said"}`,
+		source.ChainsFile: `
+			{"key":"own-chain","name":"own-chain","slug":"own-chain"}
+			{"key":"eth-ethereum","name":"Ethereum","slug":"eth-ethereum","members":["tiny-tiny-coin","tiny-tiny-coin"],"evm_chain_id":1,"native":"eth-ethereum"}
+			{"key":"arb-arbitrum","name":"Arbitrum One","slug":"arb-arbitrum","evm_chain_id":42161,"native":"eth-ethereum"}
+			{"key":"dead-dead","name":"Dead","slug":"dead-dead","native":"dead-dead"}`,
+	} {
+		got, want := strings.TrimSpace(contents(t, files, name)), strings.ReplaceAll(strings.TrimSpace(want), "\t", "")
+		if got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
+		}
+	}
+	feed, report, err := source.Read(t.Context(), files, source.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(feed.Assets) != 7 || len(feed.Quotes) != 5 || len(feed.Exchanges) != 3 || len(feed.Categories) != 3 || len(feed.Chains) != 4 {
+		t.Errorf("not all rows were accepted: %+v", report)
+	}
+	if report.UnknownMembers != 1 || len(report.Parts) != 7 {
+		t.Errorf("report %+v", report)
+	}
+}
+
+// TestRecordedRowByRow reads recorded answers once more, in the plainest way
+// there is, and compares every row of the feed with the provider's, digit by
+// digit.
+func TestRecordedRowByRow(t *testing.T) {
+	for _, dir := range []string{"testdata/sample", "recorded/coinpaprika-2019"} {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			if strings.HasPrefix(dir, "recorded") {
+				dir = providertest.Recorded(t, dir)
+			}
+			files := filesOf(t, openTest(t, "?replay="+dir))
+			raw := func(prefix string) []any {
+				names, err := filepath.Glob(filepath.Join(dir, prefix+"*.json"))
+				if err != nil || len(names) != 1 {
+					t.Fatalf("%s: %v, %v", prefix, names, err)
+				}
+				b, err := os.ReadFile(names[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				return providertest.Rows(t, b)
+			}
+			coins, tickers := raw("coins"), raw("tickers")
+
+			assets := map[string]map[string]any{}
+			for _, row := range ndjson(t, files, source.AssetsFile) {
+				assets[row["key"].(string)] = row
+			}
+			seen := 0
+			for _, list := range [][]any{coins, tickers} {
+				for _, c := range list {
+					c := c.(map[string]any)
+					row := assets[c["id"].(string)]
+					if row == nil || row["name"] != c["name"] || row["symbol"] != c["symbol"] || row["slug"] != c["id"] {
+						t.Fatalf("coin %v became %v", c, row)
+					}
+					if active, said := c["is_active"]; said {
+						seen++
+						if row["active"] != active {
+							t.Errorf("coin %v became %v", c, row)
+						}
+					}
+				}
+			}
+			if seen != len(coins) || len(assets) < seen {
+				t.Errorf("%d assets from %d coins", len(assets), seen)
+			}
+
+			quotes := map[string]map[string]any{}
+			for _, row := range ndjson(t, files, source.QuotesFile) {
+				quotes[row["key"].(string)] = row
+			}
+			priced := 0
+			for _, c := range tickers {
+				c := c.(map[string]any)
+				usd := c["quotes"].(map[string]any)["USD"].(map[string]any)
+				row, ok := quotes[c["id"].(string)]
+				if usd["price"] == nil {
+					if ok {
+						t.Errorf("%v has a quote and no price", c["id"])
+					}
+					continue
+				}
+				priced++
+				if row["price"] != usd["price"] || row["market_cap"] != usd["market_cap"] || row["volume"] != usd["volume_24h"] {
+					t.Errorf("ticker %v became %v", c, row)
+				}
+			}
+			if priced != len(quotes) {
+				t.Errorf("%d quotes from %d prices", len(quotes), priced)
+			}
+
+			exchanges := ndjson(t, files, source.ExchangesFile)
+			for i, e := range raw("exchanges") {
+				e, row := e.(map[string]any), exchanges[i]
+				if row["key"] != e["id"] || row["slug"] != e["id"] || row["name"] != e["name"] {
+					t.Fatalf("exchange %v became %v", e, row)
+				}
+				market, has := row["market"].(map[string]any)
+				if has == (e["markets_data_fetched"] == false) {
+					t.Errorf("exchange %v: market %v", e["id"], market)
+				}
+				usd := e["quotes"].(map[string]any)["USD"].(map[string]any)
+				if has && (market["volume_24h"] != usd["reported_volume_24h"] || market["markets_count"] != e["markets"] ||
+					market["coins_count"] != e["currencies"] || market["data_time"] != e["last_updated"]) {
+					t.Errorf("exchange %v became %v", e, row)
+				}
+				for kind, urls := range mapOf(e["links"]) {
+					if list, ok := urls.([]any); ok && len(list) > 0 && row["links"].(map[string]any)[kind] != list[0] {
+						t.Errorf("exchange %v: links %v", e, row["links"])
+					}
+				}
+			}
+
+			categories := ndjson(t, files, source.CategoriesFile)
+			for i, tag := range raw("tags") {
+				tag, row := tag.(map[string]any), categories[i]
+				if row["key"] != tag["id"] || row["slug"] != tag["id"] || row["name"] != tag["name"] || fmt.Sprint(row["members"]) != fmt.Sprint(tag["coins"]) {
+					t.Errorf("tag %v became %v", tag, row)
+				}
+			}
+
+			feed, report, err := source.Read(t.Context(), files, source.ReadOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range report.Files {
+				if f.Rejected > 0 {
+					t.Errorf("set aside: %v", f.Rejections)
+				}
+			}
+			if len(feed.Assets) != len(assets) || len(feed.Quotes) != len(quotes) || len(feed.Exchanges) != len(exchanges) {
+				t.Errorf("accepted %d assets, %d quotes, %d exchanges", len(feed.Assets), len(feed.Quotes), len(feed.Exchanges))
+			}
+		})
+	}
+}
+
+func mapOf(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	return m
+}
+
+// TestNastyValues: whatever stands in a field, the row is taken as it is or set
+// aside with a reason, and the others go on.
+func TestNastyValues(t *testing.T) {
+	const good = `{"id":"a-a","name":"A","symbol":"A","rank":1,"quotes":{"USD":{"price":1,"volume_24h":1,"market_cap":1}}}`
+	with := func(old, new string) string { return strings.Replace(good, old, new, 1) }
+	for _, test := range []struct {
+		ticker string
+		price  string // in units of the last place; "": no quote
+		reason string // of what is set aside; "": nothing
+	}{
+		{good, "1000000000000000000", ""},
+		{with(`"price":1`, `"price":1.5e-3`), "1500000000000000", ""},
+		{with(`"price":1`, `"price":1E+3`), "1000000000000000000000", ""},
+		{with(`"price":1`, `"price":0.1234567890123456785`), "123456789012345678", ""},
+		{with(`"price":1`, `"price":123456789012345678.9`), "123456789012345678900000000000000000", ""},
+		{with(`"price":1`, `"price":9007199254740993.000000000000000001`), "9007199254740993000000000000000001", ""},
+		{with(`"price":1`, `"price":"1.25"`), "1250000000000000000", ""},
+		{with(`"price":1`, `"price":1e-400`), "0", ""},
+		{with(`"price":1`, `"price":-0`), "0", ""},
+		{with(`"price":1`, `"price":null`), "", ""},
+		{with(`"price":1,`, ``), "", ""},
+		{with(`"USD"`, `"EUR"`), "", ""},
+		{with(`{"USD":{"price":1,"volume_24h":1,"market_cap":1}}`, `null`), "", ""},
+		{with(`{"USD":{"price":1,"volume_24h":1,"market_cap":1}}`, `[]`), "", ""},
+		{with(`"price":1`, `"price":-1`), "", "price: negative"},
+		{with(`"price":1`, `"price":1e18`), "", "price: 19 integer digits"},
+		{with(`"price":1`, `"price":1e999999999`), "", "price: 134217729 integer digits"},
+		{with(`"price":1`, `"price":"one"`), "", "price: not a decimal"},
+		{with(`"price":1`, `"price":true`), "", "price: "},
+		{with(`"price":1`, `"price":[1]`), "", "price: "},
+		{with(`"price":1`, `"price":{}`), "", "price: "},
+		{with(`"volume_24h":1`, `"volume_24h":null`), "1000000000000000000", ""},
+		{with(`"volume_24h":1`, `"volume_24h":"x"`), "", "volume: not a decimal"},
+		{with(`"market_cap":1`, `"market_cap":[]`), "", "market_cap: "},
+		{with(`"market_cap":1`, `"market_cap":1e28`), "", "market_cap: 29 integer digits"},
+		{with(`"id":"a-a"`, `"id":null`), "", "key: missing"},
+		{with(`"id":"a-a"`, `"id":7`), "", "key: "},
+		{with(`"id":"a-a"`, `"id":""`), "", "key: empty"},
+		{with(`"id":"a-a"`, `"id":"\ud800"`), "", "not JSON"},
+		{with(`"id":"a-a"`, "\"id\":\"\xff\""), "", "not JSON: not valid UTF-8"},
+		{with(`"rank":1`, `"rank":"first"`), "1000000000000000000", ""},
+		{with(`"rank":1`, `"rank":-1e9`), "1000000000000000000", ""},
+		{"null", "", "not a JSON object"},
+		{"[]", "", "not a JSON object"},
+		{`"a-a"`, "", "not a JSON object"},
+		{"1e999", "", "not a JSON object"},
+		{"{}", "", "key: missing"},
+		{good + "," + good, "1000000000000000000", "key: seen before in this file"},
+	} {
+		p := providertest.New()
+		p.Set("/v1/tickers", []byte(`[{"id":"b-b","name":"B","symbol":"B","rank":2,"quotes":{"USD":{"price":2}}},`+test.ticker+`]`))
+		p.Set("/v1/coins", []byte(`[{"id":"a-a","name":"A","symbol":"A","is_active":true},{"id":"b-b","name":"B","symbol":"B","is_active":false}]`))
+		feed, report := readFrom(t, p)
+		price := ""
+		for _, q := range feed.Quotes {
+			if feed.Assets[q.Asset].Key == "a-a" {
+				price = new(big.Int).Add(new(big.Int).Lsh(new(big.Int).SetUint64(q.Price.Hi), 64), new(big.Int).SetUint64(q.Price.Lo)).String()
+			}
+		}
+		reason := ""
+		for _, f := range report.Files {
+			for _, r := range f.Rejections {
+				reason += r.Reason
+			}
+		}
+		if price != test.price || !strings.HasPrefix(reason, test.reason) || (test.reason == "") != (reason == "") {
+			t.Errorf("%s:\nprice %q, want %q; set aside %q, want %q", test.ticker, price, test.price, reason, test.reason)
+		}
+		if len(feed.Assets) != 2 || len(feed.Quotes) < 1 || feed.Assets[1].Active {
+			t.Errorf("%s: the others did not go on: %+v", test.ticker, feed)
+		}
+	}
+}
+
+// readFrom reads the feed that a provider on this machine gives.
+func readFrom(t testing.TB, p *providertest.Provider) (*markets.Feed, *source.Report) {
+	t.Helper()
+	env := providertest.Env(t)
+	env.Transport, env.Log = p.Transport(), slog.New(slog.DiscardHandler)
+	s, err := open("?slow=0", env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed, report, err := source.Read(t.Context(), filesOf(t, s), source.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return feed, report
+}
+
+// FuzzRows: no answer that passes for one makes anything panic or fail, and no
+// row gets lost: each is accepted, set aside, or has no price.
+func FuzzRows(f *testing.F) {
+	files := []string{"tickers", "coins", "exchanges", "tags", "contracts", "contracts/eth-ethereum", "coins/btc-bitcoin"}
+	var sample [][]byte
+	for i, name := range files {
+		b, err := os.ReadFile(filepath.Join("testdata/sample", name+".json"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		sample = append(sample, b)
+		f.Add(i, b)
+		for _, odd := range []string{
+			`[null,5,"x",[],{}]`, `[{"id":"a","name":null,"quotes":{"USD":{"price":1e-9999}},"links":[[]],"coins":{},"logo":7}]`,
+			`[{"id":"\ud800"}]`, "[{\"id\":\"\xff\"}]", `[]`, `{"links":{"website":{}},"whitepaper":[],"logo":null}`,
+		} {
+			f.Add(i, []byte(odd))
+		}
+	}
+	f.Fuzz(func(t *testing.T, which int, body []byte) {
+		answers := slices.Clone(sample)
+		which = int(uint(which) % uint(len(answers)))
+		answers[which] = body
+		check := provider.CheckArray
+		if which == 6 {
+			check = provider.CheckObject
+		}
+		if _, err := check(body); err != nil {
+			return // the client asks again
+		}
+		m := &market{
+			tickers: provider.Rows(answers[0]), coins: provider.Rows(answers[1]), exchanges: provider.Rows(answers[2]),
+			tags: provider.Rows(answers[3]), platforms: provider.Rows(answers[4]), contracts: map[string][]byte{}, details: map[string][]byte{},
+		}
+		for _, id := range platformsOf(m.platforms) {
+			m.contracts[id] = answers[5]
+		}
+		for _, id := range byRank(m.tickers) {
+			m.details[id] = reduceDetail(answers[6])
+		}
+		m.newest()
+		feed := provider.NewFeed(name, time.Unix(1, 0), nil)
+		m.write(feed)
+		if feed.Exchanges.Rows() != len(m.exchanges) || feed.Categories.Rows() != len(m.tags) || feed.Chains.Rows() != len(m.platforms) ||
+			feed.Assets.Rows() < len(m.coins) || feed.Quotes.Rows() > len(m.tickers) {
+			t.Error("rows got lost, or came from nowhere")
+		}
+		_, report, err := source.Read(context.Background(), feed, source.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []int{feed.Assets.Rows(), feed.Quotes.Rows(), feed.Exchanges.Rows(), feed.Categories.Rows(), feed.Chains.Rows()} {
+			if got := report.Files[i]; got.Rows != want || got.Accepted+got.Rejected != want {
+				t.Errorf("%s: %+v, want %d rows", got.Name, got, want)
+			}
+		}
+	})
+}
