@@ -62,6 +62,8 @@ type conn struct {
 	linger bool
 	memo   auth.Memo
 
+	deadlines deadlines
+
 	writer rawWriter
 }
 
@@ -92,8 +94,11 @@ func (c *conn) Read(p []byte) (int, error) {
 		c.err = errTooManySlow
 		return 0, c.err
 	}
+	defer c.listener.slow.release()
+	if c.err = c.armRead(); c.err != nil {
+		return 0, c.err
+	}
 	n, err := c.Conn.Read(p)
-	c.listener.slow.release()
 	c.err = err
 	return n, err
 }
@@ -109,6 +114,9 @@ func (c *conn) readHead() {
 		}
 	}
 	if len(c.ahead) == 0 {
+		if c.err = c.armRead(); c.err != nil {
+			return
+		}
 		n, err := c.Conn.Read(c.small[:])
 		c.ahead, c.err = c.small[:n], err
 	}
@@ -120,7 +128,7 @@ func (c *conn) readHead() {
 // readSlowHead reads the rest of a head that does not come in one piece, until
 // the server's own deadline.
 func (c *conn) readSlowHead() {
-	if c.err = c.Conn.SetReadDeadline(time.Now().Add(c.listener.readTimeout)); c.err != nil {
+	if c.err = c.readBy(time.Now().Add(c.listener.readTimeout)); c.err != nil {
 		return
 	}
 	defer func() {

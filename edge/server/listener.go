@@ -23,6 +23,7 @@ const maxRefusing = 64
 type listener struct {
 	net.Listener
 	readTimeout time.Duration
+	slack       time.Duration // of connections' deadlines
 	allowOrigin []byte
 	maxAll      int
 	maxOne      int
@@ -42,7 +43,7 @@ type listener struct {
 
 func newListener(ln net.Listener, cfg *Config) *listener {
 	return &listener{
-		Listener: ln, readTimeout: cfg.ReadTimeout, allowOrigin: []byte(cfg.AllowOrigin), maxAll: cfg.MaxConns, maxOne: cfg.MaxConnsPerAddress, proxies: cfg.ProxyProtocol,
+		Listener: ln, readTimeout: cfg.ReadTimeout, slack: min(time.Second, min(cfg.ReadTimeout, cfg.WriteTimeout, cfg.IdleTimeout)/8), allowOrigin: []byte(cfg.AllowOrigin), maxAll: cfg.MaxConns, maxOne: cfg.MaxConnsPerAddress, proxies: cfg.ProxyProtocol,
 		slow: slots{most: int64(cfg.MaxSlow)}, refusals: slots{most: maxRefusing},
 		conns: map[*conn]struct{}{}, counts: map[netip.Addr]int{}, stop: make(chan struct{}),
 	}
@@ -102,6 +103,7 @@ func (l *listener) Close() error {
 // of ours counts under its client's address, which is yet to come.
 func (l *listener) admit(nc net.Conn) *conn {
 	c := &conn{Conn: nc, listener: l, number: l.number.Add(1), peer: addrOf(nc.RemoteAddr())}
+	c.deadlines.slack = l.slack
 	c.proxied = contains(l.proxies, c.peer)
 	c.prepareWriter()
 	l.mu.Lock()

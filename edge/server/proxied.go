@@ -28,7 +28,7 @@ var (
 // request.
 func (c *conn) readProxied() {
 	c.proxied = false
-	if c.err = c.Conn.SetReadDeadline(time.Now().Add(c.listener.readTimeout)); c.err != nil {
+	if c.err = c.readBy(time.Now().Add(c.listener.readTimeout)); c.err != nil {
 		return
 	}
 	r := bufio.NewReaderSize(c.Conn, smallHead)
@@ -51,7 +51,7 @@ func (c *conn) readProxied() {
 	}
 	rest, _ := r.Peek(r.Buffered()) // r holds no more than c.small
 	c.ahead = c.small[:copy(c.small[:], rest)]
-	c.err = c.Conn.SetReadDeadline(time.Now().Add(c.listener.readTimeout))
+	c.err = c.readBy(time.Now().Add(c.listener.readTimeout))
 }
 
 // proxiedPeer returns for whom a proxy at peer connects: for itself, when the
