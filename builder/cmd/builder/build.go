@@ -19,11 +19,11 @@ type buildFlags struct {
 	Source string `required:"" placeholder:"SOURCE" help:"Where the feed comes from."`
 	storeFlag
 	Retain               time.Duration `default:"1h" help:"Retain snapshots up to this much older than the newest, at most 168h; the previous one always."`
-	TrendingMinMarketCap money         `default:"10000000" placeholder:"MONEY" help:"Least market cap of a trending asset (${default})."`
-	TrendingMinVolume    money         `default:"1000000" placeholder:"MONEY" help:"Least volume of a trending asset (${default})."`
-	MaxBadRows           builder.Share `default:"5%" placeholder:"SHARE" help:"Stop when more of a file's rows, and more than ten, are set aside: 0.05 or 5% (${default})."`
-	MaxShrink            builder.Share `default:"50%" placeholder:"SHARE" help:"Stop when a collection has lost more of its rows since the last snapshot (${default})."`
-	MaxMove              builder.Share `default:"20%" placeholder:"SHARE" help:"Stop when more of the hundred largest assets moved fivefold or lost their price since a last snapshot less than a day old (${default})."`
+	TrendingMinMarketCap money         `default:"10000000" help:"Least market cap of a trending asset."`
+	TrendingMinVolume    money         `default:"1000000" help:"Least volume of a trending asset."`
+	MaxBadRows           builder.Share `default:"5%" help:"Stop when more of a file's rows, and more than ten, are set aside: 0.05 or 5%."`
+	MaxShrink            builder.Share `default:"50%" help:"Stop when a collection has lost more of its rows since the last snapshot."`
+	MaxMove              builder.Share `default:"20%" help:"Stop when more of the hundred largest assets moved fivefold or lost their price since a last snapshot less than a day old."`
 	Force                bool          `help:"Publish although --max-bad-rows, --max-shrink or --max-move says stop."`
 }
 
@@ -64,7 +64,7 @@ func (buildCmd) Help() string {
 Examples:
 
     builder build --source feed:/var/lib/market/feed --store file:/var/lib/market/store
-    builder build --source 'sim:?assets=2000&seed=1' --store file:/tmp/store --time 2026-11-21T07:20:00Z --json
+    builder build --source 'sim:?assets=2000&seed=1' --store file:store --time 2026-11-21T07:20:00Z --json
     builder build --source feed:feed --store 's3://market/v1?endpoint=http://127.0.0.1:9000&region=us-east-1'`
 }
 
@@ -111,9 +111,9 @@ func (e *env) printReport(r *builder.Report, err error, asJSON bool) error {
 
 type runCmd struct {
 	buildFlags
-	ChangeEvery time.Duration `default:"5m" help:"How often to run the change job (${default})."`
-	GCEvery     time.Duration `default:"1h" name:"gc-every" help:"How often to run gc, after a build (${default})."`
-	Grace       time.Duration `default:"1h" help:"Grace period of gc (${default})."`
+	ChangeEvery time.Duration `default:"5m" help:"How often to run the change job."`
+	GCEvery     time.Duration `default:"1h" name:"gc-every" help:"How often to run gc, after a build."`
+	Grace       time.Duration `default:"1h" help:"Grace period of gc."`
 	Metrics     string        `placeholder:"ADDR" help:"Serve /metrics for Prometheus, and /livez, on this address; by default nowhere. Not for the public."`
 }
 

@@ -32,7 +32,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage.`
 
 // cli is the command line.
 type cli struct {
-	LogLevel slog.Level       `default:"info" placeholder:"LEVEL" help:"Log what is at least debug, info, warn or error, on standard error."`
+	LogLevel slog.Level       `default:"info" help:"Log what is at least debug, info, warn or error, on standard error."`
 	Version  kong.VersionFlag `env:"-" help:"Print the version and exit."`
 
 	Build    buildCmd    `cmd:"" help:"Build and publish one snapshot, then exit."`
