@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"example.com/marketdata/loadtest/pace"
@@ -51,7 +52,10 @@ type Capacity struct {
 	Tries   []Try `json:"tries"`
 }
 
-const maxConfirms = 4
+const (
+	maxConfirms  = 4
+	maxDisturbed = 3 // tries of a rate at which the load tester was the limit
+)
 
 // Capacity searches for the highest rate that keeps the objective. When ctx is
 // done it returns what is known so far, and ctx's error.
@@ -60,28 +64,45 @@ func (t *Tester) Capacity(ctx context.Context, s Search) (*Capacity, error) {
 		return nil, usage("a search needs an objective, a start rate above 0, a maximum above it, a precision between 0 and 1 and a step above 0")
 	}
 	c := &Capacity{Nodes: len(t.endpoints)}
-	try := func(rate float64, d time.Duration) (*Try, error) {
+	err := c.search(&s, func(rate float64, d time.Duration) (Try, error) {
 		load := s.Load
 		load.Stages, load.Assertions, load.Duration = pace.Constant(rate, d), s.Objective, 0
 		run, err := t.Run(ctx, load)
+		if err == nil {
+			err = ctx.Err()
+		}
 		if err != nil {
-			return nil, err
+			return Try{}, err
 		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
+		return judge(rate, run), nil
+	})
+	return c, err
+}
+
+// search looks for the rate; hold tries one.
+func (c *Capacity) search(s *Search, hold func(rate float64, d time.Duration) (Try, error)) error {
+	try := func(rate float64, d time.Duration) (Try, error) {
+		for n := 1; ; n++ {
+			t, err := hold(rate, d)
+			if err != nil {
+				return t, err
+			}
+			c.Tries = append(c.Tries, t)
+			if s.Tried != nil {
+				s.Tried(t)
+			}
+			// The load tester may have been disturbed: that is no verdict on
+			// the service yet.
+			if !t.Limited || n == maxDisturbed {
+				return t, nil
+			}
 		}
-		c.Tries = append(c.Tries, judge(rate, run))
-		last := &c.Tries[len(c.Tries)-1]
-		if s.Tried != nil {
-			s.Tried(*last)
-		}
-		return last, nil
 	}
 	var high float64 // the lowest rate that was too much; 0: none yet
 	for rate := s.Start; ; {
 		last, err := try(rate, s.Step)
 		if err != nil {
-			return c, err
+			return err
 		}
 		if last.Held {
 			c.Rate = rate
@@ -108,21 +129,24 @@ func (t *Tester) Capacity(ctx context.Context, s Search) (*Capacity, error) {
 	for n := 0; c.Rate > 0 && s.Confirm > 0 && n < maxConfirms; n++ {
 		last, err := try(c.Rate, s.Confirm)
 		if err != nil {
-			return c, err
+			return err
 		}
 		if last.Held {
-			return c, nil
+			return nil
 		}
 		c.AtLeast = c.AtLeast || last.Limited
 		c.Rate = round3(c.Rate * (1 - s.Precision))
 	}
-	return c, nil
+	return nil
 }
 
 // round3 keeps three significant digits.
 func round3(v float64) float64 {
-	unit := math.Pow(10, math.Floor(math.Log10(v))-2)
-	return math.Round(v/unit) * unit
+	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return r
 }
 
 // judge says whether a run kept the objective.

@@ -244,7 +244,7 @@ func (d *document) percentileCurve(hists [][2]*hdrhistogram.Histogram) *plot {
 				continue
 			}
 			reach := math.Log10(n) // beyond it lie less than one request
-			nines = max(nines, math.Floor(reach))
+			nines = max(nines, reach)
 			for x := 0.0; x <= reach; x += 0.05 {
 				l.x = append(l.x, x)
 				l.y = append(l.y, float64(k.h.ValueAtQuantile(100*(1-math.Pow(10, -x))))/1e6)

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts/dirstore"
+	"example.com/marketdata/loadtest/engine"
+	"example.com/marketdata/loadtest/internal/fakeapi"
+	"example.com/marketdata/loadtest/internal/fakerun"
+	"example.com/marketdata/loadtest/result"
+)
+
+// command runs the command line and returns its exit status and what it
+// printed.
+func command(t *testing.T, args ...string) (int, string, string) {
+	t.Helper()
+	var out, problems bytes.Buffer
+	code := run(context.Background(), args, &out, &problems)
+	return code, out.String(), problems.String()
+}
+
+// calm answers slowly enough that this process, which is the load tester too,
+// is far from busy.
+func calm(t *testing.T) string {
+	t.Helper()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(5 * time.Millisecond)
+		if r.URL.Path == "/bad" {
+			w.WriteHeader(500)
+		}
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+func TestUsage(t *testing.T) {
+	url := calm(t)
+	for _, args := range [][]string{
+		{}, {"fly"}, {"run", "--no-such-flag"}, {"run"}, {"run", "--url", url}, {"run", "--url", "nowhere", "--rate", "1"}, {"run", "--url", url, "--rate", "-1", "--target", "GET /"},
+		{"run", "--url", url, "--rate", "x"}, {"run", "--url", url, "--stages", "10", "--target", "GET /"}, {"run", "--url", url, "--closed", "--rate", "5"},
+		{"run", "--url", url, "--rate", "1", "--assert", "fast"}, {"run", "--url", url, "--rate", "1", "--arrivals", "random"}, {"run", "--url", url, "--rate", "1", "--scenario", "none"},
+		{"run", "--url", url, "--rate", "1", "--check", "2", "--target", "GET /"}, {"run", "--url", url, "--rate", "1", "--oracle", "nothing:x", "--target", "GET /"},
+		{"run", "--url", url, "--rate", "1", "--oracle", "file:/x", "--check", "0", "--target", "GET /"}, {"run", "--url", url, "--rate", "1", "--connections", "-1", "--target", "GET /"},
+		{"run", "--url", url, "--rate", "1", "--warmup", "1h", "--target", "GET /"}, {"run", "--url", url, "--rate", "1", "--directory-rows", "0"},
+		{"capacity", "--url", url}, {"capacity", "--url", url, "--slo", "x"}, {"capacity", "--url", url, "--slo", "p99<1s", "--headroom", "1", "--target", "GET /"},
+		{"capacity", "--url", url, "--slo", "p99<1s", "--start", "0", "--target", "GET /"}, {"compare", "a.json"}, {"compare", "a.json", "b.json", "--tolerance", "x"}, {"report"},
+	} {
+		code, _, problems := command(t, args...)
+		if code != 2 {
+			t.Errorf("%q: exit %d: %s", args, code, problems)
+		}
+		if len(args) > 0 && !strings.HasPrefix(problems, "loadtest: ") {
+			t.Errorf("%q prints %q", args, problems)
+		}
+	}
+	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"--version"}, {"scenarios"}, {"schema"}} {
+		if code, out, problems := command(t, args...); code != 0 || out == "" || problems != "" {
+			t.Errorf("%q: exit %d, %q, %q", args, code, out, problems)
+		}
+	}
+	if _, out, _ := command(t, "scenarios"); !strings.Contains(out, "mixed") {
+		t.Errorf("scenarios are %s", out)
+	}
+}
+
+func TestExitStatus(t *testing.T) {
+	url := calm(t)
+	closed := func(args ...string) []string {
+		return append([]string{"run", "--url", url, "--closed", "--connections", "1", "--duration", "200ms", "--target", "GET /"}, args...)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.Close()
+	w := fakeapi.NewWorld(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), 60, 1)
+	folder := t.TempDir()
+	store, err := dirstore.Open(folder, dirstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := fakeapi.Publish(context.Background(), store, w); err != nil {
+		t.Fatal(err)
+	}
+	api := fakeapi.NewServer(w)
+	api.Break(fakeapi.EscapesHTML) // only the oracle sees it
+	faulty := httptest.NewServer(api)
+	defer faulty.Close()
+	api2 := []string{"run", "--url", faulty.URL, "--key", fakeapi.Key, "--closed", "--connections", "1", "--duration", "300ms"}
+	for _, tc := range []struct {
+		name string
+		args []string
+		want int
+		out  string
+	}{
+		{"fine", closed(), 0, "closed loop: maximum throughput"},
+		{"threshold kept", closed("--assert", "p99<10s", "--assert", "errors<1%"), 0, "p99<10s passed"},
+		{"threshold", closed("--assert", "p99<1ms"), 3, "p99<1ms FAILED"},
+		{"no samples", closed("--assert", "quotes:p99<1h"), 3, "nothing measured"},
+		{"no server", []string{"run", "--url", "http://" + ln.Addr().String(), "--closed", "--connections", "1", "--duration", "50ms", "--target", "GET /"}, 1, "connect:"},
+		{"no directory", []string{"run", "--url", url, "--rate", "1"}, 1, ""},
+		{"nothing but errors", []string{"run", "--url", url, "--closed", "--connections", "1", "--duration", "50ms", "--target", "GET /bad"}, 1, "500:"},
+		// Two requests a millisecond over one connection that takes 5 ms each.
+		{"invalid", []string{"run", "--url", url, "--rate", "2000", "--duration", "200ms", "--connections", "1", "--timeout", "100ms", "--target", "GET /"}, 4, "INVALID"},
+		{"wrong answer", append(api2, "--oracle", "file:"+folder), 5, "WRONG"},
+		{"not seen", api2, 0, "0 wrong"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			code, out, problems := command(t, tc.args...)
+			// This process is server and load tester in one, and may be too busy.
+			if busy := strings.Contains(out, "the generator took"); code != tc.want && !(busy && code == 4) {
+				t.Errorf("exit %d, want %d: %s%s", code, tc.want, out, problems)
+			}
+			if !strings.Contains(out, tc.out) {
+				t.Errorf("prints %s, want %q in it", out, tc.out)
+			}
+		})
+	}
+}
+
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	t.Setenv("LOADTEST_URL", calm(t))
+	t.Setenv("LOADTEST_STAGES", "100ms:20,100ms:20-40")
+	t.Setenv("LOADTEST_TARGET", "GET /a,b")
+	t.Setenv("LOADTEST_LABEL", "from the environment")
+	code, out, problems := command(t, "run", "--out", file("run.json"), "--html", file("run.html"), "--hgrm", file("run.hgrm"))
+	if code != 0 && code != 4 {
+		t.Fatalf("exit %d: %s%s", code, out, problems)
+	}
+	r, err := result.Read(file("run.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Setup.Label != "from the environment" || r.Setup.Stages != "100ms:20,100ms:20-40" || r.Setup.Traffic != "GET /a,b" || r.Exit != code {
+		t.Errorf("setup %+v, exit %d", r.Setup, r.Exit)
+	}
+	for name, want := range map[string]string{"run.html": "<!doctype html>", "run.hgrm": "Percentile"} {
+		if b, err := os.ReadFile(file(name)); err != nil || !strings.Contains(string(b), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_, out, _ = command(t, "run", "--out", "-")
+	if !json.Valid([]byte(out)) {
+		t.Errorf("--out - prints %s", out)
+	}
+	if code, _, problems := command(t, "report", file("run.json"), file("run.json"), "--html", file("again.html")); code != 0 {
+		t.Errorf("report: exit %d: %s", code, problems)
+	}
+	if b, err := os.ReadFile(file("again.html")); err != nil || !strings.Contains(string(b), "B: from the environment") {
+		t.Errorf("again.html: %v", err)
+	}
+	if code, _, problems := command(t, "report", file("run.html")); code != 1 || !strings.Contains(problems, "run.html") {
+		t.Errorf("a report of no result: exit %d: %s", code, problems)
+	}
+}
+
+func TestCompare(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, seed uint64, scale float64) string {
+		r, err := fakerun.New(20, seed, scale, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := r.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	a, same, slow := write("a.json", 1, 1), write("same.json", 2, 1), write("slow.json", 3, 1.3)
+	page := filepath.Join(dir, "compared.html")
+	for _, tc := range []struct {
+		args []string
+		want int
+		out  string
+	}{
+		{[]string{a, same, "--tolerance", "10%"}, 0, "same"},
+		{[]string{a, slow, "--tolerance", "10%", "--html", page}, 3, "worse"},
+		{[]string{a, slow, "--tolerance", "0.9"}, 0, "same"},
+		{[]string{slow, a, "--tolerance", "10%"}, 0, "better"},
+		{[]string{a, filepath.Join(dir, "missing.json")}, 1, ""},
+	} {
+		code, out, problems := command(t, append([]string{"compare"}, tc.args...)...)
+		if code != tc.want || !strings.Contains(out, tc.out) {
+			t.Errorf("%q: exit %d, want %d: %s%s", tc.args, code, tc.want, out, problems)
+		}
+	}
+	if b, err := os.ReadFile(page); err != nil || !strings.Contains(string(b), "What changed from A to B") {
+		t.Errorf("report: %v", err)
+	}
+}
+
+func TestCapacityCommand(t *testing.T) {
+	url := calm(t)
+	args := []string{"capacity", "--url", url, "--target", "GET /", "--slo", "p50<2s", "--start", "20", "--max", "20", "--step", "300ms", "--confirm", "0s", "--traffic", "100", "--arrivals", "uniform"}
+	code, out, problems := command(t, append(args, "--json")...)
+	var c struct {
+		Rate    float64 `json:"rate"`
+		AtLeast bool    `json:"at_least"`
+		Needed  int     `json:"nodes_needed"`
+	}
+	if err := json.Unmarshal([]byte(out), &c); err != nil {
+		t.Fatalf("%v: %s%s", err, out, problems)
+	}
+	// On a busy machine the load tester may be late even at this rate.
+	if held := c.Rate == 20; held && (code != 0 || !c.AtLeast || c.Needed != 9) || code != 0 && code != 3 && code != 4 {
+		t.Errorf("exit %d: %s%s", code, out, problems)
+	}
+	code, out, problems = command(t, "capacity", "--url", url, "--target", "GET /bad", "--slo", "p50<2s", "--start", "2", "--max", "20", "--step", "1s")
+	if code != 3 && code != 4 || !strings.Contains(out, "No rate held") {
+		t.Errorf("exit %d: %s%s", code, out, problems)
+	}
+}
+
+func TestLiveLine(t *testing.T) {
+	var b bytes.Buffer
+	s := &screen{w: &b, width: 60}
+	h := engine.NewHistogram()
+	if err := h.RecordValue(int64(1500 * time.Microsecond)); err != nil {
+		t.Fatal(err)
+	}
+	s.tick(&engine.Interval{Start: time.Second, End: 2 * time.Second, Sent: 1234, Failed: 5, Due: h})
+	line := b.String()
+	if !strings.Contains(line, "1234/s") || !strings.Contains(line, "p50 1.50ms") || len([]rune(line)) > 60+len("\r\x1b[K") {
+		t.Errorf("live line %q", line)
+	}
+	s.clear()
+	s.clear()
+	if got := strings.TrimPrefix(b.String(), line); got != "\r\x1b[K" {
+		t.Errorf("cleared with %q", got)
+	}
+	quiet := newScreen(&b)
+	b.Reset()
+	quiet.tick(&engine.Interval{Due: h})
+	quiet.show("x")
+	quiet.clear()
+	if b.Len() > 0 {
+		t.Errorf("%q on no terminal", &b)
+	}
+}

@@ -1,0 +1,300 @@
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/loadtest/internal/fakeapi"
+	"example.com/marketdata/loadtest/pace"
+	"example.com/marketdata/loadtest/result"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var t0 = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+
+// A mixed run with the oracle, while snapshots change: nothing is wrong with a
+// right server, and one with a fault is found out.
+func TestRun(t *testing.T) {
+	worlds := []*fakeapi.World{fakeapi.NewWorld(t0, 80, 1), fakeapi.NewWorld(t0.Add(10*time.Minute), 80, 2), fakeapi.NewWorld(t0.Add(20*time.Minute), 80, 3)}
+	for _, tc := range []struct {
+		fault string
+		wrong bool
+	}{{"", false}, {fakeapi.TiesReversed, true}, {fakeapi.EscapesHTML, true}, {fakeapi.MatchesLower, true}, {fakeapi.ZeroIsRefused, false}} {
+		t.Run("fault "+tc.fault, func(t *testing.T) {
+			store := memstore.New()
+			if err := fakeapi.Publish(context.Background(), store, worlds...); err != nil {
+				t.Fatal(err)
+			}
+			api := fakeapi.NewServer(worlds[0])
+			api.Break(tc.fault)
+			srv := httptest.NewServer(api)
+			defer srv.Close()
+			lt, err := New(context.Background(), Options{URLs: []string{srv.URL}, Keys: []string{fakeapi.Key}, CheckShare: 1, Store: store, Seed: 5})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, w := range worlds[1:] {
+				timer := time.AfterFunc(time.Duration(i+1)*300*time.Millisecond, func() { api.Swap(w) })
+				defer timer.Stop()
+			}
+			run, err := lt.Run(context.Background(), Load{Stages: pace.Constant(400, time.Second), Arrivals: pace.Poisson, Connections: 50, Timeout: 10 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if run.Requests.Asked < 300 || run.Checks.Checked < 250 || run.Checks.Compared < 100 || run.Checks.Uncompared != 0 {
+				t.Errorf("requests %+v, checks %+v", run.Requests, run.Checks)
+			}
+			if len(run.Swaps) != 3 {
+				t.Errorf("swaps %+v", run.Swaps)
+			}
+			if (run.Checks.Wrong > 0) != tc.wrong || (run.Exit == ExitWrong) != tc.wrong {
+				t.Errorf("%d wrong, exit %d, findings %+v", run.Checks.Wrong, run.Exit, run.Checks.Findings)
+			}
+			if run.Setup.Traffic != "mixed" || run.Setup.Mode != "open" || strings.Contains(fmt.Sprint(run.Setup), fakeapi.Key) {
+				t.Errorf("setup %+v", run.Setup)
+			}
+		})
+	}
+}
+
+// staller answers at once, but for the first tenth of each period, which it
+// stands still for.
+type staller struct {
+	mu     sync.RWMutex
+	period time.Duration
+	done   chan struct{}
+}
+
+func (s *staller) stall() {
+	for {
+		s.mu.Lock()
+		select {
+		case <-time.After(s.period / 10):
+		case <-s.done:
+		}
+		s.mu.Unlock()
+		select {
+		case <-time.After(s.period * 9 / 10):
+		case <-s.done:
+			return
+		}
+	}
+}
+
+func (s *staller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.RLock()
+	s.mu.RUnlock() //nolint:staticcheck // to wait is all that is wanted
+	fmt.Fprint(w, "x")
+}
+
+// A server that stands still for a tenth of the time: a tenth of the requests
+// falls into a stall and waits for what is left of it, so that nine tenths of a
+// stall are the p99. A closed loop sends next to nothing into a stall.
+func TestStall(t *testing.T) {
+	const stall = 150 * time.Millisecond
+	s := &staller{period: 10 * stall, done: make(chan struct{})}
+	var stalling sync.WaitGroup
+	stalling.Go(s.stall)
+	srv := httptest.NewServer(s)
+	defer func() { close(s.done); srv.Close(); stalling.Wait() }()
+	lt, err := New(context.Background(), Options{URLs: []string{srv.URL}, Targets: []string{"GET /"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := Load{Stages: pace.Constant(500, 2*s.period), Arrivals: pace.Uniform, Connections: 500, Timeout: 10 * time.Second}
+	open, err := lt.Run(context.Background(), load)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 0.8 * 0.9 * stall.Seconds() * 1000; open.Due.P99MS < want || open.Requests.Failed > 0 {
+		t.Errorf("open loop: p99 is %.1f ms, a stall takes %v; %d failed", open.Due.P99MS, stall, open.Requests.Failed)
+	}
+	load.Stages, load.Duration, load.Connections = nil, 2*s.period, 2
+	closed, err := lt.Run(context.Background(), load)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if closed.Due.P99MS > open.Due.P99MS || !closed.Closed() || closed.Setup.Arrivals != "" {
+		t.Errorf("closed loop: p99 is %.1f ms, the open loop's %.1f ms", closed.Due.P99MS, open.Due.P99MS)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}))
+	defer srv.Close()
+	file := filepath.Join(t.TempDir(), "targets")
+	if err := os.WriteFile(file, []byte("GET "+srv.URL+"/a\nGET "+srv.URL+"/b\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lt, err := New(context.Background(), Options{TargetsFile: file})
+	if err != nil || len(lt.endpoints) != 1 || lt.name != "targets" {
+		t.Errorf("URL of the targets: %v", err)
+	}
+	for name, opt := range map[string]Options{
+		"nothing":         {},
+		"bad URL":         {URLs: []string{"nowhere"}, Targets: []string{"GET /"}},
+		"no URL":          {Targets: []string{"GET /"}},
+		"two hosts":       {Targets: []string{"GET http://a/", "GET http://b/"}},
+		"both targets":    {URLs: []string{srv.URL}, Targets: []string{"GET /"}, TargetsFile: file},
+		"no file":         {URLs: []string{srv.URL}, TargetsFile: file + "x"},
+		"no scenario":     {URLs: []string{srv.URL}, Scenario: "none"},
+		"share":           {URLs: []string{srv.URL}, Targets: []string{"GET /"}, CheckShare: 2},
+		"key":             {URLs: []string{srv.URL}, Targets: []string{"GET /"}, Keys: []string{"a\nb"}},
+		"connections":     {URLs: []string{srv.URL}, Targets: []string{"GET /"}}, // of the load, below
+		"stages":          {URLs: []string{srv.URL}, Targets: []string{"GET /"}},
+		"nothing to load": {URLs: []string{srv.URL}, Targets: []string{"# nothing"}},
+	} {
+		lt, err := New(context.Background(), opt)
+		if err == nil {
+			load := Load{Duration: time.Second, Timeout: time.Second}
+			if name == "stages" {
+				load.Stages, load.Connections = []pace.Stage{{Duration: -1}}, 5
+			}
+			_, err = lt.Run(context.Background(), load)
+		}
+		if !errors.Is(err, ErrUsage) {
+			t.Errorf("%s: %v, want one of usage", name, err)
+		}
+	}
+	// A service that refuses is no mistake of the options.
+	if _, err := New(context.Background(), Options{URLs: []string{srv.URL}}); err == nil || errors.Is(err, ErrUsage) {
+		t.Errorf("no directory: %v", err)
+	}
+}
+
+func TestExit(t *testing.T) {
+	good := func() *result.Run {
+		return &result.Run{Requests: result.Requests{Answered: 1}, Validity: result.Validity{Valid: true}, Thresholds: []result.Threshold{{Pass: true}}}
+	}
+	for name, tc := range map[string]struct {
+		change func(*result.Run)
+		want   int
+	}{
+		"fine":                {func(r *result.Run) {}, 0},
+		"nothing answered":    {func(r *result.Run) { r.Requests.Answered = 0 }, 1},
+		"oracle did nothing":  {func(r *result.Run) { r.Setup.Oracle = true }, 1},
+		"oracle did it":       {func(r *result.Run) { r.Setup.Oracle, r.Checks.Compared = true, 1 }, 0},
+		"threshold":           {func(r *result.Run) { r.Thresholds = append(r.Thresholds, result.Threshold{}) }, 3},
+		"invalid":             {func(r *result.Run) { r.Validity.Valid = false }, 4},
+		"invalid, threshold":  {func(r *result.Run) { r.Validity.Valid, r.Thresholds[0].Pass = false, false }, 4},
+		"wrong":               {func(r *result.Run) { r.Checks.Wrong = 1 }, 5},
+		"wrong and all of it": {func(r *result.Run) { *r = result.Run{Checks: result.Checks{Wrong: 1}} }, 5},
+	} {
+		r := good()
+		tc.change(r)
+		if got := exit(r); got != tc.want {
+			t.Errorf("%s: %d, want %d", name, got, tc.want)
+		}
+	}
+}
+
+// The search finds a service's limit to the precision asked, and says when it
+// was the load tester's.
+func TestSearch(t *testing.T) {
+	for name, tc := range map[string]struct {
+		limit, own, max float64 // own: the load tester's limit
+		atLeast         bool
+	}{
+		"in between":     {7300, 1e6, 1e6, false},
+		"first too much": {130, 1e6, 1e6, false},
+		"tester":         {1e6, 7300, 1e6, true},
+		"maximum":        {1e6, 1e6, 5000, true},
+		"never":          {0, 1e6, 1e6, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := Search{Start: 500, Max: tc.max, Precision: 0.05, Step: time.Second, Confirm: 3 * time.Second}
+			c := &Capacity{Nodes: 2}
+			told := 0
+			s.Tried = func(Try) { told++ }
+			err := c.search(&s, func(rate float64, d time.Duration) (Try, error) {
+				return Try{Rate: rate, Held: rate <= min(tc.limit, tc.own), Limited: rate > tc.own && rate <= tc.limit}, nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := min(tc.limit, tc.own, tc.max)
+			if c.Rate > want || c.Rate < want/1.06 || c.AtLeast != tc.atLeast || told != len(c.Tries) || len(c.Tries) > 40 {
+				t.Errorf("rate %v of %v, at least %v, %d tries", c.Rate, want, c.AtLeast, len(c.Tries))
+			}
+		})
+	}
+	// What holds for a moment need not hold for longer.
+	c := &Capacity{Nodes: 1}
+	s := Search{Start: 500, Max: 4000, Precision: 0.1, Step: time.Second, Confirm: time.Minute}
+	err := c.search(&s, func(rate float64, d time.Duration) (Try, error) {
+		return Try{Rate: rate, Held: d < time.Minute || rate < 3500}, nil
+	})
+	if err != nil || c.Rate != 3240 {
+		t.Errorf("confirmed %v, %v", c.Rate, err)
+	}
+	failure := errors.New("failure")
+	if err := c.search(&s, func(float64, time.Duration) (Try, error) { return Try{}, failure }); !errors.Is(err, failure) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestNodesFor(t *testing.T) {
+	for _, tc := range []struct {
+		rate              float64
+		nodes             int
+		traffic, headroom float64
+		want              int
+	}{{10000, 1, 50000, 0, 6}, {20000, 2, 50000, 0.5, 11}, {10000, 1, 1, 0.3, 2}, {0, 1, 1, 0.3, 0}, {10000, 1, 7000, 0.3, 2}} {
+		c := &Capacity{Rate: tc.rate, Nodes: tc.nodes}
+		if got := c.NodesFor(tc.traffic, tc.headroom); got != tc.want {
+			t.Errorf("%+v: %d", tc, got)
+		}
+	}
+}
+
+// A real search, short: a service that takes 20 ms over two connections can do
+// 100 a second.
+func TestCapacity(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { time.Sleep(20 * time.Millisecond) }))
+	defer srv.Close()
+	lt, err := New(context.Background(), Options{URLs: []string{srv.URL}, Targets: []string{"GET /"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slo, err := result.ParseAssertion("p50<100ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Search{
+		Objective: []*result.Assertion{slo}, Start: 400, Max: 800, Precision: 0.5, Step: 400 * time.Millisecond,
+		Load: Load{Arrivals: pace.Uniform, Connections: 2, Timeout: 5 * time.Second},
+	}
+	c, err := lt.Capacity(context.Background(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first := c.Tries[0]; first.Held || first.Limited || first.Rate != 400 || !strings.Contains(first.Why, "connections") {
+		t.Errorf("400/s over a service that can do 100: %+v", first)
+	}
+	if c.Rate > 100 {
+		t.Errorf("capacity %v of a service that can do 100", c.Rate)
+	}
+	s.Start = 0
+	if _, err := lt.Capacity(context.Background(), s); !errors.Is(err, ErrUsage) {
+		t.Errorf("start of 0: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	s.Start = 10
+	if _, err := lt.Capacity(ctx, s); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: %v", err)
+	}
+}
