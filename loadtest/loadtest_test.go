@@ -96,7 +96,7 @@ func (s *staller) stall() {
 
 func (s *staller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.RLock()
-	s.mu.RUnlock() //nolint:staticcheck // to wait is all that is wanted
+	defer s.mu.RUnlock()
 	fmt.Fprint(w, "x")
 }
 

@@ -32,7 +32,7 @@ func (s *sleeper) sleep(d time.Duration) {
 		return
 	}
 	var expirations [8]byte
-	s.f.Read(expirations[:]) //nolint:errcheck // it fails after wake only, which ends the sleep too
+	s.f.Read(expirations[:]) // it fails after wake only, which ends the sleep too
 }
 
 // wake ends this sleep and all later ones.
