@@ -74,11 +74,11 @@ func (f *folder) Files(context.Context, time.Time) (source.Files, error) {
 }
 
 // newPair starts a service without a snapshot. Call close at the end.
-func newPair(t failer, poll time.Duration) *pair {
+func newPair(t failer, settings model.Settings, poll time.Duration) *pair {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	p := &pair{
-		t: t, world: model.New(model.Defaults()), store: memstore.New(), source: &folder{},
+		t: t, world: model.New(settings), store: memstore.New(), source: &folder{},
 		tags: map[string]string{}, bodies: map[string]string{},
 	}
 	guards := builder.DefaultGuards
@@ -92,8 +92,8 @@ func newPair(t failer, poll time.Duration) *pair {
 	}
 	var err error
 	p.builder, err = builder.New(builder.Config{
-		Store: p.store, Source: p.source, Retain: builder.DefaultRetain, Guards: guards, Log: quiet,
-		Settings: market.Settings{TrendingMinMarketCap: floor("10000000"), TrendingMinVolume: floor("1000000")},
+		Store: p.store, Source: p.source, Retain: settings.Retain, Guards: guards, Log: quiet,
+		Settings: market.Settings{TrendingMinMarketCap: floor(settings.MinMarketCap), TrendingMinVolume: floor(settings.MinVolume)},
 	})
 	if err != nil {
 		t.Fatalf("builder: %v", err)
@@ -142,7 +142,7 @@ func (p *pair) publish(files model.Files, at time.Time) bool {
 		p.t.Fatalf("build: %v, want %v", realErr, err)
 	}
 	if err != nil {
-		if errors.Is(err, model.ErrOlder) != (errors.Is(realErr, builder.ErrOlder) || errors.Is(realErr, builder.ErrOther)) {
+		if errors.Is(err, model.ErrOlder) && !errors.Is(realErr, builder.ErrOlder) && !errors.Is(realErr, builder.ErrOther) {
 			p.t.Fatalf("build: %v, want %v", realErr, err)
 		}
 		return false

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"flag"
+	"maps"
 	"os"
 	"strconv"
 	"testing"
@@ -54,7 +55,7 @@ func (p *pair) askAll(t *rapid.T, count int) {
 // TestOneSnapshot asks many questions about one snapshot of many feeds.
 func TestOneSnapshot(t *testing.T) {
 	check(t, 12, func(t *rapid.T) {
-		p := newPair(t, poll)
+		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
 		defer p.close()
 		p.askAll(t, 10) // before the first snapshot
 		m := gen.Histories(1, 60, 0).Draw(t, "feed")[0]
@@ -68,7 +69,7 @@ func TestOneSnapshot(t *testing.T) {
 // with change jobs between, and asks after each of them, pinned questions too.
 func TestYear(t *testing.T) {
 	check(t, 8, func(t *rapid.T) {
-		p := newPair(t, poll)
+		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
 		defer p.close()
 		for _, m := range gen.Histories(24, 25, 0).Draw(t, "history") {
 			if !p.build(m.Files, time.Time{}) {
@@ -77,20 +78,41 @@ func TestYear(t *testing.T) {
 			if m.Changes {
 				p.change(m.After)
 			}
+			if m.Again {
+				p.rebuild(m.Files)
+			}
 			p.askAll(t, 25)
 		}
 	})
+}
+
+// rebuild builds the feed of the newest snapshot again, which changes nothing,
+// and another one of the same time and one of an earlier time, which are
+// refused.
+func (p *pair) rebuild(files model.Files) {
+	p.t.Helper()
+	if p.publish(files, time.Time{}) {
+		p.t.Fatalf("the same feed was published twice")
+	}
+	other := maps.Clone(files)
+	other["assets.ndjson"] += "\n" + `{"key":"more","name":"more","symbol":"more","slug":"one more"}`
+	if p.publish(other, time.Time{}) || p.publish(files, p.world.Newest().Time.Add(-10*time.Minute)) {
+		p.t.Fatalf("an older feed, or another one of the same time, was published")
+	}
 }
 
 // TestCrowd asks about directories of thousands of rows that share tickers,
 // names and amounts: listings and filters far longer than a page.
 func TestCrowd(t *testing.T) {
 	check(t, 5, func(t *rapid.T) {
-		p := newPair(t, poll)
+		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
 		defer p.close()
 		for _, m := range gen.Histories(3, 10, 3000).Draw(t, "history") {
 			if p.build(m.Files, time.Time{}) {
-				p.askAll(t, 150)
+				p.askAll(t, 100)
+				for range 150 {
+					p.check(gen.LongFilters(p.world).Draw(t, "question"))
+				}
 			}
 		}
 	})
@@ -100,7 +122,7 @@ func TestCrowd(t *testing.T) {
 // again: at times that were withdrawn with other rows, and at later ones.
 func TestRollback(t *testing.T) {
 	check(t, 6, func(t *rapid.T) {
-		p := newPair(t, poll)
+		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
 		defer p.close()
 		var before model.Files
 		for _, m := range gen.Histories(16, 20, 0).Draw(t, "history") {
@@ -132,9 +154,9 @@ func TestRollback(t *testing.T) {
 // every moment.
 func TestPast(t *testing.T) {
 	check(t, 4, func(t *rapid.T) {
-		p := newPair(t, poll)
+		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
 		defer p.close()
-		for _, m := range gen.Pasts(100).Draw(t, "history") {
+		for _, m := range gen.Pasts(80).Draw(t, "history") {
 			p.build(m.Files, time.Time{})
 			if m.Changes {
 				p.change(m.After)
@@ -144,4 +166,22 @@ func TestPast(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestLaterPin asks for snapshots that the edge does not have yet: it looks for
+// them at once, and says that they are not there after a while.
+func TestLaterPin(t *testing.T) {
+	p := newPair(t, model.Defaults(), time.Hour)
+	defer p.close()
+	feed := func(at string) model.Files {
+		return model.Files{"feed.json": `{"format":1,"database":"d","time":"` + at + `"}`, "assets.ndjson": `{"key":"a","name":"a","symbol":"a","slug":"` + at + `"}`}
+	}
+	question := model.Question{Method: "GET", Target: "/openapi/v1/assets"}
+	for _, at := range []string{"2025-06-01T12:00:00Z", "2025-06-01T12:10:00Z"} {
+		p.publish(feed(at), time.Time{})
+		question.Pins = []string{at}
+		p.check(question)
+	}
+	question.Pins = []string{"2025-06-01T12:20:00Z"}
+	p.check(question)
 }

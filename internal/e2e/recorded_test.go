@@ -45,7 +45,7 @@ func needRecorded(t *testing.T, name string) string {
 // and asks about it page by page and at random; about every page only in a run
 // that is asked to be long.
 func TestRecordedDirectory(t *testing.T) {
-	p := newPair(t, poll)
+	p := newPair(t, model.Defaults(), poll)
 	defer p.close()
 	files := readFolder(t, needRecorded(t, "coingecko-2025"))
 	if !p.build(files, time.Time{}) {
@@ -70,7 +70,7 @@ func TestRecordedMoments(t *testing.T) {
 		t.Fatalf("no moments in %s: %v", folder, err)
 	}
 	slices.Sort(moments) // the names of the folders are their times
-	p := newPair(t, poll)
+	p := newPair(t, model.Defaults(), poll)
 	defer p.close()
 	for _, moment := range moments {
 		if !p.build(readFolder(t, filepath.Dir(moment)), time.Time{}) {

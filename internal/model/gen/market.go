@@ -16,6 +16,7 @@ type Moment struct {
 	Files   model.Files
 	Changes bool          // the change job runs after the build
 	After   time.Duration // its clock, from the time of the build
+	Again   bool          // the same feed is built a second time
 }
 
 // GoString tells a moment in the log of a failure.
@@ -66,7 +67,7 @@ func Histories(moments, size, crowd int) *rapid.Generator[History] {
 				at = at.Add(pick(d, steps))
 				m.churn(d)
 			}
-			h = append(h, Moment{At: at, Files: m.feed(d, at), Changes: d.chance(60), After: time.Duration(d.between(1, 599)) * time.Second})
+			h = append(h, Moment{At: at, Files: m.feed(d, at), Changes: d.chance(60), After: time.Duration(d.between(1, 599)) * time.Second, Again: d.chance(5)})
 		}
 		return h
 	})
@@ -301,4 +302,22 @@ func (m *market) churn(d draw) {
 			}
 		}
 	}
+}
+
+// Settings are settings of the builder: those of the contract, or others.
+func Settings() *rapid.Generator[model.Settings] {
+	return rapid.Custom(func(t *rapid.T) model.Settings {
+		d := draw{t}
+		s := model.Defaults()
+		if d.chance(40) {
+			s.MinMarketCap = pick(d, []string{"0", "0.00000001", "25000000.5", "10000000.00000001", "1e27"})
+		}
+		if d.chance(40) {
+			s.MinVolume = pick(d, []string{"0", "0.00000001", "999999.99999999", "1.5"})
+		}
+		if d.chance(40) {
+			s.Retain = pick(d, []time.Duration{0, 10 * time.Minute, 59 * time.Minute, 3 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour})
+		}
+		return s
+	})
 }

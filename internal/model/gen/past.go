@@ -14,25 +14,35 @@ import (
 func Pasts(moments int) *rapid.Generator[History] {
 	return rapid.Custom(func(t *rapid.T) History {
 		d := draw{t}
-		const assets = 4
+		const assets = 12
 		var directory strings.Builder
+		var restless [assets]int // how often an asset comes, in a hundred moments
 		for i := range assets {
 			fmt.Fprintf(&directory, `{"key":"%d","name":"%[1]d","symbol":"%[1]d","slug":"%[1]d"}`+"\n", i)
+			restless[i] = []int{3, 10, 30, 60}[i%4]
 		}
 		at := time.Date(2025, 1, d.between(1, 31), d.upTo(23), 10*d.upTo(5), 0, 0, time.UTC)
 		var h History
-		var there [assets]bool
-		for range moments {
+		var there [][assets]bool // at each moment
+		now := [assets]bool{}
+		for n := range moments {
 			var quotes strings.Builder
-			for i := range there {
-				if d.chance(50) {
-					there[i] = !there[i]
+			scale := 0
+			if d.chance(10) { // the total moves by more than its change may show
+				scale = d.between(6, 12)
+			}
+			for i := range now {
+				if !now[i] {
+					now[i] = d.chance(restless[i])
+				} else if d.chance(50) {
+					now[i] = false
 				}
-				if there[i] {
+				if now[i] {
 					// Prices that differ from moment to moment, so that each base shows.
-					fmt.Fprintf(&quotes, `{"key":"%d","price":%d,"market_cap":%d}`+"\n", i, len(h)+1, (i+1)*(len(h)+1))
+					fmt.Fprintf(&quotes, `{"key":"%d","price":%d,"market_cap":%de%d}`+"\n", i, n+1, (i+1)*(n+1), scale)
 				}
 			}
+			there = append(there, now)
 			h = append(h, Moment{At: at, Changes: d.chance(20), After: time.Second, Files: model.Files{
 				"feed.json":     fmt.Sprintf(`{"format":1,"database":"d","time":%q}`, at.Format(time.RFC3339)),
 				"assets.ndjson": directory.String(),
@@ -40,16 +50,29 @@ func Pasts(moments int) *rapid.Generator[History] {
 				"chains.ndjson": `{"key":"c","name":"c","slug":"c","members":["0","1"]}`,
 			}})
 			switch {
-			case d.chance(12):
+			case d.chance(8):
 				at = at.Add(pick(d, steps))
-			case d.chance(30): // to where an older moment is at a border
-				border := pick(d, []time.Duration{48 * time.Hour, 24 * time.Hour, 12 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour, 90 * 24 * time.Hour, 365 * 24 * time.Hour})
-				to := pick(d, h).At.Add(border + time.Duration(d.upTo(4)-2)*10*time.Minute)
-				at = at.Add(max(10*time.Minute, min(to.Sub(at), 120*24*time.Hour)))
+			case d.chance(50):
+				// To where an older moment is at a border, and its assets with it.
+				old := n - d.upTo(min(n, 30))
+				to := h[old].At.Add(pick(d, borders) + time.Duration(d.upTo(2)-1)*10*time.Minute)
+				if to.After(at) && to.Sub(at) < 120*24*time.Hour {
+					at = to
+					for i := range now {
+						now[i] = there[old][i] && !d.chance(20)
+					}
+					continue
+				}
+				fallthrough
 			default:
 				at = at.Add(time.Duration(d.between(1, 8)) * 10 * time.Minute)
 			}
 		}
 		return h
 	})
+}
+
+// borders are the ages at which something becomes of a held price.
+var borders = []time.Duration{
+	48 * time.Hour, 90 * 24 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 12 * time.Hour, 30 * 24 * time.Hour, 6 * time.Hour, time.Hour, 365 * 24 * time.Hour,
 }

@@ -48,6 +48,38 @@ func Questions(w *model.World) *rapid.Generator[model.Question] {
 	})
 }
 
+// LongFilters are questions whose filter matches many rows of a crowd, in any
+// order and at any page.
+func LongFilters(w *model.World) *rapid.Generator[model.Question] {
+	return rapid.Custom(func(t *rapid.T) model.Question {
+		d := draw{t}
+		endpoint := pick(d, []string{"assets", "quotes", "exchanges"})
+		ids, slugs, symbols := w.Newest().Known(endpoint)
+		pairs := []string{"sort=" + d.encode(d.sort(endpoint))}
+		if endpoint == "exchanges" {
+			symbols = slugs // which are shared there
+			pairs = append(pairs, "slug="+d.csv(symbols, []string{"none"}, nil))
+		} else {
+			pairs = append(pairs, "symbol="+d.csv(symbols, []string{"crowd", "dup", "solo"}, nil))
+			if d.chance(10) {
+				pairs = append(pairs, "slug="+d.csv(slugs, []string{"none"}, nil))
+			}
+		}
+		at := rapid.Float64Range(0, 1).Draw(t, "") * float64(len(ids)) / 2
+		size := d.between(1, 100)
+		if d.chance(50) {
+			pairs = append(pairs, fmt.Sprintf("limit=%d&offset=%d", size, int(at)))
+		} else {
+			pairs = append(pairs, fmt.Sprintf("size=%d&page=%d", size, int(at)/size+1))
+		}
+		query := strings.Join(pairs, "&")
+		if len(query) > maxQuery {
+			query = pairs[0]
+		}
+		return model.Question{Method: "GET", Target: "/openapi/v1/" + endpoint + "?" + query}
+	})
+}
+
 // Future is a question pinned to a time after the newest snapshot.
 func Future(w *model.World) *rapid.Generator[model.Question] {
 	return rapid.Custom(func(t *rapid.T) model.Question {
