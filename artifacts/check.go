@@ -2,10 +2,9 @@ package artifacts
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"unicode/utf8"
+	"time"
 )
 
 // CheckReport says what Check has read.
@@ -27,23 +26,35 @@ const maxProblems = 100
 type Progress func(done, total int)
 
 // Check walks from the pointer to everything that it reaches (the published
-// snapshot, the retained ones, their ledgers), and verifies each object: length
-// and digest, index, shards, row and run counts, order, that rows are JSON and
-// stand alike in every view of a collection. It reads each object once. The
-// error is non-nil when the store could not be asked; what is wrong with what
-// it answered is in the report. A store without a snapshot is fine.
+// snapshot, the retained ones, their ledgers), and verifies what the package
+// documentation says of it: length and digest of each object; index, fences,
+// shards, row and run counts and the order of each view; that rows are JSON,
+// are the same in every view of a collection, and carry the run numbers of the
+// others; the feed's counts. Of what a ledger's root names it verifies length
+// and digest only. It reads each object once. The error is non-nil when the
+// store could not be asked; what is wrong with what it answered is in the
+// report. A store without a snapshot is fine.
 func Check(ctx context.Context, r Reader, progress Progress) (*CheckReport, error) {
-	c := &checker{r: r, seen: map[Digest]bool{}, report: &CheckReport{Problems: []string{}}, progress: progress}
+	c := &checker{
+		r: r, report: &CheckReport{Problems: []string{}}, progress: progress,
+		spans: map[Ref]*span{}, held: map[Ref]bool{}, known: map[Ref]bool{},
+	}
 	err := c.run(ctx)
 	return c.report, err
 }
 
 type checker struct {
 	r        Reader
-	seen     map[Digest]bool
 	report   *CheckReport
 	progress Progress
-	known    int
+	// spans are the objects of views that were read; nil: what it was is broken
+	// and reported.
+	spans map[Ref]*span
+	// held are the objects of ledgers that were read.
+	held map[Ref]bool
+	// asked counts the objects asked for, known are all that are to be.
+	asked int
+	known map[Ref]bool
 }
 
 func (c *checker) problem(format string, args ...any) {
@@ -91,7 +102,9 @@ func (c *checker) run(ctx context.Context) error {
 	}
 	for _, m := range all {
 		for i := range m.Views {
-			c.known += len(m.Views[i].Objects)
+			for _, o := range m.Views[i].Objects {
+				c.known[o.Ref] = true
+			}
 		}
 	}
 	for _, m := range all {
@@ -132,7 +145,15 @@ func (c *checker) small(ctx context.Context) error {
 }
 
 func (c *checker) get(ctx context.Context, key string, ref Ref) ([]byte, error) {
+	if ref.Size < 0 || ref.Size > MaxObjectSize {
+		return nil, fmt.Errorf("%w: named with %d bytes", ErrCorrupt, ref.Size)
+	}
 	b, _, err := c.r.Get(ctx, key, ref.Size)
+	c.asked++
+	c.known[ref] = true
+	if c.progress != nil {
+		c.progress(c.asked, len(c.known))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -141,9 +162,6 @@ func (c *checker) get(ctx context.Context, key string, ref Ref) ([]byte, error) 
 	}
 	c.report.Objects++
 	c.report.Bytes += int64(len(b))
-	if c.progress != nil {
-		c.progress(c.report.Objects, max(c.known, c.report.Objects))
-	}
 	return b, nil
 }
 
@@ -165,188 +183,140 @@ func (c *checker) manifest(ctx context.Context, ret Retained) (*Manifest, error)
 }
 
 func (c *checker) snapshot(ctx context.Context, m *Manifest) error {
-	sums := map[string]Digest{} // collection: the rows as a set
-	rows := map[string]int{}
+	at := m.Time.Format(time.RFC3339)
+	for i, t := range m.Withdrawn {
+		if !t.After(m.Time) || i > 0 && !t.After(m.Withdrawn[i-1]) {
+			c.problem("snapshot %s: withdrawn %v does not follow", at, t)
+		}
+	}
+	for _, total := range []string{m.Global.TotalMarketCap, m.Global.TotalVolume24h} {
+		if !IsDecimal(total) {
+			c.problem("snapshot %s: the total %.80q is no decimal", at, total)
+		}
+	}
+	spans := map[string]*span{}  // by view, of those that are whole
+	first := map[string]string{} // by collection: a view that is
 	for i := range m.Views {
 		v := &m.Views[i]
-		sum, whole, err := c.view(ctx, m, v)
+		name := viewName(v.Collection, v.Sort)
+		p, err := c.view(ctx, m, v)
 		if err != nil {
 			return err
 		}
-		if n, ok := rows[v.Collection]; ok && n != v.Rows {
-			c.problem("snapshot %v: view %s/%s has %d rows, another of its collection %d", m.Time, v.Collection, v.Sort, v.Rows, n)
+		c.count(m, v)
+		if p == nil {
+			continue
 		}
-		rows[v.Collection] = v.Rows
-		if !whole {
-			continue // an object was seen before, in another snapshot's check
+		spans[name] = p
+		if other, ok := first[v.Collection]; !ok {
+			first[v.Collection] = name
+		} else if q := spans[other]; q.rows != p.rows || q.sum != p.sum {
+			c.problem("snapshot %s: view %s has other rows than %s", at, name, other)
 		}
-		if prev, ok := sums[v.Collection]; ok && prev != sum {
-			c.problem("snapshot %v: view %s/%s has other rows than another of its collection", m.Time, v.Collection, v.Sort)
+	}
+	for i := range m.Views {
+		v := &m.Views[i]
+		name := viewName(v.Collection, v.Sort)
+		for i, column := range v.Columns {
+			p, q := spans[name], spans[viewName(v.Collection, column)]
+			if p != nil && q != nil && p.ords[i] != q.own {
+				c.problem("snapshot %s: view %s: column %s does not hold that view's run numbers", at, name, column)
+			}
 		}
-		sums[v.Collection] = sum
 	}
 	return c.ledger(ctx, m)
 }
 
-// view reads a view's objects, those that were not seen before, and returns
-// the sum of its rows' digests, which does not depend on their order.
-func (c *checker) view(ctx context.Context, m *Manifest, v *View) (sum Digest, whole bool, err error) {
-	name := v.Collection + "/" + v.Sort
-	whole = true
-	runs, row, prev := 0, 0, (*Shard)(nil)
-	for _, o := range v.Objects {
-		if c.seen[o.Digest] {
-			whole, row, prev = false, row+o.Rows, nil
-			continue
-		}
-		c.seen[o.Digest] = true
-		key := ObjectKey(o.Digest)
-		b, err := c.get(ctx, key, o.Ref)
+func viewName(collection, sort string) string { return collection + "/" + sort }
+
+// count compares a view's rows with the accepted rows of the feed. All of a
+// feed's assets, quotes and exchanges are listed, and some of its groups.
+func (c *checker) count(m *Manifest, v *View) {
+	accepted, counted := m.Counts[v.Collection], v.Collection != "trending"
+	some := v.Collection == "categories" || v.Collection == "chains"
+	if counted && (v.Rows > accepted || v.Rows < accepted && !some) {
+		c.problem("snapshot %s: view %s has %d rows of %d accepted", m.Time.Format(time.RFC3339), viewName(v.Collection, v.Sort), v.Rows, accepted)
+	}
+}
+
+// view reads a view's objects and returns its rows as one span; nil when
+// something is wrong with them, which is reported.
+func (c *checker) view(ctx context.Context, m *Manifest, v *View) (*span, error) {
+	whole := &span{ords: make([]uint64, len(v.Columns)), lastRun: -1}
+	problem := func(format string, args ...any) {
+		c.problem("snapshot %s: view %s: %s", m.Time.Format(time.RFC3339), viewName(v.Collection, v.Sort), fmt.Sprintf(format, args...))
+		whole = nil
+	}
+	for i := range v.Objects {
+		o := &v.Objects[i]
+		p, err := c.object(ctx, o.Ref)
 		if err != nil {
-			whole, prev = false, nil
-			if err := c.refuse(name+" "+key, err); err != nil {
-				return sum, false, err
-			}
-			row += o.Rows
+			return nil, err
+		}
+		switch {
+		case p == nil:
+			whole = nil
 			continue
+		case i == 0 && (p.before > 0 || p.firstRun > 0):
+			problem("begins with run %d, of which %d rows are missing", p.firstRun, p.before)
+		case i == len(v.Objects)-1 && p.after > 0:
+			problem("%d rows of its last run are missing", p.after)
 		}
-		shards, err := ParseObject(b)
-		if err != nil {
-			whole, prev, row = false, nil, row+o.Rows
-			c.problem("%s %s: %v", name, key, err)
-			continue
+		if err := p.check(m, v, o); err != nil {
+			problem("object %d, %s: %v", i, o.Digest, err)
 		}
-		n := 0
-		for i, s := range shards {
-			if i == 0 && s.firstFence(o.First) != o.First {
-				c.problem("%s %s: fence of the manifest is not its first row's", name, key)
-			}
-			if prev == nil && (row > 0 || n > 0) {
-				runs = s.FirstRun
-			}
-			c.shard(name, key, prev, s, len(v.Columns), &runs)
-			for r := range s.Len() {
-				full := append([]byte(nil), s.Row(r)...)
-				if t := s.Tail(r); t != nil {
-					full = append(full[:len(full)-1], t...)
-				}
-				if !json.Valid(full) || !utf8.Valid(full) {
-					c.problem("%s %s: row of id %d is no JSON", name, key, s.ID(r))
-				}
-				addDigest(&sum, Sum(full))
-			}
-			if want := min(m.RowsPerShard, v.Rows-row-n); s.Len() != want {
-				c.problem("%s %s: shard %d has %d rows, want %d", name, key, i, s.Len(), want)
-			}
-			n += s.Len()
-			prev = s
+		if whole == nil {
+			continue // nothing that it could follow
 		}
-		if n != o.Rows {
-			c.problem("%s %s: %d rows, want %d", name, key, n, o.Rows)
+		if i == 0 {
+			whole = p.clone()
+		} else if err := whole.join(p); err != nil {
+			problem("object %d, %s: %v", i, o.Digest, err)
 		}
-		row += o.Rows
-		c.report.Rows += int64(n)
 	}
-	if whole && runs != v.Runs {
-		c.problem("%s: %d runs, want %d", name, runs, v.Runs)
+	if whole == nil {
+		return nil, nil
 	}
-	if prev != nil && prev.After != 0 {
-		c.problem("%s: its last run goes on behind its last row", name)
+	if whole.lastRun+1 != v.Runs {
+		problem("%d runs, want %d", whole.lastRun+1, v.Runs)
+		return nil, nil
 	}
-	return sum, whole, nil
+	last := 0
+	if v.Collection == "assets" && v.Sort == "rank" {
+		last = whole.unranked
+	}
+	if v.Last != last || last > 0 && whole.lastLen != last {
+		problem("%d rows stand last, want %d, in one run", v.Last, last)
+	}
+	return whole, nil
 }
 
-// shard checks that s follows prev (nil: unknown, or the first) and counts the
-// runs that have begun so far.
-func (c *checker) shard(name, key string, prev, s *Shard, columns int, runs *int) {
-	if s.Columns() != columns {
-		c.problem("%s %s: %d columns, want %d", name, key, s.Columns(), columns)
+// object reads one object of a view; nil when it is broken, which is reported.
+func (c *checker) object(ctx context.Context, ref Ref) (*span, error) {
+	if p, ok := c.spans[ref]; ok {
+		return p, nil
 	}
-	goesOn := s.Before > 0
-	if goesOn {
-		if s.FirstRun != *runs-1 && prev != nil {
-			c.problem("%s %s: first run is %d, want %d", name, key, s.FirstRun, *runs-1)
-		}
-	} else if s.FirstRun != *runs {
-		c.problem("%s %s: first run is %d, want %d", name, key, s.FirstRun, *runs)
-	}
-	*runs = s.FirstRun + s.Runs()
-	if prev == nil {
-		return
-	}
-	last := prev.Runs() - 1
-	a, b := prev.RunRows(last)
-	inPrev := b - a
-	if last == 0 {
-		inPrev += prev.Before
-	}
-	_, here := s.RunRows(0)
-	if s.Runs() == 1 {
-		here += s.After
-	}
-	switch {
-	case goesOn != (prev.After > 0), goesOn && (s.Before != inPrev || prev.After != here):
-		c.problem("%s %s: runs do not go on from shard to shard", name, key)
-	case goesOn && (prev.ID(prev.Len()-1) >= s.ID(0) || string(prev.Key(last)) != string(s.Key(0))):
-		c.problem("%s %s: a run that goes on has another key, or ids out of order", name, key)
-	case !goesOn && s.Key(0) != nil && string(prev.Key(last)) >= string(s.Key(0)):
-		c.problem("%s %s: keys out of order", name, key)
-	case s.Key(0) == nil && name[len(name)-3:] == "/id" && prev.ID(prev.Len()-1) >= s.ID(0):
-		c.problem("%s %s: ids out of order", name, key)
-	}
-}
-
-// firstFence returns the fence of the shard's first row, of the kind of want.
-func (s *Shard) firstFence(want Fence) Fence {
-	var f Fence
-	if s.keyOff != nil {
-		f.Key = string(s.Key(0))
-	}
-	if want.ID != 0 {
-		f.ID = s.ID(0)
-	}
-	return f
-}
-
-// addDigest adds d to sum as a 256-bit number, so that a sum of digests stands
-// for a set of rows.
-func addDigest(sum *Digest, d Digest) {
-	carry := 0
-	for i := len(sum) - 1; i >= 0; i-- {
-		carry += int(sum[i]) + int(d[i])
-		sum[i] = byte(carry)
-		carry >>= 8
-	}
-}
-
-// ParseObject reads all shards of an object.
-func ParseObject(b []byte) ([]*Shard, error) {
-	n, err := IndexSize(b)
+	key := ObjectKey(ref.Digest)
+	b, err := c.get(ctx, key, ref)
 	if err != nil {
-		return nil, err
+		c.spans[ref] = nil
+		return nil, c.refuse(key, err)
 	}
-	if n > int64(len(b)) {
-		return nil, fmt.Errorf("%w: index of %d bytes in %d", ErrCorrupt, n, len(b))
-	}
-	x, err := ParseIndex(b[:n], int64(len(b)))
+	p, err := spanOfObject(b)
 	if err != nil {
-		return nil, err
+		c.problem("%s: %v", key, err)
+	} else {
+		c.report.Rows += int64(p.rows)
 	}
-	shards := make([]*Shard, len(x.Shards))
-	for i, e := range x.Shards {
-		at := n + e.Offset
-		if shards[i], err = ParseEntry(e, b[at:at+e.Stored]); err != nil {
-			return nil, fmt.Errorf("shard %d: %w", i, err)
-		}
-	}
-	return shards, nil
+	c.spans[ref] = p
+	return p, nil
 }
 
 func (c *checker) ledger(ctx context.Context, m *Manifest) error {
-	if c.seen[m.Ledger.Digest] {
+	if c.held[m.Ledger] {
 		return nil
 	}
-	c.seen[m.Ledger.Digest] = true
+	c.held[m.Ledger] = true
 	key := ObjectKey(m.Ledger.Digest)
 	b, err := c.get(ctx, key, m.Ledger)
 	var l *LedgerRoot
@@ -356,13 +326,18 @@ func (c *checker) ledger(ctx context.Context, m *Manifest) error {
 	if err != nil {
 		return c.refuse("ledger "+key, err)
 	}
-	for _, ref := range l.Refs() {
-		if c.seen[ref.Digest] {
+	refs := l.Refs()
+	for _, ref := range refs {
+		c.known[ref] = true
+	}
+	for _, ref := range refs {
+		if c.held[ref] {
 			continue
 		}
-		c.seen[ref.Digest] = true
+		c.held[ref] = true
+		key := "ledger " + ObjectKey(ref.Digest)
 		if _, err := c.get(ctx, ObjectKey(ref.Digest), ref); err != nil {
-			if err := c.refuse("ledger "+ObjectKey(ref.Digest), err); err != nil {
+			if err := c.refuse(key, err); err != nil {
 				return err
 			}
 		}

@@ -1,11 +1,14 @@
 package artifacts
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Format is the version of manifest and pointer that this release writes.
@@ -114,17 +117,21 @@ func (m *Manifest) Encode() []byte {
 	return append(b, '\n')
 }
 
-// ParseManifest reads a manifest and checks all that can be checked without
-// its objects. A newer format gives ErrFormat.
+// ParseManifest reads a manifest and checks what a reader relies on and can see
+// without the objects: times, how views are cut, their columns, and the order
+// of their objects' fences. Times are brought to UTC. A newer format gives
+// ErrFormat, and everything else that is wrong ErrCorrupt.
 func ParseManifest(b []byte) (*Manifest, error) {
 	var m Manifest
 	if err := parseFormat("manifest", b, &m); err != nil {
 		return nil, err
 	}
-	if m.Time.IsZero() || !m.Time.Equal(m.Time.Truncate(Step)) {
-		return nil, fmt.Errorf("%w: manifest: time %v is no multiple of ten minutes", ErrCorrupt, m.Time)
+	if err := m.checkTimes(); err != nil {
+		return nil, fmt.Errorf("%w: manifest: %w", ErrCorrupt, err)
 	}
-	m.Time = m.Time.UTC()
+	if m.Ledger.Size < 0 || m.Ledger.Size > MaxObjectSize {
+		return nil, fmt.Errorf("%w: manifest: ledger has %d bytes", ErrCorrupt, m.Ledger.Size)
+	}
 	if m.RowsPerShard < 1 || m.RowsPerShard > maxShardRows || m.ShardsPerObject < 1 || m.ShardsPerObject > 4096 {
 		return nil, fmt.Errorf("%w: manifest: %d rows a shard, %d shards an object", ErrCorrupt, m.RowsPerShard, m.ShardsPerObject)
 	}
@@ -140,10 +147,49 @@ func ParseManifest(b []byte) (*Manifest, error) {
 			return nil, fmt.Errorf("%w: manifest: view %s: %w", ErrCorrupt, name, err)
 		}
 	}
-	for i := range m.Retained {
-		m.Retained[i].Time = m.Retained[i].Time.UTC()
-	}
 	return &m, nil
+}
+
+// checkTimes brings all times to UTC, and checks what they are times of.
+func (m *Manifest) checkTimes() error {
+	if err := checkSnapshotTime(&m.Time); err != nil {
+		return err
+	}
+	for i := range m.Retained {
+		r := &m.Retained[i]
+		if err := checkSnapshotTime(&r.Time); err != nil {
+			return fmt.Errorf("retained: %w", err)
+		}
+		if r.Manifest.Digest.IsZero() || r.Manifest.Size < 1 || r.Manifest.Size > MaxManifestSize {
+			return fmt.Errorf("retained %v: manifest of %d bytes, or without a digest", r.Time, r.Manifest.Size)
+		}
+	}
+	for i := range m.Withdrawn {
+		if err := checkSnapshotTime(&m.Withdrawn[i]); err != nil {
+			return fmt.Errorf("withdrawn: %w", err)
+		}
+	}
+	return nil
+}
+
+// checkSnapshotTime brings t to UTC and refuses what is no snapshot's time.
+func checkSnapshotTime(t *time.Time) error {
+	if err := checkTime(t); err != nil {
+		return err
+	}
+	if t.IsZero() || !t.Equal(t.Truncate(Step)) {
+		return fmt.Errorf("time %v is no multiple of ten minutes", t)
+	}
+	return nil
+}
+
+// checkTime brings t to UTC, and refuses it when RFC 3339 cannot write it then.
+func checkTime(t *time.Time) error {
+	*t = t.UTC()
+	if y := t.Year(); y < 1 || y > 9999 {
+		return fmt.Errorf("time of year %d: want 1 to 9999", y)
+	}
+	return nil
 }
 
 func (m *Manifest) checkView(v *View) error {
@@ -154,13 +200,21 @@ func (m *Manifest) checkView(v *View) error {
 	if want := (v.Rows + per - 1) / per; len(v.Objects) != want {
 		return fmt.Errorf("%d objects, want %d", len(v.Objects), want)
 	}
+	if len(v.Columns) > maxShardColumns {
+		return fmt.Errorf("%d columns, at most %d are read", len(v.Columns), maxShardColumns)
+	}
+	for i, c := range v.Columns {
+		if m.View(v.Collection, c) == nil || slices.Contains(v.Columns[:i], c) {
+			return fmt.Errorf("column %q is no view of the collection, or there twice", c)
+		}
+	}
 	for i := range v.Objects {
 		o := &v.Objects[i]
 		if want := min(per, v.Rows-i*per); o.Rows != want {
 			return fmt.Errorf("object %d has %d rows, want %d", i, o.Rows, want)
 		}
-		if o.Size < 8 || o.Size > MaxObjectSize {
-			return fmt.Errorf("object %d has %d bytes", i, o.Size)
+		if o.Digest.IsZero() || o.Size < 8 || o.Size > MaxObjectSize {
+			return fmt.Errorf("object %d has %d bytes, or no digest", i, o.Size)
 		}
 		if i == 0 {
 			continue
@@ -186,8 +240,8 @@ func (m *Manifest) View(collection, sort string) *View {
 // place, with Change and KeySet, where sequence, nonce and clock stand.
 type Pointer struct {
 	Format int `json:"format"`
-	// Store is the store's identity: 32 hexadecimal digits, random, made with
-	// the first snapshot.
+	// Store is the store's identity: 32 lower-case hexadecimal digits, random,
+	// made with the first snapshot.
 	Store string `json:"store"`
 	// Sequence is the previous pointer's plus one, from 1.
 	Sequence uint64    `json:"sequence"`
@@ -209,18 +263,25 @@ func (p *Pointer) Encode() []byte {
 	return append(b, '\n')
 }
 
-// ParsePointer reads a pointer. A newer format gives ErrFormat.
+// ParsePointer reads a pointer; a line of signatures behind it is left out, see
+// Trust.Verify. Times are brought to UTC. A newer format gives ErrFormat, and
+// everything else that is wrong ErrCorrupt.
 func ParsePointer(b []byte) (*Pointer, error) {
 	var p Pointer
 	if err := parseFormat("pointer", b, &p); err != nil {
 		return nil, err
 	}
-	if p.Store == "" || p.Sequence == 0 || p.Manifest.Digest.IsZero() || p.Manifest.Size < 1 || p.Manifest.Size > MaxManifestSize ||
-		!p.Time.Equal(p.Time.Truncate(Step)) {
+	if !isStoreID(p.Store) || p.Sequence == 0 || p.Manifest.Digest.IsZero() || p.Manifest.Size < 1 || p.Manifest.Size > MaxManifestSize {
 		return nil, fmt.Errorf("%w: pointer: a field is missing or out of range", ErrCorrupt)
 	}
-	p.Time = p.Time.UTC()
+	if err := cmp.Or(checkSnapshotTime(&p.Time), checkTime(&p.Published)); err != nil {
+		return nil, fmt.Errorf("%w: pointer: %w", ErrCorrupt, err)
+	}
 	return &p, nil
+}
+
+func isStoreID(s string) bool {
+	return len(s) == 32 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
 // Change is the object ChangeKey: what the change job found (contract
@@ -248,7 +309,9 @@ func (c *Change) Encode() []byte {
 	return append(b, '\n')
 }
 
-// ParseChange reads a change record. A newer format gives ErrFormat.
+// ParseChange reads a change record; a line of signatures behind it is left
+// out. Times are brought to UTC. A newer format gives ErrFormat, and everything
+// else that is wrong ErrCorrupt.
 func ParseChange(b []byte) (*Change, error) {
 	var c Change
 	if err := parseFormat("change record", b, &c); err != nil {
@@ -256,6 +319,9 @@ func ParseChange(b []byte) (*Change, error) {
 	}
 	if c.Time.IsZero() || !IsDecimal(c.Value) {
 		return nil, fmt.Errorf("%w: change record: a field is missing or out of range", ErrCorrupt)
+	}
+	if err := cmp.Or(checkTime(&c.Time), checkTime(&c.Snapshot), checkTime(&c.Base)); err != nil {
+		return nil, fmt.Errorf("%w: change record: %w", ErrCorrupt, err)
 	}
 	return &c, nil
 }
@@ -357,7 +423,8 @@ func (l *LedgerRoot) Encode() []byte {
 // parts each, and the segments.
 const maxLedgerPlain = 32 << 20
 
-// ParseLedger reads a ledger root.
+// ParseLedger reads a ledger root. A newer format gives ErrFormat, and
+// everything else that is wrong ErrCorrupt.
 func ParseLedger(b []byte) (*LedgerRoot, error) {
 	plain, err := DecompressBounded(b, maxLedgerPlain)
 	if err != nil {
@@ -395,6 +462,9 @@ func (l *LedgerRoot) Refs() []Ref {
 // signatures behind it is left out; see Trust.Verify.
 func parseFormat(what string, b []byte, v any) error {
 	b, _ = splitSigned(b)
+	if !utf8.Valid(b) {
+		return fmt.Errorf("%w: %s: not UTF-8", ErrCorrupt, what)
+	}
 	var f struct {
 		Format int `json:"format"`
 	}

@@ -19,6 +19,13 @@ const (
 	maxShardPlain = 64 << 20
 )
 
+// Of a zstd frame.
+const (
+	blockHeader  = 3
+	blockRLE     = 1
+	checksumSize = 4
+)
+
 // ErrCorrupt: the bytes are not what their name or their index promises.
 var ErrCorrupt = errors.New("corrupt")
 
@@ -58,14 +65,37 @@ var (
 	zstdDecoder, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxMemory(maxShardPlain))
 )
 
-// Compress appends src to dst as one zstd frame with a content checksum.
+// Compress appends src, which must not be empty, to dst as one zstd frame that
+// states its plain length and has a content checksum.
 func Compress(dst, src []byte) []byte { return zstdEncoder.EncodeAll(src, dst) }
 
-// Decompress expands frame, which must give exactly plain bytes.
+// Decompress expands frame, which must be what Compress writes: one frame that
+// states its plain length, here exactly plain, and has a content checksum.
 func Decompress(frame []byte, plain int64) ([]byte, error) {
-	if plain < 0 || plain > maxShardPlain {
-		return nil, fmt.Errorf("%w: a frame of %d bytes plain", ErrCorrupt, plain)
+	n, err := plainLength(frame)
+	if err != nil {
+		return nil, err
 	}
+	if n != plain {
+		return nil, fmt.Errorf("%w: frame of %d bytes plain, want %d", ErrCorrupt, n, plain)
+	}
+	return expand(frame, n)
+}
+
+// DecompressBounded is Decompress where the plain length is not known but must
+// be at most limit.
+func DecompressBounded(frame []byte, limit int64) ([]byte, error) {
+	n, err := plainLength(frame)
+	if err != nil {
+		return nil, err
+	}
+	if n > limit {
+		return nil, fmt.Errorf("%w: frame of %d bytes plain, at most %d are expanded", ErrCorrupt, n, limit)
+	}
+	return expand(frame, n)
+}
+
+func expand(frame []byte, plain int64) ([]byte, error) {
 	out, err := zstdDecoder.DecodeAll(frame, make([]byte, 0, plain))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
@@ -74,6 +104,40 @@ func Decompress(frame []byte, plain int64) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %d bytes plain, want %d", ErrCorrupt, len(out), plain)
 	}
 	return out, nil
+}
+
+// plainLength returns the plain length that frame states. It refuses what the
+// decoder would take: a frame without a checksum, which a flipped bit of the
+// header makes of one with it, and other frames behind the first (RFC 8878,
+// section 3.1.1).
+func plainLength(frame []byte) (int64, error) {
+	var h zstd.Header
+	if err := h.Decode(frame); err != nil {
+		return 0, fmt.Errorf("%w: frame header: %w", ErrCorrupt, err)
+	}
+	if h.Skippable || !h.HasCheckSum || !h.HasFCS || h.FrameContentSize > maxShardPlain {
+		return 0, fmt.Errorf("%w: frame without checksum or plain length, or of more than %d bytes plain", ErrCorrupt, maxShardPlain)
+	}
+	rest := frame[h.HeaderSize:]
+	for last := false; !last; {
+		if len(rest) < blockHeader {
+			return 0, fmt.Errorf("%w: frame ends too early", ErrCorrupt)
+		}
+		b := int(rest[0]) | int(rest[1])<<8 | int(rest[2])<<16
+		last = b&1 == 1
+		size := b >> 3
+		if b>>1&3 == blockRLE {
+			size = 1 // the byte that is repeated
+		}
+		if len(rest) < blockHeader+size {
+			return 0, fmt.Errorf("%w: frame ends too early", ErrCorrupt)
+		}
+		rest = rest[blockHeader+size:]
+	}
+	if len(rest) != checksumSize {
+		return 0, fmt.Errorf("%w: frame has %d bytes behind its last block, want the checksum's %d", ErrCorrupt, len(rest), checksumSize)
+	}
+	return int64(h.FrameContentSize), nil
 }
 
 // Object is a view's object before it is put together: its index and frames.
@@ -140,7 +204,7 @@ func ParseIndex(head []byte, size int64) (*Index, error) {
 	}
 	at := int64(0)
 	for i, e := range x.Shards {
-		if e.Offset != at || e.Stored <= 0 || e.Plain <= 0 || e.Plain > maxShardPlain || e.Rows < 1 || e.Rows > maxShardRows {
+		if e.Offset != at || e.Stored <= 0 || e.Stored > size-n-at || e.Plain <= 0 || e.Plain > maxShardPlain || e.Rows < 1 || e.Rows > maxShardRows {
 			return nil, fmt.Errorf("%w: index entry %d", ErrCorrupt, i)
 		}
 		at += e.Stored
@@ -149,6 +213,34 @@ func ParseIndex(head []byte, size int64) (*Index, error) {
 		return nil, fmt.Errorf("%w: object of %d bytes, its index says %d", ErrCorrupt, size, n+at)
 	}
 	return &x, nil
+}
+
+// ParseObject reads all shards of an object.
+func ParseObject(b []byte) ([]*Shard, error) {
+	_, shards, err := parseObject(b)
+	return shards, err
+}
+
+func parseObject(b []byte) (*Index, []*Shard, error) {
+	n, err := IndexSize(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	if n > int64(len(b)) {
+		return nil, nil, fmt.Errorf("%w: index of %d bytes in %d", ErrCorrupt, n, len(b))
+	}
+	x, err := ParseIndex(b[:n], int64(len(b)))
+	if err != nil {
+		return nil, nil, err
+	}
+	shards := make([]*Shard, len(x.Shards))
+	for i, e := range x.Shards {
+		at := n + e.Offset
+		if shards[i], err = ParseEntry(e, b[at:at+e.Stored]); err != nil {
+			return nil, nil, fmt.Errorf("shard %d: %w", i, err)
+		}
+	}
+	return x, shards, nil
 }
 
 // ParseEntry expands and checks one shard from its frame.
@@ -167,7 +259,7 @@ func ParseEntry(e IndexEntry, frame []byte) (*Shard, error) {
 	if s.Len() != e.Rows {
 		return nil, fmt.Errorf("%w: shard of %d rows, want %d", ErrCorrupt, s.Len(), e.Rows)
 	}
-	if s.keyOff != nil && string(s.Key(0)) != e.First.Key {
+	if string(s.Key(0)) != e.First.Key {
 		return nil, fmt.Errorf("%w: shard begins at %q, want %q", ErrCorrupt, s.Key(0), e.First.Key)
 	}
 	if e.First.ID != 0 {
@@ -181,14 +273,4 @@ func ParseEntry(e IndexEntry, frame []byte) (*Shard, error) {
 		}
 	}
 	return s, nil
-}
-
-// DecompressBounded expands one frame that states its plain length, which must
-// be at most limit.
-func DecompressBounded(frame []byte, limit int64) ([]byte, error) {
-	var h zstd.Header
-	if err := h.Decode(frame); err != nil || !h.HasFCS || h.FrameContentSize > uint64(limit) {
-		return nil, fmt.Errorf("%w: frame header, or more than %d bytes plain", ErrCorrupt, limit)
-	}
-	return Decompress(frame, int64(h.FrameContentSize))
 }

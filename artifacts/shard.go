@@ -15,6 +15,11 @@ const (
 
 	maxShardRows    = math.MaxUint16
 	maxShardColumns = 8
+
+	// minRow is the least that a row takes: its length, and {"id":1}.
+	minRow = 1 + len(`{"id":1}`)
+	// maxRowID is the highest id there can be (contract section 7).
+	maxRowID = 1<<53 - 1
 )
 
 var errTruncated = errors.New("shard: ends too early")
@@ -55,18 +60,18 @@ func (s *Shard) Runs() int {
 }
 
 // Row returns the bytes of row i, without its tail.
-func (s *Shard) Row(i int) []byte { return s.Rows[s.off[i] : s.off[i+1]-1] }
+func (s *Shard) Row(i int) []byte { return s.Slice(i, i+1) }
 
 // Slice returns rows i to j (exclusive), which must not be empty, with the
 // commas between them.
-func (s *Shard) Slice(i, j int) []byte { return s.Rows[s.off[i] : s.off[j]-1] }
+func (s *Shard) Slice(i, j int) []byte { return s.Rows[s.off[i] : s.off[j]-1 : s.off[j]-1] }
 
 // Tail returns the tail of row i, or nil when the view has none.
 func (s *Shard) Tail(i int) []byte {
 	if s.tailOff == nil {
 		return nil
 	}
-	return s.tails[s.tailOff[i]:s.tailOff[i+1]]
+	return s.tails[s.tailOff[i]:s.tailOff[i+1]:s.tailOff[i+1]]
 }
 
 // ID returns the id of row i.
@@ -83,7 +88,7 @@ func (s *Shard) Key(j int) []byte {
 	if s.keyOff == nil {
 		return nil
 	}
-	return s.keys[s.keyOff[j]:s.keyOff[j+1]]
+	return s.keys[s.keyOff[j]:s.keyOff[j+1]:s.keyOff[j+1]]
 }
 
 // Run returns which run row i belongs to, and the rows of that run in this
@@ -104,7 +109,7 @@ func (s *Shard) RunRows(j int) (start, end int) {
 	return int(s.runStart[j]), int(s.runStart[j+1])
 }
 
-// FindKey returns the run whose key is key.
+// FindKey returns the run whose key is key, in a view with keys.
 func (s *Shard) FindKey(key []byte) (run int, ok bool) {
 	lo, hi := 0, s.Runs()
 	for lo < hi {
@@ -149,7 +154,8 @@ type ShardRows struct {
 }
 
 // AppendShard appends the shard's plain form to dst (see the package
-// documentation) and returns it.
+// documentation) and returns it. It checks nothing: what ParseShard would refuse
+// is written all the same.
 func AppendShard(dst []byte, in *ShardRows) []byte {
 	u := func(v int) { dst = binary.AppendUvarint(dst, uint64(v)) }
 	flags := 0
@@ -230,6 +236,10 @@ func ParseShard(plain []byte) (*Shard, error) {
 	if r.bad || n == 0 || runs == 0 {
 		return nil, errors.New("shard: bad header")
 	}
+	// With this, all that is allocated below is a small multiple of plain.
+	if n*minRow > len(plain) {
+		return nil, errTruncated
+	}
 	s := &Shard{Before: before, After: after, FirstRun: firstRun}
 	if runs != n {
 		s.runStart = make([]uint32, 1, runs+1)
@@ -289,7 +299,7 @@ func ParseShard(plain []byte) (*Shard, error) {
 	if err := s.checkIDs(); err != nil {
 		return nil, err
 	}
-	s.size = len(plain) + 4*(len(s.off)+len(s.runStart)+len(s.keyOff)+len(s.ords)+len(s.tailOff)) + 8*len(s.ids) + 256
+	s.size = len(plain) + len(s.keys) + 4*(len(s.off)+len(s.runStart)+len(s.keyOff)+len(s.ords)+len(s.tailOff)) + 8*len(s.ids) + 256
 	return s, nil
 }
 
@@ -345,19 +355,22 @@ func (s *Shard) parseRows(r *shardReader, n int, limit uint64) error {
 	return nil
 }
 
-// rowID reads the id that every row begins with.
-func rowID(row []byte) (uint64, bool) {
-	const head = `{"id":`
-	if len(row) < len(head)+2 || string(row[:len(head)]) != head {
+// rowID reads the id that every row begins with: 1 to maxRowID, without leading
+// zeros, and behind it a comma or the row's end.
+func rowID(row []byte) (id uint64, ok bool) {
+	rest, ok := bytes.CutPrefix(row, []byte(`{"id":`))
+	if !ok || len(rest) == 0 || rest[0] == '0' {
 		return 0, false
 	}
-	var id uint64
-	i := len(head)
-	for ; i < len(row) && '0' <= row[i] && row[i] <= '9'; i++ {
-		id = id*10 + uint64(row[i]-'0')
+	for i, c := range rest {
+		if c < '0' || c > '9' {
+			return id, i > 0 && (c == ',' || c == '}')
+		}
+		if id = id*10 + uint64(c-'0'); id > maxRowID {
+			return 0, false
+		}
 	}
-	digits := i - len(head)
-	return id, digits > 0 && digits <= 16 && (row[i] == ',' || row[i] == '}')
+	return 0, false
 }
 
 func (s *Shard) checkIDs() error {

@@ -1,0 +1,200 @@
+package artifacts
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/zeebo/xxh3"
+)
+
+// span is what rows that stand side by side in a view, those of a shard or of
+// many, say of themselves at both ends and in sum. It is enough to tell whether
+// other rows may follow, and whether two views of a collection have the same
+// rows and number each other's runs rightly, so Check needs to read each object
+// only once and to keep none.
+type span struct {
+	rows                int
+	before, after       int // as in Shard
+	firstRun, lastRun   int
+	firstLen, lastLen   int // rows of these runs in the span
+	firstID, lastID     uint64
+	firstKey, lastKey   string // of these runs
+	keyed, ids, idFence bool   // has keys; ids ascend throughout; fences give ids
+	shards, cut         int    // how many shards, and the rows of all but the last
+	unranked            int    // rows without a rank
+
+	sum  Digest   // of the rows' digests, as a number: stands for a set of rows
+	own  uint64   // the sum of pair of each row's id and run
+	ords []uint64 // by column: the sum of pair of each row's id and run there
+}
+
+// pair hashes an id and a run. A sum of such stands for how a view numbers its
+// runs: not against malice, which signatures are for, but against mistakes.
+func pair(id uint64, run int) uint64 {
+	var b [16]byte
+	binary.LittleEndian.PutUint64(b[:], id)
+	binary.LittleEndian.PutUint64(b[8:], uint64(run))
+	return xxh3.Hash(b[:])
+}
+
+// addDigest adds d to sum as a 256-bit number.
+func addDigest(sum *Digest, d Digest) {
+	carry := 0
+	for i := len(sum) - 1; i >= 0; i-- {
+		carry += int(sum[i]) + int(d[i])
+		sum[i] = byte(carry)
+		carry >>= 8
+	}
+}
+
+// spanOf reads every row of a shard. It refuses rows that are no JSON.
+func spanOf(s *Shard) (*span, error) {
+	n, runs := s.Len(), s.Runs()
+	_, firstLen := s.RunRows(0)
+	lastStart, _ := s.RunRows(runs - 1)
+	p := &span{
+		rows: n, before: s.Before, after: s.After, firstRun: s.FirstRun, lastRun: s.FirstRun + runs - 1,
+		firstLen: firstLen, lastLen: n - lastStart, firstID: s.ID(0), lastID: s.ID(n - 1),
+		firstKey: string(s.Key(0)), lastKey: string(s.Key(runs - 1)), keyed: s.keyOff != nil, ids: true,
+		ords: make([]uint64, s.Columns()),
+	}
+	var full []byte
+	for j := range runs {
+		start, end := s.RunRows(j)
+		for i := start; i < end; i++ {
+			id, row, tail := s.ID(i), s.Row(i), s.Tail(i)
+			full = append(full[:0], row...)
+			if tail != nil {
+				full = append(full[:len(full)-1], tail...)
+			}
+			if !json.Valid(row) || !json.Valid(full) || !utf8.Valid(full) {
+				return nil, fmt.Errorf("row of id %d is no JSON", id)
+			}
+			if _, rest, _ := bytes.Cut(row, []byte(",")); !bytes.HasPrefix(rest, []byte(`"rank":`)) {
+				p.unranked++
+			}
+			p.ids = p.ids && (i == 0 || s.ID(i-1) < id)
+			addDigest(&p.sum, Sum(full))
+			p.own += pair(id, s.FirstRun+j)
+			for c := range p.ords {
+				p.ords[c] += pair(id, int(s.Ord(c, i)))
+			}
+		}
+	}
+	return p, nil
+}
+
+// join adds the rows of q, which are to stand behind those of p.
+func (p *span) join(q *span) error {
+	goesOn := q.before > 0
+	lastLen, firstLen := p.lastLen, q.firstLen // with the run's rows outside
+	if p.firstRun == p.lastRun {
+		lastLen += p.before
+	}
+	if q.firstRun == q.lastRun {
+		firstLen += q.after
+	}
+	switch {
+	case p.keyed != q.keyed || len(p.ords) != len(q.ords):
+		return errors.New("some shards have keys or columns that others have not")
+	case goesOn != (p.after > 0), goesOn && (q.before != lastLen || p.after != firstLen):
+		return errors.New("runs do not go on from shard to shard")
+	case goesOn && q.firstRun != p.lastRun, !goesOn && q.firstRun != p.lastRun+1:
+		return fmt.Errorf("run %d follows run %d", q.firstRun, p.lastRun)
+	case goesOn && (p.lastID >= q.firstID || p.lastKey != q.firstKey):
+		return fmt.Errorf("run %d goes on with another key, or with ids out of order", q.firstRun)
+	case !goesOn && p.keyed && p.lastKey >= q.firstKey:
+		return fmt.Errorf("key of run %d does not follow", q.firstRun)
+	}
+	if goesOn && p.firstRun == p.lastRun {
+		p.firstLen += q.firstLen
+	}
+	if goesOn && q.firstRun == q.lastRun {
+		p.lastLen += q.lastLen
+	} else {
+		p.lastLen = q.lastLen
+	}
+	p.ids = p.ids && q.ids && p.lastID < q.firstID
+	p.rows, p.shards, p.unranked = p.rows+q.rows, p.shards+q.shards, p.unranked+q.unranked
+	p.after, p.lastRun, p.lastID, p.lastKey = q.after, q.lastRun, q.lastID, q.lastKey
+	addDigest(&p.sum, q.sum)
+	p.own += q.own
+	for c := range p.ords {
+		p.ords[c] += q.ords[c]
+	}
+	return nil
+}
+
+// clone returns a copy that may be joined without changing p.
+func (p *span) clone() *span {
+	q := *p
+	q.ords = slices.Clone(p.ords)
+	return &q
+}
+
+// spanOfObject reads every row of an object.
+func spanOfObject(b []byte) (*span, error) {
+	x, shards, err := parseObject(b)
+	if err != nil {
+		return nil, err
+	}
+	var whole *span
+	for i, s := range shards {
+		p, err := spanOf(s)
+		if err == nil && whole != nil {
+			err = whole.join(p)
+		}
+		e, first := &x.Shards[i], &x.Shards[0]
+		switch {
+		case err != nil:
+		case (e.First.ID != 0) != (first.First.ID != 0):
+			err = errors.New("some fences give an id and others do not")
+		case e.Rows > first.Rows || e.Rows < first.Rows && i < len(shards)-1:
+			err = fmt.Errorf("%d rows, the first has %d", e.Rows, first.Rows)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("shard %d: %w", i, err)
+		}
+		if whole == nil {
+			whole = p
+		}
+	}
+	if whole == nil {
+		return nil, errors.New("no shards")
+	}
+	whole.shards, whole.cut, whole.idFence = len(shards), shards[0].Len(), x.Shards[0].First.ID != 0
+	return whole, nil
+}
+
+// check compares an object with what the manifest says of it: it is object o of
+// view v.
+func (p *span) check(m *Manifest, v *View, o *ViewObject) error {
+	byID, keyed := v.Sort == "id", v.Sort != "id" && len(v.Columns) > 0
+	var fence Fence
+	if byID {
+		fence.ID = p.firstID
+	}
+	if keyed {
+		fence.Key = p.firstKey
+	}
+	switch {
+	case p.rows != o.Rows:
+		return fmt.Errorf("%d rows, want %d", p.rows, o.Rows)
+	case p.shards != (o.Rows+m.RowsPerShard-1)/m.RowsPerShard || p.shards > 1 && p.cut != m.RowsPerShard:
+		return fmt.Errorf("%d shards, the first of %d rows; want %d rows a shard", p.shards, p.cut, m.RowsPerShard)
+	case len(p.ords) != len(v.Columns):
+		return fmt.Errorf("%d columns, want %d", len(p.ords), len(v.Columns))
+	case p.keyed != keyed:
+		return fmt.Errorf("has keys: %v, want %v", p.keyed, keyed)
+	case p.idFence != byID || fence != o.First:
+		return errors.New("its fences, or that of the manifest, are not its first rows'")
+	case byID && (!p.ids || p.lastRun-p.firstRun != p.rows-1):
+		return errors.New("ids are out of order, or share a run")
+	}
+	return nil
+}
