@@ -254,20 +254,13 @@ func (m *market) collect(ctx context.Context, r *provider.Round, s *Source) erro
 		{provider.Part{Name: "asset_platforms", Path: "/asset_platforms", Every: p.groupsEvery}, &m.platforms, false},
 		{provider.Part{Name: "categories", Path: "/coins/categories", Every: p.groupsEvery}, &m.categories, false},
 	} {
-		ask.part.Check = provider.CheckRows
-		if ask.part.PageSize > 0 {
-			ask.part.Check = provider.CheckArray // the last page may be empty
-		}
+		ask.part.Check = provider.CheckArray
 		a, err := r.Get(ctx, ask.part)
-		if err == nil {
+		switch {
+		case err == nil:
 			*ask.into = distinct(a.Pages)
-			if len(*ask.into) > 0 {
-				continue
-			}
-			err = errors.New("no rows at all")
-		}
-		if ask.required || ctx.Err() != nil {
-			return fmt.Errorf("%s: %w", ask.part.Name, err)
+		case ask.required || ctx.Err() != nil:
+			return err
 		}
 	}
 	ids := idsOf(m.categories)
@@ -278,14 +271,14 @@ func (m *market) collect(ctx context.Context, r *provider.Round, s *Source) erro
 		q.Set("category", id)
 		parts[i] = provider.Part{
 			Name: "categories/" + id, Path: "/coins/markets", Query: q, PageSize: pageSize,
-			Every: membersEvery, Keep: slowKeep, Check: provider.CheckArray, Reduce: reduceMembers,
+			Every: membersEvery, Keep: slowKeep, Check: provider.CheckArray, MayBeEmpty: true, Reduce: reduceMembers,
 		}
 	}
 	var err error
 	if m.members, err = each(ctx, r, "categories", ids, parts); err != nil || !s.details {
 		return err
 	}
-	ids = idsOf(m.markets)
+	ids = idsOf(slices.Concat(m.markets, m.coins))
 	parts = make([]provider.Part, len(ids))
 	for i, id := range ids {
 		parts[i] = provider.Part{

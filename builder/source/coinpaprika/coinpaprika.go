@@ -176,7 +176,7 @@ type market struct {
 }
 
 func list(part, path string, query url.Values, every time.Duration) provider.Part {
-	return provider.Part{Name: part, Path: path, Query: query, Every: every, Check: provider.CheckRows}
+	return provider.Part{Name: part, Path: path, Query: query, Every: every, Check: provider.CheckArray}
 }
 
 func (s *Source) collect(ctx context.Context) (*market, *provider.Round, error) {
@@ -220,7 +220,7 @@ func each(ctx context.Context, r *provider.Round, kind string, ids []string, eve
 	for i, id := range ids {
 		parts[i] = provider.Part{
 			Name: kind + "/" + id, Path: "/" + kind + "/" + provider.Escape(id),
-			Every: every, Keep: slowKeep, Check: check, Reduce: reduce,
+			Every: every, Keep: slowKeep, Check: check, MayBeEmpty: true, Reduce: reduce,
 		}
 	}
 	answers, err := r.GetEach(ctx, kind, parts)

@@ -119,120 +119,118 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestRecordedRowByRow reads recorded answers once more, in the plainest way
-// there is, and compares every row of the feed with the provider's, digit by
-// digit.
+func TestSampleRowByRow(t *testing.T) { compareRowByRow(t, "testdata/sample") }
+
 func TestRecordedRowByRow(t *testing.T) {
-	for _, dir := range []string{"testdata/sample", "recorded/coinpaprika-2019"} {
-		t.Run(filepath.Base(dir), func(t *testing.T) {
-			if strings.HasPrefix(dir, "recorded") {
-				dir = providertest.Recorded(t, dir)
-			}
-			files := filesOf(t, openTest(t, "?replay="+dir))
-			raw := func(prefix string) []any {
-				names, err := filepath.Glob(filepath.Join(dir, prefix+"*.json"))
-				if err != nil || len(names) != 1 {
-					t.Fatalf("%s: %v, %v", prefix, names, err)
-				}
-				b, err := os.ReadFile(names[0])
-				if err != nil {
-					t.Fatal(err)
-				}
-				return providertest.Rows(t, b)
-			}
-			coins, tickers := raw("coins"), raw("tickers")
+	compareRowByRow(t, providertest.Recorded(t, "recorded/coinpaprika-2019"))
+}
 
-			assets := map[string]map[string]any{}
-			for _, row := range ndjson(t, files, source.AssetsFile) {
-				assets[row["key"].(string)] = row
-			}
-			seen := 0
-			for _, list := range [][]any{coins, tickers} {
-				for _, c := range list {
-					c := c.(map[string]any)
-					row := assets[c["id"].(string)]
-					if row == nil || row["name"] != c["name"] || row["symbol"] != c["symbol"] || row["slug"] != c["id"] {
-						t.Fatalf("coin %v became %v", c, row)
-					}
-					if active, said := c["is_active"]; said {
-						seen++
-						if row["active"] != active {
-							t.Errorf("coin %v became %v", c, row)
-						}
-					}
-				}
-			}
-			if seen != len(coins) || len(assets) < seen {
-				t.Errorf("%d assets from %d coins", len(assets), seen)
-			}
+// compareRowByRow reads recorded answers once more, in the plainest way there is,
+// and compares every row of the feed with the provider's, digit by digit.
+func compareRowByRow(t *testing.T, dir string) {
+	files := filesOf(t, openTest(t, "?replay="+dir))
+	raw := func(prefix string) []any {
+		names, err := filepath.Glob(filepath.Join(dir, prefix+"*.json"))
+		if err != nil || len(names) != 1 {
+			t.Fatalf("%s: %v, %v", prefix, names, err)
+		}
+		b, err := os.ReadFile(names[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return providertest.Rows(t, b)
+	}
+	coins, tickers := raw("coins"), raw("tickers")
 
-			quotes := map[string]map[string]any{}
-			for _, row := range ndjson(t, files, source.QuotesFile) {
-				quotes[row["key"].(string)] = row
+	assets := map[string]map[string]any{}
+	for _, row := range ndjson(t, files, source.AssetsFile) {
+		assets[row["key"].(string)] = row
+	}
+	seen := 0
+	for _, list := range [][]any{coins, tickers} {
+		for _, c := range list {
+			c := c.(map[string]any)
+			row := assets[c["id"].(string)]
+			if row == nil || row["name"] != c["name"] || row["symbol"] != c["symbol"] || row["slug"] != c["id"] {
+				t.Fatalf("coin %v became %v", c, row)
 			}
-			priced := 0
-			for _, c := range tickers {
-				c := c.(map[string]any)
-				usd := c["quotes"].(map[string]any)["USD"].(map[string]any)
-				row, ok := quotes[c["id"].(string)]
-				if usd["price"] == nil {
-					if ok {
-						t.Errorf("%v has a quote and no price", c["id"])
-					}
-					continue
-				}
-				priced++
-				if row["price"] != usd["price"] || row["market_cap"] != usd["market_cap"] || row["volume"] != usd["volume_24h"] {
-					t.Errorf("ticker %v became %v", c, row)
+			if active, said := c["is_active"]; said {
+				seen++
+				if row["active"] != active {
+					t.Errorf("coin %v became %v", c, row)
 				}
 			}
-			if priced != len(quotes) {
-				t.Errorf("%d quotes from %d prices", len(quotes), priced)
-			}
+		}
+	}
+	if seen != len(coins) || len(assets) < seen {
+		t.Errorf("%d assets from %d coins", len(assets), seen)
+	}
 
-			exchanges := ndjson(t, files, source.ExchangesFile)
-			for i, e := range raw("exchanges") {
-				e, row := e.(map[string]any), exchanges[i]
-				if row["key"] != e["id"] || row["slug"] != e["id"] || row["name"] != e["name"] {
-					t.Fatalf("exchange %v became %v", e, row)
-				}
-				market, has := row["market"].(map[string]any)
-				if has == (e["markets_data_fetched"] == false) {
-					t.Errorf("exchange %v: market %v", e["id"], market)
-				}
-				usd := e["quotes"].(map[string]any)["USD"].(map[string]any)
-				if has && (market["volume_24h"] != usd["reported_volume_24h"] || market["markets_count"] != e["markets"] ||
-					market["coins_count"] != e["currencies"] || market["data_time"] != e["last_updated"]) {
-					t.Errorf("exchange %v became %v", e, row)
-				}
-				for kind, urls := range mapOf(e["links"]) {
-					if list, ok := urls.([]any); ok && len(list) > 0 && row["links"].(map[string]any)[kind] != list[0] {
-						t.Errorf("exchange %v: links %v", e, row["links"])
-					}
-				}
+	quotes := map[string]map[string]any{}
+	for _, row := range ndjson(t, files, source.QuotesFile) {
+		quotes[row["key"].(string)] = row
+	}
+	priced := 0
+	for _, c := range tickers {
+		c := c.(map[string]any)
+		usd := c["quotes"].(map[string]any)["USD"].(map[string]any)
+		row, ok := quotes[c["id"].(string)]
+		if usd["price"] == nil {
+			if ok {
+				t.Errorf("%v has a quote and no price", c["id"])
 			}
+			continue
+		}
+		priced++
+		if row["price"] != usd["price"] || row["market_cap"] != usd["market_cap"] || row["volume"] != usd["volume_24h"] {
+			t.Errorf("ticker %v became %v", c, row)
+		}
+	}
+	if priced != len(quotes) {
+		t.Errorf("%d quotes from %d prices", len(quotes), priced)
+	}
 
-			categories := ndjson(t, files, source.CategoriesFile)
-			for i, tag := range raw("tags") {
-				tag, row := tag.(map[string]any), categories[i]
-				if row["key"] != tag["id"] || row["slug"] != tag["id"] || row["name"] != tag["name"] || fmt.Sprint(row["members"]) != fmt.Sprint(tag["coins"]) {
-					t.Errorf("tag %v became %v", tag, row)
-				}
+	exchanges := ndjson(t, files, source.ExchangesFile)
+	for i, e := range raw("exchanges") {
+		e, row := e.(map[string]any), exchanges[i]
+		if row["key"] != e["id"] || row["slug"] != e["id"] || row["name"] != e["name"] {
+			t.Fatalf("exchange %v became %v", e, row)
+		}
+		market, has := row["market"].(map[string]any)
+		if has == (e["markets_data_fetched"] == false) {
+			t.Errorf("exchange %v: market %v", e["id"], market)
+		}
+		usd := e["quotes"].(map[string]any)["USD"].(map[string]any)
+		if has && (market["volume_24h"] != usd["reported_volume_24h"] || market["markets_count"] != e["markets"] ||
+			market["coins_count"] != e["currencies"] || market["data_time"] != e["last_updated"]) {
+			t.Errorf("exchange %v became %v", e, row)
+		}
+		for kind, urls := range mapOf(e["links"]) {
+			if list, ok := urls.([]any); ok && len(list) > 0 && row["links"].(map[string]any)[kind] != list[0] {
+				t.Errorf("exchange %v: links %v", e, row["links"])
 			}
+		}
+	}
 
-			feed, report, err := source.Read(t.Context(), files, source.ReadOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, f := range report.Files {
-				if f.Rejected > 0 {
-					t.Errorf("set aside: %v", f.Rejections)
-				}
-			}
-			if len(feed.Assets) != len(assets) || len(feed.Quotes) != len(quotes) || len(feed.Exchanges) != len(exchanges) {
-				t.Errorf("accepted %d assets, %d quotes, %d exchanges", len(feed.Assets), len(feed.Quotes), len(feed.Exchanges))
-			}
-		})
+	categories := ndjson(t, files, source.CategoriesFile)
+	for i, tag := range raw("tags") {
+		tag, row := tag.(map[string]any), categories[i]
+		if row["key"] != tag["id"] || row["slug"] != tag["id"] || row["name"] != tag["name"] || fmt.Sprint(row["members"]) != fmt.Sprint(tag["coins"]) {
+			t.Errorf("tag %v became %v", tag, row)
+		}
+	}
+
+	feed, report, err := source.Read(t.Context(), files, source.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range report.Files {
+		if f.Rejected > 0 {
+			t.Errorf("set aside: %v", f.Rejections)
+		}
+	}
+	if len(feed.Assets) != len(assets) || len(feed.Quotes) != len(quotes) || len(feed.Exchanges) != len(exchanges) {
+		t.Errorf("accepted %d assets, %d quotes, %d exchanges", len(feed.Assets), len(feed.Quotes), len(feed.Exchanges))
 	}
 }
 

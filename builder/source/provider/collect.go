@@ -44,6 +44,8 @@ type Part struct {
 	Keep time.Duration
 	// Check counts the rows of a body, or says why it is not what was asked for.
 	Check func(body []byte) (rows int, err error)
+	// MayBeEmpty: no rows at all is an answer too, and not a failure.
+	MayBeEmpty bool
 	// Reduce, if not nil, drops from a body what the provider's package does not
 	// use. It is applied to answers that stay in memory between rounds, where there
 	// may be thousands of them. Folders get what was sent, but for an answer that
@@ -282,6 +284,16 @@ func (r *Round) held(p *Part) *Answer {
 	return a
 }
 
+var errEmpty = errors.New("no rows at all")
+
+// checkRows finds fault with an answer that has no rows.
+func (p *Part) checkRows(a *Answer) error {
+	if a.rows() == 0 && !p.MayBeEmpty && !a.Gone {
+		return errEmpty
+	}
+	return nil
+}
+
 // ask asks the provider. held may be nil.
 func (r *Round) ask(ctx context.Context, p *Part, held *Answer) (*Answer, error) {
 	a := &Answer{Fetched: r.time}
@@ -318,11 +330,11 @@ func (r *Round) ask(ctx context.Context, p *Part, held *Answer) (*Answer, error)
 			page = old
 		}
 		if n > 1 && string(page.Body) == string(a.Pages[n-2].Body) {
-			return a, nil // a server that does not know of pages
+			return a, p.checkRows(a) // a server that does not know of pages
 		}
 		a.Pages = append(a.Pages, page)
 		if page.rows < p.PageSize || p.PageSize == 0 || n == last {
-			return a, nil
+			return a, p.checkRows(a)
 		}
 	}
 }

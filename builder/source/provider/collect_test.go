@@ -40,7 +40,7 @@ func newCollector(t *testing.T, p *providertest.Provider, change ...func(*provid
 
 // rowsPart is a list that comes whole.
 func rowsPart(every time.Duration) provider.Part {
-	return provider.Part{Name: "rows", Path: "/rows", Every: every, Check: provider.CheckRows}
+	return provider.Part{Name: "rows", Path: "/rows", Every: every, Check: provider.CheckArray}
 }
 
 // got is what a round gave for one part.
@@ -201,6 +201,14 @@ func TestPages(t *testing.T) {
 		p.Fault("/rows?page=3", nil)
 		p.Set("/rows?page=3", []byte(`[]`))
 		get(t, c, part).check(t, `[1,20] [3,4] []`, source.PartNew)
+
+		// No rows at all are a failure, unless they may be none.
+		p.Set("/rows?page=1", []byte(`[]`))
+		get(t, c, part).check(t, `[1,20] [3,4] []`, source.PartStale)
+		part.MayBeEmpty = true
+		get(t, newCollector(t, p), part).check(t, `[]`, source.PartNew)
+		part.MayBeEmpty = false
+		p.Set("/rows?page=1", []byte(`[1,20]`))
 
 		part.Pages = 2
 		get(t, c, part).check(t, `[1,20] [3,4]`, source.PartNew)

@@ -93,18 +93,21 @@ func TestFields(t *testing.T) {
 func TestCheck(t *testing.T) {
 	deep := strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000)
 	for _, test := range []struct {
-		body                string
-		array, rows, object bool
+		body   string
+		rows   int // -1: no array
+		object bool
 	}{
-		{"[]", true, false, false}, {"[1]", true, true, false}, {" [null] ", true, true, false}, {"{}", false, false, true},
-		{"null", false, false, false}, {"", false, false, false}, {"[1", false, false, false}, {"[1]]", false, false, false},
-		{`"[]"`, false, false, false}, {deep, false, false, false}, {"<html>", false, false, false}, {"[1]\x00", false, false, false},
+		{"[]", 0, false}, {"[1]", 1, false}, {" [null,{}] ", 2, false}, {"{}", -1, true}, {" {\"a\":1}\n", -1, true},
+		{"null", -1, false}, {"", -1, false}, {"[1", -1, false}, {"[1]]", -1, false},
+		{`"[]"`, -1, false}, {deep, -1, false}, {"<html>", -1, false}, {"[1]\x00", -1, false},
 	} {
-		_, array := provider.CheckArray([]byte(test.body))
-		_, rows := provider.CheckRows([]byte(test.body))
+		rows, array := provider.CheckArray([]byte(test.body))
+		if array != nil {
+			rows = -1
+		}
 		_, object := provider.CheckObject([]byte(test.body))
-		if (array == nil) != test.array || (rows == nil) != test.rows || (object == nil) != test.object {
-			t.Errorf("%.20q: %v, %v, %v", test.body, array, rows, object)
+		if rows != test.rows || (object == nil) != test.object {
+			t.Errorf("%.20q: %d rows, %v, %v", test.body, rows, array, object)
 		}
 		if array != nil && len(array.Error()) > 200 {
 			t.Errorf("%.20q: an error of %d bytes", test.body, len(array.Error()))

@@ -139,7 +139,7 @@ func (f *folder) load(p *Part) (a *Answer, err error) {
 			return nil, fmt.Errorf("%s: %w", fileName(p, n+1), err)
 		}
 	}
-	return a, nil
+	return a, p.checkRows(a)
 }
 
 // loadPlain reads what a folder holds that recording.json does not mention.

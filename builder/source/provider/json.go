@@ -55,17 +55,7 @@ func short(err error) error {
 	return err
 }
 
-// CheckRows is a Part.Check for an array that is never empty: not of text
-// about an error, not of nothing.
-func CheckRows(body []byte) (rows int, err error) {
-	rows, err = CheckArray(body)
-	if err == nil && rows == 0 {
-		err = errors.New("an array with nothing in it")
-	}
-	return rows, err
-}
-
-// CheckArray is a Part.Check for an array that may be empty.
+// CheckArray is a Part.Check for rows in an array.
 func CheckArray(body []byte) (rows int, err error) {
 	list, err := Array(body)
 	return len(list), err

@@ -1,0 +1,336 @@
+package coingecko
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/marketdata/builder/source"
+	"example.com/marketdata/builder/source/provider/providertest"
+)
+
+const api = "/api/v3"
+
+// sampleProvider answers with the sample.
+func sampleProvider(t testing.TB) *providertest.Provider {
+	t.Helper()
+	p := providertest.New()
+	for path, file := range map[string]string{
+		"/coins/markets": "coins_markets", "/coins/list": "coins_list", "/exchanges": "exchanges", "/asset_platforms": "asset_platforms",
+		"/coins/categories": "categories", "/coins/bitcoin": "coins/bitcoin", "/coins/01coin": "coins/01coin",
+	} {
+		b, err := os.ReadFile(filepath.Join("testdata/sample", file+".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Set(api+path, b)
+	}
+	return p
+}
+
+func over(t *testing.T, transport http.RoundTripper, rest string, vars ...string) *Source {
+	t.Helper()
+	env := providertest.Env(t, vars...)
+	env.Transport, env.Log = transport, slog.New(slog.DiscardHandler)
+	s, err := open(rest, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func all(t *testing.T, files source.Files) map[string]string {
+	t.Helper()
+	m := map[string]string{}
+	for _, name := range []string{source.AssetsFile, source.QuotesFile, source.ExchangesFile, source.CategoriesFile, source.ChainsFile} {
+		m[name] = contents(t, files, name)
+	}
+	return m
+}
+
+func states(files source.Files) map[string]source.PartState {
+	m := map[string]source.PartState{}
+	for _, p := range files.(source.Provenance).Parts() {
+		m[p.Name] = p.State
+	}
+	return m
+}
+
+// TestLiveIsWhatIsReplayed: over the network, recorded and replayed, the feed is
+// the same.
+func TestLiveIsWhatIsReplayed(t *testing.T) {
+	base := sampleProvider(t).Serve(t) + api
+	live := filesOf(t, openTest(t, "?details=on&rate=60000&base="+base, "COINGECKO_PRO_API_KEY=k"))
+	dir := filepath.Join(t.TempDir(), "recording")
+	if err := openTest(t, "?details=on&rate=60000&base="+base, "COINGECKO_PRO_API_KEY=k").Record(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	replayed := filesOf(t, openTest(t, "?replay="+dir))
+	if !maps.Equal(all(t, live), all(t, replayed)) {
+		t.Errorf("live:\n%v\nreplayed:\n%v", all(t, live), all(t, replayed))
+	}
+	for _, name := range []string{"coins_markets.json", "coins/bitcoin.json"} {
+		want, err := os.ReadFile(filepath.Join("testdata/sample", name))
+		got, err2 := os.ReadFile(filepath.Join(dir, strings.Replace(name, "markets.json", "markets.1.json", 1)))
+		if err = errors.Join(err, err2); err != nil || string(got) != string(want) {
+			t.Errorf("%s was not recorded as it was sent: %v", name, err)
+		}
+	}
+}
+
+// roundTrip answers with a function.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestPlans: which host is asked with which header, and what for.
+func TestPlans(t *testing.T) {
+	for _, test := range []struct {
+		rest, vars, host, header string
+		order, pages             string
+	}{
+		{"", "", "api.coingecko.com", "", "market_cap_desc", "1"},
+		{"", "COINGECKO_DEMO_API_KEY=CG-secret", "api.coingecko.com", "x-cg-demo-api-key", "market_cap_desc", "1"},
+		{"", "COINGECKO_PRO_API_KEY=CG-secret", "pro-api.coingecko.com", "x-cg-pro-api-key", "id_asc", "3"},
+		{"", "COINGECKO_PRO_API_KEY=CG-secret COINGECKO_DEMO_API_KEY=CG-other", "pro-api.coingecko.com", "x-cg-pro-api-key", "id_asc", "3"},
+		{"?pages=2", "COINGECKO_PRO_API_KEY=CG-secret", "pro-api.coingecko.com", "x-cg-pro-api-key", "market_cap_desc", "2"},
+		{"?pages=all", "COINGECKO_DEMO_API_KEY=CG-secret", "api.coingecko.com", "x-cg-demo-api-key", "id_asc", "3"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := pagesOf(3)
+			last := ""
+			s := over(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+				if r.URL.Scheme != "https" || r.URL.Host != test.host {
+					t.Errorf("%s %s: asked %s", test.rest, test.vars, r.URL)
+				}
+				for _, header := range []string{"x-cg-demo-api-key", "x-cg-pro-api-key", "Authorization"} {
+					if want := map[bool]string{true: "CG-secret"}[header == test.header]; r.Header.Get(header) != want {
+						t.Errorf("%s %s: %s is %q", test.rest, test.vars, header, r.Header.Get(header))
+					}
+				}
+				if q := r.URL.Query(); r.URL.Path == api+"/coins/markets" {
+					last = q.Get("page")
+					want := url.Values{"vs_currency": {"usd"}, "per_page": {"250"}, "precision": {"full"}, "order": {test.order}, "page": {last}}
+					if q.Encode() != want.Encode() {
+						t.Errorf("%s %s: asked for %s", test.rest, test.vars, r.URL)
+					}
+				}
+				return p.Transport().RoundTrip(r)
+			}), test.rest, strings.Fields(test.vars)...)
+			filesOf(t, s)
+			if last != test.pages {
+				t.Errorf("%s %s: %s pages, want %s", test.rest, test.vars, last, test.pages)
+			}
+			if strings.Contains(fmt.Sprint(s), "secret") {
+				t.Errorf("named %s", s)
+			}
+		})
+	}
+}
+
+// pagesOf is a provider with pages of markets: 250 coins each, the last one 10.
+func pagesOf(pages int) *providertest.Provider {
+	p := providertest.New()
+	for page := 1; page <= pages; page++ {
+		n := 250
+		if page == pages {
+			n = 10
+		}
+		var rows []string
+		for i := range n {
+			rows = append(rows, fmt.Sprintf(`{"id":"coin-%d-%d","symbol":"c","name":"Coin","current_price":%d.50,"last_updated":"2026-11-21T07:20:00Z"}`, page, i, i+1))
+		}
+		p.Set(fmt.Sprintf("%s/coins/markets?page=%d", api, page), []byte("["+strings.Join(rows, ",")+"]"))
+	}
+	return p
+}
+
+// TestPages: all pages are of one time, or all of the last good one; and a coin
+// that moves from one page to the next while they are read is there once.
+func TestPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pagesOf(3)
+		s := over(t, p.Transport(), "", "COINGECKO_PRO_API_KEY=k")
+		good := all(t, filesOf(t, s))
+		if n := strings.Count(good[source.QuotesFile], "\n"); n != 510 {
+			t.Fatalf("%d quotes", n)
+		}
+		p.Set(api+"/coins/markets?page=1", []byte(`[]`))
+		for name, fault := range map[string]http.HandlerFunc{
+			"missing": providertest.Status(404), "429": providertest.RetryAfter(60), "broken off": providertest.Says(`[{"id":"coin-2-`), "rubbish": providertest.Says(`{}`),
+		} {
+			p.Set(api+"/coins/markets?page=1", []byte(fmt.Sprintf(`[{"id":"new-%s","symbol":"n","name":"N","current_price":1}%s]`, name, strings.Repeat(`,{}`, 249))))
+			p.Fault(api+"/coins/markets?page=2", fault)
+			files := filesOf(t, s)
+			if !maps.Equal(all(t, files), good) || states(files)["coins_markets"] != source.PartStale {
+				t.Errorf("%s: not the last good rows: %v", name, states(files))
+			}
+			time.Sleep(2 * time.Minute)
+		}
+		p.Fault(api+"/coins/markets?page=2", nil)
+		p.Set(api+"/coins/markets?page=1", []byte(`[`+strings.Repeat(`{"id":"x","symbol":"x","name":"X","current_price":1},`, 249)+`{"id":"y","symbol":"y","name":"Y","current_price":1}]`))
+		p.Set(api+"/coins/markets?page=2", []byte(`[`+strings.Repeat(`{"id":"y","symbol":"y","name":"Y","current_price":2},`, 249)+`{"id":"z","symbol":"z","name":"Z","current_price":2}]`))
+		p.Set(api+"/coins/markets?page=3", []byte(`[]`))
+		feed, report, err := source.Read(t.Context(), filesOf(t, s), source.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Repeats within a page are the reader's to report.
+		if len(feed.Quotes) != 3 || report.Files[1].Rejected != 248 {
+			t.Errorf("%d quotes, %+v", len(feed.Quotes), report.Files[1])
+		}
+	})
+}
+
+// TestEndpointsFail takes each endpoint away in turn: the last good rows stand in
+// for an hour past their time, which the feed says; then they are gone.
+func TestEndpointsFail(t *testing.T) {
+	for path, part := range map[string]struct {
+		name, file string
+		every      time.Duration
+	}{
+		"/coins/markets":    {"coins_markets", "", 0},
+		"/coins/list":       {"coins_list", source.AssetsFile, paid.listEvery},
+		"/exchanges":        {"exchanges", source.ExchangesFile, 0},
+		"/coins/categories": {"categories", source.CategoriesFile, paid.groupsEvery},
+		"/asset_platforms":  {"asset_platforms", source.ChainsFile, paid.groupsEvery},
+	} {
+		for fault, answer := range map[string]http.HandlerFunc{
+			"503": providertest.Status(503), "401": providertest.Status(401), "HTML": providertest.Says("<html>"), "empty": providertest.Says("[]"),
+			"an error": providertest.Says(`{"status":{"error_code":429,"error_message":"no"}}`),
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				p := sampleProvider(t)
+				s := over(t, p.Transport(), "?slow=0", "COINGECKO_PRO_API_KEY=k")
+				good := all(t, filesOf(t, s))
+				p.Fault(api+path, answer)
+				time.Sleep(part.every + 50*time.Minute)
+				files := filesOf(t, s)
+				if got := states(files)[part.name]; got != source.PartStale || !maps.Equal(all(t, files), good) {
+					t.Errorf("%s, %s: %s, or not the last good rows", path, fault, got)
+				}
+				time.Sleep(20 * time.Minute)
+				files, err := s.Files(t.Context(), time.Time{})
+				if part.file == "" {
+					if err == nil {
+						t.Errorf("%s, %s: a feed without it", path, fault)
+					}
+				} else if err != nil {
+					t.Fatal(err)
+				} else if states(files)[part.name] != source.PartMissing || contents(t, files, part.file) == good[part.file] {
+					t.Errorf("%s, %s: rows that are too old", path, fault)
+				}
+				p.Fault(api+path, nil)
+				if got := all(t, filesOf(t, s)); !maps.Equal(got, good) {
+					t.Errorf("%s, %s: not as before when it is over", path, fault)
+				}
+			})
+		}
+	}
+}
+
+// TestMembersAreKept: membership is asked for a few categories at a time, and
+// kept, in a cache across processes too.
+func TestMembersAreKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := sampleProvider(t)
+		var categories []string
+		for _, id := range []string{"a", "b", "c"} {
+			categories = append(categories, fmt.Sprintf(`{"id":%q,"name":%q}`, id, id))
+		}
+		p.Set(api+"/coins/categories", []byte("["+strings.Join(categories, ",")+"]"))
+		asked := map[string]int{}
+		transport := roundTrip(func(r *http.Request) (*http.Response, error) {
+			if c := r.URL.Query().Get("category"); c != "" {
+				asked[c]++
+			}
+			return p.Transport().RoundTrip(r)
+		})
+		cache := t.TempDir()
+		members := func(slow string) (with []string) {
+			s := over(t, transport, "?cache="+url.QueryEscape(cache)+"&slow="+slow, "COINGECKO_DEMO_API_KEY=k")
+			for _, c := range ndjson(t, filesOf(t, s), source.CategoriesFile) {
+				if c["members"] != nil {
+					with = append(with, c["key"].(string))
+				}
+			}
+			return with
+		}
+		for i, want := range []string{"a", "a b", "a b c", "a b c"} {
+			if got := strings.Join(members("1"), " "); got != want {
+				t.Errorf("build %d: members of %s, want %s", i, got, want)
+			}
+			time.Sleep(10 * time.Minute)
+		}
+		if !maps.Equal(asked, map[string]int{"a": 1, "b": 1, "c": 1}) {
+			t.Errorf("asked %v", asked)
+		}
+		time.Sleep(membersEvery)
+		members("2")
+		if !maps.Equal(asked, map[string]int{"a": 2, "b": 2, "c": 1}) {
+			t.Errorf("a week later, asked %v", asked)
+		}
+	})
+}
+
+// TestIDsChange: a coin under another id is another coin, and the old one is gone.
+func TestIDsChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := sampleProvider(t)
+		s := over(t, p.Transport(), "?slow=0", "COINGECKO_PRO_API_KEY=k")
+		filesOf(t, s)
+		for path, file := range map[string]string{"/coins/markets": "coins_markets", "/coins/list": "coins_list"} {
+			b, err := os.ReadFile("testdata/sample/" + file + ".json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Set(api+path, []byte(strings.ReplaceAll(string(b), `"ethereum"`, `"ethereum-2"`)))
+		}
+		time.Sleep(paid.listEvery)
+		feed, _, err := source.Read(t.Context(), filesOf(t, s), source.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var keys []string
+		for _, q := range feed.Quotes {
+			keys = append(keys, feed.Assets[q.Asset].Key)
+		}
+		if slices.Contains(keys, "ethereum") || !slices.Contains(keys, "ethereum-2") || len(keys) != 18 {
+			t.Errorf("quotes of %v", keys)
+		}
+	})
+}
+
+func TestOpener(t *testing.T) {
+	opener := map[string]source.Opener{"coingecko": Opener(providertest.Env(t))}
+	for spec, want := range map[string]string{
+		"coingecko:": "", "coingecko:?pages=400": "", "coingecko:?pages=all": "", "coingecko:?replay=testdata/sample": "", "coingecko:?details=on": "",
+		"coingecko:?key=x":           "want coingecko:?base=URL&cache=DIR&details=on|off&pages=N|all&rate=N&replay=DIR&slow=N, all optional",
+		"coingecko:?pages=0":         "pages=0: want a whole number from 1 to 400, or all",
+		"coingecko:?pages=401":       "want a whole number from 1 to 400",
+		"coingecko:?details=yes":     "details=yes: want on or off",
+		"coingecko:?rate=x":          "rate=x: want a whole number from 1",
+		"coingecko:?slow=-1":         "slow=-1: want a whole number from 0",
+		"coingecko:?base=x":          "want http://",
+		"coingecko:?replay=testdata": "", // nothing in it, which Files says
+		"coingecko:?replay=away":     "no such file",
+	} {
+		_, err := source.Open(t.Context(), spec, opener)
+		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", spec, err, want)
+		}
+	}
+	if _, err := openTest(t, "?replay=testdata").Files(t.Context(), time.Time{}); err == nil || !strings.Contains(err.Error(), "not in the recording") {
+		t.Errorf("an empty recording: %v", err)
+	}
+}
