@@ -21,6 +21,8 @@ import (
 	"example.com/marketdata/edge/admin"
 	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/auth"
+	"example.com/marketdata/edge/limit"
+	"example.com/marketdata/edge/limit/redisstore"
 	"example.com/marketdata/edge/metrics"
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/edge/shards"
@@ -66,6 +68,10 @@ type Config struct {
 	// CacheScope begins Cache-Control: private or public.
 	CacheScope string
 
+	// LimitStore is the URL of the Redis or Valkey through which edges share
+	// the limits of keys; "": they share none. See package redisstore.
+	LimitStore string
+
 	// Server configures the public listener; Engine, Keys, Static and Logger
 	// are filled in.
 	Server server.Config
@@ -85,6 +91,7 @@ type Edge struct {
 	refresher *snapshot.Refresher
 	keys      *auth.Keys
 	watcher   *auth.Watcher
+	limits    *limit.Shared // nil: not shared
 	public    *server.Server
 	admin     *admin.Server
 	metrics   *metrics.Metrics
@@ -168,7 +175,14 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	public := cfg.Server
 	public.Engine, public.Logger = e.engine, cfg.Log
 	if !cfg.AuthOff {
-		e.keys = &auth.Keys{}
+		if cfg.LimitStore != "" {
+			store, err := redisstore.Open(cfg.LimitStore)
+			if err != nil {
+				return nil, fmt.Errorf("%w: --limit-store: %w", ErrUsage, err)
+			}
+			e.limits = limit.NewShared(limit.SharedConfig{Store: store, Logger: cfg.Log})
+		}
+		e.keys = &auth.Keys{Shared: e.limits}
 		e.watcher = auth.NewWatcher(e.keys, auth.Config{
 			Reader: cfg.Reader, Every: min(cfg.Poll, auth.DefaultEvery), File: filepath.Join(dir, artifacts.KeysKey), Verify: verifyKeys, MaxAge: cfg.MaxKeyAge, Logger: cfg.Log,
 		})
@@ -178,7 +192,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 		public.Keys = e.keys
 	}
 	e.metrics = metrics.New(metrics.Sources{
-		Engine: e.engine, Refresher: e.refresher, Cache: e.cache, Watcher: e.watcher,
+		Engine: e.engine, Refresher: e.refresher, Cache: e.cache, Watcher: e.watcher, Limits: e.limits,
 		Connections: func() server.Stats { return e.public.Stats() },
 	})
 	public.Observer = e.metrics
@@ -227,6 +241,9 @@ func (e *Edge) Run(ctx context.Context) error {
 	running.Go(func() { e.refresher.Run(work) })
 	if e.watcher != nil {
 		running.Go(func() { e.watcher.Run(work) })
+	}
+	if e.limits != nil {
+		running.Go(func() { e.limits.Run(work) })
 	}
 	served := make(chan struct{})
 	running.Go(func() {
@@ -283,6 +300,9 @@ func (e *Edge) close() {
 	}
 	if e.cache != nil {
 		e.cache.Close()
+	}
+	if e.limits != nil {
+		_ = e.limits.Close() // nothing is kept in it
 	}
 	if e.temporary != "" {
 		if err := os.RemoveAll(e.temporary); err != nil {

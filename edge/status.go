@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"example.com/marketdata/edge/admin"
+	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/snapshot"
 )
 
@@ -33,6 +34,8 @@ type More struct {
 	SwapLagMS    int64     `json:"swap_lag_ms"`
 	Connections  int       `json:"connections"`
 	ConnsRefused int64     `json:"connections_refused"`
+	// Limits is null unless limits are shared with other edges.
+	Limits *limit.SharedStatus `json:"limits"`
 }
 
 func (e *Edge) newAdmin() (*admin.Server, error) {
@@ -90,6 +93,11 @@ func (e *Edge) status() admin.Status {
 		keys := e.watcher.Status()
 		out.Keys = keys
 		healthy = healthy && keys.State == string(snapshot.Valid)
+	}
+	if e.limits != nil {
+		limits := e.limits.Status()
+		more.Limits = &limits
+		healthy = healthy && limits.State == limit.Valid
 	}
 	if !healthy {
 		out.Status = admin.Degraded

@@ -141,7 +141,7 @@ func TestBucketsStay(t *testing.T) {
 	keys.Use(set(entry), now)
 	take := func() limit.Decision {
 		key, _ := keys.Lookup([]byte(text), now, nil)
-		return key.Bucket.Take(key.Limit, limit.At(now))
+		return key.Take(limit.At(now))
 	}
 	for range 4 {
 		take()
@@ -155,7 +155,7 @@ func TestBucketsStay(t *testing.T) {
 	if d := take(); d.Remaining != 14 {
 		t.Errorf("under a new limit %d tokens are left, want 14", d.Remaining)
 	}
-	if key, _ := keys.Lookup([]byte(other), now, nil); key.Bucket.Take(key.Limit, limit.At(now)).Remaining != 199 {
+	if key, _ := keys.Lookup([]byte(other), now, nil); key.Take(limit.At(now)).Remaining != 199 {
 		t.Error("keys share a bucket")
 	}
 }

@@ -32,17 +32,41 @@ const (
 type Key struct {
 	// ID names the key in logs and metrics.
 	ID string
-	// Limit and Bucket bound how often the key may be used. The bucket stays
-	// the same from set to set as long as the limit does.
-	Limit  limit.Limit
-	Bucket *limit.Bucket
+	// Limit is how often the key may be used.
+	Limit limit.Limit
+
+	// The same from set to set as long as the limit is.
+	bucket *limit.Bucket
+	lease  *limit.Lease // nil: the limit is this edge's alone
 
 	expires time.Time // zero: never
+}
+
+// Take takes a token of the key's; see limit.Bucket. With a shared limit it may
+// wait for limit.DefaultWait.
+func (k *Key) Take(now int64) limit.Decision {
+	if k.lease != nil {
+		return k.lease.Take(k.bucket, now)
+	}
+	return k.bucket.Take(k.Limit, now)
+}
+
+// GiveBack returns the token that d says was taken, and what Take would have
+// said without having taken it.
+func (k *Key) GiveBack(d limit.Decision, now int64) limit.Decision {
+	if k.lease != nil {
+		return k.lease.GiveBack(k.bucket, d, now)
+	}
+	return k.bucket.GiveBack(k.Limit, now)
 }
 
 // Keys is the set of keys in force. Its zero value holds no set yet. It is safe
 // for concurrent use, except that Use is for one goroutine at a time.
 type Keys struct {
+	// Shared holds the keys' limits together with other edges; nil: they are
+	// this edge's alone. It is set before the first Use.
+	Shared *limit.Shared
+
 	set atomic.Pointer[inForce]
 	// Nothing in it is believed from this moment on, in nanoseconds since
 	// 1970; 0: never.
@@ -125,11 +149,14 @@ func (k *Keys) Use(set *artifacts.KeySet, now time.Time) {
 		key := &Key{ID: entry.ID, Limit: l, expires: entry.Expires}
 		switch old := before[entry.ID]; {
 		case old == nil:
-			key.Bucket = new(limit.Bucket)
+			key.bucket = new(limit.Bucket)
 		case old.Limit == l:
-			key.Bucket = old.Bucket
+			key.bucket, key.lease = old.bucket, old.lease
 		default:
-			key.Bucket = old.Bucket.Convert(old.Limit, l, limit.At(now))
+			key.bucket = old.bucket.Convert(old.Limit, l, limit.At(now))
+		}
+		if k.Shared != nil && key.lease == nil {
+			key.lease = k.Shared.NewLease(entry.ID, l)
 		}
 		keys[entry.Hash] = key
 	}

@@ -6,6 +6,11 @@
 // generic cell rate algorithm), and changed by compare-and-swap: no lock, no
 // allocation, no clean-up of old buckets, exact however many goroutines ask.
 //
+// Shared holds the limits of keys together with other edges, through Redis or
+// Valkey (package redisstore). Client addresses are each edge's own: their
+// limit bounds what guessing keys costs this edge, and a flood of made-up
+// addresses is not to become a flood of calls.
+//
 // Time is a number of nanoseconds since some moment, not negative, that the
 // caller reads from a clock that does not jump. All times given to one bucket
 // are of one such clock.
@@ -43,6 +48,9 @@ func New(rate, burst int) (Limit, error) {
 // Burst returns how many tokens the full bucket holds.
 func (l Limit) Burst() int { return int(l.burst) }
 
+// Interval returns the time between two tokens.
+func (l Limit) Interval() time.Duration { return time.Duration(l.interval) }
+
 // Window returns how long an empty bucket takes to fill, in seconds, rounded
 // up.
 func (l Limit) Window() int { return int(seconds(l.interval * l.burst)) }
@@ -65,6 +73,8 @@ type Decision struct {
 	// RetryAfter is the time until there is a token, in seconds, rounded up,
 	// at least 1. 0 when OK.
 	RetryAfter int
+
+	leased bool // the token is from a Lease
 }
 
 // Take takes a token if there is one. A time before that of an earlier call
@@ -80,6 +90,18 @@ func (b *Bucket) Take(l Limit, now int64) Decision {
 		}
 		if b.full.CompareAndSwap(full, next) {
 			return l.after(next - now)
+		}
+	}
+}
+
+// charge takes a token whether there is one or not; more than all are never
+// missing.
+func (b *Bucket) charge(l Limit, now int64) {
+	for {
+		full := b.full.Load()
+		next := min(max(full, now)+l.interval, now+l.interval*l.burst)
+		if b.full.CompareAndSwap(full, next) {
+			return
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/auth"
+	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/snapshot"
 )
 
@@ -69,6 +70,11 @@ var (
 	keysDesc      = desc("edge_keys_in_force", "API keys that open the door; -1 before a set was read.")
 	keysStateDesc = desc("edge_keys_state", "1 for the state that the key set is in, as /status names it.", "state")
 	confirmedDesc = desc("edge_keys_confirmed_timestamp_seconds", "When the store last gave or confirmed the key set, in Unix seconds; 0: never.")
+
+	limitsStateDesc  = desc("edge_limits_state", "1 for the state that shared limits are in, as /status names it; INTERRUPTED: this edge limits by itself.", "state")
+	limitsCallsDesc  = desc("edge_limits_calls_total", "Calls of the store of shared limits.")
+	limitsFaultsDesc = desc("edge_limits_faults_total", "Calls of the store of shared limits that failed or came too late.")
+	limitsLocalDesc  = desc("edge_limits_local_total", "Requests with a key whose limit is shared that this edge decided on by itself.")
 )
 
 // Describe implements prometheus.Collector.
@@ -79,6 +85,7 @@ func (c *partsCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		sequenceDesc, timeDesc, ageDesc, stateDesc, missingDesc, lastLagDesc, diskDesc,
 		openDesc, slowDesc, refusedDesc, keysDesc, keysStateDesc, confirmedDesc,
+		limitsStateDesc, limitsCallsDesc, limitsFaultsDesc, limitsLocalDesc,
 	} {
 		ch <- d
 	}
@@ -126,6 +133,13 @@ func (c *partsCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(keysDesc, float64(keys.InForce))
 		states(keysStateDesc, keys.State, auth.Initializing, auth.Valid, auth.Interrupted)
 		gauge(confirmedDesc, unix(keys.Confirmed))
+	}
+	if c.src.Limits != nil {
+		limits := c.src.Limits.Status()
+		states(limitsStateDesc, limits.State, limit.Initializing, limit.Valid, limit.Interrupted)
+		for d, n := range map[*prometheus.Desc]int64{limitsCallsDesc: limits.Calls, limitsFaultsDesc: limits.Faults, limitsLocalDesc: limits.Local} {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n))
+		}
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/auth"
+	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
@@ -32,13 +33,15 @@ import (
 const maxScrapes = 4
 
 // Sources are the parts of an edge that are read at a scrape. All but Watcher
-// are required.
+// and Limits are required.
 type Sources struct {
 	Engine    *answer.Engine
 	Refresher *snapshot.Refresher
 	Cache     *shards.Cache
 	// Watcher is nil without authentication: there are no metrics of keys then.
 	Watcher *auth.Watcher
+	// Limits is nil when limits are not shared: there are no metrics of it then.
+	Limits *limit.Shared
 	// Connections is called at each scrape, not before: the server that it asks
 	// may be made later, with the Metrics as its observer.
 	Connections func() server.Stats

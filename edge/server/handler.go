@@ -89,10 +89,10 @@ func (s *Server) admit(r *Request) *Problem {
 	}
 	r.KeyID = key.ID
 	r.limited, r.limit = true, key.Limit
-	if r.left = key.Bucket.Take(key.Limit, limit.At(r.Now)); !r.left.OK {
+	if r.left = key.Take(limit.At(r.Now)); !r.left.OK {
 		return tooManyRequests
 	}
-	r.taken = key.Bucket
+	r.taken = key
 	return nil
 }
 
@@ -100,7 +100,7 @@ func (s *Server) admit(r *Request) *Problem {
 func (s *Server) finish(r *Request) {
 	if r.taken != nil && r.Ctx.Response.StatusCode() >= 500 {
 		// The service's own faults are not the client's to pay for.
-		r.left = r.taken.GiveBack(r.limit, limit.At(r.Now))
+		r.left = r.taken.GiveBack(r.left, limit.At(r.Now))
 		r.taken = nil
 	}
 	s.addCommon(r)

@@ -61,7 +61,7 @@ type Request struct {
 	limited bool           // limit and left hold
 	limit   limit.Limit    // the limit that the request counts under
 	left    limit.Decision // what it left
-	taken   *limit.Bucket  // the key's, if a token was taken from it
+	taken   *auth.Key      // whose token was taken; nil: nobody's
 	scratch []byte
 	id      [reqid.Length]byte
 	joined  []byte // behind header values that were joined

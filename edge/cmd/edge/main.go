@@ -78,6 +78,7 @@ type cli struct {
 	AllowOrigin    string         `default:"*" help:"Allowed origin of browsers' requests: * or one origin."`
 	TrustedProxies []netip.Prefix `placeholder:"CIDR" help:"Proxies that are believed when X-Forwarded-For says whom they ask for. Repeatable."`
 	ProxyProtocol  []netip.Prefix `placeholder:"CIDR" help:"Proxies whose connections begin with a PROXY protocol header, v1 or v2; only they are believed, and they must send it. Repeatable."`
+	LimitStore     string         `placeholder:"URL" help:"Redis or Valkey through which edges share the limits of keys: redis://… Without: each edge limits by itself."`
 	AddressRate    int            `default:"10" help:"Requests a second from one address without a valid key (${default})."`
 	AddressBurst   int            `default:"50" help:"How many of them at once (${default})."`
 
@@ -104,7 +105,7 @@ func (c *cli) config(log *slog.Logger) edge.Config {
 	}
 	return edge.Config{
 		Store: c.Store, Listen: c.Listen, Admin: c.Admin, Pprof: c.Pprof,
-		AuthOff: c.Auth == "off", Insecure: c.Insecure, MaxKeyAge: c.MaxKeyAge,
+		AuthOff: c.Auth == "off", Insecure: c.Insecure, MaxKeyAge: c.MaxKeyAge, LimitStore: c.LimitStore,
 		CacheSize: max(int64(c.CacheSize), 1), CacheDir: c.CacheDir, CacheDirSize: int64(c.CacheDirSize),
 		Poll: c.Poll, FetchBudget: c.FetchBudget, AcceptStore: c.AcceptStore, Trust: trust, MaxStale: c.MaxStale, CacheScope: c.CacheScope,
 		Server: server.Config{

@@ -1,0 +1,390 @@
+package limit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// bucketStore is a Store in memory: plain buckets under the clock of a synctest
+// bubble. Its calls take as long as latency says, half of it on the way there.
+type bucketStore struct {
+	began   time.Time
+	latency func() time.Duration
+	err     atomic.Pointer[error]
+	calls   atomic.Int64
+	closed  atomic.Bool
+
+	mu      sync.Mutex
+	buckets map[string]*Bucket
+}
+
+func newBucketStore(latency func() time.Duration) *bucketStore {
+	return &bucketStore{began: time.Now(), latency: latency, buckets: map[string]*Bucket{}}
+}
+
+func (s *bucketStore) now() int64 { return int64(time.Since(s.began)) }
+
+// travel takes a part of the latency, and ends with ctx.
+func (s *bucketStore) travel(ctx context.Context, part time.Duration) error {
+	select {
+	case <-time.After(part):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := s.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (s *bucketStore) Ping(ctx context.Context) error { return s.travel(ctx, s.latency()) }
+
+func (s *bucketStore) Close() error {
+	s.closed.Store(true)
+	return nil
+}
+
+func (s *bucketStore) Take(ctx context.Context, name string, l Limit, want, back int) (Grant, error) {
+	s.calls.Add(1)
+	latency := s.latency()
+	if err := s.travel(ctx, latency/2); err != nil {
+		return Grant{}, err
+	}
+	g := s.take(name, l, want, back)
+	return g, s.travel(ctx, latency-latency/2)
+}
+
+func (s *bucketStore) take(name string, l Limit, want, back int) Grant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.buckets[name]
+	if b == nil {
+		b = new(Bucket)
+		s.buckets[name] = b
+	}
+	now := s.now()
+	for range back {
+		b.GiveBack(l, now)
+	}
+	for range -back {
+		b.full.Store(max(b.full.Load(), now) + l.interval)
+	}
+	got := 0
+	for got < want && b.Take(l, now).OK {
+		got++
+	}
+	return Grant{Tokens: got, Missing: time.Duration(max(0, b.full.Load()-now))}
+}
+
+func instantly() time.Duration { return 0 }
+
+// running runs a Shared until the end of the bubble.
+func running(t *testing.T, cfg SharedConfig) *Shared {
+	s := NewShared(cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { s.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		wg.Wait()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for !s.up.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	return s
+}
+
+// admitted counts what one client gets that asks all edges without a pause:
+// from each with many goroutines, for a time, beginning with full buckets.
+func admitted(s *bucketStore, leases []*Lease, goroutines int, period, pause time.Duration) int {
+	var total atomic.Int64
+	var wg sync.WaitGroup
+	end := s.now() + int64(period)
+	for _, lease := range leases {
+		local := new(Bucket)
+		for range goroutines {
+			wg.Go(func() {
+				for now := s.now(); now <= end; now = s.now() {
+					if lease.Take(local, now).OK {
+						total.Add(1)
+					} else {
+						time.Sleep(pause)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return int(total.Load())
+}
+
+// TestSharedAccuracy: the limit holds over all edges, whatever the latency, and
+// hardly less than it gets through.
+func TestSharedAccuracy(t *testing.T) {
+	period := time.Minute
+	if testing.Short() {
+		period = 5 * time.Second
+	}
+	for name, c := range map[string]struct {
+		rate, burst, edges int
+		latency            time.Duration // at most
+	}{
+		"default key, near":    {100, 200, 3, 200 * time.Microsecond},
+		"default key, far":     {100, 200, 3, 4 * time.Millisecond},
+		"rare":                 {1, 5, 2, time.Millisecond},
+		"fast, many edges":     {2000, 500, 8, time.Millisecond},
+		"fast, one edge":       {2000, 100, 1, time.Millisecond},
+		"burst beyond a lease": {20, 1000, 3, time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rnd, mu := rand.New(rand.NewPCG(1, 2)), sync.Mutex{}
+				store := newBucketStore(func() time.Duration {
+					mu.Lock()
+					defer mu.Unlock()
+					return rand.N(c.latency) + time.Duration(rnd.Int64N(2))
+				})
+				l := mustNew(t, c.rate, c.burst)
+				var edges []*Shared
+				var leases []*Lease
+				for range c.edges {
+					edges = append(edges, running(t, SharedConfig{Store: store}))
+					leases = append(leases, edges[len(edges)-1].NewLease("k", l))
+				}
+				got := admitted(store, leases, 64/c.edges, period, 12*time.Millisecond)
+				promised := c.rate*int(period/time.Second) + c.burst
+				if most := promised + c.rate*int(leaseTime)/int(time.Second); got > most || got < promised*99/100 {
+					t.Errorf("%d admitted by %d edges, want at most %d and 99 %% of %d", got, c.edges, most, promised)
+				}
+				for _, edge := range edges {
+					if st := edge.Status(); st.State != Valid || st.Local > st.Calls || st.Faults != 0 {
+						t.Errorf("%+v", st)
+					}
+				}
+				// Saturated keys cost a bounded number of calls.
+				if most := int64(c.edges) * int64(period/minPause) * 2; store.calls.Load() > most {
+					t.Errorf("%d calls in %v, want at most %d", store.calls.Load(), period, most)
+				}
+			})
+		})
+	}
+}
+
+// TestSharedRare: requests far apart take no more from others than they use.
+func TestSharedRare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newBucketStore(instantly)
+		l := mustNew(t, 100, 10)
+		var leases []*Lease
+		for range 10 {
+			leases = append(leases, running(t, SharedConfig{Store: store}).NewLease("k", l))
+		}
+		// 90 of 100 a second, 9 on each edge, at even distances.
+		local := new(Bucket)
+		for i := range 900 {
+			time.Sleep(time.Second / 90)
+			if !leases[i%10].Take(local, store.now()).OK {
+				t.Fatalf("request %d refused", i)
+			}
+		}
+	})
+}
+
+// TestSharedDecisions: for requests so rare that no lease is of more than one
+// token, an edge says in its headers what a bucket of its own would say.
+func TestSharedDecisions(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		synctest.Test(t, func(t *testing.T) {
+			store := newBucketStore(instantly)
+			l := mustNew(t, rapid.IntRange(1, 50).Draw(rt, "rate"), rapid.IntRange(1, 50).Draw(rt, "burst"))
+			lease, local, model := running(t, SharedConfig{Store: store}).NewLease("k", l), new(Bucket), new(Bucket)
+			for i := range rapid.IntRange(1, 40).Draw(rt, "requests") {
+				time.Sleep(leaseTime/2 + time.Duration(rapid.Int64Range(0, l.interval).Draw(rt, "pause")))
+				now := store.now()
+				got, want := lease.Take(local, now), model.Take(l, now)
+				if got.leased = false; got != want {
+					rt.Fatalf("request %d at %d: %+v, want %+v", i, now, got, want)
+				}
+				if got.OK && rapid.IntRange(0, 4).Draw(rt, "give back") == 0 {
+					got.leased = true
+					got, want := lease.GiveBack(local, got, now), model.GiveBack(l, now)
+					if got.leased = false; got != want {
+						rt.Fatalf("request %d at %d given back: %+v, want %+v", i, now, got, want)
+					}
+				}
+			}
+		})
+	})
+}
+
+// TestSharedSlow: an answer waits for 5 ms once; from then on the edge limits
+// by itself, where it left off, and says so, until the store is well again.
+func TestSharedSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var latency atomic.Int64
+		store := newBucketStore(func() time.Duration { return time.Duration(latency.Load()) })
+		var log bytes.Buffer
+		s := running(t, SharedConfig{Store: store, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		l := mustNew(t, 1, 10)
+		lease, local := s.NewLease("k", l), new(Bucket)
+		for range 4 {
+			if d := lease.Take(local, store.now()); !d.OK {
+				t.Fatalf("%+v", d)
+			}
+		}
+		latency.Store(int64(time.Hour))
+		time.Sleep(2 * leaseTime)
+		began, calls := time.Now(), store.calls.Load()
+		var wg sync.WaitGroup
+		var left [6]int
+		for i := range left {
+			wg.Go(func() {
+				if d := lease.Take(local, store.now()); d.OK {
+					left[i] = 1
+				}
+			})
+		}
+		wg.Wait()
+		if took := time.Since(began); took != DefaultWait {
+			t.Errorf("waited for %v, want %v", took, DefaultWait)
+		}
+		if lease.Take(local, store.now()).OK || left != [6]int{1, 1, 1, 1, 1, 1} {
+			t.Errorf("%v of the 6 tokens left, and one more", left)
+		}
+		if took := time.Since(began); took != DefaultWait || store.calls.Load() != calls+1 {
+			t.Errorf("waited %v in all, %d calls", took, store.calls.Load()-calls)
+		}
+		synctest.Wait()
+		if st := s.Status(); st.State != Interrupted || st.Local != 7 || st.Faults != 1 || !strings.Contains(st.LastError, "deadline") && st.LastError != errLate.Error() {
+			t.Errorf("%+v", st)
+		}
+		// Probes, ever more rarely.
+		time.Sleep(10 * time.Minute)
+		if !strings.Contains(s.Status().LastError, "deadline") || s.up.Load() {
+			t.Errorf("%+v", s.Status())
+		}
+		if lines := strings.Count(log.String(), "\n"); lines != 2 || strings.Count(log.String(), "limits by itself") != 1 {
+			t.Errorf("log: %s", log.String())
+		}
+		latency.Store(int64(6 * time.Millisecond)) // still too slow
+		time.Sleep(time.Minute)
+		if s.up.Load() {
+			t.Error("a slow store is waited for")
+		}
+		latency.Store(0)
+		time.Sleep(longestPause + time.Second)
+		if st := s.Status(); st.State != Valid || !lease.Take(local, store.now()).OK || s.Status().Local != st.Local {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// TestSharedAway: a store that refuses costs no time.
+func TestSharedAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newBucketStore(instantly)
+		away := errors.New("connection refused")
+		store.err.Store(&away)
+		s := NewShared(SharedConfig{Store: store})
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { s.Run(ctx) })
+		l := mustNew(t, 10, 3)
+		lease, local := s.NewLease("k", l), new(Bucket)
+		count := func() (n int) {
+			began := time.Now()
+			for lease.Take(local, store.now()).OK {
+				n++
+			}
+			if took := time.Since(began); took != 0 {
+				t.Errorf("waited for %v", took)
+			}
+			return n
+		}
+		if st := s.Status(); st.State != Initializing || count() != 3 {
+			t.Errorf("before the first probe: %+v", st)
+		}
+		synctest.Wait()
+		if st := s.Status(); st.State != Interrupted || st.LastError != "connection refused" || store.calls.Load() != 0 {
+			t.Errorf("%+v", st)
+		}
+		store.err.Store(nil)
+		time.Sleep(longestPause)
+		if st := s.Status(); st.State != Valid || count() != 3 {
+			t.Errorf("%+v", st)
+		}
+		// Away again between two calls: the tokens used up stay used up.
+		store.err.Store(&away)
+		time.Sleep(l.Interval())
+		if n := count(); n != 1 || s.up.Load() {
+			t.Errorf("%d tokens after going away, want the one that came in", n)
+		}
+		cancel()
+		wg.Wait()
+		if err := s.Close(); err != nil || !store.closed.Load() || s.up.Load() {
+			t.Errorf("closed: %v, %v", store.closed.Load(), err)
+		}
+	})
+}
+
+// liar is a store that gives what it cannot have.
+type liar struct{ grant Grant }
+
+func (l liar) Take(context.Context, string, Limit, int, int) (Grant, error) { return l.grant, nil }
+func (liar) Ping(context.Context) error                                     { return nil }
+func (liar) Close() error                                                   { return nil }
+
+// TestSharedLies: nothing that a store answers lets more through than was asked
+// for, or breaks a header.
+func TestSharedLies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, grant := range []Grant{{Tokens: 1 << 40}, {Tokens: -1 << 40, Missing: 1 << 62}, {Missing: -1 << 62}, {Tokens: 1, Missing: 1 << 62}} {
+			s := running(t, SharedConfig{Store: liar{grant}})
+			l := mustNew(t, 10, 5)
+			d := s.NewLease("k", l).Take(new(Bucket), int64(time.Hour))
+			if d.OK != (grant.Tokens > 0) || d.Remaining < 0 || d.Remaining > 5 || d.Reset < 0 || d.Reset > 1 || d.RetryAfter < 0 || d.RetryAfter > 1 {
+				t.Errorf("%+v: %+v", grant, d)
+			}
+		}
+	})
+}
+
+// TestSharedCost: a request that has a lease to go by takes no allocation.
+func TestSharedCost(t *testing.T) {
+	s := NewShared(SharedConfig{Store: liar{Grant{Tokens: 1 << 40}}})
+	s.up.Store(true)
+	l := mustNew(t, MaxRate, MaxBurst)
+	lease, local := s.NewLease("k", l), new(Bucket)
+	h := &held{until: 1 << 60}
+	h.left.Store(1 << 30)
+	lease.held.Store(h)
+	if n := testing.AllocsPerRun(1000, func() { lease.Take(local, 5) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	none := &held{until: 1 << 60, again: 1 << 60, full: 1 << 60}
+	lease.held.Store(none)
+	if n := testing.AllocsPerRun(1000, func() {
+		if lease.Take(local, 5).OK {
+			t.Fatal("a token from nowhere")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations for a refusal", n)
+	}
+}
