@@ -1,0 +1,160 @@
+// Package web holds what people look at on the public listener (contract
+// section 10): the market board at /, the API reference with its try-it console
+// at /docs, and the OpenAPI document that the latter shows.
+//
+// Everything is embedded, and a page asks nothing but the host that it came
+// from: each has a Content-Security-Policy that lets nothing else through. No
+// key is needed for any of it; the pages ask the same API as everybody, with a
+// key that the reader types in. Where an edge lets everybody in, the board is
+// told so and asks for none.
+package web
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"io"
+	"sync"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/gzip"
+
+	"example.com/marketdata/edge/openapi"
+	"example.com/marketdata/edge/server"
+)
+
+//go:embed static scalar/standalone.js.br scalar/LICENSE
+var files embed.FS
+
+// scalarVersion is the version of @scalar/api-reference in scalar/, which
+// scalar/update.sh packs.
+const scalarVersion = "1.72.1"
+
+const scalarPath = "/static/scalar-" + scalarVersion + ".js"
+
+// Options are what differs between one edge's pages and another's.
+type Options struct {
+	// KeyRequestURL is where keys are requested; "": the pages do not say.
+	KeyRequestURL string
+	// AuthOff: the edge lets everybody in, so the board asks for no key.
+	AuthOff bool
+}
+
+// The policies of the pages. Scalar makes style elements as it runs, which only
+// 'unsafe-inline' lets it; scripts are this host's files in any case.
+const (
+	boardPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src 'self' data:; font-src 'self' data:; " +
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	filePolicy = "default-src 'none'; frame-ancestors 'none'"
+)
+
+// How long files may be used without asking again. All are asked for with their
+// ETag each time, so that a new version of the edge is seen at once; all but the
+// bundle, whose name tells its version.
+const (
+	revalidate = "no-cache"
+	immutable  = "public, max-age=31536000, immutable"
+)
+
+// Files returns the files of the public listener, by path.
+func Files(o Options) (map[string]server.StaticFile, error) {
+	document, err := openapi.Document(openapi.Options{KeyRequestURL: o.KeyRequestURL})
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]server.StaticFile{
+		"/openapi.json": file(document, "application/json", filePolicy),
+	}
+	for _, page := range []struct{ path, name, policy string }{
+		{"/", "board.html", boardPolicy},
+		{"/docs", "docs.html", docsPolicy},
+	} {
+		t, err := template.ParseFS(files, "static/"+page.name)
+		if err != nil {
+			return nil, fmt.Errorf("web: %w", err)
+		}
+		var out bytes.Buffer
+		if err := t.Execute(&out, map[string]any{"AuthOff": o.AuthOff, "KeyRequestURL": o.KeyRequestURL, "Scalar": scalarPath}); err != nil {
+			return nil, fmt.Errorf("web: %w", err)
+		}
+		all[page.path] = file(out.Bytes(), "text/html; charset=utf-8", page.policy)
+	}
+	for _, f := range []struct{ path, name, contentType string }{
+		{"/static/board.css", "static/board.css", "text/css; charset=utf-8"},
+		{"/static/board.js", "static/board.js", "text/javascript; charset=utf-8"},
+		{"/static/docs.js", "static/docs.js", "text/javascript; charset=utf-8"},
+		{"/static/icon.svg", "static/icon.svg", "image/svg+xml"},
+		{"/static/scalar-LICENSE.txt", "scalar/LICENSE", "text/plain; charset=utf-8"},
+	} {
+		body, err := files.ReadFile(f.name)
+		if err != nil {
+			return nil, fmt.Errorf("web: %w", err)
+		}
+		all[f.path] = file(body, f.contentType, filePolicy)
+	}
+	b, err := bundle()
+	if err != nil {
+		return nil, err
+	}
+	all[scalarPath] = b
+	return all, nil
+}
+
+// file makes a file with its headers, and in the codings that make it smaller.
+func file(body []byte, contentType, policy string) server.StaticFile {
+	f := server.StaticFile{
+		Body: body, ContentType: contentType, CacheControl: revalidate,
+		Header: map[string]string{
+			"Content-Security-Policy": policy,
+			"X-Content-Type-Options":  "nosniff",
+			"Referrer-Policy":         "no-referrer",
+		},
+	}
+	if coded := gzipped(body); len(coded) < len(body) {
+		f.Gzip = coded
+	}
+	var out bytes.Buffer
+	w := brotli.NewWriterLevel(&out, brotli.DefaultCompression)
+	mustWrite(w, body)
+	if out.Len() < len(body) {
+		f.Brotli = out.Bytes()
+	}
+	return f
+}
+
+func gzipped(body []byte) []byte {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	mustWrite(w, body)
+	return out.Bytes()
+}
+
+func mustWrite(w io.WriteCloser, body []byte) {
+	if _, err := w.Write(body); err != nil {
+		panic("BUG: coding into memory: " + err.Error())
+	}
+	if err := w.Close(); err != nil {
+		panic("BUG: coding into memory: " + err.Error())
+	}
+}
+
+// bundle is Scalar. It is embedded as brotli and unpacked once a process, for
+// clients that do not take it so: browsers ask for brotli on secure connections
+// only.
+var bundle = sync.OnceValues(func() (server.StaticFile, error) {
+	packed, err := files.ReadFile("scalar/standalone.js.br")
+	if err != nil {
+		return server.StaticFile{}, fmt.Errorf("web: %w", err)
+	}
+	body, err := io.ReadAll(brotli.NewReader(bytes.NewReader(packed)))
+	if err != nil {
+		return server.StaticFile{}, fmt.Errorf("web: Scalar's bundle: %w", err)
+	}
+	return server.StaticFile{
+		Body: body, ContentType: "text/javascript; charset=utf-8", Brotli: packed, Gzip: gzipped(body), CacheControl: immutable,
+		Header: map[string]string{"Content-Security-Policy": filePolicy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"},
+	}, nil
+})
