@@ -36,7 +36,7 @@ func (f *buildFlags) Validate() error {
 }
 
 func (f *buildFlags) open(e *env, progress builder.Progress) (*builder.Builder, error) {
-	src, err := openSource(e.ctx, f.Source)
+	src, err := e.openSource(f.Source)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,8 @@ const (
 
 const description = `Makes market-data snapshots from a feed, publishes them to an object store, and looks after the store.
 
-SOURCE is feed:PATH, feed+s3://bucket/prefix?endpoint=URL, or sim:?assets=N&seed=S.
+SOURCE is feed:PATH, feed+s3://bucket/prefix?endpoint=URL, coinpaprika:, coingecko:, or sim:?assets=N&seed=S.
+Live providers take options, such as coinpaprika:?replay=DIR; a wrong one lists them all.
 STORE is file:PATH, or s3://bucket/prefix?endpoint=URL&region=REGION with the usual AWS_… variables.
 
 Every flag is also an environment variable: --max-bad-rows is BUILDER_MAX_BAD_ROWS.
@@ -44,6 +45,8 @@ type cli struct {
 	Keygen   keygenCmd   `cmd:"" help:"Make a pair of keys for signing what is published."`
 	Sign     signCmd     `cmd:"" help:"Sign what a store holds, once, when it begins to be signed."`
 	Rollback rollbackCmd `cmd:"" help:"Publish an earlier retained snapshot again."`
+	Feed     feedCmd     `cmd:"" help:"Write any source as a feed folder, to look at, keep and build from."`
+	Record   recordCmd   `cmd:"" help:"Keep a live provider's answers as they were sent, to build from again."`
 }
 
 // env is what a command works with.

@@ -10,6 +10,9 @@ import (
 	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/artifacts/stores"
 	"example.com/marketdata/builder/source"
+	"example.com/marketdata/builder/source/coingecko"
+	"example.com/marketdata/builder/source/coinpaprika"
+	"example.com/marketdata/builder/source/provider"
 	"example.com/marketdata/builder/source/sim"
 )
 
@@ -62,11 +65,17 @@ func (f *storeFlag) openStore(e *env) (artifacts.Store, error) {
 	return retry.New(signed.Store(store, sign, trust), retry.Options{Log: e.log}), nil
 }
 
-// sources are the schemes beside the two of package source.
-var sources = map[string]source.Opener{"sim": sim.Open}
+// sources are the schemes beside the two of package source. Keys of providers
+// come from the environment, never from a flag, which others could see.
+func (e *env) sources() map[string]source.Opener {
+	around := provider.Env{Log: e.log, Getenv: os.Getenv}
+	return map[string]source.Opener{
+		"sim": sim.Open, "coinpaprika": coinpaprika.Opener(around), "coingecko": coingecko.Opener(around),
+	}
+}
 
-func openSource(ctx context.Context, spec string) (source.Source, error) {
-	src, err := source.Open(ctx, spec, sources)
+func (e *env) openSource(spec string) (source.Source, error) {
+	src, err := source.Open(e.ctx, spec, e.sources())
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--source: %w", err)}
 	}

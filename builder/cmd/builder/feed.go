@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"example.com/marketdata/builder/source"
+	"example.com/marketdata/builder/source/provider"
+)
+
+type feedCmd struct {
+	Source string  `required:"" placeholder:"SOURCE" help:"Where the feed comes from."`
+	Out    string  `required:"" placeholder:"DIR" help:"Folder for the feed, missing or empty."`
+	Time   *moment `placeholder:"T" help:"Moment to ask the source for, by default its present. Only sim: has more than one."`
+	JSON   bool    `help:"Print the report as one JSON object."`
+}
+
+// Help is printed by feed --help.
+func (feedCmd) Help() string {
+	return `Writes what a source says now as a feed folder. Building from the folder gives the snapshot that building from the source would have given; many such folders, of different times, are what builder backfill takes. The folder appears under its name when it is whole. Rows that a build would set aside are written as they are, and counted.
+
+SOURCE is as for builder build.
+
+Examples:
+
+    builder feed --source coinpaprika: --out feeds/2026-11-21T0720Z
+    builder feed --source 'coingecko:?replay=recording' --out feed
+    builder feed --source 'sim:?assets=2000&seed=1' --time 2026-11-21T07:20:00Z --out feed`
+}
+
+// Run is called by kong.
+func (c *feedCmd) Run(e *env) error {
+	src, err := e.openSource(c.Source)
+	if err != nil {
+		return err
+	}
+	var t time.Time
+	if c.Time != nil {
+		t = c.Time.Time
+	}
+	var report *feedReport
+	p := e.progress()
+	err = newFolder(c.Out, func(hidden string) error {
+		files, err := src.Files(e.ctx, t)
+		if err != nil {
+			return err
+		}
+		if err := source.Write(e.ctx, hidden, watchedFiles{files, p}); err != nil {
+			return err
+		}
+		report, err = e.readFeed(source.FS(os.DirFS(hidden)), p)
+		if live, ok := files.(source.Provenance); err == nil && ok {
+			report.Parts = live.Parts()
+		}
+		return err
+	})
+	p.close()
+	if err != nil {
+		return err
+	}
+	return e.printFeed(report, "feed", c.Out, c.JSON)
+}
+
+type recordCmd struct {
+	Source string `required:"" placeholder:"SOURCE" help:"The live provider, coinpaprika: or coingecko:, with its options."`
+	Out    string `required:"" placeholder:"DIR" help:"Folder for the recording, missing or empty."`
+	JSON   bool   `help:"Print the report as one JSON object."`
+}
+
+// Help is printed by record --help.
+func (recordCmd) Help() string {
+	return `Asks a live provider for what a snapshot needs and keeps the answers as they were sent, byte by byte, with their digests and times; no key or other header of a request is kept. SCHEME:?replay=DIR builds from them. What a provider is asked for one by one (links of coins, members of groups) is recorded as far as the option slow allows. The folder appears under its name when it is whole.
+
+SOURCE is coinpaprika: or coingecko:.
+
+Examples:
+
+    builder record --source coinpaprika: --out recording
+    builder record --source 'coingecko:?slow=200' --out recording
+    builder build --source 'coingecko:?replay=recording' --store file:store`
+}
+
+// Run is called by kong.
+func (c *recordCmd) Run(e *env) error {
+	src, err := e.openSource(c.Source)
+	if err != nil {
+		return err
+	}
+	recorder, ok := src.(provider.Recorder)
+	if !ok {
+		return usageError{fmt.Errorf("--source %s: has no answers of a provider to record; want coinpaprika: or coingecko: (builder feed writes any source)", src)}
+	}
+	scheme, _, _ := strings.Cut(c.Source, ":")
+	var report *feedReport
+	p := e.progress()
+	err = newFolder(c.Out, func(hidden string) error {
+		if err := recorder.Record(e.ctx, hidden); err != nil {
+			return err
+		}
+		// Nobody should find out later that it cannot be built from.
+		replay, err := e.openSource(scheme + ":?replay=" + url.QueryEscape(hidden))
+		if err != nil {
+			return err
+		}
+		files, err := replay.Files(e.ctx, time.Time{})
+		if err != nil {
+			return err
+		}
+		report, err = e.readFeed(files, p)
+		return err
+	})
+	p.close()
+	if err != nil {
+		return err
+	}
+	return e.printFeed(report, "recording", c.Out, c.JSON)
+}
+
+// feedReport says what a feed holds.
+type feedReport struct {
+	// Folder is where the feed or the recording is.
+	Folder   string `json:"folder"`
+	Database string `json:"database"`
+	Time     string `json:"time"`
+	// Counts are the rows that a build would accept, by collection, Rejected
+	// those that it would set aside, by file, and Rejections the first of them.
+	Counts     map[string]int `json:"counts"`
+	Rejected   map[string]int `json:"rejected"`
+	Rejections []string       `json:"rejections"`
+	// Parts say where the parts of a live source's feed came from.
+	Parts []source.Part `json:"parts,omitempty"`
+}
+
+// maxShownRejections bounds feedReport.Rejections.
+const maxShownRejections = 20
+
+// readFeed reads a feed as a build does.
+func (e *env) readFeed(files source.Files, p *progress) (*feedReport, error) {
+	feed, rows, err := source.Read(e.ctx, files, source.ReadOptions{
+		Progress: func(file string, read, total int64) { p.show("check "+file, int(read), int(max(0, total))) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := &feedReport{
+		Database: feed.Database, Time: feed.Time.UTC().Format(time.RFC3339), Parts: rows.Parts,
+		Counts: map[string]int{}, Rejected: map[string]int{}, Rejections: []string{},
+	}
+	for _, f := range rows.Files {
+		r.Counts[strings.TrimSuffix(f.Name, filepath.Ext(f.Name))] = f.Accepted
+		r.Rejected[f.Name] = f.Rejected
+		for _, row := range f.Rejections[:min(len(f.Rejections), maxShownRejections-len(r.Rejections))] {
+			r.Rejections = append(r.Rejections, row.String())
+		}
+	}
+	return r, nil
+}
+
+func (e *env) printFeed(r *feedReport, kind, dir string, asJSON bool) error {
+	r.Folder = dir
+	if asJSON {
+		return e.printJSON(r)
+	}
+	for _, reason := range r.Rejections {
+		e.log.Warn("a build will set this row aside", "row", reason)
+	}
+	for _, part := range r.Parts {
+		if part.Reason != "" {
+			e.log.Info("part", "part", part.Name, "state", part.State, "reason", part.Reason)
+		}
+	}
+	rejected := 0
+	for _, n := range r.Rejected {
+		rejected += n
+	}
+	e.print("%s of %s at %s is in %s: %d assets, %d quotes, %d exchanges, %d categories, %d chains; a build will set %d rows aside",
+		kind, r.Database, r.Time, dir, r.Counts["assets"], r.Counts["quotes"], r.Counts["exchanges"], r.Counts["categories"], r.Counts["chains"], rejected)
+	return nil
+}
+
+// watchedFiles shows how much of a feed has been read.
+type watchedFiles struct {
+	source.Files
+	progress *progress
+}
+
+// Open implements source.Files.
+func (w watchedFiles) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	f, err := w.Files.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	file := &watchedFile{ReadCloser: f, step: "write " + name, progress: w.progress}
+	if sized, ok := f.(interface{ Size() int64 }); ok {
+		file.size = sized.Size()
+	}
+	return file, nil
+}
+
+type watchedFile struct {
+	io.ReadCloser
+	step       string
+	read, size int64
+	progress   *progress
+}
+
+func (f *watchedFile) Read(p []byte) (int, error) {
+	n, err := f.ReadCloser.Read(p)
+	f.read += int64(n)
+	f.progress.show(f.step, int(f.read), int(f.size))
+	return n, err
+}

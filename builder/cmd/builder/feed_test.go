@@ -1,0 +1,264 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"example.com/marketdata/builder/source"
+	"example.com/marketdata/builder/source/provider/providertest"
+)
+
+// The recordings and the feed that come with the project.
+const (
+	paprikaSample = "../../source/coinpaprika/testdata/sample"
+	geckoSample   = "../../source/coingecko/testdata/sample"
+	feedSample    = "../../source/testdata/feed"
+)
+
+// tree reads all files below dir, by path.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(filepath.Join(dir, path))
+		files[path] = string(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// entries names what is in a folder, hidden files too.
+func entries(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// snapshotOf builds a source and returns the immutable objects of the store.
+func snapshotOf(t *testing.T, src string, more ...string) map[string]string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "store")
+	done(t, append([]string{"build", "--source", src, "--store", "file:" + dir}, more...)...)
+	objects := tree(t, dir)
+	maps.DeleteFunc(objects, func(path, _ string) bool {
+		return !strings.HasPrefix(path, "objects/") && !strings.HasPrefix(path, "manifests/")
+	})
+	if len(objects) < 10 {
+		t.Fatalf("%s: a snapshot of %d objects", src, len(objects))
+	}
+	return objects
+}
+
+// TestFeed: what a source says and what is built from its feed folder is the
+// same snapshot, to the last object.
+func TestFeed(t *testing.T) {
+	for _, src := range []string{
+		"feed:" + feedSample, "coinpaprika:?replay=" + paprikaSample, "coingecko:?replay=" + geckoSample, simulated,
+	} {
+		t.Run(src, func(t *testing.T) {
+			var at []string
+			if src == simulated {
+				at = []string{"--time", "2026-11-21T07:20:00Z"}
+			}
+			dir := filepath.Join(t.TempDir(), "above", "feed")
+			report := object(t, done(t, append([]string{"feed", "--source", src, "--out", dir, "--json"}, at...)...))
+			if got := entries(t, filepath.Dir(dir)); !slices.Equal(got, []string{"feed"}) {
+				t.Errorf("beside the feed there is %q", got)
+			}
+			if !maps.Equal(snapshotOf(t, "feed:"+dir), snapshotOf(t, src, at...)) {
+				t.Error("the feed's snapshot is not the source's")
+			}
+			rows := bytes.Count([]byte(tree(t, dir)[source.AssetsFile]), []byte("\n"))
+			if counts := report["counts"].(map[string]any); report["folder"] != dir || report["time"] == "" || counts["assets"] != float64(rows) {
+				t.Errorf("%d assets, report %v", rows, report)
+			}
+			if _, live := report["parts"]; live != strings.Contains(src, "replay") {
+				t.Errorf("parts %v", report["parts"])
+			}
+		})
+	}
+}
+
+// TestNewFolders: what is there is not touched, and what fails leaves nothing.
+func TestNewFolders(t *testing.T) {
+	broken := t.TempDir() // a feed without assets
+	if err := os.WriteFile(filepath.Join(broken, source.InfoFile), []byte(`{"format":1,"database":"d","time":"2026-11-21T07:20:00Z"}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, src string
+		prepare   func(dir string) error
+		says      string // "": succeeds
+	}{
+		{name: "missing", src: simulated},
+		{name: "empty", src: simulated, prepare: func(dir string) error { return os.Mkdir(dir, 0o755) }},
+		{name: "not empty", src: simulated, says: "not empty", prepare: func(dir string) error { return os.MkdirAll(filepath.Join(dir, "x"), 0o755) }},
+		{name: "a file", src: simulated, says: "is a file", prepare: func(dir string) error { return os.WriteFile(dir, nil, 0o644) }},
+		{name: "no assets", src: "feed:" + broken, says: "assets.ndjson"},
+		{name: "no source", src: "feed:" + filepath.Join(broken, "away"), says: "no such file"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			above := t.TempDir()
+			dir := filepath.Join(above, "feed")
+			if test.prepare != nil {
+				if err := test.prepare(dir); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := entries(t, above)
+			r := command(t, "feed", "--source", test.src, "--out", dir)
+			if test.says == "" {
+				if r.status != exitDone || !strings.Contains(r.stdout, "60 assets") || len(tree(t, dir)) != 6 {
+					t.Errorf("%+v", r)
+				}
+				return
+			}
+			if r.status != exitFailed || !strings.Contains(r.stderr, test.says) || r.stdout != "" {
+				t.Errorf("%+v, want %q", r, test.says)
+			}
+			if after := entries(t, above); !slices.Equal(after, before) {
+				t.Errorf("left behind: %q, was %q", after, before)
+			}
+		})
+	}
+	above := t.TempDir()
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	var stdout, stderr bytes.Buffer
+	if status := run(stopped, []string{"feed", "--source", simulated, "--out", filepath.Join(above, "feed")}, &stdout, &stderr); status != exitFailed || len(entries(t, above)) > 0 {
+		t.Errorf("interrupted: status %d, left behind %q", status, entries(t, above))
+	}
+}
+
+// sampleProvider answers with the files of a recording; rename turns their paths
+// into the provider's.
+func sampleProvider(t *testing.T, dir string, rename ...string) *providertest.Provider {
+	t.Helper()
+	p := providertest.New()
+	for path, body := range tree(t, dir) {
+		p.Set("/"+strings.NewReplacer(rename...).Replace(strings.TrimSuffix(path, ".json")), []byte(body))
+	}
+	return p
+}
+
+// TestRecord records from a provider on this machine that wants a key, and builds
+// from the recording what the provider says itself.
+func TestRecord(t *testing.T) {
+	const key = "CG-0123456789secret"
+	for _, test := range []struct {
+		scheme, header, env, options string
+		provider                     *providertest.Provider
+	}{
+		{"coinpaprika", "Authorization", "COINPAPRIKA_API_KEY", "slow=50", sampleProvider(t, paprikaSample)},
+		{"coingecko", "x-cg-pro-api-key", "COINGECKO_PRO_API_KEY", "slow=50&details=on&rate=60000",
+			sampleProvider(t, geckoSample, "coins_markets", "coins/markets", "coins_list", "coins/list", "categories", "coins/categories")},
+	} {
+		t.Run(test.scheme, func(t *testing.T) {
+			t.Setenv(test.env, key)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get(test.header) != key {
+					w.WriteHeader(http.StatusUnauthorized)
+					return
+				}
+				test.provider.ServeHTTP(w, r)
+			}))
+			defer server.Close()
+			live := test.scheme + ":?" + test.options + "&base=" + url.QueryEscape(server.URL)
+			above := t.TempDir()
+			recording, feed := filepath.Join(above, "re cording&1"), filepath.Join(above, "feed")
+			report := object(t, done(t, "record", "--source", live, "--out", recording, "--json"))
+			done(t, "feed", "--source", live, "--out", feed)
+			for name, body := range tree(t, recording) {
+				if strings.Contains(body, key) {
+					t.Errorf("the key is in %s", name)
+				}
+			}
+
+			// From here on nobody is asked, and no key is needed.
+			server.Close()
+			t.Setenv(test.env, "")
+			replayed := make([]map[string]string, 2)
+			for i := range replayed {
+				dir := filepath.Join(t.TempDir(), "feed")
+				done(t, "feed", "--source", test.scheme+":?replay="+url.QueryEscape(recording), "--out", dir)
+				replayed[i] = tree(t, dir)
+			}
+			if !maps.Equal(replayed[0], replayed[1]) {
+				t.Error("replayed twice, two feeds")
+			}
+			want := tree(t, feed)
+			delete(want, source.InfoFile) // the two were asked for one after the other
+			delete(replayed[0], source.InfoFile)
+			if !maps.Equal(replayed[0], want) {
+				t.Errorf("replayed:\n%v\nwant\n%v", replayed[0], want)
+			}
+			if report["database"] != test.scheme || report["counts"].(map[string]any)["quotes"] == 0.0 {
+				t.Errorf("report %v", report)
+			}
+			if got := entries(t, above); !slices.Equal(got, []string{"feed", "re cording&1"}) {
+				t.Errorf("left behind: %q", got)
+			}
+		})
+	}
+}
+
+// TestRecordFails leaves nothing that could be taken for a recording.
+func TestRecordFails(t *testing.T) {
+	above := t.TempDir()
+	dir := filepath.Join(above, "recording")
+	if r := command(t, "record", "--source", simulated, "--out", dir); r.status != exitUsage || !strings.Contains(r.stderr, "want coinpaprika: or coingecko:") {
+		t.Errorf("the simulator: %+v", r)
+	}
+	p := providertest.New()
+	p.Set("/tickers", []byte(`[{"id":"a-a","name":"A","symbol":"A"}]`))
+	p.Fault("/tickers", providertest.Status(http.StatusPaymentRequired))
+	live := "coinpaprika:?base=" + url.QueryEscape(p.Serve(t))
+	if r := command(t, "record", "--source", live, "--out", dir); r.status != exitFailed || !strings.Contains(r.stderr, "402") {
+		t.Errorf("a provider that refuses: %+v", r)
+	}
+	if got := entries(t, above); len(got) > 0 {
+		t.Errorf("left behind: %q", got)
+	}
+}
+
+// TestFeedHelp: the help of the commands without a store.
+func TestFeedHelp(t *testing.T) {
+	for _, name := range []string{"feed", "record"} {
+		r := command(t, name, "--help")
+		for _, want := range []string{"Usage: builder " + name, "$BUILDER_SOURCE", "$BUILDER_OUT", "Example", "\n    builder " + name + " "} {
+			if !strings.Contains(r.stdout, want) {
+				t.Errorf("%s --help does not show %q:\n%s", name, want, r.stdout)
+			}
+		}
+		if r.status != exitDone || r.stderr != "" {
+			t.Errorf("%s --help: status %d, stderr %q", name, r.status, r.stderr)
+		}
+	}
+	for _, args := range [][]string{{"feed", "--source", simulated}, {"record", "--out", "x"}, {"feed", "--source", "fax:555", "--out", "x"}} {
+		if r := command(t, args...); r.status != exitUsage {
+			t.Errorf("%q: %+v", args, r)
+		}
+	}
+}

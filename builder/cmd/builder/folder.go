@@ -1,0 +1,71 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// newFolder makes the folder dir, whole or not at all: write fills a hidden
+// folder beside it, which then gets its name. dir must be missing or empty.
+// What a command leaves behind that is killed meanwhile is the hidden folder,
+// .NAME.partial-…, which nothing takes for the real one.
+func newFolder(dir string, write func(hidden string) error) (err error) {
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	if err := vacant(dir); err != nil {
+		return err
+	}
+	parent := filepath.Dir(dir)
+	if err := os.MkdirAll(parent, 0o777); err != nil {
+		return err
+	}
+	hidden, err := os.MkdirTemp(parent, "."+filepath.Base(dir)+".partial-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(hidden))
+		}
+	}()
+	if err := write(hidden); err != nil {
+		return err
+	}
+	// MkdirTemp makes folders that only their owner can read.
+	if err := os.Chmod(hidden, 0o755); err != nil {
+		return err
+	}
+	// os.Rename does not replace a folder. Rmdir fails if it was filled since.
+	if err := syscall.Rmdir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("replace the empty folder %s: %w", dir, err)
+	}
+	if err := os.Rename(hidden, dir); err != nil {
+		return err
+	}
+	p, err := os.Open(parent)
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.Sync(), p.Close())
+}
+
+// vacant returns an error when there is something at dir that would be lost.
+func vacant(dir string) error {
+	there, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("%s is a file; want a folder that is missing or empty", dir)
+	case err != nil:
+		return err
+	case len(there) > 0:
+		return fmt.Errorf("%s is not empty; want a folder that is missing or empty", dir)
+	}
+	return nil
+}
