@@ -73,7 +73,8 @@ type Config struct {
 	LimitStore string
 
 	// Server configures the public listener; Engine, Keys, Static and Logger
-	// are filled in.
+	// are filled in, and MaxConns is lowered to what the process's limit of open
+	// files allows.
 	Server server.Config
 
 	// DrainWait is how long requests are still served after the end was asked
@@ -174,6 +175,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 
 	public := cfg.Server
 	public.Engine, public.Logger = e.engine, cfg.Log
+	public.MaxConns = fitConns(cmp.Or(public.MaxConns, server.DefaultMaxConns), openFiles(), cfg.Log)
 	if !cfg.AuthOff {
 		if cfg.LimitStore != "" {
 			store, err := redisstore.Open(cfg.LimitStore)

@@ -12,6 +12,9 @@ import (
 	"example.com/marketdata/edge/auth"
 )
 
+// DefaultMaxConns is Config.MaxConns where it is 0.
+const DefaultMaxConns = 32 << 10
+
 // Config says how a Server serves. The zero value of every field but Engine is
 // a default that is fit for the internet.
 type Config struct {
@@ -39,7 +42,7 @@ type Config struct {
 	Static map[string]StaticFile
 
 	// MaxConns and MaxConnsPerAddress bound the open connections, in all and
-	// from one address (IPv6: one /64); 0: 32768, and half of all. Keep
+	// from one address (IPv6: one /64); 0: DefaultMaxConns, and half of all. Keep
 	// MaxConns below the number of files that the process may open.
 	MaxConns, MaxConnsPerAddress int
 	// MaxSlow bounds the connections that hold large buffers, up to 192 KiB
@@ -78,7 +81,7 @@ func (cfg Config) withDefaults() (Config, error) {
 		or    int
 	}{
 		{"AddressRate", &cfg.AddressRate, 10}, {"AddressBurst", &cfg.AddressBurst, 50},
-		{"MaxConns", &cfg.MaxConns, 32 << 10}, {"MaxSlow", &cfg.MaxSlow, 1 << 10},
+		{"MaxConns", &cfg.MaxConns, DefaultMaxConns}, {"MaxSlow", &cfg.MaxSlow, 1 << 10},
 	} {
 		if *n.value < 0 {
 			return cfg, fmt.Errorf("server: %s is %d; it takes a number above 0, or 0 for %d", n.name, *n.value, n.or)

@@ -1,0 +1,26 @@
+package edge
+
+import "log/slog"
+
+// otherFiles is how many files an edge needs beside its clients' connections:
+// those to the store, the admin listener and Redis, the disk copy's, and
+// connections that are being turned away.
+const otherFiles = 256
+
+// fitConns returns how many connections there may be, at most conns, when the
+// process may open so many files. Accepting more would take the files that the
+// store and the disk copy need.
+func fitConns(conns int, files uint64, log *slog.Logger) int {
+	// With few files, half of them are for clients.
+	most := max(1, files/2)
+	if files > 2*otherFiles {
+		most = files - otherFiles
+	}
+	if conns <= 0 || uint64(conns) <= most {
+		return conns
+	}
+	fit := int(most)
+	log.Warn("fewer connections than asked for: the process may not open more files; raise the hard limit (ulimit -Hn, LimitNOFILE= in systemd)",
+		"max_conns", fit, "asked", conns, "files", files, "needed", conns+otherFiles)
+	return fit
+}

@@ -1,0 +1,88 @@
+//go:build unix
+
+package edge
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"log/slog"
+	"math"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+
+	"example.com/marketdata/artifacts/memstore"
+)
+
+func TestFitConns(t *testing.T) {
+	for _, c := range []struct {
+		conns int
+		files uint64
+		want  int
+	}{
+		{32768, math.MaxUint64, 32768}, {32768, 32768 + otherFiles, 32768}, {32768, 32767 + otherFiles, 32767}, {32768, 1024, 768},
+		{32768, 513, 257}, {32768, 512, 256}, {32768, 100, 50}, {32768, 1, 1}, {32768, 0, 1}, {50, 100, 50}, {1, 1, 1},
+		{-1, 100, -1}, // refused later, with words
+	} {
+		var log bytes.Buffer
+		if got := fitConns(c.conns, c.files, slog.New(slog.NewTextHandler(&log, nil))); got != c.want {
+			t.Errorf("%d connections, %d files: %d, want %d", c.conns, c.files, got, c.want)
+		}
+		if said := strings.Contains(log.String(), "may not open more files"); said != (c.want != c.conns) {
+			t.Errorf("%d connections, %d files: logged %q", c.conns, c.files, log.String())
+		}
+	}
+}
+
+// TestFileLimit: an edge that may open few files takes few connections, says so,
+// and tells the next one.
+func TestFileLimit(t *testing.T) {
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	set := func(limit syscall.Rlimit) {
+		t.Helper()
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	few := before
+	few.Cur = 64
+	var log bytes.Buffer
+	set(few)
+	e, err := New(context.Background(), Config{
+		Reader: memstore.New(), Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true, Log: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	set(before) // both ends of the connections below are this process's
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(log.String(), "max_conns=32 asked=32768 files=64") {
+		t.Errorf("the log says %s", log.String())
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	// One address has half of them.
+	conns := make([]net.Conn, 17)
+	for i := range conns {
+		if conns[i], err = net.Dial("tcp", e.Addr().String()); err != nil {
+			t.Fatal(err)
+		}
+		defer conns[i].Close()
+	}
+	res, err := http.ReadResponse(bufio.NewReader(conns[16]), nil)
+	if err != nil || res.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("one connection too many: %v, %v", res, err)
+	}
+}
