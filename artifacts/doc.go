@@ -23,7 +23,9 @@
 // # Pointer, change, keys
 //
 // UTF-8 JSON objects; unknown fields are ignored. See [Pointer] and [Change]
-// for their fields, [KeySet] for the keys.
+// for their fields, [KeySet] for the keys. Their last field is a checksum: sum is
+// the SHA-256, in lower-case hexadecimal digits, of all bytes before the comma
+// in front of it. An object without one is read all the same.
 //
 // # Manifest
 //

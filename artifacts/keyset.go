@@ -151,7 +151,7 @@ func (s *KeySet) Encode() []byte {
 	if err != nil {
 		panic("BUG: key set: " + err.Error())
 	}
-	return append(b, '\n')
+	return append(addSum(b), '\n')
 }
 
 // ParseKeySet reads a key set. A set with one broken entry is refused whole

@@ -48,11 +48,11 @@ func TestKeySetGolden(t *testing.T) {
 	const want = `{"format":1,"keys":[` +
 		`{"id":"id-1","name":"A client","hash":"cd2662154e6d76b2b2b92e70c0cac3ccf534f9b74eb5b89819ec509083d00a50","rate":100,"burst":200,"created":"2026-11-21T07:30:00Z"},` +
 		`{"id":"id-2","name":"A client","hash":"cd04a4754498e06db5a13c5f371f1f04ff6d2470f24aa9bd886540e5dce77f70","rate":100,"burst":200,"created":"2026-11-21T07:30:00Z",` +
-		`"expires":"2026-11-21T08:30:00Z","revoked":"2026-11-21T07:31:00Z"}]}` + "\n"
+		`"expires":"2026-11-21T08:30:00Z","revoked":"2026-11-21T07:31:00Z"}],"sum":"677687e45d427fe0454f64fb501994696f72202f4bddcc1d3726126d52f98110"}` + "\n"
 	if got := (&KeySet{Format: Format, Keys: []KeyEntry{a, b}}).Encode(); string(got) != want {
 		t.Errorf("got  %swant %s", got, want)
 	}
-	if got, want := string((&KeySet{Format: Format}).Encode()), `{"format":1,"keys":[]}`+"\n"; got != want {
+	if got, want := string((&KeySet{Format: Format}).Encode()), `{"format":1,"keys":[],"sum":"6a56e8e8bfde35ff07617ec290f80162f2ce4a91177c6069b8b5bb8952140efc"}`+"\n"; got != want {
 		t.Errorf("empty set: got %s, want %s", got, want)
 	}
 }
@@ -70,8 +70,14 @@ func TestParseKeySetTakes(t *testing.T) {
 	}
 }
 
+// withoutSum returns a small object without its checksum, as one that is made to
+// be broken.
+func withoutSum(b []byte) string {
+	return string(b[:len(b)-sumLength-1]) + "}\n"
+}
+
 func TestParseKeySetRefuses(t *testing.T) {
-	good := string((&KeySet{Format: Format, Keys: []KeyEntry{keyEntry(1), keyEntry(2)}}).Encode())
+	good := withoutSum((&KeySet{Format: Format, Keys: []KeyEntry{keyEntry(1), keyEntry(2)}}).Encode())
 	hash1, hash2 := keyEntry(1).Hash.String(), keyEntry(2).Hash.String()
 	for _, c := range []struct {
 		name, from, to string

@@ -1,8 +1,10 @@
 package artifacts
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -260,7 +262,7 @@ func (p *Pointer) Encode() []byte {
 	if err != nil {
 		panic("BUG: pointer: " + err.Error())
 	}
-	return append(b, '\n')
+	return append(addSum(b), '\n')
 }
 
 // ParsePointer reads a pointer; a line of signatures behind it is left out, see
@@ -306,7 +308,7 @@ func (c *Change) Encode() []byte {
 	if err != nil {
 		panic("BUG: change: " + err.Error())
 	}
-	return append(b, '\n')
+	return append(addSum(b), '\n')
 }
 
 // ParseChange reads a change record; a line of signatures behind it is left
@@ -459,7 +461,7 @@ func (l *LedgerRoot) Refs() []Ref {
 
 // parseFormat reads a JSON object that names its format, and refuses formats
 // that this release does not read before it looks at any other field. A line of
-// signatures behind it is left out; see Trust.Verify.
+// signatures behind it is left out; see Trust.Verify. A checksum must be right.
 func parseFormat(what string, b []byte, v any) error {
 	b, _ = splitSigned(b)
 	if !utf8.Valid(b) {
@@ -474,8 +476,41 @@ func parseFormat(what string, b []byte, v any) error {
 	if f.Format < OldestFormat || f.Format > Format {
 		return fmt.Errorf("%w: %s: format %d; this release reads %d to %d", ErrFormat, what, f.Format, OldestFormat, Format)
 	}
+	if err := checkSum(b); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, err)
+	}
 	if err := json.Unmarshal(b, v); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, err)
+	}
+	return nil
+}
+
+// The field with the checksum stands last in each of the three small objects:
+// the SHA-256 of all bytes before its comma. They have no digest in their names,
+// and one wrong digit of a sequence would be believed for as long as the true
+// sequence stays below it.
+const (
+	sumStart  = `,"sum":"`
+	sumEnd    = `"}`
+	sumLength = len(sumStart) + 2*len(Digest{}) + len(sumEnd)
+)
+
+// addSum puts the checksum into the encoding of a JSON object that has fields.
+func addSum(b []byte) []byte {
+	b = b[:len(b)-1] // without its brace
+	return append(b, sumStart+Sum(b).String()+sumEnd...)
+}
+
+// checkSum returns an error when b ends in a checksum that is not that of its
+// bytes. An object without one passes.
+func checkSum(b []byte) error {
+	b = bytes.TrimSuffix(b, []byte{'\n'})
+	i := len(b) - sumLength
+	if i < 0 || !bytes.HasPrefix(b[i:], []byte(sumStart)) || !bytes.HasSuffix(b, []byte(sumEnd)) {
+		return nil
+	}
+	if string(b[i+len(sumStart):len(b)-len(sumEnd)]) != Sum(b[:i]).String() {
+		return errors.New("its bytes are not those that the checksum was made of")
 	}
 	return nil
 }

@@ -59,11 +59,13 @@ type Decision int
 
 // The decisions.
 const (
-	Pass    Decision = iota // it is let through
-	Refuse                  // it is not applied, and fails with ErrFault
-	Lose                    // it is applied, and fails with ErrFault
-	Corrupt                 // Get, GetIf: one bit of the object is wrong; else as Pass
-	Block                   // it is not applied, and hangs until its context is done
+	Pass     Decision = iota // it is let through
+	Refuse                   // it is not applied, and fails with ErrFault
+	Lose                     // it is applied, and fails with ErrFault
+	Corrupt                  // Get, GetIf: one bit of the object is wrong, another one each time; else as Pass
+	Truncate                 // Get, GetIf: the object's second half is missing; else as Pass
+	Hide                     // Get, GetIf: artifacts.ErrNotFound; else as Pass
+	Block                    // it is not applied, and hangs until its context is done
 )
 
 // Hook decides about a call before it is made. Calls at the same time call it
@@ -123,9 +125,9 @@ func (s *Store) Reset() {
 
 // call makes one call. apply makes it on the wrapped store and returns how many
 // bytes went over.
-func (s *Store) call(ctx context.Context, kind Kind, key string, apply func() (int, error)) (Decision, error) {
+func (s *Store) call(ctx context.Context, kind Kind, key string, apply func() (int, error)) (Op, Decision, error) {
 	if err := ctx.Err(); err != nil {
-		return Block, fmt.Errorf("%s %s: %w", kind, key, err)
+		return Op{}, Block, fmt.Errorf("%s %s: %w", kind, key, err)
 	}
 	s.mu.Lock()
 	s.n++
@@ -142,10 +144,10 @@ func (s *Store) call(ctx context.Context, kind Kind, key string, apply func() (i
 	fault := fmt.Errorf("%s %s: %w", kind, key, ErrFault)
 	switch d {
 	case Refuse:
-		return d, fault
+		return op, d, fault
 	case Block:
 		<-ctx.Done()
-		return d, fmt.Errorf("%s %s: %w", kind, key, ctx.Err())
+		return op, d, fmt.Errorf("%s %s: %w", kind, key, ctx.Err())
 	}
 	n, err := apply()
 	if err == nil {
@@ -158,25 +160,34 @@ func (s *Store) call(ctx context.Context, kind Kind, key string, apply func() (i
 	if d == Lose {
 		err = fault
 	}
-	return d, err
+	return op, d, err
 }
+
+// stride is how many bits lie between those that two calls in a row corrupt. It
+// is a prime, so that all bits of an object get their turn.
+const stride = 104729
 
 // read is Get or GetIf.
 func (s *Store) read(ctx context.Context, kind Kind, key string, get func() ([]byte, artifacts.Version, error)) ([]byte, artifacts.Version, error) {
 	var b []byte
 	var v artifacts.Version
-	d, err := s.call(ctx, kind, key, func() (n int, err error) {
+	op, d, err := s.call(ctx, kind, key, func() (n int, err error) {
 		b, v, err = get()
 		return len(b), err
 	})
 	switch {
 	case err != nil:
 		return nil, "", err
+	case d == Hide:
+		return nil, "", fmt.Errorf("%s %s: %w", kind, key, artifacts.ErrNotFound)
+	case d == Truncate:
+		b = b[:len(b)/2]
 	case d == Corrupt && len(b) == 0:
 		b = []byte{0}
 	case d == Corrupt:
 		b = append([]byte{}, b...) // the store's bytes may be shared
-		b[len(b)/2] ^= 1
+		bit := (len(b)/2*8 + (op.N-1)*stride) % (8 * len(b))
+		b[bit/8] ^= 1 << (bit % 8)
 	}
 	return b, v, nil
 }
@@ -193,20 +204,20 @@ func (s *Store) GetIf(ctx context.Context, key string, known artifacts.Version, 
 
 // Put implements artifacts.Store.
 func (s *Store) Put(ctx context.Context, key string, data []byte) error {
-	_, err := s.call(ctx, Put, key, func() (int, error) { return len(data), s.inner.Put(ctx, key, data) })
+	_, _, err := s.call(ctx, Put, key, func() (int, error) { return len(data), s.inner.Put(ctx, key, data) })
 	return err
 }
 
 // Sync implements artifacts.Store.
 func (s *Store) Sync(ctx context.Context) error {
-	_, err := s.call(ctx, Sync, "", func() (int, error) { return 0, s.inner.Sync(ctx) })
+	_, _, err := s.call(ctx, Sync, "", func() (int, error) { return 0, s.inner.Sync(ctx) })
 	return err
 }
 
 // Swap implements artifacts.Store.
 func (s *Store) Swap(ctx context.Context, key string, old artifacts.Version, data []byte) (artifacts.Version, error) {
 	var v artifacts.Version
-	_, err := s.call(ctx, Swap, key, func() (n int, err error) {
+	_, _, err := s.call(ctx, Swap, key, func() (n int, err error) {
 		v, err = s.inner.Swap(ctx, key, old, data)
 		return len(data), err
 	})
@@ -218,20 +229,20 @@ func (s *Store) Swap(ctx context.Context, key string, old artifacts.Version, dat
 
 // List implements artifacts.Store.
 func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) error) error {
-	_, err := s.call(ctx, List, prefix, func() (int, error) { return 0, s.inner.List(ctx, prefix, f) })
+	_, _, err := s.call(ctx, List, prefix, func() (int, error) { return 0, s.inner.List(ctx, prefix, f) })
 	return err
 }
 
 // Delete implements artifacts.Store.
 func (s *Store) Delete(ctx context.Context, key string) error {
-	_, err := s.call(ctx, Delete, key, func() (int, error) { return 0, s.inner.Delete(ctx, key) })
+	_, _, err := s.call(ctx, Delete, key, func() (int, error) { return 0, s.inner.Delete(ctx, key) })
 	return err
 }
 
 // Now implements artifacts.Store.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	var now time.Time
-	_, err := s.call(ctx, Now, "", func() (n int, err error) {
+	_, _, err := s.call(ctx, Now, "", func() (n int, err error) {
 		now, err = s.inner.Now(ctx)
 		return 0, err
 	})
@@ -244,6 +255,6 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 // SelfTest implements artifacts.Store. The calls that the wrapped store's test
 // makes are its own: they are not counted, and the hook is not asked.
 func (s *Store) SelfTest(ctx context.Context) error {
-	_, err := s.call(ctx, SelfTest, "", func() (int, error) { return 0, s.inner.SelfTest(ctx) })
+	_, _, err := s.call(ctx, SelfTest, "", func() (int, error) { return 0, s.inner.SelfTest(ctx) })
 	return err
 }

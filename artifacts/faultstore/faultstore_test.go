@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math/bits"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,8 +59,11 @@ func TestDecisions(t *testing.T) {
 			err     error
 		}{
 			faultstore.Pass: {true, nil}, faultstore.Refuse: {false, faultstore.ErrFault}, faultstore.Lose: {true, faultstore.ErrFault},
-			faultstore.Corrupt: {true, nil},
+			faultstore.Corrupt: {true, nil}, faultstore.Truncate: {true, nil}, faultstore.Hide: {true, nil},
 		} {
+			if d == faultstore.Hide && (kind == faultstore.Get || kind == faultstore.GetIf) {
+				want.err = artifacts.ErrNotFound
+			}
 			inner := memstore.New()
 			if err := inner.Put(ctx, "there", []byte("x")); err != nil {
 				t.Fatal(err)
@@ -115,6 +119,45 @@ func TestCorrupt(t *testing.T) {
 		if b, _, err := inner.Get(ctx, key, 10); err != nil || string(b) != data {
 			t.Errorf("%s: the store's own bytes are %q, %v", key, b, err)
 		}
+	}
+}
+
+// TestCorruptEveryBit: reads one after the other find another bit wrong, and
+// each gets its turn.
+func TestCorruptEveryBit(t *testing.T) {
+	s := faultstore.New(memstore.New(), func(faultstore.Op) faultstore.Decision { return faultstore.Corrupt })
+	data := []byte("twelve bytes")
+	if err := s.Put(t.Context(), "a", data); err != nil {
+		t.Fatal(err)
+	}
+	s.Reset()
+	seen := map[string]bool{}
+	for range 8 * len(data) {
+		b, _, err := s.Get(t.Context(), "a", 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrong := 0
+		for i := range b {
+			wrong += bits.OnesCount8(b[i] ^ data[i])
+		}
+		if wrong != 1 {
+			t.Fatalf("%q has %d wrong bits", b, wrong)
+		}
+		seen[string(b)] = true
+	}
+	if len(seen) != 8*len(data) {
+		t.Errorf("%d of %d bits were wrong once", len(seen), 8*len(data))
+	}
+}
+
+func TestTruncate(t *testing.T) {
+	s := faultstore.New(memstore.New(), func(faultstore.Op) faultstore.Decision { return faultstore.Truncate })
+	if err := s.Put(t.Context(), "a", []byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	if b, v, err := s.Get(t.Context(), "a", 10); err != nil || string(b) != "he" || v == "" {
+		t.Errorf("got %q of version %q, %v", b, v, err)
 	}
 }
 

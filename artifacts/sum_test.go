@@ -1,0 +1,71 @@
+package artifacts
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestChecksum: a small object with any one bit wrong is refused, or says what
+// it said; one without a checksum is read.
+func TestChecksum(t *testing.T) {
+	at := time.Date(2026, 11, 21, 7, 30, 0, 0, time.UTC)
+	digest := Sum([]byte("manifest"))
+	pointer := &Pointer{
+		Format: Format, Store: strings.Repeat("0a", 16), Sequence: 4711, Time: at, Nonce: "n", Published: at,
+		Manifest: Ref{Digest: digest, Size: 100},
+	}
+	change := &Change{Format: Format, Database: "d", Time: at, Snapshot: at, Base: at, Value: "-2.5"}
+	keys := &KeySet{Format: Format, Sequence: 12, Keys: []KeyEntry{keyEntry(1)}}
+	for name, c := range map[string]struct {
+		encoded []byte
+		again   func(b []byte) ([]byte, error) // what it says, encoded again
+	}{
+		"pointer": {pointer.Encode(), func(b []byte) ([]byte, error) {
+			p, err := ParsePointer(b)
+			if err != nil {
+				return nil, err
+			}
+			return p.Encode(), nil
+		}},
+		"change": {change.Encode(), func(b []byte) ([]byte, error) {
+			c, err := ParseChange(b)
+			if err != nil {
+				return nil, err
+			}
+			return c.Encode(), nil
+		}},
+		"keys": {keys.Encode(), func(b []byte) ([]byte, error) {
+			s, err := ParseKeySet(b)
+			if err != nil {
+				return nil, err
+			}
+			return s.Encode(), nil
+		}},
+	} {
+		refused := 0
+		for bit := range 8 * len(c.encoded) {
+			bad := bytes.Clone(c.encoded)
+			bad[bit/8] ^= 1 << (bit % 8)
+			switch got, err := c.again(bad); {
+			case err == nil && !bytes.Equal(got, c.encoded):
+				t.Errorf("%s: taken with bit %d wrong: %s", name, bit, bad)
+			case err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrFormat):
+				t.Errorf("%s with bit %d wrong: %v", name, bit, err)
+			case err != nil:
+				refused++
+			}
+		}
+		if refused < 7*len(c.encoded) {
+			t.Errorf("%s: refused with %d of %d bits wrong", name, refused, 8*len(c.encoded))
+		}
+		if got, err := c.again([]byte(withoutSum(c.encoded))); err != nil || !bytes.Equal(got, c.encoded) {
+			t.Errorf("%s without a checksum: %s, %v", name, got, err)
+		}
+		if got, err := c.again(Sign(name, c.encoded, SignKey{key: make([]byte, 64)})); err != nil || !bytes.Equal(got, c.encoded) {
+			t.Errorf("%s with a line of signatures: %s, %v", name, got, err)
+		}
+	}
+}
