@@ -18,5 +18,7 @@ document.addEventListener("DOMContentLoaded", () => {
     defaultHttpClient: { targetKey: "shell", clientKey: "curl" },
     authentication: { preferredSecurityScheme: "ApiKey" },
     modelsSectionLabel: "Schemas",
+    // The key field's example is not one of a key.
+    customCss: ".scalar-password-input::placeholder { color: transparent; }",
   });
 });

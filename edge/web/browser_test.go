@@ -1,0 +1,397 @@
+package web_test
+
+import (
+	"bufio"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience bounds what a test waits for; nothing should ever take that long.
+const patience = 30 * time.Second
+
+// requireBrowser turns skipping into failing; "make test-pages" sets it.
+const requireBrowser = "MARKETDATA_REQUIRE_BROWSER"
+
+// browser is a headless Chromium, spoken to in the DevTools protocol over a
+// pipe: JSON messages with a zero byte behind each.
+type browser struct {
+	out io.Writer
+
+	mu      sync.Mutex
+	last    int
+	waiting map[int]chan message
+	pages   map[string]*page // by session
+}
+
+type message struct {
+	ID        int                       `json:"id,omitempty"`
+	SessionID string                    `json:"sessionId,omitempty"`
+	Method    string                    `json:"method,omitempty"`
+	Params    json.RawMessage           `json:"params,omitempty"`
+	Result    json.RawMessage           `json:"result,omitempty"`
+	Error     *struct{ Message string } `json:"error,omitempty"`
+}
+
+// startBrowser starts Chromium until the test ends. It reaches nothing but this
+// machine.
+func startBrowser(t *testing.T) *browser {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a browser takes its time")
+	}
+	program := ""
+	for _, name := range []string{os.Getenv("CHROMIUM"), "chromium", "chromium-headless-shell", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			program = path
+			break
+		}
+	}
+	if program == "" {
+		const why = "no Chromium on this machine (Debian: apt-get install chromium), nor one named by CHROMIUM"
+		if os.Getenv(requireBrowser) != "" {
+			t.Fatal(why)
+		}
+		t.Skip(why)
+	}
+	read, theirOut, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirIn, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program,
+		"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
+		"--disable-component-update", "--disable-sync", "--hide-scrollbars", "--force-color-profile=srgb", "--lang=en-US",
+		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--user-data-dir="+t.TempDir(), "--remote-debugging-pipe")
+	cmd.ExtraFiles = []*os.File{theirIn, theirOut} // 3 and 4
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = theirIn.Close(), theirOut.Close()
+	b := &browser{out: write, waiting: map[int]chan message{}, pages: map[string]*page{}}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		b.read(read)
+	}()
+	t.Cleanup(func() {
+		b.call(t, "", "Browser.close", nil)
+		select {
+		case <-done:
+		case <-time.After(patience):
+			t.Error("the browser does not end")
+			_ = cmd.Process.Kill()
+		}
+		_ = write.Close()
+		_ = cmd.Wait() // it was told to end
+	})
+	return b
+}
+
+func (b *browser) read(in io.Reader) {
+	for r := bufio.NewReader(in); ; {
+		text, err := r.ReadBytes(0)
+		if err != nil {
+			return // the browser has ended
+		}
+		var m message
+		if err := json.Unmarshal(text[:len(text)-1], &m); err != nil {
+			continue
+		}
+		b.mu.Lock()
+		if reply := b.waiting[m.ID]; reply != nil {
+			delete(b.waiting, m.ID)
+			reply <- m
+		} else if p := b.pages[m.SessionID]; p != nil {
+			p.event(m)
+		}
+		b.mu.Unlock()
+	}
+}
+
+// call calls a method and returns its result.
+func (b *browser) call(t *testing.T, session, method string, params any) json.RawMessage {
+	t.Helper()
+	if params == nil {
+		params = struct{}{}
+	}
+	p, err := json.Marshal(params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.mu.Lock()
+	b.last++
+	id, reply := b.last, make(chan message, 1)
+	b.waiting[id] = reply
+	b.mu.Unlock()
+	text, err := json.Marshal(message{ID: id, SessionID: session, Method: method, Params: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.out.Write(append(text, 0)); err != nil {
+		t.Fatalf("%s: %v", method, err)
+	}
+	select {
+	case m := <-reply:
+		if m.Error != nil {
+			t.Fatalf("%s: %s", method, m.Error.Message)
+		}
+		return m.Result
+	case <-time.After(patience):
+		t.Fatalf("%s: no answer", method)
+		return nil
+	}
+}
+
+// page is one tab, and what happened in it.
+type page struct {
+	t       *testing.T
+	b       *browser
+	session string
+
+	// Guarded by b.mu.
+	requests   []string // URLs that were asked for
+	complaints []string // of the console, of scripts, of the policy
+	received   float64  // bytes on the wire, heads included
+}
+
+// view is what a reader has.
+type view struct {
+	width, height int
+	dark, phone   bool
+}
+
+var desktop = view{width: 1280, height: 900}
+
+// open opens a tab for a view; it shows nothing yet. It has cookies and stores
+// of its own, and is closed when the test ends.
+func (b *browser) open(t *testing.T, v view) *page {
+	t.Helper()
+	var context struct {
+		ID string `json:"browserContextId"`
+	}
+	unmarshal(t, b.call(t, "", "Target.createBrowserContext", map[string]any{"disposeOnDetach": true}), &context)
+	var target struct{ TargetID string }
+	unmarshal(t, b.call(t, "", "Target.createTarget", map[string]any{"url": "about:blank", "browserContextId": context.ID}), &target)
+	var attached struct{ SessionID string }
+	unmarshal(t, b.call(t, "", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}), &attached)
+	t.Cleanup(func() { b.call(t, "", "Target.disposeBrowserContext", context) })
+	p := &page{t: t, b: b, session: attached.SessionID}
+	b.mu.Lock()
+	b.pages[p.session] = p
+	b.mu.Unlock()
+	for _, domain := range []string{"Page", "Runtime", "Network", "Log", "Audits"} {
+		p.call(domain+".enable", nil)
+	}
+	scale := 1
+	if v.phone {
+		scale = 2
+	}
+	p.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": v.width, "height": v.height, "deviceScaleFactor": scale, "mobile": v.phone})
+	scheme := "light"
+	if v.dark {
+		scheme = "dark"
+	}
+	p.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}})
+	return p
+}
+
+func unmarshal(t *testing.T, raw json.RawMessage, into any) {
+	t.Helper()
+	if err := json.Unmarshal(raw, into); err != nil {
+		t.Fatalf("%s: %v", raw, err)
+	}
+}
+
+func (p *page) call(method string, params any) json.RawMessage {
+	p.t.Helper()
+	return p.b.call(p.t, p.session, method, params)
+}
+
+// event notes what a test asks about.
+func (p *page) event(m message) {
+	switch m.Method {
+	case "Network.requestWillBeSent":
+		var e struct{ Request struct{ URL string } }
+		_ = json.Unmarshal(m.Params, &e)
+		p.requests = append(p.requests, e.Request.URL)
+	case "Network.webSocketCreated":
+		p.requests = append(p.requests, string(m.Params))
+	case "Network.loadingFinished":
+		var e struct{ EncodedDataLength float64 }
+		_ = json.Unmarshal(m.Params, &e)
+		p.received += e.EncodedDataLength
+	case "Runtime.exceptionThrown":
+		p.complaints = append(p.complaints, m.Method+": "+string(m.Params))
+	case "Runtime.consoleAPICalled":
+		var e struct{ Type string }
+		_ = json.Unmarshal(m.Params, &e)
+		if e.Type == "error" || e.Type == "warning" {
+			p.complaints = append(p.complaints, m.Method+": "+string(m.Params))
+		}
+	case "Log.entryAdded":
+		var e struct {
+			Entry struct{ Level, Text, URL string }
+		}
+		_ = json.Unmarshal(m.Params, &e)
+		if e.Entry.Level == "error" || e.Entry.Level == "warning" {
+			p.complaints = append(p.complaints, e.Entry.Text+" "+e.Entry.URL)
+		}
+	case "Audits.issueAdded":
+		var e struct{ Issue struct{ Code string } }
+		_ = json.Unmarshal(m.Params, &e)
+		if e.Issue.Code == "ContentSecurityPolicyIssue" {
+			p.complaints = append(p.complaints, string(m.Params))
+		}
+	}
+}
+
+func (p *page) goTo(url string) {
+	p.t.Helper()
+	var r struct{ ErrorText string }
+	unmarshal(p.t, p.call("Page.navigate", map[string]any{"url": url}), &r)
+	if r.ErrorText != "" {
+		p.t.Fatalf("%s: %s", url, r.ErrorText)
+	}
+}
+
+// eval returns what a JavaScript expression is, its promise awaited.
+func (p *page) eval(expression string) any {
+	p.t.Helper()
+	value, exception := p.try(expression)
+	if exception != "" {
+		p.t.Fatalf("%s: %s", expression, exception)
+	}
+	return value
+}
+
+func (p *page) try(expression string) (value any, exception string) {
+	p.t.Helper()
+	var r struct {
+		Result           struct{ Value any }
+		ExceptionDetails *struct {
+			Text      string
+			Exception struct{ Description string }
+		}
+	}
+	unmarshal(p.t, p.call("Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true}), &r)
+	if r.ExceptionDetails != nil {
+		return nil, r.ExceptionDetails.Text + " " + r.ExceptionDetails.Exception.Description
+	}
+	return r.Result.Value, ""
+}
+
+// await waits until a JavaScript expression is true; it is looked at whenever
+// the browser has had a moment. A page that is being replaced is asked again.
+func (p *page) await(condition string) {
+	p.t.Helper()
+	const look = `new Promise((done) => {
+		const end = performance.now() + 1000;
+		(function again() {
+			let is = false;
+			try { is = Boolean(%s); } catch {}
+			if (is || performance.now() > end) done(is); else setTimeout(again, 20);
+		})();
+	})`
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		if value, _ := p.try(fmt.Sprintf(look, condition)); value == true {
+			return
+		}
+	}
+	text, _ := p.try("document.body.innerText")
+	p.b.mu.Lock()
+	defer p.b.mu.Unlock()
+	p.t.Fatalf("never: %s\ncomplaints: %q\nthe page: %.2000v", condition, p.complaints, text)
+}
+
+// key presses a key, such as Tab or Enter.
+func (p *page) key(name string) {
+	p.t.Helper()
+	code := map[string]int{"Tab": 9, "Enter": 13}[name]
+	text := map[string]string{"Enter": "\r"}[name]
+	for _, kind := range []string{"keyDown", "keyUp"} {
+		p.call("Input.dispatchKeyEvent", map[string]any{"type": kind, "key": name, "code": name, "text": text, "windowsVirtualKeyCode": code})
+		text = ""
+	}
+}
+
+// insert types text into what has the focus.
+func (p *page) insert(text string) {
+	p.t.Helper()
+	p.call("Input.insertText", map[string]any{"text": text})
+}
+
+// shoot writes a picture into the folder that SCREENSHOTS names, if any.
+func (p *page) shoot(name string) {
+	p.t.Helper()
+	dir := os.Getenv("SCREENSHOTS")
+	if dir == "" {
+		return
+	}
+	var r struct{ Data string }
+	unmarshal(p.t, p.call("Page.captureScreenshot", map[string]any{"format": "png"}), &r)
+	png, err := base64.StdEncoding.DecodeString(r.Data)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644)
+	}
+	if err != nil {
+		p.t.Error(err)
+	}
+}
+
+// checkFits fails when one would have to scroll sideways.
+func (p *page) checkFits() {
+	p.t.Helper()
+	if wide := p.eval(`document.documentElement.scrollWidth - document.documentElement.clientWidth`); wide != 0.0 {
+		p.t.Errorf("the page is %v pixels wider than the window", wide)
+	}
+}
+
+// checkDark fails when the page's ground is not as dark, or as light, as asked.
+func (p *page) checkDark(want bool) {
+	p.t.Helper()
+	if dark := p.eval(`getComputedStyle(document.body).backgroundColor.match(/\d+/g).slice(0, 3).every((c) => Number(c) < 64)`); dark != want {
+		p.t.Errorf("dark: %v, want %t", dark, want)
+	}
+}
+
+// checkStayed fails when the page asked any other host, or when anything
+// complained, such as a policy that was broken. Complaints with one of the
+// expected texts in them are fine.
+func (p *page) checkStayed(base string, expected ...string) {
+	p.t.Helper()
+	p.b.mu.Lock()
+	defer p.b.mu.Unlock()
+	for _, url := range p.requests {
+		if !strings.HasPrefix(url, base+"/") && !strings.HasPrefix(url, "data:") && url != "about:blank" {
+			p.t.Errorf("the page asks %s", url)
+		}
+	}
+	if len(p.requests) == 0 {
+		p.t.Error("no request was recorded")
+	}
+	for _, complaint := range p.complaints {
+		if !slices.ContainsFunc(expected, func(text string) bool { return strings.Contains(complaint, text) }) {
+			p.t.Errorf("the browser complains: %.600s", complaint)
+		}
+	}
+}
+
+// asked reports whether a request for a URL with this part was sent.
+func (p *page) asked(part string) bool {
+	p.b.mu.Lock()
+	defer p.b.mu.Unlock()
+	return slices.ContainsFunc(p.requests, func(url string) bool { return strings.Contains(url, part) })
+}

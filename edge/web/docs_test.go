@@ -1,0 +1,64 @@
+package web_test
+
+import (
+	"testing"
+
+	"example.com/marketdata/edge"
+	"example.com/marketdata/edge/openapi/openapitest"
+	"example.com/marketdata/edge/server"
+	"example.com/marketdata/edge/web"
+)
+
+// startEdge runs an edge with the pages, on the example market, and returns its
+// base URL and a key.
+func startEdge(t *testing.T, authOff bool) (base, key string) {
+	t.Helper()
+	store := openapitest.Market(t)
+	key = openapitest.Key(t, store, 1000, 1000)
+	files, err := web.Files(web.Options{AuthOff: authOff, KeyRequestURL: "https://keys.example/request"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	base = openapitest.Start(t, edge.Config{Reader: store, AuthOff: authOff, Server: server.Config{Static: files}})
+	openapitest.Await(t, base, key)
+	return base, key
+}
+
+// TestReference opens the reference, types a key in, sends a request from the
+// console and sees the answer; on a desk, on a phone and in the dark.
+func TestReference(t *testing.T) {
+	base, key := startEdge(t, false)
+	b := startBrowser(t)
+	for name, v := range map[string]view{
+		"desktop": desktop,
+		"dark":    {width: 1280, height: 900, dark: true},
+		"phone":   {width: 390, height: 844, phone: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := b.open(t, v)
+			p.goTo(base + "/docs#tag/assets/GET/openapi/v1/quotes")
+			const (
+				field = `document.querySelector("input.scalar-password-input")`
+				try   = `document.querySelector("[id$='tag/assets/GET/openapi/v1/quotes'] .show-api-client-button")`
+				// The console lies over the page, which has an example of the same answer.
+				console = `document.querySelector("[role=dialog].scalar-client")`
+				send    = `[...` + console + `.querySelectorAll("[data-addressbar-action=send]")].find((button) => button.checkVisibility())`
+			)
+			p.await(field + ` && ` + try)
+			p.shoot("docs-" + name)
+			p.checkFits()
+			p.checkDark(v.dark)
+			p.eval(field + `.focus()`)
+			p.insert(key)
+			p.eval(try + `.click()`)
+			p.await(send)
+			p.eval(send + `.click()`)
+			p.await(console + `.innerText.includes("200 OK") && ` + console + `.innerText.includes("64447.198255415")`)
+			p.shoot("docs-" + name + "-answer")
+			if !p.asked("/openapi/v1/quotes") {
+				t.Error("no request was sent")
+			}
+			p.checkStayed(base)
+		})
+	}
+}
