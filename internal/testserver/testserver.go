@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts/s3store"
+	"example.com/marketdata/internal/process"
 )
 
 // Bucket is the name of every server's bucket.
@@ -69,7 +70,7 @@ type Server struct {
 	log     io.Writer
 
 	mu      sync.Mutex
-	process *process // nil while stopped
+	process *process.Process // nil while stopped
 }
 
 // Start starts a server and waits until its bucket can be used. When ctx ends
@@ -155,22 +156,22 @@ func (s *Server) Start(ctx context.Context) error {
 	if s.process != nil {
 		return fmt.Errorf("%s is running", s.Kind)
 	}
-	p, err := launch(s.command())
+	p, err := process.Start(s.command())
 	if err != nil {
 		return fmt.Errorf("start %s: %w", s.Kind, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := s.await(ctx, p); err != nil {
-		p.stop()
-		return fmt.Errorf("start %s at %s: %w; it printed: %s", s.Kind, s.Endpoint, err, p.tail)
+		p.Kill()
+		return fmt.Errorf("start %s at %s: %w; it printed: %s", s.Kind, s.Endpoint, err, p.Tail())
 	}
 	s.process = p
 	return nil
 }
 
 // await returns when the bucket is there: that is what the server is for.
-func (s *Server) await(ctx context.Context, p *process) error {
+func (s *Server) await(ctx context.Context, p *process.Process) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
@@ -179,8 +180,8 @@ func (s *Server) await(ctx context.Context, p *process) error {
 			return nil
 		}
 		select {
-		case <-p.exited:
-			return fmt.Errorf("it ended: %w", p.err)
+		case <-p.Exited():
+			return fmt.Errorf("it ended: %w", p.Err())
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ctx.Err(), err)
 		case <-tick.C:
@@ -216,7 +217,7 @@ func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.process != nil {
-		s.process.stop()
+		s.process.Kill()
 		s.process = nil
 	}
 }

@@ -1,0 +1,107 @@
+// Package process runs programs that end with this one: servers for tests, and
+// the service as it is tried out on one machine.
+package process
+
+import (
+	"bytes"
+	"io"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Process is a program that was started.
+type Process struct {
+	cmd    *exec.Cmd
+	tail   *tail
+	exited chan struct{} // closed when the program has ended and err is set
+	err    error
+}
+
+// Start starts cmd, whose output goes to cmd.Stdout and nowhere when that is
+// nil. On Linux the program dies with this process, however that dies. It is in
+// a process group of its own: an interrupt from the terminal is for this
+// process to pass on.
+func Start(cmd *exec.Cmd) (*Process, error) {
+	if cmd.Stdout == nil {
+		cmd.Stdout = io.Discard
+	}
+	p := &Process{cmd: cmd, tail: &tail{to: cmd.Stdout}, exited: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = p.tail, p.tail
+	cmd.SysProcAttr = attributes()
+	started := make(chan error, 1)
+	go func() {
+		// To Linux the parent is the thread that started the program: keep it
+		// for as long as the program runs.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = cmd.Wait()
+			close(p.exited)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Exited returns a channel that is closed when the program has ended.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Err returns how the program ended, once it has: nil with status 0.
+func (p *Process) Err() error { return p.err }
+
+// Tail returns the last 4 KiB of what the program printed.
+func (p *Process) Tail() string { return p.tail.String() }
+
+// Terminate asks the program to end (SIGTERM), and does not wait.
+func (p *Process) Terminate() {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error says that it is gone already
+}
+
+// Stop asks the program to end, kills it when it has not after grace, and
+// returns when it is gone.
+func (p *Process) Stop(grace time.Duration) {
+	p.Terminate()
+	select {
+	case <-p.exited:
+	case <-time.After(grace):
+		p.Kill()
+	}
+}
+
+// Kill kills the program (SIGKILL) and returns when it is gone.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // an error says that it is gone already
+	<-p.exited
+}
+
+const tailSize = 4 << 10
+
+// tail passes on what a program prints and keeps the last of it.
+type tail struct {
+	to io.Writer
+
+	mu sync.Mutex
+	b  []byte
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, b...)
+	t.b = t.b[max(0, len(t.b)-tailSize):]
+	return t.to.Write(b)
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(string(bytes.ToValidUTF8(t.b, nil)))
+}
