@@ -69,7 +69,7 @@ type Cache struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	lastFetch atomic.Int64 // when the store last gave an object, Unix nanoseconds
+	lastFetch atomic.Int64 // when the store last gave an object whole, Unix nanoseconds
 
 	mu      sync.Mutex
 	objects map[artifacts.Digest]*Object // those that are in use
@@ -327,6 +327,7 @@ func (c *Cache) open(o *Object, p *Pace) (*openedObject, error) {
 		o.blocked.Store(time.Now().Add(c.cfg.Pause).UnixNano())
 		return nil, fmt.Errorf("object %s from the store: %w", o.Ref.Digest, err)
 	}
+	c.lastFetch.Store(time.Now().UnixNano())
 	p.Do(func() {
 		if c.disk.write(o.Ref, b) {
 			b = nil
@@ -388,11 +389,10 @@ func (c *Cache) fetch(o *Object) ([]byte, error) {
 		o.blocked.Store(time.Now().Add(c.cfg.Pause).UnixNano())
 		return nil, fmt.Errorf("fetch %s: %w", key, err)
 	}
-	c.lastFetch.Store(time.Now().UnixNano())
 	return b, nil
 }
 
-// LastFetch returns when the store last gave an object.
+// LastFetch returns when the store last gave an object whole.
 func (c *Cache) LastFetch() time.Time { return time.Unix(0, c.lastFetch.Load()) }
 
 // load reads one shard: from disk, opening its object first if need be.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"time"
 
 	"example.com/marketdata/artifacts"
 )
@@ -20,6 +21,29 @@ func (r *Refresher) keep(key string, b []byte) {
 	if err := writeFile(path, b); err != nil {
 		r.cfg.Log.Warn("cache folder cannot be written", "file", key, "err", err)
 	}
+}
+
+// keepPointer keeps the pointer p, whose bytes are b, unless another edge that
+// shares Dir has kept a later one.
+func (r *Refresher) keepPointer(p *artifacts.Pointer, b []byte) {
+	if k := r.keptPointer(); k != nil && k.Store == p.Store && k.Sequence > p.Sequence {
+		return
+	}
+	r.keep(artifacts.CurrentKey, b)
+}
+
+// keptPointer returns the pointer in Dir, nil when there is none of use.
+func (r *Refresher) keptPointer() *artifacts.Pointer {
+	b := r.kept(artifacts.CurrentKey, artifacts.MaxPointerSize)
+	if b == nil {
+		return nil
+	}
+	p, err := artifacts.ParsePointer(b)
+	if err != nil {
+		r.cfg.Log.Warn("kept pointer is of no use", "err", err)
+		return nil
+	}
+	return p
 }
 
 func writeFile(path string, b []byte) error {
@@ -73,6 +97,10 @@ func (r *Refresher) keptManifest(ref artifacts.Ref) []byte {
 	return b
 }
 
+// justKept is how long a manifest stays in Dir that this edge has no use for:
+// one that shares the folder may be ahead, and about to keep its pointer.
+const justKept = time.Hour
+
 // dropManifests removes the manifests of snapshots that may no longer be
 // pinned.
 func (r *Refresher) dropManifests(next *Snapshot) {
@@ -83,13 +111,20 @@ func (r *Refresher) dropManifests(next *Snapshot) {
 	for _, ret := range next.Retained {
 		wanted[ret.Manifest.Digest] = true
 	}
+	if p := r.keptPointer(); p != nil {
+		wanted[p.Manifest.Digest] = true
+	}
 	dir := filepath.Join(r.cfg.Dir, filepath.FromSlash(artifacts.ManifestPrefix))
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return // not there: nothing to drop
 	}
 	for _, e := range entries {
-		if d, err := artifacts.ParseDigest(e.Name()); err == nil && !wanted[d] {
+		d, err := artifacts.ParseDigest(e.Name())
+		if err != nil || wanted[d] {
+			continue
+		}
+		if fi, err := e.Info(); err == nil && time.Since(fi.ModTime()) > justKept {
 			_ = os.Remove(filepath.Join(dir, e.Name())) // the next swap tries again
 		}
 	}
@@ -98,13 +133,8 @@ func (r *Refresher) dropManifests(next *Snapshot) {
 // restore makes the last snapshot that was verified current, so that an edge
 // answers while the store is away. What is damaged counts as not there.
 func (r *Refresher) restore(ctx context.Context) {
-	b := r.kept(artifacts.CurrentKey, artifacts.MaxPointerSize)
-	if b == nil {
-		return
-	}
-	p, err := artifacts.ParsePointer(b)
-	if err != nil {
-		r.cfg.Log.Warn("kept pointer is of no use", "err", err)
+	p := r.keptPointer()
+	if p == nil {
 		return
 	}
 	// Its sequence holds even where its snapshot is lost: never back.

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,10 +106,12 @@ type Refresher struct {
 
 	// Owned by the goroutine of Run.
 	pointer  artifacts.Version // of the last pointer that was dealt with
-	change   artifacts.Version
+	change   artifacts.Version // of the last change record that could be read
 	identity string            // of the store; "" before the first pointer
 	sequence uint64            // of the newest pointer that was taken over
-	seen     time.Time         // when the pointer that is to be taken over was first seen
+	next     artifacts.Digest  // of the manifest that is to be taken over
+	seen     time.Time         // when its pointer was first seen
+	deadline time.Time         // of its preparation; zero: it has not begun
 	early    *artifacts.Change // read before there was a state
 
 	mu      sync.Mutex
@@ -175,13 +178,18 @@ func (r *Refresher) Run(ctx context.Context) {
 	retry.InitialInterval, retry.MaxInterval, retry.RandomizationFactor = r.cfg.Poll, r.cfg.MaxBackoff, 0.5
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := r.poll(ctx)
+		err, changeErr := r.poll(ctx)
 		wait := r.cfg.Poll*4/5 + rand.N(r.cfg.Poll*2/5+1)
-		if err != nil && ctx.Err() == nil {
-			r.fail(err)
+		if err != nil {
 			wait = retry.NextBackOff()
 		} else {
 			retry.Reset()
+		}
+		// A change record in trouble is no reason to be late with snapshots.
+		if err = cmp.Or(err, changeErr); err == nil {
+			r.well()
+		} else if ctx.Err() == nil {
+			r.fail(err)
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -222,15 +230,29 @@ func (r *Refresher) well() {
 	r.status.Err, r.status.ErrAt = "", time.Time{}
 }
 
-// poll reads the change record and the pointer, and takes over a new snapshot.
-func (r *Refresher) poll(ctx context.Context) error {
+// poll reads the pointer, takes over a new snapshot, and reads the change
+// record: last, because it may be slow, but before the first snapshot, so that
+// no answer goes without it.
+func (r *Refresher) poll(ctx context.Context) (err, changeErr error) {
 	r.Counters.Polls.Add(1)
-	changeErr := r.pollChange(ctx)
+	first := r.State() == nil
+	if first {
+		changeErr = r.pollChange(ctx)
+	}
+	err = r.pollPointer(ctx)
+	if !first {
+		changeErr = r.pollChange(ctx)
+	}
+	return err, changeErr
+}
+
+// pollPointer reads the pointer and takes over a new snapshot.
+func (r *Refresher) pollPointer(ctx context.Context) error {
 	b, version, err := r.small(ctx, artifacts.CurrentKey, r.pointer)
 	switch {
 	case errors.Is(err, artifacts.ErrNotModified):
 		r.Counters.NotModified.Add(1)
-		err = nil
+		return nil
 	case errors.Is(err, artifacts.ErrNotFound):
 		// A store that answers and holds no pointer: nothing was published yet.
 		if s := r.State(); s != nil && s.Snapshot != nil {
@@ -240,21 +262,15 @@ func (r *Refresher) poll(ctx context.Context) error {
 		if r.State() == nil {
 			r.swap(nil)
 		}
-		err = nil
+		return nil
 	case err != nil:
 		return fmt.Errorf("pointer: %w", err)
-	default:
-		if err = r.follow(ctx, b); err == nil {
-			r.pointer = version
-		}
 	}
-	if err == nil {
-		err = changeErr
+	if err := r.follow(ctx, b); err != nil {
+		return err
 	}
-	if err == nil {
-		r.well()
-	}
-	return err
+	r.pointer = version
+	return nil
 }
 
 // small reads one of the small objects, and its signature where one is asked
@@ -292,8 +308,8 @@ func (r *Refresher) follow(ctx context.Context, b []byte) error {
 		}
 		return nil
 	}
-	if r.seen.IsZero() {
-		r.seen = time.Now()
+	if r.next != p.Manifest.Digest {
+		r.next, r.seen, r.deadline = p.Manifest.Digest, time.Now(), time.Time{}
 	}
 	next, raw, err := r.load(ctx, p.Manifest)
 	if err == nil && !next.Time.Equal(p.Time) {
@@ -323,10 +339,10 @@ func (r *Refresher) follow(ctx context.Context, b []byte) error {
 	r.Counters.SwapWork.Store(int64(work))
 	r.Counters.SwapLag.Store(int64(lag))
 	r.cfg.Swapped(lag, work)
-	r.seen = time.Time{}
+	r.next = artifacts.Digest{}
 	r.cfg.Log.Info("snapshot is current", "snapshot", string(next.TimeText), "sequence", next.Sequence, "store", next.Store, "missing", missing)
 	r.keepManifest(p.Manifest.Digest, raw)
-	r.keep(artifacts.CurrentKey, b)
+	r.keepPointer(p, b)
 	if missing > 0 {
 		r.complete(ctx, next)
 	}
@@ -414,19 +430,25 @@ const answered = 10 * time.Second
 // budget it gives up on the rest, and returns how much that is, unless the
 // store has stopped answering: then the old snapshot, which is complete, is the
 // better one. An object that is damaged or missing in the store refuses the
-// snapshot.
+// snapshot. Whatever was refused has a budget of its own at the next try: with
+// what is left of an old one nothing could be told from a slow store.
 func (r *Refresher) prepare(ctx context.Context, next *Snapshot) (missing int64, err error) {
-	deadline := r.seen.Add(r.cfg.FetchBudget)
-	ctx, cancel := context.WithDeadline(ctx, deadline)
+	if r.deadline.IsZero() {
+		r.deadline = time.Now().Add(r.cfg.FetchBudget)
+	}
+	ctx, cancel := context.WithDeadline(ctx, r.deadline)
 	defer cancel()
 	missing, err = r.fetch(ctx, next)
+	damaged := errors.Is(err, artifacts.ErrCorrupt) || errors.Is(err, artifacts.ErrNotFound)
+	if missing > 0 && !damaged && time.Now().Before(r.deadline) {
+		return 0, err // tried again at the next poll, within the same budget
+	}
+	r.deadline = time.Time{}
 	switch {
 	case missing == 0:
 		return 0, nil
-	case errors.Is(err, artifacts.ErrCorrupt) || errors.Is(err, artifacts.ErrNotFound):
+	case damaged:
 		return 0, err
-	case time.Now().Before(deadline):
-		return 0, err // tried again at the next poll, within the same budget
 	case time.Since(r.cfg.Cache.LastFetch()) > answered:
 		return 0, fmt.Errorf("%d objects are missing and the store does not answer: %w", missing, err)
 	}
@@ -548,7 +570,9 @@ func (r *Refresher) pollChange(ctx context.Context) error {
 			return fmt.Errorf("change record refused: its time moved back from %v to %v", old.Time, c.Time)
 		}
 	}
-	r.change = version
+	if r.change = version; err != nil {
+		r.change = "" // it may have been damaged on its way: it is read again
+	}
 	if c != nil {
 		r.keep(artifacts.ChangeKey, b)
 	}
