@@ -1,0 +1,137 @@
+// Package faultproxy stands between a client and a server and makes the network
+// fail on demand: a toxiproxy with one proxy, run in this process. It is for
+// tests.
+package faultproxy
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+	"github.com/rs/zerolog/log"
+)
+
+// Fault is what is wrong with the network on the way from the server to the
+// client.
+type Fault struct {
+	Name string
+	// Loses says that connections end, or give nothing, so that whoever waits
+	// for more than a few bytes waits in vain. The others are slow.
+	Loses bool
+
+	toxic, attributes string // of toxiproxy; none: nobody listens
+}
+
+// The faults.
+var (
+	// Latency holds up all data for 50 to 250 milliseconds.
+	Latency = Fault{"latency", false, "latency", `{"latency":150,"jitter":100}`}
+	// Bandwidth gives each connection 200 KB a second.
+	Bandwidth = Fault{"bandwidth", false, "bandwidth", `{"rate":200}`}
+	// Slices passes on some 500 bytes at a time, with pauses between.
+	Slices = Fault{"slices", false, "slicer", `{"average_size":500,"size_variation":400,"delay":50}`}
+	// Reset ends connections by RST in place of an answer.
+	Reset = Fault{"reset", true, "reset_peer", `{"timeout":5}`}
+	// Truncate ends each connection after 1500 bytes.
+	Truncate = Fault{"truncation", true, "limit_data", `{"bytes":1500}`}
+	// CutOff is silent for 100 milliseconds, and then ends the connection.
+	CutOff = Fault{"cut-off", true, "timeout", `{"timeout":100}`}
+	// BlackHole is silent for ever.
+	BlackHole = Fault{"black hole", true, "timeout", `{"timeout":0}`}
+	// Down refuses connections.
+	Down = Fault{"down", true, "", ""}
+)
+
+// Faults are all of them.
+var Faults = []Fault{Latency, Bandwidth, Slices, Reset, Truncate, CutOff, BlackHole, Down}
+
+// Leaks are functions whose goroutines toxiproxy leaves behind when a connection
+// ends in the middle of its data, for goleak.IgnoreAnyFunction.
+var Leaks = []string{
+	"github.com/Shopify/toxiproxy/v2.(*ToxicLink).read",
+	"github.com/Shopify/toxiproxy/v2.(*ToxicLink).write",
+	"github.com/Shopify/toxiproxy/v2/toxics.(*ToxicStub).Run",
+}
+
+// Proxy passes connections on to one server. Its methods are safe for concurrent
+// use.
+type Proxy struct {
+	server   *toxiproxy.ApiServer
+	upstream string
+
+	mu     sync.Mutex
+	listen string
+	proxy  *toxiproxy.Proxy // nil while nobody listens
+}
+
+// quiet silences what toxics log by themselves, which goes to zerolog's global
+// logger.
+var quiet = sync.OnceFunc(func() { log.Logger = zerolog.Nop() })
+
+// Start starts a proxy without a fault, on a free port of 127.0.0.1, for
+// upstream, a host with its port. Close ends it.
+func Start(upstream string) (*Proxy, error) {
+	quiet()
+	p := &Proxy{
+		server:   toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()),
+		upstream: upstream, listen: "127.0.0.1:0",
+	}
+	if err := p.Heal(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Addr returns where the proxy listens, the same under every fault.
+func (p *Proxy) Addr() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.listen
+}
+
+// Set cuts all connections; those to come meet the fault f, in place of the one
+// before.
+//
+// Connections are cut and the proxy is made anew, because toxiproxy may wait for
+// ever when it takes a toxic off a connection whose client has gone.
+func (p *Proxy) Set(f Fault) error {
+	var toxic string
+	if f.toxic != "" {
+		toxic = fmt.Sprintf(`{"type":%q,"stream":"downstream","attributes":%s}`, f.toxic, f.attributes)
+	}
+	if err := p.set(toxic, f.toxic != ""); err != nil {
+		return fmt.Errorf("fault %s: %w", f.Name, err)
+	}
+	return nil
+}
+
+// Heal cuts all connections; those to come are passed on as they are.
+func (p *Proxy) Heal() error { return p.set("", true) }
+
+func (p *Proxy) set(toxic string, up bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.proxy != nil {
+		p.proxy.Stop()
+		p.proxy = nil
+	}
+	if !up {
+		return nil
+	}
+	next := toxiproxy.NewProxy(p.server, "proxy", p.listen, p.upstream)
+	if toxic != "" {
+		if _, err := next.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
+			return err
+		}
+	}
+	if err := next.Start(); err != nil {
+		return err
+	}
+	p.proxy, p.listen = next, next.Listen
+	return nil
+}
+
+// Close cuts all connections and ends the proxy.
+func (p *Proxy) Close() error { return p.set("", false) }
