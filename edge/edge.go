@@ -27,6 +27,7 @@ import (
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
+	"example.com/marketdata/edge/web"
 )
 
 // Config is what an Edge is made from. Zero values take the defaults that
@@ -72,9 +73,9 @@ type Config struct {
 	// the limits of keys; "": they share none. See package redisstore.
 	LimitStore string
 
-	// Server configures the public listener; Engine, Keys, Static and Logger
-	// are filled in, and MaxConns is lowered to what the process's limit of open
-	// files allows.
+	// Server configures the public listener; Engine, Keys, Static (package web),
+	// Observer and Logger are filled in, and MaxConns is lowered to what the
+	// process's limit of open files allows.
 	Server server.Config
 
 	// DrainWait is how long requests are still served after the end was asked
@@ -175,6 +176,9 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 
 	public := cfg.Server
 	public.Engine, public.Logger = e.engine, cfg.Log
+	if public.Static, err = web.Files(web.Options{KeyRequestURL: public.KeyRequestURL, AuthOff: cfg.AuthOff}); err != nil {
+		return nil, err
+	}
 	public.MaxConns = fitConns(cmp.Or(public.MaxConns, server.DefaultMaxConns), openFiles(), cfg.Log)
 	if !cfg.AuthOff {
 		if cfg.LimitStore != "" {

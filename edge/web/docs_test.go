@@ -6,20 +6,17 @@ import (
 	"example.com/marketdata/edge"
 	"example.com/marketdata/edge/openapi/openapitest"
 	"example.com/marketdata/edge/server"
-	"example.com/marketdata/edge/web"
 )
 
-// startEdge runs an edge with the pages, on the example market, and returns its
-// base URL and a key.
+const keyRequestURL = "https://keys.example/request"
+
+// startEdge runs an edge on the example market, and returns its base URL and a
+// key.
 func startEdge(t *testing.T, authOff bool) (base, key string) {
 	t.Helper()
 	store := openapitest.Market(t)
 	key = openapitest.Key(t, store, 1000, 1000)
-	files, err := web.Files(web.Options{AuthOff: authOff, KeyRequestURL: "https://keys.example/request"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	base = openapitest.Start(t, edge.Config{Reader: store, AuthOff: authOff, Server: server.Config{Static: files}})
+	base = openapitest.Start(t, edge.Config{Reader: store, AuthOff: authOff, Server: server.Config{KeyRequestURL: keyRequestURL}})
 	openapitest.Await(t, base, key)
 	return base, key
 }

@@ -1,0 +1,152 @@
+package web_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
+}
+
+// get asks without a key, and without a coding unless one is named.
+func get(t *testing.T, method, url string, header ...string) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept-Encoding", "identity")
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	r.Close = true
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response, string(body)
+}
+
+// reference finds what a page loads.
+var reference = regexp.MustCompile(`(?:src|href)="([^"]*)"`)
+
+// TestFiles asks a running edge for every page and for all that the pages name,
+// without a key (contract section 10).
+func TestFiles(t *testing.T) {
+	base, _ := startEdge(t, false)
+	contentTypes := map[string]string{
+		"/": "text/html; charset=utf-8", "/docs": "text/html; charset=utf-8", "/openapi.json": "application/json",
+		"/static/scalar-LICENSE.txt": "text/plain; charset=utf-8",
+	}
+	paths := []string{"/", "/docs", "/openapi.json", "/static/scalar-LICENSE.txt"}
+	for i := 0; i < len(paths); i++ {
+		path := paths[i]
+		r, body := get(t, "GET", base+path)
+		if r.StatusCode != http.StatusOK || body == "" || r.Header.Get("X-Request-Id") == "" || r.Header.Get("Access-Control-Allow-Origin") != "*" {
+			t.Errorf("GET %s: %s %v", path, r.Status, r.Header)
+		}
+		if want := contentTypes[path]; want != "" && r.Header.Get("Content-Type") != want {
+			t.Errorf("%s: Content-Type %q, want %q", path, r.Header.Get("Content-Type"), want)
+		}
+		policy := r.Header.Get("Content-Security-Policy")
+		if !strings.HasPrefix(policy, "default-src 'none'; ") || strings.Contains(policy, "http") || strings.Contains(policy, "*") {
+			t.Errorf("%s: Content-Security-Policy %q lets other hosts in", path, policy)
+		}
+		for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"} {
+			if got := r.Header.Get(name); got != want {
+				t.Errorf("%s: %s: %q, want %q", path, name, got, want)
+			}
+		}
+		want := "no-cache"
+		if strings.HasPrefix(path, "/static/scalar-") && strings.HasSuffix(path, ".js") {
+			want = "public, max-age=31536000, immutable"
+		}
+		if got := r.Header.Get("Cache-Control"); got != want {
+			t.Errorf("%s: Cache-Control %q, want %q", path, got, want)
+		}
+		if head, body := get(t, "HEAD", base+path); head.StatusCode != 200 || body != "" || head.ContentLength != r.ContentLength || head.Header.Get("Etag") != r.Header.Get("Etag") {
+			t.Errorf("HEAD %s: %s %d %q", path, head.Status, head.ContentLength, head.Header.Get("Etag"))
+		}
+		if again, body := get(t, "GET", base+path, "If-None-Match", r.Header.Get("Etag")); again.StatusCode != http.StatusNotModified || body != "" {
+			t.Errorf("%s, held: %s", path, again.Status)
+		}
+		for _, coding := range []string{"br", "gzip"} {
+			coded, bytes := get(t, "GET", base+path, "Accept-Encoding", coding)
+			if coded.Header.Get("Content-Encoding") != coding || len(bytes) >= len(body) {
+				t.Errorf("%s as %s: %q, %d of %d bytes", path, coding, coded.Header.Get("Content-Encoding"), len(bytes), len(body))
+			}
+		}
+		if r.Header.Get("Content-Type") != contentTypes["/"] {
+			continue
+		}
+		for _, match := range reference.FindAllStringSubmatch(body, -1) {
+			switch to := match[1]; {
+			case strings.HasPrefix(to, "?"), to == keyRequestURL: // a view of the page; a link, not loaded
+			case !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//"):
+				t.Errorf("%s names %s", path, to)
+			case !slices.Contains(paths, to):
+				paths = append(paths, to)
+			}
+		}
+	}
+	if len(paths) < 9 {
+		t.Errorf("only %q were seen", paths)
+	}
+	for _, path := range []string{"/docs/", "/static", "/static/", "/static/web.go", "/static/board.html", "/index.html", "/openapi.yaml", "//"} {
+		if r, body := get(t, "GET", base+path); r.StatusCode != http.StatusNotFound || !strings.Contains(body, `"PATH_NOT_FOUND"`) {
+			t.Errorf("%s: %s %s", path, r.Status, body)
+		}
+	}
+	if r, _ := get(t, "POST", base+"/"); r.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("POST /: %s", r.Status)
+	}
+}
+
+// TestBundle holds the reference's bundle against the digest that was noted when
+// it was packed.
+func TestBundle(t *testing.T) {
+	base, _ := startEdge(t, true)
+	want, err := os.ReadFile("scalar/standalone.js.sha256")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, page := get(t, "GET", base+"/docs")
+	path := regexp.MustCompile(`/static/scalar-[0-9.]+\.js`).FindString(page)
+	_, body := get(t, "GET", base+path)
+	if sum := sha256.Sum256([]byte(body)); hex.EncodeToString(sum[:]) != strings.TrimSpace(string(want)) {
+		t.Errorf("%s: %d bytes with another digest than %s", path, len(body), want)
+	}
+}
+
+// TestWhoIsAsked checks what the pages say of keys: an edge that lets everybody
+// in asks for none, and every page says where keys are requested.
+func TestWhoIsAsked(t *testing.T) {
+	for authOff, want := range map[bool]string{true: `name="auth" content="off"`, false: `name="auth" content="keys"`} {
+		base, _ := startEdge(t, authOff)
+		if _, body := get(t, "GET", base+"/"); !strings.Contains(body, want) {
+			t.Errorf("auth off %t: the board has no %s", authOff, want)
+		}
+		for _, path := range []string{"/", "/openapi.json"} {
+			if _, body := get(t, "GET", base+path); !strings.Contains(body, keyRequestURL) {
+				t.Errorf("%s does not say where keys are requested", path)
+			}
+		}
+	}
+}
