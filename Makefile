@@ -65,3 +65,13 @@ test-clients: ## lint the OpenAPI document, check a TypeScript client made from 
 	@command -v npm >/dev/null || { echo 'test-clients needs node 20 or later with npm: https://nodejs.org'; exit 1; }
 	cd edge/openapi/clients/typescript && npm ci --no-audit --no-fund --ignore-scripts
 	MARKETDATA_REQUIRE_CLIENTS=1 $(GO) test -count=1 ./edge/openapi/clients
+
+.PHONY: stack stack-test loadtest
+stack: build ## the service as in earnest: MinIO, builder, two edges, HAProxy with TLS and HTTP/2
+	@$(GO) build -o bin/stack ./deploy/stack && exec bin/stack --source '$(SOURCE)'
+
+stack-test: servers ## kill edges and the store behind HAProxy under load, at length
+	STACK_TEST_LONG=1 $(GO) test -count=1 -v -run TestStack ./deploy/stack
+
+loadtest: build ## load two edges for the better part of a minute, with the oracle; a report to open
+	@$(GO) build -o bin/stack ./deploy/stack && exec bin/stack --source '$(SOURCE)' loadtest

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -54,7 +55,7 @@ func (c *cli) run(ctx context.Context) error {
 		defer server.Close()
 		fmt.Printf("MinIO       %s  (%s / %s)\n", server.Endpoint, server.AccessKey, server.SecretKey)
 	}
-	if err := m.BuildPast(ctx, c.Source); err != nil {
+	if err := m.BuildPast(ctx, c.Source, time.Now()); err != nil {
 		return err
 	}
 	key, err := m.Key(ctx, keyFile)

@@ -78,8 +78,8 @@ func (m *Machine) Output(ctx context.Context, program string, args ...string) ([
 	return out.Bytes(), nil
 }
 
-// moments are how long before now the past of a simulated market is built, so
-// that every window, the board and the changes have something to show.
+// moments are how long before its end the past of a simulated market is built,
+// so that every window, the board and the changes have something to show.
 var moments = []time.Duration{
 	364 * day, 300 * day, 240 * day, 180 * day, 120 * day, 89 * day, 60 * day, 45 * day, 29 * day, 20 * day, 13 * day, 6 * day, 3 * day,
 	47 * time.Hour, 36 * time.Hour, 23 * time.Hour, 11 * time.Hour, 5 * time.Hour, 2 * time.Hour, 50 * time.Minute, 20 * time.Minute, 0,
@@ -87,20 +87,22 @@ var moments = []time.Duration{
 
 const day = 24 * time.Hour
 
-// BuildPast builds a simulated market's past into a store that is empty, or one
-// snapshot of any other source. What is older than a store's newest snapshot
-// the builder refuses, so a store that has one is left to the builder's loop.
-func (m *Machine) BuildPast(ctx context.Context, source string) error {
+// BuildPast builds a simulated market's past, up to end, into a store that is
+// empty, or one snapshot of any other source. What is older than a store's
+// newest snapshot the builder refuses, so a store that has one is left to the
+// builder's loop.
+func (m *Machine) BuildPast(ctx context.Context, source string, end time.Time) error {
 	report, err := m.Output(ctx, "builder", "verify", "--store", m.Store, "--json")
-	if err == nil {
-		var found struct {
-			Pointer *json.RawMessage `json:"pointer"`
-		}
-		if json.Unmarshal(report, &found) == nil && found.Pointer != nil {
-			return nil
-		}
+	if err != nil {
+		return err
 	}
-	now := time.Now().UTC()
+	var found struct{ Sequence uint64 }
+	if err := json.Unmarshal(report, &found); err != nil {
+		return fmt.Errorf("builder verify printed %q: %w", report, err)
+	}
+	if found.Sequence > 0 {
+		return nil
+	}
 	past := moments
 	if !strings.HasPrefix(source, "sim:") {
 		past = moments[len(moments)-1:]
@@ -111,7 +113,7 @@ func (m *Machine) BuildPast(ctx context.Context, source string) error {
 		// Made-up prices may move by any factor between two moments that are months apart.
 		args := []string{"build", "--source", source, "--store", m.Store, "--log-level", "warn", "--json"}
 		if len(past) > 1 {
-			args = append(args, "--time", now.Add(-ago).Format(time.RFC3339))
+			args = append(args, "--time", end.Add(-ago).UTC().Format(time.RFC3339))
 		}
 		if _, err := m.Output(ctx, "builder", args...); err != nil {
 			return err
@@ -122,13 +124,14 @@ func (m *Machine) BuildPast(ctx context.Context, source string) error {
 	return err
 }
 
-// Key returns the API key in file, made by an earlier run, or makes one. The
-// store holds only its hash, so the key itself is kept in the file.
-func (m *Machine) Key(ctx context.Context, file string) (string, error) {
+// Key returns the API key in file, made by an earlier run, or makes one, with
+// flags of builder keys create. The store holds only its hash, so the key itself
+// is kept in the file.
+func (m *Machine) Key(ctx context.Context, file string, flags ...string) (string, error) {
 	if b, err := os.ReadFile(file); err == nil {
 		return strings.TrimSpace(string(b)), nil
 	}
-	out, err := m.Output(ctx, "builder", "keys", "create", "--store", m.Store, "--name", "local", "--json")
+	out, err := m.Output(ctx, "builder", append([]string{"keys", "create", "--store", m.Store, "--name", "local", "--json"}, flags...)...)
 	if err != nil {
 		return "", err
 	}

@@ -32,10 +32,10 @@ import (
 // Bucket is the name of every server's bucket.
 const Bucket = "marketdata"
 
-const (
-	region     = "us-east-1"
-	dataFolder = "data" // in the server's folder
-)
+// Region is the region that every server says it is in.
+const Region = "us-east-1"
+
+const dataFolder = "data" // in the server's folder
 
 // startTimeout bounds how long a server may take until it answers, pollEvery is
 // how often it is asked.
@@ -134,7 +134,7 @@ func freePort() (int, error) {
 
 // URL returns the address of the store below prefix, for the stores package.
 func (s *Server) URL(prefix string) string {
-	return fmt.Sprintf("s3://%s/%s?endpoint=%s&region=%s", Bucket, prefix, s.Endpoint, region)
+	return fmt.Sprintf("s3://%s/%s?endpoint=%s&region=%s", Bucket, prefix, s.Endpoint, Region)
 }
 
 // Env returns the environment variables, NAME=value, that let a process use
@@ -197,11 +197,11 @@ func (s *Server) command() *exec.Cmd {
 	case KindMinIO:
 		cmd = exec.Command(s.program, "server", "--quiet", "--address", listen, "--certs-dir", filepath.Join(s.dir, "certs"), data)
 		cmd.Env = []string{
-			"MINIO_ROOT_USER=" + s.AccessKey, "MINIO_ROOT_PASSWORD=" + s.SecretKey, "MINIO_REGION=" + region,
+			"MINIO_ROOT_USER=" + s.AccessKey, "MINIO_ROOT_PASSWORD=" + s.SecretKey, "MINIO_REGION=" + Region,
 			"MINIO_BROWSER=off", "MINIO_UPDATE=off", // no console, no calls home
 		}
 	case KindVersitygw:
-		cmd = exec.Command(s.program, "--quiet", "--keep-alive", "--port", listen, "--region", region, "posix", data)
+		cmd = exec.Command(s.program, "--quiet", "--keep-alive", "--port", listen, "--region", Region, "posix", data)
 		cmd.Env = []string{"ROOT_ACCESS_KEY=" + s.AccessKey, "ROOT_SECRET_KEY=" + s.SecretKey}
 	}
 	// Nothing else of this process' environment changes what the server does.
