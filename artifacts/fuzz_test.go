@@ -1,0 +1,335 @@
+package artifacts
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+var fuzzTime = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// fuzzManifest has a bit of everything.
+func fuzzManifest() *Manifest {
+	d := Sum([]byte("x"))
+	object := ViewObject{Ref: Ref{d, 100}, Rows: 3, First: Fence{ID: 5}}
+	return &Manifest{
+		Format: Format, Time: fuzzTime, Database: "db", Unicode: "15.0.0", Input: d, Counts: map[string]int{"assets": 3},
+		RowsPerShard: 2, ShardsPerObject: 4,
+		Views: []View{
+			{Collection: "assets", Sort: "id", Rows: 3, Runs: 3, Columns: []string{"id", "name"}, Objects: []ViewObject{object}},
+			{Collection: "assets", Sort: "name", Rows: 3, Runs: 2, Columns: []string{"id"}, Objects: []ViewObject{{Ref: Ref{d, 9}, Rows: 3, First: Fence{Key: "a"}}}},
+		},
+		Global: Global{"1.5", "0"}, Retained: []Retained{{fuzzTime.Add(-Step), Ref{d, 7}}}, Withdrawn: []time.Time{fuzzTime.Add(Step)}, Ledger: Ref{d, 8},
+	}
+}
+
+// seeds adds forms of one small object: whole, signed, damaged, of other formats.
+func seeds(f *testing.F, whole []byte) {
+	f.Add(whole)
+	f.Add([]byte(strings.Replace(string(whole), `"format":1`, `"format":2`, 1)))
+	f.Add([]byte(strings.Replace(string(whole), `"format":1`, `"format":-1,"FORMAT":1`, 1)))
+	f.Add([]byte(strings.Replace(string(whole), "2026-11-21T12", "2026-11-21T12", 1)))
+	f.Add([]byte(strings.ReplaceAll(string(whole), "Z\"", "+23:59\"")))
+	f.Add([]byte(strings.ReplaceAll(string(whole), "2026", "9999")))
+	f.Add(append(bytes.Clone(whole), signatureStart...))
+	f.Add(whole[:len(whole)/2])
+	f.Add([]byte("null"))
+	f.Add([]byte(strings.Repeat("[", 20_000)))
+}
+
+// parsed checks what holds of every parser: an error says whether the format is
+// newer or the bytes are broken; and what was parsed is written and read as the
+// same.
+func parsed[T interface{ Encode() []byte }](t *testing.T, b []byte, parse func([]byte) (T, error)) (v T, ok bool) {
+	v, err := parse(b)
+	if err != nil {
+		if !reflect.ValueOf(v).IsNil() || errors.Is(err, ErrFormat) == errors.Is(err, ErrCorrupt) {
+			t.Fatalf("%.200q: %v, and %+v", b, err, v)
+		}
+		return v, false
+	}
+	again, err := parse(v.Encode())
+	if err != nil || !reflect.DeepEqual(v, again) {
+		t.Fatalf("%.200q: %+v is read back as %+v, %v", b, v, again, err)
+	}
+	return v, true
+}
+
+func FuzzParsePointer(f *testing.F) {
+	seeds(f, testPointer().Encode())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if p, ok := parsed(t, b, ParsePointer); ok && (p.Sequence == 0 || len(p.Store) != 32 || !p.Time.Equal(p.Time.Truncate(Step)) || p.Time.Location() != time.UTC) {
+			t.Fatalf("%+v", p)
+		}
+	})
+}
+
+func FuzzParseChange(f *testing.F) {
+	seeds(f, (&Change{Format: Format, Database: "db", Time: fuzzTime, Snapshot: fuzzTime, Base: fuzzTime.Add(-24 * time.Hour), Value: "-1.25"}).Encode())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		// The value stands in answers as it is.
+		if c, ok := parsed(t, b, ParseChange); ok && strings.Trim(c.Value, "-.0123456789") != "" {
+			t.Fatalf("the value is %q", c.Value)
+		}
+	})
+}
+
+func FuzzParseManifest(f *testing.F) {
+	seeds(f, fuzzManifest().Encode())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, ok := parsed(t, b, ParseManifest)
+		if !ok {
+			return
+		}
+		for i := range m.Views {
+			v := &m.Views[i]
+			rows := 0
+			for _, o := range v.Objects {
+				rows += o.Rows
+			}
+			if rows != v.Rows || v.Runs > v.Rows || v.Last > v.Rows || m.View(v.Collection, v.Sort) != v {
+				t.Fatalf("view %+v", v)
+			}
+		}
+	})
+}
+
+// FuzzParseLedger takes the plain form, which the fuzzer can change.
+func FuzzParseLedger(f *testing.F) {
+	d := Sum([]byte("x"))
+	plain, err := plainOf((&LedgerRoot{
+		Format: Format, IDs: map[string]IDLog{"assets": {Count: 1, Segments: []Ref{{d, 5}}}},
+		Returns: [3]ReturnLog{{Segments: []ReturnSegment{{Ref{d, 6}, fuzzTime}}}}, Groups: map[string]Ref{"chains": {d, 7}},
+		Totals: []HeldTotal{{fuzzTime, "5"}}, Top: []TopPrice{{1, "5"}},
+	}).Encode())
+	if err != nil {
+		f.Fatal(err)
+	}
+	seeds(f, plain)
+	f.Fuzz(func(t *testing.T, plain []byte) {
+		if _, err := ParseLedger(plain); err == nil {
+			t.Fatal("what is not compressed is taken")
+		}
+		if len(plain) == 0 {
+			return
+		}
+		l, err := ParseLedger(Compress(nil, plain))
+		if err != nil {
+			if errors.Is(err, ErrFormat) == errors.Is(err, ErrCorrupt) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if again, err := ParseLedger(l.Encode()); err != nil || !reflect.DeepEqual(l.Refs(), again.Refs()) {
+			t.Fatalf("%+v is read back as %+v, %v", l, again, err)
+		}
+	})
+}
+
+// plainOf expands what Compress has written here.
+func plainOf(b []byte) ([]byte, error) { return DecompressBounded(b, maxShardPlain) }
+
+// fuzzShard returns the plain form of a shard of four rows in three runs, with
+// all that a shard can have.
+func fuzzShard() []byte {
+	var rows, tails [][]byte
+	for _, id := range []string{"4", "7", "9", "2"} {
+		rows = append(rows, []byte(`{"id":`+id+`,"name":"n"}`))
+		tails = append(tails, []byte(`,"links":{"x":"`+id+`"}}`))
+	}
+	return AppendShard(nil, &ShardRows{
+		Before: 1, After: 2, FirstRun: 3, RunLens: []int{1, 2, 1}, Keys: [][]byte{[]byte("a"), []byte("b"), []byte("c")},
+		Ords: [][]uint32{{1, 2, 3, 0}, {9, 9, 9, 9}}, Rows: rows, Tails: tails,
+	})
+}
+
+// rowsOf takes a shard apart by its methods.
+func rowsOf(t *testing.T, s *Shard) *ShardRows {
+	t.Helper()
+	in := &ShardRows{Before: s.Before, After: s.After, FirstRun: s.FirstRun}
+	covered := 0
+	for j := range s.Runs() {
+		start, end := s.RunRows(j)
+		if start != covered || end <= start {
+			t.Fatalf("run %d is rows %d to %d, behind row %d", j, start, end, covered)
+		}
+		covered = end
+		in.RunLens = append(in.RunLens, end-start)
+		for i := start; i < end; i++ {
+			if run, a, b := s.Run(i); run != j || a != start || b != end {
+				t.Fatalf("row %d is in run %d, rows %d to %d; want %d, %d to %d", i, run, a, b, j, start, end)
+			}
+		}
+		if k := s.Key(j); k != nil {
+			in.Keys = append(in.Keys, k)
+			if got, ok := s.FindKey(k); !ok || got != j {
+				t.Fatalf("key %q of run %d is found in run %d, %v", k, j, got, ok)
+			}
+		}
+	}
+	if covered != s.Len() {
+		t.Fatalf("runs cover %d of %d rows", covered, s.Len())
+	}
+	for c := range s.Columns() {
+		var column []uint32
+		for i := range s.Len() {
+			column = append(column, s.Ord(c, i))
+		}
+		in.Ords = append(in.Ords, column)
+	}
+	for i := range s.Len() {
+		in.Rows = append(in.Rows, s.Row(i))
+		if tail := s.Tail(i); tail != nil {
+			in.Tails = append(in.Tails, tail)
+		}
+	}
+	return in
+}
+
+func FuzzParseShard(f *testing.F) {
+	f.Add(fuzzShard())
+	f.Add(AppendShard(nil, &ShardRows{RunLens: []int{1, 1}, Rows: [][]byte{[]byte(`{"id":1}`), []byte(`{"id":2}`)}}))
+	f.Add([]byte{0xff, 0xff, 3, 0, 0, 0, 1})
+	f.Add([]byte{1, 0, 0, 0, 0, 1, 0, 8, '{', '"', 'i', 'd', '"', ':', '1', '}'})
+	f.Fuzz(func(t *testing.T, plain []byte) {
+		s, err := ParseShard(bytes.Clone(plain))
+		if err != nil {
+			return
+		}
+		in := rowsOf(t, s)
+		again, err := ParseShard(AppendShard(nil, in))
+		if err != nil {
+			t.Fatalf("written again it is refused: %v", err)
+		}
+		if !reflect.DeepEqual(rowsOf(t, again), in) {
+			t.Fatal("written again it is another")
+		}
+		if s.Size() > 40*len(plain)+1024 {
+			t.Fatalf("%d bytes take %d", len(plain), s.Size())
+		}
+		for i := range s.Len() {
+			if id := s.ID(i); id == 0 || id > maxRowID || !bytes.HasPrefix(s.Row(i), []byte(`{"id":`)) {
+				t.Fatalf("row %d has id %d: %s", i, id, s.Row(i))
+			}
+		}
+	})
+}
+
+// FuzzParseObject puts an object together from a plain index and frames, so that
+// the fuzzer gets past the checksums; or takes it as it is.
+func FuzzParseObject(f *testing.F) {
+	var o Object
+	plain := fuzzShard()
+	o.Add(plain, 4, Fence{Key: "a"})
+	o.Add(plain, 4, Fence{Key: "a"})
+	index, err := json.Marshal(o.Index)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(index, plain, plain, false)
+	f.Add(o.Bytes(), []byte{}, []byte{}, true)
+	f.Add([]byte(`{"shards":[{"offset":0,"stored":9223372036854775807,"plain":1,"rows":1}]}`), plain, []byte{}, false)
+	f.Add([]byte(`{"shards":[{"offset":0,"stored":1,"plain":67108865,"rows":1,"first":{"id":4}}]}`), plain, plain, false)
+	f.Fuzz(func(t *testing.T, index, a, b []byte, raw bool) {
+		object := index
+		if !raw {
+			if len(index) == 0 || len(a) == 0 {
+				return
+			}
+			frames := Compress(nil, a)
+			first := len(frames)
+			if len(b) > 0 {
+				frames = Compress(frames, b)
+			}
+			// What it says of the first frame's length the fuzzer cannot know.
+			index = bytes.Replace(index, []byte(`"offset":0,"stored":1,`), []byte(`"offset":0,"stored":`+jsonInt(first)+`,`), 1)
+			head := Compress([]byte(objectMagic+"\x00\x00\x00\x00"), index)
+			n := len(head) - 8
+			head[4], head[5], head[6], head[7] = byte(n), byte(n>>8), byte(n>>16), byte(n>>24)
+			object = append(head, frames...)
+		}
+		shards, err := ParseObject(object)
+		if err != nil {
+			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrFormat) {
+				t.Fatal(err)
+			}
+			return
+		}
+		n, err := IndexSize(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := ParseIndex(object[:n], int64(len(object)))
+		if err != nil || len(x.Shards) != len(shards) {
+			t.Fatalf("%d shards by an index of %+v, %v", len(shards), x, err)
+		}
+		for i, s := range shards {
+			rowsOf(t, s)
+			if s.Len() != x.Shards[i].Rows || string(s.Key(0)) != x.Shards[i].First.Key {
+				t.Fatalf("shard %d has %d rows from %q, the index says %+v", i, s.Len(), s.Key(0), x.Shards[i])
+			}
+		}
+		// What Check makes of it, for the panics.
+		if p, err := spanOfObject(object); err == nil && p.rows == 0 {
+			t.Fatal("an object without rows")
+		}
+	})
+}
+
+func jsonInt(n int) string {
+	b, _ := json.Marshal(n) // numbers have no errors
+	return string(b)
+}
+
+// FuzzDecompress: no frame expands to more than it may, or to anything else than
+// it says.
+func FuzzDecompress(f *testing.F) {
+	frame := Compress(nil, fuzzShard())
+	f.Add(frame)
+	f.Add(Compress(nil, make([]byte, 100_000)))
+	f.Add(append(bytes.Clone(frame), frame...))
+	f.Add([]byte{0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		const limit = 1 << 20
+		plain, err := DecompressBounded(frame, limit)
+		if err != nil {
+			if !errors.Is(err, ErrCorrupt) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if len(plain) > limit {
+			t.Fatalf("%d bytes", len(plain))
+		}
+		if again, err := Decompress(frame, int64(len(plain))); err != nil || !bytes.Equal(again, plain) {
+			t.Fatalf("%d bytes, then %d, %v", len(plain), len(again), err)
+		}
+		if _, err := Decompress(frame, int64(len(plain))+1); err == nil {
+			t.Fatal("a wrong length is taken")
+		}
+	})
+}
+
+// FuzzKeys: keys in a store and what they name go both ways.
+func FuzzKeys(f *testing.F) {
+	d := Sum([]byte("x"))
+	f.Add(ObjectKey(d))
+	f.Add(ManifestKey(d))
+	f.Add("objects/../" + d.String())
+	f.Fuzz(func(t *testing.T, key string) {
+		if got, err := ParseObjectKey(key); err == nil && ObjectKey(got) != key {
+			t.Fatalf("%q names %v", key, got)
+		}
+		if got, err := ParseManifestKey(key); err == nil && ManifestKey(got) != key {
+			t.Fatalf("%q names %v", key, got)
+		}
+		if IsDecimal(key) && (!utf8.ValidString(key) || strings.Trim(key, "-.0123456789") != "") {
+			t.Fatalf("%q is a decimal", key)
+		}
+	})
+}
