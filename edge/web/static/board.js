@@ -62,15 +62,15 @@ function share(text) {
   const { digits, places } = parseDecimal(text);
   const shifted = (digits * 100n).toString().padStart(places + 1, "0");
   const point = shifted.length - places;
-  return roundDecimal(shifted.slice(0, point) + "." + shifted.slice(point), 2) + " %";
+  return roundDecimal(shifted.slice(0, point) + "." + shifted.slice(point), 2) + "%";
 }
 
 // change returns what a percentage looks like: never by its colour alone.
 function change(text) {
   const rounded = roundDecimal(text, 2);
   const zero = /^-?0\.00$/.test(rounded);
-  if (zero) return { text: "0.00 %", sign: "" };
-  return rounded.startsWith("-") ? { text: "\u25bc\u00a0\u2212" + rounded.slice(1) + " %", sign: "down" } : { text: "\u25b2\u00a0+" + rounded + " %", sign: "up" };
+  if (zero) return { text: "0.00%", sign: "" };
+  return rounded.startsWith("-") ? { text: "\u2212" + rounded.slice(1) + "%", sign: "down" } : { text: "+" + rounded + "%", sign: "up" };
 }
 
 // --- elements --------------------------------------------------------------
@@ -89,7 +89,7 @@ const exact = (text, shown) => (text == null ? nothing() : element("span", { tit
 function changed(text) {
   if (text == null) return nothing();
   const { text: shown, sign } = change(text);
-  return element("span", sign ? { class: sign, title: text + " %" } : { title: text + " %" }, shown);
+  return element("span", sign ? { class: sign, title: text + "%" } : { title: text + "%" }, shown);
 }
 
 // --- the API ---------------------------------------------------------------
@@ -126,7 +126,7 @@ const views = {
     title: "Assets",
     sort: "rank:asc",
     columns: [
-      { title: "Rank", sort: "rank", cell: (row) => (row.rank ? String(row.rank) : nothing()) },
+      { title: "Rank", sort: "rank", style: "rank", cell: (row) => (row.rank ? String(row.rank) : nothing()) },
       { title: "Name", sort: "name", text: true, cell: (row) => named(row) },
       { title: "Price", cell: (row) => exact(row.quote?.price, price) },
       { title: "1 h", wide: true, cell: (row) => changed(row.quote?.percent_change["1h"]) },
@@ -144,7 +144,7 @@ function groupColumns() {
   return [
     { title: "Name", sort: "name", text: true, cell: (row) => element("span", { class: "name", title: row.slug }, row.name) },
     { title: "Market cap", sort: "market_cap", cell: (row) => exact(row.market.market_cap, money) },
-    { title: "Share", cell: (row) => exact(row.market.market_cap_share, share) },
+    { title: "Share", cell: (row) => shared(row.market.market_cap_share) },
     { title: "Volume 24 h", sort: "volume_24h", wide: true, cell: (row) => exact(row.market.volume_24h, money) },
     { title: "Coins", wide: true, cell: (row) => String(row.market.coins_count) },
     { title: "Top gainers", text: true, wide: true, cell: (row) => row.market.top_gainers.map((coin) => coin.symbol).join(", ") || nothing() },
@@ -152,9 +152,20 @@ function groupColumns() {
 }
 
 function named(row) {
-  const cell = element("span", { class: "name", title: row.slug }, row.name);
-  cell.append(element("span", { class: "symbol" }, row.symbol));
-  return cell;
+  return element("span", { class: "coin" }, mark(row), element("span", { class: "name", title: row.slug }, row.name), element("span", { class: "symbol" }, row.symbol));
+}
+
+// mark stands where a logo would: feeds' images are not loaded.
+function mark(row) {
+  const made = element("span", { class: "mark", "aria-hidden": "true" }, [...row.symbol][0]);
+  made.style.setProperty("--hue", (row.id * 137) % 360);
+  return made;
+}
+
+function shared(text) {
+  const made = element("span", { class: "share" }, exact(text, share));
+  made.style.setProperty("--part", share(text));
+  return made;
 }
 
 // state is what the address says, so that reload, back and links work.
@@ -182,6 +193,7 @@ function go(changes) {
 let pin = ""; // the snapshot that everything on the page is from
 let newer = ""; // one that came since
 let age = null; // of the snapshot, in seconds, and when it was that
+let pages = 1; // of the listing
 let running = null; // aborts what is being loaded
 
 // load does some work of the page and shows what goes wrong.
@@ -265,8 +277,8 @@ function showTotals(totals) {
 function showTrending(items) {
   $("trending").replaceChildren(
     ...items.slice(0, trendingShown).map((row) =>
-      element("li", {}, element("span", { class: "symbol" }, row.symbol), changed(row.percent_change["24h"]),
-        element("span", { class: "name", title: row.name }, row.name + " \u00b7 ", exact(row.price, price)))),
+      element("li", {}, mark(row), element("span", { class: "symbol", title: row.symbol }, row.symbol), changed(row.percent_change["24h"]),
+        element("span", { class: "name", title: row.name }, row.name), element("span", { class: "price" }, exact(row.price, price)))),
   );
   $("trending-none").hidden = items.length > 0;
 }
@@ -295,17 +307,25 @@ async function showListing() {
   $("table").tBodies[0].replaceChildren(
     ...rows.map((row) => element("tr", {}, ...view.columns.map((column) => element("td", { class: classOf(column) }, column.cell(row))))),
   );
+  if (rows.length === 0) $("table").tBodies[0].append(element("tr", {}, element("td", { class: "empty", colspan: view.columns.length }, emptyBecause(now, result))));
   for (const link of $("views").children) {
     if (link.getAttribute("href") === "?view=" + now.view) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   $("search").hidden = now.view !== "assets";
   $("symbol").value = now.symbol;
+  pages = result.total_page;
   turn($("previous"), $("next"), now.page <= 1);
-  turn($("next"), $("previous"), now.page >= result.total_page);
-  $("where").textContent = result.total === 0 ? "nothing matches" : "page " + now.page + " of " + result.total_page + ", " + roundDecimal(String(result.total), 0) + " rows";
+  turn($("next"), $("previous"), now.page >= pages);
+  const whole = (number) => roundDecimal(String(number), 0);
+  $("where").textContent = "Page " + whole(now.page) + " of " + whole(result.total_page) + ", " + whole(result.total) + (result.total === 1 ? " row" : " rows");
   document.title = view.title + " \u00b7 Market board";
   if (focused) document.querySelector("[data-sort=" + focused + "]")?.focus();
+}
+
+function emptyBecause(now, result) {
+  if (result.total > 0) return "There is no such page.";
+  return now.symbol ? "No asset has the symbol " + now.symbol + ". The search takes whole symbols, several with commas." : "Nothing is listed.";
 }
 
 // turn switches a button on or off. When it goes off, the focus goes to the other.
@@ -317,7 +337,7 @@ function turn(button, other, off) {
   button.disabled = off;
 }
 
-const classOf = (column) => [column.text && "text", column.wide && "wide"].filter(Boolean).join(" ");
+const classOf = (column) => [column.text && "text", column.wide && "wide", column.style].filter(Boolean).join(" ");
 
 // heading makes the head of a column; a button sorts by it.
 function heading(column, now) {
@@ -395,6 +415,10 @@ $("search").addEventListener("submit", (event) => {
   event.preventDefault();
   go({ symbol: $("symbol").value.trim(), page: 1 });
 });
+// An emptied field shows all again.
+$("symbol").addEventListener("input", () => {
+  if ($("symbol").value === "" && state().symbol) go({ symbol: "", page: 1 });
+});
 $("views").addEventListener("click", (event) => {
   const link = event.target.closest("a");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
@@ -402,7 +426,7 @@ $("views").addEventListener("click", (event) => {
   const view = new URLSearchParams(link.search).get("view");
   go({ view, sort: views[view].sort, page: 1, symbol: "" });
 });
-$("previous").addEventListener("click", () => go({ page: state().page - 1 }));
+$("previous").addEventListener("click", () => go({ page: Math.min(state().page - 1, pages) }));
 $("next").addEventListener("click", () => go({ page: state().page + 1 }));
 $("forget").addEventListener("click", forget);
 addEventListener("popstate", () => load(() => showListing()));
