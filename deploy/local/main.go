@@ -55,7 +55,7 @@ func (c *cli) run(ctx context.Context) error {
 		defer server.Close()
 		fmt.Printf("MinIO       %s  (%s / %s)\n", server.Endpoint, server.AccessKey, server.SecretKey)
 	}
-	if err := m.BuildPast(ctx, c.Source, time.Now()); err != nil {
+	if err := m.BuildPast(ctx, c.Source, time.Now(), local.Year); err != nil {
 		return err
 	}
 	key, err := m.Key(ctx, keyFile)

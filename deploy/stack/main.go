@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"example.com/marketdata/internal/local"
 )
 
 type cli struct {
@@ -56,7 +58,7 @@ func (*upCmd) Run(ctx context.Context, c *cli) error {
 	if err := os.MkdirAll(data, 0o755); err != nil {
 		return err
 	}
-	s, err := start(ctx, config{bin: c.Bin, data: data, source: c.Source, newest: time.Now(), balanced: true})
+	s, err := start(ctx, config{bin: c.Bin, data: data, source: c.Source, newest: time.Now(), past: local.Year, balanced: true})
 	if err != nil {
 		return err
 	}
@@ -124,7 +126,7 @@ func (l *loadtestCmd) Run(ctx context.Context, c *cli) error {
 		return err
 	}
 	defer os.RemoveAll(data)
-	s, err := start(ctx, config{bin: c.Bin, data: data, source: c.Source, newest: time.Now().Add(-time.Hour)})
+	s, err := start(ctx, config{bin: c.Bin, data: data, source: c.Source, newest: time.Now().Add(-time.Hour), past: local.Year})
 	if err != nil {
 		return err
 	}

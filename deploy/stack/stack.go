@@ -34,8 +34,10 @@ const keyRate = "1000000"
 type config struct {
 	bin, data string
 	source    string
-	newest    time.Time // of the store's first snapshots, when it has none yet
-	balanced  bool      // with HAProxy in front
+	// A store that has no snapshot yet gets those so long before newest.
+	newest   time.Time
+	past     []time.Duration
+	balanced bool // with HAProxy in front
 }
 
 // stack is the running service. The Machine's credentials are the builder's.
@@ -79,7 +81,7 @@ func start(ctx context.Context, c config) (_ *stack, err error) {
 	if s.minio, err = s.StartMinIO(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.BuildPast(ctx, c.source, c.newest); err != nil {
+	if err := s.BuildPast(ctx, c.source, c.newest, c.past); err != nil {
 		return nil, err
 	}
 	if s.key, err = s.Key(ctx, filepath.Join(c.data, "key"), "--rate", keyRate, "--burst", keyRate); err != nil {

@@ -49,7 +49,7 @@ func TestStack(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	data := t.TempDir()
-	s, err := start(t.Context(), config{bin: bin, data: data, source: "sim:?assets=400&seed=7", newest: time.Now().Add(-2 * time.Hour), balanced: true})
+	s, err := start(t.Context(), config{bin: bin, data: data, source: "sim:?assets=400&seed=7", newest: time.Now().Add(-2 * time.Hour), past: []time.Duration{24 * time.Hour, 0}, balanced: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,20 +78,20 @@ func (m *Machine) Output(ctx context.Context, program string, args ...string) ([
 	return out.Bytes(), nil
 }
 
-// moments are how long before its end the past of a simulated market is built,
-// so that every window, the board and the changes have something to show.
-var moments = []time.Duration{
+// Year is how long before its end the past of a simulated market is built, so
+// that every window, the board and the changes have something to show.
+var Year = []time.Duration{
 	364 * day, 300 * day, 240 * day, 180 * day, 120 * day, 89 * day, 60 * day, 45 * day, 29 * day, 20 * day, 13 * day, 6 * day, 3 * day,
 	47 * time.Hour, 36 * time.Hour, 23 * time.Hour, 11 * time.Hour, 5 * time.Hour, 2 * time.Hour, 50 * time.Minute, 20 * time.Minute, 0,
 }
 
 const day = 24 * time.Hour
 
-// BuildPast builds a simulated market's past, up to end, into a store that is
-// empty, or one snapshot of any other source. What is older than a store's
-// newest snapshot the builder refuses, so a store that has one is left to the
-// builder's loop.
-func (m *Machine) BuildPast(ctx context.Context, source string, end time.Time) error {
+// BuildPast builds a simulated market's past into a store that is empty: the
+// snapshots that are so long before end, the oldest first. Of any other source
+// it builds one snapshot. What is older than a store's newest snapshot the
+// builder refuses, so a store that has one is left to the builder's loop.
+func (m *Machine) BuildPast(ctx context.Context, source string, end time.Time, before []time.Duration) error {
 	report, err := m.Output(ctx, "builder", "verify", "--store", m.Store, "--json")
 	if err != nil {
 		return err
@@ -103,16 +103,16 @@ func (m *Machine) BuildPast(ctx context.Context, source string, end time.Time) e
 	if found.Sequence > 0 {
 		return nil
 	}
-	past := moments
-	if !strings.HasPrefix(source, "sim:") {
-		past = moments[len(moments)-1:]
+	simulated := strings.HasPrefix(source, "sim:")
+	if !simulated {
+		before = []time.Duration{0}
 	}
-	bar := progressbar.NewOptions(len(past), progressbar.OptionSetDescription("building the market's past"),
+	bar := progressbar.NewOptions(len(before), progressbar.OptionSetDescription("building the market's past"),
 		progressbar.OptionSetVisibility(term.IsTerminal(int(os.Stderr.Fd()))), progressbar.OptionClearOnFinish(), progressbar.OptionSetWriter(os.Stderr))
-	for _, ago := range past {
+	for _, ago := range before {
 		// Made-up prices may move by any factor between two moments that are months apart.
 		args := []string{"build", "--source", source, "--store", m.Store, "--log-level", "warn", "--json"}
-		if len(past) > 1 {
+		if simulated {
 			args = append(args, "--time", end.Add(-ago).UTC().Format(time.RFC3339))
 		}
 		if _, err := m.Output(ctx, "builder", args...); err != nil {
