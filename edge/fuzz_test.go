@@ -1,0 +1,209 @@
+package edge
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/edge/internal/fixture"
+	"example.com/marketdata/edge/reqid"
+)
+
+// socketEdge is an edge that answers on a socket in a folder: a connection to it
+// can be half closed, and a million of them need no ports.
+func socketEdge(f *testing.F) string {
+	f.Helper()
+	mem := memstore.New()
+	fixture.Publish(f, mem, fixture.Feed(300, 1), fixture.Start, nil)
+	e, err := New(context.Background(), Config{Reader: mem, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true})
+	if err != nil {
+		f.Fatal(err)
+	}
+	path := filepath.Join(f.TempDir(), "edge")
+	if err := e.listener.Close(); err != nil {
+		f.Fatal(err)
+	}
+	if e.listener, err = net.Listen("unix", path); err != nil {
+		f.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	f.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			f.Error(err)
+		}
+	})
+	until(f, "the snapshot", func() bool { return e.current() != nil && e.refresher.Status().Missing == 0 })
+	return path
+}
+
+// exchange sends raw, ends sending, and returns all that comes back.
+func exchange(t *testing.T, path string, raw []byte) *bufio.Reader {
+	t.Helper()
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(hostilePatience)); err != nil {
+		t.Fatal(err)
+	}
+	// It may be answered and closed before all is sent.
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		_, _ = c.Write(raw)
+		_ = c.(*net.UnixConn).CloseWrite()
+	}()
+	got, err := io.ReadAll(c)
+	if ne, ok := err.(net.Error); ok && ne.Timeout() {
+		t.Fatalf("%.200q: no end after %.200q", raw, got)
+	}
+	c.Close()
+	<-sent
+	return bufio.NewReader(bytes.NewReader(got))
+}
+
+// answers reads the answers there are, and checks them.
+func answers(t *testing.T, r *bufio.Reader, head bool) []*reply {
+	t.Helper()
+	var list []*reply
+	for {
+		if _, err := r.Peek(1); err != nil {
+			return list
+		}
+		method := http.MethodGet
+		if head {
+			method = http.MethodHead
+		}
+		res, err := http.ReadResponse(r, &http.Request{Method: method})
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := &reply{status: res.StatusCode, header: res.Header, body: string(body), id: res.Header.Get("X-Request-Id")}
+		list = append(list, a)
+		if a.status == http.StatusContinue {
+			continue
+		}
+		if ids := res.Header.Values("X-Request-Id"); len(ids) != 1 || !reqid.Valid([]byte(ids[0])) || a.status >= http.StatusInternalServerError {
+			t.Fatalf("answer %d, %v, %s", a.status, res.Header, body)
+		}
+		if head {
+			return list // there is no telling which of the others have a body
+		}
+		if strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") && res.Header.Get("Content-Encoding") == "" && !json.Valid(body) {
+			t.Fatalf("answer %d: %s", a.status, body)
+		}
+	}
+}
+
+// FuzzRequest: whatever arrives on a connection, answers are well formed, and the
+// next connection is answered right.
+func FuzzRequest(f *testing.F) {
+	request := func(method, target string, headers ...string) string {
+		return method + " " + target + " HTTP/1.1\r\nHost: x\r\n" + strings.Join(append(headers, ""), "\r\n") + "\r\n"
+	}
+	for _, raw := range []string{
+		request("GET", board), request("HEAD", board), request("OPTIONS", "*"), request("GET", "http://h/openapi/v1/quotes?symbol=common&sort=id:desc", "Accept-Encoding: br"),
+		request("GET", "/openapi/v1/assets?id=1,3,5&slug=%41&fields=links") + request("GET", "/openapi/v1/global"),
+		request("POST", "/", "Content-Length: 3") + "abc" + request("GET", board), request("GET", board, "Transfer-Encoding: chunked") + "1\r\na\r\n0\r\n\r\n",
+		request("GET", board, "Expect: 100-continue", "Content-Length: 2"), "GET / HTTP/1.0\r\n\r\n", "\r\n\nGET / HTTP/1.1\nHost: x\n\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+		request("GET", "/openapi/v1/exchanges?limit=10&offset=100000", "X-Snapshot-Time: 2026-03-04T05:10:00Z", "If-None-Match: *"), request("GET", board, "X-A: b\r\n c"),
+	} {
+		f.Add([]byte(raw))
+	}
+	path := socketEdge(f)
+	want := ""
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		answers(t, exchange(t, path, raw), bytes.Contains(raw, []byte("HEAD")))
+		well := answers(t, exchange(t, path, []byte(request("GET", board))), false)
+		if want == "" {
+			want = well[0].body
+		}
+		if len(well) != 1 || well[0].status != http.StatusOK || well[0].body != want {
+			t.Fatalf("%.200q: afterwards %+v", raw, well)
+		}
+	})
+}
+
+// FuzzHeaders: no header changes what an answer says. It may choose a coding,
+// spare the body, or be refused.
+func FuzzHeaders(f *testing.F) {
+	names := []string{
+		"Accept-Encoding", "If-None-Match", "If-Modified-Since", "X-Request-Id", "X-Api-Key", "Origin", "Accept", "Range", "Cookie", "Forwarded", "X-Forwarded-For",
+		"X-Forwarded-Host", "X-Original-Url", "X-Http-Method-Override", "Content-Type", "Cache-Control", "Te", "Connection", "Upgrade", "Traceparent",
+	}
+	for i, value := range []string{
+		"gzip, br;q=0.5", `W/"a", "b"`, "Wed, 04 Mar 2026 05:10:00 GMT", "id-1", "mdk_live_x", "https://a.test", "text/html;q=0.1", "bytes=0-5", "a=b", "for=1.2.3.4", "1.2.3.4, 5.6.7.8",
+		"evil.test", "/nowhere", "DELETE", "multipart/form-data; boundary=x", "no-cache", "trailers", "close, X-Api-Key", "h2c", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+	} {
+		f.Add("size=50&sort=name", uint8(i), value)
+	}
+	path := socketEdge(f)
+	f.Fuzz(func(t *testing.T, query string, name uint8, value string) {
+		// They would be other requests.
+		if strings.ContainsAny(query, " \r\n\x00\t") || strings.ContainsAny(value, "\r\n\x00") {
+			return
+		}
+		get := "GET /openapi/v1/assets?" + query + " HTTP/1.1\r\nHost: x\r\n"
+		plain := answers(t, exchange(t, path, []byte(get+"\r\n")), false)
+		with := answers(t, exchange(t, path, []byte(get+names[int(name)%len(names)]+": "+value+"\r\n\r\n")), false)
+		if len(plain) != 1 || len(with) != 1 {
+			t.Fatalf("%d and %d answers", len(plain), len(with))
+		}
+		p, w := plain[0], with[0]
+		switch {
+		case w.status == http.StatusBadRequest && p.status == http.StatusOK && strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }):
+			return
+		case w.status == http.StatusNotModified && p.status == http.StatusOK && w.body == "":
+			return
+		case w.status != p.status || plainBody(t, w) != p.body:
+			t.Fatalf("%s: %q: %d %s, without it %d %s", names[int(name)%len(names)], value, w.status, w.body, p.status, p.body)
+		}
+	})
+}
+
+// plainBody undoes the coding.
+func plainBody(t *testing.T, r *reply) string {
+	t.Helper()
+	var in io.Reader = strings.NewReader(r.body)
+	var err error
+	switch coding := r.header.Get("Content-Encoding"); coding {
+	case "":
+	case "gzip":
+		in, err = gzip.NewReader(in)
+	case "br":
+		in = brotli.NewReader(in)
+	case "zstd":
+		in, err = zstd.NewReader(in, zstd.WithDecoderConcurrency(1))
+	default:
+		t.Fatalf("coding %q", coding)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

@@ -1,0 +1,55 @@
+package shards
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"example.com/marketdata/artifacts"
+)
+
+// FuzzDiskFile: whatever stands in an object's file, in the life of a process or
+// before its start, the rows that come out are the object's.
+func FuzzDiskFile(f *testing.F) {
+	dir := f.TempDir()
+	c, s, mem := setup(f, Config{Memory: 1, Dir: dir})
+	ref := object(f, mem, 1, 3)
+	other := object(f, mem, 4, 3)
+	o := c.Acquire(ref)
+	wantRow(f, c, o, 0, 1)
+	wantRow(f, c, c.Acquire(other), 0, 4)
+	path := filepath.Join(dir, filepath.FromSlash(artifacts.ObjectKey(ref.Digest)))
+	good, err := os.ReadFile(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	wrong, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(artifacts.ObjectKey(other.Digest))))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good, false)
+	f.Add(wrong, false)
+	f.Add(wrong, true)
+	f.Add([]byte{}, true)
+	f.Add(good[:len(good)-1], false)
+	f.Add(bytes.Repeat([]byte{0xff}, len(good)), true)
+	f.Fuzz(func(t *testing.T, content []byte, restart bool) {
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if restart {
+			again, err := New(Config{Store: s, Memory: 1, Dir: dir})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer again.Close()
+			again.cfg.Pause = 0
+			wantRow(t, again, again.Acquire(ref), 1, 2)
+			return
+		}
+		for i := range 3 {
+			wantRow(t, c, o, i, 1+i)
+		}
+	})
+}
