@@ -1,0 +1,71 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/edge/internal/fixture"
+	"example.com/marketdata/edge/shards"
+)
+
+// FuzzKept: whatever stands in the cache folder, an edge that starts from it
+// while the store is away serves the snapshot that its pointer names, or none.
+func FuzzKept(f *testing.F) {
+	mem := memstore.New()
+	p := fixture.Publish(f, mem, fixture.Feed(50, 1), fixture.Start, nil)
+	pointer := p.Pointer.Encode()
+	manifest, _, err := mem.Get(context.Background(), artifacts.ManifestKey(p.Pointer.Manifest.Digest), artifacts.MaxManifestSize)
+	if err != nil {
+		f.Fatal(err)
+	}
+	change := (&artifacts.Change{Format: artifacts.Format, Database: "fixture", Time: fixture.Start, Snapshot: fixture.Start, Base: fixture.Start, Value: "0"}).Encode()
+	dir := f.TempDir()
+	cache, err := shards.New(shards.Config{Store: &store{Reader: mem, spoil: away}, Memory: 1, Dir: dir, Wait: time.Millisecond})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(cache.Close)
+	f.Add(pointer, manifest, change)
+	f.Add(pointer, manifest[:100], change)
+	f.Add(pointer, manifest, []byte(`{"format":2}`))
+	f.Add(pointer[:50], manifest, []byte{})
+	f.Add(bytes.Replace(pointer, []byte(`"format":1`), []byte(`"format":2`), 1), manifest, change)
+	f.Fuzz(func(t *testing.T, pointer, manifest, change []byte) {
+		for key, b := range map[string][]byte{
+			artifacts.CurrentKey: pointer, artifacts.ChangeKey: change, artifacts.ManifestKey(p.Pointer.Manifest.Digest): manifest,
+			artifacts.ManifestKey(artifacts.Sum(manifest)): manifest,
+		} {
+			path := filepath.Join(dir, filepath.FromSlash(key))
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, b, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			defer os.Remove(path)
+		}
+		r := NewRefresher(Config{Store: &store{Reader: mem, spoil: away}, Cache: cache, Dir: dir})
+		ctx, cancel := context.WithCancel(t.Context())
+		r.restore(ctx)
+		cancel()
+		r.background.Wait()
+		state := r.State()
+		if state == nil {
+			return
+		}
+		named, err := artifacts.ParsePointer(pointer)
+		if err != nil || state.Snapshot == nil || state.Snapshot.Manifest != named.Manifest.Digest || state.Snapshot.Sequence != named.Sequence || artifacts.Sum(manifest) != named.Manifest.Digest {
+			t.Fatalf("started from %.300q: %+v, %v", pointer, state.Snapshot, err)
+		}
+		if c, err := artifacts.ParseChange(change); (err == nil) != (state.Change != nil) || err == nil && *c != *state.Change {
+			t.Fatalf("change record %.300q: %+v, %v", change, state.Change, err)
+		}
+		state.Snapshot.Release()
+	})
+}
