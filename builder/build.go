@@ -104,6 +104,8 @@ type build struct {
 	report *Report
 	began  time.Time
 
+	scratch *scratch // what a backfill remembers of feeds before; else nil
+
 	current string // the step at hand, and when it began
 	since   time.Time
 }
@@ -123,13 +125,7 @@ func (b *build) step(name string) {
 // snapshot as it is, and the next build starts here again.
 func (b *build) build(ctx context.Context, t time.Time) error {
 	b.step(StepOpen)
-	if !b.tested {
-		if err := b.Store.SelfTest(ctx); err != nil {
-			return fmt.Errorf("store: %w", err)
-		}
-		b.tested = true
-	}
-	head, err := publish.ReadHead(ctx, b.Store)
+	head, err := b.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -139,10 +135,15 @@ func (b *build) build(ctx context.Context, t time.Time) error {
 	}
 
 	b.step(StepRead)
-	feed, rows, err := b.read(ctx, t, held)
+	files, err := b.Source.Files(ctx, t)
 	if err != nil {
 		return fmt.Errorf("feed: %w", err)
 	}
+	feed, rows, err := b.read(ctx, files, held, b.Progress)
+	if err != nil {
+		return fmt.Errorf("feed: %w", err)
+	}
+	b.warn(rows)
 	if t.IsZero() {
 		t = feed.Time
 	}
@@ -150,8 +151,7 @@ func (b *build) build(ctx context.Context, t time.Time) error {
 		return err
 	}
 	input := inputDigest(feed, &b.Settings) // before ids are assigned: of the rows as they were given
-	b.report.SnapshotTime, b.report.Database, b.report.Counts = stamp(t), feed.Database, counts(feed)
-	b.report.rows(rows)
+	b.report.feed(t, feed, rows)
 	if head.Manifest != nil {
 		if sameSnapshot(head, t, input) {
 			b.report.leave(head, "this snapshot is published already")
@@ -161,20 +161,46 @@ func (b *build) build(ctx context.Context, t time.Time) error {
 			return err
 		}
 	}
-	if err := held.AssignIDs(feed); err != nil {
-		return err
-	}
-	if err := b.guard(rows, head, t, held, feed); err != nil {
-		return err
-	}
 
 	b.step(StepCompute)
-	past, err := held.Past(ctx, feed, t)
+	result, err := b.compute(ctx, t, feed, rows, held, head.Manifest)
 	if err != nil {
 		return err
 	}
-	result := market.Compute(feed, t, past, &b.Settings)
+	return b.publish(ctx, t, head, held, feed, input, result)
+}
 
+// open makes sure, once, that the store is one to rely on, and reads what is
+// published.
+func (b *build) open(ctx context.Context) (*publish.Head, error) {
+	if !b.tested {
+		if err := b.Store.SelfTest(ctx); err != nil {
+			return nil, fmt.Errorf("store: %w", err)
+		}
+		b.tested = true
+	}
+	return publish.ReadHead(ctx, b.Store)
+}
+
+// compute holds the feed against the guard rails, gives its rows their ids and
+// works out every figure. last is the snapshot before, nil if there is none.
+func (b *build) compute(ctx context.Context, t time.Time, feed *market.Feed, rows *source.Report, held *ledger.Ledger, last *artifacts.Manifest) (*market.Result, error) {
+	if err := held.AssignIDs(feed); err != nil {
+		return nil, err
+	}
+	if err := b.guard(rows, last, t, held, feed); err != nil {
+		return nil, err
+	}
+	past, err := held.Past(ctx, feed, t)
+	if err != nil {
+		return nil, err
+	}
+	return market.Compute(feed, t, past, &b.Settings), nil
+}
+
+// publish is the second half of the story: what was computed becomes objects,
+// the objects a manifest, and the manifest the published one.
+func (b *build) publish(ctx context.Context, t time.Time, head *publish.Head, held *ledger.Ledger, feed *market.Feed, input artifacts.Digest, result *market.Result) error {
 	b.step(StepObjects)
 	ctx, cancel := context.WithTimeout(ctx, BuildDeadline)
 	defer cancel()
@@ -188,7 +214,7 @@ func (b *build) build(ctx context.Context, t time.Time) error {
 	if err != nil {
 		return err
 	}
-	root, err := putLedger(ctx, objects, next)
+	root, err := b.putLedger(ctx, objects, next)
 	if err != nil {
 		return err
 	}
@@ -221,24 +247,20 @@ func ledgerOf(head *publish.Head) *artifacts.Ref {
 
 // read reads the feed. What the ledger knows of ids takes part: a row whose
 // given id contradicts it is set aside.
-func (b *build) read(ctx context.Context, t time.Time, held *ledger.Ledger) (*market.Feed, *source.Report, error) {
-	files, err := b.Source.Files(ctx, t)
-	if err != nil {
-		return nil, nil, err
-	}
-	feed, rows, err := source.Read(ctx, files, source.ReadOptions{
+func (b *build) read(ctx context.Context, files source.Files, held *ledger.Ledger, progress Progress) (*market.Feed, *source.Report, error) {
+	return source.Read(ctx, files, source.ReadOptions{
 		Known: held.Known, Owner: held.Owner,
-		Progress: func(file string, read, total int64) { b.Progress("read "+file, int(read), int(max(0, total))) },
+		Progress: func(file string, read, total int64) { progress("read "+file, int(read), int(max(0, total))) },
 	})
-	if err != nil {
-		return nil, nil, err
-	}
+}
+
+// warn logs the first rows of each file that were set aside.
+func (b *build) warn(rows *source.Report) {
 	for _, f := range rows.Files {
 		for _, r := range f.Rejections[:min(len(f.Rejections), maxReportedRejections)] {
 			b.Log.Warn("row set aside", "file", r.File, "line", r.Line, "key", r.Key, "reason", r.Reason)
 		}
 	}
-	return feed, rows, nil
 }
 
 // snapshotTime rounds t down to ten minutes, and refuses the few years that
@@ -282,11 +304,12 @@ func mayFollow(head *publish.Head, t time.Time) error {
 	return nil
 }
 
-// guard holds the feed against the guard rails.
-func (b *build) guard(rows *source.Report, head *publish.Head, t time.Time, held *ledger.Ledger, feed *market.Feed) error {
+// guard holds the feed against the guard rails. last is the snapshot before,
+// nil if there is none.
+func (b *build) guard(rows *source.Report, last *artifacts.Manifest, t time.Time, held *ledger.Ledger, feed *market.Feed) error {
 	checks := []error{b.Guards.checkBadRows(rows)}
-	if m := head.Manifest; m != nil {
-		checks = append(checks, b.Guards.checkShrink(m, b.report.Counts), b.Guards.checkMove(m.Time, t, held.Top(), feed))
+	if last != nil {
+		checks = append(checks, b.Guards.checkShrink(last, counts(feed)), b.Guards.checkMove(last.Time, t, held.Top(), feed))
 	}
 	err := errors.Join(checks...)
 	if err == nil || !b.Guards.Force {
@@ -353,7 +376,12 @@ func readable(body []byte) error {
 }
 
 // putLedger puts the ledger after the snapshot and returns its root's name.
-func putLedger(ctx context.Context, objects *publish.Objects, next *ledger.Next) (artifacts.Ref, error) {
+func (b *build) putLedger(ctx context.Context, objects *publish.Objects, next *ledger.Next) (artifacts.Ref, error) {
+	if b.scratch != nil {
+		if err := b.putPast(ctx, objects, next); err != nil {
+			return artifacts.Ref{}, err
+		}
+	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(putters)
 	for _, body := range next.Objects {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
 )
@@ -33,6 +34,9 @@ type Report struct {
 	BadDataTimes   int `json:"bad_data_times"`
 	// Parts say how old the parts of a live source's feed are.
 	Parts []source.Part `json:"parts,omitempty"`
+	// Past counts the feeds of a backfill that were remembered beside the one
+	// whose snapshot is published.
+	Past int `json:"past,omitempty"`
 	// Forced names the guard rails that were overridden.
 	Forced []string `json:"forced,omitempty"`
 	// ObjectsWritten counts the immutable objects put, the manifest included;
@@ -68,6 +72,12 @@ func reportOf(m *artifacts.Manifest) *Report {
 func (r *Report) leave(head *publish.Head, reason string) *Report {
 	r.Published, r.Reason, r.Sequence = false, reason, head.Pointer.Sequence
 	return r
+}
+
+// feed reports what a snapshot of t is made from.
+func (r *Report) feed(t time.Time, f *market.Feed, rows *source.Report) {
+	r.SnapshotTime, r.Database, r.Counts = stamp(t), f.Database, counts(f)
+	r.rows(rows)
 }
 
 func (r *Report) rows(src *source.Report) {

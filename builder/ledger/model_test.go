@@ -69,16 +69,28 @@ func (c *chain) check(err error) {
 // build makes one build from nothing but the stored root.
 func (c *chain) build(f *market.Feed, t time.Time) {
 	c.tb.Helper()
-	ctx := context.Background()
-	l, err := Load(ctx, c.s, c.ref)
+	l, err := Load(context.Background(), c.s, c.ref)
 	c.check(err)
-	next, err := l.Advance(ctx, f, c.compute(l, f, t), t)
+	c.buildOn(l, f, t)
+}
+
+// buildOn makes one build from a ledger.
+func (c *chain) buildOn(l *Ledger, f *market.Feed, t time.Time) {
+	c.tb.Helper()
+	next, err := l.Advance(context.Background(), f, c.compute(l, f, t), t)
 	c.check(err)
+	c.take(next)
+}
+
+// take makes what is next the newest.
+func (c *chain) take(next *Next) {
+	c.tb.Helper()
 	for _, b := range next.Objects {
 		c.s.put(b)
 	}
 	ref := c.s.put(next.Root)
 	c.ref = &ref
+	var err error
 	c.root, err = artifacts.ParseLedger(next.Root)
 	c.check(err)
 }
@@ -169,6 +181,13 @@ func (m *model) step(tb rapid.TB, c *chain, t time.Time, prices map[string]marke
 	c.build(f, t)
 	m.compare(tb, c, f, t)
 	m.add(t, prices)
+	m.compareHeld(tb, c, t)
+}
+
+// compareHeld compares what the chain holds after the snapshot of t with the
+// model.
+func (m *model) compareHeld(tb rapid.TB, c *chain, t time.Time) {
+	tb.Helper()
 	var want, got []time.Time
 	for _, i := range m.held(t) {
 		want = append(want, m.times[i])

@@ -83,15 +83,38 @@ func (l *Ledger) advanceReturns(ctx context.Context, zone int, t time.Time, back
 		}
 		open, to.Segments = slices.Clip(b), to.Segments[:n] // b is not ours to append to
 	}
+	w := returnWriter{log: to, open: open, put: put}
+	w.add(t, back)
+	return w.close(), nil
+}
+
+// returnWriter adds batches to a log, oldest first.
+type returnWriter struct {
+	log    artifacts.ReturnLog // segments that will not change
+	open   []byte              // the batches behind those
+	newest time.Time           // of open
+	put    *objects
+}
+
+// add adds the returns of one snapshot.
+func (w *returnWriter) add(t time.Time, back []row) {
 	for batch := range slices.Chunk(back, batchRows) {
-		open = appendRows(appendStep(open, t), batch)
-		if len(open) >= segmentBytes {
-			to.Segments = append(to.Segments, artifacts.ReturnSegment{Ref: put.add(open), Newest: t})
-			open = nil
+		w.open, w.newest = appendRows(appendStep(w.open, t), batch), t
+		if len(w.open) >= segmentBytes {
+			w.cut()
 		}
 	}
-	if len(open) > 0 {
-		to.Segments = append(to.Segments, artifacts.ReturnSegment{Ref: put.add(open), Newest: t})
+}
+
+func (w *returnWriter) cut() {
+	w.log.Segments = append(w.log.Segments, artifacts.ReturnSegment{Ref: w.put.add(w.open), Newest: w.newest})
+	w.open = nil
+}
+
+// close returns the log.
+func (w *returnWriter) close() artifacts.ReturnLog {
+	if len(w.open) > 0 {
+		w.cut()
 	}
-	return to, nil
+	return w.log
 }

@@ -162,6 +162,24 @@ func (r *reader) rows(sorted []row, f func(i int, price market.U128)) {
 	r.b = b[at:]
 }
 
+// allRows reads what appendRows wrote, every row of it. quote means nothing in
+// them.
+func (r *reader) allRows(to []row) []row {
+	last := uint64(0)
+	for n := r.uint(uint64(len(r.b))); n > 0; n-- {
+		delta := r.uint(maxID - last)
+		price, size := readPrice(r.b)
+		if size == 0 || delta == 0 {
+			r.fail()
+			return to
+		}
+		r.b = r.b[size:]
+		last += delta
+		to = append(to, row{id: last, price: price})
+	}
+	return to
+}
+
 // readPrice reads what appendPrice wrote from the front of b, and returns its
 // length; 0 when b ends too early or the price is 2^127 or more.
 func readPrice(b []byte) (price market.U128, size int) {

@@ -36,13 +36,10 @@ type ReadOptions struct {
 // feed.json or assets.ndjson is missing, or a file cannot be read to its end.
 // Rows without an id have ID 0 in the result, for the ledger to give them one.
 func Read(ctx context.Context, files Files, opts ReadOptions) (*market.Feed, *Report, error) {
-	info, err := readInfoFile(ctx, files)
-	if err != nil {
-		return nil, nil, err
-	}
 	feed := &market.Feed{}
-	if feed.Database, feed.Time, err = parseInfo(info); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", InfoFile, err)
+	var err error
+	if feed.Database, feed.Time, err = ReadInfo(ctx, files); err != nil {
+		return nil, nil, err
 	}
 	r := &reader{
 		files: files, opts: opts, feed: feed, report: &Report{},
@@ -66,6 +63,19 @@ func Read(ctx context.Context, files Files, opts ReadOptions) (*market.Feed, *Re
 		}
 	}
 	return feed, r.report, nil
+}
+
+// ReadInfo reads what feed.json says: the database that the feed is from, and
+// its time.
+func ReadInfo(ctx context.Context, files Files) (database string, t time.Time, err error) {
+	info, err := readInfoFile(ctx, files)
+	if err != nil {
+		return "", t, err
+	}
+	if database, t, err = parseInfo(info); err != nil {
+		return "", t, fmt.Errorf("%s: %w", InfoFile, err)
+	}
+	return database, t, nil
 }
 
 var errMissing = errors.New("missing, and a feed must have it")

@@ -12,11 +12,17 @@ import (
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/metrics"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/builder/source"
 )
 
 // buildFlags are those that build and run share.
 type buildFlags struct {
 	Source string `required:"" placeholder:"SOURCE" help:"Where the feed comes from."`
+	publishFlags
+}
+
+// publishFlags are those of every command that makes snapshots.
+type publishFlags struct {
 	storeFlag
 	Retain               time.Duration `default:"1h" help:"Retain snapshots up to this much older than the newest, at most 168h; the previous one always."`
 	TrendingMinMarketCap money         `default:"10000000" help:"Least market cap of a trending asset."`
@@ -28,7 +34,7 @@ type buildFlags struct {
 }
 
 // Validate is called by kong.
-func (f *buildFlags) Validate() error {
+func (f *publishFlags) Validate() error {
 	if f.Retain < 0 || f.Retain > builder.MaxRetain {
 		return fmt.Errorf("--retain %v: want 0s to %v", f.Retain, builder.MaxRetain)
 	}
@@ -40,6 +46,11 @@ func (f *buildFlags) open(e *env, progress builder.Progress) (*builder.Builder, 
 	if err != nil {
 		return nil, err
 	}
+	return f.publishFlags.open(e, src, progress)
+}
+
+// open returns a builder that src may be nil for, if it is not to ask it.
+func (f *publishFlags) open(e *env, src source.Source, progress builder.Progress) (*builder.Builder, error) {
 	store, err := f.openStore(e)
 	if err != nil {
 		return nil, err
@@ -128,7 +139,7 @@ Example:
 
 // Validate is called by kong.
 func (c *runCmd) Validate() error {
-	if err := c.buildFlags.Validate(); err != nil {
+	if err := c.publishFlags.Validate(); err != nil {
 		return err
 	}
 	if c.ChangeEvery < time.Second || c.GCEvery < time.Second {

@@ -46,6 +46,7 @@ type cli struct {
 	Sign     signCmd     `cmd:"" help:"Sign what a store holds, once, when it begins to be signed."`
 	Rollback rollbackCmd `cmd:"" help:"Publish an earlier retained snapshot again."`
 	Feed     feedCmd     `cmd:"" help:"Write any source as a feed folder, to look at, keep and build from."`
+	Backfill backfillCmd `cmd:"" help:"Bring recorded feeds of the past into what the store remembers of prices."`
 	Record   recordCmd   `cmd:"" help:"Keep a live provider's answers as they were sent, to build from again."`
 }
 

@@ -1,0 +1,364 @@
+package builder
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/builder/source"
+)
+
+// Steps of a backfill beside those of a build.
+const (
+	StepPast = "past" // all feeds but a new snapshot's are read and remembered
+	StepJoin = "join" // the past is put before what the store remembers
+)
+
+// PastFeed is a feed that was recorded earlier.
+type PastFeed struct {
+	// Name is what messages call it.
+	Name string
+	// Time is its snapshot's: a whole multiple of ten minutes, UTC.
+	Time  time.Time
+	Files source.Files
+}
+
+// ReadPastFeeds lists the feeds in the folders of dir in order of time, as
+// Backfill wants them. Files and what begins with a dot are passed over; any
+// other folder that is no feed is an error. Of several feeds in the same ten
+// minutes the earliest counts, since a time has one snapshot (contract section
+// 7); the names of the others are returned as skipped.
+func ReadPastFeeds(ctx context.Context, dir string) (feeds []PastFeed, skipped []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	type dated struct {
+		PastFeed
+		exact time.Time
+	}
+	var all []dated
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if info, err := os.Stat(path); err != nil || !info.IsDir() || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		files := source.FS(os.DirFS(path))
+		_, exact, err := source.ReadInfo(ctx, files)
+		if err != nil {
+			return nil, nil, fmt.Errorf("feed %s: %w", e.Name(), err)
+		}
+		t, err := snapshotTime(exact)
+		if err != nil {
+			return nil, nil, fmt.Errorf("feed %s: %w", e.Name(), err)
+		}
+		all = append(all, dated{PastFeed{e.Name(), t, files}, exact})
+	}
+	slices.SortFunc(all, func(a, b dated) int {
+		return cmp.Or(a.exact.Compare(b.exact), cmp.Compare(a.Name, b.Name))
+	})
+	for _, f := range all {
+		if n := len(feeds); n > 0 && feeds[n-1].Time.Equal(f.Time) {
+			skipped = append(skipped, f.Name)
+			continue
+		}
+		feeds = append(feeds, f.PastFeed)
+	}
+	if len(feeds) == 0 {
+		return nil, nil, fmt.Errorf("%s holds no feeds; want a folder of feed folders", dir)
+	}
+	return feeds, skipped, nil
+}
+
+// ErrOverlap: feeds of a backfill lie among the snapshots that the store
+// remembers. It comes wrapped, with the particulars.
+var ErrOverlap = errors.New("among the snapshots that the store remembers")
+
+// Backfill brings feeds of the past, which are in order of time, into the
+// ledger, so that windows, the board and groups are what they would be if each
+// had been built at its time. The Builder's Source is not asked.
+//
+// When all feeds are newer than the published snapshot, or there is none, the
+// newest is published as a snapshot of its own; the others are remembered as
+// builds would have remembered them, but their snapshots are not made. When all
+// are older than anything the store remembers, they are put before that: what is
+// published stays as it is, and the next snapshot has the longer past. Anything
+// in between is ErrOverlap: it would change what was answered already.
+//
+// Guard rails hold for every feed, against the one before. Nothing shows before
+// the one swap of the pointer at the end. The report is never nil.
+func (b *Builder) Backfill(ctx context.Context, feeds []PastFeed) (*Report, error) {
+	run := &build{Builder: b, report: newReport(), began: time.Now()}
+	err := run.backfill(ctx, feeds)
+	run.step(StepDone)
+	run.report.DurationMS = time.Since(run.began).Milliseconds()
+	return run.report, err
+}
+
+func (b *build) backfill(ctx context.Context, feeds []PastFeed) (err error) {
+	if len(feeds) == 0 {
+		return errors.New("no feeds")
+	}
+	b.step(StepOpen)
+	head, err := b.open(ctx)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "builder-backfill-*")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	b.scratch = &scratch{Reader: b.Store, dir: dir, held: map[string]bool{}}
+
+	first, newest := feeds[0], feeds[len(feeds)-1]
+	if head.Manifest == nil || first.Time.After(head.Manifest.Time) {
+		return b.backfillAfter(ctx, head, feeds)
+	}
+	root, err := publish.ReadLedger(ctx, b.Store, head.Manifest.Ledger)
+	if err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	if len(root.Prices) > 0 && newest.Time.Before(root.Prices[0].Time) {
+		return b.backfillBefore(ctx, head, feeds)
+	}
+	return b.overlap(ctx, head, root, feeds)
+}
+
+// backfillAfter remembers all feeds but the newest, which it publishes.
+func (b *build) backfillAfter(ctx context.Context, head *publish.Head, feeds []PastFeed) error {
+	held, err := ledger.Load(ctx, b.Store, ledgerOf(head))
+	if err != nil {
+		return err
+	}
+	newest := feeds[len(feeds)-1]
+	held, last, err := b.remember(ctx, held, head.Manifest, feeds[:len(feeds)-1])
+	if err != nil {
+		return err
+	}
+	b.step(StepRead)
+	feed, rows, err := b.read(ctx, newest.Files, held, b.Progress)
+	if err != nil {
+		return fmt.Errorf("feed %s: %w", newest.Name, err)
+	}
+	b.warn(rows)
+	input := inputDigest(feed, &b.Settings)
+	b.report.feed(newest.Time, feed, rows)
+	b.step(StepCompute)
+	result, err := b.compute(ctx, newest.Time, feed, rows, held, last)
+	if err != nil {
+		return fmt.Errorf("feed %s: %w", newest.Name, err)
+	}
+	return b.publish(ctx, newest.Time, head, held, feed, input, result)
+}
+
+// backfillBefore puts the feeds before what the store remembers, and publishes
+// the snapshot that is published once more, with that ledger.
+func (b *build) backfillBefore(ctx context.Context, head *publish.Head, feeds []PastFeed) error {
+	held, err := ledger.LoadIDs(ctx, b.Store, head.Manifest.Ledger)
+	if err != nil {
+		return err
+	}
+	if _, _, err = b.remember(ctx, held, nil, feeds); err != nil {
+		return err
+	}
+	b.step(StepJoin)
+	next, err := ledger.Join(ctx, b.scratch, b.scratch.root, head.Manifest.Ledger)
+	if err != nil {
+		return err
+	}
+	b.step(StepObjects)
+	ctx, cancel := context.WithTimeout(ctx, BuildDeadline)
+	defer cancel()
+	objects := head.Objects(b.Store)
+	defer func() { b.report.ObjectsWritten, b.report.BytesWritten = objects.Written() }()
+	manifest := *head.Manifest
+	if manifest.Ledger, err = b.putLedger(ctx, objects, next); err != nil {
+		return err
+	}
+	b.report.SnapshotTime, b.report.Database, b.report.Counts = stamp(manifest.Time), manifest.Database, manifest.Counts
+	pointer, err := head.Publish(ctx, objects, &manifest, b.Now(), b.step)
+	if err != nil {
+		return err
+	}
+	b.report.Published, b.report.Sequence = true, pointer.Sequence
+	return nil
+}
+
+// overlap tells a backfill that was done already, and is asked for once more,
+// from one that cannot be done.
+func (b *build) overlap(ctx context.Context, head *publish.Head, root *artifacts.LedgerRoot, feeds []PastFeed) error {
+	newest := feeds[len(feeds)-1]
+	if newest.Time.Equal(head.Manifest.Time) {
+		held, err := ledger.Load(ctx, b.Store, ledgerOf(head))
+		if err != nil {
+			return err
+		}
+		feed, rows, err := b.read(ctx, newest.Files, held, b.Progress)
+		if err != nil {
+			return fmt.Errorf("feed %s: %w", newest.Name, err)
+		}
+		if sameSnapshot(head, newest.Time, inputDigest(feed, &b.Settings)) {
+			b.report.feed(newest.Time, feed, rows)
+			b.report.leave(head, "the newest feed's snapshot is published already")
+			return nil
+		}
+	}
+	oldest := head.Manifest.Time
+	if len(root.Prices) > 0 {
+		oldest = root.Prices[0].Time
+	}
+	among := slices.IndexFunc(feeds, func(f PastFeed) bool { return !f.Time.Before(oldest) && !f.Time.After(head.Manifest.Time) })
+	if among < 0 {
+		return fmt.Errorf("feeds %s to %s: some are older than, some newer than what the store remembers, from %s to %s; want the older ones in one backfill, and the newer in another: %w",
+			feeds[0].Name, newest.Name, stamp(oldest), stamp(head.Manifest.Time), ErrOverlap)
+	}
+	return fmt.Errorf("feed %s of %s: %w, from %s to %s; want all feeds older, or all newer",
+		feeds[among].Name, stamp(feeds[among].Time), ErrOverlap, stamp(oldest), stamp(head.Manifest.Time))
+}
+
+// remember builds the ledger after each feed from the one before. It returns the
+// last one, and what the next feed's guard rails need of the last feed.
+func (b *build) remember(ctx context.Context, held *ledger.Ledger, last *artifacts.Manifest, feeds []PastFeed) (*ledger.Ledger, *artifacts.Manifest, error) {
+	b.step(StepPast)
+	for i, f := range feeds {
+		b.Progress(StepPast, i, len(feeds))
+		next, count, err := b.advance(ctx, held, last, &f)
+		if err == nil {
+			err = b.scratch.advance(next)
+		}
+		if err == nil {
+			held, err = ledger.Load(ctx, b.scratch, &b.scratch.root)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("feed %s: %w", f.Name, err)
+		}
+		last = &artifacts.Manifest{Time: f.Time, Counts: count}
+		b.report.Past++
+	}
+	b.Progress(StepPast, len(feeds), len(feeds))
+	return held, last, nil
+}
+
+// advance returns the ledger after a feed, and how many rows that has.
+func (b *build) advance(ctx context.Context, held *ledger.Ledger, last *artifacts.Manifest, f *PastFeed) (*ledger.Next, map[string]int, error) {
+	feed, rows, err := b.read(ctx, f.Files, held, func(string, int, int) {})
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, file := range rows.Files {
+		if file.Rejected > 0 {
+			b.Log.Warn("rows set aside", "feed", f.Name, "file", file.Name, "rows", file.Rejected, "first", file.Rejections[0].String())
+		}
+	}
+	result, err := b.compute(ctx, f.Time, feed, rows, held, last)
+	if err != nil {
+		return nil, nil, err
+	}
+	next, err := held.Advance(ctx, feed, result, f.Time)
+	return next, counts(feed), err
+}
+
+// scratch keeps the ledgers between the feeds of a backfill in a folder on this
+// machine: most of their objects serve the next feed only, and none may lie in
+// the store for longer than a build may take (see README.md, "Deleting").
+type scratch struct {
+	artifacts.Reader // what scratch does not hold
+	dir              string
+	held             map[string]bool // keys
+	root             artifacts.Ref   // of the newest ledger
+}
+
+// Get implements artifacts.Reader.
+func (s *scratch) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+	if !s.held[key] {
+		return s.Reader.Get(ctx, key, limit)
+	}
+	b, err := os.ReadFile(s.file(key))
+	return b, "", err
+}
+
+func (s *scratch) file(key string) string {
+	return filepath.Join(s.dir, strings.ReplaceAll(key, "/", "-"))
+}
+
+// advance keeps a ledger, and drops what it does not name.
+func (s *scratch) advance(next *ledger.Next) error {
+	needed := map[string]bool{}
+	s.root = artifacts.Ref{Digest: artifacts.Sum(next.Root), Size: int64(len(next.Root))}
+	refs, err := refsOf(next)
+	if err != nil {
+		return err
+	}
+	for _, ref := range append(refs, s.root) {
+		needed[artifacts.ObjectKey(ref.Digest)] = true
+	}
+	for _, body := range append(next.Objects, next.Root) {
+		key := artifacts.ObjectKey(artifacts.Sum(body))
+		if err := os.WriteFile(s.file(key), body, 0o600); err != nil {
+			return err
+		}
+		s.held[key] = true
+	}
+	for key := range s.held {
+		if !needed[key] {
+			if err := os.Remove(s.file(key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			delete(s.held, key)
+		}
+	}
+	return nil
+}
+
+func refsOf(next *ledger.Next) ([]artifacts.Ref, error) {
+	root, err := artifacts.ParseLedger(next.Root)
+	if err != nil {
+		return nil, fmt.Errorf("ledger: %w", err)
+	}
+	return root.Refs(), nil
+}
+
+// putPast puts what a ledger names of the scratch.
+func (b *build) putPast(ctx context.Context, objects *publish.Objects, next *ledger.Next) error {
+	refs, err := refsOf(next)
+	if err != nil {
+		return err
+	}
+	refs = slices.DeleteFunc(refs, func(r artifacts.Ref) bool { return !b.scratch.held[artifacts.ObjectKey(r.Digest)] })
+	var done atomic.Int64
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(putters)
+	for _, ref := range refs {
+		g.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			body, _, err := b.scratch.Get(ctx, artifacts.ObjectKey(ref.Digest), ref.Size)
+			if err != nil {
+				return err
+			}
+			// Bytes that the disk has changed must not get a name that is not theirs.
+			put, err := objects.Put(ctx, body)
+			if err == nil && put != ref {
+				err = fmt.Errorf("%s: %w: other bytes than were written", b.scratch.dir, artifacts.ErrCorrupt)
+			}
+			b.Progress("put past", int(done.Add(1)), len(refs))
+			return err
+		})
+	}
+	return g.Wait()
+}

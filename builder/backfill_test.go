@@ -1,0 +1,443 @@
+package builder
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/faultstore"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/builder/source"
+)
+
+// past makes feeds for Backfill of worlds.
+func past(worlds []world) (feeds []PastFeed) {
+	for _, w := range worlds {
+		feeds = append(feeds, PastFeed{"feed-" + w.at.Format("0102T1504"), w.at, source.FS(w.feed())})
+	}
+	return feeds
+}
+
+func tryBackfill(t *testing.T, s artifacts.Store, feeds []PastFeed, change ...func(*Config)) (*Report, error) {
+	t.Helper()
+	cfg := config(s, nil)
+	for _, f := range change {
+		f(&cfg)
+	}
+	b, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Backfill(t.Context(), feeds)
+}
+
+func mustBackfill(t *testing.T, s artifacts.Store, feeds []PastFeed, change ...func(*Config)) *Report {
+	t.Helper()
+	r, err := tryBackfill(t, s, feeds, change...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Published {
+		t.Fatalf("not published: %s", r.Reason)
+	}
+	return r
+}
+
+// histories is how many are drawn; package ledger draws many more, of prices
+// alone.
+const histories = 5
+
+// history draws worlds of several months, with gaps of all lengths, in which
+// assets and groups come and go. The first has all that there ever are, so that
+// ids do not depend on where a history begins.
+func history(dice *rand.Rand) (worlds []world) {
+	gaps := []time.Duration{1, 1, 2, 5, 6, 37, 144, 287, 288, 289, 1000, 4000}
+	w := world{assets: 60, at: epoch.Add(time.Duration(dice.IntN(144)) * artifacts.Step)}
+	for i := range 8 + dice.IntN(8) {
+		if i > 0 {
+			w = w.later(gaps[dice.IntN(len(gaps))] * artifacts.Step)
+			w.assets = 35 + dice.IntN(26)
+		}
+		worlds = append(worlds, w)
+	}
+	return worlds
+}
+
+// eachHistory calls f for each history, with dice for more.
+func eachHistory(t *testing.T, f func(t *testing.T, worlds []world, dice *rand.Rand)) {
+	for seed := range uint64(histories) {
+		t.Run(fmt.Sprint("history ", seed), func(t *testing.T) {
+			t.Parallel()
+			dice := rand.New(rand.NewPCG(seed, 1))
+			f(t, history(dice), dice)
+		})
+	}
+}
+
+// force builds what the guard rails would hold back.
+func force(c *Config) { c.Guards.Force = true }
+
+// TestBackfillIsBuildsInOrder: a backfill's snapshot, and the one after, are those
+// of builds one after the other; but that the snapshots before were never
+// published, and so cannot be retained.
+func TestBackfillIsBuildsInOrder(t *testing.T) {
+	eachHistory(t, func(t *testing.T, worlds []world, dice *rand.Rand) {
+		held := max(0, dice.IntN(2*len(worlds))-len(worlds)) // often none
+		built, filled := memstore.New(), memstore.New()
+		for i, w := range worlds {
+			mustBuild(t, built, w, force)
+			if i < held {
+				mustBuild(t, filled, w, force)
+			}
+		}
+		r := mustBackfill(t, filled, past(worlds[held:]), force)
+		last := worlds[len(worlds)-1]
+		if r.Past != len(worlds)-held-1 || r.SnapshotTime != stamp(last.at) || r.Sequence != uint64(held)+1 || r.Counts["assets"] != last.assets {
+			t.Errorf("report %+v", r)
+		}
+		for range 2 {
+			want, got := *head(t, built).Manifest, *head(t, filled).Manifest
+			if held == 0 && r != nil && len(got.Retained) > 0 {
+				t.Errorf("retained %v", got.Retained)
+			}
+			want.Retained, got.Retained = nil, nil
+			if !bytes.Equal(want.Encode(), got.Encode()) {
+				t.Fatalf("the snapshot of %v, of %d feeds with %d published before, is another one:\n%s\nwant\n%s", last.at, len(worlds), held, got.Encode(), want.Encode())
+			}
+			verify(t, filled)
+			r, last = nil, last.later(artifacts.Step)
+			mustBuild(t, built, last, force)
+			mustBuild(t, filled, last, force)
+		}
+	})
+}
+
+// TestBackfillBefore puts a past before what a store remembers. From then on
+// every snapshot is what it would be if that past had been built first.
+func TestBackfillBefore(t *testing.T) {
+	eachHistory(t, func(t *testing.T, worlds []world, dice *rand.Rand) {
+		first := 1 + dice.IntN(len(worlds)-4)                // built first
+		joined := first + 1 + dice.IntN(len(worlds)-first-2) // first built after the join
+		worlds[first].assets = worlds[0].assets
+		built, filled := memstore.New(), memstore.New()
+		for _, w := range worlds[:joined] {
+			mustBuild(t, built, w, force)
+		}
+		for _, w := range worlds[first:joined] {
+			mustBuild(t, filled, w, force)
+		}
+		before := head(t, filled)
+		r := mustBackfill(t, filled, past(worlds[:first]), force)
+		after := head(t, filled)
+		if r.Past != first || r.SnapshotTime != stamp(worlds[joined-1].at) || after.Pointer.Sequence != before.Pointer.Sequence+1 {
+			t.Errorf("report %+v", r)
+		}
+		manifest := *after.Manifest
+		manifest.Ledger = before.Manifest.Ledger
+		if !reflect.DeepEqual(&manifest, before.Manifest) {
+			t.Errorf("more than the ledger changed: %+v, was %+v", manifest, before.Manifest)
+		}
+		for i, w := range worlds[joined:] {
+			verify(t, filled)
+			mustBuild(t, built, w, force)
+			mustBuild(t, filled, w, force)
+			want, got := head(t, built).Manifest, head(t, filled).Manifest
+			if !reflect.DeepEqual(want.Views, got.Views) || want.Global != got.Global {
+				t.Fatalf("snapshot %d after the join of %d feeds before %d is another one", i+1, first, joined-first)
+			}
+			wantRoot, gotRoot := ledgerRoot(t, built), ledgerRoot(t, filled)
+			// Returns that nobody looks up may differ (see ledger.Join), and the
+			// market snapshots that groups had before stay as they were taken.
+			wantRoot.Returns, gotRoot.Returns = [3]artifacts.ReturnLog{}, [3]artifacts.ReturnLog{}
+			wantRoot.Groups, gotRoot.Groups = nil, nil
+			if !reflect.DeepEqual(wantRoot, gotRoot) {
+				t.Fatalf("the ledger is another one:\n%+v\nwant\n%+v", gotRoot, wantRoot)
+			}
+		}
+	})
+}
+
+func ledgerRoot(t *testing.T, s artifacts.Store) *artifacts.LedgerRoot {
+	t.Helper()
+	root, err := publish.ReadLedger(t.Context(), s, head(t, s).Manifest.Ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// TestBackfillKeepsIDs: an id that the store gave out stays its key's, and a
+// feed of the past that says otherwise of a row loses the row.
+func TestBackfillKeepsIDs(t *testing.T) {
+	s := memstore.New()
+	feed := func(at, assets string) fixed {
+		return fixed{fstest.MapFS{
+			source.InfoFile:   {Data: []byte(`{"format":1,"database":"d","time":"` + at + `"}`)},
+			source.AssetsFile: {Data: []byte(assets)},
+		}}
+	}
+	mustBuild(t, s, feed("2026-08-02T12:00:00Z", `
+		{"key":"a","name":"A","symbol":"A","slug":"a"}
+		{"key":"b","id":7,"name":"B","symbol":"B","slug":"b"}`))
+	older := feed("2026-08-01T12:00:00Z", `
+		{"key":"c","id":7,"name":"C","symbol":"C","slug":"c"}
+		{"key":"b","name":"B","symbol":"B","slug":"b"}
+		{"key":"0","name":"0","symbol":"0","slug":"0"}`)
+	mustBackfill(t, s, []PastFeed{{"older", epoch, source.FS(older.files)}})
+	held, err := ledger.Load(t.Context(), s, &head(t, s).Manifest.Ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]uint64{"a": 8, "b": 7, "c": 0, "0": 9} {
+		if id, _ := held.Known("assets", key); id != want {
+			t.Errorf("%s has id %d, want %d", key, id, want)
+		}
+	}
+}
+
+// TestBackfillRefuses leaves the store as it is.
+func TestBackfillRefuses(t *testing.T) {
+	w := world{assets: 60, at: epoch}
+	at := func(steps ...int) (worlds []world) {
+		for _, n := range steps {
+			worlds = append(worlds, w.later(time.Duration(n)*artifacts.Step))
+		}
+		return worlds
+	}
+	shrunk := at(-5, -4, -3)
+	shrunk[1].assets = 20
+	jumped := at(11, 12)
+	jumped[0].movers, jumped[0].factor = 40, 9
+	broken := at(11, 12)
+	broken[0].broken = 30
+	for _, c := range []struct {
+		name   string
+		worlds []world
+		want   error
+		says   string
+	}{
+		{"among", at(5), ErrOverlap, "among the snapshots"},
+		{"the published one's time", at(9, 10), ErrOverlap, "feed-0801T1330"},
+		{"the first one's time", at(-1, 0), ErrOverlap, "feed-0801T1200"},
+		{"across", at(-1, 5, 11), ErrOverlap, "feed-0801T1250"},
+		{"around", at(-1, 11), ErrOverlap, "want the older ones in one backfill"},
+		{"one has shrunk", shrunk, ErrGuard, "feed-0801T1120"},
+		{"prices have jumped", jumped, ErrGuard, "feed-0801T1350"},
+		{"too many bad rows", broken, ErrGuard, "feed-0801T1350"},
+		{"none", nil, nil, "no feeds"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := memstore.New()
+			for i := range 11 {
+				mustBuild(t, s, w.later(time.Duration(i)*artifacts.Step))
+			}
+			feeds := past(c.worlds)
+			if c.name == "the published one's time" {
+				feeds[1].Files = source.FS(world{assets: 61, at: feeds[1].Time}.feed())
+			}
+			before, objects := head(t, s).Pointer, contents(t, s)
+			r, err := tryBackfill(t, s, feeds)
+			if err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || r.Published {
+				t.Errorf("%+v, %v", r, err)
+			}
+			if after := head(t, s).Pointer; *after != *before || !reflect.DeepEqual(contents(t, s), objects) {
+				t.Error("the store is not what it was")
+			}
+			if errors.Is(c.want, ErrGuard) {
+				r := mustBackfill(t, s, past(c.worlds), force)
+				if len(r.Forced) == 0 {
+					t.Errorf("forced: %+v", r)
+				}
+				verify(t, s)
+			}
+		})
+	}
+}
+
+// TestBackfillTwice: the second time there is nothing to do.
+func TestBackfillTwice(t *testing.T) {
+	s := memstore.New()
+	w := world{assets: 60, at: epoch}
+	feeds := past([]world{w, w.later(time.Hour), w.later(3 * time.Hour)})
+	mustBackfill(t, s, feeds)
+	before := head(t, s).Pointer
+	r, err := tryBackfill(t, s, feeds)
+	if err != nil || r.Published || r.Reason == "" || *head(t, s).Pointer != *before {
+		t.Errorf("%+v, %v", r, err)
+	}
+	// So it is for a build of the newest feed.
+	if r, err := tryBuild(t.Context(), s, w.later(3*time.Hour)); err != nil || r.Published {
+		t.Errorf("a build of the newest feed: %+v, %v", r, err)
+	}
+}
+
+// TestBackfillFaults makes every store call of both kinds of backfill fail,
+// refused or applied and reported as failed, alone or with all after it. The
+// pointer is the old or the new one, and all that it reaches is whole.
+func TestBackfillFaults(t *testing.T) {
+	w := world{assets: 12, at: epoch}
+	for name, worlds := range map[string][]world{
+		"after":  {w.later(time.Hour), w.later(2 * time.Hour), w.later(3 * time.Hour)},
+		"before": {w.later(-50 * time.Hour), w.later(-2 * time.Hour), w.later(-time.Hour)},
+	} {
+		feeds := past(worlds)
+		prepared := func() *memstore.Store {
+			s := memstore.New()
+			mustBuild(t, s, w)
+			return s
+		}
+		var mu sync.Mutex
+		var calls []faultstore.Kind
+		mustBackfill(t, faultstore.New(prepared(), func(op faultstore.Op) faultstore.Decision {
+			mu.Lock()
+			defer mu.Unlock()
+			calls = append(calls, op.Kind)
+			return faultstore.Pass
+		}), feeds)
+		for i, kind := range calls {
+			if kind == faultstore.Put && i%9 != 0 {
+				continue // one put is much like another
+			}
+			n := i + 1
+			for _, decision := range []faultstore.Decision{faultstore.Refuse, faultstore.Lose} {
+				for _, forGood := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%s, call %d, decision %d, for good %v", name, n, decision, forGood), func(t *testing.T) {
+						t.Parallel()
+						inner := prepared()
+						before := head(t, inner)
+						r, err := tryBackfill(t, faultstore.New(inner, func(op faultstore.Op) faultstore.Decision {
+							if op.N == n || forGood && op.N > n {
+								return decision
+							}
+							return faultstore.Pass
+						}), feeds)
+						moved := head(t, inner).Pointer.Sequence == before.Pointer.Sequence+1
+						if err == nil && !(moved && r.Published) || !moved && *head(t, inner).Pointer != *before.Pointer {
+							t.Errorf("%+v, %v; the pointer moved: %v", r, err, moved)
+						}
+						verify(t, inner)
+						if !moved {
+							mustBackfill(t, inner, feeds)
+							verify(t, inner)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestBackfillLeavesNothing: what lay in the folder for temporary files is gone,
+// whatever became of the backfill.
+func TestBackfillLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	w := world{assets: 40, at: epoch}
+	worlds := []world{w, w.later(time.Hour), w.later(2 * time.Hour), w.later(3 * time.Hour)}
+	mustBackfill(t, memstore.New(), past(worlds))
+	worlds[2].broken = 30
+	if _, err := tryBackfill(t, memstore.New(), past(worlds)); !errors.Is(err, ErrGuard) {
+		t.Errorf("a bad feed: %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestReadPastFeeds(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name string, w world) {
+		t.Helper()
+		if err := source.Write(t.Context(), filepath.Join(dir, name), source.FS(w.feed())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := ReadPastFeeds(t.Context(), filepath.Join(dir, "away")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a folder that is not there: %v", err)
+	}
+	if _, _, err := ReadPastFeeds(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "holds no feeds") {
+		t.Errorf("an empty folder: %v", err)
+	}
+	w := world{assets: 5, at: epoch}
+	put("b", w.later(9*time.Minute))
+	put("c", w.later(9*time.Minute))
+	put("z", w.later(2*time.Minute))
+	put("a", w.later(time.Hour))
+	put("y", w.later(-time.Second))
+	put(".hidden", w)
+	if err := os.WriteFile(filepath.Join(dir, "README.md"), []byte("feeds"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("a", filepath.Join(dir, "linked")); err != nil {
+		t.Fatal(err)
+	}
+	feeds, skipped, err := ReadPastFeeds(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range feeds {
+		got = append(got, f.Name+" "+stamp(f.Time))
+		if b, err := f.Files.Open(t.Context(), source.AssetsFile); err != nil {
+			t.Errorf("%s: %v", f.Name, err)
+		} else if n, err := io.Copy(io.Discard, b); n == 0 || err != nil || b.Close() != nil {
+			t.Errorf("%s: %d bytes, %v", f.Name, n, err)
+		}
+	}
+	if want := []string{"y 2026-08-01T11:50:00Z", "z 2026-08-01T12:00:00Z", "a 2026-08-01T13:00:00Z"}; !slices.Equal(got, want) || !slices.Equal(skipped, []string{"b", "c", "linked"}) {
+		t.Errorf("feeds %q, skipped %q", got, skipped)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "half"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := ReadPastFeeds(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "feed half: feed.json: missing") {
+		t.Errorf("a folder that is no feed: %v", err)
+	}
+}
+
+// given is a source of files that are there already.
+type given struct{ files source.Files }
+
+func (g given) Files(context.Context, time.Time) (source.Files, error) { return g.files, nil }
+func (g given) String() string                                         { return "given" }
+
+// TestBackfillRecorded: the recorded moments of a real market, backfilled and
+// built one by one, give one and the same snapshot.
+func TestBackfillRecorded(t *testing.T) {
+	dir := filepath.Join("..", "..", "shared", "data", "top1000-2026")
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("the recorded data is not beside the project: %v", err)
+	}
+	feeds, skipped, err := ReadPastFeeds(t.Context(), dir)
+	if err != nil || len(feeds) != 25 || len(skipped) > 0 {
+		t.Fatalf("%d feeds, skipped %v, %v", len(feeds), skipped, err)
+	}
+	built, filled := memstore.New(), memstore.New()
+	for _, f := range feeds {
+		mustBuild(t, built, given{f.Files})
+	}
+	if r := mustBackfill(t, filled, feeds); r.Past != 24 || r.Counts["quotes"] != 1000 {
+		t.Errorf("report %+v", r)
+	}
+	want, got := *head(t, built).Manifest, *head(t, filled).Manifest
+	want.Retained, got.Retained = nil, nil
+	if !bytes.Equal(want.Encode(), got.Encode()) {
+		t.Errorf("%s\nwant\n%s", got.Encode(), want.Encode())
+	}
+	verify(t, filled)
+}

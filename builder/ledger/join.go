@@ -1,0 +1,142 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"example.com/marketdata/artifacts"
+)
+
+// LoadIDs begins a ledger that knows the ids which root's gave out and nothing
+// else: one for a past before the one that root remembers.
+func LoadIDs(ctx context.Context, r artifacts.Reader, root artifacts.Ref) (*Ledger, error) {
+	from, err := loadRoot(ctx, r, root)
+	if err != nil {
+		return nil, fmt.Errorf("ledger: root: %w", err)
+	}
+	return open(ctx, r, &artifacts.LedgerRoot{IDs: from.IDs})
+}
+
+// Join returns the ledger that remembers what past does and then what newest
+// does: the one that there would be, but for the order in which ids were given
+// out, if the snapshots of both had been built one after the other. Both are
+// roots. past was begun by LoadIDs from newest, and all that it remembers is
+// older.
+//
+// Of the returns only those are right that have no older snapshot before them
+// than newest knew, so all are worked out again, from all prices held.
+func Join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref) (*Next, error) {
+	var put objects
+	root, err := join(ctx, r, past, newest, &put)
+	if err != nil {
+		return nil, fmt.Errorf("ledger: join: %w", err)
+	}
+	return &Next{Objects: put, Root: root.Encode()}, nil
+}
+
+func join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref, put *objects) (*artifacts.LedgerRoot, error) {
+	a, err := loadRoot(ctx, r, past)
+	if err != nil {
+		return nil, err
+	}
+	b, err := loadRoot(ctx, r, newest)
+	if err != nil {
+		return nil, err
+	}
+	if len(a.Prices) == 0 || len(b.Prices) == 0 || !a.Prices[len(a.Prices)-1].Time.Before(b.Prices[0].Time) {
+		return nil, fmt.Errorf("the past does not end before the time from which prices are held")
+	}
+	t := b.Prices[len(b.Prices)-1].Time
+	h := history(append(a.Prices, b.Prices...)).at(t)
+	root := &artifacts.LedgerRoot{
+		Format: artifacts.Format, IDs: a.IDs, Prices: artifacts.PriceList(h), Groups: map[string]artifacts.Ref{}, Top: b.Top,
+	}
+	if root.Returns, err = returnsOf(ctx, r, h, put); err != nil {
+		return nil, err
+	}
+	older, err := (&Ledger{reader: r, root: a}).groups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := (&Ledger{reader: r, root: b}).groups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range groupCollections {
+		all := maps.Clone(older[c])
+		if all == nil {
+			all = groups[c]
+		}
+		maps.Copy(all, groups[c])
+		if ref, ok := putGroups(all, put); ok {
+			root.Groups[c] = ref
+		}
+	}
+	for _, total := range append(a.Totals, b.Totals...) {
+		if zoneOf(t, total.Time) == recent {
+			root.Totals = append(root.Totals, total)
+		}
+	}
+	return root, nil
+}
+
+// returnsOf works out the returns of each zone's step from all snapshots held.
+// Where the snapshot before of the step is no longer held, the one before that
+// stands in, or none: this concerns the oldest snapshot of a zone only, and
+// returns there are never looked up (README.md, "Why every base is exact").
+func returnsOf(ctx context.Context, r artifacts.Reader, h history, put *objects) (logs [zones]artifacts.ReturnLog, err error) {
+	if len(h) == 0 {
+		return logs, nil
+	}
+	t := h[len(h)-1].Time
+	var last [zones][]row // of the step's snapshot before
+	var to [zones]returnWriter
+	for i := range h {
+		rows, err := loadRows(ctx, r, &h[i])
+		if err != nil {
+			return logs, err
+		}
+		for zone := range zones {
+			if !h.inStep(zone, i) {
+				continue
+			}
+			if i > 0 && t.Sub(h[i].Time) <= zoneAge[zone] {
+				to[zone].put = put
+				to[zone].add(h[i].Time, missing(rows, last[zone]))
+			}
+			last[zone] = rows
+		}
+	}
+	for zone := range zones {
+		logs[zone] = to[zone].close()
+	}
+	return logs, nil
+}
+
+// loadRows reads a held snapshot of prices whole.
+func loadRows(ctx context.Context, r artifacts.Reader, h *artifacts.HeldPrices) (rows []row, err error) {
+	for _, part := range h.Parts {
+		b, err := get(ctx, r, part)
+		if err != nil {
+			return nil, err
+		}
+		from := reader{b: b}
+		rows = from.allRows(rows)
+		if from.bad || len(from.b) > 0 {
+			return nil, fmt.Errorf("object %s: %w: not a part of a snapshot's prices", part.Digest, artifacts.ErrCorrupt)
+		}
+	}
+	return rows, nil
+}
+
+// missing returns the rows whose asset is not in other; both ascend by id.
+func missing(rows, other []row) (not []row) {
+	at := 0
+	for _, r := range rows {
+		if at = seek(other, at, r.id); at == len(other) || other[at].id != r.id {
+			not = append(not, r)
+		}
+	}
+	return not
+}
