@@ -1,0 +1,177 @@
+package auth
+
+import (
+	"encoding/binary"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/limit"
+)
+
+// asked is one client that asks by a key, many goroutines at once, while the set
+// is put in force again and again. It counts what gets through.
+type asked struct {
+	keys     *Keys
+	text     []byte
+	admitted atomic.Int64
+}
+
+// ask looks the key up and takes a token, as a request does.
+func (a *asked) ask(t *testing.T, at time.Time, memo *Memo) bool {
+	key, verdict := a.keys.Lookup(a.text, at, memo)
+	if verdict != Allowed {
+		t.Errorf("verdict %v", verdict)
+		return false
+	}
+	if !key.Take(limit.At(at)).OK {
+		return false
+	}
+	a.admitted.Add(1)
+	return true
+}
+
+// check compares what got through in a time with what may: no more than
+// rate·t + burst, and no less than 99 % of it.
+func (a *asked) check(t *testing.T, rate, burst int, period time.Duration) {
+	t.Helper()
+	most := float64(rate)*period.Seconds() + float64(burst)
+	if got := float64(a.admitted.Load()); got > most || got < 0.99*most {
+		t.Errorf("%d a second, burst %d: %.0f got through in %v, want at most %.0f and 99 %% of it", rate, burst, got, period, most)
+	}
+}
+
+// TestSaturatedAcrossReloads: a simulated minute of asking with 64 goroutines,
+// with a new set every simulated second.
+func TestSaturatedAcrossReloads(t *testing.T) {
+	const goroutines, steps = 64, 20 // by second
+	text, entry := newKey(t, 1)
+	_, other := newKey(t, 2)
+	for _, c := range []struct{ rate, burst int }{{100, 200}, {1, 1}, {37, 5}, {5000, 300}} {
+		entry.Rate, entry.Burst = c.rate, c.burst
+		a := &asked{keys: new(Keys), text: []byte(text)}
+		began := time.Now()
+		a.keys.Use(set(entry), began)
+		var memos [goroutines]Memo
+		for step := range 60*steps + 1 {
+			now := began.Add(time.Duration(step) * time.Second / steps)
+			var wg sync.WaitGroup
+			for i := range goroutines {
+				wg.Go(func() {
+					for a.ask(t, now, &memos[i]) {
+					}
+				})
+			}
+			if step%steps == 0 {
+				// While they ask; the order and the company change.
+				if step%(2*steps) == 0 {
+					a.keys.Use(set(entry, other), now)
+				} else {
+					a.keys.Use(set(other, entry), now)
+				}
+			}
+			wg.Wait()
+		}
+		a.check(t, c.rate, c.burst, time.Minute)
+	}
+}
+
+// TestSaturatedNow is the same by the real clock, for a moment.
+func TestSaturatedNow(t *testing.T) {
+	const goroutines, rate, burst = 64, 2000, 2000
+	text, entry := newKey(t, 1)
+	entry.Rate, entry.Burst = rate, burst
+	a := &asked{keys: new(Keys), text: []byte(text)}
+	began := time.Now()
+	a.keys.Use(set(entry), began)
+	end := began.Add(500 * time.Millisecond)
+	// Emptied first: what drips into a full bucket is lost.
+	for a.ask(t, began, nil) {
+	}
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			var memo Memo
+			// The last one is of the end, whenever it is asked.
+			for now := time.Now(); ; now = time.Now() {
+				if last := now.After(end); last {
+					for a.ask(t, end, &memo) {
+					}
+					return
+				}
+				a.ask(t, now, &memo)
+				runtime.Gosched()
+			}
+		})
+	}
+	for time.Now().Before(end) {
+		a.keys.Use(set(entry), time.Now())
+		runtime.Gosched()
+	}
+	wg.Wait()
+	a.check(t, rate, burst, end.Sub(began))
+}
+
+// counting is a source of random bytes that are all different, and cheap.
+type counting struct {
+	n    uint64
+	next [8]byte
+	left int
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	for i := range p {
+		if c.left == 0 {
+			c.n++
+			binary.LittleEndian.PutUint64(c.next[:], c.n*0x9E3779B97F4A7C15)
+			c.left = len(c.next)
+		}
+		p[i] = c.next[len(c.next)-c.left]
+		c.left--
+	}
+	return len(p), nil
+}
+
+// TestMadeUpKeys: millions of keys that nobody has leave nothing behind.
+func TestMadeUpKeys(t *testing.T) {
+	malformed, wellFormed := 9_000_000, 1_000_000
+	if testing.Short() {
+		malformed, wellFormed = 100_000, 10_000
+	}
+	text, entry := newKey(t, 1)
+	var keys Keys
+	now := time.Now()
+	keys.Use(set(entry), now)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	var memo Memo
+	random := new(counting)
+	for range wellFormed {
+		unknown, err := artifacts.NewKey(random)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, got := keys.Lookup([]byte(unknown), now, &memo); got != Refused {
+			t.Fatalf("a made-up key: %v", got)
+		}
+	}
+	presented := []byte(text)
+	for i := range malformed {
+		binary.LittleEndian.PutUint64(presented[len(artifacts.KeyPrefix):], uint64(i)<<8|0x80) // no base-62
+		if _, got := keys.Lookup(presented, now, &memo); got != Refused {
+			t.Fatalf("a malformed key: %v", got)
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 1<<20 {
+		t.Errorf("%d keys took %d bytes", malformed+wellFormed, grown)
+	}
+	if _, got := keys.Lookup([]byte(text), now, &memo); got != Allowed {
+		t.Errorf("the key that is in force: %v", got)
+	}
+}
