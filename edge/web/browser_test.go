@@ -316,10 +316,10 @@ func (p *page) await(condition string) {
 	p.t.Fatalf("never: %s\ncomplaints: %q\nthe page: %.2000v", condition, p.complaints, text)
 }
 
-// key presses a key, such as Tab or Enter.
+// key presses a key, such as Tab, Enter or Backspace.
 func (p *page) key(name string) {
 	p.t.Helper()
-	code := map[string]int{"Tab": 9, "Enter": 13}[name]
+	code := map[string]int{"Backspace": 8, "Tab": 9, "Enter": 13}[name]
 	text := map[string]string{"Enter": "\r"}[name]
 	for _, kind := range []string{"keyDown", "keyUp"} {
 		p.call("Input.dispatchKeyEvent", map[string]any{"type": kind, "key": name, "code": name, "text": text, "windowsVirtualKeyCode": code})

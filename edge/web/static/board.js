@@ -12,6 +12,7 @@ const trendingShown = 8;
 const $ = (id) => document.getElementById(id);
 const auth = document.querySelector("meta[name=auth]").content;
 const storedKey = "market-board-key";
+const keyFormat = /^mdk_live_[0-9A-Za-z]{39}$/;
 
 // --- numbers ---------------------------------------------------------------
 
@@ -157,7 +158,8 @@ function named(row) {
 
 // mark stands where a logo would: feeds' images are not loaded.
 function mark(row) {
-  const made = element("span", { class: "mark", "aria-hidden": "true" }, [...row.symbol][0]);
+  const letter = /[\p{L}\p{N}]/u.exec(row.symbol)?.[0] ?? "";
+  const made = element("span", { class: "mark", "aria-hidden": "true" }, letter);
   made.style.setProperty("--hue", (row.id * 137) % 360);
   return made;
 }
@@ -216,7 +218,7 @@ function fail(problem) {
   if (problem.status === 401) {
     const known = sessionStorage.getItem(storedKey) !== null;
     forget();
-    if (known) note("This key is not in force.");
+    if (known) note("This key is not in force: it may be mistyped, revoked or expired.");
     return;
   }
   if (problem.key === "SNAPSHOT_GONE") {
@@ -407,7 +409,12 @@ function forget() {
 
 $("key-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  sessionStorage.setItem(storedKey, $("key").value.trim());
+  const key = $("key").value.trim();
+  if (!keyFormat.test(key)) {
+    note("This is not a whole key: one begins with mdk_live_ and has 39 letters and digits behind it.");
+    return;
+  }
+  sessionStorage.setItem(storedKey, key);
   $("key").value = "";
   start();
 });

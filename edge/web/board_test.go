@@ -1,0 +1,523 @@
+package web_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/source"
+	"example.com/marketdata/edge"
+	"example.com/marketdata/edge/openapi/openapitest"
+)
+
+// hostile are names that a page must show as they are, with their symbols. They
+// lead the ranking and the trending.
+var hostile = []struct{ name, symbol string }{
+	{`<img src="https://evil.example/x.png" onerror="throw 1">`, `<B>`},
+	{`Salt & "Pepper" 'n' </td></table><script>throw 2</script>`, `A&B`},
+	{"Österreichische Krone 円 🐕", "ÖK"},
+	{"${name} {{.Name}} &lt;b&gt; %3Cb%3E", "&lt;"},
+}
+
+// assetCount makes three pages.
+const assetCount = 45
+
+func assetName(i int) string {
+	if i < len(hostile) {
+		return hostile[i].name
+	}
+	return fmt.Sprintf("Asset %02d", i+1)
+}
+
+// boardFeed is a market with hostile names, as a source.
+type boardFeed struct{ at, newest time.Time }
+
+func (f *boardFeed) String() string { return "board" }
+
+func (f *boardFeed) Files(context.Context, time.Time) (source.Files, error) {
+	type row map[string]any
+	var assets, quotes []row
+	var keys []string
+	for i := range assetCount {
+		key, symbol := fmt.Sprintf("key%02d", i+1), fmt.Sprintf("S%02d", i+1)
+		if i < len(hostile) {
+			symbol = hostile[i].symbol
+		}
+		keys = append(keys, key)
+		assets = append(assets, row{"key": key, "id": i + 1, "name": assetName(i), "symbol": symbol, "slug": fmt.Sprintf(`slug"><b>%02d`, i+1), "logo": "https://evil.example/logo.png"})
+		price, marketCap := 2000-i, 90_000_000_000-i*1_000_000_000
+		if f.at.Before(f.newest) {
+			// From then on the first rose, the last fell, and all together doubled.
+			price, marketCap = 1000+i*40, marketCap/2
+		}
+		quotes = append(quotes, row{"key": key, "price": fmt.Sprintf("%d.5", price), "market_cap": marketCap, "volume": "1234567.875"})
+	}
+	delete(quotes[4], "market_cap") // no rank
+	group := func(id int, name string, members []string) row {
+		return row{"key": name, "id": id, "name": name, "display_name": name, "slug": name + ">", "members": members}
+	}
+	files := fstest.MapFS{}
+	for name, rows := range map[string][]row{
+		"feed.json":         {{"format": 1, "database": "board", "time": f.at.Format(time.RFC3339)}},
+		"assets.ndjson":     assets,
+		"quotes.ndjson":     quotes,
+		"categories.ndjson": {group(1, "<i>Category</i>", keys[:30]), group(2, "Small", keys[30:])},
+		"chains.ndjson":     {group(1, "Chain & Co", keys[:10]), group(2, "Ärger", keys[10:])},
+	} {
+		var b strings.Builder
+		for _, r := range rows {
+			line, err := json.Marshal(r)
+			if err != nil {
+				return nil, err
+			}
+			b.Write(append(line, '\n'))
+		}
+		files[name] = &fstest.MapFile{Data: []byte(b.String())}
+	}
+	return source.FS(files), nil
+}
+
+// publish builds the market of these times into the store.
+func publish(t *testing.T, store artifacts.Store, times ...time.Time) {
+	t.Helper()
+	newest := times[len(times)-1]
+	feed := &boardFeed{newest: newest}
+	guards := builder.DefaultGuards
+	guards.Force = true
+	b, err := builder.New(builder.Config{
+		Store: store, Source: feed, Retain: builder.DefaultRetain, Guards: guards, Log: slog.New(slog.DiscardHandler),
+		Settings: market.Settings{TrendingMinMarketCap: market.U128{Lo: 10_000_000_00000000}, TrendingMinVolume: market.U128{Lo: 1_000_000_00000000}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, feed.at = range times {
+		if _, err := b.Build(t.Context(), time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := builder.Change(t.Context(), store, func() time.Time { return newest }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startBoard runs an edge on the market of a time and of the day before.
+func startBoard(t *testing.T, at time.Time, authOff bool) (base, key string) {
+	t.Helper()
+	store := memstore.New()
+	publish(t, store, at.Add(-24*time.Hour), at)
+	key = openapitest.Key(t, store, 1000, 1000)
+	base = openapitest.Start(t, edge.Config{Reader: store, AuthOff: authOff})
+	openapitest.Await(t, base, key)
+	return base, key
+}
+
+// mark is the newest time that there should be a snapshot of.
+func mark() time.Time { return time.Now().UTC().Truncate(10 * time.Minute) }
+
+// What a test asks of the board.
+const (
+	shown = `!document.querySelector("#board").hidden && !document.querySelector("#table").hasAttribute("aria-busy")`
+	names = `[...document.querySelectorAll("#table tbody .name")].map((name) => name.textContent)`
+	where = `document.querySelector("#where").textContent`
+)
+
+func click(selector string) string {
+	return `document.querySelector(` + quote(selector) + `).click()`
+}
+
+func quote(text string) string {
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		panic(err)
+	}
+	return string(quoted)
+}
+
+// texts returns a list that an expression is.
+func (p *page) texts(expression string) []string {
+	p.t.Helper()
+	var list []string
+	values, _ := p.eval(expression).([]any)
+	for _, value := range values {
+		list = append(list, fmt.Sprint(value))
+	}
+	return list
+}
+
+// expect fails when an expression is not a text.
+func (p *page) expect(expression, want string) {
+	p.t.Helper()
+	if got := p.eval(expression); got != want {
+		p.t.Errorf("%s: %v, want %s", expression, got, want)
+	}
+}
+
+// assetNames returns the names of assets, by their place in the market.
+func assetNames(from, to int) []string {
+	var list []string
+	for i := from; i < to; i++ {
+		list = append(list, assetName(i))
+	}
+	return list
+}
+
+// ranked is the market by rank: the one without comes last.
+var ranked = append(append(assetNames(0, 4), assetNames(5, assetCount)...), assetName(4))
+
+// TestBoard looks at the board of an edge that lets everybody in, in every kind
+// of window.
+func TestBoard(t *testing.T) {
+	base, _ := startBoard(t, mark(), true)
+	b := startBrowser(t)
+	for name, v := range map[string]view{
+		"desktop": desktop,
+		"dark":    {width: 1280, height: 900, dark: true},
+		"phone":   {width: 360, height: 800, phone: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := b.open(t, v)
+			p.goTo(base + "/")
+			p.await(shown)
+			p.shoot("board-" + name)
+			if bytes := p.bytes(); bytes == 0 || bytes > 50_000 {
+				t.Errorf("the first screen is %v bytes on the wire", bytes)
+			}
+			p.checkFits()
+			p.checkDark(v.dark)
+			p.checkContrast()
+			p.expect(`document.querySelector("#key-form").hidden && document.querySelector("#forget").hidden ? "no key" : "a key"`, "no key")
+			// The caps are 90 to 46 thousand millions, less the fifth.
+			p.expect(`document.querySelector("#totals").innerText.split(/\s*\n\s*/).join("|")`, "Market cap|$2.97\u00a0T|Volume 24 h|$54.32\u00a0M|Change 24 h|+100.00%")
+			if got, want := p.texts(`[...document.querySelectorAll("#trending .name")].map((name) => name.textContent)`), assetNames(0, 9); !slices.Equal(got, slices.Delete(want, 4, 5)) {
+				t.Errorf("trending: %q", got)
+			}
+			if got := p.texts(names); !slices.Equal(got, ranked[:20]) {
+				t.Errorf("listing: %q, want %q", got, ranked[:20])
+			}
+			p.expect(`document.querySelector("#table tbody .symbol").textContent`, hostile[0].symbol)
+			p.expect(`document.querySelector("#table tbody td:nth-child(3)").textContent`, "$2,000.50")
+			p.expect(`document.querySelector("#table tbody td:nth-child(3) span").title`, "2000.5")
+			p.expect(where, "Page 1 of 3, 45 rows")
+			p.expect(`/^Snapshot of `+mark().Format(time.DateOnly)+` \d\d:\d0 UTC, (just now|\d+ min ago)$/.test(document.querySelector("#age").textContent) ? "" : document.querySelector("#age").textContent`, "")
+			for _, view := range []struct{ name, first string }{{"categories", "<i>Category</i>"}, {"chains", "Ärger"}} {
+				p.eval(click(`[href="?view=` + view.name + `"]`))
+				p.await(shown + ` && location.search === "?view=` + view.name + `" && document.querySelector("#views [aria-current]").textContent.toLowerCase() === "` + view.name + `"`)
+				p.shoot("board-" + name + "-" + view.name)
+				p.checkFits()
+				if got := p.texts(names); len(got) != 2 || got[0] != view.first {
+					t.Errorf("%s: %q", view.name, got)
+				}
+			}
+			// Nothing of the names became markup, or was loaded.
+			p.expect(`String(document.querySelectorAll("table img, table i, table b, table script, #trending img").length)`, "0")
+			p.checkStayed(base)
+		})
+	}
+}
+
+// checkContrast fails when a colour of text is too near to that of a ground
+// that it stands on, as WCAG 2 has it for text of ordinary size (AA).
+func (p *page) checkContrast() {
+	p.t.Helper()
+	for _, bad := range p.texts(`(() => {
+		const style = getComputedStyle(document.documentElement);
+		const luminance = (name) => {
+			let hex = style.getPropertyValue("--" + name).trim().slice(1);
+			if (hex.length === 3) hex = [...hex].map((c) => c + c).join("");
+			const [r, g, b] = hex.match(/../g).map((c) => parseInt(c, 16) / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+			return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+		};
+		const pairs = ["text back", "text panel", "text over", "soft back", "soft panel", "soft over", "link back", "link panel", "up panel", "up over", "up up-back", "down panel", "down over", "down down-back", "warn warn-back"];
+		return pairs.map((pair) => {
+			const [low, high] = pair.split(" ").map(luminance).sort((a, b) => a - b);
+			return [pair, (high + 0.05) / (low + 0.05)];
+		}).filter(([, ratio]) => !(ratio >= 4.5)).map(String);
+	})()`) {
+		p.t.Errorf("contrast of %s is below 4.5", bad)
+	}
+}
+
+// bytes returns how much came over the wire.
+func (p *page) bytes() float64 {
+	p.b.mu.Lock()
+	defer p.b.mu.Unlock()
+	return p.received
+}
+
+// TestBoardListing searches, sorts and turns pages, with the mouse and in the
+// address, and goes back.
+func TestBoardListing(t *testing.T) {
+	base, _ := startBoard(t, mark(), true)
+	p := startBrowser(t).open(t, desktop)
+	p.goTo(base + "/")
+	p.await(shown)
+	check := func(query, position string, first ...string) {
+		t.Helper()
+		p.await(shown + ` && location.search === ` + quote(query) + ` && ` + where + ` === ` + quote(position) + ` && ` + names + `.join("|").startsWith(` + quote(strings.Join(first, "|")) + `)`)
+	}
+	p.eval(click("#next"))
+	check("?view=assets&page=2", "Page 2 of 3, 45 rows", ranked[20:40]...)
+	p.eval(click("#next"))
+	check("?view=assets&page=3", "Page 3 of 3, 45 rows", ranked[40:]...)
+	p.expect(`String(document.querySelector("#next").disabled)`, "true")
+	p.eval(`history.back()`)
+	check("?view=assets&page=2", "Page 2 of 3, 45 rows", ranked[20:40]...)
+	p.eval(click("#previous"))
+	check("?view=assets", "Page 1 of 3, 45 rows", ranked[0])
+
+	// By name, with the first click ascending; a new order begins at page 1.
+	byName := func(order string) string {
+		return `document.querySelector("th[aria-sort]").textContent + " " + document.querySelector("th[aria-sort]").ariaSort === "Name ` + order + `"`
+	}
+	p.eval(click("#next"))
+	check("?view=assets&page=2", "Page 2 of 3, 45 rows")
+	p.eval(click("[data-sort=name]"))
+	check("?view=assets&sort=name%3Aasc", "Page 1 of 3, 45 rows", hostile[3].name, hostile[0].name, "Asset 05")
+	p.await(byName("ascending"))
+	p.eval(click("[data-sort=name]"))
+	check("?view=assets&sort=name%3Adesc", "Page 1 of 3, 45 rows", hostile[2].name, hostile[1].name, "Asset 45")
+	p.await(byName("descending"))
+
+	// By symbol, in any letter case; what has markup in it, too.
+	search := func(text string) {
+		p.eval(`document.querySelector("#symbol").value = ` + quote(text))
+		p.eval(click("#search button"))
+	}
+	for _, c := range []struct {
+		text string
+		want []string
+	}{
+		{"s07, ÖK", []string{hostile[2].name, "Asset 07"}},
+		{"a&b", []string{hostile[1].name}},
+		{"<b>", []string{hostile[0].name}},
+	} {
+		search(c.text)
+		position := fmt.Sprintf("Page 1 of 1, %d rows", len(c.want))
+		if len(c.want) == 1 {
+			position = "Page 1 of 1, 1 row"
+		}
+		check("?"+"view=assets&sort=name%3Adesc&symbol="+url.QueryEscape(c.text), position, c.want...)
+	}
+	search("<nope>")
+	check("?view=assets&sort=name%3Adesc&symbol=%3Cnope%3E", "Page 1 of 1, 0 rows")
+	p.expect(`document.querySelector("#table tbody").innerText.trim()`, "No asset has the symbol <nope>. The search takes whole symbols, several with commas.")
+	// An emptied field shows all again.
+	p.eval(`document.querySelector("#symbol").select()`)
+	p.key("Backspace")
+	check("?view=assets&sort=name%3Adesc", "Page 1 of 3, 45 rows", hostile[2].name)
+
+	// What the address says, and what it says wrongly.
+	for _, c := range []struct{ query, position, first string }{
+		{"?view=chains&sort=name:asc", "Page 1 of 1, 2 rows", "Chain & Co"},
+		{"?view=categories&sort=market_cap:asc", "Page 1 of 1, 2 rows", "Small"},
+		{"?view=assets&symbol=%26lt%3B", "Page 1 of 1, 1 row", hostile[3].name},
+		{"?view=__proto__&sort=price:asc&page=-1", "Page 1 of 3, 45 rows", hostile[0].name},
+		{"?page=900", "Page 900 of 3, 45 rows", ""},
+	} {
+		p.goTo(base + "/" + c.query)
+		check(c.query, c.position, c.first)
+	}
+	p.expect(`document.querySelector("#table tbody").innerText.trim()`, "There is no such page.")
+	p.eval(click("#previous"))
+	check("?view=assets&page=3", "Page 3 of 3, 45 rows", ranked[40:]...)
+	p.checkStayed(base)
+}
+
+// TestBoardKeyboard uses the board without a mouse: what has the focus keeps it
+// when the listing is replaced.
+func TestBoardKeyboard(t *testing.T) {
+	base, _ := startBoard(t, mark(), true)
+	p := startBrowser(t).open(t, desktop)
+	p.goTo(base + "/")
+	p.await(shown)
+	// Everything that can be used is reached, in the order of the page.
+	focused := `(document.activeElement.id || document.activeElement.dataset.sort || document.activeElement.getAttribute("href") || document.activeElement.textContent.trim() || document.activeElement.className)`
+	var order []string
+	for range 12 {
+		p.key("Tab")
+		order = append(order, fmt.Sprint(p.eval(`document.activeElement.matches(".scroll") ? "scroll" : `+focused)))
+	}
+	want := []string{"/docs", "?view=assets", "?view=categories", "?view=chains", "symbol", "Search", "scroll", "rank", "name", "next", "/docs"}
+	if !slices.Equal(order[:len(want)], want) {
+		t.Errorf("Tab goes to %q, want %q", order, want)
+	}
+	p.expect(`document.activeElement.tagName`, "BODY") // behind the last comes the browser
+	tabTo := func(name string) {
+		t.Helper()
+		for range 20 {
+			if p.key("Tab"); p.eval(focused) == name {
+				return
+			}
+		}
+		t.Fatalf("Tab never gets to %s", name)
+	}
+	tabTo("name")
+	p.key("Enter")
+	p.await(shown + ` && location.search === "?view=assets&sort=name%3Aasc" && document.querySelector("th[aria-sort=ascending] button").dataset.sort === "name"`)
+	p.expect(focused, "name")
+	tabTo("next")
+	p.key("Enter")
+	p.await(shown + ` && ` + where + `.startsWith("Page 2")`)
+	p.expect(focused, "next")
+	p.key("Enter")
+	p.await(shown + ` && ` + where + `.startsWith("Page 3")`)
+	p.expect(focused, "previous") // there is no next
+	tabTo("symbol")
+	p.insert("S08")
+	p.key("Enter")
+	p.await(shown + ` && ` + where + ` === "Page 1 of 1, 1 row"`)
+	p.expect(focused, "symbol")
+	tabTo("?view=chains")
+	p.key("Enter")
+	p.await(shown + ` && document.querySelector("caption").textContent === "Chains"`)
+	p.expect(focused, "?view=chains")
+	// What has the focus shows it.
+	p.expect(`getComputedStyle(document.activeElement).outlineStyle`, "solid")
+	p.checkStayed(base)
+}
+
+// TestBoardKey opens the board of an edge that asks for keys: with none, with
+// wrong ones and with the right one.
+func TestBoardKey(t *testing.T) {
+	base, key := startBoard(t, mark(), false)
+	p := startBrowser(t).open(t, desktop)
+	const (
+		form    = `!document.querySelector("#key-form").hidden && document.querySelector("#board").hidden`
+		problem = `(document.querySelector("#problem").hidden ? "" : document.querySelector("#problem").textContent)`
+		stored  = `JSON.stringify([sessionStorage.length, localStorage.length, document.cookie, document.querySelector("#key").value])`
+	)
+	enter := func(text string) {
+		t.Helper()
+		p.expect(`document.activeElement.id`, "key")
+		p.insert(text)
+		p.key("Enter")
+	}
+	p.goTo(base + "/")
+	p.await(form)
+	p.shoot("board-key")
+	p.checkFits()
+	p.expect(problem, "")
+	if p.asked("/openapi/") {
+		t.Error("the API was asked without a key")
+	}
+	for _, text := range []string{"hello", "mdk_live_ключ", key + "x"} {
+		enter(text)
+		p.await(form + ` && ` + problem + `.startsWith("This is not a whole key: ")`)
+		p.eval(`document.querySelector("#key").value = ""`)
+	}
+	if p.asked("/openapi/") {
+		t.Error("the API was asked with what is no key")
+	}
+	enter("mdk_live_" + strings.Repeat("0", 39))
+	p.await(form + ` && ` + problem + `.startsWith("This key is not in force")`)
+	p.expect(stored, `[0,0,"",""]`)
+	p.shoot("board-key-wrong")
+
+	enter(" " + key + " ")
+	p.await(shown)
+	p.expect(problem, "")
+	p.expect(stored, `[1,0,"",""]`)
+	p.expect(`String(document.querySelector("#key-form").hidden)`, "true")
+	if got := p.texts(names); !slices.Equal(got, ranked[:20]) {
+		t.Errorf("listing: %q", got)
+	}
+	// A reload keeps it, and no address has it.
+	p.call("Page.reload", nil)
+	p.await(`document.readyState === "complete" && ` + shown)
+	if p.asked(key) {
+		t.Error("the key was part of an address")
+	}
+	p.eval(click("#forget"))
+	p.await(form)
+	p.expect(stored, `[0,0,"",""]`)
+	p.call("Page.reload", nil)
+	p.await(`document.readyState === "complete" && ` + form)
+	p.checkStayed(base, "401 (Unauthorized)")
+}
+
+// TestBoardTime sees the board of an edge that has no snapshot yet, of an old
+// one, one that came meanwhile, and a service that is away.
+func TestBoardTime(t *testing.T) {
+	store := memstore.New()
+	base := openapitest.Start(t, edge.Config{Reader: store, AuthOff: true})
+	p := startBrowser(t).open(t, desktop)
+	const problem = `(document.querySelector("#problem").hidden ? "" : document.querySelector("#problem").textContent)`
+	p.goTo(base + "/")
+	p.await(problem + ` === "There is no snapshot yet. Try again"`)
+
+	old := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	publish(t, store, old)
+	openapitest.Await(t, base, "")
+	p.eval(click("#problem button"))
+	p.await(shown)
+	p.expect(`document.querySelector("#age").className`, "stale")
+	p.expect(`/^Snapshot of 2026-01-02 03:00 UTC, \d+ h ago, stale$/.test(document.querySelector("#age").textContent) ? "" : document.querySelector("#age").textContent`, "")
+	p.shoot("board-stale")
+
+	// The page stays as it is when a newer one comes, and offers it.
+	at := mark()
+	publish(t, store, at)
+	p.await(`(async () => { await look(); return ` + problem + ` === "There is a newer snapshot. Show it"; })()`)
+	p.expect(`document.querySelector("#age").className`, "stale")
+	p.eval(click("#problem button"))
+	p.await(shown + ` && document.querySelector("#age").className === "" && ` + problem + ` === ""`)
+
+	offline := map[string]any{"offline": true, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+	p.call("Network.emulateNetworkConditions", offline)
+	p.eval(click("#next"))
+	p.await(problem + ` === "The service cannot be reached. Try again"`)
+	offline["offline"] = false
+	p.call("Network.emulateNetworkConditions", offline)
+	p.eval(click("#problem button"))
+	p.await(shown + ` && ` + where + ` === "Page 2 of 3, 45 rows" && ` + problem + ` === ""`)
+	p.checkStayed(base, "404 (Not Found)", "ERR_INTERNET_DISCONNECTED")
+}
+
+// TestNumbers checks how decimals are shown: rounded half away from zero,
+// exactly, however long they are.
+func TestNumbers(t *testing.T) {
+	base, _ := startBoard(t, mark(), true)
+	p := startBrowser(t).open(t, desktop)
+	p.goTo(base + "/")
+	p.await(shown)
+	for expression, want := range map[string]string{
+		`price("0")`:                      "$0.00",
+		`price("0.00000012345")`:          "$0.0000001235",
+		`price("0.000000000000000001")`:   "$0.000000000000000001000",
+		`price("0.99995")`:                "$1.0000",
+		`price("0.5")`:                    "$0.5000",
+		`price("1")`:                      "$1.00",
+		`price("1.005")`:                  "$1.01",
+		`price("9007199254740993.125")`:   "$9,007,199,254,740,993.13",
+		`money("0")`:                      "$0.00",
+		`money("999.99")`:                 "$999.99",
+		`money("1000")`:                   "$1.00\u00a0K",
+		`money("1234567.875")`:            "$1.23\u00a0M",
+		`money("999999999999.5")`:         "$1,000.00\u00a0B",
+		`money("1293229703792.125")`:      "$1.29\u00a0T",
+		`money("9999999999999999999999")`: "$10,000,000,000.00\u00a0T",
+		`share("1")`:                      "100.00%",
+		`share("0")`:                      "0.00%",
+		`share("0.123456789012")`:         "12.35%",
+		`share("0.00005")`:                "0.01%",
+		`change("12.345").text`:           "+12.35%",
+		`change("-12.345").text`:          "\u221212.35%",
+		`change("-0.001").text`:           "0.00%",
+		`change("-0.005").text`:           "\u22120.01%",
+		`change("123456.7").text`:         "+123,456.70%",
+	} {
+		p.expect(expression, want)
+	}
+}
