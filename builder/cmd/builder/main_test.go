@@ -121,7 +121,7 @@ func TestHelp(t *testing.T) {
 	if r := command(t, "--version"); r.status != exitDone || !strings.HasPrefix(r.stdout, "builder ") {
 		t.Errorf("--version: status %d, %q", r.status, r.stdout)
 	}
-	for _, name := range []string{"build", "run", "change", "keys create", "keys list", "keys revoke", "keys rotate", "verify", "gc", "rollback"} {
+	for _, name := range []string{"build", "run", "change", "keys create", "keys list", "keys revoke", "keys rotate", "verify", "gc", "rollback", "backfill"} {
 		r := command(t, append(strings.Fields(name), "--help")...)
 		for _, want := range []string{"Usage: builder " + name, "$BUILDER_STORE", "s3://bucket", "Example", "\n    builder " + name + " "} {
 			if !strings.Contains(r.stdout, want) {
