@@ -469,7 +469,16 @@ func TestBoardTime(t *testing.T) {
 	// The page stays as it is when a newer one comes, and offers it.
 	at := mark()
 	publish(t, store, at)
-	p.await(`(async () => { await look(); return ` + problem + ` === "There is a newer snapshot. Show it"; })()`)
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		if r, _ := get(t, "GET", base+"/openapi/v1/global"); r.Header.Get("X-Snapshot-Time") == at.Format(time.RFC3339) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the edge does not move to the newer snapshot")
+		}
+	}
+	p.eval(`look()`)
+	p.expect(problem, "There is a newer snapshot. Show it")
 	p.expect(`document.querySelector("#age").className`, "stale")
 	p.eval(click("#problem button"))
 	p.await(shown + ` && document.querySelector("#age").className === "" && ` + problem + ` === ""`)

@@ -22,7 +22,8 @@ func startEdge(t *testing.T, authOff bool) (base, key string) {
 }
 
 // TestReference opens the reference, types a key in, sends a request from the
-// console and sees the answer; on a desk, on a phone and in the dark.
+// console and sees the answer, on a desk and on a phone; and looks at it in the
+// dark.
 func TestReference(t *testing.T) {
 	base, key := startEdge(t, false)
 	b := startBrowser(t)
@@ -45,6 +46,10 @@ func TestReference(t *testing.T) {
 			p.shoot("docs-" + name)
 			p.checkFits()
 			p.checkDark(v.dark)
+			p.checkStayed(base)
+			if v.dark {
+				return // the console is the same
+			}
 			p.eval(field + `.focus()`)
 			p.insert(key)
 			p.eval(try + `.click()`)
