@@ -75,3 +75,7 @@ stack-test: servers ## kill edges and the store behind HAProxy under load, at le
 
 loadtest: build ## load two edges for the better part of a minute, with the oracle; a report to open
 	@$(GO) build -o bin/stack ./deploy/stack && exec bin/stack --source '$(SOURCE)' loadtest
+
+.PHONY: test-pages
+test-pages: ## look at the market board and the API reference in a headless Chromium
+	MARKETDATA_REQUIRE_BROWSER=1 $(GO) test -count=1 ./edge/web
