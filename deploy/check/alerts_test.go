@@ -115,6 +115,11 @@ func TestAlerts(t *testing.T) {
 			edge_keys_in_force{job="edge",instance="e1"} 0x200
 			edge_keys_in_force{job="edge",instance="e2"} -1x200
 			edge_keys_in_force{job="edge",instance="e3"} 1x200`, at: 100 * minute, want: []string{"EdgeNoKeys e1", "EdgeNoKeys e2"}},
+		{name: "limits are not shared", series: `
+			edge_limits_state{job="edge",instance="e1",state="VALID"} 1x100 0x100
+			edge_limits_state{job="edge",instance="e1",state="INTERRUPTED"} 0x100 1x100`, at: 106 * minute, want: []string{"EdgeLimitsAlone e1"}},
+		{name: "limits are not shared for a moment", series: `
+			edge_limits_state{job="edge",instance="e1",state="VALID"} 1x100 0x100`, at: 104 * minute},
 		{name: "incomplete", series: `
 			edge_snapshot_missing_objects{job="edge",instance="e1"} 0x100 3x100`, at: 120 * minute, want: []string{"EdgeIncomplete e1"}},
 		{name: "the disk is full", series: `

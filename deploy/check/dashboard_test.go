@@ -135,6 +135,8 @@ func TestDashboard(t *testing.T) {
 var unshown = map[string]bool{
 	"edge_snapshot_timestamp_seconds": true, // the age is
 	"edge_disk_reads_total":           true, // close to edge_shard_loads_total
+	"edge_limits_state":               true, // what edges decide alone is
+	"edge_limits_calls_total":         true,
 	"builder_build_info":              true, // for joining
 	"builder_snapshot_sequence":       true, // the edges' is
 	"builder_forced_guards_total":     true, // somebody did it by hand

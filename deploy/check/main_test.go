@@ -1,7 +1,6 @@
 package check
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,7 +14,7 @@ const (
 	deploy = ".."
 )
 
-// bin is where TestMain has put the programs, as the Dockerfile builds them.
+// bin is where TestMain has put the programs.
 var bin string
 
 func TestMain(m *testing.M) {
@@ -32,25 +31,17 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// programs are the commands that the image holds.
-var programs = []string{"builder", "edge", "loadtest"}
-
 func build(dir string) error {
-	args := []string{"build", "-C", root, "-trimpath", "-o", dir + "/"}
+	args := []string{"build", "-C", root, "-ldflags=-s -w", "-o", dir + "/"}
 	for _, p := range programs {
 		args = append(args, fmt.Sprintf("./%s/cmd/%s", p, p))
 	}
 	cmd := exec.Command("go", args...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the programs: %w\n%s", err, out)
 	}
 	return nil
-}
-
-// command is a program of the project, to be run.
-func command(ctx context.Context, program string, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, filepath.Join(bin, program), args...)
 }
 
 func read(t testing.TB, elem ...string) []byte {
