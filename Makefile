@@ -79,3 +79,7 @@ loadtest: build ## load two edges for the better part of a minute, with the orac
 .PHONY: test-pages
 test-pages: ## look at the market board and the API reference in a headless Chromium
 	MARKETDATA_REQUIRE_BROWSER=1 $(GO) test -count=1 ./edge/web
+
+.PHONY: test-deploy
+test-deploy: ## hold deploy/ against its readers' parsers and the programs (a module of its own: downloads Prometheus, Kubernetes' types and others)
+	cd deploy/check && $(GO) vet ./... && $(GO) test -shuffle=on -count=1 ./...
