@@ -283,6 +283,39 @@ func TestMembersAreKept(t *testing.T) {
 	})
 }
 
+// TestRecordedUnderFaults asks a provider on this machine that has the recorded
+// answers and fails three times in a row at each endpoint, in all ways there are:
+// the feed is that of the recording.
+func TestRecordedUnderFaults(t *testing.T) {
+	for label, dir := range recordings(t) {
+		want := all(t, filesOf(t, openTest(t, "?replay="+dir)))
+		shift := len(want[source.QuotesFile]) // another one for each
+		synctest.Test(t, func(t *testing.T) {
+			p := providertest.New()
+			for path, file := range map[string]string{"/coins/markets": "coins_markets", "/exchanges": "exchanges", "/coins/categories": "categories"} {
+				body, err := os.ReadFile(filepath.Join(dir, file+".json"))
+				if errors.Is(err, os.ErrNotExist) {
+					continue
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				half := string(body[:len(body)/2])
+				faults := []http.HandlerFunc{
+					providertest.RetryAfter(7), providertest.Status(500), providertest.Says(half), providertest.Stalls(half),
+					providertest.Status(503), providertest.Says("<html>"), providertest.RetryAfter(60),
+				}
+				p.Set(api+path, body)
+				p.Script(api+path, faults[shift%7], faults[(shift+1)%7], faults[(shift+3)%7])
+				shift += len(path)
+			}
+			if got := all(t, filesOf(t, over(t, p.Transport(), "?slow=0", "COINGECKO_DEMO_API_KEY=k"))); !maps.Equal(got, want) {
+				t.Errorf("%s: the feed is not the recording's", label)
+			}
+		})
+	}
+}
+
 // TestIDsChange: a coin under another id is another coin, and the old one is gone.
 func TestIDsChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

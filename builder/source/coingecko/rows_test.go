@@ -3,6 +3,7 @@ package coingecko
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/big"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	markets "example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
@@ -364,6 +367,57 @@ func TestNastyValues(t *testing.T) {
 			t.Errorf("%s: the others did not go on: %+v", test.coin, feed)
 		}
 	}
+}
+
+// TestDigits: whatever a provider writes for a number is in the feed as it was
+// written, and becomes the number that it is, to the last digit that the field
+// takes; what is none, or too long, sets the row aside.
+func TestDigits(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		price, marketCap, volume := providertest.Value(rt, "price"), providertest.Value(rt, "market cap"), providertest.Value(rt, "volume")
+		m := &market{markets: provider.Rows(fmt.Appendf(nil, `[{"id":"a","name":"A","symbol":"a","current_price":%s,"market_cap":%s,"total_volume":%s}]`, price, marketCap, volume))}
+		files := provider.NewFeed(name, time.Unix(1, 0), nil)
+		m.write(files)
+		feed, _, err := source.Read(context.Background(), files, source.ReadOptions{})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		written := contents(t, files, source.QuotesFile)
+		if price == "null" {
+			if written != "" || len(feed.Quotes) > 0 {
+				rt.Fatalf("a quote without a price: %s", written)
+			}
+			return
+		}
+		row, _ := provider.Object([]byte(written))
+		accepted, sure := true, true
+		for field, value := range map[string]string{"price": price, "market_cap": marketCap, "volume": volume} {
+			if got := string(row.Get(field)); got != value && !(value == "null" && got == "") {
+				rt.Fatalf("%s of %s became %s", field, value, got)
+			}
+			decimals, intDigits := markets.MoneyDecimals, markets.MoneyIntDigits
+			if field == "price" {
+				decimals, intDigits = markets.PriceDecimals, markets.PriceIntDigits
+			}
+			want, fits, certain := providertest.Units(value, decimals, intDigits)
+			if value == "null" {
+				want, fits = new(big.Int), true
+			}
+			accepted, sure = accepted && fits, sure && certain
+			if len(feed.Quotes) == 0 || !fits {
+				continue
+			}
+			q := feed.Quotes[0]
+			got := map[string]markets.U128{"price": q.Price, "market_cap": q.MarketCap, "volume": q.Volume}[field]
+			units := new(big.Int).SetUint64(got.Hi)
+			if units.Lsh(units, 64).Or(units, new(big.Int).SetUint64(got.Lo)); units.Cmp(want) != 0 {
+				rt.Fatalf("%s of %s is %s units, want %s", field, value, units, want)
+			}
+		}
+		if sure && accepted != (len(feed.Quotes) == 1) {
+			rt.Fatalf("%s: accepted %v, want %v", written, len(feed.Quotes) == 1, accepted)
+		}
+	})
 }
 
 // readFrom reads the feed that a provider on this machine gives.

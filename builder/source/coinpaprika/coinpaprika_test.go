@@ -167,6 +167,41 @@ func TestEndpointsFail(t *testing.T) {
 	}
 }
 
+// TestRecordedUnderFaults asks a provider on this machine that has the recorded
+// answers and fails three times in a row at each endpoint, in all ways there are:
+// the feed is that of the recording.
+func TestRecordedUnderFaults(t *testing.T) {
+	dir := providertest.Recorded(t, "recorded/coinpaprika-2019")
+	want := all(t, filesOf(t, openTest(t, "?replay="+dir)))
+	bodies := map[string][]byte{}
+	for path, file := range map[string]string{"/v1/tickers": "tickers-default", "/v1/coins": "coins", "/v1/exchanges": "exchanges-input", "/v1/tags": "tags"} {
+		b, err := os.ReadFile(filepath.Join(dir, file+".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		bodies[path] = b
+	}
+	for shift := range 7 {
+		synctest.Test(t, func(t *testing.T) {
+			p := providertest.New()
+			n := shift
+			for _, path := range slices.Sorted(maps.Keys(bodies)) {
+				half := string(bodies[path][:len(bodies[path])/2])
+				faults := []http.HandlerFunc{
+					providertest.RetryAfter(7), providertest.Status(500), providertest.Says(half), providertest.Stalls(half),
+					providertest.Status(503), providertest.Says("<html>"), providertest.RetryAfter(60),
+				}
+				p.Set(path, bodies[path])
+				p.Script(path, faults[n%7], faults[(n+1)%7], faults[(n+3)%7])
+				n += 2
+			}
+			if got := all(t, filesOf(t, over(t, p, "?slow=0"))); !maps.Equal(got, want) {
+				t.Errorf("round %d: the feed is not the recording's", shift)
+			}
+		})
+	}
+}
+
 // TestIDsChange: a coin under another id is another coin, and the old one is gone.
 func TestIDsChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
