@@ -18,15 +18,21 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/internal/fixture"
+	"example.com/marketdata/internal/faultproxy"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
+	options := []goleak.Option{
 		// fasthttp's clock of the Date header, for the life of the process, and the
 		// cleaner of a pool of workers, which looks whether it should go every ten
 		// seconds.
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
+	}
+	for _, f := range faultproxy.Leaks {
+		options = append(options, goleak.IgnoreAnyFunction(f))
+	}
+	goleak.VerifyTestMain(m, options...)
 }
 
 // start runs an edge over store until stop, which returns what Run returned.

@@ -112,6 +112,7 @@ type Refresher struct {
 	next     artifacts.Digest  // of the manifest that is to be taken over
 	seen     time.Time         // when its pointer was first seen
 	deadline time.Time         // of its preparation; zero: it has not begun
+	damaged  bool              // one of its objects was: it is taken over whole or not at all
 	early    *artifacts.Change // read before there was a state
 
 	mu      sync.Mutex
@@ -309,7 +310,7 @@ func (r *Refresher) follow(ctx context.Context, b []byte) error {
 		return nil
 	}
 	if r.next != p.Manifest.Digest {
-		r.next, r.seen, r.deadline = p.Manifest.Digest, time.Now(), time.Time{}
+		r.next, r.seen, r.deadline, r.damaged = p.Manifest.Digest, time.Now(), time.Time{}, false
 	}
 	next, raw, err := r.load(ctx, p.Manifest)
 	if err == nil && !next.Time.Equal(p.Time) {
@@ -430,7 +431,7 @@ const answered = 10 * time.Second
 // budget it gives up on the rest, and returns how much that is, unless the
 // store has stopped answering: then the old snapshot, which is complete, is the
 // better one. An object that is damaged or missing in the store refuses the
-// snapshot. Whatever was refused has a budget of its own at the next try: with
+// snapshot until all of it is there. Whatever was refused has a budget of its own at the next try: with
 // what is left of an old one nothing could be told from a slow store.
 func (r *Refresher) prepare(ctx context.Context, next *Snapshot) (missing int64, err error) {
 	if r.deadline.IsZero() {
@@ -439,15 +440,15 @@ func (r *Refresher) prepare(ctx context.Context, next *Snapshot) (missing int64,
 	ctx, cancel := context.WithDeadline(ctx, r.deadline)
 	defer cancel()
 	missing, err = r.fetch(ctx, next)
-	damaged := errors.Is(err, artifacts.ErrCorrupt) || errors.Is(err, artifacts.ErrNotFound)
-	if missing > 0 && !damaged && time.Now().Before(r.deadline) {
+	r.damaged = r.damaged || errors.Is(err, artifacts.ErrCorrupt) || errors.Is(err, artifacts.ErrNotFound)
+	if missing > 0 && !r.damaged && time.Now().Before(r.deadline) {
 		return 0, err // tried again at the next poll, within the same budget
 	}
 	r.deadline = time.Time{}
 	switch {
 	case missing == 0:
 		return 0, nil
-	case damaged:
+	case r.damaged:
 		return 0, err
 	case time.Since(r.cfg.Cache.LastFetch()) > answered:
 		return 0, fmt.Errorf("%d objects are missing and the store does not answer: %w", missing, err)

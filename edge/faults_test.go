@@ -1,0 +1,943 @@
+package edge_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/faultstore"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/edge"
+	"example.com/marketdata/edge/internal/fixture"
+	"example.com/marketdata/loadtest/oracle"
+)
+
+// The tests in this file set a whole edge, asked over HTTP all the while, on a
+// store that fails, and hold every answer against what the load tester's oracle
+// computes from the snapshot that the answer names.
+
+// targets are what is asked: listings in every collection, from both ends, by
+// row number and by filter.
+var targets = []string{
+	"/openapi/v1/assets?sort=name&size=100",
+	"/openapi/v1/assets?sort=rank:desc&limit=30&offset=140",
+	"/openapi/v1/assets?symbol=common&fields=links&size=50",
+	"/openapi/v1/assets?slug=asset-7,asset-8,nothing&sort=slug",
+	"/openapi/v1/quotes?size=100&page=2",
+	"/openapi/v1/quotes?id=1,3,5,9,4&sort=symbol:desc",
+	"/openapi/v1/quotes?sort=slug:desc",
+	"/openapi/v1/exchanges?sort=volume:desc",
+	"/openapi/v1/categories?sort=market_cap:desc",
+	"/openapi/v1/chains",
+	"/openapi/v1/trending",
+	"/openapi/v1/global",
+}
+
+// world is a store, and what must be answered from the snapshots in it.
+type world struct {
+	tb    testing.TB
+	store artifacts.Store
+
+	mu        sync.Mutex
+	last      *fixture.Published
+	snapshots map[string]*oracle.Snapshot
+	bodies    map[string]string // by snapshot and target
+	changes   []*string         // what /global may say of the change
+	version   artifacts.Version // of the change record
+}
+
+func newWorld(tb testing.TB, store artifacts.Store) *world {
+	return &world{tb: tb, store: store, snapshots: map[string]*oracle.Snapshot{}, bodies: map[string]string{}, changes: []*string{nil}}
+}
+
+// assets is how many there are in every snapshot: two objects in the views by
+// name, so that one can be missing while the other is there.
+const assets = 300
+
+// publish publishes the next snapshot, ten minutes after the one before, with
+// other prices, and returns it. oracle may compute from it before the pointer
+// moves, so no answer comes too early.
+func (w *world) publish() *fixture.Published {
+	at := fixture.Start
+	if w.last != nil {
+		at = w.last.Manifest.Time.Add(artifacts.Step)
+	}
+	return w.publishAt(at)
+}
+
+func (w *world) publishAt(at time.Time) *fixture.Published {
+	w.tb.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := fixture.Publish(w.tb, w.store, fixture.Feed(assets, uint64(at.Unix())), at, w.last)
+	s, err := oracle.Load(context.Background(), w.store, p.Manifest)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	w.snapshots[at.Format(oracle.TimeFormat)], w.last = s, p
+	return p
+}
+
+// swap writes the pointer as no builder would.
+func (w *world) swap(b []byte) {
+	w.tb.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	v, err := w.store.Swap(context.Background(), artifacts.CurrentKey, w.last.Version, b)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	w.last.Version = v
+}
+
+// change writes a change record. From now on /global may tell of it.
+func (w *world) change(value string) {
+	w.tb.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.changes = append(w.changes, &value)
+	c := artifacts.Change{Format: artifacts.Format, Database: "fixture", Time: fixture.Start, Value: value}
+	var err error
+	if w.version, err = w.store.Swap(context.Background(), artifacts.ChangeKey, w.version, c.Encode()); err != nil {
+		w.tb.Fatal(err)
+	}
+}
+
+// right reports whether body is what a snapshot answers to a target.
+func (w *world) right(snapshot, target, body string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.snapshots[snapshot]
+	if s == nil {
+		return fmt.Errorf("snapshot %q was not published", snapshot)
+	}
+	path, raw, _ := strings.Cut(target, "?")
+	q, refusal := oracle.Parse(path, raw)
+	if refusal != nil {
+		return fmt.Errorf("the test asks what is refused: %+v", refusal)
+	}
+	if q.Endpoint == "global" {
+		for _, c := range w.changes {
+			if body == string(s.Answer(q, c).Body) {
+				return nil
+			}
+		}
+		return fmt.Errorf("not the bytes of snapshot %s: %s", snapshot, body)
+	}
+	want, ok := w.bodies[snapshot+target]
+	if !ok {
+		want = string(s.Answer(q, nil).Body)
+		w.bodies[snapshot+target] = want
+	}
+	if body != want {
+		return fmt.Errorf("not the bytes of snapshot %s: %d bytes, want %d", snapshot, len(body), len(want))
+	}
+	return nil
+}
+
+// node is a running edge.
+type node struct {
+	*edge.Edge
+	tb   testing.TB
+	w    *world
+	stop func()
+}
+
+// start runs an edge over reader until stop or the test's end.
+func (w *world) start(reader artifacts.Reader, change func(*edge.Config)) *node {
+	w.tb.Helper()
+	cfg := edge.Config{Reader: reader, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true, Poll: 2 * time.Millisecond, CacheSize: 16 << 20}
+	if change != nil {
+		change(&cfg)
+	}
+	e, err := edge.New(context.Background(), cfg)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	n := &node{Edge: e, tb: w.tb, w: w}
+	n.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.tb.Error(err)
+		}
+	})
+	w.tb.Cleanup(n.stop)
+	return n
+}
+
+// status is what the tests read of /status.
+type status struct {
+	Status       string
+	State        string
+	LastError    string    `json:"last_error"`
+	SnapshotTime time.Time `json:"snapshot_time"`
+	Caches       edge.Caches
+	More         edge.More
+}
+
+var admin = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+
+func (n *node) status() (s status) {
+	n.tb.Helper()
+	res, err := admin.Get("http://" + n.AdminAddr().String() + "/status")
+	if err != nil {
+		n.tb.Fatal(err)
+	}
+	defer res.Body.Close()
+	if err := json.NewDecoder(res.Body).Decode(&s); err != nil {
+		n.tb.Fatal(err)
+	}
+	return s
+}
+
+// eventually waits for a status.
+func (n *node) eventually(what string, ok func(status) bool) {
+	n.tb.Helper()
+	var s status
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {
+		if s = n.status(); ok(s) {
+			return
+		}
+		if time.Now().After(deadline) {
+			n.tb.Fatalf("not seen: %s; %+v", what, s)
+		}
+	}
+}
+
+// complete waits until the edge holds all of p and is content.
+func (n *node) complete(p *fixture.Published) {
+	n.tb.Helper()
+	n.eventually("the whole snapshot of "+p.Manifest.Time.Format(oracle.TimeFormat), func(s status) bool {
+		return s.SnapshotTime.Equal(p.Manifest.Time) && s.State == "VALID" && s.Caches.MissingObjects == 0
+	})
+}
+
+// reports waits until the edge is in trouble and says why.
+func (n *node) reports(text string) {
+	n.tb.Helper()
+	n.eventually("trouble with "+text, func(s status) bool {
+		return s.State == "INTERRUPTED" && s.Status == "degraded" && strings.Contains(s.LastError, text)
+	})
+}
+
+// asker asks a node on one connection and checks every answer.
+type asker struct {
+	n      *node
+	client *http.Client
+	bodies map[string]string // by ETag
+	latest string            // snapshot of the newest answer
+	tags   map[string]string // ETag of the newest answer, by target
+	count  map[int]int       // answers by status
+	asked  int
+}
+
+// patience bounds a request: an edge gives up on a shard after two seconds.
+const patience = 10 * time.Second
+
+func (n *node) asker() *asker {
+	return &asker{
+		n: n, client: &http.Client{Timeout: patience, Transport: &http.Transport{DisableCompression: true}},
+		bodies: map[string]string{}, tags: map[string]string{}, count: map[int]int{},
+	}
+}
+
+// ask asks once and returns the status. Whatever breaks a promise is an error.
+func (a *asker) ask(target string) (int, error) {
+	req, err := http.NewRequest(http.MethodGet, "http://"+a.n.Addr().String()+target, nil)
+	if err != nil {
+		return 0, err
+	}
+	a.asked++
+	tag := a.tags[target]
+	if tag != "" && a.asked%3 == 0 {
+		req.Header.Set("If-None-Match", tag)
+	} else {
+		tag = ""
+	}
+	res, err := a.client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		return 0, err
+	}
+	body, h := string(b), res.Header
+	a.count[res.StatusCode]++
+	if res.StatusCode == http.StatusServiceUnavailable {
+		if h.Get("Retry-After") != "1" || h.Get("Cache-Control") != "no-store" || !strings.HasPrefix(body, `{"code":50300,"message":"`) ||
+			!strings.HasSuffix(body, `,"message_key":"SERVICE_UNAVAILABLE","result":{}}`) {
+			return 0, fmt.Errorf("a 503 of headers %v and body %q", h, body)
+		}
+		return res.StatusCode, nil
+	}
+	snapshot := h.Get("X-Snapshot-Time")
+	if snapshot < a.latest { // the format sorts as text
+		return 0, fmt.Errorf("an answer from snapshot %q after one from %s", snapshot, a.latest)
+	}
+	a.latest = snapshot
+	switch {
+	case res.StatusCode == http.StatusNotModified && tag != "":
+		if h.Get("ETag") != tag || body != "" {
+			return 0, fmt.Errorf("a 304 to %s with %v and body %q", tag, h, body)
+		}
+		body = a.bodies[tag]
+	case res.StatusCode == http.StatusOK:
+		at, err := time.Parse(oracle.TimeFormat, snapshot)
+		if err != nil {
+			return 0, err
+		}
+		if age := time.Since(at); strings.HasSuffix(h.Get("Cache-Status"), "; detail=stale") != (age > 20*time.Minute) {
+			return 0, fmt.Errorf("Cache-Status %q at the age of %v", h.Get("Cache-Status"), age)
+		}
+		a.tags[target], a.bodies[h.Get("ETag")] = h.Get("ETag"), body
+	default:
+		return 0, fmt.Errorf("status %d: %s", res.StatusCode, body)
+	}
+	return res.StatusCode, a.n.w.right(snapshot, target, body)
+}
+
+// crowd is askers that ask all the while.
+type crowd struct {
+	n      *node
+	end    chan struct{}
+	group  sync.WaitGroup
+	rounds atomic.Int64 // all targets asked once
+
+	mu    sync.Mutex
+	count map[int]int
+	errs  []error
+}
+
+// crowd begins to ask, until done or the test's end.
+func (n *node) crowd() *crowd {
+	c := &crowd{n: n, end: make(chan struct{}), count: map[int]int{}}
+	for range 2 {
+		c.group.Go(c.run)
+	}
+	n.tb.Cleanup(c.halt)
+	return c
+}
+
+// pause leaves the processors to the edge.
+const pause = 300 * time.Microsecond
+
+func (c *crowd) run() {
+	a := c.n.asker()
+	defer a.client.CloseIdleConnections()
+	for {
+		for _, target := range targets {
+			select {
+			case <-c.end:
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				for code, n := range a.count {
+					c.count[code] += n
+				}
+				return
+			default:
+			}
+			if _, err := a.ask(target); err != nil {
+				c.mu.Lock()
+				if len(c.errs) < 5 {
+					c.errs = append(c.errs, fmt.Errorf("%s: %w", target, err))
+				}
+				c.mu.Unlock()
+			}
+			time.Sleep(pause)
+		}
+		c.rounds.Add(1)
+	}
+}
+
+func (c *crowd) halt() {
+	select {
+	case <-c.end:
+	default:
+		close(c.end)
+	}
+	c.group.Wait()
+}
+
+// more waits until everything was asked anew.
+func (c *crowd) more() {
+	c.n.tb.Helper()
+	from := c.rounds.Load()
+	for deadline := time.Now().Add(time.Minute); c.rounds.Load() < from+4; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			c.n.tb.Fatal("answers take too long")
+		}
+	}
+}
+
+// done stops asking, fails the test if any promise was broken, and returns how
+// many answers there were by status.
+func (c *crowd) done() map[int]int {
+	c.n.tb.Helper()
+	c.halt()
+	for _, err := range c.errs {
+		c.n.tb.Error(err)
+	}
+	if c.count[http.StatusOK] == 0 {
+		c.n.tb.Error("nothing was answered")
+	}
+	return c.count
+}
+
+// always is done, and a 503 is wrong, too: everything was held.
+func (c *crowd) always() {
+	c.n.tb.Helper()
+	if n := c.done()[http.StatusServiceUnavailable]; n > 0 {
+		c.n.tb.Errorf("%d answers of 503 while everything was held", n)
+	}
+}
+
+// on decides about the calls for keys that begin with a prefix.
+func on(prefix string, d faultstore.Decision) faultstore.Hook {
+	return func(op faultstore.Op) faultstore.Decision {
+		if strings.HasPrefix(op.Key, prefix) {
+			return d
+		}
+		return faultstore.Pass
+	}
+}
+
+// TestNextSnapshotInTrouble: while the store fails in one way or another, the
+// edge answers everything from the snapshot that it holds, says what is wrong,
+// and goes on to the newest snapshot by itself once the store is well.
+func TestNextSnapshotInTrouble(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		hook  faultstore.Hook
+		wants string // in last_error
+	}{
+		{"objects with a wrong bit", on(artifacts.ObjectPrefix, faultstore.Corrupt), "object"},
+		{"objects cut short", on(artifacts.ObjectPrefix, faultstore.Truncate), "object"},
+		{"objects missing", on(artifacts.ObjectPrefix, faultstore.Hide), "not found"},
+		{"objects not to be had", on(artifacts.ObjectPrefix, faultstore.Refuse), "injected fault"},
+		{"manifest with a wrong bit", on(artifacts.ManifestPrefix, faultstore.Corrupt), "manifest"},
+		{"manifest cut short", on(artifacts.ManifestPrefix, faultstore.Truncate), "manifest"},
+		{"manifest missing", on(artifacts.ManifestPrefix, faultstore.Hide), "not found"},
+		{"manifest not to be had", on(artifacts.ManifestPrefix, faultstore.Refuse), "manifest"},
+		{"pointer cut short", on(artifacts.CurrentKey, faultstore.Truncate), "pointer"},
+		{"pointer missing", on(artifacts.CurrentKey, faultstore.Hide), "no pointer any more"},
+		{"pointer not to be had", on(artifacts.CurrentKey, faultstore.Refuse), "pointer"},
+		{"store away", on("", faultstore.Refuse), "pointer"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			mem := memstore.New()
+			w, faults := newWorld(t, mem), faultstore.New(mem, nil)
+			first := w.publish()
+			n := w.start(faults, nil)
+			n.complete(first)
+			crowd := n.crowd()
+			crowd.more()
+			faults.SetHook(c.hook)
+			next := w.publish()
+			n.reports(c.wants)
+			crowd.more()
+			if s := n.status(); !s.SnapshotTime.Equal(first.Manifest.Time) {
+				t.Errorf("a snapshot in trouble was taken over: %+v", s)
+			}
+			faults.SetHook(nil)
+			n.complete(next)
+			crowd.more()
+			crowd.always()
+		})
+	}
+}
+
+// TestOneObjectInTrouble: one object of the next snapshot is enough to refuse it,
+// past the fetch budget, too, and whatever else arrives.
+func TestOneObjectInTrouble(t *testing.T) {
+	const budget = 300 * time.Millisecond
+	for _, d := range []faultstore.Decision{faultstore.Corrupt, faultstore.Truncate, faultstore.Hide} {
+		mem := memstore.New()
+		w, faults := newWorld(t, mem), faultstore.New(mem, nil)
+		first := w.publish()
+		n := w.start(faults, func(c *edge.Config) { c.FetchBudget = budget })
+		n.complete(first)
+		crowd := n.crowd()
+		var once sync.Once
+		var one string
+		faults.SetHook(func(op faultstore.Op) faultstore.Decision {
+			if strings.HasPrefix(op.Key, artifacts.ObjectPrefix) {
+				once.Do(func() { one = op.Key })
+				if op.Key == one {
+					return d
+				}
+			}
+			return faultstore.Pass
+		})
+		next := w.publish()
+		n.eventually("a refusal", func(s status) bool { return s.More.Refused > 0 })
+		past := time.Now().Add(2 * budget)
+		n.eventually("refusals", func(s status) bool { return s.More.Refused >= 5 && time.Now().After(past) })
+		if s := n.status(); !s.SnapshotTime.Equal(first.Manifest.Time) {
+			t.Errorf("decision %d: a snapshot in trouble was taken over: %+v", d, s)
+		}
+		faults.SetHook(nil)
+		n.complete(next)
+		crowd.always()
+		n.stop()
+	}
+}
+
+// TestWrongBitsInThePointer: of every pointer, many bits are wrong one after the
+// other. None of it is believed, and none of it keeps a later one out.
+func TestWrongBitsInThePointer(t *testing.T) {
+	mem := memstore.New()
+	w, faults := newWorld(t, mem), faultstore.New(mem, nil)
+	first := w.publish()
+	n := w.start(faults, nil)
+	n.complete(first)
+	crowd := n.crowd()
+	for range 10 {
+		faults.SetHook(on(artifacts.CurrentKey, faultstore.Corrupt))
+		before := n.status().More.Refused
+		next := w.publish()
+		n.eventually("refusals, or the snapshot", func(s status) bool {
+			return s.More.Refused >= before+8 || s.SnapshotTime.Equal(next.Manifest.Time)
+		})
+		faults.SetHook(nil)
+		n.complete(next)
+	}
+	if s := n.status(); s.More.Refused < 40 {
+		t.Errorf("%d pointers with a wrong bit were refused", s.More.Refused)
+	}
+	crowd.always()
+}
+
+// TestForeignPointers: what is well formed and cannot be.
+func TestForeignPointers(t *testing.T) {
+	mem := memstore.New()
+	w := newWorld(t, mem)
+	first := w.publish()
+	second := w.publish()
+	n := w.start(mem, nil)
+	n.complete(second)
+	crowd := n.crowd()
+	true2 := second.Pointer.Encode()
+
+	w.swap(first.Pointer.Encode())
+	n.reports("its sequence moved back from 2 to 1")
+	other := *second.Pointer
+	other.Store, other.Sequence = "ffffffffffffffffffffffffffffffff", 3
+	w.swap(other.Encode())
+	n.reports("--accept-store ffffffffffffffffffffffffffffffff")
+	newer := *second.Pointer
+	newer.Format, newer.Sequence = artifacts.Format+1, 3
+	w.swap(newer.Encode())
+	n.reports("unknown format")
+	crowd.more()
+	w.swap(true2)
+	n.complete(second)
+	n.complete(w.publish())
+	crowd.always()
+}
+
+// TestChangeRecordInTrouble: it is null or as it was written, it comes back by
+// itself, and snapshots go on meanwhile.
+func TestChangeRecordInTrouble(t *testing.T) {
+	mem := memstore.New()
+	w, faults := newWorld(t, mem), faultstore.New(mem, nil)
+	w.change("1.5")
+	n := w.start(faults, nil)
+	n.complete(w.publish())
+	crowd := n.crowd()
+	global := func() string {
+		res, err := admin.Get("http://" + n.Addr().String() + "/openapi/v1/global")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		b, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	says := func(value string) {
+		t.Helper()
+		n.eventually("a change of "+value, func(status) bool { return strings.Contains(global(), `_24h":`+value+`,`) })
+	}
+	says(`"1.5"`)
+	for i, d := range []faultstore.Decision{faultstore.Truncate, faultstore.Corrupt, faultstore.Refuse, faultstore.Block} {
+		faults.SetHook(on(artifacts.ChangeKey, d))
+		value := fmt.Sprintf("-2.%d", i+1)
+		w.change(value)
+		next := w.publish()
+		n.eventually("the snapshot", func(s status) bool { return s.SnapshotTime.Equal(next.Manifest.Time) })
+		if d == faultstore.Truncate || d == faultstore.Refuse {
+			n.reports("change record")
+		}
+		faults.SetHook(nil)
+		says(`"` + value + `"`)
+		n.complete(next)
+	}
+	crowd.always()
+}
+
+// TestStartWithoutTheStore: 503 until it is there, and then everything.
+func TestStartWithoutTheStore(t *testing.T) {
+	for _, prefix := range []string{"", artifacts.CurrentKey, artifacts.ManifestPrefix} {
+		for _, d := range []faultstore.Decision{faultstore.Refuse, faultstore.Truncate} {
+			mem := memstore.New()
+			w, faults := newWorld(t, mem), faultstore.New(mem, on(prefix, d))
+			first := w.publish()
+			n := w.start(faults, nil)
+			crowd := n.crowd()
+			crowd.more()
+			n.eventually("an error", func(s status) bool { return s.State == "INITIALIZING" && s.LastError != "" })
+			faults.SetHook(nil)
+			n.complete(first)
+			from := crowd.rounds.Load()
+			crowd.more()
+			if count := crowd.done(); count[http.StatusServiceUnavailable] == 0 || crowd.rounds.Load() < from {
+				t.Errorf("%q, decision %d: answers by status %v", prefix, d, count)
+			}
+			n.stop()
+		}
+	}
+}
+
+// without returns what fails calls for the objects of one view.
+func without(p *fixture.Published, collection, sort string, d faultstore.Decision) (faultstore.Hook, string) {
+	key := artifacts.ObjectKey(p.Manifest.View(collection, sort).Objects[0].Digest)
+	return on(key, d), key
+}
+
+// TestOneObjectMissing: at the very first start an edge answers as soon as it
+// can. What needs an object that is not to be had is a 503, all else is
+// answered, and nobody waits for the one who waits.
+func TestOneObjectMissing(t *testing.T) {
+	const affected = "/openapi/v1/quotes?sort=slug:desc"
+	for name, d := range map[string]faultstore.Decision{
+		"wrong": faultstore.Corrupt, "missing": faultstore.Hide, "not to be had": faultstore.Refuse, "slow": faultstore.Block,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mem := memstore.New()
+			w := newWorld(t, mem)
+			first := w.publish()
+			hook, _ := without(first, "quotes", "slug", d)
+			faults := faultstore.New(mem, hook)
+			n := w.start(faults, nil)
+			n.eventually("the snapshot", func(s status) bool { return s.SnapshotTime.Equal(first.Manifest.Time) && s.Caches.MissingObjects == 1 })
+
+			// Many wait for the object all the while.
+			end := make(chan struct{})
+			var waiting sync.WaitGroup
+			for range 40 {
+				waiting.Go(func() {
+					a := n.asker()
+					defer a.client.CloseIdleConnections()
+					for {
+						select {
+						case <-end:
+							return
+						default:
+							if code, err := a.ask(affected); err != nil || code != http.StatusServiceUnavailable {
+								t.Errorf("%s: %d, %v", affected, code, err)
+								return
+							}
+						}
+					}
+				})
+			}
+			a := n.asker()
+			for range 5 {
+				for _, target := range targets {
+					if target == affected {
+						continue
+					}
+					if code, err := a.ask(target); err != nil || code == http.StatusServiceUnavailable {
+						t.Errorf("%s: %d, %v", target, code, err)
+					}
+				}
+			}
+			close(end)
+			waiting.Wait()
+			faults.SetHook(nil)
+			if d != faultstore.Block { // the call that hangs does so for twenty seconds
+				n.complete(first)
+				if code, err := a.ask(affected); err != nil || code != http.StatusOK {
+					t.Errorf("afterwards: %s: %d, %v", affected, code, err)
+				}
+			}
+			a.client.CloseIdleConnections()
+			n.stop()
+		})
+	}
+}
+
+// TestNoFetchStorm: however many ask for what the store does not give, the store
+// is asked once at a time, and then left alone for half a second.
+func TestNoFetchStorm(t *testing.T) {
+	const affected, clients, each = "/openapi/v1/quotes?sort=slug:desc", 200, 20
+	mem := memstore.New()
+	w := newWorld(t, mem)
+	first := w.publish()
+	hook, key := without(first, "quotes", "slug", faultstore.Refuse)
+	var calls atomic.Int64
+	faults := faultstore.New(mem, func(op faultstore.Op) faultstore.Decision {
+		if op.Key == key {
+			calls.Add(1)
+		}
+		return hook(op)
+	})
+	n := w.start(faults, nil)
+	n.eventually("the snapshot", func(s status) bool { return s.SnapshotTime.Equal(first.Manifest.Time) && s.Caches.MissingObjects == 1 })
+	began, before := time.Now(), calls.Load()
+	var group sync.WaitGroup
+	for range clients {
+		group.Go(func() {
+			a := n.asker()
+			defer a.client.CloseIdleConnections()
+			for range each {
+				if code, err := a.ask(affected); err != nil || code != http.StatusServiceUnavailable {
+					t.Errorf("%d, %v", code, err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	// Requests, and what completes the snapshot in the background, wait half a
+	// second each after a failure, the latter some less by its jitter.
+	most := 4 + 6*int64(time.Since(began)/time.Second+1)
+	if got := calls.Load() - before; got > most {
+		t.Errorf("%d requests made %d calls of the store, want %d at most", clients*each, got, most)
+	}
+}
+
+// damage spoils files of a cache folder: every one below it that matches.
+func damage(tb testing.TB, dir, pattern string, spoil func(b []byte) []byte) {
+	tb.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil || len(paths) == 0 {
+		tb.Fatalf("no file matches %s: %v", pattern, err)
+	}
+	for _, path := range paths {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			continue // an edge has just removed it
+		}
+		if err := os.WriteFile(path, spoil(b), 0o644); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+func flip(b []byte) []byte {
+	if len(b) > 0 {
+		b[len(b)*2/3] ^= 4
+	}
+	return b
+}
+
+func half(b []byte) []byte { return b[:len(b)/2] }
+
+const objectFiles = artifacts.ObjectPrefix + "*/*"
+
+// TestDiskDamagedAtTheStart: files of the cache folder were spoilt while no edge
+// ran. While the store is away, answers are right or 503; afterwards all are
+// right.
+func TestDiskDamagedAtTheStart(t *testing.T) {
+	for name, spoil := range map[string]func(b []byte) []byte{"flipped": flip, "cut": half, "emptied": func([]byte) []byte { return nil }} {
+		for pattern, held := range map[string]bool{
+			objectFiles: false, artifacts.ManifestPrefix + "*": false, artifacts.CurrentKey: false, artifacts.ChangeKey: true, "nothing": true,
+		} {
+			t.Run(name+" "+strings.ReplaceAll(pattern, "/", "_"), func(t *testing.T) {
+				mem, dir := memstore.New(), t.TempDir()
+				w := newWorld(t, mem)
+				w.change("12.5")
+				first := w.publish()
+				n := w.start(mem, func(c *edge.Config) { c.CacheDir = dir })
+				n.complete(first)
+				n.stop()
+				if pattern != "nothing" {
+					damage(t, dir, pattern, spoil)
+				}
+
+				faults := faultstore.New(mem, on("", faultstore.Refuse))
+				n = w.start(faults, func(c *edge.Config) { c.CacheDir = dir })
+				a := n.asker()
+				defer a.client.CloseIdleConnections()
+				n.eventually("an error", func(s status) bool { return s.LastError != "" })
+				for _, target := range slices.Concat(targets, targets) {
+					if code, err := a.ask(target); err != nil || held && code == http.StatusServiceUnavailable {
+						t.Errorf("while the store is away: %s: %d, %v", target, code, err)
+					}
+				}
+				if !held && a.count[http.StatusServiceUnavailable] == 0 {
+					t.Error("the damage was not met")
+				}
+				faults.SetHook(nil)
+				n.complete(first)
+				for _, target := range targets {
+					if code, err := a.ask(target); err != nil || code == http.StatusServiceUnavailable {
+						t.Errorf("%s: %d, %v", target, code, err)
+					}
+				}
+				n.complete(w.publish())
+			})
+		}
+	}
+}
+
+// TestDiskDamagedInUse: with no memory to speak of, every answer is read from
+// files that are spoilt all the time, and fetched again.
+func TestDiskDamagedInUse(t *testing.T) {
+	mem, dir := memstore.New(), t.TempDir()
+	w := newWorld(t, mem)
+	first := w.publish()
+	n := w.start(mem, func(c *edge.Config) { c.CacheDir, c.CacheSize = dir, 1 })
+	n.complete(first)
+	crowd := n.crowd()
+	spoils := []func(b []byte) []byte{flip, half, func([]byte) []byte { return []byte("x") }}
+	for i := range 15 {
+		before := n.status().Caches.Corrupt
+		damage(t, dir, objectFiles, spoils[i%len(spoils)])
+		crowd.more()
+		if after := n.status().Caches.Corrupt; after <= before {
+			t.Errorf("no damage was found: %d before, %d after", before, after)
+		}
+		if i%5 == 4 {
+			n.complete(w.publish())
+		}
+	}
+	crowd.always()
+}
+
+// TestDiskGone: the folder of the objects has become a file, so that nothing can
+// be read from it or written to it. The edge goes on without.
+func TestDiskGone(t *testing.T) {
+	for _, size := range []int64{1, 16 << 20} {
+		mem, dir := memstore.New(), t.TempDir()
+		w := newWorld(t, mem)
+		first := w.publish()
+		n := w.start(mem, func(c *edge.Config) { c.CacheDir, c.CacheSize = dir, size })
+		n.complete(first)
+		crowd := n.crowd()
+		crowd.more()
+		objects := filepath.Join(dir, "objects")
+		for os.Rename(objects, filepath.Join(t.TempDir(), "moved")) != nil {
+			t.Fatal("the folder cannot be moved")
+		}
+		if err := os.WriteFile(objects, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		n.complete(w.publish())
+		crowd.more()
+		n.complete(w.publish())
+		crowd.always()
+		if s := n.status(); s.Caches.DiskErrors == 0 {
+			t.Errorf("no trouble with the disk is reported: %+v", s)
+		}
+		n.stop()
+	}
+}
+
+// TestTwoEdgesShareAFolder: each removes what the other has kept, one is behind
+// the other, and at the end both start from the folder alone.
+func TestTwoEdgesShareAFolder(t *testing.T) {
+	mem, dir := memstore.New(), t.TempDir()
+	w := newWorld(t, mem)
+	first := w.publish()
+	var size int64
+	for _, o := range objects(first) {
+		size += o.Size
+	}
+	shared := func(c *edge.Config) { c.CacheDir, c.CacheDirSize, c.CacheSize = dir, size*3/2, 1 }
+	slow := faultstore.New(mem, nil)
+	a, b := w.start(mem, shared), w.start(slow, shared)
+	a.complete(first)
+	b.complete(first)
+	crowdA, crowdB := a.crowd(), b.crowd()
+	last := first
+	for i := range 6 {
+		if i%2 == 0 {
+			slow.SetHook(on(artifacts.CurrentKey, faultstore.Refuse))
+		}
+		last = w.publish()
+		a.complete(last)
+		crowdA.more()
+		crowdB.more()
+		slow.SetHook(nil)
+		if i%2 == 0 {
+			continue
+		}
+		b.complete(last)
+	}
+	crowdA.always()
+	crowdB.always()
+	a.stop()
+	b.stop()
+	for range 2 {
+		n := w.start(faultstore.New(mem, on("", faultstore.Refuse)), func(c *edge.Config) { c.CacheDir = dir })
+		n.eventually("the kept snapshot", func(s status) bool { return s.SnapshotTime.Equal(last.Manifest.Time) })
+		crowd := n.crowd()
+		crowd.more()
+		crowd.always()
+	}
+}
+
+// objects are those of all views.
+func objects(p *fixture.Published) []artifacts.Ref {
+	all := map[artifacts.Digest]artifacts.Ref{}
+	for _, v := range p.Manifest.Views {
+		for _, o := range v.Objects {
+			all[o.Digest] = o.Ref
+		}
+	}
+	return slices.Collect(maps.Values(all))
+}
+
+// TestStaleness: old answers are marked, refused past --max-stale, and given
+// again with a snapshot of now.
+func TestStaleness(t *testing.T) {
+	mem := memstore.New()
+	w := newWorld(t, mem)
+	first := w.publish()
+	n, strict := w.start(mem, nil), w.start(mem, func(c *edge.Config) { c.MaxStale = time.Hour })
+	n.complete(first)
+	strict.complete(first)
+	crowd := n.crowd()
+	a := strict.asker()
+	defer a.client.CloseIdleConnections()
+	for _, target := range targets {
+		if code, err := a.ask(target); err != nil || code != http.StatusServiceUnavailable {
+			t.Errorf("past --max-stale: %s: %d, %v", target, code, err)
+		}
+	}
+	now := w.publishAt(time.Now().UTC().Truncate(artifacts.Step))
+	n.complete(now)
+	strict.complete(now)
+	for _, target := range targets {
+		if code, err := a.ask(target); err != nil || code != http.StatusOK {
+			t.Errorf("with a snapshot of now: %s: %d, %v", target, code, err)
+		}
+	}
+	crowd.more()
+	crowd.always()
+	if s := strict.status(); s.Status != "healthy" {
+		t.Errorf("with a snapshot of now: %+v", s)
+	}
+}

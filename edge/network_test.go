@@ -1,0 +1,82 @@
+package edge_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts/s3store"
+	"example.com/marketdata/edge"
+	"example.com/marketdata/internal/faultproxy"
+	"example.com/marketdata/internal/testserver"
+)
+
+// TestNetworkFaults sets a network that fails between an edge and a MinIO, in
+// one way after the other, while snapshots are published and answers are asked
+// for: at the edge's start, and later.
+func TestNetworkFaults(t *testing.T) {
+	server := testserver.MinIO(t)
+	proxy, err := faultproxy.Start(strings.TrimPrefix(server.Endpoint, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := proxy.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	open := func(address string) *s3store.Store {
+		s, err := s3store.Open(address, server.Options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+	address := server.URL("faults")
+	w := newWorld(t, open(address))
+	through := open(strings.Replace(address, server.Endpoint, "http://"+proxy.Addr(), 1))
+	quick := func(c *edge.Config) { c.Poll = 20 * time.Millisecond }
+	set := func(f faultproxy.Fault) {
+		t.Helper()
+		if err := proxy.Set(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	heal := func() {
+		t.Helper()
+		if err := proxy.Heal(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	newest := w.publish()
+	n := w.start(through, quick)
+	n.complete(newest)
+	for _, f := range faultproxy.Faults {
+		if testing.Short() && f.Name == faultproxy.BlackHole.Name {
+			continue // it takes as long as the edge's patience, five seconds a read
+		}
+		t.Run(f.Name, func(t *testing.T) {
+			crowd := n.crowd()
+			crowd.more()
+			set(f)
+			fresh := w.start(through, quick)
+			strangers := fresh.crowd()
+			newest = w.publish()
+			if f.Loses {
+				n.reports("")
+			} else {
+				n.complete(newest)
+			}
+			crowd.more()
+			heal()
+			n.complete(newest)
+			fresh.complete(newest)
+			crowd.more()
+			crowd.always()
+			strangers.more()
+			strangers.done() // 503 until the store was there
+			fresh.stop()
+		})
+	}
+}
