@@ -27,6 +27,12 @@
 // the SHA-256, in lower-case hexadecimal digits, of all bytes before the comma
 // in front of it. An object without one is read all the same.
 //
+// One that is signed has a second line, {"signatures":[…]}, with one element for
+// each key that signed it: key is the first 16 hexadecimal digits of the public
+// key's SHA-256, ed25519 the signature (RFC 8032) in base64 (RFC 4648 section 4).
+// What is signed is "marketdata ", the object's name in the store, a line feed,
+// and the first line with its line feed.
+//
 // # Manifest
 //
 // A manifest is a UTF-8 JSON object, not compressed; see [Manifest]. It holds
@@ -34,7 +40,10 @@
 //
 // # Object of a view
 //
-// A view is a collection in one sort order. Its rows are cut into shards of
+// A view is a collection in one sort order: by id; by the folded text of the
+// field that the sort key names; by rank, volume, volume_24h or market_cap, where
+// what has none stands as contract section 4 says; trending in the order of its
+// board. Each view of a collection has all its rows. Its rows are cut into shards of
 // RowsPerShard rows (the last may be shorter), and ShardsPerObject shards in
 // a row share an object (the last may hold fewer). So row n is in shard
 // n/RowsPerShard, which is in object n/RowsPerShard/ShardsPerObject.
@@ -49,6 +58,9 @@
 //	                stored and plain lengths that the index gives
 //
 // A shard whose frame does not expand to exactly its plain length is broken.
+//
+// Index and manifest say of each shard and object with what it begins; see
+// [Fence].
 //
 // # Shard
 //

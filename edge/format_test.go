@@ -1,0 +1,212 @@
+package edge
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/artifacts/stores"
+	"example.com/marketdata/edge/internal/fixture"
+)
+
+var updateAnswers = flag.Bool("update", false, "write down what an edge answers from the stores of every format, instead of comparing")
+
+// keptAnswers is answers.json beside a store that is kept.
+type keptAnswers struct {
+	TrustKey string                 `json:"trust_key"`
+	APIKey   string                 `json:"api_key"`
+	Check    *artifacts.CheckReport `json:"check"`
+	Answers  []keptAnswer           `json:"answers"`
+}
+
+type keptAnswer struct {
+	Target string `json:"target"`
+	Pin    string `json:"pin,omitempty"` // X-Snapshot-Time of the request
+	Status int    `json:"status"`
+	Time   string `json:"time"` // X-Snapshot-Time of the answer
+	// SHA256 is the digest of the body, which stands beside it when it is short.
+	SHA256 string `json:"sha256"`
+	Body   string `json:"body,omitempty"`
+}
+
+// TestEveryFormat: the store of every format there ever was is found whole, and
+// answered from as the release that wrote it did.
+func TestEveryFormat(t *testing.T) {
+	for format := artifacts.OldestFormat; format <= artifacts.Format; format++ {
+		t.Run(fmt.Sprint(format), func(t *testing.T) {
+			dir := filepath.Join("..", "artifacts", "testdata", fmt.Sprintf("format%d", format))
+			path := filepath.Join(dir, "answers.json")
+			var kept keptAnswers
+			b, err := os.ReadFile(path)
+			if err == nil {
+				err = json.Unmarshal(b, &kept)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			reader, err := stores.OpenReader(t.Context(), "file:"+filepath.Join(dir, "store"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			trust, err := artifacts.ParseTrustKey(kept.TrustKey)
+			if err != nil {
+				t.Fatal(err)
+			}
+			report, err := artifacts.Check(t.Context(), reader, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, _ := start(t, reader, func(c *Config) { c.AuthOff, c.Trust = false, artifacts.Trust{trust} })
+			until(t, "the store of a format", func() bool {
+				return e.current() != nil && e.refresher.Status().Missing == 0 && e.watcher.Status().InForce == 1 && e.refresher.State().Change != nil
+			})
+			if *updateAnswers {
+				kept.Check = report
+				for i := range kept.Answers {
+					kept.ask(t, e, &kept.Answers[i])
+				}
+				b, err := json.MarshalIndent(kept, "", "\t")
+				if err == nil {
+					err = os.WriteFile(path, append(b, '\n'), 0o644)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if got, want := fmt.Sprint(*report), fmt.Sprint(*kept.Check); got != want {
+				t.Errorf("Check says %s, want %s", got, want)
+			}
+			if len(kept.Answers) == 0 {
+				t.Error("no answers are kept")
+			}
+			for _, want := range kept.Answers {
+				got := want
+				if kept.ask(t, e, &got); got != want {
+					t.Errorf("%s: %+v, want %+v", want.Target, got, want)
+				}
+			}
+		})
+	}
+}
+
+// ask fills in what an edge answers.
+func (k *keptAnswers) ask(t *testing.T, e *Edge, a *keptAnswer) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+e.Addr().String()+a.Target, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Api-Key", k.APIKey)
+	if a.Pin != "" {
+		req.Header.Set("X-Snapshot-Time", a.Pin)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(body)
+	a.Status, a.Time, a.SHA256, a.Body = res.StatusCode, res.Header.Get("X-Snapshot-Time"), hex.EncodeToString(sum[:]), ""
+	if len(body) <= 1000 {
+		a.Body = string(body)
+	}
+}
+
+// TestNewerFormat: what a later release has written is refused by name, in
+// /status, and the snapshot that is held stays.
+func TestNewerFormat(t *testing.T) {
+	ctx := context.Background()
+	newer := func(b []byte) []byte {
+		return bytes.Replace(artifacts.Unsigned(b), []byte(fmt.Sprintf(`"format":%d`, artifacts.Format)), []byte(fmt.Sprintf(`"format":%d`, artifacts.Format+1)), 1)
+	}
+	for name, publish := range map[string]func(t *testing.T, mem *memstore.Store, first *fixture.Published){
+		"pointer": func(t *testing.T, mem *memstore.Store, first *fixture.Published) {
+			next := *first.Pointer
+			next.Sequence++
+			next.Format++
+			if _, err := mem.Swap(ctx, artifacts.CurrentKey, first.Version, next.Encode()); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"manifest": func(t *testing.T, mem *memstore.Store, first *fixture.Published) {
+			b := newer(first.Manifest.Encode())
+			next := *first.Pointer
+			next.Sequence++
+			next.Manifest = artifacts.Ref{Digest: artifacts.Sum(b), Size: int64(len(b))}
+			if err := mem.Put(ctx, artifacts.ManifestKey(next.Manifest.Digest), b); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := mem.Swap(ctx, artifacts.CurrentKey, first.Version, next.Encode()); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"object": func(t *testing.T, mem *memstore.Store, first *fixture.Published) {
+			next := *first.Pointer
+			next.Sequence++
+			next.Time = next.Time.Add(artifacts.Step)
+			m := *first.Manifest
+			m.Time = next.Time
+			m.Views = append([]artifacts.View(nil), m.Views...)
+			v := &m.Views[0]
+			v.Objects = append([]artifacts.ViewObject(nil), v.Objects...)
+			o := &v.Objects[0]
+			b, _, err := mem.Get(ctx, artifacts.ObjectKey(o.Digest), o.Size)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b = append([]byte("MDV2"), b[4:]...)
+			o.Digest = artifacts.Sum(b)
+			raw := m.Encode()
+			next.Manifest = artifacts.Ref{Digest: artifacts.Sum(raw), Size: int64(len(raw))}
+			for key, b := range map[string][]byte{artifacts.ObjectKey(o.Digest): b, artifacts.ManifestKey(next.Manifest.Digest): raw} {
+				if err := mem.Put(ctx, key, b); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := mem.Swap(ctx, artifacts.CurrentKey, first.Version, next.Encode()); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem := memstore.New()
+			first := fixture.Publish(t, mem, fixture.Feed(200, 1), fixture.Start, nil)
+			e, _ := start(t, mem, nil)
+			until(t, "the first snapshot", func() bool { return e.current() != nil && e.refresher.Status().Missing == 0 })
+			_, want, _ := get(t, e.Addr(), board)
+			publish(t, mem, first)
+			var status struct {
+				State     string
+				LastError string `json:"last_error"`
+				Sequence  uint64
+			}
+			until(t, "a reason in /status", func() bool {
+				_, body, _ := get(t, e.AdminAddr(), "/status")
+				return json.Unmarshal([]byte(body), &status) == nil && strings.Contains(status.LastError, artifacts.ErrFormat.Error())
+			})
+			if status.State != "INTERRUPTED" || status.Sequence != 1 {
+				t.Errorf("%+v", status)
+			}
+			if _, got, _ := get(t, e.Addr(), board); got != want {
+				t.Errorf("the answer became %s", got)
+			}
+		})
+	}
+}
