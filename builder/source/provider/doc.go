@@ -31,7 +31,8 @@
 //
 // # Recordings
 //
-// A recording is a folder of answers as the provider sent them, byte by byte:
+// A recording is a folder of answers as the provider sent them, byte by byte,
+// and of nothing that was sent to it (builder record; option replay):
 //
 //	recording.json                what follows, when it was fetched, digests
 //	tickers.json                  the answer of a part
