@@ -50,7 +50,7 @@ func startBrowser(t *testing.T) *browser {
 		t.Skip("a browser takes its time")
 	}
 	program := ""
-	for _, name := range []string{os.Getenv("CHROMIUM"), "chromium", "chromium-headless-shell", "chromium-browser", "google-chrome"} {
+	for _, name := range []string{os.Getenv("CHROMIUM"), "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
 			program = path
 			break

@@ -47,6 +47,9 @@ func TestReference(t *testing.T) {
 			p.checkFits()
 			p.checkDark(v.dark)
 			p.checkStayed(base)
+			if p.eval(`document.body.innerText.includes(`+quote(keyRequestURL)+`)`) != true {
+				t.Error("the page does not say where keys are requested")
+			}
 			if v.dark {
 				return // the console is the same
 			}
@@ -60,6 +63,10 @@ func TestReference(t *testing.T) {
 			if !p.asked("/openapi/v1/quotes") {
 				t.Error("no request was sent")
 			}
+			if p.asked(key) {
+				t.Error("the key was part of an address")
+			}
+			p.expect(`String(JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie]).includes(`+quote(key)+`))`, "false")
 			p.checkStayed(base)
 		})
 	}
