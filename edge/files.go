@@ -3,9 +3,9 @@ package edge
 import "log/slog"
 
 // otherFiles is how many files an edge needs beside its clients' connections:
-// those to the store, the admin listener and Redis, the disk copy's, and
-// connections that are being turned away.
-const otherFiles = 256
+// those of the admin listener (256), to the store and to Redis, the disk copy's,
+// and connections that are being turned away (64).
+const otherFiles = 512
 
 // fitConns returns how many connections there may be, at most conns, when the
 // process may open so many files. Accepting more would take the files that the

@@ -23,8 +23,8 @@ func TestFitConns(t *testing.T) {
 		files uint64
 		want  int
 	}{
-		{32768, math.MaxUint64, 32768}, {32768, 32768 + otherFiles, 32768}, {32768, 32767 + otherFiles, 32767}, {32768, 1024, 768},
-		{32768, 513, 257}, {32768, 512, 256}, {32768, 100, 50}, {32768, 1, 1}, {32768, 0, 1}, {50, 100, 50}, {1, 1, 1},
+		{32768, math.MaxUint64, 32768}, {32768, 32768 + otherFiles, 32768}, {32768, 32767 + otherFiles, 32767}, {32768, 4096, 4096 - otherFiles},
+		{32768, 2*otherFiles + 1, otherFiles + 1}, {32768, 2 * otherFiles, otherFiles}, {32768, 100, 50}, {32768, 1, 1}, {32768, 0, 1}, {50, 100, 50}, {1, 1, 1},
 		{-1, 100, -1}, // refused later, with words
 	} {
 		var log bytes.Buffer

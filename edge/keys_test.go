@@ -1,0 +1,216 @@
+package edge
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder/keys"
+	"example.com/marketdata/edge/internal/fixture"
+)
+
+// switched is a store that can be away.
+type switched struct {
+	artifacts.Reader
+	away atomic.Bool
+}
+
+func (s *switched) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+	if s.away.Load() {
+		return nil, "", errAway
+	}
+	return s.Reader.Get(ctx, key, limit)
+}
+
+func (s *switched) GetIf(ctx context.Context, key string, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+	if s.away.Load() {
+		return nil, "", errAway
+	}
+	return s.Reader.GetIf(ctx, key, known, limit)
+}
+
+// keyedEdge is an edge and the registry of its keys.
+type keyedEdge struct {
+	*Edge
+	t        *testing.T
+	registry *keys.Registry
+	dir      string
+}
+
+// status asks with a key.
+func (e *keyedEdge) status(key string) int {
+	e.t.Helper()
+	req, err := http.NewRequestWithContext(e.t.Context(), http.MethodGet, "http://"+e.Addr().String()+board, nil)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	req.Header.Set("X-Api-Key", key)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	res.Body.Close()
+	return res.StatusCode
+}
+
+// becomes waits until a key gets a status. How soon that must be, package auth
+// tests by a clock of its own.
+func (e *keyedEdge) becomes(key string, status int) {
+	e.t.Helper()
+	until(e.t, http.StatusText(status), func() bool { return e.status(key) == status })
+}
+
+// reported waits until /status says how the keys are.
+func (e *keyedEdge) reported(state, reason string) {
+	e.t.Helper()
+	until(e.t, state, func() bool {
+		var status struct {
+			Status string
+			Keys   struct {
+				State     string
+				LastError string `json:"last_error"`
+			}
+		}
+		_, body, _ := get(e.t, e.AdminAddr(), "/status")
+		return json.Unmarshal([]byte(body), &status) == nil && status.Keys.State == state && strings.Contains(status.Keys.LastError, reason) &&
+			(state == "VALID" || status.Status == "degraded")
+	})
+}
+
+func (e *keyedEdge) create() keys.Created {
+	e.t.Helper()
+	made, err := e.registry.Create(e.t.Context(), keys.Request{Name: "client", Rate: 10_000, Burst: 10_000})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return made
+}
+
+// TestKeyLife: keys are created, rotated and revoked while an edge runs.
+func TestKeyLife(t *testing.T) {
+	mem := memstore.New()
+	fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
+	e := &keyedEdge{t: t, registry: &keys.Registry{Store: mem}}
+	e.Edge, _ = start(t, mem, func(c *Config) {
+		c.AuthOff, c.Server.AddressRate, c.Server.AddressBurst = false, 100_000, 100_000
+	})
+	e.reported("VALID", "") // a store without keys lets nobody in
+	made := e.create()
+	e.becomes(made.Key, http.StatusOK)
+
+	next, err := e.registry.Rotate(t.Context(), made.ID, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.becomes(next.Key, http.StatusOK)
+	if got := e.status(made.Key); got != http.StatusOK {
+		t.Errorf("the old key, within the overlap: %d", got)
+	}
+	last, err := e.registry.Rotate(t.Context(), next.ID, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.becomes(last.Key, http.StatusOK)
+	e.becomes(next.Key, http.StatusUnauthorized)
+	if _, err := e.registry.Revoke(t.Context(), last.ID); err != nil {
+		t.Fatal(err)
+	}
+	e.becomes(last.Key, http.StatusUnauthorized)
+	if got := e.status(made.Key); got != http.StatusOK {
+		t.Errorf("another key after a revocation: %d", got)
+	}
+}
+
+// TestKeysThroughFaults: the last good set stays in force while the store is
+// away or holds a broken one, over a restart too, and that is said.
+func TestKeysThroughFaults(t *testing.T) {
+	mem := memstore.New()
+	store := &switched{Reader: mem}
+	fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
+	e := &keyedEdge{t: t, registry: &keys.Registry{Store: mem}, dir: t.TempDir()}
+	change := func(c *Config) {
+		c.AuthOff, c.CacheDir, c.Server.AddressRate, c.Server.AddressBurst = false, e.dir, 100_000, 100_000
+	}
+	var stop func() error
+	e.Edge, stop = start(t, store, change)
+	made := e.create()
+	e.becomes(made.Key, http.StatusOK)
+	until(t, "all objects", func() bool { return e.refresher.Status().Missing == 0 })
+
+	good, version, err := mem.Get(t.Context(), artifacts.KeysKey, artifacts.MaxKeySetSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for reason, broken := range map[string][]byte{"corrupt": good[:len(good)/2], "unknown format": bytes.Replace(good, []byte(`"format":1`), []byte(`"format":2`), 1)} {
+		if version, err = mem.Swap(t.Context(), artifacts.KeysKey, version, broken); err != nil {
+			t.Fatal(err)
+		}
+		e.reported("INTERRUPTED", reason)
+		if got := e.status(made.Key); got != http.StatusOK {
+			t.Errorf("with a set that is %s: %d", reason, got)
+		}
+	}
+	if _, err = mem.Swap(t.Context(), artifacts.KeysKey, version, good); err != nil {
+		t.Fatal(err)
+	}
+	e.reported("VALID", "")
+
+	store.away.Store(true)
+	e.reported("INTERRUPTED", errAway.Error())
+	if got := e.status(made.Key); got != http.StatusOK {
+		t.Errorf("store away: %d", got)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	e.Edge, stop = start(t, store, change)
+	e.reported("INTERRUPTED", errAway.Error())
+	e.becomes(made.Key, http.StatusOK) // the snapshot is on disk, too
+	if got := e.status(strings.Repeat("x", len(made.Key))); got != http.StatusUnauthorized {
+		t.Errorf("no key, from the kept set: %d", got)
+	}
+	// What was revoked meanwhile is so as soon as the store is back.
+	if _, err := e.registry.Revoke(t.Context(), made.ID); err != nil {
+		t.Fatal(err)
+	}
+	store.away.Store(false)
+	e.becomes(made.Key, http.StatusUnauthorized)
+	e.reported("VALID", "")
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+
+	// An edge that has never read a set cannot tell.
+	store.away.Store(true)
+	e.dir = t.TempDir()
+	e.Edge, _ = start(t, store, change)
+	e.becomes(made.Key, http.StatusServiceUnavailable)
+	if got := e.status("no key"); got != http.StatusUnauthorized {
+		t.Errorf("what is no key: %d", got)
+	}
+}
+
+// TestMaxKeyAge: past --max-key-age nobody is let in until the store is back.
+func TestMaxKeyAge(t *testing.T) {
+	mem := memstore.New()
+	store := &switched{Reader: mem}
+	fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
+	e := &keyedEdge{t: t, registry: &keys.Registry{Store: mem}}
+	e.Edge, _ = start(t, store, func(c *Config) {
+		// Longer than a request takes; the age in full is package auth's to test.
+		c.AuthOff, c.MaxKeyAge, c.Server.AddressRate, c.Server.AddressBurst = false, time.Second, 100_000, 100_000
+	})
+	made := e.create()
+	e.becomes(made.Key, http.StatusOK)
+	store.away.Store(true)
+	e.becomes(made.Key, http.StatusServiceUnavailable)
+	store.away.Store(false)
+	e.becomes(made.Key, http.StatusOK)
+}
