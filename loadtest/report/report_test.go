@@ -140,23 +140,35 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// Each kind of report is opened in a real browser: nothing on its console, no
-// request to any network, and a picture that is not empty. With the folder
-// REPORT_PICTURES in the environment pages and pictures are kept there.
-func TestBrowser(t *testing.T) {
-	browser := ""
-	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
+// requireBrowser names the environment variable that, set to 1, makes a test
+// fail rather than skip when there is no Chromium.
+const requireBrowser = "MARKETDATA_REQUIRE_BROWSER"
+
+// chromium returns the path of a Chromium, or skips the test.
+func chromium(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{os.Getenv("CHROMIUM"), "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
 		if p, err := exec.LookPath(name); err == nil {
-			browser = p
-			break
+			return p
 		}
 	}
-	if browser == "" {
-		t.Skip("no Chromium on the path: the report is not opened in a browser")
+	const why = "no Chromium on the path, nor one named by CHROMIUM: the report is not opened in a browser"
+	if os.Getenv(requireBrowser) == "1" {
+		t.Fatal(why)
 	}
+	t.Skipf("%s (%s=1 makes this fail)", why, requireBrowser)
+	return ""
+}
+
+// Each kind of report is opened in a real browser, as wide as a phone and as a
+// desk's screen: nothing on its console, no request to any network, and a
+// picture that is not empty. With the folder REPORT_PICTURES in the environment
+// pages and pictures are kept there.
+func TestBrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: the report is not opened in a browser")
 	}
+	browser := chromium(t)
 	dir := t.TempDir()
 	all := pages(t)
 	delete(all, "closed")
@@ -170,38 +182,41 @@ func TestBrowser(t *testing.T) {
 		if err := os.WriteFile(page, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		log, shot := filepath.Join(dir, name+".net.json"), filepath.Join(dir, name+".png")
-		cmd := exec.Command(browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--user-data-dir="+filepath.Join(dir, "profile"),
-			"--window-size=390,2400", "--log-net-log="+log, "--screenshot="+shot, "file://"+page)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s: %v: %s", name, err, out)
-		}
-		if strings.Contains(string(out), "CONSOLE") != (name == guilty) {
-			t.Errorf("%s: on the console: %s", name, out)
-		}
-		var urls []string
-		for _, url := range requested(t, log) {
-			if url != "file://"+page && !strings.HasPrefix(url, "data:") {
-				urls = append(urls, url)
+		for _, size := range []string{"390,2400", "1280,1600"} {
+			width, _, _ := strings.Cut(size, ",")
+			log, shot := filepath.Join(dir, name+".net.json"), filepath.Join(dir, name+"-"+width+".png")
+			cmd := exec.Command(browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--user-data-dir="+filepath.Join(dir, "profile"),
+				"--hide-scrollbars", "--window-size="+size, "--log-net-log="+log, "--screenshot="+shot, "file://"+page)
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%s: %v: %s", name, err, out)
 			}
-		}
-		if (len(urls) > 0) != (name == guilty) {
-			t.Errorf("%s: requests %q", name, urls)
-		}
-		if keep := os.Getenv("REPORT_PICTURES"); keep != "" {
-			for _, f := range []string{page, shot} {
-				b, err := os.ReadFile(f)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(filepath.Join(keep, filepath.Base(f)), b, 0o600); err != nil {
-					t.Fatal(err)
+			if strings.Contains(string(out), "CONSOLE") != (name == guilty) {
+				t.Errorf("%s: on the console: %s", name, out)
+			}
+			var urls []string
+			for _, url := range requested(t, log) {
+				if url != "file://"+page && !strings.HasPrefix(url, "data:") {
+					urls = append(urls, url)
 				}
 			}
-		}
-		if st, err := os.Stat(shot); err != nil || st.Size() < 20_000 {
-			t.Errorf("%s: picture %v, %v", name, st, err)
+			if (len(urls) > 0) != (name == guilty) {
+				t.Errorf("%s: requests %q", name, urls)
+			}
+			if st, err := os.Stat(shot); err != nil || st.Size() < 20_000 {
+				t.Errorf("%s: picture %v, %v", name, st, err)
+			}
+			if keep := os.Getenv("REPORT_PICTURES"); keep != "" {
+				for _, f := range []string{page, shot} {
+					b, err := os.ReadFile(f)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := os.WriteFile(filepath.Join(keep, filepath.Base(f)), b, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
 		}
 	}
 }

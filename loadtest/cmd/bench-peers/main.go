@@ -229,7 +229,7 @@ func (b *bencher) wrk() (measure, error) {
 }
 
 const k6Script = `import http from 'k6/http';
-export const options = { vus: %d, duration: '%s', discardResponseBodies: true, summaryTrendStats: ['p(50)', 'p(90)', 'p(99)'] };
+export const options = { vus: %d, duration: '%s', summaryTrendStats: ['p(50)', 'p(90)', 'p(99)'] };
 export default function () { http.get(%q, { headers: { 'X-Api-Key': %q } }); }
 export function handleSummary(data) { return { stdout: JSON.stringify({ reqs: data.metrics.http_reqs.values, time: data.metrics.http_req_duration.values }) }; }
 `
