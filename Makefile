@@ -83,3 +83,12 @@ test-pages: ## look at the market board and the API reference in a headless Chro
 .PHONY: test-deploy
 test-deploy: ## hold deploy/ against its readers' parsers and the programs (a module of its own: downloads Prometheus, Kubernetes' types and others)
 	cd deploy/check && $(GO) vet ./... && $(GO) test -shuffle=on -count=1 ./...
+
+SOAK ?= 10m
+.PHONY: soak
+soak: build servers ## builder, edges and a MinIO for SOAK=10m while everything fails; every answer checked
+	@$(GO) build -o bin/soak ./internal/soak && exec bin/soak --duration $(SOAK)
+
+.PHONY: vuln
+vuln: ## known vulnerabilities in what is used (asks vuln.go.dev; not in CI)
+	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...

@@ -1,0 +1,557 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/s3store"
+	"example.com/marketdata/internal/faultproxy"
+	"example.com/marketdata/internal/local"
+	"example.com/marketdata/internal/testserver"
+	"example.com/marketdata/loadtest/oracle"
+)
+
+const (
+	buildEvery     = 3 * time.Second
+	clientsPerEdge = 3
+	// recoverWithin bounds the time from the end of all faults to edges that have
+	// the newest snapshot: an edge that met faults for long polls every half
+	// minute.
+	recoverWithin = time.Minute
+	// calmFor is how long everything is left in order after that.
+	calmFor = 1500 * time.Millisecond
+)
+
+// soak is the whole: a MinIO, a proxy in front of it that fails, a builder that
+// publishes, two edges, clients, and whoever makes the faults.
+type soak struct {
+	cfg     *cli
+	machine *local.Machine // its store is the MinIO itself
+	server  *testserver.Server
+	direct  *s3store.Store
+	vault   *vault
+	proxy   *faultproxy.Proxy
+	edges   []*node
+	truth   *truth
+	report  *report
+
+	// building is held by a build, and by faults that a builder is not to meet.
+	building sync.Mutex
+	at       time.Time // of the newest snapshot that was begun; guarded by building
+
+	quiet atomic.Int64 // since when nothing is wrong, Unix nanoseconds; 0: something is
+}
+
+// node is an edge.
+type node struct {
+	name, addr, admin string
+	cache             string // its --cache-dir, "" for none
+	args              []string
+	program           *local.Program
+	life              atomic.Int64 // odd while it is down
+}
+
+func (n *node) down() bool { return n.life.Load()%2 == 1 }
+
+func newSoak(ctx context.Context, c *cli, data string) (s *soak, err error) {
+	s = &soak{cfg: c, report: newReport(), machine: &local.Machine{Bin: c.Bin, Data: data}, at: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if s.server, err = testserver.Start(ctx, testserver.KindMinIO, testserver.Options{}); err != nil {
+		return s, err
+	}
+	s.machine.Store, s.machine.Env = s.server.URL("soak"), s.server.Env()
+	if s.direct, err = s3store.Open(s.machine.Store, s.server.Options()); err != nil {
+		return s, err
+	}
+	if s.proxy, err = faultproxy.Start(strings.TrimPrefix(s.server.Endpoint, "http://")); err != nil {
+		return s, err
+	}
+	s.vault = &vault{Store: s.direct, right: map[string][]byte{}}
+	s.truth = &truth{vault: s.vault, snapshots: map[string]*oracle.Snapshot{}}
+	if err = s.build(ctx, 0); err != nil {
+		return s, err
+	}
+	through := strings.Replace(s.machine.Store, s.server.Endpoint, "http://"+s.proxy.Addr(), 1)
+	for _, name := range []string{"edge with a cache folder", "edge without one"} {
+		n := &node{name: name, addr: local.Free("127.0.0.1:0"), admin: local.Free("127.0.0.1:0")}
+		n.args = []string{"--store", through, "--listen", n.addr, "--admin", n.admin, "--auth", "off", "--poll", "500ms", "--drain-wait", "0s", "--cache-size", "32MiB"}
+		if len(s.edges) == 0 {
+			n.cache = filepath.Join(data, "cache")
+			n.args = append(n.args, "--cache-dir", n.cache)
+		}
+		n.life.Store(1)
+		if err = s.start(ctx, n); err != nil {
+			return s, err
+		}
+		s.edges = append(s.edges, n)
+	}
+	return s, nil
+}
+
+// close ends all programs.
+func (s *soak) close() {
+	for _, n := range s.edges {
+		n.program.Stop()
+	}
+	if s.proxy != nil {
+		_ = s.proxy.Close() // it ends with this process
+	}
+	if s.direct != nil {
+		_ = s.direct.Close()
+	}
+	if s.server != nil {
+		_ = s.server.Close() // what is left of its folder is temporary
+	}
+}
+
+// start starts an edge that is down and returns when it answers, be it 503.
+func (s *soak) start(ctx context.Context, n *node) (err error) {
+	if n.program, err = s.machine.Start(strings.ReplaceAll(n.name, " ", "-")+"-"+strconv.Itoa(int(n.life.Load()/2)), "edge", n.args...); err != nil {
+		return err
+	}
+	if err := local.Await(ctx, "http://"+n.admin+"/livez", n.program); err != nil {
+		return err
+	}
+	n.life.Add(1)
+	return nil
+}
+
+// kill kills an edge with SIGKILL.
+func (s *soak) kill(n *node) {
+	n.life.Add(1)
+	select {
+	case <-n.program.Exited():
+		s.report.breaks(died, "%v", n.program.Failure())
+	default:
+	}
+	n.program.Kill()
+	s.report.kill("edge")
+}
+
+// build publishes the next snapshot, or is killed after a while when that is not
+// zero. The caller holds building, or is alone.
+func (s *soak) build(ctx context.Context, killAfter time.Duration) error {
+	s.at = s.at.Add(artifacts.Step)
+	p, err := s.machine.Start("builder", "builder", "build", "--source", fmt.Sprintf("sim:?assets=%d&seed=1", s.cfg.Assets), "--store", s.machine.Store,
+		"--time", s.at.Format(time.RFC3339), "--retain", "48h", "--force")
+	if err != nil {
+		return err
+	}
+	if killAfter > 0 {
+		timer := time.NewTimer(killAfter)
+		defer timer.Stop()
+		select {
+		case <-p.Exited():
+		case <-timer.C:
+			p.Kill()
+			s.report.kill("builder")
+			return nil
+		}
+	}
+	<-p.Exited()
+	p.Kill() // its log is closed
+	if err := p.Err(); err != nil && ctx.Err() == nil {
+		return p.Failure()
+	}
+	s.report.mu.Lock()
+	s.report.published++
+	s.report.mu.Unlock()
+	return nil
+}
+
+// builds builds every few seconds, kills some builds, and runs the change job.
+func (s *soak) builds(ctx context.Context, random *rand.Rand) {
+	for i := 1; ctx.Err() == nil; i++ {
+		pause(ctx, buildEvery)
+		s.building.Lock()
+		var killAfter time.Duration
+		if random.IntN(3) == 0 {
+			killAfter = 1 + rand.N(time.Second/2)
+		}
+		err := s.build(ctx, killAfter)
+		if err == nil && i%5 == 0 {
+			_, err = s.machine.Output(ctx, "builder", "change", "--store", s.machine.Store)
+		}
+		s.building.Unlock()
+		if err != nil && ctx.Err() == nil {
+			s.report.breaks(badBuilds, "%v", err)
+		}
+	}
+}
+
+// calm reports whether everything was in order from the given time until now.
+func (s *soak) calm(from time.Time) bool {
+	since := s.quiet.Load()
+	return since > 0 && from.UnixNano() > since
+}
+
+// run makes faults for as long as the configuration says. The error says why it
+// could not go on; broken promises are in the report.
+func (s *soak) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
+	// The parts draw from generators of their own, so that how fast one is does
+	// not change what the others do.
+	random := func(part uint64) *rand.Rand { return rand.New(rand.NewPCG(s.cfg.Seed, part)) }
+	group.Go(func() { s.builds(ctx, random(1)) })
+	for i, n := range s.edges {
+		for j := range clientsPerEdge {
+			c := &client{
+				soak: s, edge: n, random: random(uint64(100*(i+1) + j)), targets: targets(s.cfg.Assets), tags: map[string]tagged{},
+				http: &http.Client{Timeout: patience, Transport: &http.Transport{DisableCompression: true}},
+			}
+			group.Go(func() { c.run(ctx) })
+		}
+	}
+	if err := s.checkpoint(ctx, true); err != nil {
+		return err
+	}
+	draw := random(2)
+	for end := time.Now().Add(s.cfg.Duration); time.Now().Before(end) && ctx.Err() == nil; {
+		if err := s.round(ctx, draw); err != nil {
+			return err
+		}
+		if err := s.checkpoint(ctx, false); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	for _, n := range s.edges {
+		select {
+		case <-n.program.Exited():
+			s.report.breaks(died, "%v", n.program.Failure())
+		default:
+		}
+	}
+	s.building.Lock()
+	defer s.building.Unlock()
+	if out, err := s.machine.Output(ctx, "builder", "verify", "--store", s.machine.Store); err != nil {
+		s.report.breaks(damagedStore, "%v: %s", err, out)
+	}
+	s.compareUsage()
+	return nil
+}
+
+// round makes a few faults at the same time, and takes them back.
+func (s *soak) round(ctx context.Context, random *rand.Rand) error {
+	r := &round{soak: s, random: random}
+	defer r.release()
+	if random.IntN(2) == 0 {
+		if err := r.damageStore(ctx); err != nil {
+			return err
+		}
+	}
+	if random.IntN(3) > 0 {
+		f := faultproxy.Faults[random.IntN(len(faultproxy.Faults))]
+		if err := s.proxy.Set(f); err != nil {
+			return err
+		}
+		s.report.fault("network: " + f.Name)
+	}
+	for range 1 + random.IntN(3) {
+		pause(ctx, time.Duration(random.Int64N(int64(2*time.Second))))
+		switch n := s.edges[random.IntN(len(s.edges))]; random.IntN(4) {
+		case 0:
+			if err := r.damageDisk(); err != nil {
+				return err
+			}
+		case 1, 2:
+			s.kill(n)
+			if random.IntN(2) == 0 {
+				if err := r.damageDisk(); err != nil {
+					return err
+				}
+			}
+			pause(ctx, time.Duration(random.Int64N(int64(time.Second))))
+			if err := s.start(ctx, n); err != nil && ctx.Err() == nil {
+				return err
+			}
+		}
+	}
+	pause(ctx, time.Duration(random.Int64N(int64(3*time.Second))))
+	if err := s.vault.repair(ctx); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("repair: %w", err)
+	}
+	return s.proxy.Heal()
+}
+
+type round struct {
+	*soak
+	random *rand.Rand
+	holds  bool // building
+}
+
+func (r *round) release() {
+	if r.holds {
+		r.building.Unlock()
+	}
+}
+
+// spoils are what happens to bytes; nil bytes are removed.
+var spoils = []struct {
+	name  string
+	spoil func(random *rand.Rand) func([]byte) []byte
+}{
+	{"wrong bit", func(random *rand.Rand) func([]byte) []byte {
+		return func(b []byte) []byte {
+			if len(b) > 0 {
+				b[random.IntN(len(b))] ^= 1 << random.IntN(8)
+			}
+			return b
+		}
+	}},
+	{"cut short", func(random *rand.Rand) func([]byte) []byte {
+		return func(b []byte) []byte { return b[:random.IntN(len(b)+1)] }
+	}},
+	{"removed", func(*rand.Rand) func([]byte) []byte { return func([]byte) []byte { return nil } }},
+}
+
+// damageStore publishes a snapshot behind the edges' back, and spoils the
+// pointer, the manifest, the change record or some objects of it before they can
+// see it. Builders wait until that is repaired: they would meet it, too.
+func (r *round) damageStore(ctx context.Context) error {
+	r.building.Lock()
+	r.holds = true
+	if err := r.proxy.Set(faultproxy.Down); err != nil {
+		return err
+	}
+	if err := r.build(ctx, 0); err != nil {
+		if ctx.Err() == nil {
+			r.report.breaks(badBuilds, "%v", err)
+		}
+		return r.proxy.Heal()
+	}
+	b, _, err := r.vault.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
+	if err != nil {
+		return err
+	}
+	p, err := artifacts.ParsePointer(b)
+	if err != nil {
+		return err
+	}
+	m, err := oracle.FindManifest(ctx, r.vault, p.Time)
+	if err != nil {
+		return err
+	}
+	how := spoils[r.random.IntN(len(spoils))]
+	var what string
+	var keys []string
+	switch r.random.IntN(6) {
+	case 0:
+		what, keys = "pointer", []string{artifacts.CurrentKey}
+		if how.name == "removed" { // an edge that starts would take that for a store without a snapshot
+			how = spoils[0]
+		}
+	case 1:
+		what, keys = "manifest", []string{artifacts.ManifestKey(p.Manifest.Digest)}
+	default:
+		what = "objects"
+		all := map[string]bool{}
+		for _, v := range m.Views {
+			for _, o := range v.Objects {
+				all[artifacts.ObjectKey(o.Digest)] = true
+			}
+		}
+		keys = slices.Sorted(maps.Keys(all))
+		r.random.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+		keys = keys[:1+r.random.IntN(4)]
+	}
+	for _, key := range keys {
+		if err := r.vault.damage(ctx, key, how.spoil(r.random)); err != nil {
+			return fmt.Errorf("damage %s: %w", key, err)
+		}
+		r.report.fault("store: " + what + " " + how.name)
+	}
+	return r.proxy.Heal()
+}
+
+// damageDisk spoils some files of the cache folder.
+func (r *round) damageDisk() error {
+	var files []string
+	for _, n := range r.edges {
+		for _, pattern := range []string{artifacts.ObjectPrefix + "*/*", artifacts.ManifestPrefix + "*", artifacts.CurrentKey, artifacts.ChangeKey} {
+			if n.cache == "" {
+				continue
+			}
+			found, err := filepath.Glob(filepath.Join(n.cache, filepath.FromSlash(pattern)))
+			if err != nil {
+				return err
+			}
+			files = append(files, found...)
+		}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	for range 1 + r.random.IntN(10) {
+		path, how := files[r.random.IntN(len(files))], spoils[r.random.IntN(len(spoils))]
+		b, err := os.ReadFile(path)
+		if err != nil {
+			continue // the edge has removed it, or it was damaged before
+		}
+		if b = how.spoil(r.random)(b); b == nil {
+			err = os.Remove(path)
+		} else {
+			err = os.WriteFile(path, b, 0o644)
+		}
+		if err != nil && !os.IsNotExist(err) {
+			return err
+		}
+		r.report.fault("disk: file " + how.name)
+	}
+	return nil
+}
+
+// checkpoint waits until both edges have recovered, leaves everything in order
+// for a moment, and takes down what they use.
+func (s *soak) checkpoint(ctx context.Context, first bool) error {
+	began := time.Now()
+	b, _, err := s.vault.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
+	if err != nil {
+		return s.unlessDone(ctx, err)
+	}
+	p, err := artifacts.ParsePointer(b)
+	if err != nil {
+		return err
+	}
+	for _, n := range s.edges {
+		for {
+			st, err := n.status(ctx)
+			if err == nil && st.State == "VALID" && st.Sequence >= p.Sequence && st.Caches.MissingObjects == 0 {
+				break
+			}
+			if ctx.Err() != nil {
+				return nil
+			}
+			if time.Since(began) > recoverWithin {
+				s.report.breaks(stuck, "%s, %v after all faults, at sequence %d: %+v, %v", n.name, recoverWithin, p.Sequence, st, err)
+				break
+			}
+			pause(ctx, 20*time.Millisecond)
+		}
+	}
+	if !first {
+		s.report.mu.Lock()
+		s.report.recoveries = append(s.report.recoveries, time.Since(began))
+		s.report.mu.Unlock()
+	}
+	s.quiet.Store(time.Now().UnixNano())
+	pause(ctx, calmFor)
+	for i, n := range s.edges {
+		now, err := n.usage(ctx)
+		if err != nil {
+			return s.unlessDone(ctx, err)
+		}
+		s.report.mu.Lock()
+		if first {
+			s.report.usage = append(s.report.usage, usage{edge: n.name, first: now})
+		}
+		s.report.usage[i].last = now
+		s.report.mu.Unlock()
+	}
+	s.quiet.Store(0)
+	return nil
+}
+
+// unlessDone drops an error that the end of the soak has made.
+func (s *soak) unlessDone(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// compareUsage breaks the promise of flat memory where that is so. What was
+// measured first was that of a process that has just begun.
+func (s *soak) compareUsage() {
+	for _, u := range s.report.usage {
+		if a, b := u.first[metricMemory], u.last[metricMemory]; b > 2*a+64<<20 {
+			s.report.breaks(grown, "%s: memory from %.0f to %.0f bytes", u.edge, a, b)
+		}
+		for _, m := range []string{metricGoroutines, metricFiles} {
+			if a, b := u.first[m], u.last[m]; b > 2*a+50 {
+				s.report.breaks(grown, "%s: %s from %.0f to %.0f", u.edge, m, a, b)
+			}
+		}
+	}
+}
+
+// status is what is read of /status.
+type status struct {
+	State     string
+	LastError string `json:"last_error"`
+	Sequence  uint64
+	Caches    struct {
+		MissingObjects int64 `json:"missing_objects"`
+	}
+}
+
+func (n *node) get(ctx context.Context, path string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.admin+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err == nil && res.StatusCode != http.StatusOK {
+		_ = res.Body.Close()
+		err = fmt.Errorf("%s: status %d", path, res.StatusCode)
+	}
+	return res, err
+}
+
+func (n *node) status(ctx context.Context) (st status, err error) {
+	res, err := n.get(ctx, "/status")
+	if err != nil {
+		return st, err
+	}
+	defer res.Body.Close()
+	return st, json.NewDecoder(res.Body).Decode(&st)
+}
+
+// What is read of /metrics.
+const (
+	metricMemory     = "process_resident_memory_bytes"
+	metricGoroutines = "go_goroutines"
+	metricFiles      = "process_open_fds"
+)
+
+func (n *node) usage(ctx context.Context) (map[string]float64, error) {
+	res, err := n.get(ctx, "/metrics")
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	values := map[string]float64{}
+	lines := bufio.NewScanner(res.Body)
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), " ")
+		if name == metricMemory || name == metricGoroutines || name == metricFiles {
+			if values[name], err = strconv.ParseFloat(value, 64); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return values, lines.Err()
+}
