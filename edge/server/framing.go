@@ -3,35 +3,24 @@ package server
 import (
 	"bytes"
 	"errors"
-	"math"
 	"os"
 	"time"
 
 	"github.com/valyala/fasthttp"
 )
 
-// ambiguousLength is the length that headerReceived gives to the body of an
-// ambiguous request. No client can: fasthttp takes lengths of 18 digits.
-const ambiguousLength = math.MaxInt64
+// fasthttp's lengths of bodies that have none.
+const (
+	chunked = -1
+	noBody  = -2
+)
 
-// headerReceived is asked when the head of a request was read, before its body
-// is. What will be refused is not asked for: without Expect, fasthttp refuses a
-// body that is too large at once.
-func headerReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
-	if ambiguous(h) {
-		h.SetContentLength(ambiguousLength)
-	}
-	if h.ContentLength() > maxBody {
-		h.Del(fasthttp.HeaderExpect)
-	}
-	return fasthttp.RequestConfig{}
-}
+var errAmbiguous = errors.New("the length of the body is given in two ways")
 
 // ambiguous reports a request that gives the length of its body in two ways,
 // which two servers may read as two different requests (RFC 9112 section 6.3).
 // fasthttp goes by the chunks.
 func ambiguous(h *fasthttp.RequestHeader) bool {
-	const chunked = -1
 	if h.ContentLength() != chunked {
 		return false
 	}
@@ -39,39 +28,62 @@ func ambiguous(h *fasthttp.RequestHeader) bool {
 	return bytes.HasPrefix(lines, []byte("content-length:")) || bytes.Contains(lines, []byte("\ncontent-length:"))
 }
 
-// unread answers what fasthttp could not read as a request: it is not HTTP, or
-// late, or too large. fasthttp closes the connection afterwards.
-func (s *Server) unread(ctx *fasthttp.RequestCtx, err error) {
-	r := s.acquire(ctx, time.Now())
-	defer s.release(r)
-	s.clear(r)
+// plainTarget reports a target that fasthttp's parser has nothing to say
+// against: a path, without the control characters that it refuses.
+func plainTarget(target []byte) bool {
+	if len(target) == 0 || target[0] != '/' {
+		return false
+	}
+	for i, b := range target {
+		if b < ' ' || b == 0x7f || b == ':' && bytes.HasPrefix(target[i:], []byte("://")) {
+			return false
+		}
+	}
+	return true
+}
+
+// plainHost reports a Host that fasthttp's parser has nothing to say against: a
+// name or an address of IPv4, and perhaps a port.
+func plainHost(host []byte) bool {
+	name, port, _ := bytes.Cut(host, []byte{':'})
+	for _, b := range name {
+		if !(b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '.' || b == '-') {
+			return false
+		}
+	}
+	for _, b := range port {
+		if b < '0' || b > '9' {
+			return false
+		}
+	}
+	return len(name) > 0
+}
+
+// unread answers what could not be read as a request: it is not HTTP, or late,
+// or too large. The connection is closed afterwards.
+func (s *Server) unread(c *conn, r *Request, err error) {
+	r.Now = time.Now()
+	r.Reply.Clear()
 	// Of a head that could not be read nothing is left, so that the id is a
 	// new one; before a body that is too large stands a head that was read.
 	r.readHeaders()
-	c, _ := ctx.Conn().(*conn)
-	s.problem(r, framingProblem(ctx, c, err))
+	r.close, c.linger = true, true
+	s.problem(r, framingProblem(c, err))
 	s.finish(r)
-	// fasthttp leaves the body out of the handler's answers only, and keeps the
-	// deadline of an earlier answer.
-	ctx.Response.SkipBody = ctx.IsHead()
-	if c != nil {
-		c.linger = true
-		_ = c.SetWriteDeadline(time.Now().Add(s.writeTimeout))
-	}
 }
 
-func framingProblem(ctx *fasthttp.RequestCtx, c *conn, err error) *Problem {
+func framingProblem(c *conn, err error) *Problem {
 	var small *fasthttp.ErrSmallBuffer
 	switch {
 	case errors.As(err, &small):
 		return headersTooLarge
-	case ctx.Request.Header.ContentLength() == ambiguousLength:
+	case errors.Is(err, errAmbiguous):
 		return notHTTP
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
 		return payloadTooLarge
 	}
 	// Not all of fasthttp's errors lead to their cause.
-	if c != nil && c.err != nil {
+	if c.err != nil {
 		err = c.err
 	}
 	switch {
