@@ -113,7 +113,11 @@ func (s *Server) read(c *conn, r *Request) error {
 			return io.EOF
 		}
 	}
-	return request.ContinueReadBody(r.mem.in, maxBody, false)
+	err := request.ContinueReadBody(r.mem.in, maxBody, false)
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // write writes the answer.
