@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/internal/fixture"
 	"example.com/marketdata/edge/query"
@@ -38,19 +36,20 @@ func TestNoAllocations(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, store, 256<<20, c.memory)
 			r.await(t, fixture.Start)
-			req := server.Request{Ctx: &fasthttp.RequestCtx{}, Now: time.Now(), AcceptEncoding: c.encoding, IfNoneMatch: c.match}
+			req := server.NewRequest()
+			req.Now, req.AcceptEncoding, req.IfNoneMatch = time.Now(), c.encoding, c.match
 			raws := make([][]byte, len(c.raws))
 			for i := range raws {
 				raws[i] = []byte(c.raws[i])
 			}
 			do := func() {
 				for _, raw := range raws {
-					req.Ctx.Response.Reset()
+					req.Reply.Clear()
 					if err := req.Query.Parse(query.Quotes, raw); err != nil {
 						t.Fatal(err)
 					}
-					if p := r.Answer(&req); p != nil || req.Ctx.Response.StatusCode() != c.status {
-						t.Fatalf("%s: %+v, status %d", raw, p, req.Ctx.Response.StatusCode())
+					if p := r.Answer(req); p != nil || req.Reply.Status != c.status {
+						t.Fatalf("%s: %+v, status %d", raw, p, req.Reply.Status)
 					}
 				}
 			}

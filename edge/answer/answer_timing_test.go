@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/internal/fixture"
 	"example.com/marketdata/edge/query"
@@ -50,17 +48,18 @@ func BenchmarkAnswer(b *testing.B) {
 			for i := range raws {
 				raws[i] = []byte(k.raw())
 			}
-			req := server.Request{Ctx: &fasthttp.RequestCtx{}, Now: time.Now()}
+			req := server.NewRequest()
+			req.Now = time.Now()
 			var bytes int64
 			do := func(raw []byte) {
-				req.Ctx.Response.Reset()
+				req.Reply.Clear()
 				if err := req.Query.Parse(query.Quotes, raw); err != nil {
 					b.Fatal(err)
 				}
-				if p := r.Answer(&req); p != nil || req.Ctx.Response.StatusCode() != 200 {
+				if p := r.Answer(req); p != nil || req.Reply.Status != 200 {
 					b.Fatalf("%s: %+v", raw, p)
 				}
-				bytes += int64(len(req.Ctx.Response.Body()))
+				bytes += int64(len(req.Reply.Body))
 			}
 			for range 4 {
 				for _, raw := range raws {

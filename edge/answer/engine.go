@@ -20,11 +20,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/valyala/fasthttp"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/query"
@@ -183,8 +182,8 @@ func (e *Engine) Warm(ctx context.Context, old, next *snapshot.Snapshot) (after 
 	}
 	e.answers[a] = nil
 	e.mu.Unlock()
-	for i, status := range [2]int{fasthttp.StatusOK, fasthttp.StatusNotModified} {
-		a.fresh[i] = e.newHead(next, status, identity, nil, nil, next.LastModified, false)
+	for i, status := range [2]int{http.StatusOK, http.StatusNotModified} {
+		a.fresh[i] = e.newHead(next, status, identity, nil, nil, next.LastModified)
 	}
 	next.Answers = a
 	if old == nil {

@@ -69,29 +69,19 @@ func (r *rig) await(tb testing.TB, at time.Time) {
 // ask answers one request, without the server.
 func ask(tb testing.TB, r *rig, req *server.Request, e query.Endpoint, raw string) *server.Problem {
 	tb.Helper()
-	if req.Ctx == nil {
-		req.Ctx = &fasthttp.RequestCtx{}
-	}
 	if req.Now.IsZero() {
 		req.Now = fixture.Start
 	}
-	req.Ctx.Request.SetRequestURI("/openapi/v1/" + e.Name() + "?" + raw)
-	req.Ctx.Response.Reset()
+	req.RawQuery = []byte(raw)
+	req.Reply.Clear()
 	if err := req.Query.Parse(e, []byte(raw)); err != nil {
 		tb.Fatalf("%s: %v", raw, err)
 	}
 	return r.Answer(req)
 }
 
-// header returns a header of the answer, whatever the case of its name.
-func header(ctx *fasthttp.RequestCtx, name string) string {
-	for k, v := range ctx.Response.Header.All() {
-		if strings.EqualFold(string(k), name) {
-			return string(v)
-		}
-	}
-	return ""
-}
+// header returns a header of the answer.
+func header(p *server.Reply, name string) string { return string(p.Header(name)) }
 
 type list struct {
 	Result struct {
@@ -110,18 +100,18 @@ func TestPagesInEveryOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, store, memory, memory)
 			r.await(t, fixture.Start)
-			var req server.Request
+			req := server.NewRequest()
 			for e := range query.Endpoint(query.Endpoints) {
 				for _, o := range e.SortKeys() {
 					for _, dir := range []string{"asc", "desc"} {
 						var walked []json.RawMessage
-						whole := pages(t, r, &req, e, fmt.Sprintf("sort=%s:%s", o, dir), 100, &walked)
+						whole := pages(t, r, req, e, fmt.Sprintf("sort=%s:%s", o, dir), 100, &walked)
 						for _, size := range []int{1, 7, 33} {
 							if size == 1 && len(whole) > 200 {
 								continue
 							}
 							var again []json.RawMessage
-							pages(t, r, &req, e, fmt.Sprintf("sort=%s:%s", o, dir), size, &again)
+							pages(t, r, req, e, fmt.Sprintf("sort=%s:%s", o, dir), size, &again)
 							if !slices.EqualFunc(again, whole, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }) {
 								t.Fatalf("%s by %s %s: pages of %d are not those of 100", e, o, dir, size)
 							}
@@ -141,8 +131,8 @@ func pages(t *testing.T, r *rig, req *server.Request, e query.Endpoint, params s
 			t.Fatalf("%s?%s page %d: %+v", e, params, page, got)
 		}
 		var l list
-		if err := json.Unmarshal(req.Ctx.Response.Body(), &l); err != nil {
-			t.Fatalf("%s: %v", req.Ctx.Response.Body(), err)
+		if err := json.Unmarshal(req.Reply.Body, &l); err != nil {
+			t.Fatalf("%s: %v", req.Reply.Body, err)
 		}
 		*out = append(*out, l.Result.Items...)
 		if page >= l.Result.TotalPage {
@@ -197,9 +187,9 @@ func TestFiltersMeetInAnyOrder(t *testing.T) {
 	fixture.Publish(t, store, f, fixture.Start, nil)
 	r := newRig(t, store, 64<<20, 1<<20)
 	r.await(t, fixture.Start)
-	var req server.Request
+	req := server.NewRequest()
 	var all []json.RawMessage
-	pages(t, r, &req, query.Assets, "sort=id", 100, &all)
+	pages(t, r, req, query.Assets, "sort=id", 100, &all)
 	for _, o := range query.Assets.SortKeys() {
 		for _, dir := range []string{"asc", "desc"} {
 			for _, filter := range []string{
@@ -208,13 +198,13 @@ func TestFiltersMeetInAnyOrder(t *testing.T) {
 			} {
 				var whole, got []json.RawMessage
 				params := fmt.Sprintf("sort=%s:%s", o, dir)
-				for _, raw := range pages(t, r, &req, query.Assets, params, 100, &whole) {
+				for _, raw := range pages(t, r, req, query.Assets, params, 100, &whole) {
 					if plainMatch(t, raw, filter) {
 						got = append(got, raw)
 					}
 				}
 				var filtered []json.RawMessage
-				pages(t, r, &req, query.Assets, params+"&"+filter, 9, &filtered)
+				pages(t, r, req, query.Assets, params+"&"+filter, 9, &filtered)
 				if !slices.EqualFunc(filtered, got, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }) {
 					t.Fatalf("%s&%s: %d rows, want %d", params, filter, len(filtered), len(got))
 				}
@@ -262,11 +252,11 @@ func TestNotFound(t *testing.T) {
 		"id=,":                       "",
 		"sort=name":                  "",
 	} {
-		var req server.Request
-		if got := ask(t, r, &req, query.Assets, raw); got != nil {
+		req := server.NewRequest()
+		if got := ask(t, r, req, query.Assets, raw); got != nil {
 			t.Fatalf("%s: %+v", raw, got)
 		}
-		if got := header(req.Ctx, "X-Not-Found"); got != want {
+		if got := header(&req.Reply, "X-Not-Found"); got != want {
 			t.Errorf("%s: X-Not-Found %q, want %q", raw, got, want)
 		}
 	}
@@ -326,23 +316,24 @@ func TestConditionsAndCodings(t *testing.T) {
 	r := newRig(t, store, 64<<20, 1<<20)
 	r.await(t, fixture.Start)
 	now := fixture.Start.Add(90 * time.Second)
-	get := func(raw string, headers ...string) *fasthttp.RequestCtx {
+	get := func(raw string, headers ...string) *server.Reply {
 		t.Helper()
-		req := server.Request{Now: now}
+		req := server.NewRequest()
+		req.Now = now
 		for i := 0; i < len(headers); i += 2 {
 			*map[string]*[]byte{"Accept-Encoding": &req.AcceptEncoding, "If-None-Match": &req.IfNoneMatch, "If-Modified-Since": &req.IfModifiedSince}[headers[i]] = []byte(headers[i+1])
 		}
-		if got := ask(t, r, &req, query.Quotes, raw); got != nil {
+		if got := ask(t, r, req, query.Quotes, raw); got != nil {
 			t.Fatalf("%+v", got)
 		}
-		return req.Ctx
+		return &req.Reply
 	}
 	plain := get("size=50")
 	tag := header(plain, "ETag")
-	body := bytes.Clone(plain.Response.Body())
+	body := bytes.Clone(plain.Body)
 	if len(tag) != 34 || header(plain, "Cache-Control") != "private, max-age=510, stale-while-revalidate=60, stale-if-error=86400" ||
 		header(plain, "X-Snapshot-Time") != "2026-03-04T05:10:00Z" || header(plain, "Last-Modified") != "Wed, 04 Mar 2026 05:10:00 GMT" {
-		t.Fatalf("headers: %s", plain.Response.Header.String())
+		t.Fatalf("headers: %s", fmt.Sprintf("%+v", *plain))
 	}
 	if got := header(plain, "Cache-Status"); got != "edge; fwd=miss" {
 		t.Errorf("Cache-Status %q at first", got)
@@ -364,7 +355,7 @@ func TestConditionsAndCodings(t *testing.T) {
 		for _, raw := range []string{"size=50", "size=49&page=2"} {
 			ctx := get(raw, "Accept-Encoding", c)
 			decoded, err := decode(ctx)
-			if err != nil || !bytes.Equal(decoded, get(raw).Response.Body()) {
+			if err != nil || !bytes.Equal(decoded, get(raw).Body) {
 				t.Errorf("%s %s: decoded body differs: %v", c, raw, err)
 			}
 			want := strings.TrimSuffix(header(get(raw), "ETag"), `"`) + "-" + c + `"`
@@ -376,24 +367,24 @@ func TestConditionsAndCodings(t *testing.T) {
 	hexes := strings.Trim(tag, `"`)
 	for _, inm := range []string{tag, "W/" + tag, `"x", ` + tag, `"` + hexes + `-gzip"`, `W/"` + hexes + `-br" , "y"`, "*", ` * `} {
 		ctx := get("size=50", "If-None-Match", inm, "Accept-Encoding", "gzip")
-		if ctx.Response.StatusCode() != 304 || len(ctx.Response.Body()) != 0 || len(header(ctx, "Cache-Status")) != 0 ||
+		if ctx.Status != 304 || len(ctx.Body) != 0 || len(header(ctx, "Cache-Status")) != 0 ||
 			header(ctx, "ETag") != `"`+hexes+`-gzip"` || len(header(ctx, "Content-Encoding")) != 0 {
-			t.Errorf("If-None-Match %s: %s", inm, ctx.Response.Header.String())
+			t.Errorf("If-None-Match %s: %s", inm, fmt.Sprintf("%+v", *ctx))
 		}
 	}
 	for _, inm := range []string{`"x"`, hexes, `"` + hexes, `"` + hexes + `-deflate"`, `"` + hexes[1:] + `"`, "", "W/", `x"` + hexes + `"`} {
-		if ctx := get("size=50", "If-None-Match", inm); ctx.Response.StatusCode() != 200 || !bytes.Equal(ctx.Response.Body(), body) {
-			t.Errorf("If-None-Match %s: %d", inm, ctx.Response.StatusCode())
+		if ctx := get("size=50", "If-None-Match", inm); ctx.Status != 200 || !bytes.Equal(ctx.Body, body) {
+			t.Errorf("If-None-Match %s: %d", inm, ctx.Status)
 		}
 	}
 	since := "Wed, 04 Mar 2026 05:10:00 GMT"
-	if got := get("size=50", "If-Modified-Since", since).Response.StatusCode(); got != 304 {
+	if got := get("size=50", "If-Modified-Since", since).Status; got != 304 {
 		t.Errorf("If-Modified-Since: %d", got)
 	}
-	if got := get("size=50", "If-Modified-Since", since, "If-None-Match", `"x"`).Response.StatusCode(); got != 200 {
+	if got := get("size=50", "If-Modified-Since", since, "If-None-Match", `"x"`).Status; got != 200 {
 		t.Errorf("If-None-Match takes precedence: %d", got)
 	}
-	if got := get("size=50", "If-Modified-Since", "Wed, 04 Mar 2026 05:10:01 GMT").Response.StatusCode(); got != 200 {
+	if got := get("size=50", "If-Modified-Since", "Wed, 04 Mar 2026 05:10:01 GMT").Status; got != 200 {
 		t.Errorf("later If-Modified-Since: %d", got)
 	}
 	_ = p
@@ -406,62 +397,17 @@ func TestConditionsAndCodings(t *testing.T) {
 	}
 }
 
-func decode(ctx *fasthttp.RequestCtx) ([]byte, error) {
-	switch string(ctx.Response.Header.ContentEncoding()) {
+func decode(p *server.Reply) ([]byte, error) {
+	var res fasthttp.Response
+	res.SetBodyRaw(p.Body)
+	switch coding := header(p, "Content-Encoding"); coding {
 	case "gzip":
-		return ctx.Response.BodyGunzip()
+		return res.BodyGunzip()
 	case "br":
-		return ctx.Response.BodyUnbrotli()
+		return res.BodyUnbrotli()
 	case "zstd":
-		return ctx.Response.BodyUnzstd()
-	}
-	return nil, fmt.Errorf("no coding: %s", ctx.Response.Header.String())
-}
-
-func TestNegotiate(t *testing.T) {
-	for header, want := range map[string]coding{
-		"": identity, "gzip": gzipCoding, "GZIP": gzipCoding, "x-gzip": gzipCoding, "gzip;q=1.0": gzipCoding, "br,gzip": brCoding, "gzip, br": brCoding,
-		"gzip, br, zstd": zstdCoding, "gzip;q=0": identity, "*;q=0": identity, "identity;q=0": identity, "*": zstdCoding, "gzip;q=0.5, *;q=0.4": gzipCoding,
-		"zstd;q=0,*": brCoding, "gzip;q=0.001": gzipCoding, "identity, gzip;q=0.5": identity, "identity;q=0.5, gzip;q=0.5": gzipCoding, "identity;q=0.5, gzip;q=0.4": identity,
-		"br;q=0.8, gzip;q=0.9": gzipCoding, "deflate": identity, "gzip;q=2": identity, "gzip;q=x, br;q=0.1": brCoding, "gzip ; q=0.7 , br ; Q=0.2": gzipCoding,
-		"gzip;q=1.001": identity, "gzip;q=0.1234": identity, ",,gzip,,": gzipCoding,
-	} {
-		if got := negotiate([]byte(header)); got != want {
-			t.Errorf("%q: %d, want %d", header, got, want)
-		}
-	}
-}
-
-func FuzzConditions(f *testing.F) {
-	f.Add([]byte(`W/"a", "b"`), []byte("gzip;q=0.5, *"))
-	f.Fuzz(func(t *testing.T, inm, ae []byte) {
-		tag := appendETag(nil, digest{1, 2, 3}, identity)
-		got := matches(inm, tag)
-		if got && !bytes.Contains(inm, tag[1:len(tag)-1]) && !bytes.Contains(inm, []byte("*")) {
-			t.Fatalf("%q matches %s", inm, tag)
-		}
-		if c := negotiate(ae); c >= codings {
-			t.Fatalf("%q: coding %d", ae, c)
-		}
-	})
-}
-
-func TestPickIsSorting(t *testing.T) {
-	for n := 1; n < 3000; n = n*3 + 1 {
-		var e []entry
-		for i := range n {
-			e = append(e, entry{key: uint64(i*7919) % 13, id: uint64((i * 104729) % n), row: i})
-		}
-		sorted := slices.Clone(e)
-		slices.SortFunc(sorted, compareEntries)
-		for first := 0; first < n; first += 1 + n/17 {
-			size := min(20, n-first)
-			got := pick(slices.Clone(e), first, size)
-			for i := range got {
-				if compareEntries(got[i], sorted[first+i]) != 0 {
-					t.Fatalf("n %d, first %d: entry %d is %+v, want %+v", n, first, i, got[i], sorted[first+i])
-				}
-			}
-		}
+		return res.BodyUnzstd()
+	default:
+		return nil, fmt.Errorf("coding %q", coding)
 	}
 }

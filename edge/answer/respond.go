@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/server"
@@ -17,14 +15,11 @@ import (
 )
 
 // Header names in their canonical form.
-var (
-	hdrSnapshotTime = []byte("X-Snapshot-Time")
-	hdrETag         = []byte("ETag")
-	hdrLastModified = []byte("Last-Modified")
-	hdrCacheControl = []byte("Cache-Control")
-	hdrCacheStatus  = []byte("Cache-Status")
-	hdrNotFound     = []byte("X-Not-Found")
-	hdrVary         = []byte("Vary")
+const (
+	hdrETag            = "ETag"
+	hdrCacheStatus     = "Cache-Status"
+	hdrNotFound        = "X-Not-Found"
+	hdrContentEncoding = "Content-Encoding"
 )
 
 var contentType = []byte("application/json")
@@ -35,18 +30,18 @@ const (
 	maxMaxAge = 600
 )
 
-// cacheControl holds the header's value by max-age, for each scope.
+// cacheControl holds the header line by max-age.
 type cacheControl [maxMaxAge + 1][]byte
 
 func newCacheControl(scope string) *cacheControl {
 	var c cacheControl
 	for n := minMaxAge; n <= maxMaxAge; n++ {
-		c[n] = fmt.Appendf(nil, "%s, max-age=%d, stale-while-revalidate=60, stale-if-error=86400", scope, n)
+		c[n] = server.AppendLine(nil, "Cache-Control", fmt.Appendf(nil, "%s, max-age=%d, stale-while-revalidate=60, stale-if-error=86400", scope, n))
 	}
 	return &c
 }
 
-// at returns the value for a snapshot, nil before the first one.
+// at returns the line for a snapshot, nil before the first one.
 func (c *cacheControl) at(s *snapshot.Snapshot, now time.Time) []byte {
 	if s == nil {
 		return c[minMaxAge]
@@ -55,11 +50,12 @@ func (c *cacheControl) at(s *snapshot.Snapshot, now time.Time) []byte {
 	return c[min(max(int((left+time.Second-1)/time.Second), minMaxAge), maxMaxAge)]
 }
 
+// Header lines of Cache-Status.
 var (
-	statusMiss      = []byte("edge; fwd=miss")
-	statusMissStale = []byte("edge; fwd=miss; detail=stale")
-	statusHit       = []byte("edge; hit")
-	statusHitStale  = []byte("edge; hit; detail=stale")
+	statusMiss      = server.AppendLine(nil, hdrCacheStatus, []byte("edge; fwd=miss"))
+	statusMissStale = server.AppendLine(nil, hdrCacheStatus, []byte("edge; fwd=miss; detail=stale"))
+	statusHit       = server.AppendLine(nil, hdrCacheStatus, []byte("edge; hit"))
+	statusHitStale  = server.AppendLine(nil, hdrCacheStatus, []byte("edge; hit; detail=stale"))
 )
 
 func cacheStatus(hit, stale bool) []byte {
@@ -87,7 +83,7 @@ func (e *Engine) Answer(r *server.Request) *server.Problem {
 	switch {
 	case r.Pinned && (s == nil || !r.Pin.Equal(s.Time)):
 		var err error
-		if s, err = e.refresher.Pinned(r.Ctx, r.Pin); err != nil {
+		if s, err = e.refresher.Pinned(r.Context, r.Pin); err != nil {
 			return e.problem(err)
 		}
 	case s != nil && e.cfg.MaxStale > 0 && r.Now.Sub(s.Time) > e.cfg.MaxStale:
@@ -106,10 +102,11 @@ func (e *Engine) Answer(r *server.Request) *server.Problem {
 	if a := finished.get(w.key); a != nil {
 		e.works.Put(w)
 		a.hit()
-		e.writeHeld(r, s, a, lastModified)
+		e.writeHeld(r, s, a, lastModified, true)
 		return nil
 	}
 	defer e.free(w)
+	w.body = r.Room()
 	err := w.compose(s, &r.Query, e.cfg.Wait)
 	w.slot.composed(w)
 	if err != nil {
@@ -117,7 +114,7 @@ func (e *Engine) Answer(r *server.Request) *server.Problem {
 	}
 	if finished.fits(w) {
 		if lo, _ := hash(w.key); e.asked.again(lo ^ s.Sequence) {
-			finished.offer(w.key, w.body, w.notFound, r.Query.Endpoint, r.Ctx.URI().QueryString())
+			finished.offer(w.key, w.body, w.notFound, r.Query.Endpoint, r.RawQuery)
 			w.slot.admitted.Add(1)
 		}
 	}
@@ -141,91 +138,79 @@ func (e *Engine) free(w *work) {
 	if cap(w.entries) > largeSort {
 		w.entries = nil
 	}
-	if cap(w.body) > maxKeptBody {
-		w.body = nil
-	}
+	w.body = nil // the request's
 	w.view, w.shard = nil, nil
 	e.works.Put(w)
 }
 
-// maxKeptBody is the largest buffer that is kept for the next answer, in bytes.
-const maxKeptBody = 256 << 10
-
-// head is the header of an answer with all of it that does not depend on the
-// request: copying it costs a fraction of setting its fields one by one.
+// head is the header lines of an answer that do not depend on the request.
 type head struct {
-	fasthttp.ResponseHeader
-	etag []byte
+	lines []byte
+	etag  []byte
 }
 
 // newHead prepares a header. etag is nil where it is not known yet, and the
 // coding is then identity.
-func (e *Engine) newHead(s *snapshot.Snapshot, status int, c coding, etag, notFound, lastModified []byte, hit bool) *head {
+func (e *Engine) newHead(s *snapshot.Snapshot, status int, c coding, etag, notFound, lastModified []byte) *head {
 	h := &head{etag: etag}
-	h.SetNoDefaultContentType(true)
-	h.SetStatusCode(status)
+	add := func(name string, value []byte) { h.lines = server.AppendLine(h.lines, name, value) }
+	if status == http.StatusOK {
+		add("Content-Type", contentType)
+	}
 	if s != nil {
-		h.SetCanonical(hdrSnapshotTime, s.TimeText)
+		add("X-Snapshot-Time", s.TimeText)
 	}
 	if etag != nil {
-		h.SetCanonical(hdrETag, etag)
+		add(hdrETag, etag)
 	}
 	if lastModified != nil {
-		h.SetCanonical(hdrLastModified, lastModified)
+		add("Last-Modified", lastModified)
 	}
-	h.SetCanonical(hdrVary, e.vary)
+	add("Vary", e.vary)
 	if len(notFound) > 0 {
-		h.SetCanonical(hdrNotFound, notFound)
+		add(hdrNotFound, notFound)
 	}
-	if status == fasthttp.StatusNotModified {
-		return h
-	}
-	h.SetContentTypeBytes(contentType)
-	h.SetCanonical(hdrCacheStatus, cacheStatus(hit, false))
-	if c != identity {
-		h.SetContentEncodingBytes(codingNames[c])
+	if status == http.StatusOK && c != identity {
+		add(hdrContentEncoding, codingNames[c])
 	}
 	return h
 }
 
 // head returns the answer's prepared header for a coding, of 304 or of 200.
 func (a *held) head(e *Engine, s *snapshot.Snapshot, c coding, notModified bool, lastModified []byte) *head {
-	status, i := fasthttp.StatusOK, 0
+	status, i := http.StatusOK, 0
 	if notModified {
-		status, i = fasthttp.StatusNotModified, 1
+		status, i = http.StatusNotModified, 1
 	}
 	p := &a.heads[c][i]
 	h := p.Load()
 	if h == nil {
-		h = e.newHead(s, status, c, appendETag(nil, a.digest, c), a.notFound, lastModified, true)
+		h = e.newHead(s, status, c, appendETag(nil, a.digest, c), a.notFound, lastModified)
 		p.Store(h) // whoever else makes one makes the same
 	}
 	return h
 }
 
 // writeHeld sends a finished answer, or 304 where the client has it already.
-func (e *Engine) writeHeld(r *server.Request, s *snapshot.Snapshot, a *held, lastModified []byte) {
+func (e *Engine) writeHeld(r *server.Request, s *snapshot.Snapshot, a *held, lastModified []byte, hit bool) {
 	c := identity
 	if len(a.body) > minCoded && r.AcceptEncoding != nil {
 		c = negotiate(r.AcceptEncoding)
 	}
 	h := a.head(e, s, c, false, lastModified)
 	if notModified(r, h.etag, lastModified) {
-		a.head(e, s, c, true, lastModified).CopyTo(&r.Ctx.Response.Header)
-		r.Ctx.Response.Header.SetCanonical(hdrCacheControl, e.cacheControl.at(s, r.Now))
-		return
+		r.Reply.Status, r.Reply.Fixed = http.StatusNotModified, a.head(e, s, c, true, lastModified).lines
+	} else {
+		r.Reply.Fixed, r.Reply.Body = h.lines, a.code(c)
 	}
-	h.CopyTo(&r.Ctx.Response.Header)
-	e.setTimes(r, s, true)
-	r.Ctx.Response.SetBodyRaw(a.code(c))
+	e.addTimes(r, s, hit)
 }
 
-// setTimes sets what of the header depends on the clock.
-func (e *Engine) setTimes(r *server.Request, s *snapshot.Snapshot, hit bool) {
-	h := &r.Ctx.Response.Header
-	h.SetCanonical(hdrCacheControl, e.cacheControl.at(s, r.Now))
-	if s != nil && r.Now.Sub(s.Time) > snapshot.StaleAfter {
-		h.SetCanonical(hdrCacheStatus, cacheStatus(hit, true))
+// addTimes adds what of the header depends on the clock.
+func (e *Engine) addTimes(r *server.Request, s *snapshot.Snapshot, hit bool) {
+	r.Reply.AddLines(e.cacheControl.at(s, r.Now))
+	if r.Reply.Status == http.StatusOK {
+		r.Reply.AddLines(cacheStatus(hit, s != nil && r.Now.Sub(s.Time) > snapshot.StaleAfter))
 	}
 }
 
@@ -236,36 +221,34 @@ func (e *Engine) writeFresh(r *server.Request, s *snapshot.Snapshot, w *work, la
 		c = negotiate(r.AcceptEncoding)
 	}
 	w.etag = appendETag(w.etag[:0], digestOf(w.body), c)
-	h := &r.Ctx.Response.Header
 	not := notModified(r, w.etag, lastModified)
-	e.freshHead(s, not, lastModified).CopyTo(h)
-	h.SetCanonical(hdrETag, w.etag)
+	r.Reply.Fixed = e.freshHead(s, not, lastModified).lines
+	r.Reply.Add(hdrETag, w.etag)
 	if len(w.notFound) > 0 {
-		h.SetCanonical(hdrNotFound, w.notFound)
+		r.Reply.Add(hdrNotFound, w.notFound)
 	}
-	if not {
-		h.SetCanonical(hdrCacheControl, e.cacheControl.at(s, r.Now))
-		return
+	switch {
+	case not:
+		r.Reply.Status = http.StatusNotModified
+	case c == identity:
+		r.Reply.Body = w.body
+	default:
+		r.Reply.Add(hdrContentEncoding, codingNames[c])
+		r.Reply.Body = encode(nil, c, w.body)
 	}
-	e.setTimes(r, s, false)
-	if c == identity {
-		r.Ctx.Response.SetBody(w.body) // a copy: the buffer is another request's soon
-		return
-	}
-	h.SetContentEncodingBytes(codingNames[c])
-	r.Ctx.Response.SetBodyRaw(encode(nil, c, w.body))
+	e.addTimes(r, s, false)
 }
 
 // freshHead returns the prepared header of an answer that is not held.
 func (e *Engine) freshHead(s *snapshot.Snapshot, notModified bool, lastModified []byte) *head {
-	status, i := fasthttp.StatusOK, 0
+	status, i := http.StatusOK, 0
 	if notModified {
-		status, i = fasthttp.StatusNotModified, 1
+		status, i = http.StatusNotModified, 1
 	}
 	if a := attached(s); a != nil {
 		return a.fresh[i]
 	}
-	return e.newHead(s, status, identity, nil, nil, lastModified, false)
+	return e.newHead(s, status, identity, nil, nil, lastModified)
 }
 
 // notModified checks the conditions of the request (contract section 8).
@@ -296,10 +279,7 @@ func (e *Engine) answerGlobal(r *server.Request, state *snapshot.State, s *snaps
 			e.global.Store(g)
 		}
 	}
-	e.writeHeld(r, s, g.answer, g.lastModified)
-	if !hit && r.Ctx.Response.StatusCode() == fasthttp.StatusOK {
-		r.Ctx.Response.Header.SetCanonical(hdrCacheStatus, cacheStatus(false, r.Now.Sub(s.Time) > snapshot.StaleAfter))
-	}
+	e.writeHeld(r, s, g.answer, g.lastModified, hit)
 	return nil
 }
 

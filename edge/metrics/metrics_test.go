@@ -16,7 +16,6 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	"github.com/valyala/fasthttp"
 	"go.uber.org/goleak"
 
 	"example.com/marketdata/artifacts"
@@ -262,11 +261,12 @@ func TestTotals(t *testing.T) {
 	r := newRig(t, store, false)
 	until(t, "the snapshot", func() bool { s := r.Refresher.State(); return s != nil && s.Snapshot != nil })
 	for _, raw := range []string{"size=7", "size=7", "size=8", "slug=asset-1,asset-2"} {
-		req := server.Request{Ctx: new(fasthttp.RequestCtx), Now: time.Now()}
+		req := server.NewRequest()
+		req.Now = time.Now()
 		if err := req.Query.Parse(query.Quotes, []byte(raw)); err != nil {
 			t.Fatal(err)
 		}
-		if p := r.Engine.Answer(&req); p != nil {
+		if p := r.Engine.Answer(req); p != nil {
 			t.Fatalf("%s: %+v", raw, p)
 		}
 	}

@@ -17,7 +17,7 @@ func (s *Server) client(r *Request) netip.Addr {
 	// Each proxy adds the address of its peer at the end. The first one from
 	// the end that is no proxy of ours is the client; what stands before it
 	// may be made up.
-	for _, line := range slices.Backward(r.Ctx.Request.Header.PeekAll("X-Forwarded-For")) {
+	for _, line := range slices.Backward(r.http().Header.PeekAll("X-Forwarded-For")) {
 		for len(line) > 0 {
 			element := line
 			if i := bytes.LastIndexByte(line, ','); i >= 0 {

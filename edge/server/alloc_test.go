@@ -34,14 +34,17 @@ func TestAllocations(t *testing.T) {
 		"static":           {keys, request("GET", "/docs"), 200},
 	} {
 		s := newServer(t, Config{Keys: c.keys, AddressRate: 1_000_000, AddressBurst: 1_000_000, Static: map[string]StaticFile{"/docs": {Body: []byte("x"), ContentType: "text/html"}}})
-		ctx := newCtx(t, c.raw)
-		now := time.Now()
-		s.handleAt(ctx, now) // the bucket of one token is empty now
-		allocations := testing.AllocsPerRun(200, func() {
-			s.clear(&Request{Ctx: ctx})
-			s.handleAt(ctx, now)
-		})
-		if got := ctx.Response.StatusCode(); got != c.status || allocations != 0 {
+		r := newRequest(t, s, c.raw)
+		peer, now := r.peer, time.Now()
+		answer := func() {
+			r.begin(nil)
+			r.peer, r.Now = peer, now
+			s.handle(r)
+			s.appendReply(r)
+		}
+		answer() // the bucket of one token is empty now
+		allocations := testing.AllocsPerRun(200, answer)
+		if got := r.Reply.Status; got != c.status || allocations != 0 {
 			t.Errorf("%s: status %d, %v allocations", name, got, allocations)
 		}
 	}

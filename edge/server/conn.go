@@ -33,11 +33,9 @@ var (
 	errBareLF      = errors.New("lines of the head do not end in CR LF")
 )
 
-// conn is a client's connection as fasthttp gets it. It makes idle and slow
-// connections cheap: fasthttp's own buffers, 64 KiB to read and as much to
-// write, are taken when the head of a request is complete, and given back
-// after the answer. (That relies on fasthttp.Server.ReduceMemoryUsage, with
-// which fasthttp waits for a request by reading one byte.)
+// conn is a client's connection. It makes idle and slow connections cheap:
+// large buffers, 64 KiB to read and as much to write, are taken when the head
+// of a request is complete, and given back after the answer.
 //
 // It belongs to the goroutine that serves it, but for stage and Conn.
 type conn struct {
@@ -54,7 +52,7 @@ type conn struct {
 	closed atomic.Bool
 
 	small [smallHead]byte
-	ahead []byte // was read and fasthttp has not taken it yet
+	ahead []byte // was read and the parser has not taken it yet
 	large *[]byte
 	err   error // of the last reading; every later one gives it too
 	// linger: the answer that was written last ends the connection, and the
@@ -62,6 +60,10 @@ type conn struct {
 	linger bool
 	memo   auth.Memo
 
+	// now is the latest time that is known, so that deadlines need no clock of
+	// their own: when the connection came, or the last answer was ready.
+	now       time.Time
+	late      time.Time // when the part of a request at hand must be here; zero: not set yet
 	deadlines deadlines
 
 	writer rawWriter
@@ -71,12 +73,15 @@ type conn struct {
 // more than is taken tells what is too large.
 var largeHeads = sync.Pool{New: func() any { b := make([]byte, 0, maxHead+1); return &b }}
 
-// Read gives fasthttp the bytes of a request: none before its head is complete,
-// unless that is too large or its time is up.
+// await waits for a request until its head is complete, or too large, or its
+// time is up. It reports whether there is anything to be answered.
+func (c *conn) await() bool {
+	c.readHead()
+	return len(c.ahead) > 0
+}
+
+// Read gives the parser the bytes of a request: first those that await has read.
 func (c *conn) Read(p []byte) (int, error) {
-	if len(c.ahead) == 0 && c.err == nil && !c.active() {
-		c.readHead()
-	}
 	if len(c.ahead) > 0 {
 		n := copy(p, c.ahead)
 		if c.ahead = c.ahead[n:]; len(c.ahead) == 0 && c.large != nil {
@@ -88,14 +93,17 @@ func (c *conn) Read(p []byte) (int, error) {
 	if c.err != nil {
 		return 0, c.err
 	}
-	// The body of a request, or a head that begins within a pipeline:
-	// fasthttp's buffers are taken already.
+	// The body of a request, or a head that begins within a pipeline: large
+	// buffers are taken already.
 	if !c.listener.slow.acquire() {
 		c.err = errTooManySlow
 		return 0, c.err
 	}
 	defer c.listener.slow.release()
-	if c.err = c.armRead(); c.err != nil {
+	if c.late.IsZero() {
+		c.late = time.Now().Add(c.listener.readTimeout)
+	}
+	if c.err = c.readBy(c.late); c.err != nil {
 		return 0, c.err
 	}
 	n, err := c.Conn.Read(p)
@@ -103,18 +111,20 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (c *conn) active() bool { return c.stage.Load()&1 == 1 }
-
-// readHead waits for a request, as long as fasthttp has set the deadline, and
-// then for the rest of its head.
+// readHead waits for a request, and then for the rest of its head.
 func (c *conn) readHead() {
+	wait := c.listener.idleTimeout
+	if c.stage.Load() == 0 { // the first one
+		wait = c.listener.readTimeout
+	}
 	if c.proxied {
 		if c.readProxied(); c.err != nil {
 			return
 		}
+		c.now = time.Now()
 	}
 	if len(c.ahead) == 0 {
-		if c.err = c.armRead(); c.err != nil {
+		if c.err = c.readBy(c.now.Add(wait)); c.err != nil {
 			return
 		}
 		n, err := c.Conn.Read(c.small[:])
@@ -138,7 +148,7 @@ func (c *conn) readSlowHead() {
 	}()
 	for len(c.ahead) <= maxHead {
 		if len(c.ahead) == len(c.small) {
-			// Large buffers wait for their peer like fasthttp's own.
+			// Large buffers wait for their peer, as in Read.
 			if !c.listener.slow.acquire() {
 				c.err = errTooManySlow
 				return
@@ -168,11 +178,20 @@ func (c *conn) headComplete(seen int) bool {
 		return true
 	}
 	if bytes.Contains(head[from:], []byte("\n\n")) || bytes.Contains(head[from:], []byte("\n\r\n")) {
-		// fasthttp would wait for a line that ends as it should.
+		// The parser would wait for a line that ends as it should.
 		c.ahead, c.err = head[:1], errBareLF
 		return true
 	}
 	return false
+}
+
+// send writes b by the deadline of an answer.
+func (c *conn) send(b []byte) error {
+	if err := c.writeBy(c.now.Add(c.listener.writeTimeout)); err != nil {
+		return err
+	}
+	_, err := c.Write(b)
+	return err
 }
 
 // Close closes the connection, once, and takes it off the listener's count.

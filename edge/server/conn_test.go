@@ -122,7 +122,7 @@ func TestSlowReaders(t *testing.T) {
 			if r.Query.Page == 1 {
 				return stub(r)
 			}
-			r.Ctx.Response.SetBodyRaw(big)
+			r.Reply.Body = big
 			return nil
 		})
 	})
@@ -161,7 +161,7 @@ func TestWriteTimeout(t *testing.T) {
 	big := make([]byte, 32<<20)
 	s, addr := start(t, func(cfg *Config) {
 		cfg.WriteTimeout = 50 * time.Millisecond
-		cfg.Engine = engine(func(r *Request) *Problem { r.Ctx.Response.SetBodyRaw(big); return nil })
+		cfg.Engine = engine(func(r *Request) *Problem { r.Reply.Body = big; return nil })
 	})
 	dial(t, addr).send(request("GET", assets))
 	until(t, func() bool { return s.Stats().Open == 1 })

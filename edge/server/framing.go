@@ -3,39 +3,27 @@ package server
 import (
 	"bytes"
 	"errors"
-	"math"
 	"os"
 	"time"
 
 	"github.com/valyala/fasthttp"
 )
 
-// refusedLength is the length that headerReceived gives to the body of a
-// request that fasthttp would take and that is not to be taken. No client can:
-// fasthttp takes lengths of 18 digits.
-const refusedLength = math.MaxInt64
+// fasthttp's lengths of bodies that have none.
+const (
+	chunked = -1
+	noBody  = -2
+)
 
-// headerReceived is asked when the head of a request was read, before its body
-// is. What will be refused is not asked for: without Expect, fasthttp refuses a
-// body that is too large at once.
-func headerReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
-	if ambiguous(h) || !h.IsHTTP11() && !bytes.HasPrefix(h.Protocol(), []byte("HTTP/1.")) {
-		h.SetContentLength(refusedLength)
-	}
-	if h.ContentLength() > maxBody {
-		h.Del(fasthttp.HeaderExpect)
-	}
-	return fasthttp.RequestConfig{}
-}
+var errAmbiguous = errors.New("two servers may read this as two different requests")
 
 // ambiguous reports a request that two servers may read as two different ones:
 // it gives the length of its body in two ways, of which fasthttp goes by the
-// chunks (RFC 9112 section 6.3), or its lines are not plain (sections 2.2 and
-// 5.2).
+// chunks (RFC 9112 section 6.3), its lines are not plain (sections 2.2 and
+// 5.2), or it is of no HTTP/1.
 func ambiguous(h *fasthttp.RequestHeader) bool {
-	const chunked = -1
 	lines := h.RawHeaders()
-	if !plainLines(lines) {
+	if !plainLines(lines) || !h.IsHTTP11() && !bytes.HasPrefix(h.Protocol(), []byte("HTTP/1.")) {
 		return true
 	}
 	if h.ContentLength() != chunked {
@@ -62,39 +50,62 @@ func plainLines(lines []byte) bool {
 	}
 }
 
-// unread answers what fasthttp could not read as a request: it is not HTTP, or
-// late, or too large. fasthttp closes the connection afterwards.
-func (s *Server) unread(ctx *fasthttp.RequestCtx, err error) {
-	r := s.acquire(ctx, time.Now())
-	defer s.release(r)
-	s.clear(r)
+// plainTarget reports a target that fasthttp's parser has nothing to say
+// against: a path, without the control characters that it refuses.
+func plainTarget(target []byte) bool {
+	if len(target) == 0 || target[0] != '/' {
+		return false
+	}
+	for i, b := range target {
+		if b < ' ' || b == 0x7f || b == ':' && bytes.HasPrefix(target[i:], []byte("://")) {
+			return false
+		}
+	}
+	return true
+}
+
+// plainHost reports a Host that fasthttp's parser has nothing to say against: a
+// name or an address of IPv4, and perhaps a port.
+func plainHost(host []byte) bool {
+	name, port, _ := bytes.Cut(host, []byte{':'})
+	for _, b := range name {
+		if !(b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '.' || b == '-') {
+			return false
+		}
+	}
+	for _, b := range port {
+		if b < '0' || b > '9' {
+			return false
+		}
+	}
+	return len(name) > 0
+}
+
+// unread answers what could not be read as a request: it is not HTTP, or late,
+// or too large. The connection is closed afterwards.
+func (s *Server) unread(c *conn, r *Request, err error) {
+	r.Now = time.Now()
+	r.Reply.Clear()
 	// Of a head that could not be read nothing is left, so that the id is a
 	// new one; before a body that is too large stands a head that was read.
 	r.readHeaders()
-	c, _ := ctx.Conn().(*conn)
-	s.problem(r, framingProblem(ctx, c, err))
+	r.close, c.linger = true, true
+	s.problem(r, framingProblem(c, err))
 	s.finish(r)
-	// fasthttp leaves the body out of the handler's answers only, and keeps the
-	// deadline of an earlier answer.
-	ctx.Response.SkipBody = ctx.IsHead()
-	if c != nil {
-		c.linger = true
-		_ = c.SetWriteDeadline(time.Now().Add(s.writeTimeout))
-	}
 }
 
-func framingProblem(ctx *fasthttp.RequestCtx, c *conn, err error) *Problem {
+func framingProblem(c *conn, err error) *Problem {
 	var small *fasthttp.ErrSmallBuffer
 	switch {
 	case errors.As(err, &small):
 		return headersTooLarge
-	case ctx.Request.Header.ContentLength() == refusedLength:
+	case errors.Is(err, errAmbiguous):
 		return notHTTP
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
 		return payloadTooLarge
 	}
 	// Not all of fasthttp's errors lead to their cause.
-	if c != nil && c.err != nil {
+	if c.err != nil {
 		err = c.err
 	}
 	switch {

@@ -4,22 +4,16 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/limit"
 )
 
-// handle answers one request that fasthttp has read.
-func (s *Server) handle(ctx *fasthttp.RequestCtx) { s.handleAt(ctx, ctx.Time()) }
-
-func (s *Server) handleAt(ctx *fasthttp.RequestCtx, now time.Time) {
-	r := s.acquire(ctx, now)
+// handle answers one request that was read.
+func (s *Server) handle(r *Request) {
 	defer func() {
 		if v := recover(); v != nil {
 			s.recovered(r, v)
 		}
-		s.release(r)
 	}()
 	r.readHeaders()
 	s.answer(r)
@@ -29,7 +23,7 @@ func (s *Server) handleAt(ctx *fasthttp.RequestCtx, now time.Time) {
 // answer is the order of work of contract section 1, from the method on.
 func (s *Server) answer(r *Request) {
 	r.route = RouteUnknown
-	header := &r.Ctx.Request.Header
+	header := &r.http().Header
 	if header.IsOptions() {
 		s.preflight(r)
 		return
@@ -38,7 +32,8 @@ func (s *Server) answer(r *Request) {
 		s.problem(r, methodNotAllowed)
 		return
 	}
-	path, rawQuery := splitTarget(header.RequestURI())
+	var path []byte
+	path, r.RawQuery = splitTarget(header.RequestURI())
 	endpoint, ok := endpointAt(path)
 	if !ok {
 		if file := s.static[string(path)]; file != nil {
@@ -53,7 +48,7 @@ func (s *Server) answer(r *Request) {
 		s.problem(r, p)
 		return
 	}
-	if err := r.Query.Parse(endpoint, rawQuery); err != nil {
+	if err := r.Query.Parse(endpoint, r.RawQuery); err != nil {
 		s.badParameter(r, err)
 		return
 	}
@@ -62,7 +57,7 @@ func (s *Server) answer(r *Request) {
 		return
 	}
 	if p := s.engine.Answer(r); p != nil {
-		s.clear(r)
+		r.Reply.Clear()
 		s.problem(r, p)
 	}
 }
@@ -98,39 +93,45 @@ func (s *Server) admit(r *Request) *Problem {
 
 // finish completes an answer, whatever it is.
 func (s *Server) finish(r *Request) {
-	if r.taken != nil && r.Ctx.Response.StatusCode() >= 500 {
+	if r.taken != nil && r.Reply.Status >= 500 {
 		// The service's own faults are not the client's to pay for.
 		r.left = r.taken.GiveBack(r.left, limit.At(r.Now))
 		r.taken = nil
 	}
+	r.close = r.close || s.draining.Load() || r.http().Header.ConnectionClose()
 	s.addCommon(r)
-	s.observe(r, time.Since(r.Now))
-}
-
-// clear drops what was set on the response.
-func (s *Server) clear(r *Request) {
-	r.Ctx.Response.Reset()
-	r.Ctx.Response.Header.SetNoDefaultContentType(true)
+	took := time.Since(r.Now)
+	s.observe(r, took)
+	if r.conn != nil {
+		r.conn.now = r.Now.Add(took)
+	}
 }
 
 // recovered answers a request whose handling panicked.
 func (s *Server) recovered(r *Request, v any) {
 	s.log.panicked(r, v, debug.Stack())
-	s.clear(r)
+	r.Reply.Clear()
 	// Whatever was half done with the connection ends with it.
 	r.close = true
 	s.problem(r, Internal)
 	s.finish(r)
 }
 
-// acquire returns a Request for what arrived on ctx at time now.
-func (s *Server) acquire(ctx *fasthttp.RequestCtx, now time.Time) *Request {
+// acquire returns a Request for what arrives on a connection; nil: on none.
+func (s *Server) acquire(c *conn) *Request {
 	r := s.requests.Get().(*Request)
-	r.begin(ctx, now)
+	r.begin(c)
+	r.Context = s.ctx
 	return r
 }
 
 func (s *Server) release(r *Request) {
-	r.Ctx = nil
+	m := r.mem
+	m.lines = r.Reply.lines[:0]
+	if cap(m.out) > maxAnswerBuffer {
+		m.out = nil
+	}
+	m.in.Reset(nil)
+	r.conn, r.memo, r.Reply = nil, nil, Reply{}
 	s.requests.Put(r)
 }

@@ -11,11 +11,11 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/valyala/fasthttp"
 	"go.uber.org/goleak"
 
 	"example.com/marketdata/artifacts"
@@ -23,13 +23,7 @@ import (
 	"example.com/marketdata/edge/reqid"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// fasthttp's own: one sleeps until the next look at idle workers, one
-		// writes the Date for as long as the process lives.
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds what a test waits for; nothing should ever take that long.
 const patience = 20 * time.Second
@@ -43,10 +37,9 @@ var stubBody = []byte(`{"code":0,"message":"OK","message_key":"OK","result":{"it
 
 // stub answers everything with the same body, and says what it was asked.
 func stub(r *Request) *Problem {
-	h := &r.Ctx.Response.Header
-	h.SetContentTypeBytes(valueJSON)
-	h.SetCanonical([]byte("X-Snapshot-Time"), []byte("2026-11-21T12:00:00Z"))
-	r.Ctx.Response.SetBodyRaw(stubBody)
+	r.Reply.Add("Content-Type", []byte("application/json"))
+	r.Reply.Add("X-Snapshot-Time", []byte("2026-11-21T12:00:00Z"))
+	r.Reply.Body = stubBody
 	return nil
 }
 
@@ -256,31 +249,25 @@ func newServer(t testing.TB, cfg Config) *Server {
 	return s
 }
 
-// newCtx returns what fasthttp makes of a request from 127.0.0.1.
-func newCtx(t testing.TB, raw string) *fasthttp.RequestCtx {
+// newRequest returns a request from 127.0.0.1 as it is when it was read.
+func newRequest(t testing.TB, s *Server, raw string) *Request {
 	t.Helper()
-	var req fasthttp.Request
-	if err := req.Read(bufio.NewReader(strings.NewReader(raw))); err != nil {
+	r := s.acquire(nil)
+	r.peer = netip.MustParseAddr("127.0.0.1")
+	if err := r.http().Read(bufio.NewReader(strings.NewReader(raw))); err != nil {
 		t.Fatal(err)
 	}
-	ctx := new(fasthttp.RequestCtx)
-	ctx.Init(&req, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, silence{})
-	ctx.Response.Header.SetNoDefaultContentType(true)
-	return ctx
+	return r
 }
 
 // handle returns a server's answer to a GET at a time, without a connection.
 func handle(t *testing.T, s *Server, now time.Time, raw string) *answer {
 	t.Helper()
-	ctx := newCtx(t, raw)
-	s.handleAt(ctx, now)
-	var out bytes.Buffer
-	w := bufio.NewWriter(&out)
-	if err := ctx.Response.Write(w); err != nil {
-		t.Fatal(err)
-	}
-	w.Flush()
-	return (&client{t: t, r: bufio.NewReader(&out)}).receive("GET")
+	r := newRequest(t, s, raw)
+	r.Now = now
+	s.handle(r)
+	first, rest := s.appendReply(r)
+	return (&client{t: t, r: bufio.NewReader(io.MultiReader(bytes.NewReader(first), bytes.NewReader(rest)))}).receive("GET")
 }
 
 // until waits for what comes without being told.

@@ -1,118 +1,96 @@
 package server
 
 import (
+	"bytes"
+	"net/http"
 	"strconv"
-
-	"github.com/valyala/fasthttp"
 
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 )
 
-// The names and fixed values of headers, as they are sent.
-var (
-	headerRequestID     = []byte("X-Request-Id")
-	headerCacheControl  = []byte("Cache-Control")
-	headerAllow         = []byte("Allow")
-	headerRetryAfter    = []byte("Retry-After")
-	headerAuthenticate  = []byte("WWW-Authenticate")
-	headerPolicy        = []byte("RateLimit-Policy")
-	headerRateLimit     = []byte("RateLimit")
-	headerAllowOrigin   = []byte("Access-Control-Allow-Origin")
-	headerAllowMethods  = []byte("Access-Control-Allow-Methods")
-	headerAllowHeaders  = []byte("Access-Control-Allow-Headers")
-	headerMaxAge        = []byte("Access-Control-Max-Age")
-	headerExposeHeaders = []byte("Access-Control-Expose-Headers")
-	headerETag          = []byte("ETag")
-	headerVary          = []byte("Vary")
+// The names of headers that are sent in more than one place.
+const (
+	headerRetryAfter   = "Retry-After"
+	headerCacheControl = "Cache-Control"
+	headerAllowOrigin  = "Access-Control-Allow-Origin"
+)
 
-	valueJSON           = []byte("application/json")
-	valueNoStore        = []byte("no-store")
-	valueMethods        = []byte("GET, HEAD, OPTIONS")
-	valueHeaders        = []byte("X-Api-Key, X-Request-Id, X-Snapshot-Time, If-None-Match, If-Modified-Since")
-	valueDay            = []byte("86400")
-	valueAcceptEncoding = []byte("Accept-Encoding")
-	valueAuthenticate   = []byte(`ApiKey realm="openapi", header="X-Api-Key"`)
+// Header lines that never change.
+var (
+	linesProblem = AppendLine(AppendLine(nil, "Content-Type", []byte("application/json")), headerCacheControl, []byte("no-store"))
+	lineAllow    = AppendLine(nil, "Allow", valueMethods)
+	lineSoon     = AppendLine(nil, headerRetryAfter, []byte("1"))
+	lineRealm    = AppendLine(nil, "WWW-Authenticate", []byte(`ApiKey realm="openapi", header="X-Api-Key"`))
+	lineVary     = AppendLine(nil, "Vary", []byte("Accept-Encoding"))
 	// Every header of contract section 8, and the two more.
-	valueExposed = []byte("X-Snapshot-Time, ETag, Last-Modified, Cache-Control, Vary, Content-Encoding, Cache-Status, X-Not-Found, " +
-		"Access-Control-Allow-Origin, RateLimit-Policy, RateLimit, X-Request-Id, Retry-After")
+	lineExposed = AppendLine(nil, "Access-Control-Expose-Headers", []byte("X-Snapshot-Time, ETag, Last-Modified, Cache-Control, Vary, Content-Encoding, Cache-Status, X-Not-Found, "+
+		"Access-Control-Allow-Origin, RateLimit-Policy, RateLimit, X-Request-Id, Retry-After"))
+	linesPreflight = func() []byte {
+		b := bytes.Clone(lineAllow)
+		b = AppendLine(b, "Access-Control-Allow-Methods", valueMethods)
+		b = AppendLine(b, "Access-Control-Allow-Headers", []byte("X-Api-Key, X-Request-Id, X-Snapshot-Time, If-None-Match, If-Modified-Since"))
+		return AppendLine(b, "Access-Control-Max-Age", []byte("86400"))
+	}()
+
+	valueMethods = []byte("GET, HEAD, OPTIONS")
 )
 
 // addCommon adds what every answer carries.
 func (s *Server) addCommon(r *Request) {
-	h := &r.Ctx.Response.Header
-	h.SetCanonical(headerRequestID, r.ID)
-	h.SetCanonical(headerAllowOrigin, s.allowOrigin)
+	p := &r.Reply
+	p.Add("X-Request-Id", r.ID)
+	p.AddLines(s.allowOrigin)
 	if r.Origin {
-		h.SetCanonical(headerExposeHeaders, valueExposed)
+		p.AddLines(lineExposed)
 	}
 	if r.limited {
-		r.scratch = appendPolicy(r.scratch[:0], r.limit)
-		h.SetCanonical(headerPolicy, r.scratch)
-		r.scratch = appendRateLimit(r.scratch[:0], r.left)
-		h.SetCanonical(headerRateLimit, r.scratch)
-	}
-	if r.close || s.draining.Load() {
-		h.SetConnectionClose()
+		p.lines = appendPolicy(p.lines, r.limit)
+		p.lines = appendRateLimit(p.lines, r.left)
 	}
 }
 
-// appendPolicy and appendRateLimit write the fields of
+// appendPolicy and appendRateLimit append the header lines of
 // draft-ietf-httpapi-ratelimit-headers, version 10.
 func appendPolicy(dst []byte, l limit.Limit) []byte {
-	dst = append(dst, `"default";q=`...)
+	dst = append(dst, `RateLimit-Policy: "default";q=`...)
 	dst = strconv.AppendInt(dst, int64(l.Burst()), 10)
 	dst = append(dst, ";w="...)
-	return strconv.AppendInt(dst, int64(l.Window()), 10)
+	dst = strconv.AppendInt(dst, int64(l.Window()), 10)
+	return append(dst, crlf...)
 }
 
 func appendRateLimit(dst []byte, d limit.Decision) []byte {
-	dst = append(dst, `"default";r=`...)
+	dst = append(dst, `RateLimit: "default";r=`...)
 	dst = strconv.AppendInt(dst, int64(d.Remaining), 10)
 	dst = append(dst, ";t="...)
-	return strconv.AppendInt(dst, int64(d.Reset), 10)
+	dst = strconv.AppendInt(dst, int64(d.Reset), 10)
+	return append(dst, crlf...)
 }
 
-// problem answers with p. What was set on the response before must be gone.
+// problem answers with p. What was set on the reply before must be gone.
 func (s *Server) problem(r *Request, p *Problem) {
-	s.problemBody(r, p)
-	r.Ctx.Response.SetBodyRaw(p.body)
+	r.Reply.Status, r.Reply.Fixed, r.Reply.Body = p.Status, linesProblem, p.body
+	switch p.Status {
+	case http.StatusUnauthorized:
+		r.Reply.AddLines(lineRealm)
+	case http.StatusMethodNotAllowed:
+		r.Reply.AddLines(lineAllow)
+	case http.StatusTooManyRequests:
+		r.Reply.lines = appendNumberLine(r.Reply.lines, headerRetryAfter, r.left.RetryAfter)
+	case http.StatusServiceUnavailable:
+		r.Reply.AddLines(lineSoon)
+	}
 }
 
 // badParameter answers with a 400 that says what is wrong.
 func (s *Server) badParameter(r *Request, err *query.ParamError) {
-	s.problemBody(r, badRequest)
-	r.scratch = badRequest.appendBody(r.scratch[:0], err.Message)
-	r.Ctx.Response.SetBody(r.scratch)
-}
-
-// problemBody sets all of an answer with p but its body.
-func (s *Server) problemBody(r *Request, p *Problem) {
-	response := &r.Ctx.Response
-	response.SetStatusCode(p.Status)
-	h := &response.Header
-	h.SetContentTypeBytes(valueJSON)
-	h.SetCanonical(headerCacheControl, valueNoStore)
-	switch p.Status {
-	case fasthttp.StatusUnauthorized:
-		h.SetCanonical(headerAuthenticate, valueAuthenticate)
-	case fasthttp.StatusMethodNotAllowed:
-		h.SetCanonical(headerAllow, valueMethods)
-	case fasthttp.StatusTooManyRequests:
-		r.scratch = strconv.AppendInt(r.scratch[:0], int64(r.left.RetryAfter), 10)
-		h.SetCanonical(headerRetryAfter, r.scratch)
-	case fasthttp.StatusServiceUnavailable:
-		h.SetCanonical(headerRetryAfter, []byte("1"))
-	}
+	s.problem(r, badRequest)
+	r.Reply.Body = badRequest.appendBody(r.Room(), err.Message)
 }
 
 // preflight answers OPTIONS.
 func (s *Server) preflight(r *Request) {
 	r.route = RouteOptions
-	r.Ctx.Response.SetStatusCode(fasthttp.StatusNoContent)
-	h := &r.Ctx.Response.Header
-	h.SetCanonical(headerAllow, valueMethods)
-	h.SetCanonical(headerAllowMethods, valueMethods)
-	h.SetCanonical(headerAllowHeaders, valueHeaders)
-	h.SetCanonical(headerMaxAge, valueDay)
+	r.Reply.Status, r.Reply.Fixed = http.StatusNoContent, linesPreflight
 }

@@ -9,8 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/reqid"
 )
@@ -22,17 +20,17 @@ const maxRefusing = 64
 // listener admits connections up to a number, in all and from one address.
 type listener struct {
 	net.Listener
-	readTimeout time.Duration
-	slack       time.Duration // of connections' deadlines
-	allowOrigin []byte
-	maxAll      int
-	maxOne      int
-	proxies     []netip.Prefix // whose connections begin with a PROXY header
-	slow        slots
-	number      atomic.Uint64
-	refused     atomic.Int64
-	refusing    sync.WaitGroup
-	refusals    slots
+	readTimeout, writeTimeout, idleTimeout time.Duration
+	slack                                  time.Duration // of connections' deadlines
+	allowOrigin                            []byte
+	maxAll                                 int
+	maxOne                                 int
+	proxies                                []netip.Prefix // whose connections begin with a PROXY header
+	slow                                   slots
+	number                                 atomic.Uint64
+	refused                                atomic.Int64
+	refusing                               sync.WaitGroup
+	refusals                               slots
 
 	mu     sync.Mutex
 	conns  map[*conn]struct{}
@@ -43,16 +41,15 @@ type listener struct {
 
 func newListener(ln net.Listener, cfg *Config) *listener {
 	return &listener{
-		Listener: ln, readTimeout: cfg.ReadTimeout, slack: min(time.Second, min(cfg.ReadTimeout, cfg.WriteTimeout, cfg.IdleTimeout)/8), allowOrigin: []byte(cfg.AllowOrigin), maxAll: cfg.MaxConns, maxOne: cfg.MaxConnsPerAddress, proxies: cfg.ProxyProtocol,
+		Listener: ln, readTimeout: cfg.ReadTimeout, writeTimeout: cfg.WriteTimeout, idleTimeout: cfg.IdleTimeout, slack: min(time.Second, min(cfg.ReadTimeout, cfg.WriteTimeout, cfg.IdleTimeout)/8), allowOrigin: []byte(cfg.AllowOrigin), maxAll: cfg.MaxConns, maxOne: cfg.MaxConnsPerAddress, proxies: cfg.ProxyProtocol,
 		slow: slots{most: int64(cfg.MaxSlow)}, refusals: slots{most: maxRefusing},
 		conns: map[*conn]struct{}{}, counts: map[netip.Addr]int{}, stop: make(chan struct{}),
 	}
 }
 
-// Accept returns the next connection that is admitted. When the process or the
-// machine has run out of what a connection needs it waits and tries again:
-// fasthttp would stop serving.
-func (l *listener) Accept() (net.Conn, error) {
+// accept returns the next connection that is admitted. When the process or the
+// machine has run out of what a connection needs it waits and tries again.
+func (l *listener) accept() (*conn, error) {
 	const shortest, longest = 5 * time.Millisecond, 500 * time.Millisecond
 	pause := shortest
 	for {
@@ -102,7 +99,7 @@ func (l *listener) Close() error {
 // admit counts a connection, or turns it away and returns nil. That of a proxy
 // of ours counts under its client's address, which is yet to come.
 func (l *listener) admit(nc net.Conn) *conn {
-	c := &conn{Conn: nc, listener: l, number: l.number.Add(1), peer: addrOf(nc.RemoteAddr())}
+	c := &conn{Conn: nc, listener: l, number: l.number.Add(1), peer: addrOf(nc.RemoteAddr()), now: time.Now()}
 	c.deadlines.slack = l.slack
 	c.proxied = contains(l.proxies, c.peer)
 	c.prepareWriter()
@@ -178,19 +175,17 @@ func (l *listener) refuse(nc net.Conn) {
 	})
 }
 
-// refusal is a whole response, since no server stands behind it.
+// refusal is a whole answer, since no request stands before it.
 func (l *listener) refusal() []byte {
-	var response fasthttp.Response
-	h := &response.Header
-	response.SetStatusCode(tooManyConns.Status)
-	h.SetContentTypeBytes(valueJSON)
-	h.SetCanonical(headerCacheControl, valueNoStore)
-	h.SetCanonical(headerRetryAfter, []byte("1"))
-	h.SetCanonical(headerRequestID, reqid.Append(nil))
-	h.SetCanonical(headerAllowOrigin, l.allowOrigin)
-	h.SetContentLength(len(tooManyConns.body))
-	h.SetConnectionClose()
-	return append(h.Header(), tooManyConns.body...)
+	b := append([]byte(nil), statusLines[tooManyConns.Status]...)
+	b = append(b, (&dates{}).line(time.Now())...)
+	b = append(b, linesProblem...)
+	b = append(b, lineSoon...)
+	b = AppendLine(b, "X-Request-Id", reqid.Append(nil))
+	b = AppendLine(b, headerAllowOrigin, l.allowOrigin)
+	b = appendNumberLine(b, "Content-Length", len(tooManyConns.body))
+	b = append(b, "Connection: close\r\n\r\n"...)
+	return append(b, tooManyConns.body...)
 }
 
 // eachConn calls f for the connections that there are.
@@ -216,24 +211,6 @@ func (l *listener) noneLeft() <-chan struct{} {
 	}
 	l.empty = empty
 	return empty
-}
-
-// connState follows fasthttp's own view of a connection.
-func connState(nc net.Conn, state fasthttp.ConnState) {
-	c, ok := nc.(*conn)
-	if !ok {
-		return
-	}
-	switch state {
-	case fasthttp.StateActive:
-		if !c.active() {
-			c.stage.Add(1)
-		}
-	case fasthttp.StateIdle:
-		if c.active() {
-			c.stage.Add(1)
-		}
-	}
 }
 
 // addrOf returns the address of a TCP peer, and none of any other.

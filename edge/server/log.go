@@ -4,9 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
-
-	"github.com/valyala/fasthttp"
 
 	"example.com/marketdata/edge/limit"
 )
@@ -35,10 +34,14 @@ type Observation struct {
 
 // observe reports an answer that is ready.
 func (s *Server) observe(r *Request, took time.Duration) {
-	status := r.Ctx.Response.StatusCode()
+	status := r.Reply.Status
 	if s.observer != nil {
+		var conn uint64
+		if r.conn != nil {
+			conn = r.conn.number
+		}
 		s.observer.Observe(Observation{
-			Route: r.route, Status: status, Bytes: len(r.Ctx.Response.Body()), Duration: took, KeyID: r.KeyID, Conn: r.conn,
+			Route: r.route, Status: status, Bytes: len(r.Reply.Body), Duration: took, KeyID: r.KeyID, Conn: conn,
 		})
 	}
 	if level, ok := s.log.wants(status, took); ok {
@@ -75,13 +78,13 @@ func (l *requestLog) wants(status int, took time.Duration) (slog.Level, bool) {
 	switch {
 	case l.log == nil:
 		return 0, false
-	case status >= fasthttp.StatusInternalServerError:
+	case status >= http.StatusInternalServerError:
 		return slog.LevelError, l.all || l.ownBucket.Take(l.ownLimit, limit.At(time.Now())).OK
 	case l.slow > 0 && took >= l.slow:
 		return slog.LevelWarn, l.all || l.ownBucket.Take(l.ownLimit, limit.At(time.Now())).OK
 	case l.all:
 		return slog.LevelInfo, true
-	case status >= fasthttp.StatusBadRequest:
+	case status >= http.StatusBadRequest:
 		return slog.LevelInfo, l.clientBucket.Take(l.clientLimit, limit.At(time.Now())).OK
 	}
 	return 0, false
@@ -90,7 +93,7 @@ func (l *requestLog) wants(status int, took time.Duration) (slog.Level, bool) {
 func (l *requestLog) request(r *Request, level slog.Level, status int, took time.Duration, client string) {
 	attrs := []slog.Attr{
 		slog.String("request_id", string(r.ID)), slog.String("key_id", r.KeyID), slog.String("route", r.route.Name()),
-		slog.Int("status", status), slog.Int("bytes", len(r.Ctx.Response.Body())), slog.Duration("duration", took), slog.String("client", client),
+		slog.Int("status", status), slog.Int("bytes", len(r.Reply.Body)), slog.Duration("duration", took), slog.String("client", client),
 	}
 	if !r.Snapshot.IsZero() {
 		attrs = append(attrs, slog.Time("snapshot", r.Snapshot))
@@ -101,5 +104,12 @@ func (l *requestLog) request(r *Request, level slog.Level, status int, took time
 func (l *requestLog) panicked(r *Request, v any, stack []byte) {
 	if l.log != nil && l.ownBucket.Take(l.ownLimit, limit.At(time.Now())).OK {
 		l.log.Error("request handler panicked", "request_id", string(r.ID), "route", r.route.Name(), "panic", fmt.Sprintf("%.200v", v), "stack", string(stack))
+	}
+}
+
+// brokenConn reports a connection that ends with a panic.
+func (l *requestLog) brokenConn(v any, stack []byte) {
+	if l.log != nil && l.ownBucket.Take(l.ownLimit, limit.At(time.Now())).OK {
+		l.log.Error("connection handler panicked", "panic", fmt.Sprintf("%.200v", v), "stack", string(stack))
 	}
 }

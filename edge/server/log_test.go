@@ -123,11 +123,14 @@ func equal(a, b []float64) bool {
 func TestLogBounded(t *testing.T) {
 	out, log := newLog()
 	s := newServer(t, Config{Logger: log, Engine: engine(func(*Request) *Problem { return Unavailable })})
-	refused, failed := newCtx(t, request("GET", "/nowhere")), newCtx(t, request("GET", assets))
+	refused, failed := newRequest(t, s, request("GET", "/nowhere")), newRequest(t, s, request("GET", assets))
 	start := time.Now()
 	for range 5000 {
-		s.handleAt(refused, start)
-		s.handleAt(failed, start)
+		for _, r := range []*Request{refused, failed} {
+			r.begin(nil)
+			r.Now = time.Now()
+			s.handle(r)
+		}
 	}
 	took := time.Since(start).Seconds()
 	n := map[float64]int{}
@@ -144,15 +147,20 @@ func TestLogAll(t *testing.T) {
 	out, log := newLog()
 	s := newServer(t, Config{Logger: log, LogAll: true})
 	for range 300 {
-		s.handleAt(newCtx(t, request("GET", assets)), time.Now())
+		r := newRequest(t, s, request("GET", assets))
+		r.Now = time.Now()
+		s.handle(r)
 	}
 	if n := len(out.lines(t, "request")); n != 300 {
 		t.Errorf("%d lines", n)
 	}
 	out, log = newLog()
 	s = newServer(t, Config{Logger: log, LogSlow: time.Minute})
-	s.handleAt(newCtx(t, request("GET", assets)), time.Now())
-	s.handleAt(newCtx(t, request("GET", assets)), time.Now().Add(-time.Minute))
+	for _, ago := range []time.Duration{0, time.Minute} {
+		r := newRequest(t, s, request("GET", assets))
+		r.Now = time.Now().Add(-ago)
+		s.handle(r)
+	}
 	if lines := out.lines(t, "request"); len(lines) != 1 || lines[0]["level"] != "WARN" {
 		t.Errorf("lines %v", lines)
 	}

@@ -1,9 +1,8 @@
 package server
 
 import (
+	"net/http"
 	"strconv"
-
-	"github.com/valyala/fasthttp"
 )
 
 // Problem is an answer other than a success: a row of the table in contract
@@ -40,28 +39,28 @@ func (p *Problem) appendBody(dst []byte, message string) []byte {
 // The problems that an Engine reports.
 var (
 	// NotFound: /global before the first snapshot, nothing else.
-	NotFound = newProblem(fasthttp.StatusNotFound, 40400, "NOT_FOUND", "there is no snapshot yet")
+	NotFound = newProblem(http.StatusNotFound, 40400, "NOT_FOUND", "there is no snapshot yet")
 	// SnapshotGone: a pinned snapshot that is no longer retained.
-	SnapshotGone = newProblem(fasthttp.StatusGone, 41000, "SNAPSHOT_GONE", "the snapshot of X-Snapshot-Time is no longer retained; begin again without it")
+	SnapshotGone = newProblem(http.StatusGone, 41000, "SNAPSHOT_GONE", "the snapshot of X-Snapshot-Time is no longer retained; begin again without it")
 	// Internal: a fault of the service itself.
-	Internal = newProblem(fasthttp.StatusInternalServerError, 50000, "INTERNAL_ERROR", "the service failed to answer; the request id names this failure in its log")
+	Internal = newProblem(http.StatusInternalServerError, 50000, "INTERNAL_ERROR", "the service failed to answer; the request id names this failure in its log")
 	// Unavailable: what the answer needs is neither held nor to be had.
-	Unavailable = newProblem(fasthttp.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", "what this answer needs is not to be had now; try again")
+	Unavailable = newProblem(http.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", "what this answer needs is not to be had now; try again")
 )
 
 // The problems of the shell itself.
 var (
-	badRequest       = newProblem(fasthttp.StatusBadRequest, 40000, "BAD_REQUEST", "")
-	notHTTP          = newProblem(fasthttp.StatusBadRequest, 40000, "BAD_REQUEST", "the request is not valid HTTP/1.1")
-	notProxied       = newProblem(fasthttp.StatusBadRequest, 40000, "BAD_REQUEST", "connections from this address begin with a PROXY protocol header, in one piece; this one does not")
-	badPin           = newProblem(fasthttp.StatusBadRequest, 40000, "BAD_REQUEST", "X-Snapshot-Time: not one time of a snapshot; it takes one of the form 2006-01-02T15:04:05Z")
-	pathNotFound     = newProblem(fasthttp.StatusNotFound, 40401, "PATH_NOT_FOUND", "there is nothing at this path")
-	methodNotAllowed = newProblem(fasthttp.StatusMethodNotAllowed, 40500, "METHOD_NOT_ALLOWED", "the methods are GET, HEAD and OPTIONS")
-	requestTimeout   = newProblem(fasthttp.StatusRequestTimeout, 40800, "REQUEST_TIMEOUT", "the request did not arrive in time")
-	payloadTooLarge  = newProblem(fasthttp.StatusRequestEntityTooLarge, 41300, "PAYLOAD_TOO_LARGE", "the body of the request is over 4 KiB")
-	tooManyRequests  = newProblem(fasthttp.StatusTooManyRequests, 42900, "TOO_MANY_REQUESTS", "too many requests; Retry-After says in how many seconds to try again")
-	headersTooLarge  = newProblem(fasthttp.StatusRequestHeaderFieldsTooLarge, 43100, "HEADERS_TOO_LARGE", "request line and headers are over 64 KiB")
-	tooManyConns     = newProblem(fasthttp.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", "too many connections; try again")
+	badRequest       = newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", "")
+	notHTTP          = newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", "the request is not valid HTTP/1.1")
+	notProxied       = newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", "connections from this address begin with a PROXY protocol header, in one piece; this one does not")
+	badPin           = newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", "X-Snapshot-Time: not one time of a snapshot; it takes one of the form 2006-01-02T15:04:05Z")
+	pathNotFound     = newProblem(http.StatusNotFound, 40401, "PATH_NOT_FOUND", "there is nothing at this path")
+	methodNotAllowed = newProblem(http.StatusMethodNotAllowed, 40500, "METHOD_NOT_ALLOWED", "the methods are GET, HEAD and OPTIONS")
+	requestTimeout   = newProblem(http.StatusRequestTimeout, 40800, "REQUEST_TIMEOUT", "the request did not arrive in time")
+	payloadTooLarge  = newProblem(http.StatusRequestEntityTooLarge, 41300, "PAYLOAD_TOO_LARGE", "the body of the request is over 4 KiB")
+	tooManyRequests  = newProblem(http.StatusTooManyRequests, 42900, "TOO_MANY_REQUESTS", "too many requests; Retry-After says in how many seconds to try again")
+	headersTooLarge  = newProblem(http.StatusRequestHeaderFieldsTooLarge, 43100, "HEADERS_TOO_LARGE", "request line and headers are over 64 KiB")
+	tooManyConns     = newProblem(http.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", "too many connections; try again")
 )
 
 // newUnauthorized makes the 401, which says where keys are requested if that is
@@ -71,5 +70,5 @@ func newUnauthorized(keyRequestURL string) *Problem {
 	if keyRequestURL != "" {
 		message += "; keys are requested at " + keyRequestURL
 	}
-	return newProblem(fasthttp.StatusUnauthorized, 40100, "UNAUTHORIZED", message)
+	return newProblem(http.StatusUnauthorized, 40100, "UNAUTHORIZED", message)
 }

@@ -44,14 +44,13 @@ func (c *conn) readProxied() {
 		err = errTooManyConns
 	}
 	if err != nil {
-		// fasthttp answers nothing before it has the first byte of a request.
+		// Nothing is answered before there is the first byte of a request.
 		c.small[0] = 'P'
 		c.ahead, c.err = c.small[:1], err
 		return
 	}
 	rest, _ := r.Peek(r.Buffered()) // r holds no more than c.small
 	c.ahead = c.small[:copy(c.small[:], rest)]
-	c.err = c.readBy(time.Now().Add(c.listener.readTimeout))
 }
 
 // proxiedPeer returns for whom a proxy at peer connects: for itself, when the

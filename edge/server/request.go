@@ -1,7 +1,9 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"net/netip"
 	"time"
 
@@ -16,20 +18,20 @@ import (
 // Engine finds answers.
 type Engine interface {
 	// Answer answers a request whose key, rate and parameters are in order.
-	// Either it sets status, body and its own headers on r.Ctx.Response and
-	// returns nil, or it returns what is wrong, and what it set is dropped.
-	// It is called by many goroutines at once, and must not keep r, nor
-	// anything in it, nor give fasthttp bytes of r without copying them: r is
-	// used again before the response is written.
+	// Either it sets r.Reply and returns nil, or it returns what is wrong, and
+	// what it set is dropped. It is called by many goroutines at once, and must
+	// not keep r, nor anything in it.
 	Answer(r *Request) *Problem
 }
 
 // Request is one request, as an Engine gets it. Everything in it is valid until
 // Answer returns; its byte slices must not be changed.
 type Request struct {
-	Ctx *fasthttp.RequestCtx
-	// Query is what is asked for.
-	Query query.Query
+	// Context ends when the server is to end at once.
+	Context context.Context
+	// Query is what is asked for, and RawQuery how it was sent.
+	Query    query.Query
+	RawQuery []byte
 	// Now is the clock, read once for the request.
 	Now time.Time
 	// ID is the request id, 1 to 128 characters.
@@ -48,9 +50,11 @@ type Request struct {
 	// Snapshot is for the Engine to set: T of the snapshot that answered, for
 	// the log.
 	Snapshot time.Time
+	// Reply is the answer.
+	Reply Reply
 
 	route   Route
-	conn    uint64 // number of the connection
+	conn    *conn // nil in tests
 	peer    netip.Addr
 	memo    *auth.Memo // the connection's
 	key     []byte     // as presented
@@ -62,27 +66,50 @@ type Request struct {
 	limit   limit.Limit    // the limit that the request counts under
 	left    limit.Decision // what it left
 	taken   *auth.Key      // whose token was taken; nil: nobody's
-	scratch []byte
 	id      [reqid.Length]byte
+	mem     *memory
+}
+
+// memory is what stays from request to request.
+type memory struct {
+	http    fasthttp.Request
+	in      *bufio.Reader
+	out     []byte // see Room
+	head    []byte
+	lines   []byte // of Reply
+	scratch []byte
 	joined  []byte // behind header values that were joined
 }
 
-// begin readies r for a request.
-func (r *Request) begin(ctx *fasthttp.RequestCtx, now time.Time) {
-	*r = Request{Ctx: ctx, Query: r.Query, Now: now, route: RouteUnread, scratch: r.scratch[:0], joined: r.joined[:0]}
-	if c, ok := ctx.Conn().(*conn); ok {
-		r.conn, r.peer, r.memo = c.number, c.peer, &c.memo
-	} else {
-		r.peer = addrOf(ctx.RemoteAddr())
+// NewRequest returns a Request that belongs to no connection, and that Reset
+// readies again. Its fields are for the caller to fill in.
+func NewRequest() *Request {
+	r := &Request{Context: context.Background(), mem: &memory{in: bufio.NewReaderSize(nil, maxHead)}}
+	r.Reply.Clear()
+	return r
+}
+
+// begin readies r for the next request.
+func (r *Request) begin(c *conn) {
+	m := r.mem
+	if r.Reply.lines != nil {
+		m.lines = r.Reply.lines
+	}
+	m.joined = m.joined[:0]
+	*r = Request{Context: r.Context, Query: r.Query, route: RouteUnread, conn: c, mem: m, Reply: Reply{Status: fasthttp.StatusOK, lines: m.lines[:0]}}
+	if c != nil {
+		r.peer, r.memo = c.peer, &c.memo
 	}
 }
+
+func (r *Request) http() *fasthttp.Request { return &r.mem.http }
 
 // readHeaders takes from the request what the shell and the engine read, in one
 // pass. Names arrive in fasthttp's canonical form, whatever the client's.
 func (r *Request) readHeaders() {
 	var id []byte
 	ids := 0
-	for name, value := range r.Ctx.Request.Header.All() {
+	for name, value := range r.http().Header.All() {
 		switch string(name) {
 		case "X-Api-Key":
 			r.key = value
@@ -118,11 +145,11 @@ func (r *Request) join(list, more []byte) []byte {
 	if list == nil {
 		return more
 	}
-	n := len(r.joined)
-	r.joined = append(r.joined, list...)
-	r.joined = append(r.joined, ", "...)
-	r.joined = append(r.joined, more...)
-	return r.joined[n:]
+	n := len(r.mem.joined)
+	r.mem.joined = append(r.mem.joined, list...)
+	r.mem.joined = append(r.mem.joined, ", "...)
+	r.mem.joined = append(r.mem.joined, more...)
+	return r.mem.joined[n:]
 }
 
 var tokenClose = []byte("close")

@@ -2,15 +2,11 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/valyala/fasthttp"
 
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/limit"
@@ -20,9 +16,6 @@ const (
 	// maxBody bounds the body of a request, which is read and ignored
 	// (contract section 2).
 	maxBody = 4 << 10
-	// answerBuffer takes head and body of most answers, so that they are
-	// written at once.
-	answerBuffer = 64 << 10
 
 	// While it drains, a server looks this often for connections that have
 	// been quiet for that long. A busy client gets an answer that says close
@@ -39,16 +32,17 @@ type Server struct {
 	keys         *auth.Keys
 	addresses    *limit.Addresses
 	unauthorized *Problem
-	allowOrigin  []byte
+	allowOrigin  []byte // header line
 	trusted      []netip.Prefix
 	static       map[string]*staticFile
-	writeTimeout time.Duration
 	observer     Observer
 	log          *requestLog
 	cfg          Config
 
-	fast     fasthttp.Server
+	dates    dates
 	requests sync.Pool
+	ctx      context.Context // of requests
+	cutOff   context.CancelFunc
 	listener atomic.Pointer[listener]
 	served   chan struct{} // closed when Serve has returned
 	draining atomic.Bool
@@ -66,62 +60,15 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		engine: cfg.Engine, keys: cfg.Keys, addresses: limit.NewAddresses(l), unauthorized: newUnauthorized(cfg.KeyRequestURL),
-		allowOrigin: []byte(cfg.AllowOrigin), trusted: cfg.TrustedProxies, static: map[string]*staticFile{},
-		writeTimeout: cfg.WriteTimeout, observer: cfg.Observer, log: newRequestLog(&cfg), cfg: cfg,
-		requests: sync.Pool{New: func() any { return new(Request) }}, served: make(chan struct{}),
+		allowOrigin: AppendLine(nil, headerAllowOrigin, []byte(cfg.AllowOrigin)), trusted: cfg.TrustedProxies, static: map[string]*staticFile{},
+		observer: cfg.Observer, log: newRequestLog(&cfg), cfg: cfg, served: make(chan struct{}),
 	}
 	for path, file := range cfg.Static {
 		s.static[path] = newStaticFile(file)
 	}
-	s.fast = fasthttp.Server{
-		Handler:        s.handle,
-		ErrorHandler:   s.unread,
-		HeaderReceived: headerReceived,
-		ConnState:      connState,
-		// fasthttp would log each malformed request with its bytes, keys
-		// included, and full addresses. What matters reaches unread, and
-		// Serve's error.
-		Logger:                silence{},
-		SecureErrorLogMessage: true,
-
-		NoDefaultServerHeader: true,
-		NoDefaultContentType:  true,
-
-		ReadTimeout:                  cfg.ReadTimeout,
-		WriteTimeout:                 cfg.WriteTimeout,
-		IdleTimeout:                  cfg.IdleTimeout,
-		ReadBufferSize:               maxHead,
-		WriteBufferSize:              answerBuffer,
-		MaxRequestBodySize:           maxBody,
-		DisablePreParseMultipartForm: true,
-		// The listener counts; fasthttp's own refusal has no envelope. Workers
-		// outlive their connections for a moment.
-		Concurrency: 2*cfg.MaxConns + 1024,
-		// See conn.
-		ReduceMemoryUsage: true,
-	}
+	s.requests.New = func() any { return NewRequest() }
+	s.ctx, s.cutOff = context.WithCancel(context.Background())
 	return s, nil
-}
-
-type silence struct{}
-
-func (silence) Printf(string, ...any) {}
-
-// Serve serves the connections of ln until Drain, and then returns nil; or it
-// returns why it cannot go on. It may be called once.
-func (s *Server) Serve(ln net.Listener) error {
-	l := newListener(ln, &s.cfg)
-	if !s.listener.CompareAndSwap(nil, l) {
-		return errors.New("server: Serve was called before")
-	}
-	defer close(s.served)
-	if s.draining.Load() {
-		return l.Close()
-	}
-	if err := s.fast.Serve(l); err != nil {
-		return fmt.Errorf("serve %v: %w", ln.Addr(), err)
-	}
-	return nil
 }
 
 // Drain ends serving: it closes the listener, lets requests be answered, with
@@ -129,6 +76,7 @@ func (s *Server) Serve(ln net.Listener) error {
 // returns when no connection is left; or when ctx is done, after cutting off
 // those that are left, with an error that says how many.
 func (s *Server) Drain(ctx context.Context) error {
+	defer s.cutOff()
 	s.draining.Store(true)
 	l := s.listener.Load()
 	if l == nil {
@@ -179,6 +127,7 @@ func closeQuiet(l *listener, quiet map[*conn]quietSince, now time.Time) {
 // cut closes every connection.
 func (s *Server) cut(ctx context.Context, l *listener, none <-chan struct{}) error {
 	n := 0
+	s.cutOff()
 	l.eachConn(func(c *conn) {
 		_ = c.Conn.Close()
 		n++

@@ -2,10 +2,12 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-
-	"github.com/valyala/fasthttp"
+	"maps"
+	"net/http"
+	"slices"
 )
 
 // StaticFile is a file of the public listener that no key is asked for. What it
@@ -25,30 +27,38 @@ type StaticFile struct {
 // variant is a file in one coding.
 type variant struct {
 	coding, body, etag []byte
+	have, whole        []byte // header lines of 304 and of 200
 }
 
 type staticFile struct {
-	variants                  []variant // the plain one last
-	contentType, cacheControl []byte
-	header                    [][2][]byte
+	variants []variant // the plain one last
 }
 
 func newStaticFile(f StaticFile) *staticFile {
 	digest := sha256.Sum256(f.Body)
 	tag := `"` + hex.EncodeToString(digest[:16])
-	file := &staticFile{contentType: []byte(f.ContentType), cacheControl: []byte(f.CacheControl)}
+	file := &staticFile{}
 	if f.Brotli != nil {
-		file.variants = append(file.variants, variant{[]byte("br"), f.Brotli, []byte(tag + `-br"`)})
+		file.variants = append(file.variants, variant{coding: []byte("br"), body: f.Brotli, etag: []byte(tag + `-br"`)})
 	}
 	if f.Gzip != nil {
-		file.variants = append(file.variants, variant{[]byte("gzip"), f.Gzip, []byte(tag + `-gzip"`)})
+		file.variants = append(file.variants, variant{coding: []byte("gzip"), body: f.Gzip, etag: []byte(tag + `-gzip"`)})
 	}
-	file.variants = append(file.variants, variant{nil, f.Body, []byte(tag + `"`)})
-	if f.CacheControl == "" {
-		file.cacheControl = []byte("public, max-age=300")
-	}
-	for name, value := range f.Header {
-		file.header = append(file.header, [2][]byte{[]byte(name), []byte(value)})
+	file.variants = append(file.variants, variant{body: f.Body, etag: []byte(tag + `"`)})
+	for i := range file.variants {
+		v := &file.variants[i]
+		v.have = AppendLine(nil, "ETag", v.etag)
+		v.have = AppendLine(v.have, headerCacheControl, []byte(cmp.Or(f.CacheControl, "public, max-age=300")))
+		if len(file.variants) > 1 {
+			v.have = append(v.have, lineVary...)
+		}
+		for _, name := range slices.Sorted(maps.Keys(f.Header)) {
+			v.have = AppendLine(v.have, name, []byte(f.Header[name]))
+		}
+		v.whole = AppendLine(bytes.Clone(v.have), "Content-Type", []byte(f.ContentType))
+		if v.coding != nil {
+			v.whole = AppendLine(v.whole, "Content-Encoding", v.coding)
+		}
 	}
 	return file
 }
@@ -56,8 +66,6 @@ func newStaticFile(f StaticFile) *staticFile {
 // answer sends the file, or says that the client has it.
 func (f *staticFile) answer(r *Request) {
 	r.route = RouteStatic
-	response := &r.Ctx.Response
-	h := &response.Header
 	var v *variant
 	have := false
 	for i := range f.variants {
@@ -69,23 +77,11 @@ func (f *staticFile) answer(r *Request) {
 		// for answers.
 		have = have || hasTag(r.IfNoneMatch, each.etag)
 	}
-	h.SetCanonical(headerETag, v.etag)
-	h.SetCanonical(headerCacheControl, f.cacheControl)
-	if len(f.variants) > 1 {
-		h.SetCanonical(headerVary, valueAcceptEncoding)
-	}
-	for _, kv := range f.header {
-		h.SetCanonical(kv[0], kv[1])
-	}
 	if have {
-		response.SetStatusCode(fasthttp.StatusNotModified)
+		r.Reply.Status, r.Reply.Fixed = http.StatusNotModified, v.have
 		return
 	}
-	h.SetContentTypeBytes(f.contentType)
-	if v.coding != nil {
-		h.SetContentEncodingBytes(v.coding)
-	}
-	response.SetBodyRaw(v.body)
+	r.Reply.Fixed, r.Reply.Body = v.whole, v.body
 }
 
 // accepts reports whether Accept-Encoding names the coding, or all, with a

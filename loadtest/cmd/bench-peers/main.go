@@ -38,13 +38,14 @@ func main() {
 	rounds := flag.Int("rounds", 3, "runs of each tool")
 	delay := flag.Duration("delay", 0, "how long the server takes for each request")
 	size := flag.Int("size", 4096, "bytes of the server's answers")
+	check := flag.Float64("check", 0, "share of the answers that loadtest checks; the others check none")
 	server := flag.String("serve", "", "be the server, on this address (used by the program itself)")
 	flag.Parse()
 	var err error
 	if *server != "" {
 		err = serve(*server, *size, *delay)
 	} else {
-		err = bench(*url, *key, *connections, *duration, *rounds, *delay, *size)
+		err = bench(*url, *key, *check, *connections, *duration, *rounds, *delay, *size)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench-peers:", err)
@@ -55,7 +56,8 @@ func main() {
 // serve answers every request with the same bytes.
 func serve(addr string, size int, delay time.Duration) error {
 	body := bytes.Repeat([]byte("x"), size)
-	s := &fasthttp.Server{Handler: func(ctx *fasthttp.RequestCtx) {
+	// Each answer is written at once.
+	s := &fasthttp.Server{WriteBufferSize: size + 1024, Handler: func(ctx *fasthttp.RequestCtx) {
 		if delay > 0 {
 			time.Sleep(delay)
 		}
@@ -81,11 +83,12 @@ type measure struct {
 
 type bencher struct {
 	url, key, dir string
+	check         float64
 	connections   int
 	duration      time.Duration
 }
 
-func bench(url, key string, connections int, duration time.Duration, rounds int, delay time.Duration, size int) error {
+func bench(url, key string, check float64, connections int, duration time.Duration, rounds int, delay time.Duration, size int) error {
 	dir, err := os.MkdirTemp("", "bench-peers")
 	if err != nil {
 		return err
@@ -99,7 +102,7 @@ func bench(url, key string, connections int, duration time.Duration, rounds int,
 		defer stop()
 		url = "http://" + addr + "/"
 	}
-	b := &bencher{url, key, dir, connections, duration}
+	b := &bencher{url, key, dir, check, connections, duration}
 	build := exec.Command("go", "build", "-o", filepath.Join(dir, "loadtest"), "example.com/marketdata/loadtest/cmd/loadtest")
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
@@ -172,7 +175,8 @@ func (b *bencher) exec(name string, args ...string) (string, float64, error) {
 func (b *bencher) loadtest() (measure, error) {
 	file := filepath.Join(b.dir, "run.json")
 	base, path := splitURL(b.url)
-	args := []string{"run", "--closed", "--quiet", "--url", base, "--target", "GET " + path, "--connections", strconv.Itoa(b.connections), "--duration", b.duration.String(), "--out", file}
+	args := []string{"run", "--closed", "--quiet", "--url", base, "--target", "GET " + path, "--connections", strconv.Itoa(b.connections), "--duration", b.duration.String(),
+		"--check", strconv.FormatFloat(b.check, 'g', -1, 64), "--out", file}
 	if b.key != "" {
 		args = append(args, "--key", b.key)
 	}

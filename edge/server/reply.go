@@ -1,0 +1,175 @@
+package server
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// Reply is the answer to a request as it is put together. The server adds what
+// every answer carries: Date, Content-Length, and the headers of headers.go.
+type Reply struct {
+	// Status is the HTTP status.
+	Status int
+	// Body is sent as it is, but not to HEAD, nor with a status that has none.
+	// It must stay as it is until the answer is written: it is one that never
+	// changes, or lies in the memory that Request.Room gives.
+	Body []byte
+	// Fixed are header lines that were made beforehand, with AppendLine. They
+	// must never change.
+	Fixed []byte
+
+	lines []byte // the other headers
+}
+
+// Add adds a header line. The name is in its canonical form.
+func (p *Reply) Add(name string, value []byte) { p.lines = AppendLine(p.lines, name, value) }
+
+// AddLines adds header lines that AppendLine made.
+func (p *Reply) AddLines(lines []byte) { p.lines = append(p.lines, lines...) }
+
+// Header returns the value of the first header of that name, nil without one.
+// It is for tests and slow paths: it reads all that is there.
+func (p *Reply) Header(name string) []byte {
+	for _, lines := range [][]byte{p.Fixed, p.lines} {
+		for len(lines) > 0 {
+			var line []byte
+			line, lines, _ = bytes.Cut(lines, crlf)
+			if n, value, _ := bytes.Cut(line, []byte(": ")); string(n) == name {
+				return value
+			}
+		}
+	}
+	return nil
+}
+
+// Clear drops all that was set.
+func (p *Reply) Clear() { *p = Reply{Status: http.StatusOK, lines: p.lines[:0]} }
+
+var crlf = []byte("\r\n")
+
+// AppendLine appends a header line. Of a value that would end the line early
+// only what stands before its end is sent; no value of ours does.
+func AppendLine(dst []byte, name string, value []byte) []byte {
+	if i := bytes.IndexByte(value, '\n'); i >= 0 {
+		value = value[:i]
+	}
+	if i := bytes.IndexByte(value, '\r'); i >= 0 {
+		value = value[:i]
+	}
+	dst = append(dst, name...)
+	dst = append(dst, ": "...)
+	dst = append(dst, value...)
+	return append(dst, crlf...)
+}
+
+// appendNumberLine appends a header line whose value is a number.
+func appendNumberLine(dst []byte, name string, value int) []byte {
+	dst = append(dst, name...)
+	dst = append(dst, ": "...)
+	dst = strconv.AppendInt(dst, int64(value), 10)
+	return append(dst, crlf...)
+}
+
+// statusLines are the first lines of answers, by status.
+var statusLines = func() (lines [600][]byte) {
+	for status := range lines {
+		if text := http.StatusText(status); text != "" {
+			lines[status] = []byte("HTTP/1.1 " + strconv.Itoa(status) + " " + text + "\r\n")
+		}
+	}
+	return lines
+}()
+
+// dateLine is the Date header of a second.
+type dateLine struct {
+	second int64
+	line   []byte
+}
+
+// dates makes a Date header once a second.
+type dates struct{ last atomic.Pointer[dateLine] }
+
+func (d *dates) line(now time.Time) []byte {
+	second := now.Unix()
+	l := d.last.Load()
+	if l == nil || l.second != second {
+		l = &dateLine{second, AppendLine(nil, "Date", now.UTC().AppendFormat(nil, http.TimeFormat))}
+		d.last.Store(l) // whoever else makes one makes the same
+	}
+	return l.line
+}
+
+// bodiless reports a status whose answers have no body and say nothing of one.
+func bodiless(status int) bool {
+	return status == http.StatusNoContent || status == http.StatusNotModified
+}
+
+// appendHead appends the head of the answer.
+func (s *Server) appendHead(dst []byte, r *Request) []byte {
+	p := &r.Reply
+	dst = append(dst, statusLines[p.Status]...)
+	dst = append(dst, s.dates.line(r.Now)...)
+	dst = append(dst, p.Fixed...)
+	dst = append(dst, p.lines...)
+	if !bodiless(p.Status) {
+		dst = appendNumberLine(dst, "Content-Length", len(p.Body))
+	}
+	switch {
+	case r.close:
+		dst = append(dst, "Connection: close\r\n"...)
+	case !r.http().Header.IsHTTP11():
+		dst = append(dst, "Connection: keep-alive\r\n"...)
+	}
+	return append(dst, crlf...)
+}
+
+const (
+	// answerBuffer takes head and body of most answers, so that they are
+	// written at once. Larger bodies are written by themselves.
+	answerBuffer = 64 << 10
+	// maxAnswerBuffer is the largest buffer that is kept for the next answer.
+	maxAnswerBuffer = 256 << 10
+	// headRoom stays free for the head before a body that is put together in
+	// the buffer it is written from.
+	headRoom = 2 << 10
+)
+
+// appendReply returns the bytes of the answer: in one piece, unless the body is
+// large and stands elsewhere.
+func (s *Server) appendReply(r *Request) (first, rest []byte) {
+	m, body := r.mem, r.Reply.Body
+	if r.http().Header.IsHead() || bodiless(r.Reply.Status) {
+		body = nil
+	}
+	room := m.out[:cap(m.out)]
+	if len(body) > 0 && len(room) > headRoom && &body[0] == &room[headRoom] {
+		if m.head = s.appendHead(m.head[:0], r); len(m.head) <= headRoom {
+			at := headRoom - len(m.head)
+			copy(room[at:], m.head)
+			return room[at : headRoom+len(body)], nil
+		}
+		return m.head, body
+	}
+	if m.out == nil {
+		m.out = make([]byte, 0, answerBuffer)
+	}
+	m.out = s.appendHead(m.out[:0], r)
+	if len(body) > answerBuffer {
+		return m.out, body
+	}
+	m.out = append(m.out, body...)
+	return m.out, nil
+}
+
+// Room returns empty memory to put a body together in: a body that is made by
+// appending to it is written without being copied.
+func (r *Request) Room() []byte {
+	m := r.mem
+	if cap(m.out) <= headRoom {
+		m.out = make([]byte, 0, answerBuffer)
+	}
+	return m.out[:cap(m.out)][headRoom:headRoom]
+}
