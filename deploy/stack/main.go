@@ -32,7 +32,7 @@ type cli struct {
 type upCmd struct{}
 
 type loadtestCmd struct {
-	Stages string `default:"10s:100-1000,35s:1000" help:"The load (see loadtest run --help)."`
+	Stages string `default:"10s:100-500,35s:500" help:"The load (see loadtest run --help)."`
 }
 
 func main() {
