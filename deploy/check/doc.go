@@ -4,5 +4,5 @@
 // cluster.
 //
 // It is a module of its own, so that those parsers stay out of the project's
-// go.sum. It holds tests only; make test runs them.
+// go.sum. It holds tests only; make test-deploy runs them.
 package check
