@@ -31,9 +31,11 @@ func TestUnits(t *testing.T) {
 
 // TestValue: what is drawn is of every kind, and mostly of use.
 func TestValue(t *testing.T) {
+	const draws = 300
 	var numbers, others, long int
-	rapid.Check(t, func(rt *rapid.T) {
-		value := Value(rt, "value")
+	values := rapid.Custom(func(t *rapid.T) string { return Value(t, "value") })
+	for seed := range draws {
+		value := values.Example(seed)
 		if _, fits, sure := Units(value, 18, 18); fits && sure {
 			numbers++
 		} else if sure {
@@ -42,8 +44,8 @@ func TestValue(t *testing.T) {
 		if len(value) > 20 {
 			long++
 		}
-	})
-	if numbers < 10 || others < 10 || long < 10 {
-		t.Errorf("%d numbers, %d others, %d long", numbers, others, long)
+	}
+	if numbers < draws/5 || others < draws/5 || long < draws/10 {
+		t.Errorf("of %d there are %d numbers, %d others, %d long", draws, numbers, others, long)
 	}
 }
