@@ -110,8 +110,9 @@ const publishEvery = 12 * time.Second
 // Exit status of the load tester for a run that it limited itself.
 const invalid = 4
 
-// Run implements the command. The edges are loaded directly: the load tester
-// has two cores or so to share with everything else.
+// Run implements the command. The load tester has two processors or so to share
+// with everything else. So it goes first, and loads the edges directly: requests
+// are then sent when they are due, and what is left is the edges' time.
 func (l *loadtestCmd) Run(ctx context.Context, c *cli) error {
 	out, err := filepath.Abs(c.Data)
 	if err != nil {
@@ -126,7 +127,7 @@ func (l *loadtestCmd) Run(ctx context.Context, c *cli) error {
 		return err
 	}
 	defer os.RemoveAll(data)
-	s, err := start(ctx, config{bin: c.Bin, data: data, source: c.Source, newest: time.Now().Add(-time.Hour), past: local.Year})
+	s, err := start(ctx, config{bin: c.Bin, data: data, source: c.Source, newest: time.Now().Add(-time.Hour), past: local.Year, nice: true})
 	if err != nil {
 		return err
 	}

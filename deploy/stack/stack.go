@@ -38,6 +38,7 @@ type config struct {
 	newest   time.Time
 	past     []time.Duration
 	balanced bool // with HAProxy in front
+	nice     bool // the project's programs let others go first
 }
 
 // stack is the running service. The Machine's credentials are the builder's.
@@ -72,7 +73,7 @@ func start(ctx context.Context, c config) (_ *stack, err error) {
 			return nil, errNoHAProxy
 		}
 	}
-	s := &stack{Machine: &local.Machine{Bin: c.bin, Data: c.data}, source: c.source, newest: c.newest}
+	s := &stack{Machine: &local.Machine{Bin: c.bin, Data: c.data, Nice: c.nice}, source: c.source, newest: c.newest}
 	defer func() {
 		if err != nil {
 			s.stop()

@@ -37,6 +37,7 @@ type Machine struct {
 	Data  string   // folder of everything that is written; it must be there
 	Store string   // address of the object store
 	Env   []string // NAME=value, added to this process' environment
+	Nice  bool     // programs let others go first, such as a load tester on the same processors
 }
 
 // StartMinIO starts a MinIO with its data below m.Data and makes it m's store.
@@ -59,7 +60,11 @@ func (m *Machine) StartMinIO(ctx context.Context) (*testserver.Server, error) {
 }
 
 func (m *Machine) command(ctx context.Context, program string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, filepath.Join(m.Bin, program), args...)
+	argv := append([]string{filepath.Join(m.Bin, program)}, args...)
+	if m.Nice {
+		argv = append([]string{"nice", "-n", "19"}, argv...)
+	}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), m.Env...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopGrace
