@@ -349,6 +349,31 @@ func TestBackfillFaults(t *testing.T) {
 	}
 }
 
+// TestBackfillLoses: a build that publishes while a backfill is at work wins, and
+// the backfill says so.
+func TestBackfillLoses(t *testing.T) {
+	w := world{assets: 12, at: epoch}
+	for name, feeds := range map[string][]PastFeed{
+		"after": past([]world{w.later(time.Hour), w.later(2 * time.Hour)}), "before": past([]world{w.later(-2 * time.Hour), w.later(-time.Hour)}),
+	} {
+		inner := memstore.New()
+		mustBuild(t, inner, w)
+		swapping := false
+		r, err := tryBackfill(t, faultstore.New(inner, func(op faultstore.Op) faultstore.Decision {
+			if op.Kind == faultstore.Swap && op.Key == artifacts.CurrentKey && !swapping {
+				swapping = true
+				mustBuild(t, inner, w.later(artifacts.Step))
+			}
+			return faultstore.Pass
+		}), feeds)
+		var lost *publish.LostError
+		if !errors.As(err, &lost) || r.Published || head(t, inner).Pointer.Sequence != 2 {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+		verify(t, inner)
+	}
+}
+
 // TestBackfillLeavesNothing: what lay in the folder for temporary files is gone,
 // whatever became of the backfill.
 func TestBackfillLeavesNothing(t *testing.T) {
