@@ -66,7 +66,7 @@ func (c *client) run(ctx context.Context) {
 			pause(ctx, 10*time.Millisecond)
 			continue
 		}
-		c.ask(ctx, c.targets[c.random.IntN(len(c.targets))])
+		c.ask(ctx, c.targets[c.random.IntN(len(c.targets))], manner(c.random.IntN(int(manners))))
 		pause(ctx, think)
 	}
 }
@@ -78,7 +78,18 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (c *client) ask(ctx context.Context, target string) {
+// manner is how something is asked for.
+type manner int
+
+const (
+	conditional manner = iota // if it is not what the client has
+	compressed
+	pinned // from the newest snapshot that the client knows
+	plain
+	manners = plain + 3 // half of all
+)
+
+func (c *client) ask(ctx context.Context, target string, m manner) {
 	life, began := c.edge.life.Load(), time.Now()
 	if life != c.life { // what the edge that was killed had said is over
 		c.life, c.latest, c.tags = life, "", map[string]tagged{}
@@ -88,14 +99,14 @@ func (c *client) ask(ctx context.Context, target string) {
 		panic("BUG: " + err.Error())
 	}
 	var known tagged
-	switch c.random.IntN(6) {
-	case 0:
+	switch m {
+	case conditional:
 		if known = c.tags[target]; known.tag != "" {
 			req.Header.Set("If-None-Match", known.tag)
 		}
-	case 1:
+	case compressed:
 		req.Header.Set("Accept-Encoding", "gzip")
-	case 2:
+	case pinned:
 		if c.latest != "" {
 			req.Header.Set("X-Snapshot-Time", c.latest)
 		}

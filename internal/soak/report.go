@@ -22,7 +22,7 @@ type report struct {
 	published  int64
 	recoveries []time.Duration
 	usage      []usage
-	broken_    map[string]int64 // promises that were not kept, by name
+	breaches   map[string]int64 // promises that were not kept, by name
 	examples   []string
 }
 
@@ -33,7 +33,7 @@ type usage struct {
 }
 
 func newReport() *report {
-	return &report{statuses: map[int]int64{}, faults: map[string]int64{}, kills: map[string]int64{}, broken_: map[string]int64{}}
+	return &report{statuses: map[int]int64{}, faults: map[string]int64{}, kills: map[string]int64{}, breaches: map[string]int64{}}
 }
 
 // The promises, as the table names them.
@@ -57,7 +57,7 @@ const maxExamples = 20
 func (r *report) breaks(promise, format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.broken_[promise]++
+	r.breaches[promise]++
 	if len(r.examples) < maxExamples {
 		r.examples = append(r.examples, fmt.Sprintf("%s %s: ", time.Now().UTC().Format("15:04:05.000"), promise)+fmt.Sprintf(format, args...))
 	}
@@ -66,7 +66,7 @@ func (r *report) breaks(promise, format string, args ...any) {
 func (r *report) broken() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.broken_) > 0
+	return len(r.breaches) > 0
 }
 
 func (r *report) answered(status int) {
@@ -103,7 +103,7 @@ func sum(m map[string]int64) (n int64) {
 func (r *report) line() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return fmt.Sprintf("%d requests, %d snapshots, %d faults, %d kills, %d promises broken", r.requests, r.published, sum(r.faults), sum(r.kills), sum(r.broken_))
+	return fmt.Sprintf("%d requests, %d snapshots, %d faults, %d kills, %d promises broken", r.requests, r.published, sum(r.faults), sum(r.kills), sum(r.breaches))
 }
 
 // print prints the table, in Markdown.
@@ -138,7 +138,7 @@ func (r *report) print(w io.Writer, c *cli) {
 		row(u.edge+": goroutines, open files", "%.0f, %.0f at the start, %.0f, %.0f at the end", u.first[metricGoroutines], u.first[metricFiles], u.last[metricGoroutines], u.last[metricFiles])
 	}
 	for _, p := range promises {
-		row(p, "%d", r.broken_[p])
+		row(p, "%d", r.breaches[p])
 	}
 	_ = t.Flush() // to a terminal or a buffer
 	for _, e := range r.examples {

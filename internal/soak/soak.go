@@ -227,8 +227,10 @@ func (s *soak) run(ctx context.Context) error {
 		return err
 	}
 	draw := random(2)
+	// In the last quarter no edge is killed, so that what is measured at the end is
+	// of processes that have lived through faults for a while.
 	for end := time.Now().Add(s.cfg.Duration); time.Now().Before(end) && ctx.Err() == nil; {
-		if err := s.round(ctx, draw); err != nil {
+		if err := s.round(ctx, draw, time.Until(end) > s.cfg.Duration/4); err != nil {
 			return err
 		}
 		if err := s.checkpoint(ctx, false); err != nil {
@@ -254,8 +256,9 @@ func (s *soak) run(ctx context.Context) error {
 	return nil
 }
 
-// round makes a few faults at the same time, and takes them back.
-func (s *soak) round(ctx context.Context, random *rand.Rand) error {
+// round makes a few faults at the same time, and takes them back. kills says
+// whether edges are killed, too.
+func (s *soak) round(ctx context.Context, random *rand.Rand, kills bool) error {
 	r := &round{soak: s, random: random}
 	defer r.release()
 	if random.IntN(2) == 0 {
@@ -278,6 +281,9 @@ func (s *soak) round(ctx context.Context, random *rand.Rand) error {
 				return err
 			}
 		case 1, 2:
+			if !kills {
+				break
+			}
 			s.kill(n)
 			if random.IntN(2) == 0 {
 				if err := r.damageDisk(); err != nil {
@@ -358,7 +364,7 @@ func (r *round) damageStore(ctx context.Context) error {
 	how := spoils[r.random.IntN(len(spoils))]
 	var what string
 	var keys []string
-	switch r.random.IntN(6) {
+	switch r.random.IntN(8) {
 	case 0:
 		what, keys = "pointer", []string{artifacts.CurrentKey}
 		if how.name == "removed" { // an edge that starts would take that for a store without a snapshot
@@ -366,6 +372,12 @@ func (r *round) damageStore(ctx context.Context) error {
 		}
 	case 1:
 		what, keys = "manifest", []string{artifacts.ManifestKey(p.Manifest.Digest)}
+	case 2:
+		// There must be one: it is made first.
+		if _, err := r.machine.Output(ctx, "builder", "change", "--store", r.machine.Store); err != nil {
+			return r.unlessDone(ctx, err)
+		}
+		what, keys = "change record", []string{artifacts.ChangeKey}
 	default:
 		what = "objects"
 		all := map[string]bool{}
