@@ -292,7 +292,8 @@ func TestRecordedUnderFaults(t *testing.T) {
 		shift := len(want[source.QuotesFile]) // another one for each
 		synctest.Test(t, func(t *testing.T) {
 			p := providertest.New()
-			for path, file := range map[string]string{"/coins/markets": "coins_markets", "/exchanges": "exchanges", "/coins/categories": "categories"} {
+			for path, file := range map[string]string{"/coins/markets": "coins_markets", "/exchanges": "exchanges", "/coins/categories": "categories",
+				"/coins/list": "coins_list", "/asset_platforms": "asset_platforms"} {
 				body, err := os.ReadFile(filepath.Join(dir, file+".json"))
 				if errors.Is(err, os.ErrNotExist) {
 					continue

@@ -136,7 +136,52 @@ func recordings(t *testing.T) map[string]string {
 		}
 		dirs[filepath.Base(day)] = dir
 	}
+	dirs["another program's fixtures"], dirs["the provider's examples"] = fixtures(t), examples(t)
 	return dirs
+}
+
+// fixtures makes a recording of those of a client library: each file has three
+// lines of its own before the body.
+func fixtures(t *testing.T) string {
+	dir := t.TempDir()
+	for name, file := range map[string]string{
+		"coins_markets": "GetMarkets", "coins_list": "GetAssets", "exchanges": "GetExchanges", "categories": "GetMarketDataCategories",
+		"asset_platforms": "GetAssetPlatforms",
+	} {
+		b, err := os.ReadFile(filepath.Join(providertest.Recorded(t, "recorded/coingecko-fixtures"), file+".txt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.SplitAfterN(string(b), "\n", 4)
+		if err := os.WriteFile(filepath.Join(dir, name+".json"), []byte(lines[3]), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// examples makes a recording of those in the provider's OpenAPI description.
+func examples(t *testing.T) string {
+	b, err := os.ReadFile(filepath.Join(providertest.Recorded(t, "recorded/coingecko-openapi"), "demo-api.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, _ := provider.Object(b)
+	dir := t.TempDir()
+	for name, path := range map[string]string{
+		"coins_markets": "/coins/markets", "coins_list": "/coins/list", "exchanges": "/exchanges", "categories": "/coins/categories",
+		"asset_platforms": "/asset_platforms",
+	} {
+		answer := doc.Object("paths").Object(path).Object("get").Object("responses").Object("200")
+		body := answer.Object("content").Object("application/json").Get("example")
+		if _, err := provider.CheckArray(body); err != nil {
+			t.Fatalf("the example of %s: %v", path, err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name+".json"), body, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
 
 func TestSampleRowByRow(t *testing.T) { compareRowByRow(t, "testdata/sample") }
