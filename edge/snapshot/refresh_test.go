@@ -348,6 +348,31 @@ func TestRestartWithoutTheStore(t *testing.T) {
 	}
 }
 
+// TestSharedFolderKeepsTheNewest: of two refreshers that share a folder one lags
+// behind. What the other has kept stays, and is what the next one starts from.
+func TestSharedFolderKeepsTheNewest(t *testing.T) {
+	mem, dir := memstore.New(), t.TempDir()
+	first := fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
+	ahead, behind := start(t, mem, dir, nil), start(t, mem, dir, nil)
+	ahead.until(t, "the first snapshot", ahead.at(fixture.Start))
+	behind.until(t, "the first snapshot", behind.at(fixture.Start))
+	behind.store.set(away)
+	second := fixture.Publish(t, mem, fixture.Feed(50, 2), next(first), first)
+	third := fixture.Publish(t, mem, fixture.Feed(50, 3), next(second), second)
+	ahead.until(t, "the third snapshot", ahead.at(next(second)))
+	behind.store.set(func(key string, b []byte, err error) ([]byte, error) {
+		if key == artifacts.CurrentKey {
+			return second.Pointer.Encode(), nil
+		}
+		return b, err
+	})
+	behind.until(t, "the second snapshot", behind.at(next(first)))
+	ahead.halt()
+	behind.halt()
+	r := start(t, mem, dir, func(_ *Config, s *store) { s.spoil = away })
+	r.until(t, "the third snapshot, kept", r.at(third.Manifest.Time))
+}
+
 func TestChangeRecord(t *testing.T) {
 	mem := memstore.New()
 	fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
