@@ -99,7 +99,8 @@ func (e *Engine) Answer(r *server.Request) *server.Problem {
 	w := e.works.Get().(*work)
 	w.key = r.Query.AppendKey(w.key[:0])
 	finished := attached(s)
-	if a := finished.get(w.key); a != nil {
+	lo, _ := hash(w.key)
+	if a := finished.get(w.key, lo); a != nil {
 		e.works.Put(w)
 		a.hit()
 		e.writeHeld(r, s, a, lastModified, true)
@@ -113,7 +114,7 @@ func (e *Engine) Answer(r *server.Request) *server.Problem {
 		return e.problem(err)
 	}
 	if finished.fits(w) {
-		if lo, _ := hash(w.key); e.asked.again(lo ^ s.Sequence) {
+		if e.asked.again(lo ^ s.Sequence) {
 			finished.offer(w.key, w.body, w.notFound, r.Query.Endpoint, r.RawQuery)
 			w.slot.admitted.Add(1)
 		}
