@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 )
@@ -123,7 +124,7 @@ func TestDashboard(t *testing.T) {
 	// these are what the dashboard is for.
 	all := string(read(t, deploy, "grafana", "dashboards", "marketdata.json"))
 	for _, s := range liveSeries(t) {
-		name := s.Get(labels.MetricName)
+		name := s.Get(model.MetricNameLabel)
 		base := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_sum"), "_count")
 		if (strings.HasPrefix(name, "edge_") || strings.HasPrefix(name, "builder_")) && !strings.Contains(all, base) && !unshown[base] {
 			t.Errorf("%s is not shown", base)

@@ -106,7 +106,7 @@ func unknown(t *testing.T, expr parser.Expr) (problems []string) {
 			problems = append(problems, fmt.Sprintf("nothing matches %v", matchers))
 		}
 		for _, m := range matchers {
-			if m.Name == labels.MetricName || m.Type == labels.MatchEqual {
+			if m.Name == model.MetricNameLabel || m.Type == labels.MatchEqual {
 				continue
 			}
 			// A negative matcher, or one that takes anything, holds for a label
