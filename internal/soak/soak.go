@@ -372,7 +372,7 @@ func (r *round) damageStore(ctx context.Context) error {
 		}
 	case 1:
 		what, keys = "manifest", []string{artifacts.ManifestKey(p.Manifest.Digest)}
-	case 2:
+	case 2, 3:
 		// There must be one: it is made first.
 		if _, err := r.machine.Output(ctx, "builder", "change", "--store", r.machine.Store); err != nil {
 			return r.unlessDone(ctx, err)
