@@ -29,8 +29,8 @@ import (
 	"example.com/marketdata/loadtest/pace"
 )
 
-// longTest, set to 1 in the environment, loads each fault ten times longer, at
-// a higher rate.
+// longTest, set to 1 in the environment, sends twenty times as many requests
+// into each fault, at twice the rate.
 const longTest = "STACK_TEST_LONG"
 
 // TestStack runs the whole stack. Its parts share it, and go on with it as the

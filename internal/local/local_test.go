@@ -1,0 +1,128 @@
+package local
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestBuildPast: a store is filled once, the oldest snapshot first, and then
+// left alone; the key is made once, too.
+func TestBuildPast(t *testing.T) {
+	bin, data := t.TempDir(), t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, "builder"), "example.com/marketdata/builder/cmd/builder")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	m := &Machine{Bin: bin, Data: data, Store: "file:" + filepath.Join(data, "store"), Nice: true}
+	end := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	verify := func() string {
+		t.Helper()
+		out, err := m.Output(t.Context(), "builder", "verify", "--store", m.Store, "--json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	for range 2 {
+		if err := m.BuildPast(t.Context(), "sim:?assets=50&seed=1", end, []time.Duration{time.Hour, 0}); err != nil {
+			t.Fatal(err)
+		}
+		if got := verify(); !strings.Contains(got, `"snapshot":"2026-11-01T12:00:00Z","sequence":2,`) {
+			t.Errorf("the store holds %s", got)
+		}
+	}
+	file := filepath.Join(data, "key")
+	key, err := m.Key(t.Context(), file, "--rate", "7")
+	if err != nil || !strings.HasPrefix(key, "mdk_") {
+		t.Fatalf("key %q, %v", key, err)
+	}
+	if again, err := m.Key(t.Context(), file); again != key || err != nil {
+		t.Errorf("the next time the key is %q, %v", again, err)
+	}
+	if _, err := m.Output(t.Context(), "builder", "nonsense"); err == nil || !strings.Contains(err.Error(), "nonsense") || !strings.Contains(err.Error(), "exit status 2") {
+		t.Errorf("a program that fails: %v", err)
+	}
+}
+
+// script makes a program of the machine's.
+func script(t *testing.T, m *Machine, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(m.Bin, name), []byte("#!/bin/sh\n"+text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPrograms(t *testing.T) {
+	m := &Machine{Bin: t.TempDir(), Data: t.TempDir(), Env: []string{"WORD=hello"}}
+	script(t, m, "broken", `echo "$WORD $1" >&2; exit 3`)
+	script(t, m, "lasting", "echo here; exec sleep 1000")
+
+	// A program that ends is not waited for any longer, and says why it ended.
+	p, err := m.Start("first", "broken", "world")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = Await(t.Context(), "http://127.0.0.1:1/", p)
+	if err == nil || !strings.Contains(err.Error(), "first ended: exit status 3\nhello world") {
+		t.Errorf("waiting for a program that ends: %v", err)
+	}
+	p.Stop()
+	if b, err := os.ReadFile(m.Log("first")); string(b) != "hello world\n" {
+		t.Errorf("log %q, %v", b, err)
+	}
+
+	// One that goes on is waited for, and stopped.
+	var asked atomic.Int32
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) < 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer srv.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	for _, end := range []func(*Program){(*Program).Stop, (*Program).Kill} {
+		p, err := m.Start("second", "lasting")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Await(t.Context(), srv.URL, p); err != nil || asked.Load() < 3 {
+			t.Errorf("after %d requests: %v", asked.Load(), err)
+		}
+		end(p)
+		select {
+		case <-p.Exited():
+		default:
+			t.Error("the program runs on")
+		}
+	}
+	if _, err := m.Start("third", "none"); err == nil || !strings.Contains(err.Error(), "start third") {
+		t.Errorf("a program that is not there: %v", err)
+	}
+}
+
+func TestFree(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := ln.Addr().String()
+	if got := Free(taken); got == taken || !strings.HasPrefix(got, "127.0.0.1:") {
+		t.Errorf("instead of a port in use: %s", got)
+	}
+	ln.Close()
+	if got := Free(taken); got != taken {
+		t.Errorf("instead of a free port: %s", got)
+	}
+}
