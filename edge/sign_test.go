@@ -65,11 +65,10 @@ func TestSignatures(t *testing.T) {
 		t.Errorf("after a forged pointer: %d, snapshot %s", code, at)
 	}
 	// A forged key set, that also drops the good key.
-	b, version, err := mem.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize)
+	older, _, err := mem.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize)
 	if err != nil {
 		t.Fatal(err)
 	}
-	older := b
 	intruder := create(forger, "intruder")
 	until(t, "a refusal of the key set", func() bool { return strings.Contains(e.watcher.Status().LastError, "signature") })
 	if code, _ := status(e, intruder, "/openapi/v1/assets"); code != http.StatusUnauthorized {
@@ -79,11 +78,11 @@ func TestSignatures(t *testing.T) {
 		t.Errorf("the good key after a forged set: %d", code)
 	}
 	// A set that was signed once, and played back after a revocation.
-	_, version, err = mem.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize)
+	_, version, err := mem.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if version, err = mem.Swap(ctx, artifacts.KeysKey, version, older); err != nil {
+	if _, err = mem.Swap(ctx, artifacts.KeysKey, version, older); err != nil {
 		t.Fatal(err)
 	}
 	registry := &keys.Registry{Store: ours}

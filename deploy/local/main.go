@@ -4,10 +4,14 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -18,7 +22,7 @@ import (
 
 type cli struct {
 	Bin    string `default:"bin" help:"Folder of the builder and edge programs."`
-	Data   string `default:".run" help:"Folder for the store, logs and the key; kept between runs."`
+	Data   string `default:".run" help:"Folder for stores, logs and keys, one folder a source; kept between runs."`
 	Source string `default:"sim:?assets=2000&seed=1" help:"Where the market comes from (see builder build --help)."`
 	MinIO  bool   `name:"minio" help:"Keep the data in a MinIO that is started here, instead of in a folder."`
 	Listen string `default:"127.0.0.1:8080" help:"Public address of the edge; a free port is taken when it is in use."`
@@ -37,13 +41,14 @@ func main() {
 }
 
 func (c *cli) run(ctx context.Context) error {
-	data, err := filepath.Abs(c.Data)
+	data, err := filepath.Abs(filepath.Join(c.Data, folder(c.Source)))
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(data, 0o755); err != nil {
 		return err
 	}
+	source := cached(c.Source, data)
 	m := &local.Machine{Bin: c.Bin, Data: data, Store: "file:" + filepath.Join(data, "store")}
 	keyFile := filepath.Join(data, "key")
 	if c.MinIO {
@@ -55,7 +60,7 @@ func (c *cli) run(ctx context.Context) error {
 		defer server.Close()
 		fmt.Printf("MinIO       %s  (%s / %s)\n", server.Endpoint, server.AccessKey, server.SecretKey)
 	}
-	if err := m.BuildPast(ctx, c.Source, time.Now(), local.Year); err != nil {
+	if err := m.BuildPast(ctx, source, time.Now(), local.Year); err != nil {
 		return err
 	}
 	key, err := m.Key(ctx, keyFile)
@@ -63,7 +68,7 @@ func (c *cli) run(ctx context.Context) error {
 		return err
 	}
 	listen, admin := local.Free(c.Listen), local.Free(c.Admin)
-	loop, err := m.Start("builder", "builder", "run", "--source", c.Source, "--store", m.Store)
+	loop, err := m.Start("builder", "builder", "run", "--source", source, "--store", m.Store)
 	if err != nil {
 		return err
 	}
@@ -86,6 +91,29 @@ func (c *cli) run(ctx context.Context) error {
 	case <-loop.Exited():
 		return loop.Failure()
 	}
+}
+
+// folder names the folder of a source below Data. Each has its own: a market of
+// one source in the store of another would be a market that has lost nearly all
+// its assets, which the builder's guard rails refuse.
+func folder(source string) string {
+	scheme, _, _ := strings.Cut(source, ":")
+	sum := sha256.Sum256([]byte(source))
+	return scheme + "-" + hex.EncodeToString(sum[:4])
+}
+
+// cached adds to a live provider a folder for what it was asked one by one, so
+// that a restart does not ask for all of it again.
+func cached(source, data string) string {
+	scheme, options, _ := strings.Cut(source, ":")
+	if scheme != "coinpaprika" && scheme != "coingecko" || strings.Contains(options, "cache=") || strings.Contains(options, "replay=") {
+		return source
+	}
+	separator := "?"
+	if strings.Contains(options, "?") {
+		separator = "&"
+	}
+	return source + separator + url.Values{"cache": {filepath.Join(data, "provider")}}.Encode()
 }
 
 func greet(data, logs, listen, admin, key string) {

@@ -7,15 +7,19 @@
 // counts connections in all and by client address, which a proxy of ours says
 // in a PROXY protocol header (proxied.go). What arrives on it is held
 // in a small buffer until the head of a request is complete (conn.go), so that
-// idle and slow connections cost little; then fasthttp parses it. What is not
-// HTTP, too late or too large is answered by the error handler (framing.go) and
-// the connection closed.
+// idle and slow connections cost little; then the loop (serve.go) takes the
+// large buffers and lets fasthttp parse it. What is not HTTP, too late or too
+// large is answered (framing.go) and the connection closed.
 //
 // The handler (handler.go) is the order of work of contract section 1, top to
 // bottom: request id, method, path, key, rate limit, parameters, pinned
 // snapshot, answer. The first step that fails answers with a [Problem]
 // (problem.go), whose body was made beforehand. Whatever answers, the handler
 // adds the headers that every answer carries (headers.go).
+//
+// An answer is a [Reply] (reply.go): header lines that were made beforehand, a
+// few that were not, and a body. Head and body are written at once, a body that
+// was put together in [Request.Room] without being copied.
 //
 // Nothing in this is allocated or locked for a request that is answered, nor
 // for one that is refused for its key or its rate.

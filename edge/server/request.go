@@ -72,13 +72,12 @@ type Request struct {
 
 // memory is what stays from request to request.
 type memory struct {
-	http    fasthttp.Request
-	in      *bufio.Reader
-	out     []byte // see Room
-	head    []byte
-	lines   []byte // of Reply
-	scratch []byte
-	joined  []byte // behind header values that were joined
+	http   fasthttp.Request
+	in     *bufio.Reader
+	out    []byte // see Room
+	head   []byte
+	lines  []byte // of Reply
+	joined []byte // behind header values that were joined
 }
 
 // NewRequest returns a Request that belongs to no connection, and that Reset

@@ -29,10 +29,10 @@ func (s *Server) Serve(ln net.Listener) error {
 	}
 	for {
 		c, err := l.accept()
-		if errors.Is(err, net.ErrClosed) && s.draining.Load() {
+		switch {
+		case err != nil && s.draining.Load():
 			return nil
-		}
-		if err != nil {
+		case err != nil:
 			return fmt.Errorf("serve %v: %w", ln.Addr(), err)
 		}
 		go s.serveConn(c)

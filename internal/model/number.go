@@ -31,7 +31,6 @@ const changeDigits = 9
 const maxInteger = 1<<53 - 1
 
 var (
-	zero    = new(big.Rat)
 	hundred = big.NewRat(100, 1)
 
 	jsonNumber = regexp.MustCompile(`^(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$`)

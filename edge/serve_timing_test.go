@@ -1,0 +1,146 @@
+package edge
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp/fasthttputil"
+
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder/keys"
+	"example.com/marketdata/edge/internal/fixture"
+	"example.com/marketdata/edge/server"
+)
+
+// plainClient is one connection that allocates nothing once it is open.
+type plainClient struct {
+	tb      testing.TB
+	conn    net.Conn
+	request []byte
+	buf     [64 << 10]byte
+}
+
+var (
+	headEnd       = []byte("\r\n\r\n")
+	contentLength = []byte("\r\nContent-Length: ")
+)
+
+// ask sends the request and reads its answer. It returns the status.
+func (c *plainClient) ask() int {
+	if _, err := c.conn.Write(c.request); err != nil {
+		c.tb.Fatal(err)
+	}
+	n, want := 0, -1
+	for want < 0 || n < want {
+		m, err := c.conn.Read(c.buf[n:])
+		if err != nil {
+			c.tb.Fatal(err)
+		}
+		n += m
+		if want >= 0 {
+			continue
+		}
+		end := bytes.Index(c.buf[:n], headEnd)
+		if end < 0 {
+			continue
+		}
+		want = end + len(headEnd)
+		if at := bytes.Index(c.buf[:end], contentLength); at >= 0 {
+			length, at := 0, at+len(contentLength)
+			for ; c.buf[at] >= '0' && c.buf[at] <= '9'; at++ {
+				length = 10*length + int(c.buf[at]-'0')
+			}
+			want += length
+		}
+	}
+	return int(c.buf[9]-'0')*100 + int(c.buf[10]-'0')*10 + int(c.buf[11]-'0')
+}
+
+// serving is an edge with every feature on, that has its snapshot, and a key.
+func serving(tb testing.TB, cache int64) (e *Edge, key string) {
+	tb.Helper()
+	mem := memstore.New()
+	fixture.Publish(tb, mem, fixture.Feed(5000, 1), fixture.Start, nil)
+	created, err := (&keys.Registry{Store: mem}).Create(context.Background(), keys.Request{Name: "bench", Rate: 1_000_000, Burst: 1_000_000})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	e, _ = start(tb, mem, func(cfg *Config) {
+		cfg.AuthOff, cfg.Poll = false, time.Minute
+		cfg.Log = slog.New(slog.DiscardHandler)
+		cfg.Server.AddressRate, cfg.Server.AddressBurst = 1_000_000, 1_000_000
+		cfg.CacheSize = cache
+	})
+	until(tb, "a whole snapshot", func() bool {
+		s := e.refresher.State()
+		return s != nil && s.Snapshot != nil && e.refresher.Status().Missing == 0
+	})
+	return e, created.Key
+}
+
+func dialPlain(tb testing.TB, e *Edge, target string, headers ...string) *plainClient {
+	tb.Helper()
+	conn, err := net.Dial("tcp", e.Addr().String())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return newPlainClient(tb, conn, target, headers...)
+}
+
+func newPlainClient(tb testing.TB, conn net.Conn, target string, headers ...string) *plainClient {
+	tb.Cleanup(func() { conn.Close() })
+	c := &plainClient{tb: tb, conn: conn, request: fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: edge.test\r\n", target)}
+	for _, h := range headers {
+		c.request = append(append(c.request, h...), "\r\n"...)
+	}
+	c.request = append(c.request, "\r\n"...)
+	return c
+}
+
+// BenchmarkServe measures whole requests without a network, the client
+// included. With -cpu 1,2 it says what a second core gives.
+func BenchmarkServe(b *testing.B) {
+	e, key := serving(b, 64<<20)
+	s, err := server.New(server.Config{Engine: e.engine, Keys: e.keys, Observer: e.metrics, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ln := fasthttputil.NewInmemoryListener()
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ln) }()
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := errors.Join(s.Drain(ctx), <-served); err != nil {
+			b.Error(err)
+		}
+	}()
+	for _, c := range []struct{ name, target string }{
+		{"held", "/openapi/v1/quotes?page=3"}, {"one row", "/openapi/v1/quotes?limit=1"},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetParallelism(8) // connections a core, so that none waits for another
+			b.RunParallel(func(pb *testing.PB) {
+				conn, err := ln.Dial()
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				client := newPlainClient(b, conn, c.target, "X-Api-Key: "+key)
+				for pb.Next() {
+					if status := client.ask(); status != 200 {
+						b.Errorf("status %d", status)
+						return
+					}
+				}
+			})
+		})
+	}
+}
