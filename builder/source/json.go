@@ -317,7 +317,7 @@ func (s *scanner) escape() bool {
 	return false
 }
 
-// escapedUnit reads \uXXXX at the beginning of b.
+// escapedUnit reads \uHHHH at the beginning of b.
 func escapedUnit(b []byte) (rune, bool) {
 	if len(b) < 2 || b[0] != '\\' || b[1] != 'u' {
 		return 0, false

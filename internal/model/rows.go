@@ -62,7 +62,7 @@ func notSpace(r rune) bool { return r != ' ' && r != '\t' && r != '\r' && r != '
 // hasLoneSurrogate tells whether an escape in valid JSON is one half of a
 // surrogate pair without the other.
 func hasLoneSurrogate(text []byte) bool {
-	unit := func(at int) (uint64, bool) { // the \uXXXX at the position
+	unit := func(at int) (uint64, bool) { // the \uHHHH at the position
 		if at+6 > len(text) || text[at] != '\\' || text[at+1] != 'u' {
 			return 0, false
 		}
