@@ -147,7 +147,9 @@ func New(cfg Config) (*Cache, error) {
 // Close ends running loads and frees the memory. Nothing else may be called
 // during or after it.
 func (c *Cache) Close() {
+	c.mu.Lock() // nothing begins after this
 	c.cancel()
+	c.mu.Unlock()
 	c.running.Wait()
 	c.mem.Close()
 }
@@ -308,7 +310,9 @@ func (c *Cache) open(o *Object, p *Pace) (*openedObject, error) {
 	if op := o.opened.Load(); op != nil && c.disk.has(o.Ref) {
 		return &openedObject{op, nil}, nil
 	}
-	b, err := c.disk.whole(o.Ref)
+	var b []byte
+	var err error
+	p.Do(func() { b, err = c.disk.whole(o.Ref) }) // sixteen at once would be a piece of milliseconds
 	if err == nil {
 		if op, err := o.verify(b, p); err == nil {
 			o.opened.Store(op)
