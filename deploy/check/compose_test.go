@@ -204,12 +204,22 @@ func scrapeConfigs(t *testing.T, file string) []*promconfig.ScrapeConfig {
 	return cfg.ScrapeConfigs
 }
 
+// missing skips a test without the program it needs; where none may be missing,
+// as in CI, it fails.
+func missing(t *testing.T, program string) {
+	t.Helper()
+	if os.Getenv("MARKETDATA_REQUIRE_S3") == "1" {
+		t.Fatalf("%s is not installed", program)
+	}
+	t.Skipf("%s is not installed", program)
+}
+
 // TestHAProxy: HAProxy takes its configuration in compose.yaml's environment.
 func TestHAProxy(t *testing.T) {
 	haproxy, err := exec.LookPath("haproxy")
 	if err != nil {
 		if haproxy, err = exec.LookPath("/usr/sbin/haproxy"); err != nil {
-			t.Skip("haproxy is not installed")
+			missing(t, "haproxy")
 		}
 	}
 	s := project(t).Services["haproxy"]
@@ -254,7 +264,7 @@ func certificate(t *testing.T) string {
 // machine, with its key, in the file that HAProxy reads.
 func TestCertificate(t *testing.T) {
 	if _, err := exec.LookPath("openssl"); err != nil {
-		t.Skip("openssl is not installed")
+		missing(t, "openssl")
 	}
 	dir := t.TempDir()
 	p := project(t)
