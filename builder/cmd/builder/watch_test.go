@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge"
+	"example.com/marketdata/loadtest/oracle"
+)
+
+// watched are what a watcher asks: listings by row number and by value, in
+// views of every collection, and what is no listing. Each answer is made from
+// other objects of the snapshot, so a mixture shows.
+var watched = []string{
+	"/openapi/v1/quotes?size=100&page=2",
+	"/openapi/v1/quotes?sort=symbol:desc&symbol=btc,eth,usdt",
+	"/openapi/v1/assets?sort=name&size=50&offset=137",
+	"/openapi/v1/assets?sort=rank&size=100",
+	"/openapi/v1/exchanges?sort=volume:desc",
+	"/openapi/v1/categories?sort=market_cap:desc",
+	"/openapi/v1/chains",
+	"/openapi/v1/trending",
+	"/openapi/v1/global",
+}
+
+// watcher is an edge that serves a store, and a client that asks it all the
+// while and holds every answer against what the load tester's oracle computes
+// from the snapshot that the answer names.
+type watcher struct {
+	store artifacts.Reader
+	addr  string
+	http  *http.Client
+
+	ask  chan string // the edge's answers must come to this snapshot
+	seen chan error  // they have, in all that is watched; or what was wrong
+
+	name          string // of the snapshot that was answered last
+	want          map[string]string
+	right, absent int // answers that were right, and 503s
+}
+
+// watchFor bounds the time an edge may take to come to a snapshot.
+const watchFor = time.Minute
+
+// watch starts an edge over the store and asks it until the test's end.
+func watch(t *testing.T, store artifacts.Reader) *watcher {
+	t.Helper()
+	e, err := edge.New(context.Background(), edge.Config{Reader: store, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0",
+		AuthOff: true, CacheDir: t.TempDir(), Poll: 5 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended, served := make(chan struct{}), make(chan error, 1)
+	w := &watcher{store: store, addr: "http://" + e.Addr().String(), http: &http.Client{Timeout: watchFor, Transport: &http.Transport{}},
+		ask: make(chan string), seen: make(chan error)}
+	go func() { served <- e.Run(ctx) }()
+	go func() {
+		defer close(ended)
+		w.run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+		w.http.CloseIdleConnections()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		t.Logf("an edge answered all the while: %d right answers, %d times 503", w.right, w.absent)
+	})
+	return w
+}
+
+// until waits until the edge has answered all that is watched from a snapshot,
+// and fails the test if anything was wrong on the way.
+func (w *watcher) until(t *testing.T, at time.Time) {
+	t.Helper()
+	w.ask <- at.Format(oracle.TimeFormat)
+	if err := <-w.seen; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run asks until ctx ends. What was wrong is told at the next until.
+func (w *watcher) run(ctx context.Context) {
+	var (
+		wrong    error
+		awaited  string // "": nothing is
+		deadline time.Time
+		round    int // answers from the awaited snapshot, in a row
+	)
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			return
+		case awaited = <-w.ask:
+			deadline, round = time.Now().Add(watchFor), 0
+		default:
+		}
+		if wrong == nil {
+			if wrong = w.check(ctx, watched[i%len(watched)]); ctx.Err() != nil {
+				return
+			}
+		}
+		switch {
+		case awaited == "":
+			if wrong != nil { // nothing is asked any more
+				select {
+				case <-ctx.Done():
+					return
+				case awaited = <-w.ask:
+				}
+			}
+			continue
+		case w.name == awaited:
+			round++
+		case wrong == nil && time.Now().After(deadline):
+			wrong = fmt.Errorf("the edge is at %q, %v after %s was published", w.name, watchFor, awaited)
+		}
+		if wrong != nil || round == len(watched) {
+			awaited = ""
+			w.seen <- wrong
+		}
+	}
+}
+
+// check asks once. Whatever is neither right nor a 503 is an error.
+func (w *watcher) check(ctx context.Context, target string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.addr+target, nil)
+	if err != nil {
+		return err
+	}
+	res, err := w.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return fmt.Errorf("%s: %w", target, err)
+	}
+	switch res.StatusCode {
+	case http.StatusServiceUnavailable:
+		w.absent++
+		return nil
+	default:
+		return fmt.Errorf("%s: status %d: %s", target, res.StatusCode, body)
+	case http.StatusOK:
+	}
+	name := res.Header.Get("X-Snapshot-Time")
+	if name != w.name {
+		if name < w.name { // the format sorts as text
+			return fmt.Errorf("%s: answered from %q after %q", target, name, w.name)
+		}
+		if err := w.load(ctx, name); err != nil {
+			return err
+		}
+	}
+	if want := w.want[target]; string(body) != want {
+		return fmt.Errorf("%s: not the answer of snapshot %s: %d bytes, want %d:\n%.300s\nwant\n%.300s", target, name, len(body), len(want), body, want)
+	}
+	w.right++
+	return nil
+}
+
+// load computes what is right of a snapshot that the edge has come to.
+func (w *watcher) load(ctx context.Context, name string) error {
+	at, err := time.Parse(oracle.TimeFormat, name)
+	if err != nil {
+		return err
+	}
+	m, err := oracle.FindManifest(ctx, w.store, at)
+	if err != nil {
+		return err
+	}
+	s, err := oracle.Load(ctx, w.store, m)
+	if err != nil {
+		return err
+	}
+	if len(s.Faults) > 0 {
+		return errors.New(strings.Join(s.Faults, "; "))
+	}
+	w.name, w.want = name, map[string]string{}
+	for _, target := range watched {
+		path, query, _ := strings.Cut(target, "?")
+		q, refusal := oracle.Parse(path, query)
+		if refusal != nil {
+			return fmt.Errorf("the test asks %s, which is refused: %+v", target, refusal)
+		}
+		w.want[target] = string(s.Answer(q, nil).Body)
+	}
+	return nil
+}
