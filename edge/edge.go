@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/artifacts/stores"
 	"example.com/marketdata/edge/admin"
 	"example.com/marketdata/edge/answer"
@@ -152,8 +153,9 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	// A quarter of the memory is for finished answers. During a swap two
 	// snapshots have theirs; each is filled only by what is asked for twice.
 	answers := cfg.CacheSize / 4
+	_, local := cfg.Reader.(*dirstore.Reader)
 	if e.cache, err = shards.New(shards.Config{
-		Store: cfg.Reader, Memory: cfg.CacheSize - answers, Dir: dir, DirSize: cfg.CacheDirSize, Log: cfg.Log,
+		Store: cfg.Reader, Local: local, Memory: cfg.CacheSize - answers, Dir: dir, DirSize: cfg.CacheDirSize, Log: cfg.Log,
 	}); err != nil {
 		return nil, err
 	}

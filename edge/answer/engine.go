@@ -190,6 +190,7 @@ func (e *Engine) Warm(ctx context.Context, old, next *snapshot.Snapshot) (after 
 		return func() {}
 	}
 	deadline := time.Now().Add(e.cfg.WarmBudget)
+	next.Pace().Gently(e.cfg.WarmBudget)
 	e.warmAnswers(ctx, deadline, attached(old), a, next)
 	return e.warmShards(ctx, deadline, old, next)
 }

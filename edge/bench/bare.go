@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/valyala/fasthttp"
 )
@@ -17,6 +18,7 @@ import (
 type bareCmd struct {
 	Listen   string `required:""`
 	Response string `required:"" help:"File with the response, head included."`
+	Copies   int    `default:"1" help:"Copies of the body in memory, sent in turn."`
 }
 
 func (c *bareCmd) Run(context.Context) error {
@@ -46,6 +48,11 @@ func (c *bareCmd) Run(context.Context) error {
 			headers = append(headers, header{name, value})
 		}
 	}
+	bodies := make([][]byte, c.Copies)
+	for i := range bodies {
+		bodies[i] = bytes.Clone(body)
+	}
+	var turn atomic.Uint32
 	s := fasthttp.Server{
 		NoDefaultServerHeader: true, NoDefaultContentType: true, WriteBufferSize: 64 << 10,
 		Handler: func(ctx *fasthttp.RequestCtx) {
@@ -57,7 +64,12 @@ func (c *bareCmd) Run(context.Context) error {
 				h.SetContentTypeBytes(contentType)
 			}
 			ctx.SetStatusCode(status)
-			ctx.Response.SetBodyRaw(body)
+			if c.Copies == 1 {
+				ctx.Response.SetBodyRaw(body)
+				return
+			}
+			// Never the next one in memory, which the processor would have fetched.
+			ctx.Response.SetBodyRaw(bodies[turn.Add(1)*7919%uint32(c.Copies)])
 		},
 	}
 	ln, err := net.Listen("tcp", c.Listen)

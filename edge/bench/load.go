@@ -30,6 +30,8 @@ type loadFigures struct {
 	LagP99         time.Duration
 	Rate           float64
 	Errors         uint64
+
+	stolen float64 // of all cores' time, by the hypervisor
 }
 
 func (c *loadCmd) Run(ctx context.Context) error {

@@ -2,7 +2,7 @@
 // the very same bytes: bare fasthttp writing a constant, and nginx sending a
 // file. It is what `make bench-edge` runs.
 //
-// Every server runs as a process of its own, pinned to one core; the load (wrk)
+// Every server runs as a process of its own, pinned to one core; the load
 // is pinned to another. What counts is the server's CPU time (user and system,
 // from the kernel) divided by the requests it answered, in rounds that take the
 // servers in turn, and of those the median. Absolute figures depend on the
@@ -26,6 +26,7 @@ import (
 type cli struct {
 	Run  runCmd  `cmd:"" default:"withargs" help:"Compare (the default)."`
 	Bare bareCmd `cmd:"" hidden:"" help:"Serve one response with bare fasthttp."`
+	Poll pollCmd `cmd:"" hidden:"" help:"Ask one server as fast as it answers."`
 	Load loadCmd `cmd:"" hidden:"" help:"Ask for pages at a set rate."`
 }
 
@@ -33,12 +34,13 @@ type runCmd struct {
 	Bin      string        `default:"bin" help:"Folder of the builder and edge programs."`
 	Assets   int           `default:"10000" help:"Assets of the small market."`
 	Large    int           `default:"1000000" help:"Assets of the large market; 0: leave it out."`
-	Rounds   int           `default:"5" help:"Rounds, of which the median counts."`
-	Duration time.Duration `default:"3s" help:"Load of one server in one round."`
+	Rounds   int           `default:"9" help:"Rounds, of which the median counts."`
+	Duration time.Duration `default:"2s" help:"Load of one server in one round."`
 	Short    bool          `help:"Without nginx and the large market, for a quick look."`
 	Server   int           `default:"0" help:"Core that servers are pinned to."`
 	Client   int           `default:"1" help:"Core that the load is pinned to."`
 	Work     string        `help:"Folder for stores and files, kept; by default a temporary one."`
+	Rate     float64       `help:"Requests a second during swaps; 0: half of what the edge carries."`
 	Only     string        `help:"Run only the comparisons whose name contains this."`
 	Out      string        `help:"Write the report as Markdown to this file."`
 }
@@ -56,7 +58,7 @@ func main() {
 }
 
 func (c *runCmd) Run(ctx context.Context) error {
-	for _, tool := range []struct{ name, install string }{{"wrk", "wrk"}, {"taskset", "util-linux"}, {"nginx", "nginx-light"}} {
+	for _, tool := range []struct{ name, install string }{{"taskset", "util-linux"}, {"nginx", "nginx-light"}} {
 		if tool.name == "nginx" && c.Short {
 			continue
 		}

@@ -242,3 +242,39 @@ func freeAddr() (string, error) {
 	defer ln.Close()
 	return ln.Addr().String(), nil
 }
+
+// coreTimes is what the machine's cores did since it started, in ticks.
+type coreTimes struct{ all, stolen uint64 }
+
+// cpuTimes reads the first line of /proc/stat: user, nice, system, idle, iowait,
+// irq, softirq, steal.
+func cpuTimes() (t coreTimes, err error) {
+	b, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return t, err
+	}
+	line, _, _ := strings.Cut(string(b), "\n")
+	fields := strings.Fields(line)
+	if len(fields) < 9 {
+		return t, fmt.Errorf("/proc/stat: %q", line)
+	}
+	for i, field := range fields[1:9] {
+		n, err := strconv.ParseUint(field, 10, 64)
+		if err != nil {
+			return t, fmt.Errorf("/proc/stat: %w", err)
+		}
+		t.all += n
+		if i == 7 {
+			t.stolen = n
+		}
+	}
+	return t, nil
+}
+
+// stolenSince returns which part of all cores' time the hypervisor gave to others.
+func (t coreTimes) stolenSince(before coreTimes) float64 {
+	if t.all == before.all {
+		return 0
+	}
+	return float64(t.stolen-before.stolen) / float64(t.all-before.all)
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -58,11 +59,20 @@ func (d *disk) has(ref artifacts.Ref) bool {
 }
 
 // whole reads a file of the object's size.
-func (d *disk) whole(ref artifacts.Ref) ([]byte, error) {
+func (d *disk) whole(ref artifacts.Ref, p *Pace) ([]byte, error) {
 	if !d.has(ref) {
 		return nil, fs.ErrNotExist
 	}
-	return os.ReadFile(d.path(ref))
+	f, err := os.Open(d.path(ref))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b := make([]byte, ref.Size)
+	return b, p.blocks(b, func(b []byte) error {
+		_, err := io.ReadFull(f, b)
+		return err
+	})
 }
 
 // part reads n bytes at an offset. A file that is too short is corrupt.
@@ -81,11 +91,11 @@ func (d *disk) part(ref artifacts.Ref, at, n int64) ([]byte, error) {
 
 // write reports whether the object is on disk now. It is not made durable: a
 // file that a crash has damaged is found out by its digest.
-func (d *disk) write(ref artifacts.Ref, b []byte) bool {
+func (d *disk) write(ref artifacts.Ref, b []byte, p *Pace) bool {
 	if d.limit > 0 && ref.Size > d.limit || time.Now().Unix() < d.full.Load() {
 		return false
 	}
-	err := d.replace(d.path(ref), b)
+	err := d.replace(d.path(ref), b, p)
 	if err != nil {
 		d.counters.DiskErrors.Add(1)
 		d.full.Store(time.Now().Add(fullPause).Unix())
@@ -96,7 +106,7 @@ func (d *disk) write(ref artifacts.Ref, b []byte) bool {
 	return true
 }
 
-func (d *disk) replace(path string, b []byte) error {
+func (d *disk) replace(path string, b []byte, p *Pace) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
@@ -104,7 +114,10 @@ func (d *disk) replace(path string, b []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(b)
+	err = p.blocks(b, func(b []byte) error {
+		_, err := f.Write(b)
+		return err
+	})
 	if err := cmp.Or(err, f.Close()); err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}

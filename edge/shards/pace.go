@@ -11,16 +11,33 @@ import (
 // Pace keeps work in the background from holding up requests. A goroutine that
 // computes without a pause keeps a core's scheduler from looking at the network
 // for up to ten milliseconds, yields or not: so work is done in short pieces,
-// one at a time in the whole process, each followed by a sleep of the same
-// length, in which requests are served. See edge/BENCHMARKS.md for what that
-// does to latency during a swap.
+// one at a time in the whole process, each followed by a longer sleep, in which
+// requests are served. See edge/BENCHMARKS.md for what that does to latency
+// during a swap.
 type Pace struct {
-	mu   sync.Mutex
-	busy time.Duration // worked since the last sleep
+	mu     sync.Mutex
+	busy   time.Duration // worked since the last sleep
+	gentle time.Time     // until then the sleeps are long
 }
 
-// piece is how long work goes on before it sleeps.
-const piece = 150 * time.Microsecond
+const (
+	// piece is how long work goes on before it sleeps, and block how many bytes
+	// are hashed, read or written in one go: some 20 to 80 µs.
+	piece = 150 * time.Microsecond
+	block = 32 << 10
+	// A gentle sleep is four times as long as the work before it: an edge at half
+	// of its capacity stays well below all of it. Otherwise it is as long as the
+	// work.
+	gentleSleep = 4
+)
+
+// Gently makes the sleeps long for a while. Work that takes longer goes on
+// faster then, since it has a deadline to keep.
+func (p *Pace) Gently(d time.Duration) {
+	p.mu.Lock()
+	p.gentle = time.Now().Add(d)
+	p.mu.Unlock()
+}
 
 // Do runs one short piece of work, and sleeps when it is time to. A nil Pace
 // runs it at once.
@@ -33,26 +50,39 @@ func (p *Pace) Do(work func()) {
 	defer p.mu.Unlock()
 	began := time.Now()
 	work()
-	p.busy += time.Since(began)
-	if p.busy >= piece {
-		time.Sleep(p.busy)
-		p.busy = 0
+	now := time.Now()
+	p.busy += now.Sub(began)
+	if p.busy < piece {
+		return
 	}
+	sleep := p.busy
+	if now.Before(p.gentle) {
+		sleep *= gentleSleep
+	}
+	p.busy = 0
+	time.Sleep(sleep)
 }
 
-// hashed is how many bytes are hashed in one piece: some 80 µs.
-const hashed = 32 << 10
-
-// sum is artifacts.Sum in pieces.
-func (p *Pace) sum(b []byte) artifacts.Digest {
+// blocks runs work on b, a block at a time, until it fails. A nil Pace has it
+// all done at once.
+func (p *Pace) blocks(b []byte, work func(block []byte) error) (err error) {
 	if p == nil {
-		return artifacts.Sum(b)
+		return work(b)
 	}
-	h := sha256.New()
-	for len(b) > 0 {
-		n := min(hashed, len(b))
-		p.Do(func() { h.Write(b[:n]) })
+	for len(b) > 0 && err == nil {
+		n := min(block, len(b))
+		p.Do(func() { err = work(b[:n]) })
 		b = b[n:]
 	}
+	return err
+}
+
+// sum is artifacts.Sum in blocks.
+func (p *Pace) sum(b []byte) artifacts.Digest {
+	h := sha256.New()
+	_ = p.blocks(b, func(b []byte) error { // a hash takes everything
+		h.Write(b)
+		return nil
+	})
 	return artifacts.Digest(h.Sum(nil))
 }

@@ -436,6 +436,7 @@ const answered = 10 * time.Second
 func (r *Refresher) prepare(ctx context.Context, next *Snapshot) (missing int64, err error) {
 	if r.deadline.IsZero() {
 		r.deadline = time.Now().Add(r.cfg.FetchBudget)
+		r.cfg.Cache.Pace.Gently(r.cfg.FetchBudget / 4)
 	}
 	ctx, cancel := context.WithDeadline(ctx, r.deadline)
 	defer cancel()

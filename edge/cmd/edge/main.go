@@ -146,7 +146,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if c.LogFormat == "json" {
 		handler = slog.NewJSONHandler(stderr, options)
 	}
-	limitMemory(int64(c.CacheSize))
+	tuneCollector(int64(c.CacheSize))
 	e, err := edge.New(ctx, c.config(slog.New(handler)))
 	if err == nil {
 		err = e.Run(ctx)
@@ -162,10 +162,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 1
 }
 
-// limitMemory makes the garbage collector work harder before the process takes
-// half as much again as its caches, and what connections and indexes need. It is
-// a soft limit; GOMEMLIMIT sets another.
-func limitMemory(caches int64) {
+// tuneCollector has the garbage collector run seldom, since requests wait for it
+// and only a new snapshot leaves garbage, and has it work harder before the
+// process takes half as much again as its caches, and what connections and
+// indexes need. GOGC and GOMEMLIMIT set others.
+func tuneCollector(caches int64) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(caches*3/2 + 160<<20)
 	}
