@@ -76,7 +76,7 @@ func (q question) asker(seed uint64) (func([]byte) []byte, error) {
 		return func(b []byte) []byte { return append(b, q.Path...) }, nil
 	case "pages": // twenty rows, on average, at a random place in a random order
 		return func(b []byte) []byte {
-			return listing(b, rnd.IntN(q.Max), 10+rnd.IntN(21), sorts[rnd.IntN(len(sorts))])
+			return listing(b, rnd.IntN(q.Max), 1+rnd.IntN(39), sorts[rnd.IntN(len(sorts))])
 		}, nil
 	case "held": // some of them, that are soon held
 		return func(b []byte) []byte {

@@ -61,7 +61,7 @@ type Counters struct {
 // Cache gives shards. It is safe for concurrent use.
 type Cache struct {
 	cfg     Config
-	mem     *ristretto.Cache[uint64, *artifacts.Shard]
+	mem     *ristretto.Cache[uint64, *entry]
 	disk    *disk
 	fetches *semaphore.Weighted
 	loads   *semaphore.Weighted // shards expanded at once, which bounds memory
@@ -88,6 +88,7 @@ type Object struct {
 	users  int    // guarded by Cache.mu
 
 	opened  atomic.Pointer[opened]
+	slots   atomic.Pointer[[]Slot]
 	used    atomic.Int64 // when it was last read from disk, for trimming
 	blocked atomic.Int64 // until when it is not asked of the store
 }
@@ -129,12 +130,13 @@ func New(cfg Config) (*Cache, error) {
 		objects: map[artifacts.Digest]*Object{},
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	mem, err := ristretto.NewCache(&ristretto.Config[uint64, *artifacts.Shard]{
+	mem, err := ristretto.NewCache(&ristretto.Config[uint64, *entry]{
 		// Ten counters an item of 32 KiB, a small shard; three bytes each.
 		NumCounters:        min(max(cfg.Memory/(32<<10)*10, 1<<10), 1<<20),
 		MaxCost:            cfg.Memory,
 		BufferItems:        64,
 		IgnoreInternalCost: true,
+		OnExit:             (*entry).left,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("shard cache of %d bytes: %w", cfg.Memory, err)
@@ -202,18 +204,37 @@ func (o *Object) key(i int) uint64 { return o.serial*maxShards + uint64(i) }
 // allocates nothing when the shard is in memory. i is below the number of
 // shards that the object's rows make. Errors wrap ErrUnavailable.
 func (c *Cache) Shard(o *Object, i int) (*artifacts.Shard, error) {
-	if s, ok := c.mem.Get(o.key(i)); ok {
+	if s, ok := c.Held(o, i); ok {
 		return s, nil
 	}
 	return c.miss(o, i)
 }
 
 // Held returns shard i of the object if it is in memory.
-func (c *Cache) Held(o *Object, i int) (*artifacts.Shard, bool) { return c.mem.Get(o.key(i)) }
+func (c *Cache) Held(o *Object, i int) (*artifacts.Shard, bool) {
+	key := o.key(i)
+	e, ok := c.mem.Get(key)
+	if !ok {
+		return nil, false
+	}
+	if e.slot != nil && e.slot.p.CompareAndSwap(nil, e) {
+		// It may have left the memory before it came into the slot.
+		if now, ok := c.mem.Get(key); !ok || now != e {
+			e.left()
+		}
+	}
+	return &e.Shard, true
+}
 
 // Keep offers a shard to the memory, as after a load.
 func (c *Cache) Keep(o *Object, i int, s *artifacts.Shard) {
-	c.mem.Set(o.key(i), s, int64(s.Size()))
+	e := &entry{Shard: *s, slot: o.slot(i)}
+	if e.slot != nil {
+		e.slot.p.Store(e) // before the memory can refuse it
+	}
+	if !c.mem.Set(o.key(i), e, int64(s.Size())) {
+		e.left()
+	}
 }
 
 // Opened returns the object's index if the object was verified before.

@@ -63,9 +63,9 @@ type View struct {
 	perShard, perObject int
 	cache               *shards.Cache
 	objects             []*shards.Object
-	hot                 []hotShard
-	firstID             []uint64 // by object, in the view by id
-	firstKey            []string // by object, in a view with keys
+	slots               []*shards.Slot // by shard; nil where an object has fewer than it should
+	firstID             []uint64       // by object, in the view by id
+	firstKey            []string       // by object, in a view with keys
 }
 
 // New builds a snapshot from its manifest and acquires its objects; Release
@@ -152,7 +152,14 @@ func (s *Snapshot) newView(m *artifacts.Manifest, in *artifacts.View) (*View, er
 		v.firstKey = append(v.firstKey, o.First.Key)
 	}
 	s.objects = append(s.objects, v.objects...)
-	v.hot = make([]hotShard, v.Shards())
+	v.slots = make([]*shards.Slot, v.Shards())
+	for i, o := range v.objects {
+		first := i * v.perObject
+		slots := o.Slots(min(v.perObject, len(v.slots)-first))
+		for j := range slots {
+			v.slots[first+j] = &slots[j]
+		}
+	}
 	return v, nil
 }
 
@@ -193,21 +200,18 @@ func (v *View) PerShard() int { return v.perShard }
 // Shard returns shard n, which holds the rows from n times PerShard. It waits
 // within the budget, and allocates nothing when the shard is in memory.
 func (v *View) Shard(n int, b *Budget) (*artifacts.Shard, error) {
-	if s := v.hot[n].get(); s != nil && rand.Uint32()%sample != 0 {
-		return s, nil
+	if slot := v.slots[n]; slot != nil && rand.Uint32()%sample != 0 {
+		if s := slot.Shard(); s != nil {
+			return s, nil
+		}
 	}
 	if s, ok := v.Held(n); ok {
-		v.hot[n].set(s)
 		return s, nil
 	}
 	if b.late() {
 		return nil, errLate
 	}
-	s, err := v.cache.Shard(v.objects[n/v.perObject], n%v.perObject)
-	if err == nil {
-		v.hot[n].set(s)
-	}
-	return s, err
+	return v.cache.Shard(v.objects[n/v.perObject], n%v.perObject)
 }
 
 // Held returns shard n if the cache has it in memory.
