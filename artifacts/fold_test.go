@@ -142,3 +142,11 @@ func TestFoldAllocates(t *testing.T) {
 		t.Errorf("Fold of folded text allocates %v times", n)
 	}
 }
+
+// TestFoldTables: a Go with other Unicode tables makes snapshots that edges of
+// the release before refuse, and the other way round.
+func TestFoldTables(t *testing.T) {
+	if released := "15.0.0"; FoldUnicodeVersion != released {
+		t.Errorf("Unicode tables %s, those of the last release are %s: say so in CHANGELOG.md, in the words of deploy/runbook.md, \"Upgrade\", and set the version here", FoldUnicodeVersion, released)
+	}
+}

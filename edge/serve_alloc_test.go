@@ -12,7 +12,8 @@ import (
 // keys, limits, metrics and logging on.
 func TestServeAllocatesNothing(t *testing.T) {
 	for name, cache := range map[string]int64{"held": 64 << 20, "put together": 1 << 20} {
-		e, key := serving(t, cache)
+		e, secrets := serving(t, cache)
+		key := secrets[0]
 		auth := "X-Api-Key: " + key
 		for _, c := range []struct {
 			what, target string

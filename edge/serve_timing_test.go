@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,14 +63,18 @@ func (c *plainClient) ask() int {
 	return int(c.buf[9]-'0')*100 + int(c.buf[10]-'0')*10 + int(c.buf[11]-'0')
 }
 
-// serving is an edge with every feature on, that has its snapshot, and a key.
-func serving(tb testing.TB, cache int64) (e *Edge, key string) {
+// serving is an edge with every feature on, that has its snapshot, and some
+// keys.
+func serving(tb testing.TB, cache int64) (e *Edge, secrets []string) {
 	tb.Helper()
 	mem := memstore.New()
 	fixture.Publish(tb, mem, fixture.Feed(5000, 1), fixture.Start, nil)
-	created, err := (&keys.Registry{Store: mem}).Create(context.Background(), keys.Request{Name: "bench", Rate: 1_000_000, Burst: 1_000_000})
-	if err != nil {
-		tb.Fatal(err)
+	for i := range 16 {
+		created, err := (&keys.Registry{Store: mem}).Create(context.Background(), keys.Request{Name: fmt.Sprintf("bench %d", i), Rate: 1_000_000, Burst: 1_000_000})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		secrets = append(secrets, created.Key)
 	}
 	e, _ = start(tb, mem, func(cfg *Config) {
 		cfg.AuthOff, cfg.Poll = false, time.Minute
@@ -81,7 +86,7 @@ func serving(tb testing.TB, cache int64) (e *Edge, key string) {
 		s := e.refresher.State()
 		return s != nil && s.Snapshot != nil && e.refresher.Status().Missing == 0
 	})
-	return e, created.Key
+	return e, secrets
 }
 
 func dialPlain(tb testing.TB, e *Edge, target string, headers ...string) *plainClient {
@@ -106,7 +111,7 @@ func newPlainClient(tb testing.TB, conn net.Conn, target string, headers ...stri
 // BenchmarkServe measures whole requests without a network, the client
 // included. With -cpu 1,2 it says what a second core gives.
 func BenchmarkServe(b *testing.B) {
-	e, key := serving(b, 64<<20)
+	e, secrets := serving(b, 64<<20)
 	s, err := server.New(server.Config{Engine: e.engine, Keys: e.keys, Observer: e.metrics, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		b.Fatal(err)
@@ -127,13 +132,15 @@ func BenchmarkServe(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.SetParallelism(8) // connections a core, so that none waits for another
+			var dialled atomic.Uint32
 			b.RunParallel(func(pb *testing.PB) {
 				conn, err := ln.Dial()
 				if err != nil {
 					b.Error(err)
 					return
 				}
-				client := newPlainClient(b, conn, c.target, "X-Api-Key: "+key)
+				// Each has a key of its own: a key's bucket is one cache line.
+				client := newPlainClient(b, conn, c.target, "X-Api-Key: "+secrets[int(dialled.Add(1))%len(secrets)])
 				for pb.Next() {
 					if status := client.ask(); status != 200 {
 						b.Errorf("status %d", status)

@@ -64,7 +64,7 @@ func (b *bench) swaps(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	closed, err := b.measure(ctx, &load{"capacity", edge, question{Path: "/openapi/v1/quotes?page=3"}, b.auth()}, b.Duration, 0)
+	closed, err := b.measure(ctx, &load{"capacity", edge, question{Kind: "held", Path: "/openapi/v1/quotes", Max: b.Assets * 9 / 10}, b.auth()}, b.Duration, 0)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -26,10 +27,28 @@ type report struct {
 	examples   []string
 }
 
-// usage is what a process takes, at the first checkpoint and at the last one.
+// usage is what a process takes, at the first checkpoint and at the last one,
+// and its memory at all of them.
 type usage struct {
-	edge        string
-	first, last map[string]float64
+	edge           string
+	first, last    map[string]float64
+	resident, live []float64 // bytes
+}
+
+// over shows how a number of bytes went, in MiB at up to ten evenly spaced
+// checkpoints, the first and the last among them.
+func over(bytes []float64) string {
+	const shown = 10
+	var b strings.Builder
+	n := min(shown, len(bytes))
+	for i := range n {
+		at := len(bytes) - 1
+		if n > 1 {
+			at = i * (len(bytes) - 1) / (n - 1)
+		}
+		fmt.Fprintf(&b, "%.0f ", bytes[at]/(1<<20))
+	}
+	return b.String() + "MiB"
 }
 
 func newReport() *report {
@@ -134,7 +153,8 @@ func (r *report) print(w io.Writer, c *cli) {
 	}
 	slices.SortFunc(r.usage, func(a, b usage) int { return cmp.Compare(a.edge, b.edge) })
 	for _, u := range r.usage {
-		row(u.edge+": memory", "%.0f MiB at the start, %.0f MiB at the end", u.first[metricMemory]/(1<<20), u.last[metricMemory]/(1<<20))
+		row(u.edge+": resident memory", "%s", over(u.resident))
+		row(u.edge+": live heap", "%s", over(u.live))
 		row(u.edge+": goroutines, open files", "%.0f, %.0f at the start, %.0f, %.0f at the end", u.first[metricGoroutines], u.first[metricFiles], u.last[metricGoroutines], u.last[metricFiles])
 	}
 	for _, p := range promises {

@@ -480,7 +480,10 @@ func (s *soak) checkpoint(ctx context.Context, first bool) error {
 		if first {
 			s.report.usage = append(s.report.usage, usage{edge: n.name, first: now})
 		}
-		s.report.usage[i].last = now
+		u := &s.report.usage[i]
+		u.last = now
+		u.resident = append(u.resident, now[metricMemory])
+		u.live = append(u.live, now[metricNextGC]/(1+now[metricGOGC]/100))
 		s.report.mu.Unlock()
 	}
 	s.quiet.Store(0)
@@ -547,6 +550,10 @@ const (
 	metricMemory     = "process_resident_memory_bytes"
 	metricGoroutines = "go_goroutines"
 	metricFiles      = "process_open_fds"
+	// The collector runs next when the live heap, as it last found it, has grown
+	// by so many percent.
+	metricNextGC = "go_memstats_next_gc_bytes"
+	metricGOGC   = "go_gc_gogc_percent"
 )
 
 func (n *node) usage(ctx context.Context) (map[string]float64, error) {
@@ -559,7 +566,8 @@ func (n *node) usage(ctx context.Context) (map[string]float64, error) {
 	lines := bufio.NewScanner(res.Body)
 	for lines.Scan() {
 		name, value, _ := strings.Cut(lines.Text(), " ")
-		if name == metricMemory || name == metricGoroutines || name == metricFiles {
+		switch name {
+		case metricMemory, metricGoroutines, metricFiles, metricNextGC, metricGOGC:
 			if values[name], err = strconv.ParseFloat(value, 64); err != nil {
 				return nil, err
 			}
