@@ -63,9 +63,10 @@ func costOf(key, body, notFound int) int64 {
 	return int64(n)
 }
 
-// fits reports whether the answers have room for one that long at all.
+// fits reports whether the answers have room for one that long at all; those
+// that were let go have none.
 func (a *answers) fits(w *work) bool {
-	return a != nil && costOf(len(w.key), len(w.body), len(w.notFound)) <= a.limit
+	return a != nil && a.cache.Load() != nil && costOf(len(w.key), len(w.body), len(w.notFound)) <= a.limit
 }
 
 // code returns the body in coding c, made when it is first asked for.
@@ -100,7 +101,9 @@ type answers struct {
 	fresh [2]*head
 	// offered tells most of the keys that were never offered, so that a question
 	// asked for the first time is not looked up: the cache would count it, too.
-	offered filter
+	// nil once the answers are let go: an edge keeps snapshots for as long as they
+	// may be pinned.
+	offered atomic.Pointer[filter]
 
 	// mu lets nobody close the cache while something is offered to it, which
 	// ristretto does not bear.
@@ -128,12 +131,16 @@ func newAnswers(limit int64) (*answers, error) {
 	}
 	a := &answers{limit: limit}
 	a.cache.Store(cache)
+	a.offered.Store(new(filter))
 	return a, nil
 }
 
 // get returns the answer with the given key, and its hash, if it is held.
 func (a *answers) get(key []byte, hash uint64) *held {
-	if a == nil || !a.offered.has(hash) {
+	if a == nil {
+		return nil
+	}
+	if f := a.offered.Load(); f == nil || !f.has(hash) {
 		return nil
 	}
 	cache := a.cache.Load()
@@ -154,14 +161,14 @@ func (a *answers) offer(key, body, notFound []byte, e query.Endpoint, raw []byte
 	a.mu.RLock()
 	if cache := a.cache.Load(); cache != nil {
 		lo, _ := hash(key)
-		a.offered.add(lo)
+		a.offered.Load().add(lo)
 		cache.Set(answer.key, answer, answer.cost())
 	}
 	a.mu.RUnlock()
 	if len(raw) <= maxRaw {
 		h.raw = bytes.Clone(raw)
 		a.mu.Lock()
-		if len(a.heats) < maxHeats {
+		if a.cache.Load() != nil && len(a.heats) < maxHeats {
 			a.heats = append(a.heats, h)
 		}
 		a.mu.Unlock()
@@ -198,6 +205,7 @@ func (a *answers) close() {
 	if cache := a.cache.Swap(nil); cache != nil {
 		cache.Close()
 	}
+	a.offered.Store(nil)
 	a.heats = nil
 }
 

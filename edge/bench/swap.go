@@ -25,7 +25,8 @@ import (
 const (
 	maxLag       = time.Millisecond
 	maxStolen    = 0.03 // of the time of all cores
-	openAttempts = 6
+	openAttempts = 3
+	swapRounds   = 5 // at most: each is long
 )
 
 // swaps compares the latency of an edge at half its capacity in steady state
@@ -70,7 +71,7 @@ func (b *bench) swaps(ctx context.Context) error {
 	}
 	rate := cmp.Or(b.Rate, closed.rate/2)
 	var steady, swapping []time.Duration
-	for range b.Rounds {
+	for range min(b.Rounds, swapRounds) {
 		f, err := b.open(ctx, edge, rate)
 		if err != nil {
 			return err
