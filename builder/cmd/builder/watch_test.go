@@ -147,12 +147,12 @@ func (w *watcher) check(ctx context.Context, target string) error {
 		return fmt.Errorf("%s: %w", target, err)
 	}
 	switch res.StatusCode {
+	case http.StatusOK:
 	case http.StatusServiceUnavailable:
 		w.absent++
 		return nil
 	default:
 		return fmt.Errorf("%s: status %d: %s", target, res.StatusCode, body)
-	case http.StatusOK:
 	}
 	name := res.Header.Get("X-Snapshot-Time")
 	if name != w.name {
