@@ -411,28 +411,3 @@ func decode(p *server.Reply) ([]byte, error) {
 		return nil, fmt.Errorf("coding %q", coding)
 	}
 }
-
-// TestFilter: what was added is always there, and little else is.
-func TestFilter(t *testing.T) {
-	const added, others = 100_000, 100_000
-	f := new(filter)
-	key := func(i int) uint64 {
-		lo, _ := hash(fmt.Appendf(nil, "query %d", i))
-		return lo
-	}
-	for i := range added {
-		f.add(key(i))
-	}
-	wrong := 0
-	for i := range added + others {
-		switch has := f.has(key(i)); {
-		case i < added && !has:
-			t.Fatalf("%d is not there", i)
-		case i >= added && has:
-			wrong++
-		}
-	}
-	if wrong > others/20 {
-		t.Errorf("%d of %d others are there", wrong, others)
-	}
-}

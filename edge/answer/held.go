@@ -18,6 +18,7 @@ import (
 // are asked for.
 type held struct {
 	key      []byte // the normalised query, since keys in memory are hashes
+	hash     uint64 // of key
 	body     []byte
 	digest   digest
 	notFound []byte
@@ -37,8 +38,10 @@ type heat struct {
 }
 
 const (
-	// heatSample is how many hits count as one, so that a hot answer's counter
-	// is not written on every request.
+	// getSample is how many hits count as one for ristretto, which locks, and
+	// heatSample for the heat: what all cores ask for is then not written on every
+	// request.
+	getSample  = 8
 	heatSample = 32
 	// maxHeats bounds how many answers are followed, and maxRaw the query
 	// strings that are.
@@ -48,7 +51,8 @@ const (
 
 // newHeld makes an answer from a finished body.
 func newHeld(key, body, notFound []byte, h *heat) *held {
-	return &held{key: bytes.Clone(key), body: bytes.Clone(body), digest: digestOf(body), notFound: bytes.Clone(notFound), heat: h}
+	lo, _ := hash(key)
+	return &held{key: bytes.Clone(key), hash: lo, body: bytes.Clone(body), digest: digestOf(body), notFound: bytes.Clone(notFound), heat: h}
 }
 
 func (a *held) cost() int64 { return costOf(len(a.key), len(a.body), len(a.notFound)) }
@@ -85,25 +89,17 @@ func (a *held) code(c coding) []byte {
 	return b
 }
 
-// hit counts a sample of the hits.
-func (a *held) hit() {
-	if rand.Uint32()%heatSample == 0 {
-		a.heat.hits.Add(1)
-	}
-}
-
-// answers are the finished answers of one snapshot.
+// answers are the finished answers of one snapshot. Ristretto says which are
+// held, the table finds them.
 type answers struct {
 	cache atomic.Pointer[ristretto.Cache[[]byte, *held]]
 	limit int64
 	// fresh are the prepared headers of answers that are not held, of 200 and of
 	// 304.
 	fresh [2]*head
-	// offered tells most of the keys that were never offered, so that a question
-	// asked for the first time is not looked up: the cache would count it, too.
-	// nil once the answers are let go: an edge keeps snapshots for as long as they
-	// may be pinned.
-	offered atomic.Pointer[filter]
+	// nil once the answers are let go, as the cache is: an edge keeps snapshots for
+	// as long as they may be pinned.
+	table atomic.Pointer[table]
 
 	// mu lets nobody close the cache while something is offered to it, which
 	// ristretto does not bear.
@@ -118,6 +114,7 @@ func hash(key []byte) (uint64, uint64) {
 }
 
 func newAnswers(limit int64) (*answers, error) {
+	t := newTable(limit)
 	cache, err := ristretto.NewCache(&ristretto.Config[[]byte, *held]{
 		// Ten counters an answer of 8 KiB; three bytes each.
 		NumCounters:        min(max(limit/(8<<10)*10, 1<<10), 1<<20),
@@ -125,31 +122,50 @@ func newAnswers(limit int64) (*answers, error) {
 		BufferItems:        64,
 		IgnoreInternalCost: true,
 		KeyToHash:          hash,
+		OnExit:             t.remove,
 	})
 	if err != nil {
 		return nil, err
 	}
 	a := &answers{limit: limit}
 	a.cache.Store(cache)
-	a.offered.Store(new(filter))
+	a.table.Store(t)
 	return a, nil
 }
 
-// get returns the answer with the given key, and its hash, if it is held.
+// get returns the answer with the given key, and its hash, if it is held. A
+// question that was never asked before costs a look at one cache line, and
+// ristretto does not count it.
 func (a *answers) get(key []byte, hash uint64) *held {
 	if a == nil {
 		return nil
 	}
-	if f := a.offered.Load(); f == nil || !f.has(hash) {
+	t := a.table.Load()
+	if t == nil {
 		return nil
+	}
+	h, full := t.find(key, hash)
+	if h == nil && !full {
+		return nil
+	}
+	var sample uint32
+	if h != nil {
+		if sample = rand.Uint32(); sample%getSample != 0 {
+			return h
+		}
 	}
 	cache := a.cache.Load()
 	if cache == nil {
 		return nil
 	}
-	h, ok := cache.Get(key)
-	if !ok || !bytes.Equal(h.key, key) {
-		return nil
+	if found, ok := cache.Get(key); h == nil {
+		if !ok || !bytes.Equal(found.key, key) {
+			return nil
+		}
+		h, sample = found, rand.Uint32()
+	}
+	if sample%heatSample == 0 {
+		h.heat.hits.Add(1)
 	}
 	return h
 }
@@ -160,9 +176,11 @@ func (a *answers) offer(key, body, notFound []byte, e query.Endpoint, raw []byte
 	answer := newHeld(key, body, notFound, h)
 	a.mu.RLock()
 	if cache := a.cache.Load(); cache != nil {
-		lo, _ := hash(key)
-		a.offered.Load().add(lo)
-		cache.Set(answer.key, answer, answer.cost())
+		t := a.table.Load()
+		t.add(answer)
+		if !cache.Set(answer.key, answer, answer.cost()) {
+			t.remove(answer)
+		}
 	}
 	a.mu.RUnlock()
 	if len(raw) <= maxRaw {
@@ -205,23 +223,72 @@ func (a *answers) close() {
 	if cache := a.cache.Swap(nil); cache != nil {
 		cache.Close()
 	}
-	a.offered.Store(nil)
+	a.table.Store(nil)
 	a.heats = nil
 }
 
-// filter is a Bloom filter of a million bits and two hashes: 128 KiB, which a
-// core's own cache holds, and after 100,000 additions it is still right about
-// 97 in 100 keys that were never added. It takes no lock.
-type filter [1 << 14]atomic.Uint64
-
-func (f *filter) add(hash uint64) {
-	f[hash>>6%(1<<14)].Or(1 << (hash & 63))
-	f[hash>>26%(1<<14)].Or(1 << (hash >> 20 & 63))
+// table finds the answers that are held, without a lock and without writing
+// anything: a bucket is one cache line, and of most keys it tells at once that
+// there is no such answer. What ristretto lets go of leaves the table; an answer
+// that finds its bucket full is found in ristretto alone.
+type table struct {
+	mask    uint64
+	buckets []bucket
 }
 
-// has reports whether a hash may have been added; false is certain.
-func (f *filter) has(hash uint64) bool {
-	return f[hash>>6%(1<<14)].Load()>>(hash&63)&1 == 1 && f[hash>>26%(1<<14)].Load()>>(hash>>20&63)&1 == 1
+const ways = 4
+
+type bucket struct {
+	hashes  [ways]atomic.Uint64
+	answers [ways]atomic.Pointer[held]
+}
+
+// newTable makes a table with a place for each of the smallest answers that
+// limit bytes hold, but no more than a mebibyte of it.
+func newTable(limit int64) *table {
+	n := 16
+	for n < 1<<14 && int64(n)*ways*costOf(0, 0, 0) < limit {
+		n *= 2
+	}
+	return &table{mask: uint64(n - 1), buckets: make([]bucket, n)}
+}
+
+// find returns the answer with the given key, nil if there is none, and whether
+// its bucket is full.
+func (t *table) find(key []byte, hash uint64) (h *held, full bool) {
+	b := &t.buckets[hash&t.mask]
+	full = true
+	for i := range b.hashes {
+		h := b.answers[i].Load()
+		if h == nil {
+			full = false
+		} else if b.hashes[i].Load() == hash && bytes.Equal(h.key, key) {
+			return h, full
+		}
+	}
+	return nil, full
+}
+
+func (t *table) add(h *held) {
+	b := &t.buckets[h.hash&t.mask]
+	for i := range b.answers {
+		if b.answers[i].CompareAndSwap(nil, h) {
+			// Until it is there, whoever looks for h finds the hash of another answer,
+			// or this hash beside another's key: either way he makes it himself.
+			b.hashes[i].Store(h.hash)
+			return
+		}
+	}
+}
+
+func (t *table) remove(h *held) {
+	if h == nil {
+		return
+	}
+	b := &t.buckets[h.hash&t.mask]
+	for i := range b.answers {
+		b.answers[i].CompareAndSwap(h, nil)
+	}
 }
 
 // asked remembers which queries were asked for lately, so that an answer is

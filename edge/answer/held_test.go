@@ -27,7 +27,7 @@ func TestClosedAnswers(t *testing.T) {
 		if a.fits(&work{}) {
 			t.Error("closed, and has room")
 		}
-		if a.cache.Load() != nil || a.offered.Load() != nil || a.heats != nil {
+		if a.cache.Load() != nil || a.table.Load() != nil || a.heats != nil {
 			t.Error("closed, and something is kept")
 		}
 		if h := a.get(key, hash); h != nil {

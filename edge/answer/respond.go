@@ -102,7 +102,6 @@ func (e *Engine) Answer(r *server.Request) *server.Problem {
 	lo, _ := hash(w.key)
 	if a := finished.get(w.key, lo); a != nil {
 		e.works.Put(w)
-		a.hit()
 		e.writeHeld(r, s, a, lastModified, true)
 		return nil
 	}

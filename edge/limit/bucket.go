@@ -60,6 +60,9 @@ func (l Limit) Window() int { return int(seconds(l.interval * l.burst)) }
 // time; see Convert for a Limit that changes.
 type Bucket struct {
 	full atomic.Int64 // when all tokens will be there; past: they are
+	// A cache line of its own, since a bucket is written on every request of its
+	// key: small objects share one otherwise, and cores would take each other's.
+	_ [56]byte
 }
 
 // Decision is the answer of Take.

@@ -5,6 +5,7 @@ package reqid
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"math/rand/v2"
 )
 
@@ -41,12 +42,8 @@ var allowed = func() (set [256]bool) {
 // the runtime keeps a ChaCha8 generator for each thread, seeded by the
 // operating system.
 func Append(dst []byte) []byte {
-	const digits = "0123456789abcdef"
 	var bits [Length / 2]byte
 	binary.NativeEndian.PutUint64(bits[:8], rand.Uint64())
 	binary.NativeEndian.PutUint64(bits[8:], rand.Uint64())
-	for _, b := range bits {
-		dst = append(dst, digits[b>>4], digits[b&15])
-	}
-	return dst
+	return hex.AppendEncode(dst, bits[:])
 }
