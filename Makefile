@@ -24,7 +24,7 @@ bench-edge: build ## what an answer costs, beside bare fasthttp and nginx (some 
 	@$(GO) build -o bin/bench-edge ./edge/bench && bin/bench-edge --out edge/BENCHMARKS.out.md
 
 bench-edge-short: build ## the same in a minute or two, without nginx and the large market
-	@$(GO) build -o bin/bench-edge ./edge/bench && bin/bench-edge --short --rounds 3 --duration 2s
+	@$(GO) build -o bin/bench-edge ./edge/bench && bin/bench-edge --short --rounds 7
 
 test: servers ## all tests, the S3 exam against real servers included
 	$(GO) test -shuffle=on -count=1 -timeout 20m ./...

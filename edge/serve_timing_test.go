@@ -7,10 +7,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/valyala/fasthttp"
 	"github.com/valyala/fasthttp/fasthttputil"
 
 	"example.com/marketdata/artifacts/memstore"
@@ -25,6 +29,7 @@ type plainClient struct {
 	conn    net.Conn
 	request []byte
 	buf     [64 << 10]byte
+	got     int // bytes of the last answer
 }
 
 var (
@@ -60,6 +65,7 @@ func (c *plainClient) ask() int {
 			want += length
 		}
 	}
+	c.got = n
 	return int(c.buf[9]-'0')*100 + int(c.buf[10]-'0')*10 + int(c.buf[11]-'0')
 }
 
@@ -108,30 +114,47 @@ func newPlainClient(tb testing.TB, conn net.Conn, target string, headers ...stri
 	return c
 }
 
-// BenchmarkServe measures whole requests without a network, the client
-// included. With -cpu 1,2 it says what a second core gives.
-func BenchmarkServe(b *testing.B) {
-	e, secrets := serving(b, 64<<20)
-	s, err := server.New(server.Config{Engine: e.engine, Keys: e.keys, Observer: e.metrics, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		b.Fatal(err)
-	}
+// inMemory serves s over an in-memory listener until the test ends.
+func inMemory(tb testing.TB, serve func(net.Listener) error, stop func(context.Context) error) *fasthttputil.InmemoryListener {
 	ln := fasthttputil.NewInmemoryListener()
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(ln) }()
-	defer func() {
+	go func() { served <- serve(ln) }()
+	tb.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		if err := errors.Join(s.Drain(ctx), <-served); err != nil {
-			b.Error(err)
+		if err := errors.Join(stop(ctx), <-served); err != nil {
+			tb.Error(err)
 		}
-	}()
-	for _, c := range []struct{ name, target string }{
-		{"held", "/openapi/v1/quotes?page=3"}, {"one row", "/openapi/v1/quotes?limit=1"},
-	} {
+	})
+	return ln
+}
+
+func newServer(tb testing.TB, e *Edge) *server.Server {
+	s, err := server.New(server.Config{Engine: e.engine, Keys: e.keys, Observer: e.metrics, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+// served are the answers that the benchmarks ask for.
+var served = []struct{ name, target string }{
+	{"held", "/openapi/v1/quotes?page=3"}, {"one row", "/openapi/v1/quotes?limit=1"},
+}
+
+// connectionsPerCore is enough that none waits for another.
+const connectionsPerCore = 8
+
+// BenchmarkServe measures whole requests without a network, the client
+// included.
+func BenchmarkServe(b *testing.B) {
+	e, secrets := serving(b, 64<<20)
+	s := newServer(b, e)
+	ln := inMemory(b, s.Serve, s.Drain)
+	for _, c := range served {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
-			b.SetParallelism(8) // connections a core, so that none waits for another
+			b.SetParallelism(connectionsPerCore)
 			var dialled atomic.Uint32
 			b.RunParallel(func(pb *testing.PB) {
 				conn, err := ln.Dial()
@@ -149,5 +172,74 @@ func BenchmarkServe(b *testing.B) {
 				}
 			})
 		})
+	}
+}
+
+// BenchmarkCores says how much faster two cores are than one, whole requests
+// without a network, the client included: the median over many short rounds,
+// each of them on one core and then on two, since a core's own speed changes
+// from second to second on a machine that others share. Bare fasthttp with the
+// same bytes says what the machine, the scheduler and the listener leave of a
+// second core.
+func BenchmarkCores(b *testing.B) {
+	if runtime.NumCPU() < 2 {
+		b.Skip("one core")
+	}
+	e, secrets := serving(b, 64<<20)
+	s := newServer(b, e)
+	edge := inMemory(b, s.Serve, s.Drain)
+	for _, c := range served {
+		dial := func(ln *fasthttputil.InmemoryListener, i int) *plainClient {
+			conn, err := ln.Dial()
+			if err != nil {
+				b.Fatal(err)
+			}
+			return newPlainClient(b, conn, c.target, "X-Api-Key: "+secrets[i%len(secrets)])
+		}
+		first := dial(edge, 0)
+		first.ask()
+		head, body, _ := bytes.Cut(bytes.Clone(first.buf[:first.got]), headEnd)
+		padding := bytes.Repeat([]byte{'x'}, len(head)-100) // to the length of the edge's head, or nearly
+		bare := &fasthttp.Server{NoDefaultServerHeader: true, NoDefaultContentType: true, WriteBufferSize: 64 << 10, Handler: func(ctx *fasthttp.RequestCtx) {
+			ctx.Response.Header.SetCanonical([]byte("X-Padding"), padding)
+			ctx.Response.SetBodyRaw(body)
+		}}
+		for _, server := range []struct {
+			name string
+			ln   *fasthttputil.InmemoryListener
+		}{{"edge", edge}, {"bare fasthttp", inMemory(b, bare.Serve, bare.ShutdownWithContext)}} {
+			b.Run(c.name+"/"+server.name, func(b *testing.B) {
+				var clients [2 * connectionsPerCore]*plainClient
+				for i := range clients {
+					clients[i] = dial(server.ln, i)
+				}
+				const round = 4000 // requests of a connection
+				speed := func(cores int) float64 {
+					defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
+					began := time.Now()
+					var asked sync.WaitGroup
+					for _, client := range clients[:cores*connectionsPerCore] {
+						asked.Go(func() {
+							for range round {
+								if status := client.ask(); status != 200 {
+									b.Errorf("status %d", status)
+									return
+								}
+							}
+						})
+					}
+					asked.Wait()
+					return float64(cores) / time.Since(began).Seconds()
+				}
+				speed(2)
+				var gains []float64
+				for b.Loop() {
+					gains = append(gains, speed(2)/speed(1))
+				}
+				slices.Sort(gains)
+				b.ReportMetric(gains[len(gains)/2], "times")
+				b.ReportMetric(0, "ns/op") // says nothing
+			})
+		}
 	}
 }

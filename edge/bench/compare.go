@@ -352,7 +352,8 @@ func (b *bench) run(ctx context.Context) error {
 		}
 	}
 	// The next two say what it costs that an answer's bytes are not in the core's
-	// own cache: that of finding and copying rows is the rest of the third.
+	// own cache: that of finding and copying rows is the rest of the third, and in the fourth
+	// by itself.
 	copies, err := b.bare(ctx, "copies", held, heldPages)
 	if err != nil {
 		return err
@@ -365,6 +366,9 @@ func (b *bench) run(ctx context.Context) error {
 		return err
 	}
 	if err := b.compare(ctx, "pages never asked before, against a held one", 1.25, edge("never asked before", pages), edge("held", one)); err != nil {
+		return err
+	}
+	if err := b.compare(ctx, fmt.Sprintf("pages never asked before, against %d held ones", heldPages), none, edge("never asked before", pages), edge("many held", several)); err != nil {
 		return err
 	}
 	oneRow, err := b.held(small.addr, row.Path)

@@ -34,8 +34,8 @@ type runCmd struct {
 	Bin      string        `default:"bin" help:"Folder of the builder and edge programs."`
 	Assets   int           `default:"10000" help:"Assets of the small market."`
 	Large    int           `default:"1000000" help:"Assets of the large market; 0: leave it out."`
-	Rounds   int           `default:"9" help:"Rounds, of which the median counts."`
-	Duration time.Duration `default:"2s" help:"Load of one server in one round."`
+	Rounds   int           `default:"31" help:"Rounds, of which the median counts."`
+	Duration time.Duration `default:"500ms" help:"Load of one server in one round: short, since the machine's own speed may change from second to second."`
 	Short    bool          `help:"Without nginx and the large market, for a quick look."`
 	Server   int           `default:"0" help:"Core that servers are pinned to."`
 	Client   int           `default:"1" help:"Core that the load is pinned to."`

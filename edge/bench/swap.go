@@ -26,7 +26,9 @@ const (
 	maxLag       = time.Millisecond
 	maxStolen    = 0.03 // of the time of all cores
 	openAttempts = 3
-	swapRounds   = 5 // at most: each is long
+	swapRounds   = 5               // at most: each is long
+	swapLoad     = 8 * time.Second // in each of its two states
+	starts       = 7               // of the edge, of which the median counts
 )
 
 // swaps compares the latency of an edge at half its capacity in steady state
@@ -65,7 +67,7 @@ func (b *bench) swaps(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	closed, err := b.measure(ctx, &load{"capacity", edge, question{Kind: "held", Path: "/openapi/v1/quotes", Max: b.Assets * 9 / 10}, b.auth()}, b.Duration, 0)
+	closed, err := b.measure(ctx, &load{"capacity", edge, question{Kind: "held", Path: "/openapi/v1/quotes", Max: b.Assets * 9 / 10}, b.auth()}, 2*time.Second, 0)
 	if err != nil {
 		return err
 	}
@@ -131,7 +133,7 @@ func (b *bench) openOnce(ctx context.Context, s *server, rate float64) (f loadFi
 		return f, err
 	}
 	cmd := exec.CommandContext(ctx, "taskset", "-c", strconv.Itoa(b.Client), self, "load", "--url", "http://"+s.addr, "--key", b.key,
-		"--rate", strconv.FormatFloat(rate, 'f', 0, 64), "--duration", (4 * b.Duration).String())
+		"--rate", strconv.FormatFloat(rate, 'f', 0, 64), "--duration", swapLoad.String())
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	out, err := cmd.Output()
 	if err != nil {
@@ -196,7 +198,7 @@ func (b *bench) starts(ctx context.Context) error {
 		return fmt.Errorf("builder build: %w\n%s", err, out)
 	}
 	var times []time.Duration
-	for range b.Rounds {
+	for range starts {
 		addr, err := freeAddr()
 		if err != nil {
 			return err
