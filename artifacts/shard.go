@@ -41,6 +41,8 @@ type Shard struct {
 	runStart []uint32 // run j is rows runStart[j] to runStart[j+1]; nil: every run is one row
 	keys     []byte
 	keyOff   []uint32 // key j is keys[keyOff[j]:keyOff[j+1]]; nil without keys
+	common   int      // how many bytes all keys begin with
+	prefixes []uint64 // of the rest of each key; see prefix
 	ords     []uint32
 	columns  int
 	tails    []byte
@@ -109,9 +111,26 @@ func (s *Shard) RunRows(j int) (start, end int) {
 	return int(s.runStart[j]), int(s.runStart[j+1])
 }
 
-// FindKey returns the run whose key is key, in a view with keys.
+// FindKey returns the run whose key is key, in a view with keys; if there is
+// none, the first one whose key is behind it.
 func (s *Shard) FindKey(key []byte) (run int, ok bool) {
-	lo, hi := 0, s.Runs()
+	lo, hi := 0, len(s.prefixes)
+	if bytes.HasPrefix(key, s.keys[:s.common]) {
+		// In numbers that stand side by side, not in keys all over the place: a shard
+		// that is asked for now and then is in no core's own cache.
+		p := prefix(key[s.common:])
+		for lo < hi {
+			m := int(uint(lo+hi) >> 1)
+			if s.prefixes[m] < p {
+				lo = m + 1
+			} else {
+				hi = m
+			}
+		}
+		if hi = len(s.prefixes); lo+1 >= hi || s.prefixes[lo+1] > p { // no two with this one
+			hi = min(hi, lo+1)
+		}
+	}
 	for lo < hi {
 		m := int(uint(lo+hi) >> 1)
 		if bytes.Compare(s.Key(m), key) < 0 {
@@ -120,7 +139,15 @@ func (s *Shard) FindKey(key []byte) (run int, ok bool) {
 			hi = m
 		}
 	}
-	return lo, lo < s.Runs() && bytes.Equal(s.Key(lo), key)
+	return lo, lo < len(s.prefixes) && bytes.Equal(s.Key(lo), key)
+}
+
+// prefix returns the first eight bytes of a key as a number: a key with a lower
+// one stands before, two with the same may stand either way.
+func prefix(key []byte) uint64 {
+	var b [8]byte
+	copy(b[:], key)
+	return binary.BigEndian.Uint64(b[:])
 }
 
 // FindID returns the row with the given id, in a view sorted by id.
@@ -242,14 +269,14 @@ func ParseShard(plain []byte) (*Shard, error) {
 	}
 	s := &Shard{Before: before, After: after, FirstRun: firstRun}
 	if runs != n {
-		s.runStart = make([]uint32, 1, runs+1)
+		s.runStart = make([]uint32, runs+1)
 		sum := 0
-		for range runs {
+		for j := range runs {
 			l := r.uint(uint64(n))
 			if sum += l; r.bad || l == 0 || sum > n {
 				return nil, errors.New("shard: bad run length")
 			}
-			s.runStart = append(s.runStart, uint32(sum))
+			s.runStart[j+1] = uint32(sum)
 		}
 		if sum != n {
 			return nil, errors.New("shard: runs do not add up to the rows")
@@ -299,7 +326,7 @@ func ParseShard(plain []byte) (*Shard, error) {
 	if err := s.checkIDs(); err != nil {
 		return nil, err
 	}
-	s.size = len(plain) + len(s.keys) + 4*(len(s.off)+len(s.runStart)+len(s.keyOff)+len(s.ords)+len(s.tailOff)) + 8*len(s.ids) + 256
+	s.size = len(plain) + len(s.keys) + 4*(len(s.off)+len(s.runStart)+len(s.keyOff)+len(s.ords)+len(s.tailOff)) + 8*(len(s.ids)+len(s.prefixes)) + 256
 	return s, nil
 }
 
@@ -325,6 +352,16 @@ func (s *Shard) parseKeys(r *shardReader, runs int, limit uint64) error {
 		if j > 0 && bytes.Compare(s.Key(j-1), s.Key(j)) >= 0 {
 			return fmt.Errorf("shard: key of run %d does not follow", j)
 		}
+	}
+	// All stand between the first and the last, and begin with what those two
+	// begin with.
+	first, last := s.Key(0), s.Key(runs-1)
+	for s.common < min(len(first), len(last)) && first[s.common] == last[s.common] {
+		s.common++
+	}
+	s.prefixes = make([]uint64, runs)
+	for j := range s.prefixes {
+		s.prefixes[j] = prefix(s.Key(j)[s.common:])
 	}
 	return nil
 }

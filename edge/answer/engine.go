@@ -96,7 +96,6 @@ type Engine struct {
 	cfg          Config
 	cacheControl *cacheControl
 	refresher    *snapshot.Refresher
-	asked        asked
 	vary         []byte
 	logged       atomic.Int64 // the second of the last warning
 	global       atomic.Pointer[globalAnswer]

@@ -170,6 +170,12 @@ func (a *answers) get(key []byte, hash uint64) *held {
 	return h
 }
 
+// again reports whether the answer with that hash is to be offered.
+func (a *answers) again(hash uint64) bool {
+	t := a.table.Load()
+	return t != nil && t.again(hash)
+}
+
 // offer makes an answer and holds it, if there is room.
 func (a *answers) offer(key, body, notFound []byte, e query.Endpoint, raw []byte) *held {
 	h := &heat{endpoint: e}
@@ -228,26 +234,28 @@ func (a *answers) close() {
 }
 
 // table finds the answers that are held, without a lock and without writing
-// anything: a bucket is one cache line, and of most keys it tells at once that
-// there is no such answer. What ristretto lets go of leaves the table; an answer
-// that finds its bucket full is found in ristretto alone.
+// anything, and remembers which questions were asked for lately. All of a
+// question is in one bucket, one cache line: of most that are new it tells at
+// once that there is no such answer. What ristretto lets go of leaves the table;
+// an answer that finds its bucket full is found in ristretto alone.
 type table struct {
 	mask    uint64
 	buckets []bucket
 }
 
-const ways = 4
+const ways = 3
 
 type bucket struct {
 	hashes  [ways]atomic.Uint64
 	answers [ways]atomic.Pointer[held]
+	asked   [2]atomic.Uint64
 }
 
-// newTable makes a table with a place for each of the smallest answers that
-// limit bytes hold, but no more than a mebibyte of it.
+// newTable makes a table of half a mebibyte, and of up to 4 where limit bytes
+// hold more answers of 8 KiB than it has places for.
 func newTable(limit int64) *table {
-	n := 16
-	for n < 1<<14 && int64(n)*ways*costOf(0, 0, 0) < limit {
+	n := 1 << 13
+	for n < 1<<16 && int64(n)*ways*(8<<10) < limit {
 		n *= 2
 	}
 	return &table{mask: uint64(n - 1), buckets: make([]bucket, n)}
@@ -291,20 +299,16 @@ func (t *table) remove(h *held) {
 	}
 }
 
-// asked remembers which queries were asked for lately, so that an answer is
-// held when it is asked a second time: made-up parameters fill nothing. It is a
-// table of hashes that newer ones overwrite, and takes no lock. The last bits
-// of an entry count how often it was asked for.
-type asked [1 << 14]atomic.Uint64
-
-// askedCount masks the count.
+// askedCount masks the last bits of an entry of asked, which count how often its
+// question was asked for. The others are of the question's hash.
 const askedCount = 7
 
 // again reports whether an answer is to be offered to the cache: when it is
-// asked for the second time, and every eighth time from there on, since
-// ristretto may have refused it and would again.
-func (t *asked) again(hash uint64) bool {
-	slot := &t[hash>>50]
+// asked for the second time, so that made-up parameters fill nothing, and every
+// eighth time from there on, since ristretto may have refused it and would
+// again. A newer question takes an older one's place.
+func (t *table) again(hash uint64) bool {
+	slot := &t.buckets[hash&t.mask].asked[hash>>63]
 	was := slot.Load()
 	if was&^askedCount != hash&^askedCount {
 		slot.Store(hash &^ askedCount)

@@ -112,11 +112,9 @@ func (e *Engine) Answer(r *server.Request) *server.Problem {
 	if err != nil {
 		return e.problem(err)
 	}
-	if finished.fits(w) {
-		if e.asked.again(lo ^ s.Sequence) {
-			finished.offer(w.key, w.body, w.notFound, r.Query.Endpoint, r.RawQuery)
-			w.slot.admitted.Add(1)
-		}
+	if finished.fits(w) && finished.again(lo) {
+		finished.offer(w.key, w.body, w.notFound, r.Query.Endpoint, r.RawQuery)
+		w.slot.admitted.Add(1)
 	}
 	e.writeFresh(r, s, w, lastModified)
 	return nil
