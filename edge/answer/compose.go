@@ -41,8 +41,8 @@ type work struct {
 	budget snapshot.Budget
 
 	key  []byte
-	etag []byte
-	slot *slot // of counters
+	etag []byte // the line of the header
+	slot *slot  // of counters
 
 	// What composing touched, for tests: no answer walks the directory.
 	shards, rows int

@@ -17,6 +17,8 @@ import (
 // Header names in their canonical form.
 const (
 	hdrETag            = "ETag"
+	etagLine           = hdrETag + ": "
+	lineEnd            = "\r\n"
 	hdrCacheStatus     = "Cache-Status"
 	hdrNotFound        = "X-Not-Found"
 	hdrContentEncoding = "Content-Encoding"
@@ -218,10 +220,10 @@ func (e *Engine) writeFresh(r *server.Request, s *snapshot.Snapshot, w *work, la
 	if len(w.body) > minCoded && r.AcceptEncoding != nil {
 		c = negotiate(r.AcceptEncoding)
 	}
-	w.etag = appendETag(w.etag[:0], digestOf(w.body), c)
-	not := notModified(r, w.etag, lastModified)
+	w.etag = append(appendETag(append(w.etag[:0], etagLine...), digestOf(w.body), c), lineEnd...)
+	not := notModified(r, w.etag[len(etagLine):len(w.etag)-len(lineEnd)], lastModified)
 	r.Reply.Fixed = e.freshHead(s, not, lastModified).lines
-	r.Reply.Add(hdrETag, w.etag)
+	r.Reply.AddLines(w.etag)
 	if len(w.notFound) > 0 {
 		r.Reply.Add(hdrNotFound, w.notFound)
 	}

@@ -9,7 +9,7 @@ import (
 
 // sample is how many looks at a slot there are to one that asks the cache, so
 // that it learns what is hot.
-const sample = 16
+const sample = 64
 
 // Budget bounds how long one answer may wait for what is not in memory, all its
 // waits together.
