@@ -154,7 +154,8 @@ func TestScrape(t *testing.T) {
 	fixture.Publish(t, store, fixture.Feed(300, 2), at, first)
 	until(t, "the snapshot", func() bool {
 		s := r.Refresher.State()
-		return s.Snapshot != nil && s.Snapshot.Time.Equal(at) && r.Refresher.Status().Missing == 0 && r.Refresher.Status().Phase == snapshot.Valid
+		return s.Snapshot != nil && s.Snapshot.Time.Equal(at) && r.Refresher.Status().Missing == 0 && r.Refresher.Status().Phase == snapshot.Valid &&
+			r.Refresher.Counters.NotModified.Load() > 0
 	})
 	r.Swapped(3*time.Second, time.Second)
 	r.Observe(server.Observation{Route: 1, Status: 200, Bytes: 10, Duration: time.Millisecond})
