@@ -148,21 +148,20 @@ func (a *answers) get(key []byte, hash uint64) *held {
 	if h == nil && !full {
 		return nil
 	}
-	var sample uint32
-	if h != nil {
-		if sample = rand.Uint32(); sample%getSample != 0 {
-			return h
-		}
+	sample := rand.Uint32()
+	if h != nil && sample%getSample != 0 {
+		return h
 	}
 	cache := a.cache.Load()
 	if cache == nil {
 		return nil
 	}
-	if found, ok := cache.Get(key); h == nil {
+	found, ok := cache.Get(key)
+	if h == nil {
 		if !ok || !bytes.Equal(found.key, key) {
 			return nil
 		}
-		h, sample = found, rand.Uint32()
+		h = found
 	}
 	if sample%heatSample == 0 {
 		h.heat.hits.Add(1)

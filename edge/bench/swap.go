@@ -29,7 +29,7 @@ const (
 	swapRounds     = 5               // at most: each is long
 	swapLoad       = 8 * time.Second // in each of its two states
 	capacityRounds = 15
-	starts         = 7 // of the edge, of which the median counts
+	startRounds    = 7 // of the edge, of which the median counts
 )
 
 // swaps compares the latency of an edge at half its capacity in steady state
@@ -225,7 +225,7 @@ func (b *bench) starts(ctx context.Context) error {
 		return fmt.Errorf("builder build: %w\n%s", err, out)
 	}
 	var times []time.Duration
-	for range starts {
+	for range startRounds {
 		addr, err := freeAddr()
 		if err != nil {
 			return err

@@ -273,16 +273,14 @@ func (p *pool) dispatch(ctx context.Context, k uint64, sleep *sleeper) {
 	r.rec.dispatched(asked, unsent, waited)
 }
 
-// take returns a worker that is free, starting one if need be. When the limit
-// is reached it waits for one, until ctx is done, and then returns nil.
+// take returns a worker that is free, starting one if need be, also when the run
+// was interrupted: what was due by then is sent. When the limit is reached it
+// waits for one, until ctx is done, and then returns nil.
 func (p *pool) take(ctx context.Context) (w *worker, immediate bool) {
 	select {
 	case w := <-p.idle:
 		return w, true
 	default:
-	}
-	if ctx.Err() != nil {
-		return nil, false
 	}
 	if p.started < p.limit {
 		p.started++
