@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"sort"
+
+	"github.com/zeebo/xxh3"
 )
 
 const (
@@ -23,6 +25,9 @@ const (
 )
 
 var errTruncated = errors.New("shard: ends too early")
+
+// SumSize is the length of a row's sum, in bytes.
+const SumSize = 16
 
 // Shard is a parsed shard: a run of neighbouring rows of one view, ready to be
 // sliced. It refers to the bytes it was parsed from, which must not change.
@@ -47,6 +52,8 @@ type Shard struct {
 	columns  int
 	tails    []byte
 	tailOff  []uint32
+	sums     []byte // of the rows, one after the other
+	tailSums []byte
 	size     int
 }
 
@@ -74,6 +81,19 @@ func (s *Shard) Tail(i int) []byte {
 		return nil
 	}
 	return s.tails[s.tailOff[i]:s.tailOff[i+1]:s.tailOff[i+1]]
+}
+
+// Sums returns the sums of rows i to j (exclusive), one after the other: 128
+// bits of each row's XXH3, high bits first. Who has them need not read the rows
+// to tell a page from another one. They are not against forgers.
+func (s *Shard) Sums(i, j int) []byte { return s.sums[i*SumSize : j*SumSize] }
+
+// TailSum returns the sum of row i's tail, or nil when the view has none.
+func (s *Shard) TailSum(i int) []byte {
+	if s.tailOff == nil {
+		return nil
+	}
+	return s.tailSums[i*SumSize : (i+1)*SumSize]
 }
 
 // ID returns the id of row i.
@@ -319,6 +339,7 @@ func ParseShard(plain []byte) (*Shard, error) {
 				return nil, fmt.Errorf("shard: bad tail of row %d", i)
 			}
 		}
+		s.tailSums = sumsOf(n, s.Tail)
 	}
 	if err := s.parseRows(r, n, limit); err != nil {
 		return nil, err
@@ -326,8 +347,19 @@ func ParseShard(plain []byte) (*Shard, error) {
 	if err := s.checkIDs(); err != nil {
 		return nil, err
 	}
-	s.size = len(plain) + len(s.keys) + 4*(len(s.off)+len(s.runStart)+len(s.keyOff)+len(s.ords)+len(s.tailOff)) + 8*(len(s.ids)+len(s.prefixes)) + 256
+	s.sums = sumsOf(n, s.Row)
+	s.size = len(plain) + len(s.keys) + len(s.sums) + len(s.tailSums) + 4*(len(s.off)+len(s.runStart)+len(s.keyOff)+len(s.ords)+len(s.tailOff)) + 8*(len(s.ids)+len(s.prefixes)) + 256
 	return s, nil
+}
+
+// sumsOf returns the sums of n texts.
+func sumsOf(n int, text func(i int) []byte) []byte {
+	sums := make([]byte, 0, n*SumSize)
+	for i := range n {
+		h := xxh3.Hash128(text(i))
+		sums = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(sums, h.Hi), h.Lo)
+	}
+	return sums
 }
 
 func (s *Shard) parseKeys(r *shardReader, runs int, limit uint64) error {

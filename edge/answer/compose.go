@@ -27,6 +27,8 @@ const (
 // holds is valid until the next use.
 type work struct {
 	body     []byte
+	sums     []byte // of the rows in body; see digest
+	rowsEnd  int    // where what follows the rows begins in body
 	notFound []byte // X-Not-Found
 	cut      bool   // a value did not fit into it any more
 	spans    [3][]span
@@ -71,7 +73,7 @@ const (
 var indexSort = [3]query.Sort{query.SortID, query.SortSlug, query.SortSymbol}
 
 func (w *work) reset() {
-	w.body, w.notFound = w.body[:0], w.notFound[:0]
+	w.body, w.sums, w.notFound = w.body[:0], w.sums[:0], w.notFound[:0]
 	w.view, w.shard, w.links, w.cut = nil, nil, false, false
 	w.shards, w.rows = 0, 0
 }
@@ -92,6 +94,7 @@ func (w *work) compose(s *snapshot.Snapshot, q *query.Query, wait time.Duration)
 				return err
 			}
 		}
+		w.rowsEnd = len(w.body)
 		w.body = append(w.body, boardEnd...)
 		return nil
 	}
@@ -116,6 +119,7 @@ func (w *work) compose(s *snapshot.Snapshot, q *query.Query, wait time.Duration)
 	if err != nil {
 		return err
 	}
+	w.rowsEnd = len(w.body)
 	w.body = append(w.body, listPage...)
 	w.body = strconv.AppendInt(w.body, q.Page, 10)
 	w.body = append(w.body, listTotal...)
@@ -124,6 +128,15 @@ func (w *work) compose(s *snapshot.Snapshot, q *query.Query, wait time.Duration)
 	w.body = strconv.AppendInt(w.body, int64(max(1, (total+q.Size-1)/q.Size)), 10)
 	w.body = append(w.body, listEnd...)
 	return nil
+}
+
+// digest returns the digest of the body that was composed. It is that of the rows'
+// sums and of what follows the rows: a shard's rows are summed up once, when it
+// is parsed, and no row is read again for a tag. What stands before the rows is
+// the same in every body that has any.
+func (w *work) digest() digest {
+	w.sums = append(w.sums, w.body[w.rowsEnd:]...)
+	return digestOf(w.sums)
 }
 
 // window returns the page's rows among total.
@@ -176,12 +189,14 @@ func (w *work) append(s *artifacts.Shard, i, j int) {
 	w.rows += j - i
 	if !w.links {
 		w.body = append(w.body, s.Slice(i, j)...)
+		w.sums = append(w.sums, s.Sums(i, j)...)
 		return
 	}
 	for ; i < j; i++ {
 		row := s.Row(i)
 		w.body = append(w.body, row[:len(row)-1]...)
 		w.body = append(w.body, s.Tail(i)...)
+		w.sums = append(append(w.sums, s.Sums(i, i+1)...), s.TailSum(i)...)
 		if i+1 < j {
 			w.body = append(w.body, ',')
 		}

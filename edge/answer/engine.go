@@ -215,7 +215,7 @@ func (e *Engine) warmAnswers(ctx context.Context, deadline time.Time, from, to *
 				return // it is made when it is asked for
 			}
 			key = q.AppendKey(key[:0])
-			answer := to.offer(key, w.body, w.notFound, h.endpoint, h.raw)
+			answer := to.offer(key, w.body, w.digest(), w.notFound, h.endpoint, h.raw)
 			for c := zstdCoding; c < codings; c++ {
 				if h.codings[c].Load() && len(answer.body) > minCoded {
 					answer.code(c)

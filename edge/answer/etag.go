@@ -8,12 +8,13 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// digest is 128 bits of a body's XXH3. It is not against forgers: who can
-// choose a body is the operator.
+// digest tells one plain body from another: 128 bits of XXH3, of a list over the
+// sums of its rows and what follows them (see work.digest), of /global over all
+// of it. It is not against forgers: who can choose a body is the operator.
 type digest [16]byte
 
-func digestOf(body []byte) digest {
-	h := xxh3.Hash128(body)
+func digestOf(b []byte) digest {
+	h := xxh3.Hash128(b)
 	var d digest
 	binary.BigEndian.PutUint64(d[:8], h.Hi)
 	binary.BigEndian.PutUint64(d[8:], h.Lo)

@@ -50,9 +50,9 @@ const (
 )
 
 // newHeld makes an answer from a finished body.
-func newHeld(key, body, notFound []byte, h *heat) *held {
+func newHeld(key, body []byte, tag digest, notFound []byte, h *heat) *held {
 	lo, _ := hash(key)
-	return &held{key: bytes.Clone(key), hash: lo, body: bytes.Clone(body), digest: digestOf(body), notFound: bytes.Clone(notFound), heat: h}
+	return &held{key: bytes.Clone(key), hash: lo, body: bytes.Clone(body), digest: tag, notFound: bytes.Clone(notFound), heat: h}
 }
 
 func (a *held) cost() int64 { return costOf(len(a.key), len(a.body), len(a.notFound)) }
@@ -176,9 +176,9 @@ func (a *answers) again(hash uint64) bool {
 }
 
 // offer makes an answer and holds it, if there is room.
-func (a *answers) offer(key, body, notFound []byte, e query.Endpoint, raw []byte) *held {
+func (a *answers) offer(key, body []byte, tag digest, notFound []byte, e query.Endpoint, raw []byte) *held {
 	h := &heat{endpoint: e}
-	answer := newHeld(key, body, notFound, h)
+	answer := newHeld(key, body, tag, notFound, h)
 	a.mu.RLock()
 	if cache := a.cache.Load(); cache != nil {
 		t := a.table.Load()

@@ -17,7 +17,7 @@ func TestClosedAnswers(t *testing.T) {
 	}
 	key := []byte("key")
 	hash := xxh3.Hash128(key).Lo
-	a.offer(key, []byte("body"), nil, query.Quotes, []byte("page=3"))
+	a.offer(key, []byte("body"), digest{}, nil, query.Quotes, []byte("page=3"))
 	a.cache.Load().Wait()
 	if h := a.get(key, hash); h == nil || string(h.body) != "body" {
 		t.Fatalf("offered, and got %v", h)
@@ -33,7 +33,7 @@ func TestClosedAnswers(t *testing.T) {
 		if h := a.get(key, hash); h != nil {
 			t.Errorf("closed, and got %v", h)
 		}
-		if h := a.offer(key, []byte("body"), nil, query.Quotes, []byte("page=3")); string(h.body) != "body" {
+		if h := a.offer(key, []byte("body"), digest{}, nil, query.Quotes, []byte("page=3")); string(h.body) != "body" {
 			t.Errorf("offered %q", h.body)
 		}
 		if len(a.heats) > 0 {

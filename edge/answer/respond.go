@@ -114,11 +114,12 @@ func (e *Engine) Answer(r *server.Request) *server.Problem {
 	if err != nil {
 		return e.problem(err)
 	}
+	tag := w.digest()
 	if finished.fits(w) && finished.again(lo) {
-		finished.offer(w.key, w.body, w.notFound, r.Query.Endpoint, r.RawQuery)
+		finished.offer(w.key, w.body, tag, w.notFound, r.Query.Endpoint, r.RawQuery)
 		w.slot.admitted.Add(1)
 	}
-	e.writeFresh(r, s, w, lastModified)
+	e.writeFresh(r, s, w, tag, lastModified)
 	return nil
 }
 
@@ -215,12 +216,12 @@ func (e *Engine) addTimes(r *server.Request, s *snapshot.Snapshot, hit bool) {
 }
 
 // writeFresh sends the answer that was just put together, or 304.
-func (e *Engine) writeFresh(r *server.Request, s *snapshot.Snapshot, w *work, lastModified []byte) {
+func (e *Engine) writeFresh(r *server.Request, s *snapshot.Snapshot, w *work, tag digest, lastModified []byte) {
 	c := identity
 	if len(w.body) > minCoded && r.AcceptEncoding != nil {
 		c = negotiate(r.AcceptEncoding)
 	}
-	w.etag = append(appendETag(append(w.etag[:0], etagLine...), digestOf(w.body), c), lineEnd...)
+	w.etag = append(appendETag(append(w.etag[:0], etagLine...), tag, c), lineEnd...)
 	not := notModified(r, w.etag[len(etagLine):len(w.etag)-len(lineEnd)], lastModified)
 	r.Reply.Fixed = e.freshHead(s, not, lastModified).lines
 	r.Reply.AddLines(w.etag)
@@ -307,7 +308,7 @@ func newGlobal(state *snapshot.State, s *snapshot.Snapshot) *globalAnswer {
 	b = append(b, `"}}`...)
 	return &globalAnswer{
 		state:        state,
-		answer:       newHeld(nil, b, nil, &heat{endpoint: query.Global}),
+		answer:       newHeld(nil, b, digestOf(b), nil, &heat{endpoint: query.Global}),
 		lastModified: modified.UTC().AppendFormat(nil, http.TimeFormat),
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 func offer(a *answers, i, size int) *held {
-	return a.offer(fmt.Appendf(nil, "query %d", i), make([]byte, size), nil, query.Quotes, nil)
+	return a.offer(fmt.Appendf(nil, "query %d", i), make([]byte, size), digest{}, nil, query.Quotes, nil)
 }
 
 func get(a *answers, i int) *held {
