@@ -60,26 +60,26 @@ const (
 	toKnow = "to know"
 )
 
-// compare measures loads in turn, round by round, and reports the CPU time per
+// compare measures two loads in turn, round by round, and reports the CPU time per
 // request of the first one divided by that of the second.
 func (b *bench) compare(ctx context.Context, what string, target float64, loads ...load) error {
 	if b.skipped(what) {
 		return nil
 	}
-	rounds := make([][]figures, len(loads))
-	for i := range loads {
-		if _, err := b.measure(ctx, &loads[i], time.Second, 0); err != nil { // warm
-			return err
-		}
+	if _, err := b.measure(ctx, time.Second, 0, loads...); err != nil { // warm
+		return err
 	}
+	rounds := make([][]figures, len(loads))
+	var ratios []float64 // of each round, in which both sides saw the same machine
 	for round := range b.Rounds {
-		for i := range loads {
-			f, err := b.saturated(ctx, &loads[i], round+1)
-			if err != nil {
-				return fmt.Errorf("%s: %s: %w", what, loads[i].name, err)
-			}
-			rounds[i] = append(rounds[i], f)
+		f, err := b.saturated(ctx, round+1, loads...)
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
 		}
+		for i := range loads {
+			rounds[i] = append(rounds[i], f[i])
+		}
+		ratios = append(ratios, float64(f[0].cpu)/float64(f[1].cpu))
 	}
 	r := row{what: what, loads: loads, target: fmt.Sprintf("≤ %.2f", target)}
 	if target == none {
@@ -87,11 +87,6 @@ func (b *bench) compare(ctx context.Context, what string, target float64, loads 
 	}
 	for i := range loads {
 		r.median = append(r.median, median(rounds[i]))
-	}
-	// The ratio of each round, since both its sides saw the same machine.
-	var ratios []float64
-	for round := range b.Rounds {
-		ratios = append(ratios, float64(rounds[0][round].cpu)/float64(rounds[1][round].cpu))
 	}
 	slices.Sort(ratios)
 	r.ratio = ratios[len(ratios)/2]
@@ -101,29 +96,34 @@ func (b *bench) compare(ctx context.Context, what string, target float64, loads 
 		m := r.median[i]
 		fmt.Printf("%-58s %-24s %7.2f µs  %8.0f/s  p50 %8v  p99 %8v\n", what, loads[i].name, us(m.cpu), m.rate, m.p50, m.p99)
 	}
-	fmt.Printf("%-58s ratio %.3f, target %s\n", what, r.ratio, r.target)
+	fmt.Printf("%-58s ratio %.3f (half of the rounds: %.3f to %.3f), target %s\n", what, r.ratio, ratios[len(ratios)/4], ratios[len(ratios)*3/4], r.target)
 	return nil
 }
 
-// saturated measures a load that keeps the server busy. A server that waits now
+// saturated measures loads that keep their servers busy. A server that waits now
 // and then pays for going to sleep and waking up with every request, which says
 // more about who disturbed the load than about the server: such a round is
 // measured again, a few times.
-func (b *bench) saturated(ctx context.Context, l *load, round int) (f figures, err error) {
+func (b *bench) saturated(ctx context.Context, round int, loads ...load) (best []figures, err error) {
 	const busy, attempts = 0.95, 4
+	most := 0.0
 	for attempt := range attempts {
-		again, err := b.measure(ctx, l, b.Duration, round+attempt*b.Rounds)
+		f, err := b.measure(ctx, b.Duration, round+attempt*b.Rounds, loads...)
 		if err != nil {
-			return f, err
+			return nil, err
 		}
-		if again.busy > f.busy {
-			f = again
+		least := f[0].busy
+		for i := range f {
+			least = min(least, f[i].busy)
 		}
-		if f.busy >= busy {
+		if best == nil || least > most {
+			best, most = f, least
+		}
+		if most >= busy {
 			break
 		}
 	}
-	return f, nil
+	return best, nil
 }
 
 func us(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
@@ -145,45 +145,56 @@ func median(fs []figures) figures {
 	}
 }
 
-func (b *bench) measure(ctx context.Context, l *load, d time.Duration, seed int) (f figures, err error) {
-	spec, err := json.Marshal(pollSpec{Addr: l.server.addr, Headers: l.headers, Query: l.query, Seed: uint64(seed), Duration: d})
+// measure asks the servers of loads in turn, each for d in all.
+func (b *bench) measure(ctx context.Context, d time.Duration, seed int, loads ...load) ([]figures, error) {
+	spec := pollSpec{Seed: uint64(seed), Duration: d}
+	before := make([]time.Duration, len(loads))
+	for i, l := range loads {
+		spec.Sides = append(spec.Sides, pollSide{Addr: l.server.addr, Headers: l.headers, Query: l.query})
+		var err error
+		if before[i], err = cpu(l.server.worker); err != nil {
+			return nil, err
+		}
+	}
+	in, err := json.Marshal(spec)
 	if err != nil {
-		return f, err
+		return nil, err
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return f, err
+		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, "taskset", "-c", strconv.Itoa(b.Client), self, "poll")
-	cmd.Env, cmd.Stdin = append(os.Environ(), "GOMAXPROCS=1"), bytes.NewReader(spec)
-	before, err := cpu(l.server.worker)
-	if err != nil {
-		return f, err
-	}
+	cmd.Env, cmd.Stdin = append(os.Environ(), "GOMAXPROCS=1"), bytes.NewReader(in)
 	out, err := cmd.Output()
 	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
-		return f, fmt.Errorf("poll: %w: %s", err, failed.Stderr)
+		return nil, fmt.Errorf("poll: %w: %s", err, failed.Stderr)
 	}
 	if err != nil {
-		return f, err
+		return nil, err
 	}
-	after, err := cpu(l.server.worker)
-	if err != nil {
-		return f, err
+	var polled []pollFigures
+	if err := json.Unmarshal(out, &polled); err != nil {
+		return nil, err
 	}
-	var p pollFigures
-	if err := json.Unmarshal(out, &p); err != nil {
-		return f, err
+	f := make([]figures, len(loads))
+	for i, p := range polled {
+		after, err := cpu(loads[i].server.worker)
+		if err != nil {
+			return nil, err
+		}
+		f[i] = figures{cpu: (after - before[i]) / time.Duration(p.Requests), rate: float64(p.Requests) / p.Seconds, p50: p.P50, p99: p.P99}
+		f[i].busy = f[i].cpu.Seconds() * f[i].rate
 	}
-	f = figures{cpu: (after - before) / time.Duration(p.Requests), rate: float64(p.Requests) / p.Seconds, p50: p.P50, p99: p.P99}
-	f.busy = f.cpu.Seconds() * f.rate
 	return f, nil
 }
+
+func (b *bench) store(name string) string { return "file:" + filepath.Join(b.work, "store-"+name) }
 
 // market builds a simulated market into a store of its own, makes a key without
 // a limit worth the name, and starts an edge over it.
 func (b *bench) market(ctx context.Context, name string, assets int, extra ...string) (*server, *response, error) {
-	store := "file:" + filepath.Join(b.work, "store-"+name)
+	store := b.store(name)
 	if _, err := os.Stat(strings.TrimPrefix(store, "file:")); err != nil {
 		fmt.Printf("building a market of %d assets\n", assets)
 		if out, err := exec.CommandContext(ctx, filepath.Join(b.Bin, "builder"), "build", "--source", fmt.Sprintf("sim:?assets=%d&seed=1", assets), "--store", store).CombinedOutput(); err != nil {
@@ -199,27 +210,33 @@ func (b *bench) market(ctx context.Context, name string, assets int, extra ...st
 		return nil, nil, err
 	}
 	b.key = key.Key
-	addr, err := freeAddr()
+	s, err := b.edge(ctx, name, store, extra...)
 	if err != nil {
 		return nil, nil, err
 	}
-	admin, err := freeAddr()
+	held, err := b.held(s.addr, "/openapi/v1/quotes?page=3")
 	if err != nil {
 		return nil, nil, err
+	}
+	return s, held, b.names(s.addr, name, assets)
+}
+
+// edge starts an edge and waits until it has its whole snapshot.
+func (b *bench) edge(ctx context.Context, name, store string, extra ...string) (*server, error) {
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	admin, err := freeAddr()
+	if err != nil {
+		return nil, err
 	}
 	args := append([]string{filepath.Join(b.Bin, "edge"), "--store", store, "--listen", addr, "--admin", admin, "--cache-dir", filepath.Join(b.work, "cache-"+name), "--drain-wait", "0s"}, extra...)
 	s, err := b.start(ctx, "edge-"+name, addr, nil, args...)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if err := complete(ctx, admin); err != nil {
-		return nil, nil, err
-	}
-	held, err := b.held(addr, "/openapi/v1/quotes?page=3")
-	if err != nil {
-		return nil, nil, err
-	}
-	return s, held, b.names(addr, name, assets)
+	return s, complete(ctx, admin)
 }
 
 // held asks until the edge holds the answer, and returns it.
@@ -293,6 +310,20 @@ func (b *bench) names(addr, name string, assets int) error {
 	return w.Flush()
 }
 
+// slug returns one that names wrote, of one row.
+func (b *bench) slug(name string) (string, error) {
+	text, err := os.ReadFile(b.namesFile(name))
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Split(line, "\t"); len(fields) == 3 && strings.Count(string(text), "\t"+fields[1]+"\t") == 1 {
+			return fields[1], nil
+		}
+	}
+	return "", fmt.Errorf("%s: no slug of one row", b.namesFile(name))
+}
+
 func plain(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("%&+,#?\"", r) })
 }
@@ -326,10 +357,20 @@ func (b *bench) run(ctx context.Context) error {
 	const listing = "/openapi/v1/quotes"
 	one, row := question{Path: listing + "?page=3"}, question{Path: listing + "?limit=1"}
 	pages := question{Kind: "pages", Path: listing, Max: b.Assets * 9 / 10}
+	// Held answers that are asked for in the words of those that are not: a longer
+	// query costs the same whether its answer is held or not.
+	page := question{Path: fmt.Sprintf("%s?offset=%d&limit=20&sort=name:desc", listing, pages.Max/2)}
 	several := question{Kind: "held", Path: listing, Max: pages.Max}
 	rows := question{Kind: "rows", Path: listing, File: b.namesFile("small")}
 
-	edge := func(name string, q question) load { return load{"edge, " + name, small, q, b.auth()} }
+	// Two edges, so that each side of a comparison has a process of its own.
+	other, err := b.edge(ctx, "other", b.store("small"))
+	if err != nil {
+		return err
+	}
+	auth := b.auth() // of this market: the next ones have their own
+	edge := func(name string, q question) load { return load{"edge, " + name, small, q, auth} }
+	beside := func(name string, q question) load { return load{"edge, " + name, other, q, auth} }
 	bare, err := b.bare(ctx, "held", held, 1)
 	if err != nil {
 		return err
@@ -362,13 +403,16 @@ func (b *bench) run(ctx context.Context) error {
 		load{"bare fasthttp, copies", copies, one, b.auth()}, plain); err != nil {
 		return err
 	}
-	if err := b.compare(ctx, fmt.Sprintf("%d held answers in turn, against one", heldPages), none, edge("many held", several), edge("held", one)); err != nil {
+	if err := b.compare(ctx, fmt.Sprintf("%d held answers in turn, against one", heldPages), none, edge("many held", several), beside("held", one)); err != nil {
 		return err
 	}
-	if err := b.compare(ctx, "pages never asked before, against a held one", 1.25, edge("never asked before", pages), edge("held", one)); err != nil {
+	if err := b.compare(ctx, "pages never asked before, against a held one", 1.25, edge("never asked before", pages), beside("held", page)); err != nil {
 		return err
 	}
-	if err := b.compare(ctx, fmt.Sprintf("pages never asked before, against %d held ones", heldPages), none, edge("never asked before", pages), edge("many held", several)); err != nil {
+	if err := b.compare(ctx, "pages never asked before, against a held page=3", none, edge("never asked before", pages), beside("held", one)); err != nil {
+		return err
+	}
+	if err := b.compare(ctx, fmt.Sprintf("pages never asked before, against %d held ones", heldPages), none, edge("never asked before", pages), beside("many held", several)); err != nil {
 		return err
 	}
 	oneRow, err := b.held(small.addr, row.Path)
@@ -382,7 +426,15 @@ func (b *bench) run(ctx context.Context) error {
 	if err := b.compare(ctx, "held answer of one row, against bare fasthttp", 1.20, edge("one row", row), load{"bare fasthttp", bareRow, row, b.auth()}); err != nil {
 		return err
 	}
-	if err := b.compare(ctx, "ids, slugs, symbols never asked before, against a held row", 1.25, edge("never asked before", rows), edge("one row", row)); err != nil {
+	named, err := b.slug("small")
+	if err != nil {
+		return err
+	}
+	if err := b.compare(ctx, "ids, slugs, symbols never asked before, against a held one", 1.25,
+		edge("never asked before", rows), beside("held", question{Path: listing + "?slug=" + named + "&limit=50"})); err != nil {
+		return err
+	}
+	if err := b.compare(ctx, "ids, slugs, symbols never asked before, against a held limit=1", none, edge("never asked before", rows), beside("held", row)); err != nil {
 		return err
 	}
 	conditional := map[string]string{"X-Api-Key": b.key, "If-None-Match": held.header("ETag")}
@@ -398,7 +450,7 @@ func (b *bench) run(ctx context.Context) error {
 		load{"edge, 304", small, one, conditional}, load{"bare fasthttp", bareNot, one, conditional}); err != nil {
 		return err
 	}
-	fresh := edge(fmt.Sprintf("%d assets", b.Assets), pages) // with the key of this market: the next ones have their own
+	fresh := edge(fmt.Sprintf("%d assets", b.Assets), pages)
 	if err := b.swaps(ctx); err != nil {
 		return err
 	}

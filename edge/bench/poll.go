@@ -18,23 +18,31 @@ import (
 	"time"
 )
 
-// pollCmd asks one server over and over, on several connections, and never
+// pollCmd asks servers over and over, on several connections, and never
 // sleeps: it looks at one connection after the other whether an answer has come.
 // A load that sleeps in epoll is woken up by the server's core, inside the
 // server's write; how often depends on which of the two is the faster, so that
 // a slower server seems slower yet. Between machines there is no such thing.
 //
-// It reads its pollSpec from standard input, prints its pollFigures, and is
-// pinned to the load's core.
+// Several servers are asked in turn, for a slice of time each, so that all see
+// the same machine: its own speed may change from second to second.
+//
+// It reads its pollSpec from standard input, prints a pollFigures for each
+// side, and is pinned to the load's core.
 type pollCmd struct{}
 
 // pollSpec is what is asked.
 type pollSpec struct {
-	Addr     string
-	Headers  map[string]string
-	Query    question
+	Sides    []pollSide
 	Seed     uint64
-	Duration time.Duration
+	Duration time.Duration // of each side
+}
+
+// pollSide is one server and what it is asked.
+type pollSide struct {
+	Addr    string
+	Headers map[string]string
+	Query   question
 }
 
 // question is a kind of request. The zero value of Kind asks for Path.
@@ -57,6 +65,9 @@ const (
 	connections = 32
 	// heldPages is how many answers the kind "held" asks for in turn.
 	heldPages = 2000
+	// slice is how long a side is asked at a time: many times longer than its caches
+	// take to fill again.
+	slice = 25 * time.Millisecond
 	// silence is how long a server may leave all connections without an answer.
 	silence = 10 * time.Second
 )
@@ -127,12 +138,23 @@ func (q question) rows(rnd *rand.Rand) (func([]byte) []byte, error) {
 	}, nil
 }
 
+// asked is a side while it is asked.
+type asked struct {
+	ask       func([]byte) []byte
+	tail      string // of every request
+	conns     []*polled
+	request   []byte
+	took      time.Duration
+	latencies []time.Duration
+}
+
 // polled is one connection.
 type polled struct {
 	fd   int
 	sent time.Time
 	got  int // bytes of the answer
 	want int // -1 while its head is not complete
+	busy bool
 	buf  [64 << 10]byte
 }
 
@@ -142,44 +164,86 @@ func (c *pollCmd) Run(ctx context.Context) error {
 	if err := json.NewDecoder(os.Stdin).Decode(&spec); err != nil {
 		return err
 	}
-	ask, err := spec.Query.asker(spec.Seed)
+	sides := make([]*asked, len(spec.Sides))
+	for i := range sides {
+		var err error
+		if sides[i], err = open(&spec.Sides[i], spec.Seed); err != nil {
+			return err
+		}
+		defer sides[i].close()
+	}
+	for ctx.Err() == nil && sides[len(sides)-1].took < spec.Duration {
+		for _, side := range sides {
+			if err := side.run(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	figures := make([]pollFigures, len(sides))
+	for i, side := range sides {
+		n := len(side.latencies)
+		if n == 0 {
+			return errors.New("no answer")
+		}
+		slices.Sort(side.latencies)
+		figures[i] = pollFigures{Requests: n, Seconds: side.took.Seconds(), P50: side.latencies[n/2], P99: side.latencies[n*99/100]}
+	}
+	return json.NewEncoder(os.Stdout).Encode(figures)
+}
+
+func open(side *pollSide, seed uint64) (*asked, error) {
+	ask, err := side.Query.asker(seed)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	tail := " HTTP/1.1\r\nHost: " + spec.Addr + "\r\n"
-	for k, v := range spec.Headers {
-		tail += k + ": " + v + "\r\n"
+	a := &asked{ask: ask, tail: " HTTP/1.1\r\nHost: " + side.Addr + "\r\n", latencies: make([]time.Duration, 0, 1<<20)}
+	for k, v := range side.Headers {
+		a.tail += k + ": " + v + "\r\n"
 	}
-	tail += "\r\n"
-	conns := make([]*polled, connections)
-	for i := range conns {
-		if conns[i], err = dialPolled(spec.Addr); err != nil {
-			return err
+	a.tail += "\r\n"
+	for range connections {
+		p, err := dialPolled(side.Addr)
+		if err != nil {
+			a.close()
+			return nil, err
 		}
-		defer syscall.Close(conns[i].fd)
+		a.conns = append(a.conns, p)
 	}
-	var request []byte
-	send := func(p *polled, now time.Time) error {
-		request = append(ask(append(request[:0], "GET "...)), tail...)
-		p.sent, p.got, p.want = now, 0, -1
-		if n, err := syscall.Write(p.fd, request); err != nil || n < len(request) {
-			return fmt.Errorf("sent %d bytes of %d: %w", n, len(request), err)
-		}
-		return nil
+	return a, nil
+}
+
+func (a *asked) close() {
+	for _, p := range a.conns {
+		_ = syscall.Close(p.fd)
 	}
+}
+
+func (a *asked) send(p *polled, now time.Time) error {
+	a.request = append(a.ask(append(a.request[:0], "GET "...)), a.tail...)
+	p.sent, p.got, p.want, p.busy = now, 0, -1, true
+	if n, err := syscall.Write(p.fd, a.request); err != nil || n < len(a.request) {
+		return fmt.Errorf("sent %d bytes of %d: %w", n, len(a.request), err)
+	}
+	return nil
+}
+
+// run asks for a slice of time, and waits for the answers that are due then.
+func (a *asked) run(ctx context.Context) error {
 	began := time.Now()
-	for _, p := range conns {
-		if err := send(p, began); err != nil {
+	for _, p := range a.conns {
+		if err := a.send(p, began); err != nil {
 			return err
 		}
 	}
-	latencies := make([]time.Duration, 0, 1<<20)
 	last := began
-	for now := began; now.Sub(began) < spec.Duration && ctx.Err() == nil; now = time.Now() {
-		if now.Sub(last) > silence {
+	for due := len(a.conns); due > 0 && ctx.Err() == nil; {
+		if now := time.Now(); now.Sub(last) > silence {
 			return fmt.Errorf("no answer for %v", silence)
 		}
-		for _, p := range conns {
+		for _, p := range a.conns {
+			if !p.busy {
+				continue
+			}
 			done, err := p.receive()
 			if err != nil {
 				return err
@@ -188,19 +252,17 @@ func (c *pollCmd) Run(ctx context.Context) error {
 				continue
 			}
 			last = time.Now()
-			latencies = append(latencies, last.Sub(p.sent))
-			if err := send(p, last); err != nil {
+			a.latencies = append(a.latencies, last.Sub(p.sent))
+			if last.Sub(began) >= slice {
+				p.busy = false
+				due--
+			} else if err := a.send(p, last); err != nil {
 				return err
 			}
 		}
 	}
-	f := pollFigures{Requests: len(latencies), Seconds: time.Since(began).Seconds()}
-	if f.Requests == 0 {
-		return errors.New("no answer")
-	}
-	slices.Sort(latencies)
-	f.P50, f.P99 = latencies[f.Requests/2], latencies[f.Requests*99/100]
-	return json.NewEncoder(os.Stdout).Encode(f)
+	a.took += last.Sub(began)
+	return nil
 }
 
 func dialPolled(addr string) (*polled, error) {

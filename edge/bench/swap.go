@@ -117,11 +117,11 @@ func (b *bench) capacity(ctx context.Context, s *server) (float64, error) {
 	held := question{Kind: "held", Path: "/openapi/v1/quotes", Max: b.Assets * 9 / 10}
 	var rates []float64
 	for i := range capacityRounds {
-		f, err := b.measure(ctx, &load{"capacity", s, held, b.auth()}, b.Duration, i)
+		f, err := b.measure(ctx, b.Duration, i, load{"capacity", s, held, b.auth()})
 		if err != nil {
 			return 0, err
 		}
-		rates = append(rates, f.rate)
+		rates = append(rates, f[0].rate)
 	}
 	slices.Sort(rates)
 	return rates[len(rates)/4], nil
