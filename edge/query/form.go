@@ -66,30 +66,23 @@ type params struct {
 // name and value by the first = of a pair.
 func (p *params) split(query []byte) {
 	for len(query) > 0 {
-		// Names are short: looking at their bytes is cheaper than searching them
-		// for each of four.
-		end, plain := 0, true
-		for end < len(query) && query[end] != '=' && query[end] != '&' {
-			plain = plain && query[end] != '%' && query[end] != '+'
-			end++
+		pair := query
+		if i := bytes.IndexByte(query, '&'); i >= 0 {
+			pair, query = query[:i], query[i+1:]
+		} else {
+			query = nil
 		}
-		name, value := query[:end], []byte(nil)
-		query = query[end:]
-		if len(query) > 0 && query[0] == '=' {
-			value, query = query[1:], nil
-			if i := bytes.IndexByte(value, '&'); i >= 0 {
-				value, query = value[:i], value[i+1:]
-			}
-		} else if len(query) > 0 {
-			query = query[1:]
+		name, value := pair, []byte(nil)
+		if i := bytes.IndexByte(pair, '='); i >= 0 {
+			name, value = pair[:i], pair[i+1:]
 		}
-		var unescaped [3 * maxName]byte
-		if !plain {
+		var plain [3 * maxName]byte
+		if escaped(name) {
 			// Longer than any name even if every byte of it is escaped.
-			if len(name) > len(unescaped) {
+			if len(name) > len(plain) {
 				continue
 			}
-			name = appendUnescaped(unescaped[:0], name)
+			name = appendUnescaped(plain[:0], name)
 		}
 		if i, ok := paramOf(name); ok && !p.seen[i] {
 			p.seen[i], p.value[i] = true, value

@@ -370,9 +370,7 @@ func (q *Query) integer(v []byte) (n int64, sent, ok bool) {
 	if len(v) == 0 {
 		return 0, false, true
 	}
-	if n, ok = parseInt(v); !ok { // nothing that is escaped is an integer as it stands
-		n, ok = parseInt(q.unescape(v))
-	}
+	n, ok = parseInt(q.unescape(v))
 	return n, true, ok
 }
 
