@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/zeebo/xxh3"
 )
 
 // TestFindKey holds FindKey against a plain search, with keys that are alike in
@@ -44,6 +46,53 @@ func TestFindKey(t *testing.T) {
 			want, found := slices.BinarySearchFunc(keys, k, bytes.Compare)
 			if got, ok := s.FindKey(k); got != want || ok != found {
 				t.Fatalf("of %q, %q is found at %d, %v; want %d, %v", keys, k, got, ok, want, found)
+			}
+		}
+	}
+}
+
+// TestAppendBackwards holds AppendBackwards and the sums against what they are
+// made of: runs one after another, XXH3 of each row and tail.
+func TestAppendBackwards(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	for round := range 300 {
+		in := &ShardRows{}
+		id := 0
+		for range 1 + rnd.IntN(20) {
+			length := 1
+			if round%2 == 1 {
+				length = 1 + rnd.IntN(4)
+			}
+			in.RunLens = append(in.RunLens, length)
+			for range length {
+				id++
+				in.Rows = append(in.Rows, fmt.Appendf(nil, `{"id":%d,"x":"%0*d"}`, id, rnd.IntN(400), 7))
+				in.Tails = append(in.Tails, fmt.Appendf(nil, `,"links":%d}`, id%3))
+			}
+		}
+		s, err := ParseShard(AppendShard(nil, in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, row := range in.Rows {
+			if sum, tail := xxh3.Hash128(row).Bytes(), xxh3.Hash128(in.Tails[i]).Bytes(); !bytes.Equal(s.Sums(i, i+1), sum[:]) || !bytes.Equal(s.TailSum(i), tail[:]) {
+				t.Fatalf("row %d has the sums %x and %x, want %x and %x", i, s.Sums(i, i+1), s.TailSum(i), sum, tail)
+			}
+		}
+		for range 30 {
+			from := rnd.IntN(s.Runs())
+			to, n := from+rnd.IntN(s.Runs()-from+1), rnd.IntN(len(in.Rows)+2)
+			wantRows, wantSums, want := []byte("["), []byte("sums"), 0
+			for j := to - 1; j >= from; j-- {
+				for i, end := s.RunRows(j); i < end && want < n; i++ {
+					wantRows = append(append(wantRows, ','), in.Rows[i]...)
+					wantSums = append(wantSums, s.Sums(i, i+1)...)
+					want++
+				}
+			}
+			rows, sums, got := s.AppendBackwards([]byte("["), []byte("sums"), from, to, n)
+			if got != want || !bytes.Equal(rows, wantRows) || !bytes.Equal(sums, wantSums) {
+				t.Fatalf("runs %d to %d of %v, up to %d rows: got %d\n%s\nwant %d\n%s", from, to, in.RunLens, n, got, rows, want, wantRows)
 			}
 		}
 	}

@@ -232,14 +232,28 @@ func (w *work) descending(v *snapshot.View, first, n int) error {
 		}
 		first, n = first+m, n-m
 		// The runs before it that lie whole in this shard, without asking for each.
-		for run--; n > 0 && (run > 0 || run == 0 && s.Before == 0); run-- {
-			a, b := s.RunRows(run)
-			m := min(n, b-a)
-			w.append(s, a, a+m)
-			first, n = first+m, n-m
-		}
+		least := min(s.Before, 1) // the first one may begin in an earlier shard
+		m = w.backwards(s, least, run, n)
+		first, n = first+m, n-m
 	}
 	return w.ascending(v, first, n)
+}
+
+// backwards appends up to n rows of the runs of s from to-1 down to from, behind
+// another row, and returns how many.
+func (w *work) backwards(s *artifacts.Shard, from, to, n int) (appended int) {
+	if !w.links {
+		w.body, w.sums, appended = s.AppendBackwards(w.body, w.sums, from, to, n)
+		w.rows += appended
+		return appended
+	}
+	for j := to - 1; j >= from && appended < n; j-- {
+		a, b := s.RunRows(j)
+		b = min(b, a+n-appended)
+		w.append(s, a, b)
+		appended += b - a
+	}
+	return appended
 }
 
 // bounds returns the rows of a whole run from its part, rows a to b of the
