@@ -36,15 +36,20 @@ const SumSize = 16
 type Shard struct {
 	// Rows are the rows' bytes, separated by commas.
 	Rows []byte
+
+	// What a page needs stands together: of a shard that is asked for now and then
+	// every cache line is far away.
+	off      []uint32 // row i is Rows[off[i] : off[i+1]-1]
+	sums     []byte   // of the rows, one after the other
+	runStart []uint32 // run j is rows runStart[j] to runStart[j+1]; nil: every run is one row
+	ids      []uint64
+
 	// Before and After count the rows of the first and last run that stand in
 	// earlier and later shards.
 	Before, After int
 	// FirstRun is the number of the first run in the view.
 	FirstRun int
 
-	off      []uint32 // row i is Rows[off[i] : off[i+1]-1]
-	ids      []uint64
-	runStart []uint32 // run j is rows runStart[j] to runStart[j+1]; nil: every run is one row
 	keys     []byte
 	keyOff   []uint32 // key j is keys[keyOff[j]:keyOff[j+1]]; nil without keys
 	common   int      // how many bytes all keys begin with
@@ -53,7 +58,6 @@ type Shard struct {
 	columns  int
 	tails    []byte
 	tailOff  []uint32
-	sums     []byte // of the rows, one after the other
 	tailSums []byte
 	size     int
 }
