@@ -61,6 +61,7 @@ func TestDiskFull(t *testing.T) {
 	if s := n.status(); s.Caches.DiskErrors == 0 {
 		t.Errorf("no trouble with the disk is reported: %+v", s)
 	}
+	n.stop() // what is being written at this moment is not left behind
 	if left, err := filepath.Glob(filepath.Join(dir, "tmp-*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
