@@ -80,45 +80,31 @@ func (s *Shard) Row(i int) []byte { return s.Slice(i, i+1) }
 // commas between them.
 func (s *Shard) Slice(i, j int) []byte { return s.Rows[s.off[i] : s.off[j]-1 : s.off[j]-1] }
 
-// AppendBackwards appends up to n rows of the runs from to-1 down to from to
-// rows, the rows of a run forwards, each run behind a comma, and their sums to
-// sums. It returns how many rows it appended.
-func (s *Shard) AppendBackwards(rows, sums []byte, from, to, n int) (moreRows, moreSums []byte, appended int) {
-	if s.runStart != nil {
-		left := n
-		for j := to - 1; j >= from && left > 0; j-- {
-			a, b := s.RunRows(j)
-			b = min(b, a+left)
-			left -= b - a
-			rows = append(append(rows, ','), s.Slice(a, b)...)
-			sums = append(sums, s.Sums(a, b)...)
-		}
-		return rows, sums, n - left
+// AppendBackwards appends rows j-1 down to i to rows, each behind a comma, and
+// their sums to sums.
+func (s *Shard) AppendBackwards(rows, sums []byte, i, j int) (moreRows, moreSums []byte) {
+	if i >= j {
+		return rows, sums
 	}
-	from = max(from, to-n)
-	if from >= to {
-		return rows, sums, 0
-	}
-	// Every run is one row: room for all of them first, then each with the comma
-	// that stands before it.
-	off := s.off[from : to+1]
-	size := int(off[to-from] - off[0])
-	at, end := len(rows), int(off[to-from])-1
+	// Room for all of them first, then each with the comma that stands before it.
+	off := s.off[i : j+1]
+	size := int(off[j-i] - off[0])
+	at, end := len(rows), int(off[j-i])-1
 	rows = slices.Grow(rows, size)[:at+size]
-	for i := to - from - 1; i > 0; i-- {
-		start := int(off[i]) - 1
+	for n := j - i - 1; n > 0; n-- {
+		start := int(off[n]) - 1
 		at += copy(rows[at:], s.Rows[start:end])
 		end = start
 	}
 	rows[at] = ','
 	copy(rows[at+1:], s.Rows[off[0]:end])
 	k := len(sums)
-	sums = slices.Grow(sums, (to-from)*SumSize)[:k+(to-from)*SumSize]
-	for i := to - 1; i >= from; i-- {
-		*(*[SumSize]byte)(sums[k:]) = *(*[SumSize]byte)(s.sums[i*SumSize:])
+	sums = slices.Grow(sums, (j-i)*SumSize)[:k+(j-i)*SumSize]
+	for n := j - 1; n >= i; n-- {
+		*(*[SumSize]byte)(sums[k:]) = *(*[SumSize]byte)(s.sums[n*SumSize:])
 		k += SumSize
 	}
-	return rows, sums, to - from
+	return rows, sums
 }
 
 // Tail returns the tail of row i, or nil when the view has none.
@@ -402,8 +388,8 @@ func ParseShard(plain []byte) (*Shard, error) {
 func sumsOf(n int, text func(i int) []byte) []byte {
 	sums := make([]byte, 0, n*SumSize)
 	for i := range n {
-		h := xxh3.Hash128(text(i))
-		sums = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(sums, h.Hi), h.Lo)
+		sum := xxh3.Hash128(text(i)).Bytes()
+		sums = append(sums, sum[:]...)
 	}
 	return sums
 }

@@ -242,8 +242,10 @@ func (w *work) descending(v *snapshot.View, first, n int) error {
 // backwards appends up to n rows of the runs of s from to-1 down to from, behind
 // another row, and returns how many.
 func (w *work) backwards(s *artifacts.Shard, from, to, n int) (appended int) {
-	if !w.links {
-		w.body, w.sums, appended = s.AppendBackwards(w.body, w.sums, from, to, n)
+	if !w.links && s.Runs() == s.Len() { // every run is one row
+		first := max(from, to-n)
+		w.body, w.sums = s.AppendBackwards(w.body, w.sums, first, to)
+		appended = max(0, to-first)
 		w.rows += appended
 		return appended
 	}
