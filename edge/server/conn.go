@@ -84,9 +84,8 @@ func (c *conn) await() bool {
 func (c *conn) Read(p []byte) (int, error) {
 	if len(c.ahead) > 0 {
 		n := copy(p, c.ahead)
-		if c.ahead = c.ahead[n:]; len(c.ahead) == 0 && c.large != nil {
-			largeHeads.Put(c.large)
-			c.large = nil
+		if c.ahead = c.ahead[n:]; len(c.ahead) == 0 {
+			c.giveBack()
 		}
 		return n, nil
 	}
@@ -146,6 +145,12 @@ func (c *conn) readSlowHead() {
 			c.listener.slow.release()
 		}
 	}()
+	if len(c.ahead) < len(c.small) {
+		// What is left of an earlier reading may stand at the very end of a
+		// buffer, where there is no room to read into.
+		c.ahead = c.small[:copy(c.small[:], c.ahead)]
+		c.giveBack()
+	}
 	for len(c.ahead) <= maxHead {
 		if len(c.ahead) == len(c.small) {
 			// Large buffers wait for their peer, as in Read.
@@ -163,6 +168,14 @@ func (c *conn) readSlowHead() {
 		if c.ahead = room[:seen+n]; c.err != nil || c.headComplete(seen) {
 			return
 		}
+	}
+}
+
+// giveBack gives the buffer of a large head back, if there is one.
+func (c *conn) giveBack() {
+	if c.large != nil {
+		largeHeads.Put(c.large)
+		c.large = nil
 	}
 }
 

@@ -336,3 +336,70 @@ func TestHeadComplete(t *testing.T) {
 		}
 	}
 }
+
+// segments is a connection whose Read gives one segment at a time. A Read into
+// no room gives nothing, as that of a socket does.
+type segments struct {
+	script
+	left  [][]byte
+	empty int // Reads into no room
+}
+
+func (s *segments) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		if s.empty++; s.empty > 1000 {
+			panic("reads into no room, for ever")
+		}
+		return 0, nil
+	}
+	if len(s.left) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, s.left[0])
+	if s.left[0] = s.left[0][n:]; len(s.left[0]) == 0 {
+		s.left = s.left[1:]
+	}
+	return n, nil
+}
+
+// TestHeadFillsBuffer: a head of the largest length, with the first byte of the
+// next request in its last segment, is answered, and so is the next request.
+func TestHeadFillsBuffer(t *testing.T) {
+	s := newServer(t, Config{})
+	for _, length := range []int{smallHead - 1, smallHead, maxHead - 1, maxHead} {
+		head := request("GET", assets, "X-Long: ")
+		head = strings.Replace(head, "X-Long: ", "X-Long: "+strings.Repeat("a", length-len(head)), 1)
+		next := request("GET", assets)
+		peer := &segments{left: [][]byte{[]byte(head[:100]), []byte(head[100:] + next[:1]), []byte(next[1:])}}
+		s.serveConn(newListener(nil, &s.cfg).admit(peer))
+		if n := strings.Count(peer.out.String(), "HTTP/1.1 200 OK"); n != 2 || peer.empty > 0 {
+			t.Errorf("head of %d bytes: %d answers, %d readings into no room", length, n, peer.empty)
+		}
+	}
+}
+
+// TestRepeatedLines: header lines of one name are put together in time and
+// memory of their own length.
+func TestRepeatedLines(t *testing.T) {
+	s := newServer(t, Config{})
+	raw := request("GET", assets, "If-None-Match: "+strings.Repeat("a", 40<<10)+strings.Repeat("\r\nIf-None-Match:", 1000), "Accept-Encoding: br", "Accept-Encoding: gzip")
+	r := newRequest(t, s, raw)
+	r.readHeaders()
+	if got, want := string(r.IfNoneMatch), strings.Repeat("a", 40<<10)+strings.Repeat(", ", 1000); got != want {
+		t.Errorf("If-None-Match of %d bytes, want %d", len(got), len(want))
+	}
+	if got := string(r.AcceptEncoding); got != "br, gzip" {
+		t.Errorf("Accept-Encoding %q", got)
+	}
+	for _, joined := range r.mem.joined {
+		if cap(joined) > 2*len(raw) {
+			t.Errorf("%d bytes taken for a head of %d", cap(joined), len(raw))
+		}
+	}
+	s.release(r)
+	for _, joined := range r.mem.joined {
+		if cap(joined) > maxJoined {
+			t.Errorf("%d bytes stay", cap(joined))
+		}
+	}
+}

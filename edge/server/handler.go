@@ -131,6 +131,11 @@ func (s *Server) release(r *Request) {
 	if cap(m.out) > maxAnswerBuffer {
 		m.out = nil
 	}
+	for i := range m.joined {
+		if cap(m.joined[i]) > maxJoined {
+			m.joined[i] = nil
+		}
+	}
 	m.in.Reset(nil)
 	r.conn, r.memo, r.Reply = nil, nil, Reply{}
 	s.requests.Put(r)

@@ -254,7 +254,7 @@ func newRequest(t testing.TB, s *Server, raw string) *Request {
 	t.Helper()
 	r := s.acquire(nil)
 	r.peer = netip.MustParseAddr("127.0.0.1")
-	if err := r.http().Read(bufio.NewReader(strings.NewReader(raw))); err != nil {
+	if err := r.http().Read(bufio.NewReaderSize(strings.NewReader(raw), maxHead)); err != nil {
 		t.Fatal(err)
 	}
 	return r

@@ -132,6 +132,8 @@ const (
 	answerBuffer = 64 << 10
 	// maxAnswerBuffer is the largest buffer that is kept for the next answer.
 	maxAnswerBuffer = 256 << 10
+	// maxJoined is the same for a list that came in several header lines.
+	maxJoined = 16 << 10
 	// headRoom stays free for the head before a body that is put together in
 	// the buffer it is written from.
 	headRoom = 2 << 10

@@ -76,8 +76,8 @@ type memory struct {
 	in     *bufio.Reader
 	out    []byte // see Room
 	head   []byte
-	lines  []byte // of Reply
-	joined []byte // behind header values that were joined
+	lines  []byte    // of Reply
+	joined [3][]byte // header values that were joined, by list
 }
 
 // NewRequest returns a Request that belongs to no connection, and that Reset
@@ -94,7 +94,6 @@ func (r *Request) begin(c *conn) {
 	if r.Reply.lines != nil {
 		m.lines = r.Reply.lines
 	}
-	m.joined = m.joined[:0]
 	*r = Request{Context: r.Context, Query: r.Query, route: RouteUnread, conn: c, mem: m, Reply: Reply{Status: fasthttp.StatusOK, lines: m.lines[:0]}}
 	if c != nil {
 		r.peer, r.memo = c.peer, &c.memo
@@ -122,11 +121,11 @@ func (r *Request) readHeaders() {
 		case "Origin":
 			r.Origin = true
 		case "Accept-Encoding":
-			r.AcceptEncoding = r.join(r.AcceptEncoding, value)
+			r.AcceptEncoding = join(&r.mem.joined[0], r.AcceptEncoding, value)
 		case "If-None-Match":
-			r.IfNoneMatch = r.join(r.IfNoneMatch, value)
+			r.IfNoneMatch = join(&r.mem.joined[1], r.IfNoneMatch, value)
 		case "If-Modified-Since":
-			r.IfModifiedSince = r.join(r.IfModifiedSince, value)
+			r.IfModifiedSince = join(&r.mem.joined[2], r.IfModifiedSince, value)
 		case "Connection":
 			// fasthttp knows only the lower-case word on its own.
 			r.close = r.close || hasToken(value, tokenClose)
@@ -139,16 +138,17 @@ func (r *Request) readHeaders() {
 	}
 }
 
-// join returns the value of a list that may stand in several lines.
-func (r *Request) join(list, more []byte) []byte {
+// join returns the value of a list that may stand in several lines, which are
+// put together in buf. Each byte is copied once, or twice in the first line.
+func join(buf *[]byte, list, more []byte) []byte {
 	if list == nil {
 		return more
 	}
-	n := len(r.mem.joined)
-	r.mem.joined = append(r.mem.joined, list...)
-	r.mem.joined = append(r.mem.joined, ", "...)
-	r.mem.joined = append(r.mem.joined, more...)
-	return r.mem.joined[n:]
+	if len(list) == 0 || len(*buf) == 0 || &list[0] != &(*buf)[0] {
+		*buf = append((*buf)[:0], list...)
+	}
+	*buf = append(append(*buf, ", "...), more...)
+	return *buf
 }
 
 var tokenClose = []byte("close")
