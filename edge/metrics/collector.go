@@ -64,7 +64,8 @@ var (
 	diskDesc     = desc("edge_disk_bytes", "Bytes that the disk copy holds.")
 
 	openDesc    = desc("edge_connections", "Open connections of the public listener.")
-	slowDesc    = desc("edge_connections_slow", "Open connections that hold large buffers while they wait for their peer.")
+	waitingDesc = desc("edge_connections_waiting", "Open connections for which memory is held while they wait for their peer to send the rest of a request or to take an answer.")
+	heldDesc    = desc("edge_connections_waiting_bytes", "Bytes that are held for waiting connections.")
 	refusedDesc = desc("edge_connections_refused_total", "Connections turned away because there were too many, in all or from one address.")
 
 	keysDesc      = desc("edge_keys_in_force", "API keys that open the door; -1 before a set was read.")
@@ -84,7 +85,7 @@ func (c *partsCollector) Describe(ch chan<- *prometheus.Desc) {
 	}
 	for _, d := range []*prometheus.Desc{
 		sequenceDesc, timeDesc, ageDesc, stateDesc, missingDesc, lastLagDesc, diskDesc,
-		openDesc, slowDesc, refusedDesc, keysDesc, keysStateDesc, confirmedDesc,
+		openDesc, waitingDesc, heldDesc, refusedDesc, keysDesc, keysStateDesc, confirmedDesc,
 		limitsStateDesc, limitsCallsDesc, limitsFaultsDesc, limitsLocalDesc,
 	} {
 		ch <- d
@@ -125,7 +126,8 @@ func (c *partsCollector) Collect(ch chan<- prometheus.Metric) {
 
 	conns := c.src.Connections()
 	gauge(openDesc, float64(conns.Open))
-	gauge(slowDesc, float64(conns.Slow))
+	gauge(waitingDesc, float64(conns.Waiting))
+	gauge(heldDesc, float64(conns.WaitingBytes))
 	ch <- prometheus.MustNewConstMetric(refusedDesc, prometheus.CounterValue, float64(conns.Refused))
 
 	if c.src.Watcher != nil {

@@ -45,7 +45,7 @@ func newRig(t *testing.T, store artifacts.Store, withKeys bool) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{conns: server.Stats{Open: 3, Slow: 2, Refused: 7}}
+	r := &rig{conns: server.Stats{Open: 3, Waiting: 2, WaitingBytes: 5, Refused: 7}}
 	engine := answer.New(answer.Config{Memory: 1 << 20})
 	refresher := snapshot.NewRefresher(snapshot.Config{Store: store, Cache: cache, Poll: 5 * time.Millisecond, Warm: engine.Warm, Retire: engine.Retire})
 	engine.Bind(refresher)
@@ -183,7 +183,8 @@ func TestScrape(t *testing.T) {
 		{"edge_disk_bytes", nil, float64(r.Cache.Counters.DiskBytes.Load())},
 		{"edge_disk_errors_total", nil, 0},
 		{"edge_connections", nil, 3},
-		{"edge_connections_slow", nil, 2},
+		{"edge_connections_waiting", nil, 2},
+		{"edge_connections_waiting_bytes", nil, 5},
 		{"edge_connections_refused_total", nil, 7},
 		{"edge_http_requests_total", []string{"route", "quotes", "code", "200"}, 1},
 		{"edge_http_response_bytes_total", []string{"route", "quotes"}, 10},

@@ -6,10 +6,17 @@ import (
 	"slices"
 )
 
-// client returns the address of whom the request is for: the peer's, or what
+// clientOf returns the address of whom the request is for: the peer's, or what
 // trusted proxies say, read from the nearest one on. The peer's is the one in
 // the PROXY protocol header, when there is one.
-func (s *Server) client(r *Request) netip.Addr {
+func (s *Server) clientOf(r *Request) netip.Addr {
+	if !r.client.IsValid() {
+		r.client = s.findClient(r)
+	}
+	return r.client
+}
+
+func (s *Server) findClient(r *Request) netip.Addr {
 	addr := r.peer
 	if !s.trusts(addr) {
 		return addr

@@ -45,9 +45,10 @@ type Config struct {
 	// from one address (IPv6: one /64); 0: DefaultMaxConns, and half of all. Keep
 	// MaxConns below the number of files that the process may open.
 	MaxConns, MaxConnsPerAddress int
-	// MaxSlow bounds the connections that hold large buffers, up to 192 KiB
-	// each, while they wait for their peer to send or to take more; 0: 1024.
-	MaxSlow int
+	// MaxWaitingBytes bounds what is held for connections that wait for their
+	// peer to send the rest of a request or to take an answer; one address may have
+	// an eighth of it (IPv6: one /64). 0: 128 MiB.
+	MaxWaitingBytes int64
 	// ReadTimeout is the time for the head of a request, from its first byte,
 	// and again for its body; and for the first byte of a new connection. 0:
 	// 5 seconds.
@@ -81,7 +82,7 @@ func (cfg Config) withDefaults() (Config, error) {
 		or    int
 	}{
 		{"AddressRate", &cfg.AddressRate, 10}, {"AddressBurst", &cfg.AddressBurst, 50},
-		{"MaxConns", &cfg.MaxConns, DefaultMaxConns}, {"MaxSlow", &cfg.MaxSlow, 1 << 10},
+		{"MaxConns", &cfg.MaxConns, DefaultMaxConns},
 	} {
 		if *n.value < 0 {
 			return cfg, fmt.Errorf("server: %s is %d; it takes a number above 0, or 0 for %d", n.name, *n.value, n.or)
@@ -89,6 +90,12 @@ func (cfg Config) withDefaults() (Config, error) {
 		if *n.value == 0 {
 			*n.value = n.or
 		}
+	}
+	if cfg.MaxWaitingBytes < 0 {
+		return cfg, fmt.Errorf("server: MaxWaitingBytes is %d; it takes a number above 0, or 0 for 128 MiB", cfg.MaxWaitingBytes)
+	}
+	if cfg.MaxWaitingBytes == 0 {
+		cfg.MaxWaitingBytes = 128 << 20
 	}
 	if cfg.MaxConnsPerAddress < 0 {
 		return cfg, fmt.Errorf("server: MaxConnsPerAddress is %d; it takes a number above 0, or 0 for half of MaxConns", cfg.MaxConnsPerAddress)

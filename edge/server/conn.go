@@ -1,7 +1,7 @@
 package server
 
 import (
-	"bytes"
+	"bufio"
 	"errors"
 	"io"
 	"net"
@@ -14,197 +14,240 @@ import (
 	"example.com/marketdata/edge/auth"
 )
 
-const (
-	// smallHead is what a connection holds while it waits for a request: most
-	// heads fit.
-	smallHead = 2 << 10
-	// maxHead bounds request line and headers together (contract section 2).
-	maxHead = 64 << 10
+// state is what a connection waits for. These are all the states that there
+// are, with what a connection in each holds beside its goroutine and its conn.
+// A connection that waits for its peer has that charged to the account of its
+// address (see conn.charge), or is closed.
+type state uint32
 
-	// lingerTime and lingerBytes bound how long a connection is still read
-	// after an answer that ends it. Closing with bytes unread would make the
-	// kernel reset the connection, and the client might lose the answer.
+const (
+	// idle: waits for the first byte of a request, and holds nothing. Ends with
+	// that byte, or after Config.IdleTimeout without a word; before the first
+	// request, after Config.ReadTimeout.
+	idle state = iota
+	// serving: waits for no peer. Holds an input, a Request and an output.
+	serving
+	// readingHead: waits for the rest of a head and holds an input: chargeHead.
+	// Ends with the head, or with a 408 after Config.ReadTimeout.
+	readingHead
+	// readingBody: waits for the rest of a body and holds an input and a Request
+	// of its own: chargeBody. Ends like readingHead.
+	readingBody
+	// writing: waits for the peer to take its answer. Holds what is left of the
+	// answer, unless its bytes belong to a cache, and the input if a pipeline
+	// waits in it. Ends with the last byte, or after Config.WriteTimeout, when
+	// the connection is closed.
+	writing
+	// lingering: the answer was the last one, and what the peer still sends is
+	// read into nothing: chargeHead. Ends after lingerTime or lingerBytes.
+	lingering
+
+	stateBits = 3
+)
+
+const (
+	// maxHead bounds the head of a request, an empty line before it included
+	// (contract section 2).
+	maxHead = 16 << 10
+	// chargeHead is an input, chargeBody an input and what the parser makes of a
+	// head of maxHead: a copy of its lines, and one of each name and value.
+	chargeHead = maxHead + 512
+	chargeBody = 5 * maxHead
+	// chargeWriting is what stays of a Request, for the log, beside the answer.
+	chargeWriting = 1 << 10
+
+	// lingerTime and lingerBytes bound how long a connection is still read after
+	// its last answer. Closing with bytes unread would make the kernel reset the
+	// connection, and the client might lose the answer.
 	lingerTime  = time.Second
 	lingerBytes = 256 << 10
 )
 
 var (
-	errTooManySlow = errors.New("too many slow connections")
-	errBareLF      = errors.New("lines of the head do not end in CR LF")
+	errGone       = errors.New("the peer has gone, or never came")
+	errOverCharge = errors.New("too much is held for this address")
+	errAgain      = errors.New("nothing to read yet")
 )
 
-// conn is a client's connection. It makes idle and slow connections cheap:
-// large buffers, 64 KiB to read and as much to write, are taken when the head
-// of a request is complete, and given back after the answer.
-//
-// It belongs to the goroutine that serves it, but for stage and Conn.
+// inputs are the buffers that requests are read into.
+var inputs = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, maxHead) }}
+
+// conn is a client's connection. Only its state and its Conn are for others
+// than the goroutine that serves it.
 type conn struct {
 	net.Conn
 	listener *listener
 	number   uint64 // counts the connections of the process
 	peer     netip.Addr
-	proxied  bool // a PROXY protocol header is still to come
-	counted  bool // under its peer's address; by the listener's lock
+	account  *account // of the peer's address; nil: not counted yet
+	proxied  bool     // a PROXY protocol header is still to come
+	memo     auth.Memo
 
-	// stage is odd while a request is being read and answered, even between
-	// requests, and counts up.
-	stage  atomic.Uint32
-	closed atomic.Bool
+	// state is the state in its last stateBits bits. The others count changes, so
+	// that who looks twice can tell whether anything happened in between.
+	state   atomic.Uint32
+	closed  atomic.Bool
+	last    bool  // the last answer was written: linger before closing
+	charged int64 // to the account
 
-	small [smallHead]byte
-	ahead []byte // was read and the parser has not taken it yet
-	large *[]byte
-	err   error // of the last reading; every later one gives it too
-	// linger: the answer that was written last ends the connection, and the
-	// client may still be sending.
-	linger bool
-	memo   auth.Memo
-
-	// now is the latest time that is known, so that deadlines need no clock of
-	// their own: when the connection came, or the last answer was ready.
-	now       time.Time
-	late      time.Time // when the part of a request at hand must be here; zero: not set yet
-	deadlines deadlines
-
-	writer rawWriter
+	in      *bufio.Reader // nil while idle
+	head    head          // of the request at hand
+	turns   int           // of the loop in readHead; for tests
+	raw     syscall.RawConn
+	try     func(fd uintptr) bool // c.tryRead, made once
+	tryErr  error
+	fd      int // of a reading that must not wait; -1: it may wait
+	tryOut  func(fd uintptr) bool
+	out     []byte
+	outErr  error
+	now     time.Time // the latest time that is known, so that idle deadlines need no clock
+	readAt  time.Time // the read deadline that is set
+	already bool      // a request was answered
 }
 
-// largeHeads holds buffers for heads that do not fit into smallHead. One byte
-// more than is taken tells what is too large.
-var largeHeads = sync.Pool{New: func() any { b := make([]byte, 0, maxHead+1); return &b }}
-
-// await waits for a request until its head is complete, or too large, or its
-// time is up. It reports whether there is anything to be answered.
-func (c *conn) await() bool {
-	c.readHead()
-	return len(c.ahead) > 0
+// init readies a connection for serving.
+func (c *conn) init() {
+	c.fd, c.try, c.tryOut = -1, c.tryRead, c.tryWrite
+	if sc, ok := c.Conn.(*net.TCPConn); ok {
+		if raw, err := sc.SyscallConn(); err == nil {
+			c.raw = raw
+		}
+	}
 }
 
-// Read gives the parser the bytes of a request: first those that await has read.
+// enter changes the state.
+func (c *conn) enter(s state) {
+	c.state.Store(c.state.Load()&^(1<<stateBits-1) + 1<<stateBits | uint32(s))
+}
+
+// wait enters a state in which n bytes are held while the peer is slow, and
+// reports whether its address may have that many more. Every wait ends with
+// resume.
+func (c *conn) wait(s state, n int64) bool {
+	c.enter(s)
+	return c.charge(n)
+}
+
+func (c *conn) resume() {
+	c.discharge()
+	c.enter(serving)
+}
+
+// readBy sets the time by which the next reading must have come to an end.
+// Setting one costs a timer, so that one that is set for a little earlier is
+// left as it is.
+func (c *conn) readBy(t time.Time) error {
+	if early := t.Sub(c.readAt); !c.readAt.IsZero() && 0 <= early && early < c.listener.slack {
+		return nil
+	}
+	c.readAt = t
+	return c.SetReadDeadline(t)
+}
+
+// awaitFirst waits for the first byte of a request. Until it is there no buffer
+// is held: the reading that finds nothing gives it back before it waits.
+func (c *conn) awaitFirst() error {
+	timeout := c.listener.idleTimeout
+	if !c.already {
+		timeout = c.listener.readTimeout
+	}
+	c.enter(idle)
+	err := c.readBy(c.now.Add(timeout))
+	switch {
+	case err != nil:
+	case c.raw == nil: // a test's
+		_, err = c.takeInput().Peek(1)
+	default:
+		if err = c.raw.Read(c.try); err == nil {
+			err = c.tryErr
+		}
+	}
+	if err != nil {
+		c.giveInput()
+		return errGone
+	}
+	c.enter(serving)
+	return nil
+}
+
+// tryRead reads into an input without waiting, and reports whether it is done.
+func (c *conn) tryRead(fd uintptr) bool {
+	c.fd = int(fd)
+	_, c.tryErr = c.takeInput().Peek(1)
+	c.fd = -1
+	if c.tryErr == errAgain {
+		c.giveInput()
+		return false
+	}
+	return true
+}
+
+// Read is for the input.
 func (c *conn) Read(p []byte) (int, error) {
-	if len(c.ahead) > 0 {
-		n := copy(p, c.ahead)
-		if c.ahead = c.ahead[n:]; len(c.ahead) == 0 {
-			c.giveBack()
-		}
-		return n, nil
+	if c.fd < 0 {
+		return c.Conn.Read(p)
 	}
-	if c.err != nil {
-		return 0, c.err
-	}
-	// The body of a request, or a head that begins within a pipeline: large
-	// buffers are taken already.
-	if !c.listener.slow.acquire() {
-		c.err = errTooManySlow
-		return 0, c.err
-	}
-	defer c.listener.slow.release()
-	if c.late.IsZero() {
-		c.late = time.Now().Add(c.listener.readTimeout)
-	}
-	if c.err = c.readBy(c.late); c.err != nil {
-		return 0, c.err
-	}
-	n, err := c.Conn.Read(p)
-	c.err = err
-	return n, err
-}
-
-// readHead waits for a request, and then for the rest of its head.
-func (c *conn) readHead() {
-	wait := c.listener.idleTimeout
-	if c.stage.Load() == 0 { // the first one
-		wait = c.listener.readTimeout
-	}
-	if c.proxied {
-		if c.readProxied(); c.err != nil {
-			return
-		}
-		c.now = time.Now()
-	}
-	if len(c.ahead) == 0 {
-		if c.err = c.readBy(c.now.Add(wait)); c.err != nil {
-			return
-		}
-		n, err := c.Conn.Read(c.small[:])
-		c.ahead, c.err = c.small[:n], err
-	}
-	if c.err == nil && !bytes.HasSuffix(c.ahead, crlfcrlf) && !c.headComplete(0) {
-		c.readSlowHead()
-	}
-}
-
-// readSlowHead reads the rest of a head that does not come in one piece, until
-// the server's own deadline.
-func (c *conn) readSlowHead() {
-	if c.err = c.readBy(time.Now().Add(c.listener.readTimeout)); c.err != nil {
-		return
-	}
-	defer func() {
-		if c.large != nil {
-			c.listener.slow.release()
-		}
-	}()
-	if len(c.ahead) < len(c.small) {
-		// What is left of an earlier reading may stand at the very end of a
-		// buffer, where there is no room to read into.
-		c.ahead = c.small[:copy(c.small[:], c.ahead)]
-		c.giveBack()
-	}
-	for len(c.ahead) <= maxHead {
-		if len(c.ahead) == len(c.small) {
-			// Large buffers wait for their peer, as in Read.
-			if !c.listener.slow.acquire() {
-				c.err = errTooManySlow
-				return
-			}
-			c.large = largeHeads.Get().(*[]byte)
-			c.ahead = append((*c.large)[:0], c.ahead...)
-		}
-		seen := len(c.ahead)
-		room := c.ahead[:cap(c.ahead)]
-		var n int
-		n, c.err = c.Conn.Read(room[seen:])
-		if c.ahead = room[:seen+n]; c.err != nil || c.headComplete(seen) {
-			return
+	for {
+		n, err := syscall.Read(c.fd, p)
+		switch {
+		case n > 0:
+			return n, nil
+		case err == syscall.EAGAIN:
+			return 0, errAgain
+		case err == nil:
+			return 0, io.EOF
+		case err != syscall.EINTR:
+			return 0, err
 		}
 	}
 }
 
-// giveBack gives the buffer of a large head back, if there is one.
-func (c *conn) giveBack() {
-	if c.large != nil {
-		largeHeads.Put(c.large)
-		c.large = nil
+func (c *conn) takeInput() *bufio.Reader {
+	if c.in == nil {
+		c.in = inputs.Get().(*bufio.Reader)
+		c.in.Reset(c)
+	}
+	return c.in
+}
+
+func (c *conn) giveInput() {
+	if c.in != nil {
+		c.in.Reset(nil)
+		inputs.Put(c.in)
+		c.in = nil
 	}
 }
 
-var crlfcrlf = []byte("\r\n\r\n")
-
-// headComplete reports whether an empty line ends the head. What stands before
-// seen was looked at before.
-func (c *conn) headComplete(seen int) bool {
-	// Empty lines before a request are skipped.
-	head := bytes.TrimLeft(c.ahead, "\r\n")
-	from := max(0, seen-len(crlfcrlf)-(len(c.ahead)-len(head)))
-	if bytes.Contains(head[from:], crlfcrlf) {
-		return true
+// writeNow writes what the socket takes at once, and returns what is left. It
+// needs no deadline.
+func (c *conn) writeNow(p []byte) (left []byte, err error) {
+	if c.raw == nil { // a test's
+		_, err = c.Write(p)
+		return nil, err
 	}
-	if bytes.Contains(head[from:], []byte("\n\n")) || bytes.Contains(head[from:], []byte("\n\r\n")) {
-		// The parser would wait for a line that ends as it should.
-		c.ahead, c.err = head[:1], errBareLF
-		return true
+	c.out, c.outErr = p, nil
+	err = c.raw.Write(c.tryOut)
+	left, c.out = c.out, nil
+	if err == nil {
+		err = c.outErr
 	}
-	return false
+	return left, err
 }
 
-// send writes b by the deadline of an answer.
-func (c *conn) send(b []byte) error {
-	if err := c.writeBy(c.now.Add(c.listener.writeTimeout)); err != nil {
-		return err
+func (c *conn) tryWrite(fd uintptr) bool {
+	for len(c.out) > 0 {
+		n, err := syscall.Write(int(fd), c.out)
+		switch {
+		case n > 0:
+			c.out = c.out[n:]
+		case err == syscall.EAGAIN:
+			return true
+		case err != syscall.EINTR:
+			c.outErr = err
+			return true
+		}
 	}
-	_, err := c.Write(b)
-	return err
+	return true
 }
 
 // Close closes the connection, once, and takes it off the listener's count.
@@ -212,47 +255,22 @@ func (c *conn) Close() error {
 	if c.closed.Swap(true) {
 		return nil
 	}
-	if c.linger {
+	c.giveInput()
+	if c.last && c.wait(lingering, chargeHead) {
 		lingerOn(c.Conn)
 	}
+	c.discharge()
 	err := c.Conn.Close()
 	c.listener.leave(c)
 	return err
 }
 
-// lingerOn says that nothing more will be written and reads what the client
-// still sends, for a while.
+// lingerOn says that nothing more will be written and reads what the peer still
+// sends, for a while.
 func lingerOn(c net.Conn) {
 	half, ok := c.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil || c.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
 		return
 	}
 	_, _ = io.CopyN(io.Discard, c, lingerBytes)
-}
-
-// slots counts the connections that hold large buffers while they wait for
-// their peer, so that many slow peers cannot take all memory.
-type slots struct {
-	taken atomic.Int64
-	most  int64
-}
-
-func (s *slots) acquire() bool {
-	if s.taken.Add(1) <= s.most {
-		return true
-	}
-	s.taken.Add(-1)
-	return false
-}
-
-func (s *slots) release() { s.taken.Add(-1) }
-
-// rawWriter writes to a connection and notices when the peer is slow to take
-// it.
-type rawWriter struct {
-	raw   syscall.RawConn // nil: the connection has none
-	try   func(fd uintptr) bool
-	out   []byte
-	err   error
-	holds bool
 }

@@ -19,7 +19,8 @@
 //
 // An answer is a [Reply] (reply.go): header lines that were made beforehand, a
 // few that were not, and a body. Head and body are written at once, a body that
-// was put together in [Request.Room] without being copied.
+// was put together in [Request.Room] without being copied. Of what the client is
+// slow to take, nothing is held that belongs to a cache.
 //
 // Nothing in this is allocated or locked for a request that is answered, nor
 // for one that is refused for its key or its rate.
@@ -27,7 +28,8 @@
 // # What is bounded
 //
 // Connections, in all and by address; the time for a head, a body, an answer
-// and idleness; the size of a head (64 KiB) and of a body (4 KiB); the
-// connections that hold large buffers while they wait for their peer; log
+// and idleness; the size of a head (16 KiB and 100 lines), of a body, a trailer
+// section and chunk extensions (4 KiB each); the memory that is held for
+// connections that wait for their peer, in all and by address (account.go); log
 // lines a second.
 package server

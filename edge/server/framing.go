@@ -1,117 +1,332 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
+	"io"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
-	"github.com/valyala/fasthttp"
+	"golang.org/x/net/http/httpguts"
 )
 
-// fasthttp's lengths of bodies that have none.
 const (
-	chunked = -1
-	noBody  = -2
+	// maxLines bounds the header lines of a request (contract section 2).
+	maxLines = 100
+	// maxBody bounds the body of a request, which is read and ignored; maxTrailer
+	// its trailer section, and its chunk extensions together (contract section 1).
+	maxBody    = 4 << 10
+	maxTrailer = 4 << 10
+	// maxChunkDigits is more than any length of up to maxBody needs.
+	maxChunkDigits = 16
 )
 
-var errAmbiguous = errors.New("two servers may read this as two different requests")
+var (
+	errFraming      = errors.New("two servers may read this as two different requests")
+	errHeadTooLarge = errors.New("the head is too large")
+	errBodyTooLarge = errors.New("the body is too large")
 
-// ambiguous reports a request that two servers may read as two different ones:
-// it gives the length of its body in two ways, of which fasthttp goes by the
-// chunks (RFC 9112 section 6.3), its lines are not plain (sections 2.2 and
-// 5.2), or it is of no HTTP/1.
-func ambiguous(h *fasthttp.RequestHeader) bool {
-	lines := h.RawHeaders()
-	if !plainLines(lines) || !h.IsHTTP11() && !bytes.HasPrefix(h.Protocol(), []byte("HTTP/1.")) {
-		return true
-	}
-	if h.ContentLength() != chunked {
-		return false
-	}
-	lines = bytes.ToLower(lines)
-	return bytes.HasPrefix(lines, []byte("content-length:")) || bytes.Contains(lines, []byte("\ncontent-length:"))
+	crlf = []byte("\r\n")
+	goOn = []byte("HTTP/1.1 100 Continue\r\n\r\n")
+)
+
+// head is what the lines of a head say of the framing of their request and of
+// its connection. It is read line by line as they come, each byte once, so that
+// it is the same in whatever pieces they come.
+type head struct {
+	seen  int // bytes looked at
+	begin int // of the line at hand
+	lines int // without the empty ones
+	skip  int // bytes of an empty line before the request line
+
+	malformed      bool // a line that does not end in CR LF, or goes on in the next
+	chunked, sized bool
+	closes, keeps  bool // what Connection asks for
+	expects        bool // 100-continue
 }
 
-// plainLines reports whether every line ends in CR LF and none goes on in the
-// next.
-func plainLines(lines []byte) bool {
+// scan reads the lines of b that are complete, of which those of the call before
+// are known. It reports whether the head is: with an empty line, or with more
+// lines than may be.
+func (h *head) scan(b []byte) bool {
 	for {
-		end := bytes.IndexByte(lines, '\n')
-		if end < 0 {
+		i := bytes.IndexByte(b[h.seen:], '\n')
+		if i < 0 {
+			h.seen = len(b)
+			return false
+		}
+		h.seen += i + 1
+		line, ok := bytes.CutSuffix(b[h.begin:h.seen-1], crlf[:1])
+		h.malformed = h.malformed || !ok
+		h.begin = h.seen
+		switch {
+		case len(line) > 0:
+			if h.lines++; h.lines > 1 {
+				h.field(line)
+			}
+			if h.tooLarge() {
+				return true
+			}
+		case h.lines == 0 && h.skip == 0 && ok:
+			h.skip = h.seen
+		default:
+			h.malformed = h.malformed || h.lines == 0
 			return true
 		}
-		if end == 0 || lines[end-1] != '\r' {
-			return false
+	}
+}
+
+// tooLarge reports more lines than a request line and maxLines.
+func (h *head) tooLarge() bool { return h.lines > 1+maxLines }
+
+// field notes what a header line says of framing. The parser looks at names and
+// values more closely, and refuses what stands twice and must not.
+func (h *head) field(line []byte) {
+	switch line[0] {
+	case ' ', '\t':
+		h.malformed = true // the line before goes on
+	case 'C', 'c':
+		if _, ok := valueOf(line, "content-length"); ok {
+			h.sized = true
+		} else if value, ok := valueOf(line, "connection"); ok {
+			h.closes = h.closes || hasToken(value, "close")
+			h.keeps = h.keeps || hasToken(value, "keep-alive")
 		}
-		if lines = lines[end+1:]; len(lines) > 0 && (lines[0] == ' ' || lines[0] == '\t') {
-			return false
+	case 'T', 't':
+		if value, ok := valueOf(line, "transfer-encoding"); ok {
+			h.chunked = true
+			h.malformed = h.malformed || !bytes.EqualFold(value, []byte("chunked"))
+		}
+	case 'E', 'e':
+		if value, ok := valueOf(line, "expect"); ok {
+			h.expects = h.expects || bytes.EqualFold(value, []byte("100-continue"))
 		}
 	}
 }
 
-// plainTarget reports a target that fasthttp's parser has nothing to say
-// against: a path, without the control characters that it refuses.
-func plainTarget(target []byte) bool {
-	if len(target) == 0 || target[0] != '/' {
-		return false
+// hasBody reports whether something may stand between this head and the next.
+func (h *head) hasBody() bool { return h.chunked || h.sized }
+
+// valueOf returns the value of a header line of the given name.
+func valueOf(line []byte, name string) ([]byte, bool) {
+	if len(line) <= len(name) || line[len(name)] != ':' || !bytes.EqualFold(line[:len(name)], []byte(name)) {
+		return nil, false
 	}
-	for i, b := range target {
-		if b < ' ' || b == 0x7f || b == ':' && bytes.HasPrefix(target[i:], []byte("://")) {
+	return bytes.Trim(line[len(name)+1:], " \t"), true
+}
+
+// hasToken reports whether a comma-separated list has a token of lower case, in
+// any case.
+func hasToken(list []byte, token string) bool {
+	for more := true; more; {
+		var element []byte
+		element, list, more = bytes.Cut(list, []byte{','})
+		if bytes.EqualFold(bytes.Trim(element, " \t"), []byte(token)) {
+			return true
+		}
+	}
+	return false
+}
+
+// readHead waits for a request and reads its head into the input.
+func (c *conn) readHead() error {
+	if c.proxied {
+		if err := c.readProxied(); err != nil {
+			return err
+		}
+	}
+	c.head = head{}
+	if c.in == nil || c.in.Buffered() == 0 {
+		if err := c.awaitFirst(); err != nil {
+			return err
+		}
+	}
+	if b, _ := c.in.Peek(c.in.Buffered()); !c.head.scan(b) {
+		if err := c.readSlowHead(); err != nil {
+			return err
+		}
+	}
+	if c.head.tooLarge() {
+		return errHeadTooLarge
+	}
+	return nil
+}
+
+// readSlowHead reads the rest of a head that does not come in one piece.
+func (c *conn) readSlowHead() error {
+	if !c.wait(readingHead, chargeHead) {
+		return errOverCharge
+	}
+	defer c.resume()
+	if err := c.readBy(time.Now().Add(c.listener.readTimeout)); err != nil {
+		return errGone
+	}
+	for {
+		c.turns++
+		n := c.in.Buffered()
+		if n == maxHead {
+			return errHeadTooLarge
+		}
+		_, err := c.in.Peek(n + 1)
+		b, _ := c.in.Peek(c.in.Buffered())
+		switch {
+		case err == nil && c.head.scan(b):
+			return nil
+		case err == nil:
+		case len(b) == c.head.skip:
+			return errGone // that empty line ended the request before
+		case err == io.EOF, errors.Is(err, os.ErrDeadlineExceeded):
+			return err
+		default:
+			return errGone
+		}
+	}
+}
+
+// parse gives the head to fasthttp's parser, and says what it and the framing
+// rules have against it.
+func (c *conn) parse(r *Request) error {
+	h := &r.http().Header
+	if c.head.malformed || c.head.chunked && c.head.sized {
+		h.Reset()
+		return errFraming
+	}
+	if _, err := c.in.Discard(c.head.skip); err != nil {
+		return err
+	}
+	if err := h.Read(c.in); err != nil {
+		return errFraming
+	}
+	if !h.IsHTTP11() && !bytes.HasPrefix(h.Protocol(), []byte("HTTP/1.")) {
+		return errFraming
+	}
+	if !validHost(h.Host()) {
+		return errFraming
+	}
+	return nil
+}
+
+// readBody reads past the body of a request, and its trailer section, of which
+// nothing is ever merged into the head.
+func (c *conn) readBody(r *Request) error {
+	length := r.http().Header.ContentLength()
+	if length > maxBody {
+		return errBodyTooLarge
+	}
+	if !c.head.chunked && length <= 0 {
+		return nil
+	}
+	if !c.wait(readingBody, chargeBody) {
+		return errOverCharge
+	}
+	defer c.resume()
+	if c.head.expects && r.http().Header.IsHTTP11() {
+		if left, err := c.writeNow(goOn); err != nil || len(left) > 0 {
+			return errGone
+		}
+	}
+	if err := c.readBy(time.Now().Add(c.listener.readTimeout)); err != nil {
+		return errGone
+	}
+	if c.head.chunked {
+		return c.skipChunks()
+	}
+	_, err := c.in.Discard(length)
+	return err
+}
+
+// skipChunks reads past a chunked body (RFC 9112, section 7.1).
+func (c *conn) skipChunks() error {
+	body, extensions := uint64(0), 0
+	for {
+		line, err := c.line()
+		if err != nil {
+			return err
+		}
+		digits, _, _ := bytes.Cut(line, []byte{';'})
+		extensions += len(line) - len(digits)
+		size, err := strconv.ParseUint(string(digits), 16, 63)
+		if err != nil || len(digits) > maxChunkDigits || extensions > maxTrailer {
+			return errFraming
+		}
+		if size == 0 {
+			return c.skipTrailer()
+		}
+		if body += size; body > maxBody {
+			return errBodyTooLarge
+		}
+		if _, err := c.in.Discard(int(size)); err != nil {
+			return err
+		}
+		if line, err = c.line(); err != nil {
+			return err
+		}
+		if len(line) > 0 {
+			return errFraming
+		}
+	}
+}
+
+// skipTrailer reads past a trailer section.
+func (c *conn) skipTrailer() error {
+	for n := 0; ; {
+		line, err := c.line()
+		if err != nil {
+			return err
+		}
+		if n += len(line) + len(crlf); n > maxTrailer {
+			return errFraming
+		}
+		if len(line) == 0 {
+			return nil
+		}
+		name, _, ok := bytes.Cut(line, []byte{':'})
+		if !ok || !httpguts.ValidHeaderFieldName(string(name)) {
+			return errFraming
+		}
+	}
+}
+
+// line reads a line that ends in CR LF, without control characters but the tab,
+// and returns it without its end.
+func (c *conn) line() ([]byte, error) {
+	line, err := c.in.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return nil, errFraming
+	}
+	if err != nil {
+		return nil, err
+	}
+	line, ok := bytes.CutSuffix(line, crlf)
+	if !ok || !httpguts.ValidHeaderFieldValue(string(line)) {
+		return nil, errFraming
+	}
+	return line, nil
+}
+
+// validHost reports the characters of a host and port (RFC 3986, section 3.2.2).
+func validHost(host []byte) bool {
+	for _, b := range host {
+		if !(b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || strings.IndexByte("-._~:[]%!$&'()*+,;=", b) >= 0) {
 			return false
 		}
 	}
 	return true
 }
 
-// plainHost reports a Host that fasthttp's parser has nothing to say against: a
-// name or an address of IPv4, and perhaps a port.
-func plainHost(host []byte) bool {
-	name, port, _ := bytes.Cut(host, []byte{':'})
-	for _, b := range name {
-		if !(b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '.' || b == '-') {
-			return false
-		}
-	}
-	for _, b := range port {
-		if b < '0' || b > '9' {
-			return false
-		}
-	}
-	return len(name) > 0
-}
-
-// unread answers what could not be read as a request: it is not HTTP, or late,
-// or too large. The connection is closed afterwards.
-func (s *Server) unread(c *conn, r *Request, err error) {
-	r.Now = time.Now()
-	r.Reply.Clear()
-	// Of a head that could not be read nothing is left, so that the id is a
-	// new one; before a body that is too large stands a head that was read.
-	r.readHeaders()
-	r.close, c.linger = true, true
-	s.problem(r, framingProblem(c, err))
-	s.finish(r)
-}
-
-func framingProblem(c *conn, err error) *Problem {
-	var small *fasthttp.ErrSmallBuffer
+// framingProblem is the answer to what could not be read as a request.
+func framingProblem(err error) *Problem {
 	switch {
-	case errors.As(err, &small):
+	case errors.Is(err, errHeadTooLarge):
 		return headersTooLarge
-	case errors.Is(err, errAmbiguous):
-		return notHTTP
-	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+	case errors.Is(err, errBodyTooLarge):
 		return payloadTooLarge
-	}
-	// Not all of fasthttp's errors lead to their cause.
-	if c.err != nil {
-		err = c.err
-	}
-	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return requestTimeout
-	case errors.Is(err, errTooManySlow), errors.Is(err, errTooManyConns):
+	case errors.Is(err, errOverCharge), errors.Is(err, errTooManyConns):
 		return tooManyConns
 	case errors.Is(err, errNoProxyHeader):
 		return notProxied

@@ -77,7 +77,7 @@ func (s *Server) admit(r *Request) *Problem {
 		return Unavailable
 	case auth.Refused:
 		r.limited, r.limit = true, s.addresses.Limit()
-		if r.left = s.addresses.Take(s.client(r), limit.At(r.Now)); !r.left.OK {
+		if r.left = s.addresses.Take(s.clientOf(r), limit.At(r.Now)); !r.left.OK {
 			return tooManyRequests
 		}
 		return s.unauthorized
@@ -98,12 +98,15 @@ func (s *Server) finish(r *Request) {
 		r.left = r.taken.GiveBack(r.left, limit.At(r.Now))
 		r.taken = nil
 	}
-	r.close = r.close || s.draining.Load() || r.http().Header.ConnectionClose()
-	s.addCommon(r)
-	took := time.Since(r.Now)
-	s.observe(r, took)
+	r.close = r.close || s.draining.Load()
 	if r.conn != nil {
-		r.conn.now = r.Now.Add(took)
+		h := &r.conn.head
+		r.close = r.close || h.closes || !h.keeps && !r.http().Header.IsHTTP11()
+	}
+	s.addCommon(r)
+	r.took = time.Since(r.Now)
+	if r.conn != nil {
+		r.conn.now = r.Now.Add(r.took)
 	}
 }
 
@@ -115,28 +118,4 @@ func (s *Server) recovered(r *Request, v any) {
 	r.close = true
 	s.problem(r, Internal)
 	s.finish(r)
-}
-
-// acquire returns a Request for what arrives on a connection; nil: on none.
-func (s *Server) acquire(c *conn) *Request {
-	r := s.requests.Get().(*Request)
-	r.begin(c)
-	r.Context = s.ctx
-	return r
-}
-
-func (s *Server) release(r *Request) {
-	m := r.mem
-	m.lines = r.Reply.lines[:0]
-	if cap(m.out) > maxAnswerBuffer {
-		m.out = nil
-	}
-	for i := range m.joined {
-		if cap(m.joined[i]) > maxJoined {
-			m.joined[i] = nil
-		}
-	}
-	m.in.Reset(nil)
-	r.conn, r.memo, r.Reply = nil, nil, Reply{}
-	s.requests.Put(r)
 }

@@ -69,7 +69,7 @@ func start(t *testing.T, change func(*Config)) (*Server, string) {
 		if err := <-served; err != nil {
 			t.Error(err)
 		}
-		if s.Stats().Open != 0 || s.Stats().Slow != 0 {
+		if s.Stats().Open != 0 || s.Stats().Waiting != 0 || s.Stats().WaitingBytes != 0 {
 			t.Errorf("left over: %+v", s.Stats())
 		}
 	})
@@ -254,7 +254,7 @@ func newRequest(t testing.TB, s *Server, raw string) *Request {
 	t.Helper()
 	r := s.acquire(nil)
 	r.peer = netip.MustParseAddr("127.0.0.1")
-	if err := r.http().Read(bufio.NewReaderSize(strings.NewReader(raw), maxHead)); err != nil {
+	if err := r.http().Header.Read(bufio.NewReaderSize(strings.NewReader(raw), maxHead)); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -266,6 +266,7 @@ func handle(t *testing.T, s *Server, now time.Time, raw string) *answer {
 	r := newRequest(t, s, raw)
 	r.Now = now
 	s.handle(r)
+	defer s.observe(r, nil)
 	first, rest := s.appendReply(r)
 	return (&client{t: t, r: bufio.NewReader(io.MultiReader(bytes.NewReader(first), bytes.NewReader(rest)))}).receive("GET")
 }

@@ -26,24 +26,25 @@ type listener struct {
 	maxAll                                 int
 	maxOne                                 int
 	proxies                                []netip.Prefix // whose connections begin with a PROXY header
-	slow                                   slots
+	maxBytes, maxBytesOne                  int64          // see account
+	waiting, waitingBytes                  atomic.Int64
 	number                                 atomic.Uint64
 	refused                                atomic.Int64
 	refusing                               sync.WaitGroup
-	refusals                               slots
+	refusals                               chan struct{} // one for each that is under way
 
-	mu     sync.Mutex
-	conns  map[*conn]struct{}
-	counts map[netip.Addr]int // by limit.Group
-	empty  chan struct{}      // closed when there is no connection left; nil while nobody waits
-	stop   chan struct{}      // closed with the listener
+	mu       sync.Mutex
+	conns    map[*conn]struct{}
+	accounts map[netip.Addr]*account // of the addresses that have connections, by limit.Group
+	empty    chan struct{}           // closed when there is no connection left; nil while nobody waits
+	stop     chan struct{}           // closed with the listener
 }
 
 func newListener(ln net.Listener, cfg *Config) *listener {
 	return &listener{
 		Listener: ln, readTimeout: cfg.ReadTimeout, writeTimeout: cfg.WriteTimeout, idleTimeout: cfg.IdleTimeout, slack: min(time.Second, min(cfg.ReadTimeout, cfg.WriteTimeout, cfg.IdleTimeout)/8), allowOrigin: []byte(cfg.AllowOrigin), maxAll: cfg.MaxConns, maxOne: cfg.MaxConnsPerAddress, proxies: cfg.ProxyProtocol,
-		slow: slots{most: int64(cfg.MaxSlow)}, refusals: slots{most: maxRefusing},
-		conns: map[*conn]struct{}{}, counts: map[netip.Addr]int{}, stop: make(chan struct{}),
+		maxBytes: cfg.MaxWaitingBytes, maxBytesOne: max(1, cfg.MaxWaitingBytes/8), refusals: make(chan struct{}, maxRefusing),
+		conns: map[*conn]struct{}{}, accounts: map[netip.Addr]*account{}, stop: make(chan struct{}),
 	}
 }
 
@@ -100,9 +101,8 @@ func (l *listener) Close() error {
 // of ours counts under its client's address, which is yet to come.
 func (l *listener) admit(nc net.Conn) *conn {
 	c := &conn{Conn: nc, listener: l, number: l.number.Add(1), peer: addrOf(nc.RemoteAddr()), now: time.Now()}
-	c.deadlines.slack = l.slack
 	c.proxied = contains(l.proxies, c.peer)
-	c.prepareWriter()
+	c.init()
 	l.mu.Lock()
 	admitted := len(l.conns) < l.maxAll && (c.proxied || l.countLocked(c))
 	if admitted {
@@ -132,11 +132,16 @@ func (l *listener) count(c *conn, peer netip.Addr) bool {
 
 func (l *listener) countLocked(c *conn) bool {
 	group := limit.Group(c.peer)
-	if l.counts[group] >= l.maxOne {
+	a := l.accounts[group]
+	if a == nil {
+		a = &account{}
+		l.accounts[group] = a
+	}
+	if a.conns >= l.maxOne {
 		return false
 	}
-	l.counts[group]++
-	c.counted = true
+	a.conns++
+	c.account = a
 	return true
 }
 
@@ -146,9 +151,9 @@ func (l *listener) leave(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.conns, c)
-	if c.counted {
-		if l.counts[group]--; l.counts[group] == 0 {
-			delete(l.counts, group)
+	if c.account != nil {
+		if c.account.conns--; c.account.conns == 0 {
+			delete(l.accounts, group)
 		}
 	}
 	if len(l.conns) == 0 && l.empty != nil {
@@ -159,12 +164,14 @@ func (l *listener) leave(c *conn) {
 
 // refuse says that there are too many connections, and closes.
 func (l *listener) refuse(nc net.Conn) {
-	if !l.refusals.acquire() {
+	select {
+	case l.refusals <- struct{}{}:
+	default:
 		_ = nc.Close()
 		return
 	}
 	l.refusing.Go(func() {
-		defer l.refusals.release()
+		defer func() { <-l.refusals }()
 		defer nc.Close()
 		if nc.SetDeadline(time.Now().Add(lingerTime)) != nil {
 			return

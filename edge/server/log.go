@@ -11,16 +11,16 @@ import (
 )
 
 // Observer is told of every answer, for metrics. It is called on the goroutine
-// that answers, by many at once, before the answer is written: it must be
-// quick, and best writes to memory that no other connection's answers write
-// to.
+// that answers, by many at once, after the answer was written: it must be quick,
+// and best writes to memory that no other connection's answers write to.
 type Observer interface {
 	Observe(Observation)
 }
 
 // Observation is one answer.
 type Observation struct {
-	Route  Route
+	Route Route
+	// Status is that of the answer, or StatusCutOff.
 	Status int
 	// Bytes is the length of the body, also for HEAD.
 	Bytes int
@@ -32,9 +32,16 @@ type Observation struct {
 	Conn uint64
 }
 
-// observe reports an answer that is ready.
-func (s *Server) observe(r *Request, took time.Duration) {
-	status := r.Reply.Status
+// StatusCutOff stands in logs and metrics for the status of an answer that its
+// client did not take to the end, as in nginx's logs.
+const StatusCutOff = 499
+
+// observe reports an answer that was written, or why it was not to its end.
+func (s *Server) observe(r *Request, err error) {
+	status, took := r.Reply.Status, r.took
+	if err != nil {
+		status = StatusCutOff
+	}
 	if s.observer != nil {
 		var conn uint64
 		if r.conn != nil {
@@ -45,7 +52,7 @@ func (s *Server) observe(r *Request, took time.Duration) {
 		})
 	}
 	if level, ok := s.log.wants(status, took); ok {
-		s.log.request(r, level, status, took, mask(s.client(r)))
+		s.log.request(r, level, status, took, mask(s.clientOf(r)))
 	}
 }
 

@@ -130,6 +130,7 @@ func TestLogBounded(t *testing.T) {
 			r.begin(nil)
 			r.Now = time.Now()
 			s.handle(r)
+			s.observe(r, nil)
 		}
 	}
 	took := time.Since(start).Seconds()
@@ -150,6 +151,7 @@ func TestLogAll(t *testing.T) {
 		r := newRequest(t, s, request("GET", assets))
 		r.Now = time.Now()
 		s.handle(r)
+		s.observe(r, nil)
 	}
 	if n := len(out.lines(t, "request")); n != 300 {
 		t.Errorf("%d lines", n)
@@ -160,6 +162,7 @@ func TestLogAll(t *testing.T) {
 		r := newRequest(t, s, request("GET", assets))
 		r.Now = time.Now().Add(-ago)
 		s.handle(r)
+		s.observe(r, nil)
 	}
 	if lines := out.lines(t, "request"); len(lines) != 1 || lines[0]["level"] != "WARN" {
 		t.Errorf("lines %v", lines)
@@ -177,21 +180,14 @@ func TestMask(t *testing.T) {
 	}
 }
 
-type observations struct {
-	mu   sync.Mutex
-	list []Observation
-}
+type observations chan Observation
 
-func (o *observations) Observe(one Observation) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.list = append(o.list, one)
-}
+func (o observations) Observe(one Observation) { o <- one }
 
 // TestObserver: every answer is told of, once.
 func TestObserver(t *testing.T) {
 	keys, text := newKeys(t, 100, 100)
-	o := new(observations)
+	o := make(observations, 2)
 	_, addr := start(t, func(cfg *Config) {
 		cfg.Keys, cfg.Observer = keys, o
 		cfg.Static = map[string]StaticFile{"/docs": {Body: []byte("<html>")}}
@@ -220,16 +216,25 @@ func TestObserver(t *testing.T) {
 	} {
 		method, _, _ := strings.Cut(c.raw, " ")
 		a := dial(t, addr).send(c.raw).receive(method)
-		o.mu.Lock()
-		list := o.list
-		o.list = nil
-		o.mu.Unlock()
-		if len(list) != 1 {
-			t.Fatalf("%.40q: %d observations", c.raw, len(list))
-		}
-		got := list[0]
+		got := <-o
 		if got.Route.Name() != c.route || got.Status != c.status || got.KeyID != c.key || got.Conn == 0 || got.Duration < 0 || a.ContentLength > 0 && int64(got.Bytes) != a.ContentLength {
 			t.Errorf("%.40q: %+v", c.raw, got)
 		}
+	}
+	if len(o) > 0 {
+		t.Errorf("one more: %+v", <-o)
+	}
+}
+
+// TestCutOff: an answer that its client did not take is no success.
+func TestCutOff(t *testing.T) {
+	o := make(observations, 1)
+	_, addr := start(t, func(cfg *Config) {
+		cfg.Observer, cfg.WriteTimeout = o, 50*time.Millisecond
+		cfg.Engine = engine(func(r *Request) *Problem { r.Reply.Body = make([]byte, 32<<20); return nil })
+	})
+	dial(t, addr).send(request("GET", assets))
+	if got := <-o; got.Status != StatusCutOff || got.Route.Name() != "assets" {
+		t.Errorf("%+v", got)
 	}
 }

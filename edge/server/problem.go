@@ -59,7 +59,7 @@ var (
 	requestTimeout   = newProblem(http.StatusRequestTimeout, 40800, "REQUEST_TIMEOUT", "the request did not arrive in time")
 	payloadTooLarge  = newProblem(http.StatusRequestEntityTooLarge, 41300, "PAYLOAD_TOO_LARGE", "the body of the request is over 4 KiB")
 	tooManyRequests  = newProblem(http.StatusTooManyRequests, 42900, "TOO_MANY_REQUESTS", "too many requests; Retry-After says in how many seconds to try again")
-	headersTooLarge  = newProblem(http.StatusRequestHeaderFieldsTooLarge, 43100, "HEADERS_TOO_LARGE", "request line and headers are over 64 KiB")
+	headersTooLarge  = newProblem(http.StatusRequestHeaderFieldsTooLarge, 43100, "HEADERS_TOO_LARGE", "request line and headers are over 16 KiB, or more than 100 lines")
 	tooManyConns     = newProblem(http.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", "too many connections; try again")
 )
 

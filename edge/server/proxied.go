@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"net"
@@ -24,33 +23,34 @@ var (
 //
 // A header of version 1 has at most 107 bytes and comes in one piece; one of
 // version 2 has at most 4 KiB behind its first 16 bytes. All of it arrives
-// within ReadTimeout, and then as much again is for the first byte of a
+// within Config.ReadTimeout, and then as much again is for the first byte of a
 // request.
-func (c *conn) readProxied() {
+func (c *conn) readProxied() error {
 	c.proxied = false
-	if c.err = c.readBy(time.Now().Add(c.listener.readTimeout)); c.err != nil {
-		return
+	c.takeInput()
+	if !c.wait(readingHead, chargeHead) {
+		return errOverCharge
 	}
-	r := bufio.NewReaderSize(c.Conn, smallHead)
-	if _, c.err = r.Peek(1); c.err != nil {
-		return // nothing came: the connection is closed without a word
+	if err := c.readBy(time.Now().Add(c.listener.readTimeout)); err != nil {
+		c.resume()
+		return errGone
 	}
-	header, err := proxyproto.Read(r)
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-	case err != nil:
+	var header *proxyproto.Header
+	_, err := c.in.Peek(1)
+	if err != nil {
+		err = errGone // nothing came
+	} else if header, err = proxyproto.Read(c.in); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", errNoProxyHeader, err)
-	case !c.listener.count(c, proxiedPeer(header, c.peer)):
+	}
+	c.resume() // before there is an account to charge
+	if err == nil && !c.listener.count(c, proxiedPeer(header, c.peer)) {
 		err = errTooManyConns
 	}
-	if err != nil {
-		// Nothing is answered before there is the first byte of a request.
-		c.small[0] = 'P'
-		c.ahead, c.err = c.small[:1], err
-		return
+	if c.in.Buffered() == 0 {
+		c.giveInput()
 	}
-	rest, _ := r.Peek(r.Buffered()) // r holds no more than c.small
-	c.ahead = c.small[:copy(c.small[:], rest)]
+	c.now = time.Now()
+	return err
 }
 
 // proxiedPeer returns for whom a proxy at peer connects: for itself, when the

@@ -152,8 +152,8 @@ func TestProxiedConnections(t *testing.T) {
 		c.Close()
 	}
 	until(t, func() bool { return s.Stats().Open == 0 })
-	if l := s.listener.Load(); len(l.counts) != 0 {
-		t.Errorf("left over: %v", l.counts)
+	if l := s.listener.Load(); len(l.accounts) != 0 {
+		t.Errorf("left over: %v", l.accounts)
 	}
 	c = from("192.0.2.1")
 	expect(t, 200, "", c.receive("GET"))
@@ -184,17 +184,17 @@ func FuzzProxyHeader(f *testing.F) {
 			in = iotest.HalfReader(in)
 		}
 		c := l.admit(peerConn{&script{in: in}})
-		c.readProxied()
-		if c.err != nil {
-			if len(c.ahead) > 1 || c.counted {
-				t.Errorf("%v, %d bytes ahead, counted %v", c.err, len(c.ahead), c.counted)
-			}
+		err := c.readProxied()
+		if c.charged != 0 || (err == nil) != (c.account != nil) {
+			t.Errorf("%v, %d bytes charged, account %v", err, c.charged, c.account)
+		}
+		if err != nil {
 			return
 		}
-		if !c.counted || !c.peer.IsValid() || c.peer.Is4In6() || c.peer.Zone() != "" {
-			t.Errorf("counted %v under %v", c.counted, c.peer)
+		if !c.peer.IsValid() || c.peer.Is4In6() || c.peer.Zone() != "" {
+			t.Errorf("counted under %v", c.peer)
 		}
-		after, err := io.ReadAll(io.MultiReader(bytes.NewReader(c.ahead), c.Conn))
+		after, err := io.ReadAll(c.takeInput())
 		all := slices.Concat(header, rest)
 		if err != nil || !bytes.HasSuffix(all, after) {
 			t.Fatalf("%d bytes follow that were not sent, %v", len(after), err)

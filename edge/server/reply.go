@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -47,8 +48,6 @@ func (p *Reply) Header(name string) []byte {
 
 // Clear drops all that was set.
 func (p *Reply) Clear() { *p = Reply{Status: http.StatusOK, lines: p.lines[:0]} }
-
-var crlf = []byte("\r\n")
 
 // AppendLine appends a header line. Of a value that would end the line early
 // only what stands before its end is sent; no value of ours does.
@@ -127,51 +126,62 @@ func (s *Server) appendHead(dst []byte, r *Request) []byte {
 }
 
 const (
-	// answerBuffer takes head and body of most answers, so that they are
-	// written at once. Larger bodies are written by themselves.
-	answerBuffer = 64 << 10
-	// maxAnswerBuffer is the largest buffer that is kept for the next answer.
-	maxAnswerBuffer = 256 << 10
-	// maxJoined is the same for a list that came in several header lines.
-	maxJoined = 16 << 10
+	// outputSize takes head and body of most answers, so that they are written
+	// at once. Larger bodies are written by themselves.
+	outputSize = 64 << 10
 	// headRoom stays free for the head before a body that is put together in
 	// the buffer it is written from.
-	headRoom = 2 << 10
+	headRoom = 4 << 10
 )
+
+// outputs are the buffers that answers are written from.
+var outputs = sync.Pool{New: func() any { return new([outputSize]byte) }}
+
+// output returns the request's buffer, which write gives back.
+func (r *Request) output() []byte {
+	if r.out == nil {
+		r.out = outputs.Get().(*[outputSize]byte)
+	}
+	return r.out[:]
+}
+
+func (r *Request) giveOutput() {
+	if r.out != nil {
+		outputs.Put(r.out)
+		r.out = nil
+	}
+}
+
+// payload returns the body as it is sent.
+func (r *Request) payload() []byte {
+	if r.http().Header.IsHead() || bodiless(r.Reply.Status) {
+		return nil
+	}
+	return r.Reply.Body
+}
 
 // appendReply returns the bytes of the answer: in one piece, unless the body is
 // large and stands elsewhere.
 func (s *Server) appendReply(r *Request) (first, rest []byte) {
-	m, body := r.mem, r.Reply.Body
-	if r.http().Header.IsHead() || bodiless(r.Reply.Status) {
-		body = nil
-	}
-	room := m.out[:cap(m.out)]
-	if len(body) > 0 && len(room) > headRoom && &body[0] == &room[headRoom] {
-		if m.head = s.appendHead(m.head[:0], r); len(m.head) <= headRoom {
-			at := headRoom - len(m.head)
-			copy(room[at:], m.head)
-			return room[at : headRoom+len(body)], nil
+	m, body, out := r.mem, r.payload(), r.output()
+	if len(body) == 0 || &body[0] != &out[headRoom] {
+		first = s.appendHead(out[:0], r)
+		if len(first)+len(body) > len(out) {
+			return first, body
 		}
-		return m.head, body
+		return append(first, body...), nil
 	}
-	if m.out == nil {
-		m.out = make([]byte, 0, answerBuffer)
+	if m.head = s.appendHead(m.head[:0], r); len(m.head) > headRoom {
+		return bytes.Clone(m.head), body
 	}
-	m.out = s.appendHead(m.out[:0], r)
-	if len(body) > answerBuffer {
-		return m.out, body
-	}
-	m.out = append(m.out, body...)
-	return m.out, nil
+	at := headRoom - len(m.head)
+	copy(out[at:], m.head)
+	return out[at : headRoom+len(body)], nil
 }
 
 // Room returns empty memory to put a body together in: a body that is made by
 // appending to it is written without being copied.
 func (r *Request) Room() []byte {
-	m := r.mem
-	if cap(m.out) <= headRoom {
-		m.out = make([]byte, 0, answerBuffer)
-	}
-	return m.out[:cap(m.out)][headRoom:headRoom]
+	r.room = true
+	return r.output()[headRoom:headRoom]
 }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"net/netip"
@@ -67,23 +66,31 @@ type Request struct {
 	left    limit.Decision // what it left
 	taken   *auth.Key      // whose token was taken; nil: nobody's
 	id      [reqid.Length]byte
-	mem     *memory
+	took    time.Duration     // from Now until the answer was ready
+	client  netip.Addr        // see clientOf; not valid: not asked for yet
+	room    bool              // the body was put together for this request alone
+	out     *[outputSize]byte // nil: not needed yet
+	mem     *memory           // nil: detached
+	once    bool              // is not used again
 }
 
 // memory is what stays from request to request.
 type memory struct {
 	http   fasthttp.Request
-	in     *bufio.Reader
-	out    []byte // see Room
 	head   []byte
 	lines  []byte    // of Reply
 	joined [3][]byte // header values that were joined, by list
 }
 
-// NewRequest returns a Request that belongs to no connection, and that Reset
-// readies again. Its fields are for the caller to fill in.
+// maxPooledHead is the longest head of a Request that is used again. The parser
+// keeps room for each header line as long as the longest that stood there, so
+// that with longer heads a Request could be made to keep a hundred times that.
+const maxPooledHead = 2 << 10
+
+// NewRequest returns a Request that belongs to no connection. Its fields are for
+// the caller to fill in.
 func NewRequest() *Request {
-	r := &Request{Context: context.Background(), mem: &memory{in: bufio.NewReaderSize(nil, maxHead)}}
+	r := &Request{Context: context.Background(), mem: &memory{}}
 	r.Reply.Clear()
 	return r
 }
@@ -94,9 +101,51 @@ func (r *Request) begin(c *conn) {
 	if r.Reply.lines != nil {
 		m.lines = r.Reply.lines
 	}
-	*r = Request{Context: r.Context, Query: r.Query, route: RouteUnread, conn: c, mem: m, Reply: Reply{Status: fasthttp.StatusOK, lines: m.lines[:0]}}
+	*r = Request{Context: r.Context, Query: r.Query, route: RouteUnread, conn: c, mem: m, out: r.out, Reply: Reply{Status: fasthttp.StatusOK, lines: m.lines[:0]}}
 	if c != nil {
 		r.peer, r.memo = c.peer, &c.memo
+	}
+}
+
+// acquire returns a Request for what arrives on a connection; nil: on none.
+func (s *Server) acquire(c *conn) *Request {
+	var r *Request
+	if c != nil && (c.head.hasBody() || c.head.seen > maxPooledHead) {
+		r = NewRequest()
+		r.once = true
+	} else {
+		r = s.requests.Get().(*Request)
+	}
+	once := r.once
+	r.begin(c)
+	r.once = once
+	r.Context = s.ctx
+	return r
+}
+
+// release gives back what a Request holds.
+func (s *Server) release(r *Request) {
+	r.giveOutput()
+	if r.mem == nil || r.once {
+		return
+	}
+	r.mem.lines = r.Reply.lines[:0]
+	r.conn, r.memo, r.Reply = nil, nil, Reply{}
+	s.requests.Put(r)
+}
+
+// detach gives back the memory of a Request of which only the outcome is of
+// interest any more.
+func (s *Server) detach(r *Request) {
+	r.client = s.clientOf(r)
+	r.ID = bytes.Clone(r.ID)
+	if m := r.mem; !r.once {
+		m.lines = r.Reply.lines[:0]
+		s.requests.Put(&Request{mem: m})
+	}
+	*r = Request{
+		ID: r.ID, KeyID: r.KeyID, Now: r.Now, Snapshot: r.Snapshot, Reply: Reply{Status: r.Reply.Status, Body: r.Reply.Body},
+		route: r.route, conn: r.conn, client: r.client, took: r.took, close: r.close, out: r.out,
 	}
 }
 
@@ -126,9 +175,6 @@ func (r *Request) readHeaders() {
 			r.IfNoneMatch = join(&r.mem.joined[1], r.IfNoneMatch, value)
 		case "If-Modified-Since":
 			r.IfModifiedSince = join(&r.mem.joined[2], r.IfModifiedSince, value)
-		case "Connection":
-			// fasthttp knows only the lower-case word on its own.
-			r.close = r.close || hasToken(value, tokenClose)
 		}
 	}
 	if ids == 1 && reqid.Valid(id) {
@@ -149,20 +195,6 @@ func join(buf *[]byte, list, more []byte) []byte {
 	}
 	*buf = append(append(*buf, ", "...), more...)
 	return *buf
-}
-
-var tokenClose = []byte("close")
-
-// hasToken reports whether a comma-separated list has the token, in any case.
-func hasToken(list, token []byte) bool {
-	for more := true; more; {
-		var element []byte
-		element, list, more = bytes.Cut(list, []byte{','})
-		if bytes.EqualFold(bytes.Trim(element, " \t"), token) {
-			return true
-		}
-	}
-	return false
 }
 
 // parsePin reads X-Snapshot-Time: exactly YYYY-MM-DDTHH:MM:SSZ, sent once.

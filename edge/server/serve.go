@@ -1,23 +1,24 @@
 package server
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"runtime/debug"
 	"time"
-
-	"github.com/valyala/fasthttp"
 )
 
 // Serve serves the connections of ln until Drain, and then returns nil; or it
 // returns why it cannot go on. It may be called once.
 //
-// Requests are parsed by fasthttp. The loop around that is the server's own,
-// for what fasthttp.Server spends on each request where the memory of idle
-// connections is to be small: a byte from the heap, five readings of the clock,
-// three timers, and a response that is copied twice.
+// Requests are parsed by fasthttp. The loop around its parser is the server's
+// own, for what fasthttp.Server spends on a request: a byte from the heap, five
+// readings of the clock, three timers, and a response that is copied twice. With
+// the same handler, on one core, medians of seven rounds in turn: a page of 20
+// rows 7.15 µs with this loop, 9.67 with fasthttp.Server, 10.04 with its
+// ReduceMemoryUsage, 7.19 with bare fasthttp sending the same bytes; one row
+// 6.11, 8.54, 9.30 and 6.19. The loop is worth a quarter of a core.
 func (s *Server) Serve(ln net.Listener) error {
 	l := newListener(ln, &s.cfg)
 	if !s.listener.CompareAndSwap(nil, l) {
@@ -48,83 +49,106 @@ func (s *Server) serveConn(c *conn) {
 			s.log.brokenConn(v, debug.Stack())
 		}
 	}()
-	for c.await() {
-		c.stage.Add(1)
-		r := s.acquire(c)
-		r.mem.in.Reset(c)
-		more := s.exchange(c, r)
-		for more && r.mem.in.Buffered() > 0 { // a pipeline
-			r.begin(c)
-			more = s.exchange(c, r)
-		}
-		s.release(r)
-		if !more {
-			return
-		}
-		c.stage.Add(1)
+	for s.exchange(c) {
+		c.already = true
 	}
 }
 
-// exchange reads a request and writes its answer. It reports whether another
-// request may follow.
-func (s *Server) exchange(c *conn, r *Request) bool {
-	if err := s.read(c, r); err != nil {
-		if err == io.EOF {
-			return false
-		}
-		s.unread(c, r, err)
-	} else {
+// exchange waits for a request, reads it and writes its answer. It reports
+// whether another request may follow.
+func (s *Server) exchange(c *conn) bool {
+	err := c.readHead()
+	if err == errGone {
+		return false
+	}
+	r := s.acquire(c)
+	read := false
+	if err == nil {
+		err = c.parse(r)
+		read = err == nil
+	}
+	if err == nil {
+		err = c.readBody(r)
+	}
+	switch err {
+	case nil:
 		r.Now = time.Now()
 		s.handle(r)
+	case errGone:
+		s.release(r)
+		return false
+	default:
+		s.unread(r, err, read)
 	}
-	return s.write(c, r) == nil && !r.close
+	err = s.write(c, r)
+	s.observe(r, err)
+	more := err == nil && !r.close
+	// Who is told that there is no more may still be sending.
+	c.last = err == nil && r.close
+	s.release(r)
+	return more
 }
 
-// read reads a request. It returns io.EOF when the client has gone.
-func (s *Server) read(c *conn, r *Request) error {
-	request := r.http()
-	request.Reset()
-	c.late = time.Time{}
-	if err := request.Header.Read(r.mem.in); err != nil {
-		if nothing := (fasthttp.ErrNothingRead{}); errors.As(err, &nothing) {
-			return io.EOF
-		}
-		return err
+// unread answers what could not be read as a request: it is not HTTP, or late,
+// or too large. The connection is closed afterwards. Of a head that was not read
+// nothing is left, so that the request id is a new one.
+func (s *Server) unread(r *Request, err error, headRead bool) {
+	r.Now = time.Now()
+	if !headRead {
+		r.http().Header.Reset()
 	}
-	header := &request.Header
-	if !plainTarget(header.RequestURI()) || !plainHost(header.Host()) {
-		uri := fasthttp.AcquireURI()
-		defer fasthttp.ReleaseURI(uri)
-		if err := uri.Parse(header.Host(), header.RequestURI()); err != nil {
-			return err
-		}
-	}
-	switch length := header.ContentLength(); {
-	case ambiguous(header):
-		return errAmbiguous
-	case length == noBody:
-		return nil
-	case length > maxBody: // and is not asked for
-		return fasthttp.ErrBodyTooLarge
-	}
-	c.late = time.Time{} // as much time again
-	if request.MayContinue() {
-		if err := c.send([]byte("HTTP/1.1 100 Continue\r\n\r\n")); err != nil {
-			return io.EOF
-		}
-	}
-	err := request.ContinueReadBody(r.mem.in, maxBody, false)
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	return err
+	r.readHeaders()
+	r.close = true
+	s.problem(r, framingProblem(err))
+	s.finish(r)
 }
 
 // write writes the answer.
 func (s *Server) write(c *conn, r *Request) error {
 	first, rest := s.appendReply(r)
-	if err := c.send(first); err != nil || rest == nil {
+	left, err := c.writeNow(first)
+	if err == nil && len(left) == 0 && len(rest) > 0 {
+		left, err = c.writeNow(rest)
+		rest = nil
+	}
+	if err != nil || len(left)+len(rest) == 0 {
 		return err
 	}
-	return c.send(rest)
+	return s.writeSlowly(c, r, left, rest)
+}
+
+// writeSlowly writes what a slow peer has not taken yet: left, and then rest.
+// Meanwhile no buffer is held of an answer whose body belongs to a cache, and no
+// memory of the request of any.
+func (s *Server) writeSlowly(c *conn, r *Request, left, rest []byte) error {
+	cost := int64(chargeWriting)
+	if r.room {
+		cost += int64(outputSize + len(r.payload()))
+	} else {
+		// What is left ends with the body, or with its end.
+		n := len(left) + len(rest)
+		body := r.payload()
+		body = body[max(0, len(body)-n):]
+		left, rest = bytes.Clone(left[:n-len(body)]), body
+		r.giveOutput()
+		cost += int64(cap(left))
+	}
+	if c.in.Buffered() > 0 { // a pipeline
+		cost += chargeHead
+	} else {
+		c.giveInput()
+	}
+	s.detach(r)
+	if !c.wait(writing, cost) {
+		return errOverCharge
+	}
+	defer c.resume()
+	if err := c.SetWriteDeadline(r.Now.Add(r.took + c.listener.writeTimeout)); err != nil {
+		return err
+	}
+	if _, err := (&net.Buffers{left, rest}).WriteTo(c.Conn); err != nil {
+		return err
+	}
+	// The next answer is tried without a deadline.
+	return c.SetWriteDeadline(time.Time{})
 }

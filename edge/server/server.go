@@ -13,10 +13,6 @@ import (
 )
 
 const (
-	// maxBody bounds the body of a request, which is read and ignored
-	// (contract section 2).
-	maxBody = 4 << 10
-
 	// While it drains, a server looks this often for connections that have
 	// been quiet for that long. A busy client gets an answer that says close
 	// before that; a quiet one will find the connection closed.
@@ -102,9 +98,9 @@ func (s *Server) Drain(ctx context.Context) error {
 	}
 }
 
-// quietSince is since when a connection has been in a stage.
+// quietSince is since when nothing has happened on a connection.
 type quietSince struct {
-	stage uint32
+	state uint32
 	since time.Time
 }
 
@@ -112,11 +108,11 @@ type quietSince struct {
 // drainQuiet.
 func closeQuiet(l *listener, quiet map[*conn]quietSince, now time.Time) {
 	l.eachConn(func(c *conn) {
-		stage := c.stage.Load()
+		seen := c.state.Load()
 		switch q, ok := quiet[c]; {
-		case !ok || q.stage != stage:
-			quiet[c] = quietSince{stage, now}
-		case stage&1 == 0 && now.Sub(q.since) >= drainQuiet:
+		case !ok || q.state != seen:
+			quiet[c] = quietSince{seen, now}
+		case state(seen&(1<<stateBits-1)) == idle && now.Sub(q.since) >= drainQuiet:
 			// Its goroutine, waiting for a request, wakes up and takes it off
 			// the count.
 			_ = c.Conn.Close()
@@ -143,9 +139,10 @@ func (s *Server) cut(ctx context.Context, l *listener, none <-chan struct{}) err
 
 // Stats counts connections.
 type Stats struct {
-	// Open connections, and of these the Slow ones, which hold large buffers
-	// while they wait for their peer.
-	Open, Slow int
+	// Open connections, of these the Waiting ones, which hold memory while they
+	// wait for their peer, and how many bytes that is in all.
+	Open, Waiting int
+	WaitingBytes  int64
 	// Refused is how many connections were turned away since the start.
 	Refused int64
 }
@@ -159,5 +156,5 @@ func (s *Server) Stats() Stats {
 	l.mu.Lock()
 	open := len(l.conns)
 	l.mu.Unlock()
-	return Stats{Open: open, Slow: int(l.slow.taken.Load()), Refused: l.refused.Load()}
+	return Stats{Open: open, Waiting: int(l.waiting.Load()), WaitingBytes: l.waitingBytes.Load(), Refused: l.refused.Load()}
 }

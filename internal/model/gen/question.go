@@ -14,8 +14,8 @@ import (
 
 var endpoints = []string{"quotes", "assets", "categories", "exchanges", "chains", "trending", "global"}
 
-// maxQuery keeps requests within the 64 KiB that the service takes.
-const maxQuery = 60 << 10
+// maxQuery keeps requests within the 16 KiB that the service takes.
+const maxQuery = 15 << 10
 
 // Questions are requests to a service in the state of the world, valid and not.
 // Those that are pinned name retained snapshots, gone ones and nonsense, but no
