@@ -92,7 +92,6 @@ type conn struct {
 
 	in      *bufio.Reader // nil while idle
 	head    head          // of the request at hand
-	turns   int           // of the loop in readHead; for tests
 	raw     syscall.RawConn
 	try     func(fd uintptr) bool // c.tryRead, made once
 	tryErr  error

@@ -324,8 +324,23 @@ func TestLinger(t *testing.T) {
 // no room gives nothing, as that of a socket does.
 type segments struct {
 	script
-	left  [][]byte
-	empty int // Reads into no room
+	left    [][]byte
+	empty   int  // Reads into no room
+	grown   int  // bytes that were allocated for what was written
+	discard bool // what is written
+}
+
+func (s *segments) Write(p []byte) (int, error) {
+	if s.discard {
+		return len(p), nil
+	}
+	before := s.out.Cap()
+	defer func() {
+		if after := s.out.Cap(); after != before {
+			s.grown += after
+		}
+	}()
+	return s.out.Write(p)
 }
 
 func (s *segments) Read(p []byte) (int, error) {
@@ -343,6 +358,14 @@ func (s *segments) Read(p []byte) (int, error) {
 		s.left = s.left[1:]
 	}
 	return n, nil
+}
+
+// rest returns how many bytes are still to come.
+func (s *segments) rest() (n int) {
+	for _, segment := range s.left {
+		n += len(segment)
+	}
+	return n
 }
 
 // TestHeadFillsBuffer: a head of the largest length, with the first byte of the

@@ -5,11 +5,13 @@
 //
 // A connection is admitted or turned away by the listener (listener.go), which
 // counts connections in all and by client address, which a proxy of ours says
-// in a PROXY protocol header (proxied.go). What arrives on it is held
-// in a small buffer until the head of a request is complete (conn.go), so that
-// idle and slow connections cost little; then the loop (serve.go) takes the
-// large buffers and lets fasthttp parse it. What is not HTTP, too late or too
-// large is answered (framing.go) and the connection closed.
+// in a PROXY protocol header (proxied.go). While it is idle it holds no buffer;
+// with the first byte of a request it takes one of 16 KiB, in which a whole head
+// has room (conn.go, which lists the states of a connection and what each
+// holds). The lines of a head are looked at once, as they come (framing.go);
+// when it is complete the loop (serve.go) lets fasthttp parse it and reads past
+// a body. What is not HTTP, too late or too large is answered, and the
+// connection closed.
 //
 // The handler (handler.go) is the order of work of contract section 1, top to
 // bottom: request id, method, path, key, rate limit, parameters, pinned

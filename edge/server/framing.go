@@ -41,6 +41,8 @@ type head struct {
 	begin int // of the line at hand
 	lines int // without the empty ones
 	skip  int // bytes of an empty line before the request line
+	turns int // of the loop that waits for more of it, and
+	looks int // bytes looked at, on this connection: for tests
 
 	malformed      bool // a line that does not end in CR LF, or goes on in the next
 	chunked, sized bool
@@ -55,16 +57,20 @@ func (h *head) scan(b []byte) bool {
 	for {
 		i := bytes.IndexByte(b[h.seen:], '\n')
 		if i < 0 {
+			h.looks += len(b) - h.seen
 			h.seen = len(b)
 			return false
 		}
+		h.looks += i + 1
 		h.seen += i + 1
 		line, ok := bytes.CutSuffix(b[h.begin:h.seen-1], crlf[:1])
 		h.malformed = h.malformed || !ok
 		h.begin = h.seen
 		switch {
 		case len(line) > 0:
-			if h.lines++; h.lines > 1 {
+			if h.lines++; h.lines == 1 {
+				h.malformed = h.malformed || !validRequestLine(line)
+			} else {
 				h.field(line)
 			}
 			if h.tooLarge() {
@@ -138,7 +144,7 @@ func (c *conn) readHead() error {
 			return err
 		}
 	}
-	c.head = head{}
+	c.head = head{turns: c.head.turns, looks: c.head.looks}
 	if c.in == nil || c.in.Buffered() == 0 {
 		if err := c.awaitFirst(); err != nil {
 			return err
@@ -165,7 +171,7 @@ func (c *conn) readSlowHead() error {
 		return errGone
 	}
 	for {
-		c.turns++
+		c.head.turns++
 		n := c.in.Buffered()
 		if n == maxHead {
 			return errHeadTooLarge
@@ -198,9 +204,6 @@ func (c *conn) parse(r *Request) error {
 		return err
 	}
 	if err := h.Read(c.in); err != nil {
-		return errFraming
-	}
-	if !h.IsHTTP11() && !bytes.HasPrefix(h.Protocol(), []byte("HTTP/1.")) {
 		return errFraming
 	}
 	if !validHost(h.Host()) {
@@ -305,6 +308,23 @@ func (c *conn) line() ([]byte, error) {
 		return nil, errFraming
 	}
 	return line, nil
+}
+
+// validRequestLine reports a method, a target and a version of HTTP/1, with a
+// space between them. The parser would say the same, in an error that quotes all
+// that is in its buffer.
+func validRequestLine(line []byte) bool {
+	method, rest, _ := bytes.Cut(line, []byte{' '})
+	target, version, _ := bytes.Cut(rest, []byte{' '})
+	for _, b := range target {
+		if b <= ' ' || b == 0x7f {
+			return false
+		}
+	}
+	minor, ok := bytes.CutPrefix(version, []byte("HTTP/1."))
+	scheme, _, absolute := bytes.Cut(target, []byte("://"))
+	return ok && len(minor) == 1 && '0' <= minor[0] && minor[0] <= '9' && httpguts.ValidHeaderFieldName(string(method)) && len(target) > 0 &&
+		(target[0] == '/' || string(target) == "*" || string(method) == "CONNECT" || absolute && httpguts.ValidHeaderFieldName(string(scheme)))
 }
 
 // validHost reports the characters of a host and port (RFC 3986, section 3.2.2).

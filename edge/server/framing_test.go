@@ -3,10 +3,12 @@ package server
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -273,6 +275,81 @@ func FuzzRaw(f *testing.F) {
 				t.Fatal(err)
 			}
 			check(t, "GET", res, string(body))
+		}
+	})
+}
+
+// boundaries returns where each request ends that the loop takes from a
+// connection, and why it takes no more.
+func boundaries(s *Server, peer *segments) (ends []int, err error) {
+	sent := peer.rest()
+	c := newListener(nil, &s.cfg).admit(peer)
+	defer c.Close()
+	for {
+		if err = c.readHead(); err != nil {
+			return ends, err
+		}
+		r := s.acquire(c)
+		if err = c.parse(r); err == nil {
+			err = c.readBody(r)
+		}
+		s.release(r)
+		if err != nil {
+			return ends, err
+		}
+		end := sent - peer.rest() - c.in.Buffered()
+		if len(ends) > 0 && end <= ends[len(ends)-1] || end == 0 {
+			return ends, errors.New("no progress")
+		}
+		ends = append(ends, end)
+	}
+}
+
+// FuzzBoundaries: in whatever pieces it comes, the loop cuts what it gets into
+// the same requests, and into the same as net/http as far as both take it. It
+// turns no more than once for a piece.
+func FuzzBoundaries(f *testing.F) {
+	next := request("GET", assets)
+	for _, raw := range []string{
+		next + next, "\r\n" + next + "\r\n" + next, request("POST", "/", "Content-Length: 3") + "abc" + next, request("GET", "/", "Transfer-Encoding: chunked") + "1;a=b\r\na\r\n0\r\nX-T: v\r\n\r\n" + next,
+		request("GET", "/", "Expect: 100-Continue", "Content-Length: 2") + "ab" + next, "GET / HTTP/1.0\r\n\r\n" + next, sizedHead(maxHead) + next, "GET / HTTP/1.1\nHost: x\n\n" + next,
+		request("GET", "/", "Transfer-Encoding:\tCHUNKED ") + "00\r\n\r\n" + next, request("GET", "/", "Content-Length: 1", "Transfer-Encoding: chunked") + "0\r\n\r\n", request("CONNECT", "a:1") + next,
+	} {
+		f.Add([]byte(raw), []byte{1})
+		f.Add([]byte(raw), []byte{40, 3, 200})
+	}
+	s := newServer(f, Config{})
+	f.Fuzz(func(t *testing.T, raw, cuts []byte) {
+		whole := &segments{left: [][]byte{raw}}
+		ends, err := boundaries(s, whole)
+		pieces := &segments{}
+		for rest, i := raw, 0; len(rest) > 0; i++ {
+			n := len(rest)
+			if len(cuts) > 0 {
+				n = min(n, 1+int(cuts[i%len(cuts)]))
+			}
+			pieces.left, rest = append(pieces.left, rest[:n:n]), rest[n:]
+		}
+		if again, err2 := boundaries(s, pieces); !slices.Equal(again, ends) || framingProblem(err) != framingProblem(err2) {
+			t.Fatalf("whole: %v, %v; in pieces: %v, %v", ends, err, again, err2)
+		}
+		if err.Error() == "no progress" || whole.empty+pieces.empty > 0 {
+			t.Fatal("readings into no room")
+		}
+		in := bufio.NewReader(bytes.NewReader(raw))
+		for _, end := range ends {
+			req, err := http.ReadRequest(in)
+			if err != nil {
+				return
+			}
+			if _, err := io.Copy(io.Discard, req.Body); err != nil {
+				return
+			}
+			rest, _ := io.ReadAll(in)
+			if read := len(raw) - len(rest); read != end {
+				t.Fatalf("a request ends at %d, for net/http at %d: %q", end, read, raw)
+			}
+			in.Reset(bytes.NewReader(rest))
 		}
 	})
 }

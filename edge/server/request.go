@@ -151,30 +151,43 @@ func (s *Server) detach(r *Request) {
 
 func (r *Request) http() *fasthttp.Request { return &r.mem.http }
 
-// readHeaders takes from the request what the shell and the engine read, in one
-// pass. Names arrive in fasthttp's canonical form, whatever the client's.
+// readHeaders takes from the header lines what the shell and the engine read. It
+// reads the lines as they were sent: what the parser makes of them would have it
+// take cookies apart.
 func (r *Request) readHeaders() {
 	var id []byte
 	ids := 0
-	for name, value := range r.http().Header.All() {
-		switch string(name) {
-		case "X-Api-Key":
-			r.key = value
-			r.keys++
-		case "X-Request-Id":
-			id = value
-			ids++
-		case "X-Snapshot-Time":
-			r.pin = value
-			r.pins++
-		case "Origin":
-			r.Origin = true
-		case "Accept-Encoding":
-			r.AcceptEncoding = join(&r.mem.joined[0], r.AcceptEncoding, value)
-		case "If-None-Match":
-			r.IfNoneMatch = join(&r.mem.joined[1], r.IfNoneMatch, value)
-		case "If-Modified-Since":
-			r.IfModifiedSince = join(&r.mem.joined[2], r.IfModifiedSince, value)
+	lines := r.http().Header.RawHeaders()
+	for len(lines) > len(crlf) {
+		var line, value []byte
+		line, lines, _ = bytes.Cut(lines, crlf)
+		ok := false
+		switch line[0] {
+		case 'X', 'x':
+			if value, ok = valueOf(line, "x-api-key"); ok {
+				r.key = value
+				r.keys++
+			} else if value, ok = valueOf(line, "x-request-id"); ok {
+				id = value
+				ids++
+			} else if value, ok = valueOf(line, "x-snapshot-time"); ok {
+				r.pin = value
+				r.pins++
+			}
+		case 'A', 'a':
+			if value, ok = valueOf(line, "accept-encoding"); ok {
+				r.AcceptEncoding = join(&r.mem.joined[0], r.AcceptEncoding, value)
+			}
+		case 'I', 'i':
+			if value, ok = valueOf(line, "if-none-match"); ok {
+				r.IfNoneMatch = join(&r.mem.joined[1], r.IfNoneMatch, value)
+			} else if value, ok = valueOf(line, "if-modified-since"); ok {
+				r.IfModifiedSince = join(&r.mem.joined[2], r.IfModifiedSince, value)
+			}
+		case 'O', 'o':
+			if _, ok = valueOf(line, "origin"); ok {
+				r.Origin = true
+			}
 		}
 	}
 	if ids == 1 && reqid.Valid(id) {

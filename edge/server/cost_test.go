@@ -1,0 +1,152 @@
+//go:build !race
+
+package server
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// input is what a connection may bring, in segments as they arrive.
+type input struct {
+	name     string
+	segments []string
+	// Bounds: of the bytes allocated, with the connection itself; and of the
+	// turns of the loop beside one for each segment.
+	allocated, turns int
+}
+
+// cut returns raw in pieces of n bytes.
+func cut(raw string, n int) (pieces []string) {
+	for len(raw) > n {
+		pieces, raw = append(pieces, raw[:n]), raw[n:]
+	}
+	return append(pieces, raw)
+}
+
+// sized returns a head of n bytes.
+func sizedHead(n int) string {
+	head := request("GET", assets, "X-Long: ")
+	if n < len(head) {
+		return head[:n]
+	}
+	return strings.Replace(head, "X-Long: ", "X-Long: "+strings.Repeat("a", n-len(head)), 1)
+}
+
+// inputs of one connection without a key that cost most.
+func costly() (list []input) {
+	const (
+		plain = 8 << 10   // conn, and what a reset pool makes anew
+		large = 160 << 10 // with a head of 16 KiB that is parsed, or quoted in an error
+	)
+	rng := rand.New(rand.NewPCG(1, 2))
+	next := request("GET", assets)
+	for _, n := range []int{1, 2, 3, 50, 100, 511, 512, 513, 2047, 2048, 2049, 4096, 8191, 8192, 16_000, 16_382, 16_383, 16_384, 16_385, 16_386, 20_000} {
+		head := sizedHead(n)
+		at := 1 + rng.IntN(len(head))
+		list = append(list,
+			input{fmt.Sprintf("head of %d bytes", n), []string{head}, large, 2},
+			input{fmt.Sprintf("head of %d bytes, one by one", n), cut(head, 1), large, 2},
+			input{fmt.Sprintf("head of %d bytes, cut at %d, and a byte of the next", n, at), []string{head[:at], head[at:] + next[:1], next[1:]}, large, 4},
+			input{fmt.Sprintf("head of %d bytes, all but its end", n), []string{head[:len(head)-1], head[len(head)-1:] + next}, large, 4})
+	}
+	chunks := request("GET", assets, "Transfer-Encoding: chunked")
+	body := request("POST", assets, "Content-Length: 4096") + strings.Repeat("a", 4096)
+	return append(list,
+		input{"empty lines", []string{strings.Repeat("\r\n", 8000)}, plain, 2},
+		input{"thousands of lines", []string{request("GET", assets, strings.Repeat("If-None-Match:\r\n", 1000))}, plain, 2},
+		input{"a hundred lines of a list, 160 bytes each", []string{request("GET", assets, strings.Repeat("If-None-Match: "+strings.Repeat("a", 140)+"\r\n", 97)+"A: b")}, large, 2},
+		input{"a target of 16 KB", []string{strings.Replace(next, assets, "/"+strings.Repeat("a", 16_000), 1)}, large, 2},
+		input{"a method of 16 KB", []string{strings.Replace(next, "GET", strings.Repeat("\x01", 16_000), 1)}, 2 * large, 2},
+		input{"cookies", []string{request("GET", assets, "Cookie: "+strings.Repeat("a=b;", 4000))}, 3 * large, 2},
+		input{"a pipeline of 1,000", []string{strings.Repeat(next, 1000)}, plain, 1000 * len(next) / maxHead * 2},
+		input{"a pipeline of 1,000, cut anywhere", cut(strings.Repeat(next, 1000), 97), plain, 1000},
+		input{"a pipeline of 100 with bodies, byte by byte", cut(strings.Repeat(body, 100), 1), 100 * plain, 200},
+		input{"chunks of a byte", []string{chunks + strings.Repeat("1\r\na\r\n", 4096) + "0\r\n\r\n"}, plain, 4},
+		input{"chunks of a byte with long sizes", []string{chunks + strings.Repeat("0000000000000001\r\na\r\n", 4096) + "0\r\n\r\n"}, plain, 4},
+		input{"a chunk extension without end", []string{chunks, "1;" + strings.Repeat("a", 100_000)}, plain, 4},
+		input{"chunk extensions", []string{chunks + strings.Repeat("1;"+strings.Repeat("a", 100)+"\r\na\r\n", 100)}, plain, 4},
+		input{"a trailer without end", []string{chunks + "0\r\n" + strings.Repeat("A: b\r\n", 100_000)}, plain, 4},
+		input{"a trailer of one line", []string{chunks + "0\r\nA: " + strings.Repeat("b", 100_000)}, plain, 4},
+		input{"a large body", []string{request("GET", assets, "Content-Length: 999999") + strings.Repeat("a", 999_999)}, plain, 4},
+	)
+}
+
+// measure serves one connection and returns it, and what it allocated.
+func measure(s *Server, in *input) (*conn, *segments, int) {
+	peer := &segments{}
+	for _, segment := range in.segments {
+		peer.left = append(peer.left, []byte(segment))
+	}
+	l := newListener(nil, &s.cfg)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	c := l.admit(peer)
+	s.serveConn(c)
+	runtime.ReadMemStats(&after)
+	return c, peer, int(after.TotalAlloc - before.TotalAlloc - uint64(peer.grown))
+}
+
+// TestCosts: what one connection may cost, for each kind of input: each byte of
+// a head is looked at once; the loop turns once for a segment; what is allocated
+// and what stays has a bound.
+func TestCosts(t *testing.T) {
+	s := newServer(t, Config{})
+	list := costly()
+	for i := range list {
+		measure(s, &list[i]) // fills the pools
+	}
+	for _, in := range list {
+		c, peer, allocated := measure(s, &in)
+		sent := len(strings.Join(in.segments, ""))
+		if c.head.looks > sent {
+			t.Errorf("%s: %d bytes looked at of %d", in.name, c.head.looks, sent)
+		}
+		if c.head.turns > len(in.segments)+in.turns || peer.empty > 0 {
+			t.Errorf("%s: %d turns and %d readings into no room for %d segments", in.name, c.head.turns, peer.empty, len(in.segments))
+		}
+		if allocated > in.allocated {
+			t.Errorf("%s: %d bytes allocated, at most %d may be", in.name, allocated, in.allocated)
+		}
+		if c.charged != 0 || c.in != nil || c.listener.waitingBytes.Load() != 0 {
+			t.Errorf("%s: %d bytes are still charged, input %v", in.name, c.charged, c.in)
+		}
+	}
+
+	// What stays: the pools, which one collection leaves alone.
+	heap := func() int {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	before := heap()
+	for range 5 {
+		for i := range list {
+			measure(s, &list[i])
+		}
+	}
+	if grown := heap() - before; grown > 1<<20 {
+		t.Errorf("%d bytes stay after %d connections", grown, 5*len(list))
+	}
+}
+
+// BenchmarkCosts shows the processor time of each kind of input.
+func BenchmarkCosts(b *testing.B) {
+	s := newServer(b, Config{})
+	for _, in := range costly() {
+		b.Run(in.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				peer := &segments{discard: true}
+				for _, segment := range in.segments {
+					peer.left = append(peer.left, []byte(segment))
+				}
+				s.serveConn(newListener(nil, &s.cfg).admit(peer))
+			}
+		})
+	}
+}
