@@ -16,21 +16,21 @@ type coding uint8
 const (
 	identity coding = iota
 	zstdCoding
-	brCoding
 	gzipCoding
+	brCoding
 	codings = iota
 )
 
 // codingNames are the names of Content-Encoding and of the ends of ETags.
-var codingNames = [codings][]byte{zstdCoding: []byte("zstd"), brCoding: []byte("br"), gzipCoding: []byte("gzip")}
+var codingNames = [codings][]byte{zstdCoding: []byte("zstd"), gzipCoding: []byte("gzip"), brCoding: []byte("br")}
 
 // minCoded is the length in bytes above which a body is coded (contract
 // section 8).
 const minCoded = 1024
 
-// negotiate chooses the coding for the value of Accept-Encoding, by RFC 9110 and contract section 8: the highest weight wins; at equal
-// weights zstd, br, gzip; an identity that is not named loses to any coding
-// that is accepted. Elements that are malformed count as not there.
+// negotiate chooses the coding for the value of Accept-Encoding, by RFC 9110
+// and contract section 8: the highest weight wins; at equal weights zstd, gzip,
+// br; an identity that is not named loses to any coding that is accepted. Elements that are malformed count as not there.
 func negotiate(list []byte) coding {
 	const unnamed = -1
 	weights := [codings]int{unnamed, unnamed, unnamed, unnamed}

@@ -29,7 +29,7 @@ func modelNegotiate(header string) coding {
 		weights[name] = weight
 	}
 	best, highest := identity, 0.0
-	for i, name := range []string{"zstd", "br", "gzip"} {
+	for i, name := range []string{"zstd", "gzip", "br"} {
 		weight, named := weights[name]
 		if !named {
 			weight = weights["*"]

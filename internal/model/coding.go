@@ -7,7 +7,7 @@ import (
 )
 
 // codings in the order of preference at equal weight.
-var codings = []string{"zstd", "br", "gzip"}
+var codings = []string{"zstd", "gzip", "br"}
 
 // minCoded is the length of a body above which it may be coded.
 const minCoded = 1024
