@@ -1,9 +1,11 @@
 package query
 
-// ParamError says which parameter is invalid, what is wrong and what it takes.
-// All of them are made beforehand. A message never repeats what was sent, which
-// may be anything, a key included; it is ASCII that stands in a JSON string as
-// it is.
+import "fmt"
+
+// ParamError says which parameter is invalid, what is wrong and what it takes
+// (contract section 2), of a list which element by its number, from 1. All of
+// them are made beforehand. A message never repeats what was sent, which may be
+// anything, a key included; it is ASCII that stands in a JSON string as it is.
 type ParamError struct {
 	Param   string
 	Message string
@@ -16,21 +18,27 @@ func paramError(param, wrong, takes string) *ParamError {
 }
 
 const (
-	notInt      = "not an integer within 64 bits"
-	tooMany     = "more than 100 values"
-	takesIDs    = "up to 100 integers separated by commas"
-	takesTexts  = "up to 100 texts separated by commas"
-	takesPage   = "an integer of 1 or more"
+	notInt      = "not an integer in decimal digits, or out of range"
+	tooMany     = "more than 100 elements, empty and repeated ones counted"
+	takesIDs    = "up to 100 integers separated by commas, each from -9223372036854775808 to 9223372036854775807"
+	takesPage   = "an integer from 1 to 9223372036854775807"
 	takesSize   = "an integer up to 100, where 0 and below mean 20"
 	takesSize1  = "an integer from 1 to 100"
 	takesOffset = "an integer from 0 to 100000"
 )
 
+// errIDElement is what is wrong with an element of id, by its place from 0.
+var errIDElement = func() (list [MaxValues]*ParamError) {
+	for i := range list {
+		list[i] = paramError("id", fmt.Sprintf("element %d is %s", i+1, notInt), takesIDs)
+	}
+	return list
+}()
+
 var (
-	errIDInt       = paramError("id", "a value is not an integer within 64 bits", takesIDs)
 	errIDCount     = paramError("id", tooMany, takesIDs)
-	errSymbolCount = paramError("symbol", tooMany, takesTexts)
-	errSlugCount   = paramError("slug", tooMany, takesTexts)
+	errSymbolCount = paramError("symbol", tooMany, "up to 100 symbols separated by commas")
+	errSlugCount   = paramError("slug", tooMany, "up to 100 slugs separated by commas")
 	errFieldsCount = paramError("fields", tooMany, "up to 100 names separated by commas, of which links is known")
 
 	errPageInt   = paramError("page", notInt, takesPage)

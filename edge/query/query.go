@@ -147,7 +147,7 @@ func (q *Query) ids(csv []byte) *ParamError {
 		}
 		id, ok := parseInt(element)
 		if !ok {
-			return errIDInt
+			return errIDElement[n]
 		}
 		q.IDs = append(q.IDs, id)
 	}
@@ -162,7 +162,7 @@ func splitTexts(dst [][]byte, csv []byte) ([][]byte, bool) {
 	if bytes.Count(csv, comma) >= MaxValues {
 		return dst, false
 	}
-	for more := true; more; {
+	for n, more := 0, true; more; n++ {
 		var element []byte
 		element, csv, more = bytes.Cut(csv, comma)
 		dst = append(dst, element)

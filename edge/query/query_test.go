@@ -200,9 +200,11 @@ func TestValues(t *testing.T) {
 			}
 		}
 	}
-	for _, raw := range []string{"id=1,x", "id=1.0", "id=9223372036854775808", "id=+1", "id=%2B1", "id=1,-", "id=--1"} {
-		if err := new(Query).Parse(Assets, []byte(raw)); err == nil || err.Param != "id" {
-			t.Errorf("%s: error %v, want one of id", raw, err)
+	for raw, element := range map[string]int{
+		"id=1,x": 2, "id=1.0": 1, "id=9223372036854775808": 1, "id=+1": 1, "id=%2B1": 1, "id=,,1%2C-": 4, "id=--1,x": 1, "id=" + strings.Repeat("1,", 99) + "x": 100,
+	} {
+		if err := new(Query).Parse(Assets, []byte(raw)); err == nil || err.Param != "id" || !strings.Contains(err.Message, fmt.Sprintf(": element %d is ", element)) {
+			t.Errorf("%s: error %v, want one of element %d of id", raw, err, element)
 		}
 	}
 	if q := parse(t, Assets, "id=-9223372036854775808,9223372036854775807"); !slices.Equal(q.IDs, []int64{math.MinInt64, math.MaxInt64}) {
@@ -287,7 +289,7 @@ func TestKeys(t *testing.T) {
 }
 
 func TestMessages(t *testing.T) {
-	for _, e := range []*ParamError{errIDInt, errIDCount, errSymbolCount, errSlugCount, errFieldsCount, errPageInt, errPageRange,
+	for _, e := range []*ParamError{errIDElement[0], errIDElement[MaxValues-1], errIDCount, errSymbolCount, errSlugCount, errFieldsCount, errPageInt, errPageRange,
 		errSizeInt, errSizeRange, errLimitInt, errLimitRange, errOffsetInt, errOffsetRange, errExchangeSizeInt, errExchangeSizeRange,
 		errExchangeLimitInt, errExchangeLimitRange, errBy, endpoints[Assets].errSort, endpoints[Chains].errSort} {
 		if !strings.HasPrefix(e.Message, e.Param+": ") || !strings.Contains(e.Message, "; it takes ") {

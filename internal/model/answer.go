@@ -24,7 +24,7 @@ type Answer struct {
 	Code       int      // of the envelope, as is MessageKey; none of both on a 204
 	MessageKey string   //
 	Body       string   // the whole body of a 200
-	Blame      []string // on a 400: the message names one of these
+	Blame      []string // on a 400: one of these stands in the message
 
 	SnapshotTime string // value of X-Snapshot-Time, "" for none
 	NotFound     string // value of X-Not-Found, "" for none

@@ -282,7 +282,7 @@ func TestRefusedQuestions(t *testing.T) {
 		"quotes?page=9223372036854775808": "page", "quotes?page=007": "", "quotes?page=+1": "page", "quotes?page=%2B1": "page",
 		"quotes?sort=rank": "sort", "assets?sort=RANK:Desc": "", "assets?sort=name:": "sort", "assets?sort=:asc": "sort", "assets?sort=id:asc:asc": "sort", "assets?sort=+id": "sort",
 		"categories?sort=volume": "sort", "chains?sort=display_name": "sort", "exchanges?sort=symbol": "sort", "exchanges?sort=volume:desc": "", "chains?sort=market_cap": "",
-		"quotes?id=" + hundred: "", "quotes?id=" + hundred + ",": "id", "quotes?id=1,,2": "", "quotes?id=a": "id", "exchanges?symbol=" + hundred + ",": "", "assets?symbol=" + hundred + ",": "symbol",
+		"quotes?id=" + hundred: "", "quotes?id=" + hundred + ",": "id", "quotes?id=1,,2": "", "quotes?id=a": "id: element 1 ", "quotes?id=1,,x": "id: element 3 ", "exchanges?symbol=" + hundred + ",": "", "assets?symbol=" + hundred + ",": "symbol",
 		"assets?fields=" + hundred + ",": "fields", "quotes?fields=" + hundred + ",": "",
 		"trending?by=searched": "by", "trending?by=%20GAINERS%09": "", "trending?by=": "", "trending?by=+": "", "trending?by=%C2%A0gainers": "by", "trending?page=x": "", "global?page=x": "",
 	} {

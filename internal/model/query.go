@@ -130,7 +130,7 @@ func parseQuery(l listing, p parameters) (q query, bad []string) {
 			}
 			n, ok := parseInteger(e)
 			if !ok {
-				blame("id")
+				blame("id: element " + strconv.Itoa(i+1) + " ")
 				continue
 			}
 			f.ids[n] = true
@@ -157,7 +157,7 @@ func parseQuery(l listing, p parameters) (q query, bad []string) {
 		if len(elements) > maxElements {
 			blame("fields")
 		}
-		for _, e := range elements {
+		for i, e := range elements {
 			if Fold(e) == Fold("links") {
 				q.links = true
 			}
