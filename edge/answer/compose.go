@@ -1,7 +1,6 @@
 package answer
 
 import (
-	"bytes"
 	"cmp"
 	"slices"
 	"strconv"
@@ -641,15 +640,6 @@ func (m *missingValues) text(value []byte) {
 		return
 	}
 	cut := m.begin()
-	const upperHex = "0123456789ABCDEF"
-	for _, c := range value {
-		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || bytes.IndexByte(unreserved, c) >= 0 {
-			m.w.notFound = append(m.w.notFound, c)
-		} else {
-			m.w.notFound = append(m.w.notFound, '%', upperHex[c>>4], upperHex[c&15])
-		}
-	}
+	m.w.notFound = query.AppendEscaped(m.w.notFound, value)
 	m.end(cut)
 }
-
-var unreserved = []byte("-._~")

@@ -21,6 +21,7 @@ const (
 	lineEnd            = "\r\n"
 	hdrCacheStatus     = "Cache-Status"
 	hdrNotFound        = "X-Not-Found"
+	hdrIgnored         = "X-Ignored"
 	hdrContentEncoding = "Content-Encoding"
 )
 
@@ -91,6 +92,9 @@ func (e *Engine) Answer(r *server.Request) *server.Problem {
 	case s != nil && e.cfg.MaxStale > 0 && r.Now.Sub(s.Time) > e.cfg.MaxStale:
 		return server.Unavailable
 	}
+	if len(r.Query.Ignored) > 0 {
+		addIgnored(r)
+	}
 	if r.Query.Endpoint == query.Global {
 		return e.answerGlobal(r, state, s)
 	}
@@ -121,6 +125,15 @@ func (e *Engine) Answer(r *server.Request) *server.Problem {
 	}
 	e.writeFresh(r, s, w, tag, lastModified)
 	return nil
+}
+
+// addIgnored names the parameters that have no part in the answer. It depends on
+// how the query was written, so it is made for each request and never held.
+func addIgnored(r *server.Request) {
+	var b [query.MaxIgnored]byte
+	if names := r.Query.AppendIgnored(b[:0]); len(names) > 0 {
+		r.Reply.Add(hdrIgnored, names)
+	}
 }
 
 // problem turns an error into the answer that it is. What is wrong on this side

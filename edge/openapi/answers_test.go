@@ -273,7 +273,7 @@ func targets() []string {
 		for _, query := range []string{
 			"", "?", "?page=1&size=2", "?page=9223372036854775807", "?limit=1&offset=1", "?offset=100000", "?limit=-4", "?size=0", "?id=1,2,99", "?id=,",
 			"?slug=bitcoin,none,caf%C3%A9,flowers-(all)", "?symbol=PTL,none", "?id=1&slug=none&symbol=none", "?sort=name:DESC", "?sort=id:desc&fields=links,more",
-			"?slug=salt-&-co", "?slug=salt-%26-co", "?slug=%ff%00", "?unknown=1", "?by=%20GAINERS%20", "?by=searched", "?size=101", "?size=500&limit=10", "?limit=101",
+			"?slug=salt-&-co", "?slug=salt-%26-co", "?slug=%ff%00", "?unknown=1", "?id=1&id=2&page=1&limit=1&a%2c+=", "?by=%20GAINERS%20", "?by=searched", "?size=101", "?size=500&limit=10", "?limit=101",
 			"?page=0", "?page=x", "?offset=-1", "?offset=100001", "?sort=price", "?sort=volume", "?sort=symbol", "?sort=display_name", "?sort=name:up",
 			"?id=1.5", "?id=" + strings.Repeat("1,", 100), "?slug=" + strings.Repeat(",", 100), "?fields=" + strings.Repeat("a,", 100),
 			"?slug=" + url.QueryEscape(strings.Repeat("long ", 400)),

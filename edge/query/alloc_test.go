@@ -13,6 +13,8 @@ func TestAllocations(t *testing.T) {
 		"id=5,4,3,2,1&slug=a,B,%26c&symbol=%C3%84,btc&fields=links&%6eever=1",
 		"sort=nonsense",
 		"id=1,x",
+		"id=1&id=2&a&b=%&%63&limit=5&page=1",
+		distinctNames(16 << 10),
 	} {
 		query := []byte(raw)
 		var q Query
@@ -20,7 +22,7 @@ func TestAllocations(t *testing.T) {
 		if n := testing.AllocsPerRun(200, func() {
 			for e := range Endpoint(Endpoints) {
 				if err := q.Parse(e, query); err == nil {
-					key = q.AppendKey(key[:0])
+					key = q.AppendIgnored(q.AppendKey(key[:0]))
 				}
 			}
 		}); n != 0 {

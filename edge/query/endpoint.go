@@ -60,24 +60,29 @@ func (e Endpoint) SortKeys() []Sort { return endpoints[e].sorts }
 
 var endpoints = [Endpoints]struct {
 	name    string
+	reads   paramSet
 	sorts   []Sort
 	sort    Sort // when none is asked for
 	desc    bool
 	errSort *ParamError
 }{
-	Assets: {name: "assets", sorts: []Sort{SortID, SortName, SortSymbol, SortSlug, SortRank},
+	Assets: {name: "assets", reads: readsList | setOf(paramSymbol, paramFields), sorts: []Sort{SortID, SortName, SortSymbol, SortSlug, SortRank},
 		errSort: sortError("id, name, symbol, slug or rank")},
-	Quotes: {name: "quotes", sorts: []Sort{SortID, SortName, SortSymbol, SortSlug},
+	Quotes: {name: "quotes", reads: readsList | setOf(paramSymbol), sorts: []Sort{SortID, SortName, SortSymbol, SortSlug},
 		errSort: sortError("id, name, symbol or slug")},
-	Trending: {name: "trending"},
-	Exchanges: {name: "exchanges", sorts: []Sort{SortID, SortName, SortSlug, SortVolume},
+	Trending: {name: "trending", reads: setOf(paramBy)},
+	Exchanges: {name: "exchanges", reads: readsList, sorts: []Sort{SortID, SortName, SortSlug, SortVolume},
 		errSort: sortError("id, name, slug or volume")},
 	Global: {name: "global"},
-	Categories: {name: "categories", sorts: groupSorts, sort: SortMarketCap, desc: true,
+	Categories: {name: "categories", reads: readsList, sorts: groupSorts, sort: SortMarketCap, desc: true,
 		errSort: sortError(groupSortNames)},
-	Chains: {name: "chains", sorts: groupSorts, sort: SortMarketCap, desc: true,
+	Chains: {name: "chains", reads: readsList, sorts: groupSorts, sort: SortMarketCap, desc: true,
 		errSort: sortError(groupSortNames)},
 }
+
+// readsList are the parameters that every listing with pages reads, in one of
+// its paging modes at least.
+var readsList = setOf(paramID, paramSlug, paramPage, paramSize, paramLimit, paramOffset, paramSort)
 
 var groupSorts = []Sort{SortID, SortName, SortSlug, SortMarketCap, SortVolume24h}
 

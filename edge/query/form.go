@@ -25,8 +25,22 @@ const (
 	paramCount
 )
 
-// maxName is the length of the longest name of a parameter.
-const maxName = len("symbol")
+// paramNames are the names of the parameters, in the order of their numbers.
+var paramNames = [paramCount][]byte{
+	[]byte("id"), []byte("symbol"), []byte("slug"), []byte("page"), []byte("size"), []byte("limit"), []byte("offset"), []byte("sort"), []byte("fields"), []byte("by"),
+}
+
+// paramSet is a set of parameters: bit i stands for the one of number i.
+type paramSet uint16
+
+func setOf(params ...int) (set paramSet) {
+	for _, i := range params {
+		set |= 1 << i
+	}
+	return set
+}
+
+func (s paramSet) has(i int) bool { return s&(1<<i) != 0 }
 
 func paramOf(name []byte) (int, bool) {
 	switch string(name) {
@@ -54,17 +68,30 @@ func paramOf(name []byte) (int, bool) {
 	return 0, false
 }
 
-// params are the first values of the known parameters, still escaped. Empty
-// means not sent, also for one whose first value is empty and whose second is
-// not.
+// params are the first values of the parameters that the endpoint reads, still
+// escaped. Empty means not sent, also for one whose first value is empty and
+// whose second is not.
 type params struct {
-	value [paramCount][]byte
-	seen  [paramCount]bool
+	value   [paramCount][]byte
+	seen    paramSet
+	ignored paramSet // sent in vain, once more or in the other paging mode
+}
+
+// drop notes that parameters were not read, for the paging mode; those that were
+// sent empty count as not sent.
+func (p *params) drop(list ...int) {
+	for _, i := range list {
+		if len(p.value[i]) > 0 {
+			p.ignored |= 1 << i
+		}
+	}
 }
 
 // split reads application/x-www-form-urlencoded: pairs separated by & alone,
-// name and value by the first = of a pair.
-func (p *params) split(query []byte) {
+// name and value by the first = of a pair. Names of parameters that the
+// endpoint does not read go to q.Ignored.
+func (q *Query) split(p *params, query []byte) {
+	reads := endpoints[q.Endpoint].reads
 	for len(query) > 0 {
 		pair := query
 		if i := bytes.IndexByte(query, '&'); i >= 0 {
@@ -76,17 +103,26 @@ func (p *params) split(query []byte) {
 		if i := bytes.IndexByte(pair, '='); i >= 0 {
 			name, value = pair[:i], pair[i+1:]
 		}
-		var plain [3 * maxName]byte
-		if escaped(name) {
-			// Longer than any name even if every byte of it is escaped.
-			if len(name) > len(plain) {
+		if len(name) == 0 {
+			continue
+		}
+		start := len(q.buf)
+		name = q.unescape(name)
+		switch i, ok := paramOf(name); {
+		case !ok || !reads.has(i):
+			if len(q.buf) == start {
+				q.buf = append(q.buf, name...)
+			}
+			if q.ignore(q.buf[start:]) {
 				continue
 			}
-			name = appendUnescaped(plain[:0], name)
+		case p.seen.has(i):
+			p.ignored |= 1 << i
+		default:
+			p.seen |= 1 << i
+			p.value[i] = value
 		}
-		if i, ok := paramOf(name); ok && !p.seen[i] {
-			p.seen[i], p.value[i] = true, value
-		}
+		q.buf = q.buf[:start]
 	}
 }
 
@@ -116,6 +152,40 @@ func appendUnescaped(dst, b []byte) []byte {
 		}
 	}
 	return dst
+}
+
+// plain tells which bytes AppendEscaped leaves as they are: the unreserved
+// characters of RFC 3986.
+var plain = func() (set [256]bool) {
+	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~") {
+		set[c] = true
+	}
+	return set
+}()
+
+// AppendEscaped appends b percent-encoded outside the unreserved set, with
+// upper-case digits.
+func AppendEscaped(dst, b []byte) []byte {
+	const digits = "0123456789ABCDEF"
+	for _, c := range b {
+		if plain[c] {
+			dst = append(dst, c)
+		} else {
+			dst = append(dst, '%', digits[c>>4], digits[c&15])
+		}
+	}
+	return dst
+}
+
+// escapedLen is how many bytes AppendEscaped appends.
+func escapedLen(b []byte) int {
+	n := 3 * len(b)
+	for _, c := range b {
+		if plain[c] {
+			n -= 2
+		}
+	}
+	return n
 }
 
 // unhex returns the value of a hexadecimal digit, or 255.

@@ -3,8 +3,10 @@ package query
 import (
 	"fmt"
 	"math/big"
+	"net/url"
 	"reflect"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -29,6 +31,7 @@ type asked struct {
 	hasSlug     bool
 	hasSymbol   bool
 	listOfRows  bool // has pages at all
+	ignored     string
 }
 
 var (
@@ -91,7 +94,56 @@ func modelSet(list []string) []string {
 	return out
 }
 
+// modelIgnored is the header X-Ignored: first who is in it, then how it is
+// written.
+func modelIgnored(endpoint, raw string) string {
+	times, first := map[string]int{}, map[string]string{}
+	for _, pair := range strings.Split(raw, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		if name = modelUnescape(name); times[name] == 0 {
+			first[name] = value
+		}
+		times[name]++
+	}
+	var names []string
+	for name, n := range times {
+		reads := strings.Fields("id slug page size limit offset sort " + map[string]string{"assets": "symbol fields", "quotes": "symbol"}[endpoint])
+		switch endpoint {
+		case "global":
+			reads = nil
+		case "trending":
+			reads = []string{"by"}
+		}
+		other := []string{"limit", "offset"}
+		if first["page"] == "" && first["limit"]+first["offset"] != "" {
+			other = []string{"page", "size"}
+		}
+		ignored := n > 1 || !slices.Contains(reads, name) || first[name] != "" && slices.Contains(other, name)
+		if ignored && name != "" && !strings.Contains(name, "mdk_live_") {
+			names = append(names, name)
+		}
+	}
+	sort.Strings(names)
+	header := ""
+	for _, name := range names {
+		encoded := strings.ReplaceAll(url.QueryEscape(name), "+", "%20")
+		if len(header)+len(encoded)+1 > 257 {
+			break
+		}
+		header += "," + encoded
+	}
+	return strings.TrimPrefix(header, ",")
+}
+
 func model(endpoint, raw string) asked {
+	a := modelAsked(endpoint, raw)
+	if a.bad == "" {
+		a.ignored = modelIgnored(endpoint, raw)
+	}
+	return a
+}
+
+func modelAsked(endpoint, raw string) asked {
 	sent := map[string]string{}
 	for _, pair := range strings.Split(raw, "&") {
 		name, value, _ := strings.Cut(pair, "=")
@@ -233,7 +285,7 @@ func model(endpoint, raw string) asked {
 }
 
 func (q *Query) asked() asked {
-	a := asked{desc: q.Desc, links: q.Links, page: q.Page, size: int64(q.Size), hasID: q.HasID, hasSlug: q.HasSlug, hasSymbol: q.HasSymbol}
+	a := asked{desc: q.Desc, links: q.Links, page: q.Page, size: int64(q.Size), hasID: q.HasID, hasSlug: q.HasSlug, hasSymbol: q.HasSymbol, ignored: string(q.AppendIgnored(nil))}
 	if q.Endpoint == Trending || q.Endpoint == Global {
 		return a
 	}
@@ -300,7 +352,8 @@ func rawQueries() *rapid.Generator[string] {
 		"id": list(number), "symbol": list(text), "slug": list(text), "page": number, "size": number, "limit": number, "offset": number, "sort": order,
 		"fields": list(rapid.SampledFrom([]string{"links", "LINKS", "x", "", "+links", "lin%E2%84%AAs"})),
 		"by":     rapid.SampledFrom([]string{"", "gainers", "+GAINERS%0a", "searched", "%0b", "gainers,", "%C2%A0"}),
-		"Page":   number, "x": text, "": text, "%70age": number, "siz%65": number, "slug%20": text, "i%64": list(number), "toolonganame%20": text,
+		"x%2":    text, "%Df+": text, "mdk%5flive_": text, "mdk_live": text, "%e2%82%AC": text,
+		"Page": number, "x": text, "": text, "%70age": number, "siz%65": number, "slug%20": text, "i%64": list(number), "toolonganame%20": text,
 	}
 	names := make([]string, 0, len(values))
 	for name := range values {
@@ -311,7 +364,24 @@ func rawQueries() *rapid.Generator[string] {
 		name := rapid.SampledFrom(names).Draw(t, "name")
 		return name + rapid.SampledFrom([]string{"=", "=", "=", "=", "", "=="}).Draw(t, "equals") + values[name].Draw(t, "value")
 	})
+	// Names that fill X-Ignored to its end, and more than it takes.
+	unread := rapid.Custom(func(t *rapid.T) string {
+		return rapid.SampledFrom([]string{"a", "b", "%62", "zz", "%C3", "c."}).Draw(t, "unread") + strings.Repeat("n", rapid.IntRange(0, 90).Draw(t, "length"))
+	})
+	many := rapid.Custom(func(t *rapid.T) string {
+		var pairs []string
+		for range rapid.IntRange(100, 300).Draw(t, "pairs") {
+			pairs = append(pairs, fmt.Sprintf("%%%02x", rapid.ByteRange(1, 255).Draw(t, "byte")))
+		}
+		return strings.Join(pairs, "&")
+	})
 	return rapid.Custom(func(t *rapid.T) string {
+		switch rapid.IntRange(0, 9).Draw(t, "kind") {
+		case 0:
+			return strings.Join(rapid.SliceOfN(unread, 1, 12).Draw(t, "unread"), "&")
+		case 1:
+			return many.Draw(t, "many")
+		}
 		return strings.Join(rapid.SliceOfN(pair, 0, 5).Draw(t, "pairs"), rapid.SampledFrom([]string{"&", "&", "&&", ";"}).Draw(t, "separator"))
 	})
 }
@@ -339,7 +409,7 @@ func TestKeyAgainstModel(t *testing.T) {
 		if qa.Parse(e, []byte(a)) != nil || qb.Parse(e, []byte(b)) != nil {
 			return
 		}
-		same := reflect.DeepEqual(model(e.Name(), a), model(e.Name(), b))
+		same := reflect.DeepEqual(modelAsked(e.Name(), a), modelAsked(e.Name(), b))
 		if keys := string(qa.AppendKey(nil)) == string(qb.AppendKey(nil)); keys != same {
 			t.Fatalf("%v: %q and %q: equal keys %v, equal requests %v", e, a, b, keys, same)
 		}
@@ -348,7 +418,7 @@ func TestKeyAgainstModel(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, raw := range []string{"", "page=2&size=50&sort=name:desc", "limit=10&offset=100000", "id=1,2,,-3&slug=a%26b,%C3%84&symbol=\u212a", "fields=links&%70age=1",
-		"by=+gainers", "a=%&b=%4&c=%zz&=&&==", "id=" + strings.Repeat(",", 100), "slug=\xff\xfe,%ff", "page=9223372036854775807"} {
+		"by=+gainers", "a=%&b=%4&c=%zz&=&&==", "id=1&i%64=2&mdk_live_x&B&%62&a%2cb&limit=5&page=1", "id=" + strings.Repeat(",", 100), "slug=\xff\xfe,%ff", "page=9223372036854775807"} {
 		for e := range Endpoint(Endpoints) {
 			f.Add(uint8(e), raw)
 		}

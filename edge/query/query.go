@@ -69,7 +69,12 @@ type Query struct {
 	// directory holds, and X-Not-Found names it.
 	Slugs, Symbols [][]byte
 
-	buf []byte // behind Slugs and Symbols, and values that were unescaped
+	// Ignored are the names of the parameters that had no part in what is
+	// asked for (contract section 4, X-Ignored), decoded, sorted as bytes,
+	// without repeats: as many of the first ones as X-Ignored can name.
+	Ignored [][]byte
+
+	buf []byte // behind Slugs, Symbols and Ignored, and values that were unescaped
 }
 
 // Filtered reports whether any filter was sent.
@@ -80,33 +85,45 @@ func (q *Query) Filtered() bool { return q.HasID || q.HasSlug || q.HasSymbol }
 // the order id, symbol, slug, page, size, limit, offset, sort, fields, by; q's
 // fields then have no meaning. It keeps no reference to query.
 func (q *Query) Parse(e Endpoint, query []byte) *ParamError {
-	*q = Query{Endpoint: e, IDs: q.IDs[:0], Slugs: q.Slugs[:0], Symbols: q.Symbols[:0], buf: q.buf[:0]}
-	// No value grows when it is unescaped and folded, so this buffer does not
-	// move while values point into it.
+	*q = Query{Endpoint: e, IDs: q.IDs[:0], Slugs: q.Slugs[:0], Symbols: q.Symbols[:0], Ignored: q.Ignored[:0], buf: q.buf[:0]}
+	// No name and no value grows when it is unescaped and folded, so this
+	// buffer does not move while they point into it.
 	q.buf = slices.Grow(q.buf, len(query))
 
 	var p params
+	q.split(&p, query)
+	var err *ParamError
 	switch e {
 	case Global:
-		return nil
 	case Trending:
 		q.Sort = SortBoard
-		p.split(query)
-		return q.by(p.value[paramBy])
+		err = q.by(p.value[paramBy])
+	default:
+		err = q.list(&p)
 	}
-	p.split(query)
-	err := q.filters(&p)
+	for i := 0; p.ignored != 0; i++ {
+		if p.ignored.has(i) {
+			q.ignore(paramNames[i])
+			p.ignored &^= 1 << i
+		}
+	}
+	return err
+}
+
+// list reads the parameters of an endpoint with pages.
+func (q *Query) list(p *params) *ParamError {
+	err := q.filters(p)
 	if err == nil {
-		if e == Exchanges {
-			err = q.pageExchanges(&p)
+		if q.Endpoint == Exchanges {
+			err = q.pageExchanges(p)
 		} else {
-			err = q.page(&p)
+			err = q.page(p)
 		}
 	}
 	if err == nil {
 		err = q.sort(p.value[paramSort])
 	}
-	if err == nil && e == Assets {
+	if err == nil {
 		err = q.fields(p.value[paramFields])
 	}
 	return err
@@ -120,7 +137,7 @@ func (q *Query) filters(p *params) *ParamError {
 		}
 	}
 	var ok bool
-	if v := p.value[paramSymbol]; len(v) > 0 && (q.Endpoint == Assets || q.Endpoint == Quotes) {
+	if v := p.value[paramSymbol]; len(v) > 0 {
 		q.HasSymbol = true
 		if q.Symbols, ok = splitTexts(q.Symbols, q.fold(v)); !ok {
 			return errSymbolCount
@@ -139,7 +156,7 @@ func (q *Query) ids(csv []byte) *ParamError {
 	if bytes.Count(csv, comma) >= MaxValues {
 		return errIDCount
 	}
-	for more := true; more; {
+	for n, more := 0, true; more; n++ {
 		var element []byte
 		element, csv, more = bytes.Cut(csv, comma)
 		if len(element) == 0 {
@@ -162,7 +179,7 @@ func splitTexts(dst [][]byte, csv []byte) ([][]byte, bool) {
 	if bytes.Count(csv, comma) >= MaxValues {
 		return dst, false
 	}
-	for n, more := 0, true; more; n++ {
+	for more := true; more; {
 		var element []byte
 		element, csv, more = bytes.Cut(csv, comma)
 		dst = append(dst, element)
@@ -204,9 +221,9 @@ func (q *Query) page(p *params) *ParamError {
 		return errOffsetRange
 	}
 	if pageMode {
-		q.setPage(max(page, 1), size)
+		q.setPage(p, max(page, 1), size)
 	} else {
-		q.setOffset(offset, limit)
+		q.setOffset(p, offset, limit)
 	}
 	return nil
 }
@@ -229,7 +246,7 @@ func (q *Query) pageExchanges(p *params) *ParamError {
 		case sent && (size < 1 || size > MaxSize):
 			return errExchangeSizeRange
 		}
-		q.setPage(max(page, 1), size)
+		q.setPage(p, max(page, 1), size)
 		return nil
 	}
 	limit, sent, ok := q.integer(p.value[paramLimit])
@@ -246,11 +263,12 @@ func (q *Query) pageExchanges(p *params) *ParamError {
 	case offset < 0 || offset > MaxOffset:
 		return errOffsetRange
 	}
-	q.setOffset(offset, limit)
+	q.setOffset(p, offset, limit)
 	return nil
 }
 
-func (q *Query) setPage(page, size int64) {
+func (q *Query) setPage(p *params, page, size int64) {
+	p.drop(paramLimit, paramOffset)
 	if size <= 0 {
 		size = DefaultSize
 	}
@@ -261,7 +279,8 @@ func (q *Query) setPage(page, size int64) {
 	}
 }
 
-func (q *Query) setOffset(offset, limit int64) {
+func (q *Query) setOffset(p *params, offset, limit int64) {
+	p.drop(paramPage, paramSize)
 	if limit <= 0 {
 		limit = DefaultSize
 	}

@@ -288,6 +288,56 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// TestIgnored: one row for each rule of contract section 4 about X-Ignored; the
+// model has them all at once.
+func TestIgnored(t *testing.T) {
+	lists := []Endpoint{Assets, Quotes, Exchanges, Categories, Chains}
+	long := strings.Repeat("x", 250)
+	for _, c := range []struct {
+		on        []Endpoint
+		raw, want string
+	}{
+		{lists, "id=1&slug=a&page=2&size=5&sort=id", ""},
+		{lists, "id=1&id=2", "id"},
+		{lists, "id=1&i%64=&id", "id"},
+		{lists, "id=&id=", "id"},
+		{lists, "page=2&size=5&limit=5&offset=1", "limit,offset"},
+		{lists, "size=5&limit=5&offset=1", "size"},
+		{lists, "page=&limit=5&size=", ""},
+		{lists, "page=2&limit=&offset=", ""},
+		{lists, "page=&page=2&limit=5", "page"},
+		{lists, "b=1&a&b&%61=2&ID=1&by=x", "ID,a,b,by"},
+		{lists, "=1&&=&%", "%25"},
+		{lists, "mdk_live_a=1&xmdk%5Flive_=1&mdk_live=1&MDK_LIVE_=1", "MDK_LIVE_,mdk_live"},
+		{lists, "a+b&a,b&~-._&%c3%a4&%0d%0a", "%0D%0A,a%20b,a%2Cb,~-._,%C3%A4"},
+		{lists, long + "&y12345&y1234&z", long + ",y1234"},
+		{lists, "y&z&" + long + "1234567&a", "a"},
+		{lists, long + "1234567", ""},
+		{[]Endpoint{Assets}, "symbol=a&fields=links", ""},
+		{[]Endpoint{Quotes}, "symbol=a&fields=links", "fields"},
+		{[]Endpoint{Exchanges, Categories, Chains}, "symbol=a&fields=", "fields,symbol"},
+		{[]Endpoint{Exchanges}, "page=1&limit=500&offset=x", "limit,offset"},
+		{[]Endpoint{Trending}, "by=&page=1&id=&x", "id,page,x"},
+		{[]Endpoint{Trending}, "by=&by=x", "by"},
+		{[]Endpoint{Global}, "by=&page=1&x&x", "by,page,x"},
+	} {
+		for _, e := range c.on {
+			if got := string(parse(t, e, c.raw).AppendIgnored(nil)); got != c.want {
+				t.Errorf("%v?%s: X-Ignored %q, want %q", e, c.raw, got, c.want)
+			}
+		}
+	}
+}
+
+// TestIgnoredBounded: however many names a client sends, no more of them are kept
+// than the header takes.
+func TestIgnoredBounded(t *testing.T) {
+	q := parse(t, Global, distinctNames(64<<10))
+	if len(q.Ignored) != maxNames || cap(q.Ignored) > 2*maxNames {
+		t.Errorf("%d names are kept, with room for %d", len(q.Ignored), cap(q.Ignored))
+	}
+}
+
 func TestMessages(t *testing.T) {
 	for _, e := range []*ParamError{errIDElement[0], errIDElement[MaxValues-1], errIDCount, errSymbolCount, errSlugCount, errFieldsCount, errPageInt, errPageRange,
 		errSizeInt, errSizeRange, errLimitInt, errLimitRange, errOffsetInt, errOffsetRange, errExchangeSizeInt, errExchangeSizeRange,

@@ -300,7 +300,7 @@ func TestCORS(t *testing.T) {
 		if want := strings.Contains(raw, "Origin"); (exposed != "") != want {
 			t.Errorf("%d: exposed %q", status, exposed)
 		} else if want {
-			for _, name := range []string{"X-Snapshot-Time", "ETag", "Last-Modified", "Cache-Control", "Vary", "Content-Encoding", "Cache-Status", "X-Not-Found", "RateLimit-Policy", "RateLimit", "X-Request-Id", "Retry-After"} {
+			for _, name := range []string{"X-Snapshot-Time", "ETag", "Last-Modified", "Cache-Control", "Vary", "Content-Encoding", "Cache-Status", "X-Not-Found", "X-Ignored", "RateLimit-Policy", "RateLimit", "X-Request-Id", "Retry-After"} {
 				if !strings.Contains(", "+exposed+",", ", "+name+",") {
 					t.Errorf("%d: %s is not exposed", status, name)
 				}

@@ -346,7 +346,7 @@ func (p *pair) codedDiffers(q model.Question, want model.Answer, plain, got *res
 		tag = strings.TrimSuffix(tag, `"`) + "-" + coding + `"`
 	}
 	expected := map[string]string{"ETag": tag, "Content-Type": "application/json", "Content-Encoding": coding}
-	for _, name := range []string{"X-Snapshot-Time", "X-Not-Found", "Last-Modified", "Vary", "Access-Control-Allow-Origin"} {
+	for _, name := range []string{"X-Snapshot-Time", "X-Not-Found", "X-Ignored", "Last-Modified", "Vary", "Access-Control-Allow-Origin"} {
 		expected[name] = plain.header.Get(name)
 	}
 	status := 200
@@ -447,7 +447,7 @@ func (p *pair) differs(q model.Question, want model.Answer, got *response) strin
 
 	for _, diff := range []string{
 		one("Content-Type", "application/json"), one("Cache-Control", "no-store"), one("ETag", ""), one("Last-Modified", ""), one("X-Snapshot-Time", ""),
-		one("X-Not-Found", ""), one("Cache-Status", ""), one("Content-Encoding", ""),
+		one("X-Not-Found", ""), one("X-Ignored", ""), one("Cache-Status", ""), one("Content-Encoding", ""),
 		one("Allow", map[int]string{405: "GET, HEAD, OPTIONS"}[want.Status]), one("Retry-After", map[int]string{503: "1"}[want.Status]),
 	} {
 		if diff != "" {
@@ -489,7 +489,7 @@ func (p *pair) differs200(q model.Question, want model.Answer, got *response, on
 	}
 	for _, diff := range []string{
 		one("Content-Type", "application/json"), one("Content-Length", strconv.Itoa(len(want.Body))), one("Content-Encoding", ""),
-		one("X-Snapshot-Time", want.SnapshotTime), one("X-Not-Found", want.NotFound), one("Last-Modified", httpTime(want.Modified)),
+		one("X-Snapshot-Time", want.SnapshotTime), one("X-Not-Found", want.NotFound), one("X-Ignored", want.Ignored), one("Last-Modified", httpTime(want.Modified)),
 		one("Vary", "Accept-Encoding, X-Snapshot-Time"),
 	} {
 		if diff != "" {

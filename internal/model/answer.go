@@ -28,6 +28,7 @@ type Answer struct {
 
 	SnapshotTime string // value of X-Snapshot-Time, "" for none
 	NotFound     string // value of X-Not-Found, "" for none
+	Ignored      string // value of X-Ignored, "" for none
 	Modified     time.Time
 }
 
@@ -79,7 +80,7 @@ func (w *World) Answer(q Question) Answer {
 		return failed
 	}
 
-	answer := Answer{Status: 200, MessageKey: "OK"}
+	answer := Answer{Status: 200, MessageKey: "OK", Ignored: ignored(endpoint, raw)}
 	if s != nil {
 		answer.SnapshotTime = timestamp(s.Time)
 		answer.Modified = s.Time

@@ -271,6 +271,31 @@ func TestNotFoundHeader(t *testing.T) {
 	}
 }
 
+func TestIgnoredHeader(t *testing.T) {
+	w := New(Defaults())
+	build(t, w, feedAt("2025-06-01T12:00:00Z", `{"key":"a","name":"A","symbol":"K","slug":"a b"}`, ""))
+	long := strings.Repeat("x", 255)
+	for target, want := range map[string]string{
+		"quotes?id=1&slug=a&symbol=k&sort=id&page=1&size=2": "",
+		"quotes?id=1&i%64=2&fields=links&%C3%A4+=1&Z":       "Z,fields,id,%C3%A4%20",
+		"quotes?page=1&limit=5&offset=&size=":               "limit",
+		"quotes?limit=5&size=7&page=":                       "size",
+		"quotes?page=&page=2&limit=5":                       "page",
+		"exchanges?symbol=&fields":                          "fields,symbol",
+		"quotes?=1&mdk_live_1=1&amdk%5Flive_=1&mdk_live=1":  "mdk_live",
+		"quotes?b&" + long + "b&a":                          "a,b",
+		"quotes?" + long + "&y":                             long,
+		"quotes?" + long + "xx&y":                           "",
+		"trending?by=&page=1":                               "page",
+		"trending?by=&by=":                                  "by",
+		"global?by=&id=":                                    "by,id",
+	} {
+		if a := get(w, "/openapi/v1/"+target); a.Status != 200 || a.Ignored != want {
+			t.Errorf("%s: %d %q, want %q", target, a.Status, a.Ignored, want)
+		}
+	}
+}
+
 func TestRefusedQuestions(t *testing.T) {
 	w := New(Defaults())
 	hundred := strings.Repeat("1,", 99) + "1"

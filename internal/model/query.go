@@ -52,22 +52,75 @@ type parameters map[string]string
 
 func parseParameters(raw string) parameters {
 	first := parameters{}
+	for name, values := range allParameters(raw) {
+		if values[0] != "" {
+			first[name] = values[0]
+		}
+	}
+	return first
+}
+
+// allParameters are the values of every name that was sent, in order, decoded.
+func allParameters(raw string) map[string][]string {
+	all := map[string][]string{}
 	for _, pair := range strings.Split(raw, "&") {
 		if pair == "" {
 			continue
 		}
 		name, value, _ := strings.Cut(pair, "=")
-		name, value = unescape(name), unescape(value)
-		if _, sent := first[name]; !sent {
-			first[name] = value
+		name = unescape(name)
+		all[name] = append(all[name], unescape(value))
+	}
+	return all
+}
+
+// maxIgnored is where X-Ignored is cut, in bytes.
+const maxIgnored = 256
+
+// ignored writes X-Ignored: the names of the parameters that had no part in the
+// answer.
+func ignored(endpoint, raw string) string {
+	sent := allParameters(raw)
+	empty := func(name string) bool { return len(sent[name]) == 0 || sent[name][0] == "" }
+	pageMode := !empty("page") || empty("limit") && empty("offset")
+	var names []string
+	for name, values := range sent {
+		if name == "" || strings.Contains(name, "mdk_live_") {
+			continue
+		}
+		l, isList := listings[endpoint]
+		var unread bool
+		switch {
+		case !isList:
+			unread = endpoint == "global" || name != "by"
+		case name == "symbol":
+			unread = !l.symbol
+		case name == "fields":
+			unread = !l.fields
+		case name == "limit", name == "offset":
+			unread = pageMode && values[0] != ""
+		case name == "page", name == "size":
+			unread = !pageMode && values[0] != ""
+		default:
+			unread = !slices.Contains([]string{"id", "slug", "sort"}, name)
+		}
+		if unread || len(values) > 1 {
+			names = append(names, name)
 		}
 	}
-	for name, value := range first {
-		if value == "" {
-			delete(first, name)
+	slices.Sort(names)
+	header := ""
+	for i, name := range names {
+		next := percentEncode(name)
+		if i > 0 {
+			next = header + "," + next
 		}
+		if len(next) > maxIgnored {
+			break
+		}
+		header = next
 	}
-	return first
+	return header
 }
 
 var escape = regexp.MustCompile(`^%[0-9A-Fa-f]{2}`)
@@ -124,7 +177,7 @@ func parseQuery(l listing, p parameters) (q query, bad []string) {
 		if len(elements) > maxElements {
 			blame("id")
 		}
-		for _, e := range elements {
+		for i, e := range elements {
 			if e == "" {
 				continue
 			}
@@ -157,7 +210,7 @@ func parseQuery(l listing, p parameters) (q query, bad []string) {
 		if len(elements) > maxElements {
 			blame("fields")
 		}
-		for i, e := range elements {
+		for _, e := range elements {
 			if Fold(e) == Fold("links") {
 				q.links = true
 			}

@@ -131,8 +131,14 @@ func (d draw) query(s *model.Snapshot, endpoint string) string {
 		}
 	}
 	if d.chance(10) {
-		odd := []string{"", "=", "a", "x=1", "%", "=1", "page", "Page=5", "SORT=name", "%00=1", "sort%20=name", "size=&size=5", "a=%zz", "q[]=1", ";page=2", "page;=2", "\xff=\xfe", "limit", "sort=;id"}
+		odd := []string{"", "=", "a", "x=1", "%", "=1", "page", "Page=5", "SORT=name", "%00=1", "sort%20=name", "size=&size=5", "a=%zz", "q[]=1", ";page=2", "page;=2", "\xff=\xfe", "limit", "sort=;id",
+			"mdk_live_x=1", "a%6Ddk_live_", "mdk%255Flive_", "%70age=", "l%69mit=5&limit=6", "utm_source=a&utm_source=b", "é+%2C=1"}
 		pairs = append(pairs, pick(d, odd))
+	}
+	if d.chance(5) { // names that nobody reads, to the end of X-Ignored and beyond
+		for range d.between(1, 200) {
+			pairs = append(pairs, d.encode(pick(d, []string{"a", "b", "é", "z", "_"})+strings.Repeat("n", d.upTo(pick(d, []int{2, 20, 300})))+strconv.Itoa(d.upTo(99))))
+		}
 	}
 	if shift := d.upTo(max(0, len(pairs)-1)); shift > 0 {
 		pairs = append(pairs[shift:len(pairs):len(pairs)], pairs[:shift]...)

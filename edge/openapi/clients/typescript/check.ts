@@ -71,6 +71,18 @@ type Quote = components["schemas"]["Quote"];
   assert.equal(chain, null);
 }
 
+// A list is one parameter: of a repeated one the first counts, and X-Ignored says so.
+{
+  const repeated = await client.GET("/openapi/v1/assets", {
+    params: { query: { id: [1, 2], page: 1, limit: 1 } }, querySerializer: { array: { style: "form", explode: true } },
+  });
+  assert.equal(repeated.data?.result.total, 1);
+  assert.equal(repeated.response.headers.get("X-Ignored"), "id,limit");
+  const once = await client.GET("/openapi/v1/assets", { params: { query: { id: [1, 2] } } });
+  assert.equal(once.data?.result.total, 2);
+  assert.equal(once.response.headers.get("X-Ignored"), null);
+}
+
 // A whole listing, page by page, pinned to one snapshot.
 {
   const seen: number[] = [];
