@@ -133,6 +133,7 @@ type answer struct {
 	snapshot     string // X-Snapshot-Time
 	coding, etag string
 	notFound     string
+	ignored      string
 	lastModified string
 	length       string // Content-Length
 	cacheControl string
@@ -323,7 +324,7 @@ func (s *Session) examine(a *Ask, r *client.Response, snapshot []byte) bool {
 	c := s.c
 	body := xxh3.Hash128(r.Body).Bytes()
 	b := append(s.buf[:0], body[:]...)
-	for _, part := range [][]byte{a.Target, a.Pin, snapshot, r.Get("Content-Encoding"), r.Get("ETag"), r.Get("X-Not-Found"), r.Get("Last-Modified"), r.Get("Content-Length")} {
+	for _, part := range [][]byte{a.Target, a.Pin, snapshot, r.Get("Content-Encoding"), r.Get("ETag"), r.Get("X-Not-Found"), r.Get("X-Ignored"), r.Get("Last-Modified"), r.Get("Content-Length")} {
 		b = append(append(b, part...), 0)
 	}
 	head := byte(0)
@@ -355,7 +356,7 @@ func (s *Session) examine(a *Ask, r *client.Response, snapshot []byte) bool {
 	path, query, _ := bytes.Cut(a.Target, []byte("?"))
 	an := &answer{
 		ask: string(a.Target), path: string(path), query: string(query), head: a.Head, expect: a.Expect, pin: string(a.Pin), tag: string(a.Tag),
-		status: r.Status, snapshot: string(snapshot), coding: string(r.Get("Content-Encoding")), etag: string(r.Get("ETag")), notFound: string(r.Get("X-Not-Found")),
+		status: r.Status, snapshot: string(snapshot), coding: string(r.Get("Content-Encoding")), etag: string(r.Get("ETag")), notFound: string(r.Get("X-Not-Found")), ignored: string(r.Get("X-Ignored")),
 		lastModified: string(r.Get("Last-Modified")), length: string(r.Get("Content-Length")), cacheControl: string(r.Get("Cache-Control")),
 		key: key, received: time.Now(),
 	}

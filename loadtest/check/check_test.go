@@ -132,7 +132,7 @@ func TestFaultsAreFound(t *testing.T) {
 	st := store(t, w)
 	always := []string{
 		fakeapi.NoRequestID, fakeapi.SameRequestID, fakeapi.TakesAnyKey, fakeapi.StaleTag, fakeapi.ZeroIsRefused, fakeapi.SizeClamped,
-		fakeapi.WrongTotalPage, fakeapi.RepeatsRow, fakeapi.TiesReversed, fakeapi.UnrankedFirst, fakeapi.CaseMatters, fakeapi.FiltersOr,
+		fakeapi.WrongTotalPage, fakeapi.RepeatsRow, fakeapi.TiesReversed, fakeapi.UnrankedFirst, fakeapi.CaseMatters, fakeapi.FiltersOr, fakeapi.NoIgnored,
 	}
 	withOracle := []string{fakeapi.MatchesLower, fakeapi.NoNotFound, fakeapi.EscapesHTML, fakeapi.TrailingZero, fakeapi.KeyOrder}
 	for _, tc := range []struct {

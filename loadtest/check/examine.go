@@ -46,6 +46,8 @@ func (c *Checker) examination(an *answer) (Kind, string) {
 		return Status, fmt.Sprintf("status %d to a good request", an.status)
 	case an.snapshot != "" && !isTime(an.snapshot):
 		return Headers, fmt.Sprintf("X-Snapshot-Time %q", an.snapshot)
+	case an.ignored != q.Ignored:
+		return Headers, fmt.Sprintf("X-Ignored %q, want %q", an.ignored, q.Ignored)
 	}
 	var plain []byte
 	if an.status == 200 && !an.head {

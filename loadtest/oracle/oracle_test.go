@@ -143,6 +143,28 @@ func TestParse(t *testing.T) {
 	}
 }
 
+func TestIgnored(t *testing.T) {
+	long := strings.Repeat("x", 255)
+	for target, want := range map[string]string{
+		"assets?id=1&slug=a&symbol=k&fields=links&sort=id&page=1&size=2": "",
+		"quotes?id=1&i%64=2&fields=links&%C3%A4+=1&Z":                    "Z,fields,id,%C3%A4%20",
+		"quotes?page=1&limit=5&offset=&size=":                            "limit",
+		"quotes?limit=5&size=7&page=":                                    "size",
+		"quotes?page=&page=2&limit=5":                                    "page",
+		"quotes?=1&&mdk_live_1=1&amdk%5Flive_=1&mdk_live=1":              "mdk_live",
+		"quotes?" + long + "&y":                                          long,
+		"quotes?" + long + "xx&y":                                        "",
+		"trending?by=&page=1":                                            "page",
+		"trending?by=&by=":                                               "by",
+		"global?by=&id=":                                                 "by,id",
+	} {
+		path, raw, _ := strings.Cut(target, "?")
+		if q, refusal := oracle.Parse(oracle.Prefix+path, raw); refusal != nil || q.Ignored != want {
+			t.Errorf("%s: %v, X-Ignored %q, want %q", target, refusal, q.Ignored, want)
+		}
+	}
+}
+
 func load(t *testing.T, w *fakeapi.World) *oracle.Snapshot {
 	t.Helper()
 	store := memstore.New()
@@ -221,6 +243,9 @@ func disagreement(t *testing.T, srv http.Handler, s *oracle.Snapshot, target str
 	if rec.Code != 200 || rec.Body.String() != string(a.Body) {
 		return fmt.Sprintf("%s: status %d\ngot  %s\nwant %s", target, rec.Code, rec.Body, a.Body)
 	}
+	if got := rec.Header().Get("X-Ignored"); got != q.Ignored {
+		return fmt.Sprintf("%s: X-Ignored %q, want %q", target, got, q.Ignored)
+	}
 	if got := rec.Header().Get("X-Not-Found"); got != a.NotFound {
 		return fmt.Sprintf("%s: X-Not-Found %q, want %q", target, got, a.NotFound)
 	}
@@ -251,7 +276,7 @@ func TestAgainstServer(t *testing.T) {
 	}
 	for _, fault := range []string{
 		fakeapi.PlusIsPlus, fakeapi.ZeroIsRefused, fakeapi.LastCounts, fakeapi.SizeClamped,
-		fakeapi.MatchesLower, fakeapi.FiltersOr, fakeapi.NoNotFound,
+		fakeapi.MatchesLower, fakeapi.FiltersOr, fakeapi.NoNotFound, fakeapi.NoIgnored,
 		fakeapi.TiesReversed, fakeapi.UnrankedFirst, fakeapi.CaseMatters,
 		fakeapi.EscapesHTML, fakeapi.TrailingZero, fakeapi.KeyOrder, fakeapi.WrongTotalPage, fakeapi.RepeatsRow,
 	} {

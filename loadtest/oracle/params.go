@@ -27,6 +27,8 @@ type Query struct {
 	// Offset is at most the largest int64.
 	Page, Offset, Size int64
 	Links              bool // fields=links
+	// Ignored is the X-Ignored header (contract section 4), "" for none.
+	Ignored string
 }
 
 // Refusal is an answer that is an error.
@@ -64,7 +66,7 @@ func Parse(path, rawQuery string) (*Query, *Refusal) {
 	if !ok || endpoint != "global" && endpoint != "trending" && sortKeys[endpoint] == nil {
 		return nil, &Refusal{404, 40401, "PATH_NOT_FOUND", "unknown path"}
 	}
-	q := &Query{Endpoint: endpoint}
+	q := &Query{Endpoint: endpoint, Ignored: ignored(endpoint, rawQuery)}
 	params := parseForm(rawQuery)
 	switch endpoint {
 	case "global":
@@ -96,6 +98,53 @@ func parseForm(s string) map[string]string {
 		}
 	}
 	return form
+}
+
+// maxIgnored bounds the X-Ignored header.
+const maxIgnored = 256
+
+// reads are the parameters that each endpoint reads, in either paging mode.
+var reads = func() map[string][]string {
+	m := map[string][]string{"global": nil, "trending": {"by"}}
+	for endpoint := range sortKeys {
+		m[endpoint] = []string{"id", "slug", "page", "size", "limit", "offset", "sort"}
+	}
+	m["assets"] = append(m["assets"], "symbol", "fields")
+	m["quotes"] = append(m["quotes"], "symbol")
+	return m
+}()
+
+// ignored returns the names of the parameters that have no part in the answer.
+func ignored(endpoint, rawQuery string) string {
+	first := parseForm(rawQuery)
+	byPage := first["page"] != "" || first["limit"] == "" && first["offset"] == ""
+	otherMode := map[string]bool{"limit": byPage, "offset": byPage, "page": !byPage, "size": !byPage}
+	known, seen := reads[endpoint], map[string]bool{}
+	var names []string
+	for pair := range strings.SplitSeq(rawQuery, "&") {
+		name, _, _ := strings.Cut(pair, "=")
+		name = unescape(name)
+		if seen[name] || !slices.Contains(known, name) || otherMode[name] && first[name] != "" {
+			names = append(names, name)
+		}
+		seen[name] = true
+	}
+	slices.Sort(names)
+	var b strings.Builder
+	for _, name := range slices.Compact(names) {
+		if name == "" || strings.Contains(name, "mdk_live_") {
+			continue
+		}
+		piece := percentEncode(name)
+		if b.Len() > 0 {
+			piece = "," + piece
+		}
+		if b.Len()+len(piece) > maxIgnored {
+			break
+		}
+		b.WriteString(piece)
+	}
+	return b.String()
 }
 
 func unescape(s string) string {

@@ -31,6 +31,7 @@ const (
 	MatchesLower      = "matches-lower"       // matching: by lower case instead of the fold
 	FiltersOr         = "filters-or"          // matching: filters are combined with OR
 	NoNotFound        = "no-not-found"        // matching: X-Not-Found is left out
+	NoIgnored         = "no-ignored"          // parsing: X-Ignored is left out
 	TiesReversed      = "ties-reversed"       // order: ties by id descending in a descending order
 	UnrankedFirst     = "unranked-first"      // order: assets without a rank stand first
 	CaseMatters       = "case-matters"        // order: by the bytes of the text
@@ -103,6 +104,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Snapshot-Time", snapshot)
 	if notFound != "" && !s.has(NoNotFound) {
 		h.Set("X-Not-Found", notFound)
+	}
+	if names := ignored(strings.TrimPrefix(r.URL.Path, "/openapi/v1/"), r.URL.Query()); names != "" && !s.has(NoIgnored) {
+		h.Set("X-Ignored", names)
 	}
 	sum := sha256.Sum256(body)
 	tag := hex.EncodeToString(sum[:16])
@@ -275,6 +279,28 @@ func (s *Server) parse(list, raw string) (*query, bool) {
 		ok = false
 	}
 	return q, ok
+}
+
+// ignored lists the parameters that have no part in the answer, as X-Ignored
+// does where they are few.
+func ignored(list string, form url.Values) string {
+	reads := map[string]string{"global": "", "trending": "by", "assets": "id slug sort page size limit offset symbol fields", "quotes": "id slug sort page size limit offset symbol"}
+	known, ok := reads[list]
+	if !ok {
+		known = "id slug sort page size limit offset"
+	}
+	other := []string{"page", "size"}
+	if form.Get("page") != "" || form.Get("limit") == "" && form.Get("offset") == "" {
+		other = []string{"limit", "offset"}
+	}
+	var names []string
+	for name, values := range form {
+		if len(values) > 1 || !slices.Contains(strings.Fields(known), name) || slices.Contains(other, name) && values[0] != "" {
+			names = append(names, url.QueryEscape(name))
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ",")
 }
 
 // fold is the shared one of builder and edge, which the oracle does not use.
