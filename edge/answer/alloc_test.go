@@ -26,6 +26,7 @@ func TestNoAllocations(t *testing.T) {
 		status          int
 	}{
 		{"held", 64 << 20, []string{"page=3"}, nil, nil, 200},
+		{"held, parameters ignored", 64 << 20, []string{"page=3&limit=2&id=&id=&utm%5Fsource=x"}, nil, nil, 200},
 		{"held in gzip", 64 << 20, []string{"page=3"}, []byte("gzip, deflate"), nil, 200},
 		{"held, not modified", 64 << 20, []string{"page=3"}, nil, []byte("*"), 304},
 		{"put together", 1, []string{

@@ -262,6 +262,46 @@ func TestNotFound(t *testing.T) {
 	}
 }
 
+// TestIgnored: X-Ignored is made for each request, from what that one was asked:
+// on new and held answers, 200 and 304, and in neither body nor tag.
+func TestIgnored(t *testing.T) {
+	store := memstore.New()
+	fixture.Publish(t, store, fixture.Feed(100, 1), fixture.Start, nil)
+	for _, memory := range []int64{1, 1 << 20} { // nothing is held, all is
+		r := newRig(t, store, 64<<20, memory)
+		r.await(t, fixture.Start)
+		for e, pairs := range map[query.Endpoint]string{query.Quotes: "&id=&fields=x&limit=1&page=1", query.Trending: "&page=1&by=gainers&by=", query.Global: "&a+b"} {
+			want := map[query.Endpoint]string{query.Quotes: "fields,id,limit", query.Trending: "by,id,page", query.Global: "a%20b,id"}[e]
+			var plain, match []byte
+			for i, raw := range []string{"", "id=" + pairs, "", "", "id=" + pairs, "id=" + pairs} {
+				req := server.NewRequest()
+				req.IfNoneMatch = match
+				if got := ask(t, r, req, e, raw); got != nil {
+					t.Fatalf("%v?%s: %+v", e, raw, got)
+				}
+				ignored := ""
+				if raw != "" {
+					ignored = want
+				}
+				if got := header(&req.Reply, "X-Ignored"); got != ignored {
+					t.Errorf("%v?%s, request %d: X-Ignored %q, want %q", e, raw, i, got, ignored)
+				}
+				tag := []byte(header(&req.Reply, "ETag"))
+				switch {
+				case i == 0:
+					plain = tag
+				case !bytes.Equal(tag, plain):
+					t.Errorf("%v?%s, request %d: ETag %s, want %s", e, raw, i, tag, plain)
+				case i == 4:
+					match = plain
+				case i == 5 && req.Reply.Status != 304:
+					t.Errorf("%v?%s: status %d, want 304", e, raw, req.Reply.Status)
+				}
+			}
+		}
+	}
+}
+
 // TestCostByRowsSent asks the same of a small directory and of one a hundred
 // times its size: what composing touches is the same.
 func TestCostByRowsSent(t *testing.T) {
