@@ -313,6 +313,10 @@ func TestIgnored(t *testing.T) {
 		{lists, long + "&y12345&y1234&z", long + ",y1234"},
 		{lists, "y&z&" + long + "1234567&a", "a"},
 		{lists, long + "1234567", ""},
+		{lists, "a&" + long + "1234", "a," + long + "1234"},
+		{lists, "a&" + long + "12345", "a"},
+		{lists, strings.Repeat("%ff", 85), strings.Repeat("%FF", 85)},
+		{lists, strings.Repeat("%ff", 86), ""},
 		{[]Endpoint{Assets}, "symbol=a&fields=links", ""},
 		{[]Endpoint{Quotes}, "symbol=a&fields=links", "fields"},
 		{[]Endpoint{Exchanges, Categories, Chains}, "symbol=a&fields=", "fields,symbol"},
@@ -329,12 +333,27 @@ func TestIgnored(t *testing.T) {
 	}
 }
 
-// TestIgnoredBounded: however many names a client sends, no more of them are kept
-// than the header takes.
+// TestIgnoredBounded: however many names a client sends, and in whatever order, no
+// more of them are kept than the header may take, and those that come first.
 func TestIgnoredBounded(t *testing.T) {
-	q := parse(t, Global, distinctNames(64<<10))
-	if len(q.Ignored) != maxNames || cap(q.Ignored) > 2*maxNames {
-		t.Errorf("%d names are kept, with room for %d", len(q.Ignored), cap(q.Ignored))
+	falling := strings.Split(strings.TrimSuffix(distinctNames(64<<10), "&"), "&")
+	rising := slices.Sorted(slices.Values(falling))
+	want := "" // names of three bytes, some of them with escapes
+	for i, name := range rising {
+		next := want + ","[:min(i, 1)] + string(AppendEscaped(nil, []byte(name)))
+		if len(next) > MaxIgnored {
+			break
+		}
+		want = next
+	}
+	for _, names := range [][]string{falling, rising} {
+		q := parse(t, Global, strings.Join(names, "&"))
+		if len(q.Ignored) != maxNames || cap(q.Ignored) > 2*maxNames {
+			t.Errorf("%d names are kept, with room for %d", len(q.Ignored), cap(q.Ignored))
+		}
+		if got := string(q.AppendIgnored(nil)); got != want {
+			t.Errorf("X-Ignored %q, want %q", got, want)
+		}
 	}
 }
 
