@@ -84,6 +84,7 @@ type cli struct {
 
 	MaxConns           int           `default:"32768" help:"Open connections in all (${default})."`
 	MaxConnsPerAddress int           `default:"0" help:"Open connections from one address; 0: half of all."`
+	MaxWaiting         size          `default:"128MiB" help:"Memory held for connections that are slow to send a request or to take an answer (${default}); one address may have an eighth of it."`
 	ReadTimeout        time.Duration `default:"5s" help:"Time for a request to arrive (${default})."`
 	WriteTimeout       time.Duration `default:"10s" help:"Time for an answer to be taken (${default})."`
 	IdleTimeout        time.Duration `default:"75s" help:"Time a connection may be idle (${default})."`
@@ -110,7 +111,7 @@ func (c *cli) config(log *slog.Logger) edge.Config {
 		Poll: c.Poll, FetchBudget: c.FetchBudget, AcceptStore: c.AcceptStore, Trust: trust, MaxStale: c.MaxStale, CacheScope: c.CacheScope,
 		Server: server.Config{
 			AddressRate: c.AddressRate, AddressBurst: c.AddressBurst, KeyRequestURL: c.KeyRequestURL, AllowOrigin: c.AllowOrigin,
-			TrustedProxies: c.TrustedProxies, ProxyProtocol: c.ProxyProtocol, MaxConns: c.MaxConns, MaxConnsPerAddress: c.MaxConnsPerAddress,
+			TrustedProxies: c.TrustedProxies, ProxyProtocol: c.ProxyProtocol, MaxConns: c.MaxConns, MaxConnsPerAddress: c.MaxConnsPerAddress, MaxWaitingBytes: int64(c.MaxWaiting),
 			ReadTimeout: c.ReadTimeout, WriteTimeout: c.WriteTimeout, IdleTimeout: c.IdleTimeout,
 			LogAll: c.AccessLog == "all", LogSlow: c.LogSlow,
 		},
