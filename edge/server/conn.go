@@ -209,6 +209,14 @@ func (c *conn) takeInput() *bufio.Reader {
 	return c.in
 }
 
+// buffered returns how many bytes have come that are not read yet.
+func (c *conn) buffered() int {
+	if c.in == nil {
+		return 0
+	}
+	return c.in.Buffered()
+}
+
 func (c *conn) giveInput() {
 	if c.in != nil {
 		c.in.Reset(nil)

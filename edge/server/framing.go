@@ -145,12 +145,12 @@ func (c *conn) readHead() error {
 		}
 	}
 	c.head = head{turns: c.head.turns, looks: c.head.looks}
-	if c.in == nil || c.in.Buffered() == 0 {
+	if c.buffered() == 0 {
 		if err := c.awaitFirst(); err != nil {
 			return err
 		}
 	}
-	if b, _ := c.in.Peek(c.in.Buffered()); !c.head.scan(b) {
+	if b, _ := c.in.Peek(c.buffered()); !c.head.scan(b) {
 		if err := c.readSlowHead(); err != nil {
 			return err
 		}
@@ -172,12 +172,12 @@ func (c *conn) readSlowHead() error {
 	}
 	for {
 		c.head.turns++
-		n := c.in.Buffered()
+		n := c.buffered()
 		if n == maxHead {
 			return errHeadTooLarge
 		}
 		_, err := c.in.Peek(n + 1)
-		b, _ := c.in.Peek(c.in.Buffered())
+		b, _ := c.in.Peek(c.buffered())
 		switch {
 		case err == nil && c.head.scan(b):
 			return nil
@@ -197,7 +197,6 @@ func (c *conn) readSlowHead() error {
 func (c *conn) parse(r *Request) error {
 	h := &r.http().Header
 	if c.head.malformed || c.head.chunked && c.head.sized {
-		h.Reset()
 		return errFraming
 	}
 	if _, err := c.in.Discard(c.head.skip); err != nil {

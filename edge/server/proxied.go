@@ -46,7 +46,7 @@ func (c *conn) readProxied() error {
 	if err == nil && !c.listener.count(c, proxiedPeer(header, c.peer)) {
 		err = errTooManyConns
 	}
-	if c.in.Buffered() == 0 {
+	if c.buffered() == 0 {
 		c.giveInput()
 	}
 	c.now = time.Now()

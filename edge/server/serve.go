@@ -133,7 +133,7 @@ func (s *Server) writeSlowly(c *conn, r *Request, left, rest []byte) error {
 		r.giveOutput()
 		cost += int64(cap(left))
 	}
-	if c.in.Buffered() > 0 { // a pipeline
+	if c.buffered() > 0 { // a pipeline
 		cost += chargeHead
 	} else {
 		c.giveInput()
