@@ -152,17 +152,13 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	}
 	// A quarter of the memory is for finished answers. During a swap two
 	// snapshots have theirs; each is filled only by what is asked for twice.
-	answers := cfg.CacheSize / 4
+	responses := cfg.CacheSize / 4
 	_, local := cfg.Reader.(*dirstore.Reader)
 	if e.cache, err = shards.New(shards.Config{
-		Store: cfg.Reader, Local: local, Memory: cfg.CacheSize - answers, Dir: dir, DirSize: cfg.CacheDirSize, Log: cfg.Log,
+		Store: cfg.Reader, Local: local, Memory: cfg.CacheSize - responses, Dir: dir, DirSize: cfg.CacheDirSize, Log: cfg.Log,
 	}); err != nil {
 		return nil, err
 	}
-	e.engine = answer.New(answer.Config{
-		Memory: answers, WarmBytes: cfg.CacheSize / 4, MaxStale: cfg.MaxStale,
-		CacheScope: cfg.CacheScope, AllowOrigin: cfg.Server.AllowOrigin, Log: cfg.Log,
-	})
 	var verify func(key string, data []byte) error
 	var verifyKeys func(data []byte) error
 	if len(cfg.Trust) > 0 {
@@ -171,10 +167,13 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	}
 	e.refresher = snapshot.NewRefresher(snapshot.Config{
 		Store: cfg.Reader, Cache: e.cache, Dir: dir, Poll: cfg.Poll, FetchBudget: cfg.FetchBudget, AcceptStore: cfg.AcceptStore, Verify: verify,
-		Warm: e.engine.Warm, Retire: e.engine.Retire, Log: cfg.Log,
+		ResponseMemory: responses, Log: cfg.Log,
 		Swapped: func(lag, work time.Duration) { e.metrics.Swapped(lag, work) },
 	})
-	e.engine.Bind(e.refresher)
+	e.engine = answer.New(answer.Config{
+		Refresher: e.refresher, WarmBytes: cfg.CacheSize / 4, MaxStale: cfg.MaxStale,
+		CacheScope: cfg.CacheScope, AllowOrigin: cfg.Server.AllowOrigin, Log: cfg.Log,
+	})
 
 	public := cfg.Server
 	public.Engine, public.Logger = e.engine, cfg.Log
@@ -246,7 +245,7 @@ func (e *Edge) Run(ctx context.Context) error {
 	defer stop()
 	failed := make(chan error, 2)
 	var running sync.WaitGroup
-	running.Go(func() { e.refresher.Run(work) })
+	running.Go(func() { e.refresher.Run(work, e.engine.Warm) })
 	if e.watcher != nil {
 		running.Go(func() { e.watcher.Run(work) })
 	}
@@ -302,9 +301,6 @@ func (e *Edge) close() {
 		if ln != nil {
 			_ = ln.Close() // closed before, after Run
 		}
-	}
-	if e.engine != nil {
-		e.engine.Close()
 	}
 	if e.cache != nil {
 		e.cache.Close()

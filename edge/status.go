@@ -20,8 +20,13 @@ type Caches struct {
 	FetchBytes     int64 `json:"fetch_bytes"`
 	Corrupt        int64 `json:"corrupt"`
 	ShardMisses    int64 `json:"shard_misses"`
-	Composed       int64 `json:"answers_composed"`
-	Admitted       int64 `json:"answers_admitted"`
+	// The response cache.
+	Hits     int64 `json:"answers_hits"`
+	Composed int64 `json:"answers_composed"`
+	Admitted int64 `json:"answers_admitted"`
+	Evicted  int64 `json:"answers_evicted"`
+	Entries  int64 `json:"answers_entries"`
+	Bytes    int64 `json:"answers_bytes"`
 }
 
 // More is what else /status says.
@@ -70,10 +75,11 @@ func (e *Edge) status() admin.Status {
 		Status: admin.Healthy, State: string(st.Phase), Since: st.Since.UTC(), LastError: st.Err, LastErrorAt: st.ErrAt.UTC(),
 	}
 	c, a := &e.cache.Counters, e.engine.Totals()
-	out.Caches = Caches{
+	caches := Caches{
 		MissingObjects: st.Missing, DiskBytes: c.DiskBytes.Load(), DiskErrors: c.DiskErrors.Load(),
 		Fetches: c.Fetches.Load(), FetchErrors: c.FetchErrors.Load(), FetchBytes: c.FetchBytes.Load(), Corrupt: c.Corrupt.Load(),
-		ShardMisses: c.MemoryMisses.Load(), Composed: a.Composed, Admitted: a.Admitted,
+		ShardMisses: c.MemoryMisses.Load(), Hits: a.Hits, Composed: a.Composed,
+		Admitted: e.refresher.Responses.Admitted.Load(), Evicted: e.refresher.Responses.Evicted.Load(),
 	}
 	conns := e.public.Stats()
 	more := More{
@@ -85,6 +91,7 @@ func (e *Edge) status() admin.Status {
 		out.Sequence, out.SnapshotTime = s.Sequence, s.Time
 		out.AgeSeconds = int64(time.Since(s.Time) / time.Second)
 		more.Store = s.Store
+		caches.Entries, caches.Bytes = s.Responses().Len(), s.Responses().Bytes()
 		healthy = healthy && time.Since(s.Time) <= snapshot.StaleAfter
 	} else {
 		healthy = false
@@ -102,6 +109,6 @@ func (e *Edge) status() admin.Status {
 	if !healthy {
 		out.Status = admin.Degraded
 	}
-	out.More = more
+	out.Caches, out.More = caches, more
 	return out
 }

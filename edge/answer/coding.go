@@ -2,11 +2,13 @@ package answer
 
 import (
 	"bytes"
-	"github.com/klauspost/compress/gzip"
 	"sync"
 
 	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"example.com/marketdata/edge/respcache"
 )
 
 // coding is a content coding of an answer.
@@ -20,6 +22,8 @@ const (
 	brCoding
 	codings = iota
 )
+
+var _ = [1]struct{}{}[codings-respcache.Codings]
 
 // codingNames are the names of Content-Encoding and of the ends of ETags.
 var codingNames = [codings][]byte{zstdCoding: []byte("zstd"), gzipCoding: []byte("gzip"), brCoding: []byte("br")}

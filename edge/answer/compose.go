@@ -42,8 +42,9 @@ type work struct {
 	budget snapshot.Budget
 
 	key  []byte
-	etag []byte // the line of the header
-	slot *slot  // of counters
+	etag []byte
+	head []byte
+	slot *slot // of counters
 
 	// What composing touched, for tests: no answer walks the directory.
 	shards, rows int
@@ -419,7 +420,9 @@ func (w *work) inRun(v *snapshot.View, q *query.Query, sp span) error {
 // for. It costs by the rows matched.
 func (w *work) inOtherOrder(s *snapshot.Snapshot, v *snapshot.View, q *query.Query, driver int) (total int, err error) {
 	if w.counts[driver] > largeSort {
-		largeSorts <- struct{}{}
+		if err := w.budget.Enter(largeSorts); err != nil {
+			return 0, err
+		}
 		defer func() { <-largeSorts }()
 	}
 	target := s.View(q.Endpoint, q.Sort)

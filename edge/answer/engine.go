@@ -1,5 +1,5 @@
-// Package answer finds the bytes of an answer: a finished one that is held, or
-// one put together from the slices of cached shards.
+// Package answer finds the bytes of an answer: a finished one from the snapshot's
+// response cache, or one put together from the slices of cached shards.
 //
 // # Life of a request
 //
@@ -8,10 +8,10 @@
 //
 //  1. The one State there is is loaded, once; a pinned request takes its
 //     snapshot from the refresher instead.
-//  2. The normalised query is looked up among the snapshot's finished answers.
-//  3. What is not held is put together (compose.go): find the shard by its row
+//  2. The normalised query is looked up in the snapshot's response cache.
+//  3. What is not there is put together (compose.go): find the shard by its row
 //     number or by fences, slice it, append. Nothing is decoded, nothing
-//     allocated. An answer that is asked for a second time is held.
+//     allocated. An answer that is asked for a second time is admitted to the cache.
 //  4. Conditions are checked against the tag of the plain body, a coding is
 //     chosen, and the prepared header values are set.
 package answer
@@ -20,13 +20,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/server"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
 )
@@ -36,8 +36,8 @@ var errShort = fmt.Errorf("%w: %w: a shard has fewer rows than its view needs", 
 
 // Config is what an Engine is made from.
 type Config struct {
-	// Memory bounds the finished answers, in bytes.
-	Memory int64
+	// Refresher says which snapshot answers.
+	Refresher *snapshot.Refresher
 	// WarmBudget bounds how long a new snapshot is warmed (3 s), and
 	// WarmBytes how many bytes of shards are read for it (an eighth of
 	// ShardMemory, or as set).
@@ -56,8 +56,8 @@ type Config struct {
 
 // Totals are running totals since the start, for metrics and for tests.
 type Totals struct {
+	Hits     int64 // answers found in the response cache
 	Composed int64 // answers put together
-	Admitted int64 // of those, the ones that were then held
 	Shards   int64 // shards touched by composing
 	Rows     int64 // rows visited by composing
 	Warmed   int64 // answers made ahead of a swap
@@ -66,8 +66,8 @@ type Totals struct {
 // slot is one of several sets of counters, so that cores that count at the same
 // time do not write to the same cache line.
 type slot struct {
-	count, admitted, shards, rows atomic.Int64
-	_                             [96]byte // to two cache lines
+	hits, count, shards, rows atomic.Int64
+	_                         [96]byte // to two cache lines
 }
 
 func (s *slot) composed(w *work) {
@@ -83,8 +83,8 @@ func (e *Engine) Totals() Totals {
 	t := Totals{Warmed: e.warmed.Load()}
 	for i := range e.slots {
 		s := &e.slots[i]
+		t.Hits += s.hits.Load()
 		t.Composed += s.count.Load()
-		t.Admitted += s.admitted.Load()
 		t.Shards += s.shards.Load()
 		t.Rows += s.rows.Load()
 	}
@@ -96,13 +96,8 @@ type Engine struct {
 	cfg          Config
 	cacheControl *cacheControl
 	refresher    *snapshot.Refresher
-	vary         []byte
+	varyLine     []byte
 	logged       atomic.Int64 // the second of the last warning
-	global       atomic.Pointer[globalAnswer]
-
-	mu      sync.Mutex
-	answers map[*answers]*time.Timer // all that are not closed; the timer closes those that are retired
-	closed  bool
 
 	slots  [slots]slot
 	works  sync.Pool
@@ -110,8 +105,7 @@ type Engine struct {
 	warmed atomic.Int64
 }
 
-// New returns an Engine. Bind gives it its refresher, whose Warm and Retire are
-// the engine's.
+// New returns an Engine.
 func New(cfg Config) *Engine {
 	if cfg.CacheScope == "" {
 		cfg.CacheScope = "private"
@@ -125,103 +119,55 @@ func New(cfg Config) *Engine {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	e := &Engine{cfg: cfg, cacheControl: newCacheControl(cfg.CacheScope), answers: map[*answers]*time.Timer{}}
-	if cfg.AllowOrigin == "" || cfg.AllowOrigin == "*" {
-		e.vary = []byte("Accept-Encoding, X-Snapshot-Time")
-	} else {
-		e.vary = []byte("Accept-Encoding, X-Snapshot-Time, Origin")
+	e := &Engine{cfg: cfg, refresher: cfg.Refresher, cacheControl: newCacheControl(cfg.CacheScope)}
+	vary := "Accept-Encoding, X-Snapshot-Time"
+	if cfg.AllowOrigin != "" && cfg.AllowOrigin != "*" {
+		vary += ", Origin"
 	}
+	e.varyLine = server.AppendLine(nil, "Vary", []byte(vary))
 	e.works.New = func() any { return &work{slot: &e.slots[e.made.Add(1)%slots]} }
 	return e
 }
 
-// Bind sets the refresher that the engine answers from, before the first
-// request.
-func (e *Engine) Bind(r *snapshot.Refresher) { e.refresher = r }
-
-// Close lets go of all finished answers. No request may run any more.
-func (e *Engine) Close() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.closed = true
-	for a, timer := range e.answers {
-		if timer != nil {
-			timer.Stop()
-		}
-		a.close()
-	}
-	clear(e.answers)
-}
-
-// attached returns the finished answers of s, nil for one that is only pinned.
-func attached(s *snapshot.Snapshot) *answers {
-	if s == nil {
-		return nil
-	}
-	a, _ := s.Answers.(*answers)
-	return a
-}
-
-// Warm prepares next before it is current (see snapshot.Config): it gets a
-// memory for answers of its own, the shards that were in memory for old are
-// read for it, and the answers that were asked for most are made. What it
-// returns offers those shards once more when next is current: while the old
-// snapshot's are still there, ristretto may refuse the new ones.
+// Warm prepares next before it is current (see snapshot.Warm): the shards that
+// were in memory for old are read for it, and the answers that were asked for most
+// are made. What it returns offers those shards once more when next is current:
+// while the old snapshot's are still there, ristretto may refuse the new ones.
 func (e *Engine) Warm(ctx context.Context, old, next *snapshot.Snapshot) (after func()) {
-	a, err := newAnswers(e.cfg.Memory)
-	if err != nil {
-		e.cfg.Log.Error("no memory for answers", "err", err)
-		return func() {}
-	}
-	e.mu.Lock()
-	if e.closed {
-		e.mu.Unlock()
-		a.close()
-		return func() {}
-	}
-	e.answers[a] = nil
-	e.mu.Unlock()
-	for i, status := range [2]int{http.StatusOK, http.StatusNotModified} {
-		a.fresh[i] = e.newHead(next, status, identity, nil, nil, next.LastModified)
-	}
-	next.Answers = a
 	if old == nil {
 		return func() {}
 	}
 	deadline := time.Now().Add(e.cfg.WarmBudget)
 	next.Pace().Gently(e.cfg.WarmBudget)
-	e.warmAnswers(ctx, deadline, attached(old), a, next)
+	e.warmAnswers(ctx, deadline, old, next)
 	return e.warmShards(ctx, deadline, old, next)
 }
 
 // maxWarm bounds the answers that are made ahead.
 const maxWarm = 1024
 
-func (e *Engine) warmAnswers(ctx context.Context, deadline time.Time, from, to *answers, next *snapshot.Snapshot) {
+func (e *Engine) warmAnswers(ctx context.Context, deadline time.Time, old, next *snapshot.Snapshot) {
 	var q query.Query
 	var w work
-	var key []byte
-	pace := next.Pace()
-	budget := e.cfg.Memory / 2
-	for _, h := range from.hottest(maxWarm) {
-		if ctx.Err() != nil || budget < 0 || time.Now().After(deadline) {
+	cache, pace := next.Responses(), next.Pace()
+	for _, hot := range old.Responses().Hottest(maxWarm, pace.Do) {
+		if ctx.Err() != nil || cache.Bytes() > cache.Limit()/2 || time.Now().After(deadline) {
 			return
 		}
-		if h.raw == nil || h.hits.Load() == 0 || q.Parse(h.endpoint, h.raw) != nil {
+		if q.Parse(hot.Endpoint, hot.RawQuery) != nil {
 			continue
 		}
 		pace.Do(func() {
 			if err := w.compose(next, &q, time.Until(deadline)); err != nil {
 				return // it is made when it is asked for
 			}
-			key = q.AppendKey(key[:0])
-			answer := to.offer(key, w.body, w.digest(), w.notFound, h.endpoint, h.raw)
+			w.key = q.AppendKey(w.key[:0])
+			entry := e.admit(cache, next, &w, w.digest(), hot.Endpoint, hot.RawQuery)
 			for c := zstdCoding; c < codings; c++ {
-				if h.codings[c].Load() && len(answer.body) > minCoded {
-					answer.code(c)
+				if hot.Response(int(c)) != nil && len(w.body) > minCoded {
+					e.addCoding(cache, next, entry, c)
 				}
 			}
-			budget -= answer.cost()
 			e.warmed.Add(1)
 		})
 	}
@@ -266,27 +212,4 @@ func (e *Engine) warmShards(ctx context.Context, deadline time.Time, old, next *
 			}
 		}
 	}
-}
-
-// Retire lets go of the answers of a snapshot that is no longer current, after
-// a while (see snapshot.Config).
-func (e *Engine) Retire(s *snapshot.Snapshot) {
-	a := attached(s)
-	if a == nil {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if timer, open := e.answers[a]; !open || timer != nil {
-		return
-	}
-	e.answers[a] = time.AfterFunc(closeDelay, func() {
-		e.mu.Lock()
-		_, open := e.answers[a]
-		delete(e.answers, a)
-		e.mu.Unlock()
-		if open {
-			a.close()
-		}
-	})
 }

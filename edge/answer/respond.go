@@ -10,22 +10,21 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/respcache"
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/edge/snapshot"
 )
 
 // Header names in their canonical form.
 const (
-	hdrETag            = "ETag"
-	etagLine           = hdrETag + ": "
-	lineEnd            = "\r\n"
 	hdrCacheStatus     = "Cache-Status"
+	hdrContentEncoding = "Content-Encoding"
+	hdrETag            = "ETag"
 	hdrNotFound        = "X-Not-Found"
 	hdrIgnored         = "X-Ignored"
-	hdrContentEncoding = "Content-Encoding"
 )
 
-var contentType = []byte("application/json")
+var contentTypeLine = server.AppendLine(nil, "Content-Type", []byte("application/json"))
 
 // Freshness, by contract section 8.
 const (
@@ -75,8 +74,8 @@ func cacheStatus(hit, stale bool) []byte {
 
 // Answer implements server.Engine. It sets the headers of contract section 8
 // that depend on the answer; CORS and the rate limit's are the server's. It
-// allocates nothing where the answer is held, or is put together from shards in
-// memory.
+// allocates nothing where the answer is in the response cache, or is put together
+// from shards in memory.
 func (e *Engine) Answer(r *server.Request) *server.Problem {
 	state := e.refresher.State()
 	if state == nil {
@@ -103,15 +102,17 @@ func (e *Engine) Answer(r *server.Request) *server.Problem {
 		r.Snapshot, lastModified = s.Time, s.LastModified
 	}
 	w := e.works.Get().(*work)
+	defer e.free(w)
 	w.key = r.Query.AppendKey(w.key[:0])
-	finished := attached(s)
-	lo, _ := hash(w.key)
-	if a := finished.get(w.key, lo); a != nil {
-		e.works.Put(w)
-		e.writeHeld(r, s, a, lastModified, true)
+	var cache *respcache.Cache
+	if s != nil {
+		cache = s.Responses()
+	}
+	if entry := cache.Get(w.key); entry != nil {
+		w.slot.hits.Add(1)
+		e.writeEntry(r, w, cache, s, entry, true)
 		return nil
 	}
-	defer e.free(w)
 	w.body = r.Room()
 	err := w.compose(s, &r.Query, e.cfg.Wait)
 	w.slot.composed(w)
@@ -119,11 +120,11 @@ func (e *Engine) Answer(r *server.Request) *server.Problem {
 		return e.problem(err)
 	}
 	tag := w.digest()
-	if finished.fits(w) && finished.again(lo) {
-		finished.offer(w.key, w.body, tag, w.notFound, r.Query.Endpoint, r.RawQuery)
-		w.slot.admitted.Add(1)
+	if cache.AskedBefore(w.key) {
+		e.writeEntry(r, w, cache, s, e.admit(cache, s, w, tag, r.Query.Endpoint, r.RawQuery), false)
+	} else {
+		e.writeFresh(r, s, w, tag, lastModified)
 	}
-	e.writeFresh(r, s, w, tag, lastModified)
 	return nil
 }
 
@@ -157,65 +158,81 @@ func (e *Engine) free(w *work) {
 	e.works.Put(w)
 }
 
-// head is the header lines of an answer that do not depend on the request.
-type head struct {
-	lines []byte
-	etag  []byte
-}
-
-// newHead prepares a header. etag is nil where it is not known yet, and the
-// coding is then identity.
-func (e *Engine) newHead(s *snapshot.Snapshot, status int, c coding, etag, notFound, lastModified []byte) *head {
-	h := &head{etag: etag}
-	add := func(name string, value []byte) { h.lines = server.AppendLine(h.lines, name, value) }
+// appendHead appends the header lines of an answer that do not depend on the
+// request. etag is the tag in that coding.
+func (e *Engine) appendHead(dst []byte, s *snapshot.Snapshot, status int, c coding, etag, notFound, lastModified []byte) []byte {
 	if status == http.StatusOK {
-		add("Content-Type", contentType)
+		dst = append(dst, contentTypeLine...)
 	}
 	if s != nil {
-		add("X-Snapshot-Time", s.TimeText)
+		dst = appendLine(dst, "X-Snapshot-Time", s.TimeText)
 	}
-	if etag != nil {
-		add(hdrETag, etag)
-	}
+	dst = appendLine(dst, hdrETag, etag)
 	if lastModified != nil {
-		add("Last-Modified", lastModified)
+		dst = appendLine(dst, "Last-Modified", lastModified)
 	}
-	add("Vary", e.vary)
+	dst = append(dst, e.varyLine...)
 	if len(notFound) > 0 {
-		add(hdrNotFound, notFound)
+		dst = appendLine(dst, hdrNotFound, notFound)
 	}
 	if status == http.StatusOK && c != identity {
-		add(hdrContentEncoding, codingNames[c])
+		dst = appendLine(dst, hdrContentEncoding, codingNames[c])
 	}
-	return h
+	return dst
 }
 
-// head returns the answer's prepared header for a coding, of 304 or of 200.
-func (a *held) head(e *Engine, s *snapshot.Snapshot, c coding, notModified bool, lastModified []byte) *head {
-	status, i := http.StatusOK, 0
-	if notModified {
-		status, i = http.StatusNotModified, 1
-	}
-	p := &a.heads[c][i]
-	h := p.Load()
-	if h == nil {
-		h = e.newHead(s, status, c, appendETag(nil, a.digest, c), a.notFound, lastModified)
-		p.Store(h) // whoever else makes one makes the same
-	}
-	return h
+// appendLine is server.AppendLine for values that are known to have no line ends.
+func appendLine(dst []byte, name string, value []byte) []byte {
+	dst = append(dst, name...)
+	dst = append(dst, ": "...)
+	dst = append(dst, value...)
+	return append(dst, "\r\n"...)
 }
 
-// writeHeld sends a finished answer, or 304 where the client has it already.
-func (e *Engine) writeHeld(r *server.Request, s *snapshot.Snapshot, a *held, lastModified []byte, hit bool) {
-	c := identity
-	if len(a.body) > minCoded && r.AcceptEncoding != nil {
-		c = negotiate(r.AcceptEncoding)
+// newResponse makes what is sent of a plain body in a coding.
+func (e *Engine) newResponse(s *snapshot.Snapshot, body []byte, tag digest, c coding, notFound, lastModified []byte) *respcache.Response {
+	etag := appendETag(nil, tag, c)
+	if c != identity {
+		body = encode(make([]byte, 0, len(body)/2), c, body)
 	}
-	h := a.head(e, s, c, false, lastModified)
-	if notModified(r, h.etag, lastModified) {
-		r.Reply.Status, r.Reply.Fixed = http.StatusNotModified, a.head(e, s, c, true, lastModified).lines
+	return respcache.NewResponse(body,
+		e.appendHead(nil, s, http.StatusOK, c, etag, notFound, lastModified),
+		e.appendHead(nil, s, http.StatusNotModified, c, etag, notFound, lastModified),
+		etag, lastModified)
+}
+
+// admit puts the answer that w has composed into the cache.
+func (e *Engine) admit(cache *respcache.Cache, s *snapshot.Snapshot, w *work, tag digest, endpoint query.Endpoint, raw []byte) *respcache.Entry {
+	return cache.Put(respcache.NewEntry(w.key,
+		respcache.Source{Endpoint: endpoint, RawQuery: raw, NotFound: w.notFound, Digest: tag},
+		e.newResponse(s, w.body, tag, identity, w.notFound, s.LastModified)))
+}
+
+// addCoding adds a coding to an answer of s. Two who need it at the same time both
+// make it.
+func (e *Engine) addCoding(cache *respcache.Cache, s *snapshot.Snapshot, entry *respcache.Entry, c coding) *respcache.Response {
+	plain := entry.Plain()
+	return cache.Add(entry, int(c), e.newResponse(s, plain.Body, entry.Digest, c, entry.NotFound, plain.LastModified))
+}
+
+// writeEntry sends a finished answer, or 304 where the client has it already.
+func (e *Engine) writeEntry(r *server.Request, w *work, cache *respcache.Cache, s *snapshot.Snapshot, entry *respcache.Entry, hit bool) {
+	plain := entry.Plain()
+	c := chooseCoding(r, plain.Body)
+	response := entry.Response(int(c))
+	if response == nil {
+		// No need to code a body that is not sent.
+		if w.etag = appendETag(w.etag[:0], entry.Digest, c); notModified(r, w.etag, plain.LastModified) {
+			e.writeHead(r, w, s, http.StatusNotModified, c, entry.NotFound, plain.LastModified)
+			e.addTimes(r, s, hit)
+			return
+		}
+		response = e.addCoding(cache, s, entry, c)
+	}
+	if notModified(r, response.ETag, response.LastModified) {
+		r.Reply.Status, r.Reply.Fixed = http.StatusNotModified, response.NotModified
 	} else {
-		r.Reply.Fixed, r.Reply.Body = h.lines, a.code(c)
+		r.Reply.Fixed, r.Reply.Body = response.OK, response.Body
 	}
 	e.addTimes(r, s, hit)
 }
@@ -230,39 +247,33 @@ func (e *Engine) addTimes(r *server.Request, s *snapshot.Snapshot, hit bool) {
 
 // writeFresh sends the answer that was just put together, or 304.
 func (e *Engine) writeFresh(r *server.Request, s *snapshot.Snapshot, w *work, tag digest, lastModified []byte) {
-	c := identity
-	if len(w.body) > minCoded && r.AcceptEncoding != nil {
-		c = negotiate(r.AcceptEncoding)
-	}
-	w.etag = append(appendETag(append(w.etag[:0], etagLine...), tag, c), lineEnd...)
-	not := notModified(r, w.etag[len(etagLine):len(w.etag)-len(lineEnd)], lastModified)
-	r.Reply.Fixed = e.freshHead(s, not, lastModified).lines
-	r.Reply.AddLines(w.etag)
-	if len(w.notFound) > 0 {
-		r.Reply.Add(hdrNotFound, w.notFound)
-	}
-	switch {
-	case not:
-		r.Reply.Status = http.StatusNotModified
-	case c == identity:
-		r.Reply.Body = w.body
-	default:
-		r.Reply.Add(hdrContentEncoding, codingNames[c])
-		r.Reply.Body = encode(nil, c, w.body)
+	c := chooseCoding(r, w.body)
+	w.etag = appendETag(w.etag[:0], tag, c)
+	if notModified(r, w.etag, lastModified) {
+		e.writeHead(r, w, s, http.StatusNotModified, c, w.notFound, lastModified)
+	} else {
+		e.writeHead(r, w, s, http.StatusOK, c, w.notFound, lastModified)
+		if r.Reply.Body = w.body; c != identity {
+			r.Reply.Body = encode(nil, c, w.body)
+		}
 	}
 	e.addTimes(r, s, false)
 }
 
-// freshHead returns the prepared header of an answer that is not held.
-func (e *Engine) freshHead(s *snapshot.Snapshot, notModified bool, lastModified []byte) *head {
-	status, i := http.StatusOK, 0
-	if notModified {
-		status, i = http.StatusNotModified, 1
+// writeHead sets the status, and the header of an answer that is not cached and
+// whose tag is w.etag.
+func (e *Engine) writeHead(r *server.Request, w *work, s *snapshot.Snapshot, status int, c coding, notFound, lastModified []byte) {
+	w.head = e.appendHead(w.head[:0], s, status, c, w.etag, notFound, lastModified)
+	r.Reply.Status = status
+	r.Reply.AddLines(w.head)
+}
+
+// chooseCoding returns the coding that a body is sent in.
+func chooseCoding(r *server.Request, body []byte) coding {
+	if len(body) > minCoded && r.AcceptEncoding != nil {
+		return negotiate(r.AcceptEncoding)
 	}
-	if a := attached(s); a != nil {
-		return a.fresh[i]
-	}
-	return e.newHead(s, status, identity, nil, nil, lastModified)
+	return identity
 }
 
 // notModified checks the conditions of the request (contract section 8).
@@ -273,44 +284,45 @@ func notModified(r *server.Request, etag, lastModified []byte) bool {
 	return r.IfModifiedSince != nil && bytes.Equal(r.IfModifiedSince, lastModified)
 }
 
-// globalAnswer is the answer of /global, made once a state.
-type globalAnswer struct {
-	state        *snapshot.State
-	answer       *held
-	lastModified []byte
-}
-
+// answerGlobal answers /global, which is made once a state, and for each request
+// that pins another snapshot.
 func (e *Engine) answerGlobal(r *server.Request, state *snapshot.State, s *snapshot.Snapshot) *server.Problem {
 	if s == nil {
 		return server.NotFound
 	}
 	r.Snapshot = s.Time
-	g := e.global.Load()
-	hit := g != nil && g.state == state && s == state.Snapshot
-	if !hit {
-		g = newGlobal(state, s)
-		if s == state.Snapshot {
-			e.global.Store(g)
+	current := s == state.Snapshot
+	w := e.works.Get().(*work)
+	defer e.free(w)
+	if current {
+		if entry := state.Global.Load(); entry != nil {
+			e.writeEntry(r, w, nil, s, entry, true)
+			return nil
 		}
 	}
-	e.writeHeld(r, s, g.answer, g.lastModified, hit)
+	modified := s.LastModified
+	if c := state.Change; c != nil && c.Time.After(s.Time) {
+		modified = c.Time.UTC().AppendFormat(nil, http.TimeFormat)
+	}
+	w.body, w.notFound = appendGlobal(r.Room(), state, s), w.notFound[:0]
+	tag := digestOf(w.body)
+	if current {
+		// Whoever else makes one makes the same.
+		state.Global.Store(respcache.NewEntry(nil, respcache.Source{Endpoint: query.Global, Digest: tag}, e.newResponse(s, w.body, tag, identity, nil, modified)))
+	}
+	e.writeFresh(r, s, w, tag, modified)
 	return nil
 }
 
-// newGlobal renders /global: the totals of s, and the change record in force.
-func newGlobal(state *snapshot.State, s *snapshot.Snapshot) *globalAnswer {
-	b := append([]byte(nil), bodyHead...)
+// appendGlobal renders /global: the totals of s, and the change record in force.
+// The body is shorter than those that are coded.
+func appendGlobal(b []byte, state *snapshot.State, s *snapshot.Snapshot) []byte {
+	b = append(b, bodyHead...)
 	b = append(b, `{"total_market_cap":"`...)
 	b = append(b, s.Global.TotalMarketCap...)
 	b = append(b, `","total_volume_24h":"`...)
 	b = append(b, s.Global.TotalVolume24h...)
 	b = append(b, `","total_market_cap_change_percentage_24h":`...)
-	modified := s.Time
-	if c := state.Change; c != nil {
-		if c.Time.After(modified) {
-			modified = c.Time
-		}
-	}
 	if c := state.Change; c != nil && c.Database == s.Database && fits(c.Value) {
 		b = strconv.AppendQuote(b, c.Value) // digits, a minus, a point
 	} else {
@@ -318,12 +330,7 @@ func newGlobal(state *snapshot.State, s *snapshot.Snapshot) *globalAnswer {
 	}
 	b = append(b, `,"data_time":"`...)
 	b = append(b, s.TimeText...)
-	b = append(b, `"}}`...)
-	return &globalAnswer{
-		state:        state,
-		answer:       newHeld(nil, b, digestOf(b), nil, &heat{endpoint: query.Global}),
-		lastModified: modified.UTC().AppendFormat(nil, http.TimeFormat),
-	}
+	return append(b, `"}}`...)
 }
 
 // maxChangeDigits is how many integer digits of the total's change are

@@ -8,6 +8,7 @@ import (
 	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/limit"
+	"example.com/marketdata/edge/respcache"
 	"example.com/marketdata/edge/snapshot"
 )
 
@@ -49,8 +50,10 @@ var counts = []count{
 	{desc("edge_shard_misses_total", "Shards asked for that were not held in memory."), func(p *parts) int64 { return p.Cache.Counters.MemoryMisses.Load() }},
 	{desc("edge_shard_loads_total", "Shards that were expanded and parsed."), func(p *parts) int64 { return p.Cache.Counters.Loads.Load() }},
 	{desc("edge_rows_visited_total", "Rows visited to put answers together."), func(p *parts) int64 { return p.totals.Rows }},
-	{desc("edge_answers_composed_total", "Answers put together, because no finished one was held."), func(p *parts) int64 { return p.totals.Composed }},
-	{desc("edge_answers_admitted_total", "Answers that were offered to the memory for finished answers after they were put together."), func(p *parts) int64 { return p.totals.Admitted }},
+	{desc("edge_answers_hits_total", "Answers found in the response cache."), func(p *parts) int64 { return p.totals.Hits }},
+	{desc("edge_answers_composed_total", "Answers put together, because the response cache did not have them."), func(p *parts) int64 { return p.totals.Composed }},
+	{desc("edge_answers_admitted_total", "Answers put into the response cache, those made before a swap included."), func(p *parts) int64 { return p.Refresher.Responses.Admitted.Load() }},
+	{desc("edge_answers_evicted_total", "Answers that left the response cache to make room for others."), func(p *parts) int64 { return p.Refresher.Responses.Evicted.Load() }},
 	{desc("edge_answers_warmed_total", "Answers made before the swap, because they were asked for most."), func(p *parts) int64 { return p.totals.Warmed }},
 }
 
@@ -62,6 +65,9 @@ var (
 	missingDesc  = desc("edge_snapshot_missing_objects", "Objects of the snapshot that is served that are not on this machine yet.")
 	lastLagDesc  = desc("edge_snapshot_last_swap_lag_seconds", "Time from the move of the pointer to the last swap, by both clocks.")
 	diskDesc     = desc("edge_disk_bytes", "Bytes that the disk copy holds.")
+
+	entriesDesc    = desc("edge_answers_entries", "Answers in the response cache of the snapshot that is served.")
+	entryBytesDesc = desc("edge_answers_bytes", "Bytes that the response cache of the snapshot that is served takes.")
 
 	openDesc    = desc("edge_connections", "Open connections of the public listener.")
 	waitingDesc = desc("edge_connections_waiting", "Open connections for which memory is held while they wait for their peer to send the rest of a request or to take an answer.")
@@ -84,7 +90,7 @@ func (c *partsCollector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- n.desc
 	}
 	for _, d := range []*prometheus.Desc{
-		sequenceDesc, timeDesc, ageDesc, stateDesc, missingDesc, lastLagDesc, diskDesc,
+		sequenceDesc, timeDesc, ageDesc, stateDesc, missingDesc, lastLagDesc, diskDesc, entriesDesc, entryBytesDesc,
 		openDesc, waitingDesc, heldDesc, refusedDesc, keysDesc, keysStateDesc, confirmedDesc,
 		limitsStateDesc, limitsCallsDesc, limitsFaultsDesc, limitsLocalDesc,
 	} {
@@ -117,12 +123,15 @@ func (c *partsCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(lastLagDesc, time.Duration(c.src.Refresher.Counters.SwapLag.Load()).Seconds())
 	gauge(diskDesc, float64(c.src.Cache.Counters.DiskBytes.Load()))
 	sequence := uint64(0)
+	var cache *respcache.Cache
 	if state := c.src.Refresher.State(); state != nil && state.Snapshot != nil {
-		sequence = state.Snapshot.Sequence
+		sequence, cache = state.Snapshot.Sequence, state.Snapshot.Responses()
 		gauge(timeDesc, unix(state.Snapshot.Time))
 		gauge(ageDesc, time.Since(state.Snapshot.Time).Seconds())
 	}
 	gauge(sequenceDesc, float64(sequence))
+	gauge(entriesDesc, float64(cache.Len()))
+	gauge(entryBytesDesc, float64(cache.Bytes()))
 
 	conns := c.src.Connections()
 	gauge(openDesc, float64(conns.Open))

@@ -46,13 +46,12 @@ func newRig(t *testing.T, store artifacts.Store, withKeys bool) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{conns: server.Stats{Open: 3, Waiting: 2, WaitingBytes: 5, Refused: 7}}
-	engine := answer.New(answer.Config{Memory: 1 << 20})
-	refresher := snapshot.NewRefresher(snapshot.Config{Store: store, Cache: cache, Poll: 5 * time.Millisecond, Warm: engine.Warm, Retire: engine.Retire})
-	engine.Bind(refresher)
+	refresher := snapshot.NewRefresher(snapshot.Config{Store: store, Cache: cache, Poll: 5 * time.Millisecond, ResponseMemory: 1 << 20})
+	engine := answer.New(answer.Config{Refresher: refresher})
 	r.Sources = Sources{Engine: engine, Refresher: refresher, Cache: cache, Connections: func() server.Stats { return r.conns }}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{}, 2)
-	go func() { refresher.Run(ctx); done <- struct{}{} }()
+	go func() { refresher.Run(ctx, engine.Warm); done <- struct{}{} }()
 	if withKeys {
 		r.Watcher = auth.NewWatcher(&r.keys, auth.Config{Reader: store, Every: 5 * time.Millisecond, File: filepath.Join(t.TempDir(), "keys")})
 		go func() { r.Watcher.Run(ctx); done <- struct{}{} }()
@@ -64,7 +63,6 @@ func newRig(t *testing.T, store artifacts.Store, withKeys bool) *rig {
 		cancel()
 		<-done
 		<-done
-		engine.Close()
 		cache.Close()
 	})
 	return r
@@ -219,12 +217,13 @@ func TestEveryCounter(t *testing.T) {
 		"Fetches": "edge_store_fetches_total", "FetchErrors": "edge_store_fetch_errors_total", "FetchBytes": "edge_store_fetch_bytes_total",
 		"Corrupt": "edge_corrupt_total", "DiskReads": "edge_disk_reads_total", "DiskErrors": "edge_disk_errors_total", "DiskBytes": "edge_disk_bytes",
 		"MemoryMisses": "edge_shard_misses_total", "Loads": "edge_shard_loads_total",
+		"Admitted": "edge_answers_admitted_total", "Evicted": "edge_answers_evicted_total",
 		"SwapWork": "", // in a histogram, by Swapped
 	}
 	// Far apart, since the refresher counts on while it is looked at.
 	value := int64(0)
 	want := map[string]int64{}
-	for _, counters := range []any{&r.Refresher.Counters, &r.Cache.Counters} {
+	for _, counters := range []any{&r.Refresher.Counters, &r.Refresher.Responses, &r.Cache.Counters} {
 		v := reflect.ValueOf(counters).Elem()
 		for i := range v.NumField() {
 			c, ok := v.Field(i).Addr().Interface().(*atomic.Int64)
@@ -262,7 +261,7 @@ func TestTotals(t *testing.T) {
 	fixture.Publish(t, store, fixture.Feed(300, 1), fixture.Start, nil)
 	r := newRig(t, store, false)
 	until(t, "the snapshot", func() bool { s := r.Refresher.State(); return s != nil && s.Snapshot != nil })
-	for _, raw := range []string{"size=7", "size=7", "size=8", "slug=asset-1,asset-2"} {
+	for _, raw := range []string{"size=7", "size=7", "size=7", "size=8", "slug=asset-1,asset-2"} {
 		req := server.NewRequest()
 		req.Now = time.Now()
 		if err := req.Query.Parse(query.Quotes, []byte(raw)); err != nil {
@@ -273,11 +272,13 @@ func TestTotals(t *testing.T) {
 		}
 	}
 	got, totals := scrape(t, r), r.Engine.Totals()
-	if totals.Composed != 4 || totals.Admitted != 1 || totals.Shards < 4 || totals.Rows < 24 {
+	cache := r.Refresher.State().Snapshot.Responses()
+	if totals.Composed != 4 || totals.Hits != 1 || cache.Len() != 1 || cache.Bytes() < 1000 || totals.Shards < 4 || totals.Rows < 24 {
 		t.Fatalf("%+v", totals)
 	}
 	for name, want := range map[string]int64{
-		"edge_answers_composed_total": totals.Composed, "edge_answers_admitted_total": totals.Admitted, "edge_answers_warmed_total": totals.Warmed,
+		"edge_answers_composed_total": totals.Composed, "edge_answers_hits_total": totals.Hits, "edge_answers_admitted_total": 1,
+		"edge_answers_entries": 1, "edge_answers_bytes": cache.Bytes(), "edge_answers_warmed_total": totals.Warmed,
 		"edge_shard_reads_total": totals.Shards, "edge_rows_visited_total": totals.Rows,
 	} {
 		if v := got.value(t, name); v != float64(want) {

@@ -18,7 +18,7 @@ type Budget struct {
 	deadline time.Time // zero before the first wait
 }
 
-var errLate = fmt.Errorf("%w: its shards took too long", shards.ErrUnavailable)
+var errLate = fmt.Errorf("%w: it took too long", shards.ErrUnavailable)
 
 func (b *Budget) late() bool {
 	now := time.Now()
@@ -26,4 +26,25 @@ func (b *Budget) late() bool {
 		b.deadline = now.Add(b.Wait)
 	}
 	return now.After(b.deadline)
+}
+
+// Enter takes one of the places, and waits for one within the budget. Who leaves
+// receives from places. Errors wrap shards.ErrUnavailable.
+func (b *Budget) Enter(places chan struct{}) error {
+	select {
+	case places <- struct{}{}:
+		return nil
+	default:
+	}
+	if b.late() {
+		return errLate
+	}
+	timer := time.NewTimer(time.Until(b.deadline))
+	defer timer.Stop()
+	select {
+	case places <- struct{}{}:
+		return nil
+	case <-timer.C:
+		return errLate
+	}
 }

@@ -158,7 +158,7 @@ func (r *Refresher) restore(ctx context.Context) {
 		r.early = c
 	}
 	r.missing.Store(int64(len(s.objects)))
-	after := r.cfg.Warm(ctx, nil, s)
+	after := r.warmUp(ctx, nil, s)
 	r.swap(s)
 	after()
 	r.cfg.Log.Info("started from the cache folder", "snapshot", string(s.TimeText), "sequence", s.Sequence)

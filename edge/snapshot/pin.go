@@ -123,7 +123,6 @@ func (r *Refresher) readPinned(l *load, unix int64, ref artifacts.Ref) {
 	close(l.done)
 	r.mu.Unlock()
 	if replaced != nil {
-		r.cfg.Retire(replaced)
 		replaced.Release()
 	}
 }

@@ -15,16 +15,19 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/respcache"
 	"example.com/marketdata/edge/shards"
 )
 
-// State is what requests are answered from. It never changes.
+// State is what requests are answered from. All but Global never changes.
 type State struct {
 	// Snapshot is the current one; nil when the store answers and holds none.
 	Snapshot *Snapshot
 	// Change is the change record in force; nil when there is none that can be
 	// used (contract section 7).
 	Change *artifacts.Change
+	// Global is the finished answer to /global, of whoever was asked for it first.
+	Global atomic.Pointer[respcache.Entry]
 }
 
 // Phase is the state that /status names (contract section 10).
@@ -84,11 +87,9 @@ type Config struct {
 	// Verify checks the signature of a small object before it is believed; nil:
 	// none is asked for.
 	Verify func(key string, data []byte) error
-	// Warm prepares next before it is current, from what was hot in old, and
-	// returns what to do once it is. old is nil for the first one.
-	Warm func(ctx context.Context, old, next *Snapshot) (after func())
-	// Retire is called for a snapshot that is no longer current.
-	Retire func(*Snapshot)
+	// ResponseMemory bounds the finished answers of one snapshot, in bytes; see
+	// package respcache.
+	ResponseMemory int64
 	// Swapped is told of each snapshot that was taken over from a pointer: how
 	// long after the pointer's publication, by both clocks, and how long after
 	// this edge first saw it; nil: nobody is.
@@ -96,15 +97,21 @@ type Config struct {
 	Log     *slog.Logger
 }
 
+// Warm prepares next before it is current, from what was hot in old, and returns
+// what to do once it is. old is nil for the first one.
+type Warm func(ctx context.Context, old, next *Snapshot) (after func())
+
 // Refresher keeps the State up to date.
 type Refresher struct {
 	cfg   Config
 	state atomic.Pointer[State]
 	kick  chan struct{}
 
-	Counters Counters
+	Counters  Counters
+	Responses respcache.Counters
 
 	// Owned by the goroutine of Run.
+	warm     Warm
 	pointer  artifacts.Version // of the last pointer that was dealt with
 	change   artifacts.Version // of the last change record that could be read
 	identity string            // of the store; "" before the first pointer
@@ -139,14 +146,8 @@ func NewRefresher(cfg Config) *Refresher {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	if cfg.Warm == nil {
-		cfg.Warm = func(context.Context, *Snapshot, *Snapshot) func() { return func() {} }
-	}
 	if cfg.Swapped == nil {
 		cfg.Swapped = func(time.Duration, time.Duration) {}
-	}
-	if cfg.Retire == nil {
-		cfg.Retire = func(*Snapshot) {}
 	}
 	return &Refresher{
 		cfg: cfg, kick: make(chan struct{}, 1), changed: make(chan struct{}),
@@ -171,9 +172,11 @@ func (r *Refresher) Status() Status {
 // for one.
 const minPoll = 200 * time.Millisecond
 
-// Run starts from what is kept in Dir, and polls until ctx is done.
-func (r *Refresher) Run(ctx context.Context) {
+// Run starts from what is kept in Dir, and polls until ctx is done. Each snapshot
+// is warmed before it is current; nil: none is.
+func (r *Refresher) Run(ctx context.Context, warm Warm) {
 	defer r.background.Wait()
+	r.warm = warm
 	r.restore(ctx)
 	retry := backoff.NewExponentialBackOff()
 	retry.InitialInterval, retry.MaxInterval, retry.RandomizationFactor = r.cfg.Poll, r.cfg.MaxBackoff, 0.5
@@ -330,7 +333,7 @@ func (r *Refresher) follow(ctx context.Context, b []byte) error {
 			return fmt.Errorf("snapshot of %s: %w", next.TimeText, err)
 		}
 	}
-	after := r.cfg.Warm(ctx, cur, next)
+	after := r.warmUp(ctx, cur, next)
 	r.identity, r.sequence = p.Store, p.Sequence
 	r.missing.Store(missing)
 	r.swap(next)
@@ -348,6 +351,15 @@ func (r *Refresher) follow(ctx context.Context, b []byte) error {
 		r.complete(ctx, next)
 	}
 	return nil
+}
+
+// warmUp gives next its response cache and has it warmed.
+func (r *Refresher) warmUp(ctx context.Context, old, next *Snapshot) (after func()) {
+	next.responses.Store(respcache.New(r.cfg.ResponseMemory, &r.Responses))
+	if r.warm == nil {
+		return func() {}
+	}
+	return r.warm(ctx, old, next)
 }
 
 func (r *Refresher) current() *Snapshot {
@@ -374,7 +386,6 @@ func (r *Refresher) swap(next *Snapshot) {
 	r.mu.Unlock()
 	r.state.Store(state)
 	if replaced != nil {
-		r.cfg.Retire(replaced)
 		replaced.Release()
 	}
 	if next != nil {
@@ -408,7 +419,7 @@ func (r *Refresher) retire(next *Snapshot) {
 		inUse[o] = true
 	}
 	for _, s := range kept {
-		r.cfg.Retire(s)
+		s.responses.Store(nil)
 		for _, o := range s.objects {
 			if !inUse[o] {
 				r.cfg.Cache.Forget(o)
@@ -416,7 +427,6 @@ func (r *Refresher) retire(next *Snapshot) {
 		}
 	}
 	for _, s := range gone {
-		r.cfg.Retire(s)
 		s.Release()
 	}
 	r.cfg.Cache.Trim()

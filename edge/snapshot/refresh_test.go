@@ -85,7 +85,7 @@ func start(tb testing.TB, mem *memstore.Store, dir string, change func(*Config, 
 	r := &rig{NewRefresher(cfg), mem, s, cache, dir, nil}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { r.Run(ctx); close(done) }()
+	go func() { r.Run(ctx, nil); close(done) }()
 	r.halt = sync.OnceFunc(func() { cancel(); <-done; cache.Close() })
 	tb.Cleanup(r.halt)
 	return r

@@ -11,10 +11,12 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sort"
+	"sync/atomic"
 	"time"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/respcache"
 	"example.com/marketdata/edge/shards"
 )
 
@@ -42,9 +44,8 @@ type Snapshot struct {
 	// TimeText is Time as in X-Snapshot-Time, LastModified as in that header.
 	TimeText, LastModified []byte
 
-	// Answers is what the answering side keeps beside the snapshot. It is set
-	// before the snapshot is current, and not changed then.
-	Answers any
+	// nil unless the snapshot is current, or about to be.
+	responses atomic.Pointer[respcache.Cache]
 
 	views   [query.Endpoints][query.Sorts]*View
 	objects []*shards.Object
@@ -163,9 +164,14 @@ func (s *Snapshot) newView(m *artifacts.Manifest, in *artifacts.View) (*View, er
 	return v, nil
 }
 
-// Release gives the snapshot's objects back. Requests that still use it are
-// answered all the same, only slower.
+// Responses returns the snapshot's finished answers; nil, which is an empty
+// cache, for one that can only be pinned.
+func (s *Snapshot) Responses() *respcache.Cache { return s.responses.Load() }
+
+// Release gives the snapshot's objects back, and lets go of its finished
+// answers. Requests that still use it are answered all the same, only slower.
 func (s *Snapshot) Release() {
+	s.responses.Store(nil)
 	for _, o := range s.objects {
 		s.cache.Release(o)
 	}

@@ -1,0 +1,112 @@
+package answer
+
+import (
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+	"weak"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/edge/internal/fixture"
+	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/server"
+	"example.com/marketdata/edge/shards"
+	"example.com/marketdata/edge/snapshot"
+)
+
+// TestAdmission: the second request admits an answer, in the coding asked for,
+// and the third one finds it; a 304 makes no coding.
+func TestAdmission(t *testing.T) {
+	store := memstore.New()
+	fixture.Publish(t, store, fixture.Feed(500, 1), fixture.Start, nil)
+	r := newRig(t, store, 64<<20, 1<<20)
+	r.await(t, fixture.Start)
+	req := server.NewRequest()
+	req.AcceptEncoding = []byte("br")
+	for i, want := range []struct {
+		status string
+		len    int64
+	}{{"edge; fwd=miss", 0}, {"edge; fwd=miss", 1}, {"edge; hit", 1}} {
+		if p := ask(t, r, req, query.Quotes, "size=50"); p != nil {
+			t.Fatalf("%+v", p)
+		}
+		if got, n := header(&req.Reply, "Cache-Status"), r.ref.State().Snapshot.Responses().Len(); got != want.status || n != want.len {
+			t.Errorf("request %d: %s, %d answers cached", i+1, got, n)
+		}
+	}
+	var q query.Query
+	if err := q.Parse(query.Quotes, []byte("size=50")); err != nil {
+		t.Fatal(err)
+	}
+	entry := r.ref.State().Snapshot.Responses().Get(q.AppendKey(nil))
+	if entry.Response(int(brCoding)) == nil || entry.Response(int(gzipCoding)) != nil {
+		t.Error("it is not in the coding asked for alone")
+	}
+	req.AcceptEncoding, req.IfNoneMatch = []byte("gzip"), []byte(header(&req.Reply, "ETag"))
+	if p := ask(t, r, req, query.Quotes, "size=50"); p != nil || req.Reply.Status != 304 || entry.Response(int(gzipCoding)) != nil {
+		t.Errorf("%+v, status %d", p, req.Reply.Status)
+	}
+}
+
+// TestOldSnapshotsKeepNoAnswers: after a swap, the answers of a snapshot that can
+// still be pinned are garbage, and so is its state with the answer to /global.
+func TestOldSnapshotsKeepNoAnswers(t *testing.T) {
+	store := memstore.New()
+	p := fixture.Publish(t, store, fixture.Feed(200, 1), fixture.Start, nil)
+	r := newRig(t, store, 64<<20, 1<<20)
+	r.await(t, fixture.Start)
+	req := server.NewRequest()
+	get := func(e query.Endpoint) string {
+		t.Helper()
+		if p := ask(t, r, req, e, ""); p != nil {
+			t.Fatalf("%s: %+v", e, p)
+		}
+		return header(&req.Reply, "Cache-Status")
+	}
+	for range 3 {
+		get(query.Quotes)
+		get(query.Global)
+	}
+	if got := get(query.Global); got != "edge; hit" {
+		t.Errorf("/global: %s", got)
+	}
+	old := r.ref.State().Snapshot
+	cache, state := weak.Make(old.Responses()), weak.Make(r.ref.State())
+	fixture.Publish(t, store, fixture.Feed(200, 2), fixture.Start.Add(artifacts.Step), p)
+	r.await(t, fixture.Start.Add(artifacts.Step))
+	if got := get(query.Global); got != "edge; fwd=miss" {
+		t.Errorf("/global after a swap: %s", got)
+	}
+	for deadline := time.Now().Add(20 * time.Second); cache.Value() != nil || state.Value() != nil; runtime.GC() {
+		if time.Now().After(deadline) {
+			t.Fatalf("kept: the cache %v, the state %v", cache.Value() != nil, state.Value() != nil)
+		}
+	}
+	req.Pin, req.Pinned = fixture.Start, true
+	for range 3 {
+		if got := get(query.Quotes); got != "edge; fwd=miss" {
+			t.Errorf("pinned: %s", got)
+		}
+	}
+	if got := get(query.Global); got != "edge; fwd=miss" || header(&req.Reply, "X-Snapshot-Time") != string(old.TimeText) {
+		t.Errorf("/global, pinned: %s, of %s", got, header(&req.Reply, "X-Snapshot-Time"))
+	}
+	if pinned, err := r.ref.Pinned(t.Context(), fixture.Start); err != nil || pinned != old {
+		t.Errorf("the pinned snapshot is another one: %v", err)
+	}
+}
+
+// TestLargeSortWaits: a sort of many rows waits for its turn no longer than its
+// budget.
+func TestLargeSortWaits(t *testing.T) {
+	for range cap(largeSorts) {
+		largeSorts <- struct{}{}
+		defer func() { <-largeSorts }()
+	}
+	w := work{budget: snapshot.Budget{Wait: time.Millisecond}, counts: [3]int{byID: largeSort + 1}}
+	if _, err := w.inOtherOrder(nil, nil, nil, byID); !errors.Is(err, shards.ErrUnavailable) {
+		t.Errorf("got %v, want ErrUnavailable", err)
+	}
+}
