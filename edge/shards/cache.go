@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dgraph-io/ristretto/v2"
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
@@ -61,7 +60,7 @@ type Counters struct {
 // Cache gives shards. It is safe for concurrent use.
 type Cache struct {
 	cfg     Config
-	mem     *ristretto.Cache[uint64, *entry]
+	mem     memory
 	disk    *disk
 	fetches *semaphore.Weighted
 	loads   *semaphore.Weighted // shards expanded at once, which bounds memory
@@ -130,33 +129,25 @@ func New(cfg Config) (*Cache, error) {
 		objects: map[artifacts.Digest]*Object{},
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	mem, err := ristretto.NewCache(&ristretto.Config[uint64, *entry]{
-		// Ten counters an item of 32 KiB, a small shard; three bytes each.
-		NumCounters:        min(max(cfg.Memory/(32<<10)*10, 1<<10), 1<<20),
-		MaxCost:            cfg.Memory,
-		BufferItems:        64,
-		IgnoreInternalCost: true,
-		OnExit:             (*entry).left,
-	})
-	if err != nil {
+	var err error
+	if c.mem.Cache, err = newMemory(cfg.Memory); err != nil {
 		return nil, fmt.Errorf("shard cache of %d bytes: %w", cfg.Memory, err)
 	}
-	c.mem = mem
 	if c.disk, err = openDisk(cfg.Dir, cfg.DirSize, &c.Counters, cfg.Log); err != nil {
-		mem.Close()
+		c.mem.close()
 		return nil, err
 	}
 	return c, nil
 }
 
-// Close ends running loads and frees the memory. Nothing else may be called
-// during or after it.
+// Close ends running loads and frees the memory. Requests may still run, as those
+// do that draining cut off: they find nothing in memory, and get ErrUnavailable.
 func (c *Cache) Close() {
 	c.mu.Lock() // nothing begins after this
 	c.cancel()
 	c.mu.Unlock()
 	c.running.Wait()
-	c.mem.Close()
+	c.mem.close()
 }
 
 // Acquire returns the object with ref, for use until Release.
@@ -193,7 +184,7 @@ func (c *Cache) Release(o *Object) {
 func (c *Cache) Forget(o *Object) {
 	if op := o.opened.Load(); op != nil {
 		for i := range op.index.Shards {
-			c.mem.Del(o.key(i))
+			c.mem.drop(o.key(i))
 		}
 	}
 }
@@ -213,13 +204,13 @@ func (c *Cache) Shard(o *Object, i int) (*artifacts.Shard, error) {
 // Held returns shard i of the object if it is in memory.
 func (c *Cache) Held(o *Object, i int) (*artifacts.Shard, bool) {
 	key := o.key(i)
-	e, ok := c.mem.Get(key)
+	e, ok := c.mem.get(key)
 	if !ok {
 		return nil, false
 	}
 	if e.slot != nil && e.slot.p.CompareAndSwap(nil, e) {
 		// It may have left the memory before it came into the slot.
-		if now, ok := c.mem.Get(key); !ok || now != e {
+		if now, ok := c.mem.get(key); !ok || now != e {
 			e.left()
 		}
 	}
@@ -232,7 +223,7 @@ func (c *Cache) Keep(o *Object, i int, s *artifacts.Shard) {
 	if e.slot != nil {
 		e.slot.p.Store(e) // before the memory can refuse it
 	}
-	if !c.mem.Set(o.key(i), e, int64(s.Size())) {
+	if !c.mem.set(o.key(i), e, int64(s.Size())) {
 		e.left()
 	}
 }
@@ -460,7 +451,7 @@ func (c *Cache) load(o *Object, i int) (*artifacts.Shard, error) {
 
 // opening joins whoever opens the object already.
 func (c *Cache) opening(o *Object) (*openedObject, error) {
-	v, err, _ := c.flights.Do("i"+strconv.FormatUint(o.serial, 36), func() (any, error) { return c.open(o, nil) })
+	v, err, _ := c.flights.Do("i"+strconv.FormatUint(o.serial, 36), c.guard(func() (any, error) { return c.open(o, nil) }))
 	if err != nil {
 		return nil, err
 	}
@@ -509,4 +500,4 @@ func (c *Cache) Trim() {
 }
 
 // Wait returns when memory has taken in what was offered; for tests.
-func (c *Cache) Wait() { c.mem.Wait() }
+func (c *Cache) Wait() { c.mem.Cache.Wait() }

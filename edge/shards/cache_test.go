@@ -290,8 +290,49 @@ func TestPanicIsAnswered(t *testing.T) {
 	if _, err := c.Shard(o, 0); !errors.Is(err, ErrUnavailable) {
 		t.Fatalf("got %v, want ErrUnavailable", err)
 	}
+	// Nor does it reach whoever else joins: singleflight would end the process.
+	if _, err := c.opening(o); err == nil {
+		t.Error("a panic opens the object")
+	}
 	s.set(nil)
 	wantRow(t, c, o, 0, 1)
+}
+
+// TestCloseBesideRequests: requests that draining cut off get their shards or
+// ErrUnavailable.
+func TestCloseBesideRequests(t *testing.T) {
+	for range 20 {
+		c, _, mem := setup(t, Config{Memory: 1 << 20})
+		o := c.Acquire(object(t, mem, 1, 8))
+		var requests sync.WaitGroup
+		begun := make(chan struct{}, 4)
+		for worker := range cap(begun) {
+			requests.Go(func() {
+				for i := worker; ; i++ {
+					s, err := c.Shard(o, i%8)
+					if i == worker {
+						begun <- struct{}{}
+					}
+					if err != nil {
+						if !errors.Is(err, ErrUnavailable) {
+							t.Errorf("got %v", err)
+						}
+						return
+					}
+					c.Keep(o, i%8, s)
+					for range 100 { // ristretto hears of gets in batches
+						c.Held(o, i%8)
+					}
+				}
+			})
+		}
+		for range cap(begun) {
+			<-begun
+		}
+		c.Close()
+		c.Release(o)
+		requests.Wait()
+	}
 }
 
 func TestTrim(t *testing.T) {

@@ -1,0 +1,60 @@
+package shards
+
+import (
+	"sync"
+
+	"github.com/dgraph-io/ristretto/v2"
+)
+
+// memory is ristretto, made safe to close beside its use: its Close frees and
+// closes what a Get or a Set beside it still uses. The lock costs nothing that
+// shows, since a shard is mostly found in its slot.
+type memory struct {
+	*ristretto.Cache[uint64, *entry]
+	mu     sync.RWMutex
+	closed bool
+}
+
+func newMemory(bytes int64) (*ristretto.Cache[uint64, *entry], error) {
+	return ristretto.NewCache(&ristretto.Config[uint64, *entry]{
+		// Ten counters an item of 32 KiB, a small shard; three bytes each.
+		NumCounters:        min(max(bytes/(32<<10)*10, 1<<10), 1<<20),
+		MaxCost:            bytes,
+		BufferItems:        64,
+		IgnoreInternalCost: true,
+		OnExit:             (*entry).left,
+	})
+}
+
+func (m *memory) get(key uint64) (*entry, bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return nil, false
+	}
+	return m.Get(key)
+}
+
+// set reports whether e may have been taken in.
+func (m *memory) set(key uint64, e *entry, cost int64) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return !m.closed && m.Set(key, e, cost)
+}
+
+func (m *memory) drop(key uint64) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if !m.closed {
+		m.Del(key)
+	}
+}
+
+func (m *memory) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.closed {
+		m.closed = true
+		m.Close()
+	}
+}
