@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/artifacts/stores"
 	"example.com/marketdata/edge/admin"
 	"example.com/marketdata/edge/answer"
@@ -138,7 +137,9 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 			e.close()
 		}
 	}()
+	local := false
 	if cfg.Reader == nil {
+		local = stores.Local(cfg.Store)
 		if cfg.Reader, err = stores.OpenReader(ctx, cfg.Store); err != nil {
 			return nil, err
 		}
@@ -153,7 +154,6 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	// A quarter of the memory is for finished answers. During a swap two
 	// snapshots have theirs; each is filled only by what is asked for twice.
 	responses := cfg.CacheSize / 4
-	_, local := cfg.Reader.(*dirstore.Reader)
 	if e.cache, err = shards.New(shards.Config{
 		Store: cfg.Reader, Local: local, Memory: cfg.CacheSize - responses, Dir: dir, DirSize: cfg.CacheDirSize, Log: cfg.Log,
 	}); err != nil {

@@ -73,6 +73,10 @@ func OpenReader(ctx context.Context, address string) (artifacts.Reader, error) {
 	return r, nil
 }
 
+// Local reports an address whose store is on this machine: reading from it keeps
+// the core, not the network, busy.
+func Local(address string) bool { return !isS3(address) }
+
 func isS3(address string) bool { return strings.HasPrefix(address, "s3:") }
 
 func filePath(address string) (string, error) {
