@@ -1,0 +1,202 @@
+// Package rawhttp is a corpus of what clients send to an HTTP/1 server, byte by
+// byte, with the answers that the contract (sections 1 and 2) asks of the edge.
+// It is for tests only: of the edge's own loop, and of proxies in front of it.
+//
+// Each [Case] belongs to one area, the part of its name before the slash; the
+// table of an area says which rule it is about.
+package rawhttp
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+)
+
+// Path is the path of most requests of the corpus. A server under test answers
+// it with 200, and every other path but that of OPTIONS with 404.
+const Path = "/openapi/v1/assets"
+
+// Limits of the contract, sections 1 and 2.
+const (
+	maxHead  = 16 << 10
+	maxLines = 100
+	maxBody  = 4 << 10
+)
+
+// Case is what a client sends on one connection, after which it sends no more.
+type Case struct {
+	// Name is the area and what is sent, "lengths/signed".
+	Name string
+	// Raw are the bytes.
+	Raw string
+	// Methods are those of the requests that are answered, as far as they
+	// are not GET: answers to HEAD have no body.
+	Methods []string
+	// Open: the contract does not say how this is answered. Status and
+	// Closes mean nothing then.
+	Open bool
+	// Status are the statuses of all answers in order, 100 included.
+	Status []int
+	// Closes: the server closes the connection after the last answer,
+	// without waiting for more.
+	Closes bool
+}
+
+// Method returns the method of the i-th request that is answered.
+func (c *Case) Method(i int) string {
+	if i < len(c.Methods) {
+		return c.Methods[i]
+	}
+	return "GET"
+}
+
+// entry is a row of the tables in corpus.go: one request, and its status.
+type entry struct {
+	name   string
+	raw    string
+	status []int
+}
+
+// Cases returns the corpus. Every request that is taken is followed by another
+// one on the same connection, which is answered only if the first was read to
+// its end and no further; so is every one that is refused, and there the other
+// must not be answered.
+func Cases() []Case {
+	var cases []Case
+	add := func(area string, e entry, c Case) {
+		c.Name = area + "/" + e.name
+		if method, _, _ := strings.Cut(strings.TrimPrefix(e.raw, "\r\n"), " "); method == "HEAD" {
+			c.Methods = []string{method}
+		}
+		cases = append(cases, c)
+	}
+	for _, t := range tables {
+		for _, e := range t.taken {
+			if e.status == nil {
+				e.status = []int{200}
+			}
+			add(t.area, e, Case{Raw: e.raw + next, Status: append(e.status[:len(e.status):len(e.status)], 200)})
+		}
+		for _, e := range t.last {
+			if e.status == nil {
+				e.status = []int{200}
+			}
+			add(t.area, e, Case{Raw: e.raw + next, Status: e.status, Closes: true})
+		}
+		for _, e := range t.refused {
+			if e.status == nil {
+				e.status = []int{400}
+			}
+			add(t.area, e, Case{Raw: e.raw + next, Status: e.status, Closes: true})
+		}
+		for _, e := range t.open {
+			add(t.area, e, Case{Raw: e.raw + next, Open: true})
+		}
+		for _, e := range t.late {
+			if e.status == nil {
+				e.status = []int{408}
+			}
+			add(t.area, e, Case{Raw: e.raw, Status: e.status, Closes: true})
+		}
+	}
+	return append(cases, pipelines()...)
+}
+
+// Mutate returns raw with one to three things changed that servers are known to
+// disagree about.
+func Mutate(r *rand.Rand, raw string) string {
+	for range 1 + r.IntN(3) {
+		raw = mutations[r.IntN(len(mutations))](r, raw)
+	}
+	return raw
+}
+
+var mutations = []func(*rand.Rand, string) string{
+	func(r *rand.Rand, s string) string { return replaceOne(r, s, "\r\n", "\n") },
+	func(r *rand.Rand, s string) string { return replaceOne(r, s, "\r\n", "\r") },
+	func(r *rand.Rand, s string) string { return replaceOne(r, s, "\r\n", "\r\n ") },
+	func(r *rand.Rand, s string) string { return replaceOne(r, s, "\r\n", "\r\n\r\n") },
+	func(r *rand.Rand, s string) string { return replaceOne(r, s, ":", " :") },
+	func(r *rand.Rand, s string) string { return replaceOne(r, s, ": ", ":\v") },
+	func(r *rand.Rand, s string) string { return replaceOne(r, s, "HTTP/1.1", "HTTP/1.0") },
+	func(r *rand.Rand, s string) string { // another byte
+		i := r.IntN(len(s) + 1)
+		return s[:i] + string(" \t\v\x00\r\n;,:\x80-+0f"[r.IntN(14)]) + s[i:]
+	},
+	func(r *rand.Rand, s string) string { // a byte less
+		i := r.IntN(len(s))
+		return s[:i] + s[i+1:]
+	},
+	func(r *rand.Rand, s string) string { // a line twice
+		lines := strings.SplitAfter(s, "\r\n")
+		i := r.IntN(len(lines))
+		return strings.Join(lines[:i+1], "") + strings.Join(lines[i:], "")
+	},
+	func(r *rand.Rand, s string) string { // two lines change places
+		lines := strings.SplitAfter(s, "\r\n")
+		if i := r.IntN(len(lines)); i > 0 {
+			lines[i-1], lines[i] = lines[i], lines[i-1]
+		}
+		return strings.Join(lines, "")
+	},
+	func(r *rand.Rand, s string) string { // another field
+		field := []string{"Content-Length: 5", "Content-Length: 0", "Transfer-Encoding: chunked", "Transfer-Encoding: identity", "transfer-encoding:\tchunked", "Transfer-Encoding: x, chunked",
+			"Content-Length: 5, 5", "Content-Length: +5", "Expect: 100-continue", "Connection: close, Content-Length", "Connection: Transfer-Encoding", "Upgrade: h2c", "Host: other.test"}
+		return replaceOne(r, s, "\r\n", "\r\n"+field[r.IntN(len(field))]+"\r\n")
+	},
+}
+
+// replaceOne replaces one occurrence of old, if there is any.
+func replaceOne(r *rand.Rand, s, old, new string) string {
+	n := strings.Count(s, old)
+	if n == 0 {
+		return s
+	}
+	parts := strings.SplitN(s, old, r.IntN(n)+2)
+	last := len(parts) - 1
+	return strings.Join(parts[:last], old) + new + parts[last]
+}
+
+// request returns a request without a body, or the head of one.
+func request(line string, lines ...string) string {
+	return line + "\r\nHost: edge.test\r\nX-Request-Id: first\r\n" + strings.Join(append(lines, ""), "\r\n") + "\r\n"
+}
+
+// get is a request of HTTP/1.1 with more header lines.
+func get(lines ...string) string { return request("GET "+Path+" HTTP/1.1", lines...) }
+
+// old is a request of HTTP/1.0.
+func old(lines ...string) string { return request("GET "+Path+" HTTP/1.0", lines...) }
+
+// bare is a head of just these lines.
+func bare(lines ...string) string { return strings.Join(append(lines, "", ""), "\r\n") }
+
+// sized is a head of n bytes.
+func sized(n int, lines ...string) string {
+	short := len(get(append(lines, "X-Long: ")...))
+	return get(append(lines, "X-Long: "+letters(n-short))...)
+}
+
+// lined is a head of n header lines.
+func lined(n int, lines ...string) string {
+	for i := len(lines) + 2; i < n; i++ {
+		lines = append(lines, fmt.Sprintf("X-%d: v", i))
+	}
+	return get(lines...)
+}
+
+// chunks is a request with a body in chunks, as body says.
+func chunks(body string, lines ...string) string {
+	return get(append(lines, "Transfer-Encoding: chunked")...) + body
+}
+
+// trailed is a request with a trailer section: fields, each with its line end.
+func trailed(fields string) string { return chunks("2\r\nhi\r\n0\r\n" + fields + "\r\n") }
+
+// coded is a request with a body in chunks and these header lines about it.
+func coded(lines ...string) string { return get(lines...) + "5\r\nhello\r\n0\r\n\r\n" }
+
+func letters(n int) string { return strings.Repeat("a", n) }
+
+// next is the request that follows.
+const next = "GET " + Path + " HTTP/1.1\r\nHost: edge.test\r\nX-Request-Id: next\r\n\r\n"
