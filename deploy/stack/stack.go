@@ -107,7 +107,7 @@ func start(ctx context.Context, c config) (_ *stack, err error) {
 	if !c.balanced {
 		return s, nil
 	}
-	return s, s.balance(ctx, program)
+	return s, s.balance(ctx, program, haproxyConfig)
 }
 
 // start starts the edge and returns when it is ready.
@@ -124,10 +124,10 @@ func (e *edge) start(ctx context.Context) error {
 	return nil
 }
 
-// balance starts HAProxy.
-func (s *stack) balance(ctx context.Context, program string) error {
+// balance starts HAProxy with a configuration.
+func (s *stack) balance(ctx context.Context, program string, config []byte) error {
 	file := filepath.Join(s.Data, "haproxy.cfg")
-	if err := os.WriteFile(file, haproxyConfig, 0o644); err != nil {
+	if err := os.WriteFile(file, config, 0o644); err != nil {
 		return err
 	}
 	pem, err := makeCertificate(s.Data)

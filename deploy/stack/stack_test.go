@@ -36,12 +36,7 @@ const longTest = "STACK_TEST_LONG"
 // TestStack runs the whole stack. Its parts share it, and go on with it as the
 // one before has left it.
 func TestStack(t *testing.T) {
-	if _, err := exec.LookPath("haproxy"); err != nil {
-		if os.Getenv(testserver.RequireEnv) == "1" {
-			t.Fatal(errNoHAProxy)
-		}
-		t.Skipf("%v (%s=1 makes this fail)", errNoHAProxy, testserver.RequireEnv)
-	}
+	program(t, "haproxy")
 	testserver.MinIO(t).Stop() // it can be started here, or the test skips
 	bin := t.TempDir()
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin+"/", "example.com/marketdata/builder/cmd/builder", "example.com/marketdata/edge/cmd/edge")
