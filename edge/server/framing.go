@@ -91,9 +91,12 @@ func (h *head) tooLarge() bool { return h.lines > 1+maxLines }
 // field notes what a header line says of framing. The parser looks at names and
 // values more closely, and refuses what stands twice and must not.
 func (h *head) field(line []byte) {
+	if name, _, _ := bytes.Cut(line, []byte{':'}); bytes.IndexByte(name, ' ') >= 0 {
+		h.malformed = true // fasthttp takes a blank within a name
+	}
 	switch line[0] {
-	case ' ', '\t':
-		h.malformed = true // the line before goes on
+	case '\t':
+		h.malformed = true // the line before goes on, as with a blank
 	case 'C', 'c':
 		if _, ok := valueOf(line, "content-length"); ok {
 			h.sized = true
