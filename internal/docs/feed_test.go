@@ -1,0 +1,120 @@
+package docs
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/source"
+	"example.com/marketdata/internal/local"
+)
+
+const feedDocument = "builder/FEED.md"
+
+// exampleFeed returns the feed that FEED.md shows.
+func exampleFeed(t *testing.T) fstest.MapFS {
+	t.Helper()
+	d, files := read(t, feedDocument), fstest.MapFS{}
+	for _, name := range []string{source.InfoFile, source.AssetsFile, source.QuotesFile, source.ExchangesFile, source.CategoriesFile, source.ChainsFile} {
+		files[name] = &fstest.MapFile{Data: []byte(d.blocksOf(t, "ndjson "+name)[0].text)}
+	}
+	return files
+}
+
+// with returns the feed with one more row in a file.
+func with(feed fstest.MapFS, name, row string) fstest.MapFS {
+	more := fstest.MapFS{}
+	for n, f := range feed {
+		more[n] = f
+	}
+	more[name] = &fstest.MapFile{Data: []byte(string(feed[name].Data) + row + "\n")}
+	return more
+}
+
+func readFeed(t *testing.T, feed fstest.MapFS) (*market.Feed, []source.Rejection) {
+	t.Helper()
+	f, report, err := source.Read(t.Context(), source.FS(feed), source.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rejected []source.Rejection
+	for _, file := range report.Files {
+		rejected = append(rejected, file.Rejections...)
+	}
+	return f, rejected
+}
+
+func TestSetAside(t *testing.T) {
+	feed := exampleFeed(t)
+	if _, rejected := readFeed(t, feed); len(rejected) > 0 {
+		t.Fatalf("of the example feed is set aside: %v", rejected)
+	}
+	for _, pair := range read(t, feedDocument).lines(t, "text set-aside", " => ") {
+		file, row, _ := strings.Cut(pair[0], " ")
+		_, rejected := readFeed(t, with(feed, file, row))
+		if len(rejected) != 1 || rejected[0].File != file || !strings.Contains(rejected[0].Reason, pair[1]) {
+			t.Errorf("%s: %v, want %q", pair[0], rejected, pair[1])
+		}
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for _, pair := range read(t, feedDocument).lines(t, "text numbers", " => ") {
+		field, value, _ := strings.Cut(pair[0], " ")
+		row := `{"key":"btc","` + field + `":` + value
+		if field != "price" {
+			row += `,"price":1`
+		}
+		feed := exampleFeed(t)
+		delete(feed, source.QuotesFile)
+		feed[source.QuotesFile] = &fstest.MapFile{Data: []byte(row + "}\n")}
+		f, _ := readFeed(t, feed)
+		got := "set aside"
+		if len(f.Quotes) == 1 {
+			n, decimals := f.Quotes[0].Price, market.PriceDecimals
+			if field == "market_cap" {
+				n, decimals = f.Quotes[0].MarketCap, market.MoneyDecimals
+			}
+			got = string(market.AppendDecimal(nil, n, decimals))
+		}
+		if got != pair[1] {
+			t.Errorf("%s: %s, want %s", pair[0], got, pair[1])
+		}
+	}
+}
+
+// TestServeYourOwnData follows the page to the letter, but for the port.
+func TestServeYourOwnData(t *testing.T) {
+	for _, program := range []string{"bash", "curl"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("the page needs %s: %v", program, err)
+		}
+	}
+	bin := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "example.com/marketdata/builder/cmd/builder", "example.com/marketdata/edge/cmd/edge")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	d := read(t, feedDocument)
+	const address = "127.0.0.1:8080"
+	script := d.blocksOf(t, "sh")[0].text
+	if n := strings.Count(script, address); n != 2 {
+		t.Fatalf("the page names %s %d times", address, n)
+	}
+	script = strings.ReplaceAll(script, address, local.Free("127.0.0.1:0"))
+	// Whatever happens, the edge ends before the folder goes.
+	script = "trap 'kill $! 2>/dev/null || true; wait' EXIT\n" + script
+	cmd := exec.CommandContext(t.Context(), "bash", "-eu", "-c", script)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "PATH="+bin+string(filepath.ListSeparator)+os.Getenv("PATH"), "EDGE_ADMIN=127.0.0.1:0", "EDGE_DRAIN_WAIT=0s")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if want := strings.TrimSpace(d.blocksOf(t, "json")[0].text); err != nil || !strings.HasSuffix(string(out), want) {
+		t.Errorf("%v\n%s\nwant %s\n%s", err, out, want, stderr.String())
+	}
+}

@@ -1,0 +1,211 @@
+package docs
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/keys"
+	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/source"
+	"example.com/marketdata/edge"
+)
+
+const interfaceDocument = "edge/INTERFACE.md"
+
+// exchange is an example: a request, and what of its answer is shown.
+type exchange struct {
+	line           int
+	method, target string
+	sent           http.Header
+	status         int
+	received       [][2]string // header lines; "(none)" for one that is absent
+	body           string      // "": not shown
+}
+
+// exchanges reads the examples of a block: lines that begin with "> " are the
+// request's, those with "< " the answer's, and the first of each is the request
+// line and the status.
+func exchanges(t *testing.T, b block) (list []exchange) {
+	t.Helper()
+	var e *exchange
+	for i, line := range strings.Split(strings.TrimSpace(b.text), "\n") {
+		request, isRequest := strings.CutPrefix(line, "> ")
+		answer, isAnswer := strings.CutPrefix(line, "< ")
+		switch {
+		case line == "":
+			e = nil
+		case isRequest && e == nil:
+			list = append(list, exchange{line: b.line + i + 1, sent: http.Header{}})
+			e = &list[len(list)-1]
+			e.method, e.target, _ = strings.Cut(request, " ")
+		case isRequest && e.status == 0:
+			name, value, _ := strings.Cut(request, ": ")
+			e.sent.Add(name, value)
+		case isAnswer && e != nil && e.status == 0:
+			e.status, _ = strconv.Atoi(answer)
+		case isAnswer && e != nil && strings.HasPrefix(answer, "{"):
+			e.body = answer
+		case isAnswer && e != nil:
+			name, value, _ := strings.Cut(answer, ": ")
+			e.received = append(e.received, [2]string{name, value})
+		default:
+			t.Fatalf("%s:%d: %q is no part of an example", interfaceDocument, b.line+i+1, line)
+		}
+	}
+	return list
+}
+
+// fits reports whether got is what the document shows, where … is any text.
+func fits(shown, got string) bool {
+	parts := strings.Split(shown, "…")
+	for i := range parts {
+		parts[i] = regexp.QuoteMeta(parts[i])
+	}
+	return regexp.MustCompile(`^` + strings.Join(parts, `.*`) + `$`).MatchString(got)
+}
+
+// folder is a source with one state.
+type folder struct{ fstest.MapFS }
+
+func (folder) String() string { return "example" }
+
+func (f folder) Files(context.Context, time.Time) (source.Files, error) {
+	return source.FS(f.MapFS), nil
+}
+
+// TestInterface builds the feed that FEED.md shows and asks an edge over it
+// everything that INTERFACE.md asks, each with a key of its own.
+func TestInterface(t *testing.T) {
+	var examples []exchange
+	for _, b := range read(t, interfaceDocument).blocksOf(t, "http") {
+		examples = append(examples, exchanges(t, b)...)
+	}
+	store := memstore.New()
+	var floor market.Settings // as the command's defaults
+	for text, to := range map[string]*market.U128{"10000000": &floor.TrendingMinMarketCap, "1000000": &floor.TrendingMinVolume} {
+		var err error
+		if *to, err = market.ParseDecimal([]byte(text), market.MoneyDecimals, market.MoneyIntDigits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := builder.New(builder.Config{Store: store, Source: folder{exampleFeed(t)}, Retain: time.Hour, Guards: builder.DefaultGuards, Settings: floor, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Build(t.Context(), time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	registry := keys.Registry{Store: store}
+	made := make([]string, len(examples)+1)
+	for i := range made {
+		key, err := registry.Create(t.Context(), keys.Request{Name: "example", Rate: keys.DefaultRate, Burst: keys.DefaultBurst})
+		if err != nil {
+			t.Fatal(err)
+		}
+		made[i] = key.Key
+	}
+	ask := serve(t, store)
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		status, _, _ := ask(t, "GET", "/openapi/v1/global", http.Header{"X-Api-Key": {made[len(examples)]}})
+		if status == http.StatusOK {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the edge answers %d", status)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	for i, e := range examples {
+		if key := e.sent.Get("X-Api-Key"); key == "" || key == "…" {
+			e.sent.Set("X-Api-Key", made[i])
+		}
+		status, header, body := ask(t, e.method, e.target, e.sent)
+		if status != e.status {
+			t.Errorf("%s:%d: %s %s: status %d, want %d\n%s", interfaceDocument, e.line, e.method, e.target, status, e.status, body)
+			continue
+		}
+		for _, line := range e.received {
+			values := header.Values(line[0])
+			if line[1] == "(none)" && len(values) > 0 || line[1] != "(none)" && (len(values) != 1 || !fits(line[1], values[0])) {
+				t.Errorf("%s:%d: %s: %q, want %q", interfaceDocument, e.line, line[0], values, line[1])
+			}
+		}
+		if e.body != "" && !fits(e.body, body) {
+			t.Errorf("%s:%d: %s\nwant %s", interfaceDocument, e.line, body, e.body)
+		}
+	}
+}
+
+// serve runs an edge over store until the test ends, and returns how to ask it.
+func serve(t *testing.T, store artifacts.Reader) func(t *testing.T, method, target string, h http.Header) (int, http.Header, string) {
+	t.Helper()
+	e, err := edge.New(t.Context(), edge.Config{Reader: store, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	client := &http.Client{Transport: &http.Transport{DisableCompression: true}} // or it asks for gzip itself
+	t.Cleanup(func() {
+		client.CloseIdleConnections()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return func(t *testing.T, method, target string, h http.Header) (int, http.Header, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+e.Addr().String()+target, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = h
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, res.Header, string(body)
+	}
+}
+
+// character is one that a text does not show well: U+212A.
+var character = regexp.MustCompile(`U\+([0-9A-F]{4,6})`)
+
+func TestFold(t *testing.T) {
+	text := func(s string) string {
+		return character.ReplaceAllStringFunc(s, func(m string) string {
+			n, err := strconv.ParseUint(m[2:], 16, 32)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(rune(n))
+		})
+	}
+	for line := range strings.Lines(read(t, interfaceDocument).blocksOf(t, "text fold")[0].text) {
+		words := strings.Fields(line)
+		if len(words) != 3 {
+			t.Fatalf("%q", line)
+		}
+		equal := artifacts.Fold(text(words[0])) == artifacts.Fold(text(words[2]))
+		if equal != (words[1] == "=") {
+			t.Errorf("%s", line)
+		}
+	}
+}
