@@ -42,7 +42,7 @@
 //
 // A view is a collection in one sort order: by id; by the folded text of the
 // field that the sort key names; by rank, volume, volume_24h or market_cap, where
-// what has none stands as contract section 4 says; trending in the order of its
+// what has none stands as INTERFACE.md, "Sorting" says; trending in the order of its
 // board. Each view of a collection has all its rows. Its rows are cut into shards of
 // RowsPerShard rows (the last may be shorter), and ShardsPerObject shards in
 // a row share an object (the last may hold fewer). So row n is in shard

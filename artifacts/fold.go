@@ -13,7 +13,7 @@ const FoldUnicodeVersion = unicode.Version
 
 // Fold returns the form of s in which texts are compared: two texts match when
 // their folded forms are equal, and text sort keys compare as the bytes of
-// their folded forms (contract section 5). Builder and edge share it, because
+// their folded forms (INTERFACE.md, "Text"). Builder and edge share it, because
 // strings.ToLower, strings.EqualFold and this fold disagree on a few letters.
 //
 // Each code point becomes the lowest one that unicode.SimpleFold reaches from

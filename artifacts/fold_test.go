@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// modelFold says contract section 5 again, as plainly as possible.
+// modelFold says INTERFACE.md, "Text" again, as plainly as possible.
 func modelFold(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {

@@ -27,7 +27,7 @@ const (
 // maxKeyID bounds a key's id, in bytes.
 const maxKeyID = 64
 
-// KeySet is the object KeysKey: who may ask (contract section 9). It holds no
+// KeySet is the object KeysKey: who may ask (INTERFACE.md, "Keys"). It holds no
 // key, only hashes. A store without it holds the empty set.
 type KeySet struct {
 	Format int `json:"format"`

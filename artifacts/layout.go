@@ -9,9 +9,10 @@ import (
 const (
 	// CurrentKey is the pointer: which snapshot is published.
 	CurrentKey = "current"
-	// ChangeKey is the record of the change job (contract section 7).
+	// ChangeKey is the record of the change job
+	// (FEED.md, "Change of the total").
 	ChangeKey = "change"
-	// KeysKey is the set of API keys (contract section 9).
+	// KeysKey is the set of API keys (INTERFACE.md, "Keys").
 	KeysKey = "keys"
 )
 

@@ -50,7 +50,7 @@ type Manifest struct {
 	// Unicode is the version of the tables that text was folded with.
 	Unicode string `json:"unicode"`
 	// Input is the SHA-256 of the accepted rows and the settings: a build at
-	// the same T with the same input is a no-op (feed.md, "Bad input").
+	// the same T with the same input is a no-op (FEED.md, "Guard rails").
 	Input Digest `json:"input"`
 	// Counts are the rows of the feed that were accepted, by collection.
 	Counts map[string]int `json:"counts"`
@@ -58,10 +58,10 @@ type Manifest struct {
 	RowsPerShard    int    `json:"rows_per_shard"`
 	ShardsPerObject int    `json:"shards_per_object"`
 	Views           []View `json:"views"`
-	// Global holds the totals (contract section 7).
+	// Global holds the totals (FEED.md, "Figures").
 	Global Global `json:"global"`
-	// Retained lists the earlier snapshots that a request may pin (contract
-	// section 8), newest first.
+	// Retained lists the earlier snapshots that a request may pin
+	// (INTERFACE.md, "Pinned paging"), newest first.
 	Retained []Retained `json:"retained"`
 	// Withdrawn are the times later than Time of snapshots that a rollback took
 	// back, ascending: a pin on one of them is gone, not yet to come. A time
@@ -286,8 +286,8 @@ func isStoreID(s string) bool {
 	return len(s) == 32 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// Change is the object ChangeKey: what the change job found (contract
-// section 7).
+// Change is the object ChangeKey: what the change job found
+// (FEED.md, "Change of the total").
 type Change struct {
 	Format int `json:"format"`
 	// Database is that of the totals it was computed from.
@@ -328,9 +328,9 @@ func ParseChange(b []byte) (*Change, error) {
 	return &c, nil
 }
 
-// IsDecimal reports whether s is a decimal as responses have it (contract
-// section 6): an optional minus, digits without a leading zero, and behind a
-// point at most 12 digits of which the last is not 0.
+// IsDecimal reports whether s is a decimal as responses have it
+// (FEED.md, "Numbers"): an optional minus, digits without a leading zero, and
+// behind a point at most 12 digits of which the last is not 0.
 func IsDecimal(s string) bool {
 	neg := len(s) > 0 && s[0] == '-'
 	if neg {

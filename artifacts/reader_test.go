@@ -299,7 +299,7 @@ func (s *plainStore) shard(v *plainView, b []byte) {
 // plainShard is which rows of its view a shard has, and what it says of others.
 type plainShard struct{ first, end, before, after int }
 
-// plainFold is contract section 5.
+// plainFold is INTERFACE.md, "Text".
 func plainFold(s string) string {
 	var out strings.Builder
 	for _, r := range s {

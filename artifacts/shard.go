@@ -21,7 +21,7 @@ const (
 
 	// minRow is the least that a row takes: its length, and {"id":1}.
 	minRow = 1 + len(`{"id":1}`)
-	// maxRowID is the highest id there can be (contract section 7).
+	// maxRowID is the highest id there can be (FEED.md, "Ids").
 	maxRowID = 1<<53 - 1
 )
 

@@ -39,8 +39,8 @@ type PastFeed struct {
 // ReadPastFeeds lists the feeds in the folders of dir in order of time, as
 // Backfill wants them. Files and what begins with a dot are passed over; any
 // other folder that is no feed is an error. Of several feeds in the same ten
-// minutes the earliest counts, since a time has one snapshot (contract section
-// 7); the names of the others are returned as skipped.
+// minutes the earliest counts, since a time has one snapshot
+// (FEED.md, "Figures"); the names of the others are returned as skipped.
 func ReadPastFeeds(ctx context.Context, dir string) (feeds []PastFeed, skipped []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

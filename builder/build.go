@@ -23,7 +23,8 @@ const (
 	// BuildDeadline bounds the time from a build's first put to its pointer's
 	// swap. It is what lets gc delete beside a running build: see README.md.
 	BuildDeadline = 30 * time.Minute
-	// DefaultRetain is how far back snapshots are retained (contract section 8).
+	// DefaultRetain is how far back snapshots are retained
+	// (INTERFACE.md, "Pinned paging").
 	DefaultRetain = time.Hour
 	// MaxRetain bounds it, and with it the manifest.
 	MaxRetain = 7 * 24 * time.Hour

@@ -20,8 +20,9 @@ const changeWindow = 24 * time.Hour
 const changeTries = 5
 
 // Change works out the 24-hour change of the total market cap over the totals
-// held by the published snapshot, and records it (contract section 7). now is
-// the job's clock. A store without a snapshot gives nil and records nothing.
+// held by the published snapshot, and records it
+// (FEED.md, "Change of the total"). now is the job's clock. A store without a
+// snapshot gives nil and records nothing.
 //
 // The record's version is read before the totals, so that no record replaces
 // one that was worked out from newer totals.
@@ -94,7 +95,7 @@ func percentChange(now, base string) (string, error) {
 	return decimalString(q, market.PercentDecimals), nil
 }
 
-// decimalString writes v / 10^decimals plainly (contract section 6).
+// decimalString writes v / 10^decimals plainly (FEED.md, "Numbers").
 func decimalString(v *big.Int, decimals int) string {
 	digits := new(big.Int).Abs(v).String()
 	for len(digits) <= decimals {

@@ -16,7 +16,8 @@ import (
 // Errors of a build that publishes nothing because of what it was asked to
 // publish. They come wrapped, with the particulars.
 var (
-	// ErrGuard: a guard rail of feed.md holds the build back; --force overrides.
+	// ErrGuard: a guard rail (FEED.md, "Guard rails") holds the build back;
+	// --force overrides.
 	ErrGuard = errors.New("guard rail")
 	// ErrOlder: T is older than the published snapshot.
 	ErrOlder = errors.New("older than the published snapshot")
@@ -64,7 +65,7 @@ func (s Share) exceeds(part, whole int) bool {
 	return int64(part)*shareWhole > int64(s)*int64(whole)
 }
 
-// Guards are the guard rails of feed.md, "Bad input".
+// Guards are the guard rails of FEED.md, "Guard rails".
 type Guards struct {
 	// MaxBadRows is the part of a file's rows that may be set aside; ten rows
 	// may in any case.
@@ -79,7 +80,7 @@ type Guards struct {
 	Force bool
 }
 
-// DefaultGuards are the limits of feed.md.
+// DefaultGuards are the limits of FEED.md, "Guard rails".
 var DefaultGuards = Guards{MaxBadRows: shareWhole / 20, MaxShrink: shareWhole / 2, MaxMove: shareWhole / 5}
 
 // moveFactor is what a price must change by, up or down, to have moved.

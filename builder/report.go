@@ -10,7 +10,7 @@ import (
 	"example.com/marketdata/builder/source"
 )
 
-// Report is what a build or a rollback did (feed.md, "Commands").
+// Report is what a build or a rollback did (FEED.md, "Commands").
 type Report struct {
 	// SnapshotTime is T; empty when the build failed before it was known.
 	SnapshotTime string `json:"snapshot_time"`
@@ -28,7 +28,7 @@ type Report struct {
 	// Rejections are the first of them, with their reasons.
 	Rejections []string `json:"rejections"`
 	// UnknownMembers, UnknownNatives and BadDataTimes count what is no error of
-	// its row (feed.md, "Bad input").
+	// its row (FEED.md, "Bad input").
 	UnknownMembers int `json:"unknown_members"`
 	UnknownNatives int `json:"unknown_natives"`
 	BadDataTimes   int `json:"bad_data_times"`

@@ -1,5 +1,5 @@
 // Package keys makes, lists, revokes and rotates the API keys of a store
-// (contract section 9).
+// (INTERFACE.md, "Keys").
 //
 // The keys of a store are one small object, [artifacts.KeySet], that moves by
 // compare-and-swap: every operation reads it, edits it and swaps it, and starts
@@ -29,7 +29,7 @@ import (
 
 const (
 	// DefaultRate and DefaultBurst are a key's limits when none are asked for
-	// (contract section 9): requests a second, and requests at once.
+	// (INTERFACE.md, "Rate limits"): requests a second, and requests at once.
 	DefaultRate  = 100
 	DefaultBurst = 200
 	// DefaultOverlap is how long a rotated key stays in force beside its
@@ -67,7 +67,7 @@ type Request struct {
 	Expires time.Time
 }
 
-// Created is a new key, as keys create --json prints it (feed.md).
+// Created is a new key, as keys create --json prints it (FEED.md, "Commands").
 type Created struct {
 	ID string `json:"id"`
 	// Key is the key itself. It is kept nowhere: who loses it needs another.
@@ -80,7 +80,8 @@ type Created struct {
 	Expires *time.Time `json:"expires"`
 }
 
-// Listed is a key of the store, as keys list --json prints it (feed.md).
+// Listed is a key of the store, as keys list --json prints it
+// (FEED.md, "Commands").
 type Listed struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name"`

@@ -12,7 +12,7 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// maxID is the highest id there can be (contract section 7).
+// maxID is the highest id there can be (FEED.md, "Ids").
 const maxID = 1<<53 - 1
 
 // segmentBytes is the size from which a segment of a log is full: nothing is
@@ -127,7 +127,7 @@ func (l *idLog) give(id uint64, key string) error {
 
 // assign gives each of n rows its id: the one it brings, the one its key has,
 // or a new one above the highest ever used, in byte order of key, once every id
-// that a row brings is taken (contract section 7).
+// that a row brings is taken (FEED.md, "Ids").
 func (l *idLog) assign(n int, row func(i int) (key string, id *uint64)) error {
 	type newRow struct {
 		key string
@@ -192,7 +192,7 @@ func (l *Ledger) Owner(collection string, id uint64) (string, bool) {
 }
 
 // AssignIDs gives every row of the feed its id and remembers it for ever
-// (contract section 7, "Ids"). Rows whose id belongs to another key, or differs
+// (FEED.md, "Ids"). Rows whose id belongs to another key, or differs
 // from the one that their key has, are to be set aside before (see Known and
 // Owner); here they are an error, behind which the ledger is of no more use.
 func (l *Ledger) AssignIDs(f *market.Feed) error {

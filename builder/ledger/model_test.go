@@ -136,7 +136,7 @@ func (c *chain) compute(l *Ledger, f *market.Feed, t time.Time) *market.Result {
 	return market.Compute(f, t, c.past, &market.Settings{})
 }
 
-// model is the contract's section 7 on prices, taken by its word: it keeps
+// model is FEED.md, "Figures", on prices, taken by its word: it keeps
 // every snapshot ever built whole, and looks through all of them.
 type model struct {
 	times  []time.Time

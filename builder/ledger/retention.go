@@ -6,9 +6,9 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Held prices thin out with age, in three zones (contract section 7, "Prices
-// held"). What is held in a zone is its step: every snapshot, the first of each
-// UTC hour, the first of each UTC day.
+// Held prices thin out with age, in three zones (FEED.md, "Figures"). What is
+// held in a zone is its step: every snapshot, the first of each UTC hour, the
+// first of each UTC day.
 //
 // Whether a snapshot is of a step is settled when it is built: it is unless one
 // of the same hour or day was built before. So the snapshots of a step are a

@@ -9,7 +9,7 @@ import (
 )
 
 // Windows are the names of the percent changes, in the order of responses, and
-// WindowLengths how far back each reaches (contract section 7).
+// WindowLengths how far back each reaches (FEED.md, "Figures").
 var (
 	Windows       = [8]string{"1h", "6h", "12h", "24h", "7d", "30d", "90d", "1y"}
 	WindowLengths = [8]time.Duration{
@@ -21,7 +21,7 @@ var (
 const window24h = 3
 
 // GroupFreshness is how much older than the newest snapshot of its collection
-// a group's may be and still be listed, inclusive (contract section 7).
+// a group's may be and still be listed, inclusive (FEED.md, "Groups").
 const GroupFreshness = time.Hour
 
 // Past is what of earlier snapshots takes part in one, as the ledger gives it.
@@ -253,7 +253,7 @@ func (r *Result) market(f *Feed, g *Group, byGain func(a, b int32) int) (m Group
 
 // shares gives each group its part of the sum of all caps, so that they sum to
 // exactly 1: rounded down, and the missing units of the last place to the
-// largest remainders, ties to the lower id (contract section 6).
+// largest remainders, ties to the lower id (FEED.md, "Numbers").
 func shares(groups []Group, fresh []ListedGroup) {
 	var total uint256.Int
 	for i := range fresh {

@@ -9,14 +9,14 @@ import (
 	"github.com/holiman/uint256"
 )
 
-// Decimals of the fields (contract section 6).
+// Decimals of the fields (FEED.md, "Numbers").
 const (
 	PriceDecimals   = 18
 	MoneyDecimals   = 8 // market caps, volumes, totals, fees
 	PercentDecimals = 12
 )
 
-// Integer digits of a feed value at most (contract section 6).
+// Integer digits of a feed value at most (FEED.md, "Numbers").
 const (
 	PriceIntDigits = 18
 	MoneyIntDigits = 28
@@ -37,7 +37,7 @@ const maxExponent = 1 << 27
 // given decimals: the result is in units of the last place. Exponents are not
 // expanded, so 1e999999999 costs nothing. It returns ErrNotDecimal,
 // ErrNegative (but -0 is 0), or an error that names intDigits when there are
-// more integer digits than that (contract section 6). decimals plus intDigits
+// more integer digits than that (FEED.md, "Numbers"). decimals plus intDigits
 // are at most 38, so that every result fits.
 func ParseDecimal(s []byte, decimals, intDigits int) (U128, error) {
 	neg := len(s) > 0 && s[0] == '-'
@@ -158,7 +158,7 @@ func parseExponent(s []byte) (e int, ok bool) {
 }
 
 // AppendDecimal appends u units of the last of so many decimals in the plain
-// notation of contract section 6: no exponent, no trailing zeros after the
+// notation of FEED.md, "Numbers": no exponent, no trailing zeros after the
 // point, no bare point.
 func AppendDecimal(dst []byte, u U128, decimals int) []byte {
 	if u.Hi == 0 {
@@ -226,7 +226,7 @@ func appendPoint(dst, digits []byte, decimals int) []byte {
 	return append(dst, digits[max(whole, 0):end]...)
 }
 
-// Percent is a percentage in units of 1e-12 (contract section 6).
+// Percent is a percentage in units of 1e-12 (FEED.md, "Numbers").
 type Percent struct {
 	Neg bool // never of zero
 	V   uint256.Int
@@ -253,7 +253,7 @@ func (p *Percent) Append(dst []byte) []byte { return AppendWide(dst, p.Neg, &p.V
 const percentScale = 1e14
 
 // PercentChange returns (price − base) / base × 100, exact and then rounded
-// half to even to 12 decimals. A base of zero gives 0 (contract section 7).
+// half to even to 12 decimals. A base of zero gives 0 (FEED.md, "Figures").
 func PercentChange(price, base U128) (p Percent) {
 	if base.IsZero() || price == base {
 		return p

@@ -4,7 +4,7 @@ import "time"
 
 // Feed is the state of the world at one moment, as a source gives it: only
 // accepted rows, every number already rounded to its field's decimals
-// (contract section 6), rows in the order in which they were read.
+// (FEED.md, "Numbers"), rows in the order in which they were read.
 type Feed struct {
 	// Database names the database the rows come from (feed.json).
 	Database string

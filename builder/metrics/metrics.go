@@ -29,7 +29,7 @@ import (
 const (
 	Published  = "published"  // a new snapshot is out
 	Unchanged  = "unchanged"  // the same snapshot was published already
-	Guarded    = "guarded"    // a guard rail of feed.md held it back
+	Guarded    = "guarded"    // a guard rail held it back
 	Superseded = "superseded" // its time is taken, by this feed's past or another builder
 	Failed     = "failed"     // anything else
 )

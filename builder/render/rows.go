@@ -32,7 +32,7 @@ func (a *arena) keep(b []byte) []byte {
 const hexDigits = "0123456789abcdef"
 
 // appendString appends s as a JSON string: only ", \ and U+0000 to U+001F are
-// escaped (contract section 2). s is valid UTF-8.
+// escaped (INTERFACE.md, "Envelope"). s is valid UTF-8.
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0

@@ -120,8 +120,8 @@ func golden(t *testing.T) (*market.Feed, *market.Result) {
 	return f, r
 }
 
-// TestRows compares every kind of row with what the interface document and
-// contract section 2 want, byte by byte.
+// TestRows compares every kind of row with what INTERFACE.md, "Envelope", and
+// the tables behind it want, byte by byte.
 func TestRows(t *testing.T) {
 	tables := slices.Collect(Tables(golden(t)))
 	const (

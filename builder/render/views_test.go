@@ -184,7 +184,7 @@ func checkView(t *rapid.T, table *Table, v *artifacts.View, o *Order, bodies [][
 	}
 }
 
-// TestSorts: every listing has the sort keys of the interface document.
+// TestSorts: every listing has the sort keys of INTERFACE.md, "Sorting".
 func TestSorts(t *testing.T) {
 	var got []string
 	for table := range Tables(golden(t)) {

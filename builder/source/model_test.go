@@ -22,7 +22,7 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// This file says feed.md again, as plainly and slowly as possible: rows are
+// This file says FEED.md again, as plainly and slowly as possible: rows are
 // maps, numbers are fractions, and nothing is shared with the reader.
 
 // modelJSON reads a line as JSON, nil when it is none.

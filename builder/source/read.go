@@ -15,7 +15,7 @@ import (
 )
 
 // MaxLine is how long a line may be, in bytes, without its line ending or a
-// byte order mark (feed.md). It bounds feed.json as well.
+// byte order mark (FEED.md, "Files"). It bounds feed.json as well.
 const MaxLine = 1 << 20
 
 // ReadOptions are what Read is to know beside the files. All may be left zero.
@@ -23,7 +23,7 @@ type ReadOptions struct {
 	// Known and Owner look into the ids that were ever given out, by collection
 	// ("assets", "exchanges", "categories", "chains"): the id that a key has,
 	// and the key that has an id. A row whose given id contradicts them is set
-	// aside (contract section 7).
+	// aside (FEED.md, "Ids").
 	Known func(collection, key string) (id uint64, ok bool)
 	Owner func(collection string, id uint64) (key string, ok bool)
 	// Progress is told how much of a file has been read, in bytes; total is -1
@@ -31,7 +31,7 @@ type ReadOptions struct {
 	Progress func(file string, read, total int64)
 }
 
-// Read reads a feed. It sets aside every row that feed.md says cannot be used;
+// Read reads a feed. It sets aside every row that FEED.md says cannot be used;
 // the report counts them and says why. An error means that there is no feed:
 // feed.json or assets.ndjson is missing, or a file cannot be read to its end.
 // Rows without an id have ID 0 in the result, for the ledger to give them one.

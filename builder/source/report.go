@@ -51,7 +51,7 @@ func (r Rejection) String() string {
 }
 
 // DefaultMaxBadRows is the percentage of a file's rows that may be set aside,
-// and minBadRows what is always tolerated (feed.md, "Bad input").
+// and minBadRows what is always tolerated (FEED.md, "Guard rails").
 const (
 	DefaultMaxBadRows = 5
 	minBadRows        = 10
@@ -71,7 +71,7 @@ func (e *TooManyBadError) Error() string {
 
 // TooManyBad returns a *TooManyBadError for the first file of which more than
 // maxPercent of the rows, and more than ten, were set aside; nil when there is
-// none (feed.md, "Bad input").
+// none (FEED.md, "Guard rails").
 func (r *Report) TooManyBad(maxPercent float64) error {
 	for _, f := range r.Files {
 		if f.Rejected > minBadRows && float64(f.Rejected)*100 > maxPercent*float64(f.Rows) {

@@ -11,7 +11,7 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// maxInteger bounds ids, counts and EVM chain ids: 2^53 - 1 (feed.md).
+// maxInteger bounds ids, counts and EVM chain ids: 2^53 - 1 (FEED.md, "Files").
 const maxInteger = 1<<53 - 1
 
 // row reads the fields of one line. The first thing wrong with it stays in

@@ -1,8 +1,8 @@
-// Package source reads the state of the world: the feed, as feed.md has it.
+// Package source reads the state of the world: the feed, as FEED.md has it.
 //
 // A [Source] gives the files of a feed at a moment: a folder, a prefix of an
 // object store, a live provider, a simulated market. Whatever it is, the same
-// reader turns its files into a [market.Feed], so that every rule of feed.md
+// reader turns its files into a [market.Feed], so that every rule of FEED.md
 // holds for all of them:
 //
 //	src, err := source.Open(ctx, "feed:/var/lib/market/feed", nil)

@@ -1,5 +1,5 @@
 // Package e2e sets the real builder and a real edge, asked over HTTP, beside
-// the independent model of the contract (internal/model) and compares every
+// the independent model of the interface (internal/model) and compares every
 // answer to the last byte.
 //
 // The markets and the questions are drawn by rapid: -rapid.checks (or

@@ -15,7 +15,7 @@ const minCoded = 1024
 var codingElement = regexp.MustCompile(`^[ \t]*([!#$%&'*+.^_|~0-9A-Za-z-]+)[ \t]*(?:;[ \t]*[qQ]=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)[ \t]*)?$`)
 
 // Coding is the content coding of a body of the given length for the
-// Accept-Encoding lines of a request (contract section 8, RFC 9110 section
+// Accept-Encoding lines of a request (INTERFACE.md, "Codings", RFC 9110 section
 // 12.5.3); "" for none.
 func Coding(lines []string, length int) string {
 	if length <= minCoded {

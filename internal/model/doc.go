@@ -1,6 +1,6 @@
 // Package model is an independent, slow and plain model of the service: the
 // feed, the computing of snapshots and the answers, each written from the text
-// of the documents alone (the interface document, the contract and the feed).
+// of the documents alone (edge/INTERFACE.md and builder/FEED.md).
 // Tests set the real builder and the real edge beside it and compare every
 // answer to the last byte.
 //

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Decimals at most of each kind of field (contract section 6).
+// Decimals at most of each kind of field (FEED.md, "Numbers").
 const (
 	pricePlaces   = 18
 	amountPlaces  = 8
@@ -16,7 +16,7 @@ const (
 	feePlaces     = 8
 )
 
-// Integer digits at most of a feed value of each kind (contract section 6).
+// Integer digits at most of a feed value of each kind (FEED.md, "Numbers").
 const (
 	priceDigits  = 18
 	amountDigits = 28
@@ -24,7 +24,7 @@ const (
 )
 
 // changeDigits bounds the integer digits of the total's change; above it the
-// figure is null (contract section 6).
+// figure is null (INTERFACE.md, "Global").
 const changeDigits = 9
 
 // maxInteger is the largest id and the largest count, 2^53 - 1.

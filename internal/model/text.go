@@ -9,7 +9,7 @@ import (
 
 // Fold returns s with every code point replaced by the lowest one that it
 // reaches through Unicode simple case folding, A to Z written as a to z
-// (contract section 5). Bytes that are not valid UTF-8 stay as they are.
+// (INTERFACE.md, "Text"). Bytes that are not valid UTF-8 stay as they are.
 func Fold(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {
@@ -33,7 +33,7 @@ func Fold(s string) string {
 }
 
 // quote writes s as a JSON string: only the quotation mark, the backslash and
-// U+0000 to U+001F are escaped (contract section 2).
+// U+0000 to U+001F are escaped (INTERFACE.md, "Envelope").
 func quote(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')

@@ -17,7 +17,7 @@ type Settings struct {
 	Retain       time.Duration // how long a snapshot stays to be pinned
 }
 
-// Defaults are the settings of the contract.
+// Defaults are the builder's.
 func Defaults() Settings {
 	return Settings{MinMarketCap: "10000000", MinVolume: "1000000", Retain: time.Hour}
 }
@@ -212,7 +212,7 @@ func (w *World) Rollback(to time.Time) error {
 }
 
 // thin applies the rule of retention at time T to the moments held, oldest
-// first (contract section 7, "Prices held").
+// first (FEED.md, "Figures").
 func thin(held []moment, at time.Time) []moment {
 	const day = 24 * time.Hour
 	hours, days := map[time.Time]bool{}, map[time.Time]bool{} // those whose first moment was seen

@@ -20,14 +20,15 @@ import (
 type Expect uint8
 
 const (
-	// Any: nothing is known of the request. Under /openapi/v1/ the contract
+	// Any: nothing is known of the request. Under /openapi/v1/ the interface
 	// decides; elsewhere a status below 400 will do.
 	Any Expect = iota
 	// Success: 200, or 304 to a conditional request.
 	Success
 	// BadRequest: a parameter is wrong.
 	BadRequest
-	// Unauthorized: the key is wrong; 429 will do too (contract section 9).
+	// Unauthorized: the key is wrong; 429 will do too
+	// (INTERFACE.md, "Rate limits").
 	Unauthorized
 	// NotFound: there is no such path.
 	NotFound
@@ -268,7 +269,8 @@ func (s *Session) headers(a *Ask, r *client.Response) string {
 	return ""
 }
 
-// idBytes are the bytes that a request id may have (contract section 3).
+// idBytes are the bytes that a request id may have
+// (INTERFACE.md, "Request ids").
 var idBytes = func() (ok [256]bool) {
 	for _, ch := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:=+/-") {
 		ok[ch] = true

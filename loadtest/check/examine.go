@@ -16,8 +16,8 @@ import (
 	"example.com/marketdata/loadtest/oracle"
 )
 
-// errorKeys are the code and message_key of each error status (contract
-// section 2), but for the two kinds of 404.
+// errorKeys are the code and message_key of each error status
+// (INTERFACE.md, "Errors"), but for the two kinds of 404.
 var errorKeys = map[int]string{
 	400: `"code":40000,"message_key":"BAD_REQUEST"`, 401: `"code":40100,"message_key":"UNAUTHORIZED"`, 405: `"code":40500,"message_key":"METHOD_NOT_ALLOWED"`,
 	410: `"code":41000,"message_key":"SNAPSHOT_GONE"`, 413: `"code":41300,"message_key":"PAYLOAD_TOO_LARGE"`, 429: `"code":42900,"message_key":"TOO_MANY_REQUESTS"`,

@@ -16,7 +16,7 @@ type Kind string
 
 // The kinds of wrong answers.
 const (
-	Status   Kind = "status"   // another status than the contract's
+	Status   Kind = "status"   // another status than the interface's
 	Headers  Kind = "headers"  // request id, entity tag, snapshot time, coding, type
 	Envelope Kind = "envelope" // not the envelope, or not JSON
 	Paging   Kind = "paging"   // page, total, total_page and the number of items do not fit
@@ -25,7 +25,7 @@ const (
 	Repeat   Kind = "repeat"   // one row at two places of a snapshot's listing
 	Tag      Kind = "tag"      // equal entity tags for other bodies, or the reverse
 	Oracle   Kind = "oracle"   // not the bytes that the snapshot gives
-	Snapshot Kind = "snapshot" // the snapshot itself breaks the contract
+	Snapshot Kind = "snapshot" // the snapshot itself breaks the interface
 )
 
 // Finding is a kind of wrong answer with how many distinct ones there were and
@@ -126,7 +126,7 @@ func (l *swapList) list() []Swap {
 
 // outdated reports whether two snapshots newer than pin were seen: only then
 // may a pinned request be answered 410, since the one before the newest is
-// always retained (contract section 8).
+// always retained (INTERFACE.md, "Pinned paging").
 func (l *swapList) outdated(pin string) bool {
 	if pin == "" {
 		return false

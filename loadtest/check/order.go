@@ -163,8 +163,8 @@ type tagBook struct {
 const maxTags = 1 << 20
 
 // check holds an answer's tag against those seen before: equal bodies have
-// equal tags and the reverse, apart from the coding's name at the end (contract
-// section 8).
+// equal tags and the reverse, apart from the coding's name at the end
+// (INTERFACE.md, "Headers").
 func (b *tagBook) check(an *answer, plain []byte) string {
 	bare := string(bareTag([]byte(an.etag)))
 	want := bare

@@ -1,5 +1,5 @@
 // Package oracle computes what the market-data service must answer, from the
-// snapshot in the object store and the text of the contract.
+// snapshot in the object store and edge/INTERFACE.md.
 //
 // It shares with the service the reading of artifacts (pointer, manifest,
 // objects, shards) and nothing else: parsing of parameters, matching, order and

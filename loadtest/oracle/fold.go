@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Fold returns the form of s in which texts are matched and ordered (contract
-// section 5): for each code point the lowest one that simple case folding
-// reaches, A to Z written as a to z. Bytes that are no UTF-8 stay.
+// Fold returns the form of s in which texts are matched and ordered
+// (INTERFACE.md, "Text"): for each code point the lowest one that simple case
+// folding reaches, A to Z written as a to z. Bytes that are no UTF-8 stay.
 func Fold(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {

@@ -37,7 +37,8 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// Each row is a rule of contract section 4 or of the interface document.
+// Each row is a rule of INTERFACE.md, "Parameters", or of the sections behind
+// it.
 func TestParse(t *testing.T) {
 	const refused = -1
 	many := strings.TrimSuffix(strings.Repeat("1,", 101), ",")
@@ -287,7 +288,7 @@ func TestAgainstServer(t *testing.T) {
 	}
 }
 
-// A row that breaks the contract by itself is a fault of the snapshot, even
+// A row that breaks the interface by itself is a fault of the snapshot, even
 // though every server that copies it agrees with the others.
 func TestFaultsOfTheSnapshot(t *testing.T) {
 	for name, change := range map[string]struct{ list, from, to string }{
@@ -311,7 +312,7 @@ func TestFaultsOfTheSnapshot(t *testing.T) {
 			}
 		})
 	}
-	// Bytes that decode to the same but are not what the contract writes show
+	// Bytes that decode to the same but are not what the interface writes show
 	// when the answer is compared.
 	for name, change := range map[string][2]string{"white space": {`,"price"`, `, "price"`}, "escape": {`https://`, `https:\/\/`}} {
 		w := fakeapi.NewWorld(t0, 40, 1)

@@ -10,7 +10,7 @@ import (
 // Prefix is the path that all endpoints stand under.
 const Prefix = "/openapi/v1/"
 
-// Query is a request's parameters, read as contract section 4 says.
+// Query is a request's parameters, read as INTERFACE.md, "Parameters" says.
 type Query struct {
 	// Endpoint is assets, quotes, trending, exchanges, global, categories or
 	// chains.
@@ -27,7 +27,8 @@ type Query struct {
 	// Offset is at most the largest int64.
 	Page, Offset, Size int64
 	Links              bool // fields=links
-	// Ignored is the X-Ignored header (contract section 4), "" for none.
+	// Ignored is the X-Ignored header (INTERFACE.md, "Ignored parameters"), ""
+	// for none.
 	Ignored string
 }
 

@@ -14,7 +14,7 @@ import (
 // row is one row of a collection.
 type row interface {
 	key() *names
-	// check says what of the row breaks the contract's section 6.
+	// check says what of the row breaks FEED.md, "Numbers".
 	check() error
 	// write appends the row as clients get it.
 	write(b *strings.Builder, links bool)
@@ -48,10 +48,10 @@ type quoteRow struct {
 	PercentChange map[string]string `json:"percent_change"`
 }
 
-// windows are the percent changes in their order (contract section 7).
+// windows are the percent changes in their order (FEED.md, "Figures").
 var windows = []string{"1h", "6h", "12h", "24h", "7d", "30d", "90d", "1y"}
 
-// exchangeLinks are an exchange's links in their order (feed.md).
+// exchangeLinks are an exchange's links in their order (FEED.md, "Files").
 var exchangeLinks = []string{"website", "twitter", "telegram", "reddit", "facebook", "chat"}
 
 type exchangeRow struct {
@@ -145,7 +145,7 @@ func (r *exchangeRow) key() *names { return &names{ID: r.ID, Name: r.Name, Slug:
 func (r *categoryRow) key() *names { return &names{ID: r.ID, Name: r.Name, Slug: r.Slug} }
 func (r *chainRow) key() *names    { return &names{ID: r.ID, Name: r.Name, Slug: r.Slug} }
 
-// decimalText is a decimal as contract section 6 writes it, -0 aside.
+// decimalText is a decimal as FEED.md, "Numbers" writes it, -0 aside.
 var decimalText = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]*[1-9])?$`)
 
 // decimal reports what is wrong with a decimal of at most so many decimals.
@@ -210,7 +210,7 @@ func (r *categoryRow) check() error { return r.Market.check() }
 func (r *chainRow) check() error    { return r.Market.check() }
 
 // quote writes s as a JSON string: only ", \ and the control characters below
-// U+0020 are escaped (contract section 2).
+// U+0020 are escaped (INTERFACE.md, "Envelope").
 func quote(b *strings.Builder, s string) {
 	b.WriteByte('"')
 	for _, r := range s {

@@ -22,7 +22,7 @@ const TimeFormat = "2006-01-02T15:04:05Z"
 type Snapshot struct {
 	Time     time.Time
 	Database string
-	// Faults are rows of the snapshot that break the contract by themselves,
+	// Faults are rows of the snapshot that break the interface by themselves,
 	// at most maxFaults of them.
 	Faults []string
 
@@ -45,7 +45,7 @@ type collection struct {
 var collections = []string{"assets", "quotes", "exchanges", "categories", "chains", "trending"}
 
 // Load reads and decodes the snapshot of a manifest. The error says that
-// something could not be read; rows that break the contract are Faults.
+// something could not be read; rows that break the interface are Faults.
 func Load(ctx context.Context, store artifacts.Reader, m *artifacts.Manifest) (*Snapshot, error) {
 	s := &Snapshot{Time: m.Time, Database: m.Database, global: m.Global, collections: map[string]*collection{}}
 	for _, name := range collections {
@@ -139,7 +139,7 @@ func (c *collection) id(i int) uint64 {
 }
 
 // order returns all rows in the order of a sort key. Ties stand by id,
-// ascending, in both directions (contract section 4).
+// ascending, in both directions (INTERFACE.md, "Sorting").
 func (c *collection) order(sort string, desc bool) []int {
 	name := sort
 	if desc {
@@ -335,7 +335,7 @@ func TotalPages(total, size int64) int64 { return max(1, (total+size-1)/size) }
 
 // Change returns what /global shows of a change record in this snapshot: nil
 // when the record is missing, of another database, or too large for the API
-// (contract sections 6 and 7).
+// (INTERFACE.md, "Global").
 func (s *Snapshot) Change(c *artifacts.Change) *string {
 	if c == nil || c.Database != s.Database || decimal("change", c.Value, 12, true) != nil {
 		return nil
@@ -358,7 +358,7 @@ func (c *collection) write(b *strings.Builder, rows []int, links bool) {
 	b.WriteByte(']')
 }
 
-// maxNotFound bounds the X-Not-Found header (contract section 8).
+// maxNotFound bounds the X-Not-Found header (INTERFACE.md, "Values not found").
 const maxNotFound = 1024
 
 // notFound returns the values of the query's filters that match nothing in the

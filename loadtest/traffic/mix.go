@@ -100,7 +100,7 @@ func (d *Directory) total(endpoint string) int {
 	return 0
 }
 
-// refusals are requests that the contract refuses.
+// refusals are requests that the interface refuses.
 func refusals() []rare {
 	many := strings.TrimSuffix(strings.Repeat("1,", 101), ",")
 	var all []rare

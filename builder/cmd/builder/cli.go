@@ -15,7 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Exit statuses (feed.md, "Commands").
+// Exit statuses (FEED.md, "Exit status").
 const (
 	exitDone   = 0
 	exitFailed = 1

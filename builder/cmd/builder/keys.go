@@ -8,7 +8,7 @@ import (
 	"example.com/marketdata/builder/keys"
 )
 
-// keysCmd groups the commands on API keys (contract section 9).
+// keysCmd groups the commands on API keys (INTERFACE.md, "Keys").
 type keysCmd struct {
 	Create keysCreateCmd `cmd:"" help:"Create a key and print it, once."`
 	List   keysListCmd   `cmd:"" help:"List all keys, without the keys themselves."`

@@ -1,5 +1,5 @@
 // Package coingecko is the market as CoinGecko knows it: a source of feeds
-// (feed.md). Its API is described at https://docs.coingecko.com.
+// (FEED.md). Its API is described at https://docs.coingecko.com.
 //
 //	coingecko:                       ask the API of the account's plan
 //	coingecko:?pages=4               the 1,000 largest coins; pages=all: every one

@@ -1,5 +1,5 @@
 // Package coinpaprika is the market as CoinPaprika knows it: a source of feeds
-// (feed.md) that needs no account. Its API is described at
+// (FEED.md) that needs no account. Its API is described at
 // https://docs.coinpaprika.com.
 //
 //	coinpaprika:                      ask the free API, or with a key the paid one

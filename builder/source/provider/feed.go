@@ -12,7 +12,7 @@ import (
 	"example.com/marketdata/builder/source"
 )
 
-// Feed is a feed in memory: the files of feed.md. It is a source.Files.
+// Feed is a feed in memory: the files of FEED.md. It is a source.Files.
 type Feed struct {
 	Assets, Quotes, Exchanges, Categories, Chains Table
 

@@ -1,4 +1,4 @@
-// Package sim is a simulated market: a source of feeds (feed.md) of any size,
+// Package sim is a simulated market: a source of feeds (FEED.md) of any size,
 // for trying things out and for measuring.
 //
 // Everything about it follows from a seed and the time by integer arithmetic:

@@ -304,7 +304,7 @@ func (m *market) churn(d draw) {
 	}
 }
 
-// Settings are settings of the builder: those of the contract, or others.
+// Settings are settings of the builder: the defaults, or others.
 func Settings() *rapid.Generator[model.Settings] {
 	return rapid.Custom(func(t *rapid.T) model.Settings {
 		d := draw{t}

@@ -119,7 +119,7 @@ func group(t time.Time, r *rand.Rand, id uint64, chain string) *Row {
 }
 
 // text writes a JSON string. The standard library escapes two characters more
-// than the contract does.
+// than the interface does.
 func text(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
