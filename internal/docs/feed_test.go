@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -87,17 +88,20 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestServeYourOwnData follows the page to the letter, but for the port.
-func TestServeYourOwnData(t *testing.T) {
+// TestPrograms holds the documents against the programs.
+func TestPrograms(t *testing.T) {
+	bin := programs(t)
+	t.Run("serve your own data", func(t *testing.T) { testOwnData(t, bin) })
+	t.Run("commands", func(t *testing.T) { testCommands(t, bin) })
+}
+
+// testOwnData follows the page to the letter, but for the port.
+func testOwnData(t *testing.T, bin string) {
+	t.Helper()
 	for _, program := range []string{"bash", "curl"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("the page needs %s: %v", program, err)
 		}
-	}
-	bin := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "example.com/marketdata/builder/cmd/builder", "example.com/marketdata/edge/cmd/edge")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
 	}
 	d := read(t, feedDocument)
 	const address = "127.0.0.1:8080"
@@ -116,5 +120,86 @@ func TestServeYourOwnData(t *testing.T) {
 	out, err := cmd.Output()
 	if want := strings.TrimSpace(d.blocksOf(t, "json")[0].text); err != nil || !strings.HasSuffix(string(out), want) {
 		t.Errorf("%v\n%s\nwant %s\n%s", err, out, want, stderr.String())
+	}
+}
+
+// programs builds the project's programs into a folder.
+func programs(t *testing.T) (bin string) {
+	t.Helper()
+	bin = t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "example.com/marketdata/builder/cmd/builder", "example.com/marketdata/edge/cmd/edge",
+		"example.com/marketdata/loadtest/cmd/loadtest")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return bin
+}
+
+var (
+	span    = regexp.MustCompile("`([^`]+)`")
+	flag    = regexp.MustCompile(`--[a-z][a-z-]*`)
+	valued  = regexp.MustCompile("`(--[a-z-]+)` \\(([0-9]+%)\\)")
+	command = regexp.MustCompile(`^builder ([a-z]+(?: [a-z]+)?)`)
+	listed  = regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)?)  `)
+)
+
+// testCommands: every command and flag that a document names is there, with the
+// default that stands beside it, and FEED.md has every command of builder.
+func testCommands(t *testing.T, bin string) {
+	t.Helper()
+	help := func(words ...string) string {
+		t.Helper()
+		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, words[0]), append(words[1:], "--help")...).Output()
+		if err != nil {
+			t.Fatalf("%q --help: %v", words, err)
+		}
+		return string(out)
+	}
+	known := help("edge")
+	for _, of := range []string{"builder", "loadtest"} {
+		_, commands, _ := strings.Cut(help(of), "Commands:")
+		for _, m := range listed.FindAllStringSubmatch(commands, -1) {
+			known += help(append([]string{of}, strings.Fields(m[1])...)...)
+		}
+	}
+	d := read(t, feedDocument)
+	_, commands, _ := strings.Cut(help("builder"), "Commands:")
+	for _, m := range listed.FindAllStringSubmatch(commands, -1) {
+		if !strings.Contains(d.prose, "`builder "+m[1]+" ") {
+			t.Errorf("%s does not have builder %s", feedDocument, m[1])
+		}
+	}
+	for _, m := range span.FindAllStringSubmatch(d.prose, -1) {
+		words := command.FindStringSubmatch(m[1])
+		if words == nil {
+			continue
+		}
+		text := help(append([]string{"builder"}, strings.Fields(words[1])...)...)
+		for _, f := range flag.FindAllString(m[1], -1) {
+			if !strings.Contains(text, f) {
+				t.Errorf("%s: builder %s has no flag %s", feedDocument, words[1], f)
+			}
+		}
+	}
+	for _, m := range valued.FindAllStringSubmatch(d.prose, -1) {
+		if !strings.Contains(known, m[1]+"="+m[2]) {
+			t.Errorf("%s: %s has another default than %s", feedDocument, m[1], m[2])
+		}
+	}
+	is := map[string]bool{}
+	for _, f := range flag.FindAllString(known, -1) {
+		is[f] = true
+	}
+	for _, path := range files(t, ".md") {
+		for _, m := range span.FindAllStringSubmatch(read(t, path).prose, -1) {
+			if !strings.HasPrefix(m[1], "--") {
+				continue
+			}
+			for _, f := range flag.FindAllString(m[1], -1) {
+				if !is[f] && !strings.HasPrefix(path, beingRewritten) {
+					t.Errorf("%s: there is no flag %s", path, f)
+				}
+			}
+		}
 	}
 }
