@@ -96,11 +96,11 @@ func (a *answers) observe(o *server.Observation) {
 func expected(r server.Route) []int {
 	switch r {
 	case server.RouteStatic:
-		return []int{200, 304}
+		return []int{200, 304, 429}
 	case server.RouteOptions:
-		return []int{204}
+		return []int{204, 429}
 	case server.RouteUnknown:
-		return []int{404, 405}
+		return []int{404, 405, 429}
 	case server.RouteUnread:
 		return []int{400, 408, 413, 431, 503}
 	case server.Route(query.Global):
@@ -114,7 +114,7 @@ var (
 	requestsDesc = prometheus.NewDesc("edge_http_requests_total", "Answers of the public listener, by route and status.", []string{"route", "code"}, nil)
 	durationDesc = prometheus.NewDesc("edge_http_request_duration_seconds", "Time from when a request was read to when its answer was ready, by route.", []string{"route"}, nil)
 	bytesDesc    = prometheus.NewDesc("edge_http_response_bytes_total", "Bytes of the answers' bodies, by route.", []string{"route"}, nil)
-	limitedDesc  = prometheus.NewDesc("edge_http_rate_limited_total", "Requests refused because they were too many: of one key, or of one address without a valid key.", []string{"by"}, nil)
+	limitedDesc  = prometheus.NewDesc("edge_http_rate_limited_total", "Requests refused because they were too many: of one key, or of one address without a valid key or for what needs none.", []string{"by"}, nil)
 )
 
 // answerCollector adds the stripes up at a scrape.

@@ -32,8 +32,13 @@ func TestAllocations(t *testing.T) {
 		"503":              {new(auth.Keys), request("GET", assets, "X-Api-Key: "+text), 503},
 		"OPTIONS":          {keys, request("OPTIONS", assets, origin), 204},
 		"static":           {keys, request("GET", "/docs"), 200},
+		"429, open":        {poor, request("GET", "/docs", origin), 429},
 	} {
-		s := newServer(t, Config{Keys: c.keys, AddressRate: 1_000_000, AddressBurst: 1_000_000, Static: map[string]StaticFile{"/docs": {Body: []byte("x"), ContentType: "text/html"}}})
+		open := 1_000_000
+		if c.keys == poor {
+			open = 1
+		}
+		s := newServer(t, Config{Keys: c.keys, AddressRate: 1_000_000, AddressBurst: 1_000_000, OpenRate: open, OpenBurst: open, Static: map[string]StaticFile{"/docs": {Body: []byte("x"), ContentType: "text/html"}}})
 		r := newRequest(t, s, c.raw)
 		peer, now := r.peer, time.Now()
 		answer := func() {

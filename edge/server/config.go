@@ -20,12 +20,15 @@ const DefaultMaxConns = 32 << 10
 type Config struct {
 	// Engine finds the answers. Required.
 	Engine Engine
-	// Keys is the key set in force; nil lets everybody in, without limits, and
-	// is for local use only.
+	// Keys is the key set in force; nil lets everybody in, without the limits
+	// below, and is for local use only.
 	Keys *auth.Keys
 	// AddressRate and AddressBurst limit each client address that sends no
 	// valid key, in requests a second and at once; 0: 10 and 50.
 	AddressRate, AddressBurst int
+	// OpenRate and OpenBurst limit each client address for what needs no key:
+	// files, 404, 405 and OPTIONS (contract section 9); 0: 50 and 200.
+	OpenRate, OpenBurst int
 	// KeyRequestURL is where keys are requested, for the 401's message.
 	KeyRequestURL string
 	// AllowOrigin is the value of Access-Control-Allow-Origin; "": "*".
@@ -82,7 +85,7 @@ func (cfg Config) withDefaults() (Config, error) {
 		or    int
 	}{
 		{"AddressRate", &cfg.AddressRate, 10}, {"AddressBurst", &cfg.AddressBurst, 50},
-		{"MaxConns", &cfg.MaxConns, DefaultMaxConns},
+		{"OpenRate", &cfg.OpenRate, 50}, {"OpenBurst", &cfg.OpenBurst, 200}, {"MaxConns", &cfg.MaxConns, DefaultMaxConns},
 	} {
 		if *n.value < 0 {
 			return cfg, fmt.Errorf("server: %s is %d; it takes a number above 0, or 0 for %d", n.name, *n.value, n.or)

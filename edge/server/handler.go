@@ -25,22 +25,33 @@ func (s *Server) answer(r *Request) {
 	r.route = RouteUnknown
 	header := &r.http().Header
 	if header.IsOptions() {
-		s.preflight(r)
+		r.route = RouteOptions
+		if !s.overOpen(r) {
+			s.preflight(r)
+		}
 		return
 	}
 	if !header.IsGet() && !header.IsHead() {
-		s.problem(r, methodNotAllowed)
+		if !s.overOpen(r) {
+			s.problem(r, methodNotAllowed)
+		}
 		return
 	}
 	var path []byte
 	path, r.RawQuery = splitTarget(header.RequestURI())
 	endpoint, ok := endpointAt(path)
 	if !ok {
-		if file := s.static[string(path)]; file != nil {
-			file.answer(r)
-			return
+		file := s.static[string(path)]
+		if file != nil {
+			r.route = RouteStatic
 		}
-		s.problem(r, pathNotFound)
+		switch {
+		case s.overOpen(r):
+		case file != nil:
+			file.answer(r)
+		default:
+			s.problem(r, pathNotFound)
+		}
 		return
 	}
 	r.route = Route(endpoint)
@@ -89,6 +100,23 @@ func (s *Server) admit(r *Request) *Problem {
 	}
 	r.taken = key
 	return nil
+}
+
+// overOpen takes a token for a request that needs no key. It reports whether
+// there was none, and has then answered. Only that 429 tells of the limit: the
+// other answers may be held by caches that many clients share. Without
+// authentication there are no limits.
+func (s *Server) overOpen(r *Request) bool {
+	if s.keys == nil {
+		return false
+	}
+	if r.left = s.open.Take(s.client(r), limit.At(r.Now)); r.left.OK {
+		return false
+	}
+	s.problem(r, tooManyRequests)
+	r.Reply.lines = appendPolicy(r.Reply.lines, policyOpen, s.open.Limit())
+	r.Reply.lines = appendRateLimit(r.Reply.lines, policyOpen, r.left)
+	return true
 }
 
 // finish completes an answer, whatever it is.

@@ -180,7 +180,7 @@ func TestKeyLimit(t *testing.T) {
 			t.Errorf("429 with %v", a.Header)
 		}
 	}
-	// OPTIONS costs nothing and asks for nothing.
+	// OPTIONS asks for no key and costs the key nothing.
 	expect(t, 204, "", handle(t, s, now, request("OPTIONS", assets, "X-Api-Key: "+text)))
 	now = now.Add(time.Second)
 	step(200, "", assets, `"default";r=0;t=5`)

@@ -260,7 +260,7 @@ func newRequest(t testing.TB, s *Server, raw string) *Request {
 	return r
 }
 
-// handle returns a server's answer to a GET at a time, without a connection.
+// handle returns a server's answer to a request at a time, without a connection.
 func handle(t *testing.T, s *Server, now time.Time, raw string) *answer {
 	t.Helper()
 	r := newRequest(t, s, raw)
@@ -268,7 +268,8 @@ func handle(t *testing.T, s *Server, now time.Time, raw string) *answer {
 	s.handle(r)
 	defer s.observe(r, nil)
 	first, rest := s.appendReply(r)
-	return (&client{t: t, r: bufio.NewReader(io.MultiReader(bytes.NewReader(first), bytes.NewReader(rest)))}).receive("GET")
+	method, _, _ := strings.Cut(raw, " ")
+	return (&client{t: t, r: bufio.NewReader(io.MultiReader(bytes.NewReader(first), bytes.NewReader(rest)))}).receive(method)
 }
 
 // until waits for what comes without being told.

@@ -45,23 +45,34 @@ func (s *Server) addCommon(r *Request) {
 		p.AddLines(lineExposed)
 	}
 	if r.limited {
-		p.lines = appendPolicy(p.lines, r.limit)
-		p.lines = appendRateLimit(p.lines, r.left)
+		p.lines = appendPolicy(p.lines, policyDefault, r.limit)
+		p.lines = appendRateLimit(p.lines, policyDefault, r.left)
 	}
 }
 
+// The names of the limits: of keys and of addresses without a valid key, and of
+// addresses for what needs no key.
+const (
+	policyDefault = "default"
+	policyOpen    = "open"
+)
+
 // appendPolicy and appendRateLimit append the header lines of
 // draft-ietf-httpapi-ratelimit-headers, version 10.
-func appendPolicy(dst []byte, l limit.Limit) []byte {
-	dst = append(dst, `RateLimit-Policy: "default";q=`...)
+func appendPolicy(dst []byte, name string, l limit.Limit) []byte {
+	dst = append(dst, `RateLimit-Policy: "`...)
+	dst = append(dst, name...)
+	dst = append(dst, `";q=`...)
 	dst = strconv.AppendInt(dst, int64(l.Burst()), 10)
 	dst = append(dst, ";w="...)
 	dst = strconv.AppendInt(dst, int64(l.Window()), 10)
 	return append(dst, crlf...)
 }
 
-func appendRateLimit(dst []byte, d limit.Decision) []byte {
-	dst = append(dst, `RateLimit: "default";r=`...)
+func appendRateLimit(dst []byte, name string, d limit.Decision) []byte {
+	dst = append(dst, `RateLimit: "`...)
+	dst = append(dst, name...)
+	dst = append(dst, `";r=`...)
 	dst = strconv.AppendInt(dst, int64(d.Remaining), 10)
 	dst = append(dst, ";t="...)
 	dst = strconv.AppendInt(dst, int64(d.Reset), 10)
@@ -91,6 +102,5 @@ func (s *Server) badParameter(r *Request, err *query.ParamError) {
 
 // preflight answers OPTIONS.
 func (s *Server) preflight(r *Request) {
-	r.route = RouteOptions
 	r.Reply.Status, r.Reply.Fixed = http.StatusNoContent, linesPreflight
 }

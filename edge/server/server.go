@@ -26,7 +26,8 @@ const (
 type Server struct {
 	engine       Engine
 	keys         *auth.Keys
-	addresses    *limit.Addresses
+	addresses    *limit.Addresses // of requests that need a key and have none
+	open         *limit.Addresses // of requests that need none
 	unauthorized *Problem
 	allowOrigin  []byte // header line
 	trusted      []netip.Prefix
@@ -54,8 +55,12 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: client addresses: %w", err)
 	}
+	open, err := limit.New(cfg.OpenRate, cfg.OpenBurst)
+	if err != nil {
+		return nil, fmt.Errorf("server: what needs no key: %w", err)
+	}
 	s := &Server{
-		engine: cfg.Engine, keys: cfg.Keys, addresses: limit.NewAddresses(l), unauthorized: newUnauthorized(cfg.KeyRequestURL),
+		engine: cfg.Engine, keys: cfg.Keys, addresses: limit.NewAddresses(l), open: limit.NewAddresses(open), unauthorized: newUnauthorized(cfg.KeyRequestURL),
 		allowOrigin: AppendLine(nil, headerAllowOrigin, []byte(cfg.AllowOrigin)), trusted: cfg.TrustedProxies, static: map[string]*staticFile{},
 		observer: cfg.Observer, log: newRequestLog(&cfg), cfg: cfg, served: make(chan struct{}),
 	}

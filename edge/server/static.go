@@ -65,7 +65,6 @@ func newStaticFile(f StaticFile) *staticFile {
 
 // answer sends the file, or says that the client has it.
 func (f *staticFile) answer(r *Request) {
-	r.route = RouteStatic
 	var v *variant
 	have := false
 	for i := range f.variants {

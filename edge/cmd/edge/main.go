@@ -81,6 +81,8 @@ type cli struct {
 	LimitStore     string         `placeholder:"URL" help:"Redis or Valkey through which edges share the limits of keys: redis://… Without: each edge limits by itself."`
 	AddressRate    int            `default:"10" help:"Requests a second from one address without a valid key (${default})."`
 	AddressBurst   int            `default:"50" help:"How many of them at once (${default})."`
+	OpenRate       int            `default:"50" help:"Requests a second from one address for what needs no key: pages and their files, 404, 405, OPTIONS (${default}). --auth off sets no limits at all."`
+	OpenBurst      int            `default:"200" help:"How many of them at once (${default})."`
 
 	MaxConns           int           `default:"32768" help:"Open connections in all (${default})."`
 	MaxConnsPerAddress int           `default:"0" help:"Open connections from one address; 0: half of all."`
@@ -110,7 +112,7 @@ func (c *cli) config(log *slog.Logger) edge.Config {
 		CacheSize: max(int64(c.CacheSize), 1), CacheDir: c.CacheDir, CacheDirSize: int64(c.CacheDirSize),
 		Poll: c.Poll, FetchBudget: c.FetchBudget, AcceptStore: c.AcceptStore, Trust: trust, MaxStale: c.MaxStale, CacheScope: c.CacheScope,
 		Server: server.Config{
-			AddressRate: c.AddressRate, AddressBurst: c.AddressBurst, KeyRequestURL: c.KeyRequestURL, AllowOrigin: c.AllowOrigin,
+			AddressRate: c.AddressRate, AddressBurst: c.AddressBurst, OpenRate: c.OpenRate, OpenBurst: c.OpenBurst, KeyRequestURL: c.KeyRequestURL, AllowOrigin: c.AllowOrigin,
 			TrustedProxies: c.TrustedProxies, ProxyProtocol: c.ProxyProtocol, MaxConns: c.MaxConns, MaxConnsPerAddress: c.MaxConnsPerAddress, MaxWaitingBytes: int64(c.MaxWaiting),
 			ReadTimeout: c.ReadTimeout, WriteTimeout: c.WriteTimeout, IdleTimeout: c.IdleTimeout,
 			LogAll: c.AccessLog == "all", LogSlow: c.LogSlow,
