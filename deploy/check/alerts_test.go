@@ -95,6 +95,11 @@ func TestAlerts(t *testing.T) {
 		{name: "one error in a hundred", series: `
 			edge_http_requests_total{job="edge",instance="e1",route="quotes",code="200"} 0+6000x200
 			edge_http_requests_total{job="edge",instance="e1",route="quotes",code="503"} 0+60x200`, at: 100 * minute, want: []string{"EdgeErrors"}},
+		{name: "pins of the future are no errors, and not slow", series: `
+			edge_http_requests_total{job="edge",instance="e1",route="quotes",code="200"} 0+6000x200
+			edge_http_requests_total{job="edge",instance="e1",route="future_pin",code="503"} 0+6000x200
+			edge_http_request_duration_seconds_bucket{job="edge",instance="e1",route="future_pin",le="0.05"} 0x200
+			edge_http_request_duration_seconds_bucket{job="edge",instance="e1",route="future_pin",le="+Inf"} 0+6000x200`, at: 100 * minute},
 		{name: "one error in ten thousand", series: `
 			edge_http_requests_total{job="edge",instance="e1",route="quotes",code="200"} 0+600000x200
 			edge_http_requests_total{job="edge",instance="e1",route="quotes",code="503"} 0+60x200`, at: 100 * minute},

@@ -78,16 +78,19 @@ func cacheStatus(hit, stale bool) []byte {
 // from shards in memory.
 func (e *Engine) Answer(r *server.Request) *server.Problem {
 	state := e.refresher.State()
-	if state == nil {
-		return server.Unavailable
+	var s *snapshot.Snapshot
+	if state != nil {
+		s = state.Snapshot
 	}
-	s := state.Snapshot
 	switch {
 	case r.Pinned && (s == nil || !r.Pin.Equal(s.Time)):
 		var err error
 		if s, err = e.refresher.Pinned(r.Context, r.Pin); err != nil {
 			return e.problem(err)
 		}
+		state = e.refresher.State() // it may have come while the request waited
+	case state == nil:
+		return server.Unavailable
 	case s != nil && e.cfg.MaxStale > 0 && r.Now.Sub(s.Time) > e.cfg.MaxStale:
 		return server.Unavailable
 	}
@@ -140,10 +143,17 @@ func addIgnored(r *server.Request) {
 // problem turns an error into the answer that it is. What is wrong on this side
 // is logged, at most once a second.
 func (e *Engine) problem(err error) *server.Problem {
-	if errors.Is(err, snapshot.ErrGone) {
+	switch {
+	case errors.Is(err, snapshot.ErrGone):
 		return server.SnapshotGone
+	case errors.Is(err, snapshot.ErrUneven):
+		return server.PinUneven
+	case errors.Is(err, snapshot.ErrAhead):
+		return server.PinAhead
+	case errors.Is(err, snapshot.ErrLater):
+		return server.SnapshotLater
 	}
-	if now := time.Now().Unix(); !errors.Is(err, snapshot.ErrLater) && e.logged.Swap(now) != now {
+	if now := time.Now().Unix(); e.logged.Swap(now) != now {
 		e.cfg.Log.Warn("no answer", "err", err)
 	}
 	return server.Unavailable

@@ -101,6 +101,8 @@ func expected(r server.Route) []int {
 		return []int{204, 429}
 	case server.RouteUnknown:
 		return []int{404, 405, 429}
+	case server.RouteFuturePin:
+		return []int{503}
 	case server.RouteUnread:
 		return []int{400, 408, 413, 431, 503}
 	case server.Route(query.Global):

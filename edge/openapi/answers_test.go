@@ -22,6 +22,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"go.uber.org/goleak"
 
+	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge"
 	"example.com/marketdata/edge/openapi/openapitest"
@@ -165,7 +166,16 @@ func startBroken(t *testing.T) string {
 	return "http://" + ln.Addr().String()
 }
 
-const longAgo, soon = "X-Snapshot-Time: 2026-11-01T00:00:00Z", "X-Snapshot-Time: 2030-01-01T00:00:00Z"
+const longAgo = "X-Snapshot-Time: 2026-11-01T00:00:00Z"
+
+// soon is a pin to the snapshot that comes next.
+func soon() string {
+	newest := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	if now := time.Now().UTC(); now.After(newest) {
+		newest = now.Truncate(artifacts.Step)
+	}
+	return "X-Snapshot-Time: " + newest.Add(artifacts.Step).Format(time.RFC3339)
+}
 
 // special tells how to get the answers that are not one GET of the example
 // market, by the name of their example.
@@ -193,7 +203,7 @@ func (w *world) special(name string) (service, question, bool) {
 	case "error-internal":
 		return w.broken, get, true
 	case "error-unavailable":
-		get.header = []string{soon}
+		get.header = []string{soon()}
 		return w.open, get, true
 	case "error-path":
 		return w.open, question{method: "GET", target: "/openapi/v1/coins"}, true
@@ -321,6 +331,8 @@ func TestAnswers(t *testing.T) {
 		get := func(header ...string) question { return question{method: "GET", target: target, header: header} }
 		check(w.keyed, get(longAgo), 410)
 		check(w.open, get("X-Snapshot-Time: yesterday"), 400)
+		check(w.open, get("X-Snapshot-Time: 2026-11-21T11:55:00Z"), 400)
+		check(w.open, get("X-Snapshot-Time: 9999-01-01T00:00:00Z"), 400)
 		check(w.open, get("X-Snapshot-Time: 2026-11-21T11:50:00Z", "X-Snapshot-Time: 2026-11-21T11:50:00Z"), 400)
 		check(w.broken, get(), 500)
 		check(w.broken, get("Origin: https://board.example"), 500)
@@ -374,7 +386,7 @@ func TestAnswers(t *testing.T) {
 }
 
 func get503() question {
-	return question{method: "GET", target: "/openapi/v1/assets", header: []string{soon}}
+	return question{method: "GET", target: "/openapi/v1/assets", header: []string{soon()}}
 }
 
 // seen remembers what answers had of what the document promises.

@@ -68,6 +68,9 @@ func (s *Server) answer(r *Request) {
 		return
 	}
 	if p := s.engine.Answer(r); p != nil {
+		if p == SnapshotLater {
+			r.route = RouteFuturePin
+		}
 		r.Reply.Clear()
 		s.problem(r, p)
 	}
@@ -110,7 +113,7 @@ func (s *Server) overOpen(r *Request) bool {
 	if s.keys == nil {
 		return false
 	}
-	if r.left = s.open.Take(s.client(r), limit.At(r.Now)); r.left.OK {
+	if r.left = s.open.Take(s.clientOf(r), limit.At(r.Now)); r.left.OK {
 		return false
 	}
 	s.problem(r, tooManyRequests)
@@ -121,7 +124,7 @@ func (s *Server) overOpen(r *Request) bool {
 
 // finish completes an answer, whatever it is.
 func (s *Server) finish(r *Request) {
-	if r.taken != nil && r.Reply.Status >= 500 {
+	if r.taken != nil && ownFault(r.route, r.Reply.Status) {
 		// The service's own faults are not the client's to pay for.
 		r.left = r.taken.GiveBack(r.left, limit.At(r.Now))
 		r.taken = nil

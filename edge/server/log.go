@@ -51,7 +51,7 @@ func (s *Server) observe(r *Request, err error) {
 			Route: r.route, Status: status, Bytes: len(r.Reply.Body), Duration: took, KeyID: r.KeyID, Conn: conn,
 		})
 	}
-	if level, ok := s.log.wants(status, took); ok {
+	if level, ok := s.log.wants(r.route, status, took); ok {
 		s.log.request(r, level, status, took, mask(s.clientOf(r)))
 	}
 }
@@ -81,13 +81,13 @@ func newRequestLog(cfg *Config) *requestLog {
 }
 
 // wants says whether an answer is logged, and how.
-func (l *requestLog) wants(status int, took time.Duration) (slog.Level, bool) {
+func (l *requestLog) wants(route Route, status int, took time.Duration) (slog.Level, bool) {
 	switch {
 	case l.log == nil:
 		return 0, false
-	case status >= http.StatusInternalServerError:
+	case ownFault(route, status):
 		return slog.LevelError, l.all || l.ownBucket.Take(l.ownLimit, limit.At(time.Now())).OK
-	case l.slow > 0 && took >= l.slow:
+	case l.slow > 0 && took >= l.slow && route != RouteFuturePin:
 		return slog.LevelWarn, l.all || l.ownBucket.Take(l.ownLimit, limit.At(time.Now())).OK
 	case l.all:
 		return slog.LevelInfo, true

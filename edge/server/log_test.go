@@ -238,3 +238,27 @@ func TestCutOff(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// told is an Observer that keeps what it was told last.
+type told struct{ Observation }
+
+func (o *told) Observe(got Observation) { o.Observation = got }
+
+// TestFuturePin: the 503 of a pin of the future is no fault of the service, in
+// the log and to the observer.
+func TestFuturePin(t *testing.T) {
+	for _, c := range []struct {
+		problem *Problem
+		route   Route
+		level   string
+	}{{SnapshotLater, RouteFuturePin, "INFO"}, {Unavailable, Route(query.Assets), "ERROR"}} {
+		out, log := newLog()
+		observer := new(told)
+		s := newServer(t, Config{Logger: log, LogSlow: 1, Observer: observer, Engine: engine(func(*Request) *Problem { return c.problem })})
+		expect(t, 503, "SERVICE_UNAVAILABLE", handle(t, s, time.Now().Add(-time.Second), request("GET", assets)))
+		lines := out.lines(t, "request")
+		if len(lines) != 1 || lines[0]["level"] != c.level || lines[0]["route"] != c.route.Name() || observer.Route != c.route || observer.Status != 503 {
+			t.Errorf("%s: %v, %+v", c.problem.Message, lines, observer.Observation)
+		}
+	}
+}

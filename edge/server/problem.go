@@ -40,8 +40,15 @@ func (p *Problem) appendBody(dst []byte, message string) []byte {
 var (
 	// NotFound: /global before the first snapshot, nothing else.
 	NotFound = newProblem(http.StatusNotFound, 40400, "NOT_FOUND", "there is no snapshot yet")
-	// SnapshotGone: a pinned snapshot that is no longer retained.
+	// SnapshotGone: a pinned snapshot that is no longer retained, or was taken
+	// back.
 	SnapshotGone = newProblem(http.StatusGone, 41000, "SNAPSHOT_GONE", "the snapshot of X-Snapshot-Time is no longer retained; begin again without it")
+	// PinUneven and PinAhead: pins that no snapshot can have.
+	PinUneven = newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", "X-Snapshot-Time: not the time of a snapshot; it takes a whole multiple of ten minutes")
+	PinAhead  = newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", "X-Snapshot-Time: too far in the future; it takes the time of a snapshot that was published")
+	// SnapshotLater: a pinned snapshot that may have been published, and has not
+	// arrived here. It costs its token, and is no fault of the service.
+	SnapshotLater = newProblem(http.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", "the snapshot of X-Snapshot-Time has not arrived here; try again, or begin again without it")
 	// Internal: a fault of the service itself.
 	Internal = newProblem(http.StatusInternalServerError, 50000, "INTERNAL_ERROR", "the service failed to answer; the request id names this failure in its log")
 	// Unavailable: what the answer needs is neither held nor to be had.

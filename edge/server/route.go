@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"net/http"
 
 	"example.com/marketdata/edge/query"
 )
@@ -19,18 +20,27 @@ const (
 	RouteUnknown
 	// RouteUnread: what never became a request.
 	RouteUnread
+	// RouteFuturePin: an endpoint, pinned to a snapshot that did not arrive. A
+	// route of its own, since its 503 is no fault of the service and its second
+	// of waiting says nothing of the endpoint's speed (contract section 8).
+	RouteFuturePin
 
 	// Routes is how many there are.
 	Routes = query.Endpoints + iota
 )
 
-// Name returns the route's name: an endpoint's, or static, options, unknown or
-// unread.
+// Name returns the route's name: an endpoint's, or static, options, unknown,
+// unread or future_pin.
 func (r Route) Name() string {
 	if r < query.Endpoints {
 		return query.Endpoint(r).Name()
 	}
-	return [...]string{"static", "options", "unknown", "unread"}[r-query.Endpoints]
+	return [...]string{"static", "options", "unknown", "unread", "future_pin"}[r-query.Endpoints]
+}
+
+// ownFault reports an answer that is a fault of the service itself.
+func ownFault(r Route, status int) bool {
+	return status >= http.StatusInternalServerError && r != RouteFuturePin
 }
 
 // String is Name.

@@ -3,23 +3,42 @@ package snapshot
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"example.com/marketdata/artifacts"
 )
 
-// Why a pinned snapshot cannot answer.
+// Why a pinned snapshot cannot answer (contract section 8).
 var (
-	// ErrGone: a time that is past and not retained (410).
+	// ErrUneven: no snapshot has such a time (400).
+	ErrUneven = errors.New("pin is not a whole multiple of ten minutes")
+	// ErrGone: a time that is past and not retained, or was taken back (410).
 	ErrGone = errors.New("snapshot is not retained")
+	// ErrAhead: a time of which there can be no snapshot yet (400).
+	ErrAhead = errors.New("pin is too far in the future")
 	// ErrLater: a time that this edge has not reached, nor did within the time
 	// that a request waits (503).
 	ErrLater = errors.New("snapshot has not arrived")
+
+	errUnknown = errors.New("nothing is known of the store yet")
 )
 
-// PinWait is how long a request waits for a snapshot that another edge has
-// already (contract section 8).
-const PinWait = time.Second
+const (
+	// PinWait is how long a request waits for a snapshot that another edge has
+	// already.
+	PinWait = time.Second
+	// pinAhead is how far a pin may be past the later of this edge's clock and
+	// the snapshot in force: one step, and two minutes for clocks that disagree.
+	pinAhead = 12 * time.Minute
+	// pinPolls is the shortest time between two polls for the sake of pins: all
+	// requests that begin to wait within it share the next one, whatever they
+	// wait for.
+	pinPolls = PinWait / 2
+	// maxWaiting bounds the requests that wait; one more gets ErrLater at once.
+	// It is several times what a key with the default limit can have waiting.
+	maxWaiting = 1024
+)
 
 // load is one reading of a retained snapshot, which all who ask for it share.
 type load struct {
@@ -28,16 +47,24 @@ type load struct {
 	err  error
 }
 
-// Pinned returns the snapshot of t as contract section 8 has it. When t is
-// later than the current snapshot it polls at once and waits for up to PinWait.
-// Errors other than ErrGone and ErrLater mean that the snapshot is retained
-// and not to be had at the moment.
+// Pinned returns the snapshot of t as contract section 8 has it. When t may
+// have been published and is not known here, it polls at once and waits for up
+// to PinWait. Errors other than the four above mean that the snapshot is
+// retained, or nothing is known of any, and it cannot be read at the moment.
 func (r *Refresher) Pinned(ctx context.Context, t time.Time) (*Snapshot, error) {
 	if s, settled, err := r.pinned(ctx, t); settled {
 		return s, err
 	}
+	defer r.waiting.Add(-1)
+	if r.waiting.Add(1) > maxWaiting {
+		return nil, ErrLater
+	}
 	timer := time.NewTimer(PinWait)
 	defer timer.Stop()
+	var again <-chan time.Time
+	if wait := r.pollForPin(); wait > 0 {
+		again = time.After(wait)
+	}
 	for {
 		r.mu.Lock()
 		changed := r.changed
@@ -47,11 +74,9 @@ func (r *Refresher) Pinned(ctx context.Context, t time.Time) (*Snapshot, error) 
 			return s, err
 		}
 		select {
-		case r.kick <- struct{}{}:
-		default:
-		}
-		select {
 		case <-changed:
+		case <-again: // if nobody else has by now
+			r.pollForPin()
 		case <-timer.C:
 			return nil, ErrLater
 		case <-ctx.Done():
@@ -60,29 +85,51 @@ func (r *Refresher) Pinned(ctx context.Context, t time.Time) (*Snapshot, error) 
 	}
 }
 
+// pollForPin has Run poll now. When a pin had it do so a moment ago, it does
+// nothing and returns the time until it may again.
+func (r *Refresher) pollForPin() (wait time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if wait = r.kicked.Add(pinPolls).Sub(now); wait > 0 {
+		return wait
+	}
+	r.kicked = now
+	select {
+	case r.kick <- struct{}{}:
+	default:
+	}
+	return 0
+}
+
 // pinned is Pinned without waiting for what is yet to come: then settled is
 // false.
 func (r *Refresher) pinned(ctx context.Context, t time.Time) (s *Snapshot, settled bool, err error) {
+	newest := r.cfg.Now()
 	cur := r.current()
-	switch {
-	case cur == nil:
-		return nil, false, nil
-	case t.Equal(cur.Time):
-		return cur, true, nil
-	case t.After(cur.Time):
-		for _, w := range cur.Withdrawn {
-			if w.Equal(t) {
-				return nil, true, ErrGone
-			}
+	if cur != nil {
+		if t.Equal(cur.Time) {
+			return cur, true, nil
 		}
-		return nil, false, nil
+		if ref, ok := cur.retained(t); ok {
+			s, err = r.hold(ctx, t, ref)
+			return s, true, err
+		}
+		if cur.Time.After(newest) {
+			newest = cur.Time
+		}
 	}
-	ref, ok := cur.retained(t)
-	if !ok {
+	switch {
+	case !t.Equal(t.Truncate(artifacts.Step)):
+		return nil, true, ErrUneven
+	case cur != nil && (t.Before(cur.Time) || slices.ContainsFunc(cur.Withdrawn, t.Equal)):
 		return nil, true, ErrGone
+	case t.Sub(newest) > pinAhead:
+		return nil, true, ErrAhead
+	case r.State() == nil:
+		return nil, true, errUnknown
 	}
-	s, err = r.hold(ctx, t, ref)
-	return s, true, err
+	return nil, false, nil
 }
 
 // hold returns the retained snapshot of t, reading it if need be.

@@ -94,7 +94,9 @@ type Config struct {
 	// long after the pointer's publication, by both clocks, and how long after
 	// this edge first saw it; nil: nobody is.
 	Swapped func(lag, work time.Duration)
-	Log     *slog.Logger
+	// Now is the clock that pins of the future are held against (time.Now).
+	Now func() time.Time
+	Log *slog.Logger
 }
 
 // Warm prepares next before it is current, from what was hot in old, and returns
@@ -105,7 +107,7 @@ type Warm func(ctx context.Context, old, next *Snapshot) (after func())
 type Refresher struct {
 	cfg   Config
 	state atomic.Pointer[State]
-	kick  chan struct{}
+	kick  chan struct{} // has Run poll at once; see pollForPin
 
 	Counters  Counters
 	Responses respcache.Counters
@@ -127,7 +129,9 @@ type Refresher struct {
 	changed chan struct{}       // closed at the next change of state
 	held    map[int64]*Snapshot // that may be pinned, by time in Unix seconds
 	loading map[int64]*load
+	kicked  time.Time // when a pin had Run poll last
 
+	waiting    atomic.Int64 // requests that wait for a pin of the future
 	background sync.WaitGroup
 	missing    atomic.Int64
 }
@@ -145,6 +149,9 @@ func NewRefresher(cfg Config) *Refresher {
 	or(&cfg.FetchBudget, time.Minute)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
 	}
 	if cfg.Swapped == nil {
 		cfg.Swapped = func(time.Duration, time.Duration) {}
@@ -168,10 +175,6 @@ func (r *Refresher) Status() Status {
 	return s
 }
 
-// minPoll is the shortest time between two polls, however many requests ask
-// for one.
-const minPoll = 200 * time.Millisecond
-
 // Run starts from what is kept in Dir, and polls until ctx is done. Each snapshot
 // is warmed before it is current; nil: none is.
 func (r *Refresher) Run(ctx context.Context, warm Warm) {
@@ -181,7 +184,6 @@ func (r *Refresher) Run(ctx context.Context, warm Warm) {
 	retry := backoff.NewExponentialBackOff()
 	retry.InitialInterval, retry.MaxInterval, retry.RandomizationFactor = r.cfg.Poll, r.cfg.MaxBackoff, 0.5
 	for ctx.Err() == nil {
-		began := time.Now()
 		err, changeErr := r.poll(ctx)
 		wait := r.cfg.Poll*4/5 + rand.N(r.cfg.Poll*2/5+1)
 		if err != nil {
@@ -200,11 +202,6 @@ func (r *Refresher) Run(ctx context.Context, warm Warm) {
 		case <-ctx.Done():
 		case <-timer.C:
 		case <-r.kick:
-			timer.Reset(max(0, minPoll-time.Since(began)))
-			select {
-			case <-ctx.Done():
-			case <-timer.C:
-			}
 		}
 		timer.Stop()
 	}

@@ -136,11 +136,6 @@ func TestSwapAndPins(t *testing.T) {
 			t.Errorf("pin of %v: %v, %v", p.Manifest.Time, s, err)
 		}
 	}
-	for _, gone := range []time.Time{fixture.Start.Add(-artifacts.Step), fixture.Start.Add(time.Second), {}} {
-		if _, err := r.Pinned(ctx, gone); !errors.Is(err, ErrGone) {
-			t.Errorf("pin of %v: %v, want ErrGone", gone, err)
-		}
-	}
 	// A fresh edge reads the retained snapshot's manifest when it is pinned.
 	fresh := start(t, mem, t.TempDir(), nil)
 	fresh.until(t, "the second snapshot", fresh.at(next(first)))
@@ -150,22 +145,6 @@ func TestSwapAndPins(t *testing.T) {
 	}
 	if _, err := s.View(query.Quotes, query.SortID).Shard(0, &Budget{Wait: time.Minute}); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestPinOfTheFuture(t *testing.T) {
-	mem := memstore.New()
-	first := fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
-	// A poll of an hour: only the pin itself makes the edge look.
-	r := start(t, mem, t.TempDir(), func(c *Config, _ *store) { c.Poll = time.Hour })
-	r.until(t, "the first snapshot", r.at(fixture.Start))
-	if _, err := r.Pinned(context.Background(), next(first)); !errors.Is(err, ErrLater) {
-		t.Errorf("got %v, want ErrLater", err)
-	}
-	fixture.Publish(t, mem, fixture.Feed(50, 2), next(first), first)
-	s, err := r.Pinned(context.Background(), next(first))
-	if err != nil || !s.Time.Equal(next(first)) {
-		t.Errorf("got %v, %v", s, err)
 	}
 }
 

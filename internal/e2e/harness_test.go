@@ -77,6 +77,7 @@ func (f *folder) Files(context.Context, time.Time) (source.Files, error) {
 func newPair(t failer, settings model.Settings, poll time.Duration) *pair {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
+	settings.Clock = time.Now()
 	p := &pair{
 		t: t, world: model.New(settings), store: memstore.New(), source: &folder{},
 		tags: map[string]string{}, bodies: map[string]string{},

@@ -182,6 +182,8 @@ func TestLaterPin(t *testing.T) {
 		question.Pins = []string{at}
 		p.check(question)
 	}
-	question.Pins = []string{"2025-06-01T12:20:00Z"}
-	p.check(question)
+	for _, at := range []string{"2025-06-01T12:20:00Z", "2025-06-01T12:20:01Z", "9999-12-31T23:50:00Z"} {
+		question.Pins = []string{at}
+		p.check(question)
+	}
 }

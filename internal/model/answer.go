@@ -131,11 +131,22 @@ func (w *World) choose(pins []string) (*Snapshot, Answer) {
 			return s, Answer{}
 		}
 	}
-	withdrawn := slices.ContainsFunc(w.withdrawn, t.Equal)
-	if newest := w.Newest(); newest == nil || t.After(newest.Time) && !withdrawn {
-		return nil, failure(503, 50300, "SERVICE_UNAVAILABLE")
+	if t.Minute()%10 != 0 || t.Second() != 0 {
+		return nil, badRequest([]string{"X-Snapshot-Time"})
 	}
-	return nil, failure(410, 41000, "SNAPSHOT_GONE")
+	known := w.settings.Clock
+	if newest := w.Newest(); newest != nil {
+		if t.Before(newest.Time) || slices.ContainsFunc(w.withdrawn, t.Equal) {
+			return nil, failure(410, 41000, "SNAPSHOT_GONE")
+		}
+		if newest.Time.After(known) {
+			known = newest.Time
+		}
+	}
+	if t.After(known.Add(12 * time.Minute)) {
+		return nil, badRequest([]string{"X-Snapshot-Time"})
+	}
+	return nil, failure(503, 50300, "SERVICE_UNAVAILABLE")
 }
 
 // list is the result of an endpoint with pages, and its X-Not-Found.

@@ -361,7 +361,8 @@ func TestPast(t *testing.T) {
 		t.Errorf("the change record of now: %s", a.Body)
 	}
 	// Pins: 00:10 is the time of retention, 00:00 lies before it.
-	for pin, status := range map[string]int{"2025-06-01T00:10:00Z": 200, "2025-06-01T00:00:00Z": 410, "2025-06-01T00:20:00Z": 410, "2025-06-01T01:20:00Z": 503, "2025-06-01": 400} {
+	for pin, status := range map[string]int{"2025-06-01T00:10:00Z": 200, "2025-06-01T00:00:00Z": 410, "2025-06-01T00:20:00Z": 410, "2025-06-01T01:20:00Z": 503, "2025-06-01": 400,
+		"2025-06-01T00:10:01Z": 400, "2025-06-01T00:05:00Z": 400, "2025-06-01T01:30:00Z": 400, "2026-06-01T00:00:00Z": 400} {
 		if a := get(w, "/openapi/v1/quotes", pin); a.Status != status {
 			t.Errorf("pin %s: %d, want %d", pin, a.Status, status)
 		}

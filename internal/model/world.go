@@ -15,6 +15,7 @@ type Settings struct {
 	MinMarketCap string        // floor of the trending board, inclusive
 	MinVolume    string        // floor of the trending board, inclusive
 	Retain       time.Duration // how long a snapshot stays to be pinned
+	Clock        time.Time     // of the edges, for pins of the future; zero: that of the newest snapshot
 }
 
 // Defaults are the builder's.

@@ -74,8 +74,8 @@ var timeText = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`)
 
 // isTime reports whether s is a time as the service writes it.
 func isTime(s string) bool {
-	_, err := time.Parse(oracle.TimeFormat, s)
-	return err == nil && timeText.MatchString(s)
+	t, err := time.Parse(oracle.TimeFormat, s)
+	return err == nil && timeText.MatchString(s) && t.Equal(t.Truncate(10*time.Minute))
 }
 
 // errorEnvelope checks an error's body; want are its code and message_key.

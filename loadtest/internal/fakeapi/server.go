@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"example.com/marketdata/artifacts"
 )
@@ -155,6 +156,9 @@ func (s *Server) answer(r *http.Request) (body []byte, snapshot, notFound string
 	snapshot = w.Time.Format(TimeFormat)
 	if pin := r.Header.Get("X-Snapshot-Time"); pin != "" {
 		i := slices.IndexFunc(worlds, func(w *World) bool { return w.Time.Format(TimeFormat) == pin })
+		if t, err := time.Parse(TimeFormat, pin); err != nil || !t.Equal(t.Truncate(10*time.Minute)) {
+			return nil, "", "", &problem{400, 40000, "BAD_REQUEST"}
+		}
 		if i < 0 {
 			return nil, "", "", &problem{410, 41000, "SNAPSHOT_GONE"}
 		}
