@@ -39,6 +39,9 @@ type Config struct {
 
 	// Listen is the public address, Admin that of the admin listener.
 	Listen, Admin string
+	// AdminHosts are names by which the admin listener answers, beside addresses
+	// and localhost.
+	AdminHosts []string
 	// AuthOff lets everybody in, for local use: Listen must then be a loopback
 	// address unless Insecure.
 	AuthOff, Insecure bool

@@ -44,7 +44,7 @@ type More struct {
 }
 
 func (e *Edge) newAdmin() (*admin.Server, error) {
-	return admin.New(admin.Config{NotReady: e.notReady, Status: e.status, Metrics: e.metrics, Pprof: e.cfg.Pprof, Logger: e.cfg.Log})
+	return admin.New(admin.Config{NotReady: e.notReady, Status: e.status, Metrics: e.metrics, Pprof: e.cfg.Pprof, Hosts: e.cfg.AdminHosts, Logger: e.cfg.Log})
 }
 
 // current returns the snapshot that is served, nil when there is none.

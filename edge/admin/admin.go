@@ -8,7 +8,9 @@
 //	/metrics           for Prometheus
 //	/debug/pprof/      profiles; for peers on this machine, unless all are let in
 //
-// There are no keys here. Whoever reaches the listener may ask everything.
+// There are no keys here. Whoever reaches the listener may ask everything, by an
+// address, as localhost, or by a name that was given: a page in a browser beside
+// the edge that has its own name point here (DNS rebinding) is answered 421.
 package admin
 
 import (
@@ -23,6 +25,8 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -47,6 +51,9 @@ type Config struct {
 	Metrics http.Handler
 	// Pprof lets peers on other machines have profiles, too.
 	Pprof bool
+	// Hosts are the names, without a port, by which the listener is asked beside
+	// localhost and addresses.
+	Hosts []string
 	// Logger gets faults of the server itself; nil: they are dropped.
 	Logger *slog.Logger
 }
@@ -104,6 +111,12 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	for _, name := range cfg.Hosts {
+		if name == "" || strings.ContainsAny(name, ":/ ") {
+			return nil, fmt.Errorf("admin: host %q: want a name without a port", name)
+		}
+	}
+	cfg.Hosts = append([]string{"localhost"}, cfg.Hosts...)
 	s := &Server{cfg: cfg}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", alive)
@@ -113,13 +126,13 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Metrics != nil {
 		mux.Handle("GET /metrics", cfg.Metrics)
 	}
+	// Not cmdline: secrets may stand on the command line.
 	mux.Handle("/debug/pprof/", s.local(pprof.Index))
-	mux.Handle("/debug/pprof/cmdline", s.local(pprof.Cmdline))
 	mux.Handle("/debug/pprof/profile", s.local(pprof.Profile))
 	mux.Handle("/debug/pprof/symbol", s.local(pprof.Symbol))
 	mux.Handle("/debug/pprof/trace", s.local(pprof.Trace))
 	s.http = http.Server{
-		Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: writeTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+		Handler: s.named(mux), ReadTimeout: 5 * time.Second, WriteTimeout: writeTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 		ErrorLog: log.New(faults{cfg.Logger}, "", 0),
 	}
 	return s, nil
@@ -182,6 +195,24 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	_, _ = w.Write(append(b, '\n'))
+}
+
+// named lets only requests through that are for an address, localhost or one of
+// Hosts. A request without a Host, of HTTP/1.0, is of a health check: browsers
+// send one.
+func (s *Server) named(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, _, err := net.SplitHostPort(r.Host)
+		if err != nil { // there is no port
+			name = strings.TrimSuffix(strings.TrimPrefix(r.Host, "["), "]")
+		}
+		_, err = netip.ParseAddr(name)
+		if err != nil && r.Host != "" && !slices.ContainsFunc(s.cfg.Hosts, func(ours string) bool { return strings.EqualFold(name, ours) }) {
+			line(w, http.StatusMisdirectedRequest, "this listener is asked by an address, as localhost, or by a name given with --admin-host")
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // local lets only peers on this machine through, unless all are let in.

@@ -32,7 +32,7 @@ func newServer(t *testing.T, change func(*Config)) *Server {
 // ask returns the answer to a peer at an address.
 func ask(s *Server, method, target, peer string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, target, nil)
-	r.RemoteAddr = peer
+	r.RemoteAddr, r.Host = peer, "127.0.0.1:9090"
 	w := httptest.NewRecorder()
 	s.http.Handler.ServeHTTP(w, r)
 	return w
@@ -109,7 +109,7 @@ func TestMetrics(t *testing.T) {
 // TestProfiles: profiles are for this machine, unless all are let in.
 func TestProfiles(t *testing.T) {
 	closed, open := newServer(t, nil), newServer(t, func(cfg *Config) { cfg.Pprof = true })
-	for _, path := range []string{"/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/heap", "/debug/pprof/symbol"} {
+	for _, path := range []string{"/debug/pprof/", "/debug/pprof/goroutine", "/debug/pprof/heap", "/debug/pprof/symbol"} {
 		for _, c := range []struct {
 			s    *Server
 			peer string
@@ -124,7 +124,7 @@ func TestProfiles(t *testing.T) {
 
 func TestOther(t *testing.T) {
 	s := newServer(t, nil)
-	for target, want := range map[string]int{"/": 404, "/openapi/v1/assets": 404, "/readyz/": 404} {
+	for target, want := range map[string]int{"/": 404, "/openapi/v1/assets": 404, "/readyz/": 404, "/debug/pprof/cmdline": 404} {
 		if w := ask(s, "GET", target, here); w.Code != want {
 			t.Errorf("%s: %d, want %d", target, w.Code, want)
 		}
@@ -166,5 +166,34 @@ func TestServe(t *testing.T) {
 	}
 	if _, err := client.Get("http://" + ln.Addr().String() + "/livez"); err == nil {
 		t.Error("still there after Close")
+	}
+}
+
+// TestHost: the listener answers to addresses, localhost and the names it was
+// given, and to health checks of HTTP/1.0, which name none.
+func TestHost(t *testing.T) {
+	s := newServer(t, func(cfg *Config) { cfg.Hosts = []string{"edge1", "edge.internal"} })
+	for _, host := range []string{"127.0.0.1:9090", "192.0.2.1", "[::1]:9090", "[2001:db8::1]", "localhost", "LocalHost:9090", "edge1", "edge1:9090", "EDGE.internal", ""} {
+		r := httptest.NewRequest("GET", "/readyz", nil)
+		r.Host = host
+		w := httptest.NewRecorder()
+		if s.http.Handler.ServeHTTP(w, r); w.Code != 200 {
+			t.Errorf("Host %q: %d", host, w.Code)
+		}
+	}
+	for _, host := range []string{"evil.test", "evil.test:9090", "edge2", "edge1.evil.test", "localhost.evil.test", "127.0.0.1.evil.test", "127.0.0.1:9090:evil.test", " ", ":9090", "[localhost]x"} {
+		for _, path := range []string{"/livez", "/readyz", "/status", "/metrics", "/debug/pprof/", "/nowhere"} {
+			r := httptest.NewRequest("GET", path, nil)
+			r.Host, r.RemoteAddr = host, here
+			w := httptest.NewRecorder()
+			if s.http.Handler.ServeHTTP(w, r); w.Code != 421 || !strings.Contains(w.Body.String(), "--admin-host") {
+				t.Errorf("Host %q, %s: %d %s", host, path, w.Code, w.Body)
+			}
+		}
+	}
+	for _, bad := range []string{"", "edge1:9090", "http://edge1", "a b"} {
+		if _, err := New(Config{NotReady: s.cfg.NotReady, Status: s.cfg.Status, Hosts: []string{bad}}); err == nil {
+			t.Errorf("host %q was taken", bad)
+		}
 	}
 }

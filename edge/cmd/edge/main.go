@@ -55,10 +55,11 @@ func (k *trustKey) UnmarshalText(b []byte) error {
 }
 
 type cli struct {
-	Store  string `required:"" placeholder:"STORE" help:"Where the snapshots are."`
-	Listen string `default:"127.0.0.1:8080" placeholder:"ADDR" help:"Public address (${default})."`
-	Admin  string `default:"127.0.0.1:9090" placeholder:"ADDR" help:"Address of /livez, /readyz, /status, /metrics (${default}). Not for the public."`
-	Pprof  bool   `help:"Serve /debug/pprof/ on an --admin address that is not loopback, too."`
+	Store     string   `required:"" placeholder:"STORE" help:"Where the snapshots are."`
+	Listen    string   `default:"127.0.0.1:8080" placeholder:"ADDR" help:"Public address (${default})."`
+	Admin     string   `default:"127.0.0.1:9090" placeholder:"ADDR" help:"Address of /livez, /readyz, /status, /metrics (${default}). Not for the public."`
+	AdminHost []string `placeholder:"NAME" help:"Name by which the --admin listener is asked, beside addresses and localhost. Repeatable."`
+	Pprof     bool     `help:"Serve /debug/pprof/ on an --admin address that is not loopback, too."`
 
 	Auth          string        `enum:"keys,off" default:"keys" help:"keys: every request needs an API key. off: everybody is let in; for local use only."`
 	Insecure      bool          `help:"Allow --auth off on an address that is not loopback."`
@@ -107,7 +108,7 @@ func (c *cli) config(log *slog.Logger) edge.Config {
 		trust = append(trust, artifacts.TrustKey(k))
 	}
 	return edge.Config{
-		Store: c.Store, Listen: c.Listen, Admin: c.Admin, Pprof: c.Pprof,
+		Store: c.Store, Listen: c.Listen, Admin: c.Admin, AdminHosts: c.AdminHost, Pprof: c.Pprof,
 		AuthOff: c.Auth == "off", Insecure: c.Insecure, MaxKeyAge: c.MaxKeyAge, LimitStore: c.LimitStore,
 		CacheSize: max(int64(c.CacheSize), 1), CacheDir: c.CacheDir, CacheDirSize: int64(c.CacheDirSize),
 		Poll: c.Poll, FetchBudget: c.FetchBudget, AcceptStore: c.AcceptStore, Trust: trust, MaxStale: c.MaxStale, CacheScope: c.CacheScope,

@@ -54,6 +54,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"--store", store, "--trust-key", "x"}, "mdtrust_"},
 		{[]string{"--store", store, "--trusted-proxies", "10.0.0.1"}, "--trusted-proxies"},
 		{[]string{"--store", store, "--max-conns=-1", "--admin", "127.0.0.1:0", "--listen", "127.0.0.1:0"}, "MaxConns"},
+		{[]string{"--store", store, "--admin-host", "edge1:9090", "--admin", "127.0.0.1:0", "--listen", "127.0.0.1:0"}, "without a port"},
 		{[]string{"--store", store, "--limit-store", "http://x", "--admin", "127.0.0.1:0", "--listen", "127.0.0.1:0"}, "--limit-store"},
 	} {
 		var stdout, stderr output
