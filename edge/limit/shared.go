@@ -23,8 +23,14 @@ const (
 	// wanted: a flood of requests is refused without calls.
 	minPause = 5 * time.Millisecond
 
-	// Between two probes of a store that is away or slow.
+	// maxMisses is how many calls in a row must fail or come too late to end
+	// sharing: one that is slow, for a pause of the collector or a packet that was
+	// lost, says nothing of the next.
+	maxMisses = 3
+	// Between two probes of a store that is away or slow: twice as long each time,
+	// from the first again once sharing has lasted for steady.
 	firstPause, longestPause = 100 * time.Millisecond, 10 * time.Second
+	steady                   = time.Second
 	// probeTimeout bounds the part of a probe in which connections are made.
 	probeTimeout = time.Second
 )
@@ -61,9 +67,10 @@ type Grant struct {
 // and a busy key costs some twenty calls a second.
 //
 // An answer waits for the store no longer than Wait; who waited for so long is
-// admitted or not by the edge itself, and reported with the next call. When a
-// call takes longer than that, or fails, the edge limits all requests by itself
-// (what it admitted so far counts), until a probe is answered in time again.
+// admitted or not by the edge itself, and reported with the next call. When
+// maxMisses calls in a row take longer than that, or fail, the edge limits all
+// requests by itself (what it admitted so far counts), until a probe is answered
+// in time again.
 // Each edge then admits up to the whole limit.
 type Shared struct {
 	store Store
@@ -71,7 +78,8 @@ type Shared struct {
 	log   *slog.Logger
 
 	up     atomic.Bool
-	failed chan error // what ended being up; holds one
+	failed chan error   // what ended being up; holds one
+	misses atomic.Int64 // calls in a row that failed or came too late
 
 	calls, faults, local atomic.Int64
 
@@ -140,13 +148,14 @@ func (s *Shared) Run(ctx context.Context) {
 		if err == nil {
 			s.setState(Valid, nil)
 			began := time.Now()
+			s.misses.Store(0)
 			s.up.Store(true)
 			select {
 			case <-ctx.Done():
 				return
 			case err = <-s.failed:
 			}
-			if time.Since(began) > longestPause {
+			if time.Since(began) > steady {
 				pause = firstPause
 			}
 		}
@@ -198,9 +207,10 @@ func (s *Shared) setState(state string, err error) {
 	}
 }
 
-// fail ends sharing until Run has probed the store.
-func (s *Shared) fail(err error) {
-	if s.up.CompareAndSwap(true, false) {
+// miss counts a call that failed or came too late. Several in a row end sharing
+// until Run has probed the store.
+func (s *Shared) miss(err error) {
+	if s.misses.Add(1) >= maxMisses && s.up.CompareAndSwap(true, false) {
 		s.failed <- err
 	}
 }
@@ -226,6 +236,7 @@ type Lease struct {
 
 	mu   sync.Mutex
 	call chan struct{} // of the call under way, closed when it is done; nil: there is none
+	late bool          // that call takes too long: nobody waits for it any more
 	want int           // requests that wait for it
 	size int           // of the last lease
 }
@@ -323,8 +334,12 @@ func (s *Lease) ask(h *held, now int64) (d Decision, known bool) {
 	timer := time.NewTimer(s.shared.wait)
 	defer timer.Stop()
 	for {
+		call := s.join(h, now)
+		if call == nil {
+			return Decision{}, false
+		}
 		select {
-		case <-s.join(h, now):
+		case <-call:
 		case <-timer.C:
 			return Decision{}, false
 		}
@@ -338,23 +353,26 @@ func (s *Lease) ask(h *held, now int64) (d Decision, known bool) {
 }
 
 // join returns what is closed when a call of the store is done that began after
-// h was looked at, or was under way then.
+// h was looked at, or was under way then; nil: that call is late already.
 func (s *Lease) join(h *held, now int64) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.call == nil && s.held.Load() != h {
 		return answered
 	}
+	if s.call != nil && s.late {
+		return nil
+	}
 	s.want++
 	if s.call == nil {
-		s.call = make(chan struct{})
-		go s.callStore(h, now)
+		s.call, s.late = make(chan struct{}), false
+		go s.callStore(s.call, h, now)
 	}
 	return s.call
 }
 
-// callStore takes a new lease in place of h.
-func (s *Lease) callStore(h *held, now int64) {
+// callStore takes a new lease in place of h, and closes call.
+func (s *Lease) callStore(call chan struct{}, h *held, now int64) {
 	most := int(max(1, min(int64(leaseTime)/2/s.limit.interval, s.limit.burst)))
 	back := int(s.back.Swap(0))
 	s.mu.Lock()
@@ -371,22 +389,46 @@ func (s *Lease) callStore(h *held, now int64) {
 	}
 
 	ctx, cancel := context.WithTimeout(context.Background(), s.shared.wait)
-	late := context.AfterFunc(ctx, func() { s.shared.fail(errLate) }) // also if the store does not heed ctx
+	stop := context.AfterFunc(ctx, func() { s.overdue(call) })
 	s.shared.calls.Add(1)
 	grant, err := s.shared.store.Take(ctx, s.name, s.limit, want, back)
-	late()
+	switch inTime := stop(); {
+	case !inTime: // which was counted
+	case err != nil:
+		s.shared.miss(err)
+	default:
+		s.shared.misses.Store(0)
+	}
 	cancel()
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
 		s.shared.faults.Add(1)
-		s.shared.fail(err)
 	} else {
 		s.held.Store(s.newHeld(grant, want, now))
 	}
-	close(s.call)
+	close(call)
 	s.call, s.want = nil, 0
+}
+
+// overdue counts a call that is late, once, and again for each wait that it goes
+// on: a store that does not heed its context answers no other call meanwhile.
+func (s *Lease) overdue(call chan struct{}) {
+	s.shared.miss(errLate)
+	s.mu.Lock()
+	s.late = s.late || s.call == call
+	s.mu.Unlock()
+	for range maxMisses - 1 {
+		timer := time.NewTimer(s.shared.wait)
+		select {
+		case <-call:
+			timer.Stop()
+			return
+		case <-timer.C:
+			s.shared.miss(errLate)
+		}
+	}
 }
 
 // newHeld returns what a store gave at time now. It is not believed to give

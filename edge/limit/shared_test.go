@@ -234,8 +234,9 @@ func TestSharedDecisions(t *testing.T) {
 	})
 }
 
-// TestSharedSlow: an answer waits for 5 ms once; from then on the edge limits
-// by itself, where it left off, and says so, until the store is well again.
+// TestSharedSlow: three calls in a row are waited for, 5 ms each; from then on
+// the edge limits by itself, where it left off, and says so, until the store is
+// well again.
 func TestSharedSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var latency atomic.Int64
@@ -265,14 +266,17 @@ func TestSharedSlow(t *testing.T) {
 		if took := time.Since(began); took != DefaultWait {
 			t.Errorf("waited for %v, want %v", took, DefaultWait)
 		}
-		if lease.Take(local, store.now()).OK || left != [6]int{1, 1, 1, 1, 1, 1} {
-			t.Errorf("%v of the 6 tokens left, and one more", left)
+		for range maxMisses {
+			synctest.Wait() // the call before is over
+			if lease.Take(local, store.now()).OK || left != [6]int{1, 1, 1, 1, 1, 1} {
+				t.Errorf("%v of the 6 tokens left, and one more", left)
+			}
 		}
-		if took := time.Since(began); took != DefaultWait || store.calls.Load() != calls+1 {
+		if took := time.Since(began); took != maxMisses*DefaultWait || store.calls.Load() != calls+maxMisses {
 			t.Errorf("waited %v in all, %d calls", took, store.calls.Load()-calls)
 		}
 		synctest.Wait()
-		if st := s.Status(); st.State != Interrupted || st.Local != 7 || st.Faults != 1 || !strings.Contains(st.LastError, "deadline") && st.LastError != errLate.Error() {
+		if st := s.Status(); st.State != Interrupted || st.Local != 9 || st.Faults != maxMisses || !strings.Contains(st.LastError, "deadline") && st.LastError != errLate.Error() {
 			t.Errorf("%+v", st)
 		}
 		// Probes, ever more rarely.
@@ -293,6 +297,89 @@ func TestSharedSlow(t *testing.T) {
 		if st := s.Status(); st.State != Valid || !lease.Take(local, store.now()).OK || s.Status().Local != st.Local {
 			t.Errorf("%+v", st)
 		}
+	})
+}
+
+// TestSharedStumbles: a call that is late now and then is decided locally and ends
+// nothing; a store that was well for a while is
+// probed soon again.
+func TestSharedStumbles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var late atomic.Bool
+		store := newBucketStore(func() time.Duration {
+			if late.Load() {
+				return 2 * DefaultWait
+			}
+			return 0
+		})
+		s := running(t, SharedConfig{Store: store})
+		l := mustNew(t, 1000, 1000)
+		lease, local := s.NewLease("k", l), new(Bucket)
+		take := func(stumble bool) {
+			time.Sleep(2 * leaseTime) // so that the store is asked
+			late.Store(stumble)
+			if !lease.Take(local, store.now()).OK {
+				t.Error("refused")
+			}
+			late.Store(false)
+		}
+		since := s.Status().Since
+		for range 20 {
+			take(true) // one late call, or two when the first ends before the wait
+			take(false)
+		}
+		if st := s.Status(); st.State != Valid || st.Since != since || st.Local != 20 || st.Faults < 20 {
+			t.Errorf("%+v", st)
+		}
+		for range 20 { // each time after a steady while
+			time.Sleep(steady)
+			for range maxMisses {
+				take(true)
+			}
+			synctest.Wait()
+			if s.up.Load() {
+				t.Error("still shared")
+			}
+			time.Sleep(firstPause)
+			if !s.up.Load() {
+				t.Errorf("not probed within %v", firstPause)
+			}
+		}
+	})
+}
+
+// deaf is a Store whose calls do not end with their context.
+type deaf struct {
+	*bucketStore
+	release chan struct{}
+}
+
+func (d deaf) Take(context.Context, string, Limit, int, int) (Grant, error) {
+	<-d.release
+	return Grant{Tokens: 1}, nil
+}
+
+// TestSharedDeaf: a call that does not end is waited for once.
+func TestSharedDeaf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := deaf{newBucketStore(instantly), make(chan struct{})}
+		s := running(t, SharedConfig{Store: store})
+		lease, local := s.NewLease("k", mustNew(t, 1, 10)), new(Bucket)
+		began := time.Now()
+		for range 8 {
+			if !lease.Take(local, store.now()).OK {
+				t.Error("refused")
+			}
+			synctest.Wait()
+		}
+		if took := time.Since(began); took != DefaultWait {
+			t.Errorf("waited %v", took)
+		}
+		time.Sleep(maxMisses * DefaultWait)
+		if s.up.Load() {
+			t.Error("still shared")
+		}
+		close(store.release)
 	})
 }
 
