@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"example.com/marketdata/internal/outside"
 )
 
 // Format is the version of manifest and pointer that this release writes.
@@ -471,7 +473,7 @@ func parseFormat(what string, b []byte, v any) error {
 		Format int `json:"format"`
 	}
 	if err := json.Unmarshal(b, &f); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, err)
+		return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, outside.Error(err)) // which may quote a number of any length
 	}
 	if f.Format < OldestFormat || f.Format > Format {
 		return fmt.Errorf("%w: %s: format %d; this release reads %d to %d", ErrFormat, what, f.Format, OldestFormat, Format)
@@ -480,7 +482,7 @@ func parseFormat(what string, b []byte, v any) error {
 		return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, err)
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, err)
+		return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, outside.Error(err))
 	}
 	return nil
 }

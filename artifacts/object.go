@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/klauspost/compress/zstd"
+
+	"example.com/marketdata/internal/outside"
 )
 
 const (
@@ -200,7 +202,7 @@ func ParseIndex(head []byte, size int64) (*Index, error) {
 	}
 	var x Index
 	if err := json.Unmarshal(plain, &x); err != nil {
-		return nil, fmt.Errorf("%w: index: %w", ErrCorrupt, err)
+		return nil, fmt.Errorf("%w: index: %w", ErrCorrupt, outside.Error(err))
 	}
 	at := int64(0)
 	for i, e := range x.Shards {

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"example.com/marketdata/internal/outside"
 )
 
 // ErrSignature: an object is not signed by any key that is trusted.
@@ -148,7 +150,7 @@ func (t Trust) Verify(key string, b []byte) error {
 	}
 	var s signatureLine
 	if err := json.Unmarshal(line, &s); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrSignature, key, err)
+		return fmt.Errorf("%w: %s: %w", ErrSignature, key, outside.Error(err))
 	}
 	message := signedMessage(key, body)
 	for _, sig := range s.Signatures {

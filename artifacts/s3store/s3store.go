@@ -11,6 +11,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/internal/selftest"
 	"example.com/marketdata/artifacts/internal/storekey"
+	"example.com/marketdata/internal/outside"
 )
 
 // Store is an artifacts.Store in a bucket; see the package's comment.
@@ -44,8 +46,15 @@ var errRefused = errors.New("refused by its condition")
 func classify(err error) error {
 	var answer minio.ErrorResponse
 	if !errors.As(err, &answer) {
-		return err
+		var u *url.Error
+		if errors.As(err, &u) { // what it did is ours; what net/http quotes of the answer is not
+			u.Err = outside.Error(u.Err)
+			return err
+		}
+		return outside.Error(err)
 	}
+	code := outside.Text(answer.Code)
+	err = outside.Error(err)
 	// The client makes a 404 without S3's own error document, a proxy's for
 	// instance, into a missing key. It is no answer about the key.
 	document := answer.XMLName.Local == "Error"
@@ -57,7 +66,7 @@ func classify(err error) error {
 	case answer.StatusCode == http.StatusPreconditionFailed, answer.StatusCode == http.StatusConflict:
 		return fmt.Errorf("%w: %w", errRefused, err)
 	}
-	return fmt.Errorf("%s (HTTP status %d): %w", answer.Code, answer.StatusCode, err)
+	return fmt.Errorf("%s (HTTP status %d): %w", code, answer.StatusCode, err)
 }
 
 func ready(ctx context.Context, key string) error {

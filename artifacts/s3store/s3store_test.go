@@ -356,3 +356,30 @@ func TestRole(t *testing.T) {
 		t.Errorf("not signed with the environment's credentials: %v", seen)
 	}
 }
+
+// TestLongErrors: what a store says in an error is cut to 200 bytes.
+func TestLongErrors(t *testing.T) {
+	long := strings.Repeat("x", 200_000)
+	for name, answer := range map[string]func(http.ResponseWriter){
+		"message": func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprintf(w, "<Error><Code>AccessDenied</Code><Message>%s</Message></Error>", long)
+		},
+		"code": func(w http.ResponseWriter) { fail(w, http.StatusForbidden, long) },
+		"no HTTP": func(w http.ResponseWriter) {
+			c, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Close()
+			fmt.Fprintf(c, "%s\r\n\r\n", long) // the client went away
+		},
+	} {
+		f := &fake{answer: func(w http.ResponseWriter, _ *http.Request) bool { answer(w); return true }}
+		_, _, err := f.open(t).Get(context.Background(), artifacts.CurrentKey, 100)
+		if err == nil || len(err.Error()) > 600 {
+			t.Errorf("%s: an error of %d bytes", name, len(fmt.Sprint(err)))
+		}
+	}
+}

@@ -17,6 +17,8 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"golang.org/x/time/rate"
+
+	"example.com/marketdata/internal/outside"
 )
 
 // Bounds of a request. A build has ten minutes for all of them.
@@ -267,19 +269,16 @@ func transportError(err error) error {
 	if errors.As(err, &dns) && dns.IsNotFound {
 		return fmt.Errorf("no such host: %s", dns.Name)
 	}
-	return err
+	return outside.Error(err) // net/http quotes what is no HTTP
 }
 
-// maxMessage bounds what is quoted of an error's body, in bytes.
-const maxMessage = 200
+// maxMessage bounds what is read of an error's body, in bytes: far more than is
+// quoted, so that no part of a key at its end is.
+const maxMessage = 64 << 10
 
 func (c *Client) statusError(res *http.Response) error {
 	b, _ := io.ReadAll(io.LimitReader(res.Body, maxMessage)) // a message that breaks off is fine
-	message := strings.Join(strings.Fields(strings.ToValidUTF8(string(b), "")), " ")
-	if c.key != "" {
-		message = strings.ReplaceAll(message, c.key, "[key]")
-	}
-	err := &StatusError{res.StatusCode, message}
+	err := &StatusError{res.StatusCode, outside.Text(string(b), c.key)}
 	if !err.mayPass() {
 		return backoff.Permanent(err)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"example.com/marketdata/edge/limit"
+	"example.com/marketdata/internal/outside"
 )
 
 const (
@@ -61,6 +62,7 @@ return {taken, missing}
 // Store is a limit.Store.
 type Store struct {
 	client *redis.Client
+	secret string // the password, which a server's error must not tell
 }
 
 // quiet drops what go-redis would log: whoever calls is told.
@@ -76,7 +78,7 @@ func Open(address string) (*Store, error) {
 		return nil, err
 	}
 	redis.SetLogger(quiet{})
-	return &Store{redis.NewClient(options)}, nil
+	return &Store{redis.NewClient(options), options.Password}, nil
 }
 
 // parse never says the address in an error: it may hold a password.
@@ -109,7 +111,7 @@ func parse(address string) (*redis.Options, error) {
 func (s *Store) Take(ctx context.Context, name string, l limit.Limit, want, back int) (limit.Grant, error) {
 	got, err := take.Run(ctx, s.client, []string{prefix + name}, int64(l.Interval()), l.Burst(), want, back).Int64Slice()
 	if err != nil {
-		return limit.Grant{}, fmt.Errorf("take from the limit store: %w", err)
+		return limit.Grant{}, fmt.Errorf("take from the limit store: %w", outside.Error(err, s.secret))
 	}
 	if len(got) != 2 {
 		return limit.Grant{}, fmt.Errorf("take from the limit store: %d numbers, want 2", len(got))
@@ -120,7 +122,7 @@ func (s *Store) Take(ctx context.Context, name string, l limit.Limit, want, back
 // Ping implements limit.Store.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.client.Ping(ctx).Err(); err != nil {
-		return fmt.Errorf("ping the limit store: %w", err)
+		return fmt.Errorf("ping the limit store: %w", outside.Error(err, s.secret))
 	}
 	return nil
 }

@@ -1,0 +1,47 @@
+// Package outside readies text that came from outside, a store's error or a
+// provider's answer, for logs, /status and reports (contract section 9).
+package outside
+
+import (
+	"net/url"
+	"strings"
+	"unicode"
+)
+
+// MaxText is how long such a text may be, in bytes.
+const MaxText = 200
+
+// Text returns text without the secrets, which also go where they are encoded as
+// in a URL, and then cut to MaxText bytes, in valid UTF-8, on one line. A text
+// that was cut before must be so long that what is left of a secret at its end is
+// cut off here.
+func Text(text string, secrets ...string) string {
+	for _, secret := range secrets {
+		if secret != "" {
+			text = strings.NewReplacer(secret, "[secret]", url.QueryEscape(secret), "[secret]", url.PathEscape(secret), "[secret]").Replace(text)
+		}
+	}
+	text = strings.ToValidUTF8(text[:min(len(text), MaxText)], "")
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+}
+
+// Error returns an error that reads as Text, and is what err is to errors.Is and
+// errors.As; nil for nil. err is returned as it is when its text is fit.
+func Error(err error, secrets ...string) error {
+	if err == nil {
+		return nil
+	}
+	whole := err.Error()
+	if text := Text(whole, secrets...); text != whole {
+		return &cut{text, err}
+	}
+	return err
+}
+
+type cut struct {
+	text string
+	err  error
+}
+
+func (c *cut) Error() string { return c.text }
+func (c *cut) Unwrap() error { return c.err }
