@@ -23,6 +23,8 @@ func TestPins(t *testing.T) {
 	r := &Refresher{cfg: before.cfg}
 	newest := fixture.Start
 	r.state.Store(&State{Snapshot: &Snapshot{Time: newest, Withdrawn: []time.Time{newest.Add(artifacts.Step), newest.Add(24 * time.Hour)}}})
+	plain := &Refresher{cfg: before.cfg}
+	plain.state.Store(&State{Snapshot: &Snapshot{Time: newest}})
 	for _, c := range []struct {
 		r   *Refresher
 		now time.Duration // from newest
@@ -32,6 +34,7 @@ func TestPins(t *testing.T) {
 		{r, 0, time.Second, ErrUneven}, {r, 0, -time.Second, ErrUneven}, {r, 0, 24*time.Hour + time.Minute, ErrUneven}, {empty, 0, time.Minute, ErrUneven}, {before, 0, time.Minute, ErrUneven},
 		{r, 0, -artifacts.Step, ErrGone}, {r, 0, -1000 * 24 * time.Hour, ErrGone}, {r, 0, artifacts.Step, ErrGone}, {r, 0, 24 * time.Hour, ErrGone},
 		// By the snapshot in force, when the clock is behind.
+		{plain, -time.Hour, artifacts.Step, nil}, {plain, -time.Hour, 2 * artifacts.Step, ErrAhead},
 		{r, -time.Hour, 2 * artifacts.Step, ErrAhead}, {r, 0, 1e6 * artifacts.Step, ErrAhead}, {r, -time.Hour, 145 * artifacts.Step, ErrAhead},
 		// By the clock: 20 minutes are twelve past minute 8.
 		{r, 8*time.Minute - 1, 2 * artifacts.Step, ErrAhead}, {r, 8 * time.Minute, 2 * artifacts.Step, nil}, {r, time.Hour, 2 * artifacts.Step, nil}, {r, 48 * time.Hour, 145 * artifacts.Step, nil},
