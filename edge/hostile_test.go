@@ -28,7 +28,7 @@ import (
 )
 
 // These tests ask a whole edge, over TCP, as somebody would who means it no
-// good: each answer is what the contract says, the connection ends where it is
+// good: each answer is what the interface says, the connection ends where it is
 // doubtful where the next request begins, and the edge goes on answering right.
 // Package server tests the shell alone, with more forms of each.
 

@@ -152,7 +152,7 @@ func TestUnknown(t *testing.T) {
 		`edge_snapshot_state{state="valid"}`:                         "nothing matches",
 		`rate(edge_http_requests_total{status=~"5..|"}[5m])`:         "no label status",
 		`sum by (code) (edge_connections)`:                           "no label code",
-		`edge_connections / on (route) edge_connections_waiting`:        "no label route",
+		`edge_connections / on (route) edge_connections_waiting`:     "no label route",
 		`edge_snapshot_swap_lag_seconds_bucket{le=~"11(\\.0)?"}`:     "nothing matches",
 		`edge_http_requests_total{job="edge",code=~"5..",route!=""}`: "",
 		`edge_snapshot_swap_lag_seconds_bucket{le=~"10(\\.0)?"}`:     "",

@@ -1,5 +1,6 @@
 // Package admin serves what operators and orchestrators ask of an edge
-// (contract section 10), on a listener of its own that is not for the public:
+// (INTERFACE.md, "Listeners"), on a listener of its own that is not for the
+// public:
 //
 //	/livez, /healthz   200: the process lives
 //	/readyz            200 with a verified snapshot and not draining, else 503

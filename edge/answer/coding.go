@@ -28,12 +28,12 @@ var _ = [1]struct{}{}[codings-respcache.Codings]
 // codingNames are the names of Content-Encoding and of the ends of ETags.
 var codingNames = [codings][]byte{zstdCoding: []byte("zstd"), gzipCoding: []byte("gzip"), brCoding: []byte("br")}
 
-// minCoded is the length in bytes above which a body is coded (contract
-// section 8).
+// minCoded is the length in bytes above which a body is coded
+// (INTERFACE.md, "Codings").
 const minCoded = 1024
 
 // negotiate chooses the coding for the value of Accept-Encoding, by RFC 9110
-// and contract section 8: the highest weight wins; at equal weights zstd, gzip,
+// and INTERFACE.md, "Codings": the highest weight wins; at equal weights zstd, gzip,
 // br; an identity that is not named loses to any coding that is accepted. Elements that are malformed count as not there.
 func negotiate(list []byte) coding {
 	const unnamed = -1
@@ -141,8 +141,8 @@ func equalFold(b []byte, lower string) bool {
 }
 
 // One fixed setting per coding, so that equal bodies give equal bytes on every
-// edge, held or not (contract section 8). edge/BENCHMARKS.md has the figures
-// behind the levels.
+// edge, held or not (INTERFACE.md, "Codings"). edge/BENCHMARKS.md has the
+// figures behind the levels.
 const (
 	gzipLevel   = 6
 	brotliLevel = 4

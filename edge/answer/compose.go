@@ -11,7 +11,7 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// The fixed parts of a body (contract section 2).
+// The fixed parts of a body (INTERFACE.md, "Envelope").
 const (
 	bodyHead      = `{"code":0,"message":"OK","message_key":"OK","result":`
 	listHead      = bodyHead + `{"items":[`
@@ -595,7 +595,7 @@ func (w *work) allMissing(q *query.Query) {
 	}
 }
 
-// maxNotFound bounds X-Not-Found, in bytes (contract section 8).
+// maxNotFound bounds X-Not-Found, in bytes (INTERFACE.md, "Values not found").
 const maxNotFound = 1 << 10
 
 // missingValues writes one filter's part of X-Not-Found.

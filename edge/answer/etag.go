@@ -24,8 +24,8 @@ func digestOf(b []byte) digest {
 // digestDigits is the length of a digest in an ETag.
 const digestDigits = 2 * len(digest{})
 
-// appendETag appends the strong tag of a body in a coding (contract section 8):
-// "<digest>", or "<digest>-gzip".
+// appendETag appends the strong tag of a body in a coding
+// (INTERFACE.md, "Headers"): "<digest>", or "<digest>-gzip".
 func appendETag(dst []byte, d digest, c coding) []byte {
 	dst = append(dst, '"')
 	dst = hex.AppendEncode(dst, d[:])
@@ -36,9 +36,9 @@ func appendETag(dst []byte, d digest, c coding) []byte {
 }
 
 // matches reports whether the list of If-None-Match names the body with the
-// given tag, by weak comparison and whatever the coding of either (contract
-// section 8). tag is as appendETag writes it. A malformed list matches
-// nothing from where it is malformed on.
+// given tag, by weak comparison and whatever the coding of either
+// (INTERFACE.md, "Conditional requests"). tag is as appendETag writes it. A
+// malformed list matches nothing from where it is malformed on.
 func matches(list, tag []byte) bool {
 	if star := trimSpace(list); len(star) == 1 && star[0] == '*' {
 		return true

@@ -13,9 +13,10 @@ import (
 	"example.com/marketdata/edge/server"
 )
 
-// TestTagsTellBodiesApart: equal bodies and no others have equal tags (contract
-// section 8), whichever way an answer was found, held or not, on two edges, one
-// of which holds nothing, and over two snapshots that share most rows.
+// TestTagsTellBodiesApart: equal bodies and no others have equal tags
+// (INTERFACE.md, "Headers"), whichever way an answer was found, held or not, on
+// two edges, one of which holds nothing, and over two snapshots that share most
+// rows.
 func TestTagsTellBodiesApart(t *testing.T) {
 	store := memstore.New()
 	f := fixture.Feed(400, 1)

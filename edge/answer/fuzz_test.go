@@ -11,7 +11,7 @@ import (
 // modelElement is an element of Accept-Encoding that is well formed.
 var modelElement = regexp.MustCompile(`^[ \t]*([^;]*[^; \t])[ \t]*(?:;[ \t]*[qQ]=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)[ \t]*)?$`)
 
-// modelNegotiate is contract section 8 on Content-Encoding, read once more.
+// modelNegotiate is INTERFACE.md, "Codings", read once more.
 func modelNegotiate(header string) coding {
 	weights := map[string]float64{}
 	for element := range strings.SplitSeq(header, ",") {
@@ -74,7 +74,7 @@ func asciiLower(s string) string {
 // modelTag is the next element of If-None-Match.
 var modelTag = regexp.MustCompile(`^[ \t,]*(?:W/)?"([^"]*)"[ \t]*(,|$)`)
 
-// modelMatches is contract section 8 on If-None-Match, read once more.
+// modelMatches is INTERFACE.md, "Conditional requests", read once more.
 func modelMatches(header, digits string) bool {
 	if strings.Trim(header, " \t") == "*" {
 		return true

@@ -26,7 +26,7 @@ const (
 
 var contentTypeLine = server.AppendLine(nil, "Content-Type", []byte("application/json"))
 
-// Freshness, by contract section 8.
+// Freshness, by INTERFACE.md, "Headers".
 const (
 	minMaxAge = 5
 	maxMaxAge = 600
@@ -72,7 +72,7 @@ func cacheStatus(hit, stale bool) []byte {
 	return statusMiss
 }
 
-// Answer implements server.Engine. It sets the headers of contract section 8
+// Answer implements server.Engine. It sets the headers of INTERFACE.md, "Headers"
 // that depend on the answer; CORS and the rate limit's are the server's. It
 // allocates nothing where the answer is in the response cache, or is put together
 // from shards in memory.
@@ -286,7 +286,8 @@ func chooseCoding(r *server.Request, body []byte) coding {
 	return identity
 }
 
-// notModified checks the conditions of the request (contract section 8).
+// notModified checks the conditions of the request
+// (INTERFACE.md, "Conditional requests").
 func notModified(r *server.Request, etag, lastModified []byte) bool {
 	if r.IfNoneMatch != nil {
 		return matches(r.IfNoneMatch, etag)
@@ -344,7 +345,7 @@ func appendGlobal(b []byte, state *snapshot.State, s *snapshot.Snapshot) []byte 
 }
 
 // maxChangeDigits is how many integer digits of the total's change are
-// answered; above it is null (contract section 6).
+// answered; above it is null (INTERFACE.md, "Global").
 const maxChangeDigits = 9
 
 func fits(value string) bool {

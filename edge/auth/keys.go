@@ -1,4 +1,4 @@
-// Package auth decides who may ask (contract section 9): it holds the set of
+// Package auth decides who may ask (INTERFACE.md, "Keys"): it holds the set of
 // API keys that is in force, and keeps it in step with the object store.
 //
 // Keys is the set as requests see it. Watcher polls the store for a newer one,

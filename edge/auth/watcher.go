@@ -16,8 +16,8 @@ import (
 
 const (
 	// DefaultEvery is how often the store is asked for a newer set. A change
-	// is in force within ten seconds while the store answers (contract section
-	// 9).
+	// is in force within ten seconds while the store answers
+	// (INTERFACE.md, "Keys").
 	DefaultEvery = 2 * time.Second
 	// DefaultTimeout bounds one question to the store.
 	DefaultTimeout = 5 * time.Second

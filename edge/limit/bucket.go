@@ -1,6 +1,6 @@
-// Package limit bounds how often somebody may ask (contract section 9): a
-// token bucket for each API key, and a table of fixed size for client
-// addresses.
+// Package limit bounds how often somebody may ask
+// (INTERFACE.md, "Rate limits"): a token bucket for each API key, and a table
+// of fixed size for client addresses.
 //
 // A bucket is kept as one number, the moment at which it will be full (the
 // generic cell rate algorithm), and changed by compare-and-swap: no lock, no

@@ -1,5 +1,5 @@
-// Package metrics tells Prometheus how an edge fares (contract section 10,
-// /metrics).
+// Package metrics tells Prometheus how an edge fares
+// (INTERFACE.md, "Listeners", /metrics).
 //
 // What the answering side counts for itself, or what a request must not pay
 // for, is read when Prometheus asks (collector.go). Only the answers are counted

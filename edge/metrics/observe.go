@@ -12,7 +12,8 @@ import (
 	"example.com/marketdata/edge/server"
 )
 
-// statuses are those that an edge answers with (contract section 2). Any other is counted as the last, "other".
+// statuses are those that an edge answers with (INTERFACE.md, "Errors"). Any other is counted as the last,
+// "other".
 var statuses = [...]int{200, 204, 304, 400, 401, 404, 405, 408, 410, 413, 429, 431, 500, 503, 0}
 
 // statusIndex gives a status' place in statuses.

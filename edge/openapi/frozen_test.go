@@ -55,8 +55,8 @@ func strip(node any) {
 }
 
 // TestFrozen holds the document against the copy that was frozen with v1
-// (section 9 of the interface document: nothing is removed or changes its type).
-// With -freeze, additions are frozen, too.
+// (COMPATIBILITY.md, "What is promised across versions": nothing is removed or
+// changes its type). With -freeze, additions are frozen, too.
 func TestFrozen(t *testing.T) {
 	now := current(t)
 	text, err := os.ReadFile(frozenFile)

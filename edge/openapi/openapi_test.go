@@ -60,7 +60,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestOrder finds the paths in the order of the interface document, which is
+// TestOrder finds the paths in the order of INTERFACE.md, which is
 // the order of openapi.yaml.
 func TestOrder(t *testing.T) {
 	text, err := openapi.Document(openapi.Options{})

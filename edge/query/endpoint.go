@@ -4,7 +4,7 @@ package query
 // Assets.
 type Endpoint uint8
 
-// The endpoints, in the order of the interface document.
+// The endpoints, in the order of INTERFACE.md.
 const (
 	Assets Endpoint = iota
 	Quotes

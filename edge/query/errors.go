@@ -3,9 +3,10 @@ package query
 import "fmt"
 
 // ParamError says which parameter is invalid, what is wrong and what it takes
-// (contract section 2), of a list which element by its number, from 1. All of
-// them are made beforehand. A message never repeats what was sent, which may be
-// anything, a key included; it is ASCII that stands in a JSON string as it is.
+// (INTERFACE.md, "Errors"), of a list which element by its number, from 1. All
+// of them are made beforehand. A message never repeats what was sent, which may
+// be anything, a key included; it is ASCII that stands in a JSON string as it
+// is.
 type ParamError struct {
 	Param   string
 	Message string

@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	// MaxIgnored bounds the value of X-Ignored, in bytes (contract section 4).
+	// MaxIgnored bounds the value of X-Ignored, in bytes
+	// (INTERFACE.md, "Ignored parameters").
 	MaxIgnored = 256
 	// maxNames is how many names fit into it: each has at least one byte, and
 	// all but the last one a comma behind it.

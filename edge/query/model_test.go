@@ -16,8 +16,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// asked is what a request asks for, in the words of the contract. It is worked
-// out by a second, plain reading of section 4 that shares no code with Parse.
+// asked is what a request asks for, in the words of INTERFACE.md. It is worked
+// out by a second, plain reading that shares no code with Parse.
 type asked struct {
 	bad         string // the parameter that is invalid
 	sort        string

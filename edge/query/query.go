@@ -1,5 +1,5 @@
-// Package query reads the parameters of a request: contract section 4, all of
-// it and nothing else.
+// Package query reads the parameters of a request: INTERFACE.md, "Parameters",
+// all of it and nothing else.
 //
 // A Query is meant to be reused. Parse reads the query string where it lies and
 // keeps what it must change (texts are unescaped and folded) in buffers of its
@@ -20,7 +20,7 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Bounds and defaults of contract section 4.
+// Bounds and defaults of INTERFACE.md, "Parameters".
 const (
 	// MaxValues is how many elements a csv parameter may have, empty and
 	// repeated ones counted.
@@ -70,8 +70,8 @@ type Query struct {
 	Slugs, Symbols [][]byte
 
 	// Ignored are the names of the parameters that had no part in what is
-	// asked for (contract section 4, X-Ignored), decoded, sorted as bytes,
-	// without repeats: as many of the first ones as X-Ignored can name.
+	// asked for (INTERFACE.md, "Parameters", X-Ignored), decoded, sorted as
+	// bytes, without repeats: as many of the first ones as X-Ignored can name.
 	Ignored [][]byte
 
 	buf []byte // behind Slugs, Symbols and Ignored, and values that were unescaped

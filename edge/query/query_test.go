@@ -141,7 +141,7 @@ func TestSort(t *testing.T) {
 		if group := e == Categories || e == Chains; group != q.Desc || group != (q.Sort == SortMarketCap) || !group && q.Sort != SortID {
 			t.Errorf("%v: default %v, descending %v", e, q.Sort, q.Desc)
 		}
-		// The Kelvin sign and the long s match as section 5 of the contract says.
+		// The Kelvin sign and the long s match as INTERFACE.md, "Text", says.
 		if q := parse(t, e, "sort=\u017flug"); q.Sort != SortSlug {
 			t.Errorf("%v: long s not folded", e)
 		}
@@ -288,8 +288,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestIgnored: one row for each rule of contract section 4 about X-Ignored; the
-// model has them all at once.
+// TestIgnored: one row for each rule of INTERFACE.md, "Parameters" about
+// X-Ignored; the model has them all at once.
 func TestIgnored(t *testing.T) {
 	lists := []Endpoint{Assets, Quotes, Exchanges, Categories, Chains}
 	long := strings.Repeat("x", 250)

@@ -1,6 +1,6 @@
-// Package reqid makes and checks the values of X-Request-Id (contract section
-// 3): a client's own is taken over when it is fit to stand in a header and a
-// log line, and is replaced otherwise.
+// Package reqid makes and checks the values of X-Request-Id
+// (INTERFACE.md, "Request ids"): a client's own is taken over when it is fit to
+// stand in a header and a log line, and is replaced otherwise.
 package reqid
 
 import (

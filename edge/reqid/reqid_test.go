@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The grammar as contract section 3 writes it.
+// The grammar as INTERFACE.md, "Request ids" writes it.
 var grammar = regexp.MustCompile(`^[A-Za-z0-9._:=+/-]{1,128}$`)
 
 func TestValid(t *testing.T) {

@@ -47,7 +47,7 @@ const (
 
 const (
 	// maxHead bounds the head of a request, an empty line before it included
-	// (contract section 2).
+	// (INTERFACE.md, "Framing").
 	maxHead = 16 << 10
 	// chargeHead is an input, chargeBody an input and what the parser makes of a
 	// head of maxHead: a copy of its lines, and one of each name and value.

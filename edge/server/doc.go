@@ -13,11 +13,12 @@
 // a body. What is not HTTP, too late or too large is answered, and the
 // connection closed.
 //
-// The handler (handler.go) is the order of work of contract section 1, top to
-// bottom: request id, method, path, key, rate limit, parameters, pinned
-// snapshot, answer. The first step that fails answers with a [Problem]
-// (problem.go), whose body was made beforehand. Whatever answers, the handler
-// adds the headers that every answer carries (headers.go).
+// The handler (handler.go) is the order of work of
+// INTERFACE.md, "Order of work", top to bottom: request id, method, path, key,
+// rate limit, parameters, pinned snapshot, answer. The first step that fails
+// answers with a [Problem] (problem.go), whose body was made beforehand.
+// Whatever answers, the handler adds the headers that every answer carries
+// (headers.go).
 //
 // An answer is a [Reply] (reply.go): header lines that were made beforehand, a
 // few that were not, and a body. Head and body are written at once, a body that

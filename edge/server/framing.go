@@ -14,10 +14,11 @@ import (
 )
 
 const (
-	// maxLines bounds the header lines of a request (contract section 2).
+	// maxLines bounds the header lines of a request (INTERFACE.md, "Envelope").
 	maxLines = 100
 	// maxBody bounds the body of a request, which is read and ignored; maxTrailer
-	// its trailer section, and its chunk extensions together (contract section 1).
+	// its trailer section, and its chunk extensions together
+	// (INTERFACE.md, "Order of work").
 	maxBody    = 4 << 10
 	maxTrailer = 4 << 10
 	// maxChunkDigits is more than any length of up to maxBody needs.

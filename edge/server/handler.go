@@ -20,7 +20,8 @@ func (s *Server) handle(r *Request) {
 	s.finish(r)
 }
 
-// answer is the order of work of contract section 1, from the method on.
+// answer is the order of work of INTERFACE.md, "Order of work", from the method
+// on.
 func (s *Server) answer(r *Request) {
 	r.route = RouteUnknown
 	header := &r.http().Header

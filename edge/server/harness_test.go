@@ -133,7 +133,7 @@ func (c *client) closed() {
 	}
 }
 
-// check looks at what the contract says of every answer.
+// check looks at what the interface says of every answer.
 func check(t *testing.T, method string, res *http.Response, body string) *answer {
 	t.Helper()
 	a := &answer{Response: res, body: body}

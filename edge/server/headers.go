@@ -23,7 +23,8 @@ var (
 	lineSoon     = AppendLine(nil, headerRetryAfter, []byte("1"))
 	lineRealm    = AppendLine(nil, "WWW-Authenticate", []byte(`ApiKey realm="openapi", header="X-Api-Key"`))
 	lineVary     = AppendLine(nil, "Vary", []byte("Accept-Encoding"))
-	// Every header of contract section 8, X-Ignored of section 4, and two more.
+	// Every header of INTERFACE.md, "Headers", X-Ignored of section 4, and two
+	// more.
 	lineExposed = AppendLine(nil, "Access-Control-Expose-Headers", []byte("X-Snapshot-Time, ETag, Last-Modified, Cache-Control, Vary, Content-Encoding, Cache-Status, X-Not-Found, X-Ignored, "+
 		"Access-Control-Allow-Origin, RateLimit-Policy, RateLimit, X-Request-Id, Retry-After"))
 	linesPreflight = func() []byte {

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Problem is an answer other than a success: a row of the table in contract
-// section 2. Problems are made once; they must not be changed.
+// Problem is an answer other than a success: a row of the table in
+// INTERFACE.md, "Errors". Problems are made once; they must not be changed.
 type Problem struct {
 	// Status is the HTTP status, Code and Key those of the envelope.
 	Status int

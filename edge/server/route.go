@@ -22,7 +22,8 @@ const (
 	RouteUnread
 	// RouteFuturePin: an endpoint, pinned to a snapshot that did not arrive. A
 	// route of its own, since its 503 is no fault of the service and its second
-	// of waiting says nothing of the endpoint's speed (contract section 8).
+	// of waiting says nothing of the endpoint's speed
+	// (INTERFACE.md, "Headers").
 	RouteFuturePin
 
 	// Routes is how many there are.

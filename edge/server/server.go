@@ -22,7 +22,7 @@ const (
 	cutTime = time.Second
 )
 
-// Server serves the public listener (contract section 10).
+// Server serves the public listener (INTERFACE.md, "Listeners").
 type Server struct {
 	engine       Engine
 	keys         *auth.Keys

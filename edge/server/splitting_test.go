@@ -18,7 +18,7 @@ import (
 	"example.com/marketdata/internal/rawhttp"
 )
 
-// TestCorpus: everything of the corpus is answered as the contract says.
+// TestCorpus: everything of the corpus is answered as the interface says.
 func TestCorpus(t *testing.T) {
 	l := serveInMemory(t)
 	for _, c := range rawhttp.Cases() {

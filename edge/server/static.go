@@ -72,8 +72,8 @@ func (f *staticFile) answer(r *Request) {
 		if v == nil && (each.coding == nil || accepts(r.AcceptEncoding, each.coding)) {
 			v = each
 		}
-		// The content is the same in all codings, as contract section 8 has it
-		// for answers.
+		// The content is the same in all codings, as INTERFACE.md, "Codings"
+		// has it for answers.
 		have = have || hasTag(r.IfNoneMatch, each.etag)
 	}
 	if have {

@@ -9,7 +9,7 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Why a pinned snapshot cannot answer (contract section 8).
+// Why a pinned snapshot cannot answer (INTERFACE.md, "Pinned paging").
 var (
 	// ErrUneven: no snapshot has such a time (400).
 	ErrUneven = errors.New("pin is not a whole multiple of ten minutes")
@@ -47,10 +47,11 @@ type load struct {
 	err  error
 }
 
-// Pinned returns the snapshot of t as contract section 8 has it. When t may
-// have been published and is not known here, it polls at once and waits for up
-// to PinWait. Errors other than the four above mean that the snapshot is
-// retained, or nothing is known of any, and it cannot be read at the moment.
+// Pinned returns the snapshot of t as INTERFACE.md, "Pinned paging" has it.
+// When t may have been published and is not known here, it polls at once and
+// waits for up to PinWait. Errors other than the four above mean that the
+// snapshot is retained, or nothing is known of any, and it cannot be read at
+// the moment.
 func (r *Refresher) Pinned(ctx context.Context, t time.Time) (*Snapshot, error) {
 	if s, settled, err := r.pinned(ctx, t); settled {
 		return s, err

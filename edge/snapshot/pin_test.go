@@ -14,7 +14,7 @@ import (
 )
 
 // TestPins: each pin that cannot be answered has its reason, the first of
-// contract section 8's order.
+// INTERFACE.md, "Headers"'s order.
 func TestPins(t *testing.T) {
 	var now time.Time
 	before := &Refresher{cfg: Config{Now: func() time.Time { return now }}}

@@ -24,13 +24,13 @@ type State struct {
 	// Snapshot is the current one; nil when the store answers and holds none.
 	Snapshot *Snapshot
 	// Change is the change record in force; nil when there is none that can be
-	// used (contract section 7).
+	// used (FEED.md, "Change of the total").
 	Change *artifacts.Change
 	// Global is the finished answer to /global, of whoever was asked for it first.
 	Global atomic.Pointer[respcache.Entry]
 }
 
-// Phase is the state that /status names (contract section 10).
+// Phase is the state that /status names (INTERFACE.md, "Listeners").
 type Phase string
 
 // The phases of a Refresher.

@@ -20,11 +20,12 @@ import (
 	"example.com/marketdata/edge/shards"
 )
 
-// TimeFormat is how T stands in X-Snapshot-Time (contract section 8).
+// TimeFormat is how T stands in X-Snapshot-Time
+// (INTERFACE.md, "Pinned paging").
 const TimeFormat = "2006-01-02T15:04:05Z"
 
-// StaleAfter is the age from which on a snapshot is marked as stale (contract
-// section 8).
+// StaleAfter is the age from which on a snapshot is marked as stale
+// (INTERFACE.md, "Headers").
 const StaleAfter = 20 * time.Minute
 
 // Snapshot is one published snapshot. It is immutable.

@@ -1,6 +1,6 @@
-// Package web holds what people look at on the public listener (contract
-// section 10): the market board at /, the API reference with its try-it console
-// at /docs, and the OpenAPI document that the latter shows.
+// Package web holds what people look at on the public listener
+// (INTERFACE.md, "Listeners"): the market board at /, the API reference with
+// its try-it console at /docs, and the OpenAPI document that the latter shows.
 //
 // Everything is embedded, and a page asks nothing but the host that it came
 // from: each has a Content-Security-Policy that lets nothing else through. No

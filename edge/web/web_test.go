@@ -48,7 +48,7 @@ func get(t *testing.T, method, url string, header ...string) (*http.Response, st
 var reference = regexp.MustCompile(`(?:src|href)="([^"]*)"`)
 
 // TestFiles asks a running edge for every page and for all that the pages name,
-// without a key (contract section 10).
+// without a key (INTERFACE.md, "Listeners").
 func TestFiles(t *testing.T) {
 	base, _ := startEdge(t, false)
 	contentTypes := map[string]string{

@@ -22,10 +22,6 @@ var (
 	outside = regexp.MustCompile(`\b[Cc]ontract,? sections?\b|\b[Cc]ontract's section\b|\bsection \d+ of the (contract|interface)|\bcontract \d|\bfeed\.md\b|\binterface document\b`)
 )
 
-// beingRewritten is where citations are not converted yet, and whose document
-// names flags that are on their way.
-const beingRewritten = "edge/"
-
 // files returns the paths, below the root, of all texts that people write.
 func files(t *testing.T, extensions ...string) (paths []string) {
 	t.Helper()
@@ -95,7 +91,7 @@ func TestCitations(t *testing.T) {
 				t.Errorf("%s: there is no section %q in %s", path, m[2], m[1])
 			}
 		}
-		if m := outside.FindString(text); m != "" && !strings.HasPrefix(path, beingRewritten) && path != "deploy/stack/haproxy.cfg" {
+		if m := outside.FindString(text); m != "" {
 			t.Errorf("%s: %q is in no file of the repository; cite a section: INTERFACE.md, \"Headers\"", path, m)
 		}
 	}

@@ -1,5 +1,5 @@
 // Package outside readies text that came from outside, a store's error or a
-// provider's answer, for logs, /status and reports (contract section 9).
+// provider's answer, for logs, /status and reports (INTERFACE.md, "Keys").
 package outside
 
 import (

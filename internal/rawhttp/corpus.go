@@ -13,7 +13,7 @@ type table struct {
 	last       []entry // answered, and the connection then closed
 	refused    []entry // not a request: 400 unless it says otherwise, and closed
 	late       []entry // never completed: 408, and closed
-	open       []entry // the contract does not say
+	open       []entry // the interface does not say
 }
 
 var (

@@ -1,6 +1,7 @@
 // Package rawhttp is a corpus of what clients send to an HTTP/1 server, byte by
-// byte, with the answers that the contract (sections 1 and 2) asks of the edge.
-// It is for tests only: of the edge's own loop, and of proxies in front of it.
+// byte, with the answers that the interface (sections 1 and 2) asks of the
+// edge. It is for tests only: of the edge's own loop, and of proxies in front
+// of it.
 //
 // Each [Case] belongs to one area, the part of its name before the slash; the
 // table of an area says which rule it is about.
@@ -16,7 +17,7 @@ import (
 // it with 200, and every other path but that of OPTIONS with 404.
 const Path = "/openapi/v1/assets"
 
-// Limits of the contract, sections 1 and 2.
+// Limits of INTERFACE.md, "Order of work" and "Framing".
 const (
 	maxHead  = 16 << 10
 	maxLines = 100
@@ -32,7 +33,7 @@ type Case struct {
 	// Methods are those of the requests that are answered, as far as they
 	// are not GET: answers to HEAD have no body.
 	Methods []string
-	// Open: the contract does not say how this is answered. Status and
+	// Open: the interface does not say how this is answered. Status and
 	// Closes mean nothing then.
 	Open bool
 	// Status are the statuses of all answers in order, 100 included.
