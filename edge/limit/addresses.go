@@ -5,7 +5,8 @@ import (
 	"net/netip"
 )
 
-// addressBuckets is how many buckets all client addresses share: 512 KiB.
+// addressBuckets is how many buckets all client addresses share: 4 MiB, of
+// which only what is written to is resident.
 const addressBuckets = 1 << 16
 
 // Addresses limits client addresses. All addresses share a fixed number of
