@@ -1,30 +1,37 @@
 package sim
 
-import "strconv"
+import (
+	"encoding/json"
+	"fmt"
+	"math/bits"
+	"strconv"
 
-// asset is one asset. A market has slots, one for each row of assets.ndjson; in
+	"github.com/cockroachdb/apd/v3"
+)
+
+// asset is one asset. A market has places, one for each row of assets.ndjson; in
 // some the asset changes over time, so that assets come and go while their
 // number stays.
 type asset struct {
-	slot   int
-	tenant int64 // number of the asset in its slot; -1: the only one
+	place  int
+	tenant int64 // number of the asset in its place; -1: the only one
 	hash   hash
 }
 
-// settled slots, the largest assets, have neither changes nor gaps, so that
+// settled places, the largest assets, have neither changes nor gaps, so that
 // small markets are sound.
 const settled = 20
 
-// asset returns the asset that is in a slot now. Of a hundred slots, sixty keep
-// theirs for ever; 38 change it for a new one after two months to three years;
-// in two, two assets take turns of hours to days, so that each vanishes and
-// comes back.
-func (m *moment) asset(slot int) asset {
-	h := m.seed.with(ofSlot).with(uint64(slot))
-	a := asset{slot: slot, tenant: -1}
+// asset returns the asset that is in a place now. Of a hundred places, sixty
+// keep theirs for ever; 38 change it for a new one after two months to three
+// years; in two, two assets take turns of hours to days, so that each vanishes
+// and comes back.
+func (m *moment) asset(place int) asset {
+	h := m.seed.with(ofPlace).with(uint64(place))
+	a := asset{place: place, tenant: -1}
 	life := h.with(ofLife)
 	switch kind := life.below(100); {
-	case slot < settled || kind < 60:
+	case place < settled || kind < 60:
 	case kind < 98:
 		a.tenant = m.turn(life, 60*day, 3*365*day)
 	default:
@@ -34,143 +41,110 @@ func (m *moment) asset(slot int) asset {
 	return a
 }
 
-// appendTag appends what tells the asset from all others, ever: its slot, and
-// its number there behind a low line. A low line, since a slug's words are
-// joined by hyphens and its last one is the tag.
-func (a *asset) appendTag(b []byte) []byte {
-	b = strconv.AppendInt(b, int64(a.slot), 36)
+// tag returns what tells the asset from all others, ever: its place, and its
+// number there behind a low line. A low line, since a slug's words are joined by
+// hyphens and its last one is the tag.
+func (a *asset) tag() string {
+	tag := strconv.FormatInt(int64(a.place), 36)
 	if a.tenant >= 0 {
-		b = append(b, '_')
-		b = strconv.AppendInt(b, a.tenant, 36)
+		tag += "_" + strconv.FormatInt(a.tenant, 36)
 	}
-	return b
+	return tag
 }
 
-// appendKey appends the asset's key as a JSON string.
-func (a *asset) appendKey(b []byte) []byte {
-	b = append(b, `"sim-`...)
-	b = a.appendTag(b)
-	return append(b, '"')
+func (a *asset) key() string { return "sim-" + a.tag() }
+
+type assetRow struct {
+	Key        string   `json:"key"`
+	Name       string   `json:"name"`
+	Symbol     string   `json:"symbol"`
+	Slug       string   `json:"slug"`
+	Logo       string   `json:"logo,omitempty"`
+	Explorers  []string `json:"explorers,omitzero"`
+	Website    string   `json:"website,omitempty"`
+	Whitepaper string   `json:"whitepaper,omitempty"`
+	Active     *bool    `json:"active,omitempty"`
 }
 
-func (m *moment) assetRow(b []byte, slot int) []byte {
-	a := m.asset(slot)
-	name := a.name()
-	b = append(b, `{"key":`...)
-	b = a.appendKey(b)
-	b = append(b, `,"name":`...)
-	b = name.appendJSON(b)
-	b = append(b, `,"symbol":`...)
-	b = a.appendSymbol(b, name)
-	b = append(b, `,"slug":`...)
-	b = a.appendSlug(b, name)
-
+func (m *moment) assetRow(place int) any {
+	a := m.asset(place)
+	name, symbol := a.names()
+	row := assetRow{Key: a.key(), Name: name, Symbol: symbol, Slug: a.slug(name)}
 	links := a.hash.with(ofLinks)
 	if !links.with(0).percent(4) {
-		b = append(b, `,"logo":"https://img.sim.example/coins/`...)
-		b = a.appendTag(b)
-		b = append(b, `.png"`...)
+		row.Logo = "https://img.sim.example/coins/" + a.tag() + ".png"
 	}
-	if n := links.with(1).below(4); n > 0 {
-		b = append(b, `,"explorers":[`...)
+	if n := links.with(1).below(4); n > 0 || links.with(2).percent(50) {
+		row.Explorers = []string{}
 		for i := range n {
-			if i > 0 {
-				b = append(b, ',')
-			}
 			at := links.with(2).with(i)
-			b = append(b, `"https://scan.`...)
-			b = append(b, explorers[at.below(uint64(len(explorers)))]...)
-			b = append(b, `.sim.example/token/0x`...)
-			b = appendHex(b, at.with(1))
-			b = appendHex(b, at.with(2))
-			b = append(b, '"')
+			row.Explorers = append(row.Explorers, fmt.Sprintf("https://scan.%s.sim.example/token/0x%016x%016x", at.pick(explorers[:]), at.with(1), at.with(2)))
 		}
-		b = append(b, ']')
-	} else if links.with(2).percent(50) {
-		b = append(b, `,"explorers":[]`...)
 	}
 	if links.with(3).percent(75) {
-		b = append(b, `,"website":"https://`...)
-		b = a.appendTag(b)
-		b = append(b, `.sim.example/?ref=list&lang=en"`...)
+		row.Website = "https://" + a.tag() + ".sim.example/?ref=list&lang=en"
 	}
 	if links.with(4).percent(20) {
-		b = append(b, `,"whitepaper":"https://docs.sim.example/`...)
-		b = a.appendTag(b)
-		b = append(b, `/paper.pdf"`...)
+		row.Whitepaper = "https://docs.sim.example/" + a.tag() + "/paper.pdf"
 	}
-	switch kind := a.hash.with(ofStatus).below(100); {
-	case kind < 6 && slot >= settled:
-		b = append(b, `,"active":false`...)
-	case kind >= 80:
-		b = append(b, `,"active":true`...)
+	if kind := a.hash.with(ofStatus).below(100); kind >= 80 || kind < 6 && place >= settled {
+		row.Active = new(kind >= 80)
 	}
-	return append(b, "}\n"...)
+	return &row
 }
 
-// Bounds of prices and market caps: 1e-15 and 1e13, with a little room for
-// rounding.
 const (
-	minPrice log2 = -214013587890
-	maxCap   log2 = 185478442851
-	topCap   log2 = 178018232432 // of slot 0, where it starts: 3e12
+	topCap = 3e12 * 100 // cents: where the first place starts
+	maxCap = 1e13 * 100
 )
 
-// figures returns the logarithms of the asset's price, market cap and volume.
-func (m *moment) figures(a *asset) (price, marketCap, volume log2) {
-	kind := a.hash.with(ofKind)
-	start := a.hash.with(ofPrice)
-	// How far the price is from where it started: its share in the market and
-	// in its sector, and its own way, in units of 1/256.
-	beta := kind.with(0).between(64, 384)
-	gamma := kind.with(1).between(64, 256)
-	var own log2
+// figures returns the asset's price, digits × 10^exp, and its market cap and
+// volume in cents. A price follows the market, its sector and its own way.
+func (m *moment) figures(a *asset) (digits uint64, exp int, marketCap, volume uint64) {
+	kind, start := a.hash.with(ofKind), a.hash.with(ofPrice)
+	volatility := kind.with(3).between(50, 125)
 	switch v := kind.with(2).below(100); {
-	case v < 60 || a.slot < settled:
-		own = kind.with(3).between(128, 320)
+	case v < 60 || a.place < settled:
 	case v < 90:
-		own = kind.with(3).between(256, 768)
+		volatility *= 2
 	default:
-		own = kind.with(3).between(768, maxOwn)
+		volatility *= 4
 	}
+	digits = start.with(1).between(100_000_000, 999_999_999)
+	factor := m.market * m.sector[kind.with(4).below(sectors)] / unit
 	switch v := start.below(100); {
-	case v < 3 && a.slot >= 2: // bound to the dollar
-		beta, gamma, own = 0, 0, 1
-	case a.slot < settled:
-		price = start.with(0).between(-3*one, 17*one)
-	case v < 13:
-		price = start.with(0).between(-50*one, -27*one)
-	case v < 70:
-		price = start.with(0).between(-27*one, 0)
-	default:
-		price = start.with(0).between(0, 13*one)
+	case v < 3 && a.place >= 2: // bound to the dollar
+		digits, exp, volatility, factor = 100_000_000, -8, 1, unit
+	case a.place < settled: // from 0.1
+		exp = -9 + int(start.with(0).below(6))
+	case v < 13: // from 1e-12
+		exp = -20 + int(start.with(0).below(4))
+	case v < 70: // from 1e-8
+		exp = -16 + int(start.with(0).below(8))
+	default: // from 1
+		exp = -8 + int(start.with(0).below(4))
 	}
-	moved := (m.market*beta + m.sector[kind.with(4).below(sectors)]*gamma + start.walk(m.unix)*own) >> 8
-	price = max(minPrice, price+moved)
-
-	// Market caps fall with the slot as a power of it, as the real ones do.
-	marketCap = topCap - log2Int(uint64(a.slot)+1)*27/20 + moved
-	if a.slot >= settled {
-		marketCap += a.hash.with(ofCap).between(-3*one, 3*one)
+	factor = factor * a.hash.with(ofPrice).walk(m.unix, int64(volatility)) / unit
+	// Market caps fall with the place, somewhat faster than one to n, as the
+	// real ones do.
+	n := uint64(a.place + 1)
+	marketCap = topCap / n / uint64(bits.Len64(n))
+	if a.place >= settled {
+		marketCap = marketCap * a.hash.with(ofCap).between(20, 500) / 100
 	}
-	marketCap = min(maxCap, marketCap)
+	marketCap = min(maxCap, times(marketCap, factor))
 	turnover := a.hash.with(ofVolume)
-	volume = min(maxCap, marketCap+turnover.between(-8*one, 0)+turnover.walk(m.unix))
-	return price, marketCap, volume
+	percent := turnover.between(6, 100)
+	volume = min(maxCap, times(marketCap*percent/100*percent/100, turnover.walk(m.unix, 100)))
+	return times(digits, factor), exp, marketCap, volume
 }
-
-// maxOwn is the most that an asset follows its own way, in units of 1/256.
-const maxOwn = 1280
-
-// maxStep bounds what a price moves in one tick, as a logarithm: about 2^0.28.
-const maxStep = walkStep * (384*5/8 + 256/2 + maxOwn) / 256
 
 // lost reports whether the asset has no quote: four of a hundred never have
 // one, three lose theirs now and then for hours to days.
 func (m *moment) lost(a *asset) bool {
 	h := a.hash.with(ofLoss)
 	switch kind := h.below(100); {
-	case a.slot < settled:
+	case a.place < settled:
 		return false
 	case kind < 4:
 		return true
@@ -180,44 +154,59 @@ func (m *moment) lost(a *asset) bool {
 	return false
 }
 
-func (m *moment) quoteRow(b []byte, slot int) []byte {
-	a := m.asset(slot)
-	if m.lost(&a) {
-		return b
-	}
-	price, marketCap, volume := m.figures(&a)
-	style := a.hash.with(ofStyle)
-	b = append(b, `{"key":`...)
-	b = a.appendKey(b)
-	b = append(b, `,"price":`...)
-	b = price.decimal(8).appendJSON(b, style.with(0))
-	switch kind := style.with(1).below(100); {
-	case kind >= 15 || slot < settled:
-		b = append(b, `,"market_cap":`...)
-		b = marketCap.decimal(10).appendJSON(b, style.with(2))
-	case kind < 5:
-		b = append(b, `,"market_cap":null`...)
-	case kind < 9:
-		b = append(b, `,"market_cap":"0.0"`...)
-	case kind < 10:
-		b = append(b, `,"market_cap":0`...)
-	}
-	switch kind := style.with(3).below(100); {
-	case kind >= 12 || slot < settled:
-		b = append(b, `,"volume":`...)
-		b = volume.decimal(10).appendJSON(b, style.with(4))
-	case kind < 6:
-		b = append(b, `,"volume":"0"`...)
-	case kind < 8:
-		b = append(b, `,"volume":null`...)
-	}
-	return append(b, "}\n"...)
+type quoteRow struct {
+	Key       string          `json:"key"`
+	Price     json.RawMessage `json:"price"`
+	MarketCap json.RawMessage `json:"market_cap,omitempty"`
+	Volume    json.RawMessage `json:"volume,omitempty"`
 }
 
-func appendHex(b []byte, h hash) []byte {
-	const digits = "0123456789abcdef"
-	for shift := 60; shift >= 0; shift -= 4 {
-		b = append(b, digits[h>>shift&15])
+func (m *moment) quoteRow(place int) any {
+	a := m.asset(place)
+	if m.lost(&a) {
+		return nil
 	}
-	return b
+	price, exp, marketCap, volume := m.figures(&a)
+	style := a.hash.with(ofStyle)
+	row := quoteRow{Key: a.key(), Price: spell(price, exp, 8, style.with(0))}
+	switch kind := style.with(1).below(100); {
+	case kind >= 15 || place < settled:
+		row.MarketCap = spell(marketCap, -2, 10, style.with(2))
+	case kind < 5:
+		row.MarketCap = json.RawMessage(`null`)
+	case kind < 9:
+		row.MarketCap = json.RawMessage(`"0.0"`)
+	case kind < 10:
+		row.MarketCap = json.RawMessage(`0`)
+	}
+	switch kind := style.with(3).below(100); {
+	case kind >= 12 || place < settled:
+		row.Volume = spell(volume, -2, 10, style.with(4))
+	case kind < 6:
+		row.Volume = json.RawMessage(`"0"`)
+	case kind < 8:
+		row.Volume = json.RawMessage(`null`)
+	}
+	return &row
+}
+
+// spell writes digits × 10^exp, rounded down to so many significant digits, in
+// one of the ways that a feed may: as a JSON number or a string, with an exponent
+// or without.
+func spell(digits uint64, exp, significant int, style hash) json.RawMessage {
+	d := apd.New(int64(digits), int32(exp))
+	for ; d.NumDigits() > int64(significant); d.Exponent++ {
+		digits /= 10
+		d.Coeff.SetUint64(digits)
+	}
+	d.Reduce(d)
+	switch style.below(16) {
+	case 0:
+		return json.RawMessage(d.Text('f'))
+	case 1:
+		return json.RawMessage(d.Text('e'))
+	case 2:
+		return json.RawMessage(`"` + d.Text('e') + `"`)
+	}
+	return json.RawMessage(`"` + d.Text('f') + `"`)
 }

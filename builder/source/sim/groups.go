@@ -1,177 +1,214 @@
 package sim
 
-import "strconv"
-
-// maxMembers bounds a group's members in the feed, so that its line stays
-// below the 1 MiB that a line may have: a member takes up to 17 bytes.
-const maxMembers = 60_000
-
-// groupSize returns how many members group i has, of a market whose largest has
-// share members: a Zipf-like tail.
-func groupSize(h hash, i, share int) int {
-	return min(maxMembers, share/(i+1)+int(h.with(ofMembers).with(0).below(5)))
-}
-
-// appendMembers appends n members, those in distinct slots. Three of a hundred
-// groups have a member twice, three have one that nobody knows.
-func (m *moment) appendMembers(b []byte, h hash, n int) []byte {
-	h = h.with(ofMembers)
-	n = min(n, m.assets)
-	at := h.with(1).below(uint64(m.assets))
-	step := h.with(2).below(uint64(m.assets))
-	// Steps without a common divisor with the number of slots pass through all.
-	for gcd(step, uint64(m.assets)) != 1 {
-		step++
-	}
-	b = append(b, `,"members":[`...)
-	for i := range n {
-		a := m.asset(int(at))
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = a.appendKey(b)
-		if i == 0 && h.with(3).percent(3) {
-			b = append(b, ',')
-			b = a.appendKey(b)
-		}
-		at = (at + step) % uint64(m.assets)
-	}
-	if n > 0 && h.with(4).percent(3) {
-		b = append(b, `,"sim-unknown"`...)
-	}
-	return append(b, ']')
-}
-
-func gcd(a, b uint64) uint64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
-}
-
-// steady groups, the first of each collection, are always active with members.
-const steady = 4
-
-// appendStatus appends a group's status. Of a hundred groups five are disabled,
-// four deleted, and six are disabled now and then, for hours.
-func (m *moment) appendStatus(b []byte, h hash, i int) []byte {
-	h = h.with(ofStatus)
-	status := "active"
-	switch kind := h.below(100); {
-	case i < steady:
-	case kind < 5:
-		status = "disabled"
-	case kind < 9:
-		status = "deleted"
-	case kind < 15 && h.with(2).with(uint64(m.turn(h, 2*hour, 20*hour))).percent(40):
-		status = "disabled"
-	}
-	b = append(b, `,"status":"`...)
-	b = append(b, status...)
-	return append(b, '"')
-}
-
-var (
-	// categoryNames are the first categories; the others are made of an
-	// adjective and a noun.
-	categoryNames = [...]string{
-		"Stablecoins", "Layer 1 (L1)", "Layer 2 (L2)", "Meme", "AI & Big Data", "Real World Assets (RWA)", "Zero Knowledge (ZK)", "Décentralisé",
-		"DeFi", "NFT & Gaming", "Privacy", "人工智能", "Мемкоины", "Σύμβολα", "\u212a-Pop", "Q&A + Polls", "<Unsorted>", "50% Club", `"Quoted"`, "🐶 Dogs",
-	}
-	categoryAdjectives = [...]string{
-		"Liquid", "Staked", "Wrapped", "Bridged", "Social", "Green", "Modular", "Yield", "Synthetic", "Fan", "Solar", "Lunar", "Arctic", "Urban", "Index", "Gold-Backed",
-		"Mobile", "Quantum", "Carbon", "Music",
-	}
-	categoryNouns = [...]string{
-		"Tokens", "Ecosystem", "Derivatives", "Launchpad", "Payments", "Storage", "Oracles", "Lending", "Insurance", "Identity", "Games", "Sports", "Education", "Health", "Energy", "Portfolio",
-	}
+import (
+	"encoding/json"
+	"fmt"
+	"math/bits"
+	"strconv"
+	"time"
 )
 
-func categoryName(i int) words {
-	if i < len(categoryNames) {
-		return words{categoryNames[i]}
-	}
-	i -= len(categoryNames)
-	n := len(categoryAdjectives)
-	return words{categoryAdjectives[i%n], " ", categoryNouns[i/n]}
+type exchangeRow struct {
+	Key    string            `json:"key"`
+	Name   string            `json:"name"`
+	Slug   string            `json:"slug"`
+	Logo   string            `json:"logo"`
+	Links  map[string]string `json:"links"`
+	Fees   json.RawMessage   `json:"fees,omitempty"`
+	Market any               `json:"market,omitempty"`
 }
 
-func (m *moment) categoryRow(b []byte, i int) []byte {
+// marketRow is an exchange's market.
+type marketRow struct {
+	Volume   json.RawMessage `json:"volume_24h"`
+	Markets  json.RawMessage `json:"markets_count,omitempty"`
+	Coins    json.RawMessage `json:"coins_count,omitempty"`
+	DataTime *string         `json:"data_time"`
+}
+
+var linkKinds = [...]string{"website", "twitter", "telegram", "reddit", "facebook", "chat"}
+
+// fees are the spellings that fees come in.
+var fees = [...]string{
+	``, `null`,
+	`{"maker":"0.00000000","taker":"0.00000000"}`, `{"maker":"0.00100000","taker":"0.00200000"}`, `{"maker":0.0025,"taker":2.5e-3}`,
+	`{"maker":"0.1","taker":"2.3500"}`, `{"taker":"0.3"}`, `{"maker":-0,"taker":"0.00000001"}`,
+}
+
+// exchangeRow returns exchange i. The largest three have a whole market; of a
+// hundred others ten have none, eight have null, and of the rest any part may be
+// null or missing.
+func (m *moment) exchangeRow(i int) any {
+	h := m.seed.with(ofExchange).with(uint64(i))
+	name := coin(h.with(ofName)) + h.with(ofName).with(4).pick(exchangeTails[:])
+	row := exchangeRow{
+		Key: fmt.Sprintf("sim-exchange-%d", i), Name: name, Slug: slug(name) + "-" + strconv.FormatInt(int64(i), 36),
+		Logo: fmt.Sprintf("https://img.sim.example/exchanges/?id=%d", i), Links: map[string]string{},
+		Fees: json.RawMessage(h.with(ofFees).pick(fees[:])),
+	}
+	if h.with(ofSlug).percent(10) { // slugs of exchanges need not be unique
+		row.Slug = "velara-exchange"
+	}
+	for k, kind := range linkKinds {
+		if h.with(ofLinks).with(uint64(k)).percent(60) {
+			row.Links[kind] = fmt.Sprintf("https://%s.sim.example/exchange/%d", kind, i)
+		}
+	}
+	whole := i < 3
+	switch kind := h.with(ofKind).below(100); {
+	case whole || kind >= 18:
+		row.Market = m.exchangeMarket(h, i, whole)
+	case kind >= 10:
+		row.Market = json.RawMessage(`null`)
+	}
+	return &row
+}
+
+func (m *moment) exchangeMarket(h hash, i int, whole bool) *marketRow {
+	var row marketRow
+	if size := h.with(ofVolume); whole || !size.with(0).percent(10) {
+		n := uint64(i + 1)
+		cents := 17e11 / n / uint64(bits.Len64(n)) * size.with(1).between(50, 200) / 100
+		row.Volume = spell(times(times(cents, m.market), size.walk(m.unix, 100)), -2, 10, size.with(2))
+	}
+	count := func(h hash, least uint64) json.RawMessage {
+		switch {
+		case whole:
+		case h.percent(15):
+			return nil
+		case h.with(0).percent(5):
+			return json.RawMessage(`null`)
+		}
+		return strconv.AppendUint(nil, least+h.with(1).below(uint64(max(10, m.assets/(i+2)))), 10)
+	}
+	row.Markets = count(h.with(ofCounts).with(0), 2)
+	row.Coins = count(h.with(ofCounts).with(1), 1)
+	at := m.time.Add(-time.Duration(h.with(ofTime).with(0).below(hour)) * time.Second)
+	switch kind := h.with(ofTime).with(1).below(100); {
+	case whole || kind < 75:
+		row.DataTime = new(at.Format(time.RFC3339))
+	case kind < 80:
+		row.DataTime = new(at.In(time.FixedZone("", 9*hour)).Format(time.RFC3339))
+	case kind < 85:
+		row.DataTime = new(at.Format("2006-01-02T15:04:05.000Z07:00"))
+	case kind < 88:
+		row.DataTime = new("1970-01-01T00:00:00Z")
+	case kind < 91:
+		row.DataTime = new("a while ago")
+	}
+	return &row
+}
+
+type groupRow struct {
+	Key         string          `json:"key"`
+	Name        string          `json:"name"`
+	Slug        string          `json:"slug"`
+	DisplayName string          `json:"display_name,omitempty"`
+	EVMChainID  json.RawMessage `json:"evm_chain_id,omitempty"`
+	Native      json.RawMessage `json:"native,omitempty"`
+	Status      string          `json:"status"`
+	Members     []string        `json:"members"`
+}
+
+func (m *moment) categoryRow(i int) any {
 	h := m.seed.with(ofCategory).with(uint64(i))
-	name := categoryName(i)
-	b = append(b, `{"key":`...)
-	b = appendNumbered(b, "sim-category-", i)
-	b = append(b, `,"name":`...)
-	b = name.appendJSON(b)
-	b = append(b, `,"slug":"`...)
-	b = name.appendSlug(b, false)
-	b = append(b, '"')
-	b = m.appendStatus(b, h, i)
-	b = m.appendGroupMembers(b, h, i, m.assets/3)
-	return append(b, "}\n"...)
-}
-
-// appendGroupMembers appends a group's members; five groups of a hundred have
-// none.
-func (m *moment) appendGroupMembers(b []byte, h hash, i, share int) []byte {
-	n := groupSize(h, i, share)
-	if i < steady {
-		n = max(n, 1)
-	} else if h.with(ofKind).percent(5) {
-		n = 0
+	row := m.group(h, i, m.assets/3)
+	row.Key = fmt.Sprintf("sim-category-%d", i)
+	if known := len(categoryNames); i < known {
+		row.Name = categoryNames[i]
+	} else {
+		n := len(categoryAdjectives)
+		row.Name = categoryAdjectives[(i-known)%n] + " " + categoryNouns[(i-known)/n]
 	}
-	return m.appendMembers(b, h, n)
+	row.Slug = slug(row.Name)
+	return row
 }
-
-var chainTails = [...]string{"", "", " Chain", " Network", " (Layer 2)", " & Sons Chain"}
 
 // evmChains are the ids of the first chains, where they have one.
-var evmChains = [...]uint64{1, 56, 0, 137, 42161, 10, 8453, 43114}
+var evmChains = [...]string{"1", "56", "", "137", "42161", "10", "8453", "43114"}
 
-func (m *moment) chainRow(b []byte, i int) []byte {
+func (m *moment) chainRow(i int) any {
 	h := m.seed.with(ofChain).with(uint64(i))
-	name := coin(h.with(ofName))
-	name[2] = chainTails[h.with(ofName).with(5).below(uint64(len(chainTails)))]
-	b = append(b, `{"key":`...)
-	b = appendNumbered(b, "sim-chain-", i)
-	b = append(b, `,"name":`...)
-	b = name.appendJSON(b)
-	b = append(b, `,"slug":"`...)
-	b = name.appendSlug(b, false)
-	b = append(b, '-')
-	b = strconv.AppendInt(b, int64(i), 36)
-	b = append(b, '"')
+	row := m.group(h, i, m.assets/2)
+	row.Key = fmt.Sprintf("sim-chain-%d", i)
+	row.Name = coin(h.with(ofName)) + h.with(ofName).with(5).pick(chainTails[:])
+	row.Slug = slug(row.Name) + "-" + strconv.FormatInt(int64(i), 36)
 	if h.with(ofName).with(4).percent(50) {
-		b = append(b, `,"display_name":`...)
-		b = name.first().appendJSON(b)
+		row.DisplayName = coin(h.with(ofName))
 	}
 	id := h.with(ofKind).with(1)
 	switch kind := id.below(100); {
 	case i < len(evmChains):
-		if evmChains[i] != 0 {
-			b = append(b, `,"evm_chain_id":`...)
-			b = strconv.AppendUint(b, evmChains[i], 10)
-		}
+		row.EVMChainID = json.RawMessage(evmChains[i])
 	case kind < 60:
-		b = append(b, `,"evm_chain_id":`...)
-		b = strconv.AppendUint(b, id.with(0).below(1_000_000), 10)
+		row.EVMChainID = strconv.AppendUint(nil, id.with(0).below(1_000_000), 10)
 	case kind < 63:
-		b = append(b, `,"evm_chain_id":9007199254740991`...)
+		row.EVMChainID = json.RawMessage(`9007199254740991`)
 	case kind < 80:
-		b = append(b, `,"evm_chain_id":null`...)
+		row.EVMChainID = json.RawMessage(`null`)
 	}
 	native := h.with(ofNative)
 	switch kind := native.below(100); {
 	case i < steady || kind < 70:
-		b = append(b, `,"native":`...)
 		a := m.asset((i*3 + int(native.with(0).below(3))) % m.assets)
-		b = a.appendKey(b)
+		row.Native = strconv.AppendQuote(nil, a.key())
 	case kind < 77:
-		b = append(b, `,"native":"sim-unknown"`...)
+		row.Native = json.RawMessage(`"sim-unknown"`)
 	case kind < 88:
-		b = append(b, `,"native":null`...)
+		row.Native = json.RawMessage(`null`)
 	}
-	b = m.appendStatus(b, h, i)
-	b = m.appendGroupMembers(b, h, i, m.assets/2)
-	return append(b, "}\n"...)
+	return row
+}
+
+const (
+	// steady groups, the first of each collection, are always active with
+	// members.
+	steady = 4
+	// maxMembers bounds a group's members in the feed, so that its line stays
+	// below the 1 MiB that a line may have: a member takes up to 17 bytes.
+	maxMembers = 60_000
+)
+
+// group returns status and members of group i, whose largest has share members.
+// Of a hundred groups five are disabled, four deleted, six disabled now and
+// then, for hours; five are empty; three have a member twice, three one that
+// nobody knows.
+func (m *moment) group(h hash, i, share int) *groupRow {
+	row := &groupRow{Status: "active", Members: []string{}}
+	status := h.with(ofStatus)
+	switch kind := status.below(100); {
+	case i < steady || kind >= 15:
+	case kind >= 5 && kind < 9:
+		row.Status = "deleted"
+	case kind < 5 || status.with(2).with(uint64(m.turn(status, 2*hour, 20*hour))).percent(40):
+		row.Status = "disabled"
+	}
+	if i >= steady && h.with(ofKind).percent(5) {
+		return row
+	}
+	h = h.with(ofMembers)
+	n := min(maxMembers, m.assets, max(1, share/(i+1)+int(h.with(0).below(5))))
+	at, step := int(h.with(1).below(uint64(m.assets))), int(h.with(2).below(uint64(m.assets)))
+	for gcd(step, m.assets) != 1 { // so that the steps pass through all places
+		step++
+	}
+	for range n {
+		a := m.asset(at)
+		row.Members = append(row.Members, a.key())
+		at = (at + step) % m.assets
+	}
+	if h.with(3).percent(3) {
+		row.Members = append(row.Members, row.Members[0])
+	}
+	if h.with(4).percent(3) {
+		row.Members = append(row.Members, "sim-unknown")
+	}
+	return row
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
 }

@@ -1,13 +1,6 @@
 package sim
 
-import (
-	"sort"
-	"strconv"
-)
-
-// words are a name in one to three pieces, to be written without a buffer of
-// their own: "Vel", "arix", " Protocol".
-type words [3]string
+import "strings"
 
 var (
 	nameStarts = [...]string{
@@ -51,149 +44,101 @@ var popular = [...]string{
 	"TREE", "ROSE", "LOVE", "HOPE", "LIFE", "TIME", "MARS", "NOVA", "ZERO", "INFINITY", "X", "Y", "Z", "USD", "EUR", "YEN",
 }
 
-// popularSums are the running sums of the popular tickers' weights.
-var popularSums = func() (sums [len(popular)]uint64) {
-	total := uint64(0)
-	for i := range sums {
-		total += 1_000_000 / uint64(i+1)
-		sums[i] = total
+var (
+	// categoryNames are the first categories; the others are made of an
+	// adjective and a noun.
+	categoryNames = [...]string{
+		"Stablecoins", "Layer 1 (L1)", "Layer 2 (L2)", "Meme", "AI & Big Data", "Real World Assets (RWA)", "Zero Knowledge (ZK)", "Décentralisé",
+		"DeFi", "NFT & Gaming", "Privacy", "人工智能", "Мемкоины", "Σύμβολα", "\u212a-Pop", "Q&A + Polls", "<Unsorted>", "50% Club", `"Quoted"`, "🐶 Dogs",
 	}
-	return sums
-}()
+	categoryAdjectives = [...]string{
+		"Liquid", "Staked", "Wrapped", "Bridged", "Social", "Green", "Modular", "Yield", "Synthetic", "Fan", "Solar", "Lunar", "Arctic", "Urban", "Index", "Gold-Backed",
+		"Mobile", "Quantum", "Carbon", "Music",
+	}
+	categoryNouns = [...]string{
+		"Tokens", "Ecosystem", "Derivatives", "Launchpad", "Payments", "Storage", "Oracles", "Lending", "Insurance", "Identity", "Games", "Sports", "Education", "Health", "Energy", "Portfolio",
+	}
+)
 
 // explorers are the block explorers' host names.
 var explorers = [...]string{"ether", "polygon", "base", "arb", "solar", "tron"}
 
-// oddity returns the asset's odd name and symbol; four of a hundred have one.
-func (a *asset) oddity() (name, symbol string, ok bool) {
-	h := a.hash.with(ofName)
-	if !h.percent(4) {
-		return "", "", false
-	}
-	o := &oddities[h.with(0).below(uint64(len(oddities)))]
-	return o.name, o.symbol, true
-}
+var exchangeTails = [...]string{" Exchange", " Exchange", " DEX", " Swap V3 (BSC)", " Pro", " Markets", " & Co", ""}
 
-func (a *asset) name() words {
-	if name, _, ok := a.oddity(); ok {
-		return words{name}
-	}
-	return coin(a.hash.with(ofName))
-}
+var chainTails = [...]string{"", "", " Chain", " Network", " (Layer 2)", " & Sons Chain"}
+
+// pick returns one of words.
+func (h hash) pick(words []string) string { return words[h.below(uint64(len(words)))] }
 
 // coin returns a name made up of syllables.
-func coin(h hash) words {
-	return words{
-		nameStarts[h.with(1).below(uint64(len(nameStarts)))],
-		nameEnds[h.with(2).below(uint64(len(nameEnds)))],
-		nameTails[h.with(3).below(uint64(len(nameTails)))],
-	}
-}
+func coin(h hash) string { return h.with(1).pick(nameStarts[:]) + h.with(2).pick(nameEnds[:]) }
 
-// appendSymbol appends the asset's symbol as a JSON string: an odd one, one of
-// the popular (fifteen of a hundred assets, three of a hundred of these in
-// another spelling that folds to the same), or a few letters.
-func (a *asset) appendSymbol(b []byte, name words) []byte {
-	if _, symbol, ok := a.oddity(); ok {
-		return words{symbol}.appendJSON(b)
+// names returns an asset's name and symbol. Four of a hundred assets have odd
+// ones; of the others fifteen of a hundred have a popular symbol, three of a
+// hundred of these in another spelling that folds to the same.
+func (a *asset) names() (name, symbol string) {
+	h := a.hash.with(ofName)
+	if h.percent(4) {
+		o := &oddities[h.with(0).below(uint64(len(oddities)))]
+		return o.name, o.symbol
 	}
-	h := a.hash.with(ofSymbol)
-	b = append(b, '"')
+	name = coin(h) + h.with(3).pick(nameTails[:])
+	h = a.hash.with(ofSymbol)
 	if h.percent(15) {
-		pick := h.with(0).below(popularSums[len(popular)-1])
-		symbol := popular[sort.Search(len(popular)-1, func(i int) bool { return pick < popularSums[i] })]
-		spelling := h.with(1).below(100)
-		for _, c := range []byte(symbol) {
-			switch {
-			case spelling == 0:
-				b = append(b, c|0x20) // lower case
-			case spelling == 1 && c == 'K':
-				b = append(b, "\u212a"...) // Kelvin sign
-			case spelling == 2 && c == 'S':
-				b = append(b, "\u017f"...) // long s
-			default:
-				b = append(b, c)
-			}
+		n := uint64(len(popular))
+		for i := range uint64(3) { // each time one of the first n: a fifth end at the first
+			n = 1 + h.with(0).with(i).below(n)
 		}
-		return append(b, '"')
+		symbol = popular[n-1]
+		switch h.with(1).below(100) {
+		case 0:
+			symbol = strings.ToLower(symbol)
+		case 1:
+			symbol = strings.ReplaceAll(symbol, "K", "\u212a") // Kelvin sign
+		case 2:
+			symbol = strings.ReplaceAll(symbol, "S", "\u017f") // long s
+		}
+		return name, symbol
 	}
-	b = append(b, name[0][0])
+	letters := []byte{name[0]}
 	for i := range 2 + h.with(2).below(4) {
-		b = append(b, 'A'+byte(h.with(3).with(i).below(26)))
+		letters = append(letters, 'A'+byte(h.with(3).with(i).below(26)))
 	}
-	return append(b, '"')
+	return name, string(letters)
 }
 
-// appendSlug appends the asset's slug as a JSON string. It ends in a hyphen and
-// the asset's tag, and so is its own.
-func (a *asset) appendSlug(b []byte, name words) []byte {
+// slug returns the asset's slug. It ends in a hyphen and the asset's tag, and so
+// is its own.
+func (a *asset) slug(name string) string {
 	h := a.hash.with(ofSlug)
-	b = append(b, '"')
-	b = name.appendSlug(b, h.with(0).percent(2))
+	s := slug(name)
+	if h.with(0).percent(2) {
+		s = strings.ToUpper(s[:1]) + s[1:]
+	}
 	switch h.with(1).below(100) {
 	case 0:
-		b = append(b, "-(old)"...)
+		s += "-(old)"
 	case 1:
-		b = append(b, "-&-friends"...)
+		s += "-&-friends"
 	case 2:
-		b = append(b, " "...)
+		s += " "
 	}
-	b = append(b, '-')
-	b = a.appendTag(b)
-	return append(b, '"')
+	return s + "-" + a.tag()
 }
 
-// appendSlug appends the words as slugs have them: letters in lower case,
-// unless keepCase, hyphens for spaces, and without what would have to be
-// escaped. Other characters stay; slugs are not safe for URLs.
-func (w words) appendSlug(b []byte, keepCase bool) []byte {
-	for _, s := range w {
-		for _, c := range []byte(s) {
-			switch {
-			case c == ' ':
-				b = append(b, '-')
-			case 'A' <= c && c <= 'Z' && !keepCase:
-				b = append(b, c|0x20)
-			case c < ' ' || c == '"' || c == '\\':
-			default:
-				b = append(b, c)
-			}
+// slug returns a name as slugs have it: ASCII letters in lower case, hyphens for
+// spaces, and nothing that JSON escapes. Other characters stay; slugs are not
+// safe for URLs.
+func slug(name string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case c == ' ':
+			return '-'
+		case 'A' <= c && c <= 'Z':
+			return c | 0x20
+		case c < ' ' || c == '"' || c == '\\':
+			return -1
 		}
-	}
-	return b
-}
-
-// appendJSON appends the words as one JSON string.
-func (w words) appendJSON(b []byte) []byte {
-	b = append(b, '"')
-	for _, s := range w {
-		for _, c := range []byte(s) {
-			switch {
-			case c == '"' || c == '\\':
-				b = append(b, '\\', c)
-			case c < ' ':
-				b = append(b, `\u00`...)
-				b = append(b, "01"[c>>4], "0123456789abcdef"[c&15])
-			default:
-				b = append(b, c)
-			}
-		}
-	}
-	return append(b, '"')
-}
-
-// first returns the first word of a name.
-func (w words) first() words {
-	if w[2] != "" {
-		return words{w[0], w[1]}
-	}
-	return w
-}
-
-// appendNumbered appends prefix and i as a JSON string.
-func appendNumbered(b []byte, prefix string, i int) []byte {
-	b = append(b, '"')
-	b = append(b, prefix...)
-	b = strconv.AppendInt(b, int64(i), 10)
-	return append(b, '"')
+		return c
+	}, name)
 }

@@ -16,7 +16,9 @@
 package sim
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -32,13 +34,13 @@ import (
 )
 
 const (
-	// MinAssets and MaxAssets bound the size of a market; DefaultAssets is what
+	// minAssets and maxAssets bound the size of a market; defaultAssets is what
 	// it has when the size is not given.
-	MinAssets     = 10
-	MaxAssets     = 2_000_000
-	DefaultAssets = 2_000
-	// DefaultSeed is the seed when it is not given.
-	DefaultSeed = 1
+	minAssets     = 10
+	maxAssets     = 2_000_000
+	defaultAssets = 2_000
+	// defaultSeed is the seed when it is not given.
+	defaultSeed = 1
 )
 
 // Market is a simulated market. It is a source.Source and never changes.
@@ -52,18 +54,18 @@ type Market struct {
 }
 
 // Open reads what stands behind sim: in a source's name: nothing, or a query
-// with assets (MinAssets to MaxAssets) and seed (a whole number from 0). It is
+// with assets (minAssets to maxAssets) and seed (a whole number from 0). It is
 // a source.Opener.
 func Open(_ context.Context, rest string) (source.Source, error) {
 	assets, seed, err := parse(rest)
 	if err != nil {
-		return nil, fmt.Errorf("%w; want sim:?assets=N&seed=S, both optional, N from %d to %d, S a whole number from 0", err, MinAssets, MaxAssets)
+		return nil, fmt.Errorf("%w; want sim:?assets=N&seed=S, both optional, N from %d to %d, S a whole number from 0", err, minAssets, maxAssets)
 	}
 	return newMarket(assets, seed, time.Now), nil
 }
 
 func parse(rest string) (assets int, seed uint64, err error) {
-	assets, seed = DefaultAssets, DefaultSeed
+	assets, seed = defaultAssets, defaultSeed
 	query, found := strings.CutPrefix(rest, "?")
 	if !found && rest != "" {
 		return 0, 0, fmt.Errorf("unexpected %.80q", rest)
@@ -82,7 +84,7 @@ func parse(rest string) (assets int, seed uint64, err error) {
 	}
 	if s, ok := values["assets"]; ok {
 		assets, err = strconv.Atoi(s[0])
-		if err != nil || assets < MinAssets || assets > MaxAssets {
+		if err != nil || assets < minAssets || assets > maxAssets {
 			return 0, 0, fmt.Errorf("assets=%.80s is out of range or no whole number", s[0])
 		}
 	}
@@ -121,7 +123,69 @@ func (m *Market) Files(_ context.Context, t time.Time) (source.Files, error) {
 	if y := t.Year(); y < 1 || y > 9999 {
 		return nil, fmt.Errorf("simulated market: year %d: want 1 to 9999", y)
 	}
-	return newMoment(m, t), nil
+	at := &moment{Market: m, time: t, unix: t.Unix()}
+	at.market = m.seed.with(ofMarket).walk(at.unix, 100)
+	for i := range at.sector {
+		at.sector[i] = m.seed.with(ofSector).with(uint64(i)).walk(at.unix, 50)
+	}
+	return at, nil
+}
+
+// What hashes are of: things within the seed, and traits within a thing. The
+// order matters: another one is another market.
+const (
+	ofMarket uint64 = iota
+	ofSector
+	ofPlace
+	ofAsset
+	ofExchange
+	ofCategory
+	ofChain
+
+	ofLife
+	ofName
+	ofSymbol
+	ofSlug
+	ofKind
+	ofPrice
+	ofCap
+	ofVolume
+	ofLoss
+	ofStyle
+	ofLinks
+	ofFees
+	ofCounts
+	ofTime
+	ofStatus
+	ofMembers
+	ofNative
+)
+
+// sectors are the groups of assets that move together.
+const sectors = 16
+
+// moment is a market at one time. It never changes.
+type moment struct {
+	*Market
+	time   time.Time
+	unix   int64
+	market int64 // the factor by which the whole market has moved
+	sector [sectors]int64
+}
+
+const (
+	hour = 3600 // seconds
+	day  = 24 * hour
+	// yearOne is the Unix time before which there is no feed.
+	yearOne = -62135596800
+)
+
+// turn returns the number of the present turn of h, when turns are as long as
+// h chooses, from shortest to longest seconds, and do not begin all at once.
+func (m *moment) turn(h hash, shortest, longest int64) int64 {
+	length := shortest + int64(h.with(0).below(uint64(longest-shortest)))
+	begin := int64(h.with(1).below(uint64(length)))
+	return (m.unix - yearOne + begin) / length
 }
 
 // Open implements source.Files.
@@ -143,15 +207,18 @@ func (m *moment) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	return nil, fmt.Errorf("simulated market: file %.80q: %w", name, fs.ErrNotExist)
 }
 
-func (m *moment) info(b []byte, _ int) []byte {
-	b = fmt.Appendf(b, `{"format":1,"database":"sim-%d-%d","time":"`, m.assets, m.number)
-	b = m.time.AppendFormat(b, time.RFC3339)
-	return append(b, "\"}\n"...)
+type infoRow struct {
+	Format   int       `json:"format"`
+	Database string    `json:"database"`
+	Time     time.Time `json:"time"`
 }
 
-// rows returns a file of n rows. row appends row i with its line feed, or
-// nothing if there is no such row.
-func (m *moment) rows(ctx context.Context, n int, row func(b []byte, i int) []byte) io.ReadCloser {
+func (m *moment) info(int) any {
+	return &infoRow{Format: 1, Database: fmt.Sprintf("sim-%d-%d", m.assets, m.number), Time: m.time}
+}
+
+// rows returns a file of n rows. row returns row i, or nil if there is none.
+func (m *moment) rows(ctx context.Context, n int, row func(i int) any) io.ReadCloser {
 	return &rowReader{ctx: ctx, n: n, row: row}
 }
 
@@ -160,14 +227,13 @@ const chunk = 32 << 10
 
 type rowReader struct {
 	ctx  context.Context
-	row  func(b []byte, i int) []byte
+	row  func(i int) any
 	i, n int
-	buf  []byte // used again and again
-	rest []byte // of buf: not yet read
+	buf  bytes.Buffer
 }
 
 func (r *rowReader) Read(p []byte) (int, error) {
-	for len(r.rest) == 0 {
+	for r.buf.Len() == 0 {
 		if r.row == nil {
 			return 0, fs.ErrClosed
 		}
@@ -177,19 +243,22 @@ func (r *rowReader) Read(p []byte) (int, error) {
 		if r.i == r.n {
 			return 0, io.EOF
 		}
-		r.buf = r.buf[:0]
-		for r.i < r.n && len(r.buf) < chunk {
-			r.buf = r.row(r.buf, r.i)
-			r.i++
+		lines := json.NewEncoder(&r.buf)
+		lines.SetEscapeHTML(false)
+		for ; r.i < r.n && r.buf.Len() < chunk; r.i++ {
+			row := r.row(r.i)
+			if row == nil {
+				continue
+			}
+			if err := lines.Encode(row); err != nil {
+				return 0, err
+			}
 		}
-		r.rest = r.buf
 	}
-	n := copy(p, r.rest)
-	r.rest = r.rest[n:]
-	return n, nil
+	return r.buf.Read(p)
 }
 
 func (r *rowReader) Close() error {
-	r.row, r.buf, r.rest = nil, nil, nil
+	r.row, r.buf = nil, bytes.Buffer{}
 	return nil
 }
