@@ -143,7 +143,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 }
 
 func (s *Store) clock() (time.Time, error) {
-	name, err := s.temp(nil, false)
+	name, err := s.temp(nil, nil)
 	if err != nil {
 		return time.Time{}, err
 	}

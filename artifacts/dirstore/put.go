@@ -3,7 +3,6 @@ package dirstore
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/internal/durable"
 )
 
 // Put implements artifacts.Store.
@@ -60,7 +60,7 @@ func (s *Store) put(key string, data []byte) error {
 		default:
 			return fmt.Errorf("%w: the store holds other bytes under this key", artifacts.ErrConflict)
 		}
-		if err = s.write(key, data, replace, false); err == nil {
+		if err = s.write(key, data, replace, nil); err == nil {
 			s.wrote(key)
 			return nil
 		}
@@ -114,9 +114,9 @@ func (s *Store) holds(key string, data []byte) (bool, error) {
 }
 
 // write gives key the object data: in place of what is there, or else only
-// where nothing is (fs.ErrExist).
-func (s *Store) write(key string, data []byte, replace, durable bool) error {
-	temp, err := s.temp(data, durable)
+// where nothing is (fs.ErrExist). sync, if any, makes the data durable first.
+func (s *Store) write(key string, data []byte, replace bool, sync func(*os.File) error) error {
+	temp, err := s.temp(data, sync)
 	if err != nil {
 		return err
 	}
@@ -138,30 +138,17 @@ func (s *Store) write(key string, data []byte, replace, durable bool) error {
 }
 
 // temp writes a file in .tmp and returns its path.
-func (s *Store) temp(data []byte, durable bool) (string, error) {
-	name := filepath.Join(s.root, tempFolder, rand.Text())
-	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
-	f, err := os.OpenFile(name, flags, 0o644)
+func (s *Store) temp(data []byte, sync func(*os.File) error) (string, error) {
+	write := func() (string, error) {
+		return durable.Temp(filepath.Join(s.root, tempFolder), bytes.NewReader(data), 0o644, sync)
+	}
+	temp, err := write()
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = s.makeFolders(tempFolder); err == nil {
-			f, err = os.OpenFile(name, flags, 0o644)
+			temp, err = write()
 		}
 	}
-	if err != nil {
-		return "", err
-	}
-	_, err = f.Write(data)
-	if err == nil && durable {
-		err = s.fsync(f)
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		os.Remove(name)
-		return "", err
-	}
-	return name, nil
+	return temp, err
 }
 
 // makeFolders makes the folder dir below the store's own, and those on the way.

@@ -40,7 +40,7 @@ func (s *Store) replace(key string, old artifacts.Version, data []byte) error {
 	if have != old {
 		return fmt.Errorf("%w: version is %q, not %q", artifacts.ErrConflict, have, old)
 	}
-	err = s.write(key, data, old != "", true)
+	err = s.write(key, data, old != "", s.fsync)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w: the object was put in the meantime", artifacts.ErrConflict)
 	}

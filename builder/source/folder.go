@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"example.com/marketdata/internal/durable"
 )
 
 // folder is the source feed:PATH.
@@ -86,10 +88,7 @@ func Write(ctx context.Context, dir string, files Files) error {
 			return fmt.Errorf("write feed: %s: %w", name, err)
 		}
 	}
-	if err := syncFolder(dir); err != nil {
-		return fmt.Errorf("write feed: %w", err)
-	}
-	if err := putFile(dir, InfoFile, bytes.NewReader(info)); err != nil {
+	if err := durable.WriteFile(filepath.Join(dir, InfoFile), bytes.NewReader(info), 0o644); err != nil {
 		return fmt.Errorf("write feed: %w", err)
 	}
 	return nil
@@ -105,35 +104,7 @@ func copyFile(ctx context.Context, dir, name string, files Files) error {
 		return err
 	}
 	defer in.Close()
-	return putFile(dir, name, &watchedReader{ctx: ctx, r: in})
-}
-
-// putFile writes a file to disk and puts it under its name when it is whole.
-func putFile(dir, name string, from io.Reader) (err error) {
-	out, err := os.CreateTemp(dir, "."+name+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			out.Close()
-			os.Remove(out.Name())
-		}
-	}()
-	if _, err := io.Copy(out, from); err != nil {
-		return err
-	}
-	// CreateTemp makes files that only their owner can read.
-	if err := out.Chmod(0o644); err != nil {
-		return err
-	}
-	if err := out.Sync(); err != nil {
-		return err
-	}
-	if err := out.Close(); err != nil {
-		return err
-	}
-	return os.Rename(out.Name(), filepath.Join(dir, name))
+	return durable.WriteFile(filepath.Join(dir, name), &watchedReader{ctx: ctx, r: in}, 0o644)
 }
 
 func remove(path string) error {
@@ -141,12 +112,4 @@ func remove(path string) error {
 		return err
 	}
 	return nil
-}
-
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"example.com/marketdata/internal/durable"
 )
 
 // newFolder makes the folder dir, whole or not at all: write fills a hidden
@@ -47,11 +49,7 @@ func newFolder(dir string, write func(hidden string) error) (err error) {
 	if err := os.Rename(hidden, dir); err != nil {
 		return err
 	}
-	p, err := os.Open(parent)
-	if err != nil {
-		return err
-	}
-	return errors.Join(p.Sync(), p.Close())
+	return durable.Sync(parent)
 }
 
 // vacant returns an error when there is something at dir that would be lost.

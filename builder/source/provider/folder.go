@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/internal/durable"
 )
 
 // Answer is what a provider said to a part.
@@ -293,28 +294,9 @@ func readFile(path string, limit int64) ([]byte, error) {
 
 // putFile writes a file under its name when it is whole. It does not wait for
 // the disk: recording.json has the digests of all.
-func putFile(path string, b []byte) (err error) {
+func putFile(path string, b []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".put-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			tmp.Close()
-			os.Remove(tmp.Name())
-		}
-	}()
-	if _, err := io.Copy(tmp, bytes.NewReader(b)); err != nil {
-		return err
-	}
-	if err := tmp.Chmod(0o644); err != nil {
-		return err
-	}
-	if err := tmp.Close(); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
+	return durable.ReplaceFile(path, bytes.NewReader(b), 0o644)
 }

@@ -1,0 +1,73 @@
+// Package durable writes files that are whole or not there: readers, and
+// whoever starts after a crash, see the old contents or the new ones.
+package durable
+
+import (
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Prefix begins the names of files that are still being written. One that a
+// killed process left has no other use than to be removed.
+const Prefix = ".tmp-"
+
+// WriteFile makes the file at path hold all that from reads. When it returns nil
+// the file survives a power cut: its contents are synced before it gets its
+// name, and its folder after.
+func WriteFile(path string, from io.Reader, mode fs.FileMode) error {
+	if err := replace(path, from, mode, (*os.File).Sync); err != nil {
+		return err
+	}
+	return Sync(filepath.Dir(path))
+}
+
+// ReplaceFile is WriteFile without the wait for the disk, for what can be made
+// again and is checked when it is read: after a power cut the file may be empty,
+// short or full of zeros.
+func ReplaceFile(path string, from io.Reader, mode fs.FileMode) error {
+	return replace(path, from, mode, nil)
+}
+
+func replace(path string, from io.Reader, mode fs.FileMode, sync func(*os.File) error) error {
+	temp, err := Temp(filepath.Dir(path), from, mode, sync)
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	return nil
+}
+
+// Temp writes all that from reads to a new file in dir and returns its path, for
+// callers that give it its name themselves. The file is synced by sync, if there
+// is one, and removed again after an error.
+func Temp(dir string, from io.Reader, mode fs.FileMode, sync func(*os.File) error) (string, error) {
+	path := filepath.Join(dir, Prefix+rand.Text())
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(f, from)
+	if err == nil && sync != nil {
+		err = sync(f)
+	}
+	if err = cmp.Or(err, f.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(path))
+	}
+	return path, nil
+}
+
+// Sync makes a file's contents, or a folder's names, durable.
+func Sync(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

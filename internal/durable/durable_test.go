@@ -1,0 +1,50 @@
+package durable
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+func TestReplace(t *testing.T) {
+	write := map[string]func(string, io.Reader, fs.FileMode) error{"WriteFile": WriteFile, "ReplaceFile": ReplaceFile}
+	for name, write := range write {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "file")
+		want := ""
+		for _, c := range []struct {
+			path, data string
+			err        error
+		}{{path, "first, and longer", nil}, {path, "second", nil}, {path, "part", errors.New("reader")}, {filepath.Join(dir, "no", "such"), "", fs.ErrNotExist}} {
+			from := io.Reader(strings.NewReader(c.data))
+			if c.data == "part" {
+				from = io.MultiReader(from, iotest.ErrReader(c.err))
+			}
+			if err := write(c.path, from, 0o600); !errors.Is(err, c.err) {
+				t.Errorf("%s %q: got %v, want %v", name, c.data, err, c.err)
+			}
+			if c.err == nil {
+				want = c.data
+			}
+			if b, err := os.ReadFile(path); string(b) != want || err != nil {
+				t.Errorf("%s %q: the file holds %q, %v", name, c.data, b, err)
+			}
+		}
+		// A name that cannot be given, here to a folder, leaves nothing behind.
+		if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := write(filepath.Join(dir, "folder"), strings.NewReader("x"), 0o600); err == nil {
+			t.Errorf("%s replaced a folder", name)
+		}
+		entries, err := os.ReadDir(dir)
+		if info, serr := os.Stat(path); err != nil || serr != nil || len(entries) != 2 || info.Mode() != 0o600 {
+			t.Errorf("%s left %v, %v, %v", name, entries, err, info.Mode())
+		}
+	}
+}
