@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/s3store"
+	"example.com/marketdata/artifacts/stores"
 )
 
 // maxObject bounds a feed's file in an object store, in bytes: some millions
@@ -23,10 +23,10 @@ type objects struct {
 	name  string
 }
 
-// openS3 opens feed+s3://BUCKET/PREFIX?endpoint=URL&region=REGION; see s3store
-// for the address and where credentials come from.
-func openS3(_ context.Context, rest string) (Source, error) {
-	store, err := s3store.Open("s3:"+rest, s3store.Options{})
+// openS3 opens feed+s3://BUCKET/PREFIX?endpoint=URL&region=REGION; see package
+// stores for the address, and s3store for where credentials come from.
+func openS3(ctx context.Context, rest string) (Source, error) {
+	store, err := stores.OpenReader(ctx, "s3:"+rest)
 	if err != nil {
 		return nil, err
 	}
