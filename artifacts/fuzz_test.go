@@ -99,38 +99,6 @@ func FuzzParseManifest(f *testing.F) {
 	})
 }
 
-// FuzzParseLedger takes the plain form, which the fuzzer can change.
-func FuzzParseLedger(f *testing.F) {
-	d := Sum([]byte("x"))
-	plain, err := plainOf((&LedgerRoot{
-		Format: Format, IDs: map[string]IDLog{"assets": {Count: 1, Segments: []Ref{{d, 5}}}},
-		Returns: [3]ReturnLog{{Segments: []ReturnSegment{{Ref{d, 6}, fuzzTime}}}}, Groups: map[string]Ref{"chains": {d, 7}},
-		Totals: []HeldTotal{{fuzzTime, "5"}}, Top: []TopPrice{{1, "5"}},
-	}).Encode())
-	if err != nil {
-		f.Fatal(err)
-	}
-	seeds(f, plain)
-	f.Fuzz(func(t *testing.T, plain []byte) {
-		if _, err := ParseLedger(plain); err == nil {
-			t.Fatal("what is not compressed is taken")
-		}
-		if len(plain) == 0 {
-			return
-		}
-		l, err := ParseLedger(Compress(nil, plain))
-		if err != nil {
-			if errors.Is(err, ErrFormat) == errors.Is(err, ErrCorrupt) {
-				t.Fatal(err)
-			}
-			return
-		}
-		if again, err := ParseLedger(l.Encode()); err != nil || !reflect.DeepEqual(l.Refs(), again.Refs()) {
-			t.Fatalf("%+v is read back as %+v, %v", l, again, err)
-		}
-	})
-}
-
 // plainOf expands what Compress has written here.
 func plainOf(b []byte) ([]byte, error) { return DecompressBounded(b, maxShardPlain) }
 

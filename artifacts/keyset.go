@@ -165,7 +165,7 @@ func ParseKeySet(b []byte) (*KeySet, error) {
 		return nil, fmt.Errorf("%w: key set: not UTF-8", ErrCorrupt)
 	}
 	var s KeySet
-	if err := parseFormat("key set", b, &s); err != nil {
+	if err := ParseFormat("key set", b, &s); err != nil {
 		return nil, err
 	}
 	if s.Keys == nil {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -33,12 +32,6 @@ const (
 
 // Step is the distance of snapshots: T is a whole multiple of it.
 const Step = 10 * time.Minute
-
-// Ref names an immutable object and its stored length in bytes.
-type Ref struct {
-	Digest Digest `json:"digest"`
-	Size   int64  `json:"size"`
-}
 
 // Manifest describes one snapshot: the views with their objects, the totals,
 // what else is retained, and the ledger that the next build starts from. It
@@ -69,7 +62,8 @@ type Manifest struct {
 	// back, ascending: a pin on one of them is gone, not yet to come. A time
 	// leaves the list when a snapshot of that time or a later one is published.
 	Withdrawn []time.Time `json:"withdrawn,omitempty"`
-	// Ledger is what the builder remembers; see LedgerRoot.
+	// Ledger names what the builder remembers: the root of its ledger, which
+	// nobody else reads.
 	Ledger Ref `json:"ledger"`
 }
 
@@ -127,7 +121,7 @@ func (m *Manifest) Encode() []byte {
 // ErrFormat, and everything else that is wrong ErrCorrupt.
 func ParseManifest(b []byte) (*Manifest, error) {
 	var m Manifest
-	if err := parseFormat("manifest", b, &m); err != nil {
+	if err := ParseFormat("manifest", b, &m); err != nil {
 		return nil, err
 	}
 	if err := m.checkTimes(); err != nil {
@@ -272,7 +266,7 @@ func (p *Pointer) Encode() []byte {
 // everything else that is wrong ErrCorrupt.
 func ParsePointer(b []byte) (*Pointer, error) {
 	var p Pointer
-	if err := parseFormat("pointer", b, &p); err != nil {
+	if err := ParseFormat("pointer", b, &p); err != nil {
 		return nil, err
 	}
 	if !isStoreID(p.Store) || p.Sequence == 0 || p.Manifest.Digest.IsZero() || p.Manifest.Size < 1 || p.Manifest.Size > MaxManifestSize {
@@ -318,7 +312,7 @@ func (c *Change) Encode() []byte {
 // else that is wrong ErrCorrupt.
 func ParseChange(b []byte) (*Change, error) {
 	var c Change
-	if err := parseFormat("change record", b, &c); err != nil {
+	if err := ParseFormat("change record", b, &c); err != nil {
 		return nil, err
 	}
 	if c.Time.IsZero() || !IsDecimal(c.Value) {
@@ -360,111 +354,10 @@ func IsDecimal(s string) bool {
 	return true
 }
 
-// LedgerRoot is the object that a manifest's Ledger names, one zstd frame of
-// JSON: what the builder must know of the past. Readers other than the builder
-// need of it only Refs, to know what is reached.
-type LedgerRoot struct {
-	Format int `json:"format"`
-	// IDs are the ids ever given out, by collection.
-	IDs map[string]IDLog `json:"ids"`
-	// Prices are the held snapshots of prices, oldest first.
-	Prices PriceList `json:"prices"`
-	// Returns are the held reappearances, one log for each of the three steps
-	// in which prices are thinned out (every snapshot, the first of an hour,
-	// the first of a day): assets that have a price in a snapshot of that step
-	// and had none in the one before.
-	Returns [3]ReturnLog `json:"returns"`
-	// Groups are the newest market snapshots of each group, by collection.
-	Groups map[string]Ref `json:"groups"`
-	// Totals are the held totals of the last 48 hours, oldest first.
-	Totals []HeldTotal `json:"totals"`
-	// Top are the hundred largest assets by rank, for the guard rail on moves.
-	Top []TopPrice `json:"top"`
-}
-
-// IDLog is a collection's ids in the order in which they were given out, in
-// segments of which only the last one may still change.
-type IDLog struct {
-	// Count is the number of ids in all segments.
-	Count    int   `json:"count"`
-	Segments []Ref `json:"segments"`
-}
-
-// ReturnLog is the reappearances of one step, oldest first, in segments of
-// which only the last one may still change.
-type ReturnLog struct {
-	Segments []ReturnSegment `json:"segments"`
-}
-
-// ReturnSegment is a segment with the time of its newest reappearance.
-type ReturnSegment struct {
-	Ref
-	Newest time.Time `json:"newest"`
-}
-
-// HeldTotal is one held total market cap, in units of 1e-8.
-type HeldTotal struct {
-	Time      time.Time `json:"time"`
-	MarketCap string    `json:"market_cap"`
-}
-
-// TopPrice is the price of one of the largest assets, in units of 1e-18.
-type TopPrice struct {
-	ID    uint64 `json:"id"`
-	Price string `json:"price"`
-}
-
-// Encode returns the ledger root's stored form.
-func (l *LedgerRoot) Encode() []byte {
-	b, err := json.Marshal(l)
-	if err != nil {
-		panic("BUG: ledger: " + err.Error())
-	}
-	return Compress(nil, b)
-}
-
-// maxLedgerPlain bounds the ledger root: some 2,800 held snapshots of a few
-// parts each, and the segments.
-const maxLedgerPlain = 32 << 20
-
-// ParseLedger reads a ledger root. A newer format gives ErrFormat, and
-// everything else that is wrong ErrCorrupt.
-func ParseLedger(b []byte) (*LedgerRoot, error) {
-	plain, err := DecompressBounded(b, maxLedgerPlain)
-	if err != nil {
-		return nil, fmt.Errorf("ledger: %w", err)
-	}
-	var l LedgerRoot
-	if err := parseFormat("ledger", plain, &l); err != nil {
-		return nil, err
-	}
-	return &l, nil
-}
-
-// Refs returns every object that the ledger root names.
-func (l *LedgerRoot) Refs() []Ref {
-	var refs []Ref
-	for _, c := range slices.Sorted(maps.Keys(l.IDs)) {
-		refs = append(refs, l.IDs[c].Segments...)
-	}
-	for _, p := range l.Prices {
-		refs = append(refs, p.Parts...)
-	}
-	for _, log := range l.Returns {
-		for _, s := range log.Segments {
-			refs = append(refs, s.Ref)
-		}
-	}
-	for _, c := range slices.Sorted(maps.Keys(l.Groups)) {
-		refs = append(refs, l.Groups[c])
-	}
-	return refs
-}
-
-// parseFormat reads a JSON object that names its format, and refuses formats
+// ParseFormat reads a JSON object that names its format, and refuses formats
 // that this release does not read before it looks at any other field. A line of
 // signatures behind it is left out; see Trust.Verify. A checksum must be right.
-func parseFormat(what string, b []byte, v any) error {
+func ParseFormat(what string, b []byte, v any) error {
 	b, _ = splitSigned(b)
 	if !utf8.Valid(b) {
 		return fmt.Errorf("%w: %s: not UTF-8", ErrCorrupt, what)

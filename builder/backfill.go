@@ -128,7 +128,7 @@ func (b *build) backfill(ctx context.Context, feeds []PastFeed) (err error) {
 	if head.Manifest == nil || first.Time.After(head.Manifest.Time) {
 		return b.backfillAfter(ctx, head, feeds)
 	}
-	root, err := publish.ReadLedger(ctx, b.Store, head.Manifest.Ledger)
+	root, err := ledger.ReadRoot(ctx, b.Store, head.Manifest.Ledger)
 	if err != nil {
 		return fmt.Errorf("ledger: %w", err)
 	}
@@ -200,7 +200,7 @@ func (b *build) backfillBefore(ctx context.Context, head *publish.Head, feeds []
 
 // overlap tells a backfill that was done already, and is asked for once more,
 // from one that cannot be done.
-func (b *build) overlap(ctx context.Context, head *publish.Head, root *artifacts.LedgerRoot, feeds []PastFeed) error {
+func (b *build) overlap(ctx context.Context, head *publish.Head, root *ledger.Root, feeds []PastFeed) error {
 	newest := feeds[len(feeds)-1]
 	if newest.Time.Equal(head.Manifest.Time) {
 		held, err := ledger.Load(ctx, b.Store, ledgerOf(head))
@@ -299,7 +299,7 @@ func (s *scratch) file(key string) string {
 func (s *scratch) advance(next *ledger.Next) error {
 	needed := map[string]bool{}
 	s.root = artifacts.Ref{Digest: artifacts.Sum(next.Root), Size: int64(len(next.Root))}
-	refs, err := refsOf(next)
+	refs, err := ledger.Refs(next.Root)
 	if err != nil {
 		return err
 	}
@@ -324,17 +324,9 @@ func (s *scratch) advance(next *ledger.Next) error {
 	return nil
 }
 
-func refsOf(next *ledger.Next) ([]artifacts.Ref, error) {
-	root, err := artifacts.ParseLedger(next.Root)
-	if err != nil {
-		return nil, fmt.Errorf("ledger: %w", err)
-	}
-	return root.Refs(), nil
-}
-
 // putPast puts what a ledger names of the scratch.
 func (b *build) putPast(ctx context.Context, objects *publish.Objects, next *ledger.Next) error {
-	refs, err := refsOf(next)
+	refs, err := ledger.Refs(next.Root)
 	if err != nil {
 		return err
 	}
@@ -347,15 +339,12 @@ func (b *build) putPast(ctx context.Context, objects *publish.Objects, next *led
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			body, _, err := b.scratch.Get(ctx, artifacts.ObjectKey(ref.Digest), ref.Size)
-			if err != nil {
-				return err
-			}
 			// Bytes that the disk has changed must not get a name that is not theirs.
-			put, err := objects.Put(ctx, body)
-			if err == nil && put != ref {
-				err = fmt.Errorf("%s: %w: other bytes than were written", b.scratch.dir, artifacts.ErrCorrupt)
+			body, err := artifacts.ReadObject(ctx, b.scratch, ref)
+			if err != nil {
+				return fmt.Errorf("%s: %w", b.scratch.dir, err)
 			}
+			_, err = objects.Put(ctx, body)
 			b.Progress("put past", int(done.Add(1)), len(refs))
 			return err
 		})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/publish"
 )
@@ -36,7 +37,7 @@ func Change(ctx context.Context, s artifacts.Store, now func() time.Time) (*arti
 		if err != nil || head.Manifest == nil {
 			return nil, err
 		}
-		root, err := publish.ReadLedger(ctx, s, head.Manifest.Ledger)
+		root, err := ledger.ReadRoot(ctx, s, head.Manifest.Ledger)
 		if err != nil {
 			return nil, fmt.Errorf("ledger: %w", err)
 		}
@@ -57,7 +58,7 @@ func Change(ctx context.Context, s artifacts.Store, now func() time.Time) (*arti
 }
 
 // changeOf compares the newest total with the earliest of the day before it.
-func changeOf(totals []artifacts.HeldTotal) (*artifacts.Change, error) {
+func changeOf(totals []ledger.Total) (*artifacts.Change, error) {
 	if len(totals) == 0 {
 		return nil, errors.New("holds no totals")
 	}

@@ -7,27 +7,28 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/ledger"
 	"github.com/cockroachdb/apd/v3"
 	"pgregory.net/rapid"
 )
 
 func TestChangeOf(t *testing.T) {
 	at := time.Date(2026, 8, 2, 12, 0, 0, 0, time.UTC)
-	total := func(ago time.Duration, v string) artifacts.HeldTotal {
-		return artifacts.HeldTotal{Time: at.Add(-ago), MarketCap: v}
+	total := func(ago time.Duration, v string) ledger.Total {
+		return ledger.Total{Time: at.Add(-ago), MarketCap: v}
 	}
 	for _, c := range []struct {
 		name   string
-		totals []artifacts.HeldTotal
+		totals []ledger.Total
 		base   time.Duration // how long before the newest
 		value  string
 	}{
-		{"alone", []artifacts.HeldTotal{total(0, "5")}, 0, "0"},
-		{"base is zero", []artifacts.HeldTotal{total(time.Hour, "0"), total(0, "5")}, time.Hour, "0"},
-		{"earliest within the day", []artifacts.HeldTotal{total(25*time.Hour, "1"), total(23*time.Hour, "100"), total(time.Hour, "3"), total(0, "150")}, 23 * time.Hour, "50"},
-		{"exactly a day", []artifacts.HeldTotal{total(24*time.Hour, "200"), total(0, "150")}, 24 * time.Hour, "-25"},
-		{"a step more than a day", []artifacts.HeldTotal{total(24*time.Hour+artifacts.Step, "200"), total(0, "150")}, 0, "0"},
-		{"to zero", []artifacts.HeldTotal{total(time.Hour, "7"), total(0, "0")}, time.Hour, "-100"},
+		{"alone", []ledger.Total{total(0, "5")}, 0, "0"},
+		{"base is zero", []ledger.Total{total(time.Hour, "0"), total(0, "5")}, time.Hour, "0"},
+		{"earliest within the day", []ledger.Total{total(25*time.Hour, "1"), total(23*time.Hour, "100"), total(time.Hour, "3"), total(0, "150")}, 23 * time.Hour, "50"},
+		{"exactly a day", []ledger.Total{total(24*time.Hour, "200"), total(0, "150")}, 24 * time.Hour, "-25"},
+		{"a step more than a day", []ledger.Total{total(24*time.Hour+artifacts.Step, "200"), total(0, "150")}, 0, "0"},
+		{"to zero", []ledger.Total{total(time.Hour, "7"), total(0, "0")}, time.Hour, "-100"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := changeOf(c.totals)
@@ -39,7 +40,7 @@ func TestChangeOf(t *testing.T) {
 			}
 		})
 	}
-	for _, bad := range [][]artifacts.HeldTotal{nil, {total(0, "x")}, {total(0, "-1")}, {total(0, "1.5")}} {
+	for _, bad := range [][]ledger.Total{nil, {total(0, "x")}, {total(0, "-1")}, {total(0, "1.5")}} {
 		if c, err := changeOf(bad); err == nil {
 			t.Errorf("totals %v give %v; want an error", bad, c)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
 )
@@ -116,7 +117,7 @@ func mustBuild(t *testing.T, s artifacts.Store, w source.Source, change ...func(
 // should be, and returns what is there.
 func verify(t *testing.T, r artifacts.Reader) *artifacts.CheckReport {
 	t.Helper()
-	report, err := artifacts.Check(t.Context(), r, nil)
+	report, err := artifacts.Check(t.Context(), r, ledger.Refs, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

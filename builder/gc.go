@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/builder/ledger"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -160,7 +160,7 @@ func (c *collector) mark(ctx context.Context, ref artifacts.Ref, want reach) err
 	if done >= want {
 		return nil
 	}
-	m, err := publish.ReadManifest(ctx, c.Store, ref)
+	m, err := artifacts.ReadManifest(ctx, c.Store, ref)
 	if err != nil {
 		return err
 	}
@@ -190,12 +190,16 @@ func (c *collector) markOwn(ctx context.Context, m *artifacts.Manifest) error {
 	if c.keep[m.Ledger.Digest] {
 		return nil
 	}
-	root, err := publish.ReadLedger(ctx, c.Store, m.Ledger)
+	root, err := artifacts.ReadObject(ctx, c.Store, m.Ledger)
+	if err != nil {
+		return err
+	}
+	refs, err := ledger.Refs(root)
 	if err != nil {
 		return err
 	}
 	c.keep[m.Ledger.Digest] = true
-	for _, ref := range root.Refs() {
+	for _, ref := range refs {
 		c.keep[ref.Digest] = true
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
 	"github.com/holiman/uint256"
@@ -120,7 +121,7 @@ func (g *Guards) checkShrink(last *artifacts.Manifest, now map[string]int) error
 }
 
 // checkMove compares the prices of the last snapshot's largest assets.
-func (g *Guards) checkMove(last, t time.Time, top []artifacts.TopPrice, f *market.Feed) error {
+func (g *Guards) checkMove(last, t time.Time, top []ledger.TopPrice, f *market.Feed) error {
 	if len(top) == 0 || t.Sub(last) >= moveAge {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/market"
 	"github.com/holiman/uint256"
 )
@@ -102,11 +103,11 @@ func TestMove(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := &market.Feed{}
-			var top []artifacts.TopPrice
+			var top []ledger.TopPrice
 			for i := range c.was {
 				id := uint64(i + 1)
 				p := wholePrice(t, c.was[i])
-				top = append(top, artifacts.TopPrice{ID: id, Price: (&uint256.Int{p.Lo, p.Hi}).Dec()})
+				top = append(top, ledger.TopPrice{ID: id, Price: (&uint256.Int{p.Lo, p.Hi}).Dec()})
 				f.Assets = append(f.Assets, market.Asset{ID: id})
 				if c.now[i] != absent {
 					f.Quotes = append(f.Quotes, market.Quote{Asset: i, Price: wholePrice(t, c.now[i])})

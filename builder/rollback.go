@@ -33,7 +33,7 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 	if at < 0 {
 		return nil, fmt.Errorf("roll back to %s: not retained; there are %s", stamp(t), stamps(newest.Retained))
 	}
-	target, err := publish.ReadManifest(ctx, s, newest.Retained[at].Manifest)
+	target, err := artifacts.ReadManifest(ctx, s, newest.Retained[at].Manifest)
 	if err != nil {
 		return nil, err
 	}

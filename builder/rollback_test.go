@@ -8,7 +8,6 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/ledger"
-	"example.com/marketdata/builder/publish"
 )
 
 func TestRollback(t *testing.T) {
@@ -35,7 +34,7 @@ func TestRollback(t *testing.T) {
 	if now.Pointer.Store != newest.Pointer.Store || !now.Manifest.Time.Equal(target) {
 		t.Errorf("store %s, snapshot %v", now.Pointer.Store, now.Manifest.Time)
 	}
-	old, err := publish.ReadManifest(ctx, s, newest.Manifest.Retained[2].Manifest)
+	old, err := artifacts.ReadManifest(ctx, s, newest.Manifest.Retained[2].Manifest)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/artifacts/stores"
+	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/edge/internal/fixture"
 )
 
@@ -64,7 +65,7 @@ func TestEveryFormat(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			report, err := artifacts.Check(t.Context(), reader, nil)
+			report, err := artifacts.Check(t.Context(), reader, ledger.Refs, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

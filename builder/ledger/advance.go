@@ -52,8 +52,8 @@ func (l *Ledger) Advance(ctx context.Context, f *market.Feed, res *market.Result
 	return &Next{Objects: put, Root: root.Encode()}, nil
 }
 
-func (l *Ledger) advance(ctx context.Context, f *market.Feed, res *market.Result, t time.Time, put *objects) (*artifacts.LedgerRoot, error) {
-	root := &artifacts.LedgerRoot{Format: artifacts.Format, IDs: map[string]artifacts.IDLog{}, Groups: map[string]artifacts.Ref{}}
+func (l *Ledger) advance(ctx context.Context, f *market.Feed, res *market.Result, t time.Time, put *objects) (*Root, error) {
+	root := &Root{Format: artifacts.Format, IDs: map[string]idSegments{}, Groups: map[string]artifacts.Ref{}}
 	for _, c := range collections {
 		root.IDs[c] = l.ids[c].store(put)
 	}
@@ -61,7 +61,7 @@ func (l *Ledger) advance(ctx context.Context, f *market.Feed, res *market.Result
 	if err != nil {
 		return nil, err
 	}
-	root.Prices = append(artifacts.PriceList(history(l.root.Prices).at(t)), putPrices(rows, t, put))
+	root.Prices = append(l.root.Prices.at(t), putPrices(rows, t, put))
 	for zone := range zones {
 		back, err := l.returned(ctx, zone, rows, t)
 		if err == nil {
@@ -81,14 +81,14 @@ func (l *Ledger) advance(ctx context.Context, f *market.Feed, res *market.Result
 			root.Totals = append(root.Totals, total)
 		}
 	}
-	root.Totals = append(root.Totals, artifacts.HeldTotal{Time: t, MarketCap: res.TotalMarketCap.Dec()})
+	root.Totals = append(root.Totals, Total{Time: t, MarketCap: res.TotalMarketCap.Dec()})
 	root.Top = top(f, res)
 	return root, nil
 }
 
 // putPrices adds a snapshot of prices, in parts.
-func putPrices(rows []row, t time.Time, put *objects) artifacts.HeldPrices {
-	h := artifacts.HeldPrices{Time: t}
+func putPrices(rows []row, t time.Time, put *objects) heldPrices {
+	h := heldPrices{Time: t}
 	for part := range slices.Chunk(rows, partRows) {
 		h.Parts = append(h.Parts, put.add(appendRows(nil, part)))
 	}
@@ -96,16 +96,16 @@ func putPrices(rows []row, t time.Time, put *objects) artifacts.HeldPrices {
 }
 
 // top returns the largest assets by rank with their prices.
-func top(f *market.Feed, res *market.Result) []artifacts.TopPrice {
-	var largest []artifacts.TopPrice
+func top(f *market.Feed, res *market.Result) []TopPrice {
+	var largest []TopPrice
 	for a, rank := range res.Rank {
 		if rank < 1 || rank > topAssets {
 			continue
 		}
 		for len(largest) < int(rank) {
-			largest = append(largest, artifacts.TopPrice{})
+			largest = append(largest, TopPrice{})
 		}
-		largest[rank-1] = artifacts.TopPrice{
+		largest[rank-1] = TopPrice{
 			ID: f.Assets[a].ID, Price: decimal(f.Quotes[res.QuoteOf[a]].Price),
 		}
 	}

@@ -86,7 +86,7 @@ func (l *Ledger) groups(ctx context.Context) (map[string]map[uint64]market.Group
 		if !ok {
 			continue
 		}
-		b, err := get(ctx, l.reader, ref)
+		b, err := artifacts.ReadObject(ctx, l.reader, ref)
 		if err != nil {
 			return nil, err
 		}

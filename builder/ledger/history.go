@@ -1,13 +1,17 @@
-package artifacts
+package ledger
 
 import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 	"time"
+
+	"example.com/marketdata/artifacts"
 )
 
-// PriceList is the held snapshots of prices in a ledger root, oldest first.
+// history is the held snapshots of prices, oldest first. The first one of an
+// hour or a day is never dropped before the others of it, so the snapshot before
+// in the history says as much about a step as the one built before.
 //
 // There are some 2,700 of them after a year, and every build reads and writes
 // them all, so they stand in the root's JSON as one string: padded base64 of,
@@ -19,25 +23,19 @@ import (
 //	        for each: its digest (32 bytes) and its stored length
 //
 // Numbers are varints as in Protocol Buffers; the time is signed (zigzag).
-type PriceList []HeldPrices
+type history []heldPrices
 
-// HeldPrices is one held snapshot of prices.
-type HeldPrices struct {
+// heldPrices is one held snapshot of prices.
+type heldPrices struct {
 	// Time is a whole multiple of ten minutes, UTC.
 	Time time.Time
 	// Parts are the objects with its prices, in ascending order of id; none
 	// when no asset had one.
-	Parts []Ref
+	Parts []artifacts.Ref
 }
 
-const stepSeconds = int64(Step / time.Second)
-
-// maxListSteps bounds the time between two snapshots, and that of the first:
-// some 20,000 years.
-const maxListSteps = 1 << 30
-
 // MarshalText implements encoding.TextMarshaler.
-func (l PriceList) MarshalText() ([]byte, error) {
+func (l history) MarshalText() ([]byte, error) {
 	var b []byte
 	last := int64(0)
 	for _, h := range l {
@@ -55,31 +53,31 @@ func (l PriceList) MarshalText() ([]byte, error) {
 
 // UnmarshalText implements encoding.TextUnmarshaler. Times that do not ascend
 // are an error.
-func (l *PriceList) UnmarshalText(text []byte) error {
+func (l *history) UnmarshalText(text []byte) error {
 	b, err := base64.StdEncoding.AppendDecode(nil, text)
 	if err != nil {
-		return fmt.Errorf("price list: %w", err)
+		return fmt.Errorf("price history: %w", err)
 	}
 	*l = nil
 	step := int64(0)
 	for len(b) > 0 {
 		delta, n := binary.Varint(b)
-		if n <= 0 || delta < -maxListSteps || delta > maxListSteps || len(*l) > 0 && delta <= 0 {
-			return fmt.Errorf("price list: time of snapshot %d", len(*l))
+		if n <= 0 || delta < -maxStep || delta > maxStep || len(*l) > 0 && delta <= 0 {
+			return fmt.Errorf("price history: time of snapshot %d", len(*l))
 		}
 		step, b = step+delta, b[n:]
 		parts, n := binary.Uvarint(b)
-		if n <= 0 || parts > uint64(len(b)/len(Digest{})) {
-			return fmt.Errorf("price list: parts of snapshot %d", len(*l))
+		if n <= 0 || parts > uint64(len(b)/len(artifacts.Digest{})) {
+			return fmt.Errorf("price history: parts of snapshot %d", len(*l))
 		}
 		b = b[n:]
-		h := HeldPrices{Time: time.Unix(step*stepSeconds, 0).UTC(), Parts: make([]Ref, parts)}
+		h := heldPrices{Time: time.Unix(step*stepSeconds, 0).UTC(), Parts: make([]artifacts.Ref, parts)}
 		for i := range h.Parts {
 			p := &h.Parts[i]
 			b = b[copy(p.Digest[:], b):]
 			size, n := binary.Uvarint(b)
-			if n <= 0 || size > MaxObjectSize {
-				return fmt.Errorf("price list: part %d of snapshot %d", i, len(*l))
+			if n <= 0 || size > artifacts.MaxObjectSize {
+				return fmt.Errorf("price history: part %d of snapshot %d", i, len(*l))
 			}
 			p.Size, b = int64(size), b[n:]
 		}

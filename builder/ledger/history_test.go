@@ -1,4 +1,4 @@
-package artifacts
+package ledger
 
 import (
 	"encoding/base64"
@@ -6,39 +6,40 @@ import (
 	"testing"
 	"time"
 
+	"example.com/marketdata/artifacts"
 	"pgregory.net/rapid"
 )
 
-func TestPriceListRoundTrip(t *testing.T) {
+func TestHistoryRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		now := time.Unix(600*rapid.Int64Range(-1e8, 1e9).Draw(rt, "start"), 0).UTC()
-		list := PriceList(nil)
+		list := history(nil)
 		for range rapid.IntRange(0, 20).Draw(rt, "snapshots") {
-			h := HeldPrices{Time: now, Parts: []Ref{}}
+			h := heldPrices{Time: now, Parts: []artifacts.Ref{}}
 			for range rapid.IntRange(0, 3).Draw(rt, "parts") {
-				h.Parts = append(h.Parts, Ref{
-					Digest: Sum([]byte(rapid.String().Draw(rt, "object"))),
-					Size:   rapid.Int64Range(0, MaxObjectSize).Draw(rt, "size"),
+				h.Parts = append(h.Parts, artifacts.Ref{
+					Digest: artifacts.Sum([]byte(rapid.String().Draw(rt, "object"))),
+					Size:   rapid.Int64Range(0, artifacts.MaxObjectSize).Draw(rt, "size"),
 				})
 			}
 			list = append(list, h)
-			now = now.Add(time.Duration(rapid.IntRange(1, 60_000).Draw(rt, "gap")) * Step)
+			now = now.Add(time.Duration(rapid.IntRange(1, 60_000).Draw(rt, "gap")) * artifacts.Step)
 		}
 		text, err := list.MarshalText()
 		if err != nil {
 			rt.Fatal(err)
 		}
-		var got PriceList
+		var got history
 		if err := got.UnmarshalText(text); err != nil || !reflect.DeepEqual(got, list) {
 			rt.Fatalf("%v reads as %v (%v)", list, got, err)
 		}
 	})
 }
 
-func TestPriceListLayout(t *testing.T) {
-	part := Ref{Digest: Sum(nil), Size: 300}
-	list := PriceList{
-		{Time: time.Date(1970, 1, 1, 1, 0, 0, 0, time.UTC), Parts: []Ref{part}},
+func TestHistoryLayout(t *testing.T) {
+	part := artifacts.Ref{Digest: artifacts.Sum(nil), Size: 300}
+	list := history{
+		{Time: time.Date(1970, 1, 1, 1, 0, 0, 0, time.UTC), Parts: []artifacts.Ref{part}},
 		{Time: time.Date(1970, 1, 1, 1, 10, 0, 0, time.UTC)},
 	}
 	want := append([]byte{12, 1}, part.Digest[:]...) // 6 steps; one part
@@ -50,7 +51,7 @@ func TestPriceListLayout(t *testing.T) {
 	}
 }
 
-func TestPriceListRefuses(t *testing.T) {
+func TestHistoryRefuses(t *testing.T) {
 	digest := string(make([]byte, 32))
 	for _, test := range []struct{ name, plain string }{
 		{"a time that does not ascend", "\x02\x00\x00\x00"},
@@ -62,23 +63,23 @@ func TestPriceListRefuses(t *testing.T) {
 		{"a part without a size", "\x02\x01" + digest},
 		{"a part that is too large", "\x02\x01" + digest + "\x81\x80\x80\x08"},
 	} {
-		var l PriceList
+		var l history
 		if err := l.UnmarshalText([]byte(base64.StdEncoding.EncodeToString([]byte(test.plain)))); err == nil {
 			t.Errorf("%s: read as %v", test.name, l)
 		}
 	}
-	var l PriceList
+	var l history
 	if err := l.UnmarshalText([]byte("no base64!")); err == nil {
 		t.Errorf("bytes that are no base64 read as %v", l)
 	}
 }
 
-func FuzzPriceList(f *testing.F) {
+func FuzzHistory(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(append([]byte{12, 1}, make([]byte, 33)...))
 	f.Add([]byte{2, 0, 2, 0, 2, 0})
 	f.Fuzz(func(t *testing.T, plain []byte) {
-		var l, again PriceList
+		var l, again history
 		if l.UnmarshalText([]byte(base64.StdEncoding.EncodeToString(plain))) != nil {
 			return
 		}

@@ -43,10 +43,10 @@ func newIDLog(size int) *idLog {
 }
 
 // loadIDs reads a collection's log.
-func loadIDs(ctx context.Context, r artifacts.Reader, from artifacts.IDLog) (*idLog, error) {
+func loadIDs(ctx context.Context, r artifacts.Reader, from idSegments) (*idLog, error) {
 	segments, size := make([][]byte, len(from.Segments)), 0
 	for i, ref := range from.Segments {
-		b, err := get(ctx, r, ref)
+		b, err := artifacts.ReadObject(ctx, r, ref)
 		if err != nil {
 			return nil, err
 		}
@@ -164,8 +164,8 @@ func (l *idLog) assign(n int, row func(i int) (key string, id *uint64)) error {
 
 // store returns the log as the root names it, and adds the segments that are
 // not in the store yet to objects.
-func (l *idLog) store(objects *objects) artifacts.IDLog {
-	to := artifacts.IDLog{Count: len(l.byKey), Segments: slices.Clone(l.full)}
+func (l *idLog) store(objects *objects) idSegments {
+	to := idSegments{Count: len(l.byKey), Segments: slices.Clone(l.full)}
 	for _, b := range l.written {
 		to.Segments = append(to.Segments, objects.add(b))
 	}

@@ -179,11 +179,11 @@ func TestLoadRefusesBrokenIDs(t *testing.T) {
 		{"a segment in the middle that is not full", 3, [][]byte{good, entry(3, "c")}},
 	} {
 		s := newStore()
-		log := artifacts.IDLog{Count: test.count}
+		log := idSegments{Count: test.count}
 		for _, b := range test.segments {
 			log.Segments = append(log.Segments, s.put(b))
 		}
-		root := &artifacts.LedgerRoot{Format: artifacts.Format, IDs: map[string]artifacts.IDLog{"assets": log}}
+		root := &Root{Format: artifacts.Format, IDs: map[string]idSegments{"assets": log}}
 		ref := s.put(root.Encode())
 		if _, err := Load(context.Background(), s, &ref); !errors.Is(err, artifacts.ErrCorrupt) {
 			t.Errorf("%s: error %v, want ErrCorrupt", test.name, err)

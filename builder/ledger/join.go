@@ -11,11 +11,11 @@ import (
 // LoadIDs begins a ledger that knows the ids which root's gave out and nothing
 // else: one for a past before the one that root remembers.
 func LoadIDs(ctx context.Context, r artifacts.Reader, root artifacts.Ref) (*Ledger, error) {
-	from, err := loadRoot(ctx, r, root)
+	from, err := ReadRoot(ctx, r, root)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: root: %w", err)
 	}
-	return open(ctx, r, &artifacts.LedgerRoot{IDs: from.IDs})
+	return open(ctx, r, &Root{IDs: from.IDs})
 }
 
 // Join returns the ledger that remembers what past does and then what newest
@@ -35,12 +35,12 @@ func Join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref) (
 	return &Next{Objects: put, Root: root.Encode()}, nil
 }
 
-func join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref, put *objects) (*artifacts.LedgerRoot, error) {
-	a, err := loadRoot(ctx, r, past)
+func join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref, put *objects) (*Root, error) {
+	a, err := ReadRoot(ctx, r, past)
 	if err != nil {
 		return nil, err
 	}
-	b, err := loadRoot(ctx, r, newest)
+	b, err := ReadRoot(ctx, r, newest)
 	if err != nil {
 		return nil, err
 	}
@@ -48,9 +48,9 @@ func join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref, p
 		return nil, fmt.Errorf("the past does not end before the time from which prices are held")
 	}
 	t := b.Prices[len(b.Prices)-1].Time
-	h := history(append(a.Prices, b.Prices...)).at(t)
-	root := &artifacts.LedgerRoot{
-		Format: artifacts.Format, IDs: a.IDs, Prices: artifacts.PriceList(h), Groups: map[string]artifacts.Ref{}, Top: b.Top,
+	h := append(a.Prices, b.Prices...).at(t)
+	root := &Root{
+		Format: artifacts.Format, IDs: a.IDs, Prices: h, Groups: map[string]artifacts.Ref{}, Top: b.Top,
 	}
 	if root.Returns, err = returnsOf(ctx, r, h, put); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref, p
 // Where the snapshot before of the step is no longer held, the one before that
 // stands in, or none: this concerns the oldest snapshot of a zone only, and
 // returns there are never looked up (README.md, "Why every base is exact").
-func returnsOf(ctx context.Context, r artifacts.Reader, h history, put *objects) (logs [zones]artifacts.ReturnLog, err error) {
+func returnsOf(ctx context.Context, r artifacts.Reader, h history, put *objects) (logs [zones]returnLog, err error) {
 	if len(h) == 0 {
 		return logs, nil
 	}
@@ -115,9 +115,9 @@ func returnsOf(ctx context.Context, r artifacts.Reader, h history, put *objects)
 }
 
 // loadRows reads a held snapshot of prices whole.
-func loadRows(ctx context.Context, r artifacts.Reader, h *artifacts.HeldPrices) (rows []row, err error) {
+func loadRows(ctx context.Context, r artifacts.Reader, h *heldPrices) (rows []row, err error) {
 	for _, part := range h.Parts {
-		b, err := get(ctx, r, part)
+		b, err := artifacts.ReadObject(ctx, r, part)
 		if err != nil {
 			return nil, err
 		}

@@ -30,7 +30,7 @@ import (
 // concurrent use, and serves one build.
 type Ledger struct {
 	reader artifacts.Reader
-	root   *artifacts.LedgerRoot
+	root   *Root
 	ids    map[string]*idLog
 
 	// rows are the prices of feed in ascending order of id; see sorted.
@@ -44,16 +44,16 @@ type Ledger struct {
 // artifacts.ErrCorrupt.
 func Load(ctx context.Context, r artifacts.Reader, root *artifacts.Ref) (*Ledger, error) {
 	if root == nil {
-		return open(ctx, r, &artifacts.LedgerRoot{})
+		return open(ctx, r, &Root{})
 	}
-	from, err := loadRoot(ctx, r, *root)
+	from, err := ReadRoot(ctx, r, *root)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: root: %w", err)
 	}
 	return open(ctx, r, from)
 }
 
-func open(ctx context.Context, r artifacts.Reader, root *artifacts.LedgerRoot) (*Ledger, error) {
+func open(ctx context.Context, r artifacts.Reader, root *Root) (*Ledger, error) {
 	l := &Ledger{reader: r, root: root, ids: map[string]*idLog{}}
 	for _, c := range collections {
 		log, err := loadIDs(ctx, r, root.IDs[c])
@@ -65,37 +65,13 @@ func open(ctx context.Context, r artifacts.Reader, root *artifacts.LedgerRoot) (
 	return l, nil
 }
 
-func loadRoot(ctx context.Context, r artifacts.Reader, ref artifacts.Ref) (*artifacts.LedgerRoot, error) {
-	b, err := get(ctx, r, ref)
-	if err != nil {
-		return nil, err
-	}
-	return artifacts.ParseLedger(b)
-}
-
-// get reads one object and checks that it is the one that was asked for.
-func get(ctx context.Context, r artifacts.Reader, ref artifacts.Ref) ([]byte, error) {
-	key := artifacts.ObjectKey(ref.Digest)
-	if ref.Size < 0 || ref.Size > artifacts.MaxObjectSize {
-		return nil, fmt.Errorf("get %s: %w: named with %d bytes", key, artifacts.ErrCorrupt, ref.Size)
-	}
-	b, _, err := r.Get(ctx, key, ref.Size)
-	if err != nil {
-		return nil, fmt.Errorf("get %s: %w", key, err)
-	}
-	if int64(len(b)) != ref.Size || artifacts.Sum(b) != ref.Digest {
-		return nil, fmt.Errorf("get %s: %w: other bytes than named", key, artifacts.ErrCorrupt)
-	}
-	return b, nil
-}
-
 // Top returns the hundred largest assets by rank in the ledger's newest
 // snapshot, with their prices. The caller must not change it.
-func (l *Ledger) Top() []artifacts.TopPrice { return l.root.Top }
+func (l *Ledger) Top() []TopPrice { return l.root.Top }
 
 // Totals returns the total market caps of the last 48 hours before and with
 // the ledger's newest snapshot, oldest first. The caller must not change it.
-func (l *Ledger) Totals() []artifacts.HeldTotal { return l.root.Totals }
+func (l *Ledger) Totals() []Total { return l.root.Totals }
 
 // sorted returns the feed's prices in ascending order of id. The order is the
 // same for Past and Advance, so it is kept.
@@ -135,11 +111,11 @@ func (l *Ledger) checkTime(t time.Time) error {
 // out stays its key's. Both are roots; newest is the published one, and target
 // that of a snapshot before. All objects that it names are those of the two.
 func Rollback(ctx context.Context, r artifacts.Reader, newest, target artifacts.Ref) ([]byte, error) {
-	from, err := loadRoot(ctx, r, newest)
+	from, err := ReadRoot(ctx, r, newest)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: newest root: %w", err)
 	}
-	to, err := loadRoot(ctx, r, target)
+	to, err := ReadRoot(ctx, r, target)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: target root: %w", err)
 	}

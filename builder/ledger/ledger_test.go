@@ -248,7 +248,7 @@ func TestBrokenObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := 0
-	for _, ref := range append(c.root.Refs(), *c.ref) {
+	for _, ref := range append(c.root.refs(), *c.ref) {
 		key := artifacts.ObjectKey(ref.Digest)
 		if whole.reads[key] == 0 {
 			continue
@@ -434,7 +434,7 @@ func FuzzRoot(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := artifacts.ParseLedger(next.Root); err != nil {
+		if _, err := parseRoot(next.Root); err != nil {
 			t.Fatalf("the root after it: %v", err)
 		}
 	})

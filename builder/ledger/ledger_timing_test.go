@@ -84,7 +84,7 @@ func benchmarkYear(b *testing.B, assets int) (*store, benchmarkFeed, time.Time) 
 		b.Fatal(err)
 	}
 	var put objects
-	root := &artifacts.LedgerRoot{Format: artifacts.Format, IDs: map[string]artifacts.IDLog{"assets": l.ids["assets"].store(&put)}}
+	root := &Root{Format: artifacts.Format, IDs: map[string]idSegments{"assets": l.ids["assets"].store(&put)}}
 	// A dozen different snapshots stand for the year's.
 	var snapshots [][]artifacts.Ref
 	for range 12 {
@@ -97,10 +97,10 @@ func benchmarkYear(b *testing.B, assets int) (*store, benchmarkFeed, time.Time) 
 		snapshots = append(snapshots, putPrices(some, T, &put).Parts)
 	}
 	for i, t := range heldOfYear(T) {
-		root.Prices = append(root.Prices, artifacts.HeldPrices{Time: t, Parts: snapshots[i%len(snapshots)]})
+		root.Prices = append(root.Prices, heldPrices{Time: t, Parts: snapshots[i%len(snapshots)]})
 	}
 	for zone, count := range [zones]int{288, 2112, 276} {
-		l.root.Returns[zone] = artifacts.ReturnLog{}
+		l.root.Returns[zone] = returnLog{}
 		log := &l.root.Returns[zone]
 		for i := range count {
 			t := T.Add(-time.Duration(count-i) * map[int]time.Duration{recent: artifacts.Step, hourly: time.Hour, daily: day}[zone])

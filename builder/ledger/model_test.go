@@ -50,13 +50,13 @@ type chain struct {
 	tb   rapid.TB
 	s    *store
 	ref  *artifacts.Ref
-	root *artifacts.LedgerRoot // what ref names
-	past *market.Past          // of the last build
-	ids  map[string]uint64     // every asset's id so far
+	root *Root             // what ref names
+	past *market.Past      // of the last build
+	ids  map[string]uint64 // every asset's id so far
 }
 
 func newChain(tb rapid.TB) *chain {
-	return &chain{tb: tb, s: newStore(), root: &artifacts.LedgerRoot{}, ids: map[string]uint64{}}
+	return &chain{tb: tb, s: newStore(), root: &Root{}, ids: map[string]uint64{}}
 }
 
 func (c *chain) check(err error) {
@@ -91,7 +91,7 @@ func (c *chain) take(next *Next) {
 	ref := c.s.put(next.Root)
 	c.ref = &ref
 	var err error
-	c.root, err = artifacts.ParseLedger(next.Root)
+	c.root, err = parseRoot(next.Root)
 	c.check(err)
 }
 
@@ -102,7 +102,7 @@ func (c *chain) rollback(to artifacts.Ref) {
 	c.check(err)
 	ref := c.s.put(b)
 	c.ref = &ref
-	c.root, err = artifacts.ParseLedger(b)
+	c.root, err = parseRoot(b)
 	c.check(err)
 }
 

@@ -36,14 +36,14 @@ func (l *Ledger) Past(ctx context.Context, f *market.Feed, t time.Time) (*market
 
 // stretch is the time from a held snapshot on, up to T.
 type stretch struct {
-	first *artifacts.HeldPrices
+	first *heldPrices
 	// earliest has each quote's earliest price in the stretch; known tells
 	// whether there is one, since zero is a price.
 	earliest []market.U128
 	known    []bool
 }
 
-func newStretch(first *artifacts.HeldPrices, quotes int) *stretch {
+func newStretch(first *heldPrices, quotes int) *stretch {
 	return &stretch{first, make([]market.U128, quotes), make([]bool, quotes)}
 }
 
@@ -70,7 +70,7 @@ func (l *Ledger) bases(ctx context.Context, f *market.Feed, t time.Time) (bases 
 	if err != nil {
 		return bases, err
 	}
-	h := history(l.root.Prices).at(t)
+	h := l.root.Prices.at(t)
 	first := func(fits func(time.Time) bool) int {
 		return sort.Search(len(h), func(i int) bool { return fits(h[i].Time) })
 	}
@@ -122,7 +122,7 @@ func (l *Ledger) search(ctx context.Context, t time.Time, zone int, here []*stre
 		if len(here) == 0 || !segment.Newest.After(here[0].first.Time) {
 			continue
 		}
-		b, err := get(ctx, l.reader, segment.Ref)
+		b, err := artifacts.ReadObject(ctx, l.reader, segment.Ref)
 		if err != nil {
 			return err
 		}
@@ -147,9 +147,9 @@ func (l *Ledger) search(ctx context.Context, t time.Time, zone int, here []*stre
 
 // eachPrice calls f for each of rows whose asset has a price in a held
 // snapshot, with its index and that price.
-func (l *Ledger) eachPrice(ctx context.Context, h *artifacts.HeldPrices, rows []row, f func(i int, price market.U128)) error {
+func (l *Ledger) eachPrice(ctx context.Context, h *heldPrices, rows []row, f func(i int, price market.U128)) error {
 	for _, part := range h.Parts {
-		b, err := get(ctx, l.reader, part)
+		b, err := artifacts.ReadObject(ctx, l.reader, part)
 		if err != nil {
 			return err
 		}

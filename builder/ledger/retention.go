@@ -1,10 +1,6 @@
 package ledger
 
-import (
-	"time"
-
-	"example.com/marketdata/artifacts"
-)
+import "time"
 
 // Held prices thin out with age, in three zones (FEED.md, "Figures"). What is
 // held in a zone is its step: every snapshot, the first of each UTC hour, the
@@ -53,11 +49,6 @@ func inStep(zone int, prev, t time.Time) bool {
 	return !prev.Truncate(day).Equal(t.Truncate(day))
 }
 
-// history is the held snapshots of prices, oldest first. The first one of an
-// hour or a day is never dropped before the others of it, so the snapshot
-// before in the history says as much about a step as the one built before.
-type history []artifacts.HeldPrices
-
 // inStep reports whether snapshot i is of a zone's step.
 func (h history) inStep(zone, i int) bool {
 	return i == 0 || inStep(zone, h[i-1].Time, h[i].Time)
@@ -75,7 +66,7 @@ func (h history) at(T time.Time) history {
 }
 
 // last returns the newest snapshot of a zone's step; nil if there is none.
-func (h history) last(zone int) *artifacts.HeldPrices {
+func (h history) last(zone int) *heldPrices {
 	for i := len(h) - 1; i >= 0; i-- {
 		if h.inStep(zone, i) {
 			return &h[i]

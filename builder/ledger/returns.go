@@ -50,7 +50,7 @@ func (l *Ledger) returned(ctx context.Context, zone int, rows []row, t time.Time
 		return nil, nil
 	}
 	had := make([]bool, len(rows))
-	err := l.eachPrice(ctx, history(l.root.Prices).last(zone), rows, func(i int, _ market.U128) { had[i] = true })
+	err := l.eachPrice(ctx, l.root.Prices.last(zone), rows, func(i int, _ market.U128) { had[i] = true })
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +65,8 @@ func (l *Ledger) returned(ctx context.Context, zone int, rows []row, t time.Time
 
 // advanceReturns returns a zone's log at T: what of it is still needed, and the
 // returns of T.
-func (l *Ledger) advanceReturns(ctx context.Context, zone int, t time.Time, back []row, put *objects) (artifacts.ReturnLog, error) {
-	var to artifacts.ReturnLog
+func (l *Ledger) advanceReturns(ctx context.Context, zone int, t time.Time, back []row, put *objects) (returnLog, error) {
+	var to returnLog
 	for _, s := range l.root.Returns[zone].Segments {
 		if t.Sub(s.Newest) <= zoneAge[zone] {
 			to.Segments = append(to.Segments, s)
@@ -77,7 +77,7 @@ func (l *Ledger) advanceReturns(ctx context.Context, zone int, t time.Time, back
 	}
 	var open []byte
 	if n := len(to.Segments) - 1; n >= 0 && to.Segments[n].Size < segmentBytes {
-		b, err := get(ctx, l.reader, to.Segments[n].Ref)
+		b, err := artifacts.ReadObject(ctx, l.reader, to.Segments[n].Ref)
 		if err != nil {
 			return to, err
 		}
@@ -90,9 +90,9 @@ func (l *Ledger) advanceReturns(ctx context.Context, zone int, t time.Time, back
 
 // returnWriter adds batches to a log, oldest first.
 type returnWriter struct {
-	log    artifacts.ReturnLog // segments that will not change
-	open   []byte              // the batches behind those
-	newest time.Time           // of open
+	log    returnLog // segments that will not change
+	open   []byte    // the batches behind those
+	newest time.Time // of open
 	put    *objects
 }
 
@@ -107,12 +107,12 @@ func (w *returnWriter) add(t time.Time, back []row) {
 }
 
 func (w *returnWriter) cut() {
-	w.log.Segments = append(w.log.Segments, artifacts.ReturnSegment{Ref: w.put.add(w.open), Newest: w.newest})
+	w.log.Segments = append(w.log.Segments, returnSegment{Ref: w.put.add(w.open), Newest: w.newest})
 	w.open = nil
 }
 
 // close returns the log.
-func (w *returnWriter) close() artifacts.ReturnLog {
+func (w *returnWriter) close() returnLog {
 	if len(w.open) > 0 {
 		w.cut()
 	}

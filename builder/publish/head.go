@@ -32,7 +32,7 @@ func ReadHead(ctx context.Context, r artifacts.Reader) (*Head, error) {
 		if err != nil {
 			return nil, err
 		}
-		m, err := ReadManifest(ctx, r, p.Manifest)
+		m, err := artifacts.ReadManifest(ctx, r, p.Manifest)
 		if errors.Is(err, artifacts.ErrNotFound) && try < readHeadTries {
 			continue
 		}
@@ -53,33 +53,4 @@ func readPointer(ctx context.Context, r artifacts.Reader) (*artifacts.Pointer, a
 	}
 	p, err := artifacts.ParsePointer(b)
 	return p, version, err
-}
-
-// ReadManifest reads and verifies one manifest.
-func ReadManifest(ctx context.Context, r artifacts.Reader, ref artifacts.Ref) (*artifacts.Manifest, error) {
-	b, err := read(ctx, r, artifacts.ManifestKey(ref.Digest), ref)
-	if err != nil {
-		return nil, err
-	}
-	return artifacts.ParseManifest(b)
-}
-
-// ReadLedger reads and verifies a snapshot's ledger root.
-func ReadLedger(ctx context.Context, r artifacts.Reader, ref artifacts.Ref) (*artifacts.LedgerRoot, error) {
-	b, err := read(ctx, r, artifacts.ObjectKey(ref.Digest), ref)
-	if err != nil {
-		return nil, err
-	}
-	return artifacts.ParseLedger(b)
-}
-
-func read(ctx context.Context, r artifacts.Reader, key string, ref artifacts.Ref) ([]byte, error) {
-	b, _, err := r.Get(ctx, key, ref.Size)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", key, err)
-	}
-	if int64(len(b)) != ref.Size || artifacts.Sum(b) != ref.Digest {
-		return nil, fmt.Errorf("read %s: %w: %d bytes, want %d with this digest", key, artifacts.ErrCorrupt, len(b), ref.Size)
-	}
-	return b, nil
 }

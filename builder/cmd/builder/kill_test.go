@@ -16,6 +16,7 @@ import (
 	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/artifacts/s3store"
 	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/internal/testserver"
 )
@@ -221,7 +222,7 @@ func (k *killer) check(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := artifacts.Check(t.Context(), k.store, nil)
+	report, err := artifacts.Check(t.Context(), k.store, ledger.Refs, nil)
 	if err != nil || len(report.Problems) > 0 {
 		t.Fatalf("after a kill: %v, %q", err, report.Problems)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/ledger"
 )
 
 const noSnapshot = "the store holds no snapshot yet"
@@ -65,7 +66,7 @@ func (c *verifyCmd) Run(e *env) error {
 		return err
 	}
 	p := e.progress()
-	report, err := artifacts.Check(e.ctx, store, func(done, total int) { p.show("verify", done, total) })
+	report, err := artifacts.Check(e.ctx, store, ledger.Refs, func(done, total int) { p.show("verify", done, total) })
 	p.close()
 	if err != nil {
 		return err

@@ -1,0 +1,57 @@
+package artifacts
+
+import (
+	"context"
+	"fmt"
+)
+
+// Ref names an immutable object and its stored length in bytes.
+type Ref struct {
+	Digest Digest `json:"digest"`
+	Size   int64  `json:"size"`
+}
+
+// Check returns ErrCorrupt unless b is the object that r names.
+func (r Ref) Check(b []byte) error {
+	if int64(len(b)) != r.Size {
+		return fmt.Errorf("%w: %d bytes, want %d", ErrCorrupt, len(b), r.Size)
+	}
+	if d := Sum(b); d != r.Digest {
+		return fmt.Errorf("%w: %d bytes with digest %s", ErrCorrupt, len(b), d)
+	}
+	return nil
+}
+
+// ReadObject reads and checks the object that ref names. Bytes that are not the
+// ones named give ErrCorrupt, more of them ErrTooLarge.
+func ReadObject(ctx context.Context, r Reader, ref Ref) ([]byte, error) {
+	return read(ctx, r, ObjectKey(ref.Digest), ref)
+}
+
+// ReadManifest reads, checks and parses the manifest that ref names.
+func ReadManifest(ctx context.Context, r Reader, ref Ref) (*Manifest, error) {
+	b, err := read(ctx, r, ManifestKey(ref.Digest), ref)
+	if err != nil {
+		return nil, err
+	}
+	return ParseManifest(b)
+}
+
+func read(ctx context.Context, r Reader, key string, ref Ref) ([]byte, error) {
+	b, err := get(ctx, r, key, ref)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	return b, nil
+}
+
+func get(ctx context.Context, r Reader, key string, ref Ref) ([]byte, error) {
+	if ref.Size < 0 || ref.Size > MaxObjectSize {
+		return nil, fmt.Errorf("%w: named with %d bytes", ErrCorrupt, ref.Size)
+	}
+	b, _, err := r.Get(ctx, key, ref.Size)
+	if err != nil {
+		return nil, err
+	}
+	return b, ref.Check(b)
+}
