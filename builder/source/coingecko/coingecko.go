@@ -66,9 +66,7 @@ package coingecko
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -81,13 +79,11 @@ import (
 // name is the source's, of its database and of its recordings.
 const name = "coingecko"
 
-// plan is what an account may ask, and how.
+// plan is what an account may ask, and how often.
 type plan struct {
-	base, header string
-	env          string // the variable with the key
-	rate, burst  int    // calls a minute, and at once
-	pages        int    // of markets; 0: all
-	slow         int    // slow calls a round
+	provider.Plan
+	env   string // the variable with the key
+	pages int    // of markets; 0: all
 
 	listEvery, exchangesEvery, groupsEvery time.Duration
 }
@@ -100,36 +96,25 @@ const (
 // The plans; what they cost in calls is in the package's comment.
 var (
 	keyless = plan{
-		base: publicBase, rate: 5, burst: 5, pages: 1, slow: 1,
-		listEvery: 6 * time.Hour, exchangesEvery: 6 * time.Hour, groupsEvery: 24 * time.Hour,
+		Plan:  provider.Plan{Base: publicBase, PerMinute: 5, Burst: 5, Slow: 1},
+		pages: 1, listEvery: 6 * time.Hour, exchangesEvery: 6 * time.Hour, groupsEvery: 24 * time.Hour,
 	}
 	demo = plan{
-		base: publicBase, header: "x-cg-demo-api-key", env: "COINGECKO_DEMO_API_KEY", rate: 30, burst: 10, pages: 1, slow: 1,
-		listEvery: 6 * time.Hour, exchangesEvery: 6 * time.Hour, groupsEvery: 24 * time.Hour,
+		Plan: provider.Plan{Base: publicBase, KeyHeader: "x-cg-demo-api-key", PerMinute: 30, Burst: 10, Slow: 1}, env: "COINGECKO_DEMO_API_KEY",
+		pages: 1, listEvery: 6 * time.Hour, exchangesEvery: 6 * time.Hour, groupsEvery: 24 * time.Hour,
 	}
 	paid = plan{
-		base: paidBase, header: "x-cg-pro-api-key", env: "COINGECKO_PRO_API_KEY", rate: 250, burst: 10, slow: 30,
+		Plan: provider.Plan{Base: paidBase, KeyHeader: "x-cg-pro-api-key", PerMinute: 250, Burst: 10, Slow: 30}, env: "COINGECKO_PRO_API_KEY",
 		listEvery: time.Hour, groupsEvery: 6 * time.Hour,
 	}
 )
 
 const (
 	pageSize = 250 // the most that the provider gives
-	maxSlow  = 10_000
 
 	membersEvery = 7 * 24 * time.Hour
 	detailEvery  = 30 * 24 * time.Hour
-	// slowKeep is how much longer facts stand in that hardly ever change.
-	slowKeep = 30 * 24 * time.Hour
 )
-
-// Source is CoinGecko as a source of feeds.
-type Source struct {
-	name      string
-	collector *provider.Collector
-	plan      plan
-	details   bool
-}
 
 // Opener returns what opens the source; see the package's comment for what may
 // stand behind coingecko:. It is a source.Opener.
@@ -137,24 +122,15 @@ func Opener(env provider.Env) source.Opener {
 	return func(_ context.Context, rest string) (source.Source, error) { return open(rest, env) }
 }
 
-func open(rest string, env provider.Env) (*Source, error) {
-	o, err := provider.ParseOptions(name, rest, map[string]string{
-		"base": "URL", "cache": "DIR", "details": "on|off", "pages": "N|all", "rate": "N", "replay": "DIR", "slow": "N",
-	})
+func open(rest string, env provider.Env) (*provider.Source, error) {
+	o, err := provider.ParseOptions(name, rest, map[string]string{"details": "on|off", "pages": "N|all"})
 	if err != nil {
 		return nil, err
 	}
-	p, key := planOf(env.Getenv)
-	replay := o.Text("replay", "")
-	if p.env == "" && replay == "" {
+	p := planOf(env.Getenv)
+	replay := o.Text("replay", "") != ""
+	if p.env == "" && !replay {
 		env.Log.Info("coingecko: asking without a key, which is slow", "keys", demo.env+", "+paid.env)
-	}
-	p.base = o.Text("base", p.base)
-	if p.rate, err = o.Number("rate", p.rate, 1, 100_000); err != nil {
-		return nil, err
-	}
-	if p.slow, err = o.Number("slow", p.slow, 0, maxSlow); err != nil {
-		return nil, err
 	}
 	if o.Text("pages", "") == "all" {
 		p.pages = 0
@@ -165,70 +141,29 @@ func open(rest string, env provider.Env) (*Source, error) {
 	if details != "on" && details != "off" {
 		return nil, fmt.Errorf("details=%.80s: want on or off", details)
 	}
-	client, err := provider.NewClient(provider.ClientConfig{
-		Base: p.base, KeyHeader: p.header, Key: key,
-		PerMinute: p.rate, Burst: p.burst, Transport: env.Transport, Log: env.Log,
-	})
-	if err != nil {
-		return nil, err
-	}
-	collector, err := provider.NewCollector(provider.Config{
-		Source: name, Client: client, Cache: o.Text("cache", ""), Replay: replay,
-		SlowCalls: p.slow, Log: env.Log, Now: env.Now,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &Source{o.String(), collector, p, details == "on" || replay != ""}, nil
+	return provider.NewSource(o, env, p.Plan, func() provider.Market { return &market{plan: p, detailed: details == "on" || replay} })
 }
 
-func planOf(getenv func(string) string) (plan, string) {
+// planOf returns the plan that there is a key for, with the key.
+func planOf(getenv func(string) string) plan {
 	for _, p := range []plan{paid, demo} {
-		if key := getenv(p.env); key != "" {
-			return p, key
+		if p.Key = getenv(p.env); p.Key != "" {
+			return p
 		}
 	}
-	return keyless, ""
-}
-
-// String returns the source's name with its options.
-func (s *Source) String() string { return s.name }
-
-// Files gets the present state of the market, or that of the recording. Any
-// time asked for is the builder's affair: the provider's present is all there
-// is. It fails when there are no markets, not even from an hour ago.
-func (s *Source) Files(ctx context.Context, t time.Time) (source.Files, error) {
-	m, round, err := s.collect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return m.feed(round, t)
-}
-
-// Record writes the answers that a snapshot would be made from now to a folder,
-// as they were sent. It implements provider.Recorder.
-func (s *Source) Record(ctx context.Context, dir string) error {
-	_, round, err := s.collect(ctx)
-	if err != nil {
-		return err
-	}
-	return round.Record(dir)
+	return keyless
 }
 
 // market is what the provider said, in its own words.
 type market struct {
+	plan     plan
+	detailed bool // whether to ask for details
+
 	// markets are the rows of all pages, each coin's once.
 	markets, coins, exchanges, categories, platforms []provider.Row
-	// members are the pages of /coins/markets?category=ID, and details the
-	// answers to /coins/{id}, by id.
-	members map[string][]provider.Page
-	details map[string][]provider.Page
-}
-
-func (s *Source) collect(ctx context.Context) (*market, *provider.Round, error) {
-	m := &market{}
-	round, err := s.collector.Collect(ctx, func(r *provider.Round) error { return m.collect(ctx, r, s) })
-	return m, round, err
+	// members are the answers to /coins/markets?category=ID, and details those to
+	// /coins/{id}, by id.
+	members, details map[string]*provider.Answer
 }
 
 // marketsQuery asks for coins with prices. All of them are best asked for by
@@ -241,97 +176,44 @@ func marketsQuery(all bool) url.Values {
 	return q
 }
 
-func (m *market) collect(ctx context.Context, r *provider.Round, s *Source) error {
-	p := &s.plan
-	for _, ask := range []struct {
-		part     provider.Part
-		into     *[]provider.Row
-		required bool
-	}{
-		{provider.Part{Name: "coins_markets", Path: "/coins/markets", Query: marketsQuery(p.pages == 0), PageSize: pageSize, Pages: p.pages}, &m.markets, true},
-		{provider.Part{Name: "coins_list", Path: "/coins/list", Query: url.Values{"include_platform": {"true"}}, Every: p.listEvery}, &m.coins, false},
-		{provider.Part{Name: "exchanges", Path: "/exchanges", Query: url.Values{"per_page": {strconv.Itoa(pageSize)}}, PageSize: pageSize, Every: p.exchangesEvery}, &m.exchanges, false},
-		{provider.Part{Name: "asset_platforms", Path: "/asset_platforms", Every: p.groupsEvery}, &m.platforms, false},
-		{provider.Part{Name: "categories", Path: "/coins/categories", Every: p.groupsEvery}, &m.categories, false},
-	} {
-		ask.part.Check = provider.CheckArray
-		a, err := r.Get(ctx, ask.part)
-		switch {
-		case err == nil:
-			*ask.into = distinct(a.Pages)
-		case ask.required || ctx.Err() != nil:
-			return err
-		}
+// detailQuery leaves out what is most of a coin's details and not used.
+var detailQuery = url.Values{
+	"localization": {"false"}, "tickers": {"false"}, "market_data": {"false"}, "community_data": {"false"}, "developer_data": {"false"},
+}
+
+var (
+	// reduceMembers keeps of a category's coins what writeCategories reads,
+	// reduceDetail of a coin's details what writeAsset reads.
+	reduceMembers = provider.Keep("id")
+	reduceDetail  = provider.Keep("id", "links", "image")
+)
+
+// Collect implements provider.Market.
+func (m *market) Collect(ctx context.Context, r *provider.Round) error {
+	p := &m.plan
+	err := r.Lists(ctx,
+		provider.List{Required: true, Into: &m.markets, Part: provider.Part{Name: "coins_markets", Path: "/coins/markets", Query: marketsQuery(p.pages == 0), PageSize: pageSize, Pages: p.pages}},
+		provider.List{Into: &m.coins, Part: provider.Part{Name: "coins_list", Path: "/coins/list", Query: url.Values{"include_platform": {"true"}}, Every: p.listEvery}},
+		provider.List{Into: &m.exchanges, Part: provider.Part{Name: "exchanges", Path: "/exchanges", Query: url.Values{"per_page": {strconv.Itoa(pageSize)}}, PageSize: pageSize, Every: p.exchangesEvery}},
+		provider.List{Into: &m.platforms, Part: provider.Part{Name: "asset_platforms", Path: "/asset_platforms", Every: p.groupsEvery}},
+		provider.List{Into: &m.categories, Part: provider.Part{Name: "categories", Path: "/coins/categories", Every: p.groupsEvery}},
+	)
+	if err != nil {
+		return err
 	}
-	ids := idsOf(m.categories)
-	parts := make([]provider.Part, len(ids))
-	for i, id := range ids {
+	m.members, err = r.Each(ctx, "categories", idsOf(m.categories), func(id string) provider.Part {
 		q := marketsQuery(false)
 		q.Del("precision")
 		q.Set("category", id)
-		parts[i] = provider.Part{
-			Name: "categories/" + id, Path: "/coins/markets", Query: q, PageSize: pageSize,
-			Every: membersEvery, Keep: slowKeep, Check: provider.CheckArray, MayBeEmpty: true, Reduce: reduceMembers,
-		}
-	}
-	var err error
-	if m.members, err = each(ctx, r, "categories", ids, parts); err != nil || !s.details {
+		return provider.Part{Path: "/coins/markets", Query: q, PageSize: pageSize, Every: membersEvery, Keep: provider.KeepSlow, Check: provider.CheckArray, Reduce: reduceMembers}
+	})
+	if err != nil || !m.detailed {
 		return err
 	}
-	ids = idsOf(slices.Concat(m.markets, m.coins))
-	parts = make([]provider.Part, len(ids))
-	for i, id := range ids {
-		parts[i] = provider.Part{
-			Name: "coins/" + id, Path: "/coins/" + provider.Escape(id), Query: detailQuery,
-			Every: detailEvery, Keep: slowKeep, Check: provider.CheckObject, Reduce: reduceDetail,
-		}
-	}
-	m.details, err = each(ctx, r, "coins", ids, parts)
+	m.details, err = r.Each(ctx, "coins", idsOf(slices.Concat(m.markets, m.coins)), func(id string) provider.Part {
+		return provider.Part{Path: "/coins/" + provider.Escape(id), Query: detailQuery, Every: detailEvery, Keep: provider.KeepSlow, Check: provider.CheckObject, Reduce: reduceDetail}
+	})
 	return err
-}
-
-// detailQuery leaves out what is most of a coin's details and not used.
-var detailQuery = func() url.Values {
-	q := url.Values{}
-	for _, part := range []string{"localization", "tickers", "market_data", "community_data", "developer_data"} {
-		q.Set(part, "false")
-	}
-	return q
-}()
-
-func each(ctx context.Context, r *provider.Round, kind string, ids []string, parts []provider.Part) (map[string][]provider.Page, error) {
-	answers, err := r.GetEach(ctx, kind, parts)
-	if err != nil {
-		return nil, err
-	}
-	pages := make(map[string][]provider.Page, len(answers))
-	for i, id := range ids {
-		if a := answers[parts[i].Name]; a != nil {
-			pages[id] = a.Pages
-		}
-	}
-	return pages, nil
-}
-
-// distinct gives the rows of all pages. A row of an id that an earlier page had
-// is left out: the coin moved between two requests.
-func distinct(pages []provider.Page) []provider.Row {
-	var list []provider.Row
-	seen := map[string]bool{}
-	for _, page := range pages {
-		rows := provider.Rows(page.Body)
-		for _, row := range rows {
-			if !seen[row.Fields.Text("id")] {
-				list = append(list, row)
-			}
-		}
-		for _, row := range rows {
-			if id := row.Fields.Text("id"); id != "" {
-				seen[id] = true
-			}
-		}
-	}
-	return list
 }
 
 // idsOf lists the ids of rows, each once.
@@ -346,36 +228,3 @@ func idsOf(rows []provider.Row) []string {
 	}
 	return ids
 }
-
-var errNoTime = errors.New("the recording does not say when it was made: neither has it a recording.json nor any coin a last_updated")
-
-// feed writes the feed. t is what stands in for the time of a recording that
-// has none.
-func (m *market) feed(r *provider.Round, t time.Time) (*provider.Feed, error) {
-	at := r.Time()
-	if at.IsZero() {
-		at = m.newest()
-	}
-	if at.IsZero() {
-		at = t
-	}
-	if at.IsZero() {
-		return nil, fmt.Errorf("%s: %w", name, errNoTime)
-	}
-	f := provider.NewFeed(name, at, r.Parts())
-	m.write(f)
-	return f, nil
-}
-
-// newest is the latest last_updated of the coins; zero when there is none.
-func (m *market) newest() (t time.Time) {
-	for _, row := range m.markets {
-		if at, err := time.Parse(time.RFC3339, row.Fields.Text("last_updated")); err == nil && at.After(t) {
-			t = at
-		}
-	}
-	return t
-}
-
-// sortedKeys is the keys of a set in their order.
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"example.com/marketdata/builder/source"
+	"example.com/marketdata/builder/source/provider"
 	"example.com/marketdata/builder/source/provider/providertest"
 )
 
@@ -38,7 +39,7 @@ func sampleProvider(t testing.TB) *providertest.Provider {
 	return p
 }
 
-func over(t *testing.T, transport http.RoundTripper, rest string, vars ...string) *Source {
+func over(t *testing.T, transport http.RoundTripper, rest string, vars ...string) *provider.Source {
 	t.Helper()
 	env := providertest.Env(t, vars...)
 	env.Transport, env.Log = transport, slog.New(slog.DiscardHandler)
@@ -49,35 +50,18 @@ func over(t *testing.T, transport http.RoundTripper, rest string, vars ...string
 	return s
 }
 
-func all(t *testing.T, files source.Files) map[string]string {
-	t.Helper()
-	m := map[string]string{}
-	for _, name := range []string{source.AssetsFile, source.QuotesFile, source.ExchangesFile, source.CategoriesFile, source.ChainsFile} {
-		m[name] = contents(t, files, name)
-	}
-	return m
-}
-
-func states(files source.Files) map[string]source.PartState {
-	m := map[string]source.PartState{}
-	for _, p := range files.(source.Provenance).Parts() {
-		m[p.Name] = p.State
-	}
-	return m
-}
-
 // TestLiveIsWhatIsReplayed: over the network, recorded and replayed, the feed is
 // the same.
 func TestLiveIsWhatIsReplayed(t *testing.T) {
 	base := sampleProvider(t).Serve(t) + api
-	live := filesOf(t, openTest(t, "?details=on&rate=60000&base="+base, "COINGECKO_PRO_API_KEY=k"))
+	live := providertest.Files(t, openTest(t, "?details=on&rate=60000&base="+base, "COINGECKO_PRO_API_KEY=k"))
 	dir := filepath.Join(t.TempDir(), "recording")
 	if err := openTest(t, "?details=on&rate=60000&base="+base, "COINGECKO_PRO_API_KEY=k").Record(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
-	replayed := filesOf(t, openTest(t, "?replay="+dir))
-	if !maps.Equal(all(t, live), all(t, replayed)) {
-		t.Errorf("live:\n%v\nreplayed:\n%v", all(t, live), all(t, replayed))
+	replayed := providertest.Files(t, openTest(t, "?replay="+dir))
+	if !maps.Equal(providertest.All(t, live), providertest.All(t, replayed)) {
+		t.Errorf("live:\n%v\nreplayed:\n%v", providertest.All(t, live), providertest.All(t, replayed))
 	}
 	for _, name := range []string{"coins_markets.json", "coins/bitcoin.json"} {
 		want, err := os.ReadFile(filepath.Join("testdata/sample", name))
@@ -87,11 +71,6 @@ func TestLiveIsWhatIsReplayed(t *testing.T) {
 		}
 	}
 }
-
-// roundTrip answers with a function.
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // TestPlans: which host is asked with which header, and what for.
 func TestPlans(t *testing.T) {
@@ -109,7 +88,7 @@ func TestPlans(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := pagesOf(3)
 			last := ""
-			s := over(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+			s := over(t, providertest.RoundTrip(func(r *http.Request) (*http.Response, error) {
 				if r.URL.Scheme != "https" || r.URL.Host != test.host {
 					t.Errorf("%s %s: asked %s", test.rest, test.vars, r.URL)
 				}
@@ -127,7 +106,7 @@ func TestPlans(t *testing.T) {
 				}
 				return p.Transport().RoundTrip(r)
 			}), test.rest, strings.Fields(test.vars)...)
-			filesOf(t, s)
+			providertest.Files(t, s)
 			if last != test.pages {
 				t.Errorf("%s %s: %s pages, want %s", test.rest, test.vars, last, test.pages)
 			}
@@ -161,7 +140,7 @@ func TestPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := pagesOf(3)
 		s := over(t, p.Transport(), "", "COINGECKO_PRO_API_KEY=k")
-		good := all(t, filesOf(t, s))
+		good := providertest.All(t, providertest.Files(t, s))
 		if n := strings.Count(good[source.QuotesFile], "\n"); n != 510 {
 			t.Fatalf("%d quotes", n)
 		}
@@ -171,9 +150,9 @@ func TestPages(t *testing.T) {
 		} {
 			p.Set(api+"/coins/markets?page=1", []byte(fmt.Sprintf(`[{"id":"new-%s","symbol":"n","name":"N","current_price":1}%s]`, name, strings.Repeat(`,{}`, 249))))
 			p.Fault(api+"/coins/markets?page=2", fault)
-			files := filesOf(t, s)
-			if !maps.Equal(all(t, files), good) || states(files)["coins_markets"] != source.PartStale {
-				t.Errorf("%s: not the last good rows: %v", name, states(files))
+			files := providertest.Files(t, s)
+			if !maps.Equal(providertest.All(t, files), good) || providertest.States(files)["coins_markets"] != source.PartStale {
+				t.Errorf("%s: not the last good rows: %v", name, providertest.States(files))
 			}
 			time.Sleep(2 * time.Minute)
 		}
@@ -181,7 +160,7 @@ func TestPages(t *testing.T) {
 		p.Set(api+"/coins/markets?page=1", []byte(`[`+strings.Repeat(`{"id":"x","symbol":"x","name":"X","current_price":1},`, 249)+`{"id":"y","symbol":"y","name":"Y","current_price":1}]`))
 		p.Set(api+"/coins/markets?page=2", []byte(`[`+strings.Repeat(`{"id":"y","symbol":"y","name":"Y","current_price":2},`, 249)+`{"id":"z","symbol":"z","name":"Z","current_price":2}]`))
 		p.Set(api+"/coins/markets?page=3", []byte(`[]`))
-		feed, report, err := source.Read(t.Context(), filesOf(t, s), source.ReadOptions{})
+		feed, report, err := source.Read(t.Context(), providertest.Files(t, s), source.ReadOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,11 +191,11 @@ func TestEndpointsFail(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := sampleProvider(t)
 				s := over(t, p.Transport(), "?slow=0", "COINGECKO_PRO_API_KEY=k")
-				good := all(t, filesOf(t, s))
+				good := providertest.All(t, providertest.Files(t, s))
 				p.Fault(api+path, answer)
 				time.Sleep(part.every + 50*time.Minute)
-				files := filesOf(t, s)
-				if got := states(files)[part.name]; got != source.PartStale || !maps.Equal(all(t, files), good) {
+				files := providertest.Files(t, s)
+				if got := providertest.States(files)[part.name]; got != source.PartStale || !maps.Equal(providertest.All(t, files), good) {
 					t.Errorf("%s, %s: %s, or not the last good rows", path, fault, got)
 				}
 				time.Sleep(20 * time.Minute)
@@ -227,11 +206,11 @@ func TestEndpointsFail(t *testing.T) {
 					}
 				} else if err != nil {
 					t.Fatal(err)
-				} else if states(files)[part.name] != source.PartMissing || contents(t, files, part.file) == good[part.file] {
+				} else if providertest.States(files)[part.name] != source.PartMissing || providertest.Contents(t, files, part.file) == good[part.file] {
 					t.Errorf("%s, %s: rows that are too old", path, fault)
 				}
 				p.Fault(api+path, nil)
-				if got := all(t, filesOf(t, s)); !maps.Equal(got, good) {
+				if got := providertest.All(t, providertest.Files(t, s)); !maps.Equal(got, good) {
 					t.Errorf("%s, %s: not as before when it is over", path, fault)
 				}
 			})
@@ -250,7 +229,7 @@ func TestMembersAreKept(t *testing.T) {
 		}
 		p.Set(api+"/coins/categories", []byte("["+strings.Join(categories, ",")+"]"))
 		asked := map[string]int{}
-		transport := roundTrip(func(r *http.Request) (*http.Response, error) {
+		transport := providertest.RoundTrip(func(r *http.Request) (*http.Response, error) {
 			if c := r.URL.Query().Get("category"); c != "" {
 				asked[c]++
 			}
@@ -259,7 +238,7 @@ func TestMembersAreKept(t *testing.T) {
 		cache := t.TempDir()
 		members := func(slow string) (with []string) {
 			s := over(t, transport, "?cache="+url.QueryEscape(cache)+"&slow="+slow, "COINGECKO_DEMO_API_KEY=k")
-			for _, c := range ndjson(t, filesOf(t, s), source.CategoriesFile) {
+			for _, c := range providertest.NDJSON(t, providertest.Files(t, s), source.CategoriesFile) {
 				if c["members"] != nil {
 					with = append(with, c["key"].(string))
 				}
@@ -288,7 +267,7 @@ func TestMembersAreKept(t *testing.T) {
 // the feed is that of the recording.
 func TestRecordedUnderFaults(t *testing.T) {
 	for label, dir := range recordings(t) {
-		want := all(t, filesOf(t, openTest(t, "?replay="+dir)))
+		want := providertest.All(t, providertest.Files(t, openTest(t, "?replay="+dir)))
 		shift := len(want[source.QuotesFile]) // another one for each
 		synctest.Test(t, func(t *testing.T) {
 			p := providertest.New()
@@ -310,7 +289,7 @@ func TestRecordedUnderFaults(t *testing.T) {
 				p.Script(api+path, faults[shift%7], faults[(shift+1)%7], faults[(shift+3)%7])
 				shift += len(path)
 			}
-			if got := all(t, filesOf(t, over(t, p.Transport(), "?slow=0", "COINGECKO_DEMO_API_KEY=k"))); !maps.Equal(got, want) {
+			if got := providertest.All(t, providertest.Files(t, over(t, p.Transport(), "?slow=0", "COINGECKO_DEMO_API_KEY=k"))); !maps.Equal(got, want) {
 				t.Errorf("%s: the feed is not the recording's", label)
 			}
 		})
@@ -322,7 +301,7 @@ func TestIDsChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := sampleProvider(t)
 		s := over(t, p.Transport(), "?slow=0", "COINGECKO_PRO_API_KEY=k")
-		filesOf(t, s)
+		providertest.Files(t, s)
 		for path, file := range map[string]string{"/coins/markets": "coins_markets", "/coins/list": "coins_list"} {
 			b, err := os.ReadFile("testdata/sample/" + file + ".json")
 			if err != nil {
@@ -331,7 +310,7 @@ func TestIDsChange(t *testing.T) {
 			p.Set(api+path, []byte(strings.ReplaceAll(string(b), `"ethereum"`, `"ethereum-2"`)))
 		}
 		time.Sleep(paid.listEvery)
-		feed, _, err := source.Read(t.Context(), filesOf(t, s), source.ReadOptions{})
+		feed, _, err := source.Read(t.Context(), providertest.Files(t, s), source.ReadOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,9 +1,10 @@
 package coingecko
 
 import (
+	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/cockroachdb/apd/v3"
@@ -11,13 +12,14 @@ import (
 	"example.com/marketdata/builder/source/provider"
 )
 
-// write turns the provider's rows into the feed's. It sets nothing aside: a row
-// that is of no use stays as it is, for the reader of the feed to say so.
-func (m *market) write(f *provider.Feed) {
+// Write implements provider.Market.
+func (m *market) Write(f *provider.Feed) {
 	m.writeAssets(f)
-	m.writeQuotes(f)
+	f.Quotes.AddRows(m.markets, quote)
 	m.writeExchanges(f)
-	m.writeCategories(f)
+	f.Categories.AddRows(m.categories, func(category provider.Fields) []provider.Field {
+		return provider.Named(category, provider.Strings("members", idsOf(m.members[category.Text("id")].Rows())))
+	})
 	m.writeChains(f)
 }
 
@@ -28,154 +30,64 @@ func (m *market) writeAssets(f *provider.Feed) {
 			priced[id] = row.Fields
 		}
 	}
-	for _, coin := range m.coins {
-		if coin.Fields == nil {
-			f.Assets.AddRaw(coin.Raw)
-			continue
-		}
-		id := coin.Fields.Text("id")
-		m.writeAsset(f, coin.Fields, priced[id])
-		delete(priced, id)
-	}
+	f.Assets.AddRows(m.coins, func(coin provider.Fields) []provider.Field {
+		id := coin.Text("id")
+		defer delete(priced, id)
+		return m.asset(coin, priced[id])
+	})
 	for _, row := range m.markets {
 		// What is no object, or has no id, is set aside among the quotes.
 		id := row.Fields.Text("id")
 		if _, missing := priced[id]; missing {
-			m.writeAsset(f, row.Fields, row.Fields)
+			f.Assets.Add(m.asset(row.Fields, row.Fields)...)
 			delete(priced, id)
 		}
 	}
 }
 
-// writeAsset adds an asset; coin is a row of /coins/list or of /coins/markets,
+// asset is an asset's row; coin is a row of /coins/list or of /coins/markets,
 // priced the latter if there is one.
-func (m *market) writeAsset(f *provider.Feed, coin, priced provider.Fields) {
-	detail := m.detail(coin.Text("id"))
+func (m *market) asset(coin, priced provider.Fields) []provider.Field {
+	detail := m.details[coin.Text("id")].Object()
 	links := detail.Object("links")
-	logo := priced.Get("image")
-	if provider.Text(logo) == "" {
-		logo = provider.String("", detail.Object("image").Text("large")).Value()
+	logo := provider.Raw("logo", priced.Get("image"))
+	if priced.Text("image") == "" {
+		logo = provider.String("logo", detail.Object("image").Text("large"))
 	}
-	f.Assets.Add(
+	return []provider.Field{
 		provider.Raw("key", coin.Get("id")),
 		provider.Raw("name", coin.Get("name")),
-		provider.Raw("symbol", upper(coin.Get("symbol"))),
+		provider.String("symbol", strings.ToUpper(coin.Text("symbol"))).Or(provider.Raw("symbol", coin.Get("symbol"))),
 		provider.Raw("slug", coin.Get("id")),
-		provider.Raw("logo", logo),
-		provider.Strings("explorers", texts(links.List("blockchain_site"))),
-		provider.String("website", first(texts(links.List("homepage")))),
+		logo,
+		provider.Strings("explorers", links.Texts("blockchain_site")),
+		provider.First("website", links.Texts("homepage")),
 		provider.String("whitepaper", links.Text("whitepaper")),
-	)
+	}
 }
 
-func (m *market) detail(id string) provider.Fields {
-	pages := m.details[id]
-	if len(pages) == 0 {
+// quote is a quote's row; none of a coin that is not traded.
+func quote(coin provider.Fields) []provider.Field {
+	if coin.Get("current_price") == nil && coin.Text("id") != "" {
 		return nil
 	}
-	detail, _ := provider.Object(pages[0].Body)
-	return detail
-}
-
-// upper is a ticker as it is written everywhere but in this provider's answers.
-// What is no text stays as it is.
-func upper(raw json.RawMessage) json.RawMessage {
-	if s := provider.Text(raw); s != "" {
-		return provider.String("", strings.ToUpper(s)).Value()
-	}
-	return raw
-}
-
-// texts are the strings of a list that are not empty, each once.
-func texts(list []json.RawMessage) (out []string) {
-	for _, raw := range list {
-		if s := provider.Text(raw); s != "" && !slices.Contains(out, s) {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
-func first(list []string) string {
-	if len(list) == 0 {
-		return ""
-	}
-	return list[0]
-}
-
-// reduceDetail keeps of a coin's details what writeAsset reads.
-func reduceDetail(body []byte) []byte {
-	detail, ok := provider.Object(body)
-	if !ok {
-		return body
-	}
-	return keepFields(body, detail, "id", "links", "image")
-}
-
-func keepFields(body []byte, of provider.Fields, names ...string) []byte {
-	kept := map[string]json.RawMessage{}
-	for _, name := range names {
-		if raw := of.Get(name); raw != nil {
-			kept[name] = raw
-		}
-	}
-	b, err := json.Marshal(kept)
-	if err != nil {
-		return body
-	}
-	return b
-}
-
-// reduceMembers keeps of the rows of a category's page what writeCategories
-// reads: the ids.
-func reduceMembers(body []byte) []byte {
-	kept := []json.RawMessage{}
-	for _, row := range provider.Rows(body) {
-		kept = append(kept, keepFields(row.Raw, row.Fields, "id"))
-	}
-	b, err := json.Marshal(kept)
-	if err != nil {
-		return body
-	}
-	return b
-}
-
-func (m *market) writeQuotes(f *provider.Feed) {
-	for _, row := range m.markets {
-		coin := row.Fields
-		switch {
-		case coin == nil:
-			f.Quotes.AddRaw(row.Raw)
-		case coin.Get("current_price") == nil && coin.Text("id") != "":
-			// Not traded.
-		default:
-			f.Quotes.Add(
-				provider.Raw("key", coin.Get("id")),
-				provider.Raw("price", coin.Get("current_price")),
-				provider.Raw("market_cap", coin.Get("market_cap")),
-				provider.Raw("volume", coin.Get("total_volume")),
-			)
-		}
+	return []provider.Field{
+		provider.Raw("key", coin.Get("id")),
+		provider.Raw("price", coin.Get("current_price")),
+		provider.Raw("market_cap", coin.Get("market_cap")),
+		provider.Raw("volume", coin.Get("total_volume")),
 	}
 }
 
 func (m *market) writeExchanges(f *provider.Feed) {
 	bitcoin := m.price("bitcoin")
-	for _, row := range m.exchanges {
-		exchange := row.Fields
-		if exchange == nil {
-			f.Exchanges.AddRaw(row.Raw)
-			continue
-		}
-		f.Exchanges.Add(
-			provider.Raw("key", exchange.Get("id")),
-			provider.Raw("name", exchange.Get("name")),
-			provider.Raw("slug", exchange.Get("id")),
+	f.Exchanges.AddRows(m.exchanges, func(exchange provider.Fields) []provider.Field {
+		return provider.Named(exchange,
 			provider.Raw("logo", exchange.Get("image")),
 			provider.Struct("links", provider.Raw("website", exchange.Get("url"))),
 			provider.Struct("market", provider.Raw("volume_24h", product(exchange.Get("trade_volume_24h_btc"), bitcoin))),
 		)
-	}
+	})
 }
 
 func (m *market) price(id string) json.RawMessage {
@@ -216,73 +128,31 @@ func isNumber(raw json.RawMessage) bool {
 	return raw[0] == '-' || '0' <= raw[0] && raw[0] <= '9'
 }
 
-func (m *market) writeCategories(f *provider.Feed) {
-	for _, row := range m.categories {
-		category := row.Fields
-		if category == nil {
-			f.Categories.AddRaw(row.Raw)
-			continue
-		}
-		var members []string
-		for _, page := range m.members[category.Text("id")] {
-			members = append(members, idsOf(provider.Rows(page.Body))...)
-		}
-		f.Categories.Add(
-			provider.Raw("key", category.Get("id")),
-			provider.Raw("name", category.Get("name")),
-			provider.Raw("slug", category.Get("id")),
-			provider.Strings("members", members),
-		)
-	}
-}
-
 func (m *market) writeChains(f *provider.Feed) {
 	members := m.onPlatforms()
-	for _, row := range m.platforms {
-		platform := row.Fields
-		if platform == nil {
-			f.Chains.AddRaw(row.Raw)
-			continue
-		}
+	f.Chains.AddRows(m.platforms, func(platform provider.Fields) []provider.Field {
 		id := platform.Text("id")
-		evmID, native := platform.Get("chain_identifier"), platform.Text("native_coin_id")
-		if evm, ok := provider.CoinGeckoChain(id); ok {
-			if evmID == nil {
-				evmID = number(evm.ID)
-			}
-			if native == "" {
-				native = evm.Native
-			}
-		}
-		f.Chains.Add(
-			provider.Raw("key", platform.Get("id")),
-			provider.Raw("name", platform.Get("name")),
-			provider.Raw("slug", platform.Get("id")),
+		defer delete(members, id)
+		evm, _ := provider.CoinGeckoChain(id)
+		return provider.Named(platform,
 			provider.Strings("members", members[id]),
 			provider.String("display_name", platform.Text("shortname")),
-			provider.Raw("evm_chain_id", evmID),
-			provider.String("native", native),
+			provider.Raw("evm_chain_id", platform.Get("chain_identifier")).Or(provider.Number("evm_chain_id", evm.ID)),
+			provider.String("native", cmp.Or(platform.Text("native_coin_id"), evm.Native)),
 		)
-		delete(members, id)
-	}
-	for _, id := range sortedKeys(members) {
-		chain, evmID := id, json.RawMessage(nil)
-		evm, ok := provider.CoinGeckoChain(id)
-		if ok {
-			chain, evmID = evm.Name, number(evm.ID)
-		}
+	})
+	for _, id := range slices.Sorted(maps.Keys(members)) {
+		evm, _ := provider.CoinGeckoChain(id)
 		f.Chains.Add(
 			provider.String("key", id),
-			provider.String("name", chain),
+			provider.String("name", cmp.Or(evm.Name, id)),
 			provider.String("slug", id),
 			provider.Strings("members", members[id]),
-			provider.Raw("evm_chain_id", evmID),
+			provider.Number("evm_chain_id", evm.ID),
 			provider.String("native", evm.Native),
 		)
 	}
 }
-
-func number(n uint64) json.RawMessage { return strconv.AppendUint(nil, n, 10) }
 
 // onPlatforms lists the coins that are on each platform, by /coins/list.
 func (m *market) onPlatforms() map[string][]string {

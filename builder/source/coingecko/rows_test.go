@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/big"
 	"os"
@@ -22,7 +21,7 @@ import (
 	"example.com/marketdata/builder/source/provider/providertest"
 )
 
-func openTest(t testing.TB, rest string, vars ...string) *Source {
+func openTest(t testing.TB, rest string, vars ...string) *provider.Source {
 	t.Helper()
 	s, err := open(rest, providertest.Env(t, vars...))
 	if err != nil {
@@ -31,49 +30,9 @@ func openTest(t testing.TB, rest string, vars ...string) *Source {
 	return s
 }
 
-func filesOf(t testing.TB, s *Source) source.Files {
-	t.Helper()
-	files, err := s.Files(t.Context(), time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
-}
-
-// ndjson decodes a file of a feed, numbers as they are written.
-func ndjson(t testing.TB, files source.Files, name string) (rows []map[string]any) {
-	t.Helper()
-	d := json.NewDecoder(strings.NewReader(contents(t, files, name)))
-	d.UseNumber()
-	for {
-		var row map[string]any
-		switch err := d.Decode(&row); {
-		case err == io.EOF:
-			return rows
-		case err != nil:
-			t.Fatalf("%s: row %d: %v", name, len(rows)+1, err)
-		}
-		rows = append(rows, row)
-	}
-}
-
-func contents(t testing.TB, files source.Files, name string) string {
-	t.Helper()
-	r, err := files.Open(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	b, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
 // TestSample compares rows of the sample's feed with what they ought to be.
 func TestSample(t *testing.T) {
-	files := filesOf(t, openTest(t, "?replay=testdata/sample"))
+	files := providertest.Files(t, openTest(t, "?replay=testdata/sample"))
 	for name, lines := range map[string]string{
 		source.InfoFile: `{"format":1,"database":"coingecko","time":"2026-03-30T01:58:35Z"}`,
 		source.AssetsFile: `
@@ -98,7 +57,7 @@ func TestSample(t *testing.T) {
 			{"key":"Unheard-Of","name":"Unheard-Of","slug":"Unheard-Of","members":["bonk"]}
 			{"key":"arbitrum-one","name":"Arbitrum One","slug":"arbitrum-one","members":["bonk"],"evm_chain_id":42161,"native":"ethereum"}`,
 	} {
-		got := strings.Split(contents(t, files, name), "\n")
+		got := strings.Split(providertest.Contents(t, files, name), "\n")
 		for want := range strings.SplitSeq(strings.TrimSpace(lines), "\n") {
 			if want = strings.TrimSpace(want); !slices.Contains(got, want) {
 				t.Errorf("%s: no row\n%s\nin\n%s", name, want, strings.Join(got, "\n"))
@@ -195,7 +154,7 @@ func TestRecordedRowByRow(t *testing.T) {
 // compareRowByRow reads recorded answers once more, in the plainest way there is,
 // and compares every row of the feed with the provider's, digit by digit.
 func compareRowByRow(t *testing.T, dir string) {
-	files := filesOf(t, openTest(t, "?replay="+dir))
+	files := providertest.Files(t, openTest(t, "?replay="+dir))
 	raw := func(name string) []any {
 		b, err := os.ReadFile(filepath.Join(dir, name+".json"))
 		if os.IsNotExist(err) {
@@ -207,11 +166,11 @@ func compareRowByRow(t *testing.T, dir string) {
 		return providertest.Rows(t, b)
 	}
 	assets := map[string]map[string]any{}
-	for _, row := range ndjson(t, files, source.AssetsFile) {
+	for _, row := range providertest.NDJSON(t, files, source.AssetsFile) {
 		assets[row["key"].(string)] = row
 	}
 	quotes := map[string]map[string]any{}
-	for _, row := range ndjson(t, files, source.QuotesFile) {
+	for _, row := range providertest.NDJSON(t, files, source.QuotesFile) {
 		quotes[row["key"].(string)] = row
 	}
 	markets := raw("coins_markets")
@@ -248,7 +207,7 @@ func compareRowByRow(t *testing.T, dir string) {
 		t.Errorf("%d assets and %d quotes from %d coins with %d prices", len(assets), len(quotes), len(markets), priced)
 	}
 
-	exchanges := ndjson(t, files, source.ExchangesFile)
+	exchanges := providertest.NDJSON(t, files, source.ExchangesFile)
 	for i, e := range raw("exchanges") {
 		e, row := e.(map[string]any), exchanges[i]
 		if row["key"] != e["id"] || row["slug"] != e["id"] || row["name"] != e["name"] || row["logo"] != e["image"] || row["links"].(map[string]any)["website"] != e["url"] {
@@ -261,14 +220,14 @@ func compareRowByRow(t *testing.T, dir string) {
 		}
 	}
 
-	categories := ndjson(t, files, source.CategoriesFile)
+	categories := providertest.NDJSON(t, files, source.CategoriesFile)
 	for i, c := range raw("categories") {
 		c, row := c.(map[string]any), categories[i]
 		if row["key"] != c["id"] || row["slug"] != c["id"] || row["name"] != c["name"] {
 			t.Errorf("category %v became %v", c, row)
 		}
 	}
-	chains := ndjson(t, files, source.ChainsFile)
+	chains := providertest.NDJSON(t, files, source.ChainsFile)
 	for i, c := range raw("asset_platforms") {
 		c, row := c.(map[string]any), chains[i]
 		if row["key"] != c["id"] || row["slug"] != c["id"] || row["name"] != c["name"] ||
@@ -302,7 +261,7 @@ func TestRecordedDetails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &market{details: map[string][]provider.Page{}}
+	m := &market{details: map[string]*provider.Answer{}}
 	for body := range strings.Lines(string(bodies)) {
 		var coin struct{ ID, Symbol, Name string }
 		if err := json.Unmarshal([]byte(body), &coin); err != nil {
@@ -313,12 +272,12 @@ func TestRecordedDetails(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.coins = append(m.coins, provider.Rows([]byte("["+string(row)+"]"))...)
-		m.details[coin.ID] = []provider.Page{{Body: reduceDetail([]byte(body))}}
+		m.details[coin.ID] = providertest.Answer(reduceDetail([]byte(body)))
 	}
 	feed := provider.NewFeed(name, time.Unix(1, 0), nil)
-	m.write(feed)
+	m.Write(feed)
 	ours := map[string]map[string]any{}
-	for _, row := range ndjson(t, feed, source.AssetsFile) {
+	for _, row := range providertest.NDJSON(t, feed, source.AssetsFile) {
 		ours[row["key"].(string)] = row
 	}
 	compared := 0
@@ -422,12 +381,12 @@ func TestDigits(t *testing.T) {
 		price, marketCap, volume := providertest.Value(rt, "price"), providertest.Value(rt, "market cap"), providertest.Value(rt, "volume")
 		m := &market{markets: provider.Rows(fmt.Appendf(nil, `[{"id":"a","name":"A","symbol":"a","current_price":%s,"market_cap":%s,"total_volume":%s}]`, price, marketCap, volume))}
 		files := provider.NewFeed(name, time.Unix(1, 0), nil)
-		m.write(files)
+		m.Write(files)
 		feed, _, err := source.Read(context.Background(), files, source.ReadOptions{})
 		if err != nil {
 			rt.Fatal(err)
 		}
-		written := contents(t, files, source.QuotesFile)
+		written := providertest.Contents(t, files, source.QuotesFile)
 		if price == "null" {
 			if written != "" || len(feed.Quotes) > 0 {
 				rt.Fatalf("a quote without a price: %s", written)
@@ -474,7 +433,7 @@ func readFrom(t testing.TB, p *providertest.Provider) (*markets.Feed, *source.Re
 	if err != nil {
 		t.Fatal(err)
 	}
-	feed, report, err := source.Read(t.Context(), filesOf(t, s), source.ReadOptions{})
+	feed, report, err := source.Read(t.Context(), providertest.Files(t, s), source.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -538,31 +497,22 @@ func FuzzRows(f *testing.F) {
 			return // the client asks again
 		}
 		m := &market{
-			markets: distinct([]provider.Page{{Body: answers[0]}, {Body: answers[0]}}), coins: provider.Rows(answers[1]), exchanges: provider.Rows(answers[2]),
+			markets: providertest.Answer(answers[0], answers[0]).Rows(), coins: provider.Rows(answers[1]), exchanges: provider.Rows(answers[2]),
 			categories: provider.Rows(answers[3]), platforms: provider.Rows(answers[4]),
-			members: map[string][]provider.Page{}, details: map[string][]provider.Page{},
+			members: map[string]*provider.Answer{}, details: map[string]*provider.Answer{},
 		}
 		for _, id := range idsOf(m.categories) {
-			m.members[id] = []provider.Page{{Body: reduceMembers(answers[5])}, {Body: answers[5]}}
+			m.members[id] = providertest.Answer(reduceMembers(answers[5]), answers[5])
 		}
 		for _, id := range idsOf(m.markets) {
-			m.details[id] = []provider.Page{{Body: reduceDetail(answers[6])}}
+			m.details[id] = providertest.Answer(reduceDetail(answers[6]))
 		}
-		m.newest()
 		feed := provider.NewFeed(name, time.Unix(1, 0), nil)
-		m.write(feed)
+		m.Write(feed)
 		if feed.Exchanges.Rows() != len(m.exchanges) || feed.Categories.Rows() != len(m.categories) || feed.Chains.Rows() < len(m.platforms) ||
 			feed.Assets.Rows() < len(m.coins) || feed.Quotes.Rows() > len(m.markets) {
 			t.Error("rows got lost, or came from nowhere")
 		}
-		_, report, err := source.Read(context.Background(), feed, source.ReadOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, want := range []int{feed.Assets.Rows(), feed.Quotes.Rows(), feed.Exchanges.Rows(), feed.Categories.Rows(), feed.Chains.Rows()} {
-			if got := report.Files[i]; got.Rows != want || got.Accepted+got.Rejected != want {
-				t.Errorf("%s: %+v, want %d rows", got.Name, got, want)
-			}
-		}
+		providertest.CheckRead(t, feed)
 	})
 }

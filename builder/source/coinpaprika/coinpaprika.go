@@ -62,8 +62,6 @@ package coinpaprika
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/url"
 	"time"
 
@@ -78,13 +76,12 @@ const (
 	freeBase = "https://api.coinpaprika.com/v1"
 	paidBase = "https://api-pro.coinpaprika.com/v1"
 	keyEnv   = "COINPAPRIKA_API_KEY"
+)
 
-	// freeRate and paidRate are calls a minute; the provider names only
-	// what may be made in a month.
-	freeRate, paidRate = 300, 600
-	burst              = 10
-	freeSlow, paidSlow = 8, 60
-	maxSlow            = 10_000
+// The plans. The provider names only the calls that may be made in a month.
+var (
+	free = provider.Plan{Base: freeBase, PerMinute: 300, Burst: 10, Slow: 8}
+	paid = provider.Plan{Base: paidBase, KeyHeader: "Authorization", PerMinute: 600, Burst: 10, Slow: 60}
 )
 
 // How long answers count as new; see the package's comment.
@@ -92,15 +89,7 @@ const (
 	listEvery     = 30 * time.Minute
 	contractEvery = 24 * time.Hour
 	detailEvery   = 30 * 24 * time.Hour
-	// slowKeep is how much longer facts stand in that hardly ever change.
-	slowKeep = 30 * 24 * time.Hour
 )
-
-// Source is CoinPaprika as a source of feeds.
-type Source struct {
-	name      string
-	collector *provider.Collector
-}
 
 // Opener returns what opens the source; see the package's comment for what may
 // stand behind coinpaprika:. It is a source.Opener.
@@ -108,63 +97,17 @@ func Opener(env provider.Env) source.Opener {
 	return func(_ context.Context, rest string) (source.Source, error) { return open(rest, env) }
 }
 
-func open(rest string, env provider.Env) (*Source, error) {
-	o, err := provider.ParseOptions(name, rest, map[string]string{
-		"base": "URL", "cache": "DIR", "rate": "N", "replay": "DIR", "slow": "N",
-	})
+func open(rest string, env provider.Env) (*provider.Source, error) {
+	o, err := provider.ParseOptions(name, rest, nil)
 	if err != nil {
 		return nil, err
 	}
-	key := env.Getenv(keyEnv)
-	base, perMinute, slow := freeBase, freeRate, freeSlow
-	if key != "" {
-		base, perMinute, slow = paidBase, paidRate, paidSlow
+	plan := free
+	if key := env.Getenv(keyEnv); key != "" {
+		plan = paid
+		plan.Key = key
 	}
-	if perMinute, err = o.Number("rate", perMinute, 1, 100_000); err != nil {
-		return nil, err
-	}
-	if slow, err = o.Number("slow", slow, 0, maxSlow); err != nil {
-		return nil, err
-	}
-	client, err := provider.NewClient(provider.ClientConfig{
-		Base: o.Text("base", base), KeyHeader: "Authorization", Key: key,
-		PerMinute: perMinute, Burst: burst, Transport: env.Transport, Log: env.Log,
-	})
-	if err != nil {
-		return nil, err
-	}
-	collector, err := provider.NewCollector(provider.Config{
-		Source: name, Client: client, Cache: o.Text("cache", ""), Replay: o.Text("replay", ""),
-		SlowCalls: slow, Log: env.Log, Now: env.Now,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &Source{o.String(), collector}, nil
-}
-
-// String returns the source's name with its options.
-func (s *Source) String() string { return s.name }
-
-// Files gets the present state of the market, or that of the recording. Any
-// time asked for is the builder's affair: the provider's present is all there
-// is. It fails when there are no tickers, not even from an hour ago.
-func (s *Source) Files(ctx context.Context, t time.Time) (source.Files, error) {
-	m, round, err := s.collect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return m.feed(round, t)
-}
-
-// Record writes the answers that a snapshot would be made from now to a folder,
-// as they were sent. It implements provider.Recorder.
-func (s *Source) Record(ctx context.Context, dir string) error {
-	_, round, err := s.collect(ctx)
-	if err != nil {
-		return err
-	}
-	return round.Record(dir)
+	return provider.NewSource(o, env, plan, func() provider.Market { return &market{} })
 }
 
 // market is what the provider said, in its own words.
@@ -172,86 +115,33 @@ type market struct {
 	tickers, coins, tags, exchanges, platforms []provider.Row
 	// contracts are the answers to /contracts/{platform}, and details those to
 	// /coins/{id}, by id.
-	contracts, details map[string][]byte
+	contracts, details map[string]*provider.Answer
 }
 
-func list(part, path string, query url.Values, every time.Duration) provider.Part {
-	return provider.Part{Name: part, Path: path, Query: query, Every: every, Check: provider.CheckArray}
-}
+// reduceDetail keeps of a coin's details what asset reads.
+var reduceDetail = provider.Keep("id", "logo", "links", "whitepaper")
 
-func (s *Source) collect(ctx context.Context) (*market, *provider.Round, error) {
-	m := &market{}
-	round, err := s.collector.Collect(ctx, func(r *provider.Round) error { return m.collect(ctx, r) })
-	return m, round, err
-}
-
-func (m *market) collect(ctx context.Context, r *provider.Round) error {
+// Collect implements provider.Market.
+func (m *market) Collect(ctx context.Context, r *provider.Round) error {
 	usd := url.Values{"quotes": {"USD"}}
-	for _, p := range []struct {
-		part     provider.Part
-		into     *[]provider.Row
-		required bool
-	}{
-		{list("tickers", "/tickers", usd, 0), &m.tickers, true},
-		{list("coins", "/coins", nil, listEvery), &m.coins, false},
-		{list("exchanges", "/exchanges", usd, listEvery), &m.exchanges, false},
-		{list("tags", "/tags", url.Values{"additional_fields": {"coins"}}, listEvery), &m.tags, false},
-		{list("contracts", "/contracts", nil, listEvery), &m.platforms, false},
-	} {
-		a, err := r.Get(ctx, p.part)
-		switch {
-		case err == nil:
-			*p.into = provider.Rows(a.Pages[0].Body)
-		case p.required || ctx.Err() != nil:
-			return err
-		}
-	}
-	var err error
-	if m.contracts, err = each(ctx, r, "contracts", platformsOf(m.platforms), contractEvery, provider.CheckArray, nil); err != nil {
+	err := r.Lists(ctx,
+		provider.List{Required: true, Into: &m.tickers, Part: provider.Part{Name: "tickers", Path: "/tickers", Query: usd}},
+		provider.List{Into: &m.coins, Part: provider.Part{Name: "coins", Path: "/coins", Every: listEvery}},
+		provider.List{Into: &m.exchanges, Part: provider.Part{Name: "exchanges", Path: "/exchanges", Query: usd, Every: listEvery}},
+		provider.List{Into: &m.tags, Part: provider.Part{Name: "tags", Path: "/tags", Query: url.Values{"additional_fields": {"coins"}}, Every: listEvery}},
+		provider.List{Into: &m.platforms, Part: provider.Part{Name: "contracts", Path: "/contracts", Every: listEvery}},
+	)
+	if err != nil {
 		return err
 	}
-	m.details, err = each(ctx, r, "coins", byRank(m.tickers), detailEvery, provider.CheckObject, reduceDetail)
-	return err
-}
-
-// each asks for /kind/{id} of the ids.
-func each(ctx context.Context, r *provider.Round, kind string, ids []string, every time.Duration, check func([]byte) (int, error), reduce func([]byte) []byte) (map[string][]byte, error) {
-	parts := make([]provider.Part, len(ids))
-	for i, id := range ids {
-		parts[i] = provider.Part{
-			Name: kind + "/" + id, Path: "/" + kind + "/" + provider.Escape(id),
-			Every: every, Keep: slowKeep, Check: check, MayBeEmpty: true, Reduce: reduce,
-		}
-	}
-	answers, err := r.GetEach(ctx, kind, parts)
+	m.contracts, err = r.Each(ctx, "contracts", platformsOf(m.platforms), func(id string) provider.Part {
+		return provider.Part{Path: "/contracts/" + provider.Escape(id), Every: contractEvery, Keep: provider.KeepSlow, Check: provider.CheckArray}
+	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	bodies := make(map[string][]byte, len(answers))
-	for i, id := range ids {
-		if a := answers[parts[i].Name]; a != nil && !a.Gone {
-			bodies[id] = a.Pages[0].Body
-		}
-	}
-	return bodies, nil
-}
-
-var errNoTime = errors.New("the recording does not say when it was made: neither has it a recording.json nor any ticker a last_updated")
-
-// feed writes the feed. t is what stands in for the time of a recording that
-// has none.
-func (m *market) feed(r *provider.Round, t time.Time) (*provider.Feed, error) {
-	at := r.Time()
-	if at.IsZero() {
-		at = m.newest()
-	}
-	if at.IsZero() {
-		at = t
-	}
-	if at.IsZero() {
-		return nil, fmt.Errorf("%s: %w", name, errNoTime)
-	}
-	f := provider.NewFeed(name, at, r.Parts())
-	m.write(f)
-	return f, nil
+	m.details, err = r.Each(ctx, "coins", byRank(m.tickers), func(id string) provider.Part {
+		return provider.Part{Path: "/coins/" + provider.Escape(id), Every: detailEvery, Keep: provider.KeepSlow, Check: provider.CheckObject, Reduce: reduceDetail}
+	})
+	return err
 }

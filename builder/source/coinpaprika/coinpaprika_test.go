@@ -37,7 +37,7 @@ func sampleProvider(t testing.TB) *providertest.Provider {
 }
 
 // over opens the source over a provider; within a bubble no time passes.
-func over(t *testing.T, p *providertest.Provider, rest string, vars ...string) *Source {
+func over(t *testing.T, p *providertest.Provider, rest string, vars ...string) *provider.Source {
 	t.Helper()
 	env := providertest.Env(t, vars...)
 	env.Transport, env.Log = p.Transport(), slog.New(slog.DiscardHandler)
@@ -48,39 +48,22 @@ func over(t *testing.T, p *providertest.Provider, rest string, vars ...string) *
 	return s
 }
 
-func all(t *testing.T, files source.Files) map[string]string {
-	t.Helper()
-	m := map[string]string{}
-	for _, name := range []string{source.AssetsFile, source.QuotesFile, source.ExchangesFile, source.CategoriesFile, source.ChainsFile} {
-		m[name] = contents(t, files, name)
-	}
-	return m
-}
-
-func states(files source.Files) map[string]source.PartState {
-	m := map[string]source.PartState{}
-	for _, p := range files.(source.Provenance).Parts() {
-		m[p.Name] = p.State
-	}
-	return m
-}
-
 // TestLiveIsWhatIsReplayed: over the network, recorded and replayed, the feed is
 // the same.
 func TestLiveIsWhatIsReplayed(t *testing.T) {
 	p := sampleProvider(t)
 	base := p.Serve(t) + "/v1"
-	files := filesOf(t, openTest(t, "?base="+base))
-	if want := all(t, filesOf(t, openTest(t, "?replay=testdata/sample"))); !maps.Equal(all(t, files), want) {
-		t.Errorf("live:\n%v\nwant\n%v", all(t, files), want)
+	files := providertest.Files(t, openTest(t, "?base="+base))
+	if want := providertest.All(t, providertest.Files(t, openTest(t, "?replay=testdata/sample"))); !maps.Equal(providertest.All(t, files), want) {
+		t.Errorf("live:\n%v\nwant\n%v", providertest.All(t, files), want)
 	}
 	dir := filepath.Join(t.TempDir(), "recording")
 	var r provider.Recorder = openTest(t, "?base="+base)
 	if err := r.Record(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
-	if got := filesOf(t, openTest(t, "?replay="+dir)); !maps.Equal(all(t, got), all(t, files)) {
-		t.Errorf("replayed:\n%v\nwant\n%v", all(t, got), all(t, files))
+	if got := providertest.Files(t, openTest(t, "?replay="+dir)); !maps.Equal(providertest.All(t, got), providertest.All(t, files)) {
+		t.Errorf("replayed:\n%v\nwant\n%v", providertest.All(t, got), providertest.All(t, files))
 	}
 	for _, name := range []string{"tickers.json", "coins/btc-bitcoin.json"} {
 		got, err := os.ReadFile(filepath.Join(dir, name))
@@ -104,7 +87,7 @@ func TestOrderAndBudget(t *testing.T) {
 			{"/v1/coins/long-long-digits", "/v1/coins/tiny-tiny-coin"},
 			{},
 		} {
-			filesOf(t, s)
+			providertest.Files(t, s)
 			want := append([]string{"/v1/tickers"}, slow...)
 			if i == 0 || i == 3 {
 				want = append(slices.Clone(lists), slow...)
@@ -132,15 +115,15 @@ func TestEndpointsFail(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := sampleProvider(t)
 				s := over(t, p, "?slow=20")
-				good := all(t, filesOf(t, s))
+				good := providertest.All(t, providertest.Files(t, s))
 				p.Fault(path, answer)
 				// Past the half hour in which no list is asked for again.
 				time.Sleep(45 * time.Minute)
-				files := filesOf(t, s)
-				if got := states(files)[part.name]; got != source.PartStale {
+				files := providertest.Files(t, s)
+				if got := providertest.States(files)[part.name]; got != source.PartStale {
 					t.Errorf("%s, %s: %s, want %s", path, fault, got, source.PartStale)
 				}
-				if !maps.Equal(all(t, files), good) {
+				if !maps.Equal(providertest.All(t, files), good) {
 					t.Errorf("%s, %s: the last good rows do not stand in", path, fault)
 				}
 				time.Sleep(46 * time.Minute)
@@ -149,17 +132,17 @@ func TestEndpointsFail(t *testing.T) {
 						t.Errorf("%s, %s: a feed without it", path, fault)
 					}
 				} else {
-					files := filesOf(t, s)
-					if got := states(files)[part.name]; got != source.PartMissing {
+					files := providertest.Files(t, s)
+					if got := providertest.States(files)[part.name]; got != source.PartMissing {
 						t.Errorf("%s, %s: %s, want %s", path, fault, got, source.PartMissing)
 					}
-					if got := contents(t, files, part.file); got == good[part.file] {
+					if got := providertest.Contents(t, files, part.file); got == good[part.file] {
 						t.Errorf("%s, %s: rows that are too old", path, fault)
 					}
 				}
 				p.Fault(path, nil)
 				time.Sleep(time.Minute)
-				if got := all(t, filesOf(t, s)); !maps.Equal(got, good) {
+				if got := providertest.All(t, providertest.Files(t, s)); !maps.Equal(got, good) {
 					t.Errorf("%s, %s: not as before when it is over", path, fault)
 				}
 			})
@@ -172,7 +155,7 @@ func TestEndpointsFail(t *testing.T) {
 // the feed is that of the recording.
 func TestRecordedUnderFaults(t *testing.T) {
 	dir := providertest.Recorded(t, "recorded/coinpaprika-2019")
-	want := all(t, filesOf(t, openTest(t, "?replay="+dir)))
+	want := providertest.All(t, providertest.Files(t, openTest(t, "?replay="+dir)))
 	bodies := map[string][]byte{}
 	for path, file := range map[string]string{"/v1/tickers": "tickers-default", "/v1/coins": "coins", "/v1/exchanges": "exchanges-input", "/v1/tags": "tags"} {
 		b, err := os.ReadFile(filepath.Join(dir, file+".json"))
@@ -195,7 +178,7 @@ func TestRecordedUnderFaults(t *testing.T) {
 				p.Script(path, faults[n%7], faults[(n+1)%7], faults[(n+3)%7])
 				n += 2
 			}
-			if got := all(t, filesOf(t, over(t, p, "?slow=0"))); !maps.Equal(got, want) {
+			if got := providertest.All(t, providertest.Files(t, over(t, p, "?slow=0"))); !maps.Equal(got, want) {
 				t.Errorf("round %d: the feed is not the recording's", shift)
 			}
 		})
@@ -207,7 +190,7 @@ func TestIDsChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := sampleProvider(t)
 		s := over(t, p, "")
-		filesOf(t, s)
+		providertest.Files(t, s)
 		for _, path := range []string{"tickers", "coins"} {
 			b, err := os.ReadFile("testdata/sample/" + path + ".json")
 			if err != nil {
@@ -216,7 +199,7 @@ func TestIDsChange(t *testing.T) {
 			p.Set("/v1/"+path, []byte(strings.ReplaceAll(string(b), `"eth-ethereum"`, `"eth2-ethereum-two"`)))
 		}
 		time.Sleep(30 * time.Minute)
-		feed, report, err := source.Read(t.Context(), filesOf(t, s), source.ReadOptions{})
+		feed, report, err := source.Read(t.Context(), providertest.Files(t, s), source.ReadOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -243,7 +226,7 @@ func TestKeyAndPlan(t *testing.T) {
 		var log strings.Builder
 		env := providertest.Env(t, test.vars)
 		env.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		env.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+		env.Transport = providertest.RoundTrip(func(r *http.Request) (*http.Response, error) {
 			if r.URL.Scheme != "https" || r.URL.Host != test.host || r.Header.Get("Authorization") != test.header {
 				t.Errorf("asked %s with %q", r.URL, r.Header)
 			}
@@ -263,10 +246,6 @@ func TestKeyAndPlan(t *testing.T) {
 		})
 	}
 }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestOpener(t *testing.T) {
 	opener := map[string]source.Opener{"coinpaprika": Opener(providertest.Env(t))}
@@ -305,7 +284,7 @@ func TestTimeOfARecording(t *testing.T) {
 		if err != nil {
 			return "", err
 		}
-		return contents(t, files, source.InfoFile), nil
+		return providertest.Contents(t, files, source.InfoFile), nil
 	}
 	put(`[{"id":"a","last_updated":"2026-01-01T00:00:00Z"},{"id":"b","last_updated":"2026-01-02T00:00:00Z"},{"id":"c","last_updated":5}]`)
 	if got, err := timeOf(at); err != nil || !strings.Contains(got, `"time":"2026-01-02T00:00:00Z"`) {
@@ -315,7 +294,7 @@ func TestTimeOfARecording(t *testing.T) {
 	if got, err := timeOf(at); err != nil || !strings.Contains(got, `"time":"2026-11-21T07:20:00Z"`) {
 		t.Errorf("%s, %v", got, err)
 	}
-	if got, err := timeOf(time.Time{}); !errors.Is(err, errNoTime) {
+	if got, err := timeOf(time.Time{}); err == nil || !strings.Contains(err.Error(), "does not say when it was made") {
 		t.Errorf("%s, %v", got, err)
 	}
 }

@@ -2,10 +2,8 @@ package coinpaprika
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"strconv"
-	"time"
 
 	"example.com/marketdata/builder/source/provider"
 )
@@ -16,54 +14,55 @@ const (
 	exchangeLogo = "https://static.coinpaprika.com/exchanges/"
 )
 
-// write turns the provider's rows into the feed's. It sets nothing aside: a row
-// that is of no use stays as it is, for the reader of the feed to say so.
-func (m *market) write(f *provider.Feed) {
+// Write implements provider.Market.
+func (m *market) Write(f *provider.Feed) {
 	m.writeAssets(f)
-	m.writeQuotes(f)
-	m.writeExchanges(f)
-	m.writeCategories(f)
+	f.Quotes.AddRows(m.tickers, quote)
+	f.Exchanges.AddRows(m.exchanges, exchange)
+	f.Categories.AddRows(m.tags, func(tag provider.Fields) []provider.Field {
+		return provider.Named(tag, provider.Raw("members", tag.Get("coins")))
+	})
 	m.writeChains(f)
 }
 
 func (m *market) writeAssets(f *provider.Feed) {
 	known := map[string]bool{}
-	for _, coin := range m.coins {
-		if coin.Fields == nil {
-			f.Assets.AddRaw(coin.Raw)
-			continue
-		}
-		known[coin.Fields.Text("id")] = true
-		m.writeAsset(f, coin.Fields)
-	}
+	f.Assets.AddRows(m.coins, func(coin provider.Fields) []provider.Field {
+		known[coin.Text("id")] = true
+		return m.asset(coin)
+	})
 	for _, ticker := range m.tickers {
 		// What is no object, or has no id, is set aside among the quotes.
 		if id := ticker.Fields.Text("id"); id != "" && !known[id] {
-			m.writeAsset(f, ticker.Fields)
+			f.Assets.Add(m.asset(ticker.Fields)...)
 		}
 	}
 }
 
-// writeAsset adds an asset; coin is a row of /coins, or one of /tickers, which
-// has no is_active.
-func (m *market) writeAsset(f *provider.Feed, coin provider.Fields) {
-	id := coin.Text("id")
-	detail, _ := provider.Object(m.details[id])
-	logo := detail.Text("logo")
-	if logo == "" && id != "" {
-		logo = coinLogo + provider.Escape(id) + "/logo.png"
-	}
-	f.Assets.Add(
+// asset is an asset's row; coin is a row of /coins, or one of /tickers, which has
+// no is_active.
+func (m *market) asset(coin provider.Fields) []provider.Field {
+	detail := m.details[coin.Text("id")].Object()
+	return []provider.Field{
 		provider.Raw("key", coin.Get("id")),
 		provider.Raw("name", coin.Get("name")),
 		provider.Raw("symbol", coin.Get("symbol")),
 		provider.Raw("slug", coin.Get("id")),
-		provider.String("logo", logo),
+		provider.String("logo", detail.Text("logo")).Or(logo(coinLogo, coin)),
 		provider.Strings("explorers", links(detail, "explorer")),
-		provider.String("website", first(links(detail, "website"))),
+		provider.First("website", links(detail, "website")),
 		provider.String("whitepaper", detail.Object("whitepaper").Text("link")),
 		provider.Raw("active", coin.Get("is_active")),
-	)
+	}
+}
+
+// logo is where the picture of a row is, below base.
+func logo(base string, of provider.Fields) provider.Field {
+	id := of.Text("id")
+	if id == "" {
+		return provider.Raw("logo", nil)
+	}
+	return provider.String("logo", base+provider.Escape(id)+"/logo.png")
 }
 
 // links are those of one kind that a coin or an exchange has: links is an
@@ -87,101 +86,35 @@ func links(of provider.Fields, kind string) (urls []string) {
 	return urls
 }
 
-func first(list []string) string {
-	if len(list) == 0 {
-		return ""
+// quote is a quote's row; none of a coin that is not traded.
+func quote(ticker provider.Fields) []provider.Field {
+	usd := ticker.Object("quotes").Object("USD")
+	if usd.Get("price") == nil && ticker.Text("id") != "" {
+		return nil
 	}
-	return list[0]
+	return []provider.Field{
+		provider.Raw("key", ticker.Get("id")),
+		provider.Raw("price", usd.Get("price")),
+		provider.Raw("market_cap", usd.Get("market_cap")),
+		provider.Raw("volume", usd.Get("volume_24h")),
+	}
 }
 
-// reduceDetail keeps of a coin's details what writeAsset reads.
-func reduceDetail(body []byte) []byte {
-	detail, ok := provider.Object(body)
-	if !ok {
-		return body
+func exchange(of provider.Fields) []provider.Field {
+	var urls []provider.Field
+	for _, kind := range []string{"website", "twitter", "telegram", "reddit", "facebook", "chat"} {
+		urls = append(urls, provider.First(kind, links(of, kind)))
 	}
-	kept := map[string]json.RawMessage{}
-	for _, name := range []string{"id", "logo", "links", "whitepaper"} {
-		if raw := detail.Get(name); raw != nil {
-			kept[name] = raw
-		}
-	}
-	b, err := json.Marshal(kept)
-	if err != nil {
-		return body
-	}
-	return b
-}
-
-func (m *market) writeQuotes(f *provider.Feed) {
-	for _, row := range m.tickers {
-		ticker := row.Fields
-		if ticker == nil {
-			f.Quotes.AddRaw(row.Raw)
-			continue
-		}
-		usd := ticker.Object("quotes").Object("USD")
-		if usd.Get("price") == nil && ticker.Text("id") != "" {
-			continue // not traded
-		}
-		f.Quotes.Add(
-			provider.Raw("key", ticker.Get("id")),
-			provider.Raw("price", usd.Get("price")),
-			provider.Raw("market_cap", usd.Get("market_cap")),
-			provider.Raw("volume", usd.Get("volume_24h")),
+	market := provider.Raw("market", nil)
+	if string(of.Get("markets_data_fetched")) != "false" {
+		market = provider.Struct("market",
+			provider.Raw("volume_24h", of.Object("quotes").Object("USD").Get("reported_volume_24h")),
+			provider.Raw("markets_count", of.Get("markets")),
+			provider.Raw("coins_count", of.Get("currencies")),
+			provider.Raw("data_time", of.Get("last_updated")),
 		)
 	}
-}
-
-func (m *market) writeExchanges(f *provider.Feed) {
-	for _, row := range m.exchanges {
-		exchange := row.Fields
-		if exchange == nil {
-			f.Exchanges.AddRaw(row.Raw)
-			continue
-		}
-		var urls []provider.Field
-		for _, kind := range []string{"website", "twitter", "telegram", "reddit", "facebook", "chat"} {
-			urls = append(urls, provider.String(kind, first(links(exchange, kind))))
-		}
-		logo := ""
-		if id := exchange.Text("id"); id != "" {
-			logo = exchangeLogo + provider.Escape(id) + "/logo.png"
-		}
-		market := provider.Raw("market", nil)
-		if string(exchange.Get("markets_data_fetched")) != "false" {
-			market = provider.Struct("market",
-				provider.Raw("volume_24h", exchange.Object("quotes").Object("USD").Get("reported_volume_24h")),
-				provider.Raw("markets_count", exchange.Get("markets")),
-				provider.Raw("coins_count", exchange.Get("currencies")),
-				provider.Raw("data_time", exchange.Get("last_updated")),
-			)
-		}
-		f.Exchanges.Add(
-			provider.Raw("key", exchange.Get("id")),
-			provider.Raw("name", exchange.Get("name")),
-			provider.Raw("slug", exchange.Get("id")),
-			provider.String("logo", logo),
-			provider.Struct("links", urls...),
-			market,
-		)
-	}
-}
-
-func (m *market) writeCategories(f *provider.Feed) {
-	for _, row := range m.tags {
-		tag := row.Fields
-		if tag == nil {
-			f.Categories.AddRaw(row.Raw)
-			continue
-		}
-		f.Categories.Add(
-			provider.Raw("key", tag.Get("id")),
-			provider.Raw("name", tag.Get("name")),
-			provider.Raw("slug", tag.Get("id")),
-			provider.Raw("members", tag.Get("coins")),
-		)
-	}
+	return provider.Named(of, logo(exchangeLogo, of), provider.Struct("links", urls...), market)
 }
 
 func (m *market) writeChains(f *provider.Feed) {
@@ -193,30 +126,28 @@ func (m *market) writeChains(f *provider.Feed) {
 			f.Chains.AddRaw(row.Raw)
 			continue
 		}
-		chain, native := id, ""
-		if _, ok := names[id]; ok {
-			chain, native = names[id], id
+		native := ""
+		if names[id] != "" {
+			native = id
 		}
 		evm, wellKnown := provider.CoinPaprikaChain(id)
-		var evmID json.RawMessage
 		if wellKnown {
-			chain, native = evm.Name, evm.Native
-			evmID = strconv.AppendUint(nil, evm.ID, 10)
+			native = evm.Native
 		}
 		f.Chains.Add(
 			provider.String("key", id),
-			provider.String("name", chain),
+			provider.String("name", cmp.Or(evm.Name, names[id], id)),
 			provider.String("slug", id),
-			provider.Strings("members", contractors(m.contracts[id])),
-			provider.Raw("evm_chain_id", evmID),
+			provider.Strings("members", contractors(m.contracts[id].Rows())),
+			provider.Number("evm_chain_id", evm.ID),
 			provider.String("native", native),
 		)
 	}
 }
 
 // contractors are the coins that have an active contract on a platform.
-func contractors(body []byte) (ids []string) {
-	for _, contract := range provider.Rows(body) {
+func contractors(contracts []provider.Row) (ids []string) {
+	for _, contract := range contracts {
 		if id := contract.Fields.Text("id"); id != "" && string(contract.Fields.Get("active")) != "false" {
 			ids = append(ids, id)
 		}
@@ -279,14 +210,4 @@ func byRank(tickers []provider.Row) []string {
 		ids[i] = r.id
 	}
 	return ids
-}
-
-// newest is the latest last_updated of the tickers; zero when there is none.
-func (m *market) newest() (t time.Time) {
-	for _, ticker := range m.tickers {
-		if at, err := time.Parse(time.RFC3339, ticker.Fields.Text("last_updated")); err == nil && at.After(t) {
-			t = at
-		}
-	}
-	return t
 }

@@ -2,9 +2,7 @@ package coinpaprika
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/big"
 	"os"
@@ -22,7 +20,7 @@ import (
 	"example.com/marketdata/builder/source/provider/providertest"
 )
 
-func openTest(t testing.TB, rest string, vars ...string) *Source {
+func openTest(t testing.TB, rest string, vars ...string) *provider.Source {
 	t.Helper()
 	s, err := open(rest, providertest.Env(t, vars...))
 	if err != nil {
@@ -31,49 +29,9 @@ func openTest(t testing.TB, rest string, vars ...string) *Source {
 	return s
 }
 
-func filesOf(t testing.TB, s *Source) source.Files {
-	t.Helper()
-	files, err := s.Files(t.Context(), time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
-}
-
-// ndjson decodes a file of a feed, numbers as they are written.
-func ndjson(t testing.TB, files source.Files, name string) (rows []map[string]any) {
-	t.Helper()
-	d := json.NewDecoder(strings.NewReader(contents(t, files, name)))
-	d.UseNumber()
-	for {
-		var row map[string]any
-		switch err := d.Decode(&row); {
-		case err == io.EOF:
-			return rows
-		case err != nil:
-			t.Fatalf("%s: row %d: %v", name, len(rows)+1, err)
-		}
-		rows = append(rows, row)
-	}
-}
-
-func contents(t testing.TB, files source.Files, name string) string {
-	t.Helper()
-	r, err := files.Open(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	b, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
 // TestSample compares the feed of the sample with what it ought to be.
 func TestSample(t *testing.T) {
-	files := filesOf(t, openTest(t, "?replay=testdata/sample"))
+	files := providertest.Files(t, openTest(t, "?replay=testdata/sample"))
 	for name, want := range map[string]string{
 		source.InfoFile: `{"format":1,"database":"coinpaprika","time":"2026-11-21T07:19:04Z"}`,
 		source.AssetsFile: `
@@ -104,7 +62,7 @@ func TestSample(t *testing.T) {
 			{"key":"arb-arbitrum","name":"Arbitrum One","slug":"arb-arbitrum","evm_chain_id":42161,"native":"eth-ethereum"}
 			{"key":"dead-dead","name":"Dead","slug":"dead-dead","native":"dead-dead"}`,
 	} {
-		got, want := strings.TrimSpace(contents(t, files, name)), strings.ReplaceAll(strings.TrimSpace(want), "\t", "")
+		got, want := strings.TrimSpace(providertest.Contents(t, files, name)), strings.ReplaceAll(strings.TrimSpace(want), "\t", "")
 		if got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
 		}
@@ -130,7 +88,7 @@ func TestRecordedRowByRow(t *testing.T) {
 // compareRowByRow reads recorded answers once more, in the plainest way there is,
 // and compares every row of the feed with the provider's, digit by digit.
 func compareRowByRow(t *testing.T, dir string) {
-	files := filesOf(t, openTest(t, "?replay="+dir))
+	files := providertest.Files(t, openTest(t, "?replay="+dir))
 	raw := func(prefix string) []any {
 		names, err := filepath.Glob(filepath.Join(dir, prefix+"*.json"))
 		if err != nil || len(names) != 1 {
@@ -145,7 +103,7 @@ func compareRowByRow(t *testing.T, dir string) {
 	coins, tickers := raw("coins"), raw("tickers")
 
 	assets := map[string]map[string]any{}
-	for _, row := range ndjson(t, files, source.AssetsFile) {
+	for _, row := range providertest.NDJSON(t, files, source.AssetsFile) {
 		assets[row["key"].(string)] = row
 	}
 	seen := 0
@@ -169,7 +127,7 @@ func compareRowByRow(t *testing.T, dir string) {
 	}
 
 	quotes := map[string]map[string]any{}
-	for _, row := range ndjson(t, files, source.QuotesFile) {
+	for _, row := range providertest.NDJSON(t, files, source.QuotesFile) {
 		quotes[row["key"].(string)] = row
 	}
 	priced := 0
@@ -192,7 +150,7 @@ func compareRowByRow(t *testing.T, dir string) {
 		t.Errorf("%d quotes from %d prices", len(quotes), priced)
 	}
 
-	exchanges := ndjson(t, files, source.ExchangesFile)
+	exchanges := providertest.NDJSON(t, files, source.ExchangesFile)
 	for i, e := range raw("exchanges") {
 		e, row := e.(map[string]any), exchanges[i]
 		if row["key"] != e["id"] || row["slug"] != e["id"] || row["name"] != e["name"] {
@@ -214,7 +172,7 @@ func compareRowByRow(t *testing.T, dir string) {
 		}
 	}
 
-	categories := ndjson(t, files, source.CategoriesFile)
+	categories := providertest.NDJSON(t, files, source.CategoriesFile)
 	for i, tag := range raw("tags") {
 		tag, row := tag.(map[string]any), categories[i]
 		if row["key"] != tag["id"] || row["slug"] != tag["id"] || row["name"] != tag["name"] || fmt.Sprint(row["members"]) != fmt.Sprint(tag["coins"]) {
@@ -323,12 +281,12 @@ func TestDigits(t *testing.T) {
 		price, marketCap, volume := providertest.Value(rt, "price"), providertest.Value(rt, "market cap"), providertest.Value(rt, "volume")
 		m := &market{tickers: provider.Rows(fmt.Appendf(nil, `[{"id":"a-a","name":"A","symbol":"A","quotes":{"USD":{"price":%s,"market_cap":%s,"volume_24h":%s}}}]`, price, marketCap, volume))}
 		files := provider.NewFeed(name, time.Unix(1, 0), nil)
-		m.write(files)
+		m.Write(files)
 		feed, _, err := source.Read(context.Background(), files, source.ReadOptions{})
 		if err != nil {
 			rt.Fatal(err)
 		}
-		written := contents(t, files, source.QuotesFile)
+		written := providertest.Contents(t, files, source.QuotesFile)
 		if price == "null" {
 			if written != "" || len(feed.Quotes) > 0 {
 				rt.Fatalf("a quote without a price: %s", written)
@@ -375,7 +333,7 @@ func readFrom(t testing.TB, p *providertest.Provider) (*markets.Feed, *source.Re
 	if err != nil {
 		t.Fatal(err)
 	}
-	feed, report, err := source.Read(t.Context(), filesOf(t, s), source.ReadOptions{})
+	feed, report, err := source.Read(t.Context(), providertest.Files(t, s), source.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -414,29 +372,20 @@ func FuzzRows(f *testing.F) {
 		}
 		m := &market{
 			tickers: provider.Rows(answers[0]), coins: provider.Rows(answers[1]), exchanges: provider.Rows(answers[2]),
-			tags: provider.Rows(answers[3]), platforms: provider.Rows(answers[4]), contracts: map[string][]byte{}, details: map[string][]byte{},
+			tags: provider.Rows(answers[3]), platforms: provider.Rows(answers[4]), contracts: map[string]*provider.Answer{}, details: map[string]*provider.Answer{},
 		}
 		for _, id := range platformsOf(m.platforms) {
-			m.contracts[id] = answers[5]
+			m.contracts[id] = providertest.Answer(answers[5])
 		}
 		for _, id := range byRank(m.tickers) {
-			m.details[id] = reduceDetail(answers[6])
+			m.details[id] = providertest.Answer(reduceDetail(answers[6]))
 		}
-		m.newest()
 		feed := provider.NewFeed(name, time.Unix(1, 0), nil)
-		m.write(feed)
+		m.Write(feed)
 		if feed.Exchanges.Rows() != len(m.exchanges) || feed.Categories.Rows() != len(m.tags) || feed.Chains.Rows() != len(m.platforms) ||
 			feed.Assets.Rows() < len(m.coins) || feed.Quotes.Rows() > len(m.tickers) {
 			t.Error("rows got lost, or came from nowhere")
 		}
-		_, report, err := source.Read(context.Background(), feed, source.ReadOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, want := range []int{feed.Assets.Rows(), feed.Quotes.Rows(), feed.Exchanges.Rows(), feed.Categories.Rows(), feed.Chains.Rows()} {
-			if got := report.Files[i]; got.Rows != want || got.Accepted+got.Rejected != want {
-				t.Errorf("%s: %+v, want %d rows", got.Name, got, want)
-			}
-		}
+		providertest.CheckRead(t, feed)
 	})
 }

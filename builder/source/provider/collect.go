@@ -22,6 +22,9 @@ import (
 // that is not to be had, unless its part says otherwise.
 const MaxStale = time.Hour
 
+// KeepSlow is the Part.Keep of facts that hardly ever change.
+const KeepSlow = 30 * 24 * time.Hour
+
 // MaxPages bounds the pages of a part.
 const MaxPages = 400
 
@@ -117,7 +120,9 @@ func NewCollector(cfg Config) (*Collector, error) {
 type Round struct {
 	c    *Collector
 	time time.Time
-	slow int // calls left for GetEach
+	slow int // calls left for Each
+	// newest is the newest last_updated of a required list.
+	newest time.Time
 	// states has a line for each part and each kind asked one by one.
 	states []source.Part
 	// used are the answers that were given out, for a recording.

@@ -232,16 +232,14 @@ func each(t *testing.T, c *provider.Collector, ids ...string) (map[string]string
 	t.Helper()
 	found := map[string]string{}
 	round, err := c.Collect(t.Context(), func(r *provider.Round) error {
-		var parts []provider.Part
-		for _, id := range ids {
-			parts = append(parts, provider.Part{
-				Name: "coins/" + id, Path: "/coins/" + provider.Escape(id), Every: 24 * time.Hour, Keep: 48 * time.Hour, Check: provider.CheckObject,
+		answers, err := r.Each(t.Context(), "coins", ids, func(id string) provider.Part {
+			return provider.Part{
+				Path: "/coins/" + provider.Escape(id), Every: 24 * time.Hour, Keep: 48 * time.Hour, Check: provider.CheckObject,
 				Reduce: func(b []byte) []byte { return []byte(`{"reduced":` + string(b) + `}`) },
-			})
-		}
-		answers, err := r.GetEach(t.Context(), "coins", parts)
-		for name, a := range answers {
-			found[strings.TrimPrefix(name, "coins/")] = bodies(a)
+			}
+		})
+		for id, a := range answers {
+			found[id] = bodies(a)
 		}
 		return err
 	})
@@ -406,11 +404,9 @@ func TestRecordAndReplay(t *testing.T) {
 			if _, err := r.Get(t.Context(), provider.Part{Name: "pages", Path: "/pages", PageSize: 2, Check: provider.CheckArray}); err != nil {
 				return err
 			}
-			var parts []provider.Part
-			for _, id := range []string{"a", "gone", long} {
-				parts = append(parts, provider.Part{Name: "coins/" + id, Path: "/coins/" + id, Check: provider.CheckObject, Reduce: func([]byte) []byte { return []byte(`{}`) }})
-			}
-			answers, err := r.GetEach(t.Context(), "coins", parts)
+			answers, err := r.Each(t.Context(), "coins", []string{"a", "gone", long}, func(id string) provider.Part {
+				return provider.Part{Path: "/coins/" + id, Check: provider.CheckObject, Reduce: func([]byte) []byte { return []byte(`{}`) }}
+			})
 			if len(answers) != 3 {
 				t.Errorf("%d answers, want 3", len(answers))
 			}
@@ -544,7 +540,7 @@ func TestStops(t *testing.T) {
 }
 
 func TestParseOptions(t *testing.T) {
-	taken := map[string]string{"replay": "DIR", "cache": "DIR", "slow": "N"}
+	taken := map[string]string{"pages": "N"}
 	for rest, want := range map[string]string{
 		"": "test:", "?": "test:", "?cache=a%2Fb&slow=3": "test:?cache=a%2Fb&slow=3", "?slow=3&cache=x": "test:?cache=x&slow=3", "?replay=x": "test:?replay=x",
 	} {
@@ -557,7 +553,7 @@ func TestParseOptions(t *testing.T) {
 		"?a=%zz": `query "a=%zz"`, "?replay=x&cache=y": "cache has no use beside replay", "//host": `unexpected "//host"`,
 	} {
 		_, err := provider.ParseOptions("test", rest, taken)
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "want test:?cache=DIR&replay=DIR&slow=N, all optional") {
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "want test:?base=URL&cache=DIR&pages=N&rate=N&replay=DIR&slow=N, all optional") {
 			t.Errorf("%q: %v, want %s", rest, err, want)
 		}
 	}

@@ -11,18 +11,24 @@ import (
 	"example.com/marketdata/builder/source"
 )
 
-// maxUnused is how long an answer of GetEach is kept that nobody asks for.
+// maxUnused is how long an answer of Each is kept that nobody asks for.
 const maxUnused = 90 * 24 * time.Hour
 
-// GetEach returns answers to parts of one kind, by name, as far as they are to
-// be had: it makes no more requests than the round has left for such parts,
-// for those first that were never asked for, in the order given, then for those
-// whose answers are oldest. The first failure ends it for the whole round: that
-// is no time to ask for trifles.
-func (r *Round) GetEach(ctx context.Context, kind string, parts []Part) (map[string]*Answer, error) {
-	answers := make(map[string]*Answer, len(parts))
+// Each returns answers to parts of one kind, by id, as far as there are any: it
+// makes no more requests than the round has left for such parts, for those first
+// that were never asked for, in the order given, then for those whose answers are
+// oldest. The first failure ends it for the whole round: that is no time to ask
+// for trifles. part describes the part of an id; its name is given to it here, and
+// no rows are an answer, too.
+func (r *Round) Each(ctx context.Context, kind string, ids []string, part func(id string) Part) (map[string]*Answer, error) {
+	parts := make([]Part, len(ids))
+	for i, id := range ids {
+		parts[i] = part(id)
+		parts[i].Name, parts[i].MayBeEmpty = kind+"/"+id, true
+	}
+	answers := make(map[string]*Answer, len(ids))
 	if r.c.replay != nil {
-		return answers, r.replayEach(ctx, kind, parts, answers)
+		return answers, r.replayEach(ctx, kind, ids, parts, answers)
 	}
 	s := source.Part{Name: kind + "/*", State: source.PartKept}
 	asked := 0
@@ -54,9 +60,9 @@ func (r *Round) GetEach(ctx context.Context, kind string, parts []Part) (map[str
 	for i := range parts {
 		p := &parts[i]
 		if u, ok := r.used[p.Name]; ok {
-			answers[p.Name] = u.answer
+			answers[ids[i]] = u.answer
 		} else if a := r.held(p); a != nil && r.age(a) <= p.Every+p.keep() {
-			answers[p.Name] = a
+			answers[ids[i]] = a
 			r.used[p.Name] = usedAnswer{p, a}
 		}
 	}
@@ -115,7 +121,7 @@ func (r *Round) forget(kind string) {
 	}
 }
 
-func (r *Round) replayEach(ctx context.Context, kind string, parts []Part, answers map[string]*Answer) error {
+func (r *Round) replayEach(ctx context.Context, kind string, ids []string, parts []Part, answers map[string]*Answer) error {
 	for i := range parts {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -126,7 +132,7 @@ func (r *Round) replayEach(ctx context.Context, kind string, parts []Part, answe
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
 		if a != nil {
-			answers[p.Name] = a
+			answers[ids[i]] = a
 		}
 	}
 	r.states = append(r.states, source.Part{Name: kind + "/*", State: source.PartNew, Reason: fmt.Sprintf("%d of %d recorded", len(answers), len(parts))})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strconv"
 	"time"
 
 	"example.com/marketdata/builder/source"
@@ -64,9 +65,6 @@ type Field struct {
 	raw  json.RawMessage // nil: left out
 }
 
-// Value is the field's value as JSON; nil when it is left out.
-func (f Field) Value() json.RawMessage { return f.raw }
-
 // Raw is a field with a value as the provider wrote it; nil leaves it out.
 func Raw(name string, value json.RawMessage) Field { return Field{name, value} }
 
@@ -76,6 +74,30 @@ func String(name, value string) Field {
 		return Field{name: name}
 	}
 	return Field{name, quote(value)}
+}
+
+// First is a field with the first of some texts; none leaves it out.
+func First(name string, values []string) Field {
+	if len(values) == 0 {
+		return Field{name: name}
+	}
+	return String(name, values[0])
+}
+
+// Number is a field with a number; 0 leaves it out.
+func Number(name string, n uint64) Field {
+	if n == 0 {
+		return Field{name: name}
+	}
+	return Field{name, strconv.AppendUint(nil, n, 10)}
+}
+
+// Or is the field, or another one if it is left out.
+func (f Field) Or(other Field) Field {
+	if f.raw == nil {
+		return other
+	}
+	return f
 }
 
 // Strings is a field with an array of texts; none leaves it out.
@@ -95,6 +117,25 @@ func Strings(name string, values []string) Field {
 
 // Struct is a field with an object; one without members is written all the same.
 func Struct(name string, members ...Field) Field { return Field{name, appendObject(nil, members)} }
+
+// Named begins a row with what those of a provider have: id as key and slug, and
+// name.
+func Named(of Fields, more ...Field) []Field {
+	id := of.Get("id")
+	return append([]Field{Raw("key", id), Raw("name", of.Get("name")), Raw("slug", id)}, more...)
+}
+
+// AddRows adds the fields that row gives for each of the rows, if any. One that
+// is no object is added as it is, for the reader of the feed to set aside.
+func (t *Table) AddRows(rows []Row, row func(of Fields) []Field) {
+	for _, r := range rows {
+		if r.Fields == nil {
+			t.AddRaw(r.Raw)
+		} else if fields := row(r.Fields); fields != nil {
+			t.Add(fields...)
+		}
+	}
+}
 
 // Add adds a row.
 func (t *Table) Add(fields ...Field) { t.AddRaw(appendObject(nil, fields)) }

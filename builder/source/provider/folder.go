@@ -38,6 +38,40 @@ type Page struct {
 	rows int // as Part.Check counts them
 }
 
+// Rows returns the rows of all pages of an answer that CheckArray has found good;
+// a has none when it is nil. A row of an id that an earlier page had is left out:
+// it moved between two requests.
+func (a *Answer) Rows() []Row {
+	if a == nil {
+		return nil
+	}
+	var list []Row
+	seen := map[string]bool{}
+	for _, page := range a.Pages {
+		from := len(list)
+		for _, row := range Rows(page.Body) {
+			if !seen[row.Fields.Text("id")] {
+				list = append(list, row)
+			}
+		}
+		for _, row := range list[from:] {
+			if id := row.Fields.Text("id"); id != "" {
+				seen[id] = true
+			}
+		}
+	}
+	return list
+}
+
+// Object returns the members of an answer that is an object; none when a is nil.
+func (a *Answer) Object() Fields {
+	if a == nil || len(a.Pages) == 0 {
+		return nil
+	}
+	o, _ := Object(a.Pages[0].Body)
+	return o
+}
+
 // rows is how many rows an answer has in all.
 func (a *Answer) rows() (n int) {
 	for _, p := range a.Pages {

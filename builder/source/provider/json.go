@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -69,6 +70,37 @@ func CheckObject(body []byte) (rows int, err error) {
 	return 1, nil
 }
 
+// Keep is a Part.Reduce that keeps so many members of an object, or of each row of
+// an array.
+func Keep(names ...string) func(body []byte) []byte {
+	keep := func(of Fields) Fields {
+		kept := Fields{}
+		for _, name := range names {
+			if raw := of.Get(name); raw != nil {
+				kept[name] = raw
+			}
+		}
+		return kept
+	}
+	return func(body []byte) []byte {
+		var kept any
+		if o, ok := Object(body); ok {
+			kept = keep(o)
+		} else if list, err := Array(body); err == nil {
+			rows := make([]Fields, len(list))
+			for i, raw := range list {
+				o, _ := Object(raw)
+				rows[i] = keep(o)
+			}
+			kept = rows
+		}
+		if b, err := json.Marshal(kept); err == nil && kept != nil {
+			return b
+		}
+		return body
+	}
+}
+
 // Fields are the members of a JSON object by name, as raw JSON.
 type Fields map[string]json.RawMessage
 
@@ -93,6 +125,16 @@ func (f Fields) Get(name string) json.RawMessage {
 
 // Text returns a member that is a string; "" when it is absent or none.
 func (f Fields) Text(name string) string { return Text(f.Get(name)) }
+
+// Texts returns the texts of a member that is an array, each once; see List.
+func (f Fields) Texts(name string) (texts []string) {
+	for _, raw := range f.List(name) {
+		if s := Text(raw); s != "" && !slices.Contains(texts, s) {
+			texts = append(texts, s)
+		}
+	}
+	return texts
+}
 
 // Object returns a member that is an object; empty when it is absent or none.
 func (f Fields) Object(name string) Fields {

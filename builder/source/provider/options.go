@@ -16,9 +16,11 @@ type Options struct {
 	values url.Values
 }
 
-// ParseOptions reads them. taken says, by name, what each takes; anything else
-// is an error that lists them.
-func ParseOptions(scheme, rest string, taken map[string]string) (*Options, error) {
+// ParseOptions reads the options that all providers have, and more: what each
+// takes, by name. Anything else is an error that lists them.
+func ParseOptions(scheme, rest string, more map[string]string) (*Options, error) {
+	taken := map[string]string{"base": "URL", "cache": "DIR", "rate": "N", "replay": "DIR", "slow": "N"}
+	maps.Copy(taken, more)
 	query, found := strings.CutPrefix(rest, "?")
 	values, err := url.ParseQuery(query)
 	switch {
