@@ -25,20 +25,17 @@ const maxProblems = 100
 // Progress is told how many of the objects known so far were read.
 type Progress func(done, total int)
 
-// LedgerRefs returns the objects that a ledger's root names, given its bytes. The
-// root's format is the builder's own.
-type LedgerRefs func(root []byte) ([]Ref, error)
-
 // Check walks from the pointer to everything that it reaches (the published
 // snapshot, the retained ones, their ledgers), and verifies what the package
 // documentation says of it: length and digest of each object; index, fences,
 // shards, row and run counts and the order of each view; that rows are JSON,
 // are the same in every view of a collection, and carry the run numbers of the
-// others; the feed's counts. Of a ledger's root and what refs, if given, says
-// that it names it verifies length and digest only. It reads each object once. The error is non-nil when the
-// store could not be asked; what is wrong with what it answered is in the
-// report. A store without a snapshot is fine.
-func Check(ctx context.Context, r Reader, refs LedgerRefs, progress Progress) (*CheckReport, error) {
+// others; the feed's counts. Of a ledger, whose format is the builder's own, it
+// verifies length and digest only: those of the root and, if refs is given, of
+// what refs says that the root names. It reads each object once. The error is
+// non-nil when the store could not be asked; what is wrong with what it answered
+// is in the report. A store without a snapshot is fine.
+func Check(ctx context.Context, r Reader, refs func(root []byte) ([]Ref, error), progress Progress) (*CheckReport, error) {
 	c := &checker{
 		r: r, refs: refs, report: &CheckReport{Problems: []string{}}, progress: progress,
 		spans: map[Ref]*span{}, held: map[Ref]bool{}, known: map[Ref]bool{},
@@ -49,7 +46,7 @@ func Check(ctx context.Context, r Reader, refs LedgerRefs, progress Progress) (*
 
 type checker struct {
 	r        Reader
-	refs     LedgerRefs
+	refs     func(root []byte) ([]Ref, error)
 	report   *CheckReport
 	progress Progress
 	// spans are the objects of views that were read; nil: what it was is broken

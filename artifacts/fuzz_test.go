@@ -99,9 +99,6 @@ func FuzzParseManifest(f *testing.F) {
 	})
 }
 
-// plainOf expands what Compress has written here.
-func plainOf(b []byte) ([]byte, error) { return DecompressBounded(b, maxShardPlain) }
-
 // fuzzShard returns the plain form of a shard of four rows in three runs, with
 // all that a shard can have.
 func fuzzShard() []byte {
@@ -143,7 +140,7 @@ func rowsOf(t *testing.T, s *Shard) *ShardRows {
 	if covered != s.Len() {
 		t.Fatalf("runs cover %d of %d rows", covered, s.Len())
 	}
-	for c := range s.Columns() {
+	for c := range s.columns {
 		var column []uint32
 		for i := range s.Len() {
 			column = append(column, s.Ord(c, i))
@@ -165,12 +162,12 @@ func FuzzParseShard(f *testing.F) {
 	f.Add([]byte{0xff, 0xff, 3, 0, 0, 0, 1})
 	f.Add([]byte{1, 0, 0, 0, 0, 1, 0, 8, '{', '"', 'i', 'd', '"', ':', '1', '}'})
 	f.Fuzz(func(t *testing.T, plain []byte) {
-		s, err := ParseShard(bytes.Clone(plain))
+		s, err := parseShard(bytes.Clone(plain))
 		if err != nil {
 			return
 		}
 		in := rowsOf(t, s)
-		again, err := ParseShard(AppendShard(nil, in))
+		again, err := parseShard(AppendShard(nil, in))
 		if err != nil {
 			t.Fatalf("written again it is refused: %v", err)
 		}

@@ -254,7 +254,7 @@ func ParseEntry(e IndexEntry, frame []byte) (*Shard, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := ParseShard(plain)
+	s, err := parseShard(plain)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}

@@ -27,8 +27,8 @@ const (
 
 var errTruncated = errors.New("shard: ends too early")
 
-// SumSize is the length of a row's sum, in bytes.
-const SumSize = 16
+// sumSize is the length of a row's sum, in bytes.
+const sumSize = 16
 
 // Shard is a parsed shard: a run of neighbouring rows of one view, ready to be
 // sliced. It refers to the bytes it was parsed from, which must not change.
@@ -99,10 +99,10 @@ func (s *Shard) AppendBackwards(rows, sums []byte, i, j int) (moreRows, moreSums
 	rows[at] = ','
 	copy(rows[at+1:], s.Rows[off[0]:end])
 	k := len(sums)
-	sums = slices.Grow(sums, (j-i)*SumSize)[:k+(j-i)*SumSize]
+	sums = slices.Grow(sums, (j-i)*sumSize)[:k+(j-i)*sumSize]
 	for n := j - 1; n >= i; n-- {
-		*(*[SumSize]byte)(sums[k:]) = *(*[SumSize]byte)(s.sums[n*SumSize:])
-		k += SumSize
+		*(*[sumSize]byte)(sums[k:]) = *(*[sumSize]byte)(s.sums[n*sumSize:])
+		k += sumSize
 	}
 	return rows, sums
 }
@@ -118,14 +118,14 @@ func (s *Shard) Tail(i int) []byte {
 // Sums returns the sums of rows i to j (exclusive), one after the other: 128
 // bits of each row's XXH3, high bits first. Who has them need not read the rows
 // to tell a page from another one. They are not against forgers.
-func (s *Shard) Sums(i, j int) []byte { return s.sums[i*SumSize : j*SumSize] }
+func (s *Shard) Sums(i, j int) []byte { return s.sums[i*sumSize : j*sumSize] }
 
 // TailSum returns the sum of row i's tail, or nil when the view has none.
 func (s *Shard) TailSum(i int) []byte {
 	if s.tailOff == nil {
 		return nil
 	}
-	return s.tailSums[i*SumSize : (i+1)*SumSize]
+	return s.tailSums[i*sumSize : (i+1)*sumSize]
 }
 
 // ID returns the id of row i.
@@ -133,9 +133,6 @@ func (s *Shard) ID(i int) uint64 { return s.ids[i] }
 
 // Ord returns, for row i, the number of its run in the view of column c.
 func (s *Shard) Ord(c, i int) uint32 { return s.ords[c*len(s.ids)+i] }
-
-// Columns returns how many columns of run numbers the rows carry.
-func (s *Shard) Columns() int { return s.columns }
 
 // Key returns the folded sort key of run j, or nil in a view without keys.
 func (s *Shard) Key(j int) []byte {
@@ -233,7 +230,7 @@ type ShardRows struct {
 }
 
 // AppendShard appends the shard's plain form to dst (see the package
-// documentation) and returns it. It checks nothing: what ParseShard would refuse
+// documentation) and returns it. It checks nothing: what parseShard would refuse
 // is written all the same.
 func AppendShard(dst []byte, in *ShardRows) []byte {
 	u := func(v int) { dst = binary.AppendUvarint(dst, uint64(v)) }
@@ -301,11 +298,11 @@ func (r *shardReader) uint(limit uint64) int {
 	return int(v)
 }
 
-// ParseShard checks the plain bytes of a shard and returns it; the bytes must
+// parseShard checks the plain bytes of a shard and returns it; the bytes must
 // not change afterwards. It checks everything that it can see without parsing
 // rows beyond their id: lengths, separators, that runs add up, that keys
 // ascend strictly and ids ascend within each run.
-func ParseShard(plain []byte) (*Shard, error) {
+func parseShard(plain []byte) (*Shard, error) {
 	r := &shardReader{b: plain}
 	limit := uint64(len(plain))
 	n := r.uint(maxShardRows)
@@ -386,7 +383,7 @@ func ParseShard(plain []byte) (*Shard, error) {
 
 // sumsOf returns the sums of n texts.
 func sumsOf(n int, text func(i int) []byte) []byte {
-	sums := make([]byte, 0, n*SumSize)
+	sums := make([]byte, 0, n*sumSize)
 	for i := range n {
 		sum := xxh3.Hash128(text(i)).Bytes()
 		sums = append(sums, sum[:]...)

@@ -34,7 +34,7 @@ func TestFindKey(t *testing.T) {
 		for i := range keys {
 			in.RunLens, in.Rows = append(in.RunLens, 1), append(in.Rows, fmt.Appendf(nil, `{"id":%d}`, i+1))
 		}
-		s, err := ParseShard(AppendShard(nil, in))
+		s, err := parseShard(AppendShard(nil, in))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestAppendBackwards(t *testing.T) {
 				in.Tails = append(in.Tails, fmt.Appendf(nil, `,"links":%d}`, id%3))
 			}
 		}
-		s, err := ParseShard(AppendShard(nil, in))
+		s, err := parseShard(AppendShard(nil, in))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -61,7 +61,7 @@ func spanOf(s *Shard) (*span, error) {
 		rows: n, before: s.Before, after: s.After, firstRun: s.FirstRun, lastRun: s.FirstRun + runs - 1,
 		firstLen: firstLen, lastLen: n - lastStart, firstID: s.ID(0), lastID: s.ID(n - 1),
 		firstKey: string(s.Key(0)), lastKey: string(s.Key(runs - 1)), keyed: s.keyOff != nil, ids: true,
-		ords: make([]uint64, s.Columns()),
+		ords: make([]uint64, s.columns),
 	}
 	var full []byte
 	for j := range runs {

@@ -23,8 +23,8 @@ import (
 
 // Steps of a backfill beside those of a build.
 const (
-	StepPast = "past" // all feeds but a new snapshot's are read and remembered
-	StepJoin = "join" // the past is put before what the store remembers
+	stepPast = "past" // all feeds but a new snapshot's are read and remembered
+	stepJoin = "join" // the past is put before what the store remembers
 )
 
 // PastFeed is a feed that was recorded earlier.
@@ -83,9 +83,8 @@ func ReadPastFeeds(ctx context.Context, dir string) (feeds []PastFeed, skipped [
 	return feeds, skipped, nil
 }
 
-// ErrOverlap: feeds of a backfill lie among the snapshots that the store
-// remembers. It comes wrapped, with the particulars.
-var ErrOverlap = errors.New("among the snapshots that the store remembers")
+// errOverlap comes wrapped, with the particulars.
+var errOverlap = errors.New("among the snapshots that the store remembers")
 
 // Backfill brings feeds of the past, which are in order of time, into the
 // ledger, so that windows, the board and groups are what they would be if each
@@ -96,7 +95,7 @@ var ErrOverlap = errors.New("among the snapshots that the store remembers")
 // builds would have remembered them, but their snapshots are not made. When all
 // are older than anything the store remembers, they are put before that: what is
 // published stays as it is, and the next snapshot has the longer past. Anything
-// in between is ErrOverlap: it would change what was answered already.
+// in between is an error: it would change what was answered already.
 //
 // Guard rails hold for every feed, against the one before. Nothing shows before
 // the one swap of the pointer at the end. The report is never nil.
@@ -175,7 +174,7 @@ func (b *build) backfillBefore(ctx context.Context, head *publish.Head, feeds []
 	if _, _, err = b.remember(ctx, held, nil, feeds); err != nil {
 		return err
 	}
-	b.step(StepJoin)
+	b.step(stepJoin)
 	next, err := ledger.Join(ctx, b.scratch, b.scratch.root, head.Manifest.Ledger)
 	if err != nil {
 		return err
@@ -224,18 +223,18 @@ func (b *build) overlap(ctx context.Context, head *publish.Head, root *ledger.Ro
 	among := slices.IndexFunc(feeds, func(f PastFeed) bool { return !f.Time.Before(oldest) && !f.Time.After(head.Manifest.Time) })
 	if among < 0 {
 		return fmt.Errorf("feeds %s to %s: some are older than, some newer than what the store remembers, from %s to %s; want the older ones in one backfill, and the newer in another: %w",
-			feeds[0].Name, newest.Name, stamp(oldest), stamp(head.Manifest.Time), ErrOverlap)
+			feeds[0].Name, newest.Name, stamp(oldest), stamp(head.Manifest.Time), errOverlap)
 	}
 	return fmt.Errorf("feed %s of %s: %w, from %s to %s; want all feeds older, or all newer",
-		feeds[among].Name, stamp(feeds[among].Time), ErrOverlap, stamp(oldest), stamp(head.Manifest.Time))
+		feeds[among].Name, stamp(feeds[among].Time), errOverlap, stamp(oldest), stamp(head.Manifest.Time))
 }
 
 // remember builds the ledger after each feed from the one before. It returns the
 // last one, and what the next feed's guard rails need of the last feed.
 func (b *build) remember(ctx context.Context, held *ledger.Ledger, last *artifacts.Manifest, feeds []PastFeed) (*ledger.Ledger, *artifacts.Manifest, error) {
-	b.step(StepPast)
+	b.step(stepPast)
 	for i, f := range feeds {
-		b.Progress(StepPast, i, len(feeds))
+		b.Progress(stepPast, i, len(feeds))
 		next, count, err := b.advance(ctx, held, last, &f)
 		if err == nil {
 			err = b.scratch.advance(next)
@@ -249,7 +248,7 @@ func (b *build) remember(ctx context.Context, held *ledger.Ledger, last *artifac
 		last = &artifacts.Manifest{Time: f.Time, Counts: count}
 		b.report.Past++
 	}
-	b.Progress(StepPast, len(feeds), len(feeds))
+	b.Progress(stepPast, len(feeds), len(feeds))
 	return held, last, nil
 }
 

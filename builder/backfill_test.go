@@ -236,11 +236,11 @@ func TestBackfillRefuses(t *testing.T) {
 		want   error
 		says   string
 	}{
-		{"among", at(5), ErrOverlap, "among the snapshots"},
-		{"the published one's time", at(9, 10), ErrOverlap, "feed-0801T1330"},
-		{"the first one's time", at(-1, 0), ErrOverlap, "feed-0801T1200"},
-		{"across", at(-1, 5, 11), ErrOverlap, "feed-0801T1250"},
-		{"around", at(-1, 11), ErrOverlap, "want the older ones in one backfill"},
+		{"among", at(5), errOverlap, "among the snapshots"},
+		{"the published one's time", at(9, 10), errOverlap, "feed-0801T1330"},
+		{"the first one's time", at(-1, 0), errOverlap, "feed-0801T1200"},
+		{"across", at(-1, 5, 11), errOverlap, "feed-0801T1250"},
+		{"around", at(-1, 11), errOverlap, "want the older ones in one backfill"},
 		{"one has shrunk", shrunk, ErrGuard, "feed-0801T1120"},
 		{"prices have jumped", jumped, ErrGuard, "feed-0801T1350"},
 		{"too many bad rows", broken, ErrGuard, "feed-0801T1350"},

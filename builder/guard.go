@@ -31,9 +31,9 @@ type Share int64
 
 const shareWhole = 1_000_000
 
-// ParseShare reads a share as a decimal from 0 to 1 ("0.05") or as a
+// parseShare reads a share as a decimal from 0 to 1 ("0.05") or as a
 // percentage ("5%").
-func ParseShare(s string) (Share, error) {
+func parseShare(s string) (Share, error) {
 	number, percent := strings.CutSuffix(s, "%")
 	r, ok := new(big.Rat).SetString(number)
 	if !ok || len(s) > 20 || strings.ContainsAny(number, "/eEpPxX_") {
@@ -50,9 +50,9 @@ func ParseShare(s string) (Share, error) {
 	return Share(n.Int64()), nil
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler with ParseShare.
+// UnmarshalText implements encoding.TextUnmarshaler with parseShare.
 func (s *Share) UnmarshalText(b []byte) (err error) {
-	*s, err = ParseShare(string(b))
+	*s, err = parseShare(string(b))
 	return err
 }
 

@@ -19,7 +19,7 @@ func TestParseShare(t *testing.T) {
 	}{
 		{"0", 0}, {"1", 1_000_000}, {"0.05", 50_000}, {"5%", 50_000}, {"100%", 1_000_000}, {"0.1%", 1_000}, {"0%", 0}, {".5", 500_000},
 	} {
-		got, err := ParseShare(c.in)
+		got, err := parseShare(c.in)
 		if err != nil || got != c.want {
 			t.Errorf("ParseShare(%q) = %d, %v; want %d", c.in, got, err, c.want)
 		}
@@ -29,7 +29,7 @@ func TestParseShare(t *testing.T) {
 		}
 	}
 	for _, in := range []string{"", "%", "5", "-0.1", "1.01", "101%", "half", "1/2", "1e-1", "0x1", "1_0%", "5%%", "0.000000000000000000000001"} {
-		if got, err := ParseShare(in); err == nil {
+		if got, err := parseShare(in); err == nil {
 			t.Errorf("ParseShare(%q) = %d; want an error", in, got)
 		}
 	}

@@ -37,8 +37,8 @@ const (
 	DefaultOverlap = 24 * time.Hour
 )
 
-// ErrUnknownID: no key of the store has this id.
-var ErrUnknownID = errors.New("no key has this id; the list shows those there are")
+// errUnknownID: no key of the store has this id.
+var errUnknownID = errors.New("no key has this id; the list shows those there are")
 
 // Registry is the API keys of one store. Its methods are safe for concurrent
 // use, and between processes.
@@ -142,15 +142,14 @@ func (r *Registry) List(ctx context.Context) ([]Listed, error) {
 }
 
 // Revoke puts a key out of force for good and returns it. A key that was
-// revoked before keeps the time of the first; an id that no key has gives
-// ErrUnknownID.
+// revoked before keeps the time of the first; an id that no key has is an error.
 func (r *Registry) Revoke(ctx context.Context, id string) (Listed, error) {
 	now := r.now()
 	var out Listed
 	err := r.update(ctx, func(set *artifacts.KeySet) (bool, error) {
 		k := set.Find(id)
 		if k == nil {
-			return false, ErrUnknownID
+			return false, errUnknownID
 		}
 		settled := !k.Revoked.IsZero()
 		if !settled {
@@ -195,7 +194,7 @@ func (r *Registry) rotate(ctx context.Context, id string, overlap time.Duration)
 		old := set.Find(id)
 		switch {
 		case old == nil:
-			return false, ErrUnknownID
+			return false, errUnknownID
 		case !old.Revoked.IsZero():
 			return false, fmt.Errorf("it was revoked at %s; create a new key", text(old.Revoked))
 		case !old.InForce(now):

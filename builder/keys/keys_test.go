@@ -211,7 +211,7 @@ func TestRevoke(t *testing.T) {
 		t.Errorf("the other key: %+v", k)
 	}
 	for _, id := range []string{"", "nobody", b.ID[1:], a.Key} {
-		if _, err := r.Revoke(t.Context(), id); !errors.Is(err, ErrUnknownID) {
+		if _, err := r.Revoke(t.Context(), id); !errors.Is(err, errUnknownID) {
 			t.Errorf("id %q: got %v, want ErrUnknownID", id, err)
 		}
 	}
@@ -274,7 +274,7 @@ func TestRotate(t *testing.T) {
 
 func TestRotateRefuses(t *testing.T) {
 	r, _ := newRegistry(memstore.New())
-	if _, err := r.Rotate(t.Context(), "nobody", 0); !errors.Is(err, ErrUnknownID) {
+	if _, err := r.Rotate(t.Context(), "nobody", 0); !errors.Is(err, errUnknownID) {
 		t.Errorf("unknown id: got %v", err)
 	}
 	made := mustCreate(t, r, board)

@@ -49,7 +49,7 @@ func (l *Ledger) Advance(ctx context.Context, f *market.Feed, res *market.Result
 	if err != nil {
 		return nil, err
 	}
-	return &Next{Objects: put, Root: root.Encode()}, nil
+	return &Next{Objects: put, Root: root.encode()}, nil
 }
 
 func (l *Ledger) advance(ctx context.Context, f *market.Feed, res *market.Result, t time.Time, put *objects) (*Root, error) {

@@ -184,7 +184,7 @@ func TestLoadRefusesBrokenIDs(t *testing.T) {
 			log.Segments = append(log.Segments, s.put(b))
 		}
 		root := &Root{Format: artifacts.Format, IDs: map[string]idSegments{"assets": log}}
-		ref := s.put(root.Encode())
+		ref := s.put(root.encode())
 		if _, err := Load(context.Background(), s, &ref); !errors.Is(err, artifacts.ErrCorrupt) {
 			t.Errorf("%s: error %v, want ErrCorrupt", test.name, err)
 		}

@@ -32,7 +32,7 @@ func Join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref) (
 	if err != nil {
 		return nil, fmt.Errorf("ledger: join: %w", err)
 	}
-	return &Next{Objects: put, Root: root.Encode()}, nil
+	return &Next{Objects: put, Root: root.encode()}, nil
 }
 
 func join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref, put *objects) (*Root, error) {

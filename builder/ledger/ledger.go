@@ -120,5 +120,5 @@ func Rollback(ctx context.Context, r artifacts.Reader, newest, target artifacts.
 		return nil, fmt.Errorf("ledger: target root: %w", err)
 	}
 	to.IDs = from.IDs
-	return to.Encode(), nil
+	return to.encode(), nil
 }

@@ -136,7 +136,7 @@ func TestEqualHistoriesGiveEqualBytes(t *testing.T) {
 		t.Error("the objects of two equal histories differ")
 	}
 	// What is read and written again is the same, too.
-	if again := a.root.Encode(); artifacts.Sum(again) != a.ref.Digest {
+	if again := a.root.encode(); artifacts.Sum(again) != a.ref.Digest {
 		t.Error("a root that is read and written is another")
 	}
 }

@@ -123,7 +123,7 @@ func benchmarkYear(b *testing.B, assets int) (*store, benchmarkFeed, time.Time) 
 		root.Returns[zone] = *log
 	}
 	res := market.Compute(f, T, &market.Past{Bases: zeroBases(len(f.Quotes))}, &market.Settings{})
-	ref := s.put(root.Encode())
+	ref := s.put(root.encode())
 	return s, benchmarkFeed{f, res, &ref}, T
 }
 

@@ -64,8 +64,8 @@ type TopPrice struct {
 	Price string `json:"price"`
 }
 
-// Encode returns the ledger root's stored form.
-func (l *Root) Encode() []byte {
+// encode returns the ledger root's stored form.
+func (l *Root) encode() []byte {
 	b, err := json.Marshal(l)
 	if err != nil {
 		panic("BUG: ledger: " + err.Error())

@@ -17,7 +17,7 @@ func FuzzParseRoot(f *testing.F) {
 		Format: artifacts.Format, IDs: map[string]idSegments{"assets": {Count: 1, Segments: []artifacts.Ref{{Digest: d, Size: 5}}}},
 		Returns: [3]returnLog{{Segments: []returnSegment{{artifacts.Ref{Digest: d, Size: 6}, fuzzed}}}}, Groups: map[string]artifacts.Ref{"chains": {Digest: d, Size: 7}},
 		Totals: []Total{{fuzzed, "5"}}, Top: []TopPrice{{1, "5"}},
-	}).Encode(), maxRootPlain)
+	}).encode(), maxRootPlain)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func FuzzParseRoot(f *testing.F) {
 			}
 			return
 		}
-		if again, err := parseRoot(l.Encode()); err != nil || !reflect.DeepEqual(l.refs(), again.refs()) {
+		if again, err := parseRoot(l.encode()); err != nil || !reflect.DeepEqual(l.refs(), again.refs()) {
 			t.Fatalf("%+v is read back as %+v, %v", l, again, err)
 		}
 	})

@@ -20,9 +20,9 @@ var (
 
 const window24h = 3
 
-// GroupFreshness is how much older than the newest snapshot of its collection
+// groupFreshness is how much older than the newest snapshot of its collection
 // a group's may be and still be listed, inclusive (FEED.md, "Groups").
-const GroupFreshness = time.Hour
+const groupFreshness = time.Hour
 
 // Past is what of earlier snapshots takes part in one, as the ledger gives it.
 type Past struct {
@@ -142,7 +142,7 @@ func (r *Result) changes(f *Feed) {
 // byGain orders quotes by their 24-hour change, highest first, ties by id.
 func (r *Result) byGain(f *Feed) func(a, b int32) int {
 	return func(a, b int32) int {
-		if c := r.Change24h[b].Cmp(r.Change24h[a]); c != 0 {
+		if c := r.Change24h[b].cmp(r.Change24h[a]); c != 0 {
 			return c
 		}
 		return cmp.Compare(f.Assets[f.Quotes[a].Asset].ID, f.Assets[f.Quotes[b].Asset].ID)
@@ -203,13 +203,13 @@ func (r *Result) groups(f *Feed, collection string, groups []Group, past *Past) 
 	var listed []ListedGroup
 	for g := range groups {
 		m, ok := held[groups[g].ID]
-		if ok && groups[g].Active && newest.Sub(m.Time) <= GroupFreshness {
+		if ok && groups[g].Active && newest.Sub(m.Time) <= groupFreshness {
 			listed = append(listed, ListedGroup{g, m})
 		}
 	}
 	// What can never be listed again is not kept.
 	for id, m := range held {
-		if newest.Sub(m.Time) > GroupFreshness {
+		if newest.Sub(m.Time) > groupFreshness {
 			delete(held, id)
 		}
 	}

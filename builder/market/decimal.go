@@ -25,8 +25,8 @@ const (
 
 // What can be wrong with a decimal of the feed.
 var (
-	ErrNotDecimal = errors.New("not a decimal in the grammar of JSON numbers")
-	ErrNegative   = errors.New("negative")
+	errNotDecimal = errors.New("not a decimal in the grammar of JSON numbers")
+	errNegative   = errors.New("negative")
 )
 
 // maxExponent is where the reading of an exponent stops to count: far beyond
@@ -35,9 +35,9 @@ const maxExponent = 1 << 27
 
 // ParseDecimal reads a JSON number exactly and rounds it half to even to the
 // given decimals: the result is in units of the last place. Exponents are not
-// expanded, so 1e999999999 costs nothing. It returns ErrNotDecimal,
-// ErrNegative (but -0 is 0), or an error that names intDigits when there are
-// more integer digits than that (FEED.md, "Numbers"). decimals plus intDigits
+// expanded, so 1e999999999 costs nothing. An error says that it
+// is no decimal, that it is negative (but -0 is 0), or that it has more integer
+// digits than intDigits (FEED.md, "Numbers"). decimals plus intDigits
 // are at most 38, so that every result fits.
 func ParseDecimal(s []byte, decimals, intDigits int) (U128, error) {
 	neg := len(s) > 0 && s[0] == '-'
@@ -46,20 +46,20 @@ func ParseDecimal(s []byte, decimals, intDigits int) (U128, error) {
 	}
 	whole := digitsAt(s)
 	if whole == 0 || whole > 1 && s[0] == '0' {
-		return U128{}, ErrNotDecimal
+		return U128{}, errNotDecimal
 	}
 	integer, rest := s[:whole], s[whole:]
 	var fraction []byte
 	if len(rest) > 0 && rest[0] == '.' {
 		n := digitsAt(rest[1:])
 		if n == 0 {
-			return U128{}, ErrNotDecimal
+			return U128{}, errNotDecimal
 		}
 		fraction, rest = rest[1:1+n], rest[1+n:]
 	}
 	exponent, ok := parseExponent(rest)
 	if !ok {
-		return U128{}, ErrNotDecimal
+		return U128{}, errNotDecimal
 	}
 	// The value is 0.d1d2d3… × 10^point with d1 not 0.
 	point := exponent + len(integer)
@@ -75,7 +75,7 @@ func ParseDecimal(s []byte, decimals, intDigits int) (U128, error) {
 		}
 	}
 	if neg {
-		return U128{}, ErrNegative
+		return U128{}, errNegative
 	}
 	if point > intDigits {
 		return U128{}, fmt.Errorf("%d integer digits, at most %d are taken", point, intDigits)
@@ -233,7 +233,7 @@ type Percent struct {
 }
 
 // Cmp compares as numbers: -1, 0 or +1.
-func (p Percent) Cmp(q Percent) int {
+func (p Percent) cmp(q Percent) int {
 	switch {
 	case p.Neg != q.Neg:
 		if p.Neg {

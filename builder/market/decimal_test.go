@@ -82,7 +82,7 @@ func TestParseDecimalAgainstAPD(t *testing.T) {
 
 func TestParseDecimalGrammar(t *testing.T) {
 	for _, s := range []string{"", "-", ".5", "5.", "01", "+1", "1e", "1e+", "1.e3", "0x1", "1 ", " 1", "NaN", "Infinity", "1_0", "1,0", "--1", "1e1.5", "00"} {
-		if _, err := ParseDecimal([]byte(s), 8, 28); !errors.Is(err, ErrNotDecimal) {
+		if _, err := ParseDecimal([]byte(s), 8, 28); !errors.Is(err, errNotDecimal) {
 			t.Errorf("%q: %v, want ErrNotDecimal", s, err)
 		}
 	}
@@ -97,7 +97,7 @@ func TestParseDecimalGrammar(t *testing.T) {
 			t.Errorf("%s: %s, %v; want %s", s, AppendDecimal(nil, u, 8), err, want)
 		}
 	}
-	if _, err := ParseDecimal([]byte("-1e-99"), 8, 28); !errors.Is(err, ErrNegative) {
+	if _, err := ParseDecimal([]byte("-1e-99"), 8, 28); !errors.Is(err, errNegative) {
 		t.Errorf("-1e-99: %v, want ErrNegative", err)
 	}
 	for _, s := range []string{"1e999999999", "1e28", "10000000000000000000000000000"} {

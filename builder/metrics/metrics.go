@@ -27,11 +27,11 @@ import (
 
 // Outcomes of a build.
 const (
-	Published  = "published"  // a new snapshot is out
-	Unchanged  = "unchanged"  // the same snapshot was published already
-	Guarded    = "guarded"    // a guard rail held it back
-	Superseded = "superseded" // its time is taken, by this feed's past or another builder
-	Failed     = "failed"     // anything else
+	published  = "published"  // a new snapshot is out
+	unchanged  = "unchanged"  // the same snapshot was published already
+	guarded    = "guarded"    // a guard rail held it back
+	superseded = "superseded" // its time is taken, by this feed's past or another builder
+	failed     = "failed"     // anything else
 )
 
 // Jobs of Metrics.Job. Their label is "name": "job" is Prometheus' own.
@@ -41,7 +41,7 @@ const (
 )
 
 var (
-	outcomes = []string{Published, Unchanged, Guarded, Superseded, Failed}
+	outcomes = []string{published, unchanged, guarded, superseded, failed}
 	steps    = []string{
 		builder.StepOpen, builder.StepRead, builder.StepCompute, builder.StepObjects, publish.StepSync, publish.StepManifest, publish.StepSwap,
 	}
@@ -199,7 +199,7 @@ func (m *Metrics) Built(r *builder.Report, err error) {
 	m.forced.Add(float64(len(r.Forced)))
 	m.objects.Add(float64(r.ObjectsWritten))
 	m.bytes.Add(float64(r.BytesWritten))
-	if outcome != Published && outcome != Unchanged {
+	if outcome != published && outcome != unchanged {
 		return
 	}
 	if t, err := time.Parse(time.RFC3339, r.SnapshotTime); err == nil {
@@ -220,17 +220,17 @@ func outcomeOf(r *builder.Report, err error) string {
 	var lost *publish.LostError
 	switch {
 	case err == nil && r.Published:
-		return Published
+		return published
 	case err == nil:
-		return Unchanged
+		return unchanged
 	case errors.Is(err, context.Canceled):
 		return ""
 	case errors.Is(err, builder.ErrGuard):
-		return Guarded
+		return guarded
 	case errors.Is(err, builder.ErrOlder), errors.Is(err, builder.ErrOther), errors.As(err, &lost):
-		return Superseded
+		return superseded
 	}
-	return Failed
+	return failed
 }
 
 // Job returns f, counted and timed as job, which is Change or GC.

@@ -194,7 +194,7 @@ func (r *reader) file(ctx context.Context, name string, rows func(expected int) 
 			continue
 		}
 		report.Rejected++
-		if len(report.Rejections) < MaxRejections {
+		if len(report.Rejections) < maxRejections {
 			rejection := Rejection{File: name, Line: r.lines.number, Reason: err.Error()}
 			if key := a.object.values[fieldKey]; !tooLong && key != nil && key[0] == '"' {
 				rejection.Key = shorten(r.row.unquote(key))

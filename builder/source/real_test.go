@@ -106,7 +106,7 @@ func TestRecordedFeed(t *testing.T) {
 	if len(rejected) != 3 {
 		t.Errorf("set aside %v", rejected)
 	}
-	if err := report.TooManyBad(DefaultMaxBadRows); err != nil {
+	if err := report.TooManyBad(5); err != nil {
 		t.Error(err)
 	}
 	tiny, unknown := 0, 0

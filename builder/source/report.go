@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// MaxRejections is how many rejections of each file a Report lists; all are
+// maxRejections is how many rejections of each file a Report lists; all are
 // counted.
-const MaxRejections = 100
+const maxRejections = 100
 
 // Report says what Read made of a feed's rows.
 type Report struct {
@@ -28,7 +28,7 @@ type Report struct {
 type FileReport struct {
 	Name                     string
 	Rows, Accepted, Rejected int
-	// Rejections are the first MaxRejections rows that were set aside.
+	// Rejections are the first maxRejections rows that were set aside.
 	Rejections []Rejection
 }
 
@@ -50,32 +50,17 @@ func (r Rejection) String() string {
 	return fmt.Sprintf("%s:%d: key %q: %s", r.File, r.Line, r.Key, r.Reason)
 }
 
-// DefaultMaxBadRows is the percentage of a file's rows that may be set aside,
-// and minBadRows what is always tolerated (FEED.md, "Guard rails").
-const (
-	DefaultMaxBadRows = 5
-	minBadRows        = 10
-)
+// minBadRows is how many rows of a file may be set aside in any case (FEED.md,
+// "Guard rails").
+const minBadRows = 10
 
-// TooManyBadError: so many rows of a file were set aside that the feed is
-// not to be trusted. It is for the caller to stop, or to go on when forced.
-type TooManyBadError struct {
-	File       FileReport
-	MaxPercent float64
-}
-
-func (e *TooManyBadError) Error() string {
-	return fmt.Sprintf("%s: %d of %d rows set aside, more than %g %%; the first: %v",
-		e.File.Name, e.File.Rejected, e.File.Rows, e.MaxPercent, e.File.Rejections[0])
-}
-
-// TooManyBad returns a *TooManyBadError for the first file of which more than
-// maxPercent of the rows, and more than ten, were set aside; nil when there is
-// none (FEED.md, "Guard rails").
+// TooManyBad returns an error for the first file of which more than maxPercent of
+// the rows, and more than ten, were set aside; nil when there is none (FEED.md,
+// "Guard rails").
 func (r *Report) TooManyBad(maxPercent float64) error {
 	for _, f := range r.Files {
 		if f.Rejected > minBadRows && float64(f.Rejected)*100 > maxPercent*float64(f.Rows) {
-			return &TooManyBadError{f, maxPercent}
+			return fmt.Errorf("%s: %d of %d rows set aside, more than %g %%; the first: %v", f.Name, f.Rejected, f.Rows, maxPercent, f.Rejections[0])
 		}
 	}
 	return nil

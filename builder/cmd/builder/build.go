@@ -24,12 +24,12 @@ type buildFlags struct {
 // publishFlags are those of every command that makes snapshots.
 type publishFlags struct {
 	storeFlag
-	Retain               time.Duration `default:"1h" help:"Retain snapshots up to this much older than the newest, at most 168h; the previous one always."`
+	Retain               time.Duration `default:"${retain}" help:"Retain snapshots up to this much older than the newest, at most 168h; the previous one always."`
 	TrendingMinMarketCap money         `default:"10000000" help:"Least market cap of a trending asset."`
 	TrendingMinVolume    money         `default:"1000000" help:"Least volume of a trending asset."`
-	MaxBadRows           builder.Share `default:"5%" help:"Stop when more of a file's rows, and more than ten, are set aside: 0.05 or 5%."`
-	MaxShrink            builder.Share `default:"50%" help:"Stop when a collection has lost more of its rows since the last snapshot."`
-	MaxMove              builder.Share `default:"20%" help:"Stop when more of the hundred largest assets moved fivefold or lost their price since a last snapshot less than a day old."`
+	MaxBadRows           builder.Share `default:"${max_bad_rows}" help:"Stop when more of a file's rows, and more than ten, are set aside: 0.05 or 5%."`
+	MaxShrink            builder.Share `default:"${max_shrink}" help:"Stop when a collection has lost more of its rows since the last snapshot."`
+	MaxMove              builder.Share `default:"${max_move}" help:"Stop when more of the hundred largest assets moved fivefold or lost their price since a last snapshot less than a day old."`
 	Force                bool          `help:"Publish although --max-bad-rows, --max-shrink or --max-move says stop."`
 }
 
@@ -124,7 +124,7 @@ type runCmd struct {
 	buildFlags
 	ChangeEvery time.Duration `default:"5m" help:"How often to run the change job."`
 	GCEvery     time.Duration `default:"1h" name:"gc-every" help:"How often to run gc, after a build."`
-	Grace       time.Duration `default:"1h" help:"Grace period of gc."`
+	Grace       time.Duration `default:"${grace}" help:"Grace period of gc."`
 	Metrics     string        `placeholder:"ADDR" help:"Serve /metrics for Prometheus, and /livez, on this address; by default nowhere. Not for the public."`
 }
 

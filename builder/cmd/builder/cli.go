@@ -8,9 +8,12 @@ import (
 	"io"
 	"log/slog"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/market"
 	"github.com/alecthomas/kong"
 )
@@ -70,7 +73,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.Name("builder"), kong.Description(description), kong.DefaultEnvars("BUILDER"),
 		kong.Writers(stdout, stderr), kong.Exit(func(int) { exited = true }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
-		kong.Vars{"version": version()},
+		kong.Vars{
+			"version": version(), "retain": hours(builder.DefaultRetain), "grace": hours(builder.DefaultGrace),
+			"max_bad_rows": builder.DefaultGuards.MaxBadRows.String(), "max_shrink": builder.DefaultGuards.MaxShrink.String(), "max_move": builder.DefaultGuards.MaxMove.String(),
+			"rate": strconv.Itoa(keys.DefaultRate), "burst": strconv.Itoa(keys.DefaultBurst), "overlap": hours(keys.DefaultOverlap),
+		},
 	)
 	if len(args) == 0 {
 		_, _ = parser.Parse([]string{"--help"})
@@ -96,6 +103,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	return exitFailed
 }
+
+// hours writes whole hours as a flag has them: 24h.
+func hours(d time.Duration) string { return strings.TrimSuffix(d.String(), "0m0s") }
 
 // commandOf names the command that a parse failed in, as far as it got.
 func commandOf(err error) string {

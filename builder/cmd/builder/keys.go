@@ -19,8 +19,8 @@ type keysCmd struct {
 type keysCreateCmd struct {
 	storeFlag
 	Name    string  `required:"" help:"Whose key it is; need not be unique."`
-	Rate    int     `default:"100" help:"Requests a second."`
-	Burst   int     `default:"200" help:"Requests at once."`
+	Rate    int     `default:"${rate}" help:"Requests a second."`
+	Burst   int     `default:"${burst}" help:"Requests at once."`
 	Expires *moment `placeholder:"T" help:"When the key goes out of force; by default never."`
 	JSON    bool    `help:"Print the key as one JSON object."`
 }
@@ -142,7 +142,7 @@ func (c *keysRevokeCmd) Run(e *env) error {
 type keysRotateCmd struct {
 	storeFlag
 	ID      string        `arg:"" help:"The key's id, as list shows it."`
-	Overlap time.Duration `default:"24h" help:"How long the old key stays in force."`
+	Overlap time.Duration `default:"${overlap}" help:"How long the old key stays in force."`
 	JSON    bool          `help:"Print the new key as one JSON object."`
 }
 

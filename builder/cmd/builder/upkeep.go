@@ -92,7 +92,7 @@ func (c *verifyCmd) Run(e *env) error {
 
 type gcCmd struct {
 	storeFlag
-	Grace  time.Duration `default:"1h" help:"Leave alone what is younger, or was reached by a snapshot until less than this ago, by the store's clock."`
+	Grace  time.Duration `default:"${grace}" help:"Leave alone what is younger, or was reached by a snapshot until less than this ago, by the store's clock."`
 	DryRun bool          `help:"Say what would be removed, and remove nothing."`
 	JSON   bool          `help:"Print the report as one JSON object."`
 }

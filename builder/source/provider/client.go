@@ -117,8 +117,8 @@ func sameHost(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// Request is one question to a provider.
-type Request struct {
+// request is one question to a provider.
+type request struct {
 	// Path begins with a slash and is escaped.
 	Path  string
 	Query url.Values
@@ -129,8 +129,8 @@ type Request struct {
 	Check func(body []byte) error
 }
 
-// Response is a provider's answer.
-type Response struct {
+// response is a provider's answer.
+type response struct {
 	// NotModified: the answer that is held is still right; there is no Body.
 	NotModified        bool
 	Body               []byte
@@ -160,20 +160,20 @@ func (e *StatusError) mayPass() bool {
 	return e.Status >= 500
 }
 
-// PausedError says that the provider asked to be left alone for longer than is
+// pausedError says that the provider asked to be left alone for longer than is
 // waited.
-type PausedError struct{ Until time.Time }
+type pausedError struct{ Until time.Time }
 
-func (e *PausedError) Error() string {
+func (e *pausedError) Error() string {
 	return fmt.Sprintf("the provider asks to be left alone until %s (Retry-After)", e.Until.UTC().Format(time.RFC3339))
 }
 
 // Get asks, again and again if need be; see the package's comment. The error is
-// a *StatusError, a *PausedError, or says what else went wrong last.
-func (c *Client) Get(ctx context.Context, req Request) (*Response, error) {
+// a *StatusError, a *pausedError, or says what else went wrong last.
+func (c *Client) get(ctx context.Context, req request) (*response, error) {
 	pace := backoff.NewExponentialBackOff()
 	pace.InitialInterval, pace.Multiplier, pace.MaxInterval = time.Second, 2, 30*time.Second
-	res, err := backoff.Retry(ctx, func() (*Response, error) {
+	res, err := backoff.Retry(ctx, func() (*response, error) {
 		if err := c.turn(ctx); err != nil {
 			return nil, backoff.Permanent(err)
 		}
@@ -195,7 +195,7 @@ func (c *Client) turn(ctx context.Context) error {
 	until := c.until
 	c.mu.Unlock()
 	if pause := time.Until(until); pause > maxPause {
-		return &PausedError{until}
+		return &pausedError{until}
 	} else if pause > 0 {
 		timer := time.NewTimer(pause)
 		defer timer.Stop()
@@ -210,7 +210,7 @@ func (c *Client) turn(ctx context.Context) error {
 
 // try makes a request once. An error that asking again cannot help is a
 // backoff.PermanentError.
-func (c *Client) try(ctx context.Context, req Request) (*Response, error) {
+func (c *Client) try(ctx context.Context, req request) (*response, error) {
 	ctx, cancel := context.WithTimeout(ctx, tryTime)
 	defer cancel()
 	u := *c.base
@@ -238,7 +238,7 @@ func (c *Client) try(ctx context.Context, req Request) (*Response, error) {
 	defer res.Body.Close()
 	switch {
 	case res.StatusCode == http.StatusNotModified && (req.ETag != "" || req.LastModified != ""):
-		return &Response{NotModified: true, ETag: req.ETag, LastModified: req.LastModified}, nil
+		return &response{NotModified: true, ETag: req.ETag, LastModified: req.LastModified}, nil
 	case res.StatusCode != http.StatusOK:
 		return nil, c.statusError(res)
 	}
@@ -252,7 +252,7 @@ func (c *Client) try(ctx context.Context, req Request) (*Response, error) {
 	if err := req.Check(body); err != nil {
 		return nil, fmt.Errorf("the answer is not what was asked for: %w", err)
 	}
-	return &Response{Body: body, ETag: res.Header.Get("ETag"), LastModified: res.Header.Get("Last-Modified")}, nil
+	return &response{Body: body, ETag: res.Header.Get("ETag"), LastModified: res.Header.Get("Last-Modified")}, nil
 }
 
 // transportError takes the URL out of an error of net/http: the caller names
@@ -306,6 +306,3 @@ func retryAfter(h http.Header, now time.Time) (pause time.Duration, ok bool) {
 	}
 	return 0, false
 }
-
-// CloseIdle closes connections that are kept for later requests.
-func (c *Client) CloseIdle() { c.http.CloseIdleConnections() }

@@ -67,8 +67,8 @@ func status(code int, header ...string) http.HandlerFunc {
 	}
 }
 
-func getRows(ctx context.Context, c *Client) (*Response, error) {
-	return c.Get(ctx, Request{Path: "/rows", Check: func(b []byte) error { _, err := CheckArray(b); return err }})
+func getRows(ctx context.Context, c *Client) (*response, error) {
+	return c.get(ctx, request{Path: "/rows", Check: func(b []byte) error { _, err := CheckArray(b); return err }})
 }
 
 func TestGetSends(t *testing.T) {
@@ -80,7 +80,7 @@ func TestGetSends(t *testing.T) {
 			w.Header().Set("Last-Modified", "Sat, 21 Nov 2026 07:20:00 GMT")
 			_, _ = io.WriteString(w, "[1]")
 		}), func(cfg *ClientConfig) { cfg.KeyHeader, cfg.Key = "X-Key", "s3cret" })
-		res, err := c.Get(t.Context(), Request{
+		res, err := c.get(t.Context(), request{
 			Path: "/coins/" + Escape("../a b[é]"), Query: url.Values{"b": {"1 2"}, "a": {"x"}},
 			ETag: `"old"`, LastModified: "Fri, 20 Nov 2026 07:20:00 GMT",
 			Check: func([]byte) error { return nil },
@@ -198,7 +198,7 @@ func TestRetryAfterHoldsAll(t *testing.T) {
 		s := &script{steps: []http.HandlerFunc{status(503, "Retry-After", "3600"), says("[1]")}}
 		c := clientOf(t, s)
 		began := time.Now()
-		var paused *PausedError
+		var paused *pausedError
 		for range 3 {
 			if _, err := getRows(t.Context(), c); !errors.As(err, &paused) || !paused.Until.Equal(began.Add(time.Hour)) {
 				t.Fatalf("got %v, want to be paused for an hour", err)
@@ -387,7 +387,7 @@ func TestOverTheNetwork(t *testing.T) {
 	if err != nil || string(res.Body) != "[1]" || n != 2 {
 		t.Errorf("got %+v, %v after %d requests", res, err, n)
 	}
-	c.CloseIdle()
+	c.http.CloseIdleConnections()
 	server.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()

@@ -18,9 +18,9 @@ import (
 	"example.com/marketdata/builder/source"
 )
 
-// MaxStale is how long after its time a last good answer may stand in for one
+// maxStale is how long after its time a last good answer may stand in for one
 // that is not to be had, unless its part says otherwise.
-const MaxStale = time.Hour
+const maxStale = time.Hour
 
 // KeepSlow is the Part.Keep of facts that hardly ever change.
 const KeepSlow = 30 * 24 * time.Hour
@@ -43,7 +43,7 @@ type Part struct {
 	// Every is how long an answer counts as new, and is not asked for again.
 	Every time.Duration
 	// Keep is how much longer it may stand in when the provider fails; zero:
-	// MaxStale.
+	// maxStale.
 	Keep time.Duration
 	// Check counts the rows of a body, or says why it is not what was asked for.
 	Check func(body []byte) (rows int, err error)
@@ -58,7 +58,7 @@ type Part struct {
 
 func (p *Part) keep() time.Duration {
 	if p.Keep == 0 {
-		return MaxStale
+		return maxStale
 	}
 	return p.Keep
 }
@@ -308,7 +308,7 @@ func (r *Round) ask(ctx context.Context, p *Part, held *Answer) (*Answer, error)
 	}
 	for n := 1; ; n++ {
 		var page Page
-		req := Request{Path: p.Path, Query: p.Query, Check: func(b []byte) (err error) {
+		req := request{Path: p.Path, Query: p.Query, Check: func(b []byte) (err error) {
 			page.rows, err = p.Check(b)
 			return err
 		}}
@@ -322,7 +322,7 @@ func (r *Round) ask(ctx context.Context, p *Part, held *Answer) (*Answer, error)
 			old = held.Pages[n-1]
 			req.ETag, req.LastModified = old.ETag, old.LastModified
 		}
-		res, err := r.c.Client.Get(ctx, req)
+		res, err := r.c.Client.get(ctx, req)
 		var status *StatusError
 		if n == 1 && p.PageSize == 0 && errors.As(err, &status) && (status.Status == http.StatusNotFound || status.Status == http.StatusGone) {
 			a.Gone = true

@@ -21,7 +21,7 @@
 // without being sent. Any other status is final.
 //
 // A part that was not to be had is taken from its last good answer, for as long
-// as that is not more than an hour overdue ([MaxStale]; facts that hardly ever
+// as that is not more than an hour overdue ([maxStale]; facts that hardly ever
 // change, longer: see Part.Keep). This is logged, and stands in the build's
 // report. After that the part is missing; what this leaves of the feed is for
 // the guard rails to judge: a collection that has lost its rows stops the build.

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Array takes a JSON array apart.
-func Array(body []byte) ([]json.RawMessage, error) {
+// array takes a JSON array apart.
+func array(body []byte) ([]json.RawMessage, error) {
 	var rows []json.RawMessage
 	if err := json.Unmarshal(body, &rows); err != nil {
 		return nil, fmt.Errorf("want a JSON array: %w", short(err))
@@ -35,7 +35,7 @@ func Rows(body []byte) []Row {
 	if body == nil {
 		return nil
 	}
-	list, err := Array(body)
+	list, err := array(body)
 	if err != nil {
 		panic(fmt.Sprintf("BUG: rows that were not checked: %v", err))
 	}
@@ -58,7 +58,7 @@ func short(err error) error {
 
 // CheckArray is a Part.Check for rows in an array.
 func CheckArray(body []byte) (rows int, err error) {
-	list, err := Array(body)
+	list, err := array(body)
 	return len(list), err
 }
 
@@ -86,7 +86,7 @@ func Keep(names ...string) func(body []byte) []byte {
 		var kept any
 		if o, ok := Object(body); ok {
 			kept = keep(o)
-		} else if list, err := Array(body); err == nil {
+		} else if list, err := array(body); err == nil {
 			rows := make([]Fields, len(list))
 			for i, raw := range list {
 				o, _ := Object(raw)
@@ -149,7 +149,7 @@ func (f Fields) List(name string) []json.RawMessage {
 	if raw == nil {
 		return nil
 	}
-	list, _ := Array(raw)
+	list, _ := array(raw)
 	return list
 }
 

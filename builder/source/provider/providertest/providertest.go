@@ -160,7 +160,7 @@ func (p *Provider) Transport() http.RoundTripper { return pipe.Transport{Handler
 
 // Env returns surroundings without a key, whose log is the test's.
 func Env(t testing.TB, vars ...string) provider.Env {
-	return provider.Env{Log: Log(t), Getenv: func(name string) string {
+	return provider.Env{Log: log(t), Getenv: func(name string) string {
 		for _, v := range vars {
 			if value, ok := strings.CutPrefix(v, name+"="); ok {
 				return value
@@ -171,7 +171,7 @@ func Env(t testing.TB, vars ...string) provider.Env {
 }
 
 // Log is a log that goes to the test's.
-func Log(t testing.TB) *slog.Logger {
+func log(t testing.TB) *slog.Logger {
 	return slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
