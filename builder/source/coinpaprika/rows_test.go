@@ -1,18 +1,14 @@
 package coinpaprika
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"math/big"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 
 	markets "example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
@@ -277,50 +273,8 @@ func TestNastyValues(t *testing.T) {
 // written, and becomes the number that it is, to the last digit that the field
 // takes; what is none, or too long, sets the row aside.
 func TestDigits(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		price, marketCap, volume := providertest.Value(rt, "price"), providertest.Value(rt, "market cap"), providertest.Value(rt, "volume")
-		m := &market{tickers: provider.Rows(fmt.Appendf(nil, `[{"id":"a-a","name":"A","symbol":"A","quotes":{"USD":{"price":%s,"market_cap":%s,"volume_24h":%s}}}]`, price, marketCap, volume))}
-		files := provider.NewFeed(name, time.Unix(1, 0), nil)
-		m.Write(files)
-		feed, _, err := source.Read(context.Background(), files, source.ReadOptions{})
-		if err != nil {
-			rt.Fatal(err)
-		}
-		written := providertest.Contents(t, files, source.QuotesFile)
-		if price == "null" {
-			if written != "" || len(feed.Quotes) > 0 {
-				rt.Fatalf("a quote without a price: %s", written)
-			}
-			return
-		}
-		row, _ := provider.Object([]byte(written))
-		accepted, sure := true, true
-		for field, value := range map[string]string{"price": price, "market_cap": marketCap, "volume": volume} {
-			if got := string(row.Get(field)); got != value && !(value == "null" && got == "") {
-				rt.Fatalf("%s of %s became %s", field, value, got)
-			}
-			decimals, intDigits := markets.MoneyDecimals, markets.MoneyIntDigits
-			if field == "price" {
-				decimals, intDigits = markets.PriceDecimals, markets.PriceIntDigits
-			}
-			want, fits, certain := providertest.Units(value, decimals, intDigits)
-			if value == "null" {
-				want, fits = new(big.Int), true
-			}
-			accepted, sure = accepted && fits, sure && certain
-			if len(feed.Quotes) == 0 || !fits {
-				continue
-			}
-			q := feed.Quotes[0]
-			got := map[string]markets.U128{"price": q.Price, "market_cap": q.MarketCap, "volume": q.Volume}[field]
-			units := new(big.Int).SetUint64(got.Hi)
-			if units.Lsh(units, 64).Or(units, new(big.Int).SetUint64(got.Lo)); units.Cmp(want) != 0 {
-				rt.Fatalf("%s of %s is %s units, want %s", field, value, units, want)
-			}
-		}
-		if sure && accepted != (len(feed.Quotes) == 1) {
-			rt.Fatalf("%s: accepted %v, want %v", written, len(feed.Quotes) == 1, accepted)
-		}
+	providertest.Digits(t, func(price, marketCap, volume string) provider.Market {
+		return &market{tickers: provider.Rows(fmt.Appendf(nil, `[{"id":"a-a","name":"A","symbol":"A","quotes":{"USD":{"price":%s,"market_cap":%s,"volume_24h":%s}}}]`, price, marketCap, volume))}
 	})
 }
 
@@ -344,32 +298,11 @@ func readFrom(t testing.TB, p *providertest.Provider) (*markets.Feed, *source.Re
 // row gets lost: each is accepted, set aside, or has no price.
 func FuzzRows(f *testing.F) {
 	files := []string{"tickers", "coins", "exchanges", "tags", "contracts", "contracts/eth-ethereum", "coins/btc-bitcoin"}
-	var sample [][]byte
-	for i, name := range files {
-		b, err := os.ReadFile(filepath.Join("testdata/sample", name+".json"))
-		if err != nil {
-			f.Fatal(err)
-		}
-		sample = append(sample, b)
-		f.Add(i, b)
-		for _, odd := range []string{
-			`[null,5,"x",[],{}]`, `[{"id":"a","name":null,"quotes":{"USD":{"price":1e-9999}},"links":[[]],"coins":{},"logo":7}]`,
-			`[{"id":"\ud800"}]`, "[{\"id\":\"\xff\"}]", `[]`, `{"links":{"website":{}},"whitepaper":[],"logo":null}`,
-		} {
-			f.Add(i, []byte(odd))
-		}
+	odd := []string{
+		`[null,5,"x",[],{}]`, `[{"id":"a","name":null,"quotes":{"USD":{"price":1e-9999}},"links":[[]],"coins":{},"logo":7}]`,
+		`[{"id":"\ud800"}]`, "[{\"id\":\"\xff\"}]", `[]`, `{"links":{"website":{}},"whitepaper":[],"logo":null}`,
 	}
-	f.Fuzz(func(t *testing.T, which int, body []byte) {
-		answers := slices.Clone(sample)
-		which = int(uint(which) % uint(len(answers)))
-		answers[which] = body
-		check := provider.CheckArray
-		if which == 6 {
-			check = provider.CheckObject
-		}
-		if _, err := check(body); err != nil {
-			return // the client asks again
-		}
+	providertest.FuzzRows(f, files, odd, func(t *testing.T, answers [][]byte) {
 		m := &market{
 			tickers: provider.Rows(answers[0]), coins: provider.Rows(answers[1]), exchanges: provider.Rows(answers[2]),
 			tags: provider.Rows(answers[3]), platforms: provider.Rows(answers[4]), contracts: map[string]*provider.Answer{}, details: map[string]*provider.Answer{},
