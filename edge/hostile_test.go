@@ -78,7 +78,7 @@ func newSite(t *testing.T, change func(*Config)) *site {
 	s.Edge, _ = start(t, mem, func(c *Config) {
 		c.AuthOff = false
 		c.Log = slog.New(slog.NewJSONHandler(s.log, nil))
-		c.Server.AddressRate, c.Server.AddressBurst = 100_000, 100_000
+		c.Server.AddressRate, c.Server.AddressBurst, c.Server.OpenRate, c.Server.OpenBurst = 100_000, 100_000, 100_000, 100_000
 		if change != nil {
 			change(c)
 		}
