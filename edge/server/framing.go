@@ -77,7 +77,7 @@ func (h *head) scan(b []byte) bool {
 			if h.tooLarge() {
 				return true
 			}
-		case h.lines == 0 && h.skip == 0 && ok:
+		case h.lines == 0 && h.skip == 0:
 			h.skip = h.seen
 		default:
 			h.malformed = h.malformed || h.lines == 0

@@ -73,13 +73,22 @@ func TestLog(t *testing.T) {
 	})
 	key := "X-Api-Key: " + text
 	expect(t, 200, "", ask(t, addr, "GET", assets, key))
-	expect(t, 503, "SERVICE_UNAVAILABLE", ask(t, addr, "GET", "/openapi/v1/quotes", key, "X-Request-Id: fault-1"))
-	expect(t, 500, "INTERNAL_ERROR", ask(t, addr, "GET", "/openapi/v1/chains", key, "X-Request-Id: panic-1"))
-	expect(t, 401, "UNAUTHORIZED", ask(t, addr, "GET", assets, "X-Api-Key: "+text+"x", "X-Request-Id: evil\" level=ERROR"))
-	expect(t, 404, "PATH_NOT_FOUND", ask(t, addr, "GET", "/"+text+"\xff\xfe%0a"))
-	// fasthttp itself would log these bytes.
-	expect(t, 400, "BAD_REQUEST", dial(t, addr).send("GET /a\r\nX-Api-Key: "+text+"\r\n\r\n").receive("GET"))
-	expect(t, 400, "BAD_REQUEST", dial(t, addr).send(request("GET", assets, key+"\x01")).receive("GET"))
+	for n, c := range []struct {
+		status int
+		key    string
+		raw    string
+	}{
+		{503, "SERVICE_UNAVAILABLE", request("GET", "/openapi/v1/quotes", key, "X-Request-Id: fault-1")},
+		{500, "INTERNAL_ERROR", request("GET", "/openapi/v1/chains", key, "X-Request-Id: panic-1")},
+		{401, "UNAUTHORIZED", request("GET", assets, "X-Api-Key: "+text+"x", "X-Request-Id: evil\" level=ERROR")},
+		{404, "PATH_NOT_FOUND", request("GET", "/"+text+"\xff\xfe%0a")},
+		// fasthttp itself would log these bytes.
+		{400, "BAD_REQUEST", "GET /a\r\nX-Api-Key: " + text + "\r\n\r\n"},
+		{400, "BAD_REQUEST", request("GET", assets, key+"\x01")},
+	} {
+		expect(t, c.status, c.key, dial(t, addr).send(c.raw).receive("GET"))
+		until(t, func() bool { return len(out.lines(t, "request")) == n+1 }) // logged once it is written
+	}
 
 	lines := out.lines(t, "request")
 	var statuses []float64
