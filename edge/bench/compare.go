@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -376,20 +378,27 @@ func (b *bench) run(ctx context.Context) error {
 		return err
 	}
 	plain := load{"bare fasthttp", bare, one, b.auth()}
-	if err := b.compare(ctx, "held answer, against bare fasthttp", 1.10, edge("held", one), plain); err != nil {
+	if err := b.compare(ctx, "held answer, against bare fasthttp", 1.02, edge("held", one), plain); err != nil {
 		return err
 	}
 	if !b.Short {
-		addr, err := freeAddr()
-		if err != nil {
-			return err
-		}
-		nginx, err := b.nginx(ctx, addr, held)
-		if err != nil {
-			return err
-		}
-		if err := b.compare(ctx, "held answer, against nginx with a file", 1.00, edge("held", one), load{"nginx", nginx, one, b.auth()}); err != nil {
-			return err
+		// The best of nginx's ways is the one that counts.
+		for _, way := range []struct{ name, options string }{
+			{"nginx with a file", "sendfile on; tcp_nopush on;"}, {"nginx without sendfile", "sendfile off;"}, {"nginx with sendfile alone", "sendfile on;"},
+		} {
+			what := "held answer, against " + way.name
+			if b.skipped(what) {
+				continue
+			}
+			nginx, err := b.nginx(ctx, held, way.options)
+			if err != nil {
+				return err
+			}
+			err = b.compare(ctx, what, 1.00, edge("held", one), load{"nginx", nginx, one, b.auth()})
+			b.end(nginx)
+			if err != nil {
+				return err
+			}
 		}
 	}
 	// The next two say what it costs that an answer's bytes are not in the core's
@@ -423,7 +432,7 @@ func (b *bench) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := b.compare(ctx, "held answer of one row, against bare fasthttp", 1.20, edge("one row", row), load{"bare fasthttp", bareRow, row, b.auth()}); err != nil {
+	if err := b.compare(ctx, "held answer of one row, against bare fasthttp", 1.02, edge("one row", row), load{"bare fasthttp", bareRow, row, b.auth()}); err != nil {
 		return err
 	}
 	named, err := b.slug("small")
@@ -446,8 +455,11 @@ func (b *bench) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := b.compare(ctx, "304 of a held answer, against bare fasthttp", 1.20,
+	if err := b.compare(ctx, "304 of a held answer, against bare fasthttp", 1.05,
 		load{"edge, 304", small, one, conditional}, load{"bare fasthttp", bareNot, one, conditional}); err != nil {
+		return err
+	}
+	if err := b.idle(ctx, 10_000); err != nil {
 		return err
 	}
 	fresh := edge(fmt.Sprintf("%d assets", b.Assets), pages)
@@ -465,6 +477,53 @@ func (b *bench) run(ctx context.Context) error {
 		}
 	}
 	return b.report()
+}
+
+// idle looks at what connections cost that have had an answer and wait.
+func (b *bench) idle(ctx context.Context, n int) error {
+	what := fmt.Sprintf("memory of %d idle connections", n)
+	if b.skipped(what) {
+		return nil
+	}
+	s, err := b.edge(ctx, "idle", b.store("small"))
+	if err != nil {
+		return err
+	}
+	defer b.end(s)
+	if _, err := b.held(s.addr, "/openapi/v1/quotes?page=3"); err != nil {
+		return err
+	}
+	before, err := rss(s.worker)
+	if err != nil {
+		return err
+	}
+	request := []byte("GET /openapi/v1/quotes?page=3 HTTP/1.1\r\nHost: edge\r\nX-Api-Key: " + b.key + "\r\n\r\n")
+	for range n {
+		c, err := net.Dial("tcp", s.addr)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if _, err := c.Write(request); err != nil {
+			return err
+		}
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			return err
+		}
+		if _, err := io.Copy(io.Discard, res.Body); err != nil {
+			return err
+		}
+	}
+	after, err := rss(s.worker)
+	if err != nil {
+		return err
+	}
+	r := row{what: what, target: "≤ 60 MiB", ratio: float64(after-before) / (1 << 20)}
+	r.met = r.ratio <= 60
+	b.rows = append(b.rows, r)
+	fmt.Printf("%-58s %.0f MiB, target %s\n", r.what, r.ratio, r.target)
+	return nil
 }
 
 // large compares the market of a million with the small one, and looks at

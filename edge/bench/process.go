@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -72,9 +73,19 @@ func (b *bench) stopAll() {
 	b.servers = nil
 }
 
-// nginx starts an nginx with one worker that sends body from a file, with the
-// given header lines, and its file kept open.
-func (b *bench) nginx(ctx context.Context, addr string, res *response) (*server, error) {
+// end stops one server.
+func (b *bench) end(s *server) {
+	s.stop()
+	b.servers = slices.DeleteFunc(b.servers, func(other *server) bool { return other == s })
+}
+
+// nginx starts an nginx with one worker that sends the body of res from a file,
+// which it keeps open, with the header lines of res.
+func (b *bench) nginx(ctx context.Context, res *response, options string) (*server, error) {
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
 	dir := filepath.Join(b.work, "nginx")
 	if err := os.MkdirAll(filepath.Join(dir, "www"), 0o755); err != nil {
 		return nil, err
@@ -100,7 +111,7 @@ http {
   access_log off;
   server_tokens off;
   keepalive_requests 1000000000;
-  sendfile on; tcp_nopush on;
+  %[4]s
   open_file_cache max=16;
   open_file_cache_valid 60s;
   client_body_temp_path %[1]s; proxy_temp_path %[1]s; fastcgi_temp_path %[1]s; uwsgi_temp_path %[1]s; scgi_temp_path %[1]s;
@@ -113,7 +124,7 @@ http {
     }
   }
 }
-`, dir, addr, headers.String())
+`, dir, addr, headers.String(), options)
 	file := filepath.Join(dir, "nginx.conf")
 	if err := os.WriteFile(file, []byte(conf), 0o644); err != nil {
 		return nil, err
