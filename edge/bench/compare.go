@@ -485,7 +485,7 @@ func (b *bench) idle(ctx context.Context, n int) error {
 	if b.skipped(what) {
 		return nil
 	}
-	s, err := b.edge(ctx, "idle", b.store("small"))
+	s, err := b.edge(ctx, "idle", b.store("small"), "--max-conns-per-address", strconv.Itoa(n+100))
 	if err != nil {
 		return err
 	}
