@@ -405,3 +405,17 @@ func TestRepeatedLines(t *testing.T) {
 		}
 	}
 }
+
+// TestEmptyLineAlone: an empty line may end the request before, so that nothing
+// is said when nothing follows.
+func TestEmptyLineAlone(t *testing.T) {
+	_, addr := start(t, func(cfg *Config) { cfg.ReadTimeout = 50 * time.Millisecond })
+	c := dial(t, addr).send(request("GET", assets) + "\r\n")
+	expect(t, 200, "", c.receive("GET"))
+	c.closed()
+	half := dial(t, addr).send("\r\n")
+	if err := half.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	half.closed()
+}
