@@ -419,3 +419,32 @@ func TestEmptyLineAlone(t *testing.T) {
 	}
 	half.closed()
 }
+
+// TestAnswerAfterSlowOne: the deadline of an answer that was taken slowly is not
+// that of the next one.
+func TestAnswerAfterSlowOne(t *testing.T) {
+	const timeout = time.Second
+	big := make([]byte, 16<<20)
+	s, addr := start(t, func(cfg *Config) {
+		cfg.WriteTimeout = timeout
+		cfg.Engine = engine(func(r *Request) *Problem {
+			if r.Query.Page == 1 {
+				return stub(r)
+			}
+			r.Reply.Body = big
+			return nil
+		})
+	})
+	c := dial(t, addr).send(request("GET", assets+"?page=2"))
+	until(t, func() bool { return s.Stats().Waiting == 1 })
+	res, err := http.ReadResponse(c.r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := io.Copy(io.Discard, res.Body); n != int64(len(big)) || err != nil {
+		t.Fatalf("%d bytes, %v", n, err)
+	}
+	asked := time.Now()
+	until(t, func() bool { return time.Since(asked) > timeout })
+	expect(t, 200, "", c.send(request("GET", assets)).receive("GET"))
+}
