@@ -448,3 +448,54 @@ func TestAnswerAfterSlowOne(t *testing.T) {
 	until(t, func() bool { return time.Since(asked) > timeout })
 	expect(t, 200, "", c.send(request("GET", assets)).receive("GET"))
 }
+
+// TestLaterRequests: the time for a request begins with its own first byte,
+// whatever time there was for the connection to be idle.
+func TestLaterRequests(t *testing.T) {
+	_, addr := start(t, func(cfg *Config) { cfg.ReadTimeout, cfg.IdleTimeout = 50*time.Millisecond, 10*patience })
+	for _, late := range []string{"GET / HT", request("GET", assets, "Content-Length: 5") + "abc"} {
+		c := dial(t, addr).send(request("GET", assets))
+		expect(t, 200, "", c.receive("GET"))
+		expect(t, 408, "REQUEST_TIMEOUT", c.send(late).receive("GET"))
+		c.closed()
+	}
+}
+
+// TestSlowPipeline: answers that wait for their peer, heads and all, are as they
+// were when they are taken, whoever was served meanwhile; and so are their lines
+// in the log.
+func TestSlowPipeline(t *testing.T) {
+	const n = 10_000
+	out, log := newLog()
+	s, addr := start(t, func(cfg *Config) { cfg.Logger, cfg.LogAll, cfg.WriteTimeout = log, true, patience })
+	c := dial(t, addr)
+	if err := c.Conn.(*net.TCPConn).SetReadBuffer(64 << 10); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		var raw strings.Builder
+		for i := range n {
+			raw.WriteString(request("GET", assets, fmt.Sprintf("X-Request-Id: slow-%d", i)))
+		}
+		io.WriteString(c.Conn, raw.String())
+	}()
+	until(t, func() bool { return s.Stats().Waiting == 1 })
+	for i := range n {
+		if i < 50 {
+			ask(t, addr, "GET", assets+"?page=0", "X-Request-Id: "+strings.Repeat("b", 100))
+		}
+		if a := c.receive("GET"); a.Header.Get("X-Request-Id") != fmt.Sprintf("slow-%d", i) || a.body != string(stubBody) {
+			t.Fatalf("answer %d: id %q, body %.100q", i, a.Header.Get("X-Request-Id"), a.body)
+		}
+	}
+	until(t, func() bool { return s.Stats().Waiting == 0 && strings.Count(out.String(), `"request_id":"slow-`) == n })
+	seen := map[string]bool{}
+	for _, line := range out.lines(t, "request") {
+		seen[line["request_id"].(string)] = true
+	}
+	for i := range n {
+		if id := fmt.Sprintf("slow-%d", i); !seen[id] {
+			t.Fatalf("%s is not in the log", id)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -133,6 +134,11 @@ func TestCosts(t *testing.T) {
 		return int(m.HeapAlloc)
 	}
 	before := heap()
+	for at := range maxLines - 1 { // each line long once: the parser keeps room for it
+		lines := slices.Repeat([]string{"A: b"}, maxLines-1)
+		lines[at] = "A: " + strings.Repeat("b", 15_000)
+		measure(s, &input{segments: []string{request("GET", assets, lines...)}})
+	}
 	for range 5 {
 		for i := range list {
 			measure(s, &list[i])
@@ -140,6 +146,22 @@ func TestCosts(t *testing.T) {
 	}
 	if grown := heap() - before; grown > 1<<20 {
 		t.Errorf("%d bytes stay after %d connections", grown, 5*len(list))
+	}
+}
+
+// TestBodyHasRequestOfItsOwn: a request that may wait for its body does not take
+// the memory of another, which holds what that one's lines needed, too.
+func TestBodyHasRequestOfItsOwn(t *testing.T) {
+	s := newServer(t, Config{})
+	for raw, own := range map[string]bool{request("GET", assets): false, request("GET", assets, "Content-Length: 1") + "a": true, request("GET", assets, "Transfer-Encoding: chunked") + "0\r\n\r\n": true, sizedHead(maxPooledHead): false, sizedHead(maxPooledHead + 1): true} {
+		c := newListener(nil, &s.cfg).admit(&segments{left: [][]byte{[]byte(raw)}})
+		if err := c.readHead(); err != nil {
+			t.Fatal(err)
+		}
+		if r := s.acquire(c); r.once != own {
+			t.Errorf("%.60q: a Request of its own: %v", raw, r.once)
+		}
+		c.Close()
 	}
 }
 

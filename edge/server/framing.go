@@ -306,8 +306,8 @@ func (c *conn) line() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	line, ok := bytes.CutSuffix(line, crlf)
-	if !ok || !httpguts.ValidHeaderFieldValue(string(line)) {
+	line = bytes.TrimSuffix(line, crlf)
+	if !httpguts.ValidHeaderFieldValue(string(line)) { // nor is a lone LF
 		return nil, errFraming
 	}
 	return line, nil
