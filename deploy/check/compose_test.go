@@ -1,17 +1,11 @@
 package check
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
-	"math/big"
+	"fmt"
 	"net"
-	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -19,9 +13,6 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/loader"
 	"github.com/compose-spec/compose-go/v2/types"
-	"github.com/prometheus/common/promslog"
-	promconfig "github.com/prometheus/prometheus/config"
-	"github.com/prometheus/prometheus/discovery"
 )
 
 // project is compose.yaml as Compose has it, with nothing in the environment.
@@ -29,7 +20,7 @@ func project(t *testing.T) *types.Project {
 	t.Helper()
 	p, err := loader.LoadWithContext(t.Context(), types.ConfigDetails{
 		WorkingDir:  deploy,
-		ConfigFiles: []types.ConfigFile{{Filename: filepath.Join(deploy, "compose.yaml"), Content: read(t, deploy, "compose.yaml")}},
+		ConfigFiles: []types.ConfigFile{{Filename: filepath.Join(deploy, "compose.yaml")}},
 		Environment: types.Mapping{},
 	}, func(o *loader.Options) { o.ResolvePaths = true })
 	if err != nil {
@@ -38,251 +29,110 @@ func project(t *testing.T) *types.Project {
 	return p
 }
 
-// environment is a service's.
-func environment(s types.ServiceConfig) map[string]string {
-	env := map[string]string{}
-	for name, value := range s.Environment {
-		if value != nil {
-			env[name] = *value
-		}
-	}
-	return env
-}
-
-// TestCompose: the programs take their flags, have the least rights and the time
-// to drain; nothing but this machine reaches a port; everything that is mounted
-// is there.
-func TestCompose(t *testing.T) {
-	p := project(t)
-	for name, s := range p.Services {
-		for _, port := range s.Ports {
-			if port.HostIP != "127.0.0.1" {
-				t.Errorf("%s: port %s on %q", name, port.Published, port.HostIP)
-			}
-		}
-		for _, v := range s.Volumes {
-			if _, err := os.Stat(v.Source); v.Type == "bind" && (err != nil || !v.ReadOnly) {
-				t.Errorf("%s: %s: %v, read-only: %v", name, v.Source, err, v.ReadOnly)
-			}
-		}
-		for _, line := range append(slices.Clone(s.Entrypoint), s.Command...) {
-			if strings.Contains(line, "\n") { // a script
-				if out, err := exec.Command("sh", "-n", "-c", line).CombinedOutput(); err != nil {
-					t.Errorf("%s: %v\n%s", name, err, out)
-				}
-			}
-		}
+func composeProcesses(t *testing.T) (all []process) {
+	for name, s := range project(t).Services {
 		if s.Build == nil {
 			continue
 		}
-		checkCommand(t, name, s.Command, environment(s))
-		if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
-			t.Errorf("%s may do more than it must", name)
+		p := process{where: "compose.yaml: " + name, args: s.Command, env: s.Environment.ToMapping()}
+		for _, v := range s.Volumes {
+			p.writable = append(p.writable, v.Target)
 		}
-		if user := environment(s)["AWS_ACCESS_KEY_ID"]; user != s.Command[0] {
-			t.Errorf("%s is %s to the store", name, user)
+		if s.StopGracePeriod != nil {
+			p.grace = time.Duration(*s.StopGracePeriod)
 		}
-		if s.Command[0] != "edge" {
-			continue
-		}
-		if drain := draining(t, s.Command); s.StopGracePeriod == nil || time.Duration(*s.StopGracePeriod) <= drain {
-			t.Errorf("%s: stopped after %v, drains for %v", name, s.StopGracePeriod, drain)
-		}
-		dir := flag(t, s.Command, "cache-dir")
-		if !slices.ContainsFunc(s.Volumes, func(v types.ServiceVolumeConfig) bool { return v.Target == dir && v.Type == "volume" }) {
-			t.Errorf("%s: --cache-dir %s is no volume", name, dir)
-		}
-		proxy := p.Services["haproxy"].Networks["inside"].Ipv4Address
-		if prefix := netip.MustParsePrefix(flag(t, s.Command, "proxy-protocol")); prefix.Addr().String() != proxy || !prefix.IsSingleIP() {
-			t.Errorf("%s: believes %s, HAProxy is %s", name, prefix, proxy)
-		}
-		if subnet := netip.MustParsePrefix(p.Networks["inside"].Ipam.Config[0].Subnet); !subnet.Contains(netip.MustParseAddr(proxy)) {
-			t.Errorf("HAProxy's %s is not in %s", proxy, subnet)
-		}
+		all = append(all, p)
 	}
-	// The users that the set-up makes have a policy each, of the right bucket.
-	setup := p.Services["store-setup"].Command[0]
-	for _, user := range []string{"edge", "builder"} {
-		if !strings.Contains(setup, "mc admin user add store "+user+" ") {
-			t.Errorf("no user %s", user)
-		}
-		policy := string(read(t, deploy, "policies", user+".json"))
-		if bucket := "market"; !strings.Contains(setup, "store/"+bucket+"\n") || !strings.Contains(policy, `"arn:aws:s3:::`+bucket+`/live/*"`) ||
-			!strings.HasPrefix(environment(p.Services["builder"])["BUILDER_STORE"], "s3://"+bucket+"/live?") {
-			t.Errorf("%s: bucket and policy are not of one store", user)
-		}
-	}
+	return all
 }
 
-// draining is how long an edge takes to end.
-func draining(t *testing.T, args []string) time.Duration {
-	t.Helper()
-	var sum time.Duration
-	for _, name := range []string{"drain-wait", "drain-timeout"} {
-		d, err := time.ParseDuration(flag(t, args, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		sum += d
-	}
-	return sum
-}
-
-// listens are the ports that a service of compose.yaml listens on.
-func listens(t *testing.T, s types.ServiceConfig) (ports []string) {
-	t.Helper()
-	add := func(addr string) {
-		_, port, err := net.SplitHostPort(addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ports = append(ports, port)
-	}
-	env := environment(s)
-	switch s.Name {
-	case "builder":
-		add(flag(t, s.Command, "metrics"))
-	case "haproxy":
-		add(env["LISTEN"])
-		add(env["STATS"])
-	case "minio":
-		ports = append(ports, "9000")
-	case "prometheus":
-		ports = append(ports, "9090")
-	default:
-		add(flag(t, s.Command, "listen"))
-		add(flag(t, s.Command, "admin"))
-	}
-	return ports
-}
-
-// TestPorts: Prometheus, HAProxy and Grafana ask where there is somebody.
-func TestPorts(t *testing.T) {
+// TestCompose: what is built and mounted is there, nothing but this machine reaches
+// a port, and every address that a configuration names is one where somebody
+// listens.
+func TestCompose(t *testing.T) {
 	p := project(t)
-	check := func(who, target string) {
-		t.Helper()
-		host, port, err := net.SplitHostPort(target)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if host == "localhost" {
-			host = who
-		}
-		s, ok := p.Services[host]
-		if !ok {
-			t.Errorf("%s asks %s: no such service", who, target)
-		} else if ports := listens(t, s); !slices.Contains(ports, port) {
-			t.Errorf("%s asks %s, which listens on %v", who, target, ports)
+	// Of the images of others, what they listen on.
+	listens := map[string][]string{"minio": {"9000", "9001"}, "prometheus": {"9090"}, "grafana": {"3000"}}
+	for _, process := range composeProcesses(t) {
+		_, name, _ := strings.Cut(process.where, ": ")
+		listens[name] = process.listens(t)
+	}
+	haproxy := p.Services["haproxy"].Environment.ToMapping()
+	for _, value := range haproxy {
+		if host, port, err := net.SplitHostPort(value); err == nil && host == "" {
+			listens["haproxy"] = append(listens["haproxy"], port)
 		}
 	}
-	for _, s := range scrapeConfigs(t, "prometheus.yml") {
-		for _, d := range s.ServiceDiscoveryConfigs {
-			for _, group := range d.(discovery.StaticConfig) {
-				for _, target := range group.Targets {
-					check("prometheus", string(target["__address__"]))
-				}
+	var published []string
+	for name, s := range p.Services {
+		if s.Build != nil {
+			if _, err := os.Stat(filepath.Join(s.Build.Context, s.Build.Dockerfile)); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, v := range s.Volumes {
+			if _, err := os.Stat(v.Source); v.Type == "bind" && err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for _, port := range s.Ports {
+			published = append(published, port.Published)
+			if port.HostIP != "127.0.0.1" || !slices.Contains(listens[name], fmt.Sprint(port.Target)) {
+				t.Errorf("%s: port %d is published on %q, listened on are %v", name, port.Target, port.HostIP, listens[name])
 			}
 		}
 	}
-	env := environment(p.Services["haproxy"])
-	for _, edge := range []string{"EDGE1", "EDGE2"} {
-		check("haproxy", env[edge])
-		host, _, _ := strings.Cut(env[edge], ":")
-		check("haproxy", host+":"+env[edge+"_ADMIN_PORT"])
+	dashboards := regexp.MustCompile(`path: (\S+)`).FindStringSubmatch(read(t, deploy, "grafana/provisioning/dashboards/marketdata.yaml"))
+	if !slices.ContainsFunc(p.Services["grafana"].Volumes, func(v types.ServiceVolumeConfig) bool { return v.Target == dashboards[1] }) {
+		t.Errorf("no dashboards are mounted at %s", dashboards[1])
 	}
-	if port := p.Services["haproxy"].Ports[0]; ":"+port.Published != env["LISTEN"] {
-		t.Errorf("HAProxy listens on %s, published is %s", env["LISTEN"], port.Published)
-	}
-}
-
-func scrapeConfigs(t *testing.T, file string) []*promconfig.ScrapeConfig {
-	t.Helper()
-	cfg, err := promconfig.LoadFile(filepath.Join(deploy, "prometheus", file), false, promslog.NewNopLogger())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cfg.ScrapeConfigs
-}
-
-// missing skips a test without the program it needs; where none may be missing,
-// as in CI, it fails.
-func missing(t *testing.T, program string) {
-	t.Helper()
-	if os.Getenv("MARKETDATA_REQUIRE_S3") == "1" {
-		t.Fatalf("%s is not installed", program)
-	}
-	t.Skipf("%s is not installed", program)
-}
-
-// TestHAProxy: HAProxy takes its configuration in compose.yaml's environment.
-func TestHAProxy(t *testing.T) {
-	haproxy, err := exec.LookPath("haproxy")
-	if err != nil {
-		if haproxy, err = exec.LookPath("/usr/sbin/haproxy"); err != nil {
-			missing(t, "haproxy")
+	listens["localhost"] = published
+	check := func(where, host, port string) {
+		if !slices.Contains(listens[host], port) {
+			t.Errorf("%s: %s:%s, where %v are listened on", where, host, port, listens[host])
 		}
 	}
-	s := project(t).Services["haproxy"]
-	i := slices.IndexFunc(s.Volumes, func(v types.ServiceVolumeConfig) bool { return strings.HasSuffix(v.Target, "/haproxy.cfg") })
-	cmd := exec.CommandContext(t.Context(), haproxy, "-c", "-f", s.Volumes[i].Source)
-	env := environment(s)
-	env["CERT"] = certificate(t)
-	env["EDGE1"], env["EDGE2"] = "127.0.0.1:8080", "127.0.0.2:8080" // their names are of Compose's network
-	for name, value := range env {
-		cmd.Env = append(cmd.Env, name+"="+value)
+	address := regexp.MustCompile(`(?:^|[\s'"/])([a-z][a-z0-9]*):(\d{4,5})\b`)
+	for _, file := range []string{"compose.yaml", "prometheus/prometheus.yml", "grafana/provisioning/datasources/prometheus.yaml"} {
+		for _, m := range address.FindAllStringSubmatch(read(t, deploy, file), -1) {
+			check(file, m[1], m[2])
+		}
 	}
-	if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "WARNING") {
-		t.Errorf("%v\n%s", err, out)
+	for name, port := range haproxy {
+		if edge, found := strings.CutSuffix(name, "_ADMIN_PORT"); found {
+			check(name, strings.ToLower(edge), port)
+		}
+	}
+	for _, process := range composeProcesses(t) {
+		if from, to := process.flag(t, "proxy-protocol"), p.Services["haproxy"].Networks["inside"].Ipv4Address+"/32"; process.args[0] == "edge" && from != to {
+			t.Errorf("%s: believes %s, HAProxy is %s", process.where, from, to)
+		}
 	}
 }
 
-// certificate is a PEM file with a chain of one and its key.
-func certificate(t *testing.T) string {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"}}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "tls.pem")
-	all := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})...)
-	if err := os.WriteFile(file, all, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
-// TestCertificate: the script of compose.yaml makes a certificate for this
-// machine, with its key, in the file that HAProxy reads.
-func TestCertificate(t *testing.T) {
-	if _, err := exec.LookPath("openssl"); err != nil {
-		missing(t, "openssl")
-	}
-	dir := t.TempDir()
+// TestHAProxy: HAProxy takes its configuration in compose.yaml's environment, with
+// the certificate that compose.yaml's script makes. The scripts are scripts.
+func TestHAProxy(t *testing.T) {
 	p := project(t)
-	// Nobody but root may give a file away.
-	script := strings.ReplaceAll(strings.ReplaceAll(p.Services["certificate"].Command[0], "/tls/", dir+"/"), "chown 99:99", "test -f")
-	if out, err := exec.CommandContext(t.Context(), "sh", "-euc", script).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	dir := t.TempDir()
+	here := strings.NewReplacer("/tls/", dir+"/", "chown 99:99", "test -f") // nobody but root may give a file away
+	for name, s := range p.Services {
+		for _, line := range s.Command {
+			if name == "certificate" {
+				tool(t, nil, "sh", "-euc", here.Replace(line))
+			} else if strings.Contains(line, "\n") {
+				tool(t, nil, "sh", "-n", "-c", line)
+			}
+		}
 	}
-	all := read(t, dir, filepath.Base(environment(p.Services["haproxy"])["CERT"]))
-	block, rest := pem.Decode(all)
-	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
+	s := p.Services["haproxy"]
+	var env []string
+	for name, value := range s.Environment.ToMapping() {
+		// Names of edges are of Compose's network.
+		env = append(env, name+"="+regexp.MustCompile(`^edge\d`).ReplaceAllString(here.Replace(value), "127.0.0.1"))
 	}
-	if err := cert.VerifyHostname("localhost"); err != nil {
-		t.Error(err)
-	}
-	if block, _ := pem.Decode(rest); block == nil || block.Type != "PRIVATE KEY" {
-		t.Errorf("no key: %q", rest)
+	i := slices.IndexFunc(s.Volumes, func(v types.ServiceVolumeConfig) bool { return strings.HasSuffix(v.Target, "/haproxy.cfg") })
+	if out := tool(t, env, "haproxy", "-c", "-f", s.Volumes[i].Source); strings.Contains(out, "WARNING") {
+		t.Error(out)
 	}
 }

@@ -5,6 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 )
 
@@ -14,15 +18,13 @@ const (
 	deploy = ".."
 )
 
-// bin is where TestMain has put the programs.
-var bin string
+var (
+	programs []string // the commands that the Dockerfile builds
+	bin      string   // the folder of them and of promtool
+)
 
 func TestMain(m *testing.M) {
-	var err error
-	if bin, err = os.MkdirTemp("", "marketdata-check-"); err == nil {
-		err = build(bin)
-	}
-	if err != nil {
+	if err := build(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -31,24 +33,74 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-func build(dir string) error {
-	args := []string{"build", "-C", root, "-ldflags=-s -w", "-o", dir + "/"}
-	for _, p := range programs {
-		args = append(args, fmt.Sprintf("./%s/cmd/%s", p, p))
+func build() (err error) {
+	if bin, err = os.MkdirTemp("", "marketdata-check-"); err != nil {
+		return err
 	}
-	cmd := exec.Command("go", args...)
-	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the programs: %w\n%s", err, out)
+	dockerfile, err := os.ReadFile(filepath.Join(deploy, "Dockerfile"))
+	if err != nil {
+		return err
+	}
+	args := []string{"build", "-C", root, "-ldflags=-s -w", "-o", bin + "/"}
+	for _, m := range regexp.MustCompile(`\./\w+/cmd/(\w+)`).FindAllSubmatch(dockerfile, -1) {
+		args, programs = append(args, string(m[0])), append(programs, string(m[1]))
+	}
+	// Of Prometheus' ways to find targets only the one in use is compiled.
+	promtool := []string{"build", "-tags=remove_all_sd,enable_dns_sd", "-o", bin + "/", "github.com/prometheus/prometheus/cmd/promtool"}
+	for _, args := range [][]string{args, promtool} {
+		if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("go %v: %w\n%s", args, err, out)
+		}
 	}
 	return nil
 }
 
-func read(t testing.TB, elem ...string) []byte {
+func read(t *testing.T, elem ...string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(elem...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b
+	return string(b)
+}
+
+// tool runs a program that reads a configuration, and returns what it prints. A
+// program that is not installed skips the test; in CI only systemd may be missing.
+func tool(t *testing.T, env []string, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	if cmd.Err != nil && (os.Getenv("MARKETDATA_REQUIRE_S3") != "1" || name == "systemd-analyze") {
+		t.Skip(cmd.Err)
+	}
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v\n%s", name, err, out)
+	}
+	return string(out)
+}
+
+var helps sync.Map // of command words to texts
+
+// help returns what a program's command says of its flags, "" when there is no
+// such command.
+func help(t *testing.T, words ...string) string {
+	key := strings.Join(words, " ")
+	text, ok := helps.Load(key)
+	if !ok {
+		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, words[0]), append(slices.Clone(words[1:]), "--help")...).Output()
+		if err != nil {
+			return ""
+		}
+		text, _ = helps.LoadOrStore(key, string(out))
+	}
+	return text.(string)
+}
+
+// words are a command line's program and commands.
+func words(args []string) []string {
+	if n := slices.IndexFunc(args, func(a string) bool { return !regexp.MustCompile(`^[a-z]+$`).MatchString(a) }); n >= 0 {
+		return args[:n]
+	}
+	return args
 }

@@ -1,0 +1,199 @@
+package check
+
+import (
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// process is how a configuration runs a program.
+type process struct {
+	where    string
+	args     []string          // the program first
+	env      map[string]string // as far as the configuration knows it
+	ports    []string          // that others are told it listens on; nil: they are told none
+	probes   []string          // paths of the admin listener
+	writable []string          // folders
+	grace    time.Duration     // from the request to end to the kill; 0: the default of its supervisor
+	memory   string            // limit in bytes, with a unit; "": none
+}
+
+// processes are those of all configurations.
+func processes(t *testing.T) []process {
+	return slices.Concat(composeProcesses(t), kubernetesProcesses(t, "base"), kubernetesProcesses(t, "example"), systemdProcesses(t))
+}
+
+// flag returns the value of a flag, or else its default, as the help tells it; ""
+// when the program has no such flag.
+func (p process) flag(t *testing.T, name string) string {
+	m := regexp.MustCompile(`(?ms)^ +--` + name + `(?:="?([^\s"]+)"?)?\s.*?\(\$(\w+)\)`).FindStringSubmatch(help(t, words(p.args)...))
+	if m == nil {
+		return ""
+	}
+	for _, a := range p.args {
+		if value, found := strings.CutPrefix(a, "--"+name+"="); found {
+			return value
+		}
+	}
+	if value := p.env[m[2]]; value != "" {
+		return value
+	}
+	return m[1]
+}
+
+// listens are the ports of a program's listeners.
+func (p process) listens(t *testing.T) (ports []string) {
+	for _, name := range []string{"listen", "admin", "metrics"} {
+		if address := p.flag(t, name); address != "" {
+			ports = append(ports, address[strings.LastIndex(address, ":")+1:])
+		}
+	}
+	return ports
+}
+
+func (p process) duration(t *testing.T, name string) time.Duration {
+	d, err := time.ParseDuration(p.flag(t, name))
+	if err != nil {
+		t.Errorf("%s: --%s: %v", p.where, name, err)
+	}
+	return d
+}
+
+// sizeOf reads a size as programs, Kubernetes or systemd write it.
+func sizeOf(t *testing.T, size string) int64 {
+	q, err := resource.ParseQuantity(regexp.MustCompile(`([KMGT])i?B?$`).ReplaceAllString(size, "${1}i"))
+	if err != nil {
+		t.Errorf("%q: %v", size, err)
+	}
+	return q.Value()
+}
+
+// TestProcesses: programs take the flags and the environment that they are given,
+// listen where others ask, answer their probes, and have folders, time and memory
+// enough.
+func TestProcesses(t *testing.T) {
+	for _, p := range processes(t) {
+		p.checkCommand(t)
+		listens := p.listens(t)
+		slices.Sort(listens)
+		slices.Sort(p.ports)
+		if p.ports != nil && !slices.Equal(p.ports, listens) {
+			t.Errorf("%s: ports %v, the flags say %v", p.where, p.ports, listens)
+		}
+		r, err := live()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range p.probes {
+			if !r.answers[p.args[0]+" "+path] {
+				t.Errorf("%s: nothing answers %s", p.where, path)
+			}
+		}
+		if p.args[0] != "edge" {
+			continue
+		}
+		if drain := p.duration(t, "drain-wait") + p.duration(t, "drain-timeout"); p.grace <= drain {
+			t.Errorf("%s: killed after %v, drains for %v", p.where, p.grace, drain)
+		}
+		if dir := p.flag(t, "cache-dir"); !slices.Contains(p.writable, dir) {
+			t.Errorf("%s: --cache-dir %s is none of %v", p.where, dir, p.writable)
+		}
+		// What README says of memory: half as much again as the cache, and 160 MiB; that is the soft limit.
+		if soft := sizeOf(t, p.flag(t, "cache-size"))*3/2 + 160<<20; p.memory != "" && sizeOf(t, p.memory) < soft*5/4 {
+			t.Errorf("%s: memory %s, the soft limit is %d", p.where, p.memory, soft)
+		}
+	}
+}
+
+// checkCommand runs the program as far as the parsing of flags: a last flag that
+// no program takes must be the first one that is refused.
+func (p process) checkCommand(t *testing.T) {
+	if !slices.Contains(programs, p.args[0]) {
+		t.Fatalf("%s: %q is none of %v", p.where, p.args, programs)
+	}
+	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, p.args[0]), append(slices.Clone(p.args[1:]), "--log-level=checked")...)
+	text := help(t, words(p.args)...)
+	for name, value := range p.env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+		if !strings.HasPrefix(name, "AWS_") && !strings.Contains(text, "($"+name+")") {
+			t.Errorf("%s: no flag takes %s", p.where, name)
+		}
+	}
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "--log-level") {
+		t.Errorf("%s: %q with %v: %v\n%s", p.where, p.args, p.env, err, out)
+	}
+}
+
+// TestDocuments: what documents and comments say to type is something that the
+// programs take, and flags that they speak of are flags.
+func TestDocuments(t *testing.T) {
+	var all strings.Builder // helps of all commands
+	for _, program := range programs {
+		text := help(t, program)
+		all.WriteString(text)
+		_, commands, _ := strings.Cut(text, "\nCommands:\n")
+		for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)*)`).FindAllStringSubmatch(commands, -1) {
+			all.WriteString(help(t, append([]string{program}, strings.Fields(m[1])...)...))
+		}
+	}
+	check := func(where, text string, flags []string) {
+		for _, f := range flags {
+			name, _, _ := strings.Cut(f, "=")
+			if strings.HasPrefix(f, "--") && !regexp.MustCompile(`(?m)^\s+(-\w, )?`+name+`[=\s]`).MatchString(text) {
+				t.Errorf("%s: no flag %s", where, name)
+			}
+		}
+	}
+	toType := regexp.MustCompile("(?m)^    (.+)|^ *#   (.+)|`([^`]+)`")
+	typed := 0
+	for _, pattern := range []string{"*.md", "Dockerfile", "compose.yaml", "kubernetes/*/kustomization.yaml"} {
+		files, err := filepath.Glob(filepath.Join(deploy, pattern))
+		if err != nil || files == nil {
+			t.Fatal(pattern, err)
+		}
+		for _, file := range files {
+			for _, m := range toType.FindAllStringSubmatch(read(t, file), -1) {
+				line, _, _ := strings.Cut(m[1]+m[2]+m[3], " #")
+				where := file + ": " + line
+				if m[3] != "" && strings.HasPrefix(line, "--") {
+					check(where, all.String(), strings.Fields(line)[:1])
+				}
+				args := typedProgram(line)
+				if args == nil {
+					continue
+				}
+				typed++
+				text := help(t, words(args)...)
+				if text == "" {
+					t.Errorf("%s: no command %v", where, words(args))
+				}
+				check(where, text, args)
+			}
+		}
+	}
+	if typed < 10 {
+		t.Errorf("only %d commands to type", typed)
+	}
+}
+
+// typedProgram returns the part of a line that is a command line of a program, nil
+// when there is none. Tools that run a program elsewhere name the place first, which
+// may have the program's name.
+func typedProgram(line string) []string {
+	args := strings.Fields(regexp.MustCompile(` [|>&;\\].*`).ReplaceAllString(line, ""))
+	for i, a := range args {
+		args[i] = strings.Trim(a, `'"`)
+	}
+	for i := range max(0, len(args)-1) {
+		if slices.Contains(programs, args[i]) && !slices.Contains(programs, args[i+1]) {
+			return args[i:]
+		}
+	}
+	return nil
+}
