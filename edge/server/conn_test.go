@@ -482,7 +482,7 @@ func TestSlowPipeline(t *testing.T) {
 	until(t, func() bool { return s.Stats().Waiting == 1 })
 	for i := range n {
 		if i < 50 {
-			ask(t, addr, "GET", assets+"?page=0", "X-Request-Id: "+strings.Repeat("b", 100))
+			ask(t, addr, "GET", assets+"?page=0", "X-Request-Id: other")
 		}
 		if a := c.receive("GET"); a.Header.Get("X-Request-Id") != fmt.Sprintf("slow-%d", i) || a.body != string(stubBody) {
 			t.Fatalf("answer %d: id %q, body %.100q", i, a.Header.Get("X-Request-Id"), a.body)
