@@ -38,7 +38,7 @@ type asset struct {
 type exchange struct {
 	key, name, slug, logo string
 	id                    int64
-	links                 map[string]string
+	links                 exchangeLinks
 	maker, taker          *big.Rat
 	market                *exchangeMarket // nil: no aggregate
 }
@@ -232,12 +232,15 @@ func readFeed(files Files, known map[string]map[string]int64) (*feed, map[string
 		each(exchanges, func(r *reader) row {
 			e := &exchange{
 				key: r.required("key"), name: r.required("name"), slug: r.required("slug"), logo: r.text("logo", ""),
-				links: map[string]string{}, maker: new(big.Rat), taker: new(big.Rat),
+				maker: new(big.Rat), taker: new(big.Rat),
 			}
 			given := r.integer("id", 1)
 			if links := r.object("links"); links != nil {
-				for _, kind := range linkKinds {
-					e.links[kind] = links.text(kind, "")
+				l := &e.links
+				for kind, to := range map[string]*text{
+					"website": &l.Website, "twitter": &l.Twitter, "telegram": &l.Telegram, "reddit": &l.Reddit, "facebook": &l.Facebook, "chat": &l.Chat,
+				} {
+					*to = text(links.text(kind, ""))
 				}
 				r.absorb(links)
 			}
@@ -294,9 +297,6 @@ func readFeed(files Files, known map[string]map[string]int64) (*feed, map[string
 	}
 	return f, ids, nil
 }
-
-// linkKinds are the six links of an exchange, in the order of the response.
-var linkKinds = []string{"website", "twitter", "telegram", "reddit", "facebook", "chat"}
 
 // absorb makes the fault of an inner object the row's.
 func (r *reader) absorb(inner *reader) {

@@ -23,10 +23,6 @@ const (
 	feeDigits    = 10
 )
 
-// changeDigits bounds the integer digits of the total's change; above it the
-// figure is null (INTERFACE.md, "Global").
-const changeDigits = 9
-
 // maxInteger is the largest id and the largest count, 2^53 - 1.
 const maxInteger = 1<<53 - 1
 

@@ -7,8 +7,12 @@ import (
 	"strings"
 )
 
-// maxElements is how many elements a csv parameter takes.
-const maxElements = 100
+const (
+	maxElements = 100 // of a csv parameter
+	defaultSize = 20
+	maxSize     = 100
+	maxOffset   = 100_000
+)
 
 // A listing says what an endpoint with pages reads and allows.
 type listing struct {
@@ -28,22 +32,30 @@ var listings = map[string]listing{
 	chains:     {sorts: []string{"id", "name", "slug", "market_cap", "volume_24h"}, defaultSort: "market_cap", descending: true},
 }
 
-// A query is what was asked of an endpoint with pages.
-type query struct {
-	filters    []filter
-	offsetMode bool
-	page, size int64 // page mode
-	offset     int64 // offset mode, its limit being size
-	sort       string
-	descending bool
-	links      bool
+// Prefix is the path that all endpoints stand under.
+const Prefix = "/openapi/v1/"
+
+// A Query is what a request asks for.
+type Query struct {
+	// Endpoint is assets, quotes, exchanges, categories, chains, trending or
+	// global. The fields below but Ignored are of the first five.
+	Endpoint string
+	Filters  []Filter // that were sent, in the order id, slug, symbol
+	Sort     string
+	Desc     bool
+	Page     int64 // the page that is answered: Size rows from Offset on
+	Offset   int64
+	Size     int64
+	Links    bool   // fields=links
+	Ignored  string // value of X-Ignored, "" for none
 }
 
-// A filter that was sent: what it asks for, folded, or as numbers.
-type filter struct {
-	name   string
-	ids    map[int64]bool
-	values map[string]bool
+// A Filter is what one parameter asks for: a row that has any of the values
+// passes. They are folded, ids in their shortest form, each once, in the order
+// of X-Not-Found.
+type Filter struct {
+	Name   string
+	Values []string
 }
 
 // parameters are those sent, decoded; of a repeated one the first counts, and
@@ -154,125 +166,103 @@ func parseInteger(s string) (int64, bool) {
 	return n, err == nil
 }
 
-// parseQuery reads the parameters of an endpoint with pages. The names of the
-// parameters at fault are in bad.
-func parseQuery(l listing, p parameters) (q query, bad []string) {
+// parse reads the parameters of an endpoint with pages, and returns the names of
+// those at fault.
+func (q *Query) parse(l listing, p parameters) (bad []string) {
 	blame := func(name string) { bad = append(bad, name) }
-	number := func(name string) (int64, bool) {
+	number := func(name string, missing int64) int64 {
 		text, sent := p[name]
 		if !sent {
-			return 0, false
+			return missing
 		}
 		n, ok := parseInteger(text)
 		if !ok {
 			blame(name)
 		}
-		return n, ok
+		return n
+	}
+	elements := func(name string) []string {
+		all := strings.Split(p[name], ",")
+		if len(all) > maxElements {
+			blame(name)
+		}
+		return all
 	}
 
 	// Filters.
-	if text, sent := p["id"]; sent {
-		f := filter{name: "id", ids: map[int64]bool{}}
-		elements := strings.Split(text, ",")
-		if len(elements) > maxElements {
-			blame("id")
-		}
-		for i, e := range elements {
-			if e == "" {
-				continue
-			}
+	if _, sent := p["id"]; sent {
+		var ids []int64
+		for i, e := range elements("id") {
 			n, ok := parseInteger(e)
-			if !ok {
+			switch {
+			case ok:
+				ids = append(ids, n)
+			case e != "":
 				blame("id: element " + strconv.Itoa(i+1) + " ")
-				continue
 			}
-			f.ids[n] = true
 		}
-		q.filters = append(q.filters, f)
+		slices.Sort(ids)
+		f := Filter{Name: "id"}
+		for _, id := range slices.Compact(ids) {
+			f.Values = append(f.Values, integer(id))
+		}
+		q.Filters = append(q.Filters, f)
 	}
 	for _, name := range []string{"slug", "symbol"} {
-		text, sent := p[name]
-		if !sent || name == "symbol" && !l.symbol {
+		if _, sent := p[name]; !sent || name == "symbol" && !l.symbol {
 			continue
 		}
-		f := filter{name: name, values: map[string]bool{}}
-		elements := strings.Split(text, ",")
-		if len(elements) > maxElements {
-			blame(name)
+		values := elements(name)
+		for i, e := range values {
+			values[i] = Fold(e)
 		}
-		for _, e := range elements {
-			f.values[Fold(e)] = true
-		}
-		q.filters = append(q.filters, f)
+		slices.Sort(values)
+		q.Filters = append(q.Filters, Filter{name, slices.Compact(values)})
 	}
-	if text, sent := p["fields"]; sent && l.fields {
-		elements := strings.Split(text, ",")
-		if len(elements) > maxElements {
-			blame("fields")
-		}
-		for _, e := range elements {
-			if Fold(e) == Fold("links") {
-				q.links = true
-			}
-		}
+	if _, sent := p["fields"]; sent && l.fields {
+		q.Links = slices.ContainsFunc(elements("fields"), func(e string) bool { return Fold(e) == "links" })
 	}
 
-	// Pages.
+	// Pages. Where sizes are not strict everything is checked whatever the mode.
 	_, page := p["page"]
 	_, limit := p["limit"]
 	_, offset := p["offset"]
-	q.offsetMode = !page && (limit || offset)
-	q.page, q.size = 1, 20
-	sizeOf := func(name string) int64 {
-		n, sent := number(name)
+	offsetMode := !page && (limit || offset)
+	size := func(name string) int64 {
+		n := number(name, defaultSize)
 		switch {
-		case !sent:
-			return 20
-		case n > 100, l.strict && n < 1:
+		case n > maxSize, l.strict && n < 1:
 			blame(name)
 		case n < 1:
-			return 20
+			return defaultSize
 		}
 		return n
 	}
-	readPage := func() {
-		if n, sent := number("page"); sent {
-			if q.page = n; n < 1 {
-				blame("page")
-			}
+	if !offsetMode || !l.strict {
+		q.Size = size("size")
+		if q.Page = number("page", 1); q.Page < 1 {
+			blame("page")
 		}
+		q.Offset = min(q.Page-1, maxInteger) * q.Size // beyond every listing
 	}
-	readOffset := func() {
-		if n, sent := number("offset"); sent {
-			if q.offset = n; n < 0 || n > 100000 {
-				blame("offset")
-			}
+	if offsetMode || !l.strict {
+		limit, offset := size("limit"), number("offset", 0)
+		if offset < 0 || offset > maxOffset {
+			blame("offset")
 		}
-	}
-	switch {
-	case l.strict && q.offsetMode:
-		q.size = sizeOf("limit")
-		readOffset()
-	case l.strict:
-		q.size = sizeOf("size")
-		readPage()
-	default: // everything is checked whatever the mode
-		size, limit := sizeOf("size"), sizeOf("limit")
-		if q.size = size; q.offsetMode {
-			q.size = limit
+		if offsetMode && len(bad) == 0 {
+			q.Size, q.Offset, q.Page = limit, offset, offset/limit+1
 		}
-		readPage()
-		readOffset()
 	}
 
 	// Order.
-	q.sort, q.descending = l.defaultSort, l.descending
+	q.Sort, q.Desc = l.defaultSort, l.descending
 	if text, sent := p["sort"]; sent {
 		key, direction, directed := strings.Cut(text, ":")
-		q.sort, q.descending = Fold(key), Fold(direction) == "desc"
-		if !slices.Contains(l.sorts, q.sort) || directed && !slices.Contains([]string{"asc", "desc"}, Fold(direction)) {
+		q.Sort, q.Desc = Fold(key), Fold(direction) == "desc"
+		if !slices.Contains(l.sorts, q.Sort) || directed && !slices.Contains([]string{"asc", "desc"}, Fold(direction)) {
 			blame("sort")
 		}
 	}
-	return q, bad
+	return bad
 }

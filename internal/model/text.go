@@ -62,20 +62,3 @@ func quote(s string) string {
 	b.WriteByte('"')
 	return b.String()
 }
-
-// field is one member of a JSON object, its value already written as JSON.
-type field struct{ name, value string }
-
-// object writes a JSON object, its members in the order given.
-func object(fields ...field) string {
-	members := make([]string, len(fields))
-	for i, f := range fields {
-		members[i] = quote(f.name) + ":" + f.value
-	}
-	return "{" + strings.Join(members, ",") + "}"
-}
-
-// array writes a JSON array of elements already written as JSON.
-func array(elements []string) string {
-	return "[" + strings.Join(elements, ",") + "]"
-}

@@ -31,7 +31,7 @@ type World struct {
 	state
 	retained  []*Snapshot // oldest first; the last one is the newest
 	withdrawn []time.Time // of snapshots that a rollback took back
-	change    *change     // the last record of the change job, nil before the first
+	change    *Change     // the last record of the change job, nil before the first
 }
 
 // state is what a build hands on to the next one.
@@ -56,13 +56,6 @@ type groupSnapshot struct {
 	coins             int
 	share             *big.Rat
 	gainers           []string // asset keys, highest first
-}
-
-// change is the record of the change job.
-type change struct {
-	time     time.Time // when the job ran
-	database string
-	percent  *big.Rat // nil: larger than the service can express
 }
 
 // New returns a service before its first snapshot.
@@ -145,7 +138,8 @@ func (w *World) Build(files Files, at time.Time) (Report, error) {
 
 	w.state = next
 	s := render(f, next, w.settings, at)
-	s.files, s.total, s.volume, s.state = files, total, volume, next
+	s.TotalMarketCap, s.TotalVolume = decimal(total, amountPlaces), decimal(volume, amountPlaces)
+	s.files, s.state = files, next
 	w.retain(s)
 	return report, nil
 }
@@ -188,11 +182,7 @@ func (w *World) Change(now time.Time) {
 			base = m
 		}
 	}
-	w.change = &change{time: now, database: newest.database, percent: percent(base.total, value.total)}
-	limit := new(big.Rat).SetInt(tenTo(changeDigits))
-	if new(big.Rat).Abs(w.change.percent).Cmp(limit) >= 0 {
-		w.change.percent = nil
-	}
+	w.change = &Change{Time: now, Database: newest.Database, Value: decimal(percent(base.total, value.total), percentPlaces)}
 }
 
 // Rollback makes an earlier retained snapshot the newest again. Ids given since
@@ -239,18 +229,8 @@ func thin(held []moment, at time.Time) []moment {
 }
 
 // windows of percent_change, in the order of the response.
-var windows = []struct {
-	name string
-	back time.Duration
-}{
-	{"1h", time.Hour},
-	{"6h", 6 * time.Hour},
-	{"12h", 12 * time.Hour},
-	{"24h", 24 * time.Hour},
-	{"7d", 7 * 24 * time.Hour},
-	{"30d", 30 * 24 * time.Hour},
-	{"90d", 90 * 24 * time.Hour},
-	{"1y", 365 * 24 * time.Hour},
+var windows = []time.Duration{
+	time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour, 90 * 24 * time.Hour, 365 * 24 * time.Hour,
 }
 
 // day is the index of the 24h window.
@@ -264,7 +244,7 @@ func changes(held []moment, key string, at time.Time) []*big.Rat {
 	for _, w := range windows {
 		var base *big.Rat
 		for _, m := range held {
-			if price := m.prices[key]; price != nil && !m.time.Before(at.Add(-w.back)) {
+			if price := m.prices[key]; price != nil && !m.time.Before(at.Add(-w)) {
 				base = price
 				break
 			}
@@ -310,8 +290,8 @@ func byDayChange(a, b *asset) int {
 	return cmp.Or(b.changes[day].Cmp(a.changes[day]), cmp.Compare(a.id, b.id))
 }
 
-// trending is the board: active assets that clear both floors.
-func trending(all []*asset, settings Settings) []*asset {
+// board is that of trending: active assets that clear both floors.
+func board(all []*asset, settings Settings) []*asset {
 	floor := func(text string) *big.Rat {
 		x, err := readDecimal(text, amountPlaces, amountDigits)
 		if err != nil {
@@ -320,14 +300,14 @@ func trending(all []*asset, settings Settings) []*asset {
 		return x
 	}
 	minMarketCap, minVolume := floor(settings.MinMarketCap), floor(settings.MinVolume)
-	var board []*asset
+	var b []*asset
 	for _, a := range all {
 		if a.active && a.marketCap != nil && a.marketCap.Cmp(minMarketCap) >= 0 && a.volume.Cmp(minVolume) >= 0 {
-			board = append(board, a)
+			b = append(b, a)
 		}
 	}
-	slices.SortFunc(board, byDayChange)
-	return board[:min(len(board), 20)]
+	slices.SortFunc(b, byDayChange)
+	return b[:min(len(b), 20)]
 }
 
 // groupSnapshots are the market snapshots of the groups of a collection that

@@ -1,0 +1,317 @@
+package model
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// The items of the listings: their fields stand in the order of the interface
+// document's tables. A snapshot of a feed fills them in and writes them, one of
+// shards reads them and writes them again.
+type (
+	assetItem struct {
+		ID        int64  `json:"id"`
+		Rank      int    `json:"rank,omitempty"`
+		Name      text   `json:"name"`
+		Symbol    text   `json:"symbol"`
+		Slug      text   `json:"slug"`
+		Logo      text   `json:"logo"`
+		Explorers []text `json:"explorers"`
+		Links     *links `json:"links,omitempty"`
+	}
+
+	links struct {
+		Website    text `json:"website"`
+		Whitepaper text `json:"whitepaper"`
+	}
+
+	quoteItem struct {
+		ID            int64   `json:"id"`
+		Name          text    `json:"name"`
+		Symbol        text    `json:"symbol"`
+		Slug          text    `json:"slug"`
+		Logo          text    `json:"logo"`
+		Price         string  `json:"price"`
+		MarketCap     *string `json:"market_cap"`
+		Volume        string  `json:"volume"`
+		PercentChange struct {
+			H1  string `json:"1h"`
+			H6  string `json:"6h"`
+			H12 string `json:"12h"`
+			H24 string `json:"24h"`
+			D7  string `json:"7d"`
+			D30 string `json:"30d"`
+			D90 string `json:"90d"`
+			Y1  string `json:"1y"`
+		} `json:"percent_change"`
+	}
+
+	exchangeItem struct {
+		ID    int64         `json:"id"`
+		Name  text          `json:"name"`
+		Slug  text          `json:"slug"`
+		Logo  text          `json:"logo"`
+		Links exchangeLinks `json:"links"`
+		Fees  struct {
+			Maker string `json:"maker"`
+			Taker string `json:"taker"`
+		} `json:"fees"`
+		Market *exchangeMarketItem `json:"market"`
+	}
+
+	exchangeLinks struct {
+		Website  text `json:"website"`
+		Twitter  text `json:"twitter"`
+		Telegram text `json:"telegram"`
+		Reddit   text `json:"reddit"`
+		Facebook text `json:"facebook"`
+		Chat     text `json:"chat"`
+	}
+
+	exchangeMarketItem struct {
+		Volume   *string `json:"volume_24h"`
+		Markets  *int64  `json:"markets_count"`
+		Coins    *int64  `json:"coins_count"`
+		DataTime *string `json:"data_time"`
+	}
+
+	categoryItem struct {
+		ID     int64           `json:"id"`
+		Name   text            `json:"name"`
+		Slug   text            `json:"slug"`
+		Market groupMarketItem `json:"market"`
+	}
+
+	chainItem struct {
+		ID          int64           `json:"id"`
+		Name        text            `json:"name"`
+		DisplayName text            `json:"display_name"`
+		Slug        text            `json:"slug"`
+		EVMChainID  *int64          `json:"evm_chain_id"`
+		Logo        text            `json:"logo"`
+		Market      groupMarketItem `json:"market"`
+	}
+
+	groupMarketItem struct {
+		MarketCap string       `json:"market_cap"`
+		Volume    string       `json:"volume_24h"`
+		Coins     int          `json:"coins_count"`
+		Share     string       `json:"market_cap_share"`
+		Time      string       `json:"snapshot_time"`
+		Gainers   []gainerItem `json:"top_gainers"`
+	}
+
+	gainerItem struct {
+		ID     int64 `json:"id"`
+		Symbol text  `json:"symbol"`
+		Name   text  `json:"name"`
+		Slug   text  `json:"slug"`
+		Logo   text  `json:"logo"`
+	}
+)
+
+// text is a string that the service writes as [quote] does.
+type text string
+
+// MarshalJSON implements json.Marshaler.
+func (t text) MarshalJSON() ([]byte, error) { return []byte(quote(string(t))), nil }
+
+// An item becomes a row of its listing.
+type item interface {
+	row() Row
+	// check says which figures are not as FEED.md, "Numbers" writes them.
+	check() error
+}
+
+// A Row is one item of a listing: what it is found and ordered by, and its
+// JSON.
+type Row struct {
+	ID                 int64
+	Name, Symbol, Slug string   // folded; Symbol of assets and quotes
+	Rank               int      // of assets, 0: none
+	MarketCap, Volume  *big.Rat // of groups; Volume of exchanges, nil: null
+	Day                *big.Rat // the 24-hour change of quotes
+	JSON               string
+	WithLinks          string // of assets: the same with fields=links
+
+	asSymbol, asSlug string // as the feed has them
+}
+
+func newRow(id int64, name, symbol, slug text, i item) Row {
+	return Row{
+		ID: id, Name: Fold(string(name)), Symbol: Fold(string(symbol)), Slug: Fold(string(slug)), asSymbol: string(symbol), asSlug: string(slug),
+		JSON: write(i),
+	}
+}
+
+func write(v any) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic("model: " + err.Error())
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func (i *assetItem) row() Row {
+	bare := *i
+	bare.Links = nil
+	r := newRow(i.ID, i.Name, i.Symbol, i.Slug, &bare)
+	r.Rank = i.Rank
+	if i.Links != nil {
+		r.WithLinks = write(i)
+	}
+	return r
+}
+
+func (i *quoteItem) row() Row {
+	r := newRow(i.ID, i.Name, i.Symbol, i.Slug, i)
+	r.Day = number(i.PercentChange.H24)
+	return r
+}
+
+func (i *exchangeItem) row() Row {
+	r := newRow(i.ID, i.Name, "", i.Slug, i)
+	if i.Market != nil && i.Market.Volume != nil {
+		r.Volume = number(*i.Market.Volume)
+	}
+	return r
+}
+
+func (i *categoryItem) row() Row { return i.Market.row(newRow(i.ID, i.Name, "", i.Slug, i)) }
+func (i *chainItem) row() Row    { return i.Market.row(newRow(i.ID, i.Name, "", i.Slug, i)) }
+
+func (m *groupMarketItem) row(r Row) Row {
+	r.MarketCap, r.Volume = number(m.MarketCap), number(m.Volume)
+	return r
+}
+
+// number is the value of a decimal, nil when it is none.
+func number(s string) *big.Rat {
+	if !isDecimal(s, -1, true) {
+		return nil
+	}
+	v, _ := new(big.Rat).SetString(s)
+	return v
+}
+
+var decimalText = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]*[1-9])?$`)
+
+// isDecimal tells whether s is a decimal as FEED.md, "Numbers" writes it, of so
+// many decimals at most (negative: any number).
+func isDecimal(s string, places int, signed bool) bool {
+	_, fraction, _ := strings.Cut(s, ".")
+	return decimalText.MatchString(s) && s != "-0" && (places < 0 || len(fraction) <= places) && (signed || s[0] != '-')
+}
+
+// figures says which of them are no decimals.
+func figures(places int, signed bool, all ...string) error {
+	for _, s := range all {
+		if !isDecimal(s, places, signed) {
+			return fmt.Errorf("%q is no decimal of at most %d places in plain notation", s, places)
+		}
+	}
+	return nil
+}
+
+// amounts says which of them are neither amounts nor null.
+func amounts(all ...*string) error {
+	for _, s := range all {
+		if s != nil && !isDecimal(*s, amountPlaces, false) {
+			return figures(amountPlaces, false, *s)
+		}
+	}
+	return nil
+}
+
+func (i *assetItem) check() error {
+	if i.Explorers == nil {
+		return errors.New("explorers is null")
+	}
+	return nil
+}
+
+func (i *quoteItem) check() error {
+	if i.MarketCap != nil && *i.MarketCap == "0" {
+		return errors.New("market_cap is 0, which stands for unknown and is null")
+	}
+	c := &i.PercentChange
+	return errors.Join(figures(pricePlaces, false, i.Price), amounts(&i.Volume, i.MarketCap),
+		figures(percentPlaces, true, c.H1, c.H6, c.H12, c.H24, c.D7, c.D30, c.D90, c.Y1))
+}
+
+func (i *exchangeItem) check() error {
+	err := figures(feePlaces, false, i.Fees.Maker, i.Fees.Taker)
+	if m := i.Market; m != nil {
+		err = errors.Join(err, amounts(m.Volume))
+		if m.DataTime != nil && !IsTime(*m.DataTime) {
+			err = errors.Join(err, fmt.Errorf("data_time is %q", *m.DataTime))
+		}
+	}
+	return err
+}
+
+func (i *categoryItem) check() error { return i.Market.check() }
+func (i *chainItem) check() error    { return i.Market.check() }
+
+func (m *groupMarketItem) check() error {
+	err := errors.Join(amounts(&m.MarketCap, &m.Volume), figures(sharePlaces, false, m.Share))
+	if len(m.Gainers) > 3 || m.Gainers == nil || !IsTime(m.Time) {
+		err = errors.Join(err, fmt.Errorf("%d top gainers at %q", len(m.Gainers), m.Time))
+	}
+	return err
+}
+
+// ReadRow reads an item of a listing, or of trending, as it is published: in a
+// shard, its tail included, or in an answer. The error says what of it is not as
+// the documents write it; with ID 0 it cannot be read at all.
+func ReadRow(collection string, published []byte) (Row, error) {
+	i := map[string]func() item{
+		assets: func() item { return &assetItem{} }, quotes: func() item { return &quoteItem{} }, trending: func() item { return &quoteItem{} },
+		exchanges: func() item { return &exchangeItem{} }, categories: func() item { return &categoryItem{} }, chains: func() item { return &chainItem{} },
+	}[collection]()
+	if err := json.Unmarshal(published, i); err != nil {
+		return Row{}, err
+	}
+	r := i.row()
+	if r.ID < 1 || r.ID > maxInteger || r.Rank < 0 {
+		return Row{}, fmt.Errorf("id or rank of %.100s", published)
+	}
+	want := r.WithLinks
+	if want == "" {
+		want = r.JSON
+	}
+	if err := i.check(); err != nil {
+		return r, fmt.Errorf("id %d: %w", r.ID, err)
+	}
+	if want != string(published) {
+		return r, fmt.Errorf("id %d: %s", r.ID, Difference(string(published), want))
+	}
+	return r, nil
+}
+
+// Difference shows where two texts part.
+func Difference(got, want string) string {
+	at := 0
+	for at < len(got) && at < len(want) && got[at] == want[at] {
+		at++
+	}
+	around := func(s string) string { return s[min(max(0, at-60), len(s)):min(at+60, len(s))] }
+	return fmt.Sprintf("differs at byte %d (%d bytes, want %d): got …%s…, want …%s…", at, len(got), len(want), around(got), around(want))
+}
+
+// TimeFormat is how responses and the X-Snapshot-Time header write a time, UTC.
+const TimeFormat = "2006-01-02T15:04:05Z"
+
+// IsTime tells whether s is a time as the service writes it.
+func IsTime(s string) bool {
+	t, err := time.Parse(TimeFormat, s)
+	return err == nil && t.Format(TimeFormat) == s
+}

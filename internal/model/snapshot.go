@@ -1,0 +1,318 @@
+package model
+
+import (
+	"cmp"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Snapshot is what the service says of one time. Who supplies the rows fills
+// in the exported fields, which do not change afterwards: [World.Build] from a
+// feed, the load tester's oracle from the shards of a store. It is safe for
+// concurrent use, and before the first snapshot it is nil.
+type Snapshot struct {
+	Time     time.Time
+	Database string
+	// Lists are the rows of each listing ascending by id, and those of trending
+	// as they are ranked.
+	Lists                       map[string][]Row
+	TotalMarketCap, TotalVolume string
+
+	mu     sync.Mutex
+	orders map[string][]*Row            // whole listings, put in order
+	found  map[string]map[string][]*Row // rows of a listing by what a filter asks for
+
+	files Files // of a feed: what it was built from
+	state state // of a feed: what its build handed on
+}
+
+// trending is the listing that no feed has.
+const trending = "trending"
+
+// Known is what can be asked for in a listing, for whoever makes up questions:
+// its ids, and its slugs and symbols as the feed has them.
+func (s *Snapshot) Known(collection string) (ids []int64, slugs, symbols []string) {
+	if s == nil {
+		return nil, nil, nil
+	}
+	for _, r := range s.Lists[collection] {
+		ids = append(ids, r.ID)
+		slugs = append(slugs, r.asSlug)
+		symbols = append(symbols, r.asSymbol)
+	}
+	return ids, slugs, symbols
+}
+
+// A Change is the record of the change job.
+type Change struct {
+	Time     time.Time // when the job ran
+	Database string
+	Value    string // percent
+}
+
+// changeDigits bounds the integer digits of the total's change; above it the
+// figure is null (INTERFACE.md, "Global").
+const changeDigits = 9
+
+// shown is what /global shows of a change record in this snapshot, nil for null.
+func (s *Snapshot) shown(c *Change) *string {
+	if c == nil || c.Database != s.Database || !isDecimal(c.Value, percentPlaces, true) {
+		return nil
+	}
+	if whole, _, _ := strings.Cut(strings.TrimPrefix(c.Value, "-"), "."); len(whole) > changeDigits {
+		return nil
+	}
+	return &c.Value
+}
+
+// Answer is what the service says to a query from this snapshot; c is the
+// change record in force, nil for none.
+func (s *Snapshot) Answer(q *Query, c *Change) Answer {
+	a := Answer{Status: 200, MessageKey: "OK", Ignored: q.Ignored}
+	if s != nil {
+		a.SnapshotTime, a.Modified = timestamp(s.Time), s.Time
+	}
+	switch {
+	case q.Endpoint == "global" && s == nil:
+		return failure(404, 40400, "NOT_FOUND")
+	case q.Endpoint == "global":
+		if c != nil && c.Time.After(s.Time) {
+			a.Modified = c.Time.Truncate(time.Second)
+		}
+		a.Body = envelope(write(struct {
+			MarketCap string  `json:"total_market_cap"`
+			Volume    string  `json:"total_volume_24h"`
+			Change    *string `json:"total_market_cap_change_percentage_24h"`
+			Time      string  `json:"data_time"`
+		}{s.TotalMarketCap, s.TotalVolume, s.shown(c), timestamp(s.Time)}))
+	case q.Endpoint == trending:
+		var rows []*Row
+		if s != nil {
+			rows = pointers(s.Lists[trending])
+		}
+		a.Body = Body(q, rows, 0)
+	default:
+		rows := s.matching(q)
+		total := int64(len(rows))
+		from := min(q.Offset, total)
+		a.Body = Body(q, rows[from:min(from+q.Size, total)], total)
+		a.NotFound = s.missing(q)
+	}
+	return a
+}
+
+// Body is the whole body of a page of a listing, or of trending, with its rows
+// and the total of all pages.
+func Body(q *Query, rows []*Row, total int64) string {
+	var b strings.Builder
+	b.WriteString(`{"items":[`)
+	for i, r := range rows {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if q.Links {
+			b.WriteString(r.WithLinks)
+		} else {
+			b.WriteString(r.JSON)
+		}
+	}
+	b.WriteByte(']')
+	if q.Endpoint != trending {
+		b.WriteString(`,"page":` + integer(q.Page) + `,"total":` + integer(total) + `,"total_page":` + integer(max(1, (total+q.Size-1)/q.Size)))
+	}
+	b.WriteByte('}')
+	return envelope(b.String())
+}
+
+// envelope is the body of a 200.
+func envelope(result string) string {
+	return `{"code":0,"message":"OK","message_key":"OK","result":` + result + "}"
+}
+
+// matching are the rows of a whole listing that pass all filters, in order.
+func (s *Snapshot) matching(q *Query) []*Row {
+	if s == nil {
+		return nil
+	}
+	if len(q.Filters) == 0 {
+		return s.ordered(q.Endpoint, q.Sort, q.Desc)
+	}
+	var rows []*Row
+	for _, v := range q.Filters[0].Values {
+		for _, r := range s.having(q.Endpoint, q.Filters[0].Name, v) {
+			if !slices.ContainsFunc(q.Filters[1:], func(f Filter) bool { return !f.Matches(r) }) {
+				rows = append(rows, r)
+			}
+		}
+	}
+	slices.SortFunc(rows, Order(q.Sort, q.Desc))
+	return rows
+}
+
+// ordered is a whole listing in order.
+func (s *Snapshot) ordered(collection, key string, desc bool) []*Row {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := collection + " " + key + " " + strconv.FormatBool(desc)
+	rows, ok := s.orders[name]
+	if !ok {
+		if s.orders == nil {
+			s.orders = map[string][]*Row{}
+		}
+		rows = pointers(s.Lists[collection])
+		slices.SortFunc(rows, Order(key, desc))
+		s.orders[name] = rows
+	}
+	return rows
+}
+
+func pointers(rows []Row) []*Row {
+	all := make([]*Row, len(rows))
+	for i := range rows {
+		all[i] = &rows[i]
+	}
+	return all
+}
+
+// having are the rows of a whole listing that have what a filter asks for.
+func (s *Snapshot) having(collection, filter, value string) []*Row {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := collection + " " + filter
+	rows, ok := s.found[name]
+	if !ok {
+		if s.found == nil {
+			s.found = map[string]map[string][]*Row{}
+		}
+		rows = map[string][]*Row{}
+		for _, r := range pointers(s.Lists[collection]) {
+			v := r.value(filter)
+			rows[v] = append(rows[v], r)
+		}
+		s.found[name] = rows
+	}
+	return rows[value]
+}
+
+// value is what a row has of what a filter asks for.
+func (r *Row) value(filter string) string {
+	switch filter {
+	case "id":
+		return integer(r.ID)
+	case "slug":
+		return r.Slug
+	}
+	return r.Symbol
+}
+
+// Matches tells whether a row passes the filter.
+func (f Filter) Matches(r *Row) bool { return slices.Contains(f.Values, r.value(f.Name)) }
+
+// Order is the order of a sort key: equal rows stand by id, in both directions
+// (INTERFACE.md, "Sorting"). The key "24h" is that of trending.
+func Order(key string, desc bool) func(a, b *Row) int {
+	return func(a, b *Row) int {
+		var c int
+		switch key {
+		case "id":
+			c = cmp.Compare(a.ID, b.ID)
+		case "name":
+			c = cmp.Compare(a.Name, b.Name)
+		case "symbol":
+			c = cmp.Compare(a.Symbol, b.Symbol)
+		case "slug":
+			c = cmp.Compare(a.Slug, b.Slug)
+		case "market_cap":
+			c = compareNullable(a.MarketCap, b.MarketCap)
+		case "volume", "volume_24h":
+			c = compareNullable(a.Volume, b.Volume)
+		case "24h":
+			c = compareNullable(a.Day, b.Day)
+		case "rank":
+			switch { // those without one stand last in both directions
+			case a.Rank == 0 && b.Rank == 0:
+				return cmp.Compare(a.ID, b.ID)
+			case a.Rank == 0:
+				return 1
+			case b.Rank == 0:
+				return -1
+			}
+			c = cmp.Compare(a.Rank, b.Rank)
+		default:
+			panic("model: unknown sort key " + key)
+		}
+		if desc {
+			c = -c
+		}
+		return cmp.Or(c, cmp.Compare(a.ID, b.ID))
+	}
+}
+
+// compareNullable compares amounts, null below all of them.
+func compareNullable(a, b *big.Rat) int {
+	switch {
+	case a == nil && b == nil:
+		return 0
+	case a == nil:
+		return -1
+	case b == nil:
+		return 1
+	}
+	return a.Cmp(b)
+}
+
+// maxNotFound is where X-Not-Found is cut, in bytes.
+const maxNotFound = 1024
+
+// missing writes X-Not-Found: the values of each filter that match nothing in
+// the whole listing.
+func (s *Snapshot) missing(q *Query) string {
+	header := ""
+	for _, f := range q.Filters {
+		first := true
+		for _, v := range f.Values {
+			if len(s.having(q.Endpoint, f.Name, v)) > 0 {
+				continue
+			}
+			lead := ","
+			if first {
+				first = false
+				if lead = "&"; header == "" {
+					lead = ""
+				}
+				lead += f.Name + "="
+			}
+			if len(header)+len(lead)+len(percentEncode(v)) > maxNotFound {
+				return header
+			}
+			header += lead + percentEncode(v)
+		}
+	}
+	return header
+}
+
+// percentEncode encodes all but the unreserved characters of RFC 3986.
+func percentEncode(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0 {
+			b.WriteByte(c)
+		} else {
+			b.WriteString("%" + strings.ToUpper(strconv.FormatInt(int64(c)+0x100, 16)[1:]))
+		}
+	}
+	return b.String()
+}
+
+func integer(n int64) string { return strconv.FormatInt(n, 10) }
+
+// timestamp writes a time as the service does.
+func timestamp(t time.Time) string { return t.UTC().Format(TimeFormat) }
