@@ -21,6 +21,7 @@ import (
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge"
 	"example.com/marketdata/edge/internal/fixture"
+	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/oracle"
 )
 
@@ -54,12 +55,12 @@ type world struct {
 	last      *fixture.Published
 	snapshots map[string]*oracle.Snapshot
 	bodies    map[string]string // by snapshot and target
-	changes   []*string         // what /global may say of the change
+	changes   []*model.Change   // what /global may say of the change
 	version   artifacts.Version // of the change record
 }
 
 func newWorld(tb testing.TB, store artifacts.Store) *world {
-	return &world{tb: tb, store: store, snapshots: map[string]*oracle.Snapshot{}, bodies: map[string]string{}, changes: []*string{nil}}
+	return &world{tb: tb, store: store, snapshots: map[string]*oracle.Snapshot{}, bodies: map[string]string{}, changes: []*model.Change{nil}}
 }
 
 // assets is how many there are in every snapshot: two objects in the views by
@@ -86,7 +87,7 @@ func (w *world) publishAt(at time.Time) *fixture.Published {
 	if err != nil {
 		w.tb.Fatal(err)
 	}
-	w.snapshots[at.Format(oracle.TimeFormat)], w.last = s, p
+	w.snapshots[at.Format(model.TimeFormat)], w.last = s, p
 	return p
 }
 
@@ -107,7 +108,7 @@ func (w *world) change(value string) {
 	w.tb.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.changes = append(w.changes, &value)
+	w.changes = append(w.changes, &model.Change{Database: "fixture", Time: fixture.Start, Value: value})
 	c := artifacts.Change{Format: artifacts.Format, Database: "fixture", Time: fixture.Start, Value: value}
 	var err error
 	if w.version, err = w.store.Swap(context.Background(), artifacts.ChangeKey, w.version, c.Encode()); err != nil {
@@ -123,14 +124,13 @@ func (w *world) right(snapshot, target, body string) error {
 	if s == nil {
 		return fmt.Errorf("snapshot %q was not published", snapshot)
 	}
-	path, raw, _ := strings.Cut(target, "?")
-	q, refusal := oracle.Parse(path, raw)
+	q, refusal := model.Parse(target)
 	if refusal != nil {
 		return fmt.Errorf("the test asks what is refused: %+v", refusal)
 	}
 	if q.Endpoint == "global" {
 		for _, c := range w.changes {
-			if body == string(s.Answer(q, c).Body) {
+			if body == s.Answer(q, c).Body {
 				return nil
 			}
 		}
@@ -222,7 +222,7 @@ func (n *node) eventually(what string, ok func(status) bool) {
 // complete waits until the edge holds all of p and is content.
 func (n *node) complete(p *fixture.Published) {
 	n.tb.Helper()
-	n.eventually("the whole snapshot of "+p.Manifest.Time.Format(oracle.TimeFormat), func(s status) bool {
+	n.eventually("the whole snapshot of "+p.Manifest.Time.Format(model.TimeFormat), func(s status) bool {
 		return s.SnapshotTime.Equal(p.Manifest.Time) && s.State == "VALID" && s.Caches.MissingObjects == 0
 	})
 }
@@ -299,7 +299,7 @@ func (a *asker) ask(target string) (int, error) {
 		}
 		body = a.bodies[tag]
 	case res.StatusCode == http.StatusOK:
-		at, err := time.Parse(oracle.TimeFormat, snapshot)
+		at, err := time.Parse(model.TimeFormat, snapshot)
 		if err != nil {
 			return 0, err
 		}

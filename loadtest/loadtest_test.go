@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/internal/fakeapi"
 	"example.com/marketdata/loadtest/pace"
 	"example.com/marketdata/loadtest/result"
@@ -28,7 +29,7 @@ var t0 = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 // A mixed run with the oracle, while snapshots change: nothing is wrong with a
 // right server, and one with a fault is found out.
 func TestRun(t *testing.T) {
-	worlds := []*fakeapi.World{fakeapi.NewWorld(t0, 80, 1), fakeapi.NewWorld(t0.Add(10*time.Minute), 80, 2), fakeapi.NewWorld(t0.Add(20*time.Minute), 80, 3)}
+	worlds := []*model.Snapshot{fakeapi.NewWorld(t0, 80, 1), fakeapi.NewWorld(t0.Add(10*time.Minute), 80, 2), fakeapi.NewWorld(t0.Add(20*time.Minute), 80, 3)}
 	for _, tc := range []struct {
 		fault string
 		wrong bool

@@ -64,7 +64,7 @@ func (w *World) choose(pins []string) (*Snapshot, *Answer) {
 	if len(pins) == 0 || len(pins) == 1 && pins[0] == "" {
 		return w.Newest(), nil
 	}
-	if len(pins) > 1 || !IsTime(pins[0]) {
+	if len(pins) > 1 || !IsSnapshotTime(pins[0]) {
 		return refused(badRequest("X-Snapshot-Time"))
 	}
 	t, _ := time.Parse(TimeFormat, pins[0])
@@ -72,9 +72,6 @@ func (w *World) choose(pins []string) (*Snapshot, *Answer) {
 		if s.Time.Equal(t) {
 			return s, nil
 		}
-	}
-	if t.Minute()%10 != 0 || t.Second() != 0 {
-		return refused(badRequest("X-Snapshot-Time"))
 	}
 	known := w.settings.Clock
 	if newest := w.Newest(); newest != nil {

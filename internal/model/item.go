@@ -23,7 +23,7 @@ type (
 		Slug      text   `json:"slug"`
 		Logo      text   `json:"logo"`
 		Explorers []text `json:"explorers"`
-		Links     *links `json:"links,omitempty"`
+		Links     *links `json:"links,omitempty"` // with fields=links
 	}
 
 	links struct {
@@ -166,7 +166,7 @@ func (i *assetItem) row() Row {
 	r := newRow(i.ID, i.Name, i.Symbol, i.Slug, &bare)
 	r.Rank = i.Rank
 	if i.Links != nil {
-		r.WithLinks = write(i)
+		r.WithLinks = r.JSON[:len(r.JSON)-1] + `,"links":` + write(i.Links) + "}" // they stand last
 	}
 	return r
 }
@@ -314,4 +314,11 @@ const TimeFormat = "2006-01-02T15:04:05Z"
 func IsTime(s string) bool {
 	t, err := time.Parse(TimeFormat, s)
 	return err == nil && t.Format(TimeFormat) == s
+}
+
+// IsSnapshotTime tells whether s is a time that a snapshot can have: a whole
+// multiple of ten minutes (INTERFACE.md, "Pinned paging").
+func IsSnapshotTime(s string) bool {
+	t, err := time.Parse(TimeFormat, s)
+	return err == nil && IsTime(s) && t.Equal(t.Truncate(10*time.Minute))
 }

@@ -441,3 +441,21 @@ func TestCoding(t *testing.T) {
 		}
 	}
 }
+
+// FuzzParse: whatever is sent, the model decides, and within bounds.
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"page=1&size=20", "id=1,2&sort=name:desc", "slug=%zz+%41&&=&", "page=9223372036854775807&size=100", "limit=1&offset=100000"} {
+		f.Add("assets?" + s)
+		f.Add("exchanges?" + s)
+	}
+	f.Fuzz(func(t *testing.T, target string) {
+		q, refusal := Parse(Prefix + target)
+		switch {
+		case refusal != nil && q == nil && (refusal.Status == 400 || refusal.Status == 404):
+		case refusal != nil || q == nil:
+			t.Fatalf("query %v and refusal %v", q, refusal)
+		case q.Endpoint != "global" && q.Endpoint != trending && (q.Size < 1 || q.Size > 100 || q.Offset < 0 || q.Page < 1):
+			t.Fatalf("query %+v", q)
+		}
+	})
+}

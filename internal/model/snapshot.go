@@ -33,6 +33,12 @@ type Snapshot struct {
 // trending is the listing that no feed has.
 const trending = "trending"
 
+// Lists are the names of what a snapshot has rows of.
+var Lists = []string{assets, quotes, exchanges, categories, chains, trending}
+
+// CheckTotals says which totals are not as FEED.md, "Numbers" writes them.
+func (s *Snapshot) CheckTotals() error { return amounts(&s.TotalMarketCap, &s.TotalVolume) }
+
 // Known is what can be asked for in a listing, for whoever makes up questions:
 // its ids, and its slugs and symbols as the feed has them.
 func (s *Snapshot) Known(collection string) (ids []int64, slugs, symbols []string) {

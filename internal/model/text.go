@@ -36,6 +36,7 @@ func Fold(s string) string {
 // U+0000 to U+001F are escaped (INTERFACE.md, "Envelope").
 func quote(s string) string {
 	var b strings.Builder
+	b.Grow(len(s) + 2)
 	b.WriteByte('"')
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {

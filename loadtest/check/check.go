@@ -11,9 +11,9 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
-	"example.com/marketdata/loadtest/oracle"
 )
 
 // Expect is what a request's author expects of the answer.
@@ -126,7 +126,6 @@ func (c *Checker) Prepare() {
 // answer is a copy of an answer that waits to be examined.
 type answer struct {
 	ask          string // target
-	path, query  string
 	head         bool
 	expect       Expect
 	pin, tag     string // sent
@@ -155,7 +154,7 @@ type Session struct {
 // Session returns a new one.
 func (c *Checker) Session() *Session { return &Session{c: c} }
 
-var apiPrefix = []byte(oracle.Prefix)
+var apiPrefix = []byte(model.Prefix)
 
 // Answer judges the answer to a.
 func (s *Session) Answer(a *Ask, r *client.Response) engine.Verdict {
@@ -355,9 +354,8 @@ func (s *Session) examine(a *Ask, r *client.Response, snapshot []byte) bool {
 		return wrong
 	}
 	c.distinct.Add(1)
-	path, query, _ := bytes.Cut(a.Target, []byte("?"))
 	an := &answer{
-		ask: string(a.Target), path: string(path), query: string(query), head: a.Head, expect: a.Expect, pin: string(a.Pin), tag: string(a.Tag),
+		ask: string(a.Target), head: a.Head, expect: a.Expect, pin: string(a.Pin), tag: string(a.Tag),
 		status: r.Status, snapshot: string(snapshot), coding: string(r.Get("Content-Encoding")), etag: string(r.Get("ETag")), notFound: string(r.Get("X-Not-Found")), ignored: string(r.Get("X-Ignored")),
 		lastModified: string(r.Get("Last-Modified")), length: string(r.Get("Content-Length")), cacheControl: string(r.Get("Cache-Control")),
 		key: key, received: time.Now(),

@@ -16,11 +16,11 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
 	"example.com/marketdata/loadtest/internal/fakeapi"
-	"example.com/marketdata/loadtest/oracle"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,7 +40,7 @@ func newBench(srv *fakeapi.Server, cfg check.Config) *bench {
 	return &bench{srv: srv, c: c, session: c.Session()}
 }
 
-func store(t *testing.T, worlds ...*fakeapi.World) artifacts.Store {
+func store(t *testing.T, worlds ...*model.Snapshot) artifacts.Store {
 	t.Helper()
 	s := memstore.New()
 	if err := fakeapi.Publish(context.Background(), s, worlds...); err != nil {
@@ -87,13 +87,13 @@ func (b *bench) ask(method, target string, expect check.Expect, headers ...strin
 func (b *bench) finish() *check.Report { return b.c.Finish(context.Background(), nil) }
 
 // traffic asks a little of everything.
-func (b *bench) traffic(n int, w *fakeapi.World) {
+func (b *bench) traffic(n int, w *model.Snapshot) {
 	r := rand.New(rand.NewPCG(3, 4))
 	pick := func(list ...string) string { return list[r.IntN(len(list))] }
 	for range n {
 		list := pick("assets", "quotes", "exchanges", "categories", "chains", "trending", "global")
 		sorts := map[string][]string{"assets": {"id", "name", "rank", "symbol"}, "quotes": {"id", "slug", "symbol"}, "exchanges": {"id", "volume", "name"}, "categories": {"market_cap", "volume_24h"}, "chains": {"market_cap", "name"}}[list]
-		target := oracle.Prefix + list
+		target := model.Prefix + list
 		if sorts != nil {
 			target += "?sort=" + pick(sorts...) + pick("", ":desc")
 			rows := w.Lists[list]
@@ -116,9 +116,9 @@ func (b *bench) traffic(n int, w *fakeapi.World) {
 		case 2:
 			b.ask("GET", target, check.Unauthorized, "X-Api-Key", "bad")
 		case 3:
-			b.ask("GET", oracle.Prefix+"quotes?size="+pick("101", "0x1"), check.BadRequest)
-			b.ask("GET", oracle.Prefix+"quotes?size=0", check.Success)
-			b.ask("GET", oracle.Prefix+"nothing", check.NotFound)
+			b.ask("GET", model.Prefix+"quotes?size="+pick("101", "0x1"), check.BadRequest)
+			b.ask("GET", model.Prefix+"quotes?size=0", check.Success)
+			b.ask("GET", model.Prefix+"nothing", check.NotFound)
 		case 4:
 			b.ask("GET", target, check.Success, "X-Request-Id", pick("mine", "yours"))
 		default:
@@ -133,8 +133,9 @@ func TestFaultsAreFound(t *testing.T) {
 	always := []string{
 		fakeapi.NoRequestID, fakeapi.SameRequestID, fakeapi.TakesAnyKey, fakeapi.StaleTag, fakeapi.ZeroIsRefused, fakeapi.SizeClamped,
 		fakeapi.WrongTotalPage, fakeapi.RepeatsRow, fakeapi.TiesReversed, fakeapi.UnrankedFirst, fakeapi.CaseMatters, fakeapi.FiltersOr, fakeapi.NoIgnored,
+		fakeapi.EscapesHTML, fakeapi.TrailingZero, fakeapi.KeyOrder,
 	}
-	withOracle := []string{fakeapi.MatchesLower, fakeapi.NoNotFound, fakeapi.EscapesHTML, fakeapi.TrailingZero, fakeapi.KeyOrder}
+	withOracle := []string{fakeapi.MatchesLower, fakeapi.NoNotFound}
 	for _, tc := range []struct {
 		name   string
 		cfg    check.Config
@@ -181,7 +182,7 @@ func describe(rep *check.Report) string {
 // One byte in one answer of a hundred thousand is wrong, while snapshots
 // change: it is found, and nothing else is.
 func TestOneByteInAHundredThousand(t *testing.T) {
-	var worlds []*fakeapi.World
+	var worlds []*model.Snapshot
 	for i := range 4 {
 		worlds = append(worlds, fakeapi.NewWorld(t0.Add(time.Duration(i)*10*time.Minute), 120, uint64(i)))
 	}
@@ -204,7 +205,7 @@ func TestOneByteInAHundredThousand(t *testing.T) {
 	targets := make([]string, 500)
 	r := rand.New(rand.NewPCG(1, 1))
 	for i := range targets {
-		targets[i] = fmt.Sprintf("%squotes?id=%d,%d,%d", oracle.Prefix, 1+3*r.IntN(120), 1+3*r.IntN(120), 1+3*r.IntN(120))
+		targets[i] = fmt.Sprintf("%squotes?id=%d,%d,%d", model.Prefix, 1+3*r.IntN(120), 1+3*r.IntN(120), 1+3*r.IntN(120))
 	}
 	for i := range n {
 		if i%(n/4) == n/8 && i/(n/4) > 0 {
@@ -227,7 +228,7 @@ func TestMixedSnapshots(t *testing.T) {
 	srv := fakeapi.NewServer(a, z)
 	srv.Break(fakeapi.MixesSnapshots)
 	b := newBench(srv, check.Config{Share: 1, Store: store(t, a, z)})
-	b.ask("GET", oracle.Prefix+"quotes", check.Success)
+	b.ask("GET", model.Prefix+"quotes", check.Success)
 	if rep := b.finish(); len(rep.Findings) != 1 || rep.Findings[0].Kind != check.Oracle {
 		t.Error(describe(rep))
 	}
@@ -238,13 +239,13 @@ func TestWrongNotModified(t *testing.T) {
 	a, z := fakeapi.NewWorld(t0, 60, 1), fakeapi.NewWorld(t0.Add(10*time.Minute), 60, 2)
 	srv := fakeapi.NewServer(a)
 	b := newBench(srv, check.Config{Share: 1, Store: store(t, a, z), MaxPending: 1})
-	tag, _, _ := b.ask("GET", oracle.Prefix+"quotes", check.Success)
-	if _, _, v := b.ask("GET", oracle.Prefix+"quotes", check.Success, "If-None-Match", tag); v != engine.OK {
+	tag, _, _ := b.ask("GET", model.Prefix+"quotes", check.Success)
+	if _, _, v := b.ask("GET", model.Prefix+"quotes", check.Success, "If-None-Match", tag); v != engine.OK {
 		t.Error("a right 304 was refused")
 	}
 	srv.Swap(z)
 	srv.Break(fakeapi.AlwaysNotModified)
-	if _, _, v := b.ask("GET", oracle.Prefix+"quotes", check.Success, "If-None-Match", tag); v != engine.Wrong {
+	if _, _, v := b.ask("GET", model.Prefix+"quotes", check.Success, "If-None-Match", tag); v != engine.Wrong {
 		t.Error("a 304 for another body was taken")
 	}
 	b.finish()
@@ -252,23 +253,23 @@ func TestWrongNotModified(t *testing.T) {
 
 // A pin may be gone when two newer snapshots are known, not before.
 func TestGone(t *testing.T) {
-	var worlds []*fakeapi.World
+	var worlds []*model.Snapshot
 	for i := range 3 {
 		worlds = append(worlds, fakeapi.NewWorld(t0.Add(time.Duration(i)*10*time.Minute), 40, 1))
 	}
-	pin := t0.Add(-10 * time.Minute).Format(oracle.TimeFormat)
+	pin := t0.Add(-10 * time.Minute).Format(model.TimeFormat)
 	srv := fakeapi.NewServer(worlds[0])
 	b := newBench(srv, check.Config{Share: 1})
 	for i, want := range []engine.Verdict{engine.Wrong, engine.OK, engine.OK} {
 		if i > 0 {
 			srv.Swap(worlds[i])
 		}
-		b.ask("GET", oracle.Prefix+"quotes", check.Success)
-		if _, _, v := b.ask("GET", oracle.Prefix+"quotes", check.Success, "X-Snapshot-Time", pin); v != want {
+		b.ask("GET", model.Prefix+"quotes", check.Success)
+		if _, _, v := b.ask("GET", model.Prefix+"quotes", check.Success, "X-Snapshot-Time", pin); v != want {
 			t.Errorf("410 with %d newer snapshots: %v, want %v", i+1, v, want)
 		}
 	}
-	if b.c.Latest() != worlds[2].Time.Format(oracle.TimeFormat) {
+	if b.c.Latest() != worlds[2].Time.Format(model.TimeFormat) {
 		t.Errorf("latest is %s", b.c.Latest())
 	}
 	b.finish()
@@ -280,7 +281,7 @@ func TestUncompared(t *testing.T) {
 	a, z := fakeapi.NewWorld(t0, 40, 1), fakeapi.NewWorld(t0.Add(10*time.Minute), 40, 2)
 	srv := fakeapi.NewServer(z)
 	b := newBench(srv, check.Config{Share: 1, Store: store(t, a)})
-	b.ask("GET", oracle.Prefix+"quotes", check.Success)
+	b.ask("GET", model.Prefix+"quotes", check.Success)
 	if rep := b.finish(); rep.Uncompared != 1 || rep.Compared != 0 || rep.OracleError == "" || len(rep.Findings) > 0 {
 		t.Errorf("%+v", rep)
 	}
@@ -290,7 +291,7 @@ func TestShare(t *testing.T) {
 	w := fakeapi.NewWorld(t0, 100, 1)
 	b := newBench(fakeapi.NewServer(w), check.Config{Share: 0.25})
 	for i := range 800 {
-		b.ask("GET", fmt.Sprintf("%squotes?size=%d&page=%d&id=%d", oracle.Prefix, 1+i%100, 1+i/100, i), check.Success)
+		b.ask("GET", fmt.Sprintf("%squotes?size=%d&page=%d&id=%d", model.Prefix, 1+i%100, 1+i/100, i), check.Success)
 	}
 	rep := b.finish()
 	if rep.Checked+rep.Skipped != 800 || rep.Checked < 120 || rep.Checked > 280 {
@@ -298,7 +299,7 @@ func TestShare(t *testing.T) {
 	}
 	b = newBench(fakeapi.NewServer(w), check.Config{})
 	b.srv.Break(fakeapi.NoRequestID)
-	if _, _, v := b.ask("GET", oracle.Prefix+"quotes", check.Success); v != engine.OK {
+	if _, _, v := b.ask("GET", model.Prefix+"quotes", check.Success); v != engine.OK {
 		t.Error("checked with a share of 0")
 	}
 	b.finish()

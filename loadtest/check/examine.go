@@ -6,14 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/molecule-man/go-brrr"
 
-	"example.com/marketdata/loadtest/oracle"
+	"example.com/marketdata/internal/model"
 )
 
 // errorKeys are the code and message_key of each error status
@@ -26,25 +26,25 @@ var errorKeys = map[int]string{
 
 // examination looks at one distinct answer. An empty detail is a good one.
 func (c *Checker) examination(an *answer) (Kind, string) {
-	q, refusal := oracle.Parse(an.path, an.query)
-	if refusal == nil && an.pin != "" && !isTime(an.pin) {
-		refusal = &oracle.Refusal{Status: 400, Code: 40000, Key: "BAD_REQUEST", Why: "X-Snapshot-Time is " + an.pin}
+	q, refusal := model.Parse(an.ask)
+	if refusal == nil && an.pin != "" && !model.IsSnapshotTime(an.pin) {
+		refusal = &model.Answer{Status: 400, Code: 40000, MessageKey: "BAD_REQUEST", Blame: []string{"X-Snapshot-Time"}}
 	}
 	switch {
 	case an.status == 429, an.expect == Unauthorized && an.status == 401:
 		return an.errorEnvelope(errorKeys[an.status])
 	case refusal != nil:
 		if an.status != refusal.Status {
-			return Status, fmt.Sprintf("status %d, want %d: %s", an.status, refusal.Status, refusal.Why)
+			return Status, fmt.Sprintf("status %d, want %d: %s", an.status, refusal.Status, strings.Join(append(refusal.Blame, refusal.MessageKey), ", "))
 		}
-		return an.errorEnvelope(fmt.Sprintf(`"code":%d,"message_key":%q`, refusal.Code, refusal.Key))
+		return an.errorEnvelope(fmt.Sprintf(`"code":%d,"message_key":%q`, refusal.Code, refusal.MessageKey))
 	case an.status == 410 && an.pin != "":
 		return an.errorEnvelope(errorKeys[410])
 	case an.status == 404 && q.Endpoint == "global" && an.snapshot == "":
 		return an.errorEnvelope(`"code":40400,"message_key":"NOT_FOUND"`)
 	case an.status != 200 && (an.status != 304 || an.tag == ""):
 		return Status, fmt.Sprintf("status %d to a good request", an.status)
-	case an.snapshot != "" && !isTime(an.snapshot):
+	case an.snapshot != "" && !model.IsSnapshotTime(an.snapshot):
 		return Headers, fmt.Sprintf("X-Snapshot-Time %q", an.snapshot)
 	case an.ignored != q.Ignored:
 		return Headers, fmt.Sprintf("X-Ignored %q, want %q", an.ignored, q.Ignored)
@@ -68,14 +68,6 @@ func (c *Checker) examination(an *answer) (Kind, string) {
 		return "", ""
 	}
 	return c.structure(an, q, plain)
-}
-
-var timeText = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`)
-
-// isTime reports whether s is a time as the service writes it.
-func isTime(s string) bool {
-	t, err := time.Parse(oracle.TimeFormat, s)
-	return err == nil && timeText.MatchString(s) && t.Equal(t.Truncate(10*time.Minute))
 }
 
 // errorEnvelope checks an error's body; want are its code and message_key.
@@ -135,118 +127,85 @@ func decode(coding string, b []byte) ([]byte, error) {
 	return plain, err
 }
 
-// item is what of an item is needed to check its place.
-type item struct {
-	ID      json.Number `json:"id"`
-	Name    string      `json:"name"`
-	Symbol  string      `json:"symbol"`
-	Slug    string      `json:"slug"`
-	Rank    *uint64     `json:"rank"`
-	Changes struct {
-		Day json.Number `json:"24h"`
-	} `json:"percent_change"`
-	Market *struct {
-		Cap    *string `json:"market_cap"`
-		Volume *string `json:"volume_24h"`
-	} `json:"market"`
-}
-
-type result struct {
-	Items     *[]item `json:"items"`
-	Page      *int64  `json:"page"`
-	Total     *int64  `json:"total"`
-	TotalPage *int64  `json:"total_page"`
-	// Of /global:
-	TotalMarketCap *string `json:"total_market_cap"`
-	DataTime       string  `json:"data_time"`
-}
-
-const success = `{"code":0,"message":"OK","message_key":"OK","result":{`
-
-// structure checks what an answer says by itself.
-func (c *Checker) structure(an *answer, q *oracle.Query, plain []byte) (Kind, string) {
-	if !bytes.HasPrefix(plain, []byte(success)) {
-		return Envelope, fmt.Sprintf("body begins with %.80q", plain)
+// structure checks what an answer says by itself: that its rows and its total
+// give these bytes, that the rows pass the filters and stand in order, and that
+// no other page says otherwise.
+func (c *Checker) structure(an *answer, q *model.Query, plain []byte) (Kind, string) {
+	var e struct {
+		Result struct {
+			Items []json.RawMessage `json:"items"`
+			Total int64             `json:"total"`
+			// Of /global:
+			MarketCap string    `json:"total_market_cap"`
+			Volume    string    `json:"total_volume_24h"`
+			Change    *string   `json:"total_market_cap_change_percentage_24h"`
+			Time      time.Time `json:"data_time"`
+		} `json:"result"`
 	}
-	var e struct{ Result result }
-	d := json.NewDecoder(bytes.NewReader(plain))
-	d.UseNumber()
-	if err := d.Decode(&e); err != nil {
-		return Envelope, err.Error()
-	}
-	if d.InputOffset() != int64(len(plain)) {
-		return Envelope, "bytes behind the envelope"
+	if err := json.Unmarshal(plain, &e); err != nil {
+		return Envelope, fmt.Sprintf("%v: %.80q", err, plain)
 	}
 	r := &e.Result
+	body := ""
+	rows := make([]*model.Row, len(r.Items))
+	if q.Endpoint == "global" {
+		var change *model.Change
+		if r.Change != nil {
+			change = &model.Change{Value: *r.Change}
+		}
+		snapshot := &model.Snapshot{Time: r.Time, TotalMarketCap: r.MarketCap, TotalVolume: r.Volume}
+		if err := snapshot.CheckTotals(); err != nil || an.snapshot != "" && r.Time.Format(model.TimeFormat) != an.snapshot {
+			return Envelope, fmt.Sprintf("global of snapshot %s: %v: %.300s", an.snapshot, err, plain)
+		}
+		body = snapshot.Answer(q, change).Body
+	} else {
+		for i, text := range r.Items {
+			row, err := model.ReadRow(q.Endpoint, text)
+			if err != nil {
+				return Envelope, fmt.Sprintf("item %d: %v", i, err)
+			}
+			rows[i] = &row
+		}
+		body = model.Body(q, rows, r.Total)
+	}
 	switch {
+	case body != string(plain):
+		return Envelope, "body " + model.Difference(string(plain), body)
 	case q.Endpoint == "global":
-		if r.TotalMarketCap == nil || an.snapshot != "" && r.DataTime != an.snapshot {
-			return Envelope, fmt.Sprintf("global of snapshot %s: %.300s", an.snapshot, plain)
-		}
 		return "", ""
-	case r.Items == nil:
-		return Envelope, fmt.Sprintf("no items: %.300s", plain)
+	case q.Endpoint == "trending" && len(rows) > 20:
+		return Paging, fmt.Sprintf("%d items on the board, 20 at most", len(rows))
 	case q.Endpoint == "trending":
-		if len(*r.Items) > 20 {
-			return Paging, fmt.Sprintf("%d items on the board, 20 at most", len(*r.Items))
+		return inOrder(rows, "24h", true)
+	}
+	if want := min(q.Size, max(0, r.Total-q.Offset)); int64(len(rows)) != want || r.Total < 0 {
+		return Paging, fmt.Sprintf("%d items at offset %d of %d in pages of %d, want %d", len(rows), q.Offset, r.Total, q.Size, want)
+	}
+	for _, f := range q.Filters {
+		if i := slices.IndexFunc(rows, func(r *model.Row) bool { return !f.Matches(r) }); i >= 0 {
+			return Filter, fmt.Sprintf("item of id %d, asked was %s=%s", rows[i].ID, f.Name, strings.Join(f.Values, ","))
 		}
-		return inOrder(*r.Items, "24h", true)
-	case r.Page == nil || r.Total == nil || r.TotalPage == nil:
-		return Envelope, "page, total or total_page is missing"
 	}
-	if detail := paging(q, r); detail != "" {
-		return Paging, detail
-	}
-	if detail := filtered(q, *r.Items); detail != "" {
-		return Filter, detail
-	}
-	if kind, detail := inOrder(*r.Items, q.Sort, q.Desc); detail != "" {
+	if kind, detail := inOrder(rows, q.Sort, q.Desc); detail != "" {
 		return kind, detail
 	}
-	if detail := c.places.check(an, q, r); detail != "" {
+	if detail := c.places.check(an, q, rows, r.Total); detail != "" {
 		return Repeat, detail
 	}
 	return "", ""
 }
 
-// paging checks page, total, total_page and the number of items against each
-// other and against what was asked.
-func paging(q *oracle.Query, r *result) string {
-	total, n := *r.Total, int64(len(*r.Items))
-	want := min(q.Size, max(0, total-q.Offset))
-	switch {
-	case total < 0:
-		return fmt.Sprintf("total is %d", total)
-	case *r.Page != q.Page:
-		return fmt.Sprintf("page is %d, want %d", *r.Page, q.Page)
-	case *r.TotalPage != oracle.TotalPages(total, q.Size):
-		return fmt.Sprintf("total_page is %d, want %d for %d rows in pages of %d", *r.TotalPage, oracle.TotalPages(total, q.Size), total, q.Size)
-	case n != want:
-		return fmt.Sprintf("%d items at offset %d of %d in pages of %d, want %d", n, q.Offset, total, q.Size, want)
-	}
-	return ""
-}
-
-// filtered checks that each item passes the filters.
-func filtered(q *oracle.Query, items []item) string {
-	for name, values := range q.Filters {
-		for i := range items {
-			it := &items[i]
-			got := it.ID.String()
-			switch name {
-			case "slug":
-				got = oracle.Fold(it.Slug)
-			case "symbol":
-				got = oracle.Fold(it.Symbol)
-			}
-			found := false
-			for _, v := range values {
-				found = found || v == got
-			}
-			if !found {
-				return fmt.Sprintf("item of id %s has %s %q, asked was %s", it.ID, name, got, strings.Join(values, ","))
-			}
+// inOrder checks that neighbouring items stand as the sort says, ties by id
+// ascending.
+func inOrder(rows []*model.Row, sort string, desc bool) (Kind, string) {
+	order := model.Order(sort, desc)
+	for i := 1; i < len(rows); i++ {
+		switch a, b := rows[i-1], rows[i]; {
+		case a.ID == b.ID:
+			return Repeat, fmt.Sprintf("id %d twice on one page", a.ID)
+		case order(a, b) > 0:
+			return Order, fmt.Sprintf("sorted by %s (descending: %v), item %d of id %d stands before the one of id %d", sort, desc, i-1, a.ID, b.ID)
 		}
 	}
-	return ""
+	return "", ""
 }

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/oracle"
 )
 
@@ -24,7 +24,7 @@ type judge struct {
 	mu        sync.Mutex
 	manifests map[string]*manifestEntry
 	loaded    []*loaded // least recently used first
-	changes   []*artifacts.Change
+	changes   []*model.Change
 	err       error // the first trouble
 }
 
@@ -90,7 +90,7 @@ func (j *judge) find(snapshot string) *manifestEntry {
 	j.manifests[snapshot] = e
 	j.finds.Go(func() {
 		defer close(e.ready)
-		t, err := time.Parse(oracle.TimeFormat, snapshot)
+		t, err := time.Parse(model.TimeFormat, snapshot)
 		if err != nil {
 			e.err = err
 			return
@@ -146,7 +146,7 @@ func (j *judge) prepare() {
 		return
 	}
 	// Whatever error there is comes again with the first answer.
-	_, _ = j.snapshot(p.Time.Format(oracle.TimeFormat))
+	_, _ = j.snapshot(p.Time.Format(model.TimeFormat))
 }
 
 // readChange reads the change record and remembers it.
@@ -158,7 +158,7 @@ func (j *judge) readChange() {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	same := func(o *artifacts.Change) bool {
+	same := func(o *model.Change) bool {
 		return (o == nil) == (c == nil) && (o == nil || o.Value == c.Value && o.Database == c.Database)
 	}
 	if !slices.ContainsFunc(j.changes, same) && len(j.changes) < maxChanges {
@@ -168,24 +168,24 @@ func (j *judge) readChange() {
 
 // bodies returns what may be answered to a query: one body, or for /global one
 // for each change record, since an edge has the newest one a little later.
-func (j *judge) bodies(s *oracle.Snapshot, q *oracle.Query) []oracle.Answer {
+func (j *judge) bodies(s *oracle.Snapshot, q *model.Query) []model.Answer {
 	if q.Endpoint != "global" {
-		return []oracle.Answer{s.Answer(q, nil)}
+		return []model.Answer{s.Answer(q, nil)}
 	}
 	j.readChange()
 	j.mu.Lock()
 	changes := slices.Clone(j.changes)
 	j.mu.Unlock()
-	var all []oracle.Answer
+	var all []model.Answer
 	for _, c := range changes {
-		all = append(all, s.Answer(q, s.Change(c)))
+		all = append(all, s.Answer(q, c))
 	}
 	return all
 }
 
 // compare holds a successful answer against the oracle's. ok is false when the
 // snapshot could not be read.
-func (c *Checker) compare(an *answer, q *oracle.Query, plain []byte) (kind Kind, detail string, ok bool) {
+func (c *Checker) compare(an *answer, q *model.Query, plain []byte) (kind Kind, detail string, ok bool) {
 	s, err := c.oracle.snapshot(an.snapshot)
 	if err != nil {
 		c.uncompared.Add(1)
@@ -205,21 +205,21 @@ func (c *Checker) compare(an *answer, q *oracle.Query, plain []byte) (kind Kind,
 	if an.status == 304 {
 		return c.compareTag(an, answers)
 	}
-	same := func(a oracle.Answer) bool {
+	same := func(a model.Answer) bool {
 		if an.head {
 			return an.coding != "" || an.length == strconv.Itoa(len(a.Body))
 		}
-		return bytes.Equal(a.Body, plain)
+		return a.Body == string(plain)
 	}
 	i := slices.IndexFunc(answers, same)
 	switch want := answers[0].Body; {
 	case i < 0 && an.head:
 		return Oracle, fmt.Sprintf("HEAD with Content-Length %s, the body has %d bytes", an.length, len(want)), true
 	case i < 0:
-		return Oracle, difference(plain, want), true
+		return Oracle, "body " + model.Difference(string(plain), want), true
 	}
 	want := answers[i]
-	if an.notFound != want.NotFound && !q.EmptyValue {
+	if an.notFound != want.NotFound {
 		return Oracle, fmt.Sprintf("X-Not-Found %q, want %q", an.notFound, want.NotFound), true
 	}
 	if modified := s.Time.Format("Mon, 02 Jan 2006 15:04:05 GMT"); an.lastModified != modified && q.Endpoint != "global" && an.lastModified != "" {
@@ -229,22 +229,10 @@ func (c *Checker) compare(an *answer, q *oracle.Query, plain []byte) (kind Kind,
 }
 
 // compareTag checks that a 304 is about the body that the oracle would answer.
-func (c *Checker) compareTag(an *answer, answers []oracle.Answer) (Kind, string, bool) {
+func (c *Checker) compareTag(an *answer, answers []model.Answer) (Kind, string, bool) {
 	known, ok := c.tags.bodyOf(an.etag)
-	if !ok || slices.ContainsFunc(answers, func(a oracle.Answer) bool { return bodyHash(a.Body) == known }) {
+	if !ok || slices.ContainsFunc(answers, func(a model.Answer) bool { return bodyHash([]byte(a.Body)) == known }) {
 		return "", "", true
 	}
 	return Oracle, fmt.Sprintf("304 with ETag %s, which stands for another body than the snapshot's", an.etag), true
-}
-
-// difference tells where two bodies part.
-func difference(got, want []byte) string {
-	at := 0
-	for at < len(got) && at < len(want) && got[at] == want[at] {
-		at++
-	}
-	around := func(b []byte) []byte {
-		return b[min(max(0, at-60), len(b)):min(at+60, len(b))]
-	}
-	return fmt.Sprintf("body differs at byte %d (%d bytes, want %d): got …%s…, want …%s…", at, len(got), len(want), around(got), around(want))
 }

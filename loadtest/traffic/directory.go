@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/client"
-	"example.com/marketdata/loadtest/oracle"
 )
 
 // Directory is what a service lists, in order of popularity.
@@ -69,7 +69,7 @@ func ReadDirectory(ctx context.Context, e *client.Endpoint, key string, maxRows 
 }
 
 func (d *Directory) page(ctx context.Context, conn *client.Conn, e *client.Endpoint, key, endpoint, sort string, page int, list *List) (int, error) {
-	target := fmt.Sprintf("%s%s?page=%d&size=100", oracle.Prefix, endpoint, page)
+	target := fmt.Sprintf("%s%s?page=%d&size=100", model.Prefix, endpoint, page)
 	if sort != "" {
 		target += "&sort=" + sort
 	}

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"sync"
 
+	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
-	"example.com/marketdata/loadtest/oracle"
 )
 
 // Mix is the traffic of a scenario. It is an engine.Source.
@@ -109,10 +109,10 @@ func refusals() []rare {
 		"quotes?sort=market_cap", "assets?sort=name:up", "assets?sort=name:", "exchanges?size=0", "exchanges?sort=symbol", "exchanges?limit=101",
 		"categories?sort=volume", "chains?sort=display_name", "trending?by=searched", "quotes?id=abc", "quotes?id=" + many, "assets?fields=" + many,
 	} {
-		all = append(all, rare{oracle.Prefix + target, check.BadRequest})
+		all = append(all, rare{model.Prefix + target, check.BadRequest})
 	}
 	for _, target := range []string{"coins", "assets/", "Assets", "asset%73"} {
-		all = append(all, rare{oracle.Prefix + target, check.NotFound})
+		all = append(all, rare{model.Prefix + target, check.NotFound})
 	}
 	return all
 }
@@ -241,7 +241,7 @@ func (s *mixSession) Answer(resp *client.Response) engine.Verdict {
 
 // appendTarget appends the path and query of a request of a kind.
 func (m *Mix) appendTarget(b []byte, r *rand.Rand, k *Kind) []byte {
-	b = append(append(b, oracle.Prefix...), k.Endpoint...)
+	b = append(append(b, model.Prefix...), k.Endpoint...)
 	p := params{b: b}
 	if k.By != "list" {
 		m.filter(&p, r, k)

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
@@ -72,7 +74,7 @@ func TestReadDirectory(t *testing.T) {
 			t.Errorf("%s: %d entries of %d, want %d", list, len(l.Entries), l.Total, len(rows))
 		}
 	}
-	if d.Lists["quotes"].Total != len(w.Lists["quotes"]) || d.Snapshot != t0.Format(fakeapi.TimeFormat) {
+	if d.Lists["quotes"].Total != len(w.Lists["quotes"]) || d.Snapshot != t0.Format(model.TimeFormat) {
 		t.Errorf("%d quotes of snapshot %s", d.Lists["quotes"].Total, d.Snapshot)
 	}
 	if first := d.Lists["assets"].Entries[0]; first.ID != fmt.Sprint(best(w).ID) {
@@ -86,14 +88,9 @@ func TestReadDirectory(t *testing.T) {
 	}
 }
 
-func best(w *fakeapi.World) *fakeapi.Row {
-	var r *fakeapi.Row
-	for _, o := range w.Lists["assets"] {
-		if o.Rank > 0 && (r == nil || o.Rank < r.Rank) {
-			r = o
-		}
-	}
-	return r
+func best(w *model.Snapshot) model.Row {
+	rows := w.Lists["assets"]
+	return rows[slices.IndexFunc(rows, func(r model.Row) bool { return r.Rank == 1 })]
 }
 
 // Every scenario that comes with the program sends only requests that a right

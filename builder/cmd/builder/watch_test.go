@@ -12,6 +12,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge"
+	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/oracle"
 )
 
@@ -82,7 +83,7 @@ func watch(t *testing.T, store artifacts.Reader) *watcher {
 // and fails the test if anything was wrong on the way.
 func (w *watcher) until(t *testing.T, at time.Time) {
 	t.Helper()
-	w.ask <- at.Format(oracle.TimeFormat)
+	w.ask <- at.Format(model.TimeFormat)
 	if err := <-w.seen; err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +173,7 @@ func (w *watcher) check(ctx context.Context, target string) error {
 
 // load computes what is right of a snapshot that the edge has come to.
 func (w *watcher) load(ctx context.Context, name string) error {
-	at, err := time.Parse(oracle.TimeFormat, name)
+	at, err := time.Parse(model.TimeFormat, name)
 	if err != nil {
 		return err
 	}
@@ -189,12 +190,11 @@ func (w *watcher) load(ctx context.Context, name string) error {
 	}
 	w.name, w.want = name, map[string]string{}
 	for _, target := range watched {
-		path, query, _ := strings.Cut(target, "?")
-		q, refusal := oracle.Parse(path, query)
+		q, refusal := model.Parse(target)
 		if refusal != nil {
 			return fmt.Errorf("the test asks %s, which is refused: %+v", target, refusal)
 		}
-		w.want[target] = string(s.Answer(q, nil).Body)
+		w.want[target] = s.Answer(q, nil).Body
 	}
 	return nil
 }

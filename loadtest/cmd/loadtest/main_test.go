@@ -93,7 +93,7 @@ func TestExitStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	api := fakeapi.NewServer(w)
-	api.Break(fakeapi.EscapesHTML) // only the oracle sees it
+	api.Break(fakeapi.MatchesLower) // only the oracle sees it
 	faulty := httptest.NewServer(api)
 	defer faulty.Close()
 	api2 := []string{"run", "--url", faulty.URL, "--key", fakeapi.Key, "--closed", "--connections", "1", "--duration", "300ms"}

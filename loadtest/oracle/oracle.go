@@ -1,0 +1,153 @@
+// Package oracle computes what the market-data service must answer, from the
+// snapshot in the object store: it supplies internal/model with the rows of the
+// shards.
+//
+// It shares with the service the reading of artifacts (pointer, manifest,
+// objects, shards) and nothing else, so that a mistake in the service is not
+// made here too. In particular it takes no row's bytes for granted: each row is
+// decoded and written again.
+package oracle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/internal/model"
+)
+
+// Snapshot is one snapshot of a store.
+type Snapshot struct {
+	*model.Snapshot
+	// Faults are rows of the snapshot that break the interface by themselves,
+	// at most maxFaults of them.
+	Faults []string
+}
+
+const maxFaults = 20
+
+// Load reads and decodes the snapshot of a manifest. The error says that
+// something could not be read; rows that break the interface are Faults.
+func Load(ctx context.Context, store artifacts.Reader, m *artifacts.Manifest) (*Snapshot, error) {
+	s := &Snapshot{Snapshot: &model.Snapshot{
+		Time: m.Time, Database: m.Database, Lists: map[string][]model.Row{},
+		TotalMarketCap: m.Global.TotalMarketCap, TotalVolume: m.Global.TotalVolume24h,
+	}}
+	for _, name := range model.Lists {
+		sort := "id"
+		if name == "trending" {
+			sort = "board"
+		}
+		v := m.View(name, sort)
+		if v == nil {
+			return nil, fmt.Errorf("snapshot %s has no view %s/%s", m.Time.Format(model.TimeFormat), name, sort)
+		}
+		for _, o := range v.Objects {
+			if err := s.object(ctx, store, name, o.Ref); err != nil {
+				return nil, fmt.Errorf("snapshot %s, %s: %w", m.Time.Format(model.TimeFormat), name, err)
+			}
+		}
+	}
+	s.fault("global", s.CheckTotals())
+	return s, nil
+}
+
+func (s *Snapshot) fault(where string, err error) {
+	if err != nil && len(s.Faults) < maxFaults {
+		s.Faults = append(s.Faults, fmt.Sprintf("%s: %v", where, err))
+	}
+}
+
+func (s *Snapshot) object(ctx context.Context, store artifacts.Reader, name string, ref artifacts.Ref) error {
+	b, err := get(ctx, store, artifacts.ObjectKey(ref.Digest), ref)
+	if err != nil {
+		return err
+	}
+	shards, err := artifacts.ParseObject(b)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", artifacts.ObjectKey(ref.Digest), err)
+	}
+	for _, shard := range shards {
+		for i := range shard.Len() {
+			text, tail := shard.Row(i), shard.Tail(i)
+			if tail != nil {
+				text = slices.Concat(text[:len(text)-1], tail)
+			}
+			r, err := model.ReadRow(name, text)
+			if err == nil && name == "assets" && tail == nil {
+				err = fmt.Errorf("id %d has no links", r.ID)
+			}
+			s.fault(name, err)
+			if r.ID > 0 {
+				s.Lists[name] = append(s.Lists[name], r)
+			}
+		}
+	}
+	return nil
+}
+
+// get reads an object or a manifest and holds it against its digest.
+func get(ctx context.Context, store artifacts.Reader, key string, ref artifacts.Ref) ([]byte, error) {
+	b, _, err := store.Get(ctx, key, ref.Size)
+	if err == nil && artifacts.Sum(b) != ref.Digest {
+		err = errors.New("its bytes have another digest")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	return b, nil
+}
+
+// ErrNoSnapshot: the store's published manifest does not list the time.
+var ErrNoSnapshot = errors.New("snapshot not listed")
+
+// FindManifest returns the manifest of the snapshot of time t, which the
+// published one lists, or is.
+func FindManifest(ctx context.Context, store artifacts.Reader, t time.Time) (*artifacts.Manifest, error) {
+	b, _, err := store.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
+	if err != nil {
+		return nil, fmt.Errorf("read pointer: %w", err)
+	}
+	p, err := artifacts.ParsePointer(b)
+	if err != nil {
+		return nil, err
+	}
+	m, err := getManifest(ctx, store, p.Manifest)
+	if err != nil || m.Time.Equal(t) {
+		return m, err
+	}
+	for _, r := range m.Retained {
+		if r.Time.Equal(t) {
+			return getManifest(ctx, store, r.Manifest)
+		}
+	}
+	return nil, fmt.Errorf("%w: %s (newest is %s)", ErrNoSnapshot, t.Format(model.TimeFormat), m.Time.Format(model.TimeFormat))
+}
+
+func getManifest(ctx context.Context, store artifacts.Reader, ref artifacts.Ref) (*artifacts.Manifest, error) {
+	b, err := get(ctx, store, artifacts.ManifestKey(ref.Digest), ref)
+	if err != nil {
+		return nil, err
+	}
+	return artifacts.ParseManifest(b)
+}
+
+// GetChange reads the change record, nil when there is none or it cannot be
+// understood.
+func GetChange(ctx context.Context, store artifacts.Reader) (*model.Change, error) {
+	b, _, err := store.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
+	if errors.Is(err, artifacts.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read change record: %w", err)
+	}
+	c, err := artifacts.ParseChange(b)
+	if err != nil {
+		return nil, nil // unreadable: /global shows null
+	}
+	return &model.Change{Time: c.Time, Database: c.Database, Value: c.Value}, nil
+}
