@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/hex"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -11,7 +13,11 @@ import (
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/source/sim"
+	"example.com/marketdata/internal/model"
+	"example.com/marketdata/loadtest/check"
+	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/oracle"
+	"example.com/marketdata/loadtest/traffic"
 )
 
 // TestJudge lets an edge that is made up answer rightly and wrongly: every
@@ -30,19 +36,23 @@ func TestJudge(t *testing.T) {
 	first := time.Date(2026, 3, 1, 0, 10, 0, 0, time.UTC)
 	bodies := map[string]string{}
 	const target = "/openapi/v1/quotes"
-	truth := &truth{vault: &vault{Store: store, right: map[string][]byte{}}, snapshots: map[string]*oracle.Snapshot{}}
+	v := &vault{Store: store, right: map[string][]byte{}}
 	for _, at := range []time.Time{first, first.Add(artifacts.Step)} {
 		if _, err := b.Build(ctx, at); err != nil {
 			t.Fatal(err)
 		}
-		s, err := truth.snapshot(ctx, at.Format(oracle.TimeFormat))
+		m, err := oracle.FindManifest(ctx, store, at)
 		if err != nil {
 			t.Fatal(err)
 		}
-		q, _ := oracle.Parse(target, "")
-		bodies[at.Format(oracle.TimeFormat)] = string(s.Answer(q, nil).Body)
+		s, err := oracle.Load(ctx, store, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, _ := model.Parse(target)
+		bodies[at.Format(model.TimeFormat)] = s.Answer(q, nil).Body
 	}
-	older, newer := first.Format(oracle.TimeFormat), first.Add(artifacts.Step).Format(oracle.TimeFormat)
+	older, newer := first.Format(model.TimeFormat), first.Add(artifacts.Step).Format(model.TimeFormat)
 	if bodies[older] == bodies[newer] {
 		t.Fatal("both snapshots answer the same")
 	}
@@ -67,7 +77,8 @@ func TestJudge(t *testing.T) {
 		"back in time":               {200, older, bodies[older], nil, newer, false, wrongAnswers},
 		"unasked 304":                {304, newer, "", nil, "", false, wrongAnswers},
 		"server error":               {500, "", "{}", nil, "", false, unexpected},
-		"not found":                  {404, "", "{}", nil, "", false, unexpected},
+		"not found":                  {404, "", "{}", nil, "", false, wrongAnswers},
+		"without a tag":              {200, newer, bodies[newer], http.Header{"Etag": {""}}, "", false, wrongAnswers},
 		"unavailable":                {503, "", unavailable, http.Header{"Retry-After": {"1"}}, "", false, ""},
 		"unavailable without reason": {503, "", unavailable, http.Header{"Retry-After": {"1"}}, "", true, calm503},
 		"unavailable without header": {503, "", unavailable, nil, "", false, wrongAnswers},
@@ -76,24 +87,41 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				h := w.Header()
+				h.Set("Content-Type", "application/json")
+				h.Set("ETag", fmt.Sprintf("%q", hex.EncodeToString([]byte(c.snapshot+c.body))))
+				h.Set("X-Request-Id", "01234567890123456789")
 				for k, v := range c.header {
-					w.Header()[k] = v
+					h[k] = v
 				}
 				if c.snapshot != "" {
-					w.Header().Set("X-Snapshot-Time", c.snapshot)
+					h.Set("X-Snapshot-Time", c.snapshot)
 				}
 				w.WriteHeader(c.status)
 				_, _ = w.Write([]byte(c.body)) // short of its length where that is the case
 			}))
 			defer server.Close()
-			s := &soak{truth: truth, report: newReport()}
+			s := &soak{vault: v, report: newReport()}
 			if c.calm {
 				s.quiet.Store(1)
 			}
-			asker := &client{
-				soak: s, edge: &node{addr: server.Listener.Addr().String()}, tags: map[string]tagged{}, latest: c.latest, http: server.Client(),
+			e, err := client.ParseEndpoint(server.URL, false)
+			if err != nil {
+				t.Fatal(err)
 			}
-			asker.ask(ctx, target, plain)
+			checker := check.New(check.Config{Share: 1, Store: v})
+			src := &source{traffic.NewTargets([]traffic.Target{{Method: "GET", Path: target}}, nil, checker), s, &node{}, ctx}
+			one := src.Session().(*session)
+			one.latest = c.latest
+			conn := client.New(e)
+			defer conn.Close()
+			res, err := conn.Do(ctx, one.Request(0, e).Bytes, false)
+			if err != nil {
+				one.Failed(err)
+			} else {
+				one.Answer(res)
+			}
+			s.judge(src.edge, checker)
 			for _, p := range promises {
 				want := int64(0)
 				if p == c.want {

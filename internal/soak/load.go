@@ -2,73 +2,173 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
-	"fmt"
-	"io"
-	"math/rand/v2"
 	"net/http"
-	"strings"
+	"sync"
 	"time"
+
+	"example.com/marketdata/loadtest/check"
+	"example.com/marketdata/loadtest/client"
+	"example.com/marketdata/loadtest/engine"
+	"example.com/marketdata/loadtest/traffic"
 )
 
-// targets are what is asked of a market of n assets: pages of every listing in
-// every order, filters, and the two that are no listing.
-func targets(n int) []string {
-	all := []string{"trending", "global", "assets?slug=nothing,,x", "quotes?symbol=btc,eth,usdt&size=100"}
-	for collection, sorts := range map[string]string{
-		"assets": "id name symbol slug rank", "quotes": "id name symbol slug", "exchanges": "id name slug volume",
-		"categories": "id name slug market_cap volume_24h", "chains": "id name slug market_cap volume_24h",
-	} {
-		for i, sort := range strings.Fields(sorts) {
-			all = append(all,
-				fmt.Sprintf("%s?sort=%s&size=100&page=%d", collection, sort, i+1),
-				fmt.Sprintf("%s?sort=%s:desc&limit=20&offset=%d", collection, sort, n*i/5))
-		}
-		all = append(all, collection+"?id=1,2,3,5,8,13,21,34,55,89,144,233,377,610,987&size=50")
-	}
-	for i := range all {
-		all[i] = "/openapi/v1/" + all[i]
-	}
-	return all
-}
-
-// client asks one edge on one connection.
-type client struct {
-	*soak
-	edge    *node
-	random  *rand.Rand
-	targets []string
-	http    *http.Client
-
-	life   int64             // of the edge, that what follows is from
-	latest string            // newest snapshot that was answered
-	tags   map[string]tagged // by target
-}
-
-type tagged struct {
-	tag  string
-	body []byte
-}
+// scenario is what is asked: pages of every listing in every order, filters,
+// and the two that are no listing.
+const scenario = `
+zipf: 1
+mix:
+  - {endpoint: assets, weight: 8, sizes: [20, 100], sorts: [id, name, "symbol:desc", slug, rank, "rank:desc"], deep: 1, offset: 0.3, links: 0.2}
+  - {endpoint: quotes, weight: 8, sizes: [20, 100], sorts: ["id:desc", "name:desc", symbol, "slug:desc"], deep: 1, offset: 0.3}
+  - {endpoint: exchanges, weight: 4, sizes: [100], sorts: ["volume:desc", volume, id, name, slug], deep: 1, offset: 0.3}
+  - {endpoint: categories, weight: 4, sizes: [100], sorts: ["market_cap:desc", volume_24h, id, name, slug], deep: 1, offset: 0.3}
+  - {endpoint: chains, weight: 4, sizes: [100], sorts: [market_cap, "volume_24h:desc", id, name, slug], deep: 1, offset: 0.3}
+  - {endpoint: quotes, weight: 2, by: symbol, values: 3}
+  - {endpoint: assets, weight: 1, by: slug, values: 3}
+  - {endpoint: exchanges, weight: 1, by: id, values: 20}
+  - {endpoint: trending, weight: 2}
+  - {endpoint: global, weight: 2}
+conditional: 0.25
+compressed: 0.3
+codings: [gzip, zstd, br]
+head: 0.01
+pinned: 0.15
+own_id: 0.05
+bad_parameter: 0.01
+`
 
 const (
 	// patience bounds a request. An edge answers or gives up within a few
 	// seconds, whatever the store does.
 	patience = 15 * time.Second
-	// think is the pause between two requests of a client.
+	// think is the pause between two requests of a connection.
 	think = 2 * time.Millisecond
 )
 
-func (c *client) run(ctx context.Context) {
-	defer c.http.CloseIdleConnections()
-	for ctx.Err() == nil {
-		if c.edge.down() {
-			pause(ctx, 10*time.Millisecond)
-			continue
-		}
-		c.ask(ctx, c.targets[c.random.IntN(len(c.targets))], manner(c.random.IntN(int(manners))))
-		pause(ctx, think)
+// load begins to ask the edges, each by a closed loop of the load tester, until
+// ctx is done. The function that it returns waits for the end, and takes down
+// what the oracle has found wrong.
+func (s *soak) load(ctx context.Context) (wait func(), err error) {
+	sc, err := traffic.ParseScenario([]byte(scenario))
+	if err != nil {
+		return nil, err
 	}
+	var loops sync.WaitGroup
+	for i, n := range s.edges {
+		e, err := client.ParseEndpoint("http://"+n.addr, false)
+		if err != nil {
+			return nil, err
+		}
+		dir, err := traffic.ReadDirectory(ctx, e, "", s.cfg.Assets, nil)
+		if err != nil {
+			return nil, err
+		}
+		checker := check.New(check.Config{Share: 1, Store: s.vault})
+		mix, err := traffic.NewMix(sc, dir, s.cfg.Seed+uint64(i), nil, checker)
+		if err != nil {
+			return nil, err
+		}
+		loops.Go(func() {
+			_, err := engine.Run(ctx, engine.Config{
+				Endpoints: []*client.Endpoint{e}, Source: &source{mix, s, n, ctx}, Connections: clientsPerEdge, Timeout: patience,
+				Duration: 1000 * time.Hour, // until ctx is done
+			})
+			if err != nil {
+				s.report.breaks(unexpected, "%s: the load ended: %v", n.name, err)
+			}
+			s.judge(n, checker)
+		})
+	}
+	return loops.Wait, nil
+}
+
+// judge takes down what the checker has found.
+func (s *soak) judge(n *node, c *check.Checker) {
+	rep := c.Finish(context.Background(), nil)
+	for _, f := range rep.Findings {
+		for i := range f.Count {
+			e := f.Examples[min(i, uint64(len(f.Examples)-1))]
+			s.report.breaks(wrongAnswers, "%s: %s: %s, snapshot %s, at %s: %s", n.name, f.Kind, e.Target, e.Snapshot, e.At.UTC().Format("15:04:05.000"), e.Detail)
+		}
+	}
+	if rep.Uncompared > 0 {
+		s.report.breaks(wrongAnswers, "%s: %d could not be judged: %s", n.name, rep.Uncompared, rep.OracleError)
+	}
+}
+
+// source is traffic for an edge that is killed now and then.
+type source struct {
+	engine.Source
+	soak *soak
+	edge *node
+	ctx  context.Context
+}
+
+// Session implements engine.Source.
+func (s *source) Session() engine.Session { return &session{Session: s.Source.Session(), source: s} }
+
+// session is one connection to the edge.
+type session struct {
+	engine.Session
+	source *source
+
+	began  time.Time // of the last request
+	life   int64     // of the edge, at that time
+	latest string    // newest snapshot that was answered in this life
+	head   bool      // it was a HEAD
+}
+
+// Request implements engine.Session. It pauses, and waits while the edge is
+// down.
+func (s *session) Request(i uint64, e *client.Endpoint) *engine.Request {
+	pause(s.source.ctx, think)
+	for s.source.edge.down() && s.source.ctx.Err() == nil {
+		pause(s.source.ctx, 10*time.Millisecond)
+	}
+	if life := s.source.edge.life.Load(); life != s.life { // what the edge that was killed had said is over
+		s.life, s.latest = life, ""
+	}
+	s.began = time.Now()
+	req := s.Session.Request(i, e)
+	s.head = req.Head
+	return req
+}
+
+// Failed implements engine.Observer.
+func (s *session) Failed(err error) {
+	r := s.source.soak.report
+	if s.source.edge.life.Load() != s.life || s.source.ctx.Err() != nil {
+		r.cutOff()
+		return
+	}
+	r.answered(0)
+	r.breaks(cutAnswers, "%s: after %v: %v", s.source.edge.name, time.Since(s.began), err)
+}
+
+// Answer implements engine.Session.
+func (s *session) Answer(res *client.Response) engine.Verdict {
+	n, r := s.source.edge.name, s.source.soak.report
+	r.answered(res.Status)
+	if res.Status == http.StatusServiceUnavailable {
+		if string(res.Get("Retry-After")) != "1" || !s.head && (!bytes.HasPrefix(res.Body, []byte(`{"code":50300,`)) || !bytes.HasSuffix(res.Body, []byte(`"result":{}}`))) {
+			r.breaks(wrongAnswers, "%s: a 503 with Retry-After %q and %s", n, res.Get("Retry-After"), res.Body)
+		}
+		if s.source.soak.calm(s.began) {
+			r.breaks(calm503, "%s: %s", n, res.Body)
+		}
+		return engine.Unexpected
+	}
+	snapshot := string(res.Get("X-Snapshot-Time"))
+	v := s.Session.Answer(res)
+	switch {
+	case v == engine.Unexpected:
+		r.breaks(unexpected, "%s: status %d: %s", n, res.Status, res.Body)
+	case snapshot != "" && snapshot < s.latest: // the format sorts as text
+		r.breaks(wrongAnswers, "%s: answered from %q after %s", n, snapshot, s.latest)
+	case snapshot != "":
+		s.latest = snapshot
+	}
+	return v
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -76,107 +176,4 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-time.After(d):
 	}
-}
-
-// manner is how something is asked for.
-type manner int
-
-const (
-	conditional manner = iota // if it is not what the client has
-	compressed
-	pinned // from the newest snapshot that the client knows
-	plain
-	manners = plain + 3 // half of all
-)
-
-func (c *client) ask(ctx context.Context, target string, m manner) {
-	life, began := c.edge.life.Load(), time.Now()
-	if life != c.life { // what the edge that was killed had said is over
-		c.life, c.latest, c.tags = life, "", map[string]tagged{}
-	}
-	req, err := http.NewRequest(http.MethodGet, "http://"+c.edge.addr+target, nil)
-	if err != nil {
-		panic("BUG: " + err.Error())
-	}
-	var known tagged
-	switch m {
-	case conditional:
-		if known = c.tags[target]; known.tag != "" {
-			req.Header.Set("If-None-Match", known.tag)
-		}
-	case compressed:
-		req.Header.Set("Accept-Encoding", "gzip")
-	case pinned:
-		if c.latest != "" {
-			req.Header.Set("X-Snapshot-Time", c.latest)
-		}
-	}
-	res, err := c.http.Do(req)
-	var body []byte
-	if err == nil {
-		body, err = io.ReadAll(res.Body)
-		_ = res.Body.Close() // it was read, or has failed
-	}
-	if err != nil {
-		if c.edge.life.Load() == life && ctx.Err() == nil {
-			c.report.answered(0)
-			c.report.breaks(cutAnswers, "%s: %s after %v: %v", c.edge.name, target, time.Since(began), err)
-		} else {
-			c.report.cutOff()
-		}
-		return
-	}
-	c.report.answered(res.StatusCode)
-	if err := c.judge(ctx, target, req.Header, res, body, known, began); err != nil {
-		c.report.breaks(wrongAnswers, "%s: %s: %v", c.edge.name, target, err)
-	}
-}
-
-// judge returns what is wrong with an answer.
-func (c *client) judge(ctx context.Context, target string, asked http.Header, res *http.Response, body []byte, known tagged, began time.Time) error {
-	pin, snapshot := asked.Get("X-Snapshot-Time"), res.Header.Get("X-Snapshot-Time")
-	switch res.StatusCode {
-	case http.StatusServiceUnavailable:
-		if res.Header.Get("Retry-After") != "1" || !bytes.HasPrefix(body, []byte(`{"code":50300,`)) || !bytes.HasSuffix(body, []byte(`"result":{}}`)) {
-			return fmt.Errorf("a 503 with %v and %s", res.Header, body)
-		}
-		if c.calm(began) {
-			c.report.breaks(calm503, "%s: %s, pinned to %q", c.edge.name, target, pin)
-		}
-		return nil
-	case http.StatusNotModified:
-		if known.tag == "" || res.Header.Get("ETag") != known.tag || len(body) > 0 {
-			return fmt.Errorf("a 304 to %q with %v", known.tag, res.Header)
-		}
-		body = known.body
-	case http.StatusOK:
-		if res.Header.Get("Content-Encoding") == "gzip" {
-			r, err := gzip.NewReader(bytes.NewReader(body))
-			if err == nil {
-				body, err = io.ReadAll(r)
-			}
-			if err != nil {
-				return fmt.Errorf("gzip: %w", err)
-			}
-		}
-	default:
-		c.report.breaks(unexpected, "%s: %s: status %d: %s", c.edge.name, target, res.StatusCode, body)
-		return nil
-	}
-	switch {
-	case pin != "" && snapshot != pin:
-		return fmt.Errorf("pinned to %s, answered from %q", pin, snapshot)
-	case pin == "" && snapshot < c.latest: // the format sorts as text
-		return fmt.Errorf("answered from %q after %s", snapshot, c.latest)
-	case pin == "":
-		c.latest = snapshot
-	}
-	if err := c.truth.check(ctx, snapshot, target, body); err != nil {
-		if ctx.Err() != nil {
-			return nil // the end has come before it could be judged
-		}
-		return err
-	}
-	c.tags[target] = tagged{strings.Replace(res.Header.Get("ETag"), `-gzip"`, `"`, 1), body}
-	return nil
 }

@@ -46,7 +46,6 @@ type soak struct {
 	vault   *vault
 	proxy   *faultproxy.Proxy
 	edges   []*node
-	truth   *truth
 	report  *report
 
 	// building is held by a build, and by faults that a builder is not to meet.
@@ -85,7 +84,6 @@ func newSoak(ctx context.Context, c *cli, data string) (s *soak, err error) {
 		return s, err
 	}
 	s.vault = &vault{Store: s.direct, right: map[string][]byte{}}
-	s.truth = &truth{vault: s.vault, snapshots: map[string]*oracle.Snapshot{}}
 	if err = s.build(ctx, 0); err != nil {
 		return s, err
 	}
@@ -214,15 +212,11 @@ func (s *soak) run(ctx context.Context) error {
 	// not change what the others do.
 	random := func(part uint64) *rand.Rand { return rand.New(rand.NewPCG(s.cfg.Seed, part)) }
 	group.Go(func() { s.builds(ctx, random(1)) })
-	for i, n := range s.edges {
-		for j := range clientsPerEdge {
-			c := &client{
-				soak: s, edge: n, random: random(uint64(100*(i+1) + j)), targets: targets(s.cfg.Assets), tags: map[string]tagged{},
-				http: &http.Client{Timeout: patience, Transport: &http.Transport{DisableCompression: true}},
-			}
-			group.Go(func() { c.run(ctx) })
-		}
+	loaded, err := s.load(ctx)
+	if err != nil {
+		return err
 	}
+	group.Go(loaded)
 	if err := s.checkpoint(ctx, true); err != nil {
 		return err
 	}

@@ -56,6 +56,10 @@ type Session interface {
 	Answer(resp *client.Response) Verdict
 }
 
+// Observer is a Session that is told, too, why there is no answer to its last
+// request, by one of the errors of package client.
+type Observer interface{ Failed(err error) }
+
 // Request is one request.
 type Request struct {
 	Bytes []byte // all of it, as sent
@@ -320,6 +324,8 @@ func (w *worker) send(i uint64, due time.Duration) bool {
 	if err == nil {
 		o.status, o.read, o.retried = resp.Status, resp.Size, resp.Retried
 		o.verdict = w.session.Answer(resp)
+	} else if observer, ok := w.session.(Observer); ok {
+		observer.Failed(err)
 	}
 	if due >= r.cfg.Warmup {
 		w.rec.record(&o, r.length)

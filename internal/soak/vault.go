@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"example.com/marketdata/artifacts"
+)
+
+// vault is the store, directly and as it should be: it remembers the right bytes
+// of what was damaged, and puts them back.
+type vault struct {
+	artifacts.Store
+
+	mu    sync.RWMutex
+	right map[string][]byte // by key of what is damaged now
+}
+
+// Get implements artifacts.Reader with the right bytes.
+func (v *vault) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if b, ok := v.right[key]; ok {
+		return b, "", nil
+	}
+	return v.Store.Get(ctx, key, limit)
+}
+
+// damage writes spoil's bytes in place of an object, or removes it when they are
+// nil.
+func (v *vault) damage(ctx context.Context, key string, spoil func([]byte) []byte) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if _, ok := v.right[key]; ok {
+		return nil // damaged already
+	}
+	b, version, err := v.Store.Get(ctx, key, artifacts.MaxObjectSize)
+	if err != nil {
+		return err
+	}
+	v.right[key] = b
+	if bad := spoil(append([]byte{}, b...)); bad != nil {
+		_, err = v.Store.Swap(ctx, key, version, bad)
+	} else {
+		err = v.Store.Delete(ctx, key)
+	}
+	return err
+}
+
+// repair puts everything back.
+func (v *vault) repair(ctx context.Context) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for key, b := range v.right {
+		_, version, err := v.Store.Get(ctx, key, artifacts.MaxObjectSize)
+		if err != nil && !errors.Is(err, artifacts.ErrNotFound) {
+			return err
+		}
+		if _, err := v.Store.Swap(ctx, key, version, b); err != nil {
+			return err
+		}
+		delete(v.right, key)
+	}
+	return nil
+}
