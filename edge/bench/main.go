@@ -27,11 +27,10 @@ type cli struct {
 	Run  runCmd  `cmd:"" default:"withargs" help:"Compare (the default)."`
 	Bare bareCmd `cmd:"" hidden:"" help:"Serve one response with bare fasthttp."`
 	Poll pollCmd `cmd:"" hidden:"" help:"Ask one server as fast as it answers."`
-	Load loadCmd `cmd:"" hidden:"" help:"Ask for pages at a set rate."`
 }
 
 type runCmd struct {
-	Bin      string        `default:"bin" help:"Folder of the builder and edge programs."`
+	Bin      string        `default:"bin" help:"Folder of the builder, edge and loadtest programs."`
 	Assets   int           `default:"10000" help:"Assets of the small market."`
 	Large    int           `default:"1000000" help:"Assets of the large market; 0: leave it out."`
 	Rounds   int           `default:"31" help:"Rounds, of which the median counts."`

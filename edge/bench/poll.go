@@ -22,7 +22,10 @@ import (
 // sleeps: it looks at one connection after the other whether an answer has come.
 // A load that sleeps in epoll is woken up by the server's core, inside the
 // server's write; how often depends on which of the two is the faster, so that
-// a slower server seems slower yet. Between machines there is no such thing.
+// a slower server seems slower yet. Between machines there is no such thing. That
+// is why this is not the load tester's closed loop: asked by it over as many
+// connections, bare fasthttp spends 17 µs of CPU time on a request that costs 12
+// here, and the difference would stand on both sides of every comparison.
 //
 // Several servers are asked in turn, for a slice of time each, so that all see
 // the same machine: its own speed may change from second to second.
