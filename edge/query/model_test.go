@@ -2,312 +2,58 @@ package query
 
 import (
 	"fmt"
-	"math/big"
-	"net/url"
 	"reflect"
-	"regexp"
 	"slices"
 	"sort"
 	"strings"
 	"testing"
-	"unicode"
-	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"example.com/marketdata/internal/model"
 )
 
-// asked is what a request asks for, in the words of INTERFACE.md. It is worked
-// out by a second, plain reading that shares no code with Parse.
-type asked struct {
-	bad         string // the parameter that is invalid
-	sort        string
-	desc, links bool
-	page, size  int64
-	first       string // decimal, unbounded
-	ids         []int64
-	slugs       []string
-	symbols     []string
-	hasID       bool
-	hasSlug     bool
-	hasSymbol   bool
-	listOfRows  bool // has pages at all
-	ignored     string
-}
-
-var (
-	modelEscape  = regexp.MustCompile(`%[0-9a-fA-F]{2}|\+`)
-	modelInteger = regexp.MustCompile(`^-?[0-9]+$`)
-)
-
-func modelUnescape(s string) string {
-	return modelEscape.ReplaceAllStringFunc(s, func(m string) string {
-		if m == "+" {
-			return " "
-		}
-		var b byte
-		fmt.Sscanf(m[1:], "%x", &b)
-		return string([]byte{b})
-	})
-}
-
-func modelFold(s string) string {
-	var out strings.Builder
-	for len(s) > 0 {
-		r, n := utf8.DecodeRuneInString(s)
-		if r == utf8.RuneError && n == 1 {
-			out.WriteByte(s[0])
-		} else {
-			least := r
-			for o := unicode.SimpleFold(r); o != r; o = unicode.SimpleFold(o) {
-				if o < least {
-					least = o
-				}
-			}
-			if least >= 'A' && least <= 'Z' {
-				least = unicode.ToLower(least)
-			}
-			out.WriteRune(least)
-		}
-		s = s[n:]
-	}
-	return out.String()
-}
-
-func modelInt(s string) (*big.Int, bool) {
-	if !modelInteger.MatchString(s) {
-		return nil, false
-	}
-	n, _ := new(big.Int).SetString(s, 10)
-	return n, n.IsInt64()
-}
-
-func modelSet(list []string) []string {
-	set := map[string]bool{}
-	for _, s := range list {
-		set[s] = true
-	}
-	out := []string{}
-	for s := range set {
-		out = append(out, s)
-	}
-	sort.Strings(out)
-	return out
-}
-
-// modelIgnored is the header X-Ignored: first who is in it, then how it is
-// written.
-func modelIgnored(endpoint, raw string) string {
-	times, first := map[string]int{}, map[string]string{}
-	for _, pair := range strings.Split(raw, "&") {
-		name, value, _ := strings.Cut(pair, "=")
-		if name = modelUnescape(name); times[name] == 0 {
-			first[name] = value
-		}
-		times[name]++
-	}
-	var names []string
-	for name, n := range times {
-		reads := strings.Fields("id slug page size limit offset sort " + map[string]string{"assets": "symbol fields", "quotes": "symbol"}[endpoint])
-		switch endpoint {
-		case "global":
-			reads = nil
-		case "trending":
-			reads = []string{"by"}
-		}
-		other := []string{"limit", "offset"}
-		if first["page"] == "" && first["limit"]+first["offset"] != "" {
-			other = []string{"page", "size"}
-		}
-		ignored := n > 1 || !slices.Contains(reads, name) || first[name] != "" && slices.Contains(other, name)
-		if ignored && name != "" && !strings.Contains(name, "mdk_live_") {
-			names = append(names, name)
-		}
-	}
-	sort.Strings(names)
-	header := ""
-	for _, name := range names {
-		encoded := strings.ReplaceAll(url.QueryEscape(name), "+", "%20")
-		if len(header)+len(encoded)+1 > 257 {
-			break
-		}
-		header += "," + encoded
-	}
-	return strings.TrimPrefix(header, ",")
-}
-
-func model(endpoint, raw string) asked {
-	a := modelAsked(endpoint, raw)
-	if a.bad == "" {
-		a.ignored = modelIgnored(endpoint, raw)
-	}
-	return a
-}
-
-func modelAsked(endpoint, raw string) asked {
-	sent := map[string]string{}
-	for _, pair := range strings.Split(raw, "&") {
-		name, value, _ := strings.Cut(pair, "=")
-		name = modelUnescape(name)
-		if _, again := sent[name]; !again {
-			sent[name] = modelUnescape(value)
-		}
-	}
-	for name, value := range sent {
-		if value == "" {
-			delete(sent, name)
-		}
-	}
-	has := func(name string) bool { _, ok := sent[name]; return ok }
-
-	var a asked
-	switch endpoint {
-	case "global":
-		return a
-	case "trending":
-		by := modelFold(strings.Trim(sent["by"], " \t\n\r\v\f"))
-		if by != "" && by != "gainers" {
-			a.bad = "by"
-		}
-		return a
-	}
-	a.listOfRows = true
-
-	if a.hasID = has("id"); a.hasID {
-		elements := strings.Split(sent["id"], ",")
-		if len(elements) > 100 {
-			return asked{bad: "id"}
-		}
-		seen := map[int64]bool{}
-		for _, e := range elements {
-			if e == "" {
-				continue
-			}
-			n, ok := modelInt(e)
-			if !ok {
-				return asked{bad: "id"}
-			}
-			if !seen[n.Int64()] {
-				seen[n.Int64()] = true
-				a.ids = append(a.ids, n.Int64())
-			}
-		}
-		sort.Slice(a.ids, func(i, j int) bool { return a.ids[i] < a.ids[j] })
-	}
-	if a.hasSymbol = has("symbol") && (endpoint == "assets" || endpoint == "quotes"); a.hasSymbol {
-		elements := strings.Split(sent["symbol"], ",")
-		if len(elements) > 100 {
-			return asked{bad: "symbol"}
-		}
-		a.symbols = modelSet(strings.Split(modelFold(sent["symbol"]), ","))
-	}
-	if a.hasSlug = has("slug"); a.hasSlug {
-		elements := strings.Split(sent["slug"], ",")
-		if len(elements) > 100 {
-			return asked{bad: "slug"}
-		}
-		a.slugs = modelSet(strings.Split(modelFold(sent["slug"]), ","))
-	}
-
-	pageMode := has("page") || !has("limit") && !has("offset")
-	numbers := map[string]*big.Int{"page": big.NewInt(1), "size": big.NewInt(20), "limit": big.NewInt(20), "offset": big.NewInt(0)}
-	for _, name := range []string{"page", "size", "limit", "offset"} {
-		read := true
-		if endpoint == "exchanges" {
-			read = pageMode == (name == "page" || name == "size")
-		}
-		if !read || !has(name) {
-			continue
-		}
-		n, ok := modelInt(sent[name])
-		if !ok {
-			return asked{bad: name}
-		}
-		low, high, zeroIsDefault := int64(0), int64(0), false
-		switch name {
-		case "page":
-			low, high = 1, 1<<63-1
-		case "offset":
-			low, high = 0, 100000
-		default:
-			low, high, zeroIsDefault = 1, 100, endpoint != "exchanges"
-		}
-		if zeroIsDefault && n.Sign() <= 0 {
-			continue
-		}
-		if n.Int64() < low || n.Int64() > high {
-			return asked{bad: name}
-		}
-		numbers[name] = n
-	}
-	if pageMode {
-		a.page, a.size = numbers["page"].Int64(), numbers["size"].Int64()
-		before := new(big.Int).Sub(numbers["page"], big.NewInt(1))
-		a.first = before.Mul(before, numbers["size"]).String()
-	} else {
-		a.size = numbers["limit"].Int64()
-		a.page = numbers["offset"].Int64()/a.size + 1
-		a.first = numbers["offset"].String()
-	}
-
-	known := map[string][]string{
-		"assets": {"id", "name", "symbol", "slug", "rank"}, "quotes": {"id", "name", "symbol", "slug"},
-		"exchanges":  {"id", "name", "slug", "volume"},
-		"categories": {"id", "name", "slug", "market_cap", "volume_24h"}, "chains": {"id", "name", "slug", "market_cap", "volume_24h"},
-	}[endpoint]
-	order := sent["sort"]
-	if !has("sort") {
-		order = "id:asc"
-		if endpoint == "categories" || endpoint == "chains" {
-			order = "market_cap:desc"
-		}
-	}
-	for _, key := range known {
-		switch modelFold(order) {
-		case key, key + ":asc":
-			a.sort = key
-		case key + ":desc":
-			a.sort, a.desc = key, true
-		}
-	}
-	if a.sort == "" {
-		return asked{bad: "sort"}
-	}
-	if has("fields") && endpoint == "assets" {
-		names := strings.Split(sent["fields"], ",")
-		if len(names) > 100 {
-			return asked{bad: "fields"}
-		}
-		for _, name := range names {
-			a.links = a.links || modelFold(name) == "links"
-		}
-	}
-	return a
-}
-
-func (q *Query) asked() asked {
-	a := asked{desc: q.Desc, links: q.Links, page: q.Page, size: int64(q.Size), hasID: q.HasID, hasSlug: q.HasSlug, hasSymbol: q.HasSymbol, ignored: string(q.AppendIgnored(nil))}
+// asked is what the query asks for, as internal/model says it.
+func (q *Query) asked() *model.Query {
+	a := &model.Query{Endpoint: q.Endpoint.Name(), Ignored: string(q.AppendIgnored(nil))}
 	if q.Endpoint == Trending || q.Endpoint == Global {
 		return a
 	}
-	a.listOfRows, a.sort, a.first = true, q.Sort.Name(), fmt.Sprint(q.First)
-	a.ids = append(a.ids, q.IDs...)
-	for _, s := range q.Slugs {
-		a.slugs = append(a.slugs, string(s))
+	a.Sort, a.Desc, a.Links, a.Page, a.Offset, a.Size = q.Sort.Name(), q.Desc, q.Links, q.Page, q.First, int64(q.Size)
+	filter := func(name string, has bool, n int, value func(i int) string) {
+		if !has {
+			return
+		}
+		f := model.Filter{Name: name}
+		for i := range n {
+			f.Values = append(f.Values, value(i))
+		}
+		a.Filters = append(a.Filters, f)
 	}
-	for _, s := range q.Symbols {
-		a.symbols = append(a.symbols, string(s))
-	}
+	filter("id", q.HasID, len(q.IDs), func(i int) string { return fmt.Sprint(q.IDs[i]) })
+	filter("slug", q.HasSlug, len(q.Slugs), func(i int) string { return string(q.Slugs[i]) })
+	filter("symbol", q.HasSymbol, len(q.Symbols), func(i int) string { return string(q.Symbols[i]) })
 	return a
+}
+
+// read is what the model says that a query string asks for.
+func read(e Endpoint, raw string) (*model.Query, *model.Answer) {
+	want, refusal := model.Parse(model.Prefix + e.Name() + "?" + raw)
+	if refusal == nil {
+		want.Offset = min(want.Offset, Past)
+	}
+	return want, refusal
 }
 
 // compare asks both readings, and fails when they differ in anything.
 func compare(t interface{ Fatalf(string, ...any) }, q *Query, e Endpoint, raw string) {
-	want := model(e.Name(), raw)
+	want, refusal := read(e, raw)
 	sent := []byte(raw)
 	err := q.Parse(e, sent)
 	if err != nil {
-		if err.Param != want.bad {
-			t.Fatalf("%v?%s: %v; the model refuses %q", e, raw, err, want.bad)
+		names := func(blame string) bool { return blame == err.Param || strings.HasPrefix(blame, err.Param+":") }
+		if refusal == nil || !slices.ContainsFunc(refusal.Blame, names) {
+			t.Fatalf("%v?%s: %v; the model refuses %+v", e, raw, err, refusal)
 		}
 		return
 	}
@@ -315,12 +61,8 @@ func compare(t interface{ Fatalf(string, ...any) }, q *Query, e Endpoint, raw st
 	for i := range sent {
 		sent[i] = 'x'
 	}
-	got := q.asked()
-	if first, _ := new(big.Int).SetString(want.first, 10); first != nil && first.Cmp(big.NewInt(Past)) >= 0 {
-		want.first = fmt.Sprint(int64(Past))
-	}
-	if want.bad != "" || !reflect.DeepEqual(got, want) {
-		t.Fatalf("%v?%s:\n got %+v\nwant %+v", e, raw, got, want)
+	if got := q.asked(); refusal != nil || !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v?%s:\n got %+v\nwant %+v, %+v", e, raw, got, want, refusal)
 	}
 }
 
@@ -409,7 +151,10 @@ func TestKeyAgainstModel(t *testing.T) {
 		if qa.Parse(e, []byte(a)) != nil || qb.Parse(e, []byte(b)) != nil {
 			return
 		}
-		same := reflect.DeepEqual(modelAsked(e.Name(), a), modelAsked(e.Name(), b))
+		ma, _ := read(e, a)
+		mb, _ := read(e, b)
+		ma.Ignored, mb.Ignored = "", "" // which is made for each request
+		same := reflect.DeepEqual(ma, mb)
 		if keys := string(qa.AppendKey(nil)) == string(qb.AppendKey(nil)); keys != same {
 			t.Fatalf("%v: %q and %q: equal keys %v, equal requests %v", e, a, b, keys, same)
 		}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -44,7 +45,7 @@ type Query struct {
 	Sort     string
 	Desc     bool
 	Page     int64 // the page that is answered: Size rows from Offset on
-	Offset   int64
+	Offset   int64 // at most the largest int64
 	Size     int64
 	Links    bool   // fields=links
 	Ignored  string // value of X-Ignored, "" for none
@@ -243,7 +244,9 @@ func (q *Query) parse(l listing, p parameters) (bad []string) {
 		if q.Page = number("page", 1); q.Page < 1 {
 			blame("page")
 		}
-		q.Offset = min(q.Page-1, maxInteger) * q.Size // beyond every listing
+		if q.Offset = math.MaxInt64; len(bad) == 0 && q.Page-1 <= math.MaxInt64/q.Size {
+			q.Offset = (q.Page - 1) * q.Size
+		}
 	}
 	if offsetMode || !l.strict {
 		limit, offset := size("limit"), number("offset", 0)
