@@ -7,8 +7,6 @@
 package e2e
 
 import (
-	"bufio"
-	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -17,7 +15,6 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"regexp"
 	"slices"
@@ -34,6 +31,7 @@ import (
 	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/model"
 	"example.com/marketdata/internal/model/gen"
+	"example.com/marketdata/loadtest/client"
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
 )
@@ -53,7 +51,8 @@ type pair struct {
 	store   artifacts.Store
 	source  *folder
 	builder *builder.Builder
-	client  *client
+	host    string
+	conn    *client.Conn
 	stop    func()
 
 	tags   map[string]string // bodies by ETag
@@ -108,9 +107,15 @@ func newPair(t failer, settings model.Settings, poll time.Duration) *pair {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
-	p.client = &client{address: e.Addr().String()}
+	p.host = e.Addr().String()
+	endpoint, err := client.ParseEndpoint("http://"+p.host, false)
+	if err != nil {
+		t.Fatalf("edge: %v", err)
+	}
+	p.conn = client.New(endpoint)
+	p.conn.Timeout = 30 * time.Second
 	p.stop = func() {
-		p.client.close()
+		p.conn.Close()
 		cancel()
 		if err := <-done; err != nil {
 			t.Logf("edge: %v", err)
@@ -252,49 +257,21 @@ type response struct {
 	body   string
 }
 
-// client asks over one connection, byte for byte what it is told to.
-type client struct {
-	address string
-	conn    net.Conn
-	reader  *bufio.Reader
-}
-
-func (c *client) close() {
-	if c.conn != nil {
-		_ = c.conn.Close()
-		c.conn = nil
-	}
-}
-
-func (c *client) ask(method, target string, headers ...[2]string) (*response, error) {
-	if c.conn == nil {
-		conn, err := net.Dial("tcp", c.address)
-		if err != nil {
-			return nil, err
-		}
-		c.conn, c.reader = conn, bufio.NewReader(conn)
-	}
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", method, target, c.address)
+// send asks over one connection, byte for byte what it is told to.
+func (p *pair) send(method, target string, headers ...[2]string) (*response, error) {
+	b := fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\n", method, target, p.host)
 	for _, h := range headers {
-		fmt.Fprintf(&b, "%s: %s\r\n", h[0], h[1])
+		b = fmt.Appendf(b, "%s: %s\r\n", h[0], h[1])
 	}
-	b.WriteString("\r\n")
-	_ = c.conn.SetDeadline(time.Now().Add(30 * time.Second))
-	if _, err := c.conn.Write(b.Bytes()); err != nil {
-		c.close()
-		return nil, err
-	}
-	r, err := http.ReadResponse(c.reader, &http.Request{Method: method})
+	r, err := p.conn.Do(context.Background(), append(b, "\r\n"...), method == "HEAD")
 	if err != nil {
-		c.close()
 		return nil, err
 	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil || r.Close {
-		c.close()
+	got := &response{r.Status, http.Header{}, string(r.Body)}
+	for _, f := range r.Fields {
+		got.header.Add(string(f.Name), string(f.Value))
 	}
-	return &response{r.StatusCode, r.Header, string(body)}, err
+	return got, nil
 }
 
 func (p *pair) ask(q model.Question, headers ...[2]string) *response {
@@ -302,7 +279,7 @@ func (p *pair) ask(q model.Question, headers ...[2]string) *response {
 	for _, pin := range q.Pins {
 		headers = append(headers, [2]string{"X-Snapshot-Time", pin})
 	}
-	r, err := p.client.ask(q.Method, q.Target, headers...)
+	r, err := p.send(q.Method, q.Target, headers...)
 	if err != nil {
 		p.t.Fatalf("%#v: %v", q, err)
 	}
@@ -380,7 +357,7 @@ func (p *pair) codedDiffers(q model.Question, want model.Answer, plain, got *res
 		return fmt.Sprintf("%s: %v", coding, err)
 	}
 	if body != want.Body {
-		return coding + " body " + firstDifference(body, want.Body)
+		return coding + " body " + model.Difference(body, want.Body)
 	}
 	if other, ok := p.tags[tag]; ok && other != got.body {
 		return fmt.Sprintf("the %s body of ETag %s had other bytes before", coding, tag)
@@ -486,7 +463,7 @@ func (p *pair) differs200(q model.Question, want model.Answer, got *response, on
 		body = ""
 	}
 	if got.body != body {
-		return "body " + firstDifference(got.body, body)
+		return "body " + model.Difference(got.body, body)
 	}
 	for _, diff := range []string{
 		one("Content-Type", "application/json"), one("Content-Length", strconv.Itoa(len(want.Body))), one("Content-Encoding", ""),
@@ -526,14 +503,4 @@ func (p *pair) differs200(q model.Question, want model.Answer, got *response, on
 	}
 	p.tags[tags[0]], p.bodies[want.Body] = want.Body, tags[0]
 	return ""
-}
-
-// firstDifference shows where two texts part.
-func firstDifference(got, want string) string {
-	at := 0
-	for at < len(got) && at < len(want) && got[at] == want[at] {
-		at++
-	}
-	show := func(s string) string { return strconv.Quote(s[max(0, at-200):min(len(s), at+200)]) }
-	return fmt.Sprintf("of %d bytes, want %d; they part at %d:\n got …%s\nwant …%s", len(got), len(want), at, show(got), show(want))
 }

@@ -225,8 +225,8 @@ func round(v float64) float64 {
 	return r
 }
 
-// NewLatency returns the figures of a histogram in nanoseconds.
-func NewLatency(h *hdrhistogram.Histogram) (Latency, error) {
+// newLatency returns the figures of a histogram in nanoseconds.
+func newLatency(h *hdrhistogram.Histogram) (Latency, error) {
 	b, err := h.EncodeV2()
 	if err != nil {
 		return Latency{}, fmt.Errorf("encode histogram: %w", err)
@@ -285,12 +285,12 @@ func New(setup Setup, tool Tool, e *engine.Result, c *check.Report) (*Run, error
 		from *hdrhistogram.Histogram
 	}{{&r.Due, due}, {&r.Service, service}, {&r.Lag, e.Lag}, {&r.Connect, e.Connect}} {
 		var err error
-		if *l.to, err = NewLatency(l.from); err != nil {
+		if *l.to, err = newLatency(l.from); err != nil {
 			return nil, err
 		}
 	}
 	for _, iv := range e.Intervals {
-		d, err := NewLatency(iv.Due)
+		d, err := newLatency(iv.Due)
 		if err != nil {
 			return nil, err
 		}
@@ -322,10 +322,10 @@ func (r *Run) class(c *engine.ClassResult) (Class, error) {
 	r.Requests.Sent += k.Sent
 	r.Requests.Failed += k.Failed
 	var err error
-	if k.Due, err = NewLatency(c.Due); err != nil {
+	if k.Due, err = newLatency(c.Due); err != nil {
 		return k, err
 	}
-	k.Service, err = NewLatency(c.Service)
+	k.Service, err = newLatency(c.Service)
 	return k, err
 }
 

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"example.com/marketdata/internal/model"
 )
 
 // Scenario describes a mix of requests. Shares are from 0 to 1.
@@ -123,7 +125,7 @@ var filters = map[string][]string{
 	"exchanges": {"id", "slug"}, "categories": {"id", "slug"}, "chains": {"id", "slug"},
 }
 
-var endpoints = []string{"assets", "quotes", "trending", "exchanges", "global", "categories", "chains"}
+var endpoints = append(slices.Clone(model.Lists), "global")
 
 func (s *Scenario) check() error {
 	share := func(name string, v float64) error {
