@@ -62,7 +62,7 @@ func (s *Snapshot) fault(where string, err error) {
 }
 
 func (s *Snapshot) object(ctx context.Context, store artifacts.Reader, name string, ref artifacts.Ref) error {
-	b, err := get(ctx, store, artifacts.ObjectKey(ref.Digest), ref)
+	b, err := artifacts.ReadObject(ctx, store, ref)
 	if err != nil {
 		return err
 	}
@@ -89,18 +89,6 @@ func (s *Snapshot) object(ctx context.Context, store artifacts.Reader, name stri
 	return nil
 }
 
-// get reads an object or a manifest and holds it against its digest.
-func get(ctx context.Context, store artifacts.Reader, key string, ref artifacts.Ref) ([]byte, error) {
-	b, _, err := store.Get(ctx, key, ref.Size)
-	if err == nil && artifacts.Sum(b) != ref.Digest {
-		err = errors.New("its bytes have another digest")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", key, err)
-	}
-	return b, nil
-}
-
 // ErrNoSnapshot: the store's published manifest does not list the time.
 var ErrNoSnapshot = errors.New("snapshot not listed")
 
@@ -115,24 +103,16 @@ func FindManifest(ctx context.Context, store artifacts.Reader, t time.Time) (*ar
 	if err != nil {
 		return nil, err
 	}
-	m, err := getManifest(ctx, store, p.Manifest)
+	m, err := artifacts.ReadManifest(ctx, store, p.Manifest)
 	if err != nil || m.Time.Equal(t) {
 		return m, err
 	}
 	for _, r := range m.Retained {
 		if r.Time.Equal(t) {
-			return getManifest(ctx, store, r.Manifest)
+			return artifacts.ReadManifest(ctx, store, r.Manifest)
 		}
 	}
 	return nil, fmt.Errorf("%w: %s (newest is %s)", ErrNoSnapshot, t.Format(model.TimeFormat), m.Time.Format(model.TimeFormat))
-}
-
-func getManifest(ctx context.Context, store artifacts.Reader, ref artifacts.Ref) (*artifacts.Manifest, error) {
-	b, err := get(ctx, store, artifacts.ManifestKey(ref.Digest), ref)
-	if err != nil {
-		return nil, err
-	}
-	return artifacts.ParseManifest(b)
 }
 
 // GetChange reads the change record, nil when there is none or it cannot be
