@@ -20,15 +20,21 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // plain asks for /0, /1 … and judges by the status.
-type plain struct{ sessions atomic.Int32 }
+type plain struct{ sessions, failed atomic.Int32 }
 
 func (p *plain) Classes() []string { return []string{"even", "odd"} }
 func (p *plain) Session() Session {
 	p.sessions.Add(1)
-	return &plainSession{}
+	return &plainSession{plain: p}
 }
 
-type plainSession struct{ req Request }
+type plainSession struct {
+	plain *plain
+	req   Request
+}
+
+// Failed implements Observer.
+func (s *plainSession) Failed(error) { s.plain.failed.Add(1) }
 
 func (s *plainSession) Request(i uint64, e *client.Endpoint) *Request {
 	s.req.Bytes = fmt.Appendf(s.req.Bytes[:0], "GET /%d HTTP/1.1\r\nHost: %s\r\n\r\n", i, e.Host)
@@ -216,7 +222,11 @@ func TestFailuresAreTold(t *testing.T) {
 			conn.Close()
 		}
 	})
-	res := mustRun(t, Config{Endpoints: []*client.Endpoint{answers}, Stages: pace.Constant(100, 100*time.Millisecond), Connections: 10})
+	source := &plain{}
+	res := mustRun(t, Config{Endpoints: []*client.Endpoint{answers}, Source: source, Stages: pace.Constant(100, 100*time.Millisecond), Connections: 10})
+	if n := source.failed.Load(); n != 2 { // /3 and /4
+		t.Errorf("%d failures observed, want 2", n)
+	}
 	for f, want := range map[Failure]uint64{FailStatus: 1, FailWrong: 1, FailClosed: 1, FailMalformed: 1} {
 		if got := failures(res)[f]; got != want {
 			t.Errorf("%s: %d, want %d (of %v)", f, got, want, failures(res))
