@@ -24,11 +24,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
+
+	"github.com/dustin/go-humanize"
 
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/internal/benchdoc"
 )
 
 // The bounds that the figures are held to.
@@ -85,20 +87,21 @@ func main() {
 	rounds := flag.Int("rounds", 7, "rounds at 20,000 assets; larger markets get fewer")
 	dir := flag.String("dir", "", "where feeds and stores are written; by default a temporary folder")
 	profile := flag.String("cpuprofile", "", "write a processor profile of each build to this file, with the size and the round added")
+	out := flag.String("out", "", "write the report as a document to this file")
 	flag.Parse()
-	run := parent
+	var err error
 	if stage := os.Getenv(childEnv); stage != "" {
-		run = func(sizes string, round int, dir, profile string) error {
-			return child(context.Background(), stage, sizes, round, dir, profile)
-		}
+		err = child(context.Background(), stage, *sizes, *rounds, *dir, *profile)
+	} else {
+		err = parent(*sizes, *rounds, *dir, *profile, *out)
 	}
-	if err := run(*sizes, *rounds, *dir, *profile); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func parent(sizes string, rounds int, dir, profile string) error {
+func parent(sizes string, rounds int, dir, profile, out string) error {
 	dir, err := os.MkdirTemp(dir, "bench-builder-")
 	if err != nil {
 		return err
@@ -116,7 +119,7 @@ func parent(sizes string, rounds int, dir, profile string) error {
 		}
 		all = append(all, f)
 	}
-	return print(all)
+	return report(all, rounds, out)
 }
 
 // measure runs the rounds of one size. Each build and each floor has a process
@@ -166,43 +169,52 @@ func (f *figures) take(now *figures) {
 	}
 }
 
-func print(all []*figures) error {
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	missed := 0
-	row := func(name string, cell func(f *figures) string) {
-		fmt.Fprintf(w, "%s\t", name)
+// method is what the report says of how it came about.
+const method = `Builds of a simulated market from a folder into a directory store that has a snapshot in each window, on one core. The floor is what any builder must pay:
+decoding the same feed with go-json, and compressing, hashing and durably writing the finished objects. Each has a process of its own, in turn; the least time of %d
+rounds counts (fewer of a large market), and the most memory.
+
+Left out: a live source's answers, a store behind a network, and more than one core.`
+
+// report shows every figure and whether its bound was kept, and writes the
+// document to the file out unless that is empty.
+func report(all []*figures, rounds int, out string) error {
+	d := benchdoc.Document{Title: "What a build costs", Command: "make bench-builder", Method: fmt.Sprintf(method, rounds), Columns: []string{"what"}}
+	for _, f := range all {
+		d.Columns = append(d.Columns, humanize.Comma(int64(f.Assets))+" assets")
+	}
+	d.Columns = append(d.Columns, "bound")
+	row := func(name, bound string, cell func(f *figures) string) {
+		cells := []string{name}
 		for _, f := range all {
-			fmt.Fprintf(w, "%s\t", cell(f))
+			cells = append(cells, cell(f))
 		}
-		fmt.Fprintln(w)
+		d.Rows = append(d.Rows, append(cells, bound))
 	}
 	ms := func(pick func(f *figures) took) func(f *figures) string {
-		return func(f *figures) string {
-			t := pick(f)
-			return fmt.Sprintf("%d ms (%d cpu)", t.Wall.Milliseconds(), t.CPU.Milliseconds())
-		}
-	}
-	row("assets", func(f *figures) string { return strconv.Itoa(f.Assets) })
-	row("decode feed with go-json", ms(func(f *figures) took { return f.Decode }))
-	row("compress objects", ms(func(f *figures) took { return f.Compress }))
-	row("hash objects", ms(func(f *figures) took { return f.Hash }))
-	row("write objects durably", ms(func(f *figures) took { return f.Write }))
-	row("floor: sum of these", ms((*figures).floor))
-	row("build", ms(func(f *figures) took { return f.Build }))
-	for _, step := range []string{builder.StepOpen, builder.StepRead, builder.StepCompute, builder.StepObjects, publish.StepSync, publish.StepManifest, publish.StepSwap} {
-		row("of which "+step, func(f *figures) string { return fmt.Sprintf("%d ms", f.Steps[step]) })
+		return func(f *figures) string { return humanize.Comma(pick(f).Wall.Milliseconds()) + " ms" }
 	}
 	ratio := func(f *figures) float64 { return float64(f.Build.Wall) / float64(f.floor().Wall) }
-	row("build / floor", func(f *figures) string { return fmt.Sprintf("%.2f", ratio(f)) })
 	perAsset := func(f *figures) float64 { return float64(f.Build.Wall.Microseconds()) / float64(f.Assets) }
-	row("µs an asset", func(f *figures) string { return fmt.Sprintf("%.1f", perAsset(f)) })
-	row("objects", func(f *figures) string { return strconv.Itoa(f.Objects) })
-	row("MB written", func(f *figures) string { return fmt.Sprintf("%.1f", float64(f.Bytes)/1e6) })
-	row("manifest KB", func(f *figures) string { return fmt.Sprintf("%.1f", float64(f.Manifest)/1e3) })
-	row("peak memory MiB", func(f *figures) string { return strconv.FormatInt(f.Memory>>20, 10) })
-	if err := w.Flush(); err != nil {
+	row("floor: decode the feed", "", ms(func(f *figures) took { return f.Decode }))
+	row("floor: compress", "", ms(func(f *figures) took { return f.Compress }))
+	row("floor: hash", "", ms(func(f *figures) took { return f.Hash }))
+	row("floor: write", "", ms(func(f *figures) took { return f.Write }))
+	row("floor", "", ms((*figures).floor))
+	row("build", "", ms(func(f *figures) took { return f.Build }))
+	for _, step := range []string{builder.StepOpen, builder.StepRead, builder.StepCompute, builder.StepObjects, publish.StepSync, publish.StepManifest, publish.StepSwap} {
+		row("build: "+step, "", func(f *figures) string { return humanize.Comma(f.Steps[step]) + " ms" })
+	}
+	row("build, times the floor", fmt.Sprintf("≤ %.1f at 20,000", maxRatio), func(f *figures) string { return fmt.Sprintf("%.2f", ratio(f)) })
+	row("build, an asset", fmt.Sprintf("≤ %.1f times the smallest", maxGrowth), func(f *figures) string { return fmt.Sprintf("%.1f µs", perAsset(f)) })
+	row("peak memory", "≤ "+humanize.Comma(maxMemory>>20)+" MiB", func(f *figures) string { return humanize.Comma(f.Memory>>20) + " MiB" })
+	row("objects put", "≤ "+humanize.Comma(maxObjects), func(f *figures) string { return humanize.Comma(int64(f.Objects)) })
+	row("written", fmt.Sprintf("≤ %.1f MB at 20,000", maxBytes/1e6), func(f *figures) string { return fmt.Sprintf("%.1f MB", float64(f.Bytes)/1e6) })
+	row("manifest", "≤ "+humanize.Comma(maxManifest/1000)+" KB", func(f *figures) string { return fmt.Sprintf("%.1f KB", float64(f.Manifest)/1e3) })
+	if err := d.Print(out); err != nil {
 		return err
 	}
+	missed := 0
 	fmt.Println()
 	bound := func(name string, got, most float64) {
 		verdict := "kept"

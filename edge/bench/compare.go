@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,7 @@ type bench struct {
 	work    string
 	servers []*server
 	key     string
+	page    string // how large it is
 	rows    []row
 }
 
@@ -46,21 +48,16 @@ type figures struct {
 	p50, p99 time.Duration
 }
 
-// row is a comparison in the report.
+// row is one of the report.
 type row struct {
-	what   string
-	loads  []load
-	median []figures
-	target string
-	ratio  float64
-	met    bool
+	what, measured, beside string
+	ratio                  float64 // 0: there is none
+	target                 string
+	met                    bool
 }
 
 // none is the target of a comparison that only explains the others.
-const (
-	none   = 0
-	toKnow = "to know"
-)
+const none = 0
 
 // compare measures two loads in turn, round by round, and reports the CPU time per
 // request of the first one divided by that of the second.
@@ -83,22 +80,17 @@ func (b *bench) compare(ctx context.Context, what string, target float64, loads 
 		}
 		ratios = append(ratios, float64(f[0].cpu)/float64(f[1].cpu))
 	}
-	r := row{what: what, loads: loads, target: fmt.Sprintf("≤ %.2f", target)}
-	if target == none {
-		r.target = toKnow
-	}
-	for i := range loads {
-		r.median = append(r.median, median(rounds[i]))
-	}
 	slices.Sort(ratios)
-	r.ratio = ratios[len(ratios)/2]
-	r.met = target == none || r.ratio <= target
+	measured, beside := median(rounds[0]), median(rounds[1])
+	r := row{what: what, measured: fmt.Sprintf("%.1f µs", us(measured.cpu)), beside: fmt.Sprintf("%.1f µs", us(beside.cpu)), ratio: ratios[len(ratios)/2]}
+	if target != none {
+		r.target, r.met = fmt.Sprintf("≤ %.2f", target), r.ratio <= target
+	}
 	b.rows = append(b.rows, r)
-	for i := range loads {
-		m := r.median[i]
+	for i, m := range []figures{measured, beside} {
 		fmt.Printf("%-58s %-24s %7.2f µs  %8.0f/s  p50 %8v  p99 %8v\n", what, loads[i].name, us(m.cpu), m.rate, m.p50, m.p99)
 	}
-	fmt.Printf("%-58s ratio %.3f (half of the rounds: %.3f to %.3f), target %s\n", what, r.ratio, ratios[len(ratios)/4], ratios[len(ratios)*3/4], r.target)
+	fmt.Printf("%-58s ratio %.3f (half of the rounds: %.3f to %.3f), target %s\n", what, r.ratio, ratios[len(ratios)/4], ratios[len(ratios)*3/4], cmp.Or(r.target, "none"))
 	return nil
 }
 
@@ -354,6 +346,7 @@ func (b *bench) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	b.page = fmt.Sprintf("%s bytes and %d of head", thousands(len(held.body)), len(held.raw)-len(held.body))
 	fmt.Printf("answer: %d bytes of body, %d of head; with key check, limit, request id, metrics, default logging:\n%s\n\n",
 		len(held.body), len(held.raw)-len(held.body), bytes.TrimSpace(bytes.TrimSuffix(held.raw, held.body)))
 	const listing = "/openapi/v1/quotes"
@@ -378,7 +371,7 @@ func (b *bench) run(ctx context.Context) error {
 		return err
 	}
 	plain := load{"bare fasthttp", bare, one, b.auth()}
-	if err := b.compare(ctx, "held answer, against bare fasthttp", 1.02, edge("held", one), plain); err != nil {
+	if err := b.compare(ctx, "a cached page, beside bare fasthttp", 1.02, edge("held", one), plain); err != nil {
 		return err
 	}
 	if !b.Short {
@@ -386,7 +379,7 @@ func (b *bench) run(ctx context.Context) error {
 		for _, way := range []struct{ name, options string }{
 			{"nginx with a file", "sendfile on; tcp_nopush on;"}, {"nginx without sendfile", "sendfile off;"}, {"nginx with sendfile alone", "sendfile on;"},
 		} {
-			what := "held answer, against " + way.name
+			what := "a cached page, beside " + way.name
 			if b.skipped(what) {
 				continue
 			}
@@ -408,20 +401,20 @@ func (b *bench) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := b.compare(ctx, fmt.Sprintf("bare fasthttp: %d copies of the answer in turn, against one", heldPages), none,
+	if err := b.compare(ctx, fmt.Sprintf("bare fasthttp with %s copies of the page in turn, beside one", thousands(heldPages)), none,
 		load{"bare fasthttp, copies", copies, one, b.auth()}, plain); err != nil {
 		return err
 	}
-	if err := b.compare(ctx, fmt.Sprintf("%d held answers in turn, against one", heldPages), none, edge("many held", several), beside("held", one)); err != nil {
+	if err := b.compare(ctx, fmt.Sprintf("%s cached pages in turn, beside one", thousands(heldPages)), none, edge("many held", several), beside("held", one)); err != nil {
 		return err
 	}
-	if err := b.compare(ctx, "pages never asked before, against a held one", 1.25, edge("never asked before", pages), beside("held", page)); err != nil {
+	if err := b.compare(ctx, "a new page, beside a cached one", 1.25, edge("never asked before", pages), beside("held", page)); err != nil {
 		return err
 	}
-	if err := b.compare(ctx, "pages never asked before, against a held page=3", none, edge("never asked before", pages), beside("held", one)); err != nil {
+	if err := b.compare(ctx, "a new page, beside a cached one of a shorter query", none, edge("never asked before", pages), beside("held", one)); err != nil {
 		return err
 	}
-	if err := b.compare(ctx, fmt.Sprintf("pages never asked before, against %d held ones", heldPages), none, edge("never asked before", pages), beside("many held", several)); err != nil {
+	if err := b.compare(ctx, fmt.Sprintf("a new page, beside %s cached ones in turn", thousands(heldPages)), none, edge("never asked before", pages), beside("many held", several)); err != nil {
 		return err
 	}
 	oneRow, err := b.held(small.addr, row.Path)
@@ -432,18 +425,18 @@ func (b *bench) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := b.compare(ctx, "held answer of one row, against bare fasthttp", 1.02, edge("one row", row), load{"bare fasthttp", bareRow, row, b.auth()}); err != nil {
+	if err := b.compare(ctx, "a cached row, beside bare fasthttp", 1.02, edge("one row", row), load{"bare fasthttp", bareRow, row, b.auth()}); err != nil {
 		return err
 	}
 	named, err := b.slug("small")
 	if err != nil {
 		return err
 	}
-	if err := b.compare(ctx, "ids, slugs, symbols never asked before, against a held one", 1.25,
+	if err := b.compare(ctx, "new ids, slugs or symbols, beside a cached row", 1.25,
 		edge("never asked before", rows), beside("held", question{Path: listing + "?slug=" + named + "&limit=50"})); err != nil {
 		return err
 	}
-	if err := b.compare(ctx, "ids, slugs, symbols never asked before, against a held limit=1", none, edge("never asked before", rows), beside("held", row)); err != nil {
+	if err := b.compare(ctx, "new ids, slugs or symbols, beside a cached row of a shorter query", none, edge("never asked before", rows), beside("held", row)); err != nil {
 		return err
 	}
 	conditional := map[string]string{"X-Api-Key": b.key, "If-None-Match": held.header("ETag")}
@@ -455,7 +448,7 @@ func (b *bench) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := b.compare(ctx, "304 of a held answer, against bare fasthttp", 1.05,
+	if err := b.compare(ctx, "a 304, beside bare fasthttp", 1.05,
 		load{"edge, 304", small, one, conditional}, load{"bare fasthttp", bareNot, one, conditional}); err != nil {
 		return err
 	}
@@ -481,7 +474,7 @@ func (b *bench) run(ctx context.Context) error {
 
 // idle looks at what connections cost that have had an answer and wait.
 func (b *bench) idle(ctx context.Context, n int) error {
-	what := fmt.Sprintf("memory of %d idle connections", n)
+	what := fmt.Sprintf("memory of %s idle connections", thousands(n))
 	if b.skipped(what) {
 		return nil
 	}
@@ -519,10 +512,7 @@ func (b *bench) idle(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	r := row{what: what, target: "≤ 60 MiB", ratio: float64(after-before) / (1 << 20)}
-	r.met = r.ratio <= 60
-	b.rows = append(b.rows, r)
-	fmt.Printf("%-58s %.0f MiB, target %s\n", r.what, r.ratio, r.target)
+	b.single(row{what: what, measured: fmt.Sprintf("%d MiB", (after-before)>>20), target: "≤ 60 MiB", met: after-before <= 60<<20})
 	return nil
 }
 
@@ -533,7 +523,7 @@ func (b *bench) large(ctx context.Context, small load) error {
 	if err != nil {
 		return err
 	}
-	if err := b.compare(ctx, fmt.Sprintf("never asked before, %d assets against %d", b.Large, b.Assets), 1.15,
+	if err := b.compare(ctx, fmt.Sprintf("a new page of %s assets, beside one of %s", thousands(b.Large), thousands(b.Assets)), 1.15,
 		// The same window of the listing: its shards fit the cache.
 		load{fmt.Sprintf("edge, %d assets", b.Large), large, small.query, b.auth()}, small); err != nil {
 		return err
@@ -542,9 +532,7 @@ func (b *bench) large(ctx context.Context, small load) error {
 	if err != nil {
 		return err
 	}
-	r := row{what: fmt.Sprintf("resident memory at %d assets, --cache-size 256MiB", b.Large), target: "≤ 600 MiB", ratio: float64(memory) / (1 << 20)}
-	r.met = r.ratio <= 600
-	b.rows = append(b.rows, r)
-	fmt.Printf("%-58s %.0f MiB, target %s\n", r.what, r.ratio, r.target)
+	b.single(row{what: fmt.Sprintf("resident memory at %s assets, `--cache-size 256MiB`", thousands(b.Large)),
+		measured: fmt.Sprintf("%d MiB", memory>>20), target: "≤ 600 MiB", met: memory <= 600<<20})
 	return nil
 }

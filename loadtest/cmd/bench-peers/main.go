@@ -1,15 +1,12 @@
 // Command bench-peers holds loadtest against wrk and k6, side by side: the same
-// server, the same connections, one after the other, in several rounds. It
-// prints each tool's closed-loop throughput for a second of its own processor
-// time, and its latencies. wrk and k6 are taken from the path; one that is not
-// there is left out, and said so.
-//
-//	go run ./loadtest/cmd/bench-peers -duration 5s -rounds 3
-//	go run ./loadtest/cmd/bench-peers -delay 2ms   # a steady server, for the latencies
+// servers, the same connections, one after the other, in several rounds, each in
+// a closed loop. It is what `make bench-loadtest` runs. wrk and k6 are taken from
+// the path; one that is not there is left out.
 package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -22,30 +19,31 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/valyala/fasthttp"
 
+	"example.com/marketdata/internal/benchdoc"
+	"example.com/marketdata/internal/local"
 	"example.com/marketdata/loadtest/result"
 )
 
 func main() {
-	url := flag.String("url", "", "load this URL instead of a server of its own")
-	key := flag.String("key", "", "API key for -url")
-	connections := flag.Int("connections", 32, "connections")
-	duration := flag.Duration("duration", 5*time.Second, "how long each run is")
-	rounds := flag.Int("rounds", 3, "runs of each tool")
-	delay := flag.Duration("delay", 0, "how long the server takes for each request")
-	size := flag.Int("size", 4096, "bytes of the server's answers")
-	check := flag.Float64("check", 0, "share of the answers that loadtest checks; the others check none")
+	b := &bencher{}
+	flag.StringVar(&b.bin, "bin", "bin", "folder of the builder, edge and loadtest programs")
+	flag.IntVar(&b.connections, "connections", 32, "connections")
+	flag.DurationVar(&b.duration, "duration", 3*time.Second, "how long each run is")
+	flag.IntVar(&b.rounds, "rounds", 3, "runs of each tool")
+	out := flag.String("out", "", "write the report as a document to this file")
 	server := flag.String("serve", "", "be the server, on this address (used by the program itself)")
+	delay := flag.Duration("delay", 0, "how long the server takes for each request (likewise)")
 	flag.Parse()
 	var err error
 	if *server != "" {
-		err = serve(*server, *size, *delay)
+		err = serve(*server, *delay)
 	} else {
-		err = bench(*url, *key, *check, *connections, *duration, *rounds, *delay, *size)
+		err = b.bench(context.Background(), *out)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench-peers:", err)
@@ -53,8 +51,15 @@ func main() {
 	}
 }
 
+// size is how large the answers of the server are, in bytes, and delayed how
+// long it takes for each where the latencies count, not the throughput.
+const (
+	size    = 4096
+	delayed = 5 * time.Millisecond
+)
+
 // serve answers every request with the same bytes.
-func serve(addr string, size int, delay time.Duration) error {
+func serve(addr string, delay time.Duration) error {
 	body := bytes.Repeat([]byte("x"), size)
 	// Each answer is written at once.
 	s := &fasthttp.Server{WriteBufferSize: size + 1024, Handler: func(ctx *fasthttp.RequestCtx) {
@@ -82,41 +87,82 @@ type measure struct {
 }
 
 type bencher struct {
-	url, key, dir string
-	check         float64
-	connections   int
-	duration      time.Duration
+	bin, dir    string
+	connections int
+	duration    time.Duration
+	rounds      int
+	report      benchdoc.Document
 }
 
-func bench(url, key string, check float64, connections int, duration time.Duration, rounds int, delay time.Duration, size int) error {
-	dir, err := os.MkdirTemp("", "bench-peers")
-	if err != nil {
+const method = `A closed loop of %d connections over loopback; each tool runs by itself for %v, in turn; medians of %d rounds. Tool and server share the processors.
+*Per CPU-second* is requests over the tool's own processor time, user and system; *share* is loadtest's figure over the tool's. The slow server takes %v for
+each request, so that nobody is short of processors: only there do the percentiles compare.
+
+Left out: the open loop, which neither of the others has in this form, and TLS.`
+
+func (b *bencher) bench(ctx context.Context, out string) (err error) {
+	if b.dir, err = os.MkdirTemp("", "bench-peers"); err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	if url == "" {
-		stop, addr, err := startServer(size, delay)
+	defer os.RemoveAll(b.dir)
+	b.report = benchdoc.Document{Title: "The load tester beside wrk and k6", Command: "make bench-loadtest",
+		Method:  fmt.Sprintf(method, b.connections, b.duration, b.rounds, delayed),
+		Columns: []string{"what", "requests/s", "per CPU-second", "share", "p50", "p90", "p99"}}
+	for program, arg := range map[string]string{"wrk": "-v", "k6": "version"} {
+		if _, err := exec.LookPath(program); err == nil {
+			b.report.Versions = append(b.report.Versions, benchdoc.Version(program, arg))
+		}
+	}
+	slices.Sort(b.report.Versions)
+	for _, c := range []struct {
+		what  string
+		delay time.Duration
+	}{{"answers of 4 KiB", 0}, {"a slow server", delayed}} {
+		stop, addr, err := startServer(c.delay)
 		if err != nil {
 			return err
 		}
-		defer stop()
-		url = "http://" + addr + "/"
+		err = b.compare(c.what, "http://"+addr+"/", 0)
+		stop()
+		if err != nil {
+			return err
+		}
 	}
-	b := &bencher{url, key, dir, check, connections, duration}
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "loadtest"), "example.com/marketdata/loadtest/cmd/loadtest")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		return fmt.Errorf("build loadtest: %w", err)
+	m := local.Machine{Bin: b.bin, Data: b.dir, Store: "file:" + filepath.Join(b.dir, "store")}
+	if _, err := m.Output(ctx, "builder", "build", "--source", "sim:?assets=2000&seed=1", "--store", m.Store); err != nil {
+		return err
 	}
-	peers := []*peer{{name: "loadtest", run: b.loadtest}}
-	for _, p := range []*peer{{name: "wrk", run: b.wrk}, {name: "k6", run: b.k6}} {
+	addr, admin := local.Free("127.0.0.1:0"), local.Free("127.0.0.1:0")
+	edge, err := m.Start("edge", "edge", "--store", m.Store, "--auth", "off", "--listen", addr, "--admin", admin, "--drain-wait", "0s")
+	if err != nil {
+		return err
+	}
+	defer edge.Stop()
+	if err := local.Await(ctx, "http://"+admin+"/readyz", edge); err != nil {
+		return err
+	}
+	row := "http://" + addr + "/openapi/v1/quotes?id=1"
+	if err := b.compare("an edge, one row", row, 0); err != nil {
+		return err
+	}
+	if err := b.compare("the same, loadtest checks every answer", row, 1); err != nil {
+		return err
+	}
+	return b.report.Print(out)
+}
+
+// compare runs the tools in turn and adds a row for each to the report. loadtest
+// checks the given share of the answers, the others none.
+func (b *bencher) compare(what, url string, check float64) error {
+	peers := []*peer{{name: "loadtest", run: func() (measure, error) { return b.loadtest(url, check) }}}
+	for _, p := range []*peer{{name: "wrk", run: func() (measure, error) { return b.wrk(url) }}, {name: "k6", run: func() (measure, error) { return b.k6(url) }}} {
 		if _, err := exec.LookPath(p.name); err != nil {
 			fmt.Printf("%s is not on the path and is left out\n", p.name)
 			continue
 		}
 		peers = append(peers, p)
 	}
-	for range rounds {
+	for range b.rounds {
 		for _, p := range peers {
 			m, err := p.run()
 			if err != nil {
@@ -125,23 +171,29 @@ func bench(url, key string, check float64, connections int, duration time.Durati
 			p.all = append(p.all, m)
 		}
 	}
-	table(peers)
+	perCPU := func(m measure) float64 { return m.perCPU }
+	own := peers[0].median(perCPU)
+	for _, p := range peers {
+		share := ""
+		if p != peers[0] {
+			share = fmt.Sprintf("%.2f", own/p.median(perCPU))
+		}
+		ms := func(of func(measure) float64) string { return fmt.Sprintf("%.2f ms", p.median(of)) }
+		b.report.Rows = append(b.report.Rows, []string{what + ": " + p.name,
+			humanize.Comma(int64(p.median(func(m measure) float64 { return m.rate }))), humanize.Comma(int64(p.median(perCPU))), share,
+			ms(func(m measure) float64 { return m.p50 }), ms(func(m measure) float64 { return m.p90 }), ms(func(m measure) float64 { return m.p99 })})
+	}
 	return nil
 }
 
 // startServer runs this program as a server, a process of its own.
-func startServer(size int, delay time.Duration) (stop func(), addr string, err error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, "", err
-	}
-	addr = ln.Addr().String()
-	ln.Close()
+func startServer(delay time.Duration) (stop func(), addr string, err error) {
+	addr = local.Free("127.0.0.1:0")
 	self, err := os.Executable()
 	if err != nil {
 		return nil, "", err
 	}
-	cmd := exec.Command(self, "-serve", addr, "-size", strconv.Itoa(size), "-delay", delay.String())
+	cmd := exec.Command(self, "-serve", addr, "-delay", delay.String())
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		return nil, "", err
@@ -161,8 +213,8 @@ func startServer(size int, delay time.Duration) (stop func(), addr string, err e
 	return nil, "", errors.New("the server did not begin to listen")
 }
 
-// exec runs a tool and returns what it printed and its processor time.
-func (b *bencher) exec(name string, args ...string) (string, float64, error) {
+// run runs a tool and returns what it printed and its processor time.
+func run(name string, args ...string) (string, float64, error) {
 	var out, problems bytes.Buffer
 	cmd := exec.Command(name, args...)
 	cmd.Stdout, cmd.Stderr = &out, &problems
@@ -172,15 +224,12 @@ func (b *bencher) exec(name string, args ...string) (string, float64, error) {
 	return out.String(), (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), nil
 }
 
-func (b *bencher) loadtest() (measure, error) {
+func (b *bencher) loadtest(url string, check float64) (measure, error) {
 	file := filepath.Join(b.dir, "run.json")
-	base, path := splitURL(b.url)
+	base, path := splitURL(url)
 	args := []string{"run", "--closed", "--quiet", "--url", base, "--target", "GET " + path, "--connections", strconv.Itoa(b.connections), "--duration", b.duration.String(),
-		"--check", strconv.FormatFloat(b.check, 'g', -1, 64), "--out", file}
-	if b.key != "" {
-		args = append(args, "--key", b.key)
-	}
-	_, cpu, err := b.exec(filepath.Join(b.dir, "loadtest"), args...)
+		"--check", strconv.FormatFloat(check, 'g', -1, 64), "--out", file}
+	_, cpu, err := run(filepath.Join(b.bin, "loadtest"), args...)
 	if err != nil {
 		return measure{}, err
 	}
@@ -203,9 +252,9 @@ func splitURL(url string) (base, path string) {
 
 var wrkFigure = regexp.MustCompile(`(?m)^\s*(50%|90%|99%|Requests/sec:)\s+([0-9.]+)(us|ms|s)?|(\d+) requests in`)
 
-func (b *bencher) wrk() (measure, error) {
-	args := []string{"-t2", "-c", strconv.Itoa(b.connections), "-d", b.duration.String(), "--latency", "-H", "X-Api-Key: " + b.key, b.url}
-	out, cpu, err := b.exec("wrk", args...)
+func (b *bencher) wrk(url string) (measure, error) {
+	args := []string{"-t2", "-c", strconv.Itoa(b.connections), "-d", b.duration.String(), "--latency", url}
+	out, cpu, err := run("wrk", args...)
 	if err != nil {
 		return measure{}, err
 	}
@@ -234,16 +283,16 @@ func (b *bencher) wrk() (measure, error) {
 
 const k6Script = `import http from 'k6/http';
 export const options = { vus: %d, duration: '%s', summaryTrendStats: ['p(50)', 'p(90)', 'p(99)'] };
-export default function () { http.get(%q, { headers: { 'X-Api-Key': %q } }); }
+export default function () { http.get(%q); }
 export function handleSummary(data) { return { stdout: JSON.stringify({ reqs: data.metrics.http_reqs.values, time: data.metrics.http_req_duration.values }) }; }
 `
 
-func (b *bencher) k6() (measure, error) {
+func (b *bencher) k6(url string) (measure, error) {
 	script := filepath.Join(b.dir, "k6.js")
-	if err := os.WriteFile(script, fmt.Appendf(nil, k6Script, b.connections, b.duration, b.url, b.key), 0o600); err != nil {
+	if err := os.WriteFile(script, fmt.Appendf(nil, k6Script, b.connections, b.duration, url), 0o600); err != nil {
 		return measure{}, err
 	}
-	out, cpu, err := b.exec("k6", "run", "--quiet", "--no-usage-report", script)
+	out, cpu, err := run("k6", "run", "--quiet", "--no-usage-report", script)
 	if err != nil {
 		return measure{}, err
 	}
@@ -269,16 +318,4 @@ func (p *peer) median(of func(measure) float64) float64 {
 	}
 	slices.Sort(all)
 	return all[len(all)/2]
-}
-
-func table(peers []*peer) {
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	defer w.Flush()
-	fmt.Fprintf(w, "medians of %d\trequests/s\tper CPU-second\tloadtest's share\tp50 ms\tp90 ms\tp99 ms\t\n", len(peers[0].all))
-	perCPU := func(m measure) float64 { return m.perCPU }
-	own := peers[0].median(perCPU)
-	for _, p := range peers {
-		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.2f\t%.3f\t%.3f\t%.3f\t\n", p.name, p.median(func(m measure) float64 { return m.rate }), p.median(perCPU), own/p.median(perCPU),
-			p.median(func(m measure) float64 { return m.p50 }), p.median(func(m measure) float64 { return m.p90 }), p.median(func(m measure) float64 { return m.p99 }))
-	}
 }
