@@ -1,32 +1,43 @@
-# `make` prints what there is.
+# `make` prints what there is, in the order in which one needs it.
 SHELL := bash
 .DEFAULT_GOAL := help
 GO ?= go
 SOURCE ?= sim:?assets=2000&seed=1
 VERSION ?= $(shell git describe --tags --always --dirty)
+SOAK ?= 10m
+FUZZ ?= 3m
 
-.PHONY: help build run run-minio test servers bench-edge bench-edge-short race lint
+.PHONY: $(shell sed -n 's/^\([a-z0-9-]*\):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## print this list
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
+	@awk -F ':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## /{printf "  %-18s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Run it
 
 build: ## put builder, edge and loadtest into bin/
 	@mkdir -p bin
 	$(GO) build -trimpath -o bin/ ./builder/cmd/builder ./edge/cmd/edge ./loadtest/cmd/loadtest
 
-run: build ## the whole service on this machine: store, builder, edge, a key
+run: build ## the whole service on this machine: store, builder, edge, a key; SOURCE=coinpaprika: is the real market
 	@$(GO) build -o bin/local ./deploy/local && exec bin/local --source '$(SOURCE)'
 
 run-minio: build ## the same on a MinIO, built first if need be
 	@$(GO) build -o bin/local ./deploy/local && exec bin/local --minio --source '$(SOURCE)'
 
-bench-edge: build ## what an answer costs, beside bare fasthttp and nginx (some ten minutes)
-	@$(GO) build -o bin/bench-edge ./edge/bench && bin/bench-edge --out edge/BENCHMARKS.out.md
+stack: build ## as in production: MinIO, builder, two edges, HAProxy with TLS and HTTP/2
+	@$(GO) build -o bin/stack ./deploy/stack && exec bin/stack --source '$(SOURCE)'
 
-bench-edge-short: build ## the same in a minute or two, without nginx and the large market
-	@$(GO) build -o bin/bench-edge ./edge/bench && bin/bench-edge --short --rounds 7
+loadtest: build ## load that stack's edges for 45 s, every answer checked; a report to open
+	@$(GO) build -o bin/stack ./deploy/stack && exec bin/stack --source '$(SOURCE)' loadtest
 
-test: servers ## all tests, the S3 exam against real servers included
+##@ Before each change (CI runs these and test-deploy)
+
+lint: ## gofmt, vet and staticcheck
+	@out="$$(gofmt -l $$(git ls-files '*.go'))"; if [ -n "$$out" ]; then echo "gofmt: $$out"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+test: servers ## all tests, against real S3 servers too
 	$(GO) test -shuffle=on -count=1 -timeout 20m ./...
 
 servers: ## build the S3 servers that tests start (MinIO: about three minutes, once)
@@ -35,20 +46,61 @@ servers: ## build the S3 servers that tests start (MinIO: about three minutes, o
 race: ## the packages with goroutines under the race detector
 	$(GO) test -race -short -shuffle=on -count=1 ./artifacts/... ./builder/... ./edge/...
 
-lint: ## gofmt, vet and staticcheck
-	@out="$$(gofmt -l $$(git ls-files '*.go'))"; if [ -n "$$out" ]; then echo "gofmt: $$out"; exit 1; fi
-	$(GO) vet ./...
-	$(GO) tool staticcheck ./...
+##@ When you touch it
 
-.PHONY: kill-builder
-kill-builder: ## kill hundreds of builders at every step, on a folder and on MinIO
+test-deploy: ## check deploy/ with its readers' parsers (a module of its own: downloads Prometheus, Kubernetes' types and others)
+	cd deploy/check && $(GO) vet ./... && $(GO) test -vet=off -shuffle=on -count=1 ./...
+
+test-pages: ## the market board and the API reference in a headless Chromium
+	MARKETDATA_REQUIRE_BROWSER=1 $(GO) test -count=1 ./edge/web
+
+test-clients: ## lint the OpenAPI document, check a TypeScript client made from it (node, npm)
+	@command -v npm >/dev/null || { echo 'test-clients needs node 20 or later with npm: https://nodejs.org'; exit 1; }
+	cd edge/openapi/clients/typescript && npm ci --no-audit --no-fund --ignore-scripts
+	MARKETDATA_REQUIRE_CLIENTS=1 $(GO) test -count=1 ./edge/openapi/clients
+
+##@ At night (what CI has no time for)
+
+nightly: kill-builder stack-test soak test-clients vuln fuzz ## all of this group and test-clients, some four hours; make -k nightly goes on after a failure
+
+nightly: SOAK = 1h
+
+kill-builder: servers ## kill hundreds of builders at every step, on a folder and on MinIO
 	BUILDER_TEST_KILLS=400 $(GO) test -count=1 -timeout 60m -v -run 'TestKill$$' ./builder/cmd/builder
 
-.PHONY: bench-builder
-bench-builder: ## what a build costs at 20,000 and at 1,000,000 assets, beside the bounds
-	$(GO) run ./builder/bench
+stack-test: servers ## kill edges and the store behind HAProxy under load, at length
+	STACK_TEST_LONG=1 $(GO) test -count=1 -v -run TestStack ./deploy/stack
 
-.PHONY: dist
+soak: build servers ## builder, edges and a MinIO for SOAK=10m while everything fails; every answer checked
+	@$(GO) build -o bin/soak ./internal/soak && exec bin/soak --duration $(SOAK)
+
+fuzz: ## each fuzz target of every package for FUZZ=3m
+	@targets="$$(set -o pipefail; $(GO) test -list '^Fuzz' ./... | awk '/^Fuzz/{names = names " " $$1} /^ok/{n = split(names, name); for (i = 1; i <= n; i++) print $$2, name[i]; names = ""}')" && \
+	echo "$$targets" | { failed=0; while read -r package name; do echo "$$package $$name"; \
+		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZ) "$$package" </dev/null || failed=1; done; exit $$failed; }
+
+vuln: ## known vulnerabilities in what is used (asks vuln.go.dev)
+	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.8.0 ./...
+
+##@ Figures (on a machine that does nothing else; each writes a BENCHMARKS.md)
+
+bench-edge: build ## what an answer costs, beside bare fasthttp and nginx (some ten minutes)
+	@$(GO) build -o bin/bench-edge ./edge/bench && bin/bench-edge --out edge/BENCHMARKS.md && $(FIGURES)
+
+bench-edge-short: build ## the same in a minute or two, without nginx and the large market; writes nothing
+	@$(GO) build -o bin/bench-edge ./edge/bench && bin/bench-edge --short --rounds 7
+
+bench-builder: ## what a build costs at 20,000 and at 1,000,000 assets, beside the bounds
+	@$(GO) run ./builder/bench -out builder/BENCHMARKS.md && $(FIGURES)
+
+bench-loadtest: build ## the load tester beside wrk and k6 (apt-get install wrk; go install go.k6.io/k6@v1.8.1)
+	@$(GO) run ./loadtest/cmd/bench-peers -out loadtest/BENCHMARKS.md && $(FIGURES)
+
+# The READMEs' figures are taken from the documents of the last whole runs.
+FIGURES = $(GO) test -count=1 ./internal/docs -run TestFigures -update
+
+##@ Release
+
 dist: ## release builds for linux and darwin, amd64 and arm64, with checksums, in dist/
 	@rm -rf dist && mkdir -p dist
 	@for os in linux darwin; do for arch in amd64 arm64; do \
@@ -59,36 +111,3 @@ dist: ## release builds for linux and darwin, amd64 and arm64, with checksums, i
 		rm -r $$d; echo $$d.tar.gz; \
 	done; done
 	@cd dist && sha256sum *.tar.gz > SHA256SUMS && cat SHA256SUMS
-
-.PHONY: test-clients
-test-clients: ## lint the OpenAPI document, check a TypeScript client made from it (node, npm)
-	@command -v npm >/dev/null || { echo 'test-clients needs node 20 or later with npm: https://nodejs.org'; exit 1; }
-	cd edge/openapi/clients/typescript && npm ci --no-audit --no-fund --ignore-scripts
-	MARKETDATA_REQUIRE_CLIENTS=1 $(GO) test -count=1 ./edge/openapi/clients
-
-.PHONY: stack stack-test loadtest
-stack: build ## the service as in earnest: MinIO, builder, two edges, HAProxy with TLS and HTTP/2
-	@$(GO) build -o bin/stack ./deploy/stack && exec bin/stack --source '$(SOURCE)'
-
-stack-test: servers ## kill edges and the store behind HAProxy under load, at length
-	STACK_TEST_LONG=1 $(GO) test -count=1 -v -run TestStack ./deploy/stack
-
-loadtest: build ## load two edges for the better part of a minute, with the oracle; a report to open
-	@$(GO) build -o bin/stack ./deploy/stack && exec bin/stack --source '$(SOURCE)' loadtest
-
-.PHONY: test-pages
-test-pages: ## look at the market board and the API reference in a headless Chromium
-	MARKETDATA_REQUIRE_BROWSER=1 $(GO) test -count=1 ./edge/web
-
-.PHONY: test-deploy
-test-deploy: ## hold deploy/ against its readers' parsers and the programs (a module of its own: downloads Prometheus, Kubernetes' types and others)
-	cd deploy/check && $(GO) vet ./... && $(GO) test -vet=off -shuffle=on -count=1 ./...
-
-SOAK ?= 10m
-.PHONY: soak
-soak: build servers ## builder, edges and a MinIO for SOAK=10m while everything fails; every answer checked
-	@$(GO) build -o bin/soak ./internal/soak && exec bin/soak --duration $(SOAK)
-
-.PHONY: vuln
-vuln: ## known vulnerabilities in what is used (asks vuln.go.dev; not in CI)
-	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.8.0 ./...
