@@ -93,7 +93,7 @@ func (r *reader) do(ctx context.Context, call, key string, try func() error) err
 	}
 	warn := func(err error, wait time.Duration) {
 		if r.o.Log != nil {
-			r.o.Log.WarnContext(ctx, "store call failed, trying again", "call", call, "key", key, "error", err, "wait", wait)
+			r.o.Log.WarnContext(ctx, "store call failed, trying again", "call", call, "key", key, "err", err, "wait", wait)
 		}
 	}
 	_, err := backoff.Retry(ctx, attempt,

@@ -28,19 +28,12 @@ type Options struct {
 // Open opens a store for a builder. A folder must be there, or is made with
 // o.Create; a bucket is not asked yet.
 func Open(ctx context.Context, address string, o Options) (artifacts.Store, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("store %q: %w", address, err)
-	}
-	if isS3(address) {
-		s, err := s3store.Open(address, s3store.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return s, nil
-	}
-	path, err := filePath(address)
-	if err != nil {
+	bucket, path, err := resolve(ctx, address)
+	switch {
+	case err != nil:
 		return nil, err
+	case bucket != nil:
+		return bucket, nil
 	}
 	s, err := dirstore.Open(path, dirstore.Options{Create: o.Create})
 	if err != nil {
@@ -52,25 +45,31 @@ func Open(ctx context.Context, address string, o Options) (artifacts.Store, erro
 // OpenReader opens a store for an edge. Neither a folder nor a bucket need be
 // there yet: until it is, each read gives an error that is not ErrNotFound.
 func OpenReader(ctx context.Context, address string) (artifacts.Reader, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("store %q: %w", address, err)
-	}
-	if isS3(address) {
-		s, err := s3store.Open(address, s3store.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return s, nil
-	}
-	path, err := filePath(address)
-	if err != nil {
+	bucket, path, err := resolve(ctx, address)
+	switch {
+	case err != nil:
 		return nil, err
+	case bucket != nil:
+		return bucket, nil
 	}
 	r, err := dirstore.NewReader(path)
 	if err != nil {
 		return nil, fmt.Errorf("store %q: %w", address, err)
 	}
 	return r, nil
+}
+
+// resolve returns the bucket or, when that is nil, the path that address names.
+func resolve(ctx context.Context, address string) (bucket *s3store.Store, path string, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, "", fmt.Errorf("store %q: %w", address, err)
+	}
+	if isS3(address) {
+		bucket, err = s3store.Open(address, s3store.Options{})
+	} else {
+		path, err = filePath(address)
+	}
+	return bucket, path, err
 }
 
 // Local reports an address whose store is on this machine: reading from it keeps

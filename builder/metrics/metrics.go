@@ -17,12 +17,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/publish"
-	"example.com/marketdata/internal/buildinfo"
+	"example.com/marketdata/internal/registry"
 )
 
 // Outcomes of a build.
@@ -78,7 +77,7 @@ type Metrics struct {
 
 // New returns the Metrics of a builder.
 func New() *Metrics {
-	registry := prometheus.NewRegistry()
+	registry := registry.New("builder")
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 		registry.MustRegister(c)
@@ -133,7 +132,6 @@ func New() *Metrics {
 		deletedBytes:  counter("builder_gc_deleted_bytes_total", "Bytes that gc has removed."),
 		storedObjects: gauge("builder_gc_kept_objects", "Objects and manifests that the last gc left in the store."),
 	}
-	registry.MustRegister(buildinfo.Collector("builder"), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	// A builder that has just started has not failed yet.
 	m.lastSuccess.Set(unix(m.now()))
 	// rate() sees the first failure only if there was a series before it.

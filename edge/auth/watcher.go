@@ -190,7 +190,7 @@ func (w *Watcher) poll(ctx context.Context) error {
 	w.confirm(now)
 	w.cfg.Logger.Info("keys: a new set is in force", "keys", len(set.Keys), "in_force", w.keys.count(now))
 	if err := w.keep(b); err != nil {
-		w.cfg.Logger.Warn("keys: the set could not be kept for the next start", "error", err)
+		w.cfg.Logger.Warn("keys: the set could not be kept for the next start", "err", err)
 	}
 	return nil
 }
@@ -238,9 +238,9 @@ func (w *Watcher) fault(err error) {
 	w.status.LastError, w.status.LastErrorAt = err.Error(), time.Now().UTC()
 	w.mu.Unlock()
 	if w.keys.set.Load() != nil && w.setState(Interrupted) {
-		w.cfg.Logger.Warn("keys: the store does not confirm the set; the last one stays in force", "error", err)
+		w.cfg.Logger.Warn("keys: the store does not confirm the set; the last one stays in force", "err", err)
 	} else if w.keys.set.Load() == nil {
-		w.cfg.Logger.Warn("keys: no set was read yet", "error", err)
+		w.cfg.Logger.Warn("keys: no set was read yet", "err", err)
 	}
 }
 
@@ -294,6 +294,6 @@ func (w *Watcher) forget() {
 		return
 	}
 	if err := os.Remove(w.cfg.File); err != nil && !errors.Is(err, os.ErrNotExist) {
-		w.cfg.Logger.Warn("keys: the kept set could not be removed", "error", err)
+		w.cfg.Logger.Warn("keys: the kept set could not be removed", "err", err)
 	}
 }

@@ -201,7 +201,7 @@ func (s *Shared) setState(state string, err error) {
 	switch {
 	case !changed:
 	case err != nil:
-		s.log.Warn("limits: the store is away or slow; this edge limits by itself", "error", err)
+		s.log.Warn("limits: the store is away or slow; this edge limits by itself", "err", err)
 	default:
 		s.log.Info("limits: shared with other edges")
 	}

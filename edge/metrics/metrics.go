@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"example.com/marketdata/edge/answer"
@@ -26,7 +25,7 @@ import (
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
-	"example.com/marketdata/internal/buildinfo"
+	"example.com/marketdata/internal/registry"
 )
 
 // maxScrapes bounds the scrapes that are answered at once.
@@ -75,11 +74,8 @@ func New(src Sources) *Metrics {
 		}),
 	}
 	m.answers.init(runtime.GOMAXPROCS(0))
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(
-		&answerCollector{&m.answers}, &partsCollector{src}, m.swapLag, m.swap, buildinfo.Collector("edge"),
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	)
+	registry := registry.New("edge")
+	registry.MustRegister(&answerCollector{&m.answers}, &partsCollector{src}, m.swapLag, m.swap)
 	m.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
 	return m
 }

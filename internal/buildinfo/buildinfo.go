@@ -1,18 +1,15 @@
-// Package buildinfo tells Prometheus which build of a program is running.
+// Package buildinfo says which build of a program is running.
 package buildinfo
 
 import (
 	"runtime"
 	"runtime/debug"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Collector returns the metric <program>_build_info, which is always 1. Its
-// labels are the module's version, the revision it was built from, and the
-// version of Go; "unknown" where the build does not say.
-func Collector(program string) prometheus.Collector {
-	version, revision := "unknown", "unknown"
+// Read returns the module's version and the revision it was built from, each
+// "unknown" where the build does not say.
+func Read() (version, revision string) {
+	version, revision = "unknown", "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		version = info.Main.Version
 		for _, s := range info.Settings {
@@ -21,10 +18,12 @@ func Collector(program string) prometheus.Collector {
 			}
 		}
 	}
-	g := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: program + "_build_info", Help: "Always 1; the labels say what is running.",
-		ConstLabels: prometheus.Labels{"version": version, "revision": revision, "goversion": runtime.Version()},
-	})
-	g.Set(1)
-	return g
+	return version, revision
+}
+
+// Version returns what --version prints: program, version, revision, version of
+// Go.
+func Version(program string) string {
+	version, revision := Read()
+	return program + " " + version + " " + revision + " " + runtime.Version()
 }

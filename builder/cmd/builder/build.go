@@ -180,7 +180,7 @@ func (c *runCmd) Run(e *env) error {
 			if err == nil {
 				e.log.Info("built", "snapshot", r.SnapshotTime, "published", r.Published, "reason", r.Reason, "sequence", r.Sequence,
 					"assets", r.Counts["assets"], "quotes", r.Counts["quotes"], "rejected", r.RejectedRows(),
-					"objects", r.ObjectsWritten, "bytes", r.BytesWritten, "ms", r.DurationMS)
+					"objects", r.ObjectsWritten, "bytes", r.BytesWritten, "seconds", float64(r.DurationMS)/1e3)
 			}
 			return err
 		},

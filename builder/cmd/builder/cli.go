@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +14,8 @@ import (
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/market"
+	"example.com/marketdata/internal/buildinfo"
+	"example.com/marketdata/internal/logs"
 	"github.com/alecthomas/kong"
 )
 
@@ -36,8 +37,8 @@ Exit status: 0 done, 1 failed, 2 wrong usage.`
 
 // cli is the command line.
 type cli struct {
-	LogLevel slog.Level       `default:"info" help:"Log what is at least debug, info, warn or error, on standard error."`
-	Version  kong.VersionFlag `env:"-" help:"Print the version and exit."`
+	logs.Flags
+	Version kong.VersionFlag `env:"-" help:"Print the version and exit."`
 
 	Build    buildCmd    `cmd:"" help:"Build and publish one snapshot, then exit."`
 	Run      runCmd      `cmd:"" help:"Build at every ten-minute mark, with the change job and gc on schedules of their own."`
@@ -74,7 +75,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.Writers(stdout, stderr), kong.Exit(func(int) { exited = true }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.Vars{
-			"version": version(), "retain": hours(builder.DefaultRetain), "grace": hours(builder.DefaultGrace),
+			"version": buildinfo.Version("builder"), "retain": hours(builder.DefaultRetain), "grace": hours(builder.DefaultGrace),
 			"max_bad_rows": builder.DefaultGuards.MaxBadRows.String(), "max_shrink": builder.DefaultGuards.MaxShrink.String(), "max_move": builder.DefaultGuards.MaxMove.String(),
 			"rate": strconv.Itoa(keys.DefaultRate), "burst": strconv.Itoa(keys.DefaultBurst), "overlap": hours(keys.DefaultOverlap),
 		},
@@ -91,8 +92,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "builder: %v\nTry: builder %s\n", err, strings.TrimLeft(commandOf(err)+" --help", " "))
 		return exitUsage
 	}
-	e := &env{ctx: ctx, stdout: stdout, stderr: stderr}
-	e.log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: c.LogLevel}))
+	e := &env{ctx: ctx, stdout: stdout, stderr: stderr, log: c.Logger(stderr)}
 	err = parsed.Run(e)
 	if err == nil {
 		return exitDone
@@ -120,20 +120,6 @@ func commandOf(err error) string {
 		}
 	}
 	return strings.Join(names, " ")
-}
-
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "builder, version unknown"
-	}
-	v := "builder " + info.Main.Version + " " + info.GoVersion
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			v += " " + s.Value
-		}
-	}
-	return v
 }
 
 // printJSON prints v as one JSON object on a line.

@@ -20,6 +20,8 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge"
 	"example.com/marketdata/edge/server"
+	"example.com/marketdata/internal/buildinfo"
+	"example.com/marketdata/internal/logs"
 )
 
 const description = `Serves the snapshots that a builder has published to an object store.
@@ -96,8 +98,7 @@ type cli struct {
 
 	AccessLog string        `enum:"some,all" default:"some" help:"some: faults, slow requests, a sample of refused ones. all: every request."`
 	LogSlow   time.Duration `default:"500ms" help:"Requests that take longer are logged (${default}); 0: none."`
-	LogLevel  slog.Level    `default:"info" placeholder:"LEVEL" help:"Log what is at least debug, info, warn or error, on standard error."`
-	LogFormat string        `enum:"text,json" default:"text" help:"Form of log lines: text or json."`
+	logs.Flags
 
 	Version kong.VersionFlag `env:"-" help:"Print the version and exit."`
 }
@@ -136,7 +137,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	exited := false
 	parser := kong.Must(&c, kong.Name("edge"), kong.Description(description), kong.DefaultEnvars("EDGE"),
 		kong.Writers(stdout, stderr), kong.Exit(func(int) { exited = true }),
-		kong.ConfigureHelp(kong.HelpOptions{WrapUpperBound: 110}), kong.Vars{"version": version()})
+		kong.ConfigureHelp(kong.HelpOptions{WrapUpperBound: 110}), kong.Vars{"version": buildinfo.Version("edge")})
 	_, err := parser.Parse(args)
 	if exited {
 		return 0
@@ -145,13 +146,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "edge: %v\nTry: edge --help\n", err)
 		return 2
 	}
-	options := &slog.HandlerOptions{Level: c.LogLevel}
-	var handler slog.Handler = slog.NewTextHandler(stderr, options)
-	if c.LogFormat == "json" {
-		handler = slog.NewJSONHandler(stderr, options)
-	}
 	tuneCollector(int64(c.CacheSize))
-	e, err := edge.New(ctx, c.config(slog.New(handler)))
+	e, err := edge.New(ctx, c.config(c.Logger(stderr)))
 	if err == nil {
 		err = e.Run(ctx)
 	}
@@ -177,18 +173,4 @@ func tuneCollector(caches int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(caches*3/2 + 160<<20)
 	}
-}
-
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "edge, version unknown"
-	}
-	v := "edge " + info.Main.Version + " " + info.GoVersion
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			v += " " + s.Value
-		}
-	}
-	return v
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"example.com/marketdata/artifacts/stores"
+	"example.com/marketdata/internal/buildinfo"
 	"example.com/marketdata/loadtest"
 	"example.com/marketdata/loadtest/pace"
 	"example.com/marketdata/loadtest/report"
@@ -120,7 +120,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.Name("loadtest"), kong.Description(description), kong.DefaultEnvars("LOADTEST"),
 		kong.Writers(stdout, stderr), kong.Exit(func(int) { exited = true }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
-		kong.Vars{"version": version()},
+		kong.Vars{"version": buildinfo.Version("loadtest")},
 	)
 	if len(args) == 0 {
 		_, _ = parser.Parse([]string{"--help"})
@@ -149,20 +149,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return loadtest.ExitUsage
 	}
 	return loadtest.ExitFailed
-}
-
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "loadtest (unknown)"
-	}
-	v := "loadtest " + info.Main.Version
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			v += " " + s.Value
-		}
-	}
-	return v
 }
 
 func badUsage(format string, args ...any) error {

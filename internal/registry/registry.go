@@ -1,0 +1,27 @@
+// Package registry makes the Prometheus registry that a program's metrics begin
+// with.
+package registry
+
+import (
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"example.com/marketdata/internal/buildinfo"
+)
+
+// New returns a registry with the metrics of the Go runtime, of the process, and
+// <program>_build_info, which is always 1; its labels are the module's version,
+// the revision and the version of Go.
+func New(program string) *prometheus.Registry {
+	version, revision := buildinfo.Read()
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: program + "_build_info", Help: "Always 1; the labels say what is running.",
+		ConstLabels: prometheus.Labels{"version": version, "revision": revision, "goversion": runtime.Version()},
+	})
+	info.Set(1)
+	r := prometheus.NewRegistry()
+	r.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}
