@@ -22,7 +22,7 @@ type CheckReport struct {
 
 const maxProblems = 100
 
-// Progress is told how many of the objects known so far were read.
+// Progress receives how many objects were read, of those known so far.
 type Progress func(done, total int)
 
 // Check walks from the pointer to everything that it reaches (the published
@@ -33,12 +33,12 @@ type Progress func(done, total int)
 // others; the feed's counts. Of a ledger, whose format is the builder's own, it
 // verifies length and digest only: those of the root and, if refs is given, of
 // what refs says that the root names. It reads each object once. The error is
-// non-nil when the store could not be asked; what is wrong with what it answered
-// is in the report. A store without a snapshot is fine.
+// non-nil when the store could not be asked; what is wrong with what it
+// answered is in the report. A store without a snapshot has no problems.
 func Check(ctx context.Context, r Reader, refs func(root []byte) ([]Ref, error), progress Progress) (*CheckReport, error) {
 	c := &checker{
 		r: r, refs: refs, report: &CheckReport{Problems: []string{}}, progress: progress,
-		spans: map[Ref]*span{}, held: map[Ref]bool{}, known: map[Ref]bool{},
+		summaries: map[Ref]*summary{}, ledgers: map[Ref]bool{}, known: map[Ref]bool{},
 	}
 	err := c.run(ctx)
 	return c.report, err
@@ -49,11 +49,11 @@ type checker struct {
 	refs     func(root []byte) ([]Ref, error)
 	report   *CheckReport
 	progress Progress
-	// spans are the objects of views that were read; nil: what it was is broken
-	// and reported.
-	spans map[Ref]*span
-	// held are the objects of ledgers that were read.
-	held map[Ref]bool
+	// summaries are of the objects of views that were read; nil: the object is
+	// broken, which was reported.
+	summaries map[Ref]*summary
+	// ledgers are the objects of ledgers that were read.
+	ledgers map[Ref]bool
 	// asked counts the objects asked for, known are all that are to be.
 	asked int
 	known map[Ref]bool
@@ -65,8 +65,8 @@ func (c *checker) problem(format string, args ...any) {
 	}
 }
 
-// isAnswer reports whether err is something the store said of an object, as
-// against a store that could not be asked.
+// isAnswer reports whether err is something the store said of an object; any
+// other error means that the store could not be asked.
 func isAnswer(err error) bool {
 	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrFormat) ||
 		errors.Is(err, ErrSignature)
@@ -190,8 +190,8 @@ func (c *checker) snapshot(ctx context.Context, m *Manifest) error {
 			c.problem("snapshot %s: the total %.80q is no decimal", at, total)
 		}
 	}
-	spans := map[string]*span{}  // by view, of those that are whole
-	first := map[string]string{} // by collection: a view that is
+	summaries := map[string]*summary{} // by view, of those that are whole
+	first := map[string]string{}       // by collection: a view that is
 	for i := range m.Views {
 		v := &m.Views[i]
 		name := viewName(v.Collection, v.Sort)
@@ -203,10 +203,10 @@ func (c *checker) snapshot(ctx context.Context, m *Manifest) error {
 		if p == nil {
 			continue
 		}
-		spans[name] = p
+		summaries[name] = p
 		if other, ok := first[v.Collection]; !ok {
 			first[v.Collection] = name
-		} else if q := spans[other]; q.rows != p.rows || q.sum != p.sum {
+		} else if q := summaries[other]; q.rows != p.rows || q.sum != p.sum {
 			c.problem("snapshot %s: view %s has other rows than %s", at, name, other)
 		}
 	}
@@ -214,7 +214,7 @@ func (c *checker) snapshot(ctx context.Context, m *Manifest) error {
 		v := &m.Views[i]
 		name := viewName(v.Collection, v.Sort)
 		for i, column := range v.Columns {
-			p, q := spans[name], spans[viewName(v.Collection, column)]
+			p, q := summaries[name], summaries[viewName(v.Collection, column)]
 			if p != nil && q != nil && p.ords[i] != q.own {
 				c.problem("snapshot %s: view %s: column %s does not hold that view's run numbers", at, name, column)
 			}
@@ -235,10 +235,10 @@ func (c *checker) count(m *Manifest, v *View) {
 	}
 }
 
-// view reads a view's objects and returns its rows as one span; nil when
+// view reads a view's objects and returns its rows as one summary; nil when
 // something is wrong with them, which is reported.
-func (c *checker) view(ctx context.Context, m *Manifest, v *View) (*span, error) {
-	whole := &span{ords: make([]uint64, len(v.Columns)), lastRun: -1}
+func (c *checker) view(ctx context.Context, m *Manifest, v *View) (*summary, error) {
+	whole := &summary{ords: make([]uint64, len(v.Columns)), lastRun: -1}
 	problem := func(format string, args ...any) {
 		c.problem("snapshot %s: view %s: %s", m.Time.Format(time.RFC3339), viewName(v.Collection, v.Sort), fmt.Sprintf(format, args...))
 		whole = nil
@@ -288,31 +288,31 @@ func (c *checker) view(ctx context.Context, m *Manifest, v *View) (*span, error)
 }
 
 // object reads one object of a view; nil when it is broken, which is reported.
-func (c *checker) object(ctx context.Context, ref Ref) (*span, error) {
-	if p, ok := c.spans[ref]; ok {
+func (c *checker) object(ctx context.Context, ref Ref) (*summary, error) {
+	if p, ok := c.summaries[ref]; ok {
 		return p, nil
 	}
 	key := ObjectKey(ref.Digest)
 	b, err := c.get(ctx, key, ref)
 	if err != nil {
-		c.spans[ref] = nil
+		c.summaries[ref] = nil
 		return nil, c.refuse(key, err)
 	}
-	p, err := spanOfObject(b)
+	p, err := summarizeObject(b)
 	if err != nil {
 		c.problem("%s: %v", key, err)
 	} else {
 		c.report.Rows += int64(p.rows)
 	}
-	c.spans[ref] = p
+	c.summaries[ref] = p
 	return p, nil
 }
 
 func (c *checker) ledger(ctx context.Context, m *Manifest) error {
-	if c.held[m.Ledger] {
+	if c.ledgers[m.Ledger] {
 		return nil
 	}
-	c.held[m.Ledger] = true
+	c.ledgers[m.Ledger] = true
 	key := ObjectKey(m.Ledger.Digest)
 	b, err := c.get(ctx, key, m.Ledger)
 	var refs []Ref
@@ -326,10 +326,10 @@ func (c *checker) ledger(ctx context.Context, m *Manifest) error {
 		c.known[ref] = true
 	}
 	for _, ref := range refs {
-		if c.held[ref] {
+		if c.ledgers[ref] {
 			continue
 		}
-		c.held[ref] = true
+		c.ledgers[ref] = true
 		key := "ledger " + ObjectKey(ref.Digest)
 		if _, err := c.get(ctx, ObjectKey(ref.Digest), ref); err != nil {
 			if err := c.refuse(key, err); err != nil {

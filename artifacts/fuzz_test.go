@@ -240,7 +240,7 @@ func FuzzParseObject(f *testing.F) {
 			}
 		}
 		// What Check makes of it, for the panics.
-		if p, err := spanOfObject(object); err == nil && p.rows == 0 {
+		if p, err := summarizeObject(object); err == nil && p.rows == 0 {
 			t.Fatal("an object without rows")
 		}
 	})

@@ -62,14 +62,14 @@ type KeyEntry struct {
 	Revoked time.Time `json:"revoked,omitzero"`
 }
 
-// InForce reports whether the key opens the door at time now. A revoked key
+// InForce reports whether the key is in force at time now. A revoked key
 // does not, whatever the time: the clocks of two machines may differ.
 func (k *KeyEntry) InForce(now time.Time) bool {
 	return k.Revoked.IsZero() && (k.Expires.IsZero() || now.Before(k.Expires))
 }
 
-// Check returns what is wrong with the entry, as against what its fields'
-// comments say.
+// Check returns how the entry breaks what its fields' comments say, nil if it
+// does not.
 func (k *KeyEntry) Check() error {
 	if !isKeyID(k.ID) {
 		return fmt.Errorf("id %.80q: want 1 to %d characters of A-Z a-z 0-9 _ -", k.ID, maxKeyID)

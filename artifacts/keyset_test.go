@@ -313,11 +313,11 @@ func TestKeyTextAllocations(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := []byte(good)
-	held := map[Digest]int{HashKey(key): 1}
+	counts := map[Digest]int{HashKey(key): 1}
 	found := 0
 	if n := testing.AllocsPerRun(100, func() {
 		if CheckKeyText(key) {
-			found += held[HashKey(key)]
+			found += counts[HashKey(key)]
 		}
 	}); n != 0 {
 		t.Errorf("looking up a key: %v allocations, want 0", n)

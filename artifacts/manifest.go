@@ -63,7 +63,7 @@ type Manifest struct {
 	// leaves the list when a snapshot of that time or a later one is published.
 	Withdrawn []time.Time `json:"withdrawn,omitempty"`
 	// Ledger names what the builder remembers: the root of its ledger, which
-	// nobody else reads.
+	// only the builder reads.
 	Ledger Ref `json:"ledger"`
 }
 

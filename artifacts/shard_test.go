@@ -10,7 +10,7 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// TestFindKey holds FindKey against a plain search, with keys that are alike in
+// TestFindKey compares FindKey with a plain search, with keys that are alike in
 // the ways that matter to it: long common beginnings, differences behind the
 // eighth byte, zero bytes, one key that begins another.
 func TestFindKey(t *testing.T) {

@@ -121,7 +121,7 @@ func (b *build) backfill(ctx context.Context, feeds []PastFeed) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	b.scratch = &scratch{Reader: b.Store, dir: dir, held: map[string]bool{}}
+	b.scratch = &scratch{Reader: b.Store, dir: dir, files: map[string]bool{}}
 
 	first, newest := feeds[0], feeds[len(feeds)-1]
 	if head.Manifest == nil || first.Time.After(head.Manifest.Time) {
@@ -139,17 +139,17 @@ func (b *build) backfill(ctx context.Context, feeds []PastFeed) (err error) {
 
 // backfillAfter remembers all feeds but the newest, which it publishes.
 func (b *build) backfillAfter(ctx context.Context, head *publish.Head, feeds []PastFeed) error {
-	held, err := ledger.Load(ctx, b.Store, ledgerOf(head))
+	prior, err := ledger.Load(ctx, b.Store, ledgerOf(head))
 	if err != nil {
 		return err
 	}
 	newest := feeds[len(feeds)-1]
-	held, last, err := b.remember(ctx, held, head.Manifest, feeds[:len(feeds)-1])
+	prior, last, err := b.remember(ctx, prior, head.Manifest, feeds[:len(feeds)-1])
 	if err != nil {
 		return err
 	}
 	b.step(StepRead)
-	feed, rows, err := b.read(ctx, newest.Files, held, b.Progress)
+	feed, rows, err := b.read(ctx, newest.Files, prior, b.Progress)
 	if err != nil {
 		return fmt.Errorf("feed %s: %w", newest.Name, err)
 	}
@@ -157,21 +157,21 @@ func (b *build) backfillAfter(ctx context.Context, head *publish.Head, feeds []P
 	input := inputDigest(feed, &b.Settings)
 	b.report.feed(newest.Time, feed, rows)
 	b.step(StepCompute)
-	result, err := b.compute(ctx, newest.Time, feed, rows, held, last)
+	result, err := b.compute(ctx, newest.Time, feed, rows, prior, last)
 	if err != nil {
 		return fmt.Errorf("feed %s: %w", newest.Name, err)
 	}
-	return b.publish(ctx, newest.Time, head, held, feed, input, result)
+	return b.publish(ctx, newest.Time, head, prior, feed, input, result)
 }
 
 // backfillBefore puts the feeds before what the store remembers, and publishes
 // the snapshot that is published once more, with that ledger.
 func (b *build) backfillBefore(ctx context.Context, head *publish.Head, feeds []PastFeed) error {
-	held, err := ledger.LoadIDs(ctx, b.Store, head.Manifest.Ledger)
+	prior, err := ledger.LoadIDs(ctx, b.Store, head.Manifest.Ledger)
 	if err != nil {
 		return err
 	}
-	if _, _, err = b.remember(ctx, held, nil, feeds); err != nil {
+	if _, _, err = b.remember(ctx, prior, nil, feeds); err != nil {
 		return err
 	}
 	b.step(stepJoin)
@@ -202,11 +202,11 @@ func (b *build) backfillBefore(ctx context.Context, head *publish.Head, feeds []
 func (b *build) overlap(ctx context.Context, head *publish.Head, root *ledger.Root, feeds []PastFeed) error {
 	newest := feeds[len(feeds)-1]
 	if newest.Time.Equal(head.Manifest.Time) {
-		held, err := ledger.Load(ctx, b.Store, ledgerOf(head))
+		prior, err := ledger.Load(ctx, b.Store, ledgerOf(head))
 		if err != nil {
 			return err
 		}
-		feed, rows, err := b.read(ctx, newest.Files, held, b.Progress)
+		feed, rows, err := b.read(ctx, newest.Files, prior, b.Progress)
 		if err != nil {
 			return fmt.Errorf("feed %s: %w", newest.Name, err)
 		}
@@ -231,16 +231,16 @@ func (b *build) overlap(ctx context.Context, head *publish.Head, root *ledger.Ro
 
 // remember builds the ledger after each feed from the one before. It returns the
 // last one, and what the next feed's guard rails need of the last feed.
-func (b *build) remember(ctx context.Context, held *ledger.Ledger, last *artifacts.Manifest, feeds []PastFeed) (*ledger.Ledger, *artifacts.Manifest, error) {
+func (b *build) remember(ctx context.Context, prior *ledger.Ledger, last *artifacts.Manifest, feeds []PastFeed) (*ledger.Ledger, *artifacts.Manifest, error) {
 	b.step(stepPast)
 	for i, f := range feeds {
 		b.Progress(stepPast, i, len(feeds))
-		next, count, err := b.advance(ctx, held, last, &f)
+		next, count, err := b.advance(ctx, prior, last, &f)
 		if err == nil {
 			err = b.scratch.advance(next)
 		}
 		if err == nil {
-			held, err = ledger.Load(ctx, b.scratch, &b.scratch.root)
+			prior, err = ledger.Load(ctx, b.scratch, &b.scratch.root)
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("feed %s: %w", f.Name, err)
@@ -249,12 +249,12 @@ func (b *build) remember(ctx context.Context, held *ledger.Ledger, last *artifac
 		b.report.Past++
 	}
 	b.Progress(stepPast, len(feeds), len(feeds))
-	return held, last, nil
+	return prior, last, nil
 }
 
 // advance returns the ledger after a feed, and how many rows that has.
-func (b *build) advance(ctx context.Context, held *ledger.Ledger, last *artifacts.Manifest, f *PastFeed) (*ledger.Next, map[string]int, error) {
-	feed, rows, err := b.read(ctx, f.Files, held, func(string, int, int) {})
+func (b *build) advance(ctx context.Context, prior *ledger.Ledger, last *artifacts.Manifest, f *PastFeed) (*ledger.Next, map[string]int, error) {
+	feed, rows, err := b.read(ctx, f.Files, prior, func(string, int, int) {})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -263,11 +263,11 @@ func (b *build) advance(ctx context.Context, held *ledger.Ledger, last *artifact
 			b.Log.Warn("rows set aside", "feed", f.Name, "file", file.Name, "rows", file.Rejected, "first", file.Rejections[0].String())
 		}
 	}
-	result, err := b.compute(ctx, f.Time, feed, rows, held, last)
+	result, err := b.compute(ctx, f.Time, feed, rows, prior, last)
 	if err != nil {
 		return nil, nil, err
 	}
-	next, err := held.Advance(ctx, feed, result, f.Time)
+	next, err := prior.Advance(ctx, feed, result, f.Time)
 	return next, counts(feed), err
 }
 
@@ -277,13 +277,13 @@ func (b *build) advance(ctx context.Context, held *ledger.Ledger, last *artifact
 type scratch struct {
 	artifacts.Reader // what scratch does not hold
 	dir              string
-	held             map[string]bool // keys
+	files            map[string]bool // by key
 	root             artifacts.Ref   // of the newest ledger
 }
 
 // Get implements artifacts.Reader.
 func (s *scratch) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
-	if !s.held[key] {
+	if !s.files[key] {
 		return s.Reader.Get(ctx, key, limit)
 	}
 	b, err := os.ReadFile(s.file(key))
@@ -310,14 +310,14 @@ func (s *scratch) advance(next *ledger.Next) error {
 		if err := os.WriteFile(s.file(key), body, 0o600); err != nil {
 			return err
 		}
-		s.held[key] = true
+		s.files[key] = true
 	}
-	for key := range s.held {
+	for key := range s.files {
 		if !needed[key] {
 			if err := os.Remove(s.file(key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
-			delete(s.held, key)
+			delete(s.files, key)
 		}
 	}
 	return nil
@@ -329,7 +329,7 @@ func (b *build) putPast(ctx context.Context, objects *publish.Objects, next *led
 	if err != nil {
 		return err
 	}
-	refs = slices.DeleteFunc(refs, func(r artifacts.Ref) bool { return !b.scratch.held[artifacts.ObjectKey(r.Digest)] })
+	refs = slices.DeleteFunc(refs, func(r artifacts.Ref) bool { return !b.scratch.files[artifacts.ObjectKey(r.Digest)] })
 	var done atomic.Int64
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(putters)

@@ -101,27 +101,27 @@ func force(c *Config) { c.Guards.Force = true }
 // published, and so cannot be retained.
 func TestBackfillIsBuildsInOrder(t *testing.T) {
 	eachHistory(t, func(t *testing.T, worlds []world, dice *rand.Rand) {
-		held := max(0, dice.IntN(2*len(worlds))-len(worlds)) // often none
+		before := max(0, dice.IntN(2*len(worlds))-len(worlds)) // often none
 		built, filled := memstore.New(), memstore.New()
 		for i, w := range worlds {
 			mustBuild(t, built, w, force)
-			if i < held {
+			if i < before {
 				mustBuild(t, filled, w, force)
 			}
 		}
-		r := mustBackfill(t, filled, past(worlds[held:]), force)
+		r := mustBackfill(t, filled, past(worlds[before:]), force)
 		last := worlds[len(worlds)-1]
-		if r.Past != len(worlds)-held-1 || r.SnapshotTime != stamp(last.at) || r.Sequence != uint64(held)+1 || r.Counts["assets"] != last.assets {
+		if r.Past != len(worlds)-before-1 || r.SnapshotTime != stamp(last.at) || r.Sequence != uint64(before)+1 || r.Counts["assets"] != last.assets {
 			t.Errorf("report %+v", r)
 		}
 		for range 2 {
 			want, got := *head(t, built).Manifest, *head(t, filled).Manifest
-			if held == 0 && r != nil && len(got.Retained) > 0 {
+			if before == 0 && r != nil && len(got.Retained) > 0 {
 				t.Errorf("retained %v", got.Retained)
 			}
 			want.Retained, got.Retained = nil, nil
 			if !bytes.Equal(want.Encode(), got.Encode()) {
-				t.Fatalf("the snapshot of %v, of %d feeds with %d published before, is another one:\n%s\nwant\n%s", last.at, len(worlds), held, got.Encode(), want.Encode())
+				t.Fatalf("the snapshot of %v, of %d feeds with %d published before, is another one:\n%s\nwant\n%s", last.at, len(worlds), before, got.Encode(), want.Encode())
 			}
 			verify(t, filled)
 			r, last = nil, last.later(artifacts.Step)
@@ -204,12 +204,12 @@ func TestBackfillKeepsIDs(t *testing.T) {
 		{"key":"b","name":"B","symbol":"B","slug":"b"}
 		{"key":"0","name":"0","symbol":"0","slug":"0"}`)
 	mustBackfill(t, s, []PastFeed{{"older", epoch, source.FS(older.files)}})
-	held, err := ledger.Load(t.Context(), s, &head(t, s).Manifest.Ledger)
+	prior, err := ledger.Load(t.Context(), s, &head(t, s).Manifest.Ledger)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]uint64{"a": 8, "b": 7, "c": 0, "0": 9} {
-		if id, _ := held.Known("assets", key); id != want {
+		if id, _ := prior.Known("assets", key); id != want {
 			t.Errorf("%s has id %d, want %d", key, id, want)
 		}
 	}

@@ -42,7 +42,7 @@ const (
 	StepDone    = "done"    // behind the steps of package publish
 )
 
-// Progress is told how far a long step is; total is 0 while it is unknown. It
+// Progress receives how far a long step is; total is 0 while it is unknown. It
 // may be called from several goroutines at once.
 type Progress func(step string, done, total int)
 
@@ -89,7 +89,7 @@ func New(cfg Config) (*Builder, error) {
 // The report is never nil. Without an error, either the snapshot is published
 // or a snapshot of the same time and input was there already, which the report
 // says. With an error the store's published snapshot is what it was, as far
-// as can be told; the error is ErrGuard, ErrOlder, ErrOther or a
+// as is known; the error is ErrGuard, ErrOlder, ErrOther or a
 // *publish.LostError where one of those is the reason.
 func (b *Builder) Build(ctx context.Context, t time.Time) (*Report, error) {
 	run := &build{Builder: b, report: newReport(), began: time.Now()}
@@ -121,8 +121,8 @@ func (b *build) step(name string) {
 	b.Log.Info("build", "step", name)
 }
 
-// build is the story from top to bottom. Until the last step nothing that it
-// does can be seen by anyone: whatever fails or dies leaves the published
+// build runs all steps of a build. Until the last one nothing that it does can
+// be seen by readers: whatever fails or dies leaves the published
 // snapshot as it is, and the next build starts here again.
 func (b *build) build(ctx context.Context, t time.Time) error {
 	b.step(StepOpen)
@@ -130,7 +130,7 @@ func (b *build) build(ctx context.Context, t time.Time) error {
 	if err != nil {
 		return err
 	}
-	held, err := ledger.Load(ctx, b.Store, ledgerOf(head))
+	prior, err := ledger.Load(ctx, b.Store, ledgerOf(head))
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (b *build) build(ctx context.Context, t time.Time) error {
 	if err != nil {
 		return fmt.Errorf("feed: %w", err)
 	}
-	feed, rows, err := b.read(ctx, files, held, b.Progress)
+	feed, rows, err := b.read(ctx, files, prior, b.Progress)
 	if err != nil {
 		return fmt.Errorf("feed: %w", err)
 	}
@@ -164,15 +164,14 @@ func (b *build) build(ctx context.Context, t time.Time) error {
 	}
 
 	b.step(StepCompute)
-	result, err := b.compute(ctx, t, feed, rows, held, head.Manifest)
+	result, err := b.compute(ctx, t, feed, rows, prior, head.Manifest)
 	if err != nil {
 		return err
 	}
-	return b.publish(ctx, t, head, held, feed, input, result)
+	return b.publish(ctx, t, head, prior, feed, input, result)
 }
 
-// open makes sure, once, that the store is one to rely on, and reads what is
-// published.
+// open tests the store, once, and reads what is published.
 func (b *build) open(ctx context.Context) (*publish.Head, error) {
 	if !b.tested {
 		if err := b.Store.SelfTest(ctx); err != nil {
@@ -183,25 +182,25 @@ func (b *build) open(ctx context.Context) (*publish.Head, error) {
 	return publish.ReadHead(ctx, b.Store)
 }
 
-// compute holds the feed against the guard rails, gives its rows their ids and
+// compute checks the feed against the guard rails, gives its rows their ids and
 // works out every figure. last is the snapshot before, nil if there is none.
-func (b *build) compute(ctx context.Context, t time.Time, feed *market.Feed, rows *source.Report, held *ledger.Ledger, last *artifacts.Manifest) (*market.Result, error) {
-	if err := held.AssignIDs(feed); err != nil {
+func (b *build) compute(ctx context.Context, t time.Time, feed *market.Feed, rows *source.Report, prior *ledger.Ledger, last *artifacts.Manifest) (*market.Result, error) {
+	if err := prior.AssignIDs(feed); err != nil {
 		return nil, err
 	}
-	if err := b.guard(rows, last, t, held, feed); err != nil {
+	if err := b.guard(rows, last, t, prior, feed); err != nil {
 		return nil, err
 	}
-	past, err := held.Past(ctx, feed, t)
+	past, err := prior.Past(ctx, feed, t)
 	if err != nil {
 		return nil, err
 	}
 	return market.Compute(feed, t, past, &b.Settings), nil
 }
 
-// publish is the second half of the story: what was computed becomes objects,
-// the objects a manifest, and the manifest the published one.
-func (b *build) publish(ctx context.Context, t time.Time, head *publish.Head, held *ledger.Ledger, feed *market.Feed, input artifacts.Digest, result *market.Result) error {
+// publish runs the steps from what was computed to objects, from objects to a
+// manifest, and from the manifest to the published one.
+func (b *build) publish(ctx context.Context, t time.Time, head *publish.Head, prior *ledger.Ledger, feed *market.Feed, input artifacts.Digest, result *market.Result) error {
 	b.step(StepObjects)
 	ctx, cancel := context.WithTimeout(ctx, BuildDeadline)
 	defer cancel()
@@ -211,7 +210,7 @@ func (b *build) publish(ctx context.Context, t time.Time, head *publish.Head, he
 	if err != nil {
 		return err
 	}
-	next, err := held.Advance(ctx, feed, result, t)
+	next, err := prior.Advance(ctx, feed, result, t)
 	if err != nil {
 		return err
 	}
@@ -248,9 +247,9 @@ func ledgerOf(head *publish.Head) *artifacts.Ref {
 
 // read reads the feed. What the ledger knows of ids takes part: a row whose
 // given id contradicts it is set aside.
-func (b *build) read(ctx context.Context, files source.Files, held *ledger.Ledger, progress Progress) (*market.Feed, *source.Report, error) {
+func (b *build) read(ctx context.Context, files source.Files, prior *ledger.Ledger, progress Progress) (*market.Feed, *source.Report, error) {
 	return source.Read(ctx, files, source.ReadOptions{
-		Known: held.Known, Owner: held.Owner,
+		Known: prior.Known, Owner: prior.Owner,
 		Progress: func(file string, read, total int64) { progress("read "+file, int(read), int(max(0, total))) },
 	})
 }
@@ -305,12 +304,12 @@ func mayFollow(head *publish.Head, t time.Time) error {
 	return nil
 }
 
-// guard holds the feed against the guard rails. last is the snapshot before,
+// guard checks the feed against the guard rails. last is the snapshot before,
 // nil if there is none.
-func (b *build) guard(rows *source.Report, last *artifacts.Manifest, t time.Time, held *ledger.Ledger, feed *market.Feed) error {
+func (b *build) guard(rows *source.Report, last *artifacts.Manifest, t time.Time, prior *ledger.Ledger, feed *market.Feed) error {
 	checks := []error{b.Guards.checkBadRows(rows)}
 	if last != nil {
-		checks = append(checks, b.Guards.checkShrink(last, counts(feed)), b.Guards.checkMove(last.Time, t, held.Top(), feed))
+		checks = append(checks, b.Guards.checkShrink(last, counts(feed)), b.Guards.checkMove(last.Time, t, prior.Top(), feed))
 	}
 	err := errors.Join(checks...)
 	if err == nil || !b.Guards.Force {

@@ -100,7 +100,7 @@ func TestSameTime(t *testing.T) {
 	}
 }
 
-// TestTime builds at the time that it is told, wherever the feed's lies.
+// TestTime builds at the time that it is given, wherever the feed's lies.
 func TestTime(t *testing.T) {
 	s := memstore.New()
 	b, err := New(config(s, world{assets: 50, at: epoch}))

@@ -21,9 +21,9 @@ const changeWindow = 24 * time.Hour
 const changeTries = 5
 
 // Change works out the 24-hour change of the total market cap over the totals
-// held by the published snapshot, and records it
-// (FEED.md, "Change of the total"). now is the job's clock. A store without a
-// snapshot gives nil and records nothing.
+// in the published snapshot's ledger, and records it (FEED.md, "Change of the
+// total"). now is the job's clock. A store without a snapshot gives nil and
+// records nothing.
 //
 // The record's version is read before the totals, so that no record replaces
 // one that was worked out from newer totals.
@@ -47,7 +47,7 @@ func Change(ctx context.Context, s artifacts.Store, now func() time.Time) (*arti
 		}
 		c.Database, c.Time = head.Manifest.Database, now().UTC()
 		// After any error the record may have been written or not. Both are
-		// sound, and starting again finds out.
+		// valid, and starting again finds out which.
 		if _, err = s.Swap(ctx, artifacts.ChangeKey, version, c.Encode()); err == nil {
 			return c, nil
 		}
@@ -60,7 +60,7 @@ func Change(ctx context.Context, s artifacts.Store, now func() time.Time) (*arti
 // changeOf compares the newest total with the earliest of the day before it.
 func changeOf(totals []ledger.Total) (*artifacts.Change, error) {
 	if len(totals) == 0 {
-		return nil, errors.New("holds no totals")
+		return nil, errors.New("has no totals")
 	}
 	newest := totals[len(totals)-1]
 	base := newest

@@ -75,7 +75,7 @@ func (w world) String() string { return "test world" }
 // later is the same world d later: prices have moved a little.
 func (w world) later(d time.Duration) world { w.at = w.at.Add(d); return w }
 
-// discard is a log for nobody.
+// discard drops what is logged.
 var discard = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 // config is a Builder's with the defaults of the command.

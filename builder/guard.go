@@ -17,7 +17,7 @@ import (
 // Errors of a build that publishes nothing because of what it was asked to
 // publish. They come wrapped, with the particulars.
 var (
-	// ErrGuard: a guard rail (FEED.md, "Guard rails") holds the build back;
+	// ErrGuard: a guard rail (FEED.md, "Guard rails") stops the build;
 	// --force overrides.
 	ErrGuard = errors.New("guard rail")
 	// ErrOlder: T is older than the published snapshot.

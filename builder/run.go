@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Loop is what a builder does that stays: a build at every ten-minute mark,
-// the change job and gc on schedules of their own. Each job runs once at a
-// time; a job that fails is logged, never the end of the loop.
+// Loop is what builder run does: a build at every ten-minute mark, the change
+// job and gc on schedules of their own. Each job runs once at a
+// time; a job that fails is logged and does not end the loop.
 type Loop struct {
 	// Build makes one snapshot. It is tried again, with backoff until the next
 	// mark, unless its error says that this cannot help.

@@ -214,7 +214,7 @@ func TestRunStop(t *testing.T) {
 	mustBuild(t, s, w.later(artifacts.Step))
 }
 
-// TestStopInSwap: told to stop while the pointer is being swapped, a build
+// TestStopInSwap: asked to stop while the pointer is being swapped, a build
 // still finds out what became of it.
 func TestStopInSwap(t *testing.T) {
 	s := memstore.New()

@@ -35,8 +35,8 @@ type Store struct {
 	Reader
 	fsync func(*os.File) error // os.File.Sync, but in tests
 
-	swap    chan struct{} // held by who holds, or waits for, the lock file
-	syncing chan struct{} // held by a running Sync
+	swap    chan struct{} // semaphore: who has it may take the lock file
+	syncing chan struct{} // semaphore of Sync
 
 	mu sync.Mutex
 	// dirty are the keys that were put and not made durable since.

@@ -33,11 +33,11 @@
 // # Versions
 //
 // A version is a hash (XXH3, 128 bits) of the contents, so equal bytes have
-// equal versions, as on S3: a swap from A to B and back to A can not be told
-// from none. Who must tell puts a sequence number or a nonce in. GetIf reads
-// and hashes the object: the moving objects are small, and a quicker look at
-// inode, size and times could be wrong, since inode numbers are given out again
-// and times are as coarse as the kernel's tick.
+// equal versions, as on S3: a swap from A to B and back to A cannot be told
+// from no swap. Who needs the difference puts a sequence number or a nonce in.
+// GetIf reads and hashes the object: the moving objects are small, and a
+// quicker look at inode, size and times could be wrong, since inode numbers are
+// given out again and times are as coarse as the kernel's tick.
 //
 // # Needs
 //

@@ -35,7 +35,7 @@ func (s *Store) put(key string, data []byte) error {
 	rewrite := s.suspect[key]
 	s.mu.Unlock()
 	// Another process may write or delete the object between the look and the
-	// write: then look again. Nobody does so three times in a row.
+	// write: then look again. Three times in a row does not happen.
 	var err error
 	for range 3 {
 		replace := false

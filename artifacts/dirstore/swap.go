@@ -27,7 +27,7 @@ func (s *Store) Swap(ctx context.Context, key string, old artifacts.Version, dat
 	return version(data), nil
 }
 
-// replace is a swap, for who holds the lock.
+// replace swaps; the caller has the lock.
 func (s *Store) replace(key string, old artifacts.Version, data []byte) error {
 	var have artifacts.Version
 	b, err := s.read(key, 1<<62)
@@ -48,7 +48,7 @@ func (s *Store) replace(key string, old artifacts.Version, data []byte) error {
 		return err
 	}
 	// If the machine stops before this is done, the old object may be back;
-	// the caller has not been told otherwise.
+	// Swap has not returned yet.
 	for dir := key; dir != "."; {
 		dir = path.Dir(dir)
 		if err := s.syncPath(s.path(dir)); err != nil {
@@ -58,7 +58,7 @@ func (s *Store) replace(key string, old artifacts.Version, data []byte) error {
 	return nil
 }
 
-// locked calls f while no other process, and nobody in this one, swaps.
+// locked calls f while no other call, in this process or another, swaps.
 func (s *Store) locked(ctx context.Context, f func() error) error {
 	if err := acquire(ctx, s.swap); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (s *Store) locked(ctx context.Context, f func() error) error {
 		return err
 	}
 	defer lock.Close() // this drops the lock
-	// flock(2) can not wait for a context, so ask again and again. Others hold
+	// flock(2) cannot wait for a context, so ask again and again. Others hold
 	// the lock for a few milliseconds.
 	const least, most = time.Millisecond, 10 * time.Millisecond
 	for wait := least; ; wait = min(2*wait, most) {
@@ -104,7 +104,7 @@ func tryLock(f *os.File) error {
 	}
 }
 
-// acquire takes the one place in c.
+// acquire takes the semaphore c.
 func acquire(ctx context.Context, c chan struct{}) error {
 	if err := ctx.Err(); err != nil {
 		return err

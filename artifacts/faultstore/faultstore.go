@@ -2,7 +2,7 @@
 // it. It is for tests.
 //
 // The two questions about a fault are whether the call was applied and what the
-// caller was told: a write that was applied and reported as failed is where
+// caller learned: a write that was applied and reported as failed is where
 // publishers break.
 //
 //	s := faultstore.New(memstore.New(), func(op faultstore.Op) faultstore.Decision {

@@ -15,19 +15,19 @@ import (
 	"example.com/marketdata/artifacts/storetest"
 )
 
-func TestExam(t *testing.T) {
+func TestStore(t *testing.T) {
 	t.Run("no hook", func(t *testing.T) {
-		storetest.Exam(t, func(*testing.T) artifacts.Store { return faultstore.New(memstore.New(), nil) })
+		storetest.TestStore(t, func(*testing.T) artifacts.Store { return faultstore.New(memstore.New(), nil) })
 	})
 	t.Run("no faults", func(t *testing.T) {
-		storetest.Exam(t, func(*testing.T) artifacts.Store {
+		storetest.TestStore(t, func(*testing.T) artifacts.Store {
 			return faultstore.New(memstore.New(), func(faultstore.Op) faultstore.Decision { return faultstore.Pass })
 		})
 	})
 }
 
 // TestDecisions: for each kind of call and each decision, whether the call was
-// applied and what the caller was told.
+// applied and what the caller learned.
 func TestDecisions(t *testing.T) {
 	ctx := t.Context()
 	const key = "objects/ab/cd"

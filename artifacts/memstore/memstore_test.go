@@ -10,8 +10,8 @@ import (
 	"example.com/marketdata/artifacts/storetest"
 )
 
-func TestExam(t *testing.T) {
-	storetest.Exam(t, func(*testing.T) artifacts.Store { return memstore.New() })
+func TestStore(t *testing.T) {
+	storetest.TestStore(t, func(*testing.T) artifacts.Store { return memstore.New() })
 }
 
 func TestClock(t *testing.T) {

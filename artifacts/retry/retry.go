@@ -1,4 +1,4 @@
-// Package retry makes the calls of a store again whose outcome is unknown, with
+// Package retry repeats calls of a store whose outcome is unknown, with
 // exponential backoff and jitter, where that is safe.
 //
 // An answer of the store (artifacts.ErrNotFound, ErrConflict, ErrNotModified,
@@ -9,7 +9,7 @@
 //     refused the second time, and look lost. Its caller reads back.
 //   - Sync, never: after an fsync that failed a second one proves nothing; what
 //     was put must be put again (see package dirstore).
-//   - List, once its function was called: it can not be told to forget.
+//   - List, once its function was called: the function cannot undo what it has seen.
 //
 // Put, Delete and the reads give the same result a second time. SelfTest uses
 // new keys each time.
@@ -59,13 +59,12 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// NewReader returns a reader that makes r's calls, again where they fail.
+// NewReader returns r with retries.
 func NewReader(r artifacts.Reader, o Options) artifacts.Reader {
 	return &reader{inner: r, o: o.withDefaults()}
 }
 
-// New returns a store that makes s's calls, again where they fail and where
-// that is safe.
+// New returns s with retries where they are safe.
 func New(s artifacts.Store, o Options) artifacts.Store {
 	return &store{reader: reader{inner: s, o: o.withDefaults()}, inner: s}
 }

@@ -21,15 +21,15 @@ import (
 // quick lets a test wait for no one.
 var quick = retry.Options{Wait: time.Nanosecond, MaxWait: time.Nanosecond}
 
-func TestExam(t *testing.T) {
-	storetest.Exam(t, func(*testing.T) artifacts.Store { return retry.New(memstore.New(), quick) })
+func TestStore(t *testing.T) {
+	storetest.TestStore(t, func(*testing.T) artifacts.Store { return retry.New(memstore.New(), quick) })
 }
 
-// TestExamFlaky: over a store whose every call fails the first two times,
+// TestStoreFlaky: over a store whose every call fails the first two times,
 // applied or not, all promises are kept all the same; what is never retried
 // does not fail.
-func TestExamFlaky(t *testing.T) {
-	storetest.Exam(t, func(*testing.T) artifacts.Store {
+func TestStoreFlaky(t *testing.T) {
+	storetest.TestStore(t, func(*testing.T) artifacts.Store {
 		var mu sync.Mutex
 		calls := map[faultstore.Op]int{}
 		return retry.New(faultstore.New(memstore.New(), func(op faultstore.Op) faultstore.Decision {

@@ -1,6 +1,6 @@
 // Package s3store keeps an artifacts.Store in a bucket of Amazon S3, or of a
 // server that speaks its protocol and honours conditional writes. MinIO and
-// versitygw sit the stores' exam in this package's tests; SelfTest finds out
+// versitygw pass package storetest's tests; SelfTest finds out
 // about any other.
 //
 // # Address
@@ -23,7 +23,7 @@
 //
 // # Conditions
 //
-// Put sends If-None-Match: *. Told that there is an object (412, or 409 when
+// Put sends If-None-Match: *. When there is an object (412, or 409 when
 // another request for the key is under way), it reads the object: equal bytes
 // are written again with If-Match, so that Modified moves and gc's grace period
 // starts anew; other bytes are a conflict. Swap sends If-Match or
@@ -43,5 +43,5 @@
 // Bodies are sent whole and signed with their SHA-256, over http and https
 // alike: no aws-chunked encoding and no trailing checksums, which some servers
 // refuse. Objects are read with one GET; there are no HEAD requests, whose
-// errors have no body and so can not tell a missing bucket from a missing key.
+// errors have no body and so cannot tell a missing bucket from a missing key.
 package s3store

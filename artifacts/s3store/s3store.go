@@ -180,7 +180,7 @@ func (s *Store) Put(ctx context.Context, key string, data []byte) error {
 
 func (s *Store) put(ctx context.Context, key string, data []byte) error {
 	// Another process may write or delete the object between the requests:
-	// then begin anew. Nobody does so three times in a row.
+	// then begin anew. Three times in a row does not happen.
 	var err error
 	for range 3 {
 		if _, err = s.write(ctx, key, "", data); err == nil || !errors.Is(err, errRefused) {

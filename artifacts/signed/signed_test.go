@@ -20,10 +20,10 @@ func key(t *testing.T) artifacts.SignKey {
 	return k
 }
 
-// TestExam: without keys the wrapper is no different from what it wraps, and
+// TestStore: without keys the wrapper is no different from what it wraps, and
 // with keys only for the three objects that move.
-func TestExam(t *testing.T) {
-	storetest.Exam(t, func(*testing.T) artifacts.Store { return Store(memstore.New(), nil, nil) })
+func TestStore(t *testing.T) {
+	storetest.TestStore(t, func(*testing.T) artifacts.Store { return Store(memstore.New(), nil, nil) })
 }
 
 func TestOnlySignedObjectsAreRead(t *testing.T) {

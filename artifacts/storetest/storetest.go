@@ -1,6 +1,7 @@
-// Package storetest is the one exam that every artifacts.Store sits: a subtest
-// for each promise in the interface's comments. A wrapper around a store sits
-// it too. What concerns several processes only a store that knows them can test.
+// Package storetest has the tests that every artifacts.Store must pass, a
+// subtest for each promise in the interface's comments. Wrappers of stores must
+// pass them too. What concerns several processes only a store that knows them
+// can test.
 package storetest
 
 import (
@@ -20,12 +21,12 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// patience bounds every call of the exam, so that a store that hangs fails.
+// patience bounds every call, so that a store that hangs fails.
 const patience = 2 * time.Minute
 
-// Exam runs the exam. open returns an empty store each time it is called; what
-// it has to clean up it leaves to its t.Cleanup.
-func Exam(t *testing.T, open func(t *testing.T) artifacts.Store) {
+// TestStore runs the tests. open returns an empty store each time it is called;
+// what it has to clean up it leaves to its t.Cleanup.
+func TestStore(t *testing.T, open func(t *testing.T) artifacts.Store) {
 	for _, part := range []struct {
 		name string
 		run  func(t *testing.T, ctx context.Context, s artifacts.Store)
@@ -537,7 +538,7 @@ func equalPuts(t *testing.T, ctx context.Context, s artifacts.Store) {
 	}
 }
 
-// wholeObjects: who reads while others write sees one state or another, never
+// wholeObjects: a reader beside writers sees one state or another, never
 // a part of one, and never nothing where there was something.
 func wholeObjects(t *testing.T, ctx context.Context, s artifacts.Store) {
 	const size, rounds = 200_000, 15
@@ -570,11 +571,11 @@ func wholeObjects(t *testing.T, ctx context.Context, s artifacts.Store) {
 					return err
 				}
 				if k := size - len(b); k >= rounds || !bytes.Equal(b, pattern(k, len(b))) {
-					return fmt.Errorf("current: %d bytes that nobody wrote", len(b))
+					return fmt.Errorf("current: %d bytes that were never written", len(b))
 				}
 				b, _, err = s.Get(ctx, fmt.Sprintf("objects/ab/%d", i), size)
 				if err == nil && !bytes.Equal(b, pattern(i, size)) {
-					return fmt.Errorf("object %d: %d bytes that nobody wrote", i, len(b))
+					return fmt.Errorf("object %d: %d bytes that were never written", i, len(b))
 				}
 				if err != nil && !errors.Is(err, artifacts.ErrNotFound) {
 					return err

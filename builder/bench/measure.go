@@ -124,13 +124,13 @@ func (b *bench) build(ctx context.Context, profile string) error {
 		return err
 	}
 	// The floor is to know what this build wrote.
-	held, err := keys(ctx, store)
+	list, err := keys(ctx, store)
 	if err != nil {
 		return err
 	}
-	list, err := json.Marshal(held)
+	text, err := json.Marshal(list)
 	if err == nil {
-		err = os.WriteFile(b.before(), list, 0o644)
+		err = os.WriteFile(b.before(), text, 0o644)
 	}
 	if err != nil {
 		return err

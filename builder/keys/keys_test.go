@@ -376,7 +376,7 @@ func TestConcurrentOperationsAllTakeEffect(t *testing.T) {
 var errFault = errors.New("fault")
 
 // fault is what happens to a call: whether it reaches the store, and what the
-// caller is told instead of the store's answer (nil: that answer).
+// caller gets instead of the store's answer (nil: that answer).
 type fault struct {
 	apply bool
 	err   error

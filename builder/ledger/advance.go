@@ -87,8 +87,8 @@ func (l *Ledger) advance(ctx context.Context, f *market.Feed, res *market.Result
 }
 
 // putPrices adds a snapshot of prices, in parts.
-func putPrices(rows []row, t time.Time, put *objects) heldPrices {
-	h := heldPrices{Time: t}
+func putPrices(rows []row, t time.Time, put *objects) priceSet {
+	h := priceSet{Time: t}
 	for part := range slices.Chunk(rows, partRows) {
 		h.Parts = append(h.Parts, put.add(appendRows(nil, part)))
 	}

@@ -9,9 +9,10 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// history is the held snapshots of prices, oldest first. The first one of an
-// hour or a day is never dropped before the others of it, so the snapshot before
-// in the history says as much about a step as the one built before.
+// history lists the snapshots whose prices are kept, oldest first. The first
+// one of an hour or a day is never dropped before the others of it, so the
+// snapshot before in the history says as much about a step as the one built
+// before.
 //
 // There are some 2,700 of them after a year, and every build reads and writes
 // them all, so they stand in the root's JSON as one string: padded base64 of,
@@ -23,10 +24,10 @@ import (
 //	        for each: its digest (32 bytes) and its stored length
 //
 // Numbers are varints as in Protocol Buffers; the time is signed (zigzag).
-type history []heldPrices
+type history []priceSet
 
-// heldPrices is one held snapshot of prices.
-type heldPrices struct {
+// priceSet is where the prices of one snapshot are.
+type priceSet struct {
 	// Time is a whole multiple of ten minutes, UTC.
 	Time time.Time
 	// Parts are the objects with its prices, in ascending order of id; none
@@ -71,7 +72,7 @@ func (l *history) UnmarshalText(text []byte) error {
 			return fmt.Errorf("price history: parts of snapshot %d", len(*l))
 		}
 		b = b[n:]
-		h := heldPrices{Time: time.Unix(step*stepSeconds, 0).UTC(), Parts: make([]artifacts.Ref, parts)}
+		h := priceSet{Time: time.Unix(step*stepSeconds, 0).UTC(), Parts: make([]artifacts.Ref, parts)}
 		for i := range h.Parts {
 			p := &h.Parts[i]
 			b = b[copy(p.Digest[:], b):]

@@ -15,7 +15,7 @@ func TestHistoryRoundTrip(t *testing.T) {
 		now := time.Unix(600*rapid.Int64Range(-1e8, 1e9).Draw(rt, "start"), 0).UTC()
 		list := history(nil)
 		for range rapid.IntRange(0, 20).Draw(rt, "snapshots") {
-			h := heldPrices{Time: now, Parts: []artifacts.Ref{}}
+			h := priceSet{Time: now, Parts: []artifacts.Ref{}}
 			for range rapid.IntRange(0, 3).Draw(rt, "parts") {
 				h.Parts = append(h.Parts, artifacts.Ref{
 					Digest: artifacts.Sum([]byte(rapid.String().Draw(rt, "object"))),

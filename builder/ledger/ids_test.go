@@ -20,7 +20,7 @@ import (
 func exchanges(rows ...market.Exchange) *market.Feed { return &market.Feed{Exchanges: rows} }
 
 // TestIDsAgainstModel feeds keys with and without ids, and compares what they
-// are given, over builds, with a map that is told the rules of FEED.md, "Ids".
+// are given, over builds, with a map that follows FEED.md, "Ids".
 func TestIDsAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := newChain(rt)

@@ -25,7 +25,7 @@ func LoadIDs(ctx context.Context, r artifacts.Reader, root artifacts.Ref) (*Ledg
 // older.
 //
 // Of the returns only those are right that have no older snapshot before them
-// than newest knew, so all are worked out again, from all prices held.
+// than newest knew, so all are worked out again, from all prices kept.
 func Join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref) (*Next, error) {
 	var put objects
 	root, err := join(ctx, r, past, newest, &put)
@@ -45,7 +45,7 @@ func join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref, p
 		return nil, err
 	}
 	if len(a.Prices) == 0 || len(b.Prices) == 0 || !a.Prices[len(a.Prices)-1].Time.Before(b.Prices[0].Time) {
-		return nil, fmt.Errorf("the past does not end before the time from which prices are held")
+		return nil, fmt.Errorf("the past does not end before the time from which prices are kept")
 	}
 	t := b.Prices[len(b.Prices)-1].Time
 	h := append(a.Prices, b.Prices...).at(t)
@@ -81,8 +81,8 @@ func join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref, p
 	return root, nil
 }
 
-// returnsOf works out the returns of each zone's step from all snapshots held.
-// Where the snapshot before of the step is no longer held, the one before that
+// returnsOf works out the returns of each zone's step from all snapshots kept.
+// Where the snapshot before of the step is no longer kept, the one before that
 // stands in, or none: this concerns the oldest snapshot of a zone only, and
 // returns there are never looked up (README.md, "Why every base is exact").
 func returnsOf(ctx context.Context, r artifacts.Reader, h history, put *objects) (logs [zones]returnLog, err error) {
@@ -114,8 +114,8 @@ func returnsOf(ctx context.Context, r artifacts.Reader, h history, put *objects)
 	return logs, nil
 }
 
-// loadRows reads a held snapshot of prices whole.
-func loadRows(ctx context.Context, r artifacts.Reader, h *heldPrices) (rows []row, err error) {
+// loadRows reads a kept snapshot of prices whole.
+func loadRows(ctx context.Context, r artifacts.Reader, h *priceSet) (rows []row, err error) {
 	for _, part := range h.Parts {
 		b, err := artifacts.ReadObject(ctx, r, part)
 		if err != nil {

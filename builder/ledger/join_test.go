@@ -15,7 +15,7 @@ import (
 
 // TestJoinAgainstModel builds the later part of a history, then the earlier one
 // beside it, joins the two, and goes on: from there every base of every build,
-// and what is held, is the model's, which has seen all in order. No id changes.
+// and what is kept, is the model's, which has seen all in order. No id changes.
 func TestJoinAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m, serial := &model{}, uint64(0)
@@ -37,7 +37,7 @@ func TestJoinAgainstModel(t *testing.T) {
 			}
 			return prices
 		}
-		// The model is told of all at once, in order; the chains build when it
+		// The model gets all at once, in order; the chains build when it
 		// is their turn.
 		earlier, later := rapid.IntRange(1, 20).Draw(rt, "earlier"), rapid.IntRange(1, 20).Draw(rt, "later")
 		for range earlier + later {

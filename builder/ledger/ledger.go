@@ -1,7 +1,7 @@
 // Package ledger is what the builder remembers between builds, which otherwise
-// know nothing of each other: the ids given out, the prices held, the newest
-// market snapshots of groups and the totals (FEED.md, "Figures"). It rests in
-// the object store as immutable objects that a root names; the root is reached
+// know nothing of each other: the ids given out, the prices kept, the newest
+// market snapshots of groups and the totals (FEED.md, "Figures"). It is stored
+// as immutable objects that a root names; the root is reached
 // from the snapshot's manifest, so that both appear together or not at all.
 //
 // A build loads the ledger of the published snapshot, asks it for what takes

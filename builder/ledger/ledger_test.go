@@ -113,7 +113,7 @@ func TestTotalsOfTwoDays(t *testing.T) {
 			}
 		}
 		if !slices.EqualFunc(got, want, time.Time.Equal) {
-			t.Errorf("at %v totals of %v are held, want %v", now, got, want)
+			t.Errorf("at %v totals of %v are kept, want %v", now, got, want)
 		}
 	}
 }
@@ -194,7 +194,7 @@ func TestRollback(t *testing.T) {
 		t.Errorf("the new asset has id %d, want 9, above mute's 8", id)
 	}
 	if len(c.root.Prices) != 2 || len(c.root.Totals) != 2 {
-		t.Errorf("%d snapshots and %d totals held after building again, want 2 and 2", len(c.root.Prices), len(c.root.Totals))
+		t.Errorf("%d snapshots and %d totals kept after building again, want 2 and 2", len(c.root.Prices), len(c.root.Totals))
 	}
 }
 

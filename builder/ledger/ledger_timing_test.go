@@ -96,8 +96,8 @@ func benchmarkYear(b *testing.B, assets int) (*store, benchmarkFeed, time.Time) 
 		}
 		snapshots = append(snapshots, putPrices(some, T, &put).Parts)
 	}
-	for i, t := range heldOfYear(T) {
-		root.Prices = append(root.Prices, heldPrices{Time: t, Parts: snapshots[i%len(snapshots)]})
+	for i, t := range keptOfYear(T) {
+		root.Prices = append(root.Prices, priceSet{Time: t, Parts: snapshots[i%len(snapshots)]})
 	}
 	for zone, count := range [zones]int{288, 2112, 276} {
 		l.root.Returns[zone] = returnLog{}

@@ -147,8 +147,8 @@ func (m *model) add(t time.Time, prices map[string]market.U128) {
 	m.times, m.prices = append(m.times, t), append(m.prices, prices)
 }
 
-// held returns the indices of the snapshots before T that are held at T.
-func (m *model) held(T time.Time) (held []int) {
+// kept returns the indices of the snapshots before T that are kept at T.
+func (m *model) kept(T time.Time) (kept []int) {
 	hours, days := map[string]bool{}, map[string]bool{}
 	for i, t := range m.times {
 		hour, day := t.UTC().Format("2006-01-02T15"), t.UTC().Format("2006-01-02")
@@ -156,16 +156,16 @@ func (m *model) held(T time.Time) (held []int) {
 		hours[hour], days[day] = true, true
 		age := T.Sub(t)
 		if age < 48*time.Hour || age <= 90*24*time.Hour && firstOfHour || age <= 366*24*time.Hour && firstOfDay {
-			held = append(held, i)
+			kept = append(kept, i)
 		}
 	}
-	return held
+	return kept
 }
 
-// base is the earliest price held for an asset in [T-window, T); ok is false
+// base is the earliest price kept for an asset in [T-window, T); ok is false
 // when there is none.
-func (m *model) base(held []int, key string, T time.Time, window time.Duration) (base market.U128, ok bool) {
-	for _, i := range held {
+func (m *model) base(kept []int, key string, T time.Time, window time.Duration) (base market.U128, ok bool) {
+	for _, i := range kept {
 		if price, has := m.prices[i][key]; has && !m.times[i].Before(T.Add(-window)) {
 			return price, true
 		}
@@ -174,7 +174,7 @@ func (m *model) base(held []int, key string, T time.Time, window time.Duration) 
 }
 
 // step builds the snapshot of T from prices and compares every base, and what
-// is held afterwards, with the model.
+// is kept afterwards, with the model.
 func (m *model) step(tb rapid.TB, c *chain, t time.Time, prices map[string]market.U128) {
 	tb.Helper()
 	f := feedOf(prices)
@@ -189,28 +189,28 @@ func (m *model) step(tb rapid.TB, c *chain, t time.Time, prices map[string]marke
 func (m *model) compareHeld(tb rapid.TB, c *chain, t time.Time) {
 	tb.Helper()
 	var want, got []time.Time
-	for _, i := range m.held(t) {
+	for _, i := range m.kept(t) {
 		want = append(want, m.times[i])
 	}
 	for _, h := range c.root.Prices {
 		got = append(got, h.Time)
 	}
 	if !slices.EqualFunc(want, got, time.Time.Equal) {
-		tb.Fatalf("at %v held are %v, want %v", t, got, want)
+		tb.Fatalf("at %v kept are %v, want %v", t, got, want)
 	}
 }
 
 // compare compares every base of the chain's last build with the model's.
 func (m *model) compare(tb rapid.TB, c *chain, f *market.Feed, t time.Time) {
 	tb.Helper()
-	held := m.held(t)
+	kept := m.kept(t)
 	for w, window := range market.WindowLengths {
 		if len(c.past.Bases[w]) != len(f.Quotes) {
 			tb.Fatalf("window %s has %d bases for %d quotes", market.Windows[w], len(c.past.Bases[w]), len(f.Quotes))
 		}
 		for q := range f.Quotes {
 			key := f.Assets[f.Quotes[q].Asset].Key
-			want, _ := m.base(held, key, t, window)
+			want, _ := m.base(kept, key, t, window)
 			if got := c.past.Bases[w][q]; got != want {
 				tb.Fatalf("at %v, window %s, asset %s: base %v, want %v", t, market.Windows[w], key, got, want)
 			}

@@ -17,7 +17,7 @@ import (
 // minutes, later than every snapshot that the ledger holds.
 //
 // It reads the prices of nine snapshots at most, however long the past is: the
-// first held in each window, and the first of the last 48 hours. Windows that
+// first kept in each window, and the first of the last 48 hours. Windows that
 // begin with the same snapshot share one slice of bases.
 func (l *Ledger) Past(ctx context.Context, f *market.Feed, t time.Time) (*market.Past, error) {
 	if err := l.checkTime(t); err != nil {
@@ -34,16 +34,16 @@ func (l *Ledger) Past(ctx context.Context, f *market.Feed, t time.Time) (*market
 	return past, nil
 }
 
-// stretch is the time from a held snapshot on, up to T.
+// stretch is the time from a snapshot whose prices are kept up to T.
 type stretch struct {
-	first *heldPrices
+	first *priceSet
 	// earliest has each quote's earliest price in the stretch; known tells
 	// whether there is one, since zero is a price.
 	earliest []market.U128
 	known    []bool
 }
 
-func newStretch(first *heldPrices, quotes int) *stretch {
+func newStretch(first *priceSet, quotes int) *stretch {
 	return &stretch{first, make([]market.U128, quotes), make([]bool, quotes)}
 }
 
@@ -53,15 +53,15 @@ func (s *stretch) offer(quote int32, price market.U128) {
 	}
 }
 
-// bases finds, for each window, the earliest price of every quote that is held
+// bases finds, for each window, the earliest price of every quote that is kept
 // in it; zero when there is none but the quote's own.
 //
-// The first snapshot held in a window has the price of nearly all. A quote that
+// The first snapshot kept in a window has the price of nearly all. A quote that
 // is missing there has its earliest price where it came back first. While that
 // is in the first snapshot's zone, it is among the returns of the zone's step:
-// what is held in the zone from the first snapshot on is a chain of that step
+// what is kept in the zone from the first snapshot on is a chain of that step
 // without a gap, and the quote is missing where the chain begins. A quote that
-// came back in none of the zone has its earliest price in what is held
+// came back in none of the zone has its earliest price in what is kept
 // thereafter, which again is a stretch: from the first snapshot that is not
 // older than 90 days, or the first of the last 48 hours. The former is where
 // the window 90d begins, so only the latter is looked for beside the windows.
@@ -76,9 +76,9 @@ func (l *Ledger) bases(ctx context.Context, f *market.Feed, t time.Time) (bases 
 	}
 	begin := [len(bases)]int{}
 	for w, length := range market.WindowLengths {
-		begin[w] = first(func(held time.Time) bool { return !held.Before(t.Add(-length)) })
+		begin[w] = first(func(kept time.Time) bool { return !kept.Before(t.Add(-length)) })
 	}
-	begins := append(begin[:], first(func(held time.Time) bool { return zoneOf(t, held) == recent }))
+	begins := append(begin[:], first(func(kept time.Time) bool { return zoneOf(t, kept) == recent }))
 	slices.Sort(begins)
 	begins = slices.Compact(begins)
 
@@ -94,7 +94,7 @@ func (l *Ledger) bases(ctx context.Context, f *market.Feed, t time.Time) (bases 
 		if err := l.search(ctx, t, zone, here, rows); err != nil {
 			return bases, err
 		}
-		younger := stretches[first(func(held time.Time) bool { return zoneOf(t, held) < zone })]
+		younger := stretches[first(func(kept time.Time) bool { return zoneOf(t, kept) < zone })]
 		for _, s := range here {
 			for q, known := range younger.known {
 				if known {
@@ -109,7 +109,7 @@ func (l *Ledger) bases(ctx context.Context, f *market.Feed, t time.Time) (bases 
 	return bases, nil
 }
 
-// search offers to stretches that begin in a zone, oldest first, what is held
+// search offers to stretches that begin in a zone, oldest first, what is kept
 // of prices in that zone.
 func (l *Ledger) search(ctx context.Context, t time.Time, zone int, here []*stretch, rows []row) error {
 	for _, s := range here {
@@ -145,9 +145,9 @@ func (l *Ledger) search(ctx context.Context, t time.Time, zone int, here []*stre
 	return nil
 }
 
-// eachPrice calls f for each of rows whose asset has a price in a held
+// eachPrice calls f for each of rows whose asset has a price in a kept
 // snapshot, with its index and that price.
-func (l *Ledger) eachPrice(ctx context.Context, h *heldPrices, rows []row, f func(i int, price market.U128)) error {
+func (l *Ledger) eachPrice(ctx context.Context, h *priceSet, rows []row, f func(i int, price market.U128)) error {
 	for _, part := range h.Parts {
 		b, err := artifacts.ReadObject(ctx, l.reader, part)
 		if err != nil {

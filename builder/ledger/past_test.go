@@ -40,7 +40,7 @@ func nextTime(rt *rapid.T, m *model, now time.Time) time.Time {
 }
 
 // TestBasesAgainstModel builds histories with gaps, borders, churn and
-// rollbacks, and compares every base of every build, and what is held, with the
+// rollbacks, and compares every base of every build, and what is kept, with the
 // model's. A key has one id for ever.
 func TestBasesAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

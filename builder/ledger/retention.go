@@ -2,8 +2,8 @@ package ledger
 
 import "time"
 
-// Held prices thin out with age, in three zones (FEED.md, "Figures"). What is
-// held in a zone is its step: every snapshot, the first of each UTC hour, the
+// Prices thin out with age, in three zones (FEED.md, "Figures"). What is
+// kept in a zone is its step: every snapshot, the first of each UTC hour, the
 // first of each UTC day.
 //
 // Whether a snapshot is of a step is settled when it is built: it is unless one
@@ -14,7 +14,7 @@ const (
 	recent = iota // T - t < 48 h: every snapshot
 	hourly        // of those older, T - t <= 90 d: the first of each UTC hour
 	daily         // of those older still, T - t <= 366 d: the first of each UTC day
-	zones         // how many there are; and the zone of what is held no more
+	zones         // how many there are; and the zone of what is kept no more
 )
 
 const (
@@ -54,7 +54,7 @@ func (h history) inStep(zone, i int) bool {
 	return i == 0 || inStep(zone, h[i-1].Time, h[i].Time)
 }
 
-// at returns what of the history is held at T.
+// at returns what of the history is kept at T.
 func (h history) at(T time.Time) history {
 	var kept history
 	for i := range h {
@@ -66,7 +66,7 @@ func (h history) at(T time.Time) history {
 }
 
 // last returns the newest snapshot of a zone's step; nil if there is none.
-func (h history) last(zone int) *heldPrices {
+func (h history) last(zone int) *priceSet {
 	for i := len(h) - 1; i >= 0; i-- {
 		if h.inStep(zone, i) {
 			return &h[i]

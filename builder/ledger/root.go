@@ -17,16 +17,16 @@ type Root struct {
 	Format int `json:"format"`
 	// IDs are the ids ever given out, by collection.
 	IDs map[string]idSegments `json:"ids"`
-	// Prices are the held snapshots of prices, oldest first.
+	// Prices list the snapshots whose prices are kept, oldest first.
 	Prices history `json:"prices"`
-	// Returns are the held reappearances, one log for each of the three steps
+	// Returns are the reappearances, one log for each of the three steps
 	// in which prices are thinned out (every snapshot, the first of an hour,
 	// the first of a day): assets that have a price in a snapshot of that step
 	// and had none in the one before.
 	Returns [3]returnLog `json:"returns"`
 	// Groups are the newest market snapshots of each group, by collection.
 	Groups map[string]artifacts.Ref `json:"groups"`
-	// Totals are the held totals of the last 48 hours, oldest first.
+	// Totals are those of the last 48 hours, oldest first.
 	Totals []Total `json:"totals"`
 	// Top are the hundred largest assets by rank, for the guard rail on moves.
 	Top []TopPrice `json:"top"`
@@ -52,7 +52,7 @@ type returnSegment struct {
 	Newest time.Time `json:"newest"`
 }
 
-// Total is one held total market cap, in units of 1e-8.
+// Total is the total market cap of one snapshot, in units of 1e-8.
 type Total struct {
 	Time      time.Time `json:"time"`
 	MarketCap string    `json:"market_cap"`
@@ -73,7 +73,7 @@ func (l *Root) encode() []byte {
 	return artifacts.Compress(nil, b)
 }
 
-// maxRootPlain bounds the ledger root: some 2,800 held snapshots of a few
+// maxRootPlain bounds the ledger root: some 2,800 snapshots of a few
 // parts each, and the segments.
 const maxRootPlain = 32 << 20
 

@@ -10,10 +10,10 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// heldOfYear returns the times that are held at T when a snapshot was built at
+// keptOfYear returns the times that are kept at T when a snapshot was built at
 // every mark of the year before. A test may leave out the 50,000 others: what
-// is held does not depend on what lies between (TestBasesAgainstModel).
-func heldOfYear(T time.Time) (times []time.Time) {
+// is kept does not depend on what lies between (TestBasesAgainstModel).
+func keptOfYear(T time.Time) (times []time.Time) {
 	for t := T.Add(-dailyAge); t.Before(T); t = t.Add(artifacts.Step) {
 		zone := zoneOf(T, t)
 		if zone == recent || t.Truncate(time.Hour).Equal(t) && (zone == hourly || t.Truncate(day).Equal(t)) {
@@ -45,7 +45,7 @@ func (f *flicker) prices() map[string]market.U128 {
 	return prices
 }
 
-// TestYear builds what is held of a whole year and goes on from there, mark
+// TestYear builds what is kept of a whole year and goes on from there, mark
 // after mark, over the turn of a day. Every base is the model's; no build reads
 // more price objects than two a window; the root stays small.
 func TestYear(t *testing.T) {
@@ -55,7 +55,7 @@ func TestYear(t *testing.T) {
 	now := time.Date(2026, 11, 20, 22, 30, 0, 0, time.UTC)
 	source := &flicker{random: rand.New(rand.NewPCG(1, 2))}
 	m, c := &model{}, newChain(t)
-	for i, at := range heldOfYear(now) {
+	for i, at := range keptOfYear(now) {
 		prices := source.prices()
 		f := feedOf(prices)
 		c.quickBuild(f, at)
@@ -85,7 +85,7 @@ func TestYear(t *testing.T) {
 		}
 		most = max(most, reads)
 	}
-	t.Logf("%d snapshots held, root of %d bytes, at most %d price objects read", len(c.root.Prices), c.ref.Size, most)
+	t.Logf("%d snapshots kept, root of %d bytes, at most %d price objects read", len(c.root.Prices), c.ref.Size, most)
 	if limit := 2 * len(market.Windows); most < len(market.Windows) || most > limit {
 		t.Errorf("a build reads %d price objects, want one to two a window, %d at most", most, limit)
 	}

@@ -30,7 +30,7 @@ type Past struct {
 	// a base of zero and for the quote's own price alike: both give "0".
 	Bases [8][]U128
 	// Groups holds, by collection ("categories", "chains") and group id, the
-	// newest market snapshot held from before T.
+	// newest market snapshot from before T.
 	Groups map[string]map[uint64]GroupMarket
 }
 
@@ -180,10 +180,10 @@ func (r *Result) totals(f *Feed) {
 // groups gives each active group with coins a market snapshot at T, and lists
 // the groups whose newest one is fresh enough.
 func (r *Result) groups(f *Feed, collection string, groups []Group, past *Past) []ListedGroup {
-	held := make(map[uint64]GroupMarket, len(groups))
+	latest := make(map[uint64]GroupMarket, len(groups))
 	newest := time.Time{}
 	for id, m := range past.Groups[collection] {
-		held[id] = m
+		latest[id] = m
 		if m.Time.After(newest) {
 			newest = m.Time
 		}
@@ -197,23 +197,23 @@ func (r *Result) groups(f *Feed, collection string, groups []Group, past *Past) 
 	}
 	shares(groups, fresh)
 	for _, l := range fresh {
-		held[groups[l.Group].ID] = l.Market
+		latest[groups[l.Group].ID] = l.Market
 		newest = r.T
 	}
 	var listed []ListedGroup
 	for g := range groups {
-		m, ok := held[groups[g].ID]
+		m, ok := latest[groups[g].ID]
 		if ok && groups[g].Active && newest.Sub(m.Time) <= groupFreshness {
 			listed = append(listed, ListedGroup{g, m})
 		}
 	}
 	// What can never be listed again is not kept.
-	for id, m := range held {
+	for id, m := range latest {
 		if newest.Sub(m.Time) > groupFreshness {
-			delete(held, id)
+			delete(latest, id)
 		}
 	}
-	r.Groups[collection] = held
+	r.Groups[collection] = latest
 	return listed
 }
 

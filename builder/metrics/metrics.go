@@ -1,9 +1,9 @@
-// Package metrics tells Prometheus how a builder that stays fares: what its
-// builds and other jobs took and came to, and when one last succeeded.
+// Package metrics has the Prometheus metrics of builder run: durations and
+// outcomes of builds and other jobs, and when one last succeeded.
 //
-// A failed build harms nobody at once, since the published snapshot stays. So
-// what to watch is builder_last_success_timestamp_seconds: it covers builds that
-// fail, builds that hang, and a builder that is not there.
+// A failed build does no harm at once, since the published snapshot stays. So
+// what to watch is builder_last_success_timestamp_seconds: it covers builds
+// that fail, builds that hang, and a builder that is not there.
 //
 // Names follow the conventions of Prometheus: the prefix builder_, base units,
 // and _total for what only grows. Label values come from lists in the code.
@@ -28,7 +28,7 @@ import (
 const (
 	published  = "published"  // a new snapshot is out
 	unchanged  = "unchanged"  // the same snapshot was published already
-	guarded    = "guarded"    // a guard rail held it back
+	guarded    = "guarded"    // a guard rail stopped it
 	superseded = "superseded" // its time is taken, by this feed's past or another builder
 	failed     = "failed"     // anything else
 )
@@ -160,10 +160,10 @@ func (m *Metrics) Serve(ctx context.Context, ln net.Listener) error {
 	mux.Handle("GET /metrics", m)
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write([]byte("ok\n")) // a prober that went away
+		_, _ = w.Write([]byte("ok\n")) // the client may have gone
 	})
 	server := &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // a scrape that is cut off is made again
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // the next scrape comes soon
 	defer stop()
 	if err := server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 		return err

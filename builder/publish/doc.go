@@ -13,5 +13,5 @@
 // So there is nothing to recover: the next build starts as every build does,
 // at the pointer. Two publishers at once both do all of this, and the pointer's
 // compare-and-swap lets one of them win; see [Head.Publish] for how an answer
-// that was lost is told from a race that was lost.
+// that was lost is told apart from a race that was lost.
 package publish

@@ -36,7 +36,7 @@ const (
 )
 
 // Bounds of finding out what became of a swap. They hold whatever became of
-// the caller's context: a builder that is told to stop in the middle of a swap
+// the caller's context: a builder that is asked to stop in the middle of a swap
 // still wants to know.
 const (
 	swapTries   = 4
@@ -48,7 +48,7 @@ const (
 // put every object that m reaches and that the head does not; clock is for the
 // pointer's Published. It returns the pointer, which is durable; a *LostError
 // when another publisher was faster; and any other error when the snapshot was
-// not published as far as can be told. step is told which step begins.
+// not published as far as is known. step is called with each step as it begins.
 //
 // Whether a swap that did not answer happened is settled by reading the
 // pointer back: the nonce says whose it is. If it is still the head's, the same

@@ -69,8 +69,8 @@ func (f sizedFile) Size() int64 { return f.size }
 
 // Write copies a feed's files into the folder dir, which is made when missing
 // and is then a canonical feed. feed.json is taken away first and comes back
-// last, when all others are on disk, so that nobody takes a folder that is half
-// written for a feed. Other files in dir are left alone.
+// last, when all others are on disk, so that a folder that is half written is
+// not taken for a feed. Other files in dir are left alone.
 func Write(ctx context.Context, dir string, files Files) error {
 	// Read before anything is touched: files may be those of dir itself.
 	info, err := readInfoFile(ctx, files)

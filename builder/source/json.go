@@ -9,7 +9,7 @@ import (
 )
 
 // Why encoding/json does not read the rows: it matches names in any case,
-// replaces unpaired surrogates, tells nothing of null, and costs several times
+// replaces unpaired surrogates, does not report null, and costs several times
 // as much. What stands here is RFC 8259 and nothing else, checked to the last
 // byte of a line, and gives the values of known fields as raw JSON. Where a
 // name is repeated within an object, the last one counts, as in encoding/json.

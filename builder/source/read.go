@@ -26,7 +26,7 @@ type ReadOptions struct {
 	// aside (FEED.md, "Ids").
 	Known func(collection, key string) (id uint64, ok bool)
 	Owner func(collection string, id uint64) (key string, ok bool)
-	// Progress is told how much of a file has been read, in bytes; total is -1
+	// Progress receives how much of a file has been read, in bytes; total is -1
 	// when it is not known.
 	Progress func(file string, read, total int64)
 }
@@ -218,7 +218,7 @@ func (r *reader) accept(line []byte, a accepter) error {
 	return a.accept(a.object)
 }
 
-// watchedReader stops when its context is done, and tells how far it is.
+// watchedReader stops when its context is done, and reports how far it is.
 type watchedReader struct {
 	ctx      context.Context
 	r        io.Reader

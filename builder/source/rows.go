@@ -278,7 +278,7 @@ func (r *reader) exchanges(expected int) accepter {
 	}}
 }
 
-// exchangeMarket reads an exchange's aggregate; badTime tells that it has a
+// exchangeMarket reads an exchange's aggregate; badTime says that it has a
 // data_time that is of no use.
 func (r *row) exchangeMarket(o *object) (m *market.ExchangeMarket, badTime bool) {
 	m = &market.ExchangeMarket{}

@@ -61,8 +61,8 @@ type PartState string
 const (
 	PartNew     PartState = "new"     // got for this feed
 	PartKept    PartState = "kept"    // got earlier, and not yet due again
-	PartStale   PartState = "stale"   // not to be had: the last good rows stand in
-	PartMissing PartState = "missing" // not to be had, and nothing stands in
+	PartStale   PartState = "stale"   // unavailable: the last good rows stand in
+	PartMissing PartState = "missing" // unavailable, and nothing stands in
 )
 
 // Provenance is what Files may have, to say where their rows came from.

@@ -88,7 +88,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestPrograms holds the documents against the programs.
+// TestPrograms compares the documents with the programs.
 func TestPrograms(t *testing.T) {
 	bin := programs(t)
 	t.Run("serve your own data", func(t *testing.T) { testOwnData(t, bin) })

@@ -1,4 +1,4 @@
-// Package docs holds the documents against the code: the examples of
+// Package docs checks the documents against the code: the examples of
 // edge/INTERFACE.md and builder/FEED.md are run, and every section that a
 // comment or a document refers to exists.
 package docs

@@ -21,7 +21,7 @@ type Fault struct {
 	// for more than a few bytes waits in vain. The others are slow.
 	Loses bool
 
-	toxic, attributes string // of toxiproxy; none: nobody listens
+	toxic, attributes string // of toxiproxy; none: the port is closed
 }
 
 // The faults.
@@ -63,7 +63,7 @@ type Proxy struct {
 
 	mu     sync.Mutex
 	listen string
-	proxy  *toxiproxy.Proxy // nil while nobody listens
+	proxy  *toxiproxy.Proxy // nil while the port is closed
 }
 
 // quiet silences what toxics log by themselves, which goes to zerolog's global

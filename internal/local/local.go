@@ -157,7 +157,7 @@ type Program struct {
 // Start starts a program of the project. What it prints goes to the file that
 // [Machine.Log] names.
 func (m *Machine) Start(name, program string, args ...string) (*Program, error) {
-	// The program outlives an interrupt for as long as it takes to stop well.
+	// The program outlives an interrupt for as long as it takes to stop.
 	return m.StartCommand(name, m.command(context.Background(), program, args...))
 }
 

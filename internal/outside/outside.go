@@ -1,4 +1,4 @@
-// Package outside readies text that came from outside, a store's error or a
+// Package outside prepares text that came from outside, a store's error or a
 // provider's answer, for logs, /status and reports (INTERFACE.md, "Keys").
 package outside
 

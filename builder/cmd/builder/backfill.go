@@ -19,7 +19,7 @@ func (backfillCmd) Help() string {
 
 On a store without a snapshot, and when all feeds are newer than the published one, the newest feed's snapshot is published and the others are remembered, as if each had been built at its time. When all feeds are older than anything the store remembers, they are put before that: what is published stays as it is, and the next snapshot has the longer past. Feeds among what the store remembers are refused.
 
-Each feed's time is rounded down to ten minutes, and of several with the same time the earliest counts. How much is kept of the past is what builds would have kept: every snapshot of the last 48 hours, the first of each hour up to 90 days, the first of each day up to 366. The guard rails hold for each feed against the one before. Ids are given out in order of time and stay for ever. Everything shows at once or not at all. A builder that publishes meanwhile wins, and the backfill fails without a trace: stop builder run for as long as it takes. What is needed in between lies in the folder for temporary files (TMPDIR), as large as the prices held.
+Each feed's time is rounded down to ten minutes, and of several with the same time the earliest counts. How much is kept of the past is what builds would have kept: every snapshot of the last 48 hours, the first of each hour up to 90 days, the first of each day up to 366. The guard rails hold for each feed against the one before. Ids are given out in order of time and stay for ever. All of it takes effect at once or not at all. If a builder publishes meanwhile the backfill fails and changes nothing: stop builder run for as long as it takes. Intermediate results lie in the folder for temporary files (TMPDIR), as large as the prices kept.
 
 Examples:
 

@@ -49,7 +49,7 @@ func (f *buildFlags) open(e *env, progress builder.Progress) (*builder.Builder, 
 	return f.publishFlags.open(e, src, progress)
 }
 
-// open returns a builder that src may be nil for, if it is not to ask it.
+// open returns a builder; src may be nil if the builder does not build.
 func (f *publishFlags) open(e *env, src source.Source, progress builder.Progress) (*builder.Builder, error) {
 	store, err := f.openStore(e)
 	if err != nil {

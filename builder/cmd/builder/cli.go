@@ -61,7 +61,7 @@ type env struct {
 	log            *slog.Logger
 }
 
-// usageError is a mistake of the caller that the grammar cannot see.
+// usageError is wrong usage that the parser of flags does not find.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -85,7 +85,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	parsed, err := parser.Parse(args)
-	if exited { // --help and --version have printed what they had to
+	if exited { // by --help or --version
 		return exitDone
 	}
 	if err != nil {

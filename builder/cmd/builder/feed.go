@@ -103,7 +103,7 @@ func (c *recordCmd) Run(e *env) error {
 		if err := recorder.Record(e.ctx, hidden); err != nil {
 			return err
 		}
-		// Nobody should find out later that it cannot be built from.
+		// A recording that cannot be built from is an error now, not later.
 		replay, err := e.openSource(scheme + ":?replay=" + url.QueryEscape(hidden))
 		if err != nil {
 			return err

@@ -196,7 +196,7 @@ func TestRecord(t *testing.T) {
 				}
 			}
 
-			// From here on nobody is asked, and no key is needed.
+			// From here on no provider is asked, and no key is needed.
 			server.Close()
 			t.Setenv(test.env, "")
 			replayed := make([]map[string]string, 2)

@@ -60,7 +60,7 @@ func (e *env) printKey(made keys.Created, asJSON bool) error {
 	return nil
 }
 
-// or writes a time, or what stands for none.
+// or formats a time, or returns none for nil.
 func or(t *time.Time, none string) string {
 	if t == nil {
 		return none

@@ -166,7 +166,7 @@ func (k *killer) kill(t *testing.T, kills int) {
 	k.table(t)
 }
 
-// build is a build that nobody kills. It must succeed.
+// build is a build that is not killed. It must succeed.
 func (k *killer) build(t *testing.T) {
 	t.Helper()
 	k.at = k.at.Add(artifacts.Step)

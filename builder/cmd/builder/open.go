@@ -19,11 +19,11 @@ import (
 // storeFlag is the store that a command works on.
 type storeFlag struct {
 	Store    string   `required:"" placeholder:"STORE" help:"The object store: file:PATH or s3://bucket/prefix?endpoint=URL&region=REGION."`
-	SignKey  []string `type:"existingfile" placeholder:"FILE" help:"Sign the pointer, the change record and the key set with the key in this file (see builder keygen), and believe only what is signed. Repeatable, for changing keys."`
-	TrustKey []string `placeholder:"KEY" help:"Believe what is signed by this key, too: its text, as keygen prints it. Repeatable."`
+	SignKey  []string `type:"existingfile" placeholder:"FILE" help:"Sign the pointer, the change record and the key set with the key in this file (see builder keygen), and trust only what is signed. Repeatable, for changing keys."`
+	TrustKey []string `placeholder:"KEY" help:"Trust what is signed by this key, too: its text, as keygen prints it. Repeatable."`
 }
 
-// keys reads the keys that sign and those that are believed: the given ones and
+// keys reads the keys that sign and those that are trusted: the given ones and
 // those that sign.
 func (f *storeFlag) keys() (sign []artifacts.SignKey, trust artifacts.Trust, err error) {
 	for _, file := range f.SignKey {
@@ -47,10 +47,9 @@ func (f *storeFlag) keys() (sign []artifacts.SignKey, trust artifacts.Trust, err
 	return sign, trust, nil
 }
 
-// openStore opens the store, and makes a folder that is missing. Calls that
-// fail are made again where that is safe.
+// openStore opens the store, with retries, and makes a folder that is missing.
 func (f *storeFlag) openStore(e *env) (artifacts.Store, error) {
-	// A reader needs nothing but an address that can be understood.
+	// Opening a reader fails only for a wrong address.
 	if _, err := stores.OpenReader(context.WithoutCancel(e.ctx), f.Store); err != nil {
 		return nil, usageError{fmt.Errorf("--store: %w", err)}
 	}

@@ -35,7 +35,7 @@ func (e *env) progress() *progress {
 	return p
 }
 
-// lines is a progress that never draws, for a command that stays.
+// lines is a progress that only logs, for a command that keeps running.
 func (e *env) lines() *progress { return &progress{log: e.log} }
 
 func (p *progress) show(step string, done, total int) {
@@ -54,7 +54,7 @@ func (p *progress) show(step string, done, total int) {
 		if total > 0 {
 			p.shown.ChangeMax(total)
 		}
-		_ = p.shown.Set(done) // a bar that cannot be drawn hurts nobody
+		_ = p.shown.Set(done) // a bar that cannot be drawn does no harm
 	case p.bar == nil && time.Since(p.logged) >= linePause:
 		p.logged = time.Now()
 		p.log.Info("progress", "step", step, "done", done, "total", total)

@@ -89,7 +89,7 @@ func (w *watcher) until(t *testing.T, at time.Time) {
 	}
 }
 
-// run asks until ctx ends. What was wrong is told at the next until.
+// run asks until ctx ends. What was wrong is reported by the next until.
 func (w *watcher) run(ctx context.Context) {
 	var (
 		wrong    error

@@ -122,7 +122,7 @@ type request struct {
 	// Path begins with a slash and is escaped.
 	Path  string
 	Query url.Values
-	// ETag and LastModified are those of an answer that is held already.
+	// ETag and LastModified are those of the cached answer.
 	ETag, LastModified string
 	// Check says whether a body is what was asked for. One that is not is asked
 	// for again.
@@ -131,7 +131,7 @@ type request struct {
 
 // response is a provider's answer.
 type response struct {
-	// NotModified: the answer that is held is still right; there is no Body.
+	// NotModified: the cached answer is still right; there is no Body.
 	NotModified        bool
 	Body               []byte
 	ETag, LastModified string
@@ -160,15 +160,14 @@ func (e *StatusError) mayPass() bool {
 	return e.Status >= 500
 }
 
-// pausedError says that the provider asked to be left alone for longer than is
-// waited.
+// pausedError says that the provider asked for a longer pause than maxPause.
 type pausedError struct{ Until time.Time }
 
 func (e *pausedError) Error() string {
 	return fmt.Sprintf("the provider asks to be left alone until %s (Retry-After)", e.Until.UTC().Format(time.RFC3339))
 }
 
-// Get asks, again and again if need be; see the package's comment. The error is
+// Get makes a request, with retries; see the package's comment. The error is
 // a *StatusError, a *pausedError, or says what else went wrong last.
 func (c *Client) get(ctx context.Context, req request) (*response, error) {
 	pace := backoff.NewExponentialBackOff()

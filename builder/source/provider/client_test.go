@@ -191,8 +191,8 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 	}
 }
 
-// TestRetryAfterHoldsAll: what one request is told holds for all others, and what
-// is too long is not waited for.
+// TestRetryAfterHoldsAll: the pause that one answer asks for holds for all
+// requests, and what is too long is not waited for.
 func TestRetryAfterHoldsAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{steps: []http.HandlerFunc{status(503, "Retry-After", "3600"), says("[1]")}}

@@ -19,7 +19,7 @@ import (
 )
 
 // maxStale is how long after its time a last good answer may stand in for one
-// that is not to be had, unless its part says otherwise.
+// that is unavailable, unless its part says otherwise.
 const maxStale = time.Hour
 
 // KeepSlow is the Part.Keep of facts that hardly ever change.
@@ -71,8 +71,8 @@ type Config struct {
 	Client *Client
 	// Cache is a folder for the last good answers; "": they are in memory only.
 	Cache string
-	// Replay is a recording to answer from; then nobody is asked and all else
-	// but Source and Log is unused.
+	// Replay is a recording to answer from; then no provider is asked, and all
+	// else but Source and Log is unused.
 	Replay string
 	// SlowCalls is how many of the requests that are made for each coin,
 	// category or the like a round may make, at most.
@@ -82,7 +82,7 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Collector gets parts and remembers their last good answers.
+// Collector gets parts and caches their last good answers.
 type Collector struct {
 	Config
 	replay, cache *folder
@@ -92,7 +92,7 @@ type Collector struct {
 }
 
 // NewCollector returns a Collector, or an error when a folder cannot be used. A
-// cache that cannot be read is begun anew, which is logged.
+// cache that cannot be read is emptied, which is logged.
 func NewCollector(cfg Config) (*Collector, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -109,14 +109,14 @@ func NewCollector(cfg Config) (*Collector, error) {
 		}
 	case cfg.Cache != "":
 		if c.cache, err = openFolder(cfg.Cache, cfg.Source); err != nil {
-			cfg.Log.Warn("provider: the cache is begun anew", "source", cfg.Source, "cache", cfg.Cache, "err", err)
+			cfg.Log.Warn("provider: the cache cannot be read and is emptied", "source", cfg.Source, "cache", cfg.Cache, "err", err)
 			c.cache = &folder{dir: cfg.Cache, source: cfg.Source, index: index{Format: 1, Source: cfg.Source, Parts: map[string]indexEntry{}}}
 		}
 	}
 	return c, nil
 }
 
-// Round is one getting together of parts, for one snapshot.
+// Round collects the parts of one snapshot.
 type Round struct {
 	c    *Collector
 	time time.Time
@@ -210,13 +210,13 @@ func (r *Round) Get(ctx context.Context, p Part) (*Answer, error) {
 	r.states = append(r.states, s)
 	switch state {
 	case source.PartStale:
-		r.c.Log.Warn("provider: a part was not to be had; its last good rows are used", "source", r.c.Source, "part", p.Name, "fetched", s.Fetched, "err", err)
+		r.c.Log.Warn("provider: a part is unavailable; its last good rows are used", "source", r.c.Source, "part", p.Name, "fetched", s.Fetched, "err", err)
 	case source.PartMissing:
 		if r.c.replay != nil {
 			r.c.Log.Info("provider: no rows of a part", "source", r.c.Source, "part", p.Name, "err", err)
 			return nil, fmt.Errorf("%s: %w", p.Name, err)
 		}
-		r.c.Log.Warn("provider: a part was not to be had, and there are no rows of it young enough", "source", r.c.Source, "part", p.Name, "err", err)
+		r.c.Log.Warn("provider: a part is unavailable, and its last good rows are too old", "source", r.c.Source, "part", p.Name, "err", err)
 		return nil, fmt.Errorf("%s: %w", p.Name, err)
 	case source.PartNew:
 		if err != nil {
@@ -226,8 +226,8 @@ func (r *Round) Get(ctx context.Context, p Part) (*Answer, error) {
 	return a, nil
 }
 
-// get is Get without the talking. An error beside an answer says why that is
-// not what it should be.
+// get is Get without logging and reporting. An error beside an answer says why
+// that is not what it should be.
 func (r *Round) get(ctx context.Context, p *Part) (*Answer, source.PartState, error) {
 	a, state, err := r.find(ctx, p)
 	if a != nil {
@@ -247,19 +247,19 @@ func (r *Round) find(ctx context.Context, p *Part) (*Answer, source.PartState, e
 		}
 		return a, source.PartNew, nil
 	}
-	held := r.held(p)
-	if held != nil && r.age(held) < p.Every {
-		return held, source.PartKept, nil
+	cached := r.cached(p)
+	if cached != nil && r.age(cached) < p.Every {
+		return cached, source.PartKept, nil
 	}
-	a, err := r.ask(ctx, p, held)
+	a, err := r.ask(ctx, p, cached)
 	if err == nil {
-		if err := r.keep(p, a, held); err != nil {
+		if err := r.keep(p, a, cached); err != nil {
 			return a, source.PartNew, err
 		}
 		return a, source.PartNew, nil
 	}
-	if held != nil && r.age(held) <= p.Every+p.keep() {
-		return held, source.PartStale, err
+	if cached != nil && r.age(cached) <= p.Every+p.keep() {
+		return cached, source.PartStale, err
 	}
 	return nil, source.PartMissing, err
 }
@@ -270,8 +270,8 @@ var errNotRecorded = fmt.Errorf("not in the recording: %w", fs.ErrNotExist)
 // zero.
 func (r *Round) age(a *Answer) time.Duration { return max(0, r.time.Sub(a.Fetched)) }
 
-// held returns the last good answer, if there is one.
-func (r *Round) held(p *Part) *Answer {
+// cached returns the last good answer, if there is one.
+func (r *Round) cached(p *Part) *Answer {
 	a := r.c.kept[p.Name]
 	if a != nil || r.c.cache == nil {
 		return a
@@ -299,8 +299,8 @@ func (p *Part) checkRows(a *Answer) error {
 	return nil
 }
 
-// ask asks the provider. held may be nil.
-func (r *Round) ask(ctx context.Context, p *Part, held *Answer) (*Answer, error) {
+// ask asks the provider. cached may be nil.
+func (r *Round) ask(ctx context.Context, p *Part, cached *Answer) (*Answer, error) {
 	a := &Answer{Fetched: r.time}
 	last := MaxPages
 	if p.Pages > 0 {
@@ -318,8 +318,8 @@ func (r *Round) ask(ctx context.Context, p *Part, held *Answer) (*Answer, error)
 			req.Query.Set("page", strconv.Itoa(n))
 		}
 		var old Page
-		if held != nil && n <= len(held.Pages) {
-			old = held.Pages[n-1]
+		if cached != nil && n <= len(cached.Pages) {
+			old = cached.Pages[n-1]
 			req.ETag, req.LastModified = old.ETag, old.LastModified
 		}
 		res, err := r.c.Client.get(ctx, req)
@@ -349,12 +349,12 @@ type errGone struct{ error }
 
 func (e errGone) Unwrap() error { return e.error }
 
-// keep remembers a good answer. One that has lost more than half of its rows
+// keep caches a good answer. One that has lost more than half of its rows
 // is not kept while there is one to compare with: it is given out, for the
 // guard rails to judge, and asked for again the next time.
-func (r *Round) keep(p *Part, a, held *Answer) error {
-	if held != nil && !held.Gone && r.age(held) <= p.Every+p.keep() {
-		if was, now := held.rows(), a.rows(); now < was-was/2 {
+func (r *Round) keep(p *Part, a, cached *Answer) error {
+	if cached != nil && !cached.Gone && r.age(cached) <= p.Every+p.keep() {
+		if was, now := cached.rows(), a.rows(); now < was-was/2 {
 			return fmt.Errorf("%d rows, after %d", now, was)
 		}
 	}
@@ -362,7 +362,7 @@ func (r *Round) keep(p *Part, a, held *Answer) error {
 	if r.c.cache == nil {
 		return nil
 	}
-	if held != nil && slices.EqualFunc(held.Pages, a.Pages, func(x, y Page) bool { return string(x.Body) == string(y.Body) }) {
+	if cached != nil && slices.EqualFunc(cached.Pages, a.Pages, func(x, y Page) bool { return string(x.Body) == string(y.Body) }) {
 		r.c.cache.renew(p, a.Fetched)
 		return nil
 	}

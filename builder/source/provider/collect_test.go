@@ -113,7 +113,7 @@ func TestLastGoodAnswer(t *testing.T) {
 	})
 }
 
-// TestSchedule: what counts as new is not asked for; and what is not to be had
+// TestSchedule: what counts as new is not asked for; and what is unavailable
 // afterwards stands in for an hour more.
 func TestSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestSchedule(t *testing.T) {
 	})
 }
 
-// TestNotModified: a 304 makes the answer that is held new again.
+// TestNotModified: a 304 makes the cached answer new again.
 func TestNotModified(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := providertest.New()
@@ -305,7 +305,7 @@ func TestEachReduces(t *testing.T) {
 	})
 }
 
-// TestEachFails: the first failure puts all off; what is held is given out until
+// TestEachFails: the first failure puts all off; what is cached is used until
 // it is too old.
 func TestEachFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -522,7 +522,7 @@ func TestReplayOfFilesMadeByHand(t *testing.T) {
 	}
 }
 
-// TestStops: a round that is told to stop is no round with parts missing.
+// TestStops: a round that is asked to stop is no round with parts missing.
 func TestStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := providertest.New()

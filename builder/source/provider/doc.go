@@ -1,15 +1,15 @@
 // Package provider is what the live providers of market data have in common
-// (packages coinpaprika and coingecko): a client that asks politely and does
-// not give up at once, the last good answers, and recordings.
+// (packages coinpaprika and coingecko): a client with rate limits and retries,
+// a cache of the last good answers, and recordings.
 //
 // A provider describes each thing it asks for as a [Part]: where to ask, how
-// long an answer counts as new, and how to tell an answer from rubbish. A
+// long an answer counts as new, and how to check an answer. A
 // [Collector] gets the parts together, once for each snapshot, and the provider
 // writes what it got as the files of a feed ([Feed]), row by row, with every
 // number as the provider wrote it: values travel as raw JSON and are never
 // turned into numbers. It judges nothing either. A row that cannot be used is
 // passed on as it is, and set aside by the one reader of feeds, which reports
-// it and holds it against the guard rails.
+// it and counts it for the guard rails.
 //
 // # When the provider fails
 //
@@ -20,11 +20,12 @@
 // than a build can wait, the request fails and so do all others until then,
 // without being sent. Any other status is final.
 //
-// A part that was not to be had is taken from its last good answer, for as long
-// as that is not more than an hour overdue ([maxStale]; facts that hardly ever
+// A part that is unavailable is taken from its last good answer, for as long as
+// that is not more than an hour overdue ([maxStale]; facts that hardly ever
 // change, longer: see Part.Keep). This is logged, and stands in the build's
 // report. After that the part is missing; what this leaves of the feed is for
-// the guard rails to judge: a collection that has lost its rows stops the build.
+// the guard rails to judge: a collection that has lost its rows stops the
+// build.
 //
 // The last good answers are kept in memory, and in a folder too if there is one
 // (option cache), so that they outlive the process.

@@ -11,7 +11,7 @@ import (
 	"example.com/marketdata/builder/source"
 )
 
-// maxUnused is how long an answer of Each is kept that nobody asks for.
+// maxUnused is how long an answer of Each is cached without being asked for.
 const maxUnused = 90 * 24 * time.Hour
 
 // Each returns answers to parts of one kind, by id, as far as there are any: it
@@ -54,14 +54,14 @@ func (r *Round) Each(ctx context.Context, kind string, ids []string, part func(i
 		if err != nil {
 			r.slow = 0
 			s.State, s.Reason = source.PartStale, err.Error()
-			r.c.Log.Warn("provider: what is asked one by one is put off", "source", r.c.Source, "part", p.Name, "err", err)
+			r.c.Log.Warn("provider: requests for single items are put off", "source", r.c.Source, "part", p.Name, "err", err)
 		}
 	}
 	for i := range parts {
 		p := &parts[i]
 		if u, ok := r.used[p.Name]; ok {
 			answers[ids[i]] = u.answer
-		} else if a := r.held(p); a != nil && r.age(a) <= p.Every+p.keep() {
+		} else if a := r.cached(p); a != nil && r.age(a) <= p.Every+p.keep() {
 			answers[ids[i]] = a
 			r.used[p.Name] = usedAnswer{p, a}
 		}
@@ -70,7 +70,7 @@ func (r *Round) Each(ctx context.Context, kind string, ids []string, part func(i
 	if s.Reason == "" && len(answers) < len(parts) {
 		s.Reason = "the others follow, some each time"
 	}
-	s.Reason = fmt.Sprintf("%d of %d held, %d asked for now", len(answers), len(parts), asked) + prefix("; ", s.Reason)
+	s.Reason = fmt.Sprintf("%d of %d cached, %d asked for now", len(answers), len(parts), asked) + prefix("; ", s.Reason)
 	r.states = append(r.states, s)
 	return answers, nil
 }
@@ -97,7 +97,7 @@ func (r *Round) due(parts []Part) []int {
 		if _, used := r.used[parts[i].Name]; used {
 			continue
 		}
-		a := r.held(&parts[i])
+		a := r.cached(&parts[i])
 		if a == nil {
 			list = append(list, i)
 		} else if r.age(a) >= parts[i].Every {
@@ -109,7 +109,7 @@ func (r *Round) due(parts []Part) []int {
 	return list
 }
 
-// forget drops answers of a kind that nobody has asked for in a long time.
+// forget drops answers of a kind that were not asked for in a long time.
 func (r *Round) forget(kind string) {
 	for name, a := range r.c.kept {
 		if strings.HasPrefix(name, kind+"/") && r.age(a) > maxUnused {

@@ -76,7 +76,7 @@ func TestWellKnownChainsAgainstTheList(t *testing.T) {
 		}
 		compared++
 		if names[known.ID] == "" {
-			t.Errorf("%s: nobody knows of chain %d", c.Key, known.ID)
+			t.Errorf("%s: chain %d is unknown", c.Key, known.ID)
 		}
 		if c.EVMChainID != nil && *c.EVMChainID != known.ID {
 			t.Errorf("%s: %d, recorded %d", c.Key, known.ID, *c.EVMChainID)

@@ -40,7 +40,7 @@ func ParseOptions(scheme, rest string, more map[string]string) (*Options, error)
 		case values.Get(name) == "":
 			err = fmt.Errorf("%s is empty", name)
 		case name != "replay" && values.Has("replay"):
-			err = fmt.Errorf("%s has no use beside replay, which asks nobody", name)
+			err = fmt.Errorf("%s has no use beside replay, which asks no provider", name)
 		}
 	}
 	if err != nil {

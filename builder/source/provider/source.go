@@ -76,7 +76,7 @@ func (s *Source) collect(ctx context.Context) (Market, *Round, error) {
 }
 
 // Files gets the present state of the market, or that of the recording. Any time
-// asked for is the builder's affair, since the provider's present is all there
+// asked for is for the builder to judge, since the provider's present is all there
 // is: t only stands in for the time of a recording that has none. It fails when a
 // required list is missing, and not even an hour old.
 func (s *Source) Files(ctx context.Context, t time.Time) (source.Files, error) {

@@ -19,7 +19,7 @@ type asset struct {
 }
 
 // settled places, the largest assets, have neither changes nor gaps, so that
-// small markets are sound.
+// small markets pass the guard rails.
 const settled = 20
 
 // asset returns the asset that is in a place now. Of a hundred places, sixty

@@ -172,7 +172,7 @@ const (
 // group returns status and members of group i, whose largest has share members.
 // Of a hundred groups five are disabled, four deleted, six disabled now and
 // then, for hours; five are empty; three have a member twice, three one that
-// nobody knows.
+// does not exist.
 func (m *moment) group(h hash, i, share int) *groupRow {
 	row := &groupRow{Status: "active", Members: []string{}}
 	status := h.with(ofStatus)

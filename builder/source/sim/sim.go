@@ -2,14 +2,14 @@
 // for trying things out and for measuring.
 //
 // Everything about it follows from a seed and the time by integer arithmetic:
-// the same seed, size and time give the same bytes, everywhere and for ever, and
-// no moment needs the ones before it. Prices are random walks with a market and
-// sectors that move many of them together; assets appear, vanish and come back;
-// quotes get lost for a while. What real feeds have of oddities is there too: a
-// long tail of tiny prices, tickers shared by thousands, names in any script and
-// with letters that fold in surprising ways, slugs with & and parentheses,
-// unknown market caps, exchanges without a market, empty groups, members that
-// nobody knows, numbers in every spelling.
+// the same seed, size and time give the same bytes, everywhere and for ever,
+// and no moment needs the ones before it. Prices are random walks with a market
+// and sectors that move many of them together; assets appear, vanish and come
+// back; quotes get lost for a while. What real feeds have of oddities is there
+// too: a long tail of tiny prices, tickers shared by thousands, names in any
+// script and with letters that fold in surprising ways, slugs with & and
+// parentheses, unknown market caps, exchanges without a market, empty groups,
+// members that do not exist, numbers in every spelling.
 //
 //	src, err := sim.Open(ctx, "?assets=2000&seed=1") // sim:?assets=2000&seed=1
 //	files, err := src.Files(ctx, time.Date(2026, 11, 21, 7, 30, 0, 0, time.UTC))

@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Digits holds one quote of drawn values, any number in any spelling and no numbers
-// at all, against what a feed makes of it: every digit is passed on, and read as
+// Digits compares one quote of drawn values, any number in any spelling and no numbers
+// at all, with what a feed makes of it: every digit is passed on, and read as
 // the very number, or the row is set aside. quote is a market with that quote only.
 func Digits(t *testing.T, quote func(price, marketCap, volume string) provider.Market) {
 	t.Helper()

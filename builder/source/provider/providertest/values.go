@@ -55,7 +55,7 @@ var decimalGrammar = regexp.MustCompile(`^("?)(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?
 // units of the last of so many decimals and rounded half to even. fits says
 // whether a feed takes it: it is one, is not negative, and has no more integer
 // digits than the field may. sure is false at the borders of these rules, which
-// are other tests' affair.
+// are for other tests.
 func Units(value string, decimals, intDigits int) (units *big.Int, fits, sure bool) {
 	m := decimalGrammar.FindStringSubmatch(value)
 	if m == nil || m[1] != m[6] {

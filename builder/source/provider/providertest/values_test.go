@@ -8,7 +8,7 @@ import (
 
 func TestUnits(t *testing.T) {
 	for _, test := range []struct {
-		value, units string // "": not to be had
+		value, units string // "": none
 		fits, sure   bool
 	}{
 		{"0", "0", true, true}, {"-0", "0", true, false}, {"12.34", "1234", true, true}, {`"12.34"`, "1234", true, true},

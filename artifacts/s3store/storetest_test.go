@@ -10,17 +10,17 @@ import (
 	"example.com/marketdata/internal/testserver"
 )
 
-func TestExamMinIO(t *testing.T)     { exam(t, testserver.MinIO) }
-func TestExamVersitygw(t *testing.T) { exam(t, testserver.Versitygw) }
+func TestStoreMinIO(t *testing.T)     { testStore(t, testserver.MinIO) }
+func TestStoreVersitygw(t *testing.T) { testStore(t, testserver.Versitygw) }
 
-// exam gives each part of the exam a prefix of its own.
-func exam(t *testing.T, start func(testing.TB) *testserver.Server) {
+// testStore gives each subtest a prefix of its own.
+func testStore(t *testing.T, start func(testing.TB) *testserver.Server) {
 	t.Parallel()
 	server := start(t)
 	n := 0
-	storetest.Exam(t, func(t *testing.T) artifacts.Store {
+	storetest.TestStore(t, func(t *testing.T) artifacts.Store {
 		n++
-		return open(t, server.URL(fmt.Sprintf("exam/%d", n)), server.Options())
+		return open(t, server.URL(fmt.Sprintf("store/%d", n)), server.Options())
 	})
 }
 

@@ -8,8 +8,8 @@ import (
 	"example.com/marketdata/artifacts/storetest"
 )
 
-func TestExam(t *testing.T) {
-	storetest.Exam(t, func(t *testing.T) artifacts.Store {
+func TestStore(t *testing.T) {
+	storetest.TestStore(t, func(t *testing.T) artifacts.Store {
 		s, err := dirstore.Open(t.TempDir(), dirstore.Options{})
 		if err != nil {
 			t.Fatal(err)

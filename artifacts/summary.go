@@ -12,16 +12,16 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// span is what rows that stand side by side in a view, those of a shard or of
-// many, say of themselves at both ends and in sum. It is enough to tell whether
-// other rows may follow, and whether two views of a collection have the same
-// rows and number each other's runs rightly, so Check needs to read each object
-// only once and to keep none.
-type span struct {
+// summary describes neighbouring rows of a view, of one shard or of many: their
+// first and last rows, counts and checksums. From summaries alone Check can
+// tell whether the rows of two shards follow each other, and whether two views
+// of a collection have the same rows and the right run numbers, so it reads
+// each object once and keeps none.
+type summary struct {
 	rows                int
 	before, after       int // as in Shard
 	firstRun, lastRun   int
-	firstLen, lastLen   int // rows of these runs in the span
+	firstLen, lastLen   int // rows of these runs that are summarized
 	firstID, lastID     uint64
 	firstKey, lastKey   string // of these runs
 	keyed, ids, idFence bool   // has keys; ids ascend throughout; fences give ids
@@ -52,12 +52,12 @@ func addDigest(sum *Digest, d Digest) {
 	}
 }
 
-// spanOf reads every row of a shard. It refuses rows that are no JSON.
-func spanOf(s *Shard) (*span, error) {
+// summarize reads every row of a shard. It refuses rows that are no JSON.
+func summarize(s *Shard) (*summary, error) {
 	n, runs := s.Len(), s.Runs()
 	_, firstLen := s.RunRows(0)
 	lastStart, _ := s.RunRows(runs - 1)
-	p := &span{
+	p := &summary{
 		rows: n, before: s.Before, after: s.After, firstRun: s.FirstRun, lastRun: s.FirstRun + runs - 1,
 		firstLen: firstLen, lastLen: n - lastStart, firstID: s.ID(0), lastID: s.ID(n - 1),
 		firstKey: string(s.Key(0)), lastKey: string(s.Key(runs - 1)), keyed: s.keyOff != nil, ids: true,
@@ -89,8 +89,8 @@ func spanOf(s *Shard) (*span, error) {
 	return p, nil
 }
 
-// join adds the rows of q, which are to stand behind those of p.
-func (p *span) join(q *span) error {
+// join adds the rows of q, which must follow those of p.
+func (p *summary) join(q *summary) error {
 	goesOn := q.before > 0
 	lastLen, firstLen := p.lastLen, q.firstLen // with the run's rows outside
 	if p.firstRun == p.lastRun {
@@ -131,21 +131,21 @@ func (p *span) join(q *span) error {
 }
 
 // clone returns a copy that may be joined without changing p.
-func (p *span) clone() *span {
+func (p *summary) clone() *summary {
 	q := *p
 	q.ords = slices.Clone(p.ords)
 	return &q
 }
 
-// spanOfObject reads every row of an object.
-func spanOfObject(b []byte) (*span, error) {
+// summarizeObject reads every row of an object.
+func summarizeObject(b []byte) (*summary, error) {
 	x, shards, err := parseObject(b)
 	if err != nil {
 		return nil, err
 	}
-	var whole *span
+	var whole *summary
 	for i, s := range shards {
-		p, err := spanOf(s)
+		p, err := summarize(s)
 		if err == nil && whole != nil {
 			err = whole.join(p)
 		}
@@ -173,7 +173,7 @@ func spanOfObject(b []byte) (*span, error) {
 
 // check compares an object with what the manifest says of it: it is object o of
 // view v.
-func (p *span) check(m *Manifest, v *View, o *ViewObject) error {
+func (p *summary) check(m *Manifest, v *View, o *ViewObject) error {
 	byID, keyed := v.Sort == "id", v.Sort != "id" && len(v.Columns) > 0
 	var fence Fence
 	if byID {
