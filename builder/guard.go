@@ -84,6 +84,9 @@ type Guards struct {
 // DefaultGuards are the limits of FEED.md, "Guard rails".
 var DefaultGuards = Guards{MaxBadRows: shareWhole / 20, MaxShrink: shareWhole / 2, MaxMove: shareWhole / 5}
 
+// minBadRows is how many rows of a file may be set aside in any case.
+const minBadRows = 10
+
 // moveFactor is what a price must change by, up or down, to have moved.
 const moveFactor = 5
 
@@ -101,10 +104,12 @@ func counts(f *market.Feed) map[string]int {
 	}
 }
 
-// checkBadRows looks at what reading set aside.
+// checkBadRows looks at the rows of each file that were set aside.
 func (g *Guards) checkBadRows(r *source.Report) error {
-	if err := r.TooManyBad(100 * float64(g.MaxBadRows) / shareWhole); err != nil {
-		return fmt.Errorf("%w: %w (--max-bad-rows)", ErrGuard, err)
+	for _, f := range r.Files {
+		if f.Rejected > minBadRows && g.MaxBadRows.exceeds(f.Rejected, f.Rows) {
+			return fmt.Errorf("%w: %s: %d of %d rows set aside, more than %s; the first: %v (--max-bad-rows)", ErrGuard, f.Name, f.Rejected, f.Rows, g.MaxBadRows, f.Rejections[0])
+		}
 	}
 	return nil
 }

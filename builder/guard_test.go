@@ -3,12 +3,15 @@ package builder
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/source"
 	"github.com/holiman/uint256"
 )
 
@@ -31,6 +34,47 @@ func TestParseShare(t *testing.T) {
 	for _, in := range []string{"", "%", "5", "-0.1", "1.01", "101%", "half", "1/2", "1e-1", "0x1", "1_0%", "5%%", "0.000000000000000000000001"} {
 		if got, err := parseShare(in); err == nil {
 			t.Errorf("ParseShare(%q) = %d; want an error", in, got)
+		}
+	}
+}
+
+func TestBadRows(t *testing.T) {
+	for _, c := range []struct {
+		rows, bad int
+		share     Share
+		stops     bool
+	}{
+		{0, 0, 50_000, false},
+		{10, 10, 50_000, false}, // not more than ten
+		{11, 11, 50_000, true},
+		{220, 11, 50_000, false}, // exactly 5 %
+		{219, 11, 50_000, true},
+		{2000, 100, 50_000, false},
+		{2000, 101, 50_000, true},
+		{100, 50, shareWhole, false},
+		{100, 11, 0, true},
+		{1000, 25, 25_000, false},
+		{1000, 26, 25_000, true},
+	} {
+		good := `{"key":"%d","name":"n","slug":"s%[1]d"}` + "\n"
+		var file strings.Builder
+		for i := range c.rows - c.bad {
+			fmt.Fprintf(&file, good, i)
+		}
+		file.WriteString(strings.Repeat("{}\n", c.bad))
+		files := source.FS(fstest.MapFS{
+			source.InfoFile: {Data: []byte(`{"format":1,"database":"d","time":"2026-11-21T07:20:00Z"}`)}, source.AssetsFile: {}, source.ChainsFile: {Data: []byte(file.String())},
+		})
+		_, report, err := source.Read(t.Context(), files, source.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = (&Guards{MaxBadRows: c.share}).checkBadRows(report)
+		if errors.Is(err, ErrGuard) != c.stops {
+			t.Errorf("%d of %d at %v: %v", c.bad, c.rows, c.share, err)
+		}
+		if c.stops && !strings.Contains(err.Error(), fmt.Sprintf("chains.ndjson: %d of %d rows", c.bad, c.rows)) {
+			t.Errorf("%v", err)
 		}
 	}
 }

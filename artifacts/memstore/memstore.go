@@ -1,6 +1,6 @@
 // Package memstore keeps an artifacts.Store in memory, for tests and for trying
 // things out in one process. It keeps every promise of the interface except
-// that nothing outlives the process; [Store.Crash] stands for a power cut.
+// that nothing outlives the process.
 //
 // Versions count the changes of the whole store, so that each Swap gives a new
 // one, equal bytes or not. (Other stores may give equal bytes equal versions:
@@ -23,11 +23,10 @@ import (
 
 // Store is an artifacts.Store in memory. Its zero value is not ready: see New.
 type Store struct {
-	mu       sync.RWMutex // guards what follows
-	now      func() time.Time
-	changes  uint64
-	objects  map[string]object
-	unsynced map[string]bool
+	mu      sync.RWMutex // guards what follows
+	now     func() time.Time
+	changes uint64
+	objects map[string]object
 }
 
 type object struct {
@@ -41,9 +40,8 @@ var _ artifacts.Store = (*Store)(nil)
 // New returns an empty store. Its clock is time.Now, in UTC.
 func New() *Store {
 	return &Store{
-		now:      func() time.Time { return time.Now().UTC() },
-		objects:  map[string]object{},
-		unsynced: map[string]bool{},
+		now:     func() time.Time { return time.Now().UTC() },
+		objects: map[string]object{},
 	}
 }
 
@@ -53,17 +51,6 @@ func (s *Store) SetClock(now func() time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now = now
-}
-
-// Crash does what a power cut may do at worst: objects that were put since the
-// last Sync are gone.
-func (s *Store) Crash() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for key := range s.unsynced {
-		delete(s.objects, key)
-	}
-	clear(s.unsynced)
 }
 
 func ready(ctx context.Context, verb, key string) error {
@@ -127,18 +114,14 @@ func (s *Store) Put(ctx context.Context, key string, data []byte) error {
 		return nil
 	}
 	s.write(key, data)
-	s.unsynced[key] = true
 	return nil
 }
 
-// Sync implements artifacts.Store: what was put outlives a Crash.
+// Sync implements artifacts.Store; nothing outlives the process anyway.
 func (s *Store) Sync(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("sync: %w", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	clear(s.unsynced)
 	return nil
 }
 
@@ -153,7 +136,6 @@ func (s *Store) Swap(ctx context.Context, key string, old artifacts.Version, dat
 	if have := s.objects[key].version; have != old {
 		return "", fmt.Errorf("swap %s: %w: version is %q, not %q", key, artifacts.ErrConflict, have, old)
 	}
-	delete(s.unsynced, key)
 	return s.write(key, data), nil
 }
 
@@ -193,7 +175,6 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.objects, key)
-	delete(s.unsynced, key)
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package memstore_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -39,30 +38,4 @@ func TestClock(t *testing.T) {
 	check(at)
 	at = at.Add(time.Hour)
 	check(at)
-}
-
-func TestCrash(t *testing.T) {
-	ctx, s := t.Context(), memstore.New()
-	put := func(key string) {
-		t.Helper()
-		if err := s.Put(ctx, key, []byte(key)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put("objects/ab/1")
-	if err := s.Sync(ctx); err != nil {
-		t.Fatal(err)
-	}
-	put("objects/ab/1")
-	put("objects/ab/2")
-	if _, err := s.Swap(ctx, "current", "", []byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	s.Crash()
-	for key, want := range map[string]error{"objects/ab/1": nil, "current": nil, "objects/ab/2": artifacts.ErrNotFound} {
-		if _, _, err := s.Get(ctx, key, 100); !errors.Is(err, want) {
-			t.Errorf("%s after a crash: %v, want %v", key, err, want)
-		}
-	}
-	put("objects/ab/2")
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"example.com/marketdata/builder"
@@ -78,35 +79,24 @@ type Metrics struct {
 // New returns the Metrics of a builder.
 func New() *Metrics {
 	registry := registry.New("builder")
+	factory := promauto.With(registry)
 	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-		registry.MustRegister(c)
-		return c
+		return factory.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-		registry.MustRegister(c)
-		return c
+		return factory.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	gauge := func(name, help string) prometheus.Gauge {
-		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
-		registry.MustRegister(g)
-		return g
+		return factory.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 	}
 	gauges := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
-		registry.MustRegister(g)
-		return g
+		return factory.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
 	}
 	histogram := func(name, help string) prometheus.Histogram {
-		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: stepBounds})
-		registry.MustRegister(h)
-		return h
+		return factory.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: stepBounds})
 	}
 	histograms := func(name, help string, labels ...string) *prometheus.HistogramVec {
-		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: stepBounds}, labels)
-		registry.MustRegister(h)
-		return h
+		return factory.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: stepBounds}, labels)
 	}
 	m := &Metrics{
 		handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}),

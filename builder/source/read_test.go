@@ -781,38 +781,3 @@ func TestReportIsBounded(t *testing.T) {
 		t.Errorf("is written as %s", got)
 	}
 }
-
-func TestTooManyBad(t *testing.T) {
-	for _, c := range []struct {
-		rows, bad int
-		percent   float64
-		want      bool
-	}{
-		{0, 0, 5, false},
-		{10, 10, 5, false}, // not more than ten
-		{11, 11, 5, true},
-		{220, 11, 5, false}, // exactly 5 %
-		{219, 11, 5, true},
-		{2000, 100, 5, false},
-		{2000, 101, 5, true},
-		{100, 50, 100, false},
-		{100, 11, 0, true},
-		{1000, 25, 2.5, false},
-		{1000, 26, 2.5, true},
-	} {
-		good := `{"key":"%d","name":"n","slug":"s%[1]d"}` + "\n"
-		var file strings.Builder
-		for i := range c.rows - c.bad {
-			fmt.Fprintf(&file, good, i)
-		}
-		file.WriteString(strings.Repeat("{}\n", c.bad))
-		_, report := mustRead(t, FS(testFeed(ChainsFile, file.String())), ReadOptions{})
-		err := report.TooManyBad(c.percent)
-		if (err != nil) != c.want {
-			t.Errorf("%d of %d at %g %%: %v", c.bad, c.rows, c.percent, err)
-		}
-		if c.want && !strings.Contains(err.Error(), fmt.Sprintf("chains.ndjson: %d of %d rows", c.bad, c.rows)) {
-			t.Errorf("%v", err)
-		}
-	}
-}

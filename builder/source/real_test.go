@@ -106,9 +106,6 @@ func TestRecordedFeed(t *testing.T) {
 	if len(rejected) != 3 {
 		t.Errorf("set aside %v", rejected)
 	}
-	if err := report.TooManyBad(5); err != nil {
-		t.Error(err)
-	}
 	tiny, unknown := 0, 0
 	for _, q := range feed.Quotes {
 		if q.Price == u(1) {

@@ -50,22 +50,6 @@ func (r Rejection) String() string {
 	return fmt.Sprintf("%s:%d: key %q: %s", r.File, r.Line, r.Key, r.Reason)
 }
 
-// minBadRows is how many rows of a file may be set aside in any case (FEED.md,
-// "Guard rails").
-const minBadRows = 10
-
-// TooManyBad returns an error for the first file of which more than maxPercent of
-// the rows, and more than ten, were set aside; nil when there is none (FEED.md,
-// "Guard rails").
-func (r *Report) TooManyBad(maxPercent float64) error {
-	for _, f := range r.Files {
-		if f.Rejected > minBadRows && float64(f.Rejected)*100 > maxPercent*float64(f.Rows) {
-			return fmt.Errorf("%s: %d of %d rows set aside, more than %g %%; the first: %v", f.Name, f.Rejected, f.Rows, maxPercent, f.Rejections[0])
-		}
-	}
-	return nil
-}
-
 // maxQuoted bounds what reports and reasons quote of a row, in bytes.
 const maxQuoted = 80
 

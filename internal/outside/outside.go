@@ -8,11 +8,11 @@ import (
 	"unicode"
 )
 
-// MaxText is how long such a text may be, in bytes.
-const MaxText = 200
+// maxText is how long such a text may be, in bytes.
+const maxText = 200
 
 // Text returns text without the secrets, which also go where they are encoded as
-// in a URL, and then cut to MaxText bytes, in valid UTF-8, on one line. A text
+// in a URL, and then cut to maxText bytes, in valid UTF-8, on one line. A text
 // that was cut before must be so long that what is left of a secret at its end is
 // cut off here.
 func Text(text string, secrets ...string) string {
@@ -21,7 +21,7 @@ func Text(text string, secrets ...string) string {
 			text = strings.NewReplacer(secret, "[secret]", url.QueryEscape(secret), "[secret]", url.PathEscape(secret), "[secret]").Replace(text)
 		}
 	}
-	text = strings.ToValidUTF8(text[:min(len(text), MaxText)], "")
+	text = strings.ToValidUTF8(text[:min(len(text), maxText)], "")
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 }
 

@@ -37,7 +37,7 @@ func TestSecret(t *testing.T) {
 				t.Fatalf("%q gives %q", text, got)
 			}
 		}
-		if len(got) > MaxText || !utf8.ValidString(got) || strings.ContainsFunc(got, unicode.IsControl) {
+		if len(got) > maxText || !utf8.ValidString(got) || strings.ContainsFunc(got, unicode.IsControl) {
 			t.Fatalf("%q gives %q", text, got)
 		}
 	})
@@ -50,7 +50,7 @@ func TestError(t *testing.T) {
 	}
 	err := Error(&fs.PathError{Op: "open", Path: strings.Repeat("x", 1000), Err: fs.ErrNotExist}, "open")
 	var path *fs.PathError
-	if !errors.Is(err, fs.ErrNotExist) || !errors.As(err, &path) || len(err.Error()) != MaxText || !strings.HasPrefix(err.Error(), "[secret] xxx") {
+	if !errors.Is(err, fs.ErrNotExist) || !errors.As(err, &path) || len(err.Error()) != maxText || !strings.HasPrefix(err.Error(), "[secret] xxx") {
 		t.Errorf("%v", err)
 	}
 }

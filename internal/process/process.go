@@ -60,15 +60,15 @@ func (p *Process) Err() error { return p.err }
 // Tail returns the last 4 KiB of what the program printed.
 func (p *Process) Tail() string { return p.tail.String() }
 
-// Terminate asks the program to end (SIGTERM), and does not wait.
-func (p *Process) Terminate() {
+// terminate asks the program to end (SIGTERM), and does not wait.
+func (p *Process) terminate() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error says that it is gone already
 }
 
 // Stop asks the program to end, kills it when it has not after grace, and
 // returns when it is gone.
 func (p *Process) Stop(grace time.Duration) {
-	p.Terminate()
+	p.terminate()
 	select {
 	case <-p.exited:
 	case <-time.After(grace):

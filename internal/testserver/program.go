@@ -24,9 +24,9 @@ const (
 // String returns the name of the server's program.
 func (k Kind) String() string { return modules[k].name }
 
-// BinEnv names the environment variable for the folder that the programs are
+// binEnv names the environment variable for the folder that the programs are
 // built into and found in.
-const BinEnv = "MARKETDATA_TEST_BIN"
+const binEnv = "MARKETDATA_TEST_BIN"
 
 // modules say where each kind's program comes from. MinIO's repository is
 // archived: the version is its last.
@@ -40,11 +40,11 @@ var modules = [...]struct{ name, title, path, version, takes string }{
 // standard error tells so. Its name has the version in it, so a new version is
 // built beside an old one.
 func Program(ctx context.Context, kind Kind) (string, error) {
-	dir := os.Getenv(BinEnv)
+	dir := os.Getenv(binEnv)
 	if dir == "" {
 		cache, err := os.UserCacheDir()
 		if err != nil {
-			return "", fmt.Errorf("folder for test servers: %w; set %s", err, BinEnv)
+			return "", fmt.Errorf("folder for test servers: %w; set %s", err, binEnv)
 		}
 		dir = filepath.Join(cache, "marketdata-testbin")
 	}

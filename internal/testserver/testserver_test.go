@@ -110,7 +110,7 @@ func TestRunMinIO(t *testing.T) {
 // TestBroken: a server that does not start says why, soon.
 func TestBroken(t *testing.T) {
 	bin := t.TempDir()
-	t.Setenv(BinEnv, bin)
+	t.Setenv(binEnv, bin)
 	m := modules[KindVersitygw]
 	script := "#!/bin/sh\necho no such luck >&2\nexit 3\n"
 	if err := os.WriteFile(filepath.Join(bin, m.name+"-"+m.version), []byte(script), 0o755); err != nil {

@@ -3,7 +3,6 @@ package coingecko
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
@@ -25,29 +24,15 @@ const api = "/api/v3"
 // sampleProvider answers with the sample.
 func sampleProvider(t testing.TB) *providertest.Provider {
 	t.Helper()
-	p := providertest.New()
-	for path, file := range map[string]string{
+	return providertest.Sample(t, api, map[string]string{
 		"/coins/markets": "coins_markets", "/coins/list": "coins_list", "/exchanges": "exchanges", "/asset_platforms": "asset_platforms",
 		"/coins/categories": "categories", "/coins/bitcoin": "coins/bitcoin", "/coins/01coin": "coins/01coin",
-	} {
-		b, err := os.ReadFile(filepath.Join("testdata/sample", file+".json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.Set(api+path, b)
-	}
-	return p
+	})
 }
 
 func over(t *testing.T, transport http.RoundTripper, rest string, vars ...string) *provider.Source {
 	t.Helper()
-	env := providertest.Env(t, vars...)
-	env.Transport, env.Log = transport, slog.New(slog.DiscardHandler)
-	s, err := open(rest, env)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return providertest.Open(t, open, transport, rest, vars...)
 }
 
 // TestLiveIsWhatIsReplayed: over the network, recorded and replayed, the feed is

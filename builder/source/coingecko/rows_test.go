@@ -3,7 +3,6 @@ package coingecko
 import (
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -20,11 +19,7 @@ import (
 
 func openTest(t testing.TB, rest string, vars ...string) *provider.Source {
 	t.Helper()
-	s, err := open(rest, providertest.Env(t, vars...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return providertest.Open(t, open, nil, rest, vars...)
 }
 
 // TestSample compares rows of the sample's feed with what they ought to be.
@@ -61,10 +56,7 @@ func TestSample(t *testing.T) {
 			}
 		}
 	}
-	feed, report, err := source.Read(t.Context(), files, source.ReadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	feed, report := providertest.Read(t, files)
 	if len(feed.Assets) != 20 || len(feed.Quotes) != 18 || len(feed.Exchanges) != 2 || len(feed.Categories) != 2 || len(feed.Chains) != 6 {
 		t.Errorf("not all rows were accepted: %+v", report)
 	}
@@ -233,10 +225,7 @@ func compareRowByRow(t *testing.T, dir string) {
 		}
 	}
 
-	feed, report, err := source.Read(t.Context(), files, source.ReadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	feed, report := providertest.Read(t, files)
 	for _, f := range report.Files {
 		if f.Rejected > 0 {
 			t.Errorf("set aside: %v", f.Rejections)
@@ -382,17 +371,7 @@ func TestDigits(t *testing.T) {
 // readFrom reads the feed that a provider on this machine gives.
 func readFrom(t testing.TB, p *providertest.Provider) (*markets.Feed, *source.Report) {
 	t.Helper()
-	env := providertest.Env(t, "COINGECKO_PRO_API_KEY=x")
-	env.Transport, env.Log = p.Transport(), slog.New(slog.DiscardHandler)
-	s, err := open("?slow=0", env)
-	if err != nil {
-		t.Fatal(err)
-	}
-	feed, report, err := source.Read(t.Context(), providertest.Files(t, s), source.ReadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return feed, report
+	return providertest.Read(t, providertest.Files(t, providertest.Open(t, open, p.Transport(), "?slow=0", "COINGECKO_PRO_API_KEY=x")))
 }
 
 func TestProduct(t *testing.T) {

@@ -21,31 +21,17 @@ import (
 // sampleProvider answers with the sample.
 func sampleProvider(t testing.TB) *providertest.Provider {
 	t.Helper()
-	p := providertest.New()
-	for path, file := range map[string]string{
-		"/v1/tickers": "tickers", "/v1/coins": "coins", "/v1/exchanges": "exchanges", "/v1/tags": "tags", "/v1/contracts": "contracts",
-		"/v1/contracts/eth-ethereum": "contracts/eth-ethereum", "/v1/contracts/dead-dead": "contracts/dead-dead",
-		"/v1/coins/btc-bitcoin": "coins/btc-bitcoin", "/v1/coins/tiny-tiny-coin": "coins/tiny-tiny-coin",
-	} {
-		b, err := os.ReadFile(filepath.Join("testdata/sample", file+".json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.Set(path, b)
-	}
-	return p
+	return providertest.Sample(t, "/v1", map[string]string{
+		"/tickers": "tickers", "/coins": "coins", "/exchanges": "exchanges", "/tags": "tags", "/contracts": "contracts",
+		"/contracts/eth-ethereum": "contracts/eth-ethereum", "/contracts/dead-dead": "contracts/dead-dead",
+		"/coins/btc-bitcoin": "coins/btc-bitcoin", "/coins/tiny-tiny-coin": "coins/tiny-tiny-coin",
+	})
 }
 
 // over opens the source over a provider; within a bubble no time passes.
-func over(t *testing.T, p *providertest.Provider, rest string, vars ...string) *provider.Source {
+func over(t testing.TB, p *providertest.Provider, rest string, vars ...string) *provider.Source {
 	t.Helper()
-	env := providertest.Env(t, vars...)
-	env.Transport, env.Log = p.Transport(), slog.New(slog.DiscardHandler)
-	s, err := open(rest, env)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return providertest.Open(t, open, p.Transport(), rest, vars...)
 }
 
 // TestLiveIsWhatIsReplayed: over the network, recorded and replayed, the feed is

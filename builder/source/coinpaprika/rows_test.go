@@ -2,7 +2,6 @@ package coinpaprika
 
 import (
 	"fmt"
-	"log/slog"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -18,11 +17,7 @@ import (
 
 func openTest(t testing.TB, rest string, vars ...string) *provider.Source {
 	t.Helper()
-	s, err := open(rest, providertest.Env(t, vars...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return providertest.Open(t, open, nil, rest, vars...)
 }
 
 // TestSample compares the feed of the sample with what it ought to be.
@@ -63,10 +58,7 @@ func TestSample(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
 		}
 	}
-	feed, report, err := source.Read(t.Context(), files, source.ReadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	feed, report := providertest.Read(t, files)
 	if len(feed.Assets) != 7 || len(feed.Quotes) != 5 || len(feed.Exchanges) != 3 || len(feed.Categories) != 3 || len(feed.Chains) != 4 {
 		t.Errorf("not all rows were accepted: %+v", report)
 	}
@@ -176,10 +168,7 @@ func compareRowByRow(t *testing.T, dir string) {
 		}
 	}
 
-	feed, report, err := source.Read(t.Context(), files, source.ReadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	feed, report := providertest.Read(t, files)
 	for _, f := range report.Files {
 		if f.Rejected > 0 {
 			t.Errorf("set aside: %v", f.Rejections)
@@ -281,17 +270,7 @@ func TestDigits(t *testing.T) {
 // readFrom reads the feed that a provider on this machine gives.
 func readFrom(t testing.TB, p *providertest.Provider) (*markets.Feed, *source.Report) {
 	t.Helper()
-	env := providertest.Env(t)
-	env.Transport, env.Log = p.Transport(), slog.New(slog.DiscardHandler)
-	s, err := open("?slow=0", env)
-	if err != nil {
-		t.Fatal(err)
-	}
-	feed, report, err := source.Read(t.Context(), providertest.Files(t, s), source.ReadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return feed, report
+	return providertest.Read(t, providertest.Files(t, over(t, p, "?slow=0")))
 }
 
 // FuzzRows: no answer that passes for one makes anything panic or fail, and no

@@ -23,8 +23,8 @@ import (
 
 // Bounds of a request. A build has ten minutes for all of them.
 const (
-	// MaxBody bounds an answer, in bytes, after decompression.
-	MaxBody = 64 << 20
+	// maxBody bounds an answer, in bytes, after decompression.
+	maxBody = 64 << 20
 	// tryTime bounds one try, from dialling to the body's last byte.
 	tryTime = time.Minute
 	// tries bounds how often a request is made, and requestTime how long it is
@@ -241,12 +241,12 @@ func (c *Client) try(ctx context.Context, req request) (*response, error) {
 	case res.StatusCode != http.StatusOK:
 		return nil, c.statusError(res)
 	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, MaxBody+1))
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
 	if err != nil {
 		return nil, fmt.Errorf("read body: %w", err)
 	}
-	if len(body) > MaxBody {
-		return nil, backoff.Permanent(fmt.Errorf("body of more than %d bytes", MaxBody))
+	if len(body) > maxBody {
+		return nil, backoff.Permanent(fmt.Errorf("body of more than %d bytes", maxBody))
 	}
 	if err := req.Check(body); err != nil {
 		return nil, fmt.Errorf("the answer is not what was asked for: %w", err)

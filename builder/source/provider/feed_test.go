@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
+	"example.com/marketdata/builder/source/provider/providertest"
 )
 
 // TestTableKeepsValues: a value is written as the provider wrote it.
@@ -37,7 +37,7 @@ func TestTableKeepsValues(t *testing.T) {
 			"\nnull\n",
 		source.QuotesFile: "",
 	} {
-		if got := read(t, f, name); got != want {
+		if got := providertest.Contents(t, f, name); got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
 		}
 	}
@@ -47,20 +47,6 @@ func TestTableKeepsValues(t *testing.T) {
 	if _, err := f.Open(context.Background(), "other"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("another file: %v", err)
 	}
-}
-
-func read(t *testing.T, f source.Files, name string) string {
-	t.Helper()
-	r, err := f.Open(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	b, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
 }
 
 func TestText(t *testing.T) {

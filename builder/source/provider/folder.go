@@ -202,7 +202,7 @@ func (f *folder) loadIndexed(p *Part, e indexEntry) (*Answer, error) {
 	}
 	for n, page := range e.Pages {
 		name := fileName(p, n+1)
-		b, err := readFile(filepath.Join(f.dir, name), MaxBody)
+		b, err := readFile(filepath.Join(f.dir, name), maxBody)
 		if err != nil {
 			return nil, err
 		}
@@ -217,13 +217,13 @@ func (f *folder) loadIndexed(p *Part, e indexEntry) (*Answer, error) {
 // find reads page n of a part by the names that a file may have.
 func (f *folder) find(p *Part, n int) ([]byte, error) {
 	name := fileName(p, n)
-	b, err := readFile(filepath.Join(f.dir, name), MaxBody)
+	b, err := readFile(filepath.Join(f.dir, name), maxBody)
 	if !errors.Is(err, fs.ErrNotExist) || n > 1 || strings.Contains(p.Name, "/") {
 		return b, err
 	}
 	plain := escapeName(p.Name)
 	if p.PageSize > 0 {
-		b, err = readFile(filepath.Join(f.dir, plain+".json"), MaxBody)
+		b, err = readFile(filepath.Join(f.dir, plain+".json"), maxBody)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return b, err
 		}
@@ -232,7 +232,7 @@ func (f *folder) find(p *Part, n int) ([]byte, error) {
 	// that mean anything to Glob, the folder's may: hence a folder of its own.
 	like, globErr := fs.Glob(os.DirFS(f.dir), plain+"-*.json")
 	if globErr == nil && len(like) == 1 {
-		return readFile(filepath.Join(f.dir, like[0]), MaxBody)
+		return readFile(filepath.Join(f.dir, like[0]), maxBody)
 	}
 	return nil, err
 }

@@ -20,7 +20,7 @@ import (
 func Digits(t *testing.T, quote func(price, marketCap, volume string) provider.Market) {
 	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) {
-		price, marketCap, volume := Value(rt, "price"), Value(rt, "market cap"), Value(rt, "volume")
+		price, marketCap, volume := value(rt, "price"), value(rt, "market cap"), value(rt, "volume")
 		files := provider.NewFeed("test", time.Unix(1, 0), nil)
 		quote(price, marketCap, volume).Write(files)
 		feed, _, err := source.Read(t.Context(), files, source.ReadOptions{})
@@ -44,7 +44,7 @@ func Digits(t *testing.T, quote func(price, marketCap, volume string) provider.M
 			if field == "price" {
 				decimals, intDigits = markets.PriceDecimals, markets.PriceIntDigits
 			}
-			want, fits, certain := Units(value, decimals, intDigits)
+			want, fits, certain := unitsOf(value, decimals, intDigits)
 			if value == "null" {
 				want, fits = new(big.Int), true
 			}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
 )
@@ -35,6 +36,16 @@ func Contents(t testing.TB, files source.Files, name string) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// Read reads a feed.
+func Read(t testing.TB, files source.Files) (*market.Feed, *source.Report) {
+	t.Helper()
+	feed, report, err := source.Read(t.Context(), files, source.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return feed, report
 }
 
 // All returns the files of a feed with rows, by name.

@@ -34,6 +34,21 @@ func New() *Provider {
 	return &Provider{answers: map[string][]byte{}, faults: map[string]http.HandlerFunc{}}
 }
 
+// Sample returns a provider that answers with the files of testdata/sample:
+// files has their names, without .json, by path below prefix.
+func Sample(t testing.TB, prefix string, files map[string]string) *Provider {
+	t.Helper()
+	p := New()
+	for path, file := range files {
+		b, err := os.ReadFile(filepath.Join("testdata/sample", file+".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Set(prefix+path, b)
+	}
+	return p
+}
+
 // Set makes body the answer to a path. A path may end in ?page=N: then it is for
 // that page only.
 func (p *Provider) Set(path string, body []byte) {
@@ -158,6 +173,21 @@ func (p *Provider) Serve(t testing.TB) string {
 // in a bubble of testing/synctest then waits in no time.
 func (p *Provider) Transport() http.RoundTripper { return pipe.Transport{Handler: p} }
 
+// Open opens a source where the environment has vars. It uses the network or,
+// without logging, a transport that is not nil.
+func Open(t testing.TB, open func(string, provider.Env) (*provider.Source, error), transport http.RoundTripper, rest string, vars ...string) *provider.Source {
+	t.Helper()
+	env := Env(t, vars...)
+	if transport != nil {
+		env.Transport, env.Log = transport, slog.New(slog.DiscardHandler)
+	}
+	s, err := open(rest, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // Env returns surroundings without a key, whose log is the test's.
 func Env(t testing.TB, vars ...string) provider.Env {
 	return provider.Env{Log: log(t), Getenv: func(name string) string {
@@ -170,7 +200,7 @@ func Env(t testing.TB, vars ...string) provider.Env {
 	}}
 }
 
-// Log is a log that goes to the test's.
+// log goes to the test's.
 func log(t testing.TB) *slog.Logger {
 	return slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }

@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Value draws JSON as it may stand where a provider has a number: one of any
+// value draws JSON as it may stand where a provider has a number: one of any
 // length and notation, the same as a text, or something that is no number.
-func Value(t *rapid.T, label string) string {
+func value(t *rapid.T, label string) string {
 	number := rapid.OneOf(
 		rapid.Custom(func(t *rapid.T) string {
 			sign := rapid.SampledFrom([]string{"", "", "", "", "-"}).Draw(t, "sign")
@@ -51,12 +51,12 @@ func fraction(t *rapid.T) string {
 
 var decimalGrammar = regexp.MustCompile(`^("?)(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?("?)$`)
 
-// Units works out, in the plainest way there is, what number a JSON value is, in
+// unitsOf works out, in the plainest way there is, what number a JSON value is, in
 // units of the last of so many decimals and rounded half to even. fits says
 // whether a feed takes it: it is one, is not negative, and has no more integer
 // digits than the field may. sure is false at the borders of these rules, which
 // are for other tests.
-func Units(value string, decimals, intDigits int) (units *big.Int, fits, sure bool) {
+func unitsOf(value string, decimals, intDigits int) (units *big.Int, fits, sure bool) {
 	m := decimalGrammar.FindStringSubmatch(value)
 	if m == nil || m[1] != m[6] {
 		return nil, false, true

@@ -18,7 +18,7 @@ func TestUnits(t *testing.T) {
 		{"1e-999999999", "0", true, true}, {"1e999999999", "", false, true},
 		{"null", "", false, true}, {"[1]", "", false, true}, {"01", "", false, true}, {`"+1"`, "", false, true}, {`"1`, "", false, true}, {"1.", "", false, true},
 	} {
-		units, fits, sure := Units(test.value, 2, 5)
+		units, fits, sure := unitsOf(test.value, 2, 5)
 		got := ""
 		if units != nil {
 			got = units.String()
@@ -33,10 +33,10 @@ func TestUnits(t *testing.T) {
 func TestValue(t *testing.T) {
 	const draws = 300
 	var numbers, others, long int
-	values := rapid.Custom(func(t *rapid.T) string { return Value(t, "value") })
+	values := rapid.Custom(func(t *rapid.T) string { return value(t, "value") })
 	for seed := range draws {
 		value := values.Example(seed)
-		if _, fits, sure := Units(value, 18, 18); fits && sure {
+		if _, fits, sure := unitsOf(value, 18, 18); fits && sure {
 			numbers++
 		} else if sure {
 			others++
