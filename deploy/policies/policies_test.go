@@ -1,5 +1,5 @@
 // Package policies holds the policies of the two users of a bucket, for Amazon
-// and for MinIO. Its tests hold them against what programs ask for.
+// and for MinIO. Its tests compare them with what programs ask for.
 package policies
 
 import (
