@@ -92,6 +92,7 @@ func TestUsage(t *testing.T) {
 		{append(build, "--max-shrink", "2"), "percentage"},
 		{append(build, "--trending-min-volume", "-1"), "--trending-min-volume"},
 		{append(build, "--log-level", "loud"), "--log-level"},
+		{append(build, "--log-format", "xml"), "--log-format"},
 		{[]string{"build", "--source", simulated, "--store", "tape:/dev/st0"}, "file:PATH"},
 		{[]string{"build", "--source", simulated, "--store", "s3://"}, "s3://bucket"},
 		{[]string{"build", "--source", "fax:555", "--store", store}, "feed:PATH"},
