@@ -24,8 +24,8 @@ import (
 
 // Limit is a number of requests a second and how many more at once.
 type Limit struct {
-	interval int64 // between two tokens, in nanoseconds
-	burst    int64
+	interval    int64 // between two tokens, in nanoseconds
+	rate, burst int64
 }
 
 // MaxRate and MaxBurst bound a Limit.
@@ -42,7 +42,7 @@ func New(rate, burst int) (Limit, error) {
 	}
 	// Rounded up, so that no more than rate a second get through; at the
 	// highest rates that is a thousandth fewer.
-	return Limit{interval: (int64(time.Second) + int64(rate) - 1) / int64(rate), burst: int64(burst)}, nil
+	return Limit{interval: (int64(time.Second) + int64(rate) - 1) / int64(rate), rate: int64(rate), burst: int64(burst)}, nil
 }
 
 // Burst returns how many tokens the full bucket holds.
@@ -51,9 +51,9 @@ func (l Limit) Burst() int { return int(l.burst) }
 // Interval returns the time between two tokens.
 func (l Limit) Interval() time.Duration { return time.Duration(l.interval) }
 
-// Window returns how long an empty bucket takes to fill, in seconds, rounded
-// up.
-func (l Limit) Window() int { return int(seconds(l.interval * l.burst)) }
+// Window returns how long an empty bucket takes to fill, burst / rate, in
+// seconds, rounded up.
+func (l Limit) Window() int { return int((l.burst + l.rate - 1) / l.rate) }
 
 // Bucket holds the tokens under a Limit. The zero value is a full bucket. It
 // must not be copied after first use. The caller gives the same Limit each

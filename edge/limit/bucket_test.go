@@ -23,7 +23,7 @@ func TestNew(t *testing.T) {
 		rate, burst, window int
 		ok                  bool
 	}{
-		{100, 200, 2, true}, {10, 50, 5, true}, {3, 10, 4, true}, {1, 1, 1, true}, {MaxRate, MaxBurst, 1, true}, {7, 1, 1, true}, {1, MaxBurst, MaxBurst, true},
+		{100, 200, 2, true}, {10, 50, 5, true}, {3, 10, 4, true}, {1, 1, 1, true}, {MaxRate, MaxBurst, 1, true}, {7, 1, 1, true}, {3, 3, 1, true}, {7, 7, 1, true}, {3, 4, 2, true}, {1, MaxBurst, MaxBurst, true},
 		{0, 1, 0, false}, {1, 0, 0, false}, {-1, 1, 0, false}, {MaxRate + 1, 1, 0, false}, {1, MaxBurst + 1, 0, false},
 	} {
 		l, err := New(c.rate, c.burst)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"syscall"
 
 	"github.com/redis/go-redis/v9"
@@ -54,7 +55,7 @@ type bounded struct {
 	net.Conn
 	budget int
 	kind   byte // of the line that is being read; 0: it begins with the next byte
-	number int  // that it announces
+	number int  // that it announces; -1 behind a minus, -2 behind the 1 after it
 	skip   int  // bytes of a text that are still to come, line end included
 	broken bool
 }
@@ -91,20 +92,37 @@ func (b *bounded) follow(p []byte) bool {
 		case b.kind == 0:
 			b.kind, b.number = c, 0
 		case c == '\n':
-			b.announced()
+			if !b.announced() {
+				return false
+			}
 			b.kind = 0
-		case c >= '0' && c <= '9':
+		case !b.announces(): // the rest of a line of text
+		case c >= '0' && c <= '9' && b.number >= 0:
 			// Past the budget any number is as good as another.
 			b.number = min(10*b.number+int(c-'0'), 2*maxReply)
-		case c == '-':
-			b.kind = '-' // "$-1" and "*-1" announce nothing
+		case c == '-' && b.number == 0:
+			b.number = -1 // to be followed by a 1: there is no other negative length
+		case c == '1' && b.number == -1:
+			b.number = -2
+		case c != '\r':
+			return false // what go-redis reads there need not be what is read here
 		}
 	}
 	return b.budget >= 0
 }
 
-// announced charges for what the line that has ended announces.
-func (b *bounded) announced() {
+// announces reports a line that says how much follows it.
+func (b *bounded) announces() bool { return strings.IndexByte("$=!*~>%|", b.kind) >= 0 }
+
+// announced charges for what the line that has ended announces, and reports
+// whether that can be.
+func (b *bounded) announced() bool {
+	switch b.number {
+	case -1:
+		return false
+	case -2: // "$-1" and "*-1" announce nothing
+		return true
+	}
 	switch b.kind {
 	case '$', '=', '!':
 		b.skip = b.number + len("\r\n")
@@ -114,4 +132,5 @@ func (b *bounded) announced() {
 	case '%', '|':
 		b.budget -= 2 * b.number * elementCost
 	}
+	return true
 }
