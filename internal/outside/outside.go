@@ -4,6 +4,7 @@ package outside
 
 import (
 	"net/url"
+	"regexp"
 	"strings"
 	"unicode"
 )
@@ -11,8 +12,11 @@ import (
 // maxText is how long such a text may be, in bytes.
 const maxText = 200
 
-// Text returns text without the secrets, which also go where they are encoded as
-// in a URL, and then cut to maxText bytes, in valid UTF-8, on one line. A text
+// apiKey is what begins like an API key of ours.
+var apiKey = regexp.MustCompile(`mdk_live_\w*`)
+
+// Text returns text without API keys of ours and without the secrets, which also
+// go where they are encoded as in a URL, and then cut to maxText bytes, in valid UTF-8, on one line. A text
 // that was cut before must be so long that what is left of a secret at its end is
 // cut off here.
 func Text(text string, secrets ...string) string {
@@ -20,6 +24,9 @@ func Text(text string, secrets ...string) string {
 		if secret != "" {
 			text = strings.NewReplacer(secret, "[secret]", url.QueryEscape(secret), "[secret]", url.PathEscape(secret), "[secret]").Replace(text)
 		}
+	}
+	if strings.Contains(text, "mdk_live_") {
+		text = apiKey.ReplaceAllLiteralString(text, "[secret]")
 	}
 	text = strings.ToValidUTF8(text[:min(len(text), maxText)], "")
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")

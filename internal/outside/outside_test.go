@@ -14,7 +14,7 @@ import (
 func TestText(t *testing.T) {
 	for in, want := range map[string]string{
 		"": "", "no such bucket": "no such bucket", " a\r\n\tb\x00c\x1b[31m ": "a b c [31m", "key=s3cr3t+/x!": "key=[secret]!", "?key=s3cr3t%2B%2Fx&": "?key=[secret]&",
-		"\xff\xfea": "a", strings.Repeat("é", 150): strings.Repeat("é", 100), "x" + strings.Repeat("é", 150): "x" + strings.Repeat("é", 99),
+		"\xff\xfea": "a", "key mdk_live_abcDEF012 of store": "key [secret] of store", strings.Repeat("é", 150): strings.Repeat("é", 100), "x" + strings.Repeat("é", 150): "x" + strings.Repeat("é", 99),
 		// A key that begins before the cut and ends behind it.
 		strings.Repeat("x", 195) + "s3cr3t+/x": strings.Repeat("x", 195) + "[secr",
 	} {
