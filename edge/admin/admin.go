@@ -141,6 +141,8 @@ func New(cfg Config) (*Server, error) {
 
 // Serve serves the connections of ln until Close, and then returns nil.
 func (s *Server) Serve(ln net.Listener) error {
+	// Idle connections would keep probes out.
+	s.http.SetKeepAlivesEnabled(false)
 	if err := s.http.Serve(netutil.LimitListener(ln, maxConns)); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %v: %w", ln.Addr(), err)
 	}

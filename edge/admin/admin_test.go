@@ -157,8 +157,8 @@ func TestServe(t *testing.T) {
 	}
 	body, err := io.ReadAll(res.Body)
 	res.Body.Close()
-	if err != nil || strings.TrimSpace(string(body)) != "ok" {
-		t.Errorf("%q, %v", body, err)
+	if err != nil || strings.TrimSpace(string(body)) != "ok" || !res.Close {
+		t.Errorf("%q, %v, close %v", body, err, res.Close)
 	}
 	s.Close()
 	if err := <-served; err != nil {
