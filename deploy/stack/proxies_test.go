@@ -26,6 +26,7 @@ import (
 	"text/template"
 	"time"
 
+	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/internal/local"
 	"example.com/marketdata/internal/process"
@@ -53,13 +54,13 @@ func program(t *testing.T, name string) string {
 // answered with a 503.
 type answers struct{ asked atomic.Int64 }
 
-func (a *answers) Answer(r *server.Request) *server.Problem {
+func (a *answers) Answer(r *answer.Request) error {
 	a.asked.Add(1)
 	if string(r.RawQuery) == "slug=busy" {
-		return server.Unavailable
+		return answer.ErrUnavailable
 	}
 	r.Reply.Add("Content-Type", []byte("application/json"))
-	r.Reply.Body = append(append(r.Room(), `{"id":"`...), append(r.ID, `"}`...)...)
+	r.Reply.Body = append(append(r.Room(), `{"id":"`...), append(r.Memory.(*server.Request).ID, `"}`...)...)
 	return nil
 }
 

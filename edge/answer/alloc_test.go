@@ -10,7 +10,6 @@ import (
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/internal/fixture"
 	"example.com/marketdata/edge/query"
-	"example.com/marketdata/edge/server"
 )
 
 // TestNoAllocations counts what the answering side allocates: nothing, for
@@ -37,7 +36,7 @@ func TestNoAllocations(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, store, 256<<20, c.memory)
 			r.await(t, fixture.Start)
-			req := server.NewRequest()
+			req := newRequest()
 			req.Now, req.AcceptEncoding, req.IfNoneMatch = time.Now(), c.encoding, c.match
 			raws := make([][]byte, len(c.raws))
 			for i := range raws {

@@ -10,7 +10,6 @@ import (
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/internal/fixture"
 	"example.com/marketdata/edge/query"
-	"example.com/marketdata/edge/server"
 )
 
 // BenchmarkAnswer measures the answering side alone: a held page, and answers
@@ -48,7 +47,7 @@ func BenchmarkAnswer(b *testing.B) {
 			for i := range raws {
 				raws[i] = []byte(k.raw())
 			}
-			req := server.NewRequest()
+			req := newRequest()
 			req.Now = time.Now()
 			var bytes int64
 			do := func(raw []byte) {

@@ -11,7 +11,6 @@ import (
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/internal/fixture"
 	"example.com/marketdata/edge/query"
-	"example.com/marketdata/edge/server"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
 )
@@ -23,7 +22,7 @@ func TestAdmission(t *testing.T) {
 	fixture.Publish(t, store, fixture.Feed(500, 1), fixture.Start, nil)
 	r := newRig(t, store, 64<<20, 1<<20)
 	r.await(t, fixture.Start)
-	req := server.NewRequest()
+	req := newRequest()
 	req.AcceptEncoding = []byte("br")
 	for i, want := range []struct {
 		status string
@@ -57,7 +56,7 @@ func TestOldSnapshotsKeepNoAnswers(t *testing.T) {
 	p := fixture.Publish(t, store, fixture.Feed(200, 1), fixture.Start, nil)
 	r := newRig(t, store, 64<<20, 1<<20)
 	r.await(t, fixture.Start)
-	req := server.NewRequest()
+	req := newRequest()
 	get := func(e query.Endpoint) string {
 		t.Helper()
 		if p := ask(t, r, req, e, ""); p != nil {

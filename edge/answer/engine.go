@@ -26,7 +26,6 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/query"
-	"example.com/marketdata/edge/server"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
 )
@@ -124,7 +123,7 @@ func New(cfg Config) *Engine {
 	if cfg.AllowOrigin != "" && cfg.AllowOrigin != "*" {
 		vary += ", Origin"
 	}
-	e.varyLine = server.AppendLine(nil, "Vary", []byte(vary))
+	e.varyLine = AppendLine(nil, "Vary", []byte(vary))
 	e.works.New = func() any { return &work{slot: &e.slots[e.made.Add(1)%slots]} }
 	return e
 }

@@ -17,7 +17,6 @@ import (
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/internal/fixture"
 	"example.com/marketdata/edge/query"
-	"example.com/marketdata/edge/server"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
 )
@@ -66,7 +65,7 @@ func (r *rig) await(tb testing.TB, at time.Time) {
 }
 
 // ask answers one request, without the server.
-func ask(tb testing.TB, r *rig, req *server.Request, e query.Endpoint, raw string) *server.Problem {
+func ask(tb testing.TB, r *rig, req *Request, e query.Endpoint, raw string) error {
 	tb.Helper()
 	if req.Now.IsZero() {
 		req.Now = fixture.Start
@@ -80,7 +79,26 @@ func ask(tb testing.TB, r *rig, req *server.Request, e query.Endpoint, raw strin
 }
 
 // header returns a header of the answer.
-func header(p *server.Reply, name string) string { return string(p.Header(name)) }
+func header(p *Reply, name string) string { return string(value(p, name)) }
+
+// value is header, and nil where there is none.
+func value(p *Reply, name string) []byte {
+	for line := range bytes.Lines(slices.Concat(p.Fixed, p.Lines)) {
+		if n, value, _ := bytes.Cut(line, []byte(": ")); string(n) == name {
+			return bytes.TrimSuffix(value, []byte("\r\n"))
+		}
+	}
+	return nil
+}
+
+// memory is that of a request without a server.
+type memory []byte
+
+func (m memory) Room() []byte { return m[:0] }
+
+func newRequest() *Request {
+	return &Request{Context: context.Background(), Memory: make(memory, 64<<10), Reply: Reply{Status: 200}}
+}
 
 type list struct {
 	Result struct {
@@ -99,7 +117,7 @@ func TestPagesInEveryOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, store, memory, memory)
 			r.await(t, fixture.Start)
-			req := server.NewRequest()
+			req := newRequest()
 			for e := range query.Endpoint(query.Endpoints) {
 				for _, o := range e.SortKeys() {
 					for _, dir := range []string{"asc", "desc"} {
@@ -123,7 +141,7 @@ func TestPagesInEveryOrder(t *testing.T) {
 	}
 }
 
-func pages(t *testing.T, r *rig, req *server.Request, e query.Endpoint, params string, size int, out *[]json.RawMessage) []json.RawMessage {
+func pages(t *testing.T, r *rig, req *Request, e query.Endpoint, params string, size int, out *[]json.RawMessage) []json.RawMessage {
 	t.Helper()
 	for page := 1; ; page++ {
 		if got := ask(t, r, req, e, fmt.Sprintf("%s&page=%d&size=%d", params, page, size)); got != nil {
@@ -186,7 +204,7 @@ func TestFiltersMeetInAnyOrder(t *testing.T) {
 	fixture.Publish(t, store, f, fixture.Start, nil)
 	r := newRig(t, store, 64<<20, 1<<20)
 	r.await(t, fixture.Start)
-	req := server.NewRequest()
+	req := newRequest()
 	var all []json.RawMessage
 	pages(t, r, req, query.Assets, "sort=id", 100, &all)
 	for _, o := range query.Assets.SortKeys() {
@@ -251,7 +269,7 @@ func TestNotFound(t *testing.T) {
 		"id=,":                       "",
 		"sort=name":                  "",
 	} {
-		req := server.NewRequest()
+		req := newRequest()
 		if got := ask(t, r, req, query.Assets, raw); got != nil {
 			t.Fatalf("%s: %+v", raw, got)
 		}
@@ -277,7 +295,7 @@ func TestIgnored(t *testing.T) {
 		} {
 			var tag []byte
 			for i, raw := range []string{"", c.raw, "", "", c.raw, c.raw} {
-				req := server.NewRequest()
+				req := newRequest()
 				status, ignored := 200, ""
 				if raw != "" {
 					ignored = c.ignored
@@ -288,12 +306,12 @@ func TestIgnored(t *testing.T) {
 				if got := ask(t, r, req, e, raw); got != nil || req.Reply.Status != status {
 					t.Fatalf("%v?%s: %+v, status %d, want %d", e, raw, got, req.Reply.Status, status)
 				}
-				if got := req.Reply.Header("X-Ignored"); string(got) != ignored || (got == nil) != (ignored == "") {
+				if got := value(&req.Reply, "X-Ignored"); string(got) != ignored || (got == nil) != (ignored == "") {
 					t.Errorf("%v?%s, request %d: X-Ignored %q, want %q", e, raw, i, got, ignored)
 				}
 				if i == 0 {
-					tag = bytes.Clone(req.Reply.Header("ETag"))
-				} else if got := req.Reply.Header("ETag"); !bytes.Equal(got, tag) {
+					tag = bytes.Clone(value(&req.Reply, "ETag"))
+				} else if got := value(&req.Reply, "ETag"); !bytes.Equal(got, tag) {
 					t.Errorf("%v?%s, request %d: ETag %s, want %s", e, raw, i, got, tag)
 				}
 			}
@@ -355,9 +373,9 @@ func TestConditionsAndCodings(t *testing.T) {
 	r := newRig(t, store, 64<<20, 1<<20)
 	r.await(t, fixture.Start)
 	now := fixture.Start.Add(90 * time.Second)
-	get := func(raw string, headers ...string) *server.Reply {
+	get := func(raw string, headers ...string) *Reply {
 		t.Helper()
-		req := server.NewRequest()
+		req := newRequest()
 		req.Now = now
 		for i := 0; i < len(headers); i += 2 {
 			*map[string]*[]byte{"Accept-Encoding": &req.AcceptEncoding, "If-None-Match": &req.IfNoneMatch, "If-Modified-Since": &req.IfModifiedSince}[headers[i]] = []byte(headers[i+1])
@@ -427,7 +445,7 @@ func TestConditionsAndCodings(t *testing.T) {
 	}
 }
 
-func decode(p *server.Reply) ([]byte, error) {
+func decode(p *Reply) ([]byte, error) {
 	var res fasthttp.Response
 	res.SetBodyRaw(p.Body)
 	switch coding := header(p, "Content-Encoding"); coding {

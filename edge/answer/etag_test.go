@@ -10,7 +10,6 @@ import (
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/internal/fixture"
 	"example.com/marketdata/edge/query"
-	"example.com/marketdata/edge/server"
 )
 
 // TestTagsTellBodiesApart: equal bodies and no others have equal tags
@@ -27,7 +26,7 @@ func TestTagsTellBodiesApart(t *testing.T) {
 	seen := 0
 	check := func(r *rig, e query.Endpoint, raw string) {
 		t.Helper()
-		req := server.NewRequest()
+		req := newRequest()
 		if p := ask(t, r, req, e, raw); p != nil {
 			t.Fatalf("%s?%s: %+v", e, raw, p)
 		}

@@ -11,7 +11,6 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/respcache"
-	"example.com/marketdata/edge/server"
 	"example.com/marketdata/edge/snapshot"
 )
 
@@ -24,7 +23,7 @@ const (
 	hdrIgnored         = "X-Ignored"
 )
 
-var contentTypeLine = server.AppendLine(nil, "Content-Type", []byte("application/json"))
+var contentTypeLine = AppendLine(nil, "Content-Type", []byte("application/json"))
 
 // Freshness, by INTERFACE.md, "Headers".
 const (
@@ -38,7 +37,7 @@ type cacheControl [maxMaxAge + 1][]byte
 func newCacheControl(scope string) *cacheControl {
 	var c cacheControl
 	for n := minMaxAge; n <= maxMaxAge; n++ {
-		c[n] = server.AppendLine(nil, "Cache-Control", fmt.Appendf(nil, "%s, max-age=%d, stale-while-revalidate=60, stale-if-error=86400", scope, n))
+		c[n] = AppendLine(nil, "Cache-Control", fmt.Appendf(nil, "%s, max-age=%d, stale-while-revalidate=60, stale-if-error=86400", scope, n))
 	}
 	return &c
 }
@@ -54,10 +53,10 @@ func (c *cacheControl) at(s *snapshot.Snapshot, now time.Time) []byte {
 
 // Header lines of Cache-Status.
 var (
-	statusMiss      = server.AppendLine(nil, hdrCacheStatus, []byte("edge; fwd=miss"))
-	statusMissStale = server.AppendLine(nil, hdrCacheStatus, []byte("edge; fwd=miss; detail=stale"))
-	statusHit       = server.AppendLine(nil, hdrCacheStatus, []byte("edge; hit"))
-	statusHitStale  = server.AppendLine(nil, hdrCacheStatus, []byte("edge; hit; detail=stale"))
+	statusMiss      = AppendLine(nil, hdrCacheStatus, []byte("edge; fwd=miss"))
+	statusMissStale = AppendLine(nil, hdrCacheStatus, []byte("edge; fwd=miss; detail=stale"))
+	statusHit       = AppendLine(nil, hdrCacheStatus, []byte("edge; hit"))
+	statusHitStale  = AppendLine(nil, hdrCacheStatus, []byte("edge; hit; detail=stale"))
 )
 
 func cacheStatus(hit, stale bool) []byte {
@@ -72,11 +71,14 @@ func cacheStatus(hit, stale bool) []byte {
 	return statusMiss
 }
 
-// Answer implements server.Engine. It sets the headers of INTERFACE.md, "Headers"
+// Answer answers a request whose parameters are in order: it sets r.Reply, or
+// returns ErrNoSnapshot, ErrUnavailable or one of the errors of package snapshot
+// for pins, and what it set on r.Reply is then of no meaning. It is called by many
+// goroutines at once, and keeps neither r nor anything in it. It sets the headers of INTERFACE.md, "Headers"
 // that depend on the answer; CORS and the rate limit's are the server's. It
 // allocates nothing where the answer is in the response cache, or is put together
 // from shards in memory.
-func (e *Engine) Answer(r *server.Request) *server.Problem {
+func (e *Engine) Answer(r *Request) error {
 	state := e.refresher.State()
 	var s *snapshot.Snapshot
 	if state != nil {
@@ -86,13 +88,13 @@ func (e *Engine) Answer(r *server.Request) *server.Problem {
 	case r.Pinned && (s == nil || !r.Pin.Equal(s.Time)):
 		var err error
 		if s, err = e.refresher.Pinned(r.Context, r.Pin); err != nil {
-			return e.problem(err)
+			return e.failure(err)
 		}
 		state = e.refresher.State() // it may have come while the request waited
 	case state == nil:
-		return server.Unavailable
+		return ErrUnavailable
 	case s != nil && e.cfg.MaxStale > 0 && r.Now.Sub(s.Time) > e.cfg.MaxStale:
-		return server.Unavailable
+		return ErrUnavailable
 	}
 	if len(r.Query.Ignored) > 0 {
 		addIgnored(r)
@@ -120,7 +122,7 @@ func (e *Engine) Answer(r *server.Request) *server.Problem {
 	err := w.compose(s, &r.Query, e.cfg.Wait)
 	w.slot.composed(w)
 	if err != nil {
-		return e.problem(err)
+		return e.failure(err)
 	}
 	tag := w.digest()
 	if cache.AskedBefore(w.key) {
@@ -133,30 +135,24 @@ func (e *Engine) Answer(r *server.Request) *server.Problem {
 
 // addIgnored names the parameters that have no part in the answer. It depends on
 // how the query was written, so it is made for each request and never held.
-func addIgnored(r *server.Request) {
+func addIgnored(r *Request) {
 	var b [query.MaxIgnored]byte
 	if names := r.Query.AppendIgnored(b[:0]); len(names) > 0 {
 		r.Reply.Add(hdrIgnored, names)
 	}
 }
 
-// problem turns an error into the answer that it is. What is wrong on this side
-// is logged, at most once a second.
-func (e *Engine) problem(err error) *server.Problem {
+// failure returns what Answer does of an error. What is wrong on this side is
+// logged, at most once a second.
+func (e *Engine) failure(err error) error {
 	switch {
-	case errors.Is(err, snapshot.ErrGone):
-		return server.SnapshotGone
-	case errors.Is(err, snapshot.ErrUneven):
-		return server.PinUneven
-	case errors.Is(err, snapshot.ErrAhead):
-		return server.PinAhead
-	case errors.Is(err, snapshot.ErrLater):
-		return server.SnapshotLater
+	case errors.Is(err, snapshot.ErrGone), errors.Is(err, snapshot.ErrUneven), errors.Is(err, snapshot.ErrAhead), errors.Is(err, snapshot.ErrLater):
+		return err
 	}
 	if now := time.Now().Unix(); e.logged.Swap(now) != now {
 		e.cfg.Log.Warn("no answer", "err", err)
 	}
-	return server.Unavailable
+	return ErrUnavailable
 }
 
 func (e *Engine) free(w *work) {
@@ -191,14 +187,6 @@ func (e *Engine) appendHead(dst []byte, s *snapshot.Snapshot, status int, c codi
 	return dst
 }
 
-// appendLine is server.AppendLine for values that are known to have no line ends.
-func appendLine(dst []byte, name string, value []byte) []byte {
-	dst = append(dst, name...)
-	dst = append(dst, ": "...)
-	dst = append(dst, value...)
-	return append(dst, "\r\n"...)
-}
-
 // newResponse makes what is sent of a plain body in a coding.
 func (e *Engine) newResponse(s *snapshot.Snapshot, body []byte, tag digest, c coding, notFound, lastModified []byte) *respcache.Response {
 	etag := appendETag(nil, tag, c)
@@ -226,7 +214,7 @@ func (e *Engine) addCoding(cache *respcache.Cache, s *snapshot.Snapshot, entry *
 }
 
 // writeEntry sends a finished answer, or 304 where the client has it already.
-func (e *Engine) writeEntry(r *server.Request, w *work, cache *respcache.Cache, s *snapshot.Snapshot, entry *respcache.Entry, hit bool) {
+func (e *Engine) writeEntry(r *Request, w *work, cache *respcache.Cache, s *snapshot.Snapshot, entry *respcache.Entry, hit bool) {
 	plain := entry.Plain()
 	c := chooseCoding(r, plain.Body)
 	response := entry.Response(int(c))
@@ -248,7 +236,7 @@ func (e *Engine) writeEntry(r *server.Request, w *work, cache *respcache.Cache, 
 }
 
 // addTimes adds what of the header depends on the clock.
-func (e *Engine) addTimes(r *server.Request, s *snapshot.Snapshot, hit bool) {
+func (e *Engine) addTimes(r *Request, s *snapshot.Snapshot, hit bool) {
 	r.Reply.AddLines(e.cacheControl.at(s, r.Now))
 	if r.Reply.Status == http.StatusOK {
 		r.Reply.AddLines(cacheStatus(hit, s != nil && r.Now.Sub(s.Time) > snapshot.StaleAfter))
@@ -256,7 +244,7 @@ func (e *Engine) addTimes(r *server.Request, s *snapshot.Snapshot, hit bool) {
 }
 
 // writeFresh sends the answer that was just put together, or 304.
-func (e *Engine) writeFresh(r *server.Request, s *snapshot.Snapshot, w *work, tag digest, lastModified []byte) {
+func (e *Engine) writeFresh(r *Request, s *snapshot.Snapshot, w *work, tag digest, lastModified []byte) {
 	c := chooseCoding(r, w.body)
 	w.etag = appendETag(w.etag[:0], tag, c)
 	if notModified(r, w.etag, lastModified) {
@@ -272,14 +260,14 @@ func (e *Engine) writeFresh(r *server.Request, s *snapshot.Snapshot, w *work, ta
 
 // writeHead sets the status, and the header of an answer that is not cached and
 // whose tag is w.etag.
-func (e *Engine) writeHead(r *server.Request, w *work, s *snapshot.Snapshot, status int, c coding, notFound, lastModified []byte) {
+func (e *Engine) writeHead(r *Request, w *work, s *snapshot.Snapshot, status int, c coding, notFound, lastModified []byte) {
 	w.head = e.appendHead(w.head[:0], s, status, c, w.etag, notFound, lastModified)
 	r.Reply.Status = status
 	r.Reply.AddLines(w.head)
 }
 
 // chooseCoding returns the coding that a body is sent in.
-func chooseCoding(r *server.Request, body []byte) coding {
+func chooseCoding(r *Request, body []byte) coding {
 	if len(body) > minCoded && r.AcceptEncoding != nil {
 		return negotiate(r.AcceptEncoding)
 	}
@@ -288,7 +276,7 @@ func chooseCoding(r *server.Request, body []byte) coding {
 
 // notModified checks the conditions of the request
 // (INTERFACE.md, "Conditional requests").
-func notModified(r *server.Request, etag, lastModified []byte) bool {
+func notModified(r *Request, etag, lastModified []byte) bool {
 	if r.IfNoneMatch != nil {
 		return matches(r.IfNoneMatch, etag)
 	}
@@ -297,9 +285,9 @@ func notModified(r *server.Request, etag, lastModified []byte) bool {
 
 // answerGlobal answers /global, which is made once a state, and for each request
 // that pins another snapshot.
-func (e *Engine) answerGlobal(r *server.Request, state *snapshot.State, s *snapshot.Snapshot) *server.Problem {
+func (e *Engine) answerGlobal(r *Request, state *snapshot.State, s *snapshot.Snapshot) error {
 	if s == nil {
-		return server.NotFound
+		return ErrNoSnapshot
 	}
 	r.Snapshot = s.Time
 	current := s == state.Snapshot

@@ -255,6 +255,11 @@ func TestEveryCounter(t *testing.T) {
 	}
 }
 
+// memory is that of a request without a server.
+type memory struct{}
+
+func (memory) Room() []byte { return nil }
+
 // TestTotals: what the engine counts is told.
 func TestTotals(t *testing.T) {
 	store := memstore.New()
@@ -262,8 +267,7 @@ func TestTotals(t *testing.T) {
 	r := newRig(t, store, false)
 	until(t, "the snapshot", func() bool { s := r.Refresher.State(); return s != nil && s.Snapshot != nil })
 	for _, raw := range []string{"size=7", "size=7", "size=7", "size=8", "slug=asset-1,asset-2"} {
-		req := server.NewRequest()
-		req.Now = time.Now()
+		req := &answer.Request{Now: time.Now(), Memory: memory{}}
 		if err := req.Query.Parse(query.Quotes, []byte(raw)); err != nil {
 			t.Fatal(err)
 		}

@@ -25,6 +25,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge"
+	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/openapi/openapitest"
 	"example.com/marketdata/edge/server"
 )
@@ -139,7 +140,7 @@ func newWorld(t *testing.T) *world {
 // panics is an engine with a fault.
 type panics struct{}
 
-func (panics) Answer(*server.Request) *server.Problem { panic("a fault") }
+func (panics) Answer(*answer.Request) error { panic("a fault") }
 
 func startBroken(t *testing.T) string {
 	t.Helper()

@@ -122,7 +122,7 @@ func TestSlowReaders(t *testing.T) {
 	big := make([]byte, 16<<20)
 	s, addr := start(t, func(cfg *Config) {
 		cfg.MaxWaitingBytes, cfg.WriteTimeout, cfg.ReadTimeout = 8*slow*(chargeWriting+outputSize+int64(len(big))), patience, patience
-		cfg.Engine = engine(func(r *Request) *Problem {
+		cfg.Engine = engine(func(r *Request) error {
 			switch r.Query.Page {
 			case 1:
 				return stub(r)
@@ -176,7 +176,7 @@ func TestWriteTimeout(t *testing.T) {
 	big := make([]byte, 32<<20)
 	s, addr := start(t, func(cfg *Config) {
 		cfg.WriteTimeout = 50 * time.Millisecond
-		cfg.Engine = engine(func(r *Request) *Problem { r.Reply.Body = big; return nil })
+		cfg.Engine = engine(func(r *Request) error { r.Reply.Body = big; return nil })
 	})
 	dial(t, addr).send(request("GET", assets))
 	until(t, func() bool { return s.Stats().Open == 1 })
@@ -197,7 +197,7 @@ func TestDrain(t *testing.T) {
 	release := make(chan struct{})
 	entered := make(chan struct{})
 	s, addr := start(t, func(cfg *Config) {
-		cfg.Engine = engine(func(r *Request) *Problem {
+		cfg.Engine = engine(func(r *Request) error {
 			if r.Query.Page == 2 {
 				entered <- struct{}{}
 				<-release
@@ -429,7 +429,7 @@ func TestAnswerAfterSlowOne(t *testing.T) {
 	big := make([]byte, 16<<20)
 	s, addr := start(t, func(cfg *Config) {
 		cfg.WriteTimeout = timeout
-		cfg.Engine = engine(func(r *Request) *Problem {
+		cfg.Engine = engine(func(r *Request) error {
 			if r.Query.Page == 1 {
 				return stub(r)
 			}

@@ -341,7 +341,7 @@ func validHost(host []byte) bool {
 }
 
 // framingProblem is the answer to what could not be read as a request.
-func framingProblem(err error) *Problem {
+func framingProblem(err error) *problem {
 	switch {
 	case errors.Is(err, errHeadTooLarge):
 		return headersTooLarge

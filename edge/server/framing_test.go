@@ -23,7 +23,7 @@ func TestFraming(t *testing.T) {
 	var reached atomic.Int64
 	_, addr := start(t, func(cfg *Config) {
 		cfg.ReadTimeout = 200 * time.Millisecond
-		cfg.Engine = engine(func(r *Request) *Problem { reached.Add(1); return stub(r) })
+		cfg.Engine = engine(func(r *Request) error { reached.Add(1); return stub(r) })
 	})
 	// What a smuggler would like to be read as a request.
 	const second = "GET /openapi/v1/quotes HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -68,8 +68,9 @@ func (s *Server) answer(r *Request) {
 		s.problem(r, badPin)
 		return
 	}
-	if p := s.engine.Answer(r); p != nil {
-		if p == SnapshotLater {
+	if err := s.engine.Answer(&r.Request); err != nil {
+		p := problemOf(err)
+		if p == snapshotLater {
 			r.route = RouteFuturePin
 		}
 		r.Reply.Clear()
@@ -78,7 +79,7 @@ func (s *Server) answer(r *Request) {
 }
 
 // admit checks key and rate, and returns what is wrong.
-func (s *Server) admit(r *Request) *Problem {
+func (s *Server) admit(r *Request) *problem {
 	if s.keys == nil {
 		return nil
 	}
@@ -89,7 +90,7 @@ func (s *Server) admit(r *Request) *Problem {
 	}
 	switch verdict {
 	case auth.Undecided:
-		return Unavailable
+		return unavailable
 	case auth.Refused:
 		r.limited, r.limit = true, s.addresses.Limit()
 		if r.left = s.addresses.Take(s.clientOf(r), limit.At(r.Now)); !r.left.OK {
@@ -118,8 +119,8 @@ func (s *Server) overOpen(r *Request) bool {
 		return false
 	}
 	s.problem(r, tooManyRequests)
-	r.Reply.lines = appendPolicy(r.Reply.lines, policyOpen, s.open.Limit())
-	r.Reply.lines = appendRateLimit(r.Reply.lines, policyOpen, r.left)
+	r.Reply.Lines = appendPolicy(r.Reply.Lines, policyOpen, s.open.Limit())
+	r.Reply.Lines = appendRateLimit(r.Reply.Lines, policyOpen, r.left)
 	return true
 }
 
@@ -148,6 +149,6 @@ func (s *Server) recovered(r *Request, v any) {
 	r.Reply.Clear()
 	// Whatever was half done with the connection ends with it.
 	r.close = true
-	s.problem(r, Internal)
+	s.problem(r, internal)
 	s.finish(r)
 }

@@ -6,9 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/reqid"
+	"example.com/marketdata/edge/snapshot"
 )
 
 // TestPaths: a path is what was sent, byte by byte.
@@ -60,10 +62,10 @@ func TestMethods(t *testing.T) {
 func TestHead(t *testing.T) {
 	_, addr := start(t, func(cfg *Config) {
 		cfg.Static = map[string]StaticFile{"/docs": {Body: []byte("<html>"), ContentType: "text/html; charset=utf-8"}}
-		cfg.Engine = engine(func(r *Request) *Problem {
+		cfg.Engine = engine(func(r *Request) error {
 			switch r.Query.Endpoint {
 			case query.Global:
-				return NotFound
+				return answer.ErrNoSnapshot
 			case query.Chains:
 				panic("chains")
 			}
@@ -94,7 +96,7 @@ func TestKey(t *testing.T) {
 	keys, text := newKeys(t, 1000, 1000)
 	_, addr := start(t, func(cfg *Config) {
 		cfg.Keys, cfg.AddressRate, cfg.AddressBurst, cfg.KeyRequestURL = keys, 1000, 1000, "https://keys.test/new?a=b&c"
-		cfg.Engine = engine(func(r *Request) *Problem {
+		cfg.Engine = engine(func(r *Request) error {
 			if r.KeyID != "key-1" {
 				t.Errorf("key id %q", r.KeyID)
 			}
@@ -140,8 +142,8 @@ func TestUndecided(t *testing.T) {
 // TestKeyLimit: every status but 5xx costs a token.
 func TestKeyLimit(t *testing.T) {
 	keys, text := newKeys(t, 1, 5)
-	var problem *Problem
-	s := newServer(t, Config{Keys: keys, Engine: engine(func(r *Request) *Problem {
+	var problem error
+	s := newServer(t, Config{Keys: keys, Engine: engine(func(r *Request) error {
 		if r.Query.Endpoint == query.Chains {
 			panic("chains")
 		}
@@ -164,14 +166,14 @@ func TestKeyLimit(t *testing.T) {
 	}
 	step(200, "", assets, `"default";r=4;t=1`)
 	step(400, "BAD_REQUEST", assets+"?page=x", `"default";r=3;t=2`)
-	problem = Unavailable
+	problem = answer.ErrUnavailable
 	step(503, "SERVICE_UNAVAILABLE", assets, `"default";r=3;t=2`)
 	step(500, "INTERNAL_ERROR", "/openapi/v1/chains", `"default";r=3;t=2`)
-	problem = NotFound
+	problem = answer.ErrNoSnapshot
 	step(404, "NOT_FOUND", assets, `"default";r=2;t=3`)
-	problem = SnapshotGone
+	problem = snapshot.ErrGone
 	step(410, "SNAPSHOT_GONE", assets, `"default";r=1;t=4`)
-	problem = SnapshotLater // no fault of the service: it costs its token
+	problem = snapshot.ErrLater // no fault of the service: it costs its token
 	step(503, "SERVICE_UNAVAILABLE", assets, `"default";r=0;t=5`)
 	problem = nil
 	for range 2 {
@@ -311,9 +313,9 @@ func TestCORS(t *testing.T) {
 }
 
 func TestPin(t *testing.T) {
-	var got *Request
+	var got *answer.Request
 	_, addr := start(t, func(cfg *Config) {
-		cfg.Engine = engine(func(r *Request) *Problem { got = &Request{Pin: r.Pin, Pinned: r.Pinned}; return stub(r) })
+		cfg.Engine = engine(func(r *Request) error { got = &answer.Request{Pin: r.Pin, Pinned: r.Pinned}; return stub(r) })
 	})
 	for _, c := range []struct {
 		headers []string
@@ -361,14 +363,14 @@ func TestPin(t *testing.T) {
 // TestEngine: what an engine gets, and that what it set is gone when it fails.
 func TestEngine(t *testing.T) {
 	_, addr := start(t, func(cfg *Config) {
-		cfg.Engine = engine(func(r *Request) *Problem {
+		cfg.Engine = engine(func(r *Request) error {
 			switch r.Query.Endpoint {
 			case query.Quotes:
 				stub(r)
 				r.Reply.Add("ETag", []byte(`"x"`))
 				r.Reply.Add("Cache-Control", []byte("private, max-age=600"))
 				r.Reply.Add("Content-Encoding", []byte("gzip"))
-				return Unavailable
+				return answer.ErrUnavailable
 			case query.Chains:
 				stub(r)
 				r.Reply.Add("ETag", []byte(`"x"`))

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/reqid"
 )
@@ -29,14 +30,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const patience = 20 * time.Second
 
 // engine answers by a function.
-type engine func(r *Request) *Problem
+type engine func(r *Request) error
 
-func (e engine) Answer(r *Request) *Problem { return e(r) }
+// Answer passes on the server's request, which is the memory of what it is given.
+func (e engine) Answer(r *answer.Request) error { return e(r.Memory.(*Request)) }
 
 var stubBody = []byte(`{"code":0,"message":"OK","message_key":"OK","result":{"items":[],"page":1,"total":0,"total_page":1}}`)
 
 // stub answers everything with the same body, and says what it was asked.
-func stub(r *Request) *Problem {
+func stub(r *Request) error {
 	r.Reply.Add("Content-Type", []byte("application/json"))
 	r.Reply.Add("X-Snapshot-Time", []byte("2026-11-21T12:00:00Z"))
 	r.Reply.Body = stubBody
@@ -104,15 +106,15 @@ func (c *client) send(raw string) *client {
 	return c
 }
 
-// answer is a response with what every one of them must have checked.
-type answer struct {
+// response is an answer with what every one of them must have checked.
+type response struct {
 	*http.Response
 	body string
 	key  string // message_key
 }
 
 // receive reads the answer to a request by method.
-func (c *client) receive(method string) *answer {
+func (c *client) receive(method string) *response {
 	c.t.Helper()
 	res, err := http.ReadResponse(c.r, &http.Request{Method: method})
 	if err != nil {
@@ -134,9 +136,9 @@ func (c *client) closed() {
 }
 
 // check looks at what the interface says of every answer.
-func check(t *testing.T, method string, res *http.Response, body string) *answer {
+func check(t *testing.T, method string, res *http.Response, body string) *response {
 	t.Helper()
-	a := &answer{Response: res, body: body}
+	a := &response{Response: res, body: body}
 	if res.StatusCode == http.StatusContinue {
 		return a
 	}
@@ -196,7 +198,7 @@ func check(t *testing.T, method string, res *http.Response, body string) *answer
 }
 
 // ask sends one request on a connection of its own and reads its answer.
-func ask(t *testing.T, addr, method, target string, headers ...string) *answer {
+func ask(t *testing.T, addr, method, target string, headers ...string) *response {
 	t.Helper()
 	return dial(t, addr).send(request(method, target, headers...)).receive(method)
 }
@@ -206,7 +208,7 @@ func request(method, target string, headers ...string) string {
 }
 
 // expect is ask for a status and message_key.
-func expect(t *testing.T, status int, key string, a *answer) {
+func expect(t *testing.T, status int, key string, a *response) {
 	t.Helper()
 	if a.StatusCode != status || a.key != key {
 		t.Errorf("answer %d %s, want %d %s", a.StatusCode, a.key, status, key)
@@ -261,7 +263,7 @@ func newRequest(t testing.TB, s *Server, raw string) *Request {
 }
 
 // handle returns a server's answer to a request at a time, without a connection.
-func handle(t *testing.T, s *Server, now time.Time, raw string) *answer {
+func handle(t *testing.T, s *Server, now time.Time, raw string) *response {
 	t.Helper()
 	r := newRequest(t, s, raw)
 	r.Now = now

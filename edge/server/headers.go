@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 )
@@ -18,20 +19,20 @@ const (
 
 // Header lines that never change.
 var (
-	linesProblem = AppendLine(AppendLine(nil, "Content-Type", []byte("application/json")), headerCacheControl, []byte("no-store"))
-	lineAllow    = AppendLine(nil, "Allow", valueMethods)
-	lineSoon     = AppendLine(nil, headerRetryAfter, []byte("1"))
-	lineRealm    = AppendLine(nil, "WWW-Authenticate", []byte(`ApiKey realm="openapi", header="X-Api-Key"`))
-	lineVary     = AppendLine(nil, "Vary", []byte("Accept-Encoding"))
+	linesProblem = answer.AppendLine(answer.AppendLine(nil, "Content-Type", []byte("application/json")), headerCacheControl, []byte("no-store"))
+	lineAllow    = answer.AppendLine(nil, "Allow", valueMethods)
+	lineSoon     = answer.AppendLine(nil, headerRetryAfter, []byte("1"))
+	lineRealm    = answer.AppendLine(nil, "WWW-Authenticate", []byte(`ApiKey realm="openapi", header="X-Api-Key"`))
+	lineVary     = answer.AppendLine(nil, "Vary", []byte("Accept-Encoding"))
 	// Every header of INTERFACE.md, "Headers", X-Ignored of section 4, and two
 	// more.
-	lineExposed = AppendLine(nil, "Access-Control-Expose-Headers", []byte("X-Snapshot-Time, ETag, Last-Modified, Cache-Control, Vary, Content-Encoding, Cache-Status, X-Not-Found, X-Ignored, "+
+	lineExposed = answer.AppendLine(nil, "Access-Control-Expose-Headers", []byte("X-Snapshot-Time, ETag, Last-Modified, Cache-Control, Vary, Content-Encoding, Cache-Status, X-Not-Found, X-Ignored, "+
 		"Access-Control-Allow-Origin, RateLimit-Policy, RateLimit, X-Request-Id, Retry-After"))
 	linesPreflight = func() []byte {
 		b := bytes.Clone(lineAllow)
-		b = AppendLine(b, "Access-Control-Allow-Methods", valueMethods)
-		b = AppendLine(b, "Access-Control-Allow-Headers", []byte("X-Api-Key, X-Request-Id, X-Snapshot-Time, If-None-Match, If-Modified-Since"))
-		return AppendLine(b, "Access-Control-Max-Age", []byte("86400"))
+		b = answer.AppendLine(b, "Access-Control-Allow-Methods", valueMethods)
+		b = answer.AppendLine(b, "Access-Control-Allow-Headers", []byte("X-Api-Key, X-Request-Id, X-Snapshot-Time, If-None-Match, If-Modified-Since"))
+		return answer.AppendLine(b, "Access-Control-Max-Age", []byte("86400"))
 	}()
 
 	valueMethods = []byte("GET, HEAD, OPTIONS")
@@ -46,8 +47,8 @@ func (s *Server) addCommon(r *Request) {
 		p.AddLines(lineExposed)
 	}
 	if r.limited {
-		p.lines = appendPolicy(p.lines, policyDefault, r.limit)
-		p.lines = appendRateLimit(p.lines, policyDefault, r.left)
+		p.Lines = appendPolicy(p.Lines, policyDefault, r.limit)
+		p.Lines = appendRateLimit(p.Lines, policyDefault, r.left)
 	}
 }
 
@@ -81,7 +82,7 @@ func appendRateLimit(dst []byte, name string, d limit.Decision) []byte {
 }
 
 // problem answers with p. What was set on the reply before must be gone.
-func (s *Server) problem(r *Request, p *Problem) {
+func (s *Server) problem(r *Request, p *problem) {
 	r.Reply.Status, r.Reply.Fixed, r.Reply.Body = p.Status, linesProblem, p.body
 	switch p.Status {
 	case http.StatusUnauthorized:
@@ -89,7 +90,7 @@ func (s *Server) problem(r *Request, p *Problem) {
 	case http.StatusMethodNotAllowed:
 		r.Reply.AddLines(lineAllow)
 	case http.StatusTooManyRequests:
-		r.Reply.lines = appendNumberLine(r.Reply.lines, headerRetryAfter, r.left.RetryAfter)
+		r.Reply.Lines = appendNumberLine(r.Reply.Lines, headerRetryAfter, r.left.RetryAfter)
 	case http.StatusServiceUnavailable:
 		r.Reply.AddLines(lineSoon)
 	}

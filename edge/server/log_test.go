@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/snapshot"
 )
 
 // logged is a log that a test reads.
@@ -60,13 +62,13 @@ func TestLog(t *testing.T) {
 	out, log := newLog()
 	_, addr := start(t, func(cfg *Config) {
 		cfg.Keys, cfg.Logger = keys, log
-		cfg.Engine = engine(func(r *Request) *Problem {
+		cfg.Engine = engine(func(r *Request) error {
 			r.Snapshot = snapshot
 			switch r.Query.Endpoint {
 			case query.Chains:
 				panic("at the disco")
 			case query.Quotes:
-				return Unavailable
+				return answer.ErrUnavailable
 			}
 			return stub(r)
 		})
@@ -131,7 +133,7 @@ func equal(a, b []float64) bool {
 // TestLogBounded: a flood of errors is no flood of log lines.
 func TestLogBounded(t *testing.T) {
 	out, log := newLog()
-	s := newServer(t, Config{Logger: log, Engine: engine(func(*Request) *Problem { return Unavailable })})
+	s := newServer(t, Config{Logger: log, Engine: engine(func(*Request) error { return answer.ErrUnavailable })})
 	refused, failed := newRequest(t, s, request("GET", "/nowhere")), newRequest(t, s, request("GET", assets))
 	start := time.Now()
 	for range 5000 {
@@ -200,7 +202,7 @@ func TestObserver(t *testing.T) {
 	_, addr := start(t, func(cfg *Config) {
 		cfg.Keys, cfg.Observer = keys, o
 		cfg.Static = map[string]StaticFile{"/docs": {Body: []byte("<html>")}}
-		cfg.Engine = engine(func(r *Request) *Problem {
+		cfg.Engine = engine(func(r *Request) error {
 			if r.Query.Endpoint == query.Chains {
 				panic("chains")
 			}
@@ -240,7 +242,7 @@ func TestCutOff(t *testing.T) {
 	o := make(observations, 1)
 	_, addr := start(t, func(cfg *Config) {
 		cfg.Observer, cfg.WriteTimeout = o, 50*time.Millisecond
-		cfg.Engine = engine(func(r *Request) *Problem { r.Reply.Body = make([]byte, 32<<20); return nil })
+		cfg.Engine = engine(func(r *Request) error { r.Reply.Body = make([]byte, 32<<20); return nil })
 	})
 	dial(t, addr).send(request("GET", assets))
 	if got := <-o; got.Status != StatusCutOff || got.Route.Name() != "assets" {
@@ -257,17 +259,17 @@ func (o *told) Observe(got Observation) { o.Observation = got }
 // the log and to the observer.
 func TestFuturePin(t *testing.T) {
 	for _, c := range []struct {
-		problem *Problem
-		route   Route
-		level   string
-	}{{SnapshotLater, RouteFuturePin, "INFO"}, {Unavailable, Route(query.Assets), "ERROR"}} {
+		err   error
+		route Route
+		level string
+	}{{snapshot.ErrLater, RouteFuturePin, "INFO"}, {answer.ErrUnavailable, Route(query.Assets), "ERROR"}} {
 		out, log := newLog()
 		observer := new(told)
-		s := newServer(t, Config{Logger: log, LogSlow: 1, Observer: observer, Engine: engine(func(*Request) *Problem { return c.problem })})
+		s := newServer(t, Config{Logger: log, LogSlow: 1, Observer: observer, Engine: engine(func(*Request) error { return c.err })})
 		expect(t, 503, "SERVICE_UNAVAILABLE", handle(t, s, time.Now().Add(-time.Second), request("GET", assets)))
 		lines := out.lines(t, "request")
 		if len(lines) != 1 || lines[0]["level"] != c.level || lines[0]["route"] != c.route.Name() || observer.Route != c.route || observer.Status != 503 {
-			t.Errorf("%s: %v, %+v", c.problem.Message, lines, observer.Observation)
+			t.Errorf("%s: %v, %+v", c.err, lines, observer.Observation)
 		}
 	}
 }

@@ -20,7 +20,7 @@ func TestOpenLimit(t *testing.T) {
 		method, target string
 		status         int
 	}{{"GET", "/docs", 200}, {"HEAD", "/docs", 200}, {"GET", "/nowhere", 404}, {"POST", assets, 405}, {"OPTIONS", assets, 204}, {"OPTIONS", "/nowhere", 204}, {"OPTIONS", "*", 204}}
-	ask := func(i int, address string) *answer {
+	ask := func(i int, address string) *response {
 		kind := open[i%len(open)]
 		return handle(t, s, now, request(kind.method, kind.target, "X-Forwarded-For: "+address, "X-Api-Key: "+text, "Accept-Encoding: gzip"))
 	}

@@ -1,13 +1,17 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
+
+	"example.com/marketdata/edge/answer"
+	"example.com/marketdata/edge/snapshot"
 )
 
-// Problem is an answer other than a success: a row of the table in
-// INTERFACE.md, "Errors". Problems are made once; they must not be changed.
-type Problem struct {
+// problem is an answer other than a success: a row of the table in
+// INTERFACE.md, "Errors". It is made once, and must not be changed.
+type problem struct {
 	// Status is the HTTP status, Code and Key those of the envelope.
 	Status int
 	Code   int
@@ -19,14 +23,14 @@ type Problem struct {
 	body []byte
 }
 
-func newProblem(status, code int, key, message string) *Problem {
-	p := &Problem{Status: status, Code: code, Key: key, Message: message}
+func newProblem(status, code int, key, message string) *problem {
+	p := &problem{Status: status, Code: code, Key: key, Message: message}
 	p.body = p.appendBody(nil, message)
 	return p
 }
 
 // appendBody appends the envelope with the given message.
-func (p *Problem) appendBody(dst []byte, message string) []byte {
+func (p *problem) appendBody(dst []byte, message string) []byte {
 	dst = append(dst, `{"code":`...)
 	dst = strconv.AppendInt(dst, int64(p.Code), 10)
 	dst = append(dst, `,"message":"`...)
@@ -36,26 +40,43 @@ func (p *Problem) appendBody(dst []byte, message string) []byte {
 	return append(dst, `","result":{}}`...)
 }
 
-// The problems that an Engine reports.
+// The problems that come of an Engine's errors.
 var (
-	// NotFound: /global before the first snapshot, nothing else.
-	NotFound = newProblem(http.StatusNotFound, 40400, "NOT_FOUND", "there is no snapshot yet")
-	// SnapshotGone: a pinned snapshot that is no longer retained, or was taken
+	// noSnapshot: /global before the first snapshot, nothing else.
+	noSnapshot = newProblem(http.StatusNotFound, 40400, "NOT_FOUND", "there is no snapshot yet")
+	// snapshotGone: a pinned snapshot that is no longer retained, or was taken
 	// back.
-	SnapshotGone = newProblem(http.StatusGone, 41000, "SNAPSHOT_GONE", "the snapshot of X-Snapshot-Time is no longer retained; begin again without it")
-	// PinUneven and PinAhead: pins that no snapshot can have.
-	PinUneven = newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", "X-Snapshot-Time: not the time of a snapshot; it takes a whole multiple of ten minutes")
-	PinAhead  = newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", "X-Snapshot-Time: too far in the future; it takes the time of a snapshot that was published")
-	// SnapshotLater: a pinned snapshot that may have been published, and has not
+	snapshotGone = newProblem(http.StatusGone, 41000, "SNAPSHOT_GONE", "the snapshot of X-Snapshot-Time is no longer retained; begin again without it")
+	// pinUneven and pinAhead: pins that no snapshot can have.
+	pinUneven = newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", "X-Snapshot-Time: not the time of a snapshot; it takes a whole multiple of ten minutes")
+	pinAhead  = newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", "X-Snapshot-Time: too far in the future; it takes the time of a snapshot that was published")
+	// snapshotLater: a pinned snapshot that may have been published, and has not
 	// arrived here. It costs its token, and is no fault of the service.
-	SnapshotLater = newProblem(http.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", "the snapshot of X-Snapshot-Time has not arrived here; try again, or begin again without it")
-	// Internal: a fault of the service itself.
-	Internal = newProblem(http.StatusInternalServerError, 50000, "INTERNAL_ERROR", "the service failed to answer; the request id names this failure in its log")
-	// Unavailable: what the answer needs is neither held nor to be had.
-	Unavailable = newProblem(http.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", "what this answer needs is not to be had now; try again")
+	snapshotLater = newProblem(http.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", "the snapshot of X-Snapshot-Time has not arrived here; try again, or begin again without it")
+	// internal: a fault of the service itself.
+	internal = newProblem(http.StatusInternalServerError, 50000, "INTERNAL_ERROR", "the service failed to answer; the request id names this failure in its log")
+	// unavailable: what the answer needs is neither held nor to be had.
+	unavailable = newProblem(http.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", "what this answer needs is not to be had now; try again")
 )
 
-// The problems of the shell itself.
+// problemOf returns the answer that an Engine's error is.
+func problemOf(err error) *problem {
+	switch {
+	case errors.Is(err, answer.ErrNoSnapshot):
+		return noSnapshot
+	case errors.Is(err, snapshot.ErrGone):
+		return snapshotGone
+	case errors.Is(err, snapshot.ErrUneven):
+		return pinUneven
+	case errors.Is(err, snapshot.ErrAhead):
+		return pinAhead
+	case errors.Is(err, snapshot.ErrLater):
+		return snapshotLater
+	}
+	return unavailable
+}
+
+// The problems that the server itself finds.
 var (
 	badRequest       = newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", "")
 	notHTTP          = newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", "the request is not valid HTTP/1.1")
@@ -72,7 +93,7 @@ var (
 
 // newUnauthorized makes the 401, which says where keys are requested if that is
 // known.
-func newUnauthorized(keyRequestURL string) *Problem {
+func newUnauthorized(keyRequestURL string) *problem {
 	message := "an API key in force is needed in the header X-Api-Key"
 	if keyRequestURL != "" {
 		message += "; keys are requested at " + keyRequestURL

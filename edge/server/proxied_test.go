@@ -34,7 +34,7 @@ func TestProxyProtocol(t *testing.T) {
 	peers := make(chan netip.Addr, 4) // as many as are asked at once
 	_, addr := start(t, func(cfg *Config) {
 		cfg.ProxyProtocol = loopbackProxies
-		cfg.Engine = engine(func(r *Request) *Problem { peers <- r.peer; return stub(r) })
+		cfg.Engine = engine(func(r *Request) error { peers <- r.peer; return stub(r) })
 	})
 	for name, c := range map[string]struct{ header, peer string }{
 		"v1, IPv4":               {"PROXY TCP4 192.0.2.7 127.0.0.1 4660 443\r\n", "192.0.2.7"},

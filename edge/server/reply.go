@@ -7,62 +7,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"example.com/marketdata/edge/answer"
 )
-
-// Reply is the answer to a request as it is put together. The server adds what
-// every answer carries: Date, Content-Length, and the headers of headers.go.
-type Reply struct {
-	// Status is the HTTP status.
-	Status int
-	// Body is sent as it is, but not to HEAD, nor with a status that has none.
-	// It must stay as it is until the answer is written: it is one that never
-	// changes, or lies in the memory that Request.Room gives.
-	Body []byte
-	// Fixed are header lines that were made beforehand, with AppendLine. They
-	// must never change.
-	Fixed []byte
-
-	lines []byte // the other headers
-}
-
-// Add adds a header line. The name is in its canonical form.
-func (p *Reply) Add(name string, value []byte) { p.lines = AppendLine(p.lines, name, value) }
-
-// AddLines adds header lines that AppendLine made.
-func (p *Reply) AddLines(lines []byte) { p.lines = append(p.lines, lines...) }
-
-// Header returns the value of the first header of that name, nil without one.
-// It is for tests and slow paths: it reads all that is there.
-func (p *Reply) Header(name string) []byte {
-	for _, lines := range [][]byte{p.Fixed, p.lines} {
-		for len(lines) > 0 {
-			var line []byte
-			line, lines, _ = bytes.Cut(lines, crlf)
-			if n, value, _ := bytes.Cut(line, []byte(": ")); string(n) == name {
-				return value
-			}
-		}
-	}
-	return nil
-}
-
-// Clear drops all that was set.
-func (p *Reply) Clear() { *p = Reply{Status: http.StatusOK, lines: p.lines[:0]} }
-
-// AppendLine appends a header line. Of a value that would end the line early
-// only what stands before its end is sent; no value of ours does.
-func AppendLine(dst []byte, name string, value []byte) []byte {
-	if i := bytes.IndexByte(value, '\n'); i >= 0 {
-		value = value[:i]
-	}
-	if i := bytes.IndexByte(value, '\r'); i >= 0 {
-		value = value[:i]
-	}
-	dst = append(dst, name...)
-	dst = append(dst, ": "...)
-	dst = append(dst, value...)
-	return append(dst, crlf...)
-}
 
 // appendNumberLine appends a header line whose value is a number.
 func appendNumberLine(dst []byte, name string, value int) []byte {
@@ -95,7 +42,7 @@ func (d *dates) line(now time.Time) []byte {
 	second := now.Unix()
 	l := d.last.Load()
 	if l == nil || l.second != second {
-		l = &dateLine{second, AppendLine(nil, "Date", now.UTC().AppendFormat(nil, http.TimeFormat))}
+		l = &dateLine{second, answer.AppendLine(nil, "Date", now.UTC().AppendFormat(nil, http.TimeFormat))}
 		d.last.Store(l) // whoever else makes one makes the same
 	}
 	return l.line
@@ -112,7 +59,7 @@ func (s *Server) appendHead(dst []byte, r *Request) []byte {
 	dst = append(dst, statusLines[p.Status]...)
 	dst = append(dst, s.dates.line(r.Now)...)
 	dst = append(dst, p.Fixed...)
-	dst = append(dst, p.lines...)
+	dst = append(dst, p.Lines...)
 	if !bodiless(p.Status) {
 		dst = appendNumberLine(dst, "Content-Length", len(p.Body))
 	}
@@ -179,8 +126,8 @@ func (s *Server) appendReply(r *Request) (first, rest []byte) {
 	return out[at : headRoom+len(body)], nil
 }
 
-// Room returns empty memory to put a body together in: a body that is made by
-// appending to it is written without being copied.
+// Room implements answer.Memory: a body that is made by appending to it is
+// written without being copied.
 func (r *Request) Room() []byte {
 	r.room = true
 	return r.output()[headRoom:headRoom]

@@ -2,55 +2,34 @@ package server
 
 import (
 	"bytes"
-	"context"
 	"net/netip"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
+	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/limit"
-	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/reqid"
 )
 
-// Engine finds answers.
+// Engine finds answers. It is an *answer.Engine, but in tests.
 type Engine interface {
-	// Answer answers a request whose key, rate and parameters are in order.
-	// Either it sets r.Reply and returns nil, or it returns what is wrong, and
-	// what it set is dropped. It is called by many goroutines at once, and must
-	// not keep r, nor anything in it.
-	Answer(r *Request) *Problem
+	// Answer answers a request whose key, rate and parameters are in order: see
+	// answer.Engine.
+	Answer(r *answer.Request) error
 }
 
-// Request is one request, as an Engine gets it. Everything in it is valid until
-// Answer returns; its byte slices must not be changed.
+// Request is one request and its answer.
 type Request struct {
-	// Context ends when the server is to end at once.
-	Context context.Context
-	// Query is what is asked for, and RawQuery how it was sent.
-	Query    query.Query
-	RawQuery []byte
-	// Now is the clock, read once for the request.
-	Now time.Time
+	answer.Request // what the Engine is given
+
 	// ID is the request id, 1 to 128 characters.
 	ID []byte
 	// KeyID names the API key; "" without authentication.
 	KeyID string
-	// Pin is the time of the snapshot asked for, if Pinned.
-	Pin    time.Time
-	Pinned bool
 	// Origin: the request has an Origin header.
 	Origin bool
-	// The values of headers, nil when not sent; several of one name joined
-	// with a comma.
-	AcceptEncoding, IfNoneMatch, IfModifiedSince []byte
-
-	// Snapshot is for the Engine to set: T of the snapshot that answered, for
-	// the log.
-	Snapshot time.Time
-	// Reply is the answer.
-	Reply Reply
 
 	route   Route
 	conn    *conn // nil in tests
@@ -87,21 +66,16 @@ type memory struct {
 // that with longer heads a Request could be made to keep a hundred times that.
 const maxPooledHead = 2 << 10
 
-// NewRequest returns a Request that belongs to no connection. Its fields are for
-// the caller to fill in.
-func NewRequest() *Request {
-	r := &Request{Context: context.Background(), mem: &memory{}}
-	r.Reply.Clear()
-	return r
-}
-
 // begin readies r for the next request.
 func (r *Request) begin(c *conn) {
 	m := r.mem
-	if r.Reply.lines != nil {
-		m.lines = r.Reply.lines
+	if r.Reply.Lines != nil {
+		m.lines = r.Reply.Lines
 	}
-	*r = Request{Context: r.Context, Query: r.Query, route: RouteUnread, conn: c, mem: m, out: r.out, Reply: Reply{Status: fasthttp.StatusOK, lines: m.lines[:0]}}
+	*r = Request{
+		Request: answer.Request{Context: r.Context, Memory: r, Query: r.Query, Reply: answer.Reply{Status: fasthttp.StatusOK, Lines: m.lines[:0]}},
+		route:   RouteUnread, conn: c, mem: m, out: r.out,
+	}
 	if c != nil {
 		r.peer, r.memo = c.peer, &c.memo
 	}
@@ -111,7 +85,7 @@ func (r *Request) begin(c *conn) {
 func (s *Server) acquire(c *conn) *Request {
 	var r *Request
 	if c != nil && (c.head.hasBody() || c.head.seen > maxPooledHead) {
-		r = NewRequest()
+		r = &Request{mem: &memory{}}
 		r.once = true
 	} else {
 		r = s.requests.Get().(*Request)
@@ -129,8 +103,8 @@ func (s *Server) release(r *Request) {
 	if r.mem == nil || r.once {
 		return
 	}
-	r.mem.lines = r.Reply.lines[:0]
-	r.conn, r.memo, r.Reply = nil, nil, Reply{}
+	r.mem.lines = r.Reply.Lines[:0]
+	r.conn, r.memo, r.Reply = nil, nil, answer.Reply{}
 	s.requests.Put(r)
 }
 
@@ -140,11 +114,12 @@ func (s *Server) detach(r *Request) {
 	r.client = s.clientOf(r)
 	r.ID = bytes.Clone(r.ID)
 	if m := r.mem; !r.once {
-		m.lines = r.Reply.lines[:0]
+		m.lines = r.Reply.Lines[:0]
 		s.requests.Put(&Request{mem: m})
 	}
 	*r = Request{
-		ID: r.ID, KeyID: r.KeyID, Now: r.Now, Snapshot: r.Snapshot, Reply: Reply{Status: r.Reply.Status, Body: r.Reply.Body},
+		Request: answer.Request{Now: r.Now, Snapshot: r.Snapshot, Reply: answer.Reply{Status: r.Reply.Status, Body: r.Reply.Body}},
+		ID:      r.ID, KeyID: r.KeyID,
 		route: r.route, conn: r.conn, client: r.client, took: r.took, close: r.close, out: r.out,
 	}
 }

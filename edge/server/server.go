@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/limit"
 )
@@ -28,7 +29,7 @@ type Server struct {
 	keys         *auth.Keys
 	addresses    *limit.Addresses // of requests that need a key and have none
 	open         *limit.Addresses // of requests that need none
-	unauthorized *Problem
+	unauthorized *problem
 	allowOrigin  []byte // header line
 	trusted      []netip.Prefix
 	static       map[string]*staticFile
@@ -61,13 +62,13 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		engine: cfg.Engine, keys: cfg.Keys, addresses: limit.NewAddresses(l), open: limit.NewAddresses(open), unauthorized: newUnauthorized(cfg.KeyRequestURL),
-		allowOrigin: AppendLine(nil, headerAllowOrigin, []byte(cfg.AllowOrigin)), trusted: cfg.TrustedProxies, static: map[string]*staticFile{},
+		allowOrigin: answer.AppendLine(nil, headerAllowOrigin, []byte(cfg.AllowOrigin)), trusted: cfg.TrustedProxies, static: map[string]*staticFile{},
 		observer: cfg.Observer, log: newRequestLog(&cfg), cfg: cfg, served: make(chan struct{}),
 	}
 	for path, file := range cfg.Static {
 		s.static[path] = newStaticFile(file)
 	}
-	s.requests.New = func() any { return NewRequest() }
+	s.requests.New = func() any { return &Request{mem: &memory{}} }
 	s.ctx, s.cutOff = context.WithCancel(context.Background())
 	return s, nil
 }

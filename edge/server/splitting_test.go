@@ -113,9 +113,9 @@ type memoryListener struct {
 // serveInMemory serves until the test ends. A field of a trailer section that
 // is taken for one of the head makes the answer a 500.
 func serveInMemory(t *testing.T) *memoryListener {
-	s := newServer(t, Config{Engine: engine(func(r *Request) *Problem {
+	s := newServer(t, Config{Engine: engine(func(r *Request) error {
 		if r.Pinned || r.keys > 0 {
-			return Internal
+			panic("taken for a field of the head")
 		}
 		return stub(r)
 	})})

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+
+	"example.com/marketdata/edge/answer"
 )
 
 // StaticFile is a file of the public listener that no key is asked for. What it
@@ -47,17 +49,17 @@ func newStaticFile(f StaticFile) *staticFile {
 	file.variants = append(file.variants, variant{body: f.Body, etag: []byte(tag + `"`)})
 	for i := range file.variants {
 		v := &file.variants[i]
-		v.have = AppendLine(nil, "ETag", v.etag)
-		v.have = AppendLine(v.have, headerCacheControl, []byte(cmp.Or(f.CacheControl, "public, max-age=300")))
+		v.have = answer.AppendLine(nil, "ETag", v.etag)
+		v.have = answer.AppendLine(v.have, headerCacheControl, []byte(cmp.Or(f.CacheControl, "public, max-age=300")))
 		if len(file.variants) > 1 {
 			v.have = append(v.have, lineVary...)
 		}
 		for _, name := range slices.Sorted(maps.Keys(f.Header)) {
-			v.have = AppendLine(v.have, name, []byte(f.Header[name]))
+			v.have = answer.AppendLine(v.have, name, []byte(f.Header[name]))
 		}
-		v.whole = AppendLine(bytes.Clone(v.have), "Content-Type", []byte(f.ContentType))
+		v.whole = answer.AppendLine(bytes.Clone(v.have), "Content-Type", []byte(f.ContentType))
 		if v.coding != nil {
-			v.whole = AppendLine(v.whole, "Content-Encoding", v.coding)
+			v.whole = answer.AppendLine(v.whole, "Content-Encoding", v.coding)
 		}
 	}
 	return file

@@ -39,7 +39,7 @@ func TestWorstCase(t *testing.T) {
 		cfg.Keys, cfg.AddressBurst = keys, 1_000_000
 		cfg.MaxConns, cfg.MaxConnsPerAddress, cfg.MaxWaitingBytes = 4096, each, waiting
 		cfg.ReadTimeout, cfg.WriteTimeout, cfg.IdleTimeout = patience, patience, patience
-		cfg.Engine = engine(func(r *Request) *Problem {
+		cfg.Engine = engine(func(r *Request) error {
 			switch r.Query.Page {
 			case 2:
 				r.Reply.Body = r.Room()[:50<<10]
