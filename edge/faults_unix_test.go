@@ -3,14 +3,17 @@
 package edge_test
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge"
+	"example.com/marketdata/internal/durable"
 )
 
 // TestDiskFull: files cannot grow past a kilobyte, so that writes fail in the
@@ -62,7 +65,12 @@ func TestDiskFull(t *testing.T) {
 		t.Errorf("no trouble with the disk is reported: %+v", s)
 	}
 	n.stop() // what is being written at this moment is not left behind
-	if left, err := filepath.Glob(filepath.Join(dir, "tmp-*")); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+	if err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if strings.HasPrefix(filepath.Base(path), durable.Prefix) {
+			t.Errorf("left behind: %s", path)
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
 	}
 }

@@ -60,7 +60,7 @@ func TestSignatures(t *testing.T) {
 
 	// A forged snapshot, with rows of its own.
 	fixture.Publish(t, forger, fixture.Feed(60, 9), fixture.Start.Add(artifacts.Step), first)
-	until(t, "a refusal of the pointer", func() bool { return strings.Contains(e.refresher.Status().Err, "not signed by a trusted key") })
+	until(t, "a refusal of the pointer", func() bool { return strings.Contains(e.refresher.Status().LastError, "not signed by a trusted key") })
 	if code, at := status(e, good, "/openapi/v1/assets"); code != http.StatusOK || at != "2026-03-04T05:10:00Z" {
 		t.Errorf("after a forged pointer: %d, snapshot %s", code, at)
 	}

@@ -6,6 +6,7 @@ import (
 	"example.com/marketdata/edge/admin"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/snapshot"
+	"example.com/marketdata/edge/upstream"
 )
 
 // Caches is what /status says of memory and disk. Counts are since the start.
@@ -63,7 +64,7 @@ func (e *Edge) notReady() string {
 	if e.refresher.State() != nil {
 		return "the store holds no snapshot yet"
 	}
-	if err := e.refresher.Status().Err; err != "" {
+	if err := e.refresher.Status().LastError; err != "" {
 		return "no snapshot: " + err
 	}
 	return "no snapshot yet"
@@ -72,7 +73,7 @@ func (e *Edge) notReady() string {
 func (e *Edge) status() admin.Status {
 	st := e.refresher.Status()
 	out := admin.Status{
-		Status: admin.Healthy, State: string(st.Phase), Since: st.Since.UTC(), LastError: st.Err, LastErrorAt: st.ErrAt.UTC(),
+		Status: admin.Healthy, State: string(st.State), Since: st.Since, LastError: st.LastError, LastErrorAt: st.LastErrorAt,
 	}
 	c, a := &e.cache.Counters, e.engine.Totals()
 	caches := Caches{
@@ -86,7 +87,7 @@ func (e *Edge) status() admin.Status {
 		Started: e.began.UTC(), Swapped: st.Swapped.UTC(), Swaps: e.refresher.Counters.Swaps.Load(), Refused: e.refresher.Counters.Refused.Load(),
 		SwapLagMS: time.Duration(e.refresher.Counters.SwapLag.Load()).Milliseconds(), Connections: conns.Open, ConnsRefused: conns.Refused,
 	}
-	healthy := st.Phase == snapshot.Valid && st.Missing == 0
+	healthy := st.State == upstream.Valid && st.Missing == 0
 	if s := e.current(); s != nil {
 		out.Sequence, out.SnapshotTime = s.Sequence, s.Time
 		out.AgeSeconds = int64(time.Since(s.Time) / time.Second)
@@ -99,12 +100,12 @@ func (e *Edge) status() admin.Status {
 	if e.watcher != nil {
 		keys := e.watcher.Status()
 		out.Keys = keys
-		healthy = healthy && keys.State == string(snapshot.Valid)
+		healthy = healthy && keys.State == upstream.Valid
 	}
 	if e.limits != nil {
 		limits := e.limits.Status()
 		more.Limits = &limits
-		healthy = healthy && limits.State == limit.Valid
+		healthy = healthy && limits.State == upstream.Valid
 	}
 	if !healthy {
 		out.Status = admin.Degraded

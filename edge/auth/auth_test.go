@@ -21,6 +21,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/limit"
+	"example.com/marketdata/edge/upstream"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -212,7 +213,7 @@ func TestWatcher(t *testing.T) {
 			return nil
 		}})
 	}
-	expect := func(step string, k *Keys, w *Watcher, err error, first, other Verdict, state string) {
+	expect := func(step string, k *Keys, w *Watcher, err error, first, other Verdict, state upstream.State) {
 		t.Helper()
 		if err != nil {
 			w.fault(err)
@@ -231,56 +232,56 @@ func TestWatcher(t *testing.T) {
 	}
 	store.fail(errors.New("connection refused"))
 	err := w.poll(t.Context())
-	expect("store away at the first start", keys, w, err, Undecided, Undecided, Initializing)
+	expect("store away at the first start", keys, w, err, Undecided, Undecided, upstream.Initializing)
 	if err == nil || w.Status().LastError == "" || w.Status().InForce != -1 {
 		t.Errorf("error %v, status %+v", err, w.Status())
 	}
 	store.fail(nil)
-	expect("store without a set", keys, w, w.poll(t.Context()), Refused, Refused, Valid)
+	expect("store without a set", keys, w, w.poll(t.Context()), Refused, Refused, upstream.Valid)
 
 	store.put(t, set(entry).Encode())
-	expect("first set", keys, w, w.poll(t.Context()), Allowed, Refused, Valid)
-	expect("unchanged", keys, w, w.poll(t.Context()), Allowed, Refused, Valid)
+	expect("first set", keys, w, w.poll(t.Context()), Allowed, Refused, upstream.Valid)
+	expect("unchanged", keys, w, w.poll(t.Context()), Allowed, Refused, upstream.Valid)
 
 	both := set(entry, secondEntry).Encode()
 	refuse = both
 	store.put(t, both)
 	for range 2 {
 		err = w.poll(t.Context())
-		expect("set that does not verify", keys, w, err, Allowed, Refused, Interrupted)
+		expect("set that does not verify", keys, w, err, Allowed, Refused, upstream.Interrupted)
 		if err == nil {
 			t.Error("a set that does not verify is no fault")
 		}
 	}
 	refuse = nil
-	expect("verifies after all", keys, w, w.poll(t.Context()), Allowed, Allowed, Valid)
+	expect("verifies after all", keys, w, w.poll(t.Context()), Allowed, Allowed, upstream.Valid)
 
 	store.put(t, []byte(`{"format":1,"keys":[{"id":"x"}]}`))
-	expect("broken set", keys, w, w.poll(t.Context()), Allowed, Allowed, Interrupted)
+	expect("broken set", keys, w, w.poll(t.Context()), Allowed, Allowed, upstream.Interrupted)
 	store.fail(errors.New("timeout"))
-	expect("store away", keys, w, w.poll(t.Context()), Allowed, Allowed, Interrupted)
+	expect("store away", keys, w, w.poll(t.Context()), Allowed, Allowed, upstream.Interrupted)
 
 	// Another edge starts on the same folder while the store is away.
 	late, lateWatcher := start()
 	if err := lateWatcher.Load(); err != nil {
 		t.Fatal(err)
 	}
-	expect("kept set", late, lateWatcher, lateWatcher.poll(t.Context()), Allowed, Allowed, Interrupted)
+	expect("kept set", late, lateWatcher, lateWatcher.poll(t.Context()), Allowed, Allowed, upstream.Interrupted)
 
 	store.fail(nil)
 	secondEntry.Revoked = time.Now()
 	store.put(t, set(entry, secondEntry).Encode())
-	expect("revoked", keys, w, w.poll(t.Context()), Allowed, Refused, Valid)
-	expect("revoked, after the kept set", late, lateWatcher, lateWatcher.poll(t.Context()), Allowed, Refused, Valid)
+	expect("revoked", keys, w, w.poll(t.Context()), Allowed, Refused, upstream.Valid)
+	expect("revoked, after the kept set", late, lateWatcher, lateWatcher.poll(t.Context()), Allowed, Refused, upstream.Valid)
 
 	if err := store.Delete(t.Context(), artifacts.KeysKey); err != nil {
 		t.Fatal(err)
 	}
-	expect("set removed", keys, w, w.poll(t.Context()), Refused, Refused, Valid)
+	expect("set removed", keys, w, w.poll(t.Context()), Refused, Refused, upstream.Valid)
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the kept set is still there: %v", err)
 	}
-	expect("set removed, kept set was in force", late, lateWatcher, lateWatcher.poll(t.Context()), Refused, Refused, Valid)
+	expect("set removed, kept set was in force", late, lateWatcher, lateWatcher.poll(t.Context()), Refused, Refused, upstream.Valid)
 }
 
 // TestKeptSet: what is in the folder is believed only when it is whole.

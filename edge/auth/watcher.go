@@ -1,17 +1,19 @@
 package auth
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/upstream"
+	"example.com/marketdata/internal/durable"
 )
 
 const (
@@ -48,21 +50,9 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// The states of a Watcher, as /status shows them.
-const (
-	Initializing = "INITIALIZING" // no set was read yet
-	Valid        = "VALID"        // the store confirmed the set when last asked
-	Interrupted  = "INTERRUPTED"  // a set is in force, and the store does not confirm it
-)
-
 // Status describes the set in force and how the store was last met.
 type Status struct {
-	State string `json:"state"`
-	// Since is when the state began.
-	Since time.Time `json:"since"`
-	// LastError is the last fault, also when it is over; "": there was none.
-	LastError   string    `json:"last_error,omitempty"`
-	LastErrorAt time.Time `json:"last_error_at,omitzero"`
+	upstream.Status
 	// Confirmed is when the store last gave or confirmed the set.
 	Confirmed time.Time `json:"confirmed,omitzero"`
 	// InForce is how many keys open the door; -1 before a set was read.
@@ -93,7 +83,7 @@ func NewWatcher(keys *Keys, cfg Config) *Watcher {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Watcher{keys: keys, cfg: cfg, status: Status{State: Initializing, Since: time.Now().UTC()}}
+	return &Watcher{keys: keys, cfg: cfg, status: Status{Status: upstream.Start()}}
 }
 
 // Load puts the set in File in force, for as long as the store was not heard.
@@ -126,7 +116,7 @@ func (w *Watcher) Load() error {
 		return fmt.Errorf("kept key set: %w", err)
 	}
 	w.use(set, info.ModTime())
-	w.setState(Interrupted)
+	w.setState(upstream.Interrupted)
 	w.cfg.Logger.Info("keys: the kept set is in force until the store is heard", "keys", len(set.Keys), "kept", info.ModTime().UTC())
 	return nil
 }
@@ -189,8 +179,10 @@ func (w *Watcher) poll(ctx context.Context) error {
 	w.known, w.believed = version, true
 	w.confirm(now)
 	w.cfg.Logger.Info("keys: a new set is in force", "keys", len(set.Keys), "in_force", w.keys.count(now))
-	if err := w.keep(b); err != nil {
-		w.cfg.Logger.Warn("keys: the set could not be kept for the next start", "err", err)
+	if w.cfg.File != "" {
+		if err := durable.WriteFile(w.cfg.File, bytes.NewReader(b), 0o600); err != nil {
+			w.cfg.Logger.Warn("keys: the set could not be kept for the next start", "err", err)
+		}
 	}
 	return nil
 }
@@ -228,16 +220,16 @@ func (w *Watcher) confirm(now time.Time) {
 		// that fails it is believed for less long.
 		_ = os.Chtimes(w.cfg.File, now, now)
 	}
-	if w.setState(Valid) {
+	if w.setState(upstream.Valid) {
 		w.cfg.Logger.Info("keys: the store confirms the set")
 	}
 }
 
 func (w *Watcher) fault(err error) {
 	w.mu.Lock()
-	w.status.LastError, w.status.LastErrorAt = err.Error(), time.Now().UTC()
+	w.status.Fail(err)
 	w.mu.Unlock()
-	if w.keys.set.Load() != nil && w.setState(Interrupted) {
+	if w.keys.set.Load() != nil && w.setState(upstream.Interrupted) {
 		w.cfg.Logger.Warn("keys: the store does not confirm the set; the last one stays in force", "err", err)
 	} else if w.keys.set.Load() == nil {
 		w.cfg.Logger.Warn("keys: no set was read yet", "err", err)
@@ -245,14 +237,10 @@ func (w *Watcher) fault(err error) {
 }
 
 // setState reports whether the state is another than before.
-func (w *Watcher) setState(state string) bool {
+func (w *Watcher) setState(state upstream.State) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.status.State == state {
-		return false
-	}
-	w.status.State, w.status.Since = state, time.Now().UTC()
-	return true
+	return w.status.Set(state)
 }
 
 // Status describes the set in force.
@@ -262,30 +250,6 @@ func (w *Watcher) Status() Status {
 	w.mu.Unlock()
 	s.InForce = w.keys.count(time.Now())
 	return s
-}
-
-// keep writes the bytes of a set to File, so that a crash at any moment leaves
-// the old file or the new one.
-func (w *Watcher) keep(b []byte) error {
-	if w.cfg.File == "" {
-		return nil
-	}
-	temp, err := os.CreateTemp(filepath.Dir(w.cfg.File), ".keys-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp.Name())
-	_, err = temp.Write(b)
-	if err == nil {
-		err = temp.Sync()
-	}
-	if cerr := temp.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(temp.Name(), w.cfg.File)
-	}
-	return err
 }
 
 // forget removes File: the set in it is no longer the store's.

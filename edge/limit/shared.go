@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"example.com/marketdata/edge/upstream"
 )
 
 const (
@@ -97,21 +99,9 @@ type SharedConfig struct {
 	Logger *slog.Logger
 }
 
-// The states of Shared, as /status shows them.
-const (
-	Initializing = "INITIALIZING" // the store did not answer yet
-	Valid        = "VALID"        // limits are shared
-	Interrupted  = "INTERRUPTED"  // the store is away or slow: the edge limits by itself
-)
-
 // SharedStatus describes how limits are shared.
 type SharedStatus struct {
-	State string `json:"state"`
-	// Since is when the state began.
-	Since time.Time `json:"since"`
-	// LastError is the last fault, also when it is over; "": there was none.
-	LastError   string    `json:"last_error,omitempty"`
-	LastErrorAt time.Time `json:"last_error_at,omitzero"`
+	upstream.Status
 	// Calls of the store since the start, and Faults of them that failed or
 	// came too late; Local are the requests that the edge decided by itself.
 	Calls  int64 `json:"calls"`
@@ -129,7 +119,7 @@ func NewShared(cfg SharedConfig) *Shared {
 	}
 	return &Shared{
 		store: cfg.Store, wait: cfg.Wait, log: cfg.Logger, failed: make(chan error, 1),
-		status: SharedStatus{State: Initializing, Since: time.Now().UTC()},
+		status: SharedStatus{Status: upstream.Start()},
 	}
 }
 
@@ -146,7 +136,7 @@ func (s *Shared) Run(ctx context.Context) {
 	for {
 		err := s.probe(ctx)
 		if err == nil {
-			s.setState(Valid, nil)
+			s.setState(upstream.Valid, nil)
 			began := time.Now()
 			s.misses.Store(0)
 			s.up.Store(true)
@@ -162,7 +152,7 @@ func (s *Shared) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		s.setState(Interrupted, err)
+		s.setState(upstream.Interrupted, err)
 		timer := time.NewTimer(pause - rand.N(pause/5))
 		select {
 		case <-ctx.Done():
@@ -188,14 +178,11 @@ func (s *Shared) probe(ctx context.Context) error {
 }
 
 // setState notes a state, and tells of it when it is another than before.
-func (s *Shared) setState(state string, err error) {
+func (s *Shared) setState(state upstream.State, err error) {
 	s.mu.Lock()
-	changed := s.status.State != state
-	if changed {
-		s.status.State, s.status.Since = state, time.Now().UTC()
-	}
+	changed := s.status.Set(state)
 	if err != nil {
-		s.status.LastError, s.status.LastErrorAt = err.Error(), time.Now().UTC()
+		s.status.Fail(err)
 	}
 	s.mu.Unlock()
 	switch {

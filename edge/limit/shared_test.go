@@ -15,6 +15,8 @@ import (
 
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
+
+	"example.com/marketdata/edge/upstream"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -174,7 +176,7 @@ func TestSharedAccuracy(t *testing.T) {
 					t.Errorf("%d admitted by %d edges, want at most %d and 99 %% of %d", got, c.edges, most, promised)
 				}
 				for _, edge := range edges {
-					if st := edge.Status(); st.State != Valid || st.Local > st.Calls || st.Faults != 0 {
+					if st := edge.Status(); st.State != upstream.Valid || st.Local > st.Calls || st.Faults != 0 {
 						t.Errorf("%+v", st)
 					}
 				}
@@ -276,7 +278,7 @@ func TestSharedSlow(t *testing.T) {
 			t.Errorf("waited %v in all, %d calls", took, store.calls.Load()-calls)
 		}
 		synctest.Wait()
-		if st := s.Status(); st.State != Interrupted || st.Local != 9 || st.Faults != maxMisses || !strings.Contains(st.LastError, "deadline") && st.LastError != errLate.Error() {
+		if st := s.Status(); st.State != upstream.Interrupted || st.Local != 9 || st.Faults != maxMisses || !strings.Contains(st.LastError, "deadline") && st.LastError != errLate.Error() {
 			t.Errorf("%+v", st)
 		}
 		// Probes, ever more rarely.
@@ -294,7 +296,7 @@ func TestSharedSlow(t *testing.T) {
 		}
 		latency.Store(0)
 		time.Sleep(longestPause + time.Second)
-		if st := s.Status(); st.State != Valid || !lease.Take(local, store.now()).OK || s.Status().Local != st.Local {
+		if st := s.Status(); st.State != upstream.Valid || !lease.Take(local, store.now()).OK || s.Status().Local != st.Local {
 			t.Errorf("%+v", st)
 		}
 	})
@@ -328,7 +330,7 @@ func TestSharedStumbles(t *testing.T) {
 			take(true) // one late call, or two when the first ends before the wait
 			take(false)
 		}
-		if st := s.Status(); st.State != Valid || st.Since != since || st.Local != 20 || st.Faults < 20 {
+		if st := s.Status(); st.State != upstream.Valid || st.Since != since || st.Local != 20 || st.Faults < 20 {
 			t.Errorf("%+v", st)
 		}
 		for range 20 { // each time after a steady while
@@ -405,16 +407,16 @@ func TestSharedAway(t *testing.T) {
 			}
 			return n
 		}
-		if st := s.Status(); st.State != Initializing || count() != 3 {
+		if st := s.Status(); st.State != upstream.Initializing || count() != 3 {
 			t.Errorf("before the first probe: %+v", st)
 		}
 		synctest.Wait()
-		if st := s.Status(); st.State != Interrupted || st.LastError != "connection refused" || store.calls.Load() != 0 {
+		if st := s.Status(); st.State != upstream.Interrupted || st.LastError != "connection refused" || store.calls.Load() != 0 {
 			t.Errorf("%+v", st)
 		}
 		store.err.Store(nil)
 		time.Sleep(longestPause)
-		if st := s.Status(); st.State != Valid || count() != 3 {
+		if st := s.Status(); st.State != upstream.Valid || count() != 3 {
 			t.Errorf("%+v", st)
 		}
 		// Away again between two calls: the tokens used up stay used up.

@@ -6,10 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"example.com/marketdata/edge/answer"
-	"example.com/marketdata/edge/auth"
-	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/respcache"
-	"example.com/marketdata/edge/snapshot"
+	"example.com/marketdata/edge/upstream"
 )
 
 // partsCollector reads the parts of the edge at a scrape.
@@ -107,18 +105,18 @@ func (c *partsCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	states := func(d *prometheus.Desc, now string, all ...string) {
-		for _, state := range all {
+	states := func(d *prometheus.Desc, now upstream.State) {
+		for _, state := range upstream.States {
 			v := 0.0
 			if state == now {
 				v = 1
 			}
-			gauge(d, v, state)
+			gauge(d, v, string(state))
 		}
 	}
 
 	status := c.src.Refresher.Status()
-	states(stateDesc, string(status.Phase), string(snapshot.Initializing), string(snapshot.Valid), string(snapshot.Interrupted))
+	states(stateDesc, status.State)
 	gauge(missingDesc, float64(status.Missing))
 	gauge(lastLagDesc, time.Duration(c.src.Refresher.Counters.SwapLag.Load()).Seconds())
 	gauge(diskDesc, float64(c.src.Cache.Counters.DiskBytes.Load()))
@@ -142,12 +140,12 @@ func (c *partsCollector) Collect(ch chan<- prometheus.Metric) {
 	if c.src.Watcher != nil {
 		keys := c.src.Watcher.Status()
 		gauge(keysDesc, float64(keys.InForce))
-		states(keysStateDesc, keys.State, auth.Initializing, auth.Valid, auth.Interrupted)
+		states(keysStateDesc, keys.State)
 		gauge(confirmedDesc, unix(keys.Confirmed))
 	}
 	if c.src.Limits != nil {
 		limits := c.src.Limits.Status()
-		states(limitsStateDesc, limits.State, limit.Initializing, limit.Valid, limit.Interrupted)
+		states(limitsStateDesc, limits.State)
 		for d, n := range map[*prometheus.Desc]int64{limitsCallsDesc: limits.Calls, limitsFaultsDesc: limits.Faults, limitsLocalDesc: limits.Local} {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n))
 		}

@@ -27,6 +27,7 @@ import (
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
+	"example.com/marketdata/edge/upstream"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -138,12 +139,12 @@ func (f families) value(t *testing.T, name string, labels ...string) float64 {
 func TestScrape(t *testing.T) {
 	store := memstore.New()
 	r := newRig(t, store, true)
-	until(t, "a poll", func() bool { return r.Refresher.State() != nil && r.Watcher.Status().State == auth.Valid })
+	until(t, "a poll", func() bool { return r.Refresher.State() != nil && r.Watcher.Status().State == upstream.Valid })
 	got := scrape(t, r)
 	if got.value(t, "edge_snapshot_sequence") != 0 || got["edge_snapshot_age_seconds"] != nil || got["edge_snapshot_timestamp_seconds"] != nil {
 		t.Error("a snapshot before there is one")
 	}
-	if got.value(t, "edge_keys_in_force") != 0 || got.value(t, "edge_keys_state", "state", auth.Valid) != 1 || got.value(t, "edge_keys_state", "state", auth.Initializing) != 0 {
+	if got.value(t, "edge_keys_in_force") != 0 || got.value(t, "edge_keys_state", "state", string(upstream.Valid)) != 1 || got.value(t, "edge_keys_state", "state", string(upstream.Initializing)) != 0 {
 		t.Error("keys of a store that has none")
 	}
 
@@ -152,7 +153,7 @@ func TestScrape(t *testing.T) {
 	fixture.Publish(t, store, fixture.Feed(300, 2), at, first)
 	until(t, "the snapshot", func() bool {
 		s := r.Refresher.State()
-		return s.Snapshot != nil && s.Snapshot.Time.Equal(at) && r.Refresher.Status().Missing == 0 && r.Refresher.Status().Phase == snapshot.Valid &&
+		return s.Snapshot != nil && s.Snapshot.Time.Equal(at) && r.Refresher.Status().Missing == 0 && r.Refresher.Status().State == upstream.Valid &&
 			r.Refresher.Counters.NotModified.Load() > 0
 	})
 	r.Swapped(3*time.Second, time.Second)

@@ -22,6 +22,16 @@ const (
 // of its collection in a manifest.
 func (e Endpoint) Name() string { return endpoints[e].name }
 
+// EndpointNamed returns the endpoint with that name.
+func EndpointNamed(name []byte) (Endpoint, bool) {
+	for e := range endpoints {
+		if string(name) == endpoints[e].name {
+			return Endpoint(e), true
+		}
+	}
+	return 0, false
+}
+
 // String is Name.
 func (e Endpoint) String() string { return e.Name() }
 

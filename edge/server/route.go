@@ -47,30 +47,15 @@ func ownFault(r Route, status int) bool {
 // String is Name.
 func (r Route) String() string { return r.Name() }
 
-const apiPrefix = "/openapi/v1/"
+var apiPrefix = []byte("/openapi/v1/")
 
 // endpointAt returns the endpoint at a path, compared byte by byte as sent.
 func endpointAt(path []byte) (query.Endpoint, bool) {
-	if !bytes.HasPrefix(path, []byte(apiPrefix)) {
+	name, ok := bytes.CutPrefix(path, apiPrefix)
+	if !ok {
 		return 0, false
 	}
-	switch string(path[len(apiPrefix):]) {
-	case "assets":
-		return query.Assets, true
-	case "quotes":
-		return query.Quotes, true
-	case "trending":
-		return query.Trending, true
-	case "exchanges":
-		return query.Exchanges, true
-	case "global":
-		return query.Global, true
-	case "categories":
-		return query.Categories, true
-	case "chains":
-		return query.Chains, true
-	}
-	return 0, false
+	return query.EndpointNamed(name)
 }
 
 // splitTarget cuts a request target into path and query, both as sent. Of a

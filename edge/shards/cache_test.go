@@ -15,6 +15,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/internal/durable"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -351,7 +352,7 @@ func TestTrim(t *testing.T) {
 	if c.Counters.DiskBytes.Load() <= 2500 {
 		t.Fatalf("the test needs objects of more than 2500 bytes in all, has %d", c.Counters.DiskBytes.Load())
 	}
-	stale := filepath.Join(dir, tempPrefix+"1")
+	stale := filepath.Join(dir, durable.Prefix+"1")
 	if err := os.WriteFile(stale, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,8 @@
 package shards
 
 import (
+	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/internal/durable"
 )
 
 // disk is a folder of whole objects under their store keys. Files appear by
@@ -31,7 +32,6 @@ type disk struct {
 }
 
 const (
-	tempPrefix = "tmp-"
 	// staleTemp is how old a temporary file must be to have no writer.
 	staleTemp = time.Hour
 	// fullPause is how long writing is not tried after it failed.
@@ -110,21 +110,23 @@ func (d *disk) replace(path string, b []byte, p *Pace) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(d.root, tempPrefix)
-	if err != nil {
-		return err
-	}
-	err = p.blocks(b, func(b []byte) error {
-		_, err := f.Write(b)
+	return durable.ReplaceFile(path, &pacedReader{bytes.NewReader(b), b, p}, 0o600)
+}
+
+// pacedReader has io.Copy write its bytes at a pace.
+type pacedReader struct {
+	*bytes.Reader
+	b []byte
+	p *Pace
+}
+
+func (r *pacedReader) WriteTo(w io.Writer) (n int64, err error) {
+	err = r.p.blocks(r.b, func(b []byte) error {
+		m, err := w.Write(b)
+		n += int64(m)
 		return err
 	})
-	if err := cmp.Or(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return n, err
 }
 
 func (d *disk) remove(ref artifacts.Ref) {
@@ -153,7 +155,7 @@ func (d *disk) walk() (files []file, total int64) {
 		if err != nil {
 			return nil
 		}
-		if strings.HasPrefix(e.Name(), tempPrefix) {
+		if strings.HasPrefix(e.Name(), durable.Prefix) {
 			if fi.ModTime().Before(old) {
 				_ = os.Remove(path) // the next walk tries again
 			}

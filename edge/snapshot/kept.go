@@ -1,14 +1,14 @@
 package snapshot
 
 import (
-	"cmp"
+	"bytes"
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/internal/durable"
 )
 
 // keep writes a small object to Dir. It is only an aid for the next start, so a
@@ -18,7 +18,11 @@ func (r *Refresher) keep(key string, b []byte) {
 		return
 	}
 	path := filepath.Join(r.cfg.Dir, filepath.FromSlash(key))
-	if err := writeFile(path, b); err != nil {
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = durable.ReplaceFile(path, bytes.NewReader(b), 0o600)
+	}
+	if err != nil {
 		r.cfg.Log.Warn("cache folder cannot be written", "file", key, "err", err)
 	}
 }
@@ -44,24 +48,6 @@ func (r *Refresher) keptPointer() *artifacts.Pointer {
 		return nil
 	}
 	return p
-}
-
-func writeFile(path string, b []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "tmp-")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err = cmp.Or(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
 }
 
 func (r *Refresher) kept(key string, limit int64) []byte {
@@ -91,7 +77,7 @@ func (r *Refresher) keepManifest(d artifacts.Digest, raw []byte) {
 // keptManifest returns a manifest's bytes if Dir holds them, whole.
 func (r *Refresher) keptManifest(ref artifacts.Ref) []byte {
 	b := r.kept(artifacts.ManifestKey(ref.Digest), artifacts.MaxManifestSize)
-	if int64(len(b)) != ref.Size || artifacts.Sum(b) != ref.Digest {
+	if ref.Check(b) != nil {
 		return nil
 	}
 	return b

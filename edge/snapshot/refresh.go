@@ -17,6 +17,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/respcache"
 	"example.com/marketdata/edge/shards"
+	"example.com/marketdata/edge/upstream"
 )
 
 // State is what requests are answered from. All but Global never changes.
@@ -30,24 +31,9 @@ type State struct {
 	Global atomic.Pointer[respcache.Entry]
 }
 
-// Phase is the state that /status names (INTERFACE.md, "Listeners").
-type Phase string
-
-// The phases of a Refresher.
-const (
-	Initializing Phase = "INITIALIZING" // nothing verified yet
-	Valid        Phase = "VALID"        // the last poll went well
-	Interrupted  Phase = "INTERRUPTED"  // the last poll failed, or what it found was refused
-)
-
-// Status is how the refresher fares.
+// Status is how the last polls ended. LastError is empty while they succeed.
 type Status struct {
-	Phase Phase
-	// Since is when the phase began.
-	Since time.Time
-	// Err is what went wrong last, and ErrAt when; empty while all went well.
-	Err   string
-	ErrAt time.Time
+	upstream.Status
 	// Swapped is when the current snapshot was taken over.
 	Swapped time.Time
 	// Missing counts the current snapshot's objects that are not on this
@@ -158,7 +144,7 @@ func NewRefresher(cfg Config) *Refresher {
 	}
 	return &Refresher{
 		cfg: cfg, kick: make(chan struct{}, 1), changed: make(chan struct{}),
-		status: Status{Phase: Initializing, Since: time.Now()},
+		status: Status{Status: upstream.Start()},
 		held:   map[int64]*Snapshot{}, loading: map[int64]*load{},
 	}
 }
@@ -166,7 +152,7 @@ func NewRefresher(cfg Config) *Refresher {
 // State returns what requests are answered from; nil before anything is known.
 func (r *Refresher) State() *State { return r.state.Load() }
 
-// Status returns how the refresher fares.
+// Status returns how the last polls ended.
 func (r *Refresher) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -193,7 +179,7 @@ func (r *Refresher) Run(ctx context.Context, warm Warm) {
 		}
 		// A change record in trouble is no reason to be late with snapshots.
 		if err = cmp.Or(err, changeErr); err == nil {
-			r.well()
+			r.succeed()
 		} else if ctx.Err() == nil {
 			r.fail(err)
 		}
@@ -210,25 +196,24 @@ func (r *Refresher) Run(ctx context.Context, warm Warm) {
 func (r *Refresher) fail(err error) {
 	r.Counters.PollErrors.Add(1)
 	r.mu.Lock()
-	changed := r.status.Err != err.Error()
-	if r.status.Phase == Valid {
-		r.status.Phase, r.status.Since = Interrupted, time.Now()
+	changed := r.status.LastError != err.Error()
+	if r.status.State == upstream.Valid {
+		r.status.Set(upstream.Interrupted)
 	}
-	r.status.Err, r.status.ErrAt = err.Error(), time.Now()
+	r.status.Fail(err)
 	r.mu.Unlock()
 	if changed {
-		r.cfg.Log.Warn("refresh", "err", err)
+		r.cfg.Log.Warn("poll failed", "err", err)
 	}
 }
 
-func (r *Refresher) well() {
+func (r *Refresher) succeed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.status.Phase != Valid {
-		r.status.Phase, r.status.Since = Valid, time.Now()
-		r.cfg.Log.Info("refresh goes well")
+	if r.status.Set(upstream.Valid) {
+		r.cfg.Log.Info("polling succeeds")
 	}
-	r.status.Err, r.status.ErrAt = "", time.Time{}
+	r.status.LastError, r.status.LastErrorAt = "", time.Time{}
 }
 
 // poll reads the pointer, takes over a new snapshot, and reads the change
@@ -539,8 +524,8 @@ func (r *Refresher) load(ctx context.Context, ref artifacts.Ref) (*Snapshot, []b
 			return nil, nil, fmt.Errorf("manifest: %w", err)
 		}
 	}
-	if int64(len(raw)) != ref.Size || artifacts.Sum(raw) != ref.Digest {
-		return nil, nil, fmt.Errorf("%w: manifest %s: its bytes are others", artifacts.ErrCorrupt, ref.Digest)
+	if err := ref.Check(raw); err != nil {
+		return nil, nil, fmt.Errorf("manifest %s: %w", ref.Digest, err)
 	}
 	m, err := artifacts.ParseManifest(raw)
 	if err != nil {

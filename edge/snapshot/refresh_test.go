@@ -17,6 +17,7 @@ import (
 	"example.com/marketdata/edge/internal/fixture"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/shards"
+	"example.com/marketdata/edge/upstream"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -106,7 +107,7 @@ func (r *rig) at(t time.Time) func() bool {
 }
 
 func (r *rig) fails(text string) func() bool {
-	return func() bool { return strings.Contains(r.Status().Err, text) }
+	return func() bool { return strings.Contains(r.Status().LastError, text) }
 }
 
 // polled waits for n more polls.
@@ -126,7 +127,7 @@ func TestSwapAndPins(t *testing.T) {
 	r.until(t, "the first snapshot", r.at(fixture.Start))
 	second := fixture.Publish(t, mem, fixture.Feed(300, 2), next(first), first)
 	r.until(t, "the second snapshot", r.at(next(first)))
-	if st := r.Status(); st.Phase != Valid || st.Err != "" {
+	if st := r.Status(); st.State != upstream.Valid || st.LastError != "" {
 		t.Errorf("status %+v", st)
 	}
 	ctx := context.Background()
@@ -169,8 +170,8 @@ func TestRefusals(t *testing.T) {
 		if !r.at(next(first))() {
 			t.Fatalf("%s: the snapshot was given up", why)
 		}
-		if r.Status().Phase != Interrupted {
-			t.Errorf("%s: phase %s", why, r.Status().Phase)
+		if r.Status().State != upstream.Interrupted {
+			t.Errorf("%s: state %s", why, r.Status().State)
 		}
 	}
 	back := *first.Pointer
@@ -267,15 +268,15 @@ func TestStoreAwayAndBack(t *testing.T) {
 	mem := memstore.New()
 	r := start(t, mem, t.TempDir(), func(_ *Config, s *store) { s.spoil = away })
 	r.until(t, "an error", r.fails("no route"))
-	if r.State() != nil || r.Status().Phase != Initializing {
-		t.Errorf("state %v, phase %s", r.State(), r.Status().Phase)
+	if r.State() != nil || r.Status().State != upstream.Initializing {
+		t.Errorf("state %v, state %s", r.State(), r.Status().State)
 	}
 	r.store.set(nil)
 	first := fixture.Publish(t, mem, fixture.Feed(300, 1), fixture.Start, nil)
 	r.until(t, "the first snapshot", r.at(fixture.Start))
 	r.until(t, "all objects", func() bool { return r.Status().Missing == 0 })
 	r.store.set(away)
-	r.until(t, "an interruption", func() bool { return r.Status().Phase == Interrupted })
+	r.until(t, "an interruption", func() bool { return r.Status().State == upstream.Interrupted })
 	v := r.State().Snapshot.View(query.Assets, query.SortName)
 	for n := range v.Shards() {
 		if _, err := v.Shard(n, &Budget{Wait: time.Minute}); err != nil {
@@ -285,7 +286,7 @@ func TestStoreAwayAndBack(t *testing.T) {
 	fixture.Publish(t, mem, fixture.Feed(300, 2), next(first), first)
 	r.store.set(nil)
 	r.until(t, "the second snapshot", r.at(next(first)))
-	r.until(t, "valid again", func() bool { return r.Status().Phase == Valid })
+	r.until(t, "valid again", func() bool { return r.Status().State == upstream.Valid })
 }
 
 func TestRestartWithoutTheStore(t *testing.T) {

@@ -12,9 +12,9 @@ import (
 	"path/filepath"
 )
 
-// prefix begins the names of files that are still being written. One that a
+// Prefix begins the names of files that are still being written. One that a
 // killed process left has no other use than to be removed.
-const prefix = ".tmp-"
+const Prefix = ".tmp-"
 
 // WriteFile makes the file at path hold all that from reads. When it returns nil
 // the file survives a power cut: its contents are synced before it gets its
@@ -48,7 +48,7 @@ func replace(path string, from io.Reader, mode fs.FileMode, sync func(*os.File) 
 // callers that give it its name themselves. The file is synced by sync, if there
 // is one, and removed again after an error.
 func Temp(dir string, from io.Reader, mode fs.FileMode, sync func(*os.File) error) (string, error) {
-	path := filepath.Join(dir, prefix+rand.Text())
+	path := filepath.Join(dir, Prefix+rand.Text())
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return "", err

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/marketdata/edge/limit"
+	"example.com/marketdata/edge/upstream"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -227,7 +228,7 @@ func edges(s *server, n int, wait time.Duration) []*limit.Shared {
 	}
 	s.t.Cleanup(func() { cancel(); wg.Wait() })
 	for _, shared := range all {
-		s.until("shared limits", func() bool { return shared.Status().State == limit.Valid })
+		s.until("shared limits", func() bool { return shared.Status().State == upstream.Valid })
 	}
 	return all
 }
@@ -269,7 +270,7 @@ func TestEdges(t *testing.T) {
 		t.Errorf("%v admitted in %v, want at most %v, and 99 %% of %v in %v", got, took, most, rate*period.Seconds()+burst, period)
 	}
 	for _, edge := range shared {
-		if st := edge.Status(); st.State != limit.Valid || st.Local != 0 {
+		if st := edge.Status(); st.State != upstream.Valid || st.Local != 0 {
 			t.Errorf("%+v", st)
 		}
 	}
@@ -288,9 +289,9 @@ func TestFaults(t *testing.T) {
 			t.Error("refused")
 		}
 	}
-	state := func(want string) {
+	state := func(want upstream.State) {
 		t.Helper()
-		s.until(want, func() bool { ask(); return shared.Status().State == want })
+		s.until(string(want), func() bool { ask(); return shared.Status().State == want })
 	}
 	// Each time limits are shared again calls are made, with success.
 	calls := func() {
@@ -299,29 +300,29 @@ func TestFaults(t *testing.T) {
 		s.until("calls that succeed", func() bool {
 			ask()
 			st := shared.Status()
-			return st.State == limit.Valid && st.Calls-st.Faults > before.Calls-before.Faults
+			return st.State == upstream.Valid && st.Calls-st.Faults > before.Calls-before.Faults
 		})
 	}
 	calls()
 
 	s.signal(syscall.SIGSTOP) // it takes connections and does not answer
-	state(limit.Interrupted)
+	state(upstream.Interrupted)
 	local0 := shared.Status().Local
 	ask()
 	if got := shared.Status().Local; got != local0+1 {
 		t.Errorf("%d decisions by itself, want %d", got, local0+1)
 	}
 	s.signal(syscall.SIGCONT)
-	state(limit.Valid)
+	state(upstream.Valid)
 	calls()
 
 	s.kill()
-	state(limit.Interrupted)
+	state(upstream.Interrupted)
 	if err := shared.Status().LastError; err == "" {
 		t.Error("no reason is given")
 	}
 	s.start()
-	state(limit.Valid)
+	state(upstream.Valid)
 	calls()
 }
 

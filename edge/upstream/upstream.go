@@ -1,0 +1,45 @@
+// Package upstream names the states of what an edge follows: the store's
+// snapshots, its key set, the store of shared limits.
+package upstream
+
+import "time"
+
+// State is how an edge stands with what it follows (INTERFACE.md, "Listeners").
+type State string
+
+// The states.
+const (
+	Initializing State = "INITIALIZING" // there was no answer yet
+	Valid        State = "VALID"        // the last attempt succeeded
+	Interrupted  State = "INTERRUPTED"  // the last attempt failed, or its outcome was refused; what was known stays in force
+)
+
+// States are all states, for metrics.
+var States = [...]State{Initializing, Valid, Interrupted}
+
+// Status is a state and the last fault, as /status shows them.
+type Status struct {
+	State State `json:"state"`
+	// Since is when the state began.
+	Since time.Time `json:"since"`
+	// LastError is the last fault; "": there was none.
+	LastError   string    `json:"last_error,omitempty"`
+	LastErrorAt time.Time `json:"last_error_at,omitzero"`
+}
+
+// Start returns the status at the start.
+func Start() Status { return Status{State: Initializing, Since: time.Now().UTC()} }
+
+// Set enters a state and reports whether it is another than before.
+func (s *Status) Set(state State) (changed bool) {
+	if s.State == state {
+		return false
+	}
+	s.State, s.Since = state, time.Now().UTC()
+	return true
+}
+
+// Fail notes a fault.
+func (s *Status) Fail(err error) {
+	s.LastError, s.LastErrorAt = err.Error(), time.Now().UTC()
+}
