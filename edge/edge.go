@@ -1,5 +1,5 @@
 // Package edge serves published snapshots: it follows the pointer in an object
-// store and answers the seven endpoints from what it holds on its own machine.
+// store and answers the seven endpoints from its own machine.
 // README.md walks through the life of a request and of a snapshot.
 package edge
 
@@ -197,7 +197,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 			Reader: cfg.Reader, Every: min(cfg.Poll, auth.DefaultEvery), File: filepath.Join(dir, artifacts.KeysKey), Verify: verifyKeys, MaxAge: cfg.MaxKeyAge, Logger: cfg.Log,
 		})
 		if err := e.watcher.Load(); err != nil {
-			cfg.Log.Warn("kept key set is of no use", "err", err)
+			cfg.Log.Warn("kept key set cannot be used", "err", err)
 		}
 		public.Keys = e.keys
 	}

@@ -400,11 +400,11 @@ func (c *crowd) done() map[int]int {
 	return c.count
 }
 
-// always is done, and a 503 is wrong, too: everything was held.
+// always is done, and a 503 is wrong, too: everything was on its disk.
 func (c *crowd) always() {
 	c.n.tb.Helper()
 	if n := c.done()[http.StatusServiceUnavailable]; n > 0 {
-		c.n.tb.Errorf("%d answers of 503 while everything was held", n)
+		c.n.tb.Errorf("%d answers of 503 while everything was on its disk", n)
 	}
 }
 
@@ -430,14 +430,14 @@ func TestNextSnapshotInTrouble(t *testing.T) {
 		{"objects with a wrong bit", on(artifacts.ObjectPrefix, faultstore.Corrupt), "object"},
 		{"objects cut short", on(artifacts.ObjectPrefix, faultstore.Truncate), "object"},
 		{"objects missing", on(artifacts.ObjectPrefix, faultstore.Hide), "not found"},
-		{"objects not to be had", on(artifacts.ObjectPrefix, faultstore.Refuse), "injected fault"},
+		{"objects unavailable", on(artifacts.ObjectPrefix, faultstore.Refuse), "injected fault"},
 		{"manifest with a wrong bit", on(artifacts.ManifestPrefix, faultstore.Corrupt), "manifest"},
 		{"manifest cut short", on(artifacts.ManifestPrefix, faultstore.Truncate), "manifest"},
 		{"manifest missing", on(artifacts.ManifestPrefix, faultstore.Hide), "not found"},
-		{"manifest not to be had", on(artifacts.ManifestPrefix, faultstore.Refuse), "manifest"},
+		{"manifest unavailable", on(artifacts.ManifestPrefix, faultstore.Refuse), "manifest"},
 		{"pointer cut short", on(artifacts.CurrentKey, faultstore.Truncate), "pointer"},
 		{"pointer missing", on(artifacts.CurrentKey, faultstore.Hide), "no pointer any more"},
-		{"pointer not to be had", on(artifacts.CurrentKey, faultstore.Refuse), "pointer"},
+		{"pointer unavailable", on(artifacts.CurrentKey, faultstore.Refuse), "pointer"},
 		{"store away", on("", faultstore.Refuse), "pointer"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -624,12 +624,12 @@ func without(p *fixture.Published, collection, sort string, d faultstore.Decisio
 }
 
 // TestOneObjectMissing: at the very first start an edge answers as soon as it
-// can. What needs an object that is not to be had is a 503, all else is
+// can. What needs an unavailable object is a 503, all else is
 // answered, and nobody waits for the one who waits.
 func TestOneObjectMissing(t *testing.T) {
 	const affected = "/openapi/v1/quotes?sort=slug:desc"
 	for name, d := range map[string]faultstore.Decision{
-		"wrong": faultstore.Corrupt, "missing": faultstore.Hide, "not to be had": faultstore.Refuse, "slow": faultstore.Block,
+		"wrong": faultstore.Corrupt, "missing": faultstore.Hide, "unavailable": faultstore.Refuse, "slow": faultstore.Block,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -761,7 +761,7 @@ const objectFiles = artifacts.ObjectPrefix + "*/*"
 // right.
 func TestDiskDamagedAtTheStart(t *testing.T) {
 	for name, spoil := range map[string]func(b []byte) []byte{"flipped": flip, "cut": half, "emptied": func([]byte) []byte { return nil }} {
-		for pattern, held := range map[string]bool{
+		for pattern, onDisk := range map[string]bool{
 			objectFiles: false, artifacts.ManifestPrefix + "*": false, artifacts.CurrentKey: false, artifacts.ChangeKey: true, "nothing": true,
 		} {
 			t.Run(name+" "+strings.ReplaceAll(pattern, "/", "_"), func(t *testing.T) {
@@ -782,11 +782,11 @@ func TestDiskDamagedAtTheStart(t *testing.T) {
 				defer a.client.CloseIdleConnections()
 				n.eventually("an error", func(s status) bool { return s.LastError != "" })
 				for _, target := range slices.Concat(targets, targets) {
-					if code, err := a.ask(target); err != nil || held && code == http.StatusServiceUnavailable {
+					if code, err := a.ask(target); err != nil || onDisk && code == http.StatusServiceUnavailable {
 						t.Errorf("while the store is away: %s: %d, %v", target, code, err)
 					}
 				}
-				if !held && a.count[http.StatusServiceUnavailable] == 0 {
+				if !onDisk && a.count[http.StatusServiceUnavailable] == 0 {
 					t.Error("the damage was not met")
 				}
 				faults.SetHook(nil)

@@ -131,7 +131,7 @@ func (k *keptAnswers) ask(t *testing.T, e *Edge, a *keptAnswer) {
 }
 
 // TestNewerFormat: what a later release has written is refused by name, in
-// /status, and the snapshot that is held stays.
+// /status, and the snapshot in force stays.
 func TestNewerFormat(t *testing.T) {
 	ctx := context.Background()
 	newer := func(b []byte) []byte {

@@ -404,7 +404,7 @@ func TestHostileFlood(t *testing.T) {
 	measure := func() (heap uint64, goroutines int) {
 		var m runtime.MemStats
 		runtime.GC()
-		runtime.GC() // what pools held is gone after the second
+		runtime.GC() // what was in pools is gone after the second
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc, runtime.NumGoroutine()
 	}

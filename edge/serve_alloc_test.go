@@ -11,7 +11,7 @@ import (
 // from the bytes of the request to the bytes of the answer, over loopback: with
 // keys, limits, metrics and logging on.
 func TestServeAllocatesNothing(t *testing.T) {
-	for name, cache := range map[string]int64{"held": 64 << 20, "put together": 1 << 20} {
+	for name, cache := range map[string]int64{"cached": 64 << 20, "put together": 1 << 20} {
 		e, secrets := serving(t, cache)
 		key := secrets[0]
 		auth := "X-Api-Key: " + key
@@ -33,7 +33,7 @@ func TestServeAllocatesNothing(t *testing.T) {
 					t.Fatalf("%s, %s: status %d", name, c.what, status)
 				}
 			}
-			for i := range 200 { // shards in memory, answers held, buffers grown
+			for i := range 200 { // shards in memory, answers cached, buffers grown
 				ask()
 				if i%50 == 0 {
 					time.Sleep(2 * time.Millisecond) // ristretto takes a Set in its own time

@@ -20,14 +20,14 @@ type Caches struct {
 	FetchErrors    int64 `json:"fetch_errors"`
 	FetchBytes     int64 `json:"fetch_bytes"`
 	Corrupt        int64 `json:"corrupt"`
-	ShardMisses    int64 `json:"shard_misses"`
+	ShardMisses    int64 `json:"shard_cache_misses"`
 	// The response cache.
-	Hits     int64 `json:"answers_hits"`
-	Composed int64 `json:"answers_composed"`
-	Admitted int64 `json:"answers_admitted"`
-	Evicted  int64 `json:"answers_evicted"`
-	Entries  int64 `json:"answers_entries"`
-	Bytes    int64 `json:"answers_bytes"`
+	Hits     int64 `json:"response_cache_hits"`
+	Composed int64 `json:"response_cache_misses"`
+	Admitted int64 `json:"response_cache_admitted"`
+	Evicted  int64 `json:"response_cache_evicted"`
+	Entries  int64 `json:"response_cache_entries"`
+	Bytes    int64 `json:"response_cache_bytes"`
 }
 
 // More is what else /status says.
@@ -37,7 +37,7 @@ type More struct {
 	Swapped      time.Time `json:"swapped,omitzero"`
 	Swaps        int64     `json:"swaps"`
 	Refused      int64     `json:"refused"`
-	SwapLagMS    int64     `json:"swap_lag_ms"`
+	SwapLag      float64   `json:"swap_lag_seconds"`
 	Connections  int       `json:"connections"`
 	ConnsRefused int64     `json:"connections_refused"`
 	// Limits is null unless limits are shared with other edges.
@@ -62,7 +62,7 @@ func (e *Edge) notReady() string {
 		return ""
 	}
 	if e.refresher.State() != nil {
-		return "the store holds no snapshot yet"
+		return "the store has no snapshot yet"
 	}
 	if err := e.refresher.Status().LastError; err != "" {
 		return "no snapshot: " + err
@@ -85,7 +85,7 @@ func (e *Edge) status() admin.Status {
 	conns := e.public.Stats()
 	more := More{
 		Started: e.began.UTC(), Swapped: st.Swapped.UTC(), Swaps: e.refresher.Counters.Swaps.Load(), Refused: e.refresher.Counters.Refused.Load(),
-		SwapLagMS: time.Duration(e.refresher.Counters.SwapLag.Load()).Milliseconds(), Connections: conns.Open, ConnsRefused: conns.Refused,
+		SwapLag: time.Duration(e.refresher.Counters.SwapLag.Load()).Seconds(), Connections: conns.Open, ConnsRefused: conns.Refused,
 	}
 	healthy := st.State == upstream.Valid && st.Missing == 0
 	if s := e.current(); s != nil {

@@ -5,7 +5,7 @@
 //	/livez, /healthz   200: the process lives
 //	/readyz            200 with a verified snapshot and not draining, else 503
 //	                   with the reason in a line
-//	/status            how the edge fares, as JSON; see [Status]
+//	/status            the state of the edge, as JSON; see [Status]
 //	/metrics           for Prometheus
 //	/debug/pprof/      profiles; for peers on this machine, unless all are let in
 //
@@ -41,12 +41,12 @@ const (
 	writeTimeout = 2 * time.Minute
 )
 
-// Config says what an admin Server tells.
+// Config says what an admin Server serves.
 type Config struct {
 	// NotReady returns why the edge cannot answer, in a line, or "" when it
 	// can. Required.
 	NotReady func() string
-	// Status returns how the edge fares. Required.
+	// Status returns the state of the edge. Required.
 	Status func() Status
 	// Metrics serves /metrics; nil: there are none.
 	Metrics http.Handler

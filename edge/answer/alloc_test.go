@@ -24,10 +24,10 @@ func TestNoAllocations(t *testing.T) {
 		encoding, match []byte
 		status          int
 	}{
-		{"held", 64 << 20, []string{"page=3"}, nil, nil, 200},
-		{"held, parameters ignored", 64 << 20, []string{"page=3&limit=2&id=&id=&utm%5Fsource=x"}, nil, nil, 200},
-		{"held in gzip", 64 << 20, []string{"page=3"}, []byte("gzip, deflate"), nil, 200},
-		{"held, not modified", 64 << 20, []string{"page=3"}, nil, []byte("*"), 304},
+		{"cached", 64 << 20, []string{"page=3"}, nil, nil, 200},
+		{"cached, parameters ignored", 64 << 20, []string{"page=3&limit=2&id=&id=&utm%5Fsource=x"}, nil, nil, 200},
+		{"cached in gzip", 64 << 20, []string{"page=3"}, []byte("gzip, deflate"), nil, 200},
+		{"cached, not modified", 64 << 20, []string{"page=3"}, nil, []byte("*"), 304},
 		{"put together", 1, []string{
 			"page=3", "sort=name:desc&page=4&size=100", "id=1,3,5,7", "slug=asset-1,asset-9&sort=name", "symbol=common&sort=name:desc", "symbol=common&id=1,21", "id=2,4&slug=no",
 		}, nil, nil, 200},

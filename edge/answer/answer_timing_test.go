@@ -12,7 +12,7 @@ import (
 	"example.com/marketdata/edge/query"
 )
 
-// BenchmarkAnswer measures the answering side alone: a held page, and answers
+// BenchmarkAnswer measures the answering side alone: a cached page, and answers
 // of the same length that are put together from shards in memory.
 func BenchmarkAnswer(b *testing.B) {
 	store := memstore.New()
@@ -30,7 +30,7 @@ func BenchmarkAnswer(b *testing.B) {
 		memory int64
 		raw    func() string
 	}{
-		{"held", 64 << 20, func() string { return "page=3" }},
+		{"cached", 64 << 20, func() string { return "page=3" }},
 		{"page", 1, func() string { return fmt.Sprintf("offset=%d&limit=20", rnd.IntN(8000)) }},
 		{"page by name desc", 1, func() string { return fmt.Sprintf("offset=%d&limit=20&sort=name:desc", rnd.IntN(8000)) }},
 		{"20 ids", 1, func() string { return "id=" + many(20, func() string { return fmt.Sprint(rnd.IntN(20000)) }) }},

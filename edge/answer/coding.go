@@ -141,7 +141,7 @@ func equalFold(b []byte, lower string) bool {
 }
 
 // One fixed setting per coding, so that equal bodies give equal bytes on every
-// edge, held or not (INTERFACE.md, "Codings").
+// edge, cached or not (INTERFACE.md, "Codings").
 const (
 	gzipLevel   = 6
 	brotliLevel = 4

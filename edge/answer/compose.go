@@ -22,15 +22,15 @@ const (
 	boardEnd      = `]}}`
 )
 
-// work is the scratch memory of composing one answer. It is reused; what it
-// holds is valid until the next use.
+// work is the scratch memory of composing one answer. It is reused; its
+// contents are valid until the next use.
 type work struct {
 	body     []byte
 	sums     []byte // of the rows in body; see digest
 	rowsEnd  int    // where what follows the rows begins in body
 	notFound []byte // X-Not-Found
 	cut      bool   // a value did not fit into it any more
-	spans    [3][]span
+	matched  [3][]matchedRun
 	counts   [3]int
 	entries  []entry
 
@@ -41,17 +41,17 @@ type work struct {
 	links  bool
 	budget snapshot.Budget
 
-	key  []byte
-	etag []byte
-	head []byte
-	slot *slot // of counters
+	key      []byte
+	etag     []byte
+	head     []byte
+	counters *counters
 
 	// What composing touched, for tests: no answer walks the directory.
 	shards, rows int
 }
 
-// span is a run that a filter's value matched, in the filter's index view.
-type span struct {
+// matchedRun is a run that a filter's value matched, in the filter's index view.
+type matchedRun struct {
 	run        uint32 // its number in the view
 	start, end int    // its rows
 }
@@ -277,7 +277,7 @@ func (w *work) filtered(s *snapshot.Snapshot, q *query.Query) (total int, err er
 	driver := -1
 	filters := 0
 	for f, sent := range [3]bool{q.HasID, q.HasSlug, q.HasSymbol} {
-		w.spans[f], w.counts[f] = w.spans[f][:0], 0
+		w.matched[f], w.counts[f] = w.matched[f][:0], 0
 		if !sent {
 			continue
 		}
@@ -294,10 +294,10 @@ func (w *work) filtered(s *snapshot.Snapshot, q *query.Query) (total int, err er
 	}
 	v := s.View(q.Endpoint, indexSort[driver])
 	if filters == 1 && indexSort[driver] == q.Sort {
-		return w.counts[driver], w.inIndexOrder(v, q, w.spans[driver], w.counts[driver])
+		return w.counts[driver], w.inIndexOrder(v, q, w.matched[driver], w.counts[driver])
 	}
-	if filters == 1 && q.Sort == query.SortID && len(w.spans[driver]) == 1 {
-		return w.counts[driver], w.inRun(v, q, w.spans[driver][0])
+	if filters == 1 && q.Sort == query.SortID && len(w.matched[driver]) == 1 {
+		return w.counts[driver], w.inRun(v, q, w.matched[driver][0])
 	}
 	return w.inOtherOrder(s, v, q, driver)
 }
@@ -349,7 +349,7 @@ func (w *work) resolveID(v *snapshot.View, id int64) (bool, error) {
 	i, ok := s.FindID(uint64(id))
 	if ok {
 		row := n*v.PerShard() + i
-		w.spans[byID] = append(w.spans[byID], span{uint32(row), row, row + 1})
+		w.matched[byID] = append(w.matched[byID], matchedRun{uint32(row), row, row + 1})
 		w.counts[byID]++
 	}
 	return ok, nil
@@ -368,22 +368,22 @@ func (w *work) resolveKey(v *snapshot.View, key []byte, f int) (bool, error) {
 	if ok {
 		a, b := s.RunRows(run)
 		start, end := w.bounds(s, n*v.PerShard(), run, a, b)
-		w.spans[f] = append(w.spans[f], span{uint32(s.FirstRun + run), start, end})
+		w.matched[f] = append(w.matched[f], matchedRun{uint32(s.FirstRun + run), start, end})
 		w.counts[f] += end - start
 	}
 	return ok, nil
 }
 
-// inIndexOrder appends the page of the spans' rows in the order of the index
+// inIndexOrder appends the page of the matched runs' rows in the order of the index
 // itself: it touches only what it sends.
-func (w *work) inIndexOrder(v *snapshot.View, q *query.Query, spans []span, total int) error {
+func (w *work) inIndexOrder(v *snapshot.View, q *query.Query, runs []matchedRun, total int) error {
 	skip, n := window(q, total)
-	for i := range spans {
-		sp := spans[i]
+	for i := range runs {
+		run := runs[i]
 		if q.Desc {
-			sp = spans[len(spans)-1-i]
+			run = runs[len(runs)-1-i]
 		}
-		length := sp.end - sp.start
+		length := run.end - run.start
 		if skip >= length {
 			skip -= length
 			continue
@@ -392,7 +392,7 @@ func (w *work) inIndexOrder(v *snapshot.View, q *query.Query, spans []span, tota
 		if m == 0 {
 			break
 		}
-		if err := w.ascending(v, sp.start+skip, m); err != nil {
+		if err := w.ascending(v, run.start+skip, m); err != nil {
 			return err
 		}
 		skip, n = 0, n-m
@@ -402,12 +402,12 @@ func (w *work) inIndexOrder(v *snapshot.View, q *query.Query, spans []span, tota
 
 // inRun appends the page of one run's rows in the order of ids, which is the
 // run's own, forwards or backwards.
-func (w *work) inRun(v *snapshot.View, q *query.Query, sp span) error {
-	first, n := window(q, sp.end-sp.start)
+func (w *work) inRun(v *snapshot.View, q *query.Query, run matchedRun) error {
+	first, n := window(q, run.end-run.start)
 	if !q.Desc {
-		return w.ascending(v, sp.start+first, n)
+		return w.ascending(v, run.start+first, n)
 	}
-	for row := sp.end - 1 - first; n > 0; row, n = row-1, n-1 {
+	for row := run.end - 1 - first; n > 0; row, n = row-1, n-1 {
 		if err := w.ascending(v, row, 1); err != nil {
 			return err
 		}
@@ -430,14 +430,14 @@ func (w *work) inOtherOrder(s *snapshot.Snapshot, v *snapshot.View, q *query.Que
 	own := q.Sort == indexSort[driver]
 	per := v.PerShard()
 	w.entries = w.entries[:0]
-	for _, sp := range w.spans[driver] {
-		for row := sp.start; row < sp.end; {
+	for _, run := range w.matched[driver] {
+		for row := run.start; row < run.end; {
 			shard, err := w.at(v, row/per)
 			if err != nil {
 				return 0, err
 			}
 			i := row % per
-			end := min(shard.Len(), i+sp.end-row)
+			end := min(shard.Len(), i+run.end-row)
 			if end <= i {
 				return 0, errShort
 			}
@@ -454,7 +454,7 @@ func (w *work) inOtherOrder(s *snapshot.Snapshot, v *snapshot.View, q *query.Que
 						e.key = ^e.id
 					}
 				case own:
-					e.key = place(target, sp.run, q.Desc)
+					e.key = place(target, run.run, q.Desc)
 				default:
 					e.key = place(target, shard.Ord(column, i), q.Desc)
 				}
@@ -498,7 +498,7 @@ func (w *work) others(v *snapshot.View, s *artifacts.Shard, i int, q *query.Quer
 }
 
 func (w *work) inSpans(f int, run uint32) bool {
-	_, ok := slices.BinarySearchFunc(w.spans[f], run, func(s span, run uint32) int { return cmp.Compare(s.run, run) })
+	_, ok := slices.BinarySearchFunc(w.matched[f], run, func(r matchedRun, number uint32) int { return cmp.Compare(r.run, number) })
 	return ok
 }
 

@@ -30,7 +30,7 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// errShort: the shards do not hold the rows that the manifest promises.
+// errShort: the shards lack rows that the manifest promises.
 var errShort = fmt.Errorf("%w: %w: a shard has fewer rows than its view needs", shards.ErrUnavailable, artifacts.ErrCorrupt)
 
 // Config is what an Engine is made from.
@@ -62,26 +62,26 @@ type Totals struct {
 	Warmed   int64 // answers made ahead of a swap
 }
 
-// slot is one of several sets of counters, so that cores that count at the same
+// counters are one of several sets, so that cores that count at the same
 // time do not write to the same cache line.
-type slot struct {
+type counters struct {
 	hits, count, shards, rows atomic.Int64
 	_                         [96]byte // to two cache lines
 }
 
-func (s *slot) composed(w *work) {
+func (s *counters) composed(w *work) {
 	s.count.Add(1)
 	s.shards.Add(int64(w.shards))
 	s.rows.Add(int64(w.rows))
 }
 
-const slots = 16
+const counterSets = 16
 
 // Totals returns the totals of this moment.
 func (e *Engine) Totals() Totals {
 	t := Totals{Warmed: e.warmed.Load()}
-	for i := range e.slots {
-		s := &e.slots[i]
+	for i := range e.counterSets {
+		s := &e.counterSets[i]
 		t.Hits += s.hits.Load()
 		t.Composed += s.count.Load()
 		t.Shards += s.shards.Load()
@@ -98,10 +98,10 @@ type Engine struct {
 	varyLine     []byte
 	logged       atomic.Int64 // the second of the last warning
 
-	slots  [slots]slot
-	works  sync.Pool
-	made   atomic.Uint32 // works, to spread them over slots
-	warmed atomic.Int64
+	counterSets [counterSets]counters
+	works       sync.Pool
+	made        atomic.Uint32 // works, to spread them over counterSets
+	warmed      atomic.Int64
 }
 
 // New returns an Engine.
@@ -124,13 +124,13 @@ func New(cfg Config) *Engine {
 		vary += ", Origin"
 	}
 	e.varyLine = AppendLine(nil, "Vary", []byte(vary))
-	e.works.New = func() any { return &work{slot: &e.slots[e.made.Add(1)%slots]} }
+	e.works.New = func() any { return &work{counters: &e.counterSets[e.made.Add(1)%counterSets]} }
 	return e
 }
 
 // Warm prepares next before it is current (see snapshot.Warm): the shards that
 // were in memory for old are read for it, and the answers that were asked for most
-// are made. What it returns offers those shards once more when next is current:
+// are made. What it returns adds those shards once more when next is current:
 // while the old snapshot's are still there, ristretto may refuse the new ones.
 func (e *Engine) Warm(ctx context.Context, old, next *snapshot.Snapshot) (after func()) {
 	if old == nil {
@@ -191,7 +191,7 @@ func (e *Engine) warmShards(ctx context.Context, deadline time.Time, old, next *
 			if budget <= 0 || ctx.Err() != nil || time.Now().After(deadline) {
 				return
 			}
-			if _, ok := was.Held(n); !ok {
+			if _, ok := was.Cached(n); !ok {
 				continue
 			}
 			pace.Do(func() {
@@ -206,7 +206,7 @@ func (e *Engine) warmShards(ctx context.Context, deadline time.Time, old, next *
 	})
 	return func() {
 		for _, x := range warm {
-			if _, ok := x.v.Held(x.n); !ok {
+			if _, ok := x.v.Cached(x.n); !ok {
 				x.v.Keep(x.n, x.s)
 			}
 		}

@@ -113,7 +113,7 @@ func TestPagesInEveryOrder(t *testing.T) {
 	store := memstore.New()
 	f := fixture.Feed(1000, 1)
 	fixture.Publish(t, store, f, fixture.Start, nil)
-	for name, memory := range map[string]int64{"held": 64 << 20, "one byte": 1} {
+	for name, memory := range map[string]int64{"cached": 64 << 20, "one byte": 1} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, store, memory, memory)
 			r.await(t, fixture.Start)
@@ -280,11 +280,11 @@ func TestNotFound(t *testing.T) {
 }
 
 // TestIgnored: X-Ignored is made for each request, from what that one was asked:
-// on new and held answers, 200 and 304, and in neither body nor tag.
+// on new and cached answers, 200 and 304, and in neither body nor tag.
 func TestIgnored(t *testing.T) {
 	store := memstore.New()
 	fixture.Publish(t, store, fixture.Feed(100, 1), fixture.Start, nil)
-	for _, memory := range []int64{1, 1 << 20} { // nothing is held, all is
+	for _, memory := range []int64{1, 1 << 20} { // nothing is cached, all is
 		r := newRig(t, store, 64<<20, memory)
 		r.await(t, fixture.Start)
 		for e, c := range map[query.Endpoint]struct{ raw, ignored string }{

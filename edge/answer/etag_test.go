@@ -13,7 +13,7 @@ import (
 )
 
 // TestTagsTellBodiesApart: equal bodies and no others have equal tags
-// (INTERFACE.md, "Headers"), whichever way an answer was found, held or not, on
+// (INTERFACE.md, "Headers"), whichever way an answer was found, cached or not, on
 // two edges, one of which holds nothing, and over two snapshots that share most
 // rows.
 func TestTagsTellBodiesApart(t *testing.T) {

@@ -114,13 +114,13 @@ func (e *Engine) Answer(r *Request) error {
 		cache = s.Responses()
 	}
 	if entry := cache.Get(w.key); entry != nil {
-		w.slot.hits.Add(1)
+		w.counters.hits.Add(1)
 		e.writeEntry(r, w, cache, s, entry, true)
 		return nil
 	}
 	w.body = r.Room()
 	err := w.compose(s, &r.Query, e.cfg.Wait)
-	w.slot.composed(w)
+	w.counters.composed(w)
 	if err != nil {
 		return e.failure(err)
 	}
@@ -134,7 +134,7 @@ func (e *Engine) Answer(r *Request) error {
 }
 
 // addIgnored names the parameters that have no part in the answer. It depends on
-// how the query was written, so it is made for each request and never held.
+// how the query was written, so it is made for each request and never cached.
 func addIgnored(r *Request) {
 	var b [query.MaxIgnored]byte
 	if names := r.Query.AppendIgnored(b[:0]); len(names) > 0 {
@@ -150,7 +150,7 @@ func (e *Engine) failure(err error) error {
 		return err
 	}
 	if now := time.Now().Unix(); e.logged.Swap(now) != now {
-		e.cfg.Log.Warn("no answer", "err", err)
+		e.cfg.Log.Warn("answer unavailable", "err", err)
 	}
 	return ErrUnavailable
 }

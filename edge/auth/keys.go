@@ -1,4 +1,4 @@
-// Package auth decides who may ask (INTERFACE.md, "Keys"): it holds the set of
+// Package auth decides who may ask (INTERFACE.md, "Keys"): it has the set of
 // API keys that is in force, and keeps it in step with the object store.
 //
 // Keys is the set as requests see it. Watcher polls the store for a newer one,
@@ -60,10 +60,10 @@ func (k *Key) GiveBack(d limit.Decision, now int64) limit.Decision {
 	return k.bucket.GiveBack(k.Limit, now)
 }
 
-// Keys is the set of keys in force. Its zero value holds no set yet. It is safe
+// Keys is the set of keys in force. Its zero value has no set yet. It is safe
 // for concurrent use, except that Use is for one goroutine at a time.
 type Keys struct {
-	// Shared holds the keys' limits together with other edges; nil: they are
+	// Shared keeps the keys' limits together with other edges; nil: they are
 	// this edge's alone. It is set before the first Use.
 	Shared *limit.Shared
 
@@ -163,7 +163,7 @@ func (k *Keys) Use(set *artifacts.KeySet, now time.Time) {
 	k.set.Store(&inForce{number: number, keys: keys})
 }
 
-// count returns how many keys open the door at time now, or -1 before there is
+// count returns how many keys are in force at time now, or -1 before there is
 // a set.
 func (k *Keys) count(now time.Time) int {
 	set := k.set.Load()

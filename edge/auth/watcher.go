@@ -55,7 +55,7 @@ type Status struct {
 	upstream.Status
 	// Confirmed is when the store last gave or confirmed the set.
 	Confirmed time.Time `json:"confirmed,omitzero"`
-	// InForce is how many keys open the door; -1 before a set was read.
+	// InForce is how many keys are in force; -1 before a set was read.
 	InForce int `json:"in_force"`
 }
 
@@ -86,7 +86,7 @@ func NewWatcher(keys *Keys, cfg Config) *Watcher {
 	return &Watcher{keys: keys, cfg: cfg, status: Status{Status: upstream.Start()}}
 }
 
-// Load puts the set in File in force, for as long as the store was not heard.
+// Load puts the set in File in force, until the store answers.
 // No File, or none there, is no error.
 func (w *Watcher) Load() error {
 	if w.cfg.File == "" {
@@ -117,7 +117,7 @@ func (w *Watcher) Load() error {
 	}
 	w.use(set, info.ModTime())
 	w.setState(upstream.Interrupted)
-	w.cfg.Logger.Info("keys: the kept set is in force until the store is heard", "keys", len(set.Keys), "kept", info.ModTime().UTC())
+	w.cfg.Logger.Info("kept key set is in force until the store answers", "keys", len(set.Keys), "kept", info.ModTime().UTC())
 	return nil
 }
 
@@ -153,10 +153,10 @@ func (w *Watcher) poll(ctx context.Context) error {
 		w.confirm(now)
 		return nil
 	case errors.Is(err, artifacts.ErrNotFound):
-		// A store that answers and holds no key set holds the empty set, also
-		// when it held another one before.
+		// A store that answers and has no key set has the empty set, also when it
+		// had another one before.
 		if !w.believed || w.known != "" {
-			w.cfg.Logger.Info("keys: the store holds no key set; nobody is let in")
+			w.cfg.Logger.Info("key set is missing in the store: every key is refused")
 			w.use(&artifacts.KeySet{}, now)
 			w.forget()
 		}
@@ -168,7 +168,7 @@ func (w *Watcher) poll(ctx context.Context) error {
 	}
 	set, err := w.parse(b)
 	if err == nil && w.cfg.Verify != nil && set.Sequence < w.sequence {
-		// Signed once, and played back: it may hold keys that were revoked since.
+		// Signed once, and played back: it may have keys that were revoked since.
 		err = fmt.Errorf("key set refused: its sequence moved back from %d to %d", w.sequence, set.Sequence)
 	}
 	if err != nil {
@@ -178,10 +178,10 @@ func (w *Watcher) poll(ctx context.Context) error {
 	w.use(set, now)
 	w.known, w.believed = version, true
 	w.confirm(now)
-	w.cfg.Logger.Info("keys: a new set is in force", "keys", len(set.Keys), "in_force", w.keys.count(now))
+	w.cfg.Logger.Info("new key set is in force", "keys", len(set.Keys), "in_force", w.keys.count(now))
 	if w.cfg.File != "" {
 		if err := durable.WriteFile(w.cfg.File, bytes.NewReader(b), 0o600); err != nil {
-			w.cfg.Logger.Warn("keys: the set could not be kept for the next start", "err", err)
+			w.cfg.Logger.Warn("key set could not be kept for the next start", "err", err)
 		}
 	}
 	return nil
@@ -221,7 +221,7 @@ func (w *Watcher) confirm(now time.Time) {
 		_ = os.Chtimes(w.cfg.File, now, now)
 	}
 	if w.setState(upstream.Valid) {
-		w.cfg.Logger.Info("keys: the store confirms the set")
+		w.cfg.Logger.Info("key set is confirmed by the store")
 	}
 }
 
@@ -230,9 +230,9 @@ func (w *Watcher) fault(err error) {
 	w.status.Fail(err)
 	w.mu.Unlock()
 	if w.keys.set.Load() != nil && w.setState(upstream.Interrupted) {
-		w.cfg.Logger.Warn("keys: the store does not confirm the set; the last one stays in force", "err", err)
+		w.cfg.Logger.Warn("key set is not confirmed by the store; the last one stays in force", "err", err)
 	} else if w.keys.set.Load() == nil {
-		w.cfg.Logger.Warn("keys: no set was read yet", "err", err)
+		w.cfg.Logger.Warn("no key set was read yet", "err", err)
 	}
 }
 
@@ -258,6 +258,6 @@ func (w *Watcher) forget() {
 		return
 	}
 	if err := os.Remove(w.cfg.File); err != nil && !errors.Is(err, os.ErrNotExist) {
-		w.cfg.Logger.Warn("keys: the kept set could not be removed", "err", err)
+		w.cfg.Logger.Warn("kept key set could not be removed", "err", err)
 	}
 }

@@ -1,4 +1,4 @@
-// Package limit bounds how often somebody may ask
+// Package limit bounds how often a client may ask
 // (INTERFACE.md, "Rate limits"): a token bucket for each API key, and a table
 // of fixed size for client addresses.
 //

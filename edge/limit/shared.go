@@ -56,7 +56,7 @@ type Grant struct {
 	Missing time.Duration
 }
 
-// Shared holds limits together with other edges, through a Store.
+// Shared keeps limits together with other edges, through a Store.
 //
 // An edge takes tokens from the store for what it will need in the next
 // instants, a lease, and uses them up without asking: the more of them the
@@ -109,7 +109,7 @@ type SharedStatus struct {
 	Local  int64 `json:"decided_locally"`
 }
 
-// NewShared returns a Shared that limits locally until Run has heard the store.
+// NewShared returns a Shared that limits locally until the store has answered Run.
 func NewShared(cfg SharedConfig) *Shared {
 	if cfg.Wait <= 0 {
 		cfg.Wait = DefaultWait
@@ -177,7 +177,7 @@ func (s *Shared) probe(ctx context.Context) error {
 	return nil
 }
 
-// setState notes a state, and tells of it when it is another than before.
+// setState enters a state, and logs it when it is another than before.
 func (s *Shared) setState(state upstream.State, err error) {
 	s.mu.Lock()
 	changed := s.status.Set(state)
@@ -188,9 +188,9 @@ func (s *Shared) setState(state upstream.State, err error) {
 	switch {
 	case !changed:
 	case err != nil:
-		s.log.Warn("limits: the store is away or slow; this edge limits by itself", "err", err)
+		s.log.Warn("limit store is away or slow; this edge limits by itself", "err", err)
 	default:
-		s.log.Info("limits: shared with other edges")
+		s.log.Info("limits are shared with other edges")
 	}
 }
 
@@ -218,18 +218,18 @@ type Lease struct {
 	name   string
 	limit  Limit
 
-	held atomic.Pointer[held]
-	back atomic.Int64 // tokens to return with the next call, less those to report
+	granted atomic.Pointer[granted]
+	back    atomic.Int64 // tokens to return with the next call, less those to report
 
 	mu   sync.Mutex
 	call chan struct{} // of the call under way, closed when it is done; nil: there is none
-	late bool          // that call takes too long: nobody waits for it any more
+	late bool          // that call takes too long: no request waits for it any more
 	want int           // requests that wait for it
 	size int           // of the last lease
 }
 
-// held is what the store gave.
-type held struct {
+// granted is what the store gave.
+type granted struct {
 	left  atomic.Int64 // tokens, all of them taken from the bucket already
 	until int64        // when they go back
 	full  int64        // when the bucket will be full
@@ -255,7 +255,7 @@ func init() { close(answered) }
 func (s *Lease) Take(local *Bucket, now int64) Decision {
 	up := s.shared.up.Load()
 	if up {
-		d, h, known := s.fromHeld(now)
+		d, h, known := s.fromGranted(now)
 		if !known {
 			d, known = s.ask(h, now)
 		}
@@ -278,7 +278,7 @@ func (s *Lease) Take(local *Bucket, now int64) Decision {
 // without.
 func (s *Lease) GiveBack(local *Bucket, d Decision, now int64) Decision {
 	own := local.GiveBack(s.limit, now)
-	h := s.held.Load()
+	h := s.granted.Load()
 	if !d.leased || h == nil {
 		return own
 	}
@@ -286,9 +286,9 @@ func (s *Lease) GiveBack(local *Bucket, d Decision, now int64) Decision {
 	return s.decide(h, now)
 }
 
-// fromHeld decides by what the store gave last; not known: it must be asked.
-func (s *Lease) fromHeld(now int64) (d Decision, h *held, known bool) {
-	h = s.held.Load()
+// fromGranted decides by what the store gave last; not known: it must be asked.
+func (s *Lease) fromGranted(now int64) (d Decision, h *granted, known bool) {
+	h = s.granted.Load()
 	if h == nil {
 		return Decision{}, nil, false
 	}
@@ -308,7 +308,7 @@ func (s *Lease) fromHeld(now int64) (d Decision, h *held, known bool) {
 }
 
 // decide returns the decision on a request that got its token.
-func (s *Lease) decide(h *held, now int64) Decision {
+func (s *Lease) decide(h *granted, now int64) Decision {
 	unused := h.left.Load() + s.back.Load()
 	d := s.limit.after(min(max(0, h.full-now-unused*s.limit.interval), s.limit.interval*s.limit.burst))
 	d.leased = true
@@ -317,7 +317,7 @@ func (s *Lease) decide(h *held, now int64) Decision {
 
 // ask asks the store, or waits with others for its answer, until it is known
 // what to do about a request that found h.
-func (s *Lease) ask(h *held, now int64) (d Decision, known bool) {
+func (s *Lease) ask(h *granted, now int64) (d Decision, known bool) {
 	timer := time.NewTimer(s.shared.wait)
 	defer timer.Stop()
 	for {
@@ -333,7 +333,7 @@ func (s *Lease) ask(h *held, now int64) (d Decision, known bool) {
 		if !s.shared.up.Load() {
 			return Decision{}, false
 		}
-		if d, h, known = s.fromHeld(now); known {
+		if d, h, known = s.fromGranted(now); known {
 			return d, true
 		}
 	}
@@ -341,10 +341,10 @@ func (s *Lease) ask(h *held, now int64) (d Decision, known bool) {
 
 // join returns what is closed when a call of the store is done that began after
 // h was looked at, or was under way then; nil: that call is late already.
-func (s *Lease) join(h *held, now int64) <-chan struct{} {
+func (s *Lease) join(h *granted, now int64) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.call == nil && s.held.Load() != h {
+	if s.call == nil && s.granted.Load() != h {
 		return answered
 	}
 	if s.call != nil && s.late {
@@ -359,7 +359,7 @@ func (s *Lease) join(h *held, now int64) <-chan struct{} {
 }
 
 // callStore takes a new lease in place of h, and closes call.
-func (s *Lease) callStore(call chan struct{}, h *held, now int64) {
+func (s *Lease) callStore(call chan struct{}, h *granted, now int64) {
 	most := int(max(1, min(int64(leaseTime)/2/s.limit.interval, s.limit.burst)))
 	back := int(s.back.Swap(0))
 	s.mu.Lock()
@@ -393,7 +393,7 @@ func (s *Lease) callStore(call chan struct{}, h *held, now int64) {
 	if err != nil {
 		s.shared.faults.Add(1)
 	} else {
-		s.held.Store(s.newHeld(grant, want, now))
+		s.granted.Store(s.newGranted(grant, want, now))
 	}
 	close(call)
 	s.call, s.want = nil, 0
@@ -418,15 +418,15 @@ func (s *Lease) overdue(call chan struct{}) {
 	}
 }
 
-// newHeld returns what a store gave at time now. It is not believed to give
+// newGranted returns what a store gave at time now. It is not believed to give
 // what it cannot have.
-func (s *Lease) newHeld(grant Grant, want int, now int64) *held {
+func (s *Lease) newGranted(grant Grant, want int, now int64) *granted {
 	missing := min(max(0, int64(grant.Missing)), s.limit.interval*s.limit.burst)
-	h := &held{until: now + int64(leaseTime), full: now + missing}
+	h := &granted{until: now + int64(leaseTime), full: now + missing}
 	h.left.Store(int64(min(max(0, grant.Tokens), want)))
 	if grant.Tokens < want {
 		// No longer than half of the tokens of a bucket take, so that none run
-		// over while nobody asks.
+		// over while there are no requests.
 		pause := min(int64(minPause), s.limit.interval*s.limit.burst/2)
 		h.again = max(h.full-(s.limit.burst-1)*s.limit.interval, now+pause)
 	}

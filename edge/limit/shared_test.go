@@ -461,14 +461,14 @@ func TestSharedCost(t *testing.T) {
 	s.up.Store(true)
 	l := mustNew(t, MaxRate, MaxBurst)
 	lease, local := s.NewLease("k", l), new(Bucket)
-	h := &held{until: 1 << 60}
+	h := &granted{until: 1 << 60}
 	h.left.Store(1 << 30)
-	lease.held.Store(h)
+	lease.granted.Store(h)
 	if n := testing.AllocsPerRun(1000, func() { lease.Take(local, 5) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	none := &held{until: 1 << 60, again: 1 << 60, full: 1 << 60}
-	lease.held.Store(none)
+	none := &granted{until: 1 << 60, again: 1 << 60, full: 1 << 60}
+	lease.granted.Store(none)
 	if n := testing.AllocsPerRun(1000, func() {
 		if lease.Take(local, 5).OK {
 			t.Fatal("a token from nowhere")

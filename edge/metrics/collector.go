@@ -34,7 +34,7 @@ var counts = []count{
 	{desc("edge_polls_not_modified_total", "Polls that found the pointer where it was."), func(p *parts) int64 { return p.Refresher.Counters.NotModified.Load() }},
 	{desc("edge_poll_errors_total", "Polls that failed, or found what was refused."), func(p *parts) int64 { return p.Refresher.Counters.PollErrors.Load() }},
 	{desc("edge_snapshot_swaps_total", "Snapshots that were taken over."), func(p *parts) int64 { return p.Refresher.Counters.Swaps.Load() }},
-	{desc("edge_snapshot_refused_total", "Times a pointer was not taken over: it moved back, is of another store, does not parse, or its snapshot is damaged or not to be had."),
+	{desc("edge_snapshot_refused_total", "Times a pointer was not taken over: it moved back, is of another store, does not parse, or its snapshot is damaged or unavailable."),
 		func(p *parts) int64 { return p.Refresher.Counters.Refused.Load() }},
 
 	{desc("edge_store_fetches_total", "Objects asked of the store."), func(p *parts) int64 { return p.Cache.Counters.Fetches.Load() }},
@@ -44,15 +44,15 @@ var counts = []count{
 	{desc("edge_disk_reads_total", "Shards read from the disk copy."), func(p *parts) int64 { return p.Cache.Counters.DiskReads.Load() }},
 	{desc("edge_disk_errors_total", "Objects that could not be written to the disk copy."), func(p *parts) int64 { return p.Cache.Counters.DiskErrors.Load() }},
 
-	{desc("edge_shard_reads_total", "Shards that answers were put together from, held in memory or not."), func(p *parts) int64 { return p.totals.Shards }},
-	{desc("edge_shard_misses_total", "Shards asked for that were not held in memory."), func(p *parts) int64 { return p.Cache.Counters.MemoryMisses.Load() }},
+	{desc("edge_shard_reads_total", "Shards that answers were put together from, cached or not."), func(p *parts) int64 { return p.totals.Shards }},
+	{desc("edge_shard_cache_misses_total", "Shards asked for that the shard cache did not have."), func(p *parts) int64 { return p.Cache.Counters.MemoryMisses.Load() }},
 	{desc("edge_shard_loads_total", "Shards that were expanded and parsed."), func(p *parts) int64 { return p.Cache.Counters.Loads.Load() }},
 	{desc("edge_rows_visited_total", "Rows visited to put answers together."), func(p *parts) int64 { return p.totals.Rows }},
-	{desc("edge_answers_hits_total", "Answers found in the response cache."), func(p *parts) int64 { return p.totals.Hits }},
-	{desc("edge_answers_composed_total", "Answers put together, because the response cache did not have them."), func(p *parts) int64 { return p.totals.Composed }},
-	{desc("edge_answers_admitted_total", "Answers put into the response cache, those made before a swap included."), func(p *parts) int64 { return p.Refresher.Responses.Admitted.Load() }},
-	{desc("edge_answers_evicted_total", "Answers that left the response cache to make room for others."), func(p *parts) int64 { return p.Refresher.Responses.Evicted.Load() }},
-	{desc("edge_answers_warmed_total", "Answers made before the swap, because they were asked for most."), func(p *parts) int64 { return p.totals.Warmed }},
+	{desc("edge_response_cache_hits_total", "Answers found in the response cache."), func(p *parts) int64 { return p.totals.Hits }},
+	{desc("edge_response_cache_misses_total", "Answers that the response cache did not have, so that they were put together."), func(p *parts) int64 { return p.totals.Composed }},
+	{desc("edge_response_cache_admitted_total", "Answers put into the response cache, those made before a swap included."), func(p *parts) int64 { return p.Refresher.Responses.Admitted.Load() }},
+	{desc("edge_response_cache_evicted_total", "Answers that left the response cache to make room for others."), func(p *parts) int64 { return p.Refresher.Responses.Evicted.Load() }},
+	{desc("edge_response_cache_warmed_total", "Answers made before the swap, because they were asked for most."), func(p *parts) int64 { return p.totals.Warmed }},
 }
 
 var (
@@ -62,17 +62,17 @@ var (
 	stateDesc    = desc("edge_snapshot_state", "1 for the state that the edge is in, as /status names it.", "state")
 	missingDesc  = desc("edge_snapshot_missing_objects", "Objects of the snapshot that is served that are not on this machine yet.")
 	lastLagDesc  = desc("edge_snapshot_last_swap_lag_seconds", "Time from the move of the pointer to the last swap, by both clocks.")
-	diskDesc     = desc("edge_disk_bytes", "Bytes that the disk copy holds.")
+	diskDesc     = desc("edge_disk_bytes", "Bytes of the disk copy.")
 
-	entriesDesc    = desc("edge_answers_entries", "Answers in the response cache of the snapshot that is served.")
-	entryBytesDesc = desc("edge_answers_bytes", "Bytes that the response cache of the snapshot that is served takes.")
+	entriesDesc    = desc("edge_response_cache_entries", "Answers in the response cache of the snapshot that is served.")
+	entryBytesDesc = desc("edge_response_cache_bytes", "Bytes that the response cache of the snapshot that is served takes.")
 
-	openDesc    = desc("edge_connections", "Open connections of the public listener.")
-	waitingDesc = desc("edge_connections_waiting", "Open connections for which memory is held while they wait for their peer to send the rest of a request or to take an answer.")
-	heldDesc    = desc("edge_connections_waiting_bytes", "Bytes that are held for waiting connections.")
-	refusedDesc = desc("edge_connections_refused_total", "Connections turned away because there were too many, in all or from one address.")
+	openDesc         = desc("edge_connections", "Open connections of the public listener.")
+	waitingDesc      = desc("edge_connections_waiting", "Open connections that take memory while they wait for their peer to send the rest of a request or to take an answer.")
+	waitingBytesDesc = desc("edge_connections_waiting_bytes", "Bytes that waiting connections take.")
+	refusedDesc      = desc("edge_connections_refused_total", "Connections turned away because there were too many, in all or from one address.")
 
-	keysDesc      = desc("edge_keys_in_force", "API keys that open the door; -1 before a set was read.")
+	keysDesc      = desc("edge_keys_in_force", "API keys in force; -1 before a set was read.")
 	keysStateDesc = desc("edge_keys_state", "1 for the state that the key set is in, as /status names it.", "state")
 	confirmedDesc = desc("edge_keys_confirmed_timestamp_seconds", "When the store last gave or confirmed the key set, in Unix seconds; 0: never.")
 
@@ -89,7 +89,7 @@ func (c *partsCollector) Describe(ch chan<- *prometheus.Desc) {
 	}
 	for _, d := range []*prometheus.Desc{
 		sequenceDesc, timeDesc, ageDesc, stateDesc, missingDesc, lastLagDesc, diskDesc, entriesDesc, entryBytesDesc,
-		openDesc, waitingDesc, heldDesc, refusedDesc, keysDesc, keysStateDesc, confirmedDesc,
+		openDesc, waitingDesc, waitingBytesDesc, refusedDesc, keysDesc, keysStateDesc, confirmedDesc,
 		limitsStateDesc, limitsCallsDesc, limitsFaultsDesc, limitsLocalDesc,
 	} {
 		ch <- d
@@ -134,7 +134,7 @@ func (c *partsCollector) Collect(ch chan<- prometheus.Metric) {
 	conns := c.src.Connections()
 	gauge(openDesc, float64(conns.Open))
 	gauge(waitingDesc, float64(conns.Waiting))
-	gauge(heldDesc, float64(conns.WaitingBytes))
+	gauge(waitingBytesDesc, float64(conns.WaitingBytes))
 	ch <- prometheus.MustNewConstMetric(refusedDesc, prometheus.CounterValue, float64(conns.Refused))
 
 	if c.src.Watcher != nil {

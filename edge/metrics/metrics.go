@@ -1,4 +1,4 @@
-// Package metrics tells Prometheus how an edge fares
+// Package metrics is what an edge tells Prometheus
 // (INTERFACE.md, "Listeners", /metrics).
 //
 // What the answering side counts for itself, or what a request must not pay

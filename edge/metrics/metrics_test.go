@@ -217,8 +217,8 @@ func TestEveryCounter(t *testing.T) {
 		"Swaps": "edge_snapshot_swaps_total", "Refused": "edge_snapshot_refused_total", "SwapLag": "edge_snapshot_last_swap_lag_seconds",
 		"Fetches": "edge_store_fetches_total", "FetchErrors": "edge_store_fetch_errors_total", "FetchBytes": "edge_store_fetch_bytes_total",
 		"Corrupt": "edge_corrupt_total", "DiskReads": "edge_disk_reads_total", "DiskErrors": "edge_disk_errors_total", "DiskBytes": "edge_disk_bytes",
-		"MemoryMisses": "edge_shard_misses_total", "Loads": "edge_shard_loads_total",
-		"Admitted": "edge_answers_admitted_total", "Evicted": "edge_answers_evicted_total",
+		"MemoryMisses": "edge_shard_cache_misses_total", "Loads": "edge_shard_loads_total",
+		"Admitted": "edge_response_cache_admitted_total", "Evicted": "edge_response_cache_evicted_total",
 		"SwapWork": "", // in a histogram, by Swapped
 	}
 	// Far apart, since the refresher counts on while it is looked at.
@@ -282,8 +282,8 @@ func TestTotals(t *testing.T) {
 		t.Fatalf("%+v", totals)
 	}
 	for name, want := range map[string]int64{
-		"edge_answers_composed_total": totals.Composed, "edge_answers_hits_total": totals.Hits, "edge_answers_admitted_total": 1,
-		"edge_answers_entries": 1, "edge_answers_bytes": cache.Bytes(), "edge_answers_warmed_total": totals.Warmed,
+		"edge_response_cache_misses_total": totals.Composed, "edge_response_cache_hits_total": totals.Hits, "edge_response_cache_admitted_total": 1,
+		"edge_response_cache_entries": 1, "edge_response_cache_bytes": cache.Bytes(), "edge_response_cache_warmed_total": totals.Warmed,
 		"edge_shard_reads_total": totals.Shards, "edge_rows_visited_total": totals.Rows,
 	} {
 		if v := got.value(t, name); v != float64(want) {

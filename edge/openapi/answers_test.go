@@ -355,7 +355,7 @@ func TestAnswers(t *testing.T) {
 	}
 	unchanged := service{base: openapitest.Start(t, edge.Config{Reader: openapitest.Unchanged(t), AuthOff: true})}.ready(t)
 	check(unchanged, question{method: "GET", target: "/openapi/v1/global"}, 200)
-	// An edge that lets one origin in; codings; an answer that was held.
+	// An edge that lets one origin in; codings; a cached answer.
 	one := service{base: openapitest.Start(t, edge.Config{Reader: openapitest.Market(t), AuthOff: true, CacheScope: "public", Server: server.Config{AllowOrigin: "https://board.example"}})}.ready(t)
 	check(one, question{method: "GET", target: "/openapi/v1/chains", header: []string{"Origin: https://board.example"}}, 200)
 	check(one, question{method: "GET", target: "/openapi/v1/chains?size=x", header: []string{"Origin: https://board.example"}}, 400)

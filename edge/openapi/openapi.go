@@ -1,6 +1,6 @@
-// Package openapi holds the description of the API: an OpenAPI 3.1 document,
+// Package openapi has the description of the API: an OpenAPI 3.1 document,
 // written once in openapi.yaml, with examples that are answers of a running
-// edge. Its tests hold it against the code, in both directions, and against the
+// edge. Its tests compare it with the code, in both directions, and against the
 // copy that was frozen with v1 (frozen.json).
 package openapi
 

@@ -6,7 +6,7 @@
 // own, so that after a few requests it allocates nothing. What a Query holds is
 // valid until the next Parse; nothing in it points into the query string.
 //
-// AppendKey writes the normalised query, by which finished answers are held:
+// AppendKey writes the normalised query, by which finished answers are cached:
 // defaults applied, parameters that are not read dropped, filters sorted and
 // without repeats. Equal keys mean equal answers from one snapshot.
 package query

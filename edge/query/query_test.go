@@ -241,7 +241,7 @@ func TestBy(t *testing.T) {
 	}
 }
 
-// TestKeys: what must share a held answer and what must not.
+// TestKeys: what must share a cached answer and what must not.
 func TestKeys(t *testing.T) {
 	groups := [][]string{
 		{"", "page=1", "size=20", "size=0", "limit=20&offset=0", "offset=0", "sort=id", "sort=ID:asc", "x=y", "sort=&id=", "fields=x", "%70age=1", "page=1&offset=60"},

@@ -139,7 +139,7 @@ type Counters struct {
 	Evicted  atomic.Int64 // entries that made room for others
 }
 
-// Cache is safe for concurrent use. A nil Cache holds nothing and takes
+// Cache is safe for concurrent use. A nil Cache is empty and takes
 // nothing.
 type Cache struct {
 	hash     func(key []byte) uint64

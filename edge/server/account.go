@@ -3,7 +3,7 @@ package server
 import "sync/atomic"
 
 // account is what one client address has: its open connections, and the bytes
-// that are held for those of them that wait for their peer. Without it, one
+// that are taken up for those of them that wait for their peer. Without it, one
 // address could take all the memory that slow peers may have, and others would
 // be turned away.
 type account struct {
@@ -11,7 +11,7 @@ type account struct {
 	bytes atomic.Int64
 }
 
-// charge charges n bytes, which are held while the peer is slow, to the account
+// charge charges n bytes, which are taken up while the peer is slow, to the account
 // of its address and to the sum of all, and reports whether both have room.
 // Nothing is charged where they have not. A connection has one charge at a time.
 func (c *conn) charge(n int64) bool {

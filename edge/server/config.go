@@ -48,7 +48,7 @@ type Config struct {
 	// from one address (IPv6: one /64); 0: DefaultMaxConns, and half of all. Keep
 	// MaxConns below the number of files that the process may open.
 	MaxConns, MaxConnsPerAddress int
-	// MaxWaitingBytes bounds what is held for connections that wait for their
+	// MaxWaitingBytes bounds the memory for connections that wait for their
 	// peer to send the rest of a request or to take an answer; one address may have
 	// an eighth of it (IPv6: one /64). 0: 128 MiB.
 	MaxWaitingBytes int64
@@ -69,7 +69,7 @@ type Config struct {
 	// errors, and slow ones are logged, up to a number of lines a second.
 	LogAll  bool
 	LogSlow time.Duration
-	// Observer is told of every answer; nil: nobody is.
+	// Observer gets every answer; may be nil.
 	Observer Observer
 }
 

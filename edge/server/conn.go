@@ -15,22 +15,22 @@ import (
 )
 
 // state is what a connection waits for. These are all the states that there
-// are, with what a connection in each holds beside its goroutine and its conn.
+// are, with what a connection in each takes beside its goroutine and its conn.
 // A connection that waits for its peer has that charged to the account of its
 // address (see conn.charge), or is closed.
 type state uint32
 
 const (
-	// idle: waits for the first byte of a request, and holds nothing. Ends with
+	// idle: waits for the first byte of a request, and takes nothing. Ends with
 	// that byte, or after Config.IdleTimeout without a word; before the first
 	// request, after Config.ReadTimeout.
 	idle state = iota
 	// serving: waits for no peer. Holds an input, a Request and an output.
 	serving
-	// readingHead: waits for the rest of a head and holds an input: chargeHead.
+	// readingHead: waits for the rest of a head and takes an input: chargeHead.
 	// Ends with the head, or with a 408 after Config.ReadTimeout.
 	readingHead
-	// readingBody: waits for the rest of a body and holds an input and a Request
+	// readingBody: waits for the rest of a body and takes an input and a Request
 	// of its own: chargeBody. Ends like readingHead.
 	readingBody
 	// writing: waits for the peer to take its answer. Holds what is left of the
@@ -65,7 +65,7 @@ const (
 
 var (
 	errGone       = errors.New("the peer has gone, or never came")
-	errOverCharge = errors.New("too much is held for this address")
+	errOverCharge = errors.New("too much memory waits for this address")
 	errAgain      = errors.New("nothing to read yet")
 )
 
@@ -119,7 +119,7 @@ func (c *conn) enter(s state) {
 	c.state.Store(c.state.Load()&^(1<<stateBits-1) + 1<<stateBits | uint32(s))
 }
 
-// wait enters a state in which n bytes are held while the peer is slow, and
+// wait enters a state that takes n bytes while the peer is slow, and
 // reports whether its address may have that many more. Every wait ends with
 // resume.
 func (c *conn) wait(s state, n int64) bool {
@@ -144,7 +144,7 @@ func (c *conn) readBy(t time.Time) error {
 }
 
 // awaitFirst waits for the first byte of a request. Until it is there no buffer
-// is held: the reading that finds nothing gives it back before it waits.
+// is kept: the reading that finds nothing gives it back before it waits.
 func (c *conn) awaitFirst() error {
 	timeout := c.listener.idleTimeout
 	if !c.already {

@@ -115,7 +115,7 @@ func TestAcceptErrors(t *testing.T) {
 	}
 }
 
-// TestSlowReaders: what is held for the slow connections of an address is
+// TestSlowReaders: the memory for the slow connections of an address is
 // bounded, and keeps nobody else from being served.
 func TestSlowReaders(t *testing.T) {
 	const slow = 4
@@ -167,7 +167,7 @@ func TestSlowReaders(t *testing.T) {
 	}
 	until(t, func() bool { return s.Stats().Waiting == 4*slow })
 	if n := s.Stats().WaitingBytes; n > 4*slow*2*chargeWriting {
-		t.Errorf("%d bytes are held for %d slow readers of answers of a cache", n, 4*slow)
+		t.Errorf("%d bytes are counted for %d slow readers of answers of a cache", n, 4*slow)
 	}
 }
 

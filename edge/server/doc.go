@@ -20,10 +20,10 @@
 // Whatever answers, the handler adds the headers that every answer carries
 // (headers.go).
 //
-// An answer is a [Reply] (reply.go): header lines that were made beforehand, a
+// An answer is an [answer.Reply]: header lines that were made beforehand, a
 // few that were not, and a body. Head and body are written at once, a body that
 // was put together in [Request.Room] without being copied. Of what the client is
-// slow to take, nothing is held that belongs to a cache.
+// slow to take, nothing is kept that belongs to a cache.
 //
 // Nothing in this is allocated or locked for a request that is answered, nor
 // for one that is refused for its key or its rate.
@@ -32,7 +32,7 @@
 //
 // Connections, in all and by address; the time for a head, a body, an answer
 // and idleness; the size of a head (16 KiB and 100 lines), of a body, a trailer
-// section and chunk extensions (4 KiB each); the memory that is held for
+// section and chunk extensions (4 KiB each); the memory for
 // connections that wait for their peer, in all and by address (account.go); log
 // lines a second.
 package server

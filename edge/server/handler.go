@@ -108,8 +108,8 @@ func (s *Server) admit(r *Request) *problem {
 }
 
 // overOpen takes a token for a request that needs no key. It reports whether
-// there was none, and has then answered. Only that 429 tells of the limit: the
-// other answers may be held by caches that many clients share. Without
+// there was none, and has then answered. Only that 429 names the limit: the
+// other answers may be in caches that many clients share. Without
 // authentication there are no limits.
 func (s *Server) overOpen(r *Request) bool {
 	if s.keys == nil {

@@ -14,7 +14,7 @@ import (
 	"example.com/marketdata/edge/reqid"
 )
 
-// maxRefusing bounds the connections that are being told that there are too
+// maxRefusing bounds the connections that are being answered that there are too
 // many; any more are closed without a word.
 const maxRefusing = 64
 

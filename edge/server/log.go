@@ -10,7 +10,7 @@ import (
 	"example.com/marketdata/edge/limit"
 )
 
-// Observer is told of every answer, for metrics. It is called on the goroutine
+// Observer gets every answer, for metrics. It is called on the goroutine
 // that answers, by many at once, after the answer was written: it must be quick,
 // and best writes to memory that no other connection's answers write to.
 type Observer interface {

@@ -40,7 +40,7 @@ func (p *problem) appendBody(dst []byte, message string) []byte {
 	return append(dst, `","result":{}}`...)
 }
 
-// The problems that come of an Engine's errors.
+// The problems that an Engine's errors become.
 var (
 	// noSnapshot: /global before the first snapshot, nothing else.
 	noSnapshot = newProblem(http.StatusNotFound, 40400, "NOT_FOUND", "there is no snapshot yet")
@@ -55,8 +55,8 @@ var (
 	snapshotLater = newProblem(http.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", "the snapshot of X-Snapshot-Time has not arrived here; try again, or begin again without it")
 	// internal: a fault of the service itself.
 	internal = newProblem(http.StatusInternalServerError, 50000, "INTERNAL_ERROR", "the service failed to answer; the request id names this failure in its log")
-	// unavailable: what the answer needs is neither held nor to be had.
-	unavailable = newProblem(http.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", "what this answer needs is not to be had now; try again")
+	// unavailable: see answer.ErrUnavailable.
+	unavailable = newProblem(http.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", "what this answer needs is unavailable; try again")
 )
 
 // problemOf returns the answer that an Engine's error is.

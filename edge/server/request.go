@@ -40,10 +40,10 @@ type Request struct {
 	pin     []byte
 	pins    int
 	close   bool           // the connection is closed after the answer
-	limited bool           // limit and left hold
+	limited bool           // limit and left are set
 	limit   limit.Limit    // the limit that the request counts under
 	left    limit.Decision // what it left
-	taken   *auth.Key      // whose token was taken; nil: nobody's
+	taken   *auth.Key      // whose token was taken; nil: no token was
 	id      [reqid.Length]byte
 	took    time.Duration     // from Now until the answer was ready
 	client  netip.Addr        // see clientOf; not valid: not asked for yet
@@ -97,7 +97,7 @@ func (s *Server) acquire(c *conn) *Request {
 	return r
 }
 
-// release gives back what a Request holds.
+// release gives back a Request's memory.
 func (s *Server) release(r *Request) {
 	r.giveOutput()
 	if r.mem == nil || r.once {

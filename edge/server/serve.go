@@ -83,7 +83,7 @@ func (s *Server) exchange(c *conn) bool {
 	err = s.write(c, r)
 	s.observe(r, err)
 	more := err == nil && !r.close
-	// Who is told that there is no more may still be sending.
+	// A client whose connection is closed may still be sending.
 	c.last = err == nil && r.close
 	s.release(r)
 	return more
@@ -118,7 +118,7 @@ func (s *Server) write(c *conn, r *Request) error {
 }
 
 // writeSlowly writes what a slow peer has not taken yet: left, and then rest.
-// Meanwhile no buffer is held of an answer whose body belongs to a cache, and no
+// Meanwhile no buffer is kept of an answer whose body belongs to a cache, and no
 // memory of the request of any.
 func (s *Server) writeSlowly(c *conn, r *Request, left, rest []byte) error {
 	cost := int64(chargeWriting)

@@ -27,10 +27,10 @@ func TestStaticCodings(t *testing.T) {
 		if a := ask(t, addr, "GET", "/plain", "Accept-Encoding: "+list); a.body != "plain" || a.Header.Get("Content-Encoding") != "" || a.Header.Get("Vary") != "" {
 			t.Errorf("one coding, Accept-Encoding %q: %q with %v", list, a.body, a.Header)
 		}
-		for _, held := range []string{plain, tag + `-br"`, tag + `-gzip"`} {
-			a := ask(t, addr, "GET", "/both", "Accept-Encoding: "+list, "If-None-Match: "+held)
+		for _, known := range []string{plain, tag + `-br"`, tag + `-gzip"`} {
+			a := ask(t, addr, "GET", "/both", "Accept-Encoding: "+list, "If-None-Match: "+known)
 			if a.StatusCode != 304 || a.body != "" || a.Header.Get("ETag") != etag || a.Header.Get("Content-Encoding") != "" || a.Header.Get("Vary") != "Accept-Encoding" {
-				t.Errorf("Accept-Encoding %q, If-None-Match %s: %d %q with %v", list, held, a.StatusCode, a.body, a.Header)
+				t.Errorf("Accept-Encoding %q, If-None-Match %s: %d %q with %v", list, known, a.StatusCode, a.body, a.Header)
 			}
 		}
 	}

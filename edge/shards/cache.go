@@ -16,8 +16,9 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// ErrUnavailable: a shard is neither held nor to be had in time.
-var ErrUnavailable = errors.New("shard is not to be had")
+// ErrUnavailable: a shard is neither cached nor available from disk or store in
+// time.
+var ErrUnavailable = errors.New("shard is unavailable")
 
 // Config is what a Cache is made from. Zero durations and counts take the
 // defaults that stand beside them.
@@ -52,7 +53,7 @@ type Counters struct {
 	Corrupt      atomic.Int64 // objects or shards that failed verification
 	DiskReads    atomic.Int64 // shards read from disk
 	DiskErrors   atomic.Int64 // objects that could not be written to disk
-	DiskBytes    atomic.Int64 // bytes the disk copy holds now, as far as known
+	DiskBytes    atomic.Int64 // bytes of the disk copy now, as far as known
 	MemoryMisses atomic.Int64 // shards that were not in memory
 	Loads        atomic.Int64 // shards that were expanded and parsed
 }
@@ -87,7 +88,7 @@ type Object struct {
 	users  int    // guarded by Cache.mu
 
 	opened  atomic.Pointer[opened]
-	slots   atomic.Pointer[[]Slot]
+	places  atomic.Pointer[[]Place]
 	used    atomic.Int64 // when it was last read from disk, for trimming
 	blocked atomic.Int64 // until when it is not asked of the store
 }
@@ -195,21 +196,21 @@ func (o *Object) key(i int) uint64 { return o.serial*maxShards + uint64(i) }
 // allocates nothing when the shard is in memory. i is below the number of
 // shards that the object's rows make. Errors wrap ErrUnavailable.
 func (c *Cache) Shard(o *Object, i int) (*artifacts.Shard, error) {
-	if s, ok := c.Held(o, i); ok {
+	if s, ok := c.Cached(o, i); ok {
 		return s, nil
 	}
 	return c.miss(o, i)
 }
 
-// Held returns shard i of the object if it is in memory.
-func (c *Cache) Held(o *Object, i int) (*artifacts.Shard, bool) {
+// Cached returns shard i of the object if it is in memory.
+func (c *Cache) Cached(o *Object, i int) (*artifacts.Shard, bool) {
 	key := o.key(i)
 	e, ok := c.mem.get(key)
 	if !ok {
 		return nil, false
 	}
-	if e.slot != nil && e.slot.p.CompareAndSwap(nil, e) {
-		// It may have left the memory before it came into the slot.
+	if e.place != nil && e.place.p.CompareAndSwap(nil, e) {
+		// It may have left the memory before it came into the place.
 		if now, ok := c.mem.get(key); !ok || now != e {
 			e.left()
 		}
@@ -217,11 +218,11 @@ func (c *Cache) Held(o *Object, i int) (*artifacts.Shard, bool) {
 	return &e.Shard, true
 }
 
-// Keep offers a shard to the memory, as after a load.
+// Keep puts a shard into the memory, which may refuse it.
 func (c *Cache) Keep(o *Object, i int, s *artifacts.Shard) {
-	e := &entry{Shard: *s, slot: o.slot(i)}
-	if e.slot != nil {
-		e.slot.p.Store(e) // before the memory can refuse it
+	e := &entry{Shard: *s, place: o.place(i)}
+	if e.place != nil {
+		e.place.p.Store(e) // before the memory can refuse it
 	}
 	if !c.mem.set(o.key(i), e, int64(s.Size())) {
 		e.left()
@@ -449,7 +450,7 @@ func (c *Cache) load(o *Object, i int) (*artifacts.Shard, error) {
 	return s, nil
 }
 
-// opening joins whoever opens the object already.
+// opening opens the object, or joins the call that does so already.
 func (c *Cache) opening(o *Object) (*openedObject, error) {
 	v, err, _ := c.flights.Do("i"+strconv.FormatUint(o.serial, 36), c.guard(func() (any, error) { return c.open(o, nil) }))
 	if err != nil {
@@ -485,8 +486,8 @@ func (c *Cache) readFrame(o *Object, op *opened, i int, whole []byte) (*artifact
 	return artifacts.ParseEntry(e, frame)
 }
 
-// Trim brings the disk copy within its bound: first the objects that nobody
-// uses, then those whose shards were read the longest ago.
+// Trim brings the disk copy within its bound: first the objects that are
+// not in use, then those whose shards were read the longest ago.
 func (c *Cache) Trim() {
 	c.disk.trim(func(d artifacts.Digest) (used int64, ok bool) {
 		c.mu.Lock()
@@ -499,5 +500,5 @@ func (c *Cache) Trim() {
 	})
 }
 
-// Wait returns when memory has taken in what was offered; for tests.
+// Wait returns when the memory has dealt with every Keep; for tests.
 func (c *Cache) Wait() { c.mem.Cache.Wait() }

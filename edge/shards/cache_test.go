@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// store is a Reader whose Gets can be counted, held up and spoilt.
+// store is a Reader whose Gets can be counted, cached up and spoilt.
 type store struct {
 	artifacts.Reader
 	mu   sync.Mutex
@@ -125,12 +125,12 @@ func TestAcquireSharesAndReleaseForgets(t *testing.T) {
 	wantRow(t, c, a, 0, 1)
 	c.Wait()
 	c.Release(a)
-	if _, ok := c.Held(b, 0); !ok {
+	if _, ok := c.Cached(b, 0); !ok {
 		t.Error("a shard in use was forgotten")
 	}
 	c.Release(b)
 	c.Wait()
-	if _, ok := c.Held(b, 0); ok {
+	if _, ok := c.Cached(b, 0); ok {
 		t.Error("a shard of nobody is still in memory")
 	}
 	if d := c.Acquire(ref); d == a {
@@ -322,7 +322,7 @@ func TestCloseBesideRequests(t *testing.T) {
 					}
 					c.Keep(o, i%8, s)
 					for range 100 { // ristretto hears of gets in batches
-						c.Held(o, i%8)
+						c.Cached(o, i%8)
 					}
 				}
 			})

@@ -8,7 +8,7 @@ import (
 
 // memory is ristretto, made safe to close beside its use: its Close frees and
 // closes what a Get or a Set beside it still uses. The lock costs nothing that
-// shows, since a shard is mostly found in its slot.
+// shows, since a shard is mostly found in its place.
 type memory struct {
 	*ristretto.Cache[uint64, *entry]
 	mu     sync.RWMutex

@@ -6,48 +6,48 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// entry is a shard in memory, and the slot that shows it.
+// entry is a shard in memory, and the place that shows it.
 type entry struct {
 	artifacts.Shard
-	slot *Slot // nil: none
+	place *Place // nil: none
 }
 
-// left empties the slot of a shard that is in memory no more: ristretto has
-// refused it, dropped it, or been told to. The slot may show a later one.
+// left empties the place of a shard that is in memory no more: ristretto has
+// refused it or dropped it, or was made to. The place may show a later one.
 func (e *entry) left() {
-	if e != nil && e.slot != nil {
-		e.slot.p.CompareAndSwap(e, nil)
+	if e != nil && e.place != nil {
+		e.place.p.CompareAndSwap(e, nil)
 	}
 }
 
-// Slot shows one shard while it is in memory, so that finding it is one load in
+// Place shows one shard while it is in memory, so that finding it is one load in
 // the place of a look-up in ristretto, which costs more than the rest of finding
-// a row. What leaves the memory leaves its slot: a slot keeps nothing alive.
-// Ristretto does not see who looks at a slot; Held tells it.
-type Slot struct{ p atomic.Pointer[entry] }
+// a row. What leaves the memory leaves its place: a place keeps nothing alive.
+// Ristretto does not see such a look-up; Cached goes to it.
+type Place struct{ p atomic.Pointer[entry] }
 
 // Shard returns the shard, nil when there is none.
-func (s *Slot) Shard() *artifacts.Shard {
+func (s *Place) Shard() *artifacts.Shard {
 	if e := s.p.Load(); e != nil {
 		return &e.Shard
 	}
 	return nil
 }
 
-// Slots returns the slots of the object's first n shards. The first call for an
+// Places returns the places of the object's first n shards. The first call for an
 // object says how many it has: a later one for more gets those.
-func (o *Object) Slots(n int) []Slot {
-	slots := make([]Slot, n)
-	if !o.slots.CompareAndSwap(nil, &slots) {
-		slots = *o.slots.Load()
+func (o *Object) Places(n int) []Place {
+	places := make([]Place, n)
+	if !o.places.CompareAndSwap(nil, &places) {
+		places = *o.places.Load()
 	}
-	return slots[:min(n, len(slots))]
+	return places[:min(n, len(places))]
 }
 
-// slot returns the slot of shard i, nil when there is none.
-func (o *Object) slot(i int) *Slot {
-	if slots := o.slots.Load(); slots != nil && i < len(*slots) {
-		return &(*slots)[i]
+// place returns the place of shard i, nil when there is none.
+func (o *Object) place(i int) *Place {
+	if places := o.places.Load(); places != nil && i < len(*places) {
+		return &(*places)[i]
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"example.com/marketdata/edge/shards"
 )
 
-// sample is how many looks at a slot there are to one that asks the cache, so
+// sample is how many look-ups in a place there are to one in the cache, so
 // that it learns what is hot.
 const sample = 64
 
@@ -28,11 +28,11 @@ func (b *Budget) late() bool {
 	return now.After(b.deadline)
 }
 
-// Enter takes one of the places, and waits for one within the budget. Who leaves
-// receives from places. Errors wrap shards.ErrUnavailable.
-func (b *Budget) Enter(places chan struct{}) error {
+// Enter sends to running, which bounds how many do the same at once, and waits
+// within the budget until it can. The caller receives from running when it is done. Errors wrap shards.ErrUnavailable.
+func (b *Budget) Enter(running chan struct{}) error {
 	select {
-	case places <- struct{}{}:
+	case running <- struct{}{}:
 		return nil
 	default:
 	}
@@ -42,7 +42,7 @@ func (b *Budget) Enter(places chan struct{}) error {
 	timer := time.NewTimer(time.Until(b.deadline))
 	defer timer.Stop()
 	select {
-	case places <- struct{}{}:
+	case running <- struct{}{}:
 		return nil
 	case <-timer.C:
 		return errLate

@@ -44,7 +44,7 @@ func (r *Refresher) keptPointer() *artifacts.Pointer {
 	}
 	p, err := artifacts.ParsePointer(b)
 	if err != nil {
-		r.cfg.Log.Warn("kept pointer is of no use", "err", err)
+		r.cfg.Log.Warn("kept pointer cannot be used", "err", err)
 		return nil
 	}
 	return p
@@ -74,7 +74,7 @@ func (r *Refresher) keepManifest(d artifacts.Digest, raw []byte) {
 	}
 }
 
-// keptManifest returns a manifest's bytes if Dir holds them, whole.
+// keptManifest returns a manifest's bytes if Dir has them, whole.
 func (r *Refresher) keptManifest(ref artifacts.Ref) []byte {
 	b := r.kept(artifacts.ManifestKey(ref.Digest), artifacts.MaxManifestSize)
 	if ref.Check(b) != nil {
@@ -131,12 +131,12 @@ func (r *Refresher) restore(ctx context.Context) {
 	}
 	m, err := artifacts.ParseManifest(raw)
 	if err != nil {
-		r.cfg.Log.Warn("kept manifest is of no use", "err", err)
+		r.cfg.Log.Warn("kept manifest cannot be used", "err", err)
 		return
 	}
 	s, err := New(m, p.Manifest.Digest, r.cfg.Cache)
 	if err != nil {
-		r.cfg.Log.Warn("kept manifest is of no use", "err", err)
+		r.cfg.Log.Warn("kept manifest cannot be used", "err", err)
 		return
 	}
 	s.Store, s.Sequence = p.Store, p.Sequence

@@ -113,7 +113,7 @@ func (r *Refresher) pinned(ctx context.Context, t time.Time) (s *Snapshot, settl
 			return cur, true, nil
 		}
 		if ref, ok := cur.retained(t); ok {
-			s, err = r.hold(ctx, t, ref)
+			s, err = r.retainedAt(ctx, t, ref)
 			return s, true, err
 		}
 		if cur.Time.After(newest) {
@@ -133,11 +133,11 @@ func (r *Refresher) pinned(ctx context.Context, t time.Time) (s *Snapshot, settl
 	return nil, false, nil
 }
 
-// hold returns the retained snapshot of t, reading it if need be.
-func (r *Refresher) hold(ctx context.Context, t time.Time, ref artifacts.Ref) (*Snapshot, error) {
+// retainedAt returns the retained snapshot of t, reading it if need be.
+func (r *Refresher) retainedAt(ctx context.Context, t time.Time, ref artifacts.Ref) (*Snapshot, error) {
 	unix := t.Unix()
 	r.mu.Lock()
-	if s := r.held[unix]; s != nil && s.Manifest == ref.Digest {
+	if s := r.pinnable[unix]; s != nil && s.Manifest == ref.Digest {
 		r.mu.Unlock()
 		return s, nil
 	}
@@ -166,7 +166,7 @@ func (r *Refresher) readPinned(l *load, unix int64, ref artifacts.Ref) {
 	delete(r.loading, unix)
 	l.s, l.err = s, err
 	if err == nil {
-		replaced, r.held[unix] = r.held[unix], s
+		replaced, r.pinnable[unix] = r.pinnable[unix], s
 	}
 	close(l.done)
 	r.mu.Unlock()

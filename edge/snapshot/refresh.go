@@ -22,12 +22,12 @@ import (
 
 // State is what requests are answered from. All but Global never changes.
 type State struct {
-	// Snapshot is the current one; nil when the store answers and holds none.
+	// Snapshot is the current one; nil when the store answers and has none.
 	Snapshot *Snapshot
 	// Change is the change record in force; nil when there is none that can be
 	// used (FEED.md, "Change of the total").
 	Change *artifacts.Change
-	// Global is the finished answer to /global, of whoever was asked for it first.
+	// Global is the finished answer to /global, once there was a first request.
 	Global atomic.Pointer[respcache.Entry]
 }
 
@@ -76,11 +76,11 @@ type Config struct {
 	// ResponseMemory bounds the finished answers of one snapshot, in bytes; see
 	// package respcache.
 	ResponseMemory int64
-	// Swapped is told of each snapshot that was taken over from a pointer: how
+	// Swapped is called for each snapshot that was taken over from a pointer: how
 	// long after the pointer's publication, by both clocks, and how long after
-	// this edge first saw it; nil: nobody is.
+	// this edge first saw it; nil: nothing is.
 	Swapped func(lag, work time.Duration)
-	// Now is the clock that pins of the future are held against (time.Now).
+	// Now is the clock that pins of the future are compared with (time.Now).
 	Now func() time.Time
 	Log *slog.Logger
 }
@@ -110,12 +110,12 @@ type Refresher struct {
 	damaged  bool              // one of its objects was: it is taken over whole or not at all
 	early    *artifacts.Change // read before there was a state
 
-	mu      sync.Mutex
-	status  Status
-	changed chan struct{}       // closed at the next change of state
-	held    map[int64]*Snapshot // that may be pinned, by time in Unix seconds
-	loading map[int64]*load
-	kicked  time.Time // when a pin had Run poll last
+	mu       sync.Mutex
+	status   Status
+	changed  chan struct{}       // closed at the next change of state
+	pinnable map[int64]*Snapshot // that may be pinned, by time in Unix seconds
+	loading  map[int64]*load
+	kicked   time.Time // when a pin had Run poll last
 
 	waiting    atomic.Int64 // requests that wait for a pin of the future
 	background sync.WaitGroup
@@ -144,8 +144,8 @@ func NewRefresher(cfg Config) *Refresher {
 	}
 	return &Refresher{
 		cfg: cfg, kick: make(chan struct{}, 1), changed: make(chan struct{}),
-		status: Status{Status: upstream.Start()},
-		held:   map[int64]*Snapshot{}, loading: map[int64]*load{},
+		status:   Status{Status: upstream.Start()},
+		pinnable: map[int64]*Snapshot{}, loading: map[int64]*load{},
 	}
 }
 
@@ -177,7 +177,7 @@ func (r *Refresher) Run(ctx context.Context, warm Warm) {
 		} else {
 			retry.Reset()
 		}
-		// A change record in trouble is no reason to be late with snapshots.
+		// An unreadable change record must not delay snapshots.
 		if err = cmp.Or(err, changeErr); err == nil {
 			r.succeed()
 		} else if ctx.Err() == nil {
@@ -240,9 +240,9 @@ func (r *Refresher) pollPointer(ctx context.Context) error {
 		r.Counters.NotModified.Add(1)
 		return nil
 	case errors.Is(err, artifacts.ErrNotFound):
-		// A store that answers and holds no pointer: nothing was published yet.
+		// A store that answers and has no pointer: nothing was published yet.
 		if s := r.State(); s != nil && s.Snapshot != nil {
-			return fmt.Errorf("the store holds no pointer any more; keeping snapshot %s", s.Snapshot.TimeText)
+			return fmt.Errorf("the store has no pointer any more; keeping snapshot %s", s.Snapshot.TimeText)
 		}
 		r.pointer = ""
 		if r.State() == nil {
@@ -362,8 +362,8 @@ func (r *Refresher) swap(next *Snapshot) {
 	var replaced *Snapshot // of the same time, from before a rollback
 	r.mu.Lock()
 	if next != nil {
-		replaced = r.held[next.Time.Unix()]
-		r.held[next.Time.Unix()] = next
+		replaced = r.pinnable[next.Time.Unix()]
+		r.pinnable[next.Time.Unix()] = next
 	}
 	r.mu.Unlock()
 	r.state.Store(state)
@@ -380,18 +380,18 @@ func (r *Refresher) swap(next *Snapshot) {
 	r.mu.Unlock()
 }
 
-// retire lets go of the snapshots that may no longer be pinned, and of the
+// retire releases the snapshots that may no longer be pinned, and of the
 // memory of those that only may be.
 func (r *Refresher) retire(next *Snapshot) {
 	r.mu.Lock()
 	var gone, kept []*Snapshot
-	for unix, s := range r.held {
+	for unix, s := range r.pinnable {
 		switch _, ok := next.retained(s.Time); {
 		case s == next:
 		case ok:
 			kept = append(kept, s)
 		default:
-			delete(r.held, unix)
+			delete(r.pinnable, unix)
 			gone = append(gone, s)
 		}
 	}
@@ -424,7 +424,7 @@ const answered = 10 * time.Second
 // store has stopped answering: then the old snapshot, which is complete, is the
 // better one. An object that is damaged or missing in the store refuses the
 // snapshot until all of it is there. Whatever was refused has a budget of its own at the next try: with
-// what is left of an old one nothing could be told from a slow store.
+// what is left of an old one every store would look slow.
 func (r *Refresher) prepare(ctx context.Context, next *Snapshot) (missing int64, err error) {
 	if r.deadline.IsZero() {
 		r.deadline = time.Now().Add(r.cfg.FetchBudget)

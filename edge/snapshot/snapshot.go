@@ -65,9 +65,9 @@ type View struct {
 	perShard, perObject int
 	cache               *shards.Cache
 	objects             []*shards.Object
-	slots               []*shards.Slot // by shard; nil where an object has fewer than it should
-	firstID             []uint64       // by object, in the view by id
-	firstKey            []string       // by object, in a view with keys
+	places              []*shards.Place // by shard; nil where an object has fewer than it should
+	firstID             []uint64        // by object, in the view by id
+	firstKey            []string        // by object, in a view with keys
 }
 
 // New builds a snapshot from its manifest and acquires its objects; Release
@@ -154,12 +154,12 @@ func (s *Snapshot) newView(m *artifacts.Manifest, in *artifacts.View) (*View, er
 		v.firstKey = append(v.firstKey, o.First.Key)
 	}
 	s.objects = append(s.objects, v.objects...)
-	v.slots = make([]*shards.Slot, v.Shards())
+	v.places = make([]*shards.Place, v.Shards())
 	for i, o := range v.objects {
 		first := i * v.perObject
-		slots := o.Slots(min(v.perObject, len(v.slots)-first))
-		for j := range slots {
-			v.slots[first+j] = &slots[j]
+		places := o.Places(min(v.perObject, len(v.places)-first))
+		for j := range places {
+			v.places[first+j] = &places[j]
 		}
 	}
 	return v, nil
@@ -207,12 +207,12 @@ func (v *View) PerShard() int { return v.perShard }
 // Shard returns shard n, which holds the rows from n times PerShard. It waits
 // within the budget, and allocates nothing when the shard is in memory.
 func (v *View) Shard(n int, b *Budget) (*artifacts.Shard, error) {
-	if slot := v.slots[n]; slot != nil && rand.Uint32()%sample != 0 {
-		if s := slot.Shard(); s != nil {
+	if place := v.places[n]; place != nil && rand.Uint32()%sample != 0 {
+		if s := place.Shard(); s != nil {
 			return s, nil
 		}
 	}
-	if s, ok := v.Held(n); ok {
+	if s, ok := v.Cached(n); ok {
 		return s, nil
 	}
 	if b.late() {
@@ -221,12 +221,12 @@ func (v *View) Shard(n int, b *Budget) (*artifacts.Shard, error) {
 	return v.cache.Shard(v.objects[n/v.perObject], n%v.perObject)
 }
 
-// Held returns shard n if the cache has it in memory.
-func (v *View) Held(n int) (*artifacts.Shard, bool) {
-	return v.cache.Held(v.objects[n/v.perObject], n%v.perObject)
+// Cached returns shard n if the cache has it in memory.
+func (v *View) Cached(n int) (*artifacts.Shard, bool) {
+	return v.cache.Cached(v.objects[n/v.perObject], n%v.perObject)
 }
 
-// Keep offers shard n to the memory.
+// Keep puts shard n into the memory, which may refuse it.
 func (v *View) Keep(n int, s *artifacts.Shard) {
 	v.cache.Keep(v.objects[n/v.perObject], n%v.perObject, s)
 }

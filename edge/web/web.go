@@ -1,4 +1,4 @@
-// Package web holds what people look at on the public listener
+// Package web has what people look at on the public listener
 // (INTERFACE.md, "Listeners"): the market board at /, the API reference with
 // its try-it console at /docs, and the OpenAPI document that the latter shows.
 //

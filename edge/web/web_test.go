@@ -85,7 +85,7 @@ func TestFiles(t *testing.T) {
 			t.Errorf("HEAD %s: %s %d %q", path, head.Status, head.ContentLength, head.Header.Get("Etag"))
 		}
 		if again, body := get(t, "GET", base+path, "If-None-Match", r.Header.Get("Etag")); again.StatusCode != http.StatusNotModified || body != "" {
-			t.Errorf("%s, held: %s", path, again.Status)
+			t.Errorf("%s, known: %s", path, again.Status)
 		}
 		for _, coding := range []string{"br", "gzip"} {
 			coded, bytes := get(t, "GET", base+path, "Accept-Encoding", coding)

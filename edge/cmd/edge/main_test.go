@@ -89,6 +89,9 @@ func TestRun(t *testing.T) {
 		if code := run(ctx, args, new(output), stderr); code != 0 || !strings.Contains(stderr.String(), "msg=stopped") {
 			t.Errorf("%v: status %d, %s", c.args, code, stderr.String())
 		}
+		if !strings.Contains(stderr.String(), "msg=draining wait=0 timeout=15\n") {
+			t.Errorf("durations are not in seconds: %s", stderr.String())
+		}
 		if got := strings.Contains(stderr.String(), "level=WARN msg=\"AUTHENTICATION IS OFF"); got != c.loud {
 			t.Errorf("%v: %s", c.args, stderr.String())
 		}

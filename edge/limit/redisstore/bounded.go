@@ -32,7 +32,7 @@ func dialer(options *redis.Options) func(context.Context, string, string) (net.C
 		}
 		b := &bounded{Conn: c}
 		if raw, ok := c.(syscall.Conn); ok {
-			// By this go-redis tells whether an idle connection still lives.
+			// By this go-redis finds out whether an idle connection still lives.
 			return struct {
 				*bounded
 				syscall.Conn

@@ -62,10 +62,10 @@ return {taken, missing}
 // Store is a limit.Store.
 type Store struct {
 	client *redis.Client
-	secret string // the password, which a server's error must not tell
+	secret string // the password, which a server's error must not repeat
 }
 
-// quiet drops what go-redis would log: whoever calls is told.
+// quiet drops what go-redis would log: the caller gets the error.
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}

@@ -1,4 +1,4 @@
-// Package openapitest holds a running edge against the OpenAPI document: a
+// Package openapitest checks a running edge against the OpenAPI document: a
 // Checker of answers, and a small market to ask about.
 package openapitest
 
@@ -21,7 +21,7 @@ import (
 	"example.com/marketdata/edge/openapi"
 )
 
-// Checker holds requests and answers against the document. It is safe for
+// Checker checks requests and answers against the document. It is safe for
 // concurrent use.
 type Checker struct {
 	// Doc is the document, its schemas closed: clients must bear fields that
@@ -85,11 +85,11 @@ type Answer struct {
 // plain are the headers of HTTP itself, which a document does not list.
 var plain = []string{"Connection", "Content-Length", "Content-Type", "Date"}
 
-// Check holds the answer to a request against the document: status, every
+// Check checks the answer to a request against the document: status, every
 // header, every field. target is path and query as they were sent.
 func (c *Checker) Check(method, target string, a Answer) error {
 	if method == http.MethodOptions {
-		return nil // of browsers; the document tells of it in words
+		return nil // of browsers; the document describes it in words
 	}
 	u, err := url.ParseRequestURI(target)
 	if err != nil {
@@ -138,7 +138,7 @@ func canonical(name string) string {
 }
 
 // validate lets kin-openapi check headers and body. It would look at neither on
-// a 304 or an answer to HEAD, so it is told that they are the 200 of a GET,
+// a 304 or an answer to HEAD, so it is given them as the 200 of a GET,
 // whose only response is ref.
 func (c *Checker) validate(method string, ref *openapi3.ResponseRef, a Answer) error {
 	bodiless := method == http.MethodHead || a.Status == http.StatusNotModified
