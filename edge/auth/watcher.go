@@ -21,8 +21,8 @@ const (
 	// is in force within ten seconds while the store answers
 	// (INTERFACE.md, "Keys").
 	DefaultEvery = 2 * time.Second
-	// DefaultTimeout bounds one question to the store.
-	DefaultTimeout = 5 * time.Second
+	// defaultTimeout bounds one question to the store.
+	defaultTimeout = 5 * time.Second
 	// maxPause bounds the pause after a row of faults: a store that is back is
 	// asked soon enough for the ten seconds.
 	maxPause = 8 * time.Second
@@ -35,7 +35,7 @@ type Config struct {
 	// Every is the time between two questions; 0: DefaultEvery. Each is
 	// shifted by up to a fifth, so that many edges do not ask at once.
 	Every time.Duration
-	// Timeout bounds each question; 0: DefaultTimeout.
+	// Timeout bounds each question; 0: 5 seconds.
 	Timeout time.Duration
 	// File is where the bytes of the last good set are kept, for a start while
 	// the store is away; "": nowhere.
@@ -78,7 +78,7 @@ func NewWatcher(keys *Keys, cfg Config) *Watcher {
 		cfg.Every = DefaultEvery
 	}
 	if cfg.Timeout <= 0 {
-		cfg.Timeout = DefaultTimeout
+		cfg.Timeout = defaultTimeout
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

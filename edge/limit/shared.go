@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// DefaultWait is the longest that an answer waits for shared limits.
-	DefaultWait = 5 * time.Millisecond
+	// defaultWait is the longest that an answer waits for shared limits.
+	defaultWait = 5 * time.Millisecond
 
 	// leaseTime is how long tokens that were taken from the store may be used,
 	// and so by how much time's worth of them a limit may be exceeded.
@@ -93,7 +93,7 @@ type Shared struct {
 type SharedConfig struct {
 	// Store keeps the limits. Required. Close closes it.
 	Store Store
-	// Wait bounds how long an answer waits for Store; 0: DefaultWait.
+	// Wait bounds how long an answer waits for Store; 0: 5 ms.
 	Wait time.Duration
 	// Logger gets changes of state; nil: none.
 	Logger *slog.Logger
@@ -112,7 +112,7 @@ type SharedStatus struct {
 // NewShared returns a Shared that limits locally until the store has answered Run.
 func NewShared(cfg SharedConfig) *Shared {
 	if cfg.Wait <= 0 {
-		cfg.Wait = DefaultWait
+		cfg.Wait = defaultWait
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

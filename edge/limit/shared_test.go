@@ -265,8 +265,8 @@ func TestSharedSlow(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if took := time.Since(began); took != DefaultWait {
-			t.Errorf("waited for %v, want %v", took, DefaultWait)
+		if took := time.Since(began); took != defaultWait {
+			t.Errorf("waited for %v, want %v", took, defaultWait)
 		}
 		for range maxMisses {
 			synctest.Wait() // the call before is over
@@ -274,7 +274,7 @@ func TestSharedSlow(t *testing.T) {
 				t.Errorf("%v of the 6 tokens left, and one more", left)
 			}
 		}
-		if took := time.Since(began); took != maxMisses*DefaultWait || store.calls.Load() != calls+maxMisses {
+		if took := time.Since(began); took != maxMisses*defaultWait || store.calls.Load() != calls+maxMisses {
 			t.Errorf("waited %v in all, %d calls", took, store.calls.Load()-calls)
 		}
 		synctest.Wait()
@@ -310,7 +310,7 @@ func TestSharedStumbles(t *testing.T) {
 		var late atomic.Bool
 		store := newBucketStore(func() time.Duration {
 			if late.Load() {
-				return 2 * DefaultWait
+				return 2 * defaultWait
 			}
 			return 0
 		})
@@ -374,10 +374,10 @@ func TestSharedDeaf(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		if took := time.Since(began); took != DefaultWait {
+		if took := time.Since(began); took != defaultWait {
 			t.Errorf("waited %v", took)
 		}
-		time.Sleep(maxMisses * DefaultWait)
+		time.Sleep(maxMisses * defaultWait)
 		if s.up.Load() {
 			t.Error("still shared")
 		}

@@ -29,7 +29,7 @@ const (
 )
 
 // errIDElement is what is wrong with an element of id, by its place from 0.
-var errIDElement = func() (list [MaxValues]*ParamError) {
+var errIDElement = func() (list [maxValues]*ParamError) {
 	for i := range list {
 		list[i] = paramError("id", fmt.Sprintf("element %d is %s", i+1, notInt), takesIDs)
 	}

@@ -40,7 +40,7 @@ func (q *Query) asked() *model.Query {
 func read(e Endpoint, raw string) (*model.Query, *model.Answer) {
 	want, refusal := model.Parse(model.Prefix + e.Name() + "?" + raw)
 	if refusal == nil {
-		want.Offset = min(want.Offset, Past)
+		want.Offset = min(want.Offset, past)
 	}
 	return want, refusal
 }

@@ -22,20 +22,20 @@ import (
 
 // Bounds and defaults of INTERFACE.md, "Parameters".
 const (
-	// MaxValues is how many elements a csv parameter may have, empty and
+	// maxValues is how many elements a csv parameter may have, empty and
 	// repeated ones counted.
-	MaxValues = 100
-	// MaxSize is the longest page, in rows.
-	MaxSize = 100
-	// DefaultSize is the page length when none is asked for, in rows.
-	DefaultSize = 20
-	// MaxOffset is the highest offset, in rows.
-	MaxOffset = 100_000
+	maxValues = 100
+	// maxSize is the longest page, in rows.
+	maxSize = 100
+	// defaultSize is the page length when none is asked for, in rows.
+	defaultSize = 20
+	// maxOffset is the highest offset, in rows.
+	maxOffset = 100_000
 )
 
-// Past is the First of every page that begins behind row Past. No listing is
+// past is the First of every page that begins behind row past. No listing is
 // that long, and sums with it do not overflow.
-const Past = math.MaxInt64 / 2
+const past = math.MaxInt64 / 2
 
 // Query is what a request asks for. Its zero value is ready for Parse. It is
 // for one goroutine at a time.
@@ -51,10 +51,11 @@ type Query struct {
 	// Page is the page number that the answer states: as sent in page mode,
 	// and offset/limit + 1 in offset mode.
 	Page int64
-	// Size is the page length in force, 1 to MaxSize: size in page mode, limit
+	// Size is the page length in force, 1 to 100: size in page mode, limit
 	// in offset mode. 0 on /trending and /global, which have no pages.
 	Size int
-	// First is the number of the page's first row, from 0; at most Past.
+	// First is the number of the page's first row, from 0; at most half of
+	// the largest integer.
 	First int64
 
 	// HasID, HasSlug and HasSymbol: the filter was sent. One that was sent and
@@ -153,7 +154,7 @@ func (q *Query) filters(p *params) *ParamError {
 }
 
 func (q *Query) ids(csv []byte) *ParamError {
-	if bytes.Count(csv, comma) >= MaxValues {
+	if bytes.Count(csv, comma) >= maxValues {
 		return errIDCount
 	}
 	for n, more := 0, true; more; n++ {
@@ -176,7 +177,7 @@ func (q *Query) ids(csv []byte) *ParamError {
 // splitTexts appends the elements of a folded csv to dst, sorted and without
 // repeats. It reports false when there are too many.
 func splitTexts(dst [][]byte, csv []byte) ([][]byte, bool) {
-	if bytes.Count(csv, comma) >= MaxValues {
+	if bytes.Count(csv, comma) >= maxValues {
 		return dst, false
 	}
 	for more := true; more; {
@@ -203,21 +204,21 @@ func (q *Query) page(p *params) *ParamError {
 	switch {
 	case !ok:
 		return errSizeInt
-	case size > MaxSize:
+	case size > maxSize:
 		return errSizeRange
 	}
 	limit, _, ok := q.integer(p.value[paramLimit])
 	switch {
 	case !ok:
 		return errLimitInt
-	case limit > MaxSize:
+	case limit > maxSize:
 		return errLimitRange
 	}
 	offset, _, ok := q.integer(p.value[paramOffset])
 	switch {
 	case !ok:
 		return errOffsetInt
-	case offset < 0 || offset > MaxOffset:
+	case offset < 0 || offset > maxOffset:
 		return errOffsetRange
 	}
 	if pageMode {
@@ -243,7 +244,7 @@ func (q *Query) pageExchanges(p *params) *ParamError {
 		switch {
 		case !ok:
 			return errExchangeSizeInt
-		case sent && (size < 1 || size > MaxSize):
+		case sent && (size < 1 || size > maxSize):
 			return errExchangeSizeRange
 		}
 		q.setPage(p, max(page, 1), size)
@@ -253,14 +254,14 @@ func (q *Query) pageExchanges(p *params) *ParamError {
 	switch {
 	case !ok:
 		return errExchangeLimitInt
-	case sent && (limit < 1 || limit > MaxSize):
+	case sent && (limit < 1 || limit > maxSize):
 		return errExchangeLimitRange
 	}
 	offset, _, ok := q.integer(p.value[paramOffset])
 	switch {
 	case !ok:
 		return errOffsetInt
-	case offset < 0 || offset > MaxOffset:
+	case offset < 0 || offset > maxOffset:
 		return errOffsetRange
 	}
 	q.setOffset(p, offset, limit)
@@ -270,11 +271,11 @@ func (q *Query) pageExchanges(p *params) *ParamError {
 func (q *Query) setPage(p *params, page, size int64) {
 	p.drop(paramLimit, paramOffset)
 	if size <= 0 {
-		size = DefaultSize
+		size = defaultSize
 	}
 	q.Page, q.Size = page, int(size)
-	q.First = Past
-	if page-1 <= Past/size {
+	q.First = past
+	if page-1 <= past/size {
 		q.First = (page - 1) * size
 	}
 }
@@ -282,7 +283,7 @@ func (q *Query) setPage(p *params, page, size int64) {
 func (q *Query) setOffset(p *params, offset, limit int64) {
 	p.drop(paramPage, paramSize)
 	if limit <= 0 {
-		limit = DefaultSize
+		limit = defaultSize
 	}
 	q.Page, q.Size, q.First = offset/limit+1, int(limit), offset
 }
@@ -317,7 +318,7 @@ func (q *Query) fields(v []byte) *ParamError {
 		return nil
 	}
 	csv := q.fold(v)
-	if bytes.Count(csv, comma) >= MaxValues {
+	if bytes.Count(csv, comma) >= maxValues {
 		return errFieldsCount
 	}
 	for more := true; more; {
@@ -355,9 +356,9 @@ func (q *Query) AppendKey(dst []byte) []byte {
 		}
 	}
 	dst = append(dst, byte(q.Sort), flags, byte(q.Size))
-	// Page follows from First but for pages that begin behind Past.
+	// Page follows from First but for pages that begin behind past.
 	dst = binary.AppendUvarint(dst, uint64(q.First))
-	if q.First == Past {
+	if q.First == past {
 		dst = binary.AppendUvarint(dst, uint64(q.Page))
 	}
 	if q.HasID {

@@ -53,7 +53,7 @@ func TestPaging(t *testing.T) {
 		{on: lists, raw: "page=%31%30", page: 10, size: 20, first: 180},
 		{on: lists, raw: "page=007", page: 7, size: 20, first: 120},
 		{on: lists, raw: "page=٣", bad: "page"},
-		{on: lists, raw: "page=9223372036854775807", page: math.MaxInt64, size: 20, first: Past},
+		{on: lists, raw: "page=9223372036854775807", page: math.MaxInt64, size: 20, first: past},
 		{on: lists, raw: "page=9223372036854775808", bad: "page"},
 		{on: lists, raw: "page=99999999999999999999999999", bad: "page"},
 		{on: lists, raw: "size=101", bad: "size"},
@@ -358,7 +358,7 @@ func TestIgnoredBounded(t *testing.T) {
 }
 
 func TestMessages(t *testing.T) {
-	for _, e := range []*ParamError{errIDElement[0], errIDElement[MaxValues-1], errIDCount, errSymbolCount, errSlugCount, errFieldsCount, errPageInt, errPageRange,
+	for _, e := range []*ParamError{errIDElement[0], errIDElement[maxValues-1], errIDCount, errSymbolCount, errSlugCount, errFieldsCount, errPageInt, errPageRange,
 		errSizeInt, errSizeRange, errLimitInt, errLimitRange, errOffsetInt, errOffsetRange, errExchangeSizeInt, errExchangeSizeRange,
 		errExchangeLimitInt, errExchangeLimitRange, errBy, endpoints[Assets].errSort, endpoints[Chains].errSort} {
 		if !strings.HasPrefix(e.Message, e.Param+": ") || !strings.Contains(e.Message, "; it takes ") {

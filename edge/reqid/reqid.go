@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// MaxLength is how long a client's own id may be, in bytes.
-	MaxLength = 128
+	// maxLength is how long a client's own id may be, in bytes.
+	maxLength = 128
 	// Length is the length of a generated id, in bytes.
 	Length = 32
 )
 
-// Valid reports whether a client's own id is taken over: 1 to MaxLength
+// Valid reports whether a client's own id is taken over: 1 to maxLength
 // characters of A-Z a-z 0-9 . _ : = + / -.
 func Valid(id []byte) bool {
-	if len(id) < 1 || len(id) > MaxLength {
+	if len(id) < 1 || len(id) > maxLength {
 		return false
 	}
 	for _, c := range id {

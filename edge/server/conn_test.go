@@ -489,7 +489,7 @@ func TestSlowPipeline(t *testing.T) {
 	lines := &slowLines{ids: map[string]bool{}}
 	s, addr := start(t, func(cfg *Config) {
 		cfg.Logger, cfg.LogAll, cfg.WriteTimeout = slog.New(slog.NewJSONHandler(lines, nil)), true, patience
-		cfg.Engine = engine(func(r *Request) *Problem { r.Reply.Body = body; return nil })
+		cfg.Engine = engine(func(r *Request) error { r.Reply.Body = body; return nil })
 	})
 	c := dial(t, addr)
 	if err := c.Conn.(*net.TCPConn).SetReadBuffer(64 << 10); err != nil {

@@ -83,8 +83,8 @@ func appendRateLimit(dst []byte, name string, d limit.Decision) []byte {
 
 // problem answers with p. What was set on the reply before must be gone.
 func (s *Server) problem(r *Request, p *problem) {
-	r.Reply.Status, r.Reply.Fixed, r.Reply.Body = p.Status, linesProblem, p.body
-	switch p.Status {
+	r.Reply.Status, r.Reply.Fixed, r.Reply.Body = p.status, linesProblem, p.body
+	switch p.status {
 	case http.StatusUnauthorized:
 		r.Reply.AddLines(lineRealm)
 	case http.StatusMethodNotAllowed:

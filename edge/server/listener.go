@@ -185,7 +185,7 @@ func (l *listener) refuse(nc net.Conn) {
 
 // refusal is a whole answer, since no request stands before it.
 func (l *listener) refusal() []byte {
-	b := append([]byte(nil), statusLines[tooManyConns.Status]...)
+	b := append([]byte(nil), statusLines[tooManyConns.status]...)
 	b = append(b, (&dates{}).line(time.Now())...)
 	b = append(b, linesProblem...)
 	b = append(b, lineSoon...)

@@ -20,7 +20,7 @@ type Observer interface {
 // Observation is one answer.
 type Observation struct {
 	Route Route
-	// Status is that of the answer, or StatusCutOff.
+	// Status is that of the answer, or 499: its client did not take it to the end.
 	Status int
 	// Bytes is the length of the body, also for HEAD.
 	Bytes int
@@ -32,15 +32,15 @@ type Observation struct {
 	Conn uint64
 }
 
-// StatusCutOff stands in logs and metrics for the status of an answer that its
+// statusCutOff stands in logs and metrics for the status of an answer that its
 // client did not take to the end, as in nginx's logs.
-const StatusCutOff = 499
+const statusCutOff = 499
 
 // observe reports an answer that was written, or why it was not to its end.
 func (s *Server) observe(r *Request, err error) {
 	status, took := r.Reply.Status, r.took
 	if err != nil {
-		status = StatusCutOff
+		status = statusCutOff
 	}
 	if s.observer != nil {
 		var conn uint64

@@ -245,7 +245,7 @@ func TestCutOff(t *testing.T) {
 		cfg.Engine = engine(func(r *Request) error { r.Reply.Body = make([]byte, 32<<20); return nil })
 	})
 	dial(t, addr).send(request("GET", assets))
-	if got := <-o; got.Status != StatusCutOff || got.Route.Name() != "assets" {
+	if got := <-o; got.Status != statusCutOff || got.Route.Name() != "assets" {
 		t.Errorf("%+v", got)
 	}
 }

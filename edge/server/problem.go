@@ -12,19 +12,18 @@ import (
 // problem is an answer other than a success: a row of the table in
 // INTERFACE.md, "Errors". It is made once, and must not be changed.
 type problem struct {
-	// Status is the HTTP status, Code and Key those of the envelope.
-	Status int
-	Code   int
-	Key    string
-	// Message is the envelope's message: ASCII that stands in a JSON string as
+	status int // of HTTP
+	code   int // code and key are those of the envelope
+	key    string
+	// message is the envelope's message: ASCII that stands in a JSON string as
 	// it is.
-	Message string
+	message string
 
 	body []byte
 }
 
 func newProblem(status, code int, key, message string) *problem {
-	p := &problem{Status: status, Code: code, Key: key, Message: message}
+	p := &problem{status: status, code: code, key: key, message: message}
 	p.body = p.appendBody(nil, message)
 	return p
 }
@@ -32,11 +31,11 @@ func newProblem(status, code int, key, message string) *problem {
 // appendBody appends the envelope with the given message.
 func (p *problem) appendBody(dst []byte, message string) []byte {
 	dst = append(dst, `{"code":`...)
-	dst = strconv.AppendInt(dst, int64(p.Code), 10)
+	dst = strconv.AppendInt(dst, int64(p.code), 10)
 	dst = append(dst, `,"message":"`...)
 	dst = append(dst, message...)
 	dst = append(dst, `","message_key":"`...)
-	dst = append(dst, p.Key...)
+	dst = append(dst, p.key...)
 	return append(dst, `","result":{}}`...)
 }
 

@@ -66,6 +66,6 @@ func FuzzKept(f *testing.F) {
 		if c, err := artifacts.ParseChange(change); (err == nil) != (state.Change != nil) || err == nil && *c != *state.Change {
 			t.Fatalf("change record %.300q: %+v, %v", change, state.Change, err)
 		}
-		state.Snapshot.Release()
+		state.Snapshot.release()
 	})
 }

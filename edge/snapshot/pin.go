@@ -25,16 +25,16 @@ var (
 )
 
 const (
-	// PinWait is how long a request waits for a snapshot that another edge has
+	// pinWait is how long a request waits for a snapshot that another edge has
 	// already.
-	PinWait = time.Second
+	pinWait = time.Second
 	// pinAhead is how far a pin may be past the later of this edge's clock and
 	// the snapshot in force: one step, and two minutes for clocks that disagree.
 	pinAhead = 12 * time.Minute
 	// pinPolls is the shortest time between two polls for the sake of pins: all
 	// requests that begin to wait within it share the next one, whatever they
 	// wait for.
-	pinPolls = PinWait / 2
+	pinPolls = pinWait / 2
 	// maxWaiting bounds the requests that wait; one more gets ErrLater at once.
 	// It is several times what a key with the default limit can have waiting.
 	maxWaiting = 1024
@@ -49,7 +49,7 @@ type load struct {
 
 // Pinned returns the snapshot of t as INTERFACE.md, "Pinned paging" has it.
 // When t may have been published and is not known here, it polls at once and
-// waits for up to PinWait. Errors other than the four above mean that the
+// waits for up to a second. Errors other than the four above mean that the
 // snapshot is retained, or nothing is known of any, and it cannot be read at
 // the moment.
 func (r *Refresher) Pinned(ctx context.Context, t time.Time) (*Snapshot, error) {
@@ -60,7 +60,7 @@ func (r *Refresher) Pinned(ctx context.Context, t time.Time) (*Snapshot, error) 
 	if r.waiting.Add(1) > maxWaiting {
 		return nil, ErrLater
 	}
-	timer := time.NewTimer(PinWait)
+	timer := time.NewTimer(pinWait)
 	defer timer.Stop()
 	var again <-chan time.Time
 	if wait := r.pollForPin(); wait > 0 {
@@ -171,6 +171,6 @@ func (r *Refresher) readPinned(l *load, unix int64, ref artifacts.Ref) {
 	close(l.done)
 	r.mu.Unlock()
 	if replaced != nil {
-		replaced.Release()
+		replaced.release()
 	}
 }

@@ -101,7 +101,7 @@ func TestPinsInVain(t *testing.T) {
 				if s, err := r.Pinned(context.Background(), pin); s != nil || !errors.Is(err, ErrLater) {
 					t.Errorf("got %v, %v", s, err)
 				}
-				if waited := time.Since(asked); waited != PinWait {
+				if waited := time.Since(asked); waited != pinWait {
 					t.Errorf("waited %v", waited)
 				}
 			})

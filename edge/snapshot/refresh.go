@@ -299,18 +299,18 @@ func (r *Refresher) follow(ctx context.Context, b []byte) error {
 	}
 	next, raw, err := r.load(ctx, p.Manifest)
 	if err == nil && !next.Time.Equal(p.Time) {
-		next.Release()
+		next.release()
 		err = fmt.Errorf("%w: pointer of %v names the manifest of %v", artifacts.ErrCorrupt, p.Time, next.Time)
 	}
 	if err != nil {
 		r.Counters.Refused.Add(1)
-		return fmt.Errorf("snapshot of %s: %w", p.Time.Format(TimeFormat), err)
+		return fmt.Errorf("snapshot of %s: %w", p.Time.Format(timeFormat), err)
 	}
 	next.Store, next.Sequence = p.Store, p.Sequence
 	missing := int64(len(next.objects))
 	if cur != nil {
 		if missing, err = r.prepare(ctx, next); err != nil {
-			next.Release()
+			next.release()
 			r.Counters.Refused.Add(1)
 			return fmt.Errorf("snapshot of %s: %w", next.TimeText, err)
 		}
@@ -368,7 +368,7 @@ func (r *Refresher) swap(next *Snapshot) {
 	r.mu.Unlock()
 	r.state.Store(state)
 	if replaced != nil {
-		replaced.Release()
+		replaced.release()
 	}
 	if next != nil {
 		r.Counters.Swaps.Add(1)
@@ -409,7 +409,7 @@ func (r *Refresher) retire(next *Snapshot) {
 		}
 	}
 	for _, s := range gone {
-		s.Release()
+		s.release()
 	}
 	r.cfg.Cache.Trim()
 	r.dropManifests(next)

@@ -423,7 +423,7 @@ func TestIncompleteManifestIsRefused(t *testing.T) {
 		change(&m)
 		s, err := New(&m, artifacts.Digest{}, cache)
 		if err == nil {
-			s.Release()
+			s.release()
 		}
 		return err
 	}

@@ -20,9 +20,9 @@ import (
 	"example.com/marketdata/edge/shards"
 )
 
-// TimeFormat is how T stands in X-Snapshot-Time
+// timeFormat is how T stands in X-Snapshot-Time
 // (INTERFACE.md, "Pinned paging").
-const TimeFormat = "2006-01-02T15:04:05Z"
+const timeFormat = "2006-01-02T15:04:05Z"
 
 // StaleAfter is the age from which on a snapshot is marked as stale
 // (INTERFACE.md, "Headers").
@@ -70,7 +70,7 @@ type View struct {
 	firstKey            []string        // by object, in a view with keys
 }
 
-// New builds a snapshot from its manifest and acquires its objects; Release
+// New builds a snapshot from its manifest and acquires its objects; release
 // gives them back. It reads nothing.
 func New(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.Cache) (*Snapshot, error) {
 	if m.Unicode != artifacts.FoldUnicodeVersion {
@@ -79,7 +79,7 @@ func New(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.Cache) (*
 	s := &Snapshot{
 		Time: m.Time, Manifest: digest, Database: m.Database, Global: m.Global,
 		Retained: m.Retained, Withdrawn: m.Withdrawn,
-		TimeText:     m.Time.AppendFormat(nil, TimeFormat),
+		TimeText:     m.Time.AppendFormat(nil, timeFormat),
 		LastModified: m.Time.AppendFormat(nil, http.TimeFormat),
 		cache:        cache,
 	}
@@ -88,7 +88,7 @@ func New(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.Cache) (*
 			if v := m.View(e.Name(), o.Name()); v != nil {
 				view, err := s.newView(m, v)
 				if err != nil {
-					s.Release()
+					s.release()
 					return nil, fmt.Errorf("%w: view %s/%s: %w", artifacts.ErrCorrupt, e.Name(), o.Name(), err)
 				}
 				s.views[e][o] = view
@@ -96,7 +96,7 @@ func New(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.Cache) (*
 		}
 	}
 	if err := s.complete(); err != nil {
-		s.Release()
+		s.release()
 		return nil, fmt.Errorf("%w: %w", artifacts.ErrCorrupt, err)
 	}
 	return s, nil
@@ -169,9 +169,9 @@ func (s *Snapshot) newView(m *artifacts.Manifest, in *artifacts.View) (*View, er
 // cache, for one that can only be pinned.
 func (s *Snapshot) Responses() *respcache.Cache { return s.responses.Load() }
 
-// Release gives the snapshot's objects back, and lets go of its finished
+// release gives the snapshot's objects back, and lets go of its finished
 // answers. Requests that still use it are answered all the same, only slower.
-func (s *Snapshot) Release() {
+func (s *Snapshot) release() {
 	s.responses.Store(nil)
 	for _, o := range s.objects {
 		s.cache.Release(o)
@@ -180,9 +180,6 @@ func (s *Snapshot) Release() {
 
 // Pace returns the pace of work in the background, for warming.
 func (s *Snapshot) Pace() *shards.Pace { return &s.cache.Pace }
-
-// Objects returns the objects of all views.
-func (s *Snapshot) Objects() []*shards.Object { return s.objects }
 
 // Each calls f for every view.
 func (s *Snapshot) Each(f func(query.Endpoint, query.Sort, *View)) {

@@ -20,8 +20,8 @@ import (
 	"example.com/marketdata/edge"
 )
 
-// Now is the time of the newest snapshot of Market.
-var Now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+// now is the time of the newest snapshot of Market.
+var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 type row map[string]any
 
@@ -77,7 +77,7 @@ type feed struct{ at time.Time }
 func (f *feed) String() string { return "example" }
 
 func (f *feed) Files(context.Context, time.Time) (source.Files, error) {
-	hours := int64(Now.Sub(f.at) / time.Hour)
+	hours := int64(now.Sub(f.at) / time.Hour)
 	var prices []row
 	for _, q := range quotes {
 		then := func(n int64) int64 { return max(n-n/1000*q.rise/1000*hours/24, n/4) }
@@ -115,7 +115,7 @@ func (f *feed) Files(context.Context, time.Time) (source.Files, error) {
 func Market(tb testing.TB) artifacts.Store {
 	tb.Helper()
 	store := Unchanged(tb)
-	if _, err := builder.Change(context.Background(), store, func() time.Time { return Now.Add(90 * time.Second) }); err != nil {
+	if _, err := builder.Change(context.Background(), store, func() time.Time { return now.Add(90 * time.Second) }); err != nil {
 		tb.Fatal(err)
 	}
 	return store
@@ -138,7 +138,7 @@ func Unchanged(tb testing.TB) artifacts.Store {
 	}
 	const day = 24 * time.Hour
 	for _, ago := range []time.Duration{365 * day, 90 * day, 30 * day, 7 * day, day, 12 * time.Hour, 6 * time.Hour, time.Hour, 10 * time.Minute, 0} {
-		src.at = Now.Add(-ago)
+		src.at = now.Add(-ago)
 		if _, err := b.Build(ctx, time.Time{}); err != nil {
 			tb.Fatal(err)
 		}
