@@ -212,7 +212,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	if e.admin, err = e.newAdmin(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
 	}
-	if e.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
+	if e.listener, err = server.Listen(cfg.Listen); err != nil {
 		return nil, fmt.Errorf("--listen: %w", err)
 	}
 	if e.adminLn, err = net.Listen("tcp", cfg.Admin); err != nil {

@@ -40,7 +40,21 @@ type Key struct {
 	lease  *limit.Lease // nil: the limit is this edge's alone
 
 	expires time.Time // zero: never
+
+	pinned atomic.Int32 // see BeginPinned
 }
+
+// maxPinned bounds the pinned requests of a key that are under way. Such a
+// request may wait, and there are only so many places to wait in (package
+// snapshot), of which nobody is to take all.
+const maxPinned = 128
+
+// BeginPinned reports whether one more pinned request of the key may be answered
+// now. EndPinned ends each, also one that may not.
+func (k *Key) BeginPinned() bool { return k.pinned.Add(1) <= maxPinned }
+
+// EndPinned ends what BeginPinned began.
+func (k *Key) EndPinned() { k.pinned.Add(-1) }
 
 // Take takes a token of the key's; see limit.Bucket. With a shared limit it may
 // wait for limit.DefaultWait.

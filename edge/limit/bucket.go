@@ -89,7 +89,7 @@ func (b *Bucket) Take(l Limit, now int64) Decision {
 		next := from + l.interval
 		// What is missing to a full bucket must not be more than it holds.
 		if over := next - now - l.interval*l.burst; over > 0 {
-			return Decision{Reset: int(seconds(from - now)), RetryAfter: max(1, int(seconds(over)))}
+			return Decision{Reset: int(seconds(from - now)), RetryAfter: int(seconds(over))}
 		}
 		if b.full.CompareAndSwap(full, next) {
 			return l.after(next - now)

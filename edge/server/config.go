@@ -45,7 +45,7 @@ type Config struct {
 	Static map[string]StaticFile
 
 	// MaxConns and MaxConnsPerAddress bound the open connections, in all and
-	// from one address (IPv6: one /64); 0: DefaultMaxConns, and half of all. Keep
+	// from one address (IPv6: one /64); 0: DefaultMaxConns, and an eighth of all. Keep
 	// MaxConns below the number of files that the process may open.
 	MaxConns, MaxConnsPerAddress int
 	// MaxWaitingBytes bounds the memory for connections that wait for their
@@ -101,10 +101,10 @@ func (cfg Config) withDefaults() (Config, error) {
 		cfg.MaxWaitingBytes = 128 << 20
 	}
 	if cfg.MaxConnsPerAddress < 0 {
-		return cfg, fmt.Errorf("server: MaxConnsPerAddress is %d; it takes a number above 0, or 0 for half of MaxConns", cfg.MaxConnsPerAddress)
+		return cfg, fmt.Errorf("server: MaxConnsPerAddress is %d; it takes a number above 0, or 0 for an eighth of MaxConns", cfg.MaxConnsPerAddress)
 	}
 	if cfg.MaxConnsPerAddress == 0 {
-		cfg.MaxConnsPerAddress = max(1, cfg.MaxConns/2)
+		cfg.MaxConnsPerAddress = max(1, cfg.MaxConns/8)
 	}
 	for _, d := range []struct {
 		name  string

@@ -146,7 +146,8 @@ func TestSlowReaders(t *testing.T) {
 	if n, _ := io.Copy(io.Discard, c.r); n >= int64(len(big)) {
 		t.Errorf("got all %d bytes", n)
 	}
-	// So is one that would wait with a head, or for a body; with words.
+	// So is one that would wait with a head, or for a body; with words, and as no
+	// fault of the service.
 	expect(t, 503, "SERVICE_UNAVAILABLE", dial(t, addr).send("GET / HTTP/1.1\r\nX: "+strings.Repeat("a", 5000)).receive("GET"))
 	expect(t, 503, "SERVICE_UNAVAILABLE", dial(t, addr).send(request("GET", assets, "Content-Length: 5")).receive("GET"))
 	// Who does not wait is served, and so are the stuck, when they take it.

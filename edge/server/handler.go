@@ -6,6 +6,7 @@ import (
 
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/limit"
+	"example.com/marketdata/edge/snapshot"
 )
 
 // handle answers one request that was read.
@@ -68,7 +69,7 @@ func (s *Server) answer(r *Request) {
 		s.problem(r, badPin)
 		return
 	}
-	if err := s.engine.Answer(&r.Request); err != nil {
+	if err := s.find(r); err != nil {
 		p := problemOf(err)
 		if p == snapshotLater {
 			r.route = RouteFuturePin
@@ -76,6 +77,19 @@ func (s *Server) answer(r *Request) {
 		r.Reply.Clear()
 		s.problem(r, p)
 	}
+}
+
+// find has the engine answer. Of a key's pinned requests, which may wait, only so
+// many are under way at once.
+func (s *Server) find(r *Request) error {
+	if r.Pinned && r.taken != nil {
+		key := r.taken
+		defer key.EndPinned()
+		if !key.BeginPinned() {
+			return snapshot.ErrLater
+		}
+	}
+	return s.engine.Answer(&r.Request)
 }
 
 // admit checks key and rate, and returns what is wrong.

@@ -3,6 +3,7 @@ package server
 import (
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -443,4 +444,45 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%s: taken", name)
 		}
 	}
+}
+
+// TestEmptyIfNoneMatch: an empty list of tags is a list, which takes precedence
+// over If-Modified-Since and matches nothing.
+func TestEmptyIfNoneMatch(t *testing.T) {
+	var sent []byte
+	_, addr := start(t, func(cfg *Config) {
+		cfg.Engine = engine(func(r *Request) error { sent = r.IfNoneMatch; return stub(r) })
+	})
+	expect(t, 200, "", ask(t, addr, "GET", assets, "If-None-Match:", "If-Modified-Since: Sat, 21 Nov 2026 12:00:00 GMT"))
+	if sent == nil || len(sent) != 0 {
+		t.Errorf("If-None-Match %q", sent)
+	}
+}
+
+// TestPinnedOfKey: a key whose pinned requests all wait gets no more of them to
+// wait, and others wait as before.
+func TestPinnedOfKey(t *testing.T) {
+	var waiting atomic.Int32
+	release := make(chan struct{})
+	keys, text := newKeys(t, 10_000, 10_000)
+	_, addr := start(t, func(cfg *Config) {
+		cfg.Keys = keys
+		cfg.Engine = engine(func(r *Request) error {
+			waiting.Add(1)
+			<-release
+			return stub(r)
+		})
+	})
+	raw := request("GET", assets, "X-Api-Key: "+text, "X-Snapshot-Time: 2026-11-21T12:00:00Z")
+	var all []*client
+	for n := range 128 {
+		all = append(all, dial(t, addr).send(raw))
+		until(t, func() bool { return int(waiting.Load()) == n+1 })
+	}
+	expect(t, 503, "SERVICE_UNAVAILABLE", ask(t, addr, "GET", assets, "X-Api-Key: "+text, "X-Snapshot-Time: 2026-11-21T12:00:00Z"))
+	close(release)
+	for _, c := range all {
+		expect(t, 200, "", c.receive("GET"))
+	}
+	expect(t, 200, "", ask(t, addr, "GET", assets, "X-Api-Key: "+text, "X-Snapshot-Time: 2026-11-21T12:00:00Z"))
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/marketdata/edge/limit"
+	"example.com/marketdata/internal/outside"
 )
 
 // Observer gets every answer, for metrics. It is called on the goroutine
@@ -99,7 +100,7 @@ func (l *requestLog) wants(route Route, status int, took time.Duration) (slog.Le
 
 func (l *requestLog) request(r *Request, level slog.Level, status int, took time.Duration, client string) {
 	attrs := []slog.Attr{
-		slog.String("request_id", string(r.ID)), slog.String("key_id", r.KeyID), slog.String("route", r.route.Name()),
+		slog.String("request_id", outside.Text(string(r.ID))), slog.String("key_id", r.KeyID), slog.String("route", r.route.Name()),
 		slog.Int("status", status), slog.Int("bytes", len(r.Reply.Body)), slog.Duration("duration", took), slog.String("client", client),
 	}
 	if !r.Snapshot.IsZero() {
@@ -110,7 +111,7 @@ func (l *requestLog) request(r *Request, level slog.Level, status int, took time
 
 func (l *requestLog) panicked(r *Request, v any, stack []byte) {
 	if l.log != nil && l.ownBucket.Take(l.ownLimit, limit.At(time.Now())).OK {
-		l.log.Error("request handler panicked", "request_id", string(r.ID), "route", r.route.Name(), "panic", fmt.Sprintf("%.200v", v), "stack", string(stack))
+		l.log.Error("request handler panicked", "request_id", outside.Text(string(r.ID)), "route", r.route.Name(), "panic", fmt.Sprintf("%.200v", v), "stack", string(stack))
 	}
 }
 

@@ -126,6 +126,8 @@ func (s *Server) detach(r *Request) {
 
 func (r *Request) http() *fasthttp.Request { return &r.mem.http }
 
+var noTags = []byte{}
+
 // readHeaders takes from the header lines what the shell and the engine read. It
 // reads the lines as they were sent: what the parser makes of them would have it
 // take cookies apart.
@@ -155,6 +157,9 @@ func (r *Request) readHeaders() {
 			}
 		case 'I', 'i':
 			if value, ok = valueOf(line, "if-none-match"); ok {
+				if value == nil {
+					value = noTags // which is not the same as no header
+				}
 				r.IfNoneMatch = join(&r.mem.joined[1], r.IfNoneMatch, value)
 			} else if value, ok = valueOf(line, "if-modified-since"); ok {
 				r.IfModifiedSince = join(&r.mem.joined[2], r.IfModifiedSince, value)

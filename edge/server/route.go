@@ -39,9 +39,10 @@ func (r Route) Name() string {
 	return [...]string{"static", "options", "unknown", "unread", "future_pin"}[r-query.Endpoints]
 }
 
-// ownFault reports an answer that is a fault of the service itself.
+// ownFault reports an answer that is a fault of the service itself. What never
+// became a request gets a 503 where its address has too much already.
 func ownFault(r Route, status int) bool {
-	return status >= http.StatusInternalServerError && r != RouteFuturePin
+	return status >= http.StatusInternalServerError && r != RouteFuturePin && r != RouteUnread
 }
 
 // String is Name.

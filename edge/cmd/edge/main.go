@@ -88,7 +88,7 @@ type cli struct {
 	OpenBurst      int            `default:"200" help:"How many of them at once (${default})."`
 
 	MaxConns           int           `default:"32768" help:"Open connections in all (${default})."`
-	MaxConnsPerAddress int           `default:"0" help:"Open connections from one address; 0: half of all."`
+	MaxConnsPerAddress int           `default:"0" help:"Open connections from one address (IPv6: one /64); 0: an eighth of all."`
 	MaxWaiting         size          `default:"128MiB" help:"Memory for connections that are slow to send a request or to take an answer (${default}); one address may have an eighth of it."`
 	ReadTimeout        time.Duration `default:"5s" help:"Time for a request to arrive (${default})."`
 	WriteTimeout       time.Duration `default:"10s" help:"Time for an answer to be taken (${default})."`
