@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// The items of the listings: their fields stand in the order of the interface
-// document's tables. A snapshot of a feed fills them in and writes them, one of
+// The items of the listings: their fields stand in the order of the tables of
+// INTERFACE.md. A snapshot of a feed fills them in and writes them, one of
 // shards reads them and writes them again.
 type (
 	assetItem struct {
