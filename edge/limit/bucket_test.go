@@ -200,3 +200,27 @@ func TestConvert(t *testing.T) {
 		}
 	}
 }
+
+// TestCharge: tokens that were spent elsewhere are missing, but never more than
+// all of them.
+func TestCharge(t *testing.T) {
+	l, err := New(10, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b Bucket
+	now := int64(time.Hour)
+	b.charge(l, now)
+	if d := b.Take(l, now); !d.OK || d.Remaining != 3 {
+		t.Errorf("one charged, one taken: %+v", d)
+	}
+	for range 100 {
+		b.charge(l, now)
+	}
+	if d := b.Take(l, now); d.OK || d.RetryAfter != 1 {
+		t.Errorf("all charged: %+v", d)
+	}
+	if d := b.Take(l, now+l.interval); !d.OK || d.Remaining != 0 {
+		t.Errorf("a token later: %+v", d)
+	}
+}

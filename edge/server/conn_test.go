@@ -531,3 +531,16 @@ func TestSlowPipeline(t *testing.T) {
 	}
 	until(t, func() bool { lines.mu.Lock(); defer lines.mu.Unlock(); return len(lines.ids) == n })
 }
+
+// TestDetach: what is left of a request whose answer is taken slowly is its own.
+func TestDetach(t *testing.T) {
+	s := newServer(t, Config{})
+	r := newRequest(t, s, request("GET", assets, "X-Request-Id: slow-1"))
+	r.readHeaders()
+	s.detach(r)
+	other := newRequest(t, s, request("GET", assets, "X-Request-Id: other1"))
+	other.readHeaders()
+	if string(r.ID) != "slow-1" || string(other.ID) != "other1" {
+		t.Errorf("request ids %q and %q", r.ID, other.ID)
+	}
+}

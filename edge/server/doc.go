@@ -8,7 +8,7 @@
 // in a PROXY protocol header (proxied.go). While it is idle it holds no buffer;
 // with the first byte of a request it takes one of 16 KiB, in which a whole head
 // has room (conn.go, which lists the states of a connection and what each
-// holds). The lines of a head are looked at once, as they come (framing.go);
+// holds). The lines of a head are looked at once, as they come (head.go);
 // when it is complete the loop (serve.go) lets fasthttp parse it and reads past
 // a body. What is not HTTP, too late or too large is answered, and the
 // connection closed.

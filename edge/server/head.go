@@ -1,0 +1,147 @@
+package server
+
+import (
+	"bytes"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// maxLines bounds the header lines of a request (INTERFACE.md, "Envelope").
+const maxLines = 100
+
+var crlf = []byte("\r\n")
+
+// head is what the lines of a head say of the framing of their request and of
+// its connection. It is read line by line as they come, each byte once, so that
+// it is the same in whatever pieces they come.
+type head struct {
+	seen  int // bytes looked at
+	begin int // of the line at hand
+	lines int // without the empty ones
+	skip  int // bytes of an empty line before the request line
+	turns int // of the loop that waits for more of it, and
+	looks int // bytes looked at, on this connection: for tests
+
+	malformed      bool // a line that does not end in CR LF, or goes on in the next
+	chunked, sized bool
+	closes, keeps  bool // what Connection asks for
+	expects        bool // 100-continue
+}
+
+// scan reads the lines of b that are complete, of which those of the call before
+// are known. It reports whether the head is: with an empty line, or with more
+// lines than may be.
+func (h *head) scan(b []byte) bool {
+	for {
+		i := bytes.IndexByte(b[h.seen:], '\n')
+		if i < 0 {
+			h.looks += len(b) - h.seen
+			h.seen = len(b)
+			return false
+		}
+		h.looks += i + 1
+		h.seen += i + 1
+		line, ok := bytes.CutSuffix(b[h.begin:h.seen-1], crlf[:1])
+		h.malformed = h.malformed || !ok
+		h.begin = h.seen
+		switch {
+		case len(line) > 0:
+			if h.lines++; h.lines == 1 {
+				h.malformed = h.malformed || !validRequestLine(line)
+			} else {
+				h.field(line)
+			}
+			if h.tooLarge() {
+				return true
+			}
+		case h.lines == 0 && h.skip == 0:
+			h.skip = h.seen
+		default:
+			h.malformed = h.malformed || h.lines == 0
+			return true
+		}
+	}
+}
+
+// tooLarge reports more lines than a request line and maxLines.
+func (h *head) tooLarge() bool { return h.lines > 1+maxLines }
+
+// field notes what a header line says of framing. The parser looks at names and
+// values more closely, and refuses what stands twice and must not.
+func (h *head) field(line []byte) {
+	if name, _, _ := bytes.Cut(line, []byte{':'}); bytes.IndexByte(name, ' ') >= 0 {
+		h.malformed = true // fasthttp takes a blank within a name
+	}
+	switch line[0] {
+	case '\t':
+		h.malformed = true // the line before goes on, as with a blank
+	case 'C', 'c':
+		if _, ok := valueOf(line, "content-length"); ok {
+			h.sized = true
+		} else if value, ok := valueOf(line, "connection"); ok {
+			h.closes = h.closes || hasToken(value, "close")
+			h.keeps = h.keeps || hasToken(value, "keep-alive")
+		}
+	case 'T', 't':
+		if value, ok := valueOf(line, "transfer-encoding"); ok {
+			h.chunked = true
+			h.malformed = h.malformed || !bytes.EqualFold(value, []byte("chunked"))
+		}
+	case 'E', 'e':
+		if value, ok := valueOf(line, "expect"); ok {
+			h.expects = h.expects || bytes.EqualFold(value, []byte("100-continue"))
+		}
+	}
+}
+
+// hasBody reports whether something may stand between this head and the next.
+func (h *head) hasBody() bool { return h.chunked || h.sized }
+
+// valueOf returns the value of a header line of the given name.
+func valueOf(line []byte, name string) ([]byte, bool) {
+	if len(line) <= len(name) || line[len(name)] != ':' || !bytes.EqualFold(line[:len(name)], []byte(name)) {
+		return nil, false
+	}
+	return bytes.Trim(line[len(name)+1:], " \t"), true
+}
+
+// hasToken reports whether a comma-separated list has a token of lower case, in
+// any case.
+func hasToken(list []byte, token string) bool {
+	for more := true; more; {
+		var element []byte
+		element, list, more = bytes.Cut(list, []byte{','})
+		if bytes.EqualFold(bytes.Trim(element, " \t"), []byte(token)) {
+			return true
+		}
+	}
+	return false
+}
+
+// validRequestLine reports a method, a target and a version of HTTP/1, with a
+// space between them. The parser would say the same, in an error that quotes all
+// that is in its buffer.
+func validRequestLine(line []byte) bool {
+	method, rest, _ := bytes.Cut(line, []byte{' '})
+	target, version, _ := bytes.Cut(rest, []byte{' '})
+	for _, b := range target {
+		if b <= ' ' || b == 0x7f {
+			return false
+		}
+	}
+	minor, ok := bytes.CutPrefix(version, []byte("HTTP/1."))
+	scheme, _, absolute := bytes.Cut(target, []byte("://"))
+	return ok && len(minor) == 1 && '0' <= minor[0] && minor[0] <= '9' && httpguts.ValidHeaderFieldName(string(method)) && len(target) > 0 &&
+		(target[0] == '/' || string(target) == "*" || string(method) == "CONNECT" || absolute && httpguts.ValidHeaderFieldName(string(scheme)))
+}
+
+// validHost reports the characters of a host and port (RFC 3986, section 3.2.2).
+func validHost(host []byte) bool {
+	for _, b := range host {
+		if !(b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || strings.IndexByte("-._~:[]%!$&'()*+,;=", b) >= 0) {
+			return false
+		}
+	}
+	return true
+}
