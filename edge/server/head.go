@@ -131,9 +131,14 @@ func validRequestLine(line []byte) bool {
 		}
 	}
 	minor, ok := bytes.CutPrefix(version, []byte("HTTP/1."))
+	if !ok || len(minor) != 1 || minor[0] < '0' || minor[0] > '9' || len(target) == 0 || !httpguts.ValidHeaderFieldName(string(method)) {
+		return false
+	}
+	if target[0] == '/' || string(target) == "*" || string(method) == "CONNECT" {
+		return true
+	}
 	scheme, _, absolute := bytes.Cut(target, []byte("://"))
-	return ok && len(minor) == 1 && '0' <= minor[0] && minor[0] <= '9' && httpguts.ValidHeaderFieldName(string(method)) && len(target) > 0 &&
-		(target[0] == '/' || string(target) == "*" || string(method) == "CONNECT" || absolute && httpguts.ValidHeaderFieldName(string(scheme)))
+	return absolute && httpguts.ValidHeaderFieldName(string(scheme))
 }
 
 // validHost reports the characters of a host and port (RFC 3986, section 3.2.2).
