@@ -29,15 +29,6 @@ func cut(raw string, n int) (pieces []string) {
 	return append(pieces, raw)
 }
 
-// sized returns a head of n bytes.
-func sizedHead(n int) string {
-	head := request("GET", assets, "X-Long: ")
-	if n < len(head) {
-		return head[:n]
-	}
-	return strings.Replace(head, "X-Long: ", "X-Long: "+strings.Repeat("a", n-len(head)), 1)
-}
-
 // inputs of one connection without a key that cost most.
 func costly() (list []input) {
 	const (

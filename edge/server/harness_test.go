@@ -283,3 +283,12 @@ func until(t *testing.T, condition func() bool) {
 		}
 	}
 }
+
+// sizedHead returns a head of n bytes.
+func sizedHead(n int) string {
+	head := request("GET", assets, "X-Long: ")
+	if n < len(head) {
+		return head[:n]
+	}
+	return strings.Replace(head, "X-Long: ", "X-Long: "+strings.Repeat("a", n-len(head)), 1)
+}
