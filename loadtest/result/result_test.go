@@ -2,16 +2,14 @@ package result
 
 import (
 	"bytes"
-	"encoding/json"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/engine"
@@ -104,7 +102,9 @@ func TestRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	validate(t, b)
+	if err := schemaError(t, b); err != nil {
+		t.Error(err)
+	}
 	again, err := Parse(b)
 	if err != nil {
 		t.Fatal(err)
@@ -128,131 +128,35 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// validate holds JSON against the schema. It knows the keywords that the schema
-// uses and fails on any other.
-func validate(t *testing.T, b []byte) {
+// schemaError holds JSON against the schema, and wants each field described.
+func schemaError(t *testing.T, b []byte) error {
 	t.Helper()
-	decode := func(b []byte) (v any) {
-		d := json.NewDecoder(bytes.NewReader(b))
-		d.UseNumber()
-		if err := d.Decode(&v); err != nil {
+	read := func(b []byte) any {
+		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
+		if err != nil {
 			t.Fatal(err)
 		}
 		return v
 	}
-	root := decode(Schema).(map[string]any)
-	for _, e := range schemaErrors(root, root, decode(b), "$") {
-		t.Error(e)
+	c := jsonschema.NewCompiler()
+	strict := bytes.ReplaceAll(Schema, []byte(`"properties": {`), []byte(`"additionalProperties": false, "properties": {`))
+	if err := c.AddResource("run.json", read(strict)); err != nil {
+		t.Fatal(err)
 	}
+	s, err := c.Compile("run.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Validate(read(b))
 }
 
-func schemaErrors(root, s map[string]any, v any, at string) (errs []string) {
-	fail := func(format string, args ...any) { errs = append(errs, at+": "+fmt.Sprintf(format, args...)) }
-	num := func(v any) float64 { f, _ := v.(json.Number).Float64(); return f }
-	for key, want := range s {
-		switch key {
-		case "$schema", "title", "description", "$defs", "format", "contentEncoding", "properties":
-		case "$ref":
-			def := root["$defs"].(map[string]any)[strings.TrimPrefix(want.(string), "#/$defs/")].(map[string]any)
-			errs = append(errs, schemaErrors(root, def, v, at)...)
-		case "type":
-			types, ok := want.([]any)
-			if !ok {
-				types = []any{want}
-			}
-			if !slices.ContainsFunc(types, func(name any) bool { return hasType(v, name.(string)) }) {
-				fail("is %T, want %v", v, want)
-				return errs
-			}
-		case "const":
-			if fmt.Sprint(v) != fmt.Sprint(want) {
-				fail("is %v, want %v", v, want)
-			}
-		case "enum":
-			if !slices.ContainsFunc(want.([]any), func(o any) bool { return fmt.Sprint(o) == fmt.Sprint(v) }) {
-				fail("is %v, want one of %v", v, want)
-			}
-		case "pattern":
-			if !regexp.MustCompile(want.(string)).MatchString(v.(string)) {
-				fail("%q does not match %v", v, want)
-			}
-		case "minimum":
-			if num(v) < num(want) {
-				fail("is %v, want %v at least", v, want)
-			}
-		case "exclusiveMinimum":
-			if num(v) <= num(want) {
-				fail("is %v, want more than %v", v, want)
-			}
-		case "maximum":
-			if num(v) > num(want) {
-				fail("is %v, want %v at most", v, want)
-			}
-		case "minItems":
-			if len(v.([]any)) < int(num(want)) {
-				fail("has %d items", len(v.([]any)))
-			}
-		case "required":
-			for _, name := range want.([]any) {
-				if _, ok := v.(map[string]any)[name.(string)]; !ok {
-					fail("lacks %v", name)
-				}
-			}
-		case "items":
-			for i, item := range v.([]any) {
-				errs = append(errs, schemaErrors(root, want.(map[string]any), item, fmt.Sprintf("%s[%d]", at, i))...)
-			}
-		case "additionalProperties":
-			for name, value := range v.(map[string]any) {
-				errs = append(errs, schemaErrors(root, want.(map[string]any), value, at+"."+name)...)
-			}
-		default:
-			fail("the schema uses %q, which this test does not know", key)
-		}
-	}
-	if props, ok := s["properties"].(map[string]any); ok {
-		for name, value := range v.(map[string]any) {
-			prop, ok := props[name].(map[string]any)
-			if !ok {
-				fail("has %q, which the schema does not describe", name)
-				continue
-			}
-			errs = append(errs, schemaErrors(root, prop, value, at+"."+name)...)
-		}
-	}
-	return errs
-}
-
-func hasType(v any, name string) bool {
-	switch v := v.(type) {
-	case nil:
-		return name == "null"
-	case bool:
-		return name == "boolean"
-	case string:
-		return name == "string"
-	case []any:
-		return name == "array"
-	case map[string]any:
-		return name == "object"
-	case json.Number:
-		return name == "number" || name == "integer" && !strings.ContainsAny(v.String(), ".eE")
-	}
-	return false
-}
-
-// The schema refuses what it should: without this the test above could pass
-// with a schema that takes anything.
+// The schema refuses what it should, a field that it does not describe too.
 func TestSchemaRefuses(t *testing.T) {
 	b, err := fake(t, 2, 1, steady(1)).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	validate(t, b)
-	var root map[string]any
-	d := json.NewDecoder(bytes.NewReader(Schema))
-	d.UseNumber()
-	if err := d.Decode(&root); err != nil {
+	if err := schemaError(t, b); err != nil {
 		t.Fatal(err)
 	}
 	for _, change := range [][2]string{
@@ -260,16 +164,7 @@ func TestSchemaRefuses(t *testing.T) {
 		{`"valid": true`, `"valid": "yes"`}, {`"exit": 0`, `"exit": 2`}, {`"exit": 0`, `"exit": 0, "more": 1`}, {`"check_share": 1`, `"check_share": 1.5`},
 	} {
 		changed := strings.Replace(string(b), change[0], change[1], 1)
-		if changed == string(b) {
-			t.Fatalf("no %s", change[0])
-		}
-		var v any
-		d := json.NewDecoder(strings.NewReader(changed))
-		d.UseNumber()
-		if err := d.Decode(&v); err != nil {
-			t.Fatal(err)
-		}
-		if len(schemaErrors(root, root, v, "$")) == 0 {
+		if changed == string(b) || schemaError(t, []byte(changed)) == nil {
 			t.Errorf("%s instead of %s was taken", change[1], change[0])
 		}
 	}
