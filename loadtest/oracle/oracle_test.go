@@ -3,11 +3,6 @@ package oracle_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -48,110 +43,6 @@ func load(t *testing.T, w *model.Snapshot) *oracle.Snapshot {
 		t.Fatal(err)
 	}
 	return s
-}
-
-// randomTarget draws a request that may be right or wrong in many ways.
-func randomTarget(r *rand.Rand, w *model.Snapshot) string {
-	pick := func(list ...string) string { return list[r.IntN(len(list))] }
-	list := pick("assets", "quotes", "exchanges", "categories", "chains", "trending", "global")
-	var params []string
-	add := func(name, value string) { params = append(params, name+"="+value) }
-	row := func() model.Row {
-		rows := w.Lists["assets"]
-		if len(w.Lists[list]) > 0 {
-			rows = w.Lists[list]
-		}
-		return rows[r.IntN(len(rows))]
-	}
-	for range r.IntN(4) {
-		switch r.IntN(8) {
-		case 0:
-			add("page", pick("1", "2", "3", "0", "", "-1", "99999999999999999999", "2x", "4611686018427387904"))
-		case 1:
-			add("size", pick("1", "7", "100", "101", "0", "-1", "", "5"))
-		case 2:
-			add("limit", pick("1", "13", "100", "101", "0", ""))
-		case 3:
-			add("offset", pick("0", "1", "19", "100000", "100001", "-1", ""))
-		case 4:
-			add("sort", pick("id", "name", "symbol", "slug", "rank", "volume", "market_cap", "volume_24h", "display_name")+pick("", ":asc", ":desc", ":DESC", ":"))
-		case 5:
-			add("id", fmt.Sprintf("%d,%d,,999999", row().ID, row().ID))
-		case 6:
-			add("slug", url.QueryEscape(strings.ToUpper(row().Slug)+","+row().Slug+",none such"))
-		case 7:
-			add("symbol", url.QueryEscape(row().Symbol+","+pick("k", "ſ", "s", "S", "btc", "missing&")))
-		}
-		if r.IntN(8) == 0 {
-			add("fields", pick("links", "LINKS,x", "linkſ", "rank"))
-		}
-		if r.IntN(20) == 0 {
-			add("by", pick("gainers", "searched"))
-		}
-	}
-	return model.Prefix + list + "?" + strings.Join(params, "&")
-}
-
-// disagreement asks the server and the oracle the same and tells where they
-// part.
-func disagreement(t *testing.T, srv http.Handler, s *oracle.Snapshot, target string) string {
-	t.Helper()
-	req := httptest.NewRequest("GET", target, nil)
-	req.Header.Set("X-Api-Key", fakeapi.Key)
-	rec := httptest.NewRecorder()
-	srv.ServeHTTP(rec, req)
-	q, refusal := model.Parse(req.URL.RequestURI())
-	if refusal != nil {
-		if rec.Code != refusal.Status {
-			return fmt.Sprintf("%s: status %d, want %+v", target, rec.Code, refusal)
-		}
-		return ""
-	}
-	a := s.Answer(q, nil)
-	if rec.Code != 200 || rec.Body.String() != a.Body {
-		return fmt.Sprintf("%s: status %d\ngot  %s\nwant %s", target, rec.Code, rec.Body, a.Body)
-	}
-	if got := rec.Header().Get("X-Ignored"); got != q.Ignored {
-		return fmt.Sprintf("%s: X-Ignored %q, want %q", target, got, q.Ignored)
-	}
-	if got := rec.Header().Get("X-Not-Found"); got != a.NotFound {
-		return fmt.Sprintf("%s: X-Not-Found %q, want %q", target, got, a.NotFound)
-	}
-	return ""
-}
-
-// The shards give the answers that the feed gave, and each fault planted in its parsing, matching, order or rendering is found.
-func TestAgainstServer(t *testing.T) {
-	w := fakeapi.NewWorld(t0, 130, 1)
-	s := load(t, w)
-	if len(s.Faults) > 0 {
-		t.Fatal(s.Faults)
-	}
-	srv := fakeapi.NewServer(w)
-	const n = 4000
-	first := func() string {
-		r := rand.New(rand.NewPCG(1, 2))
-		for range n {
-			if d := disagreement(t, srv, s, randomTarget(r, w)); d != "" {
-				return d
-			}
-		}
-		return ""
-	}
-	if d := first(); d != "" {
-		t.Fatal(d)
-	}
-	for _, fault := range []string{
-		fakeapi.PlusIsPlus, fakeapi.ZeroIsRefused, fakeapi.LastCounts, fakeapi.SizeClamped,
-		fakeapi.MatchesLower, fakeapi.FiltersOr, fakeapi.NoNotFound, fakeapi.NoIgnored,
-		fakeapi.TiesReversed, fakeapi.UnrankedFirst, fakeapi.CaseMatters,
-		fakeapi.EscapesHTML, fakeapi.TrailingZero, fakeapi.KeyOrder, fakeapi.WrongTotalPage, fakeapi.RepeatsRow,
-	} {
-		srv.Break(fault)
-		if first() == "" {
-			t.Errorf("fault %q was not found in %d answers", fault, n)
-		}
-	}
 }
 
 // A row that is not as the interface writes it is a fault of the snapshot, even

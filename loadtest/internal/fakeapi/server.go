@@ -23,9 +23,7 @@ const Key = "mdk_live_fake"
 
 // The faults that a Server can be told to have.
 const (
-	PlusIsPlus        = "plus-is-plus"        // parsing: + is not a space
 	ZeroIsRefused     = "zero-is-refused"     // parsing: size=0 is a 400
-	LastCounts        = "last-counts"         // parsing: the last of a repeated parameter counts
 	SizeClamped       = "size-clamped"        // parsing: size=500 is answered with 100 rows
 	MatchesLower      = "matches-lower"       // matching: by lower case instead of the fold
 	FiltersOr         = "filters-or"          // matching: filters are combined with OR
@@ -187,12 +185,6 @@ var (
 // misread is a query as a server with a fault in its parsing reads it.
 func (s *Server) misread(raw string) string {
 	switch {
-	case s.has(PlusIsPlus):
-		return strings.ReplaceAll(raw, "+", "%2B")
-	case s.has(LastCounts):
-		pairs := strings.Split(raw, "&")
-		slices.Reverse(pairs)
-		return strings.Join(pairs, "&")
 	case s.has(SizeClamped):
 		return largeSize.ReplaceAllString(raw, "$1=100")
 	case s.has(MatchesLower): // which leaves ſ as it is: it finds no s
