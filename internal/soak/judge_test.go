@@ -131,8 +131,8 @@ func TestJudge(t *testing.T) {
 					t.Errorf("%s: %d times, want %d: %q", p, got, want, s.report.examples)
 				}
 			}
-			if s.report.requests != 1 {
-				t.Errorf("%d requests counted", s.report.requests)
+			if s.report.counts[requests] != 1 {
+				t.Errorf("%d requests counted", s.report.counts[requests])
 			}
 		})
 	}

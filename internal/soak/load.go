@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -137,18 +138,19 @@ func (s *session) Request(i uint64, e *client.Endpoint) *engine.Request {
 // Failed implements engine.Observer.
 func (s *session) Failed(err error) {
 	r := s.source.soak.report
+	r.count(requests)
 	if s.source.edge.life.Load() != s.life || s.source.ctx.Err() != nil {
-		r.cutOff()
+		r.count(cutOff)
 		return
 	}
-	r.answered(0)
 	r.breaks(cutAnswers, "%s: after %v: %v", s.source.edge.name, time.Since(s.began), err)
 }
 
 // Answer implements engine.Session.
 func (s *session) Answer(res *client.Response) engine.Verdict {
 	n, r := s.source.edge.name, s.source.soak.report
-	r.answered(res.Status)
+	r.count(requests)
+	r.count("answers of status " + strconv.Itoa(res.Status))
 	if res.Status == http.StatusServiceUnavailable {
 		if string(res.Get("Retry-After")) != "1" || !s.head && (!bytes.HasPrefix(res.Body, []byte(`{"code":50300,`)) || !bytes.HasSuffix(res.Body, []byte(`"result":{}}`))) {
 			r.breaks(wrongAnswers, "%s: a 503 with Retry-After %q and %s", n, res.Get("Retry-After"), res.Body)

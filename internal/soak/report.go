@@ -15,20 +15,24 @@ import (
 // report is what was counted. Its methods are safe for concurrent use.
 type report struct {
 	mu         sync.Mutex
-	requests   int64
-	statuses   map[int]int64
-	cut        int64            // requests that ended with an edge that was killed
-	faults     map[string]int64 // by kind
-	kills      map[string]int64 // by program
-	published  int64
+	counts     map[string]int64 // by the name of the table's row
+	breaches   map[string]int64 // promises that were not kept, likewise
 	recoveries []time.Duration
 	usage      []usage
-	breaches   map[string]int64 // promises that were not kept, by name
 	examples   []string
 }
 
-// usage is what a process takes, at the first checkpoint and at the last one,
-// and its memory at all of them.
+// Rows of the table, or how they begin.
+const (
+	requests  = "requests"
+	published = "snapshots published"
+	cutOff    = "cut off by a kill"
+	faults    = "faults: "
+	kills     = "kill -9: "
+)
+
+// usage is what an edge takes, at the first checkpoint and at the last one, and
+// its memory at all of them.
 type usage struct {
 	edge           string
 	first, last    map[string]float64
@@ -36,23 +40,18 @@ type usage struct {
 }
 
 // over shows how a number of bytes went, in MiB at up to ten evenly spaced
-// checkpoints, the first and the last among them.
+// checkpoints, the last among them.
 func over(bytes []float64) string {
-	const shown = 10
 	var b strings.Builder
-	n := min(shown, len(bytes))
-	for i := range n {
-		at := len(bytes) - 1
-		if n > 1 {
-			at = i * (len(bytes) - 1) / (n - 1)
-		}
-		fmt.Fprintf(&b, "%.0f ", bytes[at]/(1<<20))
+	n := min(10, len(bytes))
+	for i := 1; i <= n; i++ {
+		fmt.Fprintf(&b, "%.0f ", bytes[i*len(bytes)/n-1]/(1<<20))
 	}
 	return b.String() + "MiB"
 }
 
 func newReport() *report {
-	return &report{statuses: map[int]int64{}, faults: map[string]int64{}, kills: map[string]int64{}, breaches: map[string]int64{}}
+	return &report{counts: map[string]int64{}, breaches: map[string]int64{}}
 }
 
 // The promises, as the table names them.
@@ -88,32 +87,19 @@ func (r *report) broken() bool {
 	return len(r.breaches) > 0
 }
 
-func (r *report) answered(status int) {
+// count adds one to a row of the table.
+func (r *report) count(row string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.requests++
-	r.statuses[status]++
+	r.counts[row]++
 }
 
-func (r *report) cutOff() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.requests++
-	r.cut++
-}
-
-func (r *report) fault(kind string)   { r.add(r.faults, kind) }
-func (r *report) kill(program string) { r.add(r.kills, program) }
-
-func (r *report) add(m map[string]int64, key string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m[key]++
-}
-
-func sum(m map[string]int64) (n int64) {
-	for _, v := range m {
-		n += v
+// sum adds up the rows whose names begin alike.
+func sum(m map[string]int64, prefix string) (n int64) {
+	for row, v := range m {
+		if strings.HasPrefix(row, prefix) {
+			n += v
+		}
 	}
 	return n
 }
@@ -122,7 +108,7 @@ func sum(m map[string]int64) (n int64) {
 func (r *report) line() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return fmt.Sprintf("%d requests, %d snapshots, %d faults, %d kills, %d promises broken", r.requests, r.published, sum(r.faults), sum(r.kills), sum(r.breaches))
+	return fmt.Sprintf("%d requests, %d snapshots, %d faults, %d kills, %d promises broken", r.counts[requests], r.counts[published], sum(r.counts, faults), sum(r.counts, kills), sum(r.breaches, ""))
 }
 
 // print prints the table, in Markdown.
@@ -135,17 +121,8 @@ func (r *report) print(w io.Writer, c *cli) {
 	}
 	row("soak", "%v, seed %d, %d assets", c.Duration, c.Seed, c.Assets)
 	row("---", "---")
-	row("requests", "%d", r.requests)
-	for _, status := range slices.Sorted(maps.Keys(r.statuses)) {
-		row(fmt.Sprintf("answers of status %d", status), "%d", r.statuses[status])
-	}
-	row("cut off by a kill", "%d", r.cut)
-	row("snapshots published", "%d", r.published)
-	for _, kind := range slices.Sorted(maps.Keys(r.faults)) {
-		row("faults: "+kind, "%d", r.faults[kind])
-	}
-	for _, program := range slices.Sorted(maps.Keys(r.kills)) {
-		row("kill -9: "+program, "%d", r.kills[program])
+	for _, name := range slices.Sorted(maps.Keys(r.counts)) {
+		row(name, "%d", r.counts[name])
 	}
 	if n := len(r.recoveries); n > 0 {
 		slices.Sort(r.recoveries)

@@ -141,7 +141,7 @@ func (s *soak) kill(n *node) {
 	default:
 	}
 	n.program.Kill()
-	s.report.kill("edge")
+	s.report.count(kills + "edge")
 }
 
 // build publishes the next snapshot, or is killed after a while when that is not
@@ -160,7 +160,7 @@ func (s *soak) build(ctx context.Context, killAfter time.Duration) error {
 		case <-p.Exited():
 		case <-timer.C:
 			p.Kill()
-			s.report.kill("builder")
+			s.report.count(kills + "builder")
 			return nil
 		}
 	}
@@ -169,9 +169,7 @@ func (s *soak) build(ctx context.Context, killAfter time.Duration) error {
 	if err := p.Err(); err != nil && ctx.Err() == nil {
 		return p.Failure()
 	}
-	s.report.mu.Lock()
-	s.report.published++
-	s.report.mu.Unlock()
+	s.report.count(published)
 	return nil
 }
 
@@ -265,7 +263,7 @@ func (s *soak) round(ctx context.Context, random *rand.Rand, kills bool) error {
 		if err := s.proxy.Set(f); err != nil {
 			return err
 		}
-		s.report.fault("network: " + f.Name)
+		s.report.count(faults + "network: " + f.Name)
 	}
 	for range 1 + random.IntN(3) {
 		pause(ctx, time.Duration(random.Int64N(int64(2*time.Second))))
@@ -388,7 +386,7 @@ func (r *round) damageStore(ctx context.Context) error {
 		if err := r.vault.damage(ctx, key, how.spoil(r.random)); err != nil {
 			return fmt.Errorf("damage %s: %w", key, err)
 		}
-		r.report.fault("store: " + what + " " + how.name)
+		r.report.count(faults + "store: " + what + " " + how.name)
 	}
 	return r.proxy.Heal()
 }
@@ -425,7 +423,7 @@ func (r *round) damageDisk() error {
 		if err != nil && !os.IsNotExist(err) {
 			return err
 		}
-		r.report.fault("disk: file " + how.name)
+		r.report.count(faults + "disk: file " + how.name)
 	}
 	return nil
 }
