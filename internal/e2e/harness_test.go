@@ -7,12 +7,10 @@
 package e2e
 
 import (
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -31,9 +29,8 @@ import (
 	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/model"
 	"example.com/marketdata/internal/model/gen"
+	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/client"
-	"github.com/andybalholm/brotli"
-	"github.com/klauspost/compress/zstd"
 )
 
 // failer is what a test and a rapid check have in common.
@@ -289,16 +286,13 @@ func (p *pair) ask(q model.Question, headers ...[2]string) *response {
 // check asks a question and compares the answer with the model's.
 func (p *pair) check(q model.Question) (model.Answer, *response) {
 	p.t.Helper()
-	want, got := p.world.Answer(q), p.ask(q)
-	if diff := p.differs(q, want, got); diff != "" {
-		p.t.Fatalf("%s %s\nX-Snapshot-Time: %q\n%s", q.Method, strconv.Quote(q.Target), q.Pins, diff)
-	}
-	return want, got
+	want := p.world.Answer(q)
+	return want, p.compare(q, want, "", false)
 }
 
 // recheck asks a question again that was answered with a 200, for any coding
 // and under conditions.
-func (p *pair) recheck(q model.Question, want model.Answer, plain *response, accept []string, c gen.Conditions) {
+func (p *pair) recheck(q model.Question, want model.Answer, accept []string, c gen.Conditions) {
 	p.t.Helper()
 	var headers [][2]string
 	for _, line := range accept {
@@ -310,197 +304,125 @@ func (p *pair) recheck(q model.Question, want model.Answer, plain *response, acc
 	if c.IfModifiedSince != "" {
 		headers = append(headers, [2]string{"If-Modified-Since", c.IfModifiedSince})
 	}
-	got := p.ask(q, headers...)
-	if diff := p.codedDiffers(q, want, plain, got, model.Coding(accept, len(want.Body)), c.NotModified); diff != "" {
-		p.t.Fatalf("%s %s\nX-Snapshot-Time: %q\n%q\n%s", q.Method, strconv.Quote(q.Target), q.Pins, headers, diff)
-	}
+	p.compare(q, want, model.Coding(accept, len(want.Body)), c.NotModified, headers...)
 }
 
-// codedDiffers tells what is wrong with an answer to a question that had the
-// plain answer without coding and condition; "" for nothing.
-func (p *pair) codedDiffers(q model.Question, want model.Answer, plain, got *response, coding string, notModified bool) string {
-	tag := plain.header.Get("ETag")
-	if coding != "" {
-		tag = strings.TrimSuffix(tag, `"`) + "-" + coding + `"`
+// compare asks a question and compares the answer with the one that is wanted,
+// in a coding or as a 304.
+func (p *pair) compare(q model.Question, want model.Answer, coding string, notModified bool, headers ...[2]string) *response {
+	p.t.Helper()
+	got := p.ask(q, headers...)
+	diff := p.headersDiffer(q, want, got, coding, notModified)
+	if diff == "" {
+		diff = p.bodyDiffers(q, want, got, coding)
 	}
-	expected := map[string]string{"ETag": tag, "Content-Type": "application/json", "Content-Encoding": coding}
-	for _, name := range []string{"X-Snapshot-Time", "X-Not-Found", "X-Ignored", "Last-Modified", "Vary", "Access-Control-Allow-Origin"} {
-		expected[name] = plain.header.Get(name)
+	if diff != "" {
+		p.t.Fatalf("%s %s\nX-Snapshot-Time: %q\n%q\n%s", q.Method, strconv.Quote(q.Target), q.Pins, headers, diff)
 	}
-	status := 200
+	return got
+}
+
+const (
+	anyID       = `[A-Za-z0-9._:=+/-]{20,36}`
+	anyAge      = `private, max-age=([0-9]+), stale-while-revalidate=60, stale-if-error=86400`
+	anyTag      = `"[^"]{16,}"`
+	anyCacheHit = `edge; (hit|fwd=miss)(; detail=stale)?`
+)
+
+// headersDiffer tells what is wrong with an answer's status and headers; "" for
+// nothing.
+func (p *pair) headersDiffer(q model.Question, want model.Answer, got *response, coding string, notModified bool) string {
+	status := want.Status
 	if notModified {
 		status = 304
-		expected["Content-Type"], expected["Content-Encoding"], expected["Content-Length"] = "", "", ""
 	}
 	if got.status != status {
-		return fmt.Sprintf("status %d, want %d", got.status, status)
+		return fmt.Sprintf("status %d, want %d %s\n%s", got.status, status, want.Blame, got.body)
 	}
-	for name, value := range expected {
-		if values := got.header.Values(name); value == "" && len(values) > 0 || value != "" && (len(values) != 1 || values[0] != value) {
-			return fmt.Sprintf("%s: %q, want %q", name, values, value)
+	is := regexp.QuoteMeta
+	lines := map[string]string{"X-Request-Id": anyID, "Access-Control-Allow-Origin": is("*")} // "": none
+	switch status {
+	case 200, 304:
+		maps.Copy(lines, map[string]string{
+			"X-Snapshot-Time": want.SnapshotTime, "X-Not-Found": is(want.NotFound), "X-Ignored": is(want.Ignored), "Last-Modified": httpTime(want.Modified),
+			"Vary": "Accept-Encoding, X-Snapshot-Time", "Cache-Status": anyCacheHit, "Cache-Control": anyAge, "ETag": anyTag,
+			"Content-Type": "application/json", "Content-Encoding": coding, "Content-Length": strconv.Itoa(len(want.Body)),
+		})
+		switch {
+		case notModified:
+			lines["Content-Type"], lines["Content-Encoding"], lines["Content-Length"], lines["Cache-Status"] = "", "", "", ""
+		case coding != "" && q.Method == "HEAD":
+			lines["Content-Length"] = "[0-9]+"
+		case coding != "":
+			lines["Content-Length"] = strconv.Itoa(len(got.body))
+		}
+		if tag, ok := p.bodies[want.Body]; ok { // an equal body had it before, but for the coding
+			if coding != "" {
+				tag = strings.TrimSuffix(tag, `"`) + "-" + coding + `"`
+			}
+			lines["ETag"] = is(tag)
+		}
+	case 204:
+	default:
+		for _, name := range []string{"ETag", "Last-Modified", "X-Snapshot-Time", "X-Not-Found", "X-Ignored", "Cache-Status", "Content-Encoding"} {
+			lines[name] = ""
+		}
+		lines["Content-Type"], lines["Cache-Control"] = "application/json", "no-store"
+		lines["Allow"], lines["Retry-After"] = map[int]string{405: "GET, HEAD, OPTIONS"}[status], map[int]string{503: "1"}[status]
+	}
+	for name, shape := range lines {
+		values := got.header.Values(name)
+		if shape == "" && len(values) > 0 || shape != "" && (len(values) != 1 || !regexp.MustCompile("^(?:"+shape+")$").MatchString(values[0])) {
+			return fmt.Sprintf("%s: %q, want %q", name, values, shape)
 		}
 	}
-	if !cacheControl.MatchString(got.header.Get("Cache-Control")) || len(got.header.Values("X-Request-Id")) != 1 {
-		return fmt.Sprintf("headers %v", got.header)
+	if want.Status != 200 {
+		return ""
 	}
-	if q.Method == "HEAD" || notModified {
+	age, _ := strconv.Atoi(regexp.MustCompile(anyAge).FindStringSubmatch(got.header.Get("Cache-Control"))[1])
+	least := 5
+	if want.SnapshotTime != "" {
+		t, _ := time.Parse(time.RFC3339, want.SnapshotTime)
+		least = int(min(max(time.Until(t.Add(10*time.Minute)).Seconds(), 5), 600))
+	}
+	if age < least-1 || age > least+2 {
+		return fmt.Sprintf("max-age=%d, want about %d seconds", age, least)
+	}
+	return ""
+}
+
+// envelope is the body of an answer other than 200.
+var envelope = regexp.MustCompile(`^\{"code":([0-9]+),"message":"(.+)","message_key":"([A-Z_]+)","result":\{\}\}$`)
+
+// bodyDiffers tells what is wrong with an answer's body; "" for nothing.
+func (p *pair) bodyDiffers(q model.Question, want model.Answer, got *response, coding string) string {
+	if q.Method == "HEAD" || got.status == 204 || got.status == 304 {
 		if got.body != "" {
 			return fmt.Sprintf("%d bytes of a body", len(got.body))
 		}
 		return ""
 	}
-	if got.header.Get("Content-Length") != strconv.Itoa(len(got.body)) {
-		return fmt.Sprintf("Content-Length %s of %d bytes", got.header.Get("Content-Length"), len(got.body))
+	if got.status != 200 {
+		m := envelope.FindStringSubmatch(got.body)
+		if m == nil || !json.Valid([]byte(got.body)) || m[1] != strconv.Itoa(want.Code) || m[3] != want.MessageKey {
+			return fmt.Sprintf("envelope %s, want %d %s", got.body, want.Code, want.MessageKey)
+		}
+		if len(want.Blame) > 0 && !slices.ContainsFunc(want.Blame, func(name string) bool { return strings.Contains(m[2], name) }) {
+			return fmt.Sprintf("message %q, want it to name one of %q", m[2], want.Blame)
+		}
+		return ""
 	}
-	body, err := decode(coding, got.body)
-	if err != nil {
-		return fmt.Sprintf("%s: %v", coding, err)
+	body, err := check.Decode(coding, []byte(got.body))
+	if err != nil || string(body) != want.Body {
+		return fmt.Sprintf("%s body: %v, %s", coding, err, model.Difference(string(body), want.Body))
 	}
-	if body != want.Body {
-		return coding + " body " + model.Difference(body, want.Body)
-	}
+	tag := got.header.Get("ETag")
 	if other, ok := p.tags[tag]; ok && other != got.body {
-		return fmt.Sprintf("the %s body of ETag %s had other bytes before", coding, tag)
+		return fmt.Sprintf("ETag %s was that of another body", tag)
 	}
 	p.tags[tag] = got.body
-	return ""
-}
-
-func decode(coding, body string) (string, error) {
-	var r io.Reader = strings.NewReader(body)
-	var err error
-	switch coding {
-	case "gzip":
-		r, err = gzip.NewReader(r)
-	case "br":
-		r = brotli.NewReader(r)
-	case "zstd":
-		var z *zstd.Decoder
-		if z, err = zstd.NewReader(r, zstd.WithDecoderConcurrency(1)); err == nil {
-			defer z.Close()
-			r = z
-		}
+	if coding == "" {
+		p.bodies[want.Body] = tag
 	}
-	if err != nil {
-		return "", err
-	}
-	b, err := io.ReadAll(r)
-	return string(b), err
-}
-
-var (
-	requestID    = regexp.MustCompile(`^[A-Za-z0-9._:=+/-]{20,36}$`)
-	entityTag    = regexp.MustCompile(`^"([^"]{16,})"$`)
-	cacheControl = regexp.MustCompile(`^private, max-age=([0-9]+), stale-while-revalidate=60, stale-if-error=86400$`)
-	cacheStatus  = regexp.MustCompile(`^edge; (hit|fwd=miss)(; detail=stale)?$`)
-)
-
-// differs tells what is wrong with an answer; "" for nothing.
-func (p *pair) differs(q model.Question, want model.Answer, got *response) string {
-	if got.status != want.Status {
-		return fmt.Sprintf("status %d, want %d %s\n%s", got.status, want.Status, want.Blame, got.body)
-	}
-	one := func(name, value string) string { // exactly one line of the header; "": none
-		values := got.header.Values(name)
-		if value == "" && len(values) == 0 || len(values) == 1 && values[0] == value {
-			return ""
-		}
-		return fmt.Sprintf("%s: %q, want %q", name, values, value)
-	}
-	if ids := got.header.Values("X-Request-Id"); len(ids) != 1 || !requestID.MatchString(ids[0]) {
-		return fmt.Sprintf("X-Request-Id: %q", ids)
-	}
-	if diff := one("Access-Control-Allow-Origin", "*"); diff != "" {
-		return diff
-	}
-	switch {
-	case want.Status == 200:
-		return p.differs200(q, want, got, one)
-	case want.Status == 204:
-		if got.body != "" {
-			return "a 204 with a body"
-		}
-		return ""
-	}
-
-	for _, diff := range []string{
-		one("Content-Type", "application/json"), one("Cache-Control", "no-store"), one("ETag", ""), one("Last-Modified", ""), one("X-Snapshot-Time", ""),
-		one("X-Not-Found", ""), one("X-Ignored", ""), one("Cache-Status", ""), one("Content-Encoding", ""),
-		one("Allow", map[int]string{405: "GET, HEAD, OPTIONS"}[want.Status]), one("Retry-After", map[int]string{503: "1"}[want.Status]),
-	} {
-		if diff != "" {
-			return diff
-		}
-	}
-	if q.Method == "HEAD" {
-		if got.body != "" {
-			return "an answer to HEAD with a body"
-		}
-		return ""
-	}
-	var envelope struct {
-		Code       int    `json:"code"`
-		Message    string `json:"message"`
-		MessageKey string `json:"message_key"`
-	}
-	if err := json.Unmarshal([]byte(got.body), &envelope); err != nil {
-		return fmt.Sprintf("%v: %s", err, got.body)
-	}
-	message, _ := json.Marshal(envelope.Message)
-	shape := regexp.MustCompile(`^\{"code":[0-9]+,"message":".*","message_key":"[A-Z_]+","result":\{\}\}$`)
-	if envelope.Code != want.Code || envelope.MessageKey != want.MessageKey || len(message) <= 2 || !shape.MatchString(got.body) {
-		return fmt.Sprintf("envelope %s, want %d %s", got.body, want.Code, want.MessageKey)
-	}
-	if len(want.Blame) > 0 && !slices.ContainsFunc(want.Blame, func(name string) bool { return strings.Contains(envelope.Message, name) }) {
-		return fmt.Sprintf("message %q, want it to name one of %q", envelope.Message, want.Blame)
-	}
-	return ""
-}
-
-func (p *pair) differs200(q model.Question, want model.Answer, got *response, one func(name, value string) string) string {
-	body := want.Body
-	if q.Method == "HEAD" {
-		body = ""
-	}
-	if got.body != body {
-		return "body " + model.Difference(got.body, body)
-	}
-	for _, diff := range []string{
-		one("Content-Type", "application/json"), one("Content-Length", strconv.Itoa(len(want.Body))), one("Content-Encoding", ""),
-		one("X-Snapshot-Time", want.SnapshotTime), one("X-Not-Found", want.NotFound), one("X-Ignored", want.Ignored), one("Last-Modified", httpTime(want.Modified)),
-		one("Vary", "Accept-Encoding, X-Snapshot-Time"),
-	} {
-		if diff != "" {
-			return diff
-		}
-	}
-	if v := got.header.Values("Cache-Status"); len(v) != 1 || !cacheStatus.MatchString(v[0]) {
-		return fmt.Sprintf("Cache-Status: %q", v)
-	}
-	v := got.header.Values("Cache-Control")
-	if len(v) != 1 || !cacheControl.MatchString(v[0]) {
-		return fmt.Sprintf("Cache-Control: %q", v)
-	}
-	age, _ := strconv.Atoi(cacheControl.FindStringSubmatch(v[0])[1])
-	least := 5
-	if s := want.SnapshotTime; s != "" {
-		t, _ := time.Parse(time.RFC3339, s)
-		left := time.Until(t.Add(10 * time.Minute)).Seconds()
-		least = int(min(max(left, 5), 600))
-	}
-	if age < least-1 || age > least+2 {
-		return fmt.Sprintf("Cache-Control: %q, want about %d seconds", v[0], least)
-	}
-	tags := got.header.Values("ETag")
-	if len(tags) != 1 || !entityTag.MatchString(tags[0]) {
-		return fmt.Sprintf("ETag: %q", tags)
-	}
-	if other, ok := p.tags[tags[0]]; ok && other != want.Body {
-		return fmt.Sprintf("ETag %s was that of another body", tags[0])
-	}
-	if other, ok := p.bodies[want.Body]; ok && other != tags[0] {
-		return fmt.Sprintf("ETag %s, but the same body had %s before", tags[0], other)
-	}
-	p.tags[tags[0]], p.bodies[want.Body] = want.Body, tags[0]
 	return ""
 }

@@ -23,9 +23,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// check checks a property, so many times unless it is asked for another number:
+// checkProperty checks a property, so many times unless it is asked for another number:
 // each check here builds snapshots and asks many questions.
-func check(t *testing.T, times int, property func(*rapid.T)) {
+func checkProperty(t *testing.T, times int, property func(*rapid.T)) {
 	t.Helper()
 	if !asked {
 		if err := flag.Set("rapid.checks", strconv.Itoa(times)); err != nil {
@@ -45,8 +45,8 @@ func (p *pair) askAll(t *rapid.T, count int) {
 		q := gen.Questions(p.world).Draw(t, "question")
 		want, got := p.check(q)
 		if want.Status == 200 && rapid.IntRange(0, 99).Draw(t, "again") > 70 {
-			p.recheck(q, want, got, gen.AcceptEncodings().Draw(t, "Accept-Encoding"), gen.Conditions{})
-			p.recheck(q, want, got, gen.AcceptEncodings().Draw(t, "Accept-Encoding"),
+			p.recheck(q, want, gen.AcceptEncodings().Draw(t, "Accept-Encoding"), gen.Conditions{})
+			p.recheck(q, want, gen.AcceptEncodings().Draw(t, "Accept-Encoding"),
 				gen.ConditionsOn(got.header.Get("ETag"), got.header.Get("Last-Modified")).Draw(t, "conditions"))
 		}
 	}
@@ -54,7 +54,7 @@ func (p *pair) askAll(t *rapid.T, count int) {
 
 // TestOneSnapshot asks many questions about one snapshot of many feeds.
 func TestOneSnapshot(t *testing.T) {
-	check(t, 12, func(t *rapid.T) {
+	checkProperty(t, 12, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
 		defer p.close()
 		p.askAll(t, 10) // before the first snapshot
@@ -68,7 +68,7 @@ func TestOneSnapshot(t *testing.T) {
 // TestYear follows markets over two dozen snapshots that span a year and more,
 // with change jobs between, and asks after each of them, pinned questions too.
 func TestYear(t *testing.T) {
-	check(t, 8, func(t *rapid.T) {
+	checkProperty(t, 8, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
 		defer p.close()
 		for _, m := range gen.Histories(24, 25, 0).Draw(t, "history") {
@@ -104,7 +104,7 @@ func (p *pair) rebuild(files model.Files) {
 // TestCrowd asks about directories of thousands of rows that share tickers,
 // names and amounts: listings and filters far longer than a page.
 func TestCrowd(t *testing.T) {
-	check(t, 5, func(t *rapid.T) {
+	checkProperty(t, 5, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
 		defer p.close()
 		for _, m := range gen.Histories(3, 10, 3000).Draw(t, "history") {
@@ -121,7 +121,7 @@ func TestCrowd(t *testing.T) {
 // TestRollback goes back to retained snapshots now and then, and from there on
 // again: at times that were withdrawn with other rows, and at later ones.
 func TestRollback(t *testing.T) {
-	check(t, 6, func(t *rapid.T) {
+	checkProperty(t, 6, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
 		defer p.close()
 		var before model.Files
@@ -153,7 +153,7 @@ func TestRollback(t *testing.T) {
 // TestPast follows a few assets over a long time and compares their changes at
 // every moment.
 func TestPast(t *testing.T) {
-	check(t, 4, func(t *rapid.T) {
+	checkProperty(t, 4, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
 		defer p.close()
 		for _, m := range gen.Pasts(80).Draw(t, "history") {

@@ -57,7 +57,7 @@ func TestRecordedDirectory(t *testing.T) {
 		nth = 1
 	}
 	p.askWhole(nth)
-	check(t, 1, func(t *rapid.T) {
+	checkProperty(t, 1, func(t *rapid.T) {
 		p.in(t).askAll(t, 300)
 	})
 }
@@ -79,7 +79,7 @@ func TestRecordedMoments(t *testing.T) {
 		p.change(time.Minute)
 		p.askWhole(3)
 	}
-	check(t, 1, func(t *rapid.T) {
+	checkProperty(t, 1, func(t *rapid.T) {
 		p.in(t).askAll(t, 300)
 	})
 }

@@ -52,7 +52,7 @@ func (c *Checker) examination(an *answer) (Kind, string) {
 	var plain []byte
 	if an.status == 200 && !an.head {
 		var err error
-		if plain, err = decode(an.coding, an.body); err != nil {
+		if plain, err = Decode(an.coding, an.body); err != nil {
 			return Envelope, fmt.Sprintf("Content-Encoding %s: %v", an.coding, err)
 		}
 		if detail := c.tags.check(an, plain); detail != "" {
@@ -96,8 +96,8 @@ func (an *answer) errorEnvelope(want string) (Kind, string) {
 // maxPlain bounds what an answer may expand to, in bytes.
 const maxPlain = 64 << 20
 
-// decode undoes a content coding.
-func decode(coding string, b []byte) ([]byte, error) {
+// Decode undoes a content coding, "" for none.
+func Decode(coding string, b []byte) ([]byte, error) {
 	var r io.Reader
 	switch coding {
 	case "":
