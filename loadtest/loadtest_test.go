@@ -17,6 +17,7 @@ import (
 
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/internal/model"
+	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/internal/fakeapi"
 	"example.com/marketdata/loadtest/pace"
 	"example.com/marketdata/loadtest/result"
@@ -192,7 +193,7 @@ func TestExit(t *testing.T) {
 		"invalid":             {func(r *result.Run) { r.Validity.Valid = false }, 4},
 		"invalid, threshold":  {func(r *result.Run) { r.Validity.Valid, r.Thresholds[0].Pass = false, false }, 4},
 		"wrong":               {func(r *result.Run) { r.Checks.Wrong = 1 }, 5},
-		"wrong and all of it": {func(r *result.Run) { *r = result.Run{Checks: result.Checks{Wrong: 1}} }, 5},
+		"wrong and all of it": {func(r *result.Run) { *r = result.Run{Checks: check.Report{Wrong: 1}} }, 5},
 	} {
 		r := good()
 		tc.change(r)

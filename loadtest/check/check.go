@@ -407,25 +407,28 @@ func (c *Checker) judge(an *answer) bool {
 		shard.seen[an.key] = true
 	}
 	shard.mu.Unlock()
-	c.findings.add(kind, Example{Target: an.ask, Snapshot: an.snapshot, Status: an.status, Detail: detail, At: an.received})
+	c.findings.add(kind, Example{Target: an.ask, Snapshot: an.snapshot, Status: an.status, Detail: detail, Moment: Moment{At: an.received}})
 	return false
 }
 
-// Report is what a checker found.
+// Report is what a checker found, as run.json has it.
 type Report struct {
 	// Checked answers were hashed, Skipped ones were outside of Share; Distinct
 	// ones were examined.
-	Checked, Skipped, Distinct uint64
+	Checked  uint64 `json:"checked"`
+	Skipped  uint64 `json:"skipped"`
+	Distinct uint64 `json:"distinct"`
 	// Compared distinct answers were compared with the oracle's, Uncompared
 	// ones could not be, because the snapshot could not be read.
-	Compared, Uncompared uint64
-	// WrongLater counts the answers that were found wrong after the engine had
-	// counted them as answered.
-	WrongLater uint64
-	Findings   []*Finding
-	Swaps      []Swap
+	Compared   uint64 `json:"compared"`
+	Uncompared uint64 `json:"uncompared"`
+	// Wrong counts the wrong answers: here those that were found after the
+	// engine had counted them as answered, in a result all of them.
+	Wrong uint64 `json:"wrong"`
 	// OracleError is why snapshots could not be read, "" for no trouble.
-	OracleError string
+	OracleError string    `json:"oracle_error,omitempty"`
+	Findings    []Finding `json:"findings"`
+	Swaps       []Swap    `json:"-"`
 }
 
 // Finish examines what is left and returns the report. No Answer may be called
@@ -460,7 +463,7 @@ func (c *Checker) Finish(ctx context.Context, progress func(left int)) *Report {
 	}
 	rep := &Report{
 		Checked: c.checked.Load(), Skipped: c.skipped.Load(), Distinct: c.distinct.Load(), Compared: c.compared.Load(), Uncompared: c.uncompared.Load(),
-		WrongLater: c.findings.later.Load(), Findings: c.findings.list(), Swaps: c.swaps.list(),
+		Wrong: c.findings.later.Load(), Findings: c.findings.list(), Swaps: c.swaps.list(),
 	}
 	if c.oracle != nil {
 		c.oracle.close()

@@ -150,7 +150,7 @@ func TestFaultsAreFound(t *testing.T) {
 			b := newBench(srv, tc.cfg)
 			b.traffic(700, w)
 			rep := b.finish()
-			if len(rep.Findings) > 0 || b.wrong > 0 || rep.WrongLater > 0 {
+			if len(rep.Findings) > 0 || b.wrong > 0 || rep.Wrong > 0 {
 				t.Fatalf("a good server: %d wrong, %s", b.wrong, describe(rep))
 			}
 			if rep.Checked < 700 || rep.Distinct < 100 || rep.Skipped != 0 || (tc.cfg.Store != nil) != (rep.Compared > 100) || rep.Uncompared != 0 || rep.OracleError != "" {
@@ -160,7 +160,7 @@ func TestFaultsAreFound(t *testing.T) {
 				srv.Break(fault)
 				b := newBench(srv, tc.cfg)
 				b.traffic(300, w)
-				if rep := b.finish(); len(rep.Findings) == 0 || b.wrong == 0 && rep.WrongLater == 0 {
+				if rep := b.finish(); len(rep.Findings) == 0 || b.wrong == 0 && rep.Wrong == 0 {
 					t.Errorf("fault %q was not found", fault)
 				}
 			}
@@ -214,8 +214,8 @@ func TestOneByteInAHundredThousand(t *testing.T) {
 		b.ask("GET", targets[r.IntN(len(targets))], check.Success)
 	}
 	rep := b.finish()
-	if len(rep.Findings) != 1 || rep.Findings[0].Kind != check.Oracle || rep.Findings[0].Count != 1 || uint64(b.wrong)+rep.WrongLater != 1 {
-		t.Fatalf("%d wrong at once, %d later, findings: %s", b.wrong, rep.WrongLater, describe(rep))
+	if len(rep.Findings) != 1 || rep.Findings[0].Kind != check.Oracle || rep.Findings[0].Count != 1 || uint64(b.wrong)+rep.Wrong != 1 {
+		t.Fatalf("%d wrong at once, %d later, findings: %s", b.wrong, rep.Wrong, describe(rep))
 	}
 	if rep.Checked != uint64(n) || rep.Compared != rep.Distinct || len(rep.Swaps) != 4 {
 		t.Errorf("%+v", rep)
@@ -335,7 +335,7 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if rep := c.Finish(context.Background(), func(int) {}); len(rep.Findings) > 0 || rep.WrongLater > 0 {
+	if rep := c.Finish(context.Background(), func(int) {}); len(rep.Findings) > 0 || rep.Wrong > 0 {
 		t.Error(describe(rep))
 	}
 }

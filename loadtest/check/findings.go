@@ -31,18 +31,25 @@ const (
 // Finding is a kind of wrong answer with how many distinct ones there were and
 // some of them.
 type Finding struct {
-	Kind     Kind
-	Count    uint64
-	Examples []Example
+	Kind     Kind      `json:"kind"`
+	Count    uint64    `json:"count"`
+	Examples []Example `json:"examples"`
+}
+
+// Moment is when something was seen: At, and in a result the seconds from the
+// start of the run.
+type Moment struct {
+	At  time.Time `json:"-"`
+	AtS float64   `json:"at_s"`
 }
 
 // Example is one wrong answer.
 type Example struct {
-	Target   string
-	Snapshot string
-	Status   int
-	Detail   string
-	At       time.Time
+	Target   string `json:"target"`
+	Snapshot string `json:"snapshot"`
+	Status   int    `json:"status"`
+	Detail   string `json:"detail"`
+	Moment
 }
 
 const (
@@ -73,26 +80,26 @@ func (f *findings) add(k Kind, e Example) {
 	}
 }
 
-func (f *findings) list() []*Finding {
+func (f *findings) list() []Finding {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var all []*Finding
+	var all []Finding
 	for _, fd := range f.kinds {
-		all = append(all, fd)
+		all = append(all, *fd)
 	}
-	slices.SortFunc(all, func(a, b *Finding) int { return cmp.Compare(a.Kind, b.Kind) })
+	slices.SortFunc(all, func(a, b Finding) int { return cmp.Compare(a.Kind, b.Kind) })
 	return all
 }
 
 // wrong takes down a finding of a cheap check.
 func (c *Checker) wrong(k Kind, target []byte, r *client.Response, format string, args ...any) {
-	c.findings.add(k, Example{Target: string(target), Snapshot: string(r.Get("X-Snapshot-Time")), Status: r.Status, Detail: fmt.Sprintf(format, args...), At: time.Now()})
+	c.findings.add(k, Example{Target: string(target), Snapshot: string(r.Get("X-Snapshot-Time")), Status: r.Status, Detail: fmt.Sprintf(format, args...), Moment: Moment{At: time.Now()}})
 }
 
 // Swap is the first sight of a snapshot.
 type Swap struct {
-	Snapshot string
-	At       time.Time
+	Moment
+	Snapshot string `json:"snapshot"`
 }
 
 // maxSwaps bounds the snapshots of a run that are told apart.
@@ -151,7 +158,7 @@ func (c *Checker) Latest() string {
 }
 
 func (c *Checker) noteSnapshot(snapshot string) {
-	if c.swaps.add(Swap{snapshot, time.Now()}) && c.oracle != nil {
+	if c.swaps.add(Swap{Moment{At: time.Now()}, snapshot}) && c.oracle != nil {
 		c.oracle.find(snapshot)
 	}
 }

@@ -5,6 +5,7 @@ package result
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -51,16 +52,16 @@ type Run struct {
 	// Due is the latency from when a request was due, Service from when it was
 	// sent; in a closed loop they are the same. Lag is the difference, the send
 	// lag; Connect is how long connections took to open.
-	Due       Latency   `json:"due"`
-	Service   Latency   `json:"service"`
-	Lag       Latency   `json:"lag"`
-	Connect   Latency   `json:"connect"`
-	Classes   []Class   `json:"classes"`
-	Series    []Point   `json:"series"`
-	Swaps     []Swap    `json:"swaps"`
-	Checks    Checks    `json:"checks"`
-	Generator Generator `json:"generator"`
-	Validity  Validity  `json:"validity"`
+	Due       Latency      `json:"due"`
+	Service   Latency      `json:"service"`
+	Lag       Latency      `json:"lag"`
+	Connect   Latency      `json:"connect"`
+	Classes   []Class      `json:"classes"`
+	Series    []Point      `json:"series"`
+	Swaps     []check.Swap `json:"swaps"`
+	Checks    check.Report `json:"checks"`
+	Generator Generator    `json:"generator"`
+	Validity  Validity     `json:"validity"`
 	// Thresholds are those that were asked for.
 	Thresholds []Threshold `json:"thresholds"`
 	// Exit is the exit status that the run ended with.
@@ -166,42 +167,6 @@ type Point struct {
 	CPUShare  float64 `json:"cpu_share"`
 }
 
-// Swap is when a snapshot was first seen in an answer.
-type Swap struct {
-	AtS      float64 `json:"at_s"`
-	Snapshot string  `json:"snapshot"`
-}
-
-// Checks is what the checks of answers found.
-type Checks struct {
-	Checked    uint64 `json:"checked"`
-	Skipped    uint64 `json:"skipped"`
-	Distinct   uint64 `json:"distinct"`
-	Compared   uint64 `json:"compared"`
-	Uncompared uint64 `json:"uncompared"`
-	// Wrong answers: those found at once, which are failures too, and those
-	// found later.
-	Wrong       uint64    `json:"wrong"`
-	OracleError string    `json:"oracle_error,omitempty"`
-	Findings    []Finding `json:"findings"`
-}
-
-// Finding is a kind of wrong answer.
-type Finding struct {
-	Kind     string    `json:"kind"`
-	Count    uint64    `json:"count"`
-	Examples []Example `json:"examples"`
-}
-
-// Example is one wrong answer.
-type Example struct {
-	Target   string  `json:"target"`
-	Snapshot string  `json:"snapshot"`
-	Status   int     `json:"status"`
-	Detail   string  `json:"detail"`
-	AtS      float64 `json:"at_s"`
-}
-
 // Generator is what the load tester itself took.
 type Generator struct {
 	CPUS     float64 `json:"cpu_s"`
@@ -259,7 +224,7 @@ func New(setup Setup, tool Tool, e *engine.Result, c *check.Report) (*Run, error
 			Asked: e.Asked, InTime: e.InTime, Unsent: e.Unsent, Waited: e.Waited, Retried: e.Retried, Connections: e.Connections,
 			BytesRead: e.Read, BytesWritten: e.Written, Failures: map[string]uint64{}, Statuses: map[string]uint64{},
 		},
-		Classes: []Class{}, Series: []Point{}, Swaps: []Swap{}, Thresholds: []Threshold{},
+		Classes: []Class{}, Series: []Point{}, Thresholds: []Threshold{},
 	}
 	due, service := engine.NewHistogram(), engine.NewHistogram()
 	for i := range e.Classes {
@@ -330,19 +295,17 @@ func (r *Run) class(c *engine.ClassResult) (Class, error) {
 }
 
 func (r *Run) checks(c *check.Report, start time.Time) {
-	r.Checks = Checks{
-		Checked: c.Checked, Skipped: c.Skipped, Distinct: c.Distinct, Compared: c.Compared, Uncompared: c.Uncompared,
-		Wrong: c.WrongLater + r.Requests.Failures[string(engine.FailWrong)], OracleError: c.OracleError, Findings: []Finding{},
+	since := func(m *check.Moment) { *m = check.Moment{AtS: max(0, round(m.At.Sub(start).Seconds()))} }
+	r.Checks, r.Swaps = *c, append([]check.Swap{}, c.Swaps...) // JSON has lists, not null
+	r.Checks.Findings, r.Checks.Swaps = append([]check.Finding{}, c.Findings...), nil
+	r.Checks.Wrong += r.Requests.Failures[string(engine.FailWrong)]
+	for i := range r.Swaps {
+		since(&r.Swaps[i].Moment)
 	}
-	for _, f := range c.Findings {
-		out := Finding{Kind: string(f.Kind), Count: f.Count, Examples: []Example{}}
-		for _, e := range f.Examples {
-			out.Examples = append(out.Examples, Example{e.Target, e.Snapshot, e.Status, e.Detail, round(e.At.Sub(start).Seconds())})
+	for i := range r.Checks.Findings {
+		for k := range r.Checks.Findings[i].Examples {
+			since(&r.Checks.Findings[i].Examples[k].Moment)
 		}
-		r.Checks.Findings = append(r.Checks.Findings, out)
-	}
-	for _, s := range c.Swaps {
-		r.Swaps = append(r.Swaps, Swap{max(0, round(s.At.Sub(start).Seconds())), s.Snapshot})
 	}
 }
 
@@ -432,16 +395,5 @@ func (r *Run) HGRM() ([]byte, error) {
 
 // SortedKeys returns the keys of a count, the largest count first.
 func SortedKeys(m map[string]uint64) []string {
-	return slices.SortedFunc(maps.Keys(m), func(a, b string) int {
-		if m[a] != m[b] {
-			if m[a] > m[b] {
-				return -1
-			}
-			return 1
-		}
-		if a < b {
-			return -1
-		}
-		return 1
-	})
+	return slices.SortedFunc(maps.Keys(m), func(a, b string) int { return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b)) })
 }

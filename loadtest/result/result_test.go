@@ -64,9 +64,9 @@ func TestRoundTrip(t *testing.T) {
 	e, c := fakeParts(3, 1, steady(1))
 	e.Classes[0].Failures = map[engine.Failure]uint64{engine.FailTimeout: 2, engine.FailWrong: 1}
 	e.Unsent, e.Asked = 4, 3004
-	c.WrongLater = 1
-	c.Findings = []*check.Finding{{Kind: check.Oracle, Count: 2, Examples: []check.Example{{Target: "/x", Snapshot: "s", Status: 200, Detail: "d", At: start.Add(1500 * time.Millisecond)}}}}
-	c.Swaps = []check.Swap{{Snapshot: "2026-11-01T12:00:00Z", At: start.Add(-time.Second)}, {Snapshot: "2026-11-01T12:10:00Z", At: start.Add(2 * time.Second)}}
+	c.Wrong = 1
+	c.Findings = []check.Finding{{Kind: check.Oracle, Count: 2, Examples: []check.Example{{Target: "/x", Snapshot: "s", Status: 200, Detail: "d", Moment: check.Moment{At: start.Add(1500 * time.Millisecond)}}}}}
+	c.Swaps = []check.Swap{{Snapshot: "2026-11-01T12:00:00Z", Moment: check.Moment{At: start.Add(-time.Second)}}, {Snapshot: "2026-11-01T12:10:00Z", Moment: check.Moment{At: start.Add(2 * time.Second)}}}
 	r, err := New(Setup{URLs: []string{"http://h"}, Mode: "open", Connections: 1, TimeoutS: 1, Traffic: "x"}, Tool{}, e, c)
 	if err != nil {
 		t.Fatal(err)
@@ -221,7 +221,7 @@ func slow(e *engine.Result) {
 func TestThresholds(t *testing.T) {
 	e, c := fakeParts(10, 1, func(r *rand.Rand, _ int) time.Duration { return time.Duration(1+r.IntN(100)) * time.Millisecond })
 	e.Classes[0].Failures[engine.FailTimeout] = 5
-	c.WrongLater = 5
+	c.Wrong = 5
 	r, err := New(Setup{Mode: "open"}, Tool{}, e, c)
 	if err != nil {
 		t.Fatal(err)

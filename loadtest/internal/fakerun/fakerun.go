@@ -57,12 +57,12 @@ func New(seconds int, seed uint64, scale float64, bad bool) (*result.Run, error)
 	}
 	e.InTime = e.Asked
 	c := &check.Report{Checked: e.Asked, Distinct: e.Asked / 7, Compared: e.Asked / 7, Swaps: []check.Swap{
-		{Snapshot: "2026-11-01T11:50:00Z", At: start}, {Snapshot: "2026-11-01T12:00:00Z", At: start.Add(e.Length / 2)},
+		{Snapshot: "2026-11-01T11:50:00Z", Moment: check.Moment{At: start}}, {Snapshot: "2026-11-01T12:00:00Z", Moment: check.Moment{At: start.Add(e.Length / 2)}},
 	}}
 	if bad {
-		c.WrongLater = 1
-		c.Findings = []*check.Finding{{Kind: check.Oracle, Count: 1, Examples: []check.Example{{
-			Target: `/openapi/v1/quotes?slug=<script>alert(1)</script>`, Snapshot: "2026-11-01T12:00:00Z", Status: 200, Detail: `body differs at byte 17: got …"a&b"…, want …"a<b"…`, At: start.Add(time.Second),
+		c.Wrong = 1
+		c.Findings = []check.Finding{{Kind: check.Oracle, Count: 1, Examples: []check.Example{{
+			Target: `/openapi/v1/quotes?slug=<script>alert(1)</script>`, Snapshot: "2026-11-01T12:00:00Z", Status: 200, Detail: `body differs at byte 17: got …"a&b"…, want …"a<b"…`, Moment: check.Moment{At: start.Add(time.Second)},
 		}}}}
 	}
 	return result.New(result.Setup{
