@@ -35,12 +35,12 @@ func (m *market) feed(d draw, at time.Time) model.Files {
 }
 
 // lines are the rows of a file with bad ones among them. Each row is a list of
-// members; spoil makes bad ones of good ones. The crowd's rows come last.
-func (m *market) lines(d draw, rows [][]member, crowd []string, spoil func([]member) []member) string {
+// members. The crowd's rows come last.
+func (m *market) lines(d draw, rows [][]member, crowd []string) string {
 	var lines []string
 	for _, r := range rows {
 		if m.bad > 0 && d.chance(m.bad) {
-			lines = append(lines, d.row(spoil(r))) // a bad one in the place of a good one
+			lines = append(lines, d.row(d.spoil(r, rows))) // in the place of a good one
 			if d.chance(50) {
 				continue
 			}
@@ -52,10 +52,10 @@ func (m *market) lines(d draw, rows [][]member, crowd []string, spoil func([]mem
 			lines = d.insert(lines, pick(d, notRows))
 		}
 		if len(rows) > 0 && d.chance(30) {
-			lines = d.insert(lines, d.row(rows[d.upTo(len(rows)-1)])) // twice
+			lines = d.insert(lines, d.row(pick(d, rows))) // twice
 		}
 		if len(rows) > 0 && d.chance(20) {
-			lines = d.insert(lines, d.row(spoil(rows[d.upTo(len(rows)-1)])))
+			lines = d.insert(lines, d.row(d.spoil(pick(d, rows), rows)))
 		}
 		if len(rows) > 0 && d.chance(1) {
 			long := append(rows[0][:len(rows[0]):len(rows[0])], member{"unknown", `"` + strings.Repeat("x", 1<<20) + `"`})
@@ -65,19 +65,24 @@ func (m *market) lines(d draw, rows [][]member, crowd []string, spoil func([]mem
 	return d.file(append(lines, crowd...))
 }
 
-var refusedIDs = []string{"0", "-1", "9007199254740992", "1.5", `"5"`, `""`, "true", "[]", "1e400", "99999999999999999999"}
-
-// spoilText makes a text field bad.
-func (d draw) spoilText(r []member, required, other []string) []member {
-	if d.chance(60) {
-		return with(r, pick(d, required), pick(d, append([]string{"null", `""`}, wrongTypes...)))
+// spoil gives one member of a row another value: that of another row, such as
+// an id or a slug that is taken, or an odd one. Whether the field takes it is
+// for the model to say.
+func (d draw) spoil(r []member, rows [][]member) []member {
+	m := pick(d, pick(d, rows))
+	switch {
+	case d.chance(30):
+		return with(r, m.name, m.value)
+	case m.value[0] == '{' && d.chance(70):
+		inner := pick(d, []string{"chat", "maker", "taker", "volume_24h", "markets_count", "coins_count", "data_time"})
+		return with(r, m.name, fmt.Sprintf(`{%q:%s}`, inner, pick(d, odd)))
 	}
-	return with(r, pick(d, other), pick(d, wrongTypes))
+	return with(r, m.name, pick(d, odd))
 }
 
 func (m *market) assetFile(d draw) string {
 	var rows [][]member
-	for _, a := range m.assets {
+	for _, a := range m.here["assets"] {
 		r := []member{{"key", d.literal(a.key)}, {"name", d.literal(a.name)}, {"symbol", d.literal(a.symbol)}, {"slug", d.literal(a.slug)}}
 		if a.id != 0 {
 			r = append(r, member{"id", integer(a.id)})
@@ -89,19 +94,7 @@ func (m *market) assetFile(d draw) string {
 		r = d.optional(r, "active", fmt.Sprint(!a.inactive), "true")
 		rows = append(rows, r)
 	}
-	return m.lines(d, rows, m.crowd.rows["assets"], func(r []member) []member {
-		switch d.upTo(4) {
-		case 0:
-			return d.spoilText(r, []string{"key", "name", "symbol", "slug"}, []string{"logo", "website", "whitepaper"})
-		case 1:
-			return with(r, "id", pick(d, refusedIDs))
-		case 2:
-			return with(r, "id", integer(int64(d.between(1, 300)))) // perhaps of another key
-		case 3:
-			return with(r, "slug", d.literal(pick(d, m.assets).slug))
-		}
-		return with(r, pick(d, []string{"explorers", "active"}), pick(d, []string{`"x"`, "5", "{}", "[5]", "[[]]", `"true"`}))
-	})
+	return m.lines(d, rows, m.crowd.rows["assets"])
 }
 
 // list writes an array of some of the texts.
@@ -115,7 +108,7 @@ func (d draw) list(texts []string) string {
 
 func (m *market) quoteFile(d draw) string {
 	var rows [][]member
-	for _, a := range m.assets {
+	for _, a := range m.here["assets"] {
 		if a.price == "" {
 			continue
 		}
@@ -124,22 +117,12 @@ func (m *market) quoteFile(d draw) string {
 		r = d.optional(r, "volume", a.volume, `"0"`)
 		rows = append(rows, r)
 	}
-	return m.lines(d, rows, m.crowd.rows["quotes"], func(r []member) []member {
-		switch d.upTo(3) {
-		case 0:
-			return with(r, "price", pick(d, append([]string{"null"}, price.refused...)))
-		case 1:
-			return with(r, pick(d, []string{"market_cap", "volume"}), pick(d, amount.refused))
-		case 2:
-			return with(r, "key", pick(d, []string{`"nobody"`, `""`, "null", "5"}))
-		}
-		return with(r, "price", d.decimal(price))
-	})
+	return m.lines(d, rows, m.crowd.rows["quotes"])
 }
 
 func (m *market) exchangeFile(d draw) string {
 	var rows [][]member
-	for _, e := range m.exchanges {
+	for _, e := range m.here["exchanges"] {
 		r := []member{{"key", d.literal(e.key)}, {"name", d.literal(e.name)}, {"slug", d.literal(e.slug)}}
 		if e.id != 0 {
 			r = append(r, member{"id", integer(e.id)})
@@ -168,23 +151,7 @@ func (m *market) exchangeFile(d draw) string {
 		}
 		rows = append(rows, r)
 	}
-	return m.lines(d, rows, m.crowd.rows["exchanges"], func(r []member) []member {
-		switch d.upTo(6) {
-		case 0:
-			return d.spoilText(r, []string{"key", "name", "slug"}, []string{"logo"})
-		case 1:
-			return with(r, "id", pick(d, refusedIDs))
-		case 2:
-			return with(r, pick(d, []string{"links", "fees", "market"}), pick(d, []string{`"x"`, "5", "[]", "true"}))
-		case 3:
-			return with(r, "links", fmt.Sprintf(`{"chat":%s}`, pick(d, wrongTypes)))
-		case 4:
-			return with(r, "fees", fmt.Sprintf(`{"taker":%s}`, pick(d, fee.refused)))
-		case 5:
-			return with(r, "market", fmt.Sprintf(`{"volume_24h":%s}`, pick(d, amount.refused)))
-		}
-		return with(r, "market", fmt.Sprintf(`{"coins_count":%s}`, pick(d, refusedCounts)))
-	})
+	return m.lines(d, rows, m.crowd.rows["exchanges"])
 }
 
 // object is a row that may be empty.
@@ -197,7 +164,7 @@ func (d draw) object(members []member) string {
 
 func (m *market) groupFile(d draw, collection string) string {
 	var rows [][]member
-	for _, g := range m.groups[collection] {
+	for _, g := range m.here[collection] {
 		r := []member{{"key", d.literal(g.key)}, {"name", d.literal(g.name)}, {"slug", d.literal(g.slug)}}
 		if g.id != 0 {
 			r = append(r, member{"id", integer(g.id)})
@@ -217,22 +184,5 @@ func (m *market) groupFile(d draw, collection string) string {
 		}
 		rows = append(rows, r)
 	}
-	return m.lines(d, rows, m.crowd.rows[collection], func(r []member) []member {
-		switch d.upTo(5) {
-		case 0:
-			return d.spoilText(r, []string{"key", "name", "slug"}, []string{"status"})
-		case 1:
-			return with(r, "id", pick(d, refusedIDs))
-		case 2:
-			return with(r, "status", pick(d, []string{`"live"`, `""`, "5", "true"}))
-		case 3:
-			return with(r, "members", pick(d, []string{`"x"`, "{}", "[5]", "5", "[[]]"}))
-		case 4:
-			return with(r, "slug", d.literal(pick(d, m.groups[collection]).slug))
-		}
-		if collection == "chains" {
-			return with(r, pick(d, []string{"evm_chain_id", "native", "display_name"}), pick(d, []string{"-1", "1.5", "true", "[]", "{}"}))
-		}
-		return with(r, "id", integer(int64(d.between(1, 300))))
-	})
+	return m.lines(d, rows, m.crowd.rows[collection])
 }

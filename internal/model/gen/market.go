@@ -83,64 +83,62 @@ var steps = []time.Duration{
 	180 * 24 * time.Hour, 275 * 24 * time.Hour, 365 * 24 * time.Hour, 365*24*time.Hour + 10*time.Minute, 366 * 24 * time.Hour,
 }
 
+// collections are the files of a feed whose rows have ids.
+var collections = []string{"assets", "exchanges", "categories", "chains"}
+
 type market struct {
-	database   string
-	assets     []*asset
-	gone       []*asset
-	exchanges  []*exchange
-	groups     map[string][]*group
-	goneGroups map[string][]*group
-	given      map[string]int // how ids come in a collection: 0 assigned, 1 some given, 2 all given
-	size       int
-	bad        int // in a hundred rows
-	next       int // of keys
-	crowd      *crowd
+	database string
+	here     map[string][]*thing // by collection
+	gone     map[string][]*thing
+	given    map[string]int // how ids come in a collection: 0 assigned, 1 some given, 2 all given
+	size     int
+	bad      int // in a hundred rows
+	next     int // of keys
+	crowd    *crowd
 }
 
-type asset struct {
-	key, name, symbol, slug string
-	id                      int64 // 0: to be assigned
-	inactive                bool
-	price, cap, volume      string // JSON; price "": no quote
-}
-
-type exchange struct {
+// thing is a row of any collection.
+type thing struct {
 	key, name, slug string
-	id              int64
-}
+	id              int64 // 0: to be assigned
 
-type group struct {
-	key, name, slug, status string
-	id                      int64
-	members                 []string
-	native                  string
+	// Of assets.
+	symbol             string
+	inactive           bool
+	price, cap, volume string // JSON; price "": no quote
+
+	// Of categories and chains; native of chains alone.
+	status, native string
+	members        []string
 }
 
 func newMarket(d draw, size int) *market {
-	m := &market{
-		database: "db", size: size, groups: map[string][]*group{}, goneGroups: map[string][]*group{},
-		given: map[string]int{"assets": d.upTo(2), "exchanges": d.upTo(2), "categories": d.upTo(2), "chains": d.upTo(2)},
-		bad:   pick(d, []int{0, 5, 20}),
-	}
-	for range d.upTo(size) {
-		m.assets = append(m.assets, m.newAsset(d))
-	}
-	for range d.upTo(min(size, 30)) {
-		m.exchanges = append(m.exchanges, m.newExchange(d))
-	}
-	for _, c := range []string{"categories", "chains"} {
-		for range d.upTo(min(size, 15)) {
-			m.groups[c] = append(m.groups[c], m.newGroup(d, c))
+	m := &market{database: "db", size: size, here: map[string][]*thing{}, gone: map[string][]*thing{}, given: map[string]int{}, bad: pick(d, []int{0, 5, 20})}
+	for _, c := range collections {
+		m.given[c] = d.upTo(2)
+		for range d.upTo(min(size, map[string]int{"assets": size, "exchanges": 30, "categories": 15, "chains": 15}[c])) {
+			m.here[c] = append(m.here[c], m.newThing(d, c))
 		}
 	}
 	return m
 }
 
-// key is a new key; byte order of keys is not the order in which they come.
-func (m *market) key(d draw) string {
+func (m *market) newThing(d draw, collection string) *thing {
 	m.next++
+	// Byte order of keys is not the order in which they come.
 	lead := pick(d, []string{"k", "K", "a", "", "é", "\uFFFF", "😀", "\x00", " ", "0", "~", "\"", "\\"})
-	return fmt.Sprintf("%s%d", lead, m.next)
+	t := &thing{key: fmt.Sprintf("%s%d", lead, m.next), name: d.text(symbols), id: m.id(d, collection)}
+	switch collection {
+	case "assets":
+		t.symbol, t.slug, t.inactive = d.text(symbols), m.slug(d), d.chance(15)
+		m.requote(d, t)
+	case "exchanges":
+		t.slug = d.text(slugs) // which may be shared
+	default:
+		t.slug, t.native = m.slug(d), m.member(d)
+		m.regroup(d, t)
+	}
+	return t
 }
 
 // id is an id that the feed gives, or 0.
@@ -159,13 +157,6 @@ func (m *market) id(d draw, collection string) int64 {
 	return id
 }
 
-func (m *market) newAsset(d draw) *asset {
-	a := &asset{key: m.key(d), name: d.text(symbols), symbol: d.text(symbols), id: m.id(d, "assets"), inactive: d.chance(15)}
-	a.slug = m.slug(d)
-	m.requote(d, a)
-	return a
-}
-
 // slug is one that is seldom taken.
 func (m *market) slug(d draw) string {
 	if d.chance(40) {
@@ -174,7 +165,7 @@ func (m *market) slug(d draw) string {
 	return fmt.Sprintf("%s-%d", pick(d, []string{"coin", "Coin", "ſlug", "\u212A", "a&b", "(x)"}), m.next)
 }
 
-func (m *market) requote(d draw, a *asset) {
+func (m *market) requote(d draw, a *thing) {
 	a.price, a.cap, a.volume = "", "null", `"0"`
 	if d.chance(15) {
 		return
@@ -188,29 +179,19 @@ func (m *market) requote(d draw, a *asset) {
 	}
 }
 
-func (m *market) newExchange(d draw) *exchange {
-	return &exchange{key: m.key(d), name: d.text(symbols), slug: d.text(slugs), id: m.id(d, "exchanges")}
-}
-
-func (m *market) newGroup(d draw, collection string) *group {
-	g := &group{key: m.key(d), name: d.text(symbols), id: m.id(d, collection), status: "active", native: m.member(d)}
-	g.slug = m.slug(d)
-	m.regroup(d, g)
-	return g
-}
-
 // member is the key of an asset that is there, was there or never will be.
 func (m *market) member(d draw) string {
-	switch {
-	case len(m.gone) > 0 && d.chance(10):
-		return pick(d, m.gone).key
-	case len(m.assets) == 0 || d.chance(5):
+	switch here, gone := m.here["assets"], m.gone["assets"]; {
+	case len(gone) > 0 && d.chance(10):
+		return pick(d, gone).key
+	case len(here) == 0 || d.chance(5):
 		return "nobody"
+	default:
+		return pick(d, here).key
 	}
-	return m.assets[d.upTo(len(m.assets)-1)].key
 }
 
-func (m *market) regroup(d draw, g *group) {
+func (m *market) regroup(d draw, g *thing) {
 	g.status = "active"
 	if d.chance(20) {
 		g.status = pick(d, []string{"disabled", "deleted"})
@@ -227,73 +208,30 @@ func (m *market) churn(d draw) {
 		m.database = pick(d, []string{"db", "other", "ß"})
 	}
 	m.bad = pick(d, []int{m.bad, 0, 5, 20})
-
-	// Those that go, and those that come or come back.
-	lazy := d.chance(30) // nothing but prices moves
-	m.assets = slices.DeleteFunc(m.assets, func(a *asset) bool {
-		leaves := !lazy && d.chance(6)
-		if leaves {
-			m.gone = append(m.gone, a)
-		}
-		return leaves
-	})
-	if !lazy {
-		for range d.upTo(3) {
-			if len(m.assets) < m.size {
-				m.assets = append(m.assets, m.newAsset(d))
-			}
-		}
+	lazy := d.chance(30) // nothing but prices and members moves
+	for _, c := range collections {
+		m.move(d, c, lazy)
 	}
-	m.gone = slices.DeleteFunc(m.gone, func(a *asset) bool {
-		back := d.chance(30)
-		if back {
-			if d.chance(40) {
-				a.id = 0 // remembered, not given again
-			}
-			m.assets = append(m.assets, a)
-		}
-		return back
-	})
-	for _, a := range m.assets {
+	for _, a := range m.here["assets"] {
 		switch {
 		case d.chance(50):
 			m.requote(d, a)
-		case d.chance(5) && !lazy:
+		case lazy:
+		case d.chance(5):
 			a.price = ""
-		case d.chance(6) && !lazy:
+		case d.chance(6):
 			a.name, a.symbol = d.text(symbols), d.text(symbols)
-		case d.chance(6) && !lazy:
+		case d.chance(6):
 			a.slug = m.slug(d)
-		case d.chance(6) && !lazy:
+		case d.chance(6):
 			a.inactive = !a.inactive
-		case d.chance(2) && !lazy:
+		case d.chance(2):
 			a.id = m.id(d, "assets") // another one than it has, or by luck the same
 		}
 	}
-	m.exchanges = slices.DeleteFunc(m.exchanges, func(*exchange) bool { return !lazy && d.chance(4) })
-	if !lazy && len(m.exchanges) < m.size && d.chance(40) {
-		m.exchanges = append(m.exchanges, m.newExchange(d))
-	}
 	for _, c := range []string{"categories", "chains"} {
 		asleep := d.chance(15) // no group of the collection has coins for once
-		m.groups[c] = slices.DeleteFunc(m.groups[c], func(g *group) bool {
-			leaves := !lazy && d.chance(6)
-			if leaves {
-				m.goneGroups[c] = append(m.goneGroups[c], g)
-			}
-			return leaves
-		})
-		m.goneGroups[c] = slices.DeleteFunc(m.goneGroups[c], func(g *group) bool {
-			back := d.chance(30)
-			if back {
-				m.groups[c] = append(m.groups[c], g)
-			}
-			return back
-		})
-		if !lazy && len(m.groups[c]) < m.size && d.chance(40) {
-			m.groups[c] = append(m.groups[c], m.newGroup(d, c))
-		}
-		for _, g := range m.groups[c] {
+		for _, g := range m.here[c] {
 			if d.chance(40) {
 				m.regroup(d, g)
 			}
@@ -302,6 +240,32 @@ func (m *market) churn(d draw) {
 			}
 		}
 	}
+}
+
+// move lets things of a collection go, come and come back.
+func (m *market) move(d draw, collection string, lazy bool) {
+	m.here[collection] = slices.DeleteFunc(m.here[collection], func(t *thing) bool {
+		leaves := !lazy && d.chance(6)
+		if leaves {
+			m.gone[collection] = append(m.gone[collection], t)
+		}
+		return leaves
+	})
+	for range d.upTo(3) {
+		if !lazy && len(m.here[collection]) < m.size {
+			m.here[collection] = append(m.here[collection], m.newThing(d, collection))
+		}
+	}
+	m.gone[collection] = slices.DeleteFunc(m.gone[collection], func(t *thing) bool {
+		back := d.chance(30)
+		if back {
+			if d.chance(40) {
+				t.id = 0 // remembered, not given again
+			}
+			m.here[collection] = append(m.here[collection], t)
+		}
+		return back
+	})
 }
 
 // Settings are settings of the builder: the defaults, or others.

@@ -4,9 +4,8 @@ import "strings"
 
 // kind is a kind of decimal field: what is at its limits.
 type kind struct {
-	plain   []string // ordinary values
-	limits  []string // values at the limits of the field
-	refused []string // values that the field does not take
+	plain  []string // ordinary values
+	limits []string // values at the limits of the field
 }
 
 const (
@@ -14,9 +13,11 @@ const (
 	nines28 = "9999999999999999999999999999"
 )
 
-var anyRefused = []string{
-	"-1", `"-1"`, "-1e-30", "1e999999999", "1e99999999999999999999", `"01"`, `"1."`, `".5"`, `"+1"`, `"NaN"`, `"Infinity"`, `"0x1"`,
-	`" 1"`, `"1 "`, `""`, `"1_000"`, `"1,5"`, `"1e"`, `"e5"`, `"--1"`, `"-"`, `"١"`, "true", "[]", "{}", `["1"]`,
+// odd are values that some fields refuse, and others take and round.
+var odd = []string{
+	"null", `""`, "5", "true", `"true"`, "[]", "{}", `["a"]`, "[5]", "[[]]", `"x"`, `"5"`, "0", "1.5", "1e5", "9007199254740991", "9007199254740992",
+	"-1", `"-1"`, "-1e-30", "1e10", "1e18", "1" + nines18, "1e28", "1" + nines28, "1e400", "1e999999999", "1e99999999999999999999", "99999999999999999999",
+	`"01"`, `"1."`, `".5"`, `"+1"`, `"NaN"`, `"Infinity"`, `"0x1"`, `" 1"`, `"1 "`, `"1_000"`, `"1,5"`, `"1e"`, `"e5"`, `"--1"`, `"-"`, `"١"`, `["1"]`,
 }
 
 var anyLimits = []string{"0", "0.0", "-0", `"-0.00e5"`, "0e999999999", "0e-99999999999999999999", "1e-999999999", "1e-30", "5E-1", "1.50", `"1e+2"`, "100e-2", "1E0"}
@@ -29,7 +30,6 @@ var price = kind{
 		nines18, nines18 + ".999999999999999999", nines18 + ".9999999999999999995", "0." + strings.Repeat("3", 200),
 		"333333333333333333.333333333333333333", "1e-15", "0.000000000000000001", "0.1e-17",
 	}, anyLimits...),
-	refused: append([]string{"1e18", "1" + nines18, `"1000000000000000000"`}, anyRefused...),
 }
 
 var amount = kind{
@@ -39,13 +39,11 @@ var amount = kind{
 		"0.000000005", "0.000000015", "0.000000025", "5e-9", "15e-9", "1e-8", "1e27", nines28, nines28 + ".99999999", nines28 + ".999999995",
 		"12345678901234567890.123456785", "1e13", "0.3333333333333333333",
 	}, anyLimits...),
-	refused: append([]string{"1e28", "1" + nines28}, anyRefused...),
 }
 
 var fee = kind{
-	plain:   []string{"0.001", "0.1", "0", "0.00100000", "0.25"},
-	limits:  append([]string{"9999999999", "9999999999.999999995", "0.000000005", "0.000000015", "0.00000000", "1e9"}, anyLimits...),
-	refused: append([]string{"1e10", "10000000000"}, anyRefused...),
+	plain:  []string{"0.001", "0.1", "0", "0.00100000", "0.25"},
+	limits: append([]string{"9999999999", "9999999999.999999995", "0.000000005", "0.000000015", "0.00000000", "1e9"}, anyLimits...),
 }
 
 // decimal is a value that the field takes, as JSON.
@@ -86,8 +84,6 @@ func (d draw) fraction() string {
 }
 
 var counts = []string{"0", "1", "42", "9007199254740991", "1000"}
-
-var refusedCounts = []string{"-1", "1.5", "9007199254740992", `"5"`, "true", "[]", "1e400", "99999999999999999999"}
 
 var times = []string{
 	"2025-06-01T12:00:00Z", "2025-06-01T12:00:00+02:00", "2025-06-01T00:00:00.999999999Z", "1970-01-01T00:00:01Z", "1970-01-01T01:00:00+02:00",

@@ -74,9 +74,6 @@ var notRows = []string{
 	`{"key":"e","name":"\x","symbol":"s","slug":"e"}`, `{"key":"nan","name":"n","symbol":"s","slug":"nan","unknown":NaN}`, `{key:"a"}`, "{}",
 }
 
-// wrongTypes are values that no string field takes.
-var wrongTypes = []string{"5", "true", "[]", "{}", `["a"]`, "1e5"}
-
 // file puts the lines of a file together.
 func (d draw) file(lines []string) string {
 	end := "\n"
