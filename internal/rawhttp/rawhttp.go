@@ -10,6 +10,7 @@ package rawhttp
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 )
 
@@ -64,40 +65,32 @@ type entry struct {
 // must not be answered.
 func Cases() []Case {
 	var cases []Case
-	add := func(area string, e entry, c Case) {
-		c.Name = area + "/" + e.name
-		if method, _, _ := strings.Cut(strings.TrimPrefix(e.raw, "\r\n"), " "); method == "HEAD" {
-			c.Methods = []string{method}
-		}
-		cases = append(cases, c)
-	}
 	for _, t := range tables {
-		for _, e := range t.taken {
-			if e.status == nil {
-				e.status = []int{200}
+		for _, kind := range []struct {
+			entries []entry
+			status  int // of those that do not say
+			next    string
+			as      Case
+		}{
+			{t.taken, 200, next, Case{}}, {t.last, 200, next, Case{Closes: true}}, {t.refused, 400, next, Case{Closes: true}},
+			{t.open, 0, next, Case{Open: true}}, {t.late, 408, "", Case{Closes: true}},
+		} {
+			for _, e := range kind.entries {
+				c := kind.as
+				c.Name, c.Raw = t.area+"/"+e.name, e.raw+kind.next
+				if !c.Open {
+					if c.Status = e.status; c.Status == nil {
+						c.Status = []int{kind.status}
+					}
+					if !c.Closes {
+						c.Status = append(slices.Clip(c.Status), 200)
+					}
+				}
+				if method, _, _ := strings.Cut(strings.TrimPrefix(e.raw, "\r\n"), " "); method == "HEAD" {
+					c.Methods = []string{method}
+				}
+				cases = append(cases, c)
 			}
-			add(t.area, e, Case{Raw: e.raw + next, Status: append(e.status[:len(e.status):len(e.status)], 200)})
-		}
-		for _, e := range t.last {
-			if e.status == nil {
-				e.status = []int{200}
-			}
-			add(t.area, e, Case{Raw: e.raw + next, Status: e.status, Closes: true})
-		}
-		for _, e := range t.refused {
-			if e.status == nil {
-				e.status = []int{400}
-			}
-			add(t.area, e, Case{Raw: e.raw + next, Status: e.status, Closes: true})
-		}
-		for _, e := range t.open {
-			add(t.area, e, Case{Raw: e.raw + next, Open: true})
-		}
-		for _, e := range t.late {
-			if e.status == nil {
-				e.status = []int{408}
-			}
-			add(t.area, e, Case{Raw: e.raw, Status: e.status, Closes: true})
 		}
 	}
 	return append(cases, pipelines()...)
