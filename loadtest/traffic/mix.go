@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/zeebo/xxh3"
 
 	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/check"
@@ -73,10 +76,8 @@ func NewMix(s *Scenario, d *Directory, seed uint64, keys []string, c *check.Chec
 }
 
 func (m *Mix) classOf(name string) int {
-	for i, c := range m.classes {
-		if c == name {
-			return i
-		}
+	if i := slices.Index(m.classes, name); i >= 0 {
+		return i
 	}
 	m.classes = append(m.classes, name)
 	return len(m.classes) - 1
@@ -352,13 +353,7 @@ type tagCache struct {
 // maxTags bounds the requests whose tags are remembered.
 const maxTags = 1 << 17
 
-func (c *tagCache) shard(key []byte) int {
-	h := uint32(2166136261) // FNV-1a
-	for _, b := range key {
-		h = (h ^ uint32(b)) * 16777619
-	}
-	return int(h % uint32(len(c.shards)))
-}
+func (c *tagCache) shard(key []byte) int { return int(xxh3.Hash(key) % uint64(len(c.shards))) }
 
 // get appends the tag of a request to dst, nothing when there is none.
 func (c *tagCache) get(dst, key []byte) []byte {

@@ -50,7 +50,7 @@ func ParseTargets(r io.Reader, dir string) ([]Target, error) {
 			if len(all) == 0 {
 				return nil, fail("a body before the first request")
 			}
-			body, err := readBody(filepath.Join(dir, line[1:]), filepath.IsAbs(line[1:]), line[1:])
+			body, err := readBody(dir, line[1:])
 			if err != nil {
 				return nil, fail(err.Error())
 			}
@@ -111,11 +111,11 @@ func parseTarget(method, raw string) (Target, error) {
 	return t, nil
 }
 
-func readBody(joined string, abs bool, name string) ([]byte, error) {
-	if abs {
-		joined = name
+func readBody(dir, name string) ([]byte, error) {
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(dir, name)
 	}
-	f, err := os.Open(joined)
+	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
