@@ -8,10 +8,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -118,7 +116,7 @@ func (b *bencher) bench(ctx context.Context, out string) (err error) {
 		what  string
 		delay time.Duration
 	}{{"answers of 4 KiB", 0}, {"a slow server", delayed}} {
-		stop, addr, err := startServer(c.delay)
+		stop, addr, err := b.startServer(ctx, c.delay)
 		if err != nil {
 			return err
 		}
@@ -187,30 +185,18 @@ func (b *bencher) compare(what, url string, check float64) error {
 }
 
 // startServer runs this program as a server, a process of its own.
-func startServer(delay time.Duration) (stop func(), addr string, err error) {
+func (b *bencher) startServer(ctx context.Context, delay time.Duration) (stop func(), addr string, err error) {
 	addr = local.Free("127.0.0.1:0")
 	self, err := os.Executable()
 	if err != nil {
 		return nil, "", err
 	}
-	cmd := exec.Command(self, "-serve", addr, "-delay", delay.String())
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
+	m := local.Machine{Bin: filepath.Dir(self), Data: b.dir}
+	server, err := m.Start("server", filepath.Base(self), "-serve", addr, "-delay", delay.String())
+	if err != nil {
 		return nil, "", err
 	}
-	stop = func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed, so this is an error
-	}
-	for range 100 {
-		if c, err := net.Dial("tcp", addr); err == nil {
-			c.Close()
-			return stop, addr, nil
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	stop()
-	return nil, "", errors.New("the server did not begin to listen")
+	return server.Kill, addr, local.Await(ctx, "http://"+addr, server)
 }
 
 // run runs a tool and returns what it printed and its processor time.
@@ -226,8 +212,7 @@ func run(name string, args ...string) (string, float64, error) {
 
 func (b *bencher) loadtest(url string, check float64) (measure, error) {
 	file := filepath.Join(b.dir, "run.json")
-	base, path := splitURL(url)
-	args := []string{"run", "--closed", "--quiet", "--url", base, "--target", "GET " + path, "--connections", strconv.Itoa(b.connections), "--duration", b.duration.String(),
+	args := []string{"run", "--closed", "--quiet", "--target", "GET " + url, "--connections", strconv.Itoa(b.connections), "--duration", b.duration.String(),
 		"--check", strconv.FormatFloat(check, 'g', -1, 64), "--out", file}
 	_, cpu, err := run(filepath.Join(b.bin, "loadtest"), args...)
 	if err != nil {
@@ -238,16 +223,6 @@ func (b *bencher) loadtest(url string, check float64) (measure, error) {
 		return measure{}, err
 	}
 	return measure{r.Rate.Answered, float64(r.Requests.Sent) / cpu, r.Due.P50MS, r.Due.P90MS, r.Due.P99MS}, nil
-}
-
-func splitURL(url string) (base, path string) {
-	_, rest, _ := strings.Cut(url, "://")
-	i := strings.IndexByte(rest, '/')
-	if i < 0 {
-		return url, "/"
-	}
-	at := len(url) - len(rest) + i
-	return url[:at], url[at:]
 }
 
 var wrkFigure = regexp.MustCompile(`(?m)^\s*(50%|90%|99%|Requests/sec:)\s+([0-9.]+)(us|ms|s)?|(\d+) requests in`)
