@@ -151,7 +151,7 @@ func (p *plot) latencyAxis() {
 	if math.IsInf(least, 1) {
 		least = 0
 	}
-	ticks, lo, hi := logTicks(least, most, millis)
+	ticks, lo, hi := logTicks(least, most, Millis)
 	p.Y, p.yTicks, p.yScale = "latency", ticks, scale{lo, hi, true, plotHeight - bottom, top}
 }
 
@@ -243,59 +243,44 @@ func (p *plot) path(b *strings.Builder, l *line) {
 
 // figure writes v with three significant digits.
 func figure(v float64) string {
-	switch a := math.Abs(v); {
-	case a == 0:
-		return "0"
-	case a >= 100:
+	if math.Abs(v) >= 100 {
 		return strconv.FormatFloat(v, 'f', 0, 64)
-	case a >= 10:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	case a >= 1:
-		return strconv.FormatFloat(v, 'f', 2, 64)
 	}
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// millis writes a time in milliseconds with a unit that suits it.
-func millis(v float64) string {
+// Millis writes a time in milliseconds with a unit that suits it.
+func Millis(v float64) string {
 	switch {
 	case v == 0:
 		return "0"
 	case v >= 1000:
-		return trim(v/1000) + " s"
+		return figure(v/1000) + " s"
 	case v < 1:
-		return trim(v*1000) + " µs"
+		return figure(v*1000) + " µs"
 	}
-	return trim(v) + " ms"
-}
-
-func trim(v float64) string {
-	s := figure(v)
-	if strings.Contains(s, ".") {
-		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
-	}
-	return s
+	return figure(v) + " ms"
 }
 
 func seconds(v float64) string {
 	switch {
 	case v >= 3600 && math.Mod(v, 1800) == 0:
-		return trim(v/3600) + " h"
+		return figure(v/3600) + " h"
 	case v >= 120 && math.Mod(v, 30) == 0:
-		return trim(v/60) + " min"
+		return figure(v/60) + " min"
 	}
-	return trim(v) + " s"
+	return figure(v) + " s"
 }
 
 // thousands writes a count.
 func thousands(v float64) string {
 	switch {
 	case v >= 1e6:
-		return trim(v/1e6) + "M"
+		return figure(v/1e6) + "M"
 	case v >= 1e4:
-		return trim(v/1e3) + "k"
+		return figure(v/1e3) + "k"
 	}
-	return trim(v)
+	return figure(v)
 }
 
-func percent(v float64) string { return trim(v) + " %" }
+func percent(v float64) string { return figure(v) + " %" }

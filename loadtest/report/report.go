@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/dustin/go-humanize"
 
 	"example.com/marketdata/loadtest/pace"
 	"example.com/marketdata/loadtest/result"
@@ -24,13 +25,13 @@ var style string
 var page string
 
 var tmpl = template.Must(template.New("report").Funcs(template.FuncMap{
-	"millis": millis, "thousands": thousands, "figure": figure,
+	"millis": Millis, "thousands": thousands, "figure": figure,
 	"count":   func(n any) string { return group(fmt.Sprint(n)) },
 	"percent": func(share float64) string { return percent(100 * share) },
 	"signed":  func(share float64) string { return fmt.Sprintf("%+.1f %%", 100*share) },
 	"time":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 	"keys":    result.SortedKeys,
-	"bytes":   byteSize,
+	"bytes":   humanize.IBytes,
 	"value":   value,
 	"join":    strings.Join,
 	"deref":   func(v *float64) float64 { return *v },
@@ -40,11 +41,11 @@ var tmpl = template.Must(template.New("report").Funcs(template.FuncMap{
 func value(v float64, unit string) string {
 	switch unit {
 	case "ms":
-		return millis(v)
+		return Millis(v)
 	case "share":
 		return percent(100 * v)
 	}
-	return strings.TrimSpace(trim(v) + " " + unit)
+	return strings.TrimSpace(figure(v) + " " + unit)
 }
 
 // group puts thin spaces between thousands.
@@ -53,17 +54,6 @@ func group(s string) string {
 		s = s[:i] + "\u202f" + s[i:]
 	}
 	return s
-}
-
-func byteSize(n uint64) string {
-	v, unit := float64(n), "B"
-	for _, next := range []string{"KiB", "MiB", "GiB", "TiB"} {
-		if v < 1024 {
-			break
-		}
-		v, unit = v/1024, next
-	}
-	return trim(v) + " " + unit
 }
 
 // labelled is a run with the name that it has in the report.
@@ -194,7 +184,7 @@ func (d *document) latencyOverTime() *plot {
 				var b strings.Builder
 				fmt.Fprintf(&b, "%s to %s: %s answers", seconds(pt.StartS), seconds(pt.EndS), group(fmt.Sprint(pt.Due.Count)))
 				for _, pc := range percentiles {
-					fmt.Fprintf(&b, "\n%s %s", pc.name, millis(pc.of(&pt.Due)))
+					fmt.Fprintf(&b, "\n%s %s", pc.name, Millis(pc.of(&pt.Due)))
 				}
 				p.slots = append(p.slots, slot{pt.StartS, pt.EndS, b.String()})
 			}
@@ -289,7 +279,7 @@ func (d *document) rateOverTime() *plot {
 			bad += float64(pt.Failed)
 			if one {
 				p.slots = append(p.slots, slot{pt.StartS, pt.EndS, fmt.Sprintf("%s to %s\nanswered %s/s\nfailed %s/s\nread %s/s", seconds(pt.StartS), seconds(pt.EndS),
-					thousands(float64(pt.Answered)/span), thousands(float64(pt.Failed)/span), byteSize(uint64(float64(pt.BytesRead)/span)))})
+					thousands(float64(pt.Answered)/span), thousands(float64(pt.Failed)/span), humanize.IBytes(uint64(float64(pt.BytesRead)/span)))})
 			}
 		}
 		p.Lines = append(p.Lines, answered)
@@ -332,7 +322,7 @@ func (d *document) generatorOverTime() *plot {
 			pt := &r.Series[k]
 			l.x, l.y = append(l.x, pt.EndS), append(l.y, 100*pt.CPUShare)
 			if len(d.Runs) == 1 {
-				p.slots = append(p.slots, slot{pt.StartS, pt.EndS, fmt.Sprintf("%s to %s\nprocessors %s\nsend lag p99 %s", seconds(pt.StartS), seconds(pt.EndS), percent(100*pt.CPUShare), millis(pt.LagP99MS))})
+				p.slots = append(p.slots, slot{pt.StartS, pt.EndS, fmt.Sprintf("%s to %s\nprocessors %s\nsend lag p99 %s", seconds(pt.StartS), seconds(pt.EndS), percent(100*pt.CPUShare), Millis(pt.LagP99MS))})
 			}
 		}
 		p.Lines = append(p.Lines, l)

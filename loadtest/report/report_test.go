@@ -107,7 +107,7 @@ func TestTicks(t *testing.T) {
 		}
 	}
 	for r, want := range map[[2]float64]string{{0.2, 900}: "100 µs 1 ms 10 ms 100 ms 1 s", {0.9, 1.5}: "500 µs 1 ms 2 ms 5 ms", {0, 0}: "100 µs 200 µs 500 µs 1 ms"} {
-		ticks, lo, hi := logTicks(r[0], r[1], millis)
+		ticks, lo, hi := logTicks(r[0], r[1], Millis)
 		if got := join(ticks); got != want || lo > max(r[0], 0.1) || hi < r[1] {
 			t.Errorf("logarithmic %v: %s, %v to %v", r, got, lo, hi)
 		}
@@ -129,9 +129,9 @@ func TestPath(t *testing.T) {
 
 func TestFigures(t *testing.T) {
 	for got, want := range map[string]string{
-		millis(0): "0", millis(0.0421): "42.1 µs", millis(0.9): "900 µs", millis(1.5): "1.5 ms", millis(123.4): "123 ms", millis(61000): "61 s",
+		Millis(0): "0", Millis(0.0421): "42.1 µs", Millis(0.9): "900 µs", Millis(1.5): "1.5 ms", Millis(123.4): "123 ms", Millis(61000): "61 s",
 		seconds(90): "90 s", seconds(180): "3 min", seconds(7200): "2 h", thousands(12345): "12.3k", thousands(9999): "9999", group("1234567"): "1\u202f234\u202f567", group("123"): "123",
-		byteSize(1536): "1.5 KiB", value(0.00123, "share"): "0.123 %", value(12, "requests/s"): "12 requests/s",
+		value(0.00123, "share"): "0.123 %", value(12, "requests/s"): "12 requests/s",
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)

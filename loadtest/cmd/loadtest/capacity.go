@@ -32,7 +32,7 @@ func (c *capacityCmd) Run(e *env) error {
 				best = try.Run
 			}
 			e.screen.clear()
-			fmt.Fprintf(e.stderr, "%9.4g/s  p50 %-9s p99 %-9s %s\n", try.Rate, millis(try.Run.Due.P50MS), millis(try.Run.Due.P99MS), try.Why)
+			fmt.Fprintf(e.stderr, "%9.4g/s  p50 %-9s p99 %-9s %s\n", try.Rate, report.Millis(try.Run.Due.P50MS), report.Millis(try.Run.Due.P99MS), try.Why)
 		},
 	})
 	if err != nil {

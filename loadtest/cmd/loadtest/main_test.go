@@ -237,7 +237,7 @@ func TestLiveLine(t *testing.T) {
 	}
 	s.tick(&engine.Interval{Start: time.Second, End: 2 * time.Second, Sent: 1234, Failed: 5, Due: h})
 	line := b.String()
-	if !strings.Contains(line, "1234/s") || !strings.Contains(line, "p50 1.50ms") || len([]rune(line)) > 60+len("\r\x1b[K") {
+	if !strings.Contains(line, "1234/s") || !strings.Contains(line, "p50 1.5 ms") || len([]rune(line)) > 60+len("\r\x1b[K") {
 		t.Errorf("live line %q", line)
 	}
 	s.clear()

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"example.com/marketdata/loadtest/engine"
+	"example.com/marketdata/loadtest/report"
 	"example.com/marketdata/loadtest/result"
 )
 
@@ -61,11 +62,11 @@ func (s *screen) tick(iv *engine.Interval) {
 	if s.w == nil {
 		return
 	}
-	q := func(q float64) string { return millis(float64(iv.Due.ValueAtQuantile(q)) / 1e6) }
+	q := func(q float64) string { return report.Millis(float64(iv.Due.ValueAtQuantile(q)) / 1e6) }
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.line(fmt.Sprintf("%5.0fs  %8.0f/s  p50 %-8s p99 %-8s errors %-6d lag p99 %-8s own CPU %.0f%%",
-		iv.End.Seconds(), float64(iv.Sent)/max((iv.End-iv.Start).Seconds(), 1e-3), q(50), q(99), iv.Failed, millis(float64(iv.LagP99)/1e6), 100*iv.CPU))
+		iv.End.Seconds(), float64(iv.Sent)/max((iv.End-iv.Start).Seconds(), 1e-3), q(50), q(99), iv.Failed, report.Millis(float64(iv.LagP99)/1e6), 100*iv.CPU))
 }
 
 // clear takes the live line away.
@@ -76,21 +77,6 @@ func (s *screen) clear() {
 		fmt.Fprint(s.w, "\r\x1b[K")
 		s.dirty = false
 	}
-}
-
-// millis writes milliseconds with a unit that suits them.
-func millis(v float64) string {
-	switch {
-	case v == 0:
-		return "0"
-	case v < 1:
-		return fmt.Sprintf("%.0fµs", 1000*v)
-	case v < 100:
-		return fmt.Sprintf("%.2fms", v)
-	case v < 10000:
-		return fmt.Sprintf("%.0fms", v)
-	}
-	return fmt.Sprintf("%.1fs", v/1000)
 }
 
 // summary prints a run for people.
@@ -108,7 +94,7 @@ func summary(out io.Writer, r *result.Run) {
 	fmt.Fprintf(w, "read\t%.1f MiB\t%.1f MiB/s\n\n", float64(q.BytesRead)/(1<<20), float64(q.BytesRead)/(1<<20)/max(r.DurationS, 1e-3))
 	fmt.Fprintf(w, "latency\tp50\tp90\tp99\tp99.9\tmax\tmean\n")
 	row := func(name string, l *result.Latency) {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, millis(l.P50MS), millis(l.P90MS), millis(l.P99MS), millis(l.P999MS), millis(l.MaxMS), millis(l.MeanMS))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, report.Millis(l.P50MS), report.Millis(l.P90MS), report.Millis(l.P99MS), report.Millis(l.P999MS), report.Millis(l.MaxMS), report.Millis(l.MeanMS))
 	}
 	if r.Closed() {
 		row("from sent", &r.Service)
