@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -69,68 +68,6 @@ func TestRun(t *testing.T) {
 				t.Errorf("setup %+v", run.Setup)
 			}
 		})
-	}
-}
-
-// staller answers at once, but for the first tenth of each period, which it
-// stands still for.
-type staller struct {
-	mu     sync.RWMutex
-	period time.Duration
-	done   chan struct{}
-}
-
-func (s *staller) stall() {
-	for {
-		s.mu.Lock()
-		select {
-		case <-time.After(s.period / 10):
-		case <-s.done:
-		}
-		s.mu.Unlock()
-		select {
-		case <-time.After(s.period * 9 / 10):
-		case <-s.done:
-			return
-		}
-	}
-}
-
-func (s *staller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	fmt.Fprint(w, "x")
-}
-
-// A server that stands still for a tenth of the time: a tenth of the requests
-// falls into a stall and waits for what is left of it, so that nine tenths of a
-// stall are the p99. A closed loop sends next to nothing into a stall.
-func TestStall(t *testing.T) {
-	const stall = 150 * time.Millisecond
-	s := &staller{period: 10 * stall, done: make(chan struct{})}
-	var stalling sync.WaitGroup
-	stalling.Go(s.stall)
-	srv := httptest.NewServer(s)
-	defer func() { close(s.done); srv.Close(); stalling.Wait() }()
-	lt, err := New(context.Background(), Options{URLs: []string{srv.URL}, Targets: []string{"GET /"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	load := Load{Stages: pace.Constant(500, 2*s.period), Arrivals: pace.Uniform, Connections: 500, Timeout: 10 * time.Second}
-	open, err := lt.Run(context.Background(), load)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := 0.8 * 0.9 * stall.Seconds() * 1000; open.Due.P99MS < want || open.Requests.Failed > 0 {
-		t.Errorf("open loop: p99 is %.1f ms, a stall takes %v; %d failed", open.Due.P99MS, stall, open.Requests.Failed)
-	}
-	load.Stages, load.Duration, load.Connections = nil, 2*s.period, 2
-	closed, err := lt.Run(context.Background(), load)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if closed.Due.P99MS > open.Due.P99MS || !closed.Closed() || closed.Setup.Arrivals != "" {
-		t.Errorf("closed loop: p99 is %.1f ms, the open loop's %.1f ms", closed.Due.P99MS, open.Due.P99MS)
 	}
 }
 

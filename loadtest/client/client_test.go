@@ -3,7 +3,6 @@ package client
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -266,16 +265,4 @@ func FuzzAnswer(f *testing.F) {
 			t.Fatalf("status %d and body %q, net/http reads %d and %q", r.Status, r.Body, std.StatusCode, body)
 		}
 	})
-}
-
-// The client leaves a content coding as it is.
-func TestCodingStands(t *testing.T) {
-	var z bytes.Buffer
-	w := gzip.NewWriter(&z)
-	io.WriteString(w, "hello")
-	w.Close()
-	r, err := play(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", z.Len(), z.String()), 5, false)
-	if err != nil || !bytes.Equal(r.Body, z.Bytes()) {
-		t.Errorf("body %q, error %v", r.Body, err)
-	}
 }
