@@ -41,49 +41,41 @@ func usage(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrUsage, fmt.Errorf(format, args...))
 }
 
-// Options say what to load, with what traffic, and how much to check.
+// Options say what to load, with what traffic, and how much to check. The tags
+// are those of the command's flags.
 type Options struct {
-	// URLs are the base URLs of the service's nodes; requests go to them in
-	// turn.
-	URLs []string
-	// Keys are API keys, used in turn.
-	Keys []string
-	// Insecure takes any certificate.
-	Insecure bool
-	// Scenario is the name of one that comes with the program or a file;
-	// "" is mixed. It is not used when there are targets.
-	Scenario string
-	// Targets are requests as lines of a targets file, TargetsFile is such a
-	// file. Without URLs they go to the host that they name.
-	Targets     []string
-	TargetsFile string
-	// DirectoryRows bounds the rows read of each listing; 0 is 20,000.
-	DirectoryRows int
-	// CheckShare is the share of answers that are checked, 0 to 1.
-	CheckShare float64
+	URLs     []string `name:"url" sep:"none" placeholder:"URL" help:"Base URL of a node; give it again for more, which then get requests in turn."`
+	Keys     []string `name:"key" sep:"none" placeholder:"KEY" help:"API key, sent as X-Api-Key; give it again for more, used in turn."`
+	Insecure bool     `help:"Take any TLS certificate."`
+	// Scenario "" is mixed. It is not used when there are targets.
+	Scenario string `default:"mixed" placeholder:"NAME|FILE" help:"Traffic: a scenario that comes with the program (see scenarios), or a YAML file. Default: ${default}."`
+	// TargetsFile or Targets; without URLs they go to the host that they name.
+	TargetsFile string   `name:"targets" placeholder:"FILE" help:"Send the requests of a file in vegeta's format instead, in turn."`
+	Targets     []string `name:"target" sep:"none" placeholder:"REQUEST" help:"Send this request instead, such as 'GET /path'; give it again for more."`
+	// DirectoryRows 0 is 20,000.
+	DirectoryRows int     `default:"20000" placeholder:"N" help:"Read at most so many rows of each listing to ask for. Default: ${default}."`
+	Seed          uint64  `default:"1" placeholder:"N" help:"Seed of traffic and arrivals. Default: ${default}."`
+	CheckShare    float64 `name:"check" default:"1" placeholder:"SHARE" help:"Check this share of the answers, 0 to 1. Default: ${default}."`
+	Label         string  `placeholder:"TEXT" help:"Name the run in reports."`
 	// Store is where the oracle finds the snapshots; nil: no oracle.
-	Store artifacts.Reader
-	// Label names the run in reports.
-	Label string
-	// Seed makes the traffic and the arrivals; equal seeds give equal ones.
-	Seed uint64
+	Store artifacts.Reader `kong:"-"`
 	// Status is told, when set, what goes on before and after the load.
-	Status func(text string)
+	Status func(text string) `kong:"-"`
 }
 
 // Load says how a run loads.
 type Load struct {
+	Connections int           `placeholder:"N" help:"Connections at most, over all nodes; in a closed loop exactly. Default: 1000, closed 64."`
+	Timeout     time.Duration `default:"10s" placeholder:"D" help:"Give a request up after this long. Default: ${default}."`
+	Warmup      time.Duration `default:"0s" placeholder:"D" help:"Do not count requests that are due this early. Default: ${default}."`
+	Arrivals    pace.Arrivals `default:"poisson" enum:"poisson,uniform" help:"How requests lie in time: poisson or uniform. Default: ${default}."`
 	// Stages and Arrivals make an open loop; without stages it is a closed one
 	// for Duration.
-	Stages      []pace.Stage
-	Arrivals    pace.Arrivals
-	Duration    time.Duration
-	Connections int
-	Timeout     time.Duration
-	Warmup      time.Duration
-	Assertions  []*result.Assertion
+	Stages     []pace.Stage        `kong:"-"`
+	Duration   time.Duration       `kong:"-"`
+	Assertions []*result.Assertion `kong:"-"`
 	// Tick is called, when set, at the end of each interval, usually a second.
-	Tick func(*engine.Interval)
+	Tick func(*engine.Interval) `kong:"-"`
 }
 
 const defaultRows = 20_000

@@ -38,23 +38,11 @@ type cli struct {
 	Schema    schemaCmd    `cmd:"" help:"Print the JSON schema of run.json."`
 }
 
-// target is what is loaded, and with what.
+// target is what is loaded, and how.
 type target struct {
-	URL           []string      `sep:"none" placeholder:"URL" help:"Base URL of a node; give it again for more, which then get requests in turn."`
-	Key           []string      `sep:"none" placeholder:"KEY" help:"API key, sent as X-Api-Key; give it again for more, used in turn."`
-	Insecure      bool          `help:"Take any TLS certificate."`
-	Scenario      string        `default:"mixed" placeholder:"NAME|FILE" help:"Traffic: a scenario that comes with the program (see scenarios), or a YAML file. Default: ${default}."`
-	Targets       string        `placeholder:"FILE" help:"Send the requests of a file in vegeta's format instead, in turn."`
-	Target        []string      `sep:"none" placeholder:"REQUEST" help:"Send this request instead, such as 'GET /path'; give it again for more."`
-	DirectoryRows int           `default:"20000" placeholder:"N" help:"Read at most so many rows of each listing to ask for. Default: ${default}."`
-	Connections   int           `placeholder:"N" help:"Connections at most, over all nodes; in a closed loop exactly. Default: 1000, closed 64."`
-	Timeout       time.Duration `default:"10s" placeholder:"D" help:"Give a request up after this long. Default: ${default}."`
-	Warmup        time.Duration `default:"0s" placeholder:"D" help:"Do not count requests that are due this early. Default: ${default}."`
-	Arrivals      string        `default:"poisson" enum:"poisson,uniform" help:"How requests lie in time: poisson or uniform. Default: ${default}."`
-	Seed          uint64        `default:"1" placeholder:"N" help:"Seed of traffic and arrivals. Default: ${default}."`
-	Check         float64       `default:"1" placeholder:"SHARE" help:"Check this share of the answers, 0 to 1. Default: ${default}."`
-	Oracle        string        `placeholder:"STORE" help:"Recompute answers from the snapshots in this store (file:PATH or s3://…) and compare the bytes."`
-	Label         string        `placeholder:"TEXT" help:"Name the run in reports."`
+	loadtest.Options `embed:""`
+	loadtest.Load    `embed:""`
+	Oracle           string `placeholder:"STORE" help:"Recompute answers from the snapshots in this store (file:PATH or s3://…) and compare the bytes."`
 }
 
 type runCmd struct {
@@ -169,15 +157,13 @@ func assertions(texts []string) ([]*result.Assertion, error) {
 
 // tester makes the target ready.
 func (t *target) tester(e *env) (*loadtest.Tester, error) {
-	opt := loadtest.Options{
-		URLs: t.URL, Keys: t.Key, Insecure: t.Insecure, Scenario: t.Scenario, Targets: t.Target, TargetsFile: t.Targets,
-		DirectoryRows: t.DirectoryRows, CheckShare: t.Check, Label: t.Label, Seed: t.Seed, Status: e.screen.show,
-	}
+	opt := t.Options
+	opt.Status = e.screen.show
 	if t.DirectoryRows < 1 {
 		return nil, badUsage("--directory-rows is %d: want 1 or more", t.DirectoryRows)
 	}
 	if t.Oracle != "" {
-		if t.Check == 0 {
+		if t.CheckShare == 0 {
 			return nil, badUsage("--oracle checks nothing with --check 0")
 		}
 		store, err := stores.OpenReader(e.ctx, t.Oracle)
@@ -191,14 +177,14 @@ func (t *target) tester(e *env) (*loadtest.Tester, error) {
 
 // load is how the target is loaded, but for the stages.
 func (t *target) load(closed bool) loadtest.Load {
-	n := t.Connections
-	if n == 0 {
-		n = 1000
+	l := t.Load
+	if l.Connections == 0 {
+		l.Connections = 1000
 		if closed {
-			n = 64
+			l.Connections = 64
 		}
 	}
-	return loadtest.Load{Arrivals: pace.Arrivals(t.Arrivals), Connections: n, Timeout: t.Timeout, Warmup: t.Warmup}
+	return l
 }
 
 // Run implements the command.
