@@ -341,11 +341,7 @@ func (r *round) damageStore(ctx context.Context) error {
 		}
 		return r.proxy.Heal()
 	}
-	b, _, err := r.vault.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
-	if err != nil {
-		return err
-	}
-	p, err := artifacts.ParsePointer(b)
+	p, err := oracle.Published(ctx, r.vault)
 	if err != nil {
 		return err
 	}
@@ -432,13 +428,9 @@ func (r *round) damageDisk() error {
 // for a moment, and takes down what they use.
 func (s *soak) checkpoint(ctx context.Context, first bool) error {
 	began := time.Now()
-	b, _, err := s.vault.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
+	p, err := oracle.Published(ctx, s.vault)
 	if err != nil {
 		return s.unlessDone(ctx, err)
-	}
-	p, err := artifacts.ParsePointer(b)
-	if err != nil {
-		return err
 	}
 	for _, n := range s.edges {
 		for {

@@ -137,16 +137,10 @@ func (j *judge) snapshot(name string) (*oracle.Snapshot, error) {
 
 // prepare loads the published snapshot.
 func (j *judge) prepare() {
-	b, _, err := j.store.Get(j.ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
-	if err != nil {
-		return
-	}
-	p, err := artifacts.ParsePointer(b)
-	if err != nil {
-		return
-	}
 	// Whatever error there is comes again with the first answer.
-	_, _ = j.snapshot(p.Time.Format(model.TimeFormat))
+	if p, err := oracle.Published(j.ctx, j.store); err == nil {
+		_, _ = j.snapshot(p.Time.Format(model.TimeFormat))
+	}
 }
 
 // readChange reads the change record and remembers it.

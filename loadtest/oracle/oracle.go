@@ -92,14 +92,19 @@ func (s *Snapshot) object(ctx context.Context, store artifacts.Reader, name stri
 // ErrNoSnapshot: the store's published manifest does not list the time.
 var ErrNoSnapshot = errors.New("snapshot not listed")
 
-// FindManifest returns the manifest of the snapshot of time t, which the
-// published one lists, or is.
-func FindManifest(ctx context.Context, store artifacts.Reader, t time.Time) (*artifacts.Manifest, error) {
+// Published returns the pointer to the published snapshot.
+func Published(ctx context.Context, store artifacts.Reader) (*artifacts.Pointer, error) {
 	b, _, err := store.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
 	if err != nil {
 		return nil, fmt.Errorf("read pointer: %w", err)
 	}
-	p, err := artifacts.ParsePointer(b)
+	return artifacts.ParsePointer(b)
+}
+
+// FindManifest returns the manifest of the snapshot of time t, which the
+// published one lists, or is.
+func FindManifest(ctx context.Context, store artifacts.Reader, t time.Time) (*artifacts.Manifest, error) {
+	p, err := Published(ctx, store)
 	if err != nil {
 		return nil, err
 	}
