@@ -11,12 +11,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
-	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
 )
 
 type cli struct {
@@ -76,40 +75,25 @@ func (c *cli) run(ctx context.Context, out, progress io.Writer) (err error) {
 	return err
 }
 
-// show tells how it goes until the function that it returns is called: by a bar
-// on a terminal, by a line every ten seconds elsewhere.
+// show tells how it goes, every ten seconds, until the function that it returns
+// is called.
 func (s *soak) show(w io.Writer) (end func()) {
-	every, draw := 10*time.Second, func(done time.Duration) {
-		fmt.Fprintf(w, "%v of %v: %s\n", done.Round(time.Second), s.cfg.Duration, s.report.line())
-	}
-	var bar *progressbar.ProgressBar
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		bar = progressbar.NewOptions64(int64(s.cfg.Duration/time.Second), progressbar.OptionSetWriter(w), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(20))
-		every, draw = time.Second, func(done time.Duration) {
-			bar.Describe(s.report.line())
-			_ = bar.Set64(int64(min(done, s.cfg.Duration) / time.Second)) // a bar that cannot be drawn is no fault
-		}
-	}
-	began, stop, done := time.Now(), make(chan struct{}), make(chan struct{})
 	fmt.Fprintf(w, "soaking for %v with seed %d\n", s.cfg.Duration, s.cfg.Seed)
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(every)
-		defer tick.Stop()
+	began, tick, stop := time.Now(), time.NewTicker(10*time.Second), make(chan struct{})
+	var showing sync.WaitGroup
+	showing.Go(func() {
 		for {
 			select {
 			case <-stop:
 				return
 			case <-tick.C:
-				draw(time.Since(began))
+				fmt.Fprintf(w, "%v of %v: %s\n", time.Since(began).Round(time.Second), s.cfg.Duration, s.report.line())
 			}
 		}
-	}()
+	})
 	return func() {
+		tick.Stop()
 		close(stop)
-		<-done
-		if bar != nil {
-			_ = bar.Finish()
-		}
+		showing.Wait()
 	}
 }
