@@ -1,28 +1,13 @@
-// Package engine sends requests and measures: the open loop, in which requests
-// are due at set times whatever the server does, and the closed loop, in which
-// each connection sends its next request when it has the answer to the last.
+// Package engine sends requests and measures: in an open loop, in which requests
+// are due at set times whatever the server does, or in a closed one, in which
+// each connection sends its next request when it has the answer to the last
+// (README.md, "What the figures mean").
 //
-// # The open loop
-//
-// Due times come from a schedule that nothing moves. A request is sent at its
-// due time on a connection that is free, and when none is free a new one is
-// opened, up to Config.Connections: a server that stalls goes on to receive
-// requests at the rate that was asked, as it would from independent clients,
-// and there is no heap of held-back requests that would fall on it all at once
-// afterwards. That is what "no catch-up burst" means here.
-//
-// Only when every allowed connection waits for an answer do requests wait too.
-// They are then sent in their order as connections become free, one for each
-// answer, so never more than Connections at a time; none is left out, and none
-// is made up. Their latency counts from when they were due, so the wait is in
-// the figures, and the wait is in the send lag too, which marks the run invalid
-// when it is long: a loop that waits for answers is no longer open.
-//
-// # Two latencies
-//
-// Each request has the latency from when it was due, which is what a client
-// sees, and the one from when it was sent, which is what the server and the
-// network took. The difference is the send lag.
+// In the open loop nothing moves the due times. A request is sent on a connection
+// that is free, or on a new one, up to Config.Connections. Only when all of them
+// wait for answers do requests wait too: they are sent in their order, one for
+// each answer, so that no burst follows a stall, none is left out and none made
+// up. The wait is in the latency from due, and in the send lag.
 package engine
 
 import (
