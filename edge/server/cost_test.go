@@ -155,20 +155,3 @@ func TestBodyHasRequestOfItsOwn(t *testing.T) {
 		c.Close()
 	}
 }
-
-// BenchmarkCosts shows the processor time of each kind of input.
-func BenchmarkCosts(b *testing.B) {
-	s := newServer(b, Config{})
-	for _, in := range costly() {
-		b.Run(in.name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				peer := &segments{discard: true}
-				for _, segment := range in.segments {
-					peer.left = append(peer.left, []byte(segment))
-				}
-				s.serveConn(newListener(nil, &s.cfg).admit(peer))
-			}
-		})
-	}
-}

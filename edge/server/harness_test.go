@@ -87,7 +87,14 @@ type client struct {
 
 func dial(t *testing.T, addr string) *client {
 	t.Helper()
-	c, err := net.Dial("tcp", addr)
+	return dialFrom(t, "", addr)
+}
+
+// dialFrom connects from an address of this machine; "": any.
+func dialFrom(t *testing.T, address, addr string) *client {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+	c, err := d.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -100,7 +101,7 @@ func TestLog(t *testing.T) {
 			t.Errorf("client %v", line["client"])
 		}
 	}
-	if want := []float64{503, 500, 401, 404, 400, 400}; !equal(statuses, want) {
+	if want := []float64{503, 500, 401, 404, 400, 400}; !slices.Equal(statuses, want) {
 		t.Errorf("logged %v, want %v", statuses, want)
 	}
 	if l := lines[0]; l["request_id"] != "fault-1" || l["key_id"] != "key-1" || l["route"] != "quotes" || l["level"] != "ERROR" || l["snapshot"] != "2026-11-21T12:00:00Z" || l["duration"] == nil {
@@ -116,18 +117,6 @@ func TestLog(t *testing.T) {
 	if strings.Contains(out.String(), "mdk_live_") || strings.Contains(out.String(), "127.0.0.1") {
 		t.Errorf("a key or a full address is in the log:\n%s", out)
 	}
-}
-
-func equal(a, b []float64) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // TestLogBounded: a flood of errors is no flood of log lines.
@@ -237,10 +226,11 @@ func TestObserver(t *testing.T) {
 	}
 }
 
-// TestCutOff: an answer that its client did not take is no success.
+// TestCutOff: a client that takes nothing is cut off in the end, and its answer is
+// no success.
 func TestCutOff(t *testing.T) {
 	o := make(observations, 1)
-	_, addr := start(t, func(cfg *Config) {
+	s, addr := start(t, func(cfg *Config) {
 		cfg.Observer, cfg.WriteTimeout = o, 50*time.Millisecond
 		cfg.Engine = engine(func(r *Request) error { r.Reply.Body = make([]byte, 32<<20); return nil })
 	})
@@ -248,12 +238,8 @@ func TestCutOff(t *testing.T) {
 	if got := <-o; got.Status != statusCutOff || got.Route.Name() != "assets" {
 		t.Errorf("%+v", got)
 	}
+	until(t, func() bool { return s.Stats().Open == 0 })
 }
-
-// told is an Observer that keeps what it was told last.
-type told struct{ Observation }
-
-func (o *told) Observe(got Observation) { o.Observation = got }
 
 // TestFuturePin: the 503 of a pin of the future is no fault of the service, in
 // the log and to the observer.
@@ -264,12 +250,12 @@ func TestFuturePin(t *testing.T) {
 		level string
 	}{{snapshot.ErrLater, RouteFuturePin, "INFO"}, {answer.ErrUnavailable, Route(query.Assets), "ERROR"}} {
 		out, log := newLog()
-		observer := new(told)
+		observer := make(observations, 1)
 		s := newServer(t, Config{Logger: log, LogSlow: 1, Observer: observer, Engine: engine(func(*Request) error { return c.err })})
 		expect(t, 503, "SERVICE_UNAVAILABLE", handle(t, s, time.Now().Add(-time.Second), request("GET", assets)))
-		lines := out.lines(t, "request")
-		if len(lines) != 1 || lines[0]["level"] != c.level || lines[0]["route"] != c.route.Name() || observer.Route != c.route || observer.Status != 503 {
-			t.Errorf("%s: %v, %+v", c.err, lines, observer.Observation)
+		lines, told := out.lines(t, "request"), <-observer
+		if len(lines) != 1 || lines[0]["level"] != c.level || lines[0]["route"] != c.route.Name() || told.Route != c.route || told.Status != 503 {
+			t.Errorf("%s: %v, %+v", c.err, lines, told)
 		}
 	}
 }

@@ -60,6 +60,32 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
+// TestBytes: a control byte ends the connection wherever it stands, but for the
+// white space of a header's value; a byte beyond ASCII is part of a target.
+func TestBytes(t *testing.T) {
+	l := serveInMemory(t)
+	for c := range 256 {
+		b := string([]byte{byte(c)})
+		if c == '\t' || c == '\n' || c >= ' ' && c < 0x80 {
+			continue
+		}
+		inTarget, other := "HTTP/1.1 200 ", "HTTP/1.1 400 "
+		if c < ' ' {
+			inTarget = other
+		}
+		for raw, want := range map[string]string{
+			request("GET", assets+"?x="+b): inTarget, request("GET", assets, "X-"+b+": a"): other,
+		} {
+			if got := l.answers(raw); !strings.HasPrefix(got, want) {
+				t.Errorf("%.50q: %.100q", raw, got)
+			}
+		}
+		if got := l.answers(request("GET", assets, "X-A: a"+b+"b")); c < ' ' && !strings.HasPrefix(got, other) {
+			t.Errorf("byte %d in a value: %.100q", c, got)
+		}
+	}
+}
+
 // TestSplitting: what is sent in pieces, cut wherever, is answered as it is in
 // one. A piece is what one Read of the server gives.
 func TestSplitting(t *testing.T) {
