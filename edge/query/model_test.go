@@ -51,8 +51,7 @@ func compare(t interface{ Fatalf(string, ...any) }, q *Query, e Endpoint, raw st
 	sent := []byte(raw)
 	err := q.Parse(e, sent)
 	if err != nil {
-		names := func(blame string) bool { return blame == err.Param || strings.HasPrefix(blame, err.Param+":") }
-		if refusal == nil || !slices.ContainsFunc(refusal.Blame, names) {
+		if refusal == nil || !slices.ContainsFunc(refusal.Blame, func(blame string) bool { return strings.HasPrefix(err.Message, blame) }) {
 			t.Fatalf("%v?%s: %v; the model refuses %+v", e, raw, err, refusal)
 		}
 		return
@@ -147,23 +146,26 @@ func TestKeyAgainstModel(t *testing.T) {
 			pairs := strings.Split(a, "&")
 			b = strings.Join(rapid.Permutation(pairs).Draw(t, "order"), "&") + "&unread=1"
 		}
-		var qa, qb Query
-		if qa.Parse(e, []byte(a)) != nil || qb.Parse(e, []byte(b)) != nil {
-			return
-		}
-		ma, _ := read(e, a)
-		mb, _ := read(e, b)
-		ma.Ignored, mb.Ignored = "", "" // which is made for each request
-		same := reflect.DeepEqual(ma, mb)
-		if keys := string(qa.AppendKey(nil)) == string(qb.AppendKey(nil)); keys != same {
-			t.Fatalf("%v: %q and %q: equal keys %v, equal requests %v", e, a, b, keys, same)
-		}
+		compareKeys(t, e, a, b)
 	})
 }
 
+func compareKeys(t interface{ Fatalf(string, ...any) }, e Endpoint, a, b string) {
+	var qa, qb Query
+	if qa.Parse(e, []byte(a)) != nil || qb.Parse(e, []byte(b)) != nil {
+		return
+	}
+	ma, _ := read(e, a)
+	mb, _ := read(e, b)
+	ma.Ignored, mb.Ignored = "", "" // which is made for each request
+	same := reflect.DeepEqual(ma, mb)
+	if keys := string(qa.AppendKey(nil)) == string(qb.AppendKey(nil)); keys != same {
+		t.Fatalf("%v: %q and %q: equal keys %v, equal requests %v", e, a, b, keys, same)
+	}
+}
+
 func FuzzParse(f *testing.F) {
-	for _, raw := range []string{"", "page=2&size=50&sort=name:desc", "limit=10&offset=100000", "id=1,2,,-3&slug=a%26b,%C3%84&symbol=\u212a", "fields=links&%70age=1",
-		"by=+gainers", "a=%&b=%4&c=%zz&=&&==", "id=1&i%64=2&mdk_live_x&B&%62&a%2cb&limit=5&page=1", "id=" + strings.Repeat(",", 100), "slug=\xff\xfe,%ff", "page=9223372036854775807"} {
+	for _, raw := range rules {
 		for e := range Endpoint(Endpoints) {
 			f.Add(uint8(e), raw)
 		}
