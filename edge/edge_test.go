@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -199,63 +198,4 @@ func TestUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.close()
-}
-
-// TestRestartWhileTheStoreIsAway: the disk copy answers everything.
-func TestRestartWhileTheStoreIsAway(t *testing.T) {
-	mem := memstore.New()
-	fixture.Publish(t, mem, fixture.Feed(300, 1), fixture.Start, nil)
-	dir := t.TempDir()
-	e, stop := start(t, mem, func(c *Config) { c.CacheDir = dir })
-	until(t, "all objects", func() bool { return e.current() != nil && e.refresher.Status().Missing == 0 })
-	paths := []string{"/openapi/v1/assets?sort=name&size=100&fields=links", "/openapi/v1/quotes?symbol=common", "/openapi/v1/chains", "/openapi/v1/global", "/openapi/v1/trending"}
-	want := map[string]string{}
-	for _, p := range paths {
-		_, want[p], _ = get(t, e.Addr(), p)
-	}
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
-	if entries, err := os.ReadDir(filepath.Join(dir, "objects")); err != nil || len(entries) == 0 {
-		t.Fatalf("the cache folder holds no objects: %v", err)
-	}
-	e, _ = start(t, away{}, func(c *Config) { c.CacheDir = dir })
-	until(t, "the kept snapshot", func() bool { return e.current() != nil })
-	for _, p := range paths {
-		if status, body, _ := get(t, e.Addr(), p); status != http.StatusOK || body != want[p] {
-			t.Errorf("%s: %d, %d bytes, want %d", p, status, len(body), len(want[p]))
-		}
-	}
-}
-
-// away is a store that cannot be asked.
-type away struct{}
-
-var errAway = errors.New("no route to host")
-
-func (away) Get(context.Context, string, int64) ([]byte, artifacts.Version, error) {
-	return nil, "", errAway
-}
-
-func (away) GetIf(context.Context, string, artifacts.Version, int64) ([]byte, artifacts.Version, error) {
-	return nil, "", errAway
-}
-
-func TestStoreAwayAtTheStart(t *testing.T) {
-	e, _ := start(t, away{}, nil)
-	status, body, h := get(t, e.Addr(), "/openapi/v1/assets")
-	if status != http.StatusServiceUnavailable || !strings.Contains(body, `"code":50300`) || h.Get("Retry-After") != "1" || h.Get("Cache-Control") != "no-store" {
-		t.Errorf("%d %s %v", status, body, h)
-	}
-	until(t, "a reason", func() bool { _, body, _ := get(t, e.AdminAddr(), "/readyz"); return strings.Contains(body, "no route") })
-}
-
-func TestMaxStale(t *testing.T) {
-	mem := memstore.New()
-	fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
-	e, _ := start(t, mem, func(c *Config) { c.MaxStale = time.Hour })
-	until(t, "the snapshot", func() bool { return e.current() != nil })
-	if status, _, _ := get(t, e.Addr(), "/openapi/v1/assets"); status != http.StatusServiceUnavailable {
-		t.Errorf("a snapshot of months ago: %d", status)
-	}
 }

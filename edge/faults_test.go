@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -418,6 +417,19 @@ func on(prefix string, d faultstore.Decision) faultstore.Hook {
 	}
 }
 
+// oneObject decides about the first object that is asked for.
+func oneObject(d faultstore.Decision) faultstore.Hook {
+	var once sync.Once
+	var one string
+	return func(op faultstore.Op) faultstore.Decision {
+		if !strings.HasPrefix(op.Key, artifacts.ObjectPrefix) {
+			return faultstore.Pass
+		}
+		once.Do(func() { one = op.Key })
+		return on(one, d)(op)
+	}
+}
+
 // TestNextSnapshotInTrouble: while the store fails in one way or another, the
 // edge answers everything from the snapshot that it holds, says what is wrong,
 // and goes on to the newest snapshot by itself once the store is well.
@@ -431,6 +443,9 @@ func TestNextSnapshotInTrouble(t *testing.T) {
 		{"objects cut short", on(artifacts.ObjectPrefix, faultstore.Truncate), "object"},
 		{"objects missing", on(artifacts.ObjectPrefix, faultstore.Hide), "not found"},
 		{"objects unavailable", on(artifacts.ObjectPrefix, faultstore.Refuse), "injected fault"},
+		{"one object with a wrong bit", oneObject(faultstore.Corrupt), "object"},
+		{"one object cut short", oneObject(faultstore.Truncate), "object"},
+		{"one object missing", oneObject(faultstore.Hide), "not found"},
 		{"manifest with a wrong bit", on(artifacts.ManifestPrefix, faultstore.Corrupt), "manifest"},
 		{"manifest cut short", on(artifacts.ManifestPrefix, faultstore.Truncate), "manifest"},
 		{"manifest missing", on(artifacts.ManifestPrefix, faultstore.Hide), "not found"},
@@ -444,7 +459,7 @@ func TestNextSnapshotInTrouble(t *testing.T) {
 			mem := memstore.New()
 			w, faults := newWorld(t, mem), faultstore.New(mem, nil)
 			first := w.publish()
-			n := w.start(faults, nil)
+			n := w.start(faults, func(c *edge.Config) { c.FetchBudget = 300 * time.Millisecond })
 			n.complete(first)
 			crowd := n.crowd()
 			crowd.more()
@@ -460,42 +475,6 @@ func TestNextSnapshotInTrouble(t *testing.T) {
 			crowd.more()
 			crowd.always()
 		})
-	}
-}
-
-// TestOneObjectInTrouble: one object of the next snapshot is enough to refuse it,
-// past the fetch budget, too, and whatever else arrives.
-func TestOneObjectInTrouble(t *testing.T) {
-	const budget = 300 * time.Millisecond
-	for _, d := range []faultstore.Decision{faultstore.Corrupt, faultstore.Truncate, faultstore.Hide} {
-		mem := memstore.New()
-		w, faults := newWorld(t, mem), faultstore.New(mem, nil)
-		first := w.publish()
-		n := w.start(faults, func(c *edge.Config) { c.FetchBudget = budget })
-		n.complete(first)
-		crowd := n.crowd()
-		var once sync.Once
-		var one string
-		faults.SetHook(func(op faultstore.Op) faultstore.Decision {
-			if strings.HasPrefix(op.Key, artifacts.ObjectPrefix) {
-				once.Do(func() { one = op.Key })
-				if op.Key == one {
-					return d
-				}
-			}
-			return faultstore.Pass
-		})
-		next := w.publish()
-		n.eventually("a refusal", func(s status) bool { return s.More.Refused > 0 })
-		past := time.Now().Add(2 * budget)
-		n.eventually("refusals", func(s status) bool { return s.More.Refused >= 5 && time.Now().After(past) })
-		if s := n.status(); !s.SnapshotTime.Equal(first.Manifest.Time) {
-			t.Errorf("decision %d: a snapshot in trouble was taken over: %+v", d, s)
-		}
-		faults.SetHook(nil)
-		n.complete(next)
-		crowd.always()
-		n.stop()
 	}
 }
 
@@ -521,34 +500,6 @@ func TestWrongBitsInThePointer(t *testing.T) {
 	if s := n.status(); s.More.Refused < 40 {
 		t.Errorf("%d pointers with a wrong bit were refused", s.More.Refused)
 	}
-	crowd.always()
-}
-
-// TestForeignPointers: what is well formed and cannot be.
-func TestForeignPointers(t *testing.T) {
-	mem := memstore.New()
-	w := newWorld(t, mem)
-	first := w.publish()
-	second := w.publish()
-	n := w.start(mem, nil)
-	n.complete(second)
-	crowd := n.crowd()
-	true2 := second.Pointer.Encode()
-
-	w.swap(first.Pointer.Encode())
-	n.reports("its sequence moved back from 2 to 1")
-	other := *second.Pointer
-	other.Store, other.Sequence = "ffffffffffffffffffffffffffffffff", 3
-	w.swap(other.Encode())
-	n.reports("--accept-store ffffffffffffffffffffffffffffffff")
-	newer := *second.Pointer
-	newer.Format, newer.Sequence = artifacts.Format+1, 3
-	w.swap(newer.Encode())
-	n.reports("unknown format")
-	crowd.more()
-	w.swap(true2)
-	n.complete(second)
-	n.complete(w.publish())
 	crowd.always()
 }
 
@@ -824,90 +775,6 @@ func TestDiskDamagedInUse(t *testing.T) {
 		}
 	}
 	crowd.always()
-}
-
-// TestDiskGone: the folder of the objects has become a file, so that nothing can
-// be read from it or written to it. The edge goes on without.
-func TestDiskGone(t *testing.T) {
-	for _, size := range []int64{1, 16 << 20} {
-		mem, dir := memstore.New(), t.TempDir()
-		w := newWorld(t, mem)
-		first := w.publish()
-		n := w.start(mem, func(c *edge.Config) { c.CacheDir, c.CacheSize = dir, size })
-		n.complete(first)
-		crowd := n.crowd()
-		crowd.more()
-		objects := filepath.Join(dir, "objects")
-		if err := os.Rename(objects, filepath.Join(t.TempDir(), "moved")); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(objects, nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		n.complete(w.publish())
-		crowd.more()
-		n.complete(w.publish())
-		crowd.always()
-		if s := n.status(); s.Caches.DiskErrors == 0 {
-			t.Errorf("no trouble with the disk is reported: %+v", s)
-		}
-		n.stop()
-	}
-}
-
-// TestTwoEdgesShareAFolder: each removes what the other has kept, one is behind
-// the other, and at the end both start from the folder alone.
-func TestTwoEdgesShareAFolder(t *testing.T) {
-	mem, dir := memstore.New(), t.TempDir()
-	w := newWorld(t, mem)
-	first := w.publish()
-	var size int64
-	for _, o := range objects(first) {
-		size += o.Size
-	}
-	shared := func(c *edge.Config) { c.CacheDir, c.CacheDirSize, c.CacheSize = dir, size*3/2, 1 }
-	slow := faultstore.New(mem, nil)
-	a, b := w.start(mem, shared), w.start(slow, shared)
-	a.complete(first)
-	b.complete(first)
-	crowdA, crowdB := a.crowd(), b.crowd()
-	last := first
-	for i := range 6 {
-		if i%2 == 0 {
-			slow.SetHook(on(artifacts.CurrentKey, faultstore.Refuse))
-		}
-		last = w.publish()
-		a.complete(last)
-		crowdA.more()
-		crowdB.more()
-		slow.SetHook(nil)
-		if i%2 == 0 {
-			continue
-		}
-		b.complete(last)
-	}
-	crowdA.always()
-	crowdB.always()
-	a.stop()
-	b.stop()
-	for range 2 {
-		n := w.start(faultstore.New(mem, on("", faultstore.Refuse)), func(c *edge.Config) { c.CacheDir = dir })
-		n.eventually("the kept snapshot", func(s status) bool { return s.SnapshotTime.Equal(last.Manifest.Time) })
-		crowd := n.crowd()
-		crowd.more()
-		crowd.always()
-	}
-}
-
-// objects are those of all views.
-func objects(p *fixture.Published) []artifacts.Ref {
-	all := map[artifacts.Digest]artifacts.Ref{}
-	for _, v := range p.Manifest.Views {
-		for _, o := range v.Objects {
-			all[o.Digest] = o.Ref
-		}
-	}
-	return slices.Collect(maps.Values(all))
 }
 
 // TestStaleness: old answers are marked, refused past --max-stale, and given

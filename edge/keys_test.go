@@ -2,39 +2,21 @@ package edge
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/faultstore"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/edge/internal/fixture"
 )
 
-// switched is a store that can be away.
-type switched struct {
-	artifacts.Reader
-	away atomic.Bool
-}
-
-func (s *switched) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
-	if s.away.Load() {
-		return nil, "", errAway
-	}
-	return s.Reader.Get(ctx, key, limit)
-}
-
-func (s *switched) GetIf(ctx context.Context, key string, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
-	if s.away.Load() {
-		return nil, "", errAway
-	}
-	return s.Reader.GetIf(ctx, key, known, limit)
-}
+// away is a store that cannot be asked.
+func away(faultstore.Op) faultstore.Decision { return faultstore.Refuse }
 
 // keyedEdge is an edge and the registry of its keys.
 type keyedEdge struct {
@@ -132,7 +114,7 @@ func TestKeyLife(t *testing.T) {
 // away or holds a broken one, over a restart too, and that is said.
 func TestKeysThroughFaults(t *testing.T) {
 	mem := memstore.New()
-	store := &switched{Reader: mem}
+	store := faultstore.New(mem, nil)
 	fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
 	e := &keyedEdge{t: t, registry: &keys.Registry{Store: mem}, dir: t.TempDir()}
 	change := func(c *Config) {
@@ -162,8 +144,8 @@ func TestKeysThroughFaults(t *testing.T) {
 	}
 	e.reported("VALID", "")
 
-	store.away.Store(true)
-	e.reported("INTERRUPTED", errAway.Error())
+	store.SetHook(away)
+	e.reported("INTERRUPTED", faultstore.ErrFault.Error())
 	if got := e.status(made.Key); got != http.StatusOK {
 		t.Errorf("store away: %d", got)
 	}
@@ -171,7 +153,7 @@ func TestKeysThroughFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.Edge, stop = start(t, store, change)
-	e.reported("INTERRUPTED", errAway.Error())
+	e.reported("INTERRUPTED", faultstore.ErrFault.Error())
 	e.becomes(made.Key, http.StatusOK) // the snapshot is on disk, too
 	if got := e.status(strings.Repeat("x", len(made.Key))); got != http.StatusUnauthorized {
 		t.Errorf("no key, from the kept set: %d", got)
@@ -180,7 +162,7 @@ func TestKeysThroughFaults(t *testing.T) {
 	if _, err := e.registry.Revoke(t.Context(), made.ID); err != nil {
 		t.Fatal(err)
 	}
-	store.away.Store(false)
+	store.SetHook(nil)
 	e.becomes(made.Key, http.StatusUnauthorized)
 	e.reported("VALID", "")
 	if err := stop(); err != nil {
@@ -188,7 +170,7 @@ func TestKeysThroughFaults(t *testing.T) {
 	}
 
 	// An edge that has never read a set cannot tell.
-	store.away.Store(true)
+	store.SetHook(away)
 	e.dir = t.TempDir()
 	e.Edge, _ = start(t, store, change)
 	e.becomes(made.Key, http.StatusServiceUnavailable)
@@ -200,7 +182,7 @@ func TestKeysThroughFaults(t *testing.T) {
 // TestMaxKeyAge: past --max-key-age nobody is let in until the store is back.
 func TestMaxKeyAge(t *testing.T) {
 	mem := memstore.New()
-	store := &switched{Reader: mem}
+	store := faultstore.New(mem, nil)
 	fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
 	e := &keyedEdge{t: t, registry: &keys.Registry{Store: mem}}
 	e.Edge, _ = start(t, store, func(c *Config) {
@@ -209,8 +191,8 @@ func TestMaxKeyAge(t *testing.T) {
 	})
 	made := e.create()
 	e.becomes(made.Key, http.StatusOK)
-	store.away.Store(true)
+	store.SetHook(away)
 	e.becomes(made.Key, http.StatusServiceUnavailable)
-	store.away.Store(false)
+	store.SetHook(nil)
 	e.becomes(made.Key, http.StatusOK)
 }

@@ -85,7 +85,7 @@ func TestAgainstOracle(t *testing.T) {
 				raw = "symbol=common,s3,none&size=" + one("3", "9", "100") + one("", "&id=1,21,41,43,99999,7", "&slug=asset-0,asset-5,asset-77", "&page=2", "&slug=zzz")
 			default:
 				size := one("1", "2", "3", "33", "100")
-				raw = one(fmt.Sprintf("page=%d&size=%s", 1+rnd.IntN(30), size), fmt.Sprintf("offset=%d&limit=%s", rnd.IntN(1020), size))
+				raw = one(fmt.Sprintf("page=%d&size=%s", 1+rnd.IntN(30), size), fmt.Sprintf("offset=%d&limit=%s", rnd.IntN(1520), size))
 			}
 			if sorts := e.SortKeys(); len(sorts) > 0 && rnd.IntN(3) > 0 {
 				raw += "&sort=" + sorts[rnd.IntN(len(sorts))].Name() + one("", ":asc", ":desc")
