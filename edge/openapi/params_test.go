@@ -78,8 +78,8 @@ func casesOf(t *testing.T, p *openapi3.Parameter) []paramCase {
 	return nil
 }
 
-// freeText are the parameters that take any text; TestAnswers and TestRequestID
-// ask with them.
+// freeText are the parameters that take any text; TestAnswers and package server's
+// TestRequestID ask with them.
 var freeText = []string{"X-Request-Id", "If-None-Match", "If-Modified-Since", "Accept-Encoding"}
 
 // TestParameters asks with every parameter of the document at its bounds.
@@ -152,18 +152,6 @@ func TestOtherParameters(t *testing.T) {
 					t.Errorf("%s reads %s=%s, which the document does not have: %d %s", path, name, value, a.Status, a.Body)
 				}
 			}
-		}
-	}
-}
-
-func TestRequestID(t *testing.T) {
-	w := newWorld(t)
-	for id, kept := range map[string]bool{
-		"a": true, "A-z0.9_:=+/": true, strings.Repeat("x", 128): true, strings.Repeat("x", 129): false, "a b": false, "a,b": false, "é": false,
-	} {
-		a := w.open.ask(t, question{method: "GET", target: "/openapi/v1/global", header: []string{"X-Request-Id: " + id}})
-		if got := a.Header.Get("X-Request-Id"); (got == id) != kept {
-			t.Errorf("X-Request-Id: %s gives %s", id, got)
 		}
 	}
 }
