@@ -42,23 +42,24 @@ var (
 	errSlugCount   = paramError("slug", tooMany, "up to 100 slugs separated by commas")
 	errFieldsCount = paramError("fields", tooMany, "up to 100 names separated by commas, of which links is known")
 
-	errPageInt   = paramError("page", notInt, takesPage)
-	errPageRange = paramError("page", "below 1", takesPage)
+	errPage   = newIntegerErrors("page", "below 1", takesPage)
+	errOffset = newIntegerErrors("offset", "outside 0 to 100000", takesOffset)
 
-	errSizeInt     = paramError("size", notInt, takesSize)
-	errSizeRange   = paramError("size", "over 100", takesSize)
-	errLimitInt    = paramError("limit", notInt, takesSize)
-	errLimitRange  = paramError("limit", "over 100", takesSize)
-	errOffsetInt   = paramError("offset", notInt, takesOffset)
-	errOffsetRange = paramError("offset", "outside 0 to 100000", takesOffset)
-
-	errExchangeSizeInt    = paramError("size", notInt, takesSize1)
-	errExchangeSizeRange  = paramError("size", "outside 1 to 100", takesSize1)
-	errExchangeLimitInt   = paramError("limit", notInt, takesSize1)
-	errExchangeLimitRange = paramError("limit", "outside 1 to 100", takesSize1)
+	errLengths         = lengthErrors{newIntegerErrors("size", "over 100", takesSize), newIntegerErrors("limit", "over 100", takesSize)}
+	errExchangeLengths = lengthErrors{newIntegerErrors("size", "outside 1 to 100", takesSize1), newIntegerErrors("limit", "outside 1 to 100", takesSize1)}
 
 	errBy = paramError("by", "not a board that is served", "gainers")
 )
+
+// integerErrors are those of a parameter that is one integer.
+type integerErrors struct{ notInt, outside *ParamError }
+
+func newIntegerErrors(param, outside, takes string) integerErrors {
+	return integerErrors{paramError(param, notInt, takes), paramError(param, outside, takes)}
+}
+
+// lengthErrors are those of the two parameters that say how long a page is.
+type lengthErrors struct{ size, limit integerErrors }
 
 func sortError(keys string) *ParamError {
 	return paramError("sort", "not a known key with a known direction", keys+", alone or followed by :asc or :desc")

@@ -115,11 +115,7 @@ func (q *Query) Parse(e Endpoint, query []byte) *ParamError {
 func (q *Query) list(p *params) *ParamError {
 	err := q.filters(p)
 	if err == nil {
-		if q.Endpoint == Exchanges {
-			err = q.pageExchanges(p)
-		} else {
-			err = q.page(p)
-		}
+		err = q.page(p)
 	}
 	if err == nil {
 		err = q.sort(p.value[paramSort])
@@ -189,82 +185,38 @@ func splitTexts(dst [][]byte, csv []byte) ([][]byte, bool) {
 	return slices.CompactFunc(dst, bytes.Equal), true
 }
 
-// page reads the paging parameters where all four are checked whatever the
-// mode: everywhere but on /exchanges.
+// page reads the paging parameters. On /exchanges only those of the mode in force
+// are read, and 0 is no page length; elsewhere all four are checked whatever the
+// mode.
 func (q *Query) page(p *params) *ParamError {
-	page, sent, ok := q.integer(p.value[paramPage])
-	switch {
-	case !ok:
-		return errPageInt
-	case sent && page < 1:
-		return errPageRange
+	least, errs := int64(math.MinInt64), &errLengths
+	if q.Endpoint == Exchanges {
+		least, errs = 1, &errExchangeLengths
 	}
-	pageMode := sent || len(p.value[paramLimit]) == 0 && len(p.value[paramOffset]) == 0
-	size, _, ok := q.integer(p.value[paramSize])
-	switch {
-	case !ok:
-		return errSizeInt
-	case size > maxSize:
-		return errSizeRange
+	page, sent, err := q.integer(p, paramPage, 1, math.MaxInt64, &errPage)
+	if err != nil {
+		return err
 	}
-	limit, _, ok := q.integer(p.value[paramLimit])
-	switch {
-	case !ok:
-		return errLimitInt
-	case limit > maxSize:
-		return errLimitRange
+	pages := sent || len(p.value[paramLimit]) == 0 && len(p.value[paramOffset]) == 0
+	all := q.Endpoint != Exchanges
+	var size, limit, offset int64
+	if all || pages {
+		size, _, err = q.integer(p, paramSize, least, maxSize, &errs.size)
 	}
-	offset, _, ok := q.integer(p.value[paramOffset])
-	switch {
-	case !ok:
-		return errOffsetInt
-	case offset < 0 || offset > maxOffset:
-		return errOffsetRange
+	if err == nil && (all || !pages) {
+		limit, _, err = q.integer(p, paramLimit, least, maxSize, &errs.limit)
 	}
-	if pageMode {
+	if err == nil && (all || !pages) {
+		offset, _, err = q.integer(p, paramOffset, 0, maxOffset, &errOffset)
+	}
+	switch {
+	case err != nil:
+		return err
+	case pages:
 		q.setPage(p, max(page, 1), size)
-	} else {
+	default:
 		q.setOffset(p, offset, limit)
 	}
-	return nil
-}
-
-// pageExchanges reads the paging parameters where only those of the mode in
-// force are read, and where 0 is no page length.
-func (q *Query) pageExchanges(p *params) *ParamError {
-	page, sent, ok := q.integer(p.value[paramPage])
-	switch {
-	case !ok:
-		return errPageInt
-	case sent && page < 1:
-		return errPageRange
-	}
-	if sent || len(p.value[paramLimit]) == 0 && len(p.value[paramOffset]) == 0 {
-		size, sent, ok := q.integer(p.value[paramSize])
-		switch {
-		case !ok:
-			return errExchangeSizeInt
-		case sent && (size < 1 || size > maxSize):
-			return errExchangeSizeRange
-		}
-		q.setPage(p, max(page, 1), size)
-		return nil
-	}
-	limit, sent, ok := q.integer(p.value[paramLimit])
-	switch {
-	case !ok:
-		return errExchangeLimitInt
-	case sent && (limit < 1 || limit > maxSize):
-		return errExchangeLimitRange
-	}
-	offset, _, ok := q.integer(p.value[paramOffset])
-	switch {
-	case !ok:
-		return errOffsetInt
-	case offset < 0 || offset > maxOffset:
-		return errOffsetRange
-	}
-	q.setOffset(p, offset, limit)
 	return nil
 }
 
@@ -385,13 +337,21 @@ func appendTexts(dst []byte, texts [][]byte) []byte {
 	return dst
 }
 
-// integer reads a value that is an integer, 0 when it was not sent.
-func (q *Query) integer(v []byte) (n int64, sent, ok bool) {
+// integer reads a parameter that is an integer from low to high, 0 when it was not
+// sent.
+func (q *Query) integer(p *params, param int, low, high int64, errs *integerErrors) (n int64, sent bool, err *ParamError) {
+	v := p.value[param]
 	if len(v) == 0 {
-		return 0, false, true
+		return 0, false, nil
 	}
-	n, ok = parseInt(q.unescape(v))
-	return n, true, ok
+	n, ok := parseInt(q.unescape(v))
+	switch {
+	case !ok:
+		return 0, true, errs.notInt
+	case n < low || n > high:
+		return 0, true, errs.outside
+	}
+	return n, true, nil
 }
 
 // unescape returns the value as it was meant; in q.buf when it differs from

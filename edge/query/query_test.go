@@ -126,9 +126,9 @@ func TestIgnoredBounded(t *testing.T) {
 }
 
 func TestMessages(t *testing.T) {
-	for _, e := range []*ParamError{errIDElement[0], errIDElement[maxValues-1], errIDCount, errSymbolCount, errSlugCount, errFieldsCount, errPageInt, errPageRange,
-		errSizeInt, errSizeRange, errLimitInt, errLimitRange, errOffsetInt, errOffsetRange, errExchangeSizeInt, errExchangeSizeRange,
-		errExchangeLimitInt, errExchangeLimitRange, errBy, endpoints[Assets].errSort, endpoints[Chains].errSort} {
+	for _, e := range []*ParamError{errIDElement[0], errIDElement[maxValues-1], errIDCount, errSymbolCount, errSlugCount, errFieldsCount, errPage.notInt, errPage.outside, errOffset.notInt, errOffset.outside,
+		errLengths.size.notInt, errLengths.size.outside, errLengths.limit.notInt, errLengths.limit.outside, errExchangeLengths.size.notInt, errExchangeLengths.size.outside,
+		errExchangeLengths.limit.notInt, errExchangeLengths.limit.outside, errBy, endpoints[Assets].errSort, endpoints[Chains].errSort} {
 		if !strings.HasPrefix(e.Message, e.Param+": ") || !strings.Contains(e.Message, "; it takes ") {
 			t.Errorf("message %q", e.Message)
 		}
