@@ -90,18 +90,6 @@ func (w *world) publishAt(at time.Time) *fixture.Published {
 	return p
 }
 
-// swap writes the pointer as no builder would.
-func (w *world) swap(b []byte) {
-	w.tb.Helper()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	v, err := w.store.Swap(context.Background(), artifacts.CurrentKey, w.last.Version, b)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
-	w.last.Version = v
-}
-
 // change writes a change record. From now on /global may tell of it.
 func (w *world) change(value string) {
 	w.tb.Helper()
