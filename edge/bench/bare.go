@@ -1,12 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
-	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
-	"strconv"
 	"sync/atomic"
 
 	"github.com/valyala/fasthttp"
@@ -26,26 +27,23 @@ func (c *bareCmd) Run(context.Context) error {
 	if err != nil {
 		return err
 	}
-	head, body, ok := bytes.Cut(raw, []byte("\r\n\r\n"))
-	if !ok {
-		return fmt.Errorf("%s: no end of the head", c.Response)
-	}
-	lines := bytes.Split(head, []byte("\r\n"))
-	status, err := strconv.Atoi(string(bytes.Fields(lines[0])[1]))
+	res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(raw)), nil)
 	if err != nil {
 		return err
 	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err
+	}
+	contentType := res.Header.Get("Content-Type")
 	type header struct{ name, value []byte }
 	var headers []header
-	var contentType []byte
-	for _, line := range lines[1:] {
-		name, value, _ := bytes.Cut(line, []byte(": "))
-		switch string(name) {
-		case "Date", "Content-Length", "Connection":
-		case "Content-Type":
-			contentType = value
+	for name := range res.Header {
+		switch name {
+		case "Date", "Content-Length", "Connection", "Content-Type":
 		default:
-			headers = append(headers, header{name, value})
+			headers = append(headers, header{[]byte(name), []byte(res.Header.Get(name))})
 		}
 	}
 	bodies := make([][]byte, c.Copies)
@@ -60,10 +58,10 @@ func (c *bareCmd) Run(context.Context) error {
 			for i := range headers {
 				h.SetCanonical(headers[i].name, headers[i].value)
 			}
-			if contentType != nil {
-				h.SetContentTypeBytes(contentType)
+			if contentType != "" {
+				h.SetContentType(contentType)
 			}
-			ctx.SetStatusCode(status)
+			ctx.SetStatusCode(res.StatusCode)
 			if c.Copies == 1 {
 				ctx.Response.SetBodyRaw(body)
 				return

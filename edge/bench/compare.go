@@ -2,23 +2,23 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
+
+const quotes = "/openapi/v1/quotes"
 
 type bench struct {
 	*runCmd
@@ -36,7 +36,7 @@ func (b *bench) skipped(what string) bool { return b.Only != "" && !strings.Cont
 type load struct {
 	name    string
 	server  *server
-	query   question
+	ask     asker
 	headers map[string]string
 }
 
@@ -56,41 +56,47 @@ type row struct {
 	met                    bool
 }
 
-// none is the target of a comparison that only explains the others.
-const none = 0
+// comparison is of two loads.
+type comparison struct {
+	what   string
+	target float64 // of the ratio, at most; 0: it only explains the others
+	a, b   load
+}
 
 // compare measures two loads in turn, round by round, and reports the CPU time per
 // request of the first one divided by that of the second.
-func (b *bench) compare(ctx context.Context, what string, target float64, loads ...load) error {
-	if b.skipped(what) {
+func (b *bench) compare(ctx context.Context, c comparison) error {
+	if b.skipped(c.what) {
 		return nil
 	}
-	if _, err := b.measure(ctx, time.Second, 0, loads...); err != nil { // warm
+	if _, err := b.measure(ctx, time.Second, 0, c.a, c.b); err != nil { // warm
 		return err
 	}
-	rounds := make([][]figures, len(loads))
+	var rounds [2][]figures
 	var ratios []float64 // of each round, in which both sides saw the same machine
 	for round := range b.Rounds {
-		f, err := b.saturated(ctx, round+1, loads...)
+		f, err := b.saturated(ctx, round+1, c.a, c.b)
 		if err != nil {
-			return fmt.Errorf("%s: %w", what, err)
+			return fmt.Errorf("%s: %w", c.what, err)
 		}
-		for i := range loads {
-			rounds[i] = append(rounds[i], f[i])
-		}
+		rounds[0], rounds[1] = append(rounds[0], f[0]), append(rounds[1], f[1])
 		ratios = append(ratios, float64(f[0].cpu)/float64(f[1].cpu))
 	}
 	slices.Sort(ratios)
-	measured, beside := median(rounds[0]), median(rounds[1])
-	r := row{what: what, measured: fmt.Sprintf("%.1f µs", us(measured.cpu)), beside: fmt.Sprintf("%.1f µs", us(beside.cpu)), ratio: ratios[len(ratios)/2]}
-	if target != none {
-		r.target, r.met = fmt.Sprintf("≤ %.2f", target), r.ratio <= target
+	var cost [2]string
+	for i, l := range []load{c.a, c.b} {
+		f := rounds[i]
+		us := float64(median(f, func(f figures) time.Duration { return f.cpu })) / 1000
+		cost[i] = fmt.Sprintf("%.1f µs", us)
+		fmt.Printf("%-58s %-24s %7.2f µs  %8.0f/s  p50 %8v  p99 %8v\n", c.what, l.name, us, median(f, func(f figures) float64 { return f.rate }),
+			median(f, func(f figures) time.Duration { return f.p50 }), median(f, func(f figures) time.Duration { return f.p99 }))
+	}
+	r := row{what: c.what, measured: cost[0], beside: cost[1], ratio: ratios[len(ratios)/2]}
+	if c.target > 0 {
+		r.target, r.met = fmt.Sprintf("≤ %.2f", c.target), r.ratio <= c.target
 	}
 	b.rows = append(b.rows, r)
-	for i, m := range []figures{measured, beside} {
-		fmt.Printf("%-58s %-24s %7.2f µs  %8.0f/s  p50 %8v  p99 %8v\n", what, loads[i].name, us(m.cpu), m.rate, m.p50, m.p99)
-	}
-	fmt.Printf("%-58s ratio %.3f (half of the rounds: %.3f to %.3f), target %s\n", what, r.ratio, ratios[len(ratios)/4], ratios[len(ratios)*3/4], cmp.Or(r.target, "none"))
+	fmt.Printf("%-58s ratio %.3f (half of the rounds: %.3f to %.3f), target %s\n", c.what, r.ratio, ratios[len(ratios)/4], ratios[len(ratios)*3/4], cmp.Or(r.target, "none"))
 	return nil
 }
 
@@ -100,75 +106,40 @@ func (b *bench) compare(ctx context.Context, what string, target float64, loads 
 // measured again, a few times.
 func (b *bench) saturated(ctx context.Context, round int, loads ...load) (best []figures, err error) {
 	const busy, attempts = 0.95, 4
-	most := 0.0
-	for attempt := range attempts {
+	least := func(f []figures) float64 { return min(f[0].busy, f[1].busy) }
+	for attempt := 0; attempt < attempts && (best == nil || least(best) < busy); attempt++ {
 		f, err := b.measure(ctx, b.Duration, round+attempt*b.Rounds, loads...)
 		if err != nil {
 			return nil, err
 		}
-		least := f[0].busy
-		for i := range f {
-			least = min(least, f[i].busy)
-		}
-		if best == nil || least > most {
-			best, most = f, least
-		}
-		if most >= busy {
-			break
+		if best == nil || least(f) > least(best) {
+			best = f
 		}
 	}
 	return best, nil
 }
 
-func us(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
-
-func median(fs []figures) figures {
-	by := func(value func(figures) float64) float64 {
-		v := make([]float64, len(fs))
-		for i := range fs {
-			v[i] = value(fs[i])
-		}
-		slices.Sort(v)
-		return v[len(v)/2]
+func median[F any, V cmp.Ordered](of []F, value func(F) V) V {
+	v := make([]V, len(of))
+	for i := range of {
+		v[i] = value(of[i])
 	}
-	return figures{
-		cpu:  time.Duration(by(func(f figures) float64 { return float64(f.cpu) })),
-		rate: by(func(f figures) float64 { return f.rate }),
-		p50:  time.Duration(by(func(f figures) float64 { return float64(f.p50) })),
-		p99:  time.Duration(by(func(f figures) float64 { return float64(f.p99) })),
-	}
+	slices.Sort(v)
+	return v[len(v)/2]
 }
 
 // measure asks the servers of loads in turn, each for d in all.
 func (b *bench) measure(ctx context.Context, d time.Duration, seed int, loads ...load) ([]figures, error) {
-	spec := pollSpec{Seed: uint64(seed), Duration: d}
+	runtime.GC() // not while servers are measured
 	before := make([]time.Duration, len(loads))
 	for i, l := range loads {
-		spec.Sides = append(spec.Sides, pollSide{Addr: l.server.addr, Headers: l.headers, Query: l.query})
 		var err error
 		if before[i], err = cpu(l.server.worker); err != nil {
 			return nil, err
 		}
 	}
-	in, err := json.Marshal(spec)
+	polled, err := poll(ctx, d, uint64(seed), loads)
 	if err != nil {
-		return nil, err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, "taskset", "-c", strconv.Itoa(b.Client), self, "poll")
-	cmd.Env, cmd.Stdin = append(os.Environ(), "GOMAXPROCS=1"), bytes.NewReader(in)
-	out, err := cmd.Output()
-	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
-		return nil, fmt.Errorf("poll: %w: %s", err, failed.Stderr)
-	}
-	if err != nil {
-		return nil, err
-	}
-	var polled []pollFigures
-	if err := json.Unmarshal(out, &polled); err != nil {
 		return nil, err
 	}
 	f := make([]figures, len(loads))
@@ -177,7 +148,8 @@ func (b *bench) measure(ctx context.Context, d time.Duration, seed int, loads ..
 		if err != nil {
 			return nil, err
 		}
-		f[i] = figures{cpu: (after - before[i]) / time.Duration(p.Requests), rate: float64(p.Requests) / p.Seconds, p50: p.P50, p99: p.P99}
+		n := len(p.latencies)
+		f[i] = figures{cpu: (after - before[i]) / time.Duration(n), rate: float64(n) / p.took.Seconds(), p50: p.latencies[n/2], p99: p.latencies[n*99/100]}
 		f[i].busy = f[i].cpu.Seconds() * f[i].rate
 	}
 	return f, nil
@@ -185,37 +157,35 @@ func (b *bench) measure(ctx context.Context, d time.Duration, seed int, loads ..
 
 func (b *bench) store(name string) string { return "file:" + filepath.Join(b.work, "store-"+name) }
 
-// market builds a simulated market into a store of its own, makes a key without
-// a limit worth the name, and starts an edge over it.
-func (b *bench) market(ctx context.Context, name string, assets int, extra ...string) (*server, *response, error) {
+// build builds a snapshot of a simulated market.
+func (b *bench) build(ctx context.Context, env []string, store string, assets int, args ...string) error {
+	fmt.Printf("building a market of %d assets\n", assets)
+	_, err := b.output(ctx, env, "builder", append([]string{"build", "--source", fmt.Sprintf("sim:?assets=%d&seed=1", assets), "--store", store}, args...)...)
+	return err
+}
+
+// market builds a simulated market into a store of its own unless it is there,
+// makes a key without a limit worth the name, and starts an edge over it.
+func (b *bench) market(ctx context.Context, name string, assets int, extra ...string) (*server, error) {
 	store := b.store(name)
 	if _, err := os.Stat(strings.TrimPrefix(store, "file:")); err != nil {
-		fmt.Printf("building a market of %d assets\n", assets)
-		if out, err := exec.CommandContext(ctx, filepath.Join(b.Bin, "builder"), "build", "--source", fmt.Sprintf("sim:?assets=%d&seed=1", assets), "--store", store).CombinedOutput(); err != nil {
-			return nil, nil, fmt.Errorf("builder build: %w\n%s", err, out)
+		if err := b.build(ctx, nil, store, assets); err != nil {
+			return nil, err
 		}
 	}
-	out, err := exec.CommandContext(ctx, filepath.Join(b.Bin, "builder"), "keys", "create", "--store", store, "--name", "bench", "--rate", "1000000", "--burst", "1000000", "--json").Output()
+	out, err := b.output(ctx, nil, "builder", "keys", "create", "--store", store, "--name", "bench", "--rate", "1000000", "--burst", "1000000", "--json")
 	if err != nil {
-		return nil, nil, fmt.Errorf("builder keys create: %w", err)
+		return nil, err
 	}
 	var key struct{ Key string }
 	if err := json.Unmarshal(out, &key); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	b.key = key.Key
-	s, err := b.edge(ctx, name, store, extra...)
-	if err != nil {
-		return nil, nil, err
-	}
-	held, err := b.held(s.addr, "/openapi/v1/quotes?page=3")
-	if err != nil {
-		return nil, nil, err
-	}
-	return s, held, b.names(s.addr, name, assets)
+	return b.edge(ctx, name, store, extra...)
 }
 
-// edge starts an edge and waits until it has its whole snapshot.
+// edge starts an edge and waits until it has every object of its snapshot.
 func (b *bench) edge(ctx context.Context, name, store string, extra ...string) (*server, error) {
 	addr, err := freeAddr()
 	if err != nil {
@@ -226,17 +196,35 @@ func (b *bench) edge(ctx context.Context, name, store string, extra ...string) (
 		return nil, err
 	}
 	args := append([]string{filepath.Join(b.Bin, "edge"), "--store", store, "--listen", addr, "--admin", admin, "--cache-dir", filepath.Join(b.work, "cache-"+name), "--drain-wait", "0s"}, extra...)
-	s, err := b.start(ctx, "edge-"+name, addr, nil, args...)
+	s, err := b.start(ctx, addr, args...)
 	if err != nil {
 		return nil, err
 	}
-	return s, complete(ctx, admin)
+	for deadline := time.Now().Add(10 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		res, err := capture(admin, "/status", nil)
+		if err != nil {
+			return nil, err
+		}
+		var status struct {
+			Sequence uint64
+			Caches   struct {
+				Missing *int64 `json:"missing_objects"`
+			}
+		}
+		if err := cmp.Or(json.Unmarshal(res.body, &status), ctx.Err()); err != nil {
+			return nil, err
+		}
+		if status.Sequence > 0 && status.Caches.Missing != nil && *status.Caches.Missing == 0 {
+			return s, nil
+		}
+	}
+	return nil, fmt.Errorf("the edge has not fetched its snapshot: %s", s.Tail())
 }
 
-// held asks until the edge holds the answer, and returns it.
-func (b *bench) held(addr, path string) (res *response, err error) {
+// cached asks until the edge has the answer in its cache, and returns it.
+func (b *bench) cached(s *server, path string) (res *response, err error) {
 	for range 50 {
-		if res, err = capture(addr, path, b.auth()); err != nil || strings.HasPrefix(res.header("Cache-Status"), "edge; hit") {
+		if res, err = capture(s.addr, path, b.auth()); err != nil || strings.HasPrefix(res.Header.Get("Cache-Status"), "edge; hit") {
 			break
 		}
 	}
@@ -245,44 +233,14 @@ func (b *bench) held(addr, path string) (res *response, err error) {
 
 func (b *bench) auth() map[string]string { return map[string]string{"X-Api-Key": b.key} }
 
-// complete waits until the edge has every object of its snapshot.
-func complete(ctx context.Context, admin string) error {
-	for deadline := time.Now().Add(10 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		res, err := http.Get("http://" + admin + "/status")
-		if err != nil {
-			continue
-		}
-		var status struct {
-			Sequence uint64
-			Caches   struct {
-				Missing *int64 `json:"missing_objects"`
-			}
-		}
-		err = json.NewDecoder(res.Body).Decode(&status)
-		_ = res.Body.Close()
-		if err == nil && res.StatusCode == http.StatusOK && status.Sequence > 0 && status.Caches.Missing != nil && *status.Caches.Missing == 0 {
-			return nil
-		}
-	}
-	return fmt.Errorf("the edge at %s has not fetched its snapshot", admin)
-}
-
-// names writes the ids, slugs and symbols of up to some thousand quotes for the
-// load, asked of the edge.
-func (b *bench) names(addr, name string, assets int) error {
-	f, err := os.Create(b.namesFile(name))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	w := bufio.NewWriter(f)
+// filters returns filters by id, slug and symbol of one row each, of up to some
+// thousand quotes.
+func (b *bench) filters(s *server) (filters []string, err error) {
+	times := map[string]int{}
 	for i := range 60 {
-		res, err := capture(addr, fmt.Sprintf("/openapi/v1/quotes?limit=100&offset=%d", i*min(assets, 90_000)/60), b.auth())
+		res, err := capture(s.addr, fmt.Sprintf(quotes+"?limit=100&offset=%d", i*min(b.Assets, 90_000)/60), b.auth())
 		if err != nil {
-			return err
+			return nil, err
 		}
 		var l struct {
 			Result struct {
@@ -293,41 +251,34 @@ func (b *bench) names(addr, name string, assets int) error {
 			}
 		}
 		if err := json.Unmarshal(res.body, &l); err != nil {
-			return err
+			return nil, err
 		}
 		for _, x := range l.Result.Items {
 			if plain(x.Slug) && plain(x.Symbol) {
-				fmt.Fprintf(w, "%d\t%s\t%s\n", x.ID, x.Slug, x.Symbol)
+				for _, f := range []string{"id=" + strconv.FormatUint(x.ID, 10), "slug=" + x.Slug, "symbol=" + x.Symbol} {
+					times[f]++
+					filters = append(filters, f)
+				}
 			}
 		}
 	}
-	return w.Flush()
-}
-
-// slug returns one that names wrote, of one row.
-func (b *bench) slug(name string) (string, error) {
-	text, err := os.ReadFile(b.namesFile(name))
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(string(text)) {
-		if fields := strings.Split(line, "\t"); len(fields) == 3 && strings.Count(string(text), "\t"+fields[1]+"\t") == 1 {
-			return fields[1], nil
-		}
-	}
-	return "", fmt.Errorf("%s: no slug of one row", b.namesFile(name))
+	return slices.DeleteFunc(filters, func(f string) bool { return times[f] > 1 }), nil
 }
 
 func plain(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("%&+,#?\"", r) })
 }
 
-func (b *bench) namesFile(name string) string { return filepath.Join(b.work, "names-"+name) }
-
 // bare starts a bare fasthttp that sends res, from one of so many copies.
-func (b *bench) bare(ctx context.Context, name string, res *response, copies int) (*server, error) {
-	file := filepath.Join(b.work, "response-"+name)
-	if err := os.WriteFile(file, res.raw, 0o644); err != nil {
+func (b *bench) bare(ctx context.Context, res *response, copies int) (*server, error) {
+	file, err := os.CreateTemp(b.work, "response-")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := file.Write(res.raw); err != nil {
+		return nil, err
+	}
+	if err := file.Close(); err != nil {
 		return nil, err
 	}
 	addr, err := freeAddr()
@@ -338,124 +289,99 @@ func (b *bench) bare(ctx context.Context, name string, res *response, copies int
 	if err != nil {
 		return nil, err
 	}
-	return b.start(ctx, "bare-"+name, addr, nil, self, "bare", "--listen", addr, "--response", file, "--copies", strconv.Itoa(copies))
+	return b.start(ctx, addr, self, "bare", "--listen", addr, "--response", file.Name(), "--copies", strconv.Itoa(copies))
 }
 
 func (b *bench) run(ctx context.Context) error {
-	small, held, err := b.market(ctx, "small", b.Assets)
+	small, err := b.market(ctx, "small", b.Assets)
 	if err != nil {
 		return err
 	}
-	b.page = fmt.Sprintf("%s bytes and %d of head", thousands(len(held.body)), len(held.raw)-len(held.body))
-	fmt.Printf("answer: %d bytes of body, %d of head; with key check, limit, request id, metrics, default logging:\n%s\n\n",
-		len(held.body), len(held.raw)-len(held.body), bytes.TrimSpace(bytes.TrimSuffix(held.raw, held.body)))
-	const listing = "/openapi/v1/quotes"
-	one, row := question{Path: listing + "?page=3"}, question{Path: listing + "?limit=1"}
-	pages := question{Kind: "pages", Path: listing, Max: b.Assets * 9 / 10}
-	// Held answers that are asked for in the words of those that are not: a longer
-	// query costs the same whether its answer is held or not.
-	page := question{Path: fmt.Sprintf("%s?offset=%d&limit=20&sort=name:desc", listing, pages.Max/2)}
-	several := question{Kind: "held", Path: listing, Max: pages.Max}
-	rows := question{Kind: "rows", Path: listing, File: b.namesFile("small")}
-
 	// Two edges, so that each side of a comparison has a process of its own.
 	other, err := b.edge(ctx, "other", b.store("small"))
 	if err != nil {
 		return err
 	}
-	auth := b.auth() // of this market: the next ones have their own
-	edge := func(name string, q question) load { return load{"edge, " + name, small, q, auth} }
-	beside := func(name string, q question) load { return load{"edge, " + name, other, q, auth} }
-	bare, err := b.bare(ctx, "held", held, 1)
+	const page, oneRow = quotes + "?page=3", quotes + "?limit=1"
+	filters, err := b.filters(small)
 	if err != nil {
 		return err
 	}
-	plain := load{"bare fasthttp", bare, one, b.auth()}
-	if err := b.compare(ctx, "a cached page, beside bare fasthttp", 1.02, edge("held", one), plain); err != nil {
+	slug := slices.IndexFunc(filters, func(f string) bool { return strings.HasPrefix(f, "slug=") })
+	if slug < 0 {
+		return fmt.Errorf("no slug of one row among %d filters", len(filters))
+	}
+	answer, err := b.cached(small, page)
+	if err != nil {
 		return err
 	}
+	rowAnswer, err := b.cached(small, oneRow)
+	if err != nil {
+		return err
+	}
+	auth := b.auth() // of this market: the next ones have their own
+	conditional := map[string]string{"X-Api-Key": b.key, "If-None-Match": answer.Header.Get("ETag")}
+	notModified, err := capture(small.addr, page, conditional)
+	if err != nil {
+		return err
+	}
+	b.page = fmt.Sprintf("%s bytes and %d of head", thousands(len(answer.body)), len(answer.raw)-len(answer.body))
+	fmt.Printf("answer: %s\n%s\n\n", b.page, answer.raw[:len(answer.raw)-len(answer.body)])
+
+	var bares []load
+	for _, kind := range []struct {
+		res     *response
+		copies  int
+		path    string
+		headers map[string]string
+	}{{answer, 1, page, auth}, {answer, cachedPages, page, auth}, {rowAnswer, 1, oneRow, auth}, {notModified, 1, page, conditional}} {
+		s, err := b.bare(ctx, kind.res, kind.copies)
+		if err != nil {
+			return err
+		}
+		bares = append(bares, load{"bare fasthttp", s, always(kind.path), kind.headers})
+	}
+	edge := func(name string, ask asker) load { return load{"edge, " + name, small, ask, auth} }
+	beside := func(name string, ask asker) load { return load{"edge, " + name, other, ask, auth} }
+	most := b.Assets * 9 / 10
+	fresh, named, several := edge("new pages", pages(most)), edge("new rows", rows(filters)), beside("many cached", somePages(most))
+	list := []comparison{{"a cached page, beside bare fasthttp", 1.02, edge("cached", always(page)), bares[0]}}
 	if !b.Short {
 		// The best of nginx's ways is the one that counts.
 		for _, way := range []struct{ name, options string }{
 			{"nginx with a file", "sendfile on; tcp_nopush on;"}, {"nginx without sendfile", "sendfile off;"}, {"nginx with sendfile alone", "sendfile on;"},
 		} {
-			what := "a cached page, beside " + way.name
-			if b.skipped(what) {
-				continue
-			}
-			nginx, err := b.nginx(ctx, held, way.options)
+			s, err := b.nginx(ctx, answer, way.options)
 			if err != nil {
 				return err
 			}
-			err = b.compare(ctx, what, 1.00, edge("held", one), load{"nginx", nginx, one, b.auth()})
-			b.end(nginx)
-			if err != nil {
-				return err
-			}
+			list = append(list, comparison{"a cached page, beside " + way.name, 1.00, edge("cached", always(page)), load{"nginx", s, always(page), auth}})
 		}
 	}
-	// The next two say what it costs that an answer's bytes are not in the core's
-	// own cache: that of finding and copying rows is the rest of the third, and in the fourth
-	// by itself.
-	copies, err := b.bare(ctx, "copies", held, heldPages)
-	if err != nil {
-		return err
-	}
-	if err := b.compare(ctx, fmt.Sprintf("bare fasthttp with %s copies of the page in turn, beside one", thousands(heldPages)), none,
-		load{"bare fasthttp, copies", copies, one, b.auth()}, plain); err != nil {
-		return err
-	}
-	if err := b.compare(ctx, fmt.Sprintf("%s cached pages in turn, beside one", thousands(heldPages)), none, edge("many held", several), beside("held", one)); err != nil {
-		return err
-	}
-	if err := b.compare(ctx, "a new page, beside a cached one", 1.25, edge("never asked before", pages), beside("held", page)); err != nil {
-		return err
-	}
-	if err := b.compare(ctx, "a new page, beside a cached one of a shorter query", none, edge("never asked before", pages), beside("held", one)); err != nil {
-		return err
-	}
-	if err := b.compare(ctx, fmt.Sprintf("a new page, beside %s cached ones in turn", thousands(heldPages)), none, edge("never asked before", pages), beside("many held", several)); err != nil {
-		return err
-	}
-	oneRow, err := b.held(small.addr, row.Path)
-	if err != nil {
-		return err
-	}
-	bareRow, err := b.bare(ctx, "row", oneRow, 1)
-	if err != nil {
-		return err
-	}
-	if err := b.compare(ctx, "a cached row, beside bare fasthttp", 1.02, edge("one row", row), load{"bare fasthttp", bareRow, row, b.auth()}); err != nil {
-		return err
-	}
-	named, err := b.slug("small")
-	if err != nil {
-		return err
-	}
-	if err := b.compare(ctx, "new ids, slugs or symbols, beside a cached row", 1.25,
-		edge("never asked before", rows), beside("held", question{Path: listing + "?slug=" + named + "&limit=50"})); err != nil {
-		return err
-	}
-	if err := b.compare(ctx, "new ids, slugs or symbols, beside a cached row of a shorter query", none, edge("never asked before", rows), beside("held", row)); err != nil {
-		return err
-	}
-	conditional := map[string]string{"X-Api-Key": b.key, "If-None-Match": held.header("ETag")}
-	not, err := capture(small.addr, one.Path, conditional)
-	if err != nil {
-		return err
-	}
-	bareNot, err := b.bare(ctx, "304", not, 1)
-	if err != nil {
-		return err
-	}
-	if err := b.compare(ctx, "a 304, beside bare fasthttp", 1.05,
-		load{"edge, 304", small, one, conditional}, load{"bare fasthttp", bareNot, one, conditional}); err != nil {
-		return err
+	n := thousands(cachedPages)
+	for _, c := range append(list,
+		// The next two say what it costs that an answer's bytes are not in the core's
+		// own cache: finding and copying rows is the rest of the third, and in the
+		// fifth by itself.
+		comparison{"bare fasthttp with " + n + " copies of the page in turn, beside one", 0, bares[1], bares[0]},
+		comparison{n + " cached pages in turn, beside one", 0, edge("many cached", somePages(most)), beside("cached", always(page))},
+		// Beside cached answers that are asked for in the words of those that are not:
+		// a longer query costs the same whether its answer is cached or not.
+		comparison{"a new page, beside a cached one", 1.25, fresh, beside("cached", always(fmt.Sprintf(quotes+"?offset=%d&limit=20&sort=name:desc", most/2)))},
+		comparison{"a new page, beside a cached one of a shorter query", 0, fresh, beside("cached", always(page))},
+		comparison{"a new page, beside " + n + " cached ones in turn", 0, fresh, several},
+		comparison{"a cached row, beside bare fasthttp", 1.02, edge("one row", always(oneRow)), bares[2]},
+		comparison{"new ids, slugs or symbols, beside a cached row", 1.25, named, beside("cached", always(quotes+"?"+filters[slug]+"&limit=50"))},
+		comparison{"new ids, slugs or symbols, beside a cached row of a shorter query", 0, named, beside("cached", always(oneRow))},
+		comparison{"a 304, beside bare fasthttp", 1.05, load{"edge, 304", small, always(page), conditional}, bares[3]},
+	) {
+		if err := b.compare(ctx, c); err != nil {
+			return err
+		}
 	}
 	if err := b.idle(ctx, 10_000); err != nil {
 		return err
 	}
-	fresh := edge(fmt.Sprintf("%d assets", b.Assets), pages)
 	if err := b.swaps(ctx); err != nil {
 		return err
 	}
@@ -463,10 +389,10 @@ func (b *bench) run(ctx context.Context) error {
 		if err := b.starts(ctx); err != nil {
 			return err
 		}
-	}
-	if !b.Short && b.Large > 0 {
-		if err := b.large(ctx, fresh); err != nil {
-			return err
+		if b.Large > 0 {
+			if err := b.large(ctx, fresh); err != nil {
+				return err
+			}
 		}
 	}
 	return b.report()
@@ -482,15 +408,15 @@ func (b *bench) idle(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	defer b.end(s)
-	if _, err := b.held(s.addr, "/openapi/v1/quotes?page=3"); err != nil {
+	defer b.stop(s)
+	if _, err := b.cached(s, quotes+"?page=3"); err != nil {
 		return err
 	}
 	before, err := rss(s.worker)
 	if err != nil {
 		return err
 	}
-	request := []byte("GET /openapi/v1/quotes?page=3 HTTP/1.1\r\nHost: edge\r\nX-Api-Key: " + b.key + "\r\n\r\n")
+	request := []byte("GET " + quotes + "?page=3 HTTP/1.1\r\nHost: edge\r\nX-Api-Key: " + b.key + "\r\n\r\n")
 	for range n {
 		c, err := net.Dial("tcp", s.addr)
 		if err != nil {
@@ -519,13 +445,13 @@ func (b *bench) idle(ctx context.Context, n int) error {
 // large compares the market of a million with the small one, and looks at
 // memory.
 func (b *bench) large(ctx context.Context, small load) error {
-	large, _, err := b.market(ctx, "large", b.Large, "--cache-size", "256MiB")
+	large, err := b.market(ctx, "large", b.Large, "--cache-size", "256MiB")
 	if err != nil {
 		return err
 	}
-	if err := b.compare(ctx, fmt.Sprintf("a new page of %s assets, beside one of %s", thousands(b.Large), thousands(b.Assets)), 1.15,
-		// The same window of the listing: its shards fit the cache.
-		load{fmt.Sprintf("edge, %d assets", b.Large), large, small.query, b.auth()}, small); err != nil {
+	// The same window of the listing: its shards fit the cache.
+	if err := b.compare(ctx, comparison{fmt.Sprintf("a new page of %s assets, beside one of %s", thousands(b.Large), thousands(b.Assets)), 1.15,
+		load{"edge, large market", large, small.ask, b.auth()}, small}); err != nil {
 		return err
 	}
 	memory, err := rss(large.worker)

@@ -17,6 +17,8 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -26,7 +28,6 @@ import (
 type cli struct {
 	Run  runCmd  `cmd:"" default:"withargs" help:"Compare (the default)."`
 	Bare bareCmd `cmd:"" hidden:"" help:"Serve one response with bare fasthttp."`
-	Poll pollCmd `cmd:"" hidden:"" help:"Ask one server as fast as it answers."`
 }
 
 type runCmd struct {
@@ -39,7 +40,6 @@ type runCmd struct {
 	Server   int           `default:"0" help:"Core that servers are pinned to."`
 	Client   int           `default:"1" help:"Core that the load is pinned to."`
 	Work     string        `help:"Folder for stores and files, kept; by default a temporary one."`
-	Rate     float64       `help:"Requests a second during swaps; 0: half of what the edge carries."`
 	Only     string        `help:"Run only the comparisons whose name contains this."`
 	Out      string        `help:"Write the report as Markdown to this file."`
 }
@@ -77,7 +77,12 @@ func (c *runCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// All threads of this process, and what it starts but servers.
+	if out, err := exec.Command("taskset", "-acp", strconv.Itoa(c.Client), strconv.Itoa(os.Getpid())).CombinedOutput(); err != nil {
+		return fmt.Errorf("taskset: %w: %s", err, out)
+	}
+	runtime.GOMAXPROCS(1)
 	b := &bench{runCmd: c, work: work}
-	defer b.stopAll()
+	defer b.stop()
 	return cmp.Or(b.run(ctx), ctx.Err())
 }

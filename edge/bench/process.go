@@ -1,82 +1,79 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httputil"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"example.com/marketdata/internal/process"
 )
 
 // server is a process that answers on addr.
 type server struct {
-	name string
+	*process.Process
 	addr string
-	cmd  *exec.Cmd
-	// worker finds the process whose CPU time counts; nginx's is a child.
+	// worker is the process whose CPU time counts; nginx's is a child.
 	worker int
 }
 
 // start starts a server pinned to the server's core and waits until it listens.
-func (b *bench) start(ctx context.Context, name, addr string, env []string, args ...string) (*server, error) {
-	log, err := os.Create(filepath.Join(b.work, name+".log"))
+func (b *bench) start(ctx context.Context, addr string, args ...string) (*server, error) {
+	cmd := exec.Command("taskset", append([]string{"-c", strconv.Itoa(b.Server)}, args...)...)
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	p, err := process.Start(cmd)
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close()
-	cmd := exec.CommandContext(ctx, "taskset", append([]string{"-c", strconv.Itoa(b.Server)}, args...)...)
-	cmd.Env = append(append(os.Environ(), "GOMAXPROCS=1"), env...)
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	s := &server{name: name, addr: addr, cmd: cmd, worker: cmd.Process.Pid}
+	s := &server{p, addr, cmd.Process.Pid}
 	b.servers = append(b.servers, s)
-	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		conn, err := net.DialTimeout("tcp", addr, time.Second)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		conn, err := net.Dial("tcp", addr)
 		if err == nil {
-			_ = conn.Close()
-			return s, nil
+			return s, conn.Close()
 		}
 		if time.Now().After(deadline) || ctx.Err() != nil {
-			return nil, fmt.Errorf("%s does not listen on %s; its log is %s", name, addr, log.Name())
+			return nil, fmt.Errorf("%s does not listen on %s: %s", args[0], addr, p.Tail())
 		}
 	}
 }
 
-func (s *server) stop() {
-	_ = s.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-	done := make(chan struct{})
-	go func() { _ = s.cmd.Wait(); close(done) }()
-	select {
-	case <-done:
-	case <-time.After(10 * time.Second):
-		_ = s.cmd.Process.Kill()
-		<-done
-	}
+// stop stops the servers, or those that are named.
+func (b *bench) stop(which ...*server) {
+	b.servers = slices.DeleteFunc(b.servers, func(s *server) bool {
+		stop := len(which) == 0 || slices.Contains(which, s)
+		if stop {
+			s.Stop(10 * time.Second)
+		}
+		return stop
+	})
 }
 
-func (b *bench) stopAll() {
-	for _, s := range b.servers {
-		s.stop()
+// output runs one of the project's programs on any core and returns what it prints.
+func (b *bench) output(ctx context.Context, env []string, program string, args ...string) ([]byte, error) {
+	cmd := b.anywhere(ctx, program, args...)
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.Output()
+	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
+		err = fmt.Errorf("%s %s: %w\n%s", program, args[0], err, failed.Stderr)
 	}
-	b.servers = nil
+	return out, err
 }
 
-// end stops one server.
-func (b *bench) end(s *server) {
-	s.stop()
-	b.servers = slices.DeleteFunc(b.servers, func(other *server) bool { return other == s })
+// anywhere is one of the project's programs, on any of the two cores.
+func (b *bench) anywhere(ctx context.Context, program string, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, "taskset", append([]string{"-c", fmt.Sprintf("%d,%d", b.Server, b.Client), filepath.Join(b.Bin, program)}, args...)...)
 }
 
 // nginx starts an nginx with one worker that sends the body of res from a file,
@@ -86,20 +83,17 @@ func (b *bench) nginx(ctx context.Context, res *response, options string) (*serv
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(b.work, "nginx")
-	if err := os.MkdirAll(filepath.Join(dir, "www"), 0o755); err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(filepath.Join(dir, "www", "answer"), res.body, 0o644); err != nil {
+	dir, err := os.MkdirTemp(b.work, "nginx-")
+	if err != nil {
 		return nil, err
 	}
 	var headers strings.Builder
-	for _, h := range res.headers {
-		switch h[0] {
-		case "Date", "Content-Length", "Content-Type", "Connection", "ETag", "Last-Modified":
+	for name := range res.Header {
+		switch name {
+		case "Date", "Content-Length", "Content-Type", "Connection", "Etag", "Last-Modified":
 			// nginx has its own of each, of about the same length.
 		default:
-			fmt.Fprintf(&headers, "      add_header %s '%s';\n", h[0], h[1])
+			fmt.Fprintf(&headers, "      add_header %s '%s';\n", name, res.Header.Get(name))
 		}
 	}
 	conf := fmt.Sprintf(`daemon off;
@@ -117,25 +111,22 @@ http {
   client_body_temp_path %[1]s; proxy_temp_path %[1]s; fastcgi_temp_path %[1]s; uwsgi_temp_path %[1]s; scgi_temp_path %[1]s;
   server {
     listen %[2]s;
-    root %[1]s/www;
-    location = /openapi/v1/quotes {
+    root %[1]s;
+    location = %[5]s {
       default_type application/json;
 %[3]s      try_files /answer =404;
     }
   }
 }
-`, dir, addr, headers.String(), options)
-	file := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(file, []byte(conf), 0o644); err != nil {
-		return nil, err
-	}
+`, dir, addr, headers.String(), options, quotes)
 	if os.Getuid() == 0 {
 		conf = "user root;\n" + conf
-		if err := os.WriteFile(file, []byte(conf), 0o644); err != nil {
-			return nil, err
-		}
 	}
-	s, err := b.start(ctx, "nginx", addr, nil, "nginx", "-c", file)
+	file := filepath.Join(dir, "nginx.conf")
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "answer"), res.body, 0o644), os.WriteFile(file, []byte(conf), 0o644)); err != nil {
+		return nil, err
+	}
+	s, err := b.start(ctx, addr, "nginx", "-c", file)
 	if err != nil {
 		return nil, err
 	}
@@ -158,28 +149,23 @@ func cpu(pid int) (time.Duration, error) {
 		return 0, err
 	}
 	// The name, in parentheses, may hold anything.
-	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	var sum time.Duration
-	for _, f := range fields[11:13] {
-		n, err := strconv.ParseInt(string(f), 10, 64)
-		if err != nil {
-			return 0, err
-		}
-		sum += time.Duration(n) * tick
+	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	user, err := strconv.Atoi(fields[11])
+	if err != nil {
+		return 0, err
 	}
-	return sum, nil
+	system, err := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * tick, err
 }
 
 // rss returns the anonymous and shared resident memory of a process, in bytes.
-func rss(pid int) (int64, error) {
+func rss(pid int) (sum int64, err error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
-	var sum int64
-	for line := range strings.SplitSeq(string(b), "\n") {
-		f := strings.Fields(line)
-		if len(f) >= 2 && (f[0] == "RssAnon:" || f[0] == "RssShmem:") {
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) >= 2 && (f[0] == "RssAnon:" || f[0] == "RssShmem:") {
 			n, err := strconv.ParseInt(f[1], 10, 64)
 			if err != nil {
 				return 0, err
@@ -190,59 +176,39 @@ func rss(pid int) (int64, error) {
 	return sum, nil
 }
 
-// response is a captured answer.
+// response is an answer, and its bytes.
 type response struct {
-	raw     []byte
-	headers [][2]string
-	body    []byte
+	*http.Response
+	raw, body []byte
 }
 
-// capture asks once and keeps the very bytes of the answer.
+// client asks without a coding, on one connection after the other.
+var client = &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
+
+// capture asks once and keeps the answer.
 func capture(addr, path string, headers map[string]string) (*response, error) {
-	conn, err := net.DialTimeout("tcp", addr, 5*time.Second)
+	req, err := http.NewRequest(http.MethodGet, "http://"+addr+path, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second)) // a test connection has deadlines
-	req := "GET " + path + " HTTP/1.1\r\nHost: " + addr + "\r\n"
 	for k, v := range headers {
-		req += k + ": " + v + "\r\n"
+		req.Header.Set(k, v)
 	}
-	if _, err := io.WriteString(conn, req+"\r\n"); err != nil {
+	res, err := client.Do(req)
+	if err != nil {
 		return nil, err
 	}
-	var raw bytes.Buffer
-	br := bufio.NewReader(io.TeeReader(conn, &raw))
-	res, err := http.ReadResponse(br, nil)
+	defer res.Body.Close()
+	res.Close = false // it is to be sent on connections that stay open
+	raw, err := httputil.DumpResponse(res, true)
 	if err != nil {
 		return nil, err
 	}
 	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		return nil, err
+	if err == nil && res.StatusCode != http.StatusOK && res.StatusCode != http.StatusNotModified {
+		err = fmt.Errorf("%s: status %d: %s", path, res.StatusCode, body)
 	}
-	r := &response{raw: raw.Bytes(), body: body}
-	head, _, _ := strings.Cut(raw.String(), "\r\n\r\n")
-	for i, line := range strings.Split(head, "\r\n") {
-		if k, v, ok := strings.Cut(line, ": "); ok && i > 0 {
-			r.headers = append(r.headers, [2]string{k, v})
-		}
-	}
-	if res.StatusCode != 200 && res.StatusCode != 304 {
-		return nil, fmt.Errorf("%s: status %d: %s", path, res.StatusCode, body)
-	}
-	return r, nil
-}
-
-// header returns a header of the answer.
-func (r *response) header(name string) string {
-	for _, h := range r.headers {
-		if strings.EqualFold(h[0], name) {
-			return h[1]
-		}
-	}
-	return ""
+	return &response{res, raw, body}, err
 }
 
 func freeAddr() (string, error) {
@@ -252,40 +218,4 @@ func freeAddr() (string, error) {
 	}
 	defer ln.Close()
 	return ln.Addr().String(), nil
-}
-
-// coreTimes is what the machine's cores did since it started, in ticks.
-type coreTimes struct{ all, stolen uint64 }
-
-// cpuTimes reads the first line of /proc/stat: user, nice, system, idle, iowait,
-// irq, softirq, steal.
-func cpuTimes() (t coreTimes, err error) {
-	b, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return t, err
-	}
-	line, _, _ := strings.Cut(string(b), "\n")
-	fields := strings.Fields(line)
-	if len(fields) < 9 {
-		return t, fmt.Errorf("/proc/stat: %q", line)
-	}
-	for i, field := range fields[1:9] {
-		n, err := strconv.ParseUint(field, 10, 64)
-		if err != nil {
-			return t, fmt.Errorf("/proc/stat: %w", err)
-		}
-		t.all += n
-		if i == 7 {
-			t.stolen = n
-		}
-	}
-	return t, nil
-}
-
-// stolenSince returns which part of all cores' time the hypervisor gave to others.
-func (t coreTimes) stolenSince(before coreTimes) float64 {
-	if t.all == before.all {
-		return 0
-	}
-	return float64(t.stolen-before.stolen) / float64(t.all-before.all)
 }

@@ -20,12 +20,10 @@ import (
 	"example.com/marketdata/loadtest/result"
 )
 
-// A load that was late itself, or during which the hypervisor gave the machine's
-// cores to others, says nothing about the edge: it is repeated, up to so many
-// attempts.
+// A load that was late itself says nothing about the edge: it is repeated, up to so
+// many attempts.
 const (
-	maxLagMS       = 1    // p99
-	maxStolen      = 0.03 // of the time of all cores
+	maxLagMS       = 1 // p99
 	openAttempts   = 3
 	swapRounds     = 5               // at most: each is long
 	swapLoad       = 8 * time.Second // in each of its two states
@@ -42,71 +40,62 @@ func (b *bench) swaps(ctx context.Context) error {
 		return nil
 	}
 	dir := filepath.Join(b.work, "store-swap")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	store, err := dirstore.Open(dir, dirstore.Options{})
+	if err != nil {
+		return err
+	}
 	at := time.Now().UTC().Truncate(artifacts.Step).Add(-time.Hour)
 	var pointers []*artifacts.Pointer
-	fmt.Printf("building four snapshots of %d assets\n", b.Assets)
 	for i := range 4 {
-		cmd := exec.CommandContext(ctx, filepath.Join(b.Bin, "builder"), "build", "--source", fmt.Sprintf("sim:?assets=%d&seed=1", b.Assets),
-			"--store", "file:"+dir, "--time", at.Add(time.Duration(i)*artifacts.Step).Format(time.RFC3339))
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("builder build: %w\n%s", err, out)
-		}
-		store, err := dirstore.Open(dir, dirstore.Options{})
-		if err != nil {
+		if err := b.build(ctx, nil, b.store("swap"), b.Assets, "--time", at.Add(time.Duration(i)*artifacts.Step).Format(time.RFC3339)); err != nil {
 			return err
 		}
-		raw, _, err := store.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
-		if err != nil {
-			return err
-		}
-		p, err := artifacts.ParsePointer(raw)
+		p, _, err := current(ctx, store)
 		if err != nil {
 			return err
 		}
 		pointers = append(pointers, p)
 	}
-	edge, _, err := b.market(ctx, "swap", b.Assets)
+	edge, err := b.market(ctx, "swap", b.Assets)
 	if err != nil {
 		return err
 	}
-	rate := b.Rate
-	if rate == 0 {
-		if rate, err = b.capacity(ctx, edge); err != nil {
-			return err
-		}
-		rate /= 2
+	rate, err := b.capacity(ctx, edge)
+	if err != nil {
+		return err
 	}
-	var steady, swapping []time.Duration
+	var steady, swapping []float64 // p99 in ms
 	for range min(b.Rounds, swapRounds) {
-		before, calm, err := b.open(ctx, edge, rate)
+		before, calm, err := b.open(ctx, edge, rate/2)
 		if err != nil {
 			return err
 		}
-		before.print(what, "steady")
+		print(before, what, "steady")
 		moving, stop := context.WithCancel(ctx)
 		moved := make(chan error, 1)
-		go func() { moved <- move(moving, dir, pointers) }()
-		during, calmStill, err := b.open(ctx, edge, rate)
+		go func() { moved <- move(moving, store, pointers) }()
+		during, calmStill, err := b.open(ctx, edge, rate/2)
 		stop()
 		if err := cmp.Or(err, <-moved); err != nil {
 			return err
 		}
-		during.print(what, "swapping")
+		print(during, what, "swapping")
 		if !calm || !calmStill {
 			fmt.Printf("%-58s left out: the machine was in the way\n", what)
 			continue
 		}
-		steady, swapping = append(steady, before.p99()), append(swapping, during.p99())
+		steady, swapping = append(steady, before.Due.P99MS), append(swapping, during.Due.P99MS)
 	}
 	if len(steady) == 0 {
 		b.single(row{what: what, measured: "the machine was in the way", target: target})
 		return nil
 	}
-	slices.Sort(steady)
-	slices.Sort(swapping)
-	s, w := steady[len(steady)/2], swapping[len(swapping)/2]
-	b.single(row{what: what, measured: fmt.Sprintf("%.2f ms", us(w)/1000), beside: fmt.Sprintf("%.2f ms", us(s)/1000), ratio: float64(w) / float64(s),
-		target: target, met: 2*w <= 3*s || w-s <= 500*time.Microsecond})
+	self := func(ms float64) float64 { return ms }
+	s, during := median(steady, self), median(swapping, self)
+	b.single(row{what: what, measured: fmt.Sprintf("%.2f ms", during), beside: fmt.Sprintf("%.2f ms", s), ratio: during / s, target: target, met: during <= 1.5*s || during-s <= 0.5})
 	return nil
 }
 
@@ -114,10 +103,9 @@ func (b *bench) swaps(ctx context.Context) error {
 // lower quartile of several measurements, since a core's own speed may change by
 // half from second to second on a machine that others share.
 func (b *bench) capacity(ctx context.Context, s *server) (float64, error) {
-	held := question{Kind: "held", Path: "/openapi/v1/quotes", Max: b.Assets * 9 / 10}
 	var rates []float64
 	for i := range capacityRounds {
-		f, err := b.measure(ctx, b.Duration, i, load{"capacity", s, held, b.auth()})
+		f, err := b.measure(ctx, b.Duration, i, load{"capacity", s, somePages(b.Assets * 9 / 10), b.auth()})
 		if err != nil {
 			return 0, err
 		}
@@ -127,68 +115,56 @@ func (b *bench) capacity(ctx context.Context, s *server) (float64, error) {
 	return rates[len(rates)/4], nil
 }
 
-// pages is what the load tester asks for during swaps: pages of quotes, the first
+// scenario is what the load tester asks for during swaps: pages of quotes, the first
 // ones the most.
-const pages = `
+const scenario = `
 zipf: 1.1
 mix:
   - {endpoint: quotes, weight: 1, sorts: ["", "name:desc"]}
 `
 
-// loaded is a run of the load tester.
-type loaded struct {
-	result.Run
-	stolen float64 // of all cores' time, by the hypervisor
-}
-
-func (l *loaded) p99() time.Duration { return time.Duration(l.Due.P99MS * float64(time.Millisecond)) }
-
-// open runs the load tester at a rate, pinned to the load's core, and again where
-// the machine was in the way; calm tells whether it was not, in the end.
-func (b *bench) open(ctx context.Context, s *server, rate float64) (l loaded, calm bool, err error) {
-	scenario := filepath.Join(b.work, "pages.yaml")
-	if err := os.WriteFile(scenario, []byte(pages), 0o644); err != nil {
-		return l, false, err
+// open runs the load tester at a rate, pinned as this process is, and again where
+// it was late; calm tells whether it was not, in the end.
+func (b *bench) open(ctx context.Context, s *server, rate float64) (r result.Run, calm bool, err error) {
+	file := filepath.Join(b.work, "pages.yaml")
+	if err := os.WriteFile(file, []byte(scenario), 0o644); err != nil {
+		return r, false, err
 	}
-	for range openAttempts {
-		before, err := cpuTimes()
-		if err != nil {
-			return l, false, err
-		}
-		cmd := exec.CommandContext(ctx, "taskset", "-c", strconv.Itoa(b.Client), filepath.Join(b.Bin, "loadtest"), "run", "--url", "http://"+s.addr, "--key", b.key,
-			"--scenario", scenario, "--directory-rows", "1", "--rate", strconv.FormatFloat(rate, 'f', 0, 64), "--warmup", "2s", "--duration", swapLoad.String(),
+	for attempt := 0; attempt < openAttempts && !calm; attempt++ {
+		cmd := exec.CommandContext(ctx, filepath.Join(b.Bin, "loadtest"), "run", "--url", "http://"+s.addr, "--key", b.key,
+			"--scenario", file, "--directory-rows", "1", "--rate", strconv.FormatFloat(rate, 'f', 0, 64), "--warmup", "2s", "--duration", swapLoad.String(),
 			"--connections", "256", "--check", "0", "--quiet", "--out", "-")
 		cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 		out, failed := cmd.Output() // a run that it thinks invalid, too
-		l = loaded{}
-		if err := json.Unmarshal(out, &l.Run); err != nil {
-			return l, false, fmt.Errorf("loadtest: %w", cmp.Or(failed, err))
+		r = result.Run{}
+		if err := json.Unmarshal(out, &r); err != nil {
+			return r, false, cmp.Or(failed, err)
 		}
-		if l.Requests.Failed > 0 {
-			return l, false, fmt.Errorf("%d requests failed: %v", l.Requests.Failed, l.Requests.Failures)
+		if r.Requests.Failed > 0 {
+			return r, false, fmt.Errorf("%d requests failed: %v", r.Requests.Failed, r.Requests.Failures)
 		}
-		after, err := cpuTimes()
-		if err != nil {
-			return l, false, err
-		}
-		if l.stolen = after.stolenSince(before); l.Lag.P99MS <= maxLagMS && l.stolen <= maxStolen {
-			return l, true, nil
-		}
+		calm = r.Lag.P99MS <= maxLagMS
 	}
-	return l, false, nil
+	return r, calm, nil
 }
 
-func (l *loaded) print(what, state string) {
-	fmt.Printf("%-58s %-24s %8.0f/s  p50 %.3f ms  p99 %.3f ms  p99.9 %.3f ms  (send lag p99 %.3f ms, %.1f %% of the cores stolen)\n",
-		what, state, l.Rate.Achieved, l.Due.P50MS, l.Due.P99MS, l.Due.P999MS, l.Lag.P99MS, 100*l.stolen)
+func print(r result.Run, what, state string) {
+	fmt.Printf("%-58s %-24s %8.0f/s  p50 %.3f ms  p99 %.3f ms  p99.9 %.3f ms  (send lag p99 %.3f ms)\n",
+		what, state, r.Rate.Achieved, r.Due.P50MS, r.Due.P99MS, r.Due.P999MS, r.Lag.P99MS)
+}
+
+// current returns the pointer of a store.
+func current(ctx context.Context, store artifacts.Store) (*artifacts.Pointer, artifacts.Version, error) {
+	raw, version, err := store.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
+	if err != nil {
+		return nil, "", err
+	}
+	p, err := artifacts.ParsePointer(raw)
+	return p, version, err
 }
 
 // move publishes the snapshots in turn, each under a new sequence.
-func move(ctx context.Context, dir string, pointers []*artifacts.Pointer) error {
-	store, err := dirstore.Open(dir, dirstore.Options{})
-	if err != nil {
-		return err
-	}
+func move(ctx context.Context, store artifacts.Store, pointers []*artifacts.Pointer) error {
 	tick := time.NewTicker(2 * time.Second)
 	defer tick.Stop()
 	for i := 0; ; i++ {
@@ -197,11 +173,7 @@ func move(ctx context.Context, dir string, pointers []*artifacts.Pointer) error 
 			return nil
 		case <-tick.C:
 		}
-		raw, version, err := store.Get(context.WithoutCancel(ctx), artifacts.CurrentKey, artifacts.MaxPointerSize)
-		if err != nil {
-			return err
-		}
-		now, err := artifacts.ParsePointer(raw)
+		now, version, err := current(context.WithoutCancel(ctx), store)
 		if err != nil {
 			return err
 		}
@@ -226,11 +198,8 @@ func (b *bench) starts(ctx context.Context) error {
 	}
 	defer server.Close()
 	store := server.URL("start")
-	env := append(os.Environ(), server.Env()...)
-	build := exec.CommandContext(ctx, filepath.Join(b.Bin, "builder"), "build", "--source", fmt.Sprintf("sim:?assets=%d&seed=1", assets), "--store", store)
-	build.Env = env
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("builder build: %w\n%s", err, out)
+	if err := b.build(ctx, server.Env(), store, assets); err != nil {
+		return err
 	}
 	var times []time.Duration
 	for range startRounds {
@@ -242,8 +211,8 @@ func (b *bench) starts(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		cmd := exec.CommandContext(ctx, filepath.Join(b.Bin, "edge"), "--store", store, "--listen", addr, "--admin", admin, "--auth", "off", "--drain-wait", "0s")
-		cmd.Env = env
+		cmd := b.anywhere(ctx, "edge", "--store", store, "--listen", addr, "--admin", admin, "--auth", "off", "--drain-wait", "0s")
+		cmd.Env = append(os.Environ(), server.Env()...)
 		began := time.Now()
 		if err := cmd.Start(); err != nil {
 			return err
@@ -257,8 +226,7 @@ func (b *bench) starts(ctx context.Context) error {
 		fmt.Printf("%-58s ready after %v, first cold answer after %v\n", what, took, cold)
 		times = append(times, took)
 	}
-	slices.Sort(times)
-	m := times[len(times)/2]
+	m := median(times, func(d time.Duration) time.Duration { return d })
 	b.single(row{what: what, measured: fmt.Sprintf("%d ms", m.Milliseconds()), target: "≤ 300 ms", met: m <= 300*time.Millisecond})
 	return nil
 }
