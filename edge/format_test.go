@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -134,56 +135,31 @@ func (k *keptAnswers) ask(t *testing.T, e *Edge, a *keptAnswer) {
 // /status, and the snapshot in force stays.
 func TestNewerFormat(t *testing.T) {
 	ctx := context.Background()
-	newer := func(b []byte) []byte {
-		return bytes.Replace(artifacts.Unsigned(b), []byte(fmt.Sprintf(`"format":%d`, artifacts.Format)), []byte(fmt.Sprintf(`"format":%d`, artifacts.Format+1)), 1)
+	// put stores b under a key that its digest makes.
+	put := func(t *testing.T, mem *memstore.Store, key func(artifacts.Digest) string, b []byte) artifacts.Ref {
+		ref := artifacts.Ref{Digest: artifacts.Sum(b), Size: int64(len(b))}
+		if err := mem.Put(ctx, key(ref.Digest), b); err != nil {
+			t.Fatal(err)
+		}
+		return ref
 	}
-	for name, publish := range map[string]func(t *testing.T, mem *memstore.Store, first *fixture.Published){
-		"pointer": func(t *testing.T, mem *memstore.Store, first *fixture.Published) {
-			next := *first.Pointer
-			next.Sequence++
-			next.Format++
-			if _, err := mem.Swap(ctx, artifacts.CurrentKey, first.Version, next.Encode()); err != nil {
-				t.Fatal(err)
-			}
+	for name, change := range map[string]func(t *testing.T, mem *memstore.Store, next *artifacts.Pointer, m artifacts.Manifest){
+		"pointer": func(_ *testing.T, _ *memstore.Store, next *artifacts.Pointer, _ artifacts.Manifest) { next.Format++ },
+		"manifest": func(t *testing.T, mem *memstore.Store, next *artifacts.Pointer, m artifacts.Manifest) {
+			b := bytes.Replace(artifacts.Unsigned(m.Encode()), fmt.Appendf(nil, `"format":%d`, artifacts.Format), fmt.Appendf(nil, `"format":%d`, artifacts.Format+1), 1)
+			next.Manifest = put(t, mem, artifacts.ManifestKey, b)
 		},
-		"manifest": func(t *testing.T, mem *memstore.Store, first *fixture.Published) {
-			b := newer(first.Manifest.Encode())
-			next := *first.Pointer
-			next.Sequence++
-			next.Manifest = artifacts.Ref{Digest: artifacts.Sum(b), Size: int64(len(b))}
-			if err := mem.Put(ctx, artifacts.ManifestKey(next.Manifest.Digest), b); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := mem.Swap(ctx, artifacts.CurrentKey, first.Version, next.Encode()); err != nil {
-				t.Fatal(err)
-			}
-		},
-		"object": func(t *testing.T, mem *memstore.Store, first *fixture.Published) {
-			next := *first.Pointer
-			next.Sequence++
+		"object": func(t *testing.T, mem *memstore.Store, next *artifacts.Pointer, m artifacts.Manifest) {
 			next.Time = next.Time.Add(artifacts.Step)
-			m := *first.Manifest
-			m.Time = next.Time
-			m.Views = append([]artifacts.View(nil), m.Views...)
-			v := &m.Views[0]
-			v.Objects = append([]artifacts.ViewObject(nil), v.Objects...)
-			o := &v.Objects[0]
+			m.Time, m.Views = next.Time, slices.Clone(m.Views)
+			m.Views[0].Objects = slices.Clone(m.Views[0].Objects)
+			o := &m.Views[0].Objects[0]
 			b, _, err := mem.Get(ctx, artifacts.ObjectKey(o.Digest), o.Size)
 			if err != nil {
 				t.Fatal(err)
 			}
-			b = append([]byte("MDV2"), b[4:]...)
-			o.Digest = artifacts.Sum(b)
-			raw := m.Encode()
-			next.Manifest = artifacts.Ref{Digest: artifacts.Sum(raw), Size: int64(len(raw))}
-			for key, b := range map[string][]byte{artifacts.ObjectKey(o.Digest): b, artifacts.ManifestKey(next.Manifest.Digest): raw} {
-				if err := mem.Put(ctx, key, b); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if _, err := mem.Swap(ctx, artifacts.CurrentKey, first.Version, next.Encode()); err != nil {
-				t.Fatal(err)
-			}
+			o.Ref = put(t, mem, artifacts.ObjectKey, append([]byte("MDV2"), b[4:]...))
+			next.Manifest = put(t, mem, artifacts.ManifestKey, m.Encode())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -192,7 +168,12 @@ func TestNewerFormat(t *testing.T) {
 			e, _ := start(t, mem, nil)
 			until(t, "the first snapshot", func() bool { return e.current() != nil && e.refresher.Status().Missing == 0 })
 			_, want, _ := get(t, e.Addr(), board)
-			publish(t, mem, first)
+			next := *first.Pointer
+			next.Sequence++
+			change(t, mem, &next, *first.Manifest)
+			if _, err := mem.Swap(ctx, artifacts.CurrentKey, first.Version, next.Encode()); err != nil {
+				t.Fatal(err)
+			}
 			var status struct {
 				State     string
 				LastError string `json:"last_error"`

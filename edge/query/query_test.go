@@ -2,6 +2,7 @@ package query
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -99,6 +100,17 @@ func TestKeys(t *testing.T) {
 		}
 		owner[key] = e
 	}
+}
+
+// distinctNames is a query of that length in bytes at most, all of it names that
+// nobody reads, in the order that gives the most work: each comes before all
+// that were read before.
+func distinctNames(length int) string {
+	var b strings.Builder
+	for n := 1<<15 - 1; b.Len()+4 < length; n-- {
+		fmt.Fprintf(&b, "%c%c%c&", 'A'+n>>10&31, 'A'+n>>5&31, 'A'+n&31)
+	}
+	return b.String()
 }
 
 // TestIgnoredBounded: however many names a client sends, and in whatever order, no
