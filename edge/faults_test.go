@@ -206,7 +206,7 @@ func (n *node) eventually(what string, ok func(status) bool) {
 	}
 }
 
-// complete waits until the edge holds all of p and is content.
+// complete waits until the edge has all of p and is well.
 func (n *node) complete(p *fixture.Published) {
 	n.tb.Helper()
 	n.eventually("the whole snapshot of "+p.Manifest.Time.Format(model.TimeFormat), func(s status) bool {
@@ -419,7 +419,7 @@ func oneObject(d faultstore.Decision) faultstore.Hook {
 }
 
 // TestNextSnapshotInTrouble: while the store fails in one way or another, the
-// edge answers everything from the snapshot that it holds, says what is wrong,
+// edge answers everything from the snapshot that it has, says what is wrong,
 // and goes on to the newest snapshot by itself once the store is well.
 func TestNextSnapshotInTrouble(t *testing.T) {
 	for _, c := range []struct {
@@ -564,7 +564,7 @@ func without(p *fixture.Published, collection, sort string, d faultstore.Decisio
 
 // TestOneObjectMissing: at the very first start an edge answers as soon as it
 // can. What needs an unavailable object is a 503, all else is
-// answered, and nobody waits for the one who waits.
+// answered, and no request waits behind another.
 func TestOneObjectMissing(t *testing.T) {
 	const affected = "/openapi/v1/quotes?sort=slug:desc"
 	for name, d := range map[string]faultstore.Decision{

@@ -38,7 +38,7 @@ type keptAnswer struct {
 	Pin    string `json:"pin,omitempty"` // X-Snapshot-Time of the request
 	Status int    `json:"status"`
 	Time   string `json:"time"` // X-Snapshot-Time of the answer
-	// SHA256 is the digest of the body, which stands beside it when it is short.
+	// SHA256 is the digest of the body, which is kept, too, when it is short.
 	SHA256 string `json:"sha256"`
 	Body   string `json:"body,omitempty"`
 }

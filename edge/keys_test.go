@@ -83,7 +83,7 @@ func TestKeyLife(t *testing.T) {
 	e.Edge, _ = start(t, mem, func(c *Config) {
 		c.AuthOff, c.Server.AddressRate, c.Server.AddressBurst = false, 100_000, 100_000
 	})
-	e.reported("VALID", "") // a store without keys lets nobody in
+	e.reported("VALID", "") // a store without keys lets no client in
 	made := e.create()
 	e.becomes(made.Key, http.StatusOK)
 
@@ -179,7 +179,7 @@ func TestKeysThroughFaults(t *testing.T) {
 	}
 }
 
-// TestMaxKeyAge: past --max-key-age nobody is let in until the store is back.
+// TestMaxKeyAge: past --max-key-age no client is let in until the store is back.
 func TestMaxKeyAge(t *testing.T) {
 	mem := memstore.New()
 	store := faultstore.New(mem, nil)

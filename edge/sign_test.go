@@ -15,8 +15,8 @@ import (
 	"example.com/marketdata/edge/internal/fixture"
 )
 
-// TestSignatures: whoever can write to the bucket can neither change what is
-// answered nor let himself in.
+// TestSignatures: write access to the bucket is not enough to change what is
+// answered, or to make a key.
 func TestSignatures(t *testing.T) {
 	mem := memstore.New()
 	ctx := context.Background()

@@ -306,7 +306,7 @@ func (e *Engine) answerGlobal(r *Request, state *snapshot.State, s *snapshot.Sna
 	w.body, w.notFound = appendGlobal(r.Room(), state, s), w.notFound[:0]
 	tag := digestOf(w.body)
 	if current {
-		// Whoever else makes one makes the same.
+		// Another goroutine makes the same.
 		state.Global.Store(respcache.NewEntry(nil, respcache.Source{Endpoint: query.Global, Digest: tag}, e.newResponse(s, w.body, tag, identity, nil, modified)))
 	}
 	e.writeFresh(r, s, w, tag, modified)

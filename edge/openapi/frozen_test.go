@@ -159,7 +159,7 @@ func expand(t *testing.T, text string) any {
 	put = func(node any) any {
 		switch node := node.(type) {
 		case map[string]any:
-			if ref, ok := node["$ref"].(string); ok { // what stands beside it is prose
+			if ref, ok := node["$ref"].(string); ok { // other keys are prose
 				at := any(root)
 				for name := range strings.SplitSeq(strings.TrimPrefix(ref, "#/"), "/") {
 					m, _ := at.(map[string]any)
@@ -189,8 +189,8 @@ type comparison struct{ problems map[string]bool }
 
 func (b *comparison) say(format string, args ...any) { b.problems[fmt.Sprintf(format, args...)] = true }
 
-// compare: all that was there is there and as it was; more may stand beside it,
-// but for what a client sends: input.
+// compare: all that was there is there and as it was; there may be more, except
+// in what a client sends (input).
 func (b *comparison) compare(at string, frozen, now any, input bool) {
 	switch frozen := frozen.(type) {
 	case map[string]any:

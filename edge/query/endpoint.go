@@ -38,8 +38,8 @@ func (e Endpoint) String() string { return e.Name() }
 // Sort is a key that rows are sorted by. Its zero value is SortID.
 type Sort uint8
 
-// The sort keys of all endpoints. Trending has one of its own, which nobody
-// can ask for.
+// The sort keys of all endpoints. Trending has one of its own, which cannot
+// be asked for.
 const (
 	SortID Sort = iota
 	SortName

@@ -103,7 +103,7 @@ func TestKeys(t *testing.T) {
 }
 
 // distinctNames is a query of that length in bytes at most, all of it names that
-// nobody reads, in the order that gives the most work: each comes before all
+// are not read, in the order that gives the most work: each comes before all
 // that were read before.
 func distinctNames(length int) string {
 	var b strings.Builder

@@ -123,7 +123,7 @@ func TestAcceptErrors(t *testing.T) {
 }
 
 // TestSlowReaders: the memory for the slow connections of an address is
-// bounded, and keeps nobody else from being served.
+// bounded, and others are served.
 func TestSlowReaders(t *testing.T) {
 	const slow = 4
 	big := make([]byte, 16<<20)
@@ -427,7 +427,7 @@ func (l *slowLines) Write(p []byte) (int, error) {
 }
 
 // TestSlowPipeline: answers that wait for their peer, heads and all, are as they
-// were when they are taken, whoever is served meanwhile; and so are their lines
+// were when they are taken, whatever is served meanwhile; and so are their lines
 // in the log.
 func TestSlowPipeline(t *testing.T) {
 	const n = 20_000

@@ -37,7 +37,7 @@ type listener struct {
 	mu       sync.Mutex
 	conns    map[*conn]struct{}
 	accounts map[netip.Addr]*account // of the addresses that have connections, by limit.Group
-	empty    chan struct{}           // closed when there is no connection left; nil while nobody waits
+	empty    chan struct{}           // closed when there is no connection left; nil while no drain waits for that
 	stop     chan struct{}           // closed with the listener
 }
 

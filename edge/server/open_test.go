@@ -61,7 +61,7 @@ func TestOpenLimit(t *testing.T) {
 	}
 }
 
-// TestFramingTakesNoToken: what is no request costs nobody's token.
+// TestFramingTakesNoToken: what is no request costs no token.
 func TestFramingTakesNoToken(t *testing.T) {
 	keys, _ := newKeys(t, 1, 1)
 	_, addr := start(t, func(cfg *Config) { cfg.Keys, cfg.OpenRate, cfg.OpenBurst = keys, 1, 1 })

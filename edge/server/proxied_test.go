@@ -14,7 +14,7 @@ import (
 	"github.com/pires/go-proxyproto"
 )
 
-// loopbackProxies makes proxies of whoever connects in a test.
+// loopbackProxies makes a proxy of every peer in a test.
 var loopbackProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
 // proxyV2 returns a header of version 2 from its parts.
@@ -69,7 +69,7 @@ func TestProxyProtocol(t *testing.T) {
 }
 
 // TestProxyProtocolRefused: no header, no service; and none for a header from
-// whom nobody trusts.
+// a peer that is not trusted.
 func TestProxyProtocolRefused(t *testing.T) {
 	s, trusting := start(t, func(cfg *Config) { cfg.ProxyProtocol, cfg.ReadTimeout = loopbackProxies, 200*time.Millisecond })
 	_, others := start(t, func(cfg *Config) { cfg.ProxyProtocol = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} })

@@ -43,7 +43,7 @@ func (d *dates) line(now time.Time) []byte {
 	l := d.last.Load()
 	if l == nil || l.second != second {
 		l = &dateLine{second, answer.AppendLine(nil, "Date", now.UTC().AppendFormat(nil, http.TimeFormat))}
-		d.last.Store(l) // whoever else makes one makes the same
+		d.last.Store(l) // another goroutine makes the same
 	}
 	return l.line
 }

@@ -21,7 +21,7 @@ import (
 var ErrUnavailable = errors.New("shard is unavailable")
 
 // Config is what a Cache is made from. Zero durations and counts take the
-// defaults that stand beside them.
+// defaults in their comments.
 type Config struct {
 	Store artifacts.Reader
 	// Local says that the store is a folder: reading from it keeps the core, not

@@ -131,7 +131,7 @@ func TestAcquireSharesAndReleaseForgets(t *testing.T) {
 	c.Release(b)
 	c.Wait()
 	if _, ok := c.Cached(b, 0); ok {
-		t.Error("a shard of nobody is still in memory")
+		t.Error("a released shard is still in memory")
 	}
 	if d := c.Acquire(ref); d == a {
 		t.Error("a released object came back")
@@ -291,7 +291,7 @@ func TestPanicIsAnswered(t *testing.T) {
 	if _, err := c.Shard(o, 0); !errors.Is(err, ErrUnavailable) {
 		t.Fatalf("got %v, want ErrUnavailable", err)
 	}
-	// Nor does it reach whoever else joins: singleflight would end the process.
+	// Nor does it reach other callers: singleflight would end the process.
 	if _, err := c.opening(o); err == nil {
 		t.Error("a panic opens the object")
 	}
@@ -369,11 +369,11 @@ func TestTrim(t *testing.T) {
 	before := s.total()
 	wantRow(t, c, c.Acquire(refs[19]), 1, 192)
 	if s.total() != before {
-		t.Error("an object in use was trimmed before those of nobody")
+		t.Error("an object in use was trimmed before released ones")
 	}
 	wantRow(t, c, c.Acquire(refs[0]), 1, 2)
 	if s.total() != before+1 {
-		t.Error("the oldest object of nobody was not trimmed")
+		t.Error("the oldest released object was not trimmed")
 	}
 }
 

@@ -25,6 +25,6 @@
 // it. A load runs on its own, within its own time; a request that waits leaves
 // after Config.Wait, and gets ErrUnavailable. After a failed fetch the object is
 // not asked for again for a moment (Config.Pause), so that a store in trouble is
-// not asked once a request. One slow object holds up nobody who asks for
+// not asked once a request. One slow object does not delay requests for
 // another: fetches run beside each other, Config.Fetches at most.
 package shards

@@ -24,9 +24,9 @@ func showing(t *testing.T, c *Cache, o *Object, places []Place) (n int) {
 	return n
 }
 
-// TestSlots: a place shows its shard from the first load on, and nothing once
+// TestPlaces: a place shows its shard from the first load on, and nothing once
 // the shard was refused, forgotten, or replaced by nothing.
-func TestSlots(t *testing.T) {
+func TestPlaces(t *testing.T) {
 	c, _, mem := setup(t, Config{Memory: 1 << 20})
 	o := c.Acquire(object(t, mem, 10, 4))
 	places := o.Places(4)
@@ -66,9 +66,9 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// TestSlotsUnderPressure loads, forgets and looks from many goroutines, with
+// TestPlacesUnderPressure loads, forgets and looks from many goroutines, with
 // room for a few of the shards: no place keeps what the memory has dropped.
-func TestSlotsUnderPressure(t *testing.T) {
+func TestPlacesUnderPressure(t *testing.T) {
 	const shards = 32
 	c, _, mem := setup(t, Config{Memory: 12 << 10})
 	o := c.Acquire(object(t, mem, 1, shards))
