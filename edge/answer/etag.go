@@ -35,11 +35,12 @@ func appendETag(dst []byte, d digest, c coding) []byte {
 	return append(dst, '"')
 }
 
-// matches reports whether the list of If-None-Match names the body with the
+// Matches reports whether the list of If-None-Match names the body with the
 // given tag, by weak comparison and whatever the coding of either
-// (INTERFACE.md, "Conditional requests"). tag is as appendETag writes it. A
+// (INTERFACE.md, "Conditional requests"). tag is quoted: 32 hexadecimal
+// digits, and the coding unless it is plain. A
 // malformed list matches nothing from where it is malformed on.
-func matches(list, tag []byte) bool {
+func Matches(list, tag []byte) bool {
 	if star := trimSpace(list); len(star) == 1 && star[0] == '*' {
 		return true
 	}

@@ -108,7 +108,7 @@ func FuzzMatches(f *testing.F) {
 			return
 		}
 		for c := range coding(codings) {
-			if got, want := matches([]byte(header), appendETag(nil, d, c)), modelMatches(header, digits); got != want {
+			if got, want := Matches([]byte(header), appendETag(nil, d, c)), modelMatches(header, digits); got != want {
 				t.Fatalf("%q: %v, want %v", header, got, want)
 			}
 		}

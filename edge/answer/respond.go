@@ -278,7 +278,7 @@ func chooseCoding(r *Request, body []byte) coding {
 // (INTERFACE.md, "Conditional requests").
 func notModified(r *Request, etag, lastModified []byte) bool {
 	if r.IfNoneMatch != nil {
-		return matches(r.IfNoneMatch, etag)
+		return Matches(r.IfNoneMatch, etag)
 	}
 	return r.IfModifiedSince != nil && bytes.Equal(r.IfModifiedSince, lastModified)
 }

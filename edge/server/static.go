@@ -67,18 +67,8 @@ func newStaticFile(f StaticFile) *staticFile {
 
 // answer sends the file, or says that the client has it.
 func (f *staticFile) answer(r *Request) {
-	var v *variant
-	have := false
-	for i := range f.variants {
-		each := &f.variants[i]
-		if v == nil && (each.coding == nil || accepts(r.AcceptEncoding, each.coding)) {
-			v = each
-		}
-		// The content is the same in all codings, as INTERFACE.md, "Codings"
-		// has it for answers.
-		have = have || hasTag(r.IfNoneMatch, each.etag)
-	}
-	if have {
+	v := &f.variants[slices.IndexFunc(f.variants, func(v variant) bool { return v.coding == nil || accepts(r.AcceptEncoding, v.coding) })]
+	if answer.Matches(r.IfNoneMatch, v.etag) {
 		r.Reply.Status, r.Reply.Fixed = http.StatusNotModified, v.have
 		return
 	}
@@ -104,18 +94,4 @@ func accepts(list, coding []byte) bool {
 		}
 	}
 	return accepted
-}
-
-// hasTag reports whether If-None-Match names the tag or is "*". The tags here
-// hold no comma.
-func hasTag(list, tag []byte) bool {
-	for more := len(list) > 0; more; {
-		var element []byte
-		element, list, more = bytes.Cut(list, []byte{','})
-		element = bytes.TrimPrefix(bytes.Trim(element, " \t"), []byte("W/"))
-		if bytes.Equal(element, tag) || string(element) == "*" {
-			return true
-		}
-	}
-	return false
 }
