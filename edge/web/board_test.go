@@ -1,22 +1,16 @@
 package web_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/builder"
-	"example.com/marketdata/builder/market"
-	"example.com/marketdata/builder/source"
 	"example.com/marketdata/edge"
 	"example.com/marketdata/edge/openapi/openapitest"
 )
@@ -40,13 +34,9 @@ func assetName(i int) string {
 	return fmt.Sprintf("Asset %02d", i+1)
 }
 
-// boardFeed is a market with hostile names, as a source.
-type boardFeed struct{ at, newest time.Time }
-
-func (f *boardFeed) String() string { return "board" }
-
-func (f *boardFeed) Files(context.Context, time.Time) (source.Files, error) {
-	type row map[string]any
+// board is a market with hostile names at a time, of which newest is the last.
+func board(at, newest time.Time) map[string][]map[string]any {
+	type row = map[string]any
 	var assets, quotes []row
 	var keys []string
 	for i := range assetCount {
@@ -57,7 +47,7 @@ func (f *boardFeed) Files(context.Context, time.Time) (source.Files, error) {
 		keys = append(keys, key)
 		assets = append(assets, row{"key": key, "id": i + 1, "name": assetName(i), "symbol": symbol, "slug": fmt.Sprintf(`slug"><b>%02d`, i+1), "logo": "https://evil.example/logo.png"})
 		price, marketCap := 2000-i, 90_000_000_000-i*1_000_000_000
-		if f.at.Before(f.newest) {
+		if at.Before(newest) {
 			// From then on the first rose, the last fell, and all together doubled.
 			price, marketCap = 1000+i*40, marketCap/2
 		}
@@ -67,49 +57,19 @@ func (f *boardFeed) Files(context.Context, time.Time) (source.Files, error) {
 	group := func(id int, name string, members []string) row {
 		return row{"key": name, "id": id, "name": name, "display_name": name, "slug": name + ">", "members": members}
 	}
-	files := fstest.MapFS{}
-	for name, rows := range map[string][]row{
-		"feed.json":         {{"format": 1, "database": "board", "time": f.at.Format(time.RFC3339)}},
-		"assets.ndjson":     assets,
-		"quotes.ndjson":     quotes,
-		"categories.ndjson": {group(1, "<i>Category</i>", keys[:30]), group(2, "Small", keys[30:])},
-		"chains.ndjson":     {group(1, "Chain & Co", keys[:10]), group(2, "Ärger", keys[10:])},
-	} {
-		var b strings.Builder
-		for _, r := range rows {
-			line, err := json.Marshal(r)
-			if err != nil {
-				return nil, err
-			}
-			b.Write(append(line, '\n'))
-		}
-		files[name] = &fstest.MapFile{Data: []byte(b.String())}
+	return map[string][]row{
+		"assets": assets, "quotes": quotes,
+		"categories": {group(1, "<i>Category</i>", keys[:30]), group(2, "Small", keys[30:])},
+		"chains":     {group(1, "Chain & Co", keys[:10]), group(2, "Ärger", keys[10:])},
 	}
-	return source.FS(files), nil
 }
 
 // publish builds the market of these times into the store.
 func publish(t *testing.T, store artifacts.Store, times ...time.Time) {
 	t.Helper()
 	newest := times[len(times)-1]
-	feed := &boardFeed{newest: newest}
-	guards := builder.DefaultGuards
-	guards.Force = true
-	b, err := builder.New(builder.Config{
-		Store: store, Source: feed, Retain: builder.DefaultRetain, Guards: guards, Log: slog.New(slog.DiscardHandler),
-		Settings: market.Settings{TrendingMinMarketCap: market.U128{Lo: 10_000_000_00000000}, TrendingMinVolume: market.U128{Lo: 1_000_000_00000000}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, feed.at = range times {
-		if _, err := b.Build(t.Context(), time.Time{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := builder.Change(t.Context(), store, func() time.Time { return newest }); err != nil {
-		t.Fatal(err)
-	}
+	openapitest.Publish(t, store, func(at time.Time) map[string][]map[string]any { return board(at, newest) }, times...)
+	openapitest.Change(t, store, newest)
 }
 
 // startBoard runs an edge on the market of a time and of the day before.

@@ -23,7 +23,7 @@ import (
 // now is the time of the newest snapshot of Market.
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-type row map[string]any
+type row = map[string]any
 
 // The example market. Its figures are made up.
 var (
@@ -71,13 +71,9 @@ var (
 	}
 )
 
-// feed is the example market as a source.
-type feed struct{ at time.Time }
-
-func (f *feed) String() string { return "example" }
-
-func (f *feed) Files(context.Context, time.Time) (source.Files, error) {
-	hours := int64(now.Sub(f.at) / time.Hour)
+// files is the example market at a time.
+func files(at time.Time) map[string][]row {
+	hours := int64(now.Sub(at) / time.Hour)
 	var prices []row
 	for _, q := range quotes {
 		then := func(n int64) int64 { return max(n-n/1000*q.rise/1000*hours/24, n/4) }
@@ -88,15 +84,20 @@ func (f *feed) Files(context.Context, time.Time) (source.Files, error) {
 		}
 		prices = append(prices, r)
 	}
-	files := fstest.MapFS{}
-	for name, rows := range map[string][]row{
-		"feed.json":         {{"format": 1, "database": "example", "time": f.at.Format(time.RFC3339)}},
-		"assets.ndjson":     assets,
-		"quotes.ndjson":     prices,
-		"exchanges.ndjson":  exchanges,
-		"categories.ndjson": categories,
-		"chains.ndjson":     chains,
-	} {
+	return map[string][]row{"assets": assets, "quotes": prices, "exchanges": exchanges, "categories": categories, "chains": chains}
+}
+
+// made is a feed that a test makes up.
+type made struct {
+	files func(at time.Time) map[string][]map[string]any
+	at    time.Time
+}
+
+func (m *made) String() string { return "example" }
+
+func (m *made) Files(context.Context, time.Time) (source.Files, error) {
+	files := fstest.MapFS{"feed.json": {Data: fmt.Appendf(nil, `{"format":1,"database":"example","time":%q}`, m.at.Format(time.RFC3339))}}
+	for name, rows := range m.files(m.at) {
 		var b strings.Builder
 		for _, r := range rows {
 			line, err := json.Marshal(r)
@@ -105,28 +106,16 @@ func (f *feed) Files(context.Context, time.Time) (source.Files, error) {
 			}
 			b.Write(append(line, '\n'))
 		}
-		files[name] = &fstest.MapFile{Data: []byte(b.String())}
+		files[name+".ndjson"] = &fstest.MapFile{Data: []byte(b.String())}
 	}
 	return source.FS(files), nil
 }
 
-// Market publishes the example market, with a year of history and the change
-// job's record, into a store in memory.
-func Market(tb testing.TB) artifacts.Store {
+// Publish builds the snapshots of these times into the store, from the rows that
+// files gives for each: those of assets.ndjson under "assets", and so on.
+func Publish(tb testing.TB, store artifacts.Store, files func(at time.Time) map[string][]map[string]any, times ...time.Time) {
 	tb.Helper()
-	store := Unchanged(tb)
-	if _, err := builder.Change(context.Background(), store, func() time.Time { return now.Add(90 * time.Second) }); err != nil {
-		tb.Fatal(err)
-	}
-	return store
-}
-
-// Unchanged is Market before the change job ran.
-func Unchanged(tb testing.TB) artifacts.Store {
-	tb.Helper()
-	ctx := context.Background()
-	store := memstore.New()
-	src := &feed{}
+	src := &made{files: files}
 	guards := builder.DefaultGuards
 	guards.Force = true
 	b, err := builder.New(builder.Config{
@@ -136,13 +125,40 @@ func Unchanged(tb testing.TB) artifacts.Store {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	const day = 24 * time.Hour
-	for _, ago := range []time.Duration{365 * day, 90 * day, 30 * day, 7 * day, day, 12 * time.Hour, 6 * time.Hour, time.Hour, 10 * time.Minute, 0} {
-		src.at = now.Add(-ago)
-		if _, err := b.Build(ctx, time.Time{}); err != nil {
+	for _, src.at = range times {
+		if _, err := b.Build(context.Background(), time.Time{}); err != nil {
 			tb.Fatal(err)
 		}
 	}
+}
+
+// Change runs the change job at a time.
+func Change(tb testing.TB, store artifacts.Store, at time.Time) {
+	tb.Helper()
+	if _, err := builder.Change(context.Background(), store, func() time.Time { return at }); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Market publishes the example market, with a year of history and the change
+// job's record, into a store in memory.
+func Market(tb testing.TB) artifacts.Store {
+	tb.Helper()
+	store := Unchanged(tb)
+	Change(tb, store, now.Add(90*time.Second))
+	return store
+}
+
+// Unchanged is Market before the change job ran.
+func Unchanged(tb testing.TB) artifacts.Store {
+	tb.Helper()
+	store := memstore.New()
+	const day = 24 * time.Hour
+	var times []time.Time
+	for _, ago := range []time.Duration{365 * day, 90 * day, 30 * day, 7 * day, day, 12 * time.Hour, 6 * time.Hour, time.Hour, 10 * time.Minute, 0} {
+		times = append(times, now.Add(-ago))
+	}
+	Publish(tb, store, files, times...)
 	return store
 }
 
