@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -156,53 +155,6 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// TestEndpointsFail takes each endpoint away in turn: the last good rows stand in
-// for an hour past their time, which the feed says; then they are gone.
-func TestEndpointsFail(t *testing.T) {
-	for path, part := range map[string]struct {
-		name, file string
-		every      time.Duration
-	}{
-		"/coins/markets":    {"coins_markets", "", 0},
-		"/coins/list":       {"coins_list", source.AssetsFile, paid.listEvery},
-		"/exchanges":        {"exchanges", source.ExchangesFile, 0},
-		"/coins/categories": {"categories", source.CategoriesFile, paid.groupsEvery},
-		"/asset_platforms":  {"asset_platforms", source.ChainsFile, paid.groupsEvery},
-	} {
-		for fault, answer := range map[string]http.HandlerFunc{
-			"503": providertest.Status(503), "401": providertest.Status(401), "HTML": providertest.Says("<html>"), "empty": providertest.Says("[]"),
-			"an error": providertest.Says(`{"status":{"error_code":429,"error_message":"no"}}`),
-		} {
-			synctest.Test(t, func(t *testing.T) {
-				p := sampleProvider(t)
-				s := over(t, p.Transport(), "?slow=0", "COINGECKO_PRO_API_KEY=k")
-				good := providertest.All(t, providertest.Files(t, s))
-				p.Fault(api+path, answer)
-				time.Sleep(part.every + 50*time.Minute)
-				files := providertest.Files(t, s)
-				if got := providertest.States(files)[part.name]; got != source.PartStale || !maps.Equal(providertest.All(t, files), good) {
-					t.Errorf("%s, %s: %s, or not the last good rows", path, fault, got)
-				}
-				time.Sleep(20 * time.Minute)
-				files, err := s.Files(t.Context(), time.Time{})
-				if part.file == "" {
-					if err == nil {
-						t.Errorf("%s, %s: a feed without it", path, fault)
-					}
-				} else if err != nil {
-					t.Fatal(err)
-				} else if providertest.States(files)[part.name] != source.PartMissing || providertest.Contents(t, files, part.file) == good[part.file] {
-					t.Errorf("%s, %s: rows that are too old", path, fault)
-				}
-				p.Fault(api+path, nil)
-				if got := providertest.All(t, providertest.Files(t, s)); !maps.Equal(got, good) {
-					t.Errorf("%s, %s: not as before when it is over", path, fault)
-				}
-			})
-		}
-	}
-}
-
 // TestMembersAreKept: membership is asked for a few categories at a time, and
 // kept, in a cache across processes too.
 func TestMembersAreKept(t *testing.T) {
@@ -247,68 +199,6 @@ func TestMembersAreKept(t *testing.T) {
 	})
 }
 
-// TestRecordedUnderFaults asks a provider on this machine that has the recorded
-// answers and fails three times in a row at each endpoint, in all ways there are:
-// the feed is that of the recording.
-func TestRecordedUnderFaults(t *testing.T) {
-	for label, dir := range recordings(t) {
-		want := providertest.All(t, providertest.Files(t, openTest(t, "?replay="+dir)))
-		shift := len(want[source.QuotesFile]) // another one for each
-		synctest.Test(t, func(t *testing.T) {
-			p := providertest.New()
-			for path, file := range map[string]string{"/coins/markets": "coins_markets", "/exchanges": "exchanges", "/coins/categories": "categories",
-				"/coins/list": "coins_list", "/asset_platforms": "asset_platforms"} {
-				body, err := os.ReadFile(filepath.Join(dir, file+".json"))
-				if errors.Is(err, os.ErrNotExist) {
-					continue
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				half := string(body[:len(body)/2])
-				faults := []http.HandlerFunc{
-					providertest.RetryAfter(7), providertest.Status(500), providertest.Says(half), providertest.Stalls(half),
-					providertest.Status(503), providertest.Says("<html>"), providertest.RetryAfter(60),
-				}
-				p.Set(api+path, body)
-				p.Script(api+path, faults[shift%7], faults[(shift+1)%7], faults[(shift+3)%7])
-				shift += len(path)
-			}
-			if got := providertest.All(t, providertest.Files(t, over(t, p.Transport(), "?slow=0", "COINGECKO_DEMO_API_KEY=k"))); !maps.Equal(got, want) {
-				t.Errorf("%s: the feed is not the recording's", label)
-			}
-		})
-	}
-}
-
-// TestIDsChange: a coin under another id is another coin, and the old one is gone.
-func TestIDsChange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := sampleProvider(t)
-		s := over(t, p.Transport(), "?slow=0", "COINGECKO_PRO_API_KEY=k")
-		providertest.Files(t, s)
-		for path, file := range map[string]string{"/coins/markets": "coins_markets", "/coins/list": "coins_list"} {
-			b, err := os.ReadFile("testdata/sample/" + file + ".json")
-			if err != nil {
-				t.Fatal(err)
-			}
-			p.Set(api+path, []byte(strings.ReplaceAll(string(b), `"ethereum"`, `"ethereum-2"`)))
-		}
-		time.Sleep(paid.listEvery)
-		feed, _, err := source.Read(t.Context(), providertest.Files(t, s), source.ReadOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var keys []string
-		for _, q := range feed.Quotes {
-			keys = append(keys, feed.Assets[q.Asset].Key)
-		}
-		if slices.Contains(keys, "ethereum") || !slices.Contains(keys, "ethereum-2") || len(keys) != 18 {
-			t.Errorf("quotes of %v", keys)
-		}
-	})
-}
-
 func TestOpener(t *testing.T) {
 	opener := map[string]source.Opener{"coingecko": Opener(providertest.Env(t))}
 	for spec, want := range map[string]string{
@@ -331,4 +221,16 @@ func TestOpener(t *testing.T) {
 	if _, err := openTest(t, "?replay=testdata").Files(t.Context(), time.Time{}); err == nil || !strings.Contains(err.Error(), "not in the recording") {
 		t.Errorf("an empty recording: %v", err)
 	}
+}
+
+func TestEndpointsFail(t *testing.T) {
+	providertest.EndpointsFail(t, map[string]providertest.Endpoint{
+		api + "/coins/markets":    {Part: "coins_markets"},
+		api + "/coins/list":       {Part: "coins_list", File: source.AssetsFile, Every: paid.listEvery},
+		api + "/exchanges":        {Part: "exchanges", File: source.ExchangesFile},
+		api + "/coins/categories": {Part: "categories", File: source.CategoriesFile, Every: paid.groupsEvery},
+		api + "/asset_platforms":  {Part: "asset_platforms", File: source.ChainsFile, Every: paid.groupsEvery},
+	}, func() *providertest.Provider { return sampleProvider(t) }, func(p *providertest.Provider) *provider.Source {
+		return over(t, p.Transport(), "?slow=0", "COINGECKO_PRO_API_KEY=k")
+	})
 }

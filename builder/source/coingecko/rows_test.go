@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	markets "example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
 	"example.com/marketdata/builder/source/provider/providertest"
@@ -292,73 +291,6 @@ func TestRecordedDetails(t *testing.T) {
 	}
 }
 
-// TestNastyValues: whatever stands in a field, the row is taken as it is or set
-// aside with a reason, and the others go on.
-func TestNastyValues(t *testing.T) {
-	const good = `{"id":"a","symbol":"a","name":"A","image":"https://x.test/a.png","current_price":1,"market_cap":1,"total_volume":1}`
-	with := func(old, new string) string { return strings.Replace(good, old, new, 1) }
-	for _, test := range []struct {
-		coin   string
-		price  string // in units of the last place; "": no quote
-		reason string // of what is set aside; "": nothing
-	}{
-		{good, "1000000000000000000", ""},
-		{with(`"current_price":1`, `"current_price":5.89e-06`), "5890000000000", ""},
-		{with(`"current_price":1`, `"current_price":1.2345678901234567890123`), "1234567890123456789", ""},
-		{with(`"current_price":1`, `"current_price":9007199254740993.000000000000000001`), "9007199254740993000000000000000001", ""},
-		{with(`"current_price":1`, `"current_price":null`), "", ""},
-		{with(`"current_price":1,`, ``), "", ""},
-		{with(`"current_price":1`, `"current_price":-1`), "", "price: negative"},
-		{with(`"current_price":1`, `"current_price":1e18`), "", "price: 19 integer digits"},
-		{with(`"current_price":1`, `"current_price":"NaN"`), "", "price: not a decimal"},
-		{with(`"current_price":1`, `"current_price":[]`), "", "price: "},
-		{with(`"market_cap":1`, `"market_cap":null`), "1000000000000000000", ""},
-		{with(`"market_cap":1`, `"market_cap":2.1e12`), "1000000000000000000", ""},
-		{with(`"market_cap":1`, `"market_cap":{}`), "", "market_cap: "},
-		{with(`"total_volume":1`, `"total_volume":false`), "", "volume: "},
-		{with(`"id":"a"`, `"id":null`), "", "key: missing"},
-		{with(`"id":"a"`, `"id":["a"]`), "", "key: "},
-		{with(`"symbol":"a"`, `"symbol":"ß$ıſ"`), "1000000000000000000", ""},
-		{with(`"symbol":"a"`, `"symbol":null`), "", "symbol: missing|key: no asset"},
-		{with(`"symbol":"a"`, `"symbol":5`), "", "symbol: |key: no asset"},
-		{with(`"symbol":"a"`, `"symbol":"\udc00"`), "", "not JSON|key: no asset"},
-		{with(`"name":"A"`, `"name":""`), "", "name: empty|key: no asset"},
-		{with(`"https://x.test/a.png"`, `null`), "1000000000000000000", ""},
-		{with(`"https://x.test/a.png"`, `{}`), "1000000000000000000", ""},
-		{"null", "", "not a JSON object"},
-		{"5e5", "", "not a JSON object"},
-		{"{}", "", "key: missing"},
-		{good + "," + good, "1000000000000000000", "key: seen before in this file"},
-	} {
-		p := providertest.New()
-		p.Set("/api/v3/coins/markets", []byte(`[{"id":"b","symbol":"b","name":"B","current_price":2},`+test.coin+`]`))
-		feed, report := readFrom(t, p)
-		price := ""
-		for _, q := range feed.Quotes {
-			if feed.Assets[q.Asset].Key == "a" {
-				price = new(big.Int).Add(new(big.Int).Lsh(new(big.Int).SetUint64(q.Price.Hi), 64), new(big.Int).SetUint64(q.Price.Lo)).String()
-			}
-		}
-		var reasons []string
-		for _, f := range report.Files {
-			for _, r := range f.Rejections {
-				reasons = append(reasons, r.Reason)
-			}
-		}
-		matches := len(reasons) == 0
-		if test.reason != "" {
-			want := strings.Split(test.reason, "|")
-			matches = slices.EqualFunc(reasons, want, strings.HasPrefix)
-		}
-		if price != test.price || !matches {
-			t.Errorf("%s:\nprice %q, want %q; set aside %q, want %q", test.coin, price, test.price, reasons, test.reason)
-		}
-		if len(feed.Assets) == 0 || feed.Assets[0].Key != "b" || len(feed.Quotes) == 0 {
-			t.Errorf("%s: the others did not go on: %+v", test.coin, feed)
-		}
-	}
-}
-
 // TestDigits: whatever a provider writes for a number is in the feed as it was
 // written, and becomes the number that it is, to the last digit that the field
 // takes; what is none, or too long, sets the row aside.
@@ -366,12 +298,6 @@ func TestDigits(t *testing.T) {
 	providertest.Digits(t, func(price, marketCap, volume string) provider.Market {
 		return &market{markets: provider.Rows(fmt.Appendf(nil, `[{"id":"a","name":"A","symbol":"a","current_price":%s,"market_cap":%s,"total_volume":%s}]`, price, marketCap, volume))}
 	})
-}
-
-// readFrom reads the feed that a provider on this machine gives.
-func readFrom(t testing.TB, p *providertest.Provider) (*markets.Feed, *source.Report) {
-	t.Helper()
-	return providertest.Read(t, providertest.Files(t, providertest.Open(t, open, p.Transport(), "?slow=0", "COINGECKO_PRO_API_KEY=x")))
 }
 
 func TestProduct(t *testing.T) {
@@ -427,5 +353,32 @@ func FuzzRows(f *testing.F) {
 			t.Error("rows got lost, or came from nowhere")
 		}
 		providertest.CheckRead(t, feed)
+	})
+}
+
+func TestNastyRows(t *testing.T) {
+	const (
+		good = `{"id":"a","symbol":"a","name":"A","image":"https://x.test/a.png","current_price":1,"market_cap":1,"total_volume":1}`
+		one  = "1000000000000000000"
+	)
+	with := func(old, new string) string { return strings.Replace(good, old, new, 1) }
+	providertest.NastyRows(t, [][]string{
+		{good, one},
+		{with(`"current_price":1,`, ``), ""},
+		{with(`"current_price":1`, `"current_price":[]`), "", "price: "},
+		{with(`"market_cap":1`, `"market_cap":null`), one},
+		{with(`"id":"a"`, `"id":null`), "", "key: missing"},
+		{with(`"id":"a"`, `"id":["a"]`), "", "key: "},
+		{with(`"symbol":"a"`, `"symbol":"ß$ıſ"`), one},
+		{with(`"symbol":"a"`, `"symbol":5`), "", "symbol: ", "key: no asset"},
+		{with(`"symbol":"a"`, `"symbol":"\udc00"`), "", "not JSON", "key: no asset"},
+		{with(`"name":"A"`, `"name":""`), "", "name: empty", "key: no asset"},
+		{with(`"https://x.test/a.png"`, `{}`), one},
+		{"null", "", "not a JSON object"},
+		{"5e5", "", "not a JSON object"},
+		{"{}", "", "key: missing"},
+		{good + "," + good, one, "key: seen before in this file"},
+	}, func(row string) provider.Market {
+		return &market{markets: provider.Rows([]byte(`[{"id":"b","symbol":"b","name":"B","current_price":2},` + row + `]`))}
 	})
 }

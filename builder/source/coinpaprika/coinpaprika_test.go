@@ -86,123 +86,6 @@ func TestOrderAndBudget(t *testing.T) {
 	})
 }
 
-// TestEndpointsFail takes each endpoint away in turn: the last good rows stand in
-// for an hour, which the feed says; then the rows are gone, or the build fails.
-func TestEndpointsFail(t *testing.T) {
-	for path, part := range map[string]struct{ name, file string }{
-		"/v1/tickers": {"tickers", ""}, "/v1/coins": {"coins", source.AssetsFile}, "/v1/exchanges": {"exchanges", source.ExchangesFile},
-		"/v1/tags": {"tags", source.CategoriesFile}, "/v1/contracts": {"contracts", source.ChainsFile},
-	} {
-		for fault, answer := range map[string]http.HandlerFunc{
-			"503": providertest.Status(503), "402": providertest.Status(402), "429": providertest.RetryAfter(3), "HTML": providertest.Says("<html>"),
-			"broken off": providertest.Says(`[{"id":"btc-bitcoin","na`), "empty": providertest.Says("[]"), "an error": providertest.Says(`{"error":"no"}`),
-			"slow": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
-		} {
-			synctest.Test(t, func(t *testing.T) {
-				p := sampleProvider(t)
-				s := over(t, p, "?slow=20")
-				good := providertest.All(t, providertest.Files(t, s))
-				p.Fault(path, answer)
-				// Past the half hour in which no list is asked for again.
-				time.Sleep(45 * time.Minute)
-				files := providertest.Files(t, s)
-				if got := providertest.States(files)[part.name]; got != source.PartStale {
-					t.Errorf("%s, %s: %s, want %s", path, fault, got, source.PartStale)
-				}
-				if !maps.Equal(providertest.All(t, files), good) {
-					t.Errorf("%s, %s: the last good rows do not stand in", path, fault)
-				}
-				time.Sleep(46 * time.Minute)
-				if part.file == "" {
-					if _, err := s.Files(t.Context(), time.Time{}); err == nil {
-						t.Errorf("%s, %s: a feed without it", path, fault)
-					}
-				} else {
-					files := providertest.Files(t, s)
-					if got := providertest.States(files)[part.name]; got != source.PartMissing {
-						t.Errorf("%s, %s: %s, want %s", path, fault, got, source.PartMissing)
-					}
-					if got := providertest.Contents(t, files, part.file); got == good[part.file] {
-						t.Errorf("%s, %s: rows that are too old", path, fault)
-					}
-				}
-				p.Fault(path, nil)
-				time.Sleep(time.Minute)
-				if got := providertest.All(t, providertest.Files(t, s)); !maps.Equal(got, good) {
-					t.Errorf("%s, %s: not as before when it is over", path, fault)
-				}
-			})
-		}
-	}
-}
-
-// TestRecordedUnderFaults asks a provider on this machine that has the recorded
-// answers and fails three times in a row at each endpoint, in all ways there are:
-// the feed is that of the recording.
-func TestRecordedUnderFaults(t *testing.T) {
-	dir := providertest.Recorded(t, "recorded/coinpaprika-2019")
-	want := providertest.All(t, providertest.Files(t, openTest(t, "?replay="+dir)))
-	bodies := map[string][]byte{}
-	for path, file := range map[string]string{"/v1/tickers": "tickers-default", "/v1/coins": "coins", "/v1/exchanges": "exchanges-input", "/v1/tags": "tags"} {
-		b, err := os.ReadFile(filepath.Join(dir, file+".json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		bodies[path] = b
-	}
-	for shift := range 3 { // which puts each fault at some endpoint
-		synctest.Test(t, func(t *testing.T) {
-			p := providertest.New()
-			n := shift
-			for _, path := range slices.Sorted(maps.Keys(bodies)) {
-				half := string(bodies[path][:len(bodies[path])/2])
-				faults := []http.HandlerFunc{
-					providertest.RetryAfter(7), providertest.Status(500), providertest.Says(half), providertest.Stalls(half),
-					providertest.Status(503), providertest.Says("<html>"), providertest.RetryAfter(60),
-				}
-				p.Set(path, bodies[path])
-				p.Script(path, faults[n%7], faults[(n+1)%7], faults[(n+3)%7])
-				n += 2
-			}
-			if got := providertest.All(t, providertest.Files(t, over(t, p, "?slow=0"))); !maps.Equal(got, want) {
-				t.Errorf("round %d: the feed is not the recording's", shift)
-			}
-		})
-	}
-}
-
-// TestIDsChange: a coin under another id is another coin, and the old one is gone.
-func TestIDsChange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := sampleProvider(t)
-		s := over(t, p, "")
-		providertest.Files(t, s)
-		for _, path := range []string{"tickers", "coins"} {
-			b, err := os.ReadFile("testdata/sample/" + path + ".json")
-			if err != nil {
-				t.Fatal(err)
-			}
-			p.Set("/v1/"+path, []byte(strings.ReplaceAll(string(b), `"eth-ethereum"`, `"eth2-ethereum-two"`)))
-		}
-		time.Sleep(30 * time.Minute)
-		feed, report, err := source.Read(t.Context(), providertest.Files(t, s), source.ReadOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var keys []string
-		for _, q := range feed.Quotes {
-			keys = append(keys, feed.Assets[q.Asset].Key)
-		}
-		if !slices.Equal(keys, []string{"btc-bitcoin", "eth2-ethereum-two", "tiny-tiny-coin", "long-long-digits", "new-not-in-coins"}) {
-			t.Errorf("quotes of %v", keys)
-		}
-		// The chain and the tag still name the old id.
-		if report.UnknownNatives != 2 || report.UnknownMembers != 2 {
-			t.Errorf("report %+v", report)
-		}
-	})
-}
-
 // TestKeyAndPlan: with a key the paid API is asked, and the key stays a secret.
 func TestKeyAndPlan(t *testing.T) {
 	for _, test := range []struct{ vars, host, header string }{
@@ -283,4 +166,14 @@ func TestTimeOfARecording(t *testing.T) {
 	if got, err := timeOf(time.Time{}); err == nil || !strings.Contains(err.Error(), "does not say when it was made") {
 		t.Errorf("%s, %v", got, err)
 	}
+}
+
+func TestEndpointsFail(t *testing.T) {
+	providertest.EndpointsFail(t, map[string]providertest.Endpoint{
+		"/v1/tickers":   {Part: "tickers"},
+		"/v1/coins":     {Part: "coins", File: source.AssetsFile, Every: listEvery},
+		"/v1/exchanges": {Part: "exchanges", File: source.ExchangesFile, Every: listEvery},
+		"/v1/tags":      {Part: "tags", File: source.CategoriesFile, Every: listEvery},
+		"/v1/contracts": {Part: "contracts", File: source.ChainsFile, Every: listEvery},
+	}, func() *providertest.Provider { return sampleProvider(t) }, func(p *providertest.Provider) *provider.Source { return over(t, p, "?slow=20") })
 }

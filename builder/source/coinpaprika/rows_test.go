@@ -2,14 +2,12 @@ package coinpaprika
 
 import (
 	"fmt"
-	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	markets "example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
 	"example.com/marketdata/builder/source/provider/providertest"
@@ -184,80 +182,6 @@ func mapOf(v any) map[string]any {
 	return m
 }
 
-// TestNastyValues: whatever stands in a field, the row is taken as it is or set
-// aside with a reason, and the others go on.
-func TestNastyValues(t *testing.T) {
-	const good = `{"id":"a-a","name":"A","symbol":"A","rank":1,"quotes":{"USD":{"price":1,"volume_24h":1,"market_cap":1}}}`
-	with := func(old, new string) string { return strings.Replace(good, old, new, 1) }
-	for _, test := range []struct {
-		ticker string
-		price  string // in units of the last place; "": no quote
-		reason string // of what is set aside; "": nothing
-	}{
-		{good, "1000000000000000000", ""},
-		{with(`"price":1`, `"price":1.5e-3`), "1500000000000000", ""},
-		{with(`"price":1`, `"price":1E+3`), "1000000000000000000000", ""},
-		{with(`"price":1`, `"price":0.1234567890123456785`), "123456789012345678", ""},
-		{with(`"price":1`, `"price":123456789012345678.9`), "123456789012345678900000000000000000", ""},
-		{with(`"price":1`, `"price":9007199254740993.000000000000000001`), "9007199254740993000000000000000001", ""},
-		{with(`"price":1`, `"price":"1.25"`), "1250000000000000000", ""},
-		{with(`"price":1`, `"price":1e-400`), "0", ""},
-		{with(`"price":1`, `"price":-0`), "0", ""},
-		{with(`"price":1`, `"price":null`), "", ""},
-		{with(`"price":1,`, ``), "", ""},
-		{with(`"USD"`, `"EUR"`), "", ""},
-		{with(`{"USD":{"price":1,"volume_24h":1,"market_cap":1}}`, `null`), "", ""},
-		{with(`{"USD":{"price":1,"volume_24h":1,"market_cap":1}}`, `[]`), "", ""},
-		{with(`"price":1`, `"price":-1`), "", "price: negative"},
-		{with(`"price":1`, `"price":1e18`), "", "price: 19 integer digits"},
-		{with(`"price":1`, `"price":1e999999999`), "", "price: 134217729 integer digits"},
-		{with(`"price":1`, `"price":"one"`), "", "price: not a decimal"},
-		{with(`"price":1`, `"price":true`), "", "price: "},
-		{with(`"price":1`, `"price":[1]`), "", "price: "},
-		{with(`"price":1`, `"price":{}`), "", "price: "},
-		{with(`"volume_24h":1`, `"volume_24h":null`), "1000000000000000000", ""},
-		{with(`"volume_24h":1`, `"volume_24h":"x"`), "", "volume: not a decimal"},
-		{with(`"market_cap":1`, `"market_cap":[]`), "", "market_cap: "},
-		{with(`"market_cap":1`, `"market_cap":1e28`), "", "market_cap: 29 integer digits"},
-		{with(`"id":"a-a"`, `"id":null`), "", "key: missing"},
-		{with(`"id":"a-a"`, `"id":7`), "", "key: "},
-		{with(`"id":"a-a"`, `"id":""`), "", "key: empty"},
-		{with(`"id":"a-a"`, `"id":"\ud800"`), "", "not JSON"},
-		{with(`"id":"a-a"`, "\"id\":\"\xff\""), "", "not JSON: not valid UTF-8"},
-		{with(`"rank":1`, `"rank":"first"`), "1000000000000000000", ""},
-		{with(`"rank":1`, `"rank":-1e9`), "1000000000000000000", ""},
-		{"null", "", "not a JSON object"},
-		{"[]", "", "not a JSON object"},
-		{`"a-a"`, "", "not a JSON object"},
-		{"1e999", "", "not a JSON object"},
-		{"{}", "", "key: missing"},
-		{good + "," + good, "1000000000000000000", "key: seen before in this file"},
-	} {
-		p := providertest.New()
-		p.Set("/v1/tickers", []byte(`[{"id":"b-b","name":"B","symbol":"B","rank":2,"quotes":{"USD":{"price":2}}},`+test.ticker+`]`))
-		p.Set("/v1/coins", []byte(`[{"id":"a-a","name":"A","symbol":"A","is_active":true},{"id":"b-b","name":"B","symbol":"B","is_active":false}]`))
-		feed, report := readFrom(t, p)
-		price := ""
-		for _, q := range feed.Quotes {
-			if feed.Assets[q.Asset].Key == "a-a" {
-				price = new(big.Int).Add(new(big.Int).Lsh(new(big.Int).SetUint64(q.Price.Hi), 64), new(big.Int).SetUint64(q.Price.Lo)).String()
-			}
-		}
-		reason := ""
-		for _, f := range report.Files {
-			for _, r := range f.Rejections {
-				reason += r.Reason
-			}
-		}
-		if price != test.price || !strings.HasPrefix(reason, test.reason) || (test.reason == "") != (reason == "") {
-			t.Errorf("%s:\nprice %q, want %q; set aside %q, want %q", test.ticker, price, test.price, reason, test.reason)
-		}
-		if len(feed.Assets) != 2 || len(feed.Quotes) < 1 || feed.Assets[1].Active {
-			t.Errorf("%s: the others did not go on: %+v", test.ticker, feed)
-		}
-	}
-}
-
 // TestDigits: whatever a provider writes for a number is in the feed as it was
 // written, and becomes the number that it is, to the last digit that the field
 // takes; what is none, or too long, sets the row aside.
@@ -265,12 +189,6 @@ func TestDigits(t *testing.T) {
 	providertest.Digits(t, func(price, marketCap, volume string) provider.Market {
 		return &market{tickers: provider.Rows(fmt.Appendf(nil, `[{"id":"a-a","name":"A","symbol":"A","quotes":{"USD":{"price":%s,"market_cap":%s,"volume_24h":%s}}}]`, price, marketCap, volume))}
 	})
-}
-
-// readFrom reads the feed that a provider on this machine gives.
-func readFrom(t testing.TB, p *providertest.Provider) (*markets.Feed, *source.Report) {
-	t.Helper()
-	return providertest.Read(t, providertest.Files(t, over(t, p, "?slow=0")))
 }
 
 // FuzzRows: no answer that passes for one makes anything panic or fail, and no
@@ -299,5 +217,40 @@ func FuzzRows(f *testing.F) {
 			t.Error("rows got lost, or came from nowhere")
 		}
 		providertest.CheckRead(t, feed)
+	})
+}
+
+func TestNastyRows(t *testing.T) {
+	const (
+		usd  = `{"USD":{"price":1,"volume_24h":1,"market_cap":1}}`
+		good = `{"id":"a","name":"A","symbol":"A","rank":1,"quotes":` + usd + `}`
+		one  = "1000000000000000000"
+	)
+	with := func(old, new string) string { return strings.Replace(good, old, new, 1) }
+	providertest.NastyRows(t, [][]string{
+		{good, one},
+		{with(`"price":1,`, ``), ""},
+		{with(`"USD"`, `"EUR"`), ""},
+		{with(usd, `null`), ""},
+		{with(usd, `[]`), ""},
+		{with(`"price":1`, `"price":{}`), "", "price: "},
+		{with(`"volume_24h":1`, `"volume_24h":null`), one},
+		{with(`"id":"a"`, `"id":null`), "", "key: missing"},
+		{with(`"id":"a"`, `"id":7`), "", "key: "},
+		{with(`"id":"a"`, `"id":"\ud800"`), "", "not JSON"},
+		{with(`"rank":1`, `"rank":"first"`), one},
+		{with(`"rank":1`, `"rank":-1e9`), one},
+		{"null", "", "not a JSON object"},
+		{"[]", "", "not a JSON object"},
+		{`"a"`, "", "not a JSON object"},
+		{"{}", "", "key: missing"},
+		{good + "," + good, one, "key: seen before in this file"},
+	}, func(row string) provider.Market {
+		m := &market{
+			tickers: provider.Rows([]byte(`[{"id":"b","name":"B","symbol":"B","rank":2,"quotes":{"USD":{"price":2}}},` + row + `]`)),
+			coins:   provider.Rows([]byte(`[{"id":"a","name":"A","symbol":"A","is_active":true},{"id":"b","name":"B","symbol":"B","is_active":false}]`)),
+		}
+		byRank(m.tickers)
+		return m
 	})
 }

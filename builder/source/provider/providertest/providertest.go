@@ -138,28 +138,6 @@ func (p *Provider) Times(n int, path string, f http.HandlerFunc) {
 	})
 }
 
-// Script lets each of faults answer a path once, in their order, and the
-// provider from then on.
-func (p *Provider) Script(path string, faults ...http.HandlerFunc) {
-	p.Fault(path, func(w http.ResponseWriter, r *http.Request) {
-		p.mu.Lock()
-		f := faults[0]
-		if faults = faults[1:]; len(faults) == 0 {
-			delete(p.faults, path)
-		}
-		p.mu.Unlock()
-		f(w, r)
-	})
-}
-
-// Stalls sends the beginning of an answer, and then nothing.
-func Stalls(body string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, body)
-		<-r.Context().Done()
-	}
-}
-
 // Serve starts a server for the provider, which ends with the test, and returns
 // its URL.
 func (p *Provider) Serve(t testing.TB) string {
