@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-
 	"time"
 
 	"pgregory.net/rapid"
@@ -197,6 +196,10 @@ func (m *model) compareHeld(tb rapid.TB, c *chain, t time.Time) {
 	}
 	if !slices.EqualFunc(want, got, time.Time.Equal) {
 		tb.Fatalf("at %v kept are %v, want %v", t, got, want)
+	}
+	want = slices.DeleteFunc(slices.Clone(m.times), func(at time.Time) bool { return t.Sub(at) >= 48*time.Hour })
+	if !slices.EqualFunc(want, c.root.Totals, func(at time.Time, total Total) bool { return at.Equal(total.Time) }) {
+		tb.Fatalf("at %v kept are totals %v, want %v", t, c.root.Totals, want)
 	}
 }
 

@@ -182,21 +182,6 @@ func TestSortedRefuses(t *testing.T) {
 	}
 }
 
-func TestSeek(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		rows := drawRows(rt)
-		at := rapid.IntRange(0, len(rows)).Draw(rt, "at")
-		id := rapid.Uint64Range(0, 50).Draw(rt, "id")
-		want := at
-		for want < len(rows) && rows[want].id < id {
-			want++
-		}
-		if got := seek(rows, at, id); got != want {
-			rt.Fatalf("seek from %d for %d gives %d, want %d", at, id, got, want)
-		}
-	})
-}
-
 func FuzzRows(f *testing.F) {
 	f.Add(appendRows(nil, []row{{id: 1}, {id: 300, price: market.U128{Hi: 1}}}))
 	f.Add([]byte{2, 1, 0, 0, 0}) // an id twice
