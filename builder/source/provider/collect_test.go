@@ -3,10 +3,8 @@ package provider_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -569,23 +567,5 @@ func TestParseOptions(t *testing.T) {
 	}
 	if _, err := o.Number("slow", 1, 0, 6); err == nil || err.Error() != "slow=7: want a whole number from 0 to 6" {
 		t.Errorf("slow beyond its range: %v", err)
-	}
-}
-
-// TestFaultsOfTheTestProvider: the provider of the tests does what it promises.
-func TestFaultsOfTheTestProvider(t *testing.T) {
-	p := providertest.New()
-	p.Set("/a", []byte("[1]"))
-	p.Times(2, "/a", providertest.RetryAfter(7))
-	url := p.Serve(t)
-	for _, want := range []string{"429 7", "429 7", "200 "} {
-		res, err := http.Get(url + "/a")
-		if err != nil {
-			t.Fatal(err)
-		}
-		res.Body.Close()
-		if got := fmt.Sprint(res.StatusCode, " ", res.Header.Get("Retry-After")); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
 	}
 }

@@ -128,16 +128,6 @@ func Says(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }
 }
 
-// Times lets f answer n times and the provider from then on.
-func (p *Provider) Times(n int, path string, f http.HandlerFunc) {
-	p.Fault(path, func(w http.ResponseWriter, r *http.Request) {
-		if n--; n == 0 {
-			p.Fault(path, nil)
-		}
-		f(w, r)
-	})
-}
-
 // Serve starts a server for the provider, which ends with the test, and returns
 // its URL.
 func (p *Provider) Serve(t testing.TB) string {
