@@ -1,7 +1,6 @@
 package artifacts
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -31,9 +30,7 @@ const maxKeyID = 64
 // key, only hashes. A store without it holds the empty set.
 type KeySet struct {
 	Format int `json:"format"`
-	// Sequence counts the changes of the set, so that a reader that asks for
-	// signatures can refuse an older set than the one it has.
-	Sequence uint64 `json:"sequence,omitempty"`
+	Numbered
 	// Keys are the entries in the order in which they were made, at most
 	// MaxKeys. No two have the same id or the same hash.
 	Keys []KeyEntry `json:"keys"`
@@ -147,11 +144,7 @@ func (s *KeySet) Encode() []byte {
 	if out.Keys == nil {
 		out.Keys = []KeyEntry{}
 	}
-	b, err := json.Marshal(&out)
-	if err != nil {
-		panic("BUG: key set: " + err.Error())
-	}
-	return append(addSum(b), '\n')
+	return encodeSmall(&out)
 }
 
 // ParseKeySet reads a key set. A set with one broken entry is refused whole
@@ -165,8 +158,11 @@ func ParseKeySet(b []byte) (*KeySet, error) {
 		return nil, fmt.Errorf("%w: key set: not UTF-8", ErrCorrupt)
 	}
 	var s KeySet
-	if err := ParseFormat("key set", b, &s); err != nil {
+	if err := parseSmall("key set", b, &s); err != nil {
 		return nil, err
+	}
+	if err := s.check(); err != nil {
+		return nil, fmt.Errorf("%w: key set: %w", ErrCorrupt, err)
 	}
 	if s.Keys == nil {
 		return nil, fmt.Errorf("%w: key set: keys is missing", ErrCorrupt)

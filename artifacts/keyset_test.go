@@ -59,7 +59,7 @@ func TestKeySetGolden(t *testing.T) {
 
 func TestParseKeySetTakes(t *testing.T) {
 	const hash = `"cd2662154e6d76b2b2b92e70c0cac3ccf534f9b74eb5b89819ec509083d00a50"`
-	got, err := ParseKeySet([]byte(`{"format":1,"signature":"x","keys":[{"id":"a","name":"n","hash":` + hash +
+	got, err := ParseKeySet(withSum(`{"format":1,"signature":"x","keys":[{"id":"a","name":"n","hash":` + hash +
 		`,"rate":1,"burst":1000000,"scopes":[1],"created":"2026-11-21T09:30:00.9+02:00","expires":null,"revoked":null}]}`))
 	if err != nil {
 		t.Fatal(err)
@@ -74,6 +74,14 @@ func TestParseKeySetTakes(t *testing.T) {
 // be broken.
 func withoutSum(b []byte) string {
 	return string(b[:len(b)-sumLength-1]) + "}\n"
+}
+
+// withSum gives s a checksum where it ends as an object does.
+func withSum(s string) []byte {
+	if trimmed, ok := strings.CutSuffix(strings.TrimSpace(s), "}"); ok {
+		return addSum([]byte(trimmed + "}"))
+	}
+	return []byte(s)
 }
 
 func TestParseKeySetRefuses(t *testing.T) {
@@ -119,7 +127,7 @@ func TestParseKeySetRefuses(t *testing.T) {
 			if bad == good {
 				t.Fatalf("%q is not in %s", c.from, good)
 			}
-			_, err := ParseKeySet([]byte(bad))
+			_, err := ParseKeySet(withSum(bad))
 			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("got %v, want %v with %q", err, c.want, c.text)
 			}
@@ -146,7 +154,7 @@ func TestKeySetBounds(t *testing.T) {
 		t.Fatalf("a full key set: %v", err)
 	}
 	more := `{"format":1,"keys":[{}` + strings.Repeat(",{}", MaxKeys) + `]}`
-	if _, err := ParseKeySet([]byte(more)); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "20001 keys") {
+	if _, err := ParseKeySet(withSum(more)); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "20001 keys") {
 		t.Errorf("one entry more: got %v, want ErrCorrupt with their number", err)
 	}
 	if _, err := ParseKeySet(make([]byte, MaxKeySetSize+1)); !errors.Is(err, ErrTooLarge) {

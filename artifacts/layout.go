@@ -7,6 +7,9 @@ import (
 
 // The three small objects that move. Everything else in a store is immutable.
 const (
+	// IdentityKey says which store this is. It is signed as those that move are,
+	// and never says anything else.
+	IdentityKey = "identity"
 	// CurrentKey is the pointer: which snapshot is published.
 	CurrentKey = "current"
 	// ChangeKey is the record of the change job

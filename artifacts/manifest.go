@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -253,23 +252,17 @@ type Pointer struct {
 }
 
 // Encode returns the pointer's stored form.
-func (p *Pointer) Encode() []byte {
-	b, err := json.Marshal(p)
-	if err != nil {
-		panic("BUG: pointer: " + err.Error())
-	}
-	return append(addSum(b), '\n')
-}
+func (p *Pointer) Encode() []byte { return encodeSmall(p) }
 
 // ParsePointer reads a pointer; a line of signatures behind it is left out, see
 // Trust.Verify. Times are brought to UTC. A newer format gives ErrFormat, and
 // everything else that is wrong ErrCorrupt.
 func ParsePointer(b []byte) (*Pointer, error) {
 	var p Pointer
-	if err := ParseFormat("pointer", b, &p); err != nil {
+	if err := parseSmall("pointer", b, &p); err != nil {
 		return nil, err
 	}
-	if !isStoreID(p.Store) || p.Sequence == 0 || p.Manifest.Digest.IsZero() || p.Manifest.Size < 1 || p.Manifest.Size > MaxManifestSize {
+	if !isStoreID(p.Store) || p.Sequence == 0 || p.Sequence > MaxNumber || p.Manifest.Digest.IsZero() || p.Manifest.Size < 1 || p.Manifest.Size > MaxManifestSize {
 		return nil, fmt.Errorf("%w: pointer: a field is missing or out of range", ErrCorrupt)
 	}
 	if err := cmp.Or(checkSnapshotTime(&p.Time), checkTime(&p.Published)); err != nil {
@@ -286,6 +279,7 @@ func isStoreID(s string) bool {
 // (FEED.md, "Change of the total").
 type Change struct {
 	Format int `json:"format"`
+	Numbered
 	// Database is that of the totals it was computed from.
 	Database string `json:"database"`
 	// Time is the job's own time, by its clock.
@@ -299,26 +293,20 @@ type Change struct {
 }
 
 // Encode returns the record's stored form.
-func (c *Change) Encode() []byte {
-	b, err := json.Marshal(c)
-	if err != nil {
-		panic("BUG: change: " + err.Error())
-	}
-	return append(addSum(b), '\n')
-}
+func (c *Change) Encode() []byte { return encodeSmall(c) }
 
 // ParseChange reads a change record; a line of signatures behind it is left
 // out. Times are brought to UTC. A newer format gives ErrFormat, and everything
 // else that is wrong ErrCorrupt.
 func ParseChange(b []byte) (*Change, error) {
 	var c Change
-	if err := ParseFormat("change record", b, &c); err != nil {
+	if err := parseSmall("change record", b, &c); err != nil {
 		return nil, err
 	}
 	if c.Time.IsZero() || !IsDecimal(c.Value) {
 		return nil, fmt.Errorf("%w: change record: a field is missing or out of range", ErrCorrupt)
 	}
-	if err := cmp.Or(checkTime(&c.Time), checkTime(&c.Snapshot), checkTime(&c.Base)); err != nil {
+	if err := cmp.Or(c.check(), checkTime(&c.Time), checkTime(&c.Snapshot), checkTime(&c.Base)); err != nil {
 		return nil, fmt.Errorf("%w: change record: %w", ErrCorrupt, err)
 	}
 	return &c, nil
@@ -356,7 +344,7 @@ func IsDecimal(s string) bool {
 
 // ParseFormat reads a JSON object that names its format, and refuses formats
 // that this release does not read before it looks at any other field. A line of
-// signatures behind it is left out; see Trust.Verify. A checksum must be right.
+// signatures behind it is left out; see Trust.Verify.
 func ParseFormat(what string, b []byte, v any) error {
 	b, _ = splitSigned(b)
 	if !utf8.Valid(b) {
@@ -371,18 +359,15 @@ func ParseFormat(what string, b []byte, v any) error {
 	if f.Format < OldestFormat || f.Format > Format {
 		return fmt.Errorf("%w: %s: format %d; this release reads %d to %d", ErrFormat, what, f.Format, OldestFormat, Format)
 	}
-	if err := checkSum(b); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, err)
-	}
 	if err := json.Unmarshal(b, v); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, outside.Error(err))
 	}
 	return nil
 }
 
-// The field with the checksum stands last in each of the three small objects:
-// the SHA-256 of all bytes before its comma. They have no digest in their names,
-// and one wrong digit of a sequence would be believed for as long as the true
+// The field with the checksum stands last in each of the small objects: the
+// SHA-256 of all bytes before its comma. They have no digest in their names, and
+// one wrong digit of a sequence would be believed for as long as the true
 // sequence stays below it.
 const (
 	sumStart  = `,"sum":"`
@@ -390,22 +375,34 @@ const (
 	sumLength = len(sumStart) + 2*len(Digest{}) + len(sumEnd)
 )
 
+// encodeSmall returns a small object's stored form, with its checksum.
+func encodeSmall(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("BUG: small object: " + err.Error())
+	}
+	return addSum(b)
+}
+
 // addSum puts the checksum into the encoding of a JSON object that has fields.
 func addSum(b []byte) []byte {
 	b = b[:len(b)-1] // without its brace
-	return append(b, sumStart+Sum(b).String()+sumEnd...)
+	return append(b, sumStart+Sum(b).String()+sumEnd+"\n"...)
 }
 
-// checkSum returns an error when b ends in a checksum that is not that of its
-// bytes. An object without one passes.
-func checkSum(b []byte) error {
-	b = bytes.TrimSuffix(b, []byte{'\n'})
-	i := len(b) - sumLength
-	if i < 0 || !bytes.HasPrefix(b[i:], []byte(sumStart)) || !bytes.HasSuffix(b, []byte(sumEnd)) {
-		return nil
+// parseSmall is ParseFormat for an object whose checksum must be there and right.
+func parseSmall(what string, b []byte, v any) error {
+	if err := ParseFormat(what, b, v); err != nil {
+		return err
 	}
-	if string(b[i+len(sumStart):len(b)-len(sumEnd)]) != Sum(b[:i]).String() {
-		return errors.New("its bytes are not those that the checksum was made of")
+	body, _ := splitSigned(b)
+	body = bytes.TrimSuffix(body, []byte{'\n'})
+	i := len(body) - sumLength
+	if i < 0 || !bytes.HasPrefix(body[i:], []byte(sumStart)) || !bytes.HasSuffix(body, []byte(sumEnd)) {
+		return fmt.Errorf("%w: %s: it does not end in a checksum", ErrCorrupt, what)
+	}
+	if string(body[i+len(sumStart):len(body)-len(sumEnd)]) != Sum(body[:i]).String() {
+		return fmt.Errorf("%w: %s: its bytes are not those that the checksum was made of", ErrCorrupt, what)
 	}
 	return nil
 }

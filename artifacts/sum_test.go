@@ -9,7 +9,8 @@ import (
 )
 
 // TestChecksum: a small object with any one bit wrong is refused, or says what
-// it said; one without a checksum is read.
+// it said, and so is one without a checksum, or with a sequence or number that
+// no count reaches.
 func TestChecksum(t *testing.T) {
 	at := time.Date(2026, 11, 21, 7, 30, 0, 0, time.UTC)
 	digest := Sum([]byte("manifest"))
@@ -17,8 +18,10 @@ func TestChecksum(t *testing.T) {
 		Format: Format, Store: strings.Repeat("0a", 16), Sequence: 4711, Time: at, Nonce: "n", Published: at,
 		Manifest: Ref{Digest: digest, Size: 100},
 	}
-	change := &Change{Format: Format, Database: "d", Time: at, Snapshot: at, Base: at, Value: "-2.5"}
-	keys := &KeySet{Format: Format, Sequence: 12, Keys: []KeyEntry{keyEntry(1)}}
+	numbered := Numbered{Store: pointer.Store, Number: 12}
+	change := &Change{Format: Format, Numbered: numbered, Database: "d", Time: at, Snapshot: at, Base: at, Value: "-2.5"}
+	keys := &KeySet{Format: Format, Numbered: numbered, Keys: []KeyEntry{keyEntry(1)}}
+	identity := &Identity{Format: Format, Store: pointer.Store}
 	for name, c := range map[string]struct {
 		encoded []byte
 		again   func(b []byte) ([]byte, error) // what it says, encoded again
@@ -36,6 +39,13 @@ func TestChecksum(t *testing.T) {
 				return nil, err
 			}
 			return c.Encode(), nil
+		}},
+		"identity": {identity.Encode(), func(b []byte) ([]byte, error) {
+			i, err := ParseIdentity(b)
+			if err != nil {
+				return nil, err
+			}
+			return i.Encode(), nil
 		}},
 		"keys": {keys.Encode(), func(b []byte) ([]byte, error) {
 			s, err := ParseKeySet(b)
@@ -61,8 +71,16 @@ func TestChecksum(t *testing.T) {
 		if refused < 7*len(c.encoded) {
 			t.Errorf("%s: refused with %d of %d bits wrong", name, refused, 8*len(c.encoded))
 		}
-		if got, err := c.again([]byte(withoutSum(c.encoded))); err != nil || !bytes.Equal(got, c.encoded) {
-			t.Errorf("%s without a checksum: %s, %v", name, got, err)
+		if _, err := c.again([]byte(withoutSum(c.encoded))); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s without a checksum: %v", name, err)
+		}
+		for from, tos := range map[string][]string{`:12,`: {`:9007199254740993,`, `:18446744073709551615,`}, `:4711,`: {`:9007199254740993,`}, pointer.Store: {"", "x", strings.ToUpper(pointer.Store)}} {
+			for _, to := range tos {
+				bad := strings.Replace(withoutSum(c.encoded), from, to, 1)
+				if _, err := c.again(withSum(bad)); bad != withoutSum(c.encoded) && !errors.Is(err, ErrCorrupt) {
+					t.Errorf("%s with %s in the place of %s: %v", name, to, from, err)
+				}
+			}
 		}
 		if got, err := c.again(Sign(name, c.encoded, SignKey{key: make([]byte, 64)})); err != nil || !bytes.Equal(got, c.encoded) {
 			t.Errorf("%s with a line of signatures: %s, %v", name, got, err)

@@ -29,8 +29,8 @@ const changeTries = 5
 // one that was worked out from newer totals.
 func Change(ctx context.Context, s artifacts.Store, now func() time.Time) (*artifacts.Change, error) {
 	for try := 1; ; try++ {
-		_, version, err := s.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
-		if err != nil && !errors.Is(err, artifacts.ErrNotFound) {
+		before, version, err := lastChange(ctx, s)
+		if err != nil {
 			return nil, fmt.Errorf("read change record: %w", err)
 		}
 		head, err := publish.ReadHead(ctx, s)
@@ -45,6 +45,14 @@ func Change(ctx context.Context, s artifacts.Store, now func() time.Time) (*arti
 		if err != nil {
 			return nil, fmt.Errorf("ledger: %w", err)
 		}
+		id, err := publish.Identity(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		if before.Store != "" && before.Store != id {
+			before = artifacts.Numbered{} // of another store: its numbers mean nothing here
+		}
+		c.Numbered = before.Next(id, now())
 		c.Database, c.Time = head.Manifest.Database, now().UTC()
 		// After any error the record may have been written or not. Both are
 		// valid, and starting again finds out which.
@@ -55,6 +63,24 @@ func Change(ctx context.Context, s artifacts.Store, now func() time.Time) (*arti
 			return nil, fmt.Errorf("write change record: %w", err)
 		}
 	}
+}
+
+// lastChange returns what the record that is there says of itself, and its
+// version: nothing when there is none, or none that can be read, since the new
+// one is not made from it.
+func lastChange(ctx context.Context, s artifacts.Store) (artifacts.Numbered, artifacts.Version, error) {
+	b, version, err := s.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
+	var c *artifacts.Change
+	if err == nil {
+		c, err = artifacts.ParseChange(b)
+	}
+	switch {
+	case err == nil:
+		return c.Numbered, version, nil
+	case errors.Is(err, artifacts.ErrNotFound), errors.Is(err, artifacts.ErrCorrupt), errors.Is(err, artifacts.ErrSignature):
+		return artifacts.Numbered{}, version, nil
+	}
+	return artifacts.Numbered{}, "", err
 }
 
 // changeOf compares the newest total with the earliest of the day before it.

@@ -408,6 +408,9 @@ func nth(faults []fault, n int) fault {
 }
 
 func (s *faultyStore) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+	if key != artifacts.KeysKey {
+		return s.Store.Get(ctx, key, limit)
+	}
 	f := nth(s.gets, s.getCalls)
 	s.getCalls++
 	if f.err != nil {
@@ -417,6 +420,9 @@ func (s *faultyStore) Get(ctx context.Context, key string, limit int64) ([]byte,
 }
 
 func (s *faultyStore) Swap(ctx context.Context, key string, old artifacts.Version, data []byte) (version artifacts.Version, err error) {
+	if key != artifacts.KeysKey {
+		return s.Store.Swap(ctx, key, old, data)
+	}
 	f := nth(s.swaps, s.swapCalls)
 	s.swapCalls++
 	if f.apply {

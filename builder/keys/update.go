@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/publish"
 	"github.com/cenkalti/backoff/v5"
 )
 
@@ -64,7 +65,17 @@ func (r *Registry) update(ctx context.Context, edit func(*artifacts.KeySet) (set
 		case conflicts > maxConflicts || faults > maxFaults:
 			return none, backoff.Permanent(swapErr)
 		}
-		set.Sequence++
+		id, err := publish.Identity(ctx, r.Store)
+		if err == nil && set.Store != "" && set.Store != id {
+			err = fmt.Errorf("%w: the key set is of store %s, this is store %s", artifacts.ErrCorrupt, set.Store, id)
+		}
+		if err != nil {
+			if faults++; faults > maxFaults || isAnswer(err) {
+				return none, backoff.Permanent(err)
+			}
+			return none, err
+		}
+		set.Numbered = set.Next(id, r.now())
 		_, swapErr = r.Store.Swap(ctx, artifacts.KeysKey, version, set.Encode())
 		switch {
 		case errors.Is(swapErr, artifacts.ErrConflict):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"example.com/marketdata/artifacts"
 )
@@ -15,6 +16,9 @@ type Head struct {
 	// Pointer and Manifest are nil in a store that holds no snapshot yet.
 	Pointer  *artifacts.Pointer
 	Manifest *artifacts.Manifest
+
+	naming sync.Mutex
+	id     string // the store's, once it was asked for
 }
 
 // readHeadTries bounds how often ReadHead starts again because the pointer

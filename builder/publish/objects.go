@@ -12,6 +12,7 @@ import (
 // what it wrote. Its methods are safe for concurrent use.
 type Objects struct {
 	store artifacts.Store
+	head  *Head
 
 	mu      sync.Mutex
 	known   map[artifacts.Digest]bool
@@ -25,7 +26,7 @@ type Objects struct {
 // An object that merely happens to lie in the store gives no such promise, so
 // it is put again, which counts as written now and so keeps gc away.
 func (h *Head) Objects(s artifacts.Store) *Objects {
-	o := &Objects{store: s, known: map[artifacts.Digest]bool{}}
+	o := &Objects{store: s, head: h, known: map[artifacts.Digest]bool{}}
 	if h.Manifest != nil {
 		for i := range h.Manifest.Views {
 			for _, obj := range h.Manifest.Views[i].Objects {
@@ -54,6 +55,9 @@ func (o *Objects) Put(ctx context.Context, data []byte) (artifacts.Ref, error) {
 }
 
 func (o *Objects) put(ctx context.Context, key string, data []byte) error {
+	if _, err := o.head.identity(ctx, o.store); err != nil {
+		return err
+	}
 	if err := o.store.Put(ctx, key, data); err != nil {
 		return fmt.Errorf("put %s: %w", key, err)
 	}

@@ -72,12 +72,19 @@ func (h *Head) Publish(ctx context.Context, o *Objects, m *artifacts.Manifest, c
 	if err := o.store.Sync(ctx); err != nil {
 		return nil, fmt.Errorf("sync manifest: %w", err)
 	}
+	id, err := h.identity(ctx, o.store)
+	if err != nil {
+		return nil, err
+	}
 	p := &artifacts.Pointer{
-		Format: artifacts.Format, Store: randomID(), Sequence: 1, Time: m.Time, Manifest: ref,
+		Format: artifacts.Format, Store: id, Sequence: 1, Time: m.Time, Manifest: ref,
 		Nonce: randomID(), Published: clock.UTC(),
 	}
 	if h.Pointer != nil {
-		p.Store, p.Sequence = h.Pointer.Store, h.Pointer.Sequence+1
+		p.Sequence = h.Pointer.Sequence + 1
+	}
+	if p.Sequence > artifacts.MaxNumber {
+		return nil, fmt.Errorf("sequence %d: readers take up to 2^53", p.Sequence)
 	}
 	step(StepSwap)
 	return p, h.swap(ctx, o.store, p)

@@ -54,7 +54,7 @@ func TestOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "get current, put objects, sync, put manifests, sync, swap current"
+	want := "get current, get identity, get current, get keys, swap identity, put objects, sync, put manifests, sync, swap current"
 	if got := strings.Join(calls, ", "); got != want {
 		t.Errorf("calls: %s\nwant: %s", got, want)
 	}
@@ -73,7 +73,7 @@ func TestOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := strings.Join(calls, ", "), "sync, put manifests, sync, swap current"; got != want {
+	if got, want := strings.Join(calls, ", "), "sync, get identity, put manifests, sync, swap current"; got != want {
 		t.Errorf("calls: %s\nwant: %s", got, want)
 	}
 	if q.Sequence != 2 || q.Store != p.Store || q.Nonce == p.Nonce {

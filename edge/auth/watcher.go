@@ -167,9 +167,9 @@ func (w *Watcher) poll(ctx context.Context) error {
 		return fmt.Errorf("read key set: %w", err)
 	}
 	set, err := w.parse(b)
-	if err == nil && w.cfg.Verify != nil && set.Sequence < w.sequence {
+	if err == nil && w.cfg.Verify != nil && set.Number < w.sequence {
 		// Signed once, and played back: it may have keys that were revoked since.
-		err = fmt.Errorf("key set refused: its sequence moved back from %d to %d", w.sequence, set.Sequence)
+		err = fmt.Errorf("key set refused: its number moved back from %d to %d", w.sequence, set.Number)
 	}
 	if err != nil {
 		// The version is not remembered, so that this is a fault each time.
@@ -198,7 +198,7 @@ func (w *Watcher) parse(b []byte) (*artifacts.KeySet, error) {
 
 // use puts a set in force that was confirmed at the given time.
 func (w *Watcher) use(set *artifacts.KeySet, confirmed time.Time) {
-	w.sequence = max(w.sequence, set.Sequence)
+	w.sequence = max(w.sequence, set.Number)
 	w.believe(confirmed)
 	w.keys.Use(set, time.Now())
 }
