@@ -23,13 +23,13 @@ type Identity struct {
 }
 
 // Encode returns the identity's stored form.
-func (i *Identity) Encode() []byte { return encodeSmall(i) }
+func (i *Identity) Encode() []byte { return EncodeSmall(i) }
 
 // ParseIdentity reads an identity; a line of signatures behind it is left out.
 // A newer format gives ErrFormat, and everything else that is wrong ErrCorrupt.
 func ParseIdentity(b []byte) (*Identity, error) {
 	var i Identity
-	if err := parseSmall("identity", b, &i); err != nil {
+	if err := ParseSmall("identity", b, &i); err != nil {
 		return nil, err
 	}
 	if !isStoreID(i.Store) {

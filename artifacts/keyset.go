@@ -144,7 +144,7 @@ func (s *KeySet) Encode() []byte {
 	if out.Keys == nil {
 		out.Keys = []KeyEntry{}
 	}
-	return encodeSmall(&out)
+	return EncodeSmall(&out)
 }
 
 // ParseKeySet reads a key set. A set with one broken entry is refused whole
@@ -158,7 +158,7 @@ func ParseKeySet(b []byte) (*KeySet, error) {
 		return nil, fmt.Errorf("%w: key set: not UTF-8", ErrCorrupt)
 	}
 	var s KeySet
-	if err := parseSmall("key set", b, &s); err != nil {
+	if err := ParseSmall("key set", b, &s); err != nil {
 		return nil, err
 	}
 	if err := s.check(); err != nil {

@@ -252,14 +252,14 @@ type Pointer struct {
 }
 
 // Encode returns the pointer's stored form.
-func (p *Pointer) Encode() []byte { return encodeSmall(p) }
+func (p *Pointer) Encode() []byte { return EncodeSmall(p) }
 
 // ParsePointer reads a pointer; a line of signatures behind it is left out, see
 // Trust.Verify. Times are brought to UTC. A newer format gives ErrFormat, and
 // everything else that is wrong ErrCorrupt.
 func ParsePointer(b []byte) (*Pointer, error) {
 	var p Pointer
-	if err := parseSmall("pointer", b, &p); err != nil {
+	if err := ParseSmall("pointer", b, &p); err != nil {
 		return nil, err
 	}
 	if !isStoreID(p.Store) || p.Sequence == 0 || p.Sequence > MaxNumber || p.Manifest.Digest.IsZero() || p.Manifest.Size < 1 || p.Manifest.Size > MaxManifestSize {
@@ -293,14 +293,14 @@ type Change struct {
 }
 
 // Encode returns the record's stored form.
-func (c *Change) Encode() []byte { return encodeSmall(c) }
+func (c *Change) Encode() []byte { return EncodeSmall(c) }
 
 // ParseChange reads a change record; a line of signatures behind it is left
 // out. Times are brought to UTC. A newer format gives ErrFormat, and everything
 // else that is wrong ErrCorrupt.
 func ParseChange(b []byte) (*Change, error) {
 	var c Change
-	if err := parseSmall("change record", b, &c); err != nil {
+	if err := ParseSmall("change record", b, &c); err != nil {
 		return nil, err
 	}
 	if c.Time.IsZero() || !IsDecimal(c.Value) {
@@ -375,8 +375,9 @@ const (
 	sumLength = len(sumStart) + 2*len(Digest{}) + len(sumEnd)
 )
 
-// encodeSmall returns a small object's stored form, with its checksum.
-func encodeSmall(v any) []byte {
+// EncodeSmall returns the stored form of a small object or record that has
+// fields: JSON in one line, with its checksum last.
+func EncodeSmall(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic("BUG: small object: " + err.Error())
@@ -390,8 +391,8 @@ func addSum(b []byte) []byte {
 	return append(b, sumStart+Sum(b).String()+sumEnd+"\n"...)
 }
 
-// parseSmall is ParseFormat for an object whose checksum must be there and right.
-func parseSmall(what string, b []byte, v any) error {
+// ParseSmall is ParseFormat for an object whose checksum must be there and right.
+func ParseSmall(what string, b []byte, v any) error {
 	if err := ParseFormat(what, b, v); err != nil {
 		return err
 	}

@@ -163,7 +163,7 @@ func TestRetained(t *testing.T) {
 }
 
 // moving are the objects that hold sequence, nonce and clock.
-var moving = map[string]bool{artifacts.CurrentKey: true, artifacts.ChangeKey: true, artifacts.KeysKey: true}
+var moving = map[string]bool{artifacts.CurrentKey: true, artifacts.ChangeKey: true, artifacts.KeysKey: true, artifacts.IdentityKey: true}
 
 // contents reads every object that does not move.
 func contents(t *testing.T, s artifacts.Store) map[string]string {

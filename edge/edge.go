@@ -21,6 +21,7 @@ import (
 	"example.com/marketdata/edge/admin"
 	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/auth"
+	"example.com/marketdata/edge/floor"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/limit/redisstore"
 	"example.com/marketdata/edge/metrics"
@@ -97,6 +98,7 @@ type Edge struct {
 	keys      *auth.Keys
 	watcher   *auth.Watcher
 	limits    *limit.Shared // nil: not shared
+	floor     *floor.Floor
 	public    *server.Server
 	admin     *admin.Server
 	metrics   *metrics.Metrics
@@ -163,13 +165,12 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 		return nil, err
 	}
 	var verify func(key string, data []byte) error
-	var verifyKeys func(data []byte) error
 	if len(cfg.Trust) > 0 {
 		verify = cfg.Trust.Verify
-		verifyKeys = func(data []byte) error { return cfg.Trust.Verify(artifacts.KeysKey, data) }
 	}
+	e.floor = floor.Open(dir, cfg.AcceptStore, cfg.Log)
 	e.refresher = snapshot.NewRefresher(snapshot.Config{
-		Store: cfg.Reader, Cache: e.cache, Dir: dir, Poll: cfg.Poll, FetchBudget: cfg.FetchBudget, AcceptStore: cfg.AcceptStore, Verify: verify,
+		Store: cfg.Reader, Cache: e.cache, Dir: dir, Poll: cfg.Poll, FetchBudget: cfg.FetchBudget, Floor: e.floor, Verify: verify,
 		ResponseMemory: responses, Log: cfg.Log,
 		Swapped: func(lag, work time.Duration) { e.metrics.Swapped(lag, work) },
 	})
@@ -194,11 +195,9 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 		}
 		e.keys = &auth.Keys{Shared: e.limits}
 		e.watcher = auth.NewWatcher(e.keys, auth.Config{
-			Reader: cfg.Reader, Every: min(cfg.Poll, auth.DefaultEvery), File: filepath.Join(dir, artifacts.KeysKey), Verify: verifyKeys, MaxAge: cfg.MaxKeyAge, Logger: cfg.Log,
+			Reader: cfg.Reader, Every: min(cfg.Poll, auth.DefaultEvery), File: filepath.Join(dir, artifacts.KeysKey), Floor: e.floor, Verify: verify, MaxAge: cfg.MaxKeyAge, Logger: cfg.Log,
 		})
-		if err := e.watcher.Load(); err != nil {
-			cfg.Log.Warn("kept key set cannot be used", "err", err)
-		}
+		e.watcher.Load()
 		public.Keys = e.keys
 	}
 	e.metrics = metrics.New(metrics.Sources{

@@ -40,6 +40,8 @@ type More struct {
 	SwapLag      float64   `json:"swap_lag_seconds"`
 	Connections  int       `json:"connections"`
 	ConnsRefused int64     `json:"connections_refused"`
+	// Folder is what in the cache folder cannot be used; empty when all can.
+	Folder []string `json:"folder"`
 	// Limits is null unless limits are shared with other edges.
 	Limits *limit.SharedStatus `json:"limits"`
 }
@@ -86,8 +88,9 @@ func (e *Edge) status() admin.Status {
 	more := More{
 		Started: e.began.UTC(), Swapped: st.Swapped.UTC(), Swaps: e.refresher.Counters.Swaps.Load(), Refused: e.refresher.Counters.Refused.Load(),
 		SwapLag: time.Duration(e.refresher.Counters.SwapLag.Load()).Seconds(), Connections: conns.Open, ConnsRefused: conns.Refused,
+		Folder: e.floor.Problems(),
 	}
-	healthy := st.State == upstream.Valid && st.Missing == 0
+	healthy := st.State == upstream.Valid && st.Missing == 0 && len(more.Folder) == 0
 	if s := e.current(); s != nil {
 		out.Sequence, out.SnapshotTime = s.Sequence, s.Time
 		out.AgeSeconds = int64(time.Since(s.Time) / time.Second)

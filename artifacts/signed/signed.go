@@ -1,18 +1,64 @@
-// Package signed wraps a store so that the three objects that move (the
-// pointer, the change record, the key set) are signed when they are swapped
-// and verified when they are read. Everything else is named by its digest and
-// reached from the pointer, so the pointer's signature covers it.
+// Package signed wraps a store so that its identity, pointer, change record and
+// key set are signed when they are swapped and verified when they are read.
+// Everything else is named by its digest and reached from the pointer, so the
+// pointer's signature covers it.
+//
+// Whether a store is signed is a state of the store: while one of the four is,
+// nothing is written to it without a key.
 package signed
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
 
 	"example.com/marketdata/artifacts"
 )
 
-// moves reports the objects that are signed.
-func moves(key string) bool {
-	return key == artifacts.CurrentKey || key == artifacts.ChangeKey || key == artifacts.KeysKey
+// Object is one that is signed, and the bound of its size in bytes.
+type Object struct {
+	Key   string
+	Limit int64
+}
+
+// Objects are those that are signed. The identity stands first: who begins to
+// sign a store begins with it, and who ends ends with it.
+var Objects = []Object{
+	{artifacts.IdentityKey, artifacts.MaxPointerSize},
+	{artifacts.CurrentKey, artifacts.MaxPointerSize},
+	{artifacts.KeysKey, artifacts.MaxKeySetSize},
+	{artifacts.ChangeKey, artifacts.MaxPointerSize},
+}
+
+func isSigned(key string) bool {
+	for _, o := range Objects {
+		if o.Key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// ErrSigned: the store is signed, and whoever writes to it has no key.
+var ErrSigned = errors.New("the store is signed")
+
+// Unsigned returns ErrSigned if one of the objects in s is signed.
+func Unsigned(ctx context.Context, s artifacts.Reader) error {
+	for _, o := range Objects {
+		b, _, err := s.Get(ctx, o.Key, o.Limit)
+		if errors.Is(err, artifacts.ErrNotFound) || errors.Is(err, artifacts.ErrTooLarge) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("is the store signed: %w", err)
+		}
+		if by, is := artifacts.SignedBy(b); is {
+			return fmt.Errorf("%w: %s by key %s; give --sign-key FILE, or end signing with builder sign --off", ErrSigned, o.Key, strings.Join(by, ", "))
+		}
+	}
+	return nil
 }
 
 type reader struct {
@@ -37,10 +83,13 @@ func (r reader) GetIf(ctx context.Context, key string, known artifacts.Version, 
 }
 
 func (r reader) verified(key string, b []byte, v artifacts.Version, err error) ([]byte, artifacts.Version, error) {
-	if err == nil && moves(key) {
+	if err == nil && isSigned(key) {
 		err = r.trust.Verify(key, b)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, artifacts.ErrSignature):
+		return nil, v, err // the version, for who has something better to put there
+	case err != nil:
 		return nil, "", err
 	}
 	return b, v, nil
@@ -50,14 +99,16 @@ type store struct {
 	artifacts.Store
 	reader reader
 	sign   []artifacts.SignKey
+	asked  *atomic.Bool // the store was not signed when it was first put to
 }
 
-// Store returns s with the objects that move signed by each of sign when they
-// are swapped, and verified against trust when they are read; without trust they
-// are read as they are. A builder that signs must also verify: it would
-// otherwise put its name to what somebody else has published.
+// Store returns s with those objects signed by each of sign when they are
+// swapped, and verified against trust when they are read; without trust they are
+// read as they are. A builder that signs must also verify: it would otherwise put
+// its name to what somebody else has published. Without sign, Put and Swap give
+// ErrSigned while the store is signed.
 func Store(s artifacts.Store, sign []artifacts.SignKey, trust artifacts.Trust) artifacts.Store {
-	return store{s, reader{s, trust}, sign}
+	return store{s, reader{s, trust}, sign, new(atomic.Bool)}
 }
 
 func (s store) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
@@ -74,9 +125,57 @@ func (s store) GetIf(ctx context.Context, key string, known artifacts.Version, l
 	return s.reader.GetIf(ctx, key, known, limit)
 }
 
+// Put asks whether the store is signed before the first object, so that a build
+// ends before its work and not behind it.
+func (s store) Put(ctx context.Context, key string, data []byte) error {
+	if len(s.sign) == 0 && !s.asked.Load() {
+		if err := Unsigned(ctx, s.Store); err != nil {
+			return err
+		}
+		s.asked.Store(true)
+	}
+	return s.Store.Put(ctx, key, data)
+}
+
 func (s store) Swap(ctx context.Context, key string, old artifacts.Version, data []byte) (artifacts.Version, error) {
-	if moves(key) {
+	if isSigned(key) {
+		if len(s.sign) == 0 {
+			if err := Unsigned(ctx, s.Store); err != nil {
+				return "", err
+			}
+		}
 		data = artifacts.Sign(key, data, s.sign...)
 	}
 	return s.Store.Swap(ctx, key, old, data)
+}
+
+// Renew signs anew what is not signed by each of sign, in a Store of this package
+// that has these keys. What the store does not trust it leaves alone and
+// returns as an error: whoever else wrote it does not get its name. So a key is
+// exchanged without a moment in which an object has no signature that counts.
+func Renew(ctx context.Context, s artifacts.Store, sign []artifacts.SignKey) (renewed []string, err error) {
+	for _, o := range Objects {
+		b, version, e := s.Get(ctx, o.Key, o.Limit)
+		if errors.Is(e, artifacts.ErrNotFound) {
+			continue
+		}
+		if e == nil && !signedByAll(o.Key, b, sign) {
+			if _, e = s.Swap(ctx, o.Key, version, artifacts.Unsigned(b)); e == nil {
+				renewed = append(renewed, o.Key)
+			}
+		}
+		if e != nil {
+			err = errors.Join(err, fmt.Errorf("sign %s: %w", o.Key, e))
+		}
+	}
+	return renewed, err
+}
+
+func signedByAll(key string, b []byte, sign []artifacts.SignKey) bool {
+	for _, k := range sign {
+		if (artifacts.Trust{k.Trust()}).Verify(key, b) != nil {
+			return false
+		}
+	}
+	return true
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"strings"
 	"testing"
 
 	"example.com/marketdata/artifacts"
@@ -21,7 +22,7 @@ func key(t *testing.T) artifacts.SignKey {
 }
 
 // TestStore: without keys the wrapper is no different from what it wraps, and
-// with keys only for the three objects that move.
+// with keys only for the objects that edges believe.
 func TestStore(t *testing.T) {
 	storetest.TestStore(t, func(*testing.T) artifacts.Store { return Store(memstore.New(), nil, nil) })
 }
@@ -29,7 +30,8 @@ func TestStore(t *testing.T) {
 func TestOnlySignedObjectsAreRead(t *testing.T) {
 	ctx := context.Background()
 	k, other := key(t), key(t)
-	for _, name := range []string{artifacts.CurrentKey, artifacts.ChangeKey, artifacts.KeysKey} {
+	for _, o := range Objects {
+		name := o.Key
 		mem := memstore.New()
 		ours := Store(mem, []artifacts.SignKey{k}, artifacts.Trust{k.Trust()})
 		edge := Reader(mem, artifacts.Trust{k.Trust()})
@@ -76,5 +78,51 @@ func TestImmutableObjectsAreLeftAlone(t *testing.T) {
 	}
 	if b, _, err := s.Get(ctx, name, 100); err != nil || string(b) != "rows" {
 		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// TestStateOfTheStore: a store in which anything is signed takes nothing without
+// a key; and what lacks a key is signed anew, unless nobody who is trusted had
+// signed it.
+func TestStateOfTheStore(t *testing.T) {
+	ctx := context.Background()
+	old, next, forger := key(t), key(t), key(t)
+	for _, o := range Objects {
+		mem := memstore.New()
+		plain := Store(mem, nil, nil)
+		if _, err := plain.Swap(ctx, artifacts.KeysKey, "", []byte("{}\n")); err != nil {
+			t.Fatal(err)
+		}
+		if err := mem.Delete(ctx, artifacts.KeysKey); err != nil {
+			t.Fatal(err)
+		}
+		first := Store(mem, []artifacts.SignKey{old}, artifacts.Trust{old.Trust()})
+		if _, err := first.Swap(ctx, o.Key, "", []byte("{}\n")); err != nil {
+			t.Fatal(err)
+		}
+		for _, written := range Objects {
+			if _, err := plain.Swap(ctx, written.Key, "", []byte("{}\n")); !errors.Is(err, ErrSigned) || !strings.Contains(err.Error(), o.Key+" by key \""+old.Trust().ID()) {
+				t.Errorf("%s is signed, swap of %s: %v", o.Key, written.Key, err)
+			}
+		}
+		if err := plain.Put(ctx, artifacts.ObjectKey(artifacts.Sum(nil)), nil); !errors.Is(err, ErrSigned) {
+			t.Errorf("%s is signed, put: %v", o.Key, err)
+		}
+		both := []artifacts.SignKey{old, next}
+		during := Store(mem, both, artifacts.Trust{old.Trust(), next.Trust()})
+		for _, want := range []string{o.Key, ""} {
+			if renewed, err := Renew(ctx, during, both); err != nil || strings.Join(renewed, " ") != want {
+				t.Errorf("%s: renewed %q, %v", o.Key, renewed, err)
+			}
+		}
+		for _, k := range both {
+			if _, _, err := Reader(mem, artifacts.Trust{k.Trust()}).Get(ctx, o.Key, 1000); err != nil {
+				t.Error(err)
+			}
+		}
+		alone := []artifacts.SignKey{forger}
+		if renewed, err := Renew(ctx, Store(mem, alone, artifacts.Trust{forger.Trust()}), alone); !errors.Is(err, artifacts.ErrSignature) || renewed != nil {
+			t.Errorf("%s: a stranger renewed %q, %v", o.Key, renewed, err)
+		}
 	}
 }

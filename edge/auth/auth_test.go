@@ -20,6 +20,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/edge/floor"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/upstream"
 )
@@ -206,7 +207,7 @@ func TestWatcher(t *testing.T) {
 	refuse := []byte(nil)
 	start := func() (*Keys, *Watcher) {
 		keys := new(Keys)
-		return keys, NewWatcher(keys, Config{Reader: store, File: file, Verify: func(b []byte) error {
+		return keys, NewWatcher(keys, Config{Reader: store, File: file, Verify: func(_ string, b []byte) error {
 			if refuse != nil && bytes.Equal(b, refuse) {
 				return errors.New("signature is wrong")
 			}
@@ -227,9 +228,7 @@ func TestWatcher(t *testing.T) {
 	}
 
 	keys, w := start()
-	if err := w.Load(); err != nil {
-		t.Fatal(err)
-	}
+	w.Load()
 	store.fail(errors.New("connection refused"))
 	err := w.poll(t.Context())
 	expect("store away at the first start", keys, w, err, Undecided, Undecided, upstream.Initializing)
@@ -263,9 +262,7 @@ func TestWatcher(t *testing.T) {
 
 	// Another edge starts on the same folder while the store is away.
 	late, lateWatcher := start()
-	if err := lateWatcher.Load(); err != nil {
-		t.Fatal(err)
-	}
+	lateWatcher.Load()
 	expect("kept set", late, lateWatcher, lateWatcher.poll(t.Context()), Allowed, Allowed, upstream.Interrupted)
 
 	store.fail(nil)
@@ -294,9 +291,10 @@ func TestKeptSet(t *testing.T) {
 			t.Fatal(err)
 		}
 		keys := new(Keys)
-		err := NewWatcher(keys, Config{Reader: memstore.New(), File: file}).Load()
-		if want := name == "good"; (err == nil) != want || (verdict(keys, text) == Allowed) != want {
-			t.Errorf("%s: error %v, verdict %v", name, err, verdict(keys, text))
+		kept := floor.Open("", nil, nil)
+		NewWatcher(keys, Config{Reader: memstore.New(), File: file, Floor: kept}).Load()
+		if want := name == "good"; (len(kept.Problems()) == 0) != want || (verdict(keys, text) == Allowed) != want {
+			t.Errorf("%s: problems %q, verdict %v", name, kept.Problems(), verdict(keys, text))
 		}
 	}
 	store := newFlaky()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/floor"
 	"example.com/marketdata/edge/upstream"
 	"example.com/marketdata/internal/durable"
 )
@@ -40,9 +41,12 @@ type Config struct {
 	// File is where the bytes of the last good set are kept, for a start while
 	// the store is away; "": nowhere.
 	File string
+	// Floor says what must not be taken, and what is wrong with File; nil: a new
+	// one, in memory.
+	Floor *floor.Floor
 	// Verify is asked about the bytes of a set, from the store or from File,
-	// before they are believed; nil: all are.
-	Verify func(set []byte) error
+	// before they are believed, and of what says which store it is; nil: all are.
+	Verify func(key string, data []byte) error
 	// MaxAge is for how long a set is believed after the store last confirmed
 	// it; 0: for ever. After that well-formed keys are Undecided.
 	MaxAge time.Duration
@@ -66,7 +70,6 @@ type Watcher struct {
 
 	known    artifacts.Version // of the set in force; of Run alone
 	believed bool              // the set in force came from the store
-	sequence uint64            // the highest of any set that was in force
 
 	mu     sync.Mutex
 	status Status
@@ -83,39 +86,35 @@ func NewWatcher(keys *Keys, cfg Config) *Watcher {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Floor == nil {
+		cfg.Floor = floor.Open("", nil, nil)
+	}
 	return &Watcher{keys: keys, cfg: cfg, status: Status{Status: upstream.Start()}}
 }
 
-// Load puts the set in File in force, until the store answers.
-// No File, or none there, is no error.
-func (w *Watcher) Load() error {
-	if w.cfg.File == "" {
-		return nil
+// Load puts the set in File in force, until the store answers. One that cannot
+// be used is reported, and none there is no fault.
+func (w *Watcher) Load() {
+	if w.cfg.File != "" {
+		w.cfg.Floor.Report(artifacts.KeysKey, w.load())
 	}
-	f, err := os.Open(w.cfg.File)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("kept key set: %w", err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return fmt.Errorf("kept key set: %w", err)
-	}
-	if info.Size() > artifacts.MaxKeySetSize {
-		return fmt.Errorf("kept key set: %s has %d bytes, at most %d are read", w.cfg.File, info.Size(), artifacts.MaxKeySetSize)
-	}
-	b := make([]byte, info.Size())
-	if _, err := f.ReadAt(b, 0); err != nil {
-		return fmt.Errorf("kept key set: %w", err)
+}
+
+func (w *Watcher) load() error {
+	b, err := floor.ReadFile(w.cfg.File, artifacts.MaxKeySetSize)
+	if b == nil {
+		return err
 	}
 	set, err := w.parse(b)
 	if err != nil {
-		return fmt.Errorf("kept key set: %w", err)
+		return err
+	}
+	info, err := os.Stat(w.cfg.File)
+	if err != nil {
+		return err
 	}
 	w.use(set, info.ModTime())
+	w.cfg.Floor.Take(artifacts.KeysKey, set.Store, set.Number)
 	w.setState(upstream.Interrupted)
 	w.cfg.Logger.Info("kept key set is in force until the store answers", "keys", len(set.Keys), "kept", info.ModTime().UTC())
 	return nil
@@ -146,6 +145,9 @@ func (w *Watcher) Run(ctx context.Context) {
 func (w *Watcher) poll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
 	defer cancel()
+	if err := w.cfg.Floor.Learn(ctx, w.small); err != nil {
+		return err
+	}
 	b, version, err := w.cfg.Reader.GetIf(ctx, artifacts.KeysKey, w.known, artifacts.MaxKeySetSize)
 	now := time.Now()
 	switch {
@@ -167,38 +169,49 @@ func (w *Watcher) poll(ctx context.Context) error {
 		return fmt.Errorf("read key set: %w", err)
 	}
 	set, err := w.parse(b)
-	if err == nil && w.cfg.Verify != nil && set.Number < w.sequence {
-		// Signed once, and played back: it may have keys that were revoked since.
-		err = fmt.Errorf("key set refused: its number moved back from %d to %d", w.sequence, set.Number)
-	}
 	if err != nil {
 		// The version is not remembered, so that this is a fault each time.
 		return err
 	}
 	w.use(set, now)
+	if w.cfg.File != "" {
+		w.cfg.Floor.Report(artifacts.KeysKey, durable.WriteFile(w.cfg.File, bytes.NewReader(b), 0o600))
+	}
+	w.cfg.Floor.Take(artifacts.KeysKey, set.Store, set.Number)
 	w.known, w.believed = version, true
 	w.confirm(now)
 	w.cfg.Logger.Info("new key set is in force", "keys", len(set.Keys), "in_force", w.keys.count(now))
-	if w.cfg.File != "" {
-		if err := durable.WriteFile(w.cfg.File, bytes.NewReader(b), 0o600); err != nil {
-			w.cfg.Logger.Warn("key set could not be kept for the next start", "err", err)
-		}
-	}
 	return nil
 }
 
+// small reads what says which store this is.
+func (w *Watcher) small(ctx context.Context, key string) ([]byte, error) {
+	b, _, err := w.cfg.Reader.GetIf(ctx, key, "", artifacts.MaxPointerSize)
+	if err == nil && w.cfg.Verify != nil {
+		err = w.cfg.Verify(key, b)
+	}
+	return b, err
+}
+
+// parse returns a set that may be taken.
 func (w *Watcher) parse(b []byte) (*artifacts.KeySet, error) {
 	if w.cfg.Verify != nil {
-		if err := w.cfg.Verify(b); err != nil {
+		if err := w.cfg.Verify(artifacts.KeysKey, b); err != nil {
 			return nil, fmt.Errorf("verify key set: %w", err)
 		}
 	}
-	return artifacts.ParseKeySet(b)
+	set, err := artifacts.ParseKeySet(b)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.cfg.Floor.Check(artifacts.KeysKey, set.Store, set.Number); err != nil {
+		return nil, fmt.Errorf("key set refused: %w", err)
+	}
+	return set, nil
 }
 
 // use puts a set in force that was confirmed at the given time.
 func (w *Watcher) use(set *artifacts.KeySet, confirmed time.Time) {
-	w.sequence = max(w.sequence, set.Number)
 	w.believe(confirmed)
 	w.keys.Use(set, time.Now())
 }

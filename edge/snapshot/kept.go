@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/floor"
 	"example.com/marketdata/internal/durable"
 )
 
 // keep writes a small object to Dir. It is only an aid for the next start, so a
-// fault is logged and no more.
+// fault is reported and no more.
 func (r *Refresher) keep(key string, b []byte) {
 	if r.cfg.Dir == "" {
 		return
@@ -22,9 +23,7 @@ func (r *Refresher) keep(key string, b []byte) {
 	if err == nil {
 		err = durable.ReplaceFile(path, bytes.NewReader(b), 0o600)
 	}
-	if err != nil {
-		r.cfg.Log.Warn("cache folder cannot be written", "file", key, "err", err)
-	}
+	r.cfg.Floor.Report(key, err)
 }
 
 // keepPointer keeps the pointer p, whose bytes are b, unless another edge that
@@ -44,25 +43,24 @@ func (r *Refresher) keptPointer() *artifacts.Pointer {
 	}
 	p, err := artifacts.ParsePointer(b)
 	if err != nil {
-		r.cfg.Log.Warn("kept pointer cannot be used", "err", err)
+		r.cfg.Floor.Report(artifacts.CurrentKey, err)
 		return nil
 	}
 	return p
 }
 
+// kept returns what Dir has under key, verified; nil when there is nothing, or
+// something else, which is reported.
 func (r *Refresher) kept(key string, limit int64) []byte {
 	if r.cfg.Dir == "" {
 		return nil
 	}
-	path := filepath.Join(r.cfg.Dir, filepath.FromSlash(key))
-	if fi, err := os.Stat(path); err != nil || fi.Size() > limit {
-		return nil
+	b, err := floor.ReadFile(filepath.Join(r.cfg.Dir, filepath.FromSlash(key)), limit)
+	if b != nil && r.cfg.Verify != nil && (key == artifacts.CurrentKey || key == artifacts.ChangeKey) {
+		err = r.cfg.Verify(key, b)
 	}
-	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil
-	}
-	if r.cfg.Verify != nil && (key == artifacts.CurrentKey || key == artifacts.ChangeKey) && r.cfg.Verify(key, b) != nil {
+		r.cfg.Floor.Report(key, err)
 		return nil
 	}
 	return b
@@ -76,8 +74,13 @@ func (r *Refresher) keepManifest(d artifacts.Digest, raw []byte) {
 
 // keptManifest returns a manifest's bytes if Dir has them, whole.
 func (r *Refresher) keptManifest(ref artifacts.Ref) []byte {
-	b := r.kept(artifacts.ManifestKey(ref.Digest), artifacts.MaxManifestSize)
-	if ref.Check(b) != nil {
+	key := artifacts.ManifestKey(ref.Digest)
+	b := r.kept(key, artifacts.MaxManifestSize)
+	if b == nil {
+		return nil
+	}
+	if err := ref.Check(b); err != nil {
+		r.cfg.Floor.Report(key, err)
 		return nil
 	}
 	return b
@@ -117,36 +120,57 @@ func (r *Refresher) dropManifests(next *Snapshot) {
 }
 
 // restore makes the last snapshot that was verified current, so that an edge
-// answers while the store is away. What is damaged counts as not there.
+// answers while the store is away. What is damaged, or older than what this edge
+// has seen, is reported and not used.
 func (r *Refresher) restore(ctx context.Context) {
 	p := r.keptPointer()
 	if p == nil {
 		return
 	}
+	if err := r.cfg.Floor.Check(artifacts.CurrentKey, p.Store, p.Sequence); err != nil {
+		r.cfg.Floor.Report(artifacts.CurrentKey, err)
+		return
+	}
 	// Its sequence holds even where its snapshot is lost: never back.
-	r.identity, r.sequence = p.Store, p.Sequence
+	r.cfg.Floor.Take(artifacts.CurrentKey, p.Store, p.Sequence)
 	raw := r.keptManifest(p.Manifest)
 	if raw == nil {
 		return
 	}
 	m, err := artifacts.ParseManifest(raw)
 	if err != nil {
-		r.cfg.Log.Warn("kept manifest cannot be used", "err", err)
+		r.cfg.Floor.Report(artifacts.ManifestKey(p.Manifest.Digest), err)
 		return
 	}
 	s, err := New(m, p.Manifest.Digest, r.cfg.Cache)
 	if err != nil {
-		r.cfg.Log.Warn("kept manifest cannot be used", "err", err)
+		r.cfg.Floor.Report(artifacts.ManifestKey(p.Manifest.Digest), err)
 		return
 	}
 	s.Store, s.Sequence = p.Store, p.Sequence
-	if c, err := artifacts.ParseChange(r.kept(artifacts.ChangeKey, artifacts.MaxPointerSize)); err == nil {
-		r.early = c
-	}
+	r.early = r.keptChange()
 	r.missing.Store(int64(len(s.objects)))
 	after := r.warmUp(ctx, nil, s)
 	r.swap(s)
 	after()
 	r.cfg.Log.Info("started from the cache folder", "snapshot", string(s.TimeText), "sequence", s.Sequence)
 	r.complete(ctx, s)
+}
+
+// keptChange returns the change record in Dir, nil when there is none of use.
+func (r *Refresher) keptChange() *artifacts.Change {
+	b := r.kept(artifacts.ChangeKey, artifacts.MaxPointerSize)
+	if b == nil {
+		return nil
+	}
+	c, err := artifacts.ParseChange(b)
+	if err == nil {
+		err = r.cfg.Floor.Check(artifacts.ChangeKey, c.Store, c.Number)
+	}
+	if err != nil {
+		r.cfg.Floor.Report(artifacts.ChangeKey, err)
+		return nil
+	}
+	r.cfg.Floor.Take(artifacts.ChangeKey, c.Store, c.Number)
+	return c
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/floor"
 	"example.com/marketdata/edge/respcache"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/upstream"
@@ -68,8 +68,9 @@ type Config struct {
 	// FetchBudget is how long a new snapshot may be prepared before it is taken
 	// over with objects still missing (60 s).
 	FetchBudget time.Duration
-	// AcceptStore are identities of other stores that may take over.
-	AcceptStore []string
+	// Floor says what must not be taken, and what is wrong with Dir; nil: a new
+	// one, in memory.
+	Floor *floor.Floor
 	// Verify checks the signature of a small object before it is believed; nil:
 	// none is asked for.
 	Verify func(key string, data []byte) error
@@ -102,8 +103,6 @@ type Refresher struct {
 	warm     Warm
 	pointer  artifacts.Version // of the last pointer that was dealt with
 	change   artifacts.Version // of the last change record that could be read
-	identity string            // of the store; "" before the first pointer
-	sequence uint64            // of the newest pointer that was taken over
 	next     artifacts.Digest  // of the manifest that is to be taken over
 	seen     time.Time         // when its pointer was first seen
 	deadline time.Time         // of its preparation; zero: it has not begun
@@ -135,6 +134,9 @@ func NewRefresher(cfg Config) *Refresher {
 	or(&cfg.FetchBudget, time.Minute)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Floor == nil {
+		cfg.Floor = floor.Open("", nil, nil)
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -234,6 +236,9 @@ func (r *Refresher) poll(ctx context.Context) (err, changeErr error) {
 
 // pollPointer reads the pointer and takes over a new snapshot.
 func (r *Refresher) pollPointer(ctx context.Context) error {
+	if err := r.learn(ctx); err != nil {
+		return err
+	}
 	b, version, err := r.small(ctx, artifacts.CurrentKey, r.pointer)
 	switch {
 	case errors.Is(err, artifacts.ErrNotModified):
@@ -243,6 +248,9 @@ func (r *Refresher) pollPointer(ctx context.Context) error {
 		// A store that answers and has no pointer: nothing was published yet.
 		if s := r.State(); s != nil && s.Snapshot != nil {
 			return fmt.Errorf("the store has no pointer any more; keeping snapshot %s", s.Snapshot.TimeText)
+		}
+		if r.cfg.Floor.Seen(artifacts.CurrentKey) {
+			return errors.New("the store has no pointer any more")
 		}
 		r.pointer = ""
 		if r.State() == nil {
@@ -271,6 +279,14 @@ func (r *Refresher) small(ctx context.Context, key string, known artifacts.Versi
 	return b, v, err
 }
 
+// learn finds out which store this is before anything of it is taken.
+func (r *Refresher) learn(ctx context.Context) error {
+	return r.cfg.Floor.Learn(ctx, func(ctx context.Context, key string) ([]byte, error) {
+		b, _, err := r.small(ctx, key, "")
+		return b, err
+	})
+}
+
 // follow takes over the snapshot that the pointer b names.
 func (r *Refresher) follow(ctx context.Context, b []byte) error {
 	p, err := artifacts.ParsePointer(b)
@@ -278,20 +294,17 @@ func (r *Refresher) follow(ctx context.Context, b []byte) error {
 		r.Counters.Refused.Add(1)
 		return err
 	}
+	if err := r.cfg.Floor.Check(artifacts.CurrentKey, p.Store, p.Sequence); err != nil {
+		r.Counters.Refused.Add(1)
+		return fmt.Errorf("pointer refused: %w", err)
+	}
 	cur := r.current()
-	switch {
-	case r.identity != "" && p.Store != r.identity && !slices.Contains(r.cfg.AcceptStore, p.Store):
-		r.Counters.Refused.Add(1)
-		return fmt.Errorf("pointer refused: it is of store %s, this edge follows %s; to follow it, start with --accept-store %s", p.Store, r.identity, p.Store)
-	case p.Store != r.identity:
-	case p.Sequence < r.sequence:
-		r.Counters.Refused.Add(1)
-		return fmt.Errorf("pointer refused: its sequence moved back from %d to %d", r.sequence, p.Sequence)
-	case p.Sequence == r.sequence && cur != nil:
+	if cur != nil && p.Store == cur.Store && p.Sequence == cur.Sequence {
 		if cur.Manifest != p.Manifest.Digest {
 			r.Counters.Refused.Add(1)
 			return fmt.Errorf("pointer refused: sequence %d names another manifest than before", p.Sequence)
 		}
+		r.keepPointer(p, b) // it may be signed anew
 		return nil
 	}
 	if r.next != p.Manifest.Digest {
@@ -316,7 +329,6 @@ func (r *Refresher) follow(ctx context.Context, b []byte) error {
 		}
 	}
 	after := r.warmUp(ctx, cur, next)
-	r.identity, r.sequence = p.Store, p.Sequence
 	r.missing.Store(missing)
 	r.swap(next)
 	r.retire(next)
@@ -329,6 +341,7 @@ func (r *Refresher) follow(ctx context.Context, b []byte) error {
 	r.cfg.Log.Info("snapshot is current", "snapshot", string(next.TimeText), "sequence", next.Sequence, "store", next.Store, "missing", missing)
 	r.keepManifest(p.Manifest.Digest, raw)
 	r.keepPointer(p, b)
+	r.cfg.Floor.Take(artifacts.CurrentKey, p.Store, p.Sequence)
 	if missing > 0 {
 		r.complete(ctx, next)
 	}
@@ -535,17 +548,13 @@ func (r *Refresher) load(ctx context.Context, ref artifacts.Ref) (*Snapshot, []b
 	return s, raw, err
 }
 
-func (r *Refresher) changeInForce() *artifacts.Change {
-	if s := r.State(); s != nil {
-		return s.Change
-	}
-	return r.early
-}
-
 // pollChange brings the change record up to date. A record that is missing or
 // unreadable is null in answers; a store that cannot be asked leaves the last
 // one in force.
 func (r *Refresher) pollChange(ctx context.Context) error {
+	if err := r.learn(ctx); err != nil {
+		return err
+	}
 	b, version, err := r.small(ctx, artifacts.ChangeKey, r.change)
 	var c *artifacts.Change
 	switch {
@@ -558,10 +567,10 @@ func (r *Refresher) pollChange(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("change record: %w", err)
 	default:
-		c, err = artifacts.ParseChange(b)
-		if old := r.changeInForce(); err == nil && r.cfg.Verify != nil && old != nil && c.Time.Before(old.Time) {
-			// Signed once, and played back.
-			return fmt.Errorf("change record refused: its time moved back from %v to %v", old.Time, c.Time)
+		if c, err = artifacts.ParseChange(b); err == nil {
+			if err := r.cfg.Floor.Check(artifacts.ChangeKey, c.Store, c.Number); err != nil {
+				return fmt.Errorf("change record refused: %w", err)
+			}
 		}
 	}
 	if r.change = version; err != nil {
@@ -569,6 +578,7 @@ func (r *Refresher) pollChange(ctx context.Context) error {
 	}
 	if c != nil {
 		r.keep(artifacts.ChangeKey, b)
+		r.cfg.Floor.Take(artifacts.ChangeKey, c.Store, c.Number)
 	}
 	if old := r.State(); old != nil && old.Change != c {
 		r.state.Store(&State{Snapshot: old.Snapshot, Change: c})

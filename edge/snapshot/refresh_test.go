@@ -14,6 +14,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/edge/floor"
 	"example.com/marketdata/edge/internal/fixture"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/shards"
@@ -212,7 +213,7 @@ func TestAcceptStore(t *testing.T) {
 	mem := memstore.New()
 	first := fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
 	const id = "ffffffffffffffffffffffffffffffff"
-	r := start(t, mem, t.TempDir(), func(c *Config, _ *store) { c.AcceptStore = []string{id} })
+	r := start(t, mem, t.TempDir(), func(c *Config, _ *store) { c.Floor = floor.Open("", []string{id}, nil) })
 	r.until(t, "the first snapshot", r.at(fixture.Start))
 	second := fixture.Publish(t, mem, fixture.Feed(50, 2), next(first), first)
 	other := *second.Pointer

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/metrics"
@@ -54,6 +55,11 @@ func (f *publishFlags) open(e *env, src source.Source, progress builder.Progress
 	store, err := f.openStore(e)
 	if err != nil {
 		return nil, err
+	}
+	if len(f.SignKey) == 0 {
+		if err := signed.Unsigned(e.ctx, store); err != nil {
+			return nil, err
+		}
 	}
 	return builder.New(builder.Config{
 		Store: store, Source: src, Retain: f.Retain, Log: e.log, Progress: progress,
@@ -157,6 +163,22 @@ func (c *runCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	sign, _, err := c.keys()
+	if err != nil {
+		return err
+	}
+	renew := func(ctx context.Context) {
+		if len(sign) == 0 {
+			return
+		}
+		renewed, err := signed.Renew(ctx, b.Store, sign)
+		if len(renewed) > 0 {
+			e.log.Info("signed anew", "objects", renewed)
+		}
+		if err != nil && ctx.Err() == nil {
+			e.log.Error("an object is not signed by every --sign-key; if it is as it should be, use builder sign", "err", err)
+		}
+	}
 	counts := metrics.New()
 	if c.Metrics != "" {
 		ln, err := net.Listen("tcp", c.Metrics)
@@ -175,6 +197,7 @@ func (c *runCmd) Run(e *env) error {
 	loop := &builder.Loop{
 		Log: e.log, ChangeEvery: c.ChangeEvery, CollectEvery: c.GCEvery,
 		Build: func(ctx context.Context) error {
+			defer renew(ctx)
 			r, err := b.Build(ctx, time.Time{})
 			counts.Built(r, err)
 			if err == nil {
@@ -208,6 +231,7 @@ func (c *runCmd) Run(e *env) error {
 		}),
 	}
 	e.log.Info("running", "source", b.Source.String(), "store", c.Store, "step", artifacts.Step)
+	renew(e.ctx)
 	loop.Run(e.ctx)
 	e.log.Info("stopped")
 	return nil

@@ -19,7 +19,7 @@ import (
 // storeFlag is the store that a command works on.
 type storeFlag struct {
 	Store    string   `required:"" placeholder:"STORE" help:"The object store: file:PATH or s3://bucket/prefix?endpoint=URL&region=REGION."`
-	SignKey  []string `type:"existingfile" placeholder:"FILE" help:"Sign the pointer, the change record and the key set with the key in this file (see builder keygen), and trust only what is signed. Repeatable, for changing keys."`
+	SignKey  []string `type:"existingfile" placeholder:"FILE" help:"Sign identity, pointer, change record and key set with the key in this file (see builder keygen), and trust only what is signed. Repeatable, for changing keys."`
 	TrustKey []string `placeholder:"KEY" help:"Trust what is signed by this key, too: its text, as keygen prints it. Repeatable."`
 }
 
@@ -61,7 +61,7 @@ func (f *storeFlag) openStore(e *env) (artifacts.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return retry.New(signed.Store(store, sign, trust), retry.Options{Log: e.log}), nil
+	return signed.Store(retry.New(store, retry.Options{Log: e.log}), sign, trust), nil
 }
 
 // sources are the schemes beside the two of package source. Keys of providers

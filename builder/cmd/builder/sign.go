@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/retry"
 	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/artifacts/stores"
+	"example.com/marketdata/builder/publish"
 )
 
 type keygenCmd struct {
@@ -21,7 +24,7 @@ type keygenCmd struct {
 func (keygenCmd) Help() string {
 	return `Makes an Ed25519 pair. The private half goes into FILE, for builder --sign-key; the public half is printed, for edge --trust-key. A builder that signs keeps those who can write to the bucket from forging a price or letting themselves in.
 
-To begin on a store that has snapshots: sign it once with builder sign, then give builders --sign-key, then edges --trust-key. To change keys: give edges both --trust-key, builders both --sign-key, then take the old ones away, edges first.
+How to begin, to change keys and to end stands in the runbook, "Rotate keys".
 
 Example:
 
@@ -50,52 +53,64 @@ func (c *keygenCmd) Run(e *env) error {
 
 type signCmd struct {
 	storeFlag
+	Off bool `help:"Take the signatures away instead."`
 }
 
 // Help is printed by sign --help.
 func (signCmd) Help() string {
-	return `Signs the pointer, the change record and the key set as they are in the store, whoever put them there. Do this once when a store begins to be signed, and look at what is published first: builder verify.
+	return `Signs identity, pointer, key set and change record as they are in the store, whoever put them there. Do this once when a store begins to be signed, and look at what is published first: builder verify. From then on nothing is written to the store without --sign-key. Of a store that is signed already, one of its keys must be among --sign-key and --trust-key.
 
-Example:
+With --off all is as it was before; stop builder run first, and take --trust-key from edges before that.
 
-    builder sign --store file:/var/lib/market/store --sign-key /etc/market/sign.key`
+Examples:
+
+    builder sign --store file:/var/lib/market/store --sign-key /etc/market/sign.key
+    builder sign --store file:/var/lib/market/store --sign-key /etc/market/sign.key --off`
 }
 
 // Run is called by kong.
 func (c *signCmd) Run(e *env) error {
-	sign, _, err := c.keys()
+	sign, trust, err := c.keys()
 	if err != nil {
 		return err
 	}
 	if len(sign) == 0 {
 		return usageError{errors.New("--sign-key is needed")}
 	}
-	store, err := stores.Open(e.ctx, c.Store, stores.Options{})
+	opened, err := stores.Open(e.ctx, c.Store, stores.Options{})
 	if err != nil {
 		return err
 	}
-	plain := retry.New(signed.Store(store, sign, nil), retry.Options{Log: e.log})
-	for _, o := range []struct {
-		key   string
-		limit int64
-	}{{artifacts.CurrentKey, artifacts.MaxPointerSize}, {artifacts.ChangeKey, artifacts.MaxPointerSize}, {artifacts.KeysKey, artifacts.MaxKeySetSize}} {
-		if err := signOne(e.ctx, plain, o.key, o.limit); err != nil {
-			return fmt.Errorf("%s: %w", o.key, err)
+	store := retry.New(opened, retry.Options{Log: e.log})
+	objects := slices.Clone(signed.Objects)
+	if c.Off {
+		sign = nil
+		slices.Reverse(objects)
+	} else if _, err := publish.Identity(e.ctx, signed.Store(store, sign, nil)); err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if err := signOne(e.ctx, store, o, sign, trust); err != nil {
+			return fmt.Errorf("%s: %w", o.Key, err)
 		}
 	}
 	return nil
 }
 
-// signOne swaps an object for itself, signed. One that is not there is none to
-// sign; one that somebody changes at the same moment is left to the next try.
-func signOne(ctx context.Context, s artifacts.Store, key string, limit int64) error {
-	b, version, err := s.Get(ctx, key, limit)
+// signOne swaps an object for itself, signed by sign and nobody else. One that is
+// not there is none to sign; one that somebody changes at the same moment is left
+// to the next try.
+func signOne(ctx context.Context, s artifacts.Store, o signed.Object, sign []artifacts.SignKey, trust artifacts.Trust) error {
+	b, version, err := s.Get(ctx, o.Key, o.Limit)
 	if errors.Is(err, artifacts.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	_, err = s.Swap(ctx, key, version, artifacts.Unsigned(b))
+	if by, is := artifacts.SignedBy(b); is && trust.Verify(o.Key, b) != nil {
+		return fmt.Errorf("%w by key %s; give that one as --sign-key, or as --trust-key", signed.ErrSigned, strings.Join(by, ", "))
+	}
+	_, err = s.Swap(ctx, o.Key, version, artifacts.Sign(o.Key, artifacts.Unsigned(b), sign...))
 	return err
 }

@@ -1,0 +1,239 @@
+// Package floor remembers how far an edge has seen its store move, in the cache
+// folder, so that it never takes what is older or of another store
+// (INTERFACE.md, "Keys"): not after a restart either, nor when the object was
+// missing in between.
+package floor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/internal/durable"
+)
+
+// name is the record's file in the cache folder.
+const name = "floor"
+
+// maxSize bounds that file, in bytes: some hundreds of stores.
+const maxSize = 64 << 10
+
+// ReadFile returns a file that was kept; nil when there is none.
+func ReadFile(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if int64(len(b)) > limit {
+		return nil, fmt.Errorf("it is longer than %d bytes", limit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Floor is safe for concurrent use.
+type Floor struct {
+	path   string // "": it is kept in memory only
+	accept []string
+	log    *slog.Logger
+
+	mu       sync.Mutex
+	seen     record
+	problems map[string]string // by what is kept
+}
+
+// record is the file: JSON with a checksum, as the small objects of a store.
+type record struct {
+	Format int `json:"format"`
+	// Store is the one that this edge follows; "" before it is known.
+	Store string `json:"store"`
+	// Highest is what was taken: sequence or number, by store and object.
+	Highest map[string]map[string]uint64 `json:"highest"`
+}
+
+// Open reads what is kept in dir; "": nothing is kept. accept are identities of
+// other stores that may take over. A record that cannot be read is a problem, and
+// what else is kept in dir then says how far the edge was.
+func Open(dir string, accept []string, log *slog.Logger) *Floor {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	f := &Floor{accept: accept, log: log, seen: record{Format: artifacts.Format}, problems: map[string]string{}}
+	if dir != "" {
+		f.path = filepath.Join(dir, name)
+		kept, err := f.read()
+		f.seen.merge(kept)
+		f.Report(name, err)
+	}
+	return f
+}
+
+func (f *Floor) read() (kept record, err error) {
+	b, err := ReadFile(f.path, maxSize)
+	if b == nil {
+		return kept, err
+	}
+	err = artifacts.ParseSmall(name, b, &kept)
+	if err != nil {
+		kept = record{}
+	}
+	return kept, err
+}
+
+func (r *record) merge(other record) {
+	if r.Store == "" {
+		r.Store = other.Store
+	}
+	for store, numbers := range other.Highest {
+		for key, n := range numbers {
+			r.raise(store, key, n)
+		}
+	}
+}
+
+func (r *record) raise(store, key string, n uint64) (changed bool) {
+	if n <= r.Highest[store][key] {
+		return false
+	}
+	if r.Highest == nil {
+		r.Highest = map[string]map[string]uint64{}
+	}
+	if r.Highest[store] == nil {
+		r.Highest[store] = map[string]uint64{}
+	}
+	r.Highest[store][key] = n
+	return true
+}
+
+// Learn finds out which store this is, if that is not known yet: what get
+// returns as its identity says so, or else its pointer. What get returns must
+// be verified. An error of get other than what a store says of an object is
+// returned.
+func (f *Floor) Learn(ctx context.Context, get func(ctx context.Context, key string) ([]byte, error)) error {
+	f.mu.Lock()
+	known := f.seen.Store != ""
+	f.mu.Unlock()
+	if known {
+		return nil
+	}
+	for _, key := range []string{artifacts.IdentityKey, artifacts.CurrentKey} {
+		b, err := get(ctx, key)
+		switch {
+		case errors.Is(err, artifacts.ErrNotFound), errors.Is(err, artifacts.ErrSignature), errors.Is(err, artifacts.ErrTooLarge):
+			continue
+		case err != nil:
+			return fmt.Errorf("identity of the store: %w", err)
+		}
+		store := ""
+		if key == artifacts.CurrentKey {
+			if p, err := artifacts.ParsePointer(b); err == nil {
+				store = p.Store
+			}
+		} else if i, err := artifacts.ParseIdentity(b); err == nil {
+			store = i.Store
+		}
+		if store != "" {
+			f.Take(key, store, 0)
+			return nil
+		}
+	}
+	return nil
+}
+
+// Check returns why an object must not be taken: it is of another store, or its
+// sequence or number n is lower than one that was taken, or beyond reason
+// higher. An object that names no store is of the one that it lies in.
+func (f *Floor) Check(key, store string, n uint64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	own := f.seen.Store
+	if store == "" {
+		store = own
+	}
+	highest, what := f.seen.Highest[store][key], "number"
+	if key == artifacts.CurrentKey {
+		what = "sequence"
+	}
+	switch {
+	case own != "" && store != own && !slices.Contains(f.accept, store):
+		return fmt.Errorf("it is of store %s, this edge follows %s; to follow it, start with --accept-store %s", store, own, store)
+	case n < highest:
+		return fmt.Errorf("its %s moved back from %d to %d", what, highest, n)
+	case highest > 0 && n > highest+artifacts.MaxJump:
+		return fmt.Errorf("%w: its %s jumped from %d to %d", artifacts.ErrCorrupt, what, highest, n)
+	}
+	return nil
+}
+
+// Seen reports whether such an object of the store that this edge follows was
+// taken.
+func (f *Floor) Seen(key string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.seen.Highest[f.seen.Store][key] > 0
+}
+
+// Take notes that an object was taken; it must have passed Check, and be kept
+// already where it is kept. The pointer decides which store is followed.
+func (f *Floor) Take(key, store string, n uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	changed := false
+	if store != "" && store != f.seen.Store && (f.seen.Store == "" || key == artifacts.CurrentKey) {
+		f.seen.Store, changed = store, true
+	}
+	if store != "" && f.seen.raise(store, key, n) {
+		changed = true
+	}
+	if !changed || f.path == "" {
+		return
+	}
+	kept, _ := f.read() // another edge may share the folder
+	f.seen.merge(kept)
+	f.report(name, durable.WriteFile(f.path, bytes.NewReader(artifacts.EncodeSmall(&f.seen)), 0o600))
+}
+
+// Report notes what is wrong with something that is kept in the folder; nil:
+// nothing is any more.
+func (f *Floor) Report(what string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.report(what, err)
+}
+
+func (f *Floor) report(what string, err error) {
+	if err == nil {
+		delete(f.problems, what)
+	} else if text := err.Error(); f.problems[what] != text {
+		f.problems[what] = text
+		f.log.Warn("what is kept in the cache folder cannot be used", "file", what, "err", err)
+	}
+}
+
+// Problems says what in the folder could not be read, written or believed.
+func (f *Floor) Problems() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	problems := make([]string, 0, len(f.problems))
+	for _, what := range slices.Sorted(maps.Keys(f.problems)) {
+		problems = append(problems, what+": "+f.problems[what])
+	}
+	return problems
+}
