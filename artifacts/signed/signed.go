@@ -149,8 +149,8 @@ func (s store) Swap(ctx context.Context, key string, old artifacts.Version, data
 	return s.Store.Swap(ctx, key, old, data)
 }
 
-// Renew signs anew what is not signed by each of sign, in a Store of this package
-// that has these keys. What the store does not trust it leaves alone and
+// Renew signs anew what is not signed by each of sign and by nobody else, in a
+// Store of this package that has these keys. What the store does not trust it leaves alone and
 // returns as an error: whoever else wrote it does not get its name. So a key is
 // exchanged without a moment in which an object has no signature that counts.
 func Renew(ctx context.Context, s artifacts.Store, sign []artifacts.SignKey) (renewed []string, err error) {
@@ -159,7 +159,7 @@ func Renew(ctx context.Context, s artifacts.Store, sign []artifacts.SignKey) (re
 		if errors.Is(e, artifacts.ErrNotFound) {
 			continue
 		}
-		if e == nil && !signedByAll(o.Key, b, sign) {
+		if e == nil && !signedBy(o.Key, b, sign) {
 			if _, e = s.Swap(ctx, o.Key, version, artifacts.Unsigned(b)); e == nil {
 				renewed = append(renewed, o.Key)
 			}
@@ -171,7 +171,10 @@ func Renew(ctx context.Context, s artifacts.Store, sign []artifacts.SignKey) (re
 	return renewed, err
 }
 
-func signedByAll(key string, b []byte, sign []artifacts.SignKey) bool {
+func signedBy(key string, b []byte, sign []artifacts.SignKey) bool {
+	if ids, _ := artifacts.SignedBy(b); len(ids) != len(sign) {
+		return false
+	}
 	for _, k := range sign {
 		if (artifacts.Trust{k.Trust()}).Verify(key, b) != nil {
 			return false

@@ -120,6 +120,13 @@ func TestStateOfTheStore(t *testing.T) {
 				t.Error(err)
 			}
 		}
+		last := []artifacts.SignKey{next}
+		if _, err := Renew(ctx, Store(mem, last, artifacts.Trust{next.Trust()}), last); err != nil {
+			t.Error(err)
+		}
+		if _, _, err := first.Get(ctx, o.Key, 1000); !errors.Is(err, artifacts.ErrSignature) {
+			t.Errorf("%s: the old key still counts: %v", o.Key, err)
+		}
 		alone := []artifacts.SignKey{forger}
 		if renewed, err := Renew(ctx, Store(mem, alone, artifacts.Trust{forger.Trust()}), alone); !errors.Is(err, artifacts.ErrSignature) || renewed != nil {
 			t.Errorf("%s: a stranger renewed %q, %v", o.Key, renewed, err)
