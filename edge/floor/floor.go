@@ -207,7 +207,7 @@ func (f *Floor) Take(key, store string, n uint64) {
 	}
 	kept, _ := f.read() // another edge may share the folder
 	f.seen.merge(kept)
-	f.report(name, durable.WriteFile(f.path, bytes.NewReader(artifacts.EncodeSmall(&f.seen)), 0o600))
+	f.report(name+", as it is written", durable.WriteFile(f.path, bytes.NewReader(artifacts.EncodeSmall(&f.seen)), 0o600))
 }
 
 // Report notes what is wrong with something that is kept in the folder; nil:

@@ -123,6 +123,7 @@ func (r *Refresher) dropManifests(next *Snapshot) {
 // answers while the store is away. What is damaged, or older than what this edge
 // has seen, is reported and not used.
 func (r *Refresher) restore(ctx context.Context) {
+	r.early = r.keptChange()
 	p := r.keptPointer()
 	if p == nil {
 		return
@@ -148,7 +149,6 @@ func (r *Refresher) restore(ctx context.Context) {
 		return
 	}
 	s.Store, s.Sequence = p.Store, p.Sequence
-	r.early = r.keptChange()
 	r.missing.Store(int64(len(s.objects)))
 	after := r.warmUp(ctx, nil, s)
 	r.swap(s)

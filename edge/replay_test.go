@@ -1,0 +1,365 @@
+package edge
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/dirstore"
+	"example.com/marketdata/artifacts/s3store"
+	"example.com/marketdata/artifacts/signed"
+	"example.com/marketdata/builder/keys"
+	"example.com/marketdata/edge/internal/fixture"
+	"example.com/marketdata/internal/testserver"
+)
+
+// TestReplay: whatever is put in the place of the three objects that move, an
+// edge answers from nothing older than it had seen and lets no revoked key in;
+// and when the true object is back, it goes on.
+func TestReplay(t *testing.T) {
+	stores := map[string]func(t *testing.T, name string) artifacts.Store{
+		"folder": func(t *testing.T, _ string) artifacts.Store {
+			s, err := dirstore.Open(filepath.Join(t.TempDir(), "store"), dirstore.Options{Create: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		},
+	}
+	if !testing.Short() {
+		server := testserver.MinIO(t)
+		stores["S3"] = func(t *testing.T, name string) artifacts.Store {
+			s, err := s3store.Open(server.URL(name), server.Options())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { s.Close() })
+			return s
+		}
+	}
+	for name, open := range stores {
+		for _, signs := range []string{"signed", "unsigned"} {
+			t.Run(name+"/"+signs, func(t *testing.T) {
+				r := newReplay(t, open(t, signs), signs == "signed")
+				for _, restarts := range []bool{false, true} {
+					for _, key := range []string{artifacts.KeysKey, artifacts.ChangeKey, artifacts.CurrentKey} {
+						for _, way := range []string{"older", "deleted, then older", "other store", "cut", "jumped", "beyond 2^53", "no checksum"} {
+							r.put(key, way, restarts)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// polled counts how often each key is asked for.
+type polled struct {
+	artifacts.Reader
+	keys, change, current atomic.Int64
+}
+
+func (p *polled) of(key string) *atomic.Int64 {
+	return map[string]*atomic.Int64{artifacts.KeysKey: &p.keys, artifacts.ChangeKey: &p.change, artifacts.CurrentKey: &p.current}[key]
+}
+
+func (p *polled) GetIf(ctx context.Context, key string, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+	b, v, err := p.Reader.GetIf(ctx, key, known, limit)
+	if n := p.of(key); n != nil {
+		n.Add(1)
+	}
+	return b, v, err
+}
+
+// replay is a store with an older and a newest state of each object, and an edge
+// that has seen the newest.
+type replay struct {
+	t             *testing.T
+	raw           artifacts.Store
+	sign          []artifacts.SignKey
+	older, newest map[string][]byte
+	good, revoked string // keys
+	revokedID     string
+
+	polled *polled
+	dir    string
+	edge   *Edge
+	stop   func() error
+}
+
+func newReplay(t *testing.T, raw artifacts.Store, signs bool) *replay {
+	t.Helper()
+	r := &replay{t: t, raw: raw, polled: &polled{Reader: raw}, dir: t.TempDir()}
+	var trust artifacts.Trust
+	if signs {
+		k, err := artifacts.NewSignKey(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.sign, trust = []artifacts.SignKey{k}, artifacts.Trust{k.Trust()}
+	}
+	ours := signed.Store(raw, r.sign, trust)
+	registry := &keys.Registry{Store: ours}
+	create := func() keys.Created {
+		made, err := registry.Create(t.Context(), keys.Request{Name: "client", Rate: 1_000_000, Burst: 1_000_000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made
+	}
+	good, revoked := create(), create()
+	r.good, r.revoked, r.revokedID = good.Key, revoked.Key, revoked.ID
+	first := fixture.Publish(t, ours, fixture.Feed(50, 1), fixture.Start, nil)
+	r.older = r.read()
+	r.older[artifacts.ChangeKey] = r.change(first.Pointer.Store, 7, "1")
+	if _, err := registry.Revoke(t.Context(), revoked.ID); err != nil {
+		t.Fatal(err)
+	}
+	fixture.Publish(t, ours, fixture.Feed(50, 2), fixture.Start.Add(artifacts.Step), first)
+	if _, err := raw.Swap(t.Context(), artifacts.ChangeKey, "", r.change(first.Pointer.Store, 8, "2")); err != nil {
+		t.Fatal(err)
+	}
+	r.newest = r.read()
+	r.start()
+	r.isNewest("at first")
+	return r
+}
+
+func (r *replay) start() {
+	var trust artifacts.Trust
+	for _, k := range r.sign {
+		trust = append(trust, k.Trust())
+	}
+	r.edge, r.stop = start(r.t, r.polled, func(c *Config) { c.AuthOff, c.Trust, c.CacheDir = false, trust, r.dir })
+}
+
+func (r *replay) read() map[string][]byte {
+	r.t.Helper()
+	all := map[string][]byte{}
+	for _, key := range []string{artifacts.KeysKey, artifacts.ChangeKey, artifacts.CurrentKey} {
+		b, _, err := r.raw.Get(r.t.Context(), key, artifacts.MaxKeySetSize)
+		if err != nil && !errors.Is(err, artifacts.ErrNotFound) {
+			r.t.Fatal(err)
+		}
+		all[key] = b
+	}
+	return all
+}
+
+func (r *replay) change(store string, number uint64, value string) []byte {
+	c := artifacts.Change{Format: artifacts.Format, Numbered: artifacts.Numbered{Store: store, Number: number}, Database: "fixture", Time: fixture.Start, Value: value}
+	return artifacts.Sign(artifacts.ChangeKey, c.Encode(), r.sign...)
+}
+
+// forged returns the newest object of another store, or with another number,
+// signed by the true key, and with what must never show: a revoked key in force,
+// another change, an older manifest.
+func (r *replay) forged(key, store string, number func(uint64) uint64) []byte {
+	r.t.Helper()
+	var b []byte
+	var err error
+	switch key {
+	case artifacts.KeysKey:
+		var s *artifacts.KeySet
+		if s, err = artifacts.ParseKeySet(r.newest[key]); err == nil {
+			s.Store, s.Number = cmp.Or(store, s.Store), number(s.Number)
+			s.Find(r.revokedID).Revoked = time.Time{}
+			b = s.Encode()
+		}
+	case artifacts.ChangeKey:
+		var c *artifacts.Change
+		if c, err = artifacts.ParseChange(r.newest[key]); err == nil {
+			c.Store, c.Number, c.Value = cmp.Or(store, c.Store), number(c.Number), "99"
+			b = c.Encode()
+		}
+	default:
+		var p, old *artifacts.Pointer
+		if p, err = artifacts.ParsePointer(r.newest[key]); err == nil {
+			if old, err = artifacts.ParsePointer(r.older[key]); err == nil {
+				old.Store, old.Sequence = cmp.Or(store, p.Store), number(p.Sequence)
+				b = old.Encode()
+			}
+		}
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return artifacts.Sign(key, b, r.sign...)
+}
+
+// put puts something in the place of an object, with a restart of the edge in
+// between or without, and the true object back in the end.
+func (r *replay) put(key, way string, restarts bool) {
+	r.t.Helper()
+	what := key + " " + way
+	if restarts {
+		what += ", restarted"
+		if err := r.stop(); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	next := func(n uint64) uint64 { return n + 1 }
+	var bad []byte
+	switch way {
+	case "older":
+		bad = r.older[key]
+	case "deleted, then older":
+		bad = r.older[key]
+		if err := r.raw.Delete(r.t.Context(), key); err != nil {
+			r.t.Fatal(err)
+		}
+		if restarts {
+			r.start() // once without the object, and once more below
+			r.holds(key, what+", while it is missing")
+			if err := r.stop(); err != nil {
+				r.t.Fatal(err)
+			}
+		} else {
+			r.holds(key, what+", while it is missing")
+		}
+	case "other store":
+		bad = r.forged(key, strings.Repeat("f", 32), next)
+	case "cut":
+		bad = r.forged(key, "", next)
+		bad = bad[:len(bad)/2]
+	case "jumped":
+		bad = r.forged(key, "", func(n uint64) uint64 { return n + artifacts.MaxJump + 1 })
+	case "beyond 2^53":
+		bad = r.forged(key, "", func(uint64) uint64 { return artifacts.MaxNumber + 1 })
+	case "no checksum":
+		body := artifacts.Unsigned(r.forged(key, "", next))
+		bad = artifacts.Sign(key, append(body[:bytes.LastIndex(body, []byte(`,"sum"`))], "}\n"...), r.sign...)
+	}
+	r.swap(key, bad)
+	if restarts {
+		r.start()
+	}
+	r.holds(key, what)
+	r.swap(key, r.newest[key])
+	r.isNewest(what)
+}
+
+func (r *replay) swap(key string, b []byte) {
+	r.t.Helper()
+	_, version, err := r.raw.Get(r.t.Context(), key, artifacts.MaxKeySetSize)
+	if err == nil || errors.Is(err, artifacts.ErrNotFound) {
+		_, err = r.raw.Swap(r.t.Context(), key, version, b)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// holds waits for polls of the object, and holds what is answered meanwhile
+// against what was newest.
+func (r *replay) holds(key, what string) {
+	r.t.Helper()
+	from := r.polled.of(key).Load()
+	until(r.t, what+": polls", func() bool {
+		r.notOlder(what)
+		return r.polled.of(key).Load() >= from+3
+	})
+	r.notOlder(what)
+}
+
+func (r *replay) notOlder(what string) (newest bool) {
+	r.t.Helper()
+	revoked, _, _ := r.ask(r.revoked)
+	status, at, global := r.ask(r.good)
+	if revoked == http.StatusOK {
+		r.t.Errorf("%s: a revoked key is let in", what)
+	}
+	if status == http.StatusOK && at != "2026-03-04T05:20:00Z" {
+		r.t.Errorf("%s: answered from %q", what, at)
+	}
+	changed := strings.Contains(global, `"total_market_cap_change_percentage_24h":"2"`)
+	if status == http.StatusOK && !changed && !strings.Contains(global, `"total_market_cap_change_percentage_24h":null`) {
+		r.t.Errorf("%s: /global answers %s", what, global)
+	}
+	return status == http.StatusOK && revoked == http.StatusUnauthorized && changed
+}
+
+func (r *replay) ask(key string) (status int, at, body string) {
+	r.t.Helper()
+	return askWith(r.t, r.edge.Addr(), key, "/openapi/v1/global")
+}
+
+func (r *replay) isNewest(what string) {
+	r.t.Helper()
+	until(r.t, what+": the true object is taken again", func() bool { return r.notOlder(what) })
+	until(r.t, what+": all is well", func() bool {
+		return r.edge.refresher.Status().LastError == "" && r.edge.watcher.Status().State == "VALID" && len(r.edge.floor.Problems()) == 0
+	})
+}
+
+// TestKeptDamage: what is in the cache folder and is not as it was written, or
+// not signed by a key that is trusted, stands in /status.
+func TestKeptDamage(t *testing.T) {
+	raw, err := dirstore.Open(filepath.Join(t.TempDir(), "store"), dirstore.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newReplay(t, raw, true)
+	until(t, "all objects", func() bool { return r.edge.refresher.Status().Missing == 0 })
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	r.polled.Reader = awayReader{}
+	problems := func() (names []string) {
+		for _, p := range r.edge.status().More.(More).Folder {
+			name, _, _ := strings.Cut(p, ":")
+			names = append(names, name)
+		}
+		return names
+	}
+	for _, name := range []string{artifacts.KeysKey, artifacts.ChangeKey, artifacts.CurrentKey, "floor"} {
+		path := filepath.Join(r.dir, name)
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := bytes.Clone(whole)
+		bad[len(bad)/2] ^= 1
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.start()
+		until(t, "a problem with "+name, func() bool { return slices.Contains(problems(), name) })
+		r.notOlder(name + " is damaged on disk")
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, whole, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stranger, err := artifacts.NewSignKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.sign = []artifacts.SignKey{stranger}
+	r.start()
+	until(t, "problems with signatures", func() bool { return slices.Equal(problems(), []string{"change", "current", "keys"}) })
+}
+
+// awayReader is a store that cannot be asked.
+type awayReader struct{ artifacts.Reader }
+
+func (awayReader) Get(context.Context, string, int64) ([]byte, artifacts.Version, error) {
+	return nil, "", errors.New("away")
+}
+
+func (awayReader) GetIf(context.Context, string, artifacts.Version, int64) ([]byte, artifacts.Version, error) {
+	return nil, "", errors.New("away")
+}
