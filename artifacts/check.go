@@ -114,7 +114,7 @@ func (c *checker) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return c.small(ctx)
+	return c.small(ctx, p.Store)
 }
 
 // refuse turns what the store said into a problem; anything else is returned.
@@ -126,22 +126,51 @@ func (c *checker) refuse(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// small checks change and keys, which may be absent.
-func (c *checker) small(ctx context.Context) error {
-	b, _, err := c.r.Get(ctx, ChangeKey, MaxPointerSize)
-	if err == nil {
-		_, err = ParseChange(b)
-	}
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		if err := c.refuse("change record", err); err != nil {
-			return err
+// small checks the other small objects, which may be absent: a store of before
+// has no identity.
+func (c *checker) small(ctx context.Context, store string) error {
+	for _, o := range []struct {
+		what, key string
+		limit     int64
+		storeOf   func([]byte) (string, error) // "" for one of before
+	}{
+		{"identity", IdentityKey, MaxPointerSize, func(b []byte) (string, error) {
+			i, err := ParseIdentity(b)
+			if err != nil {
+				return "", err
+			}
+			return i.Store, nil
+		}},
+		{"change record", ChangeKey, MaxPointerSize, func(b []byte) (string, error) {
+			r, err := ParseChange(b)
+			if err != nil {
+				return "", err
+			}
+			return r.Store, nil
+		}},
+		{"key set", KeysKey, MaxKeySetSize, func(b []byte) (string, error) {
+			s, err := ParseKeySet(b)
+			if err != nil {
+				return "", err
+			}
+			return s.Store, nil
+		}},
+	} {
+		b, _, err := c.r.Get(ctx, o.key, o.limit)
+		if errors.Is(err, ErrNotFound) {
+			continue
 		}
-	}
-	if b, _, err = c.r.Get(ctx, KeysKey, MaxKeySetSize); err == nil {
-		_, err = ParseKeySet(b)
-	}
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return c.refuse("key set", err)
+		of := ""
+		if err == nil {
+			of, err = o.storeOf(b)
+		}
+		if err != nil {
+			if err := c.refuse(o.what, err); err != nil {
+				return err
+			}
+		} else if of != "" && of != store {
+			c.problem("%s: it is of store %s, the pointer of store %s", o.what, of, store)
+		}
 	}
 	return nil
 }

@@ -10,6 +10,11 @@
 //	objects/<2 hex>/<62 hex>   shards of a view, and what the ledger keeps
 //	manifests/<64 hex>         one a snapshot
 //
+// One says which store it is, is made before anything else, and never says
+// another thing:
+//
+//	identity                   32 hexadecimal digits, random
+//
 // Three small ones move, by compare-and-swap only:
 //
 //	current                    the pointer: which manifest is published
@@ -20,18 +25,26 @@
 // the objects that the manifest names. It checks each object's length and
 // digest before it looks at a byte of it.
 //
-// # Pointer, change, keys
+// # Identity, pointer, change, keys
 //
-// UTF-8 JSON objects; unknown fields are ignored. See [Pointer] and [Change]
-// for their fields, [KeySet] for the keys. Their last field is a checksum: sum is
-// the SHA-256, in lower-case hexadecimal digits, of all bytes before the comma
-// in front of it. An object without one is read all the same.
+// UTF-8 JSON objects; unknown fields are ignored. See [Identity], [Pointer] and
+// [Change] for their fields, [KeySet] for the keys. Their last field is a
+// checksum: sum is the SHA-256, in lower-case hexadecimal digits, of all bytes
+// before the comma in front of it. An object without one is refused.
+//
+// Pointer, change record and key set say of which store they are, and have a
+// number that grows by one each time that they are written (the pointer's is its
+// sequence), so that an older one, or one of another store, is known as such: see
+// [Numbered]. A store of before has neither identity nor numbers; its identity is
+// that of its pointer, and such a record counts as the store's number 0. The first
+// number of a record is that of five minutes since 1970.
 //
 // One that is signed has a second line, {"signatures":[…]}, with one element for
 // each key that signed it: key is the first 16 hexadecimal digits of the public
 // key's SHA-256, ed25519 the signature (RFC 8032) in base64 (RFC 4648 section 4).
 // What is signed is "marketdata ", the object's name in the store, a line feed,
-// and the first line with its line feed.
+// and the first line with its line feed. While one of the four is signed, the
+// store is: all of them are to be, by the same keys.
 //
 // # Manifest
 //

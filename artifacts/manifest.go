@@ -16,7 +16,8 @@ import (
 // Format is the version of manifest and pointer that this release writes.
 // OldestFormat is the oldest one that it still reads.
 //
-// History: 1, November 2026, the first.
+// History: 1, November 2026, the first. Identity, and store and number of key set
+// and change record, came later in it: what lacks them is read.
 const (
 	Format       = 1
 	OldestFormat = 1
