@@ -1,0 +1,87 @@
+package builder
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder/keys"
+	"example.com/marketdata/builder/publish"
+)
+
+// TestIdentity: whatever is written first, all of it is of one store, also when
+// many begin at once, when the identity is that of a store of before, and when a
+// record was lost, which goes on above where it was.
+func TestIdentity(t *testing.T) {
+	s, ctx := memstore.New(), t.Context()
+	var ids [8]string
+	var all sync.WaitGroup
+	for i := range ids {
+		all.Go(func() {
+			var err error
+			if ids[i], err = publish.Identity(ctx, s); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	registry := &keys.Registry{Store: s}
+	create := func() error {
+		_, err := registry.Create(ctx, keys.Request{Name: "n", Rate: 1, Burst: 1})
+		return err
+	}
+	keySet := func() *artifacts.KeySet {
+		b, _, err := s.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := artifacts.ParseKeySet(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	change := func() artifacts.Numbered {
+		c, err := Change(ctx, s, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Numbered
+	}
+	if err := create(); err != nil {
+		t.Fatal(err)
+	}
+	mustBuild(t, s, world{assets: 20, at: epoch})
+	first, set := change(), keySet()
+	for _, id := range append(ids[1:], head(t, s).Pointer.Store, first.Store, set.Store) {
+		if id != ids[0] {
+			t.Errorf("store %s beside %s", id, ids[0])
+		}
+	}
+	for _, lost := range []string{artifacts.IdentityKey, artifacts.ChangeKey, artifacts.KeysKey} {
+		if err := s.Delete(ctx, lost); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if second := change(); second.Store != ids[0] || second.Number < first.Number || second.Number > first.Number+artifacts.MaxJump {
+		t.Errorf("change record %+v after %+v was lost", second, first)
+	}
+	if err := create(); err != nil || keySet().Number < set.Number {
+		t.Errorf("key set %d after %d was lost, %v", keySet().Number, set.Number, err)
+	}
+
+	set.Store, set.Number = "ffffffffffffffffffffffffffffffff", 1<<40
+	_, version, err := s.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Swap(ctx, artifacts.KeysKey, version, set.Encode()); err != nil {
+		t.Fatal(err)
+	}
+	if err := create(); !errors.Is(err, artifacts.ErrCorrupt) {
+		t.Errorf("a key in the set of another store: %v", err)
+	}
+}
