@@ -47,6 +47,16 @@ func ParseObjectKey(key string) (Digest, error) {
 	return ParseDigest(rest[:2] + rest[3:])
 }
 
+// Names reports whether key is that of an immutable object and data are the
+// bytes that it is named after.
+func Names(key string, data []byte) bool {
+	d, err := ParseObjectKey(key)
+	if err != nil {
+		d, err = ParseManifestKey(key)
+	}
+	return err == nil && d == Sum(data)
+}
+
 // ParseManifestKey is the inverse of ManifestKey; any other key is an error.
 func ParseManifestKey(key string) (Digest, error) {
 	rest, ok := strings.CutPrefix(key, ManifestPrefix)

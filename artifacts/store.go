@@ -54,8 +54,10 @@ type Reader interface {
 type Store interface {
 	Reader
 	// Put writes an immutable object. The same bytes under the same key again
-	// succeed, and count as written now (Info.Modified); other bytes give
-	// ErrConflict and change nothing. A reader sees the whole object or none.
+	// succeed, and count as written now (Info.Modified). Other bytes give
+	// ErrConflict and change nothing, unless data are those that key is named
+	// after (see Names): then what is there is damaged, and is replaced. A
+	// reader sees the whole object or none.
 	// The object is durable once a later Sync has returned.
 	Put(ctx context.Context, key string, data []byte) error
 	// Sync returns when everything that Put has reported as written before

@@ -1,7 +1,6 @@
 package dirstore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -221,53 +220,6 @@ func TestMissingFolder(t *testing.T) {
 	}
 	if _, err := Open("", Options{Create: true}); err == nil {
 		t.Error("Open takes an empty path")
-	}
-}
-
-// TestRepair: an object that a power cut broke is replaced when its own bytes
-// are put again, and by no others.
-func TestRepair(t *testing.T) {
-	ctx, root := t.Context(), t.TempDir()
-	s := open(t, root)
-	data := bytes.Repeat([]byte("snapshot "), 1000)
-	d := artifacts.Sum(data)
-	for _, key := range []string{artifacts.ObjectKey(d), artifacts.ManifestKey(d)} {
-		for name, broken := range map[string][]byte{
-			"empty": {}, "short": data[:4096], "zeros": make([]byte, len(data)), "long": append(bytes.Clone(data), 0),
-		} {
-			t.Run(name+" "+key[:9], func(t *testing.T) {
-				if err := s.Put(ctx, key, data); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(filepath.Join(root, key), broken, 0o644); err != nil {
-					t.Fatal(err)
-				}
-				if err := s.Put(ctx, key, []byte("other")); !errors.Is(err, artifacts.ErrConflict) {
-					t.Errorf("put of other bytes over a broken object: %v", err)
-				}
-				if got, _, err := s.Get(ctx, key, 1<<20); err != nil || !bytes.Equal(got, broken) {
-					t.Errorf("a refused put changed the object: %d bytes, %v", len(got), err)
-				}
-				if err := s.Put(ctx, key, data); err != nil {
-					t.Fatal(err)
-				}
-				if got, _, err := s.Get(ctx, key, 1<<20); err != nil || !bytes.Equal(got, data) {
-					t.Errorf("after the repair: %d bytes, %v", len(got), err)
-				}
-				if err := s.Put(ctx, key, []byte("other")); !errors.Is(err, artifacts.ErrConflict) {
-					t.Errorf("put of other bytes over the whole object: %v", err)
-				}
-			})
-		}
-	}
-	if err := s.Put(ctx, "probe/x", data); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(filepath.Join(root, "probe/x"), 10); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Put(ctx, "probe/x", data); !errors.Is(err, artifacts.ErrConflict) {
-		t.Errorf("a key that is no digest does not say which bytes are right: %v", err)
 	}
 }
 

@@ -28,7 +28,8 @@
 // published snapshot does not reach such an object, but the next build may put
 // the same bytes under the same key again. Put therefore compares contents, and
 // replaces an object whose key says that it is broken: the keys of
-// artifacts.ObjectKey and artifacts.ManifestKey are digests of the contents.
+// artifacts.ObjectKey and artifacts.ManifestKey are digests of the contents. So
+// does every store, whatever has broken it.
 //
 // # Versions
 //

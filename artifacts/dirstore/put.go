@@ -55,7 +55,7 @@ func (s *Store) put(key string, data []byte) error {
 				return err
 			}
 			continue
-		case same, names(key, data):
+		case same, artifacts.Names(key, data):
 			replace = true
 		default:
 			return fmt.Errorf("%w: the store holds other bytes under this key", artifacts.ErrConflict)
@@ -77,16 +77,6 @@ func (s *Store) wrote(key string) {
 	defer s.mu.Unlock()
 	delete(s.suspect, key)
 	s.dirty[key] = true
-}
-
-// names reports whether key is the digest of data. Then an object of other
-// bytes under key is one that a power cut broke.
-func names(key string, data []byte) bool {
-	d, err := artifacts.ParseObjectKey(key)
-	if err != nil {
-		d, err = artifacts.ParseManifestKey(key)
-	}
-	return err == nil && d == artifacts.Sum(data)
 }
 
 // holds reports whether key's object is data.

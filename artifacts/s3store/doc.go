@@ -26,7 +26,8 @@
 // Put sends If-None-Match: *. When there is an object (412, or 409 when
 // another request for the key is under way), it reads the object: equal bytes
 // are written again with If-Match, so that Modified moves and gc's grace period
-// starts anew; other bytes are a conflict. Swap sends If-Match or
+// starts anew; so are those that the key is named after, in the place of others,
+// which are damaged. Any other bytes are a conflict. Swap sends If-Match or
 // If-None-Match: *; both 412 and 409 mean that it changed nothing. A version is
 // the object's ETag without its quotes. Servers derive ETags from the contents
 // or not: equal bytes may have equal versions.

@@ -95,6 +95,7 @@ func (s *Store) GetIf(ctx context.Context, key string, known artifacts.Version, 
 	return b, v, nil
 }
 
+// read is GetIf; an object that is too large gives its version all the same.
 func (s *Store) read(ctx context.Context, key string, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
 	var opts minio.GetObjectOptions
 	if known != "" {
@@ -108,13 +109,10 @@ func (s *Store) read(ctx context.Context, key string, known artifacts.Version, l
 	}
 	defer body.Close() // closes the connection, too, if the body was not read
 	b, err := readBody(body, info.Size, limit)
-	if err != nil {
-		return nil, "", err
+	if err == nil && info.ETag == "" {
+		err = errors.New("the store sent no ETag")
 	}
-	if info.ETag == "" {
-		return nil, "", errors.New("the store sent no ETag")
-	}
-	return b, artifacts.Version(info.ETag), nil
+	return b, artifacts.Version(info.ETag), err
 }
 
 // readBody reads a body of size bytes, -1 if that is not known, and no more
@@ -187,10 +185,12 @@ func (s *Store) put(ctx context.Context, key string, data []byte) error {
 			return err
 		}
 		have, v, rerr := s.read(ctx, key, "", int64(len(data)))
+		other := errors.Is(rerr, artifacts.ErrTooLarge) || rerr == nil && !bytes.Equal(have, data)
 		switch {
 		case errors.Is(rerr, artifacts.ErrNotFound):
 			continue // deleted, or not quite there yet
-		case errors.Is(rerr, artifacts.ErrTooLarge), rerr == nil && !bytes.Equal(have, data):
+		case other && artifacts.Names(key, data): // what is there is damaged
+		case other:
 			return fmt.Errorf("%w: the store holds other bytes under this key", artifacts.ErrConflict)
 		case rerr != nil:
 			return rerr

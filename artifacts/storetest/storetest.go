@@ -35,6 +35,7 @@ func TestStore(t *testing.T, open func(t *testing.T) artifacts.Store) {
 		{"put and get", putGet},
 		{"put again", putAgain},
 		{"put other bytes", putOther},
+		{"put over damage", putOverDamage},
 		{"swap", swap},
 		{"get if", getIf},
 		{"limits", limits},
@@ -137,6 +138,30 @@ func putOther(t *testing.T, ctx context.Context, s artifacts.Store) {
 	must(t, s.Put(ctx, "objects/ab/empty", nil))
 	wantErr(t, "over the empty object", s.Put(ctx, "objects/ab/empty", data), artifacts.ErrConflict)
 	wantObject(t, ctx, s, "objects/ab/empty", nil)
+}
+
+// putOverDamage: an object that is not the one its key names is replaced by the
+// one that is, and by no other; Swap stands for what damaged it.
+func putOverDamage(t *testing.T, ctx context.Context, s artifacts.Store) {
+	data := pattern(1, 10_000)
+	d := artifacts.Sum(data)
+	for _, key := range []string{artifacts.ObjectKey(d), artifacts.ManifestKey(d)} {
+		for name, broken := range map[string][]byte{
+			"empty": {}, "short": data[:4096], "other": pattern(2, len(data)), "long": append(bytes.Clone(data), 0),
+		} {
+			must(t, s.Delete(ctx, key))
+			_, err := s.Swap(ctx, key, "", broken)
+			must(t, err)
+			wantErr(t, name+": other bytes", s.Put(ctx, key, []byte("other")), artifacts.ErrConflict)
+			wantObject(t, ctx, s, key, broken)
+			must(t, s.Put(ctx, key, data))
+			wantObject(t, ctx, s, key, data)
+			wantErr(t, name+": over the whole object", s.Put(ctx, key, broken), artifacts.ErrConflict)
+			wantObject(t, ctx, s, key, data)
+		}
+	}
+	must(t, s.Put(ctx, "probe/x", data[:1]))
+	wantErr(t, "a key that is no digest", s.Put(ctx, "probe/x", data), artifacts.ErrConflict)
 }
 
 func swap(t *testing.T, ctx context.Context, s artifacts.Store) {
