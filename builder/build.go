@@ -67,6 +67,7 @@ type Config struct {
 type Builder struct {
 	Config
 	tested bool // the store has passed its self-test
+	again  bool // what the head has is put all the same, see Repair
 }
 
 // New returns a Builder, or an error that says what of cfg is out of range.
@@ -205,6 +206,9 @@ func (b *build) publish(ctx context.Context, t time.Time, head *publish.Head, pr
 	ctx, cancel := context.WithTimeout(ctx, BuildDeadline)
 	defer cancel()
 	objects := head.Objects(b.Store)
+	if b.again {
+		objects = new(publish.Head).Objects(b.Store)
+	}
 	defer func() { b.report.ObjectsWritten, b.report.BytesWritten = objects.Written() }()
 	views, err := b.putViews(ctx, objects, feed, result)
 	if err != nil {

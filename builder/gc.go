@@ -182,27 +182,28 @@ func (c *collector) mark(ctx context.Context, ref artifacts.Ref, want reach) err
 }
 
 func (c *collector) markOwn(ctx context.Context, m *artifacts.Manifest) error {
-	for i := range m.Views {
-		for _, o := range m.Views[i].Objects {
-			c.keep[o.Digest] = true
-		}
-	}
-	if c.keep[m.Ledger.Digest] {
-		return nil
-	}
-	root, err := artifacts.ReadObject(ctx, c.Store, m.Ledger)
-	if err != nil {
-		return err
-	}
-	refs, err := ledger.Refs(root)
-	if err != nil {
-		return err
-	}
-	c.keep[m.Ledger.Digest] = true
+	refs, err := needs(ctx, c.Store, m)
 	for _, ref := range refs {
 		c.keep[ref.Digest] = true
 	}
-	return nil
+	return err
+}
+
+// needs returns the objects that a snapshot needs: those of its views and its
+// ledger's. When the ledger cannot be read, it returns what it knows, and why.
+func needs(ctx context.Context, r artifacts.Reader, m *artifacts.Manifest) (refs []artifacts.Ref, err error) {
+	for i := range m.Views {
+		for _, o := range m.Views[i].Objects {
+			refs = append(refs, o.Ref)
+		}
+	}
+	refs = append(refs, m.Ledger)
+	root, err := artifacts.ReadObject(ctx, r, m.Ledger)
+	if err != nil {
+		return refs, err
+	}
+	named, err := ledger.Refs(root)
+	return append(refs, named...), err
 }
 
 // sweepMarked looks once more at the pointer, and sweeps.

@@ -41,16 +41,23 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 	if err != nil {
 		return nil, err
 	}
+	return publishAgain(ctx, s, head, newest, at, target, root, now)
+}
+
+// publishAgain replaces the head by target, which is newest's retained snapshot
+// at, with the ledger root.
+func publishAgain(ctx context.Context, s artifacts.Store, head *publish.Head, newest *artifacts.Manifest, at int, target *artifacts.Manifest, root []byte, now func() time.Time) (*Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, BuildDeadline)
 	defer cancel()
 	objects := head.Objects(s)
 	next := *target
+	next.Retained = slices.Clone(newest.Retained[at+1:])
+	next.Retained = slices.DeleteFunc(next.Retained, func(r artifacts.Retained) bool { return !slices.Contains(target.Retained, r) })
+	next.Withdrawn = withdrawn(newest, at, target.Time)
+	var err error
 	if next.Ledger, err = objects.Put(ctx, root); err != nil {
 		return nil, err
 	}
-	next.Retained = slices.Clone(newest.Retained[at+1:])
-	next.Retained = slices.DeleteFunc(next.Retained, func(r artifacts.Retained) bool { return !slices.Contains(target.Retained, r) })
-	next.Withdrawn = withdrawn(newest, at, t)
 	p, err := head.Publish(ctx, objects, &next, now(), func(string) {})
 	if err != nil {
 		return nil, err

@@ -21,6 +21,13 @@ type Head struct {
 	id     string // the store's, once it was asked for
 }
 
+// NewHead returns a head to replace by hand, whatever the store's pointer says:
+// version is the pointer's as it was read, zero when there is none. The next
+// pointer follows p, which must be of this store, in sequence.
+func NewHead(version artifacts.Version, p *artifacts.Pointer) *Head {
+	return &Head{version: version, Pointer: p}
+}
+
 // readHeadTries bounds how often ReadHead starts again because the pointer
 // moved on and gc removed the manifest in between.
 const readHeadTries = 3

@@ -72,12 +72,19 @@ func (h *Head) Publish(ctx context.Context, o *Objects, m *artifacts.Manifest, c
 	if err := o.store.Sync(ctx); err != nil {
 		return nil, fmt.Errorf("sync manifest: %w", err)
 	}
-	id, err := h.identity(ctx, o.store)
+	step(StepSwap)
+	return h.Point(ctx, o.store, ref, m.Time, clock)
+}
+
+// Point is the last step of Publish: the pointer moves from the head to the
+// manifest ref, of time t, which is durable with all that it reaches.
+func (h *Head) Point(ctx context.Context, s artifacts.Store, ref artifacts.Ref, t, clock time.Time) (*artifacts.Pointer, error) {
+	id, err := h.identity(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	p := &artifacts.Pointer{
-		Format: artifacts.Format, Store: id, Sequence: 1, Time: m.Time, Manifest: ref,
+		Format: artifacts.Format, Store: id, Sequence: 1, Time: t, Manifest: ref,
 		Nonce: randomID(), Published: clock.UTC(),
 	}
 	if h.Pointer != nil {
@@ -86,8 +93,7 @@ func (h *Head) Publish(ctx context.Context, o *Objects, m *artifacts.Manifest, c
 	if p.Sequence > artifacts.MaxNumber {
 		return nil, fmt.Errorf("sequence %d: readers take up to 2^53", p.Sequence)
 	}
-	step(StepSwap)
-	return p, h.swap(ctx, o.store, p)
+	return p, h.swap(ctx, s, p)
 }
 
 func randomID() string {

@@ -1,0 +1,416 @@
+package builder
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/faultstore"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder/keys"
+	"example.com/marketdata/builder/ledger"
+)
+
+// grown is a store of three snapshots in which each has new assets, so that
+// each build writes an object of every kind; and the world of the newest.
+func grown(t *testing.T, s artifacts.Store) world {
+	t.Helper()
+	w := world{assets: 40, at: epoch}
+	for range 3 {
+		w = w.later(artifacts.Step)
+		w.assets += 5
+		mustBuild(t, s, w)
+	}
+	return w
+}
+
+// key makes an API key.
+func key(t *testing.T, s artifacts.Store) keys.Created {
+	t.Helper()
+	made, err := (&keys.Registry{Store: s}).Create(t.Context(), keys.Request{Name: "client", Rate: 1, Burst: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// keyed is a store of three snapshots, two keys and a change record.
+func keyed(t *testing.T) (s *memstore.Store, w world, one, two keys.Created) {
+	t.Helper()
+	s = memstore.New()
+	w = grown(t, s)
+	one, two = key(t, s), key(t, s)
+	if _, err := Change(t.Context(), s, time.Now); err != nil {
+		t.Fatal(err)
+	}
+	return s, w, one, two
+}
+
+func changeRecord(t *testing.T, s artifacts.Reader) *artifacts.Change {
+	t.Helper()
+	c, err := artifacts.ParseChange(stored(t, s, artifacts.ChangeKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// clone copies a store, or what of it keep takes.
+func clone(t *testing.T, s artifacts.Store, keep func(key string) bool) *memstore.Store {
+	t.Helper()
+	out := memstore.New()
+	err := s.List(t.Context(), "", func(i artifacts.Info) error {
+		if !keep(i.Key) {
+			return nil
+		}
+		b, _, err := s.Get(t.Context(), i.Key, artifacts.MaxObjectSize)
+		if err == nil {
+			_, err = out.Swap(t.Context(), i.Key, "", b)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func all(string) bool { return true }
+
+// overwrite puts any bytes at a key; nil removes it.
+func overwrite(t *testing.T, s artifacts.Store, key string, b []byte) {
+	t.Helper()
+	err := s.Delete(t.Context(), key)
+	if err == nil && b != nil {
+		_, err = s.Swap(t.Context(), key, "", b)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func stored(t *testing.T, s artifacts.Reader, key string) []byte {
+	t.Helper()
+	b, _, err := s.Get(t.Context(), key, artifacts.MaxObjectSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// part is an object of a store by what it is, and who has it besides a copy.
+type part struct {
+	kind, key  string
+	edge, feed bool
+	// back: without it, the ledger of a retained snapshot is still whole.
+	back bool
+}
+
+// parts names one object of each kind. edge: a cache folder has it; feed: a
+// build of the newest snapshot's feed writes it.
+func parts(t *testing.T, s artifacts.Store) []part {
+	t.Helper()
+	h := head(t, s)
+	m := h.Manifest
+	before, err := artifacts.ReadManifest(t.Context(), s, m.Retained[0].Manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := ledger.ReadRoot(t.Context(), s, m.Ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := func(r artifacts.Ref) string { return artifacts.ObjectKey(r.Digest) }
+	ids, returns := root.IDs["assets"].Segments, root.Returns[0].Segments
+	shared := m.View("exchanges", "volume").Objects[0].Ref
+	if shared != before.View("exchanges", "volume").Objects[0].Ref {
+		t.Fatal("no view is shared")
+	}
+	return []part{
+		{"manifest", artifacts.ManifestKey(h.Pointer.Manifest.Digest), true, true, true},
+		{"manifest, retained", artifacts.ManifestKey(m.Retained[0].Manifest.Digest), true, false, false},
+		{"view", key(m.View("assets", "rank").Objects[0].Ref), true, true, false},
+		{"view, retained", key(before.View("assets", "rank").Objects[0].Ref), true, false, false},
+		{"view, shared", key(shared), true, true, false},
+		{"ledger root", key(m.Ledger), false, true, true},
+		{"ledger root, retained", key(before.Ledger), false, false, false},
+		{"ids", key(ids[len(ids)-1]), false, true, true},
+		{"price list", key(root.Prices[len(root.Prices)-1].Parts[0]), false, true, true},
+		{"price list, first", key(root.Prices[0].Parts[0]), false, false, false},
+		{"returns", key(returns[len(returns)-1].Ref), false, true, true},
+		{"groups", key(root.Groups["categories"]), false, true, true},
+	}
+}
+
+// ways are how an object is damaged; other is another object of the store.
+var ways = []struct {
+	name   string
+	damage func(b, other []byte) []byte
+}{
+	{"deleted", func(b, other []byte) []byte { return nil }},
+	{"cut", func(b, other []byte) []byte { return b[:len(b)/2] }},
+	{"flipped", func(b, other []byte) []byte { b[len(b)/2] ^= 4; return b }},
+	{"exchanged", func(b, other []byte) []byte { return other }},
+}
+
+func repair(t *testing.T, s artifacts.Store, change ...func(*RepairConfig)) *RepairReport {
+	t.Helper()
+	r, err := tryRepair(t.Context(), s, change...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func tryRepair(ctx context.Context, s artifacts.Store, change ...func(*RepairConfig)) (*RepairReport, error) {
+	cfg := RepairConfig{Config: config(s, nil)}
+	cfg.Progress, cfg.Now = func(string, int, int) {}, time.Now
+	for _, f := range change {
+		f(&cfg)
+	}
+	return Repair(ctx, cfg)
+}
+
+func from(name string, r artifacts.Reader) func(*RepairConfig) {
+	return func(c *RepairConfig) { c.From = append(c.From, Copy{r, name}) }
+}
+
+// TestRepair damages one object of each kind in each way and mends it from each
+// source. Where the source has it, the store is whole and the next build
+// publishes; where it has not, the report names the object, nothing is changed,
+// and, when the newest ledger has lost it, going back leaves a store that is
+// whole. FEED.md, "Repair", has the closing table in words.
+func TestRepair(t *testing.T) {
+	whole := memstore.New()
+	w := grown(t, whole)
+	views := map[string]bool{}
+	m := head(t, whole).Manifest
+	for _, ret := range append(m.Retained, artifacts.Retained{Manifest: head(t, whole).Pointer.Manifest}) {
+		m, err := artifacts.ReadManifest(t.Context(), whole, ret.Manifest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range m.Views {
+			for _, o := range v.Objects {
+				views[artifacts.ObjectKey(o.Digest)] = true
+			}
+		}
+	}
+	sources := []struct {
+		name string
+		use  func(*RepairConfig)
+		has  func(part) bool
+	}{
+		{"copy", from("copy", clone(t, whole, all)), func(part) bool { return true }},
+		{"edge", from("edge", clone(t, whole, func(key string) bool { return views[key] || strings.HasPrefix(key, artifacts.ManifestPrefix) })), func(p part) bool { return p.edge }},
+		{"feed", func(c *RepairConfig) { c.Source = w }, func(p part) bool { return p.feed }},
+		{"nothing", func(*RepairConfig) {}, func(part) bool { return false }},
+	}
+	outcomes := map[string]string{}
+	all := parts(t, whole)
+	for i, p := range all {
+		for _, way := range ways {
+			for _, source := range sources {
+				name := fmt.Sprintf("%s, %s, %s", p.kind, way.name, source.name)
+				t.Run(name, func(t *testing.T) {
+					s := clone(t, whole, func(string) bool { return true })
+					other := all[(i+1)%len(all)].key
+					overwrite(t, s, p.key, way.damage(stored(t, s, p.key), stored(t, s, other)))
+					before := contents(t, s)
+					r := repair(t, s, source.use)
+					if source.has(p) {
+						if len(r.Missing) > 0 || len(r.Mended) != 1 || r.Mended[0].Key != p.key || r.Loss != "" {
+							t.Fatalf("report %+v, want %s mended", r, p.key)
+						}
+						verify(t, s)
+						mustBuild(t, s, w.later(artifacts.Step))
+						verify(t, s)
+						outcomes[p.kind+source.name] = "mended"
+						return
+					}
+					if len(r.Mended) > 0 || !slices.ContainsFunc(r.Missing, func(m string) bool { return strings.Contains(m, p.key) }) || r.WentBack {
+						t.Fatalf("report %+v, want %s missing", r, p.key)
+					}
+					if after := contents(t, s); !equalContents(before, after) {
+						t.Error("what cannot be mended was changed")
+					}
+					if (r.Loss != "") != p.back {
+						t.Fatalf("loss %q", r.Loss)
+					}
+					outcomes[p.kind+source.name] = "missing"
+					if p.back {
+						goBack(t, s, w, r.Loss)
+						outcomes[p.kind+source.name] = "missing: back"
+					}
+				})
+			}
+		}
+	}
+	var table bytes.Buffer
+	tab := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	for _, p := range all {
+		fmt.Fprintf(tab, "%s", p.kind)
+		for _, source := range sources {
+			fmt.Fprintf(tab, "\t%s: %s", source.name, outcomes[p.kind+source.name])
+		}
+		fmt.Fprintln(tab)
+	}
+	tab.Flush()
+	t.Logf("deleted, cut, flipped or exchanged:\n%s", &table)
+}
+
+// goBack repairs a store whose newest ledger is lost, with leave.
+func goBack(t *testing.T, s artifacts.Store, w world, loss string) {
+	t.Helper()
+	sequence := head0(t, s).Sequence
+	r := repair(t, s, func(c *RepairConfig) { c.AcceptLoss = true })
+	if !r.WentBack || r.Loss != loss || len(r.Missing) > 0 || r.Sequence != sequence+1 || r.Snapshot != stamp(w.at.Add(-artifacts.Step)) {
+		t.Fatalf("report %+v", r)
+	}
+	verify(t, s)
+	mustBuild(t, s, w.later(artifacts.Step))
+	verify(t, s)
+	// Where the ids could be kept, they are; where not, it was said.
+	l, err := ledger.Load(t.Context(), s, &head(t, s).Manifest.Ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := l.Known("assets", fmt.Sprintf("coin-%d", w.assets-1)); !ok {
+		t.Error("the newest asset has no id")
+	}
+}
+
+// head0 reads the pointer, whose manifest may be lost.
+func head0(t *testing.T, s artifacts.Reader) *artifacts.Pointer {
+	t.Helper()
+	p, err := artifacts.ParsePointer(stored(t, s, artifacts.CurrentKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func equalContents(a, b map[string]string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for k, v := range a {
+		if b[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// TestRepairAll mends a store of which nothing but the objects that move is
+// left, from two copies that have a half each.
+func TestRepairAll(t *testing.T) {
+	whole := memstore.New()
+	grown(t, whole)
+	half := func(odd bool) artifacts.Reader {
+		return clone(t, whole, func(key string) bool { return (key[len(key)-1]%2 == 1) == odd })
+	}
+	s := clone(t, whole, func(key string) bool { return moving[key] })
+	if r := repair(t, s, from("odd", half(true)), from("even", half(false))); len(r.Missing) > 0 || len(r.Mended) != len(reached(t, whole)) {
+		t.Errorf("report %+v", r)
+	}
+	verify(t, s)
+}
+
+// TestRepairMoving: a damaged change record is made anew; for a pointer or a key
+// set the report says what is to be done.
+func TestRepairMoving(t *testing.T) {
+	whole, _, _, _ := keyed(t)
+	for key, want := range map[string]string{artifacts.ChangeKey: "", artifacts.KeysKey: "key set", artifacts.CurrentKey: "builder restore"} {
+		for _, way := range ways[1:] {
+			s := clone(t, whole, all)
+			overwrite(t, s, key, way.damage(stored(t, s, key), stored(t, whole, artifacts.IdentityKey)))
+			r, err := tryRepair(t.Context(), s, from("copy", whole))
+			said := fmt.Sprint(err)
+			if err == nil {
+				said = strings.Join(r.Missing, "")
+			}
+			if !strings.Contains(said, want) || want == "" && (err != nil || said != "" || changeRecord(t, s).Value != changeRecord(t, whole).Value) {
+				t.Errorf("%s, %s: %+v, %v", key, way.name, r, err)
+			}
+		}
+	}
+	if r, err := tryRepair(t.Context(), memstore.New()); err != nil || r.Snapshot != "" {
+		t.Errorf("without a snapshot: %+v, %v", r, err)
+	}
+}
+
+// TestRepairFaults makes every call of a repair fail, once or from then on: the
+// pointer stays, and the next repair ends it.
+func TestRepairFaults(t *testing.T) {
+	whole := memstore.New()
+	grown(t, whole)
+	copied := clone(t, whole, all)
+	broken := func(t *testing.T) artifacts.Store {
+		s := clone(t, whole, all)
+		for i, p := range parts(t, whole) {
+			b := stored(t, s, p.key)
+			overwrite(t, s, p.key, ways[i%len(ways)].damage(b, []byte("other")))
+		}
+		return s
+	}
+	everyFault(t, broken, func(s artifacts.Store) error {
+		r, err := tryRepair(t.Context(), s, from("copy", copied))
+		if err == nil && len(r.Missing) > 0 {
+			err = fmt.Errorf("missing: %q", r.Missing)
+		}
+		return err
+	}, func(t *testing.T, s artifacts.Store, err error) {
+		if *head0(t, s) != *head0(t, whole) {
+			t.Error("the pointer moved")
+		}
+		if err != nil {
+			repair(t, s, from("copy", copied))
+		}
+		verify(t, s)
+	})
+}
+
+// everyFault runs an operation on a fresh store with one call failing, refused
+// or applied, alone or with all that follow, as when the process dies: every
+// tenth get and put, and all other calls. check looks at what is left.
+func everyFault(t *testing.T, open func(*testing.T) artifacts.Store, op func(artifacts.Store) error, check func(t *testing.T, s artifacts.Store, err error)) {
+	t.Helper()
+	var mu sync.Mutex
+	var calls []faultstore.Kind
+	err := op(faultstore.New(open(t), func(o faultstore.Op) faultstore.Decision {
+		mu.Lock()
+		defer mu.Unlock()
+		calls = append(calls, o.Kind)
+		return faultstore.Pass
+	}))
+	if err != nil {
+		t.Fatalf("without a fault: %v", err)
+	}
+	for i, kind := range calls {
+		if (kind == faultstore.Get || kind == faultstore.Put) && i%10 != 0 {
+			continue
+		}
+		for _, decision := range []faultstore.Decision{faultstore.Refuse, faultstore.Lose} {
+			for _, forGood := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%d %s, decision %d, for good %v", i+1, kind, decision, forGood), func(t *testing.T) {
+					inner := open(t)
+					err := op(faultstore.New(inner, func(o faultstore.Op) faultstore.Decision {
+						if o.N == i+1 || forGood && o.N > i {
+							return decision
+						}
+						return faultstore.Pass
+					}))
+					check(t, inner, err)
+				})
+			}
+		}
+	}
+}
