@@ -1,0 +1,240 @@
+package builder
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"example.com/marketdata/artifacts"
+	"golang.org/x/sync/errgroup"
+)
+
+// BackupConfig says what Backup copies where.
+type BackupConfig struct {
+	// From is the store as it is, with the signatures that it has.
+	From artifacts.Reader
+	// To is an empty store, or an earlier backup of the same one.
+	To artifacts.Store
+	// Progress may be nil.
+	Progress Progress
+}
+
+// BackupReport is what Backup found and did (FEED.md, "Backups").
+type BackupReport struct {
+	// Snapshot is the time of the snapshot that is backed up; empty when the
+	// store has none, and nothing was done.
+	Snapshot  string `json:"snapshot"`
+	Sequence  uint64 `json:"sequence"`
+	Snapshots int    `json:"snapshots"` // with the retained ones
+	Objects   int    `json:"objects"`   // that they need, manifests included
+	// Copied and CopiedBytes count those that were not there already.
+	Copied      int   `json:"copied"`
+	CopiedBytes int64 `json:"copied_bytes"`
+}
+
+// errMoved: the pointer moved on, and gc has removed what was to be copied.
+var errMoved = errors.New("the published snapshot changed during each of the tries; is gc's grace period shorter than a backup takes?")
+
+// Backup copies what the published snapshot and the retained ones need, ledgers
+// included, then the identity, the key set and the change record as they are, and the pointer
+// last: until that moves, To is the backup that it was. Every object is checked
+// against its digest. What To holds in the right size is not copied again;
+// gc on To must not run at the same time.
+//
+// It is safe beside a running builder and gc: when the pointer has moved and
+// something is gone, it starts again.
+func Backup(ctx context.Context, cfg BackupConfig) (*BackupReport, error) {
+	if cfg.Progress == nil {
+		cfg.Progress = func(string, int, int) {}
+	}
+	for try := 1; ; try++ {
+		b := &backup{BackupConfig: cfg, there: map[string]int64{}}
+		err := b.run(ctx)
+		if err == nil {
+			return &b.report, nil
+		}
+		if !errors.Is(err, artifacts.ErrNotFound) {
+			return nil, err
+		}
+		now, _, rerr := cfg.From.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
+		switch {
+		case rerr != nil:
+			return nil, rerr
+		case bytes.Equal(now, b.pointer):
+			return nil, fmt.Errorf("%w: see builder repair", err)
+		case try == pointerTries:
+			return nil, fmt.Errorf("%w: %w", errMoved, err)
+		}
+	}
+}
+
+type backup struct {
+	BackupConfig
+	report  BackupReport
+	pointer []byte
+	there   map[string]int64 // what To holds: sizes by key
+}
+
+func (b *backup) run(ctx context.Context) error {
+	p, err := b.start(ctx)
+	if err != nil || p == nil {
+		return err
+	}
+	for _, prefix := range []string{artifacts.ObjectPrefix, artifacts.ManifestPrefix} {
+		err := b.To.List(ctx, prefix, func(i artifacts.Info) error {
+			b.there[i.Key] = i.Size
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	newest, err := artifacts.ReadManifest(ctx, b.From, p.Manifest)
+	if err != nil {
+		return err
+	}
+	manifests := map[string]artifacts.Ref{artifacts.ManifestKey(p.Manifest.Digest): p.Manifest}
+	objects := map[string]artifacts.Ref{}
+	add := func(m *artifacts.Manifest) error {
+		refs, err := needs(ctx, b.From, m)
+		for _, ref := range refs {
+			objects[artifacts.ObjectKey(ref.Digest)] = ref
+		}
+		return err
+	}
+	if err := add(newest); err != nil {
+		return err
+	}
+	for _, ret := range newest.Retained {
+		m, err := artifacts.ReadManifest(ctx, b.From, ret.Manifest)
+		if err == nil {
+			err = add(m)
+		}
+		if err != nil {
+			return err
+		}
+		manifests[artifacts.ManifestKey(ret.Manifest.Digest)] = ret.Manifest
+	}
+	// Objects before what names them, each step durable before the next.
+	if err := b.copy(ctx, "backup", objects); err != nil {
+		return err
+	}
+	if err := b.copy(ctx, "backup manifests", manifests); err != nil {
+		return err
+	}
+	for _, key := range []string{artifacts.IdentityKey, artifacts.KeysKey, artifacts.ChangeKey} {
+		body, _, err := b.From.Get(ctx, key, artifacts.MaxKeySetSize)
+		if errors.Is(err, artifacts.ErrNotFound) {
+			continue
+		}
+		if err == nil {
+			err = b.move(ctx, key, body)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := b.move(ctx, artifacts.CurrentKey, b.pointer); err != nil {
+		return err
+	}
+	b.report.Snapshot, b.report.Sequence = stamp(p.Time), p.Sequence
+	b.report.Snapshots, b.report.Objects = len(manifests), len(manifests)+len(objects)
+	return nil
+}
+
+// start reads the pointer, nil when there is none, and refuses a place that is
+// no backup of this store.
+func (b *backup) start(ctx context.Context) (*artifacts.Pointer, error) {
+	body, _, err := b.From.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
+	if errors.Is(err, artifacts.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.pointer = body
+	p, err := artifacts.ParsePointer(body)
+	if err != nil {
+		return nil, err
+	}
+	have, _, err := b.To.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
+	if errors.Is(err, artifacts.ErrNotFound) {
+		return p, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	q, err := artifacts.ParsePointer(have)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the backup that is there: %w", err)
+	case q.Store != p.Store:
+		return nil, fmt.Errorf("there is another store: %s, not %s", q.Store, p.Store)
+	case q.Sequence > p.Sequence:
+		return nil, fmt.Errorf("there is a later snapshot: sequence %d, not %d; are --store and --to exchanged?", q.Sequence, p.Sequence)
+	}
+	return p, nil
+}
+
+// copy copies what is not there in the right size, and makes it durable.
+func (b *backup) copy(ctx context.Context, step string, wanted map[string]artifacts.Ref) error {
+	var done, copied, size atomic.Int64
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(putters)
+	for key, ref := range wanted {
+		if have, ok := b.there[key]; ok && have == ref.Size {
+			done.Add(1)
+			continue
+		}
+		g.Go(func() error {
+			body, _, err := b.From.Get(gctx, key, ref.Size)
+			if err == nil {
+				err = ref.Check(body)
+			}
+			if err == nil {
+				err = b.To.Put(gctx, key, body)
+			}
+			if err != nil {
+				return fmt.Errorf("copy %s: %w", key, err)
+			}
+			copied.Add(1)
+			size.Add(ref.Size)
+			b.Progress(step, int(done.Add(1)), len(wanted))
+			return nil
+		})
+	}
+	err := g.Wait()
+	if err == nil {
+		err = b.To.Sync(ctx)
+	}
+	b.report.Copied += int(copied.Load())
+	b.report.CopiedBytes += size.Load()
+	return err
+}
+
+// move makes one of the objects that move what it is in the store.
+func (b *backup) move(ctx context.Context, key string, body []byte) error {
+	have, version, err := b.To.Get(ctx, key, artifacts.MaxKeySetSize)
+	if err != nil && !errors.Is(err, artifacts.ErrNotFound) {
+		return err
+	}
+	if bytes.Equal(have, body) && version != "" {
+		return nil
+	}
+	return settle(ctx, b.To, key, version, body)
+}
+
+// settle swaps, and finds out whether a swap that failed happened all the same.
+func settle(ctx context.Context, s artifacts.Store, key string, old artifacts.Version, body []byte) error {
+	_, err := s.Swap(ctx, key, old, body)
+	if err == nil {
+		return nil
+	}
+	have, _, rerr := s.Get(ctx, key, artifacts.MaxKeySetSize)
+	if rerr == nil && bytes.Equal(artifacts.Unsigned(have), artifacts.Unsigned(body)) {
+		return nil
+	}
+	return fmt.Errorf("swap %s: %w", key, err)
+}

@@ -1,0 +1,123 @@
+package builder
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+)
+
+func backUp(t *testing.T, from artifacts.Reader, to artifacts.Store) *BackupReport {
+	t.Helper()
+	r, err := Backup(t.Context(), BackupConfig{From: from, To: to})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestBackup: a backup has what is reached, byte for byte, and no more; the next
+// one copies what is new.
+func TestBackup(t *testing.T) {
+	s, w, _, _ := keyed(t)
+	to := memstore.New()
+	for i := range 3 {
+		r := backUp(t, s, to)
+		want := slices.Sorted(maps.Keys(reached(t, s)))
+		verify(t, to)
+		if r.Sequence != uint64(3+i) || r.Objects != len(want) || i == 0 && r.Copied != len(want) || i > 0 && (r.Copied == 0 || r.Copied > len(want)/2) {
+			t.Errorf("report %+v of %d objects", r, len(want))
+		}
+		for _, key := range append(want, slices.Sorted(maps.Keys(moving))...) {
+			if string(stored(t, s, key)) != string(stored(t, to, key)) {
+				t.Errorf("%s differs", key)
+			}
+		}
+		if i == 0 && len(contents(t, to)) != len(want) {
+			t.Errorf("%d objects, want %d", len(contents(t, to)), len(want))
+		}
+		if r := backUp(t, s, to); r.Copied != 0 {
+			t.Errorf("the same again: %+v", r)
+		}
+		w = w.later(artifacts.Step)
+		mustBuild(t, s, w)
+	}
+	other := memstore.New()
+	grown(t, other)
+	for name, c := range map[string]struct {
+		from artifacts.Reader
+		to   artifacts.Store
+		says string
+	}{
+		"another store": {s, other, "another store"}, "exchanged": {to, s, "later snapshot"},
+	} {
+		if r, err := Backup(t.Context(), BackupConfig{From: c.from, To: c.to}); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+	if r, err := Backup(t.Context(), BackupConfig{From: memstore.New(), To: other}); err != nil || r.Snapshot != "" {
+		t.Errorf("without a snapshot: %+v, %v", r, err)
+	}
+	damaged := clone(t, s, all)
+	overwrite(t, damaged, artifacts.ObjectKey(head(t, s).Manifest.Ledger.Digest), nil)
+	if r, err := Backup(t.Context(), BackupConfig{From: damaged, To: memstore.New()}); !errors.Is(err, artifacts.ErrNotFound) || !strings.Contains(err.Error(), "builder repair") {
+		t.Errorf("of a damaged store: %+v, %v", r, err)
+	}
+}
+
+// TestBackupBeside: beside builders and a gc that leaves nothing for readers, a
+// backup is of one moment, or says that it could not be.
+func TestBackupBeside(t *testing.T) {
+	for moves, want := range map[int]error{1: nil, pointerTries - 1: nil, pointerTries: errMoved} {
+		s, c := storeWithClock()
+		w := grown(t, s)
+		moved := 0
+		from := &tap{s, func(op, key string) {
+			// A moment before the last manifest of a try is read, all is replaced.
+			if m := head(t, s).Manifest; moved < moves && key == artifacts.ManifestKey(m.Retained[len(m.Retained)-1].Manifest.Digest) {
+				moved++
+				for range 2 {
+					w = w.later(2 * time.Hour)
+					mustBuild(t, s, w)
+				}
+				c.pass(3 * time.Hour)
+				collect(t, s)
+			}
+		}}
+		to := memstore.New()
+		r, err := Backup(t.Context(), BackupConfig{From: from, To: to})
+		if !errors.Is(err, want) || moved != moves {
+			t.Errorf("moved %d of %d times: %+v, %v", moved, moves, r, err)
+		}
+		if err == nil {
+			verify(t, to)
+		}
+	}
+}
+
+// TestBackupFaults makes every call to the backup fail: it is the one before, or
+// the new one, and whole either way.
+func TestBackupFaults(t *testing.T) {
+	s, w, _, _ := keyed(t)
+	first := memstore.New()
+	backUp(t, s, first)
+	mustBuild(t, s, w.later(artifacts.Step))
+	everyFault(t, func(t *testing.T) artifacts.Store { return clone(t, first, all) }, func(to artifacts.Store) error {
+		_, err := Backup(context.Background(), BackupConfig{From: s, To: to})
+		return err
+	}, func(t *testing.T, to artifacts.Store, err error) {
+		if got := verify(t, to).Sequence; got != 3 && got != 4 || err == nil && got != 4 {
+			t.Errorf("sequence %d, %v", got, err)
+		}
+		backUp(t, s, to)
+		if got := verify(t, to).Sequence; got != 4 {
+			t.Errorf("the next backup: sequence %d", got)
+		}
+	})
+}

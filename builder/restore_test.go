@@ -1,0 +1,265 @@
+package builder
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/artifacts/signed"
+	"example.com/marketdata/builder/keys"
+)
+
+func tryRestore(ctx context.Context, s artifacts.Store, from artifacts.Reader, change ...func(*RestoreConfig)) (*RestoreReport, error) {
+	cfg := RestoreConfig{Store: s, From: Copy{from, "backup"}, Now: time.Now}
+	for _, f := range change {
+		f(&cfg)
+	}
+	return Restore(ctx, cfg)
+}
+
+func keySet(t *testing.T, s artifacts.Reader) *artifacts.KeySet {
+	t.Helper()
+	set, err := artifacts.ParseKeySet(stored(t, s, artifacts.KeysKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func revoke(t *testing.T, s artifacts.Store, id string) {
+	t.Helper()
+	if _, err := (&keys.Registry{Store: s}).Revoke(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRestore puts one backup back over all that may be left of a store: what is
+// published is whole and above all that was seen, no revoked key comes back, and
+// the next build publishes.
+func TestRestore(t *testing.T) {
+	s, w, one, two := keyed(t)
+	backup := memstore.New()
+	backUp(t, s, backup)
+	// Since then: a snapshot, a change record, one key revoked and one made.
+	mustBuild(t, s, w.later(artifacts.Step))
+	if _, err := Change(t.Context(), s, time.Now); err != nil {
+		t.Fatal(err)
+	}
+	revoke(t, s, one.ID)
+	three := key(t, s)
+	seen, seenKeys, seenChange := head(t, s).Pointer.Sequence, keySet(t, s).Number, changeRecord(t, s).Number
+	without := func(gone ...string) artifacts.Store {
+		return clone(t, s, func(key string) bool {
+			return !slices.ContainsFunc(gone, func(g string) bool { return strings.HasPrefix(key, g) })
+		})
+	}
+	with := func(key string, b []byte) artifacts.Store {
+		c := clone(t, s, all)
+		overwrite(t, c, key, b)
+		return c
+	}
+	pointer := func(f func(p *artifacts.Pointer)) []byte {
+		p := *head(t, s).Pointer
+		f(&p)
+		return p.Encode()
+	}
+	fromBackup := func(c *RestoreConfig) { c.KeysFromBackup = true }
+	none := func(*RestoreConfig) {}
+	const stays, replaced, backups = "one- two three", "one- two", "one two"
+	for _, c := range []struct {
+		name   string
+		store  artifacts.Store
+		change func(*RestoreConfig)
+		keys   string // one- is revoked
+		above  uint64 // the sequence is 1,000 above
+		notes  int
+	}{
+		{"whole", without(), none, stays, seen, 0},
+		{"whole, keys of the backup", without(), fromBackup, replaced, seen, 0},
+		{"nothing is left", memstore.New(), none, backups, 3, 1},
+		{"nothing is left, seen", memstore.New(), func(c *RestoreConfig) { c.Seen = 77 }, backups, 77, 1},
+		{"no pointer", without("current"), none, stays, 3, 0},
+		{"no pointer, no objects, seen", without("current", "objects/"), func(c *RestoreConfig) { c.Seen = seen }, stays, seen, 0},
+		{"no identity", without("identity"), none, stays, seen, 0},
+		{"no key set", without("keys"), none, backups, seen, 1},
+		{"a pointer of any bytes", with("current", []byte("x")), none, stays, 3, 0},
+		{"a sequence beyond reason", with("current", pointer(func(p *artifacts.Pointer) { p.Sequence = artifacts.MaxNumber })), none, stays, 3, 1},
+		{"a high sequence", with("current", pointer(func(p *artifacts.Pointer) { p.Sequence = artifacts.MaxJump })), none, stays, artifacts.MaxJump, 0},
+		{"an identity of any bytes", with("identity", []byte("x")), none, stays, seen, 0},
+		{"a change record of any bytes", with("change", []byte("x")), none, stays, seen, 0},
+		{"keys of any bytes, replaced", with("keys", []byte("x")), fromBackup, backups, seen, 1},
+		{"the backup itself", clone(t, backup, all), none, backups, 3, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := tryRestore(t.Context(), c.store, backup, c.change)
+			if err != nil {
+				t.Fatal(err)
+			}
+			verify(t, c.store)
+			got := head(t, c.store)
+			if r.Sequence != c.above+restoreStep || got.Pointer.Sequence != r.Sequence || got.Pointer.Manifest != head(t, backup).Pointer.Manifest || len(r.Notes) != c.notes {
+				t.Errorf("report %+v; sequence %d, want %d", r, got.Pointer.Sequence, c.above+restoreStep)
+			}
+			set, record := keySet(t, c.store), changeRecord(t, c.store)
+			if set.Number <= seenKeys || set.Number > seenKeys+restoreStep || record.Number <= seenChange || set.Store != got.Pointer.Store || record.Store != set.Store {
+				t.Errorf("key set %+v, change record %+v; seen were %d and %d", set.Numbered, record.Numbered, seenKeys, seenChange)
+			}
+			var names []string
+			for i, made := range []keys.Created{one, two, three} {
+				k := set.Find(made.ID)
+				if k == nil {
+					continue
+				}
+				name := []string{"one", "two", "three"}[i]
+				if !k.Revoked.IsZero() {
+					name += "-"
+				}
+				names = append(names, name)
+			}
+			if got := strings.Join(names, " "); got != c.keys || r.Keys != len(names) {
+				t.Errorf("keys %s, want %s; report %+v", got, c.keys, r)
+			}
+			if next := mustBuild(t, c.store, w.later(2*artifacts.Step)); next.Sequence != r.Sequence+1 {
+				t.Errorf("the next sequence is %d", next.Sequence)
+			}
+		})
+	}
+
+	other := memstore.New()
+	mustBuild(t, other, w)
+	broken := clone(t, backup, all)
+	overwrite(t, broken, artifacts.ObjectKey(head(t, backup).Manifest.Ledger.Digest), []byte("x"))
+	for _, c := range []struct {
+		name         string
+		store, from  artifacts.Store
+		change       func(*RestoreConfig)
+		says         string
+		nothingThere bool
+	}{
+		{"over another store", other, backup, none, "another", false},
+		{"of an empty backup", without(), memstore.New(), none, "holds no snapshot", false},
+		{"of a damaged backup", memstore.New(), broken, none, "is not whole", true},
+		{"keys of any bytes", with("keys", []byte("x")), backup, none, "--keys-from-backup", false},
+		{"a backup without keys", without(), clone(t, backup, func(key string) bool { return key != "keys" }), fromBackup, "holds no key set", false},
+		{"seen beyond all numbers", without(), backup, func(c *RestoreConfig) { c.Seen = artifacts.MaxNumber }, "2^53", false},
+	} {
+		before := stored0(t, c.store)
+		if r, err := tryRestore(t.Context(), c.store, c.from, c.change); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %+v, %v; want %q", c.name, r, err, c.says)
+		}
+		if stored0(t, c.store) != before {
+			t.Errorf("%s: the pointer moved", c.name)
+		}
+	}
+}
+
+// stored0 is the pointer's bytes, "" without one.
+func stored0(t *testing.T, s artifacts.Reader) string {
+	b, _, err := s.Get(t.Context(), artifacts.CurrentKey, artifacts.MaxPointerSize)
+	if err != nil && !errors.Is(err, artifacts.ErrNotFound) {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestRestoreForgotten: a key that a full set has forgotten was out of force,
+// and the backup's set does not bring it back.
+func TestRestoreForgotten(t *testing.T) {
+	s, _, one, two := keyed(t)
+	backup := memstore.New()
+	backUp(t, s, backup)
+	set := keySet(t, s)
+	set.Keys = set.Keys[1:]
+	set.Number++
+	overwrite(t, s, artifacts.KeysKey, set.Encode())
+	if _, err := tryRestore(t.Context(), s, backup, func(c *RestoreConfig) { c.KeysFromBackup = true }); err != nil {
+		t.Fatal(err)
+	}
+	if got := keySet(t, s); got.Find(one.ID).Revoked.IsZero() || !got.Find(two.ID).Revoked.IsZero() {
+		t.Errorf("keys %+v", got.Keys)
+	}
+}
+
+// TestRestoreFaults makes every call of a restore fail: what is published is what
+// was, or the backup's snapshot whole; a revoked key is revoked all the while;
+// and the next restore ends it.
+func TestRestoreFaults(t *testing.T) {
+	s, _, one, _ := keyed(t)
+	backup := memstore.New()
+	backUp(t, s, backup)
+	revoke(t, s, one.ID)
+	for i, p := range parts(t, s) {
+		overwrite(t, s, p.key, ways[i%len(ways)].damage(stored(t, s, p.key), []byte("other")))
+	}
+	fromBackup := func(c *RestoreConfig) { c.KeysFromBackup = true }
+	everyFault(t, func(t *testing.T) artifacts.Store { return clone(t, s, all) }, func(s artifacts.Store) error {
+		_, err := tryRestore(context.Background(), s, backup, fromBackup)
+		return err
+	}, func(t *testing.T, s artifacts.Store, err error) {
+		got := head0(t, s).Sequence
+		if got != 3 && got != 3+restoreStep || err == nil && got == 3 {
+			t.Errorf("sequence %d, %v", got, err)
+		}
+		if got != 3 {
+			verify(t, s)
+		}
+		if keySet(t, s).Find(one.ID).Revoked.IsZero() {
+			t.Error("a revoked key came back")
+		}
+		if _, err := tryRestore(t.Context(), s, backup, fromBackup); err != nil {
+			t.Fatal(err)
+		}
+		verify(t, s)
+		if keySet(t, s).Find(one.ID).Revoked.IsZero() {
+			t.Error("a revoked key came back with the next restore")
+		}
+	})
+}
+
+// TestRestoreSigned: a backup keeps the signatures that the store has, and what
+// is restored is signed anew; what nobody trusts is damage.
+func TestRestoreSigned(t *testing.T) {
+	sign, err := artifacts.NewSignKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := artifacts.NewSignKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trust := artifacts.Trust{sign.Trust()}
+	open := func(plain artifacts.Store) artifacts.Store {
+		return signed.Store(plain, []artifacts.SignKey{sign}, trust)
+	}
+	s, backup := open(memstore.New()), memstore.New()
+	grown(t, s)
+	made := key(t, s)
+	backUp(t, s, backup)
+	from := signed.Reader(backup, trust)
+	verify(t, from)
+	forged := clone(t, backup, all)
+	for _, o := range signed.Objects {
+		if o.Key != artifacts.ChangeKey {
+			overwrite(t, forged, o.Key, artifacts.Sign(o.Key, artifacts.Unsigned(stored(t, backup, o.Key)), other))
+		}
+	}
+	for name, to := range map[string]*memstore.Store{"empty": memstore.New(), "whole": clone(t, backup, all), "signed by others": forged} {
+		if _, err := tryRestore(t.Context(), open(to), from, func(c *RestoreConfig) { c.KeysFromBackup = true }); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		verify(t, signed.Reader(to, trust))
+		if got := keySet(t, signed.Reader(to, trust)); got.Find(made.ID) == nil {
+			t.Errorf("%s: key set %+v", name, got)
+		}
+		if _, _, err := signed.Reader(to, trust).Get(t.Context(), artifacts.IdentityKey, artifacts.MaxPointerSize); err != nil {
+			t.Errorf("%s: identity: %v", name, err)
+		}
+	}
+}
