@@ -25,17 +25,22 @@ type buildFlags struct {
 // publishFlags are those of every command that makes snapshots.
 type publishFlags struct {
 	storeFlag
+	settingsFlags
+	MaxBadRows builder.Share `default:"${max_bad_rows}" help:"Stop when more of a file's rows, and more than ten, are set aside: 0.05 or 5%."`
+	MaxShrink  builder.Share `default:"${max_shrink}" help:"Stop when a collection has lost more of its rows since the last snapshot."`
+	MaxMove    builder.Share `default:"${max_move}" help:"Stop when more of the hundred largest assets moved fivefold or lost their price since a last snapshot less than a day old."`
+	Force      bool          `help:"Publish although --max-bad-rows, --max-shrink or --max-move says stop."`
+}
+
+// settingsFlags are those that change a snapshot besides its feed.
+type settingsFlags struct {
 	Retain               time.Duration `default:"${retain}" help:"Retain snapshots up to this much older than the newest, at most 168h; the previous one always."`
 	TrendingMinMarketCap money         `default:"10000000" help:"Least market cap of a trending asset."`
 	TrendingMinVolume    money         `default:"1000000" help:"Least volume of a trending asset."`
-	MaxBadRows           builder.Share `default:"${max_bad_rows}" help:"Stop when more of a file's rows, and more than ten, are set aside: 0.05 or 5%."`
-	MaxShrink            builder.Share `default:"${max_shrink}" help:"Stop when a collection has lost more of its rows since the last snapshot."`
-	MaxMove              builder.Share `default:"${max_move}" help:"Stop when more of the hundred largest assets moved fivefold or lost their price since a last snapshot less than a day old."`
-	Force                bool          `help:"Publish although --max-bad-rows, --max-shrink or --max-move says stop."`
 }
 
 // Validate is called by kong.
-func (f *publishFlags) Validate() error {
+func (f *settingsFlags) Validate() error {
 	if f.Retain < 0 || f.Retain > builder.MaxRetain {
 		return fmt.Errorf("--retain %v: want 0s to %v", f.Retain, builder.MaxRetain)
 	}
@@ -62,10 +67,13 @@ func (f *publishFlags) open(e *env, src source.Source, progress builder.Progress
 		}
 	}
 	return builder.New(builder.Config{
-		Store: store, Source: src, Retain: f.Retain, Log: e.log, Progress: progress,
-		Settings: market.Settings{TrendingMinMarketCap: f.TrendingMinMarketCap.U128, TrendingMinVolume: f.TrendingMinVolume.U128},
-		Guards:   builder.Guards{MaxBadRows: f.MaxBadRows, MaxShrink: f.MaxShrink, MaxMove: f.MaxMove, Force: f.Force},
+		Store: store, Source: src, Retain: f.Retain, Log: e.log, Progress: progress, Settings: f.settings(),
+		Guards: builder.Guards{MaxBadRows: f.MaxBadRows, MaxShrink: f.MaxShrink, MaxMove: f.MaxMove, Force: f.Force},
 	})
+}
+
+func (f *settingsFlags) settings() market.Settings {
+	return market.Settings{TrendingMinMarketCap: f.TrendingMinMarketCap.U128, TrendingMinVolume: f.TrendingMinVolume.U128}
 }
 
 type buildCmd struct {

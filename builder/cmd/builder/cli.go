@@ -48,6 +48,9 @@ type cli struct {
 	GC       gcCmd       `cmd:"" name:"gc" help:"Remove what no retained snapshot needs."`
 	Keygen   keygenCmd   `cmd:"" help:"Make a pair of keys for signing what is published."`
 	Sign     signCmd     `cmd:"" help:"Sign what a store holds, once, when it begins to be signed."`
+	Repair   repairCmd   `cmd:"" help:"Put back what a store has lost, from copies or a build of the same feed."`
+	Backup   backupCmd   `cmd:"" help:"Copy what a store's snapshots, ledger and keys need to another store."`
+	Restore  restoreCmd  `cmd:"" help:"Put a backup back, above all that edges have seen."`
 	Rollback rollbackCmd `cmd:"" help:"Publish an earlier retained snapshot again."`
 	Feed     feedCmd     `cmd:"" help:"Write any source as a feed folder, to look at, keep and build from."`
 	Backfill backfillCmd `cmd:"" help:"Bring recorded feeds of the past into what the store remembers of prices."`

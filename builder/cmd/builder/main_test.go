@@ -100,6 +100,9 @@ func TestUsage(t *testing.T) {
 		{[]string{"run", "--source", simulated, "--store", store, "--grace", "29m"}, "--grace"},
 		{[]string{"run", "--source", simulated, "--store", store, "--change-every", "0s"}, "--change-every"},
 		{[]string{"gc", "--store", store, "--grace", "-1s"}, "--grace"},
+		{[]string{"backup", "--store", store}, "--to"},
+		{[]string{"repair", "--store", store, "--retain", "169h"}, "--retain"},
+		{[]string{"restore", "--store", store, "--from", "s3://"}, "--from"},
 		{[]string{"verify", "--store", "folder"}, "file:PATH"},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
@@ -122,7 +125,7 @@ func TestHelp(t *testing.T) {
 	if r := command(t, "--version"); r.status != exitDone || !strings.HasPrefix(r.stdout, "builder ") {
 		t.Errorf("--version: status %d, %q", r.status, r.stdout)
 	}
-	for _, name := range []string{"build", "run", "change", "keys create", "keys list", "keys revoke", "keys rotate", "verify", "gc", "rollback", "backfill"} {
+	for _, name := range []string{"build", "run", "change", "keys create", "keys list", "keys revoke", "keys rotate", "verify", "gc", "repair", "backup", "restore", "rollback", "backfill"} {
 		r := command(t, append(strings.Fields(name), "--help")...)
 		for _, want := range []string{"Usage: builder " + name, "$BUILDER_STORE", "s3://bucket", "Example", "\n    builder " + name + " "} {
 			if !strings.Contains(r.stdout, want) {

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"example.com/marketdata/artifacts/retry"
+	"example.com/marketdata/artifacts/signed"
+	"example.com/marketdata/artifacts/stores"
+	"example.com/marketdata/builder"
+)
+
+// openCopy opens what a flag names beside --store, for reading: a store, or the
+// folder of one.
+func (e *env) openCopy(flag, address string) (builder.Copy, error) {
+	c := builder.Copy{Name: address}
+	if !strings.HasPrefix(address, "file:") && !strings.HasPrefix(address, "s3:") {
+		address = "file:" + address
+	}
+	r, err := stores.OpenReader(context.WithoutCancel(e.ctx), address)
+	if err != nil {
+		return c, usageError{fmt.Errorf("--%s: %w", flag, err)}
+	}
+	c.Reader = retry.NewReader(r, retry.Options{Log: e.log})
+	return c, nil
+}
+
+type repairCmd struct {
+	storeFlag
+	settingsFlags
+	From       []string `sep:"none" placeholder:"STORE|DIR" help:"Take what is missing from this store, copy of a store, or cache folder of an edge. Repeatable; asked in this order."`
+	Source     string   `placeholder:"SOURCE" help:"Then from a build of this feed, which must be that of a snapshot that lacks something."`
+	AcceptLoss bool     `help:"When the ledger cannot be mended, go back to the newest snapshot whose ledger is whole."`
+	JSON       bool     `help:"Print the report as one JSON object."`
+}
+
+// Help is printed by repair --help.
+func (repairCmd) Help() string {
+	return `Puts back what verify misses, missing or damaged, of the published snapshot and the retained ones, ledger included. Nothing is put whose bytes are not those of its name, so that no copy can do harm. An edge's cache folder has no ledger, and a feed only what a build of it writes; with a feed, give the same --retain and --trending flags as its build. Status 1 when anything is still missing.
+
+Examples:
+
+    builder repair --store file:/var/lib/market/store --from file:/mnt/backup/store
+    builder repair --store 's3://market/v1?endpoint=http://127.0.0.1:9000' --from /var/cache/market-edge --source feed:/var/lib/market/feed`
+}
+
+// Run is called by kong.
+func (c *repairCmd) Run(e *env) error {
+	store, err := c.openStore(e)
+	if err != nil {
+		return err
+	}
+	p := e.progress()
+	cfg := builder.RepairConfig{AcceptLoss: c.AcceptLoss, Config: builder.Config{
+		Store: store, Retain: c.Retain, Settings: c.settings(), Log: e.log, Progress: p.show, Now: time.Now,
+	}}
+	if c.Source != "" {
+		if cfg.Source, err = e.openSource(c.Source); err != nil {
+			return err
+		}
+	}
+	for _, address := range c.From {
+		from, err := e.openCopy("from", address)
+		if err != nil {
+			return err
+		}
+		cfg.From = append(cfg.From, from)
+	}
+	report, err := builder.Repair(e.ctx, cfg)
+	p.close()
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		err = e.printJSON(report)
+	} else {
+		c.print(e, report)
+	}
+	if n := len(report.Missing); err == nil && n > 0 {
+		err = fmt.Errorf("%d problems are left", n)
+	}
+	return err
+}
+
+func (c *repairCmd) print(e *env, r *builder.RepairReport) {
+	if r.Snapshot == "" {
+		e.print("%s: nothing to mend; builder restore puts a backup back", noSnapshot)
+		return
+	}
+	for _, m := range r.Mended {
+		e.print("mended: %s from %s", m.Key, m.From)
+	}
+	for _, problem := range r.Missing {
+		e.print("missing: %s", problem)
+	}
+	switch {
+	case r.WentBack:
+		e.print("lost: %s", r.Loss)
+	case r.Loss != "":
+		e.print("the ledger cannot be mended; with --accept-loss %s", r.Loss)
+	}
+	e.print("snapshot %s (sequence %d): %d objects mended, %d problems left", r.Snapshot, r.Sequence, len(r.Mended), len(r.Missing))
+}
+
+type backupCmd struct {
+	storeFlag
+	To   string `required:"" placeholder:"STORE" help:"Where to: an empty store, or an earlier backup of this one. A folder must be there."`
+	JSON bool   `help:"Print the report as one JSON object."`
+}
+
+// Help is printed by backup --help.
+func (backupCmd) Help() string {
+	return `Copies what the published snapshot and the retained ones need, the ledger, the keys and the change record, as they are. What is there already is not copied again. Safe beside running builders and gc; until its last step the backup is the one before. Run gc on the backup at other times, to remove what it no longer needs. A backup holds hashes of keys, names and limits of clients: keep it as the store is kept.
+
+Example:
+
+    builder backup --store file:/var/lib/market/store --to file:/mnt/backup/store`
+}
+
+// Run is called by kong.
+func (c *backupCmd) Run(e *env) error {
+	from, err := c.openStore(e)
+	if err != nil {
+		return err
+	}
+	if _, err := e.openCopy("to", c.To); err != nil {
+		return err
+	}
+	to, err := stores.Open(e.ctx, c.To, stores.Options{})
+	if err != nil {
+		return err
+	}
+	p := e.progress()
+	r, err := builder.Backup(e.ctx, builder.BackupConfig{From: from, To: retry.New(to, retry.Options{Log: e.log}), Progress: p.show})
+	p.close()
+	switch {
+	case err != nil:
+		return err
+	case c.JSON:
+		return e.printJSON(r)
+	case r.Snapshot == "":
+		e.print("%s: nothing copied", noSnapshot)
+	default:
+		e.print("snapshot %s (sequence %d): %d snapshots, %d objects, of which %d of %d bytes were copied", r.Snapshot, r.Sequence, r.Snapshots, r.Objects, r.Copied, r.CopiedBytes)
+	}
+	return nil
+}
+
+type restoreCmd struct {
+	storeFlag
+	From           string `required:"" placeholder:"STORE" help:"The backup."`
+	Seen           uint64 `placeholder:"N" help:"The highest sequence that any edge has seen, when both stores may have less: see /status of the edges."`
+	KeysFromBackup bool   `help:"Put the backup's key set in the place of the one that is there. Keys that are revoked there stay revoked."`
+	JSON           bool   `help:"Print the report as one JSON object."`
+}
+
+// Help is printed by restore --help.
+func (restoreCmd) Help() string {
+	return `Publishes what a backup holds. Sequence and numbers go 1,000 above the highest found in the store, in the backup, and N, so that running edges take it. A key set that is there stays, but for --keys-from-backup; a key that either set has as revoked stays revoked. Without one, the backup's comes: revoke again what was revoked since.
+
+Example:
+
+    builder restore --store file:/var/lib/market/store --from file:/mnt/backup/store`
+}
+
+// Run is called by kong.
+func (c *restoreCmd) Run(e *env) error {
+	from, err := e.openCopy("from", c.From)
+	if err != nil {
+		return err
+	}
+	sign, trust, err := c.keys()
+	if err != nil {
+		return err
+	}
+	if len(sign) == 0 {
+		if err := signed.Unsigned(e.ctx, from); err != nil {
+			return fmt.Errorf("--from: %w", err)
+		}
+	}
+	if trust != nil {
+		from.Reader = signed.Reader(from.Reader, trust)
+	}
+	store, err := c.openStore(e)
+	if err != nil {
+		return err
+	}
+	p := e.progress()
+	r, err := builder.Restore(e.ctx, builder.RestoreConfig{
+		Store: store, From: from, Seen: c.Seen, KeysFromBackup: c.KeysFromBackup, Progress: p.show, Now: time.Now,
+	})
+	p.close()
+	switch {
+	case err != nil:
+		return err
+	case c.JSON:
+		return e.printJSON(r)
+	}
+	for _, note := range r.Notes {
+		e.print("note: %s", note)
+	}
+	e.print("snapshot %s is published (sequence %d): %d objects put back; %d keys, of which %d are revoked", r.Snapshot, r.Sequence, r.Put, r.Keys, r.Revoked)
+	return nil
+}

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/dirstore"
+	"example.com/marketdata/edge"
+)
+
+// client asks an edge with keys.
+type client struct {
+	t          *testing.T
+	addr, stat string
+	http       *http.Client
+}
+
+func (c *client) get(url, key string) (int, []byte) {
+	req, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		c.t.Error(err)
+		return 0, nil
+	}
+	req.Header.Set("X-Api-Key", key)
+	res, err := c.http.Do(req)
+	if err != nil {
+		return 0, nil
+	}
+	defer res.Body.Close()
+	var b bytes.Buffer
+	_, _ = b.ReadFrom(res.Body)
+	return res.StatusCode, b.Bytes()
+}
+
+func (c *client) status(key string) int {
+	status, _ := c.get(c.addr+"/openapi/v1/global", key)
+	return status
+}
+
+func (c *client) sequence() uint64 {
+	var s struct{ Sequence uint64 }
+	_, b := c.get(c.stat+"/status", "")
+	_ = json.Unmarshal(b, &s)
+	return s.Sequence
+}
+
+// until waits for what comes about on its own.
+func (c *client) until(what string, ok func() bool) {
+	c.t.Helper()
+	for end := time.Now().Add(watchFor); !ok(); {
+		if time.Now().After(end) {
+			c.t.Fatalf("%s: not within %v; the edge is at sequence %d", what, watchFor, c.sequence())
+		}
+	}
+}
+
+// TestMend: a store is damaged and lost under an edge that runs all the while,
+// and is mended from the edge's own cache folder and from a backup. The edge
+// takes what is restored, and never again lets a key in that was revoked.
+func TestMend(t *testing.T) {
+	dir := t.TempDir()
+	folder, copied, cache := filepath.Join(dir, "store"), filepath.Join(dir, "backup"), filepath.Join(dir, "cache")
+	store, backup := "file:"+folder, "file:"+copied
+	build := func(at string) {
+		t.Helper()
+		done(t, "build", "--source", simulated, "--store", store, "--time", "2026-11-21T"+at+":00Z")
+	}
+	create := func(name string) (id, key string) {
+		made := object(t, done(t, "keys", "create", "--store", store, "--name", name, "--json"))
+		return made["id"].(string), made["key"].(string)
+	}
+	build("07:10")
+	build("07:20")
+	revoked, bad := create("one")
+	_, good := create("two")
+
+	reader, err := dirstore.NewReader(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := edge.Config{Reader: reader, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", CacheDir: cache, Poll: 5 * time.Millisecond}
+	cfg.Server.AddressRate, cfg.Server.AddressBurst = 1_000_000, 1_000_000
+	e, err := edge.New(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- e.Run(ctx) }()
+	c := &client{t, "http://" + e.Addr().String(), "http://" + e.AdminAddr().String(), &http.Client{Timeout: watchFor, Transport: &http.Transport{}}}
+	t.Cleanup(func() {
+		cancel()
+		c.http.CloseIdleConnections()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	c.until("the keys", func() bool {
+		return c.status(bad) == http.StatusOK && c.status(good) == http.StatusOK && c.sequence() == 2
+	})
+
+	// A folder that is not there is an unmounted disk, not a place for a backup.
+	if r := command(t, "backup", "--store", store, "--to", backup); r.status != exitFailed {
+		t.Errorf("backup to a folder that is missing: %+v", r)
+	}
+	if err := os.Mkdir(copied, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if r := object(t, done(t, "backup", "--store", store, "--to", backup, "--json")); r["copied"] != r["objects"] || r["sequence"] != 2.0 {
+		t.Errorf("backup %v", r)
+	}
+
+	// A view is in the edge's folder, a ledger is not.
+	m := manifestOf(t, reader)
+	view, root := artifacts.ObjectKey(m.View("assets", "rank").Objects[0].Digest), artifacts.ObjectKey(m.Ledger.Digest)
+	for _, key := range []string{view, root} {
+		if err := os.Truncate(filepath.Join(folder, key), 20); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := command(t, "repair", "--store", store, "--from", cache)
+	if r.status != exitFailed || !strings.Contains(r.stdout, "mended: "+view+" from "+cache) || !strings.Contains(r.stdout, root) || !strings.Contains(r.stdout, "with --accept-loss the store goes back from snapshot 2026-11-21T07:20:00Z to 2026-11-21T07:10:00Z") {
+		t.Errorf("repair from the edge's folder: %+v", r)
+	}
+	if out := done(t, "repair", "--store", store, "--from", cache, "--from", backup); !strings.Contains(out, "mended: "+root+" from "+backup) {
+		t.Errorf("repair from the backup: %s", out)
+	}
+	done(t, "verify", "--store", store)
+	if r := object(t, done(t, "repair", "--store", store, "--json")); len(r["mended"].([]any)) != 0 {
+		t.Errorf("repair of what is whole: %v", r)
+	}
+
+	// From here on the revoked key is asked with all the while.
+	done(t, "keys", "revoke", "--store", store, revoked)
+	c.until("the revocation", func() bool { return c.status(bad) == http.StatusUnauthorized })
+	var let atomic.Int64
+	asking, stop := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(asking)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if c.status(bad) == http.StatusOK {
+				let.Add(1)
+			}
+		}
+	}()
+	sequence := uint64(2)
+	for i, flags := range [][]string{{}, {"--keys-from-backup"}, {"--seen", "9000"}} {
+		for _, name := range []string{"objects", "manifests", "current", "change"}[i:] {
+			if err := os.RemoveAll(filepath.Join(folder, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out := done(t, append([]string{"restore", "--store", store, "--from", backup}, flags...)...)
+		if sequence = manifestPointer(t, reader).Sequence; !strings.Contains(out, "is published (sequence ") || sequence < 1002 {
+			t.Errorf("restore %v: %s", flags, out)
+		}
+		done(t, "verify", "--store", store)
+		c.until("the restored snapshot", func() bool { return c.sequence() == sequence && c.status(good) == http.StatusOK })
+	}
+	build("07:30")
+	c.until("the next snapshot", func() bool { return c.sequence() == sequence+1 })
+	close(stop)
+	<-asking
+	if n := let.Load(); n > 0 {
+		t.Errorf("a revoked key was let in %d times", n)
+	}
+}
+
+func manifestPointer(t *testing.T, r artifacts.Reader) *artifacts.Pointer {
+	t.Helper()
+	b, _, err := r.Get(t.Context(), artifacts.CurrentKey, artifacts.MaxPointerSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := artifacts.ParsePointer(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func manifestOf(t *testing.T, r artifacts.Reader) *artifacts.Manifest {
+	t.Helper()
+	m, err := artifacts.ReadManifest(t.Context(), r, manifestPointer(t, r).Manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestKillMend kills repairs, backups and restores with SIGKILL at moments spread
+// over their length. What is published is whole, or what it was, and the same
+// command run again ends the work. (Package builder's tests of faults stop each
+// of them at every call to the store.)
+func TestKillMend(t *testing.T) {
+	kills := 8
+	if testing.Short() {
+		kills = 3
+	}
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	for _, at := range []string{"07:10", "07:20"} {
+		done(t, "build", "--source", "sim:?assets=400&seed=1", "--store", "file:"+path("whole"), "--time", "2026-11-21T"+at+":00Z")
+	}
+	for _, c := range []struct {
+		name string
+		args []string
+		// prepare makes the folder "target" as the command finds it.
+		prepare func() error
+	}{
+		{"repair", []string{"--store", "file:" + path("target"), "--from", path("whole")}, func() error {
+			if err := os.CopyFS(path("target"), os.DirFS(path("whole"))); err != nil {
+				return err
+			}
+			return filepath.WalkDir(path("target/objects"), func(p string, d fs.DirEntry, err error) error {
+				if err != nil || d.IsDir() {
+					return err
+				}
+				return os.Truncate(p, 20)
+			})
+		}},
+		{"backup", []string{"--store", "file:" + path("whole"), "--to", "file:" + path("target")}, func() error { return os.Mkdir(path("target"), 0o755) }},
+		{"restore", []string{"--store", "file:" + path("target"), "--from", "file:" + path("whole")}, func() error { return nil }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			args, killed := append([]string{c.name}, c.args...), 0
+			var length time.Duration
+			for i := range kills + 1 { // the first is not killed
+				if err := os.RemoveAll(path("target")); err != nil {
+					t.Fatal(err)
+				}
+				if err := c.prepare(); err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				cmd := builderProcess(t.Context(), args...)
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				if i > 0 {
+					time.AfterFunc(length*time.Duration(i)/time.Duration(kills), func() { _ = cmd.Process.Kill() }) // it may have ended
+				}
+				if err := cmd.Wait(); err != nil && i == 0 {
+					t.Fatal(err)
+				} else if err != nil {
+					killed++
+				}
+				if i == 0 {
+					length = time.Since(began)
+				}
+				if _, err := os.Stat(path("target/current")); err == nil && c.name != "repair" {
+					done(t, "verify", "--store", "file:"+path("target"))
+				}
+				done(t, args...)
+				done(t, "verify", "--store", "file:"+path("target"))
+			}
+			t.Logf("of %d, %d were killed within %v", kills, killed, length)
+			if killed == 0 {
+				t.Error("none was killed")
+			}
+		})
+	}
+}
