@@ -32,7 +32,7 @@ type RepairConfig struct {
 	// From are asked in their order, before the source.
 	From []Copy
 	// AcceptLoss lets a store whose ledger cannot be mended go back to its
-	// newest snapshot whose ledger is whole.
+	// newest snapshot whose ledger is whole, or else go on without what is lost.
 	AcceptLoss bool
 }
 
@@ -45,10 +45,10 @@ type RepairReport struct {
 	Mended   []Mended `json:"mended"`
 	// Missing are the problems that are left, as artifacts.Check has them.
 	Missing []string `json:"missing"`
-	// Loss says what is lost by going back to an earlier snapshot, and to which;
-	// empty when there is no need, or no such snapshot. WentBack: it is done.
+	// Loss says how builds can go on although the ledger cannot be mended, and
+	// what that loses; empty when there is no need, or no way. Accepted: it is done.
 	Loss     string `json:"loss,omitempty"`
-	WentBack bool   `json:"went_back"`
+	Accepted bool   `json:"accepted"`
 }
 
 // Mended is an object that was put back.
@@ -111,7 +111,7 @@ type repairer struct {
 	pointer  *artifacts.Pointer
 	version  artifacts.Version
 	loss     string
-	wentBack bool
+	accepted bool
 }
 
 func (r *repairer) readPointer(ctx context.Context) error {
@@ -130,7 +130,7 @@ func (r *repairer) readPointer(ctx context.Context) error {
 }
 
 func (r *repairer) report(check *artifacts.CheckReport) *RepairReport {
-	out := &RepairReport{Mended: r.mended, Missing: []string{}, Loss: r.loss, WentBack: r.wentBack}
+	out := &RepairReport{Mended: r.mended, Missing: []string{}, Loss: r.loss, Accepted: r.accepted}
 	if check != nil {
 		out.Snapshot, out.Sequence, out.Missing = check.Snapshot, check.Sequence, check.Problems
 	}
@@ -276,7 +276,8 @@ func (r *repairer) broken(ctx context.Context, all []artifacts.Retained) (times 
 }
 
 // goBack publishes the newest snapshot whose ledger is whole, when that of the
-// published one is not and the loss is accepted.
+// published one is not and the loss is accepted. When there is none, the published
+// one goes on with what is left of its ledger.
 func (r *repairer) goBack(ctx context.Context, check *artifacts.CheckReport) (*artifacts.CheckReport, error) {
 	all, reached, err := r.snapshots(ctx)
 	if err != nil {
@@ -306,22 +307,41 @@ func (r *repairer) goBack(ctx context.Context, check *artifacts.CheckReport) (*a
 			continue
 		}
 		root, err := r.rootFor(ctx, newest, target)
-		if err != nil || !r.AcceptLoss {
-			return check, err
-		}
-		if err := r.Store.Sync(ctx); err != nil {
-			return nil, fmt.Errorf("sync objects: %w", err)
-		}
-		if _, err := publishAgain(ctx, r.Store, head, newest, at, target, root, r.Now); err != nil {
+		if err != nil {
 			return nil, err
 		}
-		r.wentBack = true
-		if _, err := Change(ctx, r.Store, r.Now); err != nil {
-			return nil, err
-		}
-		return artifacts.Check(ctx, r.mender, ledger.Refs, nil)
+		return r.accept(ctx, check, head, newest, at, *target, root)
 	}
-	return check, nil
+	b, err := artifacts.ReadObject(ctx, r.mender, newest.Ledger)
+	if err != nil {
+		return check, unlessDamage(err)
+	}
+	root, what, err := ledger.Without(b, func(ref artifacts.Ref) bool { return r.lost[artifacts.ObjectKey(ref.Digest)] })
+	if err != nil {
+		return check, unlessDamage(err)
+	}
+	r.loss = fmt.Sprintf("snapshot %s stays; its ledger forgets %s: what is computed from them begins with the next that are kept; earlier snapshots, whose ledgers lack the same, can no longer be pinned", stamp(newest.Time), what)
+	target := *newest
+	target.Retained = nil
+	return r.accept(ctx, check, head, newest, -1, target, root)
+}
+
+// accept publishes target with another ledger, if the loss is accepted.
+func (r *repairer) accept(ctx context.Context, check *artifacts.CheckReport, head *publish.Head, newest *artifacts.Manifest, at int, target artifacts.Manifest, root []byte) (*artifacts.CheckReport, error) {
+	if !r.AcceptLoss {
+		return check, nil
+	}
+	if err := r.Store.Sync(ctx); err != nil {
+		return nil, fmt.Errorf("sync objects: %w", err)
+	}
+	if _, err := publishAgain(ctx, r.Store, head, newest, at, &target, root, r.Now); err != nil {
+		return nil, err
+	}
+	r.accepted = true
+	if _, err := Change(ctx, r.Store, r.Now); err != nil {
+		return nil, err
+	}
+	return artifacts.Check(ctx, r.mender, ledger.Refs, nil)
 }
 
 // rootFor returns the root of the ledger with which target follows newest, and

@@ -45,7 +45,7 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 }
 
 // publishAgain replaces the head by target, which is newest's retained snapshot
-// at, with the ledger root.
+// at, or newest itself at -1, with the ledger root.
 func publishAgain(ctx context.Context, s artifacts.Store, head *publish.Head, newest *artifacts.Manifest, at int, target *artifacts.Manifest, root []byte, now func() time.Time) (*Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, BuildDeadline)
 	defer cancel()
@@ -73,9 +73,12 @@ func publishAgain(ctx context.Context, s artifacts.Store, head *publish.Head, ne
 // and those that an earlier rollback took. Edges answer pins on them with 410,
 // where any other later time is one that has not arrived.
 func withdrawn(newest *artifacts.Manifest, at int, t time.Time) []time.Time {
-	times := []time.Time{newest.Time}
-	for _, r := range newest.Retained[:at] {
-		times = append(times, r.Time)
+	var times []time.Time
+	if at >= 0 {
+		times = append(times, newest.Time)
+		for _, r := range newest.Retained[:at] {
+			times = append(times, r.Time)
+		}
 	}
 	times = append(times, stillWithdrawn(newest, t)...)
 	slices.SortFunc(times, time.Time.Compare)

@@ -20,6 +20,8 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"example.com/marketdata/artifacts"
@@ -121,4 +123,44 @@ func Rollback(ctx context.Context, r artifacts.Reader, newest, target artifacts.
 	}
 	to.IDs = from.IDs
 	return to.encode(), nil
+}
+
+// Without returns a ledger's root without the prices, returns and groups that are
+// lost, and says which. Ids have no substitute: when one of theirs is lost, the
+// error is artifacts.ErrCorrupt.
+func Without(b []byte, lost func(artifacts.Ref) bool) (root []byte, what string, err error) {
+	l, err := parseRoot(b)
+	if err != nil {
+		return nil, "", err
+	}
+	for c, ids := range l.IDs {
+		if slices.ContainsFunc(ids.Segments, lost) {
+			return nil, "", fmt.Errorf("%w: ids of %s are lost", artifacts.ErrCorrupt, c)
+		}
+	}
+	var gone []string
+	l.Prices = slices.DeleteFunc(l.Prices, func(p priceSet) bool {
+		if !slices.ContainsFunc(p.Parts, lost) {
+			return false
+		}
+		gone = append(gone, "prices of "+p.Time.Format(time.RFC3339))
+		return true
+	})
+	if n := len(gone); n > 3 {
+		gone = []string{fmt.Sprintf("prices of %d snapshots", n)}
+	}
+	for i := range l.Returns {
+		log := &l.Returns[i]
+		n := len(log.Segments)
+		if log.Segments = slices.DeleteFunc(log.Segments, func(s returnSegment) bool { return lost(s.Ref) }); len(log.Segments) < n {
+			gone = append(gone, "returns")
+		}
+	}
+	for _, c := range groupCollections {
+		if ref, ok := l.Groups[c]; ok && lost(ref) {
+			delete(l.Groups, c)
+			gone = append(gone, c)
+		}
+	}
+	return l.encode(), strings.Join(gone, ", "), nil
 }

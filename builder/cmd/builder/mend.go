@@ -32,7 +32,7 @@ type repairCmd struct {
 	settingsFlags
 	From       []string `sep:"none" placeholder:"STORE|DIR" help:"Take what is missing from this store, copy of a store, or cache folder of an edge. Repeatable; asked in this order."`
 	Source     string   `placeholder:"SOURCE" help:"Then from a build of this feed, which must be that of a snapshot that lacks something."`
-	AcceptLoss bool     `help:"When the ledger cannot be mended, go back to the newest snapshot whose ledger is whole."`
+	AcceptLoss bool     `help:"When the ledger cannot be mended, go back to the newest snapshot whose ledger is whole, or else go on without what is lost."`
 	JSON       bool     `help:"Print the report as one JSON object."`
 }
 
@@ -96,7 +96,7 @@ func (c *repairCmd) print(e *env, r *builder.RepairReport) {
 		e.print("missing: %s", problem)
 	}
 	switch {
-	case r.WentBack:
+	case r.Accepted:
 		e.print("lost: %s", r.Loss)
 	case r.Loss != "":
 		e.print("the ledger cannot be mended; with --accept-loss %s", r.Loss)
