@@ -45,6 +45,10 @@ func TestBackup(t *testing.T) {
 		if r := backUp(t, s, to); r.Copied != 0 {
 			t.Errorf("the same again: %+v", r)
 		}
+		overwrite(t, to, want[i], []byte("cut"))
+		if r := backUp(t, s, to); r.Copied != 1 {
+			t.Errorf("with one that was cut: %+v", r)
+		}
 		w = w.later(artifacts.Step)
 		mustBuild(t, s, w)
 	}

@@ -19,17 +19,20 @@ import (
 )
 
 // grown is a store of three snapshots in which each has new assets, so that
-// each build writes an object of every kind; and the world of the newest.
+// each build writes an object of every kind; and the world of the newest. Two are
+// retained, the first still lies there.
 func grown(t *testing.T, s artifacts.Store) world {
 	t.Helper()
 	w := world{assets: 40, at: epoch}
 	for range 3 {
 		w = w.later(artifacts.Step)
 		w.assets += 5
-		mustBuild(t, s, w)
+		mustBuild(t, s, w, briefly)
 	}
 	return w
 }
+
+func briefly(c *Config) { c.Retain = 0 }
 
 // key makes an API key.
 func key(t *testing.T, s artifacts.Store) keys.Created {
@@ -172,6 +175,7 @@ func repair(t *testing.T, s artifacts.Store, change ...func(*RepairConfig)) *Rep
 
 func tryRepair(ctx context.Context, s artifacts.Store, change ...func(*RepairConfig)) (*RepairReport, error) {
 	cfg := RepairConfig{Config: config(s, nil)}
+	briefly(&cfg.Config)
 	cfg.Progress, cfg.Now = func(string, int, int) {}, time.Now
 	for _, f := range change {
 		f(&cfg)
@@ -318,7 +322,7 @@ func equalContents(a, b map[string]string) bool {
 }
 
 // TestRepairAll mends a store of which nothing but the objects that move is
-// left, from two copies that have a half each.
+// left, from a copy in which all is damaged and two that have a half each.
 func TestRepairAll(t *testing.T) {
 	whole := memstore.New()
 	grown(t, whole)
@@ -326,7 +330,11 @@ func TestRepairAll(t *testing.T) {
 		return clone(t, whole, func(key string) bool { return (key[len(key)-1]%2 == 1) == odd })
 	}
 	s := clone(t, whole, func(key string) bool { return moving[key] })
-	if r := repair(t, s, from("odd", half(true)), from("even", half(false))); len(r.Missing) > 0 || len(r.Mended) != len(reached(t, whole)) {
+	liar := memstore.New()
+	for key, b := range contents(t, whole) {
+		overwrite(t, liar, key, append([]byte(b)[1:], 'x'))
+	}
+	if r := repair(t, s, from("liar", liar), from("odd", half(true)), from("even", half(false))); len(r.Missing) > 0 || len(r.Mended) != len(reached(t, whole)) {
 		t.Errorf("report %+v", r)
 	}
 	verify(t, s)
@@ -387,8 +395,8 @@ func TestRepairFaults(t *testing.T) {
 }
 
 // everyFault runs an operation on a fresh store with one call failing, refused
-// or applied, alone or with all that follow, as when the process dies: every
-// tenth get and put, and all other calls. check looks at what is left.
+// or applied, alone or with all that follow refused, as when the process dies:
+// every tenth get and put, and all other calls. check looks at what is left.
 func everyFault(t *testing.T, open func(*testing.T) artifacts.Store, op func(artifacts.Store) error, check func(t *testing.T, s artifacts.Store, err error)) {
 	t.Helper()
 	var mu sync.Mutex
@@ -411,8 +419,11 @@ func everyFault(t *testing.T, open func(*testing.T) artifacts.Store, op func(art
 				t.Run(fmt.Sprintf("%d %s, decision %d, for good %v", i+1, kind, decision, forGood), func(t *testing.T) {
 					inner := open(t)
 					err := op(faultstore.New(inner, func(o faultstore.Op) faultstore.Decision {
-						if o.N == i+1 || forGood && o.N > i {
+						switch {
+						case o.N == i+1:
 							return decision
+						case forGood && o.N > i:
+							return faultstore.Refuse
 						}
 						return faultstore.Pass
 					}))

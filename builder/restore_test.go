@@ -168,6 +168,30 @@ func stored0(t *testing.T, s artifacts.Reader) string {
 	return string(b)
 }
 
+// TestRestoreBeside: what lies in the store, old and needed by nothing until the
+// pointer moves, is not taken by a gc beside.
+func TestRestoreBeside(t *testing.T) {
+	s, c := storeWithClock()
+	w, backup := grown(t, s), memstore.New()
+	backUp(t, s, backup)
+	for range 2 {
+		w = w.later(2 * time.Hour)
+		mustBuild(t, s, w)
+	}
+	c.pass(3 * time.Hour)
+	collected := false
+	_, err := tryRestore(t.Context(), &tap{s, func(op, key string) {
+		if op == "swap" && key == artifacts.CurrentKey {
+			collect(t, s)
+			collected = true
+		}
+	}}, backup)
+	if err != nil || !collected {
+		t.Fatal(err)
+	}
+	verify(t, s)
+}
+
 // TestRestoreForgotten: a key that a full set has forgotten was out of force,
 // and the backup's set does not bring it back.
 func TestRestoreForgotten(t *testing.T) {
