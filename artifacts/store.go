@@ -23,6 +23,10 @@ var (
 	ErrTooLarge = errors.New("too large")
 )
 
+// ErrNoAccess: there is no such folder or bucket, or the credentials do not
+// open it. It says nothing of any object, and asking again at once does not help.
+var ErrNoAccess = errors.New("no access to the store")
+
 // Version is a store's opaque name for one state of a moving object. The zero
 // Version means that there is no object.
 type Version string

@@ -55,8 +55,8 @@ type Options struct {
 	Create bool
 }
 
-// Open opens the store in the folder path for reading and writing, and removes
-// what writers that died an hour ago or more left unfinished.
+// Open opens the store in the folder path for reading and writing. But for
+// making the folder it writes nothing.
 func Open(path string, o Options) (*Store, error) {
 	r, err := NewReader(path)
 	if err != nil {
@@ -75,9 +75,6 @@ func Open(path string, o Options) (*Store, error) {
 	}
 	if err == nil {
 		err = s.present()
-	}
-	if err == nil {
-		err = s.clean()
 	}
 	if err != nil {
 		return nil, err
@@ -105,7 +102,7 @@ func (s *Store) create() error {
 	return nil
 }
 
-// clean removes stale files from .tmp.
+// clean removes what writers that died left in .tmp.
 func (s *Store) clean() error {
 	now, err := s.clock()
 	if err != nil {
@@ -156,9 +153,13 @@ func (s *Store) clock() (time.Time, error) {
 }
 
 // SelfTest implements artifacts.Store. It also proves that the file system
-// honours the lock that swaps rely on.
+// honours the lock that swaps rely on, and removes what writers that died an
+// hour ago or more left unfinished: builders call it when they begin.
 func (s *Store) SelfTest(ctx context.Context) error {
 	err := s.locked(ctx, func() error {
+		if err := s.clean(); err != nil {
+			return err
+		}
 		lock, err := s.openLock()
 		if err != nil {
 			return err

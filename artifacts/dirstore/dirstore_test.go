@@ -251,15 +251,15 @@ func TestStale(t *testing.T) {
 		}
 		return names
 	}
-	if _, err := NewReader(root); err != nil {
+	s = open(t, root)
+	if got := left(); len(got) != 3 {
+		t.Errorf("Open left %v", got)
+	}
+	if err := s.SelfTest(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if got := left(); len(got) != 3 {
-		t.Errorf("a reader left %v", got)
-	}
-	s = open(t, root)
 	if got := left(); !slices.Equal(got, []string{"now", "young"}) {
-		t.Errorf("Open left %v", got)
+		t.Errorf("SelfTest left %v", got)
 	}
 	for _, prefix := range []string{"", "n"} {
 		if err := s.List(ctx, prefix, func(i artifacts.Info) error { return errors.New(i.Key) }); err != nil {

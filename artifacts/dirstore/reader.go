@@ -124,10 +124,10 @@ func (r *Reader) absence(err error) error {
 func (r *Reader) present() error {
 	info, err := os.Stat(r.root)
 	if err != nil {
-		return fmt.Errorf("store folder: %w", err)
+		return fmt.Errorf("%w: store folder: %w", artifacts.ErrNoAccess, err)
 	}
 	if !info.IsDir() {
-		return fmt.Errorf("store folder: %s is not a folder", r.root)
+		return fmt.Errorf("%w: store folder: %s is not a folder", artifacts.ErrNoAccess, r.root)
 	}
 	return nil
 }

@@ -21,6 +21,9 @@
 // answers 403 for an object that is not there. A builder needs s3:PutObject and
 // s3:DeleteObject too.
 //
+// What is wrong with bucket or credentials gives artifacts.ErrNoAccess and names
+// the bucket, or the variable that the access key is from.
+//
 // # Conditions
 //
 // Put sends If-None-Match: *. When there is an object (412, or 409 when

@@ -16,6 +16,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 
+	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/internal/storekey"
 )
 
@@ -55,7 +56,7 @@ func Open(address string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	creds, err := o.credentials()
+	creds, signer, err := o.credentials()
 	if err != nil {
 		return nil, fmt.Errorf("store %q: %w", address, err)
 	}
@@ -78,7 +79,7 @@ func Open(address string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store %q: %w", address, err)
 	}
-	return &Store{client: client, transport: transport, bucket: a.bucket, prefix: a.prefix}, nil
+	return &Store{client: client, transport: transport, bucket: a.bucket, prefix: a.prefix, signer: signer}, nil
 }
 
 // CreateBucket makes the bucket that address names, for a server that was just
@@ -215,21 +216,22 @@ func (a *address) setEndpoint(s string) error {
 // credentials are fixed for the life of the store when the environment gives
 // them; a role's are fetched when they are first needed, and before they end.
 // A chain of providers would end in unsigned requests when no one has any, and
-// hide why.
-func (o Options) credentials() (*credentials.Credentials, error) {
-	c := o.Credentials
+// hide why. from says whose they are.
+func (o Options) credentials() (_ *credentials.Credentials, from string, _ error) {
+	c, from := o.Credentials, "the given credentials"
 	if c == nil {
+		from = "AWS_ACCESS_KEY_ID"
 		c = &Credentials{os.Getenv("AWS_ACCESS_KEY_ID"), os.Getenv("AWS_SECRET_ACCESS_KEY"), os.Getenv("AWS_SESSION_TOKEN")}
 	}
 	switch {
 	case c.AccessKeyID != "" && c.SecretAccessKey != "":
-		return credentials.NewStaticV4(c.AccessKeyID, c.SecretAccessKey, c.SessionToken), nil
+		return credentials.NewStaticV4(c.AccessKeyID, c.SecretAccessKey, c.SessionToken), from, nil
 	case c.AccessKeyID != "":
-		return nil, errors.New("AWS_ACCESS_KEY_ID is set and AWS_SECRET_ACCESS_KEY is not")
+		return nil, "", errors.New("AWS_ACCESS_KEY_ID is set and AWS_SECRET_ACCESS_KEY is not")
 	case c.SecretAccessKey != "":
-		return nil, errors.New("AWS_SECRET_ACCESS_KEY is set and AWS_ACCESS_KEY_ID is not")
+		return nil, "", errors.New("AWS_SECRET_ACCESS_KEY is set and AWS_ACCESS_KEY_ID is not")
 	}
-	return credentials.New(&role{IAM: credentials.IAM{Client: &http.Client{Timeout: roleTimeout}}}), nil
+	return credentials.New(&role{IAM: credentials.IAM{Client: &http.Client{Timeout: roleTimeout}}}), "this machine's role", nil
 }
 
 // role says where credentials were looked for when there are none.
@@ -240,7 +242,7 @@ type role struct {
 func (r *role) RetrieveWithCredContext(c *credentials.CredContext) (credentials.Value, error) {
 	v, err := r.IAM.RetrieveWithCredContext(c)
 	if err != nil {
-		return v, fmt.Errorf("no credentials: AWS_ACCESS_KEY_ID is not set, and this machine has no role: %w", err)
+		return v, fmt.Errorf("%w: no credentials: AWS_ACCESS_KEY_ID is not set, and this machine has no role: %w", artifacts.ErrNoAccess, err)
 	}
 	return v, nil
 }

@@ -29,6 +29,7 @@ type Store struct {
 	transport *http.Transport
 	bucket    string
 	prefix    string // of every key: empty, or ends with a slash
+	signer    string // where the access key is from, as errors name it
 }
 
 var _ artifacts.Store = (*Store)(nil)
@@ -43,7 +44,7 @@ func (s *Store) Close() error {
 var errRefused = errors.New("refused by its condition")
 
 // classify gives err, the client's, the meaning that it has for a caller.
-func classify(err error) error {
+func (s *Store) classify(err error) error {
 	var answer minio.ErrorResponse
 	if !errors.As(err, &answer) {
 		var u *url.Error
@@ -66,7 +67,23 @@ func classify(err error) error {
 	case answer.StatusCode == http.StatusPreconditionFailed, answer.StatusCode == http.StatusConflict:
 		return fmt.Errorf("%w: %w", errRefused, err)
 	}
-	return fmt.Errorf("%s (HTTP status %d): %w", code, answer.StatusCode, err)
+	err = fmt.Errorf("%s (HTTP status %d): %w", code, answer.StatusCode, err)
+	var wrong string
+	switch answer.Code {
+	case minio.NoSuchBucket:
+		wrong = fmt.Sprintf("there is no bucket %q at %s", s.bucket, s.client.EndpointURL())
+	case "InvalidAccessKeyId":
+		wrong = fmt.Sprintf("%s knows no access key like that of %s", s.client.EndpointURL(), s.signer)
+	case "SignatureDoesNotMatch":
+		wrong = fmt.Sprintf("the secret key is not that of the access key of %s", s.signer)
+	case "ExpiredToken", "InvalidToken":
+		wrong = fmt.Sprintf("the session token beside the access key of %s is not in force", s.signer)
+	case minio.AccessDenied:
+		wrong = fmt.Sprintf("the access key of %s may not do this in bucket %q", s.signer, s.bucket)
+	default:
+		return err
+	}
+	return fmt.Errorf("%w: %s: %w", artifacts.ErrNoAccess, wrong, err)
 }
 
 func ready(ctx context.Context, key string) error {
@@ -105,7 +122,7 @@ func (s *Store) read(ctx context.Context, key string, known artifacts.Version, l
 	}
 	body, info, _, err := s.client.GetObject(ctx, s.bucket, s.prefix+key, opts)
 	if err != nil {
-		return nil, "", classify(err)
+		return nil, "", s.classify(err)
 	}
 	defer body.Close() // closes the connection, too, if the body was not read
 	b, err := readBody(body, info.Size, limit)
@@ -152,7 +169,7 @@ func (s *Store) write(ctx context.Context, key string, old artifacts.Version, da
 	}
 	sum := sha256.Sum256(data)
 	info, err := s.client.PutObject(ctx, s.bucket, s.prefix+key, bytes.NewReader(data), int64(len(data)), "", hex.EncodeToString(sum[:]), opts)
-	if err = classify(err); errors.Is(err, artifacts.ErrNotModified) {
+	if err = s.classify(err); errors.Is(err, artifacts.ErrNotModified) {
 		err = fmt.Errorf("%w: %v", errRefused, err) // MinIO once answered so
 	}
 	if err != nil {
@@ -239,7 +256,7 @@ func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) 
 		Prefix: s.prefix + prefix, Recursive: true, FetchOwner: new(bool),
 	}) {
 		if o.Err != nil {
-			return fmt.Errorf("list %.100s: %w", prefix, classify(o.Err))
+			return fmt.Errorf("list %.100s: %w", prefix, s.classify(o.Err))
 		}
 		key, ok := strings.CutPrefix(o.Key, s.prefix)
 		if !ok || storekey.Check(key) != nil {
@@ -264,7 +281,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	if err == nil {
 		return nil
 	}
-	if err = classify(err); errors.Is(err, artifacts.ErrNotFound) {
+	if err = s.classify(err); errors.Is(err, artifacts.ErrNotFound) {
 		return nil // Amazon does not say so, others do
 	}
 	return fmt.Errorf("delete %.100s: %w", key, err)

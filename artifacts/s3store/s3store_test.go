@@ -156,6 +156,20 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestNoAccess: what is wrong with bucket or credentials is said by name.
+func TestNoAccess(t *testing.T) {
+	for code, want := range map[string]string{
+		"NoSuchBucket": `no bucket "bucket" at http://`, "InvalidAccessKeyId": "of the given credentials", "SignatureDoesNotMatch": "secret key",
+		"ExpiredToken": "session token", "AccessDenied": `in bucket "bucket"`, "SlowDown": "",
+	} {
+		f := &fake{answer: func(w http.ResponseWriter, _ *http.Request) bool { fail(w, http.StatusForbidden, code); return true }}
+		_, _, err := f.open(t).Get(t.Context(), "current", 10)
+		if errors.Is(err, artifacts.ErrNoAccess) != (want != "") || !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%s: %v", code, err)
+		}
+	}
+}
+
 // TestConflictStatus: 409 says that another request is under way. A swap has
 // lost to it; a put looks what is there.
 func TestConflictStatus(t *testing.T) {
