@@ -12,9 +12,6 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// maxID is the highest id there can be (FEED.md, "Ids").
-const maxID = 1<<53 - 1
-
 // segmentBytes is the size from which a segment of a log is full: nothing is
 // added to it any more. So a build writes at most this much again of a log,
 // beside what is new in it.
@@ -29,7 +26,7 @@ var collections = []string{"assets", "exchanges", "categories", "chains"}
 type idLog struct {
 	byKey   map[string]uint64
 	byID    map[uint64]string
-	highest uint64
+	highest uint64 // below what is assigned next
 
 	full    []artifacts.Ref // segments that will never change
 	open    []byte          // the entries behind those
@@ -79,7 +76,7 @@ func (l *idLog) load(b []byte) error {
 	text := string(b) // one allocation, of which all keys are slices
 	r := reader{b: b}
 	for len(r.b) > 0 {
-		id, size := r.uint(maxID), r.uint(uint64(len(b)))
+		id, size := r.uint(market.MaxID), r.uint(uint64(len(b)))
 		at := len(b) - len(r.b)
 		key := text[at : at+len(r.take(size))]
 		if r.bad {
@@ -95,7 +92,7 @@ func (l *idLog) load(b []byte) error {
 var errNoIDs = errors.New("no id is left above the highest ever used")
 
 func (l *idLog) add(id uint64, key string) error {
-	if id < 1 || id > maxID {
+	if id < 1 || id > market.MaxID {
 		return fmt.Errorf("id %d of key %q: out of range", id, key)
 	}
 	if owner, ok := l.byID[id]; ok {
@@ -105,7 +102,9 @@ func (l *idLog) add(id uint64, key string) error {
 		return fmt.Errorf("key %q has id %d, not %d", key, old, id)
 	}
 	l.byKey[key], l.byID[id] = id, key
-	l.highest = max(l.highest, id)
+	if id <= market.MaxNewID { // one above it may be of before that was a bound
+		l.highest = max(l.highest, id)
+	}
 	return nil
 }
 
@@ -127,7 +126,8 @@ func (l *idLog) give(id uint64, key string) error {
 
 // assign gives each of n rows its id: the one it brings, the one its key has,
 // or a new one above the highest ever used, in byte order of key, once every id
-// that a row brings is taken (FEED.md, "Ids").
+// that a row brings is taken (FEED.md, "Ids"). Those above market.MaxNewID do not
+// count as used, but are not given twice.
 func (l *idLog) assign(n int, row func(i int) (key string, id *uint64)) error {
 	type newRow struct {
 		key string
@@ -151,10 +151,12 @@ func (l *idLog) assign(n int, row func(i int) (key string, id *uint64)) error {
 	}
 	slices.SortFunc(fresh, func(a, b newRow) int { return cmp.Compare(a.key, b.key) })
 	for _, f := range fresh {
-		if l.highest == maxID {
-			return fmt.Errorf("key %q: %w (%d)", f.key, errNoIDs, l.highest)
+		for *f.id = l.highest + 1; l.byID[*f.id] != ""; *f.id++ {
 		}
-		*f.id = l.highest + 1
+		if *f.id > market.MaxID {
+			return fmt.Errorf("key %q: %w", f.key, errNoIDs)
+		}
+		l.highest = *f.id
 		if err := l.give(*f.id, f.key); err != nil {
 			return err
 		}

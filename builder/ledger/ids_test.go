@@ -143,7 +143,6 @@ func TestAssignIDsRefuses(t *testing.T) {
 		{"another key's id", []market.Exchange{{Key: "a", ID: 5}, {Key: "b", ID: 5}}, `id 5 of key "b" belongs to key "a"`},
 		{"another id of a key", []market.Exchange{{Key: "a", ID: 5}, {Key: "a", ID: 6}}, `key "a" has id 5, not 6`},
 		{"an id too high", []market.Exchange{{Key: "a", ID: 1 << 53}}, "out of range"},
-		{"a new key when no id is left", []market.Exchange{{Key: "a", ID: 1<<53 - 1}, {Key: "b"}}, "no id is left"},
 	} {
 		l, err := Load(context.Background(), newStore(), nil)
 		if err != nil {
@@ -152,6 +151,43 @@ func TestAssignIDsRefuses(t *testing.T) {
 		if err := l.AssignIDs(exchanges(test.rows...)); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error %v, want %q", test.name, err, test.want)
 		}
+	}
+}
+
+// TestHighIDs: an id of before there was a bound does not keep new keys out, and
+// what is given above the bound stays its key's.
+func TestHighIDs(t *testing.T) {
+	s := newStore()
+	var root *artifacts.Ref
+	for build, step := range []struct {
+		rows []market.Exchange
+		want []uint64
+	}{
+		{[]market.Exchange{{Key: "top", ID: market.MaxID}, {Key: "a"}, {Key: "b", ID: 5}}, []uint64{market.MaxID, 6, 5}},
+		{[]market.Exchange{{Key: "top"}, {Key: "c"}}, []uint64{market.MaxID, 7}},
+		{[]market.Exchange{{Key: "high", ID: market.MaxNewID}, {Key: "next", ID: market.MaxNewID + 1}, {Key: "d"}}, []uint64{market.MaxNewID, market.MaxNewID + 1, market.MaxNewID + 2}},
+		{[]market.Exchange{{Key: "d"}, {Key: "f"}, {Key: "e"}}, []uint64{market.MaxNewID + 2, market.MaxNewID + 4, market.MaxNewID + 3}},
+	} {
+		l, err := Load(t.Context(), s, root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := exchanges(step.rows...)
+		if err := l.AssignIDs(f); err != nil {
+			t.Fatal(err)
+		}
+		for i, e := range f.Exchanges {
+			if e.ID != step.want[i] {
+				t.Errorf("build %d: key %s has id %d, want %d", build, e.Key, e.ID, step.want[i])
+			}
+		}
+		var put objects
+		to := (&Root{Format: artifacts.Format, IDs: map[string]idSegments{"exchanges": l.ids["exchanges"].store(&put)}}).encode()
+		for _, b := range put {
+			s.put(b)
+		}
+		ref := s.put(to)
+		root = &ref
 	}
 }
 

@@ -296,12 +296,12 @@ func TestGroupsRoundTrip(t *testing.T) {
 		wide := rapid.Custom(func(rt *rapid.T) uint256.Int {
 			return uint256.Int{rapid.Uint64().Draw(rt, "0"), rapid.Uint64().Draw(rt, "1"), rapid.Uint64().Draw(rt, "2"), rapid.Uint64().Draw(rt, "3")}
 		})
-		groups := rapid.MapOfN(rapid.Uint64Range(1, maxID), rapid.Custom(func(rt *rapid.T) market.GroupMarket {
+		groups := rapid.MapOfN(rapid.Uint64Range(1, market.MaxID), rapid.Custom(func(rt *rapid.T) market.GroupMarket {
 			return market.GroupMarket{
 				Time:      epoch.Add(time.Duration(rapid.IntRange(-6, 0).Draw(rt, "age")) * artifacts.Step),
 				MarketCap: wide.Draw(rt, "cap"), Volume: wide.Draw(rt, "volume"),
 				Coins: rapid.IntRange(1, 1e6).Draw(rt, "coins"), Share: rapid.Uint64Max(1e12).Draw(rt, "share"),
-				TopGainers: rapid.SliceOfN(rapid.Uint64Range(1, maxID), 0, 3).Draw(rt, "gainers"),
+				TopGainers: rapid.SliceOfN(rapid.Uint64Range(1, market.MaxID), 0, 3).Draw(rt, "gainers"),
 			}
 		}), 1, 20).Draw(rt, "groups")
 		var put objects

@@ -144,7 +144,7 @@ func (r *reader) rows(sorted []row, f func(i int, price market.U128)) {
 		} else {
 			delta, size = binary.Uvarint(b[at:])
 		}
-		if at += size; size <= 0 || delta == 0 || delta > maxID-id {
+		if at += size; size <= 0 || delta == 0 || delta > market.MaxID-id {
 			r.fail()
 			return
 		}
@@ -167,7 +167,7 @@ func (r *reader) rows(sorted []row, f func(i int, price market.U128)) {
 func (r *reader) allRows(to []row) []row {
 	last := uint64(0)
 	for n := r.uint(uint64(len(r.b))); n > 0; n-- {
-		delta := r.uint(maxID - last)
+		delta := r.uint(market.MaxID - last)
 		price, size := readPrice(r.b)
 		if size == 0 || delta == 0 {
 			r.fail()

@@ -48,7 +48,7 @@ func drawRows(rt *rapid.T) []row {
 		}
 		return u
 	})
-	ids := rapid.OneOf(rapid.Uint64Range(1, 40), rapid.Uint64Range(1, maxID))
+	ids := rapid.OneOf(rapid.Uint64Range(1, 40), rapid.Uint64Range(1, market.MaxID))
 	var rows []row
 	for _, id := range rapid.SliceOfDistinct(ids, rapid.ID[uint64]).Draw(rt, "ids") {
 		rows = append(rows, row{id: id, price: price.Draw(rt, "price")})

@@ -2,6 +2,14 @@ package market
 
 import "time"
 
+const (
+	// MaxID is the highest id there can be (FEED.md, "Ids").
+	MaxID = 1<<53 - 1
+	// MaxNewID is the highest that the feed may give to a new key: above it 2^32
+	// are left for keys whose id is assigned.
+	MaxNewID = MaxID - 1<<32
+)
+
 // Feed is the state of the world at one moment, as a source gives it: only
 // accepted rows, every number already rounded to its field's decimals
 // (FEED.md, "Numbers"), rows in the order in which they were read.

@@ -253,7 +253,8 @@ func TestRows(t *testing.T) {
 
 		// Ids: integers from 1 to 2^53 - 1.
 		{AssetsFile, `{` + asset + `,"id":1}`, ""},
-		{AssetsFile, `{` + asset + `,"id":9007199254740991}`, ""},
+		{AssetsFile, `{` + asset + `,"id":9007194959773695}`, ""},
+		{AssetsFile, `{` + asset + `,"id":9007194959773696}`, "id: 9007194959773696 of a new key: want at most 9007194959773695"},
 		{AssetsFile, `{` + asset + `,"id":9007199254740992}`, "id: want an integer from 1 to 9007199254740991"},
 		{AssetsFile, `{` + asset + `,"id":18446744073709551617}`, "id: want"},
 		{AssetsFile, `{` + asset + `,"id":` + strings.Repeat("9", 1000) + `}`, "id: want"},
@@ -329,7 +330,7 @@ func TestRows(t *testing.T) {
 // TestClaims has rows that are in order by themselves and contradict each
 // other: the want column names the lines that are accepted.
 func TestClaims(t *testing.T) {
-	known := map[string]uint64{"old": 7, "away": 8}
+	known := map[string]uint64{"old": 7, "away": 8, "high": 1<<53 - 1}
 	opts := ReadOptions{
 		Known: func(collection, key string) (uint64, bool) {
 			id, ok := known[key]
@@ -357,6 +358,8 @@ func TestClaims(t *testing.T) {
 		want   []int
 		reason string // of the first row set aside
 	}{
+		{"a high id from before stays its key's", AssetsFile, []string{row("high", "9007199254740991", "h", ""), row("new", "9007199254740990", "n", "")},
+			[]int{1}, "id: 9007199254740990 of a new key"},
 		{"the first of a key stays", AssetsFile,
 			[]string{row("k", "", "1", ""), row("k", "", "2", ""), row("K", "", "3", "")}, []int{1, 3}, "key: seen before in this file"},
 		{"a key that is set aside is free", AssetsFile,

@@ -12,7 +12,7 @@ import (
 )
 
 // maxInteger bounds ids, counts and EVM chain ids: 2^53 - 1 (FEED.md, "Files").
-const maxInteger = 1<<53 - 1
+const maxInteger = market.MaxID
 
 // row reads the fields of one line. The first thing wrong with it stays in
 // err; what is read after that is of no use, and harmless. Texts are slices of

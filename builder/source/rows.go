@@ -108,7 +108,8 @@ func (r *reader) keepLike(text []byte, kept string) string {
 }
 
 // checkID looks for another key that has a given id, in this file and among
-// all ids ever given out, and for another id that the key has.
+// all ids ever given out, for another id that the key has, and whether the id of
+// a new key is too high.
 func (r *reader) checkID(c *claims, i identity) error {
 	owner, taken := c.ids[i.id]
 	if !taken && r.opts.Owner != nil {
@@ -117,10 +118,15 @@ func (r *reader) checkID(c *claims, i identity) error {
 	if taken && owner != string(i.key) {
 		return fmt.Errorf("id: %d is that of key %q", i.id, shorten([]byte(owner)))
 	}
+	known, ok := uint64(0), false
 	if r.opts.Known != nil {
-		if known, ok := r.opts.Known(c.collection, string(i.key)); ok && known != i.id {
-			return fmt.Errorf("id: the key has id %d, not %d", known, i.id)
-		}
+		known, ok = r.opts.Known(c.collection, string(i.key))
+	}
+	switch {
+	case ok && known != i.id:
+		return fmt.Errorf("id: the key has id %d, not %d", known, i.id)
+	case !ok && i.id > market.MaxNewID:
+		return fmt.Errorf("id: %d of a new key: want at most %d, which leaves ids to be assigned", i.id, uint64(market.MaxNewID))
 	}
 	return nil
 }

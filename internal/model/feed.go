@@ -105,6 +105,9 @@ func (c *claims) take(key string, given *int64, slug string) error {
 		if owner, owned := c.owners[*given]; owned && owner != key {
 			return errors.New("id of another key")
 		}
+		if !known && *given > maxInteger-1<<32 {
+			return errors.New("id of a new key leaves too few above it")
+		}
 		id = *given
 		c.owners[id] = key
 	}
@@ -120,7 +123,9 @@ func (c *claims) take(key string, given *int64, slug string) error {
 func (c *claims) assign() error {
 	var highest int64
 	for id := range c.owners {
-		highest = max(highest, id)
+		if id <= maxInteger-1<<32 { // one above it was given before that was a bound
+			highest = max(highest, id)
+		}
 	}
 	var without []string
 	for key, id := range c.ids {
@@ -130,7 +135,9 @@ func (c *claims) assign() error {
 	}
 	slices.Sort(without)
 	for _, key := range without {
-		if highest++; highest > maxInteger {
+		for highest++; c.owners[highest] != ""; highest++ {
+		}
+		if highest > maxInteger {
 			return errors.New("no id is left")
 		}
 		c.ids[key] = highest
