@@ -26,9 +26,12 @@ type GCConfig struct {
 	// was reached by a snapshot until less than that ago. It must be longer
 	// than BuildDeadline where a builder may be running.
 	Grace time.Duration
-	// DryRun counts and deletes nothing.
+	// DryRun counts and deletes nothing. It writes nothing either, which asking
+	// the store's clock does, and goes by Now in its place.
 	DryRun bool
-	Log    *slog.Logger
+	// Now is this machine's clock; nil: time.Now.
+	Now func() time.Time
+	Log *slog.Logger
 	// Progress may be nil.
 	Progress Progress
 }
@@ -57,12 +60,10 @@ type GCReport struct {
 //
 // A store without a pointer is left alone: it may be one whose pointer was lost.
 func Collect(ctx context.Context, cfg GCConfig) (*GCReport, error) {
-	c := &collector{GCConfig: cfg, report: GCReport{DryRun: cfg.DryRun}, keep: map[artifacts.Digest]bool{}, manifests: map[artifacts.Digest]reach{}}
-	now, err := cfg.Store.Now(ctx)
+	c, err := newCollector(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("store's clock: %w", err)
+		return nil, err
 	}
-	c.before = now.Add(-cfg.Grace)
 	if err := c.sweep(ctx, artifacts.ProbePrefix, func(string) bool { return true }); err != nil {
 		return nil, err
 	}
@@ -73,16 +74,10 @@ func Collect(ctx context.Context, cfg GCConfig) (*GCReport, error) {
 		return &c.report, err
 	}
 	// Manifests first: one that is there has all its objects.
-	err = c.sweepMarked(ctx, artifacts.ManifestPrefix, func(key string) bool {
-		d, err := artifacts.ParseManifestKey(key)
-		return err == nil && c.manifests[d] == 0
-	})
+	err = c.sweepMarked(ctx, artifacts.ManifestPrefix, c.unmarked)
 	// Folder by folder, so that each list is fresh when its deletions begin.
 	for i := 0; i < 256 && err == nil; i++ {
-		err = c.sweepMarked(ctx, fmt.Sprintf("%s%02x/", artifacts.ObjectPrefix, i), func(key string) bool {
-			d, err := artifacts.ParseObjectKey(key)
-			return err == nil && !c.keep[d]
-		})
+		err = c.sweepMarked(ctx, fmt.Sprintf("%s%02x/", artifacts.ObjectPrefix, i), c.unmarked)
 		if c.Progress != nil {
 			c.Progress("collect", i+1, 256)
 		}
@@ -109,6 +104,34 @@ type collector struct {
 	keep      map[artifacts.Digest]bool // objects
 	manifests map[artifacts.Digest]reach
 	version   artifacts.Version // of the pointer as it was marked
+}
+
+func newCollector(ctx context.Context, cfg GCConfig) (*collector, error) {
+	c := &collector{GCConfig: cfg, report: GCReport{DryRun: cfg.DryRun}, keep: map[artifacts.Digest]bool{}, manifests: map[artifacts.Digest]reach{}}
+	var now time.Time
+	var err error
+	switch {
+	case !cfg.DryRun:
+		now, err = cfg.Store.Now(ctx)
+	case cfg.Now != nil:
+		now = cfg.Now()
+	default:
+		now = time.Now()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("store's clock: %w", err)
+	}
+	c.before = now.Add(-cfg.Grace)
+	return c, nil
+}
+
+// unmarked reports the key of a manifest or an object that nothing needs.
+func (c *collector) unmarked(key string) bool {
+	if d, err := artifacts.ParseManifestKey(key); err == nil {
+		return c.manifests[d] == 0
+	}
+	d, err := artifacts.ParseObjectKey(key)
+	return err == nil && !c.keep[d]
 }
 
 // markYoung marks from every manifest that was written within the grace

@@ -117,7 +117,7 @@ func TestCollect(t *testing.T) {
 	}
 	// One moment later all is old enough, and the manifests are no longer young.
 	c.pass(time.Second)
-	dry := collect(t, s, func(c *GCConfig) { c.DryRun = true })
+	dry := collect(t, s, func(cfg *GCConfig) { cfg.DryRun, cfg.Now = true, c.now })
 	if dry.Deleted == 0 || len(contents(t, s)) != len(before) {
 		t.Errorf("dry run: %+v, %d objects left of %d", dry, len(contents(t, s)), len(before))
 	}

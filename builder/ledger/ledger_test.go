@@ -201,7 +201,7 @@ func TestBrokenObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := 0
-	for _, ref := range append(c.root.refs(), *c.ref) {
+	for _, ref := range append(c.root.Refs(), *c.ref) {
 		key := artifacts.ObjectKey(ref.Digest)
 		if whole.reads[key] == 0 {
 			continue

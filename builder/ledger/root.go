@@ -91,8 +91,8 @@ func parseRoot(b []byte) (*Root, error) {
 	return &l, nil
 }
 
-// refs returns every object that the ledger root names.
-func (l *Root) refs() []artifacts.Ref {
+// Refs returns every object that the ledger root names.
+func (l *Root) Refs() []artifacts.Ref {
 	var refs []artifacts.Ref
 	for _, c := range slices.Sorted(maps.Keys(l.IDs)) {
 		refs = append(refs, l.IDs[c].Segments...)
@@ -117,7 +117,7 @@ func Refs(root []byte) ([]artifacts.Ref, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.refs(), nil
+	return r.Refs(), nil
 }
 
 // ReadRoot reads and checks the ledger root that ref names.

@@ -57,7 +57,7 @@ func (f *buildFlags) open(e *env, progress builder.Progress) (*builder.Builder, 
 
 // open returns a builder; src may be nil if the builder does not build.
 func (f *publishFlags) open(e *env, src source.Source, progress builder.Progress) (*builder.Builder, error) {
-	store, err := f.openStore(e)
+	store, err := f.makeStore(e)
 	if err != nil {
 		return nil, err
 	}

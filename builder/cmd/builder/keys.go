@@ -5,6 +5,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/keys"
 )
 
@@ -36,7 +37,7 @@ Example:
 
 // Run is called by kong.
 func (c *keysCreateCmd) Run(e *env) error {
-	registry, err := c.registry(e)
+	registry, err := c.registry(e, c.makeStore)
 	if err != nil {
 		return err
 	}
@@ -68,8 +69,8 @@ func or(t *time.Time, none string) string {
 	return t.Format(time.RFC3339)
 }
 
-func (f *storeFlag) registry(e *env) (*keys.Registry, error) {
-	store, err := f.openStore(e)
+func (f *storeFlag) registry(e *env, open func(*env) (artifacts.Store, error)) (*keys.Registry, error) {
+	store, err := open(e)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +93,7 @@ Example:
 
 // Run is called by kong.
 func (c *keysListCmd) Run(e *env) error {
-	registry, err := c.registry(e)
+	registry, err := c.registry(e, c.openStore)
 	if err != nil {
 		return err
 	}
@@ -127,7 +128,7 @@ Example:
 
 // Run is called by kong.
 func (c *keysRevokeCmd) Run(e *env) error {
-	registry, err := c.registry(e)
+	registry, err := c.registry(e, c.openStore)
 	if err != nil {
 		return err
 	}
@@ -165,7 +166,7 @@ func (c *keysRotateCmd) Validate() error {
 
 // Run is called by kong.
 func (c *keysRotateCmd) Run(e *env) error {
-	registry, err := c.registry(e)
+	registry, err := c.registry(e, c.openStore)
 	if err != nil {
 		return err
 	}

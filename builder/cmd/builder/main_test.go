@@ -4,15 +4,20 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"example.com/marketdata/internal/testserver"
 )
 
 // asBuilder, in the environment, makes the test binary the builder itself.
@@ -125,7 +130,7 @@ func TestHelp(t *testing.T) {
 	if r := command(t, "--version"); r.status != exitDone || !strings.HasPrefix(r.stdout, "builder ") {
 		t.Errorf("--version: status %d, %q", r.status, r.stdout)
 	}
-	for _, name := range []string{"build", "run", "change", "keys create", "keys list", "keys revoke", "keys rotate", "verify", "gc", "repair", "backup", "restore", "rollback", "backfill"} {
+	for _, name := range []string{"build", "run", "change", "keys create", "keys list", "keys revoke", "keys rotate", "verify", "status", "gc", "repair", "backup", "restore", "rollback", "backfill"} {
 		r := command(t, append(strings.Fields(name), "--help")...)
 		for _, want := range []string{"Usage: builder " + name, "$BUILDER_STORE", "s3://bucket", "Example", "\n    builder " + name + " "} {
 			if !strings.Contains(r.stdout, want) {
@@ -141,7 +146,8 @@ func TestHelp(t *testing.T) {
 // TestStore walks one store through the commands.
 func TestStore(t *testing.T) {
 	store := "file:" + filepath.Join(t.TempDir(), "store")
-	for _, name := range []string{"verify", "change", "gc"} {
+	done(t, "keys", "create", "--store", store, "--name", "first")
+	for _, name := range []string{"verify", "change", "gc", "status"} {
 		if out := done(t, name, "--store", store); !strings.Contains(out, "no snapshot") {
 			t.Errorf("%s of a store without a snapshot says %q", name, out)
 		}
@@ -215,6 +221,82 @@ func TestStore(t *testing.T) {
 	if r := command(t, "gc", "--store", store); r.status != exitFailed {
 		t.Errorf("gc of a broken store: %+v", r)
 	}
+}
+
+// TestOpen: only commands that may be a store's first make its folder; those that
+// only look write nothing, not even for a moment in what is there. (A folder's
+// time tells of a file that came and went.)
+func TestOpen(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "store")
+	looks := [][]string{{"verify"}, {"status"}, {"status", "--json"}, {"keys", "list"}, {"gc", "--dry-run"}}
+	others := [][]string{{"change"}, {"gc"}, {"rollback", "--to", "2026-11-21T07:10:00Z"}, {"keys", "revoke", "x"}, {"keys", "rotate", "x"}}
+	for _, args := range append(looks, others...) {
+		r := command(t, append(args, "--store", "file:"+path)...)
+		if r.status != exitFailed || !strings.Contains(r.stderr, path) || !strings.Contains(r.stderr, "is the path right?") {
+			t.Errorf("builder %q without a store: %+v", args, r)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("they made %v, %v", left, err)
+	}
+	tree := func() (all []string) {
+		err := filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := d.Info()
+			all = append(all, fmt.Sprint(p, info.ModTime(), info.Size()))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	done(t, "build", "--source", simulated, "--store", "file:"+path)
+	before := tree()
+	for _, args := range looks {
+		done(t, append(args, "--store", "file:"+path)...)
+		if after := tree(); !slices.Equal(before, after) {
+			t.Errorf("builder %q wrote:\n%v\nbefore:\n%v", args, after, before)
+		}
+	}
+}
+
+// TestWrongBucket: a wrong bucket, credential or endpoint is said by name, at once,
+// and no secret is.
+func TestWrongBucket(t *testing.T) {
+	server := testserver.MinIO(t)
+	for _, variable := range server.Env() {
+		name, value, _ := strings.Cut(variable, "=")
+		t.Setenv(name, value)
+	}
+	right := server.URL("a")
+	done(t, "keys", "create", "--store", right, "--name", "first")
+	for _, c := range []struct{ store, variable, value, says string }{
+		{strings.Replace(right, testserver.Bucket, "no-such-bucket", 1), "X", "", `there is no bucket "no-such-bucket" at http://`},
+		{right, "AWS_ACCESS_KEY_ID", "nobody", "knows no access key like that of AWS_ACCESS_KEY_ID"},
+		{right, "AWS_SECRET_ACCESS_KEY", "hush-hush", "the secret key is not that of the access key of AWS_ACCESS_KEY_ID"},
+		{"s3://bucket?endpoint=http://127.0.0.1:1", "X", "", "http://127.0.0.1:1/bucket"},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			t.Setenv(c.variable, c.value)
+			for _, args := range [][]string{{"status"}, {"verify"}, {"keys", "list"}, {"change"}, {"gc"}} {
+				r := command(t, append(args, "--store", c.store)...)
+				if r.status != exitFailed || !strings.Contains(r.stderr, c.says) || strings.Contains(r.stderr, "hush-hush") {
+					t.Errorf("builder %q: %+v", args, r)
+				}
+				if strings.Contains(c.says, ":1/") {
+					break // that one is tried again and again
+				}
+				if strings.Contains(r.stderr, "trying again") {
+					t.Errorf("builder %q: %s", args, r.stderr)
+				}
+			}
+		})
+	}
+	done(t, "verify", "--store", right)
 }
 
 // TestFailures are commands that are well formed and cannot be done: status 1.

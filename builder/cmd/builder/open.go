@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"example.com/marketdata/artifacts"
@@ -47,13 +49,16 @@ func (f *storeFlag) keys() (sign []artifacts.SignKey, trust artifacts.Trust, err
 	return sign, trust, nil
 }
 
-// openStore opens the store, with retries, and makes a folder that is missing.
-func (f *storeFlag) openStore(e *env) (artifacts.Store, error) {
-	// Opening a reader fails only for a wrong address.
-	if _, err := stores.OpenReader(context.WithoutCancel(e.ctx), f.Store); err != nil {
-		return nil, usageError{fmt.Errorf("--store: %w", err)}
-	}
-	store, err := stores.Open(e.ctx, f.Store, stores.Options{Create: true})
+// openStore opens the store as it is, with retries: a folder that is missing is
+// an error, a bucket that is missing shows in the first call. Nothing is written.
+func (f *storeFlag) openStore(e *env) (artifacts.Store, error) { return f.open(e, false) }
+
+// makeStore is openStore for the commands that may be a store's first: it makes
+// a folder that is missing (FEED.md, "Stores").
+func (f *storeFlag) makeStore(e *env) (artifacts.Store, error) { return f.open(e, true) }
+
+func (f *storeFlag) open(e *env, create bool) (artifacts.Store, error) {
+	store, err := f.openPlain(e, create)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +66,23 @@ func (f *storeFlag) openStore(e *env) (artifacts.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return signed.Store(retry.New(store, retry.Options{Log: e.log}), sign, trust), nil
+	return signed.Store(store, sign, trust), nil
+}
+
+// openPlain opens the store, with retries, and neither signs nor verifies.
+func (f *storeFlag) openPlain(e *env, create bool) (artifacts.Store, error) {
+	// Opening a reader fails only for a wrong address.
+	if _, err := stores.OpenReader(context.WithoutCancel(e.ctx), f.Store); err != nil {
+		return nil, usageError{fmt.Errorf("--store: %w", err)}
+	}
+	store, err := stores.Open(e.ctx, f.Store, stores.Options{Create: create})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: is the path right? Only build, run, backfill, restore and keys create make it", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return retry.New(store, retry.Options{Log: e.log}), nil
 }
 
 // sources are the schemes beside the two of package source. Keys of providers

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"example.com/marketdata/builder"
+)
+
+type statusCmd struct {
+	storeFlag
+	Grace time.Duration `default:"${grace}" help:"Grace period of the gc whose work is foretold."`
+	JSON  bool          `help:"Print the report as one JSON object."`
+}
+
+// Help is printed by status --help.
+func (statusCmd) Help() string {
+	return `Says how a store is: the published snapshot and the retained ones, who signed what, API keys, the ledger, sizes, and what gc would remove. Reads the small objects and the manifests, lists the rest, and writes nothing; ages, and what gc would remove, go by this machine's clock. Status 0 whatever it finds: builder verify reads everything and judges.
+
+Example:
+
+    builder status --store file:/var/lib/market/store`
+}
+
+// Run is called by kong.
+func (c *statusCmd) Run(e *env) error {
+	_, trust, err := c.keys()
+	if err != nil {
+		return err
+	}
+	store, err := c.openPlain(e, false)
+	if err != nil {
+		return err
+	}
+	r, err := builder.Status(e.ctx, builder.StatusConfig{Store: store, Trust: trust, Grace: c.Grace})
+	switch {
+	case err != nil:
+		return err
+	case c.JSON:
+		return e.printJSON(r)
+	}
+	return e.printStatus(r)
+}
+
+// collections of the table, in the order of its columns.
+var collections = []string{"assets", "quotes", "exchanges", "categories", "chains"}
+
+func (e *env) printStatus(r *builder.StatusReport) error {
+	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+	row := func(cells ...any) {
+		for i, c := range cells {
+			if i > 0 {
+				fmt.Fprint(w, "\t")
+			}
+			fmt.Fprint(w, c)
+		}
+		fmt.Fprintln(w)
+	}
+	if len(r.Snapshots) == 0 {
+		row(noSnapshot)
+	} else {
+		row("store", r.Store)
+		fmt.Fprintln(w)
+		row("SNAPSHOT", "AGE", "STATE", "SEQUENCE", strings.ToUpper(strings.Join(collections, "\t")), "OBJECTS", "SIZE", "MISSING")
+	}
+	for _, s := range r.Snapshots {
+		state, sequence := "retained", any("")
+		if s.Published {
+			state, sequence = "published", s.Sequence
+		}
+		var counts []string
+		for _, name := range collections {
+			n := "?"
+			if s.Counts != nil {
+				n = fmt.Sprint(s.Counts[name])
+			}
+			counts = append(counts, n)
+		}
+		row(s.Time.Format(time.RFC3339), time.Duration(s.AgeSeconds)*time.Second, state, sequence, strings.Join(counts, "\t"), s.Objects, size(s.Bytes), s.Missing)
+	}
+	for _, t := range r.Withdrawn {
+		row(t.Format(time.RFC3339), "", "withdrawn")
+	}
+	fmt.Fprintln(w)
+	row("OBJECT", "NUMBER", "SIGNED BY", "TRUSTED")
+	for _, m := range r.Moving {
+		signers, trusted := strings.Join(m.SignedBy, ", "), "not asked"
+		switch {
+		case !m.There:
+			signers = "not there"
+		case signers == "":
+			signers = "nobody"
+		}
+		if m.Trusted != nil {
+			trusted = map[bool]string{true: "yes", false: "no"}[*m.Trusted]
+		}
+		row(m.Key, m.Number, signers, trusted)
+	}
+	fmt.Fprintln(w)
+	row("keys", fmt.Sprintf("%d in force, %d expired, %d revoked", r.Keys.InForce, r.Keys.Expired, r.Keys.Revoked))
+	if l := r.Ledger; l != nil {
+		row("ledger", fmt.Sprintf("prices of %d snapshots from %s to %s, %d assets ever, %d objects, %s, %d missing", l.Snapshots,
+			l.Oldest.Format(time.RFC3339), l.Newest.Format(time.RFC3339), l.IDs["assets"], l.Objects, size(l.Bytes), l.Missing))
+		row("", l.Digest)
+	}
+	row("size", fmt.Sprintf("%d objects, %s", r.Objects, size(r.Bytes)))
+	row("gc", fmt.Sprintf("would remove %d objects, %s", r.Free, size(r.FreeBytes)))
+	for _, p := range r.Problems {
+		row("problem", p)
+	}
+	return w.Flush()
+}
+
+func size(n int64) string { return humanize.IBytes(uint64(n)) }

@@ -1,0 +1,356 @@
+package builder
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/ledger"
+	"golang.org/x/sync/errgroup"
+)
+
+// StatusConfig says which store Status looks at.
+type StatusConfig struct {
+	// Store neither signs nor verifies: what nobody trusted has signed is looked
+	// at, too.
+	Store artifacts.Store
+	// Trust are the keys whose signatures are proved; without any, who has signed
+	// is what the objects say.
+	Trust artifacts.Trust
+	// Grace is that of the gc whose work is foretold.
+	Grace time.Duration
+	// Now is the clock that ages are counted by; nil: time.Now.
+	Now func() time.Time
+}
+
+// StatusReport says how a store is, as far as can be told without reading the
+// objects of its views: whether they are there, of the right size.
+type StatusReport struct {
+	// Store is the store's identity; empty while there is none.
+	Store string `json:"store"`
+	// Time is when this was, by the clock of StatusConfig.
+	Time time.Time `json:"time"`
+	// Snapshots are the published one and the retained ones, newest first.
+	Snapshots []SnapshotStatus `json:"snapshots"`
+	// Withdrawn are the times that a rollback took back.
+	Withdrawn []time.Time `json:"withdrawn"`
+	// Moving are the small objects that move.
+	Moving []MovingStatus `json:"moving"`
+	Keys   KeyStatus      `json:"keys"`
+	// Ledger is the published snapshot's; nil without one that can be read.
+	Ledger *LedgerStatus `json:"ledger"`
+	// Objects and Bytes count all manifests and objects in the store; Free and
+	// FreeBytes those that gc would remove, zero when gc would stop.
+	Objects   int   `json:"objects"`
+	Bytes     int64 `json:"bytes"`
+	Free      int   `json:"free"`
+	FreeBytes int64 `json:"free_bytes"`
+	// Problems are what is wrong, at most maxStatusProblems of them. Verify reads
+	// everything and finds more.
+	Problems []string `json:"problems"`
+}
+
+// SnapshotStatus is a snapshot that is published or retained.
+type SnapshotStatus struct {
+	Time       time.Time `json:"time"`
+	AgeSeconds int64     `json:"age_seconds"`
+	Published  bool      `json:"published"`
+	// Sequence is the published snapshot's; the others' is not kept.
+	Sequence uint64           `json:"sequence,omitempty"`
+	Manifest artifacts.Digest `json:"manifest"`
+	// Counts are the accepted rows by collection; null without the manifest.
+	Counts map[string]int `json:"counts"`
+	// Objects and Bytes are those of its views, the ones shared with others
+	// included; Missing counts those that are not there, or of another size.
+	Objects int   `json:"objects"`
+	Bytes   int64 `json:"bytes"`
+	Missing int   `json:"missing"`
+
+	refs []artifacts.Ref
+}
+
+// MovingStatus is a small object that moves.
+type MovingStatus struct {
+	Key   string `json:"key"`
+	There bool   `json:"there"`
+	// SignedBy are the short names of the keys that it says have signed it.
+	SignedBy []string `json:"signed_by"`
+	// Number is the sequence of current, the number of change and keys.
+	Number uint64 `json:"number,omitempty"`
+	// Trusted says whether a trusted key has; null when none was named.
+	Trusted *bool `json:"trusted"`
+}
+
+// KeyStatus counts API keys.
+type KeyStatus struct {
+	InForce int `json:"in_force"`
+	Expired int `json:"expired"`
+	Revoked int `json:"revoked"`
+}
+
+// LedgerStatus is what the builder remembers.
+type LedgerStatus struct {
+	Digest artifacts.Digest `json:"digest"`
+	// Snapshots counts those whose prices are held, from Oldest to Newest.
+	Snapshots int       `json:"snapshots"`
+	Oldest    time.Time `json:"oldest,omitzero"`
+	Newest    time.Time `json:"newest,omitzero"`
+	// IDs counts the ids ever given out, by collection.
+	IDs map[string]int `json:"ids"`
+	// Objects and Bytes include the root; Missing is as in SnapshotStatus: whole
+	// is a ledger without any.
+	Objects int   `json:"objects"`
+	Bytes   int64 `json:"bytes"`
+	Missing int   `json:"missing"`
+}
+
+const (
+	maxStatusProblems = 100
+	// statusReaders bounds the manifests that are read at once.
+	statusReaders = 8
+)
+
+// Status says how a store is. It reads the small objects, the manifests and the
+// ledger's root, and lists the rest; it writes nothing. The error is non-nil
+// when the store could not be asked, or the context ended; what is wrong with
+// what it answered is in the report.
+func Status(ctx context.Context, cfg StatusConfig) (*StatusReport, error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	s := &status{cfg: cfg, StatusReport: &StatusReport{
+		Time: cfg.Now().UTC(), Snapshots: []SnapshotStatus{}, Withdrawn: []time.Time{}, Problems: []string{},
+	}, size: map[artifacts.Digest]int64{}}
+	if err := s.moving(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.list(ctx); err != nil {
+		return nil, err
+	}
+	return s.StatusReport, nil
+}
+
+type status struct {
+	cfg StatusConfig
+	*StatusReport
+	ledger []artifacts.Ref
+	// size is what the list says of the objects that are needed; -1: not there.
+	size map[artifacts.Digest]int64
+}
+
+// damaged reports whether err is what a store says of an object that is missing
+// or broken; any other error means that the store could not be asked.
+func damaged(err error) bool {
+	return errors.Is(err, artifacts.ErrNotFound) || errors.Is(err, artifacts.ErrCorrupt) || errors.Is(err, artifacts.ErrTooLarge) || errors.Is(err, artifacts.ErrFormat)
+}
+
+// problem notes err if it is damage, and returns any other.
+func (s *status) problem(what string, err error) error {
+	if err == nil || !damaged(err) {
+		return err
+	}
+	if len(s.Problems) < maxStatusProblems {
+		s.Problems = append(s.Problems, fmt.Sprintf("%s: %v", what, err))
+	}
+	return nil
+}
+
+// moving looks at the small objects, and at what the pointer names.
+func (s *status) moving(ctx context.Context) error {
+	for _, key := range []string{artifacts.IdentityKey, artifacts.CurrentKey, artifacts.ChangeKey, artifacts.KeysKey} {
+		m := MovingStatus{Key: key, SignedBy: []string{}}
+		b, _, err := s.cfg.Store.Get(ctx, key, artifacts.MaxKeySetSize)
+		if m.There = !errors.Is(err, artifacts.ErrNotFound); !m.There {
+			err = nil
+		} else if err == nil {
+			ids, _ := artifacts.SignedBy(b)
+			for _, id := range ids {
+				m.SignedBy = append(m.SignedBy, strings.Trim(id, `"`))
+			}
+			if s.cfg.Trust != nil {
+				trusted := s.cfg.Trust.Verify(key, b) == nil
+				m.Trusted = &trusted
+			}
+			err = s.parse(ctx, &m, b)
+		}
+		s.Moving = append(s.Moving, m)
+		if err := s.problem(key, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parse reads a small object, and what it names.
+func (s *status) parse(ctx context.Context, m *MovingStatus, b []byte) error {
+	var store string
+	var below error
+	switch m.Key {
+	case artifacts.IdentityKey:
+		i, err := artifacts.ParseIdentity(b)
+		if err != nil {
+			return err
+		}
+		store = i.Store
+	case artifacts.CurrentKey:
+		p, err := artifacts.ParsePointer(b)
+		if err != nil {
+			return err
+		}
+		store, m.Number, below = p.Store, p.Sequence, s.published(ctx, p)
+	case artifacts.ChangeKey:
+		c, err := artifacts.ParseChange(b)
+		if err != nil {
+			return err
+		}
+		store, m.Number = c.Store, c.Number
+	case artifacts.KeysKey:
+		set, err := artifacts.ParseKeySet(b)
+		if err != nil {
+			return err
+		}
+		store, m.Number = set.Store, set.Number
+		s.keys(set)
+	}
+	s.Store = cmp.Or(s.Store, store)
+	if store != "" && store != s.Store {
+		return errors.Join(fmt.Errorf("%w: it is of store %s", artifacts.ErrCorrupt, store), below)
+	}
+	return below
+}
+
+func (s *status) keys(set *artifacts.KeySet) {
+	for i := range set.Keys {
+		switch k := &set.Keys[i]; {
+		case !k.Revoked.IsZero():
+			s.Keys.Revoked++
+		case k.InForce(s.Time):
+			s.Keys.InForce++
+		default:
+			s.Keys.Expired++
+		}
+	}
+}
+
+// published reads the manifests of the published snapshot and of what it
+// retains, and the root of its ledger.
+func (s *status) published(ctx context.Context, p *artifacts.Pointer) error {
+	m, err := artifacts.ReadManifest(ctx, s.cfg.Store, p.Manifest)
+	s.Snapshots = append(s.Snapshots, s.snapshot(p.Time, p.Manifest, m))
+	s.Snapshots[0].Published, s.Snapshots[0].Sequence = true, p.Sequence
+	if err != nil {
+		return err
+	}
+	s.Withdrawn = append(s.Withdrawn, m.Withdrawn...)
+	retained, errs := make([]SnapshotStatus, len(m.Retained)), make([]error, len(m.Retained))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(statusReaders)
+	for i, r := range m.Retained {
+		g.Go(func() error {
+			var old *artifacts.Manifest
+			old, errs[i] = artifacts.ReadManifest(gctx, s.cfg.Store, r.Manifest)
+			retained[i] = s.snapshot(r.Time, r.Manifest, old)
+			if errs[i] != nil && !damaged(errs[i]) {
+				return errs[i]
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	s.Snapshots = append(s.Snapshots, retained...)
+	for i, err := range errs {
+		_ = s.problem("snapshot "+stamp(retained[i].Time), err) // of the kind that is noted
+	}
+	root, err := ledger.ReadRoot(ctx, s.cfg.Store, m.Ledger)
+	if err != nil {
+		return s.problem("ledger", err)
+	}
+	s.ledger = append(root.Refs(), m.Ledger)
+	l := &LedgerStatus{Digest: m.Ledger.Digest, Snapshots: len(root.Prices), IDs: map[string]int{}}
+	if n := len(root.Prices); n > 0 {
+		l.Oldest, l.Newest = root.Prices[0].Time, root.Prices[n-1].Time
+	}
+	for c, ids := range root.IDs {
+		l.IDs[c] = ids.Count
+	}
+	s.Ledger = l
+	return nil
+}
+
+// snapshot describes a snapshot; m is nil when its manifest cannot be read.
+func (s *status) snapshot(t time.Time, ref artifacts.Ref, m *artifacts.Manifest) SnapshotStatus {
+	one := SnapshotStatus{Time: t, AgeSeconds: int64(s.Time.Sub(t) / time.Second), Manifest: ref.Digest}
+	if m != nil {
+		one.Counts = m.Counts
+		for i := range m.Views {
+			for _, o := range m.Views[i].Objects {
+				one.refs = append(one.refs, o.Ref)
+			}
+		}
+	}
+	return one
+}
+
+// list counts what there is, what is missing, and what gc would remove.
+func (s *status) list(ctx context.Context) error {
+	need := func(refs []artifacts.Ref) {
+		for _, ref := range refs {
+			s.size[ref.Digest] = -1
+		}
+	}
+	need(s.ledger)
+	for i := range s.Snapshots {
+		need(s.Snapshots[i].refs)
+	}
+	c, err := newCollector(ctx, GCConfig{Store: s.cfg.Store, Grace: s.cfg.Grace, DryRun: true, Now: s.cfg.Now})
+	if err == nil {
+		err = c.markYoung(ctx)
+	}
+	if err == nil {
+		err = c.markPublished(ctx)
+	}
+	collects := err == nil && c.report.Snapshot
+	if err := s.problem("gc would stop", err); err != nil {
+		return err
+	}
+	for _, prefix := range []string{artifacts.ManifestPrefix, artifacts.ObjectPrefix} {
+		err := s.cfg.Store.List(ctx, prefix, func(info artifacts.Info) error {
+			s.Objects++
+			s.Bytes += info.Size
+			if collects && info.Modified.Before(c.before) && c.unmarked(info.Key) {
+				s.Free++
+				s.FreeBytes += info.Size
+			}
+			if d, err := artifacts.ParseObjectKey(info.Key); err == nil && s.size[d] != 0 {
+				s.size[d] = info.Size
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("list %s: %w", prefix, err)
+		}
+	}
+	count := func(refs []artifacts.Ref, objects *int, bytes *int64, missing *int) {
+		for _, ref := range refs {
+			*objects++
+			*bytes += ref.Size
+			if s.size[ref.Digest] != ref.Size {
+				*missing++
+			}
+		}
+	}
+	for i := range s.Snapshots {
+		one := &s.Snapshots[i]
+		count(one.refs, &one.Objects, &one.Bytes, &one.Missing)
+	}
+	if l := s.Ledger; l != nil {
+		count(s.ledger, &l.Objects, &l.Bytes, &l.Missing)
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package builder
+
+import (
+	"crypto/rand"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/signed"
+	"example.com/marketdata/builder/keys"
+)
+
+// TestStatus compares what Status says of a store with what its makers, Check
+// and gc say, as the store is built, signed and damaged.
+func TestStatus(t *testing.T) {
+	mem, c := storeWithClock()
+	sign, err := artifacts.NewSignKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := signed.Store(mem, []artifacts.SignKey{sign}, artifacts.Trust{sign.Trust()})
+	status := func(trust ...artifacts.TrustKey) *StatusReport {
+		t.Helper()
+		looked := &tap{mem, func(op, key string) {
+			if !slices.Contains([]string{"get", "getif", "list"}, op) {
+				t.Errorf("status asks for %s of %s", op, key)
+			}
+		}}
+		r, err := Status(t.Context(), StatusConfig{Store: looked, Trust: trust, Grace: DefaultGrace, Now: c.now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if r := status(); r.Store != "" || len(r.Snapshots)+r.Objects+len(r.Problems) != 0 || r.Moving[0].There {
+		t.Errorf("an empty store: %+v", r)
+	}
+
+	registry := &keys.Registry{Store: s, Now: c.now}
+	for i := range 6 {
+		request := keys.Request{Name: "x", Rate: 1, Burst: 1}
+		if i < 3 {
+			request.Expires = c.now().Add(time.Hour)
+		}
+		made, err := registry.Create(t.Context(), request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i%3 == 1 {
+			if _, err := registry.Revoke(t.Context(), made.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w := world{assets: 50, at: epoch}
+	for range 15 {
+		mustBuild(t, s, w)
+		w = w.later(artifacts.Step)
+		c.pass(artifacts.Step)
+	}
+	c.pass(DefaultGrace)
+	young := []byte("of a build that is running")
+	if err := mem.Put(t.Context(), artifacts.ObjectKey(artifacts.Sum(young)), young); err != nil {
+		t.Fatal(err)
+	}
+	now := head(t, s)
+	r := status(sign.Trust())
+	if r.Store != now.Pointer.Store || len(r.Snapshots) != 1+len(now.Manifest.Retained) || len(r.Problems) > 0 {
+		t.Errorf("%+v", r)
+	}
+	for i, one := range r.Snapshots {
+		if want := now.Manifest.Time.Add(-time.Duration(i) * artifacts.Step); !one.Time.Equal(want) || one.Published != (i == 0) || one.Counts["assets"] != 50 ||
+			one.Missing != 0 || (one.Sequence == 15) != (i == 0) || one.AgeSeconds != int64(c.now().Sub(want)/time.Second) {
+			t.Errorf("snapshot %d: %+v", i, one)
+		}
+	}
+	if want := (KeyStatus{InForce: 2, Expired: 2, Revoked: 2}); r.Keys != want {
+		t.Errorf("keys %+v, want %+v", r.Keys, want)
+	}
+	if l := r.Ledger; l == nil || l.Digest != now.Manifest.Ledger.Digest || l.Snapshots != 15 || !l.Oldest.Equal(epoch) || l.IDs["assets"] != 50 || l.Missing != 0 {
+		t.Errorf("ledger %+v", l)
+	}
+	for _, m := range r.Moving[1:] {
+		if there := m.Key != artifacts.ChangeKey; m.There != there || there && (!slices.Equal(m.SignedBy, []string{sign.Trust().ID()}) || !*m.Trusted) {
+			t.Errorf("%+v", m)
+		}
+	}
+	if n := len(contents(t, mem)); r.Objects != n {
+		t.Errorf("%d objects, want %d", r.Objects, n)
+	}
+	if dry := collect(t, mem, func(cfg *GCConfig) { cfg.DryRun, cfg.Now = true, c.now }); r.Free != dry.Deleted || r.FreeBytes != dry.DeletedBytes || r.Free == 0 {
+		t.Errorf("%d objects of %d bytes are free; gc says %+v", r.Free, r.FreeBytes, dry)
+	}
+	stranger, err := artifacts.NewSignKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := status(stranger.Trust()).Moving[1]; *m.Trusted {
+		t.Errorf("a stranger's key has signed %+v", m)
+	}
+	if m := status().Moving[1]; m.Trusted != nil {
+		t.Errorf("nobody was named, and %+v", m)
+	}
+
+	// Damage is told, and does not end the report.
+	ledgerKey := artifacts.ObjectKey(now.Manifest.Ledger.Digest)
+	for _, key := range []string{artifacts.ObjectKey(now.Manifest.View("quotes", "id").Objects[0].Digest), artifacts.ManifestKey(now.Manifest.Retained[2].Manifest.Digest)} {
+		if err := mem.Delete(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r = status()
+	if r.Snapshots[0].Missing != 1 || r.Snapshots[3].Counts != nil || r.Free != 0 || len(r.Problems) != 2 || !strings.Contains(r.Problems[1], "gc would stop") {
+		t.Errorf("two objects are missing: %+v", r)
+	}
+	for _, key := range []string{ledgerKey, artifacts.KeysKey, artifacts.CurrentKey} {
+		if err := mem.Delete(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		if err := mem.Put(t.Context(), key, []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		n := len(r.Problems)
+		if r = status(); len(r.Problems) <= n && key != artifacts.CurrentKey || r.Store == "" {
+			t.Errorf("%s is damaged: %+v", key, r)
+		}
+	}
+}
