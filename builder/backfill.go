@@ -182,13 +182,19 @@ func (b *build) backfillBefore(ctx context.Context, head *publish.Head, feeds []
 	b.step(StepObjects)
 	ctx, cancel := context.WithTimeout(ctx, BuildDeadline)
 	defer cancel()
-	objects := head.Objects(b.Store)
+	objects, err := b.objects(ctx, head)
+	if err != nil {
+		return err
+	}
 	defer func() { b.report.ObjectsWritten, b.report.BytesWritten = objects.Written() }()
 	manifest := *head.Manifest
 	if manifest.Ledger, err = b.putLedger(ctx, objects, next); err != nil {
 		return err
 	}
 	b.report.SnapshotTime, b.report.Database, b.report.Counts = stamp(manifest.Time), manifest.Database, manifest.Counts
+	if err := b.missing(objects, &manifest, next.Root); err != nil {
+		return err
+	}
 	pointer, err := head.Publish(ctx, objects, &manifest, b.Now(), b.step)
 	if err != nil {
 		return err

@@ -133,7 +133,7 @@ func (b *build) build(ctx context.Context, t time.Time) error {
 	}
 	prior, err := ledger.Load(ctx, b.Store, ledgerOf(head))
 	if err != nil {
-		return err
+		return mendable(err)
 	}
 
 	b.step(StepRead)
@@ -180,7 +180,17 @@ func (b *build) open(ctx context.Context) (*publish.Head, error) {
 		}
 		b.tested = true
 	}
-	return publish.ReadHead(ctx, b.Store)
+	head, err := publish.ReadHead(ctx, b.Store)
+	return head, mendable(err)
+}
+
+// mendable adds to the error of a store's object that is missing or broken what
+// mends it.
+func mendable(err error) error {
+	if err == nil || !damaged(err) || errors.Is(err, artifacts.ErrFormat) {
+		return err
+	}
+	return fmt.Errorf("%w; builder repair mends it", err)
 }
 
 // compute checks the feed against the guard rails, gives its rows their ids and
@@ -194,7 +204,7 @@ func (b *build) compute(ctx context.Context, t time.Time, feed *market.Feed, row
 	}
 	past, err := prior.Past(ctx, feed, t)
 	if err != nil {
-		return nil, err
+		return nil, mendable(err)
 	}
 	return market.Compute(feed, t, past, &b.Settings), nil
 }
@@ -205,9 +215,9 @@ func (b *build) publish(ctx context.Context, t time.Time, head *publish.Head, pr
 	b.step(StepObjects)
 	ctx, cancel := context.WithTimeout(ctx, BuildDeadline)
 	defer cancel()
-	objects := head.Objects(b.Store)
-	if b.again {
-		objects = new(publish.Head).Objects(b.Store)
+	objects, err := b.objects(ctx, head)
+	if err != nil {
+		return err
 	}
 	defer func() { b.report.ObjectsWritten, b.report.BytesWritten = objects.Written() }()
 	views, err := b.putViews(ctx, objects, feed, result)
@@ -216,7 +226,7 @@ func (b *build) publish(ctx context.Context, t time.Time, head *publish.Head, pr
 	}
 	next, err := prior.Advance(ctx, feed, result, t)
 	if err != nil {
-		return err
+		return mendable(err)
 	}
 	root, err := b.putLedger(ctx, objects, next)
 	if err != nil {
@@ -228,6 +238,9 @@ func (b *build) publish(ctx context.Context, t time.Time, head *publish.Head, pr
 		Retained: retained(head, t, b.Retain), Withdrawn: stillWithdrawn(head.Manifest, t), Ledger: root,
 	}
 
+	if err := b.missing(objects, manifest, next.Root); err != nil {
+		return err
+	}
 	pointer, err := head.Publish(ctx, objects, manifest, b.Now(), b.step)
 	var lost *publish.LostError
 	if errors.As(err, &lost) && sameSnapshot(lost.Head, t, input) {
@@ -398,6 +411,37 @@ func (b *build) putLedger(ctx context.Context, objects *publish.Objects, next *l
 		return artifacts.Ref{}, err
 	}
 	return objects.Put(ctx, next.Root)
+}
+
+// objects returns the writer of what is to follow head.
+func (b *build) objects(ctx context.Context, head *publish.Head) (*publish.Objects, error) {
+	var named []artifacts.Ref
+	if head.Manifest != nil {
+		root, err := ledger.ReadRoot(ctx, b.Store, head.Manifest.Ledger)
+		if err != nil {
+			return nil, mendable(err)
+		}
+		named = root.Refs()
+	}
+	objects, err := head.Objects(ctx, b.Store, named)
+	if err == nil {
+		objects.All = b.again
+	}
+	return objects, err
+}
+
+// missing reports what the snapshot refers to and the store does not hold: of
+// the past, which this build has no bytes of and none of its figures needed.
+func (b *build) missing(objects *publish.Objects, m *artifacts.Manifest, root []byte) error {
+	refs, err := ledger.Refs(root)
+	if err != nil {
+		return err
+	}
+	if keys := objects.Missing(m, refs); len(keys) > 0 {
+		b.report.missing(keys)
+		b.Log.Error("objects are missing from the store, or cut; builder repair mends it", "objects", len(keys), "first", keys[0])
+	}
+	return nil
 }
 
 // retained lists the snapshots before the one of t that can be pinned: the

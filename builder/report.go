@@ -39,6 +39,10 @@ type Report struct {
 	Past int `json:"past,omitempty"`
 	// Forced names the guard rails that were overridden.
 	Forced []string `json:"forced,omitempty"`
+	// Missing are the first of MissingObjects keys that the snapshot refers to and
+	// the store does not hold whole: builder repair mends it.
+	MissingObjects int      `json:"missing_objects"`
+	Missing        []string `json:"missing,omitempty"`
 	// ObjectsWritten counts the immutable objects put, the manifest included;
 	// what the store was known to hold is not put again.
 	ObjectsWritten int   `json:"objects_written"`
@@ -54,7 +58,8 @@ type StepTime struct {
 	MS   int64  `json:"ms"`
 }
 
-// maxReportedRejections bounds Report.Rejections; source.Report has more.
+// maxReportedRejections bounds Report.Rejections, of which source.Report has
+// more, and Report.Missing.
 const maxReportedRejections = 20
 
 func newReport() *Report {
@@ -91,6 +96,10 @@ func (r *Report) rows(src *source.Report) {
 	}
 	r.Parts = src.Parts
 	r.UnknownMembers, r.UnknownNatives, r.BadDataTimes = src.UnknownMembers, src.UnknownNatives, src.BadDataTimes
+}
+
+func (r *Report) missing(keys []string) {
+	r.MissingObjects, r.Missing = len(keys), keys[:min(len(keys), maxReportedRejections)]
 }
 
 // stamp is a snapshot's time as everything names it.

@@ -39,7 +39,15 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 	}
 	root, err := ledger.Rollback(ctx, s, newest.Ledger, target.Ledger)
 	if err != nil {
+		return nil, mendable(err)
+	}
+	objects, err := head.Objects(ctx, s, publish.Reached(target))
+	if err != nil {
 		return nil, err
+	}
+	// Edges could not follow. What the ledger lacks, the next build says.
+	if keys := objects.Missing(&artifacts.Manifest{Views: target.Views, Ledger: target.Ledger}, nil); len(keys) > 0 {
+		return nil, fmt.Errorf("roll back to %s: %d of its objects are missing from the store, or cut, such as %s; builder repair mends it", stamp(t), len(keys), keys[0])
 	}
 	return publishAgain(ctx, s, head, newest, at, target, root, now)
 }
@@ -49,12 +57,14 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 func publishAgain(ctx context.Context, s artifacts.Store, head *publish.Head, newest *artifacts.Manifest, at int, target *artifacts.Manifest, root []byte, now func() time.Time) (*Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, BuildDeadline)
 	defer cancel()
-	objects := head.Objects(s)
 	next := *target
+	objects, err := new(publish.Head).Objects(ctx, s, nil)
+	if err != nil {
+		return nil, err
+	}
 	next.Retained = slices.Clone(newest.Retained[at+1:])
 	next.Retained = slices.DeleteFunc(next.Retained, func(r artifacts.Retained) bool { return !slices.Contains(target.Retained, r) })
 	next.Withdrawn = withdrawn(newest, at, target.Time)
-	var err error
 	if next.Ledger, err = objects.Put(ctx, root); err != nil {
 		return nil, err
 	}

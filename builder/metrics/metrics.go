@@ -63,6 +63,7 @@ type Metrics struct {
 	rejected      *prometheus.GaugeVec
 	tolerated     *prometheus.GaugeVec
 	forced        prometheus.Counter
+	missing       prometheus.Gauge
 	objects       prometheus.Counter
 	bytes         prometheus.Counter
 	sequence      prometheus.Gauge
@@ -109,6 +110,7 @@ func New() *Metrics {
 		rejected:    gauges("builder_rejected_rows", "Rows of the last feed that were set aside, by file.", "file"),
 		tolerated:   gauges("builder_tolerated_values", "Values of the last feed that were left out without setting their row aside.", "kind"),
 		forced:      counter("builder_forced_guards_total", "Guard rails that --force has overridden."),
+		missing:     gauge("builder_missing_objects", "Objects that the published snapshot refers to and the store did not hold when it was built."),
 		objects:     counter("builder_objects_written_total", "Immutable objects put, manifests included."),
 		bytes:       counter("builder_bytes_written_total", "Bytes of the immutable objects put."),
 		sequence:    gauge("builder_snapshot_sequence", "Sequence of the snapshot that this builder has published or found published last; 0: none."),
@@ -192,6 +194,9 @@ func (m *Metrics) Built(r *builder.Report, err error) {
 	}
 	if t, err := time.Parse(time.RFC3339, r.SnapshotTime); err == nil {
 		m.Found(t, r.Sequence)
+	}
+	if r.Published {
+		m.missing.Set(float64(r.MissingObjects))
 	}
 	m.lastSuccess.Set(unix(m.now()))
 }

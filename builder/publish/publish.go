@@ -45,7 +45,7 @@ const (
 )
 
 // Publish makes m the published snapshot in the place of the head. o must have
-// put every object that m reaches and that the head does not; clock is for the
+// put, or found in the store, every object that readers of m need; clock is for the
 // pointer's Published. It returns the pointer, which is durable; a *LostError
 // when another publisher was faster; and any other error when the snapshot was
 // not published as far as is known. step is called with each step as it begins.

@@ -36,6 +36,15 @@ func readHead(t *testing.T, r artifacts.Reader) *Head {
 	return h
 }
 
+func objectsOf(t *testing.T, h *Head, s artifacts.Store) *Objects {
+	t.Helper()
+	o, err := h.Objects(t.Context(), s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
 func noStep(string) {}
 
 // TestOrder: nothing is named before it is durable.
@@ -47,7 +56,7 @@ func TestOrder(t *testing.T) {
 		return faultstore.Pass
 	})
 	h := readHead(t, s)
-	o := h.Objects(s)
+	o := objectsOf(t, h, s)
 	m := manifest(t, o, at, "shards of some kind")
 	var steps []string
 	p, err := h.Publish(t.Context(), o, m, at, func(step string) { steps = append(steps, step) })
@@ -67,13 +76,13 @@ func TestOrder(t *testing.T) {
 
 	// The second one puts what is new only, and follows the first.
 	h, calls = readHead(t, s), nil
-	o = h.Objects(s)
+	o = objectsOf(t, h, s)
 	again := manifest(t, o, at.Add(artifacts.Step), "shards of some kind")
 	q, err := h.Publish(t.Context(), o, again, at, noStep)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := strings.Join(calls, ", "), "sync, get identity, put manifests, sync, swap current"; got != want {
+	if got, want := strings.Join(calls, ", "), "list objects, list manifests, sync, get identity, put manifests, sync, swap current"; got != want {
 		t.Errorf("calls: %s\nwant: %s", got, want)
 	}
 	if q.Sequence != 2 || q.Store != p.Store || q.Nonce == p.Nonce {
@@ -87,7 +96,7 @@ func TestOrder(t *testing.T) {
 func TestLost(t *testing.T) {
 	s := memstore.New()
 	h := readHead(t, s)
-	mine, other := h.Objects(s), h.Objects(s)
+	mine, other := objectsOf(t, h, s), objectsOf(t, h, s)
 	m := manifest(t, mine, at, "what I have made")
 	winner, err := h.Publish(t.Context(), other, manifest(t, other, at.Add(artifacts.Step), "what others made"), at, noStep)
 	if err != nil {
@@ -117,7 +126,7 @@ func TestReadHead(t *testing.T) {
 	s := memstore.New()
 	publish := func(when time.Time) *artifacts.Pointer {
 		h := readHead(t, s)
-		o := h.Objects(s)
+		o := objectsOf(t, h, s)
 		p, err := h.Publish(t.Context(), o, manifest(t, o, when, when.String()), when, noStep)
 		if err != nil {
 			t.Fatal(err)
@@ -164,7 +173,7 @@ func TestReadHead(t *testing.T) {
 func TestTooLarge(t *testing.T) {
 	s := memstore.New()
 	h := readHead(t, s)
-	o := h.Objects(s)
+	o := objectsOf(t, h, s)
 	if _, err := o.Put(t.Context(), make([]byte, artifacts.MaxObjectSize+1)); err == nil {
 		t.Error("an object that is too large was put")
 	}

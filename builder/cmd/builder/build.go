@@ -128,6 +128,9 @@ func (e *env) printReport(r *builder.Report, err error, asJSON bool) error {
 		e.print("snapshot %s is published (sequence %d): %d assets, %d quotes, %d exchanges, %d categories, %d chains; %d rows set aside; %d objects, %d bytes written in %d ms",
 			r.SnapshotTime, r.Sequence, r.Counts["assets"], r.Counts["quotes"], r.Counts["exchanges"], r.Counts["categories"], r.Counts["chains"],
 			r.RejectedRows(), r.ObjectsWritten, r.BytesWritten, r.DurationMS)
+		if r.MissingObjects > 0 {
+			e.print("%d objects that it refers to are missing from the store, or cut, such as %s; builder repair mends it", r.MissingObjects, r.Missing[0])
+		}
 	default:
 		e.print("nothing to do: snapshot %s (sequence %d): %s", r.SnapshotTime, r.Sequence, r.Reason)
 	}

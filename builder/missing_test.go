@@ -1,0 +1,121 @@
+package builder
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/builder/publish"
+)
+
+// missing returns the keys of what the head refers to itself and the store does
+// not hold whole.
+func missing(t *testing.T, s artifacts.Store) (keys []string) {
+	t.Helper()
+	h := head(t, s)
+	refs := publish.Reached(h.Manifest)
+	root, err := artifacts.ReadObject(t.Context(), s, h.Manifest.Ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named, err := ledger.Refs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range append(refs, named...) {
+		if _, err := artifacts.ReadObject(t.Context(), s, ref); err != nil {
+			keys = append(keys, artifacts.ObjectKey(ref.Digest))
+		}
+	}
+	for _, r := range h.Manifest.Retained {
+		if _, err := artifacts.ReadManifest(t.Context(), s, r.Manifest); err != nil {
+			keys = append(keys, artifacts.ManifestKey(r.Manifest.Digest))
+		}
+	}
+	return keys
+}
+
+// TestMissing takes from a store each object that its snapshots reach, or cuts it
+// short. The next build writes it again, or names it, or does without; and when
+// it is back, all is well.
+func TestMissing(t *testing.T) {
+	next, first := world{assets: 12, at: epoch}, memstore.New()
+	for range 5 {
+		mustBuild(t, first, next)
+		next = next.later(artifacts.Step)
+	}
+	all, outcomes := contents(t, first), map[string]int{}
+	pointer, _, err := first.Get(t.Context(), artifacts.CurrentKey, artifacts.MaxPointerSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keysOf(all) {
+		for _, cut := range []bool{false, true} {
+			s := memstore.New()
+			for key, body := range all {
+				if err := s.Put(t.Context(), key, []byte(body)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.Put(t.Context(), artifacts.CurrentKey, pointer); err != nil {
+				t.Fatal(err)
+			}
+			whole := []byte(all[key])
+			if err := s.Delete(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+			if cut {
+				if err := s.Put(t.Context(), key, whole[:len(whole)/2]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r, err := tryBuild(t.Context(), s, next)
+			switch {
+			case err != nil:
+				outcomes["stops"]++
+				if !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "builder repair") {
+					t.Errorf("%s: %v", key, err)
+				}
+			case r.MissingObjects > 0:
+				outcomes["names"]++
+				if got := missing(t, s); !slices.Equal(r.Missing, []string{key}) || !slices.Equal(got, r.Missing) || r.MissingObjects != 1 {
+					t.Errorf("%s: names %d, %v; missing are %v", key, r.MissingObjects, r.Missing, got)
+				}
+			default:
+				outcomes["writes or needs not"]++
+				if got := missing(t, s); len(got) > 0 {
+					t.Errorf("%s: missing are %v", key, got)
+				}
+			}
+			if err := s.Put(t.Context(), key, whole); err != nil {
+				t.Fatal(err)
+			}
+			mustBuild(t, s, next.later(artifacts.Step))
+			verify(t, s)
+		}
+	}
+	if len(outcomes) != 3 {
+		t.Errorf("outcomes: %v", outcomes)
+	}
+
+	// A rollback does not go where edges cannot follow.
+	h := head(t, first)
+	ret := h.Manifest.Retained[1]
+	m, err := artifacts.ReadManifest(t.Context(), first, ret.Manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Delete(t.Context(), artifacts.ObjectKey(m.View("quotes", "id").Objects[0].Digest)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Rollback(t.Context(), first, ret.Time, time.Now); err == nil || !strings.Contains(err.Error(), "builder repair") {
+		t.Errorf("rollback to a snapshot that is damaged: %v", err)
+	}
+	if now := head(t, first); now.Pointer.Sequence != h.Pointer.Sequence {
+		t.Errorf("the pointer moved to %d", now.Pointer.Sequence)
+	}
+}
