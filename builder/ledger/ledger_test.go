@@ -380,7 +380,7 @@ func FuzzRoot(f *testing.F) {
 			}
 			return
 		}
-		if again, err := parseRoot(root.encode()); err != nil || !reflect.DeepEqual(root.refs(), again.refs()) {
+		if again, err := parseRoot(root.encode()); err != nil || !reflect.DeepEqual(root.Refs(), again.Refs()) {
 			t.Fatalf("%+v is read back as %+v, %v", root, again, err)
 		}
 		ref := s.put(stored)
