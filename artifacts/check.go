@@ -210,8 +210,8 @@ func (c *checker) manifest(ctx context.Context, ret Retained) (*Manifest, error)
 func (c *checker) snapshot(ctx context.Context, m *Manifest) error {
 	at := m.Time.Format(time.RFC3339)
 	for i, t := range m.Withdrawn {
-		if !t.After(m.Time) || i > 0 && !t.After(m.Withdrawn[i-1]) {
-			c.problem("snapshot %s: withdrawn %v does not follow", at, t)
+		if !t.After(m.Oldest()) || t.Equal(m.Time) || i > 0 && !t.After(m.Withdrawn[i-1]) {
+			c.problem("snapshot %s: withdrawn %v does not follow, or is this one", at, t)
 		}
 	}
 	for _, total := range []string{m.Global.TotalMarketCap, m.Global.TotalVolume24h} {

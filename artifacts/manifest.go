@@ -58,13 +58,22 @@ type Manifest struct {
 	// Retained lists the earlier snapshots that a request may pin
 	// (INTERFACE.md, "Pinned paging"), newest first.
 	Retained []Retained `json:"retained"`
-	// Withdrawn are the times later than Time of snapshots that a rollback took
-	// back, ascending: a pin on one of them is gone, not yet to come. A time
-	// leaves the list when a snapshot of that time or a later one is published.
+	// Withdrawn are the times later than Oldest of snapshots that a rollback took
+	// back, ascending: none is published again, and a pin on one is gone, not
+	// yet to come. A time leaves the list when nothing older is retained.
 	Withdrawn []time.Time `json:"withdrawn,omitempty"`
 	// Ledger names what the builder remembers: the root of its ledger, which
 	// only the builder reads.
 	Ledger Ref `json:"ledger"`
+}
+
+// Oldest is the time of the oldest snapshot that is retained, itself if none is:
+// no rollback goes further back.
+func (m *Manifest) Oldest() time.Time {
+	if n := len(m.Retained); n > 0 {
+		return m.Retained[n-1].Time
+	}
+	return m.Time
 }
 
 // View is a collection in one sort order.

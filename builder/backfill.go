@@ -144,6 +144,11 @@ func (b *build) backfillAfter(ctx context.Context, head *publish.Head, feeds []P
 		return err
 	}
 	newest := feeds[len(feeds)-1]
+	if head.Manifest != nil {
+		if err := mayFollow(head, newest.Time); err != nil {
+			return fmt.Errorf("feed %s: %w", newest.Name, err)
+		}
+	}
 	prior, last, err := b.remember(ctx, prior, head.Manifest, feeds[:len(feeds)-1])
 	if err != nil {
 		return err

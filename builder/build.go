@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 	"unicode"
@@ -90,7 +91,7 @@ func New(cfg Config) (*Builder, error) {
 // The report is never nil. Without an error, either the snapshot is published
 // or a snapshot of the same time and input was there already, which the report
 // says. With an error the store's published snapshot is what it was, as far
-// as is known; the error is ErrGuard, ErrOlder, ErrOther or a
+// as is known; the error is ErrGuard, ErrOlder, ErrOther, ErrTakenBack or a
 // *publish.LostError where one of those is the reason.
 func (b *Builder) Build(ctx context.Context, t time.Time) (*Report, error) {
 	run := &build{Builder: b, report: newReport(), began: time.Now()}
@@ -235,8 +236,9 @@ func (b *build) publish(ctx context.Context, t time.Time, head *publish.Head, pr
 	manifest := &artifacts.Manifest{
 		Format: artifacts.Format, Time: t, Database: feed.Database, Unicode: unicode.Version, Input: input, Counts: b.report.Counts,
 		RowsPerShard: render.RowsPerShard, ShardsPerObject: render.ShardsPerObject, Views: views, Global: global(result),
-		Retained: retained(head, t, b.Retain), Withdrawn: stillWithdrawn(head.Manifest, t), Ledger: root,
+		Retained: retained(head, t, b.Retain), Ledger: root,
 	}
+	manifest.Withdrawn = stillWithdrawn(head.Manifest, manifest.Oldest())
 
 	if err := b.missing(objects, manifest, next.Root); err != nil {
 		return err
@@ -310,13 +312,15 @@ func sameSnapshot(head *publish.Head, t time.Time, input artifacts.Digest) bool 
 	return head.Manifest != nil && head.Manifest.Time.Equal(t) && head.Manifest.Input == input
 }
 
-// mayFollow refuses a time that is not later than the head's.
+// mayFollow refuses a time that is not later than the head's, or was taken back.
 func mayFollow(head *publish.Head, t time.Time) error {
 	switch last := head.Manifest.Time; {
 	case t.Before(last):
 		return fmt.Errorf("snapshot %s: %w, %s", stamp(t), ErrOlder, stamp(last))
 	case t.Equal(last):
 		return fmt.Errorf("snapshot %s: %w", stamp(t), ErrOther)
+	case slices.ContainsFunc(head.Manifest.Withdrawn, t.Equal):
+		return fmt.Errorf("snapshot %s: %w", stamp(t), ErrTakenBack)
 	}
 	return nil
 }

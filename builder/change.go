@@ -28,16 +28,27 @@ const changeTries = 5
 // The record's version is read before the totals, so that no record replaces
 // one that was worked out from newer totals.
 func Change(ctx context.Context, s artifacts.Store, now func() time.Time) (*artifacts.Change, error) {
+	return recordChange(ctx, s, now, func() (*artifacts.Manifest, error) {
+		head, err := publish.ReadHead(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		return head.Manifest, nil
+	})
+}
+
+// recordChange is Change over the totals of the snapshot that is returned.
+func recordChange(ctx context.Context, s artifacts.Store, now func() time.Time, snapshot func() (*artifacts.Manifest, error)) (*artifacts.Change, error) {
 	for try := 1; ; try++ {
 		before, version, err := lastChange(ctx, s)
 		if err != nil {
 			return nil, fmt.Errorf("read change record: %w", err)
 		}
-		head, err := publish.ReadHead(ctx, s)
-		if err != nil || head.Manifest == nil {
+		m, err := snapshot()
+		if err != nil || m == nil {
 			return nil, err
 		}
-		root, err := ledger.ReadRoot(ctx, s, head.Manifest.Ledger)
+		root, err := ledger.ReadRoot(ctx, s, m.Ledger)
 		if err != nil {
 			return nil, fmt.Errorf("ledger: %w", err)
 		}
@@ -53,7 +64,7 @@ func Change(ctx context.Context, s artifacts.Store, now func() time.Time) (*arti
 			before = artifacts.Numbered{} // of another store: its numbers mean nothing here
 		}
 		c.Numbered = before.Next(id, now())
-		c.Database, c.Time = head.Manifest.Database, now().UTC()
+		c.Database, c.Time = m.Database, now().UTC()
 		// After any error the record may have been written or not. Both are
 		// valid, and starting again finds out which.
 		if _, err = s.Swap(ctx, artifacts.ChangeKey, version, c.Encode()); err == nil {

@@ -338,9 +338,6 @@ func (r *repairer) accept(ctx context.Context, check *artifacts.CheckReport, hea
 		return nil, err
 	}
 	r.accepted = true
-	if _, err := Change(ctx, r.Store, r.Now); err != nil {
-		return nil, err
-	}
 	return artifacts.Check(ctx, r.mender, ledger.Refs, nil)
 }
 

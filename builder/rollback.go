@@ -2,6 +2,7 @@ package builder
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -16,7 +17,13 @@ import (
 // loses prices, totals and groups later than t; snapshots later than t are no
 // longer retained, so that pins on them are answered 410. Of the earlier ones
 // those stay retained that the newest snapshot still retained: the others may
-// be gone. If t is the current snapshot's time nothing is done.
+// be gone. No time that was taken back is published again (ErrTakenBack).
+//
+// The change record is made anew from the totals that are left, before the
+// pointer moves and once more behind it: so the record of the later totals is
+// gone when the pointer has moved, wherever this ends, and a change job that
+// read those totals in between is overwritten. If t is the current snapshot's
+// time that is all that is done.
 func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() time.Time) (*Report, error) {
 	head, err := publish.ReadHead(ctx, s)
 	if err != nil {
@@ -27,7 +34,8 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 	}
 	newest := head.Manifest
 	if newest.Time.Equal(t) {
-		return reportOf(newest).leave(head, "it is the current snapshot"), nil
+		_, err := Change(ctx, s, now)
+		return reportOf(newest).leave(head, "it is the current snapshot"), err
 	}
 	at := slices.IndexFunc(newest.Retained, func(r artifacts.Retained) bool { return r.Time.Equal(t) })
 	if at < 0 {
@@ -64,46 +72,35 @@ func publishAgain(ctx context.Context, s artifacts.Store, head *publish.Head, ne
 	}
 	next.Retained = slices.Clone(newest.Retained[at+1:])
 	next.Retained = slices.DeleteFunc(next.Retained, func(r artifacts.Retained) bool { return !slices.Contains(target.Retained, r) })
-	next.Withdrawn = withdrawn(newest, at, target.Time)
 	if next.Ledger, err = objects.Put(ctx, root); err != nil {
 		return nil, err
 	}
-	p, err := head.Publish(ctx, objects, &next, now(), func(string) {})
-	if err != nil {
+	next.Withdrawn = stillWithdrawn(newest, next.Oldest())
+	if at >= 0 {
+		next.Withdrawn = append(next.Withdrawn, newest.Time)
+		for _, r := range newest.Retained[:at] {
+			next.Withdrawn = append(next.Withdrawn, r.Time)
+		}
+	}
+	slices.SortFunc(next.Withdrawn, time.Time.Compare)
+	if _, err := recordChange(ctx, s, now, func() (*artifacts.Manifest, error) { return &next, nil }); err != nil {
 		return nil, err
 	}
 	r := reportOf(&next)
-	r.Published, r.Sequence = true, p.Sequence
+	p, err := head.Publish(ctx, objects, &next, now(), func(string) {})
+	if err == nil {
+		r.Published, r.Sequence = true, p.Sequence
+	}
 	r.ObjectsWritten, r.BytesWritten = objects.Written()
-	return r, nil
+	_, changed := Change(ctx, s, now) // of whatever is published now
+	return r, errors.Join(err, changed)
 }
 
-// withdrawn lists the times later than t, ascending, that going back to t takes
-// from what can be pinned: the newest snapshot, those retained between the two,
-// and those that an earlier rollback took. Edges answer pins on them with 410,
-// where any other later time is one that has not arrived.
-func withdrawn(newest *artifacts.Manifest, at int, t time.Time) []time.Time {
-	var times []time.Time
-	if at >= 0 {
-		times = append(times, newest.Time)
-		for _, r := range newest.Retained[:at] {
-			times = append(times, r.Time)
-		}
+// stillWithdrawn returns the times that m says were taken back, as far as a
+// rollback can go: those after oldest.
+func stillWithdrawn(m *artifacts.Manifest, oldest time.Time) []time.Time {
+	if m == nil {
+		return nil
 	}
-	times = append(times, stillWithdrawn(newest, t)...)
-	slices.SortFunc(times, time.Time.Compare)
-	return slices.CompactFunc(times, time.Time.Equal)
-}
-
-// stillWithdrawn returns the withdrawn times of m that are later than t.
-func stillWithdrawn(m *artifacts.Manifest, t time.Time) []time.Time {
-	var times []time.Time
-	if m != nil {
-		for _, w := range m.Withdrawn {
-			if w.After(t) {
-				times = append(times, w.UTC())
-			}
-		}
-	}
-	return times
+	return slices.DeleteFunc(slices.Clone(m.Withdrawn), func(t time.Time) bool { return !t.After(oldest) })
 }

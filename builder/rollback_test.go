@@ -1,11 +1,15 @@
 package builder
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/faultstore"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/ledger"
 )
@@ -59,7 +63,10 @@ func TestRollback(t *testing.T) {
 		t.Errorf("totals %v", totals)
 	}
 
-	if r, err := Rollback(ctx, s, target, time.Now); err != nil || r.Published || r.Reason == "" || r.Sequence != 8 {
+	if err := s.Delete(ctx, artifacts.ChangeKey); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Rollback(ctx, s, target, time.Now); err != nil || r.Published || r.Reason == "" || r.Sequence != 8 || !record(t, s).Snapshot.Equal(target) {
 		t.Errorf("to the current snapshot: %+v, %v", r, err)
 	}
 	for name, at := range map[string]time.Time{"later": newest.Manifest.Time, "never built": target.Add(-time.Minute), "long gone": epoch.Add(-time.Hour)} {
@@ -70,17 +77,27 @@ func TestRollback(t *testing.T) {
 	if r, err := Rollback(ctx, memstore.New(), target, time.Now); err == nil {
 		t.Errorf("without a snapshot: %+v", r)
 	}
-	// The same again is the same, and a dropped time may be built once more.
+	// The same again is the same. A time that was taken back is never built again,
+	// also when a second rollback goes behind a snapshot that followed it.
 	if r, err := tryBuild(ctx, s, w.later(3*artifacts.Step)); err != nil || r.Published {
 		t.Errorf("the target's feed again: %+v, %v", r, err)
 	}
-	again := w.later(4 * artifacts.Step)
+	refused := func(steps time.Duration) {
+		t.Helper()
+		r, err := tryBuild(ctx, s, w.later(steps*artifacts.Step), func(c *Config) { c.Guards.Force = true })
+		if !errors.Is(err, ErrTakenBack) || !isFinal(err) {
+			t.Errorf("a time that was taken back: %+v, %v", r, err)
+		}
+	}
+	refused(4)
+	refused(6)
+	if _, err := (&Builder{Config: config(s, nil)}).Backfill(ctx, []PastFeed{{Time: w.later(5 * artifacts.Step).at}}); !errors.Is(err, ErrTakenBack) {
+		t.Errorf("backfill of a time that was taken back: %v", err)
+	}
+	again := w.later(7 * artifacts.Step)
 	again.assets = 95
 	if r := mustBuild(t, s, again); r.Sequence != 9 {
 		t.Errorf("sequence %d", r.Sequence)
-	}
-	if got := head(t, s).Manifest.Withdrawn; !slices.EqualFunc(got, want[1:], time.Time.Equal) {
-		t.Errorf("withdrawn after the next build: %v, want %v", got, want[1:])
 	}
 	if l, err = ledger.Load(ctx, s, &head(t, s).Manifest.Ledger); err != nil {
 		t.Fatal(err)
@@ -91,4 +108,82 @@ func TestRollback(t *testing.T) {
 		}
 	}
 	verify(t, s)
+	// A change job at work beside the rollback records totals that are about to go.
+	beside := faultstore.New(s, func(op faultstore.Op) faultstore.Decision {
+		if op.Kind == faultstore.Swap && op.Key == artifacts.CurrentKey {
+			if c, err := Change(ctx, s, time.Now); err != nil || !c.Snapshot.Equal(again.at) {
+				t.Errorf("change %+v, %v", c, err)
+			}
+		}
+		return faultstore.Pass
+	})
+	if _, err := Rollback(ctx, beside, target, time.Now); err != nil {
+		t.Fatal(err)
+	}
+	verify(t, s)
+	if c := record(t, s); !c.Snapshot.Equal(target) || c.Value == "0" {
+		t.Errorf("change record %+v", c)
+	}
+	refused(4)
+	refused(7)
+	// What no rollback can go behind is forgotten.
+	mustBuild(t, s, w.later(20*artifacts.Step))
+	mustBuild(t, s, w.later(21*artifacts.Step), func(c *Config) { c.Retain = 0 })
+	if got := head(t, s).Manifest.Withdrawn; len(got) != 0 {
+		t.Errorf("withdrawn %v, and nothing before them is retained", got)
+	}
+}
+
+// record reads the change record.
+func record(t *testing.T, s artifacts.Store) *artifacts.Change {
+	t.Helper()
+	b, _, err := s.Get(t.Context(), artifacts.ChangeKey, artifacts.MaxPointerSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := artifacts.ParseChange(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestRollbackChange: wherever a rollback ends, with the last call done or not,
+// the record of the totals that were taken back is gone once the pointer has
+// moved; and the same rollback again brings it to what is published.
+func TestRollbackChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // finding out what became of a swap takes its time
+		for done, n := false, 1; !done; n++ {
+			for _, last := range []faultstore.Decision{faultstore.Refuse, faultstore.Lose} {
+				s := memstore.New()
+				good, bad := world{assets: 10, at: epoch}, world{assets: 10, at: epoch.Add(artifacts.Step), movers: 10, factor: 3}
+				mustBuild(t, s, good)
+				mustBuild(t, s, bad)
+				if _, err := Change(t.Context(), s, time.Now); err != nil || !record(t, s).Snapshot.Equal(bad.at) {
+					t.Fatal(err)
+				}
+				ctx, kill := context.WithCancel(t.Context())
+				_, err := Rollback(ctx, faultstore.New(s, func(op faultstore.Op) faultstore.Decision {
+					switch {
+					case op.N == n:
+						kill()
+						return last
+					case op.N > n:
+						return faultstore.Refuse
+					}
+					return faultstore.Pass
+				}), good.at, time.Now)
+				kill()
+				if c := record(t, s); head(t, s).Pointer.Time.Equal(good.at) && !c.Snapshot.Equal(good.at) {
+					t.Errorf("killed in call %d (%v): rolled back, but the record is of %v", n, last, c.Snapshot)
+				}
+				if done = err == nil; done {
+					continue
+				}
+				if _, err := Rollback(t.Context(), s, good.at, time.Now); err != nil || !head(t, s).Pointer.Time.Equal(good.at) || !record(t, s).Snapshot.Equal(good.at) {
+					t.Errorf("the same rollback again: %v, record %+v", err, record(t, s))
+				}
+			}
+		}
+	})
 }

@@ -95,7 +95,7 @@ func (l *Loop) build(ctx context.Context, mark time.Time) {
 // isFinal reports whether the same build cannot succeed before the next mark:
 // its time is taken.
 func isFinal(err error) bool {
-	return errors.Is(err, ErrOlder) || errors.Is(err, ErrOther)
+	return errors.Is(err, ErrOlder) || errors.Is(err, ErrOther) || errors.Is(err, ErrTakenBack)
 }
 
 func (l *Loop) changes(ctx context.Context) {

@@ -30,7 +30,7 @@ const (
 	published  = "published"  // a new snapshot is out
 	unchanged  = "unchanged"  // the same snapshot was published already
 	guarded    = "guarded"    // a guard rail stopped it
-	superseded = "superseded" // its time is taken, by this feed's past or another builder
+	superseded = "superseded" // its time is taken, by this feed's past or another builder, or taken back
 	failed     = "failed"     // anything else
 )
 
@@ -220,7 +220,7 @@ func outcomeOf(r *builder.Report, err error) string {
 		return ""
 	case errors.Is(err, builder.ErrGuard):
 		return guarded
-	case errors.Is(err, builder.ErrOlder), errors.Is(err, builder.ErrOther), errors.As(err, &lost):
+	case errors.Is(err, builder.ErrOlder), errors.Is(err, builder.ErrOther), errors.Is(err, builder.ErrTakenBack), errors.As(err, &lost):
 		return superseded
 	}
 	return failed

@@ -186,10 +186,11 @@ func (p *pair) change(after time.Duration) {
 // rollback goes back to a retained snapshot on both sides.
 func (p *pair) rollback(to time.Time) {
 	p.t.Helper()
-	if _, err := builder.Rollback(context.Background(), p.store, to, time.Now); err != nil {
+	now := to.Add(artifacts.Step)
+	if _, err := builder.Rollback(context.Background(), p.store, to, func() time.Time { return now }); err != nil {
 		p.t.Fatalf("rollback to %s: %v", to, err)
 	}
-	if err := p.world.Rollback(to); err != nil {
+	if err := p.world.Rollback(to, now); err != nil {
 		p.t.Fatalf("rollback to %s: %v", to, err)
 	}
 	p.await()

@@ -104,6 +104,9 @@ func (w *World) Build(files Files, at time.Time) (Report, error) {
 		if !at.After(newest.Time) {
 			return Report{}, fmt.Errorf("%s: %w", at.Format(time.RFC3339), ErrOlder)
 		}
+		if slices.ContainsFunc(w.withdrawn, at.Equal) {
+			return Report{}, fmt.Errorf("%s was taken back", at.Format(time.RFC3339))
+		}
 	}
 
 	next := state{ids: map[string]map[string]int64{}, groups: map[string]map[string]groupSnapshot{}}
@@ -186,8 +189,9 @@ func (w *World) Change(now time.Time) {
 }
 
 // Rollback makes an earlier retained snapshot the newest again. Ids given since
-// are remembered, everything else since is forgotten.
-func (w *World) Rollback(to time.Time) error {
+// are remembered, everything else since is forgotten; the change is recorded
+// anew, now.
+func (w *World) Rollback(to, now time.Time) error {
 	i := slices.IndexFunc(w.retained, func(s *Snapshot) bool { return s.Time.Equal(to) })
 	if i < 0 {
 		return fmt.Errorf("no snapshot of %s is retained", to.Format(time.RFC3339))
@@ -199,6 +203,7 @@ func (w *World) Rollback(to time.Time) error {
 	w.retained = slices.Clone(w.retained[:i+1])
 	w.state = w.Newest().state
 	w.ids = ids
+	w.Change(now)
 	return nil
 }
 

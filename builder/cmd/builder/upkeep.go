@@ -149,7 +149,7 @@ type rollbackCmd struct {
 
 // Help is printed by rollback --help.
 func (rollbackCmd) Help() string {
-	return `Publishes the retained snapshot of time T again, under a new sequence. Prices, totals and groups later than T are forgotten; every id ever given out is kept. Snapshots later than T can no longer be pinned. builder verify prints nothing of what is retained; the error of a T that is not lists it.
+	return `Publishes the retained snapshot of time T again, under a new sequence. Prices, totals and groups later than T are forgotten; every id ever given out is kept; the change record is made anew from what is left. Snapshots later than T can no longer be pinned, and their times are never published again: the next snapshot is of a later one. Run the same command again if it was interrupted. builder verify prints nothing of what is retained; the error of a T that is not lists it.
 
 Example:
 
