@@ -65,7 +65,8 @@ nightly: kill-builder stack-test soak test-clients vuln fuzz ## all of this grou
 
 nightly: SOAK = 1h
 
-kill-builder: servers ## kill hundreds of builders at every step, on a folder and on MinIO
+kill-builder: servers ## kill hundreds of builders at every step and with the lease, on a folder and on MinIO
+	BUILDER_TEST_KILLS=2000 $(GO) test -count=1 -timeout 60m -v -run 'TestLease$$' ./builder ./builder/cmd/builder
 	BUILDER_TEST_KILLS=400 $(GO) test -count=1 -timeout 60m -v -run 'TestKill$$' ./builder/cmd/builder
 
 stack-test: servers ## kill edges and the store behind HAProxy under load, at length

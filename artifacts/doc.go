@@ -15,11 +15,12 @@
 //
 //	identity                   32 hexadecimal digits, random
 //
-// Three small ones move, by compare-and-swap only:
+// Four small ones move, by compare-and-swap only:
 //
 //	current                    the pointer: which manifest is published
 //	change                     the 24-hour change of the total
 //	keys                       the API keys, as hashes
+//	lease                      which of several builders works
 //
 // A reader starts at current, takes the manifest that it names, and from there
 // the objects that the manifest names. It checks each object's length and
@@ -45,6 +46,16 @@
 // What is signed is "marketdata ", the object's name in the store, a line feed,
 // and the first line with its line feed. While one of the four is signed, the
 // store is: all of them are to be, by the same keys.
+//
+// # Lease
+//
+// One line of JSON, for builders only; gc, verify and copies of a store leave it
+// alone. format is 1; number grows by one each time it is written, so that no two
+// versions are equal; owner names a run of a builder, at random, "" when nobody
+// has it; until is by the owner's clock, for people. It has no checksum and no
+// signature: nobody believes more of it than that it has changed, one that cannot
+// be read is overwritten like one that does not change, and whoever can write it
+// could do no more with a signature than without: hold up builders.
 //
 // # Manifest
 //

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The three small objects that move. Everything else in a store is immutable.
+// The small objects that move. Everything else in a store is immutable.
 const (
 	// IdentityKey says which store this is. It is signed as those that move are,
 	// and never says anything else.
@@ -17,6 +17,9 @@ const (
 	ChangeKey = "change"
 	// KeysKey is the set of API keys (INTERFACE.md, "Keys").
 	KeysKey = "keys"
+	// LeaseKey is the lease of builders (FEED.md, "The lease"). It is not
+	// signed, and no edge reads it.
+	LeaseKey = "lease"
 )
 
 // The folders of the immutable objects.

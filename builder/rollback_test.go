@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"example.com/marketdata/artifacts"
@@ -152,7 +151,7 @@ func record(t *testing.T, s artifacts.Store) *artifacts.Change {
 // the record of the totals that were taken back is gone once the pointer has
 // moved; and the same rollback again brings it to what is published.
 func TestRollbackChange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // finding out what became of a swap takes its time
+	inBubble(t, func(t *testing.T) { // finding out what became of a swap takes its time
 		for done, n := false, 1; !done; n++ {
 			for _, last := range []faultstore.Decision{faultstore.Refuse, faultstore.Lose} {
 				s := memstore.New()

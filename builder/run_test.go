@@ -14,6 +14,13 @@ import (
 	"example.com/marketdata/artifacts/memstore"
 )
 
+// inBubble is synctest.Test for what builds: the compressor's channels, which are
+// made when it is first used, must not belong to a bubble.
+func inBubble(t *testing.T, f func(t *testing.T)) {
+	mustBuild(t, memstore.New(), world{assets: 10, at: epoch})
+	synctest.Test(t, f)
+}
+
 // diary notes what a loop does and when, counted from the start of the test.
 // In a synctest bubble the clock starts at midnight UTC.
 type diary struct {

@@ -66,6 +66,7 @@ type Metrics struct {
 	missing       prometheus.Gauge
 	objects       prometheus.Counter
 	bytes         prometheus.Counter
+	lease         prometheus.Gauge
 	sequence      prometheus.Gauge
 	snapshot      prometheus.Gauge
 	lastSuccess   prometheus.Gauge
@@ -113,19 +114,19 @@ func New() *Metrics {
 		missing:     gauge("builder_missing_objects", "Objects that the published snapshot refers to and the store did not hold when it was built."),
 		objects:     counter("builder_objects_written_total", "Immutable objects put, manifests included."),
 		bytes:       counter("builder_bytes_written_total", "Bytes of the immutable objects put."),
+		lease:       gauge("builder_lease_held", "1 while this builder has the store's lease and works, 0 while it waits for it."),
 		sequence:    gauge("builder_snapshot_sequence", "Sequence of the snapshot that this builder has published or found published last; 0: none."),
 		snapshot:    gauge("builder_snapshot_timestamp_seconds", "Time of that snapshot, in Unix seconds; 0: none."),
-		lastSuccess: gauge("builder_last_success_timestamp_seconds", "When a build last ended with its snapshot published, by it or before it, in Unix seconds; before the first one, when the builder started."),
+		lastSuccess: gauge("builder_last_success_timestamp_seconds", "When a build last ended with its snapshot published, by it or before it, in Unix seconds; before the first one, when the builder began to work."),
 		jobs:        counters("builder_jobs_total", "Runs of the other jobs, by outcome.", "name", "outcome"),
 		jobTime:     histograms("builder_job_duration_seconds", "Time that a run of another job took.", "name"),
-		jobSuccess:  gauges("builder_job_last_success_timestamp_seconds", "When a job last succeeded, in Unix seconds; before the first time, when the builder started.", "name"),
+		jobSuccess:  gauges("builder_job_last_success_timestamp_seconds", "When a job last succeeded, in Unix seconds; before the first time, when the builder began to work.", "name"),
 
 		deleted:       counter("builder_gc_deleted_objects_total", "Objects and manifests that gc has removed."),
 		deletedBytes:  counter("builder_gc_deleted_bytes_total", "Bytes that gc has removed."),
 		storedObjects: gauge("builder_gc_kept_objects", "Objects and manifests that the last gc left in the store."),
 	}
-	// A builder that has just started has not failed yet.
-	m.lastSuccess.Set(unix(m.now()))
+	m.begin()
 	// rate() sees the first failure only if there was a series before it.
 	for _, outcome := range outcomes {
 		m.builds.WithLabelValues(outcome)
@@ -137,9 +138,25 @@ func New() *Metrics {
 		m.jobs.WithLabelValues(job, "done")
 		m.jobs.WithLabelValues(job, "failed")
 		m.jobTime.WithLabelValues(job)
-		m.jobSuccess.WithLabelValues(job).Set(unix(m.now()))
 	}
 	return m
+}
+
+// begin: a builder that has just started, or taken over, has not failed yet.
+func (m *Metrics) begin() {
+	m.lastSuccess.Set(unix(m.now()))
+	for _, job := range []string{Change, GC} {
+		m.jobSuccess.WithLabelValues(job).Set(unix(m.now()))
+	}
+}
+
+// Lease notes whether this builder has the lease.
+func (m *Metrics) Lease(held bool) {
+	m.lease.Set(0)
+	if held {
+		m.begin()
+		m.lease.Set(1)
+	}
 }
 
 // ServeHTTP answers a scrape.

@@ -137,6 +137,9 @@ func (e *env) printReport(r *builder.Report, err error, asJSON bool) error {
 	return err
 }
 
+// leaseTime is builder.LeaseTime, but in tests.
+var leaseTime = builder.LeaseTime
+
 type runCmd struct {
 	buildFlags
 	ChangeEvery time.Duration `default:"5m" help:"How often to run the change job."`
@@ -148,6 +151,8 @@ type runCmd struct {
 // Help is printed by run --help.
 func (runCmd) Help() string {
 	return `Builds at every ten-minute mark of UTC, one build at a time. A mark that was missed while the builder was away is caught up at once, unless its snapshot is published; a build that fails is tried again until the next mark. Stops cleanly on SIGTERM, in the middle of a build too.
+
+Several may run on one store: one has the lease and works, the others wait and take over within a minute.
 
 Example:
 
@@ -242,8 +247,10 @@ func (c *runCmd) Run(e *env) error {
 		}),
 	}
 	e.log.Info("running", "source", b.Source.String(), "store", c.Store, "step", artifacts.Step)
-	renew(e.ctx)
-	loop.Run(e.ctx)
+	(&builder.Lease{Store: b.Store, Time: leaseTime, Held: counts.Lease, Log: e.log}).Run(e.ctx, func(ctx context.Context) {
+		renew(ctx)
+		loop.Run(ctx)
+	})
 	e.log.Info("stopped")
 	return nil
 }

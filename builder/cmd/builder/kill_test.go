@@ -41,15 +41,7 @@ var stages = []string{"start", builder.StepOpen, builder.StepRead, builder.StepC
 // store all the while answers nothing but whole snapshots, or 503; a closing
 // table says how often each step was hit, none at zero.
 func TestKill(t *testing.T) {
-	kills := defaultKills
-	if text := os.Getenv(killsEnv); text != "" {
-		var err error
-		if kills, err = strconv.Atoi(text); err != nil || kills < 1 {
-			t.Fatalf("%s=%s: want a number from 1", killsEnv, text)
-		}
-	} else if testing.Short() {
-		kills = 8
-	}
+	kills := killsOf(t)
 	t.Run("folder", func(t *testing.T) {
 		root := filepath.Join(t.TempDir(), "store")
 		store, err := dirstore.Open(root, dirstore.Options{Create: true})
@@ -71,6 +63,20 @@ func TestKill(t *testing.T) {
 		t.Cleanup(func() { store.Close() })
 		(&killer{store: store, address: address, env: server.Env()}).kill(t, kills)
 	})
+}
+
+func killsOf(t *testing.T) int {
+	if text := os.Getenv(killsEnv); text != "" {
+		kills, err := strconv.Atoi(text)
+		if err != nil || kills < 1 {
+			t.Fatalf("%s=%s: want a number from 1", killsEnv, text)
+		}
+		return kills
+	}
+	if testing.Short() {
+		return 8
+	}
+	return defaultKills
 }
 
 // killer kills builders that publish to one store.

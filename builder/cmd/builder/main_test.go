@@ -20,11 +20,18 @@ import (
 	"example.com/marketdata/internal/testserver"
 )
 
-// asBuilder, in the environment, makes the test binary the builder itself.
-const asBuilder = "BUILDER_TEST_MAIN"
+// asBuilder, in the environment, makes the test binary the builder itself;
+// asBuilderLease is then the time of its lease.
+const (
+	asBuilder      = "BUILDER_TEST_MAIN"
+	asBuilderLease = "BUILDER_TEST_LEASE"
+)
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asBuilder) != "" {
+		if d, err := time.ParseDuration(os.Getenv(asBuilderLease)); err == nil {
+			leaseTime = d
+		}
 		main()
 	}
 	goleak.VerifyTestMain(m)

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/dirstore"
+	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/builder/publish"
+)
+
+// TestLease starts two builder runs on a new store and kills the one that has the
+// lease, at a step of its first build. Until then the other reads nothing; then
+// it takes over, and the mark's snapshot is there, whole. Stopped, it gives the
+// lease back. (Package builder has the same on a clock of its own, for days.)
+func TestLease(t *testing.T) {
+	for range max(1, killsOf(t)/20) {
+		root := filepath.Join(t.TempDir(), "store")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		holder, other := startRun(ctx, t, root), startRun(ctx, t, root)
+		for held := false; !held; {
+			select {
+			case line, ok := <-holder.lines:
+				held = !ok || holder.saw(line, gotLease)
+			case line, ok := <-other.lines:
+				if held = !ok || other.saw(line, gotLease); held {
+					holder, other = other, holder
+				}
+			}
+		}
+		stage := stages[rand.IntN(len(stages)-1)]
+		if stage != stages[0] {
+			holder.until(t, "msg=build step="+stage)
+		}
+		if err := holder.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		other.until(t, gotLease)
+		if log := other.log.String(); strings.Contains(log, "msg=build ") {
+			t.Errorf("two builders worked; the second says\n%s", log)
+		}
+		store, err := dirstore.Open(root, dirstore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for published := false; !published; {
+			head, err := publish.ReadHead(ctx, store)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if published = head.Pointer != nil; !published {
+				other.until(t, "")
+			}
+		}
+		if report, err := artifacts.Check(ctx, store, ledger.Refs, nil); err != nil || len(report.Problems) > 0 {
+			t.Errorf("killed in %s: %v, %q", stage, err, report.Problems)
+		}
+		if err := other.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if err := other.wait(); err != nil {
+			t.Error(err)
+		}
+		_ = holder.wait() // it was killed
+		if lease, _, err := store.Get(ctx, artifacts.LeaseKey, 1<<10); err != nil || !strings.Contains(string(lease), `"owner":""`) {
+			t.Errorf("the lease was not given back: %s, %v", lease, err)
+		}
+		cancel()
+	}
+}
+
+// gotLease is in the line that says so.
+const gotLease = `msg="got the lease"`
+
+// runProcess is a builder run of its own process.
+type runProcess struct {
+	cmd   *exec.Cmd
+	lines chan string // of its log; closed at its end
+	log   strings.Builder
+}
+
+func startRun(ctx context.Context, t *testing.T, root string) *runProcess {
+	t.Helper()
+	p := &runProcess{cmd: builderProcess(ctx, "run", "--source", simulated, "--store", "file:"+root), lines: make(chan string, 1000)}
+	p.cmd.Env = append(p.cmd.Env, asBuilderLease+"=6s")
+	log, err := p.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.lines)
+		for s := bufio.NewScanner(log); s.Scan(); {
+			p.lines <- s.Text()
+		}
+	}()
+	return p
+}
+
+// saw notes a line, and reports whether part is in it.
+func (p *runProcess) saw(line, part string) bool {
+	p.log.WriteString(line + "\n")
+	return strings.Contains(line, part)
+}
+
+// until reads the log up to a line with part in it.
+func (p *runProcess) until(t *testing.T, part string) {
+	t.Helper()
+	for line := range p.lines {
+		if p.saw(line, part) {
+			return
+		}
+	}
+	t.Fatalf("the log ended without %q:\n%s", part, p.log.String())
+}
+
+// wait reads the log to its end, and waits for the process'.
+func (p *runProcess) wait() error {
+	for line := range p.lines {
+		p.saw(line, "")
+	}
+	return p.cmd.Wait()
+}

@@ -1,0 +1,192 @@
+package builder
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"example.com/marketdata/artifacts"
+)
+
+// LeaseTime is how long a lease lasts from its last renewal. It is renewed, and
+// looked at by those who wait, three times as often: 360 store calls an hour
+// for each builder.
+const LeaseTime = 30 * time.Second
+
+// maxLeaseSize bounds what is read of the object.
+const maxLeaseSize = 4 << 10
+
+// Lease lets one of several builder runs work on a store while the others wait
+// to take over (FEED.md, "The lease"). It saves provider calls and nothing
+// else: what two holders at once would publish is settled by the pointer's
+// compare-and-swap, as ever.
+//
+// No two clocks are compared. A holder counts LeaseTime from when its last
+// renewal began, a waiter from when it last saw the object change, each by its
+// own monotonic clock: so the holder has given up before a waiter takes over.
+type Lease struct {
+	Store artifacts.Store
+	// Time is LeaseTime in the place of the constant; 0: the constant.
+	Time time.Duration
+	// Held, when not nil, is told when the lease is got and when it is lost.
+	Held func(bool)
+	Log  *slog.Logger
+
+	owner   string            // who we are: random, made by Run
+	last    leaseRecord       // as it was last seen or written
+	version artifacts.Version // of last
+	since   time.Time         // when last was seen, or when we began to write it
+	sure    bool              // our last swap was answered: the store held last then
+}
+
+// leaseRecord is the object artifacts.LeaseKey (go doc ./artifacts, "Lease").
+type leaseRecord struct {
+	Format int       `json:"format"`
+	Number uint64    `json:"number"`
+	Owner  string    `json:"owner"`
+	Until  time.Time `json:"until"`
+}
+
+// Run calls work whenever this builder has got the lease, with a context that
+// is done when the lease is lost, until ctx is done. Then it waits for work to
+// return and gives the lease back.
+func (l *Lease) Run(ctx context.Context, work func(context.Context)) {
+	if l.Time == 0 {
+		l.Time = LeaseTime
+	}
+	l.owner = rand.Text()
+	for l.wait(ctx) {
+		l.hold(ctx, work)
+	}
+	l.release()
+}
+
+func (l *Lease) pace() time.Duration { return l.Time / 3 }
+
+// wait returns true when the lease is ours and false when ctx is done.
+func (l *Lease) wait(ctx context.Context) bool {
+	for holder := ""; ctx.Err() == nil; {
+		if l.claim(ctx) {
+			l.Log.Info("got the lease", "self", l.owner, "number", l.last.Number, "before", holder)
+			return true
+		}
+		if l.last.Owner != holder && l.last.Owner != l.owner {
+			holder = l.last.Owner
+			l.Log.Info("another builder has the lease; waiting", "holder", holder, "self", l.owner)
+		}
+		pause := l.pace()
+		if left := l.Time - time.Since(l.since); left > 0 {
+			pause = min(pause, left)
+		}
+		sleep(ctx, pause)
+	}
+	return false
+}
+
+// hold works and renews until the lease is lost, or ctx is done.
+func (l *Lease) hold(parent context.Context, work func(context.Context)) {
+	ctx, stop := context.WithCancel(parent)
+	defer stop()
+	left := func() time.Duration { return l.Time - time.Since(l.since) }
+	expiry := time.AfterFunc(left(), stop)
+	defer expiry.Stop()
+	if l.Held != nil {
+		l.Held(true)
+		defer l.Held(false)
+	}
+	var working sync.WaitGroup
+	defer working.Wait()
+	working.Go(func() { work(ctx) })
+	for sleep(ctx, l.pace()); ctx.Err() == nil; sleep(ctx, l.pace()) {
+		switch {
+		case l.claim(ctx):
+			expiry.Reset(left())
+		case l.last.Owner != l.owner:
+			stop() // somebody thought us dead
+		}
+	}
+	stop()
+	if parent.Err() == nil {
+		l.Log.Warn("lost the lease; stops working", "self", l.owner, "holder", l.last.Owner)
+	}
+}
+
+// claim takes or renews the lease, and reports whether that is known to have
+// happened. If not, last tells who has it, as far as that could be learnt.
+func (l *Lease) claim(ctx context.Context) bool {
+	call, cancel := context.WithTimeout(ctx, l.pace()/2)
+	defer cancel()
+	var err error
+	for range 2 {
+		if !l.sure {
+			if err = l.look(call); err != nil {
+				break
+			}
+		}
+		if l.last.Owner != "" && l.last.Owner != l.owner && time.Since(l.since) < l.Time {
+			return false
+		}
+		if err = l.swap(call, l.owner); err == nil {
+			return true
+		}
+		if l.sure = false; !errors.Is(err, artifacts.ErrConflict) {
+			break // it may have happened: the next look tells
+		}
+	}
+	if ctx.Err() == nil {
+		l.Log.Warn("the lease cannot be had; trying again", "err", err)
+	}
+	return false
+}
+
+// look reads the lease. One that cannot be parsed is somebody's, whose is unknown.
+func (l *Lease) look(ctx context.Context) error {
+	b, version, err := l.Store.GetIf(ctx, artifacts.LeaseKey, l.version, maxLeaseSize)
+	switch {
+	case errors.Is(err, artifacts.ErrNotModified):
+		return nil
+	case errors.Is(err, artifacts.ErrNotFound):
+		l.last, l.version = leaseRecord{}, ""
+		return nil
+	case err != nil:
+		return err
+	}
+	var r leaseRecord
+	if artifacts.ParseFormat("lease", b, &r) != nil {
+		r = leaseRecord{Owner: "unknown"}
+	}
+	l.last, l.version, l.since = r, version, time.Now()
+	return nil
+}
+
+// swap writes the lease: owner is us, or "" to give it back.
+func (l *Lease) swap(ctx context.Context, owner string) error {
+	began := time.Now()
+	next := leaseRecord{Format: artifacts.Format, Number: l.last.Number + 1, Owner: owner, Until: began.Add(l.Time).UTC()}
+	b, err := json.Marshal(&next)
+	if err != nil {
+		return err
+	}
+	version, err := l.Store.Swap(ctx, artifacts.LeaseKey, l.version, append(b, '\n'))
+	if err != nil {
+		return err
+	}
+	l.last, l.version, l.since, l.sure = next, version, began, true
+	return nil
+}
+
+// release gives the lease back, so that a waiter need not wait for its end.
+func (l *Lease) release() {
+	if l.last.Owner != l.owner {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), l.pace())
+	defer cancel()
+	if err := l.swap(ctx, ""); err != nil {
+		l.Log.Warn("the lease was not given back; it ends by itself", "err", err)
+	}
+}

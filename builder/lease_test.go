@@ -1,0 +1,407 @@
+package builder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/faultstore"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/builder/source"
+)
+
+// Bounds of TestLease, on its clock: of a take-over (issue: within a minute), and
+// of a build, whose provider and store take their time.
+const (
+	takeOver  = time.Minute
+	buildTime = 25 * time.Second
+)
+
+// fleet is two builder runs on one store, and what they did.
+type fleet struct {
+	t     *testing.T
+	store *memstore.Store
+
+	mu     sync.Mutex
+	dice   *rand.Rand
+	holder *leased // whose work is under way
+	since  time.Time
+	reads  map[time.Time][]time.Time // by mark: when the provider was read
+	events []time.Time               // when a holder was hit
+	kinds  map[string]int
+}
+
+// leased is one builder run: as much of it as the machine that it is on.
+type leased struct {
+	*fleet
+	cancel   context.CancelFunc
+	done     chan struct{}
+	cut, hit bool // no store call passes; dead
+}
+
+func (f *fleet) upTo(d time.Duration) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return time.Duration(f.dice.Int64N(int64(d)))
+}
+
+// start starts a builder run with real builds and change jobs.
+func (f *fleet) start() *leased {
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &leased{fleet: f, cancel: cancel, done: make(chan struct{})}
+	s := faultstore.New(f.store, p.call)
+	b, err := New(config(s, p))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	nothing := func(context.Context) error { return nil }
+	loop := &Loop{
+		Build: func(ctx context.Context) error { _, err := b.Build(ctx, time.Time{}); return err },
+		Published: func(ctx context.Context) (time.Time, error) {
+			h, err := publish.ReadHead(ctx, s)
+			if err != nil || h.Pointer == nil {
+				return time.Time{}, err
+			}
+			return h.Pointer.Time, nil
+		},
+		Change: func(ctx context.Context) error { _, err := Change(ctx, s, time.Now); return err }, ChangeEvery: 5 * time.Minute,
+		Collect: nothing, CollectEvery: time.Hour, Log: discard,
+	}
+	go func() {
+		defer close(p.done)
+		(&Lease{Store: s, Log: discard}).Run(ctx, func(ctx context.Context) {
+			p.works(true)
+			stop := context.AfterFunc(ctx, func() { p.works(false) })
+			defer stop()
+			loop.Run(ctx)
+		})
+	}()
+	return p
+}
+
+// works notes that a builder works, or has been told to stop.
+func (p *leased) works(does bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case !does && p.holder == p:
+		p.holder = nil
+	case does && p.holder != nil && !p.holder.hit:
+		p.t.Errorf("%v: two builders work", time.Now())
+	case does && !p.hit:
+		p.holder, p.since = p, time.Now()
+	}
+}
+
+// call lets a store call take its time. One that is under way when the builder
+// is cut off has happened or not.
+func (p *leased) call(op faultstore.Op) faultstore.Decision {
+	if op.Key == artifacts.IdentityKey {
+		return faultstore.Pass // asked for under a mutex, for which a bubble's clock does not move on
+	}
+	before := p.isCut()
+	sleepFor := p.upTo(100 * time.Millisecond)
+	time.Sleep(sleepFor)
+	switch {
+	case !p.isCut():
+		return faultstore.Pass
+	case !before && sleepFor%2 == 0 && op.Kind != faultstore.List:
+		return faultstore.Lose
+	}
+	if op.Key == artifacts.LeaseKey {
+		return faultstore.Block
+	}
+	time.Sleep(3 * time.Second) // the client's timeout
+	return faultstore.Refuse
+}
+
+func (p *leased) isCut() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cut
+}
+
+// Files makes the builder's machine the Source: a provider, whose answers take
+// some seconds.
+func (p *leased) Files(ctx context.Context, _ time.Time) (source.Files, error) {
+	at := time.Now()
+	p.mu.Lock()
+	if !p.hit {
+		mark := at.UTC().Truncate(artifacts.Step)
+		p.reads[mark] = append(p.reads[mark], at)
+	}
+	p.mu.Unlock()
+	sleep(ctx, p.upTo(15*time.Second))
+	return world{assets: 10, at: at}.Files(ctx, at)
+}
+func (p *leased) String() string { return "test provider" }
+
+// set changes what has become of a builder.
+func (p *leased) set(cut, hit bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut, p.hit = cut, hit
+}
+
+// held waits until a builder other than not works, and returns it.
+func (f *fleet) held(not *leased) (*leased, time.Time) {
+	for end := time.Now().Add(2 * takeOver); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		f.mu.Lock()
+		p, since := f.holder, f.since
+		f.mu.Unlock()
+		if p != nil && p != not {
+			return p, since
+		}
+	}
+	f.t.Fatalf("%v: nobody has taken over", time.Now())
+	return nil, time.Time{}
+}
+
+// strike does something to the holder, and returns the two builders after it.
+func (f *fleet) strike(a, b *leased) (*leased, *leased) {
+	p, _ := f.held(nil)
+	other := a
+	if p == a {
+		other = b
+	}
+	at, within := time.Now(), takeOver
+	what := []string{"kill", "kill", "kill", "stop", "part", "blip"}[f.upTo(6)]
+	f.kinds[what]++
+	switch what {
+	case "blip": // the store cannot be reached for a while: no reason to give up
+		p.set(true, false)
+		time.Sleep(LeaseTime / 2)
+		p.set(false, false)
+		time.Sleep(LeaseTime)
+		if now, _ := f.held(nil); now != p {
+			f.t.Errorf("%v: a holder gave up after half its time without its store", at)
+		}
+		f.events = append(f.events, at)
+		return p, other
+	case "part": // the same for long
+		p.set(true, false)
+	case "kill":
+		p.set(true, true)
+		p.cancel()
+	case "stop":
+		p.cancel()
+		within = LeaseTime / 2
+	}
+	f.events = append(f.events, at)
+	next, since := f.held(p)
+	if took := since.Sub(at); took > within {
+		f.t.Errorf("%v: after a %s the other builder took over in %v", at, what, took)
+	}
+	time.Sleep(f.upTo(time.Minute))
+	if what == "part" {
+		p.set(false, false)
+		return next, p
+	}
+	<-p.done
+	return next, f.start()
+}
+
+// leaseKills is how often TestLease hits the holder.
+func leaseKills(t *testing.T) int {
+	if n, err := strconv.Atoi(os.Getenv("BUILDER_TEST_KILLS")); err == nil {
+		return n
+	}
+	if testing.Short() {
+		return 20
+	}
+	return 100
+}
+
+// TestLease hits the builder that has the lease, again and again, with real
+// builds, a store and a provider that take their time, and a clock that does not
+// wait: it is killed, stopped, or cut off from the store. Never do two work at
+// a time; every mark is published, and late only by a take-over; and the provider
+// is read once a mark, and once more where a holder was hit.
+func TestLease(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	inBubble(t, func(t *testing.T) {
+		f := &fleet{t: t, store: memstore.New(), dice: rand.New(rand.NewPCG(seed, 1)), reads: map[time.Time][]time.Time{}, kinds: map[string]int{}}
+		if _, err := publish.Identity(t.Context(), f.store); err != nil { // see call
+			t.Fatal(err)
+		}
+		published := map[time.Time]time.Time{}
+		ctx, cancel := context.WithCancel(t.Context())
+		var watching sync.WaitGroup
+		watching.Go(func() {
+			var known artifacts.Version
+			for ; ctx.Err() == nil; sleep(ctx, time.Second) {
+				b, version, err := f.store.GetIf(t.Context(), artifacts.CurrentKey, known, artifacts.MaxPointerSize)
+				if err != nil {
+					continue // none yet, or no other
+				}
+				if p, err := artifacts.ParsePointer(b); err != nil {
+					t.Error(err)
+				} else {
+					published[p.Time], known = time.Now(), version
+				}
+			}
+		})
+		first := time.Now().UTC().Truncate(artifacts.Step)
+		a := f.start()
+		b := f.start()
+		for range leaseKills(t) {
+			time.Sleep(3*time.Minute + f.upTo(20*time.Minute))
+			if f.upTo(2) == 0 { // in the middle of a build
+				time.Sleep(time.Until(time.Now().Truncate(artifacts.Step).Add(artifacts.Step + f.upTo(buildTime))))
+			}
+			a, b = f.strike(a, b)
+		}
+		end := time.Now()
+		time.Sleep(2 * artifacts.Step)
+		for _, p := range []*leased{a, b} {
+			p.cancel()
+			<-p.done
+		}
+		cancel()
+		watching.Wait()
+		if b, _, err := f.store.Get(t.Context(), artifacts.LeaseKey, maxLeaseSize); err != nil || !slices.Contains(leaseOwners(b), "") {
+			t.Errorf("stopped, and the lease is %s, %v", b, err)
+		}
+		var latest time.Duration
+		twice := 0
+		for mark := first; mark.Before(end); mark = mark.Add(artifacts.Step) {
+			at, ok := published[mark]
+			if !ok {
+				t.Errorf("mark %v was missed", mark)
+				continue
+			}
+			reads := f.reads[mark]
+			due, hits := mark.Add(buildTime), 0
+			for _, e := range f.events {
+				if e.After(mark.Add(-takeOver)) && e.Before(at) {
+					hits++
+					due = mark.Add(takeOver + buildTime)
+					if e.After(mark) {
+						due = e.Add(takeOver + buildTime)
+					}
+				}
+			}
+			latest = max(latest, at.Sub(mark))
+			if at.After(due) {
+				t.Errorf("mark %v was published at %v, %d hits", mark, at, hits)
+			}
+			if len(reads) > 1+hits {
+				t.Errorf("mark %v: the provider was read at %v, %d hits", mark, reads, hits)
+			}
+			if len(reads) > 1 {
+				twice++
+			}
+		}
+		t.Logf("%v; %d marks, the latest %v late; provider read more than once for %d", f.kinds, len(published), latest, twice)
+		verify(t, f.store)
+	})
+}
+
+func leaseOwners(b []byte) []string {
+	var r leaseRecord
+	if artifacts.ParseFormat("lease", b, &r) != nil {
+		return nil
+	}
+	return []string{r.Owner}
+}
+
+// TestLeaseObject: whatever lies under the key, a builder gets to work: at once
+// when nobody has the lease, and when it has not changed for its time.
+func TestLeaseObject(t *testing.T) {
+	for _, c := range []struct {
+		name, object string
+		want         time.Duration
+	}{
+		{"none", "", 0},
+		{"given back", `{"format":1,"number":7,"owner":""}`, 0},
+		{"somebody's", `{"format":1,"number":7,"owner":"x","until":"2999-01-01T00:00:00Z"}`, LeaseTime},
+		{"ended, by another clock", `{"format":1,"number":7,"owner":"x","until":"1999-01-01T00:00:00Z"}`, LeaseTime},
+		{"of a later format", `{"format":2,"owner":""}`, LeaseTime},
+		{"damaged", `{"for`, LeaseTime},
+		{"a number beyond reason", `{"format":1,"number":18446744073709551615,"owner":""}`, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := memstore.New()
+				if c.object != "" {
+					if _, err := s.Swap(t.Context(), artifacts.LeaseKey, "", []byte(c.object)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				began, held := time.Now(), []bool{}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				l := &Lease{Store: s, Log: discard, Held: func(h bool) { held = append(held, h) }}
+				l.Run(ctx, func(ctx context.Context) {
+					if took := time.Since(began); took != c.want {
+						t.Errorf("got the lease after %v, want %v", took, c.want)
+					}
+					<-ctx.Done()
+				})
+				if fmt.Sprint(held) != "[true false]" || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+					t.Errorf("held: %v", held)
+				}
+			})
+		})
+	}
+}
+
+// TestLeaseTaken: a holder that finds the lease another's stops at once.
+func TestLeaseTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, began := memstore.New(), time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		(&Lease{Store: s, Log: discard}).Run(ctx, func(work context.Context) {
+			_, version, err := s.Get(ctx, artifacts.LeaseKey, maxLeaseSize)
+			if err == nil {
+				_, err = s.Swap(ctx, artifacts.LeaseKey, version, []byte(`{"format":1,"number":9,"owner":"x"}`))
+			}
+			if <-work.Done(); err != nil || time.Since(began) != LeaseTime/3 {
+				t.Errorf("%v; stopped after %v, want the next renewal", err, time.Since(began))
+			}
+			cancel()
+		})
+		if b, _, err := s.Get(t.Context(), artifacts.LeaseKey, maxLeaseSize); err != nil || !slices.Contains(leaseOwners(b), "x") {
+			t.Errorf("the other's lease is now %s, %v", b, err)
+		}
+	})
+}
+
+// TestLeaseCalls counts what an hour costs: a holder writes, a waiter asks
+// whether it has changed (FEED.md, "The lease").
+func TestLeaseCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		var stores []*faultstore.Store
+		var running sync.WaitGroup
+		for range 2 {
+			counted := faultstore.New(s, nil)
+			stores = append(stores, counted)
+			running.Go(func() {
+				(&Lease{Store: counted, Log: discard}).Run(ctx, func(ctx context.Context) { <-ctx.Done() })
+			})
+			synctest.Wait()
+		}
+		running.Wait()
+		for i, counted := range stores {
+			for kind, count := range counted.Counts() {
+				if count.Calls > 362 || i == 0 && kind == faultstore.GetIf && count.Calls > 1 {
+					t.Errorf("builder %d: %d calls of %s in an hour", i, count.Calls, kind)
+				}
+			}
+		}
+	})
+}
