@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"example.com/marketdata/artifacts"
@@ -106,6 +107,7 @@ type Edge struct {
 	adminLn   net.Listener
 	temporary string // folder to remove at the end
 	began     time.Time
+	ready     atomic.Bool // it was, once: see notReady
 }
 
 // ErrUsage: the configuration cannot be.

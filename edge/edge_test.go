@@ -9,12 +9,14 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/faultstore"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/internal/fixture"
 	"example.com/marketdata/internal/faultproxy"
@@ -198,4 +200,36 @@ func TestUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.close()
+}
+
+// TestReady: an edge that has not read the key set is not ready; a store that has
+// none is an answer. A later snapshot that lacks an object does not take it back.
+func TestReady(t *testing.T) {
+	mem := memstore.New()
+	first := fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
+	faults := faultstore.New(mem, func(op faultstore.Op) faultstore.Decision {
+		if op.Key == artifacts.KeysKey {
+			return faultstore.Refuse
+		}
+		return faultstore.Pass
+	})
+	e, _ := start(t, faults, func(c *Config) { c.AuthOff, c.FetchBudget = false, time.Millisecond })
+	until(t, "a reason", func() bool {
+		status, body, _ := get(t, e.AdminAddr(), "/readyz")
+		return status == http.StatusServiceUnavailable && strings.HasPrefix(body, "no key set was read yet: read key set: ")
+	})
+	faults.SetHook(nil)
+	until(t, "readiness", func() bool { status, _, _ := get(t, e.AdminAddr(), "/readyz"); return status == http.StatusOK })
+	var lost atomic.Value
+	faults.SetHook(func(op faultstore.Op) faultstore.Decision {
+		if strings.HasPrefix(op.Key, artifacts.ObjectPrefix) && (lost.CompareAndSwap(nil, op.Key) || lost.Load() == op.Key) {
+			return faultstore.Refuse
+		}
+		return faultstore.Pass
+	})
+	fixture.Publish(t, mem, fixture.Feed(50, 2), fixture.Start.Add(artifacts.Step), first)
+	until(t, "a snapshot that lacks an object", func() bool { return e.current().Sequence == 2 && e.refresher.Status().Lacking != "" })
+	if status, body, _ := get(t, e.AdminAddr(), "/readyz"); status != http.StatusOK {
+		t.Errorf("%d %s", status, body)
+	}
 }

@@ -171,6 +171,8 @@ func (w *world) start(reader artifacts.Reader, change func(*edge.Config)) *node 
 type status struct {
 	Status       string
 	State        string
+	Reasons      []string
+	NotReady     string    `json:"not_ready"`
 	LastError    string    `json:"last_error"`
 	SnapshotTime time.Time `json:"snapshot_time"`
 	Caches       edge.Caches
@@ -564,7 +566,8 @@ func without(p *fixture.Published, collection, sort string, d faultstore.Decisio
 
 // TestOneObjectMissing: at the very first start an edge answers as soon as it
 // can. What needs an unavailable object is a 503, all else is
-// answered, and no request waits behind another.
+// answered, and no request waits behind another. The edge is ready when it has
+// the object, and stays so without a store.
 func TestOneObjectMissing(t *testing.T) {
 	const affected = "/openapi/v1/quotes?sort=slug:desc"
 	for name, d := range map[string]faultstore.Decision{
@@ -613,11 +616,20 @@ func TestOneObjectMissing(t *testing.T) {
 			}
 			close(end)
 			waiting.Wait()
+			if s := n.status(); !strings.Contains(s.NotReady, "objects of the snapshot are not on this machine") || !slices.Contains(s.Reasons, s.NotReady) {
+				t.Errorf("ready without an object: %+v", s)
+			}
 			faults.SetHook(nil)
 			if d != faultstore.Block { // the call that hangs does so for twenty seconds
 				n.complete(first)
 				if code, err := a.ask(affected); err != nil || code != http.StatusOK {
 					t.Errorf("afterwards: %s: %d, %v", affected, code, err)
+				}
+				n.eventually("readiness", func(s status) bool { return s.NotReady == "" })
+				faults.SetHook(func(faultstore.Op) faultstore.Decision { return faultstore.Refuse })
+				n.reports("injected fault")
+				if s := n.status(); s.NotReady != "" || !strings.Contains(strings.Join(s.Reasons, "\n"), s.LastError) {
+					t.Errorf("without a store: %+v", s)
 				}
 			}
 			a.client.CloseIdleConnections()
@@ -782,6 +794,9 @@ func TestStaleness(t *testing.T) {
 			t.Errorf("past --max-stale: %s: %d, %v", target, code, err)
 		}
 	}
+	if s := strict.status(); !strings.Contains(s.NotReady, "--max-stale") {
+		t.Errorf("ready past --max-stale: %+v", s)
+	}
 	now := w.publishAt(time.Now().UTC().Truncate(artifacts.Step))
 	n.complete(now)
 	strict.complete(now)
@@ -792,7 +807,7 @@ func TestStaleness(t *testing.T) {
 	}
 	crowd.more()
 	crowd.always()
-	if s := strict.status(); s.Status != "healthy" {
+	if s := strict.status(); s.Status != "healthy" || s.NotReady != "" || len(s.Reasons) > 0 {
 		t.Errorf("with a snapshot of now: %+v", s)
 	}
 }

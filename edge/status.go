@@ -1,6 +1,8 @@
 package edge
 
 import (
+	"cmp"
+	"fmt"
 	"time"
 
 	"example.com/marketdata/edge/admin"
@@ -58,24 +60,51 @@ func (e *Edge) current() *snapshot.Snapshot {
 	return nil
 }
 
-// notReady says why the edge cannot answer, in a line.
+// notReady says why the edge cannot answer, in a line (INTERFACE.md,
+// "Listeners"). Once it could, only the snapshot's age makes it say so again.
 func (e *Edge) notReady() string {
-	if e.current() != nil {
+	s := e.current()
+	if s != nil && e.cfg.MaxStale > 0 && time.Since(s.Time) > e.cfg.MaxStale {
+		return fmt.Sprintf("the snapshot of %s is older than --max-stale %v", s.TimeText, e.cfg.MaxStale)
+	}
+	if e.ready.Load() {
 		return ""
 	}
-	if e.refresher.State() != nil {
+	status := e.refresher.Status()
+	switch {
+	case s == nil && e.refresher.State() != nil:
 		return "the store has no snapshot yet"
+	case s == nil:
+		return because("no snapshot yet", status.LastError)
+	case status.Lacking != "":
+		return status.Lacking
 	}
-	if err := e.refresher.Status().LastError; err != "" {
-		return "no snapshot: " + err
+	if e.watcher != nil {
+		if keys := e.watcher.Status(); keys.InForce < 0 {
+			return because("no key set was read yet", keys.LastError)
+		}
 	}
-	return "no snapshot yet"
+	e.ready.Store(true)
+	return ""
+}
+
+// because adds a fault, if there is one, to what it leads to.
+func because(what, fault string) string {
+	if fault == "" {
+		return what
+	}
+	return what + ": " + fault
 }
 
 func (e *Edge) status() admin.Status {
 	st := e.refresher.Status()
 	out := admin.Status{
-		Status: admin.Healthy, State: string(st.State), Since: st.Since, LastError: st.LastError, LastErrorAt: st.LastErrorAt,
+		Status: admin.Healthy, State: string(st.State), Since: st.Since, LastError: st.LastError, LastErrorAt: st.LastErrorAt, Reasons: []string{},
+	}
+	amiss := func(is bool, what, fault string) {
+		if is {
+			out.Status, out.Reasons = admin.Degraded, append(out.Reasons, because(what, fault))
+		}
 	}
 	c, a := &e.cache.Counters, e.engine.Totals()
 	caches := Caches{
@@ -90,28 +119,30 @@ func (e *Edge) status() admin.Status {
 		SwapLag: time.Duration(e.refresher.Counters.SwapLag.Load()).Seconds(), Connections: conns.Open, ConnsRefused: conns.Refused,
 		Folder: e.floor.Problems(),
 	}
-	healthy := st.State == upstream.Valid && st.Missing == 0 && len(more.Folder) == 0
+	for _, p := range more.Folder {
+		amiss(true, "the cache folder has what cannot be used", p)
+	}
+	amiss(st.State != upstream.Valid, "the store's snapshot is not known to be the newest", st.LastError)
 	if s := e.current(); s != nil {
+		age := time.Since(s.Time)
 		out.Sequence, out.SnapshotTime = s.Sequence, s.Time
-		out.AgeSeconds = int64(time.Since(s.Time) / time.Second)
+		out.AgeSeconds = int64(age / time.Second)
 		more.Store = s.Store
 		caches.Entries, caches.Bytes = s.Responses().Len(), s.Responses().Bytes()
-		healthy = healthy && time.Since(s.Time) <= snapshot.StaleAfter
+		amiss(st.Missing > 0, cmp.Or(st.Lacking, fmt.Sprintf("%d objects of the snapshot are still being fetched", st.Missing)), "")
+		amiss(age > snapshot.StaleAfter, fmt.Sprintf("the snapshot is %v old", age.Truncate(time.Second)), "")
 	} else {
-		healthy = false
+		amiss(true, "there is no snapshot", "")
 	}
 	if e.watcher != nil {
 		keys := e.watcher.Status()
 		out.Keys = keys
-		healthy = healthy && keys.State == upstream.Valid
+		amiss(keys.State != upstream.Valid, "the store does not confirm the key set", keys.LastError)
 	}
 	if e.limits != nil {
 		limits := e.limits.Status()
 		more.Limits = &limits
-		healthy = healthy && limits.State == upstream.Valid
-	}
-	if !healthy {
-		out.Status = admin.Degraded
+		amiss(limits.State != upstream.Valid, "limits are not shared", limits.LastError)
 	}
 	out.Caches, out.More = caches, more
 	return out

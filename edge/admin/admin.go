@@ -3,8 +3,8 @@
 // public:
 //
 //	/livez, /healthz   200: the process lives
-//	/readyz            200 with a verified snapshot and not draining, else 503
-//	                   with the reason in a line
+//	/readyz            200 when the edge can answer and is not draining, else
+//	                   503 with the reason in a line
 //	/status            the state of the edge, as JSON; see [Status]
 //	/metrics           for Prometheus
 //	/debug/pprof/      profiles; for peers on this machine, unless all are let in
@@ -71,6 +71,8 @@ const (
 type Status struct {
 	// Status is Healthy or Degraded.
 	Status string `json:"status"`
+	// Reasons say why it is Degraded, in words; empty when it is not.
+	Reasons []string `json:"reasons"`
 	// State is of the snapshot: VALID, INITIALIZING before there is one,
 	// INTERRUPTED while the store is away or gives what is refused.
 	State string `json:"state"`
@@ -168,7 +170,7 @@ func (s *Server) notReady() string {
 	if s.draining.Load() {
 		return "draining"
 	}
-	return s.cfg.NotReady()
+	return strings.Join(strings.Fields(s.cfg.NotReady()), " ")
 }
 
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {

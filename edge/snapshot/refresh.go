@@ -39,6 +39,10 @@ type Status struct {
 	// Missing counts the current snapshot's objects that are not on this
 	// machine yet.
 	Missing int64
+	// Lacking says why answers may fail for want of them; "": none is missing, or
+	// past the fetch budget they are slow to come, from a store that answers
+	// (INTERFACE.md, "Listeners").
+	Lacking string
 }
 
 // Counters are running totals, for metrics and for tests.
@@ -81,7 +85,8 @@ type Config struct {
 	// long after the pointer's publication, by both clocks, and how long after
 	// this edge first saw it; nil: nothing is.
 	Swapped func(lag, work time.Duration)
-	// Now is the clock that pins of the future are compared with (time.Now).
+	// Now is the clock of pins of the future, and of the budget of the first
+	// snapshot (time.Now).
 	Now func() time.Time
 	Log *slog.Logger
 }
@@ -115,6 +120,8 @@ type Refresher struct {
 	pinnable map[int64]*Snapshot // that may be pinned, by time in Unix seconds
 	loading  map[int64]*load
 	kicked   time.Time // when a pin had Run poll last
+	first    time.Time // when there was a snapshot
+	lack     error     // why objects of the current one could not be fetched; nil: nothing is known against it
 
 	waiting    atomic.Int64 // requests that wait for a pin of the future
 	background sync.WaitGroup
@@ -159,7 +166,16 @@ func (r *Refresher) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.status
-	s.Missing = r.missing.Load()
+	if s.Missing = r.missing.Load(); s.Missing == 0 {
+		return s
+	}
+	slow := (r.lack == nil || errors.Is(r.lack, context.DeadlineExceeded)) && r.cfg.Now().Sub(r.first) >= r.cfg.FetchBudget && time.Since(r.cfg.Cache.LastFetch()) <= answered
+	if cur := r.current(); cur != nil && !slow {
+		s.Lacking = fmt.Sprintf("%d of %d objects of the snapshot are not on this machine", s.Missing, len(cur.objects))
+		if r.lack != nil {
+			s.Lacking += ": " + r.lack.Error()
+		}
+	}
 	return s
 }
 
@@ -387,7 +403,10 @@ func (r *Refresher) swap(next *Snapshot) {
 		r.Counters.Swaps.Add(1)
 	}
 	r.mu.Lock()
-	r.status.Swapped = time.Now()
+	r.status.Swapped, r.lack = time.Now(), nil
+	if next != nil && r.first.IsZero() {
+		r.first = r.cfg.Now()
+	}
 	close(r.changed)
 	r.changed = make(chan struct{})
 	r.mu.Unlock()
@@ -446,7 +465,7 @@ func (r *Refresher) prepare(ctx context.Context, next *Snapshot) (missing int64,
 	ctx, cancel := context.WithDeadline(ctx, r.deadline)
 	defer cancel()
 	missing, err = r.fetch(ctx, next)
-	r.damaged = r.damaged || errors.Is(err, artifacts.ErrCorrupt) || errors.Is(err, artifacts.ErrNotFound)
+	r.damaged = r.damaged || grave(err)
 	if missing > 0 && !r.damaged && time.Now().Before(r.deadline) {
 		return 0, err // tried again at the next poll, within the same budget
 	}
@@ -486,9 +505,12 @@ func (r *Refresher) fetch(ctx context.Context, s *Snapshot) (missing int64, err 
 				if e == nil {
 					continue
 				}
+				if grave(e) && r.current() == s {
+					r.lacks(e) // the others may take a long time
+				}
 				mu.Lock()
 				missing++
-				if err == nil || errors.Is(e, artifacts.ErrCorrupt) || errors.Is(e, artifacts.ErrNotFound) {
+				if err == nil || grave(e) {
 					err = e
 				}
 				mu.Unlock()
@@ -497,6 +519,18 @@ func (r *Refresher) fetch(ctx context.Context, s *Snapshot) (missing int64, err 
 	}
 	workers.Wait()
 	return missing, err
+}
+
+// grave reports that waiting for a slow store does not help: what it has for an
+// object is damaged, or nothing.
+func grave(err error) bool {
+	return errors.Is(err, artifacts.ErrCorrupt) || errors.Is(err, artifacts.ErrNotFound)
+}
+
+func (r *Refresher) lacks(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lack = err
 }
 
 // complete fetches in the background what a snapshot that is current lacks.
@@ -511,6 +545,7 @@ func (r *Refresher) complete(ctx context.Context, s *Snapshot) {
 				return
 			}
 			r.missing.Store(missing)
+			r.lacks(err)
 			if missing == 0 {
 				r.cfg.Log.Info("snapshot is complete on this machine", "snapshot", string(s.TimeText))
 				return

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -389,6 +390,56 @@ func TestFetchBudget(t *testing.T) {
 	}
 	close(release)
 	r.until(t, "all objects", func() bool { return r.Status().Missing == 0 })
+}
+
+// TestLacking: of a first snapshot whose objects are not all here, only one whose
+// store is slow is good enough, and that past the fetch budget.
+func TestLacking(t *testing.T) {
+	for name, spoil := range map[string]func(b []byte) ([]byte, error){
+		"slow": nil, "refused": func([]byte) ([]byte, error) { return nil, errAway }, "missing": func([]byte) ([]byte, error) { return nil, artifacts.ErrNotFound },
+		"damaged": func(b []byte) ([]byte, error) { b[len(b)/2] ^= 1; return b, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem := memstore.New()
+			first := fixture.Publish(t, mem, fixture.Feed(300, 1), fixture.Start, nil)
+			affected := artifacts.ObjectKey(first.Manifest.View("quotes", "name").Objects[0].Digest)
+			release := make(chan struct{})
+			var late atomic.Bool
+			r := start(t, mem, t.TempDir(), func(c *Config, s *store) {
+				c.Now = func() time.Time {
+					if late.Load() {
+						return time.Now().Add(time.Hour)
+					}
+					return time.Now()
+				}
+				s.set(func(key string, b []byte, err error) ([]byte, error) {
+					switch {
+					case key != affected:
+					case spoil == nil:
+						<-release
+					default:
+						return spoil(b)
+					}
+					return b, err
+				})
+			})
+			r.until(t, "the first snapshot", r.at(fixture.Start))
+			if spoil != nil {
+				r.until(t, "the end of a round", func() bool {
+					return strings.HasPrefix(r.Status().Lacking, "1 of 24 objects of the snapshot are not on this machine: ")
+				})
+			} else if r.until(t, "an object", func() bool { return r.cache.LastFetch().Unix() > 0 }); r.Status().Lacking == "" {
+				t.Error("within the budget nothing is lacking")
+			}
+			late.Store(true)
+			if lacking := r.Status().Lacking; (lacking == "") != (spoil == nil) {
+				t.Errorf("past the budget: %q", lacking)
+			}
+			close(release)
+			r.store.set(nil)
+			r.until(t, "all objects", func() bool { s := r.Status(); return s.Missing == 0 && s.Lacking == "" })
+		})
+	}
 }
 
 func TestIncompleteManifestIsRefused(t *testing.T) {
