@@ -32,10 +32,15 @@ func systemdProcesses(t *testing.T) (all []process) {
 		args := strings.Fields(strings.ReplaceAll(is["ExecStart"], "${CACHE_DIRECTORY}", folder))
 		args[0] = strings.TrimPrefix(args[0], "/usr/local/bin/")
 		p := process{where: file, args: args, writable: []string{folder}, memory: is["MemoryMax"]}
-		if p.env, err = dotenv.Read(filepath.Join(units, strings.TrimPrefix(is["EnvironmentFile"], "/etc/marketdata/"))); err != nil {
+		env := filepath.Join(units, strings.TrimPrefix(is["EnvironmentFile"], "/etc/marketdata/"))
+		if p.env, err = dotenv.Read(env); err != nil {
 			t.Error(err)
 		}
 		for name, value := range p.env {
+			// As the runbook has it read.
+			if got := tool(t, nil, "bash", "-c", `set -a; . "$0"; printenv "$1"`, env, name); got != value+"\n" {
+				t.Errorf("%s: to a shell %s is %q, want %q", env, name, got, value)
+			}
 			if value == "" { // for whoever installs it
 				delete(p.env, name)
 			}
