@@ -47,11 +47,12 @@ func run() (r running, err error) {
 	for _, p := range []struct {
 		listen string   // flag of the admin listener
 		args   []string // program first
-		until  string   // the metric that is the last to come
+		path   string   // of the listener, which says
+		until  string   // the last thing to come
 	}{
-		{"--metrics=", []string{"builder", "run", store, "--source=sim:?assets=60&seed=1"}, `builder_jobs_total{name="gc",outcome="done"} 1`},
+		{"--metrics=", []string{"builder", "run", store, "--source=sim:?assets=60&seed=1"}, "/metrics", `builder_jobs_total{name="gc",outcome="done"} 1`},
 		// Nobody answers at the store of limits: what the edge tells of it is there all the same.
-		{"--admin=", []string{"edge", store, "--limit-store=redis://127.0.0.1:1", "--listen=127.0.0.1:0", "--cache-dir=" + filepath.Join(bin, "cache"), "--drain-wait=0s"}, "edge_snapshot_age_seconds"},
+		{"--admin=", []string{"edge", store, "--limit-store=redis://127.0.0.1:1", "--listen=127.0.0.1:0", "--cache-dir=" + filepath.Join(bin, "cache"), "--drain-wait=0s"}, "/readyz", "ready"},
 	} {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -69,7 +70,7 @@ func run() (r running, err error) {
 		}
 		defer func() { stop(); _ = cmd.Wait() }() // how it ends is no matter here
 		var body string
-		for tick := time.NewTicker(20 * time.Millisecond); !strings.Contains(body, "\n"+p.until); body, _ = get(ctx, address, "/metrics") {
+		for tick := time.NewTicker(20 * time.Millisecond); !strings.Contains("\n"+body, "\n"+p.until); body, _ = get(ctx, address, p.path) {
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
@@ -80,6 +81,7 @@ func run() (r running, err error) {
 			_, ok := get(ctx, address, path)
 			r.answers[p.args[0]+" "+path] = ok
 		}
+		body, _ = get(ctx, address, "/metrics")
 		if err := r.add(body, p.args[0], address); err != nil {
 			return r, err
 		}
