@@ -150,7 +150,7 @@ func TestDocuments(t *testing.T) {
 			}
 		}
 	}
-	diagram := regexp.MustCompile("(?s)```mermaid.*?```")
+	fence := regexp.MustCompile("(?ms)^```(\\w*)[^\n]*\n(.*?)^```$")
 	toType := regexp.MustCompile("(?m)^    (.+)|^ *#   (.+)|`([^`]+)`")
 	typed := 0
 	for _, pattern := range []string{"*.md", "Dockerfile", "compose.yaml", "kubernetes/*/kustomization.yaml"} {
@@ -159,7 +159,12 @@ func TestDocuments(t *testing.T) {
 			t.Fatal(pattern, err)
 		}
 		for _, file := range files {
-			for _, m := range toType.FindAllStringSubmatch(diagram.ReplaceAllString(read(t, file), ""), -1) {
+			for _, m := range toType.FindAllStringSubmatch(fence.ReplaceAllStringFunc(read(t, file), func(block string) string {
+				if m := fence.FindStringSubmatch(block); m[1] == "sh" {
+					return regexp.MustCompile(`(?m)^`).ReplaceAllString(m[2], "    ")
+				}
+				return "" // a diagram
+			}), -1) {
 				line, _, _ := strings.Cut(m[1]+m[2]+m[3], " #")
 				where := file + ": " + line
 				if m[3] != "" && strings.HasPrefix(line, "--") {

@@ -176,19 +176,25 @@ const readPolicy = `{"Version":"2012-10-17","Statement":[
 {"Effect":"Allow","Action":"s3:ListBucket","Resource":"arn:aws:s3:::` + testserver.Bucket + `"}]}`
 
 // readOnly returns the environment of programs that may read the store and
-// nothing more. The credentials hold for a week, the longest that MinIO gives.
+// nothing more, for a week: the longest that MinIO gives.
 func readOnly(server *testserver.Server) ([]string, error) {
-	c, err := credentials.NewSTSAssumeRole(server.Endpoint, credentials.STSAssumeRoleOptions{
-		AccessKey: server.AccessKey, SecretKey: server.SecretKey, Policy: readPolicy, DurationSeconds: 7 * 24 * 3600, Location: testserver.Region,
-	})
-	if err != nil {
-		return nil, err
-	}
-	v, err := c.GetWithContext(&credentials.CredContext{Client: http.DefaultClient})
+	v, err := temporary(server, readPolicy)
 	if err != nil {
 		return nil, fmt.Errorf("read-only credentials: %w", err)
 	}
 	return []string{"AWS_ACCESS_KEY_ID=" + v.AccessKeyID, "AWS_SECRET_ACCESS_KEY=" + v.SecretAccessKey, "AWS_SESSION_TOKEN=" + v.SessionToken}, nil
+}
+
+// temporary returns credentials that hold for a week, under a policy if there is
+// one.
+func temporary(server *testserver.Server, policy string) (credentials.Value, error) {
+	c, err := credentials.NewSTSAssumeRole(server.Endpoint, credentials.STSAssumeRoleOptions{
+		AccessKey: server.AccessKey, SecretKey: server.SecretKey, Policy: policy, DurationSeconds: 7 * 24 * 3600, Location: testserver.Region,
+	})
+	if err != nil {
+		return credentials.Value{}, err
+	}
+	return c.GetWithContext(&credentials.CredContext{Client: http.DefaultClient})
 }
 
 // publish publishes the snapshot of the next ten-minute mark.

@@ -33,35 +33,43 @@ import (
 // into each fault, at twice the rate.
 const longTest = "STACK_TEST_LONG"
 
+// buildPrograms returns a folder with the project's programs.
+func buildPrograms(t *testing.T) string {
+	bin := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin+"/", "example.com/marketdata/builder/cmd/builder", "example.com/marketdata/edge/cmd/edge", "example.com/marketdata/loadtest/cmd/loadtest")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return bin
+}
+
 // TestStack runs the whole stack. Its parts share it, and go on with it as the
 // one before has left it.
 func TestStack(t *testing.T) {
 	program(t, "haproxy")
 	testserver.MinIO(t).Stop() // it can be started here, or the test skips
-	bin := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin+"/", "example.com/marketdata/builder/cmd/builder", "example.com/marketdata/edge/cmd/edge")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	data := t.TempDir()
-	s, err := start(t.Context(), config{bin: bin, data: data, source: "sim:?assets=400&seed=7", newest: time.Now().Add(-2 * time.Hour), past: []time.Duration{24 * time.Hour, 0}, balanced: true})
+	s, err := start(t.Context(), config{bin: buildPrograms(t), data: t.TempDir(), source: "sim:?assets=400&seed=7", newest: time.Now().Add(-2 * time.Hour), past: []time.Duration{24 * time.Hour, 0}, balanced: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.stop)
-	t.Cleanup(func() {
-		if t.Failed() {
-			for _, name := range []string{"edge1", "edge2", "haproxy"} {
-				b, _ := os.ReadFile(s.Log(name)) // one that is not there is empty
-				t.Logf("%s printed:\n%s", name, b[max(0, len(b)-4000):])
-			}
-		}
-	})
+	s.logs(t)
 	t.Run("HTTP2", s.testHTTP2)
 	t.Run("addresses", s.testAddresses)
 	t.Run("read only", s.testReadOnly)
 	t.Run("faults", s.testFaults)
 	t.Run("no edge", s.testNoEdge)
+}
+
+// logs has a test that fails show what the programs printed last.
+func (s *stack) logs(t *testing.T) {
+	t.Cleanup(func() {
+		for _, name := range []string{"edge1", "edge2", "haproxy", "builder"} {
+			if b, err := os.ReadFile(s.Log(name)); err == nil && t.Failed() {
+				t.Logf("%s printed:\n%s", name, b[max(0, len(b)-4000):])
+			}
+		}
+	})
 }
 
 // client returns a client that trusts the stack's certificate and speaks
