@@ -51,6 +51,7 @@ func TestReplay(t *testing.T) {
 	for name, open := range stores {
 		for _, signs := range []string{"signed", "unsigned"} {
 			t.Run(name+"/"+signs, func(t *testing.T) {
+				t.Parallel() // it waits for polls most of the time
 				r := newReplay(t, open(t, signs), signs == "signed")
 				for _, restarts := range []bool{false, true} {
 					for _, key := range []string{artifacts.KeysKey, artifacts.ChangeKey, artifacts.CurrentKey} {
