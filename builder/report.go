@@ -32,12 +32,18 @@ type Report struct {
 	UnknownMembers int `json:"unknown_members"`
 	UnknownNatives int `json:"unknown_natives"`
 	BadDataTimes   int `json:"bad_data_times"`
-	// Parts say how old the parts of a live source's feed are.
-	Parts []source.Part `json:"parts,omitempty"`
+	// Parts say how old the parts of a live source's feed are. StaleParts of them
+	// failed and are published again as they were.
+	Parts      []source.Part `json:"parts,omitempty"`
+	StaleParts int           `json:"stale_parts,omitempty"`
+	// OldParts names those whose newest row was older at T than it should be: by
+	// more than MaxFresh beyond the time between two requests.
+	OldParts []string `json:"old_parts,omitempty"`
 	// Past counts the feeds of a backfill that were remembered beside the one
 	// whose snapshot is published.
 	Past int `json:"past,omitempty"`
-	// Forced names the guard rails that were overridden.
+	// Forced names the guard rails that were overridden, or could not be asked
+	// because the last snapshot is damaged.
 	Forced []string `json:"forced,omitempty"`
 	// Missing are the first of MissingObjects keys that the snapshot refers to and
 	// the store does not hold whole: builder repair mends it.
@@ -51,6 +57,9 @@ type Report struct {
 	// Steps are the parts of the duration, in the order in which they ran.
 	Steps []StepTime `json:"steps"`
 }
+
+// MaxFresh is how old the data of a live provider may be at T without an alert.
+const MaxFresh = 30 * time.Minute
 
 // StepTime is how long one step took.
 type StepTime struct {
@@ -83,6 +92,14 @@ func (r *Report) leave(head *publish.Head, reason string) *Report {
 func (r *Report) feed(t time.Time, f *market.Feed, rows *source.Report) {
 	r.SnapshotTime, r.Database, r.Counts = stamp(t), f.Database, counts(f)
 	r.rows(rows)
+	for _, p := range rows.Parts {
+		if p.State == source.PartStale {
+			r.StaleParts++
+		}
+		if !p.Newest.IsZero() && t.Sub(p.Newest) > MaxFresh+p.Every {
+			r.OldParts = append(r.OldParts, p.Name)
+		}
+	}
 }
 
 func (r *Report) rows(src *source.Report) {

@@ -62,6 +62,9 @@ type Metrics struct {
 	rows          *prometheus.GaugeVec
 	rejected      *prometheus.GaugeVec
 	tolerated     *prometheus.GaugeVec
+	partNewest    *prometheus.GaugeVec
+	partEvery     *prometheus.GaugeVec
+	staleParts    prometheus.Counter
 	forced        prometheus.Counter
 	missing       prometheus.Gauge
 	objects       prometheus.Counter
@@ -110,7 +113,10 @@ func New() *Metrics {
 		rows:        gauges("builder_rows", "Rows of the last feed that were accepted, by collection.", "collection"),
 		rejected:    gauges("builder_rejected_rows", "Rows of the last feed that were set aside, by file.", "file"),
 		tolerated:   gauges("builder_tolerated_values", "Values of the last feed that were left out without setting their row aside.", "kind"),
-		forced:      counter("builder_forced_guards_total", "Guard rails that --force has overridden."),
+		partNewest:  gauges("builder_part_newest_timestamp_seconds", "Newest of the provider's own times in a part of a live source, in Unix seconds.", "part"),
+		partEvery:   gauges("builder_part_interval_seconds", "How often that part is asked for; 0: for each feed.", "part"),
+		staleParts:  counter("builder_stale_parts_total", "Parts of a live source that were unavailable and stood in a feed again as they were."),
+		forced:      counter("builder_forced_guards_total", "Guard rails that --force has overridden, or that a damaged last snapshot has."),
 		missing:     gauge("builder_missing_objects", "Objects that the published snapshot refers to and the store did not hold when it was built."),
 		objects:     counter("builder_objects_written_total", "Immutable objects put, manifests included."),
 		bytes:       counter("builder_bytes_written_total", "Bytes of the immutable objects put."),
@@ -203,6 +209,13 @@ func (m *Metrics) Built(r *builder.Report, err error) {
 		m.tolerated.WithLabelValues("unknown_native").Set(float64(r.UnknownNatives))
 		m.tolerated.WithLabelValues("bad_data_time").Set(float64(r.BadDataTimes))
 	}
+	for _, p := range r.Parts {
+		if !p.Newest.IsZero() {
+			m.partNewest.WithLabelValues(p.Name).Set(unix(p.Newest))
+			m.partEvery.WithLabelValues(p.Name).Set(p.Every.Seconds())
+		}
+	}
+	m.staleParts.Add(float64(r.StaleParts))
 	m.forced.Add(float64(len(r.Forced)))
 	m.objects.Add(float64(r.ObjectsWritten))
 	m.bytes.Add(float64(r.BytesWritten))

@@ -24,6 +24,7 @@ import (
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/sim"
 )
 
@@ -118,25 +119,33 @@ func TestBuilt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	first.StaleParts = 2
+	first.Parts = []source.Part{{Name: "coins"}, {Name: "tickers", Newest: at.Add(-time.Hour), Every: time.Minute}}
 	m.Built(first, nil)
 	got = scrape(t, m)
 	for name, want := range map[string]float64{
-		`builder_builds_total{outcome="published"}`:           1,
-		"builder_build_duration_seconds":                      1,
-		`builder_rows{collection="assets"}`:                   float64(first.Counts["assets"]),
-		`builder_rejected_rows{file="assets.ndjson"}`:         float64(first.Rejected["assets.ndjson"]),
-		`builder_tolerated_values{kind="unknown_member"}`:     float64(first.UnknownMembers),
-		"builder_objects_written_total":                       float64(first.ObjectsWritten),
-		"builder_bytes_written_total":                         float64(first.BytesWritten),
-		"builder_snapshot_sequence":                           1,
-		"builder_snapshot_timestamp_seconds":                  float64(at.Unix()),
-		"builder_last_success_timestamp_seconds":              1_700_000_000,
-		`builder_build_step_duration_seconds{step="swap"}`:    1,
-		`builder_build_step_duration_seconds{step="compute"}`: 1,
+		`builder_builds_total{outcome="published"}`:             1,
+		"builder_build_duration_seconds":                        1,
+		`builder_rows{collection="assets"}`:                     float64(first.Counts["assets"]),
+		`builder_rejected_rows{file="assets.ndjson"}`:           float64(first.Rejected["assets.ndjson"]),
+		`builder_tolerated_values{kind="unknown_member"}`:       float64(first.UnknownMembers),
+		`builder_part_newest_timestamp_seconds{part="tickers"}`: float64(at.Add(-time.Hour).Unix()),
+		`builder_part_interval_seconds{part="tickers"}`:         60,
+		"builder_stale_parts_total":                             2,
+		"builder_objects_written_total":                         float64(first.ObjectsWritten),
+		"builder_bytes_written_total":                           float64(first.BytesWritten),
+		"builder_snapshot_sequence":                             1,
+		"builder_snapshot_timestamp_seconds":                    float64(at.Unix()),
+		"builder_last_success_timestamp_seconds":                1_700_000_000,
+		`builder_build_step_duration_seconds{step="swap"}`:      1,
+		`builder_build_step_duration_seconds{step="compute"}`:   1,
 	} {
 		if v, ok := got[name]; !ok || v != want {
 			t.Errorf("%s is %v, want %v", name, v, want)
 		}
+	}
+	if _, ok := got[`builder_part_newest_timestamp_seconds{part="coins"}`]; ok {
+		t.Error("a part whose age is not known has one")
 	}
 	// All steps were known beforehand, and no other than those.
 	for _, s := range first.Steps {

@@ -50,6 +50,13 @@ type Part struct {
 	State PartState `json:"state"`
 	// Fetched is when the provider said so; zero when it is not known.
 	Fetched time.Time `json:"fetched,omitzero"`
+	// Newest is the newest of the provider's own times of its rows; zero when it
+	// gives none, and in a replay.
+	Newest time.Time `json:"newest,omitzero"`
+	// Quotes: these are rows of quotes.
+	Quotes bool `json:"quotes,omitempty"`
+	// Every is how often the part is asked for: 0: for each feed.
+	Every time.Duration `json:"-"`
 	// Reason says why the part is not what it should be; "" when it is.
 	Reason string `json:"reason,omitempty"`
 }

@@ -125,6 +125,7 @@ func (r *Round) Lists(ctx context.Context, lists ...List) error {
 			continue
 		}
 		*l.Into = a.Rows()
+		r.date(&l)
 		if !l.Required {
 			continue
 		}
