@@ -17,6 +17,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
 )
@@ -149,7 +150,7 @@ func (b *build) backfillAfter(ctx context.Context, head *publish.Head, feeds []P
 			return fmt.Errorf("feed %s: %w", newest.Name, err)
 		}
 	}
-	prior, last, err := b.remember(ctx, prior, head.Manifest, feeds[:len(feeds)-1])
+	prior, last, err := b.remember(ctx, prior, lastPublished(b.Store, head.Manifest), feeds[:len(feeds)-1])
 	if err != nil {
 		return err
 	}
@@ -242,11 +243,11 @@ func (b *build) overlap(ctx context.Context, head *publish.Head, root *ledger.Ro
 
 // remember builds the ledger after each feed from the one before. It returns the
 // last one, and what the next feed's guard rails need of the last feed.
-func (b *build) remember(ctx context.Context, prior *ledger.Ledger, last *artifacts.Manifest, feeds []PastFeed) (*ledger.Ledger, *artifacts.Manifest, error) {
+func (b *build) remember(ctx context.Context, prior *ledger.Ledger, last *lastSnapshot, feeds []PastFeed) (*ledger.Ledger, *lastSnapshot, error) {
 	b.step(stepPast)
 	for i, f := range feeds {
 		b.Progress(stepPast, i, len(feeds))
-		next, count, err := b.advance(ctx, prior, last, &f)
+		next, feed, err := b.advance(ctx, prior, last, &f)
 		if err == nil {
 			err = b.scratch.advance(next)
 		}
@@ -256,15 +257,15 @@ func (b *build) remember(ctx context.Context, prior *ledger.Ledger, last *artifa
 		if err != nil {
 			return nil, nil, fmt.Errorf("feed %s: %w", f.Name, err)
 		}
-		last = &artifacts.Manifest{Time: f.Time, Counts: count}
+		last = lastFeed(f.Time, feed)
 		b.report.Past++
 	}
 	b.Progress(stepPast, len(feeds), len(feeds))
 	return prior, last, nil
 }
 
-// advance returns the ledger after a feed, and how many rows that has.
-func (b *build) advance(ctx context.Context, prior *ledger.Ledger, last *artifacts.Manifest, f *PastFeed) (*ledger.Next, map[string]int, error) {
+// advance returns the ledger after a feed, and the feed with its ids.
+func (b *build) advance(ctx context.Context, prior *ledger.Ledger, last *lastSnapshot, f *PastFeed) (*ledger.Next, *market.Feed, error) {
 	feed, rows, err := b.read(ctx, f.Files, prior, func(string, int, int) {})
 	if err != nil {
 		return nil, nil, err
@@ -279,7 +280,7 @@ func (b *build) advance(ctx context.Context, prior *ledger.Ledger, last *artifac
 		return nil, nil, err
 	}
 	next, err := prior.Advance(ctx, feed, result, f.Time)
-	return next, counts(feed), err
+	return next, feed, err
 }
 
 // scratch keeps the ledgers between the feeds of a backfill in a folder on this

@@ -193,7 +193,7 @@ func TestBackfillKeepsIDs(t *testing.T) {
 	feed := func(at, assets string) fixed {
 		return fixed{fstest.MapFS{
 			source.InfoFile:   {Data: []byte(`{"format":1,"database":"d","time":"` + at + `"}`)},
-			source.AssetsFile: {Data: []byte(assets)},
+			source.AssetsFile: {Data: []byte(assets)}, source.QuotesFile: {Data: []byte(`{"key":"b","price":1}`)},
 		}}
 	}
 	mustBuild(t, s, feed("2026-08-02T12:00:00Z", `

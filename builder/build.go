@@ -166,7 +166,7 @@ func (b *build) build(ctx context.Context, t time.Time) error {
 	}
 
 	b.step(StepCompute)
-	result, err := b.compute(ctx, t, feed, rows, prior, head.Manifest)
+	result, err := b.compute(ctx, t, feed, rows, prior, lastPublished(b.Store, head.Manifest))
 	if err != nil {
 		return err
 	}
@@ -196,11 +196,11 @@ func mendable(err error) error {
 
 // compute checks the feed against the guard rails, gives its rows their ids and
 // works out every figure. last is the snapshot before, nil if there is none.
-func (b *build) compute(ctx context.Context, t time.Time, feed *market.Feed, rows *source.Report, prior *ledger.Ledger, last *artifacts.Manifest) (*market.Result, error) {
+func (b *build) compute(ctx context.Context, t time.Time, feed *market.Feed, rows *source.Report, prior *ledger.Ledger, last *lastSnapshot) (*market.Result, error) {
 	if err := prior.AssignIDs(feed); err != nil {
 		return nil, err
 	}
-	if err := b.guard(rows, last, t, prior, feed); err != nil {
+	if err := b.guard(ctx, t, feed, rows, last); err != nil {
 		return nil, err
 	}
 	past, err := prior.Past(ctx, feed, t)
@@ -326,21 +326,22 @@ func mayFollow(head *publish.Head, t time.Time) error {
 }
 
 // guard checks the feed against the guard rails. last is the snapshot before,
-// nil if there is none.
-func (b *build) guard(rows *source.Report, last *artifacts.Manifest, t time.Time, prior *ledger.Ledger, feed *market.Feed) error {
-	checks := []error{b.Guards.checkBadRows(rows)}
-	if last != nil {
-		checks = append(checks, b.Guards.checkShrink(last, counts(feed)), b.Guards.checkMove(last.Time, t, prior.Top(), feed))
-	}
-	err := errors.Join(checks...)
-	if err == nil || !b.Guards.Force {
+// nil if there is none. One that is damaged is not compared with, since what mends
+// the service is a new one; the report says so.
+func (b *build) guard(ctx context.Context, t time.Time, feed *market.Feed, rows *source.Report, last *lastSnapshot) error {
+	stops, err := b.Guards.check(ctx, t, feed, rows, last)
+	if err != nil && !damaged(err) {
 		return err
 	}
-	for _, e := range checks {
-		if e != nil {
-			b.Log.Warn("forced", "err", e)
-			b.report.Forced = append(b.report.Forced, e.Error())
-		}
+	if !b.Guards.Force && len(stops) > 0 {
+		return errors.Join(stops...)
+	}
+	if err != nil {
+		stops = append(stops, err)
+	}
+	for _, e := range stops {
+		b.Log.Warn("a guard rail is overridden", "err", e)
+		b.report.Forced = append(b.report.Forced, e.Error())
 	}
 	return nil
 }

@@ -220,60 +220,6 @@ func TestDeterminism(t *testing.T) {
 	}
 }
 
-// TestGuards holds whole builds against the rails; guard_test.go has each
-// rail's own cases.
-func TestGuards(t *testing.T) {
-	w := world{assets: 400, at: epoch}
-	next := w.later(artifacts.Step)
-	bad := next
-	bad.broken = 22 // of 422: more than 5 %
-	fewBad := next
-	fewBad.broken = 21
-	shrunk := next
-	shrunk.assets = 199
-	moved := next
-	moved.movers, moved.factor = 26, 6 // some of the largest have no quote
-	for _, c := range []struct {
-		name  string
-		next  world
-		stops bool
-	}{{"bad rows", bad, true}, {"few bad rows", fewBad, false}, {"shrink", shrunk, true}, {"move", moved, true}, {"nothing", next, false}} {
-		t.Run(c.name, func(t *testing.T) {
-			s := memstore.New()
-			mustBuild(t, s, w)
-			r, err := tryBuild(t.Context(), s, c.next)
-			if errors.Is(err, ErrGuard) != c.stops || (err != nil) != c.stops {
-				t.Fatalf("error %v; want the build to be stopped: %v", err, c.stops)
-			}
-			if want := map[bool]uint64{true: 1, false: 2}[c.stops]; r.Published == c.stops || head(t, s).Pointer.Sequence != want {
-				t.Errorf("published %v, sequence %d", r.Published, head(t, s).Pointer.Sequence)
-			}
-			if !c.stops {
-				return
-			}
-			forced := mustBuild(t, s, c.next, func(cfg *Config) { cfg.Guards.Force = true })
-			if len(forced.Forced) == 0 {
-				t.Error("the report of a forced build does not say what was overridden")
-			}
-			// What was forced once is published: again it is nothing to refuse.
-			if r, err := tryBuild(t.Context(), s, c.next); err != nil || r.Published {
-				t.Errorf("the same again: %v, %v", r.Published, err)
-			}
-			verify(t, s)
-		})
-	}
-	t.Run("move after a day", func(t *testing.T) {
-		s := memstore.New()
-		mustBuild(t, s, w)
-		mustBuild(t, s, moved.later(24*time.Hour-artifacts.Step))
-	})
-	t.Run("first snapshot", func(t *testing.T) {
-		if r, err := tryBuild(t.Context(), memstore.New(), bad); !errors.Is(err, ErrGuard) || r.Rejected["assets.ndjson"] != 22 || len(r.Rejections) != maxReportedRejections {
-			t.Errorf("error %v, report %+v", err, r)
-		}
-	})
-}
-
 // TestGiantTexts: a text as long as a line may be is served; so many that
 // readers would refuse an index are an error, and nothing is published.
 func TestGiantTexts(t *testing.T) {
@@ -291,13 +237,13 @@ func TestGiantTexts(t *testing.T) {
 		return fixed{files}
 	}
 	s := memstore.New()
-	if r, err := tryBuild(t.Context(), s, giants(5)); err == nil || !strings.Contains(err.Error(), "view assets by symbol") {
+	if r, err := tryBuild(t.Context(), s, giants(5), force); err == nil || !strings.Contains(err.Error(), "view assets by symbol") {
 		t.Errorf("an index of five giants: %+v, %v", r, err)
 	}
 	if h := head(t, s); h.Pointer != nil {
 		t.Errorf("published %+v", h.Pointer)
 	}
-	mustBuild(t, s, giants(1))
+	mustBuild(t, s, giants(1), force)
 	verify(t, s)
 }
 

@@ -37,7 +37,7 @@ func (w world) feed() fstest.MapFS {
 	var assets, quotes, exchanges, categories, chains bytes.Buffer
 	for i := range w.assets {
 		fmt.Fprintf(&assets, `{"key":"coin-%d","name":"Coin %d","symbol":"C%d","slug":"coin-%d","logo":"https://img.example/%d.png","website":"https://coin%d.example","active":%v}`+"\n",
-			i, i, i%(w.assets*3/4+1), i, i, i, i%17 != 16)
+			i, i, i-i%5/4, i, i, i, i%17 != 16)
 		if i%11 == 10 {
 			continue // without a quote
 		}

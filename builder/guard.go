@@ -1,14 +1,15 @@
 package builder
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 	"time"
 
-	"example.com/marketdata/artifacts"
-	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
 	"github.com/holiman/uint256"
@@ -31,30 +32,43 @@ var (
 // Share is a part of a whole, in millionths: 0 to 1,000,000.
 type Share int64
 
-const shareWhole = 1_000_000
+// Move is by how much more a figure may become, in millionths of what it was:
+// of 100% it may double, or halve. 0 to 1,000,000%.
+type Move int64
 
-// parseShare reads a share as a decimal from 0 to 1 ("0.05") or as a
-// percentage ("5%").
-func parseShare(s string) (Share, error) {
+const (
+	whole   = 1_000_000
+	maxMove = 10_000 * whole
+)
+
+// parseMillionths reads a number from 0 to limit millionths: as a decimal
+// ("0.05") or as a percentage ("5%").
+func parseMillionths(s string, limit int64) (int64, error) {
 	number, percent := strings.CutSuffix(s, "%")
 	r, ok := new(big.Rat).SetString(number)
-	if !ok || len(s) > 20 || strings.ContainsAny(number, "/eEpPxX_") {
-		return 0, fmt.Errorf("share %.40q: want a number from 0 to 1, or a percentage such as 5%%", s)
+	if ok && len(s) <= 20 && !strings.ContainsAny(number, "/eEpPxX_") {
+		r.Mul(r, big.NewRat(whole, 1))
+		if percent {
+			r.Quo(r, big.NewRat(100, 1))
+		}
+		if r.Sign() >= 0 && r.Cmp(big.NewRat(limit, 1)) <= 0 {
+			return new(big.Int).Quo(r.Num(), r.Denom()).Int64(), nil
+		}
 	}
-	r.Mul(r, big.NewRat(shareWhole, 1))
-	if percent {
-		r.Quo(r, big.NewRat(100, 1))
-	}
-	n := new(big.Int).Quo(r.Num(), r.Denom())
-	if r.Sign() < 0 || r.Cmp(big.NewRat(shareWhole, 1)) > 0 {
-		return 0, fmt.Errorf("share %.40q: want a number from 0 to 1, or a percentage such as 5%%", s)
-	}
-	return Share(n.Int64()), nil
+	return 0, fmt.Errorf("%.40q: want a number from 0 to %d, or a percentage such as 5%%", s, limit/whole)
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler with parseShare.
-func (s *Share) UnmarshalText(b []byte) (err error) {
-	*s, err = parseShare(string(b))
+// UnmarshalText implements encoding.TextUnmarshaler: "0.05" or "5%".
+func (s *Share) UnmarshalText(b []byte) error {
+	n, err := parseMillionths(string(b), whole)
+	*s = Share(n)
+	return err
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler: "9" or "900%".
+func (m *Move) UnmarshalText(b []byte) error {
+	n, err := parseMillionths(string(b), maxMove)
+	*m = Move(n)
 	return err
 }
 
@@ -63,37 +77,50 @@ func (s Share) String() string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%d.%04d", s/10_000, s%10_000), "0"), ".") + "%"
 }
 
-// exceeds reports whether part is more than the share of whole.
-func (s Share) exceeds(part, whole int) bool {
-	return int64(part)*shareWhole > int64(s)*int64(whole)
+// String returns the move as a percentage.
+func (m Move) String() string { return Share(m).String() }
+
+// exceededBy reports whether part is more than the share of all.
+func (s Share) exceededBy(part, all int) bool { return int64(part)*whole > int64(s)*int64(all) }
+
+// exceededBy reports whether now/was, of which was is not zero, is above 1 + m
+// or below 1/(1 + m).
+func (m Move) exceededBy(now, was *big.Int) bool {
+	times := func(x *big.Int, y int64) *big.Int { return new(big.Int).Mul(x, big.NewInt(y)) }
+	most := whole + int64(m)
+	return times(now, whole).Cmp(times(was, most)) > 0 || times(now, most).Cmp(times(was, whole)) < 0
 }
 
-// Guards are the guard rails of FEED.md, "Guard rails".
+// Guards are the guard rails of FEED.md, "Guard rails", as flags.
 type Guards struct {
-	// MaxBadRows is the part of a file's rows that may be set aside; ten rows
-	// may in any case.
-	MaxBadRows Share
-	// MaxShrink is the part of its accepted rows that a collection may lose
-	// against the last snapshot.
-	MaxShrink Share
-	// MaxMove is the part of the hundred largest assets that may move by
-	// moveFactor or lose their price within a day.
-	MaxMove Share
-	// Force overrides the three.
-	Force bool
+	MaxBadRows    Share         `default:"5%" help:"Stop when more of a file's rows, and more than ten, are set aside: 0.05 or 5%."`
+	MaxShrink     Share         `default:"50%" help:"Stop when a collection has lost more of its rows since the last snapshot."`
+	MaxMove       Share         `default:"20%" help:"Stop when more of the hundred largest assets moved more than fivefold or lost their price; of the ten largest none may. This and what follows: since a last snapshot less than a day old."`
+	MaxMedianMove Move          `default:"100%" help:"Stop when the median of all prices' ratios is above 1 + this, or below 1 / (1 + this)."`
+	MaxCapMove    Move          `default:"100%" help:"Stop when the sum of market caps moved by more, in the same sense."`
+	MaxVolumeMove Move          `default:"900%" help:"Stop when the sum of volumes moved by more, in the same sense."`
+	MaxCapLoss    Share         `default:"20%" help:"Stop when more of the assets with a market cap have none now."`
+	MaxRename     Share         `default:"20%" help:"Stop when more of the assets changed name, symbol or slug."`
+	MaxDataAge    time.Duration `default:"6h" help:"Stop when the newest price of a live source is older than this at the snapshot's time; of the first snapshot, too."`
+	Force         bool          `help:"Publish whatever these limits say, and without any asset or quote, too."`
 }
 
 // DefaultGuards are the limits of FEED.md, "Guard rails".
-var DefaultGuards = Guards{MaxBadRows: shareWhole / 20, MaxShrink: shareWhole / 2, MaxMove: shareWhole / 5}
+var DefaultGuards = Guards{
+	MaxBadRows: whole / 20, MaxShrink: whole / 2, MaxMove: whole / 5, MaxMedianMove: whole, MaxCapMove: whole, MaxVolumeMove: 9 * whole,
+	MaxCapLoss: whole / 5, MaxRename: whole / 5, MaxDataAge: 6 * time.Hour,
+}
 
-// minBadRows is how many rows of a file may be set aside in any case.
-const minBadRows = 10
-
-// moveFactor is what a price must change by, up or down, to have moved.
-const moveFactor = 5
-
-// moveAge is how young the last snapshot must be for moves against it to count.
-const moveAge = 24 * time.Hour
+const (
+	minBadRows   = 10  // how many rows of a file may be set aside in any case
+	moveFactor   = 5   // what a price must change by more than, up or down, to have moved
+	largest      = 100 // the assets that are looked at one by one,
+	untouchable  = 10  // and those of which none may have moved
+	minSum       = 20  // how many assets median and sums are worth looking at of
+	minShared    = 11  // how many those rules that allow a share are
+	examples     = 3   // how many a stop names
+	compareUntil = 24 * time.Hour
+)
 
 // collections of a feed, in the order of reports.
 var collections = []string{"assets", "quotes", "exchanges", "categories", "chains"}
@@ -106,81 +133,321 @@ func counts(f *market.Feed) map[string]int {
 	}
 }
 
-// checkBadRows looks at the rows of each file that were set aside.
-func (g *Guards) checkBadRows(r *source.Report) error {
+// stop is the error of a rule that stops a build.
+func stop(rule string, such []string, flag, format string, args ...any) error {
+	figures := fmt.Sprintf(format, args...)
+	if len(such) > 0 {
+		figures += "; such as " + strings.Join(such, ", ")
+	}
+	return fmt.Errorf("%w: %s: %s (%s)", ErrGuard, rule, figures, flag)
+}
+
+// check returns an ErrGuard for each rule that says stop. The feed's rows have
+// their ids; last is nil before the first snapshot. Any other error says that
+// the last snapshot could not be read.
+func (g *Guards) check(ctx context.Context, t time.Time, f *market.Feed, rows *source.Report, last *lastSnapshot) (stops []error, err error) {
+	stops = append(g.badRows(rows), g.empty(f)...)
+	stops = append(stops, g.stale(t, rows)...)
+	if last == nil {
+		return stops, nil
+	}
+	shrunk, err := g.shrink(ctx, last, f)
+	stops = append(stops, shrunk...)
+	if err != nil || t.Sub(last.time) >= compareUntil {
+		return stops, err
+	}
+	c, err := compare(ctx, last, f)
+	if err != nil {
+		return stops, err
+	}
+	for _, rule := range []func(*comparison) error{g.moves, g.median, g.caps, g.volumes, g.capsLost, g.renamed} {
+		if err := rule(c); err != nil {
+			stops = append(stops, err)
+		}
+	}
+	return stops, nil
+}
+
+// badRows looks at the rows of each file that were set aside.
+func (g *Guards) badRows(r *source.Report) (stops []error) {
 	for _, f := range r.Files {
-		if f.Rejected > minBadRows && g.MaxBadRows.exceeds(f.Rejected, f.Rows) {
-			return fmt.Errorf("%w: %s: %d of %d rows set aside, more than %s; the first: %v (--max-bad-rows)", ErrGuard, f.Name, f.Rejected, f.Rows, g.MaxBadRows, f.Rejections[0])
+		if f.Rejected > minBadRows && g.MaxBadRows.exceededBy(f.Rejected, f.Rows) {
+			var such []string
+			for _, row := range f.Rejections[:examples] {
+				such = append(such, row.String())
+			}
+			stops = append(stops, stop("bad rows", such, "--max-bad-rows", "%s: %d of %d rows set aside, more than %s", f.Name, f.Rejected, f.Rows, g.MaxBadRows))
 		}
 	}
-	return nil
+	return stops
 }
 
-// checkShrink compares accepted rows with the last snapshot's.
-func (g *Guards) checkShrink(last *artifacts.Manifest, now map[string]int) error {
-	for _, c := range collections {
-		if lost := last.Counts[c] - now[c]; lost > 0 && g.MaxShrink.exceeds(lost, last.Counts[c]) {
-			return fmt.Errorf("%w: %s went from %d accepted rows to %d; more than %s lost (--max-shrink)",
-				ErrGuard, c, last.Counts[c], now[c], g.MaxShrink)
+func (g *Guards) empty(f *market.Feed) (stops []error) {
+	for _, c := range collections[:2] {
+		if counts(f)[c] == 0 {
+			stops = append(stops, stop("empty", nil, "--force", "no row of %s is accepted", c))
 		}
 	}
-	return nil
+	return stops
 }
 
-// checkMove compares the prices of the last snapshot's largest assets.
-func (g *Guards) checkMove(last, t time.Time, top []ledger.TopPrice, f *market.Feed) error {
-	if len(top) == 0 || t.Sub(last) >= moveAge {
+// stale looks at the provider's own times of a live source's quotes.
+func (g *Guards) stale(t time.Time, r *source.Report) (stops []error) {
+	var newest *source.Part
+	for i := range r.Parts {
+		if p := &r.Parts[i]; p.Quotes && (newest == nil || p.Newest.After(newest.Newest)) {
+			newest = p
+		}
+	}
+	if newest == nil || newest.Newest.IsZero() || t.Sub(newest.Newest) <= g.MaxDataAge {
 		return nil
 	}
-	prices := make(map[uint64]*market.U128, len(top))
-	for _, p := range top {
-		prices[p.ID] = nil
+	return []error{stop("stale", nil, "--max-data-age", "the newest row of %s is of %s, %v before the snapshot's time; more than %v",
+		newest.Name, stamp(newest.Newest), t.Sub(newest.Newest), g.MaxDataAge)}
+}
+
+// shrink compares accepted rows with the last snapshot's.
+func (g *Guards) shrink(ctx context.Context, last *lastSnapshot, f *market.Feed) (stops []error, unread error) {
+	now := counts(f)
+	for _, c := range collections {
+		was := last.counts[c]
+		if lost := was - now[c]; lost <= 0 || !g.MaxShrink.exceededBy(lost, was) {
+			continue
+		}
+		have := map[uint64]bool{}
+		for _, r := range rowsOf(f, c) {
+			have[r.id] = true
+		}
+		var gone []string
+		err := last.rows(ctx, c, func(rows []lastRow) {
+			for i := range rows {
+				if r := &rows[i]; !have[r.id] && len(gone) < examples {
+					gone = append(gone, fmt.Sprintf("%d (%s)", r.id, r.slug))
+				}
+			}
+		})
+		stops = append(stops, stop("shrink", gone, "--max-shrink", "%s went from %d accepted rows to %d; more than %s lost", c, was, now[c], g.MaxShrink))
+		unread = errors.Join(unread, err)
+	}
+	return stops, unread
+}
+
+// comparison is what the last snapshot and a feed have in common. A feed's
+// caps that are unknown, and those of assets without a quote, are zero.
+type comparison struct {
+	assets, renamed int
+	newNames        []string // examples
+
+	// top are the largest quotes of the last snapshot, in order.
+	top []lastRow
+	// ratios are the prices of assets that were and are priced above zero.
+	ratios []ratio
+	// Sums over the assets in both.
+	capWas, capNow, volumeWas, volumeNow uint256.Int
+
+	capped, uncapped int // had a cap; of these, have none now
+	capless          []string
+
+	feed  *market.Feed
+	asset map[uint64]int  // by id
+	quote []*market.Quote // by asset; nil: none
+}
+
+// ratio is a price before and after, both above zero.
+type ratio struct{ was, now market.U128 }
+
+// compare reads the last snapshot, once and in bounded memory.
+func compare(ctx context.Context, last *lastSnapshot, f *market.Feed) (*comparison, error) {
+	c := &comparison{feed: f, asset: make(map[uint64]int, len(f.Assets)), quote: make([]*market.Quote, len(f.Assets))}
+	for i := range f.Assets {
+		c.asset[f.Assets[i].ID] = i
 	}
 	for q := range f.Quotes {
-		if id := f.Assets[f.Quotes[q].Asset].ID; hasKey(prices, id) {
-			prices[id] = &f.Quotes[q].Price
+		c.quote[f.Quotes[q].Asset] = &f.Quotes[q]
+	}
+	if err := last.rows(ctx, "assets", c.addAssets); err != nil {
+		return nil, err
+	}
+	return c, last.rows(ctx, "quotes", c.addQuotes)
+}
+
+func (c *comparison) addAssets(rows []lastRow) {
+	for i := range rows {
+		was := &rows[i]
+		at, ok := c.asset[was.id]
+		if !ok {
+			continue
+		}
+		c.assets++
+		now := &c.feed.Assets[at]
+		if was.name != now.Name || was.symbol != now.Symbol || was.slug != now.Slug {
+			c.renamed++
+			if len(c.newNames) < examples {
+				c.newNames = append(c.newNames, fmt.Sprintf("asset %d: %q, %q, %q is now %q, %q, %q", was.id, was.name, was.symbol, was.slug, now.Name, now.Symbol, now.Slug))
+			}
+		}
+		if q := c.quote[at]; q != nil {
+			add(&c.capNow, q.MarketCap)
+			add(&c.volumeNow, q.Volume)
 		}
 	}
-	moved, example := 0, ""
-	for _, p := range top {
-		was, err := uint256.FromDecimal(p.Price)
-		if err != nil {
-			return fmt.Errorf("ledger: price of asset %d: %w", p.ID, err)
+}
+
+func (c *comparison) addQuotes(rows []lastRow) {
+	for i := range rows {
+		was := &rows[i]
+		at, ok := c.asset[was.id]
+		if !ok {
+			continue
 		}
-		now := prices[p.ID]
-		if now != nil && !farFrom(was, now) {
+		add(&c.capWas, was.marketCap)
+		add(&c.volumeWas, was.volume)
+		now := c.quote[at]
+		if now != nil && !now.Price.IsZero() && !was.price.IsZero() {
+			c.ratios = append(c.ratios, ratio{was.price, now.Price})
+		}
+		if was.marketCap.IsZero() {
+			continue
+		}
+		c.capped++
+		if now == nil || now.MarketCap.IsZero() {
+			c.uncapped++
+			if len(c.capless) < examples {
+				c.capless = append(c.capless, fmt.Sprintf("asset %d (%s)", was.id, c.feed.Assets[at].Slug))
+			}
+		}
+	}
+	c.top = append(c.top, rows...)
+	slices.SortFunc(c.top, func(a, b lastRow) int {
+		return cmp.Or(b.marketCap.Cmp(a.marketCap), b.volume.Cmp(a.volume), cmp.Compare(a.id, b.id))
+	})
+	c.top = slices.Clone(c.top[:min(len(c.top), largest)])
+}
+
+func add(sum *uint256.Int, u market.U128) { sum.Add(sum, &uint256.Int{u.Lo, u.Hi}) }
+
+// moves looks at the last snapshot's largest assets one by one.
+func (g *Guards) moves(c *comparison) error {
+	priced, moved, foremost := 0, 0, false
+	var such []string
+	for i := range c.top {
+		was := &c.top[i]
+		if was.price.IsZero() {
+			continue
+		}
+		priced++
+		if now := c.now(was.id); now != nil && !farFrom(was.price, now.Price) {
 			continue
 		}
 		moved++
-		if example == "" {
-			to := "none"
-			if now != nil {
-				to = string(market.AppendDecimal(nil, *now, market.PriceDecimals))
-			}
-			example = fmt.Sprintf("asset %d from %s to %s", p.ID, market.AppendWide(nil, false, was, market.PriceDecimals), to)
+		foremost = foremost || i < untouchable
+		if len(such) < examples {
+			such = append(such, c.change(was, priceOf, market.PriceDecimals))
 		}
 	}
-	if g.MaxMove.exceeds(moved, len(top)) {
-		return fmt.Errorf("%w: of the %d largest assets, %d moved by a factor of %d or lost their price (%s, for one); more than %s (--max-move)",
-			ErrGuard, len(top), moved, moveFactor, example, g.MaxMove)
+	if foremost || priced >= minShared && g.MaxMove.exceededBy(moved, priced) {
+		return stop("moves", such, "--max-move", "of the %d largest assets, %d moved by more than a factor of %d or lost their price; more than %s, or one of the %d largest",
+			priced, moved, moveFactor, g.MaxMove, untouchable)
 	}
 	return nil
 }
 
-func hasKey[K comparable, V any](m map[K]V, k K) bool {
-	_, ok := m[k]
-	return ok
+// farFrom reports whether two prices are more than a factor of moveFactor apart.
+func farFrom(was, now market.U128) bool {
+	a, b, factor := &uint256.Int{was.Lo, was.Hi}, &uint256.Int{now.Lo, now.Hi}, uint256.NewInt(moveFactor)
+	return b.Gt(new(uint256.Int).Mul(a, factor)) || a.Gt(new(uint256.Int).Mul(b, factor))
 }
 
-// farFrom reports whether two prices are a factor of moveFactor apart.
-func farFrom(was *uint256.Int, now *market.U128) bool {
-	n := uint256.Int{now.Lo, now.Hi}
-	if was.Eq(&n) {
-		return false // both zero, too
+func (g *Guards) median(c *comparison) error {
+	n := len(c.ratios)
+	if n < minSum {
+		return nil
 	}
-	factor := uint256.NewInt(moveFactor)
-	var up, down uint256.Int
-	up.Mul(was, factor)
-	down.Mul(&n, factor)
-	return n.Cmp(&up) >= 0 || was.Cmp(&down) >= 0
+	// Prices are below 10^36, so products of two are below 2^240.
+	product := func(u, v market.U128) *uint256.Int {
+		return new(uint256.Int).Mul(&uint256.Int{u.Lo, u.Hi}, &uint256.Int{v.Lo, v.Hi})
+	}
+	slices.SortFunc(c.ratios, func(a, b ratio) int { return product(a.now, b.was).Cmp(product(b.now, a.was)) })
+	a, b := c.ratios[(n-1)/2], c.ratios[n/2] // the same if n is odd
+	now := new(uint256.Int).Add(product(a.now, b.was), product(b.now, a.was)).ToBig()
+	was := product(a.was, b.was).ToBig()
+	if was.Lsh(was, 1); g.MaxMedianMove.exceededBy(now, was) {
+		return stop("median", c.largest(priceOf, market.PriceDecimals), "--max-median-move",
+			"the median of the prices of %d assets moved by %s; more than %s", n, ratioText(now, was), g.MaxMedianMove)
+	}
+	return nil
+}
+
+func (g *Guards) caps(c *comparison) error {
+	return c.sums("caps", g.MaxCapMove, "--max-cap-move", &c.capWas, &c.capNow, capOf)
+}
+
+func (g *Guards) volumes(c *comparison) error {
+	return c.sums("volumes", g.MaxVolumeMove, "--max-volume-move", &c.volumeWas, &c.volumeNow, volumeOf)
+}
+
+func (c *comparison) sums(rule string, limit Move, flag string, was, now *uint256.Int, of figure) error {
+	if c.assets < minSum || was.IsZero() || !limit.exceededBy(now.ToBig(), was.ToBig()) {
+		return nil
+	}
+	text := func(u *uint256.Int) []byte { return market.AppendWide(nil, false, u, market.MoneyDecimals) }
+	return stop(rule, c.largest(of, market.MoneyDecimals), flag, "the sum of %s of %d assets went from %s to %s, by %s; more than %s",
+		rule, c.assets, text(was), text(now), ratioText(now.ToBig(), was.ToBig()), limit)
+}
+
+func (g *Guards) capsLost(c *comparison) error {
+	if c.capped < minShared || !g.MaxCapLoss.exceededBy(c.uncapped, c.capped) {
+		return nil
+	}
+	return stop("caps lost", c.capless, "--max-cap-loss", "of %d assets with a market cap, %d have none now; more than %s", c.capped, c.uncapped, g.MaxCapLoss)
+}
+
+func (g *Guards) renamed(c *comparison) error {
+	if c.assets < minShared || !g.MaxRename.exceededBy(c.renamed, c.assets) {
+		return nil
+	}
+	return stop("renamed", c.newNames, "--max-rename", "of %d assets, %d changed name, symbol or slug; more than %s", c.assets, c.renamed, g.MaxRename)
+}
+
+// now returns the quote that an asset has in the feed, nil if none.
+func (c *comparison) now(id uint64) *market.Quote {
+	if at, ok := c.asset[id]; ok {
+		return c.quote[at]
+	}
+	return nil
+}
+
+// figure is one of a quote's three.
+type figure func(price, marketCap, volume market.U128) market.U128
+
+func priceOf(price, _, _ market.U128) market.U128   { return price }
+func capOf(_, marketCap, _ market.U128) market.U128 { return marketCap }
+func volumeOf(_, _, volume market.U128) market.U128 { return volume }
+
+// change says what became of a figure of an asset.
+func (c *comparison) change(was *lastRow, of figure, decimals int) string {
+	to := []byte("none")
+	if q := c.now(was.id); q != nil {
+		to = market.AppendDecimal(nil, of(q.Price, q.MarketCap, q.Volume), decimals)
+	}
+	return fmt.Sprintf("asset %d (%s) from %s to %s", was.id, was.slug, market.AppendDecimal(nil, of(was.price, was.marketCap, was.volume), decimals), to)
+}
+
+// largest says what became of a figure of the largest assets.
+func (c *comparison) largest(of figure, decimals int) (such []string) {
+	for i := range c.top[:min(len(c.top), examples)] {
+		such = append(such, c.change(&c.top[i], of, decimals))
+	}
+	return such
+}
+
+// ratioText writes now/was for people: "×2.50", or "1/2.50" below 1.
+func ratioText(now, was *big.Int) string {
+	switch {
+	case now.Sign() == 0:
+		return "×0"
+	case now.Cmp(was) < 0:
+		return "1/" + new(big.Rat).SetFrac(was, now).FloatString(2)
+	}
+	return "×" + new(big.Rat).SetFrac(now, was).FloatString(2)
 }

@@ -1,166 +1,504 @@
 package builder
 
 import (
+	"cmp"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/ledger"
-	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
-	"github.com/holiman/uint256"
 )
 
-func TestParseShare(t *testing.T) {
+func TestLimits(t *testing.T) {
 	for _, c := range []struct {
-		in   string
-		want Share
+		in          string
+		share, move int64 // -1: refused
 	}{
-		{"0", 0}, {"1", 1_000_000}, {"0.05", 50_000}, {"5%", 50_000}, {"100%", 1_000_000}, {"0.1%", 1_000}, {"0%", 0}, {".5", 500_000},
+		{"0", 0, 0}, {"1", whole, whole}, {"0.05", 50_000, 50_000}, {"5%", 50_000, 50_000}, {"100%", whole, whole}, {"0.1%", 1_000, 1_000}, {"0%", 0, 0}, {".5", 500_000, 500_000},
+		{"5", -1, 5 * whole}, {"1.01", -1, 1_010_000}, {"101%", -1, 1_010_000}, {"900%", -1, 9 * whole}, {"1000000%", -1, maxMove}, {"10000", -1, maxMove},
+		{"1000000.1%", -1, -1}, {"", -1, -1}, {"%", -1, -1}, {"-0.1", -1, -1}, {"half", -1, -1}, {"1/2", -1, -1}, {"1e-1", -1, -1}, {"0x1", -1, -1}, {"1_0%", -1, -1}, {"5%%", -1, -1},
+		{"0.000000000000000000000001", -1, -1},
 	} {
-		got, err := parseShare(c.in)
-		if err != nil || got != c.want {
-			t.Errorf("ParseShare(%q) = %d, %v; want %d", c.in, got, err, c.want)
+		var s Share
+		if err := s.UnmarshalText([]byte(c.in)); (err != nil) != (c.share < 0) || err == nil && int64(s) != c.share {
+			t.Errorf("share %q is %d, %v; want %d", c.in, s, err, c.share)
 		}
-		var again Share
-		if err := again.UnmarshalText([]byte(got.String())); err != nil || again != got {
-			t.Errorf("%d written as %q reads as %d, %v", got, got.String(), again, err)
+		var m, again Move
+		if err := m.UnmarshalText([]byte(c.in)); (err != nil) != (c.move < 0) || err == nil && int64(m) != c.move {
+			t.Errorf("move %q is %d, %v; want %d", c.in, m, err, c.move)
 		}
-	}
-	for _, in := range []string{"", "%", "5", "-0.1", "1.01", "101%", "half", "1/2", "1e-1", "0x1", "1_0%", "5%%", "0.000000000000000000000001"} {
-		if got, err := parseShare(in); err == nil {
-			t.Errorf("ParseShare(%q) = %d; want an error", in, got)
+		if err := again.UnmarshalText([]byte(m.String())); c.move >= 0 && (err != nil || again != m) {
+			t.Errorf("%d written as %v reads as %d, %v", m, m, again, err)
 		}
 	}
 }
 
-func TestBadRows(t *testing.T) {
-	for _, c := range []struct {
-		rows, bad int
-		share     Share
-		stops     bool
-	}{
-		{0, 0, 50_000, false},
-		{10, 10, 50_000, false}, // not more than ten
-		{11, 11, 50_000, true},
-		{220, 11, 50_000, false}, // exactly 5 %
-		{219, 11, 50_000, true},
-		{2000, 100, 50_000, false},
-		{2000, 101, 50_000, true},
-		{100, 50, shareWhole, false},
-		{100, 11, 0, true},
-		{1000, 25, 25_000, false},
-		{1000, 26, 25_000, true},
-	} {
-		good := `{"key":"%d","name":"n","slug":"s%[1]d"}` + "\n"
-		var file strings.Builder
-		for i := range c.rows - c.bad {
-			fmt.Fprintf(&file, good, i)
+// TestDefaultGuards: the flags' defaults are DefaultGuards.
+func TestDefaultGuards(t *testing.T) {
+	of := reflect.ValueOf(DefaultGuards)
+	for i := range of.NumField() {
+		field := of.Type().Field(i)
+		if want, value := field.Tag.Get("default"), fmt.Sprint(of.Field(i)); want != value && want+"0m0s" != value && field.Name != "Force" {
+			t.Errorf("%s is %s, the flag's default %s", field.Name, value, want)
 		}
-		file.WriteString(strings.Repeat("{}\n", c.bad))
-		files := source.FS(fstest.MapFS{
-			source.InfoFile: {Data: []byte(`{"format":1,"database":"d","time":"2026-11-21T07:20:00Z"}`)}, source.AssetsFile: {}, source.ChainsFile: {Data: []byte(file.String())},
+	}
+}
+
+// none stands for what a coin does not have.
+const none = -1
+
+// coin is an asset and its quote, in millionths of a dollar; without a price it
+// has no quote.
+type coin struct {
+	key, name, symbol, slug string
+	price, marketCap        int64
+	volume                  int64
+}
+
+// state is a feed to be bent: ids, which follow the keys, ascend from the smallest
+// coin to the largest. It is a source of
+// itself.
+type state struct {
+	coins      []coin // the largest first
+	categories int
+	broken     int // rows of assets.ndjson besides
+	at         time.Time
+	// newest is the provider's time of the quotes; zero: not a live source.
+	newest time.Time
+}
+
+func newState(coins int) *state {
+	s := &state{categories: 20, at: epoch}
+	for i := range coins {
+		s.coins = append(s.coins, coin{
+			fmt.Sprintf("c%04d", 9999-i), fmt.Sprintf("Coin %d", i), fmt.Sprintf("C%d", i), fmt.Sprintf("coin-%d", i),
+			1_000_000 << (i % 20), int64(coins-i) * 1_000_000_000_000, int64(coins-i) * 1_000_000_000,
 		})
-		_, report, err := source.Read(t.Context(), files, source.ReadOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = (&Guards{MaxBadRows: c.share}).checkBadRows(report)
-		if errors.Is(err, ErrGuard) != c.stops {
-			t.Errorf("%d of %d at %v: %v", c.bad, c.rows, c.share, err)
-		}
-		if c.stops && !strings.Contains(err.Error(), fmt.Sprintf("chains.ndjson: %d of %d rows", c.bad, c.rows)) {
-			t.Errorf("%v", err)
-		}
+	}
+	return s
+}
+
+// each changes coins from the place from up to the place to, counted from 1.
+func (s *state) each(from, to int, f func(*coin)) {
+	for i := from - 1; i < to; i++ {
+		f(&s.coins[i])
 	}
 }
 
-func TestShrink(t *testing.T) {
-	last := &artifacts.Manifest{Counts: map[string]int{"assets": 100, "quotes": 101, "exchanges": 1, "chains": 0}}
-	full := map[string]int{"assets": 100, "quotes": 101, "exchanges": 1, "categories": 7, "chains": 0}
+// times changes a figure of all coins.
+func (s *state) times(of func(*coin) *int64, n, d int64) {
+	s.each(1, len(s.coins), func(c *coin) { *of(c) = *of(c) * n / d })
+}
+
+func price(c *coin) *int64     { return &c.price }
+func marketCap(c *coin) *int64 { return &c.marketCap }
+func volume(c *coin) *int64    { return &c.volume }
+
+func (s *state) Files(context.Context, time.Time) (source.Files, error) {
+	var assets, quotes, categories strings.Builder
+	for _, c := range s.coins {
+		fmt.Fprintf(&assets, `{"key":%q,"name":%q,"symbol":%q,"slug":%q}`+"\n", c.key, c.name, c.symbol, c.slug)
+		if c.price == none {
+			continue
+		}
+		fmt.Fprintf(&quotes, `{"key":%q,"price":"%de-6"`, c.key, c.price)
+		if c.marketCap != none {
+			fmt.Fprintf(&quotes, `,"market_cap":"%de-6"`, c.marketCap)
+		}
+		if c.volume != none {
+			fmt.Fprintf(&quotes, `,"volume":"%de-6"`, c.volume)
+		}
+		quotes.WriteString("}\n")
+	}
+	assets.WriteString(strings.Repeat("{}\n", s.broken))
+	for i := range s.categories {
+		fmt.Fprintf(&categories, `{"key":"g%d","name":"G","slug":"g%[1]d","members":["c9999"]}`+"\n", i)
+	}
+	return stateFiles{source.FS(fstest.MapFS{
+		source.InfoFile:   {Data: fmt.Appendf(nil, `{"format":1,"database":"test","time":%q}`, s.at.Format(time.RFC3339))},
+		source.AssetsFile: {Data: []byte(assets.String())}, source.QuotesFile: {Data: []byte(quotes.String())}, source.CategoriesFile: {Data: []byte(categories.String())},
+	}), s}, nil
+}
+func (s *state) String() string { return "test state" }
+
+type stateFiles struct {
+	files source.Files
+	s     *state
+}
+
+func (f stateFiles) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	return f.files.Open(ctx, name)
+}
+
+func (f stateFiles) Parts() []source.Part {
+	if f.s.newest.IsZero() {
+		return nil
+	}
+	return []source.Part{{Name: "exchanges", Newest: f.s.at}, {Name: "tickers", Quotes: true, Newest: f.s.newest}, {Name: "coins", Quotes: true}}
+}
+
+// flags are the rules that stop a build, with what a stop has to name.
+var flags = map[string]string{
+	"bad rows": "--max-bad-rows", "shrink": "--max-shrink", "empty": "--force", "moves": "--max-move", "median": "--max-median-move",
+	"caps": "--max-cap-move", "volumes": "--max-volume-move", "caps lost": "--max-cap-loss", "renamed": "--max-rename", "stale": "--max-data-age",
+}
+
+// TestGuards is what providers may do to us, and what comes of it: each scenario
+// is built behind a good snapshot, by default of 400 coins and ten minutes older.
+func TestGuards(t *testing.T) {
+	scale := func(of func(*coin) *int64, n, d int64) func(*state) { return func(s *state) { s.times(of, n, d) } }
+	to := func(of func(*coin) *int64, from, to int, value int64) func(*state) {
+		return func(s *state) { s.each(from, to, func(c *coin) { *of(c) = value }) }
+	}
+	by := func(of func(*coin) *int64, from, to int, n, d, plus int64) func(*state) {
+		return func(s *state) { s.each(from, to, func(c *coin) { *of(c) = *of(c)*n/d + plus }) }
+	}
+	set := func(of func(*coin) *int64, value int64) func(*state) {
+		return func(s *state) { s.each(1, len(s.coins), func(c *coin) { *of(c) = value }) }
+	}
+	rename := func(from, to int, f func(*coin)) func(*state) { return func(s *state) { s.each(from, to, f) } }
+	age := func(d time.Duration) func(*state) { return func(s *state) { s.newest = s.at.Add(-d) } }
+	all := func(fs ...func(*state)) func(*state) {
+		return func(s *state) {
+			for _, f := range fs {
+				f(s)
+			}
+		}
+	}
+	later := func(d time.Duration) func(*state) { return func(s *state) { s.at = s.at.Add(d - artifacts.Step) } }
+	const day = 24 * time.Hour
+	forced := map[string]bool{} // the stops that were overridden once
+
 	for _, c := range []struct {
-		name       string
-		collection string
-		now        int
-		share      Share
-		stops      bool
+		name   string
+		change func(s *state)
+		stops  string         // the rules, in the order of checks; "": published
+		says   string         // a part of the error
+		coins  int            // 0: 400
+		last   func(s *state) // changes the snapshot before
+		first  bool           // there is none
 	}{
-		{"nothing lost", "assets", 100, DefaultGuards.MaxShrink, false},
-		{"grown", "assets", 1000, DefaultGuards.MaxShrink, false},
-		{"exactly half lost", "assets", 50, DefaultGuards.MaxShrink, false},
-		{"more than half lost", "assets", 49, DefaultGuards.MaxShrink, true},
-		{"odd count, less than half", "quotes", 51, DefaultGuards.MaxShrink, false},
-		{"odd count, more than half", "quotes", 50, DefaultGuards.MaxShrink, true},
-		{"the only row lost", "exchanges", 0, DefaultGuards.MaxShrink, true},
-		{"a limit of none", "assets", 99, 0, true},
-		{"a limit of all", "assets", 0, shareWhole, false},
+		{name: "the same a little later", change: func(*state) {}},
+		{name: "prices × 1000", change: scale(price, 1000, 1), stops: "moves, median",
+			says: "moves: of the 100 largest assets, 100 moved by more than a factor of 5 or lost their price; more than 20%, or one of the 10 largest; such as asset 400 (coin-0) from 1 to 1000, asset 399 (coin-1) from 2 to 2000, asset 398 (coin-2) from 4 to 4000 (--max-move)"},
+		{name: "prices ÷ 1000", change: scale(price, 1, 1000), stops: "moves, median", says: "the median of the prices of 400 assets moved by 1/1000.00; more than 100%; such as asset 400 (coin-0) from 1 to 0.001, "},
+		{name: "prices 0", change: scale(price, 0, 1), stops: "moves"},
+		{name: "prices × 3", change: scale(price, 3, 1), stops: "median"},
+		{name: "prices one decimal place off, up", change: scale(price, 10, 1), stops: "moves, median"},
+		{name: "prices one decimal place off, down", change: scale(price, 1, 10), stops: "moves, median"},
+		{name: "prices shuffled", stops: "moves", change: func(s *state) {
+			rand.New(rand.NewPCG(1, 2)).Shuffle(len(s.coins), func(i, j int) { s.coins[i].price, s.coins[j].price = s.coins[j].price, s.coins[i].price })
+		}},
+		{name: "the largest × 1000", change: by(price, 1, 1, 1000, 1, 0), stops: "moves"},
+		{name: "the tenth × 1000", change: by(price, 10, 10, 1000, 1, 0), stops: "moves"},
+		{name: "the eleventh × 1000", change: by(price, 11, 11, 1000, 1, 0)},
+		{name: "caps null", change: set(marketCap, none), stops: "caps, caps lost", says: "caps lost: of 400 assets with a market cap, 400 have none now; more than 20%; such as asset 1 (coin-399), asset 2 (coin-398), asset 3 (coin-397) (--max-cap-loss)"},
+		{name: "caps 0", change: scale(marketCap, 0, 1), stops: "caps, caps lost"},
+		{name: "caps × 1000", change: scale(marketCap, 1000, 1), stops: "caps",
+			says: "the sum of caps of 400 assets went from 80200000000 to 80200000000000, by ×1000.00; more than 100%; such as asset 400 (coin-0) from 400000000 to 400000000000, asset 399"},
+		{name: "caps ÷ 1000", change: scale(marketCap, 1, 1000), stops: "caps"},
+		{name: "volumes null, or their field renamed", change: set(volume, none), stops: "volumes", says: "by ×0; more than 900%"},
+		{name: "volumes 0", change: scale(volume, 0, 1), stops: "volumes"},
+		{name: "volumes × 1000", change: scale(volume, 1000, 1), stops: "volumes"},
+		{name: "caps and volumes gone", change: all(set(marketCap, none), set(volume, none)), stops: "caps, volumes, caps lost"},
+		{name: "names all TEST", change: rename(1, 400, func(c *coin) { c.name = "TEST" }), stops: "renamed",
+			says: `of 400 assets, 400 changed name, symbol or slug; more than 20%; such as asset 1: "Coin 399", "C399", "coin-399" is now "TEST", "C399", "coin-399", asset 2: `},
+		{name: "symbols all TEST", change: rename(1, 400, func(c *coin) { c.symbol = "TEST" }), stops: "renamed"},
+		{name: "slugs all others", change: rename(1, 400, func(c *coin) { c.slug += "-x" }), stops: "renamed"},
+		{name: "more than half of the assets gone", change: func(s *state) { s.coins = s.coins[:199] }, stops: "shrink, shrink",
+			says: "assets went from 400 accepted rows to 199; more than 50% lost; such as 1 (coin-399), 2 (coin-398), 3 (coin-397) (--max-shrink)"},
+		{name: "the larger half of the assets gone", change: func(s *state) { s.coins = s.coins[200:] }, stops: "moves"},
+		{name: "the smaller half of the assets gone", change: func(s *state) { s.coins = s.coins[:200] }},
+		{name: "the larger half of the quotes gone", change: to(price, 1, 200, none), stops: "moves, caps, caps lost"},
+		{name: "more than half of the quotes gone, the smaller ones", change: to(price, 200, 400, none), stops: "shrink, caps lost"},
+		{name: "more than half of the categories gone", change: func(s *state) { s.categories = 9 }, stops: "shrink", says: "such as 3 (g10), 4 (g11), 5 (g12)"},
+		{name: "half of the categories gone", change: func(s *state) { s.categories = 10 }},
+		{name: "a frozen provider", change: age(7 * time.Hour), stops: "stale", says: "stale: the newest row of tickers is of 2026-08-01T05:00:00Z, 7h0m0s before the snapshot's time; more than 6h0m0s"},
+		{name: "a provider of 2019", change: all(age(7*365*day), scale(price, 1, 8), scale(marketCap, 1, 10)), stops: "stale, moves, median, caps"},
+		{name: "a provider of 2019 at first", change: age(7 * 365 * day), first: true, stops: "stale"},
+		{name: "no asset", change: func(s *state) { s.coins = nil }, stops: "empty, empty, shrink, shrink, moves"},
+		{name: "no asset at first", change: func(s *state) { s.coins = nil }, first: true, stops: "empty, empty"},
+		{name: "no quote at first", change: to(price, 1, 400, none), first: true, stops: "empty", says: "no row of quotes is accepted"},
+		{name: "bad rows at first", change: func(s *state) { s.broken = 22 }, first: true, stops: "bad rows", says: "22 of 422 rows set aside, more than 5%; such as assets.ndjson:401: "},
+
+		// The edges of each rule.
+		{name: "bad rows: 5 %", change: func(s *state) { s.broken = 11 }, coins: 209},
+		{name: "bad rows: more", change: func(s *state) { s.broken = 11 }, coins: 208, stops: "bad rows"},
+		{name: "bad rows: ten", change: func(s *state) { s.broken = 10 }, coins: 11},
+		{name: "bad rows: eleven", change: func(s *state) { s.broken = 11 }, coins: 11, stops: "bad rows"},
+		{name: "shrink: the only one", change: func(s *state) { s.categories = 0 }, last: func(s *state) { s.categories = 1 }, stops: "shrink"},
+		{name: "shrink, a month later", change: all(later(30*day), func(s *state) { s.categories = 9 }), stops: "shrink"},
+		{name: "moves: × 5", change: by(price, 1, 1, 5, 1, 0)},
+		{name: "moves: × 5 and a bit", change: by(price, 1, 1, 5, 1, 1), stops: "moves"},
+		{name: "moves: ÷ 5", change: by(price, 1, 1, 1, 5, 0)},
+		{name: "moves: ÷ 5 and a bit", change: by(price, 1, 1, 1, 5, -1), stops: "moves"},
+		{name: "moves: a fifth", change: to(price, 81, 100, none)},
+		{name: "moves: more than a fifth", change: to(price, 80, 100, none), stops: "moves"},
+		{name: "moves: a fifth and the 101st", change: by(price, 81, 101, 1, 6, 0)},
+		{name: "moves: by cap, whatever volumes and ids", change: to(price, 80, 100, none), stops: "moves", last: func(s *state) {
+			for i := range s.coins {
+				s.coins[i].volume = int64(i+1) * 1_000_000_000
+			}
+		}},
+		{name: "moves: by volume where caps are equal", change: by(price, 80, 100, 6, 1, 0), last: to(marketCap, 1, 400, 7), stops: "moves, caps"},
+		{name: "moves: by id where both are", change: by(price, 301, 321, 6, 1, 0), last: all(to(marketCap, 1, 400, none), to(volume, 1, 400, none)), stops: "moves"},
+		{name: "moves: a last price of 0", change: func(*state) {}, last: to(price, 1, 21, 0)},
+		{name: "moves: a last price of 0 is no part of the whole", change: to(price, 84, 100, none), last: to(price, 11, 26, 0), stops: "moves"},
+		{name: "moves: of ten that have a price", change: to(price, 18, 20, none), last: to(price, 1, 10, 0), coins: 20},
+		{name: "moves: one of ten", change: by(price, 3, 3, 6, 1, 0), coins: 10, stops: "moves"},
+		{name: "moves: one of eleven", change: by(price, 11, 11, 6, 1, 0), coins: 11},
+		{name: "moves: within a day", change: all(later(day-artifacts.Step), scale(price, 1000, 1)), stops: "moves, median"},
+		{name: "moves: after a day", change: all(later(day), scale(price, 1000, 1), scale(marketCap, 1000, 1), set(volume, none), rename(1, 400, func(c *coin) { c.name = "TEST" }))},
+		{name: "median: × 2", change: scale(price, 2, 1)},
+		{name: "median: × 2 and a bit", change: by(price, 1, 400, 2, 1, 1), stops: "median"},
+		{name: "median: ÷ 2", change: scale(price, 1, 2)},
+		{name: "median: ÷ 2 and a bit", change: by(price, 1, 400, 1, 2, -1), stops: "median"},
+		{name: "median: half of them × 3", change: by(price, 1, 200, 3, 1, 0)},
+		{name: "median: half of them × 3 and a bit", change: by(price, 1, 200, 3, 1, 1), stops: "median"},
+		{name: "median: of an odd number", change: by(price, 1, 11, 3, 1, 0), coins: 21, stops: "median"},
+		{name: "median: over those priced before and now", change: all(by(price, 1, 11, 3, 1, 0), to(price, 20, 24, none)), last: to(price, 21, 25, 0), coins: 25},
+		{name: "median: of twenty", change: scale(price, 3, 1), coins: 20, stops: "median"},
+		{name: "median: of nineteen", change: scale(price, 3, 1), coins: 19},
+		{name: "caps: × 2", change: scale(marketCap, 2, 1)},
+		{name: "caps: × 2 and a bit", change: all(scale(marketCap, 2, 1), by(marketCap, 9, 9, 1, 1, 1)), stops: "caps"},
+		{name: "caps: ÷ 2", change: scale(marketCap, 1, 2)},
+		{name: "caps: ÷ 2 and a bit", change: all(scale(marketCap, 1, 2), by(marketCap, 9, 9, 1, 1, -1)), stops: "caps"},
+		{name: "caps: of twenty", change: scale(marketCap, 3, 1), coins: 20, stops: "caps"},
+		{name: "caps: of nineteen", change: scale(marketCap, 3, 1), coins: 19},
+		{name: "caps: none before", change: func(*state) {}, last: to(marketCap, 1, 400, none)},
+		{name: "caps: of assets that are new", change: func(s *state) { s.coins[399].key, s.coins[399].marketCap = "new", 1e18 }},
+		{name: "caps: of assets that had no quote", change: by(marketCap, 400, 400, 1e6, 1, 0), last: to(price, 400, 400, none), stops: "caps"},
+		{name: "volumes: × 10", change: scale(volume, 10, 1)},
+		{name: "volumes: × 10 and a bit", change: all(scale(volume, 10, 1), by(volume, 9, 9, 1, 1, 1)), stops: "volumes"},
+		{name: "volumes: ÷ 10", change: scale(volume, 1, 10)},
+		{name: "volumes: ÷ 10 and a bit", change: all(scale(volume, 1, 10), by(volume, 9, 9, 1, 1, -1)), stops: "volumes"},
+		{name: "volumes: of nineteen", change: scale(volume, 0, 1), coins: 19},
+		{name: "volumes: none before", change: func(*state) {}, last: to(volume, 1, 400, none)},
+		{name: "caps lost: a fifth", change: to(marketCap, 321, 400, none)},
+		{name: "caps lost: more than a fifth", change: to(marketCap, 320, 400, none), stops: "caps lost"},
+		{name: "caps lost: with their quotes", change: to(price, 320, 400, none), stops: "caps lost"},
+		{name: "caps lost: with their assets", change: func(s *state) { s.coins = s.coins[:319] }},
+		{name: "caps lost: of those with a cap", change: to(marketCap, 9, 400, none), last: to(marketCap, 12, 400, none), stops: "caps lost"},
+		{name: "caps lost: of ten", change: to(marketCap, 8, 400, none), last: to(marketCap, 11, 400, none)},
+		{name: "renamed: a fifth", change: rename(321, 400, func(c *coin) { c.name = "TEST" })},
+		{name: "renamed: more than a fifth", change: rename(320, 400, func(c *coin) { c.name = "TEST" }), stops: "renamed"},
+		{name: "renamed: of eleven", change: rename(9, 11, func(c *coin) { c.symbol = "TEST" }), coins: 11, stops: "renamed"},
+		{name: "renamed: of ten", change: rename(8, 10, func(c *coin) { c.symbol = "TEST" }), coins: 10},
+		{name: "renamed: assets without a quote", change: all(rename(11, 400, func(c *coin) { c.slug += "-x" }), to(price, 11, 400, none)), last: to(price, 11, 400, none), stops: "renamed"},
+		{name: "stale: six hours", change: age(6 * time.Hour)},
+		{name: "stale: six hours and a bit", change: age(6*time.Hour + time.Second), stops: "stale"},
+		{name: "stale, a month later", change: all(later(30*day), age(7*time.Hour)), stops: "stale"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			now := map[string]int{}
-			for k, v := range full {
-				now[k] = v
+			store, sequence := memstore.New(), uint64(0)
+			if c.coins == 0 {
+				c.coins = 400
 			}
-			now[c.collection] = c.now
-			g := Guards{MaxShrink: c.share}
-			if err := g.checkShrink(last, now); errors.Is(err, ErrGuard) != c.stops || (err != nil) != c.stops {
-				t.Errorf("checkShrink: %v; want it to stop: %v", err, c.stops)
+			next := newState(c.coins)
+			if !c.first {
+				last := newState(c.coins)
+				if last.at = epoch.Add(-artifacts.Step); c.last != nil {
+					c.last(last)
+				}
+				sequence = mustBuild(t, store, last).Sequence
 			}
+			c.change(next)
+			r, err := tryBuild(t.Context(), store, next)
+			var rules []string
+			if errors.Is(err, ErrGuard) {
+				for line := range strings.Lines(err.Error()) {
+					text := strings.TrimPrefix(strings.TrimSpace(line), ErrGuard.Error()+": ")
+					rule, _, _ := strings.Cut(text, ":")
+					rules = append(rules, rule)
+					if !strings.HasSuffix(text, "("+flags[rule]+")") {
+						t.Errorf("%q does not end with %s", text, flags[rule])
+					}
+				}
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(rules, ", "); got != c.stops || err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Fatalf("stopped by %q, want %q and %q:\n%v", got, c.stops, c.says, err)
+			}
+			if c.stops == "" {
+				return
+			}
+			if h := head(t, store); r.Published || (h.Pointer != nil) != (sequence > 0) || h.Pointer != nil && h.Pointer.Sequence != sequence {
+				t.Errorf("published %v: %+v", r.Published, h.Pointer)
+			}
+			if forced[c.stops] {
+				return
+			}
+			forced[c.stops] = true
+			if r := mustBuild(t, store, next, force); len(r.Forced) != len(rules) {
+				t.Errorf("forced %q, want %q", r.Forced, rules)
+			}
+			// What was forced once is published: again it is nothing to refuse.
+			if r, err := tryBuild(t.Context(), store, next); err != nil || r.Published {
+				t.Errorf("the same again: %v, %v", r.Published, err)
+			}
+			verify(t, store)
 		})
 	}
 }
 
-// wholePrice returns a price of n whole units.
-func wholePrice(t *testing.T, n int) market.U128 {
-	t.Helper()
-	u, err := market.ParseDecimal([]byte(fmt.Sprint(n)), market.PriceDecimals, market.PriceIntDigits)
+// TestLastSnapshot: what is read of a published snapshot is what the feed was.
+func TestLastSnapshot(t *testing.T) {
+	store := memstore.New()
+	s := newState(7000) // views of two objects
+	s.each(1, 400, func(c *coin) {
+		c.name, c.symbol, c.slug = c.name+"\"\\\t}],:{[🦊\u2028", c.symbol+"\\", c.slug+"<,\"price\":\"1\""
+		c.price = 1<<62 - 1
+	})
+	s.each(300, 350, func(c *coin) { c.price = none })
+	s.each(200, 301, func(c *coin) { c.marketCap, c.volume = none, none })
+	b, err := New(config(store, s))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return u
+	run := &build{Builder: b, report: newReport()}
+	if err := run.build(t.Context(), time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	prior, err := ledger.Load(t.Context(), store, ledgerOf(head(t, store)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, _ := s.Files(t.Context(), time.Time{})
+	feed, _, err := run.read(t.Context(), files, prior, b.Progress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := prior.AssignIDs(feed); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range collections[:2] {
+		var got []lastRow
+		if err := lastPublished(store, head(t, store).Manifest).rows(t.Context(), c, func(rows []lastRow) { got = append(got, rows...) }); err != nil {
+			t.Fatal(err)
+		}
+		want := rowsOf(feed, c)
+		slices.SortFunc(want, func(a, b lastRow) int { return cmp.Compare(a.id, b.id) })
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %d rows are not the %d of the feed", c, len(got), len(want))
+		}
+	}
+	for _, broken := range []string{``, `{`, `{"price"`, `{"price":`, `{"price":"x"}`, `{"name":"a`, `{"name":7}`, `{"market_cap":[]}`, `{"name":"\`, `}}`, `{"slug":{}}`} {
+		if row, err := parseLast([]byte(broken)); err == nil && row != (lastRow{}) {
+			t.Errorf("%s: %+v", broken, row)
+		}
+	}
 }
 
-func TestMove(t *testing.T) {
-	const absent = -1
-	at := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
-	for _, c := range []struct {
-		name  string
-		was   []int
-		now   []int // absent: no quote
-		age   time.Duration
-		stops bool
-	}{
-		{"nothing moved", []int{100, 100, 100, 100, 100}, []int{100, 100, 100, 100, 100}, time.Hour, false},
-		{"one of five moved", []int{100, 100, 100, 100, 100}, []int{500, 100, 100, 100, 100}, time.Hour, false},
-		{"two of five moved", []int{100, 100, 100, 100, 100}, []int{500, 20, 100, 100, 100}, time.Hour, true},
-		{"just short of the factor", []int{100, 100, 100, 100, 100}, []int{499, 21, 21, 499, 499}, time.Hour, false},
-		{"prices lost", []int{100, 100, 100, 100, 100}, []int{absent, absent, 100, 100, 100}, time.Hour, true},
-		{"to zero", []int{100, 100}, []int{0, 100}, time.Hour, true},
-		{"from zero", []int{0, 100}, []int{1, 100}, time.Hour, true},
-		{"zero and still zero", []int{0, 0}, []int{0, 0}, time.Hour, false},
-		{"just less than a day", []int{100}, []int{1}, 24*time.Hour - artifacts.Step, true},
-		{"a day", []int{100}, []int{1}, 24 * time.Hour, false},
-		{"nothing known", nil, nil, time.Hour, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			f := &market.Feed{}
-			var top []ledger.TopPrice
-			for i := range c.was {
-				id := uint64(i + 1)
-				p := wholePrice(t, c.was[i])
-				top = append(top, ledger.TopPrice{ID: id, Price: (&uint256.Int{p.Lo, p.Hi}).Dec()})
-				f.Assets = append(f.Assets, market.Asset{ID: id})
-				if c.now[i] != absent {
-					f.Quotes = append(f.Quotes, market.Quote{Asset: i, Price: wholePrice(t, c.now[i])})
+// TestGuardsDamaged: a last snapshot that lacks an object is no reason not to make
+// a new one, but what can be told without the object is; a store that cannot be
+// asked is.
+func TestGuardsDamaged(t *testing.T) {
+	store := memstore.New()
+	last, next := newState(400), newState(400)
+	last.at = epoch.Add(-artifacts.Step)
+	mustBuild(t, store, last)
+	lost := artifacts.ObjectKey(head(t, store).Manifest.View("quotes", "id").Objects[0].Digest)
+	next.times(price, 1000, 1)
+	away := &unread{store, lost, errors.New("no route to host")}
+	if _, err := tryBuild(t.Context(), away, next, force); !errors.Is(err, away.err) {
+		t.Errorf("a store that is away: %v", err)
+	}
+	if err := store.Delete(t.Context(), lost); err != nil {
+		t.Fatal(err)
+	}
+	few := newState(199)
+	if _, err := tryBuild(t.Context(), store, few); !errors.Is(err, ErrGuard) {
+		t.Errorf("half of the quotes: %v", err)
+	}
+	if r := mustBuild(t, store, next); len(r.Forced) != 1 || !strings.Contains(r.Forced[0], lost) {
+		t.Errorf("forced %q", r.Forced)
+	}
+}
+
+// unread is a store that one object cannot be read from.
+type unread struct {
+	*memstore.Store
+	key string
+	err error
+}
+
+func (s *unread) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+	if key == s.key {
+		return nil, "", s.err
+	}
+	return s.Store.Get(ctx, key, limit)
+}
+
+// TestGuardsRealMarkets: what real markets did from one recording to the next,
+// as if within ten minutes, stops nothing.
+func TestGuardsRealMarkets(t *testing.T) {
+	const recorded = "../../shared/data"
+	if _, err := os.Stat(recorded); err != nil {
+		t.Skipf("the recorded data is not beside the project: %v", err)
+	}
+	thousand, err := filepath.Glob(filepath.Join(recorded, "top1000-2026", "*Z"))
+	if err != nil || len(thousand) < 20 {
+		t.Fatalf("%v, %v", thousand, err)
+	}
+	markets := map[string][]source.Files{}
+	for _, dir := range thousand {
+		markets["top1000-2026"] = append(markets["top1000-2026"], source.FS(os.DirFS(dir)))
+	}
+	daily, err := filepath.Glob(filepath.Join(recorded, "recorded/coingecko-markets-daily/*.json"))
+	if err != nil || len(daily) < 20 {
+		t.Fatalf("%v, %v", daily, err)
+	}
+	for _, name := range daily {
+		markets["coingecko-markets-daily"] = append(markets["coingecko-markets-daily"], dailyFeed(t, name))
+	}
+	for name, feeds := range markets {
+		t.Run(name, func(t *testing.T) {
+			store := memstore.New()
+			for i, files := range feeds {
+				b, err := New(config(store, given{files}))
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
-			err := DefaultGuards.checkMove(at.Add(-c.age), at, top, f)
-			if errors.Is(err, ErrGuard) != c.stops || (err != nil) != c.stops {
-				t.Errorf("checkMove: %v; want it to stop: %v", err, c.stops)
+				if _, err := b.Build(t.Context(), epoch.Add(time.Duration(i)*artifacts.Step)); err != nil {
+					t.Errorf("moment %d: %v", i, err)
+				}
 			}
 		})
 	}
+}
+
+// dailyFeed makes a feed of a recorded answer to /coins/markets.
+func dailyFeed(t *testing.T, name string) source.Files {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []map[string]json.RawMessage
+	if err := json.Unmarshal(b, &rows); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	var assets, quotes strings.Builder
+	for _, r := range rows {
+		fmt.Fprintf(&assets, `{"key":%s,"name":%s,"symbol":%s,"slug":%[1]s}`+"\n", r["id"], r["name"], r["symbol"])
+		fmt.Fprintf(&quotes, `{"key":%s,"price":%s,"market_cap":%s,"volume":%s}`+"\n", r["id"], r["current_price"], r["market_cap"], r["total_volume"])
+	}
+	return source.FS(fstest.MapFS{
+		source.InfoFile:   {Data: []byte(`{"format":1,"database":"d","time":"2026-03-01T00:00:00Z"}`)},
+		source.AssetsFile: {Data: []byte(assets.String())}, source.QuotesFile: {Data: []byte(quotes.String())},
+	})
 }

@@ -93,9 +93,10 @@ func (l *Loop) build(ctx context.Context, mark time.Time) {
 }
 
 // isFinal reports whether the same build cannot succeed before the next mark:
-// its time is taken.
+// its time is taken, or a guard rail stops it, and asking the source again
+// and again would use up what may be asked of it.
 func isFinal(err error) bool {
-	return errors.Is(err, ErrOlder) || errors.Is(err, ErrOther) || errors.Is(err, ErrTakenBack)
+	return errors.Is(err, ErrOlder) || errors.Is(err, ErrOther) || errors.Is(err, ErrTakenBack) || errors.Is(err, ErrGuard)
 }
 
 func (l *Loop) changes(ctx context.Context) {

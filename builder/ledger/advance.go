@@ -14,9 +14,6 @@ import (
 // has several, so that none comes near artifacts.MaxObjectSize.
 const partRows = 1 << 18
 
-// topAssets is how many of the largest assets have their price in the root.
-const topAssets = 100
-
 // Next is the ledger after a snapshot.
 type Next struct {
 	// Objects are those that the root names and the ledger before did not
@@ -82,7 +79,6 @@ func (l *Ledger) advance(ctx context.Context, f *market.Feed, res *market.Result
 		}
 	}
 	root.Totals = append(root.Totals, Total{Time: t, MarketCap: res.TotalMarketCap.Dec()})
-	root.Top = top(f, res)
 	return root, nil
 }
 
@@ -93,21 +89,4 @@ func putPrices(rows []row, t time.Time, put *objects) priceSet {
 		h.Parts = append(h.Parts, put.add(appendRows(nil, part)))
 	}
 	return h
-}
-
-// top returns the largest assets by rank with their prices.
-func top(f *market.Feed, res *market.Result) []TopPrice {
-	var largest []TopPrice
-	for a, rank := range res.Rank {
-		if rank < 1 || rank > topAssets {
-			continue
-		}
-		for len(largest) < int(rank) {
-			largest = append(largest, TopPrice{})
-		}
-		largest[rank-1] = TopPrice{
-			ID: f.Assets[a].ID, Price: decimal(f.Quotes[res.QuoteOf[a]].Price),
-		}
-	}
-	return largest
 }

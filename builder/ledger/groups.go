@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holiman/uint256"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
 )
@@ -30,12 +28,6 @@ type groupRow struct {
 	Coins      int       `json:"coins"`
 	Share      uint64    `json:"share"` // units of 1e-12
 	TopGainers []uint64  `json:"top_gainers,omitempty"`
-}
-
-// decimal returns an integer in decimal digits.
-func decimal(u market.U128) string {
-	v := uint256.Int{u.Lo, u.Hi}
-	return v.Dec()
 }
 
 // putGroups adds a collection's market snapshots; ok is false without any.

@@ -50,7 +50,7 @@ func join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref, p
 	t := b.Prices[len(b.Prices)-1].Time
 	h := append(a.Prices, b.Prices...).at(t)
 	root := &Root{
-		Format: artifacts.Format, IDs: a.IDs, Prices: h, Groups: map[string]artifacts.Ref{}, Top: b.Top,
+		Format: artifacts.Format, IDs: a.IDs, Prices: h, Groups: map[string]artifacts.Ref{},
 	}
 	if root.Returns, err = returnsOf(ctx, r, h, put); err != nil {
 		return nil, err

@@ -67,10 +67,6 @@ func open(ctx context.Context, r artifacts.Reader, root *Root) (*Ledger, error) 
 	return l, nil
 }
 
-// Top returns the hundred largest assets by rank in the ledger's newest
-// snapshot, with their prices. The caller must not change it.
-func (l *Ledger) Top() []TopPrice { return l.root.Top }
-
 // Totals returns the total market caps of the last 48 hours before and with
 // the ledger's newest snapshot, oldest first. The caller must not change it.
 func (l *Ledger) Totals() []Total { return l.root.Totals }

@@ -28,8 +28,6 @@ type Root struct {
 	Groups map[string]artifacts.Ref `json:"groups"`
 	// Totals are those of the last 48 hours, oldest first.
 	Totals []Total `json:"totals"`
-	// Top are the hundred largest assets by rank, for the guard rail on moves.
-	Top []TopPrice `json:"top"`
 }
 
 // idSegments is a collection's ids in the order in which they were given out, in
@@ -56,12 +54,6 @@ type returnSegment struct {
 type Total struct {
 	Time      time.Time `json:"time"`
 	MarketCap string    `json:"market_cap"`
-}
-
-// TopPrice is the price of one of the largest assets, in units of 1e-18.
-type TopPrice struct {
-	ID    uint64 `json:"id"`
-	Price string `json:"price"`
 }
 
 // encode returns the ledger root's stored form.

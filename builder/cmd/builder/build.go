@@ -26,10 +26,7 @@ type buildFlags struct {
 type publishFlags struct {
 	storeFlag
 	settingsFlags
-	MaxBadRows builder.Share `default:"${max_bad_rows}" help:"Stop when more of a file's rows, and more than ten, are set aside: 0.05 or 5%."`
-	MaxShrink  builder.Share `default:"${max_shrink}" help:"Stop when a collection has lost more of its rows since the last snapshot."`
-	MaxMove    builder.Share `default:"${max_move}" help:"Stop when more of the hundred largest assets moved fivefold or lost their price since a last snapshot less than a day old."`
-	Force      bool          `help:"Publish although --max-bad-rows, --max-shrink or --max-move says stop."`
+	builder.Guards
 }
 
 // settingsFlags are those that change a snapshot besides its feed.
@@ -67,8 +64,7 @@ func (f *publishFlags) open(e *env, src source.Source, progress builder.Progress
 		}
 	}
 	return builder.New(builder.Config{
-		Store: store, Source: src, Retain: f.Retain, Log: e.log, Progress: progress, Settings: f.settings(),
-		Guards: builder.Guards{MaxBadRows: f.MaxBadRows, MaxShrink: f.MaxShrink, MaxMove: f.MaxMove, Force: f.Force},
+		Store: store, Source: src, Retain: f.Retain, Log: e.log, Progress: progress, Settings: f.settings(), Guards: f.Guards,
 	})
 }
 

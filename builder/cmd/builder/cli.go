@@ -80,7 +80,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.Vars{
 			"version": buildinfo.Version("builder"), "retain": hours(builder.DefaultRetain), "grace": hours(builder.DefaultGrace),
-			"max_bad_rows": builder.DefaultGuards.MaxBadRows.String(), "max_shrink": builder.DefaultGuards.MaxShrink.String(), "max_move": builder.DefaultGuards.MaxMove.String(),
 			"rate": strconv.Itoa(keys.DefaultRate), "burst": strconv.Itoa(keys.DefaultBurst), "overlap": hours(keys.DefaultOverlap),
 		},
 	)
