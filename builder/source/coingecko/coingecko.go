@@ -167,9 +167,11 @@ type market struct {
 }
 
 // marketsQuery asks for coins with prices. All of them are best asked for by
-// id: no coin moves from one page to another while they are read.
+// id: no coin moves from one page to another while they are read. Coins that stand
+// for others (WBTC, stETH) are left out unless they are asked for.
 func marketsQuery(all bool) url.Values {
-	q := url.Values{"vs_currency": {"usd"}, "per_page": {strconv.Itoa(pageSize)}, "precision": {"full"}, "order": {"market_cap_desc"}}
+	q := url.Values{"vs_currency": {"usd"}, "per_page": {strconv.Itoa(pageSize)}, "precision": {"full"}, "order": {"market_cap_desc"},
+		"include_rehypothecated": {"true"}}
 	if all {
 		q.Set("order", "id_asc")
 	}
@@ -192,9 +194,9 @@ var (
 func (m *market) Collect(ctx context.Context, r *provider.Round) error {
 	p := &m.plan
 	err := r.Lists(ctx,
-		provider.List{Required: true, Into: &m.markets, Part: provider.Part{Name: "coins_markets", Path: "/coins/markets", Query: marketsQuery(p.pages == 0), PageSize: pageSize, Pages: p.pages}},
-		provider.List{Into: &m.coins, Part: provider.Part{Name: "coins_list", Path: "/coins/list", Query: url.Values{"include_platform": {"true"}}, Every: p.listEvery}},
-		provider.List{Into: &m.exchanges, Part: provider.Part{Name: "exchanges", Path: "/exchanges", Query: url.Values{"per_page": {strconv.Itoa(pageSize)}}, PageSize: pageSize, Every: p.exchangesEvery}},
+		provider.List{Directory: true, Into: &m.coins, Part: provider.Part{Name: "coins_list", Path: "/coins/list", Query: url.Values{"include_platform": {"true"}}, Every: p.listEvery}},
+		provider.List{Required: true, Into: &m.markets, Of: &m.coins, Sorted: p.pages == 0, Part: provider.Part{Name: "coins_markets", Path: "/coins/markets", Query: marketsQuery(p.pages == 0), Pager: provider.Numbered("page", 1), Pages: p.pages}},
+		provider.List{Into: &m.exchanges, Part: provider.Part{Name: "exchanges", Path: "/exchanges", Query: url.Values{"per_page": {strconv.Itoa(pageSize)}}, Pager: provider.Numbered("page", 1), Every: p.exchangesEvery}},
 		provider.List{Into: &m.platforms, Part: provider.Part{Name: "asset_platforms", Path: "/asset_platforms", Every: p.groupsEvery}},
 		provider.List{Into: &m.categories, Part: provider.Part{Name: "categories", Path: "/coins/categories", Every: p.groupsEvery}},
 	)
@@ -205,7 +207,7 @@ func (m *market) Collect(ctx context.Context, r *provider.Round) error {
 		q := marketsQuery(false)
 		q.Del("precision")
 		q.Set("category", id)
-		return provider.Part{Path: "/coins/markets", Query: q, PageSize: pageSize, Every: membersEvery, Keep: provider.KeepSlow, Check: provider.CheckArray, Reduce: reduceMembers}
+		return provider.Part{Path: "/coins/markets", Query: q, Pager: provider.Numbered("page", pageSize/2), Every: membersEvery, Keep: provider.KeepSlow, Check: provider.CheckArray, Reduce: reduceMembers}
 	})
 	if err != nil || !m.detailed {
 		return err

@@ -64,10 +64,10 @@ func TestPlans(t *testing.T) {
 	}{
 		{"", "", "api.coingecko.com", "", "market_cap_desc", "1"},
 		{"", "COINGECKO_DEMO_API_KEY=CG-secret", "api.coingecko.com", "x-cg-demo-api-key", "market_cap_desc", "1"},
-		{"", "COINGECKO_PRO_API_KEY=CG-secret", "pro-api.coingecko.com", "x-cg-pro-api-key", "id_asc", "3"},
-		{"", "COINGECKO_PRO_API_KEY=CG-secret COINGECKO_DEMO_API_KEY=CG-other", "pro-api.coingecko.com", "x-cg-pro-api-key", "id_asc", "3"},
+		{"", "COINGECKO_PRO_API_KEY=CG-secret", "pro-api.coingecko.com", "x-cg-pro-api-key", "id_asc", "4"},
+		{"", "COINGECKO_PRO_API_KEY=CG-secret COINGECKO_DEMO_API_KEY=CG-other", "pro-api.coingecko.com", "x-cg-pro-api-key", "id_asc", "4"},
 		{"?pages=2", "COINGECKO_PRO_API_KEY=CG-secret", "pro-api.coingecko.com", "x-cg-pro-api-key", "market_cap_desc", "2"},
-		{"?pages=all", "COINGECKO_DEMO_API_KEY=CG-secret", "api.coingecko.com", "x-cg-demo-api-key", "id_asc", "3"},
+		{"?pages=all", "COINGECKO_DEMO_API_KEY=CG-secret", "api.coingecko.com", "x-cg-demo-api-key", "id_asc", "4"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := pagesOf(3)
@@ -83,7 +83,8 @@ func TestPlans(t *testing.T) {
 				}
 				if q := r.URL.Query(); r.URL.Path == api+"/coins/markets" {
 					last = q.Get("page")
-					want := url.Values{"vs_currency": {"usd"}, "per_page": {"250"}, "precision": {"full"}, "order": {test.order}, "page": {last}}
+					want := url.Values{"vs_currency": {"usd"}, "per_page": {"250"}, "precision": {"full"}, "order": {test.order}, "page": {last},
+						"include_rehypothecated": {"true"}}
 					if q.Encode() != want.Encode() {
 						t.Errorf("%s %s: asked for %s", test.rest, test.vars, r.URL)
 					}
@@ -101,20 +102,33 @@ func TestPlans(t *testing.T) {
 	}
 }
 
+// pageOf is a page of markets with so many coins, and what the directory has of
+// them.
+func pageOf(page, coins int) (markets, list string) {
+	for i := range coins {
+		coin := fmt.Sprintf(`,{"id":"coin-%d-%d","symbol":"c","name":"Coin"}`, page, i)
+		markets += strings.TrimSuffix(coin, "}") + fmt.Sprintf(`,"current_price":%d.50,"last_updated":"2026-11-21T07:20:00Z"}`, i+1)
+		list += coin
+	}
+	return "[" + strings.TrimPrefix(markets, ",") + "]", list
+}
+
 // pagesOf is a provider with pages of markets: 250 coins each, the last one 10.
 func pagesOf(pages int) *providertest.Provider {
 	p := providertest.New()
-	for page := 1; page <= pages; page++ {
+	all := ""
+	for page := 1; page <= pages+1; page++ {
 		n := 250
 		if page == pages {
 			n = 10
+		} else if page > pages {
+			n = 0
 		}
-		var rows []string
-		for i := range n {
-			rows = append(rows, fmt.Sprintf(`{"id":"coin-%d-%d","symbol":"c","name":"Coin","current_price":%d.50,"last_updated":"2026-11-21T07:20:00Z"}`, page, i, i+1))
-		}
-		p.Set(fmt.Sprintf("%s/coins/markets?page=%d", api, page), []byte("["+strings.Join(rows, ",")+"]"))
+		markets, list := pageOf(page, n)
+		all += list
+		p.Set(fmt.Sprintf("%s/coins/markets?page=%d", api, page), []byte(markets))
 	}
+	p.Set(api+"/coins/list", []byte("["+strings.TrimPrefix(all, ",")+"]"))
 	return p
 }
 
@@ -144,6 +158,12 @@ func TestPages(t *testing.T) {
 		p.Set(api+"/coins/markets?page=1", []byte(`[`+strings.Repeat(`{"id":"x","symbol":"x","name":"X","current_price":1},`, 249)+`{"id":"y","symbol":"y","name":"Y","current_price":1}]`))
 		p.Set(api+"/coins/markets?page=2", []byte(`[`+strings.Repeat(`{"id":"y","symbol":"y","name":"Y","current_price":2},`, 249)+`{"id":"z","symbol":"z","name":"Z","current_price":2}]`))
 		p.Set(api+"/coins/markets?page=3", []byte(`[]`))
+		// 509 of 510 assets have left: with the directory as it was, that is a gap.
+		if got := providertest.All(t, providertest.Files(t, s)); !maps.Equal(got, good) {
+			t.Error("a gap is published")
+		}
+		p.Set(api+"/coins/list", []byte(`[{"id":"x","symbol":"x","name":"X"},{"id":"y","symbol":"y","name":"Y"},{"id":"z","symbol":"z","name":"Z"}]`))
+		time.Sleep(2 * paid.listEvery)
 		feed, report, err := source.Read(t.Context(), providertest.Files(t, s), source.ReadOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -153,6 +173,31 @@ func TestPages(t *testing.T) {
 			t.Errorf("%d quotes, %+v", len(feed.Quotes), report.Files[1])
 		}
 	})
+}
+
+// TestGap: a page that is short does not end the market, and one that is empty, or
+// is another's copy, is a failure and not an end, in a first build, too.
+func TestGap(t *testing.T) {
+	for _, page := range []int{2, 5, 7} {
+		short, _ := pageOf(page, 249)
+		other, _ := pageOf(page-1, 250)
+		for _, test := range []struct {
+			body   string
+			quotes int // 0: none
+		}{{short, 7*250 + 9}, {other, 0}, {"[]", 0}} {
+			synctest.Test(t, func(t *testing.T) {
+				p := pagesOf(8)
+				p.Set(fmt.Sprintf("%s/coins/markets?page=%d", api, page), []byte(test.body))
+				files, err := over(t, p.Transport(), "", "COINGECKO_PRO_API_KEY=k").Files(t.Context(), time.Time{})
+				if (err == nil) != (test.quotes > 0) {
+					t.Fatalf("page %d is %.9s: %v", page, test.body, err)
+				}
+				if err == nil && strings.Count(providertest.Contents(t, files, source.QuotesFile), "\n") != test.quotes {
+					t.Errorf("page %d is short, and rows are lost", page)
+				}
+			})
+		}
+	}
 }
 
 // TestMembersAreKept: membership is asked for a few categories at a time, and
@@ -226,7 +271,7 @@ func TestOpener(t *testing.T) {
 func TestEndpointsFail(t *testing.T) {
 	providertest.EndpointsFail(t, map[string]providertest.Endpoint{
 		api + "/coins/markets":    {Part: "coins_markets"},
-		api + "/coins/list":       {Part: "coins_list", File: source.AssetsFile, Every: paid.listEvery},
+		api + "/coins/list":       {Part: "coins_list", Every: paid.listEvery},
 		api + "/exchanges":        {Part: "exchanges", File: source.ExchangesFile},
 		api + "/coins/categories": {Part: "categories", File: source.CategoriesFile, Every: paid.groupsEvery},
 		api + "/asset_platforms":  {Part: "asset_platforms", File: source.ChainsFile, Every: paid.groupsEvery},

@@ -137,7 +137,7 @@ func (m *market) writeChains(f *provider.Feed) {
 		return provider.Named(platform,
 			provider.Strings("members", members[id]),
 			provider.String("display_name", platform.Text("shortname")),
-			provider.Raw("evm_chain_id", platform.Get("chain_identifier")).Or(provider.Number("evm_chain_id", evm.ID)),
+			provider.Integer("evm_chain_id", platform.Get("chain_identifier")).Or(provider.Number("evm_chain_id", evm.ID)),
 			provider.String("native", cmp.Or(platform.Text("native_coin_id"), evm.Native)),
 		)
 	})

@@ -372,7 +372,7 @@ func TestNastyRows(t *testing.T) {
 		{with(`"symbol":"a"`, `"symbol":"ß$ıſ"`), one},
 		{with(`"symbol":"a"`, `"symbol":5`), "", "symbol: ", "key: no asset"},
 		{with(`"symbol":"a"`, `"symbol":"\udc00"`), "", "not JSON", "key: no asset"},
-		{with(`"name":"A"`, `"name":""`), "", "name: empty", "key: no asset"},
+		{with(`"name":"A"`, `"name":""`), "", "name: missing", "key: no asset"},
 		{with(`"https://x.test/a.png"`, `{}`), one},
 		{"null", "", "not a JSON object"},
 		{"5e5", "", "not a JSON object"},

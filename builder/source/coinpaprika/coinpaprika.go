@@ -126,7 +126,7 @@ func (m *market) Collect(ctx context.Context, r *provider.Round) error {
 	usd := url.Values{"quotes": {"USD"}}
 	err := r.Lists(ctx,
 		provider.List{Required: true, Into: &m.tickers, Part: provider.Part{Name: "tickers", Path: "/tickers", Query: usd}},
-		provider.List{Into: &m.coins, Part: provider.Part{Name: "coins", Path: "/coins", Every: listEvery}},
+		provider.List{Directory: true, Has: []string{"is_active"}, Into: &m.coins, Part: provider.Part{Name: "coins", Path: "/coins", Every: listEvery}},
 		provider.List{Into: &m.exchanges, Part: provider.Part{Name: "exchanges", Path: "/exchanges", Query: usd, Every: listEvery}},
 		provider.List{Into: &m.tags, Part: provider.Part{Name: "tags", Path: "/tags", Query: url.Values{"additional_fields": {"coins"}}, Every: listEvery}},
 		provider.List{Into: &m.platforms, Part: provider.Part{Name: "contracts", Path: "/contracts", Every: listEvery}},

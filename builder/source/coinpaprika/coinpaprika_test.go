@@ -60,6 +60,36 @@ func TestLiveIsWhatIsReplayed(t *testing.T) {
 	}
 }
 
+// TestUnsound: what cannot be used stops the build and drops nothing.
+func TestUnsound(t *testing.T) {
+	sound, err := os.ReadFile("testdata/sample/coins.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range map[string]http.HandlerFunc{
+		"is_active: in 0 of 6 rows": providertest.Says(strings.ReplaceAll(string(sound), "is_active", "active")),
+		"status 503":                providertest.Status(503),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := sampleProvider(t)
+			p.Fault("/v1/coins", f)
+			if _, err := over(t, p, "").Files(t.Context(), time.Time{}); err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("%v, want %s", err, name)
+			}
+		})
+	}
+	dir := filepath.Join(t.TempDir(), "recording")
+	if err := openTest(t, "?base="+sampleProvider(t).Serve(t)+"/v1").Record(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "exchanges.json"), []byte("[{}]"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openTest(t, "?replay="+dir).Files(t.Context(), time.Time{}); err == nil || !strings.Contains(err.Error(), "exchanges.json is not what") {
+		t.Errorf("a recording that was changed: %v", err)
+	}
+}
+
 // TestOrderAndBudget: what is asked for, and when.
 func TestOrderAndBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -155,7 +185,7 @@ func TestTimeOfARecording(t *testing.T) {
 		}
 		return providertest.Contents(t, files, source.InfoFile), nil
 	}
-	put(`[{"id":"a","last_updated":"2026-01-01T00:00:00Z"},{"id":"b","last_updated":"2026-01-02T00:00:00Z"},{"id":"c","last_updated":5}]`)
+	put(`[{"id":"a","last_updated":"2026-01-01T00:00:00Z"},{"id":"b","last_updated":"2026-01-02T00:00:00Z"},{"id":"c","last_updated":5},{"id":"d","last_updated":1767200000}]`)
 	if got, err := timeOf(at); err != nil || !strings.Contains(got, `"time":"2026-01-02T00:00:00Z"`) {
 		t.Errorf("%s, %v", got, err)
 	}
@@ -171,7 +201,7 @@ func TestTimeOfARecording(t *testing.T) {
 func TestEndpointsFail(t *testing.T) {
 	providertest.EndpointsFail(t, map[string]providertest.Endpoint{
 		"/v1/tickers":   {Part: "tickers"},
-		"/v1/coins":     {Part: "coins", File: source.AssetsFile, Every: listEvery},
+		"/v1/coins":     {Part: "coins", Every: listEvery},
 		"/v1/exchanges": {Part: "exchanges", File: source.ExchangesFile, Every: listEvery},
 		"/v1/tags":      {Part: "tags", File: source.CategoriesFile, Every: listEvery},
 		"/v1/contracts": {Part: "contracts", File: source.ChainsFile, Every: listEvery},

@@ -111,7 +111,7 @@ func exchange(of provider.Fields) []provider.Field {
 			provider.Raw("volume_24h", of.Object("quotes").Object("USD").Get("reported_volume_24h")),
 			provider.Raw("markets_count", of.Get("markets")),
 			provider.Raw("coins_count", of.Get("currencies")),
-			provider.Raw("data_time", of.Get("last_updated")),
+			provider.DataTime("data_time", of.Get("last_updated")),
 		)
 	}
 	return provider.Named(of, logo(exchangeLogo, of), provider.Struct("links", urls...), market)

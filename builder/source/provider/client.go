@@ -45,10 +45,10 @@ type ClientConfig struct {
 	// Base is what stands before the paths of requests, such as
 	// https://api.coinpaprika.com/v1.
 	Base string
-	// KeyHeader and Key name the account; both empty without one. The key is
-	// sent over https only, or to this machine, and never appears in an error or
-	// a log line.
-	KeyHeader, Key string
+	// KeyHeader and Key name the account; both empty without one. KeyPrefix stands
+	// before the key, such as "Bearer ". The key is sent over https only, or to this
+	// machine, and never appears in an error or a log line.
+	KeyHeader, KeyPrefix, Key string
 	// PerMinute is how many requests are made in a minute, in the long run, and
 	// Burst how many at once.
 	PerMinute, Burst int
@@ -61,6 +61,7 @@ type ClientConfig struct {
 type Client struct {
 	base    *url.URL
 	header  string
+	prefix  string
 	key     string
 	http    *http.Client
 	limiter *rate.Limiter
@@ -95,7 +96,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 		transport = t
 	}
 	return &Client{
-		base: base, header: cfg.KeyHeader, key: cfg.Key, log: cfg.Log,
+		base: base, header: cfg.KeyHeader, prefix: cfg.KeyPrefix, key: cfg.Key, log: cfg.Log,
 		http:    &http.Client{Transport: transport, CheckRedirect: sameHost},
 		limiter: rate.NewLimiter(rate.Limit(float64(cfg.PerMinute)/60), cfg.Burst),
 	}, nil
@@ -135,6 +136,7 @@ type response struct {
 	NotModified        bool
 	Body               []byte
 	ETag, LastModified string
+	Link               string
 }
 
 // StatusError is an answer with a status that is none of success.
@@ -222,7 +224,7 @@ func (c *Client) try(ctx context.Context, req request) (*response, error) {
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("User-Agent", userAgent)
 	if c.key != "" {
-		r.Header.Set(c.header, c.key)
+		r.Header.Set(c.header, c.prefix+c.key)
 	}
 	if req.ETag != "" {
 		r.Header.Set("If-None-Match", req.ETag)
@@ -232,7 +234,7 @@ func (c *Client) try(ctx context.Context, req request) (*response, error) {
 	}
 	res, err := c.http.Do(r)
 	if err != nil {
-		return nil, transportError(err)
+		return nil, c.transportError(err)
 	}
 	defer res.Body.Close()
 	switch {
@@ -251,12 +253,12 @@ func (c *Client) try(ctx context.Context, req request) (*response, error) {
 	if err := req.Check(body); err != nil {
 		return nil, fmt.Errorf("the answer is not what was asked for: %w", err)
 	}
-	return &response{Body: body, ETag: res.Header.Get("ETag"), LastModified: res.Header.Get("Last-Modified")}, nil
+	return &response{Body: body, ETag: res.Header.Get("ETag"), LastModified: res.Header.Get("Last-Modified"), Link: strings.Join(res.Header.Values("Link"), ", ")}, nil
 }
 
 // transportError takes the URL out of an error of net/http: the caller names
 // the path.
-func transportError(err error) error {
+func (c *Client) transportError(err error) error {
 	if errors.Is(err, errRedirect) {
 		return backoff.Permanent(errRedirect)
 	}
@@ -268,7 +270,7 @@ func transportError(err error) error {
 	if errors.As(err, &dns) && dns.IsNotFound {
 		return fmt.Errorf("no such host: %s", dns.Name)
 	}
-	return outside.Error(err) // net/http quotes what is no HTTP
+	return outside.Error(err, c.key) // net/http quotes what is no HTTP
 }
 
 // maxMessage bounds what is read of an error's body, in bytes: far more than is

@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -36,24 +35,39 @@ type Part struct {
 	// Path and Query are where to ask.
 	Path  string
 	Query url.Values
-	// PageSize is not zero when the part comes in pages of so many rows, asked
-	// for with the parameter page, from 1: the last one has fewer. No more than
-	// Pages of them are asked for; zero: MaxPages.
-	PageSize, Pages int
+	// At is where in an answer the rows stand, or the object: names joined by dots,
+	// such as data.coins; "": the answer itself.
+	At string
+	// Pager is not nil when the part comes in pages. No more than Pages of them are
+	// asked for; zero: all, and more than MaxPages are an error.
+	Pager *Pager
+	Pages int
 	// Every is how long an answer counts as new, and is not asked for again.
 	Every time.Duration
 	// Keep is how much longer it may stand in when the provider fails; zero:
 	// maxStale.
 	Keep time.Duration
-	// Check counts the rows of a body, or says why it is not what was asked for.
+	// Check counts the rows of what stands At a body, or says why it is not what was
+	// asked for.
 	Check func(body []byte) (rows int, err error)
+	// Whole, if not nil, says what an answer of the provider lacks.
+	Whole func(a *Answer) error
 	// MayBeEmpty: no rows at all is an answer too, and not a failure.
 	MayBeEmpty bool
-	// Reduce, if not nil, drops from a body what the provider's package does not
-	// use. It is applied to answers that stay in memory between rounds, where there
+	// Reduce, if not nil, drops from what stands At a body all that the provider's
+	// package does not use. It is applied to answers that stay in memory between rounds, where there
 	// may be thousands of them. Folders get what was sent, but for an answer that
 	// is recorded in a later round than the one that asked for it.
 	Reduce func(body []byte) []byte
+}
+
+// check is Check of what stands At a body.
+func (p *Part) check(body []byte) (rows int, err error) {
+	part, err := at(body, p.At)
+	if err != nil {
+		return 0, err
+	}
+	return p.Check(part)
 }
 
 func (p *Part) keep() time.Duration {
@@ -89,6 +103,9 @@ type Collector struct {
 
 	mu   sync.Mutex // one round at a time
 	kept map[string]*Answer
+	// failing are the parts of Each that fail, by name; those of the cache if there
+	// is one.
+	failing map[string]failure
 }
 
 // NewCollector returns a Collector, or an error when a folder cannot be used. A
@@ -97,7 +114,7 @@ func NewCollector(cfg Config) (*Collector, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	c := &Collector{Config: cfg, kept: map[string]*Answer{}}
+	c := &Collector{Config: cfg, kept: map[string]*Answer{}, failing: map[string]failure{}}
 	var err error
 	switch {
 	case cfg.Replay != "":
@@ -110,8 +127,9 @@ func NewCollector(cfg Config) (*Collector, error) {
 	case cfg.Cache != "":
 		if c.cache, err = openFolder(cfg.Cache, cfg.Source); err != nil {
 			cfg.Log.Warn("provider: the cache cannot be read and is emptied", "source", cfg.Source, "cache", cfg.Cache, "err", err)
-			c.cache = &folder{dir: cfg.Cache, source: cfg.Source, index: index{Format: 1, Source: cfg.Source, Parts: map[string]indexEntry{}}}
+			c.cache = emptyFolder(cfg.Cache, cfg.Source)
 		}
+		c.failing = c.cache.index.Failing
 	}
 	return c, nil
 }
@@ -159,7 +177,9 @@ func (r *Round) end() {
 		reduced.reduced = true
 		reduced.Pages = slices.Clone(u.answer.Pages)
 		for i := range reduced.Pages {
-			reduced.Pages[i].Body = u.part.Reduce(reduced.Pages[i].Body)
+			if body, err := at(reduced.Pages[i].Body, u.part.At); err == nil {
+				reduced.Pages[i].Body = within(u.part.At, u.part.Reduce(body))
+			}
 		}
 		r.c.kept[u.part.Name] = &reduced
 	}
@@ -301,30 +321,30 @@ func (p *Part) checkRows(a *Answer) error {
 
 // ask asks the provider. cached may be nil.
 func (r *Round) ask(ctx context.Context, p *Part, cached *Answer) (*Answer, error) {
-	a := &Answer{Fetched: r.time}
-	last := MaxPages
-	if p.Pages > 0 {
-		last = min(p.Pages, MaxPages)
-	}
-	for n := 1; ; n++ {
+	a := &Answer{Fetched: r.time, at: p.At}
+	for n := 0; p.Pages == 0 || n < p.Pages; n++ {
+		more, err := p.Pager.more(a)
+		if err != nil {
+			return nil, err
+		}
+		if more == nil {
+			break
+		}
 		var page Page
-		req := request{Path: p.Path, Query: p.Query, Check: func(b []byte) (err error) {
-			page.rows, err = p.Check(b)
+		req := request{Path: p.Path, Query: url.Values{}, Check: func(b []byte) (err error) {
+			page.rows, err = p.check(b)
 			return err
 		}}
-		if p.PageSize > 0 {
-			req.Query = url.Values{}
-			maps.Copy(req.Query, p.Query)
-			req.Query.Set("page", strconv.Itoa(n))
-		}
+		maps.Copy(req.Query, p.Query)
+		maps.Copy(req.Query, more)
 		var old Page
-		if cached != nil && n <= len(cached.Pages) {
-			old = cached.Pages[n-1]
+		if cached != nil && n < len(cached.Pages) {
+			old = cached.Pages[n]
 			req.ETag, req.LastModified = old.ETag, old.LastModified
 		}
 		res, err := r.c.Client.get(ctx, req)
 		var status *StatusError
-		if n == 1 && p.PageSize == 0 && errors.As(err, &status) && (status.Status == http.StatusNotFound || status.Status == http.StatusGone) {
+		if p.Pager == nil && errors.As(err, &status) && (status.Status == http.StatusNotFound || status.Status == http.StatusGone) {
 			a.Gone = true
 			return a, errGone{err}
 		}
@@ -333,15 +353,19 @@ func (r *Round) ask(ctx context.Context, p *Part, cached *Answer) (*Answer, erro
 		}
 		if page.Body, page.ETag, page.LastModified = res.Body, res.ETag, res.LastModified; res.NotModified {
 			page = old
+		} else if p.Pager != nil && p.Pager.says != nil {
+			page.Next = p.Pager.says(page.Body, res.Link)
 		}
-		if n > 1 && string(page.Body) == string(a.Pages[n-2].Body) {
-			return a, p.checkRows(a) // a server that does not know of pages
+		if n > 0 && string(page.Body) == string(a.Pages[n-1].Body) {
+			break // a server that does not know of pages
 		}
 		a.Pages = append(a.Pages, page)
-		if page.rows < p.PageSize || p.PageSize == 0 || n == last {
-			return a, p.checkRows(a)
-		}
 	}
+	err := p.checkRows(a)
+	if err == nil && p.Whole != nil {
+		err = p.Whole(a)
+	}
+	return a, err
 }
 
 // errGone is that of an answer that says: there is no such thing.

@@ -3,8 +3,10 @@ package provider_test
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -182,7 +184,7 @@ func TestDoubtfulAnswer(t *testing.T) {
 func TestPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := providertest.New()
-		part := provider.Part{Name: "rows", Path: "/rows", PageSize: 2, Check: provider.CheckArray}
+		part := provider.Part{Name: "rows", Path: "/rows", Pager: provider.Numbered("page", 2), Check: provider.CheckArray}
 		c := newCollector(t, p)
 		p.Set("/rows?page=1", []byte(`[1,2]`))
 		p.Set("/rows?page=2", []byte(`[3,4]`))
@@ -222,6 +224,74 @@ func TestPages(t *testing.T) {
 		c = newCollector(t, providertest.New())
 		get(t, c, part).check(t, "", source.PartMissing)
 	})
+}
+
+// TestPagers: every way of paging asks for all pages, is recorded and replayed, and
+// finds the rows wherever they stand.
+func TestPagers(t *testing.T) {
+	for name, test := range map[string]struct {
+		pager   *provider.Pager
+		at      string
+		answers string // to the queries in turn, as QUERY BODY
+		want    string // of all pages; "": fails
+	}{
+		"numbered":   {provider.Numbered("page", 1), "", `page=1 [{"id":1},{"id":2}] page=2 [{"id":3}] page=3 [{"id":4}] page=4 []`, "1 2 3 4"},
+		"short page": {provider.Numbered("page", 2), "", `page=1 [{"id":1},{"id":2}] page=2 [{"id":3}]`, "1 2 3"},
+		"offset":     {provider.Offset("start", 1), "data", `start=1 {"data":[{"id":"x"},{"id":"y"}]} start=3 {"data":[{"id":"z"}]} start=4 {"data":[]}`, "x y z"},
+		"cursor":     {provider.Cursor("after", "meta.next"), "data.rows", `- {"meta":{"next":"b="},"data":{"rows":[{"id":1}]}} after=b%3D {"meta":{"next":7},"data":{"rows":[]}} after=7 {"meta":{"next":null},"data":{"rows":[{"id":2}]}}`, "1 2"},
+		"link":       {provider.Link("next"), "rows", `- {"next":"https://else.example.test/x?p=2","rows":[{"id":1}]} p=2 {"rows":[{"id":2}]}`, "1 2"},
+		"no query":   {provider.Link("next"), "rows", `- {"next":"/rows/2","rows":[{"id":1}]}`, ""},
+		"header":     {provider.Link(""), "", `- <https://x.test/?p=0>;rel="prev",<https://x.test/?p=2&q=,>;rel="next" [{"id":1}] p=2&q=%2C - [{"id":2}]`, "1 2"},
+		"BOM":        {nil, "data", "- \ufeff{\"data\":[{\"id\":1}]}", "1"},
+		"elsewhere":  {nil, "data.coins", `- {"data":[{"id":1}]}`, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := providertest.New()
+			left := strings.Fields(test.answers)
+			p.Fault("/rows", func(w http.ResponseWriter, r *http.Request) {
+				if len(left) == 0 || strings.TrimPrefix(left[0], "-") != r.URL.RawQuery {
+					t.Errorf("%s: asked %q", name, r.URL.RawQuery)
+					return
+				}
+				if left = left[1:]; name == "header" {
+					w.Header().Set("Link", left[0])
+					left = left[1:]
+				}
+				_, _ = io.WriteString(w, left[0])
+				if left = left[1:]; test.want == "" {
+					left = strings.Fields(test.answers)
+				}
+			})
+			part := provider.Part{Name: "rows", Path: "/rows", Pager: test.pager, At: test.at, Check: provider.CheckArray}
+			rows := func(c *provider.Collector, record string) (ids string) {
+				round, err := c.Collect(t.Context(), func(r *provider.Round) error {
+					a, err := r.Get(t.Context(), part)
+					for _, row := range a.Rows() {
+						ids += " " + row.Fields.ID()
+					}
+					return err
+				})
+				if (err != nil) != (test.want == "") {
+					t.Errorf("%s: %v", name, err)
+				} else if err == nil && record != "" {
+					if err := round.Record(record); err != nil {
+						t.Error(err)
+					}
+				}
+				return strings.TrimSpace(ids)
+			}
+			dir := filepath.Join(t.TempDir(), "recording")
+			if got := rows(newCollector(t, p), dir); got != test.want || test.want != "" && len(left) > 0 {
+				t.Errorf("%s: got %q, want %q; not asked for %q", name, got, test.want, left)
+			}
+			if test.want == "" {
+				return
+			}
+			if got := rows(newCollector(t, p, func(cfg *provider.Config) { cfg.Replay = dir }), ""); got != test.want {
+				t.Errorf("%s: replayed %q, want %q", name, got, test.want)
+			}
+		})
+	}
 }
 
 // each runs a round that asks for /coins/ID of the ids, and returns the bodies
@@ -303,39 +373,68 @@ func TestEachReduces(t *testing.T) {
 	})
 }
 
-// TestEachFails: the first failure puts all off; what is cached is used until
-// it is too old.
+// TestEachFails: what fails stands in nobody's way, is asked for ever more rarely,
+// over restarts too, and is named.
 func TestEachFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := providertest.New()
-		for _, id := range []string{"a", "b", "c"} {
+		dir := filepath.Join(t.TempDir(), "cache")
+		ids := []string{"bad", "worse", "a", "b", "c", "d"}
+		for _, id := range ids[2:] {
 			p.Set("/coins/"+id, []byte(`{}`))
 		}
-		c := newCollector(t, p, func(cfg *provider.Config) { cfg.SlowCalls = 10 })
-		began := time.Now()
-		each(t, c, "a", "b", "c")
-		p.Asked()
-		p.Fault("/coins/b", providertest.Says("[]"))
-		time.Sleep(24 * time.Hour)
-		found, part := each(t, c, "new", "b", "a", "c")
-		if len(found) != 4 || part.State != source.PartStale || !strings.Contains(part.Reason, "want a JSON object") {
+		p.Fault("/coins/bad", providertest.Status(402))
+		p.Fault("/coins/worse", providertest.Status(403))
+		var part source.Part
+		var found map[string]string
+		asked := map[string]int{}
+		round := func() {
+			c := newCollector(t, p, func(cfg *provider.Config) { cfg.SlowCalls, cfg.Cache = 2, dir })
+			found, part = each(t, c, ids...)
+			for _, path := range p.Asked() {
+				asked[path]++
+			}
+			time.Sleep(time.Hour)
+		}
+		for range 3 {
+			round()
+		}
+		if len(found) != 4 || part.State != source.PartStale || !strings.Contains(part.Reason, "2 failing: coins/bad (1 times: GET /coins/bad: status 402") || !strings.Contains(part.Reason, "coins/worse") {
 			t.Errorf("found %v, %+v", found, part)
 		}
-		if asked := p.Asked(); slices.Contains(asked, "/coins/a") || !slices.Contains(asked, "/coins/new") {
-			t.Errorf("asked %v", asked)
+		for range 30 * 24 {
+			round()
 		}
-		time.Sleep(time.Until(began.Add(72 * time.Hour)))
-		for _, path := range []string{"/coins/a", "/coins/c", "/coins/new"} {
-			p.Fault(path, providertest.Status(402))
+		// After 1, 3, 7, 15, 31, 63 and 127 hours, and then each week.
+		if n := asked["/coins/bad"]; n < 9 || n > 12 || asked["/coins/a"] < 30 || len(found) != 4 {
+			t.Errorf("asked %v, found %v", asked, found)
 		}
-		if found, _ := each(t, c, "new", "b", "a", "c"); !slices.Equal(slices.Sorted(maps.Keys(found)), []string{"a", "b", "c", "new"}) {
-			t.Errorf("found %v", found)
+		p.Set("/coins/bad", []byte(`{}`))
+		p.Fault("/coins/bad", nil)
+		for range 7 * 24 {
+			round()
 		}
-		time.Sleep(time.Second)
-		if found, _ := each(t, c, "new", "b", "a", "c"); len(found) != 1 {
-			t.Errorf("found %v", found)
+		if len(found) != 5 || strings.Contains(part.Reason, "bad") {
+			t.Errorf("over, found %v, %+v", found, part)
 		}
 	})
+}
+
+// TestEachGivesUp: a provider that fails altogether is left alone.
+func TestEachGivesUp(t *testing.T) {
+	for status, want := range map[int]int{402: 3, 429: 4} { // a 429 is asked again, and ends the round
+		synctest.Test(t, func(t *testing.T) {
+			p := providertest.New()
+			ids := []string{"a", "b", "c", "d", "e"}
+			for _, id := range ids {
+				p.Fault("/coins/"+id, providertest.Status(status))
+			}
+			each(t, newCollector(t, p, func(cfg *provider.Config) { cfg.SlowCalls = 10 }), ids...)
+			if asked := p.Asked(); len(asked) != want {
+				t.Errorf("%d: asked %v", status, asked)
+			}
+		})
+	}
 }
 
 func TestCacheOutlivesTheProcess(t *testing.T) {
@@ -399,7 +498,7 @@ func TestRecordAndReplay(t *testing.T) {
 			if _, err := r.Get(t.Context(), rowsPart(0)); err != nil {
 				return err
 			}
-			if _, err := r.Get(t.Context(), provider.Part{Name: "pages", Path: "/pages", PageSize: 2, Check: provider.CheckArray}); err != nil {
+			if _, err := r.Get(t.Context(), provider.Part{Name: "pages", Path: "/pages", Pager: provider.Numbered("page", 2), Check: provider.CheckArray}); err != nil {
 				return err
 			}
 			answers, err := r.Each(t.Context(), "coins", []string{"a", "gone", long}, func(id string) provider.Part {
@@ -477,7 +576,7 @@ func tree(t *testing.T, dir string) map[string]string {
 // TestReplayOfFilesMadeByHand goes through the names that a file may have.
 func TestReplayOfFilesMadeByHand(t *testing.T) {
 	whole := rowsPart(0)
-	paged := provider.Part{Name: "rows", PageSize: 2, Check: provider.CheckArray}
+	paged := provider.Part{Name: "rows", Pager: provider.Numbered("page", 2), Check: provider.CheckArray}
 	one := provider.Part{Name: "rows/..", Check: provider.CheckArray}
 	for _, test := range []struct {
 		files string

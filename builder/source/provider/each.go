@@ -4,22 +4,50 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"example.com/marketdata/builder/source"
+	"example.com/marketdata/internal/outside"
 )
 
 // maxUnused is how long an answer of Each is cached without being asked for.
 const maxUnused = 90 * 24 * time.Hour
 
+// Parts that fail are asked for again after failedFirst, which doubles with each
+// failure up to failedMost. maxInARow failures in a row are the provider's rather
+// than the parts'.
+const (
+	failedFirst = time.Hour
+	failedMost  = 7 * 24 * time.Hour
+	maxInARow   = 3
+)
+
+// maxNamed bounds how many failing parts a report names.
+const maxNamed = 5
+
+// failure says how a part of Each failed, which is kept over restarts.
+type failure struct {
+	Times  int       `json:"times"`
+	Last   time.Time `json:"last"`
+	Reason string    `json:"reason"`
+}
+
+// due is when the part is to be asked for again.
+func (f failure) due() time.Time {
+	return f.Last.Add(min(failedMost, failedFirst<<min(max(0, f.Times-1), 10)))
+}
+
 // Each returns answers to parts of one kind, by id, as far as there are any: it
 // makes no more requests than the round has left for such parts, for those first
 // that were never asked for, in the order given, then for those whose answers are
-// oldest. The first failure ends it for the whole round: that is no time to ask
-// for trifles. part describes the part of an id; its name is given to it here, and
-// no rows are an answer, too.
+// oldest, and last for those that failed before, each of them ever more rarely. Some
+// failures in a row end it for this round, and a provider that asks to be left alone
+// ends it for other kinds, too. part describes the part of an id; its name is given
+// to it here, and no rows are an answer, too.
 func (r *Round) Each(ctx context.Context, kind string, ids []string, part func(id string) Part) (map[string]*Answer, error) {
 	parts := make([]Part, len(ids))
 	for i, id := range ids {
@@ -31,9 +59,9 @@ func (r *Round) Each(ctx context.Context, kind string, ids []string, part func(i
 		return answers, r.replayEach(ctx, kind, ids, parts, answers)
 	}
 	s := source.Part{Name: kind + "/*", State: source.PartKept}
-	asked := 0
+	asked, inARow := 0, 0
 	for _, i := range r.due(parts) {
-		if r.slow <= 0 {
+		if r.slow <= 0 || inARow == maxInARow {
 			break
 		}
 		p := &parts[i]
@@ -51,11 +79,23 @@ func (r *Round) Each(ctx context.Context, kind string, ids []string, part func(i
 		}
 		r.slow -= max(1, pages(a))
 		asked++
-		if err != nil {
-			r.slow = 0
-			s.State, s.Reason = source.PartStale, err.Error()
-			r.c.Log.Warn("provider: requests for single items are put off", "source", r.c.Source, "part", p.Name, "err", err)
+		if err == nil {
+			delete(r.c.failing, p.Name)
+			inARow = 0
+			continue
 		}
+		inARow++
+		r.c.failing[p.Name] = failure{r.c.failing[p.Name].Times + 1, r.time, outside.Text(err.Error())}
+		r.c.Log.Warn("provider: a single item failed and is put off", "source", r.c.Source, "part", p.Name, "err", err)
+		var paused *pausedError
+		var status *StatusError
+		if errors.As(err, &paused) || errors.As(err, &status) && status.Status == http.StatusTooManyRequests {
+			r.slow = 0
+		}
+	}
+	failing := r.failing(parts)
+	if failing != "" {
+		s.State, s.Reason = source.PartStale, failing
 	}
 	for i := range parts {
 		p := &parts[i]
@@ -75,6 +115,24 @@ func (r *Round) Each(ctx context.Context, kind string, ids []string, part func(i
 	return answers, nil
 }
 
+// failing names those of some parts that fail; "" when there is none.
+func (r *Round) failing(parts []Part) string {
+	var named []string
+	n := 0
+	for i := range parts {
+		name := parts[i].Name
+		if f, ok := r.c.failing[name]; ok {
+			if n++; n <= maxNamed {
+				named = append(named, fmt.Sprintf("%s (%d times: %s)", name, f.Times, f.Reason))
+			}
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d failing: %s", n, strings.Join(named, ", ")) + prefix(", ", strings.Repeat("…", min(1, n-len(named))))
+}
+
 func prefix(with, s string) string {
 	if s == "" {
 		return ""
@@ -91,26 +149,36 @@ func pages(a *Answer) int {
 
 // due lists the parts that are to be asked for, the most urgent first.
 func (r *Round) due(parts []Part) []int {
-	var list []int
+	var list, again []int
 	fetched := make(map[int]time.Time, len(parts))
 	for i := range parts {
 		if _, used := r.used[parts[i].Name]; used {
 			continue
 		}
 		a := r.cached(&parts[i])
-		if a == nil {
+		if f, failed := r.c.failing[parts[i].Name]; failed {
+			if fetched[i] = f.Last; !r.time.Before(f.due()) {
+				again = append(again, i)
+			}
+		} else if a == nil {
 			list = append(list, i)
 		} else if r.age(a) >= parts[i].Every {
 			list = append(list, i)
 			fetched[i] = a.Fetched
 		}
 	}
-	slices.SortStableFunc(list, func(a, b int) int { return fetched[a].Compare(fetched[b]) })
-	return list
+	for _, l := range [][]int{list, again} {
+		slices.SortStableFunc(l, func(a, b int) int { return fetched[a].Compare(fetched[b]) })
+	}
+	return append(list, again...)
 }
 
-// forget drops answers of a kind that were not asked for in a long time.
+// forget drops what is known of parts of a kind that were not asked for in a long
+// time.
 func (r *Round) forget(kind string) {
+	maps.DeleteFunc(r.c.failing, func(name string, f failure) bool {
+		return strings.HasPrefix(name, kind+"/") && r.time.Sub(f.Last) > maxUnused
+	})
 	for name, a := range r.c.kept {
 		if strings.HasPrefix(name, kind+"/") && r.age(a) > maxUnused {
 			delete(r.c.kept, name)

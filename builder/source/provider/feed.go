@@ -92,6 +92,35 @@ func Number(name string, n uint64) Field {
 	return Field{name, strconv.AppendUint(nil, n, 10)}
 }
 
+// Key is a field with a text, or with a whole number as a text: what an id is in a
+// feed.
+func Key(name string, id json.RawMessage) Field {
+	if integer.Match(id) {
+		return String(name, string(id))
+	}
+	return Raw(name, id)
+}
+
+// Integer is a field with a whole number, which the provider may have written as a
+// text.
+func Integer(name string, value json.RawMessage) Field {
+	if s := Text(value); integer.MatchString(s) {
+		return Raw(name, json.RawMessage(s))
+	}
+	return Raw(name, value)
+}
+
+// DataTime is a field with a time as Time reads it, or else with the value as it
+// is.
+func DataTime(name string, value json.RawMessage) Field {
+	for _, raw := range []json.RawMessage{value, json.RawMessage(Text(value))} {
+		if at := Time(raw); !at.IsZero() && !(len(raw) > 0 && raw[0] == '"') {
+			return String(name, at.Format(time.RFC3339))
+		}
+	}
+	return Raw(name, value)
+}
+
 // Or is the field, or another one if it is left out.
 func (f Field) Or(other Field) Field {
 	if f.raw == nil {

@@ -49,6 +49,28 @@ func TestTableKeepsValues(t *testing.T) {
 	}
 }
 
+// TestOddSpellings: what some providers write for a number, an id or a time.
+func TestOddSpellings(t *testing.T) {
+	f := provider.NewFeed("db", time.Unix(1, 0), nil)
+	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
+	for _, v := range []string{`"137"`, `137`, `"x"`, `-1`} {
+		f.Assets.Add(provider.Integer("n", raw(v)), provider.Key("k", raw(v)))
+	}
+	for _, v := range []string{`1767312000`, `1767312000123`, `1767312000.5`, `"2026-01-02T00:00:00Z"`, `"1767312000"`, `-5`, `1e99`, `"x"`} {
+		f.Quotes.Add(provider.DataTime("t", raw(v)))
+	}
+	f.Chains.Add(provider.Integer("n", nil), provider.Key("k", nil), provider.DataTime("t", nil))
+	for name, want := range map[string]string{
+		source.AssetsFile: `{"n":137,"k":"137"} {"n":137,"k":"137"} {"n":"x","k":"x"} {"n":-1,"k":-1}`,
+		source.QuotesFile: strings.Repeat(`{"t":"2026-01-02T00:00:00Z"} `, 5) + `{"t":-5} {"t":1e99} {"t":"x"}`,
+		source.ChainsFile: `{}`,
+	} {
+		if got := strings.Join(strings.Fields(providertest.Contents(t, f, name)), " "); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
+		}
+	}
+}
+
 func TestText(t *testing.T) {
 	for raw, want := range map[string]string{
 		`"a"`: "a", `"\u00e9"`: "é", `""`: "", `"\ud800"`: "", `"\ufffd"`: "", "\"\xff\"": "", `5`: "", `null`: "", `["a"]`: "", ``: "",

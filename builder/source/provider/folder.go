@@ -25,7 +25,8 @@ type Answer struct {
 	// Pages are one or more; a part that does not come in pages has one.
 	Pages []Page
 
-	reduced bool // by Part.Reduce
+	at      string // Part.At
+	reduced bool   // by Part.Reduce
 }
 
 // Page is one response of an answer.
@@ -34,6 +35,9 @@ type Page struct {
 	Body []byte
 	// ETag and LastModified are the provider's, to ask with the next time.
 	ETag, LastModified string
+	// Next is what the page says of the next one, where the part's Pager goes by
+	// that.
+	Next string
 
 	rows int // as Part.Check counts them
 }
@@ -49,13 +53,17 @@ func (a *Answer) Rows() []Row {
 	seen := map[string]bool{}
 	for _, page := range a.Pages {
 		from := len(list)
-		for _, row := range Rows(page.Body) {
-			if !seen[row.Fields.Text("id")] {
+		body, err := at(page.Body, a.at)
+		if err != nil {
+			panic(fmt.Sprintf("BUG: rows that were not checked: %v", err))
+		}
+		for _, row := range Rows(body) {
+			if !seen[row.Fields.ID()] {
 				list = append(list, row)
 			}
 		}
 		for _, row := range list[from:] {
-			if id := row.Fields.Text("id"); id != "" {
+			if id := row.Fields.ID(); id != "" {
 				seen[id] = true
 			}
 		}
@@ -68,7 +76,8 @@ func (a *Answer) Object() Fields {
 	if a == nil || len(a.Pages) == 0 {
 		return nil
 	}
-	o, _ := Object(a.Pages[0].Body)
+	body, _ := at(a.Pages[0].Body, a.at)
+	o, _ := Object(body)
 	return o
 }
 
@@ -99,6 +108,8 @@ type index struct {
 	Source string                `json:"source"`
 	Time   time.Time             `json:"time"`
 	Parts  map[string]indexEntry `json:"parts"`
+	// Failing are parts that fail, of a cache only.
+	Failing map[string]failure `json:"failing,omitempty"`
 }
 
 type indexEntry struct {
@@ -113,11 +124,12 @@ type indexPage struct {
 	SHA256       artifacts.Digest `json:"sha256"`
 	ETag         string           `json:"etag,omitempty"`
 	LastModified string           `json:"last_modified,omitempty"`
+	Next         string           `json:"next,omitempty"`
 }
 
 // openFolder reads what recording.json says; without one it says nothing.
 func openFolder(dir, source string) (*folder, error) {
-	f := &folder{dir: dir, source: source, index: index{Format: 1, Source: source, Parts: map[string]indexEntry{}}}
+	f := emptyFolder(dir, source)
 	b, err := readFile(filepath.Join(dir, indexFile), maxIndex)
 	if errors.Is(err, fs.ErrNotExist) {
 		return f, nil
@@ -125,7 +137,8 @@ func openFolder(dir, source string) (*folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	var i index
+	i := f.index
+	i.Format, i.Source = 0, ""
 	switch err := json.Unmarshal(b, &i); {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", indexFile, err)
@@ -134,11 +147,15 @@ func openFolder(dir, source string) (*folder, error) {
 	case i.Source != source:
 		return nil, fmt.Errorf("%s: recorded from %q, not from %s", indexFile, i.Source, source)
 	}
-	if i.Parts == nil {
-		i.Parts = map[string]indexEntry{}
+	if i.Parts == nil || i.Failing == nil {
+		return nil, fmt.Errorf("%s: null where an object is wanted", indexFile)
 	}
 	f.index = i
 	return f, nil
+}
+
+func emptyFolder(dir, source string) *folder {
+	return &folder{dir: dir, source: source, index: index{Format: 1, Source: source, Parts: map[string]indexEntry{}, Failing: map[string]failure{}}}
 }
 
 // createFolder makes a folder for a recording; dir must be missing or empty, so
@@ -168,9 +185,10 @@ func (f *folder) load(p *Part) (a *Answer, err error) {
 	if err != nil {
 		return nil, err
 	}
+	a.at = p.At
 	for n := range a.Pages {
 		page := &a.Pages[n]
-		if page.rows, err = p.Check(page.Body); err != nil {
+		if page.rows, err = p.check(page.Body); err != nil {
 			return nil, fmt.Errorf("%s: %w", fileName(p, n+1), err)
 		}
 	}
@@ -189,7 +207,7 @@ func (f *folder) loadPlain(p *Part) (*Answer, error) {
 			return nil, err
 		}
 		a.Pages = append(a.Pages, Page{Body: b})
-		if p.PageSize == 0 {
+		if p.Pager == nil {
 			return &a, nil
 		}
 	}
@@ -209,7 +227,7 @@ func (f *folder) loadIndexed(p *Part, e indexEntry) (*Answer, error) {
 		if artifacts.Sum(b) != page.SHA256 {
 			return nil, fmt.Errorf("%s is not what %s says it is; answers that were changed by hand go without that file", name, indexFile)
 		}
-		a.Pages = append(a.Pages, Page{Body: b, ETag: page.ETag, LastModified: page.LastModified})
+		a.Pages = append(a.Pages, Page{Body: b, ETag: page.ETag, LastModified: page.LastModified, Next: page.Next})
 	}
 	return a, nil
 }
@@ -222,7 +240,7 @@ func (f *folder) find(p *Part, n int) ([]byte, error) {
 		return b, err
 	}
 	plain := escapeName(p.Name)
-	if p.PageSize > 0 {
+	if p.Pager != nil {
 		b, err = readFile(filepath.Join(f.dir, plain+".json"), maxBody)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return b, err
@@ -247,7 +265,7 @@ func (f *folder) save(p *Part, a *Answer) error {
 		}
 		e.Pages = append(e.Pages, indexPage{
 			File: name, Size: int64(len(page.Body)), SHA256: artifacts.Sum(page.Body),
-			ETag: page.ETag, LastModified: page.LastModified,
+			ETag: page.ETag, LastModified: page.LastModified, Next: page.Next,
 		})
 	}
 	f.index.Parts[p.Name] = e
@@ -274,7 +292,7 @@ func (f *folder) commit(t time.Time) error {
 
 // fileName names the file of a part's page n, from 1.
 func fileName(p *Part, n int) string {
-	if p.PageSize == 0 {
+	if p.Pager == nil {
 		return escapeName(p.Name) + ".json"
 	}
 	return fmt.Sprintf("%s.%d.json", escapeName(p.Name), n)

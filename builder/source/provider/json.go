@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -20,6 +23,42 @@ func array(body []byte) ([]json.RawMessage, error) {
 		return nil, errors.New("want a JSON array, not null")
 	}
 	return rows, nil
+}
+
+// bom is a byte order mark, which some servers put before JSON.
+var bom = []byte("\ufeff")
+
+// at returns what stands in a document at a path: names joined by dots, or "" for
+// all of it.
+func at(body []byte, path string) (json.RawMessage, error) {
+	body = bytes.TrimPrefix(body, bom)
+	if path == "" {
+		return body, nil
+	}
+	name, rest, _ := strings.Cut(path, ".")
+	o, ok := Object(body)
+	if !ok || o[name] == nil {
+		return nil, fmt.Errorf("want a JSON object with %s", name)
+	}
+	return at(o[name], rest)
+}
+
+// within puts a value where at finds it.
+func within(path string, value []byte) []byte {
+	if path == "" {
+		return value
+	}
+	name, rest, _ := strings.Cut(path, ".")
+	return appendObject(nil, []Field{{name, within(rest, value)}})
+}
+
+// idAt is what ID returns of the value at a path; "" when there is none.
+func idAt(body []byte, path string) string {
+	raw, err := at(body, path)
+	if err != nil {
+		return ""
+	}
+	return ID(raw)
 }
 
 // Row is a row of a provider's list.
@@ -115,13 +154,28 @@ func Object(raw json.RawMessage) (f Fields, ok bool) {
 	return f, true
 }
 
-// Get returns a member as raw JSON; nil when it is absent or null.
+// Get returns a member as raw JSON; nil when it is absent, null or "", which some
+// providers write for null.
 func (f Fields) Get(name string) json.RawMessage {
-	if raw := f[name]; len(raw) > 0 && raw[0] != 'n' {
+	if raw := f[name]; len(raw) > 0 && raw[0] != 'n' && string(raw) != `""` {
 		return raw
 	}
 	return nil
 }
+
+// ID returns the member id; see the function ID.
+func (f Fields) ID() string { return ID(f.Get("id")) }
+
+// ID returns a text, or a whole number as it is written; "" for anything else.
+func ID(raw json.RawMessage) string {
+	if integer.Match(raw) {
+		return string(raw)
+	}
+	return Text(raw)
+}
+
+// integer is a whole number from 0 on.
+var integer = regexp.MustCompile(`^(0|[1-9][0-9]{0,18})$`)
 
 // Text returns a member that is a string; "" when it is absent or none.
 func (f Fields) Text(name string) string { return Text(f.Get(name)) }
@@ -134,6 +188,23 @@ func (f Fields) Texts(name string) (texts []string) {
 		}
 	}
 	return texts
+}
+
+// Time reads a time: RFC 3339, or a number of seconds or, from 10^11 on,
+// milliseconds since 1970. It is zero for anything else.
+func Time(raw json.RawMessage) time.Time {
+	if at, err := time.Parse(time.RFC3339, Text(raw)); err == nil {
+		return at
+	}
+	whole, _, _ := strings.Cut(string(raw), ".")
+	switch n, err := strconv.ParseInt(whole, 10, 64); {
+	case err != nil || n <= 0 || n >= 1e14:
+		return time.Time{}
+	case n >= 1e11:
+		return time.UnixMilli(n).UTC()
+	default:
+		return time.Unix(n, 0).UTC()
+	}
 }
 
 // Object returns a member that is an object; empty when it is absent or none.

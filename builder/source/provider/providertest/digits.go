@@ -21,6 +21,7 @@ func Digits(t *testing.T, quote func(price, marketCap, volume string) provider.M
 	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) {
 		price, marketCap, volume := value(rt, "price"), value(rt, "market cap"), value(rt, "volume")
+		absent := func(value string) bool { return value == "null" || value == `""` }
 		files := provider.NewFeed("test", time.Unix(1, 0), nil)
 		quote(price, marketCap, volume).Write(files)
 		feed, _, err := source.Read(t.Context(), files, source.ReadOptions{})
@@ -28,7 +29,7 @@ func Digits(t *testing.T, quote func(price, marketCap, volume string) provider.M
 			rt.Fatal(err)
 		}
 		written := Contents(t, files, source.QuotesFile)
-		if price == "null" {
+		if absent(price) {
 			if written != "" || len(feed.Quotes) > 0 {
 				rt.Fatalf("a quote without a price: %s", written)
 			}
@@ -37,7 +38,7 @@ func Digits(t *testing.T, quote func(price, marketCap, volume string) provider.M
 		row, _ := provider.Object([]byte(written))
 		accepted, sure := true, true
 		for field, value := range map[string]string{"price": price, "market_cap": marketCap, "volume": volume} {
-			if got := string(row.Get(field)); got != value && !(value == "null" && got == "") {
+			if got := string(row.Get(field)); got != value && !(absent(value) && got == "") {
 				rt.Fatalf("%s of %s became %s", field, value, got)
 			}
 			decimals, intDigits := markets.MoneyDecimals, markets.MoneyIntDigits
@@ -45,7 +46,7 @@ func Digits(t *testing.T, quote func(price, marketCap, volume string) provider.M
 				decimals, intDigits = markets.PriceDecimals, markets.PriceIntDigits
 			}
 			want, fits, certain := unitsOf(value, decimals, intDigits)
-			if value == "null" {
+			if absent(value) {
 				want, fits = new(big.Int), true
 			}
 			accepted, sure = accepted && fits, sure && certain
