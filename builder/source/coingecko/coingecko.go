@@ -203,7 +203,7 @@ func (m *market) Collect(ctx context.Context, r *provider.Round) error {
 	if err != nil {
 		return err
 	}
-	m.members, err = r.Each(ctx, "categories", idsOf(m.categories), func(id string) provider.Part {
+	m.members, err = r.Each(ctx, "categories", provider.IDs(m.categories), func(id string) provider.Part {
 		q := marketsQuery(false)
 		q.Del("precision")
 		q.Set("category", id)
@@ -212,21 +212,8 @@ func (m *market) Collect(ctx context.Context, r *provider.Round) error {
 	if err != nil || !m.detailed {
 		return err
 	}
-	m.details, err = r.Each(ctx, "coins", idsOf(slices.Concat(m.markets, m.coins)), func(id string) provider.Part {
+	m.details, err = r.Each(ctx, "coins", provider.IDs(slices.Concat(m.markets, m.coins)), func(id string) provider.Part {
 		return provider.Part{Path: "/coins/" + provider.Escape(id), Query: detailQuery, Every: detailEvery, Keep: provider.KeepSlow, Check: provider.CheckObject, Reduce: reduceDetail}
 	})
 	return err
-}
-
-// idsOf lists the ids of rows, each once.
-func idsOf(rows []provider.Row) []string {
-	seen := map[string]bool{"": true}
-	var ids []string
-	for _, row := range rows {
-		if id := row.Fields.Text("id"); !seen[id] {
-			seen[id] = true
-			ids = append(ids, id)
-		}
-	}
-	return ids
 }

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cockroachdb/apd/v3"
-
 	"example.com/marketdata/builder/source/provider"
 )
 
@@ -18,7 +16,7 @@ func (m *market) Write(f *provider.Feed) {
 	f.Quotes.AddRows(m.markets, quote)
 	m.writeExchanges(f)
 	f.Categories.AddRows(m.categories, func(category provider.Fields) []provider.Field {
-		return provider.Named(category, provider.Strings("members", idsOf(m.members[category.Text("id")].Rows())))
+		return provider.Named(category, provider.Strings("members", provider.IDs(m.members[category.Text("id")].Rows())))
 	})
 	m.writeChains(f)
 }
@@ -26,23 +24,11 @@ func (m *market) Write(f *provider.Feed) {
 func (m *market) writeAssets(f *provider.Feed) {
 	priced := make(map[string]provider.Fields, len(m.markets))
 	for _, row := range m.markets {
-		if id := row.Fields.Text("id"); id != "" {
-			priced[id] = row.Fields
-		}
+		priced[row.Fields.ID()] = row.Fields
 	}
-	f.Assets.AddRows(m.coins, func(coin provider.Fields) []provider.Field {
-		id := coin.Text("id")
-		defer delete(priced, id)
-		return m.asset(coin, priced[id])
-	})
-	for _, row := range m.markets {
-		// What is no object, or has no id, is set aside among the quotes.
-		id := row.Fields.Text("id")
-		if _, missing := priced[id]; missing {
-			f.Assets.Add(m.asset(row.Fields, row.Fields)...)
-			delete(priced, id)
-		}
-	}
+	asset := func(coin provider.Fields) []provider.Field { return m.asset(coin, priced[coin.ID()]) }
+	f.Assets.AddRows(m.coins, asset)
+	f.Assets.AddRows(provider.Missing(m.markets, m.coins), asset)
 }
 
 // asset is an asset's row; coin is a row of /coins/list or of /coins/markets,
@@ -55,10 +41,10 @@ func (m *market) asset(coin, priced provider.Fields) []provider.Field {
 		logo = provider.String("logo", detail.Object("image").Text("large"))
 	}
 	return []provider.Field{
-		provider.Raw("key", coin.Get("id")),
+		provider.Key("key", coin.Get("id")),
 		provider.Raw("name", coin.Get("name")),
 		provider.String("symbol", strings.ToUpper(coin.Text("symbol"))).Or(provider.Raw("symbol", coin.Get("symbol"))),
-		provider.Raw("slug", coin.Get("id")),
+		provider.Key("slug", coin.Get("id")),
 		logo,
 		provider.Strings("explorers", links.Texts("blockchain_site")),
 		provider.First("website", links.Texts("homepage")),
@@ -66,17 +52,8 @@ func (m *market) asset(coin, priced provider.Fields) []provider.Field {
 	}
 }
 
-// quote is a quote's row; none of a coin that is not traded.
 func quote(coin provider.Fields) []provider.Field {
-	if coin.Get("current_price") == nil && coin.Text("id") != "" {
-		return nil
-	}
-	return []provider.Field{
-		provider.Raw("key", coin.Get("id")),
-		provider.Raw("price", coin.Get("current_price")),
-		provider.Raw("market_cap", coin.Get("market_cap")),
-		provider.Raw("volume", coin.Get("total_volume")),
-	}
+	return provider.Quote(coin, coin.Get("current_price"), coin.Get("market_cap"), coin.Get("total_volume"))
 }
 
 func (m *market) writeExchanges(f *provider.Feed) {
@@ -85,7 +62,7 @@ func (m *market) writeExchanges(f *provider.Feed) {
 		return provider.Named(exchange,
 			provider.Raw("logo", exchange.Get("image")),
 			provider.Struct("links", provider.Raw("website", exchange.Get("url"))),
-			provider.Struct("market", provider.Raw("volume_24h", product(exchange.Get("trade_volume_24h_btc"), bitcoin))),
+			provider.Struct("market", provider.Raw("volume_24h", provider.Product(exchange.Get("trade_volume_24h_btc"), bitcoin))),
 		)
 	})
 }
@@ -97,35 +74,6 @@ func (m *market) price(id string) json.RawMessage {
 		}
 	}
 	return nil
-}
-
-// maxFactor bounds the length of a number that is multiplied: a longer one is
-// none that a provider writes.
-const maxFactor = 200
-
-// product multiplies two numbers exactly. It returns nil when one is missing or
-// is too long, and a when a is no number: that is for the reader to judge.
-func product(a, b json.RawMessage) json.RawMessage {
-	switch {
-	case a == nil || !isNumber(a):
-		return a
-	case b == nil || !isNumber(b) || len(a) > maxFactor || len(b) > maxFactor:
-		return nil
-	}
-	x, _, errX := apd.NewFromString(string(a))
-	y, _, errY := apd.NewFromString(string(b))
-	if errX != nil || errY != nil {
-		return nil
-	}
-	exact := apd.BaseContext.WithPrecision(2 * maxFactor)
-	if cond, err := exact.Mul(x, x, y); err != nil || cond.Any() {
-		return nil
-	}
-	return x.Append(nil, 'G')
-}
-
-func isNumber(raw json.RawMessage) bool {
-	return raw[0] == '-' || '0' <= raw[0] && raw[0] <= '9'
 }
 
 func (m *market) writeChains(f *provider.Feed) {

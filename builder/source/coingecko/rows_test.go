@@ -300,32 +300,6 @@ func TestDigits(t *testing.T) {
 	})
 }
 
-func TestProduct(t *testing.T) {
-	sevens := strings.Repeat("7", maxFactor)
-	square, _ := new(big.Int).SetString(sevens, 10)
-	square.Mul(square, square)
-	for _, test := range []struct{ a, b, want string }{
-		{"51075.6271283852", "66600", "3401636766.7504543200"},
-		{"1e-8", "2E+3", "0.00002"},
-		{"0.1", "0.3", "0.03"},
-		{"0", "5", "0"},
-		{"-1", "2", "-2"},
-		{"1e400", "1e400", "1E+800"},
-		{sevens, sevens, square.String()},
-		{sevens + "7", "2", ""},
-		{"1e999999999", "2", ""},
-		// What is no number is the reader's to judge, or leaves no product.
-		{`"x"`, "2", `"x"`}, {"true", "2", "true"}, {"[1]", "2", "[1]"},
-		{"2", `"x"`, ""}, {"2", "{}", ""},
-		{"", "2", ""}, {"2", "", ""},
-	} {
-		raw := func(s string) (r json.RawMessage) { return append(r, s...) }
-		if got := string(product(raw(test.a), raw(test.b))); got != test.want {
-			t.Errorf("%.30s × %.30s: %.60q, want %.60q", test.a, test.b, got, test.want)
-		}
-	}
-}
-
 // FuzzRows: no answer that passes for one makes anything panic or fail, and no
 // row gets lost: each is accepted, set aside, or has no price.
 func FuzzRows(f *testing.F) {
@@ -340,10 +314,10 @@ func FuzzRows(f *testing.F) {
 			categories: provider.Rows(answers[3]), platforms: provider.Rows(answers[4]),
 			members: map[string]*provider.Answer{}, details: map[string]*provider.Answer{},
 		}
-		for _, id := range idsOf(m.categories) {
+		for _, id := range provider.IDs(m.categories) {
 			m.members[id] = providertest.Answer(reduceMembers(answers[5]), answers[5])
 		}
-		for _, id := range idsOf(m.markets) {
+		for _, id := range provider.IDs(m.markets) {
 			m.details[id] = providertest.Answer(reduceDetail(answers[6]))
 		}
 		feed := provider.NewFeed(name, time.Unix(1, 0), nil)

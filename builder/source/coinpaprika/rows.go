@@ -16,7 +16,8 @@ const (
 
 // Write implements provider.Market.
 func (m *market) Write(f *provider.Feed) {
-	m.writeAssets(f)
+	f.Assets.AddRows(m.coins, m.asset)
+	f.Assets.AddRows(provider.Missing(m.tickers, m.coins), m.asset)
 	f.Quotes.AddRows(m.tickers, quote)
 	f.Exchanges.AddRows(m.exchanges, exchange)
 	f.Categories.AddRows(m.tags, func(tag provider.Fields) []provider.Field {
@@ -25,29 +26,15 @@ func (m *market) Write(f *provider.Feed) {
 	m.writeChains(f)
 }
 
-func (m *market) writeAssets(f *provider.Feed) {
-	known := map[string]bool{}
-	f.Assets.AddRows(m.coins, func(coin provider.Fields) []provider.Field {
-		known[coin.Text("id")] = true
-		return m.asset(coin)
-	})
-	for _, ticker := range m.tickers {
-		// What is no object, or has no id, is set aside among the quotes.
-		if id := ticker.Fields.Text("id"); id != "" && !known[id] {
-			f.Assets.Add(m.asset(ticker.Fields)...)
-		}
-	}
-}
-
 // asset is an asset's row; coin is a row of /coins, or one of /tickers, which has
 // no is_active.
 func (m *market) asset(coin provider.Fields) []provider.Field {
 	detail := m.details[coin.Text("id")].Object()
 	return []provider.Field{
-		provider.Raw("key", coin.Get("id")),
+		provider.Key("key", coin.Get("id")),
 		provider.Raw("name", coin.Get("name")),
 		provider.Raw("symbol", coin.Get("symbol")),
-		provider.Raw("slug", coin.Get("id")),
+		provider.Key("slug", coin.Get("id")),
 		provider.String("logo", detail.Text("logo")).Or(logo(coinLogo, coin)),
 		provider.Strings("explorers", links(detail, "explorer")),
 		provider.First("website", links(detail, "website")),
@@ -86,18 +73,9 @@ func links(of provider.Fields, kind string) (urls []string) {
 	return urls
 }
 
-// quote is a quote's row; none of a coin that is not traded.
 func quote(ticker provider.Fields) []provider.Field {
 	usd := ticker.Object("quotes").Object("USD")
-	if usd.Get("price") == nil && ticker.Text("id") != "" {
-		return nil
-	}
-	return []provider.Field{
-		provider.Raw("key", ticker.Get("id")),
-		provider.Raw("price", usd.Get("price")),
-		provider.Raw("market_cap", usd.Get("market_cap")),
-		provider.Raw("volume", usd.Get("volume_24h")),
-	}
+	return provider.Quote(ticker, usd.Get("price"), usd.Get("market_cap"), usd.Get("volume_24h"))
 }
 
 func exchange(of provider.Fields) []provider.Field {

@@ -237,7 +237,7 @@ func TestPagers(t *testing.T) {
 	}{
 		"numbered":   {provider.Numbered("page", 1), "", `page=1 [{"id":1},{"id":2}] page=2 [{"id":3}] page=3 [{"id":4}] page=4 []`, "1 2 3 4"},
 		"short page": {provider.Numbered("page", 2), "", `page=1 [{"id":1},{"id":2}] page=2 [{"id":3}]`, "1 2 3"},
-		"offset":     {provider.Offset("start", 1), "data", `start=1 {"data":[{"id":"x"},{"id":"y"}]} start=3 {"data":[{"id":"z"}]} start=4 {"data":[]}`, "x y z"},
+		"offset":     {provider.Offset("start", 1, 1), "data", `start=1 {"data":[{"id":"x"},{"id":"y"}]} start=3 {"data":[{"id":"z"}]} start=4 {"data":[]}`, "x y z"},
 		"cursor":     {provider.Cursor("after", "meta.next"), "data.rows", `- {"meta":{"next":"b="},"data":{"rows":[{"id":1}]}} after=b%3D {"meta":{"next":7},"data":{"rows":[]}} after=7 {"meta":{"next":null},"data":{"rows":[{"id":2}]}}`, "1 2"},
 		"link":       {provider.Link("next"), "rows", `- {"next":"https://else.example.test/x?p=2","rows":[{"id":1}]} p=2 {"rows":[{"id":2}]}`, "1 2"},
 		"no query":   {provider.Link("next"), "rows", `- {"next":"/rows/2","rows":[{"id":1}]}`, ""},

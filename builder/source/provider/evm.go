@@ -39,6 +39,18 @@ func CoinPaprikaChain(platform string) (c EVMChain, ok bool) {
 	return c, ok
 }
 
+// EVMChainByID finds a well-known EVM chain by its chain id, without a native coin.
+func EVMChainByID(id string) (EVMChain, bool) {
+	for _, chains := range []map[string]EVMChain{coinGeckoChains, coinPaprikaChains} {
+		for _, c := range chains {
+			if strconv.FormatUint(c.ID, 10) == id {
+				return EVMChain{ID: c.ID, Name: c.Name}, true
+			}
+		}
+	}
+	return EVMChain{}, false
+}
+
 // parseEVM reads the table, with the platforms in a column and the coins in the
 // next one. The table is part of the program: what is wrong with it is a panic.
 func parseEVM(table string, column int) map[string]EVMChain {

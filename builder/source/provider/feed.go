@@ -151,7 +151,15 @@ func Struct(name string, members ...Field) Field { return Field{name, appendObje
 // name.
 func Named(of Fields, more ...Field) []Field {
 	id := of.Get("id")
-	return append([]Field{Raw("key", id), Raw("name", of.Get("name")), Raw("slug", id)}, more...)
+	return append([]Field{Key("key", id), Raw("name", of.Get("name")), Key("slug", id)}, more...)
+}
+
+// Quote is the row of a quote; none of a coin that is not traded.
+func Quote(coin Fields, price, marketCap, volume json.RawMessage) []Field {
+	if price == nil && coin.ID() != "" {
+		return nil
+	}
+	return []Field{Key("key", coin.Get("id")), Raw("price", price), Raw("market_cap", marketCap), Raw("volume", volume)}
 }
 
 // AddRows adds the fields that row gives for each of the rows, if any. One that

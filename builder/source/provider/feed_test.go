@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"math/big"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -67,6 +68,32 @@ func TestOddSpellings(t *testing.T) {
 	} {
 		if got := strings.Join(strings.Fields(providertest.Contents(t, f, name)), " "); got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
+		}
+	}
+}
+
+func TestProduct(t *testing.T) {
+	sevens := strings.Repeat("7", 200)
+	square, _ := new(big.Int).SetString(sevens, 10)
+	square.Mul(square, square)
+	for _, test := range []struct{ a, b, want string }{
+		{"51075.6271283852", "66600", "3401636766.7504543200"},
+		{"1e-8", "2E+3", "0.00002"},
+		{"0.1", "0.3", "0.03"},
+		{"0", "5", "0"},
+		{"-1", "2", "-2"},
+		{"1e400", "1e400", "1E+800"},
+		{sevens, sevens, square.String()},
+		{sevens + "7", "2", ""},
+		{"1e999999999", "2", ""},
+		// What is no number is the reader's to judge, or leaves no product.
+		{`"x"`, "2", `"x"`}, {"true", "2", "true"}, {"[1]", "2", "[1]"},
+		{"2", `"x"`, ""}, {"2", "{}", ""},
+		{"", "2", ""}, {"2", "", ""},
+	} {
+		raw := func(s string) (r json.RawMessage) { return append(r, s...) }
+		if got := string(provider.Product(raw(test.a), raw(test.b))); got != test.want {
+			t.Errorf("%.30s × %.30s: %.60q, want %.60q", test.a, test.b, got, test.want)
 		}
 	}
 }

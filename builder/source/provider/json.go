@@ -86,6 +86,34 @@ func Rows(body []byte) []Row {
 	return rows
 }
 
+// IDs lists the ids of rows, each once.
+func IDs(rows []Row) (ids []string) {
+	seen := map[string]bool{"": true}
+	for _, row := range rows {
+		if id := row.Fields.ID(); !seen[id] {
+			seen[id] = true
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Missing are the rows of ids that none of some lists has, each once. Rows without
+// an id are left out: they are set aside where they came from.
+func Missing(rows []Row, in ...[]Row) (missing []Row) {
+	known := map[string]bool{"": true}
+	for _, id := range IDs(slices.Concat(in...)) {
+		known[id] = true
+	}
+	for _, row := range rows {
+		if id := row.Fields.ID(); !known[id] {
+			known[id] = true
+			missing = append(missing, row)
+		}
+	}
+	return missing
+}
+
 // short keeps what encoding/json quotes of a body out of logs.
 func short(err error) error {
 	const most = 120
@@ -134,6 +162,21 @@ func Keep(names ...string) func(body []byte) []byte {
 			kept = rows
 		}
 		if b, err := json.Marshal(kept); err == nil && kept != nil {
+			return b
+		}
+		return body
+	}
+}
+
+// KeepOf is Keep for each member of an object.
+func KeepOf(names ...string) func(body []byte) []byte {
+	keep := Keep(names...)
+	return func(body []byte) []byte {
+		o, _ := Object(body)
+		for name, raw := range o {
+			o[name] = keep(raw)
+		}
+		if b, err := json.Marshal(o); err == nil && o != nil {
 			return b
 		}
 		return body

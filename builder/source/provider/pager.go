@@ -26,9 +26,9 @@ func Numbered(name string, least int) *Pager {
 }
 
 // Offset asks for the rows that follow those that are there, the first of all
-// being number first, until there are none.
-func Offset(name string, first int) *Pager {
-	return &Pager{query: func(a *Answer) (url.Values, error) { return unless(a, 1, name, first+a.rows()), nil }}
+// being number first, until a page has fewer than least.
+func Offset(name string, first, least int) *Pager {
+	return &Pager{query: func(a *Answer) (url.Values, error) { return unless(a, least, name, first+a.rows()), nil }}
 }
 
 func unless(a *Answer, least int, name string, value int) url.Values {

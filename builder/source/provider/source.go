@@ -33,6 +33,9 @@ type Plan struct {
 	// KeyHeader is sent with each request: KeyPrefix, such as "Bearer ", and Key;
 	// without a key nothing is.
 	KeyHeader, KeyPrefix, Key string
+	// KeyEnv is where the key is, if that is not set and the provider answers nobody
+	// without one.
+	KeyEnv string
 	// PerMinute and Burst are how many calls may be made in a minute, and at once.
 	PerMinute, Burst int
 	// Slow is how many calls a round may make for parts asked for one by one.
@@ -51,6 +54,11 @@ func NewSource(o *Options, env Env, plan Plan, market func() Market) (*Source, e
 	}
 	if plan.Slow, err = o.Number("slow", plan.Slow, 0, maxSlow); err != nil {
 		return nil, err
+	}
+	if replay := o.Text("replay", ""); plan.KeyEnv != "" && replay == "" {
+		if plan.Key = env.Getenv(plan.KeyEnv); plan.Key == "" {
+			return nil, fmt.Errorf("a key is needed, in the environment variable %s", plan.KeyEnv)
+		}
 	}
 	client, err := NewClient(ClientConfig{
 		Base: o.Text("base", plan.Base), KeyHeader: plan.KeyHeader, KeyPrefix: plan.KeyPrefix, Key: plan.Key,
