@@ -3,7 +3,6 @@ package coinpaprika
 import (
 	"errors"
 	"log/slog"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -37,27 +36,8 @@ func over(t testing.TB, p *providertest.Provider, rest string, vars ...string) *
 // TestLiveIsWhatIsReplayed: over the network, recorded and replayed, the feed is
 // the same.
 func TestLiveIsWhatIsReplayed(t *testing.T) {
-	p := sampleProvider(t)
-	base := p.Serve(t) + "/v1"
-	files := providertest.Files(t, openTest(t, "?base="+base))
-	if want := providertest.All(t, providertest.Files(t, openTest(t, "?replay=testdata/sample"))); !maps.Equal(providertest.All(t, files), want) {
-		t.Errorf("live:\n%v\nwant\n%v", providertest.All(t, files), want)
-	}
-	dir := filepath.Join(t.TempDir(), "recording")
-	var r provider.Recorder = openTest(t, "?base="+base)
-	if err := r.Record(t.Context(), dir); err != nil {
-		t.Fatal(err)
-	}
-	if got := providertest.Files(t, openTest(t, "?replay="+dir)); !maps.Equal(providertest.All(t, got), providertest.All(t, files)) {
-		t.Errorf("replayed:\n%v\nwant\n%v", providertest.All(t, got), providertest.All(t, files))
-	}
-	for _, name := range []string{"tickers.json", "coins/btc-bitcoin.json"} {
-		got, err := os.ReadFile(filepath.Join(dir, name))
-		want, err2 := os.ReadFile(filepath.Join("testdata/sample", name))
-		if err = errors.Join(err, err2); err != nil || string(got) != string(want) {
-			t.Errorf("%s was not recorded as it was sent: %v", name, err)
-		}
-	}
+	live := openTest(t, "?base="+sampleProvider(t).Serve(t)+"/v1")
+	providertest.LiveIsReplayed(t, live, func(dir string) *provider.Source { return openTest(t, "?replay="+dir) })
 }
 
 // TestUnsound: what cannot be used stops the build and drops nothing.

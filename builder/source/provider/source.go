@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -120,8 +121,10 @@ type List struct {
 	// Into gets the rows; none when the part is missing.
 	Into *[]Row
 	// Required: there is no feed without this list. The newest last_updated of its
-	// rows is the time of a recording that does not say its own.
+	// rows, and what its pages have at Time (see Part.At), is the time of a recording
+	// that does not say its own.
 	Required bool
+	Time     string
 	// Directory: these rows are the assets. There is no feed without them either,
 	// since they would be gone from the service; a recording may lack them.
 	Directory bool
@@ -155,8 +158,17 @@ func (r *Round) Lists(ctx context.Context, lists ...List) error {
 		if !l.Required {
 			continue
 		}
+		times := make([]json.RawMessage, 0, len(*l.Into)+len(a.Pages))
 		for _, row := range *l.Into {
-			if at := Time(row.Fields.Get("last_updated")); at.After(r.newest) {
+			times = append(times, row.Fields.Get("last_updated"))
+		}
+		for _, page := range a.Pages {
+			if raw, err := at(page.Body, l.Time); err == nil && l.Time != "" {
+				times = append(times, raw)
+			}
+		}
+		for _, raw := range times {
+			if at := Time(raw); at.After(r.newest) {
 				r.newest = at
 			}
 		}

@@ -2,8 +2,13 @@ package providertest
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
+	"io/fs"
+	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +61,50 @@ func All(t *testing.T, files source.Files) map[string]string {
 		m[name] = Contents(t, files, name)
 	}
 	return m
+}
+
+// WantRows compares the files of a feed with the lines that they ought to have.
+func WantRows(t *testing.T, files source.Files, want map[string]string) {
+	t.Helper()
+	for name, want := range want {
+		got, want := strings.TrimSpace(Contents(t, files, name)), strings.ReplaceAll(strings.TrimSpace(want), "\t", "")
+		if got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
+		}
+	}
+}
+
+// LiveIsReplayed records a source and replays the recording: the feed is that of the
+// source, of the recording and of the sample that the provider answers with, every
+// byte of which is in the recording.
+func LiveIsReplayed(t *testing.T, live *provider.Source, replay func(dir string) *provider.Source) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "recording")
+	want := All(t, Files(t, replay("testdata/sample")))
+	if err := live.Record(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	if got := All(t, Files(t, live)); !maps.Equal(got, want) {
+		t.Errorf("live:\n%v\nwant\n%v", got, want)
+	}
+	if got := All(t, Files(t, replay(dir))); !maps.Equal(got, want) {
+		t.Errorf("replayed:\n%v\nwant\n%v", got, want)
+	}
+	sample := os.DirFS("testdata/sample")
+	err := fs.WalkDir(sample, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		sent, err := fs.ReadFile(sample, path)
+		kept, err2 := os.ReadFile(filepath.Join(dir, path))
+		if err = errors.Join(err, err2); err == nil && string(sent) != string(kept) {
+			t.Errorf("%s was not recorded as it was sent", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // NDJSON decodes a file of a feed, numbers as they are written.

@@ -49,12 +49,19 @@ func Sample(t testing.TB, prefix string, files map[string]string) *Provider {
 	return p
 }
 
-// Set makes body the answer to a path. A path may end in ?page=N: then it is for
-// that page only.
+// Set makes body the answer to a path. A path may end in ?NAME=VALUE: then it is
+// for requests with that parameter only.
 func (p *Provider) Set(path string, body []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.answers[path] = body
+}
+
+// Answer returns what Set has set.
+func (p *Provider) Answer(path string) []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.answers[path]
 }
 
 // Fault lets a path be answered by f instead; nil ends it.
@@ -83,6 +90,11 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		paged += "?page=" + page
 	}
 	p.mu.Lock()
+	for name, values := range r.URL.Query() {
+		if one := path + "?" + name + "=" + values[0]; p.answers[one] != nil || p.faults[one] != nil {
+			paged = one
+		}
+	}
 	p.asked = append(p.asked, paged)
 	fault := p.faults[paged]
 	if fault == nil {

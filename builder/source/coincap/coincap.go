@@ -1,0 +1,131 @@
+// Package coincap is the market as CoinCap knows it: a source of feeds (FEED.md).
+// Its API, version 3, is described at https://pro.coincap.io/api-docs.
+//
+//	coincap:                          ask the API
+//	coincap:?cache=DIR                keep the last good answers in a folder too
+//	coincap:?replay=DIR               build from a recording (package provider)
+//	coincap:?rate=60                  no more than so many calls a minute
+//	coincap:?base=https://HOST/v3     ask another server
+//
+// The environment variable COINCAP_API_KEY is the key, which the API needs.
+//
+// # What is asked
+//
+//	/assets, pages of 2,000           every time              assets, quotes, chains
+//	/exchanges, pages of 2,000        every half hour         exchanges
+//
+// That is some four calls a snapshot, with the empty pages that end the lists; the
+// plans count credits, which grow with the answers.
+//
+// # What becomes of it
+//
+// The key and the slug of a row are the provider's id (bitcoin, binance).
+//
+//	assets      name, symbol; explorer is the only link. All are active.
+//	quotes      priceUsd, marketCapUsd and volumeUsd24Hr: numbers as texts, of
+//	            which every digit is kept.
+//	chains      the EVM chains of package provider's table on which an asset has
+//	            tokens; the members are these assets. The key is the chain id.
+//	exchanges   name, exchangeUrl; volumeUsd, tradingPairs and updated.
+//
+// The provider does not have categories, native coins of chains, logos, websites and whitepapers
+// of assets, links of exchanges other than the website, and fees.
+//
+// All this was made from the provider's description and checked against answers
+// made by hand from that.
+package coincap
+
+import (
+	"context"
+	"maps"
+	"net/url"
+	"slices"
+	"time"
+
+	"example.com/marketdata/builder/source"
+	"example.com/marketdata/builder/source/provider"
+)
+
+// name is the source's, of its database and of its recordings.
+const name = "coincap"
+
+var plan = provider.Plan{
+	Base: "https://rest.coincap.io/v3", KeyHeader: "Authorization", KeyPrefix: "Bearer ", KeyEnv: "COINCAP_API_KEY",
+	PerMinute: 60, Burst: 5,
+}
+
+const exchangesEvery = 30 * time.Minute
+
+// Opener returns what opens the source; see the package's comment for what may
+// stand behind coincap:. It is a source.Opener.
+func Opener(env provider.Env) source.Opener {
+	return func(_ context.Context, rest string) (source.Source, error) { return open(rest, env) }
+}
+
+func open(rest string, env provider.Env) (*provider.Source, error) {
+	o, err := provider.ParseOptions(name, rest, nil)
+	if err != nil {
+		return nil, err
+	}
+	return provider.NewSource(o, env, plan, func() provider.Market { return &market{} })
+}
+
+// market is what the provider said, in its own words.
+type market struct{ assets, exchanges []provider.Row }
+
+// Collect implements provider.Market.
+func (m *market) Collect(ctx context.Context, r *provider.Round) error {
+	page := url.Values{"limit": {"2000"}} // the most that the provider gives
+	return r.Lists(ctx,
+		provider.List{Required: true, Time: "timestamp", Has: []string{"priceUsd"}, Into: &m.assets, Part: provider.Part{Name: "assets", Path: "/assets", Query: page, Pager: provider.Offset("offset", 0, 1), At: "data"}},
+		provider.List{Into: &m.exchanges, Part: provider.Part{Name: "exchanges", Path: "/exchanges", Query: page, Pager: provider.Offset("offset", 0, 1), At: "data", Every: exchangesEvery}},
+	)
+}
+
+// Write implements provider.Market.
+func (m *market) Write(f *provider.Feed) {
+	f.Assets.AddRows(m.assets, func(asset provider.Fields) []provider.Field {
+		var explorers []string
+		if url := asset.Text("explorer"); url != "" {
+			explorers = append(explorers, url)
+		}
+		return provider.Named(asset, provider.Raw("symbol", asset.Get("symbol")), provider.Strings("explorers", explorers))
+	})
+	f.Quotes.AddRows(m.assets, func(asset provider.Fields) []provider.Field {
+		return provider.Quote(asset, asset.Get("priceUsd"), asset.Get("marketCapUsd"), asset.Get("volumeUsd24Hr"))
+	})
+	f.Exchanges.AddRows(m.exchanges, func(exchange provider.Fields) []provider.Field {
+		id := exchange.Get("exchangeId")
+		return []provider.Field{
+			provider.Raw("key", id), provider.Raw("name", exchange.Get("name")), provider.Raw("slug", id),
+			provider.Struct("links", provider.Raw("website", exchange.Get("exchangeUrl"))),
+			provider.Struct("market",
+				provider.Raw("volume_24h", exchange.Get("volumeUsd")),
+				provider.Integer("markets_count", exchange.Get("tradingPairs")),
+				provider.DataTime("data_time", exchange.Get("updated")),
+			),
+		}
+	})
+	m.writeChains(f)
+}
+
+// writeChains writes the chains that assets have tokens on, in the order of their
+// ids. Others than EVM chains have ids, too, but the provider names none.
+func (m *market) writeChains(f *provider.Feed) {
+	members := map[string][]string{}
+	for _, asset := range m.assets {
+		if id := asset.Fields.ID(); id != "" {
+			for chain := range asset.Fields.Object("tokens") {
+				members[chain] = append(members[chain], id)
+			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(members)) {
+		if chain, ok := provider.EVMChainByID(id); ok {
+			f.Chains.Add(
+				provider.String("key", id), provider.String("name", chain.Name), provider.String("slug", id),
+				provider.Strings("members", members[id]), provider.Number("evm_chain_id", chain.ID),
+			)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package coincap
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/marketdata/builder/source"
+	"example.com/marketdata/builder/source/provider"
+	"example.com/marketdata/builder/source/provider/providertest"
+)
+
+const key = "COINCAP_API_KEY=c4p-secret"
+
+// sampleProvider answers with the sample.
+func sampleProvider(t testing.TB) *providertest.Provider {
+	t.Helper()
+	return providertest.Sample(t, "/v3", map[string]string{
+		"/assets?offset=0": "assets.1", "/assets?offset=3": "assets.2", "/assets?offset=5": "assets.3",
+		"/exchanges?offset=0": "exchanges.1", "/exchanges?offset=2": "exchanges.2",
+	})
+}
+
+func replay(t testing.TB) func(dir string) *provider.Source {
+	return func(dir string) *provider.Source { return providertest.Open(t, open, nil, "?replay="+dir) }
+}
+
+// TestSample compares the feed of the sample with what it ought to be.
+func TestSample(t *testing.T) {
+	files := providertest.Files(t, replay(t)("testdata/sample"))
+	providertest.WantRows(t, files, map[string]string{
+		source.AssetsFile: `
+			{"key":"bitcoin","name":"Bitcoin","slug":"bitcoin","symbol":"BTC","explorers":["https://explorer.example.test/btc"]}
+			{"key":"tether","name":"Tether","slug":"tether","symbol":"USDT"}
+			{"key":"ethereum","name":"Ethereum","slug":"ethereum","symbol":"ETH"}
+			{"key":"tiny","name":"Tiny & <Coin>","slug":"tiny","symbol":"TINY","explorers":["https://explorer.example.test/tiny"]}
+			{"key":"idle","name":"Idle","slug":"idle","symbol":"IDLE"}`,
+		source.QuotesFile: `
+			{"key":"bitcoin","price":"91913.2742537700010000","market_cap":"1833328923114.0123456789012345","volume":"27015497171.9076300000000000"}
+			{"key":"tether","price":"0.999700000000000033","market_cap":"183944800000.0000000000000000","volume":"790967708.432154893875122070"}
+			{"key":"ethereum","price":"2990.1000000000000000"}
+			{"key":"tiny","price":"0.000000020000000000012345","market_cap":"0.0000000200000000","volume":"0.0000000000000000"}`,
+		source.ExchangesFile: `
+			{"key":"grand","name":"Grand Exchange","slug":"grand","links":{"website":"https://grand.example.test/"},"market":{"volume_24h":"1234567890.1234567890","markets_count":1200,"data_time":"2026-11-21T07:20:51Z"}}
+			{"key":"quiet","name":"Quiet","slug":"quiet","links":{},"market":{"markets_count":1}}`,
+		source.CategoriesFile: ``,
+		source.ChainsFile: `
+			{"key":"1","name":"Ethereum","slug":"1","members":["tether","tiny"],"evm_chain_id":1}
+			{"key":"56","name":"BNB Smart Chain","slug":"56","members":["tether"],"evm_chain_id":56}`,
+	})
+	feed, report := providertest.Read(t, files)
+	if len(feed.Assets) != 5 || len(feed.Quotes) != 4 || len(feed.Exchanges) != 2 || len(feed.Chains) != 2 || report.BadDataTimes != 0 {
+		t.Errorf("not all rows were accepted: %+v", report)
+	}
+}
+
+// TestLiveIsWhatIsReplayed: over the network, recorded and replayed, the feed is
+// the same, and every request has the key.
+func TestLiveIsWhatIsReplayed(t *testing.T) {
+	p := sampleProvider(t)
+	live := providertest.Open(t, open, providertest.RoundTrip(func(r *http.Request) (*http.Response, error) {
+		if r.URL.Scheme+r.URL.Host != "httpsrest.coincap.io" || r.Header.Get("Authorization") != "Bearer c4p-secret" || r.URL.Query().Get("limit") != "2000" {
+			t.Errorf("asked %s with %q", r.URL, r.Header)
+		}
+		return p.Transport().RoundTrip(r)
+	}), "?rate=60000", key)
+	providertest.LiveIsReplayed(t, live, replay(t))
+}
+
+func TestEndpointsFail(t *testing.T) {
+	providertest.EndpointsFail(t, map[string]providertest.Endpoint{
+		"/v3/assets?offset=0":    {Part: "assets"},
+		"/v3/assets?offset=3":    {Part: "assets"},
+		"/v3/exchanges?offset=0": {Part: "exchanges", File: source.ExchangesFile, Every: exchangesEvery},
+	}, func() *providertest.Provider { return sampleProvider(t) }, func(p *providertest.Provider) *provider.Source {
+		return providertest.Open(t, open, p.Transport(), "", key)
+	})
+}
+
+func TestDigits(t *testing.T) {
+	providertest.Digits(t, func(price, marketCap, volume string) provider.Market {
+		return &market{assets: provider.Rows(fmt.Appendf(nil, `[{"id":"a","name":"A","symbol":"A","priceUsd":%s,"marketCapUsd":%s,"volumeUsd24Hr":%s}]`, price, marketCap, volume))}
+	})
+}
+
+func TestOpener(t *testing.T) {
+	opener := map[string]source.Opener{"coincap": Opener(providertest.Env(t))}
+	for spec, want := range map[string]string{
+		"coincap:?replay=testdata/sample": "", "coincap:": "a key is needed, in the environment variable COINCAP_API_KEY",
+		"coincap:?coins=5": "unknown option",
+	} {
+		if _, err := source.Open(t.Context(), spec, opener); (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", spec, err, want)
+		}
+	}
+	// A key never leaves for another host, nor in an error that quotes it.
+	synctest.Test(t, func(t *testing.T) {
+		p := sampleProvider(t)
+		p.Fault("/v3/assets?offset=0", func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprintf(w, "%s%s", strings.Repeat("x", 180), r.Header.Get("Authorization"))
+		})
+		_, err := providertest.Open(t, open, p.Transport(), "", key).Files(t.Context(), time.Time{})
+		if err == nil || strings.Contains(err.Error(), "c4p") {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}

@@ -1,0 +1,197 @@
+// Package coinmarketcap is the market as CoinMarketCap knows it: a source of feeds
+// (FEED.md). Its API is described at https://coinmarketcap.com/api/documentation.
+//
+//	coinmarketcap:                    ask the API
+//	coinmarketcap:?coins=1000         quotes of the 1,000 largest coins; coins=all
+//	coinmarketcap:?cache=DIR          keep the last good answers in a folder too
+//	coinmarketcap:?replay=DIR         build from a recording (package provider)
+//	coinmarketcap:?slow=20            up to so many slow calls a build; see below
+//	coinmarketcap:?rate=60            no more than so many calls a minute
+//	coinmarketcap:?base=https://HOST  ask another server
+//
+// The environment variable COINMARKETCAP_API_KEY is the key, which the API needs.
+//
+// # What is asked
+//
+//	/v1/cryptocurrency/listings/latest     every time             quotes
+//	/v1/cryptocurrency/map, all statuses   every 6 hours          assets, chains
+//	/v1/exchange/listings/latest           every hour             exchanges
+//	/v1/cryptocurrency/categories          a day                  categories
+//	/v1/cryptocurrency/category            each once a week, slow members of categories
+//	/v2/cryptocurrency/info, 100 coins     each once a week, slow links of assets
+//	/v1/exchange/info, 100 exchanges       each once a week, slow links of exchanges
+//
+// The plans count credits: one for each call and each further 200 coins of it, so
+// that 200 coins, the default, cost 4,320 a month, all of some 9,000 coins 45 times
+// that, and all else some 3,500. Slow calls are made two with each snapshot. Some
+// plans do not have the listings of exchanges, or categories: these lists are then
+// missing.
+//
+// # What becomes of it
+//
+// The key of a row is the provider's id, a number, which stays the same when a
+// coin changes its name; the slug is the provider's.
+//
+//	assets      name, symbol and is_active of the map, and of the listings for a
+//	            coin that is missing there. logo, explorers, website and whitepaper
+//	            (technical_doc) of the info; logo is else where the provider's
+//	            pictures are.
+//	quotes      price, market_cap and volume_24h of quote.USD.
+//	exchanges   name; links of the info; volume_24h of quote.USD, num_market_pairs
+//	            and last_updated.
+//	categories  name; the id is the slug, since there is no other. The members are
+//	            the coins of the category.
+//	chains      the platforms that the map names; the members are the coins on them.
+//	            The platform's id is that of its native coin.
+//
+// The provider does not have display names and chain ids of chains (null), and
+// whether a category is disabled (active). It has fees of exchanges for some, which
+// are not used.
+//
+// All this was made from the provider's description and checked against answers
+// made by hand from that.
+package coinmarketcap
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"example.com/marketdata/builder/source"
+	"example.com/marketdata/builder/source/provider"
+)
+
+// name is the source's, of its database and of its recordings.
+const name = "coinmarketcap"
+
+var plan = provider.Plan{
+	Base: "https://pro-api.coinmarketcap.com", KeyHeader: "X-CMC_PRO_API_KEY", KeyEnv: "COINMARKETCAP_API_KEY",
+	PerMinute: 30, Burst: 5, Slow: 2,
+}
+
+const (
+	pageSize     = 5000 // the most that the provider gives
+	categorySize = 1000 // likewise, of a category's coins
+	batch        = 100  // infos that cost one credit
+	defaultCoins = 200  // quotes that cost one credit
+	coinLogo     = "https://s2.coinmarketcap.com/static/img/coins/64x64/"
+	exchangeLogo = "https://s2.coinmarketcap.com/static/img/exchanges/64x64/"
+
+	mapEvery        = 6 * time.Hour
+	exchangesEvery  = time.Hour
+	categoriesEvery = 24 * time.Hour
+	slowEvery       = 7 * 24 * time.Hour
+)
+
+// Opener returns what opens the source; see the package's comment for what may
+// stand behind coinmarketcap:. It is a source.Opener.
+func Opener(env provider.Env) source.Opener {
+	return func(_ context.Context, rest string) (source.Source, error) { return open(rest, env) }
+}
+
+func open(rest string, env provider.Env) (*provider.Source, error) {
+	o, err := provider.ParseOptions(name, rest, map[string]string{"coins": "N|all"})
+	if err != nil {
+		return nil, err
+	}
+	coins := 0
+	if o.Text("coins", "") != "all" {
+		if coins, err = o.Number("coins", defaultCoins, 1, pageSize*provider.MaxPages); err != nil {
+			return nil, fmt.Errorf("%w, or all", err)
+		}
+	}
+	return provider.NewSource(o, env, plan, func() provider.Market { return &market{wanted: coins} })
+}
+
+// market is what the provider said, in its own words.
+type market struct {
+	wanted int // coins with quotes; 0: all
+
+	listings, active, inactive, exchanges, categories []provider.Row
+	// members are the answers to /category, by its id.
+	members map[string]*provider.Answer
+	// infos and exchangeInfos are those of single coins and exchanges, by id.
+	infos, exchangeInfos map[string]provider.Fields
+}
+
+// list is a part that has its rows in data and comes in pages.
+func list(name, path string, limit int, every time.Duration, more ...string) provider.Part {
+	q := url.Values{"limit": {strconv.Itoa(limit)}}
+	for i := 0; i < len(more); i += 2 {
+		q.Set(more[i], more[i+1])
+	}
+	return provider.Part{Name: name, Path: path, Query: q, At: "data", Pager: provider.Offset("start", 1, 1), Every: every}
+}
+
+// Collect implements provider.Market.
+func (m *market) Collect(ctx context.Context, r *provider.Round) error {
+	limit := pageSize
+	if m.wanted > 0 {
+		limit = min(limit, m.wanted)
+	}
+	listings := list("listings", "/v1/cryptocurrency/listings/latest", limit, 0, "convert", "USD")
+	listings.Pages = (m.wanted + limit - 1) / limit
+	inactive := list("map_inactive", "/v1/cryptocurrency/map", pageSize, mapEvery, "listing_status", "inactive,untracked")
+	inactive.MayBeEmpty = true
+	is := []string{"is_active"}
+	err := r.Lists(ctx,
+		provider.List{Directory: true, Has: is, Into: &m.active, Part: list("map", "/v1/cryptocurrency/map", pageSize, mapEvery, "listing_status", "active")},
+		provider.List{Directory: true, Has: is, Into: &m.inactive, Part: inactive},
+		provider.List{Required: true, Of: &m.active, Into: &m.listings, Part: listings},
+		provider.List{Into: &m.exchanges, Part: list("exchanges", "/v1/exchange/listings/latest", pageSize, exchangesEvery, "convert", "USD")},
+		provider.List{Into: &m.categories, Part: list("categories", "/v1/cryptocurrency/categories", pageSize, categoriesEvery)},
+	)
+	if err != nil {
+		return err
+	}
+	m.members, err = r.Each(ctx, "category", provider.IDs(m.categories), func(id string) provider.Part {
+		p := list("", "/v1/cryptocurrency/category", categorySize, slowEvery, "id", id)
+		p.Pager, p.At, p.Keep = provider.Offset("start", 1, categorySize/2), "data.coins", provider.KeepSlow
+		p.Check, p.Reduce = provider.CheckArray, provider.Keep("id")
+		return p
+	})
+	if err != nil {
+		return err
+	}
+	if m.infos, err = infos(ctx, r, "info", "/v2/cryptocurrency/info", slices.Concat(m.listings, m.active)); err != nil {
+		return err
+	}
+	m.exchangeInfos, err = infos(ctx, r, "exchange_info", "/v1/exchange/info", m.exchanges)
+	return err
+}
+
+// infos asks for what is known of single rows, in batches of ids that stay the same
+// when rows come and go; those of the first rows first.
+func infos(ctx context.Context, r *provider.Round, kind, path string, rows []provider.Row) (map[string]provider.Fields, error) {
+	var batches []string
+	ids := map[string][]string{}
+	for _, id := range provider.IDs(rows) {
+		n, err := strconv.ParseUint(id, 10, 64)
+		if err != nil {
+			continue
+		}
+		b := strconv.FormatUint(n/batch, 10)
+		if ids[b] == nil {
+			batches = append(batches, b)
+		}
+		ids[b] = append(ids[b], id)
+	}
+	answers, err := r.Each(ctx, kind, batches, func(b string) provider.Part {
+		q := url.Values{"id": {strings.Join(ids[b], ",")}}
+		if kind == "info" {
+			q.Set("skip_invalid", "true")
+		}
+		return provider.Part{Path: path, Query: q, At: "data", Every: slowEvery, Keep: provider.KeepSlow, Check: provider.CheckObject, Reduce: provider.KeepOf("logo", "urls")}
+	})
+	of := map[string]provider.Fields{}
+	for _, a := range answers {
+		for id, raw := range a.Object() {
+			of[id], _ = provider.Object(raw)
+		}
+	}
+	return of, err
+}

@@ -1,0 +1,182 @@
+package coinmarketcap
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/marketdata/builder/source"
+	"example.com/marketdata/builder/source/provider"
+	"example.com/marketdata/builder/source/provider/providertest"
+)
+
+const (
+	key      = "COINMARKETCAP_API_KEY=cmc-secret"
+	listings = "/v1/cryptocurrency/listings/latest"
+	coinMap  = "/v1/cryptocurrency/map"
+)
+
+// sampleProvider answers with the sample.
+func sampleProvider(t testing.TB) *providertest.Provider {
+	t.Helper()
+	p := providertest.Sample(t, "", map[string]string{
+		listings + "?start=1": "listings.1", listings + "?start=5": "listings.2",
+		"/v1/exchange/listings/latest?start=1": "exchanges.1", "/v1/exchange/listings/latest?start=3": "exchanges.2",
+		"/v1/cryptocurrency/categories?start=1": "categories.1", "/v1/cryptocurrency/categories?start=3": "categories.2",
+		"/v1/cryptocurrency/category?id=6051a82566fc1b42617d6dc6": "category/6051a82566fc1b42617d6dc6.1",
+		"/v1/cryptocurrency/category?id=604f2776ebccdd50cd175fdc": "category/604f2776ebccdd50cd175fdc.1",
+		"/v2/cryptocurrency/info?id=1":                            "info/0", "/v1/exchange/info?id=270": "exchange_info/2",
+	})
+	// The two maps differ in a parameter that is not the one they are paged by.
+	maps := providertest.Sample(t, "", map[string]string{
+		"/active?start=1": "map.1", "/active?start=5": "map.2", "/inactive,untracked?start=1": "map_inactive.1", "/inactive,untracked?start=2": "map_inactive.2",
+	})
+	p.Fault(coinMap, func(w http.ResponseWriter, r *http.Request) {
+		r.URL.Path = "/" + r.URL.Query().Get("listing_status")
+		maps.ServeHTTP(w, r)
+	})
+	return p
+}
+
+func over(t testing.TB, p *providertest.Provider, rest string) *provider.Source {
+	t.Helper()
+	return providertest.Open(t, open, providertest.RoundTrip(func(r *http.Request) (*http.Response, error) {
+		if r.URL.Scheme+r.URL.Host != "httpspro-api.coinmarketcap.com" || r.Header.Get("X-CMC_PRO_API_KEY") != "cmc-secret" {
+			t.Errorf("asked %s with %q", r.URL, r.Header)
+		}
+		return p.Transport().RoundTrip(r)
+	}), rest, key)
+}
+
+func replay(t testing.TB) func(dir string) *provider.Source {
+	return func(dir string) *provider.Source { return providertest.Open(t, open, nil, "?replay="+dir) }
+}
+
+// TestSample compares the feed of the sample with what it ought to be.
+func TestSample(t *testing.T) {
+	files := providertest.Files(t, replay(t)("testdata/sample"))
+	const coins, exchanges = "https://s2.coinmarketcap.com/static/img/coins/64x64/", "https://s2.coinmarketcap.com/static/img/exchanges/64x64/"
+	providertest.WantRows(t, files, map[string]string{
+		source.InfoFile: `{"format":1,"database":"coinmarketcap","time":"2026-11-21T07:19:00Z"}`,
+		source.AssetsFile: `
+			{"key":"1","name":"Bitcoin","slug":"bitcoin","symbol":"BTC","logo":"` + coins + `1.png","explorers":["https://explorer.example.test/btc"],"website":"https://bitcoin.example.test/","whitepaper":"https://bitcoin.example.test/bitcoin.pdf","active":true}
+			{"key":"1027","name":"Ethereum","slug":"ethereum","symbol":"ETH","logo":"` + coins + `1027.png","active":true}
+			{"key":"90001","name":"Tiny & <Coin>","slug":"tiny","symbol":"TINY","logo":"` + coins + `90001.png","active":true}
+			{"key":"90002","name":"Idle","slug":"idle","symbol":"IDLE","logo":"` + coins + `90002.png","active":true}
+			{"key":"77","name":"Dead","slug":"dead","symbol":"DEAD","logo":"` + coins + `77.png","active":false}
+			{"key":"90003","name":"New","slug":"new","symbol":"NEW","logo":"` + coins + `90003.png"}`,
+		source.QuotesFile: `
+			{"key":"1","price":91913.274253770001,"market_cap":1833328923114.0123,"volume":27015497171.90763}
+			{"key":"1027","price":2990.10,"volume":9.99e9}
+			{"key":"90001","price":2.0000000000012345e-8,"market_cap":0,"volume":0}
+			{"key":"90003","price":1}`,
+		source.ExchangesFile: `
+			{"key":"270","name":"Grand Exchange","slug":"grand","logo":"` + exchanges + `270.png","links":{"website":"https://grand.example.test/","twitter":"https://twitter.com/grand","chat":"https://t.me/grand"},"market":{"volume_24h":1234567890.123456789,"markets_count":1200,"data_time":"2026-11-21T07:15:51.000Z"}}
+			{"key":"999","name":"Quiet","slug":"quiet","logo":"` + exchanges + `999.png","links":{},"market":{"markets_count":0,"data_time":"2026-11-21T07:15:51.000Z"}}`,
+		source.CategoriesFile: `
+			{"key":"6051a82566fc1b42617d6dc6","name":"Smart Contracts","slug":"6051a82566fc1b42617d6dc6","members":["1027","90001"]}
+			{"key":"604f2776ebccdd50cd175fdc","name":"Empty","slug":"604f2776ebccdd50cd175fdc"}`,
+		source.ChainsFile: `
+			{"key":"1027","name":"Ethereum","slug":"ethereum","members":["90001"],"native":"1027"}
+			{"key":"91000","name":"Own Chain","slug":"own-chain","members":["90002"],"native":"91000"}`,
+	})
+	feed, report := providertest.Read(t, files)
+	if len(feed.Assets) != 6 || len(feed.Quotes) != 4 || len(feed.Exchanges) != 2 || len(feed.Categories) != 2 || len(feed.Chains) != 2 || report.UnknownNatives != 1 {
+		t.Errorf("not all rows were accepted: %+v", report)
+	}
+}
+
+// TestLiveIsWhatIsReplayed: over the network, recorded and replayed, the feed is
+// the same.
+func TestLiveIsWhatIsReplayed(t *testing.T) {
+	providertest.LiveIsReplayed(t, over(t, sampleProvider(t), "?coins=all&slow=20&rate=60000"), replay(t))
+}
+
+// TestCoins: how many quotes are asked for, which is what is paid for.
+func TestCoins(t *testing.T) {
+	for rest, want := range map[string]string{"": "200 1", "?coins=3": "3 1", "?coins=5001": "5000 1 5000 5", "?coins=all": "5000 1 5000 5"} {
+		synctest.Test(t, func(t *testing.T) {
+			var asked []string
+			p := sampleProvider(t)
+			for _, start := range []string{"1", "5"} {
+				body := p.Answer(listings + "?start=" + start)
+				p.Fault(listings+"?start="+start, func(w http.ResponseWriter, r *http.Request) {
+					q := r.URL.Query()
+					asked = append(asked, q.Get("limit"), q.Get("start"))
+					providertest.Says(string(body))(w, r)
+				})
+			}
+			providertest.Files(t, over(t, p, rest))
+			if got := strings.Join(asked, " "); got != want {
+				t.Errorf("%s asked %s, want %s", rest, got, want)
+			}
+		})
+	}
+}
+
+// TestRefused: a plan that lacks the exchanges has all else.
+func TestRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := sampleProvider(t)
+		p.Fault("/v1/exchange/listings/latest", providertest.Status(403))
+		files := providertest.Files(t, over(t, p, ""))
+		if feed, _ := providertest.Read(t, files); len(feed.Quotes) != 4 || len(feed.Exchanges) != 0 {
+			t.Errorf("%d quotes, %d exchanges", len(feed.Quotes), len(feed.Exchanges))
+		}
+	})
+}
+
+func TestEndpointsFail(t *testing.T) {
+	providertest.EndpointsFail(t, map[string]providertest.Endpoint{
+		listings + "?start=1":                   {Part: "listings"},
+		coinMap + "?start=1":                    {Part: "map", Every: mapEvery},
+		"/v1/exchange/listings/latest?start=1":  {Part: "exchanges", File: source.ExchangesFile, Every: exchangesEvery},
+		"/v1/cryptocurrency/categories?start=1": {Part: "categories", File: source.CategoriesFile, Every: categoriesEvery},
+	}, func() *providertest.Provider { return sampleProvider(t) }, func(p *providertest.Provider) *provider.Source {
+		return over(t, p, "?slow=0")
+	})
+}
+
+func TestDigits(t *testing.T) {
+	providertest.Digits(t, func(price, marketCap, volume string) provider.Market {
+		return &market{listings: provider.Rows(fmt.Appendf(nil, `[{"id":1,"name":"A","symbol":"A","slug":"a","quote":{"USD":{"price":%s,"market_cap":%s,"volume_24h":%s}}}]`, price, marketCap, volume))}
+	})
+}
+
+func TestOpener(t *testing.T) {
+	opener := map[string]source.Opener{"coinmarketcap": Opener(providertest.Env(t, key))}
+	for spec, want := range map[string]string{
+		"coinmarketcap:?coins=all": "", "coinmarketcap:?base=" + url.QueryEscape("http://127.0.0.1:1"): "",
+		"coinmarketcap:?coins=0": "coins=0: want a whole number from 1 to 2000000, or all", "coinmarketcap:?base=http://x.test": "https only",
+	} {
+		if _, err := source.Open(t.Context(), spec, opener); (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", spec, err, want)
+		}
+	}
+}
+
+// FuzzRows: no answer that passes for one makes anything panic or fail.
+func FuzzRows(f *testing.F) {
+	odd := []string{`{"data":[null,5,"x",[],{},{"id":1e9},{"id":-1},{"id":"a","platform":{"id":1},"is_active":7,"quote":{"USD":[]}}]}`, `{"data":{"1":{"urls":{"website":{}}},"2":null}}`}
+	f.Add([]byte(odd[0]), []byte(odd[1]))
+	f.Fuzz(func(t *testing.T, list, infos []byte) {
+		l, ok := provider.Object(list)
+		i, ok2 := provider.Object(infos)
+		if _, err := provider.CheckArray(l.Get("data")); !ok || !ok2 || err != nil {
+			return
+		}
+		rows := provider.Rows(l.Get("data"))
+		m := &market{listings: rows, active: rows, inactive: rows[:len(rows)/2], exchanges: rows, categories: rows, infos: map[string]provider.Fields{}}
+		for id := range i.Object("data") {
+			m.infos[id] = i.Object("data").Object(id)
+		}
+		m.exchangeInfos = m.infos
+		feed := provider.NewFeed(name, time.Unix(1, 0), nil)
+		m.Write(feed)
+		providertest.CheckRead(t, feed)
+	})
+}
