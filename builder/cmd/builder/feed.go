@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/url"
 	"os"
@@ -68,7 +67,7 @@ func (c *feedCmd) Run(e *env) error {
 }
 
 type recordCmd struct {
-	Source string `required:"" placeholder:"SOURCE" help:"The live provider, coinpaprika: or coingecko:, with its options."`
+	Source string `required:"" placeholder:"SOURCE" help:"What to record, with its options."`
 	Out    string `required:"" placeholder:"DIR" help:"Folder for the recording, missing or empty."`
 	JSON   bool   `help:"Print the report as one JSON object."`
 }
@@ -77,7 +76,7 @@ type recordCmd struct {
 func (recordCmd) Help() string {
 	return `Asks a live provider for what a snapshot needs and keeps the answers as they were sent, byte by byte, with their digests and times; no key or other header of a request is kept. SCHEME:?replay=DIR builds from them. What a provider is asked for one by one (links of coins, members of groups) is recorded as far as the option slow allows. The folder appears under its name when it is whole.
 
-SOURCE is coinpaprika: or coingecko:.
+SOURCE is as for builder build. What has no answers of a provider, such as sim:, is written as builder feed writes it.
 
 Examples:
 
@@ -94,7 +93,7 @@ func (c *recordCmd) Run(e *env) error {
 	}
 	recorder, ok := src.(provider.Recorder)
 	if !ok {
-		return usageError{fmt.Errorf("--source %s: has no answers of a provider to record; want coinpaprika: or coingecko: (builder feed writes any source)", src)}
+		return (&feedCmd{Source: c.Source, Out: c.Out, JSON: c.JSON}).Run(e)
 	}
 	scheme, _, _ := strings.Cut(c.Source, ":")
 	var report *feedReport

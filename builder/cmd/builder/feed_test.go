@@ -22,6 +22,8 @@ import (
 const (
 	paprikaSample = "../../source/coinpaprika/testdata/sample"
 	geckoSample   = "../../source/coingecko/testdata/sample"
+	cmcSample     = "../../source/coinmarketcap/testdata/sample"
+	capSample     = "../../source/coincap/testdata/sample"
 	feedSample    = "../../source/testdata/feed"
 )
 
@@ -75,7 +77,8 @@ func snapshotOf(t *testing.T, src string, more ...string) map[string]string {
 // same snapshot, to the last object.
 func TestFeed(t *testing.T) {
 	for _, src := range []string{
-		"feed:" + feedSample, "coinpaprika:?replay=" + paprikaSample, "coingecko:?replay=" + geckoSample, simulated,
+		"feed:" + feedSample, "coinpaprika:?replay=" + paprikaSample, "coingecko:?replay=" + geckoSample,
+		"coinmarketcap:?replay=" + cmcSample, "coincap:?replay=" + capSample, simulated,
 	} {
 		t.Run(src, func(t *testing.T) {
 			var at []string
@@ -224,13 +227,20 @@ func TestRecord(t *testing.T) {
 	}
 }
 
+// TestRecordOfAnySource: what is no provider is recorded as a feed.
+func TestRecordOfAnySource(t *testing.T) {
+	recorded, fed := filepath.Join(t.TempDir(), "recorded"), filepath.Join(t.TempDir(), "fed")
+	done(t, "record", "--source", "feed:"+feedSample, "--out", recorded)
+	done(t, "feed", "--source", "feed:"+feedSample, "--out", fed)
+	if got := tree(t, recorded); !maps.Equal(got, tree(t, fed)) {
+		t.Errorf("recorded %v", got)
+	}
+}
+
 // TestRecordFails leaves nothing that could be taken for a recording.
 func TestRecordFails(t *testing.T) {
 	above := t.TempDir()
 	dir := filepath.Join(above, "recording")
-	if r := command(t, "record", "--source", simulated, "--out", dir); r.status != exitUsage || !strings.Contains(r.stderr, "want coinpaprika: or coingecko:") {
-		t.Errorf("the simulator: %+v", r)
-	}
 	p := providertest.New()
 	p.Set("/tickers", []byte(`[{"id":"a-a","name":"A","symbol":"A"}]`))
 	p.Fault("/tickers", providertest.Status(http.StatusPaymentRequired))

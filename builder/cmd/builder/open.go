@@ -12,7 +12,9 @@ import (
 	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/artifacts/stores"
 	"example.com/marketdata/builder/source"
+	"example.com/marketdata/builder/source/coincap"
 	"example.com/marketdata/builder/source/coingecko"
+	"example.com/marketdata/builder/source/coinmarketcap"
 	"example.com/marketdata/builder/source/coinpaprika"
 	"example.com/marketdata/builder/source/provider"
 	"example.com/marketdata/builder/source/sim"
@@ -91,6 +93,7 @@ func (e *env) sources() map[string]source.Opener {
 	around := provider.Env{Log: e.log, Getenv: os.Getenv}
 	return map[string]source.Opener{
 		"sim": sim.Open, "coinpaprika": coinpaprika.Opener(around), "coingecko": coingecko.Opener(around),
+		"coinmarketcap": coinmarketcap.Opener(around), "coincap": coincap.Opener(around),
 	}
 }
 
