@@ -19,7 +19,7 @@
 //
 //	                             demo         paid
 //	/coins/markets               every time   every time    quotes, names, logos
-//	  pages of 250               1            all
+//	  pages of 250               1            all, and an empty one
 //	/coins/list, with platforms  6 hours      1 hour        assets, members of chains
 //	/exchanges, pages of 250     6 hours      every time    exchanges
 //	/coins/categories            a day        6 hours       categories
@@ -42,7 +42,8 @@
 //	            /coins/markets or else of /coins/{id}. website, explorers and
 //	            whitepaper from /coins/{id}. All are active.
 //	quotes      current_price, market_cap and total_volume of /coins/markets, in
-//	            full precision. A coin that has no price there has no quote. A
+//	            full precision, those that stand for others (WBTC, stETH) included.
+//	            A coin that has no price there has no quote. A
 //	            market cap of 0 is not known.
 //	exchanges   name, image, url. volume_24h is trade_volume_24h_btc times the
 //	            current_price of bitcoin, multiplied exactly: the provider gives
@@ -195,7 +196,7 @@ func (m *market) Collect(ctx context.Context, r *provider.Round) error {
 	p := &m.plan
 	err := r.Lists(ctx,
 		provider.List{Directory: true, Into: &m.coins, Part: provider.Part{Name: "coins_list", Path: "/coins/list", Query: url.Values{"include_platform": {"true"}}, Every: p.listEvery}},
-		provider.List{Required: true, Into: &m.markets, Of: &m.coins, Sorted: p.pages == 0, Part: provider.Part{Name: "coins_markets", Path: "/coins/markets", Query: marketsQuery(p.pages == 0), Pager: provider.Numbered("page", 1), Pages: p.pages}},
+		provider.List{Required: true, Into: &m.markets, Of: &m.coins, Sorted: p.pages == 0, Most: p.pages * pageSize, Part: provider.Part{Name: "coins_markets", Path: "/coins/markets", Query: marketsQuery(p.pages == 0), Pager: provider.Numbered("page", 1), Pages: p.pages}},
 		provider.List{Into: &m.exchanges, Part: provider.Part{Name: "exchanges", Path: "/exchanges", Query: url.Values{"per_page": {strconv.Itoa(pageSize)}}, Pager: provider.Numbered("page", 1), Every: p.exchangesEvery}},
 		provider.List{Into: &m.platforms, Part: provider.Part{Name: "asset_platforms", Path: "/asset_platforms", Every: p.groupsEvery}},
 		provider.List{Into: &m.categories, Part: provider.Part{Name: "categories", Path: "/coins/categories", Every: p.groupsEvery}},

@@ -176,8 +176,19 @@ func TestPages(t *testing.T) {
 }
 
 // TestGap: a page that is short does not end the market, and one that is empty, or
-// is another's copy, is a failure and not an end, in a first build, too.
+// is another's copy, is a failure and not an end, in a first build, too; and so are
+// half of the only page that is asked for, and the last one of several.
 func TestGap(t *testing.T) {
+	half, _ := pageOf(1, 125)
+	for rest, page := range map[string]string{"": "1", "?pages=6": "6"} {
+		synctest.Test(t, func(t *testing.T) {
+			p := pagesOf(8)
+			p.Set(api+"/coins/markets?page="+page, []byte(half))
+			if _, err := over(t, p.Transport(), rest, "COINGECKO_DEMO_API_KEY=k").Files(t.Context(), time.Time{}); err == nil {
+				t.Errorf("%s: half of page %s is published", rest, page)
+			}
+		})
+	}
 	for _, page := range []int{2, 5, 7} {
 		short, _ := pageOf(page, 249)
 		other, _ := pageOf(page-1, 250)

@@ -141,7 +141,7 @@ func (m *market) Collect(ctx context.Context, r *provider.Round) error {
 	err := r.Lists(ctx,
 		provider.List{Directory: true, Has: is, Into: &m.active, Part: list("map", "/v1/cryptocurrency/map", pageSize, mapEvery, "listing_status", "active")},
 		provider.List{Directory: true, Has: is, Into: &m.inactive, Part: inactive},
-		provider.List{Required: true, Of: &m.active, Into: &m.listings, Part: listings},
+		provider.List{Required: true, Of: &m.active, Most: m.wanted, Into: &m.listings, Part: listings},
 		provider.List{Into: &m.exchanges, Part: list("exchanges", "/v1/exchange/listings/latest", pageSize, exchangesEvery, "convert", "USD")},
 		provider.List{Into: &m.categories, Part: list("categories", "/v1/cryptocurrency/categories", pageSize, categoriesEvery)},
 	)

@@ -1,6 +1,6 @@
 // Package provider is what the live providers of market data have in common
-// (packages coinpaprika and coingecko): a client with rate limits and retries,
-// a cache of the last good answers, and recordings.
+// (packages coinpaprika, coingecko, coinmarketcap and coincap): a client with rate
+// limits and retries, a cache of the last good answers, and recordings.
 //
 // A provider describes each thing it asks for as a [Part]: where to ask, how
 // long an answer counts as new, and how to check an answer. A
@@ -20,12 +20,18 @@
 // than a build can wait, the request fails and so do all others until then,
 // without being sent. Any other status is final.
 //
+// Pages are read until one is empty: one that is a row short does not end a list.
+// A list whose rows leave a gap in the directory of assets ([List].Of), or that has
+// lost a field ([List].Has), is as good as unavailable.
+//
 // A part that is unavailable is taken from its last good answer, for as long as
 // that is not more than an hour overdue ([maxStale]; facts that hardly ever
 // change, longer: see Part.Keep). This is logged, and stands in the build's
-// report. After that the part is missing; what this leaves of the feed is for
-// the guard rails to judge: a collection that has lost its rows stops the
-// build.
+// report. After that the part is missing. Without quotes, or without the
+// directory, there is no feed; what else this leaves of it is for the guard rails to
+// judge: a collection that has lost its rows stops the build. What is asked for
+// one by one ([Round.Each]) stands in nobody's way: it is asked for again after an
+// hour, then ever more rarely, at least each week, and the report names it.
 //
 // The last good answers are kept in memory, and in a folder too if there is one
 // (option cache), so that they outlive the process.

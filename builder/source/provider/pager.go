@@ -90,7 +90,7 @@ func (a *Answer) following(query func(next string) url.Values) (url.Values, erro
 	if q := query(next); len(q) > 0 {
 		return q, nil
 	}
-	return nil, fmt.Errorf("page %d names as the next one what has no query: %.80q", n, next)
+	return nil, fmt.Errorf("page %d names as the next one what has no query", n)
 }
 
 // more is the query of an answer's next page; nil when it is whole.

@@ -133,8 +133,10 @@ type List struct {
 	Has []string
 	// Of is the directory, if it came before this list, that the rows of all pages
 	// are held against; Sorted when they are asked for in the order of their ids.
+	// Most, if not 0, is how many rows are asked for.
 	Of     *[]Row
 	Sorted bool
+	Most   int
 }
 
 // Lists gets lists. It fails when a required one is missing, or a recorded one
@@ -207,8 +209,13 @@ func (l *List) whole(a *Answer) error {
 	for _, row := range a.Rows() {
 		have[row.Fields.ID()] = true
 	}
-	if all := l.Pages == 0 || len(a.Pages) < l.Pages; all && len(*l.Of) > len(have)+len(have)/4 {
-		return fmt.Errorf("%d rows on %d pages, of %d assets", len(have), len(a.Pages), len(*l.Of))
+	want := len(*l.Of)
+	spare := want / 5 // not all assets are traded, but the largest are
+	if l.Most > 0 && l.Most < want-spare {
+		want, spare = l.Most, min(maxMissing, l.Most/20)
+	}
+	if len(have) < want-spare {
+		return fmt.Errorf("%d rows on %d pages: want %d", len(have), len(a.Pages), want)
 	}
 	if !l.Sorted {
 		return nil
