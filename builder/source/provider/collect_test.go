@@ -3,6 +3,7 @@ package provider_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -292,6 +293,31 @@ func TestPagers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCursorIsKept: an answer of 304 leads to the next page, too, after a restart;
+// and a cursor that never ends is a failure.
+func TestCursorIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := providertest.New()
+		first, second := `{"next":"b","rows":[1]}`, `{"next":"","rows":[2]}`
+		p.Set("/rows", []byte(first))
+		p.Set("/rows?after=b", []byte(second))
+		part := provider.Part{Name: "rows", Path: "/rows", Pager: provider.Cursor("after", "next"), At: "rows", Check: provider.CheckArray}
+		dir := filepath.Join(t.TempDir(), "cache")
+		for range 2 {
+			c := newCollector(t, p, func(cfg *provider.Config) { cfg.Cache = dir })
+			get(t, c, part).check(t, first+" "+second, source.PartNew)
+		}
+		n := 0
+		p.Fault("/rows", func(w http.ResponseWriter, _ *http.Request) {
+			n++
+			fmt.Fprintf(w, `{"next":%d,"rows":[1]}`, n)
+		})
+		if g := get(t, newCollector(t, p), part); g.err == nil || n != provider.MaxPages {
+			t.Errorf("%d pages: %v", n, g.err)
+		}
+	})
 }
 
 // each runs a round that asks for /coins/ID of the ids, and returns the bodies
