@@ -23,7 +23,7 @@
 //
 // The plans count credits: one for each call and each further 200 coins of it, so
 // that 200 coins, the default, cost 4,320 a month, all of some 9,000 coins 45 times
-// that, and all else some 3,500. Slow calls are made two with each snapshot. Some
+// that, and all else an estimated 5,000. Slow calls are made two with each snapshot. Some
 // plans do not have the listings of exchanges, or categories: these lists are then
 // missing.
 //
