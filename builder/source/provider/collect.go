@@ -139,7 +139,7 @@ type Round struct {
 	c    *Collector
 	time time.Time
 	slow int // calls left for Each
-	// newest is the newest last_updated of a required list.
+	// newest is the newest time of a required list; see date.
 	newest time.Time
 	// states has a line for each part and each kind asked one by one.
 	states []source.Part

@@ -2,7 +2,6 @@ package provider
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -120,9 +119,8 @@ type List struct {
 	Part
 	// Into gets the rows; none when the part is missing.
 	Into *[]Row
-	// Required: there is no feed without this list. The newest last_updated of its
-	// rows, and what its pages have at Time (see Part.At), is the time of a recording
-	// that does not say its own.
+	// Required: there is no feed without this list. Time is where its pages say how
+	// old they are (see Part.At), if rows do not.
 	Required bool
 	Time     string
 	// Directory: these rows are the assets. There is no feed without them either,
@@ -156,24 +154,7 @@ func (r *Round) Lists(ctx context.Context, lists ...List) error {
 			continue
 		}
 		*l.Into = a.Rows()
-		r.date(&l)
-		if !l.Required {
-			continue
-		}
-		times := make([]json.RawMessage, 0, len(*l.Into)+len(a.Pages))
-		for _, row := range *l.Into {
-			times = append(times, row.Fields.Get("last_updated"))
-		}
-		for _, page := range a.Pages {
-			if raw, err := at(page.Body, l.Time); err == nil && l.Time != "" {
-				times = append(times, raw)
-			}
-		}
-		for _, raw := range times {
-			if at := Time(raw); at.After(r.newest) {
-				r.newest = at
-			}
-		}
+		r.date(&l, a)
 	}
 	return nil
 }
