@@ -67,6 +67,18 @@ type sizedFile struct {
 
 func (f sizedFile) Size() int64 { return f.size }
 
+// Memory is a feed in memory: what its files hold, by name.
+type Memory map[string][]byte
+
+// Open implements Files.
+func (m Memory) Open(_ context.Context, name string) (io.ReadCloser, error) {
+	b, ok := m[name]
+	if !ok {
+		return nil, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
+	}
+	return sizedReader{bytes.NewReader(b)}, nil
+}
+
 // Write copies a feed's files into the folder dir, which is made when missing
 // and is then a canonical feed. feed.json is taken away first and comes back
 // last, when all others are on disk, so that a folder that is half written is

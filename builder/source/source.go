@@ -90,8 +90,8 @@ type Source interface {
 // Opener opens a source of one scheme; rest is what stands behind the colon.
 type Opener func(ctx context.Context, rest string) (Source, error)
 
-// Open opens the source that spec names: feed:PATH, feed+s3://…, or one of the
-// schemes that others adds, by name without the colon ("sim").
+// Open opens the source that spec names: feed:PATH, feed+s3://…, feed+https://…,
+// or one of the schemes that others adds, by name without the colon ("sim").
 func Open(ctx context.Context, spec string, others map[string]Opener) (Source, error) {
 	scheme, rest, found := strings.Cut(spec, ":")
 	open := others[scheme]
@@ -101,11 +101,16 @@ func Open(ctx context.Context, spec string, others map[string]Opener) (Source, e
 		open = openFolder
 	case scheme == "feed+s3":
 		open = openS3
+	case scheme == "feed+https", scheme == "feed+http":
+		open = openHTTP(strings.TrimPrefix(scheme, "feed+"))
 	}
 	if !found || open == nil {
-		taken := "feed:PATH, feed+s3://BUCKET/PREFIX?endpoint=URL&region=REGION"
+		taken := "feed:PATH, feed+s3://BUCKET/PREFIX?endpoint=URL&region=REGION, feed+https://HOST/PATH"
 		for _, name := range slices.Sorted(maps.Keys(others)) {
 			taken += ", " + name + ":"
+		}
+		if found {
+			spec = scheme + ":" // what stands behind may hold a password
 		}
 		return nil, fmt.Errorf("source %q: want one of %s", spec, taken)
 	}

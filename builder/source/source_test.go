@@ -48,13 +48,14 @@ func TestOpen(t *testing.T) {
 	if _, err := Open(t.Context(), "sim:?assets=5:6", others); err != nil || asked != "?assets=5:6" {
 		t.Errorf("sim was asked for %q: %v", asked, err)
 	}
-	taken := "want one of feed:PATH, feed+s3://BUCKET/PREFIX?endpoint=URL&region=REGION, broken:, sim:"
+	taken := "want one of feed:PATH, feed+s3://BUCKET/PREFIX?endpoint=URL&region=REGION, feed+https://HOST/PATH, broken:, sim:"
 	for spec, want := range map[string]string{
 		"":              taken,
 		"/var/feed":     taken,
 		"Feed:x":        taken,
 		"s3://bucket/x": taken,
 		":x":            taken,
+		"pg://u:pw@h":   `source "pg:": ` + taken,
 		"feed:":         "want the path of a folder",
 		"broken:":       "source broken: no luck",
 		"feed+s3:///x":  "source feed+s3: ",

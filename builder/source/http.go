@@ -1,0 +1,225 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/internal/durable"
+	"example.com/marketdata/internal/outside"
+)
+
+// Bounds of reading a feed over HTTP.
+const (
+	// httpTime bounds all requests for a feed.
+	httpTime = 5 * time.Minute
+	// httpWait bounds the wait for the beginning of an answer.
+	httpWait = 30 * time.Second
+	// maxHTTPFile bounds a file, in bytes, after decompression: some millions of
+	// assets.
+	maxHTTPFile = 1 << 30
+	// httpTries is how often a feed is read that is replaced meanwhile.
+	httpTries    = 3
+	maxRedirects = 3
+)
+
+// authorizationEnv names the environment variable with the value of the
+// Authorization header; a URL would show it to others.
+const authorizationEnv = "FEED_AUTHORIZATION"
+
+// httpFeed is the source feed+https://HOST/PATH: a feed's files by GET.
+type httpFeed struct {
+	base          *url.URL // without a query
+	insecure      bool     // http to another machine is meant
+	authorization string
+	client        *http.Client
+	cache         string               // a folder; "": last is the cache
+	last          map[string]*httpFile // by name
+}
+
+// httpFile is a file that was got, and what its ETag was.
+type httpFile struct {
+	URL    string           `json:"url"`
+	ETag   string           `json:"etag"`
+	SHA256 artifacts.Digest `json:"sha256"`
+	body   []byte
+}
+
+// openHTTP opens feed+https://HOST/PATH?cache=DIR, or feed+http://… on this
+// machine, on others with insecure=on.
+func openHTTP(scheme string) Opener {
+	return func(_ context.Context, rest string) (Source, error) {
+		f := &httpFeed{last: map[string]*httpFile{}, authorization: os.Getenv(authorizationEnv)}
+		u, err := url.Parse(scheme + ":" + rest)
+		if err != nil || u.Host == "" || u.Fragment != "" {
+			return nil, errors.New("not a URL; want feed+https://HOST/PATH?cache=DIR")
+		}
+		if u.User != nil {
+			return nil, fmt.Errorf("a user or a password in the URL would be seen in logs; set %s to the value of the header Authorization", authorizationEnv)
+		}
+		query, err := url.ParseQuery(u.RawQuery)
+		for name, values := range query {
+			switch value := values[0]; {
+			case len(values) > 1 || value == "":
+				err = fmt.Errorf("%.40q: want one value", name)
+			case name == "cache":
+				f.cache = value
+			case name == "insecure" && value == "on":
+				f.insecure = true
+			default:
+				err = fmt.Errorf("%.40q is not taken", name)
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("query: %w; want cache=DIR, insecure=on, both optional", err)
+		}
+		u.RawQuery = ""
+		f.base = u
+		if err := f.allowed(u); err != nil {
+			return nil, err
+		}
+		if f.cache != "" {
+			if err := os.MkdirAll(f.cache, 0o777); err != nil {
+				return nil, fmt.Errorf("cache: %w", err)
+			}
+		}
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.ResponseHeaderTimeout = httpWait
+		transport.MaxResponseHeaderBytes = 64 << 10
+		f.client = &http.Client{Transport: transport, CheckRedirect: func(req *http.Request, via []*http.Request) error {
+			if len(via) > maxRedirects || req.URL.Scheme != f.base.Scheme {
+				return errors.New("redirected to another scheme, or too often")
+			}
+			return f.allowed(req.URL)
+		}}
+		return f, nil
+	}
+}
+
+func (f *httpFeed) allowed(u *url.URL) error {
+	ip, err := netip.ParseAddr(u.Hostname())
+	if u.Scheme == "https" || f.insecure || u.Hostname() == "localhost" || err == nil && ip.IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("http to %s, which is not this machine, can be read and changed on the way: want feed+https, or add insecure=on", u.Host)
+}
+
+func (f *httpFeed) String() string { return "feed+" + f.base.String() }
+
+// Files gets the feed: its files belong together when feed.json is the same
+// before and after the others.
+func (f *httpFeed) Files(ctx context.Context, _ time.Time) (Files, error) {
+	ctx, cancel := context.WithTimeout(ctx, httpTime)
+	defer cancel()
+	files := Memory{}
+	get := func(name string, limit int64) error {
+		b, err := f.get(ctx, name, limit)
+		if errors.Is(err, fs.ErrNotExist) {
+			delete(files, name)
+			return nil
+		}
+		files[name] = b
+		return err
+	}
+	for range httpTries {
+		if err := get(InfoFile, MaxLine); err != nil {
+			return nil, err
+		}
+		before := files[InfoFile]
+		if before == nil {
+			return nil, fmt.Errorf("%s has no %s", f, InfoFile)
+		}
+		for _, name := range []string{AssetsFile, QuotesFile, ExchangesFile, CategoriesFile, ChainsFile} {
+			if err := get(name, maxHTTPFile); err != nil {
+				return nil, err
+			}
+		}
+		if err := get(InfoFile, MaxLine); err != nil {
+			return nil, err
+		}
+		if bytes.Equal(before, files[InfoFile]) {
+			return files, nil
+		}
+	}
+	return nil, fmt.Errorf("%s was replaced %d times while it was read", f, httpTries)
+}
+
+// get returns a file; one that is not there is fs.ErrNotExist.
+func (f *httpFeed) get(ctx context.Context, name string, limit int64) ([]byte, error) {
+	at := f.base.JoinPath(name).String()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return nil, err
+	}
+	if f.authorization != "" {
+		req.Header.Set("Authorization", f.authorization)
+	}
+	last := f.load(name, at)
+	if last != nil {
+		req.Header.Set("If-None-Match", last.ETag)
+	}
+	res, err := f.client.Do(req)
+	if err != nil {
+		return nil, outside.Error(err, f.authorization)
+	}
+	defer res.Body.Close()
+	switch {
+	case res.StatusCode == http.StatusNotFound || res.StatusCode == http.StatusGone:
+		return nil, fmt.Errorf("%s: %w", at, fs.ErrNotExist)
+	case res.StatusCode == http.StatusNotModified && last != nil:
+		return last.body, nil
+	case res.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("%s: status %d", at, res.StatusCode)
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, limit+1))
+	if err == nil && int64(len(body)) > limit {
+		err = fmt.Errorf("more than %d bytes", limit)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", at, err)
+	}
+	if etag := res.Header.Get("ETag"); etag != "" {
+		f.save(name, &httpFile{at, etag, sha256.Sum256(body), body})
+	}
+	return body, nil
+}
+
+// load returns what is kept of a file, nil when that is nothing or not whole.
+func (f *httpFeed) load(name, at string) *httpFile {
+	if f.cache == "" {
+		return f.last[name]
+	}
+	b, err := os.ReadFile(filepath.Join(f.cache, name))
+	head, body, found := bytes.Cut(b, []byte("\n"))
+	kept := &httpFile{body: body}
+	if err != nil || !found || json.Unmarshal(head, kept) != nil || kept.URL != at || kept.SHA256 != sha256.Sum256(body) {
+		return nil
+	}
+	return kept
+}
+
+// save keeps a file: what identifies it on a line, and then what it holds. When
+// that fails the file is fetched again next time, which is no reason to have no
+// feed now.
+func (f *httpFeed) save(name string, file *httpFile) {
+	if f.cache == "" {
+		f.last[name] = file
+		return
+	}
+	if head, err := json.Marshal(file); err == nil {
+		_ = durable.ReplaceFile(filepath.Join(f.cache, name), io.MultiReader(bytes.NewReader(head), strings.NewReader("\n"), bytes.NewReader(file.body)), 0o644)
+	}
+}
