@@ -161,6 +161,10 @@ func (r *reader) file(ctx context.Context, name string, rows func(expected int) 
 		return err
 	}
 	defer f.Close()
+	shown := name
+	if named, ok := f.(interface{ Name() string }); ok {
+		shown = named.Name()
+	}
 	size := int64(-1)
 	if sized, ok := f.(interface{ Size() int64 }); ok {
 		size = sized.Size()
@@ -195,7 +199,7 @@ func (r *reader) file(ctx context.Context, name string, rows func(expected int) 
 		}
 		report.Rejected++
 		if len(report.Rejections) < maxRejections {
-			rejection := Rejection{File: name, Line: r.lines.number, Reason: err.Error()}
+			rejection := Rejection{File: shown, Line: r.lines.number, Reason: err.Error()}
 			if key := a.object.values[fieldKey]; !tooLong && key != nil && key[0] == '"' {
 				rejection.Key = shorten(r.row.unquote(key))
 			}
@@ -213,6 +217,9 @@ func (r *reader) accept(line []byte, a accepter) error {
 	}
 	if r.row.start(line, a.object); r.row.err != nil {
 		clear(a.object.values)
+		if r.row.err == errNotObject {
+			return fmt.Errorf("%w: %s", errNotObject, shorten(line))
+		}
 		return r.row.err
 	}
 	return a.accept(a.object)

@@ -40,7 +40,7 @@ type Files interface {
 	// Open returns a file of the feed by name. A file that is not there gives
 	// an error that is fs.ErrNotExist; a source that cannot be asked gives any
 	// other. When the file has a method Size() int64, it is used to report
-	// progress. Open may be called again for the same file.
+	// progress, and when it has Name() string, reports call it so. Open may be called again for the same file.
 	Open(ctx context.Context, name string) (io.ReadCloser, error)
 }
 
@@ -91,7 +91,7 @@ type Source interface {
 type Opener func(ctx context.Context, rest string) (Source, error)
 
 // Open opens the source that spec names: feed:PATH, feed+s3://…, feed+https://…,
-// or one of the schemes that others adds, by name without the colon ("sim").
+// csv:PATH, or one of the schemes that others adds, by name without the colon ("sim").
 func Open(ctx context.Context, spec string, others map[string]Opener) (Source, error) {
 	scheme, rest, found := strings.Cut(spec, ":")
 	open := others[scheme]
@@ -103,9 +103,11 @@ func Open(ctx context.Context, spec string, others map[string]Opener) (Source, e
 		open = openS3
 	case scheme == "feed+https", scheme == "feed+http":
 		open = openHTTP(strings.TrimPrefix(scheme, "feed+"))
+	case scheme == "csv":
+		open = openCSV
 	}
 	if !found || open == nil {
-		taken := "feed:PATH, feed+s3://BUCKET/PREFIX?endpoint=URL&region=REGION, feed+https://HOST/PATH"
+		taken := "feed:PATH, feed+s3://BUCKET/PREFIX?endpoint=URL&region=REGION, feed+https://HOST/PATH, csv:PATH"
 		for _, name := range slices.Sorted(maps.Keys(others)) {
 			taken += ", " + name + ":"
 		}

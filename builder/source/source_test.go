@@ -48,7 +48,7 @@ func TestOpen(t *testing.T) {
 	if _, err := Open(t.Context(), "sim:?assets=5:6", others); err != nil || asked != "?assets=5:6" {
 		t.Errorf("sim was asked for %q: %v", asked, err)
 	}
-	taken := "want one of feed:PATH, feed+s3://BUCKET/PREFIX?endpoint=URL&region=REGION, feed+https://HOST/PATH, broken:, sim:"
+	taken := "want one of feed:PATH, feed+s3://BUCKET/PREFIX?endpoint=URL&region=REGION, feed+https://HOST/PATH, csv:PATH, broken:, sim:"
 	for spec, want := range map[string]string{
 		"":              taken,
 		"/var/feed":     taken,

@@ -4,10 +4,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
@@ -60,6 +62,36 @@ func TestSetAside(t *testing.T) {
 		if len(rejected) != 1 || rejected[0].File != file || !strings.Contains(rejected[0].Reason, pair[1]) {
 			t.Errorf("%s: %v, want %q", pair[0], rejected, pair[1])
 		}
+	}
+}
+
+// TestTables: the CSV files of the page say what its feed says.
+func TestTables(t *testing.T) {
+	d, dir := read(t, feedDocument), t.TempDir()
+	example, _ := readFeed(t, exampleFeed(t))
+	for _, name := range []string{"exchanges.csv", "categories.csv"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(d.blocksOf(t, "csv "+name)[0].text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	assets := "key,name,symbol,slug\n"
+	for _, a := range example.Assets {
+		assets += a.Key + "," + a.Name + "," + a.Symbol + "," + a.Slug + "\n"
+	}
+	if err := os.WriteFile(filepath.Join(dir, "assets.csv"), []byte(assets), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	src, err := source.Open(t.Context(), "csv:"+dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := src.Files(t.Context(), time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed, _, err := source.Read(t.Context(), files, source.ReadOptions{})
+	if err != nil || !reflect.DeepEqual(feed.Exchanges, example.Exchanges) || !reflect.DeepEqual(feed.Categories, example.Categories) {
+		t.Errorf("%+v, %+v, %v", feed.Exchanges, feed.Categories, err)
 	}
 }
 

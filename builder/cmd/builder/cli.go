@@ -28,7 +28,7 @@ const (
 
 const description = `Makes market-data snapshots from a feed, publishes them to an object store, and looks after the store.
 
-SOURCE is feed:PATH, feed+s3://bucket/prefix?endpoint=URL, feed+https://host/path, coinpaprika:, coingecko:, coinmarketcap:, coincap:, or sim:?assets=N&seed=S.
+SOURCE is feed:PATH, feed+s3://bucket/prefix?endpoint=URL, feed+https://host/path, csv:PATH, postgres://user@host/db?sql=DIR, coinpaprika:, coingecko:, coinmarketcap:, coincap:, or sim:?assets=N&seed=S.
 Live providers take options, such as coinpaprika:?replay=DIR; a wrong one lists them all.
 STORE is file:PATH, or s3://bucket/prefix?endpoint=URL&region=REGION with the usual AWS_… variables.
 

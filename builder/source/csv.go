@@ -1,0 +1,216 @@
+package source
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// csvFolder is the source csv:PATH: a folder of CSV files (FEED.md, "Tables").
+type csvFolder struct{ folder }
+
+func openCSV(_ context.Context, path string) (Source, error) {
+	if path == "" {
+		return nil, errors.New("want the path of a folder of CSV files: csv:PATH")
+	}
+	return csvFolder{folder(path)}, nil
+}
+
+func (f csvFolder) String() string { return "csv:" + string(f.folder) }
+
+// Files follows symbolic links once, as those of feed:PATH. Without a feed.json
+// the feed's time is that of the newest file.
+func (f csvFolder) Files(ctx context.Context, t time.Time) (Files, error) {
+	files, err := f.folder.Files(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	c := &csvFiles{folder: files.(fsFiles), files: map[string]fs.FileInfo{}}
+	var newest time.Time
+	for _, name := range []string{AssetsFile, QuotesFile, ExchangesFile, CategoriesFile, ChainsFile} {
+		info, err := fs.Stat(c.folder.fsys, csvName(name))
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && name == AssetsFile:
+			return nil, fmt.Errorf("%s: there is no %s (a folder of NDJSON files is feed:PATH)", f, csvName(name))
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		c.files[name] = info
+		if info.ModTime().After(newest) {
+			newest = info.ModTime()
+		}
+	}
+	c.info = Info("csv", newest)
+	return c, nil
+}
+
+// Info returns what feed.json says of a database and a time.
+func Info(database string, t time.Time) []byte {
+	return fmt.Appendf(nil, "{\"format\":1,\"database\":%s,\"time\":%q}\n", quoted(database), t.UTC().Format(time.RFC3339))
+}
+
+func csvName(file string) string { return strings.TrimSuffix(file, ".ndjson") + ".csv" }
+
+// csvFiles gives a folder of CSV files as the files of a feed.
+type csvFiles struct {
+	folder fsFiles
+	files  map[string]fs.FileInfo // as they were at first
+	info   []byte                 // when there is no feed.json
+}
+
+func (c *csvFiles) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	if name == InfoFile {
+		f, err := c.folder.Open(ctx, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return sizedReader{bytes.NewReader(c.info)}, nil
+		}
+		return f, err
+	}
+	was := c.files[name]
+	if was == nil {
+		return nil, fmt.Errorf("%s: %w", csvName(name), fs.ErrNotExist)
+	}
+	f, err := c.folder.fsys.Open(csvName(name))
+	if err != nil {
+		return nil, err
+	}
+	r := &csvReader{File: f, was: was, lines: lines{buf: bufio.NewReaderSize(nil, lineBuffer)}}
+	r.csv = csv.NewReader(&r.line)
+	r.csv.FieldsPerRecord, r.csv.ReuseRecord = -1, true
+	if err := r.header(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", csvName(name), err), f.Close())
+	}
+	return r, nil
+}
+
+// csvReader turns a CSV file into lines of NDJSON as it is read, line by line:
+// line 7 of the one is made of line 7 of the other, so that reports name the
+// line to look at. The header gives a blank line. A line that is no row gives
+// the reason as a JSON string, for the reader of the feed to set aside.
+type csvReader struct {
+	fs.File
+	was    fs.FileInfo
+	lines  lines
+	line   bytes.Reader
+	csv    *csv.Reader
+	names  []string
+	table  *Table
+	values [][]byte
+	out    []byte // made and not yet read
+	buf    []byte // that out is made in
+}
+
+// Name is what reports call the file.
+func (r *csvReader) Name() string { return r.was.Name() }
+
+// header reads the names of the columns.
+func (r *csvReader) header(ctx context.Context) error {
+	err := r.lines.reset(&watchedReader{ctx: ctx, r: r.File})
+	if err != nil {
+		return err
+	}
+	line, err := r.lines.next()
+	if err == io.EOF {
+		return errors.New("empty: want a line with the names of the columns")
+	}
+	var names []string
+	if err == nil {
+		names, err = r.cells(line)
+	}
+	if err == nil {
+		r.names = slices.Clone(names)
+		r.values = make([][]byte, len(names))
+		r.table, err = NewTable(r.names)
+	}
+	if err != nil {
+		return fmt.Errorf("line 1, the names of the columns: %w", err)
+	}
+	r.out = []byte("\n")
+	return nil
+}
+
+// cells takes a line apart. A cell in quotes ends on its line: otherwise a lost
+// quote would take all lines behind with it.
+func (r *csvReader) cells(line []byte) ([]string, error) {
+	if !utf8.Valid(line) {
+		return nil, errors.New("not valid UTF-8")
+	}
+	r.line.Reset(line)
+	cells, err := r.csv.Read()
+	if perr, ok := errors.AsType[*csv.ParseError](err); ok {
+		return nil, fmt.Errorf("byte %d: %w", perr.Column, perr.Err)
+	}
+	return cells, err
+}
+
+// csvChunk is how many bytes of lines are made at a time, at least.
+const csvChunk = 32 << 10
+
+func (r *csvReader) Read(p []byte) (int, error) {
+	if len(r.out) == 0 {
+		r.buf = r.buf[:0]
+		for len(r.buf) < csvChunk {
+			line, err := r.lines.next()
+			if err == io.EOF && len(r.buf) > 0 {
+				break
+			}
+			if err == io.EOF {
+				return 0, r.end()
+			}
+			if err != nil && !errors.Is(err, errLineTooLong) {
+				return 0, err
+			}
+			r.buf = r.appendLine(r.buf, line, err)
+		}
+		r.out = r.buf
+	}
+	n := copy(p, r.out)
+	r.out = r.out[n:]
+	return n, nil
+}
+
+// appendLine appends what is made of a line that was read with err.
+func (r *csvReader) appendLine(dst, line []byte, err error) []byte {
+	if err == nil && isBlank(line) {
+		return append(dst, '\n')
+	}
+	var cells []string
+	if err == nil {
+		cells, err = r.cells(line)
+	}
+	if err == nil && len(cells) != len(r.names) {
+		err = fmt.Errorf("%d cells, and the first line names %d", len(cells), len(r.names))
+	}
+	if err != nil {
+		return append(append(dst, quoted(err.Error())...), '\n')
+	}
+	for i, cell := range cells {
+		if r.values[i] = nil; cell != "" {
+			r.values[i] = Value(r.names[i], []byte(cell))
+		}
+	}
+	return r.table.AppendLine(dst, r.values)
+}
+
+// end is io.EOF, unless the file was written to since the feed was asked for.
+func (r *csvReader) end() error {
+	info, err := r.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() != r.was.Size() || !info.ModTime().Equal(r.was.ModTime()) {
+		return errors.New("the file changed while it was read: write a new folder, then point a symbolic link at it")
+	}
+	return io.EOF
+}

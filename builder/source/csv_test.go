@@ -1,0 +1,179 @@
+package source
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// writeCSV makes a folder of pairs of a name and what the file holds, and opens
+// it as a source.
+func writeCSV(t *testing.T, files ...string) (dir string, src Source) {
+	t.Helper()
+	dir = t.TempDir()
+	for i := 0; i < len(files); i += 2 {
+		if err := os.WriteFile(filepath.Join(dir, files[i]), []byte(files[i+1]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	src, err := Open(t.Context(), "csv:"+dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir, src
+}
+
+// TestCSV: a folder of CSV files is the same feed as one of NDJSON files.
+func TestCSV(t *testing.T) {
+	dir, src := writeCSV(t,
+		"assets.csv", "\ufeffname,key,id,symbol,slug,explorers,active,,other,\r\n"+
+			`"A ""n"", <&>\",a,7,S,s,x|https://y.example/?a=b,FALSE,,,`+"\r\n\r\n  \r\n"+
+			`Ä,b,,B,t,,t,1,2,3`,
+		"quotes.csv", "key,price,market_cap,volume\nb,1.50,2e3,\na,0.000000000000000001,,0.1\n",
+		"exchanges.csv", "key,name,slug,market.volume_24h,links.website,fees.taker,market.markets_count,links.chat,market.data_time\n"+
+			"e,E,s,12345678901234567890.12345678,w,0.2,4,c,2026-01-02T03:04:05Z\nf,F,s,,,,,,\n",
+		"categories.csv", "key,name,slug,status,members\nk,K,s,disabled,b|a|nobody\n",
+		"chains.csv", "key,name,slug,evm_chain_id,native\nh,H,s,1,a\n",
+	)
+	moment := time.Date(2026, 1, 31, 12, 0, 0, 5, time.UTC)
+	for name, at := range map[string]time.Time{"assets": moment.Add(-time.Hour), "quotes": moment, "exchanges": moment.Add(-2 * time.Hour), "categories": {}, "chains": {}} {
+		if at.IsZero() {
+			at = time.Unix(0, 0)
+		}
+		if err := os.Chtimes(filepath.Join(dir, name+".csv"), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := src.Files(t.Context(), time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, report := mustRead(t, files, ReadOptions{})
+	want, wantReport := mustRead(t, FS(testFeed(
+		InfoFile, `{"format":1,"database":"csv","time":"2026-01-31T12:00:00Z"}`,
+		AssetsFile, `{"key":"a","id":7,"name":"A \"n\", <&>\\","symbol":"S","slug":"s","explorers":["x","https://y.example/?a=b"],"active":false}
+{"key":"b","name":"Ä","symbol":"B","slug":"t"}`,
+		QuotesFile, `{"key":"b","price":"1.50","market_cap":"2e3"}
+{"key":"a","price":"0.000000000000000001","volume":"0.1"}`,
+		ExchangesFile, `{"key":"e","name":"E","slug":"s","links":{"website":"w","chat":"c"},"fees":{"taker":"0.2"},"market":{"volume_24h":"12345678901234567890.12345678","markets_count":4,"data_time":"2026-01-02T03:04:05Z"}}
+{"key":"f","name":"F","slug":"s"}`,
+		CategoriesFile, `{"key":"k","name":"K","slug":"s","status":"disabled","members":["b","a","nobody"]}`,
+		ChainsFile, `{"key":"h","name":"H","slug":"s","evm_chain_id":1,"native":"a"}`,
+	)), ReadOptions{})
+	same(t, *got, *want)
+	same(t, *report, *wantReport)
+
+	// A feed.json says more than the time of a file.
+	if err := os.WriteFile(filepath.Join(dir, InfoFile), []byte(testInfo), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := mustRead(t, files, ReadOptions{}); got.Database != "db" {
+		t.Errorf("database %s", got.Database)
+	}
+}
+
+// TestCSVBadRows: each is set aside with the line it stands on, and nothing else.
+func TestCSVBadRows(t *testing.T) {
+	long := strings.Repeat("x", MaxLine)
+	_, src := writeCSV(t, "assets.csv", "key,id,name,symbol,slug,active\n"+
+		"a,,A,A,a,\n"+
+		"b,,B,B,b\n"+ // 3
+		`c,,"C,C,c,`+"\n"+ // 4
+		"d,,D,D,d,\n"+
+		`e,,E"E,E,e,`+"\n"+ // 6
+		"\n"+
+		"f,,F\xff,F,f,\n"+ // 8
+		"g,,"+long+",G,g,\n"+ // 9
+		"h,07,H,H,h,\n"+ // 10
+		"i,,I,I,i,maybe\n"+ // 11
+		"j,,J,,j,\n"+ // 12
+		"k,,K,K,k,\n"+
+		"l,,L,L,l,,")
+	files, err := src.Files(t.Context(), time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed, report := mustRead(t, files, ReadOptions{})
+	var keys []string
+	for _, a := range feed.Assets {
+		keys = append(keys, a.Key)
+	}
+	if strings.Join(keys, "") != "adk" {
+		t.Errorf("accepts %q", keys)
+	}
+	wants := []string{
+		`assets.csv:3: not a JSON object: "5 cells, and the first line names 6"`,
+		`assets.csv:4: not a JSON object: "byte 11: extraneous or missing`,
+		`assets.csv:6: not a JSON object: "byte 5: bare`,
+		`assets.csv:8: not a JSON object: "not valid UTF-8"`,
+		`assets.csv:9: not a JSON object: "not JSON: the line is longer than 1048576 bytes"`,
+		`assets.csv:10: key "h": id: want an integer`,
+		`assets.csv:11: key "i": active: want true or false, not a string`,
+		`assets.csv:12: key "j": symbol: missing`,
+		`assets.csv:14: not a JSON object: "7 cells`,
+	}
+	for i, r := range report.file(AssetsFile).Rejections {
+		if i >= len(wants) || !strings.HasPrefix(r.String(), wants[i]) {
+			t.Errorf("%s", r)
+		}
+	}
+	if n := report.file(AssetsFile).Rejected; n != len(wants) {
+		t.Errorf("%d rows set aside", n)
+	}
+}
+
+// TestCSVWithoutAFeed: what cannot be a table is no feed.
+func TestCSVWithoutAFeed(t *testing.T) {
+	for header, want := range map[string]string{
+		"":                              "assets.csv: empty",
+		"id;key;name":                   `no column is named key; the columns are "id;key;name"`,
+		"a,b,x,1":                       "no column is named key",
+		"key,name,name":                 `"name" gives a field for the second time`,
+		"key,links.chat,links":          `"links.chat" gives a field for the second time`,
+		`key,"name`:                     "line 1, the names of the columns: byte 10",
+		strings.Repeat("key,", 1001):    "1002 columns",
+		strings.Repeat("k", MaxLine+1):  "longer",
+		"key,\xff":                      "not valid UTF-8",
+		"key,name,slug\n\x00\x00,\xff,": "",
+	} {
+		_, src := writeCSV(t, "assets.csv", header)
+		files, err := src.Files(t.Context(), time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = Read(t.Context(), files, ReadOptions{})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%.40q: %v, want %s", header, err, want)
+		}
+	}
+	_, src := writeCSV(t, AssetsFile, "{}")
+	if _, err := src.Files(t.Context(), time.Time{}); err == nil || !strings.Contains(err.Error(), "there is no assets.csv (a folder of NDJSON files is feed:PATH)") {
+		t.Errorf("without assets.csv: %v", err)
+	}
+
+	// One that is written to while it is read is none either.
+	dir, src := writeCSV(t, "assets.csv", "key\na\n")
+	files, err := src.Files(t.Context(), time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := files.Open(t.Context(), AssetsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := os.WriteFile(filepath.Join(dir, "assets.csv"), []byte("key\na\nb"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(f); err == nil || !strings.Contains(err.Error(), "changed while it was read") {
+		t.Errorf("written to: %v", err)
+	}
+	if _, err := files.Open(t.Context(), ChainsFile); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("chains: %v", err)
+	}
+}

@@ -1,0 +1,132 @@
+package source
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Table turns rows of columns, of a CSV file or of a query, into the lines of a
+// feed's file (FEED.md, "Tables"). A column is named as its field is, or as
+// market.volume_24h is when the field is in an object.
+type Table struct {
+	columns []column // sorted: those of an object stand side by side
+}
+
+type column struct {
+	name, object, field string // object is "" when the field is not in one
+	index               int    // in the table
+}
+
+// maxColumns bounds a table; no file of a feed has so many fields.
+const maxColumns = 1000
+
+// NewTable returns the table whose columns have these names, in this order. It
+// fails when no column is the key, or two are the same field. A column without a
+// name is ignored.
+func NewTable(names []string) (*Table, error) {
+	t := &Table{}
+	if len(names) > maxColumns {
+		return nil, fmt.Errorf("%d columns: want at most %d", len(names), maxColumns)
+	}
+	if !slices.Contains(names, "key") {
+		return nil, fmt.Errorf("no column is named key; the columns are %q", shorten([]byte(strings.Join(names, ", "))))
+	}
+	for i, name := range names {
+		object, field, dotted := strings.Cut(name, ".")
+		if !dotted {
+			object, field = "", name
+		}
+		if slices.Contains(names[:i], name) && name != "" || dotted && slices.Contains(names, object) {
+			return nil, fmt.Errorf("the column %q gives a field for the second time", shorten([]byte(name)))
+		}
+		if name != "" {
+			t.columns = append(t.columns, column{name, object, field, i})
+		}
+	}
+	slices.SortFunc(t.columns, func(a, b column) int { return cmp.Compare(a.name, b.name) })
+	return t, nil
+}
+
+// AppendLine appends a row as a line of the feed's file. values are JSON, by the
+// column's place in the table; nil leaves the field out.
+func (t *Table) AppendLine(dst []byte, values [][]byte) []byte {
+	dst = append(dst, '{')
+	within := ""
+	for _, c := range t.columns {
+		if values[c.index] == nil {
+			continue
+		}
+		if c.object != within {
+			if within != "" {
+				dst = append(dst, '}')
+			}
+			if within = c.object; within != "" {
+				dst = append(appendName(dst, within), '{')
+			}
+		}
+		dst = append(appendName(dst, c.field), values[c.index]...)
+	}
+	if within != "" {
+		dst = append(dst, '}')
+	}
+	return append(dst, '}', '\n')
+}
+
+func appendName(dst []byte, name string) []byte {
+	if dst[len(dst)-1] != '{' {
+		dst = append(dst, ',')
+	}
+	return append(append(dst, quoted(name)...), ':')
+}
+
+// quoted returns a JSON string. text is valid UTF-8.
+func quoted(text string) []byte {
+	b, err := json.Marshal(text)
+	if err != nil {
+		panic(fmt.Sprintf("BUG: a text that cannot be JSON: %v", err))
+	}
+	return b
+}
+
+// integerForm is how JSON writes the integers that the feed takes.
+var integerForm = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
+
+// listSeparator stands between the elements of a list in a text.
+const listSeparator = "|"
+
+// Value returns what a text in a column says, as JSON: what the field is to be,
+// or else the text as a string, for the reader of the feed to judge. text is valid
+// UTF-8.
+func Value(column string, text []byte) []byte {
+	switch column {
+	case "id", "evm_chain_id", "market.markets_count", "market.coins_count":
+		if integerForm.Match(text) {
+			return bytes.Clone(text)
+		}
+	case "active":
+		if b, err := strconv.ParseBool(string(text)); err == nil {
+			return strconv.AppendBool(nil, b)
+		}
+	case "explorers", "members":
+		return List(strings.Split(string(text), listSeparator))
+	}
+	return quoted(string(text))
+}
+
+// List returns texts as a JSON array. They are valid UTF-8.
+func List(texts []string) []byte {
+	list := []byte{'['}
+	for i, text := range texts {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, quoted(text)...)
+	}
+	return append(list, ']')
+}
