@@ -24,14 +24,18 @@ type Process struct {
 // Start starts cmd, whose output goes to cmd.Stdout and nowhere when that is
 // nil. On Linux the program dies with this process, however that dies. It is in
 // a process group of its own: an interrupt from the terminal is for this
-// process to pass on.
+// process to pass on. It runs as cmd.SysProcAttr.Credential says, if that is there.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	if cmd.Stdout == nil {
 		cmd.Stdout = io.Discard
 	}
 	p := &Process{cmd: cmd, tail: &tail{to: cmd.Stdout}, exited: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.tail, p.tail
-	cmd.SysProcAttr = attributes()
+	attr := attributes()
+	if cmd.SysProcAttr != nil {
+		attr.Credential = cmd.SysProcAttr.Credential
+	}
+	cmd.SysProcAttr = attr
 	started := make(chan error, 1)
 	go func() {
 		// To Linux the parent is the thread that started the program: keep it

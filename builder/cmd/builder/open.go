@@ -16,6 +16,7 @@ import (
 	"example.com/marketdata/builder/source/coingecko"
 	"example.com/marketdata/builder/source/coinmarketcap"
 	"example.com/marketdata/builder/source/coinpaprika"
+	"example.com/marketdata/builder/source/postgres"
 	"example.com/marketdata/builder/source/provider"
 	"example.com/marketdata/builder/source/sim"
 )
@@ -87,12 +88,13 @@ func (f *storeFlag) openPlain(e *env, create bool) (artifacts.Store, error) {
 	return retry.New(store, retry.Options{Log: e.log}), nil
 }
 
-// sources are the schemes beside the two of package source. Keys of providers
+// sources are the schemes beside those of package source. Keys of providers
 // come from the environment, never from a flag, which others could see.
 func (e *env) sources() map[string]source.Opener {
 	around := provider.Env{Log: e.log, Getenv: os.Getenv}
 	return map[string]source.Opener{
-		"sim": sim.Open, "coinpaprika": coinpaprika.Opener(around), "coingecko": coingecko.Opener(around),
+		"sim": sim.Open, "postgres": postgres.Open, "postgresql": postgres.Open,
+		"coinpaprika": coinpaprika.Opener(around), "coingecko": coingecko.Opener(around),
 		"coinmarketcap": coinmarketcap.Opener(around), "coincap": coincap.Opener(around),
 	}
 }

@@ -1,0 +1,244 @@
+// Package postgres reads a feed from a PostgreSQL database: one query for each
+// file (FEED.md, "Sources"), all in one read-only transaction, so that they see
+// the same state.
+//
+//	postgres://market@db.example/prices?sslmode=verify-full&sql=/etc/market/sql
+//
+// Values are read as the text that the database writes, a numeric to its last
+// digit. A column of binary floating point is refused.
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"example.com/marketdata/builder/source"
+)
+
+// Bounds of reading a feed.
+const (
+	// feedTime bounds it as a whole; defaultTimeout and maxTimeout bound a query.
+	feedTime       = 5 * time.Minute
+	defaultTimeout = time.Minute
+	maxTimeout     = feedTime
+	// maxRows bounds the rows of a query, as lines of a feed, in bytes.
+	maxRows = 1 << 30
+)
+
+// infoQuery is the query for feed.json. It may be missing, and so may all others
+// but that for the assets.
+const infoQuery = "feed"
+
+var queryNames = []string{infoQuery, "assets", "quotes", "exchanges", "categories", "chains"}
+
+const want = "want postgres://USER@HOST:PORT/DATABASE?sql=DIR, a folder with assets.sql, quotes.sql and so on, or &sql.assets=QUERY&sql.quotes=QUERY…; timeout=DURATION, sslmode, sslrootcert, sslcert, sslkey, passfile, connect_timeout, application_name and target_session_attrs are optional"
+
+// passed are the parameters that go to the client of the database.
+var passed = []string{"user", "host", "port", "database", "sslmode", "sslrootcert", "sslcert", "sslkey", "passfile", "connect_timeout", "application_name", "target_session_attrs"}
+
+// database is a PostgreSQL database as a source.
+type database struct {
+	name    string // for logs
+	config  *pgconn.Config
+	queries map[string]string // by name
+	timeout time.Duration
+	now     func() time.Time
+}
+
+// Open opens postgres:REST, or postgresql:REST. It is a source.Opener and does
+// not ask the database yet.
+func Open(_ context.Context, rest string) (source.Source, error) {
+	d, err := parse(rest)
+	if err != nil {
+		return nil, fmt.Errorf("%w; %s", err, want)
+	}
+	return d, nil
+}
+
+func parse(rest string) (*database, error) {
+	// An error of url.Parse quotes the URL, and a password may be in it.
+	u, err := url.Parse("postgres:" + rest)
+	if err != nil || !strings.HasPrefix(rest, "//") {
+		return nil, errors.New("not a URL")
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, errors.New("query: a % that is not followed by two hexadecimal digits, or a ; that is not written %3B")
+	}
+	if _, given := u.User.Password(); given || query.Has("password") || query.Has("sslpassword") {
+		return nil, errors.New("a password in the URL would be seen in logs: set PGPASSWORD, or keep it in a passfile")
+	}
+	d := &database{queries: map[string]string{}, timeout: defaultTimeout, now: time.Now}
+	if dir := query.Get("sql"); dir != "" {
+		if err := d.readQueries(dir); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range queryNames {
+		if text := query.Get("sql." + name); text != "" {
+			d.queries[name] = text
+		}
+		query.Del("sql." + name)
+	}
+	if text := query.Get("timeout"); text != "" {
+		if d.timeout, err = time.ParseDuration(text); err != nil || d.timeout < time.Second || d.timeout > maxTimeout {
+			return nil, fmt.Errorf("timeout=%.40s: want 1s to %v", text, maxTimeout)
+		}
+	}
+	query.Del("sql")
+	query.Del("timeout")
+	if d.queries["assets"] == "" {
+		return nil, errors.New("there is no query for the assets, neither sql.assets nor assets.sql in the folder sql")
+	}
+	u.RawQuery = ""
+	d.name = u.String()
+	u.RawQuery = query.Encode()
+	d.config, err = pgconn.ParseConfigWithOptions(u.String(), pgconn.ParseConfigOptions{ConnStringAllowedKeys: passed})
+	return d, err
+}
+
+// readQueries reads NAME.sql for each query that there is.
+func (d *database) readQueries(dir string) error {
+	for _, name := range queryNames {
+		text, err := os.ReadFile(filepath.Join(dir, name+".sql"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("sql: %w", err)
+		}
+		d.queries[name] = string(text)
+	}
+	return nil
+}
+
+// String returns the database's name, without the queries.
+func (d *database) String() string { return d.name }
+
+// begin makes the state that all queries see, and the form of times. Whatever
+// ends the builder ends the transaction soon, too.
+const begin = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+SET LOCAL statement_timeout = %[1]d; SET LOCAL idle_in_transaction_session_timeout = %[1]d;
+SET LOCAL client_encoding = 'UTF8'; SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'`
+
+// Files asks all queries. The feed's time is the present, taken before the
+// database is asked, unless there is a query for it.
+func (d *database) Files(ctx context.Context, _ time.Time) (source.Files, error) {
+	ctx, cancel := context.WithTimeout(ctx, feedTime)
+	defer cancel()
+	feed := source.Memory{source.InfoFile: source.Info(d.config.Database, d.now())}
+	conn, err := pgconn.ConnectConfig(ctx, d.config)
+	if err != nil {
+		return nil, err
+	}
+	// The transaction has nothing to commit: it ends with the connection.
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, fmt.Sprintf(begin, d.timeout.Milliseconds())).ReadAll(); err != nil {
+		return nil, err
+	}
+	for _, name := range queryNames {
+		if d.queries[name] == "" {
+			continue
+		}
+		rows := conn.ExecParams(ctx, d.queries[name], nil, nil, nil, nil) // one statement, values as text
+		file, lines := name+".ndjson", readLines
+		if name == infoQuery {
+			file, lines = source.InfoFile, readInfo
+		}
+		feed[file], err = lines(rows)
+		if _, closeErr := rows.Close(); closeErr != nil {
+			err = closeErr // the reason why there were no more rows
+		}
+		if err != nil {
+			return nil, fmt.Errorf("query sql.%s: %w", name, err)
+		}
+	}
+	return feed, nil
+}
+
+// readInfo makes feed.json of a row.
+func readInfo(rows *pgconn.ResultReader) ([]byte, error) {
+	info := map[string]json.RawMessage{"format": json.RawMessage("1")}
+	for n := 0; rows.NextRow(); n++ {
+		for i, value := range rows.Values() {
+			if column := rows.FieldDescriptions()[i]; n == 0 && value != nil {
+				info[column.Name] = fieldValue(nil, column, value)
+			}
+		}
+	}
+	if info["database"] == nil || info["time"] == nil {
+		return nil, errors.New("want a row with the columns database and time")
+	}
+	return json.Marshal(info)
+}
+
+// readLines makes the lines of a feed's file of rows.
+func readLines(rows *pgconn.ResultReader) ([]byte, error) {
+	columns := rows.FieldDescriptions()
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		names[i] = c.Name
+		if c.DataTypeOID == pgtype.Float4OID || c.DataTypeOID == pgtype.Float8OID {
+			return nil, fmt.Errorf("the column %s is of binary floating point, which is not exact: want numeric", c.Name)
+		}
+	}
+	table, err := source.NewTable(names)
+	if err != nil {
+		return nil, err
+	}
+	var out []byte
+	types := pgtype.NewMap()
+	values := make([][]byte, len(columns))
+	for rows.NextRow() {
+		for i, value := range rows.Values() {
+			if values[i] = nil; value != nil {
+				values[i] = fieldValue(types, columns[i], value)
+			}
+		}
+		if out = table.AppendLine(out, values); len(out) > maxRows {
+			return nil, fmt.Errorf("the rows are more than %d bytes", maxRows)
+		}
+	}
+	return out, nil
+}
+
+// fieldValue returns what the text of a column's value says, as JSON.
+func fieldValue(types *pgtype.Map, c pgconn.FieldDescription, text []byte) []byte {
+	switch {
+	case !utf8.Valid(text): // of a database without an encoding
+		return append(append([]byte{'"'}, text...), '"') // set aside for that
+	case c.DataTypeOID == pgtype.JSONOID || c.DataTypeOID == pgtype.JSONBOID:
+		var b bytes.Buffer
+		if json.Compact(&b, text) == nil {
+			return b.Bytes()
+		}
+	case c.DataTypeOID == pgtype.TimestamptzOID: // 2026-11-21 10:05:31.5+00
+		text = bytes.Replace(bytes.Replace(text, []byte(" "), []byte("T"), 1), []byte("+00"), []byte("Z"), 1)
+	case bytes.HasPrefix(text, []byte("{")) && (c.Name == "members" || c.Name == "explorers"):
+		// Arrays of all types are written in the same way.
+		var elements []*string
+		if types.Scan(pgtype.TextArrayOID, pgtype.TextFormatCode, text, &elements) == nil {
+			list := make([]string, 0, len(elements))
+			for _, e := range elements {
+				if e != nil {
+					list = append(list, *e)
+				}
+			}
+			return source.List(list)
+		}
+	}
+	return source.Value(c.Name, text)
+}
