@@ -38,7 +38,8 @@
 // sequence), so that an older one, or one of another store, is known as such: see
 // [Numbered]. A store of before has neither identity nor numbers; its identity is
 // that of its pointer, and such a record counts as the store's number 0. The first
-// number of a record is that of five minutes since 1970.
+// number of a record, and that of one which was lost, is the count of five minutes
+// since 1970 and the pointer's sequence.
 //
 // One that is signed has a second line, {"signatures":[…]}, with one element for
 // each key that signed it: key is the first 16 hexadecimal digits of the public

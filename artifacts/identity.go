@@ -59,12 +59,15 @@ func (n Numbered) check() error {
 }
 
 // Next returns what the record says that takes the place of n in the given
-// store. The first one of a store has the five minutes since 1970 as its number,
-// so that one that was lost goes on above the last that edges have seen: the
-// change job runs every five minutes, and keys are made more seldom.
-func (n Numbered) Next(store string, now time.Time) Numbered {
+// store, whose pointer has the given sequence, 0 without one. The first one of a
+// store has the five minutes since 1970 and the sequence as its number, so that
+// one that was lost goes on above the last that edges have seen: the change job
+// runs every five minutes, keys are made more seldom, and a restore raises
+// sequence and numbers alike. Of the sequence no more than MaxJump / 4 counts:
+// edges would refuse the jump.
+func (n Numbered) Next(store string, now time.Time, sequence uint64) Numbered {
 	if n.Number == 0 {
-		n.Number = uint64(max(0, now.Unix()) / 300)
+		n.Number = uint64(max(0, now.Unix())/300) + min(sequence, MaxJump/4)
 	}
 	return Numbered{Store: store, Number: n.Number + 1}
 }

@@ -56,14 +56,9 @@ func recordChange(ctx context.Context, s artifacts.Store, now func() time.Time, 
 		if err != nil {
 			return nil, fmt.Errorf("ledger: %w", err)
 		}
-		id, err := publish.Identity(ctx, s)
-		if err != nil {
+		if c.Numbered, err = publish.Number(ctx, s, before, now()); err != nil {
 			return nil, err
 		}
-		if before.Store != "" && before.Store != id {
-			before = artifacts.Numbered{} // of another store: its numbers mean nothing here
-		}
-		c.Numbered = before.Next(id, now())
 		c.Database, c.Time = m.Database, now().UTC()
 		// After any error the record may have been written or not. Both are
 		// valid, and starting again finds out which.

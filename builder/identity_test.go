@@ -56,21 +56,42 @@ func TestIdentity(t *testing.T) {
 	}
 	mustBuild(t, s, world{assets: 20, at: epoch})
 	first, set := change(), keySet()
+	mine := ids[0]
+	lose := func(names ...string) {
+		for _, lost := range names {
+			if err := s.Delete(ctx, lost); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if second := change(); second.Store != mine || second.Number < first.Number || second.Number > first.Number+artifacts.MaxJump {
+			t.Errorf("change record %+v after %+v was lost", second, first)
+		}
+		if err := create(); err != nil || keySet().Number < set.Number {
+			t.Errorf("key set %d after %d was lost, %v", keySet().Number, set.Number, err)
+		}
+	}
 	for _, id := range append(ids[1:], head(t, s).Pointer.Store, first.Store, set.Store) {
 		if id != ids[0] {
 			t.Errorf("store %s beside %s", id, ids[0])
 		}
 	}
-	for _, lost := range []string{artifacts.IdentityKey, artifacts.ChangeKey, artifacts.KeysKey} {
-		if err := s.Delete(ctx, lost); err != nil {
-			t.Fatal(err)
-		}
+	lose(artifacts.IdentityKey, artifacts.ChangeKey, artifacts.KeysKey)
+	// A restore raises them by more than the clock will for days.
+	backup := memstore.New()
+	backUp(t, s, backup)
+	if _, err := tryRestore(ctx, s, backup); err != nil {
+		t.Fatal(err)
 	}
-	if second := change(); second.Store != ids[0] || second.Number < first.Number || second.Number > first.Number+artifacts.MaxJump {
-		t.Errorf("change record %+v after %+v was lost", second, first)
+	first, set = changeRecord(t, s).Numbered, keySet()
+	lose(artifacts.ChangeKey, artifacts.KeysKey)
+	// So do the days that a backup is old.
+	days := func() time.Time { return time.Now().AddDate(0, 0, 10) }
+	first.Number += 10 * 24 * 12
+	if err := s.Delete(ctx, artifacts.ChangeKey); err != nil {
+		t.Fatal(err)
 	}
-	if err := create(); err != nil || keySet().Number < set.Number {
-		t.Errorf("key set %d after %d was lost, %v", keySet().Number, set.Number, err)
+	if _, err := tryRestore(ctx, s, backup, func(c *RestoreConfig) { c.Now = days }); err != nil || changeRecord(t, s).Number < first.Number {
+		t.Errorf("change record %d after %d was lost, %v", changeRecord(t, s).Number, first.Number, err)
 	}
 
 	set.Store, set.Number = "ffffffffffffffffffffffffffffffff", 1<<40

@@ -59,11 +59,11 @@ func Restore(ctx context.Context, cfg RestoreConfig) (*RestoreReport, error) {
 	if err := r.find(ctx); err != nil {
 		return nil, err
 	}
-	keys, err := r.keySet()
-	if err != nil {
+	var err error
+	if r.report.Sequence, err = r.above("sequence", r.backup.pointer.value.Sequence, r.present.pointer.value.Sequence, cfg.Seen); err != nil {
 		return nil, err
 	}
-	sequence, err := r.above("sequence", r.backup.pointer.value.Sequence, r.present.pointer.value.Sequence, cfg.Seen)
+	keys, err := r.keySet()
 	if err != nil {
 		return nil, err
 	}
@@ -85,11 +85,11 @@ func Restore(ctx context.Context, cfg RestoreConfig) (*RestoreReport, error) {
 		return nil, err
 	}
 	p := r.backup.pointer.value
-	head := publish.NewHead(r.present.pointer.version, &artifacts.Pointer{Store: r.id, Sequence: sequence - 1})
+	head := publish.NewHead(r.present.pointer.version, &artifacts.Pointer{Store: r.id, Sequence: r.report.Sequence - 1})
 	if _, err := head.Point(ctx, cfg.Store, p.Manifest, p.Time, cfg.Now()); err != nil {
 		return nil, err
 	}
-	r.report.Snapshot, r.report.Sequence = stamp(p.Time), sequence
+	r.report.Snapshot = stamp(p.Time)
 	return &r.report, nil
 }
 
@@ -181,11 +181,13 @@ func (r *restore) above(what string, backup, present, seen uint64) (uint64, erro
 	return highest + restoreStep, nil
 }
 
-// number is above for a key set or a change record. When neither store has one
-// that is numbered, there is none to be above of.
+// number is above for a key set or a change record. Edges can have seen more of
+// one that is lost than the backup has.
 func (r *restore) number(what string, backup, present artifacts.Numbered) (artifacts.Numbered, error) {
-	if backup.Number == 0 && present.Number == 0 {
-		return artifacts.Numbered{}.Next(r.id, r.Now()), nil
+	if present.Number == 0 {
+		if lost := (artifacts.Numbered{}).Next(r.id, r.Now(), r.report.Sequence); lost.Number > backup.Number+restoreStep {
+			return lost, nil
+		}
 	}
 	if backup.Number == 0 {
 		backup = present

@@ -65,9 +65,9 @@ func (r *Registry) update(ctx context.Context, edit func(*artifacts.KeySet) (set
 		case conflicts > maxConflicts || faults > maxFaults:
 			return none, backoff.Permanent(swapErr)
 		}
-		id, err := publish.Identity(ctx, r.Store)
-		if err == nil && set.Store != "" && set.Store != id {
-			err = fmt.Errorf("%w: the key set is of store %s, this is store %s", artifacts.ErrCorrupt, set.Store, id)
+		next, err := publish.Number(ctx, r.Store, set.Numbered, r.now())
+		if err == nil && set.Store != "" && set.Store != next.Store {
+			err = fmt.Errorf("%w: the key set is of store %s, this is store %s", artifacts.ErrCorrupt, set.Store, next.Store)
 		}
 		if err != nil {
 			if faults++; faults > maxFaults || isAnswer(err) {
@@ -75,7 +75,7 @@ func (r *Registry) update(ctx context.Context, edit func(*artifacts.KeySet) (set
 			}
 			return none, err
 		}
-		set.Numbered = set.Next(id, r.now())
+		set.Numbered = next
 		_, swapErr = r.Store.Swap(ctx, artifacts.KeysKey, version, set.Encode())
 		switch {
 		case errors.Is(swapErr, artifacts.ErrConflict):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"example.com/marketdata/artifacts"
 )
@@ -30,6 +31,27 @@ func Identity(ctx context.Context, s artifacts.Store) (string, error) {
 		return "", fmt.Errorf("write identity: %w", swapErr)
 	}
 	return id, nil
+}
+
+// Number returns what a key set or change record says that takes the place of
+// one that said before; a zero one, and one of another store, counts as lost.
+func Number(ctx context.Context, s artifacts.Store, before artifacts.Numbered, now time.Time) (artifacts.Numbered, error) {
+	id, err := Identity(ctx, s)
+	if err != nil {
+		return artifacts.Numbered{}, err
+	}
+	var sequence uint64
+	if before.Store != id {
+		before = artifacts.Numbered{}
+		p, _, err := readPointer(ctx, s)
+		switch {
+		case err == nil:
+			sequence = p.Sequence
+		case !errors.Is(err, artifacts.ErrNotFound):
+			return before, err
+		}
+	}
+	return before.Next(id, now, sequence), nil
 }
 
 // identity returns the store's Identity, which a head's writers ask for once.
