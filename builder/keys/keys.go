@@ -159,7 +159,7 @@ func (r *Registry) Revoke(ctx context.Context, id string) (Listed, error) {
 		return settled, nil
 	})
 	if err != nil {
-		return Listed{}, fmt.Errorf("revoke key %.80q: %w", id, err)
+		return Listed{}, fmt.Errorf("revoke key %s: %w", shown(id), err)
 	}
 	return out, nil
 }
@@ -171,7 +171,7 @@ func (r *Registry) Revoke(ctx context.Context, id string) (Listed, error) {
 func (r *Registry) Rotate(ctx context.Context, id string, overlap time.Duration) (Created, error) {
 	out, err := r.rotate(ctx, id, overlap)
 	if err != nil {
-		return Created{}, fmt.Errorf("rotate key %.80q: %w", id, err)
+		return Created{}, fmt.Errorf("rotate key %s: %w", shown(id), err)
 	}
 	return out, nil
 }
@@ -310,5 +310,13 @@ func (r *Registry) now() time.Time {
 
 // seconds cuts t to what a key set holds.
 func seconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
+
+// shown is what an error says of an id: nothing when it is the key itself.
+func shown(id string) string {
+	if strings.Contains(id, artifacts.KeyPrefix) {
+		return "by itself"
+	}
+	return fmt.Sprintf("%.80q", id)
+}
 
 func text(t time.Time) string { return t.Format(time.RFC3339) }
