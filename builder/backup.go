@@ -214,8 +214,13 @@ func (b *backup) copy(ctx context.Context, step string, wanted map[string]artifa
 	return err
 }
 
-// move makes one of the objects that move what it is in the store.
+// move makes one of the objects that move what it is in the store. One that is
+// damaged, or has moved back, does not replace what may be the last good one.
 func (b *backup) move(ctx context.Context, key string, body []byte) error {
+	now, err := numbered(key, body)
+	if err != nil {
+		return fmt.Errorf("the store's %s: %w", key, err)
+	}
 	have, version, err := b.To.Get(ctx, key, artifacts.MaxKeySetSize)
 	if err != nil && !errors.Is(err, artifacts.ErrNotFound) {
 		return err
@@ -223,7 +228,34 @@ func (b *backup) move(ctx context.Context, key string, body []byte) error {
 	if bytes.Equal(have, body) && version != "" {
 		return nil
 	}
+	if before, err := numbered(key, have); err == nil && (before.Store == now.Store || now.Store == "") && before.Number > now.Number {
+		return fmt.Errorf("the store's %s has moved back from %d, which is in the backup, to %d", key, before.Number, now.Number)
+	}
 	return settle(ctx, b.To, key, version, body)
+}
+
+// numbered reads what an object that moves says of itself.
+func numbered(key string, body []byte) (n artifacts.Numbered, err error) {
+	switch key {
+	case artifacts.CurrentKey:
+		var p *artifacts.Pointer
+		if p, err = artifacts.ParsePointer(body); err == nil {
+			n = artifacts.Numbered{Store: p.Store, Number: p.Sequence}
+		}
+	case artifacts.KeysKey:
+		var s *artifacts.KeySet
+		if s, err = artifacts.ParseKeySet(body); err == nil {
+			n = s.Numbered
+		}
+	case artifacts.ChangeKey:
+		var c *artifacts.Change
+		if c, err = artifacts.ParseChange(body); err == nil {
+			n = c.Numbered
+		}
+	default:
+		_, err = artifacts.ParseIdentity(body)
+	}
+	return n, err
 }
 
 // settle swaps, and finds out whether a swap that failed happened all the same.

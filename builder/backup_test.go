@@ -1,6 +1,7 @@
 package builder
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -25,7 +26,7 @@ func backUp(t *testing.T, from artifacts.Reader, to artifacts.Store) *BackupRepo
 // TestBackup: a backup has what is reached, byte for byte, and no more; the next
 // one copies what is new.
 func TestBackup(t *testing.T) {
-	s, w, _, _ := keyed(t)
+	s, w, one, _ := keyed(t)
 	to := memstore.New()
 	for i := range 3 {
 		r := backUp(t, s, to)
@@ -63,6 +64,24 @@ func TestBackup(t *testing.T) {
 	} {
 		if r, err := Backup(t.Context(), BackupConfig{From: c.from, To: c.to}); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+	// What the store has of the objects that move replaces nothing better.
+	revoke(t, s, one.ID)
+	if _, err := Change(t.Context(), s, time.Now); err != nil {
+		t.Fatal(err)
+	}
+	older := clone(t, to, all)
+	backUp(t, s, to)
+	for key := range moving {
+		good := stored(t, s, key)
+		for _, body := range [][]byte{good[:20], stored(t, older, key)} {
+			bad := clone(t, s, all)
+			overwrite(t, bad, key, body)
+			_, err := Backup(t.Context(), BackupConfig{From: bad, To: to})
+			if err == nil && !bytes.Equal(body, good) || !bytes.Equal(stored(t, to, key), good) {
+				t.Errorf("%s is %s: %v; the backup has %s", key, body, err, stored(t, to, key))
+			}
 		}
 	}
 	if r, err := Backup(t.Context(), BackupConfig{From: memstore.New(), To: other}); err != nil || r.Snapshot != "" {
