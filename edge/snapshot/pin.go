@@ -133,6 +133,20 @@ func (r *Refresher) pinned(ctx context.Context, t time.Time) (s *Snapshot, settl
 	return nil, false, nil
 }
 
+// takeBack adds to s.Withdrawn what is later than s and was known here: a restore
+// takes times back, too, and its manifest is of before them. cur may be nil.
+func (s *Snapshot) takeBack(cur *Snapshot) {
+	if cur == nil {
+		return
+	}
+	gone := append([]time.Time{cur.Time}, cur.Withdrawn...)
+	for _, r := range cur.Retained {
+		gone = append(gone, r.Time)
+	}
+	gone = slices.DeleteFunc(gone, func(t time.Time) bool { return !t.After(s.Time) || slices.Contains(s.Withdrawn, t) })
+	s.Withdrawn = append(slices.Clip(s.Withdrawn), gone...)
+}
+
 // retainedAt returns the retained snapshot of t, reading it if need be.
 func (r *Refresher) retainedAt(ctx context.Context, t time.Time, ref artifacts.Ref) (*Snapshot, error) {
 	unix := t.Unix()
