@@ -58,10 +58,8 @@ func (f *publishFlags) open(e *env, src source.Source, progress builder.Progress
 	if err != nil {
 		return nil, err
 	}
-	if len(f.SignKey) == 0 {
-		if err := signed.Unsigned(e.ctx, store); err != nil {
-			return nil, err
-		}
+	if err := f.mayWrite(e, store); err != nil {
+		return nil, err
 	}
 	return builder.New(builder.Config{
 		Store: store, Source: src, Retain: f.Retain, Log: e.log, Progress: progress, Settings: f.settings(), Guards: f.Guards,

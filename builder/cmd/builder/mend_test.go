@@ -15,6 +15,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/dirstore"
+	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/edge"
 )
 
@@ -67,6 +68,31 @@ func (c *client) until(what string, ok func() bool) {
 // TestMend: a store is damaged and lost under an edge that runs all the while,
 // and is mended from the edge's own cache folder and from a backup. The edge
 // takes what is restored, and never again lets a key in that was revoked.
+// TestSignedStore: no command that writes does so without a key, also when it
+// would find nothing to do.
+func TestSignedStore(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("BUILDER_STORE", "file:store")
+	done(t, "build", "--source", simulated, "--time", "2026-11-21T07:10:00Z")
+	var made keys.Created
+	if err := json.Unmarshal([]byte(done(t, "keys", "create", "--name", "n", "--json")), &made); err != nil {
+		t.Fatal(err)
+	}
+	done(t, "keygen", "sign.key")
+	done(t, "sign", "--sign-key", "sign.key")
+	for _, args := range []string{
+		"build --time 2026-11-21T07:10:00Z --source " + simulated, "run --source " + simulated, "change", "gc", "rollback --to 2026-11-21T07:10:00Z",
+		"keys create --name m", "keys revoke " + made.ID, "sign", "restore --from file:store",
+	} {
+		if r := command(t, strings.Fields(args)...); r.status == exitDone || !strings.Contains(r.stderr, "--sign-key") {
+			t.Errorf("%s: status %d, %s", args, r.status, r.stderr)
+		}
+	}
+	for _, args := range []string{"gc --dry-run", "verify", "status", "keys list", "gc --sign-key sign.key"} {
+		done(t, strings.Fields(args)...)
+	}
+}
+
 func TestMend(t *testing.T) {
 	dir := t.TempDir()
 	folder, copied, cache := filepath.Join(dir, "store"), filepath.Join(dir, "backup"), filepath.Join(dir, "cache")

@@ -72,6 +72,15 @@ func (f *storeFlag) open(e *env, create bool) (artifacts.Store, error) {
 	return signed.Store(store, sign, trust), nil
 }
 
+// mayWrite returns an error when the store is signed and no key was given. Commands
+// ask it whose writes do not: deletions, or work that would be for nothing.
+func (f *storeFlag) mayWrite(e *env, store artifacts.Reader) error {
+	if len(f.SignKey) > 0 {
+		return nil
+	}
+	return signed.Unsigned(e.ctx, store)
+}
+
 // openPlain opens the store, with retries, and neither signs nor verifies.
 func (f *storeFlag) openPlain(e *env, create bool) (artifacts.Store, error) {
 	// Opening a reader fails only for a wrong address.

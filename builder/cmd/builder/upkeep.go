@@ -120,6 +120,11 @@ func (c *gcCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	if !c.DryRun {
+		if err := c.mayWrite(e, store); err != nil {
+			return err
+		}
+	}
 	if c.Grace < builder.BuildDeadline {
 		e.log.Warn("with so short a grace period a build that is running may lose its objects", "grace", c.Grace, "build_deadline", builder.BuildDeadline)
 	}
