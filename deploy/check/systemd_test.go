@@ -1,8 +1,10 @@
 package check
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,8 +21,16 @@ func systemdProcesses(t *testing.T) (all []process) {
 	if err != nil || files == nil {
 		t.Fatal(err)
 	}
-	for _, file := range files {
-		options, err := unit.DeserializeOptions(strings.NewReader(read(t, file)))
+	dropIns, err := filepath.Glob(units + "/*.service.d/*.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range slices.Concat(files, dropIns) {
+		text := read(t, file)
+		if dir := filepath.Dir(file); dir != units {
+			text = read(t, strings.TrimSuffix(dir, ".d")) + text
+		}
+		options, err := unit.DeserializeOptions(strings.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -28,8 +38,12 @@ func systemdProcesses(t *testing.T) (all []process) {
 		for _, o := range options {
 			is[o.Name] = o.Value
 		}
+		credentials := t.TempDir()
+		if name, _, found := strings.Cut(is["LoadCredential"], ":"); found {
+			tool(t, nil, filepath.Join(bin, "builder"), "keygen", filepath.Join(credentials, name))
+		}
 		folder := "/var/cache/" + is["CacheDirectory"]
-		args := strings.Fields(strings.ReplaceAll(is["ExecStart"], "${CACHE_DIRECTORY}", folder))
+		args := strings.Fields(strings.NewReplacer("${CACHE_DIRECTORY}", folder, "${CREDENTIALS_DIRECTORY}", credentials).Replace(is["ExecStart"]))
 		args[0] = strings.TrimPrefix(args[0], "/usr/local/bin/")
 		p := process{where: file, args: args, writable: []string{folder}, memory: is["MemoryMax"]}
 		env := filepath.Join(units, strings.TrimPrefix(is["EnvironmentFile"], "/etc/marketdata/"))
@@ -55,14 +69,21 @@ func systemdProcesses(t *testing.T) (all []process) {
 	return all
 }
 
-// TestSystemd: systemd takes the units, and finds them locked enough.
+// TestSystemd: systemd takes the units, with what is dropped in, and finds them
+// locked enough.
 func TestSystemd(t *testing.T) {
-	for _, p := range systemdProcesses(t) {
+	dir := t.TempDir()
+	all := systemdProcesses(t)
+	slices.Reverse(all) // what is dropped in first
+	for _, p := range all {
 		// It wants the program to be there.
 		text := strings.ReplaceAll(read(t, p.where), "/usr/local/bin/", bin+"/")
-		file := filepath.Join(t.TempDir(), filepath.Base(p.where))
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		file := filepath.Join(dir, strings.TrimPrefix(p.where, units))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
+		}
+		if strings.HasSuffix(file, ".conf") {
+			continue
 		}
 		// Warnings about units of this machine are no matter.
 		if out := tool(t, nil, "systemd-analyze", "verify", "--man=no", file); strings.Contains(out, filepath.Base(file)) {
