@@ -143,9 +143,15 @@ func (l *Lease) claim(ctx context.Context) bool {
 	return false
 }
 
-// look reads the lease. One that cannot be parsed is somebody's, whose is unknown.
+// look reads the lease. One that cannot be parsed is somebody's, whose is unknown;
+// one that is too large is nobody's, and is removed, since no swap could name it.
 func (l *Lease) look(ctx context.Context) error {
 	b, version, err := l.Store.GetIf(ctx, artifacts.LeaseKey, l.version, maxLeaseSize)
+	if errors.Is(err, artifacts.ErrTooLarge) {
+		if err = l.Store.Delete(ctx, artifacts.LeaseKey); err == nil {
+			err = artifacts.ErrNotFound
+		}
+	}
 	switch {
 	case errors.Is(err, artifacts.ErrNotModified):
 		return nil

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -330,6 +331,7 @@ func TestLeaseObject(t *testing.T) {
 		{"of a later format", `{"format":2,"owner":""}`, LeaseTime},
 		{"damaged", `{"for`, LeaseTime},
 		{"a number beyond reason", `{"format":1,"number":18446744073709551615,"owner":""}`, 0},
+		{"too large", strings.Repeat(" ", 2*maxLeaseSize), 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
