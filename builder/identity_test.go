@@ -33,7 +33,7 @@ func TestIdentity(t *testing.T) {
 		_, err := registry.Create(ctx, keys.Request{Name: "n", Rate: 1, Burst: 1})
 		return err
 	}
-	keySet := func() *artifacts.KeySet {
+	ownKeys := func() *artifacts.KeySet {
 		b, _, err := s.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize)
 		if err != nil {
 			t.Fatal(err)
@@ -55,7 +55,7 @@ func TestIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustBuild(t, s, world{assets: 20, at: epoch})
-	first, set := change(), keySet()
+	first, set := change(), ownKeys()
 	mine := ids[0]
 	lose := func(names ...string) {
 		for _, lost := range names {
@@ -66,8 +66,8 @@ func TestIdentity(t *testing.T) {
 		if second := change(); second.Store != mine || second.Number < first.Number || second.Number > first.Number+artifacts.MaxJump {
 			t.Errorf("change record %+v after %+v was lost", second, first)
 		}
-		if err := create(); err != nil || keySet().Number < set.Number {
-			t.Errorf("key set %d after %d was lost, %v", keySet().Number, set.Number, err)
+		if err := create(); err != nil || ownKeys().Number < set.Number {
+			t.Errorf("key set %d after %d was lost, %v", ownKeys().Number, set.Number, err)
 		}
 	}
 	for _, id := range append(ids[1:], head(t, s).Pointer.Store, first.Store, set.Store) {
@@ -82,8 +82,13 @@ func TestIdentity(t *testing.T) {
 	if _, err := tryRestore(ctx, s, backup); err != nil {
 		t.Fatal(err)
 	}
-	first, set = changeRecord(t, s).Numbered, keySet()
+	first, set = changeRecord(t, s).Numbered, ownKeys()
 	lose(artifacts.ChangeKey, artifacts.KeysKey)
+	// The same backup once more, over what was there at first.
+	again := clone(t, backup, func(string) bool { return true })
+	if _, err := tryRestore(ctx, again, backup, func(c *RestoreConfig) { c.Seen = head(t, s).Pointer.Sequence }); err != nil || changeRecord(t, again).Number <= first.Number || keySet(t, again).Number <= set.Number {
+		t.Errorf("change record %d after %d, key set %d after %d, %v", changeRecord(t, again).Number, first.Number, keySet(t, again).Number, set.Number, err)
+	}
 	// So do the days that a backup is old.
 	days := func() time.Time { return time.Now().AddDate(0, 0, 10) }
 	first.Number += 10 * 24 * 12

@@ -181,19 +181,19 @@ func (r *restore) above(what string, backup, present, seen uint64) (uint64, erro
 	return highest + restoreStep, nil
 }
 
-// number is above for a key set or a change record. Edges can have seen more of
-// one that is lost than the backup has.
+// number is above for a key set or a change record. Edges can have seen more than
+// both stores have, after another restore, or when the backup is old: so it is not
+// below that of one that was lost, as far as edges take the jump.
 func (r *restore) number(what string, backup, present artifacts.Numbered) (artifacts.Numbered, error) {
-	if present.Number == 0 {
-		if lost := (artifacts.Numbered{}).Next(r.id, r.Now(), r.report.Sequence); lost.Number > backup.Number+restoreStep {
-			return lost, nil
-		}
+	lost := artifacts.Numbered{}.Next(r.id, r.Now(), r.report.Sequence)
+	if backup.Number == 0 && present.Number == 0 {
+		return lost, nil
 	}
 	if backup.Number == 0 {
 		backup = present
 	}
 	n, err := r.above(what, backup.Number, present.Number, r.Seen)
-	return artifacts.Numbered{Store: r.id, Number: n}, err
+	return artifacts.Numbered{Store: r.id, Number: max(n, min(lost.Number, n+artifacts.MaxJump/2))}, err
 }
 
 func (r *restore) note(format string, args ...any) {

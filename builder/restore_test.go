@@ -107,7 +107,7 @@ func TestRestore(t *testing.T) {
 				t.Errorf("report %+v; sequence %d, want %d", r, got.Pointer.Sequence, c.above+restoreStep)
 			}
 			set, record := keySet(t, c.store), changeRecord(t, c.store)
-			if set.Number <= seenKeys || set.Number > seenKeys+2*restoreStep || record.Number <= seenChange || set.Store != got.Pointer.Store || record.Store != set.Store {
+			if set.Number <= seenKeys || set.Number > seenKeys+artifacts.MaxJump/2 || record.Number <= seenChange || set.Store != got.Pointer.Store || record.Store != set.Store {
 				t.Errorf("key set %+v, change record %+v; seen were %d and %d", set.Numbered, record.Numbered, seenKeys, seenChange)
 			}
 			var names []string
