@@ -74,6 +74,7 @@ type backup struct {
 	BackupConfig
 	report  BackupReport
 	pointer []byte
+	id      string           // the store's
 	there   map[string]int64 // what To holds: sizes by key
 }
 
@@ -82,6 +83,7 @@ func (b *backup) run(ctx context.Context) error {
 	if err != nil || p == nil {
 		return err
 	}
+	b.id = p.Store
 	for _, prefix := range []string{artifacts.ObjectPrefix, artifacts.ManifestPrefix} {
 		err := b.To.List(ctx, prefix, func(i artifacts.Info) error {
 			b.there[i.Key] = i.Size
@@ -221,6 +223,9 @@ func (b *backup) move(ctx context.Context, key string, body []byte) error {
 	if err != nil {
 		return fmt.Errorf("the store's %s: %w", key, err)
 	}
+	if now.Store != "" && now.Store != b.id {
+		return fmt.Errorf("the store's %s is of store %s, its pointer of %s", key, now.Store, b.id)
+	}
 	have, version, err := b.To.Get(ctx, key, artifacts.MaxKeySetSize)
 	if err != nil && !errors.Is(err, artifacts.ErrNotFound) {
 		return err
@@ -228,7 +233,7 @@ func (b *backup) move(ctx context.Context, key string, body []byte) error {
 	if bytes.Equal(have, body) && version != "" {
 		return nil
 	}
-	if before, err := numbered(key, have); err == nil && (before.Store == now.Store || now.Store == "") && before.Number > now.Number {
+	if before, err := numbered(key, have); err == nil && before.Store == b.id && before.Number > now.Number {
 		return fmt.Errorf("the store's %s has moved back from %d, which is in the backup, to %d", key, before.Number, now.Number)
 	}
 	return settle(ctx, b.To, key, version, body)
@@ -253,7 +258,10 @@ func numbered(key string, body []byte) (n artifacts.Numbered, err error) {
 			n = c.Numbered
 		}
 	default:
-		_, err = artifacts.ParseIdentity(body)
+		var i *artifacts.Identity
+		if i, err = artifacts.ParseIdentity(body); err == nil {
+			n.Store = i.Store
+		}
 	}
 	return n, err
 }

@@ -53,8 +53,7 @@ func TestBackup(t *testing.T) {
 		w = w.later(artifacts.Step)
 		mustBuild(t, s, w)
 	}
-	other := memstore.New()
-	grown(t, other)
+	other, _, _, _ := keyed(t)
 	for name, c := range map[string]struct {
 		from artifacts.Reader
 		to   artifacts.Store
@@ -75,7 +74,7 @@ func TestBackup(t *testing.T) {
 	backUp(t, s, to)
 	for key := range moving {
 		good := stored(t, s, key)
-		for _, body := range [][]byte{good[:20], stored(t, older, key)} {
+		for _, body := range [][]byte{good[:20], stored(t, older, key), stored(t, other, key)} {
 			bad := clone(t, s, all)
 			overwrite(t, bad, key, body)
 			_, err := Backup(t.Context(), BackupConfig{From: bad, To: to})
