@@ -191,7 +191,7 @@ func mendable(err error) error {
 	if err == nil || !damaged(err) || errors.Is(err, artifacts.ErrFormat) {
 		return err
 	}
-	return fmt.Errorf("%w; builder repair mends it", err)
+	return fmt.Errorf("%w; builder repair mends it, or says what does", err)
 }
 
 // compute checks the feed against the guard rails, gives its rows their ids and

@@ -123,8 +123,11 @@ func (r *repairer) readPointer(ctx context.Context) error {
 		r.pointer, err = artifacts.ParsePointer(b)
 		r.version = version
 	}
-	if err != nil {
+	if isDamage(err) || errors.Is(err, artifacts.ErrSignature) {
 		return fmt.Errorf("read pointer: %w: builder restore puts a backup's in its place", err)
+	}
+	if err != nil {
+		return fmt.Errorf("read pointer: %w", err)
 	}
 	return nil
 }
