@@ -56,7 +56,7 @@ func TestPinOfWhatARestoreTookBack(t *testing.T) {
 	first := fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
 	second := fixture.Publish(t, mem, fixture.Feed(50, 2), next(first), first)
 	third := fixture.Publish(t, mem, fixture.Feed(50, 3), next(second), second)
-	r := start(t, mem, "", nil)
+	r := start(t, mem, t.TempDir(), nil)
 	r.until(t, "the third snapshot", r.at(third.Manifest.Time))
 	p := *first.Pointer
 	p.Sequence += 1000
