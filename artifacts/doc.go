@@ -66,9 +66,10 @@
 // # Object of a view
 //
 // A view is a collection in one sort order: by id; by the folded text of the
-// field that the sort key names; by rank, volume, volume_24h or market_cap, where
-// what has none stands as INTERFACE.md, "Sorting" says; trending in the order of its
-// board. Each view of a collection has all its rows. Its rows are cut into shards of
+// field that the sort key names; by its number, where what has none stands as
+// INTERFACE.md, "Sorting" says; trending in the order of its board. Each view of a
+// collection has all its rows. A reader does without a view of a sort key that the
+// writer does not know, and leaves out those that it does not know itself. Its rows are cut into shards of
 // RowsPerShard rows (the last may be shorter), and ShardsPerObject shards in
 // a row share an object (the last may hold fewer). So row n is in shard
 // n/RowsPerShard, which is in object n/RowsPerShard/ShardsPerObject.

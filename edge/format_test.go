@@ -131,18 +131,52 @@ func (k *keptAnswers) ask(t *testing.T, e *Edge, a *keptAnswer) {
 	}
 }
 
+// put stores b under a key that its digest makes.
+func put(t *testing.T, mem *memstore.Store, key func(artifacts.Digest) string, b []byte) artifacts.Ref {
+	t.Helper()
+	ref := artifacts.Ref{Digest: artifacts.Sum(b), Size: int64(len(b))}
+	if err := mem.Put(t.Context(), key(ref.Digest), b); err != nil {
+		t.Fatal(err)
+	}
+	return ref
+}
+
+// TestUnknownSortKey: a snapshot without the view of a sort key, as builders write
+// it that do not know the key, answers all but that.
+func TestUnknownSortKey(t *testing.T) {
+	mem := memstore.New()
+	p := fixture.Publish(t, mem, fixture.Feed(200, 1), fixture.Start, nil)
+	m, next := *p.Manifest, *p.Pointer
+	m.Views = slices.DeleteFunc(slices.Clone(m.Views), func(v artifacts.View) bool { return v.Collection == "exchanges" && v.Sort == "volume" })
+	for i := range m.Views {
+		if v := &m.Views[i]; v.Collection == "exchanges" && v.Columns != nil {
+			v.Columns = slices.DeleteFunc(slices.Clone(v.Columns), func(c string) bool { return c == "volume" }) // the last one
+		}
+	}
+	next.Sequence++
+	next.Manifest = put(t, mem, artifacts.ManifestKey, m.Encode())
+	if _, err := mem.Swap(t.Context(), artifacts.CurrentKey, p.Version, next.Encode()); err != nil {
+		t.Fatal(err)
+	}
+	e, _ := start(t, mem, nil)
+	until(t, "the snapshot", func() bool { return e.current() != nil && e.refresher.Status().Missing == 0 })
+	for query, want := range map[string]int{
+		"": 200, "?sort=name": 200, "?slug=exchange-1&sort=slug:desc": 200, "?id=1&sort=name": 200,
+		"?sort=volume": 503, "?id=1&sort=volume:desc": 503, "?slug=exchange-1&sort=volume": 503,
+	} {
+		if status, body, _ := get(t, e.Addr(), "/openapi/v1/exchanges"+query); status != want {
+			t.Errorf("%s: %d %s", query, status, body)
+		}
+	}
+	if _, body, _ := get(t, e.AdminAddr(), "/metrics"); !strings.Contains(body, `edge_http_requests_total{code="503",route="future_pin"} 3`) || !strings.Contains(body, `edge_http_requests_total{code="503",route="exchanges"} 0`) {
+		t.Error("it counts as a fault of the service")
+	}
+}
+
 // TestNewerFormat: what a later release has written is refused by name, in
 // /status, and the snapshot in force stays.
 func TestNewerFormat(t *testing.T) {
 	ctx := context.Background()
-	// put stores b under a key that its digest makes.
-	put := func(t *testing.T, mem *memstore.Store, key func(artifacts.Digest) string, b []byte) artifacts.Ref {
-		ref := artifacts.Ref{Digest: artifacts.Sum(b), Size: int64(len(b))}
-		if err := mem.Put(ctx, key(ref.Digest), b); err != nil {
-			t.Fatal(err)
-		}
-		return ref
-	}
 	for name, change := range map[string]func(t *testing.T, mem *memstore.Store, next *artifacts.Pointer, m artifacts.Manifest){
 		"pointer": func(_ *testing.T, _ *memstore.Store, next *artifacts.Pointer, _ artifacts.Manifest) { next.Format++ },
 		"manifest": func(t *testing.T, mem *memstore.Store, next *artifacts.Pointer, m artifacts.Manifest) {

@@ -80,8 +80,8 @@ func (w *work) reset() {
 
 // compose writes the answer to q from s into w.body, and the values that match
 // nothing into w.notFound, waiting for shards for up to wait. s is nil before
-// the first snapshot. The endpoint is any but global. Errors wrap
-// shards.ErrUnavailable.
+// the first snapshot. The endpoint is any but global. Errors are ErrUnsorted, or
+// wrap shards.ErrUnavailable.
 func (w *work) compose(s *snapshot.Snapshot, q *query.Query, wait time.Duration) error {
 	w.reset()
 	w.budget = snapshot.Budget{Wait: wait}
@@ -105,6 +105,8 @@ func (w *work) compose(s *snapshot.Snapshot, q *query.Query, wait time.Duration)
 	case s == nil && q.Filtered():
 		w.allMissing(q)
 	case s == nil:
+	case s.View(q.Endpoint, q.Sort) == nil:
+		return ErrUnsorted
 	case q.Filtered():
 		total, err = w.filtered(s, q)
 	default:

@@ -17,6 +17,8 @@ var (
 	// ErrUnavailable: what the answer needs is neither on this machine nor
 	// available from the store. The cause is logged.
 	ErrUnavailable = errors.New("what the answer needs is unavailable")
+	// ErrUnsorted: the snapshot is of a builder that does not know the sort key.
+	ErrUnsorted = errors.New("the snapshot has no view in this order")
 )
 
 // Request is what an answer depends on. Everything in it is valid until Answer

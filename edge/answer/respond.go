@@ -72,7 +72,7 @@ func cacheStatus(hit, stale bool) []byte {
 }
 
 // Answer answers a request whose parameters are in order: it sets r.Reply, or
-// returns ErrNoSnapshot, ErrUnavailable or one of the errors of package snapshot
+// returns ErrNoSnapshot, ErrUnavailable, ErrUnsorted or one of the errors of package snapshot
 // for pins, and what it set on r.Reply is then of no meaning. It is called by many
 // goroutines at once, and keeps neither r nor anything in it. It sets the headers of INTERFACE.md, "Headers"
 // that depend on the answer; CORS and the rate limit's are the server's. It
@@ -146,7 +146,8 @@ func addIgnored(r *Request) {
 // logged, at most once a second.
 func (e *Engine) failure(err error) error {
 	switch {
-	case errors.Is(err, snapshot.ErrGone), errors.Is(err, snapshot.ErrUneven), errors.Is(err, snapshot.ErrAhead), errors.Is(err, snapshot.ErrLater):
+	case errors.Is(err, snapshot.ErrGone), errors.Is(err, snapshot.ErrUneven), errors.Is(err, snapshot.ErrAhead), errors.Is(err, snapshot.ErrLater),
+		errors.Is(err, ErrUnsorted):
 		return err
 	}
 	if now := time.Now().Unix(); e.logged.Swap(now) != now {

@@ -71,7 +71,7 @@ func (s *Server) answer(r *Request) {
 	}
 	if err := s.find(r); err != nil {
 		p := problemOf(err)
-		if p == snapshotLater {
+		if p == snapshotLater || p == unsorted {
 			r.route = RouteFuturePin
 		}
 		r.Reply.Clear()

@@ -52,6 +52,8 @@ var (
 	// snapshotLater: a pinned snapshot that may have been published, and has not
 	// arrived here. It costs its token, and is no fault of the service.
 	snapshotLater = newProblem(http.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", "the snapshot of X-Snapshot-Time has not arrived here; try again, or begin again without it")
+	// unsorted: likewise, of a sort key that the store's builder does not know yet.
+	unsorted = newProblem(http.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", "sort: the snapshot is not sorted by this key yet; try again later, or sort by another")
 	// internal: a fault of the service itself.
 	internal = newProblem(http.StatusInternalServerError, 50000, "INTERNAL_ERROR", "the service failed to answer; the request id names this failure in its log")
 	// unavailable: see answer.ErrUnavailable.
@@ -71,6 +73,8 @@ func problemOf(err error) *problem {
 		return pinAhead
 	case errors.Is(err, snapshot.ErrLater):
 		return snapshotLater
+	case errors.Is(err, answer.ErrUnsorted):
+		return unsorted
 	}
 	return unavailable
 }

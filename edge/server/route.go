@@ -20,10 +20,10 @@ const (
 	RouteUnknown
 	// RouteUnread: what never became a request.
 	RouteUnread
-	// RouteFuturePin: an endpoint, pinned to a snapshot that did not arrive. A
-	// route of its own, since its 503 is no fault of the service and its second
-	// of waiting says nothing of the endpoint's speed
-	// (INTERFACE.md, "Headers").
+	// RouteFuturePin: an endpoint, pinned to a snapshot that did not arrive, or
+	// sorted as only a later one is. A route of its own, since its 503 is no fault
+	// of the service and its second of waiting says nothing of the endpoint's speed
+	// (INTERFACE.md, "Pinned paging").
 	RouteFuturePin
 
 	// Routes is how many there are.

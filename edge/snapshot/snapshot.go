@@ -102,8 +102,10 @@ func New(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.Cache) (*
 	return s, nil
 }
 
-// complete checks that every view that a request may need is there, with the
-// rows of the others of its collection and the columns that filters need.
+// complete checks that the views are there without which an endpoint cannot
+// answer, those by id and by what filters match, and that those there are have the rows of
+// the others of their collection and the columns that filters need. Another one is
+// missing where the builder does not know its sort key (COMPATIBILITY.md).
 func (s *Snapshot) complete() error {
 	for e := range query.Endpoint(query.Endpoints) {
 		if e == query.Global {
@@ -118,17 +120,18 @@ func (s *Snapshot) complete() error {
 		sorts := e.SortKeys()
 		for _, o := range sorts {
 			v := s.views[e][o]
-			if v == nil {
+			index := o == query.SortID || o == query.SortSlug || o == query.SortSymbol
+			if v == nil && index {
 				return fmt.Errorf("no view %s/%s", e, o)
+			}
+			if v == nil {
+				continue
 			}
 			if v.Rows != s.views[e][query.SortID].Rows {
 				return fmt.Errorf("view %s/%s has %d rows, that by id %d", e, o, v.Rows, s.views[e][query.SortID].Rows)
 			}
-			if o != query.SortID && o != query.SortSlug && o != query.SortSymbol {
-				continue
-			}
 			for _, other := range sorts {
-				if other != o && other != query.SortID && v.Columns[other] < 0 {
+				if index && other != o && other != query.SortID && s.views[e][other] != nil && v.Columns[other] < 0 {
 					return fmt.Errorf("view %s/%s has no column %s", e, o, other)
 				}
 			}
@@ -192,7 +195,8 @@ func (s *Snapshot) Each(f func(query.Endpoint, query.Sort, *View)) {
 	}
 }
 
-// View returns a collection in a sort order; nil when there is none.
+// View returns a collection in a sort order; nil when there is none. Those by id,
+// slug and symbol are there wherever they are sort keys.
 func (s *Snapshot) View(e query.Endpoint, o query.Sort) *View { return s.views[e][o] }
 
 // Shards returns how many shards the view has.
