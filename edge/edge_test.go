@@ -63,6 +63,9 @@ func start(tb testing.TB, store artifacts.Reader, change func(*Config)) (e *Edge
 		if err := stop(); err != nil {
 			tb.Error(err)
 		}
+		if tb.Failed() {
+			tb.Logf("/status of an edge: %+v", e.status())
+		}
 		http.DefaultClient.CloseIdleConnections()
 	})
 	return e, stop

@@ -9,6 +9,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/floor"
+	"example.com/marketdata/edge/upstream"
 	"example.com/marketdata/internal/durable"
 )
 
@@ -120,7 +121,8 @@ func (r *Refresher) dropManifests(next *Snapshot) {
 }
 
 // restore makes the last snapshot that was verified current, so that an edge
-// answers while the store is away. What is damaged, or older than what this edge
+// answers while the store is away; until the store confirms it, the state is
+// Interrupted, as after an answer that was lost. What is damaged, or older than what this edge
 // has seen, is reported and not used.
 func (r *Refresher) restore(ctx context.Context) {
 	r.early = r.keptChange()
@@ -152,6 +154,9 @@ func (r *Refresher) restore(ctx context.Context) {
 	r.missing.Store(int64(len(s.objects)))
 	after := r.warmUp(ctx, nil, s)
 	r.swap(s)
+	r.mu.Lock()
+	r.status.Set(upstream.Interrupted)
+	r.mu.Unlock()
 	after()
 	r.cfg.Log.Info("started from the cache folder", "snapshot", string(s.TimeText), "sequence", s.Sequence)
 	r.complete(ctx, s)

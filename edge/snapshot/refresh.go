@@ -185,8 +185,7 @@ func (r *Refresher) Run(ctx context.Context, warm Warm) {
 	defer r.background.Wait()
 	r.warm = warm
 	r.restore(ctx)
-	retry := backoff.NewExponentialBackOff()
-	retry.InitialInterval, retry.MaxInterval, retry.RandomizationFactor = r.cfg.Poll, r.cfg.MaxBackoff, 0.5
+	retry := r.backOff()
 	for ctx.Err() == nil {
 		err, changeErr := r.poll(ctx)
 		wait := r.cfg.Poll*4/5 + rand.N(r.cfg.Poll*2/5+1)
@@ -209,6 +208,14 @@ func (r *Refresher) Run(ctx context.Context, warm Warm) {
 		}
 		timer.Stop()
 	}
+}
+
+// backOff returns the pauses after errors: from about Poll on ever longer, with half
+// of it more or less, up to MaxBackoff.
+func (r *Refresher) backOff() *backoff.ExponentialBackOff {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval, b.RandomizationFactor = r.cfg.Poll, r.cfg.MaxBackoff*2/3, 0.5
+	return b
 }
 
 func (r *Refresher) fail(err error) {
@@ -538,8 +545,7 @@ func (r *Refresher) lacks(err error) {
 // missing says already how much that may be.
 func (r *Refresher) complete(ctx context.Context, s *Snapshot) {
 	r.background.Go(func() {
-		retry := backoff.NewExponentialBackOff()
-		retry.MaxInterval = r.cfg.MaxBackoff
+		retry := r.backOff()
 		for ctx.Err() == nil && r.current() == s {
 			missing, err := r.fetch(ctx, s)
 			if r.current() != s {

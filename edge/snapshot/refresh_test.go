@@ -302,6 +302,7 @@ func TestRestartWithoutTheStore(t *testing.T) {
 
 	r = start(t, mem, dir, func(_ *Config, s *store) { s.spoil = away })
 	r.until(t, "the kept snapshot", r.at(next(first)))
+	r.until(t, "an interruption", func() bool { return r.Status().State == upstream.Interrupted && r.Status().LastError != "" })
 	s := r.State()
 	if s.Snapshot.Sequence != 2 || s.Change == nil || s.Change.Value != "2.5" {
 		t.Errorf("restored sequence %d, change %+v", s.Snapshot.Sequence, s.Change)
