@@ -86,7 +86,7 @@ func rawQueries() *rapid.Generator[string] {
 		)
 	}
 	order := rapid.Custom(func(t *rapid.T) string {
-		return rapid.SampledFrom([]string{"id", "name", "NAME", "symbol", "slug", "\u017flug", "rank", "volume", "market_cap", "volume_24h", "display_name", "", "+id"}).Draw(t, "key") +
+		return rapid.SampledFrom(append([]string{"NAME", "\u017flug", "display_name", "", "+id"}, sortNames[:]...)).Draw(t, "key") +
 			rapid.SampledFrom([]string{"", ":asc", ":desc", ":DESC", ":", ":up", "%3adesc", ":asc:asc", ":de\u017fc"}).Draw(t, "direction")
 	})
 	values := map[string]*rapid.Generator[string]{

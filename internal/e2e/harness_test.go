@@ -231,12 +231,9 @@ func (p *pair) in(t failer) *pair {
 // askWhole asks for the whole of every listing, in every order, every nth page.
 func (p *pair) askWhole(nth int) {
 	p.t.Helper()
-	for endpoint, sorts := range map[string][]string{
-		"assets": {"id", "name", "symbol", "slug", "rank"}, "quotes": {"id", "name", "symbol", "slug"}, "exchanges": {"id", "name", "slug", "volume"},
-		"categories": {"id", "name", "slug", "market_cap", "volume_24h"}, "chains": {"id", "name", "slug", "market_cap", "volume_24h"},
-	} {
+	for _, endpoint := range model.Lists {
 		ids, _, _ := p.world.Newest().Known(endpoint)
-		for _, sort := range sorts {
+		for _, sort := range model.SortKeys(endpoint) {
 			for _, direction := range []string{"", ":desc"} {
 				for page := 1; page <= len(ids)/100+2; page += nth {
 					p.check(model.Question{Method: "GET", Target: fmt.Sprintf("/openapi/v1/%s?size=100&page=%d&sort=%s%s", endpoint, page, sort, direction)})

@@ -33,6 +33,9 @@ var listings = map[string]listing{
 	chains:     {sorts: []string{"id", "name", "slug", "market_cap", "volume_24h"}, defaultSort: "market_cap", descending: true},
 }
 
+// SortKeys are the sort keys of an endpoint (INTERFACE.md, "Sorting").
+func SortKeys(endpoint string) []string { return listings[endpoint].sorts }
+
 // Prefix is the path that all endpoints stand under.
 const Prefix = "/openapi/v1/"
 

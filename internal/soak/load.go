@@ -5,9 +5,11 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
@@ -16,14 +18,14 @@ import (
 
 // scenario is what is asked: pages of every listing in every order, filters,
 // and the two that are no listing.
-const scenario = `
+var scenario = `
 zipf: 1
 mix:
-  - {endpoint: assets, weight: 8, sizes: [20, 100], sorts: [id, name, "symbol:desc", slug, rank, "rank:desc"], deep: 1, offset: 0.3, links: 0.2}
-  - {endpoint: quotes, weight: 8, sizes: [20, 100], sorts: ["id:desc", "name:desc", symbol, "slug:desc"], deep: 1, offset: 0.3}
-  - {endpoint: exchanges, weight: 4, sizes: [100], sorts: ["volume:desc", volume, id, name, slug], deep: 1, offset: 0.3}
-  - {endpoint: categories, weight: 4, sizes: [100], sorts: ["market_cap:desc", volume_24h, id, name, slug], deep: 1, offset: 0.3}
-  - {endpoint: chains, weight: 4, sizes: [100], sorts: [market_cap, "volume_24h:desc", id, name, slug], deep: 1, offset: 0.3}
+  - {endpoint: assets, weight: 8, sizes: [20, 100], sorts: [` + sorts("assets") + `], deep: 1, offset: 0.3, links: 0.2}
+  - {endpoint: quotes, weight: 8, sizes: [20, 100], sorts: [` + sorts("quotes") + `], deep: 1, offset: 0.3}
+  - {endpoint: exchanges, weight: 4, sizes: [100], sorts: [` + sorts("exchanges") + `], deep: 1, offset: 0.3}
+  - {endpoint: categories, weight: 4, sizes: [100], sorts: [` + sorts("categories") + `], deep: 1, offset: 0.3}
+  - {endpoint: chains, weight: 4, sizes: [100], sorts: [` + sorts("chains") + `], deep: 1, offset: 0.3}
   - {endpoint: quotes, weight: 2, by: symbol, values: 3}
   - {endpoint: assets, weight: 1, by: slug, values: 3}
   - {endpoint: exchanges, weight: 1, by: id, values: 20}
@@ -37,6 +39,12 @@ pinned: 0.15
 own_id: 0.05
 bad_parameter: 0.01
 `
+
+// sorts are an endpoint's sort keys in both directions.
+func sorts(endpoint string) string {
+	keys := strings.Join(model.SortKeys(endpoint), ", ")
+	return keys + ", " + strings.ReplaceAll(keys, ",", ":desc,") + ":desc"
+}
 
 const (
 	// patience bounds a request. An edge answers or gives up within a few

@@ -222,13 +222,7 @@ func (d draw) value(s *model.Snapshot, endpoint, name string) string {
 }
 
 func (d draw) sort(endpoint string) string {
-	keys := map[string][]string{
-		"assets":     {"rank", "name", "symbol", "slug", "id", "ran\u212A"},
-		"quotes":     {"name", "symbol", "slug", "id"},
-		"exchanges":  {"volume", "name", "slug", "id"},
-		"categories": {"market_cap", "volume_24h", "name", "slug", "id"},
-		"chains":     {"market_cap", "volume_24h", "name", "slug", "id", "mar\u212Aet_cap"},
-	}[endpoint]
+	keys := model.SortKeys(endpoint)
 	if keys == nil || d.chance(8) {
 		keys = []string{"price", "market_cap", "volume", "volume_24h", "display_name", "symbol", "rank", "id", "", " id", "id ", "percent_change", "slug,name", "-id", "\u017flug", "na\u1d0de"}
 	}
@@ -239,6 +233,8 @@ func (d draw) sort(endpoint string) string {
 		direction = pick(d, []string{":", ":up", ":DESC", ":Asc", ":de\u017fc", ": desc", ":desc ", ":asc:desc", ":descending", "::asc", " desc"})
 	case d.chance(6):
 		key = strings.ToUpper(key)
+	case d.chance(6):
+		key = strings.ReplaceAll(key, "k", "\u212A")
 	}
 	return key + direction
 }
