@@ -24,7 +24,7 @@ type Loop struct {
 	// Change runs at the start and then every ChangeEvery.
 	Change      func(ctx context.Context) error
 	ChangeEvery time.Duration
-	// Collect runs after a build when the last time is CollectEvery ago.
+	// Collect runs after a build when the last success is CollectEvery ago.
 	Collect      func(ctx context.Context) error
 	CollectEvery time.Duration
 	Log          *slog.Logger
@@ -54,8 +54,9 @@ func (l *Loop) builds(ctx context.Context) {
 		l.build(ctx, mark)
 		done = mark
 		if ctx.Err() == nil && time.Since(collected) >= l.CollectEvery {
-			l.once(ctx, "gc", l.Collect)
-			collected = time.Now()
+			if l.once(ctx, "gc", l.Collect) {
+				collected = time.Now()
+			}
 		}
 	}
 }
@@ -106,10 +107,12 @@ func (l *Loop) changes(ctx context.Context) {
 	}
 }
 
-func (l *Loop) once(ctx context.Context, job string, f func(context.Context) error) {
-	if err := f(ctx); err != nil && ctx.Err() == nil {
+func (l *Loop) once(ctx context.Context, job string, f func(context.Context) error) (done bool) {
+	err := f(ctx)
+	if err != nil && ctx.Err() == nil {
 		l.Log.Error("job failed", "job", job, "err", err)
 	}
+	return err == nil
 }
 
 func sleep(ctx context.Context, d time.Duration) {

@@ -90,6 +90,15 @@ type Source interface {
 // Opener opens a source of one scheme; rest is what stands behind the colon.
 type Opener func(ctx context.Context, rest string) (Source, error)
 
+// Schemes lists the sources that Open takes, for help and errors.
+func Schemes(others map[string]Opener) string {
+	taken := "feed:PATH, feed+s3://BUCKET/PREFIX?endpoint=URL&region=REGION, feed+https://HOST/PATH, csv:PATH"
+	for _, name := range slices.Sorted(maps.Keys(others)) {
+		taken += ", " + name + ":"
+	}
+	return taken
+}
+
 // Open opens the source that spec names: feed:PATH, feed+s3://…, feed+https://…,
 // csv:PATH, or one of the schemes that others adds, by name without the colon ("sim").
 func Open(ctx context.Context, spec string, others map[string]Opener) (Source, error) {
@@ -107,14 +116,10 @@ func Open(ctx context.Context, spec string, others map[string]Opener) (Source, e
 		open = openCSV
 	}
 	if !found || open == nil {
-		taken := "feed:PATH, feed+s3://BUCKET/PREFIX?endpoint=URL&region=REGION, feed+https://HOST/PATH, csv:PATH"
-		for _, name := range slices.Sorted(maps.Keys(others)) {
-			taken += ", " + name + ":"
-		}
 		if found {
 			spec = scheme + ":" // what stands behind may hold a password
 		}
-		return nil, fmt.Errorf("source %q: want one of %s", spec, taken)
+		return nil, fmt.Errorf("source %q: want one of %s", spec, Schemes(others))
 	}
 	src, err := open(ctx, rest)
 	if err != nil {

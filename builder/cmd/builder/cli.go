@@ -14,6 +14,7 @@ import (
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/buildinfo"
 	"example.com/marketdata/internal/logs"
 	"github.com/alecthomas/kong"
@@ -28,8 +29,8 @@ const (
 
 const description = `Makes market-data snapshots from a feed, publishes them to an object store, and looks after the store.
 
-SOURCE is feed:PATH, feed+s3://bucket/prefix?endpoint=URL, feed+https://host/path, csv:PATH, postgres://user@host/db?sql=DIR, coinpaprika:, coingecko:, coinmarketcap:, coincap:, or sim:?assets=N&seed=S.
-Live providers take options, such as coinpaprika:?replay=DIR; a wrong one lists them all.
+SOURCE is one of ${sources}.
+Most take options, such as sim:?assets=N&seed=S or coinpaprika:?replay=DIR; a wrong one lists them all.
 STORE is file:PATH, or s3://bucket/prefix?endpoint=URL&region=REGION with the usual AWS_… variables.
 
 Every flag is also an environment variable: --max-bad-rows is BUILDER_MAX_BAD_ROWS.
@@ -80,6 +81,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.Vars{
 			"version": buildinfo.Version("builder"), "retain": hours(builder.DefaultRetain), "grace": hours(builder.DefaultGrace),
+			"sources": source.Schemes((&env{}).sources()),
 			"rate": strconv.Itoa(keys.DefaultRate), "burst": strconv.Itoa(keys.DefaultBurst), "overlap": hours(keys.DefaultOverlap),
 		},
 	)
