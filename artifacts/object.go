@@ -172,31 +172,31 @@ func (o *Object) Bytes() []byte {
 
 // IndexSize reads an object's first 8 bytes and returns how long its index is,
 // those 8 bytes included.
-func IndexSize(head []byte) (int64, error) {
-	if len(head) < 8 || string(head[:3]) != objectMagic[:3] {
+func IndexSize(start []byte) (int64, error) {
+	if len(start) < 8 || string(start[:3]) != objectMagic[:3] {
 		return 0, fmt.Errorf("%w: not an object of a view", ErrCorrupt)
 	}
-	if head[3] != objectMagic[3] {
-		return 0, fmt.Errorf("%w: object version %q", ErrFormat, head[3])
+	if start[3] != objectMagic[3] {
+		return 0, fmt.Errorf("%w: object version %q", ErrFormat, start[3])
 	}
-	n := int64(binary.LittleEndian.Uint32(head[4:]))
+	n := int64(binary.LittleEndian.Uint32(start[4:]))
 	if n > maxIndexPlain {
 		return 0, fmt.Errorf("%w: an index of %d bytes", ErrCorrupt, n)
 	}
 	return 8 + n, nil
 }
 
-// ParseIndex reads the index from head, the object's first IndexSize bytes,
+// ParseIndex reads the index from start, the object's first IndexSize bytes,
 // and checks it against the object's whole length.
-func ParseIndex(head []byte, size int64) (*Index, error) {
-	n, err := IndexSize(head)
+func ParseIndex(start []byte, size int64) (*Index, error) {
+	n, err := IndexSize(start)
 	if err != nil {
 		return nil, err
 	}
-	if n != int64(len(head)) || n > size {
-		return nil, fmt.Errorf("%w: index of %d bytes in %d", ErrCorrupt, n, len(head))
+	if n != int64(len(start)) || n > size {
+		return nil, fmt.Errorf("%w: index of %d bytes in %d", ErrCorrupt, n, len(start))
 	}
-	plain, err := DecompressBounded(head[8:], maxIndexPlain)
+	plain, err := DecompressBounded(start[8:], maxIndexPlain)
 	if err != nil {
 		return nil, fmt.Errorf("index: %w", err)
 	}

@@ -312,7 +312,7 @@ func sameSnapshot(head *publish.Head, t time.Time, input artifacts.Digest) bool 
 	return head.Manifest != nil && head.Manifest.Time.Equal(t) && head.Manifest.Input == input
 }
 
-// mayFollow refuses a time that is not later than the head's, or was taken back.
+// mayFollow refuses a time that is not later than the head's, or was withdrawn.
 func mayFollow(head *publish.Head, t time.Time) error {
 	switch last := head.Manifest.Time; {
 	case t.Before(last):

@@ -17,7 +17,7 @@ import (
 // loses prices, totals and groups later than t; snapshots later than t are no
 // longer retained, so that pins on them are answered 410. Of the earlier ones
 // those stay retained that the newest snapshot still retained: the others may
-// be gone. No time that was taken back is published again (ErrTakenBack).
+// be gone. No withdrawn time is published again (ErrTakenBack).
 //
 // The change record is made anew from the totals that are left, before the
 // pointer moves and once more behind it: so the record of the later totals is
@@ -96,7 +96,7 @@ func publishAgain(ctx context.Context, s artifacts.Store, head *publish.Head, ne
 	return r, errors.Join(err, changed)
 }
 
-// stillWithdrawn returns the times that m says were taken back, as far as a
+// stillWithdrawn returns the times that m says were withdrawn, as far as a
 // rollback can go: those after oldest.
 func stillWithdrawn(m *artifacts.Manifest, oldest time.Time) []time.Time {
 	if m == nil {

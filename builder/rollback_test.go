@@ -76,7 +76,7 @@ func TestRollback(t *testing.T) {
 	if r, err := Rollback(ctx, memstore.New(), target, time.Now); err == nil {
 		t.Errorf("without a snapshot: %+v", r)
 	}
-	// The same again is the same. A time that was taken back is never built again,
+	// The same again is the same. A withdrawn time is never built again,
 	// also when a second rollback goes behind a snapshot that followed it.
 	if r, err := tryBuild(ctx, s, w.later(3*artifacts.Step)); err != nil || r.Published {
 		t.Errorf("the target's feed again: %+v, %v", r, err)
@@ -85,13 +85,13 @@ func TestRollback(t *testing.T) {
 		t.Helper()
 		r, err := tryBuild(ctx, s, w.later(steps*artifacts.Step), func(c *Config) { c.Guards.Force = true })
 		if !errors.Is(err, ErrTakenBack) || !isFinal(err) {
-			t.Errorf("a time that was taken back: %+v, %v", r, err)
+			t.Errorf("a withdrawn time: %+v, %v", r, err)
 		}
 	}
 	refused(4)
 	refused(6)
 	if _, err := (&Builder{Config: config(s, nil)}).Backfill(ctx, []PastFeed{{Time: w.later(5 * artifacts.Step).at}}); !errors.Is(err, ErrTakenBack) {
-		t.Errorf("backfill of a time that was taken back: %v", err)
+		t.Errorf("backfill of a withdrawn time: %v", err)
 	}
 	again := w.later(7 * artifacts.Step)
 	again.assets = 95
@@ -148,7 +148,7 @@ func record(t *testing.T, s artifacts.Store) *artifacts.Change {
 }
 
 // TestRollbackChange: wherever a rollback ends, with the last call done or not,
-// the record of the totals that were taken back is gone once the pointer has
+// the record of the totals that were withdrawn is gone once the pointer has
 // moved; and the same rollback again brings it to what is published.
 func TestRollbackChange(t *testing.T) {
 	inBubble(t, func(t *testing.T) { // finding out what became of a swap takes its time

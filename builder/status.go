@@ -36,7 +36,7 @@ type StatusReport struct {
 	Time time.Time `json:"time"`
 	// Snapshots are the published one and the retained ones, newest first.
 	Snapshots []SnapshotStatus `json:"snapshots"`
-	// Withdrawn are the times that a rollback took back.
+	// Withdrawn are the times that rollbacks withdrew.
 	Withdrawn []time.Time `json:"withdrawn"`
 	// Moving are the small objects that move.
 	Moving []MovingStatus `json:"moving"`

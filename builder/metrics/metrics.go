@@ -30,7 +30,7 @@ const (
 	published  = "published"  // a new snapshot is out
 	unchanged  = "unchanged"  // the same snapshot was published already
 	guarded    = "guarded"    // a guard rail stopped it
-	superseded = "superseded" // its time is taken, by this feed's past or another builder, or taken back
+	superseded = "superseded" // its time is taken, by this feed's past or another builder, or withdrawn
 	failed     = "failed"     // anything else
 )
 

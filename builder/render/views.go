@@ -243,8 +243,8 @@ func (o *Order) compare() func(a, b int32) int {
 // those do not tell apart is looked up, which costs many times more.
 func sortRows(ids []uint64, o *Order) []int32 {
 	type entry struct {
-		head uint64
-		row  int32
+		prefix uint64
+		row    int32
 	}
 	entries := make([]entry, len(ids))
 	compare := o.compare()
@@ -252,16 +252,16 @@ func sortRows(ids []uint64, o *Order) []int32 {
 		entries[i].row = int32(i)
 		switch {
 		case o.Keys != nil:
-			var head [8]byte
-			copy(head[:], o.Keys[i])
-			entries[i].head = binary.BigEndian.Uint64(head[:])
+			var prefix [8]byte
+			copy(prefix[:], o.Keys[i])
+			entries[i].prefix = binary.BigEndian.Uint64(prefix[:])
 		case compare == nil:
-			entries[i].head = ids[i]
+			entries[i].prefix = ids[i]
 		}
 	}
 	slices.SortFunc(entries, func(a, b entry) int {
-		if a.head != b.head {
-			return cmp.Compare(a.head, b.head)
+		if a.prefix != b.prefix {
+			return cmp.Compare(a.prefix, b.prefix)
 		}
 		if compare != nil {
 			if c := compare(a.row, b.row); c != 0 {
@@ -375,8 +375,8 @@ func (c *cutter) fence(i int) artifacts.Fence {
 	return artifacts.Fence{}
 }
 
-// shard makes in the shard of rows from to to (exclusive) of the order. It uses
-// what memory in has.
+// shard fills in, whose memory it uses again, with the order's rows from (inclusive)
+// to to (exclusive).
 func (c *cutter) shard(in *artifacts.ShardRows, from, to int) {
 	order, runOf, runStart := c.s.order, c.s.runOf, c.s.runStart
 	first, last := runOf[order[from]], runOf[order[to-1]]

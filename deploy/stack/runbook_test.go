@@ -314,7 +314,7 @@ func (o *operator) sequence() {
 
 // pages are the sections with commands.
 func (o *operator) pages() map[string]page {
-	var key, taken string // an API key; a time that was taken back
+	var key, taken string // an API key; a withdrawn time
 	moves := func(block int, _ string) {
 		if block == 1 { // the edges have the new store
 			o.swapped()

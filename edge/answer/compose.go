@@ -13,8 +13,8 @@ import (
 
 // The fixed parts of a body (INTERFACE.md, "Envelope").
 const (
-	bodyHead      = `{"code":0,"message":"OK","message_key":"OK","result":`
-	listHead      = bodyHead + `{"items":[`
+	bodyStart     = `{"code":0,"message":"OK","message_key":"OK","result":`
+	listStart     = bodyStart + `{"items":[`
 	listPage      = `],"page":`
 	listTotal     = `,"total":`
 	listTotalPage = `,"total_page":`
@@ -87,7 +87,7 @@ func (w *work) compose(s *snapshot.Snapshot, q *query.Query, wait time.Duration)
 	w.budget = snapshot.Budget{Wait: wait}
 	w.links = q.Links
 	if q.Endpoint == query.Trending {
-		w.body = append(w.body, listHead...)
+		w.body = append(w.body, listStart...)
 		if s != nil {
 			v := s.View(query.Trending, query.SortBoard)
 			if err := w.ascending(v, 0, v.Rows); err != nil {
@@ -98,7 +98,7 @@ func (w *work) compose(s *snapshot.Snapshot, q *query.Query, wait time.Duration)
 		w.body = append(w.body, boardEnd...)
 		return nil
 	}
-	w.body = append(w.body, listHead...)
+	w.body = append(w.body, listStart...)
 	total := 0
 	var err error
 	switch {
@@ -429,7 +429,7 @@ func (w *work) inOtherOrder(s *snapshot.Snapshot, v *snapshot.View, q *query.Que
 	}
 	target := s.View(q.Endpoint, q.Sort)
 	column := int(v.Columns[q.Sort])
-	own := q.Sort == indexSort[driver]
+	sameOrder := q.Sort == indexSort[driver]
 	per := v.PerShard()
 	w.entries = w.entries[:0]
 	for _, run := range w.matched[driver] {
@@ -445,7 +445,7 @@ func (w *work) inOtherOrder(s *snapshot.Snapshot, v *snapshot.View, q *query.Que
 			}
 			row += end - i
 			for ; i < end; i++ {
-				if !w.others(v, shard, i, q, driver) {
+				if !w.matchesOthers(v, shard, i, q, driver) {
 					continue
 				}
 				e := entry{id: shard.ID(i), row: row - end + i}
@@ -455,7 +455,7 @@ func (w *work) inOtherOrder(s *snapshot.Snapshot, v *snapshot.View, q *query.Que
 					if q.Desc {
 						e.key = ^e.id
 					}
-				case own:
+				case sameOrder:
 					e.key = place(target, run.run, q.Desc)
 				default:
 					e.key = place(target, shard.Ord(column, i), q.Desc)
@@ -488,18 +488,18 @@ func place(v *snapshot.View, run uint32, desc bool) uint64 {
 	return uint64(^run)
 }
 
-// others reports whether row i matches the filters beside the driving one.
-func (w *work) others(v *snapshot.View, s *artifacts.Shard, i int, q *query.Query, driver int) bool {
+// matchesOthers reports whether row i matches the filters beside the driving one.
+func (w *work) matchesOthers(v *snapshot.View, s *artifacts.Shard, i int, q *query.Query, driver int) bool {
 	if q.HasID && driver != byID {
 		if _, ok := slices.BinarySearch(q.IDs, int64(s.ID(i))); !ok {
 			return false
 		}
 	}
-	return (!q.HasSlug || driver == bySlug || w.inSpans(bySlug, s.Ord(int(v.Columns[query.SortSlug]), i))) &&
-		(!q.HasSymbol || driver == bySymbol || w.inSpans(bySymbol, s.Ord(int(v.Columns[query.SortSymbol]), i)))
+	return (!q.HasSlug || driver == bySlug || w.hasMatched(bySlug, s.Ord(int(v.Columns[query.SortSlug]), i))) &&
+		(!q.HasSymbol || driver == bySymbol || w.hasMatched(bySymbol, s.Ord(int(v.Columns[query.SortSymbol]), i)))
 }
 
-func (w *work) inSpans(f int, run uint32) bool {
+func (w *work) hasMatched(f int, run uint32) bool {
 	_, ok := slices.BinarySearchFunc(w.matched[f], run, func(r matchedRun, number uint32) int { return cmp.Compare(r.run, number) })
 	return ok
 }

@@ -317,7 +317,7 @@ func (e *Engine) answerGlobal(r *Request, state *snapshot.State, s *snapshot.Sna
 // appendGlobal renders /global: the totals of s, and the change record in force.
 // The body is shorter than those that are coded.
 func appendGlobal(b []byte, state *snapshot.State, s *snapshot.Snapshot) []byte {
-	b = append(b, bodyHead...)
+	b = append(b, bodyStart...)
 	b = append(b, `{"total_market_cap":"`...)
 	b = append(b, s.Global.TotalMarketCap...)
 	b = append(b, `","total_volume_24h":"`...)

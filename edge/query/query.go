@@ -33,8 +33,8 @@ const (
 	maxOffset = 100_000
 )
 
-// past is the First of every page that begins behind row past. No listing is
-// that long, and sums with it do not overflow.
+// past is the highest First: pages that begin further back begin there. No listing
+// is that long, and sums with it do not overflow.
 const past = math.MaxInt64 / 2
 
 // Query is what a request asks for. Its zero value is ready for Parse. It is

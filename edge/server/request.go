@@ -128,7 +128,7 @@ func (r *Request) http() *fasthttp.Request { return &r.mem.http }
 
 var noTags = []byte{}
 
-// readHeaders takes from the header lines what the shell and the engine read. It
+// readHeaders takes from the header lines what the server and the engine need. It
 // reads the lines as they were sent: what the parser makes of them would have it
 // take cookies apart.
 func (r *Request) readHeaders() {

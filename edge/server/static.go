@@ -26,14 +26,14 @@ type StaticFile struct {
 	Header map[string]string
 }
 
-// variant is a file in one coding.
-type variant struct {
+// codedFile is a file in one coding.
+type codedFile struct {
 	coding, body, etag []byte
 	have, whole        []byte // header lines of 304 and of 200
 }
 
 type staticFile struct {
-	variants []variant // the plain one last
+	codings []codedFile // the plain one last
 }
 
 func newStaticFile(f StaticFile) *staticFile {
@@ -41,17 +41,17 @@ func newStaticFile(f StaticFile) *staticFile {
 	tag := `"` + hex.EncodeToString(digest[:16])
 	file := &staticFile{}
 	if f.Brotli != nil {
-		file.variants = append(file.variants, variant{coding: []byte("br"), body: f.Brotli, etag: []byte(tag + `-br"`)})
+		file.codings = append(file.codings, codedFile{coding: []byte("br"), body: f.Brotli, etag: []byte(tag + `-br"`)})
 	}
 	if f.Gzip != nil {
-		file.variants = append(file.variants, variant{coding: []byte("gzip"), body: f.Gzip, etag: []byte(tag + `-gzip"`)})
+		file.codings = append(file.codings, codedFile{coding: []byte("gzip"), body: f.Gzip, etag: []byte(tag + `-gzip"`)})
 	}
-	file.variants = append(file.variants, variant{body: f.Body, etag: []byte(tag + `"`)})
-	for i := range file.variants {
-		v := &file.variants[i]
+	file.codings = append(file.codings, codedFile{body: f.Body, etag: []byte(tag + `"`)})
+	for i := range file.codings {
+		v := &file.codings[i]
 		v.have = answer.AppendLine(nil, "ETag", v.etag)
 		v.have = answer.AppendLine(v.have, headerCacheControl, []byte(cmp.Or(f.CacheControl, "public, max-age=300")))
-		if len(file.variants) > 1 {
+		if len(file.codings) > 1 {
 			v.have = append(v.have, lineVary...)
 		}
 		for _, name := range slices.Sorted(maps.Keys(f.Header)) {
@@ -67,7 +67,7 @@ func newStaticFile(f StaticFile) *staticFile {
 
 // answer sends the file, or says that the client has it.
 func (f *staticFile) answer(r *Request) {
-	v := &f.variants[slices.IndexFunc(f.variants, func(v variant) bool { return v.coding == nil || accepts(r.AcceptEncoding, v.coding) })]
+	v := &f.codings[slices.IndexFunc(f.codings, func(v codedFile) bool { return v.coding == nil || accepts(r.AcceptEncoding, v.coding) })]
 	if answer.Matches(r.IfNoneMatch, v.etag) {
 		r.Reply.Status, r.Reply.Fixed = http.StatusNotModified, v.have
 		return

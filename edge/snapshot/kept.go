@@ -87,9 +87,9 @@ func (r *Refresher) keptManifest(ref artifacts.Ref) []byte {
 	return b
 }
 
-// justKept is how long a manifest stays in Dir that this edge has no use for:
+// keepUnused is how long a manifest stays in Dir that this edge has no use for:
 // one that shares the folder may be ahead, and about to keep its pointer.
-const justKept = time.Hour
+const keepUnused = time.Hour
 
 // dropManifests removes the manifests of snapshots that may no longer be
 // pinned.
@@ -114,7 +114,7 @@ func (r *Refresher) dropManifests(next *Snapshot) {
 		if err != nil || wanted[d] {
 			continue
 		}
-		if fi, err := e.Info(); err == nil && time.Since(fi.ModTime()) > justKept {
+		if fi, err := e.Info(); err == nil && time.Since(fi.ModTime()) > keepUnused {
 			_ = os.Remove(filepath.Join(dir, e.Name())) // the next swap tries again
 		}
 	}
@@ -125,7 +125,7 @@ func (r *Refresher) dropManifests(next *Snapshot) {
 // Interrupted, as after an answer that was lost. What is damaged, or older than what this edge
 // has seen, is reported and not used.
 func (r *Refresher) restore(ctx context.Context) {
-	r.early = r.keptChange()
+	r.firstChange = r.keptChange()
 	p := r.keptPointer()
 	if p == nil {
 		return

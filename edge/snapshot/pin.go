@@ -13,7 +13,7 @@ import (
 var (
 	// ErrUneven: no snapshot has such a time (400).
 	ErrUneven = errors.New("pin is not a whole multiple of ten minutes")
-	// ErrGone: a time that is past and not retained, or was taken back (410).
+	// ErrGone: a time that is past and not retained, or was withdrawn (410).
 	ErrGone = errors.New("snapshot is not retained")
 	// ErrAhead: a time of which there can be no snapshot yet (400).
 	ErrAhead = errors.New("pin is too far in the future")

@@ -105,14 +105,14 @@ type Refresher struct {
 	Responses respcache.Counters
 
 	// Owned by the goroutine of Run.
-	warm     Warm
-	pointer  artifacts.Version // of the last pointer that was dealt with
-	change   artifacts.Version // of the last change record that could be read
-	next     artifacts.Digest  // of the manifest that is to be taken over
-	seen     time.Time         // when its pointer was first seen
-	deadline time.Time         // of its preparation; zero: it has not begun
-	damaged  bool              // one of its objects was: it is taken over whole or not at all
-	early    *artifacts.Change // read before there was a state
+	warm        Warm
+	pointer     artifacts.Version // of the last pointer that was dealt with
+	change      artifacts.Version // of the last change record that could be read
+	next        artifacts.Digest  // of the manifest that is to be taken over
+	seen        time.Time         // when its pointer was first seen
+	deadline    time.Time         // of its preparation; zero: it has not begun
+	damaged     bool              // one of its objects was: it is taken over whole or not at all
+	firstChange *artifacts.Change // read before there was a state
 
 	mu       sync.Mutex
 	status   Status
@@ -169,7 +169,7 @@ func (r *Refresher) Status() Status {
 	if s.Missing = r.missing.Load(); s.Missing == 0 {
 		return s
 	}
-	slow := (r.lack == nil || errors.Is(r.lack, context.DeadlineExceeded)) && r.cfg.Now().Sub(r.first) >= r.cfg.FetchBudget && time.Since(r.cfg.Cache.LastFetch()) <= answered
+	slow := (r.lack == nil || errors.Is(r.lack, context.DeadlineExceeded)) && r.cfg.Now().Sub(r.first) >= r.cfg.FetchBudget && time.Since(r.cfg.Cache.LastFetch()) <= answersWithin
 	if cur := r.current(); cur != nil && !slow {
 		s.Lacking = fmt.Sprintf("%d of %d objects of the snapshot are not on this machine", s.Missing, len(cur.objects))
 		if r.lack != nil {
@@ -394,7 +394,7 @@ func (r *Refresher) swap(next *Snapshot) {
 	if old := r.State(); old != nil {
 		state.Change = old.Change
 	} else {
-		state.Change = r.early
+		state.Change = r.firstChange
 	}
 	var replaced *Snapshot // of the same time, from before a rollback
 	r.mu.Lock()
@@ -455,9 +455,9 @@ func (r *Refresher) retire(next *Snapshot) {
 	r.dropManifests(next)
 }
 
-// answered is how recently the store must have given an object for a snapshot
+// answersWithin is how recently the store must have given an object for a snapshot
 // to be taken over with others missing: a store that is merely slow, not away.
-const answered = 10 * time.Second
+const answersWithin = 10 * time.Second
 
 // prepare brings the snapshot's objects onto this machine. Past the fetch
 // budget it gives up on the rest, and returns how much that is, unless the
@@ -483,7 +483,7 @@ func (r *Refresher) prepare(ctx context.Context, next *Snapshot) (missing int64,
 		return 0, nil
 	case r.damaged:
 		return 0, err
-	case time.Since(r.cfg.Cache.LastFetch()) > answered:
+	case time.Since(r.cfg.Cache.LastFetch()) > answersWithin:
 		return 0, fmt.Errorf("%d objects are missing and the store does not answer: %w", missing, err)
 	}
 	r.cfg.Log.Warn("taking over an incomplete snapshot", "snapshot", string(next.TimeText), "missing", missing, "budget", r.cfg.FetchBudget)
@@ -625,7 +625,7 @@ func (r *Refresher) pollChange(ctx context.Context) error {
 	if old := r.State(); old != nil && old.Change != c {
 		r.state.Store(&State{Snapshot: old.Snapshot, Change: c})
 	} else if old == nil {
-		r.early = c
+		r.firstChange = c
 	}
 	return err
 }

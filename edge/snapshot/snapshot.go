@@ -40,7 +40,7 @@ type Snapshot struct {
 	Global   artifacts.Global
 	// Retained are the earlier snapshots that may be pinned, newest first.
 	Retained []artifacts.Retained
-	// Withdrawn are the times that a rollback took back.
+	// Withdrawn are the times that rollbacks withdrew.
 	Withdrawn []time.Time
 	// TimeText is Time as in X-Snapshot-Time, LastModified as in that header.
 	TimeText, LastModified []byte

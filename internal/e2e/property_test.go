@@ -119,7 +119,7 @@ func TestCrowd(t *testing.T) {
 }
 
 // TestRollback goes back to retained snapshots now and then, and from there on
-// again: at times that were taken back, which is refused, and at later ones.
+// again: at withdrawn times, which is refused, and at later ones.
 func TestRollback(t *testing.T) {
 	checkProperty(t, 6, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)

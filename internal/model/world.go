@@ -30,7 +30,7 @@ type World struct {
 	settings Settings
 	state
 	retained  []*Snapshot // oldest first; the last one is the newest
-	withdrawn []time.Time // of snapshots that a rollback took back
+	withdrawn []time.Time // of snapshots, by rollbacks
 	change    *Change     // the last record of the change job, nil before the first
 }
 
@@ -105,7 +105,7 @@ func (w *World) Build(files Files, at time.Time) (Report, error) {
 			return Report{}, fmt.Errorf("%s: %w", at.Format(time.RFC3339), ErrOlder)
 		}
 		if slices.ContainsFunc(w.withdrawn, at.Equal) {
-			return Report{}, fmt.Errorf("%s was taken back", at.Format(time.RFC3339))
+			return Report{}, fmt.Errorf("%s was withdrawn", at.Format(time.RFC3339))
 		}
 	}
 

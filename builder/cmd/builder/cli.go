@@ -82,7 +82,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.Vars{
 			"version": buildinfo.Version("builder"), "retain": hours(builder.DefaultRetain), "grace": hours(builder.DefaultGrace),
 			"sources": source.Schemes((&env{}).sources()),
-			"rate": strconv.Itoa(keys.DefaultRate), "burst": strconv.Itoa(keys.DefaultBurst), "overlap": hours(keys.DefaultOverlap),
+			"rate":    strconv.Itoa(keys.DefaultRate), "burst": strconv.Itoa(keys.DefaultBurst), "overlap": hours(keys.DefaultOverlap),
 		},
 	)
 	if len(args) == 0 {
