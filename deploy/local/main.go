@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -106,7 +107,7 @@ func folder(source string) string {
 // that a restart does not ask for all of it again.
 func cached(source, data string) string {
 	scheme, options, _ := strings.Cut(source, ":")
-	if scheme != "coinpaprika" && scheme != "coingecko" || strings.Contains(options, "cache=") || strings.Contains(options, "replay=") {
+	if !slices.Contains([]string{"coinpaprika", "coingecko", "coinmarketcap", "coincap"}, scheme) || strings.Contains(options, "cache=") || strings.Contains(options, "replay=") {
 		return source
 	}
 	separator := "?"
