@@ -91,7 +91,7 @@ func New(cfg Config) (*Builder, error) {
 // The report is never nil. Without an error, either the snapshot is published
 // or a snapshot of the same time and input was there already, which the report
 // says. With an error the store's published snapshot is what it was, as far
-// as is known; the error is ErrGuard, ErrOlder, ErrOther, ErrTakenBack or a
+// as is known; the error is ErrGuard, ErrOlder, ErrOther, ErrWithdrawn or a
 // *publish.LostError where one of those is the reason.
 func (b *Builder) Build(ctx context.Context, t time.Time) (*Report, error) {
 	run := &build{Builder: b, report: newReport(), began: time.Now()}
@@ -320,7 +320,7 @@ func mayFollow(head *publish.Head, t time.Time) error {
 	case t.Equal(last):
 		return fmt.Errorf("snapshot %s: %w", stamp(t), ErrOther)
 	case slices.ContainsFunc(head.Manifest.Withdrawn, t.Equal):
-		return fmt.Errorf("snapshot %s: %w", stamp(t), ErrTakenBack)
+		return fmt.Errorf("snapshot %s: %w", stamp(t), ErrWithdrawn)
 	}
 	return nil
 }

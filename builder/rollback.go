@@ -17,7 +17,7 @@ import (
 // loses prices, totals and groups later than t; snapshots later than t are no
 // longer retained, so that pins on them are answered 410. Of the earlier ones
 // those stay retained that the newest snapshot still retained: the others may
-// be gone. No withdrawn time is published again (ErrTakenBack).
+// be gone. No withdrawn time is published again (ErrWithdrawn).
 //
 // The change record is made anew from the totals that are left, before the
 // pointer moves and once more behind it: so the record of the later totals is

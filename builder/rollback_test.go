@@ -84,13 +84,13 @@ func TestRollback(t *testing.T) {
 	refused := func(steps time.Duration) {
 		t.Helper()
 		r, err := tryBuild(ctx, s, w.later(steps*artifacts.Step), func(c *Config) { c.Guards.Force = true })
-		if !errors.Is(err, ErrTakenBack) || !isFinal(err) {
+		if !errors.Is(err, ErrWithdrawn) || !isFinal(err) {
 			t.Errorf("a withdrawn time: %+v, %v", r, err)
 		}
 	}
 	refused(4)
 	refused(6)
-	if _, err := (&Builder{Config: config(s, nil)}).Backfill(ctx, []PastFeed{{Time: w.later(5 * artifacts.Step).at}}); !errors.Is(err, ErrTakenBack) {
+	if _, err := (&Builder{Config: config(s, nil)}).Backfill(ctx, []PastFeed{{Time: w.later(5 * artifacts.Step).at}}); !errors.Is(err, ErrWithdrawn) {
 		t.Errorf("backfill of a withdrawn time: %v", err)
 	}
 	again := w.later(7 * artifacts.Step)

@@ -250,7 +250,7 @@ func outcomeOf(r *builder.Report, err error) string {
 		return ""
 	case errors.Is(err, builder.ErrGuard):
 		return guarded
-	case errors.Is(err, builder.ErrOlder), errors.Is(err, builder.ErrOther), errors.Is(err, builder.ErrTakenBack), errors.As(err, &lost):
+	case errors.Is(err, builder.ErrOlder), errors.Is(err, builder.ErrOther), errors.Is(err, builder.ErrWithdrawn), errors.As(err, &lost):
 		return superseded
 	}
 	return failed
