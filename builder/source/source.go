@@ -127,3 +127,19 @@ func Open(ctx context.Context, spec string, others map[string]Opener) (Source, e
 	}
 	return src, nil
 }
+
+// Metered is a source whose calls are counted.
+type Metered interface {
+	// Quota says how many; nil when it is not known.
+	Quota() *Quota
+}
+
+// Quota is how many calls a source has made and may still make.
+type Quota struct {
+	Source string `json:"source"`
+	// Limit is in calls a month; zero: none.
+	Limit int `json:"limit"`
+	// Used are the calls of the last 32 dates; Left are the others of Limit.
+	Used int  `json:"used"`
+	Left *int `json:"left,omitempty"`
+}

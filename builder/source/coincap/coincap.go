@@ -14,8 +14,9 @@
 //	/assets, pages of 2,000           every time              assets, quotes, chains
 //	/exchanges, pages of 2,000        every half hour         exchanges
 //
-// That is some four calls a snapshot, with the empty pages that end the lists; the
-// plans count credits, which grow with the answers.
+// That is some four calls a snapshot, with the empty pages that end the lists. The
+// plans count credits, which grow with the answers; the quota (free; paid, with the
+// option quota) is in calls.
 //
 // # What becomes of it
 //
@@ -52,6 +53,7 @@ const name = "coincap"
 var plan = provider.Plan{
 	Base: "https://rest.coincap.io/v3", KeyHeader: "Authorization", KeyPrefix: "Bearer ", KeyEnv: "COINCAP_API_KEY",
 	PerMinute: 60, Burst: 5,
+	Quotas: []provider.Quota{{Name: "free", Calls: 2500}, {Name: "paid"}}, Calls: map[string]int{"assets": 2, "exchanges": 2},
 }
 
 const exchangesEvery = 30 * time.Minute
@@ -78,7 +80,7 @@ func (m *market) Collect(ctx context.Context, r *provider.Round) error {
 	page := url.Values{"limit": {"2000"}} // the most that the provider gives
 	return r.Lists(ctx,
 		provider.List{Required: true, Time: "timestamp", Has: []string{"priceUsd"}, Into: &m.assets, Part: provider.Part{Name: "assets", Path: "/assets", Query: page, Pager: provider.Offset("offset", 0, 1), At: "data"}},
-		provider.List{Into: &m.exchanges, Part: provider.Part{Name: "exchanges", Path: "/exchanges", Query: page, Pager: provider.Offset("offset", 0, 1), At: "data", Every: exchangesEvery}},
+		provider.List{Into: &m.exchanges, Part: provider.Part{Name: "exchanges", Value: provider.Exchanges, Path: "/exchanges", Query: page, Pager: provider.Offset("offset", 0, 1), At: "data", Every: exchangesEvery}},
 	)
 }
 

@@ -29,8 +29,8 @@
 //
 // Slow calls are made a few with each snapshot, largest category first: one of a
 // demo plan, so that the first round takes some days, and thirty of a paid one.
-// A demo plan has 10,000 calls a month and these are some 9,500; a paid plan
-// with all pages makes some 400,000.
+// builder source says what this comes to in a month, and what the quota of the plan
+// (free, demo; basic, analyst, lite, enterprise) leaves of it.
 //
 // # What becomes of it
 //
@@ -94,18 +94,24 @@ const (
 	paidBase   = "https://pro-api.coingecko.com/api/v3"
 )
 
+// calls are those of a market of 21,498 coins, of 2026.
+var calls = map[string]int{"coins_markets": 87, "exchanges": 6, "categories/*": 700, "coins/*": 21_498}
+
 // The plans; what they cost in calls is in the package's comment.
 var (
 	keyless = plan{
-		Plan:  provider.Plan{Base: publicBase, PerMinute: 5, Burst: 5, Slow: 1},
+		Plan:  provider.Plan{Base: publicBase, PerMinute: 5, Burst: 1, Slow: 1, Quotas: []provider.Quota{{Name: "free"}}, Calls: calls},
 		pages: 1, listEvery: 6 * time.Hour, exchangesEvery: 6 * time.Hour, groupsEvery: 24 * time.Hour,
 	}
 	demo = plan{
-		Plan: provider.Plan{Base: publicBase, KeyHeader: "x-cg-demo-api-key", PerMinute: 30, Burst: 10, Slow: 1}, env: "COINGECKO_DEMO_API_KEY",
+		Plan: provider.Plan{Base: publicBase, KeyHeader: "x-cg-demo-api-key", PerMinute: 30, Burst: 10, Slow: 1, Quotas: []provider.Quota{{Name: "demo", Calls: 10_000}}, Calls: calls}, env: "COINGECKO_DEMO_API_KEY",
 		pages: 1, listEvery: 6 * time.Hour, exchangesEvery: 6 * time.Hour, groupsEvery: 24 * time.Hour,
 	}
 	paid = plan{
-		Plan: provider.Plan{Base: paidBase, KeyHeader: "x-cg-pro-api-key", PerMinute: 250, Burst: 10, Slow: 30}, env: "COINGECKO_PRO_API_KEY",
+		Plan: provider.Plan{Base: paidBase, KeyHeader: "x-cg-pro-api-key", PerMinute: 250, Burst: 10, Slow: 30, Quotas: []provider.Quota{
+			{Name: "basic", Calls: 100_000, PerMinute: 250}, {Name: "analyst", Calls: 500_000, PerMinute: 500},
+			{Name: "lite", Calls: 2_000_000, PerMinute: 500}, {Name: "enterprise", PerMinute: 500},
+		}, Calls: calls}, env: "COINGECKO_PRO_API_KEY",
 		listEvery: time.Hour, groupsEvery: 6 * time.Hour,
 	}
 )
@@ -197,7 +203,7 @@ func (m *market) Collect(ctx context.Context, r *provider.Round) error {
 	err := r.Lists(ctx,
 		provider.List{Directory: true, Into: &m.coins, Part: provider.Part{Name: "coins_list", Path: "/coins/list", Query: url.Values{"include_platform": {"true"}}, Every: p.listEvery}},
 		provider.List{Required: true, Into: &m.markets, Of: &m.coins, Sorted: p.pages == 0, Most: p.pages * pageSize, Part: provider.Part{Name: "coins_markets", Path: "/coins/markets", Query: marketsQuery(p.pages == 0), Pager: provider.Numbered("page", 1), Pages: p.pages}},
-		provider.List{Into: &m.exchanges, Part: provider.Part{Name: "exchanges", Path: "/exchanges", Query: url.Values{"per_page": {strconv.Itoa(pageSize)}}, Pager: provider.Numbered("page", 1), Every: p.exchangesEvery}},
+		provider.List{Into: &m.exchanges, Part: provider.Part{Name: "exchanges", Value: provider.Exchanges, Path: "/exchanges", Query: url.Values{"per_page": {strconv.Itoa(pageSize)}}, Pager: provider.Numbered("page", 1), Every: p.exchangesEvery}},
 		provider.List{Into: &m.platforms, Part: provider.Part{Name: "asset_platforms", Path: "/asset_platforms", Every: p.groupsEvery}},
 		provider.List{Into: &m.categories, Part: provider.Part{Name: "categories", Path: "/coins/categories", Every: p.groupsEvery}},
 	)

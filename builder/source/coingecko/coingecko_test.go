@@ -259,7 +259,7 @@ func TestOpener(t *testing.T) {
 	opener := map[string]source.Opener{"coingecko": Opener(providertest.Env(t))}
 	for spec, want := range map[string]string{
 		"coingecko:": "", "coingecko:?pages=400": "", "coingecko:?pages=all": "", "coingecko:?replay=testdata/sample": "", "coingecko:?details=on": "",
-		"coingecko:?key=x":           "want coingecko:?base=URL&cache=DIR&details=on|off&pages=N|all&rate=N&replay=DIR&slow=N, all optional",
+		"coingecko:?key=x":           "want coingecko:?base=URL&cache=DIR&details=on|off&pages=N|all&plan=NAME&quota=N|none&rate=N&replay=DIR&slow=N, all optional",
 		"coingecko:?pages=0":         "pages=0: want a whole number from 1 to 400, or all",
 		"coingecko:?pages=401":       "want a whole number from 1 to 400",
 		"coingecko:?details=yes":     "details=yes: want on or off",

@@ -22,10 +22,11 @@
 //	/v1/exchange/info, 100 exchanges       each once a week, slow links of exchanges
 //
 // The plans count credits: one for each call and each further 200 coins of it, so
-// that 200 coins, the default, cost 4,320 a month, all of some 9,000 coins 45 times
-// that, and all else an estimated 5,000. Slow calls are made two with each snapshot. Some
-// plans do not have the listings of exchanges, or categories: these lists are then
-// missing.
+// that all of some 9,000 coins cost 46 times what 200 do, the default. builder source
+// says what this comes to in a month, and what the quota of the plan (basic; hobbyist,
+// startup, standard, professional, enterprise) leaves of it. Slow calls are made two
+// with each snapshot. Some plans do not have the listings of exchanges, or categories:
+// these lists are then missing.
 //
 // # What becomes of it
 //
@@ -71,6 +72,11 @@ const name = "coinmarketcap"
 var plan = provider.Plan{
 	Base: "https://pro-api.coinmarketcap.com", KeyHeader: "X-CMC_PRO_API_KEY", KeyEnv: "COINMARKETCAP_API_KEY",
 	PerMinute: 30, Burst: 5, Slow: 2,
+	Quotas: []provider.Quota{
+		{Name: "basic", Calls: 10_000}, {Name: "hobbyist", Calls: 150_000, PerMinute: 60}, {Name: "startup", Calls: 450_000, PerMinute: 120},
+		{Name: "standard", Calls: 2_000_000, PerMinute: 300}, {Name: "professional", Calls: 5_000_000, PerMinute: 600}, {Name: "enterprise", PerMinute: 600},
+	},
+	Calls: map[string]int{"listings": 46, "map": 3, "map_inactive": 5, "exchanges": 6, "categories": 3, "category/*": 400, "info/*": 400, "exchange_info/*": 20},
 }
 
 const (
@@ -78,6 +84,7 @@ const (
 	categorySize = 1000 // likewise, of a category's coins
 	batch        = 100  // infos that cost one credit
 	defaultCoins = 200  // quotes that cost one credit
+	rowsPerCall  = 200  // likewise, of any list
 	coinLogo     = "https://s2.coinmarketcap.com/static/img/coins/64x64/"
 	exchangeLogo = "https://s2.coinmarketcap.com/static/img/exchanges/64x64/"
 
@@ -118,13 +125,19 @@ type market struct {
 	infos, exchangeInfos map[string]provider.Fields
 }
 
-// list is a part that has its rows in data and comes in pages.
+// list is a part that has its rows in data and comes in pages; each call costs a
+// credit for each rowsPerCall of them, but for the map, which is free and counted as
+// one.
 func list(name, path string, limit int, every time.Duration, more ...string) provider.Part {
 	q := url.Values{"limit": {strconv.Itoa(limit)}}
 	for i := 0; i < len(more); i += 2 {
 		q.Set(more[i], more[i+1])
 	}
-	return provider.Part{Name: name, Path: path, Query: q, At: "data", Pager: provider.Offset("start", 1, 1), Every: every}
+	p := provider.Part{Name: name, Path: path, Query: q, At: "data", Pager: provider.Offset("start", 1, 1), Every: every}
+	if !strings.HasSuffix(path, "/map") {
+		p.Cost, p.RowsPerCall = (limit+rowsPerCall-1)/rowsPerCall, rowsPerCall
+	}
+	return p
 }
 
 // Collect implements provider.Market.
@@ -137,12 +150,14 @@ func (m *market) Collect(ctx context.Context, r *provider.Round) error {
 	listings.Pages = (m.wanted + limit - 1) / limit
 	inactive := list("map_inactive", "/v1/cryptocurrency/map", pageSize, mapEvery, "listing_status", "inactive,untracked")
 	inactive.MayBeEmpty = true
+	exchanges := list("exchanges", "/v1/exchange/listings/latest", pageSize, exchangesEvery, "convert", "USD")
+	exchanges.Value = provider.Exchanges
 	is := []string{"is_active"}
 	err := r.Lists(ctx,
 		provider.List{Directory: true, Has: is, Into: &m.active, Part: list("map", "/v1/cryptocurrency/map", pageSize, mapEvery, "listing_status", "active")},
 		provider.List{Directory: true, Has: is, Into: &m.inactive, Part: inactive},
 		provider.List{Required: true, Of: &m.active, Most: m.wanted, Into: &m.listings, Part: listings},
-		provider.List{Into: &m.exchanges, Part: list("exchanges", "/v1/exchange/listings/latest", pageSize, exchangesEvery, "convert", "USD")},
+		provider.List{Into: &m.exchanges, Part: exchanges},
 		provider.List{Into: &m.categories, Part: list("categories", "/v1/cryptocurrency/categories", pageSize, categoriesEvery)},
 	)
 	if err != nil {

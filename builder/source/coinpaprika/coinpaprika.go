@@ -24,8 +24,8 @@
 // Slow calls are made a few with each snapshot: eight, of the free plan, until
 // all chains and then all coins with a rank have been asked for. So chains
 // appear one after the other, and links come from the largest coin to the
-// smallest. All in all that is some 16,000 calls a month; the free plan has
-// 20,000.
+// smallest. builder source says what this comes to in a month, and what the quota
+// of the plan (free; starter, pro, business, enterprise) leaves of it.
 //
 // # What becomes of it
 //
@@ -78,10 +78,15 @@ const (
 	keyEnv   = "COINPAPRIKA_API_KEY"
 )
 
+// calls are those for the platforms and ranked coins of 2026.
+var calls = map[string]int{"contracts/*": 60, "coins/*": 8000}
+
 // The plans. The provider names only the calls that may be made in a month.
 var (
-	free = provider.Plan{Base: freeBase, PerMinute: 300, Burst: 10, Slow: 8}
-	paid = provider.Plan{Base: paidBase, KeyHeader: "Authorization", PerMinute: 600, Burst: 10, Slow: 60}
+	free = provider.Plan{Base: freeBase, PerMinute: 300, Burst: 10, Slow: 8, Quotas: []provider.Quota{{Name: "free", Calls: 20_000}}, Calls: calls}
+	paid = provider.Plan{Base: paidBase, KeyHeader: "Authorization", PerMinute: 600, Burst: 10, Slow: 60, Quotas: []provider.Quota{
+		{Name: "starter", Calls: 400_000}, {Name: "pro", Calls: 500_000}, {Name: "business", Calls: 5_000_000}, {Name: "enterprise"},
+	}, Calls: calls}
 )
 
 // How long answers count as new; see the package's comment.
@@ -127,7 +132,7 @@ func (m *market) Collect(ctx context.Context, r *provider.Round) error {
 	err := r.Lists(ctx,
 		provider.List{Required: true, Into: &m.tickers, Part: provider.Part{Name: "tickers", Path: "/tickers", Query: usd}},
 		provider.List{Directory: true, Has: []string{"is_active"}, Into: &m.coins, Part: provider.Part{Name: "coins", Path: "/coins", Every: listEvery}},
-		provider.List{Into: &m.exchanges, Part: provider.Part{Name: "exchanges", Path: "/exchanges", Query: usd, Every: listEvery}},
+		provider.List{Into: &m.exchanges, Part: provider.Part{Name: "exchanges", Value: provider.Exchanges, Path: "/exchanges", Query: usd, Every: listEvery}},
 		provider.List{Into: &m.tags, Part: provider.Part{Name: "tags", Path: "/tags", Query: url.Values{"additional_fields": {"coins"}}, Every: listEvery}},
 		provider.List{Into: &m.platforms, Part: provider.Part{Name: "contracts", Path: "/contracts", Every: listEvery}},
 	)

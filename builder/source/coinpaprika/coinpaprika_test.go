@@ -131,7 +131,7 @@ func TestOpener(t *testing.T) {
 	for spec, want := range map[string]string{
 		"coinpaprika:": "", "coinpaprika:?cache=" + t.TempDir(): "", "coinpaprika:?replay=testdata/sample": "", "coinpaprika:?slow=0&rate=1": "",
 		"coinpaprika:?base=http://127.0.0.1:1/v1": "",
-		"coinpaprika:?key=x":                      "want coinpaprika:?base=URL&cache=DIR&rate=N&replay=DIR&slow=N, all optional",
+		"coinpaprika:?key=x":                      "want coinpaprika:?base=URL&cache=DIR&plan=NAME&quota=N|none&rate=N&replay=DIR&slow=N, all optional",
 		"coinpaprika:?replay=testdata/away":       "no such file",
 		"coinpaprika:?rate=0":                     "rate=0: want a whole number from 1",
 		"coinpaprika:?slow=x":                     "slow=x: want a whole number from 0",

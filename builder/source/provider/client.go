@@ -49,9 +49,11 @@ type ClientConfig struct {
 	// before the key, such as "Bearer ". The key is sent over https only, or to this
 	// machine, and never appears in an error or a log line.
 	KeyHeader, KeyPrefix, Key string
-	// PerMinute is how many requests are made in a minute, in the long run, and
-	// Burst how many at once.
+	// PerMinute is how many requests are made in a minute, and Burst how many of
+	// them at once; no more than half of them are.
 	PerMinute, Burst int
+	// quota counts the calls; nil: they are not counted.
+	quota *quota
 	// Transport is for tests; nil: a transport of the client's own.
 	Transport http.RoundTripper
 	Log       *slog.Logger
@@ -65,6 +67,7 @@ type Client struct {
 	key     string
 	http    *http.Client
 	limiter *rate.Limiter
+	quota   *quota
 	log     *slog.Logger
 
 	mu    sync.Mutex
@@ -95,10 +98,15 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 		t.MaxResponseHeaderBytes = 64 << 10
 		transport = t
 	}
+	if cfg.quota != nil {
+		transport = &counter{transport, cfg.quota}
+	}
+	// The burst is a part of the first minute's calls, and not added to them.
+	burst := max(1, min(cfg.Burst, cfg.PerMinute/2))
 	return &Client{
-		base: base, header: cfg.KeyHeader, prefix: cfg.KeyPrefix, key: cfg.Key, log: cfg.Log,
+		base: base, header: cfg.KeyHeader, prefix: cfg.KeyPrefix, key: cfg.Key, log: cfg.Log, quota: cfg.quota,
 		http:    &http.Client{Transport: transport, CheckRedirect: sameHost},
-		limiter: rate.NewLimiter(rate.Limit(float64(cfg.PerMinute)/60), cfg.Burst),
+		limiter: rate.NewLimiter(rate.Limit(float64(cfg.PerMinute-burst+1)/60), burst),
 	}, nil
 }
 
@@ -125,6 +133,7 @@ type request struct {
 	Query url.Values
 	// ETag and LastModified are those of the cached answer.
 	ETag, LastModified string
+	call
 	// Check says whether a body is what was asked for. One that is not is asked
 	// for again.
 	Check func(body []byte) error
@@ -169,8 +178,8 @@ func (e *pausedError) Error() string {
 	return fmt.Sprintf("the provider asks to be left alone until %s (Retry-After)", e.Until.UTC().Format(time.RFC3339))
 }
 
-// Get makes a request, with retries; see the package's comment. The error is
-// a *StatusError, a *pausedError, or says what else went wrong last.
+// get makes a request, with retries; see the package's comment. The error is
+// a *StatusError, a *pausedError, a *quotaError, or says what else went wrong last.
 func (c *Client) get(ctx context.Context, req request) (*response, error) {
 	pace := backoff.NewExponentialBackOff()
 	pace.InitialInterval, pace.Multiplier, pace.MaxInterval = time.Second, 2, 30*time.Second
@@ -178,7 +187,9 @@ func (c *Client) get(ctx context.Context, req request) (*response, error) {
 		if err := c.turn(ctx); err != nil {
 			return nil, backoff.Permanent(err)
 		}
-		return c.try(ctx, req)
+		res, err := c.try(ctx, req)
+		req.again = true
+		return res, err
 	},
 		backoff.WithBackOff(pace), backoff.WithMaxTries(tries), backoff.WithMaxElapsedTime(requestTime),
 		backoff.WithNotify(func(err error, wait time.Duration) {
@@ -212,7 +223,7 @@ func (c *Client) turn(ctx context.Context) error {
 // try makes a request once. An error that asking again cannot help is a
 // backoff.PermanentError.
 func (c *Client) try(ctx context.Context, req request) (*response, error) {
-	ctx, cancel := context.WithTimeout(ctx, tryTime)
+	ctx, cancel := context.WithTimeout(context.WithValue(ctx, call{}, req.call), tryTime)
 	defer cancel()
 	u := *c.base
 	u.RawPath, u.RawQuery = "", req.Query.Encode()
@@ -261,6 +272,9 @@ func (c *Client) try(ctx context.Context, req request) (*response, error) {
 func (c *Client) transportError(err error) error {
 	if errors.Is(err, errRedirect) {
 		return backoff.Permanent(errRedirect)
+	}
+	if spent := (*quotaError)(nil); errors.As(err, &spent) {
+		return backoff.Permanent(spent)
 	}
 	var u *url.Error
 	if errors.As(err, &u) {

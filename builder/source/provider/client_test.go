@@ -296,19 +296,27 @@ func TestGetStopsWithItsContext(t *testing.T) {
 	})
 }
 
+// TestRate: the burst is within a minute's calls, whichever minute it is.
 func TestRate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &script{steps: []http.HandlerFunc{says("[1]")}}
-		c := clientOf(t, s, func(cfg *ClientConfig) { cfg.PerMinute, cfg.Burst = 30, 3 })
-		for range 9 {
-			if _, err := getRows(t.Context(), c); err != nil {
-				t.Fatal(err)
+	for _, rate := range [][2]int{{30, 3}, {5, 1}, {5, 5}, {1, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &script{steps: []http.HandlerFunc{says("[1]")}}
+			c := clientOf(t, s, func(cfg *ClientConfig) { cfg.PerMinute, cfg.Burst = rate[0], rate[1] })
+			for range 3*rate[0] + 1 {
+				if _, err := getRows(t.Context(), c); err != nil {
+					t.Fatal(err)
+				}
 			}
-		}
-		if took := s.times[8].Sub(s.times[0]).Round(time.Millisecond); took != 12*time.Second {
-			t.Errorf("nine requests, three of them at once, took %v; want 12s", took)
-		}
-	})
+			for i := range s.times[rate[0]:] {
+				if took := s.times[i+rate[0]].Sub(s.times[i]).Round(time.Millisecond); took < time.Minute {
+					t.Errorf("%d calls a minute, %d at once: %d calls within %v", rate[0], rate[1], rate[0]+1, took)
+				}
+			}
+			if took := s.times[3*rate[0]].Sub(s.times[0]); took > 6*time.Minute {
+				t.Errorf("%d calls a minute: three times as many took %v", rate[0], took)
+			}
+		})
+	}
 }
 
 // TestKeyIsKept: whatever goes wrong, the key is in no error and no log line.

@@ -47,6 +47,11 @@ type Part struct {
 	// Keep is how much longer it may stand in when the provider fails; zero:
 	// maxStale.
 	Keep time.Duration
+	// Value is what its calls are worth; Lists and Each say so of most.
+	Value Value
+	// Cost is how many calls of the quota a page takes, at most; zero: one. With
+	// RowsPerCall it takes one for each so many rows, in the end.
+	Cost, RowsPerCall int
 	// Check counts the rows of what stands At a body, or says why it is not what was
 	// asked for.
 	Check func(body []byte) (rows int, err error)
@@ -69,6 +74,8 @@ func (p *Part) check(body []byte) (rows int, err error) {
 	}
 	return p.Check(part)
 }
+
+func (p *Part) cost() int { return max(1, p.Cost) }
 
 func (p *Part) keep() time.Duration {
 	if p.Keep == 0 {
@@ -106,6 +113,8 @@ type Collector struct {
 	// failing are the parts of Each that fail, by name; those of the cache if there
 	// is one.
 	failing map[string]failure
+	// intervals, if not nil, gives what Round.every has.
+	intervals func(context.Context) (map[string]time.Duration, error)
 }
 
 // NewCollector returns a Collector, or an error when a folder cannot be used. A
@@ -143,6 +152,15 @@ type Round struct {
 	newest time.Time
 	// states has a line for each part and each kind asked one by one.
 	states []source.Part
+	// every are how long answers of lists count as new, to keep within the quota, by
+	// part.
+	every map[string]time.Duration
+	// sizes are the calls that parts took, and back those that turned out not to
+	// have been taken.
+	sizes map[string]int
+	back  int
+	// dry, if not nil, is told of parts, and nobody is asked for them.
+	dry func(p *Part, kind bool)
 	// used are the answers that were given out, for a recording.
 	used map[string]usedAnswer
 }
@@ -157,9 +175,14 @@ type usedAnswer struct {
 func (c *Collector) Collect(ctx context.Context, gather func(r *Round) error) (*Round, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := &Round{c: c, time: c.Now().UTC(), slow: c.SlowCalls, used: map[string]usedAnswer{}}
+	r := &Round{c: c, time: c.Now().UTC(), slow: c.SlowCalls, used: map[string]usedAnswer{}, sizes: map[string]int{}}
 	if c.replay != nil {
 		r.time = c.replay.index.Time
+	} else if c.intervals != nil {
+		var err error
+		if r.every, err = c.intervals(ctx); err != nil {
+			return nil, err
+		}
 	}
 	err := gather(r)
 	r.end()
@@ -182,6 +205,11 @@ func (r *Round) end() {
 			}
 		}
 		r.c.kept[u.part.Name] = &reduced
+	}
+	if r.c.replay == nil {
+		if err := r.c.Client.quota.note(r.back, r.sizes); err != nil {
+			r.c.Log.Warn("provider: calls that were not taken stay counted", "source", r.c.Source, "err", err)
+		}
 	}
 	if r.c.cache != nil {
 		if err := r.c.cache.commit(r.time); err != nil {
@@ -257,6 +285,11 @@ func (r *Round) get(ctx context.Context, p *Part) (*Answer, source.PartState, er
 }
 
 func (r *Round) find(ctx context.Context, p *Part) (*Answer, source.PartState, error) {
+	if r.dry != nil {
+		r.dry(p, false)
+		return &Answer{at: p.At}, source.PartNew, nil
+	}
+	p.Every = max(p.Every, r.every[p.Name])
 	if r.c.replay != nil {
 		a, err := r.c.replay.load(p)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -322,6 +355,11 @@ func (p *Part) checkRows(a *Answer) error {
 // ask asks the provider. cached may be nil.
 func (r *Round) ask(ctx context.Context, p *Part, cached *Answer) (*Answer, error) {
 	a := &Answer{Fetched: r.time, at: p.At}
+	q := r.c.Client.quota
+	if err := q.affords(r.expected(p), p.Value); err != nil {
+		return nil, err // rather than after half of the pages
+	}
+	calls := 0
 	for n := 0; p.Pages == 0 || n < p.Pages; n++ {
 		more, err := p.Pager.more(a)
 		if err != nil {
@@ -331,7 +369,7 @@ func (r *Round) ask(ctx context.Context, p *Part, cached *Answer) (*Answer, erro
 			break
 		}
 		var page Page
-		req := request{Path: p.Path, Query: url.Values{}, Check: func(b []byte) (err error) {
+		req := request{Path: p.Path, Query: url.Values{}, call: call{p.cost(), p.Value, false}, Check: func(b []byte) (err error) {
 			page.rows, err = p.check(b)
 			return err
 		}}
@@ -351,6 +389,12 @@ func (r *Round) ask(ctx context.Context, p *Part, cached *Answer) (*Answer, erro
 		if err != nil {
 			return nil, err
 		}
+		calls += p.cost()
+		if p.RowsPerCall > 0 && !res.NotModified {
+			back := max(0, p.cost()-max(1, (page.rows+p.RowsPerCall-1)/p.RowsPerCall))
+			r.back += back
+			calls -= back
+		}
 		if page.Body, page.ETag, page.LastModified = res.Body, res.ETag, res.LastModified; res.NotModified {
 			page = old
 		} else if p.Pager != nil && p.Pager.says != nil {
@@ -361,11 +405,23 @@ func (r *Round) ask(ctx context.Context, p *Part, cached *Answer) (*Answer, erro
 		}
 		a.Pages = append(a.Pages, page)
 	}
+	if r.sizes[p.Name] = calls; p.Value == Details {
+		delete(r.sizes, p.Name) // there may be thousands
+	}
 	err := p.checkRows(a)
 	if err == nil && p.Whole != nil {
 		err = p.Whole(a)
 	}
 	return a, err
+}
+
+// expected is how many calls it may take to ask for a part.
+func (r *Round) expected(p *Part) int {
+	n := p.cost()
+	if a := r.c.kept[p.Name]; a != nil {
+		n *= max(1, len(a.Pages))
+	}
+	return n
 }
 
 // errGone is that of an answer that says: there is no such thing.

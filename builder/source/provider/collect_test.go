@@ -676,7 +676,7 @@ func TestParseOptions(t *testing.T) {
 		"?a=%zz": `query "a=%zz"`, "?replay=x&cache=y": "cache has no use beside replay", "//host": `unexpected "//host"`,
 	} {
 		_, err := provider.ParseOptions("test", rest, taken)
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "want test:?base=URL&cache=DIR&pages=N&rate=N&replay=DIR&slow=N, all optional") {
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "want test:?base=URL&cache=DIR&pages=N&plan=NAME&quota=N|none&rate=N&replay=DIR&slow=N, all optional") {
 			t.Errorf("%q: %v, want %s", rest, err, want)
 		}
 	}

@@ -33,6 +33,10 @@
 // one by one ([Round.Each]) stands in nobody's way: it is asked for again after an
 // hour, then ever more rarely, at least each week, and the report names it.
 //
+// No more calls are made in a month than the quota has (option quota): they are
+// counted in the cache folder before they are made, and parts that do not fit are
+// asked for more rarely, by their [Value]. See [Cost].
+//
 // The last good answers are kept in memory, and in a folder too if there is one
 // (option cache), so that they outlive the process.
 //

@@ -49,10 +49,16 @@ func (f failure) due() time.Time {
 // ends it for other kinds, too. part describes the part of an id; its name is given
 // to it here, and no rows are an answer, too.
 func (r *Round) Each(ctx context.Context, kind string, ids []string, part func(id string) Part) (map[string]*Answer, error) {
+	if r.dry != nil {
+		any := part("")
+		any.Name, any.Value = kind+"/*", Details
+		r.dry(&any, true)
+		return nil, nil
+	}
 	parts := make([]Part, len(ids))
 	for i, id := range ids {
 		parts[i] = part(id)
-		parts[i].Name, parts[i].MayBeEmpty = kind+"/"+id, true
+		parts[i].Name, parts[i].MayBeEmpty, parts[i].Value = kind+"/"+id, true, Details
 	}
 	answers := make(map[string]*Answer, len(ids))
 	if r.c.replay != nil {
@@ -60,6 +66,7 @@ func (r *Round) Each(ctx context.Context, kind string, ids []string, part func(i
 	}
 	s := source.Part{Name: kind + "/*", State: source.PartKept}
 	asked, inARow := 0, 0
+	var spent *quotaError
 	for _, i := range r.due(parts) {
 		if r.slow <= 0 || inARow == maxInARow {
 			break
@@ -68,6 +75,9 @@ func (r *Round) Each(ctx context.Context, kind string, ids []string, part func(i
 		a, _, err := r.get(ctx, p)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
+		}
+		if errors.As(err, &spent) {
+			break
 		}
 		var gone errGone
 		if errors.As(err, &gone) {
@@ -106,8 +116,12 @@ func (r *Round) Each(ctx context.Context, kind string, ids []string, part func(i
 			r.used[p.Name] = usedAnswer{p, a}
 		}
 	}
-	r.forget(kind)
-	if s.Reason == "" && len(answers) < len(parts) {
+	if r.forget(kind); len(answers) > 0 {
+		r.sizes[kind+"/*"] = sizeOf(parts, answers)
+	}
+	if spent != nil {
+		s.Reason = spent.Error() + prefix("; ", s.Reason)
+	} else if s.Reason == "" && len(answers) < len(parts) {
 		s.Reason = "the others follow, some each time"
 	}
 	s.Reason = fmt.Sprintf("%d of %d cached, %d asked for now", len(answers), len(parts), asked) + prefix("; ", s.Reason)
@@ -131,6 +145,16 @@ func (r *Round) failing(parts []Part) string {
 		return ""
 	}
 	return fmt.Sprintf("%d failing: %s", n, strings.Join(named, ", ")) + prefix(", ", strings.Repeat("…", min(1, n-len(named))))
+}
+
+// sizeOf is how many calls it takes to ask for all parts, going by those answers
+// that there are.
+func sizeOf(parts []Part, answers map[string]*Answer) int {
+	calls := 0
+	for _, a := range answers {
+		calls += max(1, pages(a))
+	}
+	return (calls*len(parts) + len(answers) - 1) / len(answers) * parts[0].cost()
 }
 
 func prefix(with, s string) string {

@@ -12,6 +12,12 @@ type Env struct {
 	Log *slog.Logger
 	// Getenv returns an environment variable, such as one with a key.
 	Getenv func(name string) string
+	// Cache is where sources without the option cache have their folders, each one
+	// of its provider's name; "": nowhere.
+	Cache string
+	// Costs: the source is opened for what it says of its costs, without asking
+	// anyone; a key is not needed.
+	Costs bool
 	// Transport and Now are for tests; nil: the network and the clock.
 	Transport http.RoundTripper
 	Now       func() time.Time

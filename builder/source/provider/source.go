@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -15,6 +16,10 @@ type Source struct {
 	name      string
 	collector *Collector
 	market    func() Market
+	plan      struct {
+		Quota
+		calls map[string]int
+	}
 }
 
 // Market is what a provider's package says of its provider: what to ask for, and
@@ -40,6 +45,12 @@ type Plan struct {
 	PerMinute, Burst int
 	// Slow is how many calls a round may make for parts asked for one by one.
 	Slow int
+	// Quotas are those of the plans that the account may be of, the cheapest first.
+	Quotas []Quota
+	// Calls are how many calls parts take by experience, where that is not one: what
+	// costs are reckoned with before a part was asked for. That of a kind asked for
+	// one by one, KIND/*, is for all of them.
+	Calls map[string]int
 }
 
 // maxSlow bounds the option slow.
@@ -48,33 +59,57 @@ const maxSlow = 10_000
 // NewSource returns the source that options and plan describe. market returns an
 // empty market.
 func NewSource(o *Options, env Env, plan Plan, market func() Market) (*Source, error) {
-	var err error
-	if plan.PerMinute, err = o.Number("rate", plan.PerMinute, 1, 100_000); err != nil {
+	plan, chosen, err := choosePlan(o, plan)
+	if err != nil {
 		return nil, err
 	}
 	if plan.Slow, err = o.Number("slow", plan.Slow, 0, maxSlow); err != nil {
 		return nil, err
 	}
-	if replay := o.Text("replay", ""); plan.KeyEnv != "" && replay == "" {
-		if plan.Key = env.Getenv(plan.KeyEnv); plan.Key == "" {
+	replay, cache := o.Text("replay", ""), o.Text("cache", "")
+	if cache == "" && env.Cache != "" && replay == "" {
+		cache = filepath.Join(env.Cache, o.scheme)
+	}
+	if plan.KeyEnv != "" && replay == "" {
+		if plan.Key = env.Getenv(plan.KeyEnv); plan.Key == "" && !env.Costs {
 			return nil, fmt.Errorf("a key is needed, in the environment variable %s", plan.KeyEnv)
 		}
 	}
+	now := env.Now
+	if now == nil {
+		now = time.Now
+	}
+	count := &quota{limit: chosen.Calls, burst: chosen.Calls / quotaDays, dir: cache, now: now, state: quotaState{Calls: map[string]int{}}}
+	if cache == "" && replay == "" && !env.Costs && chosen.Calls > 0 {
+		env.Log.Warn("provider: without a cache folder each process counts its own calls only, so that restarts and other processes can exceed the quota: give a folder (option cache, or --source-cache)",
+			"source", o.scheme, "plan", chosen.Name, "calls_a_month", chosen.Calls)
+	}
 	client, err := NewClient(ClientConfig{
 		Base: o.Text("base", plan.Base), KeyHeader: plan.KeyHeader, KeyPrefix: plan.KeyPrefix, Key: plan.Key,
-		PerMinute: plan.PerMinute, Burst: plan.Burst, Transport: env.Transport, Log: env.Log,
+		PerMinute: plan.PerMinute, Burst: plan.Burst, quota: count, Transport: env.Transport, Log: env.Log,
 	})
 	if err != nil {
 		return nil, err
 	}
 	collector, err := NewCollector(Config{
-		Source: o.scheme, Client: client, Cache: o.Text("cache", ""), Replay: o.Text("replay", ""),
+		Source: o.scheme, Client: client, Cache: cache, Replay: replay,
 		SlowCalls: plan.Slow, Log: env.Log, Now: env.Now,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Source{o.String(), collector, market}, nil
+	s := &Source{name: o.String(), collector: collector, market: market}
+	s.plan.Quota, s.plan.calls = chosen, plan.Calls
+	collector.intervals = s.intervals
+	return s, nil
+}
+
+// Quota implements source.Metered.
+func (s *Source) Quota() *source.Quota {
+	if s.collector.Replay != "" {
+		return nil
+	}
+	return s.collector.Client.quota.use(s.collector.Source)
 }
 
 // String returns the source's name with its options.
@@ -141,7 +176,14 @@ type List struct {
 // cannot be used.
 func (r *Round) Lists(ctx context.Context, lists ...List) error {
 	for _, l := range lists {
-		l.Check = l.check
+		switch l.Check = l.check; {
+		case l.Required:
+			l.Value = Tickers
+		case l.Directory:
+			l.Value = Directory
+		case l.Value == Tickers:
+			l.Value = Groups
+		}
 		if l.Of != nil {
 			l.Whole = l.whole
 		}

@@ -153,13 +153,18 @@ func (p *Provider) Serve(t testing.TB) string {
 // in a bubble of testing/synctest then waits in no time.
 func (p *Provider) Transport() http.RoundTripper { return pipe.Transport{Handler: p} }
 
-// Open opens a source where the environment has vars. It uses the network or,
+// Open opens a source where the environment has vars, and without a quota unless
+// rest has one. It uses the network or,
 // without logging, a transport that is not nil.
 func Open(t testing.TB, open func(string, provider.Env) (*provider.Source, error), transport http.RoundTripper, rest string, vars ...string) *provider.Source {
 	t.Helper()
 	env := Env(t, vars...)
 	if transport != nil {
 		env.Transport, env.Log = transport, slog.New(slog.DiscardHandler)
+	}
+	if !strings.Contains(rest, "quota=") && !strings.Contains(rest, "replay=") {
+		rest = strings.TrimPrefix(rest, "?")
+		rest = strings.TrimSuffix("?quota=none&"+rest, "&")
 	}
 	s, err := open(rest, env)
 	if err != nil {

@@ -1,0 +1,224 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Quota is what an account may ask: calls a month, zero when the provider names no
+// number, and calls a minute, zero for those of the Plan.
+type Quota struct {
+	Name             string
+	Calls, PerMinute int
+}
+
+const (
+	// mark is how often snapshots are made, and month what costs are reckoned for.
+	mark  = 10 * time.Minute
+	month = 31 * 24 * time.Hour
+	// slack keeps a round that begins a little early from asking a mark too late.
+	slack = 30 * time.Second
+)
+
+// slowest is how rarely lists are asked for, at most, so that more valuable ones can
+// be asked for more often. Details may have to wait for ever.
+func slowest(v Value) time.Duration {
+	if v == Tickers {
+		return time.Hour
+	}
+	return 24 * time.Hour
+}
+
+// Cost is what a part costs in a month of 31 days.
+type Cost struct {
+	Part  string `json:"part"`
+	Value string `json:"value"`
+	// Calls are those that it takes to ask for the part once; Measured: as it was
+	// last seen, and not as it is by experience.
+	Calls    int  `json:"calls"`
+	Measured bool `json:"measured"`
+	// EverySeconds is how often it would be asked for, AskedSeconds how often the
+	// quota lets it be asked for (zero: not at all), Wanted and Month the calls that
+	// this makes. What is asked one by one may be limited by the option slow, too.
+	EverySeconds int64 `json:"every_seconds"`
+	AskedSeconds int64 `json:"asked_seconds"`
+	Wanted       int   `json:"wanted"`
+	Month        int   `json:"month"`
+
+	value Value
+	most  int  // calls that may be counted at once
+	kind  bool // asked one by one
+}
+
+// Costs is what a month of a source costs.
+type Costs struct {
+	Source string `json:"source"`
+	Plan   string `json:"plan,omitempty"`
+	// Quota is in calls a month; zero: none. Used are those of the last 32 dates.
+	Quota     int    `json:"quota"`
+	Used      int    `json:"used"`
+	PerMinute int    `json:"per_minute"`
+	Cache     string `json:"cache,omitempty"`
+	Wanted    int    `json:"wanted"`
+	Month     int    `json:"month"`
+	Parts     []Cost `json:"parts"`
+}
+
+// Costs says what a month of snapshots costs, and asks nobody.
+func (s *Source) Costs(ctx context.Context) (*Costs, error) {
+	q := s.collector.Client.quota
+	state, err := q.read()
+	if err != nil {
+		return nil, err
+	}
+	parts, err := s.costs(ctx, state)
+	if err != nil {
+		return nil, err
+	}
+	c := &Costs{Source: s.collector.Source, Plan: s.plan.Name, Quota: q.limit, Used: state.used(), PerMinute: s.plan.PerMinute, Cache: q.dir, Parts: parts}
+	for _, p := range parts {
+		c.Wanted += p.Wanted
+		c.Month += p.Month
+	}
+	return c, nil
+}
+
+// costs lets the market collect without asking anyone, to learn what it asks for,
+// and shares the quota out.
+func (s *Source) costs(ctx context.Context, state *quotaState) ([]Cost, error) {
+	var list []Cost
+	r := &Round{c: s.collector, used: map[string]usedAnswer{}, dry: func(p *Part, kind bool) {
+		c := Cost{Part: p.Name, Value: p.Value.String(), value: p.Value, kind: kind, most: p.cost(), EverySeconds: int64(p.Every / time.Second)}
+		if c.Calls, c.Measured = state.Sizes[p.Name]; !c.Measured {
+			if c.Calls = s.plan.calls[p.Name]; c.Calls == 0 {
+				c.Calls = p.cost()
+			}
+		}
+		if p.Pages > 0 {
+			c.Calls = min(c.Calls, p.Pages*p.cost())
+		}
+		list = append(list, c)
+	}}
+	if err := s.market().Collect(ctx, r); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(list, func(a, b Cost) int { return int(a.value - b.value) })
+	s.collector.Client.quota.share(list, s.collector.SlowCalls)
+	return list, nil
+}
+
+// share says how often parts are to be asked for. Every list keeps its slowest
+// interval; what is left of the quota goes to the most valuable parts first.
+func (q *quota) share(list []Cost, slow int) {
+	largest := 0
+	leasts := make([]int64, len(list)) // calls of lists at their slowest
+	var reserved int64                 // the sum of those
+	slowLeft := int64(slow) * int64(month/mark)
+	for i := range list {
+		c := &list[i]
+		c.EverySeconds = max(c.EverySeconds, int64(mark/time.Second))
+		wanted := callsOf(c.Calls, c.EverySeconds)
+		if c.kind {
+			wanted = min(wanted, slowLeft)
+			slowLeft -= wanted
+		} else {
+			largest = max(largest, c.Calls, c.most)
+			leasts[i] = callsOf(c.Calls, max(c.EverySeconds, int64(slowest(c.value)/time.Second)))
+			reserved += leasts[i]
+		}
+		if c.Wanted, c.Month = int(wanted), int(wanted); wanted > 0 {
+			c.AskedSeconds = c.EverySeconds
+		}
+	}
+	if q == nil || q.limit == 0 {
+		return
+	}
+	// Room for three times the largest: some of it is not for calls of less value.
+	q.burst = max(1, min(q.limit/2, max(q.limit/(quotaDays-1), 3*largest)))
+	left := int64(month / q.each())
+	if needed := reserved; needed > left { // not even the slowest
+		reserved = 0
+		for i := range leasts {
+			leasts[i] = leasts[i] * left / needed
+			reserved += leasts[i]
+		}
+	}
+	for i := range list {
+		c := &list[i]
+		reserved -= leasts[i]
+		given := max(0, left-reserved)
+		switch {
+		case given >= int64(c.Wanted):
+		case c.kind:
+			c.Month, c.AskedSeconds = int(given), 0
+			if given > 0 {
+				c.AskedSeconds = int64(month/time.Second) * int64(c.Calls) / given
+			}
+		default:
+			marks := max(1, given) * int64(mark/time.Second)
+			c.AskedSeconds = (int64(month/time.Second)*int64(c.Calls) + marks - 1) / marks * int64(mark/time.Second)
+			c.Month = int(callsOf(c.Calls, c.AskedSeconds))
+		}
+		left -= int64(c.Month)
+	}
+}
+
+// callsOf is how many calls a month has at an interval in seconds.
+func callsOf(calls int, every int64) int64 {
+	return (int64(calls)*int64(month/time.Second) + every - 1) / every
+}
+
+// intervals are how long answers of lists count as new, where that is longer than
+// their parts say.
+func (s *Source) intervals(ctx context.Context) (map[string]time.Duration, error) {
+	q := s.collector.Client.quota
+	if q == nil || q.limit == 0 {
+		return nil, nil
+	}
+	state, err := q.read()
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.costs(ctx, state)
+	every := map[string]time.Duration{}
+	for _, c := range list {
+		if !c.kind {
+			every[c.Part] = time.Duration(max(c.EverySeconds, c.AskedSeconds))*time.Second - slack
+		}
+	}
+	return every, err
+}
+
+// choosePlan returns the plan with the quota that the options name, of those there
+// are; the first is the default.
+func choosePlan(o *Options, plan Plan) (Plan, Quota, error) {
+	var quota Quota
+	var names []string
+	found := !o.values.Has("plan")
+	for i, q := range plan.Quotas {
+		names = append(names, q.Name)
+		if wanted := o.Text("plan", ""); wanted == q.Name || i == 0 && wanted == "" {
+			quota, found = q, true
+		}
+	}
+	if !found {
+		return plan, quota, fmt.Errorf("plan=%.80s: want %s; another key, or none, has other plans", o.Text("plan", ""), strings.Join(names, ", "))
+	}
+	var err error
+	if o.Text("quota", "") == "none" {
+		quota.Calls = 0
+	} else if quota.Calls, err = o.Number("quota", quota.Calls, 1, maxQuota); err != nil {
+		return plan, quota, fmt.Errorf("%w, or none", err)
+	}
+	if quota.PerMinute > 0 {
+		plan.PerMinute = quota.PerMinute
+	}
+	if plan.PerMinute, err = o.Number("rate", plan.PerMinute, 1, 100_000); err != nil {
+		return plan, quota, err
+	}
+	quota.PerMinute = plan.PerMinute
+	return plan, quota, nil
+}

@@ -1,0 +1,341 @@
+package provider
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/http/httptrace"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/marketdata/builder/source"
+	"example.com/marketdata/internal/durable"
+)
+
+// Value says what the calls of a part are worth: where the quota does not reach, the
+// least valuable are made more rarely.
+type Value int
+
+// The values, the most valuable first.
+const (
+	Tickers Value = iota
+	Directory
+	Groups
+	Exchanges
+	Details
+)
+
+func (v Value) String() string {
+	return [...]string{"tickers", "directory", "groups", "exchanges", "details"}[v]
+}
+
+// quotaDays are the dates of UTC that a quota holds for: they cover every month, on
+// whatever day and at whatever hour the provider's begins.
+const quotaDays = 32
+
+const (
+	quotaFile = "quota.json"
+	quotaLock = "quota.lock"
+	// maxQuota bounds quota.json, in bytes, and the option, in calls.
+	maxQuota = 1 << 30
+)
+
+// quota counts the calls to a provider, and refuses those that are not within a
+// number of calls a month. Calls are counted in the cache folder before they are
+// made, under a lock that all processes with this folder share: neither a crash nor
+// a second process can make the count too low.
+//
+// The calls of a month are spread over it: burst of them may be made at once, the
+// rest of them become available evenly. Calls of less value are made only while more
+// of burst is left, and so are calls that are made again.
+type quota struct {
+	limit, burst int // calls a month, and at once
+	dir          string
+	now          func() time.Time
+
+	mu    sync.Mutex
+	state quotaState
+}
+
+// quotaState is the form of quota.json.
+type quotaState struct {
+	Format int `json:"format"`
+	// Full is when burst calls may be made at once again.
+	Full time.Time `json:"full"`
+	// Calls are those of the last dates (UTC).
+	Calls map[string]int `json:"calls"`
+	// Sizes are how many calls parts took when they were last asked for.
+	Sizes map[string]int `json:"sizes,omitempty"`
+}
+
+// quotaError says that a call is not to be made now.
+type quotaError struct {
+	limit, used int
+	until       time.Time // zero: not known
+}
+
+func (e *quotaError) Error() string {
+	s := fmt.Sprintf("not asked, to keep within the quota of %d calls a month, of which %d are used", e.limit, e.used)
+	if !e.until.IsZero() {
+		s += "; the next such call may be made at " + e.until.UTC().Format(time.RFC3339)
+	}
+	return s
+}
+
+// errSame says that nothing is to be kept.
+var errSame = errors.New("nothing to keep")
+
+// update calls f with what is counted, and keeps what f makes of it if f returns
+// nil. What a clock that was wrong has left is put right in any case.
+func (q *quota) update(f func(s *quotaState, now time.Time) error) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.now().UTC()
+	if q.dir == "" {
+		q.tidy(&q.state, now)
+		return orNil(f(&q.state, now))
+	}
+	if err := os.MkdirAll(q.dir, 0o777); err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(filepath.Join(q.dir, quotaLock), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	defer lock.Close() // this drops the lock
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
+	}
+	if err != nil {
+		return &fs.PathError{Op: "flock", Path: lock.Name(), Err: err}
+	}
+	s, err := q.load()
+	if err != nil {
+		return err
+	}
+	mended := q.tidy(s, now)
+	if failed := f(s, now); failed != nil && (!mended || !errors.As(failed, new(*quotaError))) {
+		return orNil(failed)
+	} else if err := q.save(s); err != nil {
+		return err
+	} else {
+		return orNil(failed)
+	}
+}
+
+func orNil(err error) error {
+	if errors.Is(err, errSame) {
+		return nil
+	}
+	return err
+}
+
+func (q *quota) save(s *quotaState) error {
+	b, err := json.MarshalIndent(s, "", "\t")
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(filepath.Join(q.dir, quotaFile), bytes.NewReader(append(b, '\n')), 0o644)
+}
+
+// load reads quota.json. One that cannot be used is an error: what it said must not
+// be forgotten.
+func (q *quota) load() (*quotaState, error) {
+	s := &quotaState{}
+	b, err := readFile(filepath.Join(q.dir, quotaFile), maxQuota)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, s)
+	}
+	if err == nil && s.Format != 1 {
+		err = fmt.Errorf("format %d: want 1, the only one there is", s.Format)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s, which counts the calls of this month, cannot be used: %w", filepath.Join(q.dir, quotaFile), err)
+	}
+	return s, nil
+}
+
+// tidy forgets what is older than a month, and reports whether it found times to
+// come, of a clock that was wrong: dates become today's, since the calls were made,
+// and no more than a burst is to be waited for.
+func (q *quota) tidy(s *quotaState, now time.Time) (mended bool) {
+	s.Format = 1
+	today, first := now.Format(time.DateOnly), now.AddDate(0, 0, 1-quotaDays).Format(time.DateOnly)
+	calls := map[string]int{}
+	for date, n := range s.Calls {
+		if date >= first {
+			calls[min(date, today)] += n
+			mended = mended || date > today
+		}
+	}
+	s.Calls = calls
+	if most := now.Add(q.whole()); s.Full.After(most) {
+		s.Full, mended = most, true
+	}
+	return mended
+}
+
+func (s *quotaState) used() (n int) {
+	for _, calls := range s.Calls {
+		n += calls
+	}
+	return n
+}
+
+// each is how long it takes until one more call may be made.
+func (q *quota) each() time.Duration {
+	return quotaDays * 24 * time.Hour / time.Duration(max(1, q.limit-q.burst))
+}
+
+// whole is how long it takes until burst calls may be made.
+func (q *quota) whole() time.Duration { return q.each() * time.Duration(q.burst) }
+
+// check says whether calls may be made.
+func (q *quota) check(s *quotaState, now time.Time, calls int, value Value, again bool) error {
+	used := s.used()
+	refused := &quotaError{limit: q.limit, used: used}
+	if used+calls > q.limit {
+		return refused
+	}
+	tenths := 10 - int(value)
+	if again {
+		tenths -= 2
+	}
+	wait := max(0, s.Full.Sub(now)) + q.each()*time.Duration(calls) - q.whole()*time.Duration(tenths)/10
+	if wait > 0 {
+		refused.until = now.Add(wait)
+		return refused
+	}
+	return nil
+}
+
+// take counts calls that are about to be made, or refuses them. A nil quota refuses
+// none.
+func (q *quota) take(calls int, value Value, again bool) error {
+	if q == nil {
+		return nil
+	}
+	return q.update(func(s *quotaState, now time.Time) error {
+		if q.limit > 0 {
+			if err := q.check(s, now, calls, value, again); err != nil {
+				return err
+			}
+			s.Full = now.Add(max(0, s.Full.Sub(now)) + q.each()*time.Duration(calls))
+		}
+		s.Calls[now.Format(time.DateOnly)] += calls
+		return nil
+	})
+}
+
+// affords says whether take would count calls.
+func (q *quota) affords(calls int, value Value) error {
+	if q == nil || q.limit == 0 {
+		return nil
+	}
+	return q.update(func(s *quotaState, now time.Time) error {
+		if err := q.check(s, now, calls, value, false); err != nil {
+			return err
+		}
+		return errSame
+	})
+}
+
+// note gives calls back that an answer has turned out not to have cost, and keeps
+// the sizes of parts.
+func (q *quota) note(back int, sizes map[string]int) error {
+	if q == nil || back == 0 && len(sizes) == 0 {
+		return nil
+	}
+	return q.update(func(s *quotaState, now time.Time) error {
+		if back != 0 {
+			s.Calls[now.Format(time.DateOnly)] -= back
+			s.Full = s.Full.Add(-q.each() * time.Duration(back))
+		}
+		same := back == 0
+		for name, n := range sizes {
+			same = same && s.Sizes[name] == n
+		}
+		if same {
+			return errSame
+		}
+		if s.Sizes == nil {
+			s.Sizes = map[string]int{}
+		}
+		maps.Copy(s.Sizes, sizes)
+		return nil
+	})
+}
+
+// call is what a request is to the quota. call{} is its key in a context.
+type call struct {
+	cost  int // at most; zero: one
+	value Value
+	again bool // the request was made before
+}
+
+// counter is where every call passes that a client makes: tries, redirects, and what
+// net/http asks again by itself.
+type counter struct {
+	next  http.RoundTripper
+	quota *quota
+}
+
+// RoundTrip implements http.RoundTripper.
+func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
+	of, _ := r.Context().Value(call{}).(call)
+	cost := max(1, of.cost)
+	if err := c.quota.take(cost, of.value, of.again); err != nil {
+		return nil, err
+	}
+	sent := false
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+		if sent { // a connection that was idle is closed: it is too late to refuse
+			_ = c.quota.note(-cost, nil)
+		}
+		sent = true
+	}}
+	return c.next.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
+}
+
+// read returns what is counted, without the lock: the file is replaced as a whole.
+func (q *quota) read() (*quotaState, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s, err := &q.state, error(nil)
+	if q.dir != "" {
+		s, err = q.load()
+	}
+	if err != nil {
+		return &quotaState{}, err
+	}
+	q.tidy(s, q.now().UTC())
+	return s, nil
+}
+
+// use is what builders report.
+func (q *quota) use(name string) *source.Quota {
+	if q == nil {
+		return nil
+	}
+	s, err := q.read()
+	if err != nil {
+		return nil
+	}
+	u := &source.Quota{Source: name, Limit: q.limit, Used: s.used()}
+	if q.limit > 0 {
+		left := max(0, q.limit-u.Used)
+		u.Left = &left
+	}
+	return u
+}

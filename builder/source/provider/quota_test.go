@@ -1,0 +1,245 @@
+package provider_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/marketdata/builder/source/provider"
+	"example.com/marketdata/builder/source/provider/internal/pipe"
+)
+
+// small is a market that takes 2 calls for its tickers, 1 for each other list, and
+// one for each of 40 coins.
+type small struct{ coins, tickers, groups, exchanges []provider.Row }
+
+func (m *small) Collect(ctx context.Context, r *provider.Round) error {
+	err := r.Lists(ctx,
+		provider.List{Directory: true, Into: &m.coins, Part: provider.Part{Name: "coins", Path: "/coins", Every: time.Hour}},
+		provider.List{Required: true, Into: &m.tickers, Part: provider.Part{Name: "tickers", Path: "/tickers", Pager: provider.Numbered("page", 1), Pages: 2}},
+		provider.List{Into: &m.groups, Part: provider.Part{Name: "groups", Path: "/groups", Every: time.Hour}},
+		provider.List{Into: &m.exchanges, Part: provider.Part{Name: "exchanges", Path: "/exchanges", Value: provider.Exchanges, Every: time.Hour}},
+	)
+	if err != nil {
+		return err
+	}
+	_, err = r.Each(ctx, "coin", provider.IDs(m.coins), func(id string) provider.Part {
+		return provider.Part{Path: "/coin/" + id, Every: 24 * time.Hour, Check: provider.CheckObject}
+	})
+	return err
+}
+
+func (m *small) Write(*provider.Feed) {}
+
+// counted is a provider of the small market that counts what reaches it and fails
+// as it is told.
+type counted struct {
+	mu    sync.Mutex
+	fault int
+	calls []time.Time
+	paths map[string]int
+}
+
+func (c *counted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	c.calls = append(c.calls, time.Now())
+	c.paths[r.URL.Path]++
+	fault, n := c.fault, len(c.calls)
+	c.mu.Unlock()
+	switch {
+	case fault == 1:
+		w.WriteHeader(500)
+	case fault == 2:
+		w.Header().Set("Retry-After", fmt.Sprint(n%120))
+		w.WriteHeader(429)
+	case fault == 3 && r.URL.Query().Get("again") == "":
+		http.Redirect(w, r, r.URL.Path+"?again=1&page="+r.URL.Query().Get("page"), http.StatusFound)
+	case fault == 4 && n%2 == 0:
+		_, _ = io.WriteString(w, `[]`)
+	case strings.HasPrefix(r.URL.Path, "/coin/"):
+		_, _ = io.WriteString(w, `{"id":1}`)
+	default:
+		row := `{"id":"p` + r.URL.Query().Get("page") + `"}`
+		for i := range 40 {
+			row += fmt.Sprintf(`,{"id":"c%d%s"}`, i, r.URL.Query().Get("page"))
+		}
+		_, _ = io.WriteString(w, "["+row+"]")
+	}
+}
+
+func openSmall(t *testing.T, c *counted, options string) (*provider.Source, error) {
+	t.Helper()
+	o, err := provider.ParseOptions("small", options, nil)
+	if err != nil {
+		return nil, err
+	}
+	return provider.NewSource(o, provider.Env{Log: slog.New(slog.DiscardHandler), Transport: pipe.Transport{Handler: c}},
+		provider.Plan{
+			Base: "https://small.test", PerMinute: 600, Burst: 10, Slow: 5,
+			Quotas: []provider.Quota{{Name: "free", Calls: 1000}, {Name: "pro", Calls: 9000, PerMinute: 50}}, Calls: map[string]int{"tickers": 2, "coin/*": 40},
+		}, func() provider.Market { return &small{} })
+}
+
+// within finds fault with more calls than a quota in any 31 days.
+func (c *counted) within(t *testing.T, quota int) {
+	t.Helper()
+	for i := range max(0, len(c.calls)-quota) {
+		if took := c.calls[i+quota].Sub(c.calls[i]); took < 31*24*time.Hour {
+			t.Fatalf("%d calls in %v, of a quota of %d a month", quota+1, took, quota)
+		}
+	}
+}
+
+// sleepTo sleeps until the next multiple of d.
+func sleepTo(d time.Duration) { time.Sleep(d - time.Duration(time.Now().UnixNano())%d) }
+
+// TestQuotaHolds runs a builder and a cron job on one cache for 33 days, in which
+// the builder is stopped and started again and the provider fails, days on end: no month has more calls than agreed, none is missing in the count, and
+// what fits is used.
+func TestQuotaHolds(t *testing.T) {
+	const quota = 500
+	synctest.Test(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(1, 0))
+		c := &counted{paths: map[string]int{}}
+		dir := t.TempDir()
+		open := func() *provider.Source {
+			s, err := openSmall(t, c, fmt.Sprintf("?quota=%d&cache=%s", quota, dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		builder := open()
+		for day := range 33 {
+			if c.fault = 0; day%4 == 3 {
+				c.fault = 1 + rng.IntN(4)
+			}
+			for range 24 {
+				if rng.IntN(20) == 0 {
+					builder = open()
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				if rng.IntN(20) == 0 { // stopped at any moment
+					time.AfterFunc(time.Duration(rng.IntN(2000))*time.Millisecond, cancel)
+				}
+				_, _ = builder.Files(ctx, time.Time{})
+				cancel()
+				_, _ = open().Files(t.Context(), time.Time{})
+				sleepTo(time.Hour)
+			}
+			first := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -31)
+			want := 0
+			for _, at := range c.calls {
+				if !at.Before(first) {
+					want++
+				}
+			}
+			if q := builder.Quota(); q.Used != want || *q.Left != quota-want {
+				t.Fatalf("day %d: %+v (%d left) of %d calls", day, q, *q.Left, want)
+			}
+		}
+		c.within(t, quota)
+		if n := len(c.calls); n < quota*9/10 {
+			t.Errorf("%d calls in 33 days, of %d a month", n, quota)
+		}
+	})
+}
+
+// TestShare: what does not fit is asked for more rarely, the least valuable most,
+// and a month of builds makes the calls that were reckoned.
+func TestShare(t *testing.T) {
+	for options, want := range map[string]string{
+		// seconds between calls for tickers, directory, groups, exchanges, details
+		"?quota=none":                  "600 3600 3600 3600 86400",
+		"?plan=pro":                    "1200 3600 3600 3600 86400", // tickers at every mark: 8,928 of 8,719
+		"?plan=pro&quota=11500":        "600 3600 3600 7800 4869818",
+		"?plan=pro&quota=10200":        "600 4800 60000 86400 0",
+		"?plan=pro&quota=9500":         "1200 3600 3600 3600 86400",
+		"?plan=free":                   "6600 30600 141000 148800 0", // less than the slowest takes
+		"?plan=free&quota=4000&slow=0": "1800 4200 25800 84000 0",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &counted{paths: map[string]int{}}
+			s, err := openSmall(t, c, options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			costs, err := s.Costs(t.Context())
+			if err != nil || len(c.calls) > 0 {
+				t.Fatal(err, c.calls)
+			}
+			got := ""
+			for _, p := range costs.Parts {
+				got += fmt.Sprintf(" %d", p.AskedSeconds)
+			}
+			if got = got[1:]; got != want || costs.Quota > 0 && costs.Month > costs.Quota {
+				t.Errorf("%s: %s, want %s; %d calls of %d", options, got, want, costs.Month, costs.Quota)
+			}
+			const days = 5
+			sleepTo(10 * time.Minute)
+			for range days * 144 {
+				if _, err := s.Files(t.Context(), time.Time{}); err != nil {
+					t.Fatalf("%s: %v: %v", options, time.Now(), err)
+				}
+				sleepTo(10 * time.Minute)
+			}
+			for i, path := range []string{"/tickers", "/coins", "/groups", "/exchanges"} {
+				p := costs.Parts[i]
+				if n, want := c.paths[path], p.Month*days/31; n < want*9/10-p.Calls || n > want+2*p.Calls {
+					t.Errorf("%s: %s: %d calls in %d days, want %d", options, path, n, days, want)
+				}
+			}
+		})
+	}
+}
+
+// TestQuotaFile: what counts the calls is not forgotten when it cannot be read, and
+// a clock that was wrong neither gives calls nor takes them for ever.
+func TestQuotaFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &counted{paths: map[string]int{}}
+		dir := t.TempDir()
+		file := filepath.Join(dir, "quota.json")
+		for content, asked := range map[string]bool{
+			"": false, `{"format":2}`: false, `{"format":1}`: true,
+			`{"format":1,"full":"2099-01-01T00:00:00Z","calls":{"2099-01-01":10}}`: false,
+			`{"format":1,"calls":{"2099-01-01":1000}}`:                             false,
+			`{"format":1,"calls":{"1999-01-01":1000}}`:                             true,
+		} {
+			if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s, err := openSmall(t, c, "?cache="+dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.calls = nil
+			_, err = s.Files(t.Context(), time.Time{})
+			if len(c.calls) > 0 != asked || (err == nil) != asked {
+				t.Errorf("%s: %d calls, %v", content, len(c.calls), err)
+			}
+			if strings.Contains(content, `"2099-01-01":10}`) {
+				time.Sleep(48 * time.Hour)
+				if _, err := s.Files(t.Context(), time.Time{}); err != nil {
+					t.Errorf("%s: two days later: %v", content, err)
+				}
+			}
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
