@@ -96,6 +96,9 @@ func New(cfg Config) (*Builder, error) {
 func (b *Builder) Build(ctx context.Context, t time.Time) (*Report, error) {
 	run := &build{Builder: b, report: newReport(), began: time.Now()}
 	err := run.build(ctx, t)
+	if m, ok := b.Source.(source.Metered); ok {
+		run.report.Quota = m.Quota()
+	}
 	run.step(StepDone)
 	run.report.DurationMS = time.Since(run.began).Milliseconds()
 	return run.report, err

@@ -39,6 +39,8 @@ type Report struct {
 	// OldParts names those whose newest row was older at T than it should be: by
 	// more than MaxFresh beyond the time between two requests.
 	OldParts []string `json:"old_parts,omitempty"`
+	// Quota says how many calls a live source has made, this build's included.
+	Quota *source.Quota `json:"quota,omitempty"`
 	// Past counts the feeds of a backfill that were remembered beside the one
 	// whose snapshot is published.
 	Past int `json:"past,omitempty"`

@@ -65,6 +65,8 @@ type Metrics struct {
 	partNewest    *prometheus.GaugeVec
 	partEvery     *prometheus.GaugeVec
 	staleParts    prometheus.Counter
+	calls         *prometheus.GaugeVec
+	callsLeft     *prometheus.GaugeVec
 	forced        prometheus.Counter
 	missing       prometheus.Gauge
 	objects       prometheus.Counter
@@ -113,6 +115,8 @@ func New() *Metrics {
 		rows:        gauges("builder_rows", "Rows of the last feed that were accepted, by collection.", "collection"),
 		rejected:    gauges("builder_rejected_rows", "Rows of the last feed that were set aside, by file.", "file"),
 		tolerated:   gauges("builder_tolerated_values", "Values of the last feed that were left out without setting their row aside.", "kind"),
+		calls:       gauges("builder_source_calls", "Calls to a provider in the last 32 days, as far as the cache folder remembers.", "source"),
+		callsLeft:   gauges("builder_source_calls_left", "Calls that are left of the quota; none without one.", "source"),
 		partNewest:  gauges("builder_part_newest_timestamp_seconds", "Newest of the provider's own times in a part of a live source, in Unix seconds.", "part"),
 		partEvery:   gauges("builder_part_interval_seconds", "How often that part is asked for; 0: for each feed.", "part"),
 		staleParts:  counter("builder_stale_parts_total", "Parts of a live source that were unavailable and stood in a feed again as they were."),
@@ -203,6 +207,12 @@ func (m *Metrics) Built(r *builder.Report, err error) {
 	}
 	for file, n := range r.Rejected {
 		m.rejected.WithLabelValues(file).Set(float64(n))
+	}
+	if q := r.Quota; q != nil {
+		m.calls.WithLabelValues(q.Source).Set(float64(q.Used))
+		if q.Left != nil {
+			m.callsLeft.WithLabelValues(q.Source).Set(float64(*q.Left))
+		}
 	}
 	if r.SnapshotTime != "" { // the feed was read
 		m.tolerated.WithLabelValues("unknown_member").Set(float64(r.UnknownMembers))

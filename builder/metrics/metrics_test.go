@@ -88,11 +88,11 @@ func TestBuilt(t *testing.T) {
 	store := memstore.New()
 	at := time.Date(2026, 3, 4, 5, 10, 0, 0, time.UTC)
 	build := func(ctx context.Context, assets int, at time.Time) (*builder.Report, error) {
-		source, err := sim.Open(ctx, fmt.Sprintf("?assets=%d&seed=3", assets))
+		market, err := sim.Open(ctx, fmt.Sprintf("?assets=%d&seed=3", assets))
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := builder.New(builder.Config{Store: store, Source: source, Guards: builder.DefaultGuards, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return at }})
+		b, err := builder.New(builder.Config{Store: store, Source: market, Guards: builder.DefaultGuards, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return at }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,6 +119,8 @@ func TestBuilt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	left := 5
+	first.Quota = &source.Quota{Source: "coingecko", Limit: 12, Used: 7, Left: &left}
 	first.StaleParts = 2
 	first.Parts = []source.Part{{Name: "coins"}, {Name: "tickers", Newest: at.Add(-time.Hour), Every: time.Minute}}
 	m.Built(first, nil)
@@ -131,6 +133,8 @@ func TestBuilt(t *testing.T) {
 		`builder_tolerated_values{kind="unknown_member"}`:       float64(first.UnknownMembers),
 		`builder_part_newest_timestamp_seconds{part="tickers"}`: float64(at.Add(-time.Hour).Unix()),
 		`builder_part_interval_seconds{part="tickers"}`:         60,
+		`builder_source_calls{source="coingecko"}`:              7,
+		`builder_source_calls_left{source="coingecko"}`:         5,
 		"builder_stale_parts_total":                             2,
 		"builder_objects_written_total":                         float64(first.ObjectsWritten),
 		"builder_bytes_written_total":                           float64(first.BytesWritten),

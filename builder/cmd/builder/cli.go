@@ -39,6 +39,8 @@ Exit status: 0 done, 1 failed, 2 wrong usage.`
 // cli is the command line.
 type cli struct {
 	logs.Flags
+	SourceCache string `placeholder:"DIR" help:"Folder in which live providers keep their last good answers and count their calls, unless their option cache names one."`
+
 	Version kong.VersionFlag `env:"-" help:"Print the version and exit."`
 
 	Build    buildCmd    `cmd:"" help:"Build and publish one snapshot, then exit."`
@@ -56,6 +58,7 @@ type cli struct {
 	Rollback rollbackCmd `cmd:"" help:"Publish an earlier retained snapshot again."`
 	Feed     feedCmd     `cmd:"" help:"Write any source as a feed folder, to look at, keep and build from."`
 	Backfill backfillCmd `cmd:"" help:"Bring recorded feeds of the past into what the store remembers of prices."`
+	Source   sourceCmd   `cmd:"" help:"Say what a month of a source costs, and ask nobody."`
 	Record   recordCmd   `cmd:"" help:"Keep a live provider's answers as they were sent, to build from again."`
 }
 
@@ -64,6 +67,8 @@ type env struct {
 	ctx            context.Context
 	stdout, stderr io.Writer
 	log            *slog.Logger
+	sourceCache    string
+	costs          bool // sources are opened for what they cost
 }
 
 // usageError is wrong usage that the parser of flags does not find.
@@ -97,7 +102,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "builder: %v\nTry: builder %s\n", err, strings.TrimLeft(commandOf(err)+" --help", " "))
 		return exitUsage
 	}
-	e := &env{ctx: ctx, stdout: stdout, stderr: stderr, log: c.Logger(stderr)}
+	e := &env{ctx: ctx, stdout: stdout, stderr: stderr, log: c.Logger(stderr), sourceCache: c.SourceCache}
 	err = parsed.Run(e)
 	if err == nil {
 		return exitDone

@@ -255,9 +255,9 @@ func TestRecordFails(t *testing.T) {
 
 // TestFeedHelp: the help of the commands without a store.
 func TestFeedHelp(t *testing.T) {
-	for _, name := range []string{"feed", "record"} {
+	for _, name := range []string{"feed", "record", "source"} {
 		r := command(t, name, "--help")
-		for _, want := range []string{"Usage: builder " + name, "$BUILDER_SOURCE", "$BUILDER_OUT", "Example", "\n    builder " + name + " "} {
+		for _, want := range []string{"Usage: builder " + name, "$BUILDER_SOURCE", "Example", "\n    builder " + name + " "} {
 			if !strings.Contains(r.stdout, want) {
 				t.Errorf("%s --help does not show %q:\n%s", name, want, r.stdout)
 			}
@@ -270,5 +270,28 @@ func TestFeedHelp(t *testing.T) {
 		if r := command(t, args...); r.status != exitUsage {
 			t.Errorf("%q: %+v", args, r)
 		}
+	}
+}
+
+// TestSource: what a month costs is said without a key, a call, or a file.
+func TestSource(t *testing.T) {
+	cache := t.TempDir()
+	for args, want := range map[string]string{
+		"--source=coinmarketcap:?plan=startup":          "plan startup: quota 450,000 calls a month, 0 of them used; at most 120 calls a minute\nWITHOUT A CACHE FOLDER",
+		"--source=coincap:?quota=none":                  "no quota",
+		"--source=coinpaprika: --source-cache=" + cache: "more rarely\n",
+		"--source=coingecko: --json":                    `"plan":"free","quota":0,"used":0,"per_minute":5`,
+		"--source=" + simulated:                         "no calls that cost anything",
+	} {
+		r := command(t, append([]string{"source"}, strings.Fields(args)...)...)
+		if r.status != exitDone || !strings.Contains(r.stdout, want) {
+			t.Errorf("%s: %+v", args, r)
+		}
+	}
+	if left := entries(t, cache); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+	if r := command(t, "source", "--source=coingecko:?plan=pro"); r.status != exitUsage || !strings.Contains(r.stderr, "want free") {
+		t.Errorf("%+v", r)
 	}
 }

@@ -100,7 +100,7 @@ func (f *storeFlag) openPlain(e *env, create bool) (artifacts.Store, error) {
 // sources are the schemes beside those of package source. Keys of providers
 // come from the environment, never from a flag, which others could see.
 func (e *env) sources() map[string]source.Opener {
-	around := provider.Env{Log: e.log, Getenv: os.Getenv}
+	around := provider.Env{Log: e.log, Getenv: os.Getenv, Cache: e.sourceCache, Costs: e.costs}
 	return map[string]source.Opener{
 		"sim": sim.Open, "postgres": postgres.Open, "postgresql": postgres.Open,
 		"coinpaprika": coinpaprika.Opener(around), "coingecko": coingecko.Opener(around),

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"example.com/marketdata/builder/source/provider"
+)
+
+type sourceCmd struct {
+	Source string `required:"" placeholder:"SOURCE" help:"The source, with the options that it will have."`
+	JSON   bool   `help:"Print the costs as one JSON object."`
+}
+
+// Help is printed by source --help.
+func (sourceCmd) Help() string {
+	return `Says what a source would ask for in a month of 31 days, what that costs of the plan's quota, and what is asked for more rarely to keep within it. Nobody is asked, and no key is needed; a cache folder is read, if there is one, for the sizes of lists and the calls of this month.
+
+SOURCE is as for builder build. What is not a provider costs nothing.
+
+Examples:
+
+    builder source --source coinpaprika:
+    builder source --source 'coinmarketcap:?plan=startup&coins=all'
+    builder source --source 'coingecko:?quota=50000&cache=/var/cache/coingecko' --json`
+}
+
+// coster is a source whose calls cost something.
+type coster interface {
+	Costs(ctx context.Context) (*provider.Costs, error)
+}
+
+// Run is called by kong.
+func (c *sourceCmd) Run(e *env) error {
+	e.costs = true
+	src, err := e.openSource(c.Source)
+	if err != nil {
+		return err
+	}
+	costs := &provider.Costs{Source: src.String(), Parts: []provider.Cost{}}
+	if s, ok := src.(coster); ok {
+		if costs, err = s.Costs(e.ctx); err != nil {
+			return err
+		}
+	}
+	if c.JSON {
+		return e.printJSON(costs)
+	}
+	return e.printCosts(costs)
+}
+
+func (e *env) printCosts(c *provider.Costs) error {
+	if len(c.Parts) == 0 {
+		e.print("%s: no calls that cost anything", c.Source)
+		return nil
+	}
+	every := func(seconds int64) string {
+		if seconds == 0 {
+			return "never"
+		}
+		return (time.Duration(seconds) * time.Second).Round(time.Minute).String()
+	}
+	comma := func(n int) string { return humanize.Comma(int64(n)) }
+	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "part\tvalue\tcalls\tevery\ta month\twithin the quota\ta month\t")
+	for _, p := range c.Parts {
+		calls := comma(p.Calls)
+		if !p.Measured {
+			calls = "~" + calls
+		}
+		rarer := ""
+		if p.Month < p.Wanted {
+			rarer = "more rarely"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Part, p.Value, calls, every(p.EverySeconds), comma(p.Wanted), every(p.AskedSeconds), comma(p.Month), rarer)
+	}
+	fmt.Fprintf(w, "all\t\t\t\t%s\t\t%s\t\n", comma(c.Wanted), comma(c.Month))
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	quota := "no quota"
+	if c.Quota > 0 {
+		quota = fmt.Sprintf("quota %s calls a month, %s of them used", comma(c.Quota), comma(c.Used))
+	}
+	e.print("\n%s, plan %s: %s; at most %s calls a minute", c.Source, c.Plan, quota, comma(c.PerMinute))
+	if c.Cache == "" && c.Quota > 0 {
+		e.print("WITHOUT A CACHE FOLDER each process counts its own calls only: restarts and cron jobs can exceed the quota. Give a folder: option cache, or --source-cache.")
+	}
+	return nil
+}
