@@ -125,6 +125,11 @@ func TestKubernetes(t *testing.T) {
 						t.Errorf("%s: %s: %s: %s", folder, o.Name, r.ForbiddenReason, r.ForbiddenDetail)
 					}
 				}
+				for _, v := range pod.Spec.Volumes {
+					if claim := v.PersistentVolumeClaim; claim != nil {
+						name("PersistentVolumeClaim %s", claim.ClaimName)
+					}
+				}
 				for _, c := range pod.Spec.Containers {
 					for _, p := range c.Ports {
 						there[pods+" port "+p.Name], there[fmt.Sprintf("%s port %s %d", pods, p.Name, p.ContainerPort)] = true, true

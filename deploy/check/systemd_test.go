@@ -42,10 +42,10 @@ func systemdProcesses(t *testing.T) (all []process) {
 		if name, _, found := strings.Cut(is["LoadCredential"], ":"); found {
 			tool(t, nil, filepath.Join(bin, "builder"), "keygen", filepath.Join(credentials, name))
 		}
-		folder := "/var/cache/" + is["CacheDirectory"]
-		args := strings.Fields(strings.NewReplacer("${CACHE_DIRECTORY}", folder, "${CREDENTIALS_DIRECTORY}", credentials).Replace(is["ExecStart"]))
+		cache, state := "/var/cache/"+is["CacheDirectory"], "/var/lib/"+is["StateDirectory"]
+		args := strings.Fields(strings.NewReplacer("${CACHE_DIRECTORY}", cache, "${STATE_DIRECTORY}", state, "${CREDENTIALS_DIRECTORY}", credentials).Replace(is["ExecStart"]))
 		args[0] = strings.TrimPrefix(args[0], "/usr/local/bin/")
-		p := process{where: file, args: args, writable: []string{folder}, memory: is["MemoryMax"]}
+		p := process{where: file, args: args, writable: []string{cache, state}, memory: is["MemoryMax"]}
 		env := filepath.Join(units, strings.TrimPrefix(is["EnvironmentFile"], "/etc/marketdata/"))
 		if p.env, err = dotenv.Read(env); err != nil {
 			t.Error(err)

@@ -7,11 +7,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -49,7 +47,12 @@ func (c *cli) run(ctx context.Context) error {
 	if err := os.MkdirAll(data, 0o755); err != nil {
 		return err
 	}
-	source := cached(c.Source, data)
+	// One for all sources, since all are asked with the same accounts.
+	if name := "BUILDER_SOURCE_CACHE"; os.Getenv(name) == "" {
+		if err := os.Setenv(name, filepath.Join(filepath.Dir(data), "provider")); err != nil {
+			return err
+		}
+	}
 	m := &local.Machine{Bin: c.Bin, Data: data, Store: "file:" + filepath.Join(data, "store")}
 	keyFile := filepath.Join(data, "key")
 	if c.MinIO {
@@ -61,7 +64,7 @@ func (c *cli) run(ctx context.Context) error {
 		defer server.Close()
 		fmt.Printf("MinIO       %s  (%s / %s)\n", server.Endpoint, server.AccessKey, server.SecretKey)
 	}
-	if err := m.BuildPast(ctx, source, time.Now(), local.Year); err != nil {
+	if err := m.BuildPast(ctx, c.Source, time.Now(), local.Year); err != nil {
 		return err
 	}
 	key, err := m.Key(ctx, keyFile)
@@ -69,7 +72,7 @@ func (c *cli) run(ctx context.Context) error {
 		return err
 	}
 	listen, admin := local.Free(c.Listen), local.Free(c.Admin)
-	loop, err := m.Start("builder", "builder", "run", "--source", source, "--store", m.Store)
+	loop, err := m.Start("builder", "builder", "run", "--source", c.Source, "--store", m.Store)
 	if err != nil {
 		return err
 	}
@@ -101,20 +104,6 @@ func folder(source string) string {
 	scheme, _, _ := strings.Cut(source, ":")
 	sum := sha256.Sum256([]byte(source))
 	return scheme + "-" + hex.EncodeToString(sum[:4])
-}
-
-// cached adds to a live provider a folder for what it was asked one by one, so
-// that a restart does not ask for all of it again.
-func cached(source, data string) string {
-	scheme, options, _ := strings.Cut(source, ":")
-	if !slices.Contains([]string{"coinpaprika", "coingecko", "coinmarketcap", "coincap"}, scheme) || strings.Contains(options, "cache=") || strings.Contains(options, "replay=") {
-		return source
-	}
-	separator := "?"
-	if strings.Contains(options, "?") {
-		separator = "&"
-	}
-	return source + separator + url.Values{"cache": {filepath.Join(data, "provider")}}.Encode()
 }
 
 func greet(data, logs, listen, admin, key string) {
