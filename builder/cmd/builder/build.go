@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -58,7 +59,8 @@ func (f *publishFlags) open(e *env, src source.Source, progress builder.Progress
 	if err != nil {
 		return nil, err
 	}
-	if err := f.mayWrite(e, store); err != nil {
+	// A store that does not answer is for the build to find, which run repeats.
+	if err := f.mayWrite(e, store); errors.Is(err, signed.ErrSigned) || errors.Is(err, artifacts.ErrNoAccess) {
 		return nil, err
 	}
 	return builder.New(builder.Config{
