@@ -3,7 +3,8 @@
 //
 // A failed build does no harm at once, since the published snapshot stays. So
 // what to watch is builder_last_success_timestamp_seconds: it covers builds
-// that fail, builds that hang, and a builder that is not there.
+// that fail and builds that hang. A builder that is not there has no series: edges
+// tell the snapshot's age.
 //
 // Names follow the conventions of Prometheus: the prefix builder_, base units,
 // and _total for what only grows. Label values come from lists in the code.

@@ -78,7 +78,7 @@ type Status struct {
 	State string `json:"state"`
 	// Since is when the state began.
 	Since time.Time `json:"since"`
-	// LastError is what went wrong last, also when it is over; "": nothing.
+	// LastError is what the last try failed with; "": it succeeded.
 	LastError   string    `json:"last_error"`
 	LastErrorAt time.Time `json:"last_error_at,omitzero"`
 	// NotReady is what /readyz says; "": it is ready. The Server fills it in,

@@ -43,8 +43,8 @@ func (p *problem) appendBody(dst []byte, message string) []byte {
 var (
 	// noSnapshot: /global before the first snapshot, nothing else.
 	noSnapshot = newProblem(http.StatusNotFound, 40400, "NOT_FOUND", "there is no snapshot yet")
-	// snapshotGone: a pinned snapshot that is no longer retained, or was taken
-	// back.
+	// snapshotGone: a pinned snapshot that is no longer retained, or was
+	// withdrawn.
 	snapshotGone = newProblem(http.StatusGone, 41000, "SNAPSHOT_GONE", "the snapshot of X-Snapshot-Time is no longer retained; begin again without it")
 	// pinUneven and pinAhead: pins that no snapshot can have.
 	pinUneven = newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", "X-Snapshot-Time: not the time of a snapshot; it takes a whole multiple of ten minutes")

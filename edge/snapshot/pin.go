@@ -133,9 +133,9 @@ func (r *Refresher) pinned(ctx context.Context, t time.Time) (s *Snapshot, settl
 	return nil, false, nil
 }
 
-// takeBack adds to s.Withdrawn what is later than s and was known here: a restore
+// withdraw adds to s.Withdrawn what is later than s and was known here: a restore
 // takes times back, too, and its manifest is of before them. cur may be nil.
-func (s *Snapshot) takeBack(cur *Snapshot) {
+func (s *Snapshot) withdraw(cur *Snapshot) {
 	if cur == nil {
 		return
 	}

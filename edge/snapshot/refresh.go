@@ -343,7 +343,7 @@ func (r *Refresher) follow(ctx context.Context, b []byte) error {
 		return fmt.Errorf("snapshot of %s: %w", p.Time.Format(timeFormat), err)
 	}
 	next.Store, next.Sequence = p.Store, p.Sequence
-	next.takeBack(cur)
+	next.withdraw(cur)
 	missing := int64(len(next.objects))
 	if cur != nil {
 		if missing, err = r.prepare(ctx, next); err != nil {
