@@ -191,7 +191,7 @@ func (b *build) open(ctx context.Context) (*publish.Head, error) {
 // mendable adds to the error of a store's object that is missing or broken what
 // mends it.
 func mendable(err error) error {
-	if err == nil || !damaged(err) || errors.Is(err, artifacts.ErrFormat) {
+	if err == nil || !isDamage(err) || errors.Is(err, artifacts.ErrFormat) {
 		return err
 	}
 	return fmt.Errorf("%w; builder repair mends it, or says what does", err)
@@ -333,7 +333,7 @@ func mayFollow(head *publish.Head, t time.Time) error {
 // the service is a new one; the report says so.
 func (b *build) guard(ctx context.Context, t time.Time, feed *market.Feed, rows *source.Report, last *lastSnapshot) error {
 	stops, err := b.Guards.check(ctx, t, feed, rows, last)
-	if err != nil && !damaged(err) {
+	if err != nil && !isDamage(err) {
 		return err
 	}
 	if !b.Guards.Force && len(stops) > 0 {

@@ -10,6 +10,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/builder/publish"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -215,12 +216,7 @@ func (c *collector) markOwn(ctx context.Context, m *artifacts.Manifest) error {
 // needs returns the objects that a snapshot needs: those of its views and its
 // ledger's. When the ledger cannot be read, it returns what it knows, and why.
 func needs(ctx context.Context, r artifacts.Reader, m *artifacts.Manifest) (refs []artifacts.Ref, err error) {
-	for i := range m.Views {
-		for _, o := range m.Views[i].Objects {
-			refs = append(refs, o.Ref)
-		}
-	}
-	refs = append(refs, m.Ledger)
+	refs = publish.Reached(m)
 	root, err := artifacts.ReadObject(ctx, r, m.Ledger)
 	if err != nil {
 		return refs, err

@@ -142,15 +142,9 @@ type status struct {
 	size map[artifacts.Digest]int64
 }
 
-// damaged reports whether err is what a store says of an object that is missing
-// or broken; any other error means that the store could not be asked.
-func damaged(err error) bool {
-	return errors.Is(err, artifacts.ErrNotFound) || errors.Is(err, artifacts.ErrCorrupt) || errors.Is(err, artifacts.ErrTooLarge) || errors.Is(err, artifacts.ErrFormat)
-}
-
 // problem notes err if it is damage, and returns any other.
 func (s *status) problem(what string, err error) error {
-	if err == nil || !damaged(err) {
+	if err == nil || !isDamage(err) {
 		return err
 	}
 	if len(s.Problems) < maxStatusProblems {
@@ -254,7 +248,7 @@ func (s *status) published(ctx context.Context, p *artifacts.Pointer) error {
 			var old *artifacts.Manifest
 			old, errs[i] = artifacts.ReadManifest(gctx, s.cfg.Store, r.Manifest)
 			retained[i] = s.snapshot(r.Time, r.Manifest, old)
-			if errs[i] != nil && !damaged(errs[i]) {
+			if errs[i] != nil && !isDamage(errs[i]) {
 				return errs[i]
 			}
 			return nil
