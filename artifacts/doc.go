@@ -117,6 +117,28 @@
 // the row without its last byte and then the tail. (On assets: the tail is
 // ,"links":{…}} and is sent when fields=links is asked.)
 //
+// # History
+//
+// Each window of /history ([HistoryWindows]) has a chain of points: of every
+// interval the first snapshot held in it. The chain is cut into blocks, each a
+// collection of its own, history/7d/2026-11-15T00:00:00Z for one, with a view by
+// id and, in the manifest, the times of its points. A row has a price, or null, for
+// each of them:
+//
+//	{"id":1,"prices":["91000.5",null,"91002"]}
+//
+// An asset without a price in a block has no row there. A block begins at a whole
+// multiple of its own length since 1970 and never changes once its time is over; one
+// leaves the manifest when all of its points are older than the window, so the
+// oldest may have some that are. The points of the snapshot itself are the last
+// of the shortest window, whose chain has every snapshot.
+//
+// The collection history/7d lists by id the assets that have a point in the
+// window, the snapshot's own included, whether they are in the directory or not;
+// last, the time of the newest point in the chain, is for builders:
+//
+//	{"id":1,"last":"2026-11-21T10:00:00Z"}
+//
 // # Versions
 //
 // Format 1, November 2026, is the first. A reader refuses a format it does not

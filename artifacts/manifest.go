@@ -17,7 +17,8 @@ import (
 // OldestFormat is the oldest one that it still reads.
 //
 // History: 1, November 2026, the first. Identity, and store and number of key set
-// and change record, came later in it: what lacks them is read.
+// and change record, and history, came later in it: what lacks them is read, and
+// a reader of before leaves history out.
 const (
 	Format       = 1
 	OldestFormat = 1
@@ -78,7 +79,8 @@ func (m *Manifest) Oldest() time.Time {
 
 // View is a collection in one sort order.
 type View struct {
-	// Collection is assets, quotes, exchanges, categories, chains or trending.
+	// Collection is assets, quotes, exchanges, categories, chains, trending, or one
+	// of history (see HistoryWindow).
 	Collection string `json:"collection"`
 	// Sort is the key it is sorted by, ascending, ties by id: a sort key of the
 	// interface; for trending it is board.
@@ -91,7 +93,9 @@ type View struct {
 	Last int `json:"last,omitempty"`
 	// Columns names the views whose run numbers the rows carry, in the order
 	// of the shards' columns.
-	Columns []string     `json:"columns,omitempty"`
+	Columns []string `json:"columns,omitempty"`
+	// Times are those of the points in a block of history, ascending.
+	Times   []time.Time  `json:"times,omitempty"`
 	Objects []ViewObject `json:"objects"`
 }
 
@@ -153,6 +157,9 @@ func ParseManifest(b []byte) (*Manifest, error) {
 		if err := m.checkView(v); err != nil {
 			return nil, fmt.Errorf("%w: manifest: view %s: %w", ErrCorrupt, name, err)
 		}
+	}
+	if err := m.checkHistory(); err != nil {
+		return nil, fmt.Errorf("%w: manifest: %w", ErrCorrupt, err)
 	}
 	return &m, nil
 }

@@ -1,0 +1,101 @@
+package artifacts
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// HistoryWindow is a window of /history (INTERFACE.md, "History").
+type HistoryWindow struct {
+	// Name is how requests and answers call it, and Interval how answers call the
+	// distance of its points.
+	Name, Interval string
+	// Length is how far it reaches back, and Step the length of its intervals,
+	// which begin at whole multiples of it since 1970-01-01T00:00:00Z.
+	Length, Step time.Duration
+}
+
+// HistoryWindows are the windows, the shortest first.
+var HistoryWindows = [...]HistoryWindow{
+	{"24h", "10m", 24 * time.Hour, 10 * time.Minute},
+	{"7d", "1h", 7 * 24 * time.Hour, time.Hour},
+	{"30d", "4h", 30 * 24 * time.Hour, 4 * time.Hour},
+	{"90d", "12h", 90 * 24 * time.Hour, 12 * time.Hour},
+	{"1y", "1d", 365 * 24 * time.Hour, 24 * time.Hour},
+}
+
+// First returns the earliest time that a point of the window can have at T: the
+// beginning of the first interval that begins in [T − Length, T].
+func (w *HistoryWindow) First(t time.Time) time.Time {
+	from := t.Add(-w.Length)
+	if first := from.Truncate(w.Step); first.Equal(from) {
+		return first
+	}
+	return from.Truncate(w.Step).Add(w.Step)
+}
+
+// Collection names the collection of the assets that have a point in the window.
+func (w *HistoryWindow) Collection() string { return historyPrefix + w.Name }
+
+// Block names the collection of the points of the window from start on.
+func (w *HistoryWindow) Block(start time.Time) string {
+	return historyPrefix + w.Name + "/" + start.UTC().Format(time.RFC3339)
+}
+
+const historyPrefix = "history/"
+
+// IsHistory reports whether a collection is one of history's, without which a
+// snapshot answers all else.
+func IsHistory(collection string) bool { return strings.HasPrefix(collection, historyPrefix) }
+
+// History returns what a manifest has of a window: the assets with points, nil
+// for a snapshot without history, and the blocks, oldest first, with at least one.
+func (m *Manifest) History(w *HistoryWindow) (listed *View, blocks []*View) {
+	if listed = m.View(w.Collection(), "id"); listed == nil {
+		return nil, nil
+	}
+	for i := range m.Views {
+		if v := &m.Views[i]; strings.HasPrefix(v.Collection, w.Collection()+"/") {
+			blocks = append(blocks, v)
+		}
+	}
+	return listed, blocks
+}
+
+// checkHistory checks what a reader of history relies on: that the points of a
+// window's blocks ascend in time, in the order of the manifest's views.
+func (m *Manifest) checkHistory() error {
+	for i := range HistoryWindows {
+		w := &HistoryWindows[i]
+		var last time.Time
+		_, blocks := m.History(w)
+		for _, v := range blocks {
+			if v.Sort != "id" || len(v.Times) == 0 {
+				return fmt.Errorf("view %s/%s: not by id, or without times", v.Collection, v.Sort)
+			}
+			for j := range v.Times {
+				if err := checkSnapshotTime(&v.Times[j]); err != nil {
+					return fmt.Errorf("view %s: %w", v.Collection, err)
+				}
+				if t := v.Times[j]; !t.After(last) || t.After(m.Time) {
+					return fmt.Errorf("view %s: point of %v does not follow", v.Collection, t)
+				}
+				last = v.Times[j]
+			}
+		}
+	}
+	return nil
+}
+
+// Latest returns T's own points: the last of those of the shortest window, whose
+// interval is the distance of snapshots. ok is false when T gave none.
+func (m *Manifest) Latest() (v *View, ok bool) {
+	_, blocks := m.History(&HistoryWindows[0])
+	if len(blocks) == 0 {
+		return nil, false
+	}
+	v = blocks[len(blocks)-1]
+	return v, slices.ContainsFunc(v.Times[len(v.Times)-1:], m.Time.Equal)
+}
