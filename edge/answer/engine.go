@@ -48,7 +48,8 @@ type Config struct {
 	MaxStale time.Duration
 	// AllowOrigin is the allowed origin: another than * joins Vary.
 	AllowOrigin string
-	// CacheScope begins Cache-Control: private (the default) or public.
+	// CacheScope begins Cache-Control: private (the default) or public, by which
+	// caches in front that are shared may keep answers.
 	CacheScope string
 	Log        *slog.Logger
 }
@@ -77,6 +78,12 @@ func (s *counters) composed(w *work) {
 
 const counterSets = 16
 
+// The values of CacheScope.
+const (
+	scopePrivate = "private"
+	scopePublic  = "public"
+)
+
 // Totals returns the totals of this moment.
 func (e *Engine) Totals() Totals {
 	t := Totals{Warmed: e.warmed.Load()}
@@ -92,11 +99,10 @@ func (e *Engine) Totals() Totals {
 
 // Engine gives answers. It is safe for concurrent use.
 type Engine struct {
-	cfg          Config
-	cacheControl *cacheControl
-	refresher    *snapshot.Refresher
-	varyLine     []byte
-	logged       atomic.Int64 // the second of the last warning
+	cfg        Config
+	cacheLines *cacheLines
+	refresher  *snapshot.Refresher
+	logged     atomic.Int64 // the second of the last warning
 
 	counterSets [counterSets]counters
 	works       sync.Pool
@@ -107,7 +113,7 @@ type Engine struct {
 // New returns an Engine.
 func New(cfg Config) *Engine {
 	if cfg.CacheScope == "" {
-		cfg.CacheScope = "private"
+		cfg.CacheScope = scopePrivate
 	}
 	if cfg.WarmBudget <= 0 {
 		cfg.WarmBudget = 3 * time.Second
@@ -118,12 +124,7 @@ func New(cfg Config) *Engine {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	e := &Engine{cfg: cfg, refresher: cfg.Refresher, cacheControl: newCacheControl(cfg.CacheScope)}
-	vary := "Accept-Encoding, X-Snapshot-Time"
-	if cfg.AllowOrigin != "" && cfg.AllowOrigin != "*" {
-		vary += ", Origin"
-	}
-	e.varyLine = AppendLine(nil, "Vary", []byte(vary))
+	e := &Engine{cfg: cfg, refresher: cfg.Refresher, cacheLines: newCacheLines(cfg.CacheScope, cfg.AllowOrigin)}
 	e.works.New = func() any { return &work{counters: &e.counterSets[e.made.Add(1)%counterSets]} }
 	return e
 }

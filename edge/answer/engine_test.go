@@ -279,3 +279,43 @@ func decode(p *Reply) ([]byte, error) {
 		return nil, fmt.Errorf("coding %q", coding)
 	}
 }
+
+// TestCacheLines: what a shared cache is told, by INTERFACE.md, "Headers": it may keep
+// what is found by path and query alone, and for ever what is pinned there.
+func TestCacheLines(t *testing.T) {
+	store := memstore.New()
+	fixture.Publish(t, store, fixture.Feed(50, 1), fixture.Start, nil)
+	r := newRig(t, store, 64<<20, 1<<20)
+	r.await(t, fixture.Start)
+	at := fixture.Start.Add(90 * time.Second)
+	const fresh, forever = "max-age=510, stale-while-revalidate=60, stale-if-error=86400", "max-age=86400, immutable"
+	for _, c := range []struct {
+		scope, origin    string
+		pinned, inPath   bool
+		endpoint         query.Endpoint
+		control, vary    string
+		surrogate, ctags string
+	}{
+		{"private", "*", false, false, query.Quotes, "private, " + fresh, "Accept-Encoding, X-Snapshot-Time", "", ""},
+		{"private", "https://a.example", true, false, query.Quotes, "private, " + fresh, "Accept-Encoding, X-Snapshot-Time, Origin", "", ""},
+		{"private", "*", true, true, query.Quotes, "private, " + forever, "Accept-Encoding", "", ""},
+		{"public", "*", false, false, query.Quotes, "public, " + fresh, "Accept-Encoding", "20260304T051000Z quotes", "20260304T051000Z,quotes"},
+		{"public", "*", true, false, query.Quotes, "private, " + fresh, "Accept-Encoding", "20260304T051000Z quotes", "20260304T051000Z,quotes"},
+		{"public", "https://a.example", true, true, query.Trending, "public, " + forever, "Accept-Encoding, Origin", "20260304T051000Z trending", "20260304T051000Z,trending"},
+		{"public", "*", true, true, query.Global, "public, " + fresh, "Accept-Encoding", "20260304T051000Z global", "20260304T051000Z,global"},
+	} {
+		r.Engine = New(Config{Refresher: r.refresher, CacheScope: c.scope, AllowOrigin: c.origin})
+		for range 3 { // put together, admitted, held
+			req := newRequest()
+			req.Now, req.Pin, req.Pinned, req.PinInPath = at, fixture.Start, c.pinned, c.inPath
+			if err := ask(t, r, req, c.endpoint, ""); err != nil {
+				t.Fatal(err)
+			}
+			for name, want := range map[string]string{"Cache-Control": c.control, "Vary": c.vary, "Surrogate-Key": c.surrogate, "Cache-Tag": c.ctags} {
+				if got := header(&req.Reply, name); got != want {
+					t.Errorf("%+v: %s: %q, want %q", c, name, got, want)
+				}
+			}
+		}
+	}
+}

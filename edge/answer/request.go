@@ -33,9 +33,10 @@ type Request struct {
 	RawQuery []byte
 	// Now is the clock, read once for the request.
 	Now time.Time
-	// Pin is the time of the snapshot asked for, if Pinned.
-	Pin    time.Time
-	Pinned bool
+	// Pin is the time of the snapshot asked for, if Pinned: by a header, or in the
+	// path.
+	Pin               time.Time
+	Pinned, PinInPath bool
 	// The values of headers, nil when not sent; several of one name joined
 	// with a comma.
 	AcceptEncoding, IfNoneMatch, IfModifiedSince []byte

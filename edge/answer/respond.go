@@ -31,24 +31,57 @@ const (
 	maxMaxAge = 600
 )
 
-// cacheControl holds the header line by max-age.
-type cacheControl [maxMaxAge + 1][]byte
+// cacheLines are the header lines for caches that do not depend on the answer:
+// Cache-Control, by max-age, and Vary.
+type cacheLines struct {
+	ordinary [maxMaxAge + 1][]byte
+	// pinned is for pins in a header where caches in front are shared, and cannot
+	// tell such an answer from another.
+	pinned [maxMaxAge + 1][]byte
+	// path is for answers that are found by path and query alone: those of
+	// a pin in the path, which never change but on /global.
+	path   []byte
+	global [maxMaxAge + 1][]byte
+}
 
-func newCacheControl(scope string) *cacheControl {
-	var c cacheControl
-	for n := minMaxAge; n <= maxMaxAge; n++ {
-		c[n] = AppendLine(nil, "Cache-Control", fmt.Appendf(nil, "%s, max-age=%d, stale-while-revalidate=60, stale-if-error=86400", scope, n))
+func newCacheLines(scope, allowOrigin string) *cacheLines {
+	origin := ""
+	if allowOrigin != "" && allowOrigin != "*" {
+		origin = ", Origin"
 	}
+	const free = "Accept-Encoding"
+	vary := free + ", X-Snapshot-Time"
+	if scope == scopePublic {
+		vary = free
+	}
+	var c cacheLines
+	lines := func(control, vary string) []byte {
+		return AppendLine(AppendLine(nil, "Cache-Control", []byte(control)), "Vary", []byte(vary+origin))
+	}
+	for n := minMaxAge; n <= maxMaxAge; n++ {
+		fresh := fmt.Sprintf(", max-age=%d, stale-while-revalidate=60, stale-if-error=86400", n)
+		c.ordinary[n], c.pinned[n], c.global[n] = lines(scope+fresh, vary), lines(scopePrivate+fresh, vary), lines(scope+fresh, free)
+	}
+	c.path = lines(scope+", max-age=86400, immutable", free)
 	return &c
 }
 
-// at returns the line for a snapshot, nil before the first one.
-func (c *cacheControl) at(s *snapshot.Snapshot, now time.Time) []byte {
-	if s == nil {
-		return c[minMaxAge]
+// of returns the lines for an answer to r from a snapshot, nil before the first one.
+func (c *cacheLines) of(r *Request, s *snapshot.Snapshot) []byte {
+	age := minMaxAge
+	if s != nil {
+		left := s.Time.Add(artifacts.Step).Sub(r.Now)
+		age = min(max(int((left+time.Second-1)/time.Second), minMaxAge), maxMaxAge)
 	}
-	left := s.Time.Add(artifacts.Step).Sub(now)
-	return c[min(max(int((left+time.Second-1)/time.Second), minMaxAge), maxMaxAge)]
+	switch {
+	case !r.Pinned:
+		return c.ordinary[age]
+	case !r.PinInPath:
+		return c.pinned[age]
+	case r.Query.Endpoint == query.Global: // the change of the total may change
+		return c.global[age]
+	}
+	return c.path
 }
 
 // Header lines of Cache-Status.
@@ -178,7 +211,6 @@ func (e *Engine) appendHead(dst []byte, s *snapshot.Snapshot, status int, c codi
 	if lastModified != nil {
 		dst = appendLine(dst, "Last-Modified", lastModified)
 	}
-	dst = append(dst, e.varyLine...)
 	if len(notFound) > 0 {
 		dst = appendLine(dst, hdrNotFound, notFound)
 	}
@@ -236,12 +268,34 @@ func (e *Engine) writeEntry(r *Request, w *work, cache *respcache.Cache, s *snap
 	e.addTimes(r, s, hit)
 }
 
-// addTimes adds what of the header depends on the clock.
+// addTimes adds what of the header depends on the clock, and on how the snapshot was
+// asked for.
 func (e *Engine) addTimes(r *Request, s *snapshot.Snapshot, hit bool) {
-	r.Reply.AddLines(e.cacheControl.at(s, r.Now))
+	r.Reply.AddLines(e.cacheLines.of(r, s))
 	if r.Reply.Status == http.StatusOK {
+		if e.cfg.CacheScope == scopePublic {
+			r.Reply.Lines = appendNames(r.Reply.Lines, s, r.Query.Endpoint)
+		}
 		r.Reply.AddLines(cacheStatus(hit, s != nil && r.Now.Sub(s.Time) > snapshot.StaleAfter))
 	}
+}
+
+// appendNames appends the names by which a cache in front can drop an answer: its
+// snapshot's time, without the marks that some caches do not take, and its endpoint.
+func appendNames(dst []byte, s *snapshot.Snapshot, e query.Endpoint) []byte {
+	for _, header := range [...]struct{ name, separator string }{{"Surrogate-Key: ", " "}, {"Cache-Tag: ", ","}} {
+		dst = append(dst, header.name...)
+		if s != nil {
+			for _, c := range s.TimeText {
+				if c != '-' && c != ':' {
+					dst = append(dst, c)
+				}
+			}
+			dst = append(dst, header.separator...)
+		}
+		dst = append(append(dst, e.Name()...), "\r\n"...)
+	}
+	return dst
 }
 
 // writeFresh sends the answer that was just put together, or 304.

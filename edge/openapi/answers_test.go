@@ -122,7 +122,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	store := openapitest.Market(t)
 	keyed, limited := openapitest.Key(t, store, 1000, 1000), openapitest.Key(t, store, 1, 1)
-	base := openapitest.Start(t, edge.Config{Reader: store, Server: server.Config{ReadTimeout: 200 * time.Millisecond}})
+	base := openapitest.Start(t, edge.Config{Reader: store, Server: server.Config{ReadTimeout: time.Second}})
 	w := &world{
 		open:     service{base: openapitest.Start(t, edge.Config{Reader: store, AuthOff: true})}.ready(t),
 		keyed:    service{base, keyed}.ready(t),
@@ -218,9 +218,6 @@ func (w *world) special(name string) (service, question, bool) {
 // them down.
 func TestExamples(t *testing.T) {
 	w, c := newWorld(t), newChecker(t)
-	for a := w.limited.ask(t, question{method: "GET", target: "/openapi/v1/assets"}); a.Status != 429; {
-		a = w.limited.ask(t, question{method: "GET", target: "/openapi/v1/assets"})
-	}
 	source, err := os.ReadFile("openapi.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -246,6 +243,9 @@ func TestExamples(t *testing.T) {
 			from, q = w.open, question{method: method, target: target}
 		}
 		a := from.ask(t, q)
+		for from == w.limited && a.Status == 200 {
+			a = from.ask(t, q)
+		}
 		if err := c.Check(q.method, q.target, a); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -339,8 +339,9 @@ func TestAnswers(t *testing.T) {
 		check(w.broken, get("Origin: https://board.example"), 500)
 		check(w.stranger, get(), 401)
 		check(w.stranger, get("X-Api-Key: "+w.keyed.key, "X-Api-Key: "+w.keyed.key), 401)
-		check(w.limited, get(), 200, 429)
-		check(w.limited, get(), 429)
+		for check(w.limited, get(), 200, 429).Status != 429 {
+			// It may have got its token back.
+		}
 		check(w.keyed, question{method: "POST", target: target}, 405)
 		check(w.keyed, question{method: "DELETE", target: target + "?id=1"}, 405)
 		check(w.keyed, question{method: "GET", target: target, body: strings.Repeat("x", 5000)}, 413)
@@ -356,9 +357,14 @@ func TestAnswers(t *testing.T) {
 	unchanged := service{base: openapitest.Start(t, edge.Config{Reader: openapitest.Unchanged(t), AuthOff: true})}.ready(t)
 	check(unchanged, question{method: "GET", target: "/openapi/v1/global"}, 200)
 	// An edge that lets one origin in; codings; a cached answer.
-	one := service{base: openapitest.Start(t, edge.Config{Reader: openapitest.Market(t), AuthOff: true, CacheScope: "public", Server: server.Config{AllowOrigin: "https://board.example"}})}.ready(t)
-	check(one, question{method: "GET", target: "/openapi/v1/chains", header: []string{"Origin: https://board.example"}}, 200)
-	check(one, question{method: "GET", target: "/openapi/v1/chains?size=x", header: []string{"Origin: https://board.example"}}, 400)
+	const board = "https://board.example"
+	var one service
+	for _, cfg := range []edge.Config{{CacheScope: "public"}, {CacheScope: "public", Server: server.Config{AllowOrigin: board}}, {Server: server.Config{AllowOrigin: board}}} {
+		cfg.Reader, cfg.AuthOff = openapitest.Market(t), true
+		one = service{base: openapitest.Start(t, cfg)}.ready(t)
+		check(one, question{method: "GET", target: "/openapi/v1/chains", header: []string{"Origin: " + board}}, 200)
+		check(one, question{method: "GET", target: "/openapi/v1/chains?size=x", header: []string{"Origin: " + board}}, 400)
+	}
 	for _, coding := range []string{"zstd", "br", "gzip"} {
 		for range 3 {
 			a := one.ask(t, question{method: "HEAD", target: "/openapi/v1/quotes", header: []string{"Accept-Encoding: " + coding}})

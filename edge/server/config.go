@@ -33,6 +33,9 @@ type Config struct {
 	KeyRequestURL string
 	// AllowOrigin is the value of Access-Control-Allow-Origin; "": "*".
 	AllowOrigin string
+	// SharedCaches: what is not an error may be kept by caches in front and sent to
+	// other clients. It then says nothing of the limits of one.
+	SharedCaches bool
 	// TrustedProxies are the addresses of proxies that are believed when they
 	// say, in X-Forwarded-For, for whom they ask. None by default.
 	TrustedProxies []netip.Prefix

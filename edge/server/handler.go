@@ -41,7 +41,7 @@ func (s *Server) answer(r *Request) {
 	}
 	var path []byte
 	path, r.RawQuery = splitTarget(header.RequestURI())
-	endpoint, ok := endpointAt(path)
+	endpoint, pathPin, ok := endpointAt(path)
 	if !ok {
 		file := s.static[string(path)]
 		if file != nil {
@@ -65,8 +65,8 @@ func (s *Server) answer(r *Request) {
 		s.badParameter(r, err)
 		return
 	}
-	if !r.parsePin() {
-		s.problem(r, badPin)
+	if p := r.parsePin(pathPin); p != nil {
+		s.problem(r, p)
 		return
 	}
 	if err := s.find(r); err != nil {

@@ -313,10 +313,31 @@ func TestCORS(t *testing.T) {
 	}
 }
 
+// TestSharedCaches: what a shared cache may keep says nothing of one client's limit,
+// and can be read by any browser.
+func TestSharedCaches(t *testing.T) {
+	keys, text := newKeys(t, 1, 2)
+	_, addr := start(t, func(cfg *Config) { cfg.Keys, cfg.SharedCaches = keys, true })
+	for _, want := range []struct {
+		query  string
+		status int
+		limit  bool
+	}{{"", 200, false}, {"?page=0", 400, true}, {"", 429, true}} {
+		a := ask(t, addr, "GET", assets+want.query, "X-Api-Key: "+text)
+		if a.StatusCode != want.status || (a.Header.Get("RateLimit") != "") != want.limit || (a.Header.Get("RateLimit-Policy") != "") != want.limit ||
+			a.Header.Get("Access-Control-Expose-Headers") == "" {
+			t.Errorf("%q: %d with %v, want %+v", want.query, a.StatusCode, a.Header, want)
+		}
+	}
+}
+
 func TestPin(t *testing.T) {
 	var got *answer.Request
 	_, addr := start(t, func(cfg *Config) {
-		cfg.Engine = engine(func(r *Request) error { got = &answer.Request{Pin: r.Pin, Pinned: r.Pinned}; return stub(r) })
+		cfg.Engine = engine(func(r *Request) error {
+			got = &answer.Request{Pin: r.Pin, Pinned: r.Pinned, PinInPath: r.PinInPath}
+			return stub(r)
+		})
 	})
 	for _, c := range []struct {
 		headers []string
@@ -344,6 +365,35 @@ func TestPin(t *testing.T) {
 			t.Errorf("%v: %d, asked %+v", c.headers, a.StatusCode, got)
 		case got.Pinned && got.Pin.Format(time.RFC3339) != c.pin:
 			t.Errorf("%v: pinned to %v", c.headers, got.Pin)
+		}
+	}
+	for path, want := range map[string]struct {
+		status  int
+		message string
+	}{
+		"/at/20261121T121000Z" + assets:                     {200, ""},
+		"/at/20261121T121000Z/openapi/v1/events":            {404, ""},
+		"/at/20261121T121000Z/openapi.json":                 {404, ""},
+		"/at/20261121T121000Z":                              {404, ""},
+		"/at/20261121T12100Z/" + assets:                     {404, ""},
+		"/at/2026-11-21T12:10:00Z" + assets:                 {404, ""},
+		"/at/20261121t121000Z" + assets:                     {404, ""},
+		"/at/20261121T121000Z/at/20261121T121000Z" + assets: {404, ""},
+		"/at/20260229T000000Z" + assets:                     {400, "/at/"},
+	} {
+		got = nil
+		a := ask(t, addr, "GET", path)
+		if a.StatusCode != want.status || !strings.Contains(a.body, want.message) {
+			t.Errorf("%s: %d %s", path, a.StatusCode, a.body)
+		}
+		if a.StatusCode == 200 && (!got.PinInPath || got.Pin.Format(time.RFC3339) != "2026-11-21T12:10:00Z") {
+			t.Errorf("%s: asked %+v", path, got)
+		}
+		if a.StatusCode == 200 {
+			expect(t, 400, "BAD_REQUEST", ask(t, addr, "GET", path, "X-Snapshot-Time: 2026-11-21T12:10:00Z"))
+			if a := ask(t, addr, "GET", path, "X-Snapshot-Time:"); a.StatusCode != 200 {
+				t.Errorf("%s with an empty header: %d", path, a.StatusCode)
+			}
 		}
 	}
 	// Parameters come before the pin.

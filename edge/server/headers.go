@@ -26,7 +26,7 @@ var (
 	lineVary     = answer.AppendLine(nil, "Vary", []byte("Accept-Encoding"))
 	// Every header of INTERFACE.md, "Headers", X-Ignored of section 4, and two
 	// more.
-	lineExposed = answer.AppendLine(nil, "Access-Control-Expose-Headers", []byte("X-Snapshot-Time, ETag, Last-Modified, Cache-Control, Vary, Content-Encoding, Cache-Status, X-Not-Found, X-Ignored, "+
+	lineExposed = answer.AppendLine(nil, "Access-Control-Expose-Headers", []byte("X-Snapshot-Time, ETag, Last-Modified, Cache-Control, Vary, Content-Encoding, Cache-Status, X-Not-Found, X-Ignored, Surrogate-Key, Cache-Tag, "+
 		"Access-Control-Allow-Origin, RateLimit-Policy, RateLimit, X-Request-Id, Retry-After"))
 	linesPreflight = func() []byte {
 		b := bytes.Clone(lineAllow)
@@ -43,10 +43,13 @@ func (s *Server) addCommon(r *Request) {
 	p := &r.Reply
 	p.Add("X-Request-Id", r.ID)
 	p.AddLines(s.allowOrigin)
-	if r.Origin {
+	// What a shared cache keeps is sent to others, to whom it says nothing of this
+	// client, and who may be browsers.
+	shared := s.cfg.SharedCaches
+	if r.Origin || shared {
 		p.AddLines(lineExposed)
 	}
-	if r.limited {
+	if r.limited && !(shared && (p.Status == http.StatusOK || p.Status == http.StatusNotModified)) {
 		p.Lines = appendPolicy(p.Lines, policyDefault, r.limit)
 		p.Lines = appendRateLimit(p.Lines, policyDefault, r.left)
 	}

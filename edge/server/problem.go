@@ -85,6 +85,8 @@ var (
 	notHTTP          = newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", "the request is not valid HTTP/1.1")
 	notProxied       = newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", "connections from this address begin with a PROXY protocol header, in one piece; this one does not")
 	badPin           = newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", "X-Snapshot-Time: not a time, or sent more than once; it takes one time of the form YYYY-MM-DDTHH:MM:SSZ, such as 2026-11-21T10:10:00Z")
+	badPathPin       = newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", "the path: what stands behind /at/ is no time; it takes one of the form YYYYMMDDTHHMMSSZ, such as 20261121T101000Z")
+	twoPins          = newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", "X-Snapshot-Time: sent although the path has a time behind /at/; it takes one of the two")
 	pathNotFound     = newProblem(http.StatusNotFound, 40401, "PATH_NOT_FOUND", "there is nothing at this path")
 	methodNotAllowed = newProblem(http.StatusMethodNotAllowed, 40500, "METHOD_NOT_ALLOWED", "the methods are GET, HEAD and OPTIONS")
 	requestTimeout   = newProblem(http.StatusRequestTimeout, 40800, "REQUEST_TIMEOUT", "the request did not arrive in time")

@@ -190,35 +190,51 @@ func join(buf *[]byte, list, more []byte) []byte {
 	return *buf
 }
 
-// parsePin reads X-Snapshot-Time: exactly YYYY-MM-DDTHH:MM:SSZ, sent once.
-// Empty is the same as not sent.
-func (r *Request) parsePin() bool {
+// parsePin reads the pin in the path, if there is one, and X-Snapshot-Time: exactly
+// YYYY-MM-DDTHH:MM:SSZ, sent once. Empty is the same as not sent. It returns what is
+// wrong with them.
+func (r *Request) parsePin(inPath []byte) *problem {
+	sent := r.pins > 1 || len(r.pin) > 0
+	var ok bool
 	switch {
-	case r.pins == 0 || r.pins == 1 && len(r.pin) == 0:
-		return true
-	case r.pins > 1:
-		return false
+	case inPath == nil && !sent:
+		return nil
+	case inPath != nil && sent:
+		return twoPins
+	case inPath != nil:
+		// As the header has it.
+		var at [len(headerTime)]byte
+		n := 0
+		for i, c := range []byte(headerTime) {
+			if at[i] = c; c != '-' && c != ':' {
+				at[i] = inPath[n]
+				n++
+			}
+		}
+		if r.Pin, ok = parseTime(at[:]); !ok {
+			return badPathPin
+		}
+		r.PinInPath = true
+	case r.pins == 1:
+		r.Pin, ok = parseTime(r.pin)
 	}
-	t, ok := parseTime(r.pin)
-	r.Pin, r.Pinned = t, ok
-	return ok
+	if !ok {
+		return badPin
+	}
+	r.Pinned = true
+	return nil
 }
 
 func parseTime(b []byte) (time.Time, bool) {
-	const form = "2006-01-02T15:04:05Z"
-	if len(b) != len(form) {
+	const form = headerTime
+	if !hasForm(b, form) {
 		return time.Time{}, false
 	}
 	var n [6]int
 	field := 0
-	for i, c := range b {
-		if f := form[i]; f >= '0' && f <= '9' {
-			if c < '0' || c > '9' {
-				return time.Time{}, false
-			}
+	for _, c := range b {
+		if isDigit(c) {
 			n[field] = 10*n[field] + int(c-'0')
-		} else if c != f {
-			return time.Time{}, false
 		} else {
 			field++
 		}

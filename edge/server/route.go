@@ -48,16 +48,49 @@ func ownFault(r Route, status int) bool {
 // String is Name.
 func (r Route) String() string { return r.Name() }
 
-var apiPrefix = []byte("/openapi/v1/")
+var (
+	apiPrefix = []byte("/openapi/v1/")
+	pinPrefix = []byte("/at/")
+)
 
-// endpointAt returns the endpoint at a path, compared byte by byte as sent.
-func endpointAt(path []byte) (query.Endpoint, bool) {
+// How the time of a pin stands in a header and in a path (INTERFACE.md, "Pinned
+// paging").
+const (
+	headerTime = "2006-01-02T15:04:05Z"
+	pathTime   = "20060102T150405Z"
+)
+
+// endpointAt returns the endpoint at a path, compared byte by byte as sent, and the
+// pin in front of it, which has the form of a time; nil: there is none.
+func endpointAt(path []byte) (e query.Endpoint, pin []byte, ok bool) {
+	if rest, found := bytes.CutPrefix(path, pinPrefix); found {
+		if !hasForm(rest[:min(len(rest), len(pathTime))], pathTime) {
+			return 0, nil, false
+		}
+		pin, path = rest[:len(pathTime)], rest[len(pathTime):]
+	}
 	name, ok := bytes.CutPrefix(path, apiPrefix)
 	if !ok {
-		return 0, false
+		return 0, nil, false
 	}
-	return query.EndpointNamed(name)
+	e, ok = query.EndpointNamed(name)
+	return e, pin, ok
 }
+
+// hasForm reports whether b has a digit where form has one, and is form elsewhere.
+func hasForm(b []byte, form string) bool {
+	if len(b) != len(form) {
+		return false
+	}
+	for i, c := range b {
+		if f := form[i]; isDigit(f) != isDigit(c) || !isDigit(f) && c != f {
+			return false
+		}
+	}
+	return true
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // splitTarget cuts a request target into path and query, both as sent. Of a
 // target in absolute form (http://host/path, which every server must take) the
