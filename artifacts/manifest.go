@@ -266,7 +266,13 @@ type Pointer struct {
 	Nonce string `json:"nonce"`
 	// Published is the publisher's clock, for people and for metrics only.
 	Published time.Time `json:"published"`
+	// ActivateAt is when edges make the snapshot current, each by its own clock, so
+	// that all do at once; zero: each as soon as it can (INTERFACE.md, "Activation").
+	ActivateAt time.Time `json:"activate_at,omitzero"`
 }
+
+// MaxActivateAfter bounds how long after its pointer moved a snapshot becomes current.
+const MaxActivateAfter = 5 * time.Minute
 
 // Encode returns the pointer's stored form.
 func (p *Pointer) Encode() []byte { return EncodeSmall(p) }
@@ -282,10 +288,18 @@ func ParsePointer(b []byte) (*Pointer, error) {
 	if !isStoreID(p.Store) || p.Sequence == 0 || p.Sequence > MaxNumber || p.Manifest.Digest.IsZero() || p.Manifest.Size < 1 || p.Manifest.Size > MaxManifestSize {
 		return nil, fmt.Errorf("%w: pointer: a field is missing or out of range", ErrCorrupt)
 	}
-	if err := cmp.Or(checkSnapshotTime(&p.Time), checkTime(&p.Published)); err != nil {
+	if err := cmp.Or(checkSnapshotTime(&p.Time), checkTime(&p.Published), checkActivation(&p.ActivateAt)); err != nil {
 		return nil, fmt.Errorf("%w: pointer: %w", ErrCorrupt, err)
 	}
 	return &p, nil
+}
+
+// checkActivation is checkTime for a time that may be missing.
+func checkActivation(t *time.Time) error {
+	if t.IsZero() {
+		return nil
+	}
+	return checkTime(t)
 }
 
 func isStoreID(s string) bool {

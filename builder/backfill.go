@@ -201,7 +201,7 @@ func (b *build) backfillBefore(ctx context.Context, head *publish.Head, feeds []
 	if err := b.missing(objects, &manifest, next.Root); err != nil {
 		return err
 	}
-	pointer, err := head.Publish(ctx, objects, &manifest, b.Now(), b.step)
+	pointer, err := head.Publish(ctx, objects, &manifest, publish.Timing{Now: b.Now}, b.step)
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,10 @@ type Config struct {
 	// Retain is how much older than the newest snapshot a retained one may be,
 	// 0 to MaxRetain. The previous snapshot is always retained.
 	Retain time.Duration
-	Guards Guards
+	// ActivateAfter is how long after a build's swap edges make its snapshot current,
+	// 0 to artifacts.MaxActivateAfter; 0: as soon as each can.
+	ActivateAfter time.Duration
+	Guards        Guards
 	Log    *slog.Logger
 	// Progress may be nil.
 	Progress Progress
@@ -75,6 +78,9 @@ type Builder struct {
 func New(cfg Config) (*Builder, error) {
 	if cfg.Retain < 0 || cfg.Retain > MaxRetain {
 		return nil, fmt.Errorf("retain %v: want 0 to %v", cfg.Retain, MaxRetain)
+	}
+	if cfg.ActivateAfter < 0 || cfg.ActivateAfter > artifacts.MaxActivateAfter {
+		return nil, fmt.Errorf("activate after %v: want 0 to %v", cfg.ActivateAfter, artifacts.MaxActivateAfter)
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -246,7 +252,7 @@ func (b *build) publish(ctx context.Context, t time.Time, head *publish.Head, pr
 	if err := b.missing(objects, manifest, next.Root); err != nil {
 		return err
 	}
-	pointer, err := head.Publish(ctx, objects, manifest, b.Now(), b.step)
+	pointer, err := head.Publish(ctx, objects, manifest, publish.Timing{Now: b.Now, ActivateAfter: b.ActivateAfter}, b.step)
 	var lost *publish.LostError
 	if errors.As(err, &lost) && sameSnapshot(lost.Head, t, input) {
 		b.report.leave(lost.Head, "another builder published the same snapshot first")

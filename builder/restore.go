@@ -86,7 +86,7 @@ func Restore(ctx context.Context, cfg RestoreConfig) (*RestoreReport, error) {
 	}
 	p := r.backup.pointer.value
 	head := publish.NewHead(r.present.pointer.version, &artifacts.Pointer{Store: r.id, Sequence: r.report.Sequence - 1})
-	if _, err := head.Point(ctx, cfg.Store, p.Manifest, p.Time, cfg.Now()); err != nil {
+	if _, err := head.Point(ctx, cfg.Store, p.Manifest, p.Time, publish.Timing{Now: cfg.Now}); err != nil {
 		return nil, err
 	}
 	r.report.Snapshot = stamp(p.Time)

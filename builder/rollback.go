@@ -87,7 +87,7 @@ func publishAgain(ctx context.Context, s artifacts.Store, head *publish.Head, ne
 		return nil, err
 	}
 	r := reportOf(&next)
-	p, err := head.Publish(ctx, objects, &next, now(), func(string) {})
+	p, err := head.Publish(ctx, objects, &next, publish.Timing{Now: now}, func(string) {})
 	if err == nil {
 		r.Published, r.Sequence = true, p.Sequence
 	}

@@ -174,7 +174,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	e.refresher = snapshot.NewRefresher(snapshot.Config{
 		Store: cfg.Reader, Cache: e.cache, Dir: dir, Poll: cfg.Poll, FetchBudget: cfg.FetchBudget, Floor: e.floor, Verify: verify,
 		ResponseMemory: responses, Log: cfg.Log,
-		Swapped: func(lag, work time.Duration) { e.metrics.Swapped(lag, work) },
+		Swapped: func(s snapshot.Swap) { e.metrics.Swapped(s) },
 	})
 	e.engine = answer.New(answer.Config{
 		Refresher: e.refresher, WarmBytes: cfg.CacheSize / 4, MaxStale: cfg.MaxStale,

@@ -34,14 +34,16 @@ type Caches struct {
 
 // More is what else /status says.
 type More struct {
-	Store        string    `json:"store,omitempty"`
-	Started      time.Time `json:"started"`
-	Swapped      time.Time `json:"swapped,omitzero"`
-	Swaps        int64     `json:"swaps"`
-	Refused      int64     `json:"refused"`
-	SwapLag      float64   `json:"swap_lag_seconds"`
-	Connections  int       `json:"connections"`
-	ConnsRefused int64     `json:"connections_refused"`
+	Store   string    `json:"store,omitempty"`
+	Started time.Time `json:"started"`
+	Swapped time.Time `json:"swapped,omitzero"`
+	Swaps   int64     `json:"swaps"`
+	Refused int64     `json:"refused"`
+	SwapLag float64   `json:"swap_lag_seconds"`
+	// Activation is how far the last snapshot that had a time set was from it.
+	Activation   float64 `json:"activation_offset_seconds"`
+	Connections  int     `json:"connections"`
+	ConnsRefused int64   `json:"connections_refused"`
 	// Folder is what in the cache folder cannot be used; empty when all can.
 	Folder []string `json:"folder"`
 	// Limits is null unless limits are shared with other edges.
@@ -78,6 +80,8 @@ func (e *Edge) notReady() string {
 		return because("no snapshot yet", status.LastError)
 	case status.Lacking != "":
 		return status.Lacking
+	case time.Now().Before(status.NotBefore):
+		return fmt.Sprintf("the snapshot of %s is to be current at %s", s.TimeText, status.NotBefore.UTC().Format(time.RFC3339))
 	}
 	if e.watcher != nil {
 		if keys := e.watcher.Status(); keys.InForce < 0 {
@@ -116,7 +120,7 @@ func (e *Edge) status() admin.Status {
 	conns := e.public.Stats()
 	more := More{
 		Started: e.began.UTC(), Swapped: st.Swapped.UTC(), Swaps: e.refresher.Counters.Swaps.Load(), Refused: e.refresher.Counters.Refused.Load(),
-		SwapLag: time.Duration(e.refresher.Counters.SwapLag.Load()).Seconds(), Connections: conns.Open, ConnsRefused: conns.Refused,
+		SwapLag: time.Duration(e.refresher.Counters.SwapLag.Load()).Seconds(), Activation: time.Duration(e.refresher.Counters.Activation.Load()).Seconds(), Connections: conns.Open, ConnsRefused: conns.Refused,
 		Folder: e.floor.Problems(),
 	}
 	for _, p := range more.Folder {

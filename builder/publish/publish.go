@@ -28,6 +28,19 @@ func (e *LostError) Error() string {
 	return fmt.Sprintf("another builder published snapshot %s (sequence %d) first", p.Time.Format(time.RFC3339), p.Sequence)
 }
 
+// Timing says when a pointer moves, and when what it names becomes current.
+type Timing struct {
+	// Now is the clock; it is read right before the move.
+	Now func() time.Time
+	// ActivateAfter is how long after the move edges make the snapshot current, up to
+	// artifacts.MaxActivateAfter; 0: as soon as each can.
+	ActivateAfter time.Duration
+}
+
+// maxBefore is how old the snapshot before may be for one to wait for its
+// activation.
+const maxBefore = time.Hour
+
 // Steps of Publish, in their order.
 const (
 	StepSync     = "sync"     // objects are made durable
@@ -45,8 +58,7 @@ const (
 )
 
 // Publish makes m the published snapshot in the place of the head. o must have
-// put, or found in the store, every object that readers of m need; clock is for the
-// pointer's Published. It returns the pointer, which is durable; a *LostError
+// put, or found in the store, every object that readers of m need. It returns the pointer, which is durable; a *LostError
 // when another publisher was faster; and any other error when the snapshot was
 // not published as far as is known. step is called with each step as it begins.
 //
@@ -54,7 +66,7 @@ const (
 // pointer back: the nonce says whose it is. If it is still the head's, the same
 // swap is tried again, which is harmless: should the first one arrive late,
 // the second one finds its own nonce.
-func (h *Head) Publish(ctx context.Context, o *Objects, m *artifacts.Manifest, clock time.Time, step func(name string)) (*artifacts.Pointer, error) {
+func (h *Head) Publish(ctx context.Context, o *Objects, m *artifacts.Manifest, at Timing, step func(name string)) (*artifacts.Pointer, error) {
 	body := m.Encode()
 	if len(body) > artifacts.MaxManifestSize {
 		return nil, fmt.Errorf("manifest has %d bytes; readers take %d", len(body), artifacts.MaxManifestSize)
@@ -73,22 +85,27 @@ func (h *Head) Publish(ctx context.Context, o *Objects, m *artifacts.Manifest, c
 		return nil, fmt.Errorf("sync manifest: %w", err)
 	}
 	step(StepSwap)
-	return h.Point(ctx, o.store, ref, m.Time, clock)
+	return h.Point(ctx, o.store, ref, m.Time, at)
 }
 
 // Point is the last step of Publish: the pointer moves from the head to the
 // manifest ref, of time t, which is durable with all that it reaches.
-func (h *Head) Point(ctx context.Context, s artifacts.Store, ref artifacts.Ref, t, clock time.Time) (*artifacts.Pointer, error) {
+func (h *Head) Point(ctx context.Context, s artifacts.Store, ref artifacts.Ref, t time.Time, at Timing) (*artifacts.Pointer, error) {
 	id, err := h.identity(ctx, s)
 	if err != nil {
 		return nil, err
 	}
+	now := at.Now().UTC()
 	p := &artifacts.Pointer{
 		Format: artifacts.Format, Store: id, Sequence: 1, Time: t, Manifest: ref,
-		Nonce: randomID(), Published: clock.UTC(),
+		Nonce: randomID(), Published: now,
 	}
-	if h.Pointer != nil {
-		p.Sequence = h.Pointer.Sequence + 1
+	if last := h.Pointer; last != nil {
+		p.Sequence = last.Sequence + 1
+		// Clients have waited long enough for one that follows an outage.
+		if at.ActivateAfter > 0 && now.Sub(last.Time) <= maxBefore {
+			p.ActivateAt = now.Add(at.ActivateAfter)
+		}
 	}
 	if p.Sequence > artifacts.MaxNumber {
 		return nil, fmt.Errorf("sequence %d: readers take up to 2^53", p.Sequence)

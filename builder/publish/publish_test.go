@@ -59,7 +59,7 @@ func TestOrder(t *testing.T) {
 	o := objectsOf(t, h, s)
 	m := manifest(t, o, at, "shards of some kind")
 	var steps []string
-	p, err := h.Publish(t.Context(), o, m, at, func(step string) { steps = append(steps, step) })
+	p, err := h.Publish(t.Context(), o, m, now(at), func(step string) { steps = append(steps, step) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,12 +78,15 @@ func TestOrder(t *testing.T) {
 	h, calls = readHead(t, s), nil
 	o = objectsOf(t, h, s)
 	again := manifest(t, o, at.Add(artifacts.Step), "shards of some kind")
-	q, err := h.Publish(t.Context(), o, again, at, noStep)
+	q, err := h.Publish(t.Context(), o, again, now(at), noStep)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, want := strings.Join(calls, ", "), "list objects, list manifests, sync, get identity, put manifests, sync, swap current"; got != want {
 		t.Errorf("calls: %s\nwant: %s", got, want)
+	}
+	if !p.ActivateAt.IsZero() || !q.ActivateAt.IsZero() {
+		t.Errorf("to be activated at %v and %v, with nothing before and nothing asked", p.ActivateAt, q.ActivateAt)
 	}
 	if q.Sequence != 2 || q.Store != p.Store || q.Nonce == p.Nonce {
 		t.Errorf("pointer %+v after %+v", q, p)
@@ -93,16 +96,41 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// now is the timing of a publisher whose clock stands.
+func now(at time.Time) Timing { return Timing{Now: func() time.Time { return at }} }
+
+// TestActivateAt: a snapshot waits for a time, by the clock of the swap, unless the one
+// before is missing or too old.
+func TestActivateAt(t *testing.T) {
+	s := memstore.New()
+	for _, c := range []struct {
+		after, wait time.Duration
+		waits       bool
+	}{{0, time.Minute, false}, {time.Hour, time.Minute, true}, {time.Hour + 10*time.Minute, time.Minute, true}, {3 * time.Hour, time.Minute, false}, {3 * time.Hour, 0, false}} {
+		h, clock := readHead(t, s), at.Add(c.after)
+		o := objectsOf(t, h, s)
+		timing := now(clock)
+		timing.ActivateAfter = c.wait
+		p, err := h.Publish(t.Context(), o, manifest(t, o, clock, clock.String()), timing, noStep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := clock.Add(c.wait); c.waits != p.ActivateAt.Equal(want) || c.waits == p.ActivateAt.IsZero() {
+			t.Errorf("%v after the first: activate at %v", c.after, p.ActivateAt)
+		}
+	}
+}
+
 func TestLost(t *testing.T) {
 	s := memstore.New()
 	h := readHead(t, s)
 	mine, other := objectsOf(t, h, s), objectsOf(t, h, s)
 	m := manifest(t, mine, at, "what I have made")
-	winner, err := h.Publish(t.Context(), other, manifest(t, other, at.Add(artifacts.Step), "what others made"), at, noStep)
+	winner, err := h.Publish(t.Context(), other, manifest(t, other, at.Add(artifacts.Step), "what others made"), now(at), noStep)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = h.Publish(t.Context(), mine, m, at, noStep)
+	_, err = h.Publish(t.Context(), mine, m, now(at), noStep)
 	var lost *LostError
 	if !errors.As(err, &lost) || lost.Head.Pointer.Nonce != winner.Nonce || !strings.Contains(err.Error(), "2026-11-21T07:30:00Z") {
 		t.Errorf("error %v", err)
@@ -115,7 +143,7 @@ func TestLost(t *testing.T) {
 	if err := s.Delete(t.Context(), artifacts.CurrentKey); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = h.Publish(t.Context(), mine, m, at, noStep); !errors.As(err, &lost) || lost.Head.Pointer != nil {
+	if _, err = h.Publish(t.Context(), mine, m, now(at), noStep); !errors.As(err, &lost) || lost.Head.Pointer != nil {
 		t.Errorf("error %v", err)
 	}
 }
@@ -127,7 +155,7 @@ func TestReadHead(t *testing.T) {
 	publish := func(when time.Time) *artifacts.Pointer {
 		h := readHead(t, s)
 		o := objectsOf(t, h, s)
-		p, err := h.Publish(t.Context(), o, manifest(t, o, when, when.String()), when, noStep)
+		p, err := h.Publish(t.Context(), o, manifest(t, o, when, when.String()), now(when), noStep)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +207,7 @@ func TestTooLarge(t *testing.T) {
 	}
 	m := manifest(t, o, at, "any object")
 	m.Database = strings.Repeat("d", artifacts.MaxManifestSize)
-	if _, err := h.Publish(t.Context(), o, m, at, noStep); err == nil {
+	if _, err := h.Publish(t.Context(), o, m, now(at), noStep); err == nil {
 		t.Error("a manifest that is too large was published")
 	}
 	if h := readHead(t, s); h.Pointer != nil {

@@ -53,7 +53,9 @@ type Metrics struct {
 	answers answers
 	swapLag prometheus.Histogram
 	swap    prometheus.Histogram
-	handler http.Handler
+	// activation is of the snapshots that had a time set.
+	activation prometheus.Histogram
+	handler    http.Handler
 }
 
 // swapBounds are the upper bounds of the histograms of swaps, in seconds. The
@@ -66,16 +68,20 @@ func New(src Sources) *Metrics {
 		began: time.Now(),
 		swapLag: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "edge_snapshot_swap_lag_seconds", Buckets: swapBounds,
-			Help: "Time from the move of the pointer, by the builder's clock, to the swap, by the edge's; or from the edge's start, if that was later.",
+			Help: "Time from the move of the pointer, by the builder's clock, or from the set time, to the swap, by the edge's; or from the edge's start, if that was later.",
+		}),
+		activation: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "edge_snapshot_activation_delay_seconds", Buckets: []float64{.001, .0025, .005, .01, .02, .05, .1, .25, 1, 5, 60},
+			Help: "Time from the set time of a snapshot to when it became current, by this edge's clock.",
 		}),
 		swap: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "edge_snapshot_swap_duration_seconds", Buckets: swapBounds,
-			Help: "Time from when the edge first saw a pointer to the swap: fetching, verifying, warming.",
+			Help: "Time from when the edge first saw a pointer until its snapshot was ready: fetching, verifying, warming.",
 		}),
 	}
 	m.answers.init(runtime.GOMAXPROCS(0))
 	registry := registry.New("edge")
-	registry.MustRegister(&answerCollector{&m.answers}, &partsCollector{src}, m.swapLag, m.swap)
+	registry.MustRegister(&answerCollector{&m.answers}, &partsCollector{src}, m.swapLag, m.swap, m.activation)
 	m.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
 	return m
 }
@@ -86,14 +92,16 @@ func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler.
 // Observe implements server.Observer.
 func (m *Metrics) Observe(o server.Observation) { m.answers.observe(&o) }
 
-// Swapped counts a snapshot that was just taken over: lag after its pointer was
-// published, by both clocks, and work after this edge first saw it.
+// Swapped counts a snapshot that was just taken over.
 //
 // A pointer may have moved long before the edge started; that time is not the
 // swap's. So the lag counts from the edge's start at the earliest, and a lag
 // below zero, of clocks that disagree, counts as none.
-func (m *Metrics) Swapped(lag, work time.Duration) {
-	lag = max(0, min(lag, time.Since(m.began)))
+func (m *Metrics) Swapped(s snapshot.Swap) {
+	lag := max(0, min(s.Lag, time.Since(m.began)))
 	m.swapLag.Observe(lag.Seconds())
-	m.swap.Observe(work.Seconds())
+	m.swap.Observe(s.Work.Seconds())
+	if s.Timed {
+		m.activation.Observe(lag.Seconds())
+	}
 }

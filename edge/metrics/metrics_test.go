@@ -156,7 +156,7 @@ func TestScrape(t *testing.T) {
 		return s.Snapshot != nil && s.Snapshot.Time.Equal(at) && r.Refresher.Status().Missing == 0 && r.Refresher.Status().State == upstream.Valid &&
 			r.Refresher.Counters.NotModified.Load() > 0
 	})
-	r.Swapped(3*time.Second, time.Second)
+	r.Swapped(snapshot.Swap{Lag: 3 * time.Second, Work: time.Second, Timed: true})
 	r.Observe(server.Observation{Route: 1, Status: 200, Bytes: 10, Duration: time.Millisecond})
 	before := time.Now()
 	got = scrape(t, r)
@@ -174,6 +174,7 @@ func TestScrape(t *testing.T) {
 		{"edge_snapshot_swaps_total", nil, float64(r.Refresher.Counters.Swaps.Load())},
 		{"edge_snapshot_refused_total", nil, 0},
 		{"edge_snapshot_swap_lag_seconds", nil, 1},
+		{"edge_snapshot_activation_delay_seconds", nil, 1},
 		{"edge_snapshot_swap_duration_seconds", nil, 1},
 		{"edge_store_fetches_total", nil, float64(r.Cache.Counters.Fetches.Load())},
 		{"edge_store_fetch_bytes_total", nil, float64(r.Cache.Counters.FetchBytes.Load())},
@@ -219,7 +220,7 @@ func TestEveryCounter(t *testing.T) {
 		"Corrupt": "edge_corrupt_total", "DiskReads": "edge_disk_reads_total", "DiskErrors": "edge_disk_errors_total", "DiskBytes": "edge_disk_bytes",
 		"MemoryMisses": "edge_shard_cache_misses_total", "Loads": "edge_shard_loads_total",
 		"Admitted": "edge_response_cache_admitted_total", "Evicted": "edge_response_cache_evicted_total",
-		"SwapWork": "", // in a histogram, by Swapped
+		"SwapWork": "", "Activation": "", // in histograms, by Swapped
 	}
 	// Far apart, since the refresher counts on while it is looked at.
 	value := int64(0)
@@ -301,7 +302,7 @@ func TestSwapped(t *testing.T) {
 	r := newRig(t, memstore.New(), false)
 	r.began = time.Now().Add(-time.Minute)
 	for _, lag := range []time.Duration{-time.Hour, 2 * time.Second, 10 * time.Second, time.Hour} {
-		r.Swapped(lag, time.Second)
+		r.Swapped(snapshot.Swap{Lag: lag, Work: time.Second})
 	}
 	got := scrape(t, r)
 	h := got["edge_snapshot_swap_lag_seconds"].Metric[0].Histogram

@@ -116,8 +116,11 @@ func (r *Refresher) pinned(ctx context.Context, t time.Time) (s *Snapshot, settl
 			s, err = r.retainedAt(ctx, t, ref)
 			return s, true, err
 		}
-		if cur.Time.After(newest) {
-			newest = cur.Time
+		if s := r.waits(t); s != nil {
+			return s, true, nil
+		}
+		if last := r.newest(); last.Time.After(newest) {
+			newest = last.Time
 		}
 	}
 	switch {

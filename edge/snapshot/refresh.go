@@ -36,6 +36,8 @@ type Status struct {
 	upstream.Status
 	// Swapped is when the current snapshot was taken over.
 	Swapped time.Time
+	// NotBefore is when the first snapshot is to be current; zero where nobody said.
+	NotBefore time.Time
 	// Missing counts the current snapshot's objects that are not on this
 	// machine yet.
 	Missing int64
@@ -52,9 +54,11 @@ type Counters struct {
 	NotModified atomic.Int64
 	Swaps       atomic.Int64
 	Refused     atomic.Int64 // pointers that were not taken over
-	// SwapLag is how long the last swap took from the pointer's publication, by
-	// both clocks, and SwapWork from when this edge first saw it.
-	SwapLag, SwapWork atomic.Int64 // nanoseconds
+	// SwapLag is how long after its set time, or else after the pointer's
+	// publication, the last snapshot became current, by both clocks; SwapWork how long
+	// it took from when this edge first saw the pointer until all was ready; and
+	// Activation how far the last one that had a set time was from it.
+	SwapLag, SwapWork, Activation atomic.Int64 // nanoseconds
 }
 
 // Config is what a Refresher is made from.
@@ -81,10 +85,9 @@ type Config struct {
 	// ResponseMemory bounds the finished answers of one snapshot, in bytes; see
 	// package respcache.
 	ResponseMemory int64
-	// Swapped is called for each snapshot that was taken over from a pointer: how
-	// long after the pointer's publication, by both clocks, and how long after
-	// this edge first saw it; nil: nothing is.
-	Swapped func(lag, work time.Duration)
+	// Swapped is called for each snapshot that was taken over from a pointer; nil:
+	// nothing is.
+	Swapped func(Swap)
 	// Now is the clock of pins of the future, and of the budget of the first
 	// snapshot (time.Now).
 	Now func() time.Time
@@ -104,6 +107,11 @@ type Refresher struct {
 	Counters  Counters
 	Responses respcache.Counters
 
+	// flips is held while the state is written: by the goroutine of Run, and where a
+	// snapshot's time has come.
+	flips sync.Mutex
+	ended bool
+
 	// Owned by the goroutine of Run.
 	warm        Warm
 	pointer     artifacts.Version // of the last pointer that was dealt with
@@ -115,6 +123,7 @@ type Refresher struct {
 	firstChange *artifacts.Change // read before there was a state
 
 	mu       sync.Mutex
+	prepared []*prepared // in the order of their sequences
 	status   Status
 	changed  chan struct{}       // closed at the next change of state
 	pinnable map[int64]*Snapshot // that may be pinned, by time in Unix seconds
@@ -149,7 +158,7 @@ func NewRefresher(cfg Config) *Refresher {
 		cfg.Now = time.Now
 	}
 	if cfg.Swapped == nil {
-		cfg.Swapped = func(time.Duration, time.Duration) {}
+		cfg.Swapped = func(Swap) {}
 	}
 	return &Refresher{
 		cfg: cfg, kick: make(chan struct{}, 1), changed: make(chan struct{}),
@@ -183,6 +192,7 @@ func (r *Refresher) Status() Status {
 // is warmed before it is current; nil: none is.
 func (r *Refresher) Run(ctx context.Context, warm Warm) {
 	defer r.background.Wait()
+	defer r.end()
 	r.warm = warm
 	r.restore(ctx)
 	retry := r.backOff()
@@ -321,13 +331,15 @@ func (r *Refresher) follow(ctx context.Context, b []byte) error {
 		r.Counters.Refused.Add(1)
 		return fmt.Errorf("pointer refused: %w", err)
 	}
-	cur := r.current()
-	if cur != nil && p.Store == cur.Store && p.Sequence == cur.Sequence {
-		if cur.Manifest != p.Manifest.Digest {
+	newest := r.newest()
+	if newest != nil && p.Store == newest.Store && p.Sequence == newest.Sequence {
+		if newest.Manifest != p.Manifest.Digest {
 			r.Counters.Refused.Add(1)
 			return fmt.Errorf("pointer refused: sequence %d names another manifest than before", p.Sequence)
 		}
-		r.keepPointer(p, b) // it may be signed anew
+		if newest == r.current() {
+			r.keepPointer(p, b) // it may be signed anew
+		}
 		return nil
 	}
 	if r.next != p.Manifest.Digest {
@@ -343,32 +355,20 @@ func (r *Refresher) follow(ctx context.Context, b []byte) error {
 		return fmt.Errorf("snapshot of %s: %w", p.Time.Format(timeFormat), err)
 	}
 	next.Store, next.Sequence = p.Store, p.Sequence
-	next.withdraw(cur)
+	next.withdraw(newest)
 	missing := int64(len(next.objects))
-	if cur != nil {
+	if newest != nil {
 		if missing, err = r.prepare(ctx, next); err != nil {
 			next.release()
 			r.Counters.Refused.Add(1)
 			return fmt.Errorf("snapshot of %s: %w", next.TimeText, err)
 		}
 	}
-	after := r.warmUp(ctx, cur, next)
-	r.missing.Store(missing)
-	r.swap(next)
-	r.retire(next)
-	after()
-	lag, work := time.Since(p.Published), time.Since(r.seen)
+	after := r.warmUp(ctx, r.current(), next)
+	work := time.Since(r.seen)
 	r.Counters.SwapWork.Store(int64(work))
-	r.Counters.SwapLag.Store(int64(lag))
-	r.cfg.Swapped(lag, work)
 	r.next = artifacts.Digest{}
-	r.cfg.Log.Info("snapshot is current", "snapshot", string(next.TimeText), "sequence", next.Sequence, "store", next.Store, "missing", missing)
-	r.keepManifest(p.Manifest.Digest, raw)
-	r.keepPointer(p, b)
-	r.cfg.Floor.Take(artifacts.CurrentKey, p.Store, p.Sequence)
-	if missing > 0 {
-		r.complete(ctx, next)
-	}
+	r.line(ctx, &prepared{Snapshot: next, pointer: p, rawPointer: b, rawManifest: raw, missing: missing, after: after, seen: r.seen, work: work})
 	return nil
 }
 
@@ -415,8 +415,7 @@ func (r *Refresher) swap(next *Snapshot) {
 	if next != nil && r.first.IsZero() {
 		r.first = r.cfg.Now()
 	}
-	close(r.changed)
-	r.changed = make(chan struct{})
+	r.wake()
 	r.mu.Unlock()
 }
 
@@ -622,6 +621,8 @@ func (r *Refresher) pollChange(ctx context.Context) error {
 		r.keep(artifacts.ChangeKey, b)
 		r.cfg.Floor.Take(artifacts.ChangeKey, c.Store, c.Number)
 	}
+	r.flips.Lock()
+	defer r.flips.Unlock()
 	if old := r.State(); old != nil && old.Change != c {
 		r.state.Store(&State{Snapshot: old.Snapshot, Change: c})
 	} else if old == nil {

@@ -45,16 +45,18 @@ func (f *settingsFlags) Validate() error {
 	return nil
 }
 
-func (f *buildFlags) open(e *env, progress builder.Progress) (*builder.Builder, error) {
+// open returns a builder whose snapshots become current that long after they are
+// published.
+func (f *buildFlags) open(e *env, activateAfter time.Duration, progress builder.Progress) (*builder.Builder, error) {
 	src, err := e.openSource(f.Source)
 	if err != nil {
 		return nil, err
 	}
-	return f.publishFlags.open(e, src, progress)
+	return f.publishFlags.open(e, src, activateAfter, progress)
 }
 
 // open returns a builder; src may be nil if the builder does not build.
-func (f *publishFlags) open(e *env, src source.Source, progress builder.Progress) (*builder.Builder, error) {
+func (f *publishFlags) open(e *env, src source.Source, activateAfter time.Duration, progress builder.Progress) (*builder.Builder, error) {
 	store, err := f.makeStore(e)
 	if err != nil {
 		return nil, err
@@ -64,7 +66,7 @@ func (f *publishFlags) open(e *env, src source.Source, progress builder.Progress
 		return nil, err
 	}
 	return builder.New(builder.Config{
-		Store: store, Source: src, Retain: f.Retain, Log: e.log, Progress: progress, Settings: f.settings(), Guards: f.Guards,
+		Store: store, Source: src, Retain: f.Retain, Log: e.log, Progress: progress, Settings: f.settings(), Guards: f.Guards, ActivateAfter: activateAfter,
 	})
 }
 
@@ -74,8 +76,9 @@ func (f *settingsFlags) settings() market.Settings {
 
 type buildCmd struct {
 	buildFlags
-	Time *moment `placeholder:"T" help:"Time of the snapshot, rounded down to ten minutes; by default the feed's own, of a live source now."`
-	JSON bool    `help:"Print the report as one JSON object."`
+	Time          *moment       `placeholder:"T" help:"Time of the snapshot, rounded down to ten minutes; by default the feed's own, of a live source now."`
+	ActivateAfter time.Duration `default:"0s" help:"How long after it is published edges make the snapshot current, all at once, at most 5m; by default each as soon as it has it."`
+	JSON          bool          `help:"Print the report as one JSON object."`
 }
 
 // Help is printed by build --help.
@@ -92,7 +95,7 @@ Examples:
 // Run is called by kong.
 func (c *buildCmd) Run(e *env) error {
 	p := e.progress()
-	b, err := c.open(e, p.show)
+	b, err := c.open(e, c.ActivateAfter, p.show)
 	if err != nil {
 		return err
 	}
@@ -138,10 +141,11 @@ var leaseTime = builder.LeaseTime
 
 type runCmd struct {
 	buildFlags
-	ChangeEvery time.Duration `default:"5m" help:"How often to run the change job."`
-	GCEvery     time.Duration `default:"1h" name:"gc-every" help:"How often to run gc, after a build."`
-	Grace       time.Duration `default:"${grace}" help:"Grace period of gc."`
-	Metrics     string        `placeholder:"ADDR" help:"Serve /metrics for Prometheus, and /livez, on this address; by default nowhere. Not for the public."`
+	ChangeEvery   time.Duration `default:"5m" help:"How often to run the change job."`
+	GCEvery       time.Duration `default:"1h" name:"gc-every" help:"How often to run gc, after a build."`
+	ActivateAfter time.Duration `default:"15s" help:"How long after it is published edges make a snapshot current, all at once, at most 5m; 0s: each as soon as it has it. None waits when the snapshot before is over an hour old."`
+	Grace         time.Duration `default:"${grace}" help:"Grace period of gc."`
+	Metrics       string        `placeholder:"ADDR" help:"Serve /metrics for Prometheus, and /livez, on this address; by default nowhere. Not for the public."`
 }
 
 // Help is printed by run --help.
@@ -171,7 +175,7 @@ func (c *runCmd) Validate() error {
 
 // Run is called by kong.
 func (c *runCmd) Run(e *env) error {
-	b, err := c.open(e, e.lines().show)
+	b, err := c.open(e, c.ActivateAfter, e.lines().show)
 	if err != nil {
 		return err
 	}
