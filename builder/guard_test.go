@@ -492,6 +492,11 @@ func dailyFeed(t *testing.T, name string) source.Files {
 	if err := json.Unmarshal(b, &rows); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
+	return rowsFeed(rows)
+}
+
+// rowsFeed makes a feed of rows with the fields of /coins/markets.
+func rowsFeed(rows []map[string]json.RawMessage) source.Files {
 	var assets, quotes strings.Builder
 	for _, r := range rows {
 		fmt.Fprintf(&assets, `{"key":%s,"name":%s,"symbol":%s,"slug":%[1]s}`+"\n", r["id"], r["name"], r["symbol"])
