@@ -182,6 +182,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	})
 
 	public := cfg.Server
+	public.Snapshots = e.refresher
 	public.Engine, public.Logger, public.SharedCaches = e.engine, cfg.Log, cfg.CacheScope == "public"
 	if public.Static, err = web.Files(web.Options{KeyRequestURL: public.KeyRequestURL, AuthOff: cfg.AuthOff}); err != nil {
 		return nil, err

@@ -138,6 +138,19 @@ func (k *Keys) Lookup(text []byte, now time.Time, memo *Memo) (*Key, Verdict) {
 	return key, Allowed
 }
 
+// InForce reports whether the key with that hash, which was allowed before, still is.
+func (k *Keys) InForce(hash artifacts.Digest, now time.Time) bool {
+	set := k.set.Load()
+	if set == nil {
+		return false
+	}
+	if until := k.until.Load(); until != 0 && now.UnixNano() >= until {
+		return false
+	}
+	key := set.keys[hash]
+	return key != nil && (key.expires.IsZero() || now.Before(key.expires))
+}
+
 // Use puts a set in force, in place of the one before. Revoked keys are left
 // out. A key whose limit is unchanged keeps its bucket; one with another limit
 // begins with as many tokens missing as it had.

@@ -72,6 +72,9 @@ var (
 	waitingBytesDesc = desc("edge_connections_waiting_bytes", "Bytes that waiting connections take.")
 	refusedDesc      = desc("edge_connections_refused_total", "Connections turned away because there were too many, in all or from one address.")
 
+	streamsDesc = desc("edge_streams", "Open streams of /events.")
+	eventsDesc  = desc("edge_stream_events_total", "Events sent on streams.")
+
 	keysDesc      = desc("edge_keys_in_force", "API keys in force; -1 before a set was read.")
 	keysStateDesc = desc("edge_keys_state", "1 for the state that the key set is in, as /status names it.", "state")
 	confirmedDesc = desc("edge_keys_confirmed_timestamp_seconds", "When the store last gave or confirmed the key set, in Unix seconds; 0: never.")
@@ -89,7 +92,7 @@ func (c *partsCollector) Describe(ch chan<- *prometheus.Desc) {
 	}
 	for _, d := range []*prometheus.Desc{
 		sequenceDesc, timeDesc, ageDesc, stateDesc, missingDesc, lastLagDesc, diskDesc, entriesDesc, entryBytesDesc,
-		openDesc, waitingDesc, waitingBytesDesc, refusedDesc, keysDesc, keysStateDesc, confirmedDesc,
+		openDesc, waitingDesc, waitingBytesDesc, refusedDesc, streamsDesc, eventsDesc, keysDesc, keysStateDesc, confirmedDesc,
 		limitsStateDesc, limitsCallsDesc, limitsFaultsDesc, limitsLocalDesc,
 	} {
 		ch <- d
@@ -136,6 +139,8 @@ func (c *partsCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(waitingDesc, float64(conns.Waiting))
 	gauge(waitingBytesDesc, float64(conns.WaitingBytes))
 	ch <- prometheus.MustNewConstMetric(refusedDesc, prometheus.CounterValue, float64(conns.Refused))
+	gauge(streamsDesc, float64(conns.Streams))
+	ch <- prometheus.MustNewConstMetric(eventsDesc, prometheus.CounterValue, float64(conns.Events))
 
 	if c.src.Watcher != nil {
 		keys := c.src.Watcher.Status()

@@ -44,6 +44,10 @@ type Config struct {
 	// a connection without the header is refused; from anybody else the header
 	// is not HTTP. None by default.
 	ProxyProtocol []netip.Prefix
+	// Snapshots says what the streams of /events tell; nil: there is no such path.
+	Snapshots Snapshots
+	// MaxStreams bounds the open streams of /events; 0: DefaultMaxStreams.
+	MaxStreams int
 	// Static are the files of other public paths, by path.
 	Static map[string]StaticFile
 
@@ -88,7 +92,7 @@ func (cfg Config) withDefaults() (Config, error) {
 		or    int
 	}{
 		{"AddressRate", &cfg.AddressRate, 10}, {"AddressBurst", &cfg.AddressBurst, 50},
-		{"OpenRate", &cfg.OpenRate, 50}, {"OpenBurst", &cfg.OpenBurst, 200}, {"MaxConns", &cfg.MaxConns, DefaultMaxConns},
+		{"OpenRate", &cfg.OpenRate, 50}, {"OpenBurst", &cfg.OpenBurst, 200}, {"MaxConns", &cfg.MaxConns, DefaultMaxConns}, {"MaxStreams", &cfg.MaxStreams, DefaultMaxStreams},
 	} {
 		if *n.value < 0 {
 			return cfg, fmt.Errorf("server: %s is %d; it takes a number above 0, or 0 for %d", n.name, *n.value, n.or)

@@ -41,6 +41,9 @@ const (
 	// lingering: the answer was the last one, and what the peer still sends is
 	// read into nothing: chargeHead. Ends after lingerTime or lingerBytes.
 	lingering
+	// streaming: belongs to streams, without a goroutine or a buffer. Ends when a
+	// writing fails, with its key, or with the server.
+	streaming
 
 	stateBits = 3
 )
@@ -82,6 +85,8 @@ type conn struct {
 	account  *account // of the peer's address; nil: not counted yet
 	proxied  bool     // a PROXY protocol header is still to come
 	memo     auth.Memo
+	stream   *stream // what the connection becomes when its request is answered
+	lastID   []byte  // and what its client knows
 
 	// state is the state in its last stateBits bits. The others count changes, so
 	// that who looks twice can tell whether anything happened in between.

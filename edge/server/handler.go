@@ -1,9 +1,11 @@
 package server
 
 import (
+	"bytes"
 	"runtime/debug"
 	"time"
 
+	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/snapshot"
@@ -41,6 +43,11 @@ func (s *Server) answer(r *Request) {
 	}
 	var path []byte
 	path, r.RawQuery = splitTarget(header.RequestURI())
+	if s.streams != nil && string(path) == eventsPath {
+		r.route = RouteEvents
+		s.openStream(r)
+		return
+	}
 	endpoint, pathPin, ok := endpointAt(path)
 	if !ok {
 		file := s.static[string(path)]
@@ -76,6 +83,30 @@ func (s *Server) answer(r *Request) {
 		}
 		r.Reply.Clear()
 		s.problem(r, p)
+	}
+}
+
+// openStream answers with the head of a stream, which begins once it is written. On
+// HEAD there is none.
+func (s *Server) openStream(r *Request) {
+	p := s.admit(r)
+	if p == nil {
+		p = s.streams.admit(r.KeyID)
+	}
+	if p != nil {
+		s.problem(r, p)
+		return
+	}
+	r.Reply.Fixed = linesStream
+	r.events = true
+	header := &r.http().Header
+	if c := r.conn; c != nil && !header.IsHead() {
+		c.stream = &stream{conn: c, keyID: r.KeyID, auth: s.keys != nil, chunked: header.IsHTTP11()}
+		if c.stream.auth {
+			c.stream.key = artifacts.HashKey(r.key)
+		}
+		c.lastID = bytes.Clone(r.lastID)
+		r.close = r.close || !header.IsHTTP11()
 	}
 }
 

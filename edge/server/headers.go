@@ -20,6 +20,7 @@ const (
 // Header lines that never change.
 var (
 	linesProblem = answer.AppendLine(answer.AppendLine(nil, "Content-Type", []byte("application/json")), headerCacheControl, []byte("no-store"))
+	linesStream  = answer.AppendLine(answer.AppendLine(nil, "Content-Type", []byte("text/event-stream")), headerCacheControl, []byte("no-store"))
 	lineAllow    = answer.AppendLine(nil, "Allow", valueMethods)
 	lineSoon     = answer.AppendLine(nil, headerRetryAfter, []byte("1"))
 	lineRealm    = answer.AppendLine(nil, "WWW-Authenticate", []byte(`ApiKey realm="openapi", header="X-Api-Key"`))
@@ -31,7 +32,7 @@ var (
 	linesPreflight = func() []byte {
 		b := bytes.Clone(lineAllow)
 		b = answer.AppendLine(b, "Access-Control-Allow-Methods", valueMethods)
-		b = answer.AppendLine(b, "Access-Control-Allow-Headers", []byte("X-Api-Key, X-Request-Id, X-Snapshot-Time, If-None-Match, If-Modified-Since"))
+		b = answer.AppendLine(b, "Access-Control-Allow-Headers", []byte("X-Api-Key, X-Request-Id, X-Snapshot-Time, If-None-Match, If-Modified-Since, Last-Event-ID"))
 		return answer.AppendLine(b, "Access-Control-Max-Age", []byte("86400"))
 	}()
 
@@ -93,7 +94,11 @@ func (s *Server) problem(r *Request, p *problem) {
 	case http.StatusMethodNotAllowed:
 		r.Reply.AddLines(lineAllow)
 	case http.StatusTooManyRequests:
-		r.Reply.Lines = appendNumberLine(r.Reply.Lines, headerRetryAfter, r.left.RetryAfter)
+		after := r.left.RetryAfter
+		if p == tooManyStreamsOfKey {
+			after = commentEvery // by then we know of those that are gone
+		}
+		r.Reply.Lines = appendNumberLine(r.Reply.Lines, headerRetryAfter, after)
 	case http.StatusServiceUnavailable:
 		r.Reply.AddLines(lineSoon)
 	}

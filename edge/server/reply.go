@@ -60,7 +60,11 @@ func (s *Server) appendHead(dst []byte, r *Request) []byte {
 	dst = append(dst, s.dates.line(r.Now)...)
 	dst = append(dst, p.Fixed...)
 	dst = append(dst, p.Lines...)
-	if !bodiless(p.Status) {
+	switch {
+	case bodiless(p.Status):
+	case r.events && r.http().Header.IsHTTP11():
+		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
+	case !r.events:
 		dst = appendNumberLine(dst, "Content-Length", len(p.Body))
 	}
 	switch {

@@ -39,6 +39,8 @@ type Request struct {
 	keys    int        // how often
 	pin     []byte
 	pins    int
+	lastID  []byte         // Last-Event-ID
+	events  bool           // the answer is a stream of /events
 	close   bool           // the connection is closed after the answer
 	limited bool           // limit and left are set
 	limit   limit.Limit    // the limit that the request counts under
@@ -163,6 +165,10 @@ func (r *Request) readHeaders() {
 				r.IfNoneMatch = join(&r.mem.joined[1], r.IfNoneMatch, value)
 			} else if value, ok = valueOf(line, "if-modified-since"); ok {
 				r.IfModifiedSince = join(&r.mem.joined[2], r.IfModifiedSince, value)
+			}
+		case 'L', 'l':
+			if value, ok = valueOf(line, "last-event-id"); ok {
+				r.lastID = value
 			}
 		case 'O', 'o':
 			if _, ok = valueOf(line, "origin"); ok {

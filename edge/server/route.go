@@ -25,18 +25,20 @@ const (
 	// of the service and its second of waiting says nothing of the endpoint's speed
 	// (INTERFACE.md, "Pinned paging").
 	RouteFuturePin
+	// RouteEvents: a stream of events. Its time is that to its head.
+	RouteEvents
 
 	// Routes is how many there are.
 	Routes = query.Endpoints + iota
 )
 
 // Name returns the route's name: an endpoint's, or static, options, unknown,
-// unread or future_pin.
+// unread, future_pin or events.
 func (r Route) Name() string {
 	if r < query.Endpoints {
 		return query.Endpoint(r).Name()
 	}
-	return [...]string{"static", "options", "unknown", "unread", "future_pin"}[r-query.Endpoints]
+	return [...]string{"static", "options", "unknown", "unread", "future_pin", "events"}[r-query.Endpoints]
 }
 
 // ownFault reports an answer that is a fault of the service itself. What never
@@ -52,6 +54,8 @@ var (
 	apiPrefix = []byte("/openapi/v1/")
 	pinPrefix = []byte("/at/")
 )
+
+const eventsPath = "/openapi/v1/events"
 
 // How the time of a pin stands in a header and in a path (INTERFACE.md, "Pinned
 // paging").

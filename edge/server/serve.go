@@ -25,6 +25,9 @@ func (s *Server) Serve(ln net.Listener) error {
 		return errors.New("server: Serve was called before")
 	}
 	defer close(s.served)
+	if s.streams != nil {
+		go s.streams.run(s.served)
+	}
 	if s.draining.Load() {
 		return l.Close()
 	}
@@ -42,7 +45,12 @@ func (s *Server) Serve(ln net.Listener) error {
 
 // serveConn answers the requests of a connection, one after another.
 func (s *Server) serveConn(c *conn) {
-	defer c.Close()
+	kept := false
+	defer func() {
+		if !kept {
+			c.Close()
+		}
+	}()
 	defer func() {
 		// Handlers have a recover of their own, which answers.
 		if v := recover(); v != nil {
@@ -51,6 +59,12 @@ func (s *Server) serveConn(c *conn) {
 	}()
 	for s.exchange(c) {
 		c.already = true
+	}
+	if st := c.stream; st != nil {
+		c.stream = nil
+		c.giveInput()
+		kept = s.streams.adopt(st, c.lastID)
+		c.lastID = nil
 	}
 }
 
@@ -82,9 +96,12 @@ func (s *Server) exchange(c *conn) bool {
 	}
 	err = s.write(c, r)
 	s.observe(r, err)
-	more := err == nil && !r.close
+	if err != nil {
+		c.stream = nil
+	}
+	more := err == nil && !r.close && c.stream == nil
 	// A client whose connection is closed may still be sending.
-	c.last = err == nil && r.close
+	c.last = err == nil && r.close && c.stream == nil
 	s.release(r)
 	return more
 }

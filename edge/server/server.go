@@ -37,6 +37,8 @@ type Server struct {
 	log          *requestLog
 	cfg          Config
 
+	streams *streams // nil: there are none
+
 	dates    dates
 	requests sync.Pool
 	ctx      context.Context // of requests
@@ -68,6 +70,9 @@ func New(cfg Config) (*Server, error) {
 	for path, file := range cfg.Static {
 		s.static[path] = newStaticFile(file)
 	}
+	if cfg.Snapshots != nil {
+		s.streams = &streams{source: cfg.Snapshots, keys: cfg.Keys, max: cfg.MaxStreams, ofKey: map[string]int{}}
+	}
 	s.requests.New = func() any { return &Request{mem: &memory{}} }
 	s.ctx, s.cutOff = context.WithCancel(context.Background())
 	return s, nil
@@ -86,6 +91,9 @@ func (s *Server) Drain(ctx context.Context) error {
 	}
 	_ = l.Close()
 	<-s.served
+	if s.streams != nil {
+		s.streams.end()
+	}
 	defer l.refusing.Wait()
 
 	none := l.noneLeft()
@@ -151,6 +159,10 @@ type Stats struct {
 	WaitingBytes  int64
 	// Refused is how many connections were turned away since the start.
 	Refused int64
+	// Streams are the open streams of /events, Events what was sent on all since the
+	// start.
+	Streams int
+	Events  uint64
 }
 
 // Stats returns the numbers of this moment.
@@ -162,5 +174,9 @@ func (s *Server) Stats() Stats {
 	l.mu.Lock()
 	open := len(l.conns)
 	l.mu.Unlock()
-	return Stats{Open: open, Waiting: int(l.waiting.Load()), WaitingBytes: l.waitingBytes.Load(), Refused: l.refused.Load()}
+	stats := Stats{Open: open, Waiting: int(l.waiting.Load()), WaitingBytes: l.waitingBytes.Load(), Refused: l.refused.Load()}
+	if s.streams != nil {
+		stats.Streams, stats.Events = s.streams.stats()
+	}
+	return stats
 }

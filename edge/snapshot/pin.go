@@ -86,6 +86,19 @@ func (r *Refresher) Pinned(ctx context.Context, t time.Time) (*Snapshot, error) 
 	}
 }
 
+// Current returns the time of the current snapshot as in X-Snapshot-Time, nil before
+// the first one, and a channel that is closed when it may be another.
+func (r *Refresher) Current() (t []byte, changed <-chan struct{}) {
+	r.mu.Lock()
+	changed = r.changed
+	r.mu.Unlock()
+	// Read behind the channel, so that no change is missed.
+	if s := r.current(); s != nil {
+		t = s.TimeText
+	}
+	return t, changed
+}
+
 // pollForPin has Run poll now. When a pin had it do so a moment ago, it does
 // nothing and returns the time until it may again.
 func (r *Refresher) pollForPin() (wait time.Duration) {

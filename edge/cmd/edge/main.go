@@ -77,6 +77,7 @@ type cli struct {
 	TrustKey     []trustKey    `placeholder:"KEY" help:"Believe only what is signed by this key of builder keygen. Repeatable, for changing keys: any one suffices."`
 	MaxStale     time.Duration `default:"0" help:"Answer 503 when the snapshot is older than that; 0: never."`
 
+	MaxStreams     int            `default:"10000" help:"Most streams of /openapi/v1/events open at once (${default})."`
 	CacheScope     string         `enum:"private,public" default:"private" help:"Scope in Cache-Control. public only behind a CDN that checks keys itself."`
 	AllowOrigin    string         `default:"*" help:"Allowed origin of browsers' requests: * or one origin."`
 	TrustedProxies []netip.Prefix `placeholder:"CIDR" help:"Proxies that are believed when X-Forwarded-For says whom they ask for. Repeatable."`
@@ -115,7 +116,7 @@ func (c *cli) config(log *slog.Logger) edge.Config {
 		Poll: c.Poll, FetchBudget: c.FetchBudget, AcceptStore: c.AcceptStore, Trust: trust, MaxStale: c.MaxStale, CacheScope: c.CacheScope,
 		Server: server.Config{
 			AddressRate: c.AddressRate, AddressBurst: c.AddressBurst, OpenRate: c.OpenRate, OpenBurst: c.OpenBurst, KeyRequestURL: c.KeyRequestURL, AllowOrigin: c.AllowOrigin,
-			TrustedProxies: c.TrustedProxies, ProxyProtocol: c.ProxyProtocol, MaxConns: c.MaxConns, MaxConnsPerAddress: c.MaxConnsPerAddress, MaxWaitingBytes: int64(c.MaxWaiting),
+			TrustedProxies: c.TrustedProxies, ProxyProtocol: c.ProxyProtocol, MaxConns: c.MaxConns, MaxConnsPerAddress: c.MaxConnsPerAddress, MaxStreams: c.MaxStreams, MaxWaitingBytes: int64(c.MaxWaiting),
 			ReadTimeout: c.ReadTimeout, WriteTimeout: c.WriteTimeout, IdleTimeout: c.IdleTimeout,
 			LogAll: c.AccessLog == "all", LogSlow: c.LogSlow,
 		},

@@ -1,0 +1,240 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/auth"
+)
+
+// Snapshots says which snapshot is current.
+type Snapshots interface {
+	// Current returns the time of the current snapshot as in X-Snapshot-Time, nil
+	// before the first one, and a channel that is closed when it may be another.
+	Current() (t []byte, changed <-chan struct{})
+}
+
+// By INTERFACE.md, "Events".
+const (
+	// DefaultMaxStreams is Config.MaxStreams where it is 0.
+	DefaultMaxStreams = 10_000
+	maxStreamsOfKey   = 8
+	// commentEvery is how often a stream is written to though nothing happens, so
+	// that nobody on the way takes it for dead, and so that we see when it is.
+	commentEvery = 15
+	// streamTick is how often keys are looked up, and what a slow peer has left is
+	// tried again.
+	streamTick = time.Second
+	// patience is for how many ticks a peer may take nothing.
+	streamPatience = 2 * commentEvery
+)
+
+// stream is an open stream of /events. It has no goroutine and no buffer: what there
+// is to say is said by streams.run, without waiting for the peer.
+type stream struct {
+	conn    *conn
+	key     artifacts.Digest
+	keyID   string
+	auth    bool   // a key was needed
+	chunked bool   // not in HTTP/1.0
+	number  uint64 // spreads comments over the ticks
+	at      int    // index into streams.open
+	sent    []byte // the snapshot of the last event
+	left    []byte // of a message that the peer has taken in part
+	waits   int    // ticks without a byte of it
+}
+
+// streams are the open streams of /events.
+type streams struct {
+	source Snapshots
+	keys   *auth.Keys
+	max    int
+
+	mu     sync.Mutex
+	open   []*stream
+	ofKey  map[string]int
+	next   uint64
+	ended  bool
+	events uint64 // sent since the start
+}
+
+// Of the messages, those that all streams get.
+var (
+	streamRetry   = []byte("retry: 2000\n\n")
+	streamComment = []byte(":\n\n")
+	streamBye     = []byte(": the edge is going away\n\n")
+)
+
+func eventOf(t []byte) []byte {
+	return fmt.Appendf(nil, "event: snapshot\nid: %s\ndata: {\"snapshot_time\":\"%s\"}\n\n", t, t)
+}
+
+// frame returns a message as it is sent on s.
+func (s *stream) frame(message []byte) []byte {
+	if !s.chunked {
+		return message
+	}
+	return fmt.Appendf(nil, "%x\r\n%s\r\n", len(message), message)
+}
+
+// admit counts a stream that is to be opened, or says why there can be none.
+func (s *streams) admit(keyID string) *problem {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.ended || len(s.open) >= s.max:
+		return tooManyStreams
+	case keyID != "" && s.ofKey[keyID] >= maxStreamsOfKey:
+		return tooManyStreamsOfKey
+	}
+	return nil
+}
+
+// adopt takes over a connection whose head was written, and reports whether it did. It
+// begins with the snapshot in force, unless the client has it: lastID.
+func (s *streams) adopt(st *stream, lastID []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || len(s.open) >= s.max || st.keyID != "" && s.ofKey[st.keyID] >= maxStreamsOfKey {
+		return false
+	}
+	st.conn.enter(streaming)
+	st.at, st.number = len(s.open), s.next
+	s.next++
+	s.open = append(s.open, st)
+	s.ofKey[st.keyID]++
+	t, _ := s.source.Current()
+	if bytes.Equal(t, lastID) {
+		st.sent = t
+	}
+	s.write(st, st.frame(streamRetry))
+	s.tell(st, t)
+	return true
+}
+
+// tell sends the event of t to st, if there is one that it has not had, unless the
+// peer is slow: then it gets the newest when it has caught up.
+func (s *streams) tell(st *stream, t []byte) {
+	if t == nil || len(st.left) > 0 || st.conn == nil || bytes.Equal(st.sent, t) {
+		return
+	}
+	st.sent = t
+	s.events++
+	s.write(st, st.frame(eventOf(t)))
+}
+
+// write sends what the peer takes at once, and keeps the rest. It ends the stream of a
+// peer that is gone.
+func (s *streams) write(st *stream, b []byte) {
+	if st.conn == nil {
+		return
+	}
+	left, err := st.conn.writeNow(b)
+	if err != nil {
+		s.drop(st)
+		return
+	}
+	if len(left) == len(b) {
+		st.waits++
+	} else {
+		st.waits = 0
+	}
+	st.left = bytes.Clone(left)
+}
+
+// drop ends a stream.
+func (s *streams) drop(st *stream) {
+	c := st.conn
+	if c == nil {
+		return
+	}
+	st.conn = nil
+	last := len(s.open) - 1
+	s.open[st.at] = s.open[last]
+	s.open[st.at].at = st.at
+	s.open[last] = nil
+	s.open = s.open[:last]
+	if s.ofKey[st.keyID]--; s.ofKey[st.keyID] == 0 {
+		delete(s.ofKey, st.keyID)
+	}
+	_ = c.Close()
+}
+
+// run tells of snapshots until done is closed.
+func (s *streams) run(done <-chan struct{}) {
+	ticker := time.NewTicker(streamTick)
+	defer ticker.Stop()
+	for tick := uint64(0); ; {
+		t, changed := s.source.Current()
+		s.each(func(st *stream) { s.tell(st, t) })
+		select {
+		case <-changed:
+		case now := <-ticker.C:
+			tick++
+			s.each(func(st *stream) { s.look(st, tick, now); s.tell(st, t) })
+		case <-done:
+			return
+		}
+	}
+}
+
+// look does what is due for a stream each tick.
+func (s *streams) look(st *stream, tick uint64, now time.Time) {
+	switch {
+	case st.auth && !s.keys.InForce(st.key, now), st.waits > streamPatience:
+		s.drop(st)
+	case len(st.left) > 0:
+		s.write(st, st.left)
+	case (tick+st.number)%commentEvery == 0:
+		s.write(st, st.frame(streamComment))
+	}
+}
+
+// each calls f for every stream, in portions, so that requests are answered in
+// between. A stream that moves meanwhile may be left out, or seen twice.
+func (s *streams) each(f func(*stream)) {
+	const portion = 64
+	for i := 0; ; i += portion {
+		s.mu.Lock()
+		if i >= len(s.open) {
+			s.mu.Unlock()
+			return
+		}
+		for j := min(i+portion, len(s.open)) - 1; j >= i; j-- {
+			if j < len(s.open) {
+				f(s.open[j])
+			}
+		}
+		s.mu.Unlock()
+		runtime.Gosched()
+	}
+}
+
+// end ends all streams, with a last comment, and takes no more.
+func (s *streams) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	for len(s.open) > 0 {
+		st := s.open[len(s.open)-1]
+		bye := st.frame(streamBye)
+		if st.chunked {
+			bye = append(bye, "0\r\n\r\n"...)
+		}
+		if len(st.left) == 0 {
+			s.write(st, bye)
+		}
+		s.drop(st)
+	}
+}
+
+// stats returns how many streams are open, and how many events were sent.
+func (s *streams) stats() (open int, events uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open), s.events
+}

@@ -1,0 +1,241 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+)
+
+// snapshots is a Snapshots that a test moves.
+type snapshots struct {
+	mu      sync.Mutex
+	t       []byte
+	changed chan struct{}
+}
+
+func (s *snapshots) Current() ([]byte, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	return s.t, s.changed
+}
+
+func (s *snapshots) set(t string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.t = []byte(t)
+	if s.changed != nil {
+		close(s.changed)
+	}
+	s.changed = make(chan struct{})
+}
+
+// events reads a stream.
+type events struct {
+	*client
+	*http.Response
+	lines *bufio.Reader
+}
+
+func openEvents(t *testing.T, addr string, headers ...string) *events {
+	t.Helper()
+	c := dial(t, addr).send(request("GET", eventsPath+"?page=0", headers...))
+	res, err := http.ReadResponse(c.r, &http.Request{Method: "GET"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &events{c, res, bufio.NewReader(res.Body)}
+}
+
+// next returns the next message, comments aside.
+func (e *events) next() (string, error) {
+	var b strings.Builder
+	for {
+		line, err := e.lines.ReadString('\n')
+		switch {
+		case err != nil:
+			return b.String(), err
+		case line == "\n" && b.Len() > 0:
+			return b.String(), nil
+		case line != "\n" && line[0] != ':':
+			b.WriteString(line)
+		}
+	}
+}
+
+func (e *events) expect(want string) {
+	e.t.Helper()
+	if got, err := e.next(); got != want {
+		e.t.Fatalf("%q %v, want %q", got, err, want)
+	}
+}
+
+const retryMessage = "retry: 2000\n"
+
+func eventMessage(t string) string {
+	return fmt.Sprintf("event: snapshot\nid: %s\ndata: {\"snapshot_time\":\"%s\"}\n", t, t)
+}
+
+// TestEvents: INTERFACE.md, "Events".
+func TestEvents(t *testing.T) {
+	const one, two, three = "2026-11-21T12:00:00Z", "2026-11-21T12:10:00Z", "2026-11-21T12:20:00Z"
+	keys, text := newKeys(t, 100, 100)
+	source := &snapshots{}
+	s, addr := start(t, func(cfg *Config) { cfg.Keys, cfg.Snapshots = keys, source })
+	key := "X-Api-Key: " + text
+
+	early := openEvents(t, addr, key, "X-Snapshot-Time: nonsense", "Origin: null")
+	h := early.Header
+	if early.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream" || h.Get("Cache-Control") != "no-store" || h.Get("X-Request-Id") == "" ||
+		h.Get("RateLimit") == "" || h.Get("Access-Control-Allow-Origin") != "*" || h.Get("X-Ignored")+h.Get("ETag")+h.Get("Vary")+h.Get("X-Snapshot-Time") != "" {
+		t.Errorf("%d %v", early.StatusCode, h)
+	}
+	early.expect(retryMessage)
+	source.set(one)
+	early.expect(eventMessage(one))
+
+	again := openEvents(t, addr, key, "Last-Event-ID: "+one)
+	behind := openEvents(t, addr, key, "Last-Event-ID: 2026-11-21T11:50:00Z")
+	again.expect(retryMessage)
+	behind.expect(retryMessage)
+	behind.expect(eventMessage(one))
+	source.set(two)
+	for _, e := range []*events{early, again, behind} {
+		e.expect(eventMessage(two))
+	}
+	// HTTP/1.0 has no chunks.
+	c := dial(t, addr).send("GET " + eventsPath + " HTTP/1.0\r\n" + key + "\r\n\r\n")
+	old, err := http.ReadResponse(c.r, &http.Request{Method: "GET"})
+	if err != nil || old.TransferEncoding != nil || !old.Close {
+		t.Fatalf("HTTP/1.0: %v %+v", err, old)
+	}
+	oldest := &events{c, old, bufio.NewReader(old.Body)}
+	oldest.expect(retryMessage)
+	oldest.expect(eventMessage(two))
+	// HEAD opens none.
+	c = dial(t, addr).send(request("HEAD", eventsPath, key))
+	if a := c.receive("HEAD"); a.StatusCode != 200 || a.Header.Get("Content-Type") != "text/event-stream" {
+		t.Errorf("HEAD: %d %v", a.StatusCode, a.Header)
+	}
+	c.send(request("GET", assets, key))
+	if a := c.receive("GET"); a.StatusCode != 200 {
+		t.Errorf("after HEAD: %d", a.StatusCode)
+	}
+	// Without a key, by another method, and below a pin.
+	expect(t, 401, "UNAUTHORIZED", ask(t, addr, "GET", eventsPath))
+	expect(t, 405, "METHOD_NOT_ALLOWED", ask(t, addr, "POST", eventsPath, key))
+	expect(t, 404, "PATH_NOT_FOUND", ask(t, addr, "GET", "/at/20261121T120000Z"+eventsPath, key))
+
+	// Eight of a key.
+	var more []*events
+	for len(more) < maxStreamsOfKey-4 {
+		e := openEvents(t, addr, key)
+		e.expect(retryMessage) // it is counted by now
+		more = append(more, e)
+	}
+	a := ask(t, addr, "GET", eventsPath, key)
+	expect(t, 429, "TOO_MANY_REQUESTS", a)
+	if after := a.Header.Get("Retry-After"); after != "15" {
+		t.Errorf("Retry-After: %s", after)
+	}
+	if stats := s.Stats(); stats.Streams != maxStreamsOfKey {
+		t.Errorf("%+v", stats)
+	}
+	// One that has gone is noticed, at the latest when it is written to.
+	more[0].Conn.Close()
+	for n := s.Stats().Streams; n == maxStreamsOfKey; n = s.Stats().Streams {
+		source.set(three)
+		source.set(two)
+	}
+	// A key that is revoked takes its streams with it.
+	keys.Use(&artifacts.KeySet{}, time.Now())
+	for _, e := range []*events{early, again, behind, oldest} {
+		for err := error(nil); err == nil; {
+			_, err = e.next()
+		}
+	}
+	if n := s.Stats().Streams; n != 0 {
+		t.Errorf("%d streams are left", n)
+	}
+}
+
+// TestEventsEnd: an edge that drains says so, and one that is full says that.
+func TestEventsEnd(t *testing.T) {
+	source := &snapshots{t: []byte("2026-11-21T12:00:00Z")}
+	s, addr := start(t, func(cfg *Config) { cfg.Snapshots, cfg.MaxStreams = source, 10 })
+	var open []*events
+	for range 10 {
+		e := openEvents(t, addr)
+		e.expect(retryMessage)
+		open = append(open, e)
+	}
+	expect(t, 503, "SERVICE_UNAVAILABLE", ask(t, addr, "GET", eventsPath))
+	if err := s.Drain(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range open {
+		rest, err := io.ReadAll(e.lines)
+		if err != nil || !bytes.HasSuffix(rest, streamBye) {
+			t.Errorf("%q %v", rest, err)
+		}
+	}
+}
+
+// TestEventsSlow: a peer that reads nothing costs nobody anything, gets whole messages
+// when it reads again, and the newest last.
+func TestEventsSlow(t *testing.T) {
+	source := &snapshots{}
+	s, addr := start(t, func(cfg *Config) { cfg.Snapshots = source })
+	slow, quick := openEvents(t, addr), openEvents(t, addr)
+	slow.expect(retryMessage)
+	quick.expect(retryMessage)
+	full := func() bool {
+		s.streams.mu.Lock()
+		defer s.streams.mu.Unlock()
+		for _, st := range s.streams.open {
+			if len(st.left) > 0 {
+				return true
+			}
+		}
+		return false
+	}
+	n := 0
+	for ; !full(); n++ {
+		name := fmt.Sprint(n)
+		source.set(name)
+		quick.expect(eventMessage(name))
+	}
+	last := fmt.Sprint(n)
+	source.set(last)
+	quick.expect(eventMessage(last))
+	for {
+		got, err := slow.next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var id string
+		if _, err := fmt.Sscanf(got, "event: snapshot\nid: %s\n", &id); err != nil || got != eventMessage(id) {
+			t.Fatalf("%q: %v", got, err)
+		}
+		if id == last {
+			break
+		}
+	}
+	slow.Conn.Close()
+	quick.Conn.Close()
+	if err := s.Drain(context.Background()); err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
