@@ -1,181 +1,336 @@
 package loadtest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
-	"strconv"
+	"strings"
 	"time"
 
 	"example.com/marketdata/loadtest/pace"
 	"example.com/marketdata/loadtest/result"
 )
 
-// Search says how to look for the highest rate that keeps an objective.
+// Search says how to look for the highest rate at which thresholds hold
+// (README.md, "Capacity").
 type Search struct {
-	// Objective is what must hold.
-	Objective []*result.Assertion
-	// Start is the first rate that is tried, Max the highest, in requests a
-	// second. The rate is doubled until it is too much, and then halved in
-	// between until it is known to Precision (0.05: to 5 %).
-	Start, Max, Precision float64
-	// Step is how long a rate is held to be judged, Confirm how long the rate
-	// that was found is held once more. A rate that does not hold then is
-	// lowered by Precision and tried again, a few times.
-	Step, Confirm time.Duration
-	// Load is how rates are tried; its stages are not used.
+	// Thresholds are what must hold.
+	Thresholds []*result.Assertion
+	// Step is how long a rate is held to be judged, after a warm-up of a fifth
+	// of it.
+	Step time.Duration
+	// Load is how rates are tried; its stages and assertions are not used, and
+	// its Timeout is Step at most.
 	Load Load
-	// Tried is told of each try.
+	// Tried is told of each step.
 	Tried func(Try)
 }
 
-// Try is one rate that was tried.
+// Verdict is what a step says of the service.
+type Verdict string
+
+// The verdicts of a step. An invalid one says nothing of the service.
+const (
+	Held    Verdict = "held"
+	Failed  Verdict = "failed"
+	Invalid Verdict = "invalid"
+)
+
+// Try is one step of a search.
 type Try struct {
-	Rate float64 `json:"rate"`
-	// Held: the objective was kept, by a valid run.
-	Held bool `json:"held"`
-	// Limited: the load tester, not the service, could do no more.
-	Limited bool        `json:"limited"`
+	// Connections is how many sent in a closed loop; 0: an open one.
+	Connections int `json:"connections,omitempty"`
+	// Rate is in requests a second: those asked for, in a closed loop those
+	// that were answered as they should be.
+	Rate    float64     `json:"rate"`
+	Verdict Verdict     `json:"verdict"`
 	Why     string      `json:"why"`
 	Run     *result.Run `json:"-"`
 }
 
 // Capacity is what a search found.
 type Capacity struct {
+	// Found: Rate held twice, and is at least 0.9 of Limit.
+	Found bool `json:"found"`
+	// Why says why nothing was found.
+	Why string `json:"why,omitempty"`
 	// Rate is the highest rate that held, in requests a second over all URLs; 0
-	// when none did.
+	// when none did. Without Found it is no capacity.
 	Rate float64 `json:"rate"`
-	// AtLeast: the search ended before the service's limit, at Search.Max or
-	// where the load tester could do no more.
-	AtLeast bool  `json:"at_least"`
-	Nodes   int   `json:"nodes"` // URLs that were loaded
-	Tries   []Try `json:"tries"`
+	// Limit is the lowest rate at which the service failed, or Closed.
+	Limit float64 `json:"limit"`
+	// Closed is the most that the closed runs were answered, in requests a
+	// second.
+	Closed float64 `json:"closed"`
+	Nodes  int     `json:"nodes"` // URLs that were loaded
+	Tries  []Try   `json:"tries"`
 }
 
 const (
-	maxConfirms  = 4
-	maxDisturbed = 3 // tries of a rate at which the load tester was the limit
+	closedConnections = 64   // of the first closed run
+	closedGain        = 0.1  // of a closed run over the one before it; below, the service is saturated
+	lightShare        = 0.1  // of the closed rate, at which thresholds hold if they ever do
+	minRequests       = 200  // at the closed rate, in a step, for it to say anything
+	stepPrecision     = 0.05 // to which rates are tried
+	wantPrecision     = 0.1  // to which the result must be known
+	searchSteps       = 60   // as many times Step is how long a search takes at most
 )
 
-// Capacity searches for the highest rate that keeps the objective. When ctx is
-// done it returns what is known so far, and ctx's error.
+// Capacity searches for the highest rate at which the thresholds hold. When ctx
+// is done it returns what is known so far, and ctx's error. A search without
+// result is no error: see Capacity.Found.
 func (t *Tester) Capacity(ctx context.Context, s Search) (*Capacity, error) {
-	if len(s.Objective) == 0 || !(s.Start > 0) || !(s.Max >= s.Start) || !(s.Precision > 0 && s.Precision < 1) || s.Step <= 0 {
-		return nil, usage("a search needs an objective, a start rate above 0, a maximum above it, a precision between 0 and 1 and a step above 0")
+	if len(s.Thresholds) == 0 || s.Step <= 0 {
+		return nil, usage("a search needs thresholds and a step above 0")
 	}
 	c := &Capacity{Nodes: len(t.endpoints)}
-	err := c.search(&s, func(rate float64, d time.Duration) (Try, error) {
+	start := time.Now()
+	sr := &searcher{Capacity: c, step: s.Step, most: s.Load.Connections, elapsed: func() time.Duration { return time.Since(start) }}
+	sr.run = func(rate float64, connections int) (Try, error) {
 		load := s.Load
-		load.Stages, load.Assertions, load.Duration = pace.Constant(rate, d), s.Objective, 0
-		run, err := t.Run(ctx, load)
-		if err == nil {
-			err = ctx.Err()
+		load.Timeout = min(load.Timeout, s.Step)
+		load.Warmup = s.Step / 5
+		load.Assertions = s.Thresholds
+		length := load.Warmup + s.Step
+		if connections > 0 {
+			load.Stages, load.Duration, load.Connections = nil, length, connections
+		} else {
+			load.Stages = pace.Constant(rate, length)
 		}
-		if err != nil {
+		run, err := t.Run(ctx, load)
+		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return Try{}, err
 		}
-		return judge(rate, run), nil
-	})
-	return c, err
+		try := judge(rate, connections, run, s.Thresholds)
+		if s.Tried != nil {
+			s.Tried(try)
+		}
+		return try, nil
+	}
+	return c, sr.search()
 }
 
-// search looks for the rate; hold tries one.
-func (c *Capacity) search(s *Search, hold func(rate float64, d time.Duration) (Try, error)) error {
-	try := func(rate float64, d time.Duration) (Try, error) {
-		for n := 1; ; n++ {
-			t, err := hold(rate, d)
-			if err != nil {
-				return t, err
-			}
-			c.Tries = append(c.Tries, t)
-			if s.Tried != nil {
-				s.Tried(t)
-			}
-			// The load tester may have been disturbed: that is no verdict on
-			// the service yet.
-			if !t.Limited || n == maxDisturbed {
-				return t, nil
-			}
-		}
+// judge says what a step says of the service.
+//
+// In the open loop a step that held is believed even when the load tester was
+// late: a request that arrives later is never answered earlier, so its latency
+// from due is at most overstated. Its latency from sent is not. A step that
+// failed while the load tester was late is not believed.
+func judge(rate float64, connections int, r *result.Run, thresholds []*result.Assertion) Try {
+	t := Try{Rate: rate, Connections: connections, Run: r, Verdict: Held}
+	fail := func(v Verdict, format string, args ...any) Try {
+		t.Verdict, t.Why = v, fmt.Sprintf(format, args...)
+		return t
 	}
-	var high float64 // the lowest rate that was too much; 0: none yet
-	for rate := s.Start; ; {
-		last, err := try(rate, s.Step)
-		if err != nil {
-			return err
-		}
-		if last.Held {
-			c.Rate = rate
-		} else {
-			high = rate
-			c.AtLeast = last.Limited
-		}
-		next := 0.0
-		switch {
-		case high == 0 && rate >= s.Max:
-			c.AtLeast = true
-		case high == 0:
-			next = min(2*rate, s.Max)
-		case c.Rate == 0 && high > 1:
-			next = high / 2
-		case c.Rate > 0 && high/c.Rate > 1+s.Precision:
-			next = math.Sqrt(c.Rate * high)
-		}
-		if next == 0 {
-			break
-		}
-		rate = round3(next)
+	if connections > 0 {
+		t.Rate = r.Rate.Answered
 	}
-	for n := 0; c.Rate > 0 && s.Confirm > 0 && n < maxConfirms; n++ {
-		last, err := try(c.Rate, s.Confirm)
-		if err != nil {
-			return err
-		}
-		if last.Held {
-			return nil
-		}
-		c.AtLeast = c.AtLeast || last.Limited
-		c.Rate = round3(c.Rate * (1 - s.Precision))
-	}
-	return nil
-}
-
-// round3 keeps three significant digits.
-func round3(v float64) float64 {
-	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
-	if err != nil {
-		panic("BUG: " + err.Error())
-	}
-	return r
-}
-
-// judge says whether a run kept the objective.
-func judge(rate float64, r *result.Run) Try {
-	t := Try{Rate: rate, Run: r, Held: true, Why: "held"}
-	for _, th := range r.Thresholds {
-		if !th.Pass {
-			t.Held, t.Why = false, th.Expression+" failed: nothing measured"
-			if th.Value != nil {
-				t.Why = fmt.Sprintf("%s failed: %.4g", th.Expression, *th.Value)
-			}
-		}
-	}
+	q := &r.Requests
+	limited := q.Statuses["429"]
 	switch {
 	case r.Checks.Wrong > 0:
-		t.Held, t.Why = false, fmt.Sprintf("%d wrong answers", r.Checks.Wrong)
-	case !r.Validity.Valid:
-		t.Held, t.Limited, t.Why = false, r.Limited(), r.Validity.Reasons[0]
+		return fail(Failed, "%d wrong answers", r.Checks.Wrong)
+	case limited*1000 > q.Asked:
+		return fail(Failed, "%.3g %% of the answers were 429: the key or the address is limited", 100*float64(limited)/float64(q.Asked))
+	case q.Answered == 0:
+		return fail(Failed, "no request was answered as it should be (%s)", counts(q.Failures))
+	case connections > 0:
+		if !r.Validity.Valid {
+			return fail(Invalid, "%s", r.Validity.Reasons[0])
+		}
+		return t
+	}
+	late := !r.Validity.Valid && r.Limited()
+	for i, th := range r.Thresholds {
+		v := Failed
+		if late {
+			v = Invalid
+		}
+		switch {
+		case th.Value == nil:
+			return fail(v, "%s: nothing measured", th.Expression)
+		case !th.Pass && late:
+			return fail(v, "%s was %s, but %s", th.Expression, th.Measured(), r.Validity.Reasons[0])
+		case !th.Pass:
+			return fail(v, "%s was %s", th.Expression, th.Measured())
+		case late && thresholds[i].FromSent():
+			return fail(v, "%s", r.Validity.Reasons[0])
+		}
+	}
+	if !r.KeptUp() {
+		if late {
+			return fail(Invalid, "%s", r.Validity.Reasons[0])
+		}
+		return fail(Failed, "%s", r.Validity.Reasons[0])
 	}
 	return t
 }
 
+func counts(m map[string]uint64) string {
+	var parts []string
+	for _, k := range result.SortedKeys(m) {
+		parts = append(parts, fmt.Sprintf("%s: %d", k, m[k]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// searcher is the search without the load: run makes a step.
+type searcher struct {
+	*Capacity
+	step    time.Duration
+	most    int // connections
+	run     func(rate float64, connections int) (Try, error)
+	elapsed func() time.Duration
+	longest time.Duration // that a step took
+	stopped bool
+}
+
+// stop ends the search without a result.
+func (s *searcher) stop(format string, args ...any) {
+	s.stopped, s.Why = true, fmt.Sprintf(format, args...)
+}
+
+// try makes a step, and once more when it did not hold: noise makes a service
+// look slower, not faster. So it held if it did once, and has failed only if it
+// did twice.
+func (s *searcher) try(rate float64, connections int) (Try, error) {
+	var best Try
+	for n := range 2 {
+		start := s.elapsed()
+		if limit := searchSteps * s.step; start+s.longest > limit {
+			s.stop("%v were not enough; %.4g requests/s held, and the service may do up to %.4g", limit, s.Rate, s.Closed)
+			return best, nil
+		}
+		t, err := s.run(rate, connections)
+		if err != nil {
+			return t, err
+		}
+		s.longest = max(s.longest, s.elapsed()-start)
+		s.Tries = append(s.Tries, t)
+		if t.Run != nil && t.Run.Checks.Wrong > 0 {
+			s.stop("%s", t.Why)
+			return t, nil
+		}
+		if n == 0 || best.Verdict == Failed || t.Verdict == Held {
+			best = t
+		}
+		if t.Verdict == Held {
+			break
+		}
+	}
+	return best, nil
+}
+
+func (s *searcher) search() error {
+	if err := s.saturate(); err != nil || s.stopped {
+		return err
+	}
+	if s.Closed*s.step.Seconds() < minRequests {
+		s.stop("a closed run was answered %.3g requests/s, too few to judge in a step of %v: try --step %v", s.Closed, s.step,
+			time.Duration(minRequests/s.Closed*float64(time.Second)).Round(time.Second))
+		return nil
+	}
+	light := lightShare * s.Closed
+	t, err := s.try(light, 0)
+	if err != nil || s.stopped {
+		return err
+	}
+	s.Limit = s.Closed
+	if t.Verdict != Held {
+		s.stop("already at %.4g requests/s, a tenth of what a closed run was answered: %s", light, t.Why)
+		return nil
+	}
+	// The closed rate is tried first, then down from it in growing steps until
+	// one holds, then between. What held at last is tried again.
+	held, high, gap := []float64{light}, s.Closed, 0.0
+	for noise := 0; ; {
+		s.Rate = held[len(held)-1]
+		again := high <= (1+stepPrecision)*s.Rate
+		rate := s.Rate
+		if !again {
+			rate = max(math.Sqrt(s.Rate*high), (1-gap)*high)
+		}
+		t, err := s.try(rate, 0)
+		if err != nil || s.stopped {
+			return err
+		}
+		switch {
+		case t.Verdict == Held && again:
+			if s.Found = s.Rate >= (1-wantPrecision)*s.Limit; !s.Found {
+				s.stop("%.4g requests/s held, and the service may do up to %.4g: between them the load tester itself was the limit", s.Rate, s.Limit)
+			}
+			return nil
+		case t.Verdict == Held:
+			held = append(held, rate)
+			continue
+		case t.Verdict == Failed:
+			s.Limit = min(s.Limit, rate)
+		case rate < (1-wantPrecision+1e-9)*s.Limit:
+			s.stop("at %.4g requests/s, of %.4g that the service may do, the load tester itself was the limit: %s", rate, s.Limit, t.Why)
+			return nil
+		}
+		high, gap = rate, max(wantPrecision, 2*gap)
+		if again {
+			if noise++; noise == 2 || len(held) == 1 {
+				s.stop("this machine is too noisy: %.4g requests/s held, and then did not: %s", rate, t.Why)
+				return nil
+			}
+			held = held[:len(held)-1]
+		}
+	}
+}
+
+// saturate looks for the closed rate: closed runs with more and more
+// connections until they are answered no more for it. An open loop over as many
+// connections cannot be answered more.
+func (s *searcher) saturate() error {
+	for n := min(closedConnections, s.most); ; n = min(4*n, s.most) {
+		t, err := s.try(0, n)
+		if err != nil || s.stopped {
+			return err
+		}
+		if t.Verdict != Held {
+			s.stop("in a closed run over %d connections: %s", n, t.Why)
+			return nil
+		}
+		saturated := t.Rate < (1+closedGain)*s.Closed
+		s.Closed = max(s.Closed, t.Rate)
+		if saturated || n == s.most {
+			return nil
+		}
+	}
+}
+
 // NodesFor returns how many nodes a traffic of so many requests a second needs
 // when each is to keep a share of its capacity free, and one of them may be
-// away: at least two.
+// away: at least two, or 0 when no capacity was found.
 func (c *Capacity) NodesFor(traffic, headroom float64) int {
 	perNode := c.Rate / float64(c.Nodes) * (1 - headroom)
-	if !(perNode > 0) {
+	if !c.Found || !(perNode > 0) {
 		return 0
 	}
 	return max(1, int(math.Ceil(traffic/perNode-1e-9))) + 1
+}
+
+// Exit returns the exit status of a search.
+func (c *Capacity) Exit() int {
+	for _, t := range c.Tries {
+		if t.Run.Checks.Wrong > 0 {
+			return ExitWrong
+		}
+	}
+	if !c.Found {
+		return ExitInvalid
+	}
+	return ExitOK
+}
+
+// String says what was found.
+func (c *Capacity) String() string {
+	if !c.Found {
+		return "No capacity was found: " + c.Why + "."
+	}
+	return fmt.Sprintf("Capacity: %.4g requests/s over %d nodes, %.4g each. It held twice; the limit is at most %.4g/s; a closed run was answered %.4g/s.",
+		c.Rate, c.Nodes, c.Rate/float64(c.Nodes), c.Limit, c.Closed)
 }

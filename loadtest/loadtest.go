@@ -55,7 +55,7 @@ type Options struct {
 	// DirectoryRows 0 is 20,000.
 	DirectoryRows int     `default:"20000" placeholder:"N" help:"Read at most so many rows of each listing to ask for. Default: ${default}."`
 	Seed          uint64  `default:"1" placeholder:"N" help:"Seed of traffic and arrivals. Default: ${default}."`
-	CheckShare    float64 `name:"check" default:"1" placeholder:"SHARE" help:"Check this share of the answers, 0 to 1. Default: ${default}."`
+	CheckShare    float64 `name:"check" default:"${check}" placeholder:"SHARE" help:"Check this share of the answers, 0 to 1. Default: ${default}."`
 	Label         string  `placeholder:"TEXT" help:"Name the run in reports."`
 	// Store is where the oracle finds the snapshots; nil: no oracle.
 	Store artifacts.Reader `kong:"-"`

@@ -14,6 +14,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/dustin/go-humanize"
 
+	"example.com/marketdata/loadtest"
 	"example.com/marketdata/loadtest/pace"
 	"example.com/marketdata/loadtest/result"
 )
@@ -67,6 +68,7 @@ type document struct {
 	Style      template.CSS
 	Runs       []labelled
 	Comparison *result.Comparison
+	Capacity   *loadtest.Capacity
 	Plots      []*plot
 }
 
@@ -75,6 +77,16 @@ func HTML(runs ...*result.Run) ([]byte, error) {
 	d := document{Title: "Load test"}
 	for i, r := range runs {
 		d.Runs = append(d.Runs, labelled{r, name(r, i, len(runs))})
+	}
+	return d.render()
+}
+
+// CapacityHTML draws a search: its steps, and the last one at the rate that was
+// found, or the last of all.
+func CapacityHTML(c *loadtest.Capacity) ([]byte, error) {
+	d := document{Title: "Capacity", Capacity: c}
+	if n := len(c.Tries); n > 0 {
+		d.Runs = []labelled{{c.Tries[n-1].Run, ""}}
 	}
 	return d.render()
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"example.com/marketdata/loadtest"
 	"example.com/marketdata/loadtest/internal/fakerun"
 	"example.com/marketdata/loadtest/result"
 )
@@ -55,6 +56,11 @@ func pages(t *testing.T) map[string][]byte {
 	}
 	b, err = CompareHTML(c)
 	add("compared", b, err)
+	search := &loadtest.Capacity{Found: true, Rate: 470, Limit: 500, Closed: 510, Nodes: 1, Tries: []loadtest.Try{
+		{Connections: 64, Rate: 510, Verdict: loadtest.Held, Run: closed}, {Rate: 500, Verdict: loadtest.Failed, Why: "p99<5ms was 6 ms", Run: bad}, {Rate: 470, Verdict: loadtest.Held, Run: good},
+	}}
+	b, err = CapacityHTML(search)
+	add("capacity", b, err)
 	empty := run(t, 0, 1, false)
 	empty.Setup.Stages = "not stages"
 	b, err = HTML(empty)
@@ -69,6 +75,7 @@ func TestPages(t *testing.T) {
 		"bad":      {"INVALID", "&lt;because&gt;", "Wrong answers", "&lt;script&gt;alert(1)&lt;/script&gt;", "failed</b>", "31.5 ms", "nothing", "Interrupted", "timeout: "},
 		"closed":   {"Closed loop: maximum throughput."},
 		"compared": {"What changed from A to B", "worse", "INVALID (B"},
+		"capacity": {"It held twice; the limit is at most 500/s", "closed, 64 connections", "failed</b>: p99&lt;5ms was 6 ms", "Latency over time"},
 		"empty":    {"INVALID", "no request was due"},
 	} {
 		for _, w := range want {

@@ -20,6 +20,17 @@ type Threshold struct {
 	Pass bool `json:"pass"`
 }
 
+// Measured is the value with its unit.
+func (t *Threshold) Measured() string {
+	switch {
+	case t.Value == nil:
+		return "nothing measured"
+	case t.Unit == "share":
+		return fmt.Sprintf("%.3g %%", 100**t.Value)
+	}
+	return strings.TrimSpace(fmt.Sprintf("%.4g %s", *t.Value, t.Unit))
+}
+
 // Assertion is a parsed threshold.
 type Assertion struct {
 	text   string
@@ -69,6 +80,10 @@ func ParseAssertion(s string) (*Assertion, error) {
 	}
 	return a, nil
 }
+
+// FromSent reports whether the threshold is one of the latency from sent, which
+// a late load tester makes look better than it was.
+func (a *Assertion) FromSent() bool { return strings.HasPrefix(a.metric, "service.") }
 
 // Check holds the run against the threshold.
 func (a *Assertion) Check(r *Run) (Threshold, error) {

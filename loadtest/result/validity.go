@@ -22,7 +22,7 @@ func (r *Run) judge() Validity {
 		if w := r.Requests.Waited; w*100 > r.Requests.Asked {
 			why = fmt.Sprintf("all %d connections waited for answers when %d of the requests were due, so the service is slower than the rate, or --connections too few", r.Setup.Connections, w)
 		}
-		if achieved := r.Rate.Achieved; achieved < minAchieved*r.Rate.Asked {
+		if achieved := r.Rate.Achieved; !r.KeptUp() {
 			add("achieved %.1f requests/s of %.1f asked (%.1f %%, want %.0f %%): %s", achieved, r.Rate.Asked, 100*achieved/r.Rate.Asked, 100*minAchieved, why)
 		}
 		if limit := max(minLagMS, maxLagOfP50*r.Due.P50MS); r.Lag.P99MS > limit {
@@ -40,3 +40,7 @@ func (r *Run) judge() Validity {
 func (r *Run) Limited() bool {
 	return !r.Validity.Valid && (r.Generator.CPUShare > maxCPUShare || r.Requests.Waited*100 <= r.Requests.Asked)
 }
+
+// KeptUp reports whether the requests were sent at the rate asked for, which a
+// run in the open loop must to be valid.
+func (r *Run) KeptUp() bool { return r.Rate.Achieved >= minAchieved*r.Rate.Asked }

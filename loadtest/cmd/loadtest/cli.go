@@ -24,14 +24,14 @@ import (
 const description = `Loads an HTTP service, measures it so that the figures can be believed, and checks its answers.
 
 Every flag is also an environment variable: --rate is LOADTEST_RATE.
-Exit status: 0 fine, 1 failed, 2 wrong usage, 3 threshold or regression, 4 invalid run, 5 wrong answer.`
+Exit status: 0 fine, 1 failed, 2 wrong usage, 3 threshold or regression, 4 invalid run or no capacity found, 5 wrong answer.`
 
 // cli is the command line.
 type cli struct {
 	Version kong.VersionFlag `env:"-" help:"Print the version and exit."`
 
 	Run       runCmd       `cmd:"" help:"Load a service once: at set times (open loop), or with --closed as fast as it answers."`
-	Capacity  capacityCmd  `cmd:"" help:"Search for the highest rate that keeps an objective, and say how many nodes a traffic needs."`
+	Capacity  capacityCmd  `cmd:"" help:"Search for the highest rate at which thresholds hold, in three minutes at most; exit 4 when it cannot be found here."`
 	Report    reportCmd    `cmd:"" help:"Draw runs as one HTML file."`
 	Compare   compareCmd   `cmd:"" help:"Say what changed from one run to another; exit 3 on a regression."`
 	Scenarios scenariosCmd `cmd:"" help:"List the scenarios that come with the program."`
@@ -46,7 +46,7 @@ type target struct {
 }
 
 type runCmd struct {
-	target   `embed:""`
+	target   `embed:"" set:"check=1"`
 	Rate     float64       `placeholder:"R" help:"Requests a second that are due."`
 	Duration time.Duration `default:"30s" placeholder:"D" help:"How long. Default: ${default}."`
 	Stages   string        `placeholder:"D:R,…" help:"Rates one after the other, DURATION:RATE or DURATION:FROM-TO; in place of --rate and --duration."`
@@ -59,17 +59,13 @@ type runCmd struct {
 }
 
 type capacityCmd struct {
-	target    `embed:""`
-	SLO       []string      `name:"slo" sep:"none" required:"" placeholder:"T" help:"The objective, such as 'p99<5ms'; give it again for more. errors<0.1% is always part of it."`
-	Start     float64       `default:"500" placeholder:"R" help:"First rate to try. Default: ${default}."`
-	Max       float64       `default:"1000000" placeholder:"R" help:"Highest rate to try. Default: ${default}."`
-	Precision float64       `default:"0.05" placeholder:"SHARE" help:"How exactly to find the rate. Default: ${default}."`
-	Step      time.Duration `default:"10s" placeholder:"D" help:"Hold each rate this long. Default: ${default}."`
-	Confirm   time.Duration `default:"30s" placeholder:"D" help:"Hold the rate that was found this long once more. Default: ${default}."`
-	Traffic   float64       `placeholder:"R" help:"Say how many nodes this traffic needs, in requests a second."`
-	Headroom  float64       `default:"0.3" placeholder:"SHARE" help:"Share of a node's capacity that is to stay free. Default: ${default}."`
-	JSON      bool          `name:"json" help:"Print the result as JSON."`
-	HTML      string        `name:"html" placeholder:"FILE" help:"Write a report of the last run that held."`
+	target   `embed:"" set:"check=0.01"`
+	SLO      []string      `name:"slo" sep:"none" required:"" placeholder:"T" help:"A threshold that must hold, such as 'p99<5ms'; give it again for more. errors<0.1% always is one."`
+	Step     time.Duration `default:"3s" placeholder:"D" help:"Hold each rate this long to judge it, after a warm-up of a fifth of it. Default: ${default}."`
+	Traffic  float64       `placeholder:"R" help:"Say how many nodes this traffic needs, in requests a second, if a capacity is found."`
+	Headroom float64       `default:"0.3" placeholder:"SHARE" help:"Share of a node's capacity that is to stay free. Default: ${default}."`
+	JSON     bool          `name:"json" help:"Print the result as JSON."`
+	HTML     string        `name:"html" placeholder:"FILE" help:"Write a report of the search, and of the step at the rate that was found."`
 }
 
 type reportCmd struct {

@@ -123,14 +123,11 @@ func summary(out io.Writer, r *result.Run) {
 	}
 	checks(w, r)
 	for _, t := range r.Thresholds {
-		verdict, value := "passed", "nothing measured"
+		verdict := "passed"
 		if !t.Pass {
 			verdict = "FAILED"
 		}
-		if t.Value != nil {
-			value = strings.TrimSpace(fmt.Sprintf("%.4g %s", *t.Value, t.Unit))
-		}
-		fmt.Fprintf(w, "threshold\t%s %s (%s of %d)\n", t.Expression, verdict, value, t.Samples)
+		fmt.Fprintf(w, "threshold\t%s %s (%s of %d)\n", t.Expression, verdict, t.Measured(), t.Samples)
 	}
 	fmt.Fprintf(w, "own CPU\t%.0f %% of %.4g processors\n", 100*r.Generator.CPUShare, r.Machine.CPUs)
 	if r.Validity.Valid {

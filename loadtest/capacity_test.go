@@ -1,0 +1,280 @@
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"example.com/marketdata/loadtest/check"
+	"example.com/marketdata/loadtest/engine"
+	"example.com/marketdata/loadtest/pace"
+	"example.com/marketdata/loadtest/result"
+)
+
+// service is a simulated service behind a simulated load tester, on a clock of
+// its own: what a step at a rate would measure follows from the queue.
+type service struct {
+	slots   int           // requests that are worked on at a time
+	takes   time.Duration // by each
+	errors  float64       // share that is answered with a 503
+	limit   float64       // requests a second beyond which answers are 429; 0: none
+	stalls  float64       // chance of a step to see the service stand still for 40 ms, ten times a second
+	sending time.Duration // that the load tester takes to send a request
+	late    time.Duration // that the load tester is held up, ten times a second
+
+	rand    *rand.Rand
+	elapsed time.Duration
+}
+
+// run simulates a step of three seconds and judges it.
+func (s *service) run(t *testing.T, rate float64, connections, most int, thresholds []*result.Assertion) Try {
+	t.Helper()
+	const warmup, length = 600 * time.Millisecond, 3600 * time.Millisecond
+	e := &engine.Result{Length: length - warmup, Wall: length, CPUs: 1, Lag: engine.NewHistogram(), Connect: engine.NewHistogram()}
+	class := engine.ClassResult{Name: "all", Failures: map[engine.Failure]uint64{}, Statuses: map[int]uint64{}, Due: engine.NewHistogram(), Service: engine.NewHistogram()}
+	setup := result.Setup{Mode: "open", Connections: most}
+	schedule := pace.New(pace.Constant(rate, length), pace.Poisson, 1)
+	if connections > 0 {
+		setup.Mode, setup.Connections = "closed", connections
+	}
+	var generator time.Duration // is free at
+	slots, conns := make([]time.Duration, s.slots), make([]time.Duration, setup.Connections)
+	stalled := s.rand.Float64() < s.stalls
+	held := func(at, by time.Duration) time.Duration { // anything that starts in the first by of a tenth of a second
+		if tenth := at % (100 * time.Millisecond); tenth < by {
+			return at - tenth + by
+		}
+		return at
+	}
+	first := func(times []time.Duration) *time.Duration { return &times[slices.Index(times, slices.Min(times))] }
+	var sends, refilled, last time.Duration
+	tokens := 50.0
+	for {
+		conn := first(conns)
+		due := *conn
+		if connections == 0 {
+			var ok bool
+			if due, ok = schedule.Next(); !ok {
+				break
+			}
+		} else if due > length {
+			break
+		}
+		sent := held(max(due, *conn, generator), s.late)
+		generator = sent + s.sending
+		sends++
+		if connections > 0 {
+			due = sent
+		}
+		slot, done, status := first(slots), sent, 200
+		if s.limit > 0 {
+			if tokens = min(50, tokens+s.limit*(sent-refilled).Seconds()); tokens < 1 {
+				status = 429
+			} else {
+				tokens--
+			}
+			refilled = sent
+		}
+		if s.rand.Float64() < s.errors {
+			status = 503
+		}
+		if status == 200 {
+			start := max(sent, *slot)
+			if stalled {
+				start = held(start, 40*time.Millisecond)
+			}
+			done = start + s.takes
+			*slot = done
+		} else {
+			done += time.Millisecond
+		}
+		if due < warmup {
+			*conn = done
+			continue
+		}
+		if *conn > due {
+			e.Waited++
+		}
+		*conn = done
+		last = max(last, done)
+		e.Asked++
+		class.Sent++
+		class.Statuses[status]++
+		if status != 200 {
+			class.Failures[engine.FailStatus]++
+		}
+		if sent <= length {
+			e.InTime++
+		}
+		for h, d := range map[*hdrhistogram.Histogram]time.Duration{e.Lag: sent - due, class.Due: done - due, class.Service: done - sent} {
+			if status == 200 || h == e.Lag {
+				if err := h.RecordValue(int64(d)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	e.CPU = min(length, sends*s.sending)
+	e.Classes = []engine.ClassResult{class}
+	s.elapsed += max(length, last)
+	r, err := result.New(setup, result.Tool{}, e, &check.Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range thresholds {
+		th, err := a.Check(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Thresholds = append(r.Thresholds, th)
+	}
+	return judge(rate, connections, r, thresholds)
+}
+
+func parse(t *testing.T, texts ...string) []*result.Assertion {
+	t.Helper()
+	var all []*result.Assertion
+	for _, text := range texts {
+		a, err := result.ParseAssertion(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// What is found holds, a tenth more than it does not, and it takes at most three
+// minutes; what cannot be found is said in one, with the reason.
+func TestSearch(t *testing.T) {
+	for name, tc := range map[string]struct {
+		service  service
+		slo      string
+		most     int
+		capacity [2]float64 // the range of what is found
+		why      string     // why nothing is
+	}{
+		"fixed time":          {service{slots: 4, takes: 2 * time.Millisecond}, "p99<50ms", 1000, [2]float64{1800, 2010}, ""},
+		"strict threshold":    {service{slots: 1, takes: time.Millisecond}, "p99<3ms", 1000, [2]float64{300, 800}, ""},
+		"more connections":    {service{slots: 200, takes: 100 * time.Millisecond}, "p99<200ms", 1000, [2]float64{1750, 2050}, ""},
+		"few connections":     {service{slots: 500, takes: 100 * time.Millisecond}, "p99<200ms", 20, [2]float64{150, 201}, ""},
+		"stalls now and then": {service{slots: 4, takes: 2 * time.Millisecond, stalls: 0.2}, "p99<50ms", 1000, [2]float64{1500, 2010}, ""},
+		"a little late":       {service{slots: 4, takes: 2 * time.Millisecond, late: 3 * time.Millisecond}, "p99<50ms", 1000, [2]float64{1700, 2010}, ""},
+		"too fast for us":     {service{slots: 100, takes: time.Millisecond, sending: time.Millisecond}, "p99<50ms", 1000, [2]float64{}, "of the 1 processors"},
+		"we are late":         {service{slots: 4, takes: 2 * time.Millisecond, late: 20 * time.Millisecond}, "p99<10ms", 1000, [2]float64{}, "the generator itself was late"},
+		"late from sent":      {service{slots: 4, takes: 2 * time.Millisecond, late: 20 * time.Millisecond}, "service.p99<50ms", 1000, [2]float64{}, "the generator itself was late"},
+		"errors":              {service{slots: 4, takes: 2 * time.Millisecond, errors: 0.01}, "p99<50ms", 1000, [2]float64{}, "errors<0.1% was"},
+		"nothing but errors":  {service{slots: 4, takes: 2 * time.Millisecond, errors: 1}, "p99<50ms", 1000, [2]float64{}, "no request was answered as it should be (status: "},
+		"limited key":         {service{slots: 4, takes: 2 * time.Millisecond, limit: 100}, "p99<50ms", 1000, [2]float64{}, "429: the key or the address is limited"},
+		"never":               {service{slots: 4, takes: 10 * time.Millisecond}, "p99<5ms", 1000, [2]float64{}, "p99<5ms was 10"},
+		"too slow to judge":   {service{slots: 1, takes: 100 * time.Millisecond}, "p99<5s", 1000, [2]float64{}, "try --step 19s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			svc, thresholds := tc.service, parse(t, tc.slo, "errors<0.1%")
+			svc.rand = rand.New(rand.NewPCG(1, 2))
+			c := &Capacity{Nodes: 1}
+			s := searcher{Capacity: c, step: 3 * time.Second, most: tc.most, elapsed: func() time.Duration { return svc.elapsed }}
+			s.run = func(rate float64, connections int) (Try, error) {
+				return svc.run(t, rate, connections, tc.most, thresholds), nil
+			}
+			if err := s.search(); err != nil {
+				t.Fatal(err)
+			}
+			for _, try := range c.Tries {
+				t.Logf("%.1f/s %d %s %s", try.Rate, try.Connections, try.Verdict, try.Why)
+			}
+			t.Logf("%v after %v", c, svc.elapsed)
+			if tc.why != "" {
+				if c.Found || c.Exit() != ExitInvalid || !strings.Contains(c.Why, tc.why) || c.NodesFor(1000, 0.3) != 0 || svc.elapsed > time.Minute {
+					t.Errorf("%+v after %v", c, svc.elapsed)
+				}
+				return
+			}
+			if !c.Found || c.Exit() != ExitOK || c.Rate < tc.capacity[0] || c.Rate > tc.capacity[1] || c.Rate > c.Closed || svc.elapsed > 3*time.Minute {
+				t.Errorf("%+v after %v", c, svc.elapsed)
+			}
+			svc.stalls = 0
+			if above := svc.run(t, 1.12*c.Rate, 0, tc.most, thresholds); above.Verdict == Held && c.Rate < 0.9*c.Closed {
+				t.Errorf("%v/s holds too", above.Rate)
+			}
+		})
+	}
+}
+
+func TestNodesFor(t *testing.T) {
+	for _, tc := range []struct {
+		rate              float64
+		nodes             int
+		traffic, headroom float64
+		want              int
+	}{{10000, 1, 50000, 0, 6}, {20000, 2, 50000, 0.5, 11}, {10000, 1, 1, 0.3, 2}, {0, 1, 1, 0.3, 0}, {10000, 1, 7000, 0.3, 2}} {
+		c := &Capacity{Found: tc.rate > 0, Rate: tc.rate, Nodes: tc.nodes}
+		if got := c.NodesFor(tc.traffic, tc.headroom); got != tc.want {
+			t.Errorf("%+v: %d", tc, got)
+		}
+	}
+}
+
+// Where no rate holds twice nothing is found.
+func TestSearchNoise(t *testing.T) {
+	seen := map[float64]bool{}
+	s := searcher{Capacity: &Capacity{Nodes: 1}, step: 3 * time.Second, most: 64, elapsed: func() time.Duration { return 0 }}
+	s.run = func(rate float64, connections int) (Try, error) {
+		try := Try{Rate: rate, Connections: connections, Verdict: Held, Run: &result.Run{}}
+		if connections > 0 {
+			try.Rate = 1000
+		} else if seen[rate] {
+			try.Verdict, try.Why = Failed, "p99<5ms was 6 ms"
+		}
+		seen[rate] = true
+		return try, nil
+	}
+	if err := s.search(); err != nil || s.Found || !strings.Contains(s.Why, "too noisy") || len(s.Tries) > 12 {
+		t.Errorf("%v, %+v", err, s.Capacity)
+	}
+}
+
+// A search of a real service, that works on four requests at a time for 10 ms
+// each. On a busy machine it may be that nothing can be found; then it says so.
+func TestCapacity(t *testing.T) {
+	slots := make(chan struct{}, 4)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		slots <- struct{}{}
+		time.Sleep(10 * time.Millisecond)
+		<-slots
+	}))
+	defer srv.Close()
+	lt, err := New(context.Background(), Options{URLs: []string{srv.URL}, Targets: []string{"GET /"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := 0
+	s := Search{
+		Thresholds: parse(t, "p90<200ms"), Step: time.Second, Tried: func(Try) { told++ },
+		Load: Load{Arrivals: pace.Poisson, Connections: 40, Timeout: 5 * time.Second},
+	}
+	c, err := lt.Capacity(context.Background(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if told != len(c.Tries) || c.Closed > 420 || c.Rate > c.Closed || c.Found && c.Rate < 0.5*c.Closed || c.Found == (c.Why != "") {
+		t.Errorf("%+v", c)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := lt.Capacity(ctx, s); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: %v", err)
+	}
+	s.Step = 0
+	if _, err := lt.Capacity(context.Background(), s); !errors.Is(err, ErrUsage) {
+		t.Errorf("step of 0: %v", err)
+	}
+}
