@@ -36,6 +36,7 @@ var tmpl = template.Must(template.New("report").Funcs(template.FuncMap{
 	"value":   value,
 	"join":    strings.Join,
 	"deref":   func(v *float64) float64 { return *v },
+	"meaning": meaning, "words": func() []word { return words },
 }).Parse(page))
 
 // value writes a figure with its unit.
@@ -55,6 +56,29 @@ func group(s string) string {
 		s = s[:i] + "\u202f" + s[i:]
 	}
 	return s
+}
+
+// meaning says a threshold in words.
+func meaning(expression string) string {
+	a, err := result.ParseAssertion(expression)
+	if err != nil {
+		return "" // a file from elsewhere
+	}
+	return a.Meaning()
+}
+
+// word is one of the report's terms (README.md, "What the figures mean").
+type word struct{ Word, Meaning string }
+
+var words = []word{
+	{"asked", "Requests that were due (in a closed loop: sent) before the end, the warm-up left out."},
+	{"answered", "Those that were answered as they should be."},
+	{"failed, errors", "All others, never sent ones included; errors is their share of those asked."},
+	{"from due, from sent", "Where a latency begins. All latencies, plots and thresholds are from due unless they say otherwise; with them a service that stalls is charged for what had to wait."},
+	{"send lag", "From due to sent: how late the load tester was, or how long all connections were in use."},
+	{"pN", "The latency that N % of the requests did not exceed; timeouts are among them, other failures are not."},
+	{"wrong", "Answers that break the service's contract."},
+	{"valid", result.ValidWhen},
 }
 
 // labelled is a run with the name that it has in the report.

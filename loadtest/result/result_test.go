@@ -245,6 +245,19 @@ func TestThresholds(t *testing.T) {
 			t.Errorf("%s: %+v without samples", expression, th)
 		}
 	}
+	for expression, meaning := range map[string]string{
+		"p99.9<0.2s":                "the latency from due that 99.9 % of the requests do not exceed is below 200ms",
+		"quotes:service.p90<=1.5ms": "the latency from sent that 90 % of the requests do not exceed, of quotes alone, is at most 1.5ms",
+		"lag.p50<1ms":               "the send lag that 50 % of the requests do not exceed is below 1ms",
+		"errors<0.1%":               "the share of the requests asked for that failed is below 0.1 %",
+		"rate>=20000":               "the rate of answers as they should be, in requests a second, is at least 20000",
+		"max>1h":                    "the longest latency from due is above 1h0m0s",
+	} {
+		a, err := ParseAssertion(expression)
+		if err != nil || a.Meaning() != meaning || a.FromSent() != strings.Contains(expression, "service.") {
+			t.Errorf("%s: %q, %v", expression, a.Meaning(), err)
+		}
+	}
 	for _, bad := range []string{"", "p99", "p99<", "p99<5", "p101<5ms", "x<5ms", "errors<x", "errors<5ms", "p99=5ms", "p99<5ms,", "quotes:wrong==0", "rate>NaN"} {
 		if _, err := ParseAssertion(bad); err == nil {
 			t.Errorf("%q was taken", bad)

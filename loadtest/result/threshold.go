@@ -85,6 +85,40 @@ func ParseAssertion(s string) (*Assertion, error) {
 // a late load tester makes look better than it was.
 func (a *Assertion) FromSent() bool { return strings.HasPrefix(a.metric, "service.") }
 
+// ops are the operators in words.
+var ops = map[string]string{"<": "below", "<=": "at most", "==": "exactly", ">=": "at least", ">": "above"}
+
+// Meaning says the threshold in words.
+func (a *Assertion) Meaning() string {
+	unit := func(v float64) string {
+		switch a.metric {
+		case "errors":
+			return fmt.Sprintf("%.4g %%", 100*v)
+		case "rate", "requests", "wrong":
+			return fmt.Sprintf("%.10g", v)
+		}
+		return time.Duration(v * 1e6).String()
+	}
+	what := map[string]string{
+		"errors": "the share of the requests asked for that failed", "wrong": "the number of wrong answers", "rate": "the rate of answers as they should be, in requests a second,",
+		"requests": "the number of requests", "min": "the shortest latency from due", "mean": "the mean latency from due", "max": "the longest latency from due",
+	}[a.metric]
+	if m := percentile.FindStringSubmatch(a.metric); m != nil {
+		from := "latency from due"
+		switch {
+		case a.FromSent():
+			from = "latency from sent"
+		case strings.HasPrefix(a.metric, "lag."):
+			from = "send lag"
+		}
+		what = fmt.Sprintf("the %s that %s %% of the requests do not exceed", from, m[1])
+	}
+	if a.class != "" {
+		what += ", of " + a.class + " alone,"
+	}
+	return what + " is " + ops[a.op] + " " + unit(a.limit)
+}
+
 // Check holds the run against the threshold.
 func (a *Assertion) Check(r *Run) (Threshold, error) {
 	t := Threshold{Expression: a.text, Unit: "ms"}

@@ -10,6 +10,10 @@ const (
 	maxCPUShare = 0.9  // of what it may use
 )
 
+// ValidWhen says in words when a run is valid.
+var ValidWhen = fmt.Sprintf("The figures are the service's, because in an open loop at least %.0f %% of the requests were sent before the end and the send lag's p99 was at most %v ms or %.0f %% of the p50, "+
+	"whichever is larger, and because the load tester took at most %.0f %% of the processors that it may use.", 100*minAchieved, minLagMS, 100*maxLagOfP50, 100*maxCPUShare)
+
 // judge says whether the run's figures are the service's.
 func (r *Run) judge() Validity {
 	reasons := []string{}
