@@ -55,7 +55,7 @@ type runCmd struct {
 	Out      string        `placeholder:"FILE" help:"Write the result as JSON; - is standard output."`
 	HTML     string        `name:"html" placeholder:"FILE" help:"Write the report, one self-contained HTML file."`
 	HGRM     string        `name:"hgrm" placeholder:"FILE" help:"Write the latency distribution for HdrHistogram's plotters."`
-	Quiet    bool          `help:"Print no live line and no summary."`
+	Quiet    bool          `help:"Print no live line and no summary; only why the exit status is not 0."`
 }
 
 type capacityCmd struct {
@@ -224,6 +224,8 @@ func (c *runCmd) Run(e *env) error {
 	}
 	if !c.Quiet && c.Out != "-" {
 		summary(e.stdout, r)
+	} else {
+		whyNot(e.stderr, r)
 	}
 	return status(r.Exit)
 }

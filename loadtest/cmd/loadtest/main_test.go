@@ -106,6 +106,7 @@ func TestExitStatus(t *testing.T) {
 		{"fine", closed(), 0, "closed loop: maximum throughput"},
 		{"threshold kept", closed("--assert", "p99<10s", "--assert", "errors<1%"), 0, "p99<10s passed"},
 		{"threshold", closed("--assert", "p99<1ms"), 3, "p99<1ms FAILED"},
+		{"quiet", closed("--quiet", "--assert", "p99<1ms"), 3, ""},
 		{"no samples", closed("--assert", "quotes:p99<1h"), 3, "nothing measured"},
 		{"no server", []string{"run", "--url", "http://" + ln.Addr().String(), "--closed", "--connections", "1", "--duration", "50ms", "--target", "GET /"}, 1, "connect:"},
 		{"no directory", []string{"run", "--url", url, "--rate", "1"}, 1, ""},
@@ -123,6 +124,9 @@ func TestExitStatus(t *testing.T) {
 			}
 			if !strings.Contains(out, tc.out) {
 				t.Errorf("prints %s, want %q in it", out, tc.out)
+			}
+			if tc.name == "quiet" && (out != "" || !strings.Contains(problems, "p99<1ms FAILED")) {
+				t.Errorf("prints %q and %q", out, problems)
 			}
 		})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/term"
 
+	"example.com/marketdata/loadtest"
 	"example.com/marketdata/loadtest/engine"
 	"example.com/marketdata/loadtest/report"
 	"example.com/marketdata/loadtest/result"
@@ -135,6 +136,24 @@ func summary(out io.Writer, r *result.Run) {
 	}
 	for _, reason := range r.Validity.Reasons {
 		fmt.Fprintf(w, "validity\tINVALID: %s\n", reason)
+	}
+}
+
+// whyNot prints why a run's exit status is not 0, for those who get no summary.
+func whyNot(w io.Writer, r *result.Run) {
+	if r.Checks.Wrong > 0 {
+		fmt.Fprintf(w, "loadtest: %d wrong answers\n", r.Checks.Wrong)
+	}
+	if r.Exit == loadtest.ExitFailed {
+		fmt.Fprintf(w, "loadtest: %d requests answered as they should be, %d answers compared with the oracle\n", r.Requests.Answered, r.Checks.Compared)
+	}
+	for _, reason := range r.Validity.Reasons {
+		fmt.Fprintf(w, "loadtest: INVALID: %s\n", reason)
+	}
+	for _, t := range r.Thresholds {
+		if !t.Pass {
+			fmt.Fprintf(w, "loadtest: threshold %s FAILED (%s of %d)\n", t.Expression, t.Measured(), t.Samples)
+		}
 	}
 }
 
