@@ -51,12 +51,13 @@ type Try struct {
 
 // Capacity is what a search found.
 type Capacity struct {
-	// Found: Rate held twice, and is at least 0.9 of Limit.
+	// Found: Rate held twice, or once after up to a tenth more had held once, and
+	// is at least 0.9 of Limit.
 	Found bool `json:"found"`
 	// Why says why nothing was found.
 	Why string `json:"why,omitempty"`
-	// Rate is the highest rate that held, in requests a second over all URLs; 0
-	// when none did. Without Found it is no capacity.
+	// Rate is in requests a second over all URLs. Without Found it is no
+	// capacity, only the last rate that held; 0: none did.
 	Rate float64 `json:"rate"`
 	// Limit is the lowest rate at which the service failed, or Closed.
 	Limit float64 `json:"limit"`
@@ -74,6 +75,7 @@ const (
 	minRequests       = 200  // at the closed rate, in a step, for it to say anything
 	stepPrecision     = 0.05 // to which rates are tried
 	wantPrecision     = 0.1  // to which the result must be known
+	maxNoise          = 2    // times that what held before may not hold again
 	searchSteps       = 60   // as many times Step is how long a search takes at most
 )
 
@@ -242,11 +244,12 @@ func (s *searcher) search() error {
 		return nil
 	}
 	// The closed rate is tried first, then down from it in growing steps until
-	// one holds, then between. What held at last is tried again.
-	held, high, gap := []float64{light}, s.Closed, 0.0
+	// one holds, then between. What held at last is tried again, and while it
+	// does not, a little less.
+	high, gap := s.Closed, 0.0
+	s.Rate = light
 	for noise := 0; ; {
-		s.Rate = held[len(held)-1]
-		again := high <= (1+stepPrecision)*s.Rate
+		again := noise > 0 || high <= (1+stepPrecision)*s.Rate
 		rate := s.Rate
 		if !again {
 			rate = max(math.Sqrt(s.Rate*high), (1-gap)*high)
@@ -262,7 +265,7 @@ func (s *searcher) search() error {
 			}
 			return nil
 		case t.Verdict == Held:
-			held = append(held, rate)
+			s.Rate = rate
 			continue
 		case t.Verdict == Failed:
 			s.Limit = min(s.Limit, rate)
@@ -272,11 +275,11 @@ func (s *searcher) search() error {
 		}
 		high, gap = rate, max(wantPrecision, 2*gap)
 		if again {
-			if noise++; noise == 2 || len(held) == 1 {
-				s.stop("this machine is too noisy: %.4g requests/s held, and then did not: %s", rate, t.Why)
+			if noise++; noise > maxNoise {
+				s.stop("this machine is too noisy: more than %.4g requests/s held, and then that did not: %s", rate, t.Why)
 				return nil
 			}
-			held = held[:len(held)-1]
+			s.Rate = (1 - stepPrecision) * rate
 		}
 	}
 }
@@ -331,6 +334,6 @@ func (c *Capacity) String() string {
 	if !c.Found {
 		return "No capacity was found: " + c.Why + "."
 	}
-	return fmt.Sprintf("Capacity: %.4g requests/s over %d nodes, %.4g each. It held twice; the limit is at most %.4g/s; a closed run was answered %.4g/s.",
+	return fmt.Sprintf("Capacity: %.4g requests/s over %d nodes, %.4g each; at most %.4g/s is possible, and a closed run was answered %.4g/s.",
 		c.Rate, c.Nodes, c.Rate/float64(c.Nodes), c.Limit, c.Closed)
 }

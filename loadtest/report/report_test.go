@@ -75,7 +75,7 @@ func TestPages(t *testing.T) {
 		"bad":      {"INVALID", "&lt;because&gt;", "Wrong answers", "&lt;script&gt;alert(1)&lt;/script&gt;", "failed</b>", "the latency from due that 99 % of the requests do not exceed is below 5ms", "31.5 ms", "nothing", "Interrupted", "timeout: "},
 		"closed":   {"Closed loop: maximum throughput."},
 		"compared": {"What changed from A to B", "worse", "INVALID (B"},
-		"capacity": {"It held twice; the limit is at most 500/s", "closed, 64 connections", "failed</b>: p99&lt;5ms was 6 ms", "Latency over time"},
+		"capacity": {"at most 500/s is possible", "closed, 64 connections", "failed</b>: p99&lt;5ms was 6 ms", "Latency over time"},
 		"empty":    {"INVALID", "no request was due"},
 	} {
 		for _, w := range want {
