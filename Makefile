@@ -4,6 +4,7 @@ SHELL := bash
 GO ?= go
 SOURCE ?= sim:?assets=2000&seed=1
 VERSION ?= $(shell git describe --tags --always --dirty)
+SLO ?= p99<20ms
 SOAK ?= 10m
 FUZZ ?= 3m
 
@@ -29,6 +30,9 @@ stack: build ## as in production: MinIO, builder, two edges, HAProxy with TLS an
 
 loadtest: build ## load that stack's edges for 45 s, every answer checked; a report to open
 	@$(GO) build -o bin/stack ./deploy/stack && exec bin/stack --source '$(SOURCE)' loadtest
+
+capacity: build ## the highest rate at which SLO holds on one of its edges, in three minutes at most, or why there is none
+	@$(GO) build -o bin/stack ./deploy/stack && exec bin/stack --source '$(SOURCE)' loadtest --slo '$(SLO)'
 
 ##@ Before each change (CI runs these and test-deploy)
 
