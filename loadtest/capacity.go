@@ -145,19 +145,13 @@ func judge(rate float64, connections int, r *result.Run, thresholds []*result.As
 	}
 	late := !r.Validity.Valid && r.Limited()
 	for i, th := range r.Thresholds {
-		v := Failed
-		if late {
-			v = Invalid
-		}
-		switch {
-		case th.Value == nil:
-			return fail(v, "%s: nothing measured", th.Expression)
-		case !th.Pass && late:
-			return fail(v, "%s was %s, but %s", th.Expression, th.Measured(), r.Validity.Reasons[0])
+		switch excused := late && (th.Unit != "share" || q.Unsent > 0); { // errors do not come of it
+		case !th.Pass && excused:
+			return fail(Invalid, "%s was %s, but %s", th.Expression, th.Measured(), r.Validity.Reasons[0])
 		case !th.Pass:
-			return fail(v, "%s was %s", th.Expression, th.Measured())
+			return fail(Failed, "%s was %s", th.Expression, th.Measured())
 		case late && thresholds[i].FromSent():
-			return fail(v, "%s", r.Validity.Reasons[0])
+			return fail(Invalid, "%s", r.Validity.Reasons[0])
 		}
 	}
 	if !r.KeptUp() {

@@ -171,7 +171,10 @@ func TestSearch(t *testing.T) {
 		"too fast for us":     {service{slots: 100, takes: time.Millisecond, sending: time.Millisecond}, "p99<50ms", 1000, [2]float64{}, "of the 1 processors"},
 		"we are late":         {service{slots: 4, takes: 2 * time.Millisecond, late: 20 * time.Millisecond}, "p99<10ms", 1000, [2]float64{}, "the generator itself was late"},
 		"late from sent":      {service{slots: 4, takes: 2 * time.Millisecond, late: 20 * time.Millisecond}, "service.p99<50ms", 1000, [2]float64{}, "the generator itself was late"},
+		"more than sent":      {service{slots: 500, takes: 100 * time.Millisecond}, "p50<5s", 20, [2]float64{150, 199}, ""},
+		"late at high rates":  {service{slots: 4, takes: 2 * time.Millisecond, late: 20 * time.Millisecond}, "p99<22ms", 1000, [2]float64{}, "that the service may do, the load tester itself was the limit: p99<22ms was"},
 		"errors":              {service{slots: 4, takes: 2 * time.Millisecond, errors: 0.01}, "p99<50ms", 1000, [2]float64{}, "errors<0.1% was"},
+		"errors, late":        {service{slots: 4, takes: 2 * time.Millisecond, errors: 0.01, late: 20 * time.Millisecond}, "p99<50ms", 1000, [2]float64{}, "errors<0.1% was"},
 		"nothing but errors":  {service{slots: 4, takes: 2 * time.Millisecond, errors: 1}, "p99<50ms", 1000, [2]float64{}, "no request was answered as it should be (status: "},
 		"limited key":         {service{slots: 4, takes: 2 * time.Millisecond, limit: 100}, "p99<50ms", 1000, [2]float64{}, "429: the key or the address is limited"},
 		"never":               {service{slots: 4, takes: 10 * time.Millisecond}, "p99<5ms", 1000, [2]float64{}, "p99<5ms was 10"},
@@ -188,11 +191,18 @@ func TestSearch(t *testing.T) {
 			if err := s.search(); err != nil {
 				t.Fatal(err)
 			}
-			for _, try := range c.Tries {
+			for i, try := range c.Tries {
 				t.Logf("%.1f/s %d %s %s", try.Rate, try.Connections, try.Verdict, try.Why)
+				at := func(i int) bool { return i < len(c.Tries) && c.Tries[i].Rate == try.Rate }
+				if try.Connections == 0 && try.Verdict != Held && !at(i+1) && !at(i-1) {
+					t.Error("not made again")
+				}
 			}
 			t.Logf("%v after %v", c, svc.elapsed)
 			if tc.why != "" {
+				if last := c.Tries[len(c.Tries)-1]; strings.HasPrefix(name, "errors") != (last.Verdict == Failed && strings.HasPrefix(last.Why, "errors")) {
+					t.Errorf("the last step %s: %s", last.Verdict, last.Why)
+				}
 				if c.Found || c.Exit() != ExitInvalid || !strings.Contains(c.Why, tc.why) || c.NodesFor(1000, 0.3) != 0 || svc.elapsed > time.Minute {
 					t.Errorf("%+v after %v", c, svc.elapsed)
 				}
@@ -210,6 +220,9 @@ func TestSearch(t *testing.T) {
 }
 
 func TestNodesFor(t *testing.T) {
+	if n := (&Capacity{Rate: 10, Nodes: 1}).NodesFor(100, 0.3); n != 0 {
+		t.Errorf("%d nodes of a search without result", n)
+	}
 	for _, tc := range []struct {
 		rate              float64
 		nodes             int
@@ -242,6 +255,19 @@ func TestSearchNoise(t *testing.T) {
 	}
 }
 
+// The time bounds the search, with the longest step so far set aside.
+func TestSearchTime(t *testing.T) {
+	var now time.Duration
+	s := searcher{Capacity: &Capacity{Nodes: 1}, step: 3 * time.Second, most: 64, elapsed: func() time.Duration { return now }}
+	s.run = func(rate float64, connections int) (Try, error) {
+		now += 50 * time.Second
+		return Try{Rate: max(rate, 1000*float64(connections)), Connections: connections, Verdict: Held, Run: &result.Run{}}, nil
+	}
+	if err := s.search(); err != nil || s.Found || !strings.Contains(s.Why, "3m0s were not enough") || now > 3*time.Minute {
+		t.Errorf("%v, %v after %v", err, s.Capacity, now)
+	}
+}
+
 // A search of a real service, that works on four requests at a time for 10 ms
 // each. On a busy machine it may be that nothing can be found; then it says so.
 func TestCapacity(t *testing.T) {
@@ -264,6 +290,9 @@ func TestCapacity(t *testing.T) {
 	c, err := lt.Capacity(context.Background(), s)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if setup := c.Tries[0].Run.Setup; setup.WarmupS != 0.2 || setup.TimeoutS != 1 {
+		t.Errorf("setup %+v", setup)
 	}
 	if told != len(c.Tries) || c.Closed > 420 || c.Rate > c.Closed || c.Found && c.Rate < 0.5*c.Closed || c.Found == (c.Why != "") {
 		t.Errorf("%+v", c)
