@@ -98,6 +98,7 @@ func (t *Tester) Capacity(ctx context.Context, s Search) (*Capacity, error) {
 		if connections > 0 {
 			load.Stages, load.Duration, load.Connections = nil, length, connections
 		} else {
+			rate = math.Round(10*rate) / 10
 			load.Stages = pace.Constant(rate, length)
 		}
 		run, err := t.Run(ctx, load)
@@ -328,6 +329,10 @@ func (c *Capacity) String() string {
 	if !c.Found {
 		return "No capacity was found: " + c.Why + "."
 	}
-	return fmt.Sprintf("Capacity: %.4g requests/s over %d nodes, %.4g each; at most %.4g/s is possible, and a closed run was answered %.4g/s.",
-		c.Rate, c.Nodes, c.Rate/float64(c.Nodes), c.Limit, c.Closed)
+	failed := ""
+	if c.Limit < c.Closed {
+		failed = fmt.Sprintf("%.4g/s was too much, and ", c.Limit)
+	}
+	return fmt.Sprintf("Capacity: %.4g requests/s over %d nodes, %.4g each; %sa closed run was answered %.4g/s.",
+		c.Rate, c.Nodes, c.Rate/float64(c.Nodes), failed, c.Closed)
 }

@@ -75,7 +75,7 @@ func TestPages(t *testing.T) {
 		"bad":      {"INVALID", "&lt;because&gt;", "Wrong answers", "&lt;script&gt;alert(1)&lt;/script&gt;", "failed</b>", "the latency from due that 99 % of the requests do not exceed is below 5ms", "31.5 ms", "nothing", "Interrupted", "timeout: "},
 		"closed":   {"Closed loop: maximum throughput."},
 		"compared": {"What changed from A to B", "worse", "INVALID (B"},
-		"capacity": {"at most 500/s is possible", "closed, 64 connections", "failed</b>: p99&lt;5ms was 6 ms", "Latency over time"},
+		"capacity": {"500/s was too much, and a closed run was answered 510/s", "closed, 64 connections", "failed</b>: p99&lt;5ms was 6 ms", "Latency over time"},
 		"empty":    {"INVALID", "no request was due"},
 	} {
 		for _, w := range want {
