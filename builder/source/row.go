@@ -18,7 +18,6 @@ const maxInteger = market.MaxID
 // err; what is read after that is of no use, and harmless. Texts are slices of
 // the line or of scratch and hold until the next line.
 type row struct {
-	scan    scanner
 	scratch []byte   // texts that had to be unescaped
 	texts   [][]byte // of the last array
 	err     error
@@ -27,7 +26,17 @@ type row struct {
 // start begins with the object that a line holds.
 func (r *row) start(line []byte, o *object) {
 	r.scratch = r.scratch[:0]
-	r.err = r.scan.object(line, o)
+	r.err = o.read(line)
+}
+
+// unquote returns the text of a string, raw with its quotes.
+func (r *row) unquote(raw []byte) []byte {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw[1 : len(raw)-1]
+	}
+	from := len(r.scratch)
+	r.scratch = appendText(r.scratch, raw)
+	return r.scratch[from:]
 }
 
 func (r *row) fail(o *object, field int, format string, args ...any) {
@@ -49,17 +58,6 @@ func (r *row) wrongType(o *object, field int, want string) {
 		kind = "a boolean"
 	}
 	r.fail(o, field, "want %s, not %s", want, kind)
-}
-
-// unquote returns the text of a string, raw with its quotes.
-func (r *row) unquote(raw []byte) []byte {
-	raw = raw[1 : len(raw)-1]
-	if bytes.IndexByte(raw, '\\') < 0 {
-		return raw
-	}
-	from := len(r.scratch)
-	r.scratch = appendUnescaped(r.scratch, raw)
-	return r.scratch[from:]
 }
 
 // text reads a string; ok is false when it is absent or none.
@@ -104,14 +102,13 @@ func (r *row) array(o *object, field int) [][]byte {
 		r.wrongType(o, field, "an array of strings")
 		return nil
 	}
-	for rest := raw[1:]; ; {
-		switch rest[0] {
-		case ' ', '\t', '\r', ',':
-			rest = rest[1:]
+	for i := 1; ; {
+		i += gap(raw[i:])
+		switch raw[i] {
 		case '"':
-			text := stringAt(rest)
-			rest = rest[len(text):]
-			r.texts = append(r.texts, r.unquote(text))
+			end := i + stringLen(raw[i:])
+			r.texts = append(r.texts, r.unquote(raw[i:end]))
+			i = end
 		case ']':
 			return r.texts
 		default:
@@ -182,14 +179,15 @@ func (r *row) boolean(o *object, field int, absent bool) bool {
 // is absent.
 func (r *row) sub(o *object, field int, into *object) (ok bool) {
 	raw := o.values[field]
+	clear(into.values)
 	if raw == nil {
-		clear(into.values)
 		return false
 	}
-	if err := r.scan.object(raw, into); err != nil {
+	if raw[0] != '{' {
 		r.wrongType(o, field, "an object")
 		return false
 	}
+	into.members(raw)
 	return true
 }
 
