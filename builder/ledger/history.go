@@ -60,27 +60,16 @@ func (l *history) UnmarshalText(text []byte) error {
 		return fmt.Errorf("price history: %w", err)
 	}
 	*l = nil
-	step := int64(0)
-	for len(b) > 0 {
-		delta, n := binary.Varint(b)
-		if n <= 0 || delta < -maxStep || delta > maxStep || len(*l) > 0 && delta <= 0 {
-			return fmt.Errorf("price history: time of snapshot %d", len(*l))
-		}
-		step, b = step+delta, b[n:]
-		parts, n := binary.Uvarint(b)
-		if n <= 0 || parts > uint64(len(b)/len(artifacts.Digest{})) {
-			return fmt.Errorf("price history: parts of snapshot %d", len(*l))
-		}
-		b = b[n:]
-		h := priceSet{Time: time.Unix(step*stepSeconds, 0).UTC(), Parts: make([]artifacts.Ref, parts)}
+	r := reader{b: b}
+	for step := int64(0); len(r.b) > 0; {
+		step += r.steps()
+		h := priceSet{Time: time.Unix(step*stepSeconds, 0).UTC(), Parts: make([]artifacts.Ref, r.uint(uint64(len(r.b)/len(artifacts.Digest{}))))}
 		for i := range h.Parts {
-			p := &h.Parts[i]
-			b = b[copy(p.Digest[:], b):]
-			size, n := binary.Uvarint(b)
-			if n <= 0 || size > artifacts.MaxObjectSize {
-				return fmt.Errorf("price history: part %d of snapshot %d", i, len(*l))
-			}
-			p.Size, b = int64(size), b[n:]
+			copy(h.Parts[i].Digest[:], r.take(uint64(len(artifacts.Digest{}))))
+			h.Parts[i].Size = int64(r.uint(artifacts.MaxObjectSize))
+		}
+		if n := len(*l); r.bad || n > 0 && !h.Time.After((*l)[n-1].Time) {
+			return fmt.Errorf("price history: snapshot %d", n)
 		}
 		*l = append(*l, h)
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/market"
 )
 
 // LoadIDs begins a ledger that knows the ids which root's gave out and nothing
@@ -93,7 +94,10 @@ func returnsOf(ctx context.Context, r artifacts.Reader, h history, put *objects)
 	var last [zones][]row // of the step's snapshot before
 	var to [zones]returnWriter
 	for i := range h {
-		rows, err := loadRows(ctx, r, &h[i])
+		var rows []row
+		err := h[i].read(ctx, r, func(part *reader) {
+			part.each(func(id uint64, price market.U128) { rows = append(rows, row{id: id, price: price}) })
+		})
 		if err != nil {
 			return logs, err
 		}
@@ -112,22 +116,6 @@ func returnsOf(ctx context.Context, r artifacts.Reader, h history, put *objects)
 		logs[zone] = to[zone].close()
 	}
 	return logs, nil
-}
-
-// loadRows reads a kept snapshot of prices whole.
-func loadRows(ctx context.Context, r artifacts.Reader, h *priceSet) (rows []row, err error) {
-	for _, part := range h.Parts {
-		b, err := artifacts.ReadObject(ctx, r, part)
-		if err != nil {
-			return nil, err
-		}
-		from := reader{b: b}
-		rows = from.allRows(rows)
-		if from.bad || len(from.b) > 0 {
-			return nil, fmt.Errorf("object %s: %w: not a part of a snapshot's prices", part.Digest, artifacts.ErrCorrupt)
-		}
-	}
-	return rows, nil
 }
 
 // missing returns the rows whose asset is not in other; both ascend by id.

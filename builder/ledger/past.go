@@ -148,13 +148,18 @@ func (l *Ledger) search(ctx context.Context, t time.Time, zone int, here []*stre
 // eachPrice calls f for each of rows whose asset has a price in a kept
 // snapshot, with its index and that price.
 func (l *Ledger) eachPrice(ctx context.Context, h *priceSet, rows []row, f func(i int, price market.U128)) error {
+	return h.read(ctx, l.reader, func(part *reader) { part.rows(rows, f) })
+}
+
+// read calls f with each of the objects that the prices are in.
+func (h *priceSet) read(ctx context.Context, from artifacts.Reader, f func(part *reader)) error {
 	for _, part := range h.Parts {
-		b, err := artifacts.ReadObject(ctx, l.reader, part)
+		b, err := artifacts.ReadObject(ctx, from, part)
 		if err != nil {
 			return err
 		}
 		r := reader{b: b}
-		r.rows(rows, f)
+		f(&r)
 		if r.bad || len(r.b) > 0 {
 			return fmt.Errorf("object %s: %w: not a part of a snapshot's prices", part.Digest, artifacts.ErrCorrupt)
 		}

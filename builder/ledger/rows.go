@@ -107,16 +107,19 @@ func (r *reader) uint(limit uint64) uint64 {
 	return v
 }
 
-// step reads a time in steps of ten minutes since 1970.
-func (r *reader) step() time.Time {
+// steps reads a number of steps of ten minutes.
+func (r *reader) steps() int64 {
 	v, n := binary.Varint(r.b)
 	if n <= 0 || v < -maxStep || v > maxStep {
 		r.fail()
-		return time.Time{}
+		return 0
 	}
 	r.b = r.b[n:]
-	return time.Unix(v*stepSeconds, 0).UTC()
+	return v
 }
+
+// step reads a time in steps of ten minutes since 1970.
+func (r *reader) step() time.Time { return time.Unix(r.steps()*stepSeconds, 0).UTC() }
 
 // take returns the next n bytes.
 func (r *reader) take(n uint64) []byte {
@@ -129,14 +132,13 @@ func (r *reader) take(n uint64) []byte {
 	return b
 }
 
-// rows reads what appendRows wrote, and calls f for each row whose asset is
-// among those of sorted, with its index there. A price from 2^127 on is a
-// fault.
-func (r *reader) rows(sorted []row, f func(i int, price market.U128)) {
+// each reads what appendRows wrote and calls f for each row. A price from 2^127
+// on is a fault.
+func (r *reader) each(f func(id uint64, price market.U128)) {
 	n := r.uint(uint64(len(r.b)))
 	// This loop is most of what a build spends on its past: b and at stay in
 	// registers, and most ids are one byte.
-	b, at, id, i := r.b, 0, uint64(0), 0
+	b, at, id := r.b, 0, uint64(0)
 	for ; n > 0; n-- {
 		delta, size := uint64(0), 1
 		if at < len(b) && b[at] < 0x80 {
@@ -154,30 +156,20 @@ func (r *reader) rows(sorted []row, f func(i int, price market.U128)) {
 			return
 		}
 		id += delta
-		i = seek(sorted, i, id)
-		if i < len(sorted) && sorted[i].id == id {
-			f(i, price)
-		}
+		f(id, price)
 	}
 	r.b = b[at:]
 }
 
-// allRows reads what appendRows wrote, every row of it. quote means nothing in
-// them.
-func (r *reader) allRows(to []row) []row {
-	last := uint64(0)
-	for n := r.uint(uint64(len(r.b))); n > 0; n-- {
-		delta := r.uint(market.MaxID - last)
-		price, size := readPrice(r.b)
-		if size == 0 || delta == 0 {
-			r.fail()
-			return to
+// rows calls f for each row whose asset is among those of sorted, with its index
+// there.
+func (r *reader) rows(sorted []row, f func(i int, price market.U128)) {
+	i := 0
+	r.each(func(id uint64, price market.U128) {
+		if i = seek(sorted, i, id); i < len(sorted) && sorted[i].id == id {
+			f(i, price)
 		}
-		r.b = r.b[size:]
-		last += delta
-		to = append(to, row{id: last, price: price})
-	}
-	return to
+	})
 }
 
 // readPrice reads what appendPrice wrote from the front of b, and returns its

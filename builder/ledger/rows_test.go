@@ -106,10 +106,6 @@ func TestRowsRefuses(t *testing.T) {
 		if r.rows([]row{{id: 1}}, func(int, market.U128) {}); !r.bad {
 			t.Errorf("%s: %s reads as rows", test.name, test.hex)
 		}
-		r = reader{b: b}
-		if r.allRows(nil); !r.bad {
-			t.Errorf("%s: %s reads as rows, all of them", test.name, test.hex)
-		}
 	}
 }
 
@@ -196,12 +192,6 @@ func FuzzRows(f *testing.F) {
 		var got []row
 		r := reader{b: b}
 		r.rows(asked, func(i int, price market.U128) { got = append(got, row{id: asked[i].id, price: price}) })
-		whole := reader{b: b}
-		all := whole.allRows(nil)
-		all = slices.DeleteFunc(all, func(r row) bool { return r.id > uint64(len(asked)) })
-		if whole.bad != r.bad || string(whole.b) != string(r.b) || !r.bad && !slices.Equal(all, got) {
-			t.Fatalf("%x reads as %v, all of it as %v", b, got, all)
-		}
 		if r.bad {
 			if len(r.b) > 0 {
 				t.Fatal("a fault leaves bytes to read")
