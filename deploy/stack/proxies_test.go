@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -77,23 +76,7 @@ func startEdge(t *testing.T, engine server.Engine, proxied bool) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(ln) }()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		if err := s.Drain(ctx); err != nil && !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
-	return ln.Addr().String()
+	return testserver.Serve(t, s.Serve, s.Drain)
 }
 
 // startHAProxy starts HAProxy with our configuration, but short timeouts, in

@@ -2,9 +2,7 @@ package openapi_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -28,6 +26,7 @@ import (
 	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/openapi/openapitest"
 	"example.com/marketdata/edge/server"
+	"example.com/marketdata/internal/testserver"
 )
 
 var update = flag.Bool("update", false, "write the answers that the examples are")
@@ -148,23 +147,7 @@ func startBroken(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(ln) }()
-	t.Cleanup(func() {
-		ctx, stop := context.WithCancel(context.Background())
-		stop()
-		if err := s.Drain(ctx); err != nil && !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return "http://" + ln.Addr().String()
+	return "http://" + testserver.Serve(t, s.Serve, s.Drain)
 }
 
 const longAgo = "X-Snapshot-Time: 2026-11-01T00:00:00Z"

@@ -3,9 +3,7 @@ package server
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -22,6 +20,7 @@ import (
 	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/reqid"
+	"example.com/marketdata/internal/testserver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -56,26 +55,12 @@ func start(t *testing.T, change func(*Config)) (*Server, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(ln) }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		if err := s.Drain(ctx); err != nil && !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
 		if s.Stats().Open != 0 || s.Stats().Waiting != 0 || s.Stats().WaitingBytes != 0 {
 			t.Errorf("left over: %+v", s.Stats())
 		}
 	})
-	return s, ln.Addr().String()
+	return s, testserver.Serve(t, s.Serve, s.Drain)
 }
 
 // client is one connection.

@@ -1,6 +1,9 @@
 package testserver
 
 import (
+	"context"
+	"errors"
+	"net"
 	"os"
 	"testing"
 )
@@ -36,4 +39,28 @@ func forTest(t testing.TB, kind Kind) *Server {
 		}
 	})
 	return s
+}
+
+// Serve has serve, of a server under test, serve on a free port of 127.0.0.1 until
+// t ends, and returns the address. drain ends it: with a context that is done,
+// so that nobody is waited for.
+func Serve(t testing.TB, serve func(net.Listener) error, drain func(context.Context) error) (address string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- serve(ln) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := drain(ctx); err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return ln.Addr().String()
 }
