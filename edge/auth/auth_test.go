@@ -222,8 +222,8 @@ func TestWatcher(t *testing.T) {
 		if a, b := verdict(k, text), verdict(k, second); a != first || b != other {
 			t.Errorf("%s: verdicts %v and %v, want %v and %v", step, a, b, first, other)
 		}
-		if got := w.Status().State; got != state {
-			t.Errorf("%s: state %s, want %s", step, got, state)
+		if got := w.Status(); got.State != state || state == upstream.Valid && got.LastError != "" {
+			t.Errorf("%s: state %s, last error %q, want %s", step, got.State, got.LastError, state)
 		}
 	}
 

@@ -248,7 +248,6 @@ func (r *Refresher) succeed() {
 	if r.status.Set(upstream.Valid) {
 		r.cfg.Log.Info("polling succeeds")
 	}
-	r.status.LastError, r.status.LastErrorAt = "", time.Time{}
 }
 
 // poll reads the pointer, takes over a new snapshot, and reads the change

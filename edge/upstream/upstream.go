@@ -22,7 +22,7 @@ type Status struct {
 	State State `json:"state"`
 	// Since is when the state began.
 	Since time.Time `json:"since"`
-	// LastError is the last fault; "": there was none.
+	// LastError is what the last attempt failed with; "": it succeeded.
 	LastError   string    `json:"last_error,omitempty"`
 	LastErrorAt time.Time `json:"last_error_at,omitzero"`
 }
@@ -30,8 +30,12 @@ type Status struct {
 // Start returns the status at the start.
 func Start() Status { return Status{State: Initializing, Since: time.Now().UTC()} }
 
-// Set enters a state and reports whether it is another than before.
+// Set enters a state and reports whether it is another than before. Valid forgets
+// the last fault.
 func (s *Status) Set(state State) (changed bool) {
+	if state == Valid {
+		s.LastError, s.LastErrorAt = "", time.Time{}
+	}
 	if s.State == state {
 		return false
 	}
