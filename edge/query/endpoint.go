@@ -46,9 +46,9 @@ const (
 	SortSymbol
 	SortSlug
 	SortRank
-	SortVolume
+	SortVolume // of an exchange, "volume"
 	SortMarketCap
-	SortVolume24h
+	SortVolume24h // of a group, "volume_24h"
 	SortBoard
 
 	// Sorts is how many there are.
