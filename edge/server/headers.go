@@ -23,7 +23,6 @@ var (
 	linesStream  = answer.AppendLine(answer.AppendLine(nil, "Content-Type", []byte("text/event-stream")), headerCacheControl, []byte("no-store"))
 	lineAllow    = answer.AppendLine(nil, "Allow", valueMethods)
 	lineSoon     = answer.AppendLine(nil, headerRetryAfter, []byte("1"))
-	lineNext     = answer.AppendLine(nil, headerRetryAfter, []byte("600")) // when there is another snapshot
 	lineRealm    = answer.AppendLine(nil, "WWW-Authenticate", []byte(`ApiKey realm="openapi", header="X-Api-Key"`))
 	lineVary     = answer.AppendLine(nil, "Vary", []byte("Accept-Encoding"))
 	// Every header of INTERFACE.md, "Headers", X-Ignored of section 4, and two
@@ -101,11 +100,7 @@ func (s *Server) problem(r *Request, p *problem) {
 		}
 		r.Reply.Lines = appendNumberLine(r.Reply.Lines, headerRetryAfter, after)
 	case http.StatusServiceUnavailable:
-		if p == unsorted {
-			r.Reply.AddLines(lineNext)
-		} else {
-			r.Reply.AddLines(lineSoon)
-		}
+		r.Reply.AddLines(lineSoon)
 	}
 }
 
