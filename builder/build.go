@@ -60,7 +60,7 @@ type Config struct {
 	// 0 to artifacts.MaxActivateAfter; 0: as soon as each can.
 	ActivateAfter time.Duration
 	Guards        Guards
-	Log    *slog.Logger
+	Log           *slog.Logger
 	// Progress may be nil.
 	Progress Progress
 	// Now is the clock of the pointer's Published field; nil: time.Now.
