@@ -1,0 +1,3 @@
+module example.com/marketdata/edge/openapi/clients/go
+
+go 1.23.0

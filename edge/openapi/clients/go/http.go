@@ -1,0 +1,274 @@
+package marketdata
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	maxBody = 16 << 20         // bytes of an answer; a page of 100 rows is far below
+	silence = 45 * time.Second // after which a stream of events is taken for dead: it has a line every 15 s
+	spread  = 3 * time.Second  // over which clients spread what they ask after an event
+)
+
+type reply struct {
+	status int
+	header http.Header
+	result json.RawMessage
+}
+
+// do sends a request until it has an answer, an error that another attempt would
+// not mend, or no attempt left.
+func (c *Client) do(ctx context.Context, target string, header http.Header) (*reply, error) {
+	for attempt := 0; ; attempt++ {
+		r, err := c.once(ctx, target, header)
+		if err == nil {
+			return r, nil
+		}
+		if err := c.pause(ctx, attempt, err); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// once sends a request once. A 304 has no result.
+func (c *Client) once(ctx context.Context, target string, header http.Header) (*reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, or(c.Timeout, 10*time.Second))
+	defer cancel()
+	res, err := c.send(ctx, target, header)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	r := &reply{status: res.StatusCode, header: res.Header}
+	if res.StatusCode == http.StatusNotModified {
+		return r, nil
+	}
+	r.result, err = read(res)
+	return r, err
+}
+
+func (c *Client) send(ctx context.Context, target string, header http.Header) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(c.BaseURL, "/")+target, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header = header.Clone()
+	req.Header.Set("X-Api-Key", c.Key)
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	if c.HTTP != nil {
+		client.Transport, client.Jar, client.Timeout = c.HTTP.Transport, c.HTTP.Jar, c.HTTP.Timeout
+	}
+	return client.Do(req)
+}
+
+// read returns the result of an answer: an *Error unless its status is 200.
+func read(res *http.Response) (json.RawMessage, error) {
+	var envelope struct {
+		Code    int             `json:"code"`
+		Message string          `json:"message"`
+		Key     MessageKey      `json:"message_key"`
+		Result  json.RawMessage `json:"result"`
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxBody))
+	if err == nil {
+		err = json.Unmarshal(body, &envelope)
+	}
+	if res.StatusCode == http.StatusOK {
+		if err != nil {
+			return nil, fmt.Errorf("read the answer: %w", err)
+		}
+		return envelope.Result, nil
+	}
+	e := &Error{Status: res.StatusCode, Message: http.StatusText(res.StatusCode), Limit: limit(res.Header), RequestID: res.Header.Get("X-Request-Id")}
+	if err == nil {
+		e.Code, e.Key, e.Message = envelope.Code, envelope.Key, envelope.Message
+	}
+	if seconds, err := strconv.ParseUint(res.Header.Get("Retry-After"), 10, 31); err == nil {
+		e.RetryAfter = time.Duration(seconds) * time.Second
+	}
+	return nil, e
+}
+
+// pause waits before the attempt after this one. It returns err when there
+// should be none.
+func (c *Client) pause(ctx context.Context, attempt int, err error) error {
+	wait, retries := jitter(250*time.Millisecond<<min(attempt, 10)), c.Retries
+	if retries == 0 {
+		retries = 3
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		if !slices.Contains([]int{408, 429, 500, 502, 503, 504}, e.Status) {
+			return err
+		}
+		if e.RetryAfter > 0 {
+			wait = e.RetryAfter
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if attempt >= retries || wait > or(c.MaxWait, 30*time.Second) {
+		return err
+	}
+	return c.sleep(ctx, wait)
+}
+
+func (c *Client) sleep(ctx context.Context, wait time.Duration) error {
+	if c.Sleep != nil {
+		return c.Sleep(ctx, wait)
+	}
+	select {
+	case <-time.After(wait):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Events yields the time of the snapshot in force, and of each that comes into
+// force. It connects again when the stream ends, and ends with an error when
+// that fails too often in a row. After the first event each is passed on
+// at random within three seconds, so that not all clients ask at once.
+// What is read next may still come from an edge that is a moment behind: name
+// the event's time in Query.At.
+func (c *Client) Events(ctx context.Context) iter.Seq2[time.Time, error] {
+	return func(yield func(time.Time, error) bool) {
+		var last string
+		again := 2 * time.Second
+		for attempt := 0; ; attempt++ {
+			err := c.stream(ctx, last, func(line string) error {
+				attempt = 0
+				if ms, ok := strings.CutPrefix(line, "retry:"); ok {
+					if n, err := strconv.Atoi(strings.TrimSpace(ms)); err == nil && n > 0 {
+						again = min(time.Duration(n)*time.Millisecond, or(c.MaxWait, 30*time.Second))
+					}
+				}
+				id, ok := strings.CutPrefix(line, "id:")
+				id = strings.TrimSpace(id)
+				at, err := time.Parse(time.RFC3339, id)
+				if !ok || err != nil || id == last {
+					return nil
+				}
+				if last != "" {
+					if err := c.sleep(ctx, rand.N(spread)); err != nil {
+						return err
+					}
+				}
+				last = id
+				if !yield(at, nil) {
+					return errStop
+				}
+				return nil
+			})
+			switch {
+			case errors.Is(err, errStop):
+				return
+			case err == io.EOF && ctx.Err() == nil:
+				err = c.sleep(ctx, jitter(again))
+			default:
+				err = c.pause(ctx, attempt, err)
+			}
+			if err != nil {
+				yield(time.Time{}, err)
+				return
+			}
+		}
+	}
+}
+
+var errStop = errors.New("no more events are wanted")
+
+// stream passes on each line of one stream of events; io.EOF is its end.
+func (c *Client) stream(ctx context.Context, last string, line func(string) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	timer := time.AfterFunc(silence, cancel)
+	defer timer.Stop()
+	header := http.Header{"Accept": {"text/event-stream"}}
+	if last != "" {
+		header.Set("Last-Event-ID", last)
+	}
+	res, err := c.send(ctx, "/openapi/v1/events", header)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		_, err := read(res)
+		return err
+	}
+	if kind := res.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
+		return fmt.Errorf("%s in place of events", kind)
+	}
+	lines := bufio.NewScanner(res.Body)
+	for lines.Scan() {
+		timer.Reset(silence)
+		if err := line(lines.Text()); err != nil {
+			return err
+		}
+	}
+	return io.EOF
+}
+
+var limits = regexp.MustCompile(`^"[^"]*";[qr]=(\d+);[wt]=(\d+)$`)
+
+func limit(header http.Header) *RateLimit {
+	policy, state := limits.FindStringSubmatch(header.Get("RateLimit-Policy")), limits.FindStringSubmatch(header.Get("RateLimit"))
+	if policy == nil || state == nil {
+		return nil
+	}
+	var n [4]int
+	for i, text := range []string{policy[1], policy[2], state[1], state[2]} {
+		n[i], _ = strconv.Atoi(text)
+	}
+	return &RateLimit{n[0], n[1], n[2], n[3]}
+}
+
+// notFound reads X-Not-Found: id=5,9&slug=foo.
+func notFound(header string) map[string][]string {
+	if header == "" {
+		return nil
+	}
+	m := map[string][]string{}
+	for _, filter := range strings.Split(header, "&") {
+		name, values, _ := strings.Cut(filter, "=")
+		m[name] = list(values)
+	}
+	return m
+}
+
+// list reads percent-encoded values with commas between, X-Ignored for one: page,size.
+func list(values string) []string {
+	parts := strings.Split(values, ",")
+	for i, part := range parts {
+		if text, err := url.PathUnescape(part); err == nil {
+			parts[i] = text
+		}
+	}
+	return parts
+}
+
+func or(d, otherwise time.Duration) time.Duration {
+	if d == 0 {
+		return otherwise
+	}
+	return d
+}
+
+// jitter returns a time between half of d and d.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }

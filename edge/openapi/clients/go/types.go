@@ -1,0 +1,161 @@
+package marketdata
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"time"
+)
+
+// Decimal is an exact decimal number as the service writes it: plain notation,
+// without an exponent. A float64 does not hold it; Rat does.
+type Decimal string
+
+// Rat returns the number exactly, and false when d is no decimal number.
+func (d Decimal) Rat() (*big.Rat, bool) { return new(big.Rat).SetString(string(d)) }
+
+// List is one page of a listing.
+type List[T any] struct {
+	Items     []T   `json:"items"`
+	Page      int64 `json:"page"`
+	Total     int64 `json:"total"` // rows that match in the snapshot that answered
+	TotalPage int64 `json:"total_page"`
+}
+
+// Items is a result without pages.
+type Items[T any] struct {
+	Items []T `json:"items"`
+}
+
+// Asset is an entry of the directory. Symbols are shared by unrelated assets:
+// join by ID.
+type Asset struct {
+	ID        int64       `json:"id"`
+	Rank      *int64      `json:"rank,omitempty"` // by market cap, from 1; nil when there is none
+	Name      string      `json:"name"`
+	Symbol    string      `json:"symbol"`
+	Slug      string      `json:"slug"`
+	Logo      string      `json:"logo"`
+	Explorers []string    `json:"explorers"`
+	Links     *AssetLinks `json:"links,omitempty"` // with Query.Fields "links" only
+}
+
+// AssetLinks are URLs, "" when unknown.
+type AssetLinks struct {
+	Website    string `json:"website"`
+	Whitepaper string `json:"whitepaper"`
+}
+
+// Quote is an asset's market data, in US dollars.
+type Quote struct {
+	ID            int64              `json:"id"`
+	Name          string             `json:"name"`
+	Symbol        string             `json:"symbol"`
+	Slug          string             `json:"slug"`
+	Logo          string             `json:"logo"`
+	Price         Decimal            `json:"price"`
+	MarketCap     *Decimal           `json:"market_cap"` // nil when unknown
+	Volume        Decimal            `json:"volume"`     // of 24 hours
+	PercentChange map[string]Decimal `json:"percent_change"`
+}
+
+// Exchange is a trading venue. Slugs of exchanges are not unique.
+type Exchange struct {
+	ID    int64             `json:"id"`
+	Name  string            `json:"name"`
+	Slug  string            `json:"slug"`
+	Logo  string            `json:"logo"`
+	Links map[string]string `json:"links"` // "" when there is none
+	Fees  struct {
+		Maker Decimal `json:"maker"`
+		Taker Decimal `json:"taker"`
+	} `json:"fees"`
+	Market *ExchangeMarket `json:"market"` // nil when there is no aggregate
+}
+
+// ExchangeMarket is an exchange's 24-hour aggregate; nil is unknown.
+type ExchangeMarket struct {
+	Volume24h    *Decimal   `json:"volume_24h"`
+	MarketsCount *int64     `json:"markets_count"`
+	CoinsCount   *int64     `json:"coins_count"`
+	DataTime     *time.Time `json:"data_time"`
+}
+
+// Global are the totals over active assets with a known market cap.
+type Global struct {
+	TotalMarketCap       Decimal   `json:"total_market_cap"`
+	TotalVolume24h       Decimal   `json:"total_volume_24h"`
+	MarketCapChange24hPc *Decimal  `json:"total_market_cap_change_percentage_24h"` // nil when not available
+	DataTime             time.Time `json:"data_time"`
+}
+
+// Category is a group of assets.
+type Category struct {
+	ID     int64       `json:"id"`
+	Name   string      `json:"name"`
+	Slug   string      `json:"slug"`
+	Market GroupMarket `json:"market"`
+}
+
+// Chain is a blockchain with the assets on it.
+type Chain struct {
+	ID          int64       `json:"id"`
+	Name        string      `json:"name"`
+	DisplayName string      `json:"display_name"`
+	Slug        string      `json:"slug"`
+	EVMChainID  *int64      `json:"evm_chain_id"` // EIP-155; nil for others
+	Logo        string      `json:"logo"`
+	Market      GroupMarket `json:"market"`
+}
+
+// GroupMarket is the aggregate over a group's coins. MarketCapShare, 0 to 1, is
+// a part of the sum over all groups, in which a coin counts once for each group.
+type GroupMarket struct {
+	MarketCap      Decimal   `json:"market_cap"`
+	Volume24h      Decimal   `json:"volume_24h"`
+	CoinsCount     int64     `json:"coins_count"`
+	MarketCapShare Decimal   `json:"market_cap_share"`
+	SnapshotTime   time.Time `json:"snapshot_time"`
+	TopGainers     []struct {
+		ID     int64  `json:"id"`
+		Symbol string `json:"symbol"`
+		Name   string `json:"name"`
+		Slug   string `json:"slug"`
+		Logo   string `json:"logo"`
+	} `json:"top_gainers"`
+}
+
+// History is the course of an asset's price in a window, oldest point first.
+type History struct {
+	ID       int64   `json:"id"`
+	Name     string  `json:"name"`
+	Symbol   string  `json:"symbol"`
+	Slug     string  `json:"slug"`
+	Window   string  `json:"window"`
+	Interval string  `json:"interval"`
+	Points   []Point `json:"points"`
+}
+
+// Point is a price at a time. In JSON it is [time, price].
+type Point struct {
+	Time  time.Time
+	Price Decimal
+}
+
+// UnmarshalJSON reads [time, price].
+func (p *Point) UnmarshalJSON(b []byte) error {
+	var pair []json.RawMessage
+	if err := json.Unmarshal(b, &pair); err != nil {
+		return err
+	}
+	if len(pair) < 2 {
+		return fmt.Errorf("a point of %d elements", len(pair))
+	}
+	if err := json.Unmarshal(pair[0], &p.Time); err != nil {
+		return err
+	}
+	return json.Unmarshal(pair[1], &p.Price)
+}
+
+// MarshalJSON writes [time, price].
+func (p Point) MarshalJSON() ([]byte, error) { return json.Marshal([]any{p.Time, p.Price}) }
