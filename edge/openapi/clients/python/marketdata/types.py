@@ -1,0 +1,164 @@
+"""The service's answers. Money and percentages are Decimal; None is unknown."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Generic, Literal, TypedDict, TypeVar
+
+T = TypeVar("T")
+
+
+class Query(TypedDict, total=False):
+    """An endpoint's parameters. Answer.ignored names what the endpoint did not use."""
+
+    id: list[int]  # up to 100 values, as of slug and symbol
+    slug: list[str]
+    symbol: list[str]
+    page: int  # page mode; size up to 100
+    size: int
+    limit: int  # offset mode
+    offset: int
+    sort: str  # "rank", "market_cap:desc"
+    fields: list[str]  # of assets: "links"
+    by: str  # of trending
+    window: Literal["24h", "7d", "30d", "90d", "1y"]  # of history
+    at: datetime | None  # the snapshot to answer from: snapshot_time of an earlier answer
+
+
+@dataclass(frozen=True)
+class Page(Generic[T]):
+    """One page of a listing; total are the rows that match in the snapshot that answered."""
+
+    items: list[T]
+    page: int
+    total: int
+    total_page: int
+
+
+@dataclass(frozen=True)
+class Items(Generic[T]):
+    """A result without pages."""
+
+    items: list[T]
+
+
+@dataclass(frozen=True)
+class Asset:
+    """An entry of the directory. Symbols are shared by unrelated assets: join by id."""
+
+    id: int
+    name: str
+    symbol: str
+    slug: str
+    logo: str
+    explorers: list[str]
+    rank: int | None = None  # by market cap, from 1
+    links: dict[str, str] | None = None  # with fields=["links"] only
+
+
+@dataclass(frozen=True)
+class Quote:
+    """An asset's market data, in US dollars; volume is of 24 hours."""
+
+    id: int
+    name: str
+    symbol: str
+    slug: str
+    logo: str
+    price: Decimal
+    market_cap: Decimal | None
+    volume: Decimal
+    percent_change: dict[str, Decimal]  # by window: 1h, 6h, 12h, 24h, 7d, 30d, 90d, 1y
+
+
+@dataclass(frozen=True)
+class Fees:
+    maker: Decimal
+    taker: Decimal
+
+
+@dataclass(frozen=True)
+class ExchangeMarket:
+    """An exchange's 24-hour aggregate."""
+
+    volume_24h: Decimal | None
+    markets_count: int | None
+    coins_count: int | None
+    data_time: datetime | None
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A trading venue. Slugs of exchanges are not unique."""
+
+    id: int
+    name: str
+    slug: str
+    logo: str
+    links: dict[str, str]
+    fees: Fees
+    market: ExchangeMarket | None
+
+
+@dataclass(frozen=True)
+class Global:
+    """Totals over active assets with a known market cap."""
+
+    total_market_cap: Decimal
+    total_volume_24h: Decimal
+    total_market_cap_change_percentage_24h: Decimal | None
+    data_time: datetime
+
+
+@dataclass(frozen=True)
+class Gainer:
+    id: int
+    symbol: str
+    name: str
+    slug: str
+    logo: str
+
+
+@dataclass(frozen=True)
+class GroupMarket:
+    """The aggregate over a group's coins. market_cap_share, 0 to 1, is a part of the sum
+    over all groups, in which a coin counts once for each group."""
+
+    market_cap: Decimal
+    volume_24h: Decimal
+    coins_count: int
+    market_cap_share: Decimal
+    snapshot_time: datetime
+    top_gainers: list[Gainer]
+
+
+@dataclass(frozen=True)
+class Category:
+    id: int
+    name: str
+    slug: str
+    market: GroupMarket
+
+
+@dataclass(frozen=True)
+class Chain:
+    id: int
+    name: str
+    display_name: str
+    slug: str
+    evm_chain_id: int | None  # EIP-155
+    logo: str
+    market: GroupMarket
+
+
+@dataclass(frozen=True)
+class History:
+    """The course of an asset's price in a window, oldest point first."""
+
+    id: int
+    name: str
+    symbol: str
+    slug: str
+    window: str
+    interval: str
+    points: list[tuple[datetime, Decimal]]

@@ -1,0 +1,95 @@
+"""Runs the cases of a file with this client and prints what came of each as a line of
+JSON. The test in the folder above starts the servers, and says in the file where they
+are. With "async" before the file's name the client is the asynchronous one."""
+
+import asyncio
+import dataclasses
+import inspect
+import json
+import sys
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from marketdata import ApiError, AsyncClient, Client, MarketDataError, RateLimit, SnapshotGone
+
+
+def plain(value: Any) -> Any:
+    """The value as the service's JSON has it."""
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%dT%H:%M:%SZ")
+    if dataclasses.is_dataclass(value):
+        absent = {"rank", "links"} if not isinstance(value, RateLimit) else set()
+        return {f.name: plain(v) for f in dataclasses.fields(value) if (v := getattr(value, f.name)) is not None or f.name not in absent}
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    return [plain(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+async def take(iterator: Any, into: list[Any], count: int = 0) -> list[Any]:
+    """Puts what the iterator of either client gives into a list, up to count; 0 is all."""
+    while not into or len(into) != count:
+        try:
+            into.append(await anext(iterator) if hasattr(iterator, "__anext__") else next(iterator))
+        except (StopIteration, StopAsyncIteration):
+            return into
+    if hasattr(iterator, "aclose"):
+        await iterator.aclose()
+    return into
+
+
+async def run(case: dict[str, Any], kind: type) -> dict[str, Any]:
+    waits: list[float] = []
+
+    async def later(seconds: float) -> None:
+        waits.append(seconds)
+
+    client = kind(case["base"], case["key"], **({"retries": max(case["retries"], 0)} if "retries" in case else {}))
+    client.sleep = waits.append if kind is Client else later
+    query = dict(case.get("query", {}))
+    if "at" in query:
+        query["at"] = datetime.fromisoformat(query["at"])
+    words = [query.pop("q")] if "q" in query else []
+    call = getattr(client, {"global": "global_"}.get(case["call"], case["call"]))
+
+    async def value(result: Any) -> Any:
+        return await result if inspect.isawaitable(result) else result
+
+    out: dict[str, Any] = {"case": case["name"]}
+    try:
+        if case["call"] == "events":
+            await take(call(), out.setdefault("events", []), case["take"])
+        elif case.get("mode") == "pages":
+            pages = await take(client.pages(call, **query), [])
+            out["snapshots"] = plain([page.snapshot_time for page in pages])
+            out["ids"] = [row.id for page in pages for row in page.result.items]
+        elif case.get("mode") == "rows":
+            out["ids"] = [row.id for row in await take(client.rows(call, **query), [])]
+        else:
+            answer = await value(call(*words, **query))
+            if case.get("mode") == "refresh":
+                answer = await value(client.refresh(answer))
+            for name in ("result", "snapshot_time", "unchanged", "not_found", "ignored", "limit"):
+                out[name] = plain(getattr(answer, name))
+    except ApiError as error:
+        out["error"] = {
+            "key": error.message_key, "status": error.status, "code": error.code,
+            "retry_after": error.retry_after or 0, "gone": isinstance(error, SnapshotGone),
+        }
+        out["limit"] = plain(error.limit)
+    except MarketDataError:
+        out["error"] = {"key": "TRANSPORT"}
+    client.close()
+    return plain(out | {"waits": [w for w in waits if w]})
+
+
+async def main() -> None:
+    with open(sys.argv[-1]) as file:
+        cases = json.load(file)
+    for case in cases:
+        print(json.dumps(await run(case, AsyncClient if "async" in sys.argv[1:-1] else Client)), flush=True)
+
+
+asyncio.run(main())
