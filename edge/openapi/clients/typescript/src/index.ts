@@ -1,0 +1,302 @@
+/**
+ * A client of the Market Data Service, version 1 of its interface. It needs `fetch` alone.
+ *
+ *     const client = new Client("https://host", "mdk_live_…");
+ *     for await (const row of client.rows("quotes", { size: 100 })) console.log(row.symbol, row.price);
+ */
+import type { Asset, Category, Chain, Exchange, Global, History, Items, List, MessageKey, Query, Quote, Time } from "./types.js";
+
+export type * from "./types.js";
+
+const silence = 45_000; // ms after which a stream of events is taken for dead: it has a line every 15 s
+const spread = 3_000; // ms over which clients spread what they ask after an event
+const retried = [408, 429, 500, 502, 503, 504];
+
+/** The bucket that a request was counted under. */
+export interface RateLimit {
+  /** Requests at once, all of them available again after `window` seconds. */
+  quota: number;
+  window: number;
+  /** Requests left; the bucket is full after `reset` seconds. */
+  remaining: number;
+  reset: number;
+}
+
+/** A result and what the headers say of it. */
+export interface Answer<T> {
+  result: T;
+  /** Of the snapshot that answered; undefined before the first one. */
+  snapshotTime: Time | undefined;
+  /** Values of a filter (`id`, `slug`, `symbol`) that match nothing. */
+  notFound: Record<string, string[]>;
+  /** Names of parameters that had no part in the answer. */
+  ignored: string[];
+  limit: RateLimit | undefined;
+  requestId: string | undefined;
+  /** `refresh`: the service says that `result` is still what it was. */
+  unchanged: boolean;
+  etag: string;
+  request: { target: string; headers: Record<string, string> };
+}
+
+/** An answer that is no success. Branch on `messageKey`. */
+export class ApiError extends Error {
+  override name = "ApiError";
+  constructor(
+    readonly status: number,
+    /** Of the envelope; 0 when something in between answered. */
+    readonly code: number,
+    /** Likewise "". Keys may be added. */
+    readonly messageKey: MessageKey | (string & {}),
+    message: string,
+    /** Seconds. */
+    readonly retryAfter: number | undefined,
+    readonly limit: RateLimit | undefined,
+    readonly requestId: string | undefined,
+  ) {
+    super(`${status} ${messageKey}: ${message} (request ${requestId})`);
+  }
+}
+
+/** The snapshot that was asked for is no longer retained: begin the listing again. */
+export class SnapshotGone extends ApiError {
+  override name = "SnapshotGone";
+}
+
+/** No whole answer of the service arrived; `cause` says why. */
+export class TransportError extends Error {
+  override name = "TransportError";
+}
+
+export interface Options {
+  /** Milliseconds for one attempt, its body included. 10,000 unless given. */
+  timeout?: number;
+  /** Attempts after the first one. 3 unless given. */
+  retries?: number;
+  /** An error whose `Retry-After` is longer than these milliseconds is thrown at once. 30,000 unless given. */
+  maxWait?: number;
+  /** Ends everything that the client does. */
+  signal?: AbortSignal;
+  fetch?: typeof fetch;
+  sleep?: (ms: number) => Promise<void>;
+}
+
+/** The listings, which `pages` and `rows` read whole. */
+export interface Lists {
+  assets: Asset;
+  quotes: Quote;
+  exchanges: Exchange;
+  categories: Category;
+  chains: Chain;
+  history: History;
+}
+
+/** Asks one service; `base` is `https://host`, without `/openapi/v1`. */
+export class Client {
+  readonly #base: string;
+  readonly #key: string;
+  readonly #options: Options & { timeout: number; retries: number; maxWait: number };
+
+  constructor(base: string, key: string, options: Options = {}) {
+    this.#base = base.replace(/\/+$/, "");
+    this.#key = key;
+    this.#options = { timeout: 10_000, retries: 3, maxWait: 30_000, ...options };
+  }
+
+  assets(query?: Query): Promise<Answer<List<Asset>>> { return this.#ask("assets", query); }
+  quotes(query?: Query): Promise<Answer<List<Quote>>> { return this.#ask("quotes", query); }
+  trending(query?: Query): Promise<Answer<Items<Quote>>> { return this.#ask("trending", query); }
+  exchanges(query?: Query): Promise<Answer<List<Exchange>>> { return this.#ask("exchanges", query); }
+  global(query?: Query): Promise<Answer<Global>> { return this.#ask("global", query); }
+  categories(query?: Query): Promise<Answer<List<Category>>> { return this.#ask("categories", query); }
+  chains(query?: Query): Promise<Answer<List<Chain>>> { return this.#ask("chains", query); }
+  /** Prices over `query.window`, of the assets that `query` names. */
+  history(query: Query): Promise<Answer<List<History>>> { return this.#ask("history", query); }
+  /** Up to 20 assets whose name, symbol or slug has words that begin with those of `words`. */
+  search(words: string, query?: Query): Promise<Answer<Items<Asset>>> { return this.#ask("search", query, { q: words }); }
+
+  /** Asks again. When nothing has changed, only headers are transferred and `result` is the one held. */
+  refresh<T>(answer: Answer<T>): Promise<Answer<T>> { return this.#fetch(answer.request, answer); }
+
+  /**
+   * Reads a whole listing page by page from one snapshot, that of the first answer, whatever is published
+   * meanwhile. `SnapshotGone`: it took longer than snapshots are retained; begin again.
+   */
+  async *pages<N extends keyof Lists>(list: N, query: Query = {}): AsyncGenerator<Answer<List<Lists[N]>>, void, undefined> {
+    let at = query.at;
+    for (let page = query.page ?? 1, last = page; page <= last; page++) {
+      const answer = await this.#ask<List<Lists[N]>>(list, { ...query, page, at });
+      yield answer;
+      at = answer.snapshotTime;
+      last = answer.result.total_page;
+    }
+  }
+
+  /** `pages`, row by row. */
+  async *rows<N extends keyof Lists>(list: N, query: Query = {}): AsyncGenerator<Lists[N], void, undefined> {
+    for await (const page of this.pages(list, query)) yield* page.result.items;
+  }
+
+  /**
+   * Yields the time of the snapshot in force, and of each that comes into force; after the first one each at
+   * random within three seconds, so that not all clients ask at once. Ask with `at`, so that no edge that is a
+   * moment behind answers. Connects again when the stream ends, and throws what ends it too often in a row.
+   */
+  async *events(): AsyncGenerator<Time, void, undefined> {
+    let last = "";
+    let again = 2_000;
+    for (let attempt = 0; ; attempt++) {
+      let failure: unknown;
+      const dead = new AbortController();
+      let timer = setTimeout(() => dead.abort(), silence);
+      try {
+        const headers = { Accept: "text/event-stream", ...(last && { "Last-Event-ID": last }) };
+        const response = await this.#send("/openapi/v1/events", headers, dead.signal);
+        if (response.status !== 200) throw await failed(response);
+        if (!response.headers.get("Content-Type")?.startsWith("text/event-stream")) throw new TransportError("no stream of events");
+        for await (const line of lines(response)) {
+          clearTimeout(timer);
+          timer = setTimeout(() => dead.abort(), silence);
+          attempt = 0;
+          const retry = /^retry: ?(\d+)$/.exec(line)?.[1];
+          if (retry) again = Math.min(Number(retry), this.#options.maxWait);
+          const id = /^id: ?(.+)$/.exec(line)?.[1];
+          if (!id || id === last) continue;
+          clearTimeout(timer); // whoever takes the event may be slow
+          if (last) await this.#sleep(Math.random() * spread);
+          last = id;
+          yield id;
+        }
+      } catch (error) {
+        if (error instanceof ApiError || error instanceof TransportError) failure = error; // else the stream has ended
+      } finally {
+        clearTimeout(timer);
+        dead.abort();
+      }
+      await this.#sleep(failure === undefined ? jitter(again) : this.#wait(failure, attempt));
+    }
+  }
+
+  #ask<T>(endpoint: string, query: Query = {}, more: Record<string, string> = {}): Promise<Answer<T>> {
+    const { at, ...parameters } = query;
+    const search = new URLSearchParams(more);
+    for (const [name, value] of Object.entries(parameters)) if (value !== undefined) search.set(name, String(value));
+    const target = `/openapi/v1/${endpoint}${search.size > 0 ? `?${search}` : ""}`;
+    return this.#fetch<T>({ target, headers: at === undefined ? {} : { "X-Snapshot-Time": at } });
+  }
+
+  async #fetch<T>(request: Answer<T>["request"], before?: Answer<T>): Promise<Answer<T>> {
+    for (let attempt = 0; ; attempt++) {
+      try {
+        return await this.#once(request, before);
+      } catch (error) {
+        await this.#sleep(this.#wait(error, attempt));
+      }
+    }
+  }
+
+  async #once<T>(request: Answer<T>["request"], before?: Answer<T>): Promise<Answer<T>> {
+    const headers = { ...request.headers, ...(before && { "If-None-Match": before.etag }) };
+    const response = await this.#send(request.target, headers, AbortSignal.timeout(this.#options.timeout));
+    const unchanged = before !== undefined && response.status === 304;
+    if (!unchanged && response.status !== 200) throw await failed(response);
+    const h = (name: string) => response.headers.get(name) ?? undefined;
+    return {
+      result: unchanged ? before.result : await resultOf<T>(response),
+      unchanged, request, etag: h("ETag") ?? "", snapshotTime: h("X-Snapshot-Time"), requestId: h("X-Request-Id"), limit: limitOf(response),
+      notFound: Object.fromEntries((h("X-Not-Found")?.split("&") ?? []).map((filter) => {
+        const at = filter.indexOf("=");
+        return [filter.slice(0, at), listOf(filter.slice(at + 1))];
+      })),
+      ignored: listOf(h("X-Ignored")),
+    };
+  }
+
+  /** Redirects are not followed: they would carry the key elsewhere. */
+  async #send(target: string, headers: Record<string, string>, signal: AbortSignal): Promise<Response> {
+    const signals = this.#options.signal ? [signal, this.#options.signal] : [signal];
+    const send = this.#options.fetch ?? fetch;
+    try {
+      return await send(this.#base + target, {
+        headers: { "X-Api-Key": this.#key, ...headers }, signal: AbortSignal.any(signals), redirect: "manual", cache: "no-store",
+      });
+    } catch (cause) {
+      throw new TransportError(`GET ${target}`, { cause });
+    }
+  }
+
+  /** Milliseconds before the attempt after this one; throws `error` when there should be none. */
+  #wait(error: unknown, attempt: number): number {
+    this.#options.signal?.throwIfAborted();
+    const api = error instanceof ApiError ? error : undefined;
+    if ((!api && !(error instanceof TransportError)) || (api && !retried.includes(api.status)) || attempt >= this.#options.retries) throw error;
+    const wait = api?.retryAfter ? api.retryAfter * 1000 : jitter(250 * 2 ** Math.min(attempt, 10));
+    if (wait > this.#options.maxWait) throw error;
+    return wait;
+  }
+
+  async #sleep(ms: number): Promise<void> {
+    if (this.#options.sleep) return this.#options.sleep(ms);
+    const { signal } = this.#options;
+    await new Promise<void>((resolve) => {
+      const done = () => { clearTimeout(timer); signal?.removeEventListener("abort", done); resolve(); };
+      const timer = setTimeout(done, ms);
+      signal?.addEventListener("abort", done);
+    });
+    signal?.throwIfAborted();
+  }
+}
+
+async function resultOf<T>(response: Response): Promise<T> {
+  try {
+    const { result } = (await response.json()) as { result?: T };
+    if (result === undefined) throw new TypeError("no result");
+    return result;
+  } catch (cause) {
+    throw new TransportError("read the answer", { cause });
+  }
+}
+
+async function failed(response: Response): Promise<ApiError> {
+  const envelope = (await response.json().catch(() => null)) as { code?: number; message?: string; message_key?: string } | null;
+  const key = envelope?.message_key ?? "";
+  const after = response.headers.get("Retry-After") ?? "";
+  return new (key === "SNAPSHOT_GONE" ? SnapshotGone : ApiError)(
+    response.status, envelope?.code ?? 0, key, envelope?.message ?? response.statusText,
+    /^\d{1,9}$/.test(after) ? Number(after) : undefined, limitOf(response), response.headers.get("X-Request-Id") ?? undefined,
+  );
+}
+
+async function* lines(response: Response): AsyncGenerator<string, void, undefined> {
+  if (!response.body) return;
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      const whole = (rest + value).split(/\r?\n/);
+      rest = (whole.pop() ?? "").slice(0, 65_536);
+      yield* whole;
+    }
+  } finally {
+    await reader.cancel().catch(() => undefined);
+  }
+}
+
+function limitOf(response: Response): RateLimit | undefined {
+  const read = (name: string) => /;[qr]=(\d+);[wt]=(\d+)$/.exec(response.headers.get(name) ?? "")?.slice(1).map(Number);
+  const [quota, window] = read("RateLimit-Policy") ?? [];
+  const [remaining, reset] = read("RateLimit") ?? [];
+  if (quota === undefined || window === undefined || remaining === undefined || reset === undefined) return undefined;
+  return { quota, window, remaining, reset };
+}
+
+/** Reads percent-encoded values with commas between. */
+function listOf(values: string | undefined): string[] {
+  return values === undefined ? [] : values.split(",").map(decodeURIComponent);
+}
+
+function jitter(ms: number): number {
+  return (ms / 2) * (1 + Math.random());
+}
