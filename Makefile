@@ -7,6 +7,7 @@ VERSION ?= $(shell git describe --tags --always --dirty)
 SLO ?= p99<20ms
 SOAK ?= 10m
 FUZZ ?= 3m
+PYTHON ?= python3
 
 .PHONY: $(shell sed -n 's/^\([a-z0-9-]*\):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
@@ -34,12 +35,13 @@ loadtest: build ## load that stack's edges for 45 s, every answer checked; a rep
 capacity: build ## the highest rate at which SLO holds on one of its edges, in three minutes at most, or why there is none
 	@$(GO) build -o bin/stack ./deploy/stack && exec bin/stack --source '$(SOURCE)' loadtest --slo '$(SLO)'
 
-##@ Before each change (CI runs these and test-deploy)
+##@ Before each change (CI runs these, test-deploy and test-clients)
 
 lint: ## gofmt, vet and staticcheck
 	@out="$$(gofmt -l $$(git ls-files '*.go'))"; if [ -n "$$out" ]; then echo "gofmt: $$out"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
+	cd edge/openapi/clients/go && $(GO) vet ./...
 
 test: servers ## all tests, against real S3 servers too
 	$(GO) test -shuffle=on -count=1 -timeout 20m ./...
@@ -59,14 +61,15 @@ test-deploy: ## check deploy/ with its readers' parsers (a module of its own: do
 test-pages: ## the market board and the API reference in a headless Chromium
 	MARKETDATA_REQUIRE_BROWSER=1 $(GO) test -count=1 ./edge/web
 
-test-clients: ## lint the OpenAPI document, check a TypeScript client made from it (node, npm)
-	@command -v npm >/dev/null || { echo 'test-clients needs node 20 or later with npm: https://nodejs.org'; exit 1; }
+test-clients: ## lint the OpenAPI document; the Go, Python and TypeScript clients against running edges, and their packages (npm, python3-build)
+	@command -v npm >/dev/null || { echo 'test-clients needs node 20.3 or later with npm: https://nodejs.org'; exit 1; }
+	@$(PYTHON) -m build --version >/dev/null || { echo 'test-clients needs Python 3.11 or later with build and setuptools (apt-get install python3-build python3-setuptools python3-wheel), and PYTHON=/usr/bin/python3 when another one comes first'; exit 1; }
 	cd edge/openapi/clients/typescript && npm ci --no-audit --no-fund --ignore-scripts
-	MARKETDATA_REQUIRE_CLIENTS=1 $(GO) test -count=1 ./edge/openapi/clients
+	MARKETDATA_REQUIRE_CLIENTS=1 PYTHON=$(PYTHON) $(GO) test -count=1 -v ./edge/openapi/clients
 
 ##@ At night (what CI has no time for)
 
-nightly: kill-builder stack-test soak test-clients vuln fuzz ## all of this group and test-clients, some four hours; make -k nightly goes on after a failure
+nightly: kill-builder stack-test soak vuln fuzz ## all of this group, some four hours; make -k nightly goes on after a failure
 
 nightly: SOAK = 1h
 
