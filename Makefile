@@ -69,7 +69,7 @@ test-clients: ## lint the OpenAPI document; the Go, Python and TypeScript client
 
 ##@ At night (what CI has no time for)
 
-nightly: kill-builder stack-test soak vuln fuzz ## all of this group, some four hours; make -k nightly goes on after a failure
+nightly: kill-builder stack-test soak test-clients vuln fuzz ## all of this group and test-clients, some four hours; make -k nightly goes on after a failure
 
 nightly: SOAK = 1h
 
