@@ -181,7 +181,7 @@ func (b *build) backfillBefore(ctx context.Context, head *publish.Head, feeds []
 		return err
 	}
 	b.step(stepJoin)
-	next, err := ledger.Join(ctx, b.scratch, b.scratch.root, head.Manifest.Ledger)
+	next, err := ledger.Join(ctx, b.scratch, b.scratch.root, head.Manifest.Ledger, b.Settings.HistoryAssets)
 	if err != nil {
 		return err
 	}

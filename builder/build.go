@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 	"unicode"
@@ -242,9 +243,13 @@ func (b *build) publish(ctx context.Context, t time.Time, head *publish.Head, pr
 	if err != nil {
 		return err
 	}
+	charts, err := b.history(ctx, t, head.Manifest, objects, next)
+	if err != nil {
+		return err
+	}
 	manifest := &artifacts.Manifest{
 		Format: artifacts.Format, Time: t, Database: feed.Database, Unicode: unicode.Version, Input: input, Counts: b.report.Counts,
-		RowsPerShard: render.RowsPerShard, ShardsPerObject: render.ShardsPerObject, Views: views, Global: global(result),
+		RowsPerShard: render.RowsPerShard, ShardsPerObject: render.ShardsPerObject, Views: append(views, charts...), Global: global(result),
 		Retained: retained(head, t, b.Retain), Ledger: root,
 	}
 	manifest.Withdrawn = stillWithdrawn(head.Manifest, manifest.Oldest())
@@ -307,7 +312,11 @@ func snapshotTime(t time.Time) (time.Time, error) {
 // one is.
 func inputDigest(f *market.Feed, set *market.Settings) artifacts.Digest {
 	floor := func(u market.U128) []byte { return market.AppendDecimal(nil, u, market.MoneyDecimals) }
-	return source.InputDigest(f, floor(set.TrendingMinMarketCap), floor(set.TrendingMinVolume))
+	of := [][]byte{floor(set.TrendingMinMarketCap), floor(set.TrendingMinVolume)}
+	if n := set.HistoryAssets; n != market.DefaultHistoryAssets { // so that what was built before there was history is the same input
+		of = append(of, strconv.AppendInt(nil, int64(n), 10))
+	}
+	return source.InputDigest(f, of...)
 }
 
 // global writes the totals as they are answered.

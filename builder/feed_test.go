@@ -83,7 +83,7 @@ func config(s artifacts.Store, src source.Source) Config {
 	floor := func(units uint64) market.U128 { return market.U128{Lo: units * 100_000_000} }
 	return Config{
 		Store: s, Source: src, Retain: DefaultRetain, Guards: DefaultGuards, Log: discard,
-		Settings: market.Settings{TrendingMinMarketCap: floor(10_000_000), TrendingMinVolume: floor(1_000_000)},
+		Settings: market.Settings{TrendingMinMarketCap: floor(10_000_000), TrendingMinVolume: floor(1_000_000), HistoryAssets: market.DefaultHistoryAssets},
 	}
 }
 

@@ -142,7 +142,7 @@ func (b *bench) build(ctx context.Context, profile string) error {
 	floor := func(units uint64) market.U128 { return market.U128{Lo: units * 100_000_000} }
 	builds, err := builder.New(builder.Config{
 		Store: store, Source: src, Retain: builder.DefaultRetain, Guards: builder.DefaultGuards,
-		Settings: market.Settings{TrendingMinMarketCap: floor(10_000_000), TrendingMinVolume: floor(1_000_000)},
+		Settings: market.Settings{TrendingMinMarketCap: floor(10_000_000), TrendingMinVolume: floor(1_000_000), HistoryAssets: market.DefaultHistoryAssets},
 		Log:      slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {

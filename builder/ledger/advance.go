@@ -19,8 +19,9 @@ type Next struct {
 	// Objects are those that the root names and the ledger before did not
 	// write. Each is to be put under its digest before the root.
 	Objects [][]byte
-	// Root is the root's stored form, an object as well.
-	Root []byte
+	// Root is the root's stored form, an object as well, and After what it says.
+	Root  []byte
+	After *Root
 }
 
 // objects gathers what is to be put.
@@ -46,7 +47,7 @@ func (l *Ledger) Advance(ctx context.Context, f *market.Feed, res *market.Result
 	if err != nil {
 		return nil, err
 	}
-	return &Next{Objects: put, Root: root.encode()}, nil
+	return &Next{Objects: put, Root: root.encode(), After: root}, nil
 }
 
 func (l *Ledger) advance(ctx context.Context, f *market.Feed, res *market.Result, t time.Time, put *objects) (*Root, error) {
@@ -59,6 +60,9 @@ func (l *Ledger) advance(ctx context.Context, f *market.Feed, res *market.Result
 		return nil, err
 	}
 	root.Prices = append(l.root.Prices.at(t), putPrices(rows, t, put))
+	if err := root.chart(ctx, l.reader, l.root.Charted, rows, f, res, put); err != nil {
+		return nil, fmt.Errorf("ledger: history: %w", err)
+	}
 	for zone := range zones {
 		back, err := l.returned(ctx, zone, rows, t)
 		if err == nil {

@@ -27,16 +27,17 @@ func LoadIDs(ctx context.Context, r artifacts.Reader, root artifacts.Ref) (*Ledg
 //
 // Of the returns only those are right that have no older snapshot before them
 // than newest knew, so all are worked out again, from all prices kept.
-func Join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref) (*Next, error) {
+// historyAssets is what a newest of before History counts as having had.
+func Join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref, historyAssets int) (*Next, error) {
 	var put objects
-	root, err := join(ctx, r, past, newest, &put)
+	root, err := join(ctx, r, past, newest, historyAssets, &put)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: join: %w", err)
 	}
-	return &Next{Objects: put, Root: root.encode()}, nil
+	return &Next{Objects: put, Root: root.encode(), After: root}, nil
 }
 
-func join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref, put *objects) (*Root, error) {
+func join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref, historyAssets int, put *objects) (*Root, error) {
 	a, err := ReadRoot(ctx, r, past)
 	if err != nil {
 		return nil, err
@@ -53,10 +54,20 @@ func join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref, p
 	root := &Root{
 		Format: artifacts.Format, IDs: a.IDs, Prices: h, Groups: map[string]artifacts.Ref{},
 	}
+	older, err := a.points(ctx, r, a.Charted, historyAssets)
+	if err != nil {
+		return nil, err
+	}
+	newer, err := b.points(ctx, r, b.Charted, historyAssets)
+	if err != nil {
+		return nil, err
+	}
+	charted := append(older, newer...).of(h)
+	root.Charted = &charted
 	if root.Returns, err = returnsOf(ctx, r, h, put); err != nil {
 		return nil, err
 	}
-	older, err := (&Ledger{reader: r, root: a}).groups(ctx)
+	before, err := (&Ledger{reader: r, root: a}).groups(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +76,7 @@ func join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref, p
 		return nil, err
 	}
 	for _, c := range groupCollections {
-		all := maps.Clone(older[c])
+		all := maps.Clone(before[c])
 		if all == nil {
 			all = groups[c]
 		}

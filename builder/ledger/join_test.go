@@ -55,7 +55,7 @@ func TestJoinAgainstModel(t *testing.T) {
 		for i := 1; i < earlier; i++ {
 			past.build(feedOf(m.prices[i]), m.times[i])
 		}
-		next, err := Join(context.Background(), c.s, *past.ref, *c.ref)
+		next, err := Join(context.Background(), c.s, *past.ref, *c.ref, market.DefaultHistoryAssets)
 		c.check(err)
 		c.take(next)
 		m.compareHeld(rt, c, now)
@@ -89,7 +89,7 @@ func TestJoin(t *testing.T) {
 			past.build(f, at)
 		}
 	}
-	next, err := Join(ctx, c.s, *past.ref, newest)
+	next, err := Join(ctx, c.s, *past.ref, newest, market.DefaultHistoryAssets)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,14 +115,14 @@ func TestJoin(t *testing.T) {
 	for name, refs := range map[string][2]artifacts.Ref{
 		"the wrong way round": {newest, *past.ref}, "with itself": {newest, newest}, "joined already": {*past.ref, *c.ref},
 	} {
-		if _, err := Join(ctx, c.s, refs[0], refs[1]); err == nil || !strings.Contains(err.Error(), "does not end before") {
+		if _, err := Join(ctx, c.s, refs[0], refs[1], market.DefaultHistoryAssets); err == nil || !strings.Contains(err.Error(), "does not end before") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for key := range c.s.objects {
 		kept := c.s.objects[key]
 		c.s.objects[key] = []byte("something else")
-		if _, err := Join(ctx, c.s, *past.ref, newest); err != nil && !errors.Is(err, artifacts.ErrCorrupt) {
+		if _, err := Join(ctx, c.s, *past.ref, newest, market.DefaultHistoryAssets); err != nil && !errors.Is(err, artifacts.ErrCorrupt) {
 			t.Errorf("with another %s: %v", key, err)
 		}
 		c.s.objects[key] = kept

@@ -142,6 +142,16 @@ func Without(b []byte, lost func(artifacts.Ref) bool) (root []byte, what string,
 		gone = append(gone, "prices of "+p.Time.Format(time.RFC3339))
 		return true
 	})
+	if l.Charted != nil {
+		left := slices.DeleteFunc(*l.Charted, func(p priceSet) bool { return l.Prices.find(p.Time) == nil })
+		for i := range left {
+			if slices.ContainsFunc(left[i].Parts, lost) { // who gave points is not known any more
+				left[i].Parts = nil
+				gone = append(gone, "history of "+left[i].Time.Format(time.RFC3339))
+			}
+		}
+		l.Charted = &left
+	}
 	if n := len(gone); n > 3 {
 		gone = []string{fmt.Sprintf("prices of %d snapshots", n)}
 	}

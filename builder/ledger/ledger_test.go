@@ -181,7 +181,7 @@ func TestBrokenObjects(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		_, err = l.Advance(ctx, f, market.Compute(f, now, past, &market.Settings{}), now)
+		_, err = l.Advance(ctx, f, market.Compute(f, now, past, &market.Settings{HistoryAssets: market.DefaultHistoryAssets}), now)
 		return past, err
 	}
 	whole := newStore()
@@ -386,7 +386,7 @@ func FuzzRoot(f *testing.F) {
 		if err != nil {
 			return
 		}
-		next, err := l.Advance(ctx, feed, market.Compute(feed, now, past, &market.Settings{}), now)
+		next, err := l.Advance(ctx, feed, market.Compute(feed, now, past, &market.Settings{HistoryAssets: market.DefaultHistoryAssets}), now)
 		if err != nil {
 			return
 		}

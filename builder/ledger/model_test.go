@@ -132,7 +132,7 @@ func (c *chain) compute(l *Ledger, f *market.Feed, t time.Time) *market.Result {
 	var err error
 	c.past, err = l.Past(context.Background(), f, t)
 	c.check(err)
-	return market.Compute(f, t, c.past, &market.Settings{})
+	return market.Compute(f, t, c.past, &market.Settings{HistoryAssets: market.DefaultHistoryAssets})
 }
 
 // model is FEED.md, "Figures", on prices, taken by its word: it keeps

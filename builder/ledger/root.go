@@ -19,6 +19,10 @@ type Root struct {
 	IDs map[string]idSegments `json:"ids"`
 	// Prices list the snapshots whose prices are kept, oldest first.
 	Prices history `json:"prices"`
+	// Charted are the points of history of those snapshots in which fewer assets
+	// gave points than had a price; of all others they are the prices. nil in a
+	// root of before, which does not know.
+	Charted *history `json:"charted,omitempty"`
 	// Returns are the reappearances, one log for each of the three steps
 	// in which prices are thinned out (every snapshot, the first of an hour,
 	// the first of a day): assets that have a price in a snapshot of that step
@@ -28,6 +32,8 @@ type Root struct {
 	Groups map[string]artifacts.Ref `json:"groups"`
 	// Totals are those of the last 48 hours, oldest first.
 	Totals []Total `json:"totals"`
+
+	own []row // the newest snapshot's points, if they are at hand
 }
 
 // idSegments is a collection's ids in the order in which they were given out, in
@@ -91,6 +97,11 @@ func (l *Root) Refs() []artifacts.Ref {
 	}
 	for _, p := range l.Prices {
 		refs = append(refs, p.Parts...)
+	}
+	if l.Charted != nil {
+		for _, p := range *l.Charted {
+			refs = append(refs, p.Parts...)
+		}
 	}
 	for _, log := range l.Returns {
 		for _, s := range log.Segments {

@@ -69,6 +69,7 @@ func appendRows(dst []byte, rows []row) []byte {
 const (
 	stepSeconds = int64(artifacts.Step / time.Second)
 	maxStep     = 1 << 30 // some 20,000 years
+	maxRowBytes = 8 + 19  // of a row: an id below 2^53, a price below 2^127
 )
 
 // appendStep encodes a time as steps of ten minutes since 1970: a varint with

@@ -39,7 +39,13 @@ type Settings struct {
 	// Floors of the trending board, inclusive, in units of 1e-8.
 	TrendingMinMarketCap U128
 	TrendingMinVolume    U128
+	// HistoryAssets is how many quoted assets give points of history, those of
+	// the best rank, then those without one by id; 0: none.
+	HistoryAssets int
 }
+
+// DefaultHistoryAssets is what HistoryAssets is unless an operator says otherwise.
+const DefaultHistoryAssets = 20_000
 
 // GroupMarket is one market snapshot of a group.
 type GroupMarket struct {
@@ -66,6 +72,8 @@ type Result struct {
 	// Bases as in Past; Change24h is the published figure, by quote.
 	Bases     [8][]U128
 	Change24h []Percent
+	// HistoryAssets is that of the settings.
+	HistoryAssets int
 	// Trending are quotes, best first.
 	Trending []int32
 	// TotalMarketCap and TotalVolume are in units of 1e-8.
@@ -85,7 +93,7 @@ type ListedGroup struct {
 // Compute works out a snapshot. It is a pure function of its arguments. Every
 // row of the feed has its id by now.
 func Compute(f *Feed, t time.Time, past *Past, set *Settings) *Result {
-	r := &Result{T: t, Bases: past.Bases, Groups: map[string]map[uint64]GroupMarket{}}
+	r := &Result{T: t, Bases: past.Bases, HistoryAssets: set.HistoryAssets, Groups: map[string]map[uint64]GroupMarket{}}
 	r.index(f)
 	r.rank(f)
 	r.changes(f)

@@ -104,6 +104,14 @@ func (o *Objects) Missing(m *artifacts.Manifest, named []artifacts.Ref) (keys []
 	return keys
 }
 
+// Has reports whether the list showed what ref names, or it was put since.
+func (o *Objects) Has(ref artifacts.Ref) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, ok := o.there[ref.Digest]
+	return ok
+}
+
 // Put makes sure that the store holds data and returns its name. It is durable
 // after the Sync of the Publish that follows.
 func (o *Objects) Put(ctx context.Context, data []byte) (artifacts.Ref, error) {

@@ -90,7 +90,7 @@ func newPair(t failer, settings model.Settings, poll time.Duration) *pair {
 	var err error
 	p.builder, err = builder.New(builder.Config{
 		Store: p.store, Source: p.source, Retain: settings.Retain, Guards: guards, Log: quiet,
-		Settings: market.Settings{TrendingMinMarketCap: floor(settings.MinMarketCap), TrendingMinVolume: floor(settings.MinVolume)},
+		Settings: market.Settings{TrendingMinMarketCap: floor(settings.MinMarketCap), TrendingMinVolume: floor(settings.MinVolume), HistoryAssets: market.DefaultHistoryAssets},
 	})
 	if err != nil {
 		t.Fatalf("builder: %v", err)

@@ -35,12 +35,16 @@ type settingsFlags struct {
 	Retain               time.Duration `default:"${retain}" help:"Retain snapshots up to this much older than the newest, at most 168h; the previous one always."`
 	TrendingMinMarketCap money         `default:"10000000" help:"Least market cap of a trending asset."`
 	TrendingMinVolume    money         `default:"1000000" help:"Least volume of a trending asset."`
+	HistoryAssets        int           `default:"${historyAssets}" help:"How many quoted assets get a history: the best ranks, then those without one by id. 0: none."`
 }
 
 // Validate is called by kong.
 func (f *settingsFlags) Validate() error {
 	if f.Retain < 0 || f.Retain > builder.MaxRetain {
 		return fmt.Errorf("--retain %v: want 0s to %v", f.Retain, builder.MaxRetain)
+	}
+	if f.HistoryAssets < 0 {
+		return fmt.Errorf("--history-assets %d: want 0 or more", f.HistoryAssets)
 	}
 	return nil
 }
@@ -71,7 +75,7 @@ func (f *publishFlags) open(e *env, src source.Source, activateAfter time.Durati
 }
 
 func (f *settingsFlags) settings() market.Settings {
-	return market.Settings{TrendingMinMarketCap: f.TrendingMinMarketCap.U128, TrendingMinVolume: f.TrendingMinVolume.U128}
+	return market.Settings{TrendingMinMarketCap: f.TrendingMinMarketCap.U128, TrendingMinVolume: f.TrendingMinVolume.U128, HistoryAssets: f.HistoryAssets}
 }
 
 type buildCmd struct {

@@ -120,7 +120,7 @@ func Publish(tb testing.TB, store artifacts.Store, files func(at time.Time) map[
 	guards.Force = true
 	b, err := builder.New(builder.Config{
 		Store: store, Source: src, Retain: builder.DefaultRetain, Guards: guards, Log: slog.New(slog.DiscardHandler),
-		Settings: market.Settings{TrendingMinMarketCap: market.U128{Lo: 10_000_000_00000000}, TrendingMinVolume: market.U128{Lo: 1_000_000_00000000}},
+		Settings: market.Settings{TrendingMinMarketCap: market.U128{Lo: 10_000_000_00000000}, TrendingMinVolume: market.U128{Lo: 1_000_000_00000000}, HistoryAssets: market.DefaultHistoryAssets},
 	})
 	if err != nil {
 		tb.Fatal(err)

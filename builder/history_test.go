@@ -1,0 +1,291 @@
+package builder
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder/render"
+	"example.com/marketdata/builder/source"
+)
+
+// quoted is an asset as a feed has it; an empty text is none.
+type quoted struct {
+	id, cap int
+	price   string
+}
+
+// coins are those of one moment.
+type coins struct {
+	at   time.Time
+	list []quoted
+}
+
+// Files makes coins a Source.
+func (c coins) Files(context.Context, time.Time) (source.Files, error) { return c.files(), nil }
+func (c coins) String() string                                         { return "coins" }
+
+func (c coins) files() source.Files {
+	var assets, quotes bytes.Buffer
+	for _, a := range c.list {
+		fmt.Fprintf(&assets, `{"key":"%d","id":%[1]d,"name":"n","symbol":"s","slug":"%[1]d"}`+"\n", a.id)
+		if a.price != "" {
+			fmt.Fprintf(&quotes, `{"key":"%d","price":%s,"market_cap":%d}`+"\n", a.id, a.price, a.cap)
+		}
+	}
+	return source.FS(fstest.MapFS{
+		source.InfoFile:   {Data: fmt.Appendf(nil, `{"format":1,"database":"test","time":%q}`, c.at.Format(time.RFC3339))},
+		source.AssetsFile: {Data: assets.Bytes()}, source.QuotesFile: {Data: quotes.Bytes()},
+	})
+}
+
+// points are the prices of those that give some, by id: the contract's words.
+func (c coins) points(n int) map[uint64]string {
+	all := slices.DeleteFunc(slices.Clone(c.list), func(a quoted) bool { return a.price == "" })
+	slices.SortFunc(all, func(a, b quoted) int { return cmp.Or(cmp.Compare(b.cap, a.cap), cmp.Compare(a.id, b.id)) }) // no cap: 0, last
+	points := map[uint64]string{}
+	for _, a := range all[:min(n, len(all))] {
+		points[uint64(a.id)] = a.price
+	}
+	return points
+}
+
+// charts is a world of coins that come and go, and what is to be seen of it: all
+// snapshots ever, looked through by the contract's words.
+type charts struct {
+	dice *rand.Rand
+	at   time.Time
+	past []charted // what was built and not withdrawn, in order of time
+}
+
+type charted struct {
+	time   time.Time
+	points map[uint64]string
+}
+
+func newCharts(seed uint64) *charts {
+	return &charts{dice: rand.New(rand.NewPCG(seed, 9)), at: epoch.Add(-time.Duration(seed) * 11 * time.Hour).Truncate(artifacts.Step)}
+}
+
+// moment is the feed of a time: one of thirteen coins always has a price.
+func (c *charts) moment(at time.Time) coins {
+	now := coins{at: at}
+	for id := range 13 {
+		a := quoted{id: id + 1, cap: c.dice.IntN(9) * c.dice.IntN(100), price: fmt.Sprintf("%d.%d7", c.dice.IntN(90_000), c.dice.IntN(1e9))}
+		switch c.dice.IntN(3 + id) {
+		case 1:
+			a.price = ""
+		case 2:
+			a.price = "0"
+		}
+		if id == 0 && a.price == "" {
+			a.price = "1"
+		}
+		// The last five are away for months.
+		if id < 8 || (int(at.Unix()/86400)+id*31)%200 < 30 {
+			now.list = append(now.list, a)
+		}
+	}
+	return now
+}
+
+func (c *charts) took(now coins, n int) {
+	c.past = append(c.past, charted{now.at, now.points(n)})
+	slices.SortFunc(c.past, func(a, b charted) int { return a.time.Compare(b.time) })
+	c.at = c.past[len(c.past)-1].time
+}
+
+// want are the points of a window at the newest snapshot.
+func (c *charts) want(w *artifacts.HistoryWindow) map[uint64][]string {
+	want := map[uint64][]string{}
+	hours, days, intervals := map[int64]bool{}, map[int64]bool{}, map[int64]bool{}
+	for _, s := range c.past {
+		unix, age, step := s.time.Unix(), c.at.Sub(s.time), int64(w.Step/time.Second)
+		held := age < 48*time.Hour || age <= 90*24*time.Hour && !hours[unix/3600] || age <= 366*24*time.Hour && !days[unix/86400]
+		hours[unix/3600], days[unix/86400] = true, true
+		first := held && !intervals[unix/step] && !time.Unix(unix/step*step, 0).Before(c.at.Add(-w.Length))
+		if intervals[unix/step] = intervals[unix/step] || held; !first && age > 0 {
+			continue
+		}
+		for id, price := range s.points {
+			want[id] = append(want[id], s.time.Format(time.RFC3339)+" "+price)
+		}
+	}
+	return want
+}
+
+// compare compares every point of every window with what the manifest's views say,
+// and its listings.
+func (c *charts) compare(t *testing.T, s artifacts.Reader) {
+	t.Helper()
+	m := head(t, s).Manifest
+	if !m.Time.Equal(c.at) {
+		t.Fatalf("the head is of %v, want %v", m.Time, c.at)
+	}
+	for i := range artifacts.HistoryWindows {
+		w := &artifacts.HistoryWindows[i]
+		if got, want := readHistory(t, s, m, w), c.want(w); !reflect.DeepEqual(got, want) {
+			t.Fatalf("at %v, window %s:\n%v\nwant\n%v", m.Time, w.Name, got, want)
+		}
+	}
+}
+
+// readHistory reads a window's points by asset, as an edge does.
+func readHistory(t *testing.T, s artifacts.Reader, m *artifacts.Manifest, w *artifacts.HistoryWindow) map[uint64][]string {
+	t.Helper()
+	got := map[uint64][]string{}
+	var chain time.Time
+	read := func(v *artifacts.View, from time.Time) {
+		err := eachRow(t.Context(), s, v, func(id uint64, row []byte) error {
+			var r struct{ Prices []*string }
+			if err := json.Unmarshal(row, &r); err != nil {
+				return err
+			}
+			if len(r.Prices) != len(v.Times) {
+				t.Fatalf("%s: %s, want %d prices", v.Collection, row, len(v.Times))
+			}
+			for i, at := range v.Times {
+				if p := r.Prices[i]; p != nil && !at.Before(from) {
+					got[id] = append(got[id], at.Format(time.RFC3339)+" "+*p)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	listed, blocks := m.History(w)
+	for _, v := range blocks {
+		read(v, w.First(m.Time))
+		chain = v.Times[len(v.Times)-1]
+	}
+	if v, ok := m.Latest(); ok && !chain.Equal(m.Time) {
+		read(v, m.Time)
+	}
+	var ids []uint64
+	if listed != nil {
+		if err := eachRow(t.Context(), s, listed, func(id uint64, _ []byte) error { ids = append(ids, id); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := slices.Sorted(maps.Keys(got)); !slices.Equal(ids, want) {
+		t.Fatalf("at %v, window %s lists %v, want %v", m.Time, w.Name, ids, want)
+	}
+	return got
+}
+
+// anew fails the test unless the head's views of history are, to the byte, those
+// that its ledger alone gives.
+func anew(t *testing.T, s artifacts.Store) {
+	t.Helper()
+	m := head(t, s).Manifest
+	c := &charter{reader: s, root: ledgerRoot(t, s), t: m.Time, put: func(table *render.Table) (artifacts.View, error) {
+		views, pieces := render.Views(table)
+		for _, p := range pieces {
+			body, first := p.Bytes()
+			views[0].Objects[p.Object] = artifacts.ViewObject{Ref: artifacts.Ref{Digest: artifacts.Sum(body), Size: int64(len(body))}, Rows: p.Rows, First: first}
+		}
+		return views[0], nil
+	}}
+	want, err := c.views(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := slices.DeleteFunc(slices.Clone(m.Views), func(v artifacts.View) bool { return !artifacts.IsHistory(v.Collection) })
+	if !reflect.DeepEqual(got, want) {
+		t.Fatalf("at %v the views are\n%+v\nof the ledger alone\n%+v", m.Time, got, want)
+	}
+}
+
+func assets(n int) func(*Config) {
+	return func(c *Config) { c.Guards.Force, c.Settings.HistoryAssets = true, n }
+}
+
+// TestHistory is months of builds, missed snapshots, rollbacks, backfills, other
+// numbers of assets, and losses. After each snapshot every point is the model's.
+func TestHistory(t *testing.T) {
+	gaps := []time.Duration{1, 1, 1, 1, 2, 5, 6, 6, 24, 37, 72, 144, 144, 287, 288, 289, 1000, 4000}
+	seeds, steps := uint64(6), 60
+	if testing.Short() {
+		seeds, steps = 2, 20
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			c, s, n, lost := newCharts(seed), memstore.New(), 20_000, false
+			later := func() time.Time { return c.at.Add(gaps[c.dice.IntN(len(gaps))] * artifacts.Step) }
+			build := func() {
+				t.Helper()
+				now := c.moment(later())
+				mustBuild(t, s, now, assets(n))
+				c.took(now, n)
+				c.compare(t, s)
+				anew(t, s)
+			}
+			feed := func(at time.Time) PastFeed {
+				now := c.moment(at)
+				c.took(now, n)
+				return PastFeed{"feed", at, now.files()}
+			}
+			build()
+			for range steps {
+				switch c.dice.IntN(14) {
+				case 0: // other assets
+					n = []int{0, 1, 4, 9, 20_000}[c.dice.IntN(5)]
+				case 1: // back to what is retained
+					m := head(t, s).Manifest
+					if len(m.Retained) == 0 || lost {
+						continue
+					}
+					to := m.Retained[c.dice.IntN(len(m.Retained))].Time
+					if _, err := Rollback(t.Context(), s, to, time.Now); err != nil {
+						t.Fatal(err)
+					}
+					c.past, c.at = slices.DeleteFunc(c.past, func(p charted) bool { return p.time.After(to) }), m.Time // no withdrawn time is built again
+				case 2: // a past behind the newest
+					var feeds []PastFeed
+					for range 1 + c.dice.IntN(5) {
+						feeds = append(feeds, feed(later()))
+					}
+					mustBackfill(t, s, feeds, assets(n))
+					c.compare(t, s)
+					anew(t, s)
+				case 3: // a past before all
+					oldest, at := ledgerRoot(t, s).Prices[0].Time, c.at
+					var feeds []PastFeed
+					for range 1 + c.dice.IntN(5) {
+						oldest = oldest.Add(-gaps[c.dice.IntN(len(gaps))] * artifacts.Step)
+						feeds = append([]PastFeed{feed(oldest)}, feeds...)
+					}
+					c.at = at
+					mustBackfill(t, s, feeds, assets(n))
+				case 4: // an object is lost, of the head and perhaps of what it retains
+					views := slices.DeleteFunc(slices.Clone(head(t, s).Manifest.Views), func(v artifacts.View) bool { return !artifacts.IsHistory(v.Collection) })
+					if len(views) > 0 {
+						v := views[c.dice.IntN(len(views))]
+						if err := s.Delete(t.Context(), artifacts.ObjectKey(v.Objects[0].Digest)); err != nil {
+							t.Fatal(err)
+						}
+						lost = true
+					}
+				}
+				build()
+				if !lost {
+					verify(t, s)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,172 @@
+package ledger
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/market"
+)
+
+// Point is the price of an asset in a snapshot.
+type Point struct {
+	ID    uint64
+	Price market.U128
+}
+
+// Chain returns the times of the points of a window: of every interval the first
+// snapshot held in it, if that gave any, as far back as prices are kept.
+func (l *Root) Chain(w *artifacts.HistoryWindow) (times []time.Time) {
+	for i := range l.Prices {
+		p := &l.Prices[i]
+		if i > 0 && l.Prices[i-1].Time.Truncate(w.Step).Equal(p.Time.Truncate(w.Step)) {
+			continue
+		}
+		if len(l.charted(p).Parts) > 0 {
+			times = append(times, p.Time)
+		}
+	}
+	return times
+}
+
+// Points returns the points of the snapshot of time t in ascending order of id.
+func (l *Root) Points(ctx context.Context, r artifacts.Reader, t time.Time) ([]Point, error) {
+	p := l.Prices.find(t)
+	if p == nil {
+		return nil, nil
+	}
+	rows := l.own
+	if rows == nil || p != &l.Prices[len(l.Prices)-1] {
+		var err error
+		if rows, err = loadRows(ctx, r, l.charted(p)); err != nil {
+			return nil, fmt.Errorf("ledger: history: %w", err)
+		}
+	}
+	points := make([]Point, len(rows))
+	for i := range rows {
+		points[i] = Point{rows[i].id, rows[i].price}
+	}
+	return points, nil
+}
+
+// charted returns where the points of a kept snapshot are.
+func (l *Root) charted(p *priceSet) *priceSet {
+	if l.Charted != nil {
+		if c := l.Charted.find(p.Time); c != nil {
+			return c
+		}
+	}
+	return p
+}
+
+// chart adds the points of T, whose prices are rows, to those of before.
+func (l *Root) chart(ctx context.Context, r artifacts.Reader, before *history, rows []row, f *market.Feed, res *market.Result, put *objects) error {
+	last := len(l.Prices) - 1
+	kept := &Root{Prices: l.Prices[:last]}
+	charted, err := kept.points(ctx, r, before, res.HistoryAssets)
+	if err != nil {
+		return err
+	}
+	l.own = members(rows, f, res)
+	if len(l.own) < len(rows) {
+		charted = append(charted, putPrices(l.own, l.Prices[last].Time, put))
+	}
+	l.Charted = &charted
+	return nil
+}
+
+// points returns what of charted is kept. A root of before has none, nor does it
+// say which assets gave points: all did where there were no more than n.
+func (l *Root) points(ctx context.Context, r artifacts.Reader, charted *history, n int) (history, error) {
+	if charted != nil {
+		return charted.of(l.Prices), nil
+	}
+	asked := map[time.Time]bool{} // of what is in no chain nobody asks
+	for i := range artifacts.HistoryWindows {
+		for _, t := range l.Chain(&artifacts.HistoryWindows[i]) {
+			asked[t] = true
+		}
+	}
+	var none history
+	for i := range l.Prices {
+		p := &l.Prices[i]
+		if !asked[p.Time] {
+			continue
+		}
+		more, err := p.moreThan(ctx, r, n)
+		if err != nil {
+			return nil, err
+		}
+		if more {
+			none = append(none, priceSet{Time: p.Time})
+		}
+	}
+	return none, nil
+}
+
+// moreThan reports whether a snapshot has more than n prices.
+func (p *priceSet) moreThan(ctx context.Context, r artifacts.Reader, n int) (bool, error) {
+	if len(p.Parts) == 0 {
+		return false, nil
+	}
+	count := (len(p.Parts) - 1) * partRows
+	last := p.Parts[len(p.Parts)-1]
+	if most := int64(binary.MaxVarintLen64 + (n-count)*maxRowBytes); count >= n || last.Size > most {
+		return true, nil
+	}
+	b, err := artifacts.ReadObject(ctx, r, last)
+	if err != nil {
+		return false, err
+	}
+	rows := reader{b: b}
+	return count+int(rows.uint(uint64(len(b)))) > n, nil
+}
+
+// members returns those of rows, which are the feed's in ascending order of id,
+// that give points.
+func members(rows []row, f *market.Feed, res *market.Result) []row {
+	n := res.HistoryAssets
+	if n >= len(rows) {
+		return rows
+	}
+	rank := func(r *row) int { return int(res.Rank[f.Quotes[r.quote].Asset]) }
+	unranked := n // how many without a rank do
+	for i := range rows {
+		if at := rank(&rows[i]); 0 < at && at <= n {
+			unranked--
+		}
+	}
+	in := make([]row, 0, n)
+	for i := range rows {
+		at := rank(&rows[i])
+		if at == 0 {
+			unranked--
+		}
+		if 0 < at && at <= n || at == 0 && unranked >= 0 {
+			in = append(in, rows[i])
+		}
+	}
+	return in
+}
+
+// find returns the snapshot of time t; nil if there is none.
+func (l history) find(t time.Time) *priceSet {
+	i, ok := slices.BinarySearchFunc(l, t, func(p priceSet, t time.Time) int { return p.Time.Compare(t) })
+	if !ok {
+		return nil
+	}
+	return &l[i]
+}
+
+// of returns those whose times h has.
+func (l history) of(h history) (kept history) {
+	for i := range l {
+		if h.find(l[i].Time) != nil {
+			kept = append(kept, l[i])
+		}
+	}
+	return kept
+}
