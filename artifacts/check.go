@@ -30,7 +30,8 @@ type Progress func(done, total int)
 // documentation says of it: length and digest of each object; index, fences,
 // shards, row and run counts and the order of each view; that rows are JSON,
 // are the same in every view of a collection, and carry the run numbers of the
-// others; the feed's counts. Of a ledger, whose format is the builder's own, it
+// others; the feed's counts; that rows of history have a point for each of their
+// block's times. Of a ledger, whose format is the builder's own, it
 // verifies length and digest only: those of the root and, if refs is given, of
 // what refs says that the root names. It reads each object once. The error is
 // non-nil when the store could not be asked; what is wrong with what it

@@ -2,6 +2,7 @@ package artifacts
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -27,6 +28,7 @@ type summary struct {
 	keyed, ids, idFence bool   // has keys; ids ascend throughout; fences give ids
 	shards, cut         int    // how many shards, and the rows of all but the last
 	unranked            int    // rows without a rank
+	points              int    // the elements of each row's prices; 0 but in history
 
 	sum  Digest   // of the rows' digests, as a number: stands for a set of rows
 	own  uint64   // the sum of pair of each row's id and run
@@ -75,9 +77,15 @@ func summarize(s *Shard) (*summary, error) {
 			if !json.Valid(row) || !json.Valid(full) || !utf8.Valid(full) {
 				return nil, fmt.Errorf("row of id %d is no JSON", id)
 			}
-			if _, rest, _ := bytes.Cut(row, []byte(",")); !bytes.HasPrefix(rest, []byte(`"rank":`)) {
+			_, rest, _ := bytes.Cut(row, []byte(","))
+			if !bytes.HasPrefix(rest, []byte(`"rank":`)) {
 				p.unranked++
 			}
+			points, err := countPoints(rest)
+			if err != nil || i > 0 && points != p.points {
+				return nil, fmt.Errorf("row of id %d has %d points, the first %d: %w", id, points, p.points, cmp.Or(err, ErrCorrupt))
+			}
+			p.points = points
 			p.ids = p.ids && (i == 0 || s.ID(i-1) < id)
 			addDigest(&p.sum, Sum(full))
 			p.own += pair(id, s.FirstRun+j)
@@ -87,6 +95,29 @@ func summarize(s *Shard) (*summary, error) {
 		}
 	}
 	return p, nil
+}
+
+// countPoints returns how many points a row has, of which rest is what stands
+// behind the id; 0 when it is none of history.
+func countPoints(rest []byte) (n int, err error) {
+	rest, ok := bytes.CutPrefix(rest, []byte(`"prices":[`))
+	if !ok {
+		return 0, nil
+	}
+	some := false
+	for price := range bytes.SplitSeq(bytes.TrimSuffix(rest, []byte("]}")), []byte(",")) {
+		n++
+		if string(price) == "null" {
+			continue
+		}
+		if some = true; len(price) < 3 || price[0] != '"' || price[len(price)-1] != '"' || !IsDecimal(string(price[1:len(price)-1])) {
+			return n, errors.New("a price is no decimal")
+		}
+	}
+	if !some {
+		return n, errors.New("no price at all")
+	}
+	return n, nil
 }
 
 // join adds the rows of q, which must follow those of p.
@@ -100,6 +131,8 @@ func (p *summary) join(q *summary) error {
 		firstLen += q.after
 	}
 	switch {
+	case p.points != q.points:
+		return errors.New("rows of other points")
 	case p.keyed != q.keyed || len(p.ords) != len(q.ords):
 		return errors.New("some shards have keys or columns that others have not")
 	case goesOn != (p.after > 0), goesOn && (q.before != lastLen || p.after != firstLen):
@@ -187,6 +220,8 @@ func (p *summary) check(m *Manifest, v *View, o *ViewObject) error {
 		return fmt.Errorf("%d rows, want %d", p.rows, o.Rows)
 	case p.shards != (o.Rows+m.RowsPerShard-1)/m.RowsPerShard || p.shards > 1 && p.cut != m.RowsPerShard:
 		return fmt.Errorf("%d shards, the first of %d rows; want %d rows a shard", p.shards, p.cut, m.RowsPerShard)
+	case p.points != len(v.Times):
+		return fmt.Errorf("rows of %d points, want %d", p.points, len(v.Times))
 	case len(p.ords) != len(v.Columns):
 		return fmt.Errorf("%d columns, want %d", len(p.ords), len(v.Columns))
 	case p.keyed != keyed:

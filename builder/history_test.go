@@ -224,7 +224,7 @@ func TestHistory(t *testing.T) {
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			c, s, n, lost := newCharts(seed), memstore.New(), 20_000, false
+			c, s, n := newCharts(seed), memstore.New(), 20_000
 			later := func() time.Time { return c.at.Add(gaps[c.dice.IntN(len(gaps))] * artifacts.Step) }
 			build := func() {
 				t.Helper()
@@ -246,7 +246,7 @@ func TestHistory(t *testing.T) {
 					n = []int{0, 1, 4, 9, 20_000}[c.dice.IntN(5)]
 				case 1: // back to what is retained
 					m := head(t, s).Manifest
-					if len(m.Retained) == 0 || lost {
+					if len(m.Retained) == 0 {
 						continue
 					}
 					to := m.Retained[c.dice.IntN(len(m.Retained))].Time
@@ -278,13 +278,13 @@ func TestHistory(t *testing.T) {
 						if err := s.Delete(t.Context(), artifacts.ObjectKey(v.Objects[0].Digest)); err != nil {
 							t.Fatal(err)
 						}
-						lost = true
 					}
 				}
 				build()
-				if !lost {
-					verify(t, s)
+				if r := repair(t, s); len(r.Missing) > 0 {
+					t.Fatalf("missing after repair: %v", r.Missing)
 				}
+				verify(t, s)
 			}
 		})
 	}

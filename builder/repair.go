@@ -13,6 +13,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/builder/render"
 )
 
 // Copy is where objects that a store has lost may be: another store, a copy of
@@ -140,18 +141,23 @@ func (r *repairer) report(check *artifacts.CheckReport) *RepairReport {
 	return out
 }
 
-// mend walks over all that is needed, which mends what copies have, and builds
-// the source for the rest.
+// mend walks over all that is needed, which mends what copies have, makes history
+// anew from the ledger, and builds the source for the rest.
 func (r *repairer) mend(ctx context.Context) (*artifacts.CheckReport, error) {
 	for round := 0; ; round++ {
 		clear(r.lost)
 		check, err := artifacts.Check(ctx, r.mender, ledger.Refs, func(done, total int) { r.Progress("repair", done, total) })
-		if err != nil || len(r.lost) == 0 || r.Source == nil || round == rebuilds {
+		if err != nil || len(r.lost) == 0 || round == rebuilds {
 			return check, err
 		}
 		before := len(r.mended)
-		if err := r.rebuild(ctx); err != nil {
+		if err := r.history(ctx); err != nil {
 			return nil, err
+		}
+		if r.Source != nil {
+			if err := r.rebuild(ctx); err != nil {
+				return nil, err
+			}
 		}
 		if len(r.mended) == before {
 			return check, nil
@@ -249,6 +255,45 @@ func (r *repairer) rebuild(ctx context.Context) error {
 				return err
 			}
 			r.Log.Warn("the source cannot be built again", "snapshot", stamp(t), "err", err)
+		}
+	}
+	return nil
+}
+
+// history puts back what is lost of the views of history: of each snapshot its
+// ledger says all of them.
+func (r *repairer) history(ctx context.Context) error {
+	all, reached, err := r.snapshots(ctx)
+	if err != nil {
+		return err
+	}
+	for _, ret := range all[:reached] {
+		m, err := artifacts.ReadManifest(ctx, r.mender, ret.Manifest)
+		if err != nil {
+			return err
+		}
+		m.Views = slices.DeleteFunc(m.Views, func(v artifacts.View) bool { return !artifacts.IsHistory(v.Collection) })
+		if !slices.ContainsFunc(publish.Reached(m), func(ref artifacts.Ref) bool { return r.lost[artifacts.ObjectKey(ref.Digest)] }) {
+			continue
+		}
+		root, err := ledger.ReadRoot(ctx, r.mender, m.Ledger)
+		if err == nil {
+			c := &charter{reader: r.mender, root: root, t: m.Time, put: func(table *render.Table) (artifacts.View, error) {
+				views, pieces := render.Views(table)
+				for i := range pieces {
+					body, _ := pieces[i].Bytes()
+					if key := artifacts.ObjectKey(artifacts.Sum(body)); r.lost[key] {
+						if err := r.put(ctx, key, body, "the ledger"); err != nil {
+							return artifacts.View{}, err
+						}
+					}
+				}
+				return views[0], nil
+			}}
+			_, err = c.views(ctx)
+		}
+		if err := unlessDamage(err); err != nil {
+			return err
 		}
 	}
 	return nil
