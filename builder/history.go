@@ -18,7 +18,7 @@ import (
 // blockPoints is how many intervals a block of history spans. README.md, "Costs",
 // says why so many. Blocks of the first three windows must end before their points
 // are thinned out: 24 hours, and 60 days.
-const blockPoints = 36
+var blockPoints = 36
 
 // trimmed is the shortest window whose points may be kept no longer than the window
 // reaches back. Their oldest block loses a point that has left the window, which
@@ -99,7 +99,7 @@ func (c *charter) chain(w *artifacts.HistoryWindow) (blocks [][]time.Time) {
 
 // blockStart is the beginning of the block that a point belongs to.
 func blockStart(w *artifacts.HistoryWindow, t time.Time) time.Time {
-	length := int64(blockPoints * w.Step / time.Second)
+	length := int64(time.Duration(blockPoints) * w.Step / time.Second)
 	back := t.Unix() % length
 	if back < 0 {
 		back += length
