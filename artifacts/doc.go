@@ -128,9 +128,10 @@
 //	{"id":1,"prices":["91000.5",null,"91002"]}
 //
 // An asset without a price in a block has no row there. A block begins at a whole
-// multiple of its own length since 1970 and never changes once its time is over; one
-// leaves the manifest when all of its points are older than the window, so the
-// oldest may have some that are. The points of the snapshot itself are the last
+// multiple of its own length since 1970, which is the builder's business, and is
+// written anew while points are added; the oldest of a window may be again, without
+// points that have left it. One leaves the manifest when all of its points are older
+// than the window, so the oldest may have some that are. The points of the snapshot itself are the last
 // of the shortest window, whose chain has every snapshot.
 //
 // The collection history/7d lists by id the assets that have a point in the

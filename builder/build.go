@@ -41,6 +41,7 @@ const (
 	StepRead    = "read"    // the feed
 	StepCompute = "compute" // the past, and the figures
 	StepObjects = "objects" // rows, views and ledger are made and put
+	StepHistory = "history" // the views of history are made and put
 	StepDone    = "done"    // behind the steps of package publish
 )
 
@@ -243,6 +244,7 @@ func (b *build) publish(ctx context.Context, t time.Time, head *publish.Head, pr
 	if err != nil {
 		return err
 	}
+	b.step(StepHistory)
 	charts, err := b.history(ctx, t, head.Manifest, objects, next)
 	if err != nil {
 		return err

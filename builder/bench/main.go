@@ -202,7 +202,7 @@ func report(all []*figures, rounds int, out string) error {
 	row("floor: write", "", ms(func(f *figures) took { return f.Write }))
 	row("floor", "", ms((*figures).floor))
 	row("build", "", ms(func(f *figures) took { return f.Build }))
-	for _, step := range []string{builder.StepOpen, builder.StepRead, builder.StepCompute, builder.StepObjects, publish.StepSync, publish.StepManifest, publish.StepSwap} {
+	for _, step := range []string{builder.StepOpen, builder.StepRead, builder.StepCompute, builder.StepObjects, builder.StepHistory, publish.StepSync, publish.StepManifest, publish.StepSwap} {
 		row("build: "+step, "", func(f *figures) string { return humanize.Comma(f.Steps[step]) + " ms" })
 	}
 	row("build, times the floor", fmt.Sprintf("≤ %.1f at 20,000", maxRatio), func(f *figures) string { return fmt.Sprintf("%.2f", ratio(f)) })

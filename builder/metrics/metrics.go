@@ -44,7 +44,7 @@ const (
 var (
 	outcomes = []string{published, unchanged, guarded, superseded, failed}
 	steps    = []string{
-		builder.StepOpen, builder.StepRead, builder.StepCompute, builder.StepObjects, publish.StepSync, publish.StepManifest, publish.StepSwap,
+		builder.StepOpen, builder.StepRead, builder.StepCompute, builder.StepObjects, builder.StepHistory, publish.StepSync, publish.StepManifest, publish.StepSwap,
 	}
 	// stepBounds are upper bounds in seconds: 20,000 assets take seconds, a
 	// million minutes; builder.BuildDeadline ends all.
