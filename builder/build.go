@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 	"unicode"
@@ -383,6 +384,7 @@ func (b *build) putViews(ctx context.Context, objects *publish.Objects, feed *ma
 // putPieces makes and puts objects, and fills their names into the views.
 func (b *build) putPieces(ctx context.Context, objects *publish.Objects, collection string, views []artifacts.View, pieces []render.Piece) error {
 	var done atomic.Int64
+	what, _, _ := strings.Cut(collection, "/") // of history one for all
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(putters)
 	for i := range pieces {
@@ -400,7 +402,7 @@ func (b *build) putPieces(ctx context.Context, objects *publish.Objects, collect
 				return err
 			}
 			views[p.View].Objects[p.Object] = artifacts.ViewObject{Ref: ref, Rows: p.Rows, First: first}
-			b.Progress("put "+collection, int(done.Add(1)), len(pieces))
+			b.Progress("put "+what, int(done.Add(1)), len(pieces))
 			return nil
 		})
 	}

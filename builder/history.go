@@ -15,10 +15,13 @@ import (
 	"example.com/marketdata/builder/render"
 )
 
-// blockPoints is how many intervals a block of history spans. README.md, "Costs",
-// says why so many. Blocks of the first three windows must end before their points
-// are thinned out: 24 hours, and 60 days.
-var blockPoints = 36
+// How many intervals a block spans: README.md, "Costs", says why so many. The last
+// block of the shortest window is written by every build. Blocks of the first three
+// windows must end before their points are thinned out: within 24 hours, and 60 days.
+const (
+	blockPoints         = 36
+	shortestBlockPoints = 18
+)
 
 // trimmed is the shortest window whose points may be kept no longer than the window
 // reaches back. Their oldest block loses a point that has left the window, which
@@ -99,7 +102,10 @@ func (c *charter) chain(w *artifacts.HistoryWindow) (blocks [][]time.Time) {
 
 // blockStart is the beginning of the block that a point belongs to.
 func blockStart(w *artifacts.HistoryWindow, t time.Time) time.Time {
-	length := int64(time.Duration(blockPoints) * w.Step / time.Second)
+	length := int64(blockPoints * w.Step / time.Second)
+	if w.Step == artifacts.Step {
+		length = int64(shortestBlockPoints * w.Step / time.Second)
+	}
 	back := t.Unix() % length
 	if back < 0 {
 		back += length
@@ -218,6 +224,7 @@ func (c *charter) block(ctx context.Context, old *artifacts.View, times []time.T
 		if out.drop = len(old.Times) - out.kept; out.drop < 0 || !slices.EqualFunc(old.Times[out.drop:], times[:out.kept], time.Time.Equal) {
 			return nil, fmt.Errorf("%w: block %s is cut otherwise", artifacts.ErrCorrupt, old.Collection)
 		}
+		out.old = make([]oldRow, 0, old.Rows)
 		err := eachRow(ctx, c.reader, old, func(id uint64, row []byte) error {
 			at := bytes.IndexByte(row, '[')
 			if at < 0 || !bytes.HasSuffix(row, []byte("]}")) {
@@ -294,8 +301,8 @@ func (b *block) table(collection string) *render.Table {
 			}
 		}
 		if some {
-			t.IDs = append(t.IDs, id)
-			t.Rows = append(t.Rows, append(bytes.Clone(text[:len(text)-1]), "]}"...))
+			text[len(text)-1] = ']' // the last comma
+			t.IDs, t.Rows = append(t.IDs, id), append(t.Rows, bytes.Clone(append(text, '}')))
 		}
 	}
 }
@@ -338,24 +345,31 @@ const lastField = `,"last":"`
 
 func (l listing) table(collection string) *render.Table {
 	t := &render.Table{Collection: collection, Orders: []render.Order{{Sort: "id"}}}
-	for _, a := range l {
-		row := strconv.AppendUint([]byte(`{"id":`), a.id, 10)
+	t.IDs, t.Rows = make([]uint64, len(l)), make([][]byte, len(l))
+	var row []byte
+	for i, a := range l {
+		row = strconv.AppendUint(append(row[:0], `{"id":`...), a.id, 10)
 		if a.last != 0 {
 			row = append(time.Unix(a.last, 0).UTC().AppendFormat(append(row, lastField...), time.RFC3339), '"')
 		}
-		t.IDs, t.Rows = append(t.IDs, a.id), append(t.Rows, append(row, '}'))
+		t.IDs[i], t.Rows[i] = a.id, bytes.Clone(append(row, '}'))
 	}
 	return t
 }
 
 // listed reads a listing.
 func (c *charter) listed(ctx context.Context, v *artifacts.View) (list listing, err error) {
-	err = eachRow(ctx, c.reader, v, func(id uint64, row []byte) error {
+	list = make(listing, 0, v.Rows)
+	var text []byte // as most rows have it
+	var t time.Time
+	err = eachRow(ctx, c.reader, v, func(id uint64, row []byte) (err error) {
 		a := listedAsset{id: id}
 		if _, last, ok := bytes.Cut(row, []byte(lastField)); ok {
-			t, err := time.Parse(time.RFC3339, string(bytes.TrimSuffix(last, []byte(`"}`))))
-			if err != nil {
-				return fmt.Errorf("%w: a row of %s: %w", artifacts.ErrCorrupt, v.Collection, err)
+			if !bytes.Equal(last, text) {
+				if t, err = time.Parse(time.RFC3339, string(bytes.TrimSuffix(last, []byte(`"}`)))); err != nil {
+					return fmt.Errorf("%w: a row of %s: %w", artifacts.ErrCorrupt, v.Collection, err)
+				}
+				text = last
 			}
 			a.last = t.Unix()
 		}

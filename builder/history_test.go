@@ -299,6 +299,18 @@ func TestHistory(t *testing.T) {
 				}
 				verify(t, s)
 			}
+			// Nothing of it is garbage, and a backup has it all.
+			collect(t, s, func(c *GCConfig) { c.Grace = 0 })
+			verify(t, s)
+			copied, back := memstore.New(), memstore.New()
+			if _, err := Backup(t.Context(), BackupConfig{From: s, To: copied}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Restore(t.Context(), RestoreConfig{Store: back, From: Copy{copied, "backup"}, Now: time.Now}); err != nil {
+				t.Fatal(err)
+			}
+			s = back
+			build()
 		})
 	}
 }

@@ -40,6 +40,8 @@ const (
 	maxMemory   = 4 << 30  // peak resident memory, at any size
 	maxObjects  = 2500     // put for one snapshot, at any size
 	maxManifest = 4 << 20  // bytes, at any size
+	maxHistory  = .15      // the step history against all others, at the smallest size
+	maxPoints   = .25      // bytes of history against all others, at the smallest size
 	maxGrowth   = 1.5      // time an asset, largest size against smallest
 )
 
@@ -63,6 +65,7 @@ type figures struct {
 
 	Objects  int
 	Bytes    int64
+	History  int64 // of Bytes
 	Manifest int64
 	Memory   int64 // peak, bytes
 }
@@ -161,6 +164,7 @@ func (f *figures) take(now *figures) {
 			f.Steps = now.Steps
 		}
 		f.Objects, f.Bytes = max(f.Objects, now.Objects), max(f.Bytes, now.Bytes)
+		f.History = max(f.History, now.History)
 		f.Manifest, f.Memory = max(f.Manifest, now.Manifest), max(f.Memory, now.Memory)
 		return
 	}
@@ -173,6 +177,8 @@ func (f *figures) take(now *figures) {
 const method = `Builds of a simulated market from a folder into a directory store that has a snapshot in each window, on one core. The floor is what any builder must pay:
 decoding the same feed with go-json, and compressing, hashing and durably writing the finished objects. Each has a process of its own, in turn; the least time of %d
 rounds counts (fewer of a large market), and the most memory.
+
+History's last blocks are young here; [the builder's page](README.md#costs) has the average of a day.
 
 Left out: a live source's answers, a store behind a network, and more than one core.`
 
@@ -210,6 +216,7 @@ func report(all []*figures, rounds int, out string) error {
 	row("peak memory", "≤ "+humanize.Comma(maxMemory>>20)+" MiB", func(f *figures) string { return humanize.Comma(f.Memory>>20) + " MiB" })
 	row("objects put", "≤ "+humanize.Comma(maxObjects), func(f *figures) string { return humanize.Comma(int64(f.Objects)) })
 	row("written", fmt.Sprintf("≤ %.1f MB at 20,000", maxBytes/1e6), func(f *figures) string { return fmt.Sprintf("%.1f MB", float64(f.Bytes)/1e6) })
+	row("history, of what is written", fmt.Sprintf("≤ %.0f%% of the rest at 20,000", 100*maxPoints), func(f *figures) string { return fmt.Sprintf("%.1f MB", float64(f.History)/1e6) })
 	row("manifest", "≤ "+humanize.Comma(maxManifest/1000)+" KB", func(f *figures) string { return fmt.Sprintf("%.1f KB", float64(f.Manifest)/1e3) })
 	if err := d.Print(out); err != nil {
 		return err
@@ -227,6 +234,9 @@ func report(all []*figures, rounds int, out string) error {
 	small, large := all[0], all[len(all)-1]
 	if small.Assets == 20_000 {
 		bound("20,000 assets: build / floor", ratio(small), maxRatio)
+		history := float64(small.Steps[builder.StepHistory])
+		bound("20,000 assets: history / all other steps", history/(float64(small.Build.Wall.Milliseconds())-history), maxHistory)
+		bound("20,000 assets: history / all else written", float64(small.History)/float64(small.Bytes-small.History), maxPoints)
 		bound("20,000 assets: bytes written", float64(small.Bytes), maxBytes)
 	}
 	for _, f := range all {

@@ -174,6 +174,17 @@ func (b *bench) build(ctx context.Context, profile string) error {
 		return err
 	}
 	b.f.Manifest = pointer.Manifest.Size
+	m, err := artifacts.ReadManifest(ctx, store, pointer.Manifest)
+	if err != nil {
+		return err
+	}
+	for i := range m.Views {
+		for _, o := range m.Views[i].Objects {
+			if artifacts.IsHistory(m.Views[i].Collection) && !list[artifacts.ObjectKey(o.Digest)] {
+				b.f.History += o.Size
+			}
+		}
+	}
 	return nil
 }
 
