@@ -333,7 +333,7 @@ func asBefore(t *testing.T, s artifacts.Store) {
 		m.Ledger, err = objects.Put(t.Context(), artifacts.Compress(nil, text))
 	}
 	if err == nil {
-		_, err = h.Publish(t.Context(), objects, &m, time.Now(), func(string) {})
+		_, err = h.Publish(t.Context(), objects, &m, publish.Timing{Now: time.Now}, func(string) {})
 	}
 	if err != nil {
 		t.Fatal(err)
