@@ -346,7 +346,9 @@ func ParseChange(b []byte) (*Change, error) {
 // IsDecimal reports whether s is a decimal as responses have it
 // (FEED.md, "Numbers"): an optional minus, digits without a leading zero, and
 // behind a point at most 12 digits of which the last is not 0.
-func IsDecimal(s string) bool {
+func IsDecimal(s string) bool { return isDecimal(s, 12) }
+
+func isDecimal(s string, places int) bool {
 	neg := len(s) > 0 && s[0] == '-'
 	if neg {
 		s = s[1:]
@@ -362,7 +364,7 @@ func IsDecimal(s string) bool {
 		return !(neg && s == "0")
 	}
 	f := s[i+1:]
-	if s[i] != '.' || f == "" || len(f) > 12 || f[len(f)-1] == '0' {
+	if s[i] != '.' || f == "" || len(f) > places || f[len(f)-1] == '0' {
 		return false
 	}
 	for _, c := range []byte(f) {

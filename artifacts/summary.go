@@ -110,7 +110,7 @@ func countPoints(rest []byte) (n int, err error) {
 		if string(price) == "null" {
 			continue
 		}
-		if some = true; len(price) < 3 || price[0] != '"' || price[len(price)-1] != '"' || !IsDecimal(string(price[1:len(price)-1])) {
+		if some = true; len(price) < 3 || price[0] != '"' || price[len(price)-1] != '"' || !isDecimal(string(price[1:len(price)-1]), 18) {
 			return n, errors.New("a price is no decimal")
 		}
 	}

@@ -84,7 +84,7 @@ func newCharts(seed uint64) *charts {
 func (c *charts) moment(at time.Time) coins {
 	now := coins{at: at}
 	for id := range 13 {
-		a := quoted{id: id + 1, cap: c.dice.IntN(9) * c.dice.IntN(100), price: fmt.Sprintf("%d.%d7", c.dice.IntN(90_000), c.dice.IntN(1e9))}
+		a := quoted{id: id + 1, cap: c.dice.IntN(9) * c.dice.IntN(100), price: fmt.Sprintf("%d.%d7", c.dice.IntN(90_000), c.dice.IntN(1e17))}
 		switch c.dice.IntN(3 + id) {
 		case 1:
 			a.price = ""
