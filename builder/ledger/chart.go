@@ -38,16 +38,19 @@ func (l *Root) Points(ctx context.Context, r artifacts.Reader, t time.Time) ([]P
 	if p == nil {
 		return nil, nil
 	}
-	rows := l.own
-	if rows == nil || p != &l.Prices[len(l.Prices)-1] {
-		var err error
-		if rows, err = loadRows(ctx, r, l.charted(p)); err != nil {
-			return nil, fmt.Errorf("ledger: history: %w", err)
+	if l.own != nil && p == &l.Prices[len(l.Prices)-1] {
+		points := make([]Point, len(l.own))
+		for i := range l.own {
+			points[i] = Point{l.own[i].id, l.own[i].price}
 		}
+		return points, nil
 	}
-	points := make([]Point, len(rows))
-	for i := range rows {
-		points[i] = Point{rows[i].id, rows[i].price}
+	var points []Point
+	err := l.charted(p).read(ctx, r, func(part *reader) {
+		part.each(func(id uint64, price market.U128) { points = append(points, Point{id, price}) })
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ledger: history: %w", err)
 	}
 	return points, nil
 }
