@@ -58,6 +58,12 @@ type modelRow struct {
 	bad    bool
 }
 
+// modelLengths bounds texts, in bytes; those of an enumeration bound themselves.
+var modelLengths = map[string]int{
+	"key": 256, "name": 256, "symbol": 256, "slug": 256, "display_name": 256, "native": 1 << 20, "status": 1 << 20, "data_time": 1 << 20,
+	"logo": 2048, "website": 2048, "whitepaper": 2048, "twitter": 2048, "telegram": 2048, "reddit": 2048, "facebook": 2048, "chat": 2048,
+}
+
 // get takes a field; null is the same as absent.
 func (r *modelRow) get(name string) any { return r.fields[name] }
 
@@ -67,7 +73,7 @@ func (r *modelRow) text(name, absent string) string {
 		return absent
 	}
 	s, ok := v.(string)
-	r.bad = r.bad || !ok
+	r.bad = r.bad || !ok || len(s) > modelLengths[name]
 	return s
 }
 
@@ -86,7 +92,7 @@ func (r *modelRow) texts(name string) (all []string) {
 	r.bad = r.bad || !ok
 	for _, e := range list {
 		s, ok := e.(string)
-		r.bad = r.bad || !ok
+		r.bad = r.bad || !ok || name == "explorers" && (len(s) > 2048 || len(list) > 50)
 		all = append(all, s)
 	}
 	return all

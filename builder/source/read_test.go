@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -612,13 +613,38 @@ func TestLongLineCostsNoMemory(t *testing.T) {
 	}
 }
 
+// TestLongTexts: the longest texts that are taken, and those that are a byte or one too
+// long.
+func TestLongTexts(t *testing.T) {
+	for field, most := range map[string]int{"key": 256, "name": 256, "symbol": 256, "slug": 256, "logo": 2048, "website": 2048, "whitepaper": 2048, "explorers": 2048, "many": 50} {
+		for _, over := range []int{0, 1} {
+			row := map[string]any{"key": "k", "name": "n", "symbol": "s", "slug": "s"}
+			switch text := strings.Repeat("x", most+over); field {
+			case "explorers":
+				row[field] = []string{text}
+			case "many":
+				row["explorers"] = strings.Split(text, "")
+			default:
+				row[field] = text
+			}
+			b, err := json.Marshal(row)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if feed, report := mustRead(t, FS(testFeed(AssetsFile, string(b))), ReadOptions{}); len(feed.Assets) != 1-over {
+				t.Errorf("%s of %d: %+v", field, most+over, report.Files[0])
+			}
+		}
+	}
+}
+
 // TestManyRows: texts share blocks of memory that nothing writes again.
 func TestManyRows(t *testing.T) {
 	var file strings.Builder
 	const n = 4000
 	for i := range n {
 		fmt.Fprintf(&file, `{"key":"key-%d","name":"Name %d","symbol":"%s","slug":"SLUG-%d","explorers":["x%d","\u0079%d"]}`+"\n",
-			i, i, strings.Repeat("s", i%4500+1), i, i, i)
+			i, i, strings.Repeat("s", i%256+1), i, i, i)
 	}
 	feed, _ := mustRead(t, FS(testFeed(AssetsFile, file.String())), ReadOptions{})
 	if len(feed.Assets) != n {
@@ -626,7 +652,7 @@ func TestManyRows(t *testing.T) {
 	}
 	for i, a := range feed.Assets {
 		want := market.Asset{
-			Key: fmt.Sprintf("key-%d", i), Name: fmt.Sprintf("Name %d", i), Symbol: strings.Repeat("s", i%4500+1),
+			Key: fmt.Sprintf("key-%d", i), Name: fmt.Sprintf("Name %d", i), Symbol: strings.Repeat("s", i%256+1),
 			Slug: fmt.Sprintf("SLUG-%d", i), Explorers: []string{fmt.Sprintf("x%d", i), fmt.Sprintf("y%d", i)}, Active: true,
 		}
 		if d := diff(a, want); d != "" {

@@ -73,10 +73,47 @@ func (r *row) text(o *object, field int) (text []byte, ok bool) {
 	return r.unquote(raw), true
 }
 
-// optional reads a string that is "" when absent.
-func (r *row) optional(o *object, field int) []byte {
-	text, _ := r.text(o, field)
+// The longest texts of a feed, in bytes (FEED.md, "Bad input").
+const (
+	maxName      = 256 // of keys, names, symbols and slugs
+	maxURL       = 2048
+	maxExplorers = 50
+)
+
+// bounded reads a string of so many bytes at most; ok is false when it is absent or
+// none.
+func (r *row) bounded(o *object, field, most int) (text []byte, ok bool) {
+	text, ok = r.text(o, field)
+	if len(text) > most {
+		r.fail(o, field, "%d bytes: want at most %d", len(text), most)
+	}
+	return text, ok
+}
+
+// url reads a URL that is "" when absent.
+func (r *row) url(o *object, field int) []byte {
+	text, _ := r.bounded(o, field, maxURL)
 	return text
+}
+
+// name reads a key, a name, a symbol or a slug.
+func (r *row) name(o *object, field int) []byte {
+	r.bounded(o, field, maxName)
+	return r.required(o, field)
+}
+
+// urls reads explorers; see array.
+func (r *row) urls(o *object, field int) [][]byte {
+	all := r.array(o, field)
+	if len(all) > maxExplorers {
+		r.fail(o, field, "%d of them: want at most %d", len(all), maxExplorers)
+	}
+	for _, text := range all {
+		if len(text) > maxURL {
+			r.fail(o, field, "%d bytes: want at most %d", len(text), maxURL)
+		}
+	}
+	return all
 }
 
 // required reads a string that must be there and not be empty.

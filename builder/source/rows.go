@@ -47,8 +47,8 @@ type identity struct {
 func (r *row) identity(o *object) identity {
 	id, _ := r.count(o, fieldID, 1)
 	return identity{
-		key: r.required(o, fieldKey), id: id,
-		name: r.required(o, fieldName), slug: r.required(o, fieldSlug),
+		key: r.name(o, fieldKey), id: id,
+		name: r.name(o, fieldName), slug: r.name(o, fieldSlug),
 	}
 }
 
@@ -152,12 +152,12 @@ func (r *reader) assets(expected int) accepter {
 	return accepter{assetObject(), func(o *object) error {
 		row := &r.row
 		id := row.identity(o)
-		symbol := row.required(o, assetSymbol)
-		logo := row.optional(o, assetLogo)
-		website := row.optional(o, assetWebsite)
-		whitepaper := row.optional(o, assetWhitepaper)
+		symbol := row.name(o, assetSymbol)
+		logo := row.url(o, assetLogo)
+		website := row.url(o, assetWebsite)
+		whitepaper := row.url(o, assetWhitepaper)
 		active := row.boolean(o, assetActive, true)
-		explorers := row.array(o, assetExplorers)
+		explorers := row.urls(o, assetExplorers)
 		n, err := r.claim(claimed, id, len(r.feed.Assets))
 		if err != nil {
 			return err
@@ -194,7 +194,7 @@ func (r *reader) quotes(expected int) accepter {
 	r.feed.Quotes = make([]market.Quote, 0, expected)
 	return accepter{quoteObject(), func(o *object) error {
 		row := &r.row
-		key := row.required(o, fieldKey)
+		key := row.name(o, fieldKey)
 		price, ok := row.decimal(o, quotePrice, market.PriceDecimals, market.PriceIntDigits)
 		if !ok {
 			row.fail(o, quotePrice, "missing")
@@ -252,11 +252,11 @@ func (r *reader) exchanges(expected int) accepter {
 	return accepter{exchangeObject(), func(o *object) error {
 		row := &r.row
 		id := row.identity(o)
-		logo := row.optional(o, exchangeLogo)
+		logo := row.url(o, exchangeLogo)
 		var urls [len(market.ExchangeLinks)][]byte
 		if row.sub(o, exchangeLinks, links) {
 			for i := range urls {
-				urls[i] = row.optional(links, i)
+				urls[i] = row.url(links, i)
 			}
 		}
 		var e market.Exchange
@@ -345,7 +345,7 @@ func (r *reader) groups(collection string, o *object, into *[]market.Group, expe
 		unknownNatives := 0
 		if collection == "chains" {
 			displayName = id.name
-			if text, ok := row.text(o, chainDisplayName); ok {
+			if text, ok := row.bounded(o, chainDisplayName, maxName); ok {
 				displayName = text
 			}
 			if n, ok := row.count(o, chainEVMChainID, 0); ok {

@@ -122,7 +122,17 @@ func (r *reader) text(name, otherwise string) string {
 		r.fail(name, "not a string")
 		return ""
 	}
-	return unquote(raw)
+	s := unquote(raw)
+	if most, ok := longest[name]; ok && len(s) > most {
+		r.fail(name, "too long")
+	}
+	return s
+}
+
+// longest bounds texts, in bytes.
+var longest = map[string]int{
+	"key": 256, "name": 256, "symbol": 256, "slug": 256, "display_name": 256,
+	"logo": 2048, "website": 2048, "whitepaper": 2048, "twitter": 2048, "telegram": 2048, "reddit": 2048, "facebook": 2048, "chat": 2048,
 }
 
 func (r *reader) texts(name string) []string {
@@ -141,7 +151,9 @@ func (r *reader) texts(name string) []string {
 			r.fail(name, "not an array of strings")
 			return nil
 		}
-		texts = append(texts, unquote(e))
+		if texts = append(texts, unquote(e)); name == "explorers" && (len(texts) > 50 || len(texts[len(texts)-1]) > 2048) {
+			r.fail(name, "too many or too long")
+		}
 	}
 	return texts
 }
