@@ -181,38 +181,23 @@ func (s *status) moving(ctx context.Context) error {
 
 // parse reads a small object, and what it names.
 func (s *status) parse(ctx context.Context, m *MovingStatus, b []byte) error {
-	var store string
+	n, err := numbered(m.Key, b)
+	if err != nil {
+		return err
+	}
+	m.Number = n.Number
 	var below error
-	switch m.Key {
-	case artifacts.IdentityKey:
-		i, err := artifacts.ParseIdentity(b)
-		if err != nil {
-			return err
-		}
-		store = i.Store
+	switch m.Key { // what parses once parses twice
 	case artifacts.CurrentKey:
-		p, err := artifacts.ParsePointer(b)
-		if err != nil {
-			return err
-		}
-		store, m.Number, below = p.Store, p.Sequence, s.published(ctx, p)
-	case artifacts.ChangeKey:
-		c, err := artifacts.ParseChange(b)
-		if err != nil {
-			return err
-		}
-		store, m.Number = c.Store, c.Number
+		p, _ := artifacts.ParsePointer(b)
+		below = s.published(ctx, p)
 	case artifacts.KeysKey:
-		set, err := artifacts.ParseKeySet(b)
-		if err != nil {
-			return err
-		}
-		store, m.Number = set.Store, set.Number
+		set, _ := artifacts.ParseKeySet(b)
 		s.keys(set)
 	}
-	s.Store = cmp.Or(s.Store, store)
-	if store != "" && store != s.Store {
-		return errors.Join(fmt.Errorf("%w: it is of store %s", artifacts.ErrCorrupt, store), below)
+	s.Store = cmp.Or(s.Store, n.Store)
+	if n.Store != "" && n.Store != s.Store {
+		return errors.Join(fmt.Errorf("%w: it is of store %s", artifacts.ErrCorrupt, n.Store), below)
 	}
 	return below
 }

@@ -9,11 +9,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -30,22 +28,11 @@ const maxSize = 64 << 10
 
 // ReadFile returns a file that was kept; nil when there is none.
 func ReadFile(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
+	b, err := durable.ReadFile(path, limit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if int64(len(b)) > limit {
-		return nil, fmt.Errorf("it is longer than %d bytes", limit)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return b, nil
+	return b, err
 }
 
 // Floor is safe for concurrent use.

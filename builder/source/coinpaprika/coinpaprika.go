@@ -98,9 +98,7 @@ const (
 
 // Opener returns what opens the source; see the package's comment for what may
 // stand behind coinpaprika:. It is a source.Opener.
-func Opener(env provider.Env) source.Opener {
-	return func(_ context.Context, rest string) (source.Source, error) { return open(rest, env) }
-}
+func Opener(env provider.Env) source.Opener { return env.Opener(open) }
 
 func open(rest string, env provider.Env) (*provider.Source, error) {
 	o, err := provider.ParseOptions(name, rest, nil)

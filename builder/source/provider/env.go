@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/http"
 	"time"
+
+	"example.com/marketdata/builder/source"
 )
 
 // Env is what a provider's source needs of its surroundings.
@@ -21,6 +23,11 @@ type Env struct {
 	// Transport and Now are for tests; nil: the network and the clock.
 	Transport http.RoundTripper
 	Now       func() time.Time
+}
+
+// Opener returns what opens sources in these surroundings.
+func (e Env) Opener(open func(rest string, env Env) (*Source, error)) source.Opener {
+	return func(_ context.Context, rest string) (source.Source, error) { return open(rest, e) }
 }
 
 // Recorder is a source whose answers can be recorded.

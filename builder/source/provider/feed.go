@@ -23,8 +23,7 @@ type Feed struct {
 
 // NewFeed begins a feed of a database at a time. parts say where it came from.
 func NewFeed(database string, t time.Time, parts []source.Part) *Feed {
-	info := fmt.Appendf(nil, "{\"format\":1,\"database\":%q,\"time\":%q}\n", database, t.UTC().Format(time.RFC3339))
-	return &Feed{info: info, parts: parts}
+	return &Feed{info: source.Info(database, t), parts: parts}
 }
 
 // Open implements source.Files.

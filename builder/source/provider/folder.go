@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -130,7 +129,7 @@ type indexPage struct {
 // openFolder reads what recording.json says; without one it says nothing.
 func openFolder(dir, source string) (*folder, error) {
 	f := emptyFolder(dir, source)
-	b, err := readFile(filepath.Join(dir, indexFile), maxIndex)
+	b, err := durable.ReadFile(filepath.Join(dir, indexFile), maxIndex)
 	if errors.Is(err, fs.ErrNotExist) {
 		return f, nil
 	}
@@ -220,7 +219,7 @@ func (f *folder) loadIndexed(p *Part, e indexEntry) (*Answer, error) {
 	}
 	for n, page := range e.Pages {
 		name := fileName(p, n+1)
-		b, err := readFile(filepath.Join(f.dir, name), maxBody)
+		b, err := durable.ReadFile(filepath.Join(f.dir, name), maxBody)
 		if err != nil {
 			return nil, err
 		}
@@ -235,13 +234,13 @@ func (f *folder) loadIndexed(p *Part, e indexEntry) (*Answer, error) {
 // find reads page n of a part by the names that a file may have.
 func (f *folder) find(p *Part, n int) ([]byte, error) {
 	name := fileName(p, n)
-	b, err := readFile(filepath.Join(f.dir, name), maxBody)
+	b, err := durable.ReadFile(filepath.Join(f.dir, name), maxBody)
 	if !errors.Is(err, fs.ErrNotExist) || n > 1 || strings.Contains(p.Name, "/") {
 		return b, err
 	}
 	plain := escapeName(p.Name)
 	if p.Pager != nil {
-		b, err = readFile(filepath.Join(f.dir, plain+".json"), maxBody)
+		b, err = durable.ReadFile(filepath.Join(f.dir, plain+".json"), maxBody)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return b, err
 		}
@@ -250,7 +249,7 @@ func (f *folder) find(p *Part, n int) ([]byte, error) {
 	// that mean anything to Glob, the folder's may: hence a folder of its own.
 	like, globErr := fs.Glob(os.DirFS(f.dir), plain+"-*.json")
 	if globErr == nil && len(like) == 1 {
-		return readFile(filepath.Join(f.dir, like[0]), maxBody)
+		return durable.ReadFile(filepath.Join(f.dir, like[0]), maxBody)
 	}
 	return nil, err
 }
@@ -328,20 +327,6 @@ func escapeName(name string) string {
 		id = artifacts.Sum([]byte(id)).String()
 	}
 	return filepath.Join(Escape(kind), id)
-}
-
-// readFile reads a file of at most limit bytes.
-func readFile(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(b)) > limit {
-		err = fmt.Errorf("%s: more than %d bytes", path, limit)
-	}
-	return b, err
 }
 
 // putFile writes a file under its name when it is whole. It does not wait for

@@ -150,7 +150,7 @@ func (q *quota) save(s *quotaState) error {
 // be forgotten.
 func (q *quota) load() (*quotaState, error) {
 	s := &quotaState{}
-	b, err := readFile(filepath.Join(q.dir, quotaFile), maxQuota)
+	b, err := durable.ReadFile(filepath.Join(q.dir, quotaFile), maxQuota)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
 	}
