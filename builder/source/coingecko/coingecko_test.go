@@ -23,10 +23,13 @@ const api = "/api/v3"
 // sampleProvider answers with the sample.
 func sampleProvider(t testing.TB) *providertest.Provider {
 	t.Helper()
-	return providertest.Sample(t, api, map[string]string{
+	p := providertest.Sample(t, api, map[string]string{
 		"/coins/markets": "coins_markets", "/coins/list": "coins_list", "/exchanges": "exchanges", "/asset_platforms": "asset_platforms",
 		"/coins/categories": "categories", "/coins/bitcoin": "coins/bitcoin", "/coins/01coin": "coins/01coin",
 	})
+	p.Set(api+"/coins/markets?page=2", []byte("[]"))
+	p.Set(api+"/exchanges?page=2", []byte("[]"))
+	return p
 }
 
 func over(t *testing.T, transport http.RoundTripper, rest string, vars ...string) *provider.Source {

@@ -306,10 +306,9 @@ func (r *Round) find(ctx context.Context, p *Part) (*Answer, source.PartState, e
 	}
 	a, err := r.ask(ctx, p, cached)
 	if err == nil {
-		if err := r.keep(p, a, cached); err != nil {
+		if err = r.keep(p, a, cached); err == nil || !p.alone() {
 			return a, source.PartNew, err
 		}
-		return a, source.PartNew, nil
 	}
 	if cached != nil && r.age(cached) <= p.Every+p.keep() {
 		return cached, source.PartStale, err
@@ -400,8 +399,8 @@ func (r *Round) ask(ctx context.Context, p *Part, cached *Answer) (*Answer, erro
 		} else if p.Pager != nil && p.Pager.says != nil {
 			page.Next = p.Pager.says(page.Body, res.Link)
 		}
-		if n > 0 && string(page.Body) == string(a.Pages[n-1].Body) {
-			break // a server that does not know of pages
+		if n > 0 && p.same(page, a.Pages[n-1]) {
+			return nil, fmt.Errorf("page %d has the rows of page %d", n+1, n)
 		}
 		a.Pages = append(a.Pages, page)
 	}
@@ -429,12 +428,30 @@ type errGone struct{ error }
 
 func (e errGone) Unwrap() error { return e.error }
 
-// keep caches a good answer. One that has lost more than half of its rows
-// is not kept while there is one to compare with: it is given out, for the
+// same reports whether two pages have the same rows; what stands around them may
+// differ by a time.
+func (p *Part) same(x, y Page) bool {
+	a, err := at(x.Body, p.At)
+	b, err2 := at(y.Body, p.At)
+	return err == nil && err2 == nil && string(a) == string(b)
+}
+
+// alone reports whether nothing but the last good answer can tell that a page of a
+// list is missing.
+func (p *Part) alone() bool { return p.Pager != nil && p.Whole == nil && p.Value != Details }
+
+// keep caches a good answer. One that has lost more than half of its rows, or a fifth
+// when it stands alone, is not kept while there is one to compare with. That of a list
+// that stands alone counts as unavailable; any other is given out, for the
 // guard rails to judge, and asked for again the next time.
 func (r *Round) keep(p *Part, a, cached *Answer) error {
 	if cached != nil && !cached.Gone && r.age(cached) <= p.Every+p.keep() {
-		if was, now := cached.rows(), a.rows(); now < was-was/2 {
+		was, now := cached.rows(), a.rows()
+		spare := was / 2
+		if p.alone() {
+			spare = was / 5
+		}
+		if now < was-spare {
 			return fmt.Errorf("%d rows, after %d", now, was)
 		}
 	}

@@ -214,12 +214,12 @@ func TestPages(t *testing.T) {
 		part.Pages = 2
 		get(t, c, part).check(t, `[1,20] [3,4]`, source.PartNew)
 
-		// A server that does not know of pages.
+		// A server that does not know of pages, or forgets one.
 		other := providertest.New()
 		other.Set("/rows", []byte(`[1,2]`))
 		part.Pages = 0
 		c = newCollector(t, other)
-		get(t, c, part).check(t, `[1,2]`, source.PartNew)
+		get(t, c, part).check(t, "", source.PartMissing)
 
 		// A first page that is away is not a list that has gone.
 		c = newCollector(t, providertest.New())
@@ -312,7 +312,7 @@ func TestCursorIsKept(t *testing.T) {
 		n := 0
 		p.Fault("/rows", func(w http.ResponseWriter, _ *http.Request) {
 			n++
-			fmt.Fprintf(w, `{"next":%d,"rows":[1]}`, n)
+			fmt.Fprintf(w, `{"next":%d,"rows":[%[1]d]}`, n)
 		})
 		if g := get(t, newCollector(t, p), part); g.err == nil || n != provider.MaxPages {
 			t.Errorf("%d pages: %v", n, g.err)

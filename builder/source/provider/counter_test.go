@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -62,5 +63,87 @@ func TestQuotaIsShared(t *testing.T) {
 	wg.Wait()
 	if taken.Load() != 50 {
 		t.Errorf("%d calls at once, of 50", taken.Load())
+	}
+}
+
+// TestQuotaRules: what a quota of 131 calls, 31 of them at once, gives: one more each
+// 32 days / 100, less of the burst to calls of less value and to those made again.
+func TestQuotaRules(t *testing.T) {
+	const limit, burst = 131, 31
+	each := 32 * 24 * time.Hour / (limit - burst)
+	start := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	now := start
+	fresh := func() *quota {
+		now = start
+		return &quota{limit: limit, burst: burst, now: func() time.Time { return now }, state: quotaState{Calls: map[string]int{}}}
+	}
+	most := func(q *quota, calls int, value Value, again bool) (n int) {
+		for q.take(calls, value, again) == nil {
+			n++
+		}
+		return n
+	}
+	for value, want := range map[Value]int{Tickers: 31, Directory: 27, Groups: 24, Exchanges: 21, Details: 18} {
+		if n := most(fresh(), 1, value, false); n != want {
+			t.Errorf("%v: %d at once, want %d", value, n, want)
+		}
+		if n := most(fresh(), 1, value, true); n != want-7 && n != want-6 {
+			t.Errorf("%v, again: %d at once, want a fifth of the burst less than %d", value, n, want)
+		}
+	}
+	// A call that costs more is taken whole or not at all, and is counted whole.
+	q := fresh()
+	if n := most(q, 10, Tickers, false); n != 3 || q.state.used() != 30 {
+		t.Errorf("%d calls of 10, %d counted", n, q.state.used())
+	}
+	if q.affords(2, Tickers) == nil || q.affords(1, Tickers) != nil || q.state.used() != 30 {
+		t.Error("affords differs from take, or takes")
+	}
+	// It says when the next one may be made, to the moment.
+	var refused *quotaError
+	if err := q.take(10, Tickers, false); !errors.As(err, &refused) || !refused.until.Equal(start.Add(9*each)) || refused.used != 30 || refused.limit != limit {
+		t.Errorf("%v, want at %v", err, start.Add(9*each))
+	}
+	if now = start.Add(9*each - 1); q.take(10, Tickers, false) == nil {
+		t.Error("a moment too early")
+	}
+	if now = start.Add(9 * each); q.take(10, Tickers, false) != nil {
+		t.Error("not when it said")
+	}
+	// What an answer has not cost is given back, and may be taken again at once.
+	if err := q.note(10, nil); err != nil || q.state.used() != 30 || q.take(10, Tickers, false) != nil {
+		t.Errorf("%d counted after 10 were given back, %v", q.state.used(), err)
+	}
+	// Never more than the quota in 32 dates, however long it waits; the first date
+	// that is forgotten gives its calls back.
+	q = fresh()
+	for ; now.Before(start.Truncate(24*time.Hour).AddDate(0, 0, 32)); now = now.Add(time.Hour) {
+		_ = most(q, 1, Tickers, false)
+	}
+	now = now.Add(-time.Hour)
+	if used := q.state.used(); used > limit || used < limit-4 {
+		t.Errorf("%d calls of %d in 32 dates", used, limit)
+	}
+	first := q.state.Calls[start.Format(time.DateOnly)]
+	now = start.AddDate(0, 0, 32)
+	if s, err := q.read(); err != nil || s.Calls[start.Format(time.DateOnly)] != 0 || first < burst {
+		t.Errorf("%v of the first date remain, %v", s.Calls, err)
+	}
+	// Dates that are yet to come count as today's, and stay counted.
+	q = fresh()
+	q.state.Calls["2026-02-09"], q.state.Calls["9999-12-31"] = 100, 30
+	if err := q.take(2, Tickers, false); err == nil || q.state.Calls["2026-01-31"] != 130 || len(q.state.Calls) != 1 {
+		t.Errorf("%v, %v", q.state.Calls, err)
+	}
+	if err := q.take(1, Tickers, false); err != nil || q.take(1, Tickers, false) == nil {
+		t.Errorf("the last call of the quota: %v", err)
+	}
+	// A wait that a wrong clock left is cut to that of a burst.
+	q = fresh()
+	if q.state.Full = start.AddDate(50, 0, 0); q.take(1, Tickers, false) == nil {
+		t.Error("a call while the burst is spent")
+	}
+	if now = start.Add(each); q.take(1, Tickers, false) != nil {
+		t.Error("no call when one may be made again")
 	}
 }

@@ -21,8 +21,10 @@
 // without being sent. Any other status is final.
 //
 // Pages are read until one is empty: one that is a row short does not end a list.
-// A list whose rows leave a gap in the directory of assets ([List].Of), or that has
-// lost a field ([List].Has), is as good as unavailable.
+// A list whose rows leave a gap in the directory of assets ([List].Of), that has
+// lost a field ([List].Has), or of which a page has the rows of the one before, is as
+// good as unavailable; so is one in pages without a directory that has lost a fifth of
+// the rows of its last good answer.
 //
 // A part that is unavailable is taken from its last good answer, for as long as
 // that is not more than an hour overdue ([maxStale]; facts that hardly ever

@@ -19,8 +19,8 @@ type Pager struct {
 }
 
 // Numbered asks for pages by number, from 1, until one has fewer than least rows.
-// With least 1 a page that is a row short does not end the list; more saves the
-// call for the empty page where a list is short.
+// With least 1 only an empty page ends the list, whatever pages before it lack; a
+// higher one saves the call for the empty page.
 func Numbered(name string, least int) *Pager {
 	return &Pager{query: func(a *Answer) (url.Values, error) { return unless(a, least, name, len(a.Pages)+1), nil }}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -90,70 +89,8 @@ func openSmall(t *testing.T, c *counted, options string) (*provider.Source, erro
 		}, func() provider.Market { return &small{} })
 }
 
-// within finds fault with more calls than a quota in any 31 days.
-func (c *counted) within(t *testing.T, quota int) {
-	t.Helper()
-	for i := range max(0, len(c.calls)-quota) {
-		if took := c.calls[i+quota].Sub(c.calls[i]); took < 31*24*time.Hour {
-			t.Fatalf("%d calls in %v, of a quota of %d a month", quota+1, took, quota)
-		}
-	}
-}
-
 // sleepTo sleeps until the next multiple of d.
 func sleepTo(d time.Duration) { time.Sleep(d - time.Duration(time.Now().UnixNano())%d) }
-
-// TestQuotaHolds runs a builder and a cron job on one cache for 33 days, in which
-// the builder is stopped and started again and the provider fails, days on end: no month has more calls than agreed, none is missing in the count, and
-// what fits is used.
-func TestQuotaHolds(t *testing.T) {
-	const quota = 500
-	synctest.Test(t, func(t *testing.T) {
-		rng := rand.New(rand.NewPCG(1, 0))
-		c := &counted{paths: map[string]int{}}
-		dir := t.TempDir()
-		open := func() *provider.Source {
-			s, err := openSmall(t, c, fmt.Sprintf("?quota=%d&cache=%s", quota, dir))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s
-		}
-		builder := open()
-		for day := range 33 {
-			if c.fault = 0; day%4 == 3 {
-				c.fault = 1 + rng.IntN(4)
-			}
-			for range 24 {
-				if rng.IntN(20) == 0 {
-					builder = open()
-				}
-				ctx, cancel := context.WithCancel(t.Context())
-				if rng.IntN(20) == 0 { // stopped at any moment
-					time.AfterFunc(time.Duration(rng.IntN(2000))*time.Millisecond, cancel)
-				}
-				_, _ = builder.Files(ctx, time.Time{})
-				cancel()
-				_, _ = open().Files(t.Context(), time.Time{})
-				sleepTo(time.Hour)
-			}
-			first := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -31)
-			want := 0
-			for _, at := range c.calls {
-				if !at.Before(first) {
-					want++
-				}
-			}
-			if q := builder.Quota(); q.Used != want || *q.Left != quota-want {
-				t.Fatalf("day %d: %+v (%d left) of %d calls", day, q, *q.Left, want)
-			}
-		}
-		c.within(t, quota)
-		if n := len(c.calls); n < quota*9/10 {
-			t.Errorf("%d calls in 33 days, of %d a month", n, quota)
-		}
-	})
-}
 
 // TestShare: what does not fit is asked for more rarely, the least valuable most,
 // and a month of builds makes the calls that were reckoned.

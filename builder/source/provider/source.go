@@ -38,8 +38,8 @@ type Plan struct {
 	// KeyHeader is sent with each request: KeyPrefix, such as "Bearer ", and Key;
 	// without a key nothing is.
 	KeyHeader, KeyPrefix, Key string
-	// KeyEnv is where the key is, if that is not set and the provider answers nobody
-	// without one.
+	// KeyEnv names the environment variable of a key that the provider always wants:
+	// Key is then read from there, and without it there is no source.
 	KeyEnv string
 	// PerMinute and Burst are how many calls may be made in a minute, and at once.
 	PerMinute, Burst int
