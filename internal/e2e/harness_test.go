@@ -80,6 +80,20 @@ func newPair(t failer, settings model.Settings, poll time.Duration) *pair {
 	}
 	guards := builder.DefaultGuards
 	guards.Force = true
+	var err error
+	p.builder, err = builder.New(builder.Config{
+		Store: p.store, Source: p.source, Retain: settings.Retain, Guards: guards, Log: quiet, Settings: floors(t, settings),
+	})
+	if err != nil {
+		t.Fatalf("builder: %v", err)
+	}
+	p.serve(poll)
+	return p
+}
+
+// floors are the builder's settings that are the model's.
+func floors(t failer, settings model.Settings) market.Settings {
+	t.Helper()
 	floor := func(text string) market.U128 {
 		u, err := market.ParseDecimal([]byte(text), 8, 28)
 		if err != nil {
@@ -87,16 +101,16 @@ func newPair(t failer, settings model.Settings, poll time.Duration) *pair {
 		}
 		return u
 	}
-	var err error
-	p.builder, err = builder.New(builder.Config{
-		Store: p.store, Source: p.source, Retain: settings.Retain, Guards: guards, Log: quiet,
-		Settings: market.Settings{TrendingMinMarketCap: floor(settings.MinMarketCap), TrendingMinVolume: floor(settings.MinVolume), HistoryAssets: market.DefaultHistoryAssets},
-	})
-	if err != nil {
-		t.Fatalf("builder: %v", err)
-	}
+	return market.Settings{TrendingMinMarketCap: floor(settings.MinMarketCap), TrendingMinVolume: floor(settings.MinVolume), HistoryAssets: market.DefaultHistoryAssets}
+}
+
+// serve starts an edge that reads the store, and waits for it to have what the model
+// has.
+func (p *pair) serve(poll time.Duration) {
+	t := p.t
+	t.Helper()
 	e, err := edge.New(context.Background(), edge.Config{
-		Reader: p.store, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true, Poll: poll, CacheSize: 8 << 20, Log: quiet,
+		Reader: p.store, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true, Poll: poll, CacheSize: 8 << 20, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatalf("edge: %v", err)
@@ -119,7 +133,6 @@ func newPair(t failer, settings model.Settings, poll time.Duration) *pair {
 		}
 	}
 	p.await()
-	return p
 }
 
 func (p *pair) close() { p.stop() }
