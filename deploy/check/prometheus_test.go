@@ -132,9 +132,11 @@ func unknown(t *testing.T, text, legend string) (problems []string) {
 	for _, r := range parseRules(t) {
 		series = append(series, labels.FromStrings("__name__", r.Record))
 	}
-	// Only a live provider says how old its rows are; builder/metrics tests these.
-	for _, name := range []string{"builder_part_newest_timestamp_seconds", "builder_part_interval_seconds"} {
-		series = append(series, labels.FromStrings("__name__", name, "part", "tickers"))
+	// Only a live provider has these; builder/metrics tests them.
+	for name, label := range map[string]string{
+		"builder_part_newest_timestamp_seconds": "part", "builder_part_interval_seconds": "part", "builder_source_calls": "source", "builder_source_calls_left": "source",
+	} {
+		series = append(series, labels.FromStrings("__name__", name, "instance", "builder", label, "x"))
 	}
 	names, grouped := map[string]bool{}, map[string]bool{} // labels of what is selected, and those that it is grouped by
 	for _, matchers := range parser.ExtractSelectors(expr) {
