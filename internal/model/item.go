@@ -140,12 +140,12 @@ type Row struct {
 	JSON               string
 	WithLinks          string // of assets: the same with fields=links
 
-	asSymbol, asSlug string // as the feed has them
+	asName, asSymbol, asSlug string // as the feed has them
 }
 
 func newRow(id int64, name, symbol, slug text, i item) Row {
 	return Row{
-		ID: id, Name: Fold(string(name)), Symbol: Fold(string(symbol)), Slug: Fold(string(slug)), asSymbol: string(symbol), asSlug: string(slug),
+		ID: id, Name: Fold(string(name)), Symbol: Fold(string(symbol)), Slug: Fold(string(slug)), asName: string(name), asSymbol: string(symbol), asSlug: string(slug),
 		JSON: write(i),
 	}
 }
@@ -269,13 +269,14 @@ func (m *groupMarketItem) check() error {
 	return err
 }
 
-// ReadRow reads an item of a listing, or of trending, as it is published: in a
-// shard, its tail included, or in an answer. The error says what of it is not as
-// the documents write it; with ID 0 it cannot be read at all.
-func ReadRow(collection string, published []byte) (Row, error) {
+// ReadRow reads an item of a listing ([Query.Listing]), or of trending, as it is
+// published: in a shard, its tail included, or in an answer. The error says what
+// of it is not as the documents write it; with ID 0 it cannot be read at all.
+func ReadRow(listing string, published []byte) (Row, error) {
+	collection, window, _ := strings.Cut(listing, " ")
 	i := map[string]func() item{
 		assets: func() item { return &assetItem{} }, quotes: func() item { return &quoteItem{} }, trending: func() item { return &quoteItem{} },
-		exchanges: func() item { return &exchangeItem{} }, categories: func() item { return &categoryItem{} }, chains: func() item { return &chainItem{} },
+		history: func() item { return &historyItem{} }, exchanges: func() item { return &exchangeItem{} }, categories: func() item { return &categoryItem{} }, chains: func() item { return &chainItem{} },
 	}[collection]()
 	if err := json.Unmarshal(published, i); err != nil {
 		return Row{}, err
@@ -290,6 +291,9 @@ func ReadRow(collection string, published []byte) (Row, error) {
 	}
 	if err := i.check(); err != nil {
 		return r, fmt.Errorf("id %d: %w", r.ID, err)
+	}
+	if h, ok := i.(*historyItem); ok && h.Window != window {
+		return r, fmt.Errorf("id %d: window %s, asked was %s", r.ID, h.Window, window)
 	}
 	if want != string(published) {
 		return r, fmt.Errorf("id %d: %s", r.ID, Difference(string(published), want))

@@ -146,3 +146,57 @@ func TestCoding(t *testing.T) {
 		}
 	}
 }
+
+// TestHistory: which moments give points of a window, and which assets have some.
+func TestHistory(t *testing.T) {
+	settings := Defaults()
+	settings.History = 2
+	w := New(settings)
+	assets := rows(`{"key":"a","name":"A","symbol":"A","slug":"a"}`, `{"key":"b","name":"B","symbol":"B","slug":"b"}`, `{"key":"c","name":"C","symbol":"C","slug":"c"}`)
+	at := func(at string, quotes ...string) Files { return feedAt(at, assets, rows(quotes...)) }
+	build(t, w, at("2025-06-01T10:10:00Z", `{"key":"a","price":1,"market_cap":9}`))
+	build(t, w, at("2025-06-01T10:20:00Z", `{"key":"a","price":2,"market_cap":9}`, `{"key":"b","price":7}`, `{"key":"c","price":"3.50","market_cap":1}`)) // b is the third
+	build(t, w, at("2025-06-01T11:00:00Z", `{"key":"c","price":4}`, `{"key":"b","price":8}`))
+	build(t, w, at("2025-06-01T11:30:00Z", `{"key":"c","price":5,"market_cap":1}`))
+	for query, want := range map[string]string{
+		// The hour's first is 10:10, which has no price of b and c; 11:30 is T's own.
+		"id=1,2,3": `{"items":[{"id":1,"name":"A","symbol":"A","slug":"a","window":"7d","interval":"1h","points":[["2025-06-01T10:10:00Z","1"]]},` +
+			`{"id":2,"name":"B","symbol":"B","slug":"b","window":"7d","interval":"1h","points":[["2025-06-01T11:00:00Z","8"]]},` +
+			`{"id":3,"name":"C","symbol":"C","slug":"c","window":"7d","interval":"1h","points":[["2025-06-01T11:00:00Z","4"],["2025-06-01T11:30:00Z","5"]]}],"page":1,"total":3,"total_page":1}`,
+		"symbol=a,c&window=1Y&limit=1&offset=1": `{"items":[{"id":3,"name":"C","symbol":"C","slug":"c","window":"1y","interval":"1d","points":[["2025-06-01T11:30:00Z","5"]]}],"page":2,"total":2,"total_page":2}`,
+		"slug=c&window=24h": `{"items":[{"id":3,"name":"C","symbol":"C","slug":"c","window":"24h","interval":"10m","points":[` +
+			`["2025-06-01T10:20:00Z","3.5"],["2025-06-01T11:00:00Z","4"],["2025-06-01T11:30:00Z","5"]]}],"page":1,"total":1,"total_page":1}`,
+		"id=,&size=-3": `{"items":[],"page":1,"total":0,"total_page":1}`,
+	} {
+		if a := get(w, "/openapi/v1/history?"+query); a.Body != envelope(want) {
+			t.Errorf("%s: %d %s", query, a.Status, a.Body)
+		}
+	}
+	if a := get(w, "/openapi/v1/history?id=2,9&window=1y&sort=name&fields=x&page=1&page=2"); a.NotFound != "id=2,9" || a.Ignored != "fields,page,sort" {
+		t.Errorf("X-Not-Found %q, X-Ignored %q", a.NotFound, a.Ignored)
+	}
+	if a := get(w, "/openapi/v1/quotes?id=2&window=1y"); a.Ignored != "window" {
+		t.Errorf("X-Ignored %q", a.Ignored)
+	}
+	for _, query := range []string{"", "id=", "window=7d", "id=1&window=1w", "id=1&size=21", "id=1&page=1&limit=21", "id=1&page=0", "id=1&offset=100001"} {
+		if a := get(w, "/openapi/v1/history?"+query); a.Status != 400 {
+			t.Errorf("%s: status %d", query, a.Status)
+		}
+	}
+
+	// The interval that begins a window's length before T is the first.
+	build(t, w, at("2025-06-02T10:20:00Z", `{"key":"b","price":9}`))
+	if a := get(w, "/openapi/v1/history?id=1,2&window=24h"); !strings.Contains(a.Body, `"points":[["2025-06-01T10:20:00Z","2"]]`) || !strings.Contains(a.Body, `"points":[["2025-06-01T11:00:00Z","8"],["2025-06-02T10:20:00Z","9"]]`) {
+		t.Errorf("a day later: %s", a.Body)
+	}
+	// A past that is put before shows in the next snapshot: of 10:00 to 11:00 it has the first.
+	if err := w.Backfill([]Files{at("2025-06-01T10:00:00Z", `{"key":"b","price":6}`)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`[["2025-06-01T11:00:00Z","8"]`, `[["2025-06-01T10:00:00Z","6"],["2025-06-01T11:00:00Z","8"]`} {
+		if a := get(w, "/openapi/v1/history?id=2"); !strings.Contains(a.Body, `"points":`+want) {
+			t.Errorf("want %s: %s", want, a.Body)
+		}
+		build(t, w, at("2025-06-02T10:30:00Z", `{"key":"b","price":9}`))
+	}
+}

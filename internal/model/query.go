@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"math"
 	"regexp"
 	"slices"
@@ -19,10 +20,12 @@ const (
 type listing struct {
 	sorts       []string
 	defaultSort string
-	descending  bool // direction of the default sort
-	symbol      bool // reads symbol
-	fields      bool // reads fields
-	strict      bool // sizes as /exchanges has them
+	descending  bool  // direction of the default sort
+	symbol      bool  // reads symbol
+	fields      bool  // reads fields
+	strict      bool  // sizes as /exchanges has them
+	history     bool  // as /history: reads window and not sort, needs a filter
+	most        int64 // rows of a page, maxSize when 0
 }
 
 var listings = map[string]listing{
@@ -31,6 +34,7 @@ var listings = map[string]listing{
 	exchanges:  {sorts: []string{"id", "name", "slug", "volume"}, defaultSort: "id", strict: true},
 	categories: {sorts: []string{"id", "name", "slug", "market_cap", "volume_24h"}, defaultSort: "market_cap", descending: true},
 	chains:     {sorts: []string{"id", "name", "slug", "market_cap", "volume_24h"}, defaultSort: "market_cap", descending: true},
+	history:    {defaultSort: "id", symbol: true, history: true, most: 20},
 }
 
 // SortKeys are the sort keys of an endpoint (INTERFACE.md, "Sorting").
@@ -41,8 +45,8 @@ const Prefix = "/openapi/v1/"
 
 // A Query is what a request asks for.
 type Query struct {
-	// Endpoint is assets, quotes, exchanges, categories, chains, trending or
-	// global. The fields below but Ignored are of the first five.
+	// Endpoint is assets, quotes, exchanges, categories, chains, history, trending
+	// or global. The fields below but Ignored are of the first six.
 	Endpoint string
 	Filters  []Filter // that were sent, in the order id, slug, symbol
 	Sort     string
@@ -51,6 +55,7 @@ type Query struct {
 	Offset   int64 // at most the largest int64
 	Size     int64
 	Links    bool   // fields=links
+	Window   string // of history
 	Ignored  string // value of X-Ignored, "" for none
 }
 
@@ -113,12 +118,16 @@ func ignored(endpoint, raw string) string {
 			unread = !l.symbol
 		case name == "fields":
 			unread = !l.fields
+		case name == "window":
+			unread = !l.history
+		case name == "sort":
+			unread = l.history
 		case name == "limit", name == "offset":
 			unread = pageMode && values[0] != ""
 		case name == "page", name == "size":
 			unread = !pageMode && values[0] != ""
 		default:
-			unread = !slices.Contains([]string{"id", "slug", "sort"}, name)
+			unread = !slices.Contains([]string{"id", "slug"}, name)
 		}
 		if unread || len(values) > 1 {
 			names = append(names, name)
@@ -227,6 +236,18 @@ func (q *Query) parse(l listing, p parameters) (bad []string) {
 		q.Links = slices.ContainsFunc(elements("fields"), func(e string) bool { return Fold(e) == "links" })
 	}
 
+	if l.history {
+		if len(q.Filters) == 0 {
+			bad = append(bad, "id", "slug", "symbol")
+		}
+		if q.Window = Fold(p["window"]); q.Window == "" {
+			q.Window = defaultWindow
+		}
+		if FindWindow(q.Window) == nil {
+			blame("window")
+		}
+	}
+
 	// Pages. Where sizes are not strict everything is checked whatever the mode.
 	_, page := p["page"]
 	_, limit := p["limit"]
@@ -235,7 +256,7 @@ func (q *Query) parse(l listing, p parameters) (bad []string) {
 	size := func(name string) int64 {
 		n := number(name, defaultSize)
 		switch {
-		case n > maxSize, l.strict && n < 1:
+		case n > cmp.Or(l.most, maxSize), l.strict && n < 1:
 			blame(name)
 		case n < 1:
 			return defaultSize
@@ -263,7 +284,7 @@ func (q *Query) parse(l listing, p parameters) (bad []string) {
 
 	// Order.
 	q.Sort, q.Desc = l.defaultSort, l.descending
-	if text, sent := p["sort"]; sent {
+	if text, sent := p["sort"]; sent && !l.history {
 		key, direction, directed := strings.Cut(text, ":")
 		q.Sort, q.Desc = Fold(key), Fold(direction) == "desc"
 		if !slices.Contains(l.sorts, q.Sort) || directed && !slices.Contains([]string{"asc", "desc"}, Fold(direction)) {

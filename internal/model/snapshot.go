@@ -21,6 +21,8 @@ type Snapshot struct {
 	// as they are ranked.
 	Lists                       map[string][]Row
 	TotalMarketCap, TotalVolume string
+	// Series are the windows of history that were supplied, by name.
+	Series map[string]*Series
 
 	mu     sync.Mutex
 	orders map[string][]*Row            // whole listings, put in order
@@ -105,7 +107,11 @@ func (s *Snapshot) Answer(q *Query, c *Change) Answer {
 		rows := s.matching(q)
 		total := int64(len(rows))
 		from := min(q.Offset, total)
-		a.Body = Body(q, rows[from:min(from+q.Size, total)], total)
+		page := rows[from:min(from+q.Size, total)]
+		if q.Window != "" {
+			page = s.charted(q.Window, page)
+		}
+		a.Body = Body(q, page, total)
 		a.NotFound = s.missing(q)
 	}
 	return a
@@ -149,7 +155,7 @@ func (s *Snapshot) matching(q *Query) []*Row {
 	}
 	var rows []*Row
 	for _, v := range q.Filters[0].Values {
-		for _, r := range s.having(q.Endpoint, q.Filters[0].Name, v) {
+		for _, r := range s.having(q.Listing(), q.Filters[0].Name, v) {
 			if !slices.ContainsFunc(q.Filters[1:], func(f Filter) bool { return !f.Matches(r) }) {
 				rows = append(rows, r)
 			}
@@ -185,20 +191,20 @@ func pointers(rows []Row) []*Row {
 }
 
 // having are the rows of a whole listing that have what a filter asks for.
-func (s *Snapshot) having(collection, filter, value string) []*Row {
+func (s *Snapshot) having(listing, filter, value string) []*Row {
 	if s == nil {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	name := collection + " " + filter
+	name := listing + " " + filter
 	rows, ok := s.found[name]
 	if !ok {
 		if s.found == nil {
 			s.found = map[string]map[string][]*Row{}
 		}
 		rows = map[string][]*Row{}
-		for _, r := range pointers(s.Lists[collection]) {
+		for _, r := range s.listed(listing) {
 			v := r.value(filter)
 			rows[v] = append(rows[v], r)
 		}
@@ -284,7 +290,7 @@ func (s *Snapshot) missing(q *Query) string {
 	for _, f := range q.Filters {
 		first := true
 		for _, v := range f.Values {
-			if len(s.having(q.Endpoint, f.Name, v)) > 0 {
+			if len(s.having(q.Listing(), f.Name, v)) > 0 {
 				continue
 			}
 			lead := ","

@@ -15,12 +15,13 @@ type Settings struct {
 	MinMarketCap string        // floor of the trending board, inclusive
 	MinVolume    string        // floor of the trending board, inclusive
 	Retain       time.Duration // how long a snapshot stays to be pinned
+	History      int           // assets that a snapshot gives points for
 	Clock        time.Time     // of the edges, for pins of the future; zero: that of the newest snapshot
 }
 
 // Defaults are the builder's.
 func Defaults() Settings {
-	return Settings{MinMarketCap: "10000000", MinVolume: "1000000", Retain: time.Hour}
+	return Settings{MinMarketCap: "10000000", MinVolume: "1000000", Retain: time.Hour, History: 20000}
 }
 
 // A World is the service at one moment: what the builder remembers and the
@@ -41,12 +42,13 @@ type state struct {
 	groups map[string]map[string]groupSnapshot // the newest of each group, by collection and key
 }
 
-// A moment is what is held of one snapshot: the prices, by asset key, and the
-// total.
+// A moment is what is held of one snapshot: the prices, by asset key, of which
+// assets they are points of history, and the total.
 type moment struct {
-	time   time.Time
-	prices map[string]*big.Rat
-	total  *big.Rat
+	time    time.Time
+	prices  map[string]*big.Rat
+	charted map[string]bool
+	total   *big.Rat
 }
 
 // A groupSnapshot is the market of one group at one time.
@@ -109,6 +111,13 @@ func (w *World) Build(files Files, at time.Time) (Report, error) {
 		}
 	}
 
+	w.advance(f, ids, at)
+	w.publish(f, files, at)
+	return report, nil
+}
+
+// advance remembers the feed of a time: its ids, its prices and its groups.
+func (w *World) advance(f *feed, ids map[string]map[string]int64, at time.Time) {
 	next := state{ids: map[string]map[string]int64{}, groups: map[string]map[string]groupSnapshot{}}
 	for _, collection := range []string{assets, exchanges, categories, chains} {
 		next.ids[collection] = maps.Clone(w.ids[collection])
@@ -118,8 +127,8 @@ func (w *World) Build(files Files, at time.Time) (Report, error) {
 		maps.Copy(next.ids[collection], ids[collection])
 	}
 	rankAssets(f.assets)
-	total, volume := totals(f.assets)
-	now := moment{time: at, prices: map[string]*big.Rat{}, total: total}
+	total, _ := totals(f.assets)
+	now := moment{time: at, prices: map[string]*big.Rat{}, charted: members(f.assets, w.settings.History), total: total}
 	for _, a := range f.assets {
 		if a.price != nil {
 			now.prices[a.key] = a.price
@@ -140,11 +149,54 @@ func (w *World) Build(files Files, at time.Time) (Report, error) {
 	}
 
 	w.state = next
-	s := render(f, next, w.settings, at)
-	s.TotalMarketCap, s.TotalVolume = decimal(total, amountPlaces), decimal(volume, amountPlaces)
-	s.files, s.state = files, next
+}
+
+// publish makes the snapshot of the feed that was remembered last the newest.
+func (w *World) publish(f *feed, files Files, at time.Time) {
+	s := render(f, w.state, w.settings, at)
+	marketCap, volume := totals(f.assets)
+	s.TotalMarketCap, s.TotalVolume = decimal(marketCap, amountPlaces), decimal(volume, amountPlaces)
+	s.Series = series(w.held, w.ids[assets], at)
+	s.files, s.state = files, w.state
 	w.retain(s)
-	return report, nil
+}
+
+// Backfill remembers feeds of the past, in order of time, at their own times. When
+// all are newer than the newest snapshot the last is published as one; when all are
+// older than what is held they are put before it, and nothing is published.
+func (w *World) Backfill(feeds []Files) error {
+	newest := w.Newest()
+	past := &World{settings: w.settings, state: state{ids: w.ids}}
+	if newest == nil {
+		past = w
+	}
+	for i, files := range feeds {
+		f, ids, err := readFeed(files, past.ids)
+		if err != nil {
+			return err
+		}
+		at := f.time.UTC().Truncate(10 * time.Minute)
+		if i == 0 && newest != nil && at.After(newest.Time) {
+			past = w
+		}
+		past.advance(f, ids, at)
+		if past == w && i == len(feeds)-1 {
+			w.publish(f, files, at)
+		}
+	}
+	if past == w {
+		return nil
+	}
+	if n := len(past.held); n > 0 && !past.held[n-1].time.Before(w.held[0].time) {
+		return errors.New("among the snapshots that are held")
+	}
+	groups := past.groups
+	for _, collection := range []string{categories, chains} {
+		maps.Copy(groups[collection], w.groups[collection])
+	}
+	w.state = state{ids: past.ids, held: thin(append(past.held, w.held...), newest.Time), groups: groups}
+	newest.state = w.state // what is published stays; a rollback forgets the past again
+	return nil
 }
 
 // retain makes s the newest snapshot. The one before it stays, and all that are

@@ -1,0 +1,230 @@
+package model
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// history is the endpoint of prices over time.
+const history = "history"
+
+// A Window is one that /history can be asked for.
+type Window struct {
+	// Name is how requests and answers call it, Interval how answers call Step,
+	// the distance of its points.
+	Name, Interval string
+	// Length is how far it reaches back.
+	Length, Step time.Duration
+}
+
+// Windows are those of /history, the shortest first.
+var Windows = []Window{
+	{"24h", "10m", 24 * time.Hour, 10 * time.Minute},
+	{"7d", "1h", 7 * 24 * time.Hour, time.Hour},
+	{"30d", "4h", 30 * 24 * time.Hour, 4 * time.Hour},
+	{"90d", "12h", 90 * 24 * time.Hour, 12 * time.Hour},
+	{"1y", "1d", 365 * 24 * time.Hour, 24 * time.Hour},
+}
+
+const defaultWindow = "7d"
+
+// FindWindow is the window of a name, nil for none.
+func FindWindow(name string) *Window {
+	if i := slices.IndexFunc(Windows, func(w Window) bool { return w.Name == name }); i >= 0 {
+		return &Windows[i]
+	}
+	return nil
+}
+
+// begin is when the interval of a time begins: at the last whole multiple of the
+// step since 1970 that is not after it.
+func (w *Window) begin(t time.Time) time.Time {
+	step := int64(w.Step / time.Second)
+	return time.Unix(t.Unix()-t.Unix()%step, 0).UTC()
+}
+
+// Has tells whether a point of time t is one of the window at T: its interval
+// begins in [T - W, T], or it is T's own.
+func (w *Window) Has(t, at time.Time) bool {
+	return !t.After(at) && (t.Equal(at) || !w.begin(t).Before(at.Add(-w.Length)))
+}
+
+// A Point is the price of an asset in the snapshot of a time.
+type Point struct {
+	Time  time.Time
+	Price string
+}
+
+// A Series is what a snapshot has of a window.
+type Series struct {
+	// Listed are the ids of the assets that have points in it, those outside of
+	// the directory too or not.
+	Listed map[int64]bool
+	// Points are those of an asset, oldest first.
+	Points func(id int64) []Point
+}
+
+// historyItem is an item of /history.
+type historyItem struct {
+	ID       int64       `json:"id"`
+	Name     text        `json:"name"`
+	Symbol   text        `json:"symbol"`
+	Slug     text        `json:"slug"`
+	Window   string      `json:"window"`
+	Interval string      `json:"interval"`
+	Points   [][2]string `json:"points"`
+}
+
+func (i *historyItem) row() Row { return newRow(i.ID, i.Name, i.Symbol, i.Slug, i) }
+
+// check holds what every item keeps, whatever the snapshot: its points ascend, at
+// most one an interval but for the snapshot's own, and reach no further than the
+// window.
+func (i *historyItem) check() error {
+	w := FindWindow(i.Window)
+	if w == nil || i.Interval != w.Interval || len(i.Points) == 0 {
+		return fmt.Errorf("window %q, interval %q, %d points", i.Window, i.Interval, len(i.Points))
+	}
+	var times []time.Time
+	for _, p := range i.Points {
+		if !IsSnapshotTime(p[0]) {
+			return fmt.Errorf("a point at %q", p[0])
+		}
+		t, _ := time.Parse(TimeFormat, p[0])
+		times = append(times, t)
+		if err := figures(pricePlaces, false, p[1]); err != nil {
+			return err
+		}
+	}
+	last := len(times) - 1
+	for n := 1; n <= last; n++ {
+		if !times[n].After(times[n-1]) || n < last && w.begin(times[n]).Equal(w.begin(times[n-1])) {
+			return fmt.Errorf("a point at %s behind one at %s", i.Points[n][0], i.Points[n-1][0])
+		}
+	}
+	if !w.Has(times[0], times[last]) {
+		return fmt.Errorf("points from %s to %s", i.Points[0][0], i.Points[last][0])
+	}
+	return nil
+}
+
+// ReadPrices reads the prices of an asset at so many times, as a store keeps them:
+// nil is none. The error says what of the row is not as it should be.
+func ReadPrices(published []byte, times int) (id int64, prices []*string, err error) {
+	var row struct {
+		ID     int64     `json:"id"`
+		Prices []*string `json:"prices"`
+	}
+	if err := json.Unmarshal(published, &row); err != nil {
+		return 0, nil, err
+	}
+	if again := write(&row); again != string(published) {
+		err = errors.New(Difference(string(published), again))
+	}
+	none := true
+	for _, p := range row.Prices {
+		if p != nil {
+			none = false
+			err = errors.Join(err, figures(pricePlaces, false, *p))
+		}
+	}
+	if none || len(row.Prices) != times {
+		err = errors.Join(err, fmt.Errorf("%d prices, want %d and one at least that is not null", len(row.Prices), times))
+	}
+	return row.ID, row.Prices, err
+}
+
+// Listing names the rows that a query is about: the endpoint's, or those of the
+// window of /history.
+func (q *Query) Listing() string {
+	if q.Window != "" {
+		return q.Endpoint + " " + q.Window
+	}
+	return q.Endpoint
+}
+
+// listed are the rows of a listing. Those of /history are the assets that have
+// points in the window.
+func (s *Snapshot) listed(listing string) []*Row {
+	window, ok := strings.CutPrefix(listing, history+" ")
+	if !ok {
+		return pointers(s.Lists[listing])
+	}
+	series := s.Series[window]
+	return slices.DeleteFunc(pointers(s.Lists[assets]), func(r *Row) bool { return series == nil || !series.Listed[r.ID] })
+}
+
+// charted are rows of assets as /history shows them.
+func (s *Snapshot) charted(window string, rows []*Row) (items []*Row) {
+	w := FindWindow(window)
+	for _, r := range rows {
+		i := &historyItem{ID: r.ID, Name: text(r.asName), Symbol: text(r.asSymbol), Slug: text(r.asSlug), Window: w.Name, Interval: w.Interval}
+		for _, p := range s.Series[window].Points(r.ID) {
+			i.Points = append(i.Points, [2]string{timestamp(p.Time), p.Price})
+		}
+		item := i.row()
+		items = append(items, &item)
+	}
+	return items
+}
+
+// members are the first n quoted assets by key: by rank, then those without one
+// by id.
+func members(all []*asset, n int) map[string]bool {
+	var quoted []*asset
+	for _, a := range all {
+		if a.price != nil {
+			quoted = append(quoted, a)
+		}
+	}
+	slices.SortFunc(quoted, func(a, b *asset) int {
+		switch {
+		case a.rank == 0 && b.rank != 0:
+			return 1
+		case a.rank != 0 && b.rank == 0:
+			return -1
+		}
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.id, b.id))
+	})
+	keys := map[string]bool{}
+	for _, a := range quoted[:min(n, len(quoted))] {
+		keys[a.key] = true
+	}
+	return keys
+}
+
+// series are the windows at T of what is held, the assets by id.
+func series(held []moment, ids map[string]int64, at time.Time) map[string]*Series {
+	all := map[string]*Series{}
+	for _, w := range Windows {
+		// The first moment held of each interval, and T's own.
+		var chain []moment
+		for _, m := range held {
+			first := !slices.ContainsFunc(chain, func(c moment) bool { return w.begin(c.time).Equal(w.begin(m.time)) })
+			if m.time.Equal(at) || first && w.Has(m.time, at) {
+				chain = append(chain, m)
+			}
+		}
+		s := &Series{Listed: map[int64]bool{}}
+		keys := map[int64]string{}
+		for key, id := range ids {
+			keys[id] = key
+			s.Listed[id] = slices.ContainsFunc(chain, func(m moment) bool { return m.charted[key] })
+		}
+		s.Points = func(id int64) (points []Point) {
+			for _, m := range chain {
+				if m.charted[keys[id]] {
+					points = append(points, Point{m.time, decimal(m.prices[keys[id]], pricePlaces)})
+				}
+			}
+			return points
+		}
+		all[w.Name] = s
+	}
+	return all
+}
