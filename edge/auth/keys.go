@@ -74,6 +74,15 @@ func (k *Key) GiveBack(d limit.Decision, now int64) limit.Decision {
 	return k.bucket.GiveBack(k.Limit, now)
 }
 
+// Charge takes n tokens more for a request that d admitted, whether there are as
+// many or not, and returns what is left.
+func (k *Key) Charge(d limit.Decision, now int64, n int) limit.Decision {
+	if k.lease != nil {
+		return k.lease.Charge(k.bucket, d, now, n)
+	}
+	return k.bucket.Charge(k.Limit, now, n)
+}
+
 // Keys is the set of keys in force. Its zero value has no set yet. It is safe
 // for concurrent use, except that Use is for one goroutine at a time.
 type Keys struct {

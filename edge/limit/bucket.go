@@ -97,14 +97,14 @@ func (b *Bucket) Take(l Limit, now int64) Decision {
 	}
 }
 
-// charge takes a token whether there is one or not; more than all are never
-// missing.
-func (b *Bucket) charge(l Limit, now int64) {
+// Charge takes n tokens whether there are as many or not, and returns what is left.
+// A bucket is never short of more than twice what it holds.
+func (b *Bucket) Charge(l Limit, now int64, n int) Decision {
 	for {
 		full := b.full.Load()
-		next := min(max(full, now)+l.interval, now+l.interval*l.burst)
+		next := min(max(full, now)+int64(n)*l.interval, now+2*l.interval*l.burst)
 		if b.full.CompareAndSwap(full, next) {
-			return
+			return l.after(next - now)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func (b *Bucket) GiveBack(l Limit, now int64) Decision {
 
 // after describes a bucket that lacks missing nanoseconds to be full.
 func (l Limit) after(missing int64) Decision {
-	return Decision{OK: true, Remaining: int((l.interval*l.burst - missing) / l.interval), Reset: int(seconds(missing))}
+	return Decision{OK: true, Remaining: int(max(0, l.interval*l.burst-missing) / l.interval), Reset: int(seconds(missing))}
 }
 
 // Convert returns a bucket under the limit to with as many tokens missing as b

@@ -261,7 +261,7 @@ func (s *Lease) Take(local *Bucket, now int64) Decision {
 		}
 		if known {
 			if d.OK {
-				local.charge(s.limit, now)
+				local.Charge(s.limit, now, 1)
 			}
 			return d
 		}
@@ -284,6 +284,20 @@ func (s *Lease) GiveBack(local *Bucket, d Decision, now int64) Decision {
 	}
 	s.back.Add(1)
 	return s.decide(h, now)
+}
+
+// Charge takes n tokens more for what d admitted, as Bucket.Charge does; the store
+// hears of them with the next call.
+func (s *Lease) Charge(local *Bucket, d Decision, now int64, n int) Decision {
+	own := local.Charge(s.limit, now, n)
+	if !s.shared.up.Load() {
+		return own
+	}
+	s.back.Add(-int64(n))
+	if h := s.granted.Load(); d.leased && h != nil {
+		return s.decide(h, now)
+	}
+	return own
 }
 
 // fromGranted decides by what the store gave last; not known: it must be asked.
