@@ -86,6 +86,7 @@ type Object struct {
 	Ref    artifacts.Ref
 	serial uint64 // unique in this process; part of the key in memory
 	users  int    // guarded by Cache.mu
+	spare  bool   // guarded by Cache.mu; see Spare
 
 	opened  atomic.Pointer[opened]
 	places  atomic.Pointer[[]Place]
@@ -163,6 +164,13 @@ func (c *Cache) Acquire(ref artifacts.Ref) *Object {
 	}
 	o.users++
 	return o
+}
+
+// Spare has the disk copy be rid of the object before others that are in use.
+func (c *Cache) Spare(o *Object) {
+	c.mu.Lock()
+	o.spare = true
+	c.mu.Unlock()
 }
 
 // Release ends one Acquire. The last one drops the object's shards from memory,
@@ -255,6 +263,9 @@ func (c *Cache) Index(o *Object) (*artifacts.Index, error) {
 func (c *Cache) Fetch(ctx context.Context, o *Object) error {
 	if o.opened.Load() != nil && c.disk.has(o.Ref) {
 		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	o.blocked.Store(0)
 	ch := c.flights.DoChan("i"+strconv.FormatUint(o.serial, 36), c.guard(func() (any, error) { return c.open(o, &c.Pace) }))
@@ -487,16 +498,20 @@ func (c *Cache) readFrame(o *Object, op *opened, i int, whole []byte) (*artifact
 }
 
 // Trim brings the disk copy within its bound: first the objects that are
-// not in use, then those whose shards were read the longest ago.
+// not in use, then those to spare, then the others, each time those first whose
+// shards were read the longest ago.
 func (c *Cache) Trim() {
-	c.disk.trim(func(d artifacts.Digest) (used int64, ok bool) {
+	c.disk.trim(func(d artifacts.Digest) (need int, used int64) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		o := c.objects[d]
-		if o == nil {
-			return 0, false
+		switch o := c.objects[d]; {
+		case o == nil:
+			return 0, 0
+		case o.spare:
+			return 1, o.used.Load()
+		default:
+			return 2, o.used.Load()
 		}
-		return o.used.Load(), true
 	})
 }
 

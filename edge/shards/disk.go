@@ -140,8 +140,8 @@ type file struct {
 	digest artifacts.Digest
 	size   int64
 	mtime  int64
+	need   int // the less, the earlier it goes
 	used   int64
-	inUse  bool
 }
 
 // walk lists the objects, and removes temporary files that were left behind.
@@ -176,7 +176,7 @@ func (d *disk) walk() (files []file, total int64) {
 	return files, total
 }
 
-func (d *disk) trim(inUse func(artifacts.Digest) (int64, bool)) {
+func (d *disk) trim(of func(artifacts.Digest) (need int, used int64)) {
 	if d.limit <= 0 || d.counters.DiskBytes.Load() <= d.limit {
 		return
 	}
@@ -184,16 +184,10 @@ func (d *disk) trim(inUse func(artifacts.Digest) (int64, bool)) {
 	defer d.trimming.Unlock()
 	files, total := d.walk()
 	for i := range files {
-		files[i].used, files[i].inUse = inUse(files[i].digest)
+		files[i].need, files[i].used = of(files[i].digest)
 	}
 	slices.SortFunc(files, func(a, b file) int {
-		if a.inUse != b.inUse {
-			if a.inUse {
-				return 1
-			}
-			return -1
-		}
-		return cmp.Or(cmp.Compare(a.used, b.used), cmp.Compare(a.mtime, b.mtime), cmp.Compare(a.path, b.path))
+		return cmp.Or(cmp.Compare(a.need, b.need), cmp.Compare(a.used, b.used), cmp.Compare(a.mtime, b.mtime), cmp.Compare(a.path, b.path))
 	})
 	for _, f := range files {
 		if total <= d.limit {
