@@ -208,13 +208,14 @@ func (b *bench) edge(ctx context.Context, name, store string, extra ...string) (
 		var status struct {
 			Sequence uint64
 			Caches   struct {
-				Missing *int64 `json:"missing_objects"`
+				Missing        *int64 `json:"missing_objects"`
+				MissingHistory int64  `json:"missing_history_objects"`
 			}
 		}
 		if err := cmp.Or(json.Unmarshal(res.body, &status), ctx.Err()); err != nil {
 			return nil, err
 		}
-		if status.Sequence > 0 && status.Caches.Missing != nil && *status.Caches.Missing == 0 {
+		if status.Sequence > 0 && status.Caches.Missing != nil && *status.Caches.Missing+status.Caches.MissingHistory == 0 {
 			return s, nil
 		}
 	}
@@ -378,6 +379,9 @@ func (b *bench) run(ctx context.Context) error {
 		if err := b.compare(ctx, c); err != nil {
 			return err
 		}
+	}
+	if err := b.history(ctx); err != nil {
+		return err
 	}
 	if err := b.idle(ctx, 10_000); err != nil {
 		return err
