@@ -1,5 +1,5 @@
 // Package edge serves published snapshots: it follows the pointer in an object
-// store and answers the seven endpoints from its own machine.
+// store and answers the endpoints from its own machine.
 // README.md walks through the life of a request and of a snapshot.
 package edge
 
@@ -57,6 +57,9 @@ type Config struct {
 	CacheDir string
 	// CacheDirSize bounds the disk copy, in bytes; 0: no bound.
 	CacheDirSize int64
+	// HistoryFetch bounds what of /history is fetched before it is asked for, in
+	// bytes; 0: nothing is. Of CacheDirSize it takes what the snapshot leaves.
+	HistoryFetch int64
 
 	// Poll is how often the pointer is asked for (2 s).
 	Poll time.Duration
@@ -173,7 +176,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	e.floor = floor.Open(dir, cfg.AcceptStore, cfg.Log)
 	e.refresher = snapshot.NewRefresher(snapshot.Config{
 		Store: cfg.Reader, Cache: e.cache, Dir: dir, Poll: cfg.Poll, FetchBudget: cfg.FetchBudget, Floor: e.floor, Verify: verify,
-		ResponseMemory: responses, Log: cfg.Log,
+		HistoryBytes: cfg.HistoryFetch, DirBytes: cfg.CacheDirSize, ResponseMemory: responses, Log: cfg.Log,
 		Swapped: func(s snapshot.Swap) { e.metrics.Swapped(s) },
 	})
 	e.engine = answer.New(answer.Config{

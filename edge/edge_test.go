@@ -236,3 +236,55 @@ func TestReady(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 }
+
+// TestHistoryApart: what is wrong with an object of history is a 503 of the answers
+// that need it and of no other, holds no snapshot back and leaves the edge ready;
+// /status tells. It is fetched once the store has it.
+func TestHistoryApart(t *testing.T) {
+	for name, d := range map[string]faultstore.Decision{"wrong": faultstore.Corrupt, "missing": faultstore.Hide, "unavailable": faultstore.Refuse} {
+		for _, ahead := range []int64{0, 1 << 30} {
+			mem := memstore.New()
+			f := fixture.Feed(50, 1)
+			p := fixture.PublishHistory(t, mem, f, fixture.Start, nil, 25)
+			_, blocks := p.Manifest.History(&artifacts.HistoryWindows[2])
+			broken := artifacts.ObjectKey(blocks[0].Objects[0].Digest)
+			faults := faultstore.New(mem, func(op faultstore.Op) faultstore.Decision {
+				if op.Key == broken {
+					return d
+				}
+				return faultstore.Pass
+			})
+			e, stop := start(t, faults, func(c *Config) { c.HistoryFetch = ahead })
+			for sequence := range uint64(2) {
+				until(t, "a snapshot", func() bool { s := e.current(); return s != nil && s.Sequence == sequence+1 })
+				until(t, "readiness", func() bool { status, _, _ := get(t, e.AdminAddr(), "/readyz"); return status == http.StatusOK })
+				for path, want := range map[string]int{
+					"/history?id=1&window=30d": 503, "/history?id=1&window=1y": 200, "/history?id=3&window=30d": 200, "/quotes?id=1": 200, "/history?id=1&window=24h": 200,
+				} {
+					if status, body, _ := get(t, e.Addr(), "/openapi/v1"+path); status != want {
+						t.Errorf("%s, %s: %d %s", name, path, status, body)
+					}
+				}
+				if ahead > 0 {
+					until(t, "trouble in /status", func() bool {
+						s := e.refresher.Status()
+						return s.MissingHistory == 1 && s.HistoryFault != "" && s.Missing == 0
+					})
+				}
+				if sequence == 0 {
+					next := fixture.Start.Add(artifacts.Step)
+					fixture.PublishHistory(t, mem, f, next, p, 25)
+				}
+			}
+			faults.SetHook(nil)
+			until(t, "history", func() bool {
+				status, _, _ := get(t, e.Addr(), "/openapi/v1/history?id=1&window=30d")
+				s := e.refresher.Status()
+				return status == 200 && s.MissingHistory == 0 && s.HistoryFault == ""
+			})
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}

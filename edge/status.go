@@ -16,6 +16,9 @@ type Caches struct {
 	// MissingObjects are the objects of the current snapshot that are not on
 	// this machine yet: without them, answers depend on the store.
 	MissingObjects int64 `json:"missing_objects"`
+	// MissingHistory are those of history that are still to be fetched ahead
+	// (--history-fetch): without them, only /history depends on the store.
+	MissingHistory int64 `json:"missing_history_objects"`
 	DiskBytes      int64 `json:"disk_bytes"`
 	DiskErrors     int64 `json:"disk_errors"`
 	Fetches        int64 `json:"fetches"`
@@ -112,7 +115,7 @@ func (e *Edge) status() admin.Status {
 	}
 	c, a := &e.cache.Counters, e.engine.Totals()
 	caches := Caches{
-		MissingObjects: st.Missing, DiskBytes: c.DiskBytes.Load(), DiskErrors: c.DiskErrors.Load(),
+		MissingObjects: st.Missing, MissingHistory: st.MissingHistory, DiskBytes: c.DiskBytes.Load(), DiskErrors: c.DiskErrors.Load(),
 		Fetches: c.Fetches.Load(), FetchErrors: c.FetchErrors.Load(), FetchBytes: c.FetchBytes.Load(), Corrupt: c.Corrupt.Load(),
 		ShardMisses: c.MemoryMisses.Load(), Hits: a.Hits, Composed: a.Composed,
 		Admitted: e.refresher.Responses.Admitted.Load(), Evicted: e.refresher.Responses.Evicted.Load(),
@@ -134,6 +137,7 @@ func (e *Edge) status() admin.Status {
 		more.Store = s.Store
 		caches.Entries, caches.Bytes = s.Responses().Len(), s.Responses().Bytes()
 		amiss(st.Missing > 0, cmp.Or(st.Lacking, fmt.Sprintf("%d objects of the snapshot are still being fetched", st.Missing)), "")
+		amiss(st.HistoryFault != "", fmt.Sprintf("%d objects of history are not on this machine", st.MissingHistory), st.HistoryFault)
 		amiss(age > snapshot.StaleAfter, fmt.Sprintf("the snapshot is %v old", age.Truncate(time.Second)), "")
 	} else {
 		amiss(true, "there is no snapshot", "")

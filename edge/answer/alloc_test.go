@@ -4,6 +4,7 @@ package answer
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +17,8 @@ import (
 // answers that are cached, put together or not modified.
 func TestNoAllocations(t *testing.T) {
 	store := memstore.New()
-	fixture.Publish(t, store, fixture.Feed(5000, 1), fixture.Start, nil)
+	f := fixture.Feed(5000, 1)
+	fixture.PublishHistory(t, store, f, fixture.Start, nil, 100)
 	for _, c := range []struct {
 		name            string
 		memory          int64 // for answers
@@ -32,10 +34,18 @@ func TestNoAllocations(t *testing.T) {
 			"page=3", "sort=name:desc&page=4&size=100", "id=1,3,5,7", "slug=asset-1,asset-9&sort=name", "symbol=common&sort=name:desc", "symbol=common&id=1,21", "id=2,4&slug=no",
 		}, nil, nil, 200},
 		{"put together, not modified", 1, []string{"page=3"}, nil, []byte("*"), 304},
+		{"history, cached", 64 << 20, []string{"id=1&window=1y"}, nil, nil, 200},
+		{"history, put together", 1, []string{
+			"id=1&window=1y", "id=1,5,9,13,17,21,25,29,33,37,41,45,49,53,57,61,65,69,73,77&window=1Y", "symbol=common&page=2&size=5&window=24h", "slug=asset-0,no",
+		}, nil, nil, 200},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, store, 256<<20, c.memory)
 			r.await(t, fixture.Start)
+			e := query.Quotes
+			if strings.HasPrefix(c.name, "history") {
+				e = query.History
+			}
 			req := newRequest()
 			req.Now, req.AcceptEncoding, req.IfNoneMatch = time.Now(), c.encoding, c.match
 			raws := make([][]byte, len(c.raws))
@@ -45,7 +55,7 @@ func TestNoAllocations(t *testing.T) {
 			do := func() {
 				for _, raw := range raws {
 					req.Reply.Clear()
-					if err := req.Query.Parse(query.Quotes, raw); err != nil {
+					if err := req.Query.Parse(e, raw); err != nil {
 						t.Fatal(err)
 					}
 					if p := r.Answer(req); p != nil || req.Reply.Status != c.status {

@@ -2,6 +2,7 @@ package answer
 
 import (
 	"bytes"
+	"runtime"
 	"sync"
 
 	"github.com/andybalholm/brotli"
@@ -146,7 +147,7 @@ const (
 	gzipLevel   = 6
 	brotliLevel = 4
 	zstdLevel   = zstd.SpeedDefault
-	zstdWindow  = 128 << 10 // an answer is at most some 60 KiB
+	zstdWindow  = 128 << 10 // nearly every answer is shorter, and items of history resemble their neighbours
 )
 
 var (
@@ -167,8 +168,16 @@ var (
 	brotliWriters = sync.Pool{New: func() any { return brotli.NewWriterLevel(nil, brotliLevel) }}
 )
 
+// largeCodings bounds how many large bodies are coded at once: coding one keeps a core
+// for some 10 ms, and requests for all else need another one.
+var largeCodings = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
+
 // encode appends body in coding c to dst.
 func encode(dst []byte, c coding, body []byte) []byte {
+	if c != identity && len(body) > zstdWindow {
+		largeCodings <- struct{}{}
+		defer func() { <-largeCodings }()
+	}
 	switch c {
 	case zstdCoding:
 		return zstdEncoder.EncodeAll(body, dst)

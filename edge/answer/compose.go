@@ -34,11 +34,15 @@ type work struct {
 	counts   [3]int
 	entries  []entry
 
-	view  *snapshot.View // of the shard at hand
-	n     int
-	shard *artifacts.Shard
+	rows  cursor // in the view that rows are taken from
+	links bool
+	// Of /history.
+	window        *snapshot.History // nil: another endpoint, or a snapshot without it
+	about         int               // number of the window
+	listed, block cursor
+	more          Memory // for a large body; nil: none
+	whole         bool   // the digest is that of the body
 
-	links  bool
 	budget snapshot.Budget
 
 	key      []byte
@@ -47,7 +51,15 @@ type work struct {
 	counters *counters
 
 	// What composing touched, for tests: no answer walks the directory.
-	shards, rows int
+	shards, visited int
+}
+
+// cursor is the shard at hand of a view.
+type cursor struct {
+	view  *snapshot.View
+	n     int
+	shard *artifacts.Shard
+	row   int // that was found last
 }
 
 // matchedRun is a run that a filter's value matched, in the filter's index view.
@@ -74,8 +86,14 @@ var indexSort = [3]query.Sort{query.SortID, query.SortSlug, query.SortSymbol}
 
 func (w *work) reset() {
 	w.body, w.sums, w.notFound = w.body[:0], w.sums[:0], w.notFound[:0]
-	w.view, w.shard, w.links, w.cut = nil, nil, false, false
-	w.shards, w.rows = 0, 0
+	w.links, w.cut, w.whole = false, false, false
+	w.shards, w.visited = 0, 0
+	w.leave()
+}
+
+// leave drops what keeps a snapshot's memory alive.
+func (w *work) leave() {
+	w.rows, w.listed, w.block, w.window = cursor{}, cursor{}, cursor{}, nil
 }
 
 // compose writes the answer to q from s into w.body, and the values that match
@@ -99,20 +117,22 @@ func (w *work) compose(s *snapshot.Snapshot, q *query.Query, wait time.Duration)
 		return nil
 	}
 	w.body = append(w.body, listStart...)
+	if q.Endpoint == query.History && s != nil {
+		w.window, w.about = s.History(q.Window), q.Window
+	}
 	total := 0
 	var err error
 	switch {
-	case s == nil && q.Filtered():
+	case s == nil || q.Endpoint == query.History && w.window == nil:
 		w.allMissing(q)
-	case s == nil:
-	case s.View(q.Endpoint, q.Sort) == nil:
+	case s.View(rowsOf(q.Endpoint), q.Sort) == nil:
 		return ErrUnsorted
 	case q.Filtered():
 		total, err = w.filtered(s, q)
 	default:
 		v := s.View(q.Endpoint, q.Sort)
 		total = v.Rows
-		if first, n := window(q, total); q.Desc {
+		if first, n := page(q, total); q.Desc {
 			err = w.descending(v, first, n)
 		} else {
 			err = w.ascending(v, first, n)
@@ -135,14 +155,26 @@ func (w *work) compose(s *snapshot.Snapshot, q *query.Query, wait time.Duration)
 // digest returns the digest of the body that was composed. It is that of the rows'
 // sums and of what follows the rows: a shard's rows are summed up once, when it
 // is parsed, and no row is read again for a tag. What stands before the rows is
-// the same in every body that has any.
+// the same in every body that has any. Points of history are parts of rows, so that
+// they have no sums: where there are any the digest is that of the body.
 func (w *work) digest() digest {
+	if w.whole {
+		return digestOf(w.body)
+	}
 	w.sums = append(w.sums, w.body[w.rowsEnd:]...)
 	return digestOf(w.sums)
 }
 
-// window returns the page's rows among total.
-func window(q *query.Query, total int) (first, n int) {
+// rowsOf returns the endpoint whose views have the rows of e.
+func rowsOf(e query.Endpoint) query.Endpoint {
+	if e == query.History {
+		return query.Assets
+	}
+	return e
+}
+
+// page returns the page's rows among total.
+func page(q *query.Query, total int) (first, n int) {
 	if q.First >= int64(total) {
 		return 0, 0
 	}
@@ -151,17 +183,37 @@ func window(q *query.Query, total int) (first, n int) {
 }
 
 // at makes shard n of v the one at hand.
-func (w *work) at(v *snapshot.View, n int) (*artifacts.Shard, error) {
-	if w.shard != nil && w.view == v && w.n == n {
-		return w.shard, nil
+func (w *work) at(v *snapshot.View, n int) (*artifacts.Shard, error) { return w.move(&w.rows, v, n) }
+
+// move moves a cursor to shard n of v.
+func (w *work) move(c *cursor, v *snapshot.View, n int) (*artifacts.Shard, error) {
+	if c.shard != nil && c.view == v && c.n == n {
+		return c.shard, nil
 	}
 	s, err := v.Shard(n, &w.budget)
 	if err != nil {
 		return nil, err
 	}
-	w.view, w.n, w.shard = v, n, s
+	c.view, c.n, c.shard = v, n, s
 	w.shards++
 	return s, nil
+}
+
+// find returns the row with id in the view by id v.
+func (w *work) find(c *cursor, v *snapshot.View, id uint64) (s *artifacts.Shard, row int, ok bool, err error) {
+	n, err := v.FindID(id, &w.budget)
+	if err != nil || n < 0 {
+		return nil, 0, false, err
+	}
+	if s, err = w.move(c, v, n); err != nil {
+		return nil, 0, false, err
+	}
+	// The blocks of a window mostly have the same assets.
+	if c.row < s.Len() && s.ID(c.row) == id {
+		return s, c.row, true, nil
+	}
+	c.row, ok = s.FindID(id)
+	return s, c.row, ok, nil
 }
 
 // ascending appends n rows of v from row first on.
@@ -188,7 +240,7 @@ func (w *work) append(s *artifacts.Shard, i, j int) {
 	if last := w.body[len(w.body)-1]; last != '[' {
 		w.body = append(w.body, ',')
 	}
-	w.rows += j - i
+	w.visited += j - i
 	if !w.links {
 		w.body = append(w.body, s.Slice(i, j)...)
 		w.sums = append(w.sums, s.Sums(i, j)...)
@@ -248,7 +300,7 @@ func (w *work) backwards(s *artifacts.Shard, from, to, n int) (appended int) {
 		first := max(from, to-n)
 		w.body, w.sums = s.AppendBackwards(w.body, w.sums, first, to)
 		appended = max(0, to-first)
-		w.rows += appended
+		w.visited += appended
 		return appended
 	}
 	for j := to - 1; j >= from && appended < n; j-- {
@@ -284,7 +336,7 @@ func (w *work) filtered(s *snapshot.Snapshot, q *query.Query) (total int, err er
 			continue
 		}
 		filters++
-		if err := w.resolve(s.View(q.Endpoint, indexSort[f]), q, f); err != nil {
+		if err := w.resolve(s.View(rowsOf(q.Endpoint), indexSort[f]), q, f); err != nil {
 			return 0, err
 		}
 		if driver < 0 || w.counts[f] < w.counts[driver] {
@@ -294,18 +346,20 @@ func (w *work) filtered(s *snapshot.Snapshot, q *query.Query) (total int, err er
 	if w.counts[driver] == 0 {
 		return 0, nil
 	}
-	v := s.View(q.Endpoint, indexSort[driver])
-	if filters == 1 && indexSort[driver] == q.Sort {
+	v := s.View(rowsOf(q.Endpoint), indexSort[driver])
+	simple := filters == 1 && w.window == nil
+	if simple && indexSort[driver] == q.Sort {
 		return w.counts[driver], w.inIndexOrder(v, q, w.matched[driver], w.counts[driver])
 	}
-	if filters == 1 && q.Sort == query.SortID && len(w.matched[driver]) == 1 {
+	if simple && q.Sort == query.SortID && len(w.matched[driver]) == 1 {
 		return w.counts[driver], w.inRun(v, q, w.matched[driver][0])
 	}
 	return w.inOtherOrder(s, v, q, driver)
 }
 
 // resolve finds the runs that the values of filter f match, in ascending order,
-// and notes the values that match none.
+// and notes the values that match none. Of /history, a run counts when one of its
+// rows has points.
 func (w *work) resolve(v *snapshot.View, q *query.Query, f int) error {
 	missing := missingValues{w: w, name: filterNames[f]}
 	if f == byID {
@@ -340,17 +394,15 @@ func (w *work) resolveID(v *snapshot.View, id int64) (bool, error) {
 	if id < 1 {
 		return false, nil
 	}
-	n, err := v.FindID(uint64(id), &w.budget)
-	if err != nil || n < 0 {
-		return false, err
+	_, i, ok, err := w.find(&w.rows, v, uint64(id))
+	if ok && w.window != nil {
+		ok, err = w.hasPoints(uint64(id))
 	}
-	s, err := w.at(v, n)
 	if err != nil {
 		return false, err
 	}
-	i, ok := s.FindID(uint64(id))
 	if ok {
-		row := n*v.PerShard() + i
+		row := w.rows.n*v.PerShard() + i
 		w.matched[byID] = append(w.matched[byID], matchedRun{uint32(row), row, row + 1})
 		w.counts[byID]++
 	}
@@ -370,6 +422,11 @@ func (w *work) resolveKey(v *snapshot.View, key []byte, f int) (bool, error) {
 	if ok {
 		a, b := s.RunRows(run)
 		start, end := w.bounds(s, n*v.PerShard(), run, a, b)
+		if w.window != nil {
+			if ok, err = w.anyHasPoints(v, start, end); !ok || err != nil {
+				return false, err
+			}
+		}
 		w.matched[f] = append(w.matched[f], matchedRun{uint32(s.FirstRun + run), start, end})
 		w.counts[f] += end - start
 	}
@@ -379,7 +436,7 @@ func (w *work) resolveKey(v *snapshot.View, key []byte, f int) (bool, error) {
 // inIndexOrder appends the page of the matched runs' rows in the order of the index
 // itself: it touches only what it sends.
 func (w *work) inIndexOrder(v *snapshot.View, q *query.Query, runs []matchedRun, total int) error {
-	skip, n := window(q, total)
+	skip, n := page(q, total)
 	for i := range runs {
 		run := runs[i]
 		if q.Desc {
@@ -405,7 +462,7 @@ func (w *work) inIndexOrder(v *snapshot.View, q *query.Query, runs []matchedRun,
 // inRun appends the page of one run's rows in the order of ids, which is the
 // run's own, forwards or backwards.
 func (w *work) inRun(v *snapshot.View, q *query.Query, run matchedRun) error {
-	first, n := window(q, run.end-run.start)
+	first, n := page(q, run.end-run.start)
 	if !q.Desc {
 		return w.ascending(v, run.start+first, n)
 	}
@@ -427,7 +484,7 @@ func (w *work) inOtherOrder(s *snapshot.Snapshot, v *snapshot.View, q *query.Que
 		}
 		defer func() { <-largeSorts }()
 	}
-	target := s.View(q.Endpoint, q.Sort)
+	target := s.View(rowsOf(q.Endpoint), q.Sort)
 	column := int(v.Columns[q.Sort])
 	sameOrder := q.Sort == indexSort[driver]
 	per := v.PerShard()
@@ -448,6 +505,13 @@ func (w *work) inOtherOrder(s *snapshot.Snapshot, v *snapshot.View, q *query.Que
 				if !w.matchesOthers(v, shard, i, q, driver) {
 					continue
 				}
+				if w.window != nil {
+					if ok, err := w.hasPoints(shard.ID(i)); err != nil {
+						return 0, err
+					} else if !ok {
+						continue
+					}
+				}
 				e := entry{id: shard.ID(i), row: row - end + i}
 				switch {
 				case q.Sort == query.SortID:
@@ -465,9 +529,13 @@ func (w *work) inOtherOrder(s *snapshot.Snapshot, v *snapshot.View, q *query.Que
 		}
 	}
 	total = len(w.entries)
-	w.rows += total
-	first, n := window(q, total)
-	for _, e := range pick(w.entries, first, n) {
+	w.visited += total
+	first, n := page(q, total)
+	picked := pick(w.entries, first, n)
+	if w.window != nil {
+		return total, w.appendItems(v, picked)
+	}
+	for _, e := range picked {
 		shard, err := w.at(v, e.row/per)
 		if err != nil {
 			return 0, err

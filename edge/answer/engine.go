@@ -73,7 +73,7 @@ type counters struct {
 func (s *counters) composed(w *work) {
 	s.count.Add(1)
 	s.shards.Add(int64(w.shards))
-	s.rows.Add(int64(w.rows))
+	s.rows.Add(int64(w.visited))
 }
 
 const counterSets = 16
@@ -154,7 +154,8 @@ func (e *Engine) warmAnswers(ctx context.Context, deadline time.Time, old, next 
 		if ctx.Err() != nil || cache.Bytes() > cache.Limit()/2 || time.Now().After(deadline) {
 			return
 		}
-		if q.Parse(hot.Endpoint, hot.RawQuery) != nil {
+		// What is new of history is fetched once the snapshot is current.
+		if hot.Endpoint == query.History || q.Parse(hot.Endpoint, hot.RawQuery) != nil {
 			continue
 		}
 		pace.Do(func() {

@@ -91,12 +91,13 @@ func value(p *Reply, name string) []byte {
 }
 
 // memory is that of a request without a server.
-type memory []byte
+type memory struct{ room, large []byte }
 
-func (m memory) Room() []byte { return m[:0] }
+func (m *memory) Room() []byte      { return m.room[:0] }
+func (m *memory) LargeRoom() []byte { return m.large[:0] }
 
 func newRequest() *Request {
-	return &Request{Context: context.Background(), Memory: make(memory, 64<<10), Reply: Reply{Status: 200}}
+	return &Request{Context: context.Background(), Memory: &memory{make([]byte, 64<<10), make([]byte, 512<<10)}, Reply: Reply{Status: 200}}
 }
 
 // TestIgnored: X-Ignored is made for each request, from what that one was asked:
@@ -150,7 +151,8 @@ func TestCostByRowsSent(t *testing.T) {
 	var first map[string]cost
 	for _, n := range sizes {
 		store := memstore.New()
-		fixture.Publish(t, store, fixture.Feed(n, 1), fixture.Start, nil)
+		f := fixture.Feed(n, 1)
+		fixture.PublishHistory(t, store, f, fixture.Start, nil, 200)
 		r := newRig(t, store, 512<<20, 1)
 		r.await(t, fixture.Start)
 		s := r.ref.State().Snapshot
@@ -159,18 +161,26 @@ func TestCostByRowsSent(t *testing.T) {
 			"", "page=3", "page=7&size=100", "sort=name:desc&page=2", "sort=rank", "sort=rank:desc&size=50", "sort=symbol:desc&size=100",
 			"id=1", "id=1,3,5,7,9,1001", "slug=asset-9", "slug=asset-1,asset-2,nothing", "symbol=s5", "symbol=s5,s6&sort=name", "symbol=common&size=20", "symbol=common&limit=5&offset=50", "symbol=common&sort=id:desc&page=2",
 			"id=1,21,41&symbol=common&sort=rank", "offset=1500&limit=30",
+			"id=1,5,9&window=24h", "id=1,5,9,7&window=1y", "slug=asset-0,asset-19&window=7d", "symbol=s2,s4&window=30d", "id=21,1&symbol=common&window=90d",
 		} {
 			var q query.Query
-			if err := q.Parse(query.Assets, []byte(raw)); err != nil {
+			e, blocks := query.Assets, 0
+			if strings.Contains(raw, "window") {
+				e = query.History
+			}
+			if err := q.Parse(e, []byte(raw)); err != nil {
 				t.Fatal(err)
+			}
+			if e == query.History {
+				blocks = 5*len(s.History(q.Window).Blocks) + 5 // of each item, and of the listing
 			}
 			var w work
 			if err := w.compose(s, &q, time.Minute); err != nil {
 				t.Fatal(err)
 			}
-			costs[raw] = cost{w.shards, w.rows}
-			if limit := q.Size + 2*len(q.IDs) + 10; w.rows > limit || w.shards > 4+2*(len(q.IDs)+len(q.Slugs)+len(q.Symbols)) {
-				t.Errorf("%d assets, %q: %d rows and %d shards touched", n, raw, w.rows, w.shards)
+			costs[raw] = cost{w.shards, w.visited}
+			if limit := q.Size + 2*len(q.IDs) + 10; w.visited > limit || w.shards > 4+2*(len(q.IDs)+len(q.Slugs)+len(q.Symbols))+blocks {
+				t.Errorf("%d assets, %q: %d rows and %d shards touched", n, raw, w.visited, w.shards)
 			}
 		}
 		if first == nil {

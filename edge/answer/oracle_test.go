@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -22,7 +23,7 @@ import (
 func TestAgainstOracle(t *testing.T) {
 	store := memstore.New()
 	f := fixture.Feed(1500, 1)
-	first := fixture.Publish(t, store, f, fixture.Start, nil)
+	first := fixture.PublishHistory(t, store, f, fixture.Start, nil, 750)
 	caches, none := newRig(t, store, 64<<20, 64<<20), newRig(t, store, 1, 1)
 	var want *oracle.Snapshot
 	bodies, tags := map[string]string{}, map[string]string{} // by each other
@@ -59,12 +60,14 @@ func TestAgainstOracle(t *testing.T) {
 		p := first
 		if at == 1 {
 			f.Quotes[17].Price.Lo++ // one row of quotes, and none of assets
-			p = fixture.Publish(t, store, f, fixture.Start.Add(artifacts.Step), first)
+			next := fixture.Start.Add(artifacts.Step)
+			p = fixture.PublishHistory(t, store, f, next, first, 750)
 		}
 		var err error
 		if want, err = oracle.Load(t.Context(), store, p.Manifest); err != nil {
 			t.Fatal(err)
 		}
+		want.Series = readSeries(t, store, p.Manifest)
 		for _, r := range []*rig{caches, none} {
 			r.await(t, fixture.Start.Add(time.Duration(at)*artifacts.Step))
 		}
@@ -91,6 +94,12 @@ func TestAgainstOracle(t *testing.T) {
 				raw += "&sort=" + sorts[rnd.IntN(len(sorts))].Name() + one("", ":asc", ":desc")
 			}
 			raw += one("", "", "&fields=links")
+			if e == query.History {
+				if !strings.Contains(raw, "id=") && !strings.Contains(raw, "slug=") && !strings.Contains(raw, "symbol=") {
+					raw += one("&symbol=common", "&symbol=s5,s6,s7", "&slug=asset-3,asset-8,asset-5")
+				}
+				raw = strings.ReplaceAll(strings.ReplaceAll(raw, "=33", "=20"), "=100", "=19") + "&window=" + one("", "24H", "7d", "30d", "90d", "1y")
+			}
 			check(caches, e, raw)
 			check(none, e, raw)
 		}
@@ -98,4 +107,66 @@ func TestAgainstOracle(t *testing.T) {
 	if seen < 300 || len(bodies) < 300 {
 		t.Errorf("%d bodies, %d found in another way: that says little", len(bodies), seen)
 	}
+}
+
+// readSeries reads the windows of history out of a store, row by row.
+func readSeries(t *testing.T, store artifacts.Reader, m *artifacts.Manifest) map[string]*model.Series {
+	all := map[string]*model.Series{}
+	rows := func(v *artifacts.View, each func(row []byte)) {
+		for _, o := range v.Objects {
+			b, err := artifacts.ReadObject(t.Context(), store, o.Ref)
+			if err != nil {
+				t.Fatal(err)
+			}
+			shards, err := artifacts.ParseObject(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range shards {
+				for i := range s.Len() {
+					each(s.Row(i))
+				}
+			}
+		}
+	}
+	for _, w := range model.Windows {
+		points := map[int64][]model.Point{}
+		s := &model.Series{Listed: map[int64]bool{}, Points: func(id int64) []model.Point { return points[id] }}
+		all[w.Name] = s
+		own := true
+		add := func(v *artifacts.View, has func(time.Time) bool) {
+			for _, at := range v.Times {
+				own = own && !at.Equal(m.Time)
+			}
+			rows(v, func(row []byte) {
+				id, prices, err := model.ReadPrices(row, len(v.Times))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, p := range prices {
+					if p != nil && has(v.Times[i]) {
+						points[id] = append(points[id], model.Point{Time: v.Times[i], Price: *p})
+					}
+				}
+			})
+		}
+		for i := range m.Views {
+			switch v := &m.Views[i]; {
+			case v.Collection == "history/"+w.Name:
+				rows(v, func(row []byte) {
+					var listed struct{ ID int64 }
+					if err := json.Unmarshal(row, &listed); err != nil {
+						t.Fatal(err)
+					}
+					s.Listed[listed.ID] = true
+				})
+			case strings.HasPrefix(v.Collection, "history/"+w.Name+"/"):
+				add(v, func(at time.Time) bool { return w.Has(at, m.Time) })
+			}
+		}
+		if v, ok := m.Latest(); ok && own {
+			add(v, m.Time.Equal)
+		}
+	}
+	return all
 }

@@ -43,14 +43,19 @@ type Request struct {
 
 	// Snapshot is set by Answer: T of the snapshot that answered.
 	Snapshot time.Time
+	// Made is set by Answer: how many bytes of bodies were put together and coded
+	// for this request; 0 where a finished answer was held.
+	Made int
 	// Reply is the answer.
 	Reply Reply
 }
 
 // Memory is where the body of one answer is put together.
 type Memory interface {
-	// Room returns empty memory that stays the answer's until it is written.
+	// Room returns empty memory that stays the answer's until it is written, and
+	// LargeRoom more of it.
 	Room() []byte
+	LargeRoom() []byte
 }
 
 // Reply is an answer as it is put together: a status, a body, and header lines.

@@ -151,12 +151,13 @@ func (e *Engine) Answer(r *Request) error {
 		e.writeEntry(r, w, cache, s, entry, true)
 		return nil
 	}
-	w.body = r.Room()
+	w.body, w.more = r.Room(), r.Memory
 	err := w.compose(s, &r.Query, e.cfg.Wait)
 	w.counters.composed(w)
 	if err != nil {
 		return e.failure(err)
 	}
+	r.Made += len(w.body)
 	tag := w.digest()
 	if cache.AskedBefore(w.key) {
 		e.writeEntry(r, w, cache, s, e.admit(cache, s, w, tag, r.Query.Endpoint, r.RawQuery), false)
@@ -193,8 +194,8 @@ func (e *Engine) free(w *work) {
 	if cap(w.entries) > largeSort {
 		w.entries = nil
 	}
-	w.body = nil // the request's
-	w.view, w.shard = nil, nil
+	w.body, w.more = nil, nil // the request's
+	w.leave()
 	e.works.Put(w)
 }
 
@@ -259,6 +260,7 @@ func (e *Engine) writeEntry(r *Request, w *work, cache *respcache.Cache, s *snap
 			return
 		}
 		response = e.addCoding(cache, s, entry, c)
+		r.Made += len(plain.Body)
 	}
 	if notModified(r, response.ETag, response.LastModified) {
 		r.Reply.Status, r.Reply.Fixed = http.StatusNotModified, response.NotModified
@@ -308,6 +310,7 @@ func (e *Engine) writeFresh(r *Request, s *snapshot.Snapshot, w *work, tag diges
 		e.writeHead(r, w, s, http.StatusOK, c, w.notFound, lastModified)
 		if r.Reply.Body = w.body; c != identity {
 			r.Reply.Body = encode(nil, c, w.body)
+			r.Made += len(w.body)
 		}
 	}
 	e.addTimes(r, s, false)

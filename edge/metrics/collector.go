@@ -61,6 +61,7 @@ var (
 	ageDesc      = desc("edge_snapshot_age_seconds", "Time since that of the snapshot that is served.")
 	stateDesc    = desc("edge_snapshot_state", "1 for the state that the edge is in, as /status names it.", "state")
 	missingDesc  = desc("edge_snapshot_missing_objects", "Objects of the snapshot that is served that are not on this machine yet.")
+	historyDesc  = desc("edge_history_missing_objects", "Objects of the history of the snapshot that is served that are still to be fetched ahead.")
 	lastLagDesc  = desc("edge_snapshot_last_swap_lag_seconds", "Time from the move of the pointer to the last swap, by both clocks.")
 	diskDesc     = desc("edge_disk_bytes", "Bytes of the disk copy.")
 
@@ -91,7 +92,7 @@ func (c *partsCollector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- n.desc
 	}
 	for _, d := range []*prometheus.Desc{
-		sequenceDesc, timeDesc, ageDesc, stateDesc, missingDesc, lastLagDesc, diskDesc, entriesDesc, entryBytesDesc,
+		sequenceDesc, timeDesc, ageDesc, stateDesc, missingDesc, historyDesc, lastLagDesc, diskDesc, entriesDesc, entryBytesDesc,
 		openDesc, waitingDesc, waitingBytesDesc, refusedDesc, streamsDesc, eventsDesc, keysDesc, keysStateDesc, confirmedDesc,
 		limitsStateDesc, limitsCallsDesc, limitsFaultsDesc, limitsLocalDesc,
 	} {
@@ -121,6 +122,7 @@ func (c *partsCollector) Collect(ch chan<- prometheus.Metric) {
 	status := c.src.Refresher.Status()
 	states(stateDesc, status.State)
 	gauge(missingDesc, float64(status.Missing))
+	gauge(historyDesc, float64(status.MissingHistory))
 	gauge(lastLagDesc, time.Duration(c.src.Refresher.Counters.SwapLag.Load()).Seconds())
 	gauge(diskDesc, float64(c.src.Cache.Counters.DiskBytes.Load()))
 	sequence := uint64(0)

@@ -262,6 +262,8 @@ type memory struct{}
 
 func (memory) Room() []byte { return nil }
 
+func (memory) LargeRoom() []byte { return nil }
+
 // TestTotals: what the engine counts is told.
 func TestTotals(t *testing.T) {
 	store := memstore.New()

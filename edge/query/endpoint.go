@@ -1,6 +1,6 @@
 package query
 
-// Endpoint is one of the seven listings of the interface. Its zero value is
+// Endpoint is one of the listings of the interface. Its zero value is
 // Assets.
 type Endpoint uint8
 
@@ -13,13 +13,14 @@ const (
 	Global
 	Categories
 	Chains
+	History
 
 	// Endpoints is how many there are.
 	Endpoints = iota
 )
 
 // Name returns the last element of the endpoint's path, which is also the name
-// of its collection in a manifest.
+// of its collection in a manifest; that of history is the assets'.
 func (e Endpoint) Name() string { return endpoints[e].name }
 
 // EndpointNamed returns the endpoint with that name.
@@ -88,6 +89,7 @@ var endpoints = [Endpoints]struct {
 		errSort: sortError(groupSortNames)},
 	Chains: {name: "chains", reads: readsList, sorts: groupSorts, sort: SortMarketCap, desc: true,
 		errSort: sortError(groupSortNames)},
+	History: {name: "history", reads: readsList&^setOf(paramSort) | setOf(paramSymbol, paramWindow)},
 }
 
 // readsList are the parameters that every listing with pages reads, in one of

@@ -25,6 +25,7 @@ const (
 	takesPage   = "an integer from 1 to 9223372036854775807"
 	takesSize   = "an integer up to 100, where 0 and below mean 20"
 	takesSize1  = "an integer from 1 to 100"
+	takesSize20 = "an integer up to 20, where 0 and below mean 20"
 	takesOffset = "an integer from 0 to 100000"
 )
 
@@ -48,7 +49,11 @@ var (
 	errLengths         = lengthErrors{newIntegerErrors("size", "over 100", takesSize), newIntegerErrors("limit", "over 100", takesSize)}
 	errExchangeLengths = lengthErrors{newIntegerErrors("size", "outside 1 to 100", takesSize1), newIntegerErrors("limit", "outside 1 to 100", takesSize1)}
 
-	errBy = paramError("by", "not a board that is served", "gainers")
+	errHistoryLengths = lengthErrors{newIntegerErrors("size", "over 20", takesSize20), newIntegerErrors("limit", "over 20", takesSize20)}
+
+	errBy        = paramError("by", "not a board that is served", "gainers")
+	errWindow    = paramError("window", "not a window that is served", "24h, 7d, 30d, 90d or 1y")
+	errNoneAsked = paramError("id", "neither it nor slug nor symbol is sent, and history is of the assets that they name", takesIDs)
 )
 
 // integerErrors are those of a parameter that is one integer.

@@ -22,12 +22,13 @@ const (
 	paramSort
 	paramFields
 	paramBy
+	paramWindow
 	paramCount
 )
 
 // paramNames are the names of the parameters, in the order of their numbers.
 var paramNames = [paramCount][]byte{
-	[]byte("id"), []byte("symbol"), []byte("slug"), []byte("page"), []byte("size"), []byte("limit"), []byte("offset"), []byte("sort"), []byte("fields"), []byte("by"),
+	[]byte("id"), []byte("symbol"), []byte("slug"), []byte("page"), []byte("size"), []byte("limit"), []byte("offset"), []byte("sort"), []byte("fields"), []byte("by"), []byte("window"),
 }
 
 // paramSet is a set of parameters: bit i stands for the one of number i.
@@ -64,6 +65,8 @@ func paramOf(name []byte) (int, bool) {
 		return paramFields, true
 	case "by":
 		return paramBy, true
+	case "window":
+		return paramWindow, true
 	}
 	return 0, false
 }

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"example.com/marketdata/artifacts"
 	"example.com/marketdata/internal/model"
 )
 
@@ -18,6 +19,9 @@ func (q *Query) asked() *model.Query {
 	a := &model.Query{Endpoint: q.Endpoint.Name(), Ignored: string(q.AppendIgnored(nil))}
 	if q.Endpoint == Trending || q.Endpoint == Global {
 		return a
+	}
+	if q.Endpoint == History {
+		a.Window = artifacts.HistoryWindows[q.Window].Name
 	}
 	a.Sort, a.Desc, a.Links, a.Page, a.Offset, a.Size = q.Sort.Name(), q.Desc, q.Links, q.Page, q.First, int64(q.Size)
 	filter := func(name string, has bool, n int, value func(i int) string) {
@@ -92,6 +96,7 @@ func rawQueries() *rapid.Generator[string] {
 	values := map[string]*rapid.Generator[string]{
 		"id": list(number), "symbol": list(text), "slug": list(text), "page": number, "size": number, "limit": number, "offset": number, "sort": order,
 		"fields": list(rapid.SampledFrom([]string{"links", "LINKS", "x", "", "+links", "lin%E2%84%AAs"})),
+		"window": rapid.SampledFrom([]string{"", "24h", "7D", "30d", "90d", "1Y", "7", "1y,", "+7d", "%37d"}),
 		"by":     rapid.SampledFrom([]string{"", "gainers", "+GAINERS%0a", "searched", "%0b", "gainers,", "%C2%A0"}),
 		"x%2":    text, "%Df+": text, "mdk%5flive_": text, "mdk_live": text, "%e2%82%AC": text,
 		"Page": number, "x": text, "": text, "%70age": number, "siz%65": number, "slug%20": text, "i%64": list(number), "toolonganame%20": text,

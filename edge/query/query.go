@@ -25,8 +25,9 @@ const (
 	// maxValues is how many elements a csv parameter may have, empty and
 	// repeated ones counted.
 	maxValues = 100
-	// maxSize is the longest page, in rows.
-	maxSize = 100
+	// maxSize is the longest page, in rows, and maxHistory that of /history.
+	maxSize    = 100
+	maxHistory = 20
 	// defaultSize is the page length when none is asked for, in rows.
 	defaultSize = 20
 	// maxOffset is the highest offset, in rows.
@@ -47,6 +48,9 @@ type Query struct {
 	Desc bool
 	// Links: fields=links was asked for on /assets.
 	Links bool
+	// Window is the number of the window in artifacts.HistoryWindows that was asked
+	// for on /history.
+	Window int
 
 	// Page is the page number that the answer states: as sent in page mode,
 	// and offset/limit + 1 in offset mode.
@@ -83,7 +87,7 @@ func (q *Query) Filtered() bool { return q.HasID || q.HasSlug || q.HasSymbol }
 
 // Parse reads the query string of a request to endpoint e, without its question
 // mark. It returns nil, or what is wrong with the first invalid parameter in
-// the order id, symbol, slug, page, size, limit, offset, sort, fields, by; q's
+// the order id, symbol, slug, page, size, limit, offset, sort, fields, by, window; q's
 // fields then have no meaning. It keeps no reference to query.
 func (q *Query) Parse(e Endpoint, query []byte) *ParamError {
 	*q = Query{Endpoint: e, IDs: q.IDs[:0], Slugs: q.Slugs[:0], Symbols: q.Symbols[:0], Ignored: q.Ignored[:0], buf: q.buf[:0]}
@@ -117,6 +121,9 @@ func (q *Query) list(p *params) *ParamError {
 	if err == nil {
 		err = q.page(p)
 	}
+	if err == nil && q.Endpoint == History {
+		return q.window(p.value[paramWindow])
+	}
 	if err == nil {
 		err = q.sort(p.value[paramSort])
 	}
@@ -145,6 +152,9 @@ func (q *Query) filters(p *params) *ParamError {
 		if q.Slugs, ok = splitTexts(q.Slugs, q.fold(v)); !ok {
 			return errSlugCount
 		}
+	}
+	if q.Endpoint == History && !q.Filtered() {
+		return errNoneAsked
 	}
 	return nil
 }
@@ -189,9 +199,12 @@ func splitTexts(dst [][]byte, csv []byte) ([][]byte, bool) {
 // are read, and 0 is no page length; elsewhere all four are checked whatever the
 // mode.
 func (q *Query) page(p *params) *ParamError {
-	least, errs := int64(math.MinInt64), &errLengths
-	if q.Endpoint == Exchanges {
+	least, most, errs := int64(math.MinInt64), int64(maxSize), &errLengths
+	switch q.Endpoint {
+	case Exchanges:
 		least, errs = 1, &errExchangeLengths
+	case History:
+		most, errs = maxHistory, &errHistoryLengths
 	}
 	page, sent, err := q.integer(p, paramPage, 1, math.MaxInt64, &errPage)
 	if err != nil {
@@ -201,10 +214,10 @@ func (q *Query) page(p *params) *ParamError {
 	all := q.Endpoint != Exchanges
 	var size, limit, offset int64
 	if all || pages {
-		size, _, err = q.integer(p, paramSize, least, maxSize, &errs.size)
+		size, _, err = q.integer(p, paramSize, least, most, &errs.size)
 	}
 	if err == nil && (all || !pages) {
-		limit, _, err = q.integer(p, paramLimit, least, maxSize, &errs.limit)
+		limit, _, err = q.integer(p, paramLimit, least, most, &errs.limit)
 	}
 	if err == nil && (all || !pages) {
 		offset, _, err = q.integer(p, paramOffset, 0, maxOffset, &errOffset)
@@ -291,6 +304,20 @@ func (q *Query) by(v []byte) *ParamError {
 	return errBy
 }
 
+// defaultWindow is the window when none is asked for.
+const defaultWindow = "7d"
+
+func (q *Query) window(v []byte) *ParamError {
+	name := q.fold(v)
+	for i := range artifacts.HistoryWindows {
+		if w := artifacts.HistoryWindows[i].Name; string(name) == w || len(name) == 0 && w == defaultWindow {
+			q.Window = i
+			return nil
+		}
+	}
+	return errWindow
+}
+
 // AppendKey appends the normalised query to dst. Two queries of one endpoint
 // that differ only in the order of parameters, in defaults written out, in
 // repeats, in letter case or in parameters that are not read have equal keys;
@@ -307,7 +334,7 @@ func (q *Query) AppendKey(dst []byte) []byte {
 			flags |= 1 << i
 		}
 	}
-	dst = append(dst, byte(q.Sort), flags, byte(q.Size))
+	dst = append(dst, byte(q.Sort), flags, byte(q.Size), byte(q.Window))
 	// Page follows from First but for pages that begin behind past.
 	dst = binary.AppendUvarint(dst, uint64(q.First))
 	if q.First == past {

@@ -45,6 +45,9 @@ var rules = append(allSorts(), []string{
 	"fields=" + repeated("1", 100), "fields=" + repeated("1", 101),
 	"fields=links", "fields=LINKS", "fields=x,links,y", "fields=lin%E2%84%AAs", "fields=link", "fields=linksx", "fields=+links", "fields=", "fields=&fields=links", "field=links",
 	"by=", "by=+%09%0a%0b%0c%0d", "by=GAINERS", "by=%20gainer%C5%BF+", "by=&by=x", "page=x&size=500&sort=up&id=z", "BY=searched", "by=searched", "by=gainers,", "by=%C2%A0gainers", "by=%00",
+	// History: one filter at least, shorter pages, windows.
+	"id=1&window=24h", "id=1&window=7D", "window=1y&slug=a&symbol=b", "symbol=a&window=", "id=1&window=2d", "window=7d", "id=&slug=", "id=1&size=20", "id=1&size=21", "id=1&limit=21", "id=1&limit=0&offset=40",
+	"id=1&window=7d&window=1y", "id=1&sort=up&fields=links", "id=1&window=%37d", "id=1&window=+7d",
 	// X-Ignored: names that are not read, in order, once, escaped, no key, as many as fit.
 	"id=1&slug=a&page=2&size=5&sort=id", "id=1&id=2", "id=1&i%64=&id", "id=&id=", "page=2&size=5&limit=5&offset=1", "size=5&limit=5&offset=1", "page=&limit=5&size=", "page=2&limit=&offset=",
 	"page=&page=2&limit=5", "b=1&a&b&%61=2&ID=1&by=x", "=1&&=&%", "mdk_live_a=1&xmdk%5Flive_=1&mdk_live=1&MDK_LIVE_=1", "a+b&a,b&~-._&%c3%a4&%0d%0a",
@@ -101,7 +104,7 @@ func TestKeys(t *testing.T) {
 	}
 	owner := map[string]Endpoint{}
 	for e := range Endpoint(Endpoints) {
-		key := string(parse(t, e, "").AppendKey(nil))
+		key := string(parse(t, e, "id=1").AppendKey(nil))
 		if other, taken := owner[key]; taken {
 			t.Errorf("%v and %v share a key", e, other)
 		}
@@ -147,7 +150,7 @@ func TestIgnoredBounded(t *testing.T) {
 func TestMessages(t *testing.T) {
 	for _, e := range []*ParamError{errIDElement[0], errIDElement[maxValues-1], errIDCount, errSymbolCount, errSlugCount, errFieldsCount, errPage.notInt, errPage.outside, errOffset.notInt, errOffset.outside,
 		errLengths.size.notInt, errLengths.size.outside, errLengths.limit.notInt, errLengths.limit.outside, errExchangeLengths.size.notInt, errExchangeLengths.size.outside,
-		errExchangeLengths.limit.notInt, errExchangeLengths.limit.outside, errBy, endpoints[Assets].errSort, endpoints[Chains].errSort} {
+		errExchangeLengths.limit.notInt, errExchangeLengths.limit.outside, errHistoryLengths.size.outside, errHistoryLengths.limit.outside, errNoneAsked, errWindow, errBy, endpoints[Assets].errSort, endpoints[Chains].errSort} {
 		if !strings.HasPrefix(e.Message, e.Param+": ") || !strings.Contains(e.Message, "; it takes ") {
 			t.Errorf("message %q", e.Message)
 		}

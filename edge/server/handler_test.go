@@ -18,8 +18,12 @@ import (
 func TestPaths(t *testing.T) {
 	_, addr := start(t, nil)
 	for e := range query.Endpoint(query.Endpoints) {
-		expect(t, 200, "", ask(t, addr, "GET", "/openapi/v1/"+e.Name()))
-		expect(t, 200, "", ask(t, addr, "GET", "/openapi/v1/"+e.Name()+"?"))
+		status, key := 200, ""
+		if e == query.History {
+			status, key = 400, "BAD_REQUEST" // it needs a parameter
+		}
+		expect(t, status, key, ask(t, addr, "GET", "/openapi/v1/"+e.Name()))
+		expect(t, status, key, ask(t, addr, "GET", "/openapi/v1/"+e.Name()+"?"))
 	}
 	for _, target := range []string{"/", "/openapi/v1/", "/openapi/v1", "/openapi/v1/assets/", "//openapi/v1/assets", "/openapi//v1/assets", "/openapi/v1/%61ssets", "/openapi/v1/Assets",
 		"/openapi/v1/./assets", "/openapi/v1/x/../assets", "/openapi/v1/%2e%2e/v1/assets", "/openapi/v1/assets#x", "/openapi/v1/assets;x=1", "/openapi/v2/assets", "/openapi/v1/assets%00",
@@ -151,6 +155,7 @@ func TestKeyLimit(t *testing.T) {
 		if problem != nil {
 			return problem
 		}
+		r.Made = 3*tokenBytes + 1
 		return stub(r)
 	})})
 	now := time.Now()
@@ -188,6 +193,16 @@ func TestKeyLimit(t *testing.T) {
 	expect(t, 204, "", handle(t, s, now, request("OPTIONS", assets, "X-Api-Key: "+text)))
 	now = now.Add(time.Second)
 	step(200, "", assets, `"default";r=0;t=5`)
+	// History costs by what was made for it, which may be more than there is.
+	now = now.Add(5 * time.Second)
+	const history = "/openapi/v1/history?id=1"
+	step(200, "", history, `"default";r=1;t=4`)
+	step(200, "", history, `"default";r=0;t=8`)
+	now = now.Add(time.Second)
+	a := handle(t, s, now, request("GET", assets, "X-Api-Key: "+text))
+	if expect(t, 429, "TOO_MANY_REQUESTS", a); a.Header.Get("Retry-After") != "3" {
+		t.Errorf("429 with %v", a.Header)
+	}
 }
 
 // TestAddressLimit: without a key in force the client's address pays.

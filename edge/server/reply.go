@@ -83,10 +83,17 @@ const (
 	// headRoom stays free for the head before a body that is put together in
 	// the buffer it is written from.
 	headRoom = 4 << 10
+	// largeSize takes a page of /history: 20 assets with 367 points each, of some 45
+	// bytes.
+	largeSize = 512 << 10
 )
 
-// outputs are the buffers that answers are written from.
-var outputs = sync.Pool{New: func() any { return new([outputSize]byte) }}
+// outputs are the buffers that answers are written from, and larges those that
+// large bodies are.
+var (
+	outputs = sync.Pool{New: func() any { return new([outputSize]byte) }}
+	larges  = sync.Pool{New: func() any { return new([largeSize]byte) }}
+)
 
 // output returns the request's buffer, which write gives back.
 func (r *Request) output() []byte {
@@ -100,6 +107,10 @@ func (r *Request) giveOutput() {
 	if r.out != nil {
 		outputs.Put(r.out)
 		r.out = nil
+	}
+	if r.large != nil {
+		larges.Put(r.large)
+		r.large = nil
 	}
 }
 
@@ -135,4 +146,12 @@ func (s *Server) appendReply(r *Request) (first, rest []byte) {
 func (r *Request) Room() []byte {
 	r.room = true
 	return r.output()[headRoom:headRoom]
+}
+
+// LargeRoom implements answer.Memory.
+func (r *Request) LargeRoom() []byte {
+	if r.large == nil {
+		r.large = larges.Get().(*[largeSize]byte)
+	}
+	return r.large[:0]
 }

@@ -51,6 +51,7 @@ type Request struct {
 	client  netip.Addr        // see clientOf; not valid: not asked for yet
 	room    bool              // the body was put together for this request alone
 	out     *[outputSize]byte // nil: not needed yet
+	large   *[largeSize]byte  // nil: not needed
 	mem     *memory           // nil: detached
 	once    bool              // is not used again
 }
@@ -122,7 +123,7 @@ func (s *Server) detach(r *Request) {
 	*r = Request{
 		Request: answer.Request{Now: r.Now, Snapshot: r.Snapshot, Reply: answer.Reply{Status: r.Reply.Status, Body: r.Reply.Body}},
 		ID:      r.ID, KeyID: r.KeyID,
-		route: r.route, conn: r.conn, client: r.client, took: r.took, close: r.close, out: r.out,
+		route: r.route, conn: r.conn, client: r.client, took: r.took, close: r.close, out: r.out, large: r.large,
 	}
 }
 

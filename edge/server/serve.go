@@ -140,7 +140,12 @@ func (s *Server) write(c *conn, r *Request) error {
 func (s *Server) writeSlowly(c *conn, r *Request, left, rest []byte) error {
 	cost := int64(chargeWriting)
 	if r.room {
-		cost += int64(outputSize + len(r.payload()))
+		cost += outputSize
+		if r.large != nil {
+			cost += largeSize
+		} else {
+			cost += int64(len(r.payload()))
+		}
 	} else {
 		// What is left ends with the body, or with its end.
 		n := len(left) + len(rest)

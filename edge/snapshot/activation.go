@@ -99,6 +99,7 @@ func (r *Refresher) activate(ctx context.Context, last *prepared) {
 // flip makes next current.
 func (r *Refresher) flip(ctx context.Context, next *prepared) {
 	p := next.pointer
+	r.endFetching()
 	r.missing.Store(next.missing)
 	r.swap(next.Snapshot)
 	now := r.cfg.Now()
@@ -115,9 +116,7 @@ func (r *Refresher) flip(ctx context.Context, next *prepared) {
 	r.keepManifest(p.Manifest.Digest, next.rawManifest)
 	r.keepPointer(p, next.rawPointer)
 	r.cfg.Floor.Take(artifacts.CurrentKey, p.Store, p.Sequence)
-	if next.missing > 0 {
-		r.complete(ctx, next.Snapshot)
-	}
+	r.complete(ctx, next.Snapshot)
 }
 
 // dropPrepared lets go of what waits. Who calls it holds flips.

@@ -39,8 +39,12 @@ type Status struct {
 	// NotBefore is when the first snapshot is to be current; zero where nobody said.
 	NotBefore time.Time
 	// Missing counts the current snapshot's objects that are not on this
-	// machine yet.
-	Missing int64
+	// machine yet, MissingHistory those of history, which are fetched after them, as
+	// far as they are fetched ahead.
+	Missing, MissingHistory int64
+	// HistoryFault is why the last of those could not be fetched; "": they could, or
+	// it was not tried yet.
+	HistoryFault string
 	// Lacking says why answers may fail for want of them; "": none is missing, or
 	// past the fetch budget they are slow to come, from a store that answers
 	// (INTERFACE.md, "Listeners").
@@ -82,6 +86,10 @@ type Config struct {
 	// Verify checks the signature of a small object before it is believed; nil:
 	// none is asked for.
 	Verify func(key string, data []byte) error
+	// HistoryBytes bounds what of history is fetched before it is asked for, and
+	// DirBytes the disk copy, of which it takes what the snapshot itself leaves; 0
+	// DirBytes: no bound.
+	HistoryBytes, DirBytes int64
 	// ResponseMemory bounds the finished answers of one snapshot, in bytes; see
 	// package respcache.
 	ResponseMemory int64
@@ -121,6 +129,7 @@ type Refresher struct {
 	deadline    time.Time         // of its preparation; zero: it has not begun
 	damaged     bool              // one of its objects was: it is taken over whole or not at all
 	firstChange *artifacts.Change // read before there was a state
+	endFetching func()            // of what the current snapshot lacks; by who holds flips
 
 	mu       sync.Mutex
 	prepared []*prepared // in the order of their sequences
@@ -130,11 +139,15 @@ type Refresher struct {
 	loading  map[int64]*load
 	kicked   time.Time // when a pin had Run poll last
 	first    time.Time // when there was a snapshot
-	lack     error     // why objects of the current one could not be fetched; nil: nothing is known against it
+	// Why objects of history could not be fetched.
+	historyLack error
+	lack        error // why objects of the current one could not be fetched; nil: nothing is known against it
 
 	waiting    atomic.Int64 // requests that wait for a pin of the future
 	background sync.WaitGroup
 	missing    atomic.Int64
+	// Of history, those that are fetched ahead.
+	missingHistory atomic.Int64
 }
 
 // NewRefresher returns a Refresher that has read nothing yet.
@@ -163,7 +176,7 @@ func NewRefresher(cfg Config) *Refresher {
 	return &Refresher{
 		cfg: cfg, kick: make(chan struct{}, 1), changed: make(chan struct{}),
 		status:   Status{Status: upstream.Start()},
-		pinnable: map[int64]*Snapshot{}, loading: map[int64]*load{},
+		pinnable: map[int64]*Snapshot{}, loading: map[int64]*load{}, endFetching: func() {},
 	}
 }
 
@@ -175,6 +188,9 @@ func (r *Refresher) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.status
+	if s.MissingHistory = r.missingHistory.Load(); r.historyLack != nil {
+		s.HistoryFault = r.historyLack.Error()
+	}
 	if s.Missing = r.missing.Load(); s.Missing == 0 {
 		return s
 	}
@@ -434,13 +450,13 @@ func (r *Refresher) retire(next *Snapshot) {
 		}
 	}
 	r.mu.Unlock()
-	inUse := make(map[*shards.Object]bool, len(next.objects))
-	for _, o := range next.objects {
+	inUse := make(map[*shards.Object]bool, len(next.objects)+len(next.historyObjects))
+	for _, o := range next.allObjects() {
 		inUse[o] = true
 	}
 	for _, s := range kept {
 		s.responses.Store(nil)
-		for _, o := range s.objects {
+		for _, o := range s.allObjects() {
 			if !inUse[o] {
 				r.cfg.Cache.Forget(o)
 			}
@@ -470,7 +486,7 @@ func (r *Refresher) prepare(ctx context.Context, next *Snapshot) (missing int64,
 	}
 	ctx, cancel := context.WithDeadline(ctx, r.deadline)
 	defer cancel()
-	missing, err = r.fetch(ctx, next)
+	missing, err = r.fetch(ctx, fetchers, next.objects, nil)
 	r.damaged = r.damaged || grave(err)
 	if missing > 0 && !r.damaged && time.Now().Before(r.deadline) {
 		return 0, err // tried again at the next poll, within the same budget
@@ -488,31 +504,37 @@ func (r *Refresher) prepare(ctx context.Context, next *Snapshot) (missing int64,
 	return missing, nil
 }
 
-// fetchers is how many objects are asked for at once; the cache bounds how many
-// of them go to the store.
-const fetchers = 16
+const (
+	// fetchers is how many objects are asked for at once; the cache bounds how many
+	// of them go to the store.
+	fetchers = 16
+	// historyFetchers are a quarter of those that the cache lets go to the store: a
+	// snapshot that comes meanwhile is to be there as soon as without history.
+	historyFetchers = 2
+)
 
-// fetch brings all objects onto this machine and returns how many are missing,
-// and the gravest of the errors.
-func (r *Refresher) fetch(ctx context.Context, s *Snapshot) (missing int64, err error) {
+// fetch brings objects onto this machine, so many at once, and returns how many are missing, and the
+// gravest of the errors. Those for which waiting does not help are told to lacks at
+// once, unless it is nil: the others may take a long time.
+func (r *Refresher) fetch(ctx context.Context, atOnce int, objects []*shards.Object, lacks func(error)) (missing int64, err error) {
 	var (
 		next    atomic.Int64
 		mu      sync.Mutex
 		workers sync.WaitGroup
 	)
-	for range min(fetchers, len(s.objects)) {
+	for range min(atOnce, len(objects)) {
 		workers.Go(func() {
 			for {
 				i := int(next.Add(1)) - 1
-				if i >= len(s.objects) {
+				if i >= len(objects) {
 					return
 				}
-				e := r.cfg.Cache.Fetch(ctx, s.objects[i])
+				e := r.cfg.Cache.Fetch(ctx, objects[i])
 				if e == nil {
 					continue
 				}
-				if grave(e) && r.current() == s {
-					r.lacks(e) // the others may take a long time
+				if grave(e) && lacks != nil {
+					lacks(e)
 				}
 				mu.Lock()
 				missing++
@@ -539,31 +561,49 @@ func (r *Refresher) lacks(err error) {
 	r.lack = err
 }
 
-// complete fetches in the background what a snapshot that is current lacks.
-// missing says already how much that may be.
+// complete fetches in the background what s, which is current, lacks, and then its
+// history, until all is there or another snapshot takes over (endFetching).
 func (r *Refresher) complete(ctx context.Context, s *Snapshot) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	r.endFetching = func() { cancel(); <-done }
 	r.background.Go(func() {
-		retry := r.backOff()
-		for ctx.Err() == nil && r.current() == s {
-			missing, err := r.fetch(ctx, s)
-			if r.current() != s {
-				return
-			}
-			r.missing.Store(missing)
-			r.lacks(err)
-			if missing == 0 {
-				r.cfg.Log.Info("snapshot is complete on this machine", "snapshot", string(s.TimeText))
-				return
-			}
-			r.cfg.Log.Warn("snapshot is not complete on this machine", "snapshot", string(s.TimeText), "missing", missing, "err", err)
-			timer := time.NewTimer(retry.NextBackOff())
-			select {
-			case <-ctx.Done():
-			case <-timer.C:
-			}
-			timer.Stop()
+		defer close(done)
+		if r.missing.Load() > 0 {
+			r.untilFetched(ctx, fetchers, s.objects, r.lacks, func(missing int64, err error) {
+				r.missing.Store(missing)
+				r.lacks(err)
+				if missing > 0 {
+					r.cfg.Log.Warn("snapshot is not complete on this machine", "snapshot", string(s.TimeText), "missing", missing, "err", err)
+				} else {
+					r.cfg.Log.Info("snapshot is complete on this machine", "snapshot", string(s.TimeText))
+				}
+			})
 		}
+		r.fetchHistory(ctx, s)
 	})
+}
+
+// untilFetched fetches objects until all are there or ctx is done, and tells report
+// how each round went.
+func (r *Refresher) untilFetched(ctx context.Context, atOnce int, objects []*shards.Object, lacks func(error), report func(missing int64, err error)) {
+	retry := r.backOff()
+	for missing := int64(1); missing > 0; {
+		var err error
+		missing, err = r.fetch(ctx, atOnce, objects, lacks)
+		if ctx.Err() != nil {
+			return
+		}
+		if report(missing, err); missing == 0 {
+			return
+		}
+		timer := time.NewTimer(retry.NextBackOff())
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
 }
 
 // load reads and verifies a manifest, from Dir or else from the store.

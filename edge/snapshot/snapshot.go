@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sort"
 	"sync/atomic"
 	"time"
@@ -48,9 +49,11 @@ type Snapshot struct {
 	// nil unless the snapshot is current, or about to be.
 	responses atomic.Pointer[respcache.Cache]
 
-	views   [query.Endpoints][query.Sorts]*View
-	objects []*shards.Object
-	cache   *shards.Cache
+	views          [query.Endpoints][query.Sorts]*View
+	history        [len(artifacts.HistoryWindows)]*History
+	objects        []*shards.Object
+	historyObjects []*shards.Object // which the snapshot does not wait for
+	cache          *shards.Cache
 }
 
 // View is a collection in one sort order.
@@ -86,15 +89,13 @@ func New(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.Cache) (*
 	for e := range query.Endpoint(query.Endpoints) {
 		for o := range query.Sort(query.Sorts) {
 			if v := m.View(e.Name(), o.Name()); v != nil {
-				view, err := s.newView(m, v)
-				if err != nil {
-					s.release()
-					return nil, fmt.Errorf("%w: view %s/%s: %w", artifacts.ErrCorrupt, e.Name(), o.Name(), err)
-				}
+				view := s.newView(m, v)
 				s.views[e][o] = view
+				s.objects = append(s.objects, view.objects...)
 			}
 		}
 	}
+	s.addHistory(m)
 	if err := s.complete(); err != nil {
 		s.release()
 		return nil, fmt.Errorf("%w: %w", artifacts.ErrCorrupt, err)
@@ -108,7 +109,7 @@ func New(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.Cache) (*
 // missing where the builder does not know its sort key (COMPATIBILITY.md).
 func (s *Snapshot) complete() error {
 	for e := range query.Endpoint(query.Endpoints) {
-		if e == query.Global {
+		if e == query.Global || e == query.History {
 			continue
 		}
 		if e == query.Trending {
@@ -140,7 +141,7 @@ func (s *Snapshot) complete() error {
 	return nil
 }
 
-func (s *Snapshot) newView(m *artifacts.Manifest, in *artifacts.View) (*View, error) {
+func (s *Snapshot) newView(m *artifacts.Manifest, in *artifacts.View) *View {
 	v := &View{Rows: in.Rows, Runs: in.Runs, Last: in.Last, perShard: m.RowsPerShard, perObject: m.ShardsPerObject, cache: s.cache}
 	for o := range query.Sort(query.Sorts) {
 		v.Columns[o] = -1
@@ -156,7 +157,6 @@ func (s *Snapshot) newView(m *artifacts.Manifest, in *artifacts.View) (*View, er
 		v.firstID = append(v.firstID, o.First.ID)
 		v.firstKey = append(v.firstKey, o.First.Key)
 	}
-	s.objects = append(s.objects, v.objects...)
 	v.places = make([]*shards.Place, v.Shards())
 	for i, o := range v.objects {
 		first := i * v.perObject
@@ -165,7 +165,7 @@ func (s *Snapshot) newView(m *artifacts.Manifest, in *artifacts.View) (*View, er
 			v.places[first+j] = &places[j]
 		}
 	}
-	return v, nil
+	return v
 }
 
 // Responses returns the snapshot's finished answers; nil, which is an empty
@@ -176,15 +176,18 @@ func (s *Snapshot) Responses() *respcache.Cache { return s.responses.Load() }
 // answers. Requests that still use it are answered all the same, only slower.
 func (s *Snapshot) release() {
 	s.responses.Store(nil)
-	for _, o := range s.objects {
+	for _, o := range s.allObjects() {
 		s.cache.Release(o)
 	}
 }
 
+// allObjects returns those of history, too.
+func (s *Snapshot) allObjects() []*shards.Object { return slices.Concat(s.objects, s.historyObjects) }
+
 // Pace returns the pace of work in the background, for warming.
 func (s *Snapshot) Pace() *shards.Pace { return &s.cache.Pace }
 
-// Each calls f for every view.
+// Each calls f for every view but those of history.
 func (s *Snapshot) Each(f func(query.Endpoint, query.Sort, *View)) {
 	for e := range s.views {
 		for o, v := range s.views[e] {

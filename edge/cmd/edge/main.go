@@ -71,6 +71,7 @@ type cli struct {
 	CacheSize    size          `default:"256MiB" help:"Memory for shards and finished answers together (${default})."`
 	CacheDir     string        `placeholder:"DIR" help:"Folder for the disk copy, kept between runs: an edge that has one starts and answers while the store is away. Without: a temporary folder."`
 	CacheDirSize size          `default:"0" help:"Bound of the disk copy; 0: none."`
+	HistoryFetch size          `default:"1GiB" help:"How much of /history is fetched before it is asked for, once a snapshot is in force, the newest first and no more than --cache-dir-size leaves (${default}); 0: nothing."`
 	Poll         time.Duration `default:"2s" help:"How often the store is asked for a newer snapshot (${default})."`
 	FetchBudget  time.Duration `default:"60s" help:"How long a new snapshot may be fetched before it is taken over incomplete (${default})."`
 	AcceptStore  []string      `placeholder:"ID" help:"Identity of another store that this edge may follow, after a restore or a copy. Repeatable."`
@@ -112,7 +113,7 @@ func (c *cli) config(log *slog.Logger) edge.Config {
 	return edge.Config{
 		Store: c.Store, Listen: c.Listen, Admin: c.Admin, AdminHosts: c.AdminHost, Pprof: c.Pprof,
 		AuthOff: c.Auth == "off", Insecure: c.Insecure, MaxKeyAge: c.MaxKeyAge, LimitStore: c.LimitStore,
-		CacheSize: max(int64(c.CacheSize), 1), CacheDir: c.CacheDir, CacheDirSize: int64(c.CacheDirSize),
+		CacheSize: max(int64(c.CacheSize), 1), CacheDir: c.CacheDir, CacheDirSize: int64(c.CacheDirSize), HistoryFetch: int64(c.HistoryFetch),
 		Poll: c.Poll, FetchBudget: c.FetchBudget, AcceptStore: c.AcceptStore, Trust: trust, MaxStale: c.MaxStale, CacheScope: c.CacheScope,
 		Server: server.Config{
 			AddressRate: c.AddressRate, AddressBurst: c.AddressBurst, OpenRate: c.OpenRate, OpenBurst: c.OpenBurst, KeyRequestURL: c.KeyRequestURL, AllowOrigin: c.AllowOrigin,

@@ -1,0 +1,203 @@
+package answer
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/shards"
+	"example.com/marketdata/edge/snapshot"
+)
+
+// errPrices: a row of history is none.
+var errPrices = fmt.Errorf("%w: %w: a row of history has other prices than its block has times", shards.ErrUnavailable, artifacts.ErrCorrupt)
+
+// An item of /history is the beginning of the asset's row, from its id through its
+// slug but without the rank, what is the same for a window, and the points.
+var (
+	nameKey, logoKey = []byte(`,"name":`), []byte(`,"logo":`)
+	null             = []byte("null")
+
+	windowParts = func() (parts [len(artifacts.HistoryWindows)]string) {
+		for i, w := range artifacts.HistoryWindows {
+			parts[i] = `,"window":"` + w.Name + `","interval":"` + w.Interval + `","points":`
+		}
+		return parts
+	}()
+)
+
+const (
+	itemStart = `{"id":`
+	itemEnd   = `]}`
+)
+
+// hasPoints reports whether the asset with id is in the window's listing.
+func (w *work) hasPoints(id uint64) (bool, error) {
+	_, _, ok, err := w.find(&w.listed, w.window.Listed, id)
+	return ok, err
+}
+
+// anyHasPoints reports whether an asset of rows start to end of v is in the
+// window's listing. It costs by the rows before the first one that is.
+func (w *work) anyHasPoints(v *snapshot.View, start, end int) (bool, error) {
+	for row := start; row < end; row++ {
+		s, err := w.at(v, row/v.PerShard())
+		if err != nil {
+			return false, err
+		}
+		if row%v.PerShard() >= s.Len() {
+			return false, errShort
+		}
+		if ok, err := w.hasPoints(s.ID(row % v.PerShard())); ok || err != nil {
+			return ok, err
+		}
+		w.visited++
+	}
+	return false, nil
+}
+
+const (
+	// usualPoint and usualItem are the lengths of a point, and of an item without its
+	// points, that few exceed.
+	usualPoint = snapshot.PointLength + 20
+	usualItem  = 512
+)
+
+// largeBodies bounds how many requests that may wait for shards have memory for a
+// large body.
+var largeBodies = make(chan struct{}, 64)
+
+// appendItems appends the items of the assets that picked are in v.
+func (w *work) appendItems(v *snapshot.View, picked []entry) error {
+	points := 0
+	for i := range w.window.Blocks {
+		b := &w.window.Blocks[i]
+		points += len(b.Points)/snapshot.PointLength - b.First
+	}
+	if w.more != nil && len(picked)*(points*usualPoint+usualItem) > cap(w.body)-len(w.body) {
+		if err := w.budget.Enter(largeBodies); err != nil {
+			return err
+		}
+		defer func() { <-largeBodies }()
+		w.body = append(w.more.LargeRoom(), w.body...)
+	}
+	for _, e := range picked {
+		s, err := w.at(v, e.row/v.PerShard())
+		if err == nil {
+			err = w.appendItem(s, e.row%v.PerShard())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appendItem appends the item of the asset in row i of s.
+func (w *work) appendItem(s *artifacts.Shard, i int) error {
+	w.whole = true
+	if w.body[len(w.body)-1] != '[' {
+		w.body = append(w.body, ',')
+	}
+	// Neither key can stand in a text, where quotes are escaped.
+	row := s.Row(i)
+	digits := bytes.IndexByte(row, ',')
+	name, logo := bytes.Index(row, nameKey), bytes.Index(row, logoKey)
+	if digits < len(itemStart) || name < digits || logo < name {
+		return errShort
+	}
+	w.body = append(append(w.body, row[:digits]...), row[name:logo]...)
+	w.body = append(w.body, windowParts[w.about]...)
+	id, first := s.ID(i), len(w.body)
+	for i := range w.window.Blocks {
+		b := &w.window.Blocks[i]
+		shard, row, ok, err := w.find(&w.block, b.View, id)
+		if err != nil {
+			return err
+		}
+		if ok {
+			if err := w.appendPoints(b, shard.Row(row)); err != nil {
+				return err
+			}
+		}
+	}
+	if len(w.body) == first {
+		w.body = append(w.body, ',')
+	}
+	w.body[first] = '[' // in the place of the first point's comma
+	w.body = append(w.body, itemEnd...)
+	return nil
+}
+
+// appendPoints appends the points that an asset's row of a block has, each behind
+// a comma. It is most of what a new answer costs, a year having 366: with a search
+// for each price's end and appends of its parts it took twice as long.
+func (w *work) appendPoints(b *snapshot.Block, row []byte) error {
+	rest := row[bytes.IndexByte(row, '[')+1:]
+	at := len(w.body)
+	// Room for all, whose prices may be longer than they are by what copyPrice copies
+	// at once.
+	body := slices.Grow(w.body, len(b.Points)+2*len(rest)+8)
+	body = body[:cap(body)]
+	for i, points := 0, b.Points; len(points) > 0; i, points = i+1, points[snapshot.PointLength:] {
+		switch {
+		case len(rest) > 0 && rest[0] == '"':
+			copyPoint((*[snapshot.PointLength]byte)(body[at:]), (*[snapshot.PointLength]byte)(points))
+			n := copyPrice(body[at+snapshot.PointLength:], rest[1:])
+			if n == 0 {
+				return errPrices
+			}
+			if i >= b.First {
+				at += snapshot.PointLength + n + 1
+				body[at-1] = ']'
+			}
+			rest = rest[1+n:]
+		case bytes.HasPrefix(rest, null):
+			rest = rest[len(null):]
+		default:
+			return errPrices
+		}
+		if len(rest) == 0 {
+			return errPrices
+		}
+		rest = rest[1:] // a comma, or the bracket
+	}
+	w.body = body[:at]
+	if string(rest) != "}" {
+		return errPrices
+	}
+	return nil
+}
+
+// copyPoint copies what stands before a price in two moves, which overlap: of that
+// length the compiler makes a call.
+func copyPoint(dst, src *[snapshot.PointLength]byte) {
+	const half = 16
+	*(*[half]byte)(dst[:]) = *(*[half]byte)(src[:])
+	*(*[half]byte)(dst[snapshot.PointLength-half:]) = *(*[half]byte)(src[snapshot.PointLength-half:])
+}
+
+// copyPrice copies a price with the quote that ends it, and returns how many bytes
+// that is; 0 when there is no quote. It copies eight at a time, and finds the quote
+// among them on the way.
+func copyPrice(dst, src []byte) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	n := 0
+	for ; n+8 <= len(src); n += 8 {
+		x := binary.LittleEndian.Uint64(src[n:])
+		binary.LittleEndian.PutUint64(dst[n:], x)
+		x ^= '"' * ones // a byte of 0 where a quote is
+		if zeros := (x - ones) &^ x & highs; zeros != 0 {
+			return n + bits.TrailingZeros64(zeros)/8 + 1
+		}
+	}
+	for ; n < len(src); n++ {
+		if dst[n] = src[n]; src[n] == '"' {
+			return n + 1
+		}
+	}
+	return 0
+}
