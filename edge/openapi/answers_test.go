@@ -258,7 +258,15 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-var endpoints = []string{"assets", "quotes", "trending", "exchanges", "global", "categories", "chains"}
+var endpoints = []string{"assets", "quotes", "trending", "exchanges", "global", "categories", "chains", "history"}
+
+// asked is a path with what it takes at least.
+func asked(path string) string {
+	if strings.HasSuffix(path, "/history") {
+		return path + "?id=1"
+	}
+	return path
+}
 
 // targets are requests to every endpoint, plain and odd.
 func targets() []string {
@@ -310,8 +318,11 @@ func TestAnswers(t *testing.T) {
 			check(w.keyed, question{method: "GET", target: target, header: []string{header}}, 200)
 		}
 	}
+	for _, window := range []string{"24h", "7d", "30d", "90d", "1y"} {
+		check(w.keyed, question{method: "GET", target: "/openapi/v1/history?slug=bitcoin,petal&window=" + window}, 200)
+	}
 	for _, endpoint := range endpoints {
-		target := "/openapi/v1/" + endpoint
+		target := asked("/openapi/v1/" + endpoint)
 		get := func(header ...string) question { return question{method: "GET", target: target, header: header} }
 		check(w.keyed, get(longAgo), 410)
 		check(w.open, get("X-Snapshot-Time: yesterday"), 400)
@@ -326,10 +337,10 @@ func TestAnswers(t *testing.T) {
 			// It may have got its token back.
 		}
 		check(w.keyed, question{method: "POST", target: target}, 405)
-		check(w.keyed, question{method: "DELETE", target: target + "?id=1"}, 405)
+		check(w.keyed, question{method: "DELETE", target: target}, 405)
 		check(w.keyed, question{method: "GET", target: target, body: strings.Repeat("x", 5000)}, 413)
 		check(w.keyed, get("X-Long: "+strings.Repeat("x", 70_000)), 431)
-		check(w.open, question{method: "GET", target: target + "/"}, 404)
+		check(w.open, question{method: "GET", target: "/openapi/v1/" + endpoint + "/"}, 404)
 	}
 	check(w.keyed, get503(), 503)
 	check(w.keyed, question{method: "GET", target: "/openapi/v1/global", half: true}, 408)

@@ -92,7 +92,7 @@ func TestInterface(t *testing.T) {
 		examples = append(examples, exchanges(t, b)...)
 	}
 	store := memstore.New()
-	var floor market.Settings // as the command's defaults
+	floor := market.Settings{HistoryAssets: market.DefaultHistoryAssets} // as the command's defaults
 	for text, to := range map[string]*market.U128{"10000000": &floor.TrendingMinMarketCap, "1000000": &floor.TrendingMinVolume} {
 		var err error
 		if *to, err = market.ParseDecimal([]byte(text), market.MoneyDecimals, market.MoneyIntDigits); err != nil {
