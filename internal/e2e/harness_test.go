@@ -48,6 +48,7 @@ type pair struct {
 	store   artifacts.Store
 	source  *folder
 	builder *builder.Builder
+	poll    time.Duration
 	host    string
 	conn    *client.Conn
 	stop    func()
@@ -62,20 +63,23 @@ type folder struct{ files model.Files }
 func (f *folder) String() string { return "test" }
 
 func (f *folder) Files(context.Context, time.Time) (source.Files, error) {
+	return sourceFiles(f.files), nil
+}
+
+func sourceFiles(files model.Files) source.Files {
 	fsys := fstest.MapFS{}
-	for name, text := range f.files {
+	for name, text := range files {
 		fsys[name] = &fstest.MapFile{Data: []byte(text)}
 	}
-	return source.FS(fsys), nil
+	return source.FS(fsys)
 }
 
 // newPair starts a service without a snapshot. Call close at the end.
 func newPair(t failer, settings model.Settings, poll time.Duration) *pair {
 	t.Helper()
-	quiet := slog.New(slog.DiscardHandler)
 	settings.Clock = time.Now()
 	p := &pair{
-		t: t, world: model.New(settings), store: memstore.New(), source: &folder{},
+		t: t, world: model.New(settings), store: memstore.New(), source: &folder{}, poll: poll,
 		tags: map[string]string{}, bodies: map[string]string{},
 	}
 	guards := builder.DefaultGuards
@@ -87,7 +91,7 @@ func newPair(t failer, settings model.Settings, poll time.Duration) *pair {
 	if err != nil {
 		t.Fatalf("builder: %v", err)
 	}
-	p.serve(poll)
+	p.start()
 	return p
 }
 
@@ -101,16 +105,15 @@ func floors(t failer, settings model.Settings) market.Settings {
 		}
 		return u
 	}
-	return market.Settings{TrendingMinMarketCap: floor(settings.MinMarketCap), TrendingMinVolume: floor(settings.MinVolume), HistoryAssets: market.DefaultHistoryAssets}
+	return market.Settings{TrendingMinMarketCap: floor(settings.MinMarketCap), TrendingMinVolume: floor(settings.MinVolume), HistoryAssets: settings.History}
 }
 
-// serve starts an edge that reads the store, and waits for it to have what the model
-// has.
-func (p *pair) serve(poll time.Duration) {
+// start starts an edge, which has nothing but the store.
+func (p *pair) start() {
 	t := p.t
 	t.Helper()
 	e, err := edge.New(context.Background(), edge.Config{
-		Reader: p.store, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true, Poll: poll, CacheSize: 8 << 20, Log: slog.New(slog.DiscardHandler),
+		Reader: p.store, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true, Poll: p.poll, CacheSize: 8 << 20, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatalf("edge: %v", err)
@@ -136,6 +139,13 @@ func (p *pair) serve(poll time.Duration) {
 }
 
 func (p *pair) close() { p.stop() }
+
+// restart has another edge answer, which is to give the same bytes the same tags.
+func (p *pair) restart() {
+	p.t.Helper()
+	p.stop()
+	p.start()
+}
 
 // build builds a feed on both sides, at its own time when at is zero, and waits
 // for the edge to have it. It reports whether there is a new snapshot.
@@ -209,6 +219,24 @@ func (p *pair) rollback(to time.Time) {
 	p.await()
 }
 
+// backfill brings feeds of the past into both sides.
+func (p *pair) backfill(moments []gen.Moment) {
+	p.t.Helper()
+	var past []builder.PastFeed
+	var files []model.Files
+	for _, m := range moments {
+		past = append(past, builder.PastFeed{Name: m.At.Format(time.RFC3339), Time: m.At, Files: sourceFiles(m.Files)})
+		files = append(files, m.Files)
+	}
+	if _, err := p.builder.Backfill(context.Background(), past); err != nil {
+		p.t.Fatalf("backfill: %v", err)
+	}
+	if err := p.world.Backfill(files); err != nil {
+		p.t.Fatalf("backfill: %v", err)
+	}
+	p.await()
+}
+
 // await waits until the edge has seen what was written last: until /global
 // tells of the snapshot and of the change record that the model has.
 func (p *pair) await() {
@@ -256,6 +284,23 @@ func (p *pair) askWhole(nth int) {
 	}
 	p.check(model.Question{Method: "GET", Target: "/openapi/v1/trending"})
 	p.check(model.Question{Method: "GET", Target: "/openapi/v1/global"})
+	p.askHistory(nth)
+}
+
+// askHistory asks for every point of every window, of every nth hundred assets,
+// in a snapshot: that of the pin, or the newest.
+func (p *pair) askHistory(nth int, pin ...string) {
+	p.t.Helper()
+	ids, _, _ := p.world.Newest().Known("assets")
+	hundreds := slices.Collect(slices.Chunk(ids, 100))
+	for i := 0; i < len(hundreds); i += nth {
+		list := strings.ReplaceAll(strings.Trim(fmt.Sprint(hundreds[i]), "[]"), " ", ",")
+		for _, w := range model.Windows {
+			for page := 1; page <= (len(hundreds[i])+19)/20; page++ {
+				p.check(model.Question{Method: "GET", Target: fmt.Sprintf("/openapi/v1/history?window=%s&page=%d&id=%s", w.Name, page, list), Pins: pin})
+			}
+		}
+	}
 }
 
 // response is an answer of the edge.

@@ -164,7 +164,47 @@ func TestPast(t *testing.T) {
 			for _, endpoint := range []string{"quotes?size=100", "global", "chains"} {
 				p.check(model.Question{Method: "GET", Target: "/openapi/v1/" + endpoint})
 			}
+			p.askHistory(1)
 		}
+	})
+}
+
+// TestHistory follows a few assets over a long time whose parts come in any way: by
+// builds, by backfills before and after, and with rollbacks between. Every point of
+// every window is compared at every moment, and in the snapshots that are retained.
+func TestHistory(t *testing.T) {
+	checkProperty(t, 6, func(t *rapid.T) {
+		settings := gen.Settings().Draw(t, "settings")
+		p := newPair(t, settings, poll)
+		defer p.close()
+		moments := gen.Pasts(60).Draw(t, "history")
+		draw := func(name string, most int) int { return rapid.IntRange(0, most).Draw(t, name) }
+		past := moments[:draw("past", 20)] // put before the others, at once or later
+		for moments = moments[len(past):]; len(moments) > 0; {
+			switch action := draw("action", 19); {
+			case action >= 18:
+				n := 1 + draw("feeds", min(10, len(moments)-1))
+				p.backfill(moments[:n])
+				moments = moments[n:]
+			case action == 17 && len(p.world.Retained()) > 1:
+				retained := p.world.Retained()
+				p.rollback(retained[len(retained)-2].Time)
+			case action >= 15 && len(past) > 0 && p.world.Newest() != nil:
+				// It begins to show with the next build.
+				p.backfill(past)
+				past = nil
+				fallthrough
+			default:
+				p.build(moments[0].Files, time.Time{})
+				moments = moments[1:]
+			}
+			p.askHistory(1)
+			retained := p.world.Retained()
+			p.askHistory(1, retained[draw("pin", len(retained)-1)].Time.Format(time.RFC3339))
+		}
+		p.restart()
+		p.askHistory(1)
+		p.askAll(t, 20)
 	})
 }
 

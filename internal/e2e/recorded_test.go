@@ -1,12 +1,16 @@
 package e2e
 
 import (
+	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
+	"example.com/marketdata/builder/source/sim"
+	"example.com/marketdata/internal/local"
 	"example.com/marketdata/internal/model"
 	"pgregory.net/rapid"
 )
@@ -14,11 +18,13 @@ import (
 // recorded is where the recorded market data lies, beside the project.
 const recorded = "../../../shared/data"
 
+var feedFiles = []string{"feed.json", "assets.ndjson", "quotes.ndjson", "exchanges.ndjson", "categories.ndjson", "chains.ndjson"}
+
 // readFolder reads the files of a feed folder.
 func readFolder(t *testing.T, folder string) model.Files {
 	t.Helper()
 	files := model.Files{}
-	for _, name := range []string{"feed.json", "assets.ndjson", "quotes.ndjson", "exchanges.ndjson", "categories.ndjson", "chains.ndjson"} {
+	for _, name := range feedFiles {
 		b, err := os.ReadFile(filepath.Join(folder, name))
 		if os.IsNotExist(err) {
 			continue
@@ -82,4 +88,39 @@ func TestRecordedMoments(t *testing.T) {
 	checkProperty(t, 1, func(t *rapid.T) {
 		p.in(t).askAll(t, 300)
 	})
+}
+
+// TestSimulatedYear follows the simulated market that `make run` makes, smaller, of
+// which not all assets have a history.
+func TestSimulatedYear(t *testing.T) {
+	ctx, end := context.Background(), time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	src, err := sim.Open(ctx, "?assets=400&seed=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := model.Defaults()
+	settings.History = 150
+	p := newPair(t, settings, poll)
+	defer p.close()
+	for _, ago := range local.Year {
+		from, err := src.Files(ctx, end.Add(-ago))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files := model.Files{}
+		for _, name := range feedFiles {
+			f, err := from.Open(ctx, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := io.ReadAll(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[name] = string(b)
+		}
+		p.build(files, end.Add(-ago))
+		p.askHistory(1)
+	}
+	p.askWhole(2)
 }

@@ -47,6 +47,9 @@ func (s *Snapshot) Known(collection string) (ids []int64, slugs, symbols []strin
 	if s == nil {
 		return nil, nil, nil
 	}
+	if collection == history {
+		collection = assets
+	}
 	for _, r := range s.Lists[collection] {
 		ids = append(ids, r.ID)
 		slugs = append(slugs, r.asSlug)

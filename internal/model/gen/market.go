@@ -282,6 +282,9 @@ func Settings() *rapid.Generator[model.Settings] {
 		if d.chance(40) {
 			s.Retain = pick(d, []time.Duration{0, 10 * time.Minute, 59 * time.Minute, 3 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour})
 		}
+		if d.chance(40) {
+			s.History = pick(d, []int{3, 1, 7, 2, 0})
+		}
 		return s
 	})
 }

@@ -9,24 +9,24 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Pasts are long histories of a few assets whose prices come and go, in bursts
-// and with gaps, around the borders at which held prices thin out.
+// Pasts are long histories of a few assets that come and go, as do their prices, in
+// bursts and with gaps, around the borders at which held prices thin out.
 func Pasts(moments int) *rapid.Generator[History] {
 	return rapid.Custom(func(t *rapid.T) History {
 		d := draw{t}
 		const assets = 12
-		var directory strings.Builder
-		var restless [assets]int // how often an asset comes, in a hundred moments
+		var restless [assets]int // how often a price comes, in a hundred moments
+		var away [assets]bool    // out of the directory
 		for i := range assets {
-			fmt.Fprintf(&directory, `{"key":"%d","name":"%[1]d","symbol":"%[1]d","slug":"%[1]d"}`+"\n", i)
 			restless[i] = []int{3, 10, 30, 60}[i%4]
+			away[i] = d.chance(20)
 		}
 		at := time.Date(2025, 1, d.between(1, 31), d.upTo(23), 10*d.upTo(5), 0, 0, time.UTC)
 		var h History
 		var there [][assets]bool // at each moment
 		now := [assets]bool{}
 		for n := range moments {
-			var quotes strings.Builder
+			var directory, quotes strings.Builder
 			scale := 0
 			if d.chance(10) { // the total moves by more than its change may show
 				scale = d.between(6, 12)
@@ -37,9 +37,19 @@ func Pasts(moments int) *rapid.Generator[History] {
 				} else if d.chance(50) {
 					now[i] = false
 				}
+				away[i] = away[i] != d.chance(3)
+				if away[i] {
+					now[i] = false
+					continue
+				}
+				fmt.Fprintf(&directory, `{"key":"%d","name":"%[1]d","symbol":"%[1]d","slug":"%[1]d"}`+"\n", i)
 				if now[i] {
 					// Prices that differ from moment to moment, so that each base shows.
-					fmt.Fprintf(&quotes, `{"key":"%d","price":%d,"market_cap":%de%d}`+"\n", i, n+1, (i+1)*(n+1), scale)
+					cap := fmt.Sprintf(`"%de%d"`, 1+(i*7+n)%assets*(n+1), scale) // whose order changes, too
+					if i%5 == 4 {
+						cap = "null"
+					}
+					fmt.Fprintf(&quotes, `{"key":"%d","price":%d,"market_cap":%s}`+"\n", i, n+1, cap)
 				}
 			}
 			there = append(there, now)

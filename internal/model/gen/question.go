@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-var endpoints = []string{"quotes", "assets", "categories", "exchanges", "chains", "trending", "global"}
+var endpoints = []string{"quotes", "assets", "categories", "exchanges", "chains", "history", "trending", "global"}
 
 // maxQuery keeps requests within the 16 KiB that the service takes.
 const maxQuery = 15 << 10
@@ -108,10 +108,15 @@ func (d draw) oddPins(w *model.World) []string {
 // query is a query string, with its question mark, or nothing.
 func (d draw) query(s *model.Snapshot, endpoint string) string {
 	var pairs []string
-	for _, name := range []string{"sort", "page", "size", "limit", "offset", "id", "slug", "symbol", "fields", "by"} {
-		often := map[string]int{"sort": 50, "page": 30, "size": 30, "limit": 20, "offset": 20, "id": 15, "slug": 20, "symbol": 20, "fields": 15, "by": 8}[name]
-		if endpoint == "trending" && name == "by" {
+	for _, name := range []string{"sort", "page", "size", "limit", "offset", "id", "slug", "symbol", "fields", "by", "window"} {
+		often := map[string]int{"sort": 50, "page": 30, "size": 30, "limit": 20, "offset": 20, "id": 15, "slug": 20, "symbol": 20, "fields": 15, "by": 8, "window": 5}[name]
+		switch {
+		case endpoint == "trending" && name == "by":
 			often = 60
+		case endpoint == "history" && name == "window":
+			often = 70
+		case endpoint == "history":
+			often = map[string]int{"id": 70, "page": 15, "size": 10, "limit": 10, "offset": 10}[name] + often/4
 		}
 		if !d.chance(often) {
 			continue
@@ -201,7 +206,7 @@ func (d draw) value(s *model.Snapshot, endpoint, name string) string {
 		}
 		return d.encode(d.integer([]string{"1", "2", "3", "4", "10", "0", "-1", "100000", "9223372036854775807", "461168601842738791", "4611686018427387904", "92233720368547759", "92233720368547760"}))
 	case "size", "limit":
-		return d.encode(d.integer([]string{"20", "1", "2", "3", "7", "10", "100", "99", "101", "0", "-1", "500", "-9223372036854775808"}))
+		return d.encode(d.integer([]string{"20", "1", "2", "3", "7", "10", "100", "99", "101", "0", "-1", "500", "21", "-9223372036854775808"}))
 	case "id":
 		var known []string
 		for _, id := range ids {
@@ -215,6 +220,8 @@ func (d draw) value(s *model.Snapshot, endpoint, name string) string {
 		return d.csv(knownSymbols, append([]string{"", "NOPE", "nope", "\u212A", "x=y", "😀😀"}, symbols...), nil)
 	case "fields":
 		return d.csv([]string{"links"}, []string{"", "LINKS", "lin\u212As", "link\u017f", "links ", " links", "link", "name", "*", "all", "links;"}, nil)
+	case "window":
+		return d.encode(pick(d, []string{"24h", "7d", "30d", "90d", "1y", "1Y", "24H", "1h", "365d", " 7d", "7d ", "1y,7d", "all", "7\u1d48", "\x007d"}))
 	case "by":
 		return d.encode(pick(d, []string{"gainers", "GAINERS", " gainers ", "gainer\u017f", "\tgainers\r\n", "\v\fgainers", "", " ", "\t", "searched", "losers", "gainers,", "gain ers", "\u00a0gainers", "gainers\x00", "\u0085gainers", "\u2003"}))
 	}
