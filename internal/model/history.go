@@ -62,8 +62,8 @@ type Point struct {
 
 // A Series is what a snapshot has of a window.
 type Series struct {
-	// Listed are the ids of the assets that have points in it, those outside of
-	// the directory too or not.
+	// Listed are the ids of the assets that have points in it, be they in the
+	// directory or not.
 	Listed map[int64]bool
 	// Points are those of an asset, oldest first.
 	Points func(id int64) []Point

@@ -119,8 +119,13 @@ func (b *bench) traffic(n int, w *model.Snapshot) {
 			b.ask("GET", model.Prefix+"quotes?size="+pick("101", "0x1"), check.BadRequest)
 			b.ask("GET", model.Prefix+"quotes?size=0", check.Success)
 			b.ask("GET", model.Prefix+"nothing", check.NotFound)
+			b.ask("GET", model.Prefix+"history", check.BadRequest)
 		case 4:
 			b.ask("GET", target, check.Success, "X-Request-Id", pick("mine", "yours"))
+		case 5:
+			window := []string{"24h", "7D", "30d", "90d", "1y", ""}[len(target)%6]
+			b.ask("GET", fmt.Sprintf("%shistory?window=%s&size=3&page=%d&symbol=btc,k,S,none", model.Prefix, window, 1+len(target)%3), check.Success)
+			fallthrough
 		default:
 			b.ask("GET", target, check.Success)
 		}
@@ -133,9 +138,9 @@ func TestFaultsAreFound(t *testing.T) {
 	always := []string{
 		fakeapi.NoRequestID, fakeapi.SameRequestID, fakeapi.TakesAnyKey, fakeapi.StaleTag, fakeapi.ZeroIsRefused, fakeapi.SizeClamped,
 		fakeapi.WrongTotalPage, fakeapi.RepeatsRow, fakeapi.TiesReversed, fakeapi.UnrankedFirst, fakeapi.CaseMatters, fakeapi.FiltersOr, fakeapi.NoIgnored,
-		fakeapi.EscapesHTML, fakeapi.TrailingZero, fakeapi.KeyOrder,
+		fakeapi.EscapesHTML, fakeapi.TrailingZero, fakeapi.KeyOrder, fakeapi.OwnPointTwice,
 	}
-	withOracle := []string{fakeapi.MatchesLower, fakeapi.NoNotFound}
+	withOracle := []string{fakeapi.MatchesLower, fakeapi.NoNotFound, fakeapi.NoOwnPoint}
 	for _, tc := range []struct {
 		name   string
 		cfg    check.Config

@@ -160,7 +160,7 @@ func (c *Checker) structure(an *answer, q *model.Query, plain []byte) (Kind, str
 		body = snapshot.Answer(q, change).Body
 	} else {
 		for i, text := range r.Items {
-			row, err := model.ReadRow(q.Endpoint, text)
+			row, err := model.ReadRow(q.Listing(), text)
 			if err != nil {
 				return Envelope, fmt.Sprintf("item %d: %v", i, err)
 			}

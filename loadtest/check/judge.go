@@ -189,10 +189,10 @@ func (c *Checker) compare(an *answer, q *model.Query, plain []byte) (kind Kind, 
 		return "", "", false
 	}
 	c.compared.Add(1)
-	if len(s.Faults) > 0 {
-		return Snapshot, s.Faults[0], true
-	}
 	answers := c.oracle.bodies(s, q)
+	if faults := s.Faults(); len(faults) > 0 {
+		return Snapshot, faults[0], true
+	}
 	if len(answers) == 0 {
 		return "", "", false
 	}

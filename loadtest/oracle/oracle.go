@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"example.com/marketdata/artifacts"
@@ -22,9 +23,9 @@ import (
 // Snapshot is one snapshot of a store.
 type Snapshot struct {
 	*model.Snapshot
-	// Faults are rows of the snapshot that break the interface by themselves,
-	// at most maxFaults of them.
-	Faults []string
+
+	mu     sync.Mutex
+	faults []string
 }
 
 const maxFaults = 20
@@ -45,31 +46,53 @@ func Load(ctx context.Context, store artifacts.Reader, m *artifacts.Manifest) (*
 		if v == nil {
 			return nil, fmt.Errorf("snapshot %s has no view %s/%s", m.Time.Format(model.TimeFormat), name, sort)
 		}
-		for _, o := range v.Objects {
-			if err := s.object(ctx, store, name, o.Ref); err != nil {
-				return nil, fmt.Errorf("snapshot %s, %s: %w", m.Time.Format(model.TimeFormat), name, err)
-			}
+		shards, err := read(ctx, store, v)
+		if err != nil {
+			return nil, fmt.Errorf("snapshot %s: %w", m.Time.Format(model.TimeFormat), err)
 		}
+		s.list(name, shards)
+	}
+	if err := s.history(ctx, store, m); err != nil {
+		return nil, fmt.Errorf("snapshot %s: %w", m.Time.Format(model.TimeFormat), err)
 	}
 	s.fault("global", s.CheckTotals())
 	return s, nil
 }
 
+// Faults are rows of the snapshot that break the interface by themselves, at most
+// maxFaults of them: all that Load has seen, and prices that were asked for.
+func (s *Snapshot) Faults() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.faults)
+}
+
 func (s *Snapshot) fault(where string, err error) {
-	if err != nil && len(s.Faults) < maxFaults {
-		s.Faults = append(s.Faults, fmt.Sprintf("%s: %v", where, err))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil && len(s.faults) < maxFaults {
+		s.faults = append(s.faults, fmt.Sprintf("%s: %v", where, err))
 	}
 }
 
-func (s *Snapshot) object(ctx context.Context, store artifacts.Reader, name string, ref artifacts.Ref) error {
-	b, err := artifacts.ReadObject(ctx, store, ref)
-	if err != nil {
-		return err
+// read returns the shards of a view.
+func read(ctx context.Context, store artifacts.Reader, v *artifacts.View) (all []*artifacts.Shard, err error) {
+	for _, o := range v.Objects {
+		b, err := artifacts.ReadObject(ctx, store, o.Ref)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", v.Collection, err)
+		}
+		shards, err := artifacts.ParseObject(b)
+		if err != nil {
+			return nil, fmt.Errorf("%s: read %s: %w", v.Collection, artifacts.ObjectKey(o.Digest), err)
+		}
+		all = append(all, shards...)
 	}
-	shards, err := artifacts.ParseObject(b)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", artifacts.ObjectKey(ref.Digest), err)
-	}
+	return all, nil
+}
+
+// list makes the rows of a listing.
+func (s *Snapshot) list(name string, shards []*artifacts.Shard) {
 	for _, shard := range shards {
 		for i := range shard.Len() {
 			text, tail := shard.Row(i), shard.Tail(i)
@@ -86,7 +109,6 @@ func (s *Snapshot) object(ctx context.Context, store artifacts.Reader, name stri
 			}
 		}
 	}
-	return nil
 }
 
 // ErrNoSnapshot: the store's published manifest does not list the time.

@@ -76,8 +76,8 @@ func TestFaultsOfTheSnapshot(t *testing.T) {
 			if row.JSON = changed; row.WithLinks != "" {
 				row.WithLinks = changed[:len(changed)-1] + `,"links":{"website":"","whitepaper":""}}`
 			}
-			if s := load(t, w); len(s.Faults) != 1 {
-				t.Errorf("%d faults found in %s: %q", len(s.Faults), changed, s.Faults)
+			if faults := load(t, w).Faults(); len(faults) != 1 {
+				t.Errorf("%d faults found in %s: %q", len(faults), changed, faults)
 			}
 		})
 	}

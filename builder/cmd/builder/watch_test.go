@@ -185,8 +185,8 @@ func (w *watcher) load(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if len(s.Faults) > 0 {
-		return errors.New(strings.Join(s.Faults, "; "))
+	if faults := s.Faults(); len(faults) > 0 {
+		return errors.New(strings.Join(faults, "; "))
 	}
 	w.name, w.want = name, map[string]string{}
 	for _, target := range watched {

@@ -40,6 +40,8 @@ const (
 	NoRequestID       = "no-request-id"       // one header less
 	SameRequestID     = "same-request-id"     // the same one each time
 	MixesSnapshots    = "mixes-snapshots"     // answers from the snapshot before, and says it is the newest
+	OwnPointTwice     = "own-point-twice"     // history: the newest point of an asset stands there twice
+	NoOwnPoint        = "no-own-point"        // history: the newest point is left out, of assets that have others
 	StaleTag          = "stale-tag"           // an ETag that does not change with the body
 	AlwaysNotModified = "always-not-modified" // a 304 to any condition
 	TakesAnyKey       = "takes-any-key"
@@ -179,6 +181,7 @@ var (
 	largeSize = regexp.MustCompile(`(size|limit)=[1-9][0-9]{2,}`)
 	longS     = strings.NewReplacer("%C5%BF", "%3F", "ſ", "%3F")
 	items     = regexp.MustCompile(`("items":\[.*\]),("page":[0-9]+)`)
+	newest    = regexp.MustCompile(`(,\["[^"]*","[^"]*"\])\]\}`)
 	totals    = regexp.MustCompile(`"total":([0-9]+),"total_page":[0-9]+`)
 )
 
@@ -196,7 +199,7 @@ func (s *Server) misread(raw string) string {
 // reordered is the snapshot as a server with a fault in its sorting has it.
 func (s *Server) reordered(w *model.Snapshot, q *model.Query) *model.Snapshot {
 	byID := q.Sort == "id" || len(q.Filters) > 0 && q.Filters[0].Name == "id"
-	if !s.has(UnrankedFirst) && !s.has(CaseMatters) && (!s.has(TiesReversed) || !q.Desc || byID) {
+	if q.Window != "" || !s.has(UnrankedFirst) && !s.has(CaseMatters) && (!s.has(TiesReversed) || !q.Desc || byID) {
 		return w
 	}
 	rows := slices.Clone(w.Lists[q.Endpoint])
@@ -219,7 +222,11 @@ func (s *Server) reordered(w *model.Snapshot, q *model.Query) *model.Snapshot {
 // either is a query for the rows that pass any of q's filters.
 func either(w *model.Snapshot, q *model.Query) *model.Query {
 	ids := model.Filter{Name: "id"}
-	for _, r := range w.Lists[q.Endpoint] {
+	listing := q.Endpoint
+	if q.Window != "" {
+		listing = "assets"
+	}
+	for _, r := range w.Lists[listing] {
 		if slices.ContainsFunc(q.Filters, func(f model.Filter) bool { return f.Matches(&r) }) {
 			ids.Values = append(ids.Values, strconv.FormatInt(r.ID, 10))
 		}
@@ -238,6 +245,10 @@ func (s *Server) miswritten(body string, q *model.Query) string {
 		return strings.ReplaceAll(body, `"0.25"`, `"0.250"`)
 	case s.has(KeyOrder):
 		return items.ReplaceAllString(body, "$2,$1")
+	case s.has(OwnPointTwice):
+		return newest.ReplaceAllString(body, "$1$1]}")
+	case s.has(NoOwnPoint):
+		return newest.ReplaceAllString(body, "]}")
 	case s.has(WrongTotalPage):
 		return totals.ReplaceAllStringFunc(body, func(text string) string {
 			total, _ := strconv.ParseInt(totals.FindStringSubmatch(text)[1], 10, 64)

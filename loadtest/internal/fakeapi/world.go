@@ -7,7 +7,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,8 +20,10 @@ import (
 // NewWorld makes a snapshot of n assets and some of everything else. Names and
 // slugs hold what is hard to write, match and sort.
 func NewWorld(t time.Time, n int, seed uint64) *model.Snapshot {
-	w := model.New(model.Settings{MinMarketCap: "0", MinVolume: "0", Retain: time.Hour})
-	for _, at := range []time.Time{t.Add(-30 * time.Minute), t} { // prices change in between
+	w := model.New(model.Settings{MinMarketCap: "0", MinVolume: "0", Retain: time.Hour, History: n / 2})
+	const day = 24 * time.Hour
+	for _, ago := range []time.Duration{50 * day, 3 * day, 30 * time.Minute, 0} { // prices change in between
+		at := t.Add(-ago)
 		if _, err := w.Build(feed(rand.New(rand.NewPCG(seed, uint64(at.Unix()))), at, n), at); err != nil {
 			panic(err)
 		}
@@ -121,25 +125,36 @@ func publish(ctx context.Context, store artifacts.Store, w *model.Snapshot) erro
 		d := artifacts.Sum(b)
 		return artifacts.Ref{Digest: d, Size: int64(len(b))}, store.Put(ctx, key(d), b)
 	}
-	for _, name := range model.Lists {
-		v := artifacts.View{Collection: name, Sort: "id", Rows: len(w.Lists[name]), Runs: len(w.Lists[name])}
-		if name == "trending" {
-			v.Sort = "board"
-		}
-		per := m.RowsPerShard * m.ShardsPerObject
-		for from := 0; from < v.Rows; from += per {
-			rows := w.Lists[name][from:min(from+per, v.Rows)]
-			ref, err := put(artifacts.ObjectKey, object(rows, m.RowsPerShard, from, name != "trending"))
+	view := func(name, sort string, times []time.Time, all []model.Row) error {
+		v := artifacts.View{Collection: name, Sort: sort, Rows: len(all), Runs: len(all), Times: times}
+		for rows := range slices.Chunk(all, m.RowsPerShard*m.ShardsPerObject) {
+			from := len(v.Objects) * m.RowsPerShard * m.ShardsPerObject
+			ref, err := put(artifacts.ObjectKey, object(rows, m.RowsPerShard, from, sort == "id"))
 			if err != nil {
 				return err
 			}
 			o := artifacts.ViewObject{Ref: ref, Rows: len(rows)}
-			if name != "trending" {
+			if sort == "id" {
 				o.First.ID = uint64(rows[0].ID)
 			}
 			v.Objects = append(v.Objects, o)
 		}
 		m.Views = append(m.Views, v)
+		return nil
+	}
+	for _, name := range model.Lists {
+		sort := "id"
+		if name == "trending" {
+			sort = "board"
+		}
+		if err := view(name, sort, nil, w.Lists[name]); err != nil {
+			return err
+		}
+	}
+	for i := range artifacts.HistoryWindows {
+		if err := publishHistory(view, w, &artifacts.HistoryWindows[i]); err != nil {
+			return err
+		}
 	}
 	if m.Ledger, err = put(artifacts.ObjectKey, []byte("no ledger")); err != nil {
 		return err
@@ -149,6 +164,50 @@ func publish(ctx context.Context, store artifacts.Store, w *model.Snapshot) erro
 	}
 	_, err = store.Swap(ctx, artifacts.CurrentKey, version, p.Encode())
 	return err
+}
+
+// publishHistory writes a window's listing and its points in blocks of three.
+func publishHistory(view func(name, sort string, times []time.Time, rows []model.Row) error, w *model.Snapshot, of *artifacts.HistoryWindow) error {
+	var listed []model.Row
+	prices := map[time.Time]map[int64]string{}
+	series := w.Series[of.Name]
+	for _, id := range slices.Sorted(maps.Keys(series.Listed)) {
+		if !series.Listed[id] {
+			continue
+		}
+		listed = append(listed, model.Row{ID: id, JSON: fmt.Sprintf(`{"id":%d}`, id)})
+		for _, p := range series.Points(id) {
+			if prices[p.Time] == nil {
+				prices[p.Time] = map[int64]string{}
+			}
+			prices[p.Time][id] = p.Price
+		}
+	}
+	if err := view(of.Collection(), "id", nil, listed); err != nil {
+		return err
+	}
+	for times := range slices.Chunk(slices.SortedFunc(maps.Keys(prices), time.Time.Compare), 3) {
+		var rows []model.Row
+		for _, l := range listed {
+			row, some := make([]*string, len(times)), false
+			for i, t := range times {
+				if p, ok := prices[t][l.ID]; ok {
+					row[i], some = &p, true
+				}
+			}
+			if some {
+				b, err := json.Marshal(row)
+				if err != nil {
+					return err
+				}
+				rows = append(rows, model.Row{ID: l.ID, JSON: fmt.Sprintf(`{"id":%d,"prices":%s}`, l.ID, b)})
+			}
+		}
+		if err := view(of.Block(times[0]), "id", times, rows); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // object cuts rows into the shards of one object; from is the first one's
