@@ -208,6 +208,28 @@ func TestHistory(t *testing.T) {
 	})
 }
 
+// TestPastWithoutPrices: a past that is put before takes points away where it has the
+// first snapshot of an interval, and no prices.
+func TestPastWithoutPrices(t *testing.T) {
+	p := newPair(t, model.Defaults(), poll)
+	defer p.close()
+	moment := func(at, quotes string) gen.Moment {
+		when, err := time.Parse(time.RFC3339, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return gen.Moment{At: when, Files: model.Files{
+			"feed.json":     `{"format":1,"database":"d","time":"` + at + `"}`,
+			"assets.ndjson": `{"key":"a","name":"a","symbol":"a","slug":"a"}` + "\n" + `{"key":"b","name":"b","symbol":"b","slug":"b"}`, "quotes.ndjson": quotes,
+		}}
+	}
+	p.build(moment("2025-06-01T10:20:00Z", `{"key":"b","price":1}`).Files, time.Time{})
+	p.build(moment("2025-06-01T11:10:00Z", `{"key":"a","price":2}`).Files, time.Time{})
+	p.backfill([]gen.Moment{moment("2025-06-01T10:00:00Z", "")})
+	p.build(moment("2025-06-01T11:20:00Z", `{"key":"a","price":3}`).Files, time.Time{})
+	p.askHistory(1)
+}
+
 // TestLaterPin asks for snapshots that the edge does not have yet: it looks for
 // them at once, and says that they are not there after a while.
 func TestLaterPin(t *testing.T) {
