@@ -134,7 +134,10 @@ func (c *charter) follows(w *artifacts.HistoryWindow) bool {
 	if n := len(want); n > 0 && want[n-1].Equal(c.t) {
 		want = want[:n-1]
 	}
-	return len(want) <= len(have) && slices.EqualFunc(have[len(have)-len(want):], want, time.Time.Equal)
+	// What the head has beside it must have left the window: a past that was put
+	// before, and gave no points itself, takes points away.
+	older := len(have) - len(want)
+	return older >= 0 && slices.EqualFunc(have[older:], want, time.Time.Equal) && (older == 0 || have[older-1].Before(w.First(c.t)))
 }
 
 // window makes a window's listing and blocks; from the head's if it follows them.
