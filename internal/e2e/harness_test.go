@@ -24,6 +24,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/edge"
@@ -235,6 +236,15 @@ func (p *pair) backfill(moments []gen.Moment) {
 		p.t.Fatalf("backfill: %v", err)
 	}
 	p.await()
+}
+
+// verify checks the whole store, as builder verify does.
+func (p *pair) verify() {
+	p.t.Helper()
+	report, err := artifacts.Check(context.Background(), p.store, ledger.Refs, nil)
+	if err != nil || len(report.Problems) > 0 {
+		p.t.Fatalf("verify: %v, %q", err, report.Problems)
+	}
 }
 
 // await waits until the edge has seen what was written last: until /global

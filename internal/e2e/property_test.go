@@ -202,6 +202,7 @@ func TestHistory(t *testing.T) {
 			retained := p.world.Retained()
 			p.askHistory(1, retained[draw("pin", len(retained)-1)].Time.Format(time.RFC3339))
 		}
+		p.verify()
 		p.restart()
 		p.askHistory(1)
 		p.askAll(t, 20)

@@ -123,4 +123,5 @@ func TestSimulatedYear(t *testing.T) {
 		p.askHistory(1)
 	}
 	p.askWhole(2)
+	p.verify()
 }

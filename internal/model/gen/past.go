@@ -49,7 +49,11 @@ func Pasts(moments int) *rapid.Generator[History] {
 					if i%5 == 4 {
 						cap = "null"
 					}
-					fmt.Fprintf(&quotes, `{"key":"%d","price":%d,"market_cap":%s}`+"\n", i, n+1, cap)
+					price := fmt.Sprint(n + 1)
+					if i%4 == 1 {
+						price += ".000000000000000001"
+					}
+					fmt.Fprintf(&quotes, `{"key":"%d","price":%s,"market_cap":%s}`+"\n", i, price, cap)
 				}
 			}
 			there = append(there, now)
