@@ -17,7 +17,7 @@ import (
 )
 
 // scenario is what is asked: pages of every listing in every order, filters,
-// and the two that are no listing.
+// prices over time, and the two that are no listing.
 var scenario = `
 zipf: 1
 mix:
@@ -29,6 +29,8 @@ mix:
   - {endpoint: quotes, weight: 2, by: symbol, values: 3}
   - {endpoint: assets, weight: 1, by: slug, values: 3}
   - {endpoint: exchanges, weight: 1, by: id, values: 20}
+  - {endpoint: history, weight: 2, by: id, windows: ["24h", "7d", "30d", "90d", "1y"]}
+  - {endpoint: history, weight: 2, by: slug, values: 20, windows: ["24h", "7d"], sizes: [0, 3]}
   - {endpoint: trending, weight: 2}
   - {endpoint: global, weight: 2}
 conditional: 0.25

@@ -84,8 +84,12 @@ func newSoak(ctx context.Context, c *cli, data string) (s *soak, err error) {
 		return s, err
 	}
 	s.vault = &vault{Store: s.direct, right: map[string][]byte{}}
-	if err = s.build(ctx, 0); err != nil {
-		return s, err
+	first := s.at
+	for _, ago := range local.Year { // so that history has blocks of all ages
+		s.at = first.Add(-ago)
+		if err = s.build(ctx, 0); err != nil {
+			return s, err
+		}
 	}
 	through := strings.Replace(s.machine.Store, s.server.Endpoint, "http://"+s.proxy.Addr(), 1)
 	for _, name := range []string{"edge with a cache folder", "edge without one"} {
