@@ -80,7 +80,7 @@ func (m *Mix) classOf(name string) int {
 
 // entries returns the rows that filters on an endpoint are drawn from.
 func (d *Directory) entries(endpoint string) []Entry {
-	if endpoint == "quotes" {
+	if endpoint == "quotes" || endpoint == history {
 		endpoint = "assets"
 	}
 	if l := d.Lists[endpoint]; l != nil {
@@ -103,7 +103,7 @@ func refusals() []rare {
 	for _, target := range []string{
 		"quotes?size=101", "quotes?limit=10&size=500", "assets?page=0", "assets?page=1.5", "assets?offset=100001", "assets?offset=-1",
 		"quotes?sort=market_cap", "assets?sort=name:up", "assets?sort=name:", "exchanges?size=0", "exchanges?sort=symbol", "exchanges?limit=101",
-		"categories?sort=volume", "chains?sort=display_name", "trending?by=searched", "quotes?id=abc", "quotes?id=" + many, "assets?fields=" + many,
+		"categories?sort=volume", "chains?sort=display_name", "history", "history?id=1&window=1w", "history?id=1&size=21", "trending?by=searched", "quotes?id=abc", "quotes?id=" + many, "assets?fields=" + many,
 	} {
 		all = append(all, rare{model.Prefix + target, check.BadRequest})
 	}
@@ -241,6 +241,11 @@ func (m *Mix) appendTarget(b []byte, r *rand.Rand, k *Kind) []byte {
 	p := params{b: b}
 	if k.By != "list" {
 		m.filter(&p, r, k)
+	}
+	if len(k.Windows) > 0 {
+		if w := k.Windows[r.IntN(len(k.Windows))]; w != "" {
+			p.text("window", w)
+		}
 	}
 	if len(k.Sorts) > 0 {
 		if s := k.Sorts[r.IntN(len(k.Sorts))]; s != "" {

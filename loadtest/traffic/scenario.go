@@ -47,11 +47,12 @@ type Scenario struct {
 
 // Kind is one kind of request to the API.
 type Kind struct {
-	// Endpoint is assets, quotes, trending, exchanges, global, categories or
-	// chains.
+	// Endpoint is assets, quotes, trending, exchanges, global, categories, chains
+	// or history.
 	Endpoint string  `yaml:"endpoint"`
 	Weight   float64 `yaml:"weight"`
-	// By is list, the default, or the filter id, slug or symbol.
+	// By is list, the default, or the filter id, slug or symbol, of which /history
+	// has one.
 	By string `yaml:"by"`
 	// Values is how many values a filter has at most, 1 to 100, drawn alike
 	// from 1; the default is 1.
@@ -66,6 +67,8 @@ type Kind struct {
 	Offset float64 `yaml:"offset"`
 	// Links is the share with fields=links, on assets.
 	Links float64 `yaml:"links"`
+	// Windows are those of history, drawn alike; "" leaves the parameter out.
+	Windows []string `yaml:"windows"`
 }
 
 //go:embed scenarios/*.yaml
@@ -121,11 +124,13 @@ func ParseScenario(b []byte) (*Scenario, error) {
 
 // filters are the filters that each list takes.
 var filters = map[string][]string{
-	"assets": {"id", "slug", "symbol"}, "quotes": {"id", "slug", "symbol"},
+	"assets": {"id", "slug", "symbol"}, "quotes": {"id", "slug", "symbol"}, history: {"id", "slug", "symbol"},
 	"exchanges": {"id", "slug"}, "categories": {"id", "slug"}, "chains": {"id", "slug"},
 }
 
-var endpoints = append(slices.Clone(model.Lists), "global")
+const history = "history"
+
+var endpoints = append(slices.Clone(model.Lists), "global", history)
 
 func (s *Scenario) check() error {
 	share := func(name string, v float64) error {
@@ -188,9 +193,22 @@ func (k *Kind) check(share func(string, float64) error) error {
 	if k.Values < 1 || k.Values > 100 {
 		return fmt.Errorf("values is %d: want 1 to 100", k.Values)
 	}
+	most := 100
+	if k.Endpoint == history {
+		if most = 20; k.By == "list" || len(k.Sorts) > 0 {
+			return fmt.Errorf("/%s is asked by id, slug or symbol, and has no sorts", k.Endpoint)
+		}
+	} else if len(k.Windows) > 0 {
+		return fmt.Errorf("/%s has no windows", k.Endpoint)
+	}
 	for _, n := range k.Sizes {
-		if n < 0 || n > 100 {
-			return fmt.Errorf("size %d: want 1 to 100, or 0 to leave it out", n)
+		if n < 0 || n > most {
+			return fmt.Errorf("size %d: want 1 to %d, or 0 to leave it out", n, most)
+		}
+	}
+	for _, w := range k.Windows {
+		if w != "" && model.FindWindow(w) == nil {
+			return fmt.Errorf("window %q: there is none", w)
 		}
 	}
 	for _, s := range k.Sorts {
