@@ -170,7 +170,8 @@ func TestPast(t *testing.T) {
 }
 
 // TestHistory follows a few assets over a long time whose parts come in any way: by
-// builds, by backfills before and after, and with rollbacks between. Every point of
+// builds, by backfills before and after, and with rollbacks between, and in which the
+// number of assets that give points is changed. Every point of
 // every window is compared at every moment, and in the snapshots that are retained.
 func TestHistory(t *testing.T) {
 	checkProperty(t, 6, func(t *rapid.T) {
@@ -181,6 +182,11 @@ func TestHistory(t *testing.T) {
 		draw := func(name string, most int) int { return rapid.IntRange(0, most).Draw(t, name) }
 		past := moments[:draw("past", 20)] // put before the others, at once or later
 		for moments = moments[len(past):]; len(moments) > 0; {
+			if draw("reset", 19) == 19 { // the flag of the next builder
+				n := draw("assets", 9)
+				p.builder.Settings.HistoryAssets = n
+				p.world.SetHistory(n)
+			}
 			switch action := draw("action", 19); {
 			case action >= 18:
 				n := 1 + draw("feeds", min(10, len(moments)-1))

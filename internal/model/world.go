@@ -67,6 +67,9 @@ func New(settings Settings) *World {
 	}}
 }
 
+// SetHistory changes how many assets give points, from the next build on.
+func (w *World) SetHistory(n int) { w.settings.History = n }
+
 // A Report says what a build did.
 type Report struct {
 	Time      time.Time
