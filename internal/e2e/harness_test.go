@@ -87,7 +87,7 @@ func newPair(t failer, settings model.Settings, poll time.Duration) *pair {
 	guards.Force = true
 	var err error
 	p.builder, err = builder.New(builder.Config{
-		Store: p.store, Source: p.source, Retain: settings.Retain, Guards: guards, Log: quiet, Settings: floors(t, settings),
+		Store: p.store, Source: p.source, Retain: settings.Retain, Guards: guards, Log: slog.New(slog.DiscardHandler), Settings: floors(t, settings),
 	})
 	if err != nil {
 		t.Fatalf("builder: %v", err)

@@ -521,12 +521,11 @@ func follow(t *testing.T, a *fakeAPI, cases []misbehaviour) {
 	if t.Failed() {
 		return
 	}
-	p := &pair{t: t, world: world, store: store, tags: map[string]string{}, bodies: map[string]string{}}
-	p.serve(time.Hour)
+	p := &pair{t: t, world: world, store: store, poll: time.Hour, tags: map[string]string{}, bodies: map[string]string{}}
+	p.start()
 	defer p.close()
 	p.askWhole(1)
 	for _, s := range world.Retained() {
-		clear(p.bodies)
 		for _, list := range []string{"assets", "quotes", "exchanges", "categories", "chains"} {
 			p.check(model.Question{Method: "GET", Target: "/openapi/v1/" + list + "?size=100", Pins: []string{s.Time.Format(time.RFC3339)}})
 		}
