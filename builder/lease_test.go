@@ -83,8 +83,10 @@ func (f *fleet) start() *leased {
 		(&Lease{Store: s, Log: discard}).Run(ctx, func(ctx context.Context) {
 			p.works(true)
 			stop := context.AfterFunc(ctx, func() { p.works(false) })
-			defer stop()
 			loop.Run(ctx)
+			if stop() { // it was told, and came back before the other function was
+				p.works(false)
+			}
 		})
 	}()
 	return p
