@@ -269,6 +269,9 @@ type Pointer struct {
 	// ActivateAt is when edges make the snapshot current, each by its own clock, so
 	// that all do at once; zero: each as soon as it can (INTERFACE.md, "Activation").
 	ActivateAt time.Time `json:"activate_at,omitzero"`
+	// DataTimes are the newest times of the provider's own in each part of a live
+	// source's feed, for people: the snapshot is from no older data.
+	DataTimes map[string]time.Time `json:"data_times,omitempty"`
 }
 
 // MaxActivateAfter bounds how long after its pointer moved a snapshot becomes current.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 )
@@ -30,7 +31,7 @@ func TestSignedObjectParsesAndVerifies(t *testing.T) {
 	p := testPointer()
 	raw := Sign(CurrentKey, p.Encode(), a, b)
 	got, err := ParsePointer(raw)
-	if err != nil || *got != *p {
+	if err != nil || !reflect.DeepEqual(got, p) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	for _, trust := range []Trust{{a.Trust()}, {b.Trust()}, {newTestKey(t).Trust(), b.Trust()}} {
@@ -65,7 +66,7 @@ func TestForgedPointer(t *testing.T) {
 			if (Trust{k.Trust()}).Verify(CurrentKey, forged) != nil {
 				continue
 			}
-			if got, err := ParsePointer(forged); err != nil || *got != *p {
+			if got, err := ParsePointer(forged); err != nil || !reflect.DeepEqual(got, p) {
 				t.Fatalf("byte %d bit %d: verifies and says %+v, %v", i, bit, got, err)
 			}
 		}
@@ -103,7 +104,7 @@ func FuzzVerify(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if (Trust{k.Trust()}).Verify(CurrentKey, b) == nil {
 			got, err := ParsePointer(b)
-			if err != nil || *got != *testPointer() {
+			if err != nil || !reflect.DeepEqual(got, testPointer()) {
 				t.Fatalf("verifies and says %+v, %v", got, err)
 			}
 		}

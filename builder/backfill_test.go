@@ -260,7 +260,7 @@ func TestBackfillRefuses(t *testing.T) {
 			if err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || r.Published {
 				t.Errorf("%+v, %v", r, err)
 			}
-			if after := head(t, s).Pointer; *after != *before || !reflect.DeepEqual(contents(t, s), objects) {
+			if after := head(t, s).Pointer; !reflect.DeepEqual(after, before) || !reflect.DeepEqual(contents(t, s), objects) {
 				t.Error("the store is not what it was")
 			}
 			if errors.Is(c.want, ErrGuard) {
@@ -282,7 +282,7 @@ func TestBackfillTwice(t *testing.T) {
 	mustBackfill(t, s, feeds)
 	before := head(t, s).Pointer
 	r, err := tryBackfill(t, s, feeds)
-	if err != nil || r.Published || r.Reason == "" || *head(t, s).Pointer != *before {
+	if err != nil || r.Published || r.Reason == "" || !reflect.DeepEqual(head(t, s).Pointer, before) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	// So it is for a build of the newest feed.
@@ -335,7 +335,7 @@ func TestBackfillFaults(t *testing.T) {
 							return faultstore.Pass
 						}), feeds)
 						moved := head(t, inner).Pointer.Sequence == before.Pointer.Sequence+1
-						if err == nil && !(moved && r.Published) || !moved && *head(t, inner).Pointer != *before.Pointer {
+						if err == nil && !(moved && r.Published) || !moved && !reflect.DeepEqual(head(t, inner).Pointer, before.Pointer) {
 							t.Errorf("%+v, %v; the pointer moved: %v", r, err, moved)
 						}
 						verify(t, inner)

@@ -260,7 +260,7 @@ func (b *build) publish(ctx context.Context, t time.Time, head *publish.Head, pr
 	if err := b.missing(objects, manifest, next.Root); err != nil {
 		return err
 	}
-	pointer, err := head.Publish(ctx, objects, manifest, publish.Timing{Now: b.Now, ActivateAfter: b.ActivateAfter}, b.step)
+	pointer, err := head.Publish(ctx, objects, manifest, publish.Timing{Now: b.Now, ActivateAfter: b.ActivateAfter, DataTimes: b.report.dataTimes()}, b.step)
 	var lost *publish.LostError
 	if errors.As(err, &lost) && sameSnapshot(lost.Head, t, input) {
 		b.report.leave(lost.Head, "another builder published the same snapshot first")

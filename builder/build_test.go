@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -94,7 +95,7 @@ func TestSameTime(t *testing.T) {
 			if r.Published || r.ObjectsWritten != 0 || (err == nil) != (r.Reason != "" && r.Sequence == 1) {
 				t.Errorf("report %+v", r)
 			}
-			if after := head(t, s).Pointer; *after != *before {
+			if after := head(t, s).Pointer; !reflect.DeepEqual(after, before) {
 				t.Errorf("the pointer moved: %+v, was %+v", after, before)
 			}
 		})

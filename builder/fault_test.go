@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -109,7 +110,7 @@ func oneFault(t *testing.T, inner artifacts.Store, decision faultstore.Decision,
 	}
 	after := head(t, inner).Pointer
 	moved := after.Sequence == before.Sequence+1
-	if !moved && *after != *before {
+	if !moved && !reflect.DeepEqual(after, before) {
 		t.Errorf("pointer %+v, was %+v", after, before)
 	}
 	// A store that is gone for good cannot be asked what became of the swap.

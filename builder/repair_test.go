@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -384,7 +385,7 @@ func TestRepairFaults(t *testing.T) {
 		}
 		return err
 	}, func(t *testing.T, s artifacts.Store, err error) {
-		if *head0(t, s) != *head0(t, whole) {
+		if !reflect.DeepEqual(head0(t, s), head0(t, whole)) {
 			t.Error("the pointer moved")
 		}
 		if err != nil {

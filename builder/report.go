@@ -104,6 +104,18 @@ func (r *Report) feed(t time.Time, f *market.Feed, rows *source.Report) {
 	}
 }
 
+// dataTimes are the newest times of parts that have them. There are as many parts as a
+// provider has lists, so that the pointer has room for them.
+func (r *Report) dataTimes() map[string]time.Time {
+	times := map[string]time.Time{}
+	for _, p := range r.Parts {
+		if !p.Newest.IsZero() {
+			times[p.Name] = p.Newest.UTC()
+		}
+	}
+	return times
+}
+
 func (r *Report) rows(src *source.Report) {
 	for _, f := range src.Files {
 		r.Rejected[f.Name] = f.Rejected

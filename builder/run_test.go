@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -222,7 +223,7 @@ func TestRunStop(t *testing.T) {
 	if !errors.Is(built, context.Canceled) {
 		t.Errorf("the build ended with %v", built)
 	}
-	if after := head(t, s).Pointer; *after != *before {
+	if after := head(t, s).Pointer; !reflect.DeepEqual(after, before) {
 		t.Errorf("the pointer moved to %+v", after)
 	}
 	verify(t, s)

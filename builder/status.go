@@ -60,7 +60,10 @@ type SnapshotStatus struct {
 	AgeSeconds int64     `json:"age_seconds"`
 	Published  bool      `json:"published"`
 	// Sequence is the published snapshot's; the others' is not kept.
-	Sequence uint64           `json:"sequence,omitempty"`
+	Sequence uint64 `json:"sequence,omitempty"`
+	// DataAges are how old the newest row of each part of its feed is, by the times of
+	// the live source that it was made from, in seconds; the published one's.
+	DataAges map[string]int64 `json:"data_age_seconds,omitempty"`
 	Manifest artifacts.Digest `json:"manifest"`
 	// Counts are the accepted rows by collection; null without the manifest.
 	Counts map[string]int `json:"counts"`
@@ -221,6 +224,12 @@ func (s *status) published(ctx context.Context, p *artifacts.Pointer) error {
 	m, err := artifacts.ReadManifest(ctx, s.cfg.Store, p.Manifest)
 	s.Snapshots = append(s.Snapshots, s.snapshot(p.Time, p.Manifest, m))
 	s.Snapshots[0].Published, s.Snapshots[0].Sequence = true, p.Sequence
+	for part, t := range p.DataTimes {
+		if s.Snapshots[0].DataAges == nil {
+			s.Snapshots[0].DataAges = map[string]int64{}
+		}
+		s.Snapshots[0].DataAges[part] = int64(s.Time.Sub(t) / time.Second)
+	}
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package builder
 
 import (
 	"crypto/rand"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -126,5 +127,23 @@ func TestStatus(t *testing.T) {
 		if r = status(); len(r.Problems) <= n && key != artifacts.CurrentKey || r.Store == "" {
 			t.Errorf("%s is damaged: %+v", key, r)
 		}
+	}
+}
+
+// TestStatusDataAges: how old a provider's data was is in the report of the build and,
+// from the pointer, in the store's status.
+func TestStatusDataAges(t *testing.T) {
+	mem, c := storeWithClock()
+	s := newState(50)
+	s.newest = c.now().Add(-45 * time.Minute)
+	if r := mustBuild(t, mem, s); !slices.Equal(r.OldParts, []string{"tickers"}) {
+		t.Errorf("old parts: %v", r.OldParts)
+	}
+	r, err := Status(t.Context(), StatusConfig{Store: mem, Grace: DefaultGrace, Now: func() time.Time { return s.at.Add(time.Minute) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := map[string]int64{"exchanges": 60, "tickers": 46 * 60}; !maps.Equal(r.Snapshots[0].DataAges, want) {
+		t.Errorf("ages %v, want %v", r.Snapshots[0].DataAges, want)
 	}
 }

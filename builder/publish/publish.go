@@ -35,6 +35,8 @@ type Timing struct {
 	// ActivateAfter is how long after the move edges make the snapshot current, up to
 	// artifacts.MaxActivateAfter; 0: as soon as each can.
 	ActivateAfter time.Duration
+	// DataTimes are the pointer's.
+	DataTimes map[string]time.Time
 }
 
 // maxBefore is how old the snapshot before may be for one to wait for its
@@ -98,7 +100,7 @@ func (h *Head) Point(ctx context.Context, s artifacts.Store, ref artifacts.Ref, 
 	now := at.Now().UTC()
 	p := &artifacts.Pointer{
 		Format: artifacts.Format, Store: id, Sequence: 1, Time: t, Manifest: ref,
-		Nonce: randomID(), Published: now,
+		Nonce: randomID(), Published: now, DataTimes: at.DataTimes,
 	}
 	if last := h.Pointer; last != nil {
 		p.Sequence = last.Sequence + 1

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -106,6 +108,14 @@ func (e *env) printStatus(r *builder.StatusReport) error {
 		row("ledger", fmt.Sprintf("prices of %d snapshots from %s to %s, %d assets ever, %d objects, %s, %d missing", l.Snapshots,
 			l.Oldest.Format(time.RFC3339), l.Newest.Format(time.RFC3339), l.IDs["assets"], l.Objects, size(l.Bytes), l.Missing))
 		row("", l.Digest)
+	}
+	if len(r.Snapshots) > 0 && len(r.Snapshots[0].DataAges) > 0 {
+		ages := r.Snapshots[0].DataAges
+		var texts []string
+		for _, part := range slices.Sorted(maps.Keys(ages)) {
+			texts = append(texts, fmt.Sprintf("%s %v", part, time.Duration(ages[part])*time.Second))
+		}
+		row("data", "newest row before "+strings.Join(texts, ", "))
 	}
 	row("size", fmt.Sprintf("%d objects, %s", r.Objects, size(r.Bytes)))
 	row("gc", fmt.Sprintf("would remove %d objects, %s", r.Free, size(r.FreeBytes)))
