@@ -3,8 +3,10 @@ package web_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +36,8 @@ func assetName(i int) string {
 	return fmt.Sprintf("Asset %02d", i+1)
 }
 
+func assetSlug(i int) string { return fmt.Sprintf(`slug"><b>%02d`, i+1) }
+
 // board is a market with hostile names at a time, of which newest is the last.
 func board(at, newest time.Time) map[string][]map[string]any {
 	type row = map[string]any
@@ -45,11 +49,15 @@ func board(at, newest time.Time) map[string][]map[string]any {
 			symbol = hostile[i].symbol
 		}
 		keys = append(keys, key)
-		assets = append(assets, row{"key": key, "id": i + 1, "name": assetName(i), "symbol": symbol, "slug": fmt.Sprintf(`slug"><b>%02d`, i+1), "logo": "https://evil.example/logo.png"})
+		assets = append(assets, row{"key": key, "id": i + 1, "name": assetName(i), "symbol": symbol, "slug": assetSlug(i), "logo": "https://evil.example/logo.png",
+			"website": fmt.Sprintf("https://coin%02d.example/?a&b", i+1), "explorers": []string{"https://explorer.example/" + symbol, "https://other.example/"}})
 		price, marketCap := 2000-i, 90_000_000_000-i*1_000_000_000
 		if at.Before(newest) {
-			// From then on the first rose, the last fell, and all together doubled.
-			price, marketCap = 1000+i*40, marketCap/2
+			// From a day ago on the first rose, the last fell, and all together
+			// doubled. Before, prices went up and down.
+			hours := newest.Sub(at).Hours() - 24
+			before := 1000 + i*40 + int(120*math.Sin(hours/9)+60*math.Sin(hours*float64(2+i%5)/7))
+			price, marketCap = before+int(max(0, -hours/24)*float64(price-before)), marketCap/2
 		}
 		quotes = append(quotes, row{"key": key, "price": fmt.Sprintf("%d.5", price), "market_cap": marketCap, "volume": "1234567.875"})
 	}
@@ -72,11 +80,15 @@ func publish(t *testing.T, store artifacts.Store, times ...time.Time) {
 	openapitest.Change(t, store, newest)
 }
 
-// startBoard runs an edge on the market of a time and of the day before.
-func startBoard(t *testing.T, at time.Time, authOff bool) (base, key string) {
+// startBoard runs an edge on the market of a time and of those before it: of the day
+// before, if there are none.
+func startBoard(t *testing.T, at time.Time, authOff bool, past ...time.Time) (base, key string) {
 	t.Helper()
 	store := memstore.New()
-	publish(t, store, at.Add(-24*time.Hour), at)
+	if past == nil {
+		past = []time.Time{at.Add(-24 * time.Hour)}
+	}
+	publish(t, store, append(past, at)...)
 	key = openapitest.Key(t, store, 1000, 1000)
 	base = openapitest.Start(t, edge.Config{Reader: store, AuthOff: authOff})
 	openapitest.Await(t, base, key)
@@ -88,9 +100,10 @@ func mark() time.Time { return time.Now().UTC().Truncate(10 * time.Minute) }
 
 // What a test asks of the board.
 const (
-	shown = `!document.querySelector("#board").hidden && !document.querySelector("#table").hasAttribute("aria-busy")`
-	names = `[...document.querySelectorAll("#table tbody .name")].map((name) => name.textContent)`
-	where = `document.querySelector("#where").textContent`
+	shown      = `!document.querySelector("#board").hidden && !document.querySelector("#table").hasAttribute("aria-busy")`
+	assetShown = `!document.querySelector("#asset").hidden && !document.querySelector("#asset").hasAttribute("aria-busy") && document.querySelector("#plot canvas")`
+	names      = `[...document.querySelectorAll("#table tbody .name")].map((name) => name.textContent)`
+	where      = `document.querySelector("#where").textContent`
 )
 
 func click(selector string) string {
@@ -136,27 +149,39 @@ func assetNames(from, to int) []string {
 // ranked is the market by rank: the one without comes last.
 var ranked = append(append(assetNames(0, 4), assetNames(5, assetCount)...), assetName(4))
 
+// hourly are the times of so many hours before one.
+func hourly(at time.Time, hours int) (times []time.Time) {
+	for ; hours > 0; hours-- {
+		times = append(times, at.Add(time.Duration(-hours)*time.Hour))
+	}
+	return times
+}
+
 // TestBoard looks at the board of an edge that lets everybody in, in every kind
 // of window.
 func TestBoard(t *testing.T) {
-	base, _ := startBoard(t, mark(), true)
+	at := mark()
+	base, _ := startBoard(t, at, true, hourly(at, 7*24)...)
 	b := startBrowser(t)
-	for name, v := range map[string]view{
-		"desktop": desktop,
-		"dark":    {width: 1280, height: 900, dark: true},
-		"phone":   {width: 360, height: 800, phone: true},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for name, v := range views {
+		t.Run("view"+name, func(t *testing.T) {
 			p := b.open(t, v)
 			p.goTo(base + "/")
-			p.await(shown)
-			p.shoot("board-" + name)
-			if bytes := p.bytes(); bytes == 0 || bytes > 50_000 {
+			lines := 20
+			if v.phone {
+				lines = 0 // no room, so nobody asks for them
+			}
+			p.await(shown + ` && document.querySelectorAll("#table .line canvas").length === ` + strconv.Itoa(lines))
+			if p.asked("/history?") == v.phone {
+				t.Errorf("the lines of a table were asked for: %t", !v.phone)
+			}
+			if bytes := p.bytes(); bytes == 0 || bytes > 80_000 {
 				t.Errorf("the first screen is %v bytes on the wire", bytes)
 			}
 			p.checkFits()
 			p.checkDark(v.dark)
 			p.checkContrast()
+			p.checkAxe("board")
 			p.expect(`document.querySelector("#key-form").hidden && document.querySelector("#forget").hidden ? "no key" : "a key"`, "no key")
 			// The caps are 90 to 46 thousand millions, less the fifth.
 			p.expect(`document.querySelector("#totals").innerText.split(/\s*\n\s*/).join("|")`, "Market cap|$2.97\u00a0T|Volume 24 h|$54.32\u00a0M|Change 24 h|+100.00%")
@@ -170,18 +195,25 @@ func TestBoard(t *testing.T) {
 			p.expect(`document.querySelector("#table tbody td:nth-child(3)").textContent`, "$2,000.50")
 			p.expect(`document.querySelector("#table tbody td:nth-child(3) span").title`, "2000.5")
 			p.expect(where, "Page 1 of 3, 45 rows")
-			p.expect(`/^Snapshot of `+mark().Format(time.DateOnly)+` \d\d:\d0 UTC, (just now|\d+ min ago)$/.test(document.querySelector("#age").textContent) ? "" : document.querySelector("#age").textContent`, "")
+			p.expect(`/^Snapshot of `+at.Format(time.DateOnly)+` \d\d:\d0 UTC, (just now|\d+ min ago)$/.test(document.querySelector("#age").textContent) ? "" : document.querySelector("#age").textContent`, "")
 			for _, view := range []struct{ name, first string }{{"categories", "<i>Category</i>"}, {"chains", "Ärger"}} {
 				p.eval(click(`[href="?view=` + view.name + `"]`))
 				p.await(shown + ` && location.search === "?view=` + view.name + `" && document.querySelector("#views [aria-current]").textContent.toLowerCase() === "` + view.name + `"`)
-				p.shoot("board-" + name + "-" + view.name)
 				p.checkFits()
 				if got := p.texts(names); len(got) != 2 || got[0] != view.first {
 					t.Errorf("%s: %q", view.name, got)
 				}
 			}
+			p.goTo(base + "/?asset=" + url.QueryEscape(assetSlug(5)))
+			p.await(assetShown)
+			p.point("#plot .u-over", 0.4)
+			p.await(`document.querySelector("#plot").ariaValueNow < 80`)
+			p.checkFits()
+			p.checkAxe("asset")
+			p.eval(click("#points-of summary"))
+			p.checkAxe("points")
 			// Nothing of the names became markup, or was loaded.
-			p.expect(`String(document.querySelectorAll("table img, table i, table b, table script, #trending img").length)`, "0")
+			p.expect(`String(document.querySelectorAll("table img, table i, table b, table script, #trending img, #asset img, #asset b").length)`, "0")
 			p.checkStayed(base)
 		})
 	}
@@ -298,25 +330,35 @@ func TestBoardListing(t *testing.T) {
 // TestBoardKeyboard uses the board without a mouse: what has the focus keeps it
 // when the listing is replaced.
 func TestBoardKeyboard(t *testing.T) {
-	base, _ := startBoard(t, mark(), true)
+	at := mark()
+	base, _ := startBoard(t, at, true)
 	p := startBrowser(t).open(t, desktop)
 	p.goTo(base + "/")
 	p.await(shown)
 	// Everything that can be used is reached, in the order of the page.
 	focused := `(document.activeElement.id || document.activeElement.dataset.sort || document.activeElement.getAttribute("href") || document.activeElement.textContent.trim() || document.activeElement.className)`
 	var order []string
-	for range 12 {
-		p.key("Tab")
-		order = append(order, fmt.Sprint(p.eval(`document.activeElement.matches(".scroll") ? "scroll" : `+focused)))
+	want := []string{"/docs"}
+	for range 8 {
+		want = append(want, "?asset")
 	}
-	want := []string{"/docs", "?view=assets", "?view=categories", "?view=chains", "symbol", "Search", "scroll", "rank", "name", "next", "/docs"}
-	if !slices.Equal(order[:len(want)], want) {
+	want = append(want, "?view=assets", "?view=categories", "?view=chains", "symbol", "Search", "scroll", "rank", "name")
+	for range 20 {
+		want = append(want, "?asset")
+	}
+	want = append(want, "next", "/docs")
+	for range want {
+		p.key("Tab")
+		order = append(order, fmt.Sprint(p.eval(`document.activeElement.matches(".scroll") ? "scroll" : `+focused+`.replace(/^[?]asset=.*/, "?asset")`)))
+	}
+	if !slices.Equal(order, want) {
 		t.Errorf("Tab goes to %q, want %q", order, want)
 	}
+	p.key("Tab")
 	p.expect(`document.activeElement.tagName`, "BODY") // behind the last comes the browser
 	tabTo := func(name string) {
 		t.Helper()
-		for range 20 {
+		for range 50 {
 			if p.key("Tab"); p.eval(focused) == name {
 				return
 			}
@@ -343,6 +385,37 @@ func TestBoardKeyboard(t *testing.T) {
 	p.key("Enter")
 	p.await(shown + ` && document.querySelector("caption").textContent === "Chains"`)
 	p.expect(focused, "?view=chains")
+
+	// A page of an asset, and back to its row.
+	tabTo("?view=assets")
+	p.key("Enter")
+	p.await(shown + ` && document.querySelector("caption").textContent === "Assets"`)
+	to := "?" + url.Values{"asset": {assetSlug(6)}}.Encode()
+	tabTo("name")
+	tabTo(to)
+	p.key("Enter")
+	p.await(assetShown + ` && location.search === ` + quote(to))
+	p.expect(focused, "asset-name")
+	tabTo(to + "&window=24h")
+	p.key("Enter")
+	p.await(assetShown + ` && location.search === ` + quote(to+"&window=24h"))
+	p.expect(focused, to+"&window=24h")
+	tabTo("plot")
+	const told = `document.querySelector("#point").textContent + "|" + document.querySelector("#plot").ariaValueText`
+	newest, before := at.Format("2006-01-02 15:04 UTC"), at.Add(-24*time.Hour).Format("2006-01-02 15:04 UTC")
+	last, first := "$1994.5 "+newest+"|$1994.5, "+newest, "$1240.5 "+before+"|$1240.5, "+before
+	p.expect(told, last)
+	for _, step := range []struct{ key, want string }{{"ArrowLeft", first}, {"ArrowLeft", first}, {"ArrowRight", last}, {"ArrowRight", last}, {"Home", first}, {"End", last}} {
+		p.key(step.key)
+		p.expect(told, step.want)
+	}
+	tabTo("Points as a table")
+	p.key("Enter")
+	p.expect(`document.querySelector("#points tbody").innerText.split(/\s*[\t\n]\s*/).join("|")`, newest+"|$1994.5|"+before+"|$1240.5")
+	tabTo("back")
+	p.key("Enter")
+	p.await(shown + ` && document.querySelector("#asset").hidden`)
+	p.expect(focused, to)
 	// What has the focus shows it.
 	p.expect(`getComputedStyle(document.activeElement).outlineStyle`, "solid")
 	p.checkStayed(base)
@@ -354,9 +427,8 @@ func TestBoardKey(t *testing.T) {
 	base, key := startBoard(t, mark(), false)
 	p := startBrowser(t).open(t, desktop)
 	const (
-		form    = `!document.querySelector("#key-form").hidden && document.querySelector("#board").hidden`
-		problem = `(document.querySelector("#problem").hidden ? "" : document.querySelector("#problem").textContent)`
-		stored  = `JSON.stringify([sessionStorage.length, localStorage.length, document.cookie, document.querySelector("#key").value])`
+		form   = `!document.querySelector("#key-form").hidden && document.querySelector("#board").hidden`
+		stored = `JSON.stringify([sessionStorage.length, localStorage.length, document.cookie, document.querySelector("#key").value])`
 	)
 	enter := func(text string) {
 		t.Helper()
@@ -367,6 +439,7 @@ func TestBoardKey(t *testing.T) {
 	p.goTo(base + "/")
 	p.await(form)
 	p.shoot("board-key")
+	p.checkAxe("key")
 	p.checkFits()
 	p.expect(problem, "")
 	if p.asked("/openapi/") {
@@ -399,38 +472,145 @@ func TestBoardKey(t *testing.T) {
 	if p.asked(key) {
 		t.Error("the key was part of an address")
 	}
+	p.await(`hearing`) // the events are behind the key, too
 	p.eval(click("#forget"))
-	p.await(form)
+	p.await(form + ` && !hearing`)
 	p.expect(stored, `[0,0,"",""]`)
 	p.call("Page.reload", nil)
 	p.await(`document.readyState === "complete" && ` + form)
 	p.checkStayed(base, "401 (Unauthorized)")
 }
 
-// TestBoardTime sees the board of an edge that has no snapshot yet, of an old
-// one, one that came meanwhile, and a service that is away.
+// problem is what the board says at the top of the page.
+const problem = `(document.querySelector("#problem").hidden ? "" : document.querySelector("#problem").textContent)`
+
+// TestBoardAsset looks at pages of assets with the mouse: of one whose prices are
+// kept, with gaps; of one without a price; of none.
+func TestBoardAsset(t *testing.T) {
+	at := mark()
+	const tail = "0000000000000001" // makes a price more than a double holds
+	store := memstore.New()
+	times := []time.Time{at.Add(-40 * 24 * time.Hour), at.Add(-30 * time.Hour), at.Add(-5 * time.Hour), at.Add(-4 * time.Hour), at.Add(-10 * time.Minute), at}
+	openapitest.Publish(t, store, func(when time.Time) map[string][]map[string]any {
+		rows := board(when, at)
+		rows["quotes"] = rows["quotes"][1:]
+		rows["quotes"][4]["price"] = fmt.Sprint(rows["quotes"][4]["price"], tail)
+		rows["assets"][1]["slug"] = "a,b"
+		rows["assets"][1]["website"] = "javascript:alert(1)"
+		return rows
+	}, times...)
+	base := openapitest.Start(t, edge.Config{Reader: store, AuthOff: true})
+	openapitest.Await(t, base, "")
+	p := startBrowser(t).open(t, desktop)
+	const point = `document.querySelector("#point").textContent`
+	said := func(i int) string {
+		price := board(times[i], at)["quotes"][5]["price"].(string)
+		return "$" + price + tail + " " + times[i].Format("2006-01-02 15:04 UTC")
+	}
+
+	p.goTo(base + "/")
+	p.await(shown + ` && document.querySelectorAll("#table .line canvas").length === 20`)
+	// The lines of a page come by one request, for no more than is shown.
+	if n := p.count("/history?"); n != 1 {
+		t.Errorf("%d requests for the lines", n)
+	}
+	p.expect(`document.querySelector("#table tbody tr:nth-child(4) .line").ariaLabel`, "From $1,333.50 to $1,995.50")
+	p.eval(`[...document.querySelectorAll("#table a")].find((link) => link.textContent.includes("Asset 06")).click()`)
+	p.await(assetShown + ` && document.title === "Asset 06 (S06) \u00b7 Market board"`)
+	p.expect(`location.search`, "?"+url.Values{"asset": {assetSlug(5)}}.Encode())
+	p.expect(`[...document.querySelectorAll("#links a")].map((link) => link.textContent + " " + link.href + " " + link.rel).join("|")`,
+		"Website https://coin06.example/?a&b noopener noreferrer nofollow ugc|explorer.example https://explorer.example/S06 noopener noreferrer nofollow ugc|other.example https://other.example/ noopener noreferrer nofollow ugc")
+	p.expect(`document.querySelector("#facts").innerText.split(/\s*\n\s*/).slice(0, 6).join("|")`, "Rank|4|Market cap|$85.00\u00a0B|Volume 24 h|$1.23\u00a0M")
+	p.expect(point, said(5))
+	p.point("#plot .u-over", 0)
+	p.await(point + ` === ` + quote(said(1)))
+	p.point("#plot .u-over", 0.9999)
+	p.await(point + ` === ` + quote(said(5)))
+
+	// Another window is another address. Back leads to the one before, and to the listing.
+	p.eval(click(`#windows a:nth-child(4)`))
+	p.await(assetShown + ` && location.search.endsWith("&window=90d") && document.querySelector("#windows [aria-current]").textContent === "90d"`)
+	p.point("#plot .u-over", 0)
+	p.await(point + ` === ` + quote(said(0)))
+	p.eval(`history.back()`)
+	p.await(assetShown + ` && document.querySelector("#windows [aria-current]").textContent === "7d" && ` + point + ` === ` + quote(said(5)))
+	p.eval(`history.back()`)
+	p.await(shown + ` && document.querySelector("#asset").hidden`)
+
+	// While prices are on their way, and when they do not come.
+	hold := func(pattern string) {
+		p.call("Fetch.enable", map[string]any{"patterns": []map[string]string{{"urlPattern": pattern}}})
+	}
+	hold("*/global")
+	p.goTo(base + "/")
+	p.await(`document.querySelectorAll("#table .skeleton").length === 20`)
+	p.shoot("board-loading")
+	p.checkAxe("first loading")
+	p.call("Fetch.disable", nil)
+	p.await(shown)
+	hold("*/history?*")
+	p.goTo(base + "/?asset=" + url.QueryEscape(assetSlug(6)) + "&window=30d")
+	p.await(`!document.querySelector("#asset").hidden && document.querySelector("#chart .skeleton") && document.querySelector("#facts").innerText.includes("$84.00")`)
+	p.shoot("asset-loading")
+	p.checkAxe("loading")
+	p.call("Fetch.disable", nil)
+	p.await(assetShown)
+	p.block("*/history?*")
+	p.eval(click("#windows a:nth-child(5)"))
+	const chart = `document.querySelector("#chart").innerText.trim()`
+	p.await(chart + ` === "The prices could not be loaded: The service cannot be reached. Try again"`)
+	p.shoot("asset-error")
+	p.checkAxe("error")
+	p.block()
+	p.eval(click("#chart button"))
+	p.await(assetShown)
+
+	// Without prices, and without an asset. What is no link to the web is none.
+	p.goTo(base + "/?asset=" + url.QueryEscape(assetSlug(0)) + "&window=24h")
+	p.await(chart + ` === "There are no points: no price of the last 24 hours is kept."`)
+	p.expect(`document.querySelector("#asset-head .price").textContent`, "\u2013 \u2013")
+	p.shoot("asset-none")
+	p.checkAxe("no points")
+	p.goTo(base + "/?asset=nope%3Cb%3E")
+	p.await(`document.querySelector("#asset-name")?.textContent === "No asset is listed at this address."`)
+	p.checkAxe("no asset")
+	p.goTo(base + "/")
+	p.await(shown)
+	p.eval(`[...document.querySelectorAll("#table a")].find((link) => link.href.includes("id=")).click()`)
+	p.await(assetShown + ` && location.search === "?id=2"`)
+	p.expect(`String(document.querySelectorAll("#links a").length) + document.querySelector("#links").innerText.includes("Website")`, "2true")
+	p.checkStayed(base, "ERR_BLOCKED_BY_CLIENT")
+}
+
+// TestBoardTime sees the board of an edge that has no snapshot yet; of an old one; one
+// that comes meanwhile, with events and without; and a service that is away.
 func TestBoardTime(t *testing.T) {
 	store := memstore.New()
 	base := openapitest.Start(t, edge.Config{Reader: store, AuthOff: true})
 	p := startBrowser(t).open(t, desktop)
-	const problem = `(document.querySelector("#problem").hidden ? "" : document.querySelector("#problem").textContent)`
 	p.goTo(base + "/")
 	p.await(problem + ` === "There is no snapshot yet. Try again"`)
 
 	old := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 	publish(t, store, old)
-	openapitest.Await(t, base, "")
-	p.eval(click("#problem button"))
-	p.await(shown)
+	p.await(shown + ` && ` + problem + ` === ""`)
 	p.expect(`document.querySelector("#age").className`, "stale")
 	p.expect(`/^Snapshot of 2026-01-02 03:00 UTC, \d+ h ago, stale$/.test(document.querySelector("#age").textContent) ? "" : document.querySelector("#age").textContent`, "")
 	p.shoot("board-stale")
 
-	// The page stays as it is when a newer one comes, and offers it.
+	age := func(at time.Time) string {
+		return `document.querySelector("#age").textContent.startsWith(` + quote("Snapshot of "+at.Format("2006-01-02 15:04 UTC")) + `)`
+	}
+
+	// Without events the page stays as it is when a newer one comes, and offers it.
+	p.block("*/events")
+	p.call("Page.reload", nil)
+	p.await(`document.readyState === "complete" && ` + shown)
 	at := mark()
-	publish(t, store, at)
+	before, between := at.Add(-20*time.Minute), at.Add(-10*time.Minute)
+	publish(t, store, before)
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		if r, _ := get(t, "GET", base+"/openapi/v1/global"); r.Header.Get("X-Snapshot-Time") == at.Format(time.RFC3339) {
+		if r, _ := get(t, "GET", base+"/openapi/v1/global"); r.Header.Get("X-Snapshot-Time") == before.Format(time.RFC3339) {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -439,9 +619,35 @@ func TestBoardTime(t *testing.T) {
 	}
 	p.eval(`look()`)
 	p.expect(problem, "There is a newer snapshot. Show it")
+	p.checkAxe("newer")
 	p.expect(`document.querySelector("#age").className`, "stale")
 	p.eval(click("#problem button"))
-	p.await(shown + ` && document.querySelector("#age").className === "" && ` + problem + ` === ""`)
+	p.await(shown + ` && ` + age(before) + ` && ` + problem + ` === ""`)
+
+	// With them it moves on by itself, on the page where the reader is.
+	p.block()
+	p.call("Page.reload", nil)
+	p.await(`document.readyState === "complete" && ` + shown + ` && hearing`)
+	p.eval(click("#next"))
+	p.await(shown + ` && ` + where + ` === "Page 2 of 3, 45 rows"`)
+	p.eval(`document.querySelector("#table tbody a").focus()`)
+	publish(t, store, between)
+	p.await(age(between))
+	p.expect(where, "Page 2 of 3, 45 rows")
+	p.expect(`document.activeElement.getAttribute("href")`, "?"+url.Values{"asset": {assetSlug(21)}}.Encode())
+	if !p.asked("/at/" + between.Format("20060102T150405Z") + "/openapi/v1/assets?") {
+		t.Error("what is new was not asked for below its time")
+	}
+	// And at the point of a chart.
+	p.key("Enter")
+	p.await(assetShown)
+	p.eval(`document.querySelector("#plot").focus()`)
+	p.key("Home")
+	publish(t, store, at)
+	p.await(age(at) + ` && document.querySelector("#points tbody td").textContent === ` + quote(at.Format("2006-01-02 15:04 UTC")))
+	p.expect(`document.querySelector("#point").textContent.replace(/.*? /, "") + " " + document.activeElement.id`, before.Format("2006-01-02 15:04 UTC")+" plot")
+	p.eval(`history.back()`)
+	p.await(shown + ` && document.querySelector("#asset").hidden`)
 
 	offline := map[string]any{"offline": true, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
 	p.call("Network.emulateNetworkConditions", offline)
@@ -450,8 +656,8 @@ func TestBoardTime(t *testing.T) {
 	offline["offline"] = false
 	p.call("Network.emulateNetworkConditions", offline)
 	p.eval(click("#problem button"))
-	p.await(shown + ` && ` + where + ` === "Page 2 of 3, 45 rows" && ` + problem + ` === ""`)
-	p.checkStayed(base, "404 (Not Found)", "ERR_INTERNET_DISCONNECTED")
+	p.await(shown + ` && ` + where + ` === "Page 3 of 3, 45 rows" && ` + problem + ` === ""`)
+	p.checkStayed(base, "404 (Not Found)", "ERR_INTERNET_DISCONNECTED", "ERR_BLOCKED_BY_CLIENT")
 }
 
 // TestNumbers checks how decimals are shown: rounded half away from zero,
@@ -474,7 +680,11 @@ func TestNumbers(t *testing.T) {
 		`money("999.99")`:                 "$999.99",
 		`money("1000")`:                   "$1.00\u00a0K",
 		`money("1234567.875")`:            "$1.23\u00a0M",
-		`money("999999999999.5")`:         "$1,000.00\u00a0B",
+		`money("999999999999.5")`:         "$1.00\u00a0T",
+		`money("999999999")`:              "$1.00\u00a0B",
+		`money("999994999")`:              "$999.99\u00a0M",
+		`money("995")`:                    "$995.00",
+		`money("999.995")`:                "$1.00\u00a0K",
 		`money("1293229703792.125")`:      "$1.29\u00a0T",
 		`money("9999999999999999999999")`: "$10,000,000,000.00\u00a0T",
 		`share("1")`:                      "100.00%",
@@ -486,6 +696,24 @@ func TestNumbers(t *testing.T) {
 		`change("-0.001").text`:           "0.00%",
 		`change("-0.005").text`:           "\u22120.01%",
 		`change("123456.7").text`:         "+123,456.70%",
+		// Of charts: keys go from point to point, though many share a pixel; where lines are broken, and their axes.
+		`JSON.stringify(gaps({ data: [[0, 3600, 7000, 20000]], valToPos: (x) => x }, 3600, 0, 3))`: "[[7000,20000]]",
+		`JSON.stringify(alone({ data: [[0, 9000, 10000, 20000]] }, 3600))`:                         "[0,3]",
+		`(async () => {
+			const box = document.body.appendChild(document.createElement("div"));
+			const told = [], points = Array.from({ length: 5000 }, (_, i) => [new Date(i * 6e5).toISOString(), String(i)]);
+			const chart = new Chart(box, points, 600, (i) => told.push(i));
+			await new Promise(requestAnimationFrame);
+			chart.at(100);
+			for (const key of ["ArrowLeft", "ArrowLeft", "PageUp"]) chart.key(new KeyboardEvent("keydown", { key }));
+			return told.join();
+		})()`: "100,99,98,108",
+		`amounts(null, [91000, 91500], 1, 0, 500).join()`:           "$91,000,$91,500",
+		`amounts(null, [0, 0.00000025], 1, 0, 0.00000005).join()`:   "$0.00000000,$0.00000025",
+		`amounts(null, [1200000, 1300000], 1, 0, 100000).join()`:    "$1.2M,$1.3M",
+		`dates(null, [1763769600, 1763791200], 0, 0, 21600).join()`: "22 Nov,06:00",
+		`dates(null, [1763769600], 0, 0, 172800).join()`:            "22 Nov",
+		`dates(null, [1764547200], 0, 0, 2678400).join()`:           "Dec 25",
 	} {
 		p.expect(expression, want)
 	}

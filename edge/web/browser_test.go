@@ -2,8 +2,11 @@ package web_test
 
 import (
 	"bufio"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +17,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/andybalholm/brotli"
 )
 
 // patience bounds what a test waits for; nothing should ever take that long.
@@ -160,6 +165,7 @@ type page struct {
 	t       *testing.T
 	b       *browser
 	session string
+	phone   bool
 
 	// Guarded by b.mu.
 	requests   []string // URLs that were asked for
@@ -175,6 +181,13 @@ type view struct {
 
 var desktop = view{width: 1280, height: 900}
 
+// views are what the board is looked at in, by the end of their pictures' names.
+var views = map[string]view{
+	"":       desktop,
+	"-dark":  {width: 1280, height: 900, dark: true},
+	"-phone": {width: 390, height: 844, phone: true},
+}
+
 // open opens a tab for a view; it shows nothing yet. It has cookies and stores
 // of its own, and is closed when the test ends.
 func (b *browser) open(t *testing.T, v view) *page {
@@ -188,7 +201,7 @@ func (b *browser) open(t *testing.T, v view) *page {
 	var attached struct{ SessionID string }
 	unmarshal(t, b.call(t, "", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}), &attached)
 	t.Cleanup(func() { b.call(t, "", "Target.disposeBrowserContext", context) })
-	p := &page{t: t, b: b, session: attached.SessionID}
+	p := &page{t: t, b: b, session: attached.SessionID, phone: v.phone}
 	b.mu.Lock()
 	b.pages[p.session] = p
 	b.mu.Unlock()
@@ -200,6 +213,7 @@ func (b *browser) open(t *testing.T, v view) *page {
 		scale = 2
 	}
 	p.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": v.width, "height": v.height, "deviceScaleFactor": scale, "mobile": v.phone})
+	p.call("Emulation.setTouchEmulationEnabled", map[string]any{"enabled": v.phone})
 	scheme := "light"
 	if v.dark {
 		scheme = "dark"
@@ -319,12 +333,36 @@ func (p *page) await(condition string) {
 // key presses a key, such as Tab, Enter or Backspace.
 func (p *page) key(name string) {
 	p.t.Helper()
-	code := map[string]int{"Backspace": 8, "Tab": 9, "Enter": 13}[name]
+	code := map[string]int{"Backspace": 8, "Tab": 9, "Enter": 13, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowRight": 39}[name]
 	text := map[string]string{"Enter": "\r"}[name]
 	for _, kind := range []string{"keyDown", "keyUp"} {
 		p.call("Input.dispatchKeyEvent", map[string]any{"type": kind, "key": name, "code": name, "text": text, "windowsVirtualKeyCode": code})
 		text = ""
 	}
+}
+
+// point brings the mouse, on a phone a finger, to a place in the element that a
+// selector finds: in parts of its width, and at the middle of its height.
+func (p *page) point(selector string, part float64) {
+	p.t.Helper()
+	var at struct {
+		X float64 `json:"x"`
+		Y float64 `json:"y"`
+	}
+	place := fmt.Sprintf(`(() => { const r = document.querySelector(%s).getBoundingClientRect(); return JSON.stringify({ x: r.left + r.width * %g, y: r.top + r.height / 2 }); })()`, quote(selector), part)
+	unmarshal(p.t, json.RawMessage(p.eval(place).(string)), &at)
+	if p.phone {
+		p.call("Input.dispatchTouchEvent", map[string]any{"type": "touchStart", "touchPoints": []any{at}})
+		p.call("Input.dispatchTouchEvent", map[string]any{"type": "touchEnd", "touchPoints": []any{}})
+		return
+	}
+	p.call("Input.dispatchMouseEvent", map[string]any{"type": "mouseMoved", "x": at.X, "y": at.Y})
+}
+
+// block has requests to such URLs fail; none: no more.
+func (p *page) block(urls ...string) {
+	p.t.Helper()
+	p.call("Network.setBlockedURLs", map[string]any{"urls": append([]string{}, urls...)})
 }
 
 // insert types text into what has the focus.
@@ -340,6 +378,7 @@ func (p *page) shoot(name string) {
 	if dir == "" {
 		return
 	}
+	p.settle()
 	var r struct{ Data string }
 	unmarshal(p.t, p.call("Page.captureScreenshot", map[string]any{"format": "png"}), &r)
 	png, err := base64.StdEncoding.DecodeString(r.Data)
@@ -348,6 +387,44 @@ func (p *page) shoot(name string) {
 	}
 	if err != nil {
 		p.t.Error(err)
+	}
+}
+
+// settle ends what is fading.
+func (p *page) settle() {
+	p.t.Helper()
+	p.eval(`document.getAnimations().filter((a) => a instanceof CSSTransition).forEach((a) => a.finish())`)
+}
+
+// axe is axe-core, which is tried on pages as they are.
+var axe = sync.OnceValues(func() (string, error) {
+	f, err := os.Open("axe/axe.min.js.br")
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	source, err := io.ReadAll(brotli.NewReader(f))
+	if err != nil {
+		return "", err
+	}
+	want, err := os.ReadFile("axe/axe.min.js.sha256")
+	if sum := sha256.Sum256(source); err == nil && hex.EncodeToString(sum[:]) != strings.TrimSpace(string(want)) {
+		err = errors.New("axe has another digest than was noted")
+	}
+	return string(source), err
+})
+
+// checkAxe fails for each rule of axe that the page breaks.
+func (p *page) checkAxe(state string) {
+	p.t.Helper()
+	source, err := axe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.settle()
+	p.eval(source + `; 0`)
+	for _, finding := range p.texts(`axe.run().then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.failureSummary + " " + n.html)))`) {
+		p.t.Errorf("%s: axe: %s", state, finding)
 	}
 }
 
@@ -389,9 +466,16 @@ func (p *page) checkStayed(base string, expected ...string) {
 	}
 }
 
-// asked reports whether a request for a URL with this part was sent.
-func (p *page) asked(part string) bool {
+// count returns how many requests for a URL with this part were sent.
+func (p *page) count(part string) (n int) {
 	p.b.mu.Lock()
 	defer p.b.mu.Unlock()
-	return slices.ContainsFunc(p.requests, func(url string) bool { return strings.Contains(url, part) })
+	for _, url := range p.requests {
+		if strings.Contains(url, part) {
+			n++
+		}
+	}
+	return n
 }
+
+func (p *page) asked(part string) bool { return p.count(part) > 0 }

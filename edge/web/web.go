@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"strings"
 	"sync"
 
 	"github.com/andybalholm/brotli"
@@ -24,14 +25,20 @@ import (
 	"example.com/marketdata/edge/server"
 )
 
-//go:embed static scalar/standalone.js.br scalar/LICENSE
+//go:embed static scalar/standalone.js.br scalar/LICENSE uplot
 var files embed.FS
 
-// scalarVersion is the version of @scalar/api-reference in scalar/, which
-// scalar/update.sh packs.
-const scalarVersion = "1.72.1"
+// The versions of @scalar/api-reference in scalar/ and uplot in uplot/, as
+// update.sh has them.
+const (
+	scalarVersion = "1.72.1"
+	uplotVersion  = "1.6.32"
+)
 
-const scalarPath = "/static/scalar-" + scalarVersion + ".js"
+const (
+	scalarPath = "/static/scalar-" + scalarVersion + ".js"
+	uplotPath  = "/static/uplot-" + uplotVersion // and .js, .css
+)
 
 // Options are what differs between one edge's pages and another's.
 type Options struct {
@@ -52,8 +59,8 @@ const (
 )
 
 // How long files may be used without asking again. All are asked for with their
-// ETag each time, so that a new version of the edge is seen at once; all but the
-// bundle, whose name tells its version.
+// ETag each time, so that a new version of the edge is seen at once; all but
+// those of packages, whose names tell their version.
 const (
 	revalidate = "no-cache"
 	immutable  = "public, max-age=31536000, immutable"
@@ -77,7 +84,7 @@ func Files(o Options) (map[string]server.StaticFile, error) {
 			return nil, fmt.Errorf("web: %w", err)
 		}
 		var out bytes.Buffer
-		if err := t.Execute(&out, map[string]any{"AuthOff": o.AuthOff, "KeyRequestURL": o.KeyRequestURL, "Scalar": scalarPath}); err != nil {
+		if err := t.Execute(&out, map[string]any{"AuthOff": o.AuthOff, "KeyRequestURL": o.KeyRequestURL, "Scalar": scalarPath, "UPlot": uplotPath}); err != nil {
 			return nil, fmt.Errorf("web: %w", err)
 		}
 		all[page.path] = file(out.Bytes(), "text/html; charset=utf-8", page.policy)
@@ -85,15 +92,24 @@ func Files(o Options) (map[string]server.StaticFile, error) {
 	for _, f := range []struct{ path, name, contentType string }{
 		{"/static/board.css", "static/board.css", "text/css; charset=utf-8"},
 		{"/static/board.js", "static/board.js", "text/javascript; charset=utf-8"},
+		{"/static/charts.js", "static/charts.js", "text/javascript; charset=utf-8"},
+		{"/static/numbers.js", "static/numbers.js", "text/javascript; charset=utf-8"},
 		{"/static/docs.js", "static/docs.js", "text/javascript; charset=utf-8"},
 		{"/static/icon.svg", "static/icon.svg", "image/svg+xml"},
 		{"/static/scalar-LICENSE.txt", "scalar/LICENSE", "text/plain; charset=utf-8"},
+		{"/static/uplot-LICENSE.txt", "uplot/LICENSE", "text/plain; charset=utf-8"},
+		{uplotPath + ".css", "uplot/uPlot.min.css", "text/css; charset=utf-8"},
+		{uplotPath + ".js", "uplot/uPlot.iife.min.js", "text/javascript; charset=utf-8"},
 	} {
 		body, err := files.ReadFile(f.name)
 		if err != nil {
 			return nil, fmt.Errorf("web: %w", err)
 		}
-		all[f.path] = file(body, f.contentType, filePolicy)
+		made := file(body, f.contentType, filePolicy)
+		if strings.HasPrefix(f.path, uplotPath) {
+			made.CacheControl = immutable
+		}
+		all[f.path] = made
 	}
 	b, err := bundle()
 	if err != nil {

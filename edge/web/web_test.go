@@ -47,15 +47,18 @@ func get(t *testing.T, method, url string, header ...string) (*http.Response, st
 // reference finds what a page loads.
 var reference = regexp.MustCompile(`(?:src|href)="([^"]*)"`)
 
+// versioned are files whose name tells which they are.
+var versioned = regexp.MustCompile(`^/static/[a-z]+-[0-9.]+\.(?:js|css)$`)
+
 // TestFiles asks a running edge for every page and for all that the pages name,
 // without a key (INTERFACE.md, "Listeners").
 func TestFiles(t *testing.T) {
 	base, _ := startEdge(t, false)
 	contentTypes := map[string]string{
 		"/": "text/html; charset=utf-8", "/docs": "text/html; charset=utf-8", "/openapi.json": "application/json",
-		"/static/scalar-LICENSE.txt": "text/plain; charset=utf-8",
+		"/static/scalar-LICENSE.txt": "text/plain; charset=utf-8", "/static/uplot-LICENSE.txt": "text/plain; charset=utf-8",
 	}
-	paths := []string{"/", "/docs", "/openapi.json", "/static/scalar-LICENSE.txt"}
+	paths := []string{"/", "/docs", "/openapi.json", "/static/scalar-LICENSE.txt", "/static/uplot-LICENSE.txt"}
 	for i := 0; i < len(paths); i++ {
 		path := paths[i]
 		r, body := get(t, "GET", base+path)
@@ -75,7 +78,7 @@ func TestFiles(t *testing.T) {
 			}
 		}
 		want := "no-cache"
-		if strings.HasPrefix(path, "/static/scalar-") && strings.HasSuffix(path, ".js") {
+		if versioned.MatchString(path) {
 			want = "public, max-age=31536000, immutable"
 		}
 		if got := r.Header.Get("Cache-Control"); got != want {
@@ -106,7 +109,7 @@ func TestFiles(t *testing.T) {
 			}
 		}
 	}
-	if len(paths) < 9 {
+	if len(paths) < 14 {
 		t.Errorf("only %q were seen", paths)
 	}
 	for _, path := range []string{"/docs/", "/static", "/static/", "/static/web.go", "/static/board.html", "/index.html", "/openapi.yaml", "//"} {

@@ -1,0 +1,74 @@
+package web_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/source/sim"
+	"example.com/marketdata/edge"
+	"example.com/marketdata/edge/openapi/openapitest"
+)
+
+// TestPictures makes the README's pictures, of a simulated market with a month of
+// prices, where SCREENSHOTS names a folder. Those of other states are made by the
+// tests that bring them about.
+func TestPictures(t *testing.T) {
+	if os.Getenv("SCREENSHOTS") == "" {
+		t.Skip("SCREENSHOTS names no folder")
+	}
+	ctx := context.Background()
+	src, err := sim.Open(ctx, "?assets=1000&seed=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := mark()
+	var feeds []builder.PastFeed
+	add := func(when time.Time) {
+		files, err := src.Files(ctx, when)
+		if err != nil {
+			t.Fatal(err)
+		}
+		feeds = append(feeds, builder.PastFeed{Time: when, Files: files})
+	}
+	for hours := 30 * 24; hours > 7*24; hours -= 4 {
+		add(at.Add(time.Duration(-hours) * time.Hour))
+	}
+	for _, when := range append(hourly(at, 7*24), at) {
+		add(when)
+	}
+	store := memstore.New()
+	guards := builder.DefaultGuards
+	guards.Force = true
+	b, err := builder.New(builder.Config{
+		Store: store, Source: src, Retain: builder.DefaultRetain, Guards: guards, Log: slog.New(slog.DiscardHandler),
+		Settings: market.Settings{TrendingMinMarketCap: market.U128{Lo: 10_000_000_00000000}, TrendingMinVolume: market.U128{Lo: 1_000_000_00000000}, HistoryAssets: market.DefaultHistoryAssets},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Backfill(ctx, feeds); err != nil {
+		t.Fatal(err)
+	}
+	openapitest.Change(t, store, at)
+	base := openapitest.Start(t, edge.Config{Reader: store, AuthOff: true})
+	openapitest.Await(t, base, "")
+	browser := startBrowser(t)
+	for name, v := range views {
+		p := browser.open(t, v)
+		p.goTo(base + "/")
+		p.await(shown + ` && (narrow.matches || document.querySelectorAll("#table .line canvas").length === 20)`)
+		p.shoot("board" + name)
+		p.eval(click("#table tbody a"))
+		p.await(assetShown)
+		p.eval(click("#windows a:nth-child(3)"))
+		p.await(assetShown + ` && location.search.includes("30d") && document.querySelector("#plot").ariaValueMax > 170`)
+		p.point("#plot .u-over", 0.7)
+		p.shoot("asset" + name)
+	}
+}
