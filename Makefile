@@ -69,7 +69,7 @@ test-clients: ## lint the OpenAPI document; the Go, Python and TypeScript client
 
 ##@ At night (what CI has no time for)
 
-nightly: kill-builder stack-test soak test-clients vuln fuzz ## all of this group and test-clients, some four hours; make -k nightly goes on after a failure
+nightly: kill-builder stack-test soak properties test-clients vuln fuzz ## all of this group and test-clients, some four hours; make -k nightly goes on after a failure
 
 nightly: SOAK = 1h
 
@@ -87,6 +87,9 @@ fuzz: ## each fuzz target of every package for FUZZ=3m
 	@targets="$$(set -o pipefail; $(GO) test -list '^Fuzz' ./... | awk '/^Fuzz/{names = names " " $$1} /^ok/{n = split(names, name); for (i = 1; i <= n; i++) print $$2, name[i]; names = ""}')" && \
 	echo "$$targets" | { failed=0; while read -r package name; do echo "$$package $$name"; \
 		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZ) "$$package" </dev/null || failed=1; done; exit $$failed; }
+
+properties: servers ## the model against the service at length, and every misbehaviour of every provider
+	RAPID_CHECKS=100 $(GO) test -count=1 -timeout 120m ./internal/e2e
 
 vuln: ## known vulnerabilities in what is used (asks vuln.go.dev)
 	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.8.0 ./...
