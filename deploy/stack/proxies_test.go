@@ -42,7 +42,7 @@ func program(t *testing.T, name string) string {
 	path, err := exec.LookPath(name)
 	if err != nil {
 		if os.Getenv(testserver.RequireEnv) == "1" {
-			t.Fatalf("%v: apt-get install %s", err, name)
+			t.Fatalf("%v: apt-get install %s", err, strings.Replace(name, "varnishd", "varnish", 1))
 		}
 		t.Skipf("%v (%s=1 makes this fail)", err, testserver.RequireEnv)
 	}

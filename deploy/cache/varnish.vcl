@@ -1,0 +1,132 @@
+vcl 4.1;
+
+# Varnish 7 as a cache in front of edges with --cache-scope public (README.md).
+#
+#   envsubst '$EDGE_HOST $EDGE_PORT' <varnish.vcl >/etc/varnish/default.vcl
+#   varnishd -f /etc/varnish/default.vcl -a :8080 -s malloc,1g \
+#     -p http_gzip_support=off -p vsl_mask=-ReqHeader,-BereqHeader
+#
+# The first parameter leaves codings to the edge; the second keeps API keys out of
+# Varnish's log. The edges must trust Varnish's address (--trusted-proxies).
+
+import std;
+
+backend edges {
+    .host = "${EDGE_HOST}";
+    .port = "${EDGE_PORT}";
+    .first_byte_timeout = 5s;
+    .between_bytes_timeout = 40s; # of /events: a comment comes every 15
+}
+
+# Who may drop what is kept.
+acl droppers {
+    "127.0.0.1";
+    "::1";
+}
+
+sub vcl_recv {
+    # A request goes through here twice: first as a question of whether its key is good
+    # (Checking: yes), then as itself (no).
+    if (req.restarts == 0) {
+        unset req.http.Checking;
+        unset req.http.Asked;
+        if (req.method == "BAN") {
+            if (client.ip !~ droppers || req.http.Surrogate-Key !~ "^[0-9a-zA-Z]+$") {
+                return (synth(405));
+            }
+            ban("obj.http.Surrogate-Key ~ (^|\s)" + req.http.Surrogate-Key + "(\s|$)");
+            return (synth(200));
+        }
+    }
+    # Only the edge can answer what has a pin in a header, which is in no key of the
+    # cache; and codings with weights, which few clients send. It checks keys itself.
+    if ((req.method != "GET" && req.method != "HEAD") ||
+        req.url !~ "^/(at/[^/]+/)?openapi/v1/" || req.url ~ "^/openapi/v1/events(\?|$)" ||
+        req.http.X-Snapshot-Time || !req.http.X-Api-Key ||
+        req.http.Accept-Encoding ~ "(?i)[^a-z, -]|identity" || req.http.Checking == "refused") {
+        return (pass);
+    }
+    if (req.restarts == 0) {
+        std.collect(req.http.X-Api-Key);
+        set req.http.Checking = "yes";
+        set req.http.Asked = req.url;
+        set req.url = "/openapi/v1/global";
+        return (hash);
+    }
+    unset req.http.Range;
+    # What the edge chooses where nothing is weighed (INTERFACE.md, "Codings").
+    if (req.http.Accept-Encoding ~ "(?i)(^|[, ])zstd([, ]|$)") {
+        set req.http.Accept-Encoding = "zstd";
+    } elsif (req.http.Accept-Encoding ~ "(?i)(^|[, ])gzip([, ]|$)") {
+        set req.http.Accept-Encoding = "gzip";
+    } elsif (req.http.Accept-Encoding ~ "(?i)(^|[, ])br([, ]|$)") {
+        set req.http.Accept-Encoding = "br";
+    } else {
+        unset req.http.Accept-Encoding;
+    }
+    return (hash);
+}
+
+sub vcl_hash {
+    if (req.http.Checking == "yes") {
+        hash_data("key");
+        hash_data(req.http.X-Api-Key);
+    } else {
+        hash_data(req.url);
+    }
+    return (lookup);
+}
+
+sub vcl_backend_fetch {
+    unset bereq.http.Asked;
+    if (!bereq.uncacheable) {
+        # Whole answers only: with a 304 an entry would keep the Surrogate-Key of before.
+        unset bereq.http.If-None-Match;
+        unset bereq.http.If-Modified-Since;
+    }
+    if (bereq.http.Checking == "yes") {
+        unset bereq.http.Accept-Encoding;
+    }
+    return (fetch);
+}
+
+sub vcl_backend_response {
+    if (beresp.status != 200 || beresp.http.Cache-Control !~ "^public") {
+        set beresp.uncacheable = true;
+        set beresp.ttl = 1s; # for so long nobody waits for another's answer
+    } elsif (bereq.http.Checking == "yes") {
+        # How much later than on the edges a key's end is in force here.
+        set beresp.ttl = 5s;
+        set beresp.grace = 0s;
+    }
+    return (deliver);
+}
+
+sub vcl_deliver {
+    if (req.http.Checking == "yes") {
+        set req.url = req.http.Asked;
+        set req.http.Checking = "no";
+        if (resp.status != 200) {
+            # Not an answer to this request: the edge tells the client itself.
+            set req.http.Checking = "refused";
+        }
+        return (restart);
+    }
+    unset resp.http.X-Varnish;
+    if (obj.hits > 0) {
+        set resp.http.Cache-Status = resp.http.Cache-Status + ", varnish; hit";
+    } elsif (resp.http.Cache-Status) {
+        set resp.http.Cache-Status = resp.http.Cache-Status + ", varnish; fwd=miss";
+    }
+    return (deliver);
+}
+
+sub vcl_backend_error {
+    set beresp.http.Content-Type = "application/json";
+    set beresp.http.Cache-Control = "no-store";
+    set beresp.http.Retry-After = "1";
+    set beresp.http.Access-Control-Allow-Origin = "*";
+    set beresp.http.X-Request-Id = "varnish-" + bereq.xid;
+    set beresp.body = {"{"code":50300,"message":"no edge answers","message_key":"SERVICE_UNAVAILABLE","result":{}}"};
+    return (deliver);
+}
