@@ -18,6 +18,7 @@ type prepared struct {
 	after                   func() // what warming has left to do
 	seen                    time.Time
 	work                    time.Duration
+	timed                   bool        // it was first seen before its time, and not the first
 	timer                   *time.Timer // nil: its time has come
 }
 
@@ -27,7 +28,8 @@ type Swap struct {
 	// the snapshot became current, by both clocks; Work how long it took from when
 	// this edge first saw the pointer until all was ready.
 	Lag, Work time.Duration
-	// Timed: the pointer set a time that was yet to come.
+	// Timed: the pointer set a time, and was first seen here before it. A first
+	// snapshot is not.
 	Timed bool
 }
 
@@ -49,18 +51,20 @@ func (r *Refresher) line(ctx context.Context, next *prepared) {
 	r.flips.Lock()
 	defer r.flips.Unlock()
 	newest := r.newest()
-	if newest != nil && !next.Time.After(newest.Time) {
-		r.dropPrepared()
-	}
 	wait := time.Duration(0)
-	if at := next.pointer.ActivateAt; !at.IsZero() {
+	if at := next.pointer.ActivateAt; newest != nil && !next.Time.After(newest.Time) {
+		r.dropPrepared()
+	} else if !at.IsZero() {
 		// By the wall clock, on which the edges of a fleet agree; but nobody waits
 		// longer than the monotonic one allows.
-		wait = min(at.Sub(r.cfg.Now()), artifacts.MaxActivateAfter-time.Since(next.seen))
+		left, since := at.Sub(r.cfg.Now()), time.Since(next.seen)
+		wait = min(left, artifacts.MaxActivateAfter-since)
+		next.timed = newest != nil && left+since > 0
 	}
 	r.mu.Lock()
 	switch {
 	case wait <= 0:
+		r.status.NotBefore = time.Time{}
 	case newest == nil:
 		r.status.NotBefore = time.Now().Add(wait)
 	default:
@@ -85,10 +89,7 @@ func (r *Refresher) activate(ctx context.Context, last *prepared) {
 		return
 	}
 	for {
-		r.mu.Lock()
-		next := r.prepared[0]
-		r.prepared = r.prepared[1:]
-		r.mu.Unlock()
+		next := r.prepared[0] // it changes only while flips is held
 		r.flip(ctx, next)
 		if next == last {
 			return
@@ -101,14 +102,21 @@ func (r *Refresher) flip(ctx context.Context, next *prepared) {
 	p := next.pointer
 	r.endFetching()
 	r.missing.Store(next.missing)
+	first := r.current() == nil
 	r.swap(next.Snapshot)
+	// Only now, so that a pin finds it at any time.
+	r.mu.Lock()
+	r.prepared = r.prepared[1:]
+	r.mu.Unlock()
 	now := r.cfg.Now()
 	r.retire(next.Snapshot)
 	next.after()
-	swap := Swap{Lag: now.Sub(p.Published), Work: next.work, Timed: next.timer != nil}
+	swap := Swap{Lag: now.Sub(p.Published), Work: next.work, Timed: next.timed}
 	if p.ActivateAt.After(p.Published) {
 		swap.Lag = now.Sub(p.ActivateAt)
-		r.Counters.Activation.Store(int64(swap.Lag))
+		if !first {
+			r.Counters.Activation.Store(int64(swap.Lag))
+		}
 	}
 	r.Counters.SwapLag.Store(int64(swap.Lag))
 	r.cfg.Swapped(swap)

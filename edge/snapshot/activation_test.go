@@ -56,9 +56,17 @@ func TestActivation(t *testing.T) {
 	// A rollback drops what waits.
 	fourth := fixture.Publish(t, mem, fixture.Feed(50, 4), next(third), third, activateIn(time.Hour))
 	r.until(t, "the fourth snapshot is ready", ready(next(third)))
+	// A pointer of before is no rollback, also while the one behind it only waits.
+	v, err := mem.Swap(t.Context(), artifacts.CurrentKey, fourth.Version, third.Pointer.Encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.until(t, "the pointer of before is refused", r.fails("sequence 3 after 4"))
+	pinned(fourth)
 	back := *second
-	back.Pointer, back.Version = fourth.Pointer, fourth.Version
-	fifth := fixture.Publish(t, mem, fixture.Feed(50, 2), second.Manifest.Time, &back)
+	back.Pointer, back.Version = fourth.Pointer, v
+	// Nor does a rollback wait.
+	fifth := fixture.Publish(t, mem, fixture.Feed(50, 2), second.Manifest.Time, &back, activateIn(time.Hour))
 	r.until(t, "the rollback", r.at(second.Manifest.Time))
 	if _, err := r.Pinned(t.Context(), next(third)); err != ErrGone {
 		t.Errorf("pin of what was dropped: %v", err)
@@ -69,10 +77,39 @@ func TestActivation(t *testing.T) {
 	if early := time.Until(sixth.Pointer.ActivateAt); early > 0 {
 		t.Errorf("current %v early", early)
 	}
-	if n := len(r.prepared); n != 0 {
-		t.Errorf("%d snapshots wait", n)
-	}
+	r.until(t, "nothing waits", func() bool { return r.newest() == r.current() })
 	// What waits ends with the refresher.
 	fixture.Publish(t, mem, fixture.Feed(50, 6), next(sixth), sixth, activateIn(time.Hour))
 	r.until(t, "the seventh snapshot is ready", ready(next(sixth)))
+}
+
+// TestActivationLate: what each swap says of its time.
+func TestActivationLate(t *testing.T) {
+	mem := memstore.New()
+	swaps := make(chan Swap, 10)
+	r := start(t, mem, t.TempDir(), func(c *Config, _ *store) { c.Swapped = func(s Swap) { swaps <- s } })
+	first := fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil, activateIn(time.Hour))
+	if s := <-swaps; s.Timed || r.Counters.Activation.Load() != 0 {
+		t.Errorf("the first: %+v", s)
+	}
+	// It is seen before its time, and ready later.
+	r.store.set(func(key string, b []byte, err error) ([]byte, error) {
+		if key == artifacts.CurrentKey {
+			return b, err
+		}
+		return nil, errAway
+	})
+	second := fixture.Publish(t, mem, fixture.Feed(50, 2), next(first), first, activateIn(500*time.Millisecond))
+	r.until(t, "it is seen, and its time is over", func() bool { return r.Counters.Refused.Load() > 0 && time.Now().After(second.Pointer.ActivateAt) })
+	r.store.set(nil)
+	if s := <-swaps; !s.Timed || s.Lag <= 0 || r.Counters.Activation.Load() != int64(s.Lag) {
+		t.Errorf("late: %+v", s)
+	}
+	fixture.Publish(t, mem, fixture.Feed(50, 3), next(second), second)
+	if s := <-swaps; s.Timed {
+		t.Errorf("without a time: %+v", s)
+	}
+	if !r.Status().NotBefore.IsZero() {
+		t.Error("a later snapshot is current, and the edge waits for the time of the first")
+	}
 }

@@ -357,6 +357,11 @@ func (r *Refresher) follow(ctx context.Context, b []byte) error {
 		}
 		return nil
 	}
+	if newest != nil && p.Store == newest.Store && p.Sequence < newest.Sequence {
+		// Of what waits the floor knows nothing yet.
+		r.Counters.Refused.Add(1)
+		return fmt.Errorf("pointer refused: sequence %d after %d", p.Sequence, newest.Sequence)
+	}
 	if r.next != p.Manifest.Digest {
 		r.next, r.seen, r.deadline, r.damaged = p.Manifest.Digest, time.Now(), time.Time{}, false
 	}
