@@ -246,6 +246,21 @@ func (c *conn) writeNow(p []byte) (left []byte, err error) {
 	return left, err
 }
 
+// gone reports that the peer has closed its side, as far as is known without waiting:
+// what is written to it first would still seem to arrive.
+func (c *conn) gone() bool {
+	if c.raw == nil { // a test's
+		return false
+	}
+	gone := false
+	err := c.raw.Control(func(fd uintptr) {
+		var b [1]byte
+		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		gone = n == 0 && err == nil || err != nil && err != syscall.EAGAIN && err != syscall.EINTR
+	})
+	return gone || err != nil
+}
+
 func (c *conn) tryWrite(fd uintptr) bool {
 	for len(c.out) > 0 {
 		n, err := syscall.Write(int(fd), c.out)

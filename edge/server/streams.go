@@ -190,6 +190,10 @@ func (s *streams) look(st *stream, tick uint64, now time.Time) {
 	case len(st.left) > 0:
 		s.write(st, st.left)
 	case (tick+st.number)%commentEvery == 0:
+		if st.conn.gone() {
+			s.drop(st)
+			return
+		}
 		s.write(st, st.frame(streamComment))
 	}
 }

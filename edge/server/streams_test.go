@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -237,5 +238,26 @@ func TestEventsSlow(t *testing.T) {
 	quick.Conn.Close()
 	if err := s.Drain(context.Background()); err != nil && !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// TestEventsGone: a stream whose peer has closed its side ends with its next comment,
+// within the 15 seconds after which a key may try again, and not with the one behind.
+func TestEventsGone(t *testing.T) {
+	s, addr := start(t, func(cfg *Config) { cfg.Snapshots = &snapshots{} })
+	stays, goes := openEvents(t, addr), openEvents(t, addr)
+	stays.expect(retryMessage)
+	goes.expect(retryMessage)
+	if err := goes.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	for s.Stats().Streams == 2 {
+		s.streams.each(func(st *stream) { s.streams.look(st, commentEvery-st.number%commentEvery, time.Now()) })
+	}
+	if rest, err := io.ReadAll(goes.lines); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("%q %v", rest, err)
+	}
+	if n := s.Stats().Streams; n != 1 {
+		t.Errorf("%d streams, want the one that stays", n)
 	}
 }
