@@ -69,7 +69,7 @@ test-clients: ## lint the OpenAPI document; the Go, Python and TypeScript client
 
 ##@ At night (what CI has no time for)
 
-nightly: kill-builder stack-test soak properties test-clients vuln fuzz ## all of this group and test-clients, some four hours; make -k nightly goes on after a failure
+nightly: kill-builder stack-test fleet-test soak properties test-clients vuln fuzz ## all of this group and test-clients, some four hours; make -k nightly goes on after a failure
 
 nightly: SOAK = 1h
 
@@ -79,6 +79,9 @@ kill-builder: servers ## kill hundreds of builders at every step and with the le
 
 stack-test: servers ## kill edges and the store behind HAProxy under load, at length
 	STACK_TEST_LONG=1 $(GO) test -count=1 -v -run TestStack ./deploy/stack
+
+fleet-test: ## 200 swaps over four edges behind HAProxy: how far apart they make a snapshot current (seven minutes)
+	STACK_TEST_LONG=1 $(GO) test -count=1 -v -timeout 30m -run TestFleet ./deploy/stack
 
 soak: build servers ## builder, edges and a MinIO for SOAK=10m while everything fails; every answer checked
 	@$(GO) build -o bin/soak ./internal/soak && exec bin/soak --duration $(SOAK)

@@ -90,6 +90,10 @@ type Config struct {
 	// for, with /readyz at 503 (5 s); DrainTimeout bounds what comes then (15 s).
 	DrainWait, DrainTimeout time.Duration
 
+	// Now is the clock by which snapshots become current, and of pins of the future
+	// (time.Now).
+	Now func() time.Time
+
 	Log *slog.Logger
 }
 
@@ -176,7 +180,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	e.floor = floor.Open(dir, cfg.AcceptStore, cfg.Log)
 	e.refresher = snapshot.NewRefresher(snapshot.Config{
 		Store: cfg.Reader, Cache: e.cache, Dir: dir, Poll: cfg.Poll, FetchBudget: cfg.FetchBudget, Floor: e.floor, Verify: verify,
-		HistoryBytes: cfg.HistoryFetch, DirBytes: cfg.CacheDirSize, ResponseMemory: responses, Log: cfg.Log,
+		HistoryBytes: cfg.HistoryFetch, DirBytes: cfg.CacheDirSize, ResponseMemory: responses, Now: cfg.Now, Log: cfg.Log,
 		Swapped: func(s snapshot.Swap) { e.metrics.Swapped(s) },
 	})
 	e.engine = answer.New(answer.Config{

@@ -96,8 +96,8 @@ type Config struct {
 	// Swapped is called for each snapshot that was taken over from a pointer; nil:
 	// nothing is.
 	Swapped func(Swap)
-	// Now is the clock of pins of the future, and of the budget of the first
-	// snapshot (time.Now).
+	// Now is the clock by which snapshots become current, of pins of the future, and of
+	// the budget of the first snapshot (time.Now).
 	Now func() time.Time
 	Log *slog.Logger
 }
