@@ -91,7 +91,7 @@ sub vcl_backend_fetch {
 }
 
 sub vcl_backend_response {
-    if (beresp.status != 200 || beresp.http.Cache-Control !~ "^public") {
+    if (beresp.http.Cache-Control !~ "^public") { # errors are no-store
         set beresp.uncacheable = true;
         set beresp.ttl = 1s; # for so long nobody waits for another's answer
     } elsif (bereq.http.Checking == "yes") {
