@@ -394,9 +394,6 @@ func (b *build) putPieces(ctx context.Context, objects *publish.Objects, collect
 				return err
 			}
 			body, first := p.Bytes()
-			if err := readable(body); err != nil {
-				return fmt.Errorf("view %s by %s: %w: are there texts of many thousand bytes in the feed?", collection, views[p.View].Sort, err)
-			}
 			ref, err := objects.Put(ctx, body)
 			if err != nil {
 				return err
@@ -407,16 +404,6 @@ func (b *build) putPieces(ctx context.Context, objects *publish.Objects, collect
 		})
 	}
 	return g.Wait()
-}
-
-// readable reports whether readers will take an object's index: texts of
-// extreme length may put it, or a shard, beyond what they expand.
-func readable(body []byte) error {
-	n, err := artifacts.IndexSize(body)
-	if err == nil {
-		_, err = artifacts.ParseIndex(body[:n], int64(len(body)))
-	}
-	return err
 }
 
 // putLedger puts the ledger after the snapshot and returns its root's name.

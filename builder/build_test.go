@@ -1,13 +1,10 @@
 package builder
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"runtime"
-	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -220,33 +217,6 @@ func TestDeterminism(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestGiantTexts: a text as long as a line may be is served; so many that
-// readers would refuse an index are an error, and nothing is published.
-func TestGiantTexts(t *testing.T) {
-	giants := func(n int) source.Source {
-		files := world{assets: 10, at: epoch}.feed()
-		var rows bytes.Buffer
-		for i := range 128 * n {
-			name := "short"
-			if i%128 == 0 { // first in its shard, and so a fence of the index
-				name = strings.Repeat("x", 500_000)
-			}
-			fmt.Fprintf(&rows, `{"key":"%d","name":"n","symbol":"%05d%s","slug":"%05d"}`+"\n", i, i, name, i)
-		}
-		files[source.AssetsFile] = &fstest.MapFile{Data: rows.Bytes()}
-		return fixed{files}
-	}
-	s := memstore.New()
-	if r, err := tryBuild(t.Context(), s, giants(5), force); err == nil || !strings.Contains(err.Error(), "view assets by symbol") {
-		t.Errorf("an index of five giants: %+v, %v", r, err)
-	}
-	if h := head(t, s); h.Pointer != nil {
-		t.Errorf("published %+v", h.Pointer)
-	}
-	mustBuild(t, s, giants(1), force)
-	verify(t, s)
 }
 
 // fixed is a source of files that never change.
