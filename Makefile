@@ -44,7 +44,8 @@ lint: ## gofmt, vet and staticcheck
 	cd edge/openapi/clients/go && $(GO) vet ./...
 
 test: servers ## all tests, against real S3 servers too
-	$(GO) test -shuffle=on -count=1 -timeout 20m ./...
+	@# One package more than there are cores: some mostly wait for other programs.
+	$(GO) test -p $$(($$(nproc) + 1)) -shuffle=on -count=1 -timeout 20m ./...
 
 servers: ## build the S3 servers that tests start (MinIO: about three minutes, once)
 	@$(GO) run ./internal/testserver/prepare
