@@ -45,7 +45,7 @@ lint: ## gofmt, vet and staticcheck
 
 test: servers ## all tests, against real S3 servers too
 	@# One package more than there are cores: some mostly wait for other programs.
-	$(GO) test -p $$(($$(nproc) + 1)) -shuffle=on -count=1 -timeout 20m ./...
+	$(GO) test -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -shuffle=on -count=1 -timeout 20m ./...
 
 servers: ## build the S3 servers that tests start (MinIO: about three minutes, once)
 	@$(GO) run ./internal/testserver/prepare
