@@ -44,14 +44,13 @@ lint: ## gofmt, vet and staticcheck
 	cd edge/openapi/clients/go && $(GO) vet ./...
 
 test: servers ## all tests, against real S3 servers too
-	@# One package more than there are cores: some mostly wait for other programs.
-	$(GO) test -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -shuffle=on -count=1 -timeout 20m ./...
+	$(GO) test -shuffle=on -count=1 -timeout 20m ./...
 
 servers: ## build the S3 servers that tests start (MinIO: about three minutes, once)
 	@$(GO) run ./internal/testserver/prepare
 
 race: ## the packages with goroutines under the race detector; of builds, those beside another
-	$(GO) test -race -short -shuffle=on -count=1 -skip '^TestShare$$' ./artifacts/... ./builder/keys ./builder/metrics ./builder/publish ./builder/source/provider ./edge ./edge/admin ./edge/answer ./edge/auth ./edge/cmd/... ./edge/limit/... ./edge/metrics ./edge/respcache ./edge/server ./edge/shards ./edge/snapshot
+	$(GO) test -race -short -shuffle=on -count=1 -skip '^TestShare$$' ./artifacts/... ./builder/keys ./builder/metrics ./builder/publish ./builder/source/provider $(RACE) ./edge/admin ./edge/answer ./edge/auth ./edge/cmd/... ./edge/limit/... ./edge/metrics ./edge/respcache ./edge/server ./edge/shards ./edge/snapshot
 	$(GO) test -race -short -shuffle=on -count=1 -run '^Test(Build|Race|Run|Lease|Collect|BackupBeside|RestoreBeside|StopInSwap)' ./builder ./builder/cmd/...
 
 ##@ When you touch it
@@ -70,9 +69,10 @@ test-clients: ## lint the OpenAPI document; the Go, Python and TypeScript client
 
 ##@ At night (what CI has no time for)
 
-nightly: kill-builder stack-test fleet-test soak properties test-clients vuln fuzz ## all of this group and test-clients, some four hours; make -k nightly goes on after a failure
+nightly: race kill-builder stack-test fleet-test soak properties test-clients vuln fuzz ## all of this group and test-clients, some four hours; make -k nightly goes on after a failure
 
 nightly: SOAK = 1h
+nightly: RACE = ./edge # whole edges; CI has their parts
 
 kill-builder: servers ## kill hundreds of builders at every step and with the lease, on a folder and on MinIO
 	BUILDER_TEST_KILLS=2000 $(GO) test -count=1 -timeout 60m -v -run 'TestLease$$' ./builder ./builder/cmd/builder

@@ -68,7 +68,7 @@ func TestOneSnapshot(t *testing.T) {
 // TestYear follows markets over two dozen snapshots that span a year and more,
 // with change jobs between, and asks after each of them, pinned questions too.
 func TestYear(t *testing.T) {
-	checkProperty(t, 8, func(t *rapid.T) {
+	checkProperty(t, 4, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
 		defer p.close()
 		for _, m := range gen.Histories(24, 25, 0).Draw(t, "history") {
@@ -174,7 +174,7 @@ func TestPast(t *testing.T) {
 // number of assets that give points is changed. Every point of
 // every window is compared at every moment, and in the snapshots that are retained.
 func TestHistory(t *testing.T) {
-	checkProperty(t, 6, func(t *rapid.T) {
+	checkProperty(t, 3, func(t *rapid.T) {
 		settings := gen.Settings().Draw(t, "settings")
 		p := newPair(t, settings, poll)
 		defer p.close()
