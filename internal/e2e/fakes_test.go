@@ -84,8 +84,8 @@ type fakeAPI struct {
 	quotes, groups        string // the parts that have these
 	denied                string // what it says, with status 200, when it gives nothing
 	open                  func(provider.Env) source.Opener
-	// answer finds the rows of a request: those of a list, to be had a page at a
-	// time from a place on (-1: all at once), and what stands around them.
+	// answer finds the rows of a request: the list they are from, its rows, the first
+	// one of the page (-1: the list has no pages), and what stands around them.
 	answer func(m *fakeMarket, path string, q url.Values) (list string, rows []string, from int, before, after string)
 	// feed is what the market is to a snapshot: rows of assets, exchanges, categories
 	// and chains.
