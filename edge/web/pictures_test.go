@@ -2,14 +2,12 @@ package web_test
 
 import (
 	"context"
-	"log/slog"
 	"os"
 	"testing"
 	"time"
 
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder"
-	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source/sim"
 	"example.com/marketdata/edge"
 	"example.com/marketdata/edge/openapi/openapitest"
@@ -43,15 +41,7 @@ func TestPictures(t *testing.T) {
 		add(when)
 	}
 	store := memstore.New()
-	guards := builder.DefaultGuards
-	guards.Force = true
-	b, err := builder.New(builder.Config{
-		Store: store, Source: src, Retain: builder.DefaultRetain, Guards: guards, Log: slog.New(slog.DiscardHandler),
-		Settings: market.Settings{TrendingMinMarketCap: market.U128{Lo: 10_000_000_00000000}, TrendingMinVolume: market.U128{Lo: 1_000_000_00000000}, HistoryAssets: market.DefaultHistoryAssets},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := openapitest.NewBuilder(t, store, src)
 	if _, err := b.Backfill(ctx, feeds); err != nil {
 		t.Fatal(err)
 	}

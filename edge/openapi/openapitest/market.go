@@ -111,11 +111,10 @@ func (m *made) Files(context.Context, time.Time) (source.Files, error) {
 	return source.FS(files), nil
 }
 
-// Publish builds the snapshots of these times into the store, from the rows that
-// files gives for each: those of assets.ndjson under "assets", and so on.
-func Publish(tb testing.TB, store artifacts.Store, files func(at time.Time) map[string][]map[string]any, times ...time.Time) {
+// NewBuilder returns a builder with the settings that operators begin with, whose guard
+// rails stop nothing.
+func NewBuilder(tb testing.TB, store artifacts.Store, src source.Source) *builder.Builder {
 	tb.Helper()
-	src := &made{files: files}
 	guards := builder.DefaultGuards
 	guards.Force = true
 	b, err := builder.New(builder.Config{
@@ -125,6 +124,15 @@ func Publish(tb testing.TB, store artifacts.Store, files func(at time.Time) map[
 	if err != nil {
 		tb.Fatal(err)
 	}
+	return b
+}
+
+// Publish builds the snapshots of these times into the store, from the rows that
+// files gives for each: those of assets.ndjson under "assets", and so on.
+func Publish(tb testing.TB, store artifacts.Store, files func(at time.Time) map[string][]map[string]any, times ...time.Time) {
+	tb.Helper()
+	src := &made{files: files}
+	b := NewBuilder(tb, store, src)
 	for _, src.at = range times {
 		if _, err := b.Build(context.Background(), time.Time{}); err != nil {
 			tb.Fatal(err)
