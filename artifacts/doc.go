@@ -140,6 +140,17 @@
 //
 //	{"id":1,"last":"2026-11-21T10:00:00Z"}
 //
+// # Search
+//
+// Of the collection search there is one view, by word, whose runs carry keys and whose
+// rows no columns: for each asset of the directory and each different word of its name
+// ([NextWord]), folded, a row with the asset's rank, if it has one:
+//
+//	{"id":1,"rank":1}
+//
+// Beginnings of symbols and slugs, and whole names, are looked up in the assets' views
+// by symbol, slug and name, which have keys and a column of the runs by rank.
+//
 // # Versions
 //
 // Format 1, November 2026, is the first. A reader refuses a format it does not

@@ -17,8 +17,8 @@ import (
 // OldestFormat is the oldest one that it still reads.
 //
 // History: 1, November 2026, the first. Identity, and store and number of key set
-// and change record, and history, came later in it: what lacks them is read, and
-// a reader of before leaves history out.
+// and change record, history, search and the keys of the assets' view by name came
+// later in it: what lacks them is read, and a reader of before leaves them out.
 const (
 	Format       = 1
 	OldestFormat = 1
@@ -79,11 +79,11 @@ func (m *Manifest) Oldest() time.Time {
 
 // View is a collection in one sort order.
 type View struct {
-	// Collection is assets, quotes, exchanges, categories, chains, trending, or one
-	// of history (see HistoryWindow).
+	// Collection is assets, quotes, exchanges, categories, chains, trending, search, or
+	// one of history (see HistoryWindow).
 	Collection string `json:"collection"`
 	// Sort is the key it is sorted by, ascending, ties by id: a sort key of the
-	// interface; for trending it is board.
+	// interface; for trending it is board, for search word.
 	Sort string `json:"sort"`
 	// Rows and Runs count the rows, and the runs of equal keys.
 	Rows int `json:"rows"`

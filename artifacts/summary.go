@@ -33,6 +33,9 @@ type summary struct {
 	sum  Digest   // of the rows' digests, as a number: stands for a set of rows
 	own  uint64   // the sum of pair of each row's id and run
 	ords []uint64 // by column: the sum of pair of each row's id and run there
+	// words is the sum of hashWord: of the rows themselves in the view of words, of
+	// those that its rows need in the assets' view by id.
+	words uint64
 }
 
 // pair hashes an id and a run. A sum of such stands for how a view numbers its
@@ -54,8 +57,9 @@ func addDigest(sum *Digest, d Digest) {
 	}
 }
 
-// summarize reads every row of a shard. It refuses rows that are no JSON.
-func summarize(s *Shard) (*summary, error) {
+// summarize reads every row of a shard, whose view is the one by id or not. It
+// refuses rows that are no JSON.
+func summarize(s *Shard, byID bool) (*summary, error) {
 	n, runs := s.Len(), s.Runs()
 	_, firstLen := s.RunRows(0)
 	lastStart, _ := s.RunRows(runs - 1)
@@ -91,6 +95,16 @@ func summarize(s *Shard) (*summary, error) {
 			p.own += pair(id, s.FirstRun+j)
 			for c := range p.ords {
 				p.ords[c] += pair(id, int(s.Ord(c, i)))
+			}
+			switch {
+			case byID && tail != nil: // of an asset
+				sum, err := wordSum(row)
+				if err != nil {
+					return nil, err
+				}
+				p.words += sum
+			case p.keyed && s.columns == 0:
+				p.words += hashWord(s.Key(j), row)
 			}
 		}
 	}
@@ -157,6 +171,7 @@ func (p *summary) join(q *summary) error {
 	p.after, p.lastRun, p.lastID, p.lastKey = q.after, q.lastRun, q.lastID, q.lastKey
 	addDigest(&p.sum, q.sum)
 	p.own += q.own
+	p.words += q.words
 	for c := range p.ords {
 		p.ords[c] += q.ords[c]
 	}
@@ -178,7 +193,7 @@ func summarizeObject(b []byte) (*summary, error) {
 	}
 	var whole *summary
 	for i, s := range shards {
-		p, err := summarize(s)
+		p, err := summarize(s, x.Shards[0].First.ID != 0)
 		if err == nil && whole != nil {
 			err = whole.join(p)
 		}
@@ -207,7 +222,7 @@ func summarizeObject(b []byte) (*summary, error) {
 // check compares an object with what the manifest says of it: it is object o of
 // view v.
 func (p *summary) check(m *Manifest, v *View, o *ViewObject) error {
-	byID, keyed := v.Sort == "id", v.Sort != "id" && len(v.Columns) > 0
+	byID, keyed := v.Sort == "id", v.Sort != "id" && (len(v.Columns) > 0 || v.Collection == SearchCollection)
 	var fence Fence
 	if byID {
 		fence.ID = p.firstID

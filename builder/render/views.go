@@ -85,7 +85,7 @@ func Tables(f *market.Feed, r *market.Result) iter.Seq[*Table] {
 		_ = yield(assetTable(f, r, names)) && yield(quoteTable(f, r, names)) && yield(exchangeTable(f)) &&
 			yield(groupTable("categories", f.Categories, r.Categories, func(dst []byte, l *market.ListedGroup) []byte { return categoryRow(dst, f, r, l) })) &&
 			yield(groupTable("chains", f.Chains, r.Chains, func(dst []byte, l *market.ListedGroup) []byte { return chainRow(dst, f, r, l) })) &&
-			yield(trendingTable(f, r))
+			yield(trendingTable(f, r)) && yield(searchTable(f, r))
 	}
 }
 
@@ -139,7 +139,7 @@ func assetTable(f *market.Feed, r *market.Result, of *names) *Table {
 		Tails:      rows(n, func(dst []byte, i int) []byte { return assetTail(dst, &f.Assets[i]) }),
 		IDs:        ids(n, func(i int) uint64 { return f.Assets[i].ID }),
 		Orders: []Order{
-			{Sort: "id", Index: true}, of.name.order("name", false), of.symbol.order("symbol", true), of.slug.order("slug", true),
+			{Sort: "id", Index: true}, of.name.order("name", true), of.symbol.order("symbol", true), of.slug.order("slug", true),
 			// Unranked rows: rank 0 minus 1 is the highest number, so they stand last.
 			{Sort: "rank", Last: unranked, Compare: func(a, b int32) int { return cmp.Compare(r.Rank[a]-1, r.Rank[b]-1) }},
 		},
@@ -218,6 +218,31 @@ func trendingTable(f *market.Feed, r *market.Result) *Table {
 		IDs:        ids(n, func(i int) uint64 { return f.Assets[f.Quotes[r.Trending[i]].Asset].ID }),
 		Orders:     []Order{{Sort: "board", Compare: func(a, b int32) int { return cmp.Compare(a, b) }}},
 	}
+}
+
+// searchTable has a row for each asset and each different word of its name.
+func searchTable(f *market.Feed, r *market.Result) *Table {
+	t := &Table{Collection: artifacts.SearchCollection}
+	var keys [][]byte
+	var a arena
+	var row, word []byte
+	for i := range f.Assets {
+		id, first := f.Assets[i].ID, len(keys)
+		row = artifacts.AppendSearchRow(row[:0], id, r.Rank[i])
+		var kept []byte // the row, once it has a word
+		for next, rest := artifacts.NextWord([]byte(f.Assets[i].Name)); next != nil; next, rest = artifacts.NextWord(rest) {
+			word = artifacts.AppendFold(word[:0], next)
+			if slices.ContainsFunc(keys[first:], func(k []byte) bool { return bytes.Equal(k, word) }) {
+				continue
+			}
+			if kept == nil {
+				kept = a.keep(row)
+			}
+			keys, t.Rows, t.IDs = append(keys, a.keep(word)), append(t.Rows, kept), append(t.IDs, id)
+		}
+	}
+	t.Orders = []Order{{Sort: artifacts.SearchSort, Index: true, Keys: keys}}
+	return t
 }
 
 // sorted is an order worked out: rows in their order, and each row's run.
@@ -323,7 +348,7 @@ func Views(t *Table) ([]artifacts.View, []Piece) {
 	var columns []*sorted
 	var names []string
 	for _, s := range orders {
-		if s.Sort != "id" && t.Collection != "trending" {
+		if s.Sort != "id" && t.Collection != "trending" && t.Collection != artifacts.SearchCollection {
 			columns, names = append(columns, s), append(names, s.Sort)
 		}
 	}

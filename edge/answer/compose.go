@@ -36,6 +36,9 @@ type work struct {
 
 	rows  cursor // in the view that rows are taken from
 	links bool
+	// Of /search.
+	ranges     [query.MaxWords]wordRanges
+	text, name []byte
 	// Of /history.
 	window        *snapshot.History // nil: another endpoint, or a snapshot without it
 	about         int               // number of the window
@@ -104,11 +107,10 @@ func (w *work) compose(s *snapshot.Snapshot, q *query.Query, wait time.Duration)
 	w.reset()
 	w.budget = snapshot.Budget{Wait: wait}
 	w.links = q.Links
-	if q.Endpoint == query.Trending {
+	if q.Endpoint == query.Trending || q.Endpoint == query.Search {
 		w.body = append(w.body, listStart...)
 		if s != nil {
-			v := s.View(query.Trending, query.SortBoard)
-			if err := w.ascending(v, 0, v.Rows); err != nil {
+			if err := w.board(s, q); err != nil {
 				return err
 			}
 		}
@@ -150,6 +152,18 @@ func (w *work) compose(s *snapshot.Snapshot, q *query.Query, wait time.Duration)
 	w.body = strconv.AppendInt(w.body, int64(max(1, (total+q.Size-1)/q.Size)), 10)
 	w.body = append(w.body, listEnd...)
 	return nil
+}
+
+// board appends the items of an endpoint without pages.
+func (w *work) board(s *snapshot.Snapshot, q *query.Query) error {
+	v := s.View(q.Endpoint, q.Sort)
+	switch {
+	case v == nil:
+		return ErrUnsorted
+	case q.Endpoint == query.Search:
+		return w.search(s, q)
+	}
+	return w.ascending(v, 0, v.Rows)
 }
 
 // digest returns the digest of the body that was composed. It is that of the rows'

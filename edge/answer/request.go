@@ -17,7 +17,8 @@ var (
 	// ErrUnavailable: what the answer needs is neither on this machine nor
 	// available from the store. The cause is logged.
 	ErrUnavailable = errors.New("what the answer needs is unavailable")
-	// ErrUnsorted: the snapshot is of a builder that does not know the sort key.
+	// ErrUnsorted: the snapshot is of a builder that does not know the sort key, or
+	// search.
 	ErrUnsorted = errors.New("the snapshot has no view in this order")
 )
 

@@ -1,5 +1,7 @@
 package query
 
+import "example.com/marketdata/artifacts"
+
 // Endpoint is one of the listings of the interface. Its zero value is
 // Assets.
 type Endpoint uint8
@@ -14,6 +16,7 @@ const (
 	Categories
 	Chains
 	History
+	Search
 
 	// Endpoints is how many there are.
 	Endpoints = iota
@@ -39,8 +42,8 @@ func (e Endpoint) String() string { return e.Name() }
 // Sort is a key that rows are sorted by. Its zero value is SortID.
 type Sort uint8
 
-// The sort keys of all endpoints. Trending has one of its own, which cannot
-// be asked for.
+// The sort keys of all endpoints. Trending and Search have one of their own each,
+// which cannot be asked for.
 const (
 	SortID Sort = iota
 	SortName
@@ -51,12 +54,13 @@ const (
 	SortMarketCap
 	SortVolume24h // of a group, "volume_24h"
 	SortBoard
+	SortWord
 
 	// Sorts is how many there are.
 	Sorts = iota
 )
 
-var sortNames = [Sorts]string{"id", "name", "symbol", "slug", "rank", "volume", "market_cap", "volume_24h", "board"}
+var sortNames = [Sorts]string{"id", "name", "symbol", "slug", "rank", "volume", "market_cap", "volume_24h", "board", artifacts.SearchSort}
 
 // Name returns the key as it stands in a request, which is also the name of
 // the view's order in a manifest.
@@ -90,6 +94,7 @@ var endpoints = [Endpoints]struct {
 	Chains: {name: "chains", reads: readsList, sorts: groupSorts, sort: SortMarketCap, desc: true,
 		errSort: sortError(groupSortNames)},
 	History: {name: "history", reads: readsList&^setOf(paramSort) | setOf(paramSymbol, paramWindow)},
+	Search:  {name: artifacts.SearchCollection, reads: setOf(paramQ)},
 }
 
 // readsList are the parameters that every listing with pages reads, in one of

@@ -8,6 +8,7 @@ import (
 var (
 	comma = []byte{','}
 	colon = []byte{':'}
+	blank = []byte{' '}
 )
 
 // The parameters that any endpoint reads.
@@ -23,12 +24,13 @@ const (
 	paramFields
 	paramBy
 	paramWindow
+	paramQ
 	paramCount
 )
 
 // paramNames are the names of the parameters, in the order of their numbers.
 var paramNames = [paramCount][]byte{
-	[]byte("id"), []byte("symbol"), []byte("slug"), []byte("page"), []byte("size"), []byte("limit"), []byte("offset"), []byte("sort"), []byte("fields"), []byte("by"), []byte("window"),
+	[]byte("id"), []byte("symbol"), []byte("slug"), []byte("page"), []byte("size"), []byte("limit"), []byte("offset"), []byte("sort"), []byte("fields"), []byte("by"), []byte("window"), []byte("q"),
 }
 
 // paramSet is a set of parameters: bit i stands for the one of number i.
@@ -67,6 +69,8 @@ func paramOf(name []byte) (int, bool) {
 		return paramBy, true
 	case "window":
 		return paramWindow, true
+	case "q":
+		return paramQ, true
 	}
 	return 0, false
 }

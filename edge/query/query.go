@@ -28,6 +28,10 @@ const (
 	// maxSize is the longest page, in rows, and maxHistory that of /history.
 	maxSize    = 100
 	maxHistory = 20
+	// MaxText is the length of q on /search, in bytes, and MaxWords how many words
+	// it may have.
+	MaxText  = 64
+	MaxWords = 8
 	// defaultSize is the page length when none is asked for, in rows.
 	defaultSize = 20
 	// maxOffset is the highest offset, in rows.
@@ -56,7 +60,7 @@ type Query struct {
 	// and offset/limit + 1 in offset mode.
 	Page int64
 	// Size is the page length in force, 1 to 100: size in page mode, limit
-	// in offset mode. 0 on /trending and /global, which have no pages.
+	// in offset mode. 0 on /trending, /global and /search, which have no pages.
 	Size int
 	// First is the number of the page's first row, from 0; at most half of
 	// the largest integer.
@@ -74,12 +78,17 @@ type Query struct {
 	// directory holds, and X-Not-Found names it.
 	Slugs, Symbols [][]byte
 
+	// Text is what is searched for, q folded, and Words what stands in it between
+	// blanks, 1 to MaxWords.
+	Text  []byte
+	Words [][]byte
+
 	// Ignored are the names of the parameters that had no part in what is
 	// asked for (INTERFACE.md, "Parameters", X-Ignored), decoded, sorted as
 	// bytes, without repeats: as many of the first ones as X-Ignored can name.
 	Ignored [][]byte
 
-	buf []byte // behind Slugs, Symbols and Ignored, and values that were unescaped
+	buf []byte // behind Slugs, Symbols, Text, Words and Ignored, and values that were unescaped
 }
 
 // Filtered reports whether any filter was sent.
@@ -87,10 +96,10 @@ func (q *Query) Filtered() bool { return q.HasID || q.HasSlug || q.HasSymbol }
 
 // Parse reads the query string of a request to endpoint e, without its question
 // mark. It returns nil, or what is wrong with the first invalid parameter in
-// the order id, symbol, slug, page, size, limit, offset, sort, fields, by, window; q's
+// the order id, symbol, slug, page, size, limit, offset, sort, fields, by, window, q; q's
 // fields then have no meaning. It keeps no reference to query.
 func (q *Query) Parse(e Endpoint, query []byte) *ParamError {
-	*q = Query{Endpoint: e, IDs: q.IDs[:0], Slugs: q.Slugs[:0], Symbols: q.Symbols[:0], Ignored: q.Ignored[:0], buf: q.buf[:0]}
+	*q = Query{Endpoint: e, IDs: q.IDs[:0], Slugs: q.Slugs[:0], Symbols: q.Symbols[:0], Words: q.Words[:0], Ignored: q.Ignored[:0], buf: q.buf[:0]}
 	// No name and no value grows when it is unescaped and folded, so this
 	// buffer does not move while they point into it.
 	q.buf = slices.Grow(q.buf, len(query))
@@ -103,6 +112,9 @@ func (q *Query) Parse(e Endpoint, query []byte) *ParamError {
 	case Trending:
 		q.Sort = SortBoard
 		err = q.by(p.value[paramBy])
+	case Search:
+		q.Sort = SortWord
+		err = q.text(p.value[paramQ])
 	default:
 		err = q.list(&p)
 	}
@@ -318,6 +330,30 @@ func (q *Query) window(v []byte) *ParamError {
 	return errWindow
 }
 
+func (q *Query) text(v []byte) *ParamError {
+	n := len(q.buf)
+	q.buf = appendUnescaped(q.buf, v)
+	if q.Text = q.buf[n:]; len(q.Text) > MaxText {
+		return errQ
+	}
+	q.buf = artifacts.AppendFold(q.buf[:n], q.Text)
+	q.Text = q.buf[n:]
+	for rest := q.Text; len(rest) > 0; {
+		var word []byte
+		if word, rest, _ = bytes.Cut(rest, blank); len(word) == 0 {
+			continue
+		}
+		if len(q.Words) == MaxWords {
+			return errQ
+		}
+		q.Words = append(q.Words, word)
+	}
+	if len(q.Words) == 0 {
+		return errQ
+	}
+	return nil
+}
+
 // AppendKey appends the normalised query to dst. Two queries of one endpoint
 // that differ only in the order of parameters, in defaults written out, in
 // repeats, in letter case or in parameters that are not read have equal keys;
@@ -326,7 +362,7 @@ func (q *Query) window(v []byte) *ParamError {
 func (q *Query) AppendKey(dst []byte) []byte {
 	dst = append(dst, byte(q.Endpoint))
 	if q.Size == 0 {
-		return dst
+		return append(dst, q.Text...)
 	}
 	var flags byte
 	for i, set := range [...]bool{q.Desc, q.Links, q.HasID, q.HasSlug, q.HasSymbol} {

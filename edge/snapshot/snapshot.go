@@ -112,6 +112,14 @@ func (s *Snapshot) complete() error {
 		if e == query.Global || e == query.History {
 			continue
 		}
+		if e == query.Search {
+			// By its builder assets are found by name, and ordered by rank, too.
+			name, rank := s.views[query.Assets][query.SortName], s.views[query.Assets][query.SortRank]
+			if s.views[e][query.SortWord] != nil && (name == nil || rank == nil || name.Columns[query.SortRank] < 0) {
+				return fmt.Errorf("view %s/%s without views of assets by rank and by name, with columns", e, query.SortWord)
+			}
+			continue
+		}
 		if e == query.Trending {
 			if s.views[e][query.SortBoard] == nil {
 				return fmt.Errorf("no view trending/board")
@@ -233,6 +241,29 @@ func (v *View) Cached(n int) (*artifacts.Shard, bool) {
 // Keep puts shard n into the memory, which may refuse it.
 func (v *View) Keep(n int, s *artifacts.Shard) {
 	v.cache.Keep(v.objects[n/v.perObject], n%v.perObject, s)
+}
+
+// FindBound returns the first row whose key is not before key, and the number of its
+// run; Rows and Runs when there is none. The view has keys.
+func (v *View) FindBound(key []byte, b *Budget) (row, run int, err error) {
+	n, err := v.FindKey(key, b)
+	if err != nil || n < 0 {
+		return 0, 0, err
+	}
+	s, err := v.Shard(n, b)
+	if err != nil {
+		return 0, 0, err
+	}
+	j, _ := s.FindKey(key)
+	row, run = n*v.perShard+s.Len(), s.FirstRun+j
+	if j < s.Runs() {
+		start, _ := s.RunRows(j)
+		row = n*v.perShard + start
+	}
+	if j == 0 {
+		row -= s.Before
+	}
+	return row, run, nil
 }
 
 // FindID returns the shard that holds the row with id if any does: the last

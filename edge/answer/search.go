@@ -1,0 +1,278 @@
+package answer
+
+import (
+	"bytes"
+	"slices"
+	"unicode/utf8"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/snapshot"
+)
+
+// The views in which beginnings are found.
+const (
+	inWords = iota
+	inSymbols
+	inSlugs
+	searched
+)
+
+// maxFound is how many items /search answers at most.
+const maxFound = 20
+
+// The classes of matches, which come one after the other. Within each assets stand
+// by rank, then by id.
+const (
+	sameSymbol = iota << 32
+	sameName   // or slug
+	sameStart
+)
+
+// wordRange are the rows and the runs of a view whose keys a word matches.
+type wordRange struct{ start, end, firstRun, endRun int }
+
+// wordRanges are those of one word in the views by word, symbol and slug, and how
+// many rows they have.
+type wordRanges struct {
+	in   [searched]wordRange
+	rows int
+}
+
+// search appends the items that q finds. Those that equal the text come from the
+// indexes of assets. The others begin with each word: of the word that the fewest rows
+// match these are visited, and of each that may still be among the first the asset's
+// row says whether it has the other words. So it costs by those rows, and keeps no
+// more than are answered.
+func (w *work) search(s *snapshot.Snapshot, q *query.Query) error {
+	w.entries = w.entries[:0]
+	if !utf8.Valid(q.Text) {
+		return nil // a part of a letter is the beginning of none
+	}
+	for _, exact := range [...]struct {
+		sort  query.Sort
+		class uint64
+	}{{query.SortSymbol, sameSymbol}, {query.SortName, sameName}, {query.SortSlug, sameName}} {
+		v := s.View(query.Assets, exact.sort)
+		same, err := w.starting(v, q.Text, true)
+		if err == nil {
+			err = w.visit(s, q, v, same, exact.class, -1)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(w.entries) < maxFound {
+		if err := w.searchWords(s, q); err != nil {
+			return err
+		}
+	}
+	byID := s.View(query.Assets, query.SortID)
+	for _, e := range w.entries {
+		shard, row, ok, err := w.find(&w.rows, byID, e.id)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return errShort
+		}
+		w.append(shard, row, row+1)
+	}
+	return nil
+}
+
+func (w *work) searchWords(s *snapshot.Snapshot, q *query.Query) error {
+	views := [searched]*snapshot.View{
+		inWords:   s.View(query.Search, query.SortWord),
+		inSymbols: s.View(query.Assets, query.SortSymbol),
+		inSlugs:   s.View(query.Assets, query.SortSlug),
+	}
+	rarest := 0
+	for i, word := range q.Words {
+		r := &w.ranges[i]
+		r.rows = 0
+		whole := utf8.RuneCount(word) == 1
+		for j, v := range views {
+			var err error
+			if r.in[j], err = w.starting(v, word, whole); err != nil {
+				return err
+			}
+			r.rows += r.in[j].end - r.in[j].start
+		}
+		if r.rows == 0 {
+			return nil
+		}
+		if r.rows < w.ranges[rarest].rows {
+			rarest = i
+		}
+	}
+	if w.ranges[rarest].rows > largeSort {
+		if err := w.budget.Enter(largeSorts); err != nil {
+			return err
+		}
+		defer func() { <-largeSorts }()
+	}
+	for j, v := range views {
+		if err := w.visit(s, q, v, w.ranges[rarest].in[j], sameStart, rarest); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// starting returns where the keys of v stand that begin with start, or are whole it.
+func (w *work) starting(v *snapshot.View, start []byte, whole bool) (r wordRange, err error) {
+	if r.start, r.firstRun, err = v.FindBound(start, &w.budget); err != nil {
+		return r, err
+	}
+	// What is behind them begins with the next key there could be. A byte of UTF-8 is
+	// below 0xff.
+	w.text = append(w.text[:0], start...)
+	if whole {
+		w.text = append(w.text, 0)
+	} else {
+		w.text[len(w.text)-1]++
+	}
+	r.end, r.endRun, err = v.FindBound(w.text, &w.budget)
+	w.shards += 2
+	return r, err
+}
+
+// visit adds the assets of the rows of v to those found, in a class, if they have all
+// words but the one that is known.
+func (w *work) visit(s *snapshot.Snapshot, q *query.Query, v *snapshot.View, r wordRange, class uint64, known int) error {
+	ranked, rank := s.View(query.Assets, query.SortRank), int(v.Columns[query.SortRank])
+	for row := r.start; row < r.end; {
+		shard, err := w.at(v, row/v.PerShard())
+		if err != nil {
+			return err
+		}
+		i := row % v.PerShard()
+		end := min(shard.Len(), i+r.end-row)
+		if end <= i {
+			return errShort
+		}
+		row += end - i
+		w.visited += end - i
+		for ; i < end; i++ {
+			e := entry{id: shard.ID(i)}
+			if rank >= 0 {
+				e.key = place(ranked, shard.Ord(rank, i), false)
+			} else if e.key = uint64(artifacts.SearchRank(shard.Row(i))); e.key == 0 {
+				e.key = uint64(ranked.Rows - ranked.Last)
+			} else {
+				e.key--
+			}
+			e.key |= class
+			at, ok := w.among(e)
+			if !ok {
+				continue
+			}
+			if known >= 0 && len(q.Words) > 1 {
+				if ok, err = w.hasOthers(s, q, e.id, known); err != nil {
+					return err
+				}
+				if !ok {
+					continue
+				}
+			}
+			if len(w.entries) == maxFound {
+				w.entries = w.entries[:maxFound-1]
+			}
+			w.entries = slices.Insert(w.entries, at, e)
+		}
+	}
+	return nil
+}
+
+// among returns which of those found e would be; not ok when it is there already, or
+// would not be among the first.
+func (w *work) among(e entry) (at int, ok bool) {
+	if len(w.entries) == maxFound && compareEntries(e, w.entries[maxFound-1]) > 0 {
+		return 0, false
+	}
+	if slices.ContainsFunc(w.entries, func(f entry) bool { return f.id == e.id }) {
+		return 0, false
+	}
+	at, _ = slices.BinarySearchFunc(w.entries, e, compareEntries)
+	return at, true
+}
+
+// hasOthers reports whether an asset has all words but the one that is known.
+func (w *work) hasOthers(s *snapshot.Snapshot, q *query.Query, id uint64, known int) (bool, error) {
+	v := s.View(query.Assets, query.SortID)
+	shard, row, ok, err := w.find(&w.rows, v, id)
+	if err != nil {
+		return false, err
+	}
+	if !ok {
+		return false, errShort
+	}
+	symbol, slug := int(shard.Ord(int(v.Columns[query.SortSymbol]), row)), int(shard.Ord(int(v.Columns[query.SortSlug]), row))
+	w.text = w.text[:0]
+	for i, word := range q.Words {
+		if r := &w.ranges[i].in; i == known || r[inSymbols].hasRun(symbol) || r[inSlugs].hasRun(slug) {
+			continue
+		}
+		if len(w.text) == 0 {
+			if err := w.splitName(shard.Row(row)); err != nil {
+				return false, err
+			}
+		}
+		if !hasWord(w.text, word) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func (r wordRange) hasRun(run int) bool { return r.firstRun <= run && run < r.endRun }
+
+// splitName writes the folded words of the name in an asset's row into w.text, with a
+// blank before and behind each.
+func (w *work) splitName(row []byte) error {
+	start := bytes.Index(row, nameKey)
+	if start < 0 {
+		return errShort
+	}
+	w.name = w.name[:0]
+	for rest := row[start+len(nameKey)+1:]; ; {
+		end := bytes.IndexAny(rest, `"\`)
+		if end < 0 || end+1 == len(rest) {
+			return errShort
+		}
+		w.name = append(w.name, rest[:end]...)
+		if rest[end] == '"' {
+			break
+		}
+		// What is escaped is neither a letter nor a digit, whatever it is.
+		w.name = append(w.name, ' ')
+		if rest = rest[end+1:]; rest[0] == 'u' {
+			rest = rest[min(len("u0000"), len(rest)):]
+		} else {
+			rest = rest[1:]
+		}
+	}
+	w.text = append(w.text, ' ')
+	for word, rest := artifacts.NextWord(w.name); word != nil; word, rest = artifacts.NextWord(rest) {
+		w.text = append(artifacts.AppendFold(w.text, word), ' ')
+	}
+	return nil
+}
+
+// hasWord reports whether a word among words, with blanks around each, begins with
+// start, or is it when start is one letter.
+func hasWord(words, start []byte) bool {
+	for {
+		at := bytes.IndexByte(words, ' ')
+		if at < 0 {
+			return false
+		}
+		words = words[at+1:]
+		if bytes.HasPrefix(words, start) && (utf8.RuneCount(start) > 1 || bytes.HasPrefix(words[len(start):], blank)) {
+			return true
+		}
+	}
+}
+
+var blank = []byte{' '}
