@@ -197,7 +197,7 @@ func TestSorts(t *testing.T) {
 			t.Errorf("%d objects for %d small views", len(pieces), len(views))
 		}
 	}
-	want := []string{"trending/board"}
+	want := []string{"trending/board", "search/word"}
 	for _, collection := range model.Lists {
 		for _, key := range model.SortKeys(collection) {
 			want = append(want, collection+"/"+key)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +101,9 @@ func TestAgainstOracle(t *testing.T) {
 				}
 				raw = strings.ReplaceAll(strings.ReplaceAll(raw, "=33", "=20"), "=100", "=19") + "&window=" + one("", "24H", "7d", "30d", "90d", "1y")
 			}
+			if e == query.Search {
+				raw = "q=" + searchText(rnd)
+			}
 			check(caches, e, raw)
 			check(none, e, raw)
 		}
@@ -107,6 +111,20 @@ func TestAgainstOracle(t *testing.T) {
 	if seen < 300 || len(bodies) < 300 {
 		t.Errorf("%d bodies, %d found in another way: that says little", len(bodies), seen)
 	}
+}
+
+// searchText is a q for the fixture's assets, most of which match some: of words,
+// their beginnings and numbers, in any order.
+func searchText(rnd *rand.Rand) string {
+	one := func(of ...string) string { return of[rnd.IntN(len(of))] }
+	n := strconv.Itoa(rnd.IntN(1500))
+	words := []string{"asset", "As", "assets", "common", "co", "s", "s" + n, "S" + n, "asset-" + n, string(rune('A' + rnd.IntN(26))), string(rune('a'+rnd.IntN(26))) + n, n, "1", "Asset+" + string(rune('A'+rnd.IntN(26))) + n,
+		"%C3%89", "%FF", "%00", "-"}
+	q := one(words...)
+	for rnd.IntN(3) == 0 && strings.Count(q, "+") < 6 {
+		q += "+" + one("", one(words...))
+	}
+	return q + one("", "", "", "+")
 }
 
 // readSeries reads the windows of history out of a store, row by row.

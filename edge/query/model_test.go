@@ -17,7 +17,8 @@ import (
 // asked is what the query asks for, as internal/model says it.
 func (q *Query) asked() *model.Query {
 	a := &model.Query{Endpoint: q.Endpoint.Name(), Ignored: string(q.AppendIgnored(nil))}
-	if q.Endpoint == Trending || q.Endpoint == Global {
+	if q.Endpoint == Trending || q.Endpoint == Global || q.Endpoint == Search {
+		a.Text = string(q.Text)
 		return a
 	}
 	if q.Endpoint == History {
@@ -97,6 +98,7 @@ func rawQueries() *rapid.Generator[string] {
 		"id": list(number), "symbol": list(text), "slug": list(text), "page": number, "size": number, "limit": number, "offset": number, "sort": order,
 		"fields": list(rapid.SampledFrom([]string{"links", "LINKS", "x", "", "+links", "lin%E2%84%AAs"})),
 		"window": rapid.SampledFrom([]string{"", "24h", "7D", "30d", "90d", "1Y", "7", "1y,", "+7d", "%37d"}),
+		"q":      rapid.OneOf(text, rapid.StringN(0, 80, -1), rapid.SampledFrom([]string{"btc", "+", "a+b", "a+b+c+d+e+f+g+h", "a+b+c+d+e+f+g+h+i", "++A%20%20\u212a", strings.Repeat("%C3%A9", 32), strings.Repeat("%C3%A9", 32) + "x"})),
 		"by":     rapid.SampledFrom([]string{"", "gainers", "+GAINERS%0a", "searched", "%0b", "gainers,", "%C2%A0"}),
 		"x%2":    text, "%Df+": text, "mdk%5flive_": text, "mdk_live": text, "%e2%82%AC": text,
 		"Page": number, "x": text, "": text, "%70age": number, "siz%65": number, "slug%20": text, "i%64": list(number), "toolonganame%20": text,

@@ -48,6 +48,9 @@ var rules = append(allSorts(), []string{
 	// History: one filter at least, shorter pages, windows.
 	"id=1&window=24h", "id=1&window=7D", "window=1y&slug=a&symbol=b", "symbol=a&window=", "id=1&window=2d", "window=7d", "id=&slug=", "id=1&size=20", "id=1&size=21", "id=1&limit=21", "id=1&limit=0&offset=40",
 	"id=1&window=7d&window=1y", "id=1&sort=up&fields=links", "id=1&window=%37d", "id=1&window=+7d",
+	// Search: words, their number and length.
+	"q=BTC", "q=b%C3%84+%E2%84%AA", "q=", "q=+", "q=%20%20a+", "q=a%09b", "q=a+b+c+d+e+f+g+h", "q=+a++b+c+d+e+f+g+h+", "q=a+b+c+d+e+f+g+h+i", "q=" + strings.Repeat("x", 64), "q=" + strings.Repeat("x", 65), "q=" + strings.Repeat("%C3%A4", 32),
+	"q=" + strings.Repeat("%C3%A4", 32) + "x", "q=%ff", "q=%00", "q=a&q=b", "q=&q=b", "Q=a", "q=a&size=0&page=x",
 	// X-Ignored: names that are not read, in order, once, escaped, no key, as many as fit.
 	"id=1&slug=a&page=2&size=5&sort=id", "id=1&id=2", "id=1&i%64=&id", "id=&id=", "page=2&size=5&limit=5&offset=1", "size=5&limit=5&offset=1", "page=&limit=5&size=", "page=2&limit=&offset=",
 	"page=&page=2&limit=5", "b=1&a&b&%61=2&ID=1&by=x", "=1&&=&%", "mdk_live_a=1&xmdk%5Flive_=1&mdk_live=1&MDK_LIVE_=1", "a+b&a,b&~-._&%c3%a4&%0d%0a",
@@ -94,7 +97,7 @@ func TestWorked(t *testing.T) {
 func TestKeys(t *testing.T) {
 	same := append(slices.Clone(rules), "limit=20&offset=20", "page=2&size=20", "offset=20", "offset=10", "page=3&size=10", "offset=20&limit=10", "page=9223372036854775806",
 		"id=1", "id=1,2", "id=2,1", "id=2,,01,1,2&page=1", "id=,,", "id=,", "slug=,", "slug=,,", "symbol=,", "slug=a,b", "slug=B,a,A", "slug=%61,b", "slug=a%00b", "slug=ab", "slug=a,ab",
-		"slug=a&symbol=b", "slug=b&symbol=a")
+		"slug=a&symbol=b", "slug=b&symbol=a", "q=a+b&id=1", "q=A%20b", "q=a++b", "q=+a+b", "q=ab")
 	for e := range Endpoint(Endpoints) {
 		for _, a := range same {
 			for _, b := range same {
@@ -104,7 +107,7 @@ func TestKeys(t *testing.T) {
 	}
 	owner := map[string]Endpoint{}
 	for e := range Endpoint(Endpoints) {
-		key := string(parse(t, e, "id=1").AppendKey(nil))
+		key := string(parse(t, e, "id=1&q=1").AppendKey(nil))
 		if other, taken := owner[key]; taken {
 			t.Errorf("%v and %v share a key", e, other)
 		}
@@ -150,7 +153,7 @@ func TestIgnoredBounded(t *testing.T) {
 func TestMessages(t *testing.T) {
 	for _, e := range []*ParamError{errIDElement[0], errIDElement[maxValues-1], errIDCount, errSymbolCount, errSlugCount, errFieldsCount, errPage.notInt, errPage.outside, errOffset.notInt, errOffset.outside,
 		errLengths.size.notInt, errLengths.size.outside, errLengths.limit.notInt, errLengths.limit.outside, errExchangeLengths.size.notInt, errExchangeLengths.size.outside,
-		errExchangeLengths.limit.notInt, errExchangeLengths.limit.outside, errHistoryLengths.size.outside, errHistoryLengths.limit.outside, errNoneAsked, errWindow, errBy, endpoints[Assets].errSort, endpoints[Chains].errSort} {
+		errExchangeLengths.limit.notInt, errExchangeLengths.limit.outside, errHistoryLengths.size.outside, errHistoryLengths.limit.outside, errNoneAsked, errWindow, errBy, errQ, endpoints[Assets].errSort, endpoints[Chains].errSort} {
 		if !strings.HasPrefix(e.Message, e.Param+": ") || !strings.Contains(e.Message, "; it takes ") {
 			t.Errorf("message %q", e.Message)
 		}

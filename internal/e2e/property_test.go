@@ -61,6 +61,9 @@ func TestOneSnapshot(t *testing.T) {
 		m := gen.Histories(1, 60, 0).Draw(t, "feed")[0]
 		if p.build(m.Files, time.Time{}) {
 			p.askAll(t, 400)
+			for range 100 {
+				p.check(gen.Searches(p.world).Draw(t, "search"))
+			}
 		}
 	})
 }
@@ -112,6 +115,9 @@ func TestCrowd(t *testing.T) {
 				p.askAll(t, 100)
 				for range 150 {
 					p.check(gen.LongFilters(p.world).Draw(t, "question"))
+				}
+				for range 50 {
+					p.check(gen.Searches(p.world).Draw(t, "search"))
 				}
 			}
 		}

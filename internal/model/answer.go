@@ -95,7 +95,7 @@ func Parse(target string) (*Query, *Answer) {
 	path, raw, _ := strings.Cut(target, "?")
 	endpoint, ours := strings.CutPrefix(path, Prefix)
 	l, isList := listings[endpoint]
-	if !ours || !isList && endpoint != trending && endpoint != "global" {
+	if !ours || !isList && endpoint != trending && endpoint != search && endpoint != "global" {
 		return refused(failure(404, 40401, "PATH_NOT_FOUND"))
 	}
 	q := &Query{Endpoint: endpoint, Ignored: ignored(endpoint, raw)}
@@ -109,6 +109,11 @@ func Parse(target string) (*Query, *Answer) {
 		by := strings.Trim(p["by"], " \t\n\v\f\r")
 		if by != "" && Fold(by) != "gainers" {
 			return refused(badRequest("by"))
+		}
+	case endpoint == search:
+		q.Text = Fold(p["q"])
+		if words := len(searchWords(q.Text)); len(p["q"]) > maxText || words == 0 || words > maxWords {
+			return refused(badRequest("q"))
 		}
 	}
 	return q, nil

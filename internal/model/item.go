@@ -140,7 +140,8 @@ type Row struct {
 	JSON               string
 	WithLinks          string // of assets: the same with fields=links
 
-	asName, asSymbol, asSlug string // as the feed has them
+	asName, asSymbol, asSlug string   // as the feed has them
+	words                    []string // of an asset's name
 }
 
 func newRow(id int64, name, symbol, slug text, i item) Row {
@@ -164,7 +165,7 @@ func (i *assetItem) row() Row {
 	bare := *i
 	bare.Links = nil
 	r := newRow(i.ID, i.Name, i.Symbol, i.Slug, &bare)
-	r.Rank = i.Rank
+	r.Rank, r.words = i.Rank, nameWords(r.asName)
 	if i.Links != nil {
 		r.WithLinks = r.JSON[:len(r.JSON)-1] + `,"links":` + write(i.Links) + "}" // they stand last
 	}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -198,5 +199,49 @@ func TestHistory(t *testing.T) {
 			t.Errorf("want %s: %s", want, a.Body)
 		}
 		build(t, w, at("2025-06-02T10:30:00Z", `{"key":"b","price":9}`))
+	}
+}
+
+// TestSearch: what matches, and in which order.
+func TestSearch(t *testing.T) {
+	w := New(Defaults())
+	asset := func(id int, name, symbol, slug string) string {
+		return fmt.Sprintf(`{"key":"k%d","id":%d,"name":%s,"symbol":%s,"slug":%s}`, id, id, quote(name), quote(symbol), quote(slug))
+	}
+	build(t, w, feedAt("2025-06-01T10:10:00Z", rows(
+		asset(1, "Bitcoin", "BTC", "bitcoin"), asset(2, "Wrapped Bitcoin", "WBTC", "wrapped-bitcoin"), asset(3, "Bitcoin Cash", "BCH", "bitcoin-cash"), asset(4, "btc", "X", "btc-x"),
+		asset(5, "Other", "btc", "other"), asset(6, "Doge & Co", "$D", "co"), asset(7, "A.B\u0000C", "Q", "q q"), asset(8, "\u00e9t\u00e9 \u03b9\u1fbe", "\u0399", "ete"), asset(9, "Cash", "CASH", "x/btc"), asset(10, "2Big4u", "BIG", "big"),
+	), rows(`{"key":"k3","price":1,"market_cap":9}`, `{"key":"k2","price":1,"market_cap":99}`, `{"key":"k5","price":1,"market_cap":1}`)))
+	for q, want := range map[string][]int{
+		"btc": {5, 1, 4}, // both symbols, by rank; then the name
+		"BTC": {5, 1, 4}, "bit": {2, 3, 1}, "bitcoin": {1, 2, 3}, "cash+bitcoin": {3}, "bitcoin+cash": {3}, "bit+w": nil, "bit+wr": {2}, "itcoin": nil, "bitcoin-c": {3}, "x%2Fbt": {9},
+		"+btc":        {5, 1, 4},                                                                        // no symbol equals it: all begin with it
+		"doge+%26+co": {6}, "doge+%26": nil, "doge+co": {6}, "%26": nil, "$d": {6}, "$": nil, "co": {6}, // "co" is a slug
+		"a": {7}, "b": {7}, "a.": nil, "a.b%00c": {7}, "q": {7}, "q+q": {7}, "%00": nil, "c": {7}, "ca": {3, 9},
+		"%C3%89T": {8}, "%C3": nil, "%C3%A9": nil, "%C3%A9t%C3": nil, "%CE%B9": {8}, "%CE%B9%E1%BE%BE": {8}, "2": nil, "2b": {10}, "big": {10}, "4u": nil,
+	} {
+		a := get(w, "/openapi/v1/search?q="+q)
+		var got struct {
+			Result struct{ Items []struct{ ID int } }
+		}
+		if err := json.Unmarshal([]byte(a.Body), &got); err != nil {
+			t.Fatalf("%s: %+v", q, a)
+		}
+		var ids []int
+		for _, i := range got.Result.Items {
+			ids = append(ids, i.ID)
+		}
+		if !slices.Equal(ids, want) {
+			t.Errorf("%s: %v, want %v", q, ids, want)
+		}
+	}
+	if a := get(w, "/openapi/v1/search?q=doge&q=x&size=0&id=x&fields=links"); a.Ignored != "fields,id,q,size" || a.NotFound != "" ||
+		a.Body != envelope(`{"items":[{"id":6,"name":"Doge & Co","symbol":"$D","slug":"co","logo":"","explorers":[]}]}`) {
+		t.Errorf("%+v", a)
+	}
+	for _, q := range []string{"", "q", "q=", "q=+", "Q=btc", "q=" + strings.Repeat("x", 65), "q=1+2+3+4+5+6+7+8+9"} {
+		if a := get(w, "/openapi/v1/search?"+q); a.Status != 400 || !slices.Equal(a.Blame, []string{"q"}) {
+			t.Errorf("%s: %+v", q, a)
+		}
 	}
 }

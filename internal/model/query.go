@@ -45,8 +45,8 @@ const Prefix = "/openapi/v1/"
 
 // A Query is what a request asks for.
 type Query struct {
-	// Endpoint is assets, quotes, exchanges, categories, chains, history, trending
-	// or global. The fields below but Ignored are of the first six.
+	// Endpoint is assets, quotes, exchanges, categories, chains, history, search,
+	// trending or global. The fields below but Ignored and Text are of the first six.
 	Endpoint string
 	Filters  []Filter // that were sent, in the order id, slug, symbol
 	Sort     string
@@ -56,6 +56,7 @@ type Query struct {
 	Size     int64
 	Links    bool   // fields=links
 	Window   string // of history
+	Text     string // of search: q, folded
 	Ignored  string // value of X-Ignored, "" for none
 }
 
@@ -113,7 +114,7 @@ func ignored(endpoint, raw string) string {
 		var unread bool
 		switch {
 		case !isList:
-			unread = endpoint == "global" || name != "by"
+			unread = map[string]string{trending: "by", search: "q"}[endpoint] != name
 		case name == "symbol":
 			unread = !l.symbol
 		case name == "fields":

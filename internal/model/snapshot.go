@@ -58,6 +58,16 @@ func (s *Snapshot) Known(collection string) (ids []int64, slugs, symbols []strin
 	return ids, slugs, symbols
 }
 
+// Texts are the names, symbols and slugs of the assets, as the feed has them.
+func (s *Snapshot) Texts() (texts []string) {
+	if s != nil {
+		for _, r := range s.Lists[assets] {
+			texts = append(texts, r.asName, r.asSymbol, r.asSlug)
+		}
+	}
+	return texts
+}
+
 // A Change is the record of the change job.
 type Change struct {
 	Time     time.Time // when the job ran
@@ -106,6 +116,8 @@ func (s *Snapshot) Answer(q *Query, c *Change) Answer {
 			rows = pointers(s.Lists[trending])
 		}
 		a.Body = Body(q, rows, 0)
+	case q.Endpoint == search:
+		a.Body = Body(q, s.searched(q.Text), 0)
 	default:
 		rows := s.matching(q)
 		total := int64(len(rows))
@@ -120,7 +132,7 @@ func (s *Snapshot) Answer(q *Query, c *Change) Answer {
 	return a
 }
 
-// Body is the whole body of a page of a listing, or of trending, with its rows
+// Body is the whole body of a page of a listing, of trending or search, with its rows
 // and the total of all pages.
 func Body(q *Query, rows []*Row, total int64) string {
 	var b strings.Builder
@@ -136,7 +148,7 @@ func Body(q *Query, rows []*Row, total int64) string {
 		}
 	}
 	b.WriteByte(']')
-	if q.Endpoint != trending {
+	if q.Endpoint != trending && q.Endpoint != search {
 		b.WriteString(`,"page":` + integer(q.Page) + `,"total":` + integer(total) + `,"total_page":` + integer(max(1, (total+q.Size-1)/q.Size)))
 	}
 	b.WriteByte('}')

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-var endpoints = []string{"quotes", "assets", "categories", "exchanges", "chains", "history", "trending", "global"}
+var endpoints = []string{"quotes", "assets", "categories", "exchanges", "chains", "history", "search", "trending", "global"}
 
 // maxQuery keeps requests within the 16 KiB that the service takes.
 const maxQuery = 15 << 10
@@ -45,6 +45,14 @@ func Questions(w *model.World) *rapid.Generator[model.Question] {
 			q.Target += query
 		}
 		return q
+	})
+}
+
+// Searches are questions that look for assets of the newest snapshot.
+func Searches(w *model.World) *rapid.Generator[model.Question] {
+	return rapid.Custom(func(t *rapid.T) model.Question {
+		d := draw{t}
+		return model.Question{Method: "GET", Target: model.Prefix + "search?q=" + d.encode(d.typed(w.Newest()))}
 	})
 }
 
@@ -108,11 +116,15 @@ func (d draw) oddPins(w *model.World) []string {
 // query is a query string, with its question mark, or nothing.
 func (d draw) query(s *model.Snapshot, endpoint string) string {
 	var pairs []string
-	for _, name := range []string{"sort", "page", "size", "limit", "offset", "id", "slug", "symbol", "fields", "by", "window"} {
-		often := map[string]int{"sort": 50, "page": 30, "size": 30, "limit": 20, "offset": 20, "id": 15, "slug": 20, "symbol": 20, "fields": 15, "by": 8, "window": 5}[name]
+	for _, name := range []string{"sort", "page", "size", "limit", "offset", "id", "slug", "symbol", "fields", "by", "window", "q"} {
+		often := map[string]int{"sort": 50, "page": 30, "size": 30, "limit": 20, "offset": 20, "id": 15, "slug": 20, "symbol": 20, "fields": 15, "by": 8, "window": 5, "q": 5}[name]
 		switch {
 		case endpoint == "trending" && name == "by":
 			often = 60
+		case endpoint == "search" && name == "q":
+			often = 97
+		case endpoint == "search":
+			often = 3
 		case endpoint == "history" && name == "window":
 			often = 70
 		case endpoint == "history":
@@ -220,12 +232,43 @@ func (d draw) value(s *model.Snapshot, endpoint, name string) string {
 		return d.csv(knownSymbols, append([]string{"", "NOPE", "nope", "\u212A", "x=y", "😀😀"}, symbols...), nil)
 	case "fields":
 		return d.csv([]string{"links"}, []string{"", "LINKS", "lin\u212As", "link\u017f", "links ", " links", "link", "name", "*", "all", "links;"}, nil)
+	case "q":
+		return d.encode(d.typed(s))
 	case "window":
 		return d.encode(pick(d, []string{"24h", "7d", "30d", "90d", "1y", "1Y", "24H", "1h", "365d", " 7d", "7d ", "1y,7d", "all", "7\u1d48", "\x007d"}))
 	case "by":
 		return d.encode(pick(d, []string{"gainers", "GAINERS", " gainers ", "gainer\u017f", "\tgainers\r\n", "\v\fgainers", "", " ", "\t", "searched", "losers", "gainers,", "gain ers", "\u00a0gainers", "gainers\x00", "\u0085gainers", "\u2003"}))
 	}
 	panic("gen: unknown parameter " + name)
+}
+
+// typed is what somebody types to find an asset: parts of its name, symbol and slug,
+// and what is near them.
+func (d draw) typed(s *model.Snapshot) string {
+	known := s.Texts()
+	if len(known) == 0 || d.chance(5) {
+		known = append(known, "bitcoin", "a", " ", "", "é", strings.Repeat("x", 64), strings.Repeat("a ", 8), strings.Repeat("b ", 9), "\xff", "\x00")
+	}
+	text := pick(d, known)
+	for d.chance(30) {
+		text += pick(d, []string{" ", "  ", ""}) + pick(d, known)
+	}
+	if d.chance(60) { // its words, some of them, or the beginnings
+		words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+		for i := range words {
+			if runes := []rune(words[i]); d.chance(50) {
+				words[i] = string(runes[:d.between(1, min(len(runes), 4))])
+			}
+		}
+		text = strings.Join(words[min(d.upTo(2), len(words)):], pick(d, []string{" ", " ", "  ", "-"}))
+	}
+	if d.chance(70) {
+		text = strings.ToValidUTF8(text[:min(len(text), 64)], "")
+	}
+	if d.chance(30) {
+		text = d.refold(text)
+	}
+	return text
 }
 
 func (d draw) sort(endpoint string) string {

@@ -1,0 +1,72 @@
+package model
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// search is the endpoint that finds assets by what somebody types.
+const search = "search"
+
+const (
+	maxText  = 64 // bytes of q
+	maxWords = 8
+	maxFound = 20 // items
+)
+
+// searchWords are the words of q, which blanks part.
+func searchWords(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' })
+}
+
+// nameWords are the words of a name, folded one by one.
+func nameWords(name string) []string {
+	words := strings.FieldsFunc(name, func(r rune) bool { return !unicode.In(r, unicode.L, unicode.Nd) })
+	for i, w := range words {
+		words[i] = Fold(w)
+	}
+	return words
+}
+
+// searched are the assets that q finds, in order (INTERFACE.md, "Search").
+func (s *Snapshot) searched(text string) []*Row {
+	if s == nil || !utf8.ValidString(text) {
+		return nil
+	}
+	type match struct {
+		*Row
+		class int
+	}
+	words := searchWords(text)
+	var found []match
+	for i := range s.Lists[assets] {
+		r := &s.Lists[assets][i]
+		switch {
+		case r.Symbol == text:
+			found = append(found, match{r, 0})
+		case r.Name == text || r.Slug == text:
+			found = append(found, match{r, 1})
+		case !slices.ContainsFunc(words, func(w string) bool { return !r.has(w) }):
+			found = append(found, match{r, 2})
+		}
+	}
+	slices.SortFunc(found, func(a, b match) int {
+		return cmp.Or(cmp.Compare(a.class, b.class), Order("rank", false)(a.Row, b.Row))
+	})
+	var rows []*Row
+	for _, m := range found[:min(len(found), maxFound)] {
+		rows = append(rows, m.Row)
+	}
+	return rows
+}
+
+// has tells whether a word begins a word of the name, the symbol or the slug, or is
+// one of them when it is a single character.
+func (r *Row) has(word string) bool {
+	return slices.ContainsFunc(slices.Concat(r.words, []string{r.Symbol, r.Slug}), func(of string) bool {
+		return of == word || utf8.RuneCountInString(word) > 1 && strings.HasPrefix(of, word)
+	})
+}
