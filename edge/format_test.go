@@ -141,13 +141,13 @@ func put(t *testing.T, mem *memstore.Store, key func(artifacts.Digest) string, b
 	return ref
 }
 
-// TestUnknownSortKey: a snapshot without the view of a sort key, as builders write
-// it that do not know the key, answers all but that.
+// TestUnknownSortKey: a snapshot without the view of a sort key, or that of words, as
+// builders write it that do not know them, answers all but that.
 func TestUnknownSortKey(t *testing.T) {
 	mem := memstore.New()
 	p := fixture.Publish(t, mem, fixture.Feed(200, 1), fixture.Start, nil)
 	m, next := *p.Manifest, *p.Pointer
-	m.Views = slices.DeleteFunc(slices.Clone(m.Views), func(v artifacts.View) bool { return v.Collection == "exchanges" && v.Sort == "volume" })
+	m.Views = slices.DeleteFunc(slices.Clone(m.Views), func(v artifacts.View) bool { return v.Collection == "exchanges" && v.Sort == "volume" || v.Collection == "search" })
 	for i := range m.Views {
 		if v := &m.Views[i]; v.Collection == "exchanges" && v.Columns != nil {
 			v.Columns = slices.DeleteFunc(slices.Clone(v.Columns), func(c string) bool { return c == "volume" }) // the last one
@@ -161,14 +161,14 @@ func TestUnknownSortKey(t *testing.T) {
 	e, _ := start(t, mem, nil)
 	until(t, "the snapshot", func() bool { return e.current() != nil && e.refresher.Status().Missing == 0 })
 	for query, want := range map[string]int{
-		"": 200, "?sort=name": 200, "?slug=exchange-1&sort=slug:desc": 200, "?id=1&sort=name": 200,
-		"?sort=volume": 503, "?id=1&sort=volume:desc": 503, "?slug=exchange-1&sort=volume": 503,
+		"exchanges": 200, "exchanges?sort=name": 200, "exchanges?slug=exchange-1&sort=slug:desc": 200, "exchanges?id=1&sort=name": 200,
+		"exchanges?sort=volume": 503, "exchanges?id=1&sort=volume:desc": 503, "exchanges?slug=exchange-1&sort=volume": 503, "search?q=asset": 503, "search": 400,
 	} {
-		if status, body, _ := get(t, e.Addr(), "/openapi/v1/exchanges"+query); status != want {
+		if status, body, _ := get(t, e.Addr(), "/openapi/v1/"+query); status != want {
 			t.Errorf("%s: %d %s", query, status, body)
 		}
 	}
-	if _, body, _ := get(t, e.AdminAddr(), "/metrics"); !strings.Contains(body, `edge_http_requests_total{code="503",route="future_pin"} 3`) || !strings.Contains(body, `edge_http_requests_total{code="503",route="exchanges"} 0`) {
+	if _, body, _ := get(t, e.AdminAddr(), "/metrics"); !strings.Contains(body, `edge_http_requests_total{code="503",route="future_pin"} 4`) || !strings.Contains(body, `edge_http_requests_total{code="503",route="exchanges"} 0`) {
 		t.Error("it counts as a fault of the service")
 	}
 }

@@ -428,7 +428,7 @@ func TestLacking(t *testing.T) {
 			r.until(t, "the first snapshot", r.at(fixture.Start))
 			if spoil != nil {
 				r.until(t, "the end of a round", func() bool {
-					return strings.HasPrefix(r.Status().Lacking, "1 of 24 objects of the snapshot are not on this machine: ")
+					return strings.HasPrefix(r.Status().Lacking, "1 of 25 objects of the snapshot are not on this machine: ")
 				})
 			} else if r.until(t, "an object", func() bool { return r.cache.LastFetch().Unix() > 0 }); r.Status().Lacking == "" {
 				t.Error("within the budget nothing is lacking")

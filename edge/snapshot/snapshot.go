@@ -113,10 +113,9 @@ func (s *Snapshot) complete() error {
 			continue
 		}
 		if e == query.Search {
-			// By its builder assets are found by name, and ordered by rank, too.
-			name, rank := s.views[query.Assets][query.SortName], s.views[query.Assets][query.SortRank]
-			if s.views[e][query.SortWord] != nil && (name == nil || rank == nil || name.Columns[query.SortRank] < 0) {
-				return fmt.Errorf("view %s/%s without views of assets by rank and by name, with columns", e, query.SortWord)
+			// It needs assets by name, too, as an index, and their ranks.
+			if name := s.views[query.Assets][query.SortName]; name == nil || s.views[query.Assets][query.SortRank] == nil || name.Columns[query.SortRank] < 0 {
+				s.views[e][query.SortWord] = nil
 			}
 			continue
 		}
