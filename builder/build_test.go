@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/model"
@@ -163,6 +165,29 @@ func TestRetained(t *testing.T) {
 
 // moving are the objects that hold sequence, nonce and clock.
 var moving = map[string]bool{artifacts.CurrentKey: true, artifacts.ChangeKey: true, artifacts.KeysKey: true, artifacts.IdentityKey: true}
+
+// TestOtherWords: a view of words that is whole, but of other assets, is found out.
+func TestOtherWords(t *testing.T) {
+	s, other := memstore.New(), memstore.New()
+	mustBuild(t, s, world{assets: 30, at: epoch})
+	mustBuild(t, other, world{assets: 29, at: epoch})
+	h := head(t, s)
+	words := head(t, other).Manifest.View(artifacts.SearchCollection, artifacts.SearchSort)
+	*h.Manifest.View(artifacts.SearchCollection, artifacts.SearchSort) = *words
+	objects, err := new(publish.Head).Objects(t.Context(), s, nil)
+	if err == nil {
+		_, err = objects.Put(t.Context(), stored(t, other, artifacts.ObjectKey(words.Objects[0].Digest)))
+	}
+	if err == nil {
+		_, err = h.Publish(t.Context(), objects, h.Manifest, publish.Timing{Now: time.Now}, func(string) {})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report, err := artifacts.Check(t.Context(), s, ledger.Refs, nil); err != nil || len(report.Problems) != 1 || !strings.Contains(report.Problems[0], "view search/word does not have the words and ranks") {
+		t.Errorf("%v, %q", err, report.Problems)
+	}
+}
 
 // contents reads every object that does not move.
 func contents(t *testing.T, s artifacts.Store) map[string]string {

@@ -142,6 +142,7 @@ func parts(t *testing.T, s artifacts.Store) []part {
 		{"manifest", artifacts.ManifestKey(h.Pointer.Manifest.Digest), true, true, "back"},
 		{"manifest, retained", artifacts.ManifestKey(m.Retained[0].Manifest.Digest), true, false, ""},
 		{"view", key(m.View("assets", "rank").Objects[0].Ref), true, true, ""},
+		{"view of words", key(m.View(artifacts.SearchCollection, artifacts.SearchSort).Objects[0].Ref), true, true, ""},
 		{"view, retained", key(before.View("assets", "rank").Objects[0].Ref), true, false, ""},
 		{"view, shared", key(shared), true, true, ""},
 		{"ledger root", key(m.Ledger), false, true, "back"},

@@ -147,7 +147,9 @@ func TestUnknownSortKey(t *testing.T) {
 	mem := memstore.New()
 	p := fixture.Publish(t, mem, fixture.Feed(200, 1), fixture.Start, nil)
 	m, next := *p.Manifest, *p.Pointer
-	m.Views = slices.DeleteFunc(slices.Clone(m.Views), func(v artifacts.View) bool { return v.Collection == "exchanges" && v.Sort == "volume" || v.Collection == "search" })
+	m.Views = slices.DeleteFunc(slices.Clone(m.Views), func(v artifacts.View) bool {
+		return v.Collection == "exchanges" && v.Sort == "volume" || v.Collection == "search"
+	})
 	for i := range m.Views {
 		if v := &m.Views[i]; v.Collection == "exchanges" && v.Columns != nil {
 			v.Columns = slices.DeleteFunc(slices.Clone(v.Columns), func(c string) bool { return c == "volume" }) // the last one

@@ -152,6 +152,9 @@ func TestCostByRowsSent(t *testing.T) {
 	for _, n := range sizes {
 		store := memstore.New()
 		f := fixture.Feed(n, 1)
+		for i := range 25 {
+			f.Assets[40+i].Name = "Quokka " + f.Assets[40+i].Name
+		}
 		fixture.PublishHistory(t, store, f, fixture.Start, nil, 200)
 		r := newRig(t, store, 512<<20, 1)
 		r.await(t, fixture.Start)
@@ -161,12 +164,16 @@ func TestCostByRowsSent(t *testing.T) {
 			"", "page=3", "page=7&size=100", "sort=name:desc&page=2", "sort=rank", "sort=rank:desc&size=50", "sort=symbol:desc&size=100",
 			"id=1", "id=1,3,5,7,9,1001", "slug=asset-9", "slug=asset-1,asset-2,nothing", "symbol=s5", "symbol=s5,s6&sort=name", "symbol=common&size=20", "symbol=common&limit=5&offset=50", "symbol=common&sort=id:desc&page=2",
 			"id=1,21,41&symbol=common&sort=rank", "offset=1500&limit=30",
+			"q=quok", "q=asset+quo+s", "q=Quokka+As", "q=s1+quokka", "q=none+asset", "q=q",
 			"id=1,5,9&window=24h", "id=1,5,9,7&window=1y", "slug=asset-0,asset-19&window=7d", "symbol=s2,s4&window=30d", "id=21,1&symbol=common&window=90d",
 		} {
 			var q query.Query
 			e, blocks := query.Assets, 0
-			if strings.Contains(raw, "window") {
+			switch {
+			case strings.Contains(raw, "window"):
 				e = query.History
+			case strings.HasPrefix(raw, "q="):
+				e, blocks = query.Search, 40 // of what words begin and end with; and 20 assets, side by side
 			}
 			if err := q.Parse(e, []byte(raw)); err != nil {
 				t.Fatal(err)
@@ -179,7 +186,7 @@ func TestCostByRowsSent(t *testing.T) {
 				t.Fatal(err)
 			}
 			costs[raw] = cost{w.shards, w.visited}
-			if limit := q.Size + 2*len(q.IDs) + 10; w.visited > limit || w.shards > 4+2*(len(q.IDs)+len(q.Slugs)+len(q.Symbols))+blocks {
+			if limit := max(q.Size, 35) + 2*len(q.IDs) + 10; w.visited > limit || w.shards > 4+2*(len(q.IDs)+len(q.Slugs)+len(q.Symbols))+blocks {
 				t.Errorf("%d assets, %q: %d rows and %d shards touched", n, raw, w.visited, w.shards)
 			}
 		}
