@@ -258,12 +258,15 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-var endpoints = []string{"assets", "quotes", "trending", "exchanges", "global", "categories", "chains", "history"}
+var endpoints = []string{"assets", "quotes", "trending", "exchanges", "global", "categories", "chains", "history", "search"}
 
 // asked is a path with what it takes at least.
 func asked(path string) string {
-	if strings.HasSuffix(path, "/history") {
+	switch {
+	case strings.HasSuffix(path, "/history"):
 		return path + "?id=1"
+	case strings.HasSuffix(path, "/search"):
+		return path + "?q=bitcoin"
 	}
 	return path
 }
@@ -320,6 +323,9 @@ func TestAnswers(t *testing.T) {
 	}
 	for _, window := range []string{"24h", "7d", "30d", "90d", "1y"} {
 		check(w.keyed, question{method: "GET", target: "/openapi/v1/history?slug=bitcoin,petal&window=" + window}, 200)
+	}
+	for _, q := range []string{"petal", "BTC+", "p+cla", "none", "%ff"} {
+		check(w.keyed, question{method: "GET", target: "/openapi/v1/search?q=" + q}, 200)
 	}
 	for _, endpoint := range endpoints {
 		target := asked("/openapi/v1/" + endpoint)

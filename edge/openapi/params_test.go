@@ -70,6 +70,9 @@ func casesOf(t *testing.T, p *openapi3.Parameter) []paramCase {
 			item = "9223372036854775807"
 		}
 		return append(cases, paramCase{value: item + ",-1", valid: true})
+	case s.MaxLength != nil:
+		n := int(*s.MaxLength)
+		return []paramCase{{value: strings.Repeat("x", n), valid: true}, {value: strings.Repeat("x", n+1)}, {value: "+"}, {value: "a+b++c+d+e+f+g+h+", valid: true}, {value: "a+b+c+d+e+f+g+h+i"}}
 	case s.Type.Is("string") && s.Pattern != "":
 		return []paramCase{
 			{value: "2026-11-21T11:50:00Z", valid: true}, {value: "2026-11-21"}, {value: "2026-11-21T11:50:00.5Z"}, {value: "2026-11-21T11:50:00+01:00"}, {value: "2026-11-21 11:50:00Z"},
@@ -103,8 +106,8 @@ func TestParameters(t *testing.T) {
 				if p.In == "header" {
 					q.header = []string{p.Name + ": " + each.value}
 					header.Set(p.Name, each.value)
-				} else if p.Name == "id" {
-					q.target = path + "?id=" + each.value
+				} else if strings.HasPrefix(least, path+"?"+p.Name+"=") {
+					q.target = path + "?" + p.Name + "=" + each.value
 				} else {
 					q.target += join + p.Name + "=" + each.value
 				}

@@ -53,7 +53,7 @@ var (
 
 	errBy        = paramError("by", "not a board that is served", "gainers")
 	errWindow    = paramError("window", "not a window that is served", "24h, 7d, 30d, 90d or 1y")
-	errQ         = paramError("q", "nothing, over 64 bytes, nothing but blanks, or over eight words", "1 to 64 bytes of UTF-8, up to eight words with blanks between")
+	errQ         = paramError("q", "nothing, over 64 bytes, nothing but blanks, or over eight words", "1 to 64 bytes, up to eight words with blanks between")
 	errNoneAsked = paramError("id", "neither it nor slug nor symbol is sent, and history is of the assets that they name", takesIDs)
 )
 
