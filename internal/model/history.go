@@ -139,11 +139,14 @@ func ReadPrices(published []byte, times int) (id int64, prices []*string, err er
 	return row.ID, row.Prices, err
 }
 
-// Listing names the rows that a query is about: the endpoint's, or those of the
-// window of /history.
+// Listing names the rows that a query is about: the endpoint's, those of the window
+// of /history, or the assets that are searched.
 func (q *Query) Listing() string {
-	if q.Window != "" {
+	switch {
+	case q.Window != "":
 		return q.Endpoint + " " + q.Window
+	case q.Endpoint == search:
+		return assets
 	}
 	return q.Endpoint
 }

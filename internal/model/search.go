@@ -31,9 +31,10 @@ func nameWords(name string) []string {
 	return words
 }
 
-// searched are the assets that q finds, in order (INTERFACE.md, "Search").
-func (s *Snapshot) searched(text string) []*Row {
-	if s == nil || !utf8.ValidString(text) {
+// Search returns those of the assets that a text, folded, finds, in order
+// (INTERFACE.md, "Search").
+func Search(text string, among []*Row) []*Row {
+	if !utf8.ValidString(text) {
 		return nil
 	}
 	type match struct {
@@ -42,8 +43,7 @@ func (s *Snapshot) searched(text string) []*Row {
 	}
 	words := searchWords(text)
 	var found []match
-	for i := range s.Lists[assets] {
-		r := &s.Lists[assets][i]
+	for _, r := range among {
 		switch {
 		case r.Symbol == text:
 			found = append(found, match{r, 0})

@@ -117,7 +117,11 @@ func (s *Snapshot) Answer(q *Query, c *Change) Answer {
 		}
 		a.Body = Body(q, rows, 0)
 	case q.Endpoint == search:
-		a.Body = Body(q, s.searched(q.Text), 0)
+		var rows []*Row
+		if s != nil {
+			rows = Search(q.Text, pointers(s.Lists[assets]))
+		}
+		a.Body = Body(q, rows, 0)
 	default:
 		rows := s.matching(q)
 		total := int64(len(rows))

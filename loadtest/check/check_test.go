@@ -120,11 +120,15 @@ func (b *bench) traffic(n int, w *model.Snapshot) {
 			b.ask("GET", model.Prefix+"quotes?size=0", check.Success)
 			b.ask("GET", model.Prefix+"nothing", check.NotFound)
 			b.ask("GET", model.Prefix+"history", check.BadRequest)
+			b.ask("GET", model.Prefix+"search?q=+", check.BadRequest)
 		case 4:
 			b.ask("GET", target, check.Success, "X-Request-Id", pick("mine", "yours"))
 		case 5:
 			window := []string{"24h", "7D", "30d", "90d", "1y", ""}[len(target)%6]
 			b.ask("GET", fmt.Sprintf("%shistory?window=%s&size=3&page=%d&symbol=btc,k,S,none", model.Prefix, window, 1+len(target)%3), check.Success)
+			fallthrough
+		case 6:
+			b.ask("GET", model.Prefix+"search?q="+pick("s", "coin-", "b", "bi", "same", "SAME+co", "ether+%26+co", "eth", "none", "k+kel"), check.Success)
 			fallthrough
 		default:
 			b.ask("GET", target, check.Success)

@@ -177,6 +177,11 @@ func (c *Checker) structure(an *answer, q *model.Query, plain []byte) (Kind, str
 		return Paging, fmt.Sprintf("%d items on the board, 20 at most", len(rows))
 	case q.Endpoint == "trending":
 		return inOrder(rows, "24h", true)
+	case q.Text != "":
+		if want := model.Search(q.Text, rows); !slices.Equal(rows, want) {
+			return Filter, fmt.Sprintf("of the %d items found by %q, the first %d of those that match stand in another order", len(rows), q.Text, len(want))
+		}
+		return "", ""
 	}
 	if want := min(q.Size, max(0, r.Total-q.Offset)); int64(len(rows)) != want || r.Total < 0 {
 		return Paging, fmt.Sprintf("%d items at offset %d of %d in pages of %d, want %d", len(rows), q.Offset, r.Total, q.Size, want)

@@ -80,7 +80,7 @@ func (m *Mix) classOf(name string) int {
 
 // entries returns the rows that filters on an endpoint are drawn from.
 func (d *Directory) entries(endpoint string) []Entry {
-	if endpoint == "quotes" || endpoint == history {
+	if endpoint == "quotes" || endpoint == history || endpoint == search {
 		endpoint = "assets"
 	}
 	if l := d.Lists[endpoint]; l != nil {
@@ -103,7 +103,7 @@ func refusals() []rare {
 	for _, target := range []string{
 		"quotes?size=101", "quotes?limit=10&size=500", "assets?page=0", "assets?page=1.5", "assets?offset=100001", "assets?offset=-1",
 		"quotes?sort=market_cap", "assets?sort=name:up", "assets?sort=name:", "exchanges?size=0", "exchanges?sort=symbol", "exchanges?limit=101",
-		"categories?sort=volume", "chains?sort=display_name", "history", "history?id=1&window=1w", "history?id=1&size=21", "trending?by=searched", "quotes?id=abc", "quotes?id=" + many, "assets?fields=" + many,
+		"categories?sort=volume", "chains?sort=display_name", "history", "history?id=1&window=1w", "history?id=1&size=21", "search", "search?q=a+b+c+d+e+f+g+h+i", "trending?by=searched", "quotes?id=abc", "quotes?id=" + many, "assets?fields=" + many,
 	} {
 		all = append(all, rare{model.Prefix + target, check.BadRequest})
 	}
@@ -282,6 +282,8 @@ func (m *Mix) filter(p *params, r *rand.Rand, k *Kind) {
 		}
 		e := &entries[rows.draw(r)]
 		switch k.By {
+		case "q":
+			p.b = appendTyped(p.b, r, e)
 		case "id":
 			p.b = append(p.b, e.ID...)
 		case "slug":
@@ -290,6 +292,18 @@ func (m *Mix) filter(p *params, r *rand.Rand, k *Kind) {
 			p.b = append(p.b, e.Symbol...)
 		}
 	}
+}
+
+// appendTyped adds what somebody may have typed who looks for an asset.
+func appendTyped(b []byte, r *rand.Rand, e *Entry) []byte {
+	if r.IntN(3) == 0 {
+		return append(b, e.Symbol[:min(len(e.Symbol), 60)]...)
+	}
+	text := e.Slug[:min(len(e.Slug), 2+r.IntN(8))]
+	if r.IntN(2) == 0 {
+		text = strings.ReplaceAll(text, "-", "+")
+	}
+	return append(b, text...)
 }
 
 // page adds which page of a listing is asked.

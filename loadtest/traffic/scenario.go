@@ -47,12 +47,12 @@ type Scenario struct {
 
 // Kind is one kind of request to the API.
 type Kind struct {
-	// Endpoint is assets, quotes, trending, exchanges, global, categories, chains
-	// or history.
+	// Endpoint is assets, quotes, trending, exchanges, global, categories, chains,
+	// history or search.
 	Endpoint string  `yaml:"endpoint"`
 	Weight   float64 `yaml:"weight"`
 	// By is list, the default, or the filter id, slug or symbol, of which /history
-	// has one.
+	// has one; of /search it is q, the beginning of a slug or its words, or a symbol.
 	By string `yaml:"by"`
 	// Values is how many values a filter has at most, 1 to 100, drawn alike
 	// from 1; the default is 1.
@@ -125,12 +125,12 @@ func ParseScenario(b []byte) (*Scenario, error) {
 // filters are the filters that each list takes.
 var filters = map[string][]string{
 	"assets": {"id", "slug", "symbol"}, "quotes": {"id", "slug", "symbol"}, history: {"id", "slug", "symbol"},
-	"exchanges": {"id", "slug"}, "categories": {"id", "slug"}, "chains": {"id", "slug"},
+	"exchanges": {"id", "slug"}, "categories": {"id", "slug"}, "chains": {"id", "slug"}, search: {"q"},
 }
 
-const history = "history"
+const history, search = "history", "search"
 
-var endpoints = append(slices.Clone(model.Lists), "global", history)
+var endpoints = append(slices.Clone(model.Lists), "global", history, search)
 
 func (s *Scenario) check() error {
 	share := func(name string, v float64) error {
@@ -184,8 +184,11 @@ func (k *Kind) check(share func(string, float64) error) error {
 	case !slices.Contains(filters[k.Endpoint], k.By):
 		return fmt.Errorf("by %q: /%s has %s", k.By, k.Endpoint, strings.Join(append([]string{"list"}, filters[k.Endpoint]...), ", "))
 	}
-	if !list && (len(k.Sorts) > 0 || len(k.Sizes) > 0 || k.Deep != 0 || k.Offset != 0) {
+	if list = list && k.Endpoint != search; !list && (len(k.Sorts) > 0 || len(k.Sizes) > 0 || k.Deep != 0 || k.Offset != 0) {
 		return fmt.Errorf("/%s has no sorts, sizes or pages", k.Endpoint)
+	}
+	if k.Endpoint == search && (k.By != "q" || k.Values > 1) {
+		return fmt.Errorf("/%s is asked by q, with one value", k.Endpoint)
 	}
 	if k.Values == 0 {
 		k.Values = 1

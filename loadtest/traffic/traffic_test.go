@@ -243,7 +243,7 @@ func TestParseScenarioRefuses(t *testing.T) {
 		"mix: [{endpoint: exchanges, weight: 1, by: symbol}]", "mix: [{endpoint: global, weight: 1, sizes: [5]}]", "mix: [{endpoint: quotes, weight: 1, sizes: [101]}]",
 		"mix: [{endpoint: quotes, weight: 1, values: 101}]", "mix: [{endpoint: quotes, weight: 1, deep: 2}]", "mix: [{endpoint: quotes, weight: 1, sorts: ['a b']}]",
 		"mix: [{endpoint: history, weight: 1}]", "mix: [{endpoint: history, weight: 1, by: id, sizes: [21]}]", "mix: [{endpoint: history, weight: 1, by: id, windows: [1w]}]",
-		"mix: [{endpoint: history, weight: 1, by: id, sorts: [id]}]", "mix: [{endpoint: quotes, weight: 1, windows: [7d]}]",
+		"mix: [{endpoint: history, weight: 1, by: id, sorts: [id]}]", "mix: [{endpoint: quotes, weight: 1, windows: [7d]}]", "mix: [{endpoint: search, weight: 1}]", "mix: [{endpoint: search, weight: 1, by: q, values: 2}]", "mix: [{endpoint: search, weight: 1, by: q, sizes: [1]}]",
 		mix + "zipf: -1", mix + "zipf: .nan", mix + "conditional: 1.5", mix + "compressed: 0.5", mix + "bad_key: 0.6\nbad_parameter: 0.6", mix + "speling: 1",
 		mix + `codings: ["a\r\nb"]`,
 	} {

@@ -202,7 +202,7 @@ func (s *Server) reordered(w *model.Snapshot, q *model.Query) *model.Snapshot {
 	if q.Window != "" || !s.has(UnrankedFirst) && !s.has(CaseMatters) && (!s.has(TiesReversed) || !q.Desc || byID) {
 		return w
 	}
-	rows := slices.Clone(w.Lists[q.Endpoint])
+	rows := slices.Clone(w.Lists[q.Listing()])
 	for i := range rows {
 		r := &rows[i]
 		switch {
@@ -216,7 +216,7 @@ func (s *Server) reordered(w *model.Snapshot, q *model.Query) *model.Snapshot {
 			r.ID = -r.ID
 		}
 	}
-	return &model.Snapshot{Time: w.Time, Lists: map[string][]model.Row{q.Endpoint: rows}, TotalMarketCap: w.TotalMarketCap, TotalVolume: w.TotalVolume}
+	return &model.Snapshot{Time: w.Time, Lists: map[string][]model.Row{q.Listing(): rows}, TotalMarketCap: w.TotalMarketCap, TotalVolume: w.TotalVolume}
 }
 
 // either is a query for the rows that pass any of q's filters.
