@@ -35,8 +35,6 @@ type testCase struct {
 	Retries *int            `json:"retries,omitempty"`
 	Take    int             `json:"take,omitempty"` // of events
 
-	// Needs is an endpoint; without it on the edge the case is left out.
-	Needs string `json:"needs,omitempty"`
 	// Edge is the one asked: "" has openapitest.Market; "empty" nothing; "swap"
 	// publishes a second snapshot once the first answer was given, "gone" so many
 	// that the first is no longer retained; "limited" is over its limit when it is
@@ -96,11 +94,8 @@ func newFronts(t *testing.T) *fronts {
 	return f
 }
 
-// add starts what a case needs. It returns false when the edge has not got it.
-func (f *fronts) add(c testCase) bool {
-	if c.Needs != "" && ask(f.t, f.market, "/openapi/v1/"+c.Needs, f.key).StatusCode == http.StatusNotFound {
-		return false
-	}
+// add starts what a case needs.
+func (f *fronts) add(c testCase) {
 	s := &front{testCase: &c, t: f.t, edge: f.market, key: f.key}
 	switch c.Edge {
 	case "":
@@ -150,7 +145,6 @@ func (f *fronts) add(c testCase) bool {
 		c.Key = s.key
 	}
 	f.cases[name] = s
-	return true
 }
 
 // publish builds snapshots with assets of these ids.
