@@ -2,10 +2,16 @@ package answer
 
 import (
 	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/internal/model"
 )
 
 // modelElement is an element of Accept-Encoding that is well formed.
@@ -111,6 +117,35 @@ func FuzzMatches(f *testing.F) {
 			if got, want := Matches([]byte(header), appendETag(nil, d, c)), modelMatches(header, digits); got != want {
 				t.Fatalf("%q: %v, want %v", header, got, want)
 			}
+		}
+	})
+}
+
+// FuzzWords: the words in an asset's row are those that the model finds in its name.
+func FuzzWords(f *testing.F) {
+	for _, name := range []string{"Wrapped Bitcoin", "A.B\x00C", `The "Quoted" \ u0041`, "\u03b9\u1fbe \u2028x", "é\u0301t", "٣ 2Big4u", "", "日本😀K\u212a"} {
+		for _, word := range []string{"b", "bi", "bitcoin", "u0041", "É", "\u0345", "k", "٣", "\xc3"} {
+			f.Add(name, word)
+		}
+	}
+	var w work
+	f.Fuzz(func(t *testing.T, name, word string) {
+		word = artifacts.Fold(word)
+		// An asset that equals the word is found in another way.
+		if !utf8.ValidString(name) || !utf8.ValidString(word) || word == "" || strings.Contains(word, " ") || word == artifacts.Fold(name) || strings.HasPrefix("\x01", word) {
+			return
+		}
+		quoted, err := json.Marshal(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		published := fmt.Appendf(nil, `{"id":1,"name":%s,"symbol":"\u0001","slug":"\u0001","logo":"","explorers":[]}`, quoted)
+		row, _ := model.ReadRow("assets", published) // Go escapes more
+		if w.text = w.text[:0]; w.splitName(published) != nil {
+			t.Fatalf("no name in %s", published)
+		}
+		if got, want := hasWord(w.text, []byte(word)), len(model.Search(word, []*model.Row{&row})) > 0; got != want {
+			t.Fatalf("%q has %q: %v, want %v", name, word, got, want)
 		}
 	})
 }
