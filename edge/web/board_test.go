@@ -67,6 +67,12 @@ func board(at, newest time.Time) map[string][]map[string]any {
 	}
 	return map[string][]row{
 		"assets": assets, "quotes": quotes,
+		"exchanges": {
+			{"key": "h", "id": 3, "name": "Harbor <b>", "slug": "harbor", "logo": "https://evil.example/logo.png", "links": row{"website": "https://harbor.example", "chat": "javascript:alert(1)"},
+				"fees": row{"maker": "0.1", "taker": "0.25"}, "market": row{"volume_24h": "1845213377.125", "markets_count": 1812, "coins_count": 240, "data_time": "2026-11-21T11:58:21Z"}},
+			{"key": "j", "id": 4, "name": "Jetty", "slug": "jetty"},
+			{"key": "p", "id": 5, "name": "Pier", "slug": "pier", "market": row{"volume_24h": "90210.5"}},
+		},
 		"categories": {group(1, "<i>Category</i>", keys[:30]), group(2, "Small", keys[30:])},
 		"chains":     {group(1, "Chain & Co", keys[:10]), group(2, "Ärger", keys[10:])},
 	}
@@ -100,10 +106,11 @@ func mark() time.Time { return time.Now().UTC().Truncate(10 * time.Minute) }
 
 // What a test asks of the board.
 const (
-	shown      = `!document.querySelector("#board").hidden && !document.querySelector("#table").hasAttribute("aria-busy")`
-	assetShown = `!document.querySelector("#asset").hidden && !document.querySelector("#asset").hasAttribute("aria-busy") && document.querySelector("#plot canvas")`
-	names      = `[...document.querySelectorAll("#table tbody .name")].map((name) => name.textContent)`
-	where      = `document.querySelector("#where").textContent`
+	shown       = `!document.querySelector("#board").hidden && !document.querySelector("#table").hasAttribute("aria-busy")`
+	detailShown = `!document.querySelector("#detail").hidden && !document.querySelector("#detail").hasAttribute("aria-busy")`
+	assetShown  = detailShown + ` && document.querySelector("#plot canvas")`
+	names       = `[...document.querySelectorAll("#table tbody .name")].map((name) => name.textContent)`
+	where       = `document.querySelector("#where").textContent`
 )
 
 func click(selector string) string {
@@ -192,17 +199,27 @@ func TestBoard(t *testing.T) {
 				t.Errorf("listing: %q, want %q", got, ranked[:20])
 			}
 			p.expect(`document.querySelector("#table tbody .symbol").textContent`, hostile[0].symbol)
-			p.expect(`document.querySelector("#table tbody td:nth-child(3)").textContent`, "$2,000.50")
-			p.expect(`document.querySelector("#table tbody td:nth-child(3) span").title`, "2000.5")
+			p.expect(`document.querySelector("#table tbody td:nth-child(4)").textContent`, "$2,000.50")
+			p.expect(`document.querySelector("#table tbody td:nth-child(4) span").title`, "2000.5")
 			p.expect(where, "Page 1 of 3, 45 rows")
 			p.expect(`/^Snapshot of `+at.Format(time.DateOnly)+` \d\d:\d0 UTC, (just now|\d+ min ago)$/.test(document.querySelector("#age").textContent) ? "" : document.querySelector("#age").textContent`, "")
-			for _, view := range []struct{ name, first string }{{"categories", "<i>Category</i>"}, {"chains", "Ärger"}} {
+			// Names are whole, on a phone, too.
+			p.expect(`[...document.querySelectorAll("#table tbody .name")].filter((name) => name.getBoundingClientRect().right > name.closest("td").getBoundingClientRect().right || getComputedStyle(name).textOverflow !== "clip").map((name) => name.textContent).join()`, "")
+			for _, view := range []struct {
+				name, first string
+				rows        int
+			}{{"categories", "<i>Category</i>", 2}, {"chains", "Ärger", 2}, {"exchanges", "Harbor <b>", 3}} {
 				p.eval(click(`[href="?view=` + view.name + `"]`))
 				p.await(shown + ` && location.search === "?view=` + view.name + `" && document.querySelector("#views [aria-current]").textContent.toLowerCase() === "` + view.name + `"`)
 				p.checkFits()
-				if got := p.texts(names); len(got) != 2 || got[0] != view.first {
+				p.checkAxe(view.name)
+				if got := p.texts(names); len(got) != view.rows || got[0] != view.first {
 					t.Errorf("%s: %q", view.name, got)
 				}
+			}
+			if v.phone { // whose columns do not have them all
+				p.eval(`(() => { const order = document.querySelector("#order"); order.value = "volume:asc"; order.dispatchEvent(new Event("change")); })()`)
+				p.await(shown + ` && location.search === "?view=exchanges&sort=volume%3Aasc" && ` + names + `[0] === "Jetty"`)
 			}
 			p.goTo(base + "/?asset=" + url.QueryEscape(assetSlug(5)))
 			p.await(assetShown)
@@ -213,7 +230,7 @@ func TestBoard(t *testing.T) {
 			p.eval(click("#points-of summary"))
 			p.checkAxe("points")
 			// Nothing of the names became markup, or was loaded.
-			p.expect(`String(document.querySelectorAll("table img, table i, table b, table script, #trending img, #asset img, #asset b").length)`, "0")
+			p.expect(`String(document.querySelectorAll("table img, table i, table b, table script, #trending img, #detail img, #detail b").length)`, "0")
 			p.checkStayed(base)
 		})
 	}
@@ -259,12 +276,22 @@ func TestBoardListing(t *testing.T) {
 		t.Helper()
 		p.await(shown + ` && location.search === ` + quote(query) + ` && ` + where + ` === ` + quote(position) + ` && ` + names + `.join("|").startsWith(` + quote(strings.Join(first, "|")) + `)`)
 	}
+	// The reader of another page is at its top, and back where he was before.
+	const atTop = `(({ top }) => (top > -1 ? "at the top" : String(top)))(document.querySelector("#listing").getBoundingClientRect())`
+	p.eval(`document.querySelector("#next").scrollIntoView({ block: "end" })`)
+	y := p.eval(`scrollY`)
 	p.eval(click("#next"))
 	check("?view=assets&page=2", "Page 2 of 3, 45 rows", ranked[20:40]...)
+	p.expect(atTop, "at the top")
 	p.eval(click("#next"))
 	check("?view=assets&page=3", "Page 3 of 3, 45 rows", ranked[40:]...)
 	p.expect(`String(document.querySelector("#next").disabled)`, "true")
 	p.eval(`history.back()`)
+	check("?view=assets&page=2", "Page 2 of 3, 45 rows", ranked[20:40]...)
+	p.eval(`history.back()`)
+	check("", "Page 1 of 3, 45 rows", ranked[0])
+	p.await(fmt.Sprint(`scrollY === `, y))
+	p.eval(click("#next"))
 	check("?view=assets&page=2", "Page 2 of 3, 45 rows", ranked[20:40]...)
 	p.eval(click("#previous"))
 	check("?view=assets", "Page 1 of 3, 45 rows", ranked[0])
@@ -281,6 +308,21 @@ func TestBoardListing(t *testing.T) {
 	p.eval(click("[data-sort=name]"))
 	check("?view=assets&sort=name%3Adesc", "Page 1 of 3, 45 rows", hostile[2].name, hostile[1].name, "Asset 45")
 	p.await(byName("descending"))
+
+	// By symbol, which is of the letters' own order; and more rows.
+	p.eval(click("[data-sort=symbol]"))
+	check("?view=assets&sort=symbol%3Aasc", "Page 1 of 3, 45 rows", hostile[3].name, hostile[0].name, hostile[1].name, "Asset 05")
+	p.eval(`document.querySelector("#next").scrollIntoView(); document.querySelector("#numbers a:last-child").click()`)
+	check("?view=assets&sort=symbol%3Aasc&page=3", "Page 3 of 3, 45 rows")
+	p.expect(atTop, "at the top")
+	p.eval(`(() => { const rows = document.querySelector("#rows"); rows.value = 50; rows.dispatchEvent(new Event("change")); })()`)
+	check("?view=assets&sort=symbol%3Aasc&rows=50", "Page 1 of 1, 45 rows", hostile[3].name)
+	p.await(`document.querySelectorAll("#table .line canvas").length === 45`)
+	if got := p.texts(names); len(got) != assetCount {
+		t.Errorf("%d of %d rows", len(got), assetCount)
+	}
+	p.goTo(base + "/?view=assets&sort=name%3Adesc")
+	check("?view=assets&sort=name%3Adesc", "Page 1 of 3, 45 rows")
 
 	// By symbol, in any letter case; what has markup in it, too.
 	search := func(text string) {
@@ -313,6 +355,8 @@ func TestBoardListing(t *testing.T) {
 	// What the address says, and what it says wrongly.
 	for _, c := range []struct{ query, position, first string }{
 		{"?view=chains&sort=name:asc", "Page 1 of 1, 2 rows", "Chain & Co"},
+		{"?view=exchanges&sort=volume:asc", "Page 1 of 1, 3 rows", "Jetty"},
+		{"?view=exchanges&rows=7", "Page 1 of 1, 3 rows", "Harbor <b>"},
 		{"?view=categories&sort=market_cap:asc", "Page 1 of 1, 2 rows", "Small"},
 		{"?view=assets&symbol=%26lt%3B", "Page 1 of 1, 1 row", hostile[3].name},
 		{"?view=__proto__&sort=price:asc&page=-1", "Page 1 of 3, 45 rows", hostile[0].name},
@@ -342,11 +386,11 @@ func TestBoardKeyboard(t *testing.T) {
 	for range 8 {
 		want = append(want, "?asset")
 	}
-	want = append(want, "?view=assets", "?view=categories", "?view=chains", "symbol", "Search", "scroll", "rank", "name")
+	want = append(want, "?view=assets", "?view=categories", "?view=chains", "?view=exchanges", "symbol", "Search", "scroll", "rank", "name", "symbol")
 	for range 20 {
 		want = append(want, "?asset")
 	}
-	want = append(want, "next", "/docs")
+	want = append(want, "?view=assets", "?view=assets&page=2", "?view=assets&page=3", "next", "rows", "/docs")
 	for range want {
 		p.key("Tab")
 		order = append(order, fmt.Sprint(p.eval(`document.activeElement.matches(".scroll") ? "scroll" : `+focused+`.replace(/^[?]asset=.*/, "?asset")`)))
@@ -376,6 +420,10 @@ func TestBoardKeyboard(t *testing.T) {
 	p.key("Enter")
 	p.await(shown + ` && ` + where + `.startsWith("Page 3")`)
 	p.expect(focused, "previous") // there is no next
+	tabTo("rows")
+	p.key("ArrowDown")
+	p.await(shown + ` && location.search.endsWith("&rows=50") && ` + where + ` === "Page 1 of 1, 45 rows"`)
+	p.expect(focused, "rows")
 	tabTo("symbol")
 	p.insert("S08")
 	p.key("Enter")
@@ -395,7 +443,7 @@ func TestBoardKeyboard(t *testing.T) {
 	tabTo(to)
 	p.key("Enter")
 	p.await(assetShown + ` && location.search === ` + quote(to))
-	p.expect(focused, "asset-name")
+	p.expect(focused, "detail-name")
 	tabTo(to + "&window=24h")
 	p.key("Enter")
 	p.await(assetShown + ` && location.search === ` + quote(to+"&window=24h"))
@@ -405,6 +453,7 @@ func TestBoardKeyboard(t *testing.T) {
 	newest, before := at.Format("2006-01-02 15:04 UTC"), at.Add(-24*time.Hour).Format("2006-01-02 15:04 UTC")
 	last, first := "$1994.5 "+newest+"|$1994.5, "+newest, "$1240.5 "+before+"|$1240.5, "+before
 	p.expect(told, last)
+	p.expect(`document.querySelector("#range").textContent`, "Low $1,240.50, high $1,994.50")
 	for _, step := range []struct{ key, want string }{{"ArrowLeft", first}, {"ArrowLeft", first}, {"ArrowRight", last}, {"ArrowRight", last}, {"Home", first}, {"End", last}} {
 		p.key(step.key)
 		p.expect(told, step.want)
@@ -414,7 +463,7 @@ func TestBoardKeyboard(t *testing.T) {
 	p.expect(`document.querySelector("#points tbody").innerText.split(/\s*[\t\n]\s*/).join("|")`, newest+"|$1994.5|"+before+"|$1240.5")
 	tabTo("back")
 	p.key("Enter")
-	p.await(shown + ` && document.querySelector("#asset").hidden`)
+	p.await(shown + ` && document.querySelector("#detail").hidden`)
 	p.expect(focused, to)
 	// What has the focus shows it.
 	p.expect(`getComputedStyle(document.activeElement).outlineStyle`, "solid")
@@ -535,7 +584,7 @@ func TestBoardAsset(t *testing.T) {
 	p.eval(`history.back()`)
 	p.await(assetShown + ` && document.querySelector("#windows [aria-current]").textContent === "7d" && ` + point + ` === ` + quote(said(5)))
 	p.eval(`history.back()`)
-	p.await(shown + ` && document.querySelector("#asset").hidden`)
+	p.await(shown + ` && document.querySelector("#detail").hidden`)
 
 	// While prices are on their way, and when they do not come.
 	hold := func(pattern string) {
@@ -543,14 +592,20 @@ func TestBoardAsset(t *testing.T) {
 	}
 	hold("*/global")
 	p.goTo(base + "/")
-	p.await(`document.querySelectorAll("#table .skeleton").length === 20`)
+	p.await(`document.querySelectorAll("#table tbody tr").length === 20 && document.querySelector("#table tbody .skeleton")`)
 	p.shoot("board-loading")
 	p.checkAxe("first loading")
 	p.call("Fetch.disable", nil)
 	p.await(shown)
+	hold("*/assets?*")
+	p.eval(click("#next"))
+	p.await(`document.querySelector("#table[aria-busy]")`)
+	p.checkAxe("waiting")
+	p.call("Fetch.disable", nil)
+	p.await(shown + ` && location.search.endsWith("page=2")`)
 	hold("*/history?*")
 	p.goTo(base + "/?asset=" + url.QueryEscape(assetSlug(6)) + "&window=30d")
-	p.await(`!document.querySelector("#asset").hidden && document.querySelector("#chart .skeleton") && document.querySelector("#facts").innerText.includes("$84.00")`)
+	p.await(`!document.querySelector("#detail").hidden && document.querySelector("#chart .skeleton") && document.querySelector("#facts").innerText.includes("$84.00")`)
 	p.shoot("asset-loading")
 	p.checkAxe("loading")
 	p.call("Fetch.disable", nil)
@@ -568,11 +623,11 @@ func TestBoardAsset(t *testing.T) {
 	// Without prices, and without an asset. What is no link to the web is none.
 	p.goTo(base + "/?asset=" + url.QueryEscape(assetSlug(0)) + "&window=24h")
 	p.await(chart + ` === "There are no points: no price of the last 24 hours is kept."`)
-	p.expect(`document.querySelector("#asset-head .price").textContent`, "\u2013 \u2013")
+	p.expect(`document.querySelector("#detail-head .price").textContent`, "\u2013 \u2013")
 	p.shoot("asset-none")
 	p.checkAxe("no points")
 	p.goTo(base + "/?asset=nope%3Cb%3E")
-	p.await(`document.querySelector("#asset-name")?.textContent === "No asset is listed at this address."`)
+	p.await(`document.querySelector("#detail-name")?.textContent === "No asset is listed at this address."`)
 	p.checkAxe("no asset")
 	p.goTo(base + "/")
 	p.await(shown)
@@ -580,6 +635,53 @@ func TestBoardAsset(t *testing.T) {
 	p.await(assetShown + ` && location.search === "?id=2"`)
 	p.expect(`String(document.querySelectorAll("#links a").length) + document.querySelector("#links").innerText.includes("Website")`, "2true")
 	p.checkStayed(base, "ERR_BLOCKED_BY_CLIENT")
+}
+
+// TestBoardDetails follows links from one page to another: of exchanges, of groups, and
+// of the coins that they lead to.
+func TestBoardDetails(t *testing.T) {
+	base, _ := startBoard(t, mark(), true)
+	p := startBrowser(t).open(t, desktop)
+	follow := func(name, title string, facts ...string) {
+		t.Helper()
+		p.eval(`[...document.querySelectorAll("#table tbody a, #related a")].find((link) => (link.querySelector(".name") ?? link).textContent.startsWith(` + quote(name) + `)).click()`)
+		p.await(detailShown + ` && document.title === ` + quote(title+" · Market board"))
+		p.expect(`document.activeElement.id`, "detail-name")
+		p.expect(`document.querySelector("#facts").innerText.split(/\s*\n\s*/).slice(0, `+strconv.Itoa(len(facts))+`).join("|")`, strings.Join(facts, "|"))
+		p.checkAxe(title)
+		p.checkFits()
+	}
+	const links, related = `document.querySelector("#links").innerText.split(/\s*\n\s*/).join("|")`, `document.querySelector("#related").innerText.split(/\s*\n\s*/).join("|")`
+	p.goTo(base + "/?view=exchanges")
+	p.await(shown)
+	p.expect(`document.querySelector("#table tbody").innerText.split(/\s*[\t\n]\s*/).join("|")`,
+		"H|Harbor <b>|$1.85\u00a0B|1,812|240|0.1|0.25|2026-11-21 11:58 UTC|P|Pier|$90.21\u00a0K|–|–|0|0|–|J|Jetty|–|–|–|0|0|–")
+	follow("Harbor", "Harbor <b>", "Volume 24 h", "$1.85\u00a0B", "Markets", "1,812", "Coins", "240", "Maker fee", "0.1", "Taker fee", "0.25", "As of", "2026-11-21 11:58 UTC")
+	p.expect(links, "Website|Chat")
+	p.expect(`[...document.querySelectorAll("#links a")].map((link) => link.href).join()`, "https://harbor.example/")
+	p.expect(`document.querySelector("#back").textContent + location.search`, "All exchanges?exchange=3")
+	p.eval(click("#back"))
+	p.await(shown)
+	follow("Jetty", "Jetty", "Volume 24 h", "–", "Markets", "–", "Coins", "–", "Maker fee", "0")
+	p.expect(`document.querySelector("#links-none").innerText`, "None is known.")
+
+	p.goTo(base + "/?view=chains")
+	p.await(shown)
+	follow("Chain & Co", "Chain & Co", "Market cap", "$769.00\u00a0B", "Share of all chains", "25.86%", "Volume 24 h", "$12.35\u00a0M", "Coins", "10")
+	gainers := strings.Join(assetNames(0, 3), "|")
+	p.expect(`[...document.querySelectorAll("#related .name")].map((name) => name.textContent).join("|")`, gainers)
+	follow(hostile[2].name, hostile[2].name+" ("+hostile[2].symbol+")", "Rank", "3")
+	p.expect(related, "<i>Category</i> category|Chain & Co chain")
+	follow("<i>Cat", "<i>Category</i>", "Market cap")
+	for _, title := range []string{hostile[2].name + " (" + hostile[2].symbol + ")", "Chain & Co"} {
+		p.eval(`history.back()`)
+		p.await(detailShown + ` && document.title === ` + quote(title+" · Market board"))
+	}
+	p.goTo(base + "/?exchange=99")
+	p.await(detailShown + ` && document.querySelector("#detail-name").textContent === "No exchange is listed at this address."`)
+	p.eval(click("#back"))
+	p.await(shown + ` && location.search === "?view=exchanges"`)
+	p.checkStayed(base)
 }
 
 // TestBoardTime sees the board of an edge that has no snapshot yet; of an old one; one
@@ -590,6 +692,7 @@ func TestBoardTime(t *testing.T) {
 	p := startBrowser(t).open(t, desktop)
 	p.goTo(base + "/")
 	p.await(problem + ` === "There is no snapshot yet. Try again"`)
+	p.checkAxe("no snapshot")
 
 	old := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 	publish(t, store, old)
@@ -647,12 +750,16 @@ func TestBoardTime(t *testing.T) {
 	p.await(age(at) + ` && document.querySelector("#points tbody td").textContent === ` + quote(at.Format("2006-01-02 15:04 UTC")))
 	p.expect(`document.querySelector("#point").textContent.replace(/.*? /, "") + " " + document.activeElement.id`, before.Format("2006-01-02 15:04 UTC")+" plot")
 	p.eval(`history.back()`)
-	p.await(shown + ` && document.querySelector("#asset").hidden`)
+	p.await(shown + ` && document.querySelector("#detail").hidden`)
 
 	offline := map[string]any{"offline": true, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
 	p.call("Network.emulateNetworkConditions", offline)
 	p.eval(click("#next"))
 	p.await(problem + ` === "The service cannot be reached. Try again"`)
+	// The error is in sight where the reader is, and what was shown stands.
+	p.expect(`((r) => (r.top >= 0 && r.bottom <= innerHeight ? "in sight" : JSON.stringify(r)))(document.querySelector("#problem").getBoundingClientRect())`, "in sight")
+	p.expect(where, "Page 2 of 3, 45 rows")
+	p.checkAxe("error")
 	offline["offline"] = false
 	p.call("Network.emulateNetworkConditions", offline)
 	p.eval(click("#problem button"))

@@ -165,7 +165,8 @@ type page struct {
 	t       *testing.T
 	b       *browser
 	session string
-	phone   bool
+	context string // what it shares with other tabs
+	view    view
 
 	// Guarded by b.mu.
 	requests   []string // URLs that were asked for
@@ -196,12 +197,20 @@ func (b *browser) open(t *testing.T, v view) *page {
 		ID string `json:"browserContextId"`
 	}
 	unmarshal(t, b.call(t, "", "Target.createBrowserContext", map[string]any{"disposeOnDetach": true}), &context)
+	t.Cleanup(func() { b.call(t, "", "Target.disposeBrowserContext", context) })
+	return b.tab(t, v, context.ID)
+}
+
+// tab opens another tab of the same reader.
+func (p *page) tab() *page { return p.b.tab(p.t, p.view, p.context) }
+
+func (b *browser) tab(t *testing.T, v view, context string) *page {
+	t.Helper()
 	var target struct{ TargetID string }
-	unmarshal(t, b.call(t, "", "Target.createTarget", map[string]any{"url": "about:blank", "browserContextId": context.ID}), &target)
+	unmarshal(t, b.call(t, "", "Target.createTarget", map[string]any{"url": "about:blank", "browserContextId": context}), &target)
 	var attached struct{ SessionID string }
 	unmarshal(t, b.call(t, "", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}), &attached)
-	t.Cleanup(func() { b.call(t, "", "Target.disposeBrowserContext", context) })
-	p := &page{t: t, b: b, session: attached.SessionID, phone: v.phone}
+	p := &page{t: t, b: b, session: attached.SessionID, context: context, view: v}
 	b.mu.Lock()
 	b.pages[p.session] = p
 	b.mu.Unlock()
@@ -351,7 +360,7 @@ func (p *page) point(selector string, part float64) {
 	}
 	place := fmt.Sprintf(`(() => { const r = document.querySelector(%s).getBoundingClientRect(); return JSON.stringify({ x: r.left + r.width * %g, y: r.top + r.height / 2 }); })()`, quote(selector), part)
 	unmarshal(p.t, json.RawMessage(p.eval(place).(string)), &at)
-	if p.phone {
+	if p.view.phone {
 		p.call("Input.dispatchTouchEvent", map[string]any{"type": "touchStart", "touchPoints": []any{at}})
 		p.call("Input.dispatchTouchEvent", map[string]any{"type": "touchEnd", "touchPoints": []any{}})
 		return
@@ -390,10 +399,10 @@ func (p *page) shoot(name string) {
 	}
 }
 
-// settle ends what is fading.
+// settle ends what is fading, and what waits to appear.
 func (p *page) settle() {
 	p.t.Helper()
-	p.eval(`document.getAnimations().filter((a) => a instanceof CSSTransition).forEach((a) => a.finish())`)
+	p.eval(`document.getAnimations().filter((a) => a.effect.getComputedTiming().endTime !== Infinity).forEach((a) => a.finish())`)
 }
 
 // axe is axe-core, which is tried on pages as they are.

@@ -5,7 +5,8 @@
 // and a title has them in full.
 "use strict";
 
-const pageSize = 20; // and no more than /history takes
+const perPage = [20, 50, 100]; // rows of a page: the first unless the reader chooses
+const historySize = 20; // no more than /history takes
 const staleAfter = 20 * 60; // seconds, as the header Cache-Status has it
 const trendingShown = 8;
 // Of events: how long to wait before what is new is asked for, so that not all
@@ -33,6 +34,8 @@ function element(tag, attributes, ...children) {
   return made;
 }
 
+const count = (number) => (number == null ? nothing() : roundDecimal(String(number), 0));
+const volume = (text) => exact(text === "0" ? null : text, money); // the API has no other word for unknown
 const nothing = () => element("span", { title: "not known" }, "\u2013");
 const exact = (text, shown) => (text == null ? nothing() : element("span", { title: text }, shown(text)));
 
@@ -75,51 +78,71 @@ async function ask(path, parameters, at, signal) {
 
 // --- what is shown ---------------------------------------------------------
 
-// The columns of each view: a title, how a row's cell looks, and the sort key if
-// the API has one.
+// The columns of each view: a title and what it is read as, how a row's cell looks,
+// and the sort key if the API has one. kind is what a row is.
 const views = {
   assets: {
     title: "Assets",
+    kind: "asset",
     sort: "rank:asc",
     columns: [
-      { title: "Rank", sort: "rank", style: "rank", cell: (row) => (row.rank ? String(row.rank) : nothing()) },
-      { title: "Name", sort: "name", text: true, cell: (row) => named(row) },
+      { title: "#", says: "Rank", sort: "rank", style: "rank", cell: (row) => (row.rank ? String(row.rank) : nothing()) },
+      { title: "Name", sort: "name", text: true, cell: (row) => named(row, "asset") },
+      { title: "Symbol", sort: "symbol", text: true, wide: true, cell: (row) => element("span", { class: "symbol" }, row.symbol) },
       { title: "Price", cell: (row) => exact(row.quote?.price, price) },
       { title: "1 h", wide: true, cell: (row) => changed(row.quote?.percent_change["1h"]) },
       { title: "24 h", cell: (row) => changed(row.quote?.percent_change["24h"]) },
       { title: "7 d", wide: true, cell: (row) => changed(row.quote?.percent_change["7d"]) },
       { title: "Market cap", wide: true, cell: (row) => exact(row.quote?.market_cap, money) },
-      { title: "Volume 24 h", wide: true, cell: (row) => exact(row.quote?.volume, money) },
+      { title: "Volume 24 h", wide: true, cell: (row) => volume(row.quote?.volume) },
       { title: "Last 7 days", wide: true, cell: (row) => (row.line = element("div", { class: "line skeleton" })) },
     ],
   },
-  categories: { title: "Categories", sort: "market_cap:desc", columns: groupColumns() },
-  chains: { title: "Chains", sort: "market_cap:desc", columns: groupColumns() },
+  categories: { title: "Categories", kind: "category", sort: "market_cap:desc", columns: groupColumns("category") },
+  chains: { title: "Chains", kind: "chain", sort: "market_cap:desc", columns: groupColumns("chain") },
+  exchanges: {
+    title: "Exchanges",
+    kind: "exchange",
+    sort: "volume:desc",
+    columns: [
+      { title: "Name", sort: "name", text: true, cell: (row) => named(row, "exchange") },
+      { title: "Volume 24 h", sort: "volume", cell: (row) => exact(row.market?.volume_24h, money) },
+      { title: "Markets", cell: (row) => count(row.market?.markets_count) },
+      { title: "Coins", wide: true, cell: (row) => count(row.market?.coins_count) },
+      { title: "Maker fee", wide: true, cell: (row) => row.fees.maker },
+      { title: "Taker fee", wide: true, cell: (row) => row.fees.taker },
+      { title: "As of", wide: true, cell: (row) => (row.market?.data_time ? utc(row.market.data_time) : nothing()) },
+    ],
+  },
 };
 
-function groupColumns() {
+function groupColumns(kind) {
   return [
-    { title: "Name", sort: "name", text: true, cell: (row) => element("span", { class: "name", title: row.slug }, row.name) },
+    { title: "Name", sort: "name", text: true, cell: (row) => named(row, kind) },
     { title: "Market cap", sort: "market_cap", cell: (row) => exact(row.market.market_cap, money) },
     { title: "Share", cell: (row) => shared(row.market.market_cap_share) },
-    { title: "Volume 24 h", sort: "volume_24h", wide: true, cell: (row) => exact(row.market.volume_24h, money) },
-    { title: "Coins", wide: true, cell: (row) => String(row.market.coins_count) },
-    { title: "Top gainers", text: true, wide: true, cell: (row) => row.market.top_gainers.map((coin) => coin.symbol).join(", ") || nothing() },
+    { title: "Volume 24 h", sort: "volume_24h", wide: true, cell: (row) => volume(row.market.volume_24h) },
+    { title: "Coins", wide: true, cell: (row) => count(row.market.coins_count) },
+    { title: "Top gainers", text: true, wide: true, cell: (row) => gainers(row) },
   ];
 }
 
-function named(row) {
-  return element("a", { class: "coin", href: pageOf(row) }, mark(row), element("span", { class: "name", title: row.slug }, row.name), element("span", { class: "symbol" }, row.symbol));
+const gainers = (row) =>
+  row.market.top_gainers.length ? element("span", { class: "gainers" }, ...row.market.top_gainers.map((coin) => element("a", { href: pageOf(coin, "asset"), title: coin.name }, coin.symbol))) : nothing();
+
+function named(row, kind) {
+  const name = element("span", { class: "name", title: row.slug }, row.name);
+  return element("a", { class: "coin", href: pageOf(row, kind) }, mark(row), element("span", {}, name, ...(row.symbol ? [element("span", { class: "symbol" }, row.symbol)] : [])));
 }
 
-// pageOf is the address of an asset's page: by its slug, which is unique, where a
-// filter takes it for one value.
-const pageOf = (row, window) =>
-  "?" + new URLSearchParams({ ...(/^[^,]+$/.test(row.slug) ? { asset: row.slug } : { id: row.id }), ...(window && window !== "7d" && { window }) });
+// pageOf is the address of a detail page: of an asset by its slug, which is unique,
+// where a filter takes it for one value; of all else by its id.
+const pageOf = (row, kind, window) =>
+  "?" + new URLSearchParams({ ...(kind !== "asset" ? { [kind]: row.id } : /^[^,]+$/.test(row.slug) ? { asset: row.slug } : { id: row.id }), ...(window && window !== "7d" && { window }) });
 
 // mark stands where a logo would: feeds' images are not loaded.
 function mark(row) {
-  const letter = /[\p{L}\p{N}]/u.exec(row.symbol)?.[0] ?? "";
+  const letter = /[\p{L}\p{N}]/u.exec(row.symbol ?? row.name)?.[0] ?? "";
   const made = element("span", { class: "mark", "aria-hidden": "true" }, letter);
   made.style.setProperty("--hue", (row.id * 137) % 360);
   return made;
@@ -131,34 +154,50 @@ function shared(text) {
   return made;
 }
 
-// state is what the address says, so that reload, back and links work.
+// state is what the address says, so that reload, back and links work: a detail page,
+// or a page of a listing.
 function state() {
   const parameters = new URLSearchParams(location.search);
+  const get = (name, format) => (format.test(parameters.get(name) ?? "") ? parameters.get(name) : undefined);
   const window = Object.hasOwn(windows, parameters.get("window")) ? parameters.get("window") : "7d";
-  if (parameters.get("asset")) return { filter: { slug: parameters.get("asset") }, window };
-  if (/^\d{1,16}$/.test(parameters.get("id"))) return { filter: { id: parameters.get("id") }, window };
+  if (parameters.get("asset")) return { kind: "asset", filter: { slug: parameters.get("asset") }, window };
+  for (const name of ["id", "exchange", "category", "chain"]) {
+    const id = get(name, /^\d{1,16}$/);
+    if (id) return { kind: name === "id" ? "asset" : name, filter: { id }, window };
+  }
   const view = Object.hasOwn(views, parameters.get("view")) ? parameters.get("view") : "assets";
-  const page = /^[1-9]\d{0,8}$/.test(parameters.get("page")) ? Number(parameters.get("page")) : 1;
-  const keys = views[view].columns.map((column) => column.sort).filter(Boolean);
+  const rows = perPage.find((rows) => String(rows) === parameters.get("rows")) ?? perPage[0];
+  const page = Number(get("page", /^[1-9]\d{0,8}$/) ?? 1);
   const [key, direction] = (parameters.get("sort") || "").split(":");
-  const sort = keys.includes(key) && (direction === "asc" || direction === "desc") ? key + ":" + direction : views[view].sort;
-  return { view, page, sort, symbol: view === "assets" ? parameters.get("symbol") || "" : "" };
+  const sort = sortKeys(view).includes(key) && (direction === "asc" || direction === "desc") ? key + ":" + direction : views[view].sort;
+  return { view, page, rows, sort, symbol: view === "assets" ? parameters.get("symbol") || "" : "" };
 }
 
-// go shows another state of the listing.
-function go(changes) {
+const sortKeys = (view) => views[view].columns.map((column) => column.sort).filter(Boolean);
+
+// addressOf is the address of another state of the listing.
+function addressOf(changes) {
   const next = { ...state(), ...changes };
   const parameters = new URLSearchParams({ view: next.view });
   if (next.sort !== views[next.view].sort) parameters.set("sort", next.sort);
+  if (next.rows !== perPage[0]) parameters.set("rows", next.rows);
   if (next.page > 1) parameters.set("page", next.page);
   if (next.symbol) parameters.set("symbol", next.symbol);
-  visit("?" + parameters);
+  return "?" + parameters;
 }
 
+const go = (changes) => visit(addressOf(changes));
+
+// visit shows another address. Each entry of the history knows how far the reader had
+// scrolled: what is shown comes too late for the browser to do so.
 function visit(address) {
-  history.pushState(null, "", address);
+  history.replaceState({ y: scrollY }, "");
+  if (address !== location.search) history.pushState(null, "", address);
   load(pin);
 }
+
+history.scrollRestoration = "manual";
+let place = history.state?.y; // to scroll to when it is shown
 
 let pin = ""; // the snapshot that everything on the page is from
 let current = ""; // the one that is in force, as far as is known
@@ -169,17 +208,17 @@ let running = null; // aborts what is being loaded, and what was last
 let busy = false; // something is
 
 // load shows what the address says, from the snapshot of a time or, "", from the one
-// in force. Quietly, nothing is dimmed meanwhile.
+// in force. Quietly, what is shown stands meanwhile.
 async function load(at, quietly) {
   running?.abort();
   const mine = (running = new AbortController());
   busy = true;
-  const parts = [$("table"), $("asset")];
+  const parts = [$("table"), $("detail")];
   if (!quietly) {
     $("problem").hidden = true;
     for (const part of parts) part.setAttribute("aria-busy", "true");
+    showWaiting(state());
   }
-  if (!pin) showSkeleton();
   try {
     await show(at, mine.signal, quietly);
   } catch (problem) {
@@ -205,7 +244,7 @@ async function show(at, signal, quietly) {
     setClock(totals.headers);
   }
   const over = !now.filter && overview !== at && Promise.all([totals ?? ask("global", {}, at, signal), ask("trending", {}, at, signal)]);
-  const [main, summary] = await Promise.all([now.filter ? askAsset(now, at, signal) : askListing(now, at, signal, quietly), over]);
+  const [main, summary] = await Promise.all([now.filter ? askDetail(now, at, signal) : askListing(now, at, signal, quietly), over]);
   signal.throwIfAborted();
   pin = at;
   showAge();
@@ -213,14 +252,18 @@ async function show(at, signal, quietly) {
   $("forget").hidden = auth === "off";
   if (quietly) $("problem").hidden = true;
   keepingFocus(() => {
+    turnOver(now);
     if (summary) {
       overview = at;
       showTotals(summary[0].result);
       showTrending(summary[1].result.items);
     }
-    if (now.filter) showAsset(now, main);
+    if (now.filter) showDetail(now, main);
     else showListing(now, main);
   });
+  if (quietly || place === undefined) return;
+  scrollTo(0, place);
+  place = undefined;
 }
 
 // keepingFocus draws anew. What had the focus has it again, if it is still there.
@@ -235,7 +278,8 @@ function keepingFocus(draw) {
 }
 
 function fail(problem) {
-  if (!pin) $("board").hidden = $("asset").hidden = true;
+  $("board").hidden ||= !drawn.board;
+  $("detail").hidden ||= !drawn.detail;
   if (problem.status === 401) {
     const known = sessionStorage.getItem(storedKey) !== null;
     forget();
@@ -274,26 +318,41 @@ function start() {
   return load("");
 }
 
-// showSkeleton stands where nothing is shown yet.
-function showSkeleton() {
-  const asset = Boolean(state().filter);
-  const bar = () => element("span", { class: "skeleton" }, "\u2007");
+const drawn = { board: false, detail: "" }; // what stands there, hidden or not
+let came = false; // to a page that the reader was not on
+
+// showWaiting turns to what is loaded. Skeletons stand where nothing of it is shown
+// yet; what is shown waits as board.css has it.
+function showWaiting(now) {
   $("key-form").hidden = true;
-  $("board").hidden = asset;
-  $("asset").hidden = !asset;
-  $("where").textContent = "Loading";
-  $("totals").replaceChildren(...Array.from({ length: 3 }, () => element("div", {}, element("dt", {}, bar()), element("dd", {}, bar()))));
-  $("trending").replaceChildren(...Array.from({ length: trendingShown }, () => element("li", {}, bar())));
-  $("table").tBodies[0].replaceChildren(...Array.from({ length: pageSize }, () => element("tr", {}, element("td", {}, bar()))));
-  $("asset-head").replaceChildren(element("h2", {}, bar()));
-  $("chart").replaceChildren(element("div", { class: "skeleton" }));
+  if (now.filter) {
+    const other = pin && ($("detail").hidden || drawn.detail !== detailOf(now));
+    if (other && place === undefined) scrollTo(0, 0);
+    came ||= other;
+    if (drawn.detail !== detailOf(now)) showDetailSkeleton(now);
+  } else if (!drawn.board) {
+    came = false;
+    showHead(now);
+    $("where").textContent = "Loading";
+    $("totals").replaceChildren(...Array.from({ length: 3 }, () => element("div", {}, element("dt", {}, bar()), element("dd", {}, bar()))));
+    $("trending").replaceChildren(...Array.from({ length: trendingShown }, () => element("li", {}, bar())));
+    $("table").tBodies[0].replaceChildren(...Array.from({ length: now.rows }, () => element("tr", {}, ...views[now.view].columns.map((column) => element("td", { class: classOf(column) }, bar())))));
+  }
+  turnOver(now);
 }
 
+// turnOver has either the listing or a detail page in sight.
+function turnOver(now) {
+  $("board").hidden = Boolean(now.filter);
+  $("detail").hidden = !now.filter;
+}
+
+const bar = () => element("span", { class: "skeleton" }, "\u2007");
+
 function showTotals(totals) {
-  const entry = (title, value) => element("div", {}, element("dt", {}, title), element("dd", {}, value));
   $("totals").replaceChildren(
     entry("Market cap", exact(totals.total_market_cap, money)),
-    entry("Volume 24 h", exact(totals.total_volume_24h, money)),
+    entry("Volume 24 h", volume(totals.total_volume_24h)),
     entry("Change 24 h", changed(totals.total_market_cap_change_percentage_24h)),
   );
 }
@@ -301,7 +360,7 @@ function showTotals(totals) {
 function showTrending(items) {
   $("trending").replaceChildren(
     ...items.slice(0, trendingShown).map((row) =>
-      element("li", {}, mark(row), element("a", { class: "symbol", title: row.symbol, href: pageOf(row) }, row.symbol), changed(row.percent_change["24h"]),
+      element("li", {}, mark(row), element("a", { class: "symbol", title: row.symbol, href: pageOf(row, "asset") }, row.symbol), changed(row.percent_change["24h"]),
         element("span", { class: "name", title: row.name }, row.name), element("span", { class: "price" }, exact(row.price, price)))),
   );
   $("trending-none").hidden = items.length > 0;
@@ -309,13 +368,17 @@ function showTrending(items) {
 
 // askListing asks for one page of the view, and for the prices of its assets.
 async function askListing(now, at, signal, quietly) {
-  const parameters = { sort: now.sort, page: now.page, size: pageSize };
+  const parameters = { sort: now.sort, page: now.page, size: now.rows };
   if (now.symbol) parameters.symbol = now.symbol.split(/[\s,]+/).filter(Boolean).slice(0, 100).join(",") || ",";
   const { result } = await ask(now.view, parameters, at, signal);
   const rows = result.items;
   if (now.view !== "assets" || rows.length === 0) return { result };
   const id = rows.map((row) => row.id).join(",");
-  const prices = !narrow.matches && ask("history", { id, window: "7d", size: pageSize }, at, signal).catch(() => null); // the lines say so
+  const prices = !narrow.matches && Promise.all(chunks(rows).map((rows) =>
+    ask("history", { id: rows.map((row) => row.id).join(","), window: "7d", size: historySize }, at, signal).then(
+      ({ result }) => rows.map((row) => result.items.find((item) => item.id === row.id)?.points ?? []),
+      () => rows.map(() => null), // the lines say so
+    )));
   const quotes = await ask("quotes", { id, size: 100 }, at, signal);
   const byID = new Map(quotes.result.items.map((quote) => [quote.id, quote]));
   for (const row of rows) row.quote = byID.get(row.id);
@@ -323,64 +386,93 @@ async function askListing(now, at, signal, quietly) {
   return { result, prices, signal };
 }
 
+const chunks = (rows) => Array.from({ length: Math.ceil(rows.length / historySize) }, (_, i) => rows.slice(i * historySize, (i + 1) * historySize));
+
 let lines = []; // that are drawn
 
 // showLines draws the prices of seven days into rows, when they are there.
 async function showLines(rows, prices, signal) {
-  const answer = await prices;
+  const all = (await prices).flat();
   if (signal.aborted) return;
-  const byID = new Map(answer?.result.items.map((item) => [item.id, item.points]));
-  for (const row of rows) {
-    const points = byID.get(row.id);
+  for (const [i, row] of rows.entries()) {
+    const points = all[i];
     row.line.classList.remove("skeleton");
-    if (points) {
+    if (points?.length) {
       const sign = row.quote && change(row.quote.percent_change["7d"]).sign;
       row.line.setAttribute("role", "img");
       row.line.setAttribute("aria-label", "From " + price(points[0][1]) + " to " + price(points.at(-1)[1]));
       lines.push(line(row.line, points, sign || "soft"));
     } else {
-      row.line.replaceChildren(element("span", { title: answer ? "no prices are kept" : "could not be loaded" }, "\u2013"));
+      row.line.replaceChildren(element("span", { title: points ? "no prices are kept" : "could not be loaded" }, "\u2013"));
     }
   }
 }
 
-let listing = "?view=assets"; // the last that was shown, which an asset's page leads back to
-let opened = ""; // the address of the asset's page that is shown
+let listing; // the last that was shown, which a detail page leads back to: its view and address
+let opened = ""; // the address of the detail page that is shown
 
 function showListing(now, { result, prices, signal }) {
   const rows = result.items;
   const view = views[now.view];
-  $("board").hidden = false;
-  $("asset").hidden = true;
+  drawn.board = true;
+  showHead(now);
   for (const old of lines.splice(0)) old.destroy();
-  $("table").caption.textContent = view.title;
-  $("listing-title").textContent = view.title;
-  $("table").tHead.replaceChildren(element("tr", {}, ...view.columns.map((column) => heading(column, now))));
   $("table").tBodies[0].replaceChildren(
-    ...rows.map((row) => element("tr", {}, ...view.columns.map((column) => element("td", { class: classOf(column) }, column.cell(row))))),
+    ...rows.map((row) => element("tr", {}, ...view.columns.map((column) => element("td", { class: classOf(column) }, element("div", {}, column.cell(row)))))),
   );
   if (prices) showLines(rows, prices, signal);
   if (rows.length === 0) $("table").tBodies[0].append(element("tr", {}, element("td", { class: "empty", colspan: view.columns.length }, emptyBecause(now, result))));
-  for (const link of $("views").children) {
-    if (link.getAttribute("href") === "?view=" + now.view) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
-  }
   $("search").hidden = now.view !== "assets";
   $("symbol").value = now.symbol;
   pages = result.total_page;
   turn($("previous"), $("next"), now.page <= 1);
   turn($("next"), $("previous"), now.page >= pages);
   const whole = (number) => roundDecimal(String(number), 0);
+  $("numbers").replaceChildren(...numbered(now));
+  $("rows").value = now.rows;
   $("where").textContent = "Page " + whole(now.page) + " of " + whole(result.total_page) + ", " + whole(result.total) + (result.total === 1 ? " row" : " rows");
   document.title = view.title + " \u00b7 Market board";
-  listing = location.search || "?view=assets";
+  listing = { view: now.view, address: location.search || "?view=assets" };
   if (opened) [...$("table").querySelectorAll("a")].find((link) => link.getAttribute("href") === opened)?.focus();
   opened = "";
+}
+
+// showHead shows what is known of a listing before its rows are.
+function showHead(now) {
+  const view = views[now.view];
+  $("listing-title").textContent = $("table").caption.textContent = view.title;
+  $("table").tHead.replaceChildren(element("tr", {}, ...view.columns.map((column) => heading(column, now))));
+  for (const link of $("views").children) {
+    if (link.getAttribute("href") === "?view=" + now.view) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  $("order").replaceChildren(...view.columns.filter((column) => column.sort).flatMap((column) =>
+    [["asc", "\u2191"], ["desc", "\u2193"]].map(([direction, arrow]) => element("option", { value: column.sort + ":" + direction }, (column.says ?? column.title) + " " + arrow))));
+  $("order").value = now.sort;
+}
+
+// numbered are links to the first page, to those around this one, and to the last.
+function numbered(now) {
+  const near = [1, now.page - 1, now.page, now.page + 1, pages].filter((page, i, all) => page >= 1 && page <= pages && all.indexOf(page) === i);
+  return near.sort((a, b) => a - b).flatMap((page, i) => [
+    ...(i > 0 && page > near[i - 1] + 1 ? ["\u2026"] : []),
+    element("a", { href: addressOf({ page }), "aria-label": "Page " + page, ...(page === now.page && { "aria-current": "page" }) }, String(page)),
+  ]);
 }
 
 function emptyBecause(now, result) {
   if (result.total > 0) return "There is no such page.";
   return now.symbol ? "No asset has the symbol " + now.symbol + ". The search takes whole symbols, several with commas." : "Nothing is listed.";
+}
+
+function turnTo(page) {
+  go({ page });
+  toTop();
+}
+
+// toTop brings the reader to the listing's first row, if that is further up.
+function toTop() {
+  if ($("listing").getBoundingClientRect().top < 0) $("listing").scrollIntoView();
 }
 
 // turn switches a button on or off. When it goes off, the focus goes to the other.
@@ -404,110 +496,15 @@ function heading(column, now) {
   const [key, direction] = now.sort.split(":");
   const active = key === column.sort;
   if (active) th.setAttribute("aria-sort", direction === "asc" ? "ascending" : "descending");
-  const button = element("button", { type: "button", "data-sort": column.sort }, column.title);
+  const button = element("button", { type: "button", "data-sort": column.sort, ...(column.says && { "aria-label": column.says }) }, column.title);
   button.addEventListener("click", () => {
-    const first = column.sort === "rank" || column.sort === "name" ? "asc" : "desc";
+    const first = ["rank", "name", "symbol"].includes(column.sort) ? "asc" : "desc";
     const other = direction === "asc" ? "desc" : "asc";
     go({ sort: column.sort + ":" + (active ? other : first), page: 1 });
   });
   th.append(button);
   return th;
 }
-
-// --- an asset ----------------------------------------------------------------
-
-async function askAsset(now, at, signal) {
-  const [assets, quotes] = await Promise.all([ask("assets", { ...now.filter, fields: "links" }, at, signal), ask("quotes", now.filter, at, signal)]);
-  return { asset: assets.result.items[0], quote: quotes.result.items[0], signal };
-}
-
-function showAsset(now, { asset, quote, signal }) {
-  const came = !$("board").hidden;
-  opened = asset ? pageOf(asset) : "";
-  $("board").hidden = true;
-  $("asset").hidden = false;
-  $("back").setAttribute("href", listing);
-  $("asset-parts").hidden = !asset;
-  if (came) scrollTo(0, 0);
-  if (!asset) {
-    document.title = "No such asset \u00b7 Market board";
-    clearChart();
-    $("asset-head").replaceChildren(element("h2", { id: "asset-name", tabindex: "-1" }, "No asset is listed at this address."));
-    return;
-  }
-  document.title = asset.name + " (" + asset.symbol + ") \u00b7 Market board";
-  $("asset-head").replaceChildren(
-    element("div", { class: "coin" }, mark(asset), element("h2", { id: "asset-name", tabindex: "-1", title: asset.slug }, asset.name), element("span", { class: "symbol" }, asset.symbol)),
-    element("p", { class: "price" }, exact(quote?.price, price), " ", changed(quote?.percent_change["24h"])),
-  );
-  const entry = (title, value) => element("div", {}, element("dt", {}, title), element("dd", {}, value));
-  $("facts").replaceChildren(
-    entry("Rank", asset.rank ? String(asset.rank) : nothing()),
-    entry("Market cap", exact(quote?.market_cap, money)),
-    entry("Volume 24 h", exact(quote?.volume, money)),
-    ...["1h", "6h", "24h", "7d", "30d", "90d", "1y"].map((window) => entry(window.replace(/\D/, " $&"), changed(quote?.percent_change[window]))),
-  );
-  const links = [["Website", asset.links.website], ["Whitepaper", asset.links.whitepaper]].filter(([, url]) => url);
-  $("links").replaceChildren(
-    ...links.map(([title, url]) => element("li", {}, outward(url, title))),
-    ...asset.explorers.map((url) => element("li", {}, outward(url), " ", element("span", { class: "soft" }, "explorer"))),
-  );
-  $("links-none").hidden = $("links").children.length > 0;
-  $("windows").replaceChildren(
-    ...Object.keys(windows).map((window) => element("a", { href: pageOf(asset, window), ...(window === now.window && { "aria-current": "true" }) }, window)),
-  );
-  if (came) $("asset-name").focus();
-  showChart(asset, now.window, signal);
-}
-
-// outward is a link to where a feed says, if that is the web.
-function outward(url, title) {
-  const to = URL.canParse(url) ? new URL(url) : { protocol: "" };
-  if (!/^https?:$/.test(to.protocol)) return element("span", { class: "soft" }, title ?? url);
-  return element("a", { href: to.href, title: to.href, rel: "noopener noreferrer nofollow ugc" }, title ?? to.host);
-}
-
-let charted = { of: "", chart: null }; // what the chart shows: asset and window
-
-// showChart loads and draws the prices of a window. While the page renews itself the
-// old ones stand, and the reader stays at a point that is still there.
-async function showChart(asset, window, signal) {
-  const of = asset.id + " " + window;
-  if (charted.of !== of) clearChart(element("div", { class: "skeleton" }));
-  let points;
-  try {
-    const { result } = await ask("history", { id: asset.id, window }, pin, signal);
-    points = result.items[0]?.points ?? [];
-  } catch (problem) {
-    if (!signal.aborted) clearChart(element("p", { role: "alert" }, ...noted("The prices could not be loaded: " + why(problem), "Try again", () => load(pin))));
-    return;
-  }
-  if (signal.aborted) return;
-  if (points.length === 0) {
-    clearChart(element("p", {}, "There are no points: no price of the last " + windows[window].words + " is kept."));
-    return;
-  }
-  const { chart } = charted;
-  const last = charted.of === of && chart && chart.index < chart.points.length - 1 ? points.findIndex(([time]) => time === chart.points[chart.index][0]) : -1;
-  const focused = document.activeElement.id === "plot";
-  const plot = element("div", { id: "plot", role: "slider", tabindex: "0", "aria-label": "Price of the last " + windows[window].words + ", by time", "aria-valuemin": "0" });
-  clearChart(plot);
-  charted = { of, chart: new Chart(plot, points, windows[window].step, (index) => showPoint(points[index])) };
-  charted.chart.at(last < 0 ? points.length - 1 : last);
-  if (focused) plot.focus({ preventScroll: true });
-  $("points-of").hidden = false;
-  $("points").tBodies[0].replaceChildren(...points.map(([time, price]) => element("tr", {}, element("td", { class: "text" }, utc(time)), element("td", {}, "$" + price))).reverse());
-}
-
-function clearChart(...instead) {
-  charted.chart?.destroy();
-  charted = { of: "", chart: null };
-  $("chart").replaceChildren(...instead);
-  $("point").replaceChildren();
-  $("points-of").hidden = true;
-}
-
-const showPoint = ([time, price]) => $("point").replaceChildren(element("strong", {}, "$" + price), " " + utc(time));
 
 // --- time ----------------------------------------------------------------------
 
@@ -618,7 +615,9 @@ function forget() {
   running?.abort();
   sessionStorage.removeItem(storedKey);
   pin = current = overview = "";
-  $("board").hidden = $("asset").hidden = $("forget").hidden = $("problem").hidden = true;
+  $("board").hidden = $("detail").hidden = $("forget").hidden = $("problem").hidden = true;
+  drawn.board = false;
+  drawn.detail = "";
   $("age").textContent = "";
   $("key-form").hidden = false;
   $("key").focus();
@@ -648,11 +647,24 @@ document.addEventListener("click", (event) => {
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
   event.preventDefault();
   visit(link.getAttribute("href"));
+  if (link.closest("#pages")) toTop();
 });
-$("previous").addEventListener("click", () => go({ page: Math.min(state().page - 1, pages) }));
-$("next").addEventListener("click", () => go({ page: state().page + 1 }));
+$("previous").addEventListener("click", () => turnTo(Math.min(state().page - 1, pages)));
+$("next").addEventListener("click", () => turnTo(state().page + 1));
+$("rows").append(...perPage.map((rows) => element("option", {}, String(rows))));
+$("rows").addEventListener("change", () => {
+  const now = state();
+  const rows = Number($("rows").value);
+  go({ rows, page: Math.floor(((now.page - 1) * now.rows) / rows) + 1 }); // the first row stays on it
+  toTop();
+});
+$("order").addEventListener("change", () => go({ sort: $("order").value, page: 1 }));
 $("forget").addEventListener("click", forget);
-addEventListener("popstate", () => load(pin));
+addEventListener("popstate", (event) => {
+  place = event.state?.y ?? 0;
+  load(pin);
+});
+addEventListener("scrollend", () => busy || history.replaceState({ y: scrollY }, ""));
 document.addEventListener("visibilitychange", () => (document.hidden ? unfollow() : follow()));
 for (const query of [narrow, matchMedia("(prefers-color-scheme: dark)")]) query.addEventListener("change", () => pin && load(pin, true)); // what is drawn has colours
 setInterval(showAge, 10_000);

@@ -26,6 +26,12 @@ function roundDecimal(text, places) {
   return (negative && digits > 0n ? "-" : "") + whole + (places > 0 ? "." + all.slice(cut) : "");
 }
 
+// less is whether one decimal is below another.
+function less(a, b) {
+  const [x, y] = [parseDecimal(a), parseDecimal(b)];
+  return x.digits * 10n ** BigInt(y.places) < y.digits * 10n ** BigInt(x.places);
+}
+
 // price shows two places from 1 on, and four significant digits below.
 function price(text) {
   const zeros = /^0\.(0*)[1-9]/.exec(text);
