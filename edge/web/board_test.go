@@ -474,7 +474,8 @@ func TestBoardKeyboard(t *testing.T) {
 // wrong ones and with the right one.
 func TestBoardKey(t *testing.T) {
 	base, key := startBoard(t, mark(), false)
-	p := startBrowser(t).open(t, desktop)
+	b := startBrowser(t)
+	p := b.open(t, desktop)
 	const (
 		form   = `!document.querySelector("#key-form").hidden && document.querySelector("#board").hidden`
 		stored = `JSON.stringify([sessionStorage.length, localStorage.length, document.cookie, document.querySelector("#key").value])`
@@ -522,9 +523,45 @@ func TestBoardKey(t *testing.T) {
 		t.Error("the key was part of an address")
 	}
 	p.await(`hearing`) // the events are behind the key, too
+	// Another tab has it from this one, while no other browser does; the one forgets it with the other.
+	other := p.tab()
+	other.goTo(base + "/")
+	other.await(shown)
+	other.expect(stored, `[1,0,"",""]`)
+	other.eval(click("#forget"))
+	for _, p := range []*page{p, other} {
+		p.await(form + ` && !hearing`)
+		p.expect(stored, `[0,0,"",""]`)
+	}
+	other.insert(key)
+	other.key("Enter")
+	for _, p := range []*page{p, other} {
+		p.await(shown + ` && document.querySelector("#key-form").hidden && ` + problem + ` === ""`)
+	}
+	other.checkStayed(base)
 	p.eval(click("#forget"))
 	p.await(form + ` && !hearing`)
-	p.expect(stored, `[0,0,"",""]`)
+	other.await(form)
+
+	// A link signs in, and its key is out of the address before a request is sent: on a page that is open, too.
+	wrong := "mdk_live_" + strings.Repeat("0", 39)
+	for _, c := range []struct{ key, then string }{
+		{"mdk_live_0", form + ` && ` + problem + `.startsWith("This is not a whole key: ")`},
+		{wrong, form + ` && ` + problem + `.startsWith("This key is not in force")`},
+		{key, shown + ` && ` + problem + ` === ""`},
+	} {
+		p.goTo(base + "/?view=chains#key=" + c.key)
+		p.await(c.then + ` && location.href === ` + quote(base+"/?view=chains"))
+	}
+	if p.asked(key) {
+		t.Error("the key was part of an address")
+	}
+	late := b.open(t, desktop)
+	late.goTo(base + "/#key=" + key)
+	late.await(shown + ` && location.href === ` + quote(base+"/") + ` && history.length <= 2`)
+	late.checkStayed(base)
+	p.eval(click("#forget"))
+	p.await(form + ` && !hearing`)
 	p.call("Page.reload", nil)
 	p.await(`document.readyState === "complete" && ` + form)
 	p.checkStayed(base, "401 (Unauthorized)")

@@ -20,9 +20,6 @@ const lookEvery = 60_000;
 
 const $ = (id) => document.getElementById(id);
 const narrow = matchMedia("(max-width: 44rem)"); // as board.css has it: no wide columns
-const auth = document.querySelector("meta[name=auth]").content;
-const storedKey = "market-board-key";
-const keyFormat = /^mdk_live_[0-9A-Za-z]{39}$/;
 
 // --- elements --------------------------------------------------------------
 
@@ -56,10 +53,7 @@ class Problem extends Error {
   }
 }
 
-function keyHeader() {
-  const key = sessionStorage.getItem(storedKey);
-  return auth === "keys" && key ? { "X-Api-Key": key } : {};
-}
+const keyHeader = () => heldKey() && { "X-Api-Key": heldKey() };
 
 async function send(url, headers, signal, cache) {
   const response = await fetch(url, { headers: { ...keyHeader(), ...headers }, signal, cache });
@@ -247,6 +241,7 @@ async function show(at, signal, quietly) {
   const [main, summary] = await Promise.all([now.filter ? askDetail(now, at, signal) : askListing(now, at, signal, quietly), over]);
   signal.throwIfAborted();
   pin = at;
+  shareKey();
   showAge();
   $("key-form").hidden = true;
   $("forget").hidden = auth === "off";
@@ -281,8 +276,9 @@ function fail(problem) {
   $("board").hidden ||= !drawn.board;
   $("detail").hidden ||= !drawn.detail;
   if (problem.status === 401) {
-    const known = sessionStorage.getItem(storedKey) !== null;
-    forget();
+    const known = heldKey() !== null;
+    dropKey();
+    askForKey();
     if (known) note("This key is not in force: it may be mistyped, revoked or expired.");
     return;
   }
@@ -310,13 +306,7 @@ function noted(text, label, action) {
 }
 
 // start shows everything from the newest snapshot.
-function start() {
-  if (auth === "keys" && sessionStorage.getItem(storedKey) === null) {
-    forget();
-    return;
-  }
-  return load("");
-}
+const start = () => (needsKey() ? askForKey() : load(""));
 
 const drawn = { board: false, detail: "" }; // what stands there, hidden or not
 let came = false; // to a page that the reader was not on
@@ -533,7 +523,7 @@ let hearing = false; // events come
 // seen: a key has only so many streams, and a browser so many connections to a host.
 // EventSource would not send the key.
 async function follow() {
-  if (following || document.hidden || (auth === "keys" && sessionStorage.getItem(storedKey) === null)) return;
+  if (following || document.hidden || needsKey()) return;
   const { signal } = (following = new AbortController());
   const pause = (time) => new Promise((done) => {
     setTimeout(done, time);
@@ -610,10 +600,10 @@ async function look() {
 
 const offer = () => note("There is a newer snapshot.", "Show it", start);
 
-function forget() {
+// askForKey shows nothing but the question.
+function askForKey() {
   unfollow();
   running?.abort();
-  sessionStorage.removeItem(storedKey);
   pin = current = overview = "";
   $("board").hidden = $("detail").hidden = $("forget").hidden = $("problem").hidden = true;
   drawn.board = false;
@@ -623,14 +613,11 @@ function forget() {
   $("key").focus();
 }
 
+const noteKey = () => note("This is not a whole key: one begins with mdk_live_ and has 39 letters and digits behind it.");
+
 $("key-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  const key = $("key").value.trim();
-  if (!keyFormat.test(key)) {
-    note("This is not a whole key: one begins with mdk_live_ and has 39 letters and digits behind it.");
-    return;
-  }
-  sessionStorage.setItem(storedKey, key);
+  if (!takeKey($("key").value.trim())) return noteKey();
   $("key").value = "";
   start();
 });
@@ -659,8 +646,12 @@ $("rows").addEventListener("change", () => {
   toTop();
 });
 $("order").addEventListener("change", () => go({ sort: $("order").value, page: 1 }));
-$("forget").addEventListener("click", forget);
+$("forget").addEventListener("click", () => {
+  dropKey(true);
+  askForKey();
+});
 addEventListener("popstate", (event) => {
+  if (needsKey()) return;
   place = event.state?.y ?? 0;
   load(pin);
 });
@@ -669,4 +660,20 @@ document.addEventListener("visibilitychange", () => (document.hidden ? unfollow(
 for (const query of [narrow, matchMedia("(prefers-color-scheme: dark)")]) query.addEventListener("change", () => pin && load(pin, true)); // what is drawn has colours
 setInterval(showAge, 10_000);
 setInterval(look, lookEvery);
-start();
+addEventListener("hashchange", () => {
+  const came = keyOfAddress();
+  if (came !== undefined) begin(came);
+});
+toldByTabs(() => {
+  unfollow();
+  start();
+});
+begin(keyCame);
+
+// begin shows the board when the key, if one is needed, is there.
+async function begin(came) {
+  if (came) unfollow(); // that was with another one
+  if (needsKey() && came === undefined) await keyOfTabs();
+  await start();
+  if (came === false) noteKey();
+}
