@@ -47,6 +47,8 @@ type Config struct {
 	// AuthOff lets everybody in, for local use: Listen must then be a loopback
 	// address unless Insecure.
 	AuthOff, Insecure bool
+	// BoardLogos are the origins that the market board may load logos from.
+	BoardLogos []string
 	// Pprof serves profiles on an Admin address that is not loopback, too.
 	Pprof bool
 
@@ -191,8 +193,8 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	public := cfg.Server
 	public.Snapshots = e.refresher
 	public.Engine, public.Logger, public.SharedCaches = e.engine, cfg.Log, cfg.CacheScope == "public"
-	if public.Static, err = web.Files(web.Options{KeyRequestURL: public.KeyRequestURL, AuthOff: cfg.AuthOff}); err != nil {
-		return nil, err
+	if public.Static, err = web.Files(web.Options{KeyRequestURL: public.KeyRequestURL, AuthOff: cfg.AuthOff, Logos: cfg.BoardLogos}); err != nil {
+		return nil, fmt.Errorf("%w: --board-logos: %w", ErrUsage, err)
 	}
 	public.MaxConns = fitConns(cmp.Or(public.MaxConns, server.DefaultMaxConns), openFiles(), cfg.Log)
 	if !cfg.AuthOff {

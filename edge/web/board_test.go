@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strconv"
@@ -719,6 +721,44 @@ func TestBoardDetails(t *testing.T) {
 	p.eval(click("#back"))
 	p.await(shown + ` && location.search === "?view=exchanges"`)
 	p.checkStayed(base)
+}
+
+// TestBoardLogos lets logos come from one host: from no other, and where none comes
+// there is a monogram.
+func TestBoardLogos(t *testing.T) {
+	images := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/there.svg" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "image/svg+xml")
+		fmt.Fprint(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 2 2"><circle cx="1" cy="1" r="1" fill="orange"/></svg>`)
+	}))
+	defer images.Close()
+	store := memstore.New()
+	at := mark()
+	openapitest.Publish(t, store, func(at time.Time) map[string][]map[string]any {
+		rows := board(at, at)
+		rows["assets"][0]["logo"] = images.URL + "/there.svg"
+		rows["assets"][1]["logo"] = images.URL + "/away.svg"
+		return rows
+	}, at)
+	base := openapitest.Start(t, edge.Config{Reader: store, AuthOff: true, BoardLogos: []string{images.URL}})
+	openapitest.Await(t, base, "")
+	p := startBrowser(t).open(t, desktop)
+	p.goTo(base + "/")
+	// In the trending, too. What failed is tried no more.
+	p.await(shown + ` && document.querySelectorAll(".mark.logo").length === 2 && document.querySelectorAll(".mark img").length === 2`)
+	p.expect(`[...document.querySelectorAll("#table .mark")].slice(0, 3).map((mark) => mark.textContent + mark.children.length).join()`, "B1,A0,Ö0")
+	p.checkAxe("logos")
+	for _, url := range []string{"/there.svg", "/away.svg"} {
+		if !p.asked(images.URL + url) {
+			t.Errorf("%s was not asked for", url)
+		}
+	}
+	if p.asked("evil.example") {
+		t.Error("a logo of another host was asked for")
+	}
 }
 
 // TestBoardTime sees the board of an edge that has no snapshot yet; of an old one; one

@@ -3,10 +3,11 @@
 // its try-it console at /docs, and the OpenAPI document that the latter shows.
 //
 // Everything is embedded, and a page asks nothing but the host that it came
-// from: each has a Content-Security-Policy that lets nothing else through. No
-// key is needed for any of it; the pages ask the same API as everybody, with a
-// key that the reader types in. Where an edge lets everybody in, the board is
-// told so and asks for none.
+// from, and those that the operator lets logos come from: each has a
+// Content-Security-Policy that lets nothing else through. No key is needed for
+// any of it; the pages ask the same API as everybody, with a key of the
+// reader's. Where an edge lets everybody in, the board is told so and asks for
+// none.
 package web
 
 import (
@@ -15,6 +16,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -46,12 +48,15 @@ type Options struct {
 	KeyRequestURL string
 	// AuthOff: the edge lets everybody in, so the board asks for no key.
 	AuthOff bool
+	// Logos are the origins, such as https://img.example, that the board may load
+	// logos from. Of all other logos it shows monograms.
+	Logos []string
 }
 
 // The policies of the pages. Scalar makes style elements as it runs, which only
 // 'unsafe-inline' lets it; scripts are this host's files in any case.
 const (
-	boardPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
+	boardPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'%s; " +
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 	docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src 'self' data:; font-src 'self' data:; " +
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -66,8 +71,19 @@ const (
 	immutable  = "public, max-age=31536000, immutable"
 )
 
-// Files returns the files of the public listener, by path.
+// origin is one as browsers write it, in which no policy can end.
+var origin = regexp.MustCompile(`^https?://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]+)?$`)
+
+// Files returns the files of the public listener, by path. It fails when one of
+// o.Logos is not an origin.
 func Files(o Options) (map[string]server.StaticFile, error) {
+	var sources string
+	for _, logos := range o.Logos {
+		if !origin.MatchString(logos) {
+			return nil, fmt.Errorf("%q: want an origin such as https://img.example, in lower case", logos)
+		}
+		sources += " " + logos
+	}
 	document, err := openapi.Document(openapi.Options{KeyRequestURL: o.KeyRequestURL})
 	if err != nil {
 		return nil, err
@@ -76,7 +92,7 @@ func Files(o Options) (map[string]server.StaticFile, error) {
 		"/openapi.json": file(document, "application/json", filePolicy),
 	}
 	for _, page := range []struct{ path, name, policy string }{
-		{"/", "board.html", boardPolicy},
+		{"/", "board.html", fmt.Sprintf(boardPolicy, sources)},
 		{"/docs", "docs.html", docsPolicy},
 	} {
 		t, err := template.ParseFS(files, "static/"+page.name)
@@ -84,7 +100,7 @@ func Files(o Options) (map[string]server.StaticFile, error) {
 			return nil, fmt.Errorf("web: %w", err)
 		}
 		var out bytes.Buffer
-		if err := t.Execute(&out, map[string]any{"AuthOff": o.AuthOff, "KeyRequestURL": o.KeyRequestURL, "Scalar": scalarPath, "UPlot": uplotPath}); err != nil {
+		if err := t.Execute(&out, map[string]any{"AuthOff": o.AuthOff, "KeyRequestURL": o.KeyRequestURL, "Logos": strings.TrimSpace(sources), "Scalar": scalarPath, "UPlot": uplotPath}); err != nil {
 			return nil, fmt.Errorf("web: %w", err)
 		}
 		all[page.path] = file(out.Bytes(), "text/html; charset=utf-8", page.policy)

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"example.com/marketdata/edge/web"
 )
 
 func TestMain(m *testing.M) {
@@ -151,5 +153,21 @@ func TestWhoIsAsked(t *testing.T) {
 				t.Errorf("%s does not say where keys are requested", path)
 			}
 		}
+	}
+}
+
+// TestLogoOrigins refuses what would be more in a policy than one origin.
+func TestLogoOrigins(t *testing.T) {
+	for _, origin := range []string{"", "*", "img.example", "https://", "https://*.example", "https://img.example/", "https://img.example; script-src *", "https://a.example https://b.example", "https://IMG.example", "data:", "https://a.example\n"} {
+		if _, err := web.Files(web.Options{Logos: []string{origin}}); err == nil {
+			t.Errorf("%q is an origin", origin)
+		}
+	}
+	files, err := web.Files(web.Options{Logos: []string{"https://img.example", "http://[::1]:8080"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if policy := files["/"].Header["Content-Security-Policy"]; !strings.Contains(policy, "; img-src 'self' https://img.example http://[::1]:8080; ") {
+		t.Errorf("the board's policy: %s", policy)
 	}
 }

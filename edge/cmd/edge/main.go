@@ -67,6 +67,7 @@ type cli struct {
 	Insecure      bool          `help:"Allow --auth off on an address that is not loopback."`
 	MaxKeyAge     time.Duration `default:"0" help:"Refuse keys when the store has not confirmed them for that long; 0: never."`
 	KeyRequestURL string        `name:"key-request-url" placeholder:"URL" help:"Where people request keys; stands in the 401's message and the documentation."`
+	BoardLogos    []string      `placeholder:"ORIGIN" help:"Origin that the market board may load logos from, such as https://static.coinpaprika.com; monograms stand for all others. Repeatable."`
 
 	CacheSize    size          `default:"256MiB" help:"Memory for shards and finished answers together (${default})."`
 	CacheDir     string        `placeholder:"DIR" help:"Folder for the disk copy, kept between runs: an edge that has one starts and answers while the store is away. Without: a temporary folder."`
@@ -112,7 +113,7 @@ func (c *cli) config(log *slog.Logger) edge.Config {
 	}
 	return edge.Config{
 		Store: c.Store, Listen: c.Listen, Admin: c.Admin, AdminHosts: c.AdminHost, Pprof: c.Pprof,
-		AuthOff: c.Auth == "off", Insecure: c.Insecure, MaxKeyAge: c.MaxKeyAge, LimitStore: c.LimitStore,
+		AuthOff: c.Auth == "off", Insecure: c.Insecure, MaxKeyAge: c.MaxKeyAge, BoardLogos: c.BoardLogos, LimitStore: c.LimitStore,
 		CacheSize: max(int64(c.CacheSize), 1), CacheDir: c.CacheDir, CacheDirSize: int64(c.CacheDirSize), HistoryFetch: int64(c.HistoryFetch),
 		Poll: c.Poll, FetchBudget: c.FetchBudget, AcceptStore: c.AcceptStore, Trust: trust, MaxStale: c.MaxStale, CacheScope: c.CacheScope,
 		Server: server.Config{

@@ -1,7 +1,7 @@
 // The market board, on the same public API that everybody has. Names come from
 // feeds and are hostile until proven otherwise: they reach the page as text,
-// never as markup. Images of feeds are not loaded, and their links are there to be
-// followed by the reader, if they lead to the web. Decimals stay strings (numbers.js),
+// never as markup. Logos are loaded from the origins alone that the operator names, and
+// links are there to be followed by the reader, if they lead to the web. Decimals stay strings (numbers.js),
 // and a title has them in full.
 "use strict";
 
@@ -19,6 +19,7 @@ const [retryFirst, retryLast] = [2_000, 60_000];
 const lookEvery = 60_000;
 
 const $ = (id) => document.getElementById(id);
+const logoOrigins = document.querySelector("meta[name=logos]").content.split(" ");
 const narrow = matchMedia("(max-width: 44rem)"); // as board.css has it: no wide columns
 
 // --- elements --------------------------------------------------------------
@@ -134,11 +135,18 @@ function named(row, kind) {
 const pageOf = (row, kind, window) =>
   "?" + new URLSearchParams({ ...(kind !== "asset" ? { [kind]: row.id } : /^[^,]+$/.test(row.slug) ? { asset: row.slug } : { id: row.id }), ...(window && window !== "7d" && { window }) });
 
-// mark stands where a logo would: feeds' images are not loaded.
+// mark is a monogram, and the logo over it if its host is one of the operator's.
 function mark(row) {
   const letter = /[\p{L}\p{N}]/u.exec(row.symbol ?? row.name)?.[0] ?? "";
   const made = element("span", { class: "mark", "aria-hidden": "true" }, letter);
   made.style.setProperty("--hue", (row.id * 137) % 360);
+  if (!URL.canParse(row.logo) || !logoOrigins.includes(new URL(row.logo).origin)) return made;
+  const logo = element("img", { src: row.logo, alt: "", loading: "lazy", width: "30", height: "30" });
+  const shown = () => made.classList.add("logo");
+  if (logo.complete && logo.naturalWidth) shown();
+  logo.addEventListener("load", shown);
+  logo.addEventListener("error", () => logo.remove());
+  made.append(logo);
   return made;
 }
 
