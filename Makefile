@@ -61,6 +61,9 @@ test-deploy: ## check deploy/ with its readers' parsers (a module of its own: do
 test-pages: ## the market board and the API reference in a headless Chromium
 	MARKETDATA_REQUIRE_BROWSER=1 $(GO) test -count=1 ./edge/web
 
+screenshots: ## edge/web/screenshots, of every state of the pages
+	MARKETDATA_REQUIRE_BROWSER=1 SCREENSHOTS=$(CURDIR)/edge/web/screenshots $(GO) test -count=1 ./edge/web
+
 test-clients: ## lint the OpenAPI document; the Go, Python and TypeScript clients against running edges, and their packages (npm, python3-build)
 	@command -v npm >/dev/null || { echo 'test-clients needs node 20.3 or later with npm: https://nodejs.org'; exit 1; }
 	@$(PYTHON) -m build --version >/dev/null || { echo 'test-clients needs Python 3.11 or later with build and setuptools (apt-get install python3-build python3-setuptools python3-wheel), and PYTHON=/usr/bin/python3 when another one comes first'; exit 1; }

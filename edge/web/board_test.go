@@ -639,6 +639,7 @@ func TestBoardAsset(t *testing.T) {
 	hold("*/assets?*")
 	p.eval(click("#next"))
 	p.await(`document.querySelector("#table[aria-busy]")`)
+	p.shoot("board-waiting")
 	p.checkAxe("waiting")
 	p.call("Fetch.disable", nil)
 	p.await(shown + ` && location.search.endsWith("page=2")`)
@@ -667,6 +668,7 @@ func TestBoardAsset(t *testing.T) {
 	p.checkAxe("no points")
 	p.goTo(base + "/?asset=nope%3Cb%3E")
 	p.await(`document.querySelector("#detail-name")?.textContent === "No asset is listed at this address."`)
+	p.shoot("asset-unknown")
 	p.checkAxe("no asset")
 	p.goTo(base + "/")
 	p.await(shown)
@@ -698,6 +700,7 @@ func TestBoardDetails(t *testing.T) {
 	follow("Harbor", "Harbor <b>", "Volume 24 h", "$1.85\u00a0B", "Markets", "1,812", "Coins", "240", "Maker fee", "0.1", "Taker fee", "0.25", "As of", "2026-11-21 11:58 UTC")
 	p.expect(links, "Website|Chat")
 	p.expect(`[...document.querySelectorAll("#links a")].map((link) => link.href).join()`, "https://harbor.example/")
+	p.shoot("exchange")
 	p.expect(`document.querySelector("#back").textContent + location.search`, "All exchanges?exchange=3")
 	p.eval(click("#back"))
 	p.await(shown)
@@ -709,6 +712,7 @@ func TestBoardDetails(t *testing.T) {
 	follow("Chain & Co", "Chain & Co", "Market cap", "$769.00\u00a0B", "Share of all chains", "25.86%", "Volume 24 h", "$12.35\u00a0M", "Coins", "10")
 	gainers := strings.Join(assetNames(0, 3), "|")
 	p.expect(`[...document.querySelectorAll("#related .name")].map((name) => name.textContent).join("|")`, gainers)
+	p.shoot("chain")
 	follow(hostile[2].name, hostile[2].name+" ("+hostile[2].symbol+")", "Rank", "3")
 	p.expect(related, "<i>Category</i> category|Chain & Co chain")
 	follow("<i>Cat", "<i>Category</i>", "Market cap")
@@ -751,6 +755,7 @@ func TestBoardLogos(t *testing.T) {
 	p.await(shown + ` && document.querySelectorAll(".mark.logo").length === 2 && document.querySelectorAll(".mark img").length === 2`)
 	p.expect(`[...document.querySelectorAll("#table .mark")].slice(0, 3).map((mark) => mark.textContent + mark.children.length).join()`, "B1,A0,Ö0")
 	p.checkAxe("logos")
+	p.shoot("board-logos")
 	for _, url := range []string{"/there.svg", "/away.svg"} {
 		if !p.asked(images.URL + url) {
 			t.Errorf("%s was not asked for", url)
@@ -769,6 +774,7 @@ func TestBoardTime(t *testing.T) {
 	p := startBrowser(t).open(t, desktop)
 	p.goTo(base + "/")
 	p.await(problem + ` === "There is no snapshot yet. Try again"`)
+	p.shoot("board-none")
 	p.checkAxe("no snapshot")
 
 	old := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
@@ -799,6 +805,7 @@ func TestBoardTime(t *testing.T) {
 	}
 	p.eval(`look()`)
 	p.expect(problem, "There is a newer snapshot. Show it")
+	p.shoot("board-newer")
 	p.checkAxe("newer")
 	p.expect(`document.querySelector("#age").className`, "stale")
 	p.eval(click("#problem button"))
@@ -836,6 +843,7 @@ func TestBoardTime(t *testing.T) {
 	// The error is in sight where the reader is, and what was shown stands.
 	p.expect(`((r) => (r.top >= 0 && r.bottom <= innerHeight ? "in sight" : JSON.stringify(r)))(document.querySelector("#problem").getBoundingClientRect())`, "in sight")
 	p.expect(where, "Page 2 of 3, 45 rows")
+	p.shoot("board-error")
 	p.checkAxe("error")
 	offline["offline"] = false
 	p.call("Network.emulateNetworkConditions", offline)

@@ -2,13 +2,19 @@ package web_test
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -390,13 +396,47 @@ func (p *page) shoot(name string) {
 	p.settle()
 	var r struct{ Data string }
 	unmarshal(p.t, p.call("Page.captureScreenshot", map[string]any{"format": "png"}), &r)
-	png, err := base64.StdEncoding.DecodeString(r.Data)
+	taken, err := base64.StdEncoding.DecodeString(r.Data)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644)
+		taken, err = small(taken)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, name+".png"), taken, 0o644)
 	}
 	if err != nil {
 		p.t.Error(err)
 	}
+}
+
+// small codes a picture anew with its 64 most frequent colours, and the nearest of
+// them for all others: pages have few.
+func small(taken []byte) ([]byte, error) {
+	full, err := png.Decode(bytes.NewReader(taken))
+	if err != nil {
+		return nil, err
+	}
+	count := map[color.Color]int{}
+	bounds := full.Bounds()
+	for y := range bounds.Dy() {
+		for x := range bounds.Dx() {
+			count[full.At(x, y)]++
+		}
+	}
+	colours := color.Palette(slices.SortedFunc(maps.Keys(count), func(a, b color.Color) int { return cmp.Compare(count[b], count[a]) }))
+	colours = colours[:min(len(colours), 64)]
+	index := map[color.Color]uint8{}
+	for c := range count {
+		index[c] = uint8(colours.Index(c))
+	}
+	few := image.NewPaletted(bounds, colours)
+	for y := range bounds.Dy() {
+		for x := range bounds.Dx() {
+			few.SetColorIndex(x, y, index[full.At(x, y)])
+		}
+	}
+	var out bytes.Buffer
+	err = (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, few)
+	return out.Bytes(), err
 }
 
 // settle ends what is fading, and what waits to appear.

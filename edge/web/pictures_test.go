@@ -60,5 +60,10 @@ func TestPictures(t *testing.T) {
 		p.await(assetShown + ` && location.search.includes("30d") && document.querySelector("#plot").ariaValueMax > 170`)
 		p.point("#plot .u-over", 0.7)
 		p.shoot("asset" + name)
+		for _, listing := range []string{"categories", "exchanges"} {
+			p.goTo(base + "/?view=" + listing)
+			p.await(shown + ` && document.querySelector("caption").textContent.toLowerCase() === ` + quote(listing))
+			p.shoot(listing + name)
+		}
 	}
 }
