@@ -267,7 +267,7 @@ func (p *page) bytes() float64 {
 	return p.received
 }
 
-// TestBoardListing searches, sorts and turns pages, with the mouse and in the
+// TestBoardListing sorts and turns pages, with the mouse and in the
 // address, and goes back.
 func TestBoardListing(t *testing.T) {
 	base, _ := startBoard(t, mark(), true)
@@ -323,36 +323,6 @@ func TestBoardListing(t *testing.T) {
 	if got := p.texts(names); len(got) != assetCount {
 		t.Errorf("%d of %d rows", len(got), assetCount)
 	}
-	p.goTo(base + "/?view=assets&sort=name%3Adesc")
-	check("?view=assets&sort=name%3Adesc", "Page 1 of 3, 45 rows")
-
-	// By symbol, in any letter case; what has markup in it, too.
-	search := func(text string) {
-		p.eval(`document.querySelector("#symbol").value = ` + quote(text))
-		p.eval(click("#search button"))
-	}
-	for _, c := range []struct {
-		text string
-		want []string
-	}{
-		{"s07, ÖK", []string{hostile[2].name, "Asset 07"}},
-		{"a&b", []string{hostile[1].name}},
-		{"<b>", []string{hostile[0].name}},
-	} {
-		search(c.text)
-		position := fmt.Sprintf("Page 1 of 1, %d rows", len(c.want))
-		if len(c.want) == 1 {
-			position = "Page 1 of 1, 1 row"
-		}
-		check("?"+"view=assets&sort=name%3Adesc&symbol="+url.QueryEscape(c.text), position, c.want...)
-	}
-	search("<nope>")
-	check("?view=assets&sort=name%3Adesc&symbol=%3Cnope%3E", "Page 1 of 1, 0 rows")
-	p.expect(`document.querySelector("#table tbody").innerText.trim()`, "No asset has the symbol <nope>. The search takes whole symbols, several with commas.")
-	// An emptied field shows all again.
-	p.eval(`document.querySelector("#symbol").select()`)
-	p.key("Backspace")
-	check("?view=assets&sort=name%3Adesc", "Page 1 of 3, 45 rows", hostile[2].name)
 
 	// What the address says, and what it says wrongly.
 	for _, c := range []struct{ query, position, first string }{
@@ -360,7 +330,6 @@ func TestBoardListing(t *testing.T) {
 		{"?view=exchanges&sort=volume:asc", "Page 1 of 1, 3 rows", "Jetty"},
 		{"?view=exchanges&rows=7", "Page 1 of 1, 3 rows", "Harbor <b>"},
 		{"?view=categories&sort=market_cap:asc", "Page 1 of 1, 2 rows", "Small"},
-		{"?view=assets&symbol=%26lt%3B", "Page 1 of 1, 1 row", hostile[3].name},
 		{"?view=__proto__&sort=price:asc&page=-1", "Page 1 of 3, 45 rows", hostile[0].name},
 		{"?page=900", "Page 900 of 3, 45 rows", ""},
 	} {
@@ -384,11 +353,11 @@ func TestBoardKeyboard(t *testing.T) {
 	// Everything that can be used is reached, in the order of the page.
 	focused := `(document.activeElement.id || document.activeElement.dataset.sort || document.activeElement.getAttribute("href") || document.activeElement.textContent.trim() || document.activeElement.className)`
 	var order []string
-	want := []string{"/docs"}
+	want := []string{"q", "/docs"}
 	for range 8 {
 		want = append(want, "?asset")
 	}
-	want = append(want, "?view=assets", "?view=categories", "?view=chains", "?view=exchanges", "symbol", "Search", "scroll", "rank", "name", "symbol")
+	want = append(want, "?view=assets", "?view=categories", "?view=chains", "?view=exchanges", "scroll", "rank", "name", "symbol")
 	for range 20 {
 		want = append(want, "?asset")
 	}
@@ -426,11 +395,6 @@ func TestBoardKeyboard(t *testing.T) {
 	p.key("ArrowDown")
 	p.await(shown + ` && location.search.endsWith("&rows=50") && ` + where + ` === "Page 1 of 1, 45 rows"`)
 	p.expect(focused, "rows")
-	tabTo("symbol")
-	p.insert("S08")
-	p.key("Enter")
-	p.await(shown + ` && ` + where + ` === "Page 1 of 1, 1 row"`)
-	p.expect(focused, "symbol")
 	tabTo("?view=chains")
 	p.key("Enter")
 	p.await(shown + ` && document.querySelector("caption").textContent === "Chains"`)
@@ -470,6 +434,91 @@ func TestBoardKeyboard(t *testing.T) {
 	// What has the focus shows it.
 	p.expect(`getComputedStyle(document.activeElement).outlineStyle`, "solid")
 	p.checkStayed(base)
+}
+
+// TestBoardSearch finds assets by what is typed, with keys and with the mouse.
+func TestBoardSearch(t *testing.T) {
+	base, _ := startBoard(t, mark(), true)
+	b := startBrowser(t)
+	const (
+		foundNames = `[...document.querySelectorAll("#found .name")].map((name) => name.textContent).join("|")`
+		says       = `document.querySelector("#found-says").textContent`
+		closed     = `document.querySelector("#found").hidden && document.querySelector("#q").ariaExpanded === "false" && ` + says + ` === ""`
+		selected   = `[...document.querySelectorAll("#found [aria-selected=true]")].map((option) => option.id).join() + "|" + document.querySelector("#q").getAttribute("aria-activedescendant")`
+	)
+	for name, v := range views {
+		t.Run("view"+name, func(t *testing.T) {
+			p := b.open(t, v)
+			p.goTo(base + "/?view=chains")
+			p.await(shown)
+			p.key("/")
+			p.expect(`document.activeElement.id + document.activeElement.value`, "q")
+			p.insert("asset s0")
+			p.await(foundNames + ` === "Asset 06|Asset 07|Asset 08|Asset 09|Asset 05"`) // by rank, the one without last
+			p.expect(says, "5 assets")
+			p.checkAxe("search")
+			p.checkFits()
+			p.key("ArrowUp")
+			p.expect(selected, "found-4|found-4")
+			p.key("ArrowDown")
+			p.key("ArrowDown")
+			p.expect(selected, "found-1|found-1")
+			p.shoot("search" + name)
+			p.key("Enter")
+			p.await(assetShown + ` && document.title.startsWith("Asset 07 ") && ` + closed)
+			p.expect(`document.activeElement.id`, "detail-name")
+			p.checkStayed(base)
+		})
+	}
+
+	p := b.open(t, desktop)
+	p.goTo(base + "/")
+	p.await(shown)
+	find := func(text string) {
+		p.eval(`document.querySelector("#q").select()`)
+		p.insert(text)
+	}
+	for _, c := range []struct{ text, names, says string }{
+		{"ÖK", hostile[2].name, "1 asset"},
+		{"KRONE öst", hostile[2].name, "1 asset"},
+		{"<b>", hostile[0].name, "1 asset"},
+		{"nope", "", "No asset is named so. A single letter is a whole word."},
+		{"a b c d e f g h i", "", "Too long: at most 8 words, and 64 letters."},
+	} {
+		find(c.text)
+		p.await(foundNames + ` === ` + quote(c.names) + ` && ` + says + ` === ` + quote(c.says))
+	}
+	p.shoot("search-none")
+	// Escape closes the list, and then empties the field. An empty field asks for nothing.
+	find("s1")
+	p.await(`document.querySelectorAll("#found li").length === 10`)
+	p.key("Escape")
+	p.await(closed + ` && document.querySelector("#q").value === "s1"`)
+	p.key("Escape")
+	p.await(`document.querySelector("#q").value === ""`)
+	// Letters that follow each other are one question. Enter opens the first that it finds.
+	before := p.count("/search?")
+	p.eval(`for (const q of ["s", "s0", "s08"]) { document.querySelector("#q").value = q; document.querySelector("#q").dispatchEvent(new Event("input")); }`)
+	p.key("Enter")
+	p.await(assetShown + ` && document.title.startsWith("Asset 08 ")`)
+	if n := p.count("/search?") - before; n != 1 {
+		t.Errorf("%d questions for letters at once", n)
+	}
+	// With the mouse; what cannot be asked is said where one looks.
+	p.eval(`document.querySelector("#q").focus()`)
+	p.insert("s09")
+	p.await(foundNames + ` === "Asset 09"`)
+	p.eval(click("#found-0"))
+	p.await(assetShown + ` && document.title.startsWith("Asset 09 ")`)
+	p.block("*/search?*")
+	p.eval(`document.querySelector("#q").focus()`)
+	p.insert("s10")
+	p.await(says + ` === "The service cannot be reached."`)
+	p.checkAxe("search fails")
+	p.shoot("search-error")
+	p.key("Tab")
+	p.await(closed)
+	p.checkStayed(base, "ERR_BLOCKED_BY_CLIENT")
 }
 
 // TestBoardKey opens the board of an edge that asks for keys: with none, with

@@ -348,8 +348,8 @@ func (p *page) await(condition string) {
 // key presses a key, such as Tab, Enter or Backspace.
 func (p *page) key(name string) {
 	p.t.Helper()
-	code := map[string]int{"Backspace": 8, "Tab": 9, "Enter": 13, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowRight": 39}[name]
-	text := map[string]string{"Enter": "\r"}[name]
+	code := map[string]int{"Backspace": 8, "Tab": 9, "Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "/": 191}[name]
+	text := map[string]string{"Enter": "\r", "/": "/"}[name]
 	for _, kind := range []string{"keyDown", "keyUp"} {
 		p.call("Input.dispatchKeyEvent", map[string]any{"type": kind, "key": name, "code": name, "text": text, "windowsVirtualKeyCode": code})
 		text = ""

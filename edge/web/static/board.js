@@ -172,7 +172,7 @@ function state() {
   const page = Number(get("page", /^[1-9]\d{0,8}$/) ?? 1);
   const [key, direction] = (parameters.get("sort") || "").split(":");
   const sort = sortKeys(view).includes(key) && (direction === "asc" || direction === "desc") ? key + ":" + direction : views[view].sort;
-  return { view, page, rows, sort, symbol: view === "assets" ? parameters.get("symbol") || "" : "" };
+  return { view, page, rows, sort };
 }
 
 const sortKeys = (view) => views[view].columns.map((column) => column.sort).filter(Boolean);
@@ -184,7 +184,6 @@ function addressOf(changes) {
   if (next.sort !== views[next.view].sort) parameters.set("sort", next.sort);
   if (next.rows !== perPage[0]) parameters.set("rows", next.rows);
   if (next.page > 1) parameters.set("page", next.page);
-  if (next.symbol) parameters.set("symbol", next.symbol);
   return "?" + parameters;
 }
 
@@ -343,6 +342,7 @@ function showWaiting(now) {
 function turnOver(now) {
   $("board").hidden = Boolean(now.filter);
   $("detail").hidden = !now.filter;
+  $("search").hidden = false;
 }
 
 const bar = () => element("span", { class: "skeleton" }, "\u2007");
@@ -366,9 +366,7 @@ function showTrending(items) {
 
 // askListing asks for one page of the view, and for the prices of its assets.
 async function askListing(now, at, signal, quietly) {
-  const parameters = { sort: now.sort, page: now.page, size: now.rows };
-  if (now.symbol) parameters.symbol = now.symbol.split(/[\s,]+/).filter(Boolean).slice(0, 100).join(",") || ",";
-  const { result } = await ask(now.view, parameters, at, signal);
+  const { result } = await ask(now.view, { sort: now.sort, page: now.page, size: now.rows }, at, signal);
   const rows = result.items;
   if (now.view !== "assets" || rows.length === 0) return { result };
   const id = rows.map((row) => row.id).join(",");
@@ -419,9 +417,7 @@ function showListing(now, { result, prices, signal }) {
     ...rows.map((row) => element("tr", {}, ...view.columns.map((column) => element("td", { class: classOf(column) }, element("div", {}, column.cell(row)))))),
   );
   if (prices) showLines(rows, prices, signal);
-  if (rows.length === 0) $("table").tBodies[0].append(element("tr", {}, element("td", { class: "empty", colspan: view.columns.length }, emptyBecause(now, result))));
-  $("search").hidden = now.view !== "assets";
-  $("symbol").value = now.symbol;
+  if (rows.length === 0) $("table").tBodies[0].append(element("tr", {}, element("td", { class: "empty", colspan: view.columns.length }, result.total > 0 ? "There is no such page." : "Nothing is listed.")));
   pages = result.total_page;
   turn($("previous"), $("next"), now.page <= 1);
   turn($("next"), $("previous"), now.page >= pages);
@@ -456,11 +452,6 @@ function numbered(now) {
     ...(i > 0 && page > near[i - 1] + 1 ? ["\u2026"] : []),
     element("a", { href: addressOf({ page }), "aria-label": "Page " + page, ...(page === now.page && { "aria-current": "page" }) }, String(page)),
   ]);
-}
-
-function emptyBecause(now, result) {
-  if (result.total > 0) return "There is no such page.";
-  return now.symbol ? "No asset has the symbol " + now.symbol + ". The search takes whole symbols, several with commas." : "Nothing is listed.";
 }
 
 function turnTo(page) {
@@ -613,7 +604,7 @@ function askForKey() {
   unfollow();
   running?.abort();
   pin = current = overview = "";
-  $("board").hidden = $("detail").hidden = $("forget").hidden = $("problem").hidden = true;
+  $("board").hidden = $("detail").hidden = $("forget").hidden = $("search").hidden = $("problem").hidden = true;
   drawn.board = false;
   drawn.detail = "";
   $("age").textContent = "";
@@ -628,14 +619,6 @@ $("key-form").addEventListener("submit", (event) => {
   if (!takeKey($("key").value.trim())) return noteKey();
   $("key").value = "";
   start();
-});
-$("search").addEventListener("submit", (event) => {
-  event.preventDefault();
-  go({ symbol: $("symbol").value.trim(), page: 1 });
-});
-// An emptied field shows all again.
-$("symbol").addEventListener("input", () => {
-  if ($("symbol").value === "" && state().symbol) go({ symbol: "", page: 1 });
 });
 document.addEventListener("click", (event) => {
   const link = event.target.closest('a[href^="?"]');
