@@ -2,6 +2,7 @@ package openapi_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -342,6 +343,8 @@ func TestAnswers(t *testing.T) {
 		for check(w.limited, get(), 200, 429).Status != 429 {
 			// It may have got its token back.
 		}
+		check(w.keyed, question{method: "GET", target: "/at/20261121T115000Z" + target}, 200)
+		check(w.keyed, question{method: "GET", target: "/at/20261121T115000Z" + target, header: []string{"X-Snapshot-Time: 2026-11-21T11:50:00Z"}}, 400)
 		check(w.keyed, question{method: "POST", target: target}, 405)
 		check(w.keyed, question{method: "DELETE", target: target}, 405)
 		check(w.keyed, question{method: "GET", target: target, body: strings.Repeat("x", 5000)}, 413)
@@ -390,6 +393,39 @@ func TestAnswers(t *testing.T) {
 		}
 	}
 	seen.report(t)
+}
+
+// TestEvents reads the stream that is the document's example, and asks as one
+// does who may not.
+func TestEvents(t *testing.T) {
+	w, c := newWorld(t), newChecker(t)
+	const target = "/openapi/v1/events"
+	for method, asked := range map[string]map[int]service{"HEAD": {200: w.keyed, 401: w.stranger}, "POST": {405: w.keyed}} {
+		for status, s := range asked {
+			a := s.ask(t, question{method: method, target: target, header: []string{"Origin: https://board.example"}})
+			if err := c.Check(method, target, a); a.Status != status || err != nil {
+				t.Errorf("%s: %d, want %d, %v", method, a.Status, status, err)
+			}
+		}
+	}
+	ctx, leave := context.WithTimeout(t.Context(), patience)
+	defer leave()
+	request, err := http.NewRequestWithContext(ctx, "GET", w.keyed.base+target, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("X-Api-Key", w.keyed.key)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	stream := c.Doc.Paths.Value(target).Get.Responses.Status(200).Value.Content
+	want := stream["text/event-stream"].Examples["events"].Value.Value.(string)
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(response.Body, got); err != nil || string(got) != want || stream[response.Header.Get("Content-Type")] == nil {
+		t.Errorf("%q, %v, %v", got, response.Header, err)
+	}
 }
 
 func get503() question {

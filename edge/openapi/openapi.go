@@ -9,13 +9,31 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"io/fs"
+	"path"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
-//go:embed openapi.yaml examples
+//go:embed openapi.yaml examples pages
 var files embed.FS
+
+// Pages returns the pages of documentation that are part of the document's
+// description, in Markdown, by name.
+func Pages() (map[string][]byte, error) {
+	pages := map[string][]byte{}
+	err := fs.WalkDir(files, "pages", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			pages[path.Base(name)], err = files.ReadFile(name)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("openapi: %w", err)
+	}
+	return pages, nil
+}
 
 // Options are what differs between one edge's document and another's.
 type Options struct {
@@ -33,24 +51,30 @@ func Document(o Options) ([]byte, error) {
 	if err := yaml.Unmarshal(source, &root); err != nil {
 		return nil, fmt.Errorf("openapi: %w", err)
 	}
-	e := encoder{keys: ""}
-	if o.KeyRequestURL != "" {
-		e.keys = " Keys are requested at <" + o.KeyRequestURL + ">."
+	pages, err := Pages()
+	if err != nil {
+		return nil, err
 	}
+	keys := ""
+	if o.KeyRequestURL != "" {
+		keys = " Keys are requested at <" + o.KeyRequestURL + ">."
+	}
+	marks := []string{"$KEYS", keys}
+	for name, text := range pages {
+		marks = append(marks, "${"+strings.TrimSuffix(name, ".md")+"}", strings.TrimSpace(string(text)))
+	}
+	e := encoder{marks: strings.NewReplacer(marks...)}
 	if err := e.node(root.Content[0]); err != nil {
 		return nil, fmt.Errorf("openapi: %w", err)
 	}
 	return e.out.Bytes(), nil
 }
 
-// keysMark stands in the source for the sentence about requesting keys.
-const keysMark = "$KEYS"
-
 // encoder writes YAML nodes as JSON. Mappings keep their order, which
 // encoding/json would lose.
 type encoder struct {
-	out  bytes.Buffer
-	keys string // in place of keysMark
+	out   bytes.Buffer
+	marks *strings.Replacer // what stands in texts for other texts
 }
 
 func (e *encoder) node(n *yaml.Node) error {
@@ -120,7 +144,7 @@ func (e *encoder) pairs(n *yaml.Node, seen map[string]bool) error {
 func (e *encoder) scalar(n *yaml.Node) error {
 	switch n.Tag {
 	case "!!str":
-		e.text(strings.ReplaceAll(n.Value, keysMark, e.keys))
+		e.text(e.marks.Replace(n.Value))
 	case "!!int", "!!bool":
 		e.out.WriteString(n.Value)
 	case "!example":

@@ -3,6 +3,7 @@ package openapi_test
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,7 +37,7 @@ func TestDocument(t *testing.T) {
 		}
 		said := strings.Contains(doc.Info.Description, "Keys are requested at <"+where+">.") &&
 			strings.Contains(doc.Components.SecuritySchemes["ApiKey"].Value.Description, where)
-		if said != (o.KeyRequestURL != "") || bytes.Contains(text, []byte("$KEYS")) {
+		if said != (o.KeyRequestURL != "") || bytes.Contains(text, []byte("$KEYS")) || bytes.Contains(text, []byte("${")) {
 			t.Errorf("with %+v the description is %.900s", o, doc.Info.Description)
 		}
 	}
@@ -60,19 +61,41 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestOrder finds the paths in the order of INTERFACE.md, which is
-// the order of openapi.yaml.
-func TestOrder(t *testing.T) {
+// TestPaths finds the paths in the order of INTERFACE.md, which is that of
+// openapi.yaml, and every endpoint below /at/, too.
+func TestPaths(t *testing.T) {
 	text, err := openapi.Document(openapi.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	last := -1
-	for _, endpoint := range endpoints {
+	for _, endpoint := range append(slices.Clone(endpoints), "events") {
 		at := bytes.Index(text, []byte(`"/openapi/v1/`+endpoint+`":{`))
 		if at <= last {
 			t.Errorf("%s stands at %d, behind %d", endpoint, at, last)
 		}
 		last = at
 	}
+	doc := newChecker(t).Doc
+	if n := doc.Paths.Len(); n != len(endpoints)+2 {
+		t.Errorf("%d paths, but %d endpoints, events and a path below /at/", n, len(endpoints))
+	}
+	below := doc.Paths.Value("/at/{time}/openapi/v1/{endpoint}").Get
+	if names := below.Parameters.GetByInAndName("path", "endpoint").Schema.Value.Enum; !slices.Equal(names, toAny(endpoints)) {
+		t.Errorf("below /at/ are %v, want %v", names, endpoints)
+	}
+	answers := below.Responses.Status(200).Value.Content.Get("application/json").Schema.Value.AnyOf
+	for i, endpoint := range endpoints {
+		want := doc.Paths.Value("/openapi/v1/" + endpoint).Get.Responses.Status(200).Value.Content.Get("application/json").Schema.Ref
+		if i >= len(answers) || answers[i].Ref != want {
+			t.Errorf("below /at/ %s is not answered as %s", endpoint, want)
+		}
+	}
+}
+
+func toAny(names []string) (all []any) {
+	for _, name := range names {
+		all = append(all, name)
+	}
+	return all
 }

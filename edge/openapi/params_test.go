@@ -88,7 +88,8 @@ var freeText = []string{"X-Request-Id", "If-None-Match", "If-Modified-Since", "A
 // TestParameters asks with every parameter of the document at its bounds.
 func TestParameters(t *testing.T) {
 	w, c := newWorld(t), newChecker(t)
-	for _, path := range c.Doc.Paths.InMatchingOrder() {
+	for _, endpoint := range endpoints {
+		path := "/openapi/v1/" + endpoint
 		least := asked(path)
 		join := "?"
 		if least != path {
@@ -142,7 +143,8 @@ func TestOtherParameters(t *testing.T) {
 	w, c := newWorld(t), newChecker(t)
 	has := map[string]map[string]bool{}
 	names := map[string]bool{}
-	for _, path := range c.Doc.Paths.InMatchingOrder() {
+	for _, endpoint := range endpoints {
+		path := "/openapi/v1/" + endpoint
 		has[path] = map[string]bool{}
 		for _, ref := range c.Doc.Paths.Value(path).Get.Parameters {
 			if ref.Value.In == "query" {

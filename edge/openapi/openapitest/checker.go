@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -174,7 +175,12 @@ func (c *Checker) Valid(target string, header http.Header) error {
 	})
 }
 
+// operation is what the document says of a path; of one below /at/, of its endpoint's.
 func (c *Checker) operation(path string) *openapi3.Operation {
+	if below, ok := strings.CutPrefix(path, "/at/"); ok {
+		_, endpoint, _ := strings.Cut(below, "/")
+		path = "/" + endpoint
+	}
 	if item := c.Doc.Paths.Value(path); item != nil {
 		return item.Get
 	}

@@ -1,0 +1,91 @@
+package clients
+
+import (
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"example.com/marketdata/edge"
+	"example.com/marketdata/edge/openapi"
+	"example.com/marketdata/edge/openapi/openapitest"
+)
+
+// program is a fenced block of a page, and what it prints, which stands in a
+// block of text behind it.
+var program = regexp.MustCompile("(?s)\n```(sh|python|typescript|go)\n(.*?)```\n(?:\n```text\n(.*?)```\n)?")
+
+// TestPages runs the programs of the documentation's pages, each from a folder of
+// its own, against an edge whose key is good for one request a second: whoever asks
+// more must obey Retry-After. It wants the output that the page shows, where …
+// is any text.
+func TestPages(t *testing.T) {
+	pages, err := openapi.Pages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := openapitest.Market(t)
+	base := openapitest.Start(t, edge.Config{Reader: store})
+	openapitest.Await(t, base, openapitest.Key(t, store, 100, 100))
+	run := map[string]func(t *testing.T, dir, text string) []string{
+		"sh":     func(_ *testing.T, _, text string) []string { return []string{"bash", "-euc", text} },
+		"python": func(_ *testing.T, _, text string) []string { return []string{python(), "-c", text} },
+		"go": func(_ *testing.T, dir, text string) []string {
+			write(t, filepath.Join(dir, "quotes.go"), text)
+			return []string{"go", "run", "quotes.go"}
+		},
+		"typescript": func(t *testing.T, dir, text string) []string {
+			file := filepath.Join(dir, "quotes.mts")
+			write(t, file, text)
+			types, err := filepath.Abs("typescript/" + modulesDir + "/@types")
+			if err != nil {
+				t.Fatal(err)
+			}
+			present(t, "typescript/"+modules+"tsc")
+			execute(t, "typescript", nil, modules+"tsc", "--strict", "--target", "es2022", "--module", "nodenext", "--types", "node", "--typeRoots", types, file)
+			return []string{"node", "quotes.mjs"}
+		},
+	}
+	seen := map[string]int{}
+	for name, text := range pages {
+		shell := ""
+		for _, m := range program.FindAllStringSubmatch(string(text), -1) {
+			language, source, want := m[1], m[2], m[3]
+			seen[language]++
+			t.Run(name+"/"+language, func(t *testing.T) {
+				burst := 10
+				if name == "limits-and-retries.md" {
+					burst = 1
+				}
+				key := openapitest.Key(t, store, 1, burst)
+				if language == "sh" { // one session
+					shell += strings.NewReplacer("https://host", base, "mdk_live_…", key).Replace(source)
+					source = shell
+				}
+				dir := t.TempDir()
+				command := run[language](t, dir, source)
+				present(t, command[0])
+				got := string(execute(t, dir, []string{"MARKETDATA_URL=" + base, "MARKETDATA_KEY=" + key}, command...))
+				shown := strings.Split(strings.TrimSpace(want), "…")
+				for i := range shown {
+					shown[i] = regexp.QuoteMeta(shown[i])
+				}
+				if !regexp.MustCompile("^" + strings.Join(shown, "(?s:.*)") + "$").MatchString(strings.TrimSpace(got)) {
+					t.Errorf("it prints\n%s\nwant\n%s", got, want)
+				}
+			})
+		}
+	}
+	if len(pages) != 4 || len(seen) != len(run) {
+		t.Errorf("%d pages with %v", len(pages), seen)
+	}
+}
+
+// present has a test run where its program is on the machine, required or not.
+func present(t *testing.T, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		have(t, program)
+	}
+}
