@@ -22,8 +22,9 @@ func startEdge(t *testing.T, authOff bool) (base, key string) {
 }
 
 // TestReference opens the reference, types a key in, sends a request from the
-// console and sees the answer, on a desk and on a phone; and looks at it in the
-// dark.
+// console and sees the answer, on a phone; the same on a desk, where the board has
+// the key, and with a limit, which is then all that is sent; and looks at it in
+// the dark.
 func TestReference(t *testing.T) {
 	base, key := startEdge(t, false)
 	b := startBrowser(t)
@@ -34,6 +35,14 @@ func TestReference(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := b.open(t, v)
+			if name == "desktop" {
+				p.goTo(base + "/")
+				p.await(`document.querySelector("#key").checkVisibility()`)
+				p.eval(`document.querySelector("#key").focus()`)
+				p.insert(key)
+				p.key("Enter")
+				p.await(`document.querySelector("tbody").innerText.includes("Bitcoin")`)
+			}
 			p.goTo(base + "/docs#tag/assets/GET/openapi/v1/quotes")
 			const (
 				field = `document.querySelector("input.scalar-password-input")`
@@ -50,23 +59,39 @@ func TestReference(t *testing.T) {
 			if p.eval(`document.body.innerText.includes(`+quote(keyRequestURL)+`)`) != true {
 				t.Error("the page does not say where keys are requested")
 			}
+			p.await(`document.body.innerText.includes("export MARKETDATA_URL=" + location.origin + " ")`)
 			if v.dark {
 				return // the console is the same
 			}
-			p.eval(field + `.focus()`)
-			p.insert(key)
+			want := "/openapi/v1/quotes"
+			if name == "phone" {
+				p.eval(field + `.focus()`)
+				p.insert(key)
+			}
 			p.eval(try + `.click()`)
 			p.await(send)
+			if name == "desktop" {
+				const limit = console + `.querySelector("#limit [aria-label$=Value] [contenteditable]")`
+				p.eval(limit + `.focus()`)
+				p.insert("5")
+				p.await(console + `.querySelector("#limit [type=checkbox]").checked`)
+				want += "?limit=5"
+			}
 			p.eval(send + `.click()`)
 			p.await(console + `.innerText.includes("200 OK") && ` + console + `.innerText.includes("64447.198255415")`)
 			p.shoot("docs-" + name + "-answer")
-			if !p.asked("/openapi/v1/quotes") {
-				t.Error("no request was sent")
+			b.mu.Lock()
+			last := p.requests[len(p.requests)-1]
+			b.mu.Unlock()
+			if last != base+want {
+				t.Errorf("the console asked %s, want %s", last, want)
 			}
 			if p.asked(key) {
 				t.Error("the key was part of an address")
 			}
-			p.expect(`String(JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie]).includes(`+quote(key)+`))`, "false")
+			if name == "phone" { // on the desk the board keeps it
+				p.expect(`String(JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie]).includes(`+quote(key)+`))`, "false")
+			}
 			p.checkStayed(base)
 		})
 	}

@@ -1,6 +1,7 @@
 // Package web has what people look at on the public listener
 // (INTERFACE.md, "Listeners"): the market board at /, the API reference with
-// its try-it console at /docs, and the OpenAPI document that the latter shows.
+// its try-it console at /docs, the OpenAPI document that the latter shows, and
+// for programs that read /llms.txt and the reference's pages in Markdown.
 //
 // Everything is embedded, and a page asks nothing but the host that it came
 // from, and those that the operator lets logos come from: each has a
@@ -91,6 +92,13 @@ func Files(o Options) (map[string]server.StaticFile, error) {
 	all := map[string]server.StaticFile{
 		"/openapi.json": file(document, "application/json", filePolicy),
 	}
+	pages, err := openapi.Pages()
+	if err != nil {
+		return nil, err
+	}
+	for name, text := range pages {
+		all["/docs/"+name] = file(text, "text/markdown; charset=utf-8", filePolicy)
+	}
 	for _, page := range []struct{ path, name, policy string }{
 		{"/", "board.html", fmt.Sprintf(boardPolicy, sources)},
 		{"/docs", "docs.html", docsPolicy},
@@ -106,6 +114,7 @@ func Files(o Options) (map[string]server.StaticFile, error) {
 		all[page.path] = file(out.Bytes(), "text/html; charset=utf-8", page.policy)
 	}
 	for _, f := range []struct{ path, name, contentType string }{
+		{"/llms.txt", "static/llms.txt", "text/plain; charset=utf-8"},
 		{"/static/board.css", "static/board.css", "text/css; charset=utf-8"},
 		{"/static/board.js", "static/board.js", "text/javascript; charset=utf-8"},
 		{"/static/charts.js", "static/charts.js", "text/javascript; charset=utf-8"},

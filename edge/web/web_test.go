@@ -46,8 +46,8 @@ func get(t *testing.T, method, url string, header ...string) (*http.Response, st
 	return response, string(body)
 }
 
-// reference finds what a page loads.
-var reference = regexp.MustCompile(`(?:src|href)="([^"]*)"`)
+// reference finds what a page loads, and in Markdown what it links to.
+var reference = regexp.MustCompile(`(?:src|href)="([^"]*)"|\]\(([^)]*)\)`)
 
 // versioned are files whose name tells which they are.
 var versioned = regexp.MustCompile(`^/static/[a-z]+-[0-9.]+\.(?:js|css)$`)
@@ -57,10 +57,10 @@ var versioned = regexp.MustCompile(`^/static/[a-z]+-[0-9.]+\.(?:js|css)$`)
 func TestFiles(t *testing.T) {
 	base, _ := startEdge(t, false)
 	contentTypes := map[string]string{
-		"/": "text/html; charset=utf-8", "/docs": "text/html; charset=utf-8", "/openapi.json": "application/json",
+		"/": "text/html; charset=utf-8", "/docs": "text/html; charset=utf-8", "/openapi.json": "application/json", "/llms.txt": "text/plain; charset=utf-8", "/docs/quick-start.md": "text/markdown; charset=utf-8",
 		"/static/scalar-LICENSE.txt": "text/plain; charset=utf-8", "/static/uplot-LICENSE.txt": "text/plain; charset=utf-8",
 	}
-	paths := []string{"/", "/docs", "/openapi.json", "/static/scalar-LICENSE.txt", "/static/uplot-LICENSE.txt"}
+	paths := []string{"/", "/docs", "/openapi.json", "/llms.txt", "/static/scalar-LICENSE.txt", "/static/uplot-LICENSE.txt"}
 	for i := 0; i < len(paths); i++ {
 		path := paths[i]
 		r, body := get(t, "GET", base+path)
@@ -98,11 +98,11 @@ func TestFiles(t *testing.T) {
 				t.Errorf("%s as %s: %q, %d of %d bytes", path, coding, coded.Header.Get("Content-Encoding"), len(bytes), len(body))
 			}
 		}
-		if r.Header.Get("Content-Type") != contentTypes["/"] {
+		if r.Header.Get("Content-Type") != contentTypes["/"] && path != "/llms.txt" {
 			continue
 		}
 		for _, match := range reference.FindAllStringSubmatch(body, -1) {
-			switch to := match[1]; {
+			switch to := match[1] + match[2]; {
 			case strings.HasPrefix(to, "?"), to == keyRequestURL: // a view of the page; a link, not loaded
 			case !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//"):
 				t.Errorf("%s names %s", path, to)
@@ -111,7 +111,7 @@ func TestFiles(t *testing.T) {
 			}
 		}
 	}
-	if len(paths) < 14 {
+	if len(paths) < 19 {
 		t.Errorf("only %q were seen", paths)
 	}
 	for _, path := range []string{"/docs/", "/static", "/static/", "/static/web.go", "/static/board.html", "/index.html", "/openapi.yaml", "//"} {

@@ -4,9 +4,27 @@
 "use strict";
 // Scalar's schema library would try whether it may compile code from text.
 globalThis.__zod_globalConfig = { jitless: true };
+
+// The console would send every parameter that has a default, page and limit at
+// once: with an empty example it sends what the reader fills in. Examples of
+// programs name this host.
+async function customFetch(input, init) {
+  const response = await fetch(input, init);
+  if (new URL(input.url ?? input, location.href).pathname !== "/openapi.json") return response;
+  const document = await response.json();
+  document.info.description = document.info.description.replaceAll("https://host", location.origin);
+  const parameters = Object.values(document.paths).flatMap((path) => path.get.parameters);
+  for (const parameter of [...parameters, ...Object.values(document.components.parameters)]) {
+    if (parameter.schema?.default !== undefined) parameter.examples = { default: { value: "" } };
+  }
+  return Response.json(document);
+}
+
 document.addEventListener("DOMContentLoaded", () => {
+  const value = sessionStorage.getItem("market-board-key") ?? ""; // the board's
   Scalar.createApiReference("#reference", {
     url: "/openapi.json",
+    customFetch,
     agent: { disabled: true },
     mcp: { disabled: true },
     telemetry: false,
@@ -16,7 +34,7 @@ document.addEventListener("DOMContentLoaded", () => {
     documentDownloadType: "direct",
     persistAuth: false,
     defaultHttpClient: { targetKey: "shell", clientKey: "curl" },
-    authentication: { preferredSecurityScheme: "ApiKey" },
+    authentication: { preferredSecurityScheme: "ApiKey", securitySchemes: { ApiKey: { value } } },
     modelsSectionLabel: "Schemas",
     // The key field's example is not one of a key.
     customCss: ".scalar-password-input::placeholder { color: transparent; }",
