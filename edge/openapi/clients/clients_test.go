@@ -242,17 +242,25 @@ func write(t *testing.T, path, text string) {
 // with them: test/document.ts says that the client's own types are the same.
 func compile(t *testing.T) {
 	have(t, "typescript/"+modules+"tsc")
-	document, err := openapi.Document(openapi.Options{})
-	if err == nil {
-		err = os.MkdirAll("typescript/generated", 0o755)
-	}
-	if err != nil {
+	if err := os.MkdirAll("typescript/generated", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	write(t, "typescript/generated/openapi.json", string(document))
+	write(t, "typescript/generated/openapi.json", document(t))
+	// Fetched when it is used: with all it needs it is six times as much as the rest.
+	execute(t, "typescript", []string{"npm_config_ignore_scripts=true"}, "npx", "--yes", "@stoplight/spectral-cli@6.16.3", "lint", "--fail-severity=hint", "generated/openapi.json")
 	execute(t, "typescript", []string{"REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true"}, modules+"redocly", "lint", "generated/openapi.json")
 	execute(t, "typescript", nil, modules+"openapi-typescript", "generated/openapi.json", "--output", "generated/api.ts")
 	execute(t, "typescript", nil, modules+"tsc")
+}
+
+// document is the OpenAPI document.
+func document(t *testing.T) string {
+	t.Helper()
+	text, err := openapi.Document(openapi.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 const (

@@ -1,6 +1,8 @@
 package clients
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -36,14 +38,20 @@ func TestPages(t *testing.T) {
 			return []string{"go", "run", "quotes.go"}
 		},
 		"typescript": func(t *testing.T, dir, text string) []string {
-			file := filepath.Join(dir, "quotes.mts")
-			write(t, file, text)
-			types, err := filepath.Abs("typescript/" + modulesDir + "/@types")
+			at, err := filepath.Abs("typescript/" + modulesDir)
+			if err == nil {
+				err = os.Symlink(at, filepath.Join(dir, modulesDir))
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			present(t, "typescript/"+modules+"tsc")
-			execute(t, "typescript", nil, modules+"tsc", "--strict", "--target", "es2022", "--module", "nodenext", "--types", "node", "--typeRoots", types, file)
+			present(t, filepath.Join(dir, modules+"tsc"))
+			if strings.Contains(text, "./api.js") {
+				write(t, filepath.Join(dir, "openapi.json"), document(t))
+				execute(t, dir, nil, modules+"openapi-typescript", "openapi.json", "--output", "api.ts")
+			}
+			write(t, filepath.Join(dir, "quotes.mts"), text)
+			execute(t, dir, nil, modules+"tsc", "--skipLibCheck", "--strict", "--target", "es2022", "--module", "nodenext", "--types", "node", "quotes.mts")
 			return []string{"node", "quotes.mjs"}
 		},
 	}
@@ -53,7 +61,7 @@ func TestPages(t *testing.T) {
 		for _, m := range program.FindAllStringSubmatch(string(text), -1) {
 			language, source, want := m[1], m[2], m[3]
 			seen[language]++
-			t.Run(name+"/"+language, func(t *testing.T) {
+			t.Run(fmt.Sprint(name, "/", language, seen[language]), func(t *testing.T) {
 				burst := 10
 				if name == "limits-and-retries.md" {
 					burst = 1
