@@ -6,7 +6,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -15,17 +18,18 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"golang.org/x/sys/unix"
 
 	"example.com/marketdata/internal/local"
 )
 
 type cli struct {
 	Bin    string `default:"bin" help:"Folder of the builder and edge programs."`
-	Data   string `default:".run" help:"Folder for stores, logs and keys, one folder a source; kept between runs."`
+	Data   string `default:".run" help:"Folder for stores, logs and keys, one folder a source; kept between runs, and for one run at a time."`
 	Source string `default:"sim:?assets=2000&seed=1" help:"Where the market comes from (see builder build --help)."`
 	MinIO  bool   `name:"minio" help:"Keep the data in a MinIO that is started here, instead of in a folder."`
-	Listen string `default:"127.0.0.1:8080" help:"Public address of the edge; a free port is taken when it is in use."`
-	Admin  string `default:"127.0.0.1:9090" help:"Admin address of the edge; likewise."`
+	Listen string `default:"127.0.0.1:8080" help:"Public address of the edge."`
+	Admin  string `default:"127.0.0.1:9090" help:"Admin address of the edge."`
 }
 
 func main() {
@@ -47,6 +51,21 @@ func (c *cli) run(ctx context.Context) error {
 	if err := os.MkdirAll(data, 0o755); err != nil {
 		return err
 	}
+	running, board, err := lock(filepath.Join(c.Data, "running"))
+	if err != nil {
+		return err
+	}
+	if running == nil {
+		return c.elsewhere(board)
+	}
+	defer running.Close()
+	for _, port := range [][2]string{{c.Listen, "LOCAL_LISTEN"}, {c.Admin, "LOCAL_ADMIN"}} {
+		ln, err := net.Listen("tcp", port[0])
+		if err != nil {
+			return fmt.Errorf("%w: end what listens there, or give another address: %s=127.0.0.1:PORT make run", err, port[1])
+		}
+		ln.Close()
+	}
 	// One for all sources, since all are asked with the same accounts.
 	if name := "BUILDER_SOURCE_CACHE"; os.Getenv(name) == "" {
 		if err := os.Setenv(name, filepath.Join(filepath.Dir(data), "provider")); err != nil {
@@ -64,6 +83,13 @@ func (c *cli) run(ctx context.Context) error {
 		defer server.Close()
 		fmt.Printf("MinIO       %s  (%s / %s)\n", server.Endpoint, server.AccessKey, server.SecretKey)
 	}
+	if !strings.HasPrefix(c.Source, "sim:") {
+		plan, err := m.Output(ctx, "builder", "source", "--source", c.Source)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%sWhat the terms allow, such as serving the data to others: builder/source/README.md, \"What it costs\"\n\n", plan)
+	}
 	if err := m.BuildPast(ctx, c.Source, time.Now(), local.Year); err != nil {
 		return err
 	}
@@ -71,21 +97,24 @@ func (c *cli) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	listen, admin := local.Free(c.Listen), local.Free(c.Admin)
 	loop, err := m.Start("builder", "builder", "run", "--source", c.Source, "--store", m.Store)
 	if err != nil {
 		return err
 	}
 	defer loop.Stop()
-	edge, err := m.Start("edge", "edge", "--store", m.Store, "--listen", listen, "--admin", admin, "--cache-dir", filepath.Join(data, "cache"), "--drain-wait", "0s")
+	edge, err := m.Start("edge", "edge", "--store", m.Store, "--listen", c.Listen, "--admin", c.Admin, "--cache-dir", filepath.Join(data, "cache"), "--drain-wait", "0s")
 	if err != nil {
 		return err
 	}
 	defer edge.Stop()
-	if err := local.Await(ctx, "http://"+admin+"/readyz", edge); err != nil {
+	if err := local.Await(ctx, "http://"+c.Admin+"/readyz", edge); err != nil {
 		return err
 	}
-	greet(data, filepath.Dir(m.Log("edge")), listen, admin, key)
+	board = "http://" + c.Listen + "/#key=" + key
+	if _, err := running.WriteString(board + " " + c.Source); err != nil {
+		return err
+	}
+	greet(data, filepath.Dir(m.Log("edge")), c.Listen, c.Admin, key, board)
 	select {
 	case <-ctx.Done():
 		fmt.Println("\nstopping")
@@ -106,19 +135,49 @@ func folder(source string) string {
 	return scheme + "-" + hex.EncodeToString(sum[:4])
 }
 
-func greet(data, logs, listen, admin, key string) {
-	base := "http://" + listen
-	fmt.Printf(`board       %s/
-reference   %s/docs
-status      http://%s/status
-logs        %s
+// lock takes the file for this process, until it ends, and empties it. When
+// another process has it, it returns nil and what that one has written.
+func lock(path string) (*os.File, string, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, "", err
+	}
+	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+	case err == nil:
+		return f, "", f.Truncate(0)
+	case !errors.Is(err, unix.EWOULDBLOCK):
+		return nil, "", errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+	}
+	text, err := io.ReadAll(f)
+	return nil, string(text), errors.Join(err, f.Close())
+}
 
-Paste one of these:
+// elsewhere says where a run is that has the folder; of the same source that is
+// no error.
+func (c *cli) elsewhere(running string) error {
+	board, source, ready := strings.Cut(running, " ")
+	switch {
+	case !ready:
+		return fmt.Errorf("another run has just begun in %s", c.Data)
+	case source != c.Source:
+		return fmt.Errorf("running already, with SOURCE=%s: %s\nEnd that with Ctrl-C, or give this one LOCAL_DATA, LOCAL_LISTEN and LOCAL_ADMIN of its own", source, board)
+	}
+	fmt.Printf("running already\nboard       %s\n", board)
+	return nil
+}
 
-  curl -H 'X-Api-Key: %s' '%s/openapi/v1/assets?sort=rank&limit=3'
-  curl -H 'X-Api-Key: %s' '%s/openapi/v1/trending'
-  curl -H 'X-Api-Key: %s' '%s/openapi/v1/global'
+func greet(data, logs, listen, admin, key, board string) {
+	fmt.Printf(`reference   http://%[1]s/docs
+status      http://%[2]s/status
+logs        %[3]s
 
-Ctrl-C stops everything. What was built stays in %s.
-`, base, base, admin, logs, key, base, key, base, key, base, data)
+Paste this, and then what the reference's quick start has in your language:
+
+  export MARKETDATA_URL=http://%[1]s MARKETDATA_KEY=%[4]s
+  curl -H "X-Api-Key: $MARKETDATA_KEY" "$MARKETDATA_URL/openapi/v1/assets?sort=rank&limit=3"
+
+Ctrl-C stops everything. What was built stays in %[5]s.
+
+board, signed in: %[6]s
+`, listen, admin, logs, key, data, board)
 }
