@@ -20,8 +20,10 @@ async function customFetch(input, init) {
   return Response.json(document);
 }
 
-document.addEventListener("DOMContentLoaded", () => {
-  const value = sessionStorage.getItem("market-board-key") ?? ""; // the board's
+document.addEventListener("DOMContentLoaded", async () => {
+  toldByTabs(() => {});
+  if (needsKey()) await keyOfTabs();
+  const value = heldKey() ?? ""; // the board's, in this tab or another one
   Scalar.createApiReference("#reference", {
     url: "/openapi.json",
     customFetch,
