@@ -3,14 +3,18 @@ package answer
 import (
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/shards"
+	"example.com/marketdata/edge/snapshot"
 	"example.com/marketdata/internal/model"
 )
 
@@ -146,6 +150,48 @@ func FuzzWords(f *testing.F) {
 		}
 		if got, want := hasWord(w.text, []byte(word)), len(model.Search(word, []*model.Row{&row})) > 0; got != want {
 			t.Fatalf("%q has %q: %v, want %v", name, word, got, want)
+		}
+	})
+}
+
+// FuzzPoints: a row whose prices are as many as its block has times gives those from
+// the first one on, whatever their lengths; another is an error, and so may be
+// one that no builder makes.
+func FuzzPoints(f *testing.F) {
+	for _, prices := range []string{
+		``, `"1"`, `null`, `"1.5",null,"0.00000000012345678901234567890","91000.25"`, `null,"1234567","12345678","123456789012345","1234567890123456",null,null`,
+		`"1"x"2"`, `"1`, `"1"]}"2"`, `nul`, `""`, strings.Repeat(`"123456.789012",`, 40) + `"1"`, `"12345678901234567`, `"123456789012345"`,
+	} {
+		f.Add(prices, 2, 1, "]}")
+		f.Add(prices, 1+strings.Count(prices, ","), 0, "]}")
+		f.Add(prices, 1+strings.Count(prices, ","), 1, "")
+	}
+	well := regexp.MustCompile(`^(?:"[^"]*"|null)(?:,(?:"[^"]*"|null))*$`)
+	price := regexp.MustCompile(`"[^"]*"|null`)
+	f.Fuzz(func(t *testing.T, prices string, times, first int, end string) {
+		if times < 1 || times > 100 || first < 0 || first >= times {
+			return
+		}
+		b := &snapshot.Block{First: first}
+		for i := range times {
+			b.Points = time.Unix(int64(i), 0).UTC().AppendFormat(b.Points, `,["2006-01-02T15:04:05Z","`)
+		}
+		var want string
+		list := price.FindAllString(prices, -1)
+		for i, p := range list {
+			if p != "null" && i >= first && i < times {
+				want += string(b.Points[i*snapshot.PointLength:][:snapshot.PointLength]) + p[1:] + "]"
+			}
+		}
+		w := work{body: []byte("head")}
+		switch err := w.appendPoints(b, []byte(`{"id":7,"prices":[`+prices+end)); {
+		case err != nil && !errors.Is(err, shards.ErrUnavailable):
+			t.Fatal(err)
+		case !well.MatchString(prices) || end != "]}":
+		case (err == nil) != (len(list) == times):
+			t.Fatalf("%d prices, %d times: %v", len(list), times, err)
+		case err == nil && string(w.body) != "head"+want:
+			t.Fatalf("%s, want %s", w.body, want)
 		}
 	})
 }
