@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,12 +131,19 @@ http {
 	if err != nil {
 		return nil, err
 	}
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", s.worker, s.worker))
-	if err != nil || len(bytes.Fields(children)) == 0 {
-		return nil, fmt.Errorf("nginx has no worker: %v", err)
+	// It listens before it has its worker.
+	for master := s.worker; s.worker == master; time.Sleep(5 * time.Millisecond) {
+		children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", master, master))
+		if err != nil || ctx.Err() != nil {
+			return nil, fmt.Errorf("nginx has no worker: %w: %s", cmp.Or(err, ctx.Err()), s.Tail())
+		}
+		if fields := bytes.Fields(children); len(fields) > 0 {
+			if s.worker, err = strconv.Atoi(string(fields[0])); err != nil {
+				return nil, err
+			}
+		}
 	}
-	s.worker, err = strconv.Atoi(string(bytes.Fields(children)[0]))
-	return s, err
+	return s, nil
 }
 
 // tick is the unit of /proc/PID/stat; it is 10 ms wherever Go runs on Linux.
