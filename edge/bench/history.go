@@ -161,7 +161,7 @@ func (b *bench) flooded(ctx context.Context, what string, s *server) error {
 	if err := json.Unmarshal(out, &key); err != nil {
 		return err
 	}
-	rate, err := b.capacity(ctx, s)
+	rate, err := b.capacity(ctx, s, historyAssets)
 	if err != nil {
 		return err
 	}

@@ -65,9 +65,14 @@ func (b *bench) stop(which ...*server) {
 func (b *bench) output(ctx context.Context, env []string, program string, args ...string) ([]byte, error) {
 	cmd := b.anywhere(ctx, program, args...)
 	cmd.Env = append(os.Environ(), env...)
+	return output(cmd)
+}
+
+// output is cmd.Output, whose error says what the program said.
+func output(cmd *exec.Cmd) ([]byte, error) {
 	out, err := cmd.Output()
 	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
-		err = fmt.Errorf("%s %s: %w\n%s", program, args[0], err, failed.Stderr)
+		err = fmt.Errorf("%w\n%s", err, failed.Stderr)
 	}
 	return out, err
 }
