@@ -72,7 +72,9 @@
 // writer does not know, and leaves out those that it does not know itself. Its rows are cut into shards of
 // RowsPerShard rows (the last may be shorter), and ShardsPerObject shards in
 // a row share an object (the last may hold fewer). So row n is in shard
-// n/RowsPerShard, which is in object n/RowsPerShard/ShardsPerObject.
+// n/RowsPerShard, which is in object n/RowsPerShard/ShardsPerObject. A view with
+// RowsPerShard of its own has shards of that many rows, and objects of
+// as many rows as the others.
 //
 //	offset  length  meaning
 //	0       4       "MDV1"

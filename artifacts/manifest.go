@@ -94,6 +94,9 @@ type View struct {
 	// Columns names the views whose run numbers the rows carry, in the order
 	// of the shards' columns.
 	Columns []string `json:"columns,omitempty"`
+	// RowsPerShard cuts the view's shards if it is not 0, in the place of the
+	// manifest's. Objects have as many rows as those of other views.
+	RowsPerShard int `json:"rows_per_shard,omitempty"`
 	// Times are those of the points in a block of history, ascending.
 	Times   []time.Time  `json:"times,omitempty"`
 	Objects []ViewObject `json:"objects"`
@@ -143,7 +146,7 @@ func ParseManifest(b []byte) (*Manifest, error) {
 	if m.Ledger.Size < 0 || m.Ledger.Size > MaxObjectSize {
 		return nil, fmt.Errorf("%w: manifest: ledger has %d bytes", ErrCorrupt, m.Ledger.Size)
 	}
-	if m.RowsPerShard < 1 || m.RowsPerShard > maxShardRows || m.ShardsPerObject < 1 || m.ShardsPerObject > 4096 {
+	if m.RowsPerShard < 1 || m.RowsPerShard > maxShardRows || m.ShardsPerObject < 1 || m.ShardsPerObject > maxObjectShards {
 		return nil, fmt.Errorf("%w: manifest: %d rows a shard, %d shards an object", ErrCorrupt, m.RowsPerShard, m.ShardsPerObject)
 	}
 	seen := map[string]bool{}
@@ -206,8 +209,19 @@ func checkTime(t *time.Time) error {
 	return nil
 }
 
+// Cut returns how many rows a shard of a view has, and how many shards an object has.
+func (m *Manifest) Cut(v *View) (rows, shards int) {
+	if v.RowsPerShard == 0 {
+		return m.RowsPerShard, m.ShardsPerObject
+	}
+	return v.RowsPerShard, m.RowsPerShard * m.ShardsPerObject / v.RowsPerShard
+}
+
 func (m *Manifest) checkView(v *View) error {
 	per := m.RowsPerShard * m.ShardsPerObject
+	if n := v.RowsPerShard; n < 0 || n > maxShardRows || n > 0 && (per%n != 0 || per/n > maxObjectShards) {
+		return fmt.Errorf("%d rows a shard, where an object has %d", n, per)
+	}
 	if v.Rows < 0 || v.Runs < 0 || v.Runs > v.Rows || v.Last < 0 || v.Last > v.Rows {
 		return fmt.Errorf("%d rows, %d runs, %d last", v.Rows, v.Runs, v.Last)
 	}

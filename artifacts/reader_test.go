@@ -1,6 +1,7 @@
 package artifacts_test
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
@@ -41,6 +42,7 @@ type plainView struct {
 	Collection, Sort string
 	Rows, Runs, Last int
 	Columns          []string
+	RowsPerShard     int `json:"rows_per_shard"`
 	Objects          []struct {
 		plainRef
 		Rows  int
@@ -190,7 +192,7 @@ func (s *plainStore) view(m *plainManifest, v *plainView) {
 				s.t.Fatalf("%s: shard %d at %d has %d bytes, the index says %+v", name, j, end, len(plain), e)
 			}
 			end += e.Stored
-			if len(v.rows)%m.RowsPerShard != 0 || len(v.rows)/m.RowsPerShard/m.ShardsPerObject != i {
+			if len(v.rows)%cmp.Or(v.RowsPerShard, m.RowsPerShard) != 0 || len(v.rows)/m.RowsPerShard/m.ShardsPerObject != i {
 				s.t.Fatalf("%s: shard %d of object %d begins at row %d", name, j, i, len(v.rows))
 			}
 			first := len(v.rows)

@@ -17,6 +17,7 @@ const (
 	flagTails = 1 << 1
 
 	maxShardRows    = math.MaxUint16
+	maxObjectShards = 4096
 	maxShardColumns = 8
 
 	// minRow is the least that a row takes: its length, and {"id":1}.

@@ -230,11 +230,12 @@ func (p *summary) check(m *Manifest, v *View, o *ViewObject) error {
 	if keyed {
 		fence.Key = p.firstKey
 	}
+	rows, _ := m.Cut(v)
 	switch {
 	case p.rows != o.Rows:
 		return fmt.Errorf("%d rows, want %d", p.rows, o.Rows)
-	case p.shards != (o.Rows+m.RowsPerShard-1)/m.RowsPerShard || p.shards > 1 && p.cut != m.RowsPerShard:
-		return fmt.Errorf("%d shards, the first of %d rows; want %d rows a shard", p.shards, p.cut, m.RowsPerShard)
+	case p.shards != (o.Rows+rows-1)/rows || p.shards > 1 && p.cut != rows:
+		return fmt.Errorf("%d shards, the first of %d rows; want %d rows a shard", p.shards, p.cut, rows)
 	case p.points != len(v.Times):
 		return fmt.Errorf("rows of %d points, want %d", p.points, len(v.Times))
 	case len(p.ords) != len(v.Columns):

@@ -23,6 +23,11 @@ const (
 	shortestBlockPoints = 18
 )
 
+// blockShardRows are the rows of a shard of a block, each some 500 bytes long. Of one
+// asset's year an edge reads eleven shards: of 128 rows that took 3.9 ms, of
+// 32 it takes 1.5 ms, for 1.5 % more bytes in the store.
+const blockShardRows = 32
+
 // trimmed is the shortest window whose points may be kept no longer than the window
 // reaches back. Their oldest block loses a point that has left the window, which
 // costs little at their steps; those of shorter windows keep theirs.
@@ -265,7 +270,7 @@ var null = []byte("null")
 
 // table writes the block's rows.
 func (b *block) table(collection string) *render.Table {
-	t := &render.Table{Collection: collection, Orders: []render.Order{{Sort: "id"}}}
+	t := &render.Table{Collection: collection, Orders: []render.Order{{Sort: "id"}}, RowsPerShard: blockShardRows}
 	old, columns := b.old, slices.Clone(b.columns)
 	var text []byte
 	for {

@@ -27,6 +27,8 @@ type Table struct {
 	Tails      [][]byte // assets only
 	IDs        []uint64
 	Orders     []Order
+	// RowsPerShard is 0, or a divisor of the constant's in its place.
+	RowsPerShard int
 }
 
 // Order is one sort order of a table.
@@ -353,7 +355,7 @@ func Views(t *Table) ([]artifacts.View, []Piece) {
 		}
 	}
 	for _, s := range orders {
-		v := artifacts.View{Collection: t.Collection, Sort: s.Sort, Rows: len(t.Rows), Runs: len(s.runStart) - 1, Last: s.last}
+		v := artifacts.View{Collection: t.Collection, Sort: s.Sort, Rows: len(t.Rows), Runs: len(s.runStart) - 1, Last: s.last, RowsPerShard: t.RowsPerShard}
 		c := &cutter{t: t, s: s}
 		if s.Index {
 			v.Columns, c.columns = names, columns
@@ -380,8 +382,9 @@ func (c *cutter) object(from, to int) ([]byte, artifacts.Fence) {
 	var o artifacts.Object
 	var plain []byte
 	var shard artifacts.ShardRows
-	for i := from; i < to; i += RowsPerShard {
-		j := min(i+RowsPerShard, to)
+	rows := cmp.Or(c.t.RowsPerShard, RowsPerShard)
+	for i := from; i < to; i += rows {
+		j := min(i+rows, to)
 		c.shard(&shard, i, j)
 		plain = artifacts.AppendShard(plain[:0], &shard)
 		o.Add(plain, j-i, c.fence(i))

@@ -22,7 +22,7 @@ func randomTable(t *rapid.T) Table {
 		x := (uint64(i) + 1) * (seed | 1) * 0x9e3779b97f4a7c15
 		return int(x>>33) % kinds
 	}
-	table := Table{Collection: "assets"}
+	table := Table{Collection: "assets", RowsPerShard: rapid.SampledFrom([]int{0, 32}).Draw(t, "rows a shard")}
 	number := make([]int, n)
 	keys := make([][]byte, n)
 	for i := range n {
@@ -139,11 +139,12 @@ func checkView(t *rapid.T, table *Table, v *artifacts.View, o *Order, bodies [][
 		if v.Objects[i].First != first {
 			t.Fatalf("%s: object %d begins at %+v, want %+v", v.Sort, i, v.Objects[i].First, first)
 		}
-		if len(shards) > ShardsPerObject {
+		rows := cmp.Or(v.RowsPerShard, RowsPerShard)
+		if len(shards) > RowsPerShard*ShardsPerObject/rows {
 			t.Fatalf("%s: %d shards in an object", v.Sort, len(shards))
 		}
 		for _, s := range shards {
-			if s.Len() != min(RowsPerShard, len(order)-at) {
+			if s.Len() != min(rows, len(order)-at) {
 				t.Fatalf("%s: a shard of %d rows at %d of %d", v.Sort, s.Len(), at, len(order))
 			}
 			mine := runs[number]

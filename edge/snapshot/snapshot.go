@@ -149,7 +149,8 @@ func (s *Snapshot) complete() error {
 }
 
 func (s *Snapshot) newView(m *artifacts.Manifest, in *artifacts.View) *View {
-	v := &View{Rows: in.Rows, Runs: in.Runs, Last: in.Last, perShard: m.RowsPerShard, perObject: m.ShardsPerObject, cache: s.cache}
+	v := &View{Rows: in.Rows, Runs: in.Runs, Last: in.Last, cache: s.cache}
+	v.perShard, v.perObject = m.Cut(in)
 	for o := range query.Sort(query.Sorts) {
 		v.Columns[o] = -1
 		for i, name := range in.Columns {
