@@ -184,7 +184,8 @@ func FuzzPoints(f *testing.F) {
 			}
 		}
 		w := work{body: []byte("head")}
-		switch err := w.appendPoints(b, []byte(`{"id":7,"prices":[`+prices+end)); {
+		const start = `{"id":7,"prices":[`
+		switch err := w.appendPoints(b, []byte(start+prices+end), len(start)); {
 		case err != nil && !errors.Is(err, shards.ErrUnavailable):
 			t.Fatal(err)
 		case !well.MatchString(prices) || end != "]}":

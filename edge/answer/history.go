@@ -32,6 +32,7 @@ var (
 const (
 	itemStart = `{"id":`
 	itemEnd   = `]}`
+	pricesKey = `,"prices":[`
 )
 
 // hasPoints reports whether the asset with id is in the window's listing.
@@ -119,7 +120,7 @@ func (w *work) appendItem(s *artifacts.Shard, i int) error {
 			return err
 		}
 		if ok {
-			if err := w.appendPoints(b, shard.Row(row)); err != nil {
+			if err := w.appendPoints(b, shard.Row(row), digits+len(pricesKey)); err != nil {
 				return err
 			}
 		}
@@ -133,10 +134,14 @@ func (w *work) appendItem(s *artifacts.Shard, i int) error {
 }
 
 // appendPoints appends the points that an asset's row of a block has, each behind
-// a comma. It is most of what a new answer costs, a year having 366.
-func (w *work) appendPoints(b *snapshot.Block, row []byte) error {
+// a comma. It is most of what a new answer costs, a year having 366. The row's first
+// price stands at from, behind the id and pricesKey.
+func (w *work) appendPoints(b *snapshot.Block, row []byte, from int) error {
 	const most = 16 // bytes of a price with its quote that are copied at once
-	at, from := len(w.body), bytes.IndexByte(row, '[')+1
+	if from > len(row) || row[from-1] != '[' {
+		return errPrices
+	}
+	at := len(w.body)
 	// Room for all, and for what the last price copies behind itself.
 	body := slices.Grow(w.body, len(b.Points)+2*len(row)+most)
 	body = body[:cap(body)]
