@@ -67,8 +67,8 @@ const (
 	usualItem  = 512
 )
 
-// largeBodies bounds how many requests that may wait for shards have memory for a
-// large body.
+// largeBodies bounds how many requests that wait for shards, or for others to be coded,
+// have memory for a large body; who finds none waits, and gets a 503 when its time is up.
 var largeBodies = make(chan struct{}, 64)
 
 // appendItems appends the items of the assets that picked are in v.
@@ -82,7 +82,7 @@ func (w *work) appendItems(v *snapshot.View, picked []entry) error {
 		if err := w.budget.Enter(largeBodies); err != nil {
 			return err
 		}
-		defer func() { <-largeBodies }()
+		w.large = true
 		w.body = append(w.more.LargeRoom(), w.body...)
 	}
 	for _, e := range picked {

@@ -195,6 +195,10 @@ func (e *Engine) free(w *work) {
 		w.entries = nil
 	}
 	w.body, w.more = nil, nil // the request's
+	if w.large {
+		<-largeBodies
+		w.large = false
+	}
 	w.leave()
 	e.works.Put(w)
 }
