@@ -97,10 +97,11 @@ func (s *Snapshot) addHistory(m *artifacts.Manifest) {
 // last returns the time of a block's newest point.
 func last(block *artifacts.View) time.Time { return block.Times[len(block.Times)-1] }
 
-// ahead returns which objects of history are fetched before they are asked for: the
-// first ones, up to so many bytes as are set, and as the disk copy has room for
-// beside the snapshot itself.
-func (s *Snapshot) ahead(most, disk int64) []*shards.Object {
+// ahead returns which objects of a snapshot's history are fetched before they are asked
+// for: the first ones, up to so many bytes as are set, and as the disk copy has room
+// for beside the snapshot itself.
+func (r *Refresher) ahead(s *Snapshot) []*shards.Object {
+	most, disk := r.cfg.HistoryBytes, r.cfg.DirBytes
 	if disk > 0 {
 		for _, o := range s.objects {
 			disk -= o.Ref.Size
@@ -117,8 +118,7 @@ func (s *Snapshot) ahead(most, disk int64) []*shards.Object {
 
 // fetchHistory fetches what of history is fetched ahead, until ctx is done.
 func (r *Refresher) fetchHistory(ctx context.Context, s *Snapshot) {
-	objects := s.ahead(r.cfg.HistoryBytes, r.cfg.DirBytes)
-	r.missingHistory.Store(int64(len(objects)))
+	objects := r.ahead(s)
 	r.untilFetched(ctx, historyFetchers, objects, nil, func(missing int64, err error) {
 		r.missingHistory.Store(missing)
 		r.mu.Lock()

@@ -419,6 +419,7 @@ func (r *Refresher) swap(next *Snapshot) {
 	var replaced *Snapshot // of the same time, from before a rollback
 	r.mu.Lock()
 	if next != nil {
+		r.missingHistory.Store(int64(len(r.ahead(next))))
 		replaced = r.pinnable[next.Time.Unix()]
 		r.pinnable[next.Time.Unix()] = next
 	}
