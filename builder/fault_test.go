@@ -76,6 +76,9 @@ func callsOfBuild(t *testing.T, s artifacts.Store) (calls []faultstore.Kind) {
 	t.Helper()
 	w := world{assets: 12, at: epoch}
 	mustBuild(t, s, w)
+	if listed, blocks := head(t, s).Manifest.History(&artifacts.HistoryWindows[0]); listed == nil || len(blocks) == 0 {
+		t.Fatal("no history, whose calls are to fail, too")
+	}
 	var mu sync.Mutex
 	mustBuild(t, faultstore.New(s, func(op faultstore.Op) faultstore.Decision {
 		mu.Lock()

@@ -42,6 +42,8 @@ var targets = []string{
 	"/openapi/v1/categories?sort=market_cap:desc",
 	"/openapi/v1/chains",
 	"/openapi/v1/trending",
+	"/openapi/v1/history?id=1,3,5,9,4",
+	"/openapi/v1/history?window=1y&slug=asset-8,asset-60,nothing",
 	"/openapi/v1/global",
 }
 
@@ -81,7 +83,7 @@ func (w *world) publishAt(at time.Time) *fixture.Published {
 	w.tb.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p := fixture.Publish(w.tb, w.store, fixture.Feed(assets, uint64(at.Unix())), at, w.last)
+	p := fixture.PublishHistory(w.tb, w.store, fixture.Feed(assets, uint64(at.Unix())), at, w.last, 40)
 	s, err := oracle.Load(context.Background(), w.store, p.Manifest)
 	if err != nil {
 		w.tb.Fatal(err)
@@ -145,7 +147,7 @@ type node struct {
 // start runs an edge over reader until stop or the test's end.
 func (w *world) start(reader artifacts.Reader, change func(*edge.Config)) *node {
 	w.tb.Helper()
-	cfg := edge.Config{Reader: reader, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true, Poll: 2 * time.Millisecond, CacheSize: 16 << 20}
+	cfg := edge.Config{Reader: reader, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true, Poll: 2 * time.Millisecond, CacheSize: 16 << 20, HistoryFetch: 1 << 30}
 	if change != nil {
 		change(&cfg)
 	}
@@ -212,7 +214,7 @@ func (n *node) eventually(what string, ok func(status) bool) {
 func (n *node) complete(p *fixture.Published) {
 	n.tb.Helper()
 	n.eventually("the whole snapshot of "+p.Manifest.Time.Format(model.TimeFormat), func(s status) bool {
-		return s.SnapshotTime.Equal(p.Manifest.Time) && s.State == "VALID" && s.Caches.MissingObjects == 0
+		return s.SnapshotTime.Equal(p.Manifest.Time) && s.State == "VALID" && s.Caches.MissingObjects+s.Caches.MissingHistory == 0
 	})
 }
 
@@ -449,7 +451,11 @@ func TestNextSnapshotInTrouble(t *testing.T) {
 			mem := memstore.New()
 			w, faults := newWorld(t, mem), faultstore.New(mem, nil)
 			first := w.publish()
-			n := w.start(faults, func(c *edge.Config) { c.FetchBudget = 300 * time.Millisecond })
+			budget := 300 * time.Millisecond
+			if c.wants == "injected fault" {
+				budget = time.Hour // past it the snapshot is taken over: the store gave objects just now
+			}
+			n := w.start(faults, func(c *edge.Config) { c.FetchBudget = budget })
 			n.complete(first)
 			crowd := n.crowd()
 			crowd.more()

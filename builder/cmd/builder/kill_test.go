@@ -185,6 +185,11 @@ func (k *killer) build(t *testing.T) {
 	if err != nil || head.Pointer == nil || !head.Pointer.Time.Equal(k.at) {
 		t.Fatalf("built %v, published is %+v, %v", k.at, head, err)
 	}
+	for i := range artifacts.HistoryWindows {
+		if listed, blocks := head.Manifest.History(&artifacts.HistoryWindows[i]); listed == nil || len(blocks) == 0 && i == 0 {
+			t.Fatalf("no history of %s", artifacts.HistoryWindows[i].Name)
+		}
+	}
 	if k.edge != nil {
 		k.edge.until(t, k.at)
 	}

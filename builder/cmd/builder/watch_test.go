@@ -28,6 +28,8 @@ var watched = []string{
 	"/openapi/v1/categories?sort=market_cap:desc",
 	"/openapi/v1/chains",
 	"/openapi/v1/trending",
+	"/openapi/v1/history?symbol=btc,eth,usdt",
+	"/openapi/v1/history?window=1y&id=1,2,3,4,5",
 	"/openapi/v1/global",
 }
 
