@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -31,7 +32,8 @@ type Progress func(done, total int)
 // shards, row and run counts and the order of each view; that rows are JSON,
 // are the same in every view of a collection, and carry the run numbers of the
 // others; the feed's counts; that rows of history have a point for each of their
-// block's times; that the view of words has those of the assets' names. Of a ledger, whose format is the builder's own, it
+// block's times, and that listings have the assets with a point in their window; that
+// the view of words has those of the assets' names. Of a ledger, whose format is the builder's own, it
 // verifies length and digest only: those of the root and, if refs is given, of
 // what refs says that the root names. It reads each object once. The error is
 // non-nil when the store could not be asked; what is wrong with what it
@@ -254,7 +256,45 @@ func (c *checker) snapshot(ctx context.Context, m *Manifest) error {
 	if words != nil && assets != nil && words.words != assets.words {
 		c.problem("snapshot %s: view %s does not have the words and ranks of the assets", at, viewName(SearchCollection, SearchSort))
 	}
+	for i := range HistoryWindows {
+		if w := &HistoryWindows[i]; !listsPoints(m, w, summaries) {
+			c.problem("snapshot %s: view %s lists other assets than have a point", at, viewName(w.Collection(), "id"))
+		}
+	}
 	return c.ledger(ctx, m)
+}
+
+// listsPoints reports whether a window's listing has the assets with a point in it,
+// which is so as well where a view of them is not whole, or there is none.
+func listsPoints(m *Manifest, w *HistoryWindow, summaries map[string]*summary) bool {
+	listed, blocks := m.History(w)
+	if listed == nil {
+		return true
+	}
+	have := map[uint64]bool{}
+	add := func(v *View, first int) bool {
+		p := summaries[viewName(v.Collection, v.Sort)]
+		if p == nil {
+			return false
+		}
+		for _, n := range p.newest {
+			if n.at >= first {
+				have[n.id] = true
+			}
+		}
+		return true
+	}
+	for _, v := range blocks {
+		first, _ := slices.BinarySearchFunc(v.Times, w.First(m.Time), time.Time.Compare)
+		if !add(v, first) {
+			return true
+		}
+	}
+	if v, ok := m.Latest(); ok && !add(v, len(v.Times)-1) {
+		return true
+	}
+	p := summaries[viewName(listed.Collection, listed.Sort)]
+	return p == nil || len(p.newest) == len(have) && !slices.ContainsFunc(p.newest, func(n newest) bool { return !have[n.id] })
 }
 
 func viewName(collection, sort string) string { return collection + "/" + sort }

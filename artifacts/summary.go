@@ -24,11 +24,12 @@ type summary struct {
 	firstRun, lastRun   int
 	firstLen, lastLen   int // rows of these runs that are summarized
 	firstID, lastID     uint64
-	firstKey, lastKey   string // of these runs
-	keyed, ids, idFence bool   // has keys; ids ascend throughout; fences give ids
-	shards, cut         int    // how many shards, and the rows of all but the last
-	unranked            int    // rows without a rank
-	points              int    // the elements of each row's prices; 0 but in history
+	firstKey, lastKey   string   // of these runs
+	keyed, ids, idFence bool     // has keys; ids ascend throughout; fences give ids
+	shards, cut         int      // how many shards, and the rows of all but the last
+	unranked            int      // rows without a rank
+	points              int      // the elements of each row's prices; 0 but in history
+	newest              []newest // of history's rows
 
 	sum  Digest   // of the rows' digests, as a number: stands for a set of rows
 	own  uint64   // the sum of pair of each row's id and run
@@ -36,6 +37,13 @@ type summary struct {
 	// words is the sum of hashWord: of the rows themselves in the view of words, of
 	// those that its rows need in the assets' view by id.
 	words uint64
+}
+
+// newest is the place of the newest price in an asset's row of a block; that of a
+// listing's row is -1.
+type newest struct {
+	id uint64
+	at int
 }
 
 // pair hashes an id and a run. A sum of such stands for how a view numbers its
@@ -85,11 +93,13 @@ func summarize(s *Shard, byID bool) (*summary, error) {
 			if !bytes.HasPrefix(rest, []byte(`"rank":`)) {
 				p.unranked++
 			}
-			points, err := countPoints(rest)
+			points, last, err := countPoints(rest)
 			if err != nil || i > 0 && points != p.points {
 				return nil, fmt.Errorf("row of id %d has %d points, the first %d: %w", id, points, p.points, cmp.Or(err, ErrCorrupt))
 			}
-			p.points = points
+			if p.points = points; points > 0 || len(rest) == 0 || bytes.HasPrefix(rest, []byte(`"last":`)) {
+				p.newest = append(p.newest, newest{id, last})
+			}
 			p.ids = p.ids && (i == 0 || s.ID(i-1) < id)
 			addDigest(&p.sum, Sum(full))
 			p.own += pair(id, s.FirstRun+j)
@@ -112,26 +122,26 @@ func summarize(s *Shard, byID bool) (*summary, error) {
 }
 
 // countPoints returns how many points a row has, of which rest is what stands
-// behind the id; 0 when it is none of history.
-func countPoints(rest []byte) (n int, err error) {
+// behind the id, and the place of the last price; 0 and -1 when it is of no block.
+func countPoints(rest []byte) (n, last int, err error) {
+	last = -1
 	rest, ok := bytes.CutPrefix(rest, []byte(`"prices":[`))
 	if !ok {
-		return 0, nil
+		return 0, last, nil
 	}
-	some := false
 	for price := range bytes.SplitSeq(bytes.TrimSuffix(rest, []byte("]}")), []byte(",")) {
 		n++
 		if string(price) == "null" {
 			continue
 		}
-		if some = true; len(price) < 3 || price[0] != '"' || price[len(price)-1] != '"' || !isDecimal(string(price[1:len(price)-1]), 18) {
-			return n, errors.New("a price is no decimal")
+		if last = n - 1; len(price) < 3 || price[0] != '"' || price[len(price)-1] != '"' || !isDecimal(string(price[1:len(price)-1]), 18) {
+			return n, last, errors.New("a price is no decimal")
 		}
 	}
-	if !some {
-		return n, errors.New("no price at all")
+	if last < 0 {
+		return n, last, errors.New("no price at all")
 	}
-	return n, nil
+	return n, last, nil
 }
 
 // join adds the rows of q, which must follow those of p.
@@ -169,6 +179,7 @@ func (p *summary) join(q *summary) error {
 	p.ids = p.ids && q.ids && p.lastID < q.firstID
 	p.rows, p.shards, p.unranked = p.rows+q.rows, p.shards+q.shards, p.unranked+q.unranked
 	p.after, p.lastRun, p.lastID, p.lastKey = q.after, q.lastRun, q.lastID, q.lastKey
+	p.newest = append(p.newest, q.newest...)
 	addDigest(&p.sum, q.sum)
 	p.own += q.own
 	p.words += q.words
@@ -181,7 +192,7 @@ func (p *summary) join(q *summary) error {
 // clone returns a copy that may be joined without changing p.
 func (p *summary) clone() *summary {
 	q := *p
-	q.ords = slices.Clone(p.ords)
+	q.ords, q.newest = slices.Clone(p.ords), slices.Clone(p.newest)
 	return &q
 }
 

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/fstest"
@@ -17,6 +18,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/render"
 	"example.com/marketdata/builder/source"
@@ -312,6 +314,36 @@ func TestHistory(t *testing.T) {
 			s = back
 			build()
 		})
+	}
+}
+
+// TestListingOfOthers: a listing that has other assets than the blocks have points of is a
+// problem to verify.
+func TestListingOfOthers(t *testing.T) {
+	s := memstore.New()
+	w := world{assets: 12, at: epoch}
+	mustBuild(t, s, w, assets(5))
+	few := head(t, s).Manifest
+	mustBuild(t, s, w.later(artifacts.Step), assets(12))
+	verify(t, s)
+	for i := range artifacts.HistoryWindows {
+		h := head(t, s)
+		m := *h.Manifest
+		m.Views = slices.Clone(m.Views)
+		name := artifacts.HistoryWindows[i].Collection()
+		at := slices.IndexFunc(m.Views, func(v artifacts.View) bool { return v.Collection == name })
+		m.Views[at] = *few.View(name, "id")
+		objects, err := new(publish.Head).Objects(t.Context(), s, nil)
+		if err == nil {
+			_, err = h.Publish(t.Context(), objects, &m, publish.Timing{Now: time.Now}, func(string) {})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := artifacts.Check(t.Context(), s, ledger.Refs, nil)
+		if err != nil || len(report.Problems) != i+1 || !strings.Contains(report.Problems[i], name+"/id lists other assets") {
+			t.Errorf("%v, %q", err, report.Problems)
+		}
 	}
 }
 
