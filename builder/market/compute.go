@@ -47,6 +47,10 @@ type Settings struct {
 // DefaultHistoryAssets is what HistoryAssets is unless an operator says otherwise.
 const DefaultHistoryAssets = 20_000
 
+// MaxHistoryAssets is what commands let it be: a build writes five times as much history
+// as by default, some 6 MB, and an edge keeps 400 MB of it.
+const MaxHistoryAssets = 100_000
+
 // GroupMarket is one market snapshot of a group.
 type GroupMarket struct {
 	Time       time.Time

@@ -35,7 +35,7 @@ type settingsFlags struct {
 	Retain               time.Duration `default:"${retain}" help:"Retain snapshots up to this much older than the newest, at most 168h; the previous one always."`
 	TrendingMinMarketCap money         `default:"10000000" help:"Least market cap of a trending asset."`
 	TrendingMinVolume    money         `default:"1000000" help:"Least volume of a trending asset."`
-	HistoryAssets        int           `default:"${historyAssets}" help:"How many quoted assets get a history: the best ranks, then those without one by id. 0: none."`
+	HistoryAssets        int           `default:"${historyAssets}" help:"How many quoted assets get a history: the best ranks, then those without one by id, at most ${maxHistoryAssets}. 0: none."`
 }
 
 // Validate is called by kong.
@@ -43,8 +43,8 @@ func (f *settingsFlags) Validate() error {
 	if f.Retain < 0 || f.Retain > builder.MaxRetain {
 		return fmt.Errorf("--retain %v: want 0s to %v", f.Retain, builder.MaxRetain)
 	}
-	if f.HistoryAssets < 0 {
-		return fmt.Errorf("--history-assets %d: want 0 or more", f.HistoryAssets)
+	if f.HistoryAssets < 0 || f.HistoryAssets > market.MaxHistoryAssets {
+		return fmt.Errorf("--history-assets %d: want 0 to %d", f.HistoryAssets, market.MaxHistoryAssets)
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.Writers(stdout, stderr), kong.Exit(func(int) { exited = true }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.Vars{
-			"version": buildinfo.Version("builder"), "retain": hours(builder.DefaultRetain), "historyAssets": strconv.Itoa(market.DefaultHistoryAssets), "grace": hours(builder.DefaultGrace),
+			"version": buildinfo.Version("builder"), "retain": hours(builder.DefaultRetain), "historyAssets": strconv.Itoa(market.DefaultHistoryAssets), "maxHistoryAssets": strconv.Itoa(market.MaxHistoryAssets), "grace": hours(builder.DefaultGrace),
 			"sources": source.Schemes((&env{}).sources()),
 			"rate":    strconv.Itoa(keys.DefaultRate), "burst": strconv.Itoa(keys.DefaultBurst), "overlap": hours(keys.DefaultOverlap),
 		},

@@ -101,6 +101,7 @@ func TestUsage(t *testing.T) {
 		{append(build, "--time", "2026-11-21 07:20"), "2026-11-21T07:20:00Z"},
 		{append(build, "--retain", "169h"), "--retain"},
 		{append(build, "--retain", "-1s"), "--retain"},
+		{append(build, "--history-assets", "100001"), "--history-assets"},
 		{append(build, "--max-shrink", "2"), "percentage"},
 		{append(build, "--trending-min-volume", "-1"), "--trending-min-volume"},
 		{append(build, "--log-level", "loud"), "--log-level"},
