@@ -387,6 +387,7 @@ func TestPin(t *testing.T) {
 		message string
 	}{
 		"/at/20261121T121000Z" + assets:                     {200, ""},
+		"/at/20261121T121000Z/openapi/v1/history?id=1":      {200, ""},
 		"/at/20261121T121000Z/openapi/v1/events":            {404, ""},
 		"/at/20261121T121000Z/openapi.json":                 {404, ""},
 		"/at/20261121T121000Z":                              {404, ""},
