@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -202,8 +204,11 @@ func (b *bench) edge(ctx context.Context, name, store string, extra ...string) (
 	}
 	for deadline := time.Now().Add(10 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		res, err := capture(admin, "/status", nil)
+		if errors.Is(err, syscall.ECONNREFUSED) && !s.ended() {
+			continue // it listens for clients first
+		}
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w: %s", err, s.Tail())
 		}
 		var status struct {
 			Sequence uint64

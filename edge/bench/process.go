@@ -50,6 +50,15 @@ func (b *bench) start(ctx context.Context, addr string, args ...string) (*server
 	}
 }
 
+func (s *server) ended() bool {
+	select {
+	case <-s.Exited():
+		return true
+	default:
+		return false
+	}
+}
+
 // stop stops the servers, or those that are named.
 func (b *bench) stop(which ...*server) {
 	b.servers = slices.DeleteFunc(b.servers, func(s *server) bool {
