@@ -10,8 +10,8 @@
 //
 // See the README for what the figures mean. Subpackages: pace (when requests
 // are due), client (HTTP/1.1), engine (the loops), traffic (what is asked),
-// check and oracle (whether the answers are right), result (figures, validity,
-// thresholds, comparison) and report (HTML).
+// streams (of events), check and oracle (whether the answers are right), result
+// (figures, validity, thresholds, comparison) and report (HTML).
 package loadtest
 
 import (
@@ -31,6 +31,7 @@ import (
 	"example.com/marketdata/loadtest/engine"
 	"example.com/marketdata/loadtest/pace"
 	"example.com/marketdata/loadtest/result"
+	"example.com/marketdata/loadtest/streams"
 	"example.com/marketdata/loadtest/traffic"
 )
 
@@ -68,6 +69,7 @@ type Load struct {
 	Connections int           `placeholder:"N" help:"Connections at most, over all nodes; in a closed loop exactly. Default: 1000, closed 64."`
 	Timeout     time.Duration `default:"10s" placeholder:"D" help:"Give a request up after this long. Default: ${default}."`
 	Warmup      time.Duration `default:"0s" placeholder:"D" help:"Do not count requests that are due this early. Default: ${default}."`
+	Streams     int           `placeholder:"N" help:"Hold so many streams of events beside the load, over all nodes and keys; with --oracle they tell how late events are."`
 	Arrivals    pace.Arrivals `default:"poisson" enum:"poisson,uniform" help:"How requests lie in time: poisson or uniform. Default: ${default}."`
 	// Stages and Arrivals make an open loop; without stages it is a closed one
 	// for Duration.
@@ -181,6 +183,9 @@ func (t *Tester) readTargets() error {
 // result says so. Errors are of the options, or of the machine; whatever the
 // service does is in the result.
 func (t *Tester) Run(ctx context.Context, load Load) (*result.Run, error) {
+	if load.Streams < 0 {
+		return nil, usage("%d streams: want 0 or more", load.Streams)
+	}
 	c := check.New(check.Config{Share: t.opt.CheckShare, Store: t.opt.Store})
 	finished := false
 	finish := func() *check.Report {
@@ -206,6 +211,9 @@ func (t *Tester) Run(ctx context.Context, load Load) (*result.Run, error) {
 		}
 		source = mix
 	}
+	t.opt.Status(fmt.Sprintf("opening %d streams", load.Streams))
+	held := streams.Hold(ctx, streams.Config{Endpoints: t.endpoints, Keys: t.opt.Keys, Count: load.Streams, Store: t.opt.Store})
+	defer held.Close()
 	e, err := engine.Run(ctx, engine.Config{
 		Endpoints: t.endpoints, Source: source, Stages: load.Stages, Arrivals: load.Arrivals, Seed: t.opt.Seed, Duration: load.Duration,
 		Connections: load.Connections, Timeout: load.Timeout, Warmup: load.Warmup, Tick: load.Tick,
@@ -213,8 +221,12 @@ func (t *Tester) Run(ctx context.Context, load Load) (*result.Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
 	}
+	told := held.Close() // before answers are examined, which takes processors
 	run, err := result.New(t.setup(&load), tool(), e, finish())
 	if err != nil {
+		return nil, err
+	}
+	if err := run.Hold(told); err != nil {
 		return nil, err
 	}
 	for _, a := range load.Assertions {

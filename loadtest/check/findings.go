@@ -25,6 +25,7 @@ const (
 	Repeat   Kind = "repeat"   // one row at two places of a snapshot's listing
 	Tag      Kind = "tag"      // equal entity tags for other bodies, or the reverse
 	Oracle   Kind = "oracle"   // not the bytes that the snapshot gives
+	Stream   Kind = "stream"   // what a stream of events must not say
 	Snapshot Kind = "snapshot" // the snapshot itself breaks the interface
 )
 

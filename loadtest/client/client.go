@@ -78,7 +78,8 @@ func ParseEndpoint(raw string, insecure bool) (*Endpoint, error) {
 	return e, nil
 }
 
-func (e *Endpoint) dial(ctx context.Context, deadline time.Time) (net.Conn, error) {
+// Dial opens a connection, with TLS where the URL says so.
+func (e *Endpoint) Dial(ctx context.Context, deadline time.Time) (net.Conn, error) {
 	d := net.Dialer{Deadline: deadline}
 	nc, err := d.DialContext(ctx, "tcp", e.addr)
 	if err != nil {
@@ -170,7 +171,7 @@ func (c *Conn) open(ctx context.Context, deadline time.Time) error {
 		return nil
 	}
 	start := time.Now()
-	nc, err := c.endpoint.dial(ctx, deadline)
+	nc, err := c.endpoint.Dial(ctx, deadline)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,8 @@ func NewHistogram() *hdrhistogram.Histogram {
 
 const maxLatency = 10 * time.Minute
 
-func record(h *hdrhistogram.Histogram, d time.Duration) {
+// Record adds a time to a histogram of NewHistogram; less than 0 counts as 0.
+func Record(h *hdrhistogram.Histogram, d time.Duration) {
 	// Within the range by now, so there is no error.
 	_ = h.RecordValue(int64(min(max(d, 0), maxLatency)))
 }
@@ -213,7 +214,7 @@ func (s *shard) opened(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.connections++
-	record(s.connect, d)
+	Record(s.connect, d)
 }
 
 // record takes down an outcome; length is when the schedule ends.
@@ -232,8 +233,8 @@ func (s *shard) record(o *outcome, length time.Duration) {
 	s.read += uint64(o.read)
 	s.written += uint64(o.written)
 	w.read += uint64(o.read)
-	record(s.lag, o.sent-o.due)
-	record(w.lag, o.sent-o.due)
+	Record(s.lag, o.sent-o.due)
+	Record(w.lag, o.sent-o.due)
 	measured := true
 	switch {
 	case o.err != nil:
@@ -255,9 +256,9 @@ func (s *shard) record(o *outcome, length time.Duration) {
 		w.answered++
 	}
 	if measured {
-		record(c.due, o.done-o.due)
-		record(c.service, o.done-o.sent)
-		record(w.due, o.done-o.due)
+		Record(c.due, o.done-o.due)
+		Record(c.service, o.done-o.sent)
+		Record(w.due, o.done-o.due)
 	}
 }
 

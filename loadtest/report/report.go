@@ -77,6 +77,7 @@ var words = []word{
 	{"from due, from sent", "Where a latency begins. All latencies, plots and thresholds are from due unless they say otherwise; with them a service that stalls is charged for what had to wait."},
 	{"send lag", "From due to sent: how late the load tester was, or how long all connections were in use."},
 	{"pN", "The latency that N % of the requests did not exceed; timeouts are among them, other failures are not."},
+	{"late, apart", "How long after its snapshot was to become current an event came (the later of publication and activate_at, by the clock here), and how long after it came on the first stream."},
 	{"wrong", "Answers that break the service's contract."},
 	{"valid", result.ValidWhen},
 }

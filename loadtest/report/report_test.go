@@ -71,7 +71,7 @@ func pages(t *testing.T) map[string][]byte {
 func TestPages(t *testing.T) {
 	all := pages(t)
 	for name, want := range map[string][]string{
-		"good":     {"Valid.", "Latency over time", "Latency by percentile", "Requests over time", "By endpoint", "What the words mean", "the send lag&#39;s p99 was at most 1 ms", "snapshot 2026-11-01T12:00:00Z first seen at 30 s", ">quotes<", "p99.9"},
+		"good":     {"Valid.", "Latency over time", "Latency by percentile", "Requests over time", "By endpoint", "What the words mean", "the send lag&#39;s p99 was at most 1 ms", "snapshot 2026-11-01T12:00:00Z first seen at 30 s", ">quotes<", "p99.9", ">events, late<", "30 of 30 open at the end, 31 opened; 61 events, 0 missed, 0 early; failures: ended: 1"},
 		"bad":      {"INVALID", "&lt;because&gt;", "Wrong answers", "&lt;script&gt;alert(1)&lt;/script&gt;", "failed</b>", "the latency from due that 99 % of the requests do not exceed is below 5ms", "31.5 ms", "nothing", "Interrupted", "timeout: "},
 		"closed":   {"Closed loop: maximum throughput."},
 		"compared": {"What changed from A to B", "worse", "INVALID (B"},

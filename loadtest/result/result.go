@@ -20,6 +20,7 @@ import (
 
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/engine"
+	"example.com/marketdata/loadtest/streams"
 )
 
 // Format is the version of run.json that this release writes, and Kind what it
@@ -60,6 +61,7 @@ type Run struct {
 	Series    []Point      `json:"series"`
 	Swaps     []check.Swap `json:"swaps"`
 	Checks    check.Report `json:"checks"`
+	Streams   *Streams     `json:"streams,omitempty"` // nil: none were held
 	Generator Generator    `json:"generator"`
 	Validity  Validity     `json:"validity"`
 	// Thresholds are those that were asked for.
@@ -165,6 +167,50 @@ type Point struct {
 	Due       Latency `json:"due"`
 	LagP99MS  float64 `json:"lag_p99_ms"`
 	CPUShare  float64 `json:"cpu_share"`
+}
+
+// Streams are the streams of events that were held beside the load, its warm-up
+// included (package streams). An event counts in Late, where a store said when, by how
+// long after its snapshot was to become current it came, and in Apart by how long after
+// the first stream; one that tells what is in force when its stream opens in neither.
+type Streams struct {
+	Count    int               `json:"count"`
+	Opened   uint64            `json:"opened"`
+	Open     int               `json:"open"` // at the end
+	Failures map[string]uint64 `json:"failures"`
+	Events   uint64            `json:"events"`
+	Missed   uint64            `json:"missed"`
+	Early    uint64            `json:"early"` // before their time; 0 in Late
+	Late     *Latency          `json:"late,omitempty"`
+	Apart    Latency           `json:"apart"`
+}
+
+// Hold adds what became of the streams that were held, and what they said wrong to
+// the findings.
+func (r *Run) Hold(s *streams.Result) error {
+	if s.Count == 0 {
+		return nil
+	}
+	out := &Streams{Count: s.Count, Opened: s.Opened, Open: s.Open, Failures: map[string]uint64{}, Events: s.Events, Missed: s.Missed, Early: s.Early}
+	for f, n := range s.Failures {
+		out.Failures[string(f)] = n
+	}
+	if n := s.Failures[engine.FailWrong]; n > 0 {
+		r.Checks.Wrong += n
+		r.Checks.Findings = append(r.Checks.Findings, check.Finding{Kind: check.Stream, Count: n, Examples: []check.Example{{Target: streams.Path, Status: 200, Detail: s.Wrong}}})
+	}
+	var err error
+	if s.Late != nil {
+		out.Late = &Latency{}
+		if *out.Late, err = newLatency(s.Late); err != nil {
+			return err
+		}
+	}
+	if out.Apart, err = newLatency(s.Apart); err != nil {
+		return err
+	}
+	r.Streams = out
+	return nil
 }
 
 // Generator is what the load tester itself took.
@@ -370,6 +416,11 @@ func Parse(b []byte) (*Run, error) {
 			return nil, fmt.Errorf("series: point %d is before the one before it", i)
 		}
 		lists = append(lists, &r.Series[i].Due)
+	}
+	if s := r.Streams; s != nil {
+		if lists = append(lists, &s.Apart); s.Late != nil {
+			lists = append(lists, s.Late)
+		}
 	}
 	for _, l := range lists {
 		if _, err := l.Hist(); err != nil {

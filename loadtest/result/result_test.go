@@ -13,6 +13,7 @@ import (
 
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/engine"
+	"example.com/marketdata/loadtest/streams"
 )
 
 var start = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
@@ -71,10 +72,15 @@ func TestRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	told := &streams.Result{Count: 2, Opened: 3, Failures: map[engine.Failure]uint64{engine.FailWrong: 1}, Wrong: "x", Events: 4, Late: engine.NewHistogram(), Apart: engine.NewHistogram()}
+	engine.Record(told.Late, 3*time.Millisecond)
+	if err := r.Hold(told); err != nil {
+		t.Fatal(err)
+	}
 	if q := r.Requests; q.Sent != 3000 || q.Failed != 7 || q.Answered != 2997 || q.Failures["unsent"] != 4 || q.Statuses["200"] != 3000 {
 		t.Errorf("requests %+v", q)
 	}
-	if r.Checks.Wrong != 2 || math.Abs(r.Errors()-8.0/3004) > 1e-12 {
+	if r.Checks.Wrong != 3 || math.Abs(r.Errors()-9.0/3004) > 1e-12 {
 		t.Errorf("%d wrong, errors %v", r.Checks.Wrong, r.Errors())
 	}
 	if r.Swaps[0].AtS != 0 || r.Swaps[1].AtS != 2 || r.Checks.Findings[0].Examples[0].AtS != 1.5 {

@@ -43,10 +43,10 @@ type Assertion struct {
 // assertion is [CLASS:]METRIC OP VALUE.
 var assertion = regexp.MustCompile(`^\s*(?:([^:<>=]+):)?\s*([a-z0-9._]+)\s*(<=|>=|==|<|>)\s*([^<>=\s]+)\s*$`)
 
-var percentile = regexp.MustCompile(`^(?:service\.|lag\.)?p(\d{1,2}(?:\.\d+)?|100)$`)
+var percentile = regexp.MustCompile(`^(?:service\.|lag\.|late\.)?p(\d{1,2}(?:\.\d+)?|100)$`)
 
 const assertionHelp = "want [CLASS:]METRIC OP VALUE, such as 'p99<5ms', 'quotes:service.p99.9<=20ms', 'errors<0.1%', 'rate>=20000', 'wrong==0'; " +
-	"METRIC is pN, min, mean or max (of the latency from due; service.pN, lag.pN of the others), errors, wrong, rate or requests; OP is <, <=, ==, >= or >"
+	"METRIC is pN, min, mean or max (of the latency from due; service.pN, lag.pN of the others, late.pN of events), errors, wrong, rate or requests; OP is <, <=, ==, >= or >"
 
 // ParseAssertion reads a threshold's expression.
 func ParseAssertion(s string) (*Assertion, error) {
@@ -110,6 +110,8 @@ func (a *Assertion) Meaning() string {
 			from = "latency from sent"
 		case strings.HasPrefix(a.metric, "lag."):
 			from = "send lag"
+		case strings.HasPrefix(a.metric, "late."):
+			return fmt.Sprintf("the lateness that %s %% of the events do not exceed is %s %s", m[1], ops[a.op], unit(a.limit))
 		}
 		what = fmt.Sprintf("the %s that %s %% of the requests do not exceed", from, m[1])
 	}
@@ -192,6 +194,11 @@ func (a *Assertion) measure(r *Run) (value float64, samples int64, err error) {
 		l = service
 	case strings.HasPrefix(a.metric, "lag."):
 		l = &r.Lag
+	case strings.HasPrefix(a.metric, "late."):
+		if r.Streams == nil || r.Streams.Late == nil {
+			return 0, 0, nil
+		}
+		l = r.Streams.Late
 	}
 	q, err := strconv.ParseFloat(percentile.FindStringSubmatch(a.metric)[1], 64)
 	if err != nil {

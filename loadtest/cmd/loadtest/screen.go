@@ -104,16 +104,28 @@ func summary(out io.Writer, r *result.Run) {
 		row("from sent", &r.Service)
 		row("send lag", &r.Lag)
 	}
+	if s := r.Streams; s != nil {
+		if s.Late != nil {
+			row("events late", s.Late)
+		}
+		row("events apart", &s.Apart)
+	}
 	if len(r.Classes) > 1 {
 		for i := range r.Classes {
 			row("  "+r.Classes[i].Name, &r.Classes[i].Due)
 		}
 	}
 	fmt.Fprintln(w)
-	for _, m := range []struct {
+	type count struct {
 		name   string
 		counts map[string]uint64
-	}{{"statuses", q.Statuses}, {"failures", q.Failures}} {
+	}
+	counts := []count{{"statuses", q.Statuses}, {"failures", q.Failures}}
+	if s := r.Streams; s != nil {
+		fmt.Fprintf(w, "streams\t%d of %d open at the end\t%d opened\t%d events\t%d missed\t%d early\n", s.Open, s.Count, s.Opened, s.Events, s.Missed, s.Early)
+		counts = append(counts, count{"streams ended", s.Failures})
+	}
+	for _, m := range counts {
 		var parts []string
 		for _, k := range result.SortedKeys(m.counts) {
 			parts = append(parts, fmt.Sprintf("%s: %d", k, m.counts[k]))

@@ -10,6 +10,7 @@ import (
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/engine"
 	"example.com/marketdata/loadtest/result"
+	"example.com/marketdata/loadtest/streams"
 )
 
 // New makes a valid open-loop run of so many seconds at 500 requests a second,
@@ -65,8 +66,17 @@ func New(seconds int, seed uint64, scale float64, bad bool) (*result.Run, error)
 			Target: `/openapi/v1/quotes?slug=<script>alert(1)</script>`, Snapshot: "2026-11-01T12:00:00Z", Status: 200, Detail: `body differs at byte 17: got …"a&b"…, want …"a<b"…`, Moment: check.Moment{At: start.Add(time.Second)},
 		}}}}
 	}
-	return result.New(result.Setup{
+	out, err := result.New(result.Setup{
 		URLs: []string{"http://127.0.0.1:8080"}, Mode: "open", Arrivals: "poisson", Stages: (e.Length / 2).String() + ":500," + (e.Length / 2).String() + ":400-600",
 		Connections: 1000, TimeoutS: 10, Traffic: "mixed", Seed: seed, CheckShare: 1, Oracle: true,
 	}, result.Tool{Version: "(devel)", Go: "go"}, e, c)
+	if err != nil || bad {
+		return out, err
+	}
+	told := &streams.Result{Count: 30, Open: 30, Opened: 31, Failures: map[engine.Failure]uint64{streams.Ended: 1}, Events: 61, Late: engine.NewHistogram(), Apart: engine.NewHistogram()}
+	for i := range time.Duration(31) {
+		engine.Record(told.Late, i*time.Millisecond)
+		engine.Record(told.Apart, i*time.Millisecond/2)
+	}
+	return out, out.Hold(told)
 }

@@ -1,0 +1,367 @@
+// Package streams holds streams of events open (INTERFACE.md, "Events") while a
+// service is loaded, as browsers do, and measures how late their events are.
+package streams
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/loadtest/client"
+	"example.com/marketdata/loadtest/engine"
+)
+
+// Config says what to hold.
+type Config struct {
+	// Endpoints and Keys are given to the streams in turn. No keys: none is sent.
+	Endpoints []*client.Endpoint
+	Keys      []string
+	Count     int
+	// Store tells when snapshots were to become current; nil: nobody does.
+	Store artifacts.Reader
+}
+
+// Ended is the failure of a stream that the service ended in order, as it does
+// when it drains. The others are of package engine.
+const Ended engine.Failure = "ended"
+
+// Result is what became of the streams.
+type Result struct {
+	Count, Open int    // asked for, and open at the end
+	Opened      uint64 // again and again where they ended
+	// Failures says why streams ended, or were not opened, a status by its number;
+	// wrong are those that said what INTERFACE.md does not allow, of which Wrong is
+	// an example.
+	Failures map[engine.Failure]uint64
+	Wrong    string
+	Events   uint64
+	// Missed events were told on other streams, and their snapshot was newer than
+	// the last of this stream and older than its next.
+	Missed uint64
+	// Early events came before their snapshot was to become current, by the clock
+	// here. They count as 0 in Late.
+	Early uint64
+	// Late is how long after its snapshot was to become current an event came,
+	// nil without a store; Apart how long after it came on the first stream. An
+	// event that tells of the snapshot in force when a stream opens is in neither.
+	Late, Apart *hdrhistogram.Histogram
+}
+
+// Path is where streams are.
+const Path = "/openapi/v1/events"
+
+const (
+	// silence is how long nothing may come: comments are 15 s apart.
+	silence = 40 * time.Second
+	// opening bounds how many streams are opened at a time, and openWithin how long
+	// one of them may take.
+	opening    = 128
+	openWithin = 10 * time.Second
+	pollEvery  = 200 * time.Millisecond
+	// maxSnapshots bounds those that are told apart.
+	maxSnapshots = 10_000
+	retryMessage = "retry: 2000\n"
+	retryAfter   = 2 * time.Second
+)
+
+// Set is streams that are held.
+type Set struct {
+	cfg   Config
+	stop  context.CancelFunc
+	tasks sync.WaitGroup
+	slots chan struct{}
+
+	mu        sync.Mutex // all below
+	out       Result
+	first     map[string]time.Time   // when a snapshot was first told of
+	known     []string               // the same snapshots, oldest first
+	due       map[string]time.Time   // when it was to become current
+	undecided map[string][]time.Time // when it was told of, until that is known
+}
+
+// Hold opens streams, and returns when each is open or has failed once. They are
+// opened again when they end, until Close.
+func Hold(ctx context.Context, cfg Config) *Set {
+	ctx, stop := context.WithCancel(ctx)
+	s := &Set{
+		cfg: cfg, stop: stop, slots: make(chan struct{}, opening), first: map[string]time.Time{}, due: map[string]time.Time{}, undecided: map[string][]time.Time{},
+		out: Result{Count: cfg.Count, Failures: map[engine.Failure]uint64{}, Apart: engine.NewHistogram()},
+	}
+	if cfg.Store != nil && cfg.Count > 0 {
+		s.out.Late = engine.NewHistogram()
+		s.poll(ctx)
+		s.tasks.Go(func() {
+			for wait(ctx, pollEvery) {
+				s.poll(ctx)
+			}
+		})
+	}
+	var tried sync.WaitGroup
+	tried.Add(cfg.Count)
+	for i := range cfg.Count {
+		st := &stream{set: s, endpoint: cfg.Endpoints[i%len(cfg.Endpoints)], tried: sync.OnceFunc(tried.Done)}
+		if n := len(cfg.Keys); n > 0 {
+			st.key = cfg.Keys[i%n]
+		}
+		s.tasks.Go(func() { st.run(ctx) })
+	}
+	tried.Wait()
+	return s
+}
+
+// Close ends the streams and returns what became of them.
+func (s *Set) Close() *Result {
+	s.stop()
+	s.tasks.Wait()
+	return &s.out
+}
+
+// wait reports whether it waited so long, which it does not once ctx is done.
+func wait(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// poll looks which snapshot is published. What cannot be read is looked for again.
+func (s *Set) poll(ctx context.Context) {
+	b, _, err := s.cfg.Store.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
+	if err != nil {
+		return
+	}
+	p, err := artifacts.ParsePointer(b)
+	if err != nil {
+		return
+	}
+	due, id := p.Published, p.Time.Format(time.RFC3339)
+	if p.ActivateAt.After(due) {
+		due = p.ActivateAt
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.due[id]; ok || len(s.due) == maxSnapshots {
+		return
+	}
+	s.due[id] = due
+	for _, at := range s.undecided[id] {
+		s.late(at.Sub(due))
+	}
+	delete(s.undecided, id)
+}
+
+// late takes down how late an event was. Who calls it holds mu.
+func (s *Set) late(d time.Duration) {
+	if d < 0 {
+		s.out.Early++
+	}
+	engine.Record(s.out.Late, d)
+}
+
+// stream is one stream, by one goroutine.
+type stream struct {
+	set      *Set
+	endpoint *client.Endpoint
+	key      string
+	tried    func()
+	last     string // snapshot of the last event
+	newest   string // of all of them
+}
+
+// failure is why a stream ended.
+type failure struct {
+	engine.Failure
+	detail string
+	after  time.Duration // when to try again
+}
+
+func (f *failure) Error() string { return string(f.Failure) + ": " + f.detail }
+
+func wrong(format string, args ...any) error {
+	return &failure{engine.FailWrong, fmt.Sprintf(format, args...), retryAfter}
+}
+
+func (st *stream) run(ctx context.Context) {
+	s := st.set
+	for {
+		err := st.hold(ctx)
+		st.tried()
+		if ctx.Err() != nil {
+			return
+		}
+		f := &failure{engine.FailClosed, "", retryAfter}
+		errors.As(err, &f)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			f.Failure = engine.FailTimeout
+		}
+		s.mu.Lock()
+		s.out.Failures[f.Failure]++
+		if f.Failure == engine.FailWrong && s.out.Wrong == "" {
+			s.out.Wrong = f.detail
+		}
+		s.mu.Unlock()
+		if !wait(ctx, f.after) {
+			return
+		}
+	}
+}
+
+// hold opens the stream and reads it to its end.
+func (st *stream) hold(ctx context.Context) error {
+	s := st.set
+	select {
+	case s.slots <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	release := sync.OnceFunc(func() { <-s.slots })
+	defer release()
+	limit := time.Now().Add(openWithin)
+	nc, err := st.endpoint.Dial(ctx, limit)
+	if err != nil {
+		return &failure{engine.FailConnect, err.Error(), retryAfter}
+	}
+	defer nc.Close()
+	defer context.AfterFunc(ctx, func() { nc.Close() })()
+	if err := nc.SetDeadline(limit); err != nil {
+		return err
+	}
+	var req bytes.Buffer
+	fmt.Fprintf(&req, "GET %s%s HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\n", st.endpoint.Prefix, Path, st.endpoint.Host)
+	if st.key != "" {
+		fmt.Fprintf(&req, "X-Api-Key: %s\r\n", st.key)
+	}
+	if st.last != "" {
+		fmt.Fprintf(&req, "Last-Event-ID: %s\r\n", st.last)
+	}
+	req.WriteString("\r\n")
+	if _, err := nc.Write(req.Bytes()); err != nil {
+		return err
+	}
+	// Small buffers: there may be ten thousand.
+	res, err := http.ReadResponse(bufio.NewReaderSize(nc, 512), nil)
+	if err != nil {
+		return err
+	}
+	if res.StatusCode != http.StatusOK {
+		f := &failure{engine.Failure(fmt.Sprintf("%s %d", engine.FailStatus, res.StatusCode)), "", retryAfter}
+		if n, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && n > 0 {
+			f.after = time.Duration(n) * time.Second
+		}
+		return f
+	}
+	if t := res.Header.Get("Content-Type"); t != "text/event-stream" {
+		return wrong("Content-Type is %q", t)
+	}
+	s.mu.Lock()
+	s.out.Opened++
+	s.out.Open++
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if ctx.Err() == nil {
+			s.out.Open--
+		}
+	}()
+	release()
+	st.tried()
+	body := bufio.NewReaderSize(res.Body, 256)
+	for n := 0; ; n++ {
+		message, err := next(body, func() error { return nc.SetReadDeadline(time.Now().Add(silence)) })
+		at := time.Now()
+		switch {
+		case err != nil:
+			return err
+		case n == 0 && message != retryMessage:
+			return wrong("it begins with %q, not with %q", message, retryMessage)
+		case n > 0:
+			if err := st.event(message, at); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// next returns the next message of a stream, comments aside, without the empty line
+// behind it. alive is called before each line.
+func next(r *bufio.Reader, alive func() error) (string, error) {
+	var message strings.Builder
+	for {
+		if err := alive(); err != nil {
+			return "", err
+		}
+		line, err := r.ReadSlice('\n')
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull), message.Len() > 1000:
+			return "", wrong("a line or message is too long: %q…", message.String()+string(line))
+		case err == io.EOF && len(line) == 0:
+			return "", &failure{Ended, "", retryAfter}
+		case err != nil:
+			return "", err
+		case len(line) > 1 && line[0] != ':':
+			message.Write(line)
+		case len(line) == 1 && message.Len() > 0:
+			return message.String(), nil
+		}
+	}
+}
+
+// event takes down an event that came at the given time.
+func (st *stream) event(message string, at time.Time) error {
+	id, _, _ := strings.Cut(strings.TrimPrefix(message, "event: snapshot\nid: "), "\n")
+	if t, err := time.Parse(time.RFC3339, id); err != nil || t.UTC().Format(time.RFC3339) != id ||
+		message != fmt.Sprintf("event: snapshot\nid: %s\ndata: {\"snapshot_time\":%q}\n", id, id) {
+		return wrong("it says %q", message)
+	}
+	if id == st.last {
+		return wrong("it tells of %s, which was the last already", id)
+	}
+	s := st.set
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.out.Events++
+	first, ok := s.first[id]
+	if !ok && len(s.first) < maxSnapshots {
+		first = at
+		s.first[id] = at
+		i, _ := slices.BinarySearch(s.known, id)
+		s.known = slices.Insert(s.known, i, id)
+	}
+	switch {
+	case st.last == "":
+		// In force since whenever; what others know already it has not missed.
+		st.newest = max(id, s.known[len(s.known)-1])
+	case id > st.newest: // else it was rolled back to
+		from, _ := slices.BinarySearch(s.known, st.newest)
+		to, _ := slices.BinarySearch(s.known, id)
+		s.out.Missed += uint64(max(0, to-from-1))
+		st.newest = id
+		engine.Record(s.out.Apart, at.Sub(first))
+		if s.out.Late == nil {
+			break
+		}
+		if due, ok := s.due[id]; ok {
+			s.late(at.Sub(due))
+		} else if len(s.undecided) < maxSnapshots {
+			s.undecided[id] = append(s.undecided[id], at)
+		}
+	}
+	st.last = id
+	return nil
+}
