@@ -391,6 +391,9 @@ func (b *bench) run(ctx context.Context) error {
 	if err := b.idle(ctx, 10_000); err != nil {
 		return err
 	}
+	if err := b.streams(ctx, 10_000); err != nil {
+		return err
+	}
 	if err := b.swaps(ctx); err != nil {
 		return err
 	}
