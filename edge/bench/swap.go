@@ -36,7 +36,8 @@ const (
 // built beforehand; only the pointer moves.
 func (b *bench) swaps(ctx context.Context) error {
 	const what, target = "p99 at half capacity with a new snapshot every 2 s, beside none", "≤ 1.50, or + 0.5 ms"
-	if b.skipped(what) {
+	const far, farTarget = "p99.9 at half capacity with a new snapshot every 2 s, beside none", "≤ 2.00"
+	if b.skipped(what) && b.skipped(far) {
 		return nil
 	}
 	dir := filepath.Join(b.work, "store-swap")
@@ -67,7 +68,7 @@ func (b *bench) swaps(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var steady, swapping []float64 // p99 in ms
+	var steady, swapping [2][]float64 // p99 and p99.9 in ms
 	for range min(b.Rounds, swapRounds) {
 		before, calm, err := b.open(ctx, edge, rate/2)
 		if err != nil {
@@ -87,15 +88,19 @@ func (b *bench) swaps(ctx context.Context) error {
 			fmt.Printf("%-58s left out: the machine was in the way\n", what)
 			continue
 		}
-		steady, swapping = append(steady, before.Due.P99MS), append(swapping, during.Due.P99MS)
+		steady[0], swapping[0] = append(steady[0], before.Due.P99MS), append(swapping[0], during.Due.P99MS)
+		steady[1], swapping[1] = append(steady[1], before.Due.P999MS), append(swapping[1], during.Due.P999MS)
 	}
-	if len(steady) == 0 {
-		b.single(row{what: what, measured: "the machine was in the way", target: target})
-		return nil
+	for i, r := range []row{{what: what, target: target}, {what: far, target: farTarget}} {
+		r.measured = "the machine was in the way"
+		if len(steady[i]) > 0 {
+			self := func(ms float64) float64 { return ms }
+			s, during := median(steady[i], self), median(swapping[i], self)
+			r.measured, r.beside, r.ratio = fmt.Sprintf("%.2f ms", during), fmt.Sprintf("%.2f ms", s), during/s
+			r.met = i == 0 && (during <= 1.5*s || during-s <= 0.5) || i == 1 && during <= 2*s
+		}
+		b.single(r)
 	}
-	self := func(ms float64) float64 { return ms }
-	s, during := median(steady, self), median(swapping, self)
-	b.single(row{what: what, measured: fmt.Sprintf("%.2f ms", during), beside: fmt.Sprintf("%.2f ms", s), ratio: during / s, target: target, met: during <= 1.5*s || during-s <= 0.5})
 	return nil
 }
 
