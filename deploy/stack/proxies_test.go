@@ -63,12 +63,22 @@ func (a *answers) Answer(r *answer.Request) error {
 	return nil
 }
 
+// seconds is a source of snapshots with another each second.
+type seconds struct{}
+
+// Current implements server.Snapshots.
+func (seconds) Current() ([]byte, <-chan struct{}) {
+	now, changed := time.Now().UTC(), make(chan struct{})
+	time.AfterFunc(time.Second-now.Sub(now.Truncate(time.Second)), func() { close(changed) })
+	return []byte(now.Format(time.RFC3339)), changed
+}
+
 // startEdge serves the public listener of an edge until the test ends, and
 // returns its address. Proxies say by the PROXY protocol for whom they ask if
 // proxied.
 func startEdge(t *testing.T, engine server.Engine, proxied bool) string {
 	t.Helper()
-	cfg := server.Config{Engine: engine, ReadTimeout: time.Second}
+	cfg := server.Config{Engine: engine, Snapshots: seconds{}, ReadTimeout: time.Second}
 	if proxied {
 		cfg.ProxyProtocol = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	}
@@ -416,6 +426,28 @@ func requestsIn(sent []byte) (n int, err error) {
 			return n, err
 		}
 		n++
+	}
+}
+
+// TestHAProxyStream: a stream of events outlasts HAProxy's timeouts, of which the
+// client's, made 2 s, is twice as long as the stream is silent, as haproxy.cfg's 30 s
+// are.
+func TestHAProxyStream(t *testing.T) {
+	edge := startEdge(t, &answers{}, true)
+	s := startHAProxy(t, [2]string{edge, edge}, "500ms")
+	for _, h2 := range []bool{true, false} {
+		c := s.client(t, "")
+		c.Timeout = 0
+		c.Transport.(*http.Transport).ForceAttemptHTTP2 = h2
+		stream := events(t, c, "https://"+s.listen, "")
+		for range 7 {
+			if id, err := stream.next(); id == "" {
+				t.Fatalf("HTTP/2 %t: the stream ended: %v", h2, err)
+			}
+		}
+		if got := stream.ProtoMajor == 2; got != h2 {
+			t.Errorf("%s, want HTTP/2 %t", stream.Proto, h2)
+		}
 	}
 }
 
