@@ -84,7 +84,7 @@ kill-builder: servers ## kill hundreds of builders at every step and with the le
 stack-test: servers ## kill edges and the store behind HAProxy under load, at length
 	STACK_TEST_LONG=1 $(GO) test -count=1 -v -run TestStack ./deploy/stack
 
-fleet-test: ## 200 swaps over four edges behind HAProxy: how far apart they make a snapshot current (ten minutes)
+fleet-test: ## 200 swaps over four edges behind HAProxy: how far apart they make a snapshot current (eight minutes)
 	STACK_TEST_LONG=1 $(GO) test -count=1 -v -timeout 30m -run TestFleet ./deploy/stack
 
 soak: build servers ## builder, edges and a MinIO for SOAK=10m while everything fails; every answer checked
