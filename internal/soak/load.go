@@ -13,6 +13,7 @@ import (
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
+	"example.com/marketdata/loadtest/streams"
 	"example.com/marketdata/loadtest/traffic"
 )
 
@@ -52,6 +53,8 @@ const (
 	// patience bounds a request. An edge answers or gives up within a few
 	// seconds, whatever the store does.
 	patience = 15 * time.Second
+	// streamsPerEdge is how many streams of events each edge has.
+	streamsPerEdge = 50
 	// think is the pause between two requests of a connection.
 	think = 2 * time.Millisecond
 )
@@ -60,6 +63,7 @@ const (
 // ctx is done. The function that it returns waits for the end, and takes down
 // what the oracle has found wrong.
 func (s *soak) load(ctx context.Context) (wait func(), err error) {
+	var endpoints []*client.Endpoint
 	sc, err := traffic.ParseScenario([]byte(scenario))
 	if err != nil {
 		return nil, err
@@ -70,6 +74,7 @@ func (s *soak) load(ctx context.Context) (wait func(), err error) {
 		if err != nil {
 			return nil, err
 		}
+		endpoints = append(endpoints, e)
 		dir, err := traffic.ReadDirectory(ctx, e, "", s.cfg.Assets, nil)
 		if err != nil {
 			return nil, err
@@ -90,7 +95,32 @@ func (s *soak) load(ctx context.Context) (wait func(), err error) {
 			s.judge(n, checker)
 		})
 	}
-	return loops.Wait, nil
+	held := streams.Hold(ctx, streams.Config{Endpoints: endpoints, Count: streamsPerEdge * len(endpoints), Store: s.vault})
+	return func() {
+		loops.Wait()
+		s.judgeStreams(held.Close())
+	}, nil
+}
+
+// judgeStreams takes down what became of the streams of events. A kill ends each
+// stream of its edge once; nothing else does.
+func (s *soak) judgeStreams(r *streams.Result) {
+	s.report.mu.Lock()
+	s.report.streams = r
+	killed := uint64(s.report.counts[kills+"edge"])
+	s.report.mu.Unlock()
+	for why, n := range r.Failures {
+		switch {
+		case why == engine.FailWrong:
+			s.report.breaks(wrongAnswers, "%d streams of events: %s", n, r.Wrong)
+		case why == engine.FailConnect, why == engine.FailClosed && n <= killed*streamsPerEdge:
+		default:
+			s.report.breaks(cutAnswers, "%d streams of events: %s", n, why)
+		}
+	}
+	if r.Open != r.Count || r.Events == 0 {
+		s.report.breaks(stuck, "%d of %d streams of events were open at the end, after %d events", r.Open, r.Count, r.Events)
+	}
 }
 
 // judge takes down what the checker has found.
@@ -142,6 +172,9 @@ func (s *session) Request(i uint64, e *client.Endpoint) *engine.Request {
 	s.began = time.Now()
 	req := s.Session.Request(i, e)
 	s.head = req.Head
+	if bytes.Contains(req.Bytes[:min(12, len(req.Bytes))], []byte(" /at/")) {
+		s.source.soak.report.count("requests below /at/")
+	}
 	return req
 }
 

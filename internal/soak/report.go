@@ -10,6 +10,8 @@ import (
 	"sync"
 	"text/tabwriter"
 	"time"
+
+	"example.com/marketdata/loadtest/streams"
 )
 
 // report is what was counted. Its methods are safe for concurrent use.
@@ -19,6 +21,7 @@ type report struct {
 	breaches   map[string]int64 // promises that were not kept, likewise
 	recoveries []time.Duration
 	usage      []usage
+	streams    *streams.Result // nil before the end
 	examples   []string
 }
 
@@ -127,6 +130,10 @@ func (r *report) print(w io.Writer, c *cli) {
 	if n := len(r.recoveries); n > 0 {
 		slices.Sort(r.recoveries)
 		row("recoveries", "%d, median %.1f s, longest %.1f s", n, r.recoveries[n/2].Seconds(), r.recoveries[n-1].Seconds())
+	}
+	if e := r.streams; e != nil {
+		late := func(q float64) float64 { return float64(e.Late.ValueAtQuantile(q)) / 1e6 }
+		row("streams of events", "%d, opened %d times, %d events, %d missed, %d early, late by %.0f ms (p50), %.0f ms (p99)", e.Count, e.Opened, e.Events, e.Missed, e.Early, late(50), late(99))
 	}
 	slices.SortFunc(r.usage, func(a, b usage) int { return cmp.Compare(a.edge, b.edge) })
 	for _, u := range r.usage {

@@ -439,7 +439,7 @@ func (s *soak) checkpoint(ctx context.Context, first bool) error {
 	for _, n := range s.edges {
 		for {
 			st, err := n.status(ctx)
-			if err == nil && st.State == "VALID" && st.Sequence >= p.Sequence && st.Caches.MissingObjects == 0 {
+			if err == nil && st.State == "VALID" && st.Sequence >= p.Sequence && st.Caches.MissingObjects+st.Caches.MissingHistory == 0 {
 				break
 			}
 			if ctx.Err() != nil {
@@ -508,6 +508,7 @@ type status struct {
 	Sequence  uint64
 	Caches    struct {
 		MissingObjects int64 `json:"missing_objects"`
+		MissingHistory int64 `json:"missing_history_objects"`
 	}
 }
 

@@ -33,7 +33,9 @@ func TestSoak(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(table.String(), "| wrong answers") || !strings.Contains(table.String(), "| answers of status 200") {
-		t.Error("the table is not whole")
+	for _, row := range []string{"wrong answers", "answers of status 200", "requests below /at/", "streams of events"} {
+		if !strings.Contains(table.String(), "| "+row) {
+			t.Errorf("the table has no row of %s", row)
+		}
 	}
 }

@@ -139,6 +139,8 @@ type mixSession struct {
 	// What ask refers to.
 	target, accept, pin, tag, id []byte
 	tagKey                       []byte
+	at                           []byte // goes in front of the target, if byPath
+	byPath                       bool
 }
 
 // Request implements engine.Session.
@@ -175,6 +177,7 @@ func (s *mixSession) Request(i uint64, e *client.Endpoint) *engine.Request {
 		b = append(b, "GET "...)
 	}
 	b = append(b, e.Prefix...)
+	path := len(b)
 	b = append(b, s.target...)
 	b = append(b, " HTTP/1.1\r\nHost: "...)
 	b = append(b, e.Host...)
@@ -183,6 +186,9 @@ func (s *mixSession) Request(i uint64, e *client.Endpoint) *engine.Request {
 		b = header(b, "X-Api-Key: ", key)
 	}
 	b = s.conditions(b, i, kind)
+	if s.byPath {
+		b = slices.Insert(b, path, s.at...)
+	}
 	s.req.Bytes = append(b, "\r\n"...)
 	return &s.req
 }
@@ -197,13 +203,23 @@ func (s *mixSession) conditions(b []byte, i uint64, kind *Kind) []byte {
 	}
 	// Draws are made whether they are needed or not, so that one share does not
 	// change what another one picks.
-	pinned, conditional, own := r.Float64() < sc.Pinned, r.Float64() < sc.Conditional, r.Float64() < sc.OwnID
+	pin, conditional, own := r.Float64(), r.Float64() < sc.Conditional, r.Float64() < sc.OwnID
 	good := s.ask.Expect == check.Success
-	if pinned && good && filters[kind.Endpoint] != nil {
+	s.byPath = false
+	if pin < sc.Pinned && good && filters[kind.Endpoint] != nil {
 		if latest := m.checker.Latest(); latest != "" {
-			b = header(b, "X-Snapshot-Time: ", latest)
 			s.pin = append(s.pin[:0], latest...)
 			s.ask.Pin = s.pin
+			if s.byPath = pin < sc.Pinned/2; s.byPath {
+				s.at = append(s.at[:0], "/at/"...)
+				for _, c := range s.pin {
+					if c != '-' && c != ':' {
+						s.at = append(s.at, c)
+					}
+				}
+			} else {
+				b = header(b, "X-Snapshot-Time: ", latest)
+			}
 		}
 	}
 	s.tagKey = append(append(append(s.tagKey[:0], s.target...), 0), s.coding...)

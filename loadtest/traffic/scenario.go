@@ -35,7 +35,8 @@ type Scenario struct {
 	Codings    []string `yaml:"codings"`
 	Head       float64  `yaml:"head"`
 	// Pinned is the share of list requests that ask for the newest snapshot
-	// seen by X-Snapshot-Time, as a client does that pages through a listing.
+	// seen, half by X-Snapshot-Time and half below /at/, as a client does that
+	// pages through a listing.
 	Pinned float64 `yaml:"pinned"`
 	// OwnID is the share with an X-Request-Id of its own.
 	OwnID float64 `yaml:"own_id"`

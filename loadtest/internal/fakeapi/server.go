@@ -74,7 +74,14 @@ func (s *Server) has(fault string) bool { f, _ := s.fault.Load().(string); retur
 
 var requestID = regexp.MustCompile(`^[A-Za-z0-9._:=+/-]{1,128}$`)
 
+var atPath = regexp.MustCompile(`^/at/(\d{4})(\d\d)(\d\dT\d\d)(\d\d)(\d\dZ)(/.*)$`)
+
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if m := atPath.FindStringSubmatch(r.URL.Path); m != nil {
+		r = r.Clone(r.Context())
+		r.Header.Set("X-Snapshot-Time", fmt.Sprintf("%s-%s-%s:%s:%s", m[1], m[2], m[3], m[4], m[5]))
+		r.URL.Path, r.URL.RawPath = m[6], ""
+	}
 	n := s.n.Add(1)
 	h := w.Header()
 	if id := r.Header.Get("X-Request-Id"); requestID.MatchString(id) {
