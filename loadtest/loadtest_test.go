@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,15 +42,17 @@ func TestRun(t *testing.T) {
 			}
 			api := fakeapi.NewServer(worlds[0])
 			api.Break(tc.fault)
-			srv := httptest.NewServer(api)
+			var asked atomic.Int64
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if n := asked.Add(1); n%100 == 0 && n < int64(100*len(worlds)) {
+					api.Swap(worlds[n/100])
+				}
+				api.ServeHTTP(w, r)
+			}))
 			defer srv.Close()
 			lt, err := New(context.Background(), Options{URLs: []string{srv.URL}, Keys: []string{fakeapi.Key}, CheckShare: 1, Store: store, Seed: 5})
 			if err != nil {
 				t.Fatal(err)
-			}
-			for i, w := range worlds[1:] {
-				timer := time.AfterFunc(time.Duration(i+1)*300*time.Millisecond, func() { api.Swap(w) })
-				defer timer.Stop()
 			}
 			run, err := lt.Run(context.Background(), Load{Stages: pace.Constant(400, time.Second), Arrivals: pace.Poisson, Connections: 50, Timeout: 10 * time.Second})
 			if err != nil {
