@@ -135,7 +135,7 @@ func (l *loadtestCmd) Run(ctx context.Context, c *cli) error {
 	defer s.stop()
 	report, figures := filepath.Join(out, "report.html"), filepath.Join(out, "run.json")
 	first, second := "http://"+s.edges[0].listen, "http://"+s.edges[1].listen
-	args := []string{"run", "--url", first, "--url", second, "--stages", l.Stages, "--oracle", s.Store, "--label", "two edges on one machine", "--out", figures}
+	args := []string{"run", "--url", first, "--url", second, "--stages", l.Stages, "--oracle", s.Store, "--streams", "16", "--label", "two edges on one machine", "--out", figures}
 	publish := s.publishOn
 	if l.SLO != "" {
 		args = []string{"capacity", "--url", first, "--slo", l.SLO}

@@ -22,6 +22,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
+	"example.com/marketdata/loadtest/oracle"
 )
 
 // Config says what to hold.
@@ -141,11 +142,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 
 // poll looks which snapshot is published. What cannot be read is looked for again.
 func (s *Set) poll(ctx context.Context) {
-	b, _, err := s.cfg.Store.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
-	if err != nil {
-		return
-	}
-	p, err := artifacts.ParsePointer(b)
+	p, err := oracle.Published(ctx, s.cfg.Store)
 	if err != nil {
 		return
 	}

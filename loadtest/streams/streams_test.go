@@ -18,6 +18,7 @@ import (
 	"example.com/marketdata/internal/local"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
+	"example.com/marketdata/loadtest/oracle"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -84,41 +85,48 @@ func TestStreams(t *testing.T) {
 		endpoints = append(endpoints, e)
 	}
 	s := Hold(ctx, Config{Endpoints: endpoints, Keys: secrets[:2], Count: 16, Store: store})
-	// until waits for so many events and orderly ends in all.
-	until := func(events, ended uint64) {
+	// until waits for so many events, openings and orderly ends in all.
+	until := func(events, opened, ended uint64) {
 		t.Helper()
 		for limit := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 			s.mu.Lock()
-			n, m, out := s.out.Events, s.out.Failures[Ended], fmt.Sprintf("%+v", s.out)
+			is, out := [...]uint64{s.out.Events, s.out.Opened, s.out.Failures[Ended]}, fmt.Sprintf("%+v", s.out)
 			s.mu.Unlock()
 			switch {
-			case n == events && m == ended:
+			case is == [...]uint64{events, opened, ended}:
 				return
-			case n > events || time.Now().After(limit):
-				t.Fatalf("want %d events and %d ends: %s", events, ended, out)
+			case is[0] > events || is[1] > opened || time.Now().After(limit):
+				t.Fatalf("want %d events, %d openings and %d ends: %s", events, opened, ended, out)
 			}
 		}
 	}
-	until(16, 0)
+	until(16, 16, 0)
 	publish()
-	until(32, 0)
+	until(32, 16, 0)
 	stops[1]()
-	until(32, 8)
+	until(32, 16, 8)
 	publish()
-	until(40, 8)
+	until(40, 16, 8)
 	publish()
-	until(48, 8)
+	until(48, 16, 8)
 	stops[1] = startEdge(t, edges[1])
-	until(56, 8) // with Last-Event-ID
+	until(56, 24, 8)
+	stops[1]()
+	stops[1] = startEdge(t, edges[1])
+	until(56, 32, 16) // with Last-Event-ID
 	publish()
-	until(72, 8)
+	until(72, 32, 16)
 	out := s.Close()
-	if out.Open != 16 || out.Opened != 24 || out.Missed != 8 || out.Early != 0 || out.Failures[engine.FailWrong] != 0 {
+	if out.Open != 16 || out.Missed != 8 || out.Early != 0 || out.Failures[engine.FailWrong] != 0 {
 		t.Errorf("%+v", out)
 	}
 	// What a stream begins with is not late; the edge whose clock is behind is.
 	if n := out.Late.TotalCount(); n != 72-16 || out.Apart.TotalCount() != n || out.Late.ValueAtQuantile(75) < int64(990*time.Millisecond) {
 		t.Errorf("%d events, %d ns late", n, out.Late.ValueAtQuantile(75))
+	}
+	p, err := oracle.Published(ctx, store)
+	if err != nil || p.ActivateAt.IsZero() || !s.due[at.Format(time.RFC3339)].Equal(p.ActivateAt) {
+		t.Errorf("due %v, want %+v, %v", s.due, p, err)
 	}
 	// A key has eight.
 	if r := Hold(ctx, Config{Endpoints: endpoints[:1], Keys: secrets[2:], Count: 9}).Close(); r.Opened != 8 || r.Failures["status 429"] != 1 || r.Late != nil {
