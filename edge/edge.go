@@ -168,7 +168,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 		e.temporary = dir
 	}
 	// A quarter of the memory is for finished answers. During a swap two
-	// snapshots have theirs; each is filled only by what is asked for twice.
+	// snapshots have theirs; each is filled by what is asked for twice, or was coded.
 	responses := cfg.CacheSize / 4
 	if e.cache, err = shards.New(shards.Config{
 		Store: cfg.Reader, Local: local, Memory: cfg.CacheSize - responses, Dir: dir, DirSize: cfg.CacheDirSize, Log: cfg.Log,

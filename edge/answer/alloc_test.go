@@ -14,11 +14,12 @@ import (
 )
 
 // TestNoAllocations counts what the answering side allocates: nothing, for
-// answers that are cached, put together or not modified.
+// answers that are cached, put together, coded or not modified.
 func TestNoAllocations(t *testing.T) {
 	store := memstore.New()
 	f := fixture.Feed(5000, 1)
 	fixture.PublishHistory(t, store, f, fixture.Start, nil, 100)
+	coded := []string{"page=3", "id=1,5,9", "sort=name:desc&page=4&size=100"}
 	for _, c := range []struct {
 		name            string
 		memory          int64 // for answers
@@ -33,8 +34,13 @@ func TestNoAllocations(t *testing.T) {
 		{"put together", 1, []string{
 			"page=3", "sort=name:desc&page=4&size=100", "id=1,3,5,7", "slug=asset-1,asset-9&sort=name", "symbol=common&sort=name:desc", "symbol=common&id=1,21", "id=2,4&slug=no",
 		}, nil, nil, 200},
+		{"put together in zstd", 1, coded, []byte("zstd"), nil, 200},
+		{"put together in gzip", 1, coded, []byte("gzip"), nil, 200},
+		{"put together in br", 1, coded, []byte("br"), nil, 200},
 		{"put together, not modified", 1, []string{"page=3"}, nil, []byte("*"), 304},
 		{"history, cached", 64 << 20, []string{"id=1&window=1y"}, nil, nil, 200},
+		{"history, put together in zstd", 1, []string{"symbol=common&size=20&window=1y"}, []byte("zstd"), nil, 200},
+		{"history, put together in gzip", 1, []string{"symbol=common&size=20&window=1y"}, []byte("gzip"), nil, 200},
 		{"history, put together", 1, []string{
 			"id=1&window=1y", "id=1,5,9,13,17,21,25,29,33,37,41,45,49,53,57,61,65,69,73,77&window=1Y", "symbol=common&page=2&size=5&window=24h", "slug=asset-0,no",
 		}, nil, nil, 200},
@@ -73,6 +79,7 @@ func TestNoAllocations(t *testing.T) {
 					r.cache.Wait()
 				}
 			}
+			r.freeze() // polls allocate
 			before := r.Totals().Composed
 			if n := testing.AllocsPerRun(200, do); n != 0 {
 				t.Errorf("%v allocations", n)

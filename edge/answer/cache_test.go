@@ -15,35 +15,41 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// TestAdmission: the second request admits an answer, in the coding asked for,
-// and the third one finds it; a 304 makes no coding.
+// TestAdmission: an answer is cached when it is asked for a second time, a coded one at
+// once, and one that is cached in every coding that is asked for; a 304 makes no coding.
 func TestAdmission(t *testing.T) {
 	store := memstore.New()
 	fixture.Publish(t, store, fixture.Feed(500, 1), fixture.Start, nil)
 	r := newRig(t, store, 64<<20, 1<<20)
 	r.await(t, fixture.Start)
+	const miss, hit = "edge; fwd=miss", "edge; hit"
 	req := newRequest()
-	req.AcceptEncoding = []byte("br")
-	for i, want := range []struct {
-		status string
-		len    int64
-	}{{"edge; fwd=miss", 0}, {"edge; fwd=miss", 1}, {"edge; hit", 1}} {
-		if p := ask(t, r, req, query.Quotes, "size=50"); p != nil {
+	for i, c := range []struct {
+		raw, accept, status string
+		cached              int64
+	}{
+		{"size=50", "", miss, 0}, {"size=50", "", miss, 1}, {"size=50", "", hit, 1},
+		{"size=60", "br", miss, 2}, {"size=60", "br", hit, 2},
+		{"size=60", "", miss, 2}, {"size=60", "", hit, 2}, {"size=50", "zstd", miss, 2}, {"size=50", "zstd", hit, 2},
+		{"size=1", "zstd", miss, 2}, // too short for a coding
+	} {
+		req.AcceptEncoding = []byte(c.accept)
+		if p := ask(t, r, req, query.Quotes, c.raw); p != nil {
 			t.Fatalf("%+v", p)
 		}
-		if got, n := header(&req.Reply, "Cache-Status"), r.ref.State().Snapshot.Responses().Len(); got != want.status || n != want.len {
-			t.Errorf("request %d: %s, %d answers cached", i+1, got, n)
+		if got, n := header(&req.Reply, "Cache-Status"), r.ref.State().Snapshot.Responses().Len(); got != c.status || n != c.cached {
+			t.Errorf("request %d, %+v: %s, %d answers cached", i, c, got, n)
 		}
 	}
+	if p := ask(t, r, req, query.Quotes, "size=50"); p != nil {
+		t.Fatalf("%+v", p)
+	}
+	req.AcceptEncoding, req.IfNoneMatch = []byte("gzip"), []byte(header(&req.Reply, "ETag"))
 	var q query.Query
 	if err := q.Parse(query.Quotes, []byte("size=50")); err != nil {
 		t.Fatal(err)
 	}
 	entry := r.ref.State().Snapshot.Responses().Get(q.AppendKey(nil))
-	if entry.Response(int(brCoding)) == nil || entry.Response(int(gzipCoding)) != nil {
-		t.Error("it is not in the coding asked for alone")
-	}
-	req.AcceptEncoding, req.IfNoneMatch = []byte("gzip"), []byte(header(&req.Reply, "ETag"))
 	if p := ask(t, r, req, query.Quotes, "size=50"); p != nil || req.Reply.Status != 304 || entry.Response(int(gzipCoding)) != nil {
 		t.Errorf("%+v, status %d", p, req.Reply.Status)
 	}

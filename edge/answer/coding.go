@@ -3,12 +3,8 @@ package answer
 import (
 	"bytes"
 	"runtime"
-	"sync"
 
-	"github.com/andybalholm/brotli"
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
-
+	coders "example.com/marketdata/edge/coding"
 	"example.com/marketdata/edge/respcache"
 )
 
@@ -141,78 +137,18 @@ func equalFold(b []byte, lower string) bool {
 	return true
 }
 
-// One fixed setting per coding, so that equal bodies give equal bytes on every
-// edge, cached or not (INTERFACE.md, "Codings").
-const (
-	gzipLevel   = 6
-	brotliLevel = 4
-	zstdLevel   = zstd.SpeedDefault
-	zstdWindow  = 128 << 10 // nearly every answer is shorter, and items of history resemble their neighbours
-)
-
-var (
-	zstdEncoder = func() *zstd.Encoder {
-		e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstdLevel), zstd.WithWindowSize(zstdWindow), zstd.WithEncoderCRC(false))
-		if err != nil {
-			panic("BUG: zstd: " + err.Error())
-		}
-		return e
-	}()
-	gzipWriters = sync.Pool{New: func() any {
-		w, err := gzip.NewWriterLevel(nil, gzipLevel)
-		if err != nil {
-			panic("BUG: gzip: " + err.Error())
-		}
-		return w
-	}}
-	brotliWriters = sync.Pool{New: func() any { return brotli.NewWriterLevel(nil, brotliLevel) }}
-)
-
 // largeCodings bounds how many large bodies are coded at once: coding one keeps a core
-// for some 10 ms, and requests for all else need another one.
+// for some milliseconds, and requests for all else need another one.
 var largeCodings = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
+
+// largeBody is from where on, in bytes, a body is a large one.
+const largeBody = 128 << 10
 
 // encode appends body in coding c to dst.
 func encode(dst []byte, c coding, body []byte) []byte {
-	if c != identity && len(body) > zstdWindow {
+	if len(body) > largeBody {
 		largeCodings <- struct{}{}
 		defer func() { <-largeCodings }()
 	}
-	switch c {
-	case zstdCoding:
-		return zstdEncoder.EncodeAll(body, dst)
-	case gzipCoding:
-		w := gzipWriters.Get().(*gzip.Writer)
-		defer gzipWriters.Put(w)
-		sink := appender{dst}
-		w.Reset(&sink)
-		return finish(w, body, &sink)
-	case brCoding:
-		w := brotliWriters.Get().(*brotli.Writer)
-		defer brotliWriters.Put(w)
-		sink := appender{dst}
-		w.Reset(&sink)
-		return finish(w, body, &sink)
-	}
-	return append(dst, body...)
-}
-
-type appender struct{ b []byte }
-
-func (a *appender) Write(p []byte) (int, error) {
-	a.b = append(a.b, p...)
-	return len(p), nil
-}
-
-func finish(w interface {
-	Write([]byte) (int, error)
-	Close() error
-}, body []byte, sink *appender) []byte {
-	if _, err := w.Write(body); err != nil {
-		panic("BUG: coding into memory: " + err.Error())
-	}
-	if err := w.Close(); err != nil {
-		panic("BUG: coding into memory: " + err.Error())
-	}
-	return sink.b
+	return [codings]func(dst, body []byte) []byte{zstdCoding: coders.Zstd, gzipCoding: coders.Gzip, brCoding: coders.Brotli}[c](dst, body)
 }

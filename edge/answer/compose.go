@@ -26,6 +26,7 @@ const (
 // contents are valid until the next use.
 type work struct {
 	body     []byte
+	coded    []byte // body in a coding
 	sums     []byte // of the rows in body; see digest
 	rowsEnd  int    // where what follows the rows begins in body
 	notFound []byte // X-Not-Found

@@ -11,7 +11,8 @@
 //  2. The normalised query is looked up in the snapshot's response cache.
 //  3. What is not there is put together (compose.go): find the shard by its row
 //     number or by fences, slice it, append. Nothing is decoded, nothing
-//     allocated. An answer that is asked for a second time is admitted to the cache.
+//     allocated. An answer that is asked for a second time is admitted to the cache, a
+//     coded one at once, while that evicts no other.
 //  4. Conditions are checked against the tag of the plain body, a coding is
 //     chosen, and the prepared header values are set.
 package answer
@@ -26,6 +27,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/respcache"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
 )
@@ -163,11 +165,19 @@ func (e *Engine) warmAnswers(ctx context.Context, deadline time.Time, old, next 
 				return // it is made when it is asked for
 			}
 			w.key = q.AppendKey(w.key[:0])
-			entry := e.admit(cache, next, &w, w.digest(), hot.Endpoint, hot.RawQuery)
-			for c := zstdCoding; c < codings; c++ {
-				if hot.Response(int(c)) != nil && len(w.body) > minCoded {
-					e.addCoding(cache, next, entry, c)
+			source := respcache.Source{Endpoint: hot.Endpoint, RawQuery: hot.RawQuery, NotFound: w.notFound, Digest: w.digest(), Length: len(w.body)}
+			var entry *respcache.Entry
+			for c := range coding(codings) {
+				if hot.Response(int(c)) == nil {
+					continue
 				}
+				if source.Length <= minCoded {
+					c = identity
+				}
+				if c != identity {
+					w.coded = encode(w.coded[:0], c, w.body)
+				}
+				entry = e.admit(cache, next, &w, entry, source, c)
 			}
 			e.warmed.Add(1)
 		})

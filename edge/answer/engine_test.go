@@ -28,7 +28,8 @@ type rig struct {
 	store artifacts.Store
 	cache *shards.Cache
 	ref   *snapshot.Refresher
-	stop  func()
+	// freeze ends refreshing alone.
+	freeze, stop func()
 }
 
 func newRig(tb testing.TB, store artifacts.Store, shardMemory, responseMemory int64) *rig {
@@ -43,7 +44,8 @@ func newRig(tb testing.TB, store artifacts.Store, shardMemory, responseMemory in
 	done := make(chan struct{})
 	go func() { ref.Run(ctx, e.Warm); close(done) }()
 	r := &rig{Engine: e, store: store, cache: cache, ref: ref}
-	r.stop = func() { cancel(); <-done; cache.Close() }
+	r.freeze = func() { cancel(); <-done }
+	r.stop = func() { r.freeze(); cache.Close() }
 	tb.Cleanup(r.stop)
 	return r
 }

@@ -45,7 +45,7 @@ type Request struct {
 	// Snapshot is set by Answer: T of the snapshot that answered.
 	Snapshot time.Time
 	// Made is set by Answer: how many bytes of bodies were put together and coded
-	// for this request; 0 where a finished answer was held.
+	// for this request; 0 where a finished answer was cached.
 	Made int
 	// Reply is the answer.
 	Reply Reply

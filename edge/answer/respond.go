@@ -146,9 +146,9 @@ func (e *Engine) Answer(r *Request) error {
 	if s != nil {
 		cache = s.Responses()
 	}
-	if entry := cache.Get(w.key); entry != nil {
+	entry := cache.Get(w.key)
+	if entry != nil && e.writeEntry(r, w, s, entry) {
 		w.counters.hits.Add(1)
-		e.writeEntry(r, w, cache, s, entry, true)
 		return nil
 	}
 	w.body, w.more = r.Room(), r.Memory
@@ -159,13 +159,19 @@ func (e *Engine) Answer(r *Request) error {
 	}
 	r.Made += len(w.body)
 	tag := w.digest()
-	if cache.AskedBefore(w.key) {
-		e.writeEntry(r, w, cache, s, e.admit(cache, s, w, tag, r.Query.Endpoint, r.RawQuery), false)
-	} else {
-		e.writeFresh(r, s, w, tag, lastModified)
+	c := e.writeFresh(r, s, w, tag, lastModified)
+	// Coding costs more than all the rest: what is coded is cached at once.
+	if entry != nil || cache.AskedBefore(w.key) || c != identity && cache.HasRoom(w.key, len(w.coded)+entryOverhead) {
+		e.admit(cache, s, w, entry, respcache.Source{Endpoint: r.Query.Endpoint, RawQuery: r.RawQuery, NotFound: w.notFound, Digest: tag, Length: len(w.body)}, c)
+	}
+	if c != identity {
+		r.Reply.Body = append(w.body[:0], w.coded...) // where the plain one was, which nobody needs any more
 	}
 	return nil
 }
+
+// entryOverhead is about how many bytes a cached answer takes beside its body.
+const entryOverhead = 1 << 10
 
 // addIgnored names the parameters that have no part in the answer. It depends on
 // how the query was written, so it is made for each request and never cached.
@@ -193,6 +199,9 @@ func (e *Engine) failure(err error) error {
 func (e *Engine) free(w *work) {
 	if cap(w.entries) > largeSort {
 		w.entries = nil
+	}
+	if cap(w.coded) > 2*largeBody {
+		w.coded = nil
 	}
 	w.body, w.more = nil, nil // the request's
 	if w.large {
@@ -225,53 +234,47 @@ func (e *Engine) appendHead(dst []byte, s *snapshot.Snapshot, status int, c codi
 	return dst
 }
 
-// newResponse makes what is sent of a plain body in a coding.
+// newResponse makes what is sent of a body in coding c.
 func (e *Engine) newResponse(s *snapshot.Snapshot, body []byte, tag digest, c coding, notFound, lastModified []byte) *respcache.Response {
 	etag := appendETag(nil, tag, c)
-	if c != identity {
-		body = encode(make([]byte, 0, len(body)/2), c, body)
-	}
 	return respcache.NewResponse(body,
 		e.appendHead(nil, s, http.StatusOK, c, etag, notFound, lastModified),
 		e.appendHead(nil, s, http.StatusNotModified, c, etag, notFound, lastModified),
 		etag, lastModified)
 }
 
-// admit puts the answer that w has composed into the cache.
-func (e *Engine) admit(cache *respcache.Cache, s *snapshot.Snapshot, w *work, tag digest, endpoint query.Endpoint, raw []byte) *respcache.Entry {
-	return cache.Put(respcache.NewEntry(w.key,
-		respcache.Source{Endpoint: endpoint, RawQuery: raw, NotFound: w.notFound, Digest: tag},
-		e.newResponse(s, w.body, tag, identity, w.notFound, s.LastModified)))
-}
-
-// addCoding adds a coding to an answer of s. Two who need it at the same time both
-// make it.
-func (e *Engine) addCoding(cache *respcache.Cache, s *snapshot.Snapshot, entry *respcache.Entry, c coding) *respcache.Response {
-	plain := entry.Plain()
-	return cache.Add(entry, int(c), e.newResponse(s, plain.Body, entry.Digest, c, entry.NotFound, plain.LastModified))
-}
-
-// writeEntry sends a finished answer, or 304 where the client has it already.
-func (e *Engine) writeEntry(r *Request, w *work, cache *respcache.Cache, s *snapshot.Snapshot, entry *respcache.Entry, hit bool) {
-	plain := entry.Plain()
-	c := chooseCoding(r, plain.Body)
-	response := entry.Response(int(c))
-	if response == nil {
-		// No need to code a body that is not sent.
-		if w.etag = appendETag(w.etag[:0], entry.Digest, c); notModified(r, w.etag, plain.LastModified) {
-			e.writeHead(r, w, s, http.StatusNotModified, c, entry.NotFound, plain.LastModified)
-			e.addTimes(r, s, hit)
-			return
-		}
-		response = e.addCoding(cache, s, entry, c)
-		r.Made += len(plain.Body)
+// admit puts the answer that w has composed, and coded, into the cache: as a new entry,
+// or beside the other codings of one. It returns the entry.
+func (e *Engine) admit(cache *respcache.Cache, s *snapshot.Snapshot, w *work, entry *respcache.Entry, source respcache.Source, c coding) *respcache.Entry {
+	body := w.body
+	if c != identity {
+		body = w.coded
 	}
-	if notModified(r, response.ETag, response.LastModified) {
+	response := e.newResponse(s, body, source.Digest, c, source.NotFound, s.LastModified)
+	if entry == nil {
+		entry = cache.Put(respcache.NewEntry(w.key, source, int(c), response))
+	}
+	cache.Add(entry, int(c), response) // to one that another goroutine has put
+	return entry
+}
+
+// writeEntry sends a finished answer, or 304 where the client has it already, and
+// reports whether entry has what that takes.
+func (e *Engine) writeEntry(r *Request, w *work, s *snapshot.Snapshot, entry *respcache.Entry) bool {
+	c := chooseCoding(r, entry.Length)
+	if response := entry.Response(int(c)); response == nil {
+		// There is no need of a body that is not sent.
+		if w.etag = appendETag(w.etag[:0], entry.Digest, c); !notModified(r, w.etag, s.LastModified) {
+			return false
+		}
+		e.writeHead(r, w, s, http.StatusNotModified, c, entry.NotFound, s.LastModified)
+	} else if notModified(r, response.ETag, response.LastModified) {
 		r.Reply.Status, r.Reply.Fixed = http.StatusNotModified, response.NotModified
 	} else {
 		r.Reply.Fixed, r.Reply.Body = response.OK, response.Body
 	}
-	e.addTimes(r, s, hit)
+	e.addTimes(r, s, true)
+	return true
 }
 
 // addTimes adds what of the header depends on the clock, and on how the snapshot was
@@ -304,20 +307,22 @@ func appendNames(dst []byte, s *snapshot.Snapshot, e query.Endpoint) []byte {
 	return dst
 }
 
-// writeFresh sends the answer that was just put together, or 304.
-func (e *Engine) writeFresh(r *Request, s *snapshot.Snapshot, w *work, tag digest, lastModified []byte) {
-	c := chooseCoding(r, w.body)
+// writeFresh sends the answer that was just put together, or 304. It returns the coding
+// that it has made of the body, in w.coded.
+func (e *Engine) writeFresh(r *Request, s *snapshot.Snapshot, w *work, tag digest, lastModified []byte) (made coding) {
+	c := chooseCoding(r, len(w.body))
 	w.etag = appendETag(w.etag[:0], tag, c)
 	if notModified(r, w.etag, lastModified) {
 		e.writeHead(r, w, s, http.StatusNotModified, c, w.notFound, lastModified)
 	} else {
 		e.writeHead(r, w, s, http.StatusOK, c, w.notFound, lastModified)
-		if r.Reply.Body = w.body; c != identity {
-			r.Reply.Body = encode(nil, c, w.body)
+		if r.Reply.Body, made = w.body, c; c != identity {
+			w.coded = encode(w.coded[:0], c, w.body)
 			r.Made += len(w.body)
 		}
 	}
 	e.addTimes(r, s, false)
+	return made
 }
 
 // writeHead sets the status, and the header of an answer that is not cached and
@@ -328,9 +333,9 @@ func (e *Engine) writeHead(r *Request, w *work, s *snapshot.Snapshot, status int
 	r.Reply.AddLines(w.head)
 }
 
-// chooseCoding returns the coding that a body is sent in.
-func chooseCoding(r *Request, body []byte) coding {
-	if len(body) > minCoded && r.AcceptEncoding != nil {
+// chooseCoding returns the coding that a body of that length is sent in.
+func chooseCoding(r *Request, length int) coding {
+	if length > minCoded && r.AcceptEncoding != nil {
 		return negotiate(r.AcceptEncoding)
 	}
 	return identity
@@ -357,7 +362,7 @@ func (e *Engine) answerGlobal(r *Request, state *snapshot.State, s *snapshot.Sna
 	defer e.free(w)
 	if current {
 		if entry := state.Global.Load(); entry != nil {
-			e.writeEntry(r, w, nil, s, entry, true)
+			e.writeEntry(r, w, s, entry)
 			return nil
 		}
 	}
@@ -369,7 +374,7 @@ func (e *Engine) answerGlobal(r *Request, state *snapshot.State, s *snapshot.Sna
 	tag := digestOf(w.body)
 	if current {
 		// Another goroutine makes the same.
-		state.Global.Store(respcache.NewEntry(nil, respcache.Source{Endpoint: query.Global, Digest: tag}, e.newResponse(s, w.body, tag, identity, nil, modified)))
+		state.Global.Store(respcache.NewEntry(nil, respcache.Source{Endpoint: query.Global, Digest: tag, Length: len(w.body)}, int(identity), e.newResponse(s, w.body, tag, identity, nil, modified)))
 	}
 	e.writeFresh(r, s, w, tag, modified)
 	return nil

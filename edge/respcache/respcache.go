@@ -42,7 +42,7 @@ import (
 )
 
 // Codings is how many content codings of its body an entry has room for, the
-// plain one included, which is number 0.
+// plain one included, which is number 0. An entry has those that were asked for.
 const Codings = 4
 
 const (
@@ -87,16 +87,18 @@ func next(b *[]byte, part []byte) []byte {
 	return (*b)[from:len(*b):len(*b)]
 }
 
-// Source is what an answer's other codings are made of, and how it is made again
+// Source is what of an answer does not depend on its coding, and how it is made again
 // from the next snapshot.
 type Source struct {
 	Endpoint query.Endpoint
 	// RawQuery is the query string; one over a KiB is not kept, and the answer is
 	// then not among the hottest.
 	RawQuery []byte
-	// NotFound is the value of X-Not-Found, Digest that of the plain body.
+	// NotFound is the value of X-Not-Found, Digest that of the plain body, and Length
+	// how long that is, in bytes.
 	NotFound []byte
 	Digest   [16]byte
+	Length   int
 }
 
 // Entry is a finished answer. All but its codings never changes.
@@ -113,24 +115,21 @@ type Entry struct {
 	cached bool
 }
 
-// NewEntry returns an entry of copies of key and source, with its plain
-// response.
-func NewEntry(key []byte, source Source, plain *Response) *Entry {
+// NewEntry returns an entry of copies of key and source, with its response in a
+// coding.
+func NewEntry(key []byte, source Source, coding int, r *Response) *Entry {
 	again := len(source.RawQuery) <= maxRawQuery
 	if !again {
 		source.RawQuery = nil
 	}
 	b := slices.Grow([]byte(nil), len(key)+len(source.RawQuery)+len(source.NotFound))
-	e := &Entry{Source: source, again: again, size: int64(unsafe.Sizeof(Entry{})) + int64(cap(b)) + plain.size}
+	e := &Entry{Source: source, again: again, size: int64(unsafe.Sizeof(Entry{})) + int64(cap(b)) + r.size}
 	e.key, e.RawQuery, e.NotFound = next(&b, key), next(&b, source.RawQuery), next(&b, source.NotFound)
-	e.responses[0].Store(plain)
+	e.responses[coding].Store(r)
 	return e
 }
 
-// Plain returns the answer without a coding.
-func (e *Entry) Plain() *Response { return e.responses[0].Load() }
-
-// Response returns the answer in a coding, nil when it was not added yet.
+// Response returns the answer in a coding, nil when it does not have that one.
 func (e *Entry) Response(coding int) *Response { return e.responses[coding].Load() }
 
 // Counters are running totals over all caches that share them.
@@ -255,6 +254,22 @@ func (c *Cache) AskedBefore(key []byte) bool {
 		return true
 	}
 	asked.Store(h)
+	return false
+}
+
+// HasRoom reports whether an entry of so many bytes could be put under key without
+// evicting another: what was dear to make is worth that one, although it is asked for the
+// first time.
+func (c *Cache) HasRoom(key []byte, n int) bool {
+	if c == nil || c.bytes.Load()+int64(n) > c.limit {
+		return false
+	}
+	b := &c.buckets[c.hash(key)&c.mask]
+	for i := range b.entries {
+		if b.entries[i].Load() == nil {
+			return true
+		}
+	}
 	return false
 }
 

@@ -25,7 +25,7 @@ func responseOf(key []byte, coding int) *Response {
 }
 
 func entryOf(i int) *Entry {
-	return NewEntry(keyOf(i), Source{Endpoint: query.Quotes, RawQuery: keyOf(i)}, responseOf(keyOf(i), 0))
+	return NewEntry(keyOf(i), Source{Endpoint: query.Quotes, RawQuery: keyOf(i)}, 0, responseOf(keyOf(i), 0))
 }
 
 // check holds what the cache counts against what is in it.
@@ -40,8 +40,8 @@ func check(t *testing.T, c *Cache) {
 				continue
 			}
 			entries++
-			size := NewEntry(e.key, e.Source, e.Plain()).size
-			for coding := 1; coding < Codings; coding++ {
+			size := NewEntry(e.key, e.Source, 0, new(Response)).size
+			for coding := range Codings {
 				if r := e.Response(coding); r != nil {
 					size += r.size
 				}
@@ -86,7 +86,7 @@ func TestAnswersAreOfTheirKey(t *testing.T) {
 						if e != nil {
 							hits[worker]++
 						} else {
-							e = c.Put(entryOf(i))
+							e = c.Put(NewEntry(key, Source{RawQuery: key}, coding, responseOf(key, coding)))
 						}
 						r := e.Response(coding)
 						if r == nil {
@@ -169,8 +169,11 @@ func TestTooLarge(t *testing.T) {
 	c := New(minLimit, new(Counters))
 	large := NewResponse(make([]byte, minLimit), nil, nil, nil, nil)
 	small := c.Put(entryOf(1))
-	if e := NewEntry(keyOf(2), Source{}, large); c.Put(e) != e || c.Get(keyOf(2)) != nil {
+	if e := NewEntry(keyOf(2), Source{}, 0, large); c.Put(e) != e || c.Get(keyOf(2)) != nil {
 		t.Error("an answer larger than the limit is kept, or cannot be used")
+	}
+	if !c.HasRoom(keyOf(9), 100) || c.HasRoom(keyOf(9), minLimit) {
+		t.Error("there is no room, or for what is larger than the limit")
 	}
 	if c.Add(small, 1, large) != large || small.Response(1) != nil {
 		t.Error("a coding larger than the limit is kept, or cannot be used")
@@ -185,7 +188,7 @@ func TestTooLarge(t *testing.T) {
 	check(t, c)
 
 	none := New(1, nil)
-	if e := entryOf(1); none.Get(keyOf(1)) != nil || none.AskedBefore(keyOf(1)) || none.AskedBefore(keyOf(1)) || none.Put(e) != e || none.Get(keyOf(1)) != nil {
+	if e := entryOf(1); none.Get(keyOf(1)) != nil || none.AskedBefore(keyOf(1)) || none.AskedBefore(keyOf(1)) || none.HasRoom(keyOf(1), 0) || none.Put(e) != e || none.Get(keyOf(1)) != nil {
 		t.Error("a cache of one byte keeps something")
 	}
 	if none.Add(small, 1, large) != large || none.Hottest(1, nil) != nil || none.Len()+none.Bytes()+none.Limit() != 0 {
@@ -199,7 +202,10 @@ func TestAddEvictsOthers(t *testing.T) {
 	c := New(1<<20, new(Counters))
 	e := c.Put(entryOf(0))
 	for i := 1; c.counters.Evicted.Load() == 0; i++ {
-		c.Put(entryOf(i))
+		free := c.HasRoom(keyOf(i), int(entryOf(i).size))
+		if c.Put(entryOf(i)); free != (c.counters.Evicted.Load() == 0) {
+			t.Fatalf("room for entry %d: %v, %d evicted", i, free, c.counters.Evicted.Load())
+		}
 		c.Get(keyOf(i))
 		c.Get(keyOf(0))
 	}
@@ -229,7 +235,7 @@ func TestAskedBefore(t *testing.T) {
 func TestHottest(t *testing.T) {
 	c := New(1<<20, new(Counters))
 	for i, raw := range []string{"", strings.Repeat("x", maxRawQuery+1), "page=2", "page=3", "page=4"} {
-		c.Put(NewEntry(keyOf(i), Source{RawQuery: []byte(raw)}, responseOf(keyOf(i), 0)))
+		c.Put(NewEntry(keyOf(i), Source{RawQuery: []byte(raw)}, 0, responseOf(keyOf(i), 0)))
 	}
 	for i, hits := range []int{200, 500, 10, 50, 0} { // sampled ones
 		for range hits * hitSample {
