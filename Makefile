@@ -101,13 +101,16 @@ properties: servers ## the model against the service at length, and every misbeh
 vuln: ## known vulnerabilities in what is used (asks vuln.go.dev)
 	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.8.0 ./...
 
-##@ Figures (on a machine that does nothing else; each writes a BENCHMARKS.md)
+##@ Figures (on a machine that does nothing else; each but bench-edge-short writes a document)
 
 bench-edge: build ## what an answer costs, beside bare fasthttp and nginx (some ten minutes)
 	@$(GO) build -o bin/bench-edge ./edge/bench && bin/bench-edge --out edge/BENCHMARKS.md && $(FIGURES)
 
 bench-edge-short: build ## the same in a minute or two, without nginx and the large market; writes nothing
 	@$(GO) build -o bin/bench-edge ./edge/bench && bin/bench-edge --short --rounds 7
+
+bench-codings: build ## bytes and CPU time of codings and their settings, on pages of recorded markets
+	@$(GO) build -o bin/bench-edge ./edge/bench && bin/bench-edge codings --short --out edge/CODINGS.md && $(FIGURES)
 
 bench-builder: ## what a build costs at 20,000 and at 1,000,000 assets, beside the bounds
 	@$(GO) run ./builder/bench -out builder/BENCHMARKS.md && $(FIGURES)

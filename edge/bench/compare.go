@@ -350,7 +350,7 @@ func (b *bench) run(ctx context.Context) error {
 	edge := func(name string, ask asker) load { return load{"edge, " + name, small, ask, auth} }
 	beside := func(name string, ask asker) load { return load{"edge, " + name, other, ask, auth} }
 	most := b.Assets * 9 / 10
-	fresh, named, several := edge("new pages", pages(most)), edge("new rows", rows(filters)), beside("many cached", somePages(most))
+	fresh, named, several := edge("new pages", pages(most, 19)), edge("new rows", rows(filters)), beside("many cached", somePages(most))
 	list := []comparison{{"a cached page, beside bare fasthttp", 1.02, edge("cached", always(page)), bares[0]}}
 	if !b.Short {
 		// The best of nginx's ways is the one that counts.
@@ -365,7 +365,7 @@ func (b *bench) run(ctx context.Context) error {
 		}
 	}
 	n := thousands(cachedPages)
-	for _, c := range append(list,
+	for _, c := range slices.Concat(append(list,
 		// The next two say what it costs that an answer's bytes are not in the core's
 		// own cache: finding and copying rows is the rest of the third, and in the
 		// fifth by itself.
@@ -380,7 +380,7 @@ func (b *bench) run(ctx context.Context) error {
 		comparison{"new ids, slugs or symbols, beside a cached row", 1.25, named, beside("cached", always(quotes+"?"+filters[slug]+"&limit=50"))},
 		comparison{"new ids, slugs or symbols, beside a cached row of a shorter query", 0, named, beside("cached", always(oneRow))},
 		comparison{"a 304, beside bare fasthttp", 1.05, load{"edge, 304", small, always(page), conditional}, bares[3]},
-	) {
+	), coded(small, other, auth, most)) {
 		if err := b.compare(ctx, c); err != nil {
 			return err
 		}

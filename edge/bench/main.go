@@ -26,8 +26,9 @@ import (
 )
 
 type cli struct {
-	Run  runCmd  `cmd:"" default:"withargs" help:"Compare (the default)."`
-	Bare bareCmd `cmd:"" hidden:"" help:"Serve one response with bare fasthttp."`
+	Run     runCmd     `cmd:"" default:"withargs" help:"Compare (the default)."`
+	Codings codingsCmd `cmd:"" help:"Compare the settings of content codings."`
+	Bare    bareCmd    `cmd:"" hidden:"" help:"Serve one response with bare fasthttp."`
 }
 
 type runCmd struct {
@@ -57,6 +58,12 @@ func main() {
 }
 
 func (c *runCmd) Run(ctx context.Context) error {
+	return c.prepared(func(b *bench) error { return cmp.Or(b.run(ctx), ctx.Err()) })
+}
+
+// prepared calls do with a folder to work in and the core of the load, and stops what
+// servers it has started.
+func (c *runCmd) prepared(do func(*bench) error) error {
 	for _, tool := range []struct{ name, install string }{{"taskset", "util-linux"}, {"nginx", "nginx-light"}} {
 		if tool.name == "nginx" && c.Short {
 			continue
@@ -84,5 +91,5 @@ func (c *runCmd) Run(ctx context.Context) error {
 	runtime.GOMAXPROCS(1)
 	b := &bench{runCmd: c, work: work}
 	defer b.stop()
-	return cmp.Or(b.run(ctx), ctx.Err())
+	return do(b)
 }

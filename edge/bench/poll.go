@@ -61,11 +61,11 @@ func always(path string) asker {
 	return func(b []byte, _ *rand.Rand) []byte { return append(b, path...) }
 }
 
-// pages asks for twenty rows, on average, at a random place below most in a random
-// order.
-func pages(most int) asker {
+// pages asks for twenty rows, up to spread more or fewer, at a random place below most
+// in a random order.
+func pages(most, spread int) asker {
 	return func(b []byte, rnd *rand.Rand) []byte {
-		return listing(b, rnd.IntN(most), 1+rnd.IntN(39), sorts[rnd.IntN(len(sorts))])
+		return listing(b, rnd.IntN(most), 20-spread+rnd.IntN(2*spread+1), sorts[rnd.IntN(len(sorts))])
 	}
 }
 

@@ -14,7 +14,7 @@ time, user and system, for one answer; the two sides of a row are asked in turn,
 A page is one of 20 quotes: %s. Key check, limits, request ids, metrics and logging are on. Bare fasthttp sends the same bytes from
 a constant, nginx a file with the same body and header lines, in three ways; the best counts.
 
-Left out: TLS, codings, a network, and more than one core (` + "`go test -run '^$' -bench BenchmarkCores ./edge`" + `). Where others share the machine its speed changes from
+Left out: TLS, a network, and more than one core (` + "`go test -run '^$' -bench BenchmarkCores ./edge`" + `). Where others share the machine its speed changes from
 second to second: times of different rows do not compare, ratios do.`
 
 // report shows the table, and writes the document when asked to.
