@@ -2,7 +2,6 @@ package logs
 
 import (
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +13,7 @@ func TestLogger(t *testing.T) {
 		"json": `"level":"WARN","msg":"retry","err":"refused","wait":1.5}` + "\n",
 	} {
 		var out strings.Builder
-		log := Flags{LogLevel: slog.LevelWarn, LogFormat: format}.Logger(&out)
+		log := Flags{LogLevel: "warn", LogFormat: format}.Logger(&out)
 		log.Info("below the level")
 		log.Warn("retry", "err", errors.New("refused"), "wait", 1500*time.Millisecond)
 		if got := out.String(); strings.Count(got, "\n") != 1 || !strings.HasSuffix(got, want) {
