@@ -159,7 +159,7 @@ type Trust []TrustKey
 func (t Trust) Verify(key string, b []byte) error {
 	body, line := splitSigned(b)
 	if line == nil {
-		return fmt.Errorf("%w: %s is not signed", ErrSignature, key)
+		return fmt.Errorf("%w: %s is not signed, and only what is signed is trusted: use builder sign, or give no key", ErrSignature, key)
 	}
 	var s signatureLine
 	if err := json.Unmarshal(line, &s); err != nil {

@@ -2,7 +2,7 @@
 // exponential backoff and jitter, where that is safe.
 //
 // An answer of the store (artifacts.ErrNotFound, ErrConflict, ErrNotModified,
-// ErrTooLarge) is final, and so are ErrNoAccess and a context that is done. What else fails is
+// ErrTooLarge) is final, and so are ErrNoAccess, a file's permission and a context that is done. What else fails is
 // tried again, except:
 //
 //   - Swap, never: a swap that was applied and reported as failed would be
@@ -19,6 +19,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"time"
 
@@ -77,7 +78,7 @@ type reader struct {
 // final reports whether another try would end the same way.
 func final(err error) bool {
 	return errors.Is(err, artifacts.ErrNotFound) || errors.Is(err, artifacts.ErrConflict) ||
-		errors.Is(err, artifacts.ErrNotModified) || errors.Is(err, artifacts.ErrTooLarge) || errors.Is(err, artifacts.ErrNoAccess)
+		errors.Is(err, artifacts.ErrNotModified) || errors.Is(err, artifacts.ErrTooLarge) || errors.Is(err, artifacts.ErrNoAccess) || errors.Is(err, fs.ErrPermission)
 }
 
 // do calls try until it succeeds, its error is final or a

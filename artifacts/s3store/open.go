@@ -200,11 +200,8 @@ func (a *address) setEndpoint(s string) error {
 		return nil
 	}
 	u, err := url.Parse(s)
-	if err != nil {
-		return err
-	}
 	switch {
-	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "":
 		return fmt.Errorf("%q is not http://host:port or https://host", s)
 	case u.User != nil, u.RawQuery != "", u.Fragment != "", strings.Trim(u.Path, "/") != "":
 		return fmt.Errorf("%q has more than a host and a port", u.Redacted())

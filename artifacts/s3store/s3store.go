@@ -3,6 +3,7 @@ package s3store
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -50,6 +51,10 @@ func (s *Store) classify(err error) error {
 		var u *url.Error
 		if errors.As(err, &u) { // what it did is ours; what net/http quotes of the answer is not
 			u.Err = outside.Error(u.Err)
+			var certificate *tls.CertificateVerificationError
+			if errors.Is(err, http.ErrSchemeMismatch) || errors.As(err, &certificate) {
+				return fmt.Errorf("%w: %w", artifacts.ErrNoAccess, err)
+			}
 			return err
 		}
 		return outside.Error(err)
@@ -71,16 +76,21 @@ func (s *Store) classify(err error) error {
 	var wrong string
 	switch answer.Code {
 	case minio.NoSuchBucket:
-		wrong = fmt.Sprintf("there is no bucket %q at %s", s.bucket, s.client.EndpointURL())
+		wrong = fmt.Sprintf("there is no bucket %q at %s: make it there, or mend the address", s.bucket, s.client.EndpointURL())
 	case "InvalidAccessKeyId":
 		wrong = fmt.Sprintf("%s knows no access key like that of %s", s.client.EndpointURL(), s.signer)
 	case "SignatureDoesNotMatch":
 		wrong = fmt.Sprintf("the secret key is not that of the access key of %s", s.signer)
 	case "ExpiredToken", "InvalidToken":
 		wrong = fmt.Sprintf("the session token beside the access key of %s is not in force", s.signer)
+	case "RequestTimeTooSkewed":
+		wrong = fmt.Sprintf("the clocks of this machine and of %s are more than 15 minutes apart: set them right", s.client.EndpointURL())
 	case minio.AccessDenied:
 		wrong = fmt.Sprintf("the access key of %s may not do this in bucket %q", s.signer, s.bucket)
 	default:
+		if answer.StatusCode == http.StatusBadRequest && !document {
+			err = fmt.Errorf("%w; is %s the right address, with or without TLS (https://)?", err, s.client.EndpointURL())
+		}
 		return err
 	}
 	return fmt.Errorf("%w: %s: %w", artifacts.ErrNoAccess, wrong, err)
