@@ -104,22 +104,33 @@ func (r *Registry) Create(ctx context.Context, req Request) (Created, error) {
 	return out, nil
 }
 
-func (r *Registry) create(ctx context.Context, req Request) (Created, error) {
-	now := r.now()
+// Check returns why no store could fulfil the request.
+func (q Request) Check() error {
+	_, _, err := new(Registry).entry(q)
+	return err
+}
+
+// entry draws what a request asks for.
+func (r *Registry) entry(req Request) (string, artifacts.KeyEntry, error) {
 	key, entry, err := r.draw()
 	if err != nil {
-		return Created{}, err
+		return "", entry, err
 	}
 	entry.Name, entry.Rate, entry.Burst = req.Name, req.Rate, req.Burst
-	entry.Created, entry.Expires = now, seconds(req.Expires)
-	if err := check(&entry); err != nil {
+	entry.Created, entry.Expires = r.now(), seconds(req.Expires)
+	return key, entry, check(&entry)
+}
+
+func (r *Registry) create(ctx context.Context, req Request) (Created, error) {
+	key, entry, err := r.entry(req)
+	if err != nil {
 		return Created{}, err
 	}
 	err = r.update(ctx, func(set *artifacts.KeySet) (bool, error) {
 		if set.FindHash(entry.Hash) != nil {
 			return true, nil
 		}
-		return false, add(set, entry, now)
+		return false, add(set, entry, entry.Created)
 	})
 	if err != nil {
 		return Created{}, err
