@@ -156,8 +156,9 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	local := false
 	if cfg.Reader == nil {
 		local = stores.Local(cfg.Store)
-		if cfg.Reader, err = stores.OpenReader(ctx, cfg.Store); err != nil {
-			return nil, err
+		// Opening fails only for a wrong address.
+		if cfg.Reader, err = stores.OpenReader(context.WithoutCancel(ctx), cfg.Store); err != nil {
+			return nil, fmt.Errorf("%w: --store: %w", ErrUsage, err)
 		}
 	}
 	dir := cfg.CacheDir

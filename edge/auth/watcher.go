@@ -158,7 +158,7 @@ func (w *Watcher) poll(ctx context.Context) error {
 		// A store that answers and has no key set has the empty set, also when it
 		// had another one before.
 		if !w.believed || w.known != "" {
-			w.cfg.Logger.Info("key set is missing in the store: every key is refused")
+			w.cfg.Logger.Info("key set is missing in the store: every key is refused; builder keys create makes one")
 			w.use(&artifacts.KeySet{}, now)
 			w.forget()
 		}

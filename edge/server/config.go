@@ -91,24 +91,24 @@ func (cfg Config) withDefaults() (Config, error) {
 		value *int
 		or    int
 	}{
-		{"AddressRate", &cfg.AddressRate, 10}, {"AddressBurst", &cfg.AddressBurst, 50},
-		{"OpenRate", &cfg.OpenRate, 50}, {"OpenBurst", &cfg.OpenBurst, 200}, {"MaxConns", &cfg.MaxConns, DefaultMaxConns}, {"MaxStreams", &cfg.MaxStreams, DefaultMaxStreams},
+		{"--address-rate", &cfg.AddressRate, 10}, {"--address-burst", &cfg.AddressBurst, 50},
+		{"--open-rate", &cfg.OpenRate, 50}, {"--open-burst", &cfg.OpenBurst, 200}, {"--max-conns", &cfg.MaxConns, DefaultMaxConns}, {"--max-streams", &cfg.MaxStreams, DefaultMaxStreams},
 	} {
 		if *n.value < 0 {
-			return cfg, fmt.Errorf("server: %s is %d; it takes a number above 0, or 0 for %d", n.name, *n.value, n.or)
+			return cfg, fmt.Errorf("%s is %d; it takes a number above 0, or 0 for %d", n.name, *n.value, n.or)
 		}
 		if *n.value == 0 {
 			*n.value = n.or
 		}
 	}
 	if cfg.MaxWaitingBytes < 0 {
-		return cfg, fmt.Errorf("server: MaxWaitingBytes is %d; it takes a number above 0, or 0 for 128 MiB", cfg.MaxWaitingBytes)
+		return cfg, fmt.Errorf("--max-waiting is %d; it takes a number above 0, or 0 for 128 MiB", cfg.MaxWaitingBytes)
 	}
 	if cfg.MaxWaitingBytes == 0 {
 		cfg.MaxWaitingBytes = 128 << 20
 	}
 	if cfg.MaxConnsPerAddress < 0 {
-		return cfg, fmt.Errorf("server: MaxConnsPerAddress is %d; it takes a number above 0, or 0 for an eighth of MaxConns", cfg.MaxConnsPerAddress)
+		return cfg, fmt.Errorf("--max-conns-per-address is %d; it takes a number above 0, or 0 for an eighth of --max-conns", cfg.MaxConnsPerAddress)
 	}
 	if cfg.MaxConnsPerAddress == 0 {
 		cfg.MaxConnsPerAddress = max(1, cfg.MaxConns/8)
@@ -121,7 +121,7 @@ func (cfg Config) withDefaults() (Config, error) {
 		{"ReadTimeout", &cfg.ReadTimeout, 5 * time.Second}, {"WriteTimeout", &cfg.WriteTimeout, 10 * time.Second}, {"IdleTimeout", &cfg.IdleTimeout, 75 * time.Second},
 	} {
 		if *d.value < 0 {
-			return cfg, fmt.Errorf("server: %s is %v; it takes a duration above 0, or 0 for %v", d.name, *d.value, d.or)
+			return cfg, fmt.Errorf("%s is %v; it takes a duration above 0, or 0 for %v", d.name, *d.value, d.or)
 		}
 		if *d.value == 0 {
 			*d.value = d.or

@@ -99,7 +99,7 @@ func (d *disk) write(ref artifacts.Ref, b []byte, p *Pace) bool {
 	if err != nil {
 		d.counters.DiskErrors.Add(1)
 		d.full.Store(time.Now().Add(fullPause).Unix())
-		d.log.Warn("cache folder cannot be written; going on without it", "pause", fullPause, "err", err)
+		d.log.Warn("cache folder cannot be written; going on without it", "wait", fullPause, "err", err)
 		return false
 	}
 	d.counters.DiskBytes.Add(ref.Size)

@@ -302,6 +302,7 @@ func (r *Refresher) pollPointer(ctx context.Context) error {
 		}
 		r.pointer = ""
 		if r.State() == nil {
+			r.cfg.Log.Warn("the store has no snapshot yet: is builder run at work there?")
 			r.swap(nil)
 		}
 		return nil
