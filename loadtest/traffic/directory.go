@@ -116,7 +116,11 @@ func ask(ctx context.Context, conn *client.Conn, req []byte) (*client.Response, 
 			return resp, nil
 		}
 		if resp.Status != 429 && resp.Status != 503 || waits == maxWaits {
-			return nil, fmt.Errorf("status %d: %.200s", resp.Status, bytes.TrimSpace(resp.Body))
+			err := fmt.Errorf("status %d: %.200s", resp.Status, bytes.TrimSpace(resp.Body))
+			if resp.Status == 401 {
+				err = fmt.Errorf("%w; give one with --key, builder keys create makes it", err)
+			}
+			return nil, err
 		}
 		seconds, err := strconv.Atoi(string(resp.Get("Retry-After")))
 		if err != nil || seconds < 1 || seconds > 60 {

@@ -158,6 +158,9 @@ func whyNot(w io.Writer, r *result.Run) {
 	}
 	if r.Exit == loadtest.ExitFailed {
 		fmt.Fprintf(w, "loadtest: %d requests answered as they should be, %d answers compared with the oracle\n", r.Requests.Answered, r.Checks.Compared)
+		for _, failure := range result.SortedKeys(r.Requests.Failures) {
+			fmt.Fprintf(w, "loadtest: %d requests failed: %s\n", r.Requests.Failures[failure], failure)
+		}
 	}
 	for _, reason := range r.Validity.Reasons {
 		fmt.Fprintf(w, "loadtest: INVALID: %s\n", reason)
