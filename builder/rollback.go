@@ -39,7 +39,7 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 	}
 	at := slices.IndexFunc(newest.Retained, func(r artifacts.Retained) bool { return r.Time.Equal(t) })
 	if at < 0 {
-		return nil, fmt.Errorf("roll back to %s: not retained; there are %s", stamp(t), stamps(newest.Retained))
+		return nil, fmt.Errorf("roll back to %s: not retained; there are %s besides the published snapshot, %s", stamp(t), stamps(newest.Retained), stamp(newest.Time))
 	}
 	target, err := artifacts.ReadManifest(ctx, s, newest.Retained[at].Manifest)
 	if err != nil {
