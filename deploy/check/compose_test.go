@@ -65,6 +65,9 @@ func TestCompose(t *testing.T) {
 	}
 	var published []string
 	for name, s := range p.Services {
+		if h := s.HealthCheck; h != nil && slices.Contains(programs, h.Test[1]) {
+			process{where: "compose.yaml: health of " + name, args: h.Test[1:], env: s.Environment.ToMapping()}.checkCommand(t)
+		}
 		if s.Build != nil {
 			if _, err := os.Stat(filepath.Join(s.Build.Context, s.Build.Dockerfile)); err != nil {
 				t.Error(err)

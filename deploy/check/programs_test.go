@@ -120,7 +120,7 @@ func (p process) checkCommand(t *testing.T) {
 	if !slices.Contains(programs, p.args[0]) {
 		t.Fatalf("%s: %q is none of %v", p.where, p.args, programs)
 	}
-	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, p.args[0]), append(slices.Clone(p.args[1:]), "--log-level=checked")...)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, p.args[0]), append(slices.Clone(p.args[1:]), "--checked")...)
 	text := help(t, words(p.args)...)
 	for name, value := range p.env {
 		cmd.Env = append(cmd.Env, name+"="+value)
@@ -128,7 +128,7 @@ func (p process) checkCommand(t *testing.T) {
 			t.Errorf("%s: no flag takes %s", p.where, name)
 		}
 	}
-	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "--log-level") {
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "unknown flag --checked") {
 		t.Errorf("%s: %q with %v: %v\n%s", p.where, p.args, p.env, err, out)
 	}
 }
