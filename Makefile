@@ -78,8 +78,8 @@ nightly: SOAK = 1h
 nightly: RACE = ./edge # whole edges; CI has their parts
 
 kill-builder: servers ## kill hundreds of builders at every step and with the lease, on a folder and on MinIO
-	BUILDER_TEST_KILLS=2000 $(GO) test -count=1 -timeout 60m -v -run 'TestLease$$' ./builder ./builder/cmd/builder
-	BUILDER_TEST_KILLS=400 $(GO) test -count=1 -timeout 60m -v -run 'TestKill$$' ./builder/cmd/builder
+	TEST_BUILDER_KILLS=2000 $(GO) test -count=1 -timeout 60m -v -run 'TestLease$$' ./builder ./builder/cmd/builder
+	TEST_BUILDER_KILLS=400 $(GO) test -count=1 -timeout 60m -v -run 'TestKill$$' ./builder/cmd/builder
 
 stack-test: servers ## kill edges and the store behind HAProxy under load, at length
 	STACK_TEST_LONG=1 $(GO) test -count=1 -v -run TestStack ./deploy/stack

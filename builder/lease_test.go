@@ -216,7 +216,7 @@ func (f *fleet) strike(a, b *leased) (*leased, *leased) {
 
 // leaseKills is how often TestLease hits the holder.
 func leaseKills(t *testing.T) int {
-	if n, err := strconv.Atoi(os.Getenv("BUILDER_TEST_KILLS")); err == nil {
+	if n, err := strconv.Atoi(os.Getenv("TEST_BUILDER_KILLS")); err == nil {
 		return n
 	}
 	if testing.Short() {

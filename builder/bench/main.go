@@ -91,7 +91,11 @@ func main() {
 	dir := flag.String("dir", "", "where feeds and stores are written; by default a temporary folder")
 	profile := flag.String("cpuprofile", "", "write a processor profile of each build to this file, with the size and the round added")
 	out := flag.String("out", "", "write the report as a document to this file")
-	flag.Parse()
+	flag.Parse() // exits with 2, too
+	if flag.NArg() > 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
 	var err error
 	if stage := os.Getenv(childEnv); stage != "" {
 		err = child(context.Background(), stage, *sizes, *rounds, *dir, *profile)

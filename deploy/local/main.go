@@ -9,17 +9,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
 	"golang.org/x/sys/unix"
 
+	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/internal/local"
 )
 
@@ -34,13 +34,12 @@ type cli struct {
 
 func main() {
 	var c cli
-	kong.Parse(&c, kong.Name("local"), kong.Description("Runs a store, a builder and an edge on this machine until it is interrupted."), kong.DefaultEnvars("LOCAL"))
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := c.run(ctx); err != nil && ctx.Err() == nil {
-		fmt.Fprintln(os.Stderr, "local:", err)
-		os.Exit(1)
-	}
+	cmdline.Program{
+		Name: "local", Description: "Runs a store, a builder and an edge on this machine until it is interrupted.", CLI: &c,
+		Run: func(ctx context.Context, _ *kong.Context, _ *slog.Logger) error {
+			return cmdline.Uninterrupted(ctx, c.run(ctx))
+		},
+	}.Main()
 }
 
 func (c *cli) run(ctx context.Context) error {

@@ -8,15 +8,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
 
+	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/internal/local"
 )
 
@@ -38,16 +39,12 @@ type loadtestCmd struct {
 
 func main() {
 	var c cli
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	command := kong.Parse(&c, kong.Name("stack"), kong.Description("Runs MinIO, a builder, two edges and HAProxy on this machine."), kong.DefaultEnvars("STACK"),
-		kong.BindTo(ctx, (*context.Context)(nil)))
-	err := command.Run(&c)
-	interrupted := ctx.Err() != nil
-	stop()
-	if err != nil && !interrupted {
-		fmt.Fprintln(os.Stderr, "stack:", err)
-		os.Exit(1)
-	}
+	cmdline.Program{
+		Name: "stack", Description: "Runs MinIO, a builder, two edges and HAProxy on this machine.", CLI: &c,
+		Run: func(ctx context.Context, parsed *kong.Context, _ *slog.Logger) error {
+			return cmdline.Uninterrupted(ctx, parsed.Run(&c))
+		},
+	}.Main()
 }
 
 // Run implements the command.

@@ -13,16 +13,17 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"example.com/marketdata/internal/cmdline"
 )
 
 type cli struct {
@@ -47,14 +48,10 @@ type runCmd struct {
 
 func main() {
 	var c cli
-	k := kong.Parse(&c, kong.Name("bench"), kong.Description("What an edge's answers cost, beside bare fasthttp and nginx."))
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	k.BindTo(ctx, (*context.Context)(nil))
-	if err := k.Run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
+	cmdline.Program{
+		Name: "bench", Description: "What an edge's answers cost, beside bare fasthttp and nginx.", CLI: &c,
+		Run: func(_ context.Context, parsed *kong.Context, _ *slog.Logger) error { return parsed.Run() },
+	}.Main()
 }
 
 func (c *runCmd) Run(ctx context.Context) error {

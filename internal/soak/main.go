@@ -8,14 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"example.com/marketdata/internal/cmdline"
 )
 
 type cli struct {
@@ -28,15 +29,13 @@ type cli struct {
 
 func main() {
 	var c cli
-	kong.Parse(&c, kong.Name("soak"), kong.DefaultEnvars("SOAK"),
-		kong.Description("Runs a MinIO, a builder and two edges for a while, makes everything fail, and checks every answer. Exit status: 0 all promises were kept, 1 not."))
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := c.run(ctx, os.Stdout, os.Stderr)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "soak:", err)
-		os.Exit(1)
-	}
+	cmdline.Program{
+		Name: "soak", CLI: &c,
+		Description: "Runs a MinIO, a builder and two edges for a while, makes everything fail, and checks every answer. Exit status: 0 all promises were kept, 1 not, 2 wrong usage.",
+		Run: func(ctx context.Context, _ *kong.Context, _ *slog.Logger) error {
+			return c.run(ctx, os.Stdout, os.Stderr)
+		},
+	}.Main()
 }
 
 // errBroken: a promise was not kept; the table says which.

@@ -8,6 +8,7 @@ import (
 
 	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/internal/cmdline"
 )
 
 func headOf(t *testing.T, dir string) *publish.Head {
@@ -57,13 +58,13 @@ func TestBackfill(t *testing.T) {
 	if out := done(t, append(args, "--store", "file:"+late)...); !strings.Contains(out, "5 feeds of the past are remembered, from 2026-05-01T00:00:00Z on") {
 		t.Errorf("behind a snapshot: %q", out)
 	}
-	if r := command(t, append(args, "--store", "file:"+late)...); r.status != exitFailed || !strings.Contains(r.stderr, "want all feeds older, or all newer") {
+	if r := command(t, append(args, "--store", "file:"+late)...); r.status != cmdline.Failed || !strings.Contains(r.stderr, "want all feeds older, or all newer") {
 		t.Errorf("behind a snapshot, once more: %+v", r)
 	}
-	if r := command(t, "backfill", "--feeds", dir, "--store", "file:"+filled); r.status != exitFailed || !strings.Contains(r.stderr, "--feeds: feed built: feed.json: missing") {
+	if r := command(t, "backfill", "--feeds", dir, "--store", "file:"+filled); r.status != cmdline.Failed || !strings.Contains(r.stderr, "--feeds: feed built: feed.json: missing") {
 		t.Errorf("a folder of other things: %+v", r)
 	}
-	if r := command(t, "backfill", "--store", "file:"+filled); r.status != exitUsage || !strings.Contains(r.stderr, "--feeds") {
+	if r := command(t, "backfill", "--store", "file:"+filled); r.status != cmdline.Usage || !strings.Contains(r.stderr, "--feeds") {
 		t.Errorf("no feeds: %+v", r)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"example.com/marketdata/builder/metrics"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
+	"example.com/marketdata/internal/cmdline"
 )
 
 // buildFlags are those that build and run share.
@@ -80,9 +81,9 @@ func (f *settingsFlags) settings() market.Settings {
 
 type buildCmd struct {
 	buildFlags
-	Time          *moment       `placeholder:"T" help:"Time of the snapshot, rounded down to ten minutes; by default the feed's own, of a live source now."`
-	ActivateAfter time.Duration `default:"0s" help:"How long after it is published edges make the snapshot current, all at once, at most 5m; by default each as soon as it has it."`
-	JSON          bool          `help:"Print the report as one JSON object."`
+	Time          *cmdline.Moment `placeholder:"T" help:"Time of the snapshot, rounded down to ten minutes; by default the feed's own, of a live source now."`
+	ActivateAfter time.Duration   `default:"0s" help:"How long after it is published edges make the snapshot current, all at once, at most 5m; by default each as soon as it has it."`
+	JSON          bool            `help:"Print the report as one JSON object."`
 }
 
 // Help is printed by build --help.
@@ -145,11 +146,11 @@ var leaseTime = builder.LeaseTime
 
 type runCmd struct {
 	buildFlags
-	ChangeEvery   time.Duration `default:"5m" help:"How often to run the change job."`
-	GCEvery       time.Duration `default:"1h" name:"gc-every" help:"How often to run gc, after a build."`
-	ActivateAfter time.Duration `default:"15s" help:"How long after it is published edges make a snapshot current, all at once, at most 5m; 0s: each as soon as it has it. None waits when the snapshot before is over an hour old."`
-	Grace         time.Duration `default:"${grace}" help:"Grace period of gc."`
-	Metrics       string        `placeholder:"ADDR" help:"Serve /metrics for Prometheus, and /livez, on this address; by default nowhere. Not for the public."`
+	ChangeEvery   time.Duration   `default:"5m" help:"How often to run the change job."`
+	GCEvery       time.Duration   `default:"1h" name:"gc-every" help:"How often to run gc, after a build."`
+	ActivateAfter time.Duration   `default:"15s" help:"How long after it is published edges make a snapshot current, all at once, at most 5m; 0s: each as soon as it has it. None waits when the snapshot before is over an hour old."`
+	Grace         time.Duration   `default:"${grace}" help:"Grace period of gc."`
+	Metrics       cmdline.Address `placeholder:"ADDR" help:"Serve /metrics for Prometheus, and /livez, on this address; by default nowhere. Not for the public."`
 }
 
 // Help is printed by run --help.
@@ -201,7 +202,7 @@ func (c *runCmd) Run(e *env) error {
 	}
 	counts := metrics.New()
 	if c.Metrics != "" {
-		ln, err := net.Listen("tcp", c.Metrics)
+		ln, err := net.Listen("tcp", string(c.Metrics))
 		if err != nil {
 			return fmt.Errorf("--metrics: %w", err)
 		}

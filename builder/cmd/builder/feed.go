@@ -11,13 +11,14 @@ import (
 
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
+	"example.com/marketdata/internal/cmdline"
 )
 
 type feedCmd struct {
-	Source string  `required:"" placeholder:"SOURCE" help:"Where the feed comes from."`
-	Out    string  `required:"" placeholder:"DIR" help:"Folder for the feed, missing or empty."`
-	Time   *moment `placeholder:"T" help:"Moment to ask the source for, by default its present. Only sim: has more than one."`
-	JSON   bool    `help:"Print the report as one JSON object."`
+	Source string          `required:"" placeholder:"SOURCE" help:"Where the feed comes from."`
+	Out    string          `required:"" placeholder:"DIR" help:"Folder for the feed, missing or empty."`
+	Time   *cmdline.Moment `placeholder:"T" help:"Moment to ask the source for, by default its present. Only sim: has more than one."`
+	JSON   bool            `help:"Print the report as one JSON object."`
 }
 
 // Help is printed by feed --help.

@@ -16,6 +16,7 @@ import (
 
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider/providertest"
+	"example.com/marketdata/internal/cmdline"
 )
 
 // The recordings and the feed that come with the project.
@@ -133,12 +134,12 @@ func TestNewFolders(t *testing.T) {
 			before := entries(t, above)
 			r := command(t, "feed", "--source", test.src, "--out", dir)
 			if test.says == "" {
-				if r.status != exitDone || !strings.Contains(r.stdout, "60 assets") || len(tree(t, dir)) != 6 {
+				if r.status != cmdline.Done || !strings.Contains(r.stdout, "60 assets") || len(tree(t, dir)) != 6 {
 					t.Errorf("%+v", r)
 				}
 				return
 			}
-			if r.status != exitFailed || !strings.Contains(r.stderr, test.says) || r.stdout != "" {
+			if r.status != cmdline.Failed || !strings.Contains(r.stderr, test.says) || r.stdout != "" {
 				t.Errorf("%+v, want %q", r, test.says)
 			}
 			if after := entries(t, above); !slices.Equal(after, before) {
@@ -150,7 +151,7 @@ func TestNewFolders(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	var stdout, stderr bytes.Buffer
-	if status := run(stopped, []string{"feed", "--source", simulated, "--out", filepath.Join(above, "feed")}, &stdout, &stderr); status != exitFailed || len(entries(t, above)) > 0 {
+	if status := program().Do(stopped, []string{"feed", "--source", simulated, "--out", filepath.Join(above, "feed")}, &stdout, &stderr); status != cmdline.Failed || len(entries(t, above)) > 0 {
 		t.Errorf("interrupted: status %d, left behind %q", status, entries(t, above))
 	}
 }
@@ -248,7 +249,7 @@ func TestRecordFails(t *testing.T) {
 	p.Set("/tickers", []byte(`[{"id":"a-a","name":"A","symbol":"A"}]`))
 	p.Fault("/tickers", providertest.Status(http.StatusPaymentRequired))
 	live := "coinpaprika:?base=" + url.QueryEscape(p.Serve(t))
-	if r := command(t, "record", "--source", live, "--out", dir); r.status != exitFailed || !strings.Contains(r.stderr, "402") {
+	if r := command(t, "record", "--source", live, "--out", dir); r.status != cmdline.Failed || !strings.Contains(r.stderr, "402") {
 		t.Errorf("a provider that refuses: %+v", r)
 	}
 	if got := entries(t, above); len(got) > 0 {
@@ -265,12 +266,12 @@ func TestFeedHelp(t *testing.T) {
 				t.Errorf("%s --help does not show %q:\n%s", name, want, r.stdout)
 			}
 		}
-		if r.status != exitDone || r.stderr != "" {
+		if r.status != cmdline.Done || r.stderr != "" {
 			t.Errorf("%s --help: status %d, stderr %q", name, r.status, r.stderr)
 		}
 	}
 	for _, args := range [][]string{{"feed", "--source", simulated}, {"record", "--out", "x"}, {"feed", "--source", "fax:555", "--out", "x"}} {
-		if r := command(t, args...); r.status != exitUsage {
+		if r := command(t, args...); r.status != cmdline.Usage {
 			t.Errorf("%q: %+v", args, r)
 		}
 	}
@@ -287,14 +288,14 @@ func TestSource(t *testing.T) {
 		"--source=" + simulated:                         "no calls that cost anything",
 	} {
 		r := command(t, append([]string{"source"}, strings.Fields(args)...)...)
-		if r.status != exitDone || !strings.Contains(r.stdout, want) {
+		if r.status != cmdline.Done || !strings.Contains(r.stdout, want) {
 			t.Errorf("%s: %+v", args, r)
 		}
 	}
 	if left := entries(t, cache); len(left) > 0 {
 		t.Errorf("left %v", left)
 	}
-	if r := command(t, "source", "--source=coingecko:?plan=pro"); r.status != exitUsage || !strings.Contains(r.stderr, "want free") {
+	if r := command(t, "source", "--source=coingecko:?plan=pro"); r.status != cmdline.Usage || !strings.Contains(r.stderr, "want free") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/keys"
+	"example.com/marketdata/internal/cmdline"
 )
 
 // keysCmd groups the commands on API keys (INTERFACE.md, "Keys").
@@ -19,11 +20,11 @@ type keysCmd struct {
 
 type keysCreateCmd struct {
 	storeFlag
-	Name    string  `required:"" help:"Whose key it is; need not be unique."`
-	Rate    int     `default:"${rate}" help:"Requests a second."`
-	Burst   int     `default:"${burst}" help:"Requests at once."`
-	Expires *moment `placeholder:"T" help:"When the key goes out of force; by default never."`
-	JSON    bool    `help:"Print the key as one JSON object."`
+	Name    string          `required:"" help:"Whose key it is; need not be unique."`
+	Rate    int             `default:"${rate}" help:"Requests a second."`
+	Burst   int             `default:"${burst}" help:"Requests at once."`
+	Expires *cmdline.Moment `placeholder:"T" help:"When the key goes out of force; by default never."`
+	JSON    bool            `help:"Print the key as one JSON object."`
 }
 
 // Help is printed by keys create --help.
@@ -35,17 +36,29 @@ Example:
     builder keys create --store file:/var/lib/market/store --name 'Board in the lobby' --rate 5 --burst 20`
 }
 
+// Validate is called by kong.
+func (c *keysCreateCmd) Validate() error {
+	if c.Expires != nil && !c.Expires.After(time.Now()) {
+		return fmt.Errorf("--expires %s: want a time to come, the key would never be in force", c.Expires.Format(time.RFC3339))
+	}
+	return c.request().Check()
+}
+
+func (c *keysCreateCmd) request() keys.Request {
+	req := keys.Request{Name: c.Name, Rate: c.Rate, Burst: c.Burst}
+	if c.Expires != nil {
+		req.Expires = c.Expires.Time
+	}
+	return req
+}
+
 // Run is called by kong.
 func (c *keysCreateCmd) Run(e *env) error {
 	registry, err := c.registry(e, c.makeStore)
 	if err != nil {
 		return err
 	}
-	req := keys.Request{Name: c.Name, Rate: c.Rate, Burst: c.Burst}
-	if c.Expires != nil {
-		req.Expires = c.Expires.Time
-	}
-	made, err := registry.Create(e.ctx, req)
+	made, err := registry.Create(e.ctx, c.request())
 	if err != nil {
 		return err
 	}

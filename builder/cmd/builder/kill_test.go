@@ -24,7 +24,7 @@ import (
 // killsEnv sets how many builders TestKill kills on each store; from a hundred
 // on, a MinIO is among the stores.
 const (
-	killsEnv     = "BUILDER_TEST_KILLS"
+	killsEnv     = "TEST_BUILDER_KILLS"
 	defaultKills = 40
 	manyKills    = 100
 )

@@ -17,14 +17,15 @@ import (
 
 	"go.uber.org/goleak"
 
+	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/internal/testserver"
 )
 
 // asBuilder, in the environment, makes the test binary the builder itself;
 // asBuilderLease is then the time of its lease.
 const (
-	asBuilder      = "BUILDER_TEST_MAIN"
-	asBuilderLease = "BUILDER_TEST_LEASE"
+	asBuilder      = "TEST_AS_BUILDER"
+	asBuilderLease = "TEST_BUILDER_LEASE"
 )
 
 func TestMain(m *testing.M) {
@@ -53,7 +54,7 @@ type result struct {
 func command(t *testing.T, args ...string) result {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	status := run(t.Context(), args, &stdout, &stderr)
+	status := program().Do(t.Context(), args, &stdout, &stderr)
 	return result{status, stdout.String(), stderr.String()}
 }
 
@@ -61,7 +62,7 @@ func command(t *testing.T, args ...string) result {
 func done(t *testing.T, args ...string) string {
 	t.Helper()
 	r := command(t, args...)
-	if r.status != exitDone {
+	if r.status != cmdline.Done {
 		t.Fatalf("builder %q: status %d: %s", args, r.status, r.stderr)
 	}
 	return r.stdout
@@ -79,63 +80,10 @@ func object(t *testing.T, text string) map[string]any {
 
 const simulated = "sim:?assets=60&seed=3"
 
-// TestUsage: what is wrong with the command line is status 2, and is said.
-func TestUsage(t *testing.T) {
-	store := "file:" + filepath.Join(t.TempDir(), "store")
-	build := []string{"build", "--source", simulated, "--store", store}
-	for _, c := range []struct {
-		args []string
-		says string
-	}{
-		{[]string{"bulid"}, "bulid"},
-		{[]string{"build"}, "--source"},
-		{[]string{"build", "--source", simulated}, "--store"},
-		{[]string{"run", "--store", store}, "--source"},
-		{[]string{"keys"}, "create"},
-		{[]string{"keys", "create", "--store", store}, "--name"},
-		{[]string{"keys", "revoke", "--store", store}, "<id>"},
-		{[]string{"rollback", "--store", store}, "--to"},
-		{[]string{"rollback", "--store", store, "--to", "yesterday"}, "2026-11-21T07:20:00Z"},
-		{append(build, "--color"), "--color"},
-		{append(build, "extra"), "extra"},
-		{append(build, "--time", "2026-11-21 07:20"), "2026-11-21T07:20:00Z"},
-		{append(build, "--retain", "169h"), "--retain"},
-		{append(build, "--retain", "-1s"), "--retain"},
-		{append(build, "--history-assets", "100001"), "--history-assets"},
-		{append(build, "--max-shrink", "2"), "percentage"},
-		{append(build, "--trending-min-volume", "-1"), "--trending-min-volume"},
-		{append(build, "--log-level", "loud"), "--log-level"},
-		{append(build, "--log-format", "xml"), "--log-format"},
-		{[]string{"build", "--source", simulated, "--store", "tape:/dev/st0"}, "file:PATH"},
-		{[]string{"build", "--source", simulated, "--store", "s3://"}, "s3://bucket"},
-		{[]string{"build", "--source", "fax:555", "--store", store}, "feed:PATH"},
-		{[]string{"build", "--source", "sim:?assets=9", "--store", store}, "assets"},
-		{[]string{"run", "--source", simulated, "--store", store, "--grace", "29m"}, "--grace"},
-		{[]string{"run", "--source", simulated, "--store", store, "--change-every", "0s"}, "--change-every"},
-		{[]string{"gc", "--store", store, "--grace", "-1s"}, "--grace"},
-		{[]string{"backup", "--store", store}, "--to"},
-		{[]string{"repair", "--store", store, "--retain", "169h"}, "--retain"},
-		{[]string{"restore", "--store", store, "--from", "s3://"}, "--from"},
-		{[]string{"verify", "--store", "folder"}, "file:PATH"},
-	} {
-		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
-			if r := command(t, c.args...); r.status != exitUsage || !strings.Contains(r.stderr, c.says) || r.stdout != "" {
-				t.Errorf("status %d, want %d; stderr %q, want %q in it; stdout %q", r.status, exitUsage, r.stderr, c.says, r.stdout)
-			}
-		})
-	}
-	if _, err := os.Stat(strings.TrimPrefix(store, "file:")); !os.IsNotExist(err) {
-		t.Errorf("wrong usage made a store: %v", err)
-	}
-	if r := command(t); r.status != exitUsage || !strings.Contains(r.stdout, "Usage: builder <command>") {
-		t.Errorf("no arguments: status %d, %q", r.status, r.stdout)
-	}
-}
-
 // TestHelp: every command has help with its flags, their variables, and an
 // example.
 func TestHelp(t *testing.T) {
-	if r := command(t, "--version"); r.status != exitDone || !strings.HasPrefix(r.stdout, "builder ") {
+	if r := command(t, "--version"); r.status != cmdline.Done || !strings.HasPrefix(r.stdout, "builder ") {
 		t.Errorf("--version: status %d, %q", r.status, r.stdout)
 	}
 	for _, name := range []string{"build", "run", "change", "keys create", "keys list", "keys revoke", "keys rotate", "verify", "status", "gc", "repair", "backup", "restore", "rollback", "backfill"} {
@@ -145,7 +93,7 @@ func TestHelp(t *testing.T) {
 				t.Errorf("%s --help does not show %q:\n%s", name, want, r.stdout)
 			}
 		}
-		if r.status != exitDone || r.stderr != "" {
+		if r.status != cmdline.Done || r.stderr != "" {
 			t.Errorf("%s --help: status %d, stderr %q", name, r.status, r.stderr)
 		}
 	}
@@ -160,7 +108,7 @@ func TestStore(t *testing.T) {
 			t.Errorf("%s of a store without a snapshot says %q", name, out)
 		}
 	}
-	if r := command(t, "rollback", "--store", store, "--to", "2026-11-21T07:10:00Z"); r.status != exitFailed {
+	if r := command(t, "rollback", "--store", store, "--to", "2026-11-21T07:10:00Z"); r.status != cmdline.Failed {
 		t.Errorf("rollback of a store without a snapshot: status %d", r.status)
 	}
 
@@ -184,10 +132,10 @@ func TestStore(t *testing.T) {
 	if again := object(t, build("2026-11-21T07:10:00Z").stdout); again["published"] != false || again["reason"] == nil {
 		t.Errorf("the same again: %v", again)
 	}
-	if r := build("2026-11-21T07:00:00Z"); r.status != exitFailed || !strings.Contains(r.stderr, "older") || object(t, r.stdout)["error"] == nil {
+	if r := build("2026-11-21T07:00:00Z"); r.status != cmdline.Failed || !strings.Contains(r.stderr, "older") || object(t, r.stdout)["error"] == nil {
 		t.Errorf("an older one: %+v", r)
 	}
-	if r := build("2026-11-21T07:10:00Z", "--trending-min-volume", "0.5"); r.status != exitFailed || !strings.Contains(r.stderr, "settings") {
+	if r := build("2026-11-21T07:10:00Z", "--trending-min-volume", "0.5"); r.status != cmdline.Failed || !strings.Contains(r.stderr, "settings") {
 		t.Errorf("other settings: %+v", r)
 	}
 	if out := done(t, "build", "--source", simulated, "--store", store, "--time", "2026-11-21T07:20:00Z"); !strings.Contains(out, "2026-11-21T07:20:00Z") {
@@ -208,7 +156,7 @@ func TestStore(t *testing.T) {
 	if r := object(t, done(t, "rollback", "--store", store, "--json", "--to", "2026-11-21T07:10:00Z")); r["published"] != true || r["sequence"] != 3.0 {
 		t.Errorf("rollback %v", r)
 	}
-	if r := command(t, "rollback", "--store", store, "--to", "2026-11-21T07:20:00Z"); r.status != exitFailed || !strings.Contains(r.stderr, "not retained") {
+	if r := command(t, "rollback", "--store", store, "--to", "2026-11-21T07:20:00Z"); r.status != cmdline.Failed || !strings.Contains(r.stderr, "not retained") {
 		t.Errorf("rollback to what is dropped: %+v", r)
 	}
 
@@ -223,10 +171,10 @@ func TestStore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if r := command(t, "verify", "--store", store); r.status != exitFailed || !strings.Contains(r.stdout, "problem: ") {
+	if r := command(t, "verify", "--store", store); r.status != cmdline.Failed || !strings.Contains(r.stdout, "problem: ") {
 		t.Errorf("verify of a broken store: %+v", r)
 	}
-	if r := command(t, "gc", "--store", store); r.status != exitFailed {
+	if r := command(t, "gc", "--store", store); r.status != cmdline.Failed {
 		t.Errorf("gc of a broken store: %+v", r)
 	}
 }
@@ -241,7 +189,7 @@ func TestOpen(t *testing.T) {
 	others := [][]string{{"change"}, {"gc"}, {"rollback", "--to", "2026-11-21T07:10:00Z"}, {"keys", "revoke", "x"}, {"keys", "rotate", "x"}}
 	for _, args := range append(looks, others...) {
 		r := command(t, append(args, "--store", "file:"+path)...)
-		if r.status != exitFailed || !strings.Contains(r.stderr, path) || !strings.Contains(r.stderr, "is the path right?") {
+		if r.status != cmdline.Failed || !strings.Contains(r.stderr, path) || !strings.Contains(r.stderr, "is the path right?") {
 			t.Errorf("builder %q without a store: %+v", args, r)
 		}
 	}
@@ -292,7 +240,7 @@ func TestWrongBucket(t *testing.T) {
 			t.Setenv(c.variable, c.value)
 			for _, args := range [][]string{{"status"}, {"verify"}, {"keys", "list"}, {"change"}, {"gc"}} {
 				r := command(t, append(args, "--store", c.store)...)
-				if r.status != exitFailed || !strings.Contains(r.stderr, c.says) || strings.Contains(r.stderr, "hush-hush") {
+				if r.status != cmdline.Failed || !strings.Contains(r.stderr, c.says) || strings.Contains(r.stderr, "hush-hush") {
 					t.Errorf("builder %q: %+v", args, r)
 				}
 				if strings.Contains(c.says, ":1/") {
@@ -322,8 +270,8 @@ func TestFailures(t *testing.T) {
 		{"verify", "--store", "file:" + file},
 		{"keys", "revoke", "--store", store, "none"},
 	} {
-		if r := command(t, args...); r.status != exitFailed || r.stderr == "" {
-			t.Errorf("builder %q: %+v, want status %d", args, r, exitFailed)
+		if r := command(t, args...); r.status != cmdline.Failed || r.stderr == "" {
+			t.Errorf("builder %q: %+v, want status %d", args, r, cmdline.Failed)
 		}
 	}
 }
@@ -360,7 +308,7 @@ func TestKeys(t *testing.T) {
 	if table := done(t, "keys", "list", "--store", store); strings.Count(table, "\n") != 4 || strings.Contains(table, plain) {
 		t.Errorf("table:\n%s", table)
 	}
-	if r := command(t, "keys", "create", "--store", store, "--name", "x", "--rate", "-1"); r.status == exitDone {
+	if r := command(t, "keys", "create", "--store", store, "--name", "x", "--rate", "-1"); r.status == cmdline.Done {
 		t.Error("a negative rate is taken")
 	}
 }
@@ -380,7 +328,7 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("a flag beside its variable: %v", r)
 	}
 	t.Setenv("BUILDER_MAX_BAD_ROWS", "lots")
-	if r := command(t, "build"); r.status != exitUsage {
+	if r := command(t, "build"); r.status != cmdline.Usage {
 		t.Errorf("a variable that makes no sense: %+v", r)
 	}
 }
@@ -411,7 +359,7 @@ func TestRunStops(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	var stdout, stderr bytes.Buffer
-	if status := run(stopped, []string{"build", "--source", simulated, "--store", store}, &stdout, &stderr); status != exitFailed {
+	if status := program().Do(stopped, []string{"build", "--source", simulated, "--store", store}, &stdout, &stderr); status != cmdline.Failed {
 		t.Errorf("an interrupted build: status %d", status)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/artifacts/stores"
 	"example.com/marketdata/builder"
+	"example.com/marketdata/internal/cmdline"
 )
 
 // openCopy opens what a flag names beside --store, for reading: a store, or the
@@ -21,7 +22,7 @@ func (e *env) openCopy(flag, address string) (builder.Copy, error) {
 	}
 	r, err := stores.OpenReader(context.WithoutCancel(e.ctx), address)
 	if err != nil {
-		return c, usageError{fmt.Errorf("--%s: %w", flag, err)}
+		return c, cmdline.Wrong("--%s: %w", flag, err)
 	}
 	c.Reader = retry.NewReader(r, retry.Options{Log: e.log})
 	return c, nil

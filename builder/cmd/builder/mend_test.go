@@ -17,6 +17,7 @@ import (
 	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/edge"
+	"example.com/marketdata/internal/cmdline"
 )
 
 // client asks an edge with keys.
@@ -84,7 +85,7 @@ func TestSignedStore(t *testing.T) {
 		"build --time 2026-11-21T07:10:00Z --source " + simulated, "run --source " + simulated, "change", "gc", "rollback --to 2026-11-21T07:10:00Z",
 		"keys create --name m", "keys revoke " + made.ID, "sign", "restore --from file:store",
 	} {
-		if r := command(t, strings.Fields(args)...); r.status == exitDone || !strings.Contains(r.stderr, "--sign-key") {
+		if r := command(t, strings.Fields(args)...); r.status == cmdline.Done || !strings.Contains(r.stderr, "--sign-key") {
 			t.Errorf("%s: status %d, %s", args, r.status, r.stderr)
 		}
 	}
@@ -136,7 +137,7 @@ func TestMend(t *testing.T) {
 	})
 
 	// A folder that is not there is an unmounted disk, not a place for a backup.
-	if r := command(t, "backup", "--store", store, "--to", backup); r.status != exitFailed {
+	if r := command(t, "backup", "--store", store, "--to", backup); r.status != cmdline.Failed {
 		t.Errorf("backup to a folder that is missing: %+v", r)
 	}
 	if err := os.Mkdir(copied, 0o755); err != nil {
@@ -155,7 +156,7 @@ func TestMend(t *testing.T) {
 		}
 	}
 	r := command(t, "repair", "--store", store, "--from", cache)
-	if r.status != exitFailed || !strings.Contains(r.stdout, "mended: "+view+" from "+cache) || !strings.Contains(r.stdout, root) || !strings.Contains(r.stdout, "with --accept-loss the store goes back from snapshot 2026-11-21T07:20:00Z to 2026-11-21T07:10:00Z") {
+	if r.status != cmdline.Failed || !strings.Contains(r.stdout, "mended: "+view+" from "+cache) || !strings.Contains(r.stdout, root) || !strings.Contains(r.stdout, "with --accept-loss the store goes back from snapshot 2026-11-21T07:20:00Z to 2026-11-21T07:10:00Z") {
 		t.Errorf("repair from the edge's folder: %+v", r)
 	}
 	if out := done(t, "repair", "--store", store, "--from", cache, "--from", backup); !strings.Contains(out, "mended: "+root+" from "+backup) {

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"example.com/marketdata/internal/cmdline"
 )
 
 // TestRunMetrics: run tells Prometheus of its builds and jobs, until it stops.
@@ -59,18 +61,16 @@ func TestRunMetrics(t *testing.T) {
 	}
 }
 
-// TestMetricsAddress: an address that cannot be listened on ends the builder
-// before it builds anything.
+// TestMetricsAddress: an address that is in use ends the builder before it builds
+// anything.
 func TestMetricsAddress(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	for _, address := range []string{ln.Addr().String(), "nowhere", "127.0.0.1:http-no"} {
-		r := command(t, "run", "--source", simulated, "--store", "file:"+filepath.Join(t.TempDir(), "store"), "--metrics", address)
-		if r.status != exitFailed || !strings.Contains(r.stderr, "--metrics") {
-			t.Errorf("%s: status %d: %s", address, r.status, r.stderr)
-		}
+	r := command(t, "run", "--source", simulated, "--store", "file:"+filepath.Join(t.TempDir(), "store"), "--metrics", ln.Addr().String())
+	if r.status != cmdline.Failed || !strings.Contains(r.stderr, "--metrics") {
+		t.Errorf("status %d: %s", r.status, r.stderr)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"example.com/marketdata/builder/source/postgres"
 	"example.com/marketdata/builder/source/provider"
 	"example.com/marketdata/builder/source/sim"
+	"example.com/marketdata/internal/cmdline"
 )
 
 // storeFlag is the store that a command works on.
@@ -38,14 +39,14 @@ func (f *storeFlag) keys() (sign []artifacts.SignKey, trust artifacts.Trust, err
 		}
 		k, err := artifacts.ParseSignKey(string(b))
 		if err != nil {
-			return nil, nil, usageError{fmt.Errorf("--sign-key %s: %w", file, err)}
+			return nil, nil, cmdline.Wrong("--sign-key %s: %w", file, err)
 		}
 		sign, trust = append(sign, k), append(trust, k.Trust())
 	}
 	for _, text := range f.TrustKey {
 		k, err := artifacts.ParseTrustKey(text)
 		if err != nil {
-			return nil, nil, usageError{fmt.Errorf("--trust-key: %w", err)}
+			return nil, nil, cmdline.Wrong("--trust-key: %w", err)
 		}
 		trust = append(trust, k)
 	}
@@ -85,7 +86,7 @@ func (f *storeFlag) mayWrite(e *env, store artifacts.Reader) error {
 func (f *storeFlag) openPlain(e *env, create bool) (artifacts.Store, error) {
 	// Opening a reader fails only for a wrong address.
 	if _, err := stores.OpenReader(context.WithoutCancel(e.ctx), f.Store); err != nil {
-		return nil, usageError{fmt.Errorf("--store: %w", err)}
+		return nil, cmdline.Wrong("--store: %w", err)
 	}
 	store, err := stores.Open(e.ctx, f.Store, stores.Options{Create: create})
 	if errors.Is(err, fs.ErrNotExist) {
@@ -111,7 +112,7 @@ func (e *env) sources() map[string]source.Opener {
 func (e *env) openSource(spec string) (source.Source, error) {
 	src, err := source.Open(e.ctx, spec, e.sources())
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--source: %w", err)}
+		return nil, cmdline.Wrong("--source: %w", err)
 	}
 	return src, nil
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/artifacts/stores"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/internal/cmdline"
 )
 
 type keygenCmd struct {
@@ -39,7 +41,10 @@ func (c *keygenCmd) Run(e *env) error {
 	}
 	f, err := os.OpenFile(c.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return err // names the file, and says when it is there already
+		if errors.Is(err, fs.ErrExist) {
+			err = fmt.Errorf("%w; a key is never written over: name a new file", err)
+		}
+		return err
 	}
 	if _, err := fmt.Fprintln(f, k.Text()); err != nil {
 		return errors.Join(err, f.Close())
@@ -75,7 +80,7 @@ func (c *signCmd) Run(e *env) error {
 		return err
 	}
 	if len(sign) == 0 {
-		return usageError{errors.New("--sign-key is needed")}
+		return cmdline.Wrong("--sign-key is needed")
 	}
 	opened, err := stores.Open(e.ctx, c.Store, stores.Options{})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge"
+	"example.com/marketdata/internal/cmdline"
 )
 
 // TestSigningByTheRunbook types the lines of the runbook that begin to sign,
@@ -48,12 +49,12 @@ func TestSigningByTheRunbook(t *testing.T) {
 		for _, line := range strings.Split(strings.TrimSpace(string(block[1])), "\n") {
 			o.line(line)
 		}
-		if r := command(t, "keys", "create", "--name", "unsigned"); (r.status == exitDone) == (i < 2) || i < 2 && !strings.Contains(r.stderr, "--sign-key") {
+		if r := command(t, "keys", "create", "--name", "unsigned"); (r.status == cmdline.Done) == (i < 2) || i < 2 && !strings.Contains(r.stderr, "--sign-key") {
 			t.Errorf("after block %d, keys create without a key: status %d, %s", i+1, r.status, r.stderr)
 		}
 		if i == 1 {
 			o.await("a refusal of the key that was taken away", func() bool {
-				return command(t, "keys", "create", "--name", "late", "--sign-key", "sign.key").status == exitFailed
+				return command(t, "keys", "create", "--name", "late", "--sign-key", "sign.key").status == cmdline.Failed
 			})
 		}
 		another := strings.TrimSpace(done(t, append([]string{"keys", "create", "--name", "another"}, o.sign...)...))
@@ -123,7 +124,7 @@ func (o *operator) line(line string) {
 		o.stopRun()
 		o.run(words[1:])
 	case words[1] == "verify": // "repeat until it finds no problem"
-		o.await(line, func() bool { return command(o.t, words[1:]...).status == exitDone })
+		o.await(line, func() bool { return command(o.t, words[1:]...).status == cmdline.Done })
 	default:
 		out := strings.TrimSpace(done(o.t, words[1:]...))
 		if name != "" {
@@ -152,10 +153,10 @@ func (o *operator) run(args []string) {
 	ctx, cancel := context.WithCancel(o.t.Context())
 	ended := make(chan int, 1)
 	var stdout, stderr bytes.Buffer
-	go func() { ended <- run(ctx, args, &stdout, &stderr) }()
+	go func() { ended <- program().Do(ctx, args, &stdout, &stderr) }()
 	o.stopRun = sync.OnceFunc(func() {
 		cancel()
-		if status := <-ended; status != exitDone {
+		if status := <-ended; status != cmdline.Done {
 			o.t.Errorf("builder %q: status %d: %s", args, status, stderr.String())
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/internal/cmdline"
 )
 
 const noSnapshot = "the store holds no snapshot yet"
@@ -148,8 +149,8 @@ func (c *gcCmd) Run(e *env) error {
 
 type rollbackCmd struct {
 	storeFlag
-	To   moment `required:"" placeholder:"T" help:"Time of the retained snapshot to go back to."`
-	JSON bool   `help:"Print the report as one JSON object."`
+	To   cmdline.Moment `required:"" placeholder:"T" help:"Time of the retained snapshot to go back to."`
+	JSON bool           `help:"Print the report as one JSON object."`
 }
 
 // Help is printed by rollback --help.

@@ -2,26 +2,24 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"net/netip"
 	"os"
-	"os/signal"
 	"runtime/debug"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
-	"github.com/dustin/go-humanize"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge"
 	"example.com/marketdata/edge/server"
-	"example.com/marketdata/internal/buildinfo"
-	"example.com/marketdata/internal/logs"
+	"example.com/marketdata/internal/cmdline"
 )
 
 const description = `Serves the snapshots that a builder has published to an object store.
@@ -32,20 +30,13 @@ STORE is file:PATH, or s3://bucket/prefix?endpoint=URL&region=REGION with the us
   edge --store 's3://market/live?endpoint=http://127.0.0.1:9000&region=us-east-1' --listen :8080 --cache-dir /var/cache/edge
 
 Keys are made with: builder keys create --store STORE --name NAME.
-Every flag is also an environment variable: --cache-size is EDGE_CACHE_SIZE.
+
+Every flag is also an environment variable, --cache-size is EDGE_CACHE_SIZE, and may stand in a --config file: cache-size: 1GiB.
+
 SIGTERM drains. Exit status: 0 done, 1 failed, 2 wrong usage.`
 
-// size is a number of bytes: 256MiB, 1GB, 1048576.
-type size int64
-
-func (s *size) UnmarshalText(b []byte) error {
-	n, err := humanize.ParseBytes(string(b))
-	if err != nil || n > 1<<50 {
-		return fmt.Errorf("%q: want a number of bytes such as 256MiB", b)
-	}
-	*s = size(n)
-	return nil
-}
+// healthTimeout bounds edge health: a probe that waits for longer is no answer.
+const healthTimeout = 5 * time.Second
 
 // trustKey is the public half of builder keygen's pair.
 type trustKey artifacts.TrustKey
@@ -57,11 +48,11 @@ func (k *trustKey) UnmarshalText(b []byte) error {
 }
 
 type cli struct {
-	Store     string   `required:"" placeholder:"STORE" help:"Where the snapshots are."`
-	Listen    string   `default:"127.0.0.1:8080" placeholder:"ADDR" help:"Public address (${default})."`
-	Admin     string   `default:"127.0.0.1:9090" placeholder:"ADDR" help:"Address of /livez, /readyz, /status, /metrics (${default}). Not for the public."`
-	AdminHost []string `placeholder:"NAME" help:"Name by which the --admin listener is asked, beside addresses and localhost. Repeatable."`
-	Pprof     bool     `help:"Serve /debug/pprof/ on an --admin address that is not loopback, too."`
+	Store     string          `placeholder:"STORE" help:"Where the snapshots are."`
+	Listen    cmdline.Address `default:"127.0.0.1:8080" placeholder:"ADDR" help:"Public address (${default})."`
+	Admin     cmdline.Address `default:"127.0.0.1:9090" placeholder:"ADDR" help:"Address of /livez, /readyz, /status, /metrics (${default}). Not for the public."`
+	AdminHost []string        `placeholder:"NAME" help:"Name by which the --admin listener is asked, beside addresses and localhost. Repeatable."`
+	Pprof     bool            `help:"Serve /debug/pprof/ on an --admin address that is not loopback, too."`
 
 	Auth          string        `enum:"keys,off" default:"keys" help:"keys: every request needs an API key. off: everybody is let in; for local use only."`
 	Insecure      bool          `help:"Allow --auth off on an address that is not loopback."`
@@ -69,10 +60,10 @@ type cli struct {
 	KeyRequestURL string        `name:"key-request-url" placeholder:"URL" help:"Where people request keys; stands in the 401's message and the documentation."`
 	BoardLogos    []string      `placeholder:"ORIGIN" help:"Origin that the market board may load logos from, such as https://static.coinpaprika.com; monograms stand for all others. Repeatable."`
 
-	CacheSize    size          `default:"256MiB" help:"Memory for shards and finished answers together (${default})."`
+	CacheSize    cmdline.Size  `default:"256MiB" help:"Memory for shards and finished answers together (${default})."`
 	CacheDir     string        `placeholder:"DIR" help:"Folder for the disk copy, kept between runs: an edge that has one starts and answers while the store is away. Without: a temporary folder."`
-	CacheDirSize size          `default:"0" help:"Bound of the disk copy; 0: none."`
-	HistoryFetch size          `default:"1GiB" help:"How much of /history is fetched before it is asked for, once a snapshot is in force, the newest first and no more than --cache-dir-size leaves (${default}); 0: nothing."`
+	CacheDirSize cmdline.Size  `default:"0" help:"Bound of the disk copy; 0: none."`
+	HistoryFetch cmdline.Size  `default:"1GiB" help:"How much of /history is fetched before it is asked for, once a snapshot is in force, the newest first and no more than --cache-dir-size leaves (${default}); 0: nothing."`
 	Poll         time.Duration `default:"2s" help:"How often the store is asked for a newer snapshot (${default})."`
 	FetchBudget  time.Duration `default:"60s" help:"How long a new snapshot may be fetched before it is taken over incomplete (${default})."`
 	AcceptStore  []string      `placeholder:"ID" help:"Identity of another store that this edge may follow, after a restore or a copy. Repeatable."`
@@ -92,7 +83,7 @@ type cli struct {
 
 	MaxConns           int           `default:"32768" help:"Open connections in all (${default})."`
 	MaxConnsPerAddress int           `default:"0" help:"Open connections from one address (IPv6: one /64); 0: an eighth of all."`
-	MaxWaiting         size          `default:"128MiB" help:"Memory for connections that are slow to send a request or to take an answer (${default}); one address may have an eighth of it."`
+	MaxWaiting         cmdline.Size  `default:"128MiB" help:"Memory for connections that are slow to send a request or to take an answer (${default}); one address may have an eighth of it."`
 	ReadTimeout        time.Duration `default:"5s" help:"Time for a request to arrive (${default})."`
 	WriteTimeout       time.Duration `default:"10s" help:"Time for an answer to be taken (${default})."`
 	IdleTimeout        time.Duration `default:"75s" help:"Time a connection may be idle (${default})."`
@@ -101,10 +92,17 @@ type cli struct {
 
 	AccessLog string        `enum:"some,all" default:"some" help:"some: faults, slow requests, a sample of refused ones. all: every request."`
 	LogSlow   time.Duration `default:"500ms" help:"Requests that take longer are logged (${default}); 0: none."`
-	logs.Flags
 
-	Version kong.VersionFlag `env:"-" help:"Print the version and exit."`
+	Serve  serveCmd  `cmd:"" default:"1" help:"Serve until SIGTERM; what edge does without a command."`
+	Health healthCmd `cmd:"" help:"Ask the edge that runs here, at --admin, whether it is ready: status 0 if so, else 1, with the reason."`
+
+	cmdline.Flags
 }
+
+type (
+	serveCmd  struct{}
+	healthCmd struct{}
+)
 
 func (c *cli) config(log *slog.Logger) edge.Config {
 	var trust artifacts.Trust
@@ -112,7 +110,7 @@ func (c *cli) config(log *slog.Logger) edge.Config {
 		trust = append(trust, artifacts.TrustKey(k))
 	}
 	return edge.Config{
-		Store: c.Store, Listen: c.Listen, Admin: c.Admin, AdminHosts: c.AdminHost, Pprof: c.Pprof,
+		Store: c.Store, Listen: string(c.Listen), Admin: string(c.Admin), AdminHosts: c.AdminHost, Pprof: c.Pprof,
 		AuthOff: c.Auth == "off", Insecure: c.Insecure, MaxKeyAge: c.MaxKeyAge, BoardLogos: c.BoardLogos, LimitStore: c.LimitStore,
 		CacheSize: max(int64(c.CacheSize), 1), CacheDir: c.CacheDir, CacheDirSize: int64(c.CacheDirSize), HistoryFetch: int64(c.HistoryFetch),
 		Poll: c.Poll, FetchBudget: c.FetchBudget, AcceptStore: c.AcceptStore, Trust: trust, MaxStale: c.MaxStale, CacheScope: c.CacheScope,
@@ -126,43 +124,57 @@ func (c *cli) config(log *slog.Logger) edge.Config {
 	}
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+func main() { program().Main() }
+
+// program returns the program with its command line.
+func program() cmdline.Program {
+	var c cli
+	return cmdline.Program{
+		Name: "edge", Description: description, CLI: &c, Usage: edge.ErrUsage,
+		Run: func(_ context.Context, parsed *kong.Context, log *slog.Logger) error {
+			return parsed.Run(&c, log)
+		},
+	}
 }
 
-// run parses the command line, serves until ctx is done, and returns the exit
-// status.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	var c cli
-	exited := false
-	parser := kong.Must(&c, kong.Name("edge"), kong.Description(description), kong.DefaultEnvars("EDGE"),
-		kong.Writers(stdout, stderr), kong.Exit(func(int) { exited = true }),
-		kong.ConfigureHelp(kong.HelpOptions{WrapUpperBound: 110}), kong.Vars{"version": buildinfo.Version("edge")})
-	_, err := parser.Parse(args)
-	if exited {
-		return 0
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "edge: %v\nTry: edge --help\n", err)
-		return 2
+// Run serves until ctx is done.
+func (serveCmd) Run(ctx context.Context, c *cli, log *slog.Logger) error {
+	if c.Store == "" {
+		return cmdline.Wrong("missing flags: --store=STORE")
 	}
 	tuneCollector(int64(c.CacheSize))
-	e, err := edge.New(ctx, c.config(c.Logger(stderr)))
-	if err == nil {
-		err = e.Run(ctx)
+	e, err := edge.New(ctx, c.config(log))
+	if err != nil {
+		return err
 	}
-	switch {
-	case err == nil:
-		return 0
-	case errors.Is(err, edge.ErrUsage):
-		fmt.Fprintf(stderr, "edge: %v\n", err)
-		return 2
+	return e.Run(ctx)
+}
+
+// Run asks the edge of this machine for its readiness.
+func (healthCmd) Run(ctx context.Context, c *cli) error {
+	host, port, err := net.SplitHostPort(string(c.Admin))
+	if err != nil || port == "0" {
+		return cmdline.Wrong("--admin %q: want the address of the edge that is asked", c.Admin)
 	}
-	fmt.Fprintf(stderr, "edge: %v\n", err)
-	return 1
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		return fmt.Errorf("%s: %w", req.URL, err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, 1000))
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %s", req.URL, answer.Status, bytes.TrimSpace(text))
+	}
+	return err
 }
 
 // tuneCollector has the garbage collector run seldom, since requests wait for it

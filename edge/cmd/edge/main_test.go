@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -33,44 +32,6 @@ func (o *output) String() string {
 	return o.out.String()
 }
 
-// TestUsage: what cannot be is refused with 2 and words, before anything is
-// listened on.
-func TestUsage(t *testing.T) {
-	store := "file:" + t.TempDir()
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{nil, "--store"},
-		{[]string{"--store", store, "--nonsense"}, "--nonsense"},
-		{[]string{"--store", store, "--auth", "maybe"}, "--auth"},
-		{[]string{"--store", store, "--auth", "off", "--listen", "0.0.0.0:0"}, "--insecure"},
-		{[]string{"--store", store, "--auth", "off", "--listen", ":0"}, "--insecure"},
-		{[]string{"--store", store, "--auth", "off", "--listen", "[::]:0"}, "--insecure"},
-		{[]string{"--store", store, "--auth", "off", "--listen", "192.0.2.1:0"}, "--insecure"},
-		{[]string{"--store", store, "--auth", "off", "--listen", "edge.example:0"}, "--insecure"},
-		{[]string{"--store", store, "--auth", "off", "--listen", "localhost.example:0"}, "--insecure"},
-		{[]string{"--store", store, "--cache-size", "much"}, "256MiB"},
-		{[]string{"--store", store, "--trust-key", "x"}, "mdtrust_"},
-		{[]string{"--store", store, "--trusted-proxies", "10.0.0.1"}, "--trusted-proxies"},
-		{[]string{"--store", store, "--max-conns=-1", "--admin", "127.0.0.1:0", "--listen", "127.0.0.1:0"}, "MaxConns"},
-		{[]string{"--store", store, "--admin-host", "edge1:9090", "--admin", "127.0.0.1:0", "--listen", "127.0.0.1:0"}, "without a port"},
-		{[]string{"--store", store, "--limit-store", "http://x", "--admin", "127.0.0.1:0", "--listen", "127.0.0.1:0"}, "--limit-store"},
-	} {
-		var stdout, stderr output
-		if code := run(t.Context(), c.args, &stdout, &stderr); code != 2 || !strings.Contains(stderr.String(), c.want) || stdout.String() != "" {
-			t.Errorf("%v: status %d, %q", c.args, code, stderr.String())
-		}
-	}
-	var stdout, stderr output
-	if code := run(t.Context(), []string{"--help"}, &stdout, &stderr); code != 0 || !strings.Contains(stdout.String(), "--insecure") {
-		t.Errorf("--help: status %d, %q", code, stderr.String())
-	}
-	if code := run(t.Context(), []string{"--store", "file:" + filepath.Join(t.TempDir(), "none", "none"), "--admin", "nowhere", "--listen", "127.0.0.1:0"}, &stdout, &stderr); code != 1 {
-		t.Errorf("an address that is none: status %d, %q", code, stderr.String())
-	}
-}
-
 // TestRun: an edge serves until it is told to end. Without authentication it
 // says so loudly, and does it on this machine only, or when that is meant.
 func TestRun(t *testing.T) {
@@ -86,7 +47,7 @@ func TestRun(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		stderr := &output{text: "msg=listening", seen: cancel}
 		args := append(c.args, "--store", "file:"+t.TempDir(), "--admin", "127.0.0.1:0", "--drain-wait", "0s")
-		if code := run(ctx, args, new(output), stderr); code != 0 || !strings.Contains(stderr.String(), "msg=stopped") {
+		if code := program().Do(ctx, args, new(output), stderr); code != 0 || !strings.Contains(stderr.String(), "msg=stopped") {
 			t.Errorf("%v: status %d, %s", c.args, code, stderr.String())
 		}
 		if !strings.Contains(stderr.String(), "msg=draining wait=0 timeout=15\n") {

@@ -36,7 +36,11 @@ func main() {
 	out := flag.String("out", "", "write the report as a document to this file")
 	server := flag.String("serve", "", "be the server, on this address (used by the program itself)")
 	delay := flag.Duration("delay", 0, "how long the server takes for each request (likewise)")
-	flag.Parse()
+	flag.Parse() // exits with 2, too
+	if flag.NArg() > 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
 	var err error
 	if *server != "" {
 		err = serve(*server, *delay)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/loadtest"
 	"example.com/marketdata/loadtest/report"
 )
@@ -15,7 +16,7 @@ func (c *capacityCmd) Run(e *env) error {
 		return err
 	}
 	if !(c.Headroom >= 0 && c.Headroom < 1) {
-		return badUsage("--headroom is %v: want a share from 0 to below 1", c.Headroom)
+		return cmdline.Wrong("--headroom is %v: want a share from 0 to below 1", c.Headroom)
 	}
 	t, err := c.tester(e)
 	if err != nil {

@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strconv"
 	"strings"
@@ -13,7 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"example.com/marketdata/artifacts/stores"
-	"example.com/marketdata/internal/buildinfo"
+	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/loadtest"
 	"example.com/marketdata/loadtest/pace"
 	"example.com/marketdata/loadtest/report"
@@ -23,19 +23,19 @@ import (
 
 const description = `Loads an HTTP service, measures it so that the figures can be believed, and checks its answers.
 
-Every flag is also an environment variable: --rate is LOADTEST_RATE.
+Every flag is also an environment variable, --rate is LOADTEST_RATE, and may stand in a --config file: rate: 500.
 Exit status: 0 fine, 1 failed, 2 wrong usage, 3 threshold or regression, 4 invalid run or no capacity found, 5 wrong answer.`
 
 // cli is the command line.
 type cli struct {
-	Version kong.VersionFlag `env:"-" help:"Print the version and exit."`
-
 	Run       runCmd       `cmd:"" help:"Load a service once: at set times (open loop), or with --closed as fast as it answers."`
 	Capacity  capacityCmd  `cmd:"" help:"Search for the highest rate at which thresholds hold, in three minutes at most; exit 4 when it cannot be found here."`
 	Report    reportCmd    `cmd:"" help:"Draw runs as one HTML file."`
 	Compare   compareCmd   `cmd:"" help:"Say what changed from one run to another; exit 3 on a regression."`
 	Scenarios scenariosCmd `cmd:"" help:"List the scenarios that come with the program."`
 	Schema    schemaCmd    `cmd:"" help:"Print the JSON schema of run.json."`
+
+	cmdline.Flags
 }
 
 // target is what is loaded, and how.
@@ -95,48 +95,18 @@ type env struct {
 type status int
 
 func (s status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+func (s status) ExitCode() int { return int(s) }
 
-// run parses the command line, runs the command, and returns the exit status.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	var c cli
-	exited := false
-	parser := kong.Must(&c,
-		kong.Name("loadtest"), kong.Description(description), kong.DefaultEnvars("LOADTEST"),
-		kong.Writers(stdout, stderr), kong.Exit(func(int) { exited = true }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
-		kong.Vars{"version": buildinfo.Version("loadtest")},
-	)
-	if len(args) == 0 {
-		_, _ = parser.Parse([]string{"--help"})
-		return loadtest.ExitUsage
+// program returns the program with its command line.
+func program() cmdline.Program {
+	return cmdline.Program{
+		Name: "loadtest", Description: description, CLI: &cli{}, Usage: loadtest.ErrUsage,
+		Run: func(ctx context.Context, parsed *kong.Context, _ *slog.Logger) error {
+			e := &env{ctx: ctx, stdout: parsed.Stdout, stderr: parsed.Stderr, screen: newScreen(parsed.Stderr)}
+			defer e.screen.clear()
+			return parsed.Run(e)
+		},
 	}
-	parsed, err := parser.Parse(args)
-	if exited { // --help and --version have printed what they had to
-		return loadtest.ExitOK
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "loadtest: %v\nTry: loadtest --help\n", err)
-		return loadtest.ExitUsage
-	}
-	e := &env{ctx: ctx, stdout: stdout, stderr: stderr, screen: newScreen(stderr)}
-	err = parsed.Run(e)
-	e.screen.clear()
-	var s status
-	switch {
-	case err == nil:
-		return loadtest.ExitOK
-	case errors.As(err, &s):
-		return int(s)
-	}
-	fmt.Fprintf(stderr, "loadtest: %s\n", strings.TrimPrefix(err.Error(), loadtest.ErrUsage.Error()+": "))
-	if errors.Is(err, loadtest.ErrUsage) {
-		return loadtest.ExitUsage
-	}
-	return loadtest.ExitFailed
-}
-
-func badUsage(format string, args ...any) error {
-	return fmt.Errorf("%w: %w", loadtest.ErrUsage, fmt.Errorf(format, args...))
 }
 
 func assertions(texts []string) ([]*result.Assertion, error) {
@@ -144,7 +114,7 @@ func assertions(texts []string) ([]*result.Assertion, error) {
 	for _, t := range texts {
 		a, err := result.ParseAssertion(t)
 		if err != nil {
-			return nil, badUsage("%w", err)
+			return nil, cmdline.Wrong("%w", err)
 		}
 		all = append(all, a)
 	}
@@ -156,15 +126,15 @@ func (t *target) tester(e *env) (*loadtest.Tester, error) {
 	opt := t.Options
 	opt.Status = e.screen.show
 	if t.DirectoryRows < 1 {
-		return nil, badUsage("--directory-rows is %d: want 1 or more", t.DirectoryRows)
+		return nil, cmdline.Wrong("--directory-rows is %d: want 1 or more", t.DirectoryRows)
 	}
 	if t.Oracle != "" {
 		if t.CheckShare == 0 {
-			return nil, badUsage("--oracle checks nothing with --check 0")
+			return nil, cmdline.Wrong("--oracle checks nothing with --check 0")
 		}
 		store, err := stores.OpenReader(e.ctx, t.Oracle)
 		if err != nil {
-			return nil, badUsage("--oracle: %w", err)
+			return nil, cmdline.Wrong("--oracle: %w", err)
 		}
 		opt.Store = store
 	}
@@ -192,19 +162,19 @@ func (c *runCmd) Run(e *env) error {
 	}
 	switch {
 	case c.Closed && (c.Rate != 0 || c.Stages != ""):
-		return badUsage("--closed has no rate: it sends as fast as the service answers")
+		return cmdline.Wrong("--closed has no rate: it sends as fast as the service answers")
 	case c.Closed:
 		load.Duration = c.Duration
 	case c.Stages != "":
 		if load.Stages, err = pace.ParseStages(c.Stages); err != nil {
-			return badUsage("--stages: %w", err)
+			return cmdline.Wrong("--stages: %w", err)
 		}
 	case c.Rate == 0:
-		return badUsage("give --rate, --stages or --closed")
+		return cmdline.Wrong("give --rate, --stages or --closed")
 	default:
 		load.Stages = pace.Constant(c.Rate, c.Duration)
 		if err := pace.Check(load.Stages); err != nil {
-			return badUsage("--rate, --duration: %w", err)
+			return cmdline.Wrong("--rate, --duration: %w", err)
 		}
 	}
 	t, err := c.tester(e)
@@ -282,7 +252,7 @@ func (c *reportCmd) Run(e *env) error {
 func (c *compareCmd) Run(e *env) error {
 	tolerance, err := parseShare(c.Tolerance)
 	if err != nil {
-		return badUsage("--tolerance: %w", err)
+		return cmdline.Wrong("--tolerance: %w", err)
 	}
 	a, err := result.Read(c.A)
 	if err != nil {

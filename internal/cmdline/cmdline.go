@@ -1,0 +1,204 @@
+// Package cmdline is what the command lines of all programs share: exit
+// statuses, the flags that each has, values with units, a configuration file,
+// completion, and what is said when something is wrong.
+package cmdline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"os/signal"
+	"reflect"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"example.com/marketdata/internal/buildinfo"
+	"example.com/marketdata/internal/logs"
+)
+
+// Exit statuses that every program has (FEED.md, "Exit status"); a program may
+// have more, by errors with a method ExitCode.
+const (
+	Done   = 0
+	Failed = 1
+	Usage  = 2
+)
+
+// ErrUsage: the command line cannot be, which the parser of flags did not find.
+var ErrUsage = errors.New("usage")
+
+// Wrong returns an error that is wrong usage.
+func Wrong(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrUsage, fmt.Errorf(format, args...))
+}
+
+// Flags are those of every program, and the command that all have; embed them.
+type Flags struct {
+	logs.Flags
+	Config     configFile       `placeholder:"FILE" help:"YAML file of flags and values, by the flags' names without dashes. The command line and the environment are stronger."`
+	Version    kong.VersionFlag `env:"-" help:"Print the version and exit."`
+	Completion completion       `cmd:"" help:"Print the script that completes commands, flags and values in a shell."`
+}
+
+// Program is a command line.
+type Program struct {
+	Name, Description string
+	CLI               any // as kong has it, with or without Flags
+	Vars              kong.Vars
+	// Usage is an error that is wrong usage, too: the library's own.
+	Usage error
+	// Run runs the command that was parsed.
+	Run func(ctx context.Context, parsed *kong.Context, log *slog.Logger) error
+}
+
+// Main runs the program as a process: SIGINT and SIGTERM ask it to stop, a second
+// one ends it.
+func (p Program) Main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	os.Exit(p.Do(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// Uninterrupted returns err, unless ctx is done: of a program that goes on until
+// it is interrupted that is no failure.
+func Uninterrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// Do parses the command line, runs what it says, and returns the exit status.
+// Whatever the status is, but for 0, the reason is on stderr.
+func (p Program) Do(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	exited := false
+	vars := kong.Vars{"version": buildinfo.Version(p.Name)}
+	parser := kong.Must(p.CLI, kong.Name(p.Name), kong.Description(p.Description), kong.DefaultEnvars(strings.ToUpper(p.Name)),
+		kong.Writers(stdout, stderr), kong.Exit(func(int) { exited = true }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}), vars.CloneWith(p.Vars), kong.TypeMapper(reflect.TypeFor[netip.Prefix](), kong.MapperFunc(decodePrefix)))
+	if len(args) > 0 && args[0] == completeWord {
+		complete(stdout, parser.Model.Node, args[1:])
+		return Done
+	}
+	if len(args) == 0 && len(parser.Model.Children) > 0 && parser.Model.DefaultCmd == nil {
+		_, _ = parser.Parse([]string{"--help"})
+		return Usage
+	}
+	parsed, err := parser.Parse(args)
+	if exited { // by --help or --version, which have printed what they had to
+		return Done
+	}
+	log := slog.New(slog.DiscardHandler)
+	fail := func(err error) { fmt.Fprintf(stderr, "%s: %s\n", p.Name, logs.Text(err)) }
+	wrong := func(err error, at *kong.Context) int {
+		fail(errors.New(strings.TrimPrefix(err.Error(), ErrUsage.Error()+": ")))
+		fmt.Fprintf(stderr, "Try: %s --help\n", strings.Join(append([]string{p.Name}, commandsOf(at)...), " "))
+		return Usage
+	}
+	if err != nil {
+		for _, u := range unknownVariables(parser.Model.Node, p.Name) {
+			fail(u)
+		}
+		var at *kong.ParseError
+		errors.As(err, &at)
+		return wrong(err, at.Context)
+	}
+	if of, ok := p.CLI.(interface{ LogFlags() logs.Flags }); ok {
+		flags := of.LogFlags()
+		log = flags.Logger(stderr)
+		if flags.LogFormat == "json" {
+			fail = func(err error) { log.Error("failed", "err", err) }
+		}
+	}
+	for _, u := range unknownVariables(parser.Model.Node, p.Name) {
+		log.Warn("unknown environment variable", "err", u)
+	}
+	parsed.BindTo(ctx, (*context.Context)(nil))
+	var is kong.ExitCoder
+	switch err = p.Run(ctx, parsed, log); {
+	case err == nil:
+		return Done
+	case errors.As(err, &is): // has said why
+		return is.ExitCode()
+	case errors.Is(err, ErrUsage), p.Usage != nil && errors.Is(err, p.Usage):
+		return wrong(err, parsed)
+	}
+	fail(err)
+	return Failed
+}
+
+// LogFlags returns those of the log.
+func (f Flags) LogFlags() logs.Flags { return f.Flags }
+
+// commandsOf names the command that was parsed, as far as it got.
+func commandsOf(at *kong.Context) (names []string) {
+	for _, step := range at.Path {
+		if step.Command != nil && step.Command != at.Model.DefaultCmd {
+			names = append(names, step.Command.Name)
+		}
+	}
+	return names
+}
+
+// flagsBelow calls visit for each flag of a node and of the commands below it.
+func flagsBelow(n *kong.Node, visit func(*kong.Flag)) {
+	for _, f := range n.Flags {
+		visit(f)
+	}
+	for _, child := range n.Children {
+		flagsBelow(child, visit)
+	}
+}
+
+// unknownVariables are what the environment has under the program's prefix and
+// no flag takes.
+func unknownVariables(app *kong.Node, name string) (unknown []error) {
+	var known []string
+	flagsBelow(app, func(f *kong.Flag) { known = append(known, f.Envs...) })
+	for _, pair := range os.Environ() {
+		variable, _, _ := strings.Cut(pair, "=")
+		if strings.HasPrefix(variable, strings.ToUpper(name)+"_") && !slices.Contains(known, variable) {
+			unknown = append(unknown, fmt.Errorf("%s does nothing%s", variable, didYouMean(variable, known)))
+		}
+	}
+	slices.SortFunc(unknown, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return unknown
+}
+
+// didYouMean names the nearest of what is known.
+func didYouMean(word string, known []string) string {
+	if len(known) == 0 {
+		return ""
+	}
+	nearest := slices.MinFunc(known, func(a, b string) int { return distance(word, a) - distance(word, b) })
+	return ", did you mean " + nearest + "?"
+}
+
+// distance is Levenshtein's, the letters that must be put in, taken out or
+// exchanged.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		last := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			exchanged := last
+			if a[i] != b[j] {
+				exchanged++
+			}
+			last = row[j+1]
+			row[j+1] = min(exchanged, last+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

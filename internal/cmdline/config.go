@@ -1,0 +1,83 @@
+package cmdline
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"go.yaml.in/yaml/v3"
+)
+
+// configFile is the flag that names a configuration file.
+type configFile string
+
+// BeforeResolve is called by kong when the flag is given, or its variable.
+func (configFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
+	c := config{file: string(ctx.FlagValue(trace.Flag).(configFile))}
+	b, err := os.ReadFile(c.file)
+	if err != nil {
+		return fmt.Errorf("--config: %w", err)
+	}
+	if err := yaml.Unmarshal(b, &c.values); err != nil {
+		return fmt.Errorf("--config %s: %w; want lines such as log-level: debug", c.file, err)
+	}
+	ctx.AddResolver(c)
+	return nil
+}
+
+// config is a kong.Resolver of a file's values.
+type config struct {
+	file   string
+	values map[string]yaml.Node
+}
+
+// Validate implements kong.Resolver: it refuses names that no command has as a flag.
+func (c config) Validate(app *kong.Application) error {
+	known := []string{}
+	flagsBelow(app.Node, func(f *kong.Flag) {
+		if f.Name != "help" && f.Name != "version" && f.Name != "config" {
+			known = append(known, f.Name)
+		}
+	})
+	for name, value := range c.values {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("--config %s: line %d: there is no flag --%s%s", c.file, value.Line, name, didYouMean(name, known))
+		}
+	}
+	return nil
+}
+
+// Resolve implements kong.Resolver. A list is that of a flag that can be
+// repeated; all else is as on the command line.
+func (c config) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	node, there := c.values[flag.Name]
+	for _, variable := range flag.Envs {
+		if _, set := os.LookupEnv(variable); set || !there {
+			return nil, nil
+		}
+	}
+	var value any
+	switch {
+	case !there:
+		return nil, nil
+	case node.Kind == yaml.ScalarNode && node.Tag != "!!null":
+		value = node.Value
+	case node.Kind == yaml.SequenceNode && flag.IsSlice():
+		list := []any{}
+		for _, item := range node.Content {
+			list = append(list, item.Value)
+		}
+		value = list
+	default:
+		return nil, fmt.Errorf("--config %s: line %d: want a value as on the command line", c.file, node.Line)
+	}
+	// Tried here, where file and line are known.
+	if err := flag.Parse(kong.Scan().PushTyped(value, kong.FlagValueToken), reflect.New(flag.Target.Type()).Elem()); err != nil {
+		// The caller names the flag, too.
+		return nil, fmt.Errorf("%s (--config %s, line %d)", strings.TrimPrefix(err.Error(), flag.ShortSummary()+": "), c.file, node.Line)
+	}
+	return value, nil
+}

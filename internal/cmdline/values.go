@@ -1,0 +1,75 @@
+package cmdline
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"reflect"
+	"regexp"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/dustin/go-humanize"
+)
+
+// Size is a number of bytes. Its text has a unit: without one, 256 is as likely
+// meant in MiB. Only 0 needs none.
+type Size int64
+
+var sized = regexp.MustCompile(`^([0-9]+(\.[0-9]+)?) ?([kKMGT]i?)?B$|^0$`)
+
+// maxSize is a PiB, beyond what any of the programs can have.
+const maxSize = 1 << 50
+
+// UnmarshalText reads 256MiB, 1.5GB, 100 kB, 1B or 0.
+func (s *Size) UnmarshalText(b []byte) error {
+	n, err := humanize.ParseBytes(string(b))
+	if err != nil || !sized.Match(b) || n > maxSize {
+		return fmt.Errorf("size %.40q: want a number and its unit, such as 256MiB: B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, at most 1024TiB", b)
+	}
+	*s = Size(n)
+	return nil
+}
+
+// Address is where to listen, host and port; "" is nowhere.
+type Address string
+
+// UnmarshalText reads 127.0.0.1:8080, [::1]:8080, localhost:8080 or :8080.
+func (a *Address) UnmarshalText(b []byte) error {
+	_, port, err := net.SplitHostPort(string(b))
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if len(b) > 0 && err != nil {
+		return fmt.Errorf("address %.80q: want HOST:PORT, such as 127.0.0.1:8080, or :8080 for all of this machine's addresses", b)
+	}
+	*a = Address(b)
+	return nil
+}
+
+// decodePrefix reads a range of addresses.
+func decodePrefix(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("range", &text); err != nil {
+		return err
+	}
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		return fmt.Errorf("range of addresses %.60q: want ADDRESS/BITS, such as 10.0.0.0/8, or 10.0.0.1/32 for one", text)
+	}
+	target.Set(reflect.ValueOf(p))
+	return nil
+}
+
+// Moment is a time on the command line.
+type Moment struct{ time.Time }
+
+// UnmarshalText reads an RFC 3339 time.
+func (m *Moment) UnmarshalText(b []byte) error {
+	t, err := time.Parse(time.RFC3339, string(b))
+	if err != nil {
+		return fmt.Errorf("time %.40q: want RFC 3339, such as 2026-11-21T07:20:00Z", b)
+	}
+	m.Time = t
+	return nil
+}
