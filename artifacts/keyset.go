@@ -31,6 +31,9 @@ const maxKeyID = 64
 type KeySet struct {
 	Format int `json:"format"`
 	Numbered
+	// Sequence is Number once more: edges of 1.0.0 with --trust-key ask for one that
+	// does not go back.
+	Sequence uint64 `json:"sequence,omitempty"`
 	// Keys are the entries in the order in which they were made, at most
 	// MaxKeys. No two have the same id or the same hash.
 	Keys []KeyEntry `json:"keys"`
@@ -141,6 +144,7 @@ func (s *KeySet) FindHash(hash Digest) *KeyEntry {
 // Encode returns the set's stored form. Entries must pass their Check.
 func (s *KeySet) Encode() []byte {
 	out := *s
+	out.Sequence = out.Number
 	if out.Keys == nil {
 		out.Keys = []KeyEntry{}
 	}
