@@ -81,8 +81,8 @@ kill-builder: servers ## kill hundreds of builders at every step and with the le
 	TEST_BUILDER_KILLS=2000 $(GO) test -count=1 -timeout 60m -v -run 'TestLease$$' ./builder ./builder/cmd/builder
 	TEST_BUILDER_KILLS=400 $(GO) test -count=1 -timeout 60m -v -run 'TestKill$$' ./builder/cmd/builder
 
-stack-test: servers ## kill edges and the store behind HAProxy under load, at length
-	STACK_TEST_LONG=1 $(GO) test -count=1 -v -run TestStack ./deploy/stack
+stack-test: servers ## kill edges and the store behind HAProxy under load, at length; upgrade from 1.0.0, and go back
+	STACK_TEST_LONG=1 $(GO) test -count=1 -v -timeout 30m -run '^Test(Stack|Upgrade)$$' ./deploy/stack
 
 fleet-test: ## 200 swaps over four edges behind HAProxy: how far apart they make a snapshot current (eight minutes)
 	STACK_TEST_LONG=1 $(GO) test -count=1 -v -timeout 30m -run TestFleet ./deploy/stack

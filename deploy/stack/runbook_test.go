@@ -120,7 +120,7 @@ func (o *operator) try(s section, p page) {
 // files, and puts what the runbook's commands need into a folder for the shell.
 func startOperator(t *testing.T) *operator {
 	o := &operator{t: t, etc: t.TempDir(), dir: t.TempDir(), bin: t.TempDir(), words: map[string]string{}}
-	programs := buildPrograms(t)
+	programs := buildPrograms(t, root)
 	var err error
 	// Clients may ask from the beginning.
 	o.stack, err = start(t.Context(), config{bin: programs, data: t.TempDir(), source: "sim:?assets=400&seed=7", newest: time.Now().Add(-4 * time.Hour), past: []time.Duration{24 * time.Hour, 0}, balanced: true})

@@ -33,10 +33,14 @@ import (
 // into each fault, at twice the rate.
 const longTest = "STACK_TEST_LONG"
 
-// buildPrograms returns a folder with the project's programs.
-func buildPrograms(t *testing.T) string {
+// root is the project's folder.
+const root = "../.."
+
+// buildPrograms returns a folder with the programs of the module in a folder.
+func buildPrograms(t *testing.T, module string) string {
+	t.Helper()
 	bin := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin+"/", "example.com/marketdata/builder/cmd/builder", "example.com/marketdata/edge/cmd/edge", "example.com/marketdata/loadtest/cmd/loadtest")
+	build := exec.CommandContext(t.Context(), "go", "build", "-C", module, "-o", bin+"/", "./builder/cmd/builder", "./edge/cmd/edge", "./loadtest/cmd/loadtest")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -48,7 +52,7 @@ func buildPrograms(t *testing.T) string {
 func TestStack(t *testing.T) {
 	program(t, "haproxy")
 	testserver.MinIO(t).Stop() // it can be started here, or the test skips
-	s, err := start(t.Context(), config{bin: buildPrograms(t), data: t.TempDir(), source: "sim:?assets=400&seed=7", newest: time.Now().Add(-2 * time.Hour), past: []time.Duration{24 * time.Hour, 0}, balanced: true})
+	s, err := start(t.Context(), config{bin: buildPrograms(t, root), data: t.TempDir(), source: "sim:?assets=400&seed=7", newest: time.Now().Add(-2 * time.Hour), past: []time.Duration{24 * time.Hour, 0}, balanced: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,22 +227,25 @@ func (s *stack) faults() []fault {
 	}
 }
 
-// testFaults loads HAProxy over HTTP/1.1 and HTTP/2 at once. While one edge is
-// there to answer, no request fails, and the bytes of all answers are right.
-func (s *stack) testFaults(t *testing.T) {
+func (s *stack) testFaults(t *testing.T) { s.load(t, "mixed", s.faults()) }
+
+// load loads HAProxy over HTTP/1.1 and HTTP/2 at once, while one fault after the
+// other strikes. While one edge is there to answer, no request fails, and the bytes
+// of all answers are right.
+func (s *stack) load(t *testing.T, scenario string, faults []fault) {
 	rate, requests := 150.0, 150
 	if os.Getenv(longTest) == "1" {
 		rate, requests = 300, 3000
 	}
 	store := open(t, &s.reader)
-	tester, err := loadtest.New(t.Context(), loadtest.Options{URLs: []string{"https://" + s.listen}, Keys: []string{s.key}, Insecure: true, CheckShare: 1, Store: store, Seed: 3})
+	tester, err := loadtest.New(t.Context(), loadtest.Options{URLs: []string{"https://" + s.listen}, Keys: []string{s.key}, Insecure: true, Scenario: scenario, CheckShare: 1, Store: store, Seed: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var table bytes.Buffer
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "fault\trequests\tretried by HAProxy\tfailures\twrong\t")
-	for _, f := range s.faults() {
+	for _, f := range faults {
 		before, err := s.counters(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -345,22 +352,32 @@ func (s *stack) whole(ctx context.Context) error {
 	})
 }
 
-// serves reports whether the edge serves the snapshot of t's ten-minute mark.
-func (e *edge) serves(ctx context.Context, t time.Time) (bool, error) {
+// status is what an edge tells of itself.
+type status struct {
+	SnapshotTime time.Time `json:"snapshot_time"`
+	LastError    string    `json:"last_error"`
+	Keys         struct {
+		InForce int `json:"in_force"`
+	}
+}
+
+func (e *edge) status(ctx context.Context) (s status, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+e.admin+"/status", nil)
 	if err != nil {
-		return false, err
+		return s, err
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return false, err
+		return s, err
 	}
 	defer res.Body.Close()
-	var status struct {
-		SnapshotTime time.Time `json:"snapshot_time"`
-	}
-	err = json.NewDecoder(res.Body).Decode(&status)
-	return status.SnapshotTime.Equal(t.Truncate(10 * time.Minute)), err
+	return s, json.NewDecoder(res.Body).Decode(&s)
+}
+
+// serves reports whether the edge serves the snapshot of t's ten-minute mark.
+func (e *edge) serves(ctx context.Context, t time.Time) (bool, error) {
+	s, err := e.status(ctx)
+	return s.SnapshotTime.Equal(t.Truncate(10 * time.Minute)), err
 }
 
 // second loads over HTTP/2 too, a few streams of one connection, until ctx is
