@@ -3,7 +3,6 @@ SHELL := bash
 .DEFAULT_GOAL := help
 GO ?= go
 SOURCE ?= sim:?assets=2000&seed=1
-VERSION ?= $(shell git describe --tags --always --dirty)
 SLO ?= p99<20ms
 SOAK ?= 10m
 FUZZ ?= 3m
@@ -55,8 +54,9 @@ race: ## the packages with goroutines under the race detector; of builds, those 
 
 ##@ When you touch it
 
-test-deploy: ## check deploy/ with its readers' parsers (a module of its own: downloads Prometheus, Kubernetes' types and others)
+test-deploy: ## check deploy/ with its readers' parsers, and a release (modules of their own: download Prometheus, Kubernetes' types and others)
 	cd deploy/check && $(GO) vet ./... && $(GO) test -vet=off -shuffle=on -count=1 ./...
+	cd deploy/release && $(GO) vet ./... && $(GO) test -vet=off -shuffle=on -count=1 -timeout 30m ./...
 
 test-pages: ## the market board and the API reference in a headless Chromium
 	MARKETDATA_REQUIRE_BROWSER=1 $(GO) test -count=1 ./edge/web
@@ -123,13 +123,5 @@ FIGURES = $(GO) test -count=1 ./internal/docs -run TestFigures -update
 
 ##@ Release
 
-dist: ## release builds for linux and darwin, amd64 and arm64, with checksums, in dist/
-	@rm -rf dist && mkdir -p dist
-	@for os in linux darwin; do for arch in amd64 arm64; do \
-		d=dist/marketdata-$(VERSION)-$$os-$$arch; mkdir -p $$d; \
-		CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build -trimpath -ldflags '-s -w' -o $$d/ ./builder/cmd/builder ./edge/cmd/edge ./loadtest/cmd/loadtest || exit 1; \
-		cp README.md LICENSE CHANGELOG.md $$d/; \
-		tar -C dist --sort=name --owner=0 --group=0 --numeric-owner --mtime='2026-01-01' -czf $$d.tar.gz marketdata-$(VERSION)-$$os-$$arch || exit 1; \
-		rm -r $$d; echo $$d.tar.gz; \
-	done; done
-	@cd dist && sha256sum *.tar.gz > SHA256SUMS && cat SHA256SUMS
+release: ## archives, deb, rpm, bill of materials and checksums in dist/, of what is committed; VERSION=1.1.0
+	@rm -rf dist && cd deploy/release && $(GO) run . -out ../../dist $(VERSION)

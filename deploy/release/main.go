@@ -1,0 +1,272 @@
+// Command release makes the files of a release: an archive for each platform, deb
+// and rpm packages, a bill of materials and checksums.
+//
+//	release [-out FOLDER] [-platforms OS/ARCH,…] VERSION
+//
+// It builds what is committed, in a repository of its own in which the commit has
+// the version's tag: neither the folder, nor what is not committed, nor what else is
+// tagged reaches a file. Every time in a file is the commit's. So the same commit and
+// version give the same bytes on every machine.
+//
+// It is a module of its own, so that what makes packages stays out of the project's
+// go.sum.
+package main
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var programs = []string{"builder", "edge", "loadtest"}
+
+func main() {
+	out := flag.String("out", "dist", "`folder` of the release's files, new or empty")
+	platforms := flag.String("platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "what to build for")
+	flag.Usage = func() {
+		fmt.Fprintln(os.Stderr, "usage: release [flags] VERSION\n\nVERSION is without v, such as 1.1.0 or 1.1.0-rc.1.")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	if flag.NArg() != 1 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, ".", "HEAD", flag.Arg(0), *out, strings.Split(*platforms, ",")); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+// release is one that is being made.
+type release struct {
+	version   string // without v
+	commit    string
+	committed time.Time // of every file
+	source    string    // folder of the commit's files
+	stage     string    // folder of what goes into archives and packages
+	out       string
+	goVersion string // of go.mod, such as 1.26.8
+}
+
+// run makes a release of a commit of the repository that folder is in.
+func run(ctx context.Context, folder, commit, version, out string, platforms []string) (err error) {
+	if !regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`).MatchString(version) {
+		return fmt.Errorf("%q is no version: MAJOR.MINOR.PATCH, without v", version)
+	}
+	work, err := os.MkdirTemp("", "release-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	r := &release{version: version, source: filepath.Join(work, "source"), stage: filepath.Join(work, "stage"), out: out}
+	if err := errors.Join(os.MkdirAll(out, 0o755), os.Mkdir(r.stage, 0o755)); err != nil {
+		return err
+	}
+	if entries, err := os.ReadDir(out); err != nil || len(entries) > 0 {
+		return errors.Join(err, fmt.Errorf("%s has files already", out))
+	}
+	if err := r.checkOut(ctx, folder, commit); err != nil {
+		return err
+	}
+	parts := newMaterials()
+	for _, platform := range platforms {
+		goos, goarch, _ := strings.Cut(platform, "/")
+		if err := r.build(ctx, goos, goarch, parts); err != nil {
+			return err
+		}
+	}
+	if err := parts.complete(ctx, r); err != nil {
+		return err
+	}
+	for _, platform := range platforms {
+		goos, goarch, _ := strings.Cut(platform, "/")
+		if err := r.archive(r.name(goos, goarch)); err != nil {
+			return err
+		}
+		if goos == "linux" {
+			if err := r.packages(goarch); err != nil {
+				return err
+			}
+		}
+	}
+	if err := parts.write(r); err != nil {
+		return err
+	}
+	return r.checksums()
+}
+
+// name is that of a platform's archive and of its folder.
+func (r *release) name(goos, goarch string) string {
+	return fmt.Sprintf("marketdata-%s-%s-%s", r.version, goos, goarch)
+}
+
+// checkOut takes the commit into a repository that has nothing else.
+func (r *release) checkOut(ctx context.Context, folder, commit string) error {
+	root, err := output(ctx, folder, "git", "rev-parse", "--path-format=absolute", "--show-toplevel", commit+"^{commit}")
+	if err != nil {
+		return err
+	}
+	root, r.commit, _ = strings.Cut(root, "\n")
+	for _, args := range [][]string{
+		{"init", "--quiet", r.source},
+		{"-C", r.source, "fetch", "--quiet", "--depth=1", "file://" + root, r.commit},
+		{"-C", r.source, "-c", "core.autocrlf=false", "checkout", "--quiet", "--detach", r.commit},
+		{"-C", r.source, "tag", "v" + r.version},
+	} {
+		if _, err := output(ctx, ".", "git", args...); err != nil {
+			return err
+		}
+	}
+	seconds, err := output(ctx, r.source, "git", "show", "--no-patch", "--format=%ct", r.commit)
+	if err != nil {
+		return err
+	}
+	unix, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil {
+		return err
+	}
+	r.committed = time.Unix(unix, 0).UTC()
+	gomod, err := os.ReadFile(filepath.Join(r.source, "go.mod"))
+	if err != nil {
+		return err
+	}
+	m := regexp.MustCompile(`(?m)^go (\S+)$`).FindSubmatch(gomod)
+	if m == nil {
+		return errors.New("go.mod names no version of Go")
+	}
+	r.goVersion = string(m[1])
+	return nil
+}
+
+// build puts a platform's programs, and what belongs to them, into the stage.
+func (r *release) build(ctx context.Context, goos, goarch string, parts *materials) error {
+	dir := filepath.Join(r.stage, r.name(goos, goarch))
+	args := []string{"GOOS=" + goos, "GOARCH=" + goarch, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-o", dir + "/"}
+	for _, p := range programs {
+		args = append(args, "./"+p+"/cmd/"+p)
+	}
+	if _, err := output(ctx, r.source, "env", append(r.environment(), args...)...); err != nil {
+		return err
+	}
+	for _, p := range programs {
+		info, err := buildinfo.ReadFile(filepath.Join(dir, p))
+		if err != nil {
+			return err
+		}
+		if info.Main.Version != "v"+r.version || info.GoVersion != "go"+r.goVersion {
+			return fmt.Errorf("%s says that it is %s of %s", p, info.Main.Version, info.GoVersion)
+		}
+		parts.add(p, info)
+	}
+	for _, file := range []string{"README.md", "LICENSE", "CHANGELOG.md", "COMPATIBILITY.md"} {
+		if err := copyFile(filepath.Join(dir, file), filepath.Join(r.source, file)); err != nil {
+			return err
+		}
+	}
+	if goos != "linux" {
+		return nil
+	}
+	return os.CopyFS(filepath.Join(dir, "systemd"), os.DirFS(filepath.Join(r.source, "deploy/systemd")))
+}
+
+// environment is what a build depends on beside its arguments, as env takes it:
+// the Go that go.mod names, and of everything else the default.
+func (r *release) environment() []string {
+	return []string{"GOTOOLCHAIN=go" + r.goVersion, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0", "GOFIPS140=off"}
+}
+
+// archive packs a folder of the stage.
+func (r *release) archive(name string) (err error) {
+	file, err := os.Create(filepath.Join(r.out, name+".tar.gz"))
+	if err != nil {
+		return err
+	}
+	zip := gzip.NewWriter(file)
+	w := tar.NewWriter(zip)
+	err = filepath.WalkDir(filepath.Join(r.stage, name), func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		inside, err := filepath.Rel(r.stage, path)
+		if err != nil {
+			return err
+		}
+		header := &tar.Header{Name: filepath.ToSlash(inside), Mode: 0o644, ModTime: r.committed, Uname: "root", Gname: "root", Format: tar.FormatUSTAR}
+		if d.IsDir() {
+			header.Typeflag, header.Name, header.Mode = tar.TypeDir, header.Name+"/", 0o755
+			return w.WriteHeader(header)
+		}
+		if slices.Contains(programs, d.Name()) {
+			header.Mode = 0o755
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		header.Size = int64(len(b))
+		if err := w.WriteHeader(header); err != nil {
+			return err
+		}
+		_, err = w.Write(b)
+		return err
+	})
+	return errors.Join(err, w.Close(), zip.Close(), file.Close())
+}
+
+// checksums writes SHA256SUMS, for sha256sum -c.
+func (r *release) checksums() error {
+	files, err := filepath.Glob(filepath.Join(r.out, "*")) // sorted
+	if err != nil {
+		return err
+	}
+	var sums strings.Builder
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(b), filepath.Base(file))
+	}
+	fmt.Print(sums.String())
+	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(sums.String()), 0o644)
+}
+
+func copyFile(to, from string) error {
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, b, 0o644)
+}
+
+// output runs a program in a folder, and returns what it prints without the white
+// space at its end.
+func output(ctx context.Context, folder, program string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = folder
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	b, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", cmd, err, errs.String())
+	}
+	return strings.TrimSpace(string(b)), nil
+}

@@ -1,0 +1,297 @@
+package main
+
+import (
+	"bytes"
+	"debug/buildinfo"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
+	"github.com/rhysd/actionlint"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/sassoftware/go-rpmutils"
+)
+
+const version = "1.2.3"
+
+// sh runs a script, with args as $1 and so on, and returns what it prints.
+func sh(t *testing.T, script string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "bash", append([]string{"-euo", "pipefail", "-c", script, "bash"}, args...)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// files are the regular files below a folder, by path.
+func files(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{}
+	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		all[path], err = os.ReadFile(filepath.Join(dir, path))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func same(t *testing.T, what string, got, want map[string][]byte) {
+	t.Helper()
+	for name := range got {
+		if _, ok := want[name]; !ok {
+			t.Errorf("%s: %s is in one only", what, name)
+		}
+	}
+	for name, b := range want {
+		if other, ok := got[name]; !ok || !bytes.Equal(other, b) {
+			t.Errorf("%s: %s differs: %d and %d bytes", what, name, len(other), len(b))
+		}
+	}
+}
+
+// TestRelease makes a release of what is here twice, from two folders and in two
+// environments. The bytes are the same; and they are what they say.
+func TestRelease(t *testing.T) {
+	commit := sh(t, `c=$(git -c user.name=t -c user.email=t@example.com stash create); echo "${c:-$(git rev-parse HEAD)}"`)
+	out, again := filepath.Join(t.TempDir(), "dist"), filepath.Join(t.TempDir(), "elsewhere", "dist")
+	platforms := []string{"linux/" + runtime.GOARCH}
+	if err := run(t.Context(), ".", commit, version, out, platforms); err != nil {
+		t.Fatal(err)
+	}
+	clone := t.TempDir()
+	sh(t, `git init --quiet "$2" && git -C "$2" fetch --quiet --depth=1 "file://$(git rev-parse --show-toplevel)" "$1"`, commit, clone)
+	for name, value := range map[string]string{"TMPDIR": t.TempDir(), "TZ": "Pacific/Auckland", "GOFLAGS": "-tags=other", "GOAMD64": "v3", "GOARM64": "v9.0", "SOURCE_DATE_EPOCH": "1"} {
+		t.Setenv(name, value)
+	}
+	umask := syscall.Umask(0o077)
+	err := run(t.Context(), clone, commit, version, again, platforms)
+	syscall.Umask(umask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "two builds", files(t, again), files(t, out))
+	sh(t, `cd "$1" && sha256sum --check --strict SHA256SUMS && [ "$(ls | wc -l)" = "$(($(wc -l <SHA256SUMS) + 1))" ]`, out)
+
+	archive := t.TempDir()
+	sh(t, `tar -xzf "$1"/*.tar.gz -C "$2" --strip-components=1`, out, archive)
+	for _, p := range programs {
+		if got := sh(t, `"$1" --version`, filepath.Join(archive, p)); !strings.HasPrefix(got, p+" v"+version+" "+commit+" ") {
+			t.Errorf("%s says that it is %s", p, got)
+		}
+	}
+	t.Run("bill of materials", func(t *testing.T) { testMaterials(t, out, archive) })
+	rpm := t.TempDir()
+	t.Run("rpm", func(t *testing.T) { testRPM(t, out, rpm) })
+	t.Run("deb", func(t *testing.T) { testDeb(t, out, files(t, rpm)) })
+	packed := files(t, rpm)
+	for _, p := range programs {
+		if !bytes.Equal(packed["usr/bin/"+p], files(t, archive)[p]) {
+			t.Errorf("%s is not that of the archive", p)
+		}
+	}
+	for _, unit := range []string{"builder", "edge"} {
+		text := packed["usr/lib/systemd/system/marketdata-"+unit+".service"]
+		for _, m := range regexp.MustCompile(`(?m)^(?:ExecStart|EnvironmentFile)=/(\S+)`).FindAllSubmatch(text, -1) {
+			if packed[string(m[1])] == nil {
+				t.Errorf("the unit of %s names /%s, which is not packed", unit, m[1])
+			}
+		}
+	}
+}
+
+// testMaterials: the bill is valid by its schema, and has every module that the
+// programs say they were built of.
+func testMaterials(t *testing.T, out, archive string) {
+	folder := sh(t, `go list -m -f '{{.Dir}}' github.com/CycloneDX/cyclonedx-go`)
+	compiler := jsonschema.NewCompiler()
+	for url, pattern := range map[string]string{"bom-1.6.schema.json": "bom-1.6.schema.json", "spdx.schema.json": "spdx.schema.json", "jsf-0.82.schema.json": "jsf-0.82.*.json"} {
+		matches, err := filepath.Glob(filepath.Join(folder, "schema", pattern))
+		if err != nil || len(matches) != 1 {
+			t.Fatal(pattern, matches, err)
+		}
+		b, err := os.ReadFile(matches[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
+		if err == nil {
+			err = compiler.AddResource("http://cyclonedx.org/schema/"+url, doc)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	schema, err := compiler.Compile("http://cyclonedx.org/schema/bom-1.6.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(out, "marketdata-"+version+".cdx.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
+	if err == nil {
+		err = schema.Validate(doc)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	var bom cdx.BOM
+	if err := cdx.NewBOMDecoder(bytes.NewReader(b), cdx.BOMFileFormatJSON).Decode(&bom); err != nil {
+		t.Fatal(err)
+	}
+	var urls []string
+	for _, c := range *bom.Components {
+		urls = append(urls, c.PackageURL)
+	}
+	notices, err := os.ReadFile(filepath.Join(archive, notices))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range programs {
+		info, err := buildinfo.ReadFile(filepath.Join(archive, p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range info.Deps {
+			if !slices.Contains(urls, "pkg:golang/"+d.Path+"@"+d.Version) || !bytes.Contains(notices, []byte("==== "+d.Path+" "+d.Version+": ")) {
+				t.Errorf("%s: %s %s is not in the bill, or not among the licences", p, d.Path, d.Version)
+			}
+		}
+	}
+	if !slices.ContainsFunc(urls, func(url string) bool { return strings.HasPrefix(url, "pkg:npm/uplot@") }) {
+		t.Error("what the pages embed is not in the bill")
+	}
+}
+
+// testRPM reads the rpm and puts its files into dir.
+func testRPM(t *testing.T, out, dir string) {
+	matches, _ := filepath.Glob(filepath.Join(out, "*.rpm"))
+	file, err := os.Open(matches[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, _, err := rpmutils.Verify(file, nil); err != nil { // its digests; it is not signed
+		t.Error(err)
+	}
+	if _, err := file.Seek(0, 0); err != nil {
+		t.Fatal(err)
+	}
+	rpm, err := rpmutils.ReadRpm(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nevra, err := rpm.Header.GetNEVRA()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if nevra.Name != "marketdata" || nevra.Version != version || nevra.Release != "1" {
+		t.Errorf("%v", nevra)
+	}
+	infos, err := rpm.Header.GetFiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range infos {
+		const kept = rpmutils.RPMFILE_CONFIG | rpmutils.RPMFILE_NOREPLACE
+		if config := strings.HasSuffix(f.Name(), ".env"); config != (f.Flags()&kept == kept) || config && f.Mode()&0o777 != 0o600 {
+			t.Errorf("%s: flags %b, mode %o", f.Name(), f.Flags(), f.Mode())
+		}
+		if f.UserName() != "root" || f.GroupName() != "root" {
+			t.Errorf("%s is %s's", f.Name(), f.UserName())
+		}
+	}
+	if err := rpm.ExpandPayload(dir); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// testDeb installs, upgrades, removes and purges the deb below a folder. It has the
+// files of the rpm, and leaves alone what was edited.
+func testDeb(t *testing.T, out string, rpm map[string][]byte) {
+	if _, err := exec.LookPath("dpkg"); err != nil {
+		t.Skip(err)
+	}
+	matches, _ := filepath.Glob(filepath.Join(out, "*.deb"))
+	deb, x := matches[0], t.TempDir()
+	sh(t, `dpkg-deb --info "$1" && dpkg-deb --extract "$1" "$2"`, deb, x)
+	same(t, "deb and rpm", files(t, x), rpm)
+	if os.Getuid() != 0 {
+		t.Skip("dpkg installs as root only")
+	}
+	dpkg := func(args ...string) (left map[string][]byte) {
+		sh(t, `mkdir -p "$1/var/lib/dpkg/"{info,updates,triggers} && touch "$1/var/lib/dpkg/status" && exec dpkg --root="$1" --force-depends --force-script-chrootless --log=/dev/null "${@:2}"`, append([]string{x}, args...)...)
+		left = files(t, x)
+		for name := range left {
+			if strings.HasPrefix(name, "var/lib/dpkg/") {
+				delete(left, name)
+			}
+		}
+		return left
+	}
+	x = t.TempDir()
+	same(t, "installed", dpkg("--install", deb), rpm)
+	edited := []byte("EDGE_STORE='file:/srv/store'\n")
+	if err := errors.Join(os.WriteFile(filepath.Join(x, "etc/marketdata/edge.env"), edited, 0o600), os.WriteFile(filepath.Join(x, "stays"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	next := filepath.Join(t.TempDir(), "next.deb")
+	sh(t, `dpkg-deb --raw-extract "$1" "$3" && sed -i "s/^Version: .*/Version: 1.2.4/" "$3/DEBIAN/control" && echo "# new" >>"$3/etc/marketdata/edge.env" && dpkg-deb --build --root-owner-group -Znone "$3" "$2"`, deb, next, t.TempDir())
+	if left := dpkg("--force-confold", "--install", next); !bytes.Equal(left["etc/marketdata/edge.env"], edited) {
+		t.Errorf("an upgrade has overwritten what was edited: %s", left["etc/marketdata/edge.env"])
+	}
+	if left := dpkg("--remove", "marketdata"); left["usr/bin/edge"] != nil || !bytes.Equal(left["etc/marketdata/edge.env"], edited) {
+		t.Error("what is configuration stays when the package is removed, and nothing else")
+	}
+	for name := range dpkg("--purge", "marketdata") {
+		if name != "stays" && !strings.HasSuffix(name, ".dpkg-dist") && !strings.HasSuffix(name, ".dpkg-new") {
+			t.Errorf("%s is left", name)
+		}
+	}
+}
+
+// TestVersion: what is no version makes no release.
+func TestVersion(t *testing.T) {
+	for _, bad := range []string{"", "v1.0.0", "1.0", "1.0.0+meta", "1.0.0 ", "../1.0.0"} {
+		if err := run(t.Context(), ".", "HEAD", bad, t.TempDir(), nil); err == nil {
+			t.Errorf("%q passes", bad)
+		}
+	}
+}
+
+// TestWorkflows: actionlint finds nothing in the workflows of CI and releases.
+func TestWorkflows(t *testing.T) {
+	files, err := filepath.Glob("../../.github/workflows/*.yml")
+	if err != nil || files == nil {
+		t.Fatal(err)
+	}
+	linter, err := actionlint.NewLinter(io.Discard, &actionlint.LinterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	faults, err := linter.LintFiles(files, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range faults {
+		t.Error(f)
+	}
+}
