@@ -2,6 +2,7 @@ package check
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,8 +11,9 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
 )
 
-// TestDockerfile: BuildKit takes it without a warning, and it builds with the Go
-// that go.mod asks for.
+// TestDockerfile: BuildKit takes it without a warning, it builds with the Go that
+// go.mod asks for, and the image is empty but for programs, certificates and folders,
+// and runs as a user without rights, by number.
 func TestDockerfile(t *testing.T) {
 	parsed, err := parser.Parse(strings.NewReader(read(t, deploy, "Dockerfile")))
 	if err != nil {
@@ -28,5 +30,22 @@ func TestDockerfile(t *testing.T) {
 	gomod := regexp.MustCompile(`(?m)^go (\S+)$`).FindStringSubmatch(read(t, root, "go.mod"))
 	if want := "golang:" + gomod[1] + "-"; !strings.HasPrefix(stages[0].BaseName, want) {
 		t.Errorf("builds with %s, go.mod asks for %s", stages[0].BaseName, gomod[1])
+	}
+	image := stages[len(stages)-1]
+	var holds []string
+	user := ""
+	for _, c := range image.Commands {
+		switch c := c.(type) {
+		case *instructions.CopyCommand:
+			holds = append(holds, c.DestPath)
+		case *instructions.UserCommand:
+			user = c.User
+		}
+	}
+	if want := []string{"/etc/ssl/certs/", "/usr/local/bin/", "/var/"}; image.BaseName != "scratch" || !slices.Equal(holds, want) {
+		t.Errorf("the image is from %s with %v, want scratch with %v", image.BaseName, holds, want)
+	}
+	if !regexp.MustCompile(`^[1-9]\d*:[1-9]\d*$`).MatchString(user) {
+		t.Errorf("runs as %q", user)
 	}
 }
