@@ -54,8 +54,10 @@ race: ## the packages with goroutines under the race detector; of builds, those 
 
 ##@ When you touch it
 
-test-deploy: ## check deploy/ with its readers' parsers, and a release (modules of their own: download Prometheus, Kubernetes' types and others)
+test-deploy: ## check deploy/ with its readers' parsers (a module of its own: downloads Prometheus, Kubernetes' types and others)
 	cd deploy/check && $(GO) vet ./... && $(GO) test -vet=off -shuffle=on -count=1 ./...
+
+test-release: ## make a release twice and hold it against its readers' parsers (a module of its own: downloads nfpm, CycloneDX and others)
 	cd deploy/release && $(GO) vet ./... && $(GO) test -vet=off -shuffle=on -count=1 -timeout 30m ./...
 
 test-pages: ## the market board and the API reference in a headless Chromium
@@ -72,7 +74,7 @@ test-clients: ## lint the OpenAPI document; the clients and the documentation's 
 
 ##@ At night (what CI has no time for)
 
-nightly: race kill-builder stack-test fleet-test soak properties test-clients vuln fuzz ## all of this group and test-clients, some four hours; make -k nightly goes on after a failure
+nightly: race kill-builder stack-test fleet-test soak properties test-clients test-release vuln fuzz ## all of this group, test-clients and test-release, some four hours; make -k nightly goes on after a failure
 
 nightly: SOAK = 1h
 nightly: RACE = ./edge # whole edges; CI has their parts

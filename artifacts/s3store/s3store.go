@@ -3,9 +3,9 @@ package s3store
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
