@@ -270,6 +270,9 @@ func (e *Edge) Run(ctx context.Context) error {
 	served := make(chan struct{})
 	running.Go(func() {
 		defer close(served)
+		// Who connects meanwhile waits, where an edge that was just restarted would
+		// refuse what it can answer a moment later: a proxy sends that on.
+		<-e.refresher.Restored()
 		if err := e.public.Serve(e.listener); err != nil {
 			failed <- err
 		}

@@ -1,10 +1,12 @@
 package edge_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -757,6 +759,40 @@ func TestDiskDamagedAtTheStart(t *testing.T) {
 				n.complete(w.publish())
 			})
 		}
+	}
+}
+
+// TestRestarted: who connects to an edge that starts from its cache folder waits until
+// it can answer; the store is away.
+func TestRestarted(t *testing.T) {
+	mem, dir := memstore.New(), t.TempDir()
+	w := newWorld(t, mem)
+	n := w.start(mem, func(c *edge.Config) { c.CacheDir = dir })
+	n.complete(w.publish())
+	n.stop()
+	cfg := edge.Config{Reader: faultstore.New(mem, on("", faultstore.Refuse)), Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true, CacheDir: dir}
+	e, err := edge.New(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", e.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET /openapi/v1/assets HTTP/1.1\r\nHost: edge\r\nConnection: close\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Errorf("%v, %v", res, err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 

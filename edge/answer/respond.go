@@ -361,8 +361,7 @@ func (e *Engine) answerGlobal(r *Request, state *snapshot.State, s *snapshot.Sna
 	w := e.works.Get().(*work)
 	defer e.free(w)
 	if current {
-		if entry := state.Global.Load(); entry != nil {
-			e.writeEntry(r, w, s, entry)
+		if entry := state.Global.Load(); entry != nil && e.writeEntry(r, w, s, entry) {
 			return nil
 		}
 	}

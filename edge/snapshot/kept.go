@@ -125,6 +125,7 @@ func (r *Refresher) dropManifests(next *Snapshot) {
 // Interrupted, as after an answer that was lost. What is damaged, or older than what this edge
 // has seen, is reported and not used.
 func (r *Refresher) restore(ctx context.Context) {
+	defer r.setRestored()
 	r.firstChange = r.keptChange()
 	p := r.keptPointer()
 	if p == nil {
@@ -154,6 +155,7 @@ func (r *Refresher) restore(ctx context.Context) {
 	r.missing.Store(int64(len(s.objects)))
 	after := r.warmUp(ctx, nil, s)
 	r.swap(s)
+	r.setRestored()
 	r.mu.Lock()
 	r.status.Set(upstream.Interrupted)
 	r.mu.Unlock()

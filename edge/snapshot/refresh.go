@@ -112,6 +112,9 @@ type Refresher struct {
 	state atomic.Pointer[State]
 	kick  chan struct{} // has Run poll at once; see pollForPin
 
+	restored    chan struct{}
+	setRestored func() // closes restored, once
+
 	Counters  Counters
 	Responses respcache.Counters
 
@@ -173,8 +176,10 @@ func NewRefresher(cfg Config) *Refresher {
 	if cfg.Swapped == nil {
 		cfg.Swapped = func(Swap) {}
 	}
+	restored := make(chan struct{})
 	return &Refresher{
 		cfg: cfg, kick: make(chan struct{}, 1), changed: make(chan struct{}),
+		restored: restored, setRestored: sync.OnceFunc(func() { close(restored) }),
 		status:   Status{Status: upstream.Start()},
 		pinnable: map[int64]*Snapshot{}, loading: map[int64]*load{}, endFetching: func() {},
 	}
@@ -182,6 +187,10 @@ func NewRefresher(cfg Config) *Refresher {
 
 // State returns what requests are answered from; nil before anything is known.
 func (r *Refresher) State() *State { return r.state.Load() }
+
+// Restored is closed when the snapshot of the cache folder is current, or there is none
+// of use. Before, there is nothing to answer from.
+func (r *Refresher) Restored() <-chan struct{} { return r.restored }
 
 // Status returns how the last polls ended.
 func (r *Refresher) Status() Status {
