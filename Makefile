@@ -42,8 +42,8 @@ lint: ## gofmt, vet and staticcheck
 	$(GO) tool staticcheck ./...
 	cd edge/openapi/clients/go && $(GO) vet ./...
 
-test: servers ## all tests, against real S3 servers too
-	$(GO) test -shuffle=on -count=1 -timeout 20m ./...
+test: servers ## all tests, against real S3 servers too; three packages at a time, since some wait more than they compute
+	$(GO) test -p 3 -shuffle=on -count=1 -timeout 20m ./...
 
 servers: ## build the S3 servers that tests start (MinIO: about three minutes, once)
 	@$(GO) run ./internal/testserver/prepare
@@ -60,8 +60,8 @@ test-deploy: ## check deploy/ with its readers' parsers (a module of its own: do
 test-release: ## make a release twice and hold it against its readers' parsers (a module of its own: downloads nfpm, CycloneDX and others)
 	cd deploy/release && $(GO) vet ./... && $(GO) test -vet=off -shuffle=on -count=1 -timeout 30m ./...
 
-test-pages: ## the market board and the API reference in a headless Chromium
-	MARKETDATA_REQUIRE_BROWSER=1 $(GO) test -count=1 ./edge/web
+test-pages: ## the market board and the API reference in a headless Chromium, in the dark and on a phone too
+	TEST_VIEWS=all MARKETDATA_REQUIRE_BROWSER=1 $(GO) test -count=1 ./edge/web
 
 screenshots: ## edge/web/screenshots, of every state of the pages
 	MARKETDATA_REQUIRE_BROWSER=1 SCREENSHOTS=$(CURDIR)/edge/web/screenshots $(GO) test -count=1 ./edge/web
@@ -74,7 +74,7 @@ test-clients: ## lint the OpenAPI document; the clients and the documentation's 
 
 ##@ At night (what CI has no time for)
 
-nightly: race kill-builder stack-test fleet-test soak properties test-clients test-release vuln fuzz ## all of this group, test-clients and test-release, some four hours; make -k nightly goes on after a failure
+nightly: race kill-builder stack-test fleet-test soak properties test-pages test-clients test-release vuln fuzz ## all of this group, test-pages, test-clients and test-release, some four hours; make -k nightly goes on after a failure
 
 nightly: SOAK = 1h
 nightly: RACE = ./edge # whole edges; CI has their parts

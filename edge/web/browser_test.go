@@ -188,12 +188,23 @@ type view struct {
 
 var desktop = view{width: 1280, height: 900}
 
-// views are what the board is looked at in, by the end of their pictures' names.
-var views = map[string]view{
-	"":       desktop,
-	"-dark":  {width: 1280, height: 900, dark: true},
-	"-phone": {width: 390, height: 844, phone: true},
-}
+// views are what the pages are looked at in, by the end of their pictures' names. A
+// browser takes its time, so it is the first of them unless all are asked for.
+var views = func() map[string]view {
+	all := map[string]view{
+		"":       desktop,
+		"-dark":  {width: 1280, height: 900, dark: true},
+		"-phone": {width: 390, height: 844, phone: true},
+	}
+	if !allViews {
+		delete(all, "-dark")
+		delete(all, "-phone")
+	}
+	return all
+}()
+
+// allViews has the pages looked at in the dark and on a phone too.
+var allViews = os.Getenv("TEST_VIEWS") == "all" || os.Getenv("SCREENSHOTS") != ""
 
 // open opens a tab for a view; it shows nothing yet. It has cookies and stores
 // of its own, and is closed when the test ends.

@@ -1,6 +1,8 @@
 package web_test
 
 import (
+	"cmp"
+	"strings"
 	"testing"
 
 	"example.com/marketdata/edge"
@@ -28,11 +30,8 @@ func startEdge(t *testing.T, authOff bool) (base, key string) {
 func TestReference(t *testing.T) {
 	base, key := startEdge(t, false)
 	b := startBrowser(t)
-	for name, v := range map[string]view{
-		"desktop": desktop,
-		"dark":    {width: 1280, height: 900, dark: true},
-		"phone":   {width: 390, height: 844, phone: true},
-	} {
+	for end, v := range views {
+		name := cmp.Or(strings.TrimPrefix(end, "-"), "desktop")
 		t.Run(name, func(t *testing.T) {
 			p := b.open(t, v)
 			if name == "desktop" {

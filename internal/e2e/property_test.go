@@ -54,7 +54,7 @@ func (p *pair) askAll(t *rapid.T, count int) {
 
 // TestOneSnapshot asks many questions about one snapshot of many feeds.
 func TestOneSnapshot(t *testing.T) {
-	checkProperty(t, 12, func(t *rapid.T) {
+	checkProperty(t, 8, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
 		defer p.close()
 		p.askAll(t, 10) // before the first snapshot
@@ -71,7 +71,7 @@ func TestOneSnapshot(t *testing.T) {
 // TestYear follows markets over two dozen snapshots that span a year and more,
 // with change jobs between, and asks after each of them, pinned questions too.
 func TestYear(t *testing.T) {
-	checkProperty(t, 4, func(t *rapid.T) {
+	checkProperty(t, 3, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
 		defer p.close()
 		for _, m := range gen.Histories(24, 25, 0).Draw(t, "history") {
