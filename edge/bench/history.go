@@ -74,6 +74,7 @@ func (b *bench) history(ctx context.Context) error {
 	if b.skipped(held) && b.skipped(fresh) && b.skipped(disk) && b.skipped(others) {
 		return nil
 	}
+	defer func(key string) { b.key = key }(b.key) // the stores here have their own
 	if err := b.historyStore(ctx); err != nil {
 		return err
 	}
