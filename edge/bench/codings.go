@@ -10,12 +10,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sys/unix"
 
 	"example.com/marketdata/edge/coding"
 	"example.com/marketdata/internal/benchdoc"
@@ -173,14 +173,14 @@ func compareCodings(all []coder, bodies [][]byte, rounds int) (bytes []int, time
 	return bytes, times
 }
 
-// threadTime returns the processor time that this thread has used.
+// threadTime returns the processor time that this thread has used. That of getrusage
+// moves in the kernel's ticks, which are some milliseconds.
 func threadTime() time.Duration {
-	const thread = 1 // RUSAGE_THREAD
-	var u syscall.Rusage
-	if err := syscall.Getrusage(thread, &u); err != nil {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
 		panic(err)
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return time.Duration(t.Nano())
 }
 
 // samples returns pages of 1, 20 and 100 rows, and says of what markets they are:
