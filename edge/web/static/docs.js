@@ -38,7 +38,8 @@ document.addEventListener("DOMContentLoaded", async () => {
     defaultHttpClient: { targetKey: "shell", clientKey: "curl" },
     authentication: { preferredSecurityScheme: "ApiKey", securitySchemes: { ApiKey: { value } } },
     modelsSectionLabel: "Schemas",
-    // The key field's example is not one of a key.
-    customCss: ".scalar-password-input::placeholder { color: transparent; }",
+    // The key field's example is not one of a key. A section that was jumped to has the focus,
+    // which is no reason to frame it.
+    customCss: ".scalar-password-input::placeholder { color: transparent; } .section:focus-visible { outline: none; }",
   });
 });
