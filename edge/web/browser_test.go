@@ -419,8 +419,9 @@ func (p *page) shoot(name string) {
 	}
 }
 
-// small codes a picture anew with its 64 most frequent colours, and the nearest of
-// them for all others: pages have few.
+// small codes a picture anew with 64 of its colours, and the nearest of them for all
+// others: pages have few. Half are the most frequent; the other half are no shades of
+// another, so that what is small keeps its colour.
 func small(taken []byte) ([]byte, error) {
 	full, err := png.Decode(bytes.NewReader(taken))
 	if err != nil {
@@ -433,8 +434,18 @@ func small(taken []byte) ([]byte, error) {
 			count[full.At(x, y)]++
 		}
 	}
-	colours := color.Palette(slices.SortedFunc(maps.Keys(count), func(a, b color.Color) int { return cmp.Compare(count[b], count[a]) }))
-	colours = colours[:min(len(colours), 64)]
+	shade := func(a, b color.Color) bool {
+		near := func(a, b uint32) bool { return max(a, b)-min(a, b) < 16<<8 }
+		r, g, b1, _ := a.RGBA()
+		r2, g2, b2, _ := b.RGBA()
+		return near(r, r2) && near(g, g2) && near(b1, b2)
+	}
+	var colours color.Palette
+	for _, c := range slices.SortedFunc(maps.Keys(count), func(a, b color.Color) int { return cmp.Compare(count[b], count[a]) }) {
+		if len(colours) < 32 || len(colours) < 64 && !slices.ContainsFunc(colours, func(one color.Color) bool { return shade(one, c) }) {
+			colours = append(colours, c)
+		}
+	}
 	index := map[color.Color]uint8{}
 	for c := range count {
 		index[c] = uint8(colours.Index(c))
