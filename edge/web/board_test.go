@@ -201,10 +201,18 @@ func TestBoard(t *testing.T) {
 				t.Errorf("listing: %q, want %q", got, ranked[:20])
 			}
 			p.expect(`document.querySelector("#table tbody .symbol").textContent`, hostile[0].symbol)
-			p.expect(`document.querySelector("#table tbody td:nth-child(4)").textContent`, "$2,000.50")
-			p.expect(`document.querySelector("#table tbody td:nth-child(4) span").title`, "2000.5")
+			p.expect(`document.querySelector("#table tbody td:nth-child(5)").textContent`, "$2,000.50")
+			p.expect(`document.querySelector("#table tbody td:nth-child(5) span").title`, "2000.5")
 			p.expect(where, "Page 1 of 3, 45 rows")
 			p.expect(`/^Snapshot of `+at.Format(time.DateOnly)+` \d\d:\d0 UTC, (just now|\d+ min ago)$/.test(document.querySelector("#age").textContent) ? "" : document.querySelector("#age").textContent`, "")
+			// Further down the head of the table is in view, and no row that has the focus behind it.
+			p.eval(`document.querySelector("#next").scrollIntoView({ block: "end" })`)
+			p.expect(`String(document.querySelector("#table th").getBoundingClientRect().top)`, "0")
+			p.expect(`(() => {
+				const link = document.querySelector("#table tbody tr:nth-child(5) a");
+				link.focus();
+				return String(link.getBoundingClientRect().top >= document.querySelector("#table th").getBoundingClientRect().bottom);
+			})()`, "true")
 			// Names are whole, on a phone, too.
 			p.expect(`[...document.querySelectorAll("#table tbody .name")].filter((name) => name.getBoundingClientRect().right > name.closest("td").getBoundingClientRect().right || getComputedStyle(name).textOverflow !== "clip").map((name) => name.textContent).join()`, "")
 			for _, view := range []struct {
@@ -250,7 +258,7 @@ func (p *page) checkContrast() {
 			const [r, g, b] = hex.match(/../g).map((c) => parseInt(c, 16) / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
 			return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 		};
-		const pairs = ["text back", "text panel", "text over", "soft back", "soft panel", "soft over", "link back", "link panel", "up panel", "up over", "up up-back", "down panel", "down over", "down down-back", "warn warn-back"];
+		const pairs = ["text back", "text panel", "text over", "soft back", "soft panel", "soft over", "star panel", "star over", "star back", "link back", "link panel", "up panel", "up over", "up up-back", "down panel", "down over", "down down-back", "warn warn-back"];
 		return pairs.map((pair) => {
 			const [low, high] = pair.split(" ").map(luminance).sort((a, b) => a - b);
 			return [pair, (high + 0.05) / (low + 0.05)];
@@ -357,14 +365,14 @@ func TestBoardKeyboard(t *testing.T) {
 	for range 8 {
 		want = append(want, "?asset")
 	}
-	want = append(want, "?view=assets", "?view=categories", "?view=chains", "?view=exchanges", "scroll", "rank", "name", "symbol")
+	want = append(want, "?view=assets", "?view=favourites", "?view=categories", "?view=chains", "?view=exchanges", "rank", "name", "symbol")
 	for range 20 {
-		want = append(want, "?asset")
+		want = append(want, "star", "?asset")
 	}
 	want = append(want, "?view=assets", "?view=assets&page=2", "?view=assets&page=3", "next", "rows", "/docs")
 	for range want {
 		p.key("Tab")
-		order = append(order, fmt.Sprint(p.eval(`document.activeElement.matches(".scroll") ? "scroll" : `+focused+`.replace(/^[?]asset=.*/, "?asset")`)))
+		order = append(order, fmt.Sprint(p.eval(focused+`.replace(/^[?]asset=.*/, "?asset").replace(/^star-.*/, "star")`)))
 	}
 	if !slices.Equal(order, want) {
 		t.Errorf("Tab goes to %q, want %q", order, want)
@@ -373,7 +381,7 @@ func TestBoardKeyboard(t *testing.T) {
 	p.expect(`document.activeElement.tagName`, "BODY") // behind the last comes the browser
 	tabTo := func(name string) {
 		t.Helper()
-		for range 50 {
+		for range 80 {
 			if p.key("Tab"); p.eval(focused) == name {
 				return
 			}
@@ -433,6 +441,80 @@ func TestBoardKeyboard(t *testing.T) {
 	p.expect(focused, to)
 	// What has the focus shows it.
 	p.expect(`getComputedStyle(document.activeElement).outlineStyle`, "solid")
+	p.checkStayed(base)
+}
+
+// TestBoardFavourites makes assets favourites, with keys and with the mouse, and no more
+// ones; sees them listed, in another tab too; and has this browser keep ids, and no more
+// than can be asked for.
+func TestBoardFavourites(t *testing.T) {
+	base, _ := startBoard(t, mark(), true)
+	b := startBrowser(t)
+	const (
+		stored  = `JSON.stringify(localStorage)`
+		pressed = `[...document.querySelectorAll("#table .star")].map((star, i) => (star.ariaPressed === "true" ? i : "")).join("")`
+		listed  = shown + ` && location.search === "?view=favourites" && `
+	)
+	is := func(ids string) string { return quote(`{"market-board-favourites":"` + ids + `"}`) }
+	for name, v := range views {
+		t.Run("view"+name, func(t *testing.T) {
+			p := b.open(t, v)
+			p.goTo(base + "/?view=favourites")
+			p.await(listed + `document.querySelector("#table tbody").innerText.startsWith("None yet. ")`)
+			p.expect(stored, "{}")
+			p.checkAxe("no favourites")
+			p.checkFits()
+			p.shoot("favourites-none" + name)
+			p.eval(click(`[href="?view=assets"]`))
+			p.await(shown + ` && location.search === "?view=assets"`)
+			for _, id := range []string{"9", "2"} {
+				p.eval(`document.querySelector("#star-` + id + `").focus()`)
+				p.key("Enter")
+			}
+			p.expect(`document.activeElement.ariaLabel + " " + document.activeElement.ariaPressed`, "Favourite: "+assetName(1)+" true")
+			p.expect(pressed, "17")
+			p.expect(stored, `{"market-board-favourites":"[9,2]"}`)
+			p.eval(click(`[href="?view=favourites"]`))
+			p.await(listed + names + `.join("|") === ` + quote(assetName(1)+"|"+assetName(8)))
+			p.checkAxe("favourites")
+			p.checkFits()
+			p.shoot("favourites" + name)
+			// On a page of an asset, and what that changes in another tab.
+			other := p.tab()
+			other.goTo(base + "/?asset=" + url.QueryEscape(assetSlug(5)))
+			other.await(assetShown)
+			other.eval(click("#star"))
+			other.checkAxe("star")
+			p.await(listed + names + `.join("|") === ` + quote(strings.Join([]string{assetName(1), assetName(5), assetName(8)}, "|")))
+			// A slip can be undone.
+			p.eval(click("#star-2"))
+			p.expect(names+`.length + "|" + `+pressed, "3|12")
+			p.eval(click("#star-2"))
+			p.await(stored + ` === ` + is("[9,6,2]"))
+			p.eval(click("#star-2"))
+			p.call("Page.reload", nil)
+			p.await(`document.readyState === "complete" && ` + listed + names + `.length === 2`)
+			p.checkStayed(base)
+		})
+	}
+
+	// What else is stored there is left out, and so is the hundred and first.
+	p := b.open(t, desktop)
+	p.goTo(base + "/")
+	p.await(shown)
+	p.eval(`localStorage.setItem("market-board-favourites", JSON.stringify(["<b>", -1, 1.5, null, ...Array.from({ length: 120 }, (_, i) => i + 6)]))`)
+	p.goTo(base + "/?view=favourites&rows=50")
+	p.await(shown + ` && ` + names + `.length === 40`)
+	p.goTo(base + "/")
+	p.await(shown)
+	p.eval(click("#star-1"))
+	p.expect(problem, "No more than 100 assets can be favourites.")
+	p.expect(`document.querySelector("#star-1").ariaPressed`, "false")
+	p.eval(`localStorage.setItem("market-board-favourites", "{")`)
+	p.call("Page.reload", nil)
+	p.await(`document.readyState === "complete" && ` + shown)
+	p.eval(click("#star-1"))
+	p.expect(stored, `{"market-board-favourites":"[1]"}`)
 	p.checkStayed(base)
 }
 

@@ -119,6 +119,7 @@ func Files(o Options) (map[string]server.StaticFile, error) {
 		{"/static/board.js", "static/board.js", "text/javascript; charset=utf-8"},
 		{"/static/charts.js", "static/charts.js", "text/javascript; charset=utf-8"},
 		{"/static/detail.js", "static/detail.js", "text/javascript; charset=utf-8"},
+		{"/static/favourites.js", "static/favourites.js", "text/javascript; charset=utf-8"},
 		{"/static/key.js", "static/key.js", "text/javascript; charset=utf-8"},
 		{"/static/numbers.js", "static/numbers.js", "text/javascript; charset=utf-8"},
 		{"/static/search.js", "static/search.js", "text/javascript; charset=utf-8"},

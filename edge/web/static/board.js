@@ -81,6 +81,7 @@ const views = {
     kind: "asset",
     sort: "rank:asc",
     columns: [
+      { title: "", says: "Favourite", style: "starred", cell: (row) => star(row) },
       { title: "#", says: "Rank", sort: "rank", style: "rank", cell: (row) => (row.rank ? String(row.rank) : nothing()) },
       { title: "Name", sort: "name", text: true, cell: (row) => named(row, "asset") },
       { title: "Symbol", sort: "symbol", text: true, wide: true, cell: (row) => element("span", { class: "symbol" }, row.symbol) },
@@ -110,6 +111,8 @@ const views = {
     ],
   },
 };
+
+views.favourites = { ...views.assets, title: "Favourites" };
 
 function groupColumns(kind) {
   return [
@@ -366,9 +369,11 @@ function showTrending(items) {
 
 // askListing asks for one page of the view, and for the prices of its assets.
 async function askListing(now, at, signal, quietly) {
-  const { result } = await ask(now.view, { sort: now.sort, page: now.page, size: now.rows }, at, signal);
+  const { kind } = views[now.view];
+  const chosen = now.view === "favourites" && { id: favourites.length ? favourites.join(",") : "," }; // a comma is a list without a value
+  const { result } = await ask(kind === "asset" ? "assets" : now.view, { ...chosen, sort: now.sort, page: now.page, size: now.rows }, at, signal);
   const rows = result.items;
-  if (now.view !== "assets" || rows.length === 0) return { result };
+  if (kind !== "asset" || rows.length === 0) return { result };
   const id = rows.map((row) => row.id).join(",");
   const prices = !narrow.matches && Promise.all(chunks(rows).map((rows) =>
     ask("history", { id: rows.map((row) => row.id).join(","), window: "7d", size: historySize }, at, signal).then(
@@ -417,7 +422,7 @@ function showListing(now, { result, prices, signal }) {
     ...rows.map((row) => element("tr", {}, ...view.columns.map((column) => element("td", { class: classOf(column) }, element("div", {}, column.cell(row)))))),
   );
   if (prices) showLines(rows, prices, signal);
-  if (rows.length === 0) $("table").tBodies[0].append(element("tr", {}, element("td", { class: "empty", colspan: view.columns.length }, result.total > 0 ? "There is no such page." : "Nothing is listed.")));
+  if (rows.length === 0) $("table").tBodies[0].append(element("tr", {}, element("td", { class: "empty", colspan: view.columns.length }, result.total > 0 ? "There is no such page." : now.view === "favourites" ? "None yet. The star of an asset puts it here; this browser alone keeps the list." : "Nothing is listed.")));
   pages = result.total_page;
   turn($("previous"), $("next"), now.page <= 1);
   turn($("next"), $("previous"), now.page >= pages);
@@ -479,7 +484,7 @@ const classOf = (column) => [column.text && "text", column.wide && "wide", colum
 function heading(column, now) {
   const th = element("th", { scope: "col", class: classOf(column) });
   if (!column.sort) {
-    th.append(column.title);
+    th.append(column.title || element("span", { class: "hidden" }, column.says));
     return th;
   }
   const [key, direction] = now.sort.split(":");
@@ -636,6 +641,13 @@ $("rows").addEventListener("change", () => {
   go({ rows, page: Math.floor(((now.page - 1) * now.rows) / rows) + 1 }); // the first row stays on it
   toTop();
 });
+// The head of a table stays in view where the table needs no scrolling sideways.
+const fitting = new ResizeObserver(() => {
+  const fits = $("table").offsetWidth <= $("scroll").clientWidth;
+  $("scroll").classList.toggle("scroll", !fits);
+  $("scroll").tabIndex = fits ? -1 : 0;
+});
+for (const id of ["table", "scroll"]) fitting.observe($(id));
 $("order").addEventListener("change", () => go({ sort: $("order").value, page: 1 }));
 $("forget").addEventListener("click", () => {
   dropKey(true);

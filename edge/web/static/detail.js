@@ -63,6 +63,7 @@ function showDetail(now, { row, quote, leads, signal }) {
 // What the page of each kind has besides its name.
 const showParts = {
   asset(asset, now, quote, leads) {
+    $("detail-head").firstChild.append(star(asset, "star"));
     $("detail-head").append(element("p", { class: "price" }, exact(quote?.price, price), " ", changed(quote?.percent_change["24h"])));
     $("facts").replaceChildren(
       entry("Rank", asset.rank ? String(asset.rank) : nothing()),
