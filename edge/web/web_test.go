@@ -111,8 +111,15 @@ func TestFiles(t *testing.T) {
 			}
 		}
 	}
-	if len(paths) < 19 {
+	if len(paths) < 20 {
 		t.Errorf("only %q were seen", paths)
+	}
+	_, document := get(t, "GET", base+"/openapi.json")
+	_, summary := get(t, "GET", base+"/llms.txt")
+	for _, endpoint := range regexp.MustCompile(`"/openapi/v1/([a-z]+)":`).FindAllStringSubmatch(document, -1) {
+		if !strings.Contains(summary, " "+endpoint[1]) {
+			t.Errorf("/llms.txt does not name %s", endpoint[1])
+		}
 	}
 	for _, path := range []string{"/docs/", "/static", "/static/", "/static/web.go", "/static/board.html", "/index.html", "/openapi.yaml", "//"} {
 		if r, body := get(t, "GET", base+path); r.StatusCode != http.StatusNotFound || !strings.Contains(body, `"PATH_NOT_FOUND"`) {
