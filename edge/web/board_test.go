@@ -912,7 +912,7 @@ func TestBoardTime(t *testing.T) {
 	publish(t, store, old)
 	p.await(shown + ` && ` + problem + ` === ""`)
 	p.expect(`document.querySelector("#age").className`, "stale")
-	p.expect(`/^Snapshot of 2026-01-02 03:00 UTC, \d+ h ago, stale$/.test(document.querySelector("#age").textContent) ? "" : document.querySelector("#age").textContent`, "")
+	p.expect(`/^Snapshot of 2026-01-02 03:00 UTC, \d+ days ago, stale$/.test(document.querySelector("#age").textContent) ? "" : document.querySelector("#age").textContent`, "")
 	p.shoot("board-stale")
 
 	age := func(at time.Time) string {

@@ -513,7 +513,7 @@ function showAge() {
   const seconds = (performance.now() + clock - Date.parse(pin)) / 1000;
   const minutes = Math.floor(Math.max(seconds, 0) / 60);
   const stale = seconds > staleAfter;
-  const said = minutes < 1 ? "just now" : minutes < 120 ? minutes + " min ago" : Math.floor(minutes / 60) + " h ago";
+  const said = minutes < 1 ? "just now" : minutes < 120 ? minutes + " min ago" : minutes < 2880 ? Math.floor(minutes / 60) + " h ago" : Math.floor(minutes / 1440) + " days ago";
   const text = "Snapshot of " + utc(pin) + ", " + said + (stale ? ", stale" : "");
   // Written only when it differs, because it is read out.
   if ($("age").textContent !== text) $("age").textContent = text;
