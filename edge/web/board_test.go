@@ -210,6 +210,7 @@ func TestBoard(t *testing.T) {
 			p.expect(`String(document.querySelector("#table th").getBoundingClientRect().top)`, "0")
 			p.expect(`(() => {
 				const link = document.querySelector("#table tbody tr:nth-child(5) a");
+				link.closest("tr").scrollIntoView();
 				link.focus();
 				return String(link.getBoundingClientRect().top >= document.querySelector("#table th").getBoundingClientRect().bottom);
 			})()`, "true")
