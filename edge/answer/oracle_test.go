@@ -1,7 +1,6 @@
 package answer
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -71,7 +70,6 @@ func TestAgainstOracle(t *testing.T) {
 		if want, err = oracle.Load(t.Context(), store, p.Manifest); err != nil {
 			t.Fatal(err)
 		}
-		want.Series = readSeries(t, store, p.Manifest)
 		for _, r := range []*rig{caches, none} {
 			r.await(t, fixture.Start.Add(time.Duration(at)*artifacts.Step))
 		}
@@ -128,66 +126,4 @@ func searchText(rnd *rand.Rand) string {
 		q += "+" + one("", one(words...))
 	}
 	return q + one("", "", "", "+")
-}
-
-// readSeries reads the windows of history out of a store, row by row.
-func readSeries(t *testing.T, store artifacts.Reader, m *artifacts.Manifest) map[string]*model.Series {
-	all := map[string]*model.Series{}
-	rows := func(v *artifacts.View, each func(row []byte)) {
-		for _, o := range v.Objects {
-			b, err := artifacts.ReadObject(t.Context(), store, o.Ref)
-			if err != nil {
-				t.Fatal(err)
-			}
-			shards, err := artifacts.ParseObject(b)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, s := range shards {
-				for i := range s.Len() {
-					each(s.Row(i))
-				}
-			}
-		}
-	}
-	for _, w := range model.Windows {
-		points := map[int64][]model.Point{}
-		s := &model.Series{Listed: map[int64]bool{}, Points: func(id int64) []model.Point { return points[id] }}
-		all[w.Name] = s
-		own := true
-		add := func(v *artifacts.View, has func(time.Time) bool) {
-			for _, at := range v.Times {
-				own = own && !at.Equal(m.Time)
-			}
-			rows(v, func(row []byte) {
-				id, prices, err := model.ReadPrices(row, len(v.Times))
-				if err != nil {
-					t.Fatal(err)
-				}
-				for i, p := range prices {
-					if p != nil && has(v.Times[i]) {
-						points[id] = append(points[id], model.Point{Time: v.Times[i], Price: *p})
-					}
-				}
-			})
-		}
-		for i := range m.Views {
-			switch v := &m.Views[i]; {
-			case v.Collection == "history/"+w.Name:
-				rows(v, func(row []byte) {
-					var listed struct{ ID int64 }
-					if err := json.Unmarshal(row, &listed); err != nil {
-						t.Fatal(err)
-					}
-					s.Listed[listed.ID] = true
-				})
-			case strings.HasPrefix(v.Collection, "history/"+w.Name+"/"):
-				add(v, func(at time.Time) bool { return w.Has(at, m.Time) })
-			}
-		}
-		if v, ok := m.Latest(); ok && own {
-			add(v, m.Time.Equal)
-		}
-	}
-	return all
 }

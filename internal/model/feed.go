@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -325,12 +326,79 @@ func readGroup(r *reader) (*group, *int64) {
 }
 
 // readDataTime reads the time of an exchange's aggregate: nil when it is no
-// RFC3339 time or not after the start of 1970, else UTC in whole seconds.
+// RFC3339 time, not after the start of 1970 or after 9999, else UTC in whole seconds.
 func readDataTime(text string) *time.Time {
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil || !t.After(time.Unix(0, 0)) {
+	if len(text) < 20 || text[13] != ':' || strings.Contains(text, ",") { // which time.Parse takes
 		return nil
 	}
-	t = t.UTC().Truncate(time.Second)
+	t, err := time.Parse(time.RFC3339, strings.ToUpper(text))
+	if err != nil {
+		return nil
+	}
+	_, offset := t.Zone()
+	t = time.Unix(t.Unix(), 0).UTC()
+	if max(offset, -offset) >= 24*60*60 || t.Unix() <= 0 || t.Year() > 9999 {
+		return nil
+	}
 	return &t
+}
+
+// An Accepted row of a feed: its id, and all that it says.
+type Accepted struct {
+	ID  int64
+	Row string
+}
+
+// Accept tells what is accepted of a feed, by collection and key, and how many rows
+// of each are set aside. Known are the ids of keys from earlier builds. It is for tests
+// that read a feed and build nothing. A Row is [fmt.Sprintf]'s %q of texts, and whole
+// numbers of a value's last decimal.
+func Accept(files Files, known map[string]map[string]int64) (rows map[string]map[string]Accepted, rejected map[string]int, err error) {
+	f, _, err := readFeed(files, known)
+	if err != nil {
+		return nil, nil, err
+	}
+	rows = map[string]map[string]Accepted{assets: {}, quotes: {}, exchanges: {}, categories: {}, chains: {}}
+	units := func(x *big.Rat, places int) string {
+		if x == nil {
+			return "none"
+		}
+		return new(big.Rat).Mul(x, new(big.Rat).SetInt(tenTo(places))).RatString()
+	}
+	count := func(n *int64) string {
+		if n == nil {
+			return "none"
+		}
+		return integer(*n)
+	}
+	here := map[string]bool{}
+	for _, a := range f.assets {
+		here[a.key] = true
+		rows[assets][a.key] = Accepted{a.id, fmt.Sprintf("%q %t", append([]string{a.name, a.symbol, a.slug, a.logo, a.website, a.whitepaper}, a.explorers...), a.active)}
+		if a.price != nil {
+			marketCap := cmp.Or(a.marketCap, new(big.Rat))
+			rows[quotes][a.key] = Accepted{Row: fmt.Sprint(units(a.price, pricePlaces), units(marketCap, amountPlaces), units(a.volume, amountPlaces))}
+		}
+	}
+	for _, e := range f.exchanges {
+		l := e.links
+		row := fmt.Sprintf("%q %s %s", []string{e.name, e.slug, e.logo, string(l.Website), string(l.Twitter), string(l.Telegram), string(l.Reddit), string(l.Facebook), string(l.Chat)},
+			units(e.maker, feePlaces), units(e.taker, feePlaces))
+		if m := e.market; m != nil {
+			row += fmt.Sprintf(" %s %s %s %v", units(m.volume, amountPlaces), count(m.markets), count(m.coins), m.dataTime)
+		}
+		rows[exchanges][e.key] = Accepted{e.id, row}
+	}
+	for collection, groups := range f.groups {
+		for _, g := range groups {
+			members := slices.DeleteFunc(slices.Clone(g.members), func(key string) bool { return !here[key] })
+			slices.Sort(members)
+			native := ""
+			if here[g.native] {
+				native = g.native
+			}
+			rows[collection][g.key] = Accepted{g.id, fmt.Sprintf("%q %t %s %q", []string{g.name, g.slug, g.displayName, native}, g.active, count(g.evmChainID), slices.Compact(members))}
+		}
+	}
+	return rows, f.rejected, nil
 }

@@ -26,7 +26,7 @@ func lines(file string) [][]byte {
 	var rows [][]byte
 	for line := range bytes.SplitSeq(text, []byte("\n")) {
 		line = bytes.TrimSuffix(line, []byte("\r"))
-		if len(bytes.TrimSpace(line)) > 0 {
+		if len(bytes.Trim(line, " \t\r")) > 0 {
 			rows = append(rows, line)
 		}
 	}

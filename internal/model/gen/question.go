@@ -48,6 +48,12 @@ func Questions(w *model.World) *rapid.Generator[model.Question] {
 	})
 }
 
+// Queries are query strings, without the question mark, of requests to an endpoint
+// that has no snapshot.
+func Queries(endpoint string) *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string { return strings.TrimPrefix(draw{t}.query(nil, endpoint), "?") })
+}
+
 // Searches are questions that look for assets of the newest snapshot.
 func Searches(w *model.World) *rapid.Generator[model.Question] {
 	return rapid.Custom(func(t *rapid.T) model.Question {
