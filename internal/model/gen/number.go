@@ -1,6 +1,10 @@
 package gen
 
-import "strings"
+import (
+	"strings"
+
+	"pgregory.net/rapid"
+)
 
 // kind is a kind of decimal field: what is at its limits.
 type kind struct {
@@ -64,6 +68,18 @@ func (d draw) decimal(k kind) string {
 		literal = `"` + literal + `"`
 	}
 	return literal
+}
+
+// Numbers are JSON values where a number is wanted: any that a field takes, in any
+// spelling, and what some fields refuse.
+func Numbers() *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string {
+		d := draw{t}
+		if d.chance(25) {
+			return pick(d, odd)
+		}
+		return d.decimal(pick(d, []kind{price, amount}))
+	})
 }
 
 // digits is a whole number of n digits.
