@@ -100,7 +100,7 @@ func TestBackupBeside(t *testing.T) {
 		s, c := storeWithClock()
 		w := grown(t, s)
 		moved := 0
-		from := &tap{s, func(op, key string) {
+		from := tap(s, func(op, key string) {
 			// A moment before the last manifest of a try is read, all is replaced.
 			if m := head(t, s).Manifest; moved < moves && key == artifacts.ManifestKey(m.Retained[len(m.Retained)-1].Manifest.Digest) {
 				moved++
@@ -111,7 +111,7 @@ func TestBackupBeside(t *testing.T) {
 				c.pass(3 * time.Hour)
 				collect(t, s)
 			}
-		}}
+		})
 		to := memstore.New()
 		r, err := Backup(t.Context(), BackupConfig{From: from, To: to})
 		if !errors.Is(err, want) || moved != moves {

@@ -196,11 +196,11 @@ func TestRace(t *testing.T) {
 						w.seed = uint64(i)
 					}
 					var once sync.Once
-					meeting := &tap{s, func(op, key string) {
+					meeting := tap(s, func(op, key string) {
 						if op == "sync" {
 							once.Do(func() { ready.Done(); ready.Wait() })
 						}
-					}}
+					})
 					g.Go(func() error {
 						r, err := tryBuild(t.Context(), meeting, w)
 						var l *publish.LostError
@@ -285,13 +285,13 @@ func TestChangeFaults(t *testing.T) {
 		}
 	}
 	// Another job is always faster: bounded, and said.
-	busy := &tap{s, func(op, key string) {
+	busy := tap(s, func(op, key string) {
 		if op == "swap" {
 			if _, err := Change(context.Background(), s, func() time.Time { return time.Now() }); err != nil {
 				t.Error(err)
 			}
 		}
-	}}
+	})
 	if c, err := Change(t.Context(), busy, clock); !errors.Is(err, artifacts.ErrConflict) {
 		t.Errorf("%+v, %v", c, err)
 	}

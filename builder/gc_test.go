@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/faultstore"
 	"example.com/marketdata/artifacts/memstore"
 )
 
@@ -45,42 +46,18 @@ func collect(t *testing.T, s artifacts.Store, change ...func(*GCConfig)) *GCRepo
 }
 
 // tap is a store that tells of each call before it is made.
-type tap struct {
-	artifacts.Store
-	before func(op, key string)
-}
-
-func (s *tap) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
-	s.before("get", key)
-	return s.Store.Get(ctx, key, limit)
-}
-func (s *tap) GetIf(ctx context.Context, key string, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
-	s.before("getif", key)
-	return s.Store.GetIf(ctx, key, known, limit)
-}
-func (s *tap) Put(ctx context.Context, key string, data []byte) error {
-	s.before("put", key)
-	return s.Store.Put(ctx, key, data)
-}
-func (s *tap) Sync(ctx context.Context) error { s.before("sync", ""); return s.Store.Sync(ctx) }
-func (s *tap) Swap(ctx context.Context, key string, old artifacts.Version, data []byte) (artifacts.Version, error) {
-	s.before("swap", key)
-	return s.Store.Swap(ctx, key, old, data)
-}
-func (s *tap) List(ctx context.Context, prefix string, f func(artifacts.Info) error) error {
-	s.before("list", prefix)
-	return s.Store.List(ctx, prefix, f)
-}
-func (s *tap) Delete(ctx context.Context, key string) error {
-	s.before("delete", key)
-	return s.Store.Delete(ctx, key)
+func tap(s artifacts.Store, before func(op, key string)) artifacts.Store {
+	return faultstore.New(s, func(op faultstore.Op) faultstore.Decision {
+		before(string(op.Kind), op.Key)
+		return faultstore.Pass
+	})
 }
 
 // reached are the keys that Check reads: all that the pointer reaches.
 func reached(t *testing.T, s artifacts.Store) map[string]bool {
 	t.Helper()
 	keys := map[string]bool{}
-	verify(t, &tap{s, func(op, key string) { keys[key] = true }})
+	verify(t, tap(s, func(op, key string) { keys[key] = true }))
 	maps.DeleteFunc(keys, func(key string, _ bool) bool { return moving[key] })
 	return keys
 }
@@ -212,11 +189,11 @@ func TestCollectUnreadable(t *testing.T) {
 func garbage(t *testing.T, s artifacts.Store, c *clock, w world) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	dying := &tap{s, func(op, key string) {
+	dying := tap(s, func(op, key string) {
 		if op == "swap" && key == artifacts.CurrentKey {
 			cancel()
 		}
-	}}
+	})
 	if r, err := tryBuild(ctx, dying, w); err == nil {
 		t.Fatalf("the build did not die: %+v", r)
 	}
@@ -234,14 +211,14 @@ func TestCollectBesideBuild(t *testing.T) {
 		garbage(t, s, c, w.later(artifacts.Step))
 		n := 0
 		var mu sync.Mutex
-		_, err := tryBuild(t.Context(), &tap{s, func(op, key string) {
+		_, err := tryBuild(t.Context(), tap(s, func(op, key string) {
 			mu.Lock()
 			defer mu.Unlock()
 			if n++; n == at {
 				collect(t, s)
 			}
 			c.pass(time.Second)
-		}}, w.later(artifacts.Step))
+		}), w.later(artifacts.Step))
 		if err != nil {
 			t.Fatalf("gc before call %d: %v", at, err)
 		}
@@ -265,7 +242,7 @@ func TestBuildsBesideCollect(t *testing.T) {
 		n := 0
 		folders := map[string]bool{}
 		var mu sync.Mutex
-		report, err := Collect(t.Context(), GCConfig{Grace: DefaultGrace, Log: discard, Store: &tap{s, func(op, key string) {
+		report, err := Collect(t.Context(), GCConfig{Grace: DefaultGrace, Log: discard, Store: tap(s, func(op, key string) {
 			mu.Lock()
 			defer mu.Unlock()
 			if folders[key] = true; len(folders) > 12 && (op == "list" || op == "getif") {
@@ -277,7 +254,7 @@ func TestBuildsBesideCollect(t *testing.T) {
 					w = w.later(2 * time.Hour)
 				}
 			}
-		}}})
+		})})
 		if err != nil {
 			t.Fatalf("builds before call %d: %v", at, err)
 		}

@@ -412,7 +412,7 @@ func TestHistoryOfAYear(t *testing.T) {
 		}
 		var mu sync.Mutex
 		read, remembered := 0, 0
-		s := &tap{inner, func(op, key string) {
+		s := tap(inner, func(op, key string) {
 			mu.Lock()
 			defer mu.Unlock()
 			if op == "get" && views[key] {
@@ -421,7 +421,7 @@ func TestHistoryOfAYear(t *testing.T) {
 			if op == "get" && ofLedger[key] {
 				remembered++
 			}
-		}}
+		})
 		now := c.moment(c.at.Add(artifacts.Step))
 		mustBuild(t, s, now, assets(9))
 		c.took(now, 9)

@@ -180,12 +180,12 @@ func TestRestoreBeside(t *testing.T) {
 	}
 	c.pass(3 * time.Hour)
 	collected := false
-	_, err := tryRestore(t.Context(), &tap{s, func(op, key string) {
+	_, err := tryRestore(t.Context(), tap(s, func(op, key string) {
 		if op == "swap" && key == artifacts.CurrentKey {
 			collect(t, s)
 			collected = true
 		}
-	}}, backup)
+	}), backup)
 	if err != nil || !collected {
 		t.Fatal(err)
 	}

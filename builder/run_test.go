@@ -203,11 +203,11 @@ func TestRunStop(t *testing.T) {
 	mustBuild(t, s, w)
 	before := head(t, s).Pointer
 	ctx, cancel := context.WithCancel(t.Context())
-	stopping := &tap{s, func(op, key string) {
+	stopping := tap(s, func(op, key string) {
 		if op == "put" {
 			cancel()
 		}
-	}}
+	})
 	b, err := New(config(stopping, w.later(artifacts.Step)))
 	if err != nil {
 		t.Fatal(err)

@@ -24,11 +24,11 @@ func TestStatus(t *testing.T) {
 	s := signed.Store(mem, []artifacts.SignKey{sign}, artifacts.Trust{sign.Trust()})
 	status := func(trust ...artifacts.TrustKey) *StatusReport {
 		t.Helper()
-		looked := &tap{mem, func(op, key string) {
+		looked := tap(mem, func(op, key string) {
 			if !slices.Contains([]string{"get", "getif", "list"}, op) {
 				t.Errorf("status asks for %s of %s", op, key)
 			}
-		}}
+		})
 		r, err := Status(t.Context(), StatusConfig{Store: looked, Trust: trust, Grace: DefaultGrace, Now: c.now})
 		if err != nil {
 			t.Fatal(err)

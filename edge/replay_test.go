@@ -17,6 +17,8 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/dirstore"
+	"example.com/marketdata/artifacts/faultstore"
+	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/artifacts/s3store"
 	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/builder/keys"
@@ -316,7 +318,7 @@ func TestKeptDamage(t *testing.T) {
 	if err := r.stop(); err != nil {
 		t.Fatal(err)
 	}
-	r.polled.Reader = awayReader{}
+	r.polled.Reader = faultstore.New(memstore.New(), func(faultstore.Op) faultstore.Decision { return faultstore.Refuse })
 	problems := func() (names []string) {
 		for _, p := range r.edge.status().More.(More).Folder {
 			name, _, _ := strings.Cut(p, ":")
@@ -352,15 +354,4 @@ func TestKeptDamage(t *testing.T) {
 	r.sign = []artifacts.SignKey{stranger}
 	r.start()
 	until(t, "problems with signatures", func() bool { return slices.Equal(problems(), []string{"change", "current", "keys"}) })
-}
-
-// awayReader is a store that cannot be asked.
-type awayReader struct{ artifacts.Reader }
-
-func (awayReader) Get(context.Context, string, int64) ([]byte, artifacts.Version, error) {
-	return nil, "", errors.New("away")
-}
-
-func (awayReader) GetIf(context.Context, string, artifacts.Version, int64) ([]byte, artifacts.Version, error) {
-	return nil, "", errors.New("away")
 }

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/valyala/fasthttp/fasthttputil"
+
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/coincap"
 	"example.com/marketdata/builder/source/coingecko"
@@ -366,21 +368,15 @@ type fake struct {
 
 // serve starts the fake; the transport leads to it and nowhere else.
 func (f *fake) serve() (transport http.RoundTripper, stop func()) {
-	listener := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	listener := fasthttputil.NewInmemoryListener()
 	server := &http.Server{Handler: f}
 	done := make(chan error)
 	go func() { done <- server.Serve(listener) }()
-	dial := func(ctx context.Context, _, addr string) (net.Conn, error) {
+	dial := func(_ context.Context, _, addr string) (net.Conn, error) {
 		if u, _ := url.Parse(f.api.base); addr != u.Host+":443" {
 			f.t.Errorf("%s is asked", addr)
 		}
-		client, end := net.Pipe()
-		select {
-		case listener.conns <- end:
-			return client, nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+		return listener.Dial()
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.Proxy, t.DialTLSContext, t.DialContext, t.ResponseHeaderTimeout, t.MaxResponseHeaderBytes = nil, dial, dial, 30*time.Second, 64<<10
@@ -438,21 +434,3 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte(body))
 	}
 }
-
-// pipeListener accepts the ends of pipes.
-type pipeListener struct {
-	conns  chan net.Conn
-	once   sync.Once
-	closed chan struct{}
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-func (l *pipeListener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
-func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
