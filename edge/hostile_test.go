@@ -164,36 +164,8 @@ func (p *peer) receive(method string) *reply {
 		p.t.Errorf("answer %d: body: %v", res.StatusCode, err)
 		return nil
 	}
-	r := &reply{status: res.StatusCode, header: res.Header, body: string(body)}
-	ids := res.Header.Values("X-Request-Id")
-	if len(ids) != 1 || !reqid.Valid([]byte(ids[0])) {
-		p.t.Errorf("answer %d: X-Request-Id %q", r.status, ids)
-		return r
-	}
-	r.id = ids[0]
-	if res.Header.Get("Access-Control-Allow-Origin") != "*" {
-		p.t.Errorf("answer %d: no CORS header", r.status)
-	}
-	if r.status < http.StatusBadRequest {
-		return r
-	}
-	if got := res.Header.Get("Cache-Control"); got != "no-store" {
-		p.t.Errorf("answer %d: Cache-Control %q", r.status, got)
-	}
-	if method == http.MethodHead {
-		return r
-	}
-	var envelope struct {
-		Code    int             `json:"code"`
-		Message string          `json:"message"`
-		Key     string          `json:"message_key"`
-		Result  json.RawMessage `json:"result"`
-	}
-	if err := json.Unmarshal(body, &envelope); err != nil || envelope.Code/100 != r.status || envelope.Message == "" || string(envelope.Result) != "{}" {
-		p.t.Errorf("answer %d: envelope %q, %v", r.status, body, err)
-	}
-	r.key = envelope.Key
-	return r
+	key := rawhttp.Check(p.t, method, res, string(body))
+	return &reply{status: res.StatusCode, key: key, id: res.Header.Get("X-Request-Id"), header: res.Header, body: string(body)}
 }
 
 // closed checks that the edge ends the connection without another word. A reset

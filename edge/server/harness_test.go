@@ -3,7 +3,6 @@ package server
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -19,7 +18,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/auth"
-	"example.com/marketdata/edge/reqid"
+	"example.com/marketdata/internal/rawhttp"
 	"example.com/marketdata/internal/testserver"
 )
 
@@ -130,63 +129,7 @@ func (c *client) closed() {
 // check looks at what the interface says of every answer.
 func check(t *testing.T, method string, res *http.Response, body string) *response {
 	t.Helper()
-	a := &response{Response: res, body: body}
-	if res.StatusCode == http.StatusContinue {
-		return a
-	}
-	if ids := res.Header.Values("X-Request-Id"); len(ids) != 1 || !reqid.Valid([]byte(ids[0])) {
-		t.Errorf("%d: X-Request-Id %q", res.StatusCode, ids)
-	}
-	if origins := res.Header.Values("Access-Control-Allow-Origin"); len(origins) != 1 {
-		t.Errorf("%d: Access-Control-Allow-Origin %q", res.StatusCode, origins)
-	}
-	if res.Header.Get("Server") != "" || res.Header.Get("Date") == "" {
-		t.Errorf("%d: Server %q, Date %q", res.StatusCode, res.Header.Get("Server"), res.Header.Get("Date"))
-	}
-	switch res.StatusCode {
-	case 200, 304:
-		return a
-	case 204:
-		if body != "" || res.Header.Get("Content-Length") != "" || res.Header.Get("Content-Type") != "" {
-			t.Errorf("204 with %q, %v", body, res.Header)
-		}
-		return a
-	}
-	if got := res.Header.Get("Cache-Control"); got != "no-store" {
-		t.Errorf("%d: Cache-Control %q", res.StatusCode, got)
-	}
-	if got := res.Header.Get("Content-Type"); got != "application/json" {
-		t.Errorf("%d: Content-Type %q", res.StatusCode, got)
-	}
-	for name, status := range map[string]int{"Retry-After": 0, "Allow": 405, "WWW-Authenticate": 401} {
-		want := res.StatusCode == status || name == "Retry-After" && (res.StatusCode == 429 || res.StatusCode == 503)
-		if (res.Header.Get(name) != "") != want {
-			t.Errorf("%d: %s %q", res.StatusCode, name, res.Header.Get(name))
-		}
-	}
-	if method == "HEAD" {
-		if body != "" || res.ContentLength <= 0 {
-			t.Errorf("%d to HEAD: body %q, Content-Length %d", res.StatusCode, body, res.ContentLength)
-		}
-		return a
-	}
-	var envelope struct {
-		Code    int             `json:"code"`
-		Message string          `json:"message"`
-		Key     string          `json:"message_key"`
-		Result  json.RawMessage `json:"result"`
-	}
-	if err := json.Unmarshal([]byte(body), &envelope); err != nil {
-		t.Errorf("%d: body %q: %v", res.StatusCode, body, err)
-		return a
-	}
-	want := map[string]int{"BAD_REQUEST": 40000, "UNAUTHORIZED": 40100, "NOT_FOUND": 40400, "PATH_NOT_FOUND": 40401, "METHOD_NOT_ALLOWED": 40500, "REQUEST_TIMEOUT": 40800,
-		"SNAPSHOT_GONE": 41000, "PAYLOAD_TOO_LARGE": 41300, "TOO_MANY_REQUESTS": 42900, "HEADERS_TOO_LARGE": 43100, "INTERNAL_ERROR": 50000, "SERVICE_UNAVAILABLE": 50300}
-	if envelope.Code != want[envelope.Key] || envelope.Code/100 != res.StatusCode || string(envelope.Result) != "{}" || envelope.Message == "" {
-		t.Errorf("%d: envelope %q", res.StatusCode, body)
-	}
-	a.key = envelope.Key
-	return a
+	return &response{res, body, rawhttp.Check(t, method, res, body)}
 }
 
 // ask sends one request on a connection of its own and reads its answer.
