@@ -122,7 +122,7 @@
 // # History
 //
 // Each window of /history ([HistoryWindows]) has a chain of points: of every
-// interval the first snapshot held in it. The chain is cut into blocks, each a
+// interval the first snapshot kept in it. The chain is cut into blocks, each a
 // collection of its own, history/7d/2026-11-15T00:00:00Z for one, with a view by
 // id and, in the manifest, the times of its points. A row has a price, or null, for
 // each of them:

@@ -98,7 +98,7 @@ type KeyStatus struct {
 // LedgerStatus is what the builder remembers.
 type LedgerStatus struct {
 	Digest artifacts.Digest `json:"digest"`
-	// Snapshots counts those whose prices are held, from Oldest to Newest.
+	// Snapshots counts those whose prices are kept, from Oldest to Newest.
 	Snapshots int       `json:"snapshots"`
 	Oldest    time.Time `json:"oldest,omitzero"`
 	Newest    time.Time `json:"newest,omitzero"`

@@ -18,7 +18,7 @@ type Point struct {
 }
 
 // Chain returns the times of the points of a window: of every interval the first
-// snapshot held in it, if that gave any, as far back as prices are kept.
+// snapshot kept in it, if that gave any, as far back as prices are kept.
 func (l *Root) Chain(w *artifacts.HistoryWindow) (times []time.Time) {
 	for i := range l.Prices {
 		p := &l.Prices[i]

@@ -48,8 +48,8 @@ func (r *Refresher) newest() *Snapshot {
 // is of a rollback, which drops them. The first snapshot is current at once; until
 // its time the edge is not ready.
 func (r *Refresher) line(ctx context.Context, next *prepared) {
-	r.flips.Lock()
-	defer r.flips.Unlock()
+	r.activating.Lock()
+	defer r.activating.Unlock()
 	newest := r.newest()
 	wait := time.Duration(0)
 	if at := next.pointer.ActivateAt; newest != nil && !next.Time.After(newest.Time) {
@@ -69,36 +69,36 @@ func (r *Refresher) line(ctx context.Context, next *prepared) {
 		r.status.NotBefore = time.Now().Add(wait)
 	default:
 		next.timer = time.AfterFunc(wait, func() {
-			r.flips.Lock()
-			defer r.flips.Unlock()
-			r.activate(ctx, next)
+			r.activating.Lock()
+			defer r.activating.Unlock()
+			r.activateUpTo(ctx, next)
 		})
 	}
 	r.prepared = append(r.prepared, next)
 	r.wake()
 	r.mu.Unlock()
 	if next.timer == nil {
-		r.activate(ctx, next)
+		r.activateUpTo(ctx, next)
 	}
 }
 
-// activate makes last current, and before it those that wait in front of it. Who
-// calls it holds flips.
-func (r *Refresher) activate(ctx context.Context, last *prepared) {
+// activateUpTo makes last current, and before it those that wait in front of it. Who
+// calls it holds activating.
+func (r *Refresher) activateUpTo(ctx context.Context, last *prepared) {
 	if r.ended || !slices.Contains(r.prepared, last) {
 		return
 	}
 	for {
-		next := r.prepared[0] // it changes only while flips is held
-		r.flip(ctx, next)
+		next := r.prepared[0] // it changes only while activating is held
+		r.activate(ctx, next)
 		if next == last {
 			return
 		}
 	}
 }
 
-// flip makes next current.
-func (r *Refresher) flip(ctx context.Context, next *prepared) {
+// activate makes next current.
+func (r *Refresher) activate(ctx context.Context, next *prepared) {
 	p := next.pointer
 	r.endFetching()
 	r.missing.Store(next.missing)
@@ -127,7 +127,7 @@ func (r *Refresher) flip(ctx context.Context, next *prepared) {
 	r.complete(ctx, next.Snapshot)
 }
 
-// dropPrepared lets go of what waits. Who calls it holds flips.
+// dropPrepared lets go of what waits. Who calls it holds activating.
 func (r *Refresher) dropPrepared() {
 	r.mu.Lock()
 	gone := r.prepared
@@ -143,8 +143,8 @@ func (r *Refresher) dropPrepared() {
 
 // end is the last thing: nothing becomes current any more.
 func (r *Refresher) end() {
-	r.flips.Lock()
-	defer r.flips.Unlock()
+	r.activating.Lock()
+	defer r.activating.Unlock()
 	r.ended = true
 	r.dropPrepared()
 }

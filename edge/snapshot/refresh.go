@@ -118,10 +118,10 @@ type Refresher struct {
 	Counters  Counters
 	Responses respcache.Counters
 
-	// flips is held while the state is written: by the goroutine of Run, and where a
+	// activating is held while the state is written: by the goroutine of Run, and where a
 	// snapshot's time has come.
-	flips sync.Mutex
-	ended bool
+	activating sync.Mutex
+	ended      bool
 
 	// Owned by the goroutine of Run.
 	warm        Warm
@@ -132,7 +132,7 @@ type Refresher struct {
 	deadline    time.Time         // of its preparation; zero: it has not begun
 	damaged     bool              // one of its objects was: it is taken over whole or not at all
 	firstChange *artifacts.Change // read before there was a state
-	endFetching func()            // of what the current snapshot lacks; by who holds flips
+	endFetching func()            // of what the current snapshot lacks; by who holds activating
 
 	mu       sync.Mutex
 	prepared []*prepared // in the order of their sequences
@@ -676,8 +676,8 @@ func (r *Refresher) pollChange(ctx context.Context) error {
 		r.keep(artifacts.ChangeKey, b)
 		r.cfg.Floor.Take(artifacts.ChangeKey, c.Store, c.Number)
 	}
-	r.flips.Lock()
-	defer r.flips.Unlock()
+	r.activating.Lock()
+	defer r.activating.Unlock()
 	if old := r.State(); old != nil && old.Change != c {
 		r.state.Store(&State{Snapshot: old.Snapshot, Change: c})
 	} else if old == nil {

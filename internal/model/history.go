@@ -201,13 +201,13 @@ func members(all []*asset, n int) map[string]bool {
 	return keys
 }
 
-// series are the windows at T of what is held, the assets by id.
-func series(held []moment, ids map[string]int64, at time.Time) map[string]*Series {
+// series are the windows at T of what is kept, the assets by id.
+func series(kept []moment, ids map[string]int64, at time.Time) map[string]*Series {
 	all := map[string]*Series{}
 	for _, w := range Windows {
-		// The first moment held of each interval, and T's own.
+		// The first moment kept of each interval, and T's own.
 		var chain []moment
-		for _, m := range held {
+		for _, m := range kept {
 			first := !slices.ContainsFunc(chain, func(c moment) bool { return w.begin(c.time).Equal(w.begin(m.time)) })
 			if m.time.Equal(at) || first && w.Has(m.time, at) {
 				chain = append(chain, m)

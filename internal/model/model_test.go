@@ -14,7 +14,7 @@ func TestThin(t *testing.T) {
 	at := time.Date(2025, 6, 30, 12, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {
 		name       string
-		held, want []string // before the time above
+		kept, want []string // before the time above
 	}{
 		{"younger than 48 hours", []string{"47h50m", "47h40m", "0s"}, []string{"47h50m", "47h40m", "0s"}},
 		{"48 hours to the minute", []string{"48h30m", "48h10m", "48h0m", "47h50m"}, []string{"48h30m", "48h0m", "47h50m"}}, // 11:30, 11:50, 12:00, 12:10
@@ -23,18 +23,18 @@ func TestThin(t *testing.T) {
 		{"days", []string{"2400h", "2399h", "2388h10m", "2388h", "2387h"}, []string{"2400h", "2388h"}},                     // 12:00, 13:00, 23:50, 00:00, 01:00
 		{"366 days", []string{"8784h10m", "8784h"}, nil},                                                                   // the first of the day has gone
 	} {
-		var held []moment
-		for _, age := range tt.held {
+		var kept []moment
+		for _, age := range tt.kept {
 			d, err := time.ParseDuration(age)
 			if err != nil {
 				t.Fatal(err)
 			}
-			held = append(held, moment{time: at.Add(-d)})
+			kept = append(kept, moment{time: at.Add(-d)})
 		}
 		var got []string
-		for _, m := range thin(held, at) {
-			i := slices.IndexFunc(held, func(h moment) bool { return h.time.Equal(m.time) })
-			got = append(got, tt.held[i])
+		for _, m := range thin(kept, at) {
+			i := slices.IndexFunc(kept, func(h moment) bool { return h.time.Equal(m.time) })
+			got = append(got, tt.kept[i])
 		}
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
@@ -125,7 +125,7 @@ func TestPast(t *testing.T) {
 		t.Errorf("other rows at the same time: %v", err)
 	}
 
-	// A year later A is back: it has its id, and no price of the past is held
+	// A year later A is back: it has its id, and no price of the past is kept
 	// but the first of that day, 366 days ago and out of every window.
 	build(t, w, at("2026-06-02T00:00:00Z", "66"))
 	if a := get(w, "/openapi/v1/quotes"); !strings.Contains(a.Body, `"1y":"0"`) || !strings.Contains(a.Body, `"id":1,`) {

@@ -38,11 +38,11 @@ type World struct {
 // state is what a build hands on to the next one.
 type state struct {
 	ids    map[string]map[string]int64         // for ever, by collection and key
-	held   []moment                            // oldest first
+	kept   []moment                            // oldest first
 	groups map[string]map[string]groupSnapshot // the newest of each group, by collection and key
 }
 
-// A moment is what is held of one snapshot: the prices, by asset key, of which
+// A moment is what is kept of one snapshot: the prices, by asset key, of which
 // assets they are points of history, and the total.
 type moment struct {
 	time    time.Time
@@ -137,10 +137,10 @@ func (w *World) advance(f *feed, ids map[string]map[string]int64, at time.Time) 
 			now.prices[a.key] = a.price
 		}
 	}
-	next.held = thin(append(slices.Clone(w.held), now), at)
+	next.kept = thin(append(slices.Clone(w.kept), now), at)
 	for _, a := range f.assets {
 		if a.price != nil {
-			a.changes = changes(next.held, a.key, at)
+			a.changes = changes(next.kept, a.key, at)
 		}
 	}
 	for _, collection := range []string{categories, chains} {
@@ -159,14 +159,14 @@ func (w *World) publish(f *feed, files Files, at time.Time) {
 	s := render(f, w.state, w.settings, at)
 	marketCap, volume := totals(f.assets)
 	s.TotalMarketCap, s.TotalVolume = decimal(marketCap, amountPlaces), decimal(volume, amountPlaces)
-	s.Series = series(w.held, w.ids[assets], at)
+	s.Series = series(w.kept, w.ids[assets], at)
 	s.files, s.state = files, w.state
 	w.retain(s)
 }
 
 // Backfill remembers feeds of the past, in order of time, at their own times. When
 // all are newer than the newest snapshot the last is published as one; when all are
-// older than what is held they are put before it, and nothing is published.
+// older than what is kept they are put before it, and nothing is published.
 func (w *World) Backfill(feeds []Files) error {
 	newest := w.Newest()
 	past := &World{settings: w.settings, state: state{ids: w.ids}}
@@ -190,14 +190,14 @@ func (w *World) Backfill(feeds []Files) error {
 	if past == w {
 		return nil
 	}
-	if n := len(past.held); n > 0 && !past.held[n-1].time.Before(w.held[0].time) {
-		return errors.New("among the snapshots that are held")
+	if n := len(past.kept); n > 0 && !past.kept[n-1].time.Before(w.kept[0].time) {
+		return errors.New("among the snapshots that are kept")
 	}
 	groups := past.groups
 	for _, collection := range []string{categories, chains} {
 		maps.Copy(groups[collection], w.groups[collection])
 	}
-	w.state = state{ids: past.ids, held: thin(append(past.held, w.held...), newest.Time), groups: groups}
+	w.state = state{ids: past.ids, kept: thin(append(past.kept, w.kept...), newest.Time), groups: groups}
 	newest.state = w.state // what is published stays; a rollback forgets the past again
 	return nil
 }
@@ -233,9 +233,9 @@ func (w *World) Change(now time.Time) {
 	if newest == nil {
 		return
 	}
-	value := w.held[len(w.held)-1]
+	value := w.kept[len(w.kept)-1]
 	base := value
-	for _, m := range slices.Backward(w.held) {
+	for _, m := range slices.Backward(w.kept) {
 		if !m.time.Before(value.time.Add(-24 * time.Hour)) {
 			base = m
 		}
@@ -262,13 +262,13 @@ func (w *World) Rollback(to, now time.Time) error {
 	return nil
 }
 
-// thin applies the rule of retention at time T to the moments held, oldest
+// thin applies the rule of retention at time T to all moments, oldest
 // first (FEED.md, "Figures").
-func thin(held []moment, at time.Time) []moment {
+func thin(all []moment, at time.Time) []moment {
 	const day = 24 * time.Hour
 	hours, days := map[time.Time]bool{}, map[time.Time]bool{} // those whose first moment was seen
 	var kept []moment
-	for _, m := range held {
+	for _, m := range all {
 		age := at.Sub(m.time)
 		hour, date := m.time.Truncate(time.Hour), m.time.Truncate(day)
 		keep := false
@@ -297,13 +297,13 @@ var windows = []time.Duration{
 const day = 3
 
 // changes are an asset's changes over the windows at time T, when it has a
-// price: against the earliest price held inside each window.
-func changes(held []moment, key string, at time.Time) []*big.Rat {
-	value := held[len(held)-1].prices[key]
+// price: against the earliest price kept inside each window.
+func changes(kept []moment, key string, at time.Time) []*big.Rat {
+	value := kept[len(kept)-1].prices[key]
 	var all []*big.Rat
 	for _, w := range windows {
 		var base *big.Rat
-		for _, m := range held {
+		for _, m := range kept {
 			if price := m.prices[key]; price != nil && !m.time.Before(at.Add(-w)) {
 				base = price
 				break

@@ -10,7 +10,7 @@ import (
 )
 
 // Pasts are long histories of a few assets that come and go, as do their prices, in
-// bursts and with gaps, around the borders at which held prices thin out.
+// bursts and with gaps, around the borders at which kept prices thin out.
 func Pasts(moments int) *rapid.Generator[History] {
 	return rapid.Custom(func(t *rapid.T) History {
 		d := draw{t}
@@ -86,7 +86,7 @@ func Pasts(moments int) *rapid.Generator[History] {
 	})
 }
 
-// borders are the ages at which something becomes of a held price.
+// borders are the ages at which something becomes of a kept price.
 var borders = []time.Duration{
 	48 * time.Hour, 90 * 24 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 12 * time.Hour, 30 * 24 * time.Hour, 6 * time.Hour, time.Hour, 365 * 24 * time.Hour,
 }
