@@ -148,7 +148,7 @@ func TestFromAnEmptyStoreToASnapshot(t *testing.T) {
 	}
 }
 
-// TestChangeRecordOfAnotherDatabase: the rules of null on /global.
+// TestChangeOnGlobal: the rules of null on /global.
 func TestChangeOnGlobal(t *testing.T) {
 	mem := memstore.New()
 	fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)

@@ -25,8 +25,7 @@ var (
 	lineSoon     = answer.AppendLine(nil, headerRetryAfter, []byte("1"))
 	lineRealm    = answer.AppendLine(nil, "WWW-Authenticate", []byte(`ApiKey realm="openapi", header="X-Api-Key"`))
 	lineVary     = answer.AppendLine(nil, "Vary", []byte("Accept-Encoding"))
-	// Every header of INTERFACE.md, "Headers", X-Ignored of section 4, and two
-	// more.
+	// Every header of INTERFACE.md, "Headers", and two more.
 	lineExposed = answer.AppendLine(nil, "Access-Control-Expose-Headers", []byte("X-Snapshot-Time, ETag, Last-Modified, Cache-Control, Vary, Content-Encoding, Cache-Status, X-Not-Found, X-Ignored, Surrogate-Key, Cache-Tag, "+
 		"Access-Control-Allow-Origin, RateLimit-Policy, RateLimit, X-Request-Id, Retry-After"))
 	linesPreflight = func() []byte {

@@ -18,6 +18,10 @@ var (
 	link = regexp.MustCompile(`\]\(([^():#]*)(?:#([^()]*))?\)`)
 	// wrapped is a line's end in the middle of a comment.
 	wrapped = regexp.MustCompile(`\s*\n\s*(?://|#|>)?[ \t]*`)
+	// numbered is a section by its number, which those of an RFC have alone.
+	numbered = regexp.MustCompile(`(RFC \d+,? )?\b[Ss]ections? \d`)
+	// test is a test, where it is named.
+	test = regexp.MustCompile(`(?:^|[^.\w])((?:Test|Fuzz|Benchmark)[A-Z]\w+)`)
 	// outside are documents that are not in the repository.
 	outside = regexp.MustCompile(`\b[Cc]ontract,? sections?\b|\b[Cc]ontract's section\b|\bsection \d+ of the (contract|interface)|\bcontract \d|\bfeed\.md\b|\binterface document\b`)
 )
@@ -76,6 +80,7 @@ func TestCitations(t *testing.T) {
 		return found
 	}
 	n := 0
+	tests, named := "", map[string]string{}
 	for _, path := range files(t, ".go", ".md", ".yaml", ".yml", ".cfg", ".sh", ".html", ".js", ".ts", ".service", ".json") {
 		if strings.HasPrefix(path, "internal/docs/") {
 			continue
@@ -91,8 +96,24 @@ func TestCitations(t *testing.T) {
 				t.Errorf("%s: there is no section %q in %s", path, m[2], m[1])
 			}
 		}
+		for _, m := range numbered.FindAllStringSubmatch(text, -1) {
+			if m[1] == "" {
+				t.Errorf("%s: %q: which section is that?", path, m[0])
+			}
+		}
+		for _, m := range test.FindAllStringSubmatch(text, -1) {
+			named[m[1]] = path
+		}
+		if strings.HasSuffix(path, ".go") {
+			tests += text
+		}
 		if m := outside.FindString(text); m != "" {
 			t.Errorf("%s: %q is in no file of the repository; cite a section: INTERFACE.md, \"Headers\"", path, m)
+		}
+	}
+	for name, path := range named {
+		if !strings.Contains(tests, "func "+name+"(") {
+			t.Errorf("%s: there is no %s", path, name)
 		}
 	}
 	if n < 50 {

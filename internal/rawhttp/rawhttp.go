@@ -1,5 +1,5 @@
 // Package rawhttp is a corpus of what clients send to an HTTP/1 server, byte by
-// byte, with the answers that the interface (sections 1 and 2) asks of the
+// byte, with the answers that INTERFACE.md, "Framing" and "Order of work" ask of the
 // edge. It is for tests only: of the edge's own loop, and of proxies in front
 // of it.
 //
