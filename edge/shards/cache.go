@@ -258,7 +258,7 @@ func (c *Cache) Index(o *Object) (*artifacts.Index, error) {
 }
 
 // Fetch brings the object onto this machine: it returns nil once the object is
-// on disk and verified. It waits as long as ctx lets it, and asks even where
+// verified, and on disk if that takes it. It waits as long as ctx lets it, and asks even where
 // Shard would pause.
 func (c *Cache) Fetch(ctx context.Context, o *Object) error {
 	if o.opened.Load() != nil && c.disk.has(o.Ref) {
