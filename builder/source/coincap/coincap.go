@@ -1,13 +1,6 @@
 // Package coincap is the market as CoinCap knows it: a source of feeds (FEED.md).
-// Its API, version 3, is described at https://pro.coincap.io/api-docs.
-//
-//	coincap:                          ask the API
-//	coincap:?cache=DIR                keep the last good answers in a folder too
-//	coincap:?replay=DIR               build from a recording (package provider)
-//	coincap:?rate=60                  no more than so many calls a minute
-//	coincap:?base=https://HOST/v3     ask another server
-//
-// The environment variable COINCAP_API_KEY is the key, which the API needs.
+// Its API, version 3, is described at https://pro.coincap.io/api-docs; options, the key
+// and what it does not have: builder/source/README.md.
 //
 // # What is asked
 //
@@ -28,9 +21,6 @@
 //	chains      the EVM chains of package provider's table on which an asset has
 //	            tokens; the members are these assets. The key is the chain id.
 //	exchanges   name, exchangeUrl; volumeUsd, tradingPairs and updated.
-//
-// The provider does not have categories, native coins of chains, logos, websites and whitepapers
-// of assets, links of exchanges other than the website, and fees.
 //
 // All this was made from the provider's description and checked against answers
 // made by hand from that.
@@ -58,8 +48,7 @@ var plan = provider.Plan{
 
 const exchangesEvery = 30 * time.Minute
 
-// Opener returns what opens the source; see the package's comment for what may
-// stand behind coincap:. It is a source.Opener.
+// Opener returns what opens the source. It is a source.Opener.
 func Opener(env provider.Env) source.Opener { return env.Opener(open) }
 
 func open(rest string, env provider.Env) (*provider.Source, error) {

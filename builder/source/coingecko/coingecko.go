@@ -1,19 +1,7 @@
 // Package coingecko is the market as CoinGecko knows it: a source of feeds
-// (FEED.md). Its API is described at https://docs.coingecko.com.
-//
-//	coingecko:                       ask the API of the account's plan
-//	coingecko:?pages=4               the 1,000 largest coins; pages=all: every one
-//	coingecko:?cache=DIR             keep the last good answers in a folder too
-//	coingecko:?replay=DIR            build from a recording (package provider)
-//	coingecko:?slow=20               up to so many slow calls a build; see below
-//	coingecko:?details=on            ask for links of coins, which is slow
-//	coingecko:?rate=60               no more than so many calls a minute
-//	coingecko:?base=https://HOST/api/v3
-//
-// The environment variable COINGECKO_PRO_API_KEY is the key of a paid plan,
-// COINGECKO_DEMO_API_KEY that of a free account; the former wins. The two have
-// different hosts and headers. Without a key the API answers a few calls a
-// minute.
+// (FEED.md). Its API is described at https://docs.coingecko.com; options, keys and
+// what it does not have: builder/source/README.md. The key of a paid plan wins over
+// that of a free account: they have different hosts and headers.
 //
 // # What is asked
 //
@@ -55,11 +43,6 @@
 //	            table of well-known EVM chains in package provider. Platforms
 //	            that only coins name are chains too, with the table's name or
 //	            their id.
-//
-// The provider does not have: fees of exchanges (0), and, but for a call for each
-// exchange, which are not made: their links other than the website (""), numbers
-// of markets and coins and the time of the aggregate (null); whether a category
-// is disabled (active).
 //
 // All this was checked against recorded answers of 2024 to 2026 and against the
 // provider's OpenAPI description.
@@ -123,8 +106,7 @@ const (
 	detailEvery  = 30 * 24 * time.Hour
 )
 
-// Opener returns what opens the source; see the package's comment for what may
-// stand behind coingecko:. It is a source.Opener.
+// Opener returns what opens the source. It is a source.Opener.
 func Opener(env provider.Env) source.Opener { return env.Opener(open) }
 
 func open(rest string, env provider.Env) (*provider.Source, error) {

@@ -1,15 +1,6 @@
 // Package coinmarketcap is the market as CoinMarketCap knows it: a source of feeds
-// (FEED.md). Its API is described at https://coinmarketcap.com/api/documentation.
-//
-//	coinmarketcap:                    ask the API
-//	coinmarketcap:?coins=1000         quotes of the 1,000 largest coins; coins=all
-//	coinmarketcap:?cache=DIR          keep the last good answers in a folder too
-//	coinmarketcap:?replay=DIR         build from a recording (package provider)
-//	coinmarketcap:?slow=20            up to so many slow calls a build; see below
-//	coinmarketcap:?rate=60            no more than so many calls a minute
-//	coinmarketcap:?base=https://HOST  ask another server
-//
-// The environment variable COINMARKETCAP_API_KEY is the key, which the API needs.
+// (FEED.md). Its API is described at https://coinmarketcap.com/api/documentation;
+// options, the key and what it does not have: builder/source/README.md.
 //
 // # What is asked
 //
@@ -44,10 +35,6 @@
 //	            the coins of the category.
 //	chains      the platforms that the map names; the members are the coins on them.
 //	            The platform's id is that of its native coin.
-//
-// The provider does not have display names and chain ids of chains (null), and
-// whether a category is disabled (active). It has fees of exchanges for some, which
-// are not used.
 //
 // All this was made from the provider's description and checked against answers
 // made by hand from that.
@@ -94,8 +81,7 @@ const (
 	slowEvery       = 7 * 24 * time.Hour
 )
 
-// Opener returns what opens the source; see the package's comment for what may
-// stand behind coinmarketcap:. It is a source.Opener.
+// Opener returns what opens the source. It is a source.Opener.
 func Opener(env provider.Env) source.Opener { return env.Opener(open) }
 
 func open(rest string, env provider.Env) (*provider.Source, error) {

@@ -1,15 +1,7 @@
 // Package coinpaprika is the market as CoinPaprika knows it: a source of feeds
 // (FEED.md) that needs no account. Its API is described at
-// https://docs.coinpaprika.com.
-//
-//	coinpaprika:                      ask the free API, or with a key the paid one
-//	coinpaprika:?cache=DIR            keep the last good answers in a folder too
-//	coinpaprika:?replay=DIR           build from a recording (package provider)
-//	coinpaprika:?slow=20              up to so many slow calls a build; see below
-//	coinpaprika:?rate=60              no more than so many calls a minute
-//	coinpaprika:?base=https://HOST/v1 ask another server
-//
-// The environment variable COINPAPRIKA_API_KEY is the key of a paid plan.
+// https://docs.coinpaprika.com; options, the key of a paid plan and what it does not
+// have: builder/source/README.md.
 //
 // # What is asked
 //
@@ -50,10 +42,6 @@
 //	            than its id, which is mostly that of a coin: it gives name and
 //	            native coin, unless the table of well-known EVM chains in package
 //	            provider has the platform. The chain id is that table's.
-//
-// The provider does not have: fees of exchanges (0), telegram, reddit, facebook
-// and chat of most exchanges (""), display names of chains (the name), chain ids
-// of chains beyond the table (null), whether a category is disabled (active).
 //
 // All this was checked against recorded answers of 2019 and against the
 // provider's description; what needs paid plans (/changelog/ids, mappings) is
@@ -96,8 +84,7 @@ const (
 	detailEvery   = 30 * 24 * time.Hour
 )
 
-// Opener returns what opens the source; see the package's comment for what may
-// stand behind coinpaprika:. It is a source.Opener.
+// Opener returns what opens the source. It is a source.Opener.
 func Opener(env provider.Env) source.Opener { return env.Opener(open) }
 
 func open(rest string, env provider.Env) (*provider.Source, error) {
