@@ -116,6 +116,20 @@ func percent(base, value *big.Rat) *big.Rat {
 	return round(change, percentPlaces)
 }
 
+// Decimal is what the feed takes a number for, in plain notation.
+func Decimal(text string, places, integerDigits int) (string, error) {
+	x, err := readDecimal(text, places, integerDigits)
+	if err != nil {
+		return "", err
+	}
+	return decimal(x, places), nil
+}
+
+// Percent is the change from base to value, in plain notation.
+func Percent(base, value *big.Int) string {
+	return decimal(percent(new(big.Rat).SetInt(base), new(big.Rat).SetInt(value)), percentPlaces)
+}
+
 func tenTo(n int) *big.Int {
 	return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil)
 }
