@@ -7,33 +7,9 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"example.com/marketdata/internal/model"
 )
-
-// modelFold says INTERFACE.md, "Text" again, as plainly as possible.
-func modelFold(s string) string {
-	var b strings.Builder
-	for len(s) > 0 {
-		r, n := utf8.DecodeRuneInString(s)
-		if r == utf8.RuneError && n == 1 {
-			b.WriteByte(s[0])
-		} else {
-			b.WriteRune(modelFoldRune(r))
-		}
-		s = s[n:]
-	}
-	return b.String()
-}
-
-func modelFoldRune(r rune) rune {
-	lowest := r
-	for o := unicode.SimpleFold(r); o != r; o = unicode.SimpleFold(o) {
-		lowest = min(lowest, o)
-	}
-	if 'A' <= lowest && lowest <= 'Z' {
-		lowest += 'a' - 'A'
-	}
-	return lowest
-}
 
 func TestFold(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
@@ -79,7 +55,7 @@ func TestFoldEveryCodePoint(t *testing.T) {
 		}
 		in := string(r)
 		got := Fold(in)
-		if want := string(modelFoldRune(r)); got != want {
+		if want := model.Fold(in); got != want {
 			t.Errorf("Fold(%U) = %q, want %q", r, got, want)
 		}
 		if len(got) > len(in) {
@@ -95,7 +71,7 @@ func TestFoldEveryCodePoint(t *testing.T) {
 }
 
 func checkFold(t interface{ Fatalf(string, ...any) }, s string) {
-	want := modelFold(s)
+	want := model.Fold(s)
 	got := Fold(s)
 	if got != want {
 		t.Fatalf("Fold(%q) = %q, want %q", s, got, want)

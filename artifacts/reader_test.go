@@ -14,10 +14,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/klauspost/compress/zstd"
+
+	"example.com/marketdata/internal/model"
 )
 
 // This is a reader of a store that was written from the package documentation
@@ -301,22 +302,6 @@ func (s *plainStore) shard(v *plainView, b []byte) {
 // plainShard is which rows of its view a shard has, and what it says of others.
 type plainShard struct{ first, end, before, after int }
 
-// plainFold is INTERFACE.md, "Text".
-func plainFold(s string) string {
-	var out strings.Builder
-	for _, r := range s {
-		least := r
-		for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
-			least = min(least, next)
-		}
-		if 'A' <= least && least <= 'Z' {
-			least += 'a' - 'A'
-		}
-		out.WriteRune(least)
-	}
-	return out.String()
-}
-
 // sortKey is what a row is sorted by in views whose keys are text.
 func sortKey(t *testing.T, row, field string) string {
 	t.Helper()
@@ -328,7 +313,7 @@ func sortKey(t *testing.T, row, field string) string {
 	if !ok || !utf8.ValidString(text) {
 		t.Fatalf("row %s has no %s", row, field)
 	}
-	return plainFold(text)
+	return model.Fold(text)
 }
 
 // check holds what the views of a snapshot say against each other.

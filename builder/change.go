@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"strings"
 	"time"
 
 	"example.com/marketdata/artifacts"
@@ -118,32 +119,14 @@ func percentChange(now, base string) (string, error) {
 	if b.Sign() == 0 {
 		return "0", nil
 	}
-	scale := new(big.Int).Exp(big.NewInt(10), big.NewInt(market.PercentDecimals+2), nil)
-	q, r := new(big.Int).QuoRem(n.Mul(n.Sub(n, b), scale), b, new(big.Int))
+	unit := new(big.Int).Exp(big.NewInt(10), big.NewInt(market.PercentDecimals), nil)
+	n.Mul(n.Sub(n, b), unit)
+	q, r := new(big.Int).QuoRem(n.Mul(n, big.NewInt(100)), b, new(big.Int))
 	// Half to even, on the magnitude: QuoRem truncates towards zero.
 	twice := r.Abs(r).Lsh(r, 1)
 	if c := twice.Cmp(b); c > 0 || c == 0 && q.Bit(0) == 1 {
 		q.Add(q, big.NewInt(int64(n.Sign())))
 	}
-	return decimalString(q, market.PercentDecimals), nil
-}
-
-// decimalString writes v / 10^decimals plainly (FEED.md, "Numbers").
-func decimalString(v *big.Int, decimals int) string {
-	digits := new(big.Int).Abs(v).String()
-	for len(digits) <= decimals {
-		digits = "0" + digits
-	}
-	whole, fraction := digits[:len(digits)-decimals], digits[len(digits)-decimals:]
-	for fraction != "" && fraction[len(fraction)-1] == '0' {
-		fraction = fraction[:len(fraction)-1]
-	}
-	s := whole
-	if fraction != "" {
-		s += "." + fraction
-	}
-	if v.Sign() < 0 {
-		s = "-" + s
-	}
-	return s
+	plain := new(big.Rat).SetFrac(q, unit).FloatString(market.PercentDecimals)
+	return strings.TrimSuffix(strings.TrimRight(plain, "0"), "."), nil
 }

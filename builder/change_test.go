@@ -2,13 +2,12 @@ package builder
 
 import (
 	"math/big"
-	"strings"
 	"testing"
 	"time"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/ledger"
-	"github.com/cockroachdb/apd/v3"
+	"example.com/marketdata/internal/model"
 	"pgregory.net/rapid"
 )
 
@@ -47,7 +46,7 @@ func TestChangeOf(t *testing.T) {
 	}
 }
 
-// TestPercentChange holds the integers against apd's decimals.
+// TestPercentChange holds the integers against the model.
 func TestPercentChange(t *testing.T) {
 	digits := rapid.StringMatching(`[0-9]{1,60}`)
 	rapid.Check(t, func(t *rapid.T) {
@@ -60,38 +59,15 @@ func TestPercentChange(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := slowPercent(t, now, base); got != want {
+		n, _ := new(big.Int).SetString(now, 10)
+		b, _ := new(big.Int).SetString(base, 10)
+		if want := model.Percent(b, n); got != want {
 			t.Fatalf("percentChange(%s, %s) = %s, want %s", now, base, got, want)
 		}
 		if !artifacts.IsDecimal(got) {
 			t.Fatalf("%q is no decimal", got)
 		}
 	})
-}
-
-func slowPercent(t *rapid.T, now, base string) string {
-	n, _, _ := apd.NewFromString(now)
-	b, _, _ := apd.NewFromString(base)
-	if b.IsZero() {
-		return "0"
-	}
-	c := apd.BaseContext.WithPrecision(300)
-	ed := apd.MakeErrDecimal(c)
-	var r apd.Decimal
-	ed.Sub(&r, n, b)
-	ed.Mul(&r, &r, apd.New(100, 0))
-	ed.Quo(&r, &r, b)
-	c.Rounding = apd.RoundHalfEven
-	ed.Quantize(&r, &r, -12)
-	if err := ed.Err(); err != nil {
-		t.Fatal(err)
-	}
-	s := r.Text('f')
-	s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
-	if s == "-0" || s == "" {
-		s = "0"
-	}
-	return s
 }
 
 func TestPercentChangeTies(t *testing.T) {

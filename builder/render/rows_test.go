@@ -4,41 +4,26 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	"example.com/marketdata/builder/market"
+	"example.com/marketdata/internal/model"
 	"github.com/holiman/uint256"
 	"pgregory.net/rapid"
 )
 
-// TestString holds the escaping against a plain model, and against what a JSON
+// TestString holds the escaping against the model, and against what a JSON
 // reader makes of it.
 func TestString(t *testing.T) {
-	model := func(s string) string {
-		short := map[rune]string{'"': `\"`, '\\': `\\`, '\b': `\b`, '\f': `\f`, '\n': `\n`, '\r': `\r`, '\t': `\t`}
-		var b strings.Builder
-		for _, r := range s {
-			switch e, ok := short[r]; {
-			case ok:
-				b.WriteString(e)
-			case r < 0x20:
-				fmt.Fprintf(&b, `\u%04x`, r)
-			default:
-				b.WriteRune(r)
-			}
-		}
-		return `"` + b.String() + `"`
-	}
 	check := func(s string) error {
 		got := string(appendString(nil, s))
 		var back string
 		if err := json.Unmarshal([]byte(got), &back); err != nil || back != s {
 			return fmt.Errorf("%q is written as %s, read as %q, %v", s, got, back, err)
 		}
-		if want := model(s); got != want {
+		if want := model.Quote(s); got != want {
 			return fmt.Errorf("%q is written as %s, want %s", s, got, want)
 		}
 		return nil

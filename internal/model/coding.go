@@ -31,7 +31,11 @@ func Coding(lines []string, length int) string {
 		if m[2] != "" {
 			weight, _ = strconv.ParseFloat(m[2], 64)
 		}
-		weights[strings.ToLower(m[1])] = weight
+		name := strings.ToLower(m[1])
+		if name == "x-gzip" {
+			name = "gzip"
+		}
+		weights[name] = weight
 	}
 	best, bestWeight := "", 0.0
 	for _, coding := range codings {

@@ -116,11 +116,11 @@ type (
 	}
 )
 
-// text is a string that the service writes as [quote] does.
+// text is a string that the service writes as [Quote] does.
 type text string
 
 // MarshalJSON implements json.Marshaler.
-func (t text) MarshalJSON() ([]byte, error) { return []byte(quote(string(t))), nil }
+func (t text) MarshalJSON() ([]byte, error) { return []byte(Quote(string(t))), nil }
 
 // An item becomes a row of its listing.
 type item interface {

@@ -206,7 +206,7 @@ func TestHistory(t *testing.T) {
 func TestSearch(t *testing.T) {
 	w := New(Defaults())
 	asset := func(id int, name, symbol, slug string) string {
-		return fmt.Sprintf(`{"key":"k%d","id":%d,"name":%s,"symbol":%s,"slug":%s}`, id, id, quote(name), quote(symbol), quote(slug))
+		return fmt.Sprintf(`{"key":"k%d","id":%d,"name":%s,"symbol":%s,"slug":%s}`, id, id, Quote(name), Quote(symbol), Quote(slug))
 	}
 	build(t, w, feedAt("2025-06-01T10:10:00Z", rows(
 		asset(1, "Bitcoin", "BTC", "bitcoin"), asset(2, "Wrapped Bitcoin", "WBTC", "wrapped-bitcoin"), asset(3, "Bitcoin Cash", "BCH", "bitcoin-cash"), asset(4, "btc", "X", "btc-x"),

@@ -32,9 +32,9 @@ func Fold(s string) string {
 	return b.String()
 }
 
-// quote writes s as a JSON string: only the quotation mark, the backslash and
+// Quote writes s as a JSON string: only the quotation mark, the backslash and
 // U+0000 to U+001F are escaped (INTERFACE.md, "Envelope").
-func quote(s string) string {
+func Quote(s string) string {
 	var b strings.Builder
 	b.Grow(len(s) + 2)
 	b.WriteByte('"')

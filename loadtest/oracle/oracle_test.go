@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
@@ -17,16 +16,6 @@ import (
 )
 
 var t0 = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
-
-// The model's fold and the one that builder and edge share are written apart
-// and must agree on every code point.
-func TestFold(t *testing.T) {
-	for r := rune(0); r <= unicode.MaxRune; r++ {
-		if s := string(r); model.Fold(s) != artifacts.Fold(s) {
-			t.Fatalf("U+%04X folds to %+q here and %+q there", r, model.Fold(s), artifacts.Fold(s))
-		}
-	}
-}
 
 func load(t *testing.T, w *model.Snapshot) *oracle.Snapshot {
 	t.Helper()
