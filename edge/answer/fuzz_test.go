@@ -19,7 +19,7 @@ import (
 
 func FuzzNegotiate(f *testing.F) {
 	for _, header := range []string{
-		"gzip, deflate, br, zstd", "gzip;q=1.0, *;q=0", "*", "identity;q=0.5, br;q=0.5", "br;q=0.001,gzip; Q=0.002", "gzip;q=1.001", "x-gzip;q=0.", "gzip;q=0.1234",
+		"gzip, deflate, br, zstd", "gzip;q=1.0, *;q=0", "*", "identity;q=0.5, br;q=0.5", "br;q=0.001,gzip; Q=0.002", "gzip;q=1.001", "x-gzip", "x-gzip;q=0.", "gzip;q=0.1234",
 		"zstd;q=0, *;q=0.3", "gzip;level=1", "gzip;q=1;a=b", " \t,;,;q=1,gz ip,\xff", "gzip,gzip;q=0", "identity", "\u212a",
 	} {
 		f.Add(header)
