@@ -53,6 +53,9 @@ type stack struct {
 	stats   string         // and of its figures
 	source  string
 	newest  time.Time
+	// activate is how long after it is published edges make a snapshot current; 0: the
+	// builder is not told.
+	activate time.Duration
 }
 
 // edge is one of the edges; its Program is replaced when it is started again.
@@ -200,7 +203,11 @@ func temporary(server *testserver.Server, policy string) (credentials.Value, err
 // publish publishes the snapshot of the next ten-minute mark.
 func (s *stack) publish(ctx context.Context) error {
 	s.newest = s.newest.Add(10 * time.Minute)
-	_, err := s.Output(ctx, "builder", "build", "--source", s.source, "--store", s.Store, "--log-level", "warn", "--time", s.newest.UTC().Format(time.RFC3339))
+	args := []string{"build", "--source", s.source, "--store", s.Store, "--log-level", "warn", "--time", s.newest.UTC().Format(time.RFC3339)}
+	if s.activate > 0 {
+		args = append(args, "--activate-after", s.activate.String())
+	}
+	_, err := s.Output(ctx, "builder", args...)
 	return err
 }
 

@@ -33,6 +33,12 @@ import (
 // into each fault, at twice the rate.
 const longTest = "STACK_TEST_LONG"
 
+// maxTries bounds how often what is pinned is asked for, a second apart and more.
+const maxTries = 10
+
+// activateAfter is longer than an edge takes to see a snapshot and to load it.
+const activateAfter = 6 * time.Second
+
 // root is the project's folder.
 const root = "../.."
 
@@ -52,10 +58,11 @@ func buildPrograms(t *testing.T, module string) string {
 func TestStack(t *testing.T) {
 	program(t, "haproxy")
 	testserver.MinIO(t).Stop() // it can be started here, or the test skips
-	s, err := start(t.Context(), config{bin: buildPrograms(t, root), data: t.TempDir(), source: "sim:?assets=400&seed=7", newest: time.Now().Add(-2 * time.Hour), past: []time.Duration{24 * time.Hour, 0}, balanced: true})
+	s, err := start(t.Context(), config{bin: buildPrograms(t, root), data: t.TempDir(), source: "sim:?assets=400&seed=7", newest: time.Now(), past: []time.Duration{24 * time.Hour, 0}, balanced: true})
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.activate = activateAfter
 	t.Cleanup(s.stop)
 	s.logs(t)
 	t.Run("HTTP2", s.testHTTP2)
@@ -99,10 +106,16 @@ func (s *stack) client(t *testing.T, from string) *http.Client {
 
 // get asks for path and returns the answer with its body read.
 func (s *stack) get(ctx context.Context, c *http.Client, path, key string) (*http.Response, []byte, error) {
+	return s.pinned(ctx, c, path, key, "")
+}
+
+// pinned is get of the snapshot pin, when there is one.
+func (s *stack) pinned(ctx context.Context, c *http.Client, path, key, pin string) (*http.Response, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+s.listen+path, nil)
 	if err != nil {
 		return nil, nil, err
 	}
+	req.Header.Set("X-Snapshot-Time", pin) // empty is not sent
 	if key != "" {
 		req.Header.Set("X-Api-Key", key)
 	}
@@ -227,12 +240,24 @@ func (s *stack) faults() []fault {
 	}
 }
 
-func (s *stack) testFaults(t *testing.T) { s.load(t, "mixed", s.faults()) }
+func (s *stack) testFaults(t *testing.T) { s.load(t, "mixed", together, s.faults()) }
+
+// fleet says what clients may expect of edges that are behind one address.
+type fleet bool
+
+const (
+	// together: they make snapshots current at a set time, so that each has loaded
+	// what a client can pin, and answers at once.
+	together fleet = true
+	// apart: each makes them current when it can. One that is behind waits a second for
+	// what is pinned, then says 503 and when to ask again; who does gets the answer.
+	apart fleet = false
+)
 
 // load loads HAProxy over HTTP/1.1 and HTTP/2 at once, while one fault after the
 // other strikes. While one edge is there to answer, no request fails, and the bytes
 // of all answers are right.
-func (s *stack) load(t *testing.T, scenario string, faults []fault) {
+func (s *stack) load(t *testing.T, scenario string, edges fleet, faults []fault) {
 	rate, requests := 150.0, 150
 	if os.Getenv(longTest) == "1" {
 		rate, requests = 300, 3000
@@ -244,7 +269,7 @@ func (s *stack) load(t *testing.T, scenario string, faults []fault) {
 	}
 	var table bytes.Buffer
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "fault\trequests\tretried by HAProxy\tfailures\twrong\t")
+	fmt.Fprintln(w, "fault\trequests\tretried by HAProxy\tpins asked again\tfailures\twrong\t")
 	for _, f := range faults {
 		before, err := s.counters(t.Context())
 		if err != nil {
@@ -256,12 +281,12 @@ func (s *stack) load(t *testing.T, scenario string, faults []fault) {
 			defer cancel()
 			struck <- s.under(ctx, requests, f)
 		}()
-		second := s.second(t, ctx)
+		second := s.second(t, ctx, 20)
 		run, err := tester.Run(ctx, loadtest.Load{Stages: pace.Constant(rate, 5*time.Minute), Arrivals: pace.Poisson, Connections: 64, Timeout: 15 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
-		failed, wrong, asked := second()
+		failed, wrong, asked, again := second()
 		if err := <-struck; err != nil {
 			t.Fatalf("%s: %v", f.name, err)
 		}
@@ -270,6 +295,9 @@ func (s *stack) load(t *testing.T, scenario string, faults []fault) {
 			t.Fatal(err)
 		}
 		r := &run.Requests
+		if again > 0 && edges == together {
+			t.Errorf("%s: %d pins were not answered at once", f.name, again)
+		}
 		if failed += r.Failed; failed > 0 {
 			t.Errorf("%s: %d requests failed: %v", f.name, failed, r.Failures)
 		}
@@ -277,7 +305,7 @@ func (s *stack) load(t *testing.T, scenario string, faults []fault) {
 			findings, err := json.Marshal(run.Checks)
 			t.Errorf("%s: wrong answers, or too few compared: %s %v", f.name, findings, err)
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t\n", f.name, r.Asked+asked, after.retried-before.retried, failed, wrong)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t\n", f.name, r.Asked+asked, after.retried-before.retried, again, failed, wrong)
 	}
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
@@ -380,20 +408,22 @@ func (e *edge) serves(ctx context.Context, t time.Time) (bool, error) {
 	return s.SnapshotTime.Equal(t.Truncate(10 * time.Minute)), err
 }
 
-// second loads over HTTP/2 too, a few streams of one connection, until ctx is
-// done. An answer is right when it is the first one's of the same snapshot. The
-// function that it returns waits, and gives counts.
-func (s *stack) second(t *testing.T, ctx context.Context) func() (failed, wrong, asked uint64) {
+// second loads over HTTP/2 too, a few streams of one connection, until ctx is done:
+// each asks for so many pages of a listing, again and again, pinned to the snapshot of
+// the first. An answer is right when it is the first one's of the same snapshot. A pin that
+// is to be asked again is asked again. The function that it returns waits, and gives
+// counts.
+func (s *stack) second(t *testing.T, ctx context.Context, pages int) func() (failed, wrong, asked, again uint64) {
 	client := s.client(t, "")
 	var (
-		mu                   sync.Mutex
-		failed, wrong, asked uint64
-		first                = map[string][]byte{}
-		streams              sync.WaitGroup
+		mu                          sync.Mutex
+		failed, wrong, asked, again uint64
+		first                       = map[string][]byte{}
+		streams                     sync.WaitGroup
 	)
-	ask := func() {
+	ask := func(page int, pin string) (snapshot string, later bool) {
 		// What is asked is asked to its end, when ctx ends in between.
-		res, body, err := s.get(context.WithoutCancel(ctx), client, "/openapi/v1/assets?limit=20", s.key)
+		res, body, err := s.pinned(context.WithoutCancel(ctx), client, fmt.Sprintf("/openapi/v1/assets?limit=20&offset=%d", 20*page), s.key, pin)
 		mu.Lock()
 		defer mu.Unlock()
 		asked++
@@ -401,37 +431,58 @@ func (s *stack) second(t *testing.T, ctx context.Context) func() (failed, wrong,
 		case err != nil:
 			failed++
 			t.Log("over HTTP/2:", err)
-			return
+			return "", false
+		case res.StatusCode == http.StatusServiceUnavailable && pin != "" && bytes.Contains(body, []byte("X-Snapshot-Time")) && res.Header.Get("Retry-After") == "1":
+			again++
+			return pin, true
 		case res.StatusCode != http.StatusOK:
 			failed++
 			t.Logf("over HTTP/2: %s: %s", res.Status, body)
-			return
+			return "", false
 		}
-		snapshot := res.Header.Get("X-Snapshot-Time")
-		if want, ok := first[snapshot]; !ok {
-			first[snapshot] = body
-		} else if !bytes.Equal(body, want) {
+		snapshot = res.Header.Get("X-Snapshot-Time")
+		place := fmt.Sprint(snapshot, page)
+		if want, ok := first[place]; !ok {
+			first[place] = body
+		} else if !bytes.Equal(body, want) || pin != "" && pin != snapshot {
 			wrong++
-			t.Logf("over HTTP/2: snapshot %s answered\n%s, and then\n%s", snapshot, want, body)
+			t.Logf("over HTTP/2: page %d of snapshot %s, asked for %q, answered\n%s, and then\n%s", page, snapshot, pin, want, body)
 		}
+		return snapshot, false
 	}
 	for range 4 {
 		streams.Go(func() {
 			tick := time.NewTicker(50 * time.Millisecond)
 			defer tick.Stop()
-			for {
+			pin := ""
+			for page := 0; ; page = (page + 1) % pages {
 				select {
 				case <-ctx.Done():
 					return
 				case <-tick.C:
-					ask()
 				}
+				if page == 0 {
+					pin = ""
+				}
+				snapshot, later := ask(page, pin)
+				for tries := 1; later; tries++ {
+					if tries == maxTries {
+						mu.Lock()
+						failed++
+						mu.Unlock()
+						t.Logf("over HTTP/2: page %d of %s was refused %d times", page, pin, tries)
+						break
+					}
+					time.Sleep(time.Second) // Retry-After
+					snapshot, later = ask(page, pin)
+				}
+				pin = snapshot
 			}
 		})
 	}
-	return func() (uint64, uint64, uint64) {
+	return func() (uint64, uint64, uint64, uint64) {
 		streams.Wait()
-		return failed, wrong, asked
+		return failed, wrong, asked, again
 	}
 }
 
