@@ -43,7 +43,7 @@ type stream struct {
 	chunked bool   // not in HTTP/1.0
 	number  uint64 // spreads comments over the ticks
 	at      int    // index into streams.open
-	sent    []byte // the snapshot of the last event
+	sent    []byte // the snapshot of the last event, or that of Last-Event-ID
 	left    []byte // of a message that the peer has taken in part
 	waits   int    // ticks without a byte of it
 }
@@ -95,7 +95,7 @@ func (s *streams) admit(keyID string) *problem {
 }
 
 // adopt takes over a connection whose head was written, and reports whether it did. It
-// begins with the snapshot in force, unless the client has it: lastID.
+// begins with the snapshot in force, when there is one, unless the client has it: lastID.
 func (s *streams) adopt(st *stream, lastID []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,8 +108,8 @@ func (s *streams) adopt(st *stream, lastID []byte) bool {
 	s.open = append(s.open, st)
 	s.ofKey[st.keyID]++
 	t, _ := s.source.Current()
-	if bytes.Equal(t, lastID) {
-		st.sent = t
+	if bytes.Equal(t, lastID) || t == nil && len(lastID) <= len(time.RFC3339) { // nobody has more kept
+		st.sent = lastID
 	}
 	s.write(st, st.frame(streamRetry))
 	s.tell(st, t)

@@ -104,6 +104,8 @@ func TestEvents(t *testing.T) {
 		t.Errorf("%d %v", early.StatusCode, h)
 	}
 	early.expect(retryMessage)
+	back := openEvents(t, addr, key, "Last-Event-ID: "+one) // from an edge that has it already
+	back.expect(retryMessage)
 	source.set(one)
 	early.expect(eventMessage(one))
 
@@ -113,7 +115,7 @@ func TestEvents(t *testing.T) {
 	behind.expect(retryMessage)
 	behind.expect(eventMessage(one))
 	source.set(two)
-	for _, e := range []*events{early, again, behind} {
+	for _, e := range []*events{early, back, again, behind} {
 		e.expect(eventMessage(two))
 	}
 	// HTTP/1.0 has no chunks.
@@ -141,7 +143,7 @@ func TestEvents(t *testing.T) {
 
 	// Eight of a key.
 	var more []*events
-	for len(more) < maxStreamsOfKey-4 {
+	for len(more) < maxStreamsOfKey-5 {
 		e := openEvents(t, addr, key)
 		e.expect(retryMessage) // it is counted by now
 		more = append(more, e)
@@ -162,7 +164,7 @@ func TestEvents(t *testing.T) {
 	}
 	// A key that is revoked takes its streams with it.
 	keys.Use(&artifacts.KeySet{}, time.Now())
-	for _, e := range []*events{early, again, behind, oldest} {
+	for _, e := range []*events{early, back, again, behind, oldest} {
 		for err := error(nil); err == nil; {
 			_, err = e.next()
 		}
