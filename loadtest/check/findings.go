@@ -158,6 +158,25 @@ func (c *Checker) Latest() string {
 	return ""
 }
 
+// Expect has the oracle look for a snapshot's manifest now, while the published one
+// lists it: one that is withdrawn may be answered from when it no longer does.
+func (c *Checker) Expect(snapshot string) {
+	if c.oracle != nil {
+		<-c.oracle.find(snapshot).ready
+	}
+}
+
+// Announce makes a snapshot Latest, if it is the newest, before an answer names it.
+func (c *Checker) Announce(snapshot string) { c.noteSnapshot(snapshot) }
+
+// NoteChange has the oracle read the change record. It does so by itself when it
+// examines an answer of /global, which is too late for one that was replaced by then.
+func (c *Checker) NoteChange() {
+	if c.oracle != nil {
+		c.oracle.readChange()
+	}
+}
+
 func (c *Checker) noteSnapshot(snapshot string) {
 	if c.swaps.add(Swap{Moment{At: time.Now()}, snapshot}) && c.oracle != nil {
 		c.oracle.find(snapshot)

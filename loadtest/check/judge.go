@@ -44,7 +44,7 @@ type loaded struct {
 
 const (
 	maxLoaded  = 4  // snapshots held decoded
-	maxChanges = 64 // change records remembered
+	maxChanges = 64 // newest change records remembered
 	findTries  = 3
 )
 
@@ -155,9 +155,13 @@ func (j *judge) readChange() {
 	same := func(o *model.Change) bool {
 		return (o == nil) == (c == nil) && (o == nil || o.Value == c.Value && o.Database == c.Database)
 	}
-	if !slices.ContainsFunc(j.changes, same) && len(j.changes) < maxChanges {
-		j.changes = append(j.changes, c)
+	if slices.ContainsFunc(j.changes, same) {
+		return
 	}
+	if len(j.changes) == maxChanges {
+		j.changes = slices.Delete(j.changes, 0, 1)
+	}
+	j.changes = append(j.changes, c)
 }
 
 // bodies returns what may be answered to a query: one body, or for /global one
