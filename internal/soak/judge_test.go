@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -135,5 +137,85 @@ func TestJudge(t *testing.T) {
 				t.Errorf("%d requests counted", s.report.counts[requests])
 			}
 		})
+	}
+}
+
+// TestJudgeTime lets an edge answer from snapshots at times of its choice: of 1 and 2,
+// which are current, 3, which is to be, and 2 and 3 withdrawn where that is said.
+func TestJudgeTime(t *testing.T) {
+	names := []string{"", "2026-03-01T00:10:00Z", "2026-03-01T00:20:00Z", "2026-03-01T00:30:00Z"}
+	due := time.Now().Add(time.Hour)
+	type ask struct {
+		pin      bool
+		snapshot int
+		at       time.Duration // from due
+	}
+	for name, c := range map[string]struct {
+		asks      []ask
+		withdrawn []int
+		want      string // the promise that the last one breaks
+	}{
+		"early":                 {[]ask{{false, 1, -2}, {false, 3, -1}}, nil, offTime},
+		"early, the first":      {[]ask{{false, 3, -2}, {false, 3, -1}}, nil, ""},
+		"early, pinned":         {[]ask{{false, 1, -2}, {true, 3, -1}}, nil, ""},
+		"late":                  {[]ask{{false, 1, -1}, {true, 3, -1}, {false, 2, lateness + 1}}, nil, offTime},
+		"late, not loaded":      {[]ask{{false, 1, -1}, {true, 2, -1}, {false, 2, lateness + 1}}, nil, ""},
+		"late, a little":        {[]ask{{false, 1, -1}, {true, 3, -1}, {false, 2, lateness}}, nil, ""},
+		"late, withdrawn":       {[]ask{{false, 1, -1}, {true, 3, -1}, {false, 2, lateness + 1}}, []int{3}, ""},
+		"back":                  {[]ask{{false, 2, -1}, {false, 1, -1}}, nil, wrongAnswers},
+		"back, pinned":          {[]ask{{false, 2, -1}, {true, 1, -1}}, nil, ""},
+		"back by a rollback":    {[]ask{{false, 2, -1}, {false, 1, -1}}, []int{2}, ""},
+		"withdrawn again":       {[]ask{{false, 2, -1}, {false, 1, -1}, {false, 2, -1}}, []int{2}, wrongAnswers},
+		"withdrawn and pinned":  {[]ask{{false, 2, -1}, {false, 1, -1}, {true, 2, -1}}, []int{2}, wrongAnswers},
+		"withdrawn, not shown":  {[]ask{{false, 2, -1}, {true, 2, -1}}, []int{2}, ""},
+		"back behind withdrawn": {[]ask{{false, 2, -1}, {false, 1, -1}, {false, 1, -1}}, []int{2}, ""},
+	} {
+		s := &soak{report: newReport(), due: map[string]time.Time{names[3]: due}, withdrawn: map[string]int{}}
+		for _, i := range c.withdrawn {
+			s.withdrawn[names[i]] = 1
+		}
+		one := &session{source: &source{soak: s, edge: &node{}}, life: 2}
+		promise := ""
+		for _, a := range c.asks {
+			if promise != "" {
+				t.Errorf("%s: %s broken early", name, promise)
+			}
+			one.pin = ""
+			if a.pin {
+				one.pin = names[a.snapshot]
+			}
+			one.began = due.Add(a.at)
+			promise, _ = one.judgeTime(names[a.snapshot])
+		}
+		if promise != c.want {
+			t.Errorf("%s: %q, want %q", name, promise, c.want)
+		}
+		// The edge's newest is 1: what it may refuse of 1, 2 and 3.
+		one = &session{source: &source{soak: s, edge: &node{}}, life: 2}
+		_, _ = one.judgeTime(names[1])
+		for _, i := range c.withdrawn {
+			_, _ = one.judgeTime(names[i])
+		}
+		for i := 1; i < len(names); i++ {
+			one.pin = names[i]
+			for status, may := range map[int]bool{http.StatusGone: slices.Contains(c.withdrawn, i), http.StatusServiceUnavailable: i > 1, http.StatusBadRequest: i > 2} {
+				if got := one.refused(status); got != may {
+					t.Errorf("%s: %d to a pin on snapshot %d: %v, want %v", name, status, i, got, may)
+				}
+			}
+		}
+	}
+}
+
+// TestPinOf: a pin is found in the header and in the path.
+func TestPinOf(t *testing.T) {
+	for request, want := range map[string]string{
+		"GET /openapi/v1/assets HTTP/1.1\r\nHost: h\r\n\r\n":                                          "",
+		"GET /openapi/v1/assets HTTP/1.1\r\nHost: h\r\nX-Snapshot-Time: 2026-03-01T00:10:00Z\r\n\r\n": "2026-03-01T00:10:00Z",
+		"GET /at/20260301T001000Z/openapi/v1/assets HTTP/1.1\r\nHost: h\r\n\r\n":                      "2026-03-01T00:10:00Z",
+	} {
+		if got, byPath := pinOf(request); got != want || byPath != strings.Contains(request, "/at/") {
+			t.Errorf("%q: %q, %v", request, got, byPath)
+		}
 	}
 }

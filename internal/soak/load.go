@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"example.com/marketdata/artifacts"
 	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/client"
@@ -80,6 +82,7 @@ func (s *soak) load(ctx context.Context) (wait func(), err error) {
 			return nil, err
 		}
 		checker := check.New(check.Config{Share: 1, Store: s.vault})
+		s.checkers = append(s.checkers, checker)
 		mix, err := traffic.NewMix(sc, dir, s.cfg.Seed+uint64(i), nil, checker)
 		if err != nil {
 			return nil, err
@@ -118,6 +121,9 @@ func (s *soak) judgeStreams(r *streams.Result) {
 			s.report.breaks(cutAnswers, "%d streams of events: %s", n, why)
 		}
 	}
+	if r.Early > killed*streamsPerEdge { // an edge that comes up without a snapshot tells of the first one at once
+		s.report.breaks(offTime, "%d events came before their snapshots were to become current", r.Early)
+	}
 	if r.Open != r.Count || r.Events == 0 {
 		s.report.breaks(stuck, "%d of %d streams of events were open at the end, after %d events", r.Open, r.Count, r.Events)
 	}
@@ -155,8 +161,108 @@ type session struct {
 
 	began  time.Time // of the last request
 	life   int64     // of the edge, at that time
-	latest string    // newest snapshot that was answered in this life
+	latest string    // snapshot of the last answer without a pin in this life
 	head   bool      // it was a HEAD
+	pin    string    // it asked for, "" for none
+
+	rollback int // the newest that an answer of this life has shown
+}
+
+// told is what an edge has told clients in one life. Snapshots are named by their
+// times, which sort as text.
+type told struct {
+	mu       sync.Mutex
+	life     int64
+	newest   string               // of all snapshots that are not withdrawn
+	inForce  string               // the newest of answers without a pin
+	prepared map[string]time.Time // that a pin has found before they were due, and when they are
+}
+
+// lateness bounds how long after its time a snapshot that waited for it may become
+// current. Who shares a machine with all the rest gets the processor late.
+const lateness = time.Second
+
+// judgeTime judges the time of an answer by what the builder published, and by what
+// the edge has answered before. It returns what is wrong, and by which promise.
+func (s *session) judgeTime(snapshot string) (promise, detail string) {
+	k, n, now := s.source.soak, &s.source.edge.told, time.Now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.life != s.life {
+		if n.life > s.life {
+			return "", "" // of an edge that was killed since
+		}
+		n.life, n.newest, n.inForce, n.prepared = s.life, "", "", map[string]time.Time{}
+	}
+	gone := k.withdrawn[snapshot]
+	if gone > 0 && gone <= s.rollback {
+		return wrongAnswers, fmt.Sprintf("answered from %s after the rollback that withdrew it", snapshot)
+	}
+	if k.withdrawn[n.newest] > 0 {
+		n.newest = ""
+	}
+	if gone == 0 {
+		n.newest = max(n.newest, snapshot)
+	}
+	due := k.due[snapshot]
+	if s.pin != "" {
+		if due.After(now) && n.inForce != "" && n.inForce < snapshot {
+			n.prepared[snapshot] = due
+			k.report.count(pinsEarly)
+		}
+		return "", ""
+	}
+	// An edge that comes up without a snapshot answers from the first one at once.
+	if due.After(now) && n.inForce != "" && n.inForce != snapshot {
+		promise, detail = offTime, fmt.Sprintf("%s was current %v early", snapshot, due.Sub(now))
+	}
+	n.inForce = max(n.inForce, snapshot)
+	for waited, due := range n.prepared {
+		switch {
+		case k.withdrawn[waited] > 0 || snapshot >= waited:
+			delete(n.prepared, waited)
+		case s.began.Sub(due) > lateness:
+			delete(n.prepared, waited)
+			promise, detail = offTime, fmt.Sprintf("%s was not current %v after its time", waited, s.began.Sub(due))
+		}
+	}
+	if snapshot < s.latest {
+		if k.withdrawn[s.latest] == 0 {
+			return wrongAnswers, fmt.Sprintf("answered from %q after %s", snapshot, s.latest)
+		}
+		s.rollback = k.withdrawn[s.latest]
+		k.report.count("answers that show a rollback first")
+	}
+	s.latest = snapshot
+	return promise, detail
+}
+
+// refused reports whether a pin may be refused with this status: with 410 after a
+// rollback, and before the edge has what another may have, with 503, or 400 when it
+// is more than a step away from what there can be.
+func (s *session) refused(status int) bool {
+	k, n := s.source.soak, &s.source.edge.told
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	newest := ""
+	if n.life == s.life && k.withdrawn[n.newest] == 0 {
+		newest = n.newest
+	}
+	switch status {
+	case http.StatusGone:
+		return k.withdrawn[s.pin] > 0
+	case http.StatusServiceUnavailable:
+		return s.pin > newest
+	case http.StatusBadRequest:
+		pin, _ := time.Parse(model.TimeFormat, s.pin)
+		known, err := time.Parse(model.TimeFormat, newest)
+		return err != nil || pin.Sub(known) > artifacts.Step
+	}
+	return false
 }
 
 // Request implements engine.Session. It pauses, and waits while the edge is
@@ -167,15 +273,27 @@ func (s *session) Request(i uint64, e *client.Endpoint) *engine.Request {
 		pause(s.source.ctx, 10*time.Millisecond)
 	}
 	if life := s.source.edge.life.Load(); life != s.life { // what the edge that was killed had said is over
-		s.life, s.latest = life, ""
+		s.life, s.latest, s.rollback = life, "", 0
 	}
 	s.began = time.Now()
 	req := s.Session.Request(i, e)
 	s.head = req.Head
-	if bytes.Contains(req.Bytes[:min(12, len(req.Bytes))], []byte(" /at/")) {
+	var byPath bool
+	if s.pin, byPath = pinOf(string(req.Bytes)); byPath {
 		s.source.soak.report.count("requests below /at/")
 	}
 	return req
+}
+
+// pinOf returns the pin of a request, "" for none, and whether its path has it.
+func pinOf(request string) (pin string, byPath bool) {
+	if _, path, ok := strings.Cut(request[:strings.Index(request, "\r\n")], " /at/"); ok {
+		t, _ := time.Parse("20060102T150405Z", path[:16]) // the load tester's own
+		return t.Format(model.TimeFormat), true
+	}
+	_, pin, _ = strings.Cut(request, "\r\nX-Snapshot-Time: ")
+	pin, _, _ = strings.Cut(pin, "\r\n")
+	return pin, false
 }
 
 // Failed implements engine.Observer.
@@ -198,20 +316,24 @@ func (s *session) Answer(res *client.Response) engine.Verdict {
 		if string(res.Get("Retry-After")) != "1" || !s.head && (!bytes.HasPrefix(res.Body, []byte(`{"code":50300,`)) || !bytes.HasSuffix(res.Body, []byte(`"result":{}}`))) {
 			r.breaks(wrongAnswers, "%s: a 503 with Retry-After %q and %s", n, res.Get("Retry-After"), res.Body)
 		}
-		if s.source.soak.calm(s.began) {
+		if s.source.soak.calm(s.began) && (s.pin == "" || !s.refused(res.Status)) {
 			r.breaks(calm503, "%s: %s", n, res.Body)
 		}
 		return engine.Unexpected
 	}
-	snapshot := string(res.Get("X-Snapshot-Time"))
+	if s.pin != "" && (res.Status == http.StatusGone || res.Status == http.StatusBadRequest) {
+		if !s.refused(res.Status) {
+			r.breaks(unexpected, "%s: status %d to the pin %s: %s", n, res.Status, s.pin, res.Body)
+		}
+		return engine.Unexpected
+	}
 	v := s.Session.Answer(res)
-	switch {
-	case v == engine.Unexpected:
+	if v == engine.Unexpected {
 		r.breaks(unexpected, "%s: status %d: %s", n, res.Status, res.Body)
-	case snapshot != "" && snapshot < s.latest: // the format sorts as text
-		r.breaks(wrongAnswers, "%s: answered from %q after %s", n, snapshot, s.latest)
-	case snapshot != "":
-		s.latest = snapshot
+	} else if snapshot := string(res.Get("X-Snapshot-Time")); snapshot != "" {
+		if promise, detail := s.judgeTime(snapshot); promise != "" {
+			r.breaks(promise, "%s: %s", n, detail)
+		}
 	}
 	return v
 }

@@ -30,6 +30,8 @@ const (
 	requests  = "requests"
 	published = "snapshots published"
 	cutOff    = "cut off by a kill"
+	announced = "snapshots pinned before an edge had them"
+	pinsEarly = "pins answered before their snapshot was current"
 	faults    = "faults: "
 	kills     = "kill -9: "
 )
@@ -37,9 +39,9 @@ const (
 // usage is what an edge takes, at the first checkpoint and at the last one, and
 // its memory at all of them.
 type usage struct {
-	edge           string
-	first, last    map[string]float64
-	resident, live []float64 // bytes
+	edge        string
+	first, last map[string]float64
+	resident    []float64 // bytes
 }
 
 // over shows how a number of bytes went, in MiB at up to ten evenly spaced
@@ -60,6 +62,7 @@ func newReport() *report {
 // The promises, as the table names them.
 const (
 	wrongAnswers = "wrong answers"
+	offTime      = "snapshots current before or after their time"
 	unexpected   = "unexpected statuses"
 	cutAnswers   = "answers cut off by a living edge"
 	calm503      = "503s with everything in order"
@@ -70,7 +73,7 @@ const (
 	grown        = "memory or goroutines that grew"
 )
 
-var promises = []string{wrongAnswers, unexpected, cutAnswers, calm503, stuck, badBuilds, died, damagedStore, grown}
+var promises = []string{wrongAnswers, offTime, unexpected, cutAnswers, calm503, stuck, badBuilds, died, damagedStore, grown}
 
 const maxExamples = 20
 
@@ -138,7 +141,7 @@ func (r *report) print(w io.Writer, c *cli) {
 	slices.SortFunc(r.usage, func(a, b usage) int { return cmp.Compare(a.edge, b.edge) })
 	for _, u := range r.usage {
 		row(u.edge+": resident memory", "%s", over(u.resident))
-		row(u.edge+": live heap", "%s", over(u.live))
+		row(u.edge+": live heap", "%.0f MiB at the start, %.0f MiB at the end", u.first[heapLive]/(1<<20), u.last[heapLive]/(1<<20))
 		row(u.edge+": goroutines, open files", "%.0f, %.0f at the start, %.0f, %.0f at the end", u.first[metricGoroutines], u.first[metricFiles], u.last[metricGoroutines], u.last[metricFiles])
 	}
 	for _, p := range promises {

@@ -2,9 +2,12 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -21,13 +24,18 @@ import (
 	"example.com/marketdata/artifacts/s3store"
 	"example.com/marketdata/internal/faultproxy"
 	"example.com/marketdata/internal/local"
+	"example.com/marketdata/internal/model"
 	"example.com/marketdata/internal/testserver"
+	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/oracle"
 )
 
 const (
-	buildEvery     = 3 * time.Second
+	buildEvery = 3 * time.Second
+	// activateAfter is longer than that, so that at times two snapshots wait.
+	activateAfter  = 4 * time.Second
 	clientsPerEdge = 3
+	cacheSize      = 32 << 20
 	// recoverWithin bounds the time from the end of all faults to edges that have
 	// the newest snapshot: an edge that met faults for long polls every half
 	// minute.
@@ -52,6 +60,12 @@ type soak struct {
 	building sync.Mutex
 	at       time.Time // of the newest snapshot that was begun; guarded by building
 
+	checkers  []*check.Checker // of the edges' answers
+	mu        sync.Mutex       // all below
+	due       map[string]time.Time
+	withdrawn map[string]int // by which rollback, counted from 1
+	rollbacks int
+
 	quiet atomic.Int64 // since when nothing is wrong, Unix nanoseconds; 0: something is
 }
 
@@ -62,12 +76,13 @@ type node struct {
 	args              []string
 	program           *local.Program
 	life              atomic.Int64 // odd while it is down
+	told                           // by clients
 }
 
 func (n *node) down() bool { return n.life.Load()%2 == 1 }
 
 func newSoak(ctx context.Context, c *cli, data string) (s *soak, err error) {
-	s = &soak{cfg: c, report: newReport(), machine: &local.Machine{Bin: c.Bin, Data: data}, at: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}
+	s = &soak{cfg: c, report: newReport(), machine: &local.Machine{Bin: c.Bin, Data: data}, at: time.Now().UTC().Truncate(artifacts.Step), due: map[string]time.Time{}, withdrawn: map[string]int{}}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -92,9 +107,12 @@ func newSoak(ctx context.Context, c *cli, data string) (s *soak, err error) {
 		}
 	}
 	through := strings.Replace(s.machine.Store, s.server.Endpoint, "http://"+s.proxy.Addr(), 1)
+	// Not of the ports that connections get, nor those of another soak: an edge that was
+	// killed wants its own again.
+	free := func() string { return local.Free(fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(20000))) }
 	for _, name := range []string{"edge with a cache folder", "edge without one"} {
-		n := &node{name: name, addr: local.Free("127.0.0.1:0"), admin: local.Free("127.0.0.1:0")}
-		n.args = []string{"--store", through, "--listen", n.addr, "--admin", n.admin, "--auth", "off", "--poll", "500ms", "--drain-wait", "0s", "--cache-size", "32MiB"}
+		n := &node{name: name, addr: free(), admin: free()}
+		n.args = []string{"--store", through, "--listen", n.addr, "--admin", n.admin, "--auth", "off", "--poll", "500ms", "--drain-wait", "0s", "--cache-size", strconv.Itoa(cacheSize) + "B"}
 		if len(s.edges) == 0 {
 			n.cache = filepath.Join(data, "cache")
 			n.args = append(n.args, "--cache-dir", n.cache)
@@ -150,13 +168,14 @@ func (s *soak) kill(n *node) {
 
 // build publishes the next snapshot, or is killed after a while when that is not
 // zero. The caller holds building, or is alone.
-func (s *soak) build(ctx context.Context, killAfter time.Duration) error {
+func (s *soak) build(ctx context.Context, killAfter time.Duration) (err error) {
 	s.at = s.at.Add(artifacts.Step)
 	p, err := s.machine.Start("builder", "builder", "build", "--source", fmt.Sprintf("sim:?assets=%d&seed=1", s.cfg.Assets), "--store", s.machine.Store,
-		"--time", s.at.Format(time.RFC3339), "--retain", "48h", "--force")
+		"--time", s.at.Format(time.RFC3339), "--retain", "48h", "--force", "--activate-after", activateAfter.String())
 	if err != nil {
 		return err
 	}
+	defer func() { err = cmp.Or(err, s.unlessDone(ctx, s.published(ctx))) }()
 	if killAfter > 0 {
 		timer := time.NewTimer(killAfter)
 		defer timer.Stop()
@@ -177,7 +196,85 @@ func (s *soak) build(ctx context.Context, killAfter time.Duration) error {
 	return nil
 }
 
-// builds builds every few seconds, kills some builds, and runs the change job.
+// published takes down when the snapshot that is published becomes current.
+func (s *soak) published(ctx context.Context) error {
+	p, err := oracle.Published(ctx, s.vault)
+	if errors.Is(err, artifacts.ErrNotFound) {
+		return nil // the first builder was killed
+	}
+	if err != nil {
+		return err
+	}
+	name := p.Time.Format(model.TimeFormat)
+	for _, c := range s.checkers {
+		c.Expect(name)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.due[name].IsZero() {
+		s.due[name] = p.ActivateAt
+	}
+	return nil
+}
+
+// announce has clients pin the snapshot that is published, before any edge has it.
+func (s *soak) announce(ctx context.Context) error {
+	p, err := oracle.Published(ctx, s.vault)
+	if err != nil {
+		return err
+	}
+	for _, c := range s.checkers {
+		c.Announce(p.Time.Format(model.TimeFormat))
+	}
+	s.report.count(announced)
+	return nil
+}
+
+// change runs the change job.
+func (s *soak) change(ctx context.Context) error {
+	_, err := s.machine.Output(ctx, "builder", "change", "--store", s.machine.Store)
+	s.noteChange()
+	return err
+}
+
+// noteChange has the oracle read the change record, before the next one.
+func (s *soak) noteChange() {
+	for _, c := range s.checkers {
+		c.NoteChange()
+	}
+}
+
+// rollback goes back to one of the three snapshots before the published one.
+func (s *soak) rollback(ctx context.Context, random *rand.Rand) error {
+	p, err := oracle.Published(ctx, s.vault)
+	if err != nil {
+		return err
+	}
+	m, err := artifacts.ReadManifest(ctx, s.vault, p.Manifest)
+	if err != nil {
+		return err
+	}
+	i := random.IntN(min(3, len(m.Retained)))
+	s.mu.Lock()
+	s.rollbacks++
+	s.due[m.Retained[i].Time.Format(model.TimeFormat)] = time.Time{} // at once
+	gone := []time.Time{m.Time}
+	for _, r := range m.Retained[:i] {
+		gone = append(gone, r.Time)
+	}
+	for _, t := range gone {
+		s.withdrawn[t.Format(model.TimeFormat)] = s.rollbacks
+	}
+	s.mu.Unlock()
+	if _, err = s.machine.Output(ctx, "builder", "rollback", "--store", s.machine.Store, "--to", m.Retained[i].Time.Format(time.RFC3339)); err == nil {
+		s.report.count("rollbacks")
+	}
+	s.noteChange()
+	return err
+}
+
+// builds builds every few seconds, kills some builds, goes back to snapshots before,
+// and runs the change job.
 func (s *soak) builds(ctx context.Context, random *rand.Rand) {
 	for i := 1; ctx.Err() == nil; i++ {
 		pause(ctx, buildEvery)
@@ -188,7 +285,14 @@ func (s *soak) builds(ctx context.Context, random *rand.Rand) {
 		}
 		err := s.build(ctx, killAfter)
 		if err == nil && i%5 == 0 {
-			_, err = s.machine.Output(ctx, "builder", "change", "--store", s.machine.Store)
+			err = s.change(ctx)
+		}
+		if err == nil && random.IntN(2) == 0 {
+			err = s.announce(ctx)
+		}
+		if err == nil && random.IntN(6) == 0 {
+			pause(ctx, rand.N(time.Second))
+			err = s.rollback(ctx, random)
 		}
 		s.building.Unlock()
 		if err != nil && ctx.Err() == nil {
@@ -213,12 +317,12 @@ func (s *soak) run(ctx context.Context) error {
 	// The parts draw from generators of their own, so that how fast one is does
 	// not change what the others do.
 	random := func(part uint64) *rand.Rand { return rand.New(rand.NewPCG(s.cfg.Seed, part)) }
-	group.Go(func() { s.builds(ctx, random(1)) })
 	loaded, err := s.load(ctx)
 	if err != nil {
 		return err
 	}
 	group.Go(loaded)
+	group.Go(func() { s.builds(ctx, random(1)) })
 	if err := s.checkpoint(ctx, true); err != nil {
 		return err
 	}
@@ -248,8 +352,14 @@ func (s *soak) run(ctx context.Context) error {
 	if out, err := s.machine.Output(ctx, "builder", "verify", "--store", s.machine.Store); err != nil {
 		s.report.breaks(damagedStore, "%v: %s", err, out)
 	}
-	s.compareUsage()
-	return nil
+	// Faults may keep an edge from loading some of them in time, but not all.
+	s.report.mu.Lock()
+	asked, early := s.report.counts[announced], s.report.counts[pinsEarly]
+	s.report.mu.Unlock()
+	if asked >= 5 && early == 0 {
+		s.report.breaks(calm503, "no pin on any of %d snapshots was answered before they were current", asked)
+	}
+	return s.compareUsage(ctx)
 }
 
 // round makes a few faults at the same time, and takes them back. kills says
@@ -366,7 +476,7 @@ func (r *round) damageStore(ctx context.Context) error {
 		what, keys = "manifest", []string{artifacts.ManifestKey(p.Manifest.Digest)}
 	case 2, 3:
 		// There must be one: it is made first.
-		if _, err := r.machine.Output(ctx, "builder", "change", "--store", r.machine.Store); err != nil {
+		if err := r.change(ctx); err != nil {
 			return r.unlessDone(ctx, err)
 		}
 		what, keys = "change record", []string{artifacts.ChangeKey}
@@ -461,6 +571,9 @@ func (s *soak) checkpoint(ctx context.Context, first bool) error {
 	pause(ctx, calmFor)
 	for i, n := range s.edges {
 		now, err := n.usage(ctx)
+		if err == nil && first {
+			now[heapLive], err = n.live(ctx)
+		}
 		if err != nil {
 			return s.unlessDone(ctx, err)
 		}
@@ -471,7 +584,6 @@ func (s *soak) checkpoint(ctx context.Context, first bool) error {
 		u := &s.report.usage[i]
 		u.last = now
 		u.resident = append(u.resident, now[metricMemory])
-		u.live = append(u.live, now[metricNextGC]/(1+now[metricGOGC]/100))
 		s.report.mu.Unlock()
 	}
 	s.quiet.Store(0)
@@ -487,11 +599,25 @@ func (s *soak) unlessDone(ctx context.Context, err error) error {
 }
 
 // compareUsage breaks the promise of flat memory where that is so. What was
-// measured first was that of a process that has just begun.
-func (s *soak) compareUsage() {
-	for _, u := range s.report.usage {
-		if a, b := u.first[metricMemory], u.last[metricMemory]; b > 2*a+64<<20 {
-			s.report.breaks(grown, "%s: memory from %.0f to %.0f bytes", u.edge, a, b)
+// measured first was that of a process that has just begun, with little in its caches.
+//
+// The collector lets garbage pile up to several times what is live, but not beyond
+// its limit; what is resident besides is the program itself.
+func (s *soak) compareUsage(ctx context.Context) error {
+	program, err := os.Stat(filepath.Join(s.cfg.Bin, "edge"))
+	if err != nil {
+		return err
+	}
+	for i, n := range s.edges {
+		u := &s.report.usage[i]
+		if u.last[heapLive], err = n.live(ctx); err != nil {
+			return s.unlessDone(ctx, err)
+		}
+		if a, b := u.first[heapLive], u.last[heapLive]; b > a+cacheSize {
+			s.report.breaks(grown, "%s: live heap from %.0f to %.0f bytes, by more than --cache-size", u.edge, a, b)
+		}
+		if limit := u.last[metricLimit] + float64(program.Size()); slices.Max(u.resident) > limit {
+			s.report.breaks(grown, "%s: %.0f bytes of memory, more than the collector's limit and the program, %.0f", u.edge, slices.Max(u.resident), limit)
 		}
 		for _, m := range []string{metricGoroutines, metricFiles} {
 			if a, b := u.first[m], u.last[m]; b > 2*a+50 {
@@ -499,6 +625,7 @@ func (s *soak) compareUsage() {
 			}
 		}
 	}
+	return nil
 }
 
 // status is what is read of /status.
@@ -539,11 +666,25 @@ const (
 	metricMemory     = "process_resident_memory_bytes"
 	metricGoroutines = "go_goroutines"
 	metricFiles      = "process_open_fds"
-	// The collector runs next when the live heap, as it last found it, has grown
-	// by so many percent.
-	metricNextGC = "go_memstats_next_gc_bytes"
-	metricGOGC   = "go_gc_gogc_percent"
+	metricLimit      = "go_gc_gomemlimit_bytes"
+	heapLive         = "HeapAlloc" // after a collection, of pprof
 )
+
+// live returns how many bytes of the heap are in use, garbage aside.
+func (n *node) live(ctx context.Context) (float64, error) {
+	res, err := n.get(ctx, "/debug/pprof/heap?gc=1&debug=1")
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return 0, err
+	}
+	_, value, _ := strings.Cut(string(text), "\n# "+heapLive+" = ")
+	value, _, _ = strings.Cut(value, "\n")
+	return strconv.ParseFloat(value, 64)
+}
 
 func (n *node) usage(ctx context.Context) (map[string]float64, error) {
 	res, err := n.get(ctx, "/metrics")
@@ -556,7 +697,7 @@ func (n *node) usage(ctx context.Context) (map[string]float64, error) {
 	for lines.Scan() {
 		name, value, _ := strings.Cut(lines.Text(), " ")
 		switch name {
-		case metricMemory, metricGoroutines, metricFiles, metricNextGC, metricGOGC:
+		case metricMemory, metricGoroutines, metricFiles, metricLimit:
 			if values[name], err = strconv.ParseFloat(value, 64); err != nil {
 				return nil, err
 			}
