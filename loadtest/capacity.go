@@ -77,6 +77,7 @@ const (
 	wantPrecision     = 0.1  // to which the result must be known
 	maxNoise          = 2    // times that what held before may not hold again
 	searchSteps       = 60   // as many times Step is how long a search takes at most
+	firstSteps        = 20   // and on a disturbed machine before more than the light rate has held
 )
 
 // Capacity searches for the highest rate at which the thresholds hold. When ctx
@@ -180,7 +181,11 @@ type searcher struct {
 	run     func(rate float64, connections int) (Try, error)
 	elapsed func() time.Duration
 	longest time.Duration // that a step took
-	stopped bool
+	light   float64       // the rate that is tried first in the open loop
+	failed  Try           // the last that did not hold
+	// disturbed: a step was invalid, or held when it was repeated.
+	disturbed bool
+	stopped   bool
 }
 
 // stop ends the search without a result.
@@ -195,8 +200,12 @@ func (s *searcher) try(rate float64, connections int) (Try, error) {
 	var best Try
 	for n := range 2 {
 		start := s.elapsed()
-		if limit := searchSteps * s.step; start+s.longest > limit {
-			s.stop("%v were not enough; %.4g requests/s held, and the service may do up to %.4g", limit, s.Rate, s.Closed)
+		switch {
+		case start+s.longest > searchSteps*s.step:
+			s.stop("%v were not enough; %s requests/s held, and the service may do up to %s", searchSteps*s.step, perSecond(s.Rate), perSecond(s.Closed))
+			return best, nil
+		case start+s.longest > firstSteps*s.step && s.disturbed && s.Rate <= s.light:
+			s.stop("this machine is too busy: in %v nothing above %s requests/s held; at %s %s", firstSteps*s.step, perSecond(s.light), perSecond(s.failed.Rate), s.failed.Why)
 			return best, nil
 		}
 		t, err := s.run(rate, connections)
@@ -205,6 +214,10 @@ func (s *searcher) try(rate float64, connections int) (Try, error) {
 		}
 		s.longest = max(s.longest, s.elapsed()-start)
 		s.Tries = append(s.Tries, t)
+		if t.Verdict != Held {
+			s.failed = t
+		}
+		s.disturbed = s.disturbed || t.Verdict == Invalid || t.Verdict == Held && n > 0
 		if t.Run != nil && t.Run.Checks.Wrong > 0 {
 			s.stop("%s", t.Why)
 			return t, nil
@@ -224,25 +237,25 @@ func (s *searcher) search() error {
 		return err
 	}
 	if s.Closed*s.step.Seconds() < minRequests {
-		s.stop("a closed run was answered %.3g requests/s, too few to judge in a step of %v: try --step %v", s.Closed, s.step,
+		s.stop("a closed run was answered %s requests/s, too few to judge in a step of %v: try --step %v", perSecond(s.Closed), s.step,
 			time.Duration(minRequests/s.Closed*float64(time.Second)).Round(time.Second))
 		return nil
 	}
-	light := lightShare * s.Closed
-	t, err := s.try(light, 0)
+	s.light = lightShare * s.Closed
+	t, err := s.try(s.light, 0)
 	if err != nil || s.stopped {
 		return err
 	}
 	s.Limit = s.Closed
 	if t.Verdict != Held {
-		s.stop("already at %.4g requests/s, a tenth of what a closed run was answered: %s", light, t.Why)
+		s.stop("already at %s requests/s, a tenth of what a closed run was answered: %s", perSecond(s.light), t.Why)
 		return nil
 	}
 	// The closed rate is tried first, then down from it in growing steps until
 	// one holds, then between. What held at last is tried again, and while it
 	// does not, a little less.
 	high, gap := s.Closed, 0.0
-	s.Rate = light
+	s.Rate = s.light
 	for noise := 0; ; {
 		again := noise > 0 || high <= (1+stepPrecision)*s.Rate
 		rate := s.Rate
@@ -256,7 +269,7 @@ func (s *searcher) search() error {
 		switch {
 		case t.Verdict == Held && again:
 			if s.Found = s.Rate >= (1-wantPrecision)*s.Limit; !s.Found {
-				s.stop("%.4g requests/s held, and the service may do up to %.4g: between them the load tester itself was the limit", s.Rate, s.Limit)
+				s.stop("%s requests/s held, and the service may do up to %s: between them the load tester itself was the limit", perSecond(s.Rate), perSecond(s.Limit))
 			}
 			return nil
 		case t.Verdict == Held:
@@ -265,13 +278,13 @@ func (s *searcher) search() error {
 		case t.Verdict == Failed:
 			s.Limit = min(s.Limit, rate)
 		case rate < (1-wantPrecision+1e-9)*s.Limit:
-			s.stop("at %.4g requests/s, of %.4g that the service may do, the load tester itself was the limit: %s", rate, s.Limit, t.Why)
+			s.stop("at %s requests/s, of %s that the service may do, the load tester itself was the limit: %s", perSecond(rate), perSecond(s.Limit), t.Why)
 			return nil
 		}
 		high, gap = rate, max(wantPrecision, 2*gap)
 		if again {
 			if noise++; noise > maxNoise {
-				s.stop("this machine is too noisy: more than %.4g requests/s held, and then that did not: %s", rate, t.Why)
+				s.stop("this machine is too noisy: more than %s requests/s held, and then that did not: %s", perSecond(rate), t.Why)
 				return nil
 			}
 			s.Rate = (1 - stepPrecision) * rate
@@ -331,8 +344,16 @@ func (c *Capacity) String() string {
 	}
 	failed := ""
 	if c.Limit < c.Closed {
-		failed = fmt.Sprintf("%.4g/s was too much, and ", c.Limit)
+		failed = perSecond(c.Limit) + "/s was too much, and "
 	}
-	return fmt.Sprintf("Capacity: %.4g requests/s over %d nodes, %.4g each; %sa closed run was answered %.4g/s.",
-		c.Rate, c.Nodes, c.Rate/float64(c.Nodes), failed, c.Closed)
+	return fmt.Sprintf("Capacity: %s requests/s over %d nodes, %s each; %sa closed run was answered %s/s.",
+		perSecond(c.Rate), c.Nodes, perSecond(c.Rate/float64(c.Nodes)), failed, perSecond(c.Closed))
+}
+
+// perSecond writes a rate to three digits at least.
+func perSecond(rate float64) string {
+	if rate < 100 {
+		return fmt.Sprintf("%.3g", rate)
+	}
+	return fmt.Sprintf("%.0f", rate)
 }

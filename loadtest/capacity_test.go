@@ -268,6 +268,26 @@ func TestSearchTime(t *testing.T) {
 	}
 }
 
+// A machine that disturbs the search has a minute for more than the light rate to hold;
+// one that does not has three for what holds at little more.
+func TestSearchBusy(t *testing.T) {
+	for _, disturbed := range []bool{true, false} {
+		var now time.Duration
+		s := searcher{Capacity: &Capacity{Nodes: 1}, step: 3 * time.Second, most: 64, elapsed: func() time.Duration { return now }}
+		s.run = func(rate float64, connections int) (Try, error) {
+			now += 6 * time.Second
+			try := Try{Rate: max(rate, 16*float64(connections)), Connections: connections, Verdict: Held, Run: &result.Run{}}
+			if connections == 0 && (rate > 150 || disturbed && len(s.Tries) == 1) {
+				try.Verdict, try.Why = Failed, "p99<5ms was 6 ms"
+			}
+			return try, nil
+		}
+		if err := s.search(); err != nil || s.Found == disturbed || disturbed != (now <= time.Minute) || disturbed != strings.Contains(s.Why, "too busy: in 1m0s nothing above 102 requests/s held; at 442 p99<5ms was 6 ms") {
+			t.Errorf("disturbed %v: %v, %v after %v", disturbed, err, s.Capacity, now)
+		}
+	}
+}
+
 // A search of a real service, that works on four requests at a time for 10 ms
 // each. On a busy machine it may be that nothing can be found; then it says so.
 func TestCapacity(t *testing.T) {
