@@ -25,7 +25,7 @@ const (
 
 // blockShardRows are the rows of a shard of a block, each some 500 bytes long: README.md,
 // "Costs", says why so few.
-const blockShardRows = 32
+const blockShardRows = 8
 
 // trimmed is the shortest window whose points may be kept no longer than the window
 // reaches back. Their oldest block loses a point that has left the window, which
