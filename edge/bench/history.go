@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -173,17 +176,23 @@ func (b *bench) flooded(ctx context.Context, what string, s *server) error {
 			return err
 		}
 		print(before, what, "alone")
-		flooding, stop := context.WithCancel(ctx)
-		var done sync.WaitGroup
-		var answers [600]int
-		done.Go(func() { flood(flooding, s.addr, key.Key, &answers) })
-		during, calmStill, err := b.open(ctx, s, rate/2)
-		stop()
-		done.Wait()
+		flood, err := b.flood(s.addr, key.Key)
 		if err != nil {
 			return err
 		}
-		print(during, what, fmt.Sprintf("%d and %d refused", answers[200], answers[429]))
+		during, calmStill, err := b.open(ctx, s, rate/2)
+		_ = flood.Process.Signal(os.Interrupt) // it may have ended
+		if err := cmp.Or(err, flood.Wait()); err != nil {
+			return err
+		}
+		var answers map[int]int
+		if err := json.Unmarshal(flood.Stdout.(*bytes.Buffer).Bytes(), &answers); err != nil {
+			return err
+		}
+		print(during, what, fmt.Sprintf("%d and %d refused", answers[http.StatusOK], answers[http.StatusTooManyRequests]))
+		if answers[http.StatusOK]+answers[http.StatusTooManyRequests] < floodRate*int(swapLoad/time.Second) {
+			calmStill = false // it had too little of the core
+		}
 		if calm && calmStill {
 			alone, beside = append(alone, before.Due.P99MS), append(beside, during.Due.P99MS)
 		}
@@ -199,33 +208,53 @@ func (b *bench) flooded(ctx context.Context, what string, s *server) error {
 	return nil
 }
 
-// flood asks a hundred times a second, until ctx is done, and counts the answers by
-// status.
-func flood(ctx context.Context, addr, key string, answers *[600]int) {
+// flood starts a floodCmd, which an interrupt ends. It has what the load tester leaves
+// of its core: on the same terms it would make the load late.
+func (b *bench) flood(addr, key string) (*exec.Cmd, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("chrt", "--idle", "0", self, "flood", "--addr", addr, "--key", key)
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	cmd.Stdout, cmd.Stderr = new(bytes.Buffer), os.Stderr
+	return cmd, cmd.Start()
+}
+
+// floodRate is the default limit of a key, in requests a second.
+const floodRate = 100
+
+// floodCmd asks at floodRate for new, coded, full pages of history, and says how many
+// answers it got of each status.
+type floodCmd struct {
+	Addr string `required:""`
+	Key  string `required:""`
+}
+
+func (c *floodCmd) Run(ctx context.Context) error {
 	rnd := rand.New(rand.NewPCG(3, 3))
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: floodRate}}
 	var asking sync.WaitGroup
 	var mu sync.Mutex
-	defer asking.Wait()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	answers := map[int]int{}
+	for tick := time.Tick(time.Second / floodRate); ctx.Err() == nil; {
 		select {
 		case <-ctx.Done():
-			return
-		case <-tick.C:
+			continue
+		case <-tick:
 		}
 		var ids []string
 		for _, i := range rnd.Perm(historyAssets)[:20] {
 			ids = append(ids, fmt.Sprint(i+1))
 		}
 		asking.Go(func() {
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+history+"?window=1y&id="+strings.Join(ids, ","), nil)
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.Addr+history+"?window=1y&id="+strings.Join(ids, ","), nil)
 			if err != nil {
 				return
 			}
-			req.Header.Set("X-Api-Key", key)
+			req.Header.Set("X-Api-Key", c.Key)
 			req.Header.Set("Accept-Encoding", "br")
-			res, err := http.DefaultClient.Do(req)
+			res, err := client.Do(req)
 			if err != nil {
 				return // at the end
 			}
@@ -236,6 +265,8 @@ func flood(ctx context.Context, addr, key string, answers *[600]int) {
 			mu.Unlock()
 		})
 	}
+	asking.Wait()
+	return json.NewEncoder(os.Stdout).Encode(answers)
 }
 
 func percentile(of []time.Duration, n int) time.Duration {
