@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,7 +35,7 @@ type rig struct {
 
 func newRig(tb testing.TB, store artifacts.Store, shardMemory, responseMemory int64) *rig {
 	tb.Helper()
-	cache, err := shards.New(shards.Config{Store: store, Memory: shardMemory, Dir: tb.TempDir()})
+	cache, err := shards.New(shards.Config{Store: store, Memory: shardMemory, Dir: tb.TempDir(), Wait: time.Minute})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -93,13 +94,17 @@ func value(p *Reply, name string) []byte {
 }
 
 // memory is that of a request without a server.
-type memory struct{ room, large []byte }
+type memory struct {
+	room, large []byte
+	made        atomic.Int64
+}
 
 func (m *memory) Room() []byte      { return m.room[:0] }
 func (m *memory) LargeRoom() []byte { return m.large[:0] }
+func (m *memory) Made(bytes int)    { m.made.Add(int64(bytes)) }
 
 func newRequest() *Request {
-	return &Request{Context: context.Background(), Memory: &memory{make([]byte, 64<<10), make([]byte, 512<<10)}, Reply: Reply{Status: 200}}
+	return &Request{Context: context.Background(), Memory: &memory{room: make([]byte, 64<<10), large: make([]byte, 512<<10)}, Reply: Reply{Status: 200}}
 }
 
 // TestIgnored: X-Ignored is made for each request, from what that one was asked:

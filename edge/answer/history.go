@@ -69,6 +69,8 @@ const (
 
 // largeBodies bounds how many requests that wait for shards, or for others to be coded,
 // have memory for a large body; who finds none waits, and gets a 503 when its time is up.
+// A place is free again when the body is there: what peers are slow to take is charged to
+// their addresses.
 var largeBodies = make(chan struct{}, 64)
 
 // appendItems appends the items of the assets that picked are in v.

@@ -44,19 +44,20 @@ type Request struct {
 
 	// Snapshot is set by Answer: T of the snapshot that answered.
 	Snapshot time.Time
-	// Made is set by Answer: how many bytes of bodies were put together and coded
-	// for this request; 0 where a finished answer was cached.
-	Made int
 	// Reply is the answer.
 	Reply Reply
 }
 
-// Memory is where the body of one answer is put together.
+// Memory is where the body of one answer is put together, and who is told what that
+// takes.
 type Memory interface {
 	// Room returns empty memory that stays the answer's until it is written, and
 	// LargeRoom more of it.
 	Room() []byte
 	LargeRoom() []byte
+	// Made is told how many bytes were put together for this request, and how many of
+	// them will be coded now, both together. A finished answer that was cached is none.
+	Made(bytes int)
 }
 
 // Reply is an answer as it is put together: a status, a body, and header lines.

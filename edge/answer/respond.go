@@ -157,7 +157,6 @@ func (e *Engine) Answer(r *Request) error {
 	if err != nil {
 		return e.failure(err)
 	}
-	r.Made += len(w.body)
 	tag := w.digest()
 	c := e.writeFresh(r, s, w, tag, lastModified)
 	// Coding costs more than all the rest: what is coded is cached at once.
@@ -313,13 +312,16 @@ func (e *Engine) writeFresh(r *Request, s *snapshot.Snapshot, w *work, tag diges
 	c := chooseCoding(r, len(w.body))
 	w.etag = appendETag(w.etag[:0], tag, c)
 	if notModified(r, w.etag, lastModified) {
+		r.Made(len(w.body))
 		e.writeHead(r, w, s, http.StatusNotModified, c, w.notFound, lastModified)
+	} else if e.writeHead(r, w, s, http.StatusOK, c, w.notFound, lastModified); c == identity {
+		r.Made(len(w.body))
+		r.Reply.Body = w.body
 	} else {
-		e.writeHead(r, w, s, http.StatusOK, c, w.notFound, lastModified)
-		if r.Reply.Body, made = w.body, c; c != identity {
-			w.coded = encode(w.coded[:0], c, w.body)
-			r.Made += len(w.body)
-		}
+		// Before it is coded: what waits for that has taken its tokens.
+		r.Made(2 * len(w.body))
+		r.Reply.Body, made = w.body, c
+		w.coded = encode(w.coded[:0], c, w.body)
 	}
 	e.addTimes(r, s, false)
 	return made

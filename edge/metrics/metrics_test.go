@@ -264,6 +264,8 @@ func (memory) Room() []byte { return nil }
 
 func (memory) LargeRoom() []byte { return nil }
 
+func (memory) Made(int) {}
+
 // TestTotals: what the engine counts is told.
 func TestTotals(t *testing.T) {
 	store := memstore.New()

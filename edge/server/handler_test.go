@@ -3,6 +3,7 @@ package server
 import (
 	"net/netip"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -155,7 +156,7 @@ func TestKeyLimit(t *testing.T) {
 		if problem != nil {
 			return problem
 		}
-		r.Made = 3*tokenBytes + 1
+		r.Made(3*tokenBytes + 1)
 		return stub(r)
 	})})
 	now := time.Now()
@@ -203,6 +204,40 @@ func TestKeyLimit(t *testing.T) {
 	if expect(t, 429, "TOO_MANY_REQUESTS", a); a.Header.Get("Retry-After") != "3" {
 		t.Errorf("429 with %v", a.Header)
 	}
+}
+
+// TestTokensBeforeCoding: of full pages of history that wait to be coded a key has as many
+// as its bucket paid for, however long they wait.
+func TestTokensBeforeCoding(t *testing.T) {
+	keys, text := newKeys(t, 100, 200)
+	waits, coded := make(chan bool), make(chan bool)
+	s := newServer(t, Config{Keys: keys, Engine: engine(func(r *Request) error {
+		r.Made(2 * 300 << 10)
+		waits <- true
+		<-coded
+		return stub(r)
+	})})
+	now, refused := time.Now(), make(chan *response)
+	var answered sync.WaitGroup
+	for waiting := 0; ; waiting++ {
+		answered.Go(func() {
+			if a := handle(t, s, now, request("GET", "/openapi/v1/history?id=1", "X-Api-Key: "+text)); a.StatusCode != 200 {
+				refused <- a
+			}
+		})
+		select {
+		case <-waits:
+			continue
+		case a := <-refused:
+			expect(t, 429, "TOO_MANY_REQUESTS", a)
+		}
+		if waiting != 6 {
+			t.Errorf("%d pages wait, want 6: each takes 38 of 200 tokens", waiting)
+		}
+		break
+	}
+	close(coded)
+	answered.Wait()
 }
 
 // TestAddressLimit: without a key in force the client's address pays.

@@ -19,7 +19,7 @@ const bytesPerConn = 8 << 10
 // TestWorstCase: ten addresses hold all that they can. The process keeps to the
 // arithmetic of SECURITY.md, and another address gets its answers.
 func TestWorstCase(t *testing.T) {
-	const addresses, each, waiting = 10, 200, 16 << 20
+	const addresses, each, waiting = 10, 198, 16 << 20
 	huge := make([]byte, 32<<20)
 	keys, text := newKeys(t, 1_000_000, 1_000_000)
 	s, addr := start(t, func(cfg *Config) {
@@ -32,6 +32,9 @@ func TestWorstCase(t *testing.T) {
 				r.Reply.Body = r.Room()[:50<<10]
 			case 3:
 				r.Reply.Body = huge
+			case 4:
+				r.Room()
+				r.Reply.Body = r.LargeRoom()[:largeSize]
 			default:
 				return stub(r)
 			}
@@ -55,6 +58,7 @@ func TestWorstCase(t *testing.T) {
 		{strings.Replace(sizedHead(maxHead-100), "\r\n\r\n", "\r\nContent-Length: 4096\r\n\r\n", 1), readingBody},
 		{strings.Repeat(ask(assets+"?page=2"), 100), writing},
 		{ask(assets + "?page=3"), writing},
+		{strings.Repeat(ask(assets+"?page=4"), 20), writing},
 	}
 	before := memory()
 	var all []*client

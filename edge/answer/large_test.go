@@ -1,0 +1,97 @@
+package answer
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/faultstore"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/edge/internal/fixture"
+	"example.com/marketdata/edge/query"
+)
+
+// TestLargeBodies: while as many requests as have memory for a large body wait for the
+// store, one more is unavailable in its own time, and all places come back. One that
+// waits to be coded has said before what it takes. Small ones wait for neither.
+func TestLargeBodies(t *testing.T) {
+	store := faultstore.New(memstore.New(), nil)
+	p := fixture.PublishHistory(t, store, fixture.Feed(1000, 1), fixture.Start, nil, 100)
+	blocks := map[string]bool{}
+	for _, v := range p.Manifest.Views {
+		for _, o := range v.Objects {
+			blocks[artifacts.ObjectKey(o.Digest)] = v.Times != nil
+		}
+	}
+	away := make(chan struct{})
+	back := sync.OnceFunc(func() { close(away) })
+	store.SetHook(func(op faultstore.Op) faultstore.Decision {
+		if blocks[op.Key] {
+			<-away
+		}
+		return faultstore.Pass
+	})
+	r := newRig(t, store, 64<<20, 1)
+	r.cfg.Wait = time.Minute
+	t.Cleanup(back) // before the rig is stopped
+	r.await(t, fixture.Start)
+	hurried := *r
+	hurried.Engine = New(Config{Refresher: r.ref, Wait: time.Millisecond})
+	large := func(r *rig, req *Request) error {
+		return ask(t, r, req, query.History, "id=1,5,9,13,17,21,25,29,33,37,41,45,49,53,57,61,65,69,73,77&window=1y")
+	}
+	small := func() {
+		t.Helper()
+		req := newRequest()
+		req.AcceptEncoding = []byte("br")
+		if err := ask(t, &hurried, req, query.Quotes, "page=3"); err != nil || header(&req.Reply, "Content-Encoding") != "br" {
+			t.Errorf("a small answer: %v", err)
+		}
+	}
+	until := func(what string, ok func() bool) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal(what, "does not come")
+			}
+		}
+	}
+
+	var waiting sync.WaitGroup
+	for range cap(largeBodies) {
+		waiting.Go(func() {
+			if req := newRequest(); large(r, req) != nil || len(req.Reply.Body) < largeBody {
+				t.Errorf("a large answer of %d bytes", len(req.Reply.Body))
+			}
+		})
+	}
+	until("the last place", func() bool { return len(largeBodies) == cap(largeBodies) })
+	if err := large(&hurried, newRequest()); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("one more: %v", err)
+	}
+	small()
+	back()
+	waiting.Wait()
+	if n := len(largeBodies); n != 0 {
+		t.Errorf("%d places are taken", n)
+	}
+
+	for range cap(largeCodings) {
+		largeCodings <- struct{}{}
+	}
+	req := newRequest()
+	req.AcceptEncoding = []byte("br")
+	waiting.Go(func() {
+		if err := large(r, req); err != nil || header(&req.Reply, "Content-Encoding") != "br" {
+			t.Errorf("a large answer that waited: %v", err)
+		}
+	})
+	until("what it takes", func() bool { return req.Memory.(*memory).made.Load() > 2*largeBody })
+	small()
+	for range cap(largeCodings) {
+		<-largeCodings
+	}
+	waiting.Wait()
+}
