@@ -8,13 +8,15 @@
 // the snapshot before and one in each window of change, so that every figure is
 // another, are held against their floor: decoding the same feed
 // with go-json, and compressing, hashing and durably writing the finished
-// objects. Both run on one core (GOMAXPROCS=1), each in a process of its own, in
+// objects. Beside each build the same one is made without history, in a store of its
+// own. All run on one core (GOMAXPROCS=1), each in a process of its own, in
 // turn, and the least time of several rounds counts, so that what else the
 // machine does matters little.
 package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -29,6 +31,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/internal/benchdoc"
 )
@@ -40,14 +43,15 @@ const (
 	maxMemory   = 4 << 30  // peak resident memory, at any size
 	maxObjects  = 2500     // put for one snapshot, at any size
 	maxManifest = 4 << 20  // bytes, at any size
-	maxHistory  = .15      // the step history against all others, at the smallest size
-	maxPoints   = .25      // bytes of history against all others, at the smallest size
+	maxHistory  = .15      // by how much history makes a build longer, at the smallest size
+	maxPoints   = .25      // by how much it has it write more
 	maxGrowth   = 1.5      // time an asset, largest size against smallest
 )
 
-// childEnv, in the environment, makes this program one stage of one round.
+// childEnv, in the environment, makes this program one stage, as JSON.
 const (
 	childEnv   = "BENCH_STAGE"
+	stagePast  = "past"
 	stageFeed  = "feed"
 	stageBuild = "build"
 	stageFloor = "floor"
@@ -55,8 +59,10 @@ const (
 
 // figures are what one size measured.
 type figures struct {
+	name     string
 	Assets   int
 	Build    took // the whole build
+	Plain    took // the same without history
 	Decode   took // the feed with go-json
 	Compress took
 	Hash     took
@@ -65,9 +71,10 @@ type figures struct {
 
 	Objects  int
 	Bytes    int64
-	History  int64 // of Bytes
 	Manifest int64
 	Memory   int64 // peak, bytes
+	// Builds, and what they wrote with history and without.
+	Builds, AllBytes, PlainBytes int64
 }
 
 // took is wall-clock and processor time.
@@ -89,7 +96,7 @@ func main() {
 	sizes := flag.String("assets", "20000,1000000", "sizes of the simulated market")
 	rounds := flag.Int("rounds", 7, "rounds at 20,000 assets; larger markets get fewer")
 	dir := flag.String("dir", "", "where feeds and stores are written; by default a temporary folder")
-	profile := flag.String("cpuprofile", "", "write a processor profile of each build to this file, with the size and the round added")
+	profile := flag.String("cpuprofile", "", "write a processor profile of each build to this file, with the size, the assets of history and the round added")
 	out := flag.String("out", "", "write the report as a document to this file")
 	flag.Parse() // exits with 2, too
 	if flag.NArg() > 0 {
@@ -98,7 +105,7 @@ func main() {
 	}
 	var err error
 	if stage := os.Getenv(childEnv); stage != "" {
-		err = child(context.Background(), stage, *sizes, *rounds, *dir, *profile)
+		err = child(context.Background(), stage)
 	} else {
 		err = parent(*sizes, *rounds, *dir, *profile, *out)
 	}
@@ -120,69 +127,99 @@ func parent(sizes string, rounds int, dir, profile, out string) error {
 		if err != nil {
 			return fmt.Errorf("-assets %q: %w", size, err)
 		}
-		f, err := measure(n, max(1, min(rounds, rounds*20_000/n)), filepath.Join(dir, size), profile)
-		if err != nil {
+		f := &figures{Assets: n, name: humanize.Comma(int64(n)) + " assets"}
+		if err := measure(f, max(1, min(rounds, rounds*20_000/n)), bench{Assets: n, Dir: filepath.Join(dir, size), Profile: profile}); err != nil {
 			return err
+		}
+		if all = append(all, f); len(all) > 1 {
+			continue
+		}
+		f = &figures{Assets: n, name: "at midnight"}
+		for range min(rounds, midnights) { // each with a past of its own: what follows a midnight is none
+			if err := measure(f, 1, bench{Assets: n, Dir: filepath.Join(dir, "midnight"), Midnight: true}); err != nil {
+				return err
+			}
 		}
 		all = append(all, f)
 	}
 	return report(all, rounds, out)
 }
 
+// midnights are the rounds of the build at midnight.
+const midnights = 3
+
 // measure runs the rounds of one size. Each build and each floor has a process
 // of its own, as a command has, in turn: what else the machine does meets both.
-func measure(assets, rounds int, dir, profile string) (*figures, error) {
-	f := &figures{Assets: assets}
-	for round := -len(past); round < rounds; round++ {
-		for _, stage := range []string{stageFeed, stageBuild, stageFloor} {
-			if stage == stageFloor && round < 0 {
-				continue // the past only makes what comes usual
-			}
-			var out bytes.Buffer
-			cmd := exec.Command(os.Args[0], "-assets", strconv.Itoa(assets), "-rounds="+strconv.Itoa(round), "-dir", dir, "-cpuprofile", profile)
-			cmd.Env = append(os.Environ(), childEnv+"="+stage)
-			cmd.Stdout, cmd.Stderr = &out, os.Stderr
-			if err := cmd.Run(); err != nil {
-				return nil, fmt.Errorf("%d assets, round %d, %s: %w", assets, round, stage, err)
-			}
-			var now figures
-			if stage == stageFeed || round < 0 {
-				continue
-			}
-			if err := json.Unmarshal(out.Bytes(), &now); err != nil {
-				return nil, err
-			}
-			if stage == stageBuild {
-				now.Memory = peakMemory(cmd.ProcessState)
-			}
-			f.take(&now)
+func measure(f *figures, rounds int, b bench) error {
+	stage := func(name string, history int) error {
+		b.Stage, b.History = name, history
+		task, err := json.Marshal(b)
+		if err != nil {
+			return err
 		}
+		var out bytes.Buffer
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), childEnv+"="+string(task))
+		cmd.Stdout, cmd.Stderr = &out, os.Stderr
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("%d assets, round %d, %s: %w", b.Assets, b.Round, name, err)
+		}
+		if name == stagePast || name == stageFeed {
+			return nil
+		}
+		var now figures
+		if err := json.Unmarshal(out.Bytes(), &now); err != nil {
+			return err
+		}
+		if name == stageBuild && history > 0 {
+			now.Memory = peakMemory(cmd.ProcessState)
+		}
+		f.take(&now)
+		return nil
 	}
-	return f, nil
+	const history = market.DefaultHistoryAssets
+	err := cmp.Or(stage(stagePast, history), stage(stagePast, 0))
+	for b.Round = 0; b.Round < rounds && err == nil; b.Round++ {
+		err = cmp.Or(stage(stageFeed, 0), stage(stageBuild, history), stage(stageBuild, 0), stage(stageFloor, history))
+	}
+	return err
 }
 
 // take keeps what a round has that is better, or worse where that is bounded.
 func (f *figures) take(now *figures) {
-	if now.Build.Wall > 0 {
+	f.AllBytes += now.AllBytes
+	f.PlainBytes += now.PlainBytes
+	f.Builds += now.Builds
+	switch {
+	case now.Build.Wall > 0:
 		if f.Build = f.Build.least(now.Build); f.Build == now.Build {
 			f.Steps = now.Steps
 		}
 		f.Objects, f.Bytes = max(f.Objects, now.Objects), max(f.Bytes, now.Bytes)
-		f.History = max(f.History, now.History)
 		f.Manifest, f.Memory = max(f.Manifest, now.Manifest), max(f.Memory, now.Memory)
-		return
-	}
-	if old := f.floor(); old.Wall == 0 || now.floor().Wall < old.Wall {
-		f.Decode, f.Compress, f.Hash, f.Write = now.Decode, now.Compress, now.Hash, now.Write
+	case now.Plain.Wall > 0:
+		f.Plain = f.Plain.least(now.Plain)
+	default:
+		if old := f.floor(); old.Wall == 0 || now.floor().Wall < old.Wall {
+			f.Decode, f.Compress, f.Hash, f.Write = now.Decode, now.Compress, now.Hash, now.Write
+		}
 	}
 }
+
+// longer and more are by which part history makes a build longer and has it write more,
+// writes how many bytes that are a build.
+func (f *figures) longer() float64 { return float64(f.Build.Wall)/float64(f.Plain.Wall) - 1 }
+func (f *figures) more() float64   { return float64(f.AllBytes)/float64(f.PlainBytes) - 1 }
+func (f *figures) writes() float64 { return float64(f.AllBytes-f.PlainBytes) / float64(f.Builds) }
 
 // method is what the report says of how it came about.
 const method = `Builds of a simulated market from a folder into a directory store that has a snapshot in each window, on one core. The floor is what any builder must pay:
 decoding the same feed with go-json, and compressing, hashing and durably writing the finished objects. Each has a process of its own, in turn; the least time of %d
 rounds counts (fewer of a large market), and the most memory.
 
-History's last blocks are young here; [the builder's page](README.md#costs) has the average of a day.
+"Without history" is the same build with ` + "`--history-assets 0`" + `, in a store of its own, in turn. At 20,000 assets history's last blocks are as full as a past without gaps makes them, and of what is written
+all rounds count, which are an hour. A larger market's past is of moments in each window, and of its history the step counts. "At midnight" is the worst build of 36 days, of the smallest market: it adds a point to the last
+block of each window, and fills that of 1y. It happens once a day, and no bound is for it alone.
 
 Left out: a live source's answers, a store behind a network, and more than one core.`
 
@@ -191,7 +228,7 @@ Left out: a live source's answers, a store behind a network, and more than one c
 func report(all []*figures, rounds int, out string) error {
 	d := benchdoc.Document{Title: "What a build costs", Command: "make bench-builder", Method: fmt.Sprintf(method, rounds), Columns: []string{"what"}}
 	for _, f := range all {
-		d.Columns = append(d.Columns, humanize.Comma(int64(f.Assets))+" assets")
+		d.Columns = append(d.Columns, f.name)
 	}
 	d.Columns = append(d.Columns, "bound")
 	row := func(name, bound string, cell func(f *figures) string) {
@@ -206,6 +243,9 @@ func report(all []*figures, rounds int, out string) error {
 	}
 	ratio := func(f *figures) float64 { return float64(f.Build.Wall) / float64(f.floor().Wall) }
 	perAsset := func(f *figures) float64 { return float64(f.Build.Wall.Microseconds()) / float64(f.Assets) }
+	small, large := all[0], all[len(all)-1]
+	// History of a large market is that of the small one, and costs no more.
+	mostTime, mostWritten := maxHistory*float64(small.Plain.Wall.Milliseconds()), maxPoints*float64(small.PlainBytes)/float64(small.Builds)
 	row("floor: decode the feed", "", ms(func(f *figures) took { return f.Decode }))
 	row("floor: compress", "", ms(func(f *figures) took { return f.Compress }))
 	row("floor: hash", "", ms(func(f *figures) took { return f.Hash }))
@@ -213,15 +253,21 @@ func report(all []*figures, rounds int, out string) error {
 	row("floor", "", ms((*figures).floor))
 	row("build", "", ms(func(f *figures) took { return f.Build }))
 	for _, step := range []string{builder.StepOpen, builder.StepRead, builder.StepCompute, builder.StepObjects, builder.StepHistory, publish.StepSync, publish.StepManifest, publish.StepSwap} {
-		row("build: "+step, "", func(f *figures) string { return humanize.Comma(f.Steps[step]) + " ms" })
+		bound := ""
+		if step == builder.StepHistory {
+			bound = fmt.Sprintf("≤ %.0f ms", mostTime)
+		}
+		row("build: "+step, bound, func(f *figures) string { return humanize.Comma(f.Steps[step]) + " ms" })
 	}
 	row("build, times the floor", fmt.Sprintf("≤ %.1f at 20,000", maxRatio), func(f *figures) string { return fmt.Sprintf("%.2f", ratio(f)) })
 	row("build, an asset", fmt.Sprintf("≤ %.1f times the smallest", maxGrowth), func(f *figures) string { return fmt.Sprintf("%.1f µs", perAsset(f)) })
 	row("peak memory", "≤ "+humanize.Comma(maxMemory>>20)+" MiB", func(f *figures) string { return humanize.Comma(f.Memory>>20) + " MiB" })
 	row("objects put", "≤ "+humanize.Comma(maxObjects), func(f *figures) string { return humanize.Comma(int64(f.Objects)) })
 	row("written", fmt.Sprintf("≤ %.1f MB at 20,000", maxBytes/1e6), func(f *figures) string { return fmt.Sprintf("%.1f MB", float64(f.Bytes)/1e6) })
-	row("history, of what is written", fmt.Sprintf("≤ %.0f%% of the rest at 20,000", 100*maxPoints), func(f *figures) string { return fmt.Sprintf("%.1f MB", float64(f.History)/1e6) })
-	row("manifest", "≤ "+humanize.Comma(maxManifest/1000)+" KB", func(f *figures) string { return fmt.Sprintf("%.1f KB", float64(f.Manifest)/1e3) })
+	row("build without history", "", ms(func(f *figures) took { return f.Plain }))
+	row("history makes a build longer by", fmt.Sprintf("≤ %.0f%% at 20,000", 100*maxHistory), func(f *figures) string { return fmt.Sprintf("%.0f%%", 100*f.longer()) })
+	row("history writes more by", fmt.Sprintf("≤ %.0f%% at 20,000", 100*maxPoints), func(f *figures) string { return fmt.Sprintf("%.0f%%", 100*f.more()) })
+	row("history writes, a build", fmt.Sprintf("≤ %.1f MB", mostWritten/1e6), func(f *figures) string { return fmt.Sprintf("%.1f MB", f.writes()/1e6) })
 	if err := d.Print(out); err != nil {
 		return err
 	}
@@ -235,21 +281,21 @@ func report(all []*figures, rounds int, out string) error {
 		}
 		fmt.Printf("%-44s %14.2f  at most %14.2f  %s\n", name, got, most, verdict)
 	}
-	small, large := all[0], all[len(all)-1]
 	if small.Assets == 20_000 {
 		bound("20,000 assets: build / floor", ratio(small), maxRatio)
-		history := float64(small.Steps[builder.StepHistory])
-		bound("20,000 assets: history / all other steps", history/(float64(small.Build.Wall.Milliseconds())-history), maxHistory)
-		bound("20,000 assets: history / all else written", float64(small.History)/float64(small.Bytes-small.History), maxPoints)
+		bound("20,000 assets: longer by history", small.longer(), maxHistory)
+		bound("20,000 assets: more written by history", small.more(), maxPoints)
 		bound("20,000 assets: bytes written", float64(small.Bytes), maxBytes)
 	}
 	for _, f := range all {
-		name := strconv.Itoa(f.Assets) + " assets: "
+		name := f.name + ": "
 		bound(name+"peak memory, bytes", float64(f.Memory), maxMemory)
 		bound(name+"objects", float64(f.Objects), maxObjects)
 		bound(name+"manifest, bytes", float64(f.Manifest), maxManifest)
 	}
-	if small != large {
+	if small.Assets != large.Assets {
+		bound("largest: history, ms", float64(large.Steps[builder.StepHistory]), mostTime)
+		bound("largest: bytes of history", large.writes(), mostWritten)
 		bound("time an asset, largest / smallest", perAsset(large)/perAsset(small), maxGrowth)
 	}
 	if missed > 0 {

@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
-	"strconv"
+	"slices"
 	"syscall"
 	"time"
 
@@ -27,44 +27,70 @@ import (
 	"example.com/marketdata/builder/source/sim"
 )
 
-// start is the time of round 0; the others follow each other. Negative rounds
-// are snapshots of the past, so long before the start.
+// Round 0 is at start, or at the last midnight of a block of 1y; the others follow.
 var (
-	start = time.Date(2026, 11, 21, 7, 10, 0, 0, time.UTC)
-	past  = []time.Duration{
-		364 * 24 * time.Hour, 89 * 24 * time.Hour, 29 * 24 * time.Hour, 6 * 24 * time.Hour,
-		23 * time.Hour, 11 * time.Hour, 5 * time.Hour, 50 * time.Minute,
+	start    = time.Date(2026, 11, 21, 7, 20, 0, 0, time.UTC)
+	midnight = time.Date(2026, 11, 14, 0, 0, 0, 0, time.UTC)
+	// A snapshot in each window of change, and of 24h the points of the block.
+	past = []time.Duration{
+		364 * 24 * time.Hour, 89 * 24 * time.Hour, 29 * 24 * time.Hour, 6 * 24 * time.Hour, 23 * time.Hour, 11 * time.Hour, 5 * time.Hour,
 	}
 )
 
-func (b *bench) time() time.Time {
-	if b.round < 0 {
-		return start.Add(-past[len(past)+b.round])
+// fullPast is the largest market whose past has all the points of history's last blocks.
+const fullPast = 20_000
+
+// times are those of the past, in order.
+func (b *bench) times() []time.Time {
+	first := b.time(0)
+	var times []time.Time
+	for _, age := range past {
+		times = append(times, first.Add(-age).Truncate(artifacts.Step))
 	}
-	return start.Add(time.Duration(b.round) * artifacts.Step)
+	for i := range artifacts.HistoryWindows {
+		w := &artifacts.HistoryWindows[i]
+		// No block has more points, and those of the shortest window half as many.
+		for n := range time.Duration(36) {
+			if b.History > 0 && b.Assets <= fullPast || w.Step == artifacts.Step && n < 8 {
+				times = append(times, first.Add(-artifacts.Step).Truncate(w.Step).Add(-n*w.Step))
+			}
+		}
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	return slices.CompactFunc(times, time.Time.Equal)
+}
+
+func (b *bench) time(round int) time.Time {
+	first := start
+	if b.Midnight {
+		first = midnight
+	}
+	return first.Add(time.Duration(round) * artifacts.Step)
 }
 
 // bench is one stage of one round, in a process of its own.
 type bench struct {
-	assets, round int
-	dir           string
+	Stage         string
+	Assets, Round int
+	History       int // assets with history; 0: the store without it
+	Midnight      bool
+	Dir, Profile  string
 	f             figures
 }
 
-func child(ctx context.Context, stage, size string, round int, dir, profile string) error {
-	assets, err := strconv.Atoi(size)
-	if err != nil {
+func child(ctx context.Context, task string) error {
+	b := &bench{f: figures{Steps: map[string]int64{}}}
+	if err := json.Unmarshal([]byte(task), b); err != nil {
 		return err
 	}
-	b := &bench{assets: assets, round: round, dir: dir, f: figures{Assets: assets, Steps: map[string]int64{}}}
-	switch stage {
+	var err error
+	switch b.Stage {
+	case stagePast:
+		return b.makePast(ctx)
 	case stageFeed:
 		return b.makeFeed(ctx)
 	case stageBuild:
-		if profile != "" {
-			profile = fmt.Sprintf("%s.%d.%d", profile, assets, round)
-		}
-		err = b.build(ctx, profile)
+		err = b.build(ctx)
 	default:
 		err = b.floor(ctx)
 	}
@@ -74,16 +100,59 @@ func child(ctx context.Context, stage, size string, round int, dir, profile stri
 	return json.NewEncoder(os.Stdout).Encode(b.f)
 }
 
-func (b *bench) feed() string   { return filepath.Join(b.dir, "feed") }
-func (b *bench) store() string  { return filepath.Join(b.dir, "store") }
-func (b *bench) before() string { return filepath.Join(b.dir, "before.json") }
+func (b *bench) feed() string   { return filepath.Join(b.Dir, "feed") }
+func (b *bench) store() string  { return filepath.Join(b.Dir, fmt.Sprint("store-", b.History)) }
+func (b *bench) before() string { return b.store() + ".json" }
 
-func (b *bench) makeFeed(ctx context.Context) error {
-	src, err := sim.Open(ctx, fmt.Sprintf("?assets=%d&seed=1", b.assets))
+func (b *bench) market(ctx context.Context) (source.Source, error) {
+	return sim.Open(ctx, fmt.Sprintf("?assets=%d&seed=1", b.Assets))
+}
+
+// makePast makes the store anew, with the past of round 0.
+func (b *bench) makePast(ctx context.Context) error {
+	if err := os.RemoveAll(b.store()); err != nil {
+		return err
+	}
+	src, err := b.market(ctx)
 	if err != nil {
 		return err
 	}
-	files, err := src.Files(ctx, b.time())
+	store, err := dirstore.Open(b.store(), dirstore.Options{Create: true})
+	if err != nil {
+		return err
+	}
+	var feeds []builder.PastFeed
+	for _, at := range b.times() {
+		files, err := src.Files(ctx, at)
+		if err != nil {
+			return err
+		}
+		feeds = append(feeds, builder.PastFeed{Name: at.String(), Time: at, Files: files})
+	}
+	builds, err := b.builder(store, nil)
+	if err != nil {
+		return err
+	}
+	_, err = builds.Backfill(ctx, feeds)
+	return err
+}
+
+// builder is one over store, by the settings of the commands.
+func (b *bench) builder(store artifacts.Store, src source.Source) (*builder.Builder, error) {
+	floor := func(units uint64) market.U128 { return market.U128{Lo: units * 100_000_000} }
+	return builder.New(builder.Config{
+		Store: store, Source: src, Retain: builder.DefaultRetain, Guards: builder.DefaultGuards,
+		Settings: market.Settings{TrendingMinMarketCap: floor(10_000_000), TrendingMinVolume: floor(1_000_000), HistoryAssets: b.History},
+		Log:      slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+}
+
+func (b *bench) makeFeed(ctx context.Context) error {
+	src, err := b.market(ctx)
+	if err != nil {
+		return err
+	}
+	files, err := src.Files(ctx, b.time(b.Round))
 	if err != nil {
 		return err
 	}
@@ -118,7 +187,7 @@ func peakMemory(s *os.ProcessState) int64 {
 }
 
 // build makes the round's snapshot.
-func (b *bench) build(ctx context.Context, profile string) error {
+func (b *bench) build(ctx context.Context) error {
 	store, err := dirstore.Open(b.store(), dirstore.Options{Create: true})
 	if err != nil {
 		return err
@@ -139,17 +208,12 @@ func (b *bench) build(ctx context.Context, profile string) error {
 	if err != nil {
 		return err
 	}
-	floor := func(units uint64) market.U128 { return market.U128{Lo: units * 100_000_000} }
-	builds, err := builder.New(builder.Config{
-		Store: store, Source: src, Retain: builder.DefaultRetain, Guards: builder.DefaultGuards,
-		Settings: market.Settings{TrendingMinMarketCap: floor(10_000_000), TrendingMinVolume: floor(1_000_000), HistoryAssets: market.DefaultHistoryAssets},
-		Log:      slog.New(slog.NewTextHandler(io.Discard, nil)),
-	})
+	builds, err := b.builder(store, src)
 	if err != nil {
 		return err
 	}
-	if profile != "" {
-		out, err := os.Create(profile)
+	if b.Profile != "" {
+		out, err := os.Create(fmt.Sprintf("%s.%d.%d.%d", b.Profile, b.Assets, b.History, b.Round))
 		if err != nil {
 			return err
 		}
@@ -161,31 +225,24 @@ func (b *bench) build(ctx context.Context, profile string) error {
 	}
 	runtime.GOMAXPROCS(1)
 	var report *builder.Report
-	b.f.Build, err = measured(func() (err error) { report, err = builds.Build(ctx, time.Time{}); return err })
+	took, err := measured(func() (err error) { report, err = builds.Build(ctx, time.Time{}); return err })
 	if err != nil {
 		return err
 	}
+	if b.History == 0 {
+		b.f.Plain, b.f.PlainBytes = took, report.BytesWritten
+		return nil
+	}
+	b.f.Build, b.f.AllBytes, b.f.Builds = took, report.BytesWritten, 1
 	for _, s := range report.Steps {
 		b.f.Steps[s.Step] = s.MS
 	}
 	b.f.Objects, b.f.Bytes = report.ObjectsWritten, report.BytesWritten
 	pointer, err := pointerOf(ctx, store)
-	if err != nil {
-		return err
+	if err == nil {
+		b.f.Manifest = pointer.Manifest.Size
 	}
-	b.f.Manifest = pointer.Manifest.Size
-	m, err := artifacts.ReadManifest(ctx, store, pointer.Manifest)
-	if err != nil {
-		return err
-	}
-	for i := range m.Views {
-		for _, o := range m.Views[i].Objects {
-			if artifacts.IsHistory(m.Views[i].Collection) && !list[artifacts.ObjectKey(o.Digest)] {
-				b.f.History += o.Size
-			}
-		}
-	}
-	return nil
+	return err
 }
 
 func pointerOf(ctx context.Context, r artifacts.Reader) (*artifacts.Pointer, error) {
@@ -226,7 +283,7 @@ func (b *bench) floor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	root := filepath.Join(b.dir, "floor")
+	root := filepath.Join(b.Dir, "floor")
 	defer os.RemoveAll(root)
 	other, err := dirstore.Open(root, dirstore.Options{Create: true})
 	if err != nil {
