@@ -15,15 +15,15 @@ import (
 	"example.com/marketdata/builder/render"
 )
 
-// How many intervals a block spans: README.md, "Costs", says why so many. The last
-// block of the shortest window is written by every build. Blocks of the first three
-// windows must end before their points are thinned out: within 24 hours, and 60 days.
+// How many intervals a block spans, and of the longest window: README.md, "Costs", says
+// why so many. Blocks of the first three windows must end before their points are
+// thinned out: within 24 hours, and 60 days.
 const (
-	blockPoints         = 36
-	shortestBlockPoints = 18
+	blockPoints        = 18
+	longestBlockPoints = 36
 )
 
-// blockShardRows are the rows of a shard of a block, each some 500 bytes long: README.md,
+// blockShardRows are the rows of a shard of a block, of 1y each some 500 bytes long: README.md,
 // "Costs", says why so few.
 const blockShardRows = 8
 
@@ -106,10 +106,11 @@ func (c *charter) chain(w *artifacts.HistoryWindow) (blocks [][]time.Time) {
 
 // blockStart is the beginning of the block that a point belongs to.
 func blockStart(w *artifacts.HistoryWindow, t time.Time) time.Time {
-	length := int64(blockPoints * w.Step / time.Second)
-	if w.Step == artifacts.Step {
-		length = int64(shortestBlockPoints * w.Step / time.Second)
+	points := time.Duration(blockPoints)
+	if w.Length > trimmed {
+		points = longestBlockPoints
 	}
+	length := int64(points * w.Step / time.Second)
 	back := t.Unix() % length
 	if back < 0 {
 		back += length
