@@ -115,10 +115,10 @@ bench-codings: build ## bytes and CPU time of codings and their settings, on pag
 	@$(GO) build -o bin/bench-edge ./edge/bench && bin/bench-edge codings --short --out edge/CODINGS.md && $(FIGURES)
 
 bench-builder: ## what a build costs at 20,000 and at 1,000,000 assets, beside the bounds
-	@$(GO) run ./builder/bench -out builder/BENCHMARKS.md && $(FIGURES)
+	@$(GO) run ./builder/bench --out builder/BENCHMARKS.md && $(FIGURES)
 
 bench-loadtest: build ## the load tester beside wrk and k6 (apt-get install wrk; go install go.k6.io/k6@v1.8.1)
-	@$(GO) run ./loadtest/cmd/bench-peers -out loadtest/BENCHMARKS.md && $(FIGURES)
+	@$(GO) run ./loadtest/cmd/bench-peers --out loadtest/BENCHMARKS.md && $(FIGURES)
 
 # The READMEs' figures are taken from the documents of the last whole runs.
 FIGURES = $(GO) test -count=1 ./internal/docs -run TestFigures -update

@@ -45,19 +45,19 @@ func usage(format string, args ...any) error {
 // Options say what to load, with what traffic, and how much to check. The tags
 // are those of the command's flags.
 type Options struct {
-	URLs     []string `name:"url" sep:"none" placeholder:"URL" help:"Base URL of a node; give it again for more, which then get requests in turn."`
-	Keys     []string `name:"key" sep:"none" placeholder:"KEY" help:"API key, sent as X-Api-Key; give it again for more, used in turn."`
-	Insecure bool     `help:"Take any TLS certificate."`
+	URLs     []string `name:"url" sep:"none" placeholder:"URL" group:"Service:" help:"Base URL of a node; give it again for more, which then get requests in turn."`
+	Keys     []string `name:"key" sep:"none" placeholder:"KEY" group:"Service:" help:"API key, sent as X-Api-Key; give it again for more, used in turn."`
+	Insecure bool     `group:"Service:" help:"Take any TLS certificate."`
 	// Scenario "" is mixed. It is not used when there are targets.
-	Scenario string `default:"mixed" placeholder:"NAME|FILE" help:"Traffic: a scenario that comes with the program (see scenarios), or a YAML file. Default: ${default}."`
+	Scenario string `default:"mixed" group:"Traffic:" help:"Traffic: a scenario that comes with the program (see scenarios), or a YAML file."`
 	// TargetsFile or Targets; without URLs they go to the host that they name.
-	TargetsFile string   `name:"targets" placeholder:"FILE" help:"Send the requests of a file in vegeta's format instead, in turn."`
-	Targets     []string `name:"target" sep:"none" placeholder:"REQUEST" help:"Send this request instead, such as 'GET /path'; give it again for more."`
+	TargetsFile string   `name:"targets" placeholder:"FILE" group:"Traffic:" help:"Send the requests of a file in vegeta's format instead, in turn."`
+	Targets     []string `name:"target" sep:"none" placeholder:"REQUEST" group:"Traffic:" help:"Send this request instead, such as 'GET /path'; give it again for more."`
 	// DirectoryRows 0 is 20,000.
-	DirectoryRows int     `default:"20000" placeholder:"N" help:"Read at most so many rows of each listing to ask for. Default: ${default}."`
-	Seed          uint64  `default:"1" placeholder:"N" help:"Seed of traffic and arrivals. Default: ${default}."`
-	CheckShare    float64 `name:"check" default:"${check}" placeholder:"SHARE" help:"Check this share of the answers, 0 to 1. Default: ${default}."`
-	Label         string  `placeholder:"TEXT" help:"Name the run in reports."`
+	DirectoryRows int     `default:"20000" group:"Traffic:" help:"Read at most so many rows of each listing to ask for."`
+	Seed          uint64  `default:"1" group:"Traffic:" help:"Seed of traffic and arrivals."`
+	CheckShare    float64 `name:"check" default:"${check}" group:"Judgement:" help:"Check this share of the answers, 0 to 1."`
+	Label         string  `placeholder:"TEXT" group:"Results:" help:"Name the run in reports."`
 	// Store is where the oracle finds the snapshots; nil: no oracle.
 	Store artifacts.Reader `kong:"-"`
 	// Status is told, when set, what goes on before and after the load.
@@ -66,11 +66,11 @@ type Options struct {
 
 // Load says how a run loads.
 type Load struct {
-	Connections int           `placeholder:"N" help:"Connections at most, over all nodes; in a closed loop exactly. Default: 1000, closed 64."`
-	Timeout     time.Duration `default:"10s" placeholder:"D" help:"Give a request up after this long. Default: ${default}."`
-	Warmup      time.Duration `default:"0s" placeholder:"D" help:"Do not count requests that are due this early. Default: ${default}."`
-	Streams     int           `placeholder:"N" help:"Hold so many streams of events beside the load, over all nodes and keys; with --oracle they tell how late events are."`
-	Arrivals    pace.Arrivals `default:"poisson" enum:"poisson,uniform" help:"How requests lie in time: poisson or uniform. Default: ${default}."`
+	Connections int           `placeholder:"N" group:"Load:" help:"Connections at most, over all nodes; in a closed loop exactly. Default: 1000, closed 64."`
+	Timeout     time.Duration `default:"10s" group:"Load:" help:"Give a request up after this long."`
+	Warmup      time.Duration `default:"0s" group:"Load:" help:"Do not count requests that are due this early."`
+	Streams     int           `placeholder:"N" group:"Load:" help:"Hold so many streams of events beside the load, over all nodes and keys; with --oracle they tell how late events are."`
+	Arrivals    pace.Arrivals `default:"poisson" enum:"poisson,uniform" group:"Load:" help:"How requests lie in time: poisson or uniform."`
 	// Stages and Arrivals make an open loop; without stages it is a closed one
 	// for Duration.
 	Stages     []pace.Stage        `kong:"-"`

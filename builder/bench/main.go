@@ -2,7 +2,7 @@
 // the bound that it is held to:
 //
 //	go run ./builder/bench                  # 20,000 and 1,000,000 assets
-//	go run ./builder/bench -assets 20000    # the small one only
+//	go run ./builder/bench --assets 20000   # the small one only
 //
 // Builds of a simulated market, from a folder into a directory store that has
 // the snapshot before and one in each window of change, so that every figure is
@@ -19,21 +19,22 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/dustin/go-humanize"
 
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/internal/benchdoc"
+	"example.com/marketdata/internal/cmdline"
 )
 
 // The bounds that the figures are held to.
@@ -92,57 +93,51 @@ func (a took) least(b took) took {
 
 func (f *figures) floor() took { return f.Decode.plus(f.Compress).plus(f.Hash).plus(f.Write) }
 
-func main() {
-	sizes := flag.String("assets", "20000,1000000", "sizes of the simulated market")
-	rounds := flag.Int("rounds", 7, "rounds at 20,000 assets; larger markets get fewer")
-	dir := flag.String("dir", "", "where feeds and stores are written; by default a temporary folder")
-	profile := flag.String("cpuprofile", "", "write a processor profile of each build to this file, with the size, the assets of history and the round added")
-	out := flag.String("out", "", "write the report as a document to this file")
-	flag.Parse() // exits with 2, too
-	if flag.NArg() > 0 {
-		flag.Usage()
-		os.Exit(2)
-	}
-	var err error
-	if stage := os.Getenv(childEnv); stage != "" {
-		err = child(context.Background(), stage)
-	} else {
-		err = parent(*sizes, *rounds, *dir, *profile, *out)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
+type cli struct {
+	Assets     []int  `default:"20000,1000000" help:"Sizes of the simulated market."`
+	Rounds     int    `default:"7" help:"Rounds at 20,000 assets; larger markets get fewer."`
+	Dir        string `help:"Where feeds and stores are written; by default a temporary folder."`
+	CPUProfile string `name:"cpuprofile" placeholder:"FILE" help:"Write a processor profile of each build to this file, with the size, the assets of history and the round added."`
+	Out        string `placeholder:"FILE" help:"Write the report as a document to this file."`
 }
 
-func parent(sizes string, rounds int, dir, profile, out string) error {
-	dir, err := os.MkdirTemp(dir, "bench-builder-")
+func main() {
+	var c cli
+	cmdline.Program{
+		Name: "bench", Description: "Measures what a build costs.", CLI: &c,
+		Run: func(ctx context.Context, _ *kong.Context, _ *slog.Logger) error {
+			if stage := os.Getenv(childEnv); stage != "" {
+				return child(ctx, stage)
+			}
+			return c.parent()
+		},
+	}.Main()
+}
+
+func (c *cli) parent() error {
+	dir, err := os.MkdirTemp(c.Dir, "bench-builder-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
 	var all []*figures
-	for size := range strings.SplitSeq(sizes, ",") {
-		n, err := strconv.Atoi(size)
-		if err != nil {
-			return fmt.Errorf("-assets %q: %w", size, err)
-		}
+	for _, n := range c.Assets {
 		f := &figures{Assets: n, name: humanize.Comma(int64(n)) + " assets"}
-		if err := measure(f, max(1, min(rounds, rounds*20_000/n)), bench{Assets: n, Dir: filepath.Join(dir, size), Profile: profile}); err != nil {
+		if err := measure(f, max(1, min(c.Rounds, c.Rounds*20_000/n)), bench{Assets: n, Dir: filepath.Join(dir, strconv.Itoa(n)), Profile: c.CPUProfile}); err != nil {
 			return err
 		}
 		if all = append(all, f); len(all) > 1 {
 			continue
 		}
 		f = &figures{Assets: n, name: "at midnight"}
-		for range min(rounds, midnights) { // each with a past of its own: what follows a midnight is none
+		for range min(c.Rounds, midnights) { // each with a past of its own: what follows a midnight is none
 			if err := measure(f, 1, bench{Assets: n, Dir: filepath.Join(dir, "midnight"), Midnight: true}); err != nil {
 				return err
 			}
 		}
 		all = append(all, f)
 	}
-	return report(all, rounds, out)
+	return report(all, c.Rounds, c.Out)
 }
 
 // midnights are the rounds of the build at midnight.

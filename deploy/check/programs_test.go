@@ -32,7 +32,7 @@ func processes(t *testing.T) []process {
 // flag returns the value of a flag, or else its default, as the help tells it; ""
 // when the program has no such flag.
 func (p process) flag(t *testing.T, name string) string {
-	m := regexp.MustCompile(`(?ms)^ +--` + name + `(?:="?([^\s"]+)"?)?\s.*?\(\$(\w+)\)`).FindStringSubmatch(help(t, words(p.args)...))
+	m := regexp.MustCompile(`(?m)^ +--` + name + `(?:="?([^\s"]+)"?)?\s`).FindStringSubmatch(help(t, words(p.args)...))
 	if m == nil {
 		return ""
 	}
@@ -41,7 +41,7 @@ func (p process) flag(t *testing.T, name string) string {
 			return value
 		}
 	}
-	if value := p.env[m[2]]; value != "" {
+	if value := p.env[strings.ToUpper(p.args[0]+"_"+strings.ReplaceAll(name, "-", "_"))]; value != "" {
 		return value
 	}
 	return m[1]
@@ -124,7 +124,8 @@ func (p process) checkCommand(t *testing.T) {
 	text := help(t, words(p.args)...)
 	for name, value := range p.env {
 		cmd.Env = append(cmd.Env, name+"="+value)
-		if !strings.HasPrefix(name, "AWS_") && !strings.Contains(text, "($"+name+")") {
+		flag, ours := strings.CutPrefix(name, strings.ToUpper(p.args[0])+"_")
+		if !strings.HasPrefix(name, "AWS_") && (!ours || !strings.Contains(text, " --"+strings.ToLower(strings.ReplaceAll(flag, "_", "-")))) {
 			t.Errorf("%s: no flag takes %s", p.where, name)
 		}
 	}

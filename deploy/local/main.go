@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -47,7 +48,7 @@ func (c *cli) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(data, 0o755); err != nil {
+	if err := os.MkdirAll(c.Data, 0o755); err != nil {
 		return err
 	}
 	running, board, err := lock(filepath.Join(c.Data, "running"))
@@ -58,12 +59,15 @@ func (c *cli) run(ctx context.Context) error {
 		return c.elsewhere(board)
 	}
 	defer running.Close()
-	for _, port := range [][2]string{{c.Listen, "LOCAL_LISTEN"}, {c.Admin, "LOCAL_ADMIN"}} {
-		ln, err := net.Listen("tcp", port[0])
+	// They are kept until the edge takes them, so that no other run does.
+	var ports []net.Listener
+	for _, port := range [][2]string{{"LOCAL_LISTEN", c.Listen}, {"LOCAL_ADMIN", c.Admin}} {
+		ln, err := net.Listen("tcp", port[1])
 		if err != nil {
-			return fmt.Errorf("%w: end what listens there, or give another address: %s=127.0.0.1:PORT make run", err, port[1])
+			return fmt.Errorf("%s=%s make run: %w", port[0], port[1], err)
 		}
-		ln.Close()
+		defer ln.Close()
+		ports = append(ports, ln)
 	}
 	// One for all sources, since all are asked with the same accounts.
 	if name := "BUILDER_SOURCE_CACHE"; os.Getenv(name) == "" {
@@ -72,6 +76,16 @@ func (c *cli) run(ctx context.Context) error {
 		}
 	}
 	m := &local.Machine{Bin: c.Bin, Data: data, Store: "file:" + filepath.Join(data, "store")}
+	plan, err := m.Output(ctx, "builder", "source", "--source", c.Source)
+	if err != nil { // such as a source that there is not
+		return err
+	}
+	if bytes.Contains(plan, []byte(", plan ")) {
+		fmt.Printf("%sWhat the terms allow, such as serving the data to others: builder/source/README.md, \"What it costs\"\n\n", plan)
+	}
+	if err := os.MkdirAll(data, 0o755); err != nil {
+		return err
+	}
 	keyFile := filepath.Join(data, "key")
 	if c.MinIO {
 		keyFile = filepath.Join(data, "key-minio")
@@ -81,13 +95,6 @@ func (c *cli) run(ctx context.Context) error {
 		}
 		defer server.Close()
 		fmt.Printf("MinIO       %s  (%s / %s)\n", server.Endpoint, server.AccessKey, server.SecretKey)
-	}
-	if !strings.HasPrefix(c.Source, "sim:") {
-		plan, err := m.Output(ctx, "builder", "source", "--source", c.Source)
-		if err != nil {
-			return err
-		}
-		fmt.Printf("%sWhat the terms allow, such as serving the data to others: builder/source/README.md, \"What it costs\"\n\n", plan)
 	}
 	if err := m.BuildPast(ctx, c.Source, time.Now(), local.Year); err != nil {
 		return err
@@ -101,6 +108,9 @@ func (c *cli) run(ctx context.Context) error {
 		return err
 	}
 	defer loop.Stop()
+	for _, ln := range ports {
+		ln.Close()
+	}
 	edge, err := m.Start("edge", "edge", "--store", m.Store, "--listen", c.Listen, "--admin", c.Admin, "--cache-dir", filepath.Join(data, "cache"), "--drain-wait", "0s")
 	if err != nil {
 		return err
@@ -159,7 +169,7 @@ func (c *cli) elsewhere(running string) error {
 	case !ready:
 		return fmt.Errorf("another run has just begun in %s", c.Data)
 	case source != c.Source:
-		return fmt.Errorf("running already, with SOURCE=%s: %s\nEnd that with Ctrl-C, or give this one LOCAL_DATA, LOCAL_LISTEN and LOCAL_ADMIN of its own", source, board)
+		return fmt.Errorf("running already, with SOURCE=%s: %s\nEnd that with Ctrl-C, or give this one a folder and addresses of its own: LOCAL_DATA=.run2 LOCAL_LISTEN=127.0.0.1:8081 LOCAL_ADMIN=127.0.0.1:9091 make run", source, board)
 	}
 	fmt.Printf("running already\nboard       %s\n", board)
 	return nil

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -24,12 +25,19 @@ import (
 )
 
 // Exit statuses that every program has (FEED.md, "Exit status"); a program may
-// have more, by errors with a method ExitCode.
+// have more, by returning a [Status].
 const (
 	Done   = 0
 	Failed = 1
 	Usage  = 2
 )
+
+// Status is an exit status as an error, of a program that has said why itself. It
+// is no interface, which [exec.ExitError] would implement: what another program's
+// status means nobody has said.
+type Status int
+
+func (s Status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
 // ErrUsage: the command line cannot be, which the parser of flags did not find.
 var ErrUsage = errors.New("usage")
@@ -42,9 +50,9 @@ func Wrong(format string, args ...any) error {
 // Flags are those of every program, and the command that all have; embed them.
 type Flags struct {
 	logs.Flags
-	Config     configFile       `placeholder:"FILE" help:"YAML file of flags and values, by the flags' names without dashes. The command line and the environment are stronger."`
+	Config     configFile       `placeholder:"FILE" help:"YAML file of flags and values, by the flags' names without dashes. The environment is stronger, where this flag is ${env}, and the others likewise; the command line is strongest."`
 	Version    kong.VersionFlag `env:"-" help:"Print the version and exit."`
-	Completion completion       `cmd:"" help:"Print the script that completes commands, flags and values in a shell."`
+	Completion completion       `cmd:"" takes:"" help:"Print the script that completes commands, flags and values in a shell."`
 }
 
 // Program is a command line.
@@ -52,6 +60,9 @@ type Program struct {
 	Name, Description string
 	CLI               any // as kong has it, with or without Flags
 	Vars              kong.Vars
+	// Groups are the titles of groups of flags, in the order in which help has
+	// them; the tag group puts a flag into one.
+	Groups []string
 	// Usage is an error that is wrong usage, too: the library's own.
 	Usage error
 	// Run runs the command that was parsed.
@@ -82,7 +93,9 @@ func (p Program) Do(ctx context.Context, args []string, stdout, stderr io.Writer
 	vars := kong.Vars{"version": buildinfo.Version(p.Name)}
 	parser := kong.Must(p.CLI, kong.Name(p.Name), kong.Description(p.Description), kong.DefaultEnvars(strings.ToUpper(p.Name)),
 		kong.Writers(stdout, stderr), kong.Exit(func(int) { exited = true }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}), vars.CloneWith(p.Vars), kong.TypeMapper(reflect.TypeFor[netip.Prefix](), kong.MapperFunc(decodePrefix)))
+		kong.Help(p.printHelp), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+		kong.ValueFormatter(func(v *kong.Value) string { return v.Help }), // without the variable, of which the description says how all are named
+		vars.CloneWith(p.Vars), kong.TypeMapper(reflect.TypeFor[netip.Prefix](), kong.MapperFunc(decodePrefix)), kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(decodeDuration)))
 	if len(args) > 0 && args[0] == completeWord {
 		complete(stdout, parser.Model.Node, args[1:])
 		return Done
@@ -98,7 +111,8 @@ func (p Program) Do(ctx context.Context, args []string, stdout, stderr io.Writer
 	log := slog.New(slog.DiscardHandler)
 	fail := func(err error) { fmt.Fprintf(stderr, "%s: %s\n", p.Name, logs.Text(err)) }
 	wrong := func(err error, at *kong.Context) int {
-		fail(errors.New(strings.TrimPrefix(err.Error(), ErrUsage.Error()+": ")))
+		text := strings.TrimPrefix(err.Error(), ErrUsage.Error()+": ")
+		fail(errors.New(strings.Replace(text, `got "EOL" (<EOL>)`, "the line ends", 1)))
 		fmt.Fprintf(stderr, "Try: %s --help\n", strings.Join(append([]string{p.Name}, commandsOf(at)...), " "))
 		return Usage
 	}
@@ -121,12 +135,12 @@ func (p Program) Do(ctx context.Context, args []string, stdout, stderr io.Writer
 		log.Warn("unknown environment variable", "err", u)
 	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
-	var is kong.ExitCoder
+	var is Status
 	switch err = p.Run(ctx, parsed, log); {
 	case err == nil:
 		return Done
-	case errors.As(err, &is): // has said why
-		return is.ExitCode()
+	case errors.As(err, &is):
+		return int(is)
 	case errors.Is(err, ErrUsage), p.Usage != nil && errors.Is(err, p.Usage):
 		return wrong(err, parsed)
 	}

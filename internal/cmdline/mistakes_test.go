@@ -64,7 +64,7 @@ func build(t *testing.T, packages ...string) string {
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	bin := build(t, "./builder/cmd/builder", "./edge/cmd/edge", "./loadtest/cmd/loadtest", "./loadtest/cmd/bench-peers", "./deploy/local", "./deploy/stack", "./internal/soak")
+	bin := build(t, "./builder/cmd/builder", "./edge/cmd/edge", "./loadtest/cmd/loadtest", "./builder/bench", "./loadtest/cmd/bench-peers", "./deploy/local", "./deploy/stack", "./internal/soak")
 	minio := testserver.MinIO(t)
 	endpoint, err := url.Parse(minio.Endpoint)
 	if err != nil {

@@ -61,6 +61,20 @@ func decodePrefix(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
+// decodeDuration reads a duration; none of the programs has one below zero.
+func decodeDuration(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
+		return err
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return fmt.Errorf("duration %.40q: want numbers with units, such as 500ms, 90s, 10m or 1h30m, not below 0s", text)
+	}
+	target.SetInt(int64(d))
+	return nil
+}
+
 // Moment is a time on the command line.
 type Moment struct{ time.Time }
 

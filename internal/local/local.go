@@ -79,7 +79,7 @@ func (m *Machine) Output(ctx context.Context, program string, args ...string) ([
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, errs.String())
+		return nil, fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, strings.TrimSpace(errs.String()))
 	}
 	return out.Bytes(), nil
 }

@@ -11,7 +11,7 @@ import (
 
 // Flags are the flags of a program that logs; embed them in its command line.
 type Flags struct {
-	LogLevel  string `enum:"debug,info,warn,error" default:"info" help:"Log what is at least debug, info, warn or error, on standard error (${default})."`
+	LogLevel  string `enum:"debug,info,warn,error" default:"info" help:"Log what is at least debug, info, warn or error, on standard error."`
 	LogFormat string `enum:"text,json" default:"text" help:"Form of log lines: text or json."`
 }
 

@@ -20,11 +20,11 @@ import (
 )
 
 type cli struct {
-	Duration time.Duration `default:"10m" help:"How long faults are made (${default}); starting and ending come on top."`
+	Duration time.Duration `default:"10m" help:"How long faults are made; starting and ending come on top."`
 	Seed     uint64        `default:"0" help:"Which faults, when; 0: a random one, which is printed."`
-	Bin      string        `default:"bin" help:"Folder of the builder and edge programs (${default})."`
+	Bin      string        `default:"bin" help:"Folder of the builder and edge programs."`
 	Data     string        `placeholder:"DIR" help:"Folder for the store, caches and logs. Without: a temporary one, which stays when a promise was broken."`
-	Assets   int           `default:"1000" help:"Assets in the market (${default})."`
+	Assets   int           `default:"1000" help:"Assets in the market."`
 }
 
 func main() {

@@ -27,8 +27,8 @@ type buildFlags struct {
 // publishFlags are those of every command that makes snapshots.
 type publishFlags struct {
 	storeFlag
-	settingsFlags
-	builder.Guards
+	settingsFlags  `group:"Snapshots:"`
+	builder.Guards `group:"Guard rails:"`
 }
 
 // settingsFlags are those that change a snapshot besides its feed.
@@ -41,7 +41,7 @@ type settingsFlags struct {
 
 // Validate is called by kong.
 func (f *settingsFlags) Validate() error {
-	if f.Retain < 0 || f.Retain > builder.MaxRetain {
+	if f.Retain > builder.MaxRetain {
 		return fmt.Errorf("--retain %v: want 0s to %v", f.Retain, builder.MaxRetain)
 	}
 	if f.HistoryAssets < 0 || f.HistoryAssets > market.MaxHistoryAssets {
@@ -146,10 +146,10 @@ var leaseTime = builder.LeaseTime
 
 type runCmd struct {
 	buildFlags
-	ChangeEvery   time.Duration   `default:"5m" help:"How often to run the change job."`
-	GCEvery       time.Duration   `default:"1h" name:"gc-every" help:"How often to run gc, after a build."`
-	ActivateAfter time.Duration   `default:"15s" help:"How long after it is published edges make a snapshot current, all at once, at most 5m; 0s: each as soon as it has it. None waits when the snapshot before is over an hour old."`
-	Grace         time.Duration   `default:"${grace}" help:"Grace period of gc."`
+	ChangeEvery   time.Duration   `default:"5m" group:"Schedule:" help:"How often to run the change job."`
+	GCEvery       time.Duration   `default:"1h" name:"gc-every" group:"Schedule:" help:"How often to run gc, after a build."`
+	ActivateAfter time.Duration   `default:"15s" group:"Schedule:" help:"How long after it is published edges make a snapshot current, all at once, at most 5m; 0s: each as soon as it has it. None waits when the snapshot before is over an hour old."`
+	Grace         time.Duration   `default:"${grace}" group:"Schedule:" help:"Grace period of gc."`
 	Metrics       cmdline.Address `placeholder:"ADDR" help:"Serve /metrics for Prometheus, and /livez, on this address; by default nowhere. Not for the public."`
 }
 

@@ -72,6 +72,7 @@ func program() cmdline.Program {
 			"sources": source.Schemes((&env{}).sources()),
 			"rate":    strconv.Itoa(keys.DefaultRate), "burst": strconv.Itoa(keys.DefaultBurst), "overlap": hours(keys.DefaultOverlap),
 		},
+		Groups: []string{"Schedule:", "Snapshots:", "Guard rails:", "Signing:"},
 		Run: func(ctx context.Context, parsed *kong.Context, log *slog.Logger) error {
 			return parsed.Run(&env{ctx: ctx, stdout: parsed.Stdout, stderr: parsed.Stderr, log: log, sourceCache: c.SourceCache})
 		},

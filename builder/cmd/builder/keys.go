@@ -169,14 +169,6 @@ Example:
     builder keys rotate --store file:/var/lib/market/store ID --overlap 48h`
 }
 
-// Validate is called by kong.
-func (c *keysRotateCmd) Validate() error {
-	if c.Overlap < 0 {
-		return fmt.Errorf("--overlap %v: want 0s or more", c.Overlap)
-	}
-	return nil
-}
-
 // Run is called by kong.
 func (c *keysRotateCmd) Run(e *env) error {
 	registry, err := c.registry(e, c.openStore)

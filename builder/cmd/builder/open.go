@@ -25,8 +25,8 @@ import (
 // storeFlag is the store that a command works on.
 type storeFlag struct {
 	Store    string   `required:"" placeholder:"STORE" help:"The object store: file:PATH or s3://bucket/prefix?endpoint=URL&region=REGION."`
-	SignKey  []string `type:"existingfile" placeholder:"FILE" help:"Sign identity, pointer, change record and key set with the key in this file (see builder keygen), and trust only what is signed. Repeatable, for changing keys."`
-	TrustKey []string `placeholder:"KEY" help:"Trust what is signed by this key, too: its text, as keygen prints it. Repeatable."`
+	SignKey  []string `type:"existingfile" placeholder:"FILE" group:"Signing:" help:"Sign identity, pointer, change record and key set with the key in this file (see builder keygen), and trust only what is signed. Repeatable, for changing keys."`
+	TrustKey []string `placeholder:"KEY" group:"Signing:" help:"Trust what is signed by this key, too: its text, as keygen prints it. Repeatable."`
 }
 
 // keys reads the keys that sign and those that are trusted: the given ones and

@@ -107,14 +107,6 @@ Example:
     builder gc --store file:/var/lib/market/store --dry-run`
 }
 
-// Validate is called by kong.
-func (c *gcCmd) Validate() error {
-	if c.Grace < 0 {
-		return fmt.Errorf("--grace %v: want 0s or more", c.Grace)
-	}
-	return nil
-}
-
 // Run is called by kong.
 func (c *gcCmd) Run(e *env) error {
 	store, err := c.openStore(e)

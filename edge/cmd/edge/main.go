@@ -48,53 +48,56 @@ func (k *trustKey) UnmarshalText(b []byte) error {
 }
 
 type cli struct {
-	Store     string          `placeholder:"STORE" help:"Where the snapshots are."`
-	Listen    cmdline.Address `default:"127.0.0.1:8080" placeholder:"ADDR" help:"Public address (${default})."`
-	Admin     cmdline.Address `default:"127.0.0.1:9090" placeholder:"ADDR" help:"Address of /livez, /readyz, /status, /metrics (${default}). Not for the public."`
-	AdminHost []string        `placeholder:"NAME" help:"Name by which the --admin listener is asked, beside addresses and localhost. Repeatable."`
-	Pprof     bool            `help:"Serve /debug/pprof/ on an --admin address that is not loopback, too."`
+	Store     string          `placeholder:"STORE" group:"Store and addresses:" help:"Where the snapshots are."`
+	Listen    cmdline.Address `default:"127.0.0.1:8080" group:"Store and addresses:" help:"Public address."`
+	Admin     cmdline.Address `default:"127.0.0.1:9090" group:"Store and addresses:" help:"Address of /livez, /readyz, /status, /metrics. Not for the public."`
+	AdminHost []string        `placeholder:"NAME" group:"Store and addresses:" help:"Name by which the --admin listener is asked, beside addresses and localhost. Repeatable."`
 
-	Auth          string        `enum:"keys,off" default:"keys" help:"keys: every request needs an API key. off: everybody is let in; for local use only."`
-	Insecure      bool          `help:"Allow --auth off on an address that is not loopback."`
-	MaxKeyAge     time.Duration `default:"0" help:"Refuse keys when the store has not confirmed them for that long; 0: never."`
-	KeyRequestURL string        `name:"key-request-url" placeholder:"URL" help:"Where people request keys; stands in the 401's message and the documentation."`
-	BoardLogos    []string      `placeholder:"ORIGIN" help:"Origin that the market board may load logos from, such as https://static.coinpaprika.com; monograms stand for all others. Repeatable."`
+	Auth          string        `enum:"keys,off" default:"keys" group:"Who is let in:" help:"keys: every request needs an API key. off: everybody is let in; for local use only."`
+	Insecure      bool          `group:"Who is let in:" help:"Allow --auth off on an address that is not loopback."`
+	MaxKeyAge     time.Duration `default:"0s" group:"Who is let in:" help:"Refuse keys when the store has not confirmed them for that long; 0: never."`
+	KeyRequestURL string        `name:"key-request-url" placeholder:"URL" group:"Who is let in:" help:"Where people request keys; stands in the 401's message and the documentation."`
+	AllowOrigin   string        `default:"*" group:"Who is let in:" help:"Allowed origin of browsers' requests: * or one origin."`
 
-	CacheSize    cmdline.Size  `default:"256MiB" help:"Memory for shards and finished answers together (${default})."`
-	CacheDir     string        `placeholder:"DIR" help:"Folder for the disk copy, kept between runs: an edge that has one starts and answers while the store is away. Without: a temporary folder."`
-	CacheDirSize cmdline.Size  `default:"0" help:"Bound of the disk copy; 0: none."`
-	HistoryFetch cmdline.Size  `default:"1GiB" help:"How much of /history is fetched before it is asked for, once a snapshot is in force, the newest first and no more than --cache-dir-size leaves (${default}); 0: nothing."`
-	Poll         time.Duration `default:"2s" help:"How often the store is asked for a newer snapshot (${default})."`
-	FetchBudget  time.Duration `default:"60s" help:"How long a new snapshot may be fetched before it is taken over incomplete (${default})."`
-	AcceptStore  []string      `placeholder:"ID" help:"Identity of another store that this edge may follow, after a restore or a copy. Repeatable."`
-	TrustKey     []trustKey    `placeholder:"KEY" help:"Believe only what is signed by this key of builder keygen. Repeatable, for changing keys: any one suffices."`
-	MaxStale     time.Duration `default:"0" help:"Answer 503 when the snapshot is older than that; 0: never."`
+	CacheSize    cmdline.Size `default:"256MiB" group:"Memory and disk:" help:"Memory for shards and finished answers together."`
+	CacheDir     string       `placeholder:"DIR" group:"Memory and disk:" help:"Folder for the disk copy, kept between runs: an edge that has one starts and answers while the store is away. Without: a temporary folder."`
+	CacheDirSize cmdline.Size `default:"0" group:"Memory and disk:" help:"Bound of the disk copy; 0: none."`
+	HistoryFetch cmdline.Size `default:"1GiB" group:"Memory and disk:" help:"How much of /history is fetched before it is asked for, once a snapshot is in force, the newest first and no more than --cache-dir-size leaves; 0: nothing."`
 
-	MaxStreams     int            `default:"10000" help:"Most streams of /openapi/v1/events open at once (${default})."`
-	CacheScope     string         `enum:"private,public" default:"private" help:"Scope in Cache-Control. public only behind a CDN that checks keys itself."`
-	AllowOrigin    string         `default:"*" help:"Allowed origin of browsers' requests: * or one origin."`
-	TrustedProxies []netip.Prefix `placeholder:"CIDR" help:"Proxies that are believed when X-Forwarded-For says whom they ask for. Repeatable."`
-	ProxyProtocol  []netip.Prefix `placeholder:"CIDR" help:"Proxies whose connections begin with a PROXY protocol header, v1 or v2; only they are believed, and they must send it. Repeatable."`
-	LimitStore     string         `placeholder:"URL" help:"Redis or Valkey through which edges share the limits of keys: redis://… Without: each edge limits by itself."`
-	AddressRate    int            `default:"10" help:"Requests a second from one address without a valid key (${default})."`
-	AddressBurst   int            `default:"50" help:"How many of them at once (${default})."`
-	OpenRate       int            `default:"50" help:"Requests a second from one address for what needs no key: pages and their files, 404, 405, OPTIONS (${default}). --auth off sets no limits at all."`
-	OpenBurst      int            `default:"200" help:"How many of them at once (${default})."`
+	Poll        time.Duration `default:"2s" group:"Freshness:" help:"How often the store is asked for a newer snapshot."`
+	FetchBudget time.Duration `default:"60s" group:"Freshness:" help:"How long a new snapshot may be fetched before it is taken over incomplete."`
+	MaxStale    time.Duration `default:"0s" group:"Freshness:" help:"Answer 503 when the snapshot is older than that; 0: never."`
 
-	MaxConns           int           `default:"32768" help:"Open connections in all (${default})."`
-	MaxConnsPerAddress int           `default:"0" help:"Open connections from one address (IPv6: one /64); 0: an eighth of all."`
-	MaxWaiting         cmdline.Size  `default:"128MiB" help:"Memory for connections that are slow to send a request or to take an answer (${default}); one address may have an eighth of it."`
-	ReadTimeout        time.Duration `default:"5s" help:"Time for a request to arrive (${default})."`
-	WriteTimeout       time.Duration `default:"10s" help:"Time for an answer to be taken (${default})."`
-	IdleTimeout        time.Duration `default:"75s" help:"Time a connection may be idle (${default})."`
-	DrainWait          time.Duration `default:"5s" help:"After SIGTERM, serve on for that long with /readyz at 503 (${default})."`
-	DrainTimeout       time.Duration `default:"15s" help:"After that, be done within (${default})."`
+	TrustKey    []trustKey `placeholder:"KEY" group:"Trust in the store:" help:"Believe only what is signed by this key of builder keygen. Repeatable, for changing keys: any one suffices."`
+	AcceptStore []string   `placeholder:"ID" group:"Trust in the store:" help:"Identity of another store that this edge may follow, after a restore or a copy. Repeatable."`
 
-	AccessLog string        `enum:"some,all" default:"some" help:"some: faults, slow requests, a sample of refused ones. all: every request."`
-	LogSlow   time.Duration `default:"500ms" help:"Requests that take longer are logged (${default}); 0: none."`
+	TrustedProxies []netip.Prefix `placeholder:"CIDR" group:"Behind proxies and a CDN:" help:"Proxies that are believed when X-Forwarded-For says whom they ask for. Repeatable."`
+	ProxyProtocol  []netip.Prefix `placeholder:"CIDR" group:"Behind proxies and a CDN:" help:"Proxies whose connections begin with a PROXY protocol header, v1 or v2; only they are believed, and they must send it. Repeatable."`
+	CacheScope     string         `enum:"private,public" default:"private" group:"Behind proxies and a CDN:" help:"Scope in Cache-Control. public only behind a CDN that checks keys itself."`
+
+	LimitStore         string       `placeholder:"URL" group:"Limits:" help:"Redis or Valkey through which edges share the limits of keys: redis://… Without: each edge limits by itself."`
+	AddressRate        int          `default:"10" group:"Limits:" help:"Requests a second from one address without a valid key."`
+	AddressBurst       int          `default:"50" group:"Limits:" help:"How many of them at once."`
+	OpenRate           int          `default:"50" group:"Limits:" help:"Requests a second from one address for what needs no key: pages and their files, 404, 405, OPTIONS. --auth off sets no limits at all."`
+	OpenBurst          int          `default:"200" group:"Limits:" help:"How many of them at once."`
+	MaxConns           int          `default:"32768" group:"Limits:" help:"Open connections in all."`
+	MaxConnsPerAddress int          `default:"0" group:"Limits:" help:"Open connections from one address (IPv6: one /64); 0: an eighth of all."`
+	MaxStreams         int          `default:"10000" group:"Limits:" help:"Most streams of /openapi/v1/events open at once."`
+	MaxWaiting         cmdline.Size `default:"128MiB" group:"Limits:" help:"Memory for connections that are slow to send a request or to take an answer; one address may have an eighth of it."`
+
+	ReadTimeout  time.Duration `default:"5s" group:"Times:" help:"Time for a request to arrive."`
+	WriteTimeout time.Duration `default:"10s" group:"Times:" help:"Time for an answer to be taken."`
+	IdleTimeout  time.Duration `default:"75s" group:"Times:" help:"Time a connection may be idle."`
+	DrainWait    time.Duration `default:"5s" group:"Times:" help:"After SIGTERM, serve on for that long with /readyz at 503."`
+	DrainTimeout time.Duration `default:"15s" group:"Times:" help:"After that, be done within."`
+
+	BoardLogos []string      `placeholder:"ORIGIN" group:"Pages, logs, profiles:" help:"Origin that the market board may load logos from, such as https://static.coinpaprika.com; monograms stand for all others. Repeatable."`
+	AccessLog  string        `enum:"some,all" default:"some" group:"Pages, logs, profiles:" help:"some: faults, slow requests, a sample of refused ones. all: every request."`
+	LogSlow    time.Duration `default:"500ms" group:"Pages, logs, profiles:" help:"Requests that take longer are logged; 0: none."`
+	Pprof      bool          `group:"Pages, logs, profiles:" help:"Serve /debug/pprof/ on an --admin address that is not loopback, too."`
 
 	Serve  serveCmd  `cmd:"" default:"1" help:"Serve until SIGTERM; what edge does without a command."`
-	Health healthCmd `cmd:"" help:"Ask the edge that runs here, at --admin, whether it is ready: status 0 if so, else 1, with the reason."`
+	Health healthCmd `cmd:"" takes:"admin" help:"Ask the edge that runs here, at --admin, whether it is ready: status 0 if so, else 1, with the reason."`
 
 	cmdline.Flags
 }

@@ -8,8 +8,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,38 +19,27 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/dustin/go-humanize"
 	"github.com/valyala/fasthttp"
 
 	"example.com/marketdata/internal/benchdoc"
+	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/internal/local"
 	"example.com/marketdata/loadtest/result"
 )
 
 func main() {
 	b := &bencher{}
-	flag.StringVar(&b.bin, "bin", "bin", "folder of the builder, edge and loadtest programs")
-	flag.IntVar(&b.connections, "connections", 32, "connections")
-	flag.DurationVar(&b.duration, "duration", 3*time.Second, "how long each run is")
-	flag.IntVar(&b.rounds, "rounds", 3, "runs of each tool")
-	out := flag.String("out", "", "write the report as a document to this file")
-	server := flag.String("serve", "", "be the server, on this address (used by the program itself)")
-	delay := flag.Duration("delay", 0, "how long the server takes for each request (likewise)")
-	flag.Parse() // exits with 2, too
-	if flag.NArg() > 0 {
-		flag.Usage()
-		os.Exit(2)
-	}
-	var err error
-	if *server != "" {
-		err = serve(*server, *delay)
-	} else {
-		err = b.bench(context.Background(), *out)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench-peers:", err)
-		os.Exit(1)
-	}
+	cmdline.Program{
+		Name: "bench-peers", Description: "Holds loadtest against wrk and k6, of which one may be missing.", CLI: b,
+		Run: func(ctx context.Context, _ *kong.Context, _ *slog.Logger) error {
+			if b.Serve != "" {
+				return serve(string(b.Serve), b.Delay)
+			}
+			return b.bench(ctx)
+		},
+	}.Main()
 }
 
 // size is how large the answers of the server are, in bytes, and delayed how
@@ -88,12 +77,18 @@ type measure struct {
 	p50, p90, p99 float64 // ms
 }
 
+// bencher is the command line, and what comes of it.
 type bencher struct {
-	bin, dir    string
-	connections int
-	duration    time.Duration
-	rounds      int
-	report      benchdoc.Document
+	Bin         string          `default:"bin" help:"Folder of the builder, edge and loadtest programs."`
+	Connections int             `default:"32" help:"Connections."`
+	Duration    time.Duration   `default:"3s" help:"How long each run is."`
+	Rounds      int             `default:"3" help:"Runs of each tool."`
+	Out         string          `placeholder:"FILE" help:"Write the report as a document to this file."`
+	Serve       cmdline.Address `hidden:"" help:"Be the server, on this address; used by the program itself."`
+	Delay       time.Duration   `hidden:"" help:"How long the server takes for each request."`
+
+	dir    string
+	report benchdoc.Document
 }
 
 const method = `A closed loop of %d connections over loopback; each tool runs by itself for %v, in turn; medians of %d rounds. Tool and server share the processors.
@@ -102,13 +97,13 @@ each request, so that nobody is short of processors: only there do the percentil
 
 Left out: the open loop, which neither of the others has in this form, and TLS.`
 
-func (b *bencher) bench(ctx context.Context, out string) (err error) {
+func (b *bencher) bench(ctx context.Context) (err error) {
 	if b.dir, err = os.MkdirTemp("", "bench-peers"); err != nil {
 		return err
 	}
 	defer os.RemoveAll(b.dir)
 	b.report = benchdoc.Document{Title: "The load tester beside wrk and k6", Command: "make bench-loadtest",
-		Method:  fmt.Sprintf(method, b.connections, b.duration, b.rounds, delayed),
+		Method:  fmt.Sprintf(method, b.Connections, b.Duration, b.Rounds, delayed),
 		Columns: []string{"what", "requests/s", "per CPU-second", "share", "p50", "p90", "p99"}}
 	for program, arg := range map[string]string{"wrk": "-v", "k6": "version"} {
 		if _, err := exec.LookPath(program); err == nil {
@@ -130,7 +125,7 @@ func (b *bencher) bench(ctx context.Context, out string) (err error) {
 			return err
 		}
 	}
-	m := local.Machine{Bin: b.bin, Data: b.dir, Store: "file:" + filepath.Join(b.dir, "store")}
+	m := local.Machine{Bin: b.Bin, Data: b.dir, Store: "file:" + filepath.Join(b.dir, "store")}
 	if _, err := m.Output(ctx, "builder", "build", "--source", "sim:?assets=2000&seed=1", "--store", m.Store); err != nil {
 		return err
 	}
@@ -150,7 +145,7 @@ func (b *bencher) bench(ctx context.Context, out string) (err error) {
 	if err := b.compare("the same, loadtest checks every answer", row, 1); err != nil {
 		return err
 	}
-	return b.report.Print(out)
+	return b.report.Print(b.Out)
 }
 
 // compare runs the tools in turn and adds a row for each to the report. loadtest
@@ -164,7 +159,7 @@ func (b *bencher) compare(what, url string, check float64) error {
 		}
 		peers = append(peers, p)
 	}
-	for range b.rounds {
+	for range b.Rounds {
 		for _, p := range peers {
 			m, err := p.run()
 			if err != nil {
@@ -196,7 +191,7 @@ func (b *bencher) startServer(ctx context.Context, delay time.Duration) (stop fu
 		return nil, "", err
 	}
 	m := local.Machine{Bin: filepath.Dir(self), Data: b.dir}
-	server, err := m.Start("server", filepath.Base(self), "-serve", addr, "-delay", delay.String())
+	server, err := m.Start("server", filepath.Base(self), "--serve", addr, "--delay", delay.String())
 	if err != nil {
 		return nil, "", err
 	}
@@ -216,9 +211,9 @@ func run(name string, args ...string) (string, float64, error) {
 
 func (b *bencher) loadtest(url string, check float64) (measure, error) {
 	file := filepath.Join(b.dir, "run.json")
-	args := []string{"run", "--closed", "--quiet", "--target", "GET " + url, "--connections", strconv.Itoa(b.connections), "--duration", b.duration.String(),
+	args := []string{"run", "--closed", "--quiet", "--target", "GET " + url, "--connections", strconv.Itoa(b.Connections), "--duration", b.Duration.String(),
 		"--check", strconv.FormatFloat(check, 'g', -1, 64), "--out", file}
-	_, cpu, err := run(filepath.Join(b.bin, "loadtest"), args...)
+	_, cpu, err := run(filepath.Join(b.Bin, "loadtest"), args...)
 	if err != nil {
 		return measure{}, err
 	}
@@ -232,7 +227,7 @@ func (b *bencher) loadtest(url string, check float64) (measure, error) {
 var wrkFigure = regexp.MustCompile(`(?m)^\s*(50%|90%|99%|Requests/sec:)\s+([0-9.]+)(us|ms|s)?|(\d+) requests in`)
 
 func (b *bencher) wrk(url string) (measure, error) {
-	args := []string{"-t2", "-c", strconv.Itoa(b.connections), "-d", b.duration.String(), "--latency", url}
+	args := []string{"-t2", "-c", strconv.Itoa(b.Connections), "-d", b.Duration.String(), "--latency", url}
 	out, cpu, err := run("wrk", args...)
 	if err != nil {
 		return measure{}, err
@@ -268,7 +263,7 @@ export function handleSummary(data) { return { stdout: JSON.stringify({ reqs: da
 
 func (b *bencher) k6(url string) (measure, error) {
 	script := filepath.Join(b.dir, "k6.js")
-	if err := os.WriteFile(script, fmt.Appendf(nil, k6Script, b.connections, b.duration, url), 0o600); err != nil {
+	if err := os.WriteFile(script, fmt.Appendf(nil, k6Script, b.Connections, b.Duration, url), 0o600); err != nil {
 		return measure{}, err
 	}
 	out, cpu, err := run("k6", "run", "--quiet", "--no-usage-report", script)

@@ -74,5 +74,5 @@ func (c *capacityCmd) Run(e *env) error {
 			fmt.Fprintf(e.stdout, "%.0f requests/s need %d nodes: each keeps %.0f %% of its capacity free, and one may be away.\n", c.Traffic, nodes, 100*c.Headroom)
 		}
 	}
-	return status(found.Exit())
+	return cmdline.Status(found.Exit())
 }

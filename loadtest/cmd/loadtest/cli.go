@@ -42,41 +42,41 @@ type cli struct {
 type target struct {
 	loadtest.Options `embed:""`
 	loadtest.Load    `embed:""`
-	Oracle           string `placeholder:"STORE" help:"Recompute answers from the snapshots in this store (file:PATH or s3://…) and compare the bytes."`
+	Oracle           string `placeholder:"STORE" group:"Judgement:" help:"Recompute answers from the snapshots in this store (file:PATH or s3://…) and compare the bytes."`
 }
 
 type runCmd struct {
+	Rate     float64       `placeholder:"R" group:"Load:" help:"Requests a second that are due."`
+	Duration time.Duration `default:"30s" group:"Load:" help:"How long."`
+	Stages   string        `placeholder:"D:R,…" group:"Load:" help:"Rates one after the other, DURATION:RATE or DURATION:FROM-TO; in place of --rate and --duration."`
+	Closed   bool          `group:"Load:" help:"Closed loop: each connection sends again when it has its answer. For maximum throughput; its latencies are not those of independent clients."`
+	Assert   []string      `sep:"none" placeholder:"T" group:"Judgement:" help:"A threshold such as 'p99<5ms', 'errors<0.1%' or 'quotes:p99.9<20ms'; give it again for more."`
+	Out      string        `placeholder:"FILE" group:"Results:" help:"Write the result as JSON; - is standard output."`
+	HTML     string        `name:"html" placeholder:"FILE" group:"Results:" help:"Write the report, one self-contained HTML file."`
+	HGRM     string        `name:"hgrm" placeholder:"FILE" group:"Results:" help:"Write the latency distribution for HdrHistogram's plotters."`
+	Quiet    bool          `group:"Results:" help:"Print no live line and no summary; only why the exit status is not 0."`
 	target   `embed:"" set:"check=1"`
-	Rate     float64       `placeholder:"R" help:"Requests a second that are due."`
-	Duration time.Duration `default:"30s" placeholder:"D" help:"How long. Default: ${default}."`
-	Stages   string        `placeholder:"D:R,…" help:"Rates one after the other, DURATION:RATE or DURATION:FROM-TO; in place of --rate and --duration."`
-	Closed   bool          `help:"Closed loop: each connection sends again when it has its answer. For maximum throughput; its latencies are not those of independent clients."`
-	Assert   []string      `sep:"none" placeholder:"T" help:"A threshold such as 'p99<5ms', 'errors<0.1%' or 'quotes:p99.9<20ms'; give it again for more."`
-	Out      string        `placeholder:"FILE" help:"Write the result as JSON; - is standard output."`
-	HTML     string        `name:"html" placeholder:"FILE" help:"Write the report, one self-contained HTML file."`
-	HGRM     string        `name:"hgrm" placeholder:"FILE" help:"Write the latency distribution for HdrHistogram's plotters."`
-	Quiet    bool          `help:"Print no live line and no summary; only why the exit status is not 0."`
 }
 
 type capacityCmd struct {
 	target   `embed:"" set:"check=0.01"`
-	SLO      []string      `name:"slo" sep:"none" required:"" placeholder:"T" help:"A threshold that must hold, such as 'p99<5ms'; give it again for more. errors<0.1% always is one."`
-	Step     time.Duration `default:"3s" placeholder:"D" help:"Hold each rate this long to judge it, after a warm-up of a fifth of it. Default: ${default}."`
-	Traffic  float64       `placeholder:"R" help:"Say how many nodes this traffic needs, in requests a second, if a capacity is found."`
-	Headroom float64       `default:"0.3" placeholder:"SHARE" help:"Share of a node's capacity that is to stay free. Default: ${default}."`
-	JSON     bool          `name:"json" help:"Print the result as JSON."`
-	HTML     string        `name:"html" placeholder:"FILE" help:"Write a report of the search, and of the step at the rate that was found."`
+	SLO      []string      `name:"slo" sep:"none" required:"" placeholder:"T" group:"Search:" help:"A threshold that must hold, such as 'p99<5ms'; give it again for more. errors<0.1% always is one."`
+	Step     time.Duration `default:"3s" group:"Search:" help:"Hold each rate this long to judge it, after a warm-up of a fifth of it."`
+	Traffic  float64       `placeholder:"R" group:"Search:" help:"Say how many nodes this traffic needs, in requests a second, if a capacity is found."`
+	Headroom float64       `default:"0.3" group:"Search:" help:"Share of a node's capacity that is to stay free."`
+	JSON     bool          `name:"json" group:"Results:" help:"Print the result as JSON."`
+	HTML     string        `name:"html" placeholder:"FILE" group:"Results:" help:"Write a report of the search, and of the step at the rate that was found."`
 }
 
 type reportCmd struct {
 	Runs []string `arg:"" name:"run.json" help:"Results, as run --out writes them."`
-	HTML string   `name:"html" default:"report.html" placeholder:"FILE" help:"Where to write the report. Default: ${default}."`
+	HTML string   `name:"html" default:"report.html" help:"Where to write the report."`
 }
 
 type compareCmd struct {
 	A         string `arg:"" name:"a.json" help:"The run before."`
 	B         string `arg:"" name:"b.json" help:"The run after."`
-	Tolerance string `default:"5%" placeholder:"SHARE" help:"How much worse a figure may become, such as 5% or 0.05. Default: ${default}."`
+	Tolerance string `default:"5%" help:"How much worse a figure may become, such as 5% or 0.05."`
 	HTML      string `name:"html" placeholder:"FILE" help:"Draw both in one report."`
 }
 
@@ -91,16 +91,11 @@ type env struct {
 	screen         *screen
 }
 
-// status is an exit status that is not an error to be printed.
-type status int
-
-func (s status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
-func (s status) ExitCode() int { return int(s) }
-
 // program returns the program with its command line.
 func program() cmdline.Program {
 	return cmdline.Program{
 		Name: "loadtest", Description: description, CLI: &cli{}, Usage: loadtest.ErrUsage,
+		Groups: []string{"Service:", "Search:", "Load:", "Traffic:", "Judgement:", "Results:"},
 		Run: func(ctx context.Context, parsed *kong.Context, _ *slog.Logger) error {
 			e := &env{ctx: ctx, stdout: parsed.Stdout, stderr: parsed.Stderr, screen: newScreen(parsed.Stderr)}
 			defer e.screen.clear()
@@ -197,7 +192,7 @@ func (c *runCmd) Run(e *env) error {
 	} else {
 		whyNot(e.stderr, r)
 	}
-	return status(r.Exit)
+	return cmdline.Status(r.Exit)
 }
 
 func (c *runCmd) write(e *env, r *result.Run) error {
@@ -277,7 +272,7 @@ func (c *compareCmd) Run(e *env) error {
 	}
 	changes(e.stdout, cmp)
 	if cmp.Regression {
-		return status(loadtest.ExitThreshold)
+		return cmdline.Status(loadtest.ExitThreshold)
 	}
 	return nil
 }

@@ -1,0 +1,44 @@
+package cmdline
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// printHelp prints the help of a command: its flags, in groups where it has many,
+// and last those of every command. Where few of the program's flags mean something
+// to a command, its tag takes names them.
+func (p Program) printHelp(options kong.HelpOptions, ctx *kong.Context) error {
+	root, node := ctx.Model.Node, ctx.Selected()
+	if root.Leaf() {
+		return kong.DefaultHelpPrinter(options, ctx)
+	}
+	if node == nil {
+		node = root
+	}
+	own, every := []*kong.Flag{}, []*kong.Flag{}
+	if node != root {
+		own = node.Flags
+	}
+	for _, f := range root.Flags {
+		switch {
+		case f.Group == nil:
+			f.Group = &kong.Group{Key: "every", Title: "Of every command:"}
+			every = append(every, f)
+		case !node.Tag.Has("takes") || slices.Contains(strings.Split(node.Tag.Get("takes"), ","), f.Name):
+			own = append(own, f)
+		}
+	}
+	place := func(f *kong.Flag) int {
+		if f.Group == nil {
+			return -1
+		}
+		return slices.Index(p.Groups, f.Group.Key)
+	}
+	slices.SortStableFunc(own, func(a, b *kong.Flag) int { return place(a) - place(b) })
+	root.Flags, node.Flags = nil, append(own, every...)
+	options.FlagsLast = root.DefaultCmd == nil // else they are the default command's
+	return kong.DefaultHelpPrinter(options, ctx)
+}
