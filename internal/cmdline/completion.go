@@ -38,7 +38,8 @@ _NAME() {
     _files
   fi
 }
-compdef _NAME NAME
+# Loaded from fpath by its first use, it is that use.
+if [[ $funcstack[1] == _NAME ]]; then _NAME "$@"; else compdef _NAME NAME; fi
 `,
 	"fish": `function __NAME_complete
   set -l words (commandline -opc) (commandline -ct)
@@ -65,7 +66,7 @@ func (completion) Help() string {
     source <(builder completion zsh)
     builder completion fish >~/.config/fish/completions/builder.fish
 
-For all users: /usr/share/bash-completion/completions/builder, and _builder in a folder of zsh's fpath.`
+For all users, where deb and rpm have them: /usr/share/bash-completion/completions/builder, _builder in a folder of zsh's fpath, and /usr/share/fish/vendor_completions.d/builder.fish.`
 }
 
 // Run is called by kong.

@@ -11,7 +11,9 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -144,6 +146,9 @@ func program() cmdline.Program {
 func (serveCmd) Run(ctx context.Context, c *cli, log *slog.Logger) error {
 	if c.Store == "" {
 		return cmdline.Wrong("missing flags: --store=STORE")
+	}
+	if folder, is := strings.CutPrefix(c.Store, "file:"); is && c.CacheDir != "" && filepath.Clean(folder) == filepath.Clean(c.CacheDir) {
+		return cmdline.Wrong("--cache-dir %s is the store's folder, which an edge only reads: want a folder of its own", c.CacheDir)
 	}
 	tuneCollector(int64(c.CacheSize))
 	e, err := edge.New(ctx, c.config(log))
