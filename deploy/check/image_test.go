@@ -1,9 +1,18 @@
 package check
 
 import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
@@ -33,13 +42,18 @@ func TestDockerfile(t *testing.T) {
 	}
 	image := stages[len(stages)-1]
 	var holds []string
+	var cmd []string
+	owners := map[string]string{} // of what is copied
 	user := ""
 	for _, c := range image.Commands {
 		switch c := c.(type) {
 		case *instructions.CopyCommand:
 			holds = append(holds, c.DestPath)
+			owners[c.DestPath] = c.Chown
 		case *instructions.UserCommand:
 			user = c.User
+		case *instructions.CmdCommand:
+			cmd = c.CmdLine
 		}
 	}
 	if want := []string{"/etc/ssl/certs/", "/usr/local/bin/", "/var/"}; image.BaseName != "scratch" || !slices.Equal(holds, want) {
@@ -47,5 +61,70 @@ func TestDockerfile(t *testing.T) {
 	}
 	if !regexp.MustCompile(`^[1-9]\d*:[1-9]\d*$`).MatchString(user) {
 		t.Errorf("runs as %q", user)
+	}
+	if os.Getuid() != 0 {
+		t.Skip("only root can enter the image's file system")
+	}
+	testImage(t, owners, user, cmd)
+}
+
+// testImage puts the files of the image below a folder and runs the programs there,
+// as its user: they need nothing else.
+func testImage(t *testing.T, owners map[string]string, user string, cmd []string) {
+	image := t.TempDir()
+	var uid, gid uint32
+	if _, err := fmt.Sscanf(user, "%d:%d", &uid, &gid); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`/out(/var/\S+)`).FindAllStringSubmatch(read(t, deploy, "Dockerfile"), -1) {
+		if err := os.MkdirAll(image+m[1], 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tool(t, nil, "chown", "-R", cmp.Or(owners["/var/"], "0:0"), image+"/var")
+	in := image + "/usr/local/bin"
+	if err := os.MkdirAll(in, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range programs {
+		tool(t, nil, "cp", filepath.Join(bin, p), in)
+	}
+	command := func(ctx context.Context, args ...string) *exec.Cmd {
+		c := exec.CommandContext(ctx, "/usr/local/bin/"+args[0], args[1:]...)
+		c.Env, c.Dir = []string{"PATH=/usr/local/bin"}, "/"
+		c.SysProcAttr = &syscall.SysProcAttr{Chroot: image, Credential: &syscall.Credential{Uid: uid, Gid: gid}}
+		c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
+		return c
+	}
+	for _, args := range [][]string{cmd, {"builder", "build", "--source=sim:?assets=30&seed=1", "--store=file:/var/lib/marketdata/store"}} {
+		if out, err := command(t.Context(), args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := ln.Addr().String()
+	ln.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	edge := command(ctx, "edge", "--store=file:/var/lib/marketdata/store", "--cache-dir=/var/cache/edge", "--listen=127.0.0.1:0", "--admin="+admin, "--drain-wait=0s")
+	var log bytes.Buffer
+	edge.Stderr = &log
+	if err := edge.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- edge.Wait() }()
+	for command(t.Context(), "edge", "health", "--admin="+admin).Run() != nil {
+		select {
+		case err := <-ended:
+			t.Fatalf("the edge ended: %v\n%s", err, log.String())
+		default:
+		}
+	}
+	stop()
+	if err := <-ended; edge.ProcessState.ExitCode() != 0 {
+		t.Errorf("%v\n%s", err, log.String())
 	}
 }

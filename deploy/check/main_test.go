@@ -41,15 +41,16 @@ func build() (err error) {
 	if err != nil {
 		return err
 	}
-	args := []string{"build", "-C", root, "-ldflags=-s -w", "-o", bin + "/"}
+	// As in the Dockerfile.
+	args := []string{"CGO_ENABLED=0", "go", "build", "-C", root, "-ldflags=-s -w", "-o", bin + "/"}
 	for _, m := range regexp.MustCompile(`\./\w+/cmd/(\w+)`).FindAllSubmatch(dockerfile, -1) {
 		args, programs = append(args, string(m[0])), append(programs, string(m[1]))
 	}
 	// Of Prometheus' ways to find targets only the one in use is compiled.
-	promtool := []string{"build", "-tags=remove_all_sd,enable_dns_sd", "-o", bin + "/", "github.com/prometheus/prometheus/cmd/promtool"}
+	promtool := []string{"go", "build", "-tags=remove_all_sd,enable_dns_sd", "-o", bin + "/", "github.com/prometheus/prometheus/cmd/promtool"}
 	for _, args := range [][]string{args, promtool} {
-		if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
-			return fmt.Errorf("go %v: %w\n%s", args, err, out)
+		if out, err := exec.Command("env", args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%v: %w\n%s", args, err, out)
 		}
 	}
 	return nil
