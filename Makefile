@@ -57,7 +57,7 @@ race: ## the packages with goroutines under the race detector; of builds, those 
 test-deploy: ## check deploy/ with its readers' parsers (a module of its own: downloads Prometheus, Kubernetes' types and others)
 	cd deploy/check && $(GO) vet ./... && $(GO) test -vet=off -shuffle=on -count=1 ./...
 
-test-release: ## make a release twice and hold it against its readers' parsers (a module of its own: downloads nfpm, CycloneDX and others)
+test-release: ## make a release twice, and one of every platform, and hold it against its readers' parsers (a module of its own: downloads nfpm, CycloneDX and others)
 	cd deploy/release && $(GO) vet ./... && $(GO) test -vet=off -shuffle=on -count=1 -timeout 30m ./...
 
 test-pages: ## the market board and the API reference in a headless Chromium, in the dark and on a phone too
@@ -125,5 +125,5 @@ FIGURES = $(GO) test -count=1 ./internal/docs -run TestFigures -update
 
 ##@ Release
 
-release: ## archives, deb, rpm, bill of materials and checksums in dist/, of what is committed; VERSION=1.1.0
-	@rm -rf dist && cd deploy/release && $(GO) run . -out ../../dist $(VERSION)
+release: ## archives, deb, rpm, bill of materials and checksums in dist/, of what is committed; VERSION=1.1.0 MAINTAINER='NAME <ADDRESS>' HOMEPAGE=URL
+	@rm -rf dist && cd deploy/release && $(GO) run . -out ../../dist $(if $(MAINTAINER),-maintainer '$(MAINTAINER)') $(if $(HOMEPAGE),-homepage '$(HOMEPAGE)') $(VERSION)

@@ -1,12 +1,12 @@
 // Command release makes the files of a release: an archive for each platform, deb
 // and rpm packages, a bill of materials and checksums.
 //
-//	release [-out FOLDER] [-platforms OS/ARCH,…] VERSION
+//	release [-out FOLDER] [-platforms OS/ARCH,…] [-maintainer NAME] [-homepage URL] VERSION
 //
 // It builds what is committed, in a repository of its own in which the commit has
 // the version's tag: neither the folder, nor what is not committed, nor what else is
-// tagged reaches a file. Every time in a file is the commit's. So the same commit and
-// version give the same bytes on every machine.
+// tagged reaches a file. Every time in a file is the commit's. So the same commit,
+// version, maintainer and homepage give the same bytes on every machine.
 //
 // It is a module of its own, so that what makes packages stays out of the project's
 // go.sum.
@@ -27,17 +27,24 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-var programs = []string{"builder", "edge", "loadtest"}
+var (
+	programs  = []string{"builder", "edge", "loadtest"}
+	platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}
+)
 
 func main() {
-	out := flag.String("out", "dist", "`folder` of the release's files, new or empty")
-	platforms := flag.String("platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "what to build for")
+	var r release
+	flag.StringVar(&r.out, "out", "dist", "`folder` of the release's files, new or empty")
+	flag.StringVar(&r.maintainer, "maintainer", "Nobody <nobody@example.com>", "whom packages name, as NAME <ADDRESS>")
+	flag.StringVar(&r.homepage, "homepage", "https://example.com/marketdata", "where packages point")
+	all := flag.String("platforms", strings.Join(platforms, ","), "what to build for")
 	flag.Usage = func() {
 		fmt.Fprintln(os.Stderr, "usage: release [flags] VERSION\n\nVERSION is without v, such as 1.1.0 or 1.1.0-rc.1.")
 		flag.PrintDefaults()
@@ -47,9 +54,13 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
+	if strings.Contains(r.maintainer+r.homepage, "example.com") {
+		fmt.Fprintf(os.Stderr, "release: packages will name %s and %s: for others than yourself give MAINTAINER='NAME <ADDRESS>' and HOMEPAGE=URL\n", r.maintainer, r.homepage)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, ".", "HEAD", flag.Arg(0), *out, strings.Split(*platforms, ",")); err != nil {
+	r.version = flag.Arg(0)
+	if err := r.make(ctx, ".", "HEAD", strings.Split(*all, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
@@ -57,39 +68,48 @@ func main() {
 
 // release is one that is being made.
 type release struct {
-	version   string // without v
+	version              string // without v
+	maintainer, homepage string // of packages
+	out                  string // folder of its files
+
 	commit    string
 	committed time.Time // of every file
 	source    string    // folder of the commit's files
 	stage     string    // folder of what goes into archives and packages
-	out       string
-	goVersion string // of go.mod, such as 1.26.8
+	goVersion string    // of go.mod, such as 1.26.8
 }
 
-// run makes a release of a commit of the repository that folder is in.
-func run(ctx context.Context, folder, commit, version, out string, platforms []string) (err error) {
-	if !regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`).MatchString(version) {
-		return fmt.Errorf("%q is no version: MAJOR.MINOR.PATCH, without v", version)
+// make makes a release of a commit of the repository that folder is in.
+func (r *release) make(ctx context.Context, folder, commit string, platforms []string) (err error) {
+	if !regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`).MatchString(r.version) {
+		return fmt.Errorf("%q is no version: MAJOR.MINOR.PATCH, without v", r.version)
 	}
 	work, err := os.MkdirTemp("", "release-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	r := &release{version: version, source: filepath.Join(work, "source"), stage: filepath.Join(work, "stage"), out: out}
-	if err := errors.Join(os.MkdirAll(out, 0o755), os.Mkdir(r.stage, 0o755)); err != nil {
+	r.source, r.stage = filepath.Join(work, "source"), filepath.Join(work, "stage")
+	if err := errors.Join(os.MkdirAll(r.out, 0o755), os.Mkdir(r.stage, 0o755)); err != nil {
 		return err
 	}
-	if entries, err := os.ReadDir(out); err != nil || len(entries) > 0 {
-		return errors.Join(err, fmt.Errorf("%s has files already", out))
+	if entries, err := os.ReadDir(r.out); err != nil || len(entries) > 0 {
+		return errors.Join(err, fmt.Errorf("%s has files already", r.out))
 	}
 	if err := r.checkOut(ctx, folder, commit); err != nil {
+		return err
+	}
+	here := filepath.Join(work, "here")
+	if err := r.compile(ctx, here, runtime.GOOS, runtime.GOARCH); err != nil {
 		return err
 	}
 	parts := newMaterials()
 	for _, platform := range platforms {
 		goos, goarch, _ := strings.Cut(platform, "/")
 		if err := r.build(ctx, goos, goarch, parts); err != nil {
+			return err
+		}
+		if err := completions(ctx, here, filepath.Join(r.stage, r.name(goos, goarch), "completions")); err != nil {
 			return err
 		}
 	}
@@ -159,11 +179,7 @@ func (r *release) checkOut(ctx context.Context, folder, commit string) error {
 // build puts a platform's programs, and what belongs to them, into the stage.
 func (r *release) build(ctx context.Context, goos, goarch string, parts *materials) error {
 	dir := filepath.Join(r.stage, r.name(goos, goarch))
-	args := []string{"GOOS=" + goos, "GOARCH=" + goarch, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-o", dir + "/"}
-	for _, p := range programs {
-		args = append(args, "./"+p+"/cmd/"+p)
-	}
-	if _, err := output(ctx, r.source, "env", append(r.environment(), args...)...); err != nil {
+	if err := r.compile(ctx, dir, goos, goarch); err != nil {
 		return err
 	}
 	for _, p := range programs {
@@ -185,6 +201,34 @@ func (r *release) build(ctx context.Context, goos, goarch string, parts *materia
 		return nil
 	}
 	return os.CopyFS(filepath.Join(dir, "systemd"), os.DirFS(filepath.Join(r.source, "deploy/systemd")))
+}
+
+func (r *release) compile(ctx context.Context, dir, goos, goarch string) error {
+	args := []string{"GOOS=" + goos, "GOARCH=" + goarch, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-o", dir + "/"}
+	for _, p := range programs {
+		args = append(args, "./"+p+"/cmd/"+p)
+	}
+	_, err := output(ctx, r.source, "env", append(r.environment(), args...)...)
+	return err
+}
+
+// completions puts the completion scripts that the programs in bin print into a folder.
+func completions(ctx context.Context, bin, folder string) error {
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		return err
+	}
+	for _, p := range programs {
+		for shell, name := range map[string]string{"bash": p + ".bash", "zsh": "_" + p, "fish": p + ".fish"} {
+			script, err := output(ctx, ".", filepath.Join(bin, p), "completion", shell)
+			if err == nil {
+				err = os.WriteFile(filepath.Join(folder, name), []byte(script+"\n"), 0o644)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // environment is what a build depends on beside its arguments, as env takes it:

@@ -3,8 +3,9 @@ package main
 import (
 	"bytes"
 	"debug/buildinfo"
+	"debug/elf"
+	"debug/macho"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -17,7 +18,6 @@ import (
 	"testing"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
-	"github.com/rhysd/actionlint"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/sassoftware/go-rpmutils"
 )
@@ -71,8 +71,12 @@ func same(t *testing.T, what string, got, want map[string][]byte) {
 func TestRelease(t *testing.T) {
 	commit := sh(t, `c=$(git -c user.name=t -c user.email=t@example.com stash create); echo "${c:-$(git rev-parse HEAD)}"`)
 	out, again := filepath.Join(t.TempDir(), "dist"), filepath.Join(t.TempDir(), "elsewhere", "dist")
-	platforms := []string{"linux/" + runtime.GOARCH}
-	if err := run(t.Context(), ".", commit, version, out, platforms); err != nil {
+	here := []string{"linux/" + runtime.GOARCH}
+	releaseTo := func(folder, out string, platforms []string) error {
+		r := release{version: version, out: out, maintainer: "A. Uthor <a.uthor@project.test>", homepage: "https://project.test/"}
+		return r.make(t.Context(), folder, commit, platforms)
+	}
+	if err := releaseTo(".", out, here); err != nil {
 		t.Fatal(err)
 	}
 	clone := t.TempDir()
@@ -81,7 +85,7 @@ func TestRelease(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	umask := syscall.Umask(0o077)
-	err := run(t.Context(), clone, commit, version, again, platforms)
+	err := releaseTo(clone, again, here)
 	syscall.Umask(umask)
 	if err != nil {
 		t.Fatal(err)
@@ -96,10 +100,18 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%s says that it is %s", p, got)
 		}
 	}
+	t.Run("other platforms", func(t *testing.T) {
+		others, dir := slices.DeleteFunc(slices.Clone(platforms), func(p string) bool { return p == here[0] }), t.TempDir()
+		if err := releaseTo(".", dir, others); err != nil {
+			t.Fatal(err)
+		}
+		testPlatforms(t, dir, others)
+	})
 	t.Run("bill of materials", func(t *testing.T) { testMaterials(t, out, archive) })
 	rpm := t.TempDir()
 	t.Run("rpm", func(t *testing.T) { testRPM(t, out, rpm) })
 	t.Run("deb", func(t *testing.T) { testDeb(t, out, files(t, rpm)) })
+	t.Run("completions", func(t *testing.T) { testCompletions(t, rpm) })
 	packed := files(t, rpm)
 	for _, p := range programs {
 		if !bytes.Equal(packed["usr/bin/"+p], files(t, archive)[p]) {
@@ -112,6 +124,57 @@ func TestRelease(t *testing.T) {
 			if packed[string(m[1])] == nil {
 				t.Errorf("the unit of %s names /%s, which is not packed", unit, m[1])
 			}
+		}
+	}
+}
+
+// testPlatforms: archives and packages have programs of the platform that they name,
+// which need nothing of it.
+func testPlatforms(t *testing.T, out string, platforms []string) {
+	machines := map[string]any{"linux/amd64": elf.EM_X86_64, "linux/arm64": elf.EM_AARCH64, "darwin/amd64": macho.CpuAmd64, "darwin/arm64": macho.CpuArm64}
+	for _, platform := range platforms {
+		dir := t.TempDir()
+		sh(t, `tar -xzf "$1"/*-"${2/\//-}".tar.gz -C "$3" --strip-components=1`, out, platform, dir)
+		for _, p := range programs {
+			var machine any
+			libraries := []string{}
+			if f, err := elf.Open(filepath.Join(dir, p)); err == nil {
+				machine = f.Machine
+				libraries, _ = f.ImportedLibraries()
+				f.Close()
+			} else if f, err := macho.Open(filepath.Join(dir, p)); err == nil {
+				machine = f.Cpu
+				f.Close()
+			}
+			if machine != machines[platform] || len(libraries) > 0 {
+				t.Errorf("%s of %s is of %v, with %v", p, platform, machine, libraries)
+			}
+		}
+		if goos, goarch, _ := strings.Cut(platform, "/"); goos == "linux" {
+			rpm := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[goarch]
+			sh(t, `[ -s "$1/marketdata-$3-1.$2.rpm" ] && [ "$(dpkg-deb --field "$1/marketdata_$3_$4.deb" Architecture)" = "$4" ]`, out, rpm, version, goarch)
+		}
+	}
+}
+
+// testCompletions: shells find the scripts below root where the packages put them,
+// by the name of the program alone.
+func testCompletions(t *testing.T, root string) {
+	for shell, script := range map[string]string{
+		"bash": `source "$1/usr/share/bash-completion/completions/builder"; COMP_LINE='builder keys r' COMP_POINT=14; _builder; echo "${COMPREPLY[@]}"`,
+		"zsh": `fpath=("$1/usr/share/zsh/site-functions" $fpath); autoload -Uz compinit; compinit -u -D
+			_describe() { print -- "${(@)${(P@)2}%%:*}" }; words=(builder keys r) CURRENT=3; $_comps[builder]`,
+		"fish": `set fish_complete_path $argv[1]/usr/share/fish/vendor_completions.d; complete -C 'builder keys r' | cut -f 1 | string join ' '`,
+	} {
+		if _, err := exec.LookPath(shell); err != nil {
+			t.Logf("%s is not installed", shell)
+			continue
+		}
+		args := map[string][]string{"bash": {"--norc", "-c", script, "bash"}, "zsh": {"-f", "-c", script, "zsh"}, "fish": {"--no-config", "-c", script}}[shell]
+		cmd := exec.CommandContext(t.Context(), shell, append(args, root)...)
+		cmd.Env = []string{"PATH=" + filepath.Join(root, "usr/bin") + ":" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TERM=dumb"}
+		if b, err := cmd.CombinedOutput(); strings.TrimSpace(string(b)) != "revoke rotate" {
+			t.Errorf("%s completes %q, %v", shell, b, err)
 		}
 	}
 }
@@ -203,6 +266,9 @@ func testRPM(t *testing.T, out, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if url, err := rpm.Header.GetString(rpmutils.URL); err != nil || url != "https://project.test/" {
+		t.Errorf("homepage %q, %v", url, err)
+	}
 	if nevra.Name != "marketdata" || nevra.Version != version || nevra.Release != "1" {
 		t.Errorf("%v", nevra)
 	}
@@ -232,8 +298,13 @@ func testDeb(t *testing.T, out string, rpm map[string][]byte) {
 	}
 	matches, _ := filepath.Glob(filepath.Join(out, "*.deb"))
 	deb, x := matches[0], t.TempDir()
-	sh(t, `dpkg-deb --info "$1" && dpkg-deb --extract "$1" "$2"`, deb, x)
-	same(t, "deb and rpm", files(t, x), rpm)
+	sh(t, `dpkg-deb --info "$1" | grep "Maintainer: A. Uthor <a.uthor@project.test>" && dpkg-deb --extract "$1" "$2"`, deb, x)
+	// Debian's zsh looks in a folder of its own.
+	want := map[string][]byte{}
+	for name, b := range rpm {
+		want[strings.Replace(name, "zsh/site-functions", "zsh/vendor-completions", 1)] = b
+	}
+	same(t, "deb and rpm", files(t, x), want)
 	if os.Getuid() != 0 {
 		t.Skip("dpkg installs as root only")
 	}
@@ -248,7 +319,7 @@ func testDeb(t *testing.T, out string, rpm map[string][]byte) {
 		return left
 	}
 	x = t.TempDir()
-	same(t, "installed", dpkg("--install", deb), rpm)
+	same(t, "installed", dpkg("--install", deb), want)
 	edited := []byte("EDGE_STORE='file:/srv/store'\n")
 	if err := errors.Join(os.WriteFile(filepath.Join(x, "etc/marketdata/edge.env"), edited, 0o600), os.WriteFile(filepath.Join(x, "stays"), nil, 0o600)); err != nil {
 		t.Fatal(err)
@@ -271,27 +342,8 @@ func testDeb(t *testing.T, out string, rpm map[string][]byte) {
 // TestVersion: what is no version makes no release.
 func TestVersion(t *testing.T) {
 	for _, bad := range []string{"", "v1.0.0", "1.0", "1.0.0+meta", "1.0.0 ", "../1.0.0"} {
-		if err := run(t.Context(), ".", "HEAD", bad, t.TempDir(), nil); err == nil {
+		if err := (&release{version: bad, out: t.TempDir()}).make(t.Context(), ".", "HEAD", nil); err == nil {
 			t.Errorf("%q passes", bad)
 		}
-	}
-}
-
-// TestWorkflows: actionlint finds nothing in the workflows of CI and releases.
-func TestWorkflows(t *testing.T) {
-	files, err := filepath.Glob("../../.github/workflows/*.yml")
-	if err != nil || files == nil {
-		t.Fatal(err)
-	}
-	linter, err := actionlint.NewLinter(io.Discard, &actionlint.LinterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	faults, err := linter.LintFiles(files, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range faults {
-		t.Error(f)
 	}
 }
