@@ -111,7 +111,7 @@ func TestRelease(t *testing.T) {
 	rpm := t.TempDir()
 	t.Run("rpm", func(t *testing.T) { testRPM(t, out, rpm) })
 	t.Run("deb", func(t *testing.T) { testDeb(t, out, files(t, rpm)) })
-	t.Run("completions", func(t *testing.T) { testCompletions(t, rpm) })
+	t.Run("completions", func(t *testing.T) { testCompletions(t, rpm, archive) })
 	packed := files(t, rpm)
 	for _, p := range programs {
 		if !bytes.Equal(packed["usr/bin/"+p], files(t, archive)[p]) {
@@ -159,7 +159,7 @@ func testPlatforms(t *testing.T, out string, platforms []string) {
 
 // testCompletions: shells find the scripts below root where the packages put them,
 // by the name of the program alone.
-func testCompletions(t *testing.T, root string) {
+func testCompletions(t *testing.T, root, bin string) {
 	for shell, script := range map[string]string{
 		"bash": `source "$1/usr/share/bash-completion/completions/builder"; COMP_LINE='builder keys r' COMP_POINT=14; _builder; echo "${COMPREPLY[@]}"`,
 		"zsh": `fpath=("$1/usr/share/zsh/site-functions" $fpath); autoload -Uz compinit; compinit -u -D
@@ -172,7 +172,7 @@ func testCompletions(t *testing.T, root string) {
 		}
 		args := map[string][]string{"bash": {"--norc", "-c", script, "bash"}, "zsh": {"-f", "-c", script, "zsh"}, "fish": {"--no-config", "-c", script}}[shell]
 		cmd := exec.CommandContext(t.Context(), shell, append(args, root)...)
-		cmd.Env = []string{"PATH=" + filepath.Join(root, "usr/bin") + ":" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TERM=dumb"}
+		cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TERM=dumb"}
 		if b, err := cmd.CombinedOutput(); strings.TrimSpace(string(b)) != "revoke rotate" {
 			t.Errorf("%s completes %q, %v", shell, b, err)
 		}
