@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/valyala/fasthttp/fasthttputil"
-
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/coincap"
 	"example.com/marketdata/builder/source/coingecko"
@@ -368,15 +366,21 @@ type fake struct {
 
 // serve starts the fake; the transport leads to it and nowhere else.
 func (f *fake) serve() (transport http.RoundTripper, stop func()) {
-	listener := fasthttputil.NewInmemoryListener()
+	listener := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 	server := &http.Server{Handler: f}
 	done := make(chan error)
 	go func() { done <- server.Serve(listener) }()
-	dial := func(_ context.Context, _, addr string) (net.Conn, error) {
+	dial := func(ctx context.Context, _, addr string) (net.Conn, error) {
 		if u, _ := url.Parse(f.api.base); addr != u.Host+":443" {
 			f.t.Errorf("%s is asked", addr)
 		}
-		return listener.Dial()
+		client, end := net.Pipe()
+		select {
+		case listener.conns <- end:
+			return client, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.Proxy, t.DialTLSContext, t.DialContext, t.ResponseHeaderTimeout, t.MaxResponseHeaderBytes = nil, dial, dial, 30*time.Second, 64<<10
@@ -434,3 +438,22 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte(body))
 	}
 }
+
+// pipeListener accepts the ends of pipes. Those of fasthttputil do not wake who reads when
+// a deadline is set, on which taking over a connection of net/http waits.
+type pipeListener struct {
+	conns  chan net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+func (l *pipeListener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }

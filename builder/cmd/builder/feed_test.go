@@ -261,7 +261,7 @@ func TestRecordFails(t *testing.T) {
 func TestFeedHelp(t *testing.T) {
 	for _, name := range []string{"feed", "record", "source"} {
 		r := command(t, name, "--help")
-		for _, want := range []string{"Usage: builder " + name, "$BUILDER_SOURCE", "Example", "\n    builder " + name + " "} {
+		for _, want := range []string{"Usage: builder " + name, "--source=SOURCE", "BUILDER_CONFIG", "Example", "\n    builder " + name + " "} {
 			if !strings.Contains(r.stdout, want) {
 				t.Errorf("%s --help does not show %q:\n%s", name, want, r.stdout)
 			}

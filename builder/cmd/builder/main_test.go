@@ -80,7 +80,7 @@ func object(t *testing.T, text string) map[string]any {
 
 const simulated = "sim:?assets=60&seed=3"
 
-// TestHelp: every command has help with its flags, their variables, and an
+// TestHelp: every command has help with its flags, how variables are named, and an
 // example.
 func TestHelp(t *testing.T) {
 	if r := command(t, "--version"); r.status != cmdline.Done || !strings.HasPrefix(r.stdout, "builder ") {
@@ -88,7 +88,7 @@ func TestHelp(t *testing.T) {
 	}
 	for _, name := range []string{"build", "run", "change", "keys create", "keys list", "keys revoke", "keys rotate", "verify", "status", "gc", "repair", "backup", "restore", "rollback", "backfill"} {
 		r := command(t, append(strings.Fields(name), "--help")...)
-		for _, want := range []string{"Usage: builder " + name, "$BUILDER_STORE", "s3://bucket", "Example", "\n    builder " + name + " "} {
+		for _, want := range []string{"Usage: builder " + name, "--store=STORE", "BUILDER_CONFIG", "s3://bucket", "Example", "\n    builder " + name + " "} {
 			if !strings.Contains(r.stdout, want) {
 				t.Errorf("%s --help does not show %q:\n%s", name, want, r.stdout)
 			}
