@@ -121,7 +121,7 @@ func (p process) checkCommand(t *testing.T) {
 		t.Fatalf("%s: %q is none of %v", p.where, p.args, programs)
 	}
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, p.args[0]), append(slices.Clone(p.args[1:]), "--checked")...)
-	text := help(t, words(p.args)...)
+	text := help(t, words(p.args)...) + help(t, p.args[0]) // a container's environment is one for all its commands
 	for name, value := range p.env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 		flag, ours := strings.CutPrefix(name, strings.ToUpper(p.args[0])+"_")
