@@ -141,12 +141,9 @@ func equalFold(b []byte, lower string) bool {
 // for some milliseconds, and requests for all else need another one.
 var largeCodings = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 
-// largeBody is from where on, in bytes, a body is a large one.
-const largeBody = 128 << 10
-
 // encode appends body in coding c to dst.
 func encode(dst []byte, c coding, body []byte) []byte {
-	if len(body) > largeBody {
+	if len(body) > coders.Large {
 		largeCodings <- struct{}{}
 		defer func() { <-largeCodings }()
 	}

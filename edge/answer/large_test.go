@@ -9,6 +9,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/faultstore"
 	"example.com/marketdata/artifacts/memstore"
+	coders "example.com/marketdata/edge/coding"
 	"example.com/marketdata/edge/internal/fixture"
 	"example.com/marketdata/edge/query"
 )
@@ -62,7 +63,7 @@ func TestLargeBodies(t *testing.T) {
 	var waiting sync.WaitGroup
 	for range cap(largeBodies) {
 		waiting.Go(func() {
-			if req := newRequest(); large(r, req) != nil || len(req.Reply.Body) < largeBody {
+			if req := newRequest(); large(r, req) != nil || len(req.Reply.Body) < coders.Large {
 				t.Errorf("a large answer of %d bytes", len(req.Reply.Body))
 			}
 		})
@@ -88,7 +89,7 @@ func TestLargeBodies(t *testing.T) {
 			t.Errorf("a large answer that waited: %v", err)
 		}
 	})
-	until("what it takes", func() bool { return req.Memory.(*memory).made.Load() > 2*largeBody })
+	until("what it takes", func() bool { return req.Memory.(*memory).made.Load() > 2*coders.Large })
 	small()
 	for range cap(largeCodings) {
 		<-largeCodings

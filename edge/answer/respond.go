@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	coders "example.com/marketdata/edge/coding"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/respcache"
 	"example.com/marketdata/edge/snapshot"
@@ -199,7 +200,7 @@ func (e *Engine) free(w *work) {
 	if cap(w.entries) > largeSort {
 		w.entries = nil
 	}
-	if cap(w.coded) > 2*largeBody {
+	if cap(w.coded) > 2*coders.Large {
 		w.coded = nil
 	}
 	w.body, w.more = nil, nil // the request's

@@ -7,6 +7,7 @@ package coding
 
 import (
 	"sync"
+	"time"
 
 	"github.com/andybalholm/brotli"
 	"github.com/andybalholm/brotli/matchfinder"
@@ -17,6 +18,29 @@ import (
 // window is how far back, in bytes, zstd and br refer. Nearly every answer is shorter,
 // and items of history resemble their neighbours.
 const window = 128 << 10
+
+// Large is from where on, in bytes, a body is coded in portions in br and gzip, with a
+// rest as long as the work before it after each: coding keeps a core for some
+// milliseconds, in which nobody looks at the network. zstd takes half as long, and its
+// library would allocate.
+const Large = 128 << 10
+
+// portion is some tenths of a millisecond of work. gzip collects two of them.
+const portion = 32 << 10
+
+// portions calls code with the portions of body in turn, and with a body that is not
+// large once.
+func portions(body []byte, code func(part []byte, last bool)) {
+	if len(body) > Large {
+		for len(body) > portion {
+			began := time.Now()
+			code(body[:portion], false)
+			body = body[portion:]
+			time.Sleep(time.Since(began))
+		}
+	}
+	code(body, true)
+}
 
 var zstdEncoder = func() *zstd.Encoder {
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(window), zstd.WithEncoderCRC(false))
@@ -56,13 +80,15 @@ func Gzip(dst, body []byte) []byte {
 	defer gzipCoders.Put(c)
 	c.out = dst
 	c.w.Reset(&c.out)
-	_, err := c.w.Write(body)
-	if err == nil {
-		err = c.w.Close()
-	}
-	if err != nil {
-		panic("BUG: coding into memory: " + err.Error())
-	}
+	portions(body, func(part []byte, last bool) {
+		_, err := c.w.Write(part)
+		if err == nil && last {
+			err = c.w.Close()
+		}
+		if err != nil {
+			panic("BUG: coding into memory: " + err.Error())
+		}
+	})
 	dst, c.out = c.out, nil
 	return dst
 }
@@ -83,6 +109,9 @@ func Brotli(dst, body []byte) []byte {
 	defer brCoders.Put(c)
 	c.ZFast.Reset()
 	c.Encoder.Reset()
-	c.matches = c.FindMatches(c.matches[:0], body)
-	return c.Encode(dst, body, c.matches, true)
+	portions(body, func(part []byte, last bool) {
+		c.matches = c.FindMatches(c.matches[:0], part)
+		dst = c.Encode(dst, part, c.matches, last)
+	})
+	return dst
 }
