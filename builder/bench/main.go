@@ -16,7 +16,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -173,11 +172,20 @@ func measure(f *figures, rounds int, b bench) error {
 		return nil
 	}
 	const history = market.DefaultHistoryAssets
-	err := cmp.Or(stage(stagePast, history), stage(stagePast, 0))
-	for b.Round = 0; b.Round < rounds && err == nil; b.Round++ {
-		err = cmp.Or(stage(stageFeed, 0), stage(stageBuild, history), stage(stageBuild, 0), stage(stageFloor, history))
+	type part struct {
+		stage   string
+		history int
 	}
-	return err
+	parts := []part{{stagePast, history}, {stagePast, 0}}
+	for b.Round = 0; b.Round < rounds; b.Round++ {
+		for _, p := range append(parts, part{stageFeed, 0}, part{stageBuild, history}, part{stageBuild, 0}, part{stageFloor, history}) {
+			if err := stage(p.stage, p.history); err != nil {
+				return err
+			}
+		}
+		parts = nil // the past is made once
+	}
+	return nil
 }
 
 // take keeps what a round has that is better, or worse where that is bounded.
