@@ -244,13 +244,19 @@ func (s *soak) noteChange() {
 	}
 }
 
-// rollback goes back to one of the three snapshots before the published one.
-func (s *soak) rollback(ctx context.Context, random *rand.Rand) error {
+// manifest reads the pointer and the manifest that it names.
+func (s *soak) manifest(ctx context.Context) (*artifacts.Pointer, *artifacts.Manifest, error) {
 	p, err := oracle.Published(ctx, s.vault)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	m, err := artifacts.ReadManifest(ctx, s.vault, p.Manifest)
+	return p, m, err
+}
+
+// rollback goes back to one of the three snapshots before the published one.
+func (s *soak) rollback(ctx context.Context, random *rand.Rand) error {
+	_, m, err := s.manifest(ctx)
 	if err != nil {
 		return err
 	}
@@ -455,11 +461,7 @@ func (r *round) damageStore(ctx context.Context) error {
 		}
 		return r.proxy.Heal()
 	}
-	p, err := oracle.Published(ctx, r.vault)
-	if err != nil {
-		return err
-	}
-	m, err := oracle.FindManifest(ctx, r.vault, p.Time)
+	p, m, err := r.manifest(ctx)
 	if err != nil {
 		return err
 	}
