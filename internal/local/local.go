@@ -20,9 +20,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
-
+	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/internal/process"
 	"example.com/marketdata/internal/testserver"
 )
@@ -117,8 +115,7 @@ func (m *Machine) BuildPast(ctx context.Context, source string, end time.Time, b
 	if !simulated {
 		before = []time.Duration{0}
 	}
-	bar := progressbar.NewOptions(len(before), progressbar.OptionSetDescription("building the market's past"),
-		progressbar.OptionSetVisibility(term.IsTerminal(int(os.Stderr.Fd()))), progressbar.OptionClearOnFinish(), progressbar.OptionSetWriter(os.Stderr))
+	step := cmdline.Bar(len(before), "building the market's past")
 	for _, ago := range before {
 		// Made-up prices may move by any factor between two moments that are months apart.
 		args := []string{"build", "--source", source, "--store", m.Store, "--log-level", "warn", "--json"}
@@ -128,7 +125,7 @@ func (m *Machine) BuildPast(ctx context.Context, source string, end time.Time, b
 		if _, err := m.Output(ctx, "builder", args...); err != nil {
 			return err
 		}
-		_ = bar.Add(1) // a bar that cannot be drawn is no fault
+		step()
 	}
 	_, err := m.Output(ctx, "builder", "change", "--store", m.Store)
 	return err

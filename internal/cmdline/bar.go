@@ -1,0 +1,18 @@
+package cmdline
+
+import (
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// Bar shows on standard error, if that is a terminal, how many of total steps are
+// done: each call of step is one more.
+func Bar(total int, what string) (step func()) {
+	bar := progressbar.NewOptions(total, progressbar.OptionSetDescription(what), progressbar.OptionSetWriter(os.Stderr),
+		progressbar.OptionSetVisibility(term.IsTerminal(int(os.Stderr.Fd()))), progressbar.OptionShowCount(),
+		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))
+	return func() { _ = bar.Add(1) } // a bar that cannot be drawn does no harm
+}
