@@ -63,7 +63,10 @@ type Config struct {
 	// 0 to artifacts.MaxActivateAfter; 0: as soon as each can.
 	ActivateAfter time.Duration
 	Guards        Guards
-	Log           *slog.Logger
+	// BlockPoints is how many intervals a block of history spans; 0: 18, of 1y 36.
+	// Only the benchmark of it sets it: Repair takes blocks to be the usual ones.
+	BlockPoints int
+	Log         *slog.Logger
 	// Progress may be nil.
 	Progress Progress
 	// Now is the clock of the pointer's Published field; nil: time.Now.

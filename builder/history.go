@@ -39,7 +39,7 @@ const trimmed = 90 * 24 * time.Hour
 // lost), the window is made anew from the ledger's prices.
 func (b *build) history(ctx context.Context, t time.Time, head *artifacts.Manifest, objects *publish.Objects, next *ledger.Next) ([]artifacts.View, error) {
 	c := &charter{
-		reader: b.Store, head: head, root: next.After, t: t, has: objects.Has,
+		reader: b.Store, head: head, root: next.After, t: t, has: objects.Has, points: b.BlockPoints,
 		put: func(table *render.Table) (artifacts.View, error) {
 			views, pieces := render.Views(table)
 			return views[0], b.putPieces(ctx, objects, table.Collection, views, pieces)
@@ -59,6 +59,7 @@ type charter struct {
 	root   *ledger.Root // after T
 	t      time.Time
 	put    func(*render.Table) (artifacts.View, error)
+	points int // intervals a block spans; 0: blockPoints, longestBlockPoints
 
 	own  []ledger.Point // of T
 	same bool           // the head's own points are of the same assets
@@ -88,8 +89,8 @@ func (c *charter) chain(w *artifacts.HistoryWindow) (blocks [][]time.Time) {
 	first := w.First(c.t)
 	times := c.root.Chain(w)
 	for from := 0; from < len(times); {
-		start, to := blockStart(w, times[from]), from+1
-		for to < len(times) && blockStart(w, times[to]).Equal(start) {
+		start, to := c.blockStart(w, times[from]), from+1
+		for to < len(times) && c.blockStart(w, times[to]).Equal(start) {
 			to++
 		}
 		block := times[from:to]
@@ -105,12 +106,15 @@ func (c *charter) chain(w *artifacts.HistoryWindow) (blocks [][]time.Time) {
 }
 
 // blockStart is the beginning of the block that a point belongs to.
-func blockStart(w *artifacts.HistoryWindow, t time.Time) time.Time {
-	points := time.Duration(blockPoints)
-	if w.Length > trimmed {
+func (c *charter) blockStart(w *artifacts.HistoryWindow, t time.Time) time.Time {
+	points := blockPoints
+	switch {
+	case c.points > 0:
+		points = c.points
+	case w.Length > trimmed:
 		points = longestBlockPoints
 	}
-	length := int64(points * w.Step / time.Second)
+	length := int64(w.Step/time.Second) * int64(points)
 	back := t.Unix() % length
 	if back < 0 {
 		back += length
@@ -156,7 +160,7 @@ func (c *charter) window(ctx context.Context, w *artifacts.HistoryWindow, follow
 		listed, _ = c.head.History(w)
 	}
 	for _, times := range c.chain(w) {
-		name := w.Block(blockStart(w, times[0]))
+		name := w.Block(c.blockStart(w, times[0]))
 		var old *artifacts.View
 		if follows {
 			old = c.head.View(name, "id")

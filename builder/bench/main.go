@@ -3,6 +3,7 @@
 //
 //	go run ./builder/bench                  # 20,000 and 1,000,000 assets
 //	go run ./builder/bench --assets 20000   # the small one only
+//	go run ./builder/bench blocks           # how long blocks of history should be
 //
 // Builds of a simulated market, from a folder into a directory store that has
 // the snapshot before and one in each window of change, so that every figure is
@@ -73,8 +74,8 @@ type figures struct {
 	Bytes    int64
 	Manifest int64
 	Memory   int64 // peak, bytes
-	// Builds, and what they wrote with history and without.
-	Builds, AllBytes, PlainBytes int64
+	// Builds, and what they wrote with history, of it, and without.
+	Builds, AllBytes, History, PlainBytes int64
 }
 
 // took is wall-clock and processor time.
@@ -93,6 +94,11 @@ func (a took) least(b took) took {
 func (f *figures) floor() took { return f.Decode.plus(f.Compress).plus(f.Hash).plus(f.Write) }
 
 type cli struct {
+	Run    runCmd    `cmd:"" default:"withargs" help:"Measure builds (the default)."`
+	Blocks blocksCmd `cmd:"" help:"Compare lengths of history's blocks."`
+}
+
+type runCmd struct {
 	Assets     []int  `default:"20000,1000000" help:"Sizes of the simulated market."`
 	Rounds     int    `default:"7" help:"Rounds at 20,000 assets; larger markets get fewer."`
 	Dir        string `help:"Where feeds and stores are written; by default a temporary folder."`
@@ -104,16 +110,16 @@ func main() {
 	var c cli
 	cmdline.Program{
 		Name: "bench", Description: "Measures what a build costs.", CLI: &c,
-		Run: func(ctx context.Context, _ *kong.Context, _ *slog.Logger) error {
+		Run: func(ctx context.Context, parsed *kong.Context, _ *slog.Logger) error {
 			if stage := os.Getenv(childEnv); stage != "" {
 				return child(ctx, stage)
 			}
-			return c.parent()
+			return parsed.Run()
 		},
 	}.Main()
 }
 
-func (c *cli) parent() error {
+func (c *runCmd) Run() error {
 	dir, err := os.MkdirTemp(c.Dir, "bench-builder-")
 	if err != nil {
 		return err
@@ -122,7 +128,7 @@ func (c *cli) parent() error {
 	var all []*figures
 	for _, n := range c.Assets {
 		f := &figures{Assets: n, name: humanize.Comma(int64(n)) + " assets"}
-		if err := measure(f, max(1, min(c.Rounds, c.Rounds*20_000/n)), bench{Assets: n, Dir: filepath.Join(dir, strconv.Itoa(n)), Profile: c.CPUProfile}); err != nil {
+		if err := measure(f, max(1, min(c.Rounds, c.Rounds*20_000/n)), bench{Assets: n, First: start, Points: mostPoints, Dir: filepath.Join(dir, strconv.Itoa(n)), Profile: c.CPUProfile}); err != nil {
 			return err
 		}
 		if all = append(all, f); len(all) > 1 {
@@ -130,7 +136,7 @@ func (c *cli) parent() error {
 		}
 		f = &figures{Assets: n, name: "at midnight"}
 		for range min(c.Rounds, midnights) { // each with a past of its own: what follows a midnight is none
-			if err := measure(f, 1, bench{Assets: n, Dir: filepath.Join(dir, "midnight"), Midnight: true}); err != nil {
+			if err := measure(f, 1, bench{Assets: n, First: midnight, Points: mostPoints, Dir: filepath.Join(dir, "midnight")}); err != nil {
 				return err
 			}
 		}
@@ -139,8 +145,10 @@ func (c *cli) parent() error {
 	return report(all, c.Rounds, c.Out)
 }
 
-// midnights are the rounds of the build at midnight.
-const midnights = 3
+const (
+	midnights  = 3  // rounds of the build at midnight
+	mostPoints = 36 // in a block of any window
+)
 
 // measure runs the rounds of one size. Each build and each floor has a process
 // of its own, as a command has, in turn: what else the machine does meets both.
@@ -176,14 +184,20 @@ func measure(f *figures, rounds int, b bench) error {
 		stage   string
 		history int
 	}
-	parts := []part{{stagePast, history}, {stagePast, 0}}
+	past := []part{{stagePast, history}}
+	round := []part{{stageFeed, 0}, {stageBuild, history}, {stageFloor, history}}
+	if b.Assets <= fullPast {
+		past, round = append(past, part{stagePast, 0}), append(round, part{stageBuild, 0})
+	}
+	step := cmdline.Bar(len(past)+rounds*len(round), "measuring builds, "+f.name)
 	for b.Round = 0; b.Round < rounds; b.Round++ {
-		for _, p := range append(parts, part{stageFeed, 0}, part{stageBuild, history}, part{stageBuild, 0}, part{stageFloor, history}) {
+		for _, p := range append(past, round...) {
 			if err := stage(p.stage, p.history); err != nil {
 				return err
 			}
+			step()
 		}
-		parts = nil // the past is made once
+		past = nil // it is made once
 	}
 	return nil
 }
@@ -191,6 +205,7 @@ func measure(f *figures, rounds int, b bench) error {
 // take keeps what a round has that is better, or worse where that is bounded.
 func (f *figures) take(now *figures) {
 	f.AllBytes += now.AllBytes
+	f.History += now.History
 	f.PlainBytes += now.PlainBytes
 	f.Builds += now.Builds
 	switch {
@@ -213,7 +228,7 @@ func (f *figures) take(now *figures) {
 // writes how many bytes that are a build.
 func (f *figures) longer() float64 { return float64(f.Build.Wall)/float64(f.Plain.Wall) - 1 }
 func (f *figures) more() float64   { return float64(f.AllBytes)/float64(f.PlainBytes) - 1 }
-func (f *figures) writes() float64 { return float64(f.AllBytes-f.PlainBytes) / float64(f.Builds) }
+func (f *figures) writes() float64 { return float64(f.History) / float64(f.Builds) }
 
 // method is what the report says of how it came about.
 const method = `Builds of a simulated market from a folder into a directory store that has a snapshot in each window, on one core. The floor is what any builder must pay:
@@ -221,7 +236,7 @@ decoding the same feed with go-json, and compressing, hashing and durably writin
 rounds counts (fewer of a large market), and the most memory.
 
 "Without history" is the same build with ` + "`--history-assets 0`" + `, in a store of its own, in turn. At 20,000 assets history's last blocks are as full as a past without gaps makes them, and of what is written
-all rounds count, which are an hour. A larger market's past is of moments in each window, and of its history the step counts. "At midnight" is the worst build of 36 days, of the smallest market: it adds a point to the last
+all rounds count, which are an hour. A larger market's past is of moments in each window, it has no build without history, and of its history the step counts. "At midnight" is the worst build of 36 days, of the smallest market: it adds a point to the last
 block of each window, and fills that of 1y. It happens once a day, and no bound is for it alone.
 
 Left out: a live source's answers, a store behind a network, and more than one core.`
@@ -267,9 +282,17 @@ func report(all []*figures, rounds int, out string) error {
 	row("peak memory", "≤ "+humanize.Comma(maxMemory>>20)+" MiB", func(f *figures) string { return humanize.Comma(f.Memory>>20) + " MiB" })
 	row("objects put", "≤ "+humanize.Comma(maxObjects), func(f *figures) string { return humanize.Comma(int64(f.Objects)) })
 	row("written", fmt.Sprintf("≤ %.1f MB at 20,000", maxBytes/1e6), func(f *figures) string { return fmt.Sprintf("%.1f MB", float64(f.Bytes)/1e6) })
-	row("build without history", "", ms(func(f *figures) took { return f.Plain }))
-	row("history makes a build longer by", fmt.Sprintf("≤ %.0f%% at 20,000", 100*maxHistory), func(f *figures) string { return fmt.Sprintf("%.0f%%", 100*f.longer()) })
-	row("history writes more by", fmt.Sprintf("≤ %.0f%% at 20,000", 100*maxPoints), func(f *figures) string { return fmt.Sprintf("%.0f%%", 100*f.more()) })
+	plain := func(cell func(f *figures) string) func(f *figures) string {
+		return func(f *figures) string {
+			if f.Plain.Wall == 0 {
+				return "–"
+			}
+			return cell(f)
+		}
+	}
+	row("build without history", "", plain(ms(func(f *figures) took { return f.Plain })))
+	row("history makes a build longer by", fmt.Sprintf("≤ %.0f%% at 20,000", 100*maxHistory), plain(func(f *figures) string { return fmt.Sprintf("%.0f%%", 100*f.longer()) }))
+	row("history writes more by", fmt.Sprintf("≤ %.0f%% at 20,000", 100*maxPoints), plain(func(f *figures) string { return fmt.Sprintf("%.0f%%", 100*f.more()) }))
 	row("history writes, a build", fmt.Sprintf("≤ %.1f MB", mostWritten/1e6), func(f *figures) string { return fmt.Sprintf("%.1f MB", f.writes()/1e6) })
 	if err := d.Print(out); err != nil {
 		return err

@@ -27,7 +27,7 @@ import (
 	"example.com/marketdata/builder/source/sim"
 )
 
-// Round 0 is at start, or at the last midnight of a block of 1y; the others follow.
+// Round 0 is at start, or at a midnight that ends a block of 1y; the others follow.
 var (
 	start    = time.Date(2026, 11, 21, 7, 20, 0, 0, time.UTC)
 	midnight = time.Date(2026, 11, 14, 0, 0, 0, 0, time.UTC)
@@ -49,8 +49,8 @@ func (b *bench) times() []time.Time {
 	}
 	for i := range artifacts.HistoryWindows {
 		w := &artifacts.HistoryWindows[i]
-		// No block has more points, and those of the shortest window half as many.
-		for n := range time.Duration(36) {
+		// Of a block of the shortest window half the points are there without history, too.
+		for n := range time.Duration(b.Points) {
 			if b.History > 0 && b.Assets <= fullPast || w.Step == artifacts.Step && n < 8 {
 				times = append(times, first.Add(-artifacts.Step).Truncate(w.Step).Add(-n*w.Step))
 			}
@@ -61,19 +61,17 @@ func (b *bench) times() []time.Time {
 }
 
 func (b *bench) time(round int) time.Time {
-	first := start
-	if b.Midnight {
-		first = midnight
-	}
-	return first.Add(time.Duration(round) * artifacts.Step)
+	return b.First.Add(time.Duration(round) * artifacts.Step)
 }
 
 // bench is one stage of one round, in a process of its own.
 type bench struct {
 	Stage         string
 	Assets, Round int
-	History       int // assets with history; 0: the store without it
-	Midnight      bool
+	History       int       // assets with history; 0: the store without it
+	First         time.Time // of round 0
+	Points        int       // intervals of each window that the past has points of: of a whole block
+	BlockPoints   int       // see builder.Config
 	Dir, Profile  string
 	f             figures
 }
@@ -142,8 +140,8 @@ func (b *bench) builder(store artifacts.Store, src source.Source) (*builder.Buil
 	floor := func(units uint64) market.U128 { return market.U128{Lo: units * 100_000_000} }
 	return builder.New(builder.Config{
 		Store: store, Source: src, Retain: builder.DefaultRetain, Guards: builder.DefaultGuards,
-		Settings: market.Settings{TrendingMinMarketCap: floor(10_000_000), TrendingMinVolume: floor(1_000_000), HistoryAssets: b.History},
-		Log:      slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Settings:    market.Settings{TrendingMinMarketCap: floor(10_000_000), TrendingMinVolume: floor(1_000_000), HistoryAssets: b.History},
+		BlockPoints: b.BlockPoints, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 }
 
@@ -223,6 +221,10 @@ func (b *bench) build(ctx context.Context) error {
 		}
 		defer pprof.StopCPUProfile()
 	}
+	had, err := historyObjects(ctx, store)
+	if err != nil {
+		return err
+	}
 	runtime.GOMAXPROCS(1)
 	var report *builder.Report
 	took, err := measured(func() (err error) { report, err = builds.Build(ctx, time.Time{}); return err })
@@ -238,6 +240,11 @@ func (b *bench) build(ctx context.Context) error {
 		b.f.Steps[s.Step] = s.MS
 	}
 	b.f.Objects, b.f.Bytes = report.ObjectsWritten, report.BytesWritten
+	has, err := historyObjects(ctx, store)
+	if err != nil {
+		return err
+	}
+	b.f.History = added(had, has)
 	pointer, err := pointerOf(ctx, store)
 	if err == nil {
 		b.f.Manifest = pointer.Manifest.Size
