@@ -146,7 +146,7 @@ func (b *build) backfillAfter(ctx context.Context, head *publish.Head, feeds []P
 	}
 	newest := feeds[len(feeds)-1]
 	if head.Manifest != nil {
-		if err := mayFollow(head, newest.Time); err != nil {
+		if err := b.mayFollow(head, newest.Time); err != nil {
 			return fmt.Errorf("feed %s: %w", newest.Name, err)
 		}
 	}

@@ -175,7 +175,7 @@ func (b *build) build(ctx context.Context, t time.Time) error {
 			b.report.leave(head, "this snapshot is published already")
 			return nil
 		}
-		if err := mayFollow(head, t); err != nil {
+		if err := b.mayFollow(head, t); err != nil {
 			return err
 		}
 	}
@@ -273,6 +273,9 @@ func (b *build) publish(ctx context.Context, t time.Time, head *publish.Head, pr
 		return err
 	}
 	b.report.Published, b.report.Sequence = true, pointer.Sequence
+	if b.ahead(t) { // any T is accepted (FEED.md, "Figures"), but this one was hardly meant
+		b.Log.Warn("the snapshot's time lies in the future: until then no build of the present is published; builder rollback takes it back", "snapshot", stamp(t))
+	}
 	return nil
 }
 
@@ -337,8 +340,10 @@ func sameSnapshot(head *publish.Head, t time.Time, input artifacts.Digest) bool 
 }
 
 // mayFollow refuses a time that is not later than the head's, or was withdrawn.
-func mayFollow(head *publish.Head, t time.Time) error {
+func (b *build) mayFollow(head *publish.Head, t time.Time) error {
 	switch last := head.Manifest.Time; {
+	case t.Before(last) && b.ahead(last):
+		return fmt.Errorf("snapshot %s: %w, %s, which lies in the future; builder rollback takes it back", stamp(t), ErrOlder, stamp(last))
 	case t.Before(last):
 		return fmt.Errorf("snapshot %s: %w, %s", stamp(t), ErrOlder, stamp(last))
 	case t.Equal(last):
@@ -348,6 +353,9 @@ func mayFollow(head *publish.Head, t time.Time) error {
 	}
 	return nil
 }
+
+// ahead reports whether t is more than one step ahead of the clock.
+func (b *build) ahead(t time.Time) bool { return t.Sub(b.Now()) > artifacts.Step }
 
 // guard checks the feed against the guard rails. last is the snapshot before,
 // nil if there is none. One that is damaged is not compared with, since what mends
