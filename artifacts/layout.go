@@ -26,7 +26,7 @@ const (
 const (
 	ObjectPrefix   = "objects/"
 	ManifestPrefix = "manifests/"
-	// ProbePrefix is where a store's self-test writes; gc clears it.
+	// ProbePrefix is where a store's self-test, and a backup's, write; gc clears it.
 	ProbePrefix = "probe/"
 )
 

@@ -3,6 +3,7 @@ package builder
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -15,7 +16,7 @@ import (
 type BackupConfig struct {
 	// From is the store as it is, with the signatures that it has.
 	From artifacts.Reader
-	// To is an empty store, or an earlier backup of the same one.
+	// To is an empty store, or an earlier backup of the same one; never From itself.
 	To artifacts.Store
 	// Progress may be nil.
 	Progress Progress
@@ -176,8 +177,28 @@ func (b *backup) start(ctx context.Context) (*artifacts.Pointer, error) {
 		return nil, fmt.Errorf("there is another store: %s, not %s", q.Store, p.Store)
 	case q.Sequence > p.Sequence:
 		return nil, fmt.Errorf("there is a later snapshot: sequence %d, not %d; are --store and --to exchanged?", q.Sequence, p.Sequence)
+	case bytes.Equal(have, body):
+		return p, b.elsewhere(ctx)
 	}
 	return p, nil
+}
+
+// elsewhere refuses the store as its own backup. Two addresses of one store need
+// not look alike, so something is put at one and looked for at the other.
+func (b *backup) elsewhere(ctx context.Context) error {
+	key := artifacts.ProbePrefix + "backup-" + rand.Text()
+	if err := b.To.Put(ctx, key, []byte("probe")); err != nil {
+		return err
+	}
+	_, _, err := b.From.Get(ctx, key, 100)
+	_ = b.To.Delete(ctx, key) // who may not delete there leaves it to gc
+	if errors.Is(err, artifacts.ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		err = errors.New("--to is the store itself; want another place, which is not lost with it")
+	}
+	return err
 }
 
 // copy copies what is not there in the right size, and makes it durable.

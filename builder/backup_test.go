@@ -59,7 +59,7 @@ func TestBackup(t *testing.T) {
 		to   artifacts.Store
 		says string
 	}{
-		"another store": {s, other, "another store"}, "exchanged": {to, s, "later snapshot"},
+		"another store": {s, other, "another store"}, "exchanged": {to, s, "later snapshot"}, "itself": {s, s, "the store itself"},
 	} {
 		if r, err := Backup(t.Context(), BackupConfig{From: c.from, To: c.to}); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %+v, %v", name, r, err)
