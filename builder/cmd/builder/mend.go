@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/retry"
 	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/artifacts/stores"
@@ -66,6 +68,10 @@ func (c *repairCmd) Run(e *env) error {
 		from, err := e.openCopy("from", address)
 		if err != nil {
 			return err
+		}
+		// What is not there is a mistake, also when nothing is asked of it.
+		if _, _, err := from.Get(e.ctx, artifacts.CurrentKey, artifacts.MaxPointerSize); errors.Is(err, artifacts.ErrNoAccess) {
+			return fmt.Errorf("--from %s: %w", address, err)
 		}
 		cfg.From = append(cfg.From, from)
 	}
