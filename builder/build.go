@@ -159,7 +159,7 @@ func (b *build) build(ctx context.Context, t time.Time) error {
 	}
 	feed, rows, err := b.read(ctx, files, prior, b.Progress)
 	if err != nil {
-		return fmt.Errorf("feed: %w", err)
+		return fmt.Errorf("%s: %w", b.Source, err)
 	}
 	b.warn(rows)
 	if t.IsZero() {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/url"
 	"os"
@@ -52,7 +53,7 @@ func (c *feedCmd) Run(e *env) error {
 			return err
 		}
 		if err := source.Write(e.ctx, hidden, watchedFiles{files, p}); err != nil {
-			return err
+			return fmt.Errorf("%s: %w", src, err)
 		}
 		report, err = e.readFeed(source.FS(os.DirFS(hidden)), p)
 		if live, ok := files.(source.Provenance); err == nil && ok {

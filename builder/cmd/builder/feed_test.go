@@ -120,7 +120,7 @@ func TestNewFolders(t *testing.T) {
 		{name: "empty", src: simulated, prepare: func(dir string) error { return os.Mkdir(dir, 0o755) }},
 		{name: "not empty", src: simulated, says: "not empty", prepare: func(dir string) error { return os.MkdirAll(filepath.Join(dir, "x"), 0o755) }},
 		{name: "a file", src: simulated, says: "is a file", prepare: func(dir string) error { return os.WriteFile(dir, nil, 0o644) }},
-		{name: "no assets", src: "feed:" + broken, says: "assets.ndjson"},
+		{name: "no assets", src: "feed:" + broken, says: "feed:" + broken + ": write feed: assets.ndjson"},
 		{name: "no source", src: "feed:" + filepath.Join(broken, "away"), says: "no such file"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
