@@ -112,6 +112,9 @@ func (p Program) Do(ctx context.Context, args []string, stdout, stderr io.Writer
 	fail := func(err error) { fmt.Fprintf(stderr, "%s: %s\n", p.Name, logs.Text(err)) }
 	wrong := func(err error, at *kong.Context) int {
 		text := strings.TrimPrefix(err.Error(), ErrUsage.Error()+": ")
+		if word, ok := strings.CutPrefix(text, "unexpected argument "); ok && slices.ContainsFunc(at.Flags(), func(f *kong.Flag) bool { return f.Name == word }) {
+			text += fmt.Sprintf(", did you mean \"--%s\"?", word)
+		}
 		fail(errors.New(strings.Replace(text, `got "EOL" (<EOL>)`, "the line ends", 1)))
 		fmt.Fprintf(stderr, "Try: %s --help\n", strings.Join(append([]string{p.Name}, commandsOf(at)...), " "))
 		return Usage
