@@ -99,17 +99,17 @@ func (r *release) make(ctx context.Context, folder, commit string, platforms []s
 	if err := r.checkOut(ctx, folder, commit); err != nil {
 		return err
 	}
-	here := filepath.Join(work, "here")
-	if err := r.compile(ctx, here, runtime.GOOS, runtime.GOARCH); err != nil {
-		return err
+	here := filepath.Join(r.stage, r.name(runtime.GOOS, runtime.GOARCH)) // programs that run here
+	if !slices.Contains(platforms, runtime.GOOS+"/"+runtime.GOARCH) {
+		here = filepath.Join(work, "here")
+		if err := r.compile(ctx, here, runtime.GOOS, runtime.GOARCH); err != nil {
+			return err
+		}
 	}
 	parts := newMaterials()
 	for _, platform := range platforms {
 		goos, goarch, _ := strings.Cut(platform, "/")
 		if err := r.build(ctx, goos, goarch, parts); err != nil {
-			return err
-		}
-		if err := completions(ctx, here, filepath.Join(r.stage, r.name(goos, goarch), "completions")); err != nil {
 			return err
 		}
 	}
@@ -118,6 +118,9 @@ func (r *release) make(ctx context.Context, folder, commit string, platforms []s
 	}
 	for _, platform := range platforms {
 		goos, goarch, _ := strings.Cut(platform, "/")
+		if err := completions(ctx, here, filepath.Join(r.stage, r.name(goos, goarch), "completions")); err != nil {
+			return err
+		}
 		if err := r.archive(r.name(goos, goarch)); err != nil {
 			return err
 		}
