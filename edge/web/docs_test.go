@@ -76,6 +76,7 @@ func TestReference(t *testing.T) {
 			p.eval(send + `.click()`)
 			p.await(console + `.innerText.includes("200 OK") && ` + console + `.innerText.includes("64447.198255415")`)
 			p.shoot("docs-" + name + "-answer")
+			p.expect(`String(`+console+`.querySelectorAll(".alert").length)`, "0")
 			b.mu.Lock()
 			last := p.requests[len(p.requests)-1]
 			b.mu.Unlock()

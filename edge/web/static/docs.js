@@ -7,7 +7,8 @@ globalThis.__zod_globalConfig = { jitless: true };
 
 // The console would send every parameter that has a default, page and limit at
 // once: with an empty example it sends what the reader fills in. Examples of
-// programs name this host.
+// programs name this host. And it would mark what is empty as a wrong number or
+// time: of a list of types, though of one, it judges no value.
 async function customFetch(input, init) {
   const response = await fetch(input, init);
   if (new URL(input.url ?? input, location.href).pathname !== "/openapi.json") return response;
@@ -16,6 +17,7 @@ async function customFetch(input, init) {
   const parameters = Object.values(document.paths).flatMap((path) => path.get.parameters);
   for (const parameter of [...parameters, ...Object.values(document.components.parameters)]) {
     if (parameter.schema?.default !== undefined) parameter.examples = { default: { value: "" } };
+    if (parameter.schema?.format) parameter.schema.type = [parameter.schema.type];
   }
   return Response.json(document);
 }
