@@ -172,6 +172,7 @@ func TestBoard(t *testing.T) {
 	at := mark()
 	base, _ := startBoard(t, at, true, hourly(at, 7*24)...)
 	b := startBrowser(t)
+	const headAt = `String(document.querySelector("#table th").getBoundingClientRect().top)`
 	for name, v := range views {
 		t.Run("view"+name, func(t *testing.T) {
 			p := b.open(t, v)
@@ -207,7 +208,12 @@ func TestBoard(t *testing.T) {
 			p.expect(`/^Snapshot of `+at.Format(time.DateOnly)+` \d\d:\d0 UTC, (just now|\d+ min ago)$/.test(document.querySelector("#age").textContent) ? "" : document.querySelector("#age").textContent`, "")
 			// Further down the head of the table is in view, and no row that has the focus behind it.
 			p.eval(`document.querySelector("#next").scrollIntoView({ block: "end" })`)
-			p.expect(`String(document.querySelector("#table th").getBoundingClientRect().top)`, "0")
+			p.expect(headAt, "0")
+			p.eval(`document.querySelector("#table").style.minWidth = "150vw"`)
+			p.await(`document.querySelector("#scroll").matches(".scroll")`)
+			p.expect(headAt, "0")
+			p.eval(`document.querySelector("#table").style.minWidth = ""`)
+			p.await(`!document.querySelector("#scroll").matches(".scroll")`)
 			p.expect(`(() => {
 				const link = document.querySelector("#table tbody tr:nth-child(5) a");
 				link.closest("tr").scrollIntoView();

@@ -641,7 +641,7 @@ $("rows").addEventListener("change", () => {
   go({ rows, page: Math.floor(((now.page - 1) * now.rows) / rows) + 1 }); // the first row stays on it
   toTop();
 });
-// The head of a table stays in view where the table needs no scrolling sideways.
+// Where a table scrolls sideways, its head stays in view in some browsers only.
 const fitting = new ResizeObserver(() => {
   const fits = $("table").offsetWidth <= $("scroll").clientWidth;
   $("scroll").classList.toggle("scroll", !fits);
