@@ -141,11 +141,14 @@ func equalFold(b []byte, lower string) bool {
 // for some milliseconds, and requests for all else need another one.
 var largeCodings = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 
-// encode appends body in coding c to dst.
-func encode(dst []byte, c coding, body []byte) []byte {
-	if len(body) > coders.Large {
-		largeCodings <- struct{}{}
+// encode makes w.coded the body in coding c. A large one waits for its turn.
+func (w *work) encode(c coding) error {
+	if len(w.body) > coders.Large {
+		if err := w.budget.Enter(largeCodings); err != nil {
+			return err
+		}
 		defer func() { <-largeCodings }()
 	}
-	return [codings]func(dst, body []byte) []byte{zstdCoding: coders.Zstd, gzipCoding: coders.Gzip, brCoding: coders.Brotli}[c](dst, body)
+	w.coded = [codings]func(dst, body []byte) []byte{zstdCoding: coders.Zstd, gzipCoding: coders.Gzip, brCoding: coders.Brotli}[c](w.coded[:0], w.body)
+	return nil
 }

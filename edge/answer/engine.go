@@ -44,7 +44,8 @@ type Config struct {
 	// ShardMemory, or as set).
 	WarmBudget time.Duration
 	WarmBytes  int64
-	// Wait bounds how long one answer may wait for shards (2 s).
+	// Wait bounds how long one answer may wait for shards, and for its turn where
+	// a large one takes its time (2 s).
 	Wait time.Duration
 	// MaxStale turns answers into unavailable ones past that age; 0: never.
 	MaxStale time.Duration
@@ -174,8 +175,8 @@ func (e *Engine) warmAnswers(ctx context.Context, deadline time.Time, old, next 
 				if source.Length <= minCoded {
 					c = identity
 				}
-				if c != identity {
-					w.coded = encode(w.coded[:0], c, w.body)
+				if c != identity && w.encode(c) != nil {
+					return
 				}
 				entry = e.admit(cache, next, &w, entry, source, c)
 			}

@@ -15,8 +15,8 @@ import (
 )
 
 // TestLargeBodies: while as many requests as have memory for a large body wait for the
-// store, one more is unavailable in its own time, and all places come back. One that
-// waits to be coded has said before what it takes. Small ones wait for neither.
+// store, one more is unavailable in its own time, and all places come back. The same of those
+// that wait to be coded, which have said before what they take. Small ones wait for neither.
 func TestLargeBodies(t *testing.T) {
 	store := faultstore.New(memstore.New(), nil)
 	p := fixture.PublishHistory(t, store, fixture.Feed(1000, 1), fixture.Start, nil, 100)
@@ -90,6 +90,11 @@ func TestLargeBodies(t *testing.T) {
 		}
 	})
 	until("what it takes", func() bool { return req.Memory.(*memory).made.Load() > 2*coders.Large })
+	late := newRequest()
+	late.AcceptEncoding = []byte("br")
+	if err := large(&hurried, late); !errors.Is(err, ErrUnavailable) || late.Memory.(*memory).made.Load() <= 2*coders.Large {
+		t.Errorf("one more, to be coded: %v", err)
+	}
 	small()
 	for range cap(largeCodings) {
 		<-largeCodings

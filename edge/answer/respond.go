@@ -159,7 +159,10 @@ func (e *Engine) Answer(r *Request) error {
 		return e.failure(err)
 	}
 	tag := w.digest()
-	c := e.writeFresh(r, s, w, tag, lastModified)
+	c, err := e.writeFresh(r, s, w, tag, lastModified)
+	if err != nil {
+		return e.failure(err)
+	}
 	// Coding costs more than all the rest: what is coded is cached at once.
 	if entry != nil || cache.AskedBefore(w.key) || c != identity && cache.HasRoom(w.key, len(w.coded)+entryOverhead) {
 		e.admit(cache, s, w, entry, respcache.Source{Endpoint: r.Query.Endpoint, RawQuery: r.RawQuery, NotFound: w.notFound, Digest: tag, Length: len(w.body)}, c)
@@ -309,7 +312,7 @@ func appendNames(dst []byte, s *snapshot.Snapshot, e query.Endpoint) []byte {
 
 // writeFresh sends the answer that was just put together, or 304. It returns the coding
 // that it has made of the body, in w.coded.
-func (e *Engine) writeFresh(r *Request, s *snapshot.Snapshot, w *work, tag digest, lastModified []byte) (made coding) {
+func (e *Engine) writeFresh(r *Request, s *snapshot.Snapshot, w *work, tag digest, lastModified []byte) (made coding, err error) {
 	c := chooseCoding(r, len(w.body))
 	w.etag = appendETag(w.etag[:0], tag, c)
 	if notModified(r, w.etag, lastModified) {
@@ -322,10 +325,12 @@ func (e *Engine) writeFresh(r *Request, s *snapshot.Snapshot, w *work, tag diges
 		// Before it is coded: what waits for that has taken its tokens.
 		r.Made(2 * len(w.body))
 		r.Reply.Body, made = w.body, c
-		w.coded = encode(w.coded[:0], c, w.body)
+		if err := w.encode(c); err != nil {
+			return identity, err
+		}
 	}
 	e.addTimes(r, s, false)
-	return made
+	return made, nil
 }
 
 // writeHead sets the status, and the header of an answer that is not cached and
@@ -378,8 +383,8 @@ func (e *Engine) answerGlobal(r *Request, state *snapshot.State, s *snapshot.Sna
 		// Another goroutine makes the same.
 		state.Global.Store(respcache.NewEntry(nil, respcache.Source{Endpoint: query.Global, Digest: tag, Length: len(w.body)}, int(identity), e.newResponse(s, w.body, tag, identity, nil, modified)))
 	}
-	e.writeFresh(r, s, w, tag, modified)
-	return nil
+	_, err := e.writeFresh(r, s, w, tag, modified)
+	return err
 }
 
 // appendGlobal renders /global: the totals of s, and the change record in force.
