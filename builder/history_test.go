@@ -374,7 +374,7 @@ func asBefore(t *testing.T, s artifacts.Store) {
 
 // TestHistoryOfAYear backfills a year in one pass, and goes on over the turn of a
 // day. No build reads or writes more than a listing and a block a window, and the
-// oldest of the two that are trimmed, nor more price lists than its figures need.
+// oldest of the two that are trimmed, nor prices of more snapshots than its figures need.
 func TestHistoryOfAYear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: a thousand feeds take seconds")

@@ -148,8 +148,8 @@ func parts(t *testing.T, s artifacts.Store) []part {
 		{"ledger root", key(m.Ledger), false, true, "back"},
 		{"ledger root, retained", key(before.Ledger), false, false, ""},
 		{"ids", key(ids[len(ids)-1]), false, true, "back"},
-		{"price list", key(root.Prices[len(root.Prices)-1].Parts[0]), false, true, "back"},
-		{"price list, first", key(root.Prices[0].Parts[0]), false, false, "without"},
+		{"prices", key(root.Prices[len(root.Prices)-1].Parts[0]), false, true, "back"},
+		{"prices, first", key(root.Prices[0].Parts[0]), false, false, "without"},
 		{"returns", key(returns[len(returns)-1].Ref), false, true, "back"},
 		{"groups", key(root.Groups["categories"]), false, true, "back"},
 	}

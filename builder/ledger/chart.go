@@ -66,7 +66,7 @@ func (l *Root) charted(p *priceSet) *priceSet {
 }
 
 // chart adds the points of T, whose prices are rows, to those of before.
-func (l *Root) chart(ctx context.Context, r artifacts.Reader, before *history, rows []row, f *market.Feed, res *market.Result, put *objects) error {
+func (l *Root) chart(ctx context.Context, r artifacts.Reader, before *priceList, rows []row, f *market.Feed, res *market.Result, put *objects) error {
 	last := len(l.Prices) - 1
 	kept := &Root{Prices: l.Prices[:last]}
 	charted, err := kept.points(ctx, r, before, res.HistoryAssets)
@@ -83,7 +83,7 @@ func (l *Root) chart(ctx context.Context, r artifacts.Reader, before *history, r
 
 // points returns what of charted is kept. A root of before has none, nor does it
 // say which assets gave points: all did where there were no more than n.
-func (l *Root) points(ctx context.Context, r artifacts.Reader, charted *history, n int) (history, error) {
+func (l *Root) points(ctx context.Context, r artifacts.Reader, charted *priceList, n int) (priceList, error) {
 	if charted != nil {
 		return charted.of(l.Prices), nil
 	}
@@ -93,7 +93,7 @@ func (l *Root) points(ctx context.Context, r artifacts.Reader, charted *history,
 			asked[t] = true
 		}
 	}
-	var none history
+	var none priceList
 	for i := range l.Prices {
 		p := &l.Prices[i]
 		if !asked[p.Time] {
@@ -156,7 +156,7 @@ func members(rows []row, f *market.Feed, res *market.Result) []row {
 }
 
 // find returns the snapshot of time t; nil if there is none.
-func (l history) find(t time.Time) *priceSet {
+func (l priceList) find(t time.Time) *priceSet {
 	i, ok := slices.BinarySearchFunc(l, t, func(p priceSet, t time.Time) int { return p.Time.Compare(t) })
 	if !ok {
 		return nil
@@ -165,7 +165,7 @@ func (l history) find(t time.Time) *priceSet {
 }
 
 // of returns those whose times h has.
-func (l history) of(h history) (kept history) {
+func (l priceList) of(h priceList) (kept priceList) {
 	for i := range l {
 		if h.find(l[i].Time) != nil {
 			kept = append(kept, l[i])

@@ -97,7 +97,7 @@ func join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref, h
 // Where the snapshot before of the step is no longer kept, the one before that
 // stands in, or none: this concerns the oldest snapshot of a zone only, and
 // returns there are never looked up (README.md, "Why every base is exact").
-func returnsOf(ctx context.Context, r artifacts.Reader, h history, put *objects) (logs [zones]returnLog, err error) {
+func returnsOf(ctx context.Context, r artifacts.Reader, h priceList, put *objects) (logs [zones]returnLog, err error) {
 	if len(h) == 0 {
 		return logs, nil
 	}

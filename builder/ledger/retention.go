@@ -50,13 +50,13 @@ func inStep(zone int, prev, t time.Time) bool {
 }
 
 // inStep reports whether snapshot i is of a zone's step.
-func (h history) inStep(zone, i int) bool {
+func (h priceList) inStep(zone, i int) bool {
 	return i == 0 || inStep(zone, h[i-1].Time, h[i].Time)
 }
 
-// at returns what of the history is kept at T.
-func (h history) at(T time.Time) history {
-	var kept history
+// at returns what of the list is kept at T.
+func (h priceList) at(T time.Time) priceList {
+	var kept priceList
 	for i := range h {
 		if zone := zoneOf(T, h[i].Time); zone < zones && h.inStep(zone, i) {
 			kept = append(kept, h[i])
@@ -66,7 +66,7 @@ func (h history) at(T time.Time) history {
 }
 
 // last returns the newest snapshot of a zone's step; nil if there is none.
-func (h history) last(zone int) *priceSet {
+func (h priceList) last(zone int) *priceSet {
 	for i := len(h) - 1; i >= 0; i-- {
 		if h.inStep(zone, i) {
 			return &h[i]

@@ -18,11 +18,11 @@ type Root struct {
 	// IDs are the ids ever given out, by collection.
 	IDs map[string]idSegments `json:"ids"`
 	// Prices list the snapshots whose prices are kept, oldest first.
-	Prices history `json:"prices"`
+	Prices priceList `json:"prices"`
 	// Charted are the points of history of those snapshots in which fewer assets
 	// gave points than had a price; of all others they are the prices. nil in a
 	// root of before, which does not know.
-	Charted *history `json:"charted,omitempty"`
+	Charted *priceList `json:"charted,omitempty"`
 	// Returns are the reappearances, one log for each of the three steps
 	// in which prices are thinned out (every snapshot, the first of an hour,
 	// the first of a day): assets that have a price in a snapshot of that step

@@ -9,9 +9,9 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// history lists the snapshots whose prices are kept, oldest first. The first
+// priceList lists the snapshots whose prices are kept, oldest first. The first
 // one of an hour or a day is never dropped before the others of it, so the
-// snapshot before in the history says as much about a step as the one built
+// snapshot before in the list says as much about a step as the one built
 // before.
 //
 // There are some 2,700 of them after a year, and every build reads and writes
@@ -24,7 +24,7 @@ import (
 //	        for each: its digest (32 bytes) and its stored length
 //
 // Numbers are varints as in Protocol Buffers; the time is signed (zigzag).
-type history []priceSet
+type priceList []priceSet
 
 // priceSet is where the prices of one snapshot are.
 type priceSet struct {
@@ -36,7 +36,7 @@ type priceSet struct {
 }
 
 // MarshalText implements encoding.TextMarshaler.
-func (l history) MarshalText() ([]byte, error) {
+func (l priceList) MarshalText() ([]byte, error) {
 	var b []byte
 	last := int64(0)
 	for _, h := range l {
@@ -54,10 +54,10 @@ func (l history) MarshalText() ([]byte, error) {
 
 // UnmarshalText implements encoding.TextUnmarshaler. Times that do not ascend
 // are an error.
-func (l *history) UnmarshalText(text []byte) error {
+func (l *priceList) UnmarshalText(text []byte) error {
 	b, err := base64.StdEncoding.AppendDecode(nil, text)
 	if err != nil {
-		return fmt.Errorf("price history: %w", err)
+		return fmt.Errorf("price list: %w", err)
 	}
 	*l = nil
 	r := reader{b: b}
@@ -69,7 +69,7 @@ func (l *history) UnmarshalText(text []byte) error {
 			h.Parts[i].Size = int64(r.uint(artifacts.MaxObjectSize))
 		}
 		if n := len(*l); r.bad || n > 0 && !h.Time.After((*l)[n-1].Time) {
-			return fmt.Errorf("price history: snapshot %d", n)
+			return fmt.Errorf("price list: snapshot %d", n)
 		}
 		*l = append(*l, h)
 	}

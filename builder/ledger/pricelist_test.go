@@ -13,7 +13,7 @@ import (
 func TestHistoryRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		now := time.Unix(600*rapid.Int64Range(-1e8, 1e9).Draw(rt, "start"), 0).UTC()
-		list := history(nil)
+		list := priceList(nil)
 		for range rapid.IntRange(0, 20).Draw(rt, "snapshots") {
 			h := priceSet{Time: now, Parts: []artifacts.Ref{}}
 			for range rapid.IntRange(0, 3).Draw(rt, "parts") {
@@ -29,7 +29,7 @@ func TestHistoryRoundTrip(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		var got history
+		var got priceList
 		if err := got.UnmarshalText(text); err != nil || !reflect.DeepEqual(got, list) {
 			rt.Fatalf("%v reads as %v (%v)", list, got, err)
 		}
@@ -38,7 +38,7 @@ func TestHistoryRoundTrip(t *testing.T) {
 
 func TestHistoryLayout(t *testing.T) {
 	part := artifacts.Ref{Digest: artifacts.Sum(nil), Size: 300}
-	list := history{
+	list := priceList{
 		{Time: time.Date(1970, 1, 1, 1, 0, 0, 0, time.UTC), Parts: []artifacts.Ref{part}},
 		{Time: time.Date(1970, 1, 1, 1, 10, 0, 0, time.UTC)},
 	}
@@ -63,12 +63,12 @@ func TestHistoryRefuses(t *testing.T) {
 		{"a part without a size", "\x02\x01" + digest},
 		{"a part that is too large", "\x02\x01" + digest + "\x81\x80\x80\x08"},
 	} {
-		var l history
+		var l priceList
 		if err := l.UnmarshalText([]byte(base64.StdEncoding.EncodeToString([]byte(test.plain)))); err == nil {
 			t.Errorf("%s: read as %v", test.name, l)
 		}
 	}
-	var l history
+	var l priceList
 	if err := l.UnmarshalText([]byte("no base64!")); err == nil {
 		t.Errorf("bytes that are no base64 read as %v", l)
 	}
@@ -79,7 +79,7 @@ func FuzzHistory(f *testing.F) {
 	f.Add(append([]byte{12, 1}, make([]byte, 33)...))
 	f.Add([]byte{2, 0, 2, 0, 2, 0})
 	f.Fuzz(func(t *testing.T, plain []byte) {
-		var l, again history
+		var l, again priceList
 		if l.UnmarshalText([]byte(base64.StdEncoding.EncodeToString(plain))) != nil {
 			return
 		}
