@@ -97,8 +97,11 @@ func compareKeys(t interface{ Fatalf(string, ...any) }, e Endpoint, a, b string)
 	if qa.Parse(e, []byte(a)) != nil || qb.Parse(e, []byte(b)) != nil {
 		return
 	}
-	ma, _ := read(e, a)
-	mb, _ := read(e, b)
+	ma, ra := read(e, a)
+	mb, rb := read(e, b)
+	if ra != nil || rb != nil {
+		t.Fatalf("%v: the model refuses what Parse takes: %q: %+v, %q: %+v", e, a, ra, b, rb)
+	}
 	ma.Ignored, mb.Ignored = "", "" // which is made for each request
 	same := reflect.DeepEqual(ma, mb)
 	if keys := string(qa.AppendKey(nil)) == string(qb.AppendKey(nil)); keys != same {

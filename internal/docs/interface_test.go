@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/edge"
+	"example.com/marketdata/edge/query"
 )
 
 const interfaceDocument = "edge/INTERFACE.md"
@@ -182,6 +184,32 @@ func serve(t *testing.T, store artifacts.Reader) func(t *testing.T, method, targ
 			t.Fatal(err)
 		}
 		return res.StatusCode, res.Header, string(body)
+	}
+}
+
+// TestSortKeys: the table of "Sorting" has every endpoint's keys, in the parser's order.
+func TestSortKeys(t *testing.T) {
+	_, section, _ := strings.Cut(read(t, interfaceDocument).prose, "## Sorting\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	word := regexp.MustCompile("`/?([a-z0-9_]+)`")
+	listed := map[string][]string{} // by endpoint
+	for line := range strings.Lines(section) {
+		if cells := split(line); len(cells) == 3 {
+			for _, endpoint := range word.FindAllStringSubmatch(cells[0], -1) {
+				for _, key := range word.FindAllStringSubmatch(cells[1], -1) {
+					listed[endpoint[1]] = append(listed[endpoint[1]], key[1])
+				}
+			}
+		}
+	}
+	for e := range query.Endpoint(query.Endpoints) {
+		var keys []string
+		for _, key := range e.SortKeys() {
+			keys = append(keys, key.Name())
+		}
+		if !slices.Equal(listed[e.Name()], keys) {
+			t.Errorf("%s: the document sorts /%s by %q, the service by %q", interfaceDocument, e, listed[e.Name()], keys)
+		}
 	}
 }
 
