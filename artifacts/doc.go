@@ -36,7 +36,7 @@
 // Pointer, change record and key set say of which store they are, and have a
 // number that grows by one each time that they are written (the pointer's is its
 // sequence), so that an older one, or one of another store, is known as such: see
-// [Numbered]. A store of before has neither identity nor numbers; its identity is
+// [Numbered]. A store made before these fields has neither; its identity is
 // that of its pointer, and such a record counts as the store's number 0. The first
 // number of a record, and that of one which was lost, is the count of five minutes
 // since 1970 and the pointer's sequence.

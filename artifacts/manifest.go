@@ -18,7 +18,7 @@ import (
 //
 // History: 1, November 2026, the first. Identity, and store and number of key set
 // and change record, history, search and the keys of the assets' view by name came
-// later in it: what lacks them is read, and a reader of before leaves them out.
+// later in it: a store without them is read, and older readers ignore them.
 const (
 	Format       = 1
 	OldestFormat = 1

@@ -13,7 +13,7 @@ import (
 )
 
 // TestIdentity: whatever is written first, all of it is of one store, also when
-// many begin at once, when the identity is that of a store of before, and when a
+// many begin at once, when the store is older than identities, and when a
 // record was lost, which goes on above where it was.
 func TestIdentity(t *testing.T) {
 	s, ctx := memstore.New(), t.Context()

@@ -106,7 +106,7 @@ func (l *Lease) hold(parent context.Context, work func(context.Context)) {
 		case l.claim(ctx):
 			expiry.Reset(left())
 		case l.last.Owner != l.owner:
-			stop() // somebody thought us dead
+			stop() // another builder took it over
 		}
 	}
 	stop()
@@ -138,7 +138,7 @@ func (l *Lease) claim(ctx context.Context) bool {
 		}
 	}
 	if ctx.Err() == nil {
-		l.Log.Warn("the lease cannot be had; trying again", "err", err)
+		l.Log.Warn("cannot get the lease; trying again", "err", err)
 	}
 	return false
 }

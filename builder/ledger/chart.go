@@ -65,7 +65,7 @@ func (l *Root) charted(p *priceSet) *priceSet {
 	return p
 }
 
-// chart adds the points of T, whose prices are rows, to those of before.
+// chart adds the points of T, whose prices are rows, to those of the root before.
 func (l *Root) chart(ctx context.Context, r artifacts.Reader, before *priceList, rows []row, f *market.Feed, res *market.Result, put *objects) error {
 	last := len(l.Prices) - 1
 	kept := &Root{Prices: l.Prices[:last]}
@@ -81,13 +81,13 @@ func (l *Root) chart(ctx context.Context, r artifacts.Reader, before *priceList,
 	return nil
 }
 
-// points returns what of charted is kept. A root of before has none, nor does it
-// say which assets gave points: all did where there were no more than n.
+// points returns what of charted is kept. A root from before history has none, nor does
+// it say which assets gave points: all did where there were no more than n.
 func (l *Root) points(ctx context.Context, r artifacts.Reader, charted *priceList, n int) (priceList, error) {
 	if charted != nil {
 		return charted.of(l.Prices), nil
 	}
-	asked := map[time.Time]bool{} // of what is in no chain nobody asks
+	asked := map[time.Time]bool{} // the others are in no chain
 	for i := range artifacts.HistoryWindows {
 		for _, t := range l.Chain(&artifacts.HistoryWindows[i]) {
 			asked[t] = true

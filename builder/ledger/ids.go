@@ -102,7 +102,7 @@ func (l *idLog) add(id uint64, key string) error {
 		return fmt.Errorf("key %q has id %d, not %d", key, old, id)
 	}
 	l.byKey[key], l.byID[id] = id, key
-	if id <= market.MaxNewID { // one above it may be of before that was a bound
+	if id <= market.MaxNewID { // a higher one may be older than the bound
 		l.highest = max(l.highest, id)
 	}
 	return nil

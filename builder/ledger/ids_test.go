@@ -154,7 +154,7 @@ func TestAssignIDsRefuses(t *testing.T) {
 	}
 }
 
-// TestHighIDs: an id of before there was a bound does not keep new keys out, and
+// TestHighIDs: an id that is older than the bound does not keep new keys out, and
 // what is given above the bound stays its key's.
 func TestHighIDs(t *testing.T) {
 	s := newStore()

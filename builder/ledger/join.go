@@ -27,7 +27,7 @@ func LoadIDs(ctx context.Context, r artifacts.Reader, root artifacts.Ref) (*Ledg
 //
 // Of the returns only those are right that have no older snapshot before them
 // than newest knew, so all are worked out again, from all prices kept.
-// historyAssets is what a newest of before History counts as having had.
+// historyAssets is what a newest from before history counts as having had.
 func Join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref, historyAssets int) (*Next, error) {
 	var put objects
 	root, err := join(ctx, r, past, newest, historyAssets, &put)

@@ -21,7 +21,7 @@ type Root struct {
 	Prices priceList `json:"prices"`
 	// Charted are the points of history of those snapshots in which fewer assets
 	// gave points than had a price; of all others they are the prices. nil in a
-	// root of before, which does not know.
+	// root from before history, which does not know.
 	Charted *priceList `json:"charted,omitempty"`
 	// Returns are the reappearances, one log for each of the three steps
 	// in which prices are thinned out (every snapshot, the first of an hour,

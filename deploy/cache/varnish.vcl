@@ -80,7 +80,7 @@ sub vcl_hash {
 sub vcl_backend_fetch {
     unset bereq.http.Asked;
     if (!bereq.uncacheable) {
-        # Whole answers only: with a 304 an entry would keep the Surrogate-Key of before.
+        # Whole answers only: with a 304 an entry would keep its old Surrogate-Key.
         unset bereq.http.If-None-Match;
         unset bereq.http.If-Modified-Since;
     }

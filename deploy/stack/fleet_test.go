@@ -212,7 +212,7 @@ func (m *member) status(ctx context.Context) (at time.Time, offset time.Duration
 // TestFleet: edges behind HAProxy make a snapshot current together, one whose store
 // is slow, one whose clock is a second behind and one that starts in between among
 // them. Who pages with pins, over all of them, gets each page; who asks without sees
-// no snapshot of before once all have the next. A stream of events goes on over it
+// no earlier snapshot once all have the next. A stream of events goes on over it
 // all. STACK_TEST_LONG=1 makes 200 swaps.
 func TestFleet(t *testing.T) {
 	swaps := 3

@@ -56,12 +56,12 @@ func TestActivation(t *testing.T) {
 	// A rollback drops what waits.
 	fourth := fixture.Publish(t, mem, fixture.Feed(50, 4), next(third), third, activateIn(time.Hour))
 	r.until(t, "the fourth snapshot is ready", ready(next(third)))
-	// A pointer of before is no rollback, also while the one behind it only waits.
+	// An earlier pointer is no rollback, also while the one behind it only waits.
 	v, err := mem.Swap(t.Context(), artifacts.CurrentKey, fourth.Version, third.Pointer.Encode())
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.until(t, "the pointer of before is refused", r.fails("sequence 3 after 4"))
+	r.until(t, "the earlier pointer is refused", r.fails("sequence 3 after 4"))
 	pinned(fourth)
 	back := *second
 	back.Pointer, back.Version = fourth.Pointer, v
