@@ -104,44 +104,50 @@ func New(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.Cache) (*
 }
 
 // complete checks that the views are there without which an endpoint cannot
-// answer, those by id and by what filters match, and that those there are have the rows of
-// the others of their collection and the columns that filters need. Another one is
-// missing where the builder does not know its sort key (COMPATIBILITY.md).
+// answer. Search, which older builders do not have, is left out unless all that it
+// needs is there.
 func (s *Snapshot) complete() error {
 	for e := range query.Endpoint(query.Endpoints) {
-		if e == query.Global || e == query.History {
-			continue
-		}
-		if e == query.Search {
-			// It needs assets by name, too, as an index, and their ranks.
-			if name := s.views[query.Assets][query.SortName]; name == nil || s.views[query.Assets][query.SortRank] == nil || name.Columns[query.SortRank] < 0 {
-				s.views[e][query.SortWord] = nil
-			}
-			continue
-		}
-		if e == query.Trending {
+		switch e {
+		case query.Global, query.History: // have no views here
+		case query.Trending:
 			if s.views[e][query.SortBoard] == nil {
 				return fmt.Errorf("no view trending/board")
 			}
-			continue
+		case query.Search:
+			// It reads assets by name, too, as an index, and their ranks.
+			name, rank := s.views[query.Assets][query.SortName], s.views[query.Assets][query.SortRank]
+			if name == nil || rank == nil || name.Columns[query.SortRank] < 0 {
+				s.views[e][query.SortWord] = nil
+			}
+		default:
+			if err := s.completeList(e); err != nil {
+				return err
+			}
 		}
-		sorts := e.SortKeys()
-		for _, o := range sorts {
-			v := s.views[e][o]
-			index := o == query.SortID || o == query.SortSlug || o == query.SortSymbol
-			if v == nil && index {
-				return fmt.Errorf("no view %s/%s", e, o)
-			}
-			if v == nil {
-				continue
-			}
-			if v.Rows != s.views[e][query.SortID].Rows {
-				return fmt.Errorf("view %s/%s has %d rows, that by id %d", e, o, v.Rows, s.views[e][query.SortID].Rows)
-			}
-			for _, other := range sorts {
-				if index && other != o && other != query.SortID && s.views[e][other] != nil && v.Columns[other] < 0 {
-					return fmt.Errorf("view %s/%s has no column %s", e, o, other)
-				}
+	}
+	return nil
+}
+
+// completeList checks that a list has its views by id and by what filters match, and
+// that all its views have the same rows and the columns that filters need. Another
+// view may be missing: the builder may not know its sort key yet (COMPATIBILITY.md).
+func (s *Snapshot) completeList(e query.Endpoint) error {
+	sorts := e.SortKeys()
+	for _, o := range sorts {
+		v := s.views[e][o]
+		index := o == query.SortID || o == query.SortSlug || o == query.SortSymbol
+		switch {
+		case v == nil && index:
+			return fmt.Errorf("no view %s/%s", e, o)
+		case v == nil:
+			continue
+		case v.Rows != s.views[e][query.SortID].Rows:
+			return fmt.Errorf("view %s/%s has %d rows, that by id %d", e, o, v.Rows, s.views[e][query.SortID].Rows)
+		}
+		for _, other := range sorts {
+			if index && other != o && other != query.SortID && s.views[e][other] != nil && v.Columns[other] < 0 {
+				return fmt.Errorf("view %s/%s has no column %s", e, o, other)
 			}
 		}
 	}
@@ -277,49 +283,24 @@ func (v *View) FindID(id uint64, b *Budget) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	lo, hi := 1, len(x.Shards)
-	for lo < hi {
-		m := int(uint(lo+hi) >> 1)
-		if x.Shards[m].First.ID > id {
-			hi = m
-		} else {
-			lo = m + 1
-		}
-	}
-	return i*v.perObject + lo - 1, nil
+	n := sort.Search(len(x.Shards)-1, func(n int) bool { return x.Shards[n+1].First.ID > id })
+	return i*v.perObject + n, nil
 }
 
 // FindKey returns the shard that holds the end of the run with the given
 // folded key if there is such a run: the last one that begins at or before it,
 // or -1. The view has keys.
 func (v *View) FindKey(key []byte, b *Budget) (int, error) {
-	lo, hi := 0, len(v.firstKey)
-	for lo < hi {
-		m := int(uint(lo+hi) >> 1)
-		if v.firstKey[m] > string(key) {
-			hi = m
-		} else {
-			lo = m + 1
-		}
-	}
-	if lo == 0 {
+	i := sort.Search(len(v.firstKey), func(i int) bool { return v.firstKey[i] > string(key) }) - 1
+	if i < 0 {
 		return -1, nil
 	}
-	i := lo - 1
 	x, err := v.index(i, b)
 	if err != nil {
 		return 0, err
 	}
-	lo, hi = 1, len(x.Shards)
-	for lo < hi {
-		m := int(uint(lo+hi) >> 1)
-		if x.Shards[m].First.Key > string(key) {
-			hi = m
-		} else {
-			lo = m + 1
-		}
-	}
-	return i*v.perObject + lo - 1, nil
+	n := sort.Search(len(x.Shards)-1, func(n int) bool { return x.Shards[n+1].First.Key > string(key) })
+	return i*v.perObject + n, nil
 }
 
 // index returns the index of object i.
