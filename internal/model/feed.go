@@ -146,6 +146,14 @@ func (c *claims) assign() error {
 	return nil
 }
 
+// row is what a line of a file claims, and what adds it to the feed.
+type row struct {
+	key   string
+	given *int64
+	slug  string // "": slugs of this file are not unique
+	add   func()
+}
+
 // readFeed reads a feed folder. The ids are those known from earlier builds, by
 // collection and key; what the feed adds to them is in the ids returned.
 func readFeed(files Files, known map[string]map[string]int64) (*feed, map[string]map[string]int64, error) {
@@ -154,137 +162,30 @@ func readFeed(files Files, known map[string]map[string]int64) (*feed, map[string
 		return nil, nil, err
 	}
 	f := &feed{head: h, groups: map[string][]*group{}, rejected: map[string]int{}, rows: map[string]int{}}
+	directory := map[string]*asset{}
 	ids := map[string]map[string]int64{}
-
-	// each reads the rows of a file. Its accept takes the values of a row and
-	// returns what claims it and what adds it to the feed.
-	type row struct {
-		key   string
-		given *int64
-		slug  string // "": slugs of this file are not unique
-		add   func()
-	}
-	each := func(name string, accept func(*reader) row) error {
-		c := newClaims(known[name])
-		for _, line := range lines(files[name+".ndjson"]) {
-			f.rows[name]++
-			err := func() error {
-				if len(line) > maxLine {
-					return errors.New("line too long")
-				}
-				values, err := readObject(line)
-				if err != nil {
-					return err
-				}
-				r := &reader{fields: values}
-				row := accept(r)
-				if r.err != nil {
-					return r.err
-				}
-				if err := c.take(row.key, row.given, row.slug); err != nil {
-					return err
-				}
-				row.add()
-				return nil
-			}()
-			if err != nil {
-				f.rejected[name]++
+	for _, file := range []struct {
+		name string
+		read func(*reader) row
+	}{
+		{assets, func(r *reader) row { return f.asset(r, directory) }},
+		{quotes, func(r *reader) row { return quoteOf(r, directory) }},
+		{exchanges, f.exchange}, {categories, f.category}, {chains, f.chain},
+	} {
+		c := newClaims(known[file.name])
+		for _, line := range lines(files[file.name+".ndjson"]) {
+			f.rows[file.name]++
+			if err := c.read(line, file.read); err != nil {
+				f.rejected[file.name]++
 			}
 		}
-		if name == quotes {
-			return nil // quotes have no ids of their own
+		if file.name == quotes {
+			continue // which have no ids of their own
 		}
 		if err := c.assign(); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return nil, nil, fmt.Errorf("%s: %w", file.name, err)
 		}
-		ids[name] = c.ids
-		return nil
-	}
-
-	directory := map[string]*asset{}
-	err = errors.Join(
-		each(assets, func(r *reader) row {
-			a := &asset{
-				key: r.required("key"), name: r.required("name"), symbol: r.required("symbol"), slug: r.required("slug"),
-				logo: r.text("logo", ""), explorers: r.texts("explorers"),
-				website: r.text("website", ""), whitepaper: r.text("whitepaper", ""),
-				active: r.boolean("active", true),
-			}
-			return row{a.key, r.integer("id", 1), a.slug, func() {
-				f.assets = append(f.assets, a)
-				directory[a.key] = a
-			}}
-		}),
-		each(quotes, func(r *reader) row {
-			key := r.required("key")
-			price := r.decimal("price", pricePlaces, priceDigits)
-			if price == nil {
-				r.fail("price", "missing")
-			}
-			marketCap := r.decimal("market_cap", amountPlaces, amountDigits)
-			volume := r.decimal("volume", amountPlaces, amountDigits)
-			a := directory[key]
-			if a == nil {
-				r.fail("key", "not in the directory")
-			}
-			return row{key, nil, "", func() {
-				a.price, a.volume = price, volume
-				if volume == nil {
-					a.volume = new(big.Rat)
-				}
-				if marketCap != nil && marketCap.Sign() > 0 { // zero means unknown
-					a.marketCap = marketCap
-				}
-			}}
-		}),
-		each(exchanges, func(r *reader) row {
-			e := &exchange{
-				key: r.required("key"), name: r.required("name"), slug: r.required("slug"), logo: r.text("logo", ""),
-				maker: new(big.Rat), taker: new(big.Rat),
-			}
-			given := r.integer("id", 1)
-			if links := r.object("links"); links != nil {
-				l := &e.links
-				for kind, to := range map[string]*text{
-					"website": &l.Website, "twitter": &l.Twitter, "telegram": &l.Telegram, "reddit": &l.Reddit, "facebook": &l.Facebook, "chat": &l.Chat,
-				} {
-					*to = text(links.text(kind, ""))
-				}
-				r.absorb(links)
-			}
-			if fees := r.object("fees"); fees != nil {
-				if x := fees.decimal("maker", feePlaces, feeDigits); x != nil {
-					e.maker = x
-				}
-				if x := fees.decimal("taker", feePlaces, feeDigits); x != nil {
-					e.taker = x
-				}
-				r.absorb(fees)
-			}
-			if market := r.object("market"); market != nil {
-				e.market = &exchangeMarket{
-					volume:  market.decimal("volume_24h", amountPlaces, amountDigits),
-					markets: market.integer("markets_count", 0), coins: market.integer("coins_count", 0),
-					dataTime: readDataTime(market.text("data_time", "")),
-				}
-				r.absorb(market)
-			}
-			return row{e.key, given, "", func() { f.exchanges = append(f.exchanges, e) }}
-		}),
-		each(categories, func(r *reader) row {
-			g, given := readGroup(r)
-			return row{g.key, given, g.slug, func() { f.groups[categories] = append(f.groups[categories], g) }}
-		}),
-		each(chains, func(r *reader) row {
-			g, given := readGroup(r)
-			g.displayName = r.text("display_name", g.name)
-			g.evmChainID = r.integer("evm_chain_id", 0)
-			g.native = r.text("native", "")
-			return row{g.key, given, g.slug, func() { f.groups[chains] = append(f.groups[chains], g) }}
-		}),
-	)
-	if err != nil {
-		return nil, nil, err
+		ids[file.name] = c.ids
 	}
 
 	for _, a := range f.assets {
@@ -293,17 +194,113 @@ func readFeed(files Files, known map[string]map[string]int64) (*feed, map[string
 	for _, e := range f.exchanges {
 		e.id = ids[exchanges][e.key]
 	}
+	slices.SortFunc(f.assets, func(a, b *asset) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(f.exchanges, func(a, b *exchange) int { return cmp.Compare(a.id, b.id) })
 	for collection, groups := range f.groups {
 		for _, g := range groups {
 			g.id = ids[collection][g.key]
 		}
-	}
-	slices.SortFunc(f.assets, func(a, b *asset) int { return cmp.Compare(a.id, b.id) })
-	slices.SortFunc(f.exchanges, func(a, b *exchange) int { return cmp.Compare(a.id, b.id) })
-	for _, groups := range f.groups {
 		slices.SortFunc(groups, func(a, b *group) int { return cmp.Compare(a.id, b.id) })
 	}
 	return f, ids, nil
+}
+
+// read accepts a line, or says why it must be set aside.
+func (c *claims) read(line []byte, read func(*reader) row) error {
+	if len(line) > maxLine {
+		return errors.New("line too long")
+	}
+	values, err := readObject(line)
+	if err != nil {
+		return err
+	}
+	r := &reader{fields: values}
+	row := read(r)
+	if r.err != nil {
+		return r.err
+	}
+	if err := c.take(row.key, row.given, row.slug); err != nil {
+		return err
+	}
+	row.add()
+	return nil
+}
+
+func (f *feed) asset(r *reader, directory map[string]*asset) row {
+	a := &asset{
+		key: r.required("key"), name: r.required("name"), symbol: r.required("symbol"), slug: r.required("slug"),
+		logo: r.text("logo", ""), explorers: r.texts("explorers"),
+		website: r.text("website", ""), whitepaper: r.text("whitepaper", ""),
+		active: r.boolean("active", true),
+	}
+	return row{a.key, r.integer("id", 1), a.slug, func() {
+		f.assets = append(f.assets, a)
+		directory[a.key] = a
+	}}
+}
+
+func quoteOf(r *reader, directory map[string]*asset) row {
+	key := r.required("key")
+	price := r.decimal("price", pricePlaces, priceDigits)
+	if price == nil {
+		r.fail("price", "missing")
+	}
+	marketCap := r.decimal("market_cap", amountPlaces, amountDigits)
+	volume := r.decimal("volume", amountPlaces, amountDigits)
+	a := directory[key]
+	if a == nil {
+		r.fail("key", "not in the directory")
+	}
+	return row{key, nil, "", func() {
+		a.price, a.volume = price, cmp.Or(volume, new(big.Rat))
+		if marketCap != nil && marketCap.Sign() > 0 { // zero means unknown
+			a.marketCap = marketCap
+		}
+	}}
+}
+
+func (f *feed) exchange(r *reader) row {
+	e := &exchange{
+		key: r.required("key"), name: r.required("name"), slug: r.required("slug"), logo: r.text("logo", ""),
+		maker: new(big.Rat), taker: new(big.Rat),
+	}
+	given := r.integer("id", 1)
+	if links := r.object("links"); links != nil {
+		l := &e.links
+		for kind, to := range map[string]*text{
+			"website": &l.Website, "twitter": &l.Twitter, "telegram": &l.Telegram, "reddit": &l.Reddit, "facebook": &l.Facebook, "chat": &l.Chat,
+		} {
+			*to = text(links.text(kind, ""))
+		}
+		r.absorb(links)
+	}
+	if fees := r.object("fees"); fees != nil {
+		e.maker = cmp.Or(fees.decimal("maker", feePlaces, feeDigits), e.maker)
+		e.taker = cmp.Or(fees.decimal("taker", feePlaces, feeDigits), e.taker)
+		r.absorb(fees)
+	}
+	if market := r.object("market"); market != nil {
+		e.market = &exchangeMarket{
+			volume:  market.decimal("volume_24h", amountPlaces, amountDigits),
+			markets: market.integer("markets_count", 0), coins: market.integer("coins_count", 0),
+			dataTime: readDataTime(market.text("data_time", "")),
+		}
+		r.absorb(market)
+	}
+	return row{e.key, given, "", func() { f.exchanges = append(f.exchanges, e) }}
+}
+
+func (f *feed) category(r *reader) row {
+	g, given := readGroup(r)
+	return row{g.key, given, g.slug, func() { f.groups[categories] = append(f.groups[categories], g) }}
+}
+
+func (f *feed) chain(r *reader) row {
+	g, given := readGroup(r)
+	g.displayName = r.text("display_name", g.name)
+	g.evmChainID = r.integer("evm_chain_id", 0)
+	g.native = r.text("native", "")
+	return row{g.key, given, g.slug, func() { f.groups[chains] = append(f.groups[chains], g) }}
 }
 
 // absorb makes the fault of an inner object the row's.
