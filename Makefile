@@ -34,7 +34,7 @@ loadtest: build ## load that stack's edges for 45 s, every answer checked; a rep
 capacity: build ## the highest rate at which SLO holds on one of its edges, in three minutes at most, or why there is none
 	@$(GO) build -o bin/stack ./deploy/stack && exec bin/stack --source '$(SOURCE)' loadtest --slo '$(SLO)'
 
-##@ Before each change (CI runs these, test-deploy and test-clients)
+##@ Before each change (CI runs these and test-deploy)
 
 lint: ## gofmt, vet and staticcheck
 	@out="$$(gofmt -l $$(git ls-files '*.go'))"; if [ -n "$$out" ]; then echo "gofmt: $$out"; exit 1; fi
