@@ -103,7 +103,7 @@ func (w *work) leave() {
 
 // compose writes the answer to q from s into w.body, and the values that match
 // nothing into w.notFound, waiting for shards for up to wait. s is nil before
-// the first snapshot. The endpoint is any but global. Errors are ErrUnsorted, or
+// the first snapshot. The endpoint is any but global. Errors are ErrNoView, or
 // wrap shards.ErrUnavailable.
 func (w *work) compose(s *snapshot.Snapshot, q *query.Query, wait time.Duration) error {
 	w.reset()
@@ -130,7 +130,7 @@ func (w *work) compose(s *snapshot.Snapshot, q *query.Query, wait time.Duration)
 	case s == nil || q.Endpoint == query.History && w.window == nil:
 		w.allMissing(q)
 	case s.View(rowsOf(q.Endpoint), q.Sort) == nil:
-		return ErrUnsorted
+		return ErrNoView
 	case q.Filtered():
 		total, err = w.filtered(s, q)
 	default:
@@ -161,7 +161,7 @@ func (w *work) board(s *snapshot.Snapshot, q *query.Query) error {
 	v := s.View(q.Endpoint, q.Sort)
 	switch {
 	case v == nil:
-		return ErrUnsorted
+		return ErrNoView
 	case q.Endpoint == query.Search:
 		return w.search(s, q)
 	}

@@ -17,9 +17,8 @@ var (
 	// ErrUnavailable: what the answer needs is neither on this machine nor
 	// available from the store. The cause is logged.
 	ErrUnavailable = errors.New("what the answer needs is unavailable")
-	// ErrUnsorted: the snapshot is of a builder that does not know the sort key, or
-	// search.
-	ErrUnsorted = errors.New("the snapshot has no view in this order")
+	// ErrNoView: the snapshot's builder did not know the sort key, or search.
+	ErrNoView = errors.New("the snapshot has no view for this")
 )
 
 // Request is what an answer depends on. Everything in it is valid until Answer

@@ -106,7 +106,7 @@ func cacheStatus(hit, stale bool) []byte {
 }
 
 // Answer answers a request whose parameters are in order: it sets r.Reply, or
-// returns ErrNoSnapshot, ErrUnavailable, ErrUnsorted or one of the errors of package snapshot
+// returns ErrNoSnapshot, ErrUnavailable, ErrNoView or one of the errors of package snapshot
 // for pins, and what it set on r.Reply is then of no meaning. It is called by many
 // goroutines at once, and keeps neither r nor anything in it. It sets the headers of INTERFACE.md, "Headers"
 // that depend on the answer; CORS and the rate limit's are the server's. It
@@ -190,7 +190,7 @@ func addIgnored(r *Request) {
 func (e *Engine) failure(err error) error {
 	switch {
 	case errors.Is(err, snapshot.ErrGone), errors.Is(err, snapshot.ErrUneven), errors.Is(err, snapshot.ErrAhead), errors.Is(err, snapshot.ErrLater),
-		errors.Is(err, ErrUnsorted):
+		errors.Is(err, ErrNoView):
 		return err
 	}
 	if now := time.Now().Unix(); e.logged.Swap(now) != now {

@@ -79,7 +79,7 @@ func (s *Server) answer(r *Request) {
 	}
 	if err := s.find(r); err != nil {
 		p := problemOf(err)
-		if p == snapshotLater || p == unsorted {
+		if p == snapshotLater || p == noView {
 			r.route = RouteFuturePin
 		}
 		r.Reply.Clear()

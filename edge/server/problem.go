@@ -52,8 +52,8 @@ var (
 	// snapshotLater: a pinned snapshot that may have been published, and has not
 	// arrived here. It costs its token, and is no fault of the service.
 	snapshotLater = newProblem(http.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", "the snapshot of X-Snapshot-Time has not arrived here; try again, or begin again without it")
-	// unsorted: likewise, for a view that the snapshot's builder did not make yet.
-	unsorted = newProblem(http.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", "the snapshot does not have this sort key or endpoint yet; try again later, or ask without it")
+	// noView: likewise, for a view that the snapshot's builder did not make yet.
+	noView = newProblem(http.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", "the snapshot does not have this sort key or endpoint yet; try again later, or ask without it")
 	// internal: a fault of the service itself.
 	internal = newProblem(http.StatusInternalServerError, 50000, "INTERNAL_ERROR", "the service failed to answer; the request id names this failure in its log")
 	// unavailable: see answer.ErrUnavailable.
@@ -73,8 +73,8 @@ func problemOf(err error) *problem {
 		return pinAhead
 	case errors.Is(err, snapshot.ErrLater):
 		return snapshotLater
-	case errors.Is(err, answer.ErrUnsorted):
-		return unsorted
+	case errors.Is(err, answer.ErrNoView):
+		return noView
 	}
 	return unavailable
 }
