@@ -279,7 +279,7 @@ func TestHistory(t *testing.T) {
 					}
 					c.at = at
 					mustBackfill(t, s, feeds, assets(n))
-				case 4: // a builder from before history publishes
+				case 4: // a builder of before publishes
 					asBefore(t, s)
 					for i, p := range c.past {
 						if c.past[i].points = p.coins.points(1000); len(c.past[i].points) > n {
