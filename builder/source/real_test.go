@@ -41,15 +41,6 @@ func loadFeed(t testing.TB, dir string) fstest.MapFS {
 	return files
 }
 
-// compareRecorded is compareWithModel but with -short, which is for the race
-// detector: the model is slow, and has no goroutines.
-func compareRecorded(t *testing.T, files fstest.MapFS) {
-	t.Helper()
-	if !testing.Short() {
-		compareWithModel(t, files, nil)
-	}
-}
-
 // rowsOf checks how many rows each file has, and returns how many of them were
 // set aside.
 func rowsOf(t *testing.T, report *Report, want map[string]int) (rejected map[string]int) {
@@ -93,7 +84,9 @@ func TestSample(t *testing.T) {
 // TestRecordedFeed reads a whole market as it was recorded.
 func TestRecordedFeed(t *testing.T) {
 	files := recordedFeed(t, "coingecko-2025")
-	compareRecorded(t, files)
+	if !testing.Short() { // which is for the race detector: the model is slow, and has no goroutines
+		compareWithModel(t, files, nil)
+	}
 	feed, report := mustRead(t, FS(files), ReadOptions{})
 	rejected := rowsOf(t, report, map[string]int{
 		AssetsFile: 21498, QuotesFile: 19596, ExchangesFile: 1102, CategoriesFile: 633, ChainsFile: 316,
@@ -117,28 +110,6 @@ func TestRecordedFeed(t *testing.T) {
 	}
 	if tiny == 0 || unknown < 7000 {
 		t.Errorf("%d prices of 1e-18, %d unknown market caps", tiny, unknown)
-	}
-}
-
-// TestRecordedMoments reads a thousand coins at 25 moments.
-func TestRecordedMoments(t *testing.T) {
-	folders, err := filepath.Glob(filepath.Join(recorded, "top1000-2026", "*Z"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(folders) == 0 {
-		t.Skipf("the recorded data is not beside the project: nothing in %s", recorded)
-	}
-	for _, dir := range folders {
-		files := loadFeed(t, dir)
-		compareRecorded(t, files)
-		feed, report := mustRead(t, FS(files), ReadOptions{})
-		if len(feed.Assets) < 900 || len(feed.Quotes) < 900 {
-			t.Errorf("%s: %d assets, %d quotes: %v", dir, len(feed.Assets), len(feed.Quotes), report.Files)
-		}
-	}
-	if len(folders) != 25 {
-		t.Errorf("%d moments", len(folders))
 	}
 }
 

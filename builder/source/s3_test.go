@@ -7,34 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/artifacts/s3store"
 	"example.com/marketdata/internal/testserver"
 )
-
-func TestObjects(t *testing.T) {
-	store := memstore.New()
-	for name, text := range content(t, FS(testFeed(QuotesFile, `{"key":"a","price":1}`))) {
-		if err := store.Put(t.Context(), name, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	files, err := (&objects{store, "feed+s3://bucket"}).Files(t.Context(), time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	total := map[string]int64{}
-	feed, _ := mustRead(t, files, ReadOptions{Progress: func(file string, _, all int64) { total[file] = all }})
-	if len(feed.Assets) != 3 || len(feed.Quotes) != 1 || total[QuotesFile] != 21 {
-		t.Errorf("%d assets, %d quotes, %v", len(feed.Assets), len(feed.Quotes), total)
-	}
-	if err := store.Delete(t.Context(), AssetsFile); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := Read(t.Context(), files, ReadOptions{}); err == nil || !strings.HasPrefix(err.Error(), AssetsFile+": missing") {
-		t.Errorf("without assets: %v", err)
-	}
-}
 
 // TestS3 reads the sample from a real server, and asks it when it is away.
 func TestS3(t *testing.T) {
@@ -65,7 +40,11 @@ func TestS3(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	feed, _ := mustRead(t, files, ReadOptions{})
+	total := map[string]int64{}
+	feed, _ := mustRead(t, files, ReadOptions{Progress: func(file string, _, all int64) { total[file] = all }})
+	if size := int64(len(sample[QuotesFile].Data)); total[QuotesFile] != size {
+		t.Errorf("progress of %d bytes, want %d", total[QuotesFile], size)
+	}
 	want, _ := mustRead(t, FS(sample), ReadOptions{})
 	same(t, *feed, *want)
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -141,13 +142,8 @@ func TestWrite(t *testing.T) {
 	for _, files := range []Files{first, second, first} {
 		writeFeed(t, dir, files)
 		got, want := content(t, FS(os.DirFS(dir))), content(t, files)
-		if len(got) != len(want) {
-			t.Errorf("%d files, want %d", len(got), len(want))
-		}
-		for name := range want {
-			if got[name] != want[name] {
-				t.Errorf("%s: %q, want %q", name, got[name], want[name])
-			}
+		if !maps.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
 		}
 		entries, err := os.ReadDir(dir)
 		if err != nil || len(entries) != len(want) {
