@@ -2,7 +2,6 @@ package builder
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -190,11 +188,11 @@ func ledgerRoot(t *testing.T, s artifacts.Store) *ledger.Root {
 // feed of the past that says otherwise of a row loses the row.
 func TestBackfillKeepsIDs(t *testing.T) {
 	s := memstore.New()
-	feed := func(at, assets string) fixed {
-		return fixed{fstest.MapFS{
+	feed := func(at, assets string) given {
+		return given{source.FS(fstest.MapFS{
 			source.InfoFile:   {Data: []byte(`{"format":1,"database":"d","time":"` + at + `"}`)},
 			source.AssetsFile: {Data: []byte(assets)}, source.QuotesFile: {Data: []byte(`{"key":"b","price":1}`)},
-		}}
+		})}
 	}
 	mustBuild(t, s, feed("2026-08-02T12:00:00Z", `
 		{"key":"a","name":"A","symbol":"A","slug":"a"}
@@ -203,7 +201,7 @@ func TestBackfillKeepsIDs(t *testing.T) {
 		{"key":"c","id":7,"name":"C","symbol":"C","slug":"c"}
 		{"key":"b","name":"B","symbol":"B","slug":"b"}
 		{"key":"0","name":"0","symbol":"0","slug":"0"}`)
-	mustBackfill(t, s, []PastFeed{{"older", epoch, source.FS(older.files)}})
+	mustBackfill(t, s, []PastFeed{{"older", epoch, older.files}})
 	prior, err := ledger.Load(t.Context(), s, &head(t, s).Manifest.Ledger)
 	if err != nil {
 		t.Fatal(err)
@@ -300,53 +298,29 @@ func TestBackfillFaults(t *testing.T) {
 		"after":  {w.later(time.Hour), w.later(2 * time.Hour), w.later(3 * time.Hour)},
 		"before": {w.later(-50 * time.Hour), w.later(-2 * time.Hour), w.later(-time.Hour)},
 	} {
-		feeds := past(worlds)
-		prepared := func() *memstore.Store {
-			s := memstore.New()
-			mustBuild(t, s, w)
-			return s
-		}
-		var mu sync.Mutex
-		var calls []faultstore.Kind
-		mustBackfill(t, faultstore.New(prepared(), func(op faultstore.Op) faultstore.Decision {
-			mu.Lock()
-			defer mu.Unlock()
-			calls = append(calls, op.Kind)
-			return faultstore.Pass
-		}), feeds)
-		for i, kind := range calls {
-			if kind == faultstore.Put && i%9 != 0 {
-				continue // one put is much like another
-			}
-			n := i + 1
-			for _, decision := range []faultstore.Decision{faultstore.Refuse, faultstore.Lose} {
-				for _, forGood := range []bool{false, true} {
-					if forGood && kind != faultstore.Sync && kind != faultstore.Swap {
-						continue // it is the first failure that ends a backfill
-					}
-					t.Run(fmt.Sprintf("%s, call %d, decision %d, for good %v", name, n, decision, forGood), func(t *testing.T) {
-						t.Parallel()
-						inner := prepared()
-						before := head(t, inner)
-						r, err := tryBackfill(t, faultstore.New(inner, func(op faultstore.Op) faultstore.Decision {
-							if op.N == n || forGood && op.N > n {
-								return decision
-							}
-							return faultstore.Pass
-						}), feeds)
-						moved := head(t, inner).Pointer.Sequence == before.Pointer.Sequence+1
-						if err == nil && !(moved && r.Published) || !moved && !reflect.DeepEqual(head(t, inner).Pointer, before.Pointer) {
-							t.Errorf("%+v, %v; the pointer moved: %v", r, err, moved)
-						}
-						verify(t, inner)
-						if !moved {
-							mustBackfill(t, inner, feeds)
-							verify(t, inner)
-						}
-					})
+		t.Run(name, func(t *testing.T) {
+			feeds, built := past(worlds), memstore.New()
+			mustBuild(t, built, w)
+			before := head(t, built).Pointer
+			everyFault(t, func(t *testing.T) artifacts.Store { return clone(t, built, all) }, fewPuts, func(t *testing.T, s artifacts.Store) error {
+				r, err := tryBackfill(t, s, feeds)
+				if err == nil && !r.Published {
+					t.Errorf("neither published nor failed: %+v", r)
 				}
-			}
-		}
+				return err
+			}, func(t *testing.T, s artifacts.Store, _ fault, err error) {
+				now := head(t, s).Pointer
+				moved := now.Sequence == before.Sequence+1
+				if err == nil && !moved || !moved && !reflect.DeepEqual(now, before) {
+					t.Errorf("%v; the pointer moved: %v", err, moved)
+				}
+				verify(t, s)
+				if !moved {
+					mustBackfill(t, s, feeds)
+					verify(t, s)
+				}
+			})
+		})
 	}
 }
 
@@ -441,36 +415,4 @@ func TestReadPastFeeds(t *testing.T) {
 	if _, _, err := ReadPastFeeds(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "feed half: feed.json: missing") {
 		t.Errorf("a folder that is no feed: %v", err)
 	}
-}
-
-// given is a source of files that are there already.
-type given struct{ files source.Files }
-
-func (g given) Files(context.Context, time.Time) (source.Files, error) { return g.files, nil }
-func (g given) String() string                                         { return "given" }
-
-// TestBackfillRecorded: the recorded moments of a real market, backfilled and
-// built one by one, give one and the same snapshot.
-func TestBackfillRecorded(t *testing.T) {
-	dir := filepath.Join("..", "..", "shared", "data", "top1000-2026")
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("the recorded data is not beside the project: %v", err)
-	}
-	feeds, skipped, err := ReadPastFeeds(t.Context(), dir)
-	if err != nil || len(feeds) != 25 || len(skipped) > 0 {
-		t.Fatalf("%d feeds, skipped %v, %v", len(feeds), skipped, err)
-	}
-	built, filled := memstore.New(), memstore.New()
-	for _, f := range feeds {
-		mustBuild(t, built, given{f.Files})
-	}
-	if r := mustBackfill(t, filled, feeds); r.Past != 24 || r.Counts["quotes"] != 1000 {
-		t.Errorf("report %+v", r)
-	}
-	want, got := *head(t, built).Manifest, *head(t, filled).Manifest
-	want.Retained, got.Retained = nil, nil
-	if !bytes.Equal(want.Encode(), got.Encode()) {
-		t.Errorf("%s\nwant\n%s", got.Encode(), want.Encode())
-	}
-	verify(t, filled)
 }

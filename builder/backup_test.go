@@ -130,10 +130,10 @@ func TestBackupFaults(t *testing.T) {
 	first := memstore.New()
 	backUp(t, s, first)
 	mustBuild(t, s, w.later(artifacts.Step))
-	everyFault(t, func(t *testing.T) artifacts.Store { return clone(t, first, all) }, func(to artifacts.Store) error {
+	everyFault(t, func(t *testing.T) artifacts.Store { return clone(t, first, all) }, few, func(t *testing.T, to artifacts.Store) error {
 		_, err := Backup(context.Background(), BackupConfig{From: s, To: to})
 		return err
-	}, func(t *testing.T, to artifacts.Store, err error) {
+	}, func(t *testing.T, to artifacts.Store, _ fault, err error) {
 		if got := verify(t, to).Sequence; got != 3 && got != 4 || err == nil && got != 4 {
 			t.Errorf("sequence %d, %v", got, err)
 		}

@@ -1,13 +1,11 @@
 package builder
 
 import (
-	"context"
 	"errors"
 	"reflect"
 	"runtime"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"example.com/marketdata/artifacts"
@@ -15,7 +13,6 @@ import (
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
-	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/model"
 )
 
@@ -27,6 +24,24 @@ func head(t *testing.T, r artifacts.Reader) *publish.Head {
 		t.Fatal(err)
 	}
 	return h
+}
+
+// republish publishes a manifest behind the head, with objects that it names.
+func republish(t *testing.T, s artifacts.Store, m *artifacts.Manifest, bodies ...[]byte) {
+	t.Helper()
+	h := head(t, s)
+	objects, err := new(publish.Head).Objects(t.Context(), s, nil)
+	for _, body := range bodies {
+		if err == nil {
+			_, err = objects.Put(t.Context(), body)
+		}
+	}
+	if err == nil {
+		_, err = h.Publish(t.Context(), objects, m, publish.Timing{Now: time.Now}, func(string) {})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestBuild(t *testing.T) {
@@ -174,16 +189,7 @@ func TestOtherWords(t *testing.T) {
 	h := head(t, s)
 	words := head(t, other).Manifest.View(artifacts.SearchCollection, artifacts.SearchSort)
 	*h.Manifest.View(artifacts.SearchCollection, artifacts.SearchSort) = *words
-	objects, err := new(publish.Head).Objects(t.Context(), s, nil)
-	if err == nil {
-		_, err = objects.Put(t.Context(), stored(t, other, artifacts.ObjectKey(words.Objects[0].Digest)))
-	}
-	if err == nil {
-		_, err = h.Publish(t.Context(), objects, h.Manifest, publish.Timing{Now: time.Now}, func(string) {})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	republish(t, s, h.Manifest, stored(t, other, artifacts.ObjectKey(words.Objects[0].Digest)))
 	if report, err := artifacts.Check(t.Context(), s, ledger.Refs, nil); err != nil || len(report.Problems) != 1 || !strings.Contains(report.Problems[0], "view search/word does not have the words and ranks") {
 		t.Errorf("%v, %q", err, report.Problems)
 	}
@@ -243,11 +249,3 @@ func TestDeterminism(t *testing.T) {
 		}
 	}
 }
-
-// fixed is a source of files that never change.
-type fixed struct{ files fstest.MapFS }
-
-func (f fixed) Files(context.Context, time.Time) (source.Files, error) {
-	return source.FS(f.files), nil
-}
-func (f fixed) String() string { return "fixed" }

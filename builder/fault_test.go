@@ -36,118 +36,125 @@ func everyStore(t *testing.T, f func(t *testing.T, open func(t *testing.T) artif
 	})
 }
 
-// TestFaults makes every single store call of a build fail, refused or applied
-// and reported as failed, alone or with all calls after it. Whatever happens,
-// the pointer is the old or the new one and all that it reaches is whole, what
-// the build says of itself is true, and the next build succeeds.
-func TestFaults(t *testing.T) {
-	everyStore(t, func(t *testing.T, open func(t *testing.T) artifacts.Store) {
-		calls := callsOfBuild(t, open(t))
-		hit := map[faultstore.Kind]int{}
-		for i, kind := range calls {
-			_, folder := open(t).(*dirstore.Store)
-			if folder && kind == faultstore.Put && i%10 != 0 {
-				continue // one put is much like another, and the disk takes its time
-			}
-			hit[kind]++
-			for _, decision := range []faultstore.Decision{faultstore.Refuse, faultstore.Lose} {
-				for _, forGood := range []bool{false, true} {
-					if folder && forGood {
-						continue
-					}
-					t.Run(fmt.Sprintf("%d %s, decision %d, for good %v", i+1, kind, decision, forGood), func(t *testing.T) {
-						t.Parallel()
-						oneFault(t, open(t), decision, i+1, forGood)
-					})
-				}
-			}
-		}
-		for _, kind := range []faultstore.Kind{faultstore.Get, faultstore.Put, faultstore.Sync, faultstore.Swap} {
-			if hit[kind] == 0 {
-				t.Errorf("no %s failed: %v", kind, hit)
-			}
-		}
-	})
+// fault is one call of an operation that fails: from it on the operation's calls
+// get decision, and those behind it get then.
+type fault struct {
+	kind           faultstore.Kind
+	decision, then faultstore.Decision
 }
 
-// callsOfBuild lists the kinds of calls that a second build makes, in order.
-// (Puts are made at the same time, so only their number is sure.)
-func callsOfBuild(t *testing.T, s artifacts.Store) (calls []faultstore.Kind) {
+// fewPuts leaves out most puts: one is much like another.
+func fewPuts(call int, kind faultstore.Kind) bool { return kind == faultstore.Put && call%9 != 0 }
+
+// few leaves out nine of ten gets and puts.
+func few(call int, kind faultstore.Kind) bool {
+	return (kind == faultstore.Get || kind == faultstore.Put) && call%10 != 0
+}
+
+// everyFault runs an operation on a fresh store with one call failing, refused
+// or applied and reported as failed: alone, or with all that follow refused, as
+// when the process dies, or failing like it. skip leaves out calls, counted from 0.
+// check looks at what is left.
+func everyFault(t *testing.T, open func(*testing.T) artifacts.Store, skip func(call int, kind faultstore.Kind) bool,
+	op func(*testing.T, artifacts.Store) error, check func(t *testing.T, s artifacts.Store, f fault, err error)) {
 	t.Helper()
+	var mu sync.Mutex
+	var calls []faultstore.Kind
+	err := op(t, faultstore.New(open(t), func(o faultstore.Op) faultstore.Decision {
+		mu.Lock()
+		defer mu.Unlock()
+		calls = append(calls, o.Kind)
+		return faultstore.Pass
+	}))
+	if err != nil {
+		t.Fatalf("without a fault: %v", err)
+	}
+	for i, kind := range calls {
+		if skip(i, kind) {
+			continue
+		}
+		for _, f := range []fault{
+			{kind, faultstore.Refuse, faultstore.Pass}, {kind, faultstore.Refuse, faultstore.Refuse},
+			{kind, faultstore.Lose, faultstore.Pass}, {kind, faultstore.Lose, faultstore.Refuse}, {kind, faultstore.Lose, faultstore.Lose},
+		} {
+			t.Run(fmt.Sprintf("%d %s, decision %d, then %d", i+1, kind, f.decision, f.then), func(t *testing.T) {
+				t.Parallel()
+				inner, met := open(t), f
+				err := op(t, faultstore.New(inner, func(o faultstore.Op) faultstore.Decision {
+					mu.Lock()
+					defer mu.Unlock()
+					switch {
+					case o.N == i+1:
+						met.kind = o.Kind // puts are made at the same time, so another call may be the n-th
+						return f.decision
+					case o.N > i:
+						return f.then
+					}
+					return faultstore.Pass
+				}))
+				check(t, inner, met, err)
+			})
+		}
+	}
+}
+
+// TestFaults makes every single store call of a store's first build and of a
+// second one fail. Whatever happens, the pointer is the old or the new one and all
+// that it reaches is whole, what the build says of itself is true, and the next
+// build succeeds.
+func TestFaults(t *testing.T) {
 	w := world{assets: 12, at: epoch}
-	mustBuild(t, s, w)
-	if listed, blocks := head(t, s).Manifest.History(&artifacts.HistoryWindows[0]); listed == nil || len(blocks) == 0 {
+	one := memstore.New()
+	mustBuild(t, one, w)
+	if listed, blocks := head(t, one).Manifest.History(&artifacts.HistoryWindows[0]); listed == nil || len(blocks) == 0 {
 		t.Fatal("no history, whose calls are to fail, too")
 	}
-	var mu sync.Mutex
-	mustBuild(t, faultstore.New(s, func(op faultstore.Op) faultstore.Decision {
-		mu.Lock()
-		defer mu.Unlock()
-		calls = append(calls, op.Kind)
-		return faultstore.Pass
-	}), w.later(artifacts.Step))
-	return calls
-}
-
-// oneFault builds with the n-th call failing.
-func oneFault(t *testing.T, inner artifacts.Store, decision faultstore.Decision, n int, forGood bool) {
-	w := world{assets: 12, at: epoch}
-	mustBuild(t, inner, w)
-	before := head(t, inner).Pointer
-	var mu sync.Mutex
-	var hit faultstore.Kind
-	s := faultstore.New(inner, func(op faultstore.Op) faultstore.Decision {
-		mu.Lock()
-		defer mu.Unlock()
-		if op.N == n {
-			hit = op.Kind
+	everyStore(t, func(t *testing.T, open func(t *testing.T) artifacts.Store) {
+		for name, before := range map[string]*memstore.Store{"first": memstore.New(), "second": one} {
+			t.Run(name, func(t *testing.T) {
+				prepared := func(t *testing.T) artifacts.Store { s := open(t); copyTo(t, s, before, all); return s }
+				_, folder := open(t).(*dirstore.Store)
+				hit := map[faultstore.Kind]int{}
+				skip := func(call int, kind faultstore.Kind) bool {
+					if folder && (before != one || fewPuts(call, kind)) {
+						return true // the disk takes its time
+					}
+					hit[kind]++
+					return false
+				}
+				old := head(t, before).Pointer
+				next := w.later(artifacts.Step)
+				everyFault(t, prepared, skip, func(t *testing.T, s artifacts.Store) error {
+					report, err := tryBuild(t.Context(), s, next)
+					if err == nil && !report.Published {
+						t.Errorf("neither published nor failed: %+v", report)
+					}
+					return err
+				}, func(t *testing.T, s artifacts.Store, f fault, err error) {
+					now := head(t, s).Pointer
+					moved := now != nil && (old == nil || now.Sequence == old.Sequence+1)
+					if !moved && !reflect.DeepEqual(now, old) {
+						t.Errorf("pointer %+v, was %+v", now, old)
+					}
+					// A store that is gone for good cannot be asked what became of the swap.
+					if unknown := f.then != faultstore.Pass && f.kind == faultstore.Swap && f.decision == faultstore.Lose; moved != (err == nil) && !unknown {
+						t.Errorf("the pointer moved: %v, but the build says %v", moved, err)
+					}
+					verify(t, s)
+					again, err := tryBuild(t.Context(), s, next)
+					if err != nil || again.Published == moved {
+						t.Errorf("the same build again: %+v, %v; the pointer had moved: %v", again, err, moved)
+					}
+					verify(t, s)
+				})
+				for _, kind := range []faultstore.Kind{faultstore.Get, faultstore.Put, faultstore.Sync, faultstore.Swap} {
+					if hit[kind] == 0 && !(folder && before != one) {
+						t.Errorf("no %s failed: %v", kind, hit)
+					}
+				}
+			})
 		}
-		if op.N == n || forGood && op.N > n {
-			return decision
-		}
-		return faultstore.Pass
 	})
-	report, err := tryBuild(t.Context(), s, w.later(artifacts.Step))
-	if err == nil && !report.Published {
-		t.Errorf("neither published nor failed: %+v", report)
-	}
-	after := head(t, inner).Pointer
-	moved := after.Sequence == before.Sequence+1
-	if !moved && !reflect.DeepEqual(after, before) {
-		t.Errorf("pointer %+v, was %+v", after, before)
-	}
-	// A store that is gone for good cannot be asked what became of the swap.
-	if unknown := forGood && hit == faultstore.Swap && decision == faultstore.Lose; moved != (err == nil) && !unknown {
-		t.Errorf("the pointer moved: %v, but the build says %v", moved, err)
-	}
-	verify(t, inner)
-	again, err := tryBuild(t.Context(), inner, w.later(artifacts.Step))
-	if err != nil || again.Published == moved {
-		t.Errorf("the same build again: %+v, %v; the pointer had moved: %v", again, err, moved)
-	}
-	verify(t, inner)
-}
-
-// TestFaultsFirst is the same for the first snapshot of a store.
-func TestFaultsFirst(t *testing.T) {
-	w := world{assets: 10, at: epoch}
-	for _, decision := range []faultstore.Decision{faultstore.Refuse, faultstore.Lose} {
-		inner := memstore.New()
-		s := faultstore.New(inner, func(op faultstore.Op) faultstore.Decision {
-			if op.Kind == faultstore.Swap {
-				return decision
-			}
-			return faultstore.Pass
-		})
-		r, err := tryBuild(t.Context(), s, w)
-		if published := decision == faultstore.Lose; (err == nil) != published || r.Published != published {
-			t.Errorf("decision %d: %+v, %v", decision, r, err)
-		}
-		verify(t, inner)
-		if r, err := tryBuild(t.Context(), inner, w); err != nil || r.Sequence != 1 {
-			t.Errorf("the next build: %+v, %v", r, err)
-		}
-	}
 }
 
 // TestLostAnswerOvertaken: the answer to a swap is lost, and before it is read
@@ -252,17 +259,7 @@ func TestChangeFaults(t *testing.T) {
 	if err != nil || want.Database != "test" || !want.Time.Equal(clock()) || !want.Snapshot.Equal(epoch.Add(artifacts.Step)) || !want.Base.Equal(epoch) || want.Value == "0" {
 		t.Fatalf("%+v, %v", want, err)
 	}
-	record := func() artifacts.Change {
-		b, _, err := s.Get(t.Context(), artifacts.ChangeKey, artifacts.MaxPointerSize)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := artifacts.ParseChange(b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return *c
-	}
+	record := func() artifacts.Change { return *changeRecord(t, s) }
 	if record() != *want {
 		t.Errorf("recorded %+v, returned %+v", record(), want)
 	}

@@ -72,6 +72,12 @@ func (w world) Files(context.Context, time.Time) (source.Files, error) {
 }
 func (w world) String() string { return "test world" }
 
+// given is a source of files that are there already.
+type given struct{ files source.Files }
+
+func (g given) Files(context.Context, time.Time) (source.Files, error) { return g.files, nil }
+func (g given) String() string                                         { return "given" }
+
 // later is the same world d later: prices have moved a little.
 func (w world) later(d time.Duration) world { w.at = w.at.Add(d); return w }
 

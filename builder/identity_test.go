@@ -33,17 +33,6 @@ func TestIdentity(t *testing.T) {
 		_, err := registry.Create(ctx, keys.Request{Name: "n", Rate: 1, Burst: 1})
 		return err
 	}
-	ownKeys := func() *artifacts.KeySet {
-		b, _, err := s.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize)
-		if err != nil {
-			t.Fatal(err)
-		}
-		set, err := artifacts.ParseKeySet(b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return set
-	}
 	change := func() artifacts.Numbered {
 		c, err := Change(ctx, s, time.Now)
 		if err != nil {
@@ -55,7 +44,7 @@ func TestIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustBuild(t, s, world{assets: 20, at: epoch})
-	first, set := change(), ownKeys()
+	first, set := change(), keySet(t, s)
 	mine := ids[0]
 	lose := func(names ...string) {
 		for _, lost := range names {
@@ -66,8 +55,8 @@ func TestIdentity(t *testing.T) {
 		if second := change(); second.Store != mine || second.Number < first.Number || second.Number > first.Number+artifacts.MaxJump {
 			t.Errorf("change record %+v after %+v was lost", second, first)
 		}
-		if err := create(); err != nil || ownKeys().Number < set.Number {
-			t.Errorf("key set %d after %d was lost, %v", ownKeys().Number, set.Number, err)
+		if err := create(); err != nil || keySet(t, s).Number < set.Number {
+			t.Errorf("key set %d after %d was lost, %v", keySet(t, s).Number, set.Number, err)
 		}
 	}
 	for _, id := range append(ids[1:], head(t, s).Pointer.Store, first.Store, set.Store) {
@@ -82,7 +71,7 @@ func TestIdentity(t *testing.T) {
 	if _, err := tryRestore(ctx, s, backup); err != nil {
 		t.Fatal(err)
 	}
-	first, set = changeRecord(t, s).Numbered, ownKeys()
+	first, set = changeRecord(t, s).Numbered, keySet(t, s)
 	lose(artifacts.ChangeKey, artifacts.KeysKey)
 	// The same backup once more, over what was there at first.
 	again := clone(t, backup, func(string) bool { return true })

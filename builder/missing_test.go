@@ -49,30 +49,14 @@ func TestMissing(t *testing.T) {
 		next = next.later(artifacts.Step)
 	}
 	all, outcomes := contents(t, first), map[string]int{}
-	pointer, _, err := first.Get(t.Context(), artifacts.CurrentKey, artifacts.MaxPointerSize)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, key := range keysOf(all) {
 		for _, cut := range []bool{false, true} {
-			s := memstore.New()
-			for key, body := range all {
-				if err := s.Put(t.Context(), key, []byte(body)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := s.Put(t.Context(), artifacts.CurrentKey, pointer); err != nil {
-				t.Fatal(err)
-			}
-			whole := []byte(all[key])
-			if err := s.Delete(t.Context(), key); err != nil {
-				t.Fatal(err)
-			}
+			s, whole := clone(t, first, func(string) bool { return true }), []byte(all[key])
+			var left []byte
 			if cut {
-				if err := s.Put(t.Context(), key, whole[:len(whole)/2]); err != nil {
-					t.Fatal(err)
-				}
+				left = whole[:len(whole)/2]
 			}
+			overwrite(t, s, key, left)
 			r, err := tryBuild(t.Context(), s, next)
 			switch {
 			case err != nil:

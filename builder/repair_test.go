@@ -4,16 +4,15 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"text/tabwriter"
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/faultstore"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/ledger"
@@ -70,20 +69,27 @@ func changeRecord(t *testing.T, s artifacts.Reader) *artifacts.Change {
 func clone(t *testing.T, s artifacts.Store, keep func(key string) bool) *memstore.Store {
 	t.Helper()
 	out := memstore.New()
+	copyTo(t, out, s, keep)
+	return out
+}
+
+// copyTo is clone into an empty store.
+func copyTo(t *testing.T, out, s artifacts.Store, keep func(key string) bool) {
+	t.Helper()
 	err := s.List(t.Context(), "", func(i artifacts.Info) error {
 		if !keep(i.Key) {
 			return nil
 		}
-		b, _, err := s.Get(t.Context(), i.Key, artifacts.MaxObjectSize)
-		if err == nil {
-			_, err = out.Swap(t.Context(), i.Key, "", b)
+		b := stored(t, s, i.Key)
+		if moving[i.Key] {
+			_, err := out.Swap(t.Context(), i.Key, "", b)
+			return err
 		}
-		return err
+		return out.Put(t.Context(), i.Key, b)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return out
 }
 
 func all(string) bool { return true }
@@ -248,7 +254,7 @@ func TestRepair(t *testing.T) {
 					if len(r.Mended) > 0 || !slices.ContainsFunc(r.Missing, func(m string) bool { return strings.Contains(m, p.key) }) || r.Accepted {
 						t.Fatalf("report %+v, want %s missing", r, p.key)
 					}
-					if after := contents(t, s); !equalContents(before, after) {
+					if after := contents(t, s); !maps.Equal(before, after) {
 						t.Error("what cannot be mended was changed")
 					}
 					if (r.Loss != "") != (p.loss != "") {
@@ -311,18 +317,6 @@ func head0(t *testing.T, s artifacts.Reader) *artifacts.Pointer {
 	return p
 }
 
-func equalContents(a, b map[string]string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for k, v := range a {
-		if b[k] != v {
-			return false
-		}
-	}
-	return true
-}
-
 // TestRepairAll mends a store of which nothing but the objects that move is
 // left, from a copy in which all is damaged and two that have a half each.
 func TestRepairAll(t *testing.T) {
@@ -379,13 +373,13 @@ func TestRepairFaults(t *testing.T) {
 		}
 		return s
 	}
-	everyFault(t, broken, func(s artifacts.Store) error {
+	everyFault(t, broken, few, func(t *testing.T, s artifacts.Store) error {
 		r, err := tryRepair(t.Context(), s, from("copy", copied))
 		if err == nil && len(r.Missing) > 0 {
 			err = fmt.Errorf("missing: %q", r.Missing)
 		}
 		return err
-	}, func(t *testing.T, s artifacts.Store, err error) {
+	}, func(t *testing.T, s artifacts.Store, _ fault, err error) {
 		if !reflect.DeepEqual(head0(t, s), head0(t, whole)) {
 			t.Error("the pointer moved")
 		}
@@ -394,44 +388,4 @@ func TestRepairFaults(t *testing.T) {
 		}
 		verify(t, s)
 	})
-}
-
-// everyFault runs an operation on a fresh store with one call failing, refused
-// or applied, alone or with all that follow refused, as when the process dies:
-// every tenth get and put, and all other calls. check looks at what is left.
-func everyFault(t *testing.T, open func(*testing.T) artifacts.Store, op func(artifacts.Store) error, check func(t *testing.T, s artifacts.Store, err error)) {
-	t.Helper()
-	var mu sync.Mutex
-	var calls []faultstore.Kind
-	err := op(faultstore.New(open(t), func(o faultstore.Op) faultstore.Decision {
-		mu.Lock()
-		defer mu.Unlock()
-		calls = append(calls, o.Kind)
-		return faultstore.Pass
-	}))
-	if err != nil {
-		t.Fatalf("without a fault: %v", err)
-	}
-	for i, kind := range calls {
-		if (kind == faultstore.Get || kind == faultstore.Put) && i%10 != 0 {
-			continue
-		}
-		for _, decision := range []faultstore.Decision{faultstore.Refuse, faultstore.Lose} {
-			for _, forGood := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%d %s, decision %d, for good %v", i+1, kind, decision, forGood), func(t *testing.T) {
-					inner := open(t)
-					err := op(faultstore.New(inner, func(o faultstore.Op) faultstore.Decision {
-						switch {
-						case o.N == i+1:
-							return decision
-						case forGood && o.N > i:
-							return faultstore.Refuse
-						}
-						return faultstore.Pass
-					}))
-					check(t, inner, err)
-				})
-			}
-		}
-	}
 }

@@ -222,10 +222,10 @@ func TestRestoreFaults(t *testing.T) {
 		overwrite(t, s, p.key, ways[i%len(ways)].damage(stored(t, s, p.key), []byte("other")))
 	}
 	fromBackup := func(c *RestoreConfig) { c.KeysFromBackup = true }
-	everyFault(t, func(t *testing.T) artifacts.Store { return clone(t, s, all) }, func(s artifacts.Store) error {
+	everyFault(t, func(t *testing.T) artifacts.Store { return clone(t, s, all) }, few, func(t *testing.T, s artifacts.Store) error {
 		_, err := tryRestore(context.Background(), s, backup, fromBackup)
 		return err
-	}, func(t *testing.T, s artifacts.Store, err error) {
+	}, func(t *testing.T, s artifacts.Store, _ fault, err error) {
 		got := head0(t, s).Sequence
 		if got != 3 && got != 3+restoreStep || err == nil && got == 3 {
 			t.Errorf("sequence %d, %v", got, err)

@@ -65,7 +65,7 @@ func TestRollback(t *testing.T) {
 	if err := s.Delete(ctx, artifacts.ChangeKey); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := Rollback(ctx, s, target, time.Now); err != nil || r.Published || r.Reason == "" || r.Sequence != 8 || !record(t, s).Snapshot.Equal(target) {
+	if r, err := Rollback(ctx, s, target, time.Now); err != nil || r.Published || r.Reason == "" || r.Sequence != 8 || !changeRecord(t, s).Snapshot.Equal(target) {
 		t.Errorf("to the current snapshot: %+v, %v", r, err)
 	}
 	for name, at := range map[string]time.Time{"later": newest.Manifest.Time, "never built": target.Add(-time.Minute), "long gone": epoch.Add(-time.Hour)} {
@@ -120,7 +120,7 @@ func TestRollback(t *testing.T) {
 		t.Fatal(err)
 	}
 	verify(t, s)
-	if c := record(t, s); !c.Snapshot.Equal(target) || c.Value == "0" {
+	if c := changeRecord(t, s); !c.Snapshot.Equal(target) || c.Value == "0" {
 		t.Errorf("change record %+v", c)
 	}
 	refused(4)
@@ -131,20 +131,6 @@ func TestRollback(t *testing.T) {
 	if got := head(t, s).Manifest.Withdrawn; len(got) != 0 {
 		t.Errorf("withdrawn %v, and nothing before them is retained", got)
 	}
-}
-
-// record reads the change record.
-func record(t *testing.T, s artifacts.Store) *artifacts.Change {
-	t.Helper()
-	b, _, err := s.Get(t.Context(), artifacts.ChangeKey, artifacts.MaxPointerSize)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := artifacts.ParseChange(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
 }
 
 // TestRollbackChange: wherever a rollback ends, with the last call done or not,
@@ -158,7 +144,7 @@ func TestRollbackChange(t *testing.T) {
 				good, bad := world{assets: 10, at: epoch}, world{assets: 10, at: epoch.Add(artifacts.Step), movers: 10, factor: 3}
 				mustBuild(t, s, good)
 				mustBuild(t, s, bad)
-				if _, err := Change(t.Context(), s, time.Now); err != nil || !record(t, s).Snapshot.Equal(bad.at) {
+				if _, err := Change(t.Context(), s, time.Now); err != nil || !changeRecord(t, s).Snapshot.Equal(bad.at) {
 					t.Fatal(err)
 				}
 				ctx, kill := context.WithCancel(t.Context())
@@ -173,14 +159,14 @@ func TestRollbackChange(t *testing.T) {
 					return faultstore.Pass
 				}), good.at, time.Now)
 				kill()
-				if c := record(t, s); head(t, s).Pointer.Time.Equal(good.at) && !c.Snapshot.Equal(good.at) {
+				if c := changeRecord(t, s); head(t, s).Pointer.Time.Equal(good.at) && !c.Snapshot.Equal(good.at) {
 					t.Errorf("killed in call %d (%v): rolled back, but the record is of %v", n, last, c.Snapshot)
 				}
 				if done = err == nil; done {
 					continue
 				}
-				if _, err := Rollback(t.Context(), s, good.at, time.Now); err != nil || !head(t, s).Pointer.Time.Equal(good.at) || !record(t, s).Snapshot.Equal(good.at) {
-					t.Errorf("the same rollback again: %v, record %+v", err, record(t, s))
+				if _, err := Rollback(t.Context(), s, good.at, time.Now); err != nil || !head(t, s).Pointer.Time.Equal(good.at) || !changeRecord(t, s).Snapshot.Equal(good.at) {
+					t.Errorf("the same rollback again: %v, record %+v", err, changeRecord(t, s))
 				}
 			}
 		}
