@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"io/fs"
 	"maps"
 	"net/http"
@@ -148,11 +147,8 @@ func TestNewFolders(t *testing.T) {
 		})
 	}
 	above := t.TempDir()
-	stopped, stop := context.WithCancel(t.Context())
-	stop()
-	var stdout, stderr bytes.Buffer
-	if status := program().Do(stopped, []string{"feed", "--source", simulated, "--out", filepath.Join(above, "feed")}, &stdout, &stderr); status != cmdline.Failed || len(entries(t, above)) > 0 {
-		t.Errorf("interrupted: status %d, left behind %q", status, entries(t, above))
+	if r := commandIn(stopped(), "feed", "--source", simulated, "--out", filepath.Join(above, "feed")); r.status != cmdline.Failed || len(entries(t, above)) > 0 {
+		t.Errorf("interrupted: %+v, left behind %q", r, entries(t, above))
 	}
 }
 
@@ -257,19 +253,8 @@ func TestRecordFails(t *testing.T) {
 	}
 }
 
-// TestFeedHelp: the help of the commands without a store.
-func TestFeedHelp(t *testing.T) {
-	for _, name := range []string{"feed", "record", "source"} {
-		r := command(t, name, "--help")
-		for _, want := range []string{"Usage: builder " + name, "--source=SOURCE", "BUILDER_CONFIG", "Example", "\n    builder " + name + " "} {
-			if !strings.Contains(r.stdout, want) {
-				t.Errorf("%s --help does not show %q:\n%s", name, want, r.stdout)
-			}
-		}
-		if r.status != cmdline.Done || r.stderr != "" {
-			t.Errorf("%s --help: status %d, stderr %q", name, r.status, r.stderr)
-		}
-	}
+// TestFeedUsage: what the commands without a store cannot do without.
+func TestFeedUsage(t *testing.T) {
 	for _, args := range [][]string{{"feed", "--source", simulated}, {"record", "--out", "x"}, {"feed", "--source", "fax:555", "--out", "x"}} {
 		if r := command(t, args...); r.status != cmdline.Usage {
 			t.Errorf("%q: %+v", args, r)

@@ -87,9 +87,10 @@ type runProcess struct {
 	log   strings.Builder
 }
 
-func startRun(ctx context.Context, t *testing.T, root string) *runProcess {
+// startRun starts a builder run on a folder; more are flags.
+func startRun(ctx context.Context, t *testing.T, root string, more ...string) *runProcess {
 	t.Helper()
-	p := &runProcess{cmd: builderProcess(ctx, "run", "--source", simulated, "--store", "file:"+root), lines: make(chan string, 1000)}
+	p := &runProcess{cmd: builderProcess(ctx, append([]string{"run", "--source", simulated, "--store", "file:" + root}, more...)...), lines: make(chan string, 1000)}
 	p.cmd.Env = append(p.cmd.Env, asBuilderLease+"=6s")
 	log, err := p.cmd.StderrPipe()
 	if err != nil {

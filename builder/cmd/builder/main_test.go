@@ -11,12 +11,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/internal/testserver"
 )
@@ -53,9 +55,41 @@ type result struct {
 
 func command(t *testing.T, args ...string) result {
 	t.Helper()
+	return commandIn(t.Context(), args...)
+}
+
+func commandIn(ctx context.Context, args ...string) result {
 	var stdout, stderr bytes.Buffer
-	status := program().Do(t.Context(), args, &stdout, &stderr)
+	status := program().Do(ctx, args, &stdout, &stderr)
 	return result{status, stdout.String(), stderr.String()}
+}
+
+// stopped is a context that is done.
+func stopped() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// serveEdge runs an edge until stop, or the test's end.
+func serveEdge(t *testing.T, cfg edge.Config) (e *edge.Edge, stop func()) {
+	t.Helper()
+	cfg.Listen, cfg.Admin = "127.0.0.1:0", "127.0.0.1:0"
+	e, err := edge.New(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return e, stop
 }
 
 // done runs a command that is to succeed and returns its standard output.
@@ -86,9 +120,13 @@ func TestHelp(t *testing.T) {
 	if r := command(t, "--version"); r.status != cmdline.Done || !strings.HasPrefix(r.stdout, "builder ") {
 		t.Errorf("--version: status %d, %q", r.status, r.stdout)
 	}
-	for _, name := range []string{"build", "run", "change", "keys create", "keys list", "keys revoke", "keys rotate", "verify", "status", "gc", "repair", "backup", "restore", "rollback", "backfill"} {
+	for _, name := range []string{"build", "run", "change", "keys create", "keys list", "keys revoke", "keys rotate", "verify", "status", "gc", "repair", "backup", "restore", "rollback", "backfill", "feed", "record", "source"} {
 		r := command(t, append(strings.Fields(name), "--help")...)
-		for _, want := range []string{"Usage: builder " + name, "--store=STORE", "BUILDER_CONFIG", "s3://bucket", "Example", "\n    builder " + name + " "} {
+		wants := []string{"Usage: builder " + name, "BUILDER_CONFIG", "Example", "\n    builder " + name + " ", "--store=STORE", "s3://bucket"}
+		if slices.Contains([]string{"feed", "record", "source"}, name) {
+			wants = append(wants[:4], "--source=SOURCE")
+		}
+		for _, want := range wants {
 			if !strings.Contains(r.stdout, want) {
 				t.Errorf("%s --help does not show %q:\n%s", name, want, r.stdout)
 			}
@@ -335,31 +373,19 @@ func TestEnvironment(t *testing.T) {
 
 // TestRunStops starts builder run in a process of its own and asks it to stop.
 func TestRunStops(t *testing.T) {
-	store := "file:" + filepath.Join(t.TempDir(), "store")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := builderProcess(ctx, "run", "--source", "sim:?assets=2000", "--store", store)
-	log, err := cmd.StderrPipe()
-	if err != nil {
+	root := filepath.Join(t.TempDir(), "store")
+	p := startRun(ctx, t, root, "--source", "sim:?assets=2000")
+	p.until(t, "msg=build step=objects")
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := newStepReader(log)
-	lines.waitFor("objects")
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	lines.drain()
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("stopped in the middle of a build: %v\n%s", err, lines.text.String())
+	if err := p.wait(); err != nil {
+		t.Errorf("stopped in the middle of a build: %v\n%s", err, p.log.String())
 	}
 	// Interrupting a build that was asked for once is not success.
-	stopped, stop := context.WithCancel(t.Context())
-	stop()
-	var stdout, stderr bytes.Buffer
-	if status := program().Do(stopped, []string{"build", "--source", simulated, "--store", store}, &stdout, &stderr); status != cmdline.Failed {
-		t.Errorf("an interrupted build: status %d", status)
+	if r := commandIn(stopped(), "build", "--source", simulated, "--store", "file:"+root); r.status != cmdline.Failed {
+		t.Errorf("an interrupted build: %+v", r)
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io/fs"
 	"net/http"
@@ -66,9 +65,6 @@ func (c *client) until(what string, ok func() bool) {
 	}
 }
 
-// TestMend: a store is damaged and lost under an edge that runs all the while,
-// and is mended from the edge's own cache folder and from a backup. The edge
-// takes what is restored, and never again lets a key in that was revoked.
 // TestSignedStore: no command that writes does so without a key, also when it
 // would find nothing to do.
 func TestSignedStore(t *testing.T) {
@@ -94,6 +90,9 @@ func TestSignedStore(t *testing.T) {
 	}
 }
 
+// TestMend: a store is damaged and lost under an edge that runs all the while,
+// and is mended from the edge's own cache folder and from a backup. The edge
+// takes what is restored, and never again lets a key in that was revoked.
 func TestMend(t *testing.T) {
 	dir := t.TempDir()
 	folder, copied, cache := filepath.Join(dir, "store"), filepath.Join(dir, "backup"), filepath.Join(dir, "cache")
@@ -115,23 +114,11 @@ func TestMend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := edge.Config{Reader: reader, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", CacheDir: cache, Poll: 5 * time.Millisecond}
+	cfg := edge.Config{Reader: reader, CacheDir: cache, Poll: 5 * time.Millisecond}
 	cfg.Server.AddressRate, cfg.Server.AddressBurst = 1_000_000, 1_000_000
-	e, err := edge.New(context.Background(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- e.Run(ctx) }()
+	e, _ := serveEdge(t, cfg)
 	c := &client{t, "http://" + e.Addr().String(), "http://" + e.AdminAddr().String(), &http.Client{Timeout: watchFor, Transport: &http.Transport{}}}
-	t.Cleanup(func() {
-		cancel()
-		c.http.CloseIdleConnections()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(c.http.CloseIdleConnections)
 	c.until("the keys", func() bool {
 		return c.status(bad) == http.StatusOK && c.status(good) == http.StatusOK && c.sequence() == 2
 	})
@@ -148,7 +135,7 @@ func TestMend(t *testing.T) {
 	}
 
 	// A view is in the edge's folder, a ledger is not.
-	m := manifestOf(t, reader)
+	m := headOf(t, folder).Manifest
 	view, root := artifacts.ObjectKey(m.View("assets", "rank").Objects[0].Digest), artifacts.ObjectKey(m.Ledger.Digest)
 	for _, key := range []string{view, root} {
 		if err := os.Truncate(filepath.Join(folder, key), 20); err != nil {
@@ -193,7 +180,7 @@ func TestMend(t *testing.T) {
 			}
 		}
 		out := done(t, append([]string{"restore", "--store", store, "--from", backup}, flags...)...)
-		if sequence = manifestPointer(t, reader).Sequence; !strings.Contains(out, "is published (sequence ") || sequence < 1002 {
+		if sequence = headOf(t, folder).Pointer.Sequence; !strings.Contains(out, "is published (sequence ") || sequence < 1002 {
 			t.Errorf("restore %v: %s", flags, out)
 		}
 		done(t, "verify", "--store", store)
@@ -206,28 +193,6 @@ func TestMend(t *testing.T) {
 	if n := let.Load(); n > 0 {
 		t.Errorf("a revoked key was let in %d times", n)
 	}
-}
-
-func manifestPointer(t *testing.T, r artifacts.Reader) *artifacts.Pointer {
-	t.Helper()
-	b, _, err := r.Get(t.Context(), artifacts.CurrentKey, artifacts.MaxPointerSize)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := artifacts.ParsePointer(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func manifestOf(t *testing.T, r artifacts.Reader) *artifacts.Manifest {
-	t.Helper()
-	m, err := artifacts.ReadManifest(t.Context(), r, manifestPointer(t, r).Manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
 }
 
 // TestKillMend kills repairs, backups and restores with SIGKILL at moments spread

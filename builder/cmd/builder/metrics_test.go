@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"io"
 	"net"
@@ -18,27 +17,16 @@ import (
 
 // TestRunMetrics: run tells Prometheus of its builds and jobs, until it stops.
 func TestRunMetrics(t *testing.T) {
-	store := "file:" + filepath.Join(t.TempDir(), "store")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := builderProcess(ctx, "run", "--source", simulated, "--store", store, "--metrics", "127.0.0.1:0")
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(stderr)
-	address, built := "", false
-	for (address == "" || !built) && lines.Scan() {
-		if m := regexp.MustCompile(`metrics=(127\.0\.0\.1:\d+)`).FindStringSubmatch(lines.Text()); m != nil {
-			address = m[1]
-		}
-		built = built || strings.Contains(lines.Text(), "msg=built")
+	p := startRun(ctx, t, filepath.Join(t.TempDir(), "store"), "--metrics", "127.0.0.1:0")
+	p.until(t, "msg=built")
+	address := regexp.MustCompile(`metrics=(127\.0\.0\.1:\d+)`).FindStringSubmatch(p.log.String())
+	if address == nil {
+		t.Fatalf("no address in\n%s", p.log.String())
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Get("http://" + address + "/metrics")
+	res, err := client.Get("http://" + address[1] + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,15 +37,11 @@ func TestRunMetrics(t *testing.T) {
 			t.Errorf("no %q (%v) in\n%s", line, err, body)
 		}
 	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	rest, err := io.ReadAll(stderr)
-	if err != nil {
-		t.Error(err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("%v: %s", err, rest)
+	if err := p.wait(); err != nil {
+		t.Errorf("%v: %s", err, p.log.String())
 	}
 }
 

@@ -70,7 +70,7 @@ func TestSigningByTheRunbook(t *testing.T) {
 	}
 	o.stopRun()
 	for _, e := range o.edges {
-		e.stop(t)
+		e.stop()
 	}
 }
 
@@ -89,7 +89,7 @@ type server struct {
 	dir  string
 	mu   sync.RWMutex // held while it is out of the balancer
 	url  string
-	stop func(*testing.T)
+	stop func()
 }
 
 func (o *operator) line(line string) {
@@ -168,7 +168,7 @@ func (o *operator) serve(trust artifacts.Trust) {
 	for _, e := range o.edges {
 		e.mu.Lock()
 		if e.stop != nil {
-			e.stop(o.t)
+			e.stop()
 		}
 		e.start(o.t, o.vars["STORE"], trust)
 		o.await("an edge that is ready", func() bool { return e.get(o.key) == nil })
@@ -178,20 +178,8 @@ func (o *operator) serve(trust artifacts.Trust) {
 
 func (e *server) start(t *testing.T, store string, trust artifacts.Trust) {
 	t.Helper()
-	s, err := edge.New(t.Context(), edge.Config{Store: store, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", CacheDir: e.dir, Poll: 20 * time.Millisecond, Trust: trust})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.url = "http://" + s.Addr().String() + "/openapi/v1/assets?size=1"
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	e.stop = func(t *testing.T) {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}
+	s, stop := serveEdge(t, edge.Config{Store: store, CacheDir: e.dir, Poll: 20 * time.Millisecond, Trust: trust})
+	e.url, e.stop = "http://"+s.Addr().String()+"/openapi/v1/assets?size=1", stop
 }
 
 // get asks for assets, and returns what was wrong with the answer.

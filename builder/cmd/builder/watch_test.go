@@ -55,16 +55,11 @@ const watchFor = time.Minute
 // watch starts an edge over the store and asks it until the test's end.
 func watch(t *testing.T, store artifacts.Reader) *watcher {
 	t.Helper()
-	e, err := edge.New(context.Background(), edge.Config{Reader: store, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0",
-		AuthOff: true, CacheDir: t.TempDir(), Poll: 5 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e, _ := serveEdge(t, edge.Config{Reader: store, AuthOff: true, CacheDir: t.TempDir(), Poll: 5 * time.Millisecond})
 	ctx, cancel := context.WithCancel(context.Background())
-	ended, served := make(chan struct{}), make(chan error, 1)
+	ended := make(chan struct{})
 	w := &watcher{store: store, addr: "http://" + e.Addr().String(), http: &http.Client{Timeout: watchFor, Transport: &http.Transport{}},
 		ask: make(chan string), seen: make(chan error)}
-	go func() { served <- e.Run(ctx) }()
 	go func() {
 		defer close(ended)
 		w.run(ctx)
@@ -73,9 +68,6 @@ func watch(t *testing.T, store artifacts.Reader) *watcher {
 		cancel()
 		<-ended
 		w.http.CloseIdleConnections()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
 		t.Logf("an edge answered all the while: %d right answers, %d times 503", w.right, w.absent)
 	})
 	return w
