@@ -87,8 +87,6 @@ func measure(s *Server, in *input) (*conn, *segments, int) {
 // a head is looked at once; the loop turns once for a segment; what is allocated
 // and what stays has a bound.
 func TestCosts(t *testing.T) {
-	// A collection would empty the pools, and what makes them full again would count.
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	s := newServer(t, Config{})
 	list := costly()
 	// A collection in the midst would empty the pools, and filling them again is

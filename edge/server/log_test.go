@@ -148,10 +148,7 @@ func TestLogAll(t *testing.T) {
 	out, log := newLog()
 	s := newServer(t, Config{Logger: log, LogAll: true})
 	for range 300 {
-		r := newRequest(t, s, request("GET", assets))
-		r.Now = time.Now()
-		s.handle(r)
-		s.observe(r, nil)
+		handle(t, s, time.Now(), request("GET", assets))
 	}
 	if n := len(out.lines(t, "request")); n != 300 {
 		t.Errorf("%d lines", n)
@@ -159,10 +156,7 @@ func TestLogAll(t *testing.T) {
 	out, log = newLog()
 	s = newServer(t, Config{Logger: log, LogSlow: time.Minute})
 	for _, ago := range []time.Duration{0, time.Minute} {
-		r := newRequest(t, s, request("GET", assets))
-		r.Now = time.Now().Add(-ago)
-		s.handle(r)
-		s.observe(r, nil)
+		handle(t, s, time.Now().Add(-ago), request("GET", assets))
 	}
 	if lines := out.lines(t, "request"); len(lines) != 1 || lines[0]["level"] != "WARN" {
 		t.Errorf("lines %v", lines)
