@@ -2,6 +2,7 @@ package edge
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/faultstore"
 	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/edge/internal/fixture"
 	"example.com/marketdata/internal/faultproxy"
 )
@@ -47,33 +50,67 @@ func start(tb testing.TB, store artifacts.Reader, change func(*Config)) (e *Edge
 	if err != nil {
 		tb.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- e.Run(ctx) }()
-	var once bool
-	stop = func() error {
-		if once {
-			return nil
-		}
-		once = true
-		cancel()
-		return <-done
-	}
 	tb.Cleanup(func() {
-		if err := stop(); err != nil {
-			tb.Error(err)
-		}
 		if tb.Failed() {
 			tb.Logf("/status of an edge: %+v", e.status())
 		}
 		http.DefaultClient.CloseIdleConnections()
 	})
-	return e, stop
+	return e, RunUntil(tb, e)
 }
 
-func get(tb testing.TB, addr net.Addr, path string) (int, string, http.Header) {
+// RunUntil runs an edge until stop, which returns what Run returned, or tb's end.
+func RunUntil(tb testing.TB, e *Edge) (stop func() error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	var once sync.Once
+	stop = func() (err error) {
+		once.Do(func() {
+			cancel()
+			err = <-done
+		})
+		return err
+	}
+	tb.Cleanup(func() {
+		if err := stop(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return stop
+}
+
+// newKey makes an API key that has no limit to speak of.
+func newKey(tb testing.TB, s artifacts.Store) keys.Created {
 	tb.Helper()
-	res, err := http.Get("http://" + addr.String() + path)
+	made, err := (&keys.Registry{Store: s}).Create(context.Background(), keys.Request{Name: "client", Rate: 1_000_000, Burst: 1_000_000})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return made
+}
+
+// newSignKey makes a key to sign with.
+func newSignKey(tb testing.TB) artifacts.SignKey {
+	tb.Helper()
+	k, err := artifacts.NewSignKey(rand.Reader)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return k
+}
+
+// Get asks with headers: pairs of a name and a value.
+func Get(tb testing.TB, addr net.Addr, path string, headers ...string) (int, string, http.Header) {
+	tb.Helper()
+	req, err := http.NewRequest(http.MethodGet, "http://"+addr.String()+path, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -98,7 +135,7 @@ func TestFromAnEmptyStoreToASnapshot(t *testing.T) {
 	mem := memstore.New()
 	e, stop := start(t, mem, nil)
 	until(t, "an empty store", func() bool {
-		status, _, _ := get(t, e.Addr(), "/openapi/v1/assets")
+		status, _, _ := Get(t, e.Addr(), "/openapi/v1/assets")
 		return status == http.StatusOK
 	})
 	for path, want := range map[string]string{
@@ -107,23 +144,23 @@ func TestFromAnEmptyStoreToASnapshot(t *testing.T) {
 		"/openapi/v1/trending":       `{"code":0,"message":"OK","message_key":"OK","result":{"items":[]}}`,
 		"/openapi/v1/quotes?id=5,-1": `{"code":0,"message":"OK","message_key":"OK","result":{"items":[],"page":1,"total":0,"total_page":1}}`,
 	} {
-		status, body, h := get(t, e.Addr(), path)
+		status, body, h := Get(t, e.Addr(), path)
 		if status != http.StatusOK || body != want || h.Get("X-Snapshot-Time") != "" || !strings.HasPrefix(h.Get("Cache-Control"), "private, max-age=5,") {
 			t.Errorf("%s: %d %s %v", path, status, body, h)
 		}
 	}
-	if status, body, _ := get(t, e.Addr(), "/openapi/v1/global"); status != http.StatusNotFound || !strings.Contains(body, `"code":40400`) {
+	if status, body, _ := Get(t, e.Addr(), "/openapi/v1/global"); status != http.StatusNotFound || !strings.Contains(body, `"code":40400`) {
 		t.Errorf("/global before the first snapshot: %d %s", status, body)
 	}
-	if status, body, _ := get(t, e.AdminAddr(), "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "no snapshot yet") {
+	if status, body, _ := Get(t, e.AdminAddr(), "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "no snapshot yet") {
 		t.Errorf("/readyz: %d %s", status, body)
 	}
-	if status, _, _ := get(t, e.AdminAddr(), "/livez"); status != http.StatusOK {
+	if status, _, _ := Get(t, e.AdminAddr(), "/livez"); status != http.StatusOK {
 		t.Errorf("/livez: %d", status)
 	}
 	first := fixture.Publish(t, mem, fixture.Feed(300, 1), fixture.Start, nil)
-	until(t, "readiness", func() bool { status, _, _ := get(t, e.AdminAddr(), "/readyz"); return status == http.StatusOK })
-	status, body, h := get(t, e.Addr(), "/openapi/v1/global")
+	until(t, "readiness", func() bool { status, _, _ := Get(t, e.AdminAddr(), "/readyz"); return status == http.StatusOK })
+	status, body, h := Get(t, e.Addr(), "/openapi/v1/global")
 	want := `{"code":0,"message":"OK","message_key":"OK","result":{"total_market_cap":"` + first.Manifest.Global.TotalMarketCap + `","total_volume_24h":"` +
 		first.Manifest.Global.TotalVolume24h + `","total_market_cap_change_percentage_24h":null,"data_time":"2026-03-04T05:10:00Z"}}`
 	if status != http.StatusOK || body != want || h.Get("X-Snapshot-Time") != "2026-03-04T05:10:00Z" || !strings.HasSuffix(h.Get("Cache-Status"), "; detail=stale") {
@@ -134,10 +171,10 @@ func TestFromAnEmptyStoreToASnapshot(t *testing.T) {
 		Sequence      uint64
 		SnapshotTime  time.Time `json:"snapshot_time"`
 	}
-	if _, body, _ := get(t, e.AdminAddr(), "/status"); json.Unmarshal([]byte(body), &st) != nil || st.State != "VALID" || st.Sequence != 1 || !st.SnapshotTime.Equal(fixture.Start) || st.Status != "degraded" {
+	if _, body, _ := Get(t, e.AdminAddr(), "/status"); json.Unmarshal([]byte(body), &st) != nil || st.State != "VALID" || st.Sequence != 1 || !st.SnapshotTime.Equal(fixture.Start) || st.Status != "degraded" {
 		t.Errorf("/status: %s", body) // degraded, because the snapshot is months old
 	}
-	if status, body, _ := get(t, e.AdminAddr(), "/metrics"); status != http.StatusOK || !strings.Contains(body, "\nedge_snapshot_sequence 1\n") {
+	if status, body, _ := Get(t, e.AdminAddr(), "/metrics"); status != http.StatusOK || !strings.Contains(body, "\nedge_snapshot_sequence 1\n") {
 		t.Errorf("/metrics: %d %s", status, body)
 	}
 	if err := stop(); err != nil {
@@ -153,7 +190,7 @@ func TestChangeOnGlobal(t *testing.T) {
 	mem := memstore.New()
 	fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
 	e, _ := start(t, mem, nil)
-	until(t, "readiness", func() bool { status, _, _ := get(t, e.AdminAddr(), "/readyz"); return status == http.StatusOK })
+	until(t, "readiness", func() bool { status, _, _ := Get(t, e.AdminAddr(), "/readyz"); return status == http.StatusOK })
 	later := fixture.Start.Add(42 * time.Second)
 	version := artifacts.Version("")
 	for _, c := range []struct {
@@ -175,7 +212,7 @@ func TestChangeOnGlobal(t *testing.T) {
 		var body string
 		var h http.Header
 		until(t, "a change of "+c.want, func() bool {
-			_, body, h = get(t, e.Addr(), "/openapi/v1/global")
+			_, body, h = Get(t, e.Addr(), "/openapi/v1/global")
 			return strings.Contains(body, `"total_market_cap_change_percentage_24h":`+c.want+`,"data_time"`) && h.Get("Last-Modified") == c.since
 		})
 	}
@@ -218,11 +255,11 @@ func TestReady(t *testing.T) {
 	})
 	e, _ := start(t, faults, func(c *Config) { c.AuthOff, c.FetchBudget = false, time.Millisecond })
 	until(t, "a reason", func() bool {
-		status, body, _ := get(t, e.AdminAddr(), "/readyz")
+		status, body, _ := Get(t, e.AdminAddr(), "/readyz")
 		return status == http.StatusServiceUnavailable && strings.HasPrefix(body, "no key set was read yet: read key set: ")
 	})
 	faults.SetHook(nil)
-	until(t, "readiness", func() bool { status, _, _ := get(t, e.AdminAddr(), "/readyz"); return status == http.StatusOK })
+	until(t, "readiness", func() bool { status, _, _ := Get(t, e.AdminAddr(), "/readyz"); return status == http.StatusOK })
 	var lost atomic.Value
 	faults.SetHook(func(op faultstore.Op) faultstore.Decision {
 		if strings.HasPrefix(op.Key, artifacts.ObjectPrefix) && (lost.CompareAndSwap(nil, op.Key) || lost.Load() == op.Key) {
@@ -232,7 +269,7 @@ func TestReady(t *testing.T) {
 	})
 	fixture.Publish(t, mem, fixture.Feed(50, 2), fixture.Start.Add(artifacts.Step), first)
 	until(t, "a snapshot that lacks an object", func() bool { return e.current().Sequence == 2 && e.refresher.Status().Lacking != "" })
-	if status, body, _ := get(t, e.AdminAddr(), "/readyz"); status != http.StatusOK {
+	if status, body, _ := Get(t, e.AdminAddr(), "/readyz"); status != http.StatusOK {
 		t.Errorf("%d %s", status, body)
 	}
 }
@@ -257,11 +294,11 @@ func TestHistoryApart(t *testing.T) {
 			e, stop := start(t, faults, func(c *Config) { c.HistoryFetch = ahead })
 			for sequence := range uint64(2) {
 				until(t, "a snapshot", func() bool { s := e.current(); return s != nil && s.Sequence == sequence+1 })
-				until(t, "readiness", func() bool { status, _, _ := get(t, e.AdminAddr(), "/readyz"); return status == http.StatusOK })
+				until(t, "readiness", func() bool { status, _, _ := Get(t, e.AdminAddr(), "/readyz"); return status == http.StatusOK })
 				for path, want := range map[string]int{
 					"/history?id=1&window=30d": 503, "/history?id=1&window=1y": 200, "/history?id=3&window=30d": 200, "/quotes?id=1": 200, "/history?id=1&window=24h": 200,
 				} {
-					if status, body, _ := get(t, e.Addr(), "/openapi/v1"+path); status != want {
+					if status, body, _ := Get(t, e.Addr(), "/openapi/v1"+path); status != want {
 						t.Errorf("%s, %s: %d %s", name, path, status, body)
 					}
 				}
@@ -278,7 +315,7 @@ func TestHistoryApart(t *testing.T) {
 			}
 			faults.SetHook(nil)
 			until(t, "history", func() bool {
-				status, _, _ := get(t, e.Addr(), "/openapi/v1/history?id=1&window=30d")
+				status, _, _ := Get(t, e.Addr(), "/openapi/v1/history?id=1&window=30d")
 				s := e.refresher.Status()
 				return status == 200 && s.MissingHistory == 0 && s.HistoryFault == ""
 			})

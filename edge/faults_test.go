@@ -157,18 +157,12 @@ func (w *world) start(reader artifacts.Reader, change func(*edge.Config)) *node 
 	if err != nil {
 		w.tb.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- e.Run(ctx) }()
-	n := &node{Edge: e, tb: w.tb, w: w}
-	n.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
+	stop := edge.RunUntil(w.tb, e)
+	return &node{Edge: e, tb: w.tb, w: w, stop: func() {
+		if err := stop(); err != nil {
 			w.tb.Error(err)
 		}
-	})
-	w.tb.Cleanup(n.stop)
-	return n
+	}}
 }
 
 // status is what the tests read of /status.
@@ -510,21 +504,12 @@ func TestChangeRecordInTrouble(t *testing.T) {
 	n := w.start(faults, nil)
 	n.complete(w.publish())
 	crowd := n.crowd()
-	global := func() string {
-		res, err := admin.Get("http://" + n.Addr().String() + "/openapi/v1/global")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		b, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(b)
-	}
 	says := func(value string) {
 		t.Helper()
-		n.eventually("a change of "+value, func(status) bool { return strings.Contains(global(), `_24h":`+value+`,`) })
+		n.eventually("a change of "+value, func(status) bool {
+			_, body, _ := edge.Get(t, n.Addr(), "/openapi/v1/global")
+			return strings.Contains(body, `_24h":`+value+`,`)
+		})
 	}
 	says(`"1.5"`)
 	for i, d := range []faultstore.Decision{faultstore.Truncate, faultstore.Corrupt, faultstore.Refuse, faultstore.Block} {
@@ -783,16 +768,10 @@ func TestRestarted(t *testing.T) {
 	if _, err := io.WriteString(conn, "GET /openapi/v1/assets HTTP/1.1\r\nHost: edge\r\nConnection: close\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- e.Run(ctx) }()
+	edge.RunUntil(t, e)
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil || res.StatusCode != http.StatusOK {
 		t.Errorf("%v, %v", res, err)
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
 	}
 }
 

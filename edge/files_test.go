@@ -64,15 +64,7 @@ func TestFileLimit(t *testing.T) {
 	if !strings.Contains(log.String(), "max_conns=32 asked=32768 files=64") {
 		t.Errorf("the log says %s", log.String())
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- e.Run(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}()
+	RunUntil(t, e)
 	// One address has half of them.
 	conns := make([]net.Conn, 17)
 	for i := range conns {

@@ -8,8 +8,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -107,27 +105,15 @@ func TestEveryFormat(t *testing.T) {
 // ask fills in what an edge answers.
 func (k *keptAnswers) ask(t *testing.T, e *Edge, a *keptAnswer) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+e.Addr().String()+a.Target, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("X-Api-Key", k.APIKey)
+	headers := []string{"X-Api-Key", k.APIKey}
 	if a.Pin != "" {
-		req.Header.Set("X-Snapshot-Time", a.Pin)
+		headers = append(headers, "X-Snapshot-Time", a.Pin)
 	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := sha256.Sum256(body)
-	a.Status, a.Time, a.SHA256, a.Body = res.StatusCode, res.Header.Get("X-Snapshot-Time"), hex.EncodeToString(sum[:]), ""
+	status, body, h := Get(t, e.Addr(), a.Target, headers...)
+	sum := sha256.Sum256([]byte(body))
+	a.Status, a.Time, a.SHA256, a.Body = status, h.Get("X-Snapshot-Time"), hex.EncodeToString(sum[:]), ""
 	if len(body) <= 1000 {
-		a.Body = string(body)
+		a.Body = body
 	}
 }
 
@@ -166,11 +152,11 @@ func TestUnknownSortKey(t *testing.T) {
 		"exchanges": 200, "exchanges?sort=name": 200, "exchanges?slug=exchange-1&sort=slug:desc": 200, "exchanges?id=1&sort=name": 200,
 		"exchanges?sort=volume": 503, "exchanges?id=1&sort=volume:desc": 503, "exchanges?slug=exchange-1&sort=volume": 503, "search?q=asset": 503, "search": 400,
 	} {
-		if status, body, _ := get(t, e.Addr(), "/openapi/v1/"+query); status != want {
+		if status, body, _ := Get(t, e.Addr(), "/openapi/v1/"+query); status != want {
 			t.Errorf("%s: %d %s", query, status, body)
 		}
 	}
-	if _, body, _ := get(t, e.AdminAddr(), "/metrics"); !strings.Contains(body, `edge_http_requests_total{code="503",route="future_pin"} 4`) || !strings.Contains(body, `edge_http_requests_total{code="503",route="exchanges"} 0`) {
+	if _, body, _ := Get(t, e.AdminAddr(), "/metrics"); !strings.Contains(body, `edge_http_requests_total{code="503",route="future_pin"} 4`) || !strings.Contains(body, `edge_http_requests_total{code="503",route="exchanges"} 0`) {
 		t.Error("it counts as a fault of the service")
 	}
 }
@@ -203,7 +189,7 @@ func TestNewerFormat(t *testing.T) {
 			first := fixture.Publish(t, mem, fixture.Feed(200, 1), fixture.Start, nil)
 			e, _ := start(t, mem, nil)
 			until(t, "the first snapshot", func() bool { return e.current() != nil && e.refresher.Status().Missing == 0 })
-			_, want, _ := get(t, e.Addr(), board)
+			_, want, _ := Get(t, e.Addr(), board)
 			next := *first.Pointer
 			next.Sequence++
 			change(t, mem, &next, *first.Manifest)
@@ -216,13 +202,13 @@ func TestNewerFormat(t *testing.T) {
 				Sequence  uint64
 			}
 			until(t, "a reason in /status", func() bool {
-				_, body, _ := get(t, e.AdminAddr(), "/status")
+				_, body, _ := Get(t, e.AdminAddr(), "/status")
 				return json.Unmarshal([]byte(body), &status) == nil && strings.Contains(status.LastError, artifacts.ErrFormat.Error())
 			})
 			if status.State != "INTERRUPTED" || status.Sequence != 1 {
 				t.Errorf("%+v", status)
 			}
-			if _, got, _ := get(t, e.Addr(), board); got != want {
+			if _, got, _ := Get(t, e.Addr(), board); got != want {
 				t.Errorf("the answer became %s", got)
 			}
 		})

@@ -36,15 +36,7 @@ func socketEdge(f *testing.F) string {
 	if e.listener, err = net.Listen("unix", path); err != nil {
 		f.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- e.Run(ctx) }()
-	f.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			f.Error(err)
-		}
-	})
+	RunUntil(f, e)
 	until(f, "the snapshot", func() bool { return e.current() != nil && e.refresher.Status().Missing == 0 })
 	return path
 }

@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/edge/internal/fixture"
 	"example.com/marketdata/edge/reqid"
 	"example.com/marketdata/internal/rawhttp"
@@ -68,11 +67,7 @@ func (l *lockedLog) String() string {
 func newSite(t *testing.T, change func(*Config)) *site {
 	t.Helper()
 	mem := memstore.New()
-	registry := keys.Registry{Store: mem}
-	made, err := registry.Create(t.Context(), keys.Request{Name: "test", Rate: 1_000_000, Burst: 1_000_000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := newKey(t, mem)
 	fixture.Publish(t, mem, fixture.Feed(300, 1), fixture.Start, nil)
 	s := &site{t: t, key: made.Key, log: new(lockedLog)}
 	s.Edge, _ = start(t, mem, func(c *Config) {

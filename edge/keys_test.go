@@ -29,17 +29,8 @@ type keyedEdge struct {
 // status asks with a key.
 func (e *keyedEdge) status(key string) int {
 	e.t.Helper()
-	req, err := http.NewRequestWithContext(e.t.Context(), http.MethodGet, "http://"+e.Addr().String()+board, nil)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	req.Header.Set("X-Api-Key", key)
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	res.Body.Close()
-	return res.StatusCode
+	status, _, _ := Get(e.t, e.Addr(), board, "X-Api-Key", key)
+	return status
 }
 
 // becomes waits until a key gets a status. How soon that must be, package auth
@@ -60,19 +51,10 @@ func (e *keyedEdge) reported(state, reason string) {
 				LastError string `json:"last_error"`
 			}
 		}
-		_, body, _ := get(e.t, e.AdminAddr(), "/status")
+		_, body, _ := Get(e.t, e.AdminAddr(), "/status")
 		return json.Unmarshal([]byte(body), &status) == nil && status.Keys.State == state && strings.Contains(status.Keys.LastError, reason) &&
 			(state == "VALID" || status.Status == "degraded")
 	})
-}
-
-func (e *keyedEdge) create() keys.Created {
-	e.t.Helper()
-	made, err := e.registry.Create(e.t.Context(), keys.Request{Name: "client", Rate: 10_000, Burst: 10_000})
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	return made
 }
 
 // TestKeyLife: keys are created, rotated and revoked while an edge runs.
@@ -84,7 +66,7 @@ func TestKeyLife(t *testing.T) {
 		c.AuthOff, c.Server.AddressRate, c.Server.AddressBurst = false, 100_000, 100_000
 	})
 	e.reported("VALID", "") // a store without keys lets no client in
-	made := e.create()
+	made := newKey(t, mem)
 	e.becomes(made.Key, http.StatusOK)
 
 	next, err := e.registry.Rotate(t.Context(), made.ID, time.Hour)
@@ -122,7 +104,7 @@ func TestKeysThroughFaults(t *testing.T) {
 	}
 	var stop func() error
 	e.Edge, stop = start(t, store, change)
-	made := e.create()
+	made := newKey(t, mem)
 	e.becomes(made.Key, http.StatusOK)
 	until(t, "all objects", func() bool { return e.refresher.Status().Missing == 0 })
 
@@ -189,7 +171,7 @@ func TestMaxKeyAge(t *testing.T) {
 		// Longer than a request takes; the age in full is package auth's to test.
 		c.AuthOff, c.MaxKeyAge, c.Server.AddressRate, c.Server.AddressBurst = false, time.Second, 100_000, 100_000
 	})
-	made := e.create()
+	made := newKey(t, mem)
 	e.becomes(made.Key, http.StatusOK)
 	store.SetHook(away)
 	e.becomes(made.Key, http.StatusServiceUnavailable)

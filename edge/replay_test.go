@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"net/http"
 	"os"
@@ -106,22 +105,12 @@ func newReplay(t *testing.T, raw artifacts.Store, signs bool) *replay {
 	r := &replay{t: t, raw: raw, polled: &polled{Reader: raw}, dir: t.TempDir()}
 	var trust artifacts.Trust
 	if signs {
-		k, err := artifacts.NewSignKey(rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := newSignKey(t)
 		r.sign, trust = []artifacts.SignKey{k}, artifacts.Trust{k.Trust()}
 	}
 	ours := signed.Store(raw, r.sign, trust)
 	registry := &keys.Registry{Store: ours}
-	create := func() keys.Created {
-		made, err := registry.Create(t.Context(), keys.Request{Name: "client", Rate: 1_000_000, Burst: 1_000_000})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return made
-	}
-	good, revoked := create(), create()
+	good, revoked := newKey(t, ours), newKey(t, ours)
 	r.good, r.revoked, r.revokedID = good.Key, revoked.Key, revoked.ID
 	first := fixture.Publish(t, ours, fixture.Feed(50, 1), fixture.Start, nil)
 	r.older = r.read()
@@ -295,7 +284,8 @@ func (r *replay) notOlder(what string) (newest bool) {
 
 func (r *replay) ask(key string) (status int, at, body string) {
 	r.t.Helper()
-	return askWith(r.t, r.edge.Addr(), key, "/openapi/v1/global")
+	status, body, h := Get(r.t, r.edge.Addr(), "/openapi/v1/global", "X-Api-Key", key)
+	return status, h.Get("X-Snapshot-Time"), body
 }
 
 func (r *replay) isNewest(what string) {
@@ -347,11 +337,7 @@ func TestKeptDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	stranger, err := artifacts.NewSignKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.sign = []artifacts.SignKey{stranger}
+	r.sign = []artifacts.SignKey{newSignKey(t)}
 	r.start()
 	until(t, "problems with signatures", func() bool { return slices.Equal(problems(), []string{"change", "current", "keys"}) })
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/valyala/fasthttp/fasthttputil"
 
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/edge/internal/fixture"
 	"example.com/marketdata/edge/server"
 )
@@ -87,12 +86,8 @@ func serving(tb testing.TB) (e *Edge, secrets []string) {
 	tb.Helper()
 	mem := memstore.New()
 	fixture.Publish(tb, mem, fixture.Feed(5000, 1), fixture.Start, nil)
-	for i := range 16 {
-		created, err := (&keys.Registry{Store: mem}).Create(context.Background(), keys.Request{Name: fmt.Sprintf("bench %d", i), Rate: 1_000_000, Burst: 1_000_000})
-		if err != nil {
-			tb.Fatal(err)
-		}
-		secrets = append(secrets, created.Key)
+	for range 16 {
+		secrets = append(secrets, newKey(tb, mem).Key)
 	}
 	e, _ = start(tb, mem, func(cfg *Config) {
 		cfg.AuthOff, cfg.Poll = false, time.Minute
