@@ -31,40 +31,6 @@ type State struct {
 	Global atomic.Pointer[respcache.Entry]
 }
 
-// Status is how the last polls ended. LastError is empty while they succeed.
-type Status struct {
-	upstream.Status
-	// Swapped is when the current snapshot was taken over.
-	Swapped time.Time
-	// NotBefore is when the first snapshot is to be current; zero where nobody said.
-	NotBefore time.Time
-	// Missing counts the current snapshot's objects that are not on this
-	// machine yet, MissingHistory those of history, which are fetched after them, as
-	// far as they are fetched ahead.
-	Missing, MissingHistory int64
-	// HistoryFault is why the last of those could not be fetched; "": they could, or
-	// it was not tried yet.
-	HistoryFault string
-	// Lacking says why answers may fail for want of them; "": none is missing, or
-	// past the fetch budget they are slow to come, from a store that answers
-	// (INTERFACE.md, "Listeners").
-	Lacking string
-}
-
-// Counters are running totals, for metrics and for tests.
-type Counters struct {
-	Polls       atomic.Int64
-	PollErrors  atomic.Int64
-	NotModified atomic.Int64
-	Swaps       atomic.Int64
-	Refused     atomic.Int64 // pointers that were not taken over
-	// SwapLag is how long after its set time, or else after the pointer's
-	// publication, the last snapshot became current, by both clocks; SwapWork how long
-	// it took from when this edge first saw the pointer until all was ready; and
-	// Activation how far the last one that had a set time was from it.
-	SwapLag, SwapWork, Activation atomic.Int64 // nanoseconds
-}
-
 // Config is what a Refresher is made from.
 type Config struct {
 	Store artifacts.Reader
@@ -192,27 +158,6 @@ func (r *Refresher) State() *State { return r.state.Load() }
 // of use. Before, there is nothing to answer from.
 func (r *Refresher) Restored() <-chan struct{} { return r.restored }
 
-// Status returns how the last polls ended.
-func (r *Refresher) Status() Status {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := r.status
-	if s.MissingHistory = r.missingHistory.Load(); r.historyLack != nil {
-		s.HistoryFault = r.historyLack.Error()
-	}
-	if s.Missing = r.missing.Load(); s.Missing == 0 {
-		return s
-	}
-	slow := (r.lack == nil || errors.Is(r.lack, context.DeadlineExceeded)) && r.cfg.Now().Sub(r.first) >= r.cfg.FetchBudget && time.Since(r.cfg.Cache.LastFetch()) <= answersWithin
-	if cur := r.current(); cur != nil && !slow {
-		s.Lacking = fmt.Sprintf("%d of %d objects of the snapshot are not on this machine", s.Missing, len(cur.objects))
-		if r.lack != nil {
-			s.Lacking += ": " + r.lack.Error()
-		}
-	}
-	return s
-}
-
 // Run starts from what is kept in Dir, and polls until ctx is done. Each snapshot
 // is warmed before it is current; nil: none is.
 func (r *Refresher) Run(ctx context.Context, warm Warm) {
@@ -235,13 +180,11 @@ func (r *Refresher) Run(ctx context.Context, warm Warm) {
 		} else if ctx.Err() == nil {
 			r.fail(err)
 		}
-		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-r.kick:
 		}
-		timer.Stop()
 	}
 }
 
@@ -251,28 +194,6 @@ func (r *Refresher) backOff() *backoff.ExponentialBackOff {
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval, b.MaxInterval, b.RandomizationFactor = r.cfg.Poll, r.cfg.MaxBackoff*2/3, 0.5
 	return b
-}
-
-func (r *Refresher) fail(err error) {
-	r.Counters.PollErrors.Add(1)
-	r.mu.Lock()
-	changed := r.status.LastError != err.Error()
-	if r.status.State == upstream.Valid {
-		r.status.Set(upstream.Interrupted)
-	}
-	r.status.Fail(err)
-	r.mu.Unlock()
-	if changed {
-		r.cfg.Log.Warn("poll failed", "err", err)
-	}
-}
-
-func (r *Refresher) succeed() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.status.Set(upstream.Valid) {
-		r.cfg.Log.Info("polling succeeds")
-	}
 }
 
 // poll reads the pointer, takes over a new snapshot, and reads the change
@@ -483,143 +404,6 @@ func (r *Refresher) retire(next *Snapshot) {
 	}
 	r.cfg.Cache.Trim()
 	r.dropManifests(next)
-}
-
-// answersWithin is how recently the store must have given an object for a snapshot
-// to be taken over with others missing: a store that is merely slow, not away.
-const answersWithin = 10 * time.Second
-
-// prepare brings the snapshot's objects onto this machine. Past the fetch
-// budget it gives up on the rest, and returns how much that is, unless the
-// store has stopped answering: then the old snapshot, which is complete, is the
-// better one. An object that is damaged or missing in the store refuses the
-// snapshot until all of it is there. Whatever was refused has a budget of its own at the next try: with
-// what is left of an old one every store would look slow.
-func (r *Refresher) prepare(ctx context.Context, next *Snapshot) (missing int64, err error) {
-	if r.deadline.IsZero() {
-		r.deadline = time.Now().Add(r.cfg.FetchBudget)
-		r.cfg.Cache.Pace.Gently(r.cfg.FetchBudget / 4)
-	}
-	ctx, cancel := context.WithDeadline(ctx, r.deadline)
-	defer cancel()
-	missing, err = r.fetch(ctx, fetchers, next.objects, nil)
-	r.damaged = r.damaged || grave(err)
-	if missing > 0 && !r.damaged && time.Now().Before(r.deadline) {
-		return 0, err // tried again at the next poll, within the same budget
-	}
-	r.deadline = time.Time{}
-	switch {
-	case missing == 0:
-		return 0, nil
-	case r.damaged:
-		return 0, err
-	case time.Since(r.cfg.Cache.LastFetch()) > answersWithin:
-		return 0, fmt.Errorf("%d objects are missing and the store does not answer: %w", missing, err)
-	}
-	r.cfg.Log.Warn("taking over an incomplete snapshot", "snapshot", string(next.TimeText), "missing", missing, "budget", r.cfg.FetchBudget)
-	return missing, nil
-}
-
-const (
-	// fetchers is how many objects are asked for at once; the cache bounds how many
-	// of them go to the store.
-	fetchers = 16
-	// historyFetchers are a quarter of those that the cache lets go to the store: a
-	// snapshot that comes meanwhile is to be there as soon as without history.
-	historyFetchers = 2
-)
-
-// fetch brings objects onto this machine, so many at once, and returns how many are missing, and the
-// gravest of the errors. Those for which waiting does not help are told to lacks at
-// once, unless it is nil: the others may take a long time.
-func (r *Refresher) fetch(ctx context.Context, atOnce int, objects []*shards.Object, lacks func(error)) (missing int64, err error) {
-	var (
-		next    atomic.Int64
-		mu      sync.Mutex
-		workers sync.WaitGroup
-	)
-	for range min(atOnce, len(objects)) {
-		workers.Go(func() {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(objects) {
-					return
-				}
-				e := r.cfg.Cache.Fetch(ctx, objects[i])
-				if e == nil {
-					continue
-				}
-				if grave(e) && lacks != nil {
-					lacks(e)
-				}
-				mu.Lock()
-				missing++
-				if err == nil || grave(e) {
-					err = e
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	workers.Wait()
-	return missing, err
-}
-
-// grave reports that waiting for a slow store does not help: what it has for an
-// object is damaged, or nothing.
-func grave(err error) bool {
-	return errors.Is(err, artifacts.ErrCorrupt) || errors.Is(err, artifacts.ErrNotFound)
-}
-
-func (r *Refresher) lacks(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lack = err
-}
-
-// complete fetches in the background what s, which is current, lacks, and then its
-// history, until all is there or another snapshot takes over (endFetching).
-func (r *Refresher) complete(ctx context.Context, s *Snapshot) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	r.endFetching = func() { cancel(); <-done }
-	r.background.Go(func() {
-		defer close(done)
-		if r.missing.Load() > 0 {
-			r.untilFetched(ctx, fetchers, s.objects, r.lacks, func(missing int64, err error) {
-				r.missing.Store(missing)
-				r.lacks(err)
-				if missing > 0 {
-					r.cfg.Log.Warn("snapshot is not complete on this machine", "snapshot", string(s.TimeText), "missing", missing, "err", err)
-				} else {
-					r.cfg.Log.Info("snapshot is complete on this machine", "snapshot", string(s.TimeText))
-				}
-			})
-		}
-		r.fetchHistory(ctx, s)
-	})
-}
-
-// untilFetched fetches objects until all are there or ctx is done, and tells report
-// how each round went.
-func (r *Refresher) untilFetched(ctx context.Context, atOnce int, objects []*shards.Object, lacks func(error), report func(missing int64, err error)) {
-	retry := r.backOff()
-	for missing := int64(1); missing > 0; {
-		var err error
-		missing, err = r.fetch(ctx, atOnce, objects, lacks)
-		if ctx.Err() != nil {
-			return
-		}
-		if report(missing, err); missing == 0 {
-			return
-		}
-		timer := time.NewTimer(retry.NextBackOff())
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-		timer.Stop()
-	}
 }
 
 // load reads and verifies a manifest, from Dir or else from the store.

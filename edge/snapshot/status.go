@@ -1,0 +1,88 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"example.com/marketdata/edge/upstream"
+)
+
+// Status is how the last polls ended. LastError is empty while they succeed.
+type Status struct {
+	upstream.Status
+	// Swapped is when the current snapshot was taken over.
+	Swapped time.Time
+	// NotBefore is when the first snapshot is to be current; zero where nobody said.
+	NotBefore time.Time
+	// Missing counts the current snapshot's objects that are not on this
+	// machine yet, MissingHistory those of history, which are fetched after them, as
+	// far as they are fetched ahead.
+	Missing, MissingHistory int64
+	// HistoryFault is why the last of those could not be fetched; "": they could, or
+	// it was not tried yet.
+	HistoryFault string
+	// Lacking says why answers may fail for want of them; "": none is missing, or
+	// past the fetch budget they are slow to come, from a store that answers
+	// (INTERFACE.md, "Listeners").
+	Lacking string
+}
+
+// Counters are running totals, for metrics and for tests.
+type Counters struct {
+	Polls       atomic.Int64
+	PollErrors  atomic.Int64
+	NotModified atomic.Int64
+	Swaps       atomic.Int64
+	Refused     atomic.Int64 // pointers that were not taken over
+	// SwapLag is how long after its set time, or else after the pointer's
+	// publication, the last snapshot became current, by both clocks; SwapWork how long
+	// it took from when this edge first saw the pointer until all was ready; and
+	// Activation how far the last one that had a set time was from it.
+	SwapLag, SwapWork, Activation atomic.Int64 // nanoseconds
+}
+
+// Status returns how the last polls ended.
+func (r *Refresher) Status() Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.status
+	if s.MissingHistory = r.missingHistory.Load(); r.historyLack != nil {
+		s.HistoryFault = r.historyLack.Error()
+	}
+	if s.Missing = r.missing.Load(); s.Missing == 0 {
+		return s
+	}
+	slow := (r.lack == nil || errors.Is(r.lack, context.DeadlineExceeded)) && r.cfg.Now().Sub(r.first) >= r.cfg.FetchBudget && time.Since(r.cfg.Cache.LastFetch()) <= answersWithin
+	if cur := r.current(); cur != nil && !slow {
+		s.Lacking = fmt.Sprintf("%d of %d objects of the snapshot are not on this machine", s.Missing, len(cur.objects))
+		if r.lack != nil {
+			s.Lacking += ": " + r.lack.Error()
+		}
+	}
+	return s
+}
+
+func (r *Refresher) fail(err error) {
+	r.Counters.PollErrors.Add(1)
+	r.mu.Lock()
+	changed := r.status.LastError != err.Error()
+	if r.status.State == upstream.Valid {
+		r.status.Set(upstream.Interrupted)
+	}
+	r.status.Fail(err)
+	r.mu.Unlock()
+	if changed {
+		r.cfg.Log.Warn("poll failed", "err", err)
+	}
+}
+
+func (r *Refresher) succeed() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.status.Set(upstream.Valid) {
+		r.cfg.Log.Info("polling succeeds")
+	}
+}
