@@ -116,10 +116,8 @@ func (l *Loop) once(ctx context.Context, job string, f func(context.Context) err
 }
 
 func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }

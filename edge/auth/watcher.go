@@ -131,12 +131,10 @@ func (w *Watcher) Run(ctx context.Context) {
 			pause = max(w.cfg.Every, min(2*pause, maxPause))
 		}
 		// From 0.8 to 1 times the pause.
-		timer := time.NewTimer(pause - time.Duration(rand.Int64N(int64(pause)/5+1)))
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
-		case <-timer.C:
+		case <-time.After(pause - time.Duration(rand.Int64N(int64(pause)/5+1))):
 		}
 	}
 }

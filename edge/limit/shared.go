@@ -153,12 +153,10 @@ func (s *Shared) Run(ctx context.Context) {
 			return
 		}
 		s.setState(upstream.Interrupted, err)
-		timer := time.NewTimer(pause - rand.N(pause/5))
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
-		case <-timer.C:
+		case <-time.After(pause - rand.N(pause/5)):
 		}
 		pause = min(2*pause, longestPause)
 	}

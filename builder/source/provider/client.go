@@ -209,10 +209,8 @@ func (c *Client) turn(ctx context.Context) error {
 	if pause := time.Until(until); pause > maxPause {
 		return &pausedError{until}
 	} else if pause > 0 {
-		timer := time.NewTimer(pause)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
