@@ -1,0 +1,119 @@
+package builder
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/builder/publish"
+)
+
+// goBack publishes the newest snapshot whose ledger is whole, when that of the
+// published one is not and the loss is accepted. When there is none, the published
+// one goes on with what is left of its ledger.
+func (r *repairer) goBack(ctx context.Context, check *artifacts.CheckReport) (*artifacts.CheckReport, error) {
+	all, reached, err := r.snapshots(ctx)
+	if err != nil {
+		return nil, err
+	}
+	head, newest := publish.NewHead(r.version, r.pointer), &artifacts.Manifest{Time: r.pointer.Time}
+	if reached > 0 && all[0].Manifest == r.pointer.Manifest {
+		if newest, err = artifacts.ReadManifest(ctx, r.mender, r.pointer.Manifest); err != nil {
+			return nil, err
+		}
+		if whole, err := r.wholeLedger(ctx, newest.Ledger); whole || err != nil {
+			return check, err // what is missing is of views
+		}
+	} else { // what it retained, as far as it can be told
+		newest.Retained = slices.DeleteFunc(all, func(a artifacts.Retained) bool { return !a.Time.Before(newest.Time) })
+	}
+	for at, ret := range newest.Retained {
+		target, err := artifacts.ReadManifest(ctx, r.mender, ret.Manifest)
+		var whole bool
+		if err == nil {
+			whole, err = r.wholeLedger(ctx, target.Ledger)
+		}
+		if err != nil && !isDamage(err) {
+			return nil, err
+		}
+		if !whole {
+			continue
+		}
+		root, err := r.rootFor(ctx, newest, target)
+		if err != nil {
+			return nil, err
+		}
+		return r.accept(ctx, check, head, newest, at, *target, root)
+	}
+	b, err := artifacts.ReadObject(ctx, r.mender, newest.Ledger)
+	if err != nil {
+		return check, unlessDamage(err)
+	}
+	root, what, err := ledger.Without(b, func(ref artifacts.Ref) bool { return r.lost[artifacts.ObjectKey(ref.Digest)] })
+	if err != nil {
+		return check, unlessDamage(err)
+	}
+	r.loss = fmt.Sprintf("snapshot %s stays; its ledger forgets %s: what is computed from them begins with the next that are kept; earlier snapshots, whose ledgers lack the same, can no longer be pinned", stamp(newest.Time), what)
+	target := *newest
+	target.Retained = nil
+	return r.accept(ctx, check, head, newest, -1, target, root)
+}
+
+// accept publishes target with another ledger, if the loss is accepted.
+func (r *repairer) accept(ctx context.Context, check *artifacts.CheckReport, head *publish.Head, newest *artifacts.Manifest, at int, target artifacts.Manifest, root []byte) (*artifacts.CheckReport, error) {
+	if !r.AcceptLoss {
+		return check, nil
+	}
+	if err := r.Store.Sync(ctx); err != nil {
+		return nil, fmt.Errorf("sync objects: %w", err)
+	}
+	if _, err := publishAgain(ctx, r.Store, head, newest, at, &target, root, r.Now); err != nil {
+		return nil, err
+	}
+	r.accepted = true
+	return artifacts.Check(ctx, r.mender, ledger.Refs, nil)
+}
+
+// rootFor returns the root of the ledger with which target follows newest, and
+// notes what that loses.
+func (r *repairer) rootFor(ctx context.Context, newest, target *artifacts.Manifest) ([]byte, error) {
+	r.loss = fmt.Sprintf("the store goes back from snapshot %s to %s; prices, totals and groups later than that are forgotten", stamp(newest.Time), stamp(target.Time))
+	root, err := ledger.Rollback(ctx, r.mender, newest.Ledger, target.Ledger)
+	if err == nil {
+		var whole bool
+		if whole, err = r.wholeRefs(ctx, root); whole || err != nil {
+			return root, err
+		}
+	} else if !isDamage(err) {
+		return nil, err
+	}
+	r.loss += ", and so are the ids that were given out since: other rows may get them"
+	return artifacts.ReadObject(ctx, r.mender, target.Ledger)
+}
+
+// wholeLedger reports whether all of a ledger is there.
+func (r *repairer) wholeLedger(ctx context.Context, ref artifacts.Ref) (bool, error) {
+	root, err := artifacts.ReadObject(ctx, r.mender, ref)
+	if err != nil {
+		return false, unlessDamage(err)
+	}
+	return r.wholeRefs(ctx, root)
+}
+
+func (r *repairer) wholeRefs(ctx context.Context, root []byte) (bool, error) {
+	refs, err := ledger.Refs(root)
+	if err != nil {
+		return false, unlessDamage(err)
+	}
+	for _, ref := range refs {
+		if r.whole[artifacts.ObjectKey(ref.Digest)] {
+			continue
+		}
+		if _, err := artifacts.ReadObject(ctx, r.mender, ref); err != nil {
+			return false, unlessDamage(err)
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,116 @@
+package builder
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"example.com/marketdata/artifacts"
+)
+
+// isDamage reports whether err says that an object is not there, or not as it
+// should be; any other error means that this is not known.
+func isDamage(err error) bool {
+	return errors.Is(err, artifacts.ErrNotFound) || errors.Is(err, artifacts.ErrCorrupt) || errors.Is(err, artifacts.ErrTooLarge) || errors.Is(err, artifacts.ErrFormat)
+}
+
+func unlessDamage(err error) error {
+	if isDamage(err) {
+		return nil
+	}
+	return err
+}
+
+// mender reads a store whose immutable objects may be damaged or missing. Such
+// a one it takes from a copy, puts in its place, and returns. It is an
+// artifacts.Reader, so that Check, walking through it, leaves a store that is as
+// whole as the copies allow.
+type mender struct {
+	store artifacts.Store
+	from  []Copy
+	// restoring: every object is put, those that are there too, so that gc
+	// leaves them alone until the pointer reaches them; and the pointer is this
+	// one, beside which nothing moves.
+	restoring []byte
+
+	mu     sync.Mutex
+	lost   map[string]bool // what is damaged or missing, and in no copy
+	whole  map[string]bool // what was found to be whole, or mended
+	mended []Mended
+}
+
+func newMender(s artifacts.Store, from []Copy) *mender {
+	return &mender{store: s, from: from, lost: map[string]bool{}, whole: map[string]bool{}, mended: []Mended{}}
+}
+
+// Get implements artifacts.Reader.
+func (m *mender) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+	if !immutable(key) {
+		switch {
+		case m.restoring == nil:
+			return m.store.Get(ctx, key, limit)
+		case key == artifacts.CurrentKey:
+			return m.restoring, "", nil
+		}
+		return nil, "", artifacts.ErrNotFound
+	}
+	b, v, err := m.store.Get(ctx, key, limit)
+	switch {
+	case err == nil && artifacts.Names(key, b):
+		if m.restoring != nil {
+			err = m.store.Put(ctx, key, b)
+		}
+		m.found(key)
+		return b, v, err
+	case err != nil && !isDamage(err):
+		return nil, "", err
+	}
+	var unasked error
+	for _, c := range m.from {
+		have, _, cerr := c.Get(ctx, key, limit)
+		if cerr == nil && artifacts.Names(key, have) {
+			return have, "", m.put(ctx, key, have, c.Name)
+		}
+		if cerr != nil && !isDamage(cerr) {
+			unasked = cmp.Or(unasked, fmt.Errorf("%s: %w", c.Name, cerr))
+		}
+	}
+	if unasked != nil { // it may be there
+		return nil, "", unasked
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lost[key] = true
+	return b, v, err
+}
+
+// GetIf implements artifacts.Reader.
+func (m *mender) GetIf(ctx context.Context, key string, _ artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+	return m.Get(ctx, key, limit)
+}
+
+// put puts an object back.
+func (m *mender) put(ctx context.Context, key string, b []byte, from string) error {
+	if err := m.store.Put(ctx, key, b); err != nil {
+		return fmt.Errorf("put %s back: %w", key, err)
+	}
+	m.found(key)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mended = append(m.mended, Mended{key, from})
+	return nil
+}
+
+func (m *mender) found(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.whole[key] = true
+	delete(m.lost, key)
+}
+
+func immutable(key string) bool {
+	return strings.HasPrefix(key, artifacts.ObjectPrefix) || strings.HasPrefix(key, artifacts.ManifestPrefix)
+}

@@ -1,0 +1,198 @@
+package builder
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/builder/render"
+)
+
+// rebuilds bounds how often the source is built: a manifest tells of objects
+// that are lost, and a ledger's root among those of others.
+const rebuilds = 3
+
+// snapshots returns the manifests that can be read, newest first, and how many
+// of them, at the front, the pointer reaches. The others are what gc has left.
+func (r *repairer) snapshots(ctx context.Context) (all []artifacts.Retained, reached int, err error) {
+	published := artifacts.Retained{Time: r.pointer.Time, Manifest: r.pointer.Manifest}
+	add := func(ret artifacts.Retained) (*artifacts.Manifest, error) {
+		m, err := artifacts.ReadManifest(ctx, r.mender, ret.Manifest)
+		if isDamage(err) {
+			return nil, nil
+		}
+		if err == nil && !slices.ContainsFunc(all, func(a artifacts.Retained) bool { return a.Manifest == ret.Manifest }) {
+			all = append(all, artifacts.Retained{Time: m.Time, Manifest: ret.Manifest})
+		}
+		return m, err
+	}
+	newest, err := add(published)
+	if err != nil {
+		return nil, 0, err
+	}
+	if newest != nil {
+		for _, ret := range newest.Retained {
+			if _, err := add(ret); err != nil {
+				return nil, 0, err
+			}
+		}
+	}
+	reached = len(all)
+	var lying []artifacts.Ref
+	err = r.Store.List(ctx, artifacts.ManifestPrefix, func(info artifacts.Info) error {
+		if d, err := artifacts.ParseManifestKey(info.Key); err == nil {
+			lying = append(lying, artifacts.Ref{Digest: d, Size: info.Size})
+		}
+		return nil
+	})
+	for _, ref := range lying {
+		if err == nil {
+			_, err = add(artifacts.Retained{Manifest: ref})
+		}
+	}
+	slices.SortStableFunc(all[reached:], func(a, b artifacts.Retained) int { return b.Time.Compare(a.Time) })
+	return all, reached, err
+}
+
+// rebuild builds the source at the time of each snapshot that lacks something,
+// on top of the snapshot before it. A feed that is not that snapshot's gives
+// other objects, of which none is missing.
+func (r *repairer) rebuild(ctx context.Context) error {
+	all, _, err := r.snapshots(ctx)
+	if err != nil {
+		return err
+	}
+	broken, err := r.broken(ctx, all)
+	if err != nil {
+		return err
+	}
+	for _, t := range broken {
+		over := &rebuilt{Store: r.Store, mender: r.mender, name: r.Source.String()}
+		if i := slices.IndexFunc(all, func(a artifacts.Retained) bool { return a.Time.Before(t) }); i >= 0 {
+			p := *r.pointer
+			p.Time, p.Manifest = all[i].Time, all[i].Manifest
+			over.pointer = p.Encode()
+		}
+		cfg := r.Config
+		cfg.Store, cfg.Guards = over, Guards{Force: true}
+		b, err := New(cfg)
+		if err != nil {
+			return err
+		}
+		b.again = true
+		if _, err := b.Build(ctx, t); err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			r.Log.Warn("the source cannot be built again", "snapshot", stamp(t), "err", err)
+		}
+	}
+	return nil
+}
+
+// history puts back what is lost of the views of history: of each snapshot its
+// ledger says all of them.
+func (r *repairer) history(ctx context.Context) error {
+	all, reached, err := r.snapshots(ctx)
+	if err != nil {
+		return err
+	}
+	for _, ret := range all[:reached] {
+		m, err := artifacts.ReadManifest(ctx, r.mender, ret.Manifest)
+		if err != nil {
+			return err
+		}
+		m.Views = slices.DeleteFunc(m.Views, func(v artifacts.View) bool { return !artifacts.IsHistory(v.Collection) })
+		if !slices.ContainsFunc(publish.Reached(m), func(ref artifacts.Ref) bool { return r.lost[artifacts.ObjectKey(ref.Digest)] }) {
+			continue
+		}
+		root, err := ledger.ReadRoot(ctx, r.mender, m.Ledger)
+		if err == nil {
+			c := &charter{reader: r.mender, root: root, t: m.Time, put: func(table *render.Table) (artifacts.View, error) {
+				views, pieces := render.Views(table)
+				for i := range pieces {
+					body, _ := pieces[i].Bytes()
+					if key := artifacts.ObjectKey(artifacts.Sum(body)); r.lost[key] {
+						if err := r.put(ctx, key, body, "the ledger"); err != nil {
+							return artifacts.View{}, err
+						}
+					}
+				}
+				return views[0], nil
+			}}
+			_, err = c.views(ctx)
+		}
+		if err := unlessDamage(err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// broken returns the times of the published and the retained snapshots that
+// lack something, oldest first: what one lacks, the next is built upon.
+func (r *repairer) broken(ctx context.Context, all []artifacts.Retained) (times []time.Time, err error) {
+	wanted := []artifacts.Retained{{Time: r.pointer.Time, Manifest: r.pointer.Manifest}}
+	if m, err := artifacts.ReadManifest(ctx, r.mender, r.pointer.Manifest); err == nil {
+		wanted = append(wanted, m.Retained...)
+	}
+	for _, ret := range wanted {
+		m, err := artifacts.ReadManifest(ctx, r.mender, ret.Manifest)
+		var refs []artifacts.Ref
+		if err == nil {
+			refs, err = needs(ctx, r.mender, m)
+		}
+		if err != nil && !isDamage(err) {
+			return nil, err
+		}
+		if err != nil || slices.ContainsFunc(refs, func(ref artifacts.Ref) bool { return r.lost[artifacts.ObjectKey(ref.Digest)] }) {
+			times = append(times, ret.Time)
+		}
+	}
+	slices.Reverse(times)
+	return times, nil
+}
+
+// rebuilt is what a build of the same feed works on: the store as it was before
+// the snapshot. Of what the build writes, what is lost is put, and nothing else
+// happens.
+type rebuilt struct {
+	artifacts.Store
+	mender  *mender
+	name    string
+	pointer []byte // nil: there is no snapshot before
+}
+
+func (s *rebuilt) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+	switch {
+	case immutable(key):
+		return s.mender.Get(ctx, key, limit)
+	case key == artifacts.CurrentKey && s.pointer != nil:
+		return s.pointer, "before", nil
+	}
+	return nil, "", artifacts.ErrNotFound
+}
+
+func (s *rebuilt) GetIf(ctx context.Context, key string, _ artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+	return s.Get(ctx, key, limit)
+}
+
+func (s *rebuilt) Put(ctx context.Context, key string, data []byte) error {
+	s.mender.mu.Lock()
+	lost := s.mender.lost[key]
+	s.mender.mu.Unlock()
+	if lost && artifacts.Names(key, data) {
+		return s.mender.put(ctx, key, data, s.name)
+	}
+	return nil
+}
+
+func (s *rebuilt) Sync(context.Context) error { return nil }
+func (s *rebuilt) Swap(context.Context, string, artifacts.Version, []byte) (artifacts.Version, error) {
+	return "after", nil
+}
+func (s *rebuilt) Delete(context.Context, string) error { return nil }
+func (s *rebuilt) SelfTest(context.Context) error { return nil }
