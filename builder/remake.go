@@ -195,4 +195,4 @@ func (s *rebuilt) Swap(context.Context, string, artifacts.Version, []byte) (arti
 	return "after", nil
 }
 func (s *rebuilt) Delete(context.Context, string) error { return nil }
-func (s *rebuilt) SelfTest(context.Context) error { return nil }
+func (s *rebuilt) SelfTest(context.Context) error       { return nil }
