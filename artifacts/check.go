@@ -68,13 +68,6 @@ func (c *checker) problem(format string, args ...any) {
 	}
 }
 
-// isAnswer reports whether err is something the store said of an object; any
-// other error means that the store could not be asked.
-func isAnswer(err error) bool {
-	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrFormat) ||
-		errors.Is(err, ErrSignature)
-}
-
 func (c *checker) run(ctx context.Context) error {
 	b, _, err := c.r.Get(ctx, CurrentKey, MaxPointerSize)
 	if errors.Is(err, ErrNotFound) {
@@ -122,7 +115,7 @@ func (c *checker) run(ctx context.Context) error {
 
 // refuse turns what the store said into a problem; anything else is returned.
 func (c *checker) refuse(what string, err error) error {
-	if isAnswer(err) {
+	if IsDamage(err) || errors.Is(err, ErrSignature) {
 		c.problem("%s: %v", what, err)
 		return nil
 	}
@@ -135,44 +128,23 @@ func (c *checker) small(ctx context.Context, store string) error {
 	for _, o := range []struct {
 		what, key string
 		limit     int64
-		storeOf   func([]byte) (string, error) // "" for one of before
 	}{
-		{"identity", IdentityKey, MaxPointerSize, func(b []byte) (string, error) {
-			i, err := ParseIdentity(b)
-			if err != nil {
-				return "", err
-			}
-			return i.Store, nil
-		}},
-		{"change record", ChangeKey, MaxPointerSize, func(b []byte) (string, error) {
-			r, err := ParseChange(b)
-			if err != nil {
-				return "", err
-			}
-			return r.Store, nil
-		}},
-		{"key set", KeysKey, MaxKeySetSize, func(b []byte) (string, error) {
-			s, err := ParseKeySet(b)
-			if err != nil {
-				return "", err
-			}
-			return s.Store, nil
-		}},
+		{"identity", IdentityKey, MaxPointerSize}, {"change record", ChangeKey, MaxPointerSize}, {"key set", KeysKey, MaxKeySetSize},
 	} {
 		b, _, err := c.r.Get(ctx, o.key, o.limit)
 		if errors.Is(err, ErrNotFound) {
 			continue
 		}
-		of := ""
+		var of Numbered // no store: one of before
 		if err == nil {
-			of, err = o.storeOf(b)
+			of, err = ParseNumbered(o.key, b)
 		}
 		if err != nil {
 			if err := c.refuse(o.what, err); err != nil {
 				return err
 			}
-		} else if of != "" && of != store {
-			c.problem("%s: it is of store %s, the pointer of store %s", o.what, of, store)
+		} else if of.Store != "" && of.Store != store {
+			c.problem("%s: it is of store %s, the pointer of store %s", o.what, of.Store, store)
 		}
 	}
 	return nil

@@ -48,6 +48,34 @@ type Numbered struct {
 	Number uint64 `json:"number,omitempty"`
 }
 
+// ParseNumbered reads what an object that moves, by its key, says of itself: a
+// pointer's number is its sequence, an identity has none.
+func ParseNumbered(key string, b []byte) (n Numbered, err error) {
+	switch key {
+	case CurrentKey:
+		var p *Pointer
+		if p, err = ParsePointer(b); err == nil {
+			n = Numbered{Store: p.Store, Number: p.Sequence}
+		}
+	case KeysKey:
+		var s *KeySet
+		if s, err = ParseKeySet(b); err == nil {
+			n = s.Numbered
+		}
+	case ChangeKey:
+		var c *Change
+		if c, err = ParseChange(b); err == nil {
+			n = c.Numbered
+		}
+	default:
+		var i *Identity
+		if i, err = ParseIdentity(b); err == nil {
+			n.Store = i.Store
+		}
+	}
+	return n, err
+}
+
 func (n Numbered) check() error {
 	if n == (Numbered{}) {
 		return nil

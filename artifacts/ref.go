@@ -2,6 +2,7 @@ package artifacts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -20,6 +21,12 @@ func (r Ref) Check(b []byte) error {
 		return fmt.Errorf("%w: %d bytes with digest %s", ErrCorrupt, len(b), d)
 	}
 	return nil
+}
+
+// IsDamage reports whether err says that an object is not there, or not as it
+// should be; any other error means that this is not known.
+func IsDamage(err error) bool {
+	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrFormat)
 }
 
 // ReadObject reads and checks the object that ref names. Bytes that are not the

@@ -13,8 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/market"
@@ -246,7 +244,7 @@ func (b *build) overlap(ctx context.Context, head *publish.Head, root *ledger.Ro
 func (b *build) remember(ctx context.Context, prior *ledger.Ledger, last *lastSnapshot, feeds []PastFeed) (*ledger.Ledger, *lastSnapshot, error) {
 	b.step(stepPast)
 	for i, f := range feeds {
-		b.Progress(stepPast, i, len(feeds))
+		b.Progress.show(stepPast, i, len(feeds))
 		next, feed, err := b.advance(ctx, prior, last, &f)
 		if err == nil {
 			err = b.scratch.advance(next)
@@ -260,13 +258,13 @@ func (b *build) remember(ctx context.Context, prior *ledger.Ledger, last *lastSn
 		last = lastFeed(f.Time, feed)
 		b.report.Past++
 	}
-	b.Progress(stepPast, len(feeds), len(feeds))
+	b.Progress.show(stepPast, len(feeds), len(feeds))
 	return prior, last, nil
 }
 
 // advance returns the ledger after a feed, and the feed with its ids.
 func (b *build) advance(ctx context.Context, prior *ledger.Ledger, last *lastSnapshot, f *PastFeed) (*ledger.Next, *market.Feed, error) {
-	feed, rows, err := b.read(ctx, f.Files, prior, func(string, int, int) {})
+	feed, rows, err := b.read(ctx, f.Files, prior, nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -343,22 +341,14 @@ func (b *build) putPast(ctx context.Context, objects *publish.Objects, next *led
 	}
 	refs = slices.DeleteFunc(refs, func(r artifacts.Ref) bool { return !b.scratch.files[artifacts.ObjectKey(r.Digest)] })
 	var done atomic.Int64
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(putters)
-	for _, ref := range refs {
-		g.Go(func() error {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			// Bytes that the disk has changed must not get a name that is not theirs.
-			body, err := artifacts.ReadObject(ctx, b.scratch, ref)
-			if err != nil {
-				return fmt.Errorf("%s: %w", b.scratch.dir, err)
-			}
-			_, err = objects.Put(ctx, body)
-			b.Progress("put past", int(done.Add(1)), len(refs))
-			return err
-		})
-	}
-	return g.Wait()
+	return parallel(ctx, len(refs), func(ctx context.Context, i int) error {
+		// Bytes that the disk has changed must not get a name that is not theirs.
+		body, err := artifacts.ReadObject(ctx, b.scratch, refs[i])
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.scratch.dir, err)
+		}
+		_, err = objects.Put(ctx, body)
+		b.Progress.show("put past", int(done.Add(1)), len(refs))
+		return err
+	})
 }

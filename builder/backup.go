@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"example.com/marketdata/artifacts"
-	"golang.org/x/sync/errgroup"
 )
 
 // BackupConfig says what Backup copies where.
@@ -47,9 +46,6 @@ var errMoved = errors.New("the published snapshot changed during each of the tri
 // It is safe beside a running builder and gc: when the pointer has moved and
 // something is gone, it starts again.
 func Backup(ctx context.Context, cfg BackupConfig) (*BackupReport, error) {
-	if cfg.Progress == nil {
-		cfg.Progress = func(string, int, int) {}
-	}
 	for try := 1; ; try++ {
 		b := &backup{BackupConfig: cfg, there: map[string]int64{}}
 		err := b.run(ctx)
@@ -94,31 +90,20 @@ func (b *backup) run(ctx context.Context) error {
 			return err
 		}
 	}
-	newest, err := artifacts.ReadManifest(ctx, b.From, p.Manifest)
-	if err != nil {
-		return err
-	}
-	manifests := map[string]artifacts.Ref{artifacts.ManifestKey(p.Manifest.Digest): p.Manifest}
-	objects := map[string]artifacts.Ref{}
-	add := func(m *artifacts.Manifest) error {
+	manifests, objects := map[string]artifacts.Ref{}, map[string]artifacts.Ref{}
+	err = eachSnapshot(ctx, b.From, p, func(of artifacts.Retained, m *artifacts.Manifest, err error) error {
+		if err != nil {
+			return err
+		}
 		refs, err := needs(ctx, b.From, m)
 		for _, ref := range refs {
 			objects[artifacts.ObjectKey(ref.Digest)] = ref
 		}
+		manifests[artifacts.ManifestKey(of.Manifest.Digest)] = of.Manifest
 		return err
-	}
-	if err := add(newest); err != nil {
+	})
+	if err != nil {
 		return err
-	}
-	for _, ret := range newest.Retained {
-		m, err := artifacts.ReadManifest(ctx, b.From, ret.Manifest)
-		if err == nil {
-			err = add(m)
-		}
-		if err != nil {
-			return err
-		}
-		manifests[artifacts.ManifestKey(ret.Manifest.Digest)] = ret.Manifest
 	}
 	// Objects before what names them, each step durable before the next.
 	if err := b.copy(ctx, "backup", objects); err != nil {
@@ -203,32 +188,29 @@ func (b *backup) elsewhere(ctx context.Context) error {
 
 // copy copies what is not there in the right size, and makes it durable.
 func (b *backup) copy(ctx context.Context, step string, wanted map[string]artifacts.Ref) error {
-	var done, copied, size atomic.Int64
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(putters)
+	var keys []string
 	for key, ref := range wanted {
-		if have, ok := b.there[key]; ok && have == ref.Size {
-			done.Add(1)
-			continue
+		if have, ok := b.there[key]; !ok || have != ref.Size {
+			keys = append(keys, key)
 		}
-		g.Go(func() error {
-			body, _, err := b.From.Get(gctx, key, ref.Size)
-			if err == nil {
-				err = ref.Check(body)
-			}
-			if err == nil {
-				err = b.To.Put(gctx, key, body)
-			}
-			if err != nil {
-				return fmt.Errorf("copy %s: %w", key, err)
-			}
-			copied.Add(1)
-			size.Add(ref.Size)
-			b.Progress(step, int(done.Add(1)), len(wanted))
-			return nil
-		})
 	}
-	err := g.Wait()
+	var copied, size atomic.Int64
+	err := parallel(ctx, len(keys), func(ctx context.Context, i int) error {
+		key, ref := keys[i], wanted[keys[i]]
+		body, _, err := b.From.Get(ctx, key, ref.Size)
+		if err == nil {
+			err = ref.Check(body)
+		}
+		if err == nil {
+			err = b.To.Put(ctx, key, body)
+		}
+		if err != nil {
+			return fmt.Errorf("copy %s: %w", key, err)
+		}
+		size.Add(ref.Size)
+		b.Progress.show(step, len(wanted)-len(keys)+int(copied.Add(1)), len(wanted))
+		return nil
+	})
 	if err == nil {
 		err = b.To.Sync(ctx)
 	}
@@ -240,7 +222,7 @@ func (b *backup) copy(ctx context.Context, step string, wanted map[string]artifa
 // move makes one of the objects that move what it is in the store. One that is
 // damaged, or has moved back, does not replace what may be the last good one.
 func (b *backup) move(ctx context.Context, key string, body []byte) error {
-	now, err := numbered(key, body)
+	now, err := artifacts.ParseNumbered(key, body)
 	if err != nil {
 		return fmt.Errorf("the store's %s: %w", key, err)
 	}
@@ -254,37 +236,10 @@ func (b *backup) move(ctx context.Context, key string, body []byte) error {
 	if bytes.Equal(have, body) && version != "" {
 		return nil
 	}
-	if before, err := numbered(key, have); err == nil && before.Store == b.id && before.Number > now.Number {
+	if before, err := artifacts.ParseNumbered(key, have); err == nil && before.Store == b.id && before.Number > now.Number {
 		return fmt.Errorf("the store's %s has moved back from %d, which is in the backup, to %d", key, before.Number, now.Number)
 	}
 	return settle(ctx, b.To, key, version, body)
-}
-
-// numbered reads what an object that moves says of itself.
-func numbered(key string, body []byte) (n artifacts.Numbered, err error) {
-	switch key {
-	case artifacts.CurrentKey:
-		var p *artifacts.Pointer
-		if p, err = artifacts.ParsePointer(body); err == nil {
-			n = artifacts.Numbered{Store: p.Store, Number: p.Sequence}
-		}
-	case artifacts.KeysKey:
-		var s *artifacts.KeySet
-		if s, err = artifacts.ParseKeySet(body); err == nil {
-			n = s.Numbered
-		}
-	case artifacts.ChangeKey:
-		var c *artifacts.Change
-		if c, err = artifacts.ParseChange(body); err == nil {
-			n = c.Numbered
-		}
-	default:
-		var i *artifacts.Identity
-		if i, err = artifacts.ParseIdentity(body); err == nil {
-			n.Store = i.Store
-		}
-	}
-	return n, err
 }
 
 // settle swaps, and finds out whether a swap that failed happened all the same.

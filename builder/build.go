@@ -19,7 +19,6 @@ import (
 	"example.com/marketdata/builder/render"
 	"example.com/marketdata/builder/source"
 	"github.com/holiman/uint256"
-	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -31,9 +30,6 @@ const (
 	DefaultRetain = time.Hour
 	// MaxRetain bounds it, and with it the manifest.
 	MaxRetain = 7 * 24 * time.Hour
-	// putters bounds the objects that are made and put at the same time, and
-	// with it memory: one takes some ten MiB while it is made.
-	putters = 8
 )
 
 // Steps of a build, in their order. Each is logged as it begins.
@@ -49,6 +45,12 @@ const (
 // Progress receives how far a long step is; total is 0 while it is unknown. It
 // may be called from several goroutines at once.
 type Progress func(step string, done, total int)
+
+func (p Progress) show(step string, done, total int) {
+	if p != nil {
+		p(step, done, total)
+	}
+}
 
 // Config says what a Builder works on.
 type Config struct {
@@ -90,9 +92,6 @@ func New(cfg Config) (*Builder, error) {
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
-	}
-	if cfg.Progress == nil {
-		cfg.Progress = func(string, int, int) {}
 	}
 	return &Builder{Config: cfg}, nil
 }
@@ -203,7 +202,7 @@ func (b *build) open(ctx context.Context) (*publish.Head, error) {
 // mendable adds to the error of a store's object that is missing or broken what
 // mends it.
 func mendable(err error) error {
-	if err == nil || !isDamage(err) || errors.Is(err, artifacts.ErrFormat) {
+	if err == nil || !artifacts.IsDamage(err) || errors.Is(err, artifacts.ErrFormat) {
 		return err
 	}
 	return fmt.Errorf("%w; builder repair mends it, or says what does", err)
@@ -292,7 +291,7 @@ func ledgerOf(head *publish.Head) *artifacts.Ref {
 func (b *build) read(ctx context.Context, files source.Files, prior *ledger.Ledger, progress Progress) (*market.Feed, *source.Report, error) {
 	return source.Read(ctx, files, source.ReadOptions{
 		Known: prior.Known, Owner: prior.Owner,
-		Progress: func(file string, read, total int64) { progress("read "+file, int(read), int(max(0, total))) },
+		Progress: func(file string, read, total int64) { progress.show("read "+file, int(read), int(max(0, total))) },
 	})
 }
 
@@ -362,7 +361,7 @@ func (b *build) ahead(t time.Time) bool { return t.Sub(b.Now()) > artifacts.Step
 // the service is a new one; the report says so.
 func (b *build) guard(ctx context.Context, t time.Time, feed *market.Feed, rows *source.Report, last *lastSnapshot) error {
 	stops, err := b.Guards.check(ctx, t, feed, rows, last)
-	if err != nil && !isDamage(err) {
+	if err != nil && !artifacts.IsDamage(err) {
 		return err
 	}
 	if !b.Guards.Force && len(stops) > 0 {
@@ -396,25 +395,17 @@ func (b *build) putViews(ctx context.Context, objects *publish.Objects, feed *ma
 func (b *build) putPieces(ctx context.Context, objects *publish.Objects, collection string, views []artifacts.View, pieces []render.Piece) error {
 	var done atomic.Int64
 	what, _, _ := strings.Cut(collection, "/") // of history one for all
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(putters)
-	for i := range pieces {
+	return parallel(ctx, len(pieces), func(ctx context.Context, i int) error {
 		p := &pieces[i]
-		g.Go(func() error {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			body, first := p.Bytes()
-			ref, err := objects.Put(ctx, body)
-			if err != nil {
-				return err
-			}
-			views[p.View].Objects[p.Object] = artifacts.ViewObject{Ref: ref, Rows: p.Rows, First: first}
-			b.Progress("put "+what, int(done.Add(1)), len(pieces))
-			return nil
-		})
-	}
-	return g.Wait()
+		body, first := p.Bytes()
+		ref, err := objects.Put(ctx, body)
+		if err != nil {
+			return err
+		}
+		views[p.View].Objects[p.Object] = artifacts.ViewObject{Ref: ref, Rows: p.Rows, First: first}
+		b.Progress.show("put "+what, int(done.Add(1)), len(pieces))
+		return nil
+	})
 }
 
 // putLedger puts the ledger after the snapshot and returns its root's name.
@@ -424,15 +415,11 @@ func (b *build) putLedger(ctx context.Context, objects *publish.Objects, next *l
 			return artifacts.Ref{}, err
 		}
 	}
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(putters)
-	for _, body := range next.Objects {
-		g.Go(func() error {
-			_, err := objects.Put(gctx, body)
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
+	err := parallel(ctx, len(next.Objects), func(ctx context.Context, i int) error {
+		_, err := objects.Put(ctx, next.Objects[i])
+		return err
+	})
+	if err != nil {
 		return artifacts.Ref{}, err
 	}
 	return objects.Put(ctx, next.Root)

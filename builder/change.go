@@ -49,18 +49,13 @@ func recordChange(ctx context.Context, s artifacts.Store, now func() time.Time, 
 		if err != nil || m == nil {
 			return nil, err
 		}
-		root, err := ledger.ReadRoot(ctx, s, m.Ledger)
-		if err != nil {
-			return nil, fmt.Errorf("ledger: %w", err)
-		}
-		c, err := changeOf(root.Totals)
+		c, err := changeAt(ctx, s, m, now)
 		if err != nil {
 			return nil, fmt.Errorf("ledger: %w", err)
 		}
 		if c.Numbered, err = publish.Number(ctx, s, before, now()); err != nil {
 			return nil, err
 		}
-		c.Database, c.Time = m.Database, now().UTC()
 		// After any error the record may have been written or not. Both are
 		// valid, and starting again finds out which.
 		if _, err = s.Swap(ctx, artifacts.ChangeKey, version, c.Encode()); err == nil {
@@ -88,6 +83,19 @@ func lastChange(ctx context.Context, s artifacts.Store) (artifacts.Numbered, art
 		return artifacts.Numbered{}, version, nil
 	}
 	return artifacts.Numbered{}, "", err
+}
+
+// changeAt is the record of m's totals, without a number.
+func changeAt(ctx context.Context, r artifacts.Reader, m *artifacts.Manifest, now func() time.Time) (*artifacts.Change, error) {
+	root, err := ledger.ReadRoot(ctx, r, m.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	c, err := changeOf(root.Totals)
+	if err == nil {
+		c.Database, c.Time = m.Database, now().UTC()
+	}
+	return c, err
 }
 
 // changeOf compares the newest total with the earliest of the day before it.

@@ -9,16 +9,10 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/builder/ledger"
-	"example.com/marketdata/builder/publish"
-	"golang.org/x/sync/errgroup"
 )
 
 // DefaultGrace is how long gc leaves alone what nothing reaches any more.
 const DefaultGrace = time.Hour
-
-// deleters bounds how many deletions are under way at once.
-const deleters = 8
 
 // GCConfig says what Collect works on.
 type GCConfig struct {
@@ -79,9 +73,7 @@ func Collect(ctx context.Context, cfg GCConfig) (*GCReport, error) {
 	// Folder by folder, so that each list is fresh when its deletions begin.
 	for i := 0; i < 256 && err == nil; i++ {
 		err = c.sweepMarked(ctx, fmt.Sprintf("%s%02x/", artifacts.ObjectPrefix, i), c.unmarked)
-		if c.Progress != nil {
-			c.Progress("collect", i+1, 256)
-		}
+		c.Progress.show("collect", i+1, 256)
 	}
 	if err != nil {
 		return nil, err
@@ -213,18 +205,6 @@ func (c *collector) markOwn(ctx context.Context, m *artifacts.Manifest) error {
 	return err
 }
 
-// needs returns the objects that a snapshot needs: those of its views and its
-// ledger's. When the ledger cannot be read, it returns what it knows, and why.
-func needs(ctx context.Context, r artifacts.Reader, m *artifacts.Manifest) (refs []artifacts.Ref, err error) {
-	refs = publish.Reached(m)
-	root, err := artifacts.ReadObject(ctx, r, m.Ledger)
-	if err != nil {
-		return refs, err
-	}
-	named, err := ledger.Refs(root)
-	return append(refs, named...), err
-}
-
 // sweepMarked looks once more at the pointer, and sweeps.
 func (c *collector) sweepMarked(ctx context.Context, prefix string, garbage func(key string) bool) error {
 	if err := c.markPublished(ctx); err != nil {
@@ -248,21 +228,16 @@ func (c *collector) sweep(ctx context.Context, prefix string, garbage func(key s
 		return fmt.Errorf("list %s: %w", prefix, err)
 	}
 	var deleted, bytes atomic.Int64
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(deleters)
-	for _, info := range old {
-		g.Go(func() error {
-			if !c.DryRun {
-				if err := c.Store.Delete(ctx, info.Key); err != nil {
-					return fmt.Errorf("delete %s: %w", info.Key, err)
-				}
+	err = parallel(ctx, len(old), func(ctx context.Context, i int) error {
+		if !c.DryRun {
+			if err := c.Store.Delete(ctx, old[i].Key); err != nil {
+				return fmt.Errorf("delete %s: %w", old[i].Key, err)
 			}
-			deleted.Add(1)
-			bytes.Add(info.Size)
-			return nil
-		})
-	}
-	err = g.Wait()
+		}
+		deleted.Add(1)
+		bytes.Add(old[i].Size)
+		return nil
+	})
 	c.report.Deleted += int(deleted.Load())
 	c.report.DeletedBytes += bytes.Load()
 	return err

@@ -72,7 +72,7 @@ func (c *charter) views(ctx context.Context) (all []artifacts.View, err error) {
 	for i := range artifacts.HistoryWindows {
 		w := &artifacts.HistoryWindows[i]
 		views, err := c.window(ctx, w, c.follows(w))
-		if isDamage(err) {
+		if artifacts.IsDamage(err) {
 			views, err = c.window(ctx, w, false)
 		}
 		if err != nil {
@@ -255,7 +255,7 @@ func (c *charter) block(ctx context.Context, old *artifacts.View, times []time.T
 		if !t.Equal(c.t) {
 			var err error
 			if points, err = c.root.Points(ctx, c.reader, t); err != nil {
-				if isDamage(err) {
+				if artifacts.IsDamage(err) {
 					continue
 				}
 				return nil, err
@@ -394,20 +394,8 @@ func (c *charter) listed(ctx context.Context, v *artifacts.View) (list listing, 
 // eachRow calls f for each row of a view.
 func eachRow(ctx context.Context, r artifacts.Reader, v *artifacts.View, f func(id uint64, row []byte) error) error {
 	for _, o := range v.Objects {
-		body, err := artifacts.ReadObject(ctx, r, o.Ref)
-		if err != nil {
+		if err := eachObjectRow(ctx, r, o.Ref, f); err != nil {
 			return err
-		}
-		shards, err := artifacts.ParseObject(body)
-		if err != nil {
-			return err
-		}
-		for _, s := range shards {
-			for i := range s.Len() {
-				if err := f(s.ID(i), s.Row(i)); err != nil {
-					return err
-				}
-			}
 		}
 	}
 	return nil

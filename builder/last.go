@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
 )
@@ -43,18 +41,24 @@ func lastPublished(r artifacts.Reader, m *artifacts.Manifest) *lastSnapshot {
 		if view == nil {
 			return fmt.Errorf("the last snapshot has no view %s by id", collection)
 		}
-		for some := range slices.Chunk(view.Objects, putters) {
+		for some := range slices.Chunk(view.Objects, atOnce) {
 			parts := make([][]lastRow, len(some))
-			g, ctx := errgroup.WithContext(ctx)
-			for i := range some {
-				g.Go(func() (err error) {
-					if parts[i], err = readLast(ctx, r, some[i].Ref); err != nil {
-						err = fmt.Errorf("the last snapshot's %s: %s: %w", collection, artifacts.ObjectKey(some[i].Digest), err)
+			err := parallel(ctx, len(some), func(ctx context.Context, i int) error {
+				err := eachObjectRow(ctx, r, some[i].Ref, func(id uint64, b []byte) error {
+					row, err := parseLast(b)
+					if err != nil {
+						return fmt.Errorf("%w: row of id %d: %w", artifacts.ErrCorrupt, id, err)
 					}
-					return err
+					row.id = id
+					parts[i] = append(parts[i], row)
+					return nil
 				})
-			}
-			if err := g.Wait(); err != nil {
+				if err != nil {
+					err = fmt.Errorf("the last snapshot's %s: %s: %w", collection, artifacts.ObjectKey(some[i].Digest), err)
+				}
+				return err
+			})
+			if err != nil {
 				return err
 			}
 			for _, rows := range parts {
@@ -63,29 +67,6 @@ func lastPublished(r artifacts.Reader, m *artifacts.Manifest) *lastSnapshot {
 		}
 		return nil
 	}}
-}
-
-// readLast reads the rows of an object of a view.
-func readLast(ctx context.Context, r artifacts.Reader, ref artifacts.Ref) (rows []lastRow, err error) {
-	b, err := artifacts.ReadObject(ctx, r, ref)
-	if err != nil {
-		return nil, err
-	}
-	shards, err := artifacts.ParseObject(b)
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range shards {
-		for i := range s.Len() {
-			row, err := parseLast(s.Row(i))
-			if err != nil {
-				return nil, fmt.Errorf("%w: row of id %d: %w", artifacts.ErrCorrupt, s.ID(i), err)
-			}
-			row.id = s.ID(i)
-			rows = append(rows, row)
-		}
-	}
-	return rows, nil
 }
 
 // parseLast reads what a guard rail looks at of a row, all of which stands before

@@ -35,7 +35,7 @@ func (r *repairer) goBack(ctx context.Context, check *artifacts.CheckReport) (*a
 		if err == nil {
 			whole, err = r.wholeLedger(ctx, target.Ledger)
 		}
-		if err != nil && !isDamage(err) {
+		if err != nil && !artifacts.IsDamage(err) {
 			return nil, err
 		}
 		if !whole {
@@ -86,7 +86,7 @@ func (r *repairer) rootFor(ctx context.Context, newest, target *artifacts.Manife
 		if whole, err = r.wholeRefs(ctx, root); whole || err != nil {
 			return root, err
 		}
-	} else if !isDamage(err) {
+	} else if !artifacts.IsDamage(err) {
 		return nil, err
 	}
 	r.loss += ", and so are the ids that were given out since: other rows may get them"

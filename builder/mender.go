@@ -3,7 +3,6 @@ package builder
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -11,14 +10,9 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// isDamage reports whether err says that an object is not there, or not as it
-// should be; any other error means that this is not known.
-func isDamage(err error) bool {
-	return errors.Is(err, artifacts.ErrNotFound) || errors.Is(err, artifacts.ErrCorrupt) || errors.Is(err, artifacts.ErrTooLarge) || errors.Is(err, artifacts.ErrFormat)
-}
-
+// unlessDamage returns err, unless it is damage.
 func unlessDamage(err error) error {
-	if isDamage(err) {
+	if artifacts.IsDamage(err) {
 		return nil
 	}
 	return err
@@ -65,7 +59,7 @@ func (m *mender) Get(ctx context.Context, key string, limit int64) ([]byte, arti
 		}
 		m.found(key)
 		return b, v, err
-	case err != nil && !isDamage(err):
+	case err != nil && !artifacts.IsDamage(err):
 		return nil, "", err
 	}
 	var unasked error
@@ -74,7 +68,7 @@ func (m *mender) Get(ctx context.Context, key string, limit int64) ([]byte, arti
 		if cerr == nil && artifacts.Names(key, have) {
 			return have, "", m.put(ctx, key, have, c.Name)
 		}
-		if cerr != nil && !isDamage(cerr) {
+		if cerr != nil && !artifacts.IsDamage(cerr) {
 			unasked = cmp.Or(unasked, fmt.Errorf("%s: %w", c.Name, cerr))
 		}
 	}

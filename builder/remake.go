@@ -18,27 +18,14 @@ const rebuilds = 3
 // snapshots returns the manifests that can be read, newest first, and how many
 // of them, at the front, the pointer reaches. The others are what gc has left.
 func (r *repairer) snapshots(ctx context.Context) (all []artifacts.Retained, reached int, err error) {
-	published := artifacts.Retained{Time: r.pointer.Time, Manifest: r.pointer.Manifest}
-	add := func(ret artifacts.Retained) (*artifacts.Manifest, error) {
-		m, err := artifacts.ReadManifest(ctx, r.mender, ret.Manifest)
-		if isDamage(err) {
-			return nil, nil
-		}
+	add := func(ret artifacts.Retained, m *artifacts.Manifest, err error) error {
 		if err == nil && !slices.ContainsFunc(all, func(a artifacts.Retained) bool { return a.Manifest == ret.Manifest }) {
 			all = append(all, artifacts.Retained{Time: m.Time, Manifest: ret.Manifest})
 		}
-		return m, err
+		return unlessDamage(err)
 	}
-	newest, err := add(published)
-	if err != nil {
+	if err := eachSnapshot(ctx, r.mender, r.pointer, add); err != nil {
 		return nil, 0, err
-	}
-	if newest != nil {
-		for _, ret := range newest.Retained {
-			if _, err := add(ret); err != nil {
-				return nil, 0, err
-			}
-		}
 	}
 	reached = len(all)
 	var lying []artifacts.Ref
@@ -50,7 +37,8 @@ func (r *repairer) snapshots(ctx context.Context) (all []artifacts.Retained, rea
 	})
 	for _, ref := range lying {
 		if err == nil {
-			_, err = add(artifacts.Retained{Manifest: ref})
+			m, lost := artifacts.ReadManifest(ctx, r.mender, ref)
+			err = add(artifacts.Retained{Manifest: ref}, m, lost)
 		}
 	}
 	slices.SortStableFunc(all[reached:], func(a, b artifacts.Retained) int { return b.Time.Compare(a.Time) })
@@ -65,7 +53,7 @@ func (r *repairer) rebuild(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	broken, err := r.broken(ctx, all)
+	broken, err := r.broken(ctx)
 	if err != nil {
 		return err
 	}
@@ -134,26 +122,19 @@ func (r *repairer) history(ctx context.Context) error {
 
 // broken returns the times of the published and the retained snapshots that
 // lack something, oldest first: what one lacks, the next is built upon.
-func (r *repairer) broken(ctx context.Context, all []artifacts.Retained) (times []time.Time, err error) {
-	wanted := []artifacts.Retained{{Time: r.pointer.Time, Manifest: r.pointer.Manifest}}
-	if m, err := artifacts.ReadManifest(ctx, r.mender, r.pointer.Manifest); err == nil {
-		wanted = append(wanted, m.Retained...)
-	}
-	for _, ret := range wanted {
-		m, err := artifacts.ReadManifest(ctx, r.mender, ret.Manifest)
+func (r *repairer) broken(ctx context.Context) (times []time.Time, err error) {
+	err = eachSnapshot(ctx, r.mender, r.pointer, func(ret artifacts.Retained, m *artifacts.Manifest, err error) error {
 		var refs []artifacts.Ref
 		if err == nil {
 			refs, err = needs(ctx, r.mender, m)
 		}
-		if err != nil && !isDamage(err) {
-			return nil, err
-		}
 		if err != nil || slices.ContainsFunc(refs, func(ref artifacts.Ref) bool { return r.lost[artifacts.ObjectKey(ref.Digest)] }) {
 			times = append(times, ret.Time)
 		}
-	}
+		return unlessDamage(err)
+	})
 	slices.Reverse(times)
-	return times, nil
+	return times, err
 }
 
 // rebuilt is what a build of the same feed works on: the store as it was before

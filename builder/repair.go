@@ -115,7 +115,7 @@ func (r *repairer) readPointer(ctx context.Context) error {
 		r.pointer, err = artifacts.ParsePointer(b)
 		r.version = version
 	}
-	if isDamage(err) || errors.Is(err, artifacts.ErrSignature) {
+	if artifacts.IsDamage(err) || errors.Is(err, artifacts.ErrSignature) {
 		return fmt.Errorf("read pointer: %w: builder restore puts a backup's in its place", err)
 	}
 	if err != nil {
@@ -137,7 +137,7 @@ func (r *repairer) report(check *artifacts.CheckReport) *RepairReport {
 func (r *repairer) mend(ctx context.Context) (*artifacts.CheckReport, error) {
 	for round := 0; ; round++ {
 		clear(r.lost)
-		check, err := artifacts.Check(ctx, r.mender, ledger.Refs, func(done, total int) { r.Progress("repair", done, total) })
+		check, err := artifacts.Check(ctx, r.mender, ledger.Refs, func(done, total int) { r.Progress.show("repair", done, total) })
 		if err != nil || len(r.lost) == 0 || round == rebuilds {
 			return check, err
 		}
@@ -162,7 +162,7 @@ func (r *repairer) changeRecord(ctx context.Context, check *artifacts.CheckRepor
 	if err == nil {
 		_, err = artifacts.ParseChange(b)
 	}
-	if errors.Is(err, artifacts.ErrNotFound) || !isDamage(err) {
+	if errors.Is(err, artifacts.ErrNotFound) || !artifacts.IsDamage(err) {
 		return unlessDamage(err)
 	}
 	if _, err := Change(ctx, r.Store, r.Now); err != nil {

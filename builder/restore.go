@@ -128,7 +128,7 @@ func (s *small[T]) read(ctx context.Context, r artifacts.Reader, key string, par
 	}
 	switch {
 	case errors.Is(err, artifacts.ErrNotFound):
-	case isDamage(err), errors.Is(err, artifacts.ErrSignature):
+	case artifacts.IsDamage(err), errors.Is(err, artifacts.ErrSignature):
 		s.damage = err
 	case err != nil:
 		return fmt.Errorf("read %s: %w", key, err)
@@ -250,11 +250,7 @@ func (r *restore) keySet() (*artifacts.KeySet, error) {
 func (r *restore) objects(ctx context.Context) error {
 	m := newMender(r.Store, []Copy{r.From})
 	m.restoring = r.backup.pointer.body
-	check, err := artifacts.Check(ctx, m, ledger.Refs, func(done, total int) {
-		if r.Progress != nil {
-			r.Progress("restore", done, total)
-		}
-	})
+	check, err := artifacts.Check(ctx, m, ledger.Refs, func(done, total int) { r.Progress.show("restore", done, total) })
 	if err != nil {
 		return err
 	}
@@ -279,15 +275,10 @@ func (r *restore) change(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	root, err := ledger.ReadRoot(ctx, r.Store, m.Ledger)
+	c, err := changeAt(ctx, r.Store, m, r.Now)
 	if err != nil {
 		return err
 	}
-	c, err := changeOf(root.Totals)
-	if err != nil {
-		return err
-	}
-	c.Database, c.Time = m.Database, r.Now().UTC()
 	if c.Numbered, err = r.number("change record's number", before[0], before[1]); err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/ledger"
-	"golang.org/x/sync/errgroup"
 )
 
 // StatusConfig says which store Status looks at.
@@ -111,11 +110,7 @@ type LedgerStatus struct {
 	Missing int   `json:"missing"`
 }
 
-const (
-	maxStatusProblems = 100
-	// statusReaders bounds the manifests that are read at once.
-	statusReaders = 8
-)
+const maxStatusProblems = 100
 
 // Status says how a store is. It reads the small objects, the manifests and the
 // ledger's root, and lists the rest; it writes nothing. The error is non-nil
@@ -147,7 +142,7 @@ type status struct {
 
 // problem notes err if it is damage, and returns any other.
 func (s *status) problem(what string, err error) error {
-	if err == nil || !isDamage(err) {
+	if err == nil || !artifacts.IsDamage(err) {
 		return err
 	}
 	if len(s.Problems) < maxStatusProblems {
@@ -184,7 +179,7 @@ func (s *status) moving(ctx context.Context) error {
 
 // parse reads a small object, and what it names.
 func (s *status) parse(ctx context.Context, m *MovingStatus, b []byte) error {
-	n, err := numbered(m.Key, b)
+	n, err := artifacts.ParseNumbered(m.Key, b)
 	if err != nil {
 		return err
 	}
@@ -235,20 +230,13 @@ func (s *status) published(ctx context.Context, p *artifacts.Pointer) error {
 	}
 	s.Withdrawn = append(s.Withdrawn, m.Withdrawn...)
 	retained, errs := make([]SnapshotStatus, len(m.Retained)), make([]error, len(m.Retained))
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(statusReaders)
-	for i, r := range m.Retained {
-		g.Go(func() error {
-			var old *artifacts.Manifest
-			old, errs[i] = artifacts.ReadManifest(gctx, s.cfg.Store, r.Manifest)
-			retained[i] = s.snapshot(r.Time, r.Manifest, old)
-			if errs[i] != nil && !isDamage(errs[i]) {
-				return errs[i]
-			}
-			return nil
-		})
-	}
-	if err := g.Wait(); err != nil {
+	err = parallel(ctx, len(m.Retained), func(ctx context.Context, i int) error {
+		var old *artifacts.Manifest
+		old, errs[i] = artifacts.ReadManifest(ctx, s.cfg.Store, m.Retained[i].Manifest)
+		retained[i] = s.snapshot(m.Retained[i].Time, m.Retained[i].Manifest, old)
+		return unlessDamage(errs[i])
+	})
+	if err != nil {
 		return err
 	}
 	s.Snapshots = append(s.Snapshots, retained...)
