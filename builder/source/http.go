@@ -96,10 +96,7 @@ func openHTTP(scheme string) Opener {
 				return nil, fmt.Errorf("cache: %w", err)
 			}
 		}
-		transport := http.DefaultTransport.(*http.Transport).Clone()
-		transport.ResponseHeaderTimeout = httpWait
-		transport.MaxResponseHeaderBytes = 64 << 10
-		f.client = &http.Client{Transport: transport, CheckRedirect: func(req *http.Request, via []*http.Request) error {
+		f.client = &http.Client{Transport: Transport(), CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			if len(via) > maxRedirects || req.URL.Scheme != f.base.Scheme {
 				return errors.New("redirected to another scheme, or too often")
 			}
@@ -109,9 +106,22 @@ func openHTTP(scheme string) Opener {
 	}
 }
 
-func (f *httpFeed) allowed(u *url.URL) error {
+// Transport is how live sources are asked: who does not begin to answer in time, or
+// sends a head without end, fails.
+func Transport() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.ResponseHeaderTimeout, t.MaxResponseHeaderBytes = httpWait, 64<<10
+	return t
+}
+
+// ThisMachine reports whether requests to u stay on this machine.
+func ThisMachine(u *url.URL) bool {
 	ip, err := netip.ParseAddr(u.Hostname())
-	if u.Scheme == "https" || f.insecure || u.Hostname() == "localhost" || err == nil && ip.IsLoopback() {
+	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
+}
+
+func (f *httpFeed) allowed(u *url.URL) error {
+	if u.Scheme == "https" || f.insecure || ThisMachine(u) {
 		return nil
 	}
 	return fmt.Errorf("http to %s, which is not this machine, can be read and changed on the way: want feed+https, or add insecure=on", u.Host)

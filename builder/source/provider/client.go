@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"golang.org/x/time/rate"
 
+	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/outside"
 )
 
@@ -61,14 +61,10 @@ type ClientConfig struct {
 
 // Client asks one provider. It is safe for concurrent use.
 type Client struct {
+	ClientConfig
 	base    *url.URL
-	header  string
-	prefix  string
-	key     string
 	http    *http.Client
 	limiter *rate.Limiter
-	quota   *quota
-	log     *slog.Logger
 
 	mu    sync.Mutex
 	until time.Time // not to ask before: Retry-After
@@ -85,7 +81,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 		return nil, fmt.Errorf("base %.80q: want http://… or https://…", base.Redacted())
 	case base.User != nil || base.RawQuery != "" || base.Fragment != "":
 		return nil, fmt.Errorf("base %.80q: want scheme, host and path only", base.Redacted())
-	case cfg.Key != "" && base.Scheme != "https" && !isLoopback(base.Hostname()):
+	case cfg.Key != "" && base.Scheme != "https" && !source.ThisMachine(base):
 		return nil, fmt.Errorf("base %s: the key is sent over https only", base)
 	case strings.ContainsFunc(cfg.Key, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return nil, errors.New("the key holds white space or characters that no key has")
@@ -93,10 +89,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	base.Path = strings.TrimSuffix(base.Path, "/")
 	transport := cfg.Transport
 	if transport == nil {
-		t := http.DefaultTransport.(*http.Transport).Clone()
-		t.ResponseHeaderTimeout = tryTime / 2
-		t.MaxResponseHeaderBytes = 64 << 10
-		transport = t
+		transport = source.Transport()
 	}
 	if cfg.quota != nil {
 		transport = &counter{transport, cfg.quota}
@@ -104,15 +97,10 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	// The burst is a part of the first minute's calls, and not added to them.
 	burst := max(1, min(cfg.Burst, cfg.PerMinute/2))
 	return &Client{
-		base: base, header: cfg.KeyHeader, prefix: cfg.KeyPrefix, key: cfg.Key, log: cfg.Log, quota: cfg.quota,
+		ClientConfig: cfg, base: base,
 		http:    &http.Client{Transport: transport, CheckRedirect: sameHost},
 		limiter: rate.NewLimiter(rate.Limit(float64(cfg.PerMinute-burst+1)/60), burst),
 	}, nil
-}
-
-func isLoopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // errRedirect is final: asking again would be answered in the same way.
@@ -193,7 +181,7 @@ func (c *Client) get(ctx context.Context, req request) (*response, error) {
 	},
 		backoff.WithBackOff(pace), backoff.WithMaxTries(tries), backoff.WithMaxElapsedTime(requestTime),
 		backoff.WithNotify(func(err error, wait time.Duration) {
-			c.log.Debug("provider: asking again", "path", req.Path, "wait", wait, "err", err)
+			c.Log.Debug("provider: asking again", "path", req.Path, "wait", wait, "err", err)
 		}))
 	if err != nil {
 		return nil, fmt.Errorf("GET %s: %w", req.Path, err)
@@ -232,8 +220,8 @@ func (c *Client) try(ctx context.Context, req request) (*response, error) {
 	}
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("User-Agent", userAgent)
-	if c.key != "" {
-		r.Header.Set(c.header, c.prefix+c.key)
+	if c.Key != "" {
+		r.Header.Set(c.KeyHeader, c.KeyPrefix+c.Key)
 	}
 	if req.ETag != "" {
 		r.Header.Set("If-None-Match", req.ETag)
@@ -282,7 +270,7 @@ func (c *Client) transportError(err error) error {
 	if errors.As(err, &dns) && dns.IsNotFound {
 		return fmt.Errorf("no such host: %s", dns.Name)
 	}
-	return outside.Error(err, c.key) // net/http quotes what is no HTTP
+	return outside.Error(err, c.Key) // net/http quotes what is no HTTP
 }
 
 // maxMessage bounds what is read of an error's body, in bytes: far more than is
@@ -291,7 +279,7 @@ const maxMessage = 64 << 10
 
 func (c *Client) statusError(res *http.Response) error {
 	b, _ := io.ReadAll(io.LimitReader(res.Body, maxMessage)) // a message that breaks off is fine
-	err := &StatusError{res.StatusCode, outside.Text(string(b), c.key)}
+	err := &StatusError{res.StatusCode, outside.Text(string(b), c.Key)}
 	if !err.mayPass() {
 		return backoff.Permanent(err)
 	}

@@ -262,9 +262,9 @@ func (r *Round) Get(ctx context.Context, p Part) (*Answer, error) {
 	case source.PartMissing:
 		if r.c.replay != nil {
 			r.c.Log.Info("provider: no rows of a part", "source", r.c.Source, "part", p.Name, "err", err)
-			return nil, fmt.Errorf("%s: %w", p.Name, err)
+		} else {
+			r.c.Log.Warn("provider: a part is unavailable, and its last good rows are too old", "source", r.c.Source, "part", p.Name, "err", err)
 		}
-		r.c.Log.Warn("provider: a part is unavailable, and its last good rows are too old", "source", r.c.Source, "part", p.Name, "err", err)
 		return nil, fmt.Errorf("%s: %w", p.Name, err)
 	case source.PartNew:
 		if err != nil {

@@ -32,13 +32,19 @@ type Answer struct {
 type Page struct {
 	// Body is what the provider sent; see Part.Reduce for when it is less.
 	Body []byte
-	// ETag and LastModified are the provider's, to ask with the next time.
-	ETag, LastModified string
-	// Next is what the page says of the next one, where the part's Pager goes by
-	// that.
-	Next string
+	headers
 
 	rows int // as Part.Check counts them
+}
+
+// headers are what is kept of a page beside its body.
+type headers struct {
+	// ETag and LastModified are the provider's, to ask with the next time.
+	ETag         string `json:"etag,omitempty"`
+	LastModified string `json:"last_modified,omitempty"`
+	// Next is what the page says of the next one, where the part's Pager goes by
+	// that.
+	Next string `json:"next,omitempty"`
 }
 
 // Rows returns the rows of all pages of an answer that CheckArray has found good;
@@ -118,12 +124,10 @@ type indexEntry struct {
 }
 
 type indexPage struct {
-	File         string           `json:"file"`
-	Size         int64            `json:"size"`
-	SHA256       artifacts.Digest `json:"sha256"`
-	ETag         string           `json:"etag,omitempty"`
-	LastModified string           `json:"last_modified,omitempty"`
-	Next         string           `json:"next,omitempty"`
+	File   string           `json:"file"`
+	Size   int64            `json:"size"`
+	SHA256 artifacts.Digest `json:"sha256"`
+	headers
 }
 
 // openFolder reads what recording.json says; without one it says nothing.
@@ -226,7 +230,7 @@ func (f *folder) loadIndexed(p *Part, e indexEntry) (*Answer, error) {
 		if artifacts.Sum(b) != page.SHA256 {
 			return nil, fmt.Errorf("%s is not what %s says it is; answers that were changed by hand go without that file", name, indexFile)
 		}
-		a.Pages = append(a.Pages, Page{Body: b, ETag: page.ETag, LastModified: page.LastModified, Next: page.Next})
+		a.Pages = append(a.Pages, Page{Body: b, headers: page.headers})
 	}
 	return a, nil
 }
@@ -262,10 +266,7 @@ func (f *folder) save(p *Part, a *Answer) error {
 		if err := putFile(filepath.Join(f.dir, name), page.Body); err != nil {
 			return err
 		}
-		e.Pages = append(e.Pages, indexPage{
-			File: name, Size: int64(len(page.Body)), SHA256: artifacts.Sum(page.Body),
-			ETag: page.ETag, LastModified: page.LastModified, Next: page.Next,
-		})
+		e.Pages = append(e.Pages, indexPage{name, int64(len(page.Body)), artifacts.Sum(page.Body), page.headers})
 	}
 	f.index.Parts[p.Name] = e
 	return nil
