@@ -100,7 +100,7 @@ func roundDigits(integer, fraction []byte, keep int) U128 {
 	low, scale := uint64(0), uint64(1)
 	for i := range keep {
 		if scale == 1e18 {
-			u, _ = u.mulAdd(scale, low)
+			u = u.mulAdd(scale, low)
 			low, scale = 0, 1
 		}
 		low, scale = low*10, scale*10
@@ -108,7 +108,7 @@ func roundDigits(integer, fraction []byte, keep int) U128 {
 			low += uint64(at(i) - '0')
 		}
 	}
-	u, _ = u.mulAdd(scale, low)
+	u = u.mulAdd(scale, low)
 	if keep >= digits {
 		return u
 	}
@@ -120,7 +120,7 @@ func roundDigits(integer, fraction []byte, keep int) U128 {
 		}
 	}
 	if up {
-		u, _ = u.mulAdd(1, 1)
+		u = u.mulAdd(1, 1)
 	}
 	return u
 }

@@ -21,11 +21,9 @@ func (u U128) Cmp(v U128) int {
 	return 1
 }
 
-// mulAdd returns u*m + a; ok is false when that does not fit.
-func (u U128) mulAdd(m, a uint64) (r U128, ok bool) {
+// mulAdd returns u*m + a, which must fit.
+func (u U128) mulAdd(m, a uint64) U128 {
 	hi, lo := bits.Mul64(u.Lo, m)
-	h2, l2 := bits.Mul64(u.Hi, m)
 	lo, c := bits.Add64(lo, a, 0)
-	hi, c2 := bits.Add64(hi, l2, c)
-	return U128{hi, lo}, h2 == 0 && c2 == 0
+	return U128{hi + u.Hi*m + c, lo}
 }

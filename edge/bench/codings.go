@@ -223,7 +223,7 @@ func (c *codingsCmd) samples(ctx context.Context, b *bench) (samples []sample, m
 			continue
 		}
 		fmt.Printf("building the market of %s\n", m.name)
-		if _, err := b.output(ctx, nil, "builder", m.command, m.source+folder, "--store", b.store(m.name)); err != nil {
+		if _, err := b.builder(ctx, nil, m.command, m.source+folder, "--store", b.store(m.name)); err != nil {
 			return nil, "", err
 		}
 		if err := take(m.name, m.about); err != nil {

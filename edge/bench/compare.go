@@ -162,7 +162,7 @@ func (b *bench) store(name string) string { return "file:" + filepath.Join(b.wor
 // build builds a snapshot of a simulated market.
 func (b *bench) build(ctx context.Context, env []string, store string, assets int, args ...string) error {
 	fmt.Printf("building a market of %d assets\n", assets)
-	_, err := b.output(ctx, env, "builder", append([]string{"build", "--source", fmt.Sprintf("sim:?assets=%d&seed=1", assets), "--store", store}, args...)...)
+	_, err := b.builder(ctx, env, append([]string{"build", "--source", fmt.Sprintf("sim:?assets=%d&seed=1", assets), "--store", store}, args...)...)
 	return err
 }
 
@@ -175,7 +175,7 @@ func (b *bench) market(ctx context.Context, name string, assets int, extra ...st
 			return nil, err
 		}
 	}
-	out, err := b.output(ctx, nil, "builder", "keys", "create", "--store", store, "--name", "bench", "--rate", "1000000", "--burst", "1000000", "--json")
+	out, err := b.builder(ctx, nil, "keys", "create", "--store", store, "--name", "bench", "--rate", "1000000", "--burst", "1000000", "--json")
 	if err != nil {
 		return nil, err
 	}

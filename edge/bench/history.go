@@ -66,7 +66,7 @@ func (b *bench) historyStore(ctx context.Context) error {
 		}
 	}
 	fmt.Printf("building a year of %d assets\n", historyAssets)
-	_, err := b.output(ctx, nil, "builder", "backfill", "--feeds", feeds, "--store", "file:"+dir)
+	_, err := b.builder(ctx, nil, "backfill", "--feeds", feeds, "--store", "file:"+dir)
 	return err
 }
 
@@ -157,7 +157,7 @@ func (b *bench) flooded(ctx context.Context, what string, s *server) error {
 	if b.skipped(what) {
 		return nil
 	}
-	out, err := b.output(ctx, nil, "builder", "keys", "create", "--store", b.store("history"), "--name", "flood", "--json")
+	out, err := b.builder(ctx, nil, "keys", "create", "--store", b.store("history"), "--name", "flood", "--json")
 	if err != nil {
 		return err
 	}

@@ -70,9 +70,9 @@ func (b *bench) stop(which ...*server) {
 	})
 }
 
-// output runs one of the project's programs on any core and returns what it prints.
-func (b *bench) output(ctx context.Context, env []string, program string, args ...string) ([]byte, error) {
-	cmd := b.anywhere(ctx, program, args...)
+// builder runs the builder on any core and returns what it prints.
+func (b *bench) builder(ctx context.Context, env []string, args ...string) ([]byte, error) {
+	cmd := b.anywhere(ctx, "builder", args...)
 	cmd.Env = append(os.Environ(), env...)
 	return output(cmd)
 }

@@ -250,7 +250,7 @@ func (c *Cache) Index(o *Object) (*artifacts.Index, error) {
 	if op := o.opened.Load(); op != nil {
 		return op.index, nil
 	}
-	op, _, err := c.await("i"+strconv.FormatUint(o.serial, 36), o, func() (any, error) { return c.open(o, nil) })
+	op, err := c.await("i"+strconv.FormatUint(o.serial, 36), o, func() (any, error) { return c.open(o, nil) })
 	if err != nil {
 		return nil, err
 	}
@@ -279,7 +279,7 @@ func (c *Cache) Fetch(ctx context.Context, o *Object) error {
 
 func (c *Cache) miss(o *Object, i int) (*artifacts.Shard, error) {
 	c.Counters.MemoryMisses.Add(1)
-	v, _, err := c.await(strconv.FormatUint(o.key(i), 36), o, func() (any, error) { return c.load(o, i) })
+	v, err := c.await(strconv.FormatUint(o.key(i), 36), o, func() (any, error) { return c.load(o, i) })
 	if err != nil {
 		return nil, err
 	}
@@ -287,19 +287,19 @@ func (c *Cache) miss(o *Object, i int) (*artifacts.Shard, error) {
 }
 
 // await joins the flight and leaves it after Config.Wait.
-func (c *Cache) await(key string, o *Object, f func() (any, error)) (v any, joined bool, err error) {
+func (c *Cache) await(key string, o *Object, f func() (any, error)) (any, error) {
 	timer := time.NewTimer(c.cfg.Wait)
 	defer timer.Stop()
 	select {
 	case r := <-c.flights.DoChan(key, c.guard(f)):
 		if r.Err != nil {
-			return nil, r.Shared, fmt.Errorf("%w: %w", ErrUnavailable, r.Err)
+			return nil, fmt.Errorf("%w: %w", ErrUnavailable, r.Err)
 		}
-		return r.Val, r.Shared, nil
+		return r.Val, nil
 	case <-timer.C:
-		return nil, true, fmt.Errorf("%w: object %s: no answer within %v", ErrUnavailable, o.Ref.Digest, c.cfg.Wait)
+		return nil, fmt.Errorf("%w: object %s: no answer within %v", ErrUnavailable, o.Ref.Digest, c.cfg.Wait)
 	case <-c.ctx.Done():
-		return nil, true, fmt.Errorf("%w: closing", ErrUnavailable)
+		return nil, fmt.Errorf("%w: closing", ErrUnavailable)
 	}
 }
 
