@@ -37,7 +37,7 @@ type Report struct {
 	Parts      []source.Part `json:"parts,omitempty"`
 	StaleParts int           `json:"stale_parts,omitempty"`
 	// OldParts names those whose newest row was older at T than it should be: by
-	// more than MaxFresh beyond the time between two requests.
+	// more than maxFresh beyond the time between two requests.
 	OldParts []string `json:"old_parts,omitempty"`
 	// Quota says how many calls a live source has made, this build's included.
 	Quota *source.Quota `json:"quota,omitempty"`
@@ -60,8 +60,8 @@ type Report struct {
 	Steps []StepTime `json:"steps"`
 }
 
-// MaxFresh is how old the data of a live provider may be at T without an alert.
-const MaxFresh = 30 * time.Minute
+// maxFresh is how old the data of a live provider may be at T without an alert.
+const maxFresh = 30 * time.Minute
 
 // StepTime is how long one step took.
 type StepTime struct {
@@ -98,7 +98,7 @@ func (r *Report) feed(t time.Time, f *market.Feed, rows *source.Report) {
 		if p.State == source.PartStale {
 			r.StaleParts++
 		}
-		if !p.Newest.IsZero() && t.Sub(p.Newest) > MaxFresh+p.Every {
+		if !p.Newest.IsZero() && t.Sub(p.Newest) > maxFresh+p.Every {
 			r.OldParts = append(r.OldParts, p.Name)
 		}
 	}

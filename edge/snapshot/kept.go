@@ -146,7 +146,7 @@ func (r *Refresher) restore(ctx context.Context) {
 		r.cfg.Floor.Report(artifacts.ManifestKey(p.Manifest.Digest), err)
 		return
 	}
-	s, err := New(m, p.Manifest.Digest, r.cfg.Cache)
+	s, err := newSnapshot(m, p.Manifest.Digest, r.cfg.Cache)
 	if err != nil {
 		r.cfg.Floor.Report(artifacts.ManifestKey(p.Manifest.Digest), err)
 		return

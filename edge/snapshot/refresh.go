@@ -424,7 +424,7 @@ func (r *Refresher) load(ctx context.Context, ref artifacts.Ref) (*Snapshot, []b
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := New(m, ref.Digest, r.cfg.Cache)
+	s, err := newSnapshot(m, ref.Digest, r.cfg.Cache)
 	return s, raw, err
 }
 

@@ -459,7 +459,7 @@ func TestIncompleteManifestIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		change(&m)
-		s, err := New(&m, artifacts.Digest{}, cache)
+		s, err := newSnapshot(&m, artifacts.Digest{}, cache)
 		if err == nil {
 			s.release()
 		}

@@ -73,9 +73,9 @@ type View struct {
 	firstKey            []string        // by object, in a view with keys
 }
 
-// New builds a snapshot from its manifest and acquires its objects; release
+// newSnapshot builds a snapshot from its manifest and acquires its objects; release
 // gives them back. It reads nothing.
-func New(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.Cache) (*Snapshot, error) {
+func newSnapshot(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.Cache) (*Snapshot, error) {
 	if m.Unicode != artifacts.FoldUnicodeVersion {
 		return nil, fmt.Errorf("%w: its texts are folded by Unicode %s, this edge's tables are %s", artifacts.ErrFormat, m.Unicode, artifacts.FoldUnicodeVersion)
 	}

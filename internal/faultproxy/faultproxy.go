@@ -24,20 +24,7 @@ type Fault struct {
 	toxic, attributes string // of toxiproxy; none: the port is closed
 }
 
-// The faults.
 var (
-	// Latency holds up all data for 50 to 250 milliseconds.
-	Latency = Fault{"latency", false, "latency", `{"latency":150,"jitter":100}`}
-	// Bandwidth gives each connection 200 KB a second.
-	Bandwidth = Fault{"bandwidth", false, "bandwidth", `{"rate":200}`}
-	// Slices passes on some 500 bytes at a time, with pauses between.
-	Slices = Fault{"slices", false, "slicer", `{"average_size":500,"size_variation":400,"delay":50}`}
-	// Reset ends connections by RST in place of an answer.
-	Reset = Fault{"reset", true, "reset_peer", `{"timeout":5}`}
-	// Truncate ends each connection after 1500 bytes.
-	Truncate = Fault{"truncation", true, "limit_data", `{"bytes":1500}`}
-	// CutOff is silent for 100 milliseconds, and then ends the connection.
-	CutOff = Fault{"cut-off", true, "timeout", `{"timeout":100}`}
 	// BlackHole is silent for ever.
 	BlackHole = Fault{"black hole", true, "timeout", `{"timeout":0}`}
 	// Down refuses connections.
@@ -45,7 +32,15 @@ var (
 )
 
 // Faults are all of them.
-var Faults = []Fault{Latency, Bandwidth, Slices, Reset, Truncate, CutOff, BlackHole, Down}
+var Faults = []Fault{
+	{"latency", false, "latency", `{"latency":150,"jitter":100}`},                       // of all data, in milliseconds
+	{"bandwidth", false, "bandwidth", `{"rate":200}`},                                   // of each connection, in KB a second
+	{"slices", false, "slicer", `{"average_size":500,"size_variation":400,"delay":50}`}, // bytes at a time, with pauses between
+	{"reset", true, "reset_peer", `{"timeout":5}`},                                      // connections end by RST in place of an answer
+	{"truncation", true, "limit_data", `{"bytes":1500}`},                                // of each connection
+	{"cut-off", true, "timeout", `{"timeout":100}`},                                     // silence for 100 milliseconds, and then the end
+	BlackHole, Down,
+}
 
 // Leaks are functions whose goroutines toxiproxy leaves behind when a connection
 // ends in the middle of its data, for goleak.IgnoreAnyFunction.

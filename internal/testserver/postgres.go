@@ -18,8 +18,8 @@ import (
 	"example.com/marketdata/internal/process"
 )
 
-// RequirePostgresEnv is RequireEnv for PostgreSQL.
-const RequirePostgresEnv = "MARKETDATA_REQUIRE_POSTGRES"
+// requirePostgresEnv is RequireEnv for PostgreSQL.
+const requirePostgresEnv = "MARKETDATA_REQUIRE_POSTGRES"
 
 // Postgres starts a PostgreSQL for t, which ends with it, and returns its address,
 // postgres://USER@HOST:PORT/DATABASE without a query, and the user's password.
@@ -29,10 +29,10 @@ func Postgres(t testing.TB) (address, password string) {
 	password = rand.Text()
 	address, err := startPostgres(t, password)
 	if err != nil {
-		if os.Getenv(RequirePostgresEnv) == "1" {
+		if os.Getenv(requirePostgresEnv) == "1" {
 			t.Fatal(err)
 		}
-		t.Skipf("no PostgreSQL to test with (%s=1 makes this fail): %v", RequirePostgresEnv, err)
+		t.Skipf("no PostgreSQL to test with (%s=1 makes this fail): %v", requirePostgresEnv, err)
 	}
 	return address, password
 }
