@@ -92,6 +92,19 @@ func (e *env) printJSON(v any) error {
 	return err
 }
 
+// show prints a report as one JSON object or in words, unless there is an error,
+// which it passes on.
+func (e *env) show(report any, err error, asJSON bool, words func()) error {
+	switch {
+	case err != nil:
+		return err
+	case asJSON:
+		return e.printJSON(report)
+	}
+	words()
+	return nil
+}
+
 func (e *env) print(format string, args ...any) {
 	fmt.Fprintf(e.stdout, format+"\n", args...)
 }

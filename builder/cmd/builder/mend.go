@@ -77,15 +77,9 @@ func (c *repairCmd) Run(e *env) error {
 	}
 	report, err := builder.Repair(e.ctx, cfg)
 	p.close()
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		err = e.printJSON(report)
-	} else {
-		c.print(e, report)
-	}
-	if n := len(report.Missing); err == nil && n > 0 {
+	err = e.show(report, err, c.JSON, func() { c.print(e, report) })
+	if err == nil && len(report.Missing) > 0 {
+		n := len(report.Missing)
 		err = fmt.Errorf("%d problems are left", n)
 	}
 	return err
@@ -142,17 +136,13 @@ func (c *backupCmd) Run(e *env) error {
 	p := e.progress()
 	r, err := builder.Backup(e.ctx, builder.BackupConfig{From: from, To: retry.New(to, retry.Options{Log: e.log}), Progress: p.show})
 	p.close()
-	switch {
-	case err != nil:
-		return err
-	case c.JSON:
-		return e.printJSON(r)
-	case r.Snapshot == "":
-		e.print("%s: nothing copied", noSnapshot)
-	default:
-		e.print("snapshot %s (sequence %d): %d snapshots, %d objects, of which %d of %d bytes were copied", r.Snapshot, r.Sequence, r.Snapshots, r.Objects, r.Copied, r.CopiedBytes)
-	}
-	return nil
+	return e.show(r, err, c.JSON, func() {
+		if r.Snapshot == "" {
+			e.print("%s: nothing copied", noSnapshot)
+		} else {
+			e.print("snapshot %s (sequence %d): %d snapshots, %d objects, of which %d of %d bytes were copied", r.Snapshot, r.Sequence, r.Snapshots, r.Objects, r.Copied, r.CopiedBytes)
+		}
+	})
 }
 
 type restoreCmd struct {
@@ -199,15 +189,10 @@ func (c *restoreCmd) Run(e *env) error {
 		Store: store, From: from, Seen: c.Seen, KeysFromBackup: c.KeysFromBackup, Progress: p.show, Now: time.Now,
 	})
 	p.close()
-	switch {
-	case err != nil:
-		return err
-	case c.JSON:
-		return e.printJSON(r)
-	}
-	for _, note := range r.Notes {
-		e.print("note: %s", note)
-	}
-	e.print("snapshot %s is published (sequence %d): %d objects put back; %d keys, of which %d are revoked", r.Snapshot, r.Sequence, r.Put, r.Keys, r.Revoked)
-	return nil
+	return e.show(r, err, c.JSON, func() {
+		for _, note := range r.Notes {
+			e.print("note: %s", note)
+		}
+		e.print("snapshot %s is published (sequence %d): %d objects put back; %d keys, of which %d are revoked", r.Snapshot, r.Sequence, r.Put, r.Keys, r.Revoked)
+	})
 }

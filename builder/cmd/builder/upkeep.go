@@ -33,17 +33,13 @@ func (c *changeCmd) Run(e *env) error {
 		return err
 	}
 	change, err := builder.Change(e.ctx, store, time.Now)
-	switch {
-	case err != nil:
-		return err
-	case c.JSON:
-		return e.printJSON(change)
-	case change == nil:
-		e.print("%s: nothing recorded", noSnapshot)
-	default:
-		e.print("%s %% from %s to %s", change.Value, change.Base.Format(time.RFC3339), change.Snapshot.Format(time.RFC3339))
-	}
-	return nil
+	return e.show(change, err, c.JSON, func() {
+		if change == nil {
+			e.print("%s: nothing recorded", noSnapshot)
+		} else {
+			e.print("%s %% from %s to %s", change.Value, change.Base.Format(time.RFC3339), change.Snapshot.Format(time.RFC3339))
+		}
+	})
 }
 
 type verifyCmd struct {
@@ -69,26 +65,20 @@ func (c *verifyCmd) Run(e *env) error {
 	p := e.progress()
 	report, err := artifacts.Check(e.ctx, store, ledger.Refs, func(done, total int) { p.show("verify", done, total) })
 	p.close()
-	if err != nil {
-		return err
-	}
-	switch {
-	case c.JSON:
-		if err := e.printJSON(report); err != nil {
-			return err
+	err = e.show(report, err, c.JSON, func() {
+		if report.Snapshot == "" && len(report.Problems) == 0 {
+			e.print("%s", noSnapshot)
+			return
 		}
-	case report.Snapshot == "" && len(report.Problems) == 0:
-		e.print("%s", noSnapshot)
-	default:
 		e.print("snapshot %s (sequence %d): %d snapshots, %d objects, %d bytes, %d rows read", report.Snapshot, report.Sequence, report.Snapshots, report.Objects, report.Bytes, report.Rows)
 		for _, problem := range report.Problems {
 			e.print("problem: %s", problem)
 		}
+	})
+	if n := len(report.Problems); err == nil && n > 0 {
+		err = fmt.Errorf("%d problems", n)
 	}
-	if n := len(report.Problems); n > 0 {
-		return fmt.Errorf("%d problems", n)
-	}
-	return nil
+	return err
 }
 
 type gcCmd struct {
@@ -124,19 +114,16 @@ func (c *gcCmd) Run(e *env) error {
 	p := e.progress()
 	report, err := builder.Collect(e.ctx, builder.GCConfig{Store: store, Grace: c.Grace, DryRun: c.DryRun, Log: e.log, Progress: p.show})
 	p.close()
-	switch {
-	case err != nil:
-		return err
-	case c.JSON:
-		return e.printJSON(report)
-	case !report.Snapshot:
-		e.print("%s: nothing removed", noSnapshot)
-	case c.DryRun:
-		e.print("%d objects of %d bytes would be removed, %d kept", report.Deleted, report.DeletedBytes, report.Kept)
-	default:
-		e.print("%d objects of %d bytes removed, %d kept", report.Deleted, report.DeletedBytes, report.Kept)
-	}
-	return nil
+	return e.show(report, err, c.JSON, func() {
+		switch {
+		case !report.Snapshot:
+			e.print("%s: nothing removed", noSnapshot)
+		case c.DryRun:
+			e.print("%d objects of %d bytes would be removed, %d kept", report.Deleted, report.DeletedBytes, report.Kept)
+		default:
+			e.print("%d objects of %d bytes removed, %d kept", report.Deleted, report.DeletedBytes, report.Kept)
+		}
+	})
 }
 
 type rollbackCmd struct {
