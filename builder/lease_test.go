@@ -215,7 +215,7 @@ func (f *fleet) strike(a, b *leased) (*leased, *leased) {
 }
 
 // leaseKills is how often TestLease hits the holder.
-func leaseKills(t *testing.T) int {
+func leaseKills() int {
 	if n, err := strconv.Atoi(os.Getenv("TEST_BUILDER_KILLS")); err == nil {
 		return n
 	}
@@ -258,7 +258,7 @@ func TestLease(t *testing.T) {
 		first := time.Now().UTC().Truncate(artifacts.Step)
 		a := f.start()
 		b := f.start()
-		for range leaseKills(t) {
+		for range leaseKills() {
 			time.Sleep(3*time.Minute + f.upTo(20*time.Minute))
 			if f.upTo(2) == 0 { // in the middle of a build
 				time.Sleep(time.Until(time.Now().Truncate(artifacts.Step).Add(artifacts.Step + f.upTo(buildTime))))

@@ -13,9 +13,9 @@ import (
 	"example.com/marketdata/builder/source/provider/providertest"
 )
 
-func openTest(t testing.TB, rest string, vars ...string) *provider.Source {
+func openTest(t testing.TB, rest string) *provider.Source {
 	t.Helper()
-	return providertest.Open(t, open, nil, rest, vars...)
+	return providertest.Open(t, open, nil, rest)
 }
 
 // TestSample compares the feed of the sample with what it ought to be.
