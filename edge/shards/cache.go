@@ -86,11 +86,11 @@ type Object struct {
 	Ref    artifacts.Ref
 	serial uint64 // unique in this process; part of the key in memory
 	users  int    // guarded by Cache.mu
-	spare  bool   // guarded by Cache.mu; see Spare
+	spare  atomic.Bool
 
 	opened  atomic.Pointer[opened]
 	places  atomic.Pointer[[]Place]
-	used    atomic.Int64 // when it was last read from disk, for trimming
+	used    atomic.Int64 // when it was last touched, for trimming
 	blocked atomic.Int64 // until when it is not asked of the store
 }
 
@@ -166,12 +166,13 @@ func (c *Cache) Acquire(ref artifacts.Ref) *Object {
 	return o
 }
 
-// Spare has the disk copy be rid of the object before others that are in use.
-func (c *Cache) Spare(o *Object) {
-	c.mu.Lock()
-	o.spare = true
-	c.mu.Unlock()
-}
+// Spare has the disk copy be rid of the object before others that are in use, and
+// keep within its bound when it takes the object.
+func (c *Cache) Spare(o *Object) { o.spare.Store(true) }
+
+// Touch has the disk copy keep the object rather than those of its kind that were
+// touched, fetched or read before.
+func (c *Cache) Touch(o *Object) { o.used.Store(time.Now().UnixNano()) }
 
 // Release ends one Acquire. The last one drops the object's shards from memory,
 // so that a new snapshot's find room: ristretto prefers what it knows, and an
@@ -338,6 +339,7 @@ func (c *Cache) open(o *Object, p *Pace) (*openedObject, error) {
 		return &openedObject{op, nil}, nil
 	}
 	b, err := c.disk.whole(o.Ref, p)
+	c.Touch(o)
 	if err == nil {
 		if op, err := o.verify(b, p); err == nil {
 			o.opened.Store(op)
@@ -358,7 +360,12 @@ func (c *Cache) open(o *Object, p *Pace) (*openedObject, error) {
 	}
 	c.lastFetch.Store(time.Now().UnixNano())
 	if c.disk.write(o.Ref, b, p) {
-		b = nil
+		if o.spare.Load() {
+			c.trim(needSpare) // which may take this one too
+		}
+		if c.disk.has(o.Ref) {
+			b = nil
+		}
 	}
 	o.opened.Store(op)
 	return &openedObject{op, b}, nil
@@ -491,7 +498,7 @@ func (c *Cache) readFrame(o *Object, op *opened, i int, whole []byte) (*artifact
 			return nil, err
 		}
 		c.Counters.DiskReads.Add(1)
-		o.used.Store(time.Now().Unix())
+		c.Touch(o)
 	}
 	c.Counters.Loads.Add(1)
 	return artifacts.ParseEntry(e, frame)
@@ -500,17 +507,19 @@ func (c *Cache) readFrame(o *Object, op *opened, i int, whole []byte) (*artifact
 // Trim brings the disk copy within its bound: first the objects that are
 // not in use, then those to spare, then the others, each time those first whose
 // shards were read the longest ago.
-func (c *Cache) Trim() {
-	c.disk.trim(func(d artifacts.Digest) (need int, used int64) {
+func (c *Cache) Trim() { c.trim(needAll) }
+
+func (c *Cache) trim(most int) {
+	c.disk.trim(most, func(d artifacts.Digest) (need int, used int64) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		switch o := c.objects[d]; {
 		case o == nil:
-			return 0, 0
-		case o.spare:
-			return 1, o.used.Load()
+			return needNone, 0
+		case o.spare.Load():
+			return needSpare, o.used.Load()
 		default:
-			return 2, o.used.Load()
+			return needAll, o.used.Load()
 		}
 	})
 }

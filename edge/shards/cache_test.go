@@ -377,6 +377,32 @@ func TestTrim(t *testing.T) {
 	}
 }
 
+// TestTrimSpare: what can be spared never takes the disk copy above its bound, and
+// drives out nothing but its like, what was touched last of all at the end.
+func TestTrimSpare(t *testing.T) {
+	c, s, mem := setup(t, Config{Memory: 1, DirSize: 2500})
+	needed := c.Acquire(object(t, mem, 1, 4))
+	wantRow(t, c, needed, 0, 1)
+	touched := c.Acquire(object(t, mem, 301, 4))
+	c.Spare(touched)
+	wantRow(t, c, touched, 0, 301)
+	for i := range 20 {
+		c.Touch(touched)
+		o := c.Acquire(object(t, mem, i*10+11, 4))
+		c.Spare(o)
+		wantRow(t, c, o, 0, i*10+11)
+		if got := c.Counters.DiskBytes.Load(); got > 2500 {
+			t.Fatalf("%d bytes on disk after %d objects", got, i+1)
+		}
+		before := s.total()
+		wantRow(t, c, o, 1, i*10+12)
+		wantRow(t, c, needed, 1, 2)
+		if s.total() != before || !c.disk.has(touched.Ref) {
+			t.Fatalf("object %d, the one that is needed or the one that is touched did not stay on disk", i)
+		}
+	}
+}
+
 // TestTwoEdgesShareAFolder: what one removes under the other is fetched again.
 func TestTwoEdgesShareAFolder(t *testing.T) {
 	dir := t.TempDir()

@@ -176,12 +176,29 @@ func (d *disk) walk() (files []file, total int64) {
 	return files, total
 }
 
-func (d *disk) trim(of func(artifacts.Digest) (need int, used int64)) {
+// What files are needed for: nothing, less than a snapshot, a snapshot.
+const (
+	needNone = iota
+	needSpare
+	needAll
+)
+
+// Trimmed returns how much of a disk copy that reaches its bound stays when something
+// that can be spared comes. It is less than the bound since each time all files are
+// walked over.
+func Trimmed(bound int64) int64 { return bound - bound/16 }
+
+// trim removes files that are needed for no more than most.
+func (d *disk) trim(most int, of func(artifacts.Digest) (need int, used int64)) {
+	d.trimming.Lock()
+	defer d.trimming.Unlock()
 	if d.limit <= 0 || d.counters.DiskBytes.Load() <= d.limit {
 		return
 	}
-	d.trimming.Lock()
-	defer d.trimming.Unlock()
+	to := d.limit
+	if most < needAll {
+		to = Trimmed(to)
+	}
 	files, total := d.walk()
 	for i := range files {
 		files[i].need, files[i].used = of(files[i].digest)
@@ -190,7 +207,7 @@ func (d *disk) trim(of func(artifacts.Digest) (need int, used int64)) {
 		return cmp.Or(cmp.Compare(a.need, b.need), cmp.Compare(a.used, b.used), cmp.Compare(a.mtime, b.mtime), cmp.Compare(a.path, b.path))
 	})
 	for _, f := range files {
-		if total <= d.limit {
+		if total <= to || f.need > most {
 			break
 		}
 		if err := os.Remove(f.path); err == nil {

@@ -99,11 +99,20 @@ func last(block *artifacts.View) time.Time { return block.Times[len(block.Times)
 
 // ahead returns which objects of a snapshot's history are fetched before they are asked
 // for: the first ones, up to so many bytes as are set, and as the disk copy has room
-// for beside the snapshot itself.
+// for beside the snapshot itself and those that may be pinned, which history must
+// not drive out.
 func (r *Refresher) ahead(s *Snapshot) []*shards.Object {
-	most, disk := r.cfg.HistoryBytes, r.cfg.DirBytes
+	most, disk := r.cfg.HistoryBytes, shards.Trimmed(r.cfg.DirBytes)
 	if disk > 0 {
-		for _, o := range s.objects {
+		needed := map[*shards.Object]bool{}
+		r.mu.Lock()
+		for _, p := range r.pinnable {
+			for _, o := range p.objects {
+				needed[o] = true
+			}
+		}
+		r.mu.Unlock()
+		for o := range needed {
 			disk -= o.Ref.Size
 		}
 		most = min(most, disk)
@@ -119,6 +128,9 @@ func (r *Refresher) ahead(s *Snapshot) []*shards.Object {
 // fetchHistory fetches what of history is fetched ahead, until ctx is done.
 func (r *Refresher) fetchHistory(ctx context.Context, s *Snapshot) {
 	objects := r.ahead(s)
+	for _, o := range slices.Backward(objects) {
+		r.cfg.Cache.Touch(o) // what comes drives out others, and of these the last
+	}
 	r.untilFetched(ctx, historyFetchers, objects, nil, func(missing int64, err error) {
 		r.missingHistory.Store(missing)
 		r.mu.Lock()

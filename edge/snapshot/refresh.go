@@ -53,7 +53,7 @@ type Config struct {
 	// none is asked for.
 	Verify func(key string, data []byte) error
 	// HistoryBytes bounds what of history is fetched before it is asked for, and
-	// DirBytes the disk copy, of which it takes what the snapshot itself leaves; 0
+	// DirBytes the disk copy, of which it takes what snapshots themselves leave; 0
 	// DirBytes: no bound.
 	HistoryBytes, DirBytes int64
 	// ResponseMemory bounds the finished answers of one snapshot, in bytes; see
@@ -350,11 +350,13 @@ func (r *Refresher) swap(next *Snapshot) {
 	var replaced *Snapshot // of the same time, from before a rollback
 	r.mu.Lock()
 	if next != nil {
-		r.missingHistory.Store(int64(len(r.ahead(next))))
 		replaced = r.pinnable[next.Time.Unix()]
 		r.pinnable[next.Time.Unix()] = next
 	}
 	r.mu.Unlock()
+	if next != nil {
+		r.missingHistory.Store(int64(len(r.ahead(next))))
+	}
 	r.state.Store(state)
 	if replaced != nil {
 		replaced.release()
