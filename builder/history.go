@@ -60,6 +60,9 @@ type charter struct {
 	t      time.Time
 	put    func(*render.Table) (artifacts.View, error)
 	points int // intervals a block spans; 0: blockPoints, longestBlockPoints
+	// as has the points that the views are to have, and no others that the ledger has
+	// by now, from a past that was put before or since a price list is back; nil: all.
+	as *artifacts.Manifest
 
 	own  []ledger.Point // of T
 	same bool           // the head's own points are of the same assets
@@ -86,6 +89,13 @@ func (c *charter) views(ctx context.Context) (all []artifacts.View, err error) {
 // chain returns the times of a window's points at T, block by block. The last block
 // whose points are all older than the window is the first that is left out.
 func (c *charter) chain(w *artifacts.HistoryWindow) (blocks [][]time.Time) {
+	if c.as != nil {
+		_, views := c.as.History(w)
+		for _, v := range views {
+			blocks = append(blocks, v.Times)
+		}
+		return blocks
+	}
 	first := w.First(c.t)
 	times := c.root.Chain(w)
 	for from := 0; from < len(times); {

@@ -278,19 +278,20 @@ func TestHistory(t *testing.T) {
 					}
 					c.at = at
 					mustBackfill(t, s, feeds, assets(n))
-				case 4: // a builder of before publishes
-					asBefore(t, s)
-					for i, p := range c.past {
-						if c.past[i].points = p.coins.points(1000); len(c.past[i].points) > n {
-							c.past[i].points = nil // nobody knows who was among them
-						}
-					}
-				case 5: // an object is lost, of the head and perhaps of what it retains
+					fallthrough
+				case 4: // an object is lost, of the head and perhaps of what it retains
 					views := slices.DeleteFunc(slices.Clone(head(t, s).Manifest.Views), func(v artifacts.View) bool { return !artifacts.IsHistory(v.Collection) })
 					if len(views) > 0 {
 						v := views[c.dice.IntN(len(views))]
 						if err := s.Delete(t.Context(), artifacts.ObjectKey(v.Objects[0].Digest)); err != nil {
 							t.Fatal(err)
+						}
+					}
+				case 5: // a builder of before publishes
+					asBefore(t, s)
+					for i, p := range c.past {
+						if c.past[i].points = p.coins.points(1000); len(c.past[i].points) > n {
+							c.past[i].points = nil // nobody knows who was among them
 						}
 					}
 				}

@@ -82,7 +82,7 @@ func (r *repairer) rebuild(ctx context.Context) error {
 }
 
 // history puts back what is lost of the views of history: of each snapshot its
-// ledger says all of them.
+// manifest says which points they have, and its ledger all of these.
 func (r *repairer) history(ctx context.Context) error {
 	all, reached, err := r.snapshots(ctx)
 	if err != nil {
@@ -99,7 +99,7 @@ func (r *repairer) history(ctx context.Context) error {
 		}
 		root, err := ledger.ReadRoot(ctx, r.mender, m.Ledger)
 		if err == nil {
-			c := &charter{reader: r.mender, root: root, t: m.Time, put: func(table *render.Table) (artifacts.View, error) {
+			c := &charter{reader: r.mender, root: root, t: m.Time, as: m, put: func(table *render.Table) (artifacts.View, error) {
 				views, pieces := render.Views(table)
 				for i := range pieces {
 					body, _ := pieces[i].Bytes()
