@@ -90,9 +90,11 @@ func (s *Server) answer(r *Request) {
 // openStream answers with the head of a stream, which begins once it is written. On
 // HEAD there is none.
 func (s *Server) openStream(r *Request) {
+	header := &r.http().Header
+	head := r.conn == nil || header.IsHead()
 	p := s.admit(r)
 	if p == nil {
-		p = s.streams.admit(r.KeyID)
+		p = s.streams.admit(r.KeyID, head)
 	}
 	if p != nil {
 		s.problem(r, p)
@@ -100,8 +102,7 @@ func (s *Server) openStream(r *Request) {
 	}
 	r.Reply.Fixed = linesStream
 	r.events = true
-	header := &r.http().Header
-	if c := r.conn; c != nil && !header.IsHead() {
+	if c := r.conn; !head {
 		c.stream = &stream{conn: c, keyID: r.KeyID, auth: s.keys != nil, chunked: header.IsHTTP11()}
 		if c.stream.auth {
 			c.stream.key = artifacts.HashKey(r.key)

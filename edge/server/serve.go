@@ -48,6 +48,7 @@ func (s *Server) serveConn(c *conn) {
 	kept := false
 	defer func() {
 		if !kept {
+			s.streams.leave(c)
 			c.Close()
 		}
 	}()
@@ -97,7 +98,7 @@ func (s *Server) exchange(c *conn) bool {
 	err = s.write(c, r)
 	s.observe(r, err)
 	if err != nil {
-		c.stream = nil
+		s.streams.leave(c)
 	}
 	more := err == nil && !r.close && c.stream == nil
 	// A client whose connection is closed may still be sending.

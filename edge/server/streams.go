@@ -56,7 +56,8 @@ type streams struct {
 
 	mu     sync.Mutex
 	open   []*stream
-	ofKey  map[string]int
+	taken  int            // places of streams whose head is being written
+	ofKey  map[string]int // open and taken
 	next   uint64
 	ended  bool
 	events uint64 // sent since the start
@@ -81,17 +82,40 @@ func (s *stream) frame(message []byte) []byte {
 	return fmt.Appendf(nil, "%x\r\n%s\r\n", len(message), message)
 }
 
-// admit counts a stream that is to be opened, or says why there can be none.
-func (s *streams) admit(keyID string) *problem {
+// admit says why there can be no further stream, or takes a place for one unless all
+// that is asked is the head.
+func (s *streams) admit(keyID string, head bool) *problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.ended || len(s.open) >= s.max:
+	case s.ended || len(s.open)+s.taken >= s.max:
 		return tooManyStreams
 	case keyID != "" && s.ofKey[keyID] >= maxStreamsOfKey:
 		return tooManyStreamsOfKey
 	}
+	if !head {
+		s.taken++
+		s.ofKey[keyID]++
+	}
 	return nil
+}
+
+// leave gives back the place of a connection that becomes no stream.
+func (s *streams) leave(c *conn) {
+	if c.stream == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.taken--
+	s.free(c.stream.keyID)
+	c.stream = nil
+}
+
+func (s *streams) free(keyID string) {
+	if s.ofKey[keyID]--; s.ofKey[keyID] == 0 {
+		delete(s.ofKey, keyID)
+	}
 }
 
 // adopt takes over a connection whose head was written, and reports whether it did. It
@@ -99,14 +123,15 @@ func (s *streams) admit(keyID string) *problem {
 func (s *streams) adopt(st *stream, lastID []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended || len(s.open) >= s.max || st.keyID != "" && s.ofKey[st.keyID] >= maxStreamsOfKey {
+	s.taken--
+	if s.ended {
+		s.free(st.keyID)
 		return false
 	}
 	st.conn.enter(streaming)
 	st.at, st.number = len(s.open), s.next
 	s.next++
 	s.open = append(s.open, st)
-	s.ofKey[st.keyID]++
 	t, _ := s.source.Current()
 	if bytes.Equal(t, lastID) || t == nil && len(lastID) <= len(time.RFC3339) { // nobody has more kept
 		st.sent = lastID
@@ -158,9 +183,7 @@ func (s *streams) drop(st *stream) {
 	s.open[st.at].at = st.at
 	s.open[last] = nil
 	s.open = s.open[:last]
-	if s.ofKey[st.keyID]--; s.ofKey[st.keyID] == 0 {
-		delete(s.ofKey, st.keyID)
-	}
+	s.free(st.keyID)
 	_ = c.Close()
 }
 

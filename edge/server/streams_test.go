@@ -174,6 +174,53 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// TestEventsPlaces: a stream has its place before its head is written, so that of two at
+// once for the last place one is refused, and gives it back when nothing comes of it.
+func TestEventsPlaces(t *testing.T) {
+	s := &streams{source: &snapshots{}, max: maxStreamsOfKey + 1, ofKey: map[string]int{}}
+	var taken []*conn
+	take := func(keyID string) *problem {
+		p := s.admit(keyID, false)
+		if p == nil {
+			taken = append(taken, &conn{stream: &stream{keyID: keyID}})
+		}
+		return p
+	}
+	for range maxStreamsOfKey {
+		if p := take("a"); p != nil {
+			t.Fatal(p)
+		}
+	}
+	if p := take("a"); p != tooManyStreamsOfKey {
+		t.Errorf("one more of a key: %v", p)
+	}
+	for range 2 {
+		if p := s.admit("b", true); p != nil {
+			t.Errorf("HEAD: %v", p)
+		}
+	}
+	if p := take("b"); p != nil {
+		t.Errorf("of another key: %v", p)
+	}
+	if p := take("c"); p != tooManyStreams {
+		t.Errorf("one more in all: %v", p)
+	}
+	s.leave(taken[0])
+	s.leave(taken[0]) // as when its connection is closed
+	if p := take("a"); p != nil {
+		t.Errorf("in place of one that left: %v", p)
+	}
+	s.ended = true
+	for _, c := range taken[1:] {
+		if s.adopt(c.stream, nil) {
+			t.Error("adopted at the end")
+		}
+	}
+	if len(s.ofKey) != 0 || s.taken != 0 {
+		t.Errorf("left: %v, %d", s.ofKey, s.taken)
+	}
+}
+
 // TestEventsEnd: an edge that drains says so, and one that is full says that.
 func TestEventsEnd(t *testing.T) {
 	source := &snapshots{t: []byte("2026-11-21T12:00:00Z")}
