@@ -183,7 +183,9 @@ func (c *charter) window(ctx context.Context, w *artifacts.HistoryWindow, follow
 		if err != nil {
 			return nil, err
 		}
-		if follows && !added && len(block.columns) > 0 {
+		// Where no others are listed than those that have a point at T, it says what the
+		// listing will: to read that one takes a sixth of the time.
+		if follows && !added && len(block.columns) > 0 && !(c.same && listed.Rows == len(c.own)) {
 			if list, err = c.listed(ctx, listed); err != nil {
 				return nil, err
 			}
