@@ -228,8 +228,8 @@ func TestTokensBeforeCoding(t *testing.T) {
 		case a := <-refused:
 			expect(t, 429, "TOO_MANY_REQUESTS", a)
 		}
-		if waiting != 6 {
-			t.Errorf("%d pages wait, want 6: each takes 38 of 200 tokens", waiting)
+		if waiting != 3 {
+			t.Errorf("%d pages wait, want 3: each takes 76 of 200 tokens", waiting)
 		}
 		break
 	}
