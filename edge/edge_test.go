@@ -259,7 +259,11 @@ func TestReady(t *testing.T) {
 		return status == http.StatusServiceUnavailable && strings.HasPrefix(body, "no key set was read yet: read key set: ")
 	})
 	faults.SetHook(nil)
-	until(t, "readiness", func() bool { status, _, _ := Get(t, e.AdminAddr(), "/readyz"); return status == http.StatusOK })
+	// Ready it may be while objects of the first snapshot are still on their way.
+	until(t, "readiness with a whole snapshot", func() bool {
+		status, _, _ := Get(t, e.AdminAddr(), "/readyz")
+		return status == http.StatusOK && e.refresher.Status().Missing == 0
+	})
 	var lost atomic.Value
 	faults.SetHook(func(op faultstore.Op) faultstore.Decision {
 		if strings.HasPrefix(op.Key, artifacts.ObjectPrefix) && (lost.CompareAndSwap(nil, op.Key) || lost.Load() == op.Key) {
