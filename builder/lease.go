@@ -67,6 +67,12 @@ func (l *Lease) Run(ctx context.Context, work func(context.Context)) {
 
 func (l *Lease) pace() time.Duration { return l.Time / 3 }
 
+// timeout bounds a claim, and again is when a holder tries again after one that
+// failed: so short that a store that is back after half of Time finds the lease
+// held, whenever in a pace it went away.
+func (l *Lease) timeout() time.Duration { return l.pace() / 4 }
+func (l *Lease) again() time.Duration   { return l.pace() / 10 }
+
 // wait returns true when the lease is ours and false when ctx is done.
 func (l *Lease) wait(ctx context.Context) bool {
 	for holder := ""; ctx.Err() == nil; {
@@ -101,10 +107,13 @@ func (l *Lease) hold(parent context.Context, work func(context.Context)) {
 	var working sync.WaitGroup
 	defer working.Wait()
 	working.Go(func() { work(ctx) })
-	for sleep(ctx, l.pace()); ctx.Err() == nil; sleep(ctx, l.pace()) {
+	pause := l.pace()
+	for sleep(ctx, pause); ctx.Err() == nil; sleep(ctx, pause) {
+		pause = l.again()
 		switch {
 		case l.claim(ctx):
 			expiry.Reset(left())
+			pause = l.pace()
 		case l.last.Owner != l.owner:
 			stop() // another builder took it over
 		}
@@ -118,7 +127,7 @@ func (l *Lease) hold(parent context.Context, work func(context.Context)) {
 // claim takes or renews the lease, and reports whether that is known to have
 // happened. If not, last tells who has it, as far as that could be learnt.
 func (l *Lease) claim(ctx context.Context) bool {
-	call, cancel := context.WithTimeout(ctx, l.pace()/2)
+	call, cancel := context.WithTimeout(ctx, l.timeout())
 	defer cancel()
 	var err error
 	for range 2 {

@@ -382,6 +382,33 @@ func TestLeaseTaken(t *testing.T) {
 	})
 }
 
+// TestLeaseOutage: whenever between two renewals the store goes away, and whether
+// it refuses calls or leaves them hanging, a holder that finds it back after half
+// of the lease's time still has the lease.
+func TestLeaseOutage(t *testing.T) {
+	for _, fault := range []faultstore.Decision{faultstore.Refuse, faultstore.Block, faultstore.Lose} {
+		for at := time.Duration(0); at <= LeaseTime/3; at += LeaseTime / 60 {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				s := faultstore.New(memstore.New(), func(faultstore.Op) faultstore.Decision {
+					time.Sleep(100 * time.Millisecond)
+					if away := time.Since(began) - LeaseTime - at; away >= 0 && away < LeaseTime/2 {
+						return fault
+					}
+					return faultstore.Pass
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), 4*LeaseTime)
+				defer cancel()
+				works := 0
+				(&Lease{Store: s, Log: discard}).Run(ctx, func(ctx context.Context) { works++; <-ctx.Done() })
+				if works != 1 {
+					t.Errorf("store away from %v on (decision %d): began to work %d times", LeaseTime+at, fault, works)
+				}
+			})
+		}
+	}
+}
+
 // TestLeaseCalls counts what an hour costs: a holder writes, a waiter asks
 // whether it has changed (FEED.md, "The lease").
 func TestLeaseCalls(t *testing.T) {
