@@ -200,16 +200,9 @@ type count struct {
 
 func newSeries(r *Run) (*series, error) {
 	s := &series{}
-	warmup := r.Setup.WarmupS
 	var hists []*hdrhistogram.Histogram
 	seen := map[int64]bool{}
-	for i := range r.Series {
-		p := &r.Series[i]
-		// What is left after the last whole point is short and may be empty;
-		// what is before the end of the warm-up was not measured whole.
-		if p.StartS < warmup || p.EndS-p.StartS < 0.5*(r.Series[0].EndS-r.Series[0].StartS) {
-			continue
-		}
+	for p := range r.Measured() {
 		h, err := p.Due.Hist()
 		if err != nil {
 			return nil, err

@@ -9,6 +9,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"os"
 	"runtime"
@@ -351,6 +352,20 @@ func (r *Run) checks(c *check.Report, start time.Time) {
 	for i := range r.Checks.Findings {
 		for k := range r.Checks.Findings[i].Examples {
 			since(&r.Checks.Findings[i].Examples[k].Moment)
+		}
+	}
+}
+
+// Measured yields the points that were measured whole: not before the end of the warm-up,
+// and not what is left after the last interval, which is short and may be empty.
+func (r *Run) Measured() iter.Seq[*Point] {
+	return func(yield func(*Point) bool) {
+		for i := range r.Series {
+			p := &r.Series[i]
+			whole := p.StartS >= r.Setup.WarmupS && p.EndS-p.StartS >= 0.5*(r.Series[0].EndS-r.Series[0].StartS)
+			if whole && !yield(p) {
+				return
+			}
 		}
 	}
 }
