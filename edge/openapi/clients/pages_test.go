@@ -29,7 +29,6 @@ func TestPages(t *testing.T) {
 	}
 	store := openapitest.Market(t)
 	base := openapitest.Start(t, edge.Config{Reader: store})
-	openapitest.Await(t, base, openapitest.Key(t, store, 100, 100))
 	run := map[string]func(t *testing.T, dir, text string) []string{
 		"sh":     func(_ *testing.T, _, text string) []string { return []string{"bash", "-euc", text} },
 		"python": func(_ *testing.T, _, text string) []string { return []string{python(), "-c", text} },
@@ -67,6 +66,8 @@ func TestPages(t *testing.T) {
 					burst = 1
 				}
 				key := openapitest.Key(t, store, 1, burst)
+				// An edge that has a later key has this one, of which no request is spent.
+				openapitest.Await(t, base, openapitest.Key(t, store, 100, 100))
 				if language == "sh" { // one session
 					shell += strings.NewReplacer("https://host", base, "mdk_live_…", key).Replace(source)
 					source = shell
