@@ -236,8 +236,8 @@ func (c *checker) snapshot(ctx context.Context, m *Manifest) error {
 	return c.ledger(ctx, m)
 }
 
-// listsPoints reports whether a window's listing has the assets with a point in it,
-// which is so as well where a view of them is not whole, or there is none.
+// listsPoints reports whether a window's listing has the assets with a point of its chain in
+// it, which is so as well where a view of them is not whole, or there is none.
 func listsPoints(m *Manifest, w *HistoryWindow, summaries map[string]*summary) bool {
 	listed, blocks := m.History(w)
 	if listed == nil {
@@ -261,9 +261,6 @@ func listsPoints(m *Manifest, w *HistoryWindow, summaries map[string]*summary) b
 		if !add(v, first) {
 			return true
 		}
-	}
-	if v, ok := m.Latest(); ok && !add(v, len(v.Times)-1) {
-		return true
 	}
 	p := summaries[viewName(listed.Collection, listed.Sort)]
 	return p == nil || len(p.newest) == len(have) && !slices.ContainsFunc(p.newest, func(n newest) bool { return !have[n.id] })

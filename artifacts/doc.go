@@ -136,9 +136,10 @@
 // than the window, so the oldest may have some that are. The points of the snapshot itself are the last
 // of the shortest window, whose chain has every snapshot.
 //
-// The collection history/7d lists by id the assets that have a point in the
-// window, the snapshot's own included, whether they are in the directory or not;
-// last, the time of the newest point in the chain, is for builders:
+// The collection history/7d lists by id the assets that have a point of the chain in
+// the window, whether they are in the directory or not; an asset whose price of the
+// snapshot itself is no point of the chain may be missing. For builders, last is
+// the time of an asset's newest point, if it is not the chain's newest:
 //
 //	{"id":1,"last":"2026-11-21T10:00:00Z"}
 //

@@ -23,9 +23,9 @@ const (
 	longestBlockPoints = 36
 )
 
-// blockShardRows are the rows of a shard of a block, of 1y each some 500 bytes long: README.md,
-// "Costs", says why so few.
-const blockShardRows = 8
+// shardPrices are the prices that a shard of a block has room for, some 3.5 KB: README.md, "Costs",
+// says why so few.
+const shardPrices = 288
 
 // trimmed is the shortest window whose points may be kept no longer than the window
 // reaches back. Their oldest block loses a point that has left the window, which
@@ -64,8 +64,7 @@ type charter struct {
 	// by now, from a past that was put before or since a price list is back; nil: all.
 	as *artifacts.Manifest
 
-	own  []ledger.Point // of T
-	same bool           // the head's own points are of the same assets
+	own []ledger.Point // of T
 }
 
 func (c *charter) views(ctx context.Context) (all []artifacts.View, err error) {
@@ -115,16 +114,20 @@ func (c *charter) chain(w *artifacts.HistoryWindow) (blocks [][]time.Time) {
 	return blocks
 }
 
-// blockStart is the beginning of the block that a point belongs to.
-func (c *charter) blockStart(w *artifacts.HistoryWindow, t time.Time) time.Time {
-	points := blockPoints
+// span is how many intervals a block of a window spans.
+func (c *charter) span(w *artifacts.HistoryWindow) int {
 	switch {
 	case c.points > 0:
-		points = c.points
+		return c.points
 	case w.Length > trimmed:
-		points = longestBlockPoints
+		return longestBlockPoints
 	}
-	length := int64(w.Step/time.Second) * int64(points)
+	return blockPoints
+}
+
+// blockStart is the beginning of the block that a point belongs to.
+func (c *charter) blockStart(w *artifacts.HistoryWindow, t time.Time) time.Time {
+	length := int64(w.Step/time.Second) * int64(c.span(w))
 	back := t.Unix() % length
 	if back < 0 {
 		back += length
@@ -162,13 +165,24 @@ func (c *charter) follows(w *artifacts.HistoryWindow) bool {
 // window makes a window's listing and blocks; from the head's if it follows them.
 func (c *charter) window(ctx context.Context, w *artifacts.HistoryWindow, follows bool) ([]artifacts.View, error) {
 	var list listing
-	var listed *artifacts.View
-	var err error
-	views := []artifacts.View{{}} // the listing's place
-	added := false
+	var listed *artifacts.View // the head's, until another is made of it
+	var lastOld *artifacts.View
 	if follows {
-		listed, _ = c.head.History(w)
+		var blocks []*artifacts.View
+		if listed, blocks = c.head.History(w); len(blocks) > 0 {
+			lastOld = blocks[len(blocks)-1]
+		}
 	}
+	read := func() (err error) {
+		if listed != nil {
+			list, err = c.listed(ctx, listed, lastPoint(lastOld))
+		}
+		listed = nil
+		return err
+	}
+	first := w.First(c.t)
+	stays := follows && first.Equal(w.First(c.head.Time))
+	views := []artifacts.View{{}} // the listing's place
 	for _, times := range c.chain(w) {
 		name := w.Block(c.blockStart(w, times[0]))
 		var old *artifacts.View
@@ -183,41 +197,52 @@ func (c *charter) window(ctx context.Context, w *artifacts.HistoryWindow, follow
 		if err != nil {
 			return nil, err
 		}
-		// Where no others are listed than those that have a point at T, it says what the
-		// listing will: to read that one takes a sixth of the time.
-		if follows && !added && len(block.columns) > 0 && !(c.same && listed.Rows == len(c.own)) {
-			if list, err = c.listed(ctx, listed); err != nil {
+		switch {
+		case len(block.columns) == 0:
+		case block.same && listed != nil && listed.Rows == len(c.own):
+			stays = true // it lists no others than those with a price, now as before
+		default:
+			if err := read(); err != nil {
 				return nil, err
 			}
-		}
-		for i, points := range block.columns {
-			list, added = list.add(points, block.times[block.kept+i].Unix()), true
+			for i, points := range block.columns {
+				list = list.add(points, block.times[block.kept+i].Unix())
+			}
 		}
 		if len(block.times) == 0 {
 			continue
 		}
-		view, err := c.put(block.table(name))
+		view, err := c.put(block.table(name, shardPrices/c.span(w)))
 		if err != nil {
 			return nil, err
 		}
 		view.Times = block.times
 		views = append(views, view)
 	}
-	first := w.First(c.t)
-	if follows && !added {
-		if c.same && first.Equal(w.First(c.head.Time)) {
-			views[0] = *listed
-			return views, nil
-		}
-		if list, err = c.listed(ctx, listed); err != nil {
+	if !stays {
+		if err := read(); err != nil {
 			return nil, err
 		}
 	}
-	if list = list.from(first.Unix()).add(c.own, 0); len(list) == 0 {
+	if listed == nil {
+		view, err := c.put(list.from(first.Unix()).table(w.Collection(), lastPoint(&views[len(views)-1])))
+		if err != nil {
+			return nil, err
+		}
+		listed = &view
+	}
+	if views[0] = *listed; listed.Rows == 0 && len(c.own) == 0 {
 		return views[1:], nil
 	}
-	views[0], err = c.put(list.table(w.Collection()))
-	return views, err
+	return views, nil
+}
+
+// lastPoint returns the time of the last point of a block, in seconds since 1970; 0: there is none.
+func lastPoint(block *artifacts.View) int64 {
+	if block == nil || len(block.Times) == 0 {
+		return 0
+	}
+	return block.Times[len(block.Times)-1].Unix()
 }
 
 // block is a block of history to be written: of its points the first ones that the
@@ -228,6 +253,7 @@ type block struct {
 	drop    int // points of old's that are left out
 	kept    int // that are not
 	columns [][]ledger.Point
+	same    bool // the one column is of the assets that the head's own points are of
 }
 
 type oldRow struct {
@@ -277,7 +303,7 @@ func (c *charter) block(ctx context.Context, old *artifacts.View, times []time.T
 	}
 	if old != nil && old.Times[len(old.Times)-1].Equal(c.head.Time) && len(out.columns) == 1 {
 		had := slices.DeleteFunc(slices.Clone(out.old), func(r oldRow) bool { return bytes.HasSuffix(r.prices, null) })
-		c.same = slices.EqualFunc(had, c.own, func(r oldRow, p ledger.Point) bool { return r.id == p.ID })
+		out.same = slices.EqualFunc(had, c.own, func(r oldRow, p ledger.Point) bool { return r.id == p.ID })
 	}
 	return out, nil
 }
@@ -285,8 +311,8 @@ func (c *charter) block(ctx context.Context, old *artifacts.View, times []time.T
 var null = []byte("null")
 
 // table writes the block's rows.
-func (b *block) table(collection string) *render.Table {
-	t := &render.Table{Collection: collection, Orders: []render.Order{{Sort: "id"}}, RowsPerShard: blockShardRows}
+func (b *block) table(collection string, perShard int) *render.Table {
+	t := &render.Table{Collection: collection, Orders: []render.Order{{Sort: "id"}}, RowsPerShard: perShard}
 	old, columns := b.old, slices.Clone(b.columns)
 	var text []byte
 	for {
@@ -326,13 +352,13 @@ func (b *block) table(collection string) *render.Table {
 		}
 		if some {
 			text[len(text)-1] = ']' // the last comma
-			t.IDs, t.Rows = append(t.IDs, id), append(t.Rows, bytes.Clone(append(text, '}')))
+			t.Add(id, append(text, '}'))
 		}
 	}
 }
 
-// listing are assets with a point in a window, in ascending order of id, with the
-// time of the newest in its chain, in seconds since 1970; 0: of T only.
+// listing are the assets with a point in a window's chain, in ascending order of id,
+// with the time of the newest, in seconds since 1970.
 type listing []listedAsset
 
 type listedAsset struct {
@@ -340,60 +366,51 @@ type listedAsset struct {
 	last int64
 }
 
-// add returns the listing with the assets of points, whose newest is at last
-// unless that is 0.
+// add returns the listing with the assets of points, whose newest is at last.
 func (l listing) add(points []ledger.Point, last int64) listing {
 	out := make(listing, 0, max(len(l), len(points)))
 	for _, p := range points {
 		for len(l) > 0 && l[0].id < p.ID {
 			out, l = append(out, l[0]), l[1:]
 		}
-		a := listedAsset{p.ID, last}
 		if len(l) > 0 && l[0].id == p.ID {
-			if last == 0 {
-				a = l[0]
-			}
 			l = l[1:]
 		}
-		out = append(out, a)
+		out = append(out, listedAsset{p.ID, last})
 	}
 	return append(out, l...)
 }
 
 // from returns the assets whose newest point is not older than first.
 func (l listing) from(first int64) listing {
-	return slices.DeleteFunc(l, func(a listedAsset) bool { return a.last == 0 || a.last < first })
+	return slices.DeleteFunc(l, func(a listedAsset) bool { return a.last < first })
 }
 
 const lastField = `,"last":"`
 
-func (l listing) table(collection string) *render.Table {
+// table writes the listing's rows. Most assets have the chain's newest point, and it is not said.
+func (l listing) table(collection string, newest int64) *render.Table {
 	t := &render.Table{Collection: collection, Orders: []render.Order{{Sort: "id"}}}
-	t.IDs, t.Rows = make([]uint64, len(l)), make([][]byte, len(l))
 	var row []byte
-	for i, a := range l {
+	for _, a := range l {
 		row = strconv.AppendUint(append(row[:0], `{"id":`...), a.id, 10)
-		if a.last != 0 {
+		if a.last != newest {
 			row = append(time.Unix(a.last, 0).UTC().AppendFormat(append(row, lastField...), time.RFC3339), '"')
 		}
-		t.IDs[i], t.Rows[i] = a.id, bytes.Clone(append(row, '}'))
+		t.Add(a.id, append(row, '}'))
 	}
 	return t
 }
 
-// listed reads a listing.
-func (c *charter) listed(ctx context.Context, v *artifacts.View) (list listing, err error) {
+// listed reads a listing, where newest is the time of the chain's newest point.
+func (c *charter) listed(ctx context.Context, v *artifacts.View, newest int64) (list listing, err error) {
 	list = make(listing, 0, v.Rows)
-	var text []byte // as most rows have it
-	var t time.Time
-	err = eachRow(ctx, c.reader, v, func(id uint64, row []byte) (err error) {
-		a := listedAsset{id: id}
+	err = eachRow(ctx, c.reader, v, func(id uint64, row []byte) error {
+		a := listedAsset{id, newest}
 		if _, last, ok := bytes.Cut(row, []byte(lastField)); ok {
-			if !bytes.Equal(last, text) {
-				if t, err = time.Parse(time.RFC3339, string(bytes.TrimSuffix(last, []byte(`"}`)))); err != nil {
-					return fmt.Errorf("%w: a row of %s: %w", artifacts.ErrCorrupt, v.Collection, err)
-				}
-				text = last
+			t, err := time.Parse(time.RFC3339, string(bytes.TrimSuffix(last, []byte(`"}`))))
+			if err != nil {
+				return fmt.Errorf("%w: a row of %s: %w", artifacts.ErrCorrupt, v.Collection, err)
 			}
 			a.last = t.Unix()
 		}

@@ -27,8 +27,15 @@ type Table struct {
 	Tails      [][]byte // assets only
 	IDs        []uint64
 	Orders     []Order
-	// RowsPerShard is 0, or a divisor of the constant's in its place.
+	// RowsPerShard is 0, or in the place of the constant a divisor of an object's rows.
 	RowsPerShard int
+
+	added arena
+}
+
+// Add adds a copy of a row.
+func (t *Table) Add(id uint64, row []byte) {
+	t.IDs, t.Rows = append(t.IDs, id), append(t.Rows, t.added.keep(row))
 }
 
 // Order is one sort order of a table.

@@ -35,14 +35,21 @@ const (
 	pricesKey = `,"prices":[`
 )
 
-// hasPoints reports whether the asset with id is in the window's listing.
+// lastNull ends a row of a block without a price at its last time.
+var lastNull = []byte("null]}")
+
+// hasPoints reports whether the asset with id has a point in the window.
 func (w *work) hasPoints(id uint64) (bool, error) {
 	_, _, ok, err := w.find(&w.listed, w.window.Listed, id)
-	return ok, err
+	if ok || err != nil || w.window.Own == nil {
+		return ok, err
+	}
+	s, row, ok, err := w.find(&w.block, w.window.Own, id)
+	return ok && !bytes.HasSuffix(s.Row(row), lastNull), err
 }
 
-// anyHasPoints reports whether an asset of rows start to end of v is in the
-// window's listing. It costs by the rows before the first one that is.
+// anyHasPoints reports whether an asset of rows start to end of v has a point in the
+// window. It costs by the rows before the first one that is.
 func (w *work) anyHasPoints(v *snapshot.View, start, end int) (bool, error) {
 	for row := start; row < end; row++ {
 		s, err := w.at(v, row/v.PerShard())

@@ -20,10 +20,12 @@ import (
 func TestLargeBodies(t *testing.T) {
 	store := faultstore.New(memstore.New(), nil)
 	p := fixture.PublishHistory(t, store, fixture.Feed(1000, 1), fixture.Start, nil, 100)
-	blocks := map[string]bool{}
-	for _, v := range p.Manifest.Views {
+	blocks := map[string]bool{} // but those that are asked before an answer has memory, whether there is one
+	latest, _ := p.Manifest.Latest()
+	for i := range p.Manifest.Views {
+		v := &p.Manifest.Views[i]
 		for _, o := range v.Objects {
-			blocks[artifacts.ObjectKey(o.Digest)] = v.Times != nil
+			blocks[artifacts.ObjectKey(o.Digest)] = v.Times != nil && v != latest
 		}
 	}
 	away := make(chan struct{})

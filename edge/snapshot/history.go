@@ -11,9 +11,11 @@ import (
 
 // History is a window of /history as a snapshot has it.
 type History struct {
-	// Listed are the assets that have a point in it, by id, whether they are in the
-	// directory or not.
+	// Listed are the assets that have a point of the chain in it, by id, whether they are
+	// in the directory or not.
 	Listed *View
+	// Own has the snapshot's own points where the chain does not: its last ones.
+	Own *View
 	// Blocks are its points, oldest first.
 	Blocks []Block
 }
@@ -86,6 +88,7 @@ func (s *Snapshot) addHistory(m *artifacts.Manifest) {
 		}
 		if in, ok := m.Latest(); ok && own {
 			add(in, len(in.Times)-1)
+			h.Own = view(in)
 		}
 	}
 	slices.SortStableFunc(blocks, func(a, b *artifacts.View) int { return last(b).Compare(last(a)) })

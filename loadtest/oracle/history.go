@@ -41,7 +41,7 @@ func (b *block) row(s *Snapshot, id int64) []*string {
 }
 
 // history supplies the windows of a snapshot. Which assets have points follows from
-// the blocks; the listings must say the same.
+// the blocks; the listings must say the same of the chains.
 func (s *Snapshot) history(ctx context.Context, store artifacts.Reader, m *artifacts.Manifest) error {
 	s.Series = map[string]*model.Series{}
 	own := map[int64]string{} // prices of the snapshot itself
@@ -72,11 +72,12 @@ func (s *Snapshot) history(ctx context.Context, store artifacts.Reader, m *artif
 			}
 		}
 		w := model.FindWindow(artifacts.HistoryWindows[i].Name)
+		inWindow := func(t time.Time) bool { return w.Has(t, s.Time) }
 		series := &model.Series{Listed: map[int64]bool{}}
 		series.Points = func(id int64) (points []model.Point) {
 			for _, b := range blocks {
 				for i, p := range b.row(s, id) {
-					if p != nil && w.Has(b.times[i], s.Time) && b.times[i].Before(s.Time) {
+					if p != nil && inWindow(b.times[i]) && b.times[i].Before(s.Time) {
 						points = append(points, model.Point{Time: b.times[i], Price: *p})
 					}
 				}
@@ -86,19 +87,25 @@ func (s *Snapshot) history(ctx context.Context, store artifacts.Reader, m *artif
 			}
 			return points
 		}
-		for id := range own {
-			series.Listed[id] = true
-		}
 		for _, b := range blocks {
 			for _, id := range b.ids() {
 				// A row has a price; it may be of a time that the window has left behind.
-				if !series.Listed[id] && (w.Has(b.times[0], s.Time) || len(series.Points(id)) > 0) {
+				some := inWindow(b.times[0])
+				if !some {
+					for i, p := range b.row(s, id) {
+						some = some || p != nil && inWindow(b.times[i])
+					}
+				}
+				if some {
 					series.Listed[id] = true
 				}
 			}
 		}
 		if want := slices.Sorted(maps.Keys(series.Listed)); !slices.Equal(listing, want) {
 			s.fault(view.Collection, fmt.Errorf("%d ids are listed, %d have points", len(listing), len(want)))
+		}
+		for id := range own {
+			series.Listed[id] = true
 		}
 		s.Series[w.Name] = series
 	}
