@@ -17,6 +17,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,7 +26,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -62,12 +62,13 @@ const (
 // figures are what one size measured.
 type figures struct {
 	name     string
+	beside   *figures // of the smallest market, measured in the same rounds
 	Assets   int
-	Build    took      // the whole build
-	Plain    took      // the same without history
-	ratios   []float64 // of processor time of a round's build and its like without history
-	round    took      // the build of the round at hand
-	Decode   took      // the feed with go-json
+	Build    took                                 // the whole build
+	Plain    took                                 // the same without history
+	ratios   []float64                            // of processor time of a round's build and its like without history
+	round    struct{ build, plain time.Duration } // processor time of the round at hand
+	Decode   took                                 // the feed with go-json
 	Compress took
 	Hash     took
 	Write    took // durably, through the directory store
@@ -103,7 +104,7 @@ type cli struct {
 
 type runCmd struct {
 	Assets     []int  `default:"20000,1000000" help:"Sizes of the simulated market."`
-	Rounds     int    `default:"7" help:"Rounds at 20,000 assets; larger markets get fewer."`
+	Rounds     int    `default:"21" help:"Rounds at 20,000 assets; larger markets get two."`
 	Dir        string `help:"Where feeds and stores are written; by default a temporary folder."`
 	CPUProfile string `name:"cpuprofile" placeholder:"FILE" help:"Write a processor profile of each build to this file, with the size, the assets of history and the round added."`
 	Out        string `placeholder:"FILE" help:"Write the report as a document to this file."`
@@ -128,81 +129,129 @@ func (c *runCmd) Run() error {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	sized := func(name string, n int, first time.Time) *size {
+		return &size{
+			figures: &figures{Assets: n, name: name},
+			bench:   bench{Assets: n, First: first, Points: mostPoints, Dir: filepath.Join(dir, name), Profile: c.CPUProfile},
+		}
+	}
 	var all []*figures
+	var small *size
 	for _, n := range c.Assets {
-		f := &figures{Assets: n, name: humanize.Comma(int64(n)) + " assets"}
-		if err := measure(f, max(1, min(c.Rounds, c.Rounds*20_000/n)), bench{Assets: n, First: start, Points: mostPoints, Dir: filepath.Join(dir, strconv.Itoa(n)), Profile: c.CPUProfile}); err != nil {
-			return err
-		}
-		if all = append(all, f); len(all) > 1 {
-			continue
-		}
-		f = &figures{Assets: n, name: "at midnight"}
-		for range min(c.Rounds, midnights) { // each with a past of its own: what follows a midnight is none
-			if err := measure(f, 1, bench{Assets: n, First: midnight, Points: mostPoints, Dir: filepath.Join(dir, "midnight")}); err != nil {
+		s := sized(humanize.Comma(int64(n))+" assets", n, start)
+		if all = append(all, s.figures); small == nil {
+			small = s
+			if err := s.measure(c.Rounds, nil); err != nil {
 				return err
 			}
+			if n > fullPast {
+				continue
+			}
+			worst := sized("at midnight", n, midnight)
+			for range min(c.Rounds, midnights) { // each with a past of its own: what follows a midnight is none
+				worst.Round = 0
+				if err := worst.measure(1, nil); err != nil {
+					return err
+				}
+			}
+			all = append(all, worst.figures)
+			continue
 		}
-		all = append(all, f)
+		s.beside = &figures{Assets: small.figures.Assets}
+		small.figures = s.beside
+		if err := s.measure(min(c.Rounds, largeRounds), small); err != nil {
+			return err
+		}
 	}
 	return report(all, c.Rounds, c.Out)
 }
 
 const (
-	midnights  = 3  // rounds of the build at midnight
-	mostPoints = 36 // in a block of any window
+	midnights   = 3  // rounds of the build at midnight
+	largeRounds = 2  // of a market but the smallest
+	mostPoints  = 36 // in a block of any window
 )
 
-// measure runs the rounds of one size. Each build and each floor has a process
-// of its own, as a command has, in turn: what else the machine does meets both.
-func measure(f *figures, rounds int, b bench) error {
-	stage := func(name string, history int) error {
-		b.Stage, b.History = name, history
-		task, err := json.Marshal(b)
-		if err != nil {
+// size is a market that is measured.
+type size struct {
+	*figures
+	bench
+	builds []int // assets with history of a round's builds, in order
+}
+
+// measure makes a past and measures so many rounds, each behind one of the market beside, if
+// there is one: at another time the machine may have another speed.
+func (s *size) measure(rounds int, beside *size) error {
+	s.builds = []int{market.DefaultHistoryAssets}
+	if s.bench.Assets <= fullPast {
+		s.builds = append(s.builds, 0)
+	}
+	step := cmdline.Bar(len(s.builds)+rounds*(len(s.builds)+2), "measuring builds, "+s.name)
+	for _, history := range s.builds {
+		if err := s.stage(stagePast, history); err != nil {
 			return err
 		}
-		var out bytes.Buffer
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), childEnv+"="+string(task))
-		cmd.Stdout, cmd.Stderr = &out, os.Stderr
-		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("%d assets, round %d, %s: %w", b.Assets, b.Round, name, err)
-		}
-		if name == stagePast || name == stageFeed {
-			return nil
-		}
-		var now figures
-		if err := json.Unmarshal(out.Bytes(), &now); err != nil {
-			return err
-		}
-		if name == stageBuild && history > 0 {
-			now.Memory = peakMemory(cmd.ProcessState)
-		}
-		f.take(&now)
-		return nil
+		step()
 	}
-	const history = market.DefaultHistoryAssets
-	type part struct {
-		stage   string
-		history int
-	}
-	past := []part{{stagePast, history}}
-	round := []part{{stageFeed, 0}, {stageBuild, history}}
-	if b.Assets <= fullPast {
-		past, round = append(past, part{stagePast, 0}), append(round, part{stageBuild, 0})
-	}
-	round = append(round, part{stageFloor, history})
-	step := cmdline.Bar(len(past)+rounds*len(round), "measuring builds, "+f.name)
-	for b.Round = 0; b.Round < rounds; b.Round++ {
-		for _, p := range append(past, round...) {
-			if err := stage(p.stage, p.history); err != nil {
+	for range rounds {
+		if beside != nil {
+			if err := beside.round(func() {}); err != nil {
 				return err
 			}
-			step()
 		}
-		past = nil // it is made once
+		if err := s.round(step); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// round measures a round.
+func (s *size) round(step func()) error {
+	if err := s.stage(stageFeed, 0); err != nil {
+		return err
+	}
+	step()
+	for _, history := range s.builds {
+		if err := s.stage(stageBuild, history); err != nil {
+			return err
+		}
+		step()
+	}
+	if err := s.stage(stageFloor, market.DefaultHistoryAssets); err != nil {
+		return err
+	}
+	step()
+	slices.Reverse(s.builds) // to be the second takes longer, or less long
+	s.Round++
+	return nil
+}
+
+// stage runs one in a process of its own, as a command has.
+func (s *size) stage(name string, history int) error {
+	s.Stage, s.bench.History = name, history
+	task, err := json.Marshal(s.bench)
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+string(task))
+	cmd.Stdout, cmd.Stderr = &out, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%d assets, round %d, %s: %w", s.bench.Assets, s.Round, name, err)
+	}
+	if name == stagePast || name == stageFeed {
+		return nil
+	}
+	var now figures
+	if err := json.Unmarshal(out.Bytes(), &now); err != nil {
+		return err
+	}
+	if name == stageBuild && history > 0 {
+		now.Memory = peakMemory(cmd.ProcessState)
+	}
+	s.take(&now)
 	return nil
 }
 
@@ -214,16 +263,19 @@ func (f *figures) take(now *figures) {
 	f.Builds += now.Builds
 	switch {
 	case now.Build.Wall > 0:
-		f.round = now.Build
+		f.round.build = now.Build.CPU
 		if f.Build = f.Build.least(now.Build); f.Build == now.Build {
 			f.Steps = now.Steps
 		}
 		f.Objects, f.Bytes = max(f.Objects, now.Objects), max(f.Bytes, now.Bytes)
 		f.Manifest, f.Memory = max(f.Manifest, now.Manifest), max(f.Memory, now.Memory)
 	case now.Plain.Wall > 0:
+		f.round.plain = now.Plain.CPU
 		f.Plain = f.Plain.least(now.Plain)
-		f.ratios = append(f.ratios, float64(f.round.CPU)/float64(now.Plain.CPU))
 	default:
+		if f.round.plain > 0 {
+			f.ratios = append(f.ratios, float64(f.round.build)/float64(f.round.plain))
+		}
 		if old := f.floor(); old.Wall == 0 || now.floor().Wall < old.Wall {
 			f.Decode, f.Compress, f.Hash, f.Write = now.Decode, now.Compress, now.Hash, now.Write
 		}
@@ -242,10 +294,10 @@ func (f *figures) writes() float64 { return float64(f.History) / float64(f.Build
 // method is what the report says of how it came about.
 const method = `Builds of a simulated market from a folder into a directory store that has a snapshot in each window, on one core. The floor is what any builder must pay:
 decoding the same feed with go-json, and compressing, hashing and durably writing the finished objects. Each has a process of its own, in turn; the least time of %d
-rounds counts (fewer of a large market), and the most memory.
+rounds counts, of a larger market of %d, and the most memory. Before each of the latter is a round of the smallest market: what a larger one takes an asset, and for history, is held against these.
 
-"Without history" is the same build with ` + "`--history-assets 0`" + `, in a store of its own, right behind; by how much history makes a build longer is the ratio of the two's processor time in one round, of which the median counts. At 20,000 assets history's last blocks are as full as a past without gaps makes them, and of what is written
-all rounds count, which are an hour. A larger market's past is of moments in each window, it has no build without history, and of its history the step counts. "At midnight" is the worst build of 36 days, of the smallest market: it adds a point to the last
+"Without history" is the same build with ` + "`--history-assets 0`" + `, in a store of its own, right behind or right before; by how much history makes a build longer is the ratio of the two's processor time in one round, of which the median counts. At 20,000 assets history's last blocks are as full as a past without gaps makes them, and of what is written
+all rounds count. A larger market's past is of moments in each window, it has no build without history, and of its history the step counts. "At midnight" is the worst build of 36 days, of the smallest market: it adds a point to the last
 block of each window, and fills that of 1y. It happens once a day, and no bound is for it alone.
 
 Left out: a live source's answers, a store behind a network, and more than one core.`
@@ -253,7 +305,7 @@ Left out: a live source's answers, a store behind a network, and more than one c
 // report shows every figure and whether its bound was kept, and writes the
 // document to the file out unless that is empty.
 func report(all []*figures, rounds int, out string) error {
-	d := benchdoc.Document{Title: "What a build costs", Command: "make bench-builder", Method: fmt.Sprintf(method, rounds), Columns: []string{"what"}}
+	d := benchdoc.Document{Title: "What a build costs", Command: "make bench-builder", Method: fmt.Sprintf(method, rounds, largeRounds), Columns: []string{"what"}}
 	for _, f := range all {
 		d.Columns = append(d.Columns, f.name)
 	}
@@ -271,8 +323,9 @@ func report(all []*figures, rounds int, out string) error {
 	ratio := func(f *figures) float64 { return float64(f.Build.Wall) / float64(f.floor().Wall) }
 	perAsset := func(f *figures) float64 { return float64(f.Build.Wall.Microseconds()) / float64(f.Assets) }
 	small, large := all[0], all[len(all)-1]
+	beside := cmp.Or(large.beside, small)
 	// History of a large market is that of the small one, and costs no more.
-	mostTime, mostWritten := maxHistory*float64(small.Plain.Wall.Milliseconds()), maxPoints*float64(small.PlainBytes)/float64(small.Builds)
+	mostTime, mostWritten := maxHistory*float64(beside.Plain.Wall.Milliseconds()), maxPoints*float64(small.PlainBytes)/float64(small.Builds)
 	row("floor: decode the feed", "", ms(func(f *figures) took { return f.Decode }))
 	row("floor: compress", "", ms(func(f *figures) took { return f.Compress }))
 	row("floor: hash", "", ms(func(f *figures) took { return f.Hash }))
@@ -282,7 +335,7 @@ func report(all []*figures, rounds int, out string) error {
 	for _, step := range []string{builder.StepOpen, builder.StepRead, builder.StepCompute, builder.StepObjects, builder.StepHistory, publish.StepSync, publish.StepManifest, publish.StepSwap} {
 		bound := ""
 		if step == builder.StepHistory {
-			bound = fmt.Sprintf("≤ %.0f ms", mostTime)
+			bound = fmt.Sprintf("≤ %.0f ms at %s", mostTime, humanize.Comma(int64(large.Assets)))
 		}
 		row("build: "+step, bound, func(f *figures) string { return humanize.Comma(f.Steps[step]) + " ms" })
 	}
@@ -331,7 +384,7 @@ func report(all []*figures, rounds int, out string) error {
 	if small.Assets != large.Assets {
 		bound("largest: history, ms", float64(large.Steps[builder.StepHistory]), mostTime)
 		bound("largest: bytes of history", large.writes(), mostWritten)
-		bound("time an asset, largest / smallest", perAsset(large)/perAsset(small), maxGrowth)
+		bound("time an asset, largest / smallest", perAsset(large)/perAsset(beside), maxGrowth)
 	}
 	if missed > 0 {
 		return fmt.Errorf("%d bounds missed", missed)
