@@ -15,7 +15,7 @@ A page is one of 20 quotes: %s. Key check, limits, request ids, metrics and logg
 a constant, nginx a file with the same body and header lines, in three ways; the best counts.
 
 Left out: TLS, a network, and more than one core (` + "`go test -run '^$' -bench BenchmarkCores ./edge`" + `). Where others share the machine its speed changes from
-second to second: times of different rows do not compare, ratios do.`
+second to second: times of different rows do not compare, ratios do, and of latencies only what was measured while the load was not late counts.`
 
 // report shows the table, and writes the document when asked to.
 func (b *bench) report() error {
@@ -44,6 +44,18 @@ func (b *bench) report() error {
 func (b *bench) single(r row) {
 	b.rows = append(b.rows, r)
 	fmt.Printf("%-58s %s, target %s\n", r.what, r.measured, r.target)
+}
+
+// latency reports the medians of latencies in ms, of what was measured while the load was not
+// late: it takes so many of each side, at least, to say anything.
+func (b *bench) latency(r row, measured, beside []float64, least int, met func(measured, beside float64) bool) {
+	r.measured = "the machine was in the way"
+	if min(len(measured), len(beside)) >= least {
+		self := func(ms float64) float64 { return ms }
+		x, y := median(measured, self), median(beside, self)
+		r.measured, r.beside, r.ratio, r.met = fmt.Sprintf("%.2f ms", x), fmt.Sprintf("%.2f ms", y), x/y, met(x, y)
+	}
+	b.single(r)
 }
 
 func thousands(n int) string { return humanize.Comma(int64(n)) }

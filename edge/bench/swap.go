@@ -70,7 +70,7 @@ func (b *bench) swaps(ctx context.Context) error {
 	}
 	var steady, swapping [2][]float64 // p99 and p99.9 in ms
 	for range min(b.Rounds, swapRounds) {
-		before, calm, err := b.open(ctx, edge, rate/2)
+		before, calm, err := b.open(ctx, edge, rate/2, openAttempts)
 		if err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func (b *bench) swaps(ctx context.Context) error {
 		moving, stop := context.WithCancel(ctx)
 		moved := make(chan error, 1)
 		go func() { moved <- move(moving, store, pointers) }()
-		during, calmStill, err := b.open(ctx, edge, rate/2)
+		during, calmStill, err := b.open(ctx, edge, rate/2, openAttempts)
 		stop()
 		if err := cmp.Or(err, <-moved); err != nil {
 			return err
@@ -91,16 +91,8 @@ func (b *bench) swaps(ctx context.Context) error {
 		steady[0], swapping[0] = append(steady[0], before.Due.P99MS), append(swapping[0], during.Due.P99MS)
 		steady[1], swapping[1] = append(steady[1], before.Due.P999MS), append(swapping[1], during.Due.P999MS)
 	}
-	for i, r := range []row{{what: what, target: target}, {what: far, target: farTarget}} {
-		r.measured = "the machine was in the way"
-		if len(steady[i]) > 0 {
-			self := func(ms float64) float64 { return ms }
-			s, during := median(steady[i], self), median(swapping[i], self)
-			r.measured, r.beside, r.ratio = fmt.Sprintf("%.2f ms", during), fmt.Sprintf("%.2f ms", s), during/s
-			r.met = i == 0 && (during <= 1.5*s || during-s <= 0.5) || i == 1 && during <= 2*s
-		}
-		b.single(r)
-	}
+	b.latency(row{what: what, target: target}, swapping[0], steady[0], 1, func(swapping, steady float64) bool { return swapping <= 1.5*steady || swapping-steady <= 0.5 })
+	b.latency(row{what: far, target: farTarget}, swapping[1], steady[1], 1, func(swapping, steady float64) bool { return swapping <= 2*steady })
 	return nil
 }
 
@@ -130,12 +122,12 @@ mix:
 
 // open runs the load tester at a rate, pinned as this process is, and again where
 // it was late; calm tells whether it was not, in the end.
-func (b *bench) open(ctx context.Context, s *server, rate float64) (r result.Run, calm bool, err error) {
+func (b *bench) open(ctx context.Context, s *server, rate float64, attempts int) (r result.Run, calm bool, err error) {
 	file := filepath.Join(b.work, "pages.yaml")
 	if err := os.WriteFile(file, []byte(scenario), 0o644); err != nil {
 		return r, false, err
 	}
-	for attempt := 0; attempt < openAttempts && !calm; attempt++ {
+	for attempt := 0; attempt < attempts && !calm; attempt++ {
 		cmd := exec.CommandContext(ctx, filepath.Join(b.Bin, "loadtest"), "run", "--url", "http://"+s.addr, "--key", b.key,
 			"--scenario", file, "--directory-rows", "1", "--rate", strconv.FormatFloat(rate, 'f', 0, 64), "--warmup", "2s", "--duration", swapLoad.String(),
 			"--connections", "256", "--check", "0", "--quiet", "--out", "-")
@@ -151,6 +143,16 @@ func (b *bench) open(ctx context.Context, s *server, rate float64) (r result.Run
 		calm = r.Lag.P99MS <= maxLagMS && r.Requests.Unsent == 0
 	}
 	return r, calm, nil
+}
+
+// calmSeconds returns the p99 of each second of a run in which the load was not late, in ms.
+func calmSeconds(r *result.Run) (p99 []float64) {
+	for p := range r.Measured() {
+		if p.LagP99MS <= maxLagMS {
+			p99 = append(p99, p.Due.P99MS)
+		}
+	}
+	return p99
 }
 
 func print(r result.Run, what, state string) {
