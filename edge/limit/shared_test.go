@@ -401,9 +401,6 @@ func TestSharedAway(t *testing.T) {
 		away := errors.New("connection refused")
 		store.err.Store(&away)
 		s := NewShared(SharedConfig{Store: store})
-		ctx, cancel := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		wg.Go(func() { s.Run(ctx) })
 		l := mustNew(t, 10, 3)
 		lease, local := s.NewLease("k", l), new(Bucket)
 		count := func() (n int) {
@@ -419,6 +416,9 @@ func TestSharedAway(t *testing.T) {
 		if st := s.Status(); st.State != upstream.Initializing || count() != 3 {
 			t.Errorf("before the first probe: %+v", st)
 		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { s.Run(ctx) })
 		synctest.Wait()
 		if st := s.Status(); st.State != upstream.Interrupted || st.LastError != "connection refused" || store.calls.Load() != 0 {
 			t.Errorf("%+v", st)
