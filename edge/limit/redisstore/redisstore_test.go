@@ -19,6 +19,7 @@ import (
 
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/upstream"
+	"example.com/marketdata/internal/process"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -32,6 +33,7 @@ type server struct {
 	program string
 	port    int
 	cmd     *exec.Cmd
+	process *process.Process
 }
 
 func startServer(t *testing.T) *server {
@@ -50,41 +52,51 @@ func startServer(t *testing.T) *server {
 		}
 		t.Skip(reason + "; MARKETDATA_REQUIRE_S3=1 makes this fail")
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.port = ln.Addr().(*net.TCPAddr).Port
-	ln.Close()
-	s.start()
 	t.Cleanup(s.kill)
-	return s
+	// A port that is free now may be taken a moment later.
+	for range 3 {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.port = ln.Addr().(*net.TCPAddr).Port
+		ln.Close()
+		if s.start() {
+			return s
+		}
+	}
+	t.Fatalf("%s: %s", s.program, s.process.Tail())
+	return nil
 }
 
 func (s *server) url() string { return "redis://127.0.0.1:" + strconv.Itoa(s.port) + "/1" }
 
-// start starts the server with nothing in it and waits until it answers.
-func (s *server) start() {
+// start starts the server with nothing in it, and reports whether it takes connections;
+// if not, it has ended.
+func (s *server) start() (ready bool) {
 	s.t.Helper()
 	s.cmd = exec.Command(s.program, "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no")
 	s.cmd.Dir = s.t.TempDir()
-	if err := s.cmd.Start(); err != nil {
+	var err error
+	if s.process, err = process.Start(s.cmd); err != nil {
 		s.t.Fatal(err)
 	}
-	s.until("an answer", func() bool {
-		conn, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(s.port))
-		if err == nil {
-			conn.Close()
+	ended := false
+	s.until("a server", func() bool {
+		ready = strings.Contains(s.process.Tail(), "Ready to accept connections")
+		select {
+		case <-s.process.Exited():
+			ended = true
+		default:
 		}
-		return err == nil
+		return ready || ended
 	})
+	return !ended
 }
 
 func (s *server) kill() {
-	if s.cmd != nil {
-		_ = s.cmd.Process.Kill()
-		_ = s.cmd.Wait() // it was killed
-		s.cmd = nil
+	if s.process != nil {
+		s.process.Kill()
 	}
 }
 
@@ -321,7 +333,9 @@ func TestFaults(t *testing.T) {
 	if err := shared.Status().LastError; err == "" {
 		t.Error("no reason is given")
 	}
-	s.start()
+	if !s.start() {
+		t.Fatal(s.process.Tail())
+	}
 	state(upstream.Valid)
 	calls()
 }
