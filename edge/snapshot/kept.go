@@ -28,7 +28,8 @@ func (r *Refresher) keep(key string, b []byte) {
 }
 
 // keepPointer keeps the pointer p, whose bytes are b, unless another edge that
-// shares Dir has kept a later one.
+// shares Dir has kept a later one. Of two that keep theirs in the same instant either
+// may stay, until the next snapshot.
 func (r *Refresher) keepPointer(p *artifacts.Pointer, b []byte) {
 	if k := r.keptPointer(); k != nil && k.Store == p.Store && k.Sequence > p.Sequence {
 		return

@@ -379,6 +379,7 @@ func TestSharedFolderKeepsTheNewest(t *testing.T) {
 	second := fixture.Publish(t, mem, fixture.Feed(50, 2), next(first), first)
 	third := fixture.Publish(t, mem, fixture.Feed(50, 3), next(second), second)
 	ahead.until(t, "the third snapshot", ahead.at(next(second)))
+	ahead.halt() // it has kept the pointer
 	behind.store.set(func(key string, b []byte, err error) ([]byte, error) {
 		if key == artifacts.CurrentKey {
 			return second.Pointer.Encode(), nil
@@ -386,7 +387,6 @@ func TestSharedFolderKeepsTheNewest(t *testing.T) {
 		return b, err
 	})
 	behind.until(t, "the second snapshot", behind.at(next(first)))
-	ahead.halt()
 	behind.halt()
 	r := start(t, mem, dir, func(_ *Config, s *store) { s.spoil = away })
 	r.until(t, "the third snapshot, kept", r.at(third.Manifest.Time))
