@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -85,6 +87,7 @@ type killer struct {
 	address string
 	env     []string
 	edge    *watcher
+	stdout  io.Writer // of builders that start now; nil: nowhere
 
 	at     time.Time // of the last snapshot that was built
 	length time.Duration
@@ -99,7 +102,7 @@ func (k *killer) start(t *testing.T, at time.Time, seed int) *builderRun {
 	t.Helper()
 	cmd := builderProcess(context.Background(), "build", "--source", fmt.Sprintf(killedMarket, seed), "--store", k.address,
 		"--time", at.Format(time.RFC3339), "--force")
-	cmd.Env = append(cmd.Env, k.env...)
+	cmd.Env, cmd.Stdout = append(cmd.Env, k.env...), k.stdout
 	log, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -162,14 +165,34 @@ func (k *killer) kill(t *testing.T, kills int) {
 		moment := func(i int) time.Duration { return k.length * time.Duration(2*i+1) / time.Duration(2*kills) }
 		k.pair(t, moment(i), moment((i*7+kills/2)%kills))
 	}
+	full := fullPipe(t) // holds who is done at its report, until it is killed
 	for _, stage := range stages[:len(stages)-1] {
 		for try := 0; k.hits[stage] == 0 && try < 20; try++ {
-			k.at = k.at.Add(artifacts.Step)
-			k.hits[k.start(t, k.at, 1).killIn(stage)]++
+			k.at, k.stdout = k.at.Add(artifacts.Step), full
+			b := k.start(t, k.at, 1)
+			k.stdout = nil
+			k.hits[b.killIn(stage)]++
 			k.check(t)
 		}
 	}
 	k.table(t)
+}
+
+// fullPipe returns a pipe that a program which writes to it waits at.
+func fullPipe(t *testing.T) *os.File {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	if err := w.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(make([]byte, 8<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("a pipe that nobody reads: %v", err)
+	}
+	return w
 }
 
 // build is a build that is not killed. It must succeed.
