@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 // bytesPerConn is what an open connection takes beside what is charged: a stack
@@ -89,7 +90,12 @@ func TestWorstCase(t *testing.T) {
 	if stats.WaitingBytes > waiting || stats.WaitingBytes < waiting/2 {
 		t.Errorf("%d bytes are charged, of at most %d", stats.WaitingBytes, waiting)
 	}
-	if took, most := memory()-before, int64(stats.Open*bytesPerConn+waiting); took > most {
+	took, most := memory()-before, int64(stats.Open*bytesPerConn+waiting)
+	// Goroutines of connections that were cut off may still be on their way out.
+	for end := time.Now().Add(patience); took > most && time.Now().Before(end); took = memory() - before {
+		runtime.Gosched()
+	}
+	if took > most {
 		t.Errorf("%d connections in states %v take %d bytes, at most %d may be", stats.Open, seen, took, most)
 	} else {
 		t.Logf("%d connections in states %v take %.1f MiB of %.1f, of which %.1f are charged", stats.Open, seen, float64(took)/(1<<20), float64(most)/(1<<20), float64(stats.WaitingBytes)/(1<<20))
