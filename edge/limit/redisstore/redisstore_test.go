@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +18,7 @@ import (
 
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/upstream"
+	"example.com/marketdata/internal/local"
 	"example.com/marketdata/internal/process"
 )
 
@@ -31,7 +31,7 @@ const patience = 20 * time.Second
 type server struct {
 	t       *testing.T
 	program string
-	port    int
+	port    string
 	cmd     *exec.Cmd
 	process *process.Process
 }
@@ -55,12 +55,10 @@ func startServer(t *testing.T) *server {
 	t.Cleanup(s.kill)
 	// A port that is free now may be taken a moment later.
 	for range 3 {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+		var err error
+		if _, s.port, err = net.SplitHostPort(local.Free("127.0.0.1:0")); err != nil {
 			t.Fatal(err)
 		}
-		s.port = ln.Addr().(*net.TCPAddr).Port
-		ln.Close()
 		if s.start() {
 			return s
 		}
@@ -69,13 +67,13 @@ func startServer(t *testing.T) *server {
 	return nil
 }
 
-func (s *server) url() string { return "redis://127.0.0.1:" + strconv.Itoa(s.port) + "/1" }
+func (s *server) url() string { return "redis://127.0.0.1:" + s.port + "/1" }
 
 // start starts the server with nothing in it, and reports whether it takes connections;
 // if not, it has ended.
 func (s *server) start() (ready bool) {
 	s.t.Helper()
-	s.cmd = exec.Command(s.program, "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no")
+	s.cmd = exec.Command(s.program, "--port", s.port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no")
 	s.cmd.Dir = s.t.TempDir()
 	var err error
 	if s.process, err = process.Start(s.cmd); err != nil {
