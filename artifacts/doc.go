@@ -13,7 +13,7 @@
 // One says which store it is, is made before anything else, and never says
 // another thing:
 //
-//	identity                   32 hexadecimal digits, random
+//	identity                   32 hexadecimal digits, random; which small objects there were
 //
 // Four small ones move, by compare-and-swap only:
 //

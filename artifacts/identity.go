@@ -14,12 +14,15 @@ const (
 	MaxJump = 1_000_000
 )
 
-// Identity is the object IdentityKey: which store this is. It is written once,
-// before anything else.
+// Identity is the object IdentityKey: which store this is. It is created before
+// anything else is written. Store never changes; Had grows.
 type Identity struct {
 	Format int `json:"format"`
 	// Store is 32 lower-case hexadecimal digits, random.
 	Store string `json:"store"`
+	// Had lists the small objects that this store has had: CurrentKey, KeysKey. One
+	// of them that is missing was lost. Stores of earlier versions do not say.
+	Had []string `json:"had,omitempty"`
 }
 
 // Encode returns the identity's stored form.

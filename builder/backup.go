@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/publish"
 )
 
 // BackupConfig says what Backup copies where.
@@ -137,7 +138,7 @@ func (b *backup) run(ctx context.Context) error {
 func (b *backup) start(ctx context.Context) (*artifacts.Pointer, error) {
 	body, _, err := b.From.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
 	if errors.Is(err, artifacts.ErrNotFound) {
-		return nil, nil
+		return nil, publish.CheckLost(ctx, b.From)
 	}
 	if err != nil {
 		return nil, err

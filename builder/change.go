@@ -59,7 +59,7 @@ func recordChange(ctx context.Context, s artifacts.Store, now func() time.Time, 
 		// After any error the record may have been written or not. Both are
 		// valid, and starting again finds out which.
 		if _, err = s.Swap(ctx, artifacts.ChangeKey, version, c.Encode()); err == nil {
-			return c, nil
+			return c, publish.Mark(ctx, s, artifacts.ChangeKey)
 		}
 		if try == changeTries || ctx.Err() != nil {
 			return nil, fmt.Errorf("write change record: %w", err)

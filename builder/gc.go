@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/publish"
 )
 
 // DefaultGrace is how long gc leaves alone what nothing reaches any more.
@@ -156,7 +157,7 @@ func (c *collector) markPublished(ctx context.Context) error {
 	case errors.Is(err, artifacts.ErrNotModified):
 		return nil
 	case errors.Is(err, artifacts.ErrNotFound) && !c.report.Snapshot:
-		return nil
+		return publish.CheckLost(ctx, c.Store)
 	case err != nil:
 		return fmt.Errorf("read pointer: %w", err)
 	}

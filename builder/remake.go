@@ -59,10 +59,12 @@ func (r *repairer) rebuild(ctx context.Context) error {
 	}
 	for _, t := range broken {
 		over := &rebuilt{Store: r.Store, mender: r.mender, name: r.Source.String()}
+		over.identity = artifacts.Identity{Format: artifacts.Format, Store: r.pointer.Store}
 		if i := slices.IndexFunc(all, func(a artifacts.Retained) bool { return a.Time.Before(t) }); i >= 0 {
 			p := *r.pointer
 			p.Time, p.Manifest = all[i].Time, all[i].Manifest
 			over.pointer = p.Encode()
+			over.identity.Had = []string{artifacts.CurrentKey}
 		}
 		cfg := r.Config
 		cfg.Store, cfg.Guards = over, Guards{Force: true}
@@ -142,9 +144,10 @@ func (r *repairer) broken(ctx context.Context) (times []time.Time, err error) {
 // happens.
 type rebuilt struct {
 	artifacts.Store
-	mender  *mender
-	name    string
-	pointer []byte // nil: there is no snapshot before
+	mender   *mender
+	name     string
+	identity artifacts.Identity
+	pointer  []byte // nil: there is no snapshot before
 }
 
 func (s *rebuilt) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
@@ -153,8 +156,17 @@ func (s *rebuilt) Get(ctx context.Context, key string, limit int64) ([]byte, art
 		return s.mender.Get(ctx, key, limit)
 	case key == artifacts.CurrentKey && s.pointer != nil:
 		return s.pointer, "before", nil
+	case key == artifacts.IdentityKey:
+		return s.identity.Encode(), "before", nil
 	}
 	return nil, "", artifacts.ErrNotFound
+}
+
+func (s *rebuilt) List(ctx context.Context, prefix string, f func(artifacts.Info) error) error {
+	if s.pointer == nil {
+		return nil // the snapshot is the first one
+	}
+	return s.Store.List(ctx, prefix, f)
 }
 
 func (s *rebuilt) GetIf(ctx context.Context, key string, _ artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {

@@ -9,6 +9,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/builder/publish"
 )
 
 // Copy is where objects that a store has lost may be: another store, a copy of
@@ -109,7 +110,7 @@ type repairer struct {
 func (r *repairer) readPointer(ctx context.Context) error {
 	b, version, err := r.Store.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
 	if errors.Is(err, artifacts.ErrNotFound) {
-		return nil
+		return publish.CheckLost(ctx, r.Store)
 	}
 	if err == nil {
 		r.pointer, err = artifacts.ParsePointer(b)

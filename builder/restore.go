@@ -73,6 +73,11 @@ func Restore(ctx context.Context, cfg RestoreConfig) (*RestoreReport, error) {
 			return nil, err
 		}
 	}
+	if keys != nil {
+		if err := publish.Mark(ctx, cfg.Store, artifacts.KeysKey); err != nil {
+			return nil, err
+		}
+	}
 	if err := r.objects(ctx); err != nil {
 		return nil, err
 	}

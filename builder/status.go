@@ -10,6 +10,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/builder/publish"
 )
 
 // StatusConfig says which store Status looks at.
@@ -142,7 +143,7 @@ type status struct {
 
 // problem notes err if it is damage, and returns any other.
 func (s *status) problem(what string, err error) error {
-	if err == nil || !artifacts.IsDamage(err) {
+	if err == nil || !artifacts.IsDamage(err) && !errors.Is(err, publish.ErrLost) {
 		return err
 	}
 	if len(s.Problems) < maxStatusProblems {
@@ -157,7 +158,7 @@ func (s *status) moving(ctx context.Context) error {
 		m := MovingStatus{Key: key, SignedBy: []string{}}
 		b, _, err := s.cfg.Store.Get(ctx, key, artifacts.MaxKeySetSize)
 		if m.There = !errors.Is(err, artifacts.ErrNotFound); !m.There {
-			err = nil
+			err = publish.CheckMissing(ctx, s.cfg.Store, key)
 		} else if err == nil {
 			ids, _ := artifacts.SignedBy(b)
 			for _, id := range ids {

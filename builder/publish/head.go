@@ -32,13 +32,14 @@ func NewHead(version artifacts.Version, p *artifacts.Pointer) *Head {
 // moved on and gc removed the manifest in between.
 const readHeadTries = 3
 
-// ReadHead reads the pointer and its manifest. A store that answers and holds
-// no pointer gives a Head without a snapshot.
+// ReadHead reads the pointer and its manifest. A store that answers, holds no
+// pointer and never had one gives a Head without a snapshot. A store that lost its
+// pointer gives ErrLost.
 func ReadHead(ctx context.Context, r artifacts.Reader) (*Head, error) {
 	for try := 1; ; try++ {
 		p, version, err := readPointer(ctx, r)
 		if errors.Is(err, artifacts.ErrNotFound) {
-			return &Head{}, nil
+			return &Head{}, CheckLost(ctx, r)
 		}
 		if err != nil {
 			return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"example.com/marketdata/artifacts"
@@ -13,24 +14,28 @@ import (
 // given its identity: that of its pointer or else of its key set, from which
 // edges know it, or else a new one. Whoever writes asks before the first write.
 func Identity(ctx context.Context, s artifacts.Store) (string, error) {
-	id, err := readIdentity(ctx, s)
+	i, err := identify(ctx, s)
+	return i.Store, err
+}
+
+func identify(ctx context.Context, s artifacts.Store) (artifacts.Identity, error) {
+	i, _, err := readIdentity(ctx, s)
 	if !errors.Is(err, artifacts.ErrNotFound) {
-		return id, err
+		return i, err
 	}
-	id, err = knownIdentity(ctx, s)
+	made, err := knownIdentity(ctx, s)
 	if err != nil {
-		return "", err
+		return i, err
 	}
-	made := artifacts.Identity{Format: artifacts.Format, Store: id}
 	_, swapErr := s.Swap(ctx, artifacts.IdentityKey, "", made.Encode())
 	if swapErr == nil {
-		return id, nil
+		return *made, nil
 	}
 	// Another writer was faster, or the answer was lost.
-	if id, err = readIdentity(ctx, s); err != nil {
-		return "", fmt.Errorf("write identity: %w", swapErr)
+	if i, _, err = readIdentity(ctx, s); err != nil {
+		return i, fmt.Errorf("write identity: %w", swapErr)
 	}
-	return id, nil
+	return i, nil
 }
 
 // Number returns what a key set or change record says that takes the place of
@@ -61,51 +66,68 @@ func (h *Head) identity(ctx context.Context, s artifacts.Store) (string, error) 
 	if h.id != "" {
 		return h.id, nil
 	}
-	id, err := Identity(ctx, s)
+	i, err := identify(ctx, s)
 	if err != nil {
 		return "", err
 	}
+	id := i.Store
 	if h.Pointer != nil && h.Pointer.Store != id {
 		return "", fmt.Errorf("%w: the pointer is of store %s, this is store %s", artifacts.ErrCorrupt, h.Pointer.Store, id)
+	}
+	// The pointer's publisher may have died before it could mark it.
+	if h.Pointer != nil && !slices.Contains(i.Had, artifacts.CurrentKey) {
+		if err := Mark(ctx, s, artifacts.CurrentKey); err != nil {
+			return "", err
+		}
 	}
 	h.id = id
 	return id, nil
 }
 
-func readIdentity(ctx context.Context, r artifacts.Reader) (string, error) {
-	b, _, err := r.Get(ctx, artifacts.IdentityKey, artifacts.MaxPointerSize)
+// readIdentity returns the store's identity and its version; with an error, an empty one.
+func readIdentity(ctx context.Context, r artifacts.Reader) (artifacts.Identity, artifacts.Version, error) {
+	b, version, err := r.Get(ctx, artifacts.IdentityKey, artifacts.MaxPointerSize)
 	if err != nil {
-		return "", fmt.Errorf("read identity: %w", err)
+		return artifacts.Identity{}, "", fmt.Errorf("read identity: %w", err)
 	}
 	i, err := artifacts.ParseIdentity(b)
 	if err != nil {
-		return "", err
+		return artifacts.Identity{}, "", err
 	}
-	return i.Store, nil
+	return *i, version, nil
 }
 
-// knownIdentity returns what a store without the object says of itself.
-func knownIdentity(ctx context.Context, r artifacts.Reader) (string, error) {
-	p, _, err := readPointer(ctx, r)
-	if err == nil {
-		return p.Store, nil
+// knownIdentity returns the identity that the other objects of a store without one
+// give it, or else a new one.
+func knownIdentity(ctx context.Context, s artifacts.Store) (*artifacts.Identity, error) {
+	made := &artifacts.Identity{Format: artifacts.Format, Had: []string{}}
+	p, _, err := readPointer(ctx, s)
+	switch {
+	case err == nil:
+		made.Store, made.Had = p.Store, append(made.Had, artifacts.CurrentKey)
+	case !errors.Is(err, artifacts.ErrNotFound):
+		return nil, err
+	default:
+		if err := CheckLost(ctx, s); err != nil {
+			return nil, err
+		}
 	}
-	if !errors.Is(err, artifacts.ErrNotFound) {
-		return "", err
+	b, _, err := s.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize)
+	switch {
+	case err == nil:
+		set, err := artifacts.ParseKeySet(b)
+		if err != nil && made.Store == "" {
+			return nil, err
+		}
+		if err == nil && made.Store == "" {
+			made.Store = set.Store
+		}
+		made.Had = append(made.Had, artifacts.KeysKey)
+	case !errors.Is(err, artifacts.ErrNotFound) && made.Store == "":
+		return nil, fmt.Errorf("read key set: %w", err)
 	}
-	b, _, err := r.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize)
-	if errors.Is(err, artifacts.ErrNotFound) {
-		return randomID(), nil
+	if made.Store == "" {
+		made.Store = randomID()
 	}
-	if err != nil {
-		return "", fmt.Errorf("read key set: %w", err)
-	}
-	set, err := artifacts.ParseKeySet(b)
-	if err != nil {
-		return "", err
-	}
-	if set.Store == "" {
-		return randomID(), nil
-	}
-	return set.Store, nil
+	return made, nil
 }

@@ -112,7 +112,15 @@ func (h *Head) Point(ctx context.Context, s artifacts.Store, ref artifacts.Ref, 
 	if p.Sequence > artifacts.MaxNumber {
 		return nil, fmt.Errorf("sequence %d: readers take up to 2^53", p.Sequence)
 	}
-	return p, h.swap(ctx, s, p)
+	if err := h.swap(ctx, s, p); err != nil {
+		return p, err
+	}
+	if h.Pointer == nil {
+		// The snapshot is published, so this is no reason to say that it is not: the
+		// next build marks what this one could not.
+		_ = Mark(context.WithoutCancel(ctx), s, artifacts.CurrentKey)
+	}
+	return p, nil
 }
 
 func randomID() string {

@@ -63,7 +63,7 @@ func TestOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "get current, get identity, get current, get keys, swap identity, put objects, sync, put manifests, sync, swap current"
+	want := "get current, get change, get identity, list manifests, get identity, get current, get change, get identity, list manifests, get keys, swap identity, put objects, sync, put manifests, sync, swap current, get identity, swap identity"
 	if got := strings.Join(calls, ", "); got != want {
 		t.Errorf("calls: %s\nwant: %s", got, want)
 	}

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/internal/cmdline"
 )
 
@@ -65,6 +68,9 @@ func (c *verifyCmd) Run(e *env) error {
 	p := e.progress()
 	report, err := artifacts.Check(e.ctx, store, ledger.Refs, func(done, total int) { p.show("verify", done, total) })
 	p.close()
+	if err == nil {
+		err = missing(e.ctx, store, report)
+	}
 	err = e.show(report, err, c.JSON, func() {
 		if report.Snapshot == "" && len(report.Problems) == 0 {
 			e.print("%s", noSnapshot)
@@ -79,6 +85,23 @@ func (c *verifyCmd) Run(e *env) error {
 		err = fmt.Errorf("%d problems", n)
 	}
 	return err
+}
+
+// missing adds to the report the small objects that the store has lost.
+func missing(ctx context.Context, store artifacts.Store, report *artifacts.CheckReport) error {
+	for _, key := range []string{artifacts.IdentityKey, artifacts.CurrentKey, artifacts.ChangeKey, artifacts.KeysKey} {
+		_, _, err := store.Get(ctx, key, artifacts.MaxKeySetSize)
+		if !errors.Is(err, artifacts.ErrNotFound) {
+			continue // Check has seen it
+		}
+		switch err = publish.CheckMissing(ctx, store, key); {
+		case errors.Is(err, publish.ErrLost):
+			report.Problems = append(report.Problems, err.Error())
+		case err != nil:
+			return err
+		}
+	}
+	return nil
 }
 
 type gcCmd struct {

@@ -1,0 +1,67 @@
+package builder
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder/publish"
+)
+
+// TestLostPointer: no command begins a store anew that lost its pointer, whatever
+// else it lost with it, and none deletes what is left. Ids would be given to other assets.
+func TestLostPointer(t *testing.T) {
+	for name, c := range map[string]struct {
+		builds int
+		change bool
+		lost   []string
+	}{
+		"one snapshot":              {1, false, nil},
+		"three snapshots":           {3, false, nil},
+		"one, and the identity":     {1, false, []string{artifacts.IdentityKey}},
+		"three, and the identity":   {3, false, []string{artifacts.IdentityKey}},
+		"identity, with the record": {1, true, []string{artifacts.IdentityKey}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, ctx := memstore.New(), t.Context()
+			for i := range c.builds {
+				mustBuild(t, s, world{assets: 20 + i, at: epoch.Add(time.Duration(i) * artifacts.Step)})
+			}
+			if c.change {
+				if _, err := Change(ctx, s, time.Now); err != nil {
+					t.Fatal(err)
+				}
+			}
+			left := clone(t, s, func(key string) bool {
+				lost := key == artifacts.CurrentKey
+				for _, other := range c.lost {
+					lost = lost || key == other
+				}
+				return !lost
+			})
+			before := contents(t, left)
+			for step, do := range map[string]func() error{
+				"build": func() error {
+					_, err := tryBuild(ctx, left, world{assets: 30, at: epoch.Add(9 * artifacts.Step)})
+					return err
+				},
+				"change": func() error { _, err := Change(ctx, left, time.Now); return err },
+				"gc": func() error {
+					_, err := Collect(ctx, GCConfig{Store: left, Log: discard})
+					return err
+				},
+				"backup": func() error { _, err := Backup(ctx, BackupConfig{From: left, To: memstore.New()}); return err },
+				"repair": func() error { _, err := tryRepair(ctx, left); return err },
+			} {
+				if err := do(); !errors.Is(err, publish.ErrLost) {
+					t.Errorf("%s: %v, want %v", step, err, publish.ErrLost)
+				}
+			}
+			if after := contents(t, left); len(after) != len(before) {
+				t.Errorf("%d objects after %d", len(after), len(before))
+			}
+		})
+	}
+}

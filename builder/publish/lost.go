@@ -1,0 +1,130 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"example.com/marketdata/artifacts"
+)
+
+// ErrLost: a small object is missing from a store that had it. To make a new one in
+// its place would give ids to other assets, publish times twice, or change who has
+// access.
+var ErrLost = errors.New("lost")
+
+// CheckLost returns ErrLost when a store without a pointer was published to before
+// (INTERFACE.md, "Before the first snapshot"). A store whose first build was killed
+// was not: such a build leaves an identity, objects and first manifests. Of a Reader
+// that is no Store, only the small objects are looked at.
+func CheckLost(ctx context.Context, s artifacts.Reader) error {
+	why, err := published(ctx, s)
+	if err != nil || why == "" {
+		return err
+	}
+	return fmt.Errorf("pointer %q: %w: the store holds none, but %s; put it back with builder restore --from a backup,"+
+		" or --from an edge's cache folder", artifacts.CurrentKey, ErrLost, why)
+}
+
+// CheckMissing returns ErrLost when the store had the small object key, which is
+// missing, and nil when it need not have one.
+func CheckMissing(ctx context.Context, s artifacts.Reader, key string) error {
+	if key == artifacts.CurrentKey {
+		return CheckLost(ctx, s)
+	}
+	id, _, err := readIdentity(ctx, s)
+	switch {
+	case errors.Is(err, artifacts.ErrNotFound):
+		if key != artifacts.IdentityKey {
+			return nil // nothing says that there was one
+		}
+		_, _, err = readPointer(ctx, s)
+		if errors.Is(err, artifacts.ErrNotFound) {
+			return nil
+		}
+		return fmt.Errorf("identity: %w: the next build writes it again, from the pointer", ErrLost)
+	case err != nil:
+		return unlessDamage(err)
+	case slices.Contains(id.Had, key):
+		return fmt.Errorf("%s: %w: the store's identity says that it had one", key, ErrLost)
+	}
+	return nil
+}
+
+// published says how a store without a pointer shows that it had one; "": it does not.
+func published(ctx context.Context, s artifacts.Reader) (why string, err error) {
+	_, _, err = s.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
+	if !errors.Is(err, artifacts.ErrNotFound) {
+		return "it has a change record", unlessDamage(err)
+	}
+	id, _, err := readIdentity(ctx, s)
+	named := err == nil
+	switch {
+	case named && slices.Contains(id.Had, artifacts.CurrentKey):
+		return "its identity says that it had one", nil
+	case err != nil && !errors.Is(err, artifacts.ErrNotFound):
+		return "", err
+	}
+	store, ok := s.(artifacts.Store)
+	if !ok {
+		return "", nil
+	}
+	var refs []artifacts.Ref
+	err = store.List(ctx, artifacts.ManifestPrefix, func(info artifacts.Info) error {
+		if d, err := artifacts.ParseManifestKey(info.Key); err == nil && len(refs) < maxFirst {
+			refs = append(refs, artifacts.Ref{Digest: d, Size: info.Size})
+		}
+		return nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("list manifests: %w", err)
+	}
+	if len(refs) > 0 && !named {
+		return "it has manifests and no identity", nil
+	}
+	for _, ref := range refs {
+		m, err := artifacts.ReadManifest(ctx, s, ref)
+		switch {
+		case err != nil && !artifacts.IsDamage(err):
+			return "", err
+		case err != nil:
+			return "it has a manifest that cannot be read", nil
+		case len(m.Retained) > 0 || len(m.Withdrawn) > 0:
+			return "it has a manifest that follows another", nil
+		}
+	}
+	return "", nil
+}
+
+// maxFirst bounds how many manifests are read: builds that were killed leave one each.
+const maxFirst = 64
+
+func unlessDamage(err error) error {
+	if artifacts.IsDamage(err) || errors.Is(err, artifacts.ErrSignature) {
+		return nil
+	}
+	return err
+}
+
+// Mark notes in the store's identity that it has the small object key, so that its
+// loss is seen. It changes nothing when the identity says so already.
+func Mark(ctx context.Context, s artifacts.Store, key string) error {
+	for try := 1; ; try++ {
+		id, version, err := readIdentity(ctx, s)
+		if err != nil || slices.Contains(id.Had, key) {
+			return err
+		}
+		id.Had = append(id.Had, key)
+		slices.Sort(id.Had)
+		// After an error the identity may have been written or not: reading it tells.
+		if _, err = s.Swap(ctx, artifacts.IdentityKey, version, id.Encode()); err == nil {
+			return nil
+		}
+		if try == markTries || ctx.Err() != nil {
+			return fmt.Errorf("mark identity: %w", err)
+		}
+	}
+}
+
+const markTries = 5
