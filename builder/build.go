@@ -78,8 +78,9 @@ type Config struct {
 // Builder builds snapshots from one source into one store, one at a time.
 type Builder struct {
 	Config
-	tested bool // the store has passed its self-test
-	again  bool // what the head has is put all the same, see Repair
+	tested bool   // the store has passed its self-test
+	seen   uint64 // the highest sequence that a build of this Builder started from
+	again  bool   // what the head has is put all the same, see Repair
 }
 
 // New returns a Builder, or an error that says what of cfg is out of range.
@@ -196,7 +197,19 @@ func (b *build) open(ctx context.Context) (*publish.Head, error) {
 		b.tested = true
 	}
 	head, err := publish.ReadHead(ctx, b.Store)
-	return head, mendable(err)
+	if err != nil {
+		return head, mendable(err)
+	}
+	sequence := uint64(0)
+	if head.Pointer != nil {
+		sequence = head.Pointer.Sequence
+	}
+	if sequence < b.seen {
+		return nil, fmt.Errorf("pointer: %w: its sequence moved back from %d to %d; builder restore --seen %d puts it right",
+			publish.ErrLost, b.seen, sequence, b.seen)
+	}
+	b.seen = sequence
+	return head, nil
 }
 
 // mendable adds to the error of a store's object that is missing or broken what

@@ -55,6 +55,9 @@ func TestIdentity(t *testing.T) {
 		if second := change(); second.Store != mine || second.Number < first.Number || second.Number > first.Number+artifacts.MaxJump {
 			t.Errorf("change record %+v after %+v was lost", second, first)
 		}
+		if _, err := registry.RevokeAll(ctx); err != nil {
+			t.Fatal(err)
+		}
 		if err := create(); err != nil || keySet(t, s).Number < set.Number {
 			t.Errorf("key set %d after %d was lost, %v", keySet(t, s).Number, set.Number, err)
 		}

@@ -214,7 +214,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 		public.Keys = e.keys
 	}
 	e.metrics = metrics.New(metrics.Sources{
-		Engine: e.engine, Refresher: e.refresher, Cache: e.cache, Watcher: e.watcher, Limits: e.limits,
+		Engine: e.engine, Refresher: e.refresher, Cache: e.cache, Watcher: e.watcher, Limits: e.limits, Floor: e.floor,
 		Connections: func() server.Stats { return e.public.Stats() },
 	})
 	public.Observer = e.metrics

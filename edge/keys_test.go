@@ -3,7 +3,10 @@ package edge
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +15,7 @@ import (
 	"example.com/marketdata/artifacts/faultstore"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/keys"
+	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/edge/internal/fixture"
 )
 
@@ -158,6 +162,62 @@ func TestKeysThroughFaults(t *testing.T) {
 	e.becomes(made.Key, http.StatusServiceUnavailable)
 	if got := e.status("no key"); got != http.StatusUnauthorized {
 		t.Errorf("what is no key: %d", got)
+	}
+}
+
+// TestKeysLost: a key set that the store has lost stays in force and in the cache
+// folder, over a restart too; every edge says so; and the copy of an edge puts it back.
+func TestKeysLost(t *testing.T) {
+	mem := memstore.New()
+	fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
+	e := &keyedEdge{t: t, registry: &keys.Registry{Store: mem}, dir: t.TempDir()}
+	change := func(c *Config) {
+		c.AuthOff, c.CacheDir, c.Server.AddressRate, c.Server.AddressBurst = false, e.dir, 100_000, 100_000
+	}
+	var stop func() error
+	e.Edge, stop = start(t, mem, change)
+	made := newKey(t, mem)
+	e.becomes(made.Key, http.StatusOK)
+	until(t, "all objects", func() bool { return e.refresher.Status().Missing == 0 })
+	lose := func(lost ...string) {
+		for _, key := range lost {
+			if err := mem.Delete(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	lose(artifacts.KeysKey)
+	for range 2 {
+		e.reported("INTERRUPTED", "lost its key set")
+		e.becomes(made.Key, http.StatusOK)
+		if _, body, _ := Get(t, e.AdminAddr(), "/metrics"); !strings.Contains(body, `edge_store_object_lost{object="keys"} 1`) {
+			t.Error("no metric says that the key set is lost")
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		e.Edge, stop = start(t, mem, change)
+	}
+	if _, err := e.registry.Create(t.Context(), keys.Request{Name: "n", Rate: 1, Burst: 1}); !errors.Is(err, publish.ErrLost) {
+		t.Errorf("a key in the place of all that were lost: %v", err)
+	}
+	kept, err := os.ReadFile(filepath.Join(e.dir, artifacts.KeysKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := artifacts.ParseKeySet(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.registry.Restore(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	e.reported("VALID", "")
+	e.becomes(made.Key, http.StatusOK)
+	lose(artifacts.KeysKey, artifacts.CurrentKey, artifacts.IdentityKey, artifacts.ChangeKey)
+	e.reported("INTERRUPTED", "lost its key set")
+	if got := e.status(made.Key); got != http.StatusOK {
+		t.Errorf("with an emptied store: %d", got)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"example.com/marketdata/edge/admin"
+	"example.com/marketdata/edge/floor"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/snapshot"
 	"example.com/marketdata/edge/upstream"
@@ -128,6 +129,9 @@ func (e *Edge) status() admin.Status {
 	}
 	for _, p := range more.Folder {
 		amiss(true, "the cache folder has what cannot be used", p)
+	}
+	for _, key := range floor.Moving {
+		amiss(e.floor.IsMissing(key), "the store has lost its object "+key, "")
 	}
 	amiss(st.State != upstream.Valid, "the store's snapshot is not known to be the newest", st.LastError)
 	if s := e.current(); s != nil {

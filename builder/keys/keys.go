@@ -126,7 +126,7 @@ func (r *Registry) create(ctx context.Context, req Request) (Created, error) {
 	if err != nil {
 		return Created{}, err
 	}
-	err = r.update(ctx, func(set *artifacts.KeySet) (bool, error) {
+	err = r.update(ctx, false, func(set *artifacts.KeySet) (bool, error) {
 		if set.FindHash(entry.Hash) != nil {
 			return true, nil
 		}
@@ -141,7 +141,10 @@ func (r *Registry) create(ctx context.Context, req Request) (Created, error) {
 // List returns all keys in the order in which they were made, those out of
 // force included. A store without keys gives an empty list, not nil.
 func (r *Registry) List(ctx context.Context) ([]Listed, error) {
-	set, _, err := r.read(ctx)
+	set, version, err := r.read(ctx)
+	if err == nil && version == "" {
+		err = r.checkLost(ctx)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list keys: %w", err)
 	}
@@ -157,7 +160,7 @@ func (r *Registry) List(ctx context.Context) ([]Listed, error) {
 func (r *Registry) Revoke(ctx context.Context, id string) (Listed, error) {
 	now := r.now()
 	var out Listed
-	err := r.update(ctx, func(set *artifacts.KeySet) (bool, error) {
+	err := r.update(ctx, false, func(set *artifacts.KeySet) (bool, error) {
 		k := set.Find(id)
 		if k == nil {
 			return false, errUnknownID
@@ -173,6 +176,54 @@ func (r *Registry) Revoke(ctx context.Context, id string) (Listed, error) {
 		return Listed{}, fmt.Errorf("revoke key %s: %w", shown(id), err)
 	}
 	return out, nil
+}
+
+// RevokeAll puts every key out of force for good and returns how many there were. It
+// also takes the place of a key set that was lost: from then on no key is in force.
+func (r *Registry) RevokeAll(ctx context.Context) (int, error) {
+	now := r.now()
+	n := 0
+	err := r.update(ctx, true, func(set *artifacts.KeySet) (bool, error) {
+		settled := set.Number > 0 // a missing set is written, empty
+		n = len(set.Keys)
+		for i := range set.Keys {
+			if k := &set.Keys[i]; k.Revoked.IsZero() {
+				k.Revoked, settled = now, false
+			}
+		}
+		return settled, nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("revoke all keys: %w", err)
+	}
+	return n, nil
+}
+
+// restoreStep is how far above its own number a set that is put back goes on: above
+// what edges have seen since the copy was made.
+const restoreStep = 1000
+
+// Restore puts a copy of the key set in the place of one that was lost, and returns
+// how many keys it holds. It refuses when a set is there, and a copy of another
+// store's. Keys that were revoked since the copy was made are in force again.
+func (r *Registry) Restore(ctx context.Context, copied *artifacts.KeySet) (int, error) {
+	err := r.update(ctx, true, func(set *artifacts.KeySet) (bool, error) {
+		if set.Number > 0 {
+			if set.Number > copied.Number && slices.EqualFunc(set.Keys, copied.Keys, func(a, b artifacts.KeyEntry) bool {
+				return a.Hash == b.Hash
+			}) {
+				return true, nil
+			}
+			return false, errors.New("a key set is there: builder restore --keys-from-backup replaces it")
+		}
+		*set = *copied
+		set.Number = min(set.Number+restoreStep, artifacts.MaxNumber-1)
+		return false, nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("restore keys: %w", err)
+	}
+	return len(copied.Keys), nil
 }
 
 // Rotate makes a key with the name, the limits and the expiry of the key id,
@@ -197,7 +248,7 @@ func (r *Registry) rotate(ctx context.Context, id string, overlap time.Duration)
 	if err != nil {
 		return Created{}, err
 	}
-	err = r.update(ctx, func(set *artifacts.KeySet) (bool, error) {
+	err = r.update(ctx, false, func(set *artifacts.KeySet) (bool, error) {
 		if made := set.FindHash(entry.Hash); made != nil {
 			entry = *made
 			return true, nil

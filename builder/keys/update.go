@@ -39,10 +39,13 @@ func (r *Registry) read(ctx context.Context) (*artifacts.KeySet, artifacts.Versi
 // succeeded. An error of edit ends it. edit is called with a fresh set each
 // time.
 //
+// A set that is missing although the store had one gives publish.ErrLost, unless
+// adopt.
+//
 // After a swap that failed, the outcome is always read back, also when the
 // store reported a conflict: a store's client may have sent the request twice
 // and met its own first one.
-func (r *Registry) update(ctx context.Context, edit func(*artifacts.KeySet) (settled bool, err error)) error {
+func (r *Registry) update(ctx context.Context, adopt bool, edit func(*artifacts.KeySet) (settled bool, err error)) error {
 	var swapErr error // the last swap's
 	unknown := false  // whether it took effect is not known
 	conflicts, faults := 0, 0
@@ -54,6 +57,12 @@ func (r *Registry) update(ctx context.Context, edit func(*artifacts.KeySet) (set
 				return none, backoff.Permanent(err)
 			}
 			return none, err
+		}
+		if version == "" && !adopt {
+			// Another set in its place would take access away from every key in it.
+			if err := r.checkLost(ctx); err != nil {
+				return none, backoff.Permanent(err)
+			}
 		}
 		unknown = false
 		settled, err := edit(set)
@@ -77,6 +86,11 @@ func (r *Registry) update(ctx context.Context, edit func(*artifacts.KeySet) (set
 		}
 		set.Numbered = next
 		_, swapErr = r.Store.Swap(ctx, artifacts.KeysKey, version, set.Encode())
+		if swapErr == nil {
+			// The change is made, so a fault is no reason to say that it is not: the
+			// next one marks what this one could not.
+			_ = publish.Mark(context.WithoutCancel(ctx), r.Store, artifacts.KeysKey)
+		}
 		switch {
 		case errors.Is(swapErr, artifacts.ErrConflict):
 			conflicts++
@@ -91,6 +105,16 @@ func (r *Registry) update(ctx context.Context, edit func(*artifacts.KeySet) (set
 	}, backoff.WithBackOff(pace()), backoff.WithMaxElapsedTime(0))
 	if err != nil && unknown {
 		return fmt.Errorf("whether the change was stored is unknown, the list shows it: %w", err)
+	}
+	return err
+}
+
+// checkLost returns publish.ErrLost when the key set is missing and the store had one.
+func (r *Registry) checkLost(ctx context.Context) error {
+	err := publish.CheckMissing(ctx, r.Store, artifacts.KeysKey)
+	if errors.Is(err, publish.ErrLost) {
+		err = fmt.Errorf("%w; put it back with builder keys restore --from a backup or an edge's cache folder,"+
+			" or give all keys up with builder keys revoke --all", err)
 	}
 	return err
 }

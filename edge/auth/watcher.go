@@ -54,6 +54,10 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// errLost: the store holds no key set, although it did.
+var errLost = errors.New("the store has lost its key set; the last one stays in force until builder keys restore puts" +
+	" it back, from this edge's cache folder or a backup")
+
 // Status describes the set in force and how the store was last met.
 type Status struct {
 	upstream.Status
@@ -70,6 +74,7 @@ type Watcher struct {
 
 	known    artifacts.Version // of the set in force; of Run alone
 	believed bool              // the set in force came from the store
+	read     bool              // there was a set, in the store or in File
 
 	mu     sync.Mutex
 	status Status
@@ -114,6 +119,7 @@ func (w *Watcher) load() error {
 		return err
 	}
 	w.use(set, info.ModTime())
+	w.read = true
 	w.cfg.Floor.Take(artifacts.KeysKey, set.Store, set.Number)
 	w.setState(upstream.Interrupted)
 	w.cfg.Logger.Info("kept key set is in force until the store answers", "keys", len(set.Keys), "kept", info.ModTime().UTC())
@@ -152,15 +158,19 @@ func (w *Watcher) poll(ctx context.Context) error {
 	case errors.Is(err, artifacts.ErrNotModified) && w.believed:
 		w.confirm(now)
 		return nil
+	case errors.Is(err, artifacts.ErrNotFound) && (w.read || w.cfg.Floor.Seen(artifacts.KeysKey)):
+		// A missing object never changes who has access. The set in force stays, and
+		// so does its file: it may be the last copy.
+		w.known = ""
+		w.cfg.Floor.Missing(artifacts.KeysKey, true)
+		return errLost
 	case errors.Is(err, artifacts.ErrNotFound):
-		// A store that answers and has no key set has the empty set, also when it
-		// had another one before.
-		if !w.believed || w.known != "" {
-			w.cfg.Logger.Info("key set is missing in the store: every key is refused; builder keys create makes one")
+		// A store that answers and never had a key set has the empty one.
+		if !w.believed {
+			w.cfg.Logger.Info("the store has no key set: every key is refused; builder keys create makes one")
 			w.use(&artifacts.KeySet{}, now)
-			w.forget()
 		}
-		w.known, w.believed = "", true
+		w.believed = true
 		w.confirm(now)
 		return nil
 	case err != nil:
@@ -172,6 +182,8 @@ func (w *Watcher) poll(ctx context.Context) error {
 		return err
 	}
 	w.use(set, now)
+	w.read = true
+	w.cfg.Floor.Missing(artifacts.KeysKey, false)
 	if w.cfg.File != "" {
 		w.cfg.Floor.Report(artifacts.KeysKey, durable.WriteFile(w.cfg.File, bytes.NewReader(b), 0o600))
 	}
@@ -261,14 +273,4 @@ func (w *Watcher) Status() Status {
 	w.mu.Unlock()
 	s.InForce = w.keys.count(time.Now())
 	return s
-}
-
-// forget removes File: the set in it is no longer the store's.
-func (w *Watcher) forget() {
-	if w.cfg.File == "" {
-		return
-	}
-	if err := os.Remove(w.cfg.File); err != nil && !errors.Is(err, os.ErrNotExist) {
-		w.cfg.Logger.Warn("kept key set could not be removed", "err", err)
-	}
 }

@@ -44,6 +44,7 @@ type Floor struct {
 	mu       sync.Mutex
 	seen     record
 	problems map[string]string // by what is kept
+	missing  map[string]bool   // small objects that the store has lost
 }
 
 // record is the file: JSON with a checksum, as the small objects of a store.
@@ -62,7 +63,7 @@ func Open(dir string, accept []string, log *slog.Logger) *Floor {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	f := &Floor{accept: accept, log: log, seen: record{Format: artifacts.Format}, problems: map[string]string{}}
+	f := &Floor{accept: accept, log: log, seen: record{Format: artifacts.Format}, problems: map[string]string{}, missing: map[string]bool{}}
 	if dir != "" {
 		f.path = filepath.Join(dir, name)
 		kept, err := f.read()
@@ -175,6 +176,33 @@ func (f *Floor) Seen(key string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.seen.Highest[f.seen.Store][key] > 0
+}
+
+// Moving are the small objects that an edge reads again and again.
+var Moving = [...]string{artifacts.CurrentKey, artifacts.ChangeKey, artifacts.KeysKey}
+
+// Missing notes whether the store holds a small object that it held before.
+func (f *Floor) Missing(key string, missing bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.missing[key] == missing {
+		return
+	}
+	if f.missing[key] = missing; missing {
+		f.log.Error("the store has lost a small object; what it said last stays in force", "object", key)
+	} else {
+		f.log.Info("a small object is back in the store", "object", key)
+	}
+}
+
+// IsMissing reports whether the store has lost a small object. Of a nil Floor it has not.
+func (f *Floor) IsMissing(key string) bool {
+	if f == nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.missing[key]
 }
 
 // Take notes that an object was taken; it must have passed Check, and be kept

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"example.com/marketdata/edge/answer"
+	"example.com/marketdata/edge/floor"
 	"example.com/marketdata/edge/respcache"
 	"example.com/marketdata/edge/upstream"
 )
@@ -80,6 +81,8 @@ var (
 	keysStateDesc = desc("edge_keys_state", "1 for the state that the key set is in, as /status names it.", "state")
 	confirmedDesc = desc("edge_keys_confirmed_timestamp_seconds", "When the store last gave or confirmed the key set, in Unix seconds; 0: never.")
 
+	lostDesc = desc("edge_store_object_lost", "1 while a small object that this edge has read before is missing from the store.", "object")
+
 	limitsStateDesc  = desc("edge_limits_state", "1 for the state that shared limits are in, as /status names it; INTERRUPTED: this edge limits by itself.", "state")
 	limitsCallsDesc  = desc("edge_limits_calls_total", "Calls of the store of shared limits.")
 	limitsFaultsDesc = desc("edge_limits_faults_total", "Calls of the store of shared limits that failed or came too late.")
@@ -93,7 +96,7 @@ func (c *partsCollector) Describe(ch chan<- *prometheus.Desc) {
 	}
 	for _, d := range []*prometheus.Desc{
 		sequenceDesc, timeDesc, ageDesc, stateDesc, missingDesc, historyDesc, lastLagDesc, diskDesc, entriesDesc, entryBytesDesc,
-		openDesc, waitingDesc, waitingBytesDesc, refusedDesc, streamsDesc, eventsDesc, keysDesc, keysStateDesc, confirmedDesc,
+		openDesc, waitingDesc, waitingBytesDesc, refusedDesc, streamsDesc, eventsDesc, keysDesc, keysStateDesc, confirmedDesc, lostDesc,
 		limitsStateDesc, limitsCallsDesc, limitsFaultsDesc, limitsLocalDesc,
 	} {
 		ch <- d
@@ -144,6 +147,13 @@ func (c *partsCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(streamsDesc, float64(conns.Streams))
 	ch <- prometheus.MustNewConstMetric(eventsDesc, prometheus.CounterValue, float64(conns.Events))
 
+	for _, key := range floor.Moving {
+		lost := 0.0
+		if c.src.Floor.IsMissing(key) {
+			lost = 1
+		}
+		gauge(lostDesc, lost, key)
+	}
 	if c.src.Watcher != nil {
 		keys := c.src.Watcher.Status()
 		gauge(keysDesc, float64(keys.InForce))

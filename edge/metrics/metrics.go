@@ -21,6 +21,7 @@ import (
 
 	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/auth"
+	"example.com/marketdata/edge/floor"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/edge/shards"
@@ -39,6 +40,8 @@ type Sources struct {
 	Cache     *shards.Cache
 	// Watcher is nil without authentication: there are no metrics of keys then.
 	Watcher *auth.Watcher
+	// Floor knows which small objects the store has lost.
+	Floor *floor.Floor
 	// Limits is nil when limits are not shared: there are no metrics of it then.
 	Limits *limit.Shared
 	// Connections is called at each scrape, not before: the server that it asks

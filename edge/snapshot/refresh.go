@@ -225,9 +225,11 @@ func (r *Refresher) pollPointer(ctx context.Context) error {
 	case errors.Is(err, artifacts.ErrNotFound):
 		// A store that answers and has no pointer: nothing was published yet.
 		if s := r.State(); s != nil && s.Snapshot != nil {
+			r.cfg.Floor.Missing(artifacts.CurrentKey, true)
 			return fmt.Errorf("the store has no pointer any more; keeping snapshot %s", s.Snapshot.TimeText)
 		}
 		if r.cfg.Floor.Seen(artifacts.CurrentKey) {
+			r.cfg.Floor.Missing(artifacts.CurrentKey, true)
 			return errors.New("the store has no pointer any more")
 		}
 		r.pointer = ""
@@ -239,6 +241,7 @@ func (r *Refresher) pollPointer(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("pointer: %w", err)
 	}
+	r.cfg.Floor.Missing(artifacts.CurrentKey, false)
 	if err := r.follow(ctx, b); err != nil {
 		return err
 	}
@@ -444,6 +447,7 @@ func (r *Refresher) pollChange(ctx context.Context) error {
 		return nil
 	case errors.Is(err, artifacts.ErrNotFound):
 		version, b, err = "", nil, nil
+		r.cfg.Floor.Missing(artifacts.ChangeKey, r.cfg.Floor.Seen(artifacts.ChangeKey))
 	case errors.Is(err, artifacts.ErrSignature) || errors.Is(err, artifacts.ErrTooLarge):
 		err = fmt.Errorf("change record: %w", err)
 	case err != nil:
@@ -459,6 +463,7 @@ func (r *Refresher) pollChange(ctx context.Context) error {
 		r.change = "" // it may have been damaged on its way: it is read again
 	}
 	if c != nil {
+		r.cfg.Floor.Missing(artifacts.ChangeKey, false)
 		r.keep(artifacts.ChangeKey, b)
 		r.cfg.Floor.Take(artifacts.ChangeKey, c.Store, c.Number)
 	}

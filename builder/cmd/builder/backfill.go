@@ -46,7 +46,7 @@ func (c *backfillCmd) Run(e *env) error {
 		e.log.Warn("left out: an earlier feed is of the same ten minutes", "feed", name)
 	}
 	p := e.progress()
-	b, err := c.open(e, nil, 0, p.show)
+	b, err := c.open(e, nil, true, 0, p.show)
 	if err != nil {
 		return err
 	}

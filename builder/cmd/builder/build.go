@@ -52,17 +52,18 @@ func (f *settingsFlags) Validate() error {
 
 // open returns a builder whose snapshots become current that long after they are
 // published.
-func (f *buildFlags) open(e *env, activateAfter time.Duration, progress builder.Progress) (*builder.Builder, error) {
+func (f *buildFlags) open(e *env, create bool, activateAfter time.Duration, progress builder.Progress) (*builder.Builder, error) {
 	src, err := e.openSource(f.Source)
 	if err != nil {
 		return nil, err
 	}
-	return f.publishFlags.open(e, src, activateAfter, progress)
+	return f.publishFlags.open(e, src, create, activateAfter, progress)
 }
 
-// open returns a builder; src may be nil if the builder does not build.
-func (f *publishFlags) open(e *env, src source.Source, activateAfter time.Duration, progress builder.Progress) (*builder.Builder, error) {
-	store, err := f.makeStore(e)
+// open returns a builder; src may be nil if the builder does not build. create: it
+// makes a store's folder that is missing.
+func (f *publishFlags) open(e *env, src source.Source, create bool, activateAfter time.Duration, progress builder.Progress) (*builder.Builder, error) {
+	store, err := f.storeFlag.open(e, create)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +101,7 @@ Examples:
 // Run is called by kong.
 func (c *buildCmd) Run(e *env) error {
 	p := e.progress()
-	b, err := c.open(e, c.ActivateAfter, p.show)
+	b, err := c.open(e, true, c.ActivateAfter, p.show)
 	if err != nil {
 		return err
 	}
@@ -180,7 +181,7 @@ func (c *runCmd) Validate() error {
 
 // Run is called by kong.
 func (c *runCmd) Run(e *env) error {
-	b, err := c.open(e, c.ActivateAfter, e.lines().show)
+	b, err := c.open(e, false, c.ActivateAfter, e.lines().show)
 	if err != nil {
 		return err
 	}

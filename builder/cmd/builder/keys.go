@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -16,6 +17,8 @@ type keysCmd struct {
 	List   keysListCmd   `cmd:"" help:"List all keys, without the keys themselves."`
 	Revoke keysRevokeCmd `cmd:"" help:"Put a key out of force for good."`
 	Rotate keysRotateCmd `cmd:"" help:"Create a successor to a key, which expires after an overlap."`
+
+	Restore keysRestoreCmd `cmd:"" help:"Put back a key set that the store has lost."`
 }
 
 type keysCreateCmd struct {
@@ -127,7 +130,16 @@ func (c *keysListCmd) Run(e *env) error {
 
 type keysRevokeCmd struct {
 	storeFlag
-	ID string `arg:"" help:"The key's id, as list shows it."`
+	ID  string `arg:"" optional:"" help:"The key's id, as list shows it."`
+	All bool   `help:"Revoke every key. Also gives up a key set that the store has lost."`
+}
+
+// Validate is called by kong.
+func (c *keysRevokeCmd) Validate() error {
+	if c.All == (c.ID != "") {
+		return errors.New("want the id of a key, or --all")
+	}
+	return nil
 }
 
 // Help is printed by keys revoke --help.
@@ -143,6 +155,13 @@ Example:
 func (c *keysRevokeCmd) Run(e *env) error {
 	registry, err := c.registry(e, c.openStore)
 	if err != nil {
+		return err
+	}
+	if c.All {
+		n, err := registry.RevokeAll(e.ctx)
+		if err == nil {
+			e.print("no key is in force; %d are revoked", n)
+		}
 		return err
 	}
 	k, err := registry.Revoke(e.ctx, c.ID)
@@ -180,4 +199,50 @@ func (c *keysRotateCmd) Run(e *env) error {
 		return err
 	}
 	return e.printKey(made, c.JSON)
+}
+
+type keysRestoreCmd struct {
+	storeFlag
+	From string `required:"" placeholder:"STORE|DIR" help:"A backup, or the cache folder of an edge."`
+}
+
+// Help is printed by keys restore --help.
+func (keysRestoreCmd) Help() string {
+	return `Puts the key set of a backup, or of an edge's cache folder, in the place of one that the store has lost. Edges keep the last set in force and in their cache folders, so the copy of any edge does. A set that is there is not replaced. Revoke again what was revoked since the copy was made.
+
+Example:
+
+    builder keys restore --store file:/var/lib/market/store --from /var/cache/market-edge`
+}
+
+// Run is called by kong.
+func (c *keysRestoreCmd) Run(e *env) error {
+	registry, err := c.registry(e, c.openStore)
+	if err != nil {
+		return err
+	}
+	from, err := e.openCopy("from", c.From)
+	if err != nil {
+		return err
+	}
+	b, _, err := from.Get(e.ctx, artifacts.KeysKey, artifacts.MaxKeySetSize)
+	if err != nil {
+		return fmt.Errorf("--from %s: %w", c.From, err)
+	}
+	if _, trust, err := c.keys(); err != nil {
+		return err
+	} else if len(trust) > 0 {
+		if err := trust.Verify(artifacts.KeysKey, b); err != nil {
+			return fmt.Errorf("--from %s: %w", c.From, err)
+		}
+	}
+	set, err := artifacts.ParseKeySet(b)
+	if err != nil {
+		return fmt.Errorf("--from %s: %w", c.From, err)
+	}
+	n, err := registry.Restore(e.ctx, set)
+	if err == nil {
+		e.print("put back %d keys of key set %d", n, set.Number)
+	}
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -90,6 +91,9 @@ type runProcess struct {
 // startRun starts a builder run on a folder; more are flags.
 func startRun(ctx context.Context, t *testing.T, root string, more ...string) *runProcess {
 	t.Helper()
+	if err := os.MkdirAll(root, 0o755); err != nil { // run makes none
+		t.Fatal(err)
+	}
 	p := &runProcess{cmd: builderProcess(ctx, append([]string{"run", "--source", simulated, "--store", "file:" + root}, more...)...), lines: make(chan string, 1000)}
 	p.cmd.Env = append(p.cmd.Env, asBuilderLease+"=6s")
 	log, err := p.cmd.StderrPipe()

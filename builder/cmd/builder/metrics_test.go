@@ -53,7 +53,7 @@ func TestMetricsAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	r := command(t, "run", "--source", simulated, "--store", "file:"+filepath.Join(t.TempDir(), "store"), "--metrics", ln.Addr().String())
+	r := command(t, "run", "--source", simulated, "--store", "file:"+t.TempDir(), "--metrics", ln.Addr().String())
 	if r.status != cmdline.Failed || !strings.Contains(r.stderr, "--metrics") {
 		t.Errorf("status %d: %s", r.status, r.stderr)
 	}
