@@ -176,11 +176,11 @@ func compareCodings(all []coder, bodies [][]byte, rounds int) (bytes []int, time
 // threadTime returns the processor time that this thread has used. That of getrusage
 // moves in the kernel's ticks, which are some milliseconds.
 func threadTime() time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+	t, err := clock(unix.CLOCK_THREAD_CPUTIME_ID)
+	if err != nil {
 		panic(err)
 	}
-	return time.Duration(t.Nano())
+	return t
 }
 
 // samples returns pages of 1, 20 and 100 rows, and says of what markets they are:

@@ -14,12 +14,16 @@ time, user and system, for one answer; the two sides of a row are asked in turn,
 A page is one of 20 quotes: %s. Key check, limits, request ids, metrics and logging are on. Bare fasthttp sends the same bytes from
 a constant, nginx a file with the same body and header lines, in three ways; the best counts.
 
+Rows are at saturation: their servers never wait for a request. Those "at N requests a second" are not: an open load with Poisson arrivals, over %d
+connections, asks each server for %v in turn. A server that waits pays for going to sleep and waking up, so that a request costs more. Latencies
+count from when a request was due. Rows of latency name their load.
+
 Left out: TLS, a network, and more than one core (` + "`go test -run '^$' -bench BenchmarkCores ./edge`" + `). Where others share the machine its speed changes from
 second to second: times of different rows do not compare, ratios do, and of latencies only what was measured while the load was not late counts.`
 
 // report shows the table, and writes the document when asked to.
 func (b *bench) report() error {
-	d := benchdoc.Document{Title: "What an answer costs", Command: "make bench-edge", Method: fmt.Sprintf(method, connections, b.Rounds, b.page),
+	d := benchdoc.Document{Title: "What an answer costs", Command: "make bench-edge", Method: fmt.Sprintf(method, connections, b.Rounds, b.page, rateConns, rateTurn),
 		Columns: []string{"what", "measured", "beside it", "ratio", "target", "state"}}
 	if !b.Short {
 		d.Versions = append(d.Versions, benchdoc.Version("nginx", "-v"))
