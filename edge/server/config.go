@@ -53,11 +53,14 @@ type Config struct {
 
 	// MaxConns and MaxConnsPerAddress bound the open connections, in all and
 	// from one address (IPv6: one /64); 0: DefaultMaxConns, and an eighth of all. Keep
-	// MaxConns below the number of files that the process may open.
+	// MaxConns below the number of files that the process may open. When all are
+	// open, the address that has most of them loses its newest to one that has fewer.
 	MaxConns, MaxConnsPerAddress int
 	// MaxWaitingBytes bounds the memory for connections that wait for their
-	// peer to send the rest of a request or to take an answer; one address may have
-	// an eighth of it (IPv6: one /64). 0: 128 MiB.
+	// peer to send the rest of a request or to take an answer, with what the kernel
+	// keeps of answers; one address may have an eighth of it (IPv6: one /64). When it
+	// runs out, the newest connection of the address that holds the most is closed.
+	// 0: 128 MiB.
 	MaxWaitingBytes int64
 	// ReadTimeout is the time for the head of a request, from its first byte,
 	// and again for its body; and for the first byte of a new connection. 0:

@@ -2,10 +2,13 @@ package server
 
 import (
 	"bufio"
+	"cmp"
+	"container/list"
 	"errors"
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -21,21 +24,23 @@ import (
 type state uint32
 
 const (
-	// idle: waits for the first byte of a request, and takes nothing. Ends with
-	// that byte, or after Config.IdleTimeout without a word; before the first
-	// request, after Config.ReadTimeout.
+	// idle: waits for the first byte of a request, and takes nothing but what the
+	// kernel still has of answers: up to freeUnread for nothing. Ends with that byte,
+	// or after Config.IdleTimeout without a word; before the first request, after
+	// Config.ReadTimeout.
 	idle state = iota
 	// serving: waits for no peer. Holds an input, a Request and an output.
 	serving
 	// readingHead: waits for the rest of a head and takes an input: chargeHead.
 	// Ends with the head, or with a 408 after Config.ReadTimeout.
+	// A head of up to shortHead takes chargeShort.
 	readingHead
 	// readingBody: waits for the rest of a body and takes an input and a Request
 	// of its own: chargeBody. Ends like readingHead.
 	readingBody
 	// writing: waits for the peer to take its answer. Holds what is left of the
-	// answer, unless its bytes belong to a cache, and the input if a pipeline
-	// waits in it. Ends with the last byte, or after Config.WriteTimeout, when
+	// answer, unless its bytes belong to a cache, what the kernel has of it, and the
+	// input if a pipeline waits in it. Ends with the last byte, or after Config.WriteTimeout, when
 	// the connection is closed.
 	writing
 	// lingering: the answer was the last one, and what the peer still sends is
@@ -44,6 +49,9 @@ const (
 	// streaming: belongs to streams, without a goroutine or a buffer. Ends when a
 	// writing fails, with its key, or with the server.
 	streaming
+	// queued: waits until other pipelines had their turn, and takes an input:
+	// chargeHead. Ends with its turn.
+	queued
 
 	stateBits = 3
 )
@@ -52,12 +60,18 @@ const (
 	// maxHead bounds the head of a request, an empty line before it included
 	// (INTERFACE.md, "Framing").
 	maxHead = 16 << 10
+	// chargeShort is what is kept of a head of which no more than shortHead have come.
+	shortHead   = 1 << 10
+	chargeShort = shortHead + 512
 	// chargeHead is an input, chargeBody an input and what the parser makes of a
 	// head of maxHead: a copy of its lines, and one of each name and value.
 	chargeHead = maxHead + 512
 	chargeBody = 5 * maxHead
 	// chargeWriting is what stays of a Request, for the log, beside the answer.
 	chargeWriting = 1 << 10
+	// freeUnread is how much the kernel may keep for an idle connection for nothing, so
+	// that what it keeps need not be asked for at each request.
+	freeUnread = 16 << 10
 
 	// lingerTime and lingerBytes bound how long a connection is still read after
 	// its last answer. Closing with bytes unread would make the kernel reset the
@@ -69,6 +83,7 @@ const (
 var (
 	errGone       = errors.New("the peer has gone, or never came")
 	errOverCharge = errors.New("too much memory waits for this address")
+	errUnread     = errors.New("the kernel keeps much that the peer has not taken")
 	errAgain      = errors.New("nothing to read yet")
 )
 
@@ -82,8 +97,7 @@ type conn struct {
 	listener *listener
 	number   uint64 // counts the connections of the process
 	peer     netip.Addr
-	account  *account // of the peer's address; nil: not counted yet
-	proxied  bool     // a PROXY protocol header is still to come
+	proxied  bool // a PROXY protocol header is still to come
 	memo     auth.Memo
 	stream   *stream // what the connection becomes when its request is answered
 	lastID   []byte  // and what its client knows
@@ -92,10 +106,19 @@ type conn struct {
 	// that who looks twice can tell whether anything happened in between.
 	state   atomic.Uint32
 	closed  atomic.Bool
-	last    bool  // the last answer was written: linger before closing
-	charged int64 // to the account
+	last    bool // the last answer was written: linger before closing
+	broken  bool // what the peer has not taken is not worth keeping
+	charged bool // something was charged, and not discharged yet
+
+	// By listener.mu, but cut may be read without.
+	account  *account                 // that holds held
+	held     [resources]int64         // by it
+	elements [resources]*list.Element // of account.conns
+	cut      atomic.Bool              // see listener.cut
 
 	in      *bufio.Reader // nil while idle
+	part    []byte        // of a short head, while there is no input
+	taken   int           // bytes of part that the input has
 	head    head          // of the request at hand
 	raw     syscall.RawConn
 	try     func(fd uintptr) bool // c.tryRead, made once
@@ -103,6 +126,7 @@ type conn struct {
 	fd      int // of a reading that must not wait; -1: it may wait
 	tryOut  func(fd uintptr) bool
 	out     []byte
+	unread  int // bytes written since it was last asked how many the kernel keeps, and those
 	outErr  error
 	now     time.Time // the latest time that is known, so that idle deadlines need no clock
 	readAt  time.Time // the read deadline that is set
@@ -145,7 +169,16 @@ func (c *conn) readBy(t time.Time) error {
 		return nil
 	}
 	c.readAt = t
-	return c.SetReadDeadline(t)
+	return c.orCut(c.SetReadDeadline(t))
+}
+
+// orCut returns the error of setting a deadline, or that another one was set before, by
+// listener.cut.
+func (c *conn) orCut(err error) error {
+	if err == nil && c.cut.Load() {
+		return errOverCharge
+	}
+	return err
 }
 
 // awaitFirst waits for the first byte of a request. Until it is there no buffer
@@ -156,38 +189,113 @@ func (c *conn) awaitFirst() error {
 		timeout = c.listener.readTimeout
 	}
 	c.enter(idle)
-	err := c.readBy(c.now.Add(timeout))
+	end := c.now.Add(timeout)
+	err := c.readBy(end)
 	switch {
 	case err != nil:
 	case c.raw == nil: // a test's
 		_, err = c.takeInput().Peek(1)
 	default:
-		if err = c.raw.Read(c.try); err == nil {
-			err = c.tryErr
+		err = c.read()
+		if err == errUnread {
+			err = c.awaitUnread(end)
 		}
 	}
 	if err != nil {
 		c.giveInput()
+		c.broken = c.broken || err == errOverCharge
 		return errGone
 	}
 	c.enter(serving)
 	return nil
 }
 
+// awaitUnread is awaitFirst while the kernel keeps much of what was written. That is
+// charged until the peer has taken it, which nothing tells: one has to look.
+func (c *conn) awaitUnread(end time.Time) error {
+	defer c.discharge()
+	err := errUnread
+	for pause := time.Second; err == errUnread; pause *= 2 {
+		if !c.charge(int64(c.unread)) {
+			return errOverCharge
+		}
+		c.unread = 0 // until the next look
+		look := time.Now().Add(pause)
+		if look.After(end) {
+			look = end
+		}
+		if err = c.readBy(look); err != nil {
+			return err
+		}
+		err = c.read()
+		c.unread = freeUnread + 1
+		if !errors.Is(err, os.ErrDeadlineExceeded) || c.cut.Load() {
+			continue
+		}
+		if c.broken = look == end; c.broken {
+			continue
+		}
+		c.discharge()
+		if err = c.readBy(end); err != nil {
+			return err
+		}
+		err = c.read()
+	}
+	return err
+}
+
+// read reads into an input, at least a byte.
+func (c *conn) read() error {
+	if err := c.raw.Read(c.try); err != nil {
+		return err
+	}
+	return c.tryErr
+}
+
+// awaitMore waits for more than the n bytes of a head that have come. Of a short one only
+// those are kept meanwhile.
+func (c *conn) awaitMore(n int) error {
+	if c.raw == nil || n > shortHead {
+		_, err := c.in.Peek(n + 1)
+		return err
+	}
+	b, _ := c.in.Peek(n)
+	c.part = append(make([]byte, 0, n), b...)
+	c.giveInput()
+	err := c.read()
+	if c.in == nil { // nothing came: what there was is for the answer
+		c.taken = 0
+		_, _ = c.takeInput().Peek(n)
+	}
+	c.part, c.taken = nil, 0
+	return err
+}
+
 // tryRead reads into an input without waiting, and reports whether it is done.
 func (c *conn) tryRead(fd uintptr) bool {
-	c.fd = int(fd)
-	_, c.tryErr = c.takeInput().Peek(1)
+	c.fd, c.taken = int(fd), 0
+	_, c.tryErr = c.takeInput().Peek(len(c.part) + 1)
 	c.fd = -1
 	if c.tryErr == errAgain {
 		c.giveInput()
-		return false
+		if len(c.part) > 0 || c.unread <= freeUnread {
+			return false
+		}
+		if c.unread = int(unreadBytes(fd)); c.unread <= freeUnread {
+			return false
+		}
+		c.tryErr = errUnread
 	}
 	return true
 }
 
 // Read is for the input.
 func (c *conn) Read(p []byte) (int, error) {
+	if c.taken < len(c.part) {
+		n := copy(p, c.part[c.taken:])
+		c.taken += n
+		return n, nil
+	}
 	if c.fd < 0 {
 		return c.Conn.Read(p)
 	}
@@ -240,10 +348,39 @@ func (c *conn) writeNow(p []byte) (left []byte, err error) {
 	c.out, c.outErr = p, nil
 	err = c.raw.Write(c.tryOut)
 	left, c.out = c.out, nil
+	c.unread += len(p) - len(left)
 	if err == nil {
 		err = c.outErr
 	}
 	return left, err
+}
+
+// writeAll writes what is in parts, all of it, and charges cost and what the kernel keeps
+// whenever it has to wait for the peer.
+func (c *conn) writeAll(cost int64, parts ...[]byte) error {
+	if c.raw == nil { // a test's
+		if !c.charge(cost) {
+			return errOverCharge
+		}
+		_, err := (*net.Buffers)(&parts).WriteTo(c.Conn)
+		return err
+	}
+	for _, p := range parts {
+		c.out, c.outErr = p, nil
+		err := c.raw.Write(func(fd uintptr) bool {
+			c.tryWrite(fd)
+			if c.outErr == nil && len(c.out) > 0 && !c.charge(cost+unreadBytes(fd)) {
+				c.outErr = errOverCharge
+			}
+			return c.outErr != nil || len(c.out) == 0
+		})
+		c.out = nil
+		if err = cmp.Or(err, c.outErr); err != nil {
+			return err
+		}
+	}
+	c.unread = freeUnread + 1 // whatever it is
+	return nil
 }
 
 // gone reports that the peer has closed its side, as far as is known without waiting:
@@ -287,6 +424,10 @@ func (c *conn) Close() error {
 		lingerOn(c.Conn)
 	}
 	c.discharge()
+	if tcp, ok := c.Conn.(*net.TCPConn); ok && (c.broken || c.cut.Load()) {
+		// Else the kernel would go on keeping what the peer has not taken.
+		_ = tcp.SetLinger(0)
+	}
 	err := c.Conn.Close()
 	c.listener.leave(c)
 	return err

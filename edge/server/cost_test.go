@@ -32,7 +32,7 @@ func cut(raw string, n int) (pieces []string) {
 // inputs of one connection without a key that cost most.
 func costly() (list []input) {
 	const (
-		plain = 8 << 10   // conn, and what a reset pool makes anew
+		plain = 9 << 10   // conn, the account of its address, and what a reset pool makes anew
 		large = 160 << 10 // with a head of 16 KiB that is parsed, or quoted in an error
 	)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -108,8 +108,8 @@ func TestCosts(t *testing.T) {
 		if allocated > in.allocated {
 			t.Errorf("%s: %d bytes allocated, at most %d may be", in.name, allocated, in.allocated)
 		}
-		if c.charged != 0 || c.in != nil || c.listener.waitingBytes.Load() != 0 {
-			t.Errorf("%s: %d bytes are still charged, input %v", in.name, c.charged, c.in)
+		if c.charged || c.in != nil || c.listener.all.held[waiting] != 0 {
+			t.Errorf("%s: still charged, or input %v", in.name, c.in)
 		}
 	}
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"runtime"
 	"time"
 )
 
@@ -27,6 +28,8 @@ func (c *conn) readHead() error {
 		if err := c.awaitFirst(); err != nil {
 			return err
 		}
+	} else if c.already && !c.yield() {
+		return errOverCharge
 	}
 	if b, _ := c.in.Peek(c.buffered()); !c.head.scan(b) {
 		if err := c.readSlowHead(); err != nil {
@@ -39,28 +42,54 @@ func (c *conn) readHead() error {
 	return nil
 }
 
+// yield lets others go first before the next request of a pipeline is answered, and reports
+// whether its address may have the connection wait. Only as many pipelines as there are
+// processors stand in the scheduler's queue at a time, so that a request that has just
+// come has few of them before it, however many there are.
+func (c *conn) yield() bool {
+	turns := c.listener.turns
+	select {
+	case turns <- struct{}{}:
+	default:
+		if !c.wait(queued, chargeHead) {
+			c.resume()
+			return false
+		}
+		turns <- struct{}{}
+		c.resume()
+	}
+	runtime.Gosched()
+	<-turns
+	return true
+}
+
 // readSlowHead reads the rest of a head that does not come in one piece.
 func (c *conn) readSlowHead() error {
-	if !c.wait(readingHead, chargeHead) {
-		return errOverCharge
-	}
 	defer c.resume()
+	c.enter(readingHead)
 	if err := c.readBy(time.Now().Add(c.listener.readTimeout)); err != nil {
 		return errGone
 	}
+	charged := int64(0)
 	for {
 		c.head.turns++
 		n := c.buffered()
 		if n == maxHead {
 			return errHeadTooLarge
 		}
-		_, err := c.in.Peek(n + 1)
+		if cost := headCost(n); cost > charged {
+			if !c.charge(cost) {
+				return errOverCharge
+			}
+			charged = cost
+		}
+		err := c.awaitMore(n)
 		b, _ := c.in.Peek(c.buffered())
 		switch {
 		case err == nil && c.head.scan(b):
 			return nil
 		case err == nil:
-		case len(b) == c.head.skip:
+		case c.cut.Load(), len(b) == c.head.skip:
 			return errGone // that empty line ended the request before
 		case err == io.EOF, errors.Is(err, os.ErrDeadlineExceeded):
 			return err
@@ -68,6 +97,14 @@ func (c *conn) readSlowHead() error {
 			return errGone
 		}
 	}
+}
+
+// headCost returns what is kept of a head while more than n bytes of it are waited for.
+func headCost(n int) int64 {
+	if n <= shortHead {
+		return chargeShort
+	}
+	return chargeHead
 }
 
 // parse gives the head to fasthttp's parser, and says what it and the framing

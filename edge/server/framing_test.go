@@ -88,8 +88,8 @@ func FuzzRaw(f *testing.F) {
 		if peer.out.Len() == 0 && len(bytes.Trim(raw, "\r\n")) > 0 {
 			t.Fatal("no answer")
 		}
-		if len(l.conns) != 0 || len(l.accounts) != 0 || l.waitingBytes.Load() != 0 {
-			t.Fatalf("%d connections, %d accounts and %d bytes are left over", len(l.conns), len(l.accounts), l.waitingBytes.Load())
+		if len(l.conns) != 0 || len(l.accounts) != 0 || l.all.held[waiting] != 0 {
+			t.Fatalf("%d connections, %d accounts and %d bytes are left over", len(l.conns), len(l.accounts), l.all.held[waiting])
 		}
 		for r := bufio.NewReader(&peer.out); ; {
 			if _, err := r.Peek(1); err != nil {

@@ -59,7 +59,11 @@ func start(t *testing.T, change func(*Config)) (*Server, string) {
 			t.Errorf("left over: %+v", s.Stats())
 		}
 	})
-	return s, testserver.Serve(t, s.Serve, s.Drain)
+	ln, err := Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, testserver.ServeOn(t, ln, s.Serve, s.Drain)
 }
 
 // client is one connection.

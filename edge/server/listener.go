@@ -2,15 +2,16 @@ package server
 
 import (
 	"errors"
+	"math"
 	"net"
 	"net/netip"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"example.com/marketdata/edge/answer"
-	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/reqid"
 )
 
@@ -28,24 +29,26 @@ type listener struct {
 	maxOne                                 int
 	proxies                                []netip.Prefix // whose connections begin with a PROXY header
 	maxBytes, maxBytesOne                  int64          // see account
-	waiting, waitingBytes                  atomic.Int64
 	number                                 atomic.Uint64
 	refused                                atomic.Int64
 	refusing                               sync.WaitGroup
 	refusals                               chan struct{} // one for each that is under way
+	turns                                  chan struct{} // see conn.yield
 
 	mu       sync.Mutex
 	conns    map[*conn]struct{}
-	accounts map[netip.Addr]*account // of the addresses that have connections, by limit.Group
-	empty    chan struct{}           // closed when there is no connection left; nil while no drain waits for that
-	stop     chan struct{}           // closed with the listener
+	all      account
+	accounts map[netip.Prefix]*account // of the addresses that have connections, and of their networks
+	holders  [resources]int            // connections that hold some
+	empty    chan struct{}             // closed when there is no connection left; nil while no drain waits for that
+	stop     chan struct{}             // closed with the listener
 }
 
 func newListener(ln net.Listener, cfg *Config) *listener {
 	return &listener{
 		Listener: ln, readTimeout: cfg.ReadTimeout, writeTimeout: cfg.WriteTimeout, idleTimeout: cfg.IdleTimeout, slack: min(time.Second, min(cfg.ReadTimeout, cfg.WriteTimeout, cfg.IdleTimeout)/8), allowOrigin: []byte(cfg.AllowOrigin), maxAll: cfg.MaxConns, maxOne: cfg.MaxConnsPerAddress, proxies: cfg.ProxyProtocol,
-		maxBytes: cfg.MaxWaitingBytes, maxBytesOne: max(1, cfg.MaxWaitingBytes/8), refusals: make(chan struct{}, maxRefusing),
-		conns: map[*conn]struct{}{}, accounts: map[netip.Addr]*account{}, stop: make(chan struct{}),
+		maxBytes: cfg.MaxWaitingBytes, maxBytesOne: max(1, cfg.MaxWaitingBytes/8), refusals: make(chan struct{}, maxRefusing), turns: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		conns: map[*conn]struct{}{}, accounts: map[netip.Prefix]*account{}, stop: make(chan struct{}),
 	}
 }
 
@@ -98,16 +101,20 @@ func (l *listener) Close() error {
 	return l.Listener.Close()
 }
 
-// admit counts a connection, or turns it away and returns nil. That of a proxy
-// of ours counts under its client's address, which is yet to come.
+// admit counts a connection, or turns it away and returns nil. That of a proxy of ours
+// counts under the proxy's address until it has said for whom it comes.
 func (l *listener) admit(nc net.Conn) *conn {
 	c := &conn{Conn: nc, listener: l, number: l.number.Add(1), peer: addrOf(nc.RemoteAddr()), now: time.Now()}
 	c.proxied = contains(l.proxies, c.peer)
 	c.init()
 	l.mu.Lock()
-	admitted := len(l.conns) < l.maxAll && (c.proxied || l.countLocked(c))
+	c.account = l.accountOf(c.peer)
+	l.hold(c, places, 1)
+	admitted := l.sharePlaces(c)
 	if admitted {
 		l.conns[c] = struct{}{}
+	} else {
+		l.holdNothing(c)
 	}
 	l.mu.Unlock()
 	if !admitted {
@@ -118,45 +125,38 @@ func (l *listener) admit(nc net.Conn) *conn {
 	return c
 }
 
-// count counts a connection that was admitted without under the address peer,
-// and reports whether there is room.
+// sharePlaces reports whether c may keep its place.
+func (l *listener) sharePlaces(c *conn) bool {
+	one := int64(l.maxOne)
+	if c.proxied {
+		one = math.MaxInt64
+	}
+	return l.share(c, places, int64(l.maxAll), one)
+}
+
+// count counts a connection of a proxy under the address peer, and reports whether that
+// one may have it.
 func (l *listener) count(c *conn, peer netip.Addr) bool {
 	c.peer = peer
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ok := l.countLocked(c)
+	if c.cut.Load() {
+		return false
+	}
+	l.moveTo(c, peer)
+	ok := l.sharePlaces(c)
 	if !ok {
 		l.refused.Add(1)
 	}
 	return ok
 }
 
-func (l *listener) countLocked(c *conn) bool {
-	group := limit.Group(c.peer)
-	a := l.accounts[group]
-	if a == nil {
-		a = &account{}
-		l.accounts[group] = a
-	}
-	if a.conns >= l.maxOne {
-		return false
-	}
-	a.conns++
-	c.account = a
-	return true
-}
-
 // leave takes a connection off the count.
 func (l *listener) leave(c *conn) {
-	group := limit.Group(c.peer)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.conns, c)
-	if c.account != nil {
-		if c.account.conns--; c.account.conns == 0 {
-			delete(l.accounts, group)
-		}
-	}
+	l.holdNothing(c)
 	if len(l.conns) == 0 && l.empty != nil {
 		close(l.empty)
 		l.empty = nil

@@ -42,7 +42,7 @@ func (c *conn) readProxied() error {
 	} else if header, err = proxyproto.Read(c.in); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", errNoProxyHeader, err)
 	}
-	c.resume() // before there is an account to charge
+	c.resume() // before the connection moves to another account
 	if err == nil && !c.listener.count(c, proxiedPeer(header, c.peer)) {
 		err = errTooManyConns
 	}

@@ -185,14 +185,17 @@ func FuzzProxyHeader(f *testing.F) {
 		}
 		c := l.admit(peerConn{&script{in: in}})
 		err := c.readProxied()
-		if c.charged != 0 || (err == nil) != (c.account != nil) {
-			t.Errorf("%v, %d bytes charged, account %v", err, c.charged, c.account)
+		if c.charged || c.held[waiting] != 0 {
+			t.Errorf("%v, %d bytes are still charged", err, c.held[waiting])
 		}
 		if err != nil {
 			return
 		}
 		if !c.peer.IsValid() || c.peer.Is4In6() || c.peer.Zone() != "" {
 			t.Errorf("counted under %v", c.peer)
+		}
+		if l.accountOf(c.peer) != c.account || c.account.held[places] != 1 || l.all.held[places] != 1 {
+			t.Errorf("the account of %v holds %d places, all %d", c.peer, c.account.held[places], l.all.held[places])
 		}
 		after, err := io.ReadAll(c.takeInput())
 		all := slices.Concat(header, rest)

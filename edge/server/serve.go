@@ -162,16 +162,16 @@ func (s *Server) writeSlowly(c *conn, r *Request, left, rest []byte) error {
 		c.giveInput()
 	}
 	s.detach(r)
-	if !c.wait(writing, cost) {
-		return errOverCharge
-	}
+	c.enter(writing)
 	defer c.resume()
-	if err := c.SetWriteDeadline(r.Now.Add(r.took + c.listener.writeTimeout)); err != nil {
+	c.broken = true
+	if err := c.orCut(c.SetWriteDeadline(r.Now.Add(r.took + c.listener.writeTimeout))); err != nil {
 		return err
 	}
-	if _, err := (&net.Buffers{left, rest}).WriteTo(c.Conn); err != nil {
+	if err := c.writeAll(cost, left, rest); err != nil {
 		return err
 	}
+	c.broken = false
 	// The next answer is tried without a deadline.
-	return c.SetWriteDeadline(time.Time{})
+	return c.orCut(c.SetWriteDeadline(time.Time{}))
 }

@@ -157,7 +157,8 @@ type Stats struct {
 	// wait for their peer, and how many bytes that is in all.
 	Open, Waiting int
 	WaitingBytes  int64
-	// Refused is how many connections were turned away since the start.
+	// Refused is how many connections were turned away since the start, or closed
+	// because their address held the most.
 	Refused int64
 	// Streams are the open streams of /events, Events what was sent on all since the
 	// start.
@@ -172,9 +173,10 @@ func (s *Server) Stats() Stats {
 		return Stats{}
 	}
 	l.mu.Lock()
-	open := len(l.conns)
+	stats := Stats{
+		Open: len(l.conns), Waiting: l.holders[waiting], WaitingBytes: l.all.held[waiting], Refused: l.refused.Load(),
+	}
 	l.mu.Unlock()
-	stats := Stats{Open: open, Waiting: int(l.waiting.Load()), WaitingBytes: l.waitingBytes.Load(), Refused: l.refused.Load()}
 	if s.streams != nil {
 		stats.Streams, stats.Events = s.streams.stats()
 	}

@@ -50,6 +50,12 @@ func Serve(t testing.TB, serve func(net.Listener) error, drain func(context.Cont
 	if err != nil {
 		t.Fatal(err)
 	}
+	return ServeOn(t, ln, serve, drain)
+}
+
+// ServeOn is Serve with a listener of the caller's.
+func ServeOn(t testing.TB, ln net.Listener, serve func(net.Listener) error, drain func(context.Context) error) (address string) {
+	t.Helper()
 	served := make(chan error, 1)
 	go func() { served <- serve(ln) }()
 	t.Cleanup(func() {

@@ -85,7 +85,7 @@ type cli struct {
 	MaxConns           int          `default:"32768" group:"Limits:" help:"Open connections in all."`
 	MaxConnsPerAddress int          `default:"0" group:"Limits:" help:"Open connections from one address (IPv6: one /64); 0: an eighth of all."`
 	MaxStreams         int          `default:"10000" group:"Limits:" help:"Most streams of /openapi/v1/events open at once."`
-	MaxWaiting         cmdline.Size `default:"128MiB" group:"Limits:" help:"Memory for connections that are slow to send a request or to take an answer; one address may have an eighth of it."`
+	MaxWaiting         cmdline.Size `default:"128MiB" group:"Limits:" help:"Memory for connections that are slow to send a request or to take an answer; one address may have an eighth of it. When it runs out, the address that holds the most loses connections."`
 
 	ReadTimeout  time.Duration `default:"5s" group:"Times:" help:"Time for a request to arrive."`
 	WriteTimeout time.Duration `default:"10s" group:"Times:" help:"Time for an answer to be taken."`

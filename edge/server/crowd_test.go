@@ -1,0 +1,434 @@
+//go:build linux && !race
+
+package server
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// longCrowd=1 has thousands of connections from each address, which come back when
+	// they are closed, and takes a few minutes.
+	longCrowd = "SERVER_TEST_LONG"
+	// crowdJob has this program be a crowd.
+	crowdJob = "SERVER_TEST_CROWD"
+)
+
+// crowd is a program's worth of connections that send something and read nothing.
+type crowd struct {
+	Server           string
+	First, Addresses int // of 127.1.0.0/16
+	Each             int // connections from an address
+	Send             string
+	Again            bool // connect again when a connection is closed
+}
+
+func init() {
+	text := os.Getenv(crowdJob)
+	if text == "" {
+		return
+	}
+	var job crowd
+	if err := json.Unmarshal([]byte(text), &job); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	job.run()
+	os.Exit(0)
+}
+
+func (j *crowd) run() {
+	conns := make([]net.Conn, j.Addresses*j.Each)
+	connect := func(i int) {
+		address := net.IPv4(127, 1, byte((j.First+i/j.Each)/250), byte((j.First+i/j.Each)%250+1))
+		d := net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: address}, Control: receives(4 << 10)}
+		c, err := d.Dial("tcp", j.Server)
+		if err != nil {
+			return
+		}
+		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+		_, _ = io.WriteString(c, j.Send)
+		conns[i] = c
+	}
+	for i := range conns {
+		connect(i)
+	}
+	fmt.Println("ready")
+	for j.Again {
+		time.Sleep(time.Second)
+		for i, c := range conns {
+			if c == nil || gone(c) {
+				if c != nil {
+					c.Close()
+				}
+				connect(i)
+			}
+		}
+	}
+	select {} // until it is killed
+}
+
+// receives bounds what a client's kernel keeps for it.
+func receives(bytes int) func(string, string, syscall.RawConn) error {
+	return func(_, _ string, c syscall.RawConn) (err error) {
+		set := func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, bytes) }
+		return errors.Join(c.Control(set), err)
+	}
+}
+
+// gone reports whether the server has closed a connection, without reading from it.
+func gone(c net.Conn) bool {
+	raw, err := c.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		return true
+	}
+	closed := false
+	err = raw.Control(func(fd uintptr) {
+		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		n, err := unix.Poll(p, 0)
+		closed = err == nil && n > 0 && p[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0
+	})
+	return closed || err != nil
+}
+
+// start has crowds of at most perProgram connections do the job until the function that
+// it returns is called.
+func (j crowd) start(t *testing.T) (stop func()) {
+	t.Helper()
+	const perProgram = 12_000
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*exec.Cmd
+	stop = sync.OnceFunc(func() {
+		for _, cmd := range all {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	})
+	t.Cleanup(stop)
+	var ready []*bufio.Reader
+	for end := j.First + j.Addresses; j.First < end; j.First += j.Addresses {
+		j.Addresses = min(end-j.First, max(1, perProgram/j.Each))
+		text, err := json.Marshal(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(exe)
+		cmd.Env = append(os.Environ(), crowdJob+"="+string(text))
+		cmd.Stderr = os.Stderr
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		all, ready = append(all, cmd), append(ready, bufio.NewReader(out))
+	}
+	for _, r := range ready {
+		if line, err := r.ReadString('\n'); line != "ready\n" {
+			t.Fatalf("a crowd says %q, %v", line, err)
+		}
+	}
+	return stop
+}
+
+const largeAnswer = assets + "?page=4"
+
+// crowdServer answers page 4 with a large body that is made for the request, and /docs
+// with a file of a megabyte.
+func crowdServer(t *testing.T, change func(*Config)) (*Server, string, string) {
+	keys, text := newKeys(t, 1_000_000, 1_000_000)
+	s, addr := start(t, func(cfg *Config) {
+		cfg.Keys = keys
+		cfg.Static = map[string]StaticFile{"/docs": {Body: make([]byte, 1<<20), ContentType: "text/html"}}
+		cfg.Engine = engine(func(r *Request) error {
+			if r.Query.Page != 4 {
+				return stub(r)
+			}
+			r.Room()
+			r.Reply.Body = r.LargeRoom()[:largeSize]
+			return nil
+		})
+		change(cfg)
+	})
+	return s, addr, "X-Api-Key: " + text
+}
+
+// innocent is another client beside a crowd.
+type innocent struct {
+	address string
+	s       *Server
+	server  string
+	key     string
+	pause   time.Duration // between two readings of a large answer
+}
+
+func (c *innocent) exchange(send func(net.Conn) error, read io.Writer) error {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(c.address)}, Control: receives(16 << 10)}
+	conn, err := d.Dial("tcp", c.server)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(2 * patience)); err != nil {
+		return err
+	}
+	if err := send(conn); err != nil {
+		return err
+	}
+	res, err := http.ReadResponse(bufio.NewReaderSize(conn, 4<<10), &http.Request{Method: "GET"})
+	if err != nil {
+		return err
+	}
+	n, err := io.CopyBuffer(struct{ io.Writer }{read}, struct{ io.Reader }{res.Body}, make([]byte, 4<<10))
+	if err == nil && (res.StatusCode != 200 || n != res.ContentLength) {
+		err = fmt.Errorf("%s, %d bytes of %d", res.Status, n, res.ContentLength)
+	}
+	return err
+}
+
+// twoSegments asks with a head whose second half is sent when the server waits for it.
+func (c *innocent) twoSegments() error {
+	raw := request("GET", assets, c.key)
+	name := netip.PrefixFrom(netip.MustParseAddr(c.address), 32)
+	return c.exchange(func(conn net.Conn) error {
+		if _, err := io.WriteString(conn, raw[:40]); err != nil {
+			return err
+		}
+		l := c.s.listener.Load()
+		for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			l.mu.Lock()
+			a := l.accounts[name]
+			waits := a != nil && a.held[waiting] > 0
+			l.mu.Unlock()
+			if waits {
+				break
+			}
+		}
+		_, err := io.WriteString(conn, raw[40:])
+		return err
+	}, io.Discard)
+}
+
+// slowly is a Writer that takes its time.
+type slowly time.Duration
+
+func (s slowly) Write(p []byte) (int, error) { time.Sleep(time.Duration(s)); return len(p), nil }
+
+func (c *innocent) largeAnswer() error {
+	return c.exchange(func(conn net.Conn) error {
+		_, err := io.WriteString(conn, request("GET", largeAnswer, c.key))
+		return err
+	}, slowly(c.pause))
+}
+
+// obtained returns how many of n answers come, asked for by some at once.
+func obtained(t *testing.T, n, atOnce int, ask func() error) int {
+	var got, next atomic.Int64
+	var wg sync.WaitGroup
+	for range atOnce {
+		wg.Go(func() {
+			for next.Add(1) <= int64(n) {
+				if err := ask(); err == nil {
+					got.Add(1)
+				} else {
+					t.Log(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return int(got.Load())
+}
+
+// TestCrowdTakesNothing: while many addresses hold as many connections, heads and unread
+// answers as they can, another one gets 99 % of its answers.
+func TestCrowdTakesNothing(t *testing.T) {
+	job := crowd{Addresses: 10, Each: 40}
+	tries, change := 100, func(cfg *Config) {
+		cfg.MaxConns, cfg.MaxWaitingBytes = 200, 32<<20
+		cfg.ReadTimeout, cfg.WriteTimeout, cfg.IdleTimeout = 2*patience, 2*patience, 2*patience
+	}
+	pause := time.Duration(0)
+	if os.Getenv(longCrowd) == "1" {
+		// The server's descriptors are those of one process: fewer than all would open.
+		job = crowd{Addresses: 50, Each: 1000, Again: true}
+		tries, pause, change = 1000, 10*time.Millisecond, func(cfg *Config) { cfg.MaxConns = 16_000 }
+	}
+	for name, send := range map[string]string{
+		"a byte":         "G",
+		"half a head":    sizedHead(4 << 10)[:3<<10],
+		"unread answers": strings.Repeat(request("GET", largeAnswer, "KEY"), 3),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, addr, key := crowdServer(t, change)
+			job.Server, job.Send = addr, strings.ReplaceAll(send, "KEY", key)
+			defer job.start(t)()
+			most := [resources]int64{int64(s.cfg.MaxConns), s.cfg.MaxWaitingBytes}
+			// used returns of the scarcer resource how many eighths are held.
+			used := func() (eighths int64) {
+				l := s.listener.Load()
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				for of, n := range l.all.held {
+					if n > most[of] {
+						t.Errorf("resource %d: %d are held, of at most %d", of, n, most[of])
+					}
+					eighths = max(eighths, 8*n/most[of])
+				}
+				return eighths
+			}
+			until(t, func() bool { return used() >= 7 })
+			victim := &innocent{"127.0.2.1", s, addr, key, pause}
+			if got := obtained(t, tries, 2, victim.twoSegments); got < tries*99/100 {
+				t.Errorf("%d of %d answers to heads in two segments", got, tries)
+			} else {
+				t.Logf("%d of %d answers to heads in two segments; %+v", got, tries, s.Stats())
+			}
+			if got := obtained(t, 40, 2, victim.largeAnswer); got < 40 {
+				t.Errorf("%d of 40 large answers", got)
+			}
+			used()
+			t.Logf("%+v", s.Stats())
+		})
+	}
+}
+
+// socketPages returns the kernel's memory for TCP sockets, of the whole machine.
+func socketPages(t *testing.T) (pages int64) {
+	text, err := os.ReadFile("/proc/net/sockstat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if _, mem, ok := strings.Cut(line, " mem "); ok && strings.HasPrefix(line, "TCP:") {
+			if _, err := fmt.Sscan(mem, &pages); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return pages
+}
+
+// TestCrowdReadsNoFiles: what the kernel keeps of files that nobody reads is bounded with
+// all that waits.
+func TestCrowdReadsNoFiles(t *testing.T) {
+	job := crowd{Addresses: 10, Each: 20, Send: strings.Repeat(request("GET", "/docs"), 10)}
+	long := os.Getenv(longCrowd) == "1"
+	if long {
+		job.Each, job.Again = 1000, true
+	}
+	s, addr, key := crowdServer(t, func(cfg *Config) {
+		if !long {
+			cfg.MaxWaitingBytes, cfg.WriteTimeout = 2<<20, 2*patience
+		}
+	})
+	job.Server = addr
+	victim := &innocent{"127.0.2.1", s, addr, key, 0}
+	var calm, busy time.Duration
+	if long {
+		calm = victim.p99(t)
+	}
+	before := socketPages(t)
+	stop := job.start(t)
+	most := int64(0)
+	look := func() {
+		kept := int64(0)
+		s.listener.Load().eachConn(func(c *conn) {
+			_ = c.raw.Control(func(fd uintptr) { kept += unreadBytes(fd) })
+		})
+		// Of what is not charged each connection may have freeUnread. Who is cut off may
+		// still be on its way out.
+		if bound := s.cfg.MaxWaitingBytes + int64(s.Stats().Open)*freeUnread; kept > bound+bound/8 {
+			t.Errorf("the kernel keeps %d bytes, at most %d may be", kept, bound)
+		}
+		most = max(most, socketPages(t)-before)
+	}
+	until(t, func() bool { return s.Stats().WaitingBytes > s.cfg.MaxWaitingBytes/2 })
+	look()
+	if !long {
+		stop()
+		return
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); busy = victim.p99(t) }()
+	for waits := true; waits; {
+		select {
+		case <-done:
+			waits = false
+		case <-time.After(time.Second):
+			look()
+		}
+	}
+	stop()
+	most *= int64(os.Getpagesize())
+	t.Logf("sockets took %d MiB at most; p99 %v calm, %v beside the crowd", most>>20, calm, busy)
+	if most > 256<<20 {
+		t.Errorf("sockets took %d bytes", most)
+	}
+}
+
+// p99 returns the 99th percentile of the latencies of a client that asks 300 times a
+// second for 20 seconds, each from when it was due. Ten connections take turns.
+func (c *innocent) p99(t *testing.T) time.Duration {
+	const rate, seconds, conns = 300, 20, 10
+	var mu sync.Mutex
+	var all []time.Duration
+	var wg sync.WaitGroup
+	begin := time.Now()
+	for i := range conns {
+		conn := dialFrom(t, c.address, c.server)
+		if err := conn.SetDeadline(time.Now().Add(5 * seconds * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			for n := i; n < rate*seconds; n += conns {
+				due := begin.Add(time.Duration(n)*time.Second/rate + rand.N(time.Millisecond))
+				time.Sleep(time.Until(due))
+				_, err := io.WriteString(conn.Conn, request("GET", assets, c.key))
+				var res *http.Response
+				if err == nil {
+					res, err = http.ReadResponse(conn.r, nil)
+				}
+				if err == nil {
+					_, err = io.Copy(io.Discard, res.Body)
+				}
+				if err != nil || res.StatusCode != 200 {
+					t.Errorf("request %d: %v", n, err)
+					return
+				}
+				mu.Lock()
+				all = append(all, time.Since(due))
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[len(all)*99/100]
+}
