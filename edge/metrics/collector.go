@@ -72,7 +72,7 @@ var (
 	openDesc         = desc("edge_connections", "Open connections of the public listener.")
 	waitingDesc      = desc("edge_connections_waiting", "Open connections that take memory while they wait for their peer to send the rest of a request or to take an answer.")
 	waitingBytesDesc = desc("edge_connections_waiting_bytes", "Bytes that waiting connections take.")
-	refusedDesc      = desc("edge_connections_refused_total", "Connections turned away because there were too many, in all or from one address.")
+	refusedDesc      = desc("edge_connections_refused_total", "Connections turned away, or closed in favour of addresses that hold less, because there were too many or too much memory waited for them.")
 
 	streamsDesc = desc("edge_streams", "Open streams of /events.")
 	eventsDesc  = desc("edge_stream_events_total", "Events sent on streams.")

@@ -150,7 +150,7 @@ func (l *listener) loser(c *conn, of resource) *conn {
 // share cuts off connections until there is enough of a resource, of which c has just
 // taken some, and reports whether c may keep it.
 func (l *listener) share(c *conn, of resource, all, one int64) bool {
-	if c.account.held[of] > one {
+	if c.account.held[of] > one && !c.ofProxy() {
 		return false
 	}
 	for l.all.held[of] > all {
@@ -161,6 +161,21 @@ func (l *listener) share(c *conn, of resource, all, one int64) bool {
 		l.cut(loser)
 	}
 	return true
+}
+
+// ofProxy reports that what c holds is for clients that are not known yet: the connection
+// of a proxy, which has those of all its clients.
+func (c *conn) ofProxy() bool { return c.proxied || c.forwards && !c.lent }
+
+// lend counts c under the client of the request at hand, while that one is what it waits
+// for, and reports whether the client may have that many connections.
+func (l *listener) lend(c *conn) bool {
+	if c.lent || !c.client.IsValid() {
+		return true
+	}
+	l.moveTo(c, c.client)
+	c.lent = true
+	return l.sharePlaces(c)
 }
 
 // cut ends a connection: what waits on it fails, and so does what begins to. What it
@@ -195,13 +210,13 @@ func (c *conn) charge(n int64) bool {
 	if c.cut.Load() {
 		return false
 	}
-	l.hold(c, waiting, n-c.held[waiting])
-	if !l.share(c, waiting, l.maxBytes, l.maxBytesOne) {
-		l.hold(c, waiting, -c.held[waiting])
-		return false
-	}
 	c.charged = true
-	return true
+	ok := l.lend(c)
+	l.hold(c, waiting, n-c.held[waiting])
+	if ok = ok && l.share(c, waiting, l.maxBytes, l.maxBytesOne); !ok {
+		l.giveBack(c)
+	}
+	return ok
 }
 
 // discharge takes the charge back, if there is one.
@@ -209,11 +224,21 @@ func (c *conn) discharge() {
 	if !c.charged {
 		return
 	}
-	c.charged = false
 	l := c.listener
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.giveBack(c)
+}
+
+func (l *listener) giveBack(c *conn) {
+	c.charged = false
 	if c.held[waiting] > 0 { // else it was cut off
 		l.hold(c, waiting, -c.held[waiting])
+	}
+	if c.lent {
+		c.lent = false
+		if !c.cut.Load() {
+			l.moveTo(c, c.peer)
+		}
 	}
 }

@@ -37,7 +37,8 @@ type Config struct {
 	// other clients. It then says nothing of the limits of one.
 	SharedCaches bool
 	// TrustedProxies are the addresses of proxies that are believed when they
-	// say, in X-Forwarded-For, for whom they ask. None by default.
+	// say, in X-Forwarded-For, for whom they ask. What waits for a client is held by
+	// that one; their other connections are bounded by MaxConns alone. None by default.
 	TrustedProxies []netip.Prefix
 	// ProxyProtocol are the addresses of proxies whose connections begin with a
 	// PROXY protocol header, version 1 or 2, which says for whom they are. Such

@@ -97,7 +97,9 @@ type conn struct {
 	listener *listener
 	number   uint64 // counts the connections of the process
 	peer     netip.Addr
-	proxied  bool // a PROXY protocol header is still to come
+	proxied  bool       // a PROXY protocol header is still to come
+	forwards bool       // the peer says in X-Forwarded-For for whom each request is
+	client   netip.Addr // that one, of such a peer's request that may have to wait
 	memo     auth.Memo
 	stream   *stream // what the connection becomes when its request is answered
 	lastID   []byte  // and what its client knows
@@ -112,6 +114,7 @@ type conn struct {
 
 	// By listener.mu, but cut may be read without.
 	account  *account                 // that holds held
+	lent     bool                     // account is the client's, not the peer's
 	held     [resources]int64         // by it
 	elements [resources]*list.Element // of account.conns
 	cut      atomic.Bool              // see listener.cut

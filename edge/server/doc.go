@@ -33,6 +33,7 @@
 // Connections, in all and by address; the time for a head, a body, an answer
 // and idleness; the size of a head (16 KiB and 100 lines), of a body, a trailer
 // section and chunk extensions (4 KiB each); the memory for
-// connections that wait for their peer, in all and by address (account.go); log
-// lines a second.
+// connections that wait for their peer, with what the kernel keeps of unread answers,
+// in all and by address (account.go says who gives way when it runs out); log lines a
+// second.
 package server

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"io"
+	"net/netip"
 	"os"
 	"runtime"
 	"time"
@@ -31,6 +32,7 @@ func (c *conn) readHead() error {
 	} else if c.already && !c.yield() {
 		return errOverCharge
 	}
+	c.client = netip.Addr{}
 	if b, _ := c.in.Peek(c.buffered()); !c.head.scan(b) {
 		if err := c.readSlowHead(); err != nil {
 			return err

@@ -2,7 +2,6 @@ package server
 
 import (
 	"errors"
-	"math"
 	"net"
 	"net/netip"
 	"runtime"
@@ -28,6 +27,7 @@ type listener struct {
 	maxAll                                 int
 	maxOne                                 int
 	proxies                                []netip.Prefix // whose connections begin with a PROXY header
+	trusted                                []netip.Prefix // who says in X-Forwarded-For for whom a request is
 	maxBytes, maxBytesOne                  int64          // see account
 	number                                 atomic.Uint64
 	refused                                atomic.Int64
@@ -46,8 +46,14 @@ type listener struct {
 
 func newListener(ln net.Listener, cfg *Config) *listener {
 	return &listener{
-		Listener: ln, readTimeout: cfg.ReadTimeout, writeTimeout: cfg.WriteTimeout, idleTimeout: cfg.IdleTimeout, slack: min(time.Second, min(cfg.ReadTimeout, cfg.WriteTimeout, cfg.IdleTimeout)/8), allowOrigin: []byte(cfg.AllowOrigin), maxAll: cfg.MaxConns, maxOne: cfg.MaxConnsPerAddress, proxies: cfg.ProxyProtocol,
-		maxBytes: cfg.MaxWaitingBytes, maxBytesOne: max(1, cfg.MaxWaitingBytes/8), refusals: make(chan struct{}, maxRefusing), turns: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		Listener:    ln,
+		readTimeout: cfg.ReadTimeout, writeTimeout: cfg.WriteTimeout, idleTimeout: cfg.IdleTimeout,
+		slack:       min(time.Second, min(cfg.ReadTimeout, cfg.WriteTimeout, cfg.IdleTimeout)/8),
+		allowOrigin: []byte(cfg.AllowOrigin),
+		maxAll:      cfg.MaxConns, maxOne: cfg.MaxConnsPerAddress,
+		maxBytes: cfg.MaxWaitingBytes, maxBytesOne: max(1, cfg.MaxWaitingBytes/8),
+		proxies: cfg.ProxyProtocol, trusted: cfg.TrustedProxies,
+		refusals: make(chan struct{}, maxRefusing), turns: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		conns: map[*conn]struct{}{}, accounts: map[netip.Prefix]*account{}, stop: make(chan struct{}),
 	}
 }
@@ -105,7 +111,7 @@ func (l *listener) Close() error {
 // counts under the proxy's address until it has said for whom it comes.
 func (l *listener) admit(nc net.Conn) *conn {
 	c := &conn{Conn: nc, listener: l, number: l.number.Add(1), peer: addrOf(nc.RemoteAddr()), now: time.Now()}
-	c.proxied = contains(l.proxies, c.peer)
+	c.proxied, c.forwards = contains(l.proxies, c.peer), contains(l.trusted, c.peer)
 	c.init()
 	l.mu.Lock()
 	c.account = l.accountOf(c.peer)
@@ -127,17 +133,13 @@ func (l *listener) admit(nc net.Conn) *conn {
 
 // sharePlaces reports whether c may keep its place.
 func (l *listener) sharePlaces(c *conn) bool {
-	one := int64(l.maxOne)
-	if c.proxied {
-		one = math.MaxInt64
-	}
-	return l.share(c, places, int64(l.maxAll), one)
+	return l.share(c, places, int64(l.maxAll), int64(l.maxOne))
 }
 
-// count counts a connection of a proxy under the address peer, and reports whether that
-// one may have it.
+// count counts a connection of a proxy under the address peer from now on, and reports
+// whether that one may have it.
 func (l *listener) count(c *conn, peer netip.Addr) bool {
-	c.peer = peer
+	c.peer, c.forwards = peer, contains(l.trusted, peer)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c.cut.Load() {

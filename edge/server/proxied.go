@@ -26,9 +26,9 @@ var (
 // within Config.ReadTimeout, and then as much again is for the first byte of a
 // request.
 func (c *conn) readProxied() error {
-	c.proxied = false
 	c.takeInput()
 	if !c.wait(readingHead, chargeHead) {
+		c.resume()
 		return errOverCharge
 	}
 	if err := c.readBy(time.Now().Add(c.listener.readTimeout)); err != nil {
@@ -42,6 +42,7 @@ func (c *conn) readProxied() error {
 	} else if header, err = proxyproto.Read(c.in); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", errNoProxyHeader, err)
 	}
+	c.proxied = false
 	c.resume() // before the connection moves to another account
 	if err == nil && !c.listener.count(c, proxiedPeer(header, c.peer)) {
 		err = errTooManyConns

@@ -152,9 +152,12 @@ func TestProxiedConnections(t *testing.T) {
 		c.Close()
 	}
 	until(t, func() bool { return s.Stats().Open == 0 })
-	if l := s.listener.Load(); len(l.accounts) != 0 {
+	l := s.listener.Load()
+	l.mu.Lock()
+	if len(l.accounts) != 0 {
 		t.Errorf("left over: %v", l.accounts)
 	}
+	l.mu.Unlock()
 	c = from("192.0.2.1")
 	expect(t, 200, "", c.receive("GET"))
 }
@@ -216,4 +219,69 @@ func FuzzProxyHeader(f *testing.F) {
 			t.Errorf("%q: the client is %v", sent, c.peer)
 		}
 	})
+}
+
+// TestForwardedAccounts: behind a proxy that says for whom it asks, what waits is held by
+// that client: its memory, its places and its streams. What one client holds is no other's
+// loss, and the proxy may have as many connections as there are.
+func TestForwardedAccounts(t *testing.T) {
+	const most = 6
+	s, addr := start(t, func(cfg *Config) {
+		cfg.TrustedProxies, cfg.Snapshots = loopbackProxies, &snapshots{}
+		cfg.MaxConns, cfg.MaxConnsPerAddress, cfg.MaxWaitingBytes = 40, most, 32<<20
+		cfg.ReadTimeout, cfg.WriteTimeout = patience, patience
+		cfg.Engine = engine(func(r *Request) error {
+			if r.Query.Page == 4 {
+				r.Room()
+				r.Reply.Body = r.LargeRoom()[:largeSize]
+				return nil
+			}
+			return stub(r)
+		})
+	})
+	held := func(address string) [resources]int64 {
+		l := s.listener.Load()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if a := l.accounts[netip.PrefixFrom(netip.MustParseAddr(address), 32)]; a != nil {
+			return a.held
+		}
+		return [resources]int64{}
+	}
+	ask := func(client, target string, headers ...string) *client {
+		return dial(t, addr).send(request("GET", target, append(headers, "X-Forwarded-For: "+client)...))
+	}
+	const greedy, other, proxy = "192.0.2.1", "192.0.2.2", "127.0.0.1"
+	for range 2 * most { // which the proxy keeps
+		expect(t, 200, "", ask(other, assets).receive("GET"))
+	}
+	refused := s.Stats().Refused
+	for range 3 * most {
+		ask(greedy, assets+"?page=4")
+	}
+	until(t, func() bool { return s.Stats().Waiting == most && held(proxy) == [resources]int64{2 * most} })
+	if got := held(greedy); got[places] != most || got[waiting] != s.Stats().WaitingBytes {
+		t.Errorf("%s holds %d of %+v", greedy, got, s.Stats())
+	}
+	if n := s.Stats().Refused; n != refused {
+		t.Errorf("%d connections of others were refused", n-refused)
+	}
+	// Another client may wait with a body and an answer.
+	c := ask(other, assets+"?page=4", "Content-Length: 4")
+	until(t, func() bool { return held(other)[waiting] == chargeBody })
+	expect(t, 200, "", c.send("body").receive("GET"))
+	until(t, func() bool { return held(other) == [resources]int64{} })
+	var streams []*events
+	for range most {
+		e := openEvents(t, addr, "X-Forwarded-For: "+other)
+		e.expect(retryMessage)
+		streams = append(streams, e)
+	}
+	if got := held(other); got != [resources]int64{most} {
+		t.Errorf("%s holds %d with %d streams", other, got, most)
+	}
+	if one, err := openEvents(t, addr, "X-Forwarded-For: "+other).next(); err == nil || s.Stats().Streams != most {
+		t.Errorf("one more stream: %q", one)
+	}
+	streams[0].Conn.Close()
 }

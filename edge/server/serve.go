@@ -62,6 +62,9 @@ func (s *Server) serveConn(c *conn) {
 		c.already = true
 	}
 	if st := c.stream; st != nil {
+		if c.client.IsValid() && !c.listener.count(c, c.client) {
+			return
+		}
 		c.stream = nil
 		c.giveInput()
 		kept = s.streams.adopt(st, c.lastID)
@@ -83,6 +86,9 @@ func (s *Server) exchange(c *conn) bool {
 		read = err == nil
 	}
 	if err == nil {
+		if c.forwards && c.head.hasBody() {
+			c.client = s.clientOf(r)
+		}
 		err = c.readBody(r)
 	}
 	switch err {
@@ -124,6 +130,9 @@ func (s *Server) unread(r *Request, err error, headRead bool) {
 // write writes the answer.
 func (s *Server) write(c *conn, r *Request) error {
 	first, rest := s.appendReply(r)
+	if c.forwards && (len(first)+len(rest) > freeUnread || c.stream != nil) {
+		c.client = s.clientOf(r)
+	}
 	left, err := c.writeNow(first)
 	if err == nil && len(left) == 0 && len(rest) > 0 {
 		left, err = c.writeNow(rest)
@@ -162,6 +171,9 @@ func (s *Server) writeSlowly(c *conn, r *Request, left, rest []byte) error {
 		c.giveInput()
 	}
 	s.detach(r)
+	if c.forwards {
+		c.client = r.client
+	}
 	c.enter(writing)
 	defer c.resume()
 	c.broken = true
