@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,6 +59,7 @@ type streams struct {
 	open   []*stream
 	taken  int            // places of streams whose head is being written
 	ofKey  map[string]int // open and taken
+	swept  time.Time      // when all were last looked at because there was no place
 	next   uint64
 	ended  bool
 	events uint64 // sent since the start
@@ -87,17 +89,35 @@ func (s *stream) frame(message []byte) []byte {
 func (s *streams) admit(keyID string, head bool) *problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.full() && time.Since(s.swept) >= streamTick {
+		s.sweep(func(*stream) bool { return true })
+		s.swept = time.Now()
+	}
 	switch {
-	case s.ended || len(s.open)+s.taken >= s.max:
+	case s.ended || s.full():
 		return tooManyStreams
 	case keyID != "" && s.ofKey[keyID] >= maxStreamsOfKey:
-		return tooManyStreamsOfKey
+		if s.sweep(func(st *stream) bool { return st.keyID == keyID }); s.ofKey[keyID] >= maxStreamsOfKey {
+			return tooManyStreamsOfKey
+		}
 	}
 	if !head {
 		s.taken++
 		s.ofKey[keyID]++
 	}
 	return nil
+}
+
+func (s *streams) full() bool { return len(s.open)+s.taken >= s.max }
+
+// sweep ends those of some streams whose peers have gone, which would otherwise be seen
+// with their next comment.
+func (s *streams) sweep(of func(*stream) bool) {
+	for _, st := range slices.Backward(s.open) { // drop moves only what was looked at
+		if of(st) && st.conn.gone() {
+			s.drop(st)
+		}
+	}
 }
 
 // leave gives back the place of a connection that becomes no stream.
@@ -208,7 +228,7 @@ func (s *streams) run(done <-chan struct{}) {
 // look does what is due for a stream each tick.
 func (s *streams) look(st *stream, tick uint64, now time.Time) {
 	switch {
-	case st.auth && !s.keys.InForce(st.key, now), st.waits > streamPatience:
+	case st.conn.cut.Load(), st.auth && !s.keys.InForce(st.key, now), st.waits > streamPatience:
 		s.drop(st)
 	case len(st.left) > 0:
 		s.write(st, st.left)
@@ -221,19 +241,18 @@ func (s *streams) look(st *stream, tick uint64, now time.Time) {
 	}
 }
 
-// each calls f for every stream, in portions, so that requests are answered in
-// between. A stream that moves meanwhile may be left out, or seen twice.
+// each calls f once for every stream that is open now and still is when its turn comes,
+// in portions, so that requests are answered in between.
 func (s *streams) each(f func(*stream)) {
 	const portion = 64
-	for i := 0; ; i += portion {
+	s.mu.Lock()
+	open := slices.Clone(s.open)
+	s.mu.Unlock()
+	for some := range slices.Chunk(open, portion) {
 		s.mu.Lock()
-		if i >= len(s.open) {
-			s.mu.Unlock()
-			return
-		}
-		for j := min(i+portion, len(s.open)) - 1; j >= i; j-- {
-			if j < len(s.open) {
-				f(s.open[j])
+		for _, st := range some {
+			if st.conn != nil {
+				f(st)
 			}
 		}
 		s.mu.Unlock()

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"example.com/marketdata/artifacts"
 )
 
@@ -156,11 +158,11 @@ func TestEvents(t *testing.T) {
 	if stats := s.Stats(); stats.Streams != maxStreamsOfKey {
 		t.Errorf("%+v", stats)
 	}
-	// One that has gone is noticed, at the latest when it is written to.
+	// One that has gone gives its place to the next at once.
 	more[0].Conn.Close()
-	for n := s.Stats().Streams; n == maxStreamsOfKey; n = s.Stats().Streams {
-		source.set(three)
-		source.set(two)
+	again = openEvents(t, addr, key)
+	if again.StatusCode != 200 {
+		t.Errorf("in place of one that has gone: %d", again.StatusCode)
 	}
 	// A key that is revoked takes its streams with it.
 	keys.Use(&artifacts.KeySet{}, time.Now())
@@ -221,6 +223,42 @@ func TestEventsPlaces(t *testing.T) {
 	}
 }
 
+// TestEventsEach: a pass comes to every stream once, whichever of them it ends.
+func TestEventsEach(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg, err := Config{Engine: engine(stub)}.withDefaults()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := newListener(nil, &cfg)
+		s := &streams{source: &snapshots{}, max: 1000, ofKey: map[string]int{}}
+		ends := rapid.SliceOfN(rapid.Bool(), 100, 200).Draw(t, "ends") // of several portions
+		for i := range ends {
+			s.admit(fmt.Sprint(i), false)
+			s.adopt(&stream{conn: l.admit(&script{}), keyID: fmt.Sprint(i)}, nil)
+		}
+		seen := map[*stream]int{}
+		s.each(func(st *stream) {
+			seen[st]++
+			if ends[st.number] {
+				s.drop(st)
+			}
+		})
+		for st, n := range seen {
+			if n != 1 || (st.conn == nil) != ends[st.number] {
+				t.Fatalf("stream %d of %d: seen %d times", st.number, len(ends), n)
+			}
+		}
+		if len(seen) != len(ends) {
+			t.Fatalf("%d of %d streams were seen", len(seen), len(ends))
+		}
+		s.each(s.drop)
+		if len(l.conns) != 0 || len(s.open) != 0 || len(s.ofKey) != 0 {
+			t.Fatalf("left: %d connections, %d streams", len(l.conns), len(s.open))
+		}
+	})
+}
+
 // TestEventsEnd: an edge that drains says so, and one that is full says that.
 func TestEventsEnd(t *testing.T) {
 	source := &snapshots{t: []byte("2026-11-21T12:00:00Z")}
@@ -232,6 +270,12 @@ func TestEventsEnd(t *testing.T) {
 		open = append(open, e)
 	}
 	expect(t, 503, "SERVICE_UNAVAILABLE", ask(t, addr, "GET", eventsPath))
+	s.streams.mu.Lock()
+	s.streams.swept = time.Time{} // as after a second
+	s.streams.mu.Unlock()
+	open[0].Conn.Close()
+	open[0] = openEvents(t, addr)
+	open[0].expect(retryMessage)
 	if err := s.Drain(context.Background()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,41 @@
+package server
+
+import (
+	"net"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestListenOptions: connections have the bounds of the listener: on what the kernel keeps
+// of unread answers, and on how long it waits for a peer that is out of reach.
+func TestListenOptions(t *testing.T) {
+	ln, err := Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	dial(t, ln.Addr().String())
+	c, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	raw, err := c.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]struct{ level, option, want int }{
+		"SO_SNDBUF":         {unix.SOL_SOCKET, unix.SO_SNDBUF, 2 * sendBuffer},
+		"TCP_NOTSENT_LOWAT": {unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, unsentBuffer},
+		"TCP_USER_TIMEOUT":  {unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 40_000},
+	} {
+		if err := raw.Control(func(fd uintptr) {
+			if got, err := unix.GetsockoptInt(int(fd), o.level, o.option); got != o.want || err != nil {
+				t.Errorf("%s is %d, %v; want %d", name, got, err, o.want)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
