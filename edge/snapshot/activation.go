@@ -20,6 +20,7 @@ type prepared struct {
 	work                    time.Duration
 	timed                   bool        // it was first seen before its time, and not the first
 	timer                   *time.Timer // nil: its time has come
+	endHistory              func()      // ends the fetching of its history; nil: it has not begun
 }
 
 // Swap is what became of a pointer.
@@ -79,6 +80,8 @@ func (r *Refresher) line(ctx context.Context, next *prepared) {
 	r.mu.Unlock()
 	if next.timer == nil {
 		r.activateUpTo(ctx, next)
+	} else {
+		r.fetchEarly(ctx, next)
 	}
 }
 
@@ -101,6 +104,7 @@ func (r *Refresher) activateUpTo(ctx context.Context, last *prepared) {
 func (r *Refresher) activate(ctx context.Context, next *prepared) {
 	p := next.pointer
 	r.endFetching()
+	next.end()
 	r.missing.Store(next.missing)
 	first := r.current() == nil
 	r.swap(next.Snapshot)
@@ -127,6 +131,13 @@ func (r *Refresher) activate(ctx context.Context, next *prepared) {
 	r.complete(ctx, next.Snapshot)
 }
 
+// end ends the fetching of the snapshot's history.
+func (p *prepared) end() {
+	if p.endHistory != nil {
+		p.endHistory()
+	}
+}
+
 // dropPrepared lets go of what waits. Who calls it holds activating.
 func (r *Refresher) dropPrepared() {
 	r.mu.Lock()
@@ -137,6 +148,7 @@ func (r *Refresher) dropPrepared() {
 		if p.timer != nil {
 			p.timer.Stop()
 		}
+		p.end()
 		p.release()
 	}
 }

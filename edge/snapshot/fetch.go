@@ -29,7 +29,8 @@ func (r *Refresher) prepare(ctx context.Context, next *Snapshot) (missing int64,
 	}
 	ctx, cancel := context.WithDeadline(ctx, r.deadline)
 	defer cancel()
-	missing, err = r.fetch(ctx, fetchers, next.objects, nil)
+	lacking, err := r.fetch(ctx, make(slots, fetchers), next.objects, nil)
+	missing = int64(len(lacking))
 	r.damaged = r.damaged || grave(err)
 	if missing > 0 && !r.damaged && time.Now().Before(r.deadline) {
 		return 0, err // tried again at the next poll, within the same budget
@@ -51,28 +52,42 @@ const (
 	// fetchers is how many objects are asked for at once; the cache bounds how many
 	// of them go to the store.
 	fetchers = 16
-	// historyFetchers are a quarter of those that the cache lets go to the store: a
-	// snapshot that comes meanwhile is to be there as soon as without history.
+	// historyFetchers, of all snapshots together, are a quarter of those that the cache
+	// lets go to the store: a snapshot that comes meanwhile is to be there as soon as
+	// without history.
 	historyFetchers = 2
 )
 
-// fetch brings objects onto this machine, so many at once, and returns how many are missing, and the
+// slots bound how many objects are asked for at once: each that is takes one.
+type slots chan struct{}
+
+// fetch brings objects onto this machine and returns those that are missing, and the
 // gravest of the errors. Those for which waiting does not help are told to lacks at
 // once, unless it is nil: the others may take a long time.
-func (r *Refresher) fetch(ctx context.Context, atOnce int, objects []*shards.Object, lacks func(error)) (missing int64, err error) {
+func (r *Refresher) fetch(
+	ctx context.Context, atOnce slots, objects []*shards.Object, lacks func(error),
+) (missing []*shards.Object, err error) {
+	one := func(o *shards.Object) error {
+		select {
+		case atOnce <- struct{}{}:
+			defer func() { <-atOnce }()
+		case <-ctx.Done(): // Fetch only looks at the disk
+		}
+		return r.cfg.Cache.Fetch(ctx, o)
+	}
 	var (
 		next    atomic.Int64
 		mu      sync.Mutex
 		workers sync.WaitGroup
 	)
-	for range min(atOnce, len(objects)) {
+	for range min(cap(atOnce), len(objects)) {
 		workers.Go(func() {
 			for {
 				i := int(next.Add(1)) - 1
 				if i >= len(objects) {
 					return
 				}
-				e := r.cfg.Cache.Fetch(ctx, objects[i])
+				e := one(objects[i])
 				if e == nil {
 					continue
 				}
@@ -80,7 +95,7 @@ func (r *Refresher) fetch(ctx context.Context, atOnce int, objects []*shards.Obj
 					lacks(e)
 				}
 				mu.Lock()
-				missing++
+				missing = append(missing, objects[i])
 				if err == nil || grave(e) {
 					err = e
 				}
@@ -107,41 +122,62 @@ func (r *Refresher) lacks(err error) {
 // complete fetches in the background what s, which is current, lacks, and then its
 // history, until all is there or another snapshot takes over (endFetching).
 func (r *Refresher) complete(ctx context.Context, s *Snapshot) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	r.endFetching = func() { cancel(); <-done }
-	r.background.Go(func() {
-		defer close(done)
+	history := s.notFetched(s.ahead)
+	r.endFetching = r.inBackground(ctx, func(ctx context.Context) {
 		if r.missing.Load() > 0 {
-			r.untilFetched(ctx, fetchers, s.objects, r.lacks, func(missing int64, err error) {
-				r.missing.Store(missing)
+			r.untilFetched(ctx, make(slots, fetchers), s.objects, r.lacks, func(missing []*shards.Object, err error) {
+				r.missing.Store(int64(len(missing)))
 				r.lacks(err)
-				if missing > 0 {
-					r.cfg.Log.Warn("snapshot is not complete on this machine", "snapshot", string(s.TimeText), "missing", missing, "err", err)
+				if len(missing) > 0 {
+					r.cfg.Log.Warn("snapshot is not complete on this machine",
+						"snapshot", string(s.TimeText), "missing", len(missing), "err", err)
 				} else {
 					r.cfg.Log.Info("snapshot is complete on this machine", "snapshot", string(s.TimeText))
 				}
 			})
 		}
-		r.fetchHistory(ctx, s)
+		r.fetchHistory(ctx, s, history, func(missing []*shards.Object, err error) {
+			r.missingHistory.Store(int64(len(missing)))
+			r.mu.Lock()
+			r.historyLack = err
+			r.mu.Unlock()
+		})
 	})
 }
 
+// inBackground runs f until it returns. end cancels its context and waits for that.
+func (r *Refresher) inBackground(ctx context.Context, f func(context.Context)) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	r.background.Go(func() {
+		defer close(done)
+		defer cancel()
+		f(ctx)
+	})
+	return func() { cancel(); <-done }
+}
+
 // untilFetched fetches objects until all are there or ctx is done, and tells report
-// how each round went.
-func (r *Refresher) untilFetched(ctx context.Context, atOnce int, objects []*shards.Object, lacks func(error), report func(missing int64, err error)) {
+// how each round went. It returns those that are missing. What was fetched is not
+// asked for again, even where the disk did not take it.
+func (r *Refresher) untilFetched(
+	ctx context.Context, atOnce slots, objects []*shards.Object, lacks func(error),
+	report func(missing []*shards.Object, err error),
+) (missing []*shards.Object) {
 	retry := r.backOff()
-	for missing := int64(1); missing > 0; {
+	missing = objects
+	for {
 		var err error
-		missing, err = r.fetch(ctx, atOnce, objects, lacks)
+		missing, err = r.fetch(ctx, atOnce, missing, lacks)
 		if ctx.Err() != nil {
-			return
+			return missing
 		}
-		if report(missing, err); missing == 0 {
-			return
+		if report(missing, err); len(missing) == 0 {
+			return nil
 		}
 		select {
 		case <-ctx.Done():
+			return missing
 		case <-time.After(retry.NextBackOff()):
 		}
 	}

@@ -102,45 +102,82 @@ func last(block *artifacts.View) time.Time { return block.Times[len(block.Times)
 
 // ahead returns which objects of a snapshot's history are fetched before they are asked
 // for: the first ones, up to so many bytes as are set, and as the disk copy has room
-// for beside the snapshot itself and those that may be pinned, which history must
-// not drive out.
-func (r *Refresher) ahead(s *Snapshot) []*shards.Object {
-	most, disk := r.cfg.HistoryBytes, shards.Trimmed(r.cfg.DirBytes)
-	if disk > 0 {
-		needed := map[*shards.Object]bool{}
-		r.mu.Lock()
-		for _, p := range r.pinnable {
-			for _, o := range p.objects {
+// for beside what history must not drive out: the snapshots themselves that are ready
+// or may be pinned, and what of other history is named. Who calls it holds activating.
+func (r *Refresher) ahead(s *Snapshot, beside ...[]*shards.Object) []*shards.Object {
+	bytes, disk, bounded := r.cfg.HistoryBytes, shards.Trimmed(r.cfg.DirBytes), r.cfg.DirBytes > 0
+	needed := map[*shards.Object]bool{}
+	need := func(objects []*shards.Object) {
+		for _, o := range objects {
+			if !needed[o] {
 				needed[o] = true
+				disk -= o.Ref.Size
 			}
 		}
-		r.mu.Unlock()
-		for o := range needed {
-			disk -= o.Ref.Size
-		}
-		most = min(most, disk)
+	}
+	r.mu.Lock()
+	for _, p := range r.pinnable {
+		need(p.objects)
+	}
+	for _, p := range r.prepared {
+		need(p.objects)
+	}
+	r.mu.Unlock()
+	for _, objects := range beside {
+		need(objects)
 	}
 	for i, o := range s.historyObjects {
-		if most -= o.Ref.Size; most < 0 {
+		bytes -= o.Ref.Size
+		if need(s.historyObjects[i : i+1]); bytes < 0 || bounded && disk < 0 {
 			return s.historyObjects[:i]
 		}
 	}
 	return s.historyObjects
 }
 
-// fetchHistory fetches what of history is fetched ahead, until ctx is done.
-func (r *Refresher) fetchHistory(ctx context.Context, s *Snapshot) {
-	objects := r.ahead(s)
-	for _, o := range slices.Backward(objects) {
+// notFetched returns the objects that were not fetched before s was current.
+func (s *Snapshot) notFetched(objects []*shards.Object) []*shards.Object {
+	return slices.DeleteFunc(slices.Clone(objects), func(o *shards.Object) bool { return s.fetched[o] })
+}
+
+// fetchEarly begins to fetch the history of next, which waits for its time: a store
+// that is away after it takes nothing from answers. What is not here by then is
+// fetched once next is current.
+func (r *Refresher) fetchEarly(ctx context.Context, next *prepared) {
+	// What is asked for until then stays on disk.
+	sooner := [][]*shards.Object{r.current().ahead}
+	for _, p := range r.prepared { // it changes only while activating is held
+		sooner = append(sooner, p.ahead)
+	}
+	next.ahead = r.ahead(next.Snapshot, sooner...)
+	var missing []*shards.Object
+	end := r.inBackground(ctx, func(ctx context.Context) {
+		missing = r.fetchHistory(ctx, next.Snapshot, next.ahead, func([]*shards.Object, error) {})
+	})
+	next.endHistory = func() {
+		end()
+		next.fetched = make(map[*shards.Object]bool, len(next.ahead))
+		for _, o := range next.ahead {
+			next.fetched[o] = true
+		}
+		for _, o := range missing {
+			delete(next.fetched, o)
+		}
+	}
+}
+
+// fetchHistory fetches objects of a snapshot's history until all are there or ctx is
+// done, and returns those that are missing.
+func (r *Refresher) fetchHistory(
+	ctx context.Context, s *Snapshot, objects []*shards.Object, report func(missing []*shards.Object, err error),
+) []*shards.Object {
+	for _, o := range slices.Backward(s.ahead) {
 		r.cfg.Cache.Touch(o) // what comes drives out others, and of these the last
 	}
-	r.untilFetched(ctx, historyFetchers, objects, nil, func(missing int64, err error) {
-		r.missingHistory.Store(missing)
-		r.mu.Lock()
-		r.historyLack = err
-		r.mu.Unlock()
-		if missing > 0 {
-			r.cfg.Log.Warn("history is not complete on this machine", "snapshot", string(s.TimeText), "missing", missing, "err", err)
+	return r.untilFetched(ctx, r.historySlots, objects, nil, func(missing []*shards.Object, err error) {
+		if report(missing, err); len(missing) > 0 {
+			r.cfg.Log.Warn("history is not complete on this machine",
+				"snapshot", string(s.TimeText), "missing", len(missing), "err", err)
 		} else if len(objects) > 0 {
 			r.cfg.Log.Info("history is on this machine", "snapshot", string(s.TimeText), "objects", len(objects))
 		}

@@ -115,6 +115,8 @@ type Refresher struct {
 	waiting    atomic.Int64 // requests that wait for a pin of the future
 	background sync.WaitGroup
 	missing    atomic.Int64
+	// Taken by what fetches history, of whichever snapshot.
+	historySlots slots
 	// Of history, those that are fetched ahead.
 	missingHistory atomic.Int64
 }
@@ -148,6 +150,7 @@ func NewRefresher(cfg Config) *Refresher {
 		restored: restored, setRestored: sync.OnceFunc(func() { close(restored) }),
 		status:   Status{Status: upstream.Start()},
 		pinnable: map[int64]*Snapshot{}, loading: map[int64]*load{}, endFetching: func() {},
+		historySlots: make(slots, historyFetchers),
 	}
 }
 
@@ -358,7 +361,8 @@ func (r *Refresher) swap(next *Snapshot) {
 	}
 	r.mu.Unlock()
 	if next != nil {
-		r.missingHistory.Store(int64(len(r.ahead(next))))
+		next.ahead = r.ahead(next)
+		r.missingHistory.Store(int64(len(next.notFetched(next.ahead))))
 	}
 	r.state.Store(state)
 	if replaced != nil {

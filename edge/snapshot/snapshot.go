@@ -54,6 +54,11 @@ type Snapshot struct {
 	objects        []*shards.Object
 	historyObjects []*shards.Object // which the snapshot does not wait for
 	cache          *shards.Cache
+
+	// Of history, what is fetched before it is asked for, and what of that was fetched
+	// before the snapshot was current. Guarded by Refresher.activating.
+	ahead   []*shards.Object
+	fetched map[*shards.Object]bool
 }
 
 // View is a collection in one sort order.

@@ -1,0 +1,317 @@
+package snapshot
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/edge/internal/fixture"
+	"example.com/marketdata/edge/shards"
+)
+
+// gets counts what a store is asked for.
+type gets struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func (g *gets) add(key string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.n == nil {
+		g.n = map[string]int{}
+	}
+	g.n[key]++
+}
+
+// count counts and spoils nothing.
+func (g *gets) count(key string, b []byte, err error) ([]byte, error) {
+	g.add(key)
+	return b, err
+}
+
+// all returns how often each key was asked for.
+func (g *gets) all() map[string]int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return maps.Clone(g.n)
+}
+
+// once fails if an object was asked for twice.
+func (g *gets) once(tb testing.TB) {
+	tb.Helper()
+	for key, n := range g.all() {
+		if strings.HasPrefix(key, artifacts.ObjectPrefix) && n > 1 {
+			tb.Errorf("%s was fetched %d times", key, n)
+		}
+	}
+}
+
+// historyKeys returns the objects of a snapshot's history that the one before does
+// not have; prev may be nil.
+func historyKeys(p, prev *fixture.Published) map[string]bool {
+	keys := map[string]bool{}
+	set := func(m *artifacts.Manifest, add bool) {
+		for _, v := range m.Views {
+			for _, o := range v.Objects {
+				if key := artifacts.ObjectKey(o.Digest); artifacts.IsHistory(v.Collection) && add {
+					keys[key] = true
+				} else {
+					delete(keys, key)
+				}
+			}
+		}
+	}
+	set(p.Manifest, true)
+	if prev != nil {
+		set(prev.Manifest, false)
+	}
+	return keys
+}
+
+// answers reads every shard of every window of the current snapshot's history.
+func (r *rig) answers() error {
+	for n := range artifacts.HistoryWindows {
+		h := r.current().History(n)
+		if h == nil {
+			return fmt.Errorf("window %d is missing", n)
+		}
+		views := []*View{h.Listed}
+		if h.Own != nil {
+			views = append(views, h.Own)
+		}
+		for _, b := range h.Blocks {
+			views = append(views, b.View)
+		}
+		for i, v := range views {
+			for shard := range v.Shards() {
+				if _, err := v.Shard(shard, &Budget{Wait: time.Minute}); err != nil {
+					return fmt.Errorf("window %d, view %d, shard %d: %w", n, i, shard, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// TestHistoryBeforeActivation: what is new of a snapshot's history is on this machine
+// when the snapshot becomes current, and is fetched once; a store that is away from
+// then on takes nothing from answers. A store that is slow with history, or has none,
+// does not delay the snapshot.
+func TestHistoryBeforeActivation(t *testing.T) {
+	const delay = 15 * time.Second
+	for name, spoil := range map[string]func() error{
+		"in time": nil,
+		"slow":    func() error { time.Sleep(time.Minute); return nil },
+		"missing": func() error { return artifacts.ErrNotFound },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				mem, asked := memstore.New(), &gets{}
+				first := fixture.PublishHistory(t, mem, fixture.Feed(100, 1), fixture.Start, nil, 50)
+				var late map[string]bool
+				lag := time.Duration(-1)
+				var r *rig
+				r = start(t, mem, t.TempDir(), func(c *Config, s *store) {
+					c.HistoryBytes = 1 << 30
+					s.set(func(key string, b []byte, err error) ([]byte, error) {
+						asked.add(key)
+						if s.mu.Lock(); late[key] {
+							s.mu.Unlock()
+							return b, spoil()
+						}
+						s.mu.Unlock()
+						return b, err
+					})
+					c.Swapped = func(swap Swap) {
+						if lag = swap.Lag; swap.Timed && spoil == nil {
+							r.store.set(away)
+						}
+					}
+				})
+				local := func() bool { return r.current() != nil && r.Status().MissingHistory == 0 }
+				r.until(t, "the first snapshot's history", local)
+				at := time.Now().Add(delay)
+				second := fixture.PublishHistory(t, mem, fixture.Feed(100, 2), next(first), first, 50, activateIn(delay))
+				if keys := historyKeys(second, first); spoil != nil {
+					r.store.mu.Lock()
+					late = keys
+					r.store.mu.Unlock()
+				} else if len(keys) == 0 {
+					t.Fatal("the history is that of before")
+				}
+				time.Sleep(time.Until(at))
+				synctest.Wait()
+				if !r.at(next(first))() || lag != 0 {
+					t.Fatalf("the snapshot is not current at its time: %v late; %+v", lag, r.Status())
+				}
+				if spoil != nil {
+					if local() {
+						t.Error("history that the store did not give is here")
+					}
+					r.store.set(nil)
+					time.Sleep(2 * time.Minute)
+					r.until(t, "history", local)
+				}
+				if err := r.answers(); err != nil {
+					t.Error(err)
+				}
+				r.halt()
+				if name != "missing" {
+					asked.once(t)
+				}
+			})
+		})
+	}
+}
+
+// TestHistoryOfWhatWaits: each of several snapshots in line has its history when it
+// becomes current, and a rollback or the end stops the fetching of what waits.
+func TestHistoryOfWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem, asked := memstore.New(), &gets{}
+		p := fixture.PublishHistory(t, mem, fixture.Feed(100, 1), fixture.Start, nil, 50)
+		r := start(t, mem, t.TempDir(), func(c *Config, s *store) {
+			c.HistoryBytes = 1 << 30
+			s.set(asked.count)
+		})
+		first := p
+		local := func() bool { return r.current() != nil && r.Status().MissingHistory == 0 }
+		r.until(t, "the first snapshot's history", local)
+		for n := range 3 {
+			later := activateIn(25*time.Second + time.Duration(n)*time.Second)
+			p = fixture.PublishHistory(t, mem, fixture.Feed(100, uint64(n)+2), next(p), p, 50, later)
+			r.until(t, "it waits", func() bool { return r.waits(p.Manifest.Time) != nil })
+		}
+		time.Sleep(20 * time.Second)
+		r.store.set(away)
+		for range 3 {
+			swaps := r.Counters.Swaps.Load()
+			r.until(t, "the next in line", func() bool { return r.Counters.Swaps.Load() > swaps })
+			if err := r.answers(); err != nil {
+				t.Errorf("%s: %v", r.current().TimeText, err)
+			}
+		}
+		asked.once(t)
+
+		// A store that hangs with the history of what waits holds up no rollback.
+		hang := make(chan struct{})
+		fourth := fixture.PublishHistory(t, mem, fixture.Feed(100, 9), next(p), p, 50, activateIn(time.Minute))
+		keys := historyKeys(fourth, p)
+		r.store.set(func(key string, b []byte, err error) ([]byte, error) {
+			if keys[key] {
+				<-hang
+			}
+			return b, err
+		})
+		r.until(t, "the fourth waits", func() bool { return r.waits(fourth.Manifest.Time) != nil })
+		back := *first
+		back.Pointer, back.Version = fourth.Pointer, fourth.Version
+		fifth := fixture.Publish(t, mem, fixture.Feed(100, 1), first.Manifest.Time, &back)
+		r.until(t, "the rollback", r.at(fifth.Manifest.Time))
+		sixth := fixture.PublishHistory(t, mem, fixture.Feed(100, 9), next(p), fifth, 50, activateIn(time.Minute))
+		r.until(t, "the sixth waits", func() bool { return r.waits(sixth.Manifest.Time) != nil })
+		close(hang)
+		r.halt()
+	})
+}
+
+// TestHistoryWithoutADisk: what the disk copy does not take is fetched early and not
+// again.
+func TestHistoryWithoutADisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem, asked := memstore.New(), &gets{}
+		first := fixture.PublishHistory(t, mem, fixture.Feed(100, 1), fixture.Start, nil, 50)
+		r := start(t, mem, t.TempDir(), func(c *Config, s *store) {
+			s.set(asked.count)
+			cache, err := shards.New(shards.Config{Store: s, Memory: 1 << 20, Dir: c.Dir, DirSize: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(cache.Close)
+			c.Cache, c.HistoryBytes = cache, 1<<30
+		})
+		r.until(t, "the first snapshot", func() bool { return r.current() != nil && r.Status().MissingHistory == 0 })
+		second := fixture.PublishHistory(t, mem, fixture.Feed(100, 2), next(first), first, 50, activateIn(15*time.Second))
+		time.Sleep(20 * time.Second)
+		r.until(t, "the second snapshot", func() bool { return r.at(next(first))() && r.Status().MissingHistory == 0 })
+		r.halt()
+		for key := range historyKeys(second, first) {
+			if n := asked.all()[key]; n != 1 {
+				t.Errorf("%s was fetched %d times", key, n)
+			}
+		}
+	})
+}
+
+// TestHistoryWithinTheDisk: a disk copy that holds two snapshots and the newest one's
+// history keeps within its bound from snapshot to snapshot, whether they become
+// current at once or later, and nothing is fetched twice.
+func TestHistoryWithinTheDisk(t *testing.T) {
+	for _, delay := range []time.Duration{0, 15 * time.Second} {
+		t.Run(delay.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { historyWithinTheDisk(t, delay) })
+		})
+	}
+}
+
+func historyWithinTheDisk(t *testing.T, delay time.Duration) {
+	size := func(p *fixture.Published) (own, history int64) {
+		for _, v := range p.Manifest.Views {
+			for _, o := range v.Objects {
+				if artifacts.IsHistory(v.Collection) {
+					history += o.Ref.Size
+				} else {
+					own += o.Ref.Size
+				}
+			}
+		}
+		return own, history
+	}
+	mem, asked := memstore.New(), &gets{}
+	p := fixture.PublishHistory(t, mem, fixture.Feed(100, 1), fixture.Start, nil, 50)
+	own, history := size(p)
+	bound := (2*own + history) * 10 / 9 // of two snapshots, one of them with its history, and some
+	var cache *shards.Cache
+	r := start(t, mem, t.TempDir(), func(cfg *Config, s *store) {
+		s.set(asked.count)
+		var err error
+		if cache, err = shards.New(shards.Config{Store: s, Memory: 1 << 20, Dir: cfg.Dir, DirSize: bound}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(cache.Close)
+		cfg.Cache, cfg.HistoryBytes, cfg.DirBytes = cache, 1<<30, bound
+	})
+	for n := range uint64(6) {
+		r.until(t, "history", func() bool { return r.at(p.Manifest.Time)() && r.Status().MissingHistory == 0 })
+		if got := cache.Counters.DiskBytes.Load(); got > bound {
+			t.Errorf("snapshot %d: %d bytes on disk, bound %d", n, got, bound)
+		}
+		if err := r.answers(); err != nil {
+			t.Errorf("snapshot %d: %v", n, err)
+		}
+		p.Manifest.Retained = nil // no more than this one by the next
+		p = fixture.PublishHistory(t, mem, fixture.Feed(100, n+2), next(p), p, 50, activateIn(delay))
+		if delay > 0 { // until then the one before has its history
+			r.until(t, "it waits", func() bool { return r.waits(p.Manifest.Time) != nil })
+			time.Sleep(delay / 2)
+			pointers := func(key string, _ int) bool { return !strings.HasPrefix(key, artifacts.ObjectPrefix) }
+			fetched := asked.all()
+			err := r.answers()
+			now := asked.all()
+			maps.DeleteFunc(fetched, pointers)
+			maps.DeleteFunc(now, pointers)
+			if err != nil || !maps.Equal(fetched, now) {
+				t.Errorf("history of snapshot %d had to be fetched again, while the next one waits: %v", n, err)
+			}
+		}
+	}
+	r.halt()
+	asked.once(t)
+}
