@@ -38,8 +38,9 @@ type Config struct {
 	// Dir keeps what was verified, so that an edge can start while the store is
 	// away; "": nothing is kept.
 	Dir string
-	// Poll is how often the pointer is asked for (2 s), with a fifth more or
-	// less; after an error ever longer, up to MaxBackoff (30 s).
+	// Poll is how often the pointer is asked for (2 s), with a fifth more or less.
+	// While the store gives none it is asked for twice a second; after any other error
+	// ever less often, up to MaxBackoff (30 s).
 	Poll, MaxBackoff time.Duration
 	// Timeout bounds one small read (5 s).
 	Timeout time.Duration
@@ -115,8 +116,9 @@ type Refresher struct {
 	waiting    atomic.Int64 // requests that wait for a pin of the future
 	background sync.WaitGroup
 	missing    atomic.Int64
-	// Taken by what fetches history, of whichever snapshot.
-	historySlots slots
+	// Taken by what fetches history, of whichever snapshot, and by what asks whether the
+	// store is back.
+	historySlots, probeSlots slots
 	// Of history, those that are fetched ahead.
 	missingHistory atomic.Int64
 }
@@ -150,7 +152,7 @@ func NewRefresher(cfg Config) *Refresher {
 		restored: restored, setRestored: sync.OnceFunc(func() { close(restored) }),
 		status:   Status{Status: upstream.Start()},
 		pinnable: map[int64]*Snapshot{}, loading: map[int64]*load{}, endFetching: func() {},
-		historySlots: make(slots, historyFetchers),
+		historySlots: make(slots, historyFetchers), probeSlots: make(slots, maxProbes),
 	}
 }
 
@@ -171,7 +173,7 @@ func (r *Refresher) Run(ctx context.Context, warm Warm) {
 	retry := r.backOff()
 	for ctx.Err() == nil {
 		err, changeErr := r.poll(ctx)
-		wait := r.cfg.Poll*4/5 + rand.N(r.cfg.Poll*2/5+1)
+		wait, gone := r.cfg.Poll*4/5+rand.N(r.cfg.Poll*2/5+1), isAway(err)
 		if err != nil {
 			wait = retry.NextBackOff()
 		} else {
@@ -181,7 +183,13 @@ func (r *Refresher) Run(ctx context.Context, warm Warm) {
 		if err = cmp.Or(err, changeErr); err == nil {
 			r.succeed()
 		} else if ctx.Err() == nil {
+			r.Counters.PollErrors.Add(1)
 			r.fail(err)
+		}
+		if gone {
+			r.untilBack(ctx)
+			retry.Reset()
+			continue
 		}
 		select {
 		case <-ctx.Done():
@@ -209,7 +217,7 @@ func (r *Refresher) poll(ctx context.Context) (err, changeErr error) {
 		changeErr = r.pollChange(ctx)
 	}
 	err = r.pollPointer(ctx)
-	if !first {
+	if !first && !isAway(err) {
 		changeErr = r.pollChange(ctx)
 	}
 	return err, changeErr
@@ -258,8 +266,11 @@ func (r *Refresher) small(ctx context.Context, key string, known artifacts.Versi
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	b, v, err := r.cfg.Store.GetIf(ctx, key, known, artifacts.MaxPointerSize)
-	if err == nil && r.cfg.Verify != nil {
+	switch {
+	case err == nil && r.cfg.Verify != nil:
 		err = r.cfg.Verify(key, b)
+	case err != nil && !answered(err):
+		err = awayError{err}
 	}
 	return b, v, err
 }

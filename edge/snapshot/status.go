@@ -66,7 +66,6 @@ func (r *Refresher) Status() Status {
 }
 
 func (r *Refresher) fail(err error) {
-	r.Counters.PollErrors.Add(1)
 	r.mu.Lock()
 	changed := r.status.LastError != err.Error()
 	if r.status.State == upstream.Valid {

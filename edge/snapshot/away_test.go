@@ -1,0 +1,157 @@
+package snapshot
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/edge/internal/fixture"
+)
+
+// outage is a store that is some milliseconds away, and between two times not there at
+// all: then it refuses what it is asked or, if hangs, swallows that and what it has not
+// answered yet, and never answers it.
+type outage struct {
+	artifacts.Reader
+	mu       sync.Mutex
+	from, to time.Time
+	hangs    bool
+
+	asked   atomic.Int64 // while it was away
+	running atomic.Int64
+	most    atomic.Int64 // ran at once
+}
+
+func (o *outage) set(from, to time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.from, o.to = from, to
+}
+
+func (o *outage) away() (is, hangs bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := time.Now()
+	return !now.Before(o.from) && now.Before(o.to), o.hangs
+}
+
+func (o *outage) travel(ctx context.Context) error {
+	n := o.running.Add(1)
+	defer o.running.Add(-1)
+	for m := o.most.Load(); n > m && !o.most.CompareAndSwap(m, n); m = o.most.Load() {
+	}
+	if is, _ := o.away(); is {
+		o.asked.Add(1)
+	}
+	for range 2 {
+		if is, hangs := o.away(); is && hangs {
+			<-ctx.Done()
+			return ctx.Err()
+		} else if is {
+			return errAway
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return nil
+}
+
+func (o *outage) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+	if err := o.travel(ctx); err != nil {
+		return nil, "", err
+	}
+	return o.Reader.Get(ctx, key, limit)
+}
+
+func (o *outage) GetIf(
+	ctx context.Context, key string, known artifacts.Version, limit int64,
+) ([]byte, artifacts.Version, error) {
+	if err := o.travel(ctx); err != nil {
+		return nil, "", err
+	}
+	return o.Reader.GetIf(ctx, key, known, limit)
+}
+
+// TestOutage: whenever a store goes away and comes back, and whatever was published
+// around it, edges that were cut off from the new snapshot have it within a second of
+// each other, and ask a store that is away about as often as one that is there.
+func TestOutage(t *testing.T) {
+	const edges, delay = 4, 15 * time.Second
+	for seed := range uint64(16) {
+		rnd := rand.New(rand.NewPCG(seed, 0))
+		hangs := seed%2 == 1
+		before := time.Duration(rnd.Int64N(int64(20 * time.Second)))
+		length := time.Duration(rnd.Int64N(int64([]time.Duration{10 * time.Second, time.Minute}[rnd.IntN(2)])))
+		// From three seconds before it, when an edge may be about to fetch, until after it.
+		published := time.Duration(rnd.Int64N(int64(length + 6*time.Second)))
+		if !hangs {
+			published -= 3 * time.Second
+		}
+		synctest.Test(t, func(t *testing.T) {
+			mem := memstore.New()
+			first := fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
+			var mu sync.Mutex
+			var swaps []time.Time
+			var rigs []*rig
+			var stores []*outage
+			for range edges {
+				time.Sleep(time.Duration(rnd.Int64N(int64(2 * time.Second))))
+				o := &outage{Reader: mem, hangs: hangs}
+				r := start(t, mem, t.TempDir(), func(c *Config, s *store) {
+					s.Reader = o
+					c.Poll, c.MaxBackoff = 0, 0 // as they are by default
+					c.Swapped = func(Swap) {
+						mu.Lock()
+						defer mu.Unlock()
+						swaps = append(swaps, time.Now())
+					}
+				})
+				r.until(t, "the first snapshot", r.at(fixture.Start))
+				rigs, stores = append(rigs, r), append(stores, o)
+			}
+			from := time.Now().Add(4*time.Second + before)
+			to := from.Add(length)
+			for _, o := range stores {
+				o.set(from, to)
+			}
+			time.Sleep(time.Until(from.Add(published)))
+			mu.Lock()
+			swaps = nil
+			mu.Unlock()
+			fixture.Publish(t, mem, fixture.Feed(50, 2), next(first), first, activateIn(delay))
+			time.Sleep(time.Until(to) + delay + 30*time.Second)
+			mu.Lock()
+			defer mu.Unlock()
+			if len(swaps) != edges {
+				t.Fatalf("seed %d: %d of %d edges have the snapshot", seed, len(swaps), edges)
+			}
+			// Who had it before the outage need not wait for those who had not.
+			for i, at := range swaps {
+				if at.Before(to) {
+					swaps[i] = to
+				}
+			}
+			slices.SortFunc(swaps, time.Time.Compare)
+			if spread := swaps[edges-1].Sub(swaps[0]); spread > time.Second {
+				t.Errorf("seed %d: outage of %v, snapshot published %v after its begin: edges have it within %v",
+					seed, length, published, spread)
+			}
+			for i, o := range stores {
+				// The pointer twice a second, and what is asked a last time.
+				if n, most := o.asked.Load(), int64(length/probeEvery)+40; n > most {
+					t.Errorf("seed %d: %d requests in %v, want %d at most", seed, n, length, most)
+				}
+				if n := o.most.Load(); n > fetchers+maxProbes {
+					t.Errorf("seed %d: %d requests at once", seed, n)
+				}
+				rigs[i].halt()
+			}
+		})
+	}
+}
