@@ -258,6 +258,23 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// TestStatusDamagedPointer: a pointer that is there and cannot be read is no store without
+// a snapshot.
+func TestStatusDamagedPointer(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	done(t, "keys", "create", "--name", "first", "--store", "file:"+path)
+	if out := done(t, "status", "--store", "file:"+path); !strings.Contains(out, noSnapshot) {
+		t.Errorf("before the first build: %s", out)
+	}
+	done(t, "build", "--source", simulated, "--store", "file:"+path)
+	if err := os.Truncate(filepath.Join(path, "current"), 100); err != nil {
+		t.Fatal(err)
+	}
+	if out := done(t, "status", "--store", "file:"+path); strings.Contains(out, noSnapshot) || !strings.Contains(out, "pointer to the published snapshot cannot be read") {
+		t.Errorf("with a damaged pointer: %s", out)
+	}
+}
+
 // TestWrongBucket: a wrong bucket, credential or endpoint is said by name, at once,
 // and no secret is.
 func TestWrongBucket(t *testing.T) {

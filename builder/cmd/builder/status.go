@@ -10,6 +10,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder"
 )
 
@@ -62,9 +63,13 @@ func (e *env) printStatus(r *builder.StatusReport) error {
 		}
 		fmt.Fprintln(w)
 	}
-	if len(r.Snapshots) == 0 {
+	damaged := slices.ContainsFunc(r.Moving, func(m builder.MovingStatus) bool { return m.Key == artifacts.CurrentKey && m.There })
+	switch {
+	case len(r.Snapshots) == 0 && damaged:
+		row("the pointer to the published snapshot cannot be read; builder restore puts back that of a backup or of an edge's cache folder")
+	case len(r.Snapshots) == 0:
 		row(noSnapshot)
-	} else {
+	default:
 		row("store", r.Store)
 		fmt.Fprintln(w)
 		row("SNAPSHOT", "AGE", "STATE", "SEQUENCE", strings.ToUpper(strings.Join(collections, "\t")), "OBJECTS", "SIZE", "MISSING")
