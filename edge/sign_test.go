@@ -32,6 +32,9 @@ func TestSignatures(t *testing.T) {
 	// A forged snapshot, with rows of its own.
 	fixture.Publish(t, forger, fixture.Feed(60, 9), fixture.Start.Add(artifacts.Step), first)
 	until(t, "a refusal of the pointer", func() bool { return strings.Contains(e.refresher.Status().LastError, "not signed by a trusted key") })
+	if e.refresher.Counters.Refused.Load() == 0 {
+		t.Error("a forged pointer does not count as refused, which pages")
+	}
 	if code, _, h := Get(t, e.Addr(), "/openapi/v1/assets", "X-Api-Key", good); code != http.StatusOK || h.Get("X-Snapshot-Time") != "2026-03-04T05:10:00Z" {
 		t.Errorf("after a forged pointer: %d, %v", code, h)
 	}

@@ -249,6 +249,9 @@ func (r *Refresher) pollPointer(ctx context.Context) error {
 			r.swap(nil)
 		}
 		return nil
+	case errors.Is(err, artifacts.ErrSignature), errors.Is(err, artifacts.ErrTooLarge):
+		r.Counters.Refused.Add(1) // it is there, and no credentials would help
+		return fmt.Errorf("pointer refused: %w", err)
 	case err != nil:
 		return fmt.Errorf("pointer: %w", err)
 	}
