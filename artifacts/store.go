@@ -53,6 +53,14 @@ type Reader interface {
 	GetIf(ctx context.Context, key string, known Version, limit int64) ([]byte, Version, error)
 }
 
+// Clock is implemented by a Reader that can compare clocks.
+type Clock interface {
+	// ClockSkew returns how far this machine's clock is ahead of the store's, by the
+	// last answer; below zero, it is behind. The figure is the least that the answer
+	// allows, so that a slow one shows none. It is not known before the first answer.
+	ClockSkew() (skew time.Duration, known bool)
+}
+
 // Store is what a builder is given. All methods are safe for concurrent use,
 // and between processes.
 type Store interface {

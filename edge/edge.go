@@ -160,6 +160,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 		if cfg.Reader, err = stores.OpenReader(context.WithoutCancel(ctx), cfg.Store); err != nil {
 			return nil, fmt.Errorf("%w: --store: %w", ErrUsage, err)
 		}
+		e.cfg.Reader = cfg.Reader
 	}
 	dir := cfg.CacheDir
 	if dir == "" {
@@ -215,6 +216,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	}
 	e.metrics = metrics.New(metrics.Sources{
 		Engine: e.engine, Refresher: e.refresher, Cache: e.cache, Watcher: e.watcher, Limits: e.limits, Floor: e.floor,
+		ClockSkew:   e.clockSkew,
 		Connections: func() server.Stats { return e.public.Stats() },
 	})
 	public.Observer = e.metrics

@@ -833,3 +833,58 @@ func TestStaleness(t *testing.T) {
 		t.Errorf("with a snapshot of now: %+v", s)
 	}
 }
+
+// clocked is a store by whose clock this machine's is off.
+type clocked struct {
+	artifacts.Reader
+	skew atomic.Int64
+}
+
+func (c *clocked) ClockSkew() (time.Duration, bool) { return time.Duration(c.skew.Load()), true }
+
+// TestWrongClock: an edge says when its clock is off by the store's, and when it has a
+// snapshot of the future, which no age tells.
+func TestWrongClock(t *testing.T) {
+	mem := memstore.New()
+	w := newWorld(t, mem)
+	store := &clocked{Reader: mem}
+	n := w.start(store, nil)
+	n.complete(w.publishAt(time.Now().UTC().Truncate(artifacts.Step)))
+	for _, c := range []struct {
+		skew   time.Duration
+		reason string
+	}{
+		{0, ""}, {9 * time.Second, ""}, {-9 * time.Second, ""},
+		{time.Hour, "this machine's clock is 1h0m0s ahead of the store's"},
+		{-time.Hour, "this machine's clock is 1h0m0s behind the store's"},
+	} {
+		store.skew.Store(int64(c.skew))
+		s := n.status()
+		if got := strings.Join(s.Reasons, "; "); got != c.reason || *s.More.ClockSkew != c.skew.Seconds() || (s.Status == "healthy") != (c.reason == "") {
+			t.Errorf("%v: %s, %q, %v", c.skew, s.Status, got, *s.More.ClockSkew)
+		}
+	}
+	store.skew.Store(0)
+	n.complete(w.publishAt(time.Now().UTC().Truncate(artifacts.Step).Add(time.Hour)))
+	if s := n.status(); s.Status != "degraded" || !strings.Contains(fmt.Sprint(s.Reasons), "ahead of this machine's clock") {
+		t.Errorf("with a snapshot of the future: %+v", s)
+	}
+}
+
+// TestDirTooSmall: the disk copy keeps within its bound when the snapshot does not fit,
+// which /status says, and all is answered.
+func TestDirTooSmall(t *testing.T) {
+	mem, dir := memstore.New(), t.TempDir()
+	w := newWorld(t, mem)
+	const bound = 32 << 10
+	n := w.start(mem, func(c *edge.Config) { c.CacheDir, c.CacheDirSize = dir, bound })
+	n.complete(w.publish())
+	crowd := n.crowd()
+	crowd.more()
+	n.complete(w.publish())
+	crowd.more()
+	crowd.always()
+	n.eventually("a cache folder that is too small", func(s status) bool {
+		return s.Caches.DiskBytes <= bound && s.Caches.OffDisk > 0 && strings.Contains(fmt.Sprint(s.Reasons), "--cache-dir-size is 32768 bytes")
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/admin"
 	"example.com/marketdata/edge/floor"
 	"example.com/marketdata/edge/limit"
@@ -20,13 +21,16 @@ type Caches struct {
 	// MissingHistory are those of history that are still to be fetched ahead
 	// (--history-fetch): without them, only /history depends on the store.
 	MissingHistory int64 `json:"missing_history_objects"`
-	DiskBytes      int64 `json:"disk_bytes"`
-	DiskErrors     int64 `json:"disk_errors"`
-	Fetches        int64 `json:"fetches"`
-	FetchErrors    int64 `json:"fetch_errors"`
-	FetchBytes     int64 `json:"fetch_bytes"`
-	Corrupt        int64 `json:"corrupt"`
-	ShardMisses    int64 `json:"shard_cache_misses"`
+	// OffDisk are the objects of the current snapshot that the cache folder did not
+	// take: without the store, answers that need them fail.
+	OffDisk     int64 `json:"disk_missing_objects"`
+	DiskBytes   int64 `json:"disk_bytes"`
+	DiskErrors  int64 `json:"disk_errors"`
+	Fetches     int64 `json:"fetches"`
+	FetchErrors int64 `json:"fetch_errors"`
+	FetchBytes  int64 `json:"fetch_bytes"`
+	Corrupt     int64 `json:"corrupt"`
+	ShardMisses int64 `json:"shard_cache_misses"`
 	// The response cache.
 	Hits     int64 `json:"response_cache_hits"`
 	Composed int64 `json:"response_cache_misses"`
@@ -50,8 +54,31 @@ type More struct {
 	ConnsRefused int64   `json:"connections_refused"`
 	// Folder is what in the cache folder cannot be used; empty when all can.
 	Folder []string `json:"folder"`
+	// ClockSkew is how far this machine's clock is ahead of the store's; null where
+	// the store does not say.
+	ClockSkew *float64 `json:"clock_skew_seconds"`
 	// Limits is null unless limits are shared with other edges.
 	Limits *limit.SharedStatus `json:"limits"`
+}
+
+// maxSkew is how far this machine's clock may be off. Snapshots are to be current
+// within ten seconds of the pointer's move, and at the same time on all edges.
+const maxSkew = 10 * time.Second
+
+// clockSkew returns how far this machine's clock is ahead of the store's.
+func (e *Edge) clockSkew() (skew time.Duration, known bool) {
+	if c, ok := e.cfg.Reader.(artifacts.Clock); ok {
+		return c.ClockSkew()
+	}
+	return 0, false
+}
+
+// dirTooSmall says so where the cache folder has a bound.
+func (e *Edge) dirTooSmall() string {
+	if e.cfg.CacheDirSize == 0 {
+		return ""
+	}
+	return fmt.Sprintf("--cache-dir-size is %d bytes, and the snapshot needs more", e.cfg.CacheDirSize)
 }
 
 func (e *Edge) newAdmin() (*admin.Server, error) {
@@ -116,7 +143,7 @@ func (e *Edge) status() admin.Status {
 	}
 	c, a := &e.cache.Counters, e.engine.Totals()
 	caches := Caches{
-		MissingObjects: st.Missing, MissingHistory: st.MissingHistory, DiskBytes: c.DiskBytes.Load(), DiskErrors: c.DiskErrors.Load(),
+		MissingObjects: st.Missing, MissingHistory: st.MissingHistory, OffDisk: st.OffDisk, DiskBytes: c.DiskBytes.Load(), DiskErrors: c.DiskErrors.Load(),
 		Fetches: c.Fetches.Load(), FetchErrors: c.FetchErrors.Load(), FetchBytes: c.FetchBytes.Load(), Corrupt: c.Corrupt.Load(),
 		ShardMisses: c.MemoryMisses.Load(), Hits: a.Hits, Composed: a.Composed,
 		Admitted: e.refresher.Responses.Admitted.Load(), Evicted: e.refresher.Responses.Evicted.Load(),
@@ -133,6 +160,15 @@ func (e *Edge) status() admin.Status {
 	for _, key := range floor.Moving {
 		amiss(e.floor.IsMissing(key), "the store has lost its object "+key, "")
 	}
+	fault := e.cache.DiskFault()
+	amiss(fault != "", "the cache folder cannot be written", fault)
+	amiss(fault == "" && st.OffDisk > 0, fmt.Sprintf("%d objects of the snapshot are not in the cache folder", st.OffDisk), e.dirTooSmall())
+	if skew, known := e.clockSkew(); known {
+		seconds := skew.Seconds()
+		more.ClockSkew = &seconds
+		amiss(skew > maxSkew, fmt.Sprintf("this machine's clock is %v ahead of the store's", skew.Round(time.Second)), "")
+		amiss(skew < -maxSkew, fmt.Sprintf("this machine's clock is %v behind the store's", -skew.Round(time.Second)), "")
+	}
 	amiss(st.State != upstream.Valid, "the store's snapshot is not known to be the newest", st.LastError)
 	if s := e.current(); s != nil {
 		age := time.Since(s.Time)
@@ -142,6 +178,7 @@ func (e *Edge) status() admin.Status {
 		caches.Entries, caches.Bytes = s.Responses().Len(), s.Responses().Bytes()
 		amiss(st.Missing > 0, cmp.Or(st.Lacking, fmt.Sprintf("%d objects of the snapshot are still being fetched", st.Missing)), "")
 		amiss(st.HistoryFault != "", fmt.Sprintf("%d objects of history are not on this machine", st.MissingHistory), st.HistoryFault)
+		amiss(age < -maxSkew, fmt.Sprintf("the snapshot is of a time %v ahead of this machine's clock", -age.Round(time.Second)), "")
 		amiss(age > snapshot.StaleAfter, fmt.Sprintf("the snapshot is %v old", age.Truncate(time.Second)), "")
 	} else {
 		amiss(true, "there is no snapshot", "")

@@ -68,10 +68,11 @@ func Open(address string, o Options) (*Store, error) {
 	if a.pathStyle {
 		lookup = minio.BucketLookupPath
 	}
+	clock := &clock{next: transport, now: time.Now}
 	client, err := minio.NewCore(a.host, &minio.Options{
 		Creds:        creds,
 		Secure:       a.secure,
-		Transport:    transport,
+		Transport:    clock,
 		Region:       a.region, // else the client asks the server for it first
 		BucketLookup: lookup,
 		MaxRetries:   1,
@@ -79,7 +80,7 @@ func Open(address string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store %q: %w", address, err)
 	}
-	return &Store{client: client, transport: transport, bucket: a.bucket, prefix: a.prefix, signer: signer}, nil
+	return &Store{client: client, transport: transport, clock: clock, bucket: a.bucket, prefix: a.prefix, signer: signer}, nil
 }
 
 // CreateBucket makes the bucket that address names, for a server that was just

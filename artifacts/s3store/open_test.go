@@ -3,6 +3,7 @@ package s3store
 import (
 	"errors"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -112,4 +113,50 @@ func TestStall(t *testing.T) {
 		inner.Close()
 		peer.Close()
 	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestClockSkew: the skew is the least that fits the Date of an answer, which is cut
+// to seconds and may have been slow to come; answers of caches say nothing.
+func TestClockSkew(t *testing.T) {
+	s, err := Open("s3://bucket?endpoint=http://127.0.0.1:1", Options{Credentials: &Credentials{"id", "secret", ""}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if skew, known := s.ClockSkew(); known {
+		t.Errorf("before the first answer: %v", skew)
+	}
+	server := time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		ahead time.Duration // this machine's clock, when the request is sent
+		takes time.Duration
+		age   string
+		want  time.Duration
+	}{
+		{ahead: 0, want: 0},
+		{ahead: 999 * time.Millisecond, want: 0}, // the server's own fraction
+		{ahead: -time.Hour, want: -time.Hour},
+		{ahead: -time.Hour, takes: time.Minute, want: -59 * time.Minute},
+		{ahead: 0, age: "7200", want: -59 * time.Minute}, // as before
+		{ahead: time.Hour, takes: time.Minute, want: time.Hour - time.Second},
+		{ahead: -time.Minute, takes: 2 * time.Minute, want: 0},
+	} {
+		now := server.Add(c.ahead)
+		s.clock.now = func() time.Time { return now }
+		s.clock.next = roundTrip(func(*http.Request) (*http.Response, error) {
+			now = now.Add(c.takes)
+			h := http.Header{"Date": {server.Format(http.TimeFormat)}}
+			if c.age != "" {
+				h.Set("Age", c.age)
+			}
+			return &http.Response{StatusCode: http.StatusForbidden, Header: h, Body: http.NoBody}, nil
+		})
+		_, _, err := s.Get(t.Context(), "current", 10)
+		if skew, known := s.ClockSkew(); err == nil || !known || skew != c.want {
+			t.Errorf("%+v: skew %v, %v (%v)", c, skew, known, err)
+		}
+	}
 }

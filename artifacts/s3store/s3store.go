@@ -28,12 +28,16 @@ import (
 type Store struct {
 	client    *minio.Core
 	transport *http.Transport
+	clock     *clock
 	bucket    string
 	prefix    string // of every key: empty, or ends with a slash
 	signer    string // where the access key is from, as errors name it
 }
 
-var _ artifacts.Store = (*Store)(nil)
+var (
+	_ artifacts.Store = (*Store)(nil)
+	_ artifacts.Clock = (*Store)(nil)
+)
 
 // Close closes the connections that are not in use. The store can be used on.
 func (s *Store) Close() error {

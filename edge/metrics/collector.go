@@ -62,8 +62,10 @@ var (
 	ageDesc      = desc("edge_snapshot_age_seconds", "Time since that of the snapshot that is served.")
 	stateDesc    = desc("edge_snapshot_state", "1 for the state that the edge is in, as /status names it.", "state")
 	missingDesc  = desc("edge_snapshot_missing_objects", "Objects of the snapshot that is served that are not on this machine yet.")
+	offDiskDesc  = desc("edge_disk_missing_objects", "Objects of the snapshot that is served that the disk copy did not take.")
 	historyDesc  = desc("edge_history_missing_objects", "Objects of the history of the snapshot that is served that are still to be fetched ahead.")
 	lastLagDesc  = desc("edge_snapshot_last_swap_lag_seconds", "Time from the move of the pointer to the last swap, by both clocks.")
+	skewDesc     = desc("edge_clock_skew_seconds", "How far this machine's clock is ahead of the store's, by the Date of its answers; none where the store sends no Date.")
 	diskDesc     = desc("edge_disk_bytes", "Bytes of the disk copy.")
 
 	entriesDesc    = desc("edge_response_cache_entries", "Answers in the response cache of the snapshot that is served.")
@@ -95,7 +97,7 @@ func (c *partsCollector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- n.desc
 	}
 	for _, d := range []*prometheus.Desc{
-		sequenceDesc, timeDesc, ageDesc, stateDesc, missingDesc, historyDesc, lastLagDesc, diskDesc, entriesDesc, entryBytesDesc,
+		sequenceDesc, timeDesc, ageDesc, stateDesc, missingDesc, offDiskDesc, historyDesc, lastLagDesc, skewDesc, diskDesc, entriesDesc, entryBytesDesc,
 		openDesc, waitingDesc, waitingBytesDesc, refusedDesc, streamsDesc, eventsDesc, keysDesc, keysStateDesc, confirmedDesc, lostDesc,
 		limitsStateDesc, limitsCallsDesc, limitsFaultsDesc, limitsLocalDesc,
 	} {
@@ -125,9 +127,15 @@ func (c *partsCollector) Collect(ch chan<- prometheus.Metric) {
 	status := c.src.Refresher.Status()
 	states(stateDesc, status.State)
 	gauge(missingDesc, float64(status.Missing))
+	gauge(offDiskDesc, float64(status.OffDisk))
 	gauge(historyDesc, float64(status.MissingHistory))
 	gauge(lastLagDesc, time.Duration(c.src.Refresher.Counters.SwapLag.Load()).Seconds())
 	gauge(diskDesc, float64(c.src.Cache.Counters.DiskBytes.Load()))
+	if c.src.ClockSkew != nil {
+		if skew, known := c.src.ClockSkew(); known {
+			gauge(skewDesc, skew.Seconds())
+		}
+	}
 	sequence := uint64(0)
 	var cache *respcache.Cache
 	if state := c.src.Refresher.State(); state != nil && state.Snapshot != nil {

@@ -32,8 +32,8 @@ import (
 // maxScrapes bounds the scrapes that are answered at once.
 const maxScrapes = 4
 
-// Sources are the parts of an edge that are read at a scrape. All but Watcher
-// and Limits are required.
+// Sources are the parts of an edge that are read at a scrape. All but Watcher,
+// Limits and ClockSkew are required.
 type Sources struct {
 	Engine    *answer.Engine
 	Refresher *snapshot.Refresher
@@ -44,6 +44,9 @@ type Sources struct {
 	Floor *floor.Floor
 	// Limits is nil when limits are not shared: there are no metrics of it then.
 	Limits *limit.Shared
+	// ClockSkew returns how far this machine's clock is ahead of the store's, if that
+	// is known; nil: it never is.
+	ClockSkew func() (skew time.Duration, known bool)
 	// Connections is called at each scrape, not before: the server that it asks
 	// may be made later, with the Metrics as its observer.
 	Connections func() server.Stats

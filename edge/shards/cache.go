@@ -360,9 +360,11 @@ func (c *Cache) open(o *Object, p *Pace) (*openedObject, error) {
 	}
 	c.lastFetch.Store(time.Now().UnixNano())
 	if c.disk.write(o.Ref, b, p) {
+		most := needAll
 		if o.spare.Load() {
-			c.trim(needSpare) // which may take this one too
+			most = needSpare
 		}
+		c.trim(most) // which may take this one too
 		if c.disk.has(o.Ref) {
 			b = nil
 		}
@@ -429,6 +431,24 @@ func (c *Cache) fetch(o *Object, p *Pace) (b []byte, err error) {
 		return nil, fmt.Errorf("fetch %s: %w", key, err)
 	}
 	return b, nil
+}
+
+// OffDisk counts the objects that the disk copy does not have.
+func (c *Cache) OffDisk(objects []*Object) (n int64) {
+	for _, o := range objects {
+		if !c.disk.has(o.Ref) {
+			n++
+		}
+	}
+	return n
+}
+
+// DiskFault says why the disk copy could not be written the last time; "": it could.
+func (c *Cache) DiskFault() string {
+	if text := c.disk.fault.Load(); text != nil {
+		return *text
+	}
+	return ""
 }
 
 // LastFetch returns when the store last gave an object whole.
@@ -504,7 +524,7 @@ func (c *Cache) readFrame(o *Object, op *opened, i int, whole []byte) (*artifact
 	return artifacts.ParseEntry(e, frame)
 }
 
-// Trim brings the disk copy within its bound: first the objects that are
+// Trim brings the disk copy within its bound, as each object that is written does: first the objects that are
 // not in use, then those to spare, then the others, each time those first whose
 // shards were read the longest ago.
 func (c *Cache) Trim() { c.trim(needAll) }

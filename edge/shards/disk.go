@@ -28,7 +28,8 @@ type disk struct {
 	counters *Counters
 	log      *slog.Logger
 	trimming sync.Mutex
-	full     atomic.Int64 // until when writing is not tried, in Unix seconds
+	full     atomic.Int64           // until when writing is not tried, in Unix seconds
+	fault    atomic.Pointer[string] // why the last write failed; nil: it did not
 }
 
 const (
@@ -99,9 +100,12 @@ func (d *disk) write(ref artifacts.Ref, b []byte, p *Pace) bool {
 	if err != nil {
 		d.counters.DiskErrors.Add(1)
 		d.full.Store(time.Now().Add(fullPause).Unix())
+		text := err.Error()
+		d.fault.Store(&text)
 		d.log.Warn("cache folder cannot be written; going on without it", "wait", fullPause, "err", err)
 		return false
 	}
+	d.fault.Store(nil)
 	d.counters.DiskBytes.Add(ref.Size)
 	return true
 }
@@ -184,7 +188,7 @@ const (
 )
 
 // Trimmed returns how much of a disk copy that reaches its bound stays when something
-// that can be spared comes. It is less than the bound since each time all files are
+// comes. It is less than the bound since each time all files are
 // walked over.
 func Trimmed(bound int64) int64 { return bound - bound/16 }
 
@@ -195,10 +199,7 @@ func (d *disk) trim(most int, of func(artifacts.Digest) (need int, used int64)) 
 	if d.limit <= 0 || d.counters.DiskBytes.Load() <= d.limit {
 		return
 	}
-	to := d.limit
-	if most < needAll {
-		to = Trimmed(to)
-	}
+	to := Trimmed(d.limit)
 	files, total := d.walk()
 	for i := range files {
 		files[i].need, files[i].used = of(files[i].digest)

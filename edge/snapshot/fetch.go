@@ -136,6 +136,10 @@ func (r *Refresher) complete(ctx context.Context, s *Snapshot) {
 				}
 			})
 		}
+		if ctx.Err() == nil {
+			r.cfg.Cache.Trim()
+			r.offDisk.Store(r.cfg.Cache.OffDisk(s.objects))
+		}
 		r.fetchHistory(ctx, s, history, func(missing []*shards.Object, err error) {
 			r.missingHistory.Store(int64(len(missing)))
 			r.mu.Lock()

@@ -116,6 +116,7 @@ type Refresher struct {
 	waiting    atomic.Int64 // requests that wait for a pin of the future
 	background sync.WaitGroup
 	missing    atomic.Int64
+	offDisk    atomic.Int64 // see Status
 	// Taken by what fetches history, of whichever snapshot, and by what asks whether the
 	// store is back.
 	historySlots, probeSlots slots

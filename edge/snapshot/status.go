@@ -21,6 +21,9 @@ type Status struct {
 	// machine yet, MissingHistory those of history, which are fetched after them, as
 	// far as they are fetched ahead.
 	Missing, MissingHistory int64
+	// OffDisk counts the current snapshot's objects that the disk copy did not have
+	// once all had been fetched: it could not be written, or its bound is too small.
+	OffDisk int64
 	// HistoryFault is why the last of those could not be fetched; "": they could, or
 	// it was not tried yet.
 	HistoryFault string
@@ -49,6 +52,7 @@ func (r *Refresher) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.status
+	s.OffDisk = r.offDisk.Load()
 	if s.MissingHistory = r.missingHistory.Load(); r.historyLack != nil {
 		s.HistoryFault = r.historyLack.Error()
 	}
