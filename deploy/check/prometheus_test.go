@@ -132,6 +132,8 @@ func unknown(t *testing.T, text, legend string) (problems []string) {
 	for _, r := range parseRules(t) {
 		series = append(series, labels.FromStrings("__name__", r.Record))
 	}
+	// A folder has no clock of its own; edge/metrics tests this.
+	series = append(series, labels.FromStrings("__name__", "edge_clock_skew_seconds", "instance", "edge"))
 	// Only a live provider has these; builder/metrics tests them.
 	for name, label := range map[string]string{
 		"builder_part_newest_timestamp_seconds": "part", "builder_part_interval_seconds": "part", "builder_source_calls": "source", "builder_source_calls_left": "source",

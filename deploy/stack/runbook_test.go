@@ -334,6 +334,7 @@ func (o *operator) pages() map[string]page {
 			after:  func(_ int, out string) { o.prints(out, `"rejected": *{\s*"assets.ndjson": *1`); o.swapped() },
 		},
 		"BuilderJobFailing": {},
+		"EdgesAllOld":       {after: func(_ int, out string) { o.prints(out, `published`) }},
 		"Roll back": {
 			before: func() {
 				o.words["T"] = stamp(o.newest)
