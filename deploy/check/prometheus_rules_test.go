@@ -1,0 +1,159 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/common/promslog"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/textparse"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/rules"
+	"github.com/prometheus/prometheus/util/teststorage"
+)
+
+// scrape is what targets told at one moment, by the text of the labels that Prometheus
+// gives them.
+type scrape map[string]sample
+
+type sample struct {
+	labels labels.Labels
+	value  float64
+	grows  bool // a counter, or a part of a histogram
+}
+
+// add adds the text of a target; "" of one that is not there.
+func (s scrape) add(t *testing.T, body, job, instance string) {
+	t.Helper()
+	put := func(l labels.Labels, v float64, grows bool) {
+		l = labels.NewBuilder(l).Set("job", job).Set("instance", instance).Labels()
+		s[l.String()] = sample{l, v, grows}
+	}
+	up := 1.0
+	if body == "" {
+		up = 0
+	}
+	put(labels.FromStrings("__name__", "up"), up, false)
+	p, err := textparse.New([]byte(body), "text/plain", labels.NewSymbolTable(), textparse.ParserOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	grows := false
+	for {
+		switch entry, err := p.Next(); {
+		case errors.Is(err, io.EOF):
+			return
+		case err != nil:
+			t.Fatal(err)
+		case entry == textparse.EntryType:
+			_, kind := p.Type()
+			grows = kind == model.MetricTypeCounter || kind == model.MetricTypeHistogram
+		case entry == textparse.EntrySeries:
+			var l labels.Labels
+			p.Labels(&l)
+			_, _, v := p.Series()
+			put(l, v, grows)
+		}
+	}
+}
+
+// clockwork is a Prometheus with the real rules, whose minutes take no time.
+type clockwork struct {
+	t       *testing.T
+	storage *teststorage.TestStorage
+	groups  map[string]*rules.Group
+	now     time.Time
+	last    scrape // as it was appended
+}
+
+func newClockwork(t *testing.T) *clockwork {
+	c := &clockwork{t: t, storage: teststorage.New(t), now: time.Now(), last: scrape{}}
+	engine := promql.NewEngine(promql.EngineOpts{Logger: promslog.NewNopLogger(), MaxSamples: 1e6, Timeout: time.Minute, Parser: expressions})
+	t.Cleanup(func() { _ = engine.Close() })
+	manager := rules.NewManager(&rules.ManagerOptions{
+		NameValidationScheme: model.UTF8Validation, Context: t.Context(), Logger: promslog.NewNopLogger(), Parser: expressions,
+		QueryFunc: rules.EngineQueryFunc(engine, c.storage), Appendable: c.storage, Queryable: c.storage,
+		NotifyFunc: func(context.Context, string, ...*rules.Alert) {},
+	})
+	var errs []error
+	if c.groups, errs = manager.LoadGroups(time.Minute, labels.EmptyLabels(), "", nil, false, filepath.Join(deploy, "prometheus", "rules.yml")); errs != nil {
+		t.Fatal(errs)
+	}
+	return c
+}
+
+// minutes lets n of them pass. In each, counters grow as they have between two
+// scrapes, and gauges stay at what the second says; those of times go on unless all
+// stands still. It returns the alerts that fired.
+func (c *clockwork) minutes(n int, before, after scrape, still bool) []string {
+	c.t.Helper()
+	fired := map[string]bool{}
+	for i := range n {
+		c.now = c.now.Add(time.Minute)
+		next := scrape{}
+		for key, s := range after {
+			if s.grows {
+				grown := s.value - before[key].value
+				if grown < 0 { // it was started again
+					grown = s.value
+				}
+				if old, ok := c.last[key]; ok {
+					s.value = old.value + grown
+				}
+			}
+			if strings.HasSuffix(s.labels.Get("__name__"), "_timestamp_seconds") && !still {
+				s.value += 60 * float64(i+1)
+			}
+			next[key] = s
+		}
+		c.append(next)
+		for _, name := range slices.Sorted(maps.Keys(c.groups)) { // recording first: they are sorted by file and name
+			c.groups[name].Eval(c.t.Context(), c.now)
+		}
+		for _, g := range c.groups {
+			for _, r := range g.AlertingRules() {
+				if err := r.LastError(); err != nil {
+					c.t.Errorf("%s: %v", r.Name(), err)
+				}
+				if r.State() == rules.StateFiring {
+					fired[r.Name()] = true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(fired))
+}
+
+func (c *clockwork) append(next scrape) {
+	c.t.Helper()
+	ms := c.now.UnixMilli()
+	app := c.storage.Appender(c.t.Context())
+	for key, s := range c.last {
+		if _, ok := next[key]; !ok {
+			s.value = math.Float64frombits(value.StaleNaN)
+			next[key] = s
+		}
+	}
+	c.last = scrape{}
+	for key, s := range next {
+		if _, err := app.Append(0, s.labels, ms, s.value); err != nil {
+			c.t.Fatal(err)
+		}
+		if !value.IsStaleNaN(s.value) {
+			c.last[key] = s
+		}
+	}
+	if err := app.Commit(); err != nil {
+		c.t.Fatal(err)
+	}
+}
