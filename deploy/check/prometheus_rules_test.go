@@ -72,12 +72,14 @@ type clockwork struct {
 	t       *testing.T
 	storage *teststorage.TestStorage
 	groups  map[string]*rules.Group
+	begin   time.Time
 	now     time.Time
 	last    scrape // as it was appended
 }
 
 func newClockwork(t *testing.T) *clockwork {
-	c := &clockwork{t: t, storage: teststorage.New(t), now: time.Now(), last: scrape{}}
+	c := &clockwork{t: t, storage: teststorage.New(t), begin: time.Now(), last: scrape{}}
+	c.now = c.begin
 	engine := promql.NewEngine(promql.EngineOpts{Logger: promslog.NewNopLogger(), MaxSamples: 1e6, Timeout: time.Minute, Parser: expressions})
 	t.Cleanup(func() { _ = engine.Close() })
 	manager := rules.NewManager(&rules.ManagerOptions{
@@ -98,7 +100,7 @@ func newClockwork(t *testing.T) *clockwork {
 func (c *clockwork) minutes(n int, before, after scrape, still bool) []string {
 	c.t.Helper()
 	fired := map[string]bool{}
-	for i := range n {
+	for range n {
 		c.now = c.now.Add(time.Minute)
 		next := scrape{}
 		for key, s := range after {
@@ -112,7 +114,7 @@ func (c *clockwork) minutes(n int, before, after scrape, still bool) []string {
 				}
 			}
 			if strings.HasSuffix(s.labels.Get("__name__"), "_timestamp_seconds") && !still {
-				s.value += 60 * float64(i+1)
+				s.value += c.now.Sub(c.begin).Seconds()
 			}
 			next[key] = s
 		}

@@ -187,6 +187,21 @@ var troubles = []trouble{
 		pages:  map[string]string{"EdgeKeysUnconfirmed": "a key set that is damaged or not signed"},
 	},
 	{
+		name: "the store loses its pointer and its key set", minutes: 12,
+		make: func(s *scene) func() {
+			e := serving(s, "--auth=keys")
+			return func() {
+				must(s.t, os.Remove(filepath.Join(s.dir, "keys")))
+				must(s.t, os.Remove(filepath.Join(s.dir, "current")))
+				e.until("/metrics", `^edge_store_object_lost\{object="current"\} 1`)
+				e.until("/metrics", `^edge_store_object_lost\{object="keys"\} 1`)
+			}
+		},
+		alerts: []string{"EdgeInterrupted", "EdgeKeysUnconfirmed", "StoreObjectLost"},
+		shows:  "the store has lost its object (current|keys)",
+		pages:  map[string]string{"StoreObjectLost": "`current`.*`keys`|`keys`.*`current`"},
+	},
+	{
 		name: "there are no keys", minutes: 7,
 		make: func(s *scene) func() {
 			must(s.t, os.Remove(filepath.Join(s.dir, "keys")))
@@ -195,7 +210,7 @@ var troubles = []trouble{
 		},
 		alerts: []string{"EdgeNoKeys"},
 		shows:  `"in_force": 0`,
-		pages:  map[string]string{"EdgeNoKeys": "there are none .`builder keys list`."},
+		pages:  map[string]string{"EdgeNoKeys": "`builder keys list` shows whether there are any; if not, create one"},
 	},
 	{
 		name: "Redis is away", minutes: 7,
