@@ -51,6 +51,9 @@ func (l Limit) Burst() int { return int(l.burst) }
 // Interval returns the time between two tokens.
 func (l Limit) Interval() time.Duration { return time.Duration(l.interval) }
 
+// Longest returns the most time that a bucket may take to be full, with all that is owed.
+func (l Limit) Longest() time.Duration { return time.Duration(l.mostMissing()) }
+
 // Window returns how long an empty bucket takes to fill, burst / rate, in
 // seconds, rounded up.
 func (l Limit) Window() int { return int((l.burst + l.rate - 1) / l.rate) }
@@ -59,10 +62,11 @@ func (l Limit) Window() int { return int((l.burst + l.rate - 1) / l.rate) }
 // must not be copied after first use. The caller gives the same Limit each
 // time; see Convert for a Limit that changes.
 type Bucket struct {
-	full atomic.Int64 // when all tokens will be there; past: they are
+	full    atomic.Int64 // when all tokens will be there; past: they are
+	refunds refunds
 	// A cache line of its own, since a bucket is written on every request of its
 	// key: small objects share one otherwise, and cores would take each other's.
-	_ [56]byte
+	_ [32]byte
 }
 
 // Decision is the answer of Take.
@@ -83,13 +87,14 @@ type Decision struct {
 // Take takes a token if there is one. A time before that of an earlier call
 // counts as no time passed.
 func (b *Bucket) Take(l Limit, now int64) Decision {
+	b.refund(l, now)
 	for {
 		full := b.full.Load()
 		from := max(full, now)
 		next := from + l.interval
 		// What is missing to a full bucket must not be more than it holds.
 		if over := next - now - l.interval*l.burst; over > 0 {
-			return Decision{Reset: int(seconds(from - now)), RetryAfter: int(seconds(over))}
+			return l.refuse(from - now)
 		}
 		if b.full.CompareAndSwap(full, next) {
 			return l.after(next - now)
@@ -98,23 +103,141 @@ func (b *Bucket) Take(l Limit, now int64) Decision {
 }
 
 // Charge takes n tokens whether there are as many or not, and returns what is left.
-// A bucket is never short of more than twice what it holds.
+// It leaves no bucket short of more than twice what that holds.
 func (b *Bucket) Charge(l Limit, now int64, n int) Decision {
+	return b.add(l, now, n, 2*l.interval*l.burst)
+}
+
+// Spend takes n tokens, at least 1, whether there are as many or not, unless tokens are
+// owed already: what costs more than the full bucket holds is to be had, one at a time.
+// At most the tokens of a minute are owed, or of a full bucket when those are more.
+func (b *Bucket) Spend(l Limit, now int64, n int) Decision {
+	b.refund(l, now)
 	for {
 		full := b.full.Load()
-		next := min(max(full, now)+int64(n)*l.interval, now+2*l.interval*l.burst)
+		missing := max(full, now) - now
+		if missing > l.interval*l.burst {
+			return l.refuse(missing)
+		}
+		next := now + min(missing+int64(n)*l.interval, l.mostMissing())
 		if b.full.CompareAndSwap(full, next) {
 			return l.after(next - now)
 		}
 	}
 }
 
-// GiveBack returns a token that was taken, and what Take would have said
-// without having taken it.
-func (b *Bucket) GiveBack(l Limit, now int64) Decision {
-	// A bucket that has become full since holds no more for it: full is then
-	// still more in the past.
-	return l.after(max(0, b.full.Add(-l.interval)-now))
+// Settle corrects what Spend took by n tokens, below 0: they were too many. It always
+// takes them.
+func (b *Bucket) Settle(l Limit, now int64, n int) Decision { return b.add(l, now, n, l.mostMissing()) }
+
+// add takes n tokens as long as the bucket is short of no more than most nanoseconds.
+func (b *Bucket) add(l Limit, now int64, n int, most int64) Decision {
+	b.refund(l, now)
+	for {
+		full := b.full.Load()
+		from := max(full, now)
+		next := from + int64(n)*l.interval
+		if n > 0 {
+			next = max(from, min(next, now+most))
+		}
+		if b.full.CompareAndSwap(full, next) {
+			return l.after(max(0, next-now))
+		}
+	}
+}
+
+// GiveBack returns a token that was taken, for use a second later at the earliest: see
+// refunds.
+func (b *Bucket) GiveBack(now int64) { b.refunds.add(now) }
+
+// refund puts tokens into the bucket that were given back and are due, and returns how many.
+func (b *Bucket) refund(l Limit, now int64) int64 {
+	r := &b.refunds
+	lately := r.settle(now, l.burst)
+	ready := r.ready.Load()
+	if ready == 0 {
+		return 0
+	}
+	n := max(0, min(ready, max(0, b.full.Load()-now)/l.interval-lately))
+	left := ready - n
+	if lately == 0 {
+		left = 0 // the bucket is full
+	}
+	if n == 0 && left == ready || !r.ready.CompareAndSwap(ready, left) {
+		return 0
+	}
+	b.full.Add(-n * l.interval)
+	return n
+}
+
+// longestDebt is how long, after Spend, there may be no token for what a full bucket does
+// not hold.
+const longestDebt = int64(time.Minute)
+
+// mostMissing is what a bucket is short of at most, in nanoseconds.
+func (l Limit) mostMissing() int64 { return l.interval*l.burst + max(l.interval*l.burst, longestDebt) }
+
+// refuse describes a bucket without a token, which lacks missing nanoseconds to be full.
+func (l Limit) refuse(missing int64) Decision {
+	return Decision{Reset: int(seconds(missing)), RetryAfter: int(max(1, seconds(missing-l.interval*(l.burst-1))))}
+}
+
+// refunds are tokens that were given back, by requests that got nothing but a fault. They
+// are put into the bucket as soon as those that are in it, and the faults of the last
+// second or two, are together no more than it holds. So in no second are there more faults
+// than rate and burst allow: up to the last refund in it there were as many as the bucket
+// did not hold then, and after that there are as many as it held, and its rate.
+type refunds struct {
+	// Of the even and of the odd seconds: the number of the last one in which any token
+	// was given back, shifted by refundBits, and how many. 0: none.
+	slots [2]atomic.Int64
+	// ready are those of earlier seconds, no more than a full bucket.
+	ready atomic.Int64
+}
+
+const (
+	refundBits = 21 // hold MaxBurst
+	refundMask = 1<<refundBits - 1
+)
+
+// add gives a token back at time now.
+func (r *refunds) add(now int64) {
+	second := now / int64(time.Second)
+	for slot := &r.slots[second%2]; ; {
+		was := slot.Load()
+		next := was + 1
+		switch {
+		case was>>refundBits != second:
+			next = second<<refundBits | 1 // what was there is settled, or forgone
+		case was&refundMask == refundMask:
+			return
+		}
+		if slot.CompareAndSwap(was, next) {
+			return
+		}
+	}
+}
+
+// settle makes ready what was given back before the last whole second, and returns how
+// many were since.
+func (r *refunds) settle(now, burst int64) (lately int64) {
+	for i := range r.slots {
+		slot := &r.slots[i]
+		was := slot.Load()
+		switch {
+		case was == 0:
+		case was>>refundBits+2 > now/int64(time.Second):
+			lately += was & refundMask
+		case slot.CompareAndSwap(was, 0):
+			for {
+				ready := r.ready.Load()
+				if r.ready.CompareAndSwap(ready, min(burst, ready+was&refundMask)) {
+					break
+				}
+			}
+		}
+	}
+	return lately
 }
 
 // after describes a bucket that lacks missing nanoseconds to be full.

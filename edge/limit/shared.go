@@ -251,8 +251,12 @@ func init() { close(answered) }
 // Take takes a token, as Bucket.Take does: from the lease, or, while limits are
 // not shared, from local. It does not allocate but when the store is asked.
 func (s *Lease) Take(local *Bucket, now int64) Decision {
+	// What local lacks was taken by this edge alone, and all of them together lack no more
+	// than the bucket in the store: each may put back what its own has room for.
+	back := local.refund(s.limit, now)
 	up := s.shared.up.Load()
 	if up {
+		s.back.Add(back)
 		d, h, known := s.fromGranted(now)
 		if !known {
 			d, known = s.ask(h, now)
@@ -272,22 +276,29 @@ func (s *Lease) Take(local *Bucket, now int64) Decision {
 	return d
 }
 
-// GiveBack returns the token that d says was taken, and what d would have been
-// without.
-func (s *Lease) GiveBack(local *Bucket, d Decision, now int64) Decision {
-	own := local.GiveBack(s.limit, now)
-	h := s.granted.Load()
-	if !d.leased || h == nil {
-		return own
-	}
-	s.back.Add(1)
-	return s.decide(h, now)
-}
-
 // Charge takes n tokens more for what d admitted, as Bucket.Charge does; the store
 // hears of them with the next call.
 func (s *Lease) Charge(local *Bucket, d Decision, now int64, n int) Decision {
-	own := local.Charge(s.limit, now, n)
+	return s.report(local.Charge(s.limit, now, n), d, now, n)
+}
+
+// Spend takes n tokens more for what d admitted, as Bucket.Spend does, unless tokens are
+// owed for what this edge admitted.
+func (s *Lease) Spend(local *Bucket, d Decision, now int64, n int) Decision {
+	own := local.Spend(s.limit, now, n)
+	if !own.OK {
+		return own
+	}
+	return s.report(own, d, now, n)
+}
+
+// Settle corrects what Spend took, as Bucket.Settle does.
+func (s *Lease) Settle(local *Bucket, d Decision, now int64, n int) Decision {
+	return s.report(local.Settle(s.limit, now, n), d, now, n)
+}
+
+// report has the store told of n tokens that were taken here, which left own.
+func (s *Lease) report(own, d Decision, now int64, n int) Decision {
 	if !s.shared.up.Load() {
 		return own
 	}
@@ -433,7 +444,7 @@ func (s *Lease) overdue(call chan struct{}) {
 // newGranted returns what a store gave at time now. It is not believed to give
 // what it cannot have.
 func (s *Lease) newGranted(grant Grant, want int, now int64) *granted {
-	missing := min(max(0, int64(grant.Missing)), s.limit.interval*s.limit.burst)
+	missing := min(max(0, int64(grant.Missing)), s.limit.mostMissing())
 	h := &granted{until: now + int64(leaseTime), full: now + missing}
 	h.left.Store(int64(min(max(0, grant.Tokens), want)))
 	if grant.Tokens < want {

@@ -152,12 +152,13 @@ func (s *Server) admit(r *Request) *problem {
 		key, verdict = s.keys.Lookup(r.key, r.Now, r.memo)
 	}
 	switch verdict {
-	case auth.Undecided:
-		return unavailable
-	case auth.Refused:
+	case auth.Undecided, auth.Refused:
 		r.limited, r.limit = true, s.addresses.Limit()
 		if r.left = s.addresses.Take(s.clientOf(r), limit.At(r.Now)); !r.left.OK {
 			return tooManyRequests
+		}
+		if verdict == auth.Undecided {
+			return unavailable
 		}
 		return s.unauthorized
 	}
@@ -190,8 +191,8 @@ func (s *Server) overOpen(r *Request) bool {
 // finish completes an answer, whatever it is.
 func (s *Server) finish(r *Request) {
 	if r.taken != nil && ownFault(r.route, r.Reply.Status) {
-		// The service's own faults are not the client's to pay for.
-		r.left = r.taken.GiveBack(r.left, limit.At(r.Now))
+		// The service's own faults are not the client's to pay for. Rows that were visited are.
+		r.taken.GiveBack(limit.At(r.Now))
 		r.taken = nil
 	}
 	r.close = r.close || s.draining.Load()

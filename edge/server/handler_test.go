@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"sync"
@@ -171,14 +172,17 @@ func TestKeyLimit(t *testing.T) {
 	step(200, "", assets, `"default";r=4;t=1`)
 	step(400, "BAD_REQUEST", assets+"?page=x", `"default";r=3;t=2`)
 	problem = answer.ErrUnavailable
-	step(503, "SERVICE_UNAVAILABLE", assets, `"default";r=3;t=2`)
-	step(500, "INTERNAL_ERROR", "/openapi/v1/chains", `"default";r=3;t=2`)
+	step(503, "SERVICE_UNAVAILABLE", assets, `"default";r=2;t=3`)
+	step(500, "INTERNAL_ERROR", "/openapi/v1/chains", `"default";r=1;t=4`)
+	now = now.Add(2 * time.Second) // both tokens are back
 	problem = answer.ErrNoSnapshot
-	step(404, "NOT_FOUND", assets, `"default";r=2;t=3`)
+	step(404, "NOT_FOUND", assets, `"default";r=4;t=1`)
 	problem = snapshot.ErrGone
-	step(410, "SNAPSHOT_GONE", assets, `"default";r=1;t=4`)
+	step(410, "SNAPSHOT_GONE", assets, `"default";r=3;t=2`)
 	problem = snapshot.ErrLater // no fault of the service: it costs its token
-	step(503, "SERVICE_UNAVAILABLE", assets, `"default";r=0;t=5`)
+	for left := 2; left >= 0; left-- {
+		step(503, "SERVICE_UNAVAILABLE", assets, fmt.Sprintf(`"default";r=%d;t=%d`, left, 5-left))
+	}
 	problem = nil
 	for range 2 {
 		a := handle(t, s, now, request("GET", assets+"?page=x", "X-Api-Key: "+text))
@@ -200,6 +204,42 @@ func TestKeyLimit(t *testing.T) {
 	a := handle(t, s, now, request("GET", assets, "X-Api-Key: "+text))
 	if expect(t, 429, "TOO_MANY_REQUESTS", a); a.Header.Get("Retry-After") != "3" {
 		t.Errorf("429 with %v", a.Header)
+	}
+}
+
+// TestFaultLimit: nobody gets more 503s in any second than their rate and burst allow: no
+// key whose answers are unavailable, and no address before there is a key set.
+func TestFaultLimit(t *testing.T) {
+	keys, text := newKeys(t, 10, 50) // as the default of an address
+	for name, cfg := range map[string]Config{
+		"unavailable": {Keys: keys, Engine: engine(func(*Request) error { return answer.ErrUnavailable })},
+		"no keys":     {Keys: new(auth.Keys)},
+	} {
+		s := newServer(t, cfg)
+		now := time.Now()
+		var faults []time.Time
+		for range 1000 {
+			now = now.Add(5 * time.Millisecond)
+			switch a := handle(t, s, now, request("GET", assets, "X-Api-Key: "+text)); a.StatusCode {
+			case 503:
+				faults = append(faults, now)
+			case 429:
+			default:
+				t.Fatalf("%s: %d", name, a.StatusCode)
+			}
+		}
+		if len(faults) < 50+5*10-1 {
+			t.Errorf("%s: %d faults", name, len(faults))
+		}
+		first := 0
+		for i, at := range faults {
+			for at.Sub(faults[first]) >= time.Second {
+				first++
+			}
+			if n := i - first + 1; n > 60 {
+				t.Fatalf("%s: %d faults in a second", name, n)
+			}
+		}
 	}
 }
 

@@ -36,11 +36,11 @@ const (
 )
 
 // take: KEYS the bucket; ARGV nanoseconds between two tokens, tokens in a full
-// bucket, tokens wanted, tokens given back. What was used and not taken may
-// leave the bucket short of more than it holds, of twice as much at most.
+// bucket, tokens wanted, tokens given back, the most nanoseconds that the bucket
+// may be short of. What was used and not taken may leave it short of more than it holds.
 var take = redis.NewScript(`
 local interval, burst = tonumber(ARGV[1]), tonumber(ARGV[2])
-local want, back = tonumber(ARGV[3]), tonumber(ARGV[4])
+local want, back, most = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local missing = 0
@@ -48,7 +48,7 @@ local at, was = string.match(redis.call('GET', KEYS[1]) or '', '^(%d+) (%d+)$')
 if at then
   missing = math.max(0, was - math.max(0, now - at) * 1000)
 end
-missing = math.min(math.max(0, missing - back * interval), 2 * interval * burst)
+missing = math.min(math.max(0, missing - back * interval), math.max(missing, most))
 local taken = math.max(0, math.min(want, math.floor((interval * burst - missing) / interval)))
 missing = missing + taken * interval
 if missing > 0 then
@@ -109,7 +109,7 @@ func parse(address string) (*redis.Options, error) {
 
 // Take implements limit.Store.
 func (s *Store) Take(ctx context.Context, name string, l limit.Limit, want, back int) (limit.Grant, error) {
-	got, err := take.Run(ctx, s.client, []string{prefix + name}, int64(l.Interval()), l.Burst(), want, back).Int64Slice()
+	got, err := take.Run(ctx, s.client, []string{prefix + name}, int64(l.Interval()), l.Burst(), want, back, int64(l.Longest())).Int64Slice()
 	if err != nil {
 		return limit.Grant{}, fmt.Errorf("take from the limit store: %w", outside.Error(err, s.secret))
 	}
