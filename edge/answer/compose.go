@@ -55,6 +55,7 @@ type work struct {
 
 	// What composing touched, for tests: no answer walks the directory.
 	shards, visited int
+	searched        int // rows that a search came upon; see settle
 }
 
 // cursor is the shard at hand of a view.
@@ -68,7 +69,7 @@ type cursor struct {
 func (w *work) reset() {
 	w.body, w.sums, w.notFound = w.body[:0], w.sums[:0], w.notFound[:0]
 	w.links, w.cut, w.whole = false, false, false
-	w.shards, w.visited = 0, 0
+	w.shards, w.visited, w.searched = 0, 0, 0
 	w.leave()
 }
 

@@ -162,6 +162,10 @@ func (e *Engine) warmAnswers(ctx context.Context, deadline time.Time, old, next 
 			continue
 		}
 		pace.Do(func() {
+			w.budget = snapshot.Budget{Wait: time.Until(deadline)}
+			if w.loosen(next, &q) != nil {
+				return
+			}
 			if err := w.compose(next, &q, time.Until(deadline)); err != nil {
 				return // it is made when it is asked for
 			}

@@ -97,11 +97,21 @@ func value(p *Reply, name string) []byte {
 type memory struct {
 	room, large []byte
 	made        atomic.Int64
+	// Rows of searches: those announced, those visited, and the most that may be announced
+	// if it is not 0.
+	ahead, visited, most int
 }
 
 func (m *memory) Room() []byte      { return m.room[:0] }
 func (m *memory) LargeRoom() []byte { return m.large[:0] }
 func (m *memory) Made(bytes int)    { m.made.Add(int64(bytes)) }
+
+func (m *memory) Visit(rows int) bool {
+	m.ahead += rows
+	return m.most == 0 || m.ahead <= m.most
+}
+
+func (m *memory) Visited(rows int) { m.visited += rows }
 
 func newRequest() *Request {
 	return &Request{Context: context.Background(), Memory: &memory{room: make([]byte, 64<<10), large: make([]byte, 512<<10)}, Reply: Reply{Status: 200}}

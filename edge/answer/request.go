@@ -19,6 +19,8 @@ var (
 	ErrUnavailable = errors.New("what the answer needs is unavailable")
 	// ErrNoView: the snapshot's builder did not know the sort key, or search.
 	ErrNoView = errors.New("the snapshot has no view for this")
+	// ErrLimited: Memory.Visit said no.
+	ErrLimited = errors.New("the answer costs more than may be spent now")
 )
 
 // Request is what an answer depends on. Everything in it is valid until Answer
@@ -57,6 +59,10 @@ type Memory interface {
 	// Made is told how many bytes were put together for this request, and how many of
 	// them will be coded now, both together. A finished answer that was cached is none.
 	Made(bytes int)
+	// Visit is told how many rows a search is about to visit, and reports whether it may.
+	// Visited is told how many it did visit since it was told last, also when it failed.
+	Visit(rows int) bool
+	Visited(rows int)
 }
 
 // Reply is an answer as it is put together: a status, a body, and header lines.

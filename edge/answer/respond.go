@@ -153,7 +153,17 @@ func (e *Engine) Answer(r *Request) error {
 		return nil
 	}
 	w.body, w.more = r.Room(), r.Memory
-	err := w.compose(s, &r.Query, e.cfg.Wait)
+	var err error
+	if entry == nil && r.Query.CanLoosen() {
+		if entry, err = e.loosened(r, w, s, cache); err != nil {
+			return e.failure(err)
+		}
+		if entry != nil && e.writeEntry(r, w, s, entry) {
+			w.counters.hits.Add(1)
+			return nil
+		}
+	}
+	err = w.compose(s, &r.Query, e.cfg.Wait)
 	w.counters.composed(w)
 	if err != nil {
 		return e.failure(err)
@@ -173,6 +183,19 @@ func (e *Engine) Answer(r *Request) error {
 	return nil
 }
 
+// loosened looks once more for a finished answer, to the words of q alone.
+func (e *Engine) loosened(r *Request, w *work, s *snapshot.Snapshot, cache *respcache.Cache) (*respcache.Entry, error) {
+	w.reset()
+	w.budget = snapshot.Budget{Wait: e.cfg.Wait}
+	err := w.loosen(s, &r.Query)
+	w.settle()
+	if err != nil || !r.Query.Loose {
+		return nil, err
+	}
+	w.key = r.Query.AppendKey(w.key[:0])
+	return cache.Get(w.key), nil
+}
+
 // entryOverhead is about how many bytes a cached answer takes beside its body.
 const entryOverhead = 1 << 10
 
@@ -190,7 +213,7 @@ func addIgnored(r *Request) {
 func (e *Engine) failure(err error) error {
 	switch {
 	case errors.Is(err, snapshot.ErrGone), errors.Is(err, snapshot.ErrUneven), errors.Is(err, snapshot.ErrAhead), errors.Is(err, snapshot.ErrLater),
-		errors.Is(err, ErrNoView):
+		errors.Is(err, ErrNoView), errors.Is(err, ErrLimited):
 		return err
 	}
 	if now := time.Now().Unix(); e.logged.Swap(now) != now {

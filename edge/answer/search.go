@@ -32,6 +32,8 @@ const (
 // wordRange are the rows and the runs of a view whose keys a word matches.
 type wordRange struct{ start, end, firstRun, endRun int }
 
+func (r wordRange) rows() int { return r.end - r.start }
+
 // wordRanges are those of one word in the views by word, symbol and slug, and how
 // many rows they have.
 type wordRanges struct {
@@ -39,26 +41,28 @@ type wordRanges struct {
 	rows int
 }
 
+// sameAs are the views whose keys are compared with the whole of q.
+var sameAs = [...]struct {
+	sort  query.Sort
+	class uint64
+}{{query.SortSymbol, sameSymbol}, {query.SortName, sameName}, {query.SortSlug, sameName}}
+
 // search appends the items that q finds. Those that equal the text come from the
 // indexes of assets. The others begin with each word: of the word that the fewest rows
 // match these are visited, and of each that may still be among the first the asset's
 // row says whether it has the other words. So it costs by those rows, and keeps no
-// more than are answered.
+// more than are answered. The rows are charged before they are visited.
 func (w *work) search(s *snapshot.Snapshot, q *query.Query) error {
+	defer w.settle()
 	w.entries = w.entries[:0]
 	if !utf8.Valid(q.Text) {
 		return nil // a part of a letter is the beginning of none
 	}
-	for _, exact := range [...]struct {
-		sort  query.Sort
-		class uint64
-	}{{query.SortSymbol, sameSymbol}, {query.SortName, sameName}, {query.SortSlug, sameName}} {
-		v := s.View(query.Assets, exact.sort)
-		same, err := w.starting(v, q.Text, true)
-		if err == nil {
-			err = w.visit(s, q, v, same, exact.class, -1)
-		}
-		if err != nil {
+	if err := w.budget.Check(); err != nil {
+		return err
+	}
+	if !q.Loose {
+		if err := w.searchSame(s, q); err != nil {
 			return err
 		}
 	}
@@ -81,6 +85,61 @@ func (w *work) search(s *snapshot.Snapshot, q *query.Query) error {
 	return nil
 }
 
+// searchSame finds the assets whose symbol, name or slug equals the text.
+func (w *work) searchSame(s *snapshot.Snapshot, q *query.Query) error {
+	var same [len(sameAs)]wordRange
+	rows := 0
+	for i, as := range sameAs {
+		var err error
+		if same[i], err = w.starting(s.View(query.Assets, as.sort), q.Text, true); err != nil {
+			return err
+		}
+		rows += same[i].rows()
+	}
+	if err := w.charge(rows); err != nil {
+		return err
+	}
+	for i, as := range sameAs {
+		if err := w.visit(s, q, s.View(query.Assets, as.sort), same[i], as.class, -1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loosen has q ask for its words alone, so that queries that differ in blanks and in the
+// order of words are one, unless the whole of q is the symbol, name or slug of an asset.
+func (w *work) loosen(s *snapshot.Snapshot, q *query.Query) error {
+	if q.Endpoint != query.Search || q.Loose || !q.CanLoosen() || s == nil || s.View(query.Search, query.SortWord) == nil || !utf8.Valid(q.Text) {
+		return nil
+	}
+	for _, as := range sameAs {
+		same, err := w.starting(s.View(query.Assets, as.sort), q.Text, true)
+		if err != nil || same.rows() > 0 {
+			return err
+		}
+	}
+	q.Loosen()
+	return nil
+}
+
+// charge has rows paid for before they are visited.
+func (w *work) charge(rows int) error {
+	if w.more != nil && !w.more.Visit(rows) {
+		return ErrLimited
+	}
+	return nil
+}
+
+// settle tells what was visited: the rows that were come upon, also before an error, and
+// all rows of each shard that was not in memory and had to be read.
+func (w *work) settle() {
+	if w.more != nil {
+		w.more.Visited(w.searched + w.budget.Read)
+	}
+	w.searched, w.budget.Read = 0, 0
+}
+
 func (w *work) searchWords(s *snapshot.Snapshot, q *query.Query) error {
 	views := [searched]*snapshot.View{
 		inWords:   s.View(query.Search, query.SortWord),
@@ -97,7 +156,7 @@ func (w *work) searchWords(s *snapshot.Snapshot, q *query.Query) error {
 			if r.in[j], err = w.starting(v, word, whole); err != nil {
 				return err
 			}
-			r.rows += r.in[j].end - r.in[j].start
+			r.rows += r.in[j].rows()
 		}
 		if r.rows == 0 {
 			return nil
@@ -105,6 +164,9 @@ func (w *work) searchWords(s *snapshot.Snapshot, q *query.Query) error {
 		if r.rows < w.ranges[rarest].rows {
 			rarest = i
 		}
+	}
+	if err := w.charge(w.ranges[rarest].rows); err != nil {
+		return err
 	}
 	if w.ranges[rarest].rows > largeSort {
 		if err := w.budget.Enter(largeSorts); err != nil {
@@ -154,6 +216,10 @@ func (w *work) visit(s *snapshot.Snapshot, q *query.Query, v *snapshot.View, r w
 		}
 		row += end - i
 		w.visited += end - i
+		w.searched += end - i
+		if err := w.budget.Check(); err != nil {
+			return err
+		}
 		for ; i < end; i++ {
 			e := entry{id: shard.ID(i)}
 			if rank >= 0 {

@@ -266,6 +266,10 @@ func (memory) LargeRoom() []byte { return nil }
 
 func (memory) Made(int) {}
 
+func (memory) Visit(int) bool { return true }
+
+func (memory) Visited(int) {}
+
 // TestTotals: what the engine counts is told.
 func TestTotals(t *testing.T) {
 	store := memstore.New()

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/query"
@@ -241,6 +243,65 @@ func TestFaultLimit(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestSearchTokens: a search pays for the rows that it visits as a plain model says,
+// whatever it ends in: before they are visited, and what is owed keeps others from theirs.
+func TestSearchTokens(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rate, burst := rapid.SampledFrom([]int{1, 2, 5, 10, 50, 100, 200}).Draw(rt, "rate"), rapid.IntRange(1, 300).Draw(rt, "burst")
+		keys, text := newKeys(t, rate, burst)
+		var steps [][2]int // rows announced, and rows visited
+		var result error
+		s := newServer(t, Config{Keys: keys, Engine: engine(func(r *Request) error {
+			for _, step := range steps {
+				if !r.Visit(step[0]) {
+					return answer.ErrLimited
+				}
+				r.Visited(step[1])
+			}
+			if result != nil {
+				return result
+			}
+			return stub(r)
+		})})
+		now, left, most := time.Now(), burst, max(burst, 60*rate)
+		for range rapid.IntRange(1, 20).Draw(rt, "requests") {
+			pause := rapid.IntRange(0, 3).Draw(rt, "pause")
+			now, left = now.Add(time.Duration(pause)*time.Second), min(burst, left+pause*rate)
+			rows := rapid.OneOf(rapid.IntRange(0, 2*tokenRows), rapid.IntRange(0, 500_000))
+			steps = nil
+			for range rapid.IntRange(0, 2).Draw(rt, "steps") {
+				ahead := rows.Draw(rt, "ahead")
+				steps = append(steps, [2]int{ahead, ahead + rapid.IntRange(-ahead, 1000).Draw(rt, "beside")})
+			}
+			result = rapid.SampledFrom([]error{nil, snapshot.ErrLater}).Draw(rt, "result")
+			status := 429
+			if left >= 1 {
+				left--
+				status = 200
+				if result != nil {
+					status = 503
+				}
+				paid, seen := 0, 0
+				for _, step := range steps {
+					n := max(paid, (seen+step[0])/tokenRows)
+					if n > paid && left < 0 {
+						status = 429
+						break
+					}
+					left = max(left-(n-paid), -most)
+					seen += step[1]
+					paid = seen / tokenRows
+					left = max(min(burst, left-(paid-n)), -most)
+				}
+			}
+			a := handle(t, s, now, request("GET", "/openapi/v1/search?q=a", "X-Api-Key: "+text))
+			if want := fmt.Sprintf(`"default";r=%d;`, max(0, left)); a.StatusCode != status || !strings.HasPrefix(a.Header.Get("RateLimit"), want) {
+				rt.Fatalf("%v: %d with %q, want %d with %q", steps, a.StatusCode, a.Header.Get("RateLimit"), status, want)
+			}
+		}
+	})
 }
 
 // TestTokensBeforeCoding: of full pages of history that wait to be coded a key has as many

@@ -75,6 +75,8 @@ func problemOf(err error) *problem {
 		return snapshotLater
 	case errors.Is(err, answer.ErrNoView):
 		return noView
+	case errors.Is(err, answer.ErrLimited):
+		return tooManyRequests
 	}
 	return unavailable
 }

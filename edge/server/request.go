@@ -46,14 +46,18 @@ type Request struct {
 	limit   limit.Limit    // the limit that the request counts under
 	left    limit.Decision // what it left
 	taken   *auth.Key      // whose token was taken; nil: no token was
-	id      [reqid.Length]byte
-	took    time.Duration     // from Now until the answer was ready
-	client  netip.Addr        // see clientOf; not valid: not asked for yet
-	room    bool              // the body was put together for this request alone
-	out     *[outputSize]byte // nil: not needed yet
-	large   *[largeSize]byte  // nil: not needed
-	mem     *memory           // nil: detached
-	once    bool              // is not used again
+	// Of a search: the rows that it is about to have visited, those that it has, and the
+	// tokens that were taken for them.
+	ahead, visited, rowTokens int
+
+	id     [reqid.Length]byte
+	took   time.Duration     // from Now until the answer was ready
+	client netip.Addr        // see clientOf; not valid: not asked for yet
+	room   bool              // the body was put together for this request alone
+	out    *[outputSize]byte // nil: not needed yet
+	large  *[largeSize]byte  // nil: not needed
+	mem    *memory           // nil: detached
+	once   bool              // is not used again
 }
 
 // memory is what stays from request to request.

@@ -14,11 +14,23 @@ const sample = 64
 // Budget bounds how long one answer may wait for what is not in memory, all its
 // waits together.
 type Budget struct {
-	Wait     time.Duration
+	Wait time.Duration
+	// Read counts the rows of the shards that were not in memory, each time that one was
+	// read.
+	Read     int
 	deadline time.Time // zero before the first wait
 }
 
 var errLate = fmt.Errorf("%w: it took too long", shards.ErrUnavailable)
+
+// Check returns an error that wraps shards.ErrUnavailable once Wait has passed since the
+// first wait or check.
+func (b *Budget) Check() error {
+	if b.late() {
+		return errLate
+	}
+	return nil
+}
 
 func (b *Budget) late() bool {
 	now := time.Now()

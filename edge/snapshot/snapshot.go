@@ -241,7 +241,11 @@ func (v *View) Shard(n int, b *Budget) (*artifacts.Shard, error) {
 	if b.late() {
 		return nil, errLate
 	}
-	return v.cache.Shard(v.objects[n/v.perObject], n%v.perObject)
+	s, err := v.cache.Shard(v.objects[n/v.perObject], n%v.perObject)
+	if err == nil {
+		b.Read += s.Len()
+	}
+	return s, err
 }
 
 // Cached returns shard n if the cache has it in memory.

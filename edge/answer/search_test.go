@@ -1,0 +1,130 @@
+package answer
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder/market"
+	"example.com/marketdata/edge/internal/fixture"
+	"example.com/marketdata/edge/query"
+)
+
+// searchRows is how many rows a search for text visits among assets: those that equal it,
+// and, unless these fill the answer, those that the rarest word begins, each word of a name
+// and each symbol and slug being one.
+func searchRows(text string, assets []market.Asset) (rows int) {
+	text = artifacts.Fold(text)
+	if !utf8.ValidString(text) {
+		return 0
+	}
+	words := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' })
+	counts, same := make([]int, len(words)), 0
+	for i := range assets {
+		a := &assets[i]
+		var of []string
+		for _, word := range strings.FieldsFunc(a.Name, func(r rune) bool { return !unicode.In(r, unicode.L, unicode.Nd) }) {
+			if word = artifacts.Fold(word); !slices.Contains(of, word) {
+				of = append(of, word)
+			}
+		}
+		symbol, slug := artifacts.Fold(a.Symbol), artifacts.Fold(a.Slug)
+		for _, key := range append(of, symbol, slug) {
+			for i, word := range words {
+				if key == word || utf8.RuneCountInString(word) > 1 && strings.HasPrefix(key, word) {
+					counts[i]++
+				}
+			}
+		}
+		name := artifacts.Fold(a.Name)
+		for _, key := range []string{symbol, name, slug} {
+			if key == text {
+				rows++
+			}
+		}
+		if symbol == text || name == text || slug == text {
+			same++
+		}
+	}
+	if same < maxFound {
+		rows += slices.Min(counts)
+	}
+	return rows
+}
+
+// TestSearchRows: a search announces the rows that a plain model counts, visits as many, and
+// none when they are not to be had; from what is not in memory come more, and it tells of
+// them. Searches that differ in blanks and in the order of words are one.
+func TestSearchRows(t *testing.T) {
+	store := memstore.New()
+	f := fixture.Feed(1500, 1)
+	for i, name := range []string{"Two  Spaces", " Doge & Co", "Doge Co", "co  doge"} {
+		f.Assets[300+i].Name = name
+	}
+	fixture.Publish(t, store, f, fixture.Start, nil)
+	warm, cold := newRig(t, store, 64<<20, 1), newRig(t, store, 1, 1)
+	warm.await(t, fixture.Start)
+	cold.await(t, fixture.Start)
+	rnd, read := rand.New(rand.NewPCG(1, 1)), 0
+	for i := range 800 {
+		raw := "q=" + searchText(rnd)
+		if i < 5 {
+			raw = "q=" + []string{"two++spaces", "two+spaces", "co++doge", "doge+co", "asset++common"}[i]
+		}
+		text, err := url.QueryUnescape(raw[2:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := searchRows(text, f.Assets)
+		ask1 := func(r *rig, most int) (*memory, error) {
+			req := newRequest()
+			m := req.Memory.(*memory)
+			m.most = most
+			return m, ask(t, r, req, query.Search, raw)
+		}
+		m, err := ask1(warm, 0)
+		for range 100 { // what is read goes into memory sooner or later
+			if err == nil && m.visited > want {
+				m, err = ask1(warm, 0)
+			}
+		}
+		if err != nil || m.ahead != want || m.visited != want {
+			t.Fatalf("%s: %d rows announced, %d visited, %v, want %d", raw, m.ahead, m.visited, err, want)
+		}
+		if m, err := ask1(cold, 0); err != nil || m.ahead != want || m.visited < want {
+			t.Fatalf("%s, from the disk: %d rows announced, %d visited, %v, want %d and more", raw, m.ahead, m.visited, err, want)
+		} else {
+			read += m.visited - want
+		}
+		if want > 1 {
+			if _, err := ask1(warm, want-1); !errors.Is(err, ErrLimited) {
+				t.Fatalf("%s, with room for less: %v", raw, err)
+			}
+		}
+	}
+
+	if read < 800 {
+		t.Errorf("%d rows of what is not in memory", read)
+	}
+
+	caches := newRig(t, store, 64<<20, 64<<20)
+	caches.await(t, fixture.Start)
+	for i, raw := range []string{"q=common+asset", "q=asset+common", "q=+asset++common", "q=asset+common+asset+", "q=asset++common"} {
+		before := caches.Totals().Hits
+		for range 2 {
+			if err := ask(t, caches, newRequest(), query.Search, raw); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if hits := caches.Totals().Hits - before; i > 0 && hits != 2 {
+			t.Errorf("%s: %d hits of 2", raw, hits)
+		}
+	}
+}
