@@ -1,6 +1,9 @@
 package sim
 
-import "strings"
+import (
+	"sort"
+	"strings"
+)
 
 var (
 	nameStarts = [...]string{
@@ -11,11 +14,59 @@ var (
 		"ara", "atrix", "ex", "ia", "ium", "on", "ora", "is", "ys", "ent", "aro", "eno", "ico", "uma", "ax", "eth",
 		"oid", "ula", "anta", "ebit", "igo", "ovo", "yra", "ell", "inu", "oge", "apad", "amesh", "erra", "yx", "ance", "ode",
 	}
-	nameTails = [...]string{
-		"", "", "", "", "", "", "", "", " Protocol", " Network", " Finance", " Coin", " Token", " DAO", " Swap", " AI",
-		" Inu", " Chain", " Pay", " Gold", " Labs", " Games", " World", " Cash", " 2.0", " Classic", " (old)", " & Friends", " X", " USD", " Staked", " Wrapped",
-	}
+	nameMarks = [...]string{" 2.0", " Classic (old)", " & Friends", " X", " (Bridged)", " v3", ".fi", " - BSC"}
 )
+
+// shared are words that names share, those first that stand in most of them, as in real
+// directories: a name has 1.8 words, and the most frequent ones stand in three of a hundred.
+// How often the word of place n is picked falls as 1 / (n + 10).
+var shared = newShared(strings.Fields(`
+Token AI Bridged Wrapped Coin The Finance Network Protocol Staked by of Cat Inu USD on Pepe Baby Stock
+Dog Base Chain DAO Money Doge Vault Old World Meme Crypto Fan Dollar Games Agent Gold Index Based Game
+Ethereum Protocols Pay Moon Swap Labs Trump King Super Bull Capital Club Digital Elon Fund Global Green
+Bitcoin Solana Avalanche Polygon Optimism Fantom Arbitrum Liquid Restaked Synthetic Stable Yield Reward
+Share Bond Note Treasury Reserve Silver Copper Platinum Oil Carbon Energy Solar Water Land Estate House
+City Island Ocean Forest River Mountain Star Sun Mars Lunar Galaxy Cosmic Space Rocket Orbit Planet Nova
+Shiba Floki Frog Monkey Ape Bear Tiger Lion Wolf Fox Panda Rabbit Duck Bird Fish Whale Shark Dragon
+Unicorn Phoenix Snake Turtle Penguin Hamster Goat Horse Pig Cow Chicken Bee Ant Spider Owl Eagle Art
+Music Video Movie Sport Football Soccer Racing Poker Casino Bet Lottery Luck Prize Quest Guild Hero
+Legend Knight Wizard Magic Sword Shield Castle Empire Kingdom Arena Battle War Peace Love Hope Dream Life
+Time Power Fire Ice Storm Thunder Lightning Wind Earth Metal Stone Crystal Diamond Ruby Emerald Pearl
+Cloud Data Storage Compute Node Oracle Bridge Wallet Exchange Market Trade Trading Lend Lending Credit
+Bank Banking Cash Payment Card Loan Insurance Invest Asset Assets Equity Real Property Rent Travel Hotel
+Food Coffee Pizza Burger Sushi Beer Wine Health Medical Fitness Education School Book News Social Chat
+Friend Alpha Beta Gamma Delta Omega Sigma Zero One Two First Last Next New Neo Meta Hyper Ultra Mega
+Micro Nano Pro Prime Plus Max Mini Lite Core Hub Link Net Web Site App Tech Bot Robot Machine Brain Mind
+Neural Quantum Virtual Reality Cyber Crypt Block Bit Byte Code Script Open Free Fair Safe Secure Trust
+Private Public Community People Human Man Woman Girl Boy Kid Mama Papa Grandma Uncle Boss Chief President
+Senate Party Nation Country America China Japan Korea India Africa Europe Brazil Turkey Russia Mexico
+Canada Happy Angry Lazy Crazy Funny Sad Cute Fat Tiny Big Giant Small Fast Quick Slow Hot Cold Dark Light
+Black White Red Blue Yellow Orange Purple Pink Rainbow Golden Broken Lost Hidden Secret Sacred Holy Evil
+Devil Angel Ghost Zombie Vampire Monster Alien Ninja Pirate Cowboy Samurai Joker Clown Doctor Captain
+Master Proof Merge Mobile Monad Morpho Motion Move Moonshot Medal Melon Memo Mercury Metis Metro Merit
+Drop Drift Drive Door Dot Double Donut Prism Privacy Print Price Priority Project Promise Props
+`))
+
+// sharedWords are words, and how often each is picked: the sum of the weights up to it.
+type sharedWords struct {
+	words []string
+	up    []uint64
+}
+
+func newShared(words []string) *sharedWords {
+	s, sum := &sharedWords{words: words}, uint64(0)
+	for i := range words {
+		sum += 1_000_000 / uint64(i+11)
+		s.up = append(s.up, sum)
+	}
+	return s
+}
+
+// pick returns one of the words.
+func (s *sharedWords) pick(h hash) string {
+	at := h.below(s.up[len(s.up)-1])
+	return s.words[sort.Search(len(s.up), func(i int) bool { return s.up[i] > at })]
+}
 
 // oddities are names with their symbols that have been found hard: other
 // scripts, letters that fold to others or not as one may think (Kelvin, long s,
@@ -73,6 +124,23 @@ func (h hash) pick(words []string) string { return words[h.below(uint64(len(word
 // coin returns a name made up of syllables.
 func coin(h hash) string { return h.with(1).pick(nameStarts[:]) + h.with(2).pick(nameEnds[:]) }
 
+// title returns a name of one to four words: of a hundred, 60 begin with a word of their own,
+// and the others with one that they share; those that follow are shared.
+func title(h hash) string {
+	name := coin(h)
+	if !h.with(0).percent(60) {
+		name = shared.pick(h.with(3))
+	}
+	more := uint64(0)
+	for n := h.with(4).below(100); more < 3 && n >= [...]uint64{45, 82, 96}[more]; more++ {
+		name += " " + shared.pick(h.with(5).with(more))
+	}
+	if h.with(6).percent(10) {
+		name += h.with(7).pick(nameMarks[:])
+	}
+	return name
+}
+
 // names returns an asset's name and symbol. Four of a hundred assets have odd
 // ones; of the others fifteen of a hundred have a popular symbol, three of a
 // hundred of these in another spelling that folds to the same.
@@ -82,7 +150,7 @@ func (a *asset) names() (name, symbol string) {
 		o := &oddities[h.with(0).below(uint64(len(oddities)))]
 		return o.name, o.symbol
 	}
-	name = coin(h) + h.with(3).pick(nameTails[:])
+	name = title(h)
 	h = a.hash.with(ofSymbol)
 	if h.percent(15) {
 		n := uint64(len(popular))

@@ -10,12 +10,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
+	"unicode"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
@@ -94,9 +96,9 @@ func TestGolden(t *testing.T) {
 		at     time.Time
 		want   string
 	}{
-		{500, 1, at, "0f9d8951acd24110"},
-		{500, 2, at.Add(-400 * 24 * time.Hour), "6c129bd192eb03a1"},
-		{10, 1 << 63, time.Date(1950, 1, 1, 0, 0, 0, 0, time.UTC), "f6a7ec6c2c064807"},
+		{500, 1, at, "9d6d344007f47af7"},
+		{500, 2, at.Add(-400 * 24 * time.Hour), "47ae45baa81e929f"},
+		{10, 1 << 63, time.Date(1950, 1, 1, 0, 0, 0, 0, time.UTC), "5a029d3441c8fdb9"},
 	} {
 		sum := sha256.New()
 		files := filesAt(t, c.assets, c.seed, c.at)
@@ -105,6 +107,40 @@ func TestGolden(t *testing.T) {
 		}
 		if got := hex.EncodeToString(sum.Sum(nil)[:8]); got != c.want {
 			t.Errorf("%d assets, seed %d, %v: %s, want %s", c.assets, c.seed, c.at, got, c.want)
+		}
+	}
+}
+
+// TestWords: names share words as in real directories, of which searches are dear.
+func TestWords(t *testing.T) {
+	const n = 20_000
+	counts, words, beginnings := map[string]int{}, 0, map[string]int{}
+	for line := range bytes.Lines(read(t, filesAt(t, n, 1, at), source.AssetsFile)) {
+		var row struct{ Name string }
+		if err := json.Unmarshal(line, &row); err != nil {
+			t.Fatal(err)
+		}
+		for word := range strings.FieldsFuncSeq(strings.ToLower(row.Name), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+			counts[word]++
+			words++
+			if len(word) > 1 {
+				beginnings[word[:2]]++
+			}
+		}
+	}
+	often := slices.Sorted(maps.Values(counts))
+	slices.Reverse(often)
+	two := slices.Sorted(maps.Values(beginnings))
+	for _, c := range []struct {
+		what     string
+		n        int
+		from, to int
+	}{
+		{"words", words, n * 16 / 10, n * 22 / 10}, {"the most frequent word", often[0], n * 2 / 100, n * 4 / 100},
+		{"the hundredth", often[99], n / 1000, n / 200}, {"the most frequent two letters", two[len(two)-1], n * 3 / 100, n * 10 / 100},
+	} {
+		if c.n < c.from || c.n > c.to {
+			t.Errorf("%s: %d in %d names, want %d to %d", c.what, c.n, n, c.from, c.to)
 		}
 	}
 }
