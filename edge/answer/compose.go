@@ -38,6 +38,8 @@ type work struct {
 	// Of /search.
 	ranges     [query.MaxWords]wordRanges
 	text, name []byte
+	met        metTable
+	known      uint8 // the words that the assets in met are known to have, or the rarest alone
 	// Of /history.
 	window        *snapshot.History // nil: another endpoint, or a snapshot without it
 	about         int               // number of the window

@@ -226,6 +226,9 @@ func (e *Engine) free(w *work) {
 	if cap(w.entries) > largeSort {
 		w.entries = nil
 	}
+	if cap(w.met.ids) > largeMet {
+		w.met = metTable{}
+	}
 	if cap(w.coded) > 2*coders.Large {
 		w.coded = nil
 	}

@@ -2,6 +2,7 @@ package answer
 
 import (
 	"bytes"
+	"math/bits"
 	"slices"
 	"unicode/utf8"
 
@@ -49,9 +50,10 @@ var sameAs = [...]struct {
 
 // search appends the items that q finds. Those that equal the text come from the
 // indexes of assets. The others begin with each word: of the word that the fewest rows
-// match these are visited, and of each that may still be among the first the asset's
-// row says whether it has the other words. So it costs by those rows, and keeps no
-// more than are answered. The rows are charged before they are visited.
+// match these are visited. Whether such an asset has the other words, too, their rows say,
+// as long as they are not many times as many, and else, of each that may still be among the
+// first, the asset's row. So it costs by the rows of the rarest word, which are charged
+// before they are visited, and keeps no more of them than are sorted without a place.
 func (w *work) search(s *snapshot.Snapshot, q *query.Query) error {
 	defer w.settle()
 	w.entries = w.entries[:0]
@@ -100,7 +102,7 @@ func (w *work) searchSame(s *snapshot.Snapshot, q *query.Query) error {
 		return err
 	}
 	for i, as := range sameAs {
-		if err := w.visit(s, q, s.View(query.Assets, as.sort), same[i], as.class, -1); err != nil {
+		if err := w.visit(s, q, s.View(query.Assets, as.sort), same[i], as.class, false); err != nil {
 			return err
 		}
 	}
@@ -174,8 +176,98 @@ func (w *work) searchWords(s *snapshot.Snapshot, q *query.Query) error {
 		}
 		defer func() { <-largeSorts }()
 	}
+	if some, err := w.meet(views, q, rarest); err != nil || !some {
+		return err
+	}
 	for j, v := range views {
-		if err := w.visit(s, q, v, w.ranges[rarest].in[j], sameStart, rarest); err != nil {
+		if err := w.visit(s, q, v, w.ranges[rarest].in[j], sameStart, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const (
+	// leastMet is the number of rows from which on those of other words are gone through:
+	// fewer are looked up one by one.
+	leastMet = 32
+	// worthMeeting is how many rows of another word are gone through rather than one asset
+	// looked up for it: the rows stand side by side, the asset anywhere in memory.
+	worthMeeting = 32
+)
+
+// meet finds out which assets of the rarest word have others, too, from the rows of those
+// words, where that costs less than to look up each asset. It sets w.known to the words
+// that are then known, and reports whether there may be an asset that has all.
+func (w *work) meet(views [searched]*snapshot.View, q *query.Query, rarest int) (some bool, err error) {
+	w.known = 1 << rarest
+	left := w.ranges[rarest].rows
+	w.met.reset(0)
+	if left < leastMet || left > largeSort || len(q.Words) == 1 {
+		return true, nil
+	}
+	var order [query.MaxWords]int
+	others := order[:0]
+	for i := range q.Words {
+		if i != rarest {
+			others = append(others, i)
+		}
+	}
+	slices.SortFunc(others, func(a, b int) int { return w.ranges[a].rows - w.ranges[b].rows })
+	if w.ranges[others[0]].rows > worthMeeting*left {
+		return true, nil
+	}
+	w.met.reset(left)
+	if err := w.eachID(views, rarest, func(id uint64) { w.met.add(id, w.known) }); err != nil {
+		return false, err
+	}
+	for _, i := range others {
+		if w.ranges[i].rows > worthMeeting*left {
+			break
+		}
+		left = 0
+		if err := w.eachID(views, i, func(id uint64) { left += w.met.raise(id, w.known, 1<<i) }); err != nil || left == 0 {
+			return false, err
+		}
+		w.known |= 1 << i
+	}
+	return true, nil
+}
+
+// eachID calls f with the ids of a word's rows.
+func (w *work) eachID(views [searched]*snapshot.View, word int, f func(id uint64)) error {
+	for j, v := range views {
+		err := w.eachShard(v, w.ranges[word].in[j], func(shard *artifacts.Shard, from, to int) error {
+			w.visited += to - from
+			for i := from; i < to; i++ {
+				f(shard.ID(i))
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachShard calls f with the shards that have the rows of r, and which of theirs these are.
+func (w *work) eachShard(v *snapshot.View, r wordRange, f func(shard *artifacts.Shard, from, to int) error) error {
+	for row := r.start; row < r.end; {
+		shard, err := w.at(v, row/v.PerShard())
+		if err != nil {
+			return err
+		}
+		i := row % v.PerShard()
+		end := min(shard.Len(), i+r.end-row)
+		if end <= i {
+			return errShort
+		}
+		row += end - i
+		if err := w.budget.Check(); err != nil {
+			return err
+		}
+		if err := f(shard, i, end); err != nil {
 			return err
 		}
 	}
@@ -200,28 +292,18 @@ func (w *work) starting(v *snapshot.View, start []byte, whole bool) (r wordRange
 	return r, err
 }
 
-// visit adds the assets of the rows of v to those found, in a class, if they have all
-// words but the one that is known.
-func (w *work) visit(s *snapshot.Snapshot, q *query.Query, v *snapshot.View, r wordRange, class uint64, known int) error {
+// visit adds the assets of the rows of v to those found, in a class: all of them, or with
+// words those that have all words.
+func (w *work) visit(s *snapshot.Snapshot, q *query.Query, v *snapshot.View, r wordRange, class uint64, words bool) error {
 	ranked, rank := s.View(query.Assets, query.SortRank), int(v.Columns[query.SortRank])
-	for row := r.start; row < r.end; {
-		shard, err := w.at(v, row/v.PerShard())
-		if err != nil {
-			return err
-		}
-		i := row % v.PerShard()
-		end := min(shard.Len(), i+r.end-row)
-		if end <= i {
-			return errShort
-		}
-		row += end - i
-		w.visited += end - i
-		w.searched += end - i
-		if err := w.budget.Check(); err != nil {
-			return err
-		}
-		for ; i < end; i++ {
+	return w.eachShard(v, r, func(shard *artifacts.Shard, from, to int) error {
+		w.visited += to - from
+		w.searched += to - from
+		for i := from; i < to; i++ {
 			e := entry{id: shard.ID(i)}
+			if words && !w.met.has(e.id, w.known) {
+				continue
+			}
 			if rank >= 0 {
 				e.key = place(ranked, shard.Ord(rank, i), false)
 			} else if e.key = uint64(artifacts.SearchRank(shard.Row(i))); e.key == 0 {
@@ -234,11 +316,10 @@ func (w *work) visit(s *snapshot.Snapshot, q *query.Query, v *snapshot.View, r w
 			if !ok {
 				continue
 			}
-			if known >= 0 && len(q.Words) > 1 {
-				if ok, err = w.hasOthers(s, q, e.id, known); err != nil {
+			if words && bits.OnesCount8(w.known) < len(q.Words) {
+				if ok, err := w.hasOthers(s, q, e.id); err != nil {
 					return err
-				}
-				if !ok {
+				} else if !ok {
 					continue
 				}
 			}
@@ -247,8 +328,8 @@ func (w *work) visit(s *snapshot.Snapshot, q *query.Query, v *snapshot.View, r w
 			}
 			w.entries = slices.Insert(w.entries, at, e)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // among returns which of those found e would be; not ok when it is there already, or
@@ -264,8 +345,8 @@ func (w *work) among(e entry) (at int, ok bool) {
 	return at, true
 }
 
-// hasOthers reports whether an asset has all words but the one that is known.
-func (w *work) hasOthers(s *snapshot.Snapshot, q *query.Query, id uint64, known int) (bool, error) {
+// hasOthers reports whether an asset has all words but those that are known.
+func (w *work) hasOthers(s *snapshot.Snapshot, q *query.Query, id uint64) (bool, error) {
 	v := s.View(query.Assets, query.SortID)
 	shard, row, ok, err := w.find(&w.rows, v, id)
 	if err != nil {
@@ -277,7 +358,7 @@ func (w *work) hasOthers(s *snapshot.Snapshot, q *query.Query, id uint64, known 
 	symbol, slug := int(shard.Ord(int(v.Columns[query.SortSymbol]), row)), int(shard.Ord(int(v.Columns[query.SortSlug]), row))
 	w.text = w.text[:0]
 	for i, word := range q.Words {
-		if r := &w.ranges[i].in; i == known || r[inSymbols].hasRun(symbol) || r[inSlugs].hasRun(slug) {
+		if r := &w.ranges[i].in; w.known>>i&1 != 0 || r[inSymbols].hasRun(symbol) || r[inSlugs].hasRun(slug) {
 			continue
 		}
 		if len(w.text) == 0 {

@@ -87,7 +87,13 @@ func TestSearchRows(t *testing.T) {
 			req := newRequest()
 			m := req.Memory.(*memory)
 			m.most = most
-			return m, ask(t, r, req, query.Search, raw)
+			before := r.Totals().Rows
+			err := ask(t, r, req, query.Search, raw)
+			// The rows of other words are not charged, and bounded by those that are.
+			if rows := int(r.Totals().Rows - before); rows > maxFound+(2+worthMeeting*(query.MaxWords-1))*want {
+				t.Errorf("%s: %d rows visited for %d that are charged", raw, rows, want)
+			}
+			return m, err
 		}
 		m, err := ask1(warm, 0)
 		for range 100 { // what is read goes into memory sooner or later

@@ -129,9 +129,8 @@ func (r *Request) Made(bytes int) {
 }
 
 // tokenRows is how many rows a search visits for one token (INTERFACE.md, "Rate limits").
-// A row takes about half a microsecond: without it, one key could keep several cores with
-// searches for beginnings that many names share; with it, the default limit pays for
-// some 3 % of a core.
+// Where each asset has to be looked up a row takes a good half of a microsecond, so that the
+// default limit pays for 4 % of a core at most; mostly it is a tenth of that.
 const tokenRows = 500
 
 // Visit implements answer.Memory. It takes the tokens for the rows before they are visited,

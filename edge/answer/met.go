@@ -1,0 +1,64 @@
+package answer
+
+import "math/bits"
+
+// metTable says of assets which words of a search they are known to have. Its memory is
+// used again.
+type metTable struct {
+	ids   []uint64 // 0: free
+	words []uint8  // a bit each
+	shift int
+}
+
+// largeMet is the size of a table above which its memory is not kept.
+const largeMet = 1 << 15
+
+// reset empties the table, for up to n assets; 0: it is not in use.
+func (t *metTable) reset(n int) {
+	if n == 0 {
+		t.ids = t.ids[:0]
+		return
+	}
+	t.shift = 64 - bits.Len(uint(2*n-1))
+	size := 1 << (64 - t.shift)
+	if cap(t.ids) < size {
+		t.ids, t.words = make([]uint64, size), make([]uint8, size)
+	}
+	t.ids, t.words = t.ids[:size], t.words[:size]
+	clear(t.ids)
+}
+
+// find returns where id stands, or would.
+func (t *metTable) find(id uint64) int {
+	mask := len(t.ids) - 1
+	at := int(id * 0x9e3779b97f4a7c15 >> t.shift)
+	for t.ids[at] != id && t.ids[at] != 0 {
+		at = (at + 1) & mask
+	}
+	return at
+}
+
+// add adds an asset that has words.
+func (t *metTable) add(id uint64, words uint8) {
+	at := t.find(id)
+	t.ids[at], t.words[at] = id, words
+}
+
+// raise adds a word to those of an asset that has exactly words so far. It returns how many
+// assets that were: one or none.
+func (t *metTable) raise(id uint64, words, word uint8) int {
+	if at := t.find(id); t.ids[at] == id && t.words[at] == words {
+		t.words[at] |= word
+		return 1
+	}
+	return 0
+}
+
+// has reports whether an asset has words; all have when the table is not in use.
+func (t *metTable) has(id uint64, words uint8) bool {
+	if len(t.ids) == 0 {
+		return true
+	}
+	at := t.find(id)
+	return t.ids[at] == id && t.words[at] == words
+}
