@@ -397,6 +397,9 @@ func (b *bench) run(ctx context.Context) error {
 	if err := b.history(ctx); err != nil {
 		return err
 	}
+	if err := b.searches(ctx); err != nil {
+		return err
+	}
 	if err := b.idle(ctx, 10_000); err != nil {
 		return err
 	}

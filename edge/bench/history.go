@@ -222,12 +222,13 @@ func (b *bench) flooded(ctx context.Context, what string, s *server) error {
 
 // flood starts a floodCmd, which an interrupt ends. It has what the load tester leaves
 // of its core: on the same terms it would make the load late.
-func (b *bench) flood(addr, key string, round int) (*exec.Cmd, error) {
+func (b *bench) flood(addr, key string, round int, more ...string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.Command("chrt", "--idle", "0", self, "flood", "--addr", addr, "--key", key, "--round", strconv.Itoa(round))
+	cmd.Args = append(cmd.Args, more...)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	cmd.Stdout, cmd.Stderr = new(bytes.Buffer), os.Stderr
 	return cmd, cmd.Start()
@@ -241,13 +242,14 @@ const (
 	minSeconds   = 9 // that a median is of
 )
 
-// floodCmd asks at floodRate for new, coded, full pages of history, and says how many
-// answers it got of each status.
+// floodCmd asks at floodRate for new, coded, full pages of history, or for the dearest
+// searches, and says how many answers it got of each status.
 type floodCmd struct {
 	Addr string `required:""`
 	Key  string `required:""`
 	// Round is another in each run against an edge, which keeps the answers of the others.
-	Round uint64
+	Round    uint64
+	Searches bool
 }
 
 func (c *floodCmd) Run(ctx context.Context) error {
@@ -262,12 +264,12 @@ func (c *floodCmd) Run(ctx context.Context) error {
 			continue
 		case <-tick:
 		}
-		var ids []string
-		for _, i := range rnd.Perm(historyAssets)[:20] {
-			ids = append(ids, fmt.Sprint(i+1))
+		path := dearSearch(rnd)
+		if !c.Searches {
+			path = fullPage(rnd)
 		}
 		asking.Go(func() {
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.Addr+history+"?window=1y&id="+strings.Join(ids, ","), nil)
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.Addr+path, nil)
 			if err != nil {
 				return
 			}
@@ -286,6 +288,15 @@ func (c *floodCmd) Run(ctx context.Context) error {
 	}
 	asking.Wait()
 	return json.NewEncoder(os.Stdout).Encode(answers)
+}
+
+// fullPage is a full page of a year's history.
+func fullPage(rnd *rand.Rand) string {
+	var ids []string
+	for _, i := range rnd.Perm(historyAssets)[:20] {
+		ids = append(ids, strconv.Itoa(i+1))
+	}
+	return history + "?window=1y&id=" + strings.Join(ids, ",")
 }
 
 func percentile(of []time.Duration, n int) time.Duration {

@@ -30,7 +30,7 @@ type cli struct {
 	Run     runCmd     `cmd:"" default:"withargs" help:"Compare (the default)."`
 	Codings codingsCmd `cmd:"" help:"Compare the settings of content codings."`
 	Bare    bareCmd    `cmd:"" hidden:"" help:"Serve one response with bare fasthttp."`
-	Flood   floodCmd   `cmd:"" hidden:"" help:"Ask for full pages of history until it is interrupted."`
+	Flood   floodCmd   `cmd:"" hidden:"" help:"Ask for full pages of history, or the dearest searches, until it is interrupted."`
 }
 
 type runCmd struct {

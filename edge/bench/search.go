@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+)
+
+const (
+	searchAssets = 200_000
+	searchRate   = 200 // of the other key, in requests a second
+	searchRounds = 5
+	searchShare  = 5 // of one core, in percent
+)
+
+// searches looks at what a key costs that has the default limit and asks for the dearest
+// searches as fast as it may: for beginnings that thousands of names share, and that few
+// names have together. It takes that part of a core, beside what the other key takes, and
+// leaves that key its latency.
+func (b *bench) searches(ctx context.Context) error {
+	const share, others = "CPU time while a key asks for the dearest searches, of one core", "p99 at 200 a second while a key asks for the dearest searches, beside none"
+	if b.skipped(share) && b.skipped(others) {
+		return nil
+	}
+	defer func(key string) { b.key = key }(b.key) // the store here has its own
+	s, err := b.market(ctx, "search", searchAssets)
+	if err != nil {
+		return err
+	}
+	defer b.stop(s)
+	out, err := b.builder(ctx, nil, "keys", "create", "--store", b.store("search"), "--name", "flood", "--json")
+	if err != nil {
+		return err
+	}
+	var key struct{ Key string }
+	if err := json.Unmarshal(out, &key); err != nil {
+		return err
+	}
+	// timed runs the other key's load and returns it with the part of a core that it took.
+	timed := func(state string) (p99 []float64, busy float64, err error) {
+		before, err := cpu(s.worker)
+		if err != nil {
+			return nil, 0, err
+		}
+		began := time.Now()
+		r, _, err := b.open(ctx, s, searchRate, 1)
+		if err != nil {
+			return nil, 0, err
+		}
+		after, err := cpu(s.worker)
+		print(r, others, state)
+		return calmSeconds(&r), (after - before).Seconds() / time.Since(began).Seconds(), err
+	}
+	var alone, beside, shares []float64
+	for round := range min(b.Rounds, searchRounds) {
+		before, idle, err := timed("alone")
+		if err != nil {
+			return err
+		}
+		flood, err := b.flood(s.addr, key.Key, round, "--searches")
+		if err != nil {
+			return err
+		}
+		during, busy, err := timed("beside searches")
+		_ = flood.Process.Signal(os.Interrupt) // it may have ended
+		if err := cmp.Or(err, flood.Wait()); err != nil {
+			return err
+		}
+		var answers map[int]int
+		if err := json.Unmarshal(flood.Stdout.(*bytes.Buffer).Bytes(), &answers); err != nil {
+			return err
+		}
+		fmt.Printf("%-58s %.1f %% of a core, %d found and %d refused\n", share, 100*(busy-idle), answers[http.StatusOK], answers[http.StatusTooManyRequests])
+		if answers[http.StatusOK] == 0 || answers[http.StatusTooManyRequests] == 0 {
+			continue // it had too little of the core to come to its limit
+		}
+		alone, beside, shares = append(alone, before...), append(beside, during...), append(shares, 100*(busy-idle))
+	}
+	r := row{what: share, measured: "the machine was in the way", target: fmt.Sprintf("≤ %d %%", searchShare)}
+	if len(shares) > 0 {
+		part := median(shares, func(x float64) float64 { return x })
+		r.measured, r.met = fmt.Sprintf("%.1f %%", part), part <= searchShare
+	}
+	b.single(r)
+	b.latency(row{what: others, target: "≤ 2 × + 1 ms"}, beside, alone, minSeconds, func(beside, alone float64) bool { return beside <= 2*alone+1 })
+	return nil
+}
+
+// beginnings are those of words that many simulated names share.
+var beginnings = strings.Fields("ba be bl br ca ch co cr de di do fi fo ga go ha in la li lo ma me mo ne op pa pe pi po pr re ro sa sh so st su sw th to tr tu un va vi wa wo wr")
+
+// dearSearch is a search for two to four of them.
+func dearSearch(rnd *rand.Rand) string {
+	words := make([]string, 2+rnd.IntN(3))
+	for i, at := range rnd.Perm(len(beginnings))[:len(words)] {
+		words[i] = beginnings[at]
+	}
+	return "/openapi/v1/search?q=" + strings.Join(words, "+")
+}
