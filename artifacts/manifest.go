@@ -63,6 +63,10 @@ type Manifest struct {
 	// back, ascending: none is published again, and a pin on one is gone, not
 	// yet to come. A time leaves the list when nothing older is retained.
 	Withdrawn []time.Time `json:"withdrawn,omitempty"`
+	// WithdrawnThrough withdraws every time later than Time up to itself, and every
+	// one between Oldest and Time that is not retained: a restore does not know which
+	// were published since its backup. Zero, or later than Oldest.
+	WithdrawnThrough time.Time `json:"withdrawn_through,omitzero"`
 	// Ledger names what the builder remembers: the root of its ledger, which
 	// only the builder reads.
 	Ledger Ref `json:"ledger"`
@@ -75,6 +79,11 @@ func (m *Manifest) Oldest() time.Time {
 		return m.Retained[n-1].Time
 	}
 	return m.Time
+}
+
+// IsWithdrawn reports whether t, later than Time, was withdrawn.
+func (m *Manifest) IsWithdrawn(t time.Time) bool {
+	return !t.After(m.WithdrawnThrough) || slices.ContainsFunc(m.Withdrawn, t.Equal)
 }
 
 // View is a collection in one sort order.
@@ -185,6 +194,12 @@ func (m *Manifest) checkTimes() error {
 		if err := checkSnapshotTime(&m.Withdrawn[i]); err != nil {
 			return fmt.Errorf("withdrawn: %w", err)
 		}
+	}
+	if m.WithdrawnThrough.IsZero() {
+		return nil
+	}
+	if err := checkSnapshotTime(&m.WithdrawnThrough); err != nil {
+		return fmt.Errorf("withdrawn through: %w", err)
 	}
 	return nil
 }

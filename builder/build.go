@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -270,7 +269,7 @@ func (b *build) publish(ctx context.Context, t time.Time, head *publish.Head, pr
 		RowsPerShard: render.RowsPerShard, ShardsPerObject: render.ShardsPerObject, Views: append(views, charts...), Global: global(result),
 		Retained: retained(head, t, b.Retain), Ledger: root,
 	}
-	manifest.Withdrawn = stillWithdrawn(head.Manifest, manifest.Oldest())
+	stillWithdrawn(manifest, head.Manifest)
 
 	if err := b.missing(objects, manifest, next.Root); err != nil {
 		return err
@@ -360,7 +359,9 @@ func (b *build) mayFollow(head *publish.Head, t time.Time) error {
 		return fmt.Errorf("snapshot %s: %w, %s", stamp(t), ErrOlder, stamp(last))
 	case t.Equal(last):
 		return fmt.Errorf("snapshot %s: %w", stamp(t), ErrOther)
-	case slices.ContainsFunc(head.Manifest.Withdrawn, t.Equal):
+	case !t.After(head.Manifest.WithdrawnThrough):
+		return fmt.Errorf("snapshot %s: %w than %s: a restore cannot tell what was published before", stamp(t), ErrWithdrawn, stamp(head.Manifest.WithdrawnThrough))
+	case head.Manifest.IsWithdrawn(t):
 		return fmt.Errorf("snapshot %s: %w", stamp(t), ErrWithdrawn)
 	}
 	return nil

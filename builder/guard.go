@@ -25,8 +25,8 @@ var (
 	ErrOlder = errors.New("older than the published snapshot")
 	// ErrOther: T is published already, from other rows or settings.
 	ErrOther = errors.New("published already, from other rows or settings")
-	// ErrWithdrawn: a rollback took T back (INTERFACE.md, "Pinned paging").
-	ErrWithdrawn = errors.New("withdrawn by a rollback; want a later time")
+	// ErrWithdrawn: a rollback or a restore took T back (INTERFACE.md, "Pinned paging").
+	ErrWithdrawn = errors.New("withdrawn; want a later time")
 )
 
 // Share is a part of a whole, in millionths: 0 to 1,000,000.

@@ -309,7 +309,7 @@ func TestHistory(t *testing.T) {
 			if _, err := Backup(t.Context(), BackupConfig{From: s, To: copied}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Restore(t.Context(), RestoreConfig{Store: back, From: Copy{copied, "backup"}, Now: time.Now}); err != nil {
+			if _, err := Restore(t.Context(), RestoreConfig{Store: back, From: Copy{copied, "backup"}, Now: func() time.Time { return epoch }}); err != nil {
 				t.Fatal(err)
 			}
 			s = back

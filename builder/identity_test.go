@@ -71,14 +71,14 @@ func TestIdentity(t *testing.T) {
 	// A restore raises them by more than the clock will for days.
 	backup := memstore.New()
 	backUp(t, s, backup)
-	if _, err := tryRestore(ctx, s, backup); err != nil {
+	if _, err := tryRestore(ctx, s, backup, func(c *RestoreConfig) { c.Now = time.Now }); err != nil {
 		t.Fatal(err)
 	}
 	first, set = changeRecord(t, s).Numbered, keySet(t, s)
 	lose(artifacts.ChangeKey, artifacts.KeysKey)
 	// The same backup once more, over what was there at first.
 	again := clone(t, backup, func(string) bool { return true })
-	if _, err := tryRestore(ctx, again, backup, func(c *RestoreConfig) { c.Seen = head(t, s).Pointer.Sequence }); err != nil || changeRecord(t, again).Number <= first.Number || keySet(t, again).Number <= set.Number {
+	if _, err := tryRestore(ctx, again, backup, func(c *RestoreConfig) { c.Seen, c.Now = head(t, s).Pointer.Sequence, time.Now }); err != nil || changeRecord(t, again).Number <= first.Number || keySet(t, again).Number <= set.Number {
 		t.Errorf("change record %d after %d, key set %d after %d, %v", changeRecord(t, again).Number, first.Number, keySet(t, again).Number, set.Number, err)
 	}
 	// So do the days that a backup is old.

@@ -26,8 +26,8 @@ func (r *repairer) goBack(ctx context.Context, check *artifacts.CheckReport) (*a
 		if whole, err := r.wholeLedger(ctx, newest.Ledger); whole || err != nil {
 			return check, err // what is missing is of views
 		}
-	} else { // what it retained, as far as it can be told
-		newest.Retained = slices.DeleteFunc(all, func(a artifacts.Retained) bool { return !a.Time.Before(newest.Time) })
+	} else if err := r.retainedBefore(ctx, newest, all); err != nil {
+		return nil, err
 	}
 	for at, ret := range newest.Retained {
 		target, err := artifacts.ReadManifest(ctx, r.mender, ret.Manifest)
@@ -58,39 +58,78 @@ func (r *repairer) goBack(ctx context.Context, check *artifacts.CheckReport) (*a
 	r.loss = fmt.Sprintf("snapshot %s stays; its ledger forgets %s: what is computed from them begins with the next that are kept; earlier snapshots, whose ledgers lack the same, can no longer be pinned", stamp(newest.Time), what)
 	target := *newest
 	target.Retained = nil
-	return r.accept(ctx, check, head, newest, -1, target, root)
+	return r.accept(ctx, check, head, newest, -1, target, &ledger.Next{Root: root})
+}
+
+// retainedBefore fills in what the published snapshot, whose manifest is lost, may
+// have retained and withdrawn. A snapshot that another retains was published, and one
+// that another withdraws stays so; of what was withdrawn last nothing is known, so that
+// every time of until now counts as withdrawn.
+func (r *repairer) retainedBefore(ctx context.Context, newest *artifacts.Manifest, all []artifacts.Retained) error {
+	k, err := survey(ctx, r.Store, r.mender)
+	if err != nil {
+		return err
+	}
+	newest.Retained = slices.DeleteFunc(all, func(a artifacts.Retained) bool {
+		_, published := k.times[a.Manifest.Digest]
+		return !published || !a.Time.Before(newest.Time) || slices.ContainsFunc(k.withdrawn, a.Time.Equal)
+	})
+	newest.Withdrawn = slices.DeleteFunc(k.withdrawn, newest.Time.Equal)
+	newest.WithdrawnThrough = latest(newest.Time, k.latest, r.Now().UTC().Truncate(artifacts.Step))
+	r.notes = append(r.notes, fmt.Sprintf("the manifest of snapshot %s is lost: what rollbacks withdrew cannot be told, so that"+
+		" with --accept-loss every time up to %s counts as withdrawn, and only snapshots are gone back to that others retain",
+		stamp(newest.Time), stamp(newest.WithdrawnThrough)))
+	return nil
 }
 
 // accept publishes target with another ledger, if the loss is accepted.
-func (r *repairer) accept(ctx context.Context, check *artifacts.CheckReport, head *publish.Head, newest *artifacts.Manifest, at int, target artifacts.Manifest, root []byte) (*artifacts.CheckReport, error) {
+func (r *repairer) accept(ctx context.Context, check *artifacts.CheckReport, head *publish.Head, newest *artifacts.Manifest, at int, target artifacts.Manifest, book *ledger.Next) (*artifacts.CheckReport, error) {
 	if !r.AcceptLoss {
 		return check, nil
+	}
+	for _, body := range book.Objects {
+		if err := r.Store.Put(ctx, artifacts.ObjectKey(artifacts.Sum(body)), body); err != nil {
+			return nil, fmt.Errorf("put ledger: %w", err)
+		}
 	}
 	if err := r.Store.Sync(ctx); err != nil {
 		return nil, fmt.Errorf("sync objects: %w", err)
 	}
-	if _, err := publishAgain(ctx, r.Store, head, newest, at, &target, root, r.Now); err != nil {
+	if _, err := publishAgain(ctx, r.Store, head, newest, at, &target, book.Root, r.Now); err != nil {
 		return nil, err
 	}
 	r.accepted = true
 	return artifacts.Check(ctx, r.mender, ledger.Refs, nil)
 }
 
-// rootFor returns the root of the ledger with which target follows newest, and
-// notes what that loses.
-func (r *repairer) rootFor(ctx context.Context, newest, target *artifacts.Manifest) ([]byte, error) {
+// rootFor returns the ledger with which target follows newest, and notes what that
+// loses.
+func (r *repairer) rootFor(ctx context.Context, newest, target *artifacts.Manifest) (*ledger.Next, error) {
 	r.loss = fmt.Sprintf("the store goes back from snapshot %s to %s; prices, totals and groups later than that are forgotten", stamp(newest.Time), stamp(target.Time))
 	root, err := ledger.Rollback(ctx, r.mender, newest.Ledger, target.Ledger)
 	if err == nil {
 		var whole bool
 		if whole, err = r.wholeRefs(ctx, root); whole || err != nil {
-			return root, err
+			return &ledger.Next{Root: root}, err
 		}
 	} else if !artifacts.IsDamage(err) {
 		return nil, err
 	}
-	r.loss += ", and so are the ids that were given out since: other rows may get them"
-	return artifacts.ReadObject(ctx, r.mender, target.Ledger)
+	ids, err := ledger.GatherIDs(ctx, r.mender, target.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	// What the manifest names was published, whatever can be read of it.
+	k, err := survey(ctx, r.Store, r.mender, r.pointer.Manifest)
+	if err == nil {
+		err = k.ids(ctx, r.mender, ids, r.Now())
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.loss += ", and so are ids that were given out since and cannot be read:" +
+		" their rows get new ones, far above those that are known"
+	return ids.Ledger(ctx, r.mender, target.Ledger)
 }
 
 // wholeLedger reports whether all of a ledger is there.

@@ -46,6 +46,8 @@ type RepairReport struct {
 	// what that loses; empty when there is no need, or no way. Accepted: it is done.
 	Loss     string `json:"loss,omitempty"`
 	Accepted bool   `json:"accepted"`
+	// Notes are what could not be determined.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // Mended is an object that was put back.
@@ -105,6 +107,7 @@ type repairer struct {
 	version  artifacts.Version
 	loss     string
 	accepted bool
+	notes    []string
 }
 
 func (r *repairer) readPointer(ctx context.Context) error {
@@ -126,7 +129,7 @@ func (r *repairer) readPointer(ctx context.Context) error {
 }
 
 func (r *repairer) report(check *artifacts.CheckReport) *RepairReport {
-	out := &RepairReport{Mended: r.mended, Missing: []string{}, Loss: r.loss, Accepted: r.accepted}
+	out := &RepairReport{Mended: r.mended, Missing: []string{}, Loss: r.loss, Accepted: r.accepted, Notes: r.notes}
 	if check != nil {
 		out.Snapshot, out.Sequence, out.Missing = check.Snapshot, check.Sequence, check.Problems
 	}

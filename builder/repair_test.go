@@ -145,7 +145,7 @@ func parts(t *testing.T, s artifacts.Store) []part {
 		t.Fatal("no view is shared")
 	}
 	return []part{
-		{"manifest", artifacts.ManifestKey(h.Pointer.Manifest.Digest), true, true, "back"},
+		{"manifest", artifacts.ManifestKey(h.Pointer.Manifest.Digest), true, true, "back to what is retained"},
 		{"manifest, retained", artifacts.ManifestKey(m.Retained[0].Manifest.Digest), true, false, ""},
 		{"view", key(m.View("assets", "rank").Objects[0].Ref), true, true, ""},
 		{"view of words", key(m.View(artifacts.SearchCollection, artifacts.SearchSort).Objects[0].Ref), true, true, ""},
@@ -184,7 +184,7 @@ func repair(t *testing.T, s artifacts.Store, change ...func(*RepairConfig)) *Rep
 func tryRepair(ctx context.Context, s artifacts.Store, change ...func(*RepairConfig)) (*RepairReport, error) {
 	cfg := RepairConfig{Config: config(s, nil)}
 	briefly(&cfg.Config)
-	cfg.Progress, cfg.Now = func(string, int, int) {}, time.Now
+	cfg.Progress, cfg.Now = func(string, int, int) {}, at(3)
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -262,7 +262,7 @@ func TestRepair(t *testing.T) {
 					}
 					outcomes[p.kind+source.name] = "missing"
 					if p.loss != "" {
-						acceptLoss(t, s, w, p.loss == "back", r.Loss)
+						acceptLoss(t, s, w, map[string]time.Duration{"back": 1, "back to what is retained": 2}[p.loss], r.Loss)
 						outcomes[p.kind+source.name] = "missing: " + p.loss
 					}
 				})
@@ -283,13 +283,10 @@ func TestRepair(t *testing.T) {
 }
 
 // acceptLoss repairs a store whose newest ledger is lost, with leave: it goes back
-// by a snapshot, or stays.
-func acceptLoss(t *testing.T, s artifacts.Store, w world, back bool, loss string) {
+// by some snapshots, or stays.
+func acceptLoss(t *testing.T, s artifacts.Store, w world, back time.Duration, loss string) {
 	t.Helper()
-	sequence, at := head0(t, s).Sequence, w.at
-	if back {
-		at = at.Add(-artifacts.Step)
-	}
+	sequence, at := head0(t, s).Sequence, w.at.Add(-back*artifacts.Step)
 	r := repair(t, s, func(c *RepairConfig) { c.AcceptLoss = true })
 	if !r.Accepted || r.Loss != loss || len(r.Missing) > 0 || r.Sequence != sequence+1 || r.Snapshot != stamp(at) {
 		t.Fatalf("report %+v", r)

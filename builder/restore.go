@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"example.com/marketdata/artifacts"
@@ -50,6 +51,10 @@ type RestoreReport struct {
 // and Seen. What in the store is so far above that edges would refuse it counts
 // as damage.
 //
+// No id that was given out since the backup is given to another key, and no time
+// that was published since is published again (see remember). When the store's newer
+// snapshots withdraw the backup's, the newest that they do not is published.
+//
 // A key set that is there stays, unless KeysFromBackup is set; either way a key
 // that is revoked in one of the two sets is revoked in the result, and so is
 // one that a later set has forgotten. Every object is checked against its digest
@@ -81,20 +86,23 @@ func Restore(ctx context.Context, cfg RestoreConfig) (*RestoreReport, error) {
 	if err := r.objects(ctx); err != nil {
 		return nil, err
 	}
+	m, ref, err := r.manifest(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if keys != nil {
 		if err := settle(ctx, cfg.Store, artifacts.KeysKey, r.present.keys.version, keys.Encode()); err != nil {
 			return nil, err
 		}
 	}
-	if err := r.change(ctx); err != nil {
+	if err := r.change(ctx, m); err != nil {
 		return nil, err
 	}
-	p := r.backup.pointer.value
 	head := publish.NewHead(r.present.pointer.version, &artifacts.Pointer{Store: r.id, Sequence: r.report.Sequence - 1})
-	if _, err := head.Point(ctx, cfg.Store, p.Manifest, p.Time, publish.Timing{Now: cfg.Now}); err != nil {
+	if _, err := head.Point(ctx, cfg.Store, ref, m.Time, publish.Timing{Now: cfg.Now}); err != nil {
 		return nil, err
 	}
-	r.report.Snapshot = stamp(p.Time)
+	r.report.Snapshot = stamp(m.Time)
 	return &r.report, nil
 }
 
@@ -172,10 +180,13 @@ func (r *restore) find(ctx context.Context) error {
 	return nil
 }
 
+// beyond reports whether edges would refuse a number after they have seen another.
+func beyond(n, seen uint64) bool { return n > seen+artifacts.MaxJump }
+
 // above returns the sequence or number to go on with.
 func (r *restore) above(what string, backup, present, seen uint64) (uint64, error) {
 	highest := max(backup, seen)
-	if present > highest+artifacts.MaxJump {
+	if beyond(present, highest) {
 		r.note("the store's %s, %d, is beyond reason and was passed over; if edges have seen it, give it as --seen", what, present)
 	} else {
 		highest = max(highest, present)
@@ -263,22 +274,207 @@ func (r *restore) objects(ctx context.Context) error {
 		return fmt.Errorf("%s is not whole, nothing is published: %d problems, the first: %s", r.From.Name, n, check.Problems[0])
 	}
 	r.report.Put = len(m.mended)
-	if err := r.Store.Sync(ctx); err != nil {
-		return fmt.Errorf("sync objects: %w", err)
-	}
 	return nil
+}
+
+// memory is what a restored snapshot must remember of what was published since its
+// backup.
+type memory struct {
+	ids *ledger.IDs
+	// withdrawn are times that were withdrawn, and times later than the backup's that
+	// were published; nothing up to through may be published again.
+	withdrawn []time.Time
+	through   time.Time
+	// took reports whether the snapshot of a time was withdrawn since.
+	took func(t time.Time) (withdrawn, known bool)
+}
+
+// remember finds out what was published since the backup. The newest snapshot knows
+// it, if it is known which one that is and it can be read. Otherwise all manifests and
+// ledgers that can be read are asked; the present may have been published; and new ids
+// begin far above those that are known.
+func (r *restore) remember(ctx context.Context, backup *artifacts.Manifest) (*memory, error) {
+	from := either{r.Store, r.From}
+	ids, err := ledger.GatherIDs(ctx, from, backup.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	mem := &memory{ids: ids}
+	newest, why := &r.backup.pointer.value, ""
+	old, present := newest.Sequence, &r.present.pointer.value
+	trusted := present.Store != "" && !beyond(present.Sequence, max(old, r.Seen))
+	if trusted && present.Sequence > old {
+		newest = present
+	} else if r.Seen == 0 {
+		why = fmt.Sprintf("the store says of nothing newer than sequence %d"+
+			" (--seen %d would say that no edge has seen more)", old, old)
+	}
+	if newest.Sequence < r.Seen {
+		why = fmt.Sprintf("edges have seen sequence %d, and what is left is %d", r.Seen, newest.Sequence)
+	}
+	if why == "" {
+		done, err := r.rememberNewest(ctx, from, mem, newest)
+		if done || err != nil {
+			return mem, err
+		}
+		why = fmt.Sprintf("the manifest or the ledger of sequence %d cannot be read", newest.Sequence)
+	}
+	refs := []artifacts.Ref{r.backup.pointer.value.Manifest}
+	if trusted {
+		refs = append(refs, present.Manifest)
+		mem.withdrawn, mem.through = append(mem.withdrawn, present.Time), present.Time
+	}
+	k, err := survey(ctx, r.Store, from, refs...)
+	if err == nil {
+		err = k.ids(ctx, from, ids, r.Now())
+	}
+	if err != nil {
+		return nil, err
+	}
+	mem.withdrawn = append(mem.withdrawn, k.withdrawn...)
+	for _, t := range k.times {
+		if t.After(backup.Time) {
+			mem.withdrawn = append(mem.withdrawn, t)
+		}
+	}
+	mem.through = latest(mem.through, k.latest, r.Now().UTC().Truncate(artifacts.Step))
+	mem.took = func(t time.Time) (bool, bool) {
+		w := slices.ContainsFunc(k.withdrawn, t.Equal)
+		return w, w
+	}
+	r.note("what was published since the backup cannot be told, since %s: every time up to %s counts as withdrawn,"+
+		" and new ids begin far above those that are known",
+		why, stamp(mem.through))
+	return mem, nil
+}
+
+// rememberNewest is remember when the newest snapshot is known; done is false when
+// it cannot be read.
+func (r *restore) rememberNewest(
+	ctx context.Context, from either, mem *memory, newest *artifacts.Pointer,
+) (done bool, err error) {
+	m, err := artifacts.ReadManifest(ctx, from, newest.Manifest)
+	if err != nil {
+		return false, unlessDamage(err)
+	}
+	root, err := ledger.ReadRoot(ctx, from, m.Ledger)
+	if err != nil {
+		return false, unlessDamage(err)
+	}
+	if done, err = mem.ids.Add(ctx, from, []artifacts.Ref{m.Ledger}); !done || err != nil {
+		return false, err
+	}
+	mem.withdrawn = append(slices.Clone(m.Withdrawn), m.Time)
+	for _, ret := range m.Retained {
+		mem.withdrawn = append(mem.withdrawn, ret.Time)
+	}
+	mem.through = latest(m.Time, append(m.Withdrawn, m.WithdrawnThrough)...)
+	mem.took = func(t time.Time) (bool, bool) {
+		if t.Equal(m.Time) || retains(m, t) {
+			return false, true
+		}
+		if t.After(m.Time) || slices.ContainsFunc(m.Withdrawn, t.Equal) {
+			return true, true
+		}
+		built, known := root.Remembers(t)
+		return !built, known
+	}
+	return true, nil
+}
+
+// retains reports whether m retains a snapshot of time t.
+func retains(m *artifacts.Manifest, t time.Time) bool {
+	return slices.ContainsFunc(m.Retained, func(ret artifacts.Retained) bool { return ret.Time.Equal(t) })
+}
+
+// manifest makes and puts the manifest that is published, with its ledger.
+func (r *restore) manifest(ctx context.Context) (*artifacts.Manifest, artifacts.Ref, error) {
+	var ref artifacts.Ref
+	p := &r.backup.pointer.value
+	newest, err := artifacts.ReadManifest(ctx, r.Store, p.Manifest)
+	if err != nil {
+		return nil, ref, err
+	}
+	mem, err := r.remember(ctx, newest)
+	if err != nil {
+		return nil, ref, err
+	}
+	all := append([]artifacts.Retained{{Time: p.Time, Manifest: p.Manifest}}, newest.Retained...)
+	all = slices.DeleteFunc(all, func(ret artifacts.Retained) bool {
+		withdrawn, known := mem.took(ret.Time)
+		if withdrawn && known {
+			r.note("snapshot %s was withdrawn since the backup, and stays so", stamp(ret.Time))
+			mem.withdrawn = append(mem.withdrawn, ret.Time)
+		}
+		return withdrawn && known
+	})
+	if len(all) == 0 {
+		return nil, ref, fmt.Errorf("every snapshot of %s was withdrawn since: restore another backup,"+
+			" or mend the store with builder repair", r.From.Name)
+	}
+	if _, known := mem.took(all[0].Time); !known {
+		r.note("whether a rollback withdrew snapshot %s since the backup cannot be told", stamp(all[0].Time))
+	}
+	target, err := artifacts.ReadManifest(ctx, r.Store, all[0].Manifest)
+	if err != nil {
+		return nil, ref, err
+	}
+	next := *target
+	next.Retained = slices.DeleteFunc(all[1:], func(ret artifacts.Retained) bool {
+		return !slices.Contains(target.Retained, ret)
+	})
+	stillWithdrawn(&next, &artifacts.Manifest{
+		Withdrawn:        append(mem.withdrawn, newest.Withdrawn...),
+		WithdrawnThrough: latest(mem.through, newest.WithdrawnThrough),
+	})
+	next.Withdrawn = slices.DeleteFunc(next.Withdrawn, func(t time.Time) bool {
+		return t.Equal(next.Time) || retains(&next, t)
+	})
+	slices.SortFunc(next.Withdrawn, time.Time.Compare)
+	next.Withdrawn = slices.CompactFunc(next.Withdrawn, time.Time.Equal)
+	book, err := mem.ids.Ledger(ctx, r.Store, target.Ledger)
+	if err != nil {
+		return nil, ref, err
+	}
+	next.Ledger, err = r.put(ctx, book)
+	if err != nil {
+		return nil, ref, err
+	}
+	body := next.Encode()
+	ref = artifacts.Ref{Digest: artifacts.Sum(body), Size: int64(len(body))}
+	if ref.Size > artifacts.MaxManifestSize {
+		return nil, ref, fmt.Errorf("manifest has %d bytes; readers take %d", ref.Size, artifacts.MaxManifestSize)
+	}
+	if err := r.Store.Put(ctx, artifacts.ManifestKey(ref.Digest), body); err != nil {
+		return nil, ref, fmt.Errorf("put manifest: %w", err)
+	}
+	if err := r.Store.Sync(ctx); err != nil {
+		return nil, ref, fmt.Errorf("sync manifest: %w", err)
+	}
+	return &next, ref, nil
+}
+
+// put puts a ledger, and makes it durable with all that was put before.
+func (r *restore) put(ctx context.Context, book *ledger.Next) (artifacts.Ref, error) {
+	var root artifacts.Ref
+	for _, body := range append(book.Objects, book.Root) {
+		root = artifacts.Ref{Digest: artifacts.Sum(body), Size: int64(len(body))}
+		if err := r.Store.Put(ctx, artifacts.ObjectKey(root.Digest), body); err != nil {
+			return root, fmt.Errorf("put ledger: %w", err)
+		}
+	}
+	if err := r.Store.Sync(ctx); err != nil {
+		return root, fmt.Errorf("sync objects: %w", err)
+	}
+	return root, nil
 }
 
 // change records the change of the restored totals. When there was no record,
 // that is left to the change job.
-func (r *restore) change(ctx context.Context) error {
+func (r *restore) change(ctx context.Context, m *artifacts.Manifest) error {
 	before := [2]artifacts.Numbered{r.backup.change.value.Numbered, r.present.change.value.Numbered}
 	if before[0].Number == 0 && before[1].Number == 0 {
 		return nil
-	}
-	m, err := artifacts.ReadManifest(ctx, r.Store, r.backup.pointer.value.Manifest)
-	if err != nil {
-		return err
 	}
 	c, err := changeAt(ctx, r.Store, m, r.Now)
 	if err != nil {

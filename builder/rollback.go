@@ -75,14 +75,16 @@ func publishAgain(ctx context.Context, s artifacts.Store, head *publish.Head, ne
 	if next.Ledger, err = objects.Put(ctx, root); err != nil {
 		return nil, err
 	}
-	next.Withdrawn = stillWithdrawn(newest, next.Oldest())
+	stillWithdrawn(&next, newest)
 	if at >= 0 {
 		next.Withdrawn = append(next.Withdrawn, newest.Time)
 		for _, r := range newest.Retained[:at] {
 			next.Withdrawn = append(next.Withdrawn, r.Time)
 		}
 	}
+	next.Withdrawn = slices.DeleteFunc(next.Withdrawn, next.Time.Equal) // of two manifests of one time
 	slices.SortFunc(next.Withdrawn, time.Time.Compare)
+	next.Withdrawn = slices.CompactFunc(next.Withdrawn, time.Time.Equal)
 	if _, err := recordChange(ctx, s, now, func() (*artifacts.Manifest, error) { return &next, nil }); err != nil {
 		return nil, err
 	}
@@ -96,11 +98,16 @@ func publishAgain(ctx context.Context, s artifacts.Store, head *publish.Head, ne
 	return r, errors.Join(err, changed)
 }
 
-// stillWithdrawn returns the times that m says were withdrawn, as far as a
-// rollback can go: those after oldest.
-func stillWithdrawn(m *artifacts.Manifest, oldest time.Time) []time.Time {
+// stillWithdrawn gives next the times that m says were withdrawn, as far as a
+// rollback can go: those after next's oldest. m may be nil.
+func stillWithdrawn(next, m *artifacts.Manifest) {
+	next.Withdrawn, next.WithdrawnThrough = nil, time.Time{}
 	if m == nil {
-		return nil
+		return
 	}
-	return slices.DeleteFunc(slices.Clone(m.Withdrawn), func(t time.Time) bool { return !t.After(oldest) })
+	oldest := next.Oldest()
+	next.Withdrawn = slices.DeleteFunc(slices.Clone(m.Withdrawn), func(t time.Time) bool { return !t.After(oldest) })
+	if m.WithdrawnThrough.After(oldest) {
+		next.WithdrawnThrough = m.WithdrawnThrough
+	}
 }

@@ -38,6 +38,8 @@ type StatusReport struct {
 	Snapshots []SnapshotStatus `json:"snapshots"`
 	// Withdrawn are the times that rollbacks withdrew.
 	Withdrawn []time.Time `json:"withdrawn"`
+	// WithdrawnThrough: a restore withdrew every time up to it; zero: none did.
+	WithdrawnThrough time.Time `json:"withdrawn_through,omitzero"`
 	// Moving are the small objects that move.
 	Moving []MovingStatus `json:"moving"`
 	Keys   KeyStatus      `json:"keys"`
@@ -229,7 +231,7 @@ func (s *status) published(ctx context.Context, p *artifacts.Pointer) error {
 	if err != nil {
 		return err
 	}
-	s.Withdrawn = append(s.Withdrawn, m.Withdrawn...)
+	s.Withdrawn, s.WithdrawnThrough = append(s.Withdrawn, m.Withdrawn...), m.WithdrawnThrough
 	retained, errs := make([]SnapshotStatus, len(m.Retained)), make([]error, len(m.Retained))
 	err = parallel(ctx, len(m.Retained), func(ctx context.Context, i int) error {
 		var old *artifacts.Manifest

@@ -139,7 +139,7 @@ func (r *Refresher) pinned(ctx context.Context, t time.Time) (s *Snapshot, settl
 	switch {
 	case !t.Equal(t.Truncate(artifacts.Step)):
 		return nil, true, ErrUneven
-	case cur != nil && (t.Before(cur.Time) || slices.ContainsFunc(cur.Withdrawn, t.Equal)):
+	case cur != nil && (t.Before(cur.Time) || !t.After(cur.WithdrawnThrough) || slices.ContainsFunc(cur.Withdrawn, t.Equal)):
 		return nil, true, ErrGone
 	case t.Sub(newest) > pinAhead:
 		return nil, true, ErrAhead

@@ -23,6 +23,8 @@ func TestPins(t *testing.T) {
 	r := &Refresher{cfg: before.cfg}
 	newest := fixture.Start
 	r.state.Store(&State{Snapshot: &Snapshot{Time: newest, Withdrawn: []time.Time{newest.Add(artifacts.Step), newest.Add(24 * time.Hour)}}})
+	restored := &Refresher{cfg: before.cfg}
+	restored.state.Store(&State{Snapshot: &Snapshot{Time: newest, WithdrawnThrough: newest.Add(2 * artifacts.Step)}})
 	plain := &Refresher{cfg: before.cfg}
 	plain.state.Store(&State{Snapshot: &Snapshot{Time: newest}})
 	for _, c := range []struct {
@@ -33,6 +35,7 @@ func TestPins(t *testing.T) {
 	}{
 		{r, 0, time.Second, ErrUneven}, {r, 0, -time.Second, ErrUneven}, {r, 0, 24*time.Hour + time.Minute, ErrUneven}, {empty, 0, time.Minute, ErrUneven}, {before, 0, time.Minute, ErrUneven},
 		{r, 0, -artifacts.Step, ErrGone}, {r, 0, -1000 * 24 * time.Hour, ErrGone}, {r, 0, artifacts.Step, ErrGone}, {r, 0, 24 * time.Hour, ErrGone},
+		{restored, time.Hour, 2 * artifacts.Step, ErrGone}, {restored, time.Hour, 3 * artifacts.Step, nil},
 		// By the snapshot in force, when the clock is behind.
 		{plain, -time.Hour, artifacts.Step, nil}, {plain, -time.Hour, 2 * artifacts.Step, ErrAhead},
 		{r, -time.Hour, 2 * artifacts.Step, ErrAhead}, {r, 0, 1e6 * artifacts.Step, ErrAhead}, {r, -time.Hour, 145 * artifacts.Step, ErrAhead},

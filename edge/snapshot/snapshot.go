@@ -41,8 +41,10 @@ type Snapshot struct {
 	Global   artifacts.Global
 	// Retained are the earlier snapshots that may be pinned, newest first.
 	Retained []artifacts.Retained
-	// Withdrawn are the times that rollbacks withdrew.
-	Withdrawn []time.Time
+	// Withdrawn are the times that rollbacks withdrew; a restore withdrew all
+	// through WithdrawnThrough.
+	Withdrawn        []time.Time
+	WithdrawnThrough time.Time
 	// TimeText is Time as in X-Snapshot-Time, LastModified as in that header.
 	TimeText, LastModified []byte
 
@@ -86,7 +88,7 @@ func newSnapshot(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.C
 	}
 	s := &Snapshot{
 		Time: m.Time, Manifest: digest, Database: m.Database, Global: m.Global,
-		Retained: m.Retained, Withdrawn: m.Withdrawn,
+		Retained: m.Retained, Withdrawn: m.Withdrawn, WithdrawnThrough: m.WithdrawnThrough,
 		TimeText:     m.Time.AppendFormat(nil, timeFormat),
 		LastModified: m.Time.AppendFormat(nil, http.TimeFormat),
 		cache:        cache,

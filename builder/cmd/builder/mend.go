@@ -96,6 +96,9 @@ func (c *repairCmd) print(e *env, r *builder.RepairReport) {
 	for _, problem := range r.Missing {
 		e.print("missing: %s", problem)
 	}
+	for _, note := range r.Notes {
+		e.print("note: %s", note)
+	}
 	switch {
 	case r.Accepted:
 		e.print("lost: %s", r.Loss)

@@ -92,6 +92,9 @@ func (e *env) printStatus(r *builder.StatusReport) error {
 	for _, t := range r.Withdrawn {
 		row(t.Format(time.RFC3339), "", "withdrawn")
 	}
+	if t := r.WithdrawnThrough; !t.IsZero() {
+		row(t.Format(time.RFC3339), "", "withdrawn, with all before")
+	}
 	fmt.Fprintln(w)
 	row("OBJECT", "NUMBER", "SIGNED BY", "TRUSTED")
 	for _, m := range r.Moving {

@@ -1,0 +1,124 @@
+package builder
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/ledger"
+)
+
+// known is what the manifests of a store say that can be read, of a past of which
+// some is lost.
+type known struct {
+	// published are the ledgers of snapshots that were published, as what retains
+	// them or a pointer tells; maybe those of the others.
+	published, maybe []artifacts.Ref
+	times            map[artifacts.Digest]time.Time // of the published, by manifest
+	// withdrawn are the times that some manifest withdraws, ascending; latest is the
+	// latest time that any names.
+	withdrawn []time.Time
+	latest    time.Time
+}
+
+// survey reads, through r, the manifests that the store lists, those of refs, which
+// were published, and what they retain.
+func survey(ctx context.Context, s artifacts.Store, r artifacts.Reader, refs ...artifacts.Ref) (*known, error) {
+	k := &known{times: map[artifacts.Digest]time.Time{}}
+	published := map[artifacts.Digest]bool{}
+	for _, ref := range refs {
+		published[ref.Digest] = true
+	}
+	err := s.List(ctx, artifacts.ManifestPrefix, func(info artifacts.Info) error {
+		if d, err := artifacts.ParseManifestKey(info.Key); err == nil {
+			refs = append(refs, artifacts.Ref{Digest: d, Size: info.Size})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	read := map[artifacts.Digest]*artifacts.Manifest{}
+	for i := 0; i < len(refs); i++ {
+		d := refs[i].Digest
+		if read[d] != nil {
+			continue
+		}
+		m, err := artifacts.ReadManifest(ctx, r, refs[i])
+		if artifacts.IsDamage(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		read[d] = m
+		k.add(m)
+		for _, ret := range m.Retained {
+			published[ret.Manifest.Digest] = true
+			refs = append(refs, ret.Manifest)
+		}
+	}
+	for d, m := range read {
+		if published[d] {
+			k.published, k.times[d] = append(k.published, m.Ledger), m.Time
+		} else {
+			k.maybe = append(k.maybe, m.Ledger)
+		}
+	}
+	slices.SortFunc(k.withdrawn, time.Time.Compare)
+	k.withdrawn = slices.CompactFunc(k.withdrawn, time.Time.Equal)
+	return k, nil
+}
+
+// add notes the times that m names.
+func (k *known) add(m *artifacts.Manifest) {
+	k.withdrawn = append(k.withdrawn, m.Withdrawn...)
+	k.latest = latest(k.latest, m.Time, m.WithdrawnThrough)
+	k.latest = latest(k.latest, m.Withdrawn...)
+	for _, ret := range m.Retained {
+		k.latest = latest(k.latest, ret.Time)
+	}
+}
+
+// ids adds to ids what the ledgers say that can be read, and has new ones begin far
+// above.
+func (k *known) ids(ctx context.Context, r artifacts.Reader, ids *ledger.IDs, now time.Time) error {
+	if _, err := ids.Add(ctx, r, k.published); err != nil {
+		return err
+	}
+	if err := ids.Reserve(ctx, r, k.maybe); err != nil {
+		return err
+	}
+	return ids.Skip(now)
+}
+
+func latest(t time.Time, others ...time.Time) time.Time {
+	for _, o := range others {
+		if o.After(t) {
+			t = o
+		}
+	}
+	return t
+}
+
+// either reads immutable objects from the first of its readers that has them whole.
+type either []artifacts.Reader
+
+// Get implements artifacts.Reader.
+func (e either) Get(ctx context.Context, key string, limit int64) (b []byte, v artifacts.Version, err error) {
+	for _, r := range e {
+		b, v, err = r.Get(ctx, key, limit)
+		if err == nil && artifacts.Names(key, b) || err != nil && !artifacts.IsDamage(err) {
+			break
+		}
+	}
+	return b, v, err
+}
+
+// GetIf implements artifacts.Reader.
+func (e either) GetIf(ctx context.Context, key string, _ artifacts.Version, limit int64) (
+	[]byte, artifacts.Version, error,
+) {
+	return e.Get(ctx, key, limit)
+}

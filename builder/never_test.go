@@ -1,0 +1,246 @@
+package builder
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/faultstore"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/builder/source"
+)
+
+// chronicle is all that a store ever published, and the store, over builds, rollbacks,
+// losses, repairs and restores.
+type chronicle struct {
+	t       *testing.T
+	dice    *rand.Rand
+	s       *memstore.Store
+	backups []*memstore.Store
+	now     time.Time
+	log     []string
+
+	sequence  uint64
+	owner     map[uint64]string              // by id of an asset
+	views     map[time.Time][]artifacts.View // by snapshot
+	withdrawn map[time.Time]bool
+}
+
+// TestNever: at no time of a random history does an id change its asset, or a time have
+// two snapshots; a snapshot that was withdrawn comes back only where the report says
+// that this could not be told.
+func TestNever(t *testing.T) {
+	histories := uint64(100)
+	if testing.Short() {
+		histories = 30
+	}
+	for seed := range histories {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) { // finding out what became of a swap takes its time
+				p := &chronicle{
+					t: t, dice: rand.New(rand.NewPCG(27, seed)), s: memstore.New(), now: epoch,
+					owner: map[uint64]string{}, views: map[time.Time][]artifacts.View{}, withdrawn: map[time.Time]bool{},
+				}
+				p.build(p.s)
+				p.backup()
+				for range 25 {
+					p.step()
+					if t.Failed() {
+						t.Fatalf("after %s", strings.Join(p.log, "\n"))
+					}
+				}
+			})
+		})
+	}
+}
+
+func (p *chronicle) step() {
+	_, _, err := p.s.Get(p.t.Context(), artifacts.CurrentKey, artifacts.MaxPointerSize)
+	switch n := p.dice.IntN(20); {
+	case n < 3 || err != nil:
+		p.restore()
+	case n < 10:
+		p.build(p.s)
+	case n < 12: // dies before the pointer moves
+		p.build(faultstore.New(p.s, func(op faultstore.Op) faultstore.Decision {
+			if op.Kind == faultstore.Swap && op.Key == artifacts.CurrentKey {
+				return faultstore.Refuse
+			}
+			return faultstore.Pass
+		}))
+	case n < 14:
+		p.backup()
+	case n < 16:
+		p.rollback()
+	case n < 18:
+		p.lose()
+	default:
+		p.repair()
+	}
+}
+
+// build publishes a feed of some assets of a few.
+func (p *chronicle) build(s artifacts.Store) {
+	p.now = p.now.Add(time.Duration(p.dice.IntN(3)) * artifacts.Step)
+	at := p.now.Add(-time.Duration(p.dice.IntN(2)) * artifacts.Step)
+	var assets, quotes bytes.Buffer
+	for i := range 12 {
+		if p.dice.IntN(3) > 0 {
+			continue
+		}
+		fmt.Fprintf(&assets, `{"key":"coin-%d","name":"coin-%d","symbol":"C","slug":"coin-%d"}`+"\n", i, i, i)
+		fmt.Fprintf(&quotes, `{"key":"coin-%d","price":"%d","market_cap":1,"volume":"1"}`+"\n", i, 1+p.dice.IntN(1e6))
+	}
+	b, err := New(config(s, given{source.FS(fstest.MapFS{
+		source.InfoFile:   {Data: fmt.Appendf(nil, `{"format":1,"database":"test","time":%q}`, at.Format(time.RFC3339))},
+		source.AssetsFile: {Data: assets.Bytes()},
+		source.QuotesFile: {Data: quotes.Bytes()},
+	})}))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	b.Guards.Force, b.Retain = true, time.Duration(p.dice.IntN(4))*artifacts.Step
+	b.Now = func() time.Time { return p.now }
+	_, err = b.Build(context.Background(), time.Time{})
+	p.note("build", at, err)
+}
+
+func (p *chronicle) backup() {
+	to := memstore.New()
+	_, err := Backup(p.t.Context(), BackupConfig{From: p.s, To: to})
+	if err == nil {
+		p.backups = append(p.backups, to)
+	}
+	p.note("backup", len(p.backups)-1, err)
+}
+
+func (p *chronicle) restore() {
+	cfg := RestoreConfig{Store: p.s, Now: func() time.Time { return p.now }}
+	if p.dice.IntN(2) == 0 {
+		cfg.Seen = p.sequence
+	}
+	i := p.dice.IntN(len(p.backups))
+	cfg.From = Copy{p.backups[i], "backup"}
+	r, err := Restore(p.t.Context(), cfg)
+	var notes []string
+	if err == nil {
+		notes = r.Notes
+	}
+	p.note("restore", i, err, notes...)
+	if err != nil { // it is gone for good: all but the backup is
+		for key := range contents(p.t, p.s) {
+			_ = p.s.Delete(p.t.Context(), key)
+		}
+	}
+}
+
+func (p *chronicle) rollback() {
+	h, err := publish.ReadHead(p.t.Context(), p.s)
+	if err != nil || len(h.Manifest.Retained) == 0 {
+		return
+	}
+	to := h.Manifest.Retained[p.dice.IntN(len(h.Manifest.Retained))].Time
+	_, err = Rollback(p.t.Context(), p.s, to, func() time.Time { return p.now })
+	p.note("rollback", to, err)
+}
+
+// lose removes some objects, the pointer now and then, or all.
+func (p *chronicle) lose() {
+	one := 1 + p.dice.IntN(30)
+	keys := slices.Sorted(maps.Keys(contents(p.t, p.s)))
+	lost := 0
+	for _, key := range keys {
+		if p.dice.IntN(one) == 0 && key != artifacts.IdentityKey {
+			lost++
+			if err := p.s.Delete(p.t.Context(), key); err != nil {
+				p.t.Fatal(err)
+			}
+		}
+	}
+	p.note("lose", fmt.Sprintf("%d of %d", lost, len(keys)), nil)
+}
+
+func (p *chronicle) repair() {
+	cfg := RepairConfig{Config: config(p.s, nil), AcceptLoss: true}
+	cfg.Now = func() time.Time { return p.now }
+	_, err := Repair(p.t.Context(), cfg)
+	p.note("repair", "", err)
+}
+
+// note compares what is published with all that ever was.
+func (p *chronicle) note(op string, what any, err error, notes ...string) {
+	h, herr := publish.ReadHead(p.t.Context(), p.s)
+	if herr != nil || h.Manifest == nil {
+		p.log = append(p.log, fmt.Sprintf("%s %v: %v; %v", op, what, err, herr))
+		return
+	}
+	m := h.Manifest
+	p.log = append(p.log, fmt.Sprintf("%s %v: %v; %d is %s, withdrawn %s through %s; %v",
+		op, what, err, h.Pointer.Sequence, stamp(m.Time), m.Withdrawn, stamp(m.WithdrawnThrough), notes))
+	if h.Pointer.Sequence == p.sequence {
+		return
+	}
+	p.sequence = h.Pointer.Sequence
+	for _, at := range append([]artifacts.Retained{{Time: m.Time}}, m.Retained...) {
+		if strings.Contains(fmt.Sprint(notes), "whether a rollback withdrew") {
+			delete(p.withdrawn, at.Time)
+		}
+		if p.withdrawn[at.Time] {
+			p.t.Errorf("snapshot %s was withdrawn", stamp(at.Time))
+		}
+	}
+	p.answered(m, op == "build" && err == nil)
+	for _, ret := range m.Retained {
+		old, err := artifacts.ReadManifest(p.t.Context(), p.s, ret.Manifest)
+		if err == nil {
+			p.answered(old, false)
+		}
+	}
+	for at := range p.views {
+		p.withdrawn[at] = p.withdrawn[at] || at.After(m.Time)
+	}
+}
+
+// answered holds a snapshot that can be asked for against what was answered before.
+func (p *chronicle) answered(m *artifacts.Manifest, isNew bool) {
+	views := slices.DeleteFunc(slices.Clone(m.Views), func(v artifacts.View) bool {
+		return artifacts.IsHistory(v.Collection)
+	})
+	before, ok := p.views[m.Time]
+	switch {
+	case ok && !reflect.DeepEqual(views, before):
+		p.t.Errorf("snapshot %s was published with other rows", stamp(m.Time))
+	case !ok && !isNew:
+		p.t.Errorf("snapshot %s was never published", stamp(m.Time))
+	}
+	p.views[m.Time] = views
+	for _, o := range m.View("assets", "id").Objects {
+		err := eachObjectRow(p.t.Context(), p.s, o.Ref, func(id uint64, row []byte) error {
+			var r struct{ Name string }
+			if err := json.Unmarshal(row, &r); err != nil {
+				return err
+			}
+			if was := cmp.Or(p.owner[id], r.Name); was != r.Name {
+				return fmt.Errorf("id %d was %s, is %s", id, was, r.Name)
+			}
+			p.owner[id] = r.Name
+			return nil
+		})
+		if err != nil && !errors.Is(err, artifacts.ErrNotFound) {
+			p.t.Error(err)
+		}
+	}
+}
