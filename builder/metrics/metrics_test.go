@@ -122,7 +122,10 @@ func TestBuilt(t *testing.T) {
 	left := 5
 	first.Quota = &source.Quota{Source: "coingecko", Limit: 12, Used: 7, Left: &left}
 	first.StaleParts = 2
-	first.Parts = []source.Part{{Name: "coins"}, {Name: "tickers", Newest: at.Add(-time.Hour), Every: time.Minute}}
+	first.Parts = []source.Part{
+		{Name: "coins", Fetched: at.Add(-time.Hour), Failures: 3}, {Name: "tickers", Quotes: true, Newest: at.Add(-time.Hour), Every: time.Minute},
+		{Name: "prices", Quotes: true, Untimed: true},
+	}
 	m.Built(first, nil)
 	got = scrape(t, m)
 	for name, want := range map[string]float64{
@@ -133,6 +136,11 @@ func TestBuilt(t *testing.T) {
 		`builder_tolerated_values{kind="unknown_member"}`:       float64(first.UnknownMembers),
 		`builder_part_newest_timestamp_seconds{part="tickers"}`: float64(at.Add(-time.Hour).Unix()),
 		`builder_part_interval_seconds{part="tickers"}`:         60,
+		`builder_part_fetched_timestamp_seconds{part="coins"}`:  float64(at.Add(-time.Hour).Unix()),
+		`builder_part_failures{part="coins"}`:                   3,
+		`builder_part_failures{part="tickers"}`:                 0,
+		`builder_part_untimed{part="tickers"}`:                  0,
+		`builder_part_untimed{part="prices"}`:                   1,
 		`builder_source_calls{source="coingecko"}`:              7,
 		`builder_source_calls_left{source="coingecko"}`:         5,
 		"builder_stale_parts_total":                             2,

@@ -55,8 +55,13 @@ type Part struct {
 	Newest time.Time `json:"newest,omitzero"`
 	// Quotes: these are rows of quotes.
 	Quotes bool `json:"quotes,omitempty"`
-	// Every is how often the part is asked for: 0: for each feed.
+	// Untimed: they are a live source's, and none has a time that can be used.
+	Untimed bool `json:"untimed,omitempty"`
+	// Every is how often the part is asked for, as far as the quota allows; 0: for
+	// each feed.
 	Every time.Duration `json:"-"`
+	// Failures is how often in a row the part has failed.
+	Failures int `json:"failures,omitempty"`
 	// Reason says why the part is not what it should be; "" when it is.
 	Reason string `json:"reason,omitempty"`
 }

@@ -136,7 +136,9 @@ func unknown(t *testing.T, text, legend string) (problems []string) {
 	series = append(series, labels.FromStrings("__name__", "edge_clock_skew_seconds", "instance", "edge"))
 	// Only a live provider has these; builder/metrics tests them.
 	for name, label := range map[string]string{
-		"builder_part_newest_timestamp_seconds": "part", "builder_part_interval_seconds": "part", "builder_source_calls": "source", "builder_source_calls_left": "source",
+		"builder_part_newest_timestamp_seconds": "part", "builder_part_interval_seconds": "part",
+		"builder_part_fetched_timestamp_seconds": "part", "builder_part_failures": "part", "builder_part_untimed": "part",
+		"builder_source_calls": "source", "builder_source_calls_left": "source",
 	} {
 		series = append(series, labels.FromStrings("__name__", name, "instance", "builder", label, "x"))
 	}

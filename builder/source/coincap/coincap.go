@@ -67,7 +67,7 @@ func (m *market) Collect(ctx context.Context, r *provider.Round) error {
 	page := url.Values{"limit": {"2000"}} // the most that the provider gives
 	return r.Lists(ctx,
 		provider.List{Required: true, Time: "timestamp", Has: []string{"priceUsd"}, Into: &m.assets, Part: provider.Part{Name: "assets", Path: "/assets", Query: page, Pager: provider.Offset("offset", 0, 1), At: "data"}},
-		provider.List{Into: &m.exchanges, Part: provider.Part{Name: "exchanges", Value: provider.Exchanges, Path: "/exchanges", Query: page, Pager: provider.Offset("offset", 0, 1), At: "data", Every: exchangesEvery}},
+		provider.List{Has: []string{"exchangeId", "name"}, Into: &m.exchanges, Part: provider.Part{Name: "exchanges", Value: provider.Exchanges, Path: "/exchanges", Query: page, Pager: provider.Offset("offset", 0, 1), At: "data", Every: exchangesEvery}},
 	)
 }
 

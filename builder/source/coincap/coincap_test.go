@@ -72,9 +72,9 @@ func TestLiveIsWhatIsReplayed(t *testing.T) {
 
 func TestEndpointsFail(t *testing.T) {
 	providertest.EndpointsFail(t, map[string]providertest.Endpoint{
-		"/v3/assets?offset=0":    {Part: "assets"},
-		"/v3/assets?offset=3":    {Part: "assets"},
-		"/v3/exchanges?offset=0": {Part: "exchanges", File: source.ExchangesFile, Every: exchangesEvery},
+		"/v3/assets?offset=0":    {Part: "assets", Prices: true},
+		"/v3/assets?offset=3":    {Part: "assets", Prices: true},
+		"/v3/exchanges?offset=0": {Part: "exchanges", Every: exchangesEvery},
 	}, func() *providertest.Provider { return sampleProvider(t) }, func(p *providertest.Provider) *provider.Source {
 		return providertest.Open(t, open, p.Transport(), "", key)
 	})

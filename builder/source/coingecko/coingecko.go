@@ -179,13 +179,13 @@ var (
 
 // Collect implements provider.Market.
 func (m *market) Collect(ctx context.Context, r *provider.Round) error {
-	p := &m.plan
+	p, named := &m.plan, []string{"id", "name"}
 	err := r.Lists(ctx,
-		provider.List{Directory: true, Into: &m.coins, Part: provider.Part{Name: "coins_list", Path: "/coins/list", Query: url.Values{"include_platform": {"true"}}, Every: p.listEvery}},
+		provider.List{Directory: true, Has: named, Into: &m.coins, Part: provider.Part{Name: "coins_list", Path: "/coins/list", Query: url.Values{"include_platform": {"true"}}, Every: p.listEvery}},
 		provider.List{Required: true, Into: &m.markets, Of: &m.coins, Sorted: p.pages == 0, Most: p.pages * pageSize, Part: provider.Part{Name: "coins_markets", Path: "/coins/markets", Query: marketsQuery(p.pages == 0), Pager: provider.Numbered("page", 1), Pages: p.pages}},
-		provider.List{Into: &m.exchanges, Part: provider.Part{Name: "exchanges", Value: provider.Exchanges, Path: "/exchanges", Query: url.Values{"per_page": {strconv.Itoa(pageSize)}}, Pager: provider.Numbered("page", 1), Every: p.exchangesEvery}},
-		provider.List{Into: &m.platforms, Part: provider.Part{Name: "asset_platforms", Path: "/asset_platforms", Every: p.groupsEvery}},
-		provider.List{Into: &m.categories, Part: provider.Part{Name: "categories", Path: "/coins/categories", Every: p.groupsEvery}},
+		provider.List{Has: named, Into: &m.exchanges, Part: provider.Part{Name: "exchanges", Value: provider.Exchanges, Path: "/exchanges", Query: url.Values{"per_page": {strconv.Itoa(pageSize)}}, Pager: provider.Numbered("page", 1), Every: p.exchangesEvery}},
+		provider.List{Has: []string{"id"}, Into: &m.platforms, Part: provider.Part{Name: "asset_platforms", Path: "/asset_platforms", Every: p.groupsEvery}},
+		provider.List{Has: named, Into: &m.categories, Part: provider.Part{Name: "categories", Path: "/coins/categories", Every: p.groupsEvery}},
 	)
 	if err != nil {
 		return err
@@ -194,13 +194,13 @@ func (m *market) Collect(ctx context.Context, r *provider.Round) error {
 		q := marketsQuery(false)
 		q.Del("precision")
 		q.Set("category", id)
-		return provider.Part{Path: "/coins/markets", Query: q, Pager: provider.Numbered("page", pageSize/2), Every: membersEvery, Keep: provider.KeepSlow, Check: provider.CheckArray, Reduce: reduceMembers}
+		return provider.Part{Path: "/coins/markets", Query: q, Pager: provider.Numbered("page", pageSize/2), Every: membersEvery, Check: provider.CheckRows("id"), Reduce: reduceMembers}
 	})
 	if err != nil || !m.detailed {
 		return err
 	}
 	m.details, err = r.Each(ctx, "coins", provider.IDs(slices.Concat(m.markets, m.coins)), func(id string) provider.Part {
-		return provider.Part{Path: "/coins/" + provider.Escape(id), Query: detailQuery, Every: detailEvery, Keep: provider.KeepSlow, Check: provider.CheckObject, Reduce: reduceDetail}
+		return provider.Part{Path: "/coins/" + provider.Escape(id), Query: detailQuery, Every: detailEvery, Check: provider.CheckObject, Reduce: reduceDetail}
 	})
 	return err
 }

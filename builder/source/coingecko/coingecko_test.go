@@ -167,6 +167,11 @@ func TestPages(t *testing.T) {
 		}
 		p.Set(api+"/coins/list", []byte(`[{"id":"x","symbol":"x","name":"X"},{"id":"y","symbol":"y","name":"Y"},{"id":"z","symbol":"z","name":"Z"}]`))
 		time.Sleep(2 * paid.listEvery)
+		// So it is as long as the directory was known to be larger.
+		if files, err := s.Files(t.Context(), time.Time{}); err == nil {
+			t.Errorf("half of the directory is believed to be gone: %v", providertest.States(files))
+		}
+		s = over(t, p.Transport(), "", "COINGECKO_PRO_API_KEY=k")
 		feed, report, err := source.Read(t.Context(), providertest.Files(t, s), source.ReadOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -284,11 +289,11 @@ func TestOpener(t *testing.T) {
 
 func TestEndpointsFail(t *testing.T) {
 	providertest.EndpointsFail(t, map[string]providertest.Endpoint{
-		api + "/coins/markets":    {Part: "coins_markets"},
+		api + "/coins/markets":    {Part: "coins_markets", Prices: true},
 		api + "/coins/list":       {Part: "coins_list", Every: paid.listEvery},
-		api + "/exchanges":        {Part: "exchanges", File: source.ExchangesFile},
-		api + "/coins/categories": {Part: "categories", File: source.CategoriesFile, Every: paid.groupsEvery},
-		api + "/asset_platforms":  {Part: "asset_platforms", File: source.ChainsFile, Every: paid.groupsEvery},
+		api + "/exchanges":        {Part: "exchanges"},
+		api + "/coins/categories": {Part: "categories", Every: paid.groupsEvery},
+		api + "/asset_platforms":  {Part: "asset_platforms", Every: paid.groupsEvery},
 	}, func() *providertest.Provider { return sampleProvider(t) }, func(p *providertest.Provider) *provider.Source {
 		return over(t, p.Transport(), "?slow=0", "COINGECKO_PRO_API_KEY=k")
 	})

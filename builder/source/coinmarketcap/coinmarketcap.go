@@ -136,21 +136,21 @@ func (m *market) Collect(ctx context.Context, r *provider.Round) error {
 	inactive.MayBeEmpty = true
 	exchanges := list("exchanges", "/v1/exchange/listings/latest", pageSize, exchangesEvery, "convert", "USD")
 	exchanges.Value = provider.Exchanges
-	is := []string{"is_active"}
+	is, named := []string{"is_active"}, []string{"id", "name"}
 	err := r.Lists(ctx,
 		provider.List{Directory: true, Has: is, Into: &m.active, Part: list("map", "/v1/cryptocurrency/map", pageSize, mapEvery, "listing_status", "active")},
 		provider.List{Directory: true, Has: is, Into: &m.inactive, Part: inactive},
 		provider.List{Required: true, Of: &m.active, Most: m.wanted, Into: &m.listings, Part: listings},
-		provider.List{Into: &m.exchanges, Part: exchanges},
-		provider.List{Into: &m.categories, Part: list("categories", "/v1/cryptocurrency/categories", pageSize, categoriesEvery)},
+		provider.List{Has: named, Into: &m.exchanges, Part: exchanges},
+		provider.List{Has: named, Into: &m.categories, Part: list("categories", "/v1/cryptocurrency/categories", pageSize, categoriesEvery)},
 	)
 	if err != nil {
 		return err
 	}
 	m.members, err = r.Each(ctx, "category", provider.IDs(m.categories), func(id string) provider.Part {
 		p := list("", "/v1/cryptocurrency/category", categorySize, slowEvery, "id", id)
-		p.Pager, p.At, p.Keep = provider.Offset("start", 1, categorySize/2), "data.coins", provider.KeepSlow
-		p.Check, p.Reduce = provider.CheckArray, provider.Keep("id")
+		p.Pager, p.At = provider.Offset("start", 1, categorySize/2), "data.coins"
+		p.Check, p.Reduce = provider.CheckRows("id"), provider.Keep("id")
 		return p
 	})
 	if err != nil {
@@ -184,7 +184,7 @@ func infos(ctx context.Context, r *provider.Round, kind, path string, rows []pro
 		if kind == "info" {
 			q.Set("skip_invalid", "true")
 		}
-		return provider.Part{Path: path, Query: q, At: "data", Every: slowEvery, Keep: provider.KeepSlow, Check: provider.CheckObject, Reduce: provider.KeepOf("logo", "urls")}
+		return provider.Part{Path: path, Query: q, At: "data", Every: slowEvery, Check: provider.CheckObject, Reduce: provider.KeepOf("logo", "urls")}
 	})
 	of := map[string]provider.Fields{}
 	for _, a := range answers {

@@ -132,10 +132,10 @@ func TestRefused(t *testing.T) {
 
 func TestEndpointsFail(t *testing.T) {
 	providertest.EndpointsFail(t, map[string]providertest.Endpoint{
-		listings + "?start=1":                   {Part: "listings"},
+		listings + "?start=1":                   {Part: "listings", Prices: true},
 		coinMap + "?start=1":                    {Part: "map", Every: mapEvery},
-		"/v1/exchange/listings/latest?start=1":  {Part: "exchanges", File: source.ExchangesFile, Every: exchangesEvery},
-		"/v1/cryptocurrency/categories?start=1": {Part: "categories", File: source.CategoriesFile, Every: categoriesEvery},
+		"/v1/exchange/listings/latest?start=1":  {Part: "exchanges", Every: exchangesEvery},
+		"/v1/cryptocurrency/categories?start=1": {Part: "categories", Every: categoriesEvery},
 	}, func() *providertest.Provider { return sampleProvider(t) }, func(p *providertest.Provider) *provider.Source {
 		return over(t, p, "?slow=0")
 	})

@@ -50,6 +50,7 @@ package coinpaprika
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"time"
 
@@ -111,27 +112,45 @@ type market struct {
 // reduceDetail keeps of a coin's details what asset reads.
 var reduceDetail = provider.Keep("id", "logo", "links", "whitepaper")
 
+// checkTexts is a Part.Check of an array of which more than half of the rows are texts.
+func checkTexts(body []byte) (rows int, err error) {
+	n, err := provider.CheckArray(body)
+	if err != nil {
+		return 0, err
+	}
+	texts := 0
+	for _, row := range provider.Rows(body) {
+		if provider.Text(row.Raw) != "" {
+			texts++
+		}
+	}
+	if n > 0 && texts <= n/2 {
+		return 0, fmt.Errorf("%d of %d rows are texts", texts, n)
+	}
+	return n, nil
+}
+
 // Collect implements provider.Market.
 func (m *market) Collect(ctx context.Context, r *provider.Round) error {
-	usd := url.Values{"quotes": {"USD"}}
+	usd, named := url.Values{"quotes": {"USD"}}, []string{"id", "name"}
 	err := r.Lists(ctx,
 		provider.List{Required: true, Into: &m.tickers, Part: provider.Part{Name: "tickers", Path: "/tickers", Query: usd}},
 		provider.List{Directory: true, Has: []string{"is_active"}, Into: &m.coins, Part: provider.Part{Name: "coins", Path: "/coins", Every: listEvery}},
-		provider.List{Into: &m.exchanges, Part: provider.Part{Name: "exchanges", Value: provider.Exchanges, Path: "/exchanges", Query: usd, Every: listEvery}},
-		provider.List{Into: &m.tags, Part: provider.Part{Name: "tags", Path: "/tags", Query: url.Values{"additional_fields": {"coins"}}, Every: listEvery}},
-		provider.List{Into: &m.platforms, Part: provider.Part{Name: "contracts", Path: "/contracts", Every: listEvery}},
+		provider.List{Has: named, Into: &m.exchanges, Part: provider.Part{Name: "exchanges", Value: provider.Exchanges, Path: "/exchanges", Query: usd, Every: listEvery}},
+		provider.List{Has: named, Into: &m.tags, Part: provider.Part{Name: "tags", Path: "/tags", Query: url.Values{"additional_fields": {"coins"}}, Every: listEvery}},
+		provider.List{Into: &m.platforms, Part: provider.Part{Name: "contracts", Path: "/contracts", Every: listEvery, Check: checkTexts}},
 	)
 	if err != nil {
 		return err
 	}
 	m.contracts, err = r.Each(ctx, "contracts", platformsOf(m.platforms), func(id string) provider.Part {
-		return provider.Part{Path: "/contracts/" + provider.Escape(id), Every: contractEvery, Keep: provider.KeepSlow, Check: provider.CheckArray}
+		return provider.Part{Path: "/contracts/" + provider.Escape(id), Every: contractEvery, Check: provider.CheckRows("id")}
 	})
 	if err != nil {
 		return err
 	}
 	m.details, err = r.Each(ctx, "coins", byRank(m.tickers), func(id string) provider.Part {
-		return provider.Part{Path: "/coins/" + provider.Escape(id), Every: detailEvery, Keep: provider.KeepSlow, Check: provider.CheckObject, Reduce: reduceDetail}
+		return provider.Part{Path: "/coins/" + provider.Escape(id), Every: detailEvery, Check: provider.CheckObject, Reduce: reduceDetail}
 	})
 	return err
 }

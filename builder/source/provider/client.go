@@ -66,8 +66,10 @@ type Client struct {
 	http    *http.Client
 	limiter *rate.Limiter
 
-	mu    sync.Mutex
-	until time.Time // not to ask before: Retry-After
+	mu sync.Mutex
+	// until is when to ask again (Retry-After), untilOptional when to ask for anything
+	// but prices: what is told about that holds no prices back.
+	until, untilOptional time.Time
 }
 
 // NewClient returns a client, or an error that says what of cfg is wrong.
@@ -172,7 +174,7 @@ func (c *Client) get(ctx context.Context, req request) (*response, error) {
 	pace := backoff.NewExponentialBackOff()
 	pace.InitialInterval, pace.Multiplier, pace.MaxInterval = time.Second, 2, 30*time.Second
 	res, err := backoff.Retry(ctx, func() (*response, error) {
-		if err := c.turn(ctx); err != nil {
+		if err := c.turn(ctx, req.value); err != nil {
 			return nil, backoff.Permanent(err)
 		}
 		res, err := c.try(ctx, req)
@@ -189,10 +191,13 @@ func (c *Client) get(ctx context.Context, req request) (*response, error) {
 	return res, nil
 }
 
-// turn waits until a request may be made.
-func (c *Client) turn(ctx context.Context) error {
+// turn waits until a request of a value may be made.
+func (c *Client) turn(ctx context.Context, value Value) error {
 	c.mu.Lock()
 	until := c.until
+	if value > Tickers && c.untilOptional.After(until) {
+		until = c.untilOptional
+	}
 	c.mu.Unlock()
 	if pause := time.Until(until); pause > maxPause {
 		return &pausedError{until}
@@ -238,7 +243,7 @@ func (c *Client) try(ctx context.Context, req request) (*response, error) {
 	case res.StatusCode == http.StatusNotModified && (req.ETag != "" || req.LastModified != ""):
 		return &response{NotModified: true, ETag: req.ETag, LastModified: req.LastModified}, nil
 	case res.StatusCode != http.StatusOK:
-		return nil, c.statusError(res)
+		return nil, c.statusError(res, req.value)
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
 	if err != nil {
@@ -277,7 +282,7 @@ func (c *Client) transportError(err error) error {
 // quoted, so that no part of a key at its end is.
 const maxMessage = 64 << 10
 
-func (c *Client) statusError(res *http.Response) error {
+func (c *Client) statusError(res *http.Response, value Value) error {
 	b, _ := io.ReadAll(io.LimitReader(res.Body, maxMessage)) // a message that breaks off is fine
 	err := &StatusError{res.StatusCode, outside.Text(string(b), c.Key)}
 	if !err.mayPass() {
@@ -285,8 +290,12 @@ func (c *Client) statusError(res *http.Response) error {
 	}
 	if pause, ok := retryAfter(res.Header, time.Now()); ok {
 		c.mu.Lock()
-		if until := time.Now().Add(pause); until.After(c.until) {
-			c.until = until
+		last := &c.until
+		if value > Tickers {
+			last = &c.untilOptional
+		}
+		if until := time.Now().Add(pause); until.After(*last) {
+			*last = until
 		}
 		c.mu.Unlock()
 	}

@@ -21,8 +21,9 @@ import (
 // that is unavailable, unless its part says otherwise.
 const maxStale = time.Hour
 
-// KeepSlow is the Part.Keep of facts that hardly ever change.
-const KeepSlow = 30 * 24 * time.Hour
+// keepForever is the Part.Keep of all that prices do not need: what was known of it
+// stays in use until the provider says more.
+const keepForever = 100 * 365 * 24 * time.Hour
 
 // MaxPages bounds the pages of a part.
 const MaxPages = 400
@@ -45,7 +46,7 @@ type Part struct {
 	// Every is how long an answer counts as new, and is not asked for again.
 	Every time.Duration
 	// Keep is how much longer it may stand in when the provider fails; zero:
-	// maxStale.
+	// maxStale. Lists and Each set it for all but prices.
 	Keep time.Duration
 	// Value is what its calls are worth; Lists and Each say so of most.
 	Value Value
@@ -110,8 +111,8 @@ type Collector struct {
 
 	mu   sync.Mutex // one round at a time
 	kept map[string]*Answer
-	// failing are the parts of Each that fail, by name; those of the cache if there
-	// is one.
+	// failing are the parts that fail and are put off, by name; those of the cache
+	// if there is one.
 	failing map[string]failure
 	// intervals, if not nil, gives what Round.every has.
 	intervals func(context.Context) (map[string]time.Duration, error)
@@ -148,6 +149,9 @@ type Round struct {
 	c    *Collector
 	time time.Time
 	slow int // calls left for Each
+	// left is the time left for all requests but those for prices and for a
+	// directory that was never had; see optionalTime.
+	left time.Duration
 	// newest is the newest time of a required list; see date.
 	newest time.Time
 	// states has a line for each part and each kind asked one by one.
@@ -175,7 +179,7 @@ type usedAnswer struct {
 func (c *Collector) Collect(ctx context.Context, gather func(r *Round) error) (*Round, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := &Round{c: c, time: c.Now().UTC(), slow: c.SlowCalls, used: map[string]usedAnswer{}, sizes: map[string]int{}}
+	r := &Round{c: c, time: c.Now().UTC(), slow: c.SlowCalls, left: optionalTime, used: map[string]usedAnswer{}, sizes: map[string]int{}}
 	if c.replay != nil {
 		r.time = c.replay.index.Time
 	} else if c.intervals != nil {
@@ -248,7 +252,7 @@ func (r *Round) Get(ctx context.Context, p Part) (*Answer, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	s := source.Part{Name: p.Name, State: state}
+	s := source.Part{Name: p.Name, State: state, Every: p.Every, Failures: r.c.failing[p.Name].Times}
 	if a != nil {
 		s.Fetched = a.Fetched
 	}
@@ -304,12 +308,14 @@ func (r *Round) find(ctx context.Context, p *Part) (*Answer, source.PartState, e
 	if cached != nil && r.age(cached) < p.Every {
 		return cached, source.PartKept, nil
 	}
-	a, err := r.ask(ctx, p, cached)
+	a, err := r.askInTime(ctx, p, cached)
 	if err == nil {
-		if err = r.keep(p, a, cached); err == nil || !p.alone() {
+		if err = r.keep(p, a, cached); err == nil || p.Value == Tickers && !p.alone() {
+			r.noteFailure(ctx, p, nil)
 			return a, source.PartNew, err
 		}
 	}
+	r.noteFailure(ctx, p, err)
 	if cached != nil && r.age(cached) <= p.Every+p.keep() {
 		return cached, source.PartStale, err
 	}
@@ -442,13 +448,15 @@ func (p *Part) alone() bool { return p.Pager != nil && p.Whole == nil && p.Value
 
 // keep caches a good answer. One that has lost more than half of its rows, or a fifth
 // when it stands alone, is not kept while there is one to compare with. That of a list
-// that stands alone counts as unavailable; any other is given out, for the
-// guard rails to judge, and asked for again the next time.
+// of prices that does not stand alone is given out, for the guard rails to judge, and
+// asked for again the next time; any other counts as unavailable. A loss of less than
+// half, which no guard rail stops, is believed when the last good answer is an hour
+// overdue.
 func (r *Round) keep(p *Part, a, cached *Answer) error {
 	if cached != nil && !cached.Gone && r.age(cached) <= p.Every+p.keep() {
 		was, now := cached.rows(), a.rows()
 		spare := was / 2
-		if p.alone() {
+		if p.alone() && r.age(cached) <= p.Every+min(p.keep(), maxStale) {
 			spare = was / 5
 		}
 		if now < was-spare {

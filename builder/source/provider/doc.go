@@ -26,14 +26,21 @@
 // good as unavailable; so is one in pages without a directory that has lost a fifth of
 // the rows of its last good answer.
 //
-// A part that is unavailable is taken from its last good answer, for as long as
-// that is not more than an hour overdue ([maxStale]; facts that hardly ever
-// change, longer: see Part.Keep). This is logged, and stands in the build's
-// report. After that the part is missing. Without quotes, or without the
-// directory, there is no feed; what else this leaves of it is for the guard rails to
-// judge: a collection that has lost its rows stops the build. What is asked for
-// one by one ([Round.Each]) stands in nobody's way: it is asked for again after an
-// hour, then ever more rarely, at least each week, and the report names it.
+// Prices that are unavailable are taken from their last good answer, for as long as
+// that is not more than an hour overdue ([maxStale]); after that there is no feed.
+// Prices never wait for anything else: all other requests of a round, but those for a
+// directory that was never had, share 90 seconds ([optionalTime]). A part that fails
+// is put off until the next mark, then for twice as long each time, up to two hours
+// ([putOffMost]), over restarts too; its last good answer stays in use without a limit,
+// which is logged, stands in the build's report and is an alert. An answer that has
+// lost more than half of its rows is such a failure. A part that was never had is
+// missing, and without a directory there is no feed.
+//
+// What is asked for one by one ([Round.Each]) is asked for again an hour after it
+// failed, then ever more rarely, at least each week, and the report names it; some
+// failures in a row put off all of the kind, as if it were a list.
+//
+// A Retry-After that comes with anything but prices holds no prices back.
 //
 // No more calls are made in a month than the quota has (option quota): they are
 // counted in the cache folder before they are made, and parts that do not fit are

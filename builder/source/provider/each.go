@@ -11,15 +11,14 @@ import (
 	"time"
 
 	"example.com/marketdata/builder/source"
-	"example.com/marketdata/internal/outside"
 )
 
 // maxUnused is how long an answer of Each is cached without being asked for.
 const maxUnused = 90 * 24 * time.Hour
 
-// Parts that fail are asked for again after failedFirst, which doubles with each
-// failure up to failedMost. maxInARow failures in a row are the provider's rather
-// than the parts'.
+// Parts that are asked for one by one and fail are asked for again after failedFirst,
+// which doubles with each failure up to failedMost. maxInARow failures in a row are
+// the provider's rather than the parts': then the kind is put off, as lists are.
 const (
 	failedFirst = time.Hour
 	failedMost  = 7 * 24 * time.Hour
@@ -29,23 +28,11 @@ const (
 // maxNamed bounds how many failing parts a report names.
 const maxNamed = 5
 
-// failure says how a part of Each failed, which is kept over restarts.
-type failure struct {
-	Times  int       `json:"times"`
-	Last   time.Time `json:"last"`
-	Reason string    `json:"reason"`
-}
-
-// due is when the part is to be asked for again.
-func (f failure) due() time.Time {
-	return f.Last.Add(min(failedMost, failedFirst<<min(max(0, f.Times-1), 10)))
-}
-
 // Each returns answers to parts of one kind, by id, as far as there are any: it
 // makes no more requests than the round has left for such parts, for those first
 // that were never asked for, in the order given, then for those whose answers are
 // oldest, and last for those that failed before, each of them ever more rarely. Some
-// failures in a row end it for this round, and a provider that asks to be left alone
+// failures in a row put the kind off, and a provider that asks to be left alone
 // ends it for other kinds, too. part describes the part of an id; its name is given
 // to it here, and no rows are an answer, too.
 func (r *Round) Each(ctx context.Context, kind string, ids []string, part func(id string) Part) (map[string]*Answer, error) {
@@ -58,7 +45,7 @@ func (r *Round) Each(ctx context.Context, kind string, ids []string, part func(i
 	parts := make([]Part, len(ids))
 	for i, id := range ids {
 		parts[i] = part(id)
-		parts[i].Name, parts[i].MayBeEmpty, parts[i].Value = kind+"/"+id, true, Details
+		parts[i].Name, parts[i].MayBeEmpty, parts[i].Value, parts[i].Keep = kind+"/"+id, true, Details, keepForever
 	}
 	answers := make(map[string]*Answer, len(ids))
 	if r.c.replay != nil {
@@ -66,8 +53,12 @@ func (r *Round) Each(ctx context.Context, kind string, ids []string, part func(i
 	}
 	s := source.Part{Name: kind + "/*", State: source.PartKept}
 	asked, inARow := 0, 0
-	var spent *quotaError
+	all := Part{Name: kind + "/*", Value: Details}
+	putOff := r.putOff(&all)
 	for _, i := range r.due(parts) {
+		if putOff != nil {
+			break
+		}
 		if r.slow <= 0 || inARow == maxInARow {
 			break
 		}
@@ -76,7 +67,8 @@ func (r *Round) Each(ctx context.Context, kind string, ids []string, part func(i
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if errors.As(err, &spent) {
+		if errors.As(err, new(*quotaError)) || errors.Is(err, errNoTime) {
+			putOff = err
 			break
 		}
 		var gone errGone
@@ -91,21 +83,28 @@ func (r *Round) Each(ctx context.Context, kind string, ids []string, part func(i
 		asked++
 		if err == nil {
 			delete(r.c.failing, p.Name)
+			delete(r.c.failing, all.Name)
 			inARow = 0
 			continue
 		}
 		inARow++
-		r.c.failing[p.Name] = failure{r.c.failing[p.Name].Times + 1, r.time, outside.Text(err.Error())}
+		r.fail(p.Name, err)
 		r.c.Log.Warn("provider: a single item failed and is put off", "source", r.c.Source, "part", p.Name, "err", err)
+		if inARow == maxInARow || r.left <= 0 {
+			r.fail(all.Name, err)
+		}
 		var paused *pausedError
 		var status *StatusError
 		if errors.As(err, &paused) || errors.As(err, &status) && status.Status == http.StatusTooManyRequests {
 			r.slow = 0
 		}
 	}
-	failing := r.failing(parts)
-	if failing != "" {
-		s.State, s.Reason = source.PartStale, failing
+	s.Reason = r.failing(parts)
+	if putOff != nil {
+		s.Reason = putOff.Error() + prefix("; ", s.Reason)
+	}
+	if s.Reason != "" {
+		s.State = source.PartStale
 	}
 	for i := range parts {
 		p := &parts[i]
@@ -119,9 +118,7 @@ func (r *Round) Each(ctx context.Context, kind string, ids []string, part func(i
 	if r.forget(kind); len(answers) > 0 {
 		r.sizes[kind+"/*"] = sizeOf(parts, answers)
 	}
-	if spent != nil {
-		s.Reason = spent.Error() + prefix("; ", s.Reason)
-	} else if s.Reason == "" && len(answers) < len(parts) {
+	if s.Failures = r.c.failing[all.Name].Times; s.Reason == "" && len(answers) < len(parts) {
 		s.Reason = "the others follow, some each time"
 	}
 	s.Reason = fmt.Sprintf("%d of %d cached, %d asked for now", len(answers), len(parts), asked) + prefix("; ", s.Reason)

@@ -15,7 +15,7 @@ const maxAhead = 10 * time.Minute
 // in.
 func (r *Round) date(l *List, a *Answer) {
 	s := &r.states[len(r.states)-1]
-	s.Quotes, s.Every = l.Required, l.Every
+	s.Quotes = l.Required
 	note := func(raw json.RawMessage) {
 		t := Time(raw).UTC()
 		if l.Required && t.After(r.newest) {
@@ -33,5 +33,8 @@ func (r *Round) date(l *List, a *Answer) {
 		if raw, err := at(page.Body, l.Time); l.Time != "" && err == nil {
 			note(raw)
 		}
+	}
+	if s.Untimed = l.Required && r.c.replay == nil && s.Newest.IsZero(); s.Untimed {
+		r.c.Log.Warn("provider: no row says when it was updated, so that nothing tells how old prices are", "source", r.c.Source, "part", l.Name)
 	}
 }

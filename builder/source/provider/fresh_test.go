@@ -46,14 +46,14 @@ func TestAgeOfRows(t *testing.T) {
 				t.Fatal(err)
 			}
 			replayed := collect(newCollector(t, p, clock, func(c *provider.Config) { c.Replay = dir })).Parts()[0]
-			if !replayed.Newest.IsZero() || !replayed.Quotes {
+			if !replayed.Newest.IsZero() || !replayed.Quotes || replayed.Untimed {
 				t.Errorf("replayed: %+v", replayed)
 			}
 			want := now.Add(-c.ago)
 			if c.ago == untimed {
 				want = time.Time{}
 			}
-			if part := live.Parts()[0]; !part.Newest.Equal(want) || !part.Quotes {
+			if part := live.Parts()[0]; !part.Newest.Equal(want) || !part.Quotes || part.Untimed != want.IsZero() {
 				t.Errorf("%+v; want the newest of %v", part, want)
 			}
 		})

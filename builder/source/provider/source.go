@@ -176,7 +176,10 @@ type List struct {
 // cannot be used.
 func (r *Round) Lists(ctx context.Context, lists ...List) error {
 	for _, l := range lists {
-		switch l.Check = l.check; {
+		if l.Check == nil {
+			l.Check = CheckRows(l.Has...)
+		}
+		switch {
 		case l.Required:
 			l.Value = Tickers
 		case l.Directory:
@@ -186,6 +189,9 @@ func (r *Round) Lists(ctx context.Context, lists ...List) error {
 		}
 		if l.Of != nil {
 			l.Whole = l.whole
+		}
+		if !l.Required {
+			l.Keep = keepForever
 		}
 		a, err := r.Get(ctx, l.Part)
 		if err != nil {
@@ -201,23 +207,27 @@ func (r *Round) Lists(ctx context.Context, lists ...List) error {
 	return nil
 }
 
-func (l *List) check(body []byte) (int, error) {
-	n, err := CheckArray(body)
-	if err != nil || n == 0 || len(l.Has) == 0 {
-		return n, err
-	}
-	for _, name := range l.Has {
-		with := 0
-		for _, row := range Rows(body) {
-			if _, ok := row.Fields[name]; ok {
-				with++
+// CheckRows returns a Part.Check of an array of which more than half of the rows have
+// all these members, null or not.
+func CheckRows(has ...string) func(body []byte) (rows int, err error) {
+	return func(body []byte) (int, error) {
+		n, err := CheckArray(body)
+		if err != nil || n == 0 || len(has) == 0 {
+			return n, err
+		}
+		for _, name := range has {
+			with := 0
+			for _, row := range Rows(body) {
+				if _, ok := row.Fields[name]; ok {
+					with++
+				}
+			}
+			if with <= n/2 {
+				return 0, fmt.Errorf("%s: in %d of %d rows", name, with, n)
 			}
 		}
-		if with <= n/2 {
-			return 0, fmt.Errorf("%s: in %d of %d rows", name, with, n)
-		}
+		return n, nil
 	}
-	return n, nil
 }
 
 // maxMissing is how many assets, neighbours in the order of their ids, may be

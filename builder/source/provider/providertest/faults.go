@@ -15,42 +15,122 @@ import (
 )
 
 // Endpoint is what a provider's list is for: the part's name, how long its rows
-// count as new, and the file that is another one without it; "" when there is no
-// feed then.
+// count as new, and whether they are prices.
 type Endpoint struct {
-	Part, File string
-	Every      time.Duration
+	Part   string
+	Prices bool
+	Every  time.Duration
 }
 
-// EndpointsFail takes each endpoint of a sample away in turn: the last good rows
-// stand in for an hour past their time, which the feed says; then they are gone.
+// marksOfDay are how many snapshots a day has, and inTime is when each is to be there.
+const (
+	marksOfDay = 144
+	inTime     = 2 * time.Minute
+)
+
+// endpointFaults are ways in which an endpoint fails.
+var endpointFaults = map[string]http.HandlerFunc{
+	"hangs": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+	"500":   Status(500), "403": Status(403), "429": RetryAfter(3600),
+	"html": Says("<html>"), "empty": Says("[]"), "an error": Says(`{"error":"no"}`),
+	"rows of nothing": Says("[" + strings.Repeat("{},", 100) + "{}]"),
+}
+
+// EndpointsFail takes the endpoints of a sample away for a day, one at a time and all
+// but the prices together: prices of each mark are there within two minutes, and the
+// last good rows stand in for all else, which the feed says. Prices stand in for an
+// hour, and then there is no feed.
 func EndpointsFail(t *testing.T, endpoints map[string]Endpoint, sample func() *Provider, open func(*Provider) *provider.Source) {
 	t.Helper()
+	var prices []string
 	for path, e := range endpoints {
-		for fault, answer := range map[string]http.HandlerFunc{"401": Status(401), "empty": Says("[]"), "an error": Says(`{"error":"no"}`)} {
-			synctest.Test(t, func(t *testing.T) {
-				p := sample()
-				s := open(p)
-				good := All(t, Files(t, s))
-				p.Fault(path, answer)
-				time.Sleep(e.Every + 50*time.Minute)
-				files := Files(t, s)
-				if got := States(files)[e.Part]; got != source.PartStale || !maps.Equal(All(t, files), good) {
-					t.Errorf("%s, %s: %s, or not the last good rows", path, fault, got)
-				}
-				time.Sleep(20 * time.Minute)
-				files, err := s.Files(t.Context(), time.Time{})
-				if (err != nil) != (e.File == "") {
-					t.Errorf("%s, %s: %v", path, fault, err)
-				} else if err == nil && (States(files)[e.Part] != source.PartMissing || Contents(t, files, e.File) == good[e.File]) {
-					t.Errorf("%s, %s: rows that are too old", path, fault)
-				}
-				p.Fault(path, nil)
-				if got := All(t, Files(t, s)); !maps.Equal(got, good) {
-					t.Errorf("%s, %s: not as before when it is over", path, fault)
-				}
-			})
+		if e.Prices {
+			path, _, _ = strings.Cut(path, "?")
+			prices = append(prices, path)
 		}
+	}
+	for fault, answer := range endpointFaults {
+		for path, e := range endpoints {
+			if e.Prices && (fault == "403" || fault == "empty" || fault == "an error") {
+				synctest.Test(t, func(t *testing.T) { pricesFail(t, path, e, answer, sample(), open) })
+			} else if !e.Prices {
+				synctest.Test(t, func(t *testing.T) {
+					failForADay(t, path+" "+fault, endpoints, sample(), open, func(p *Provider, on bool) {
+						if p.Fault(path, nil); on {
+							p.Fault(path, answer)
+						}
+					}, e.Part)
+				})
+			}
+		}
+		synctest.Test(t, func(t *testing.T) {
+			failForADay(t, "all but prices "+fault, endpoints, sample(), open, func(p *Provider, on bool) {
+				if p.FaultElsewhere(nil); on {
+					p.FaultElsewhere(answer, prices...)
+				}
+			}, "")
+		})
+	}
+}
+
+// failForADay lets something fail for a day that prices do not need: part, or all.
+func failForADay(t *testing.T, name string, endpoints map[string]Endpoint, p *Provider, open func(*Provider) *provider.Source, fail func(p *Provider, on bool), part string) {
+	s := open(p)
+	good := All(t, Files(t, s))
+	for range 5 { // what is asked for one by one is had, too
+		time.Sleep(10 * time.Minute)
+		good = All(t, Files(t, s))
+	}
+	fail(p, true)
+	failed := map[string]bool{}
+	for range marksOfDay {
+		time.Sleep(10*time.Minute - time.Duration(time.Now().UnixNano()%int64(10*time.Minute)))
+		mark := time.Now()
+		files, err := s.Files(t.Context(), time.Time{})
+		if err != nil || time.Since(mark) > inTime || !maps.Equal(All(t, files), good) {
+			t.Fatalf("%s: %v, after %v, or not the last good rows", name, err, time.Since(mark))
+		}
+		for _, got := range files.(source.Provenance).Parts() {
+			if got.Quotes && got.State != source.PartNew {
+				t.Fatalf("%s: prices %+v", name, got)
+			}
+			failed[got.Name] = failed[got.Name] || got.Failures > 0 && got.State == source.PartStale && got.Reason != "" && !got.Fetched.IsZero()
+		}
+	}
+	for _, e := range endpoints {
+		// Who asks to be left alone is not asked for anything else either.
+		if want := !e.Prices && (part == e.Part || part == ""); failed[e.Part] != want && (want || e.Prices || !strings.HasSuffix(name, "429")) {
+			t.Errorf("%s: %s is said to have failed: %v, want %v", name, e.Part, failed[e.Part], want)
+		}
+	}
+	fail(p, false)
+	for range 30 {
+		time.Sleep(10 * time.Minute)
+		Files(t, s)
+	}
+	for _, got := range Files(t, s).(source.Provenance).Parts() {
+		if !strings.HasSuffix(got.Name, "/*") && (got.Failures > 0 || got.State != source.PartNew && got.State != source.PartKept) {
+			t.Errorf("%s: when it is over: %+v", name, got)
+		}
+	}
+}
+
+func pricesFail(t *testing.T, path string, e Endpoint, answer http.HandlerFunc, p *Provider, open func(*Provider) *provider.Source) {
+	s := open(p)
+	good := All(t, Files(t, s))
+	p.Fault(path, answer)
+	time.Sleep(50 * time.Minute)
+	files := Files(t, s)
+	if got := States(files)[e.Part]; got != source.PartStale || !maps.Equal(All(t, files), good) {
+		t.Errorf("%s: %s, or not the last good rows", path, got)
+	}
+	time.Sleep(20 * time.Minute)
+	if _, err := s.Files(t.Context(), time.Time{}); err == nil {
+		t.Errorf("%s: prices that are too old", path)
+	}
+	p.Fault(path, nil)
+	if got := All(t, Files(t, s)); !maps.Equal(got, good) {
+		t.Errorf("%s: not as before when it is over", path)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,7 +27,10 @@ type Provider struct {
 	mu      sync.Mutex
 	answers map[string][]byte
 	faults  map[string]http.HandlerFunc
-	asked   []string
+	// elsewhere, if not nil, answers all paths but spared.
+	elsewhere http.HandlerFunc
+	spared    []string
+	asked     []string
 }
 
 // New returns a provider that knows nothing: every path is a 404.
@@ -73,6 +77,13 @@ func (p *Provider) Fault(path string, f http.HandlerFunc) {
 	}
 }
 
+// FaultElsewhere lets all paths be answered by f but those; nil ends it.
+func (p *Provider) FaultElsewhere(f http.HandlerFunc, but ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.elsewhere, p.spared = f, but
+}
+
 // Asked returns the paths that were asked for since the last call, in order.
 func (p *Provider) Asked() []string {
 	p.mu.Lock()
@@ -99,6 +110,9 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fault := p.faults[paged]
 	if fault == nil {
 		fault = p.faults[path]
+	}
+	if p.elsewhere != nil && !slices.Contains(p.spared, path) {
+		fault = p.elsewhere
 	}
 	body, ok := p.answers[paged]
 	if !ok {

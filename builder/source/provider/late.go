@@ -1,0 +1,100 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"example.com/marketdata/internal/outside"
+)
+
+// optionalTime bounds the requests of a round, retries included, for all that prices
+// do not need, together. Prices are to be published within two minutes of their mark:
+// half a minute is left for prices, the directory and the rest of the build.
+const optionalTime = 90 * time.Second
+
+// A list that fails, or a kind of parts that are asked for one by one, is put off until
+// the next mark, then for twice as long each time, up to putOffMost.
+const putOffMost = 2 * time.Hour
+
+// failure says how a part failed, which is kept over restarts.
+type failure struct {
+	Times  int       `json:"times"`
+	Last   time.Time `json:"last"`
+	Reason string    `json:"reason"`
+}
+
+// due is when a single item is to be asked for again.
+func (f failure) due() time.Time {
+	return f.Last.Add(min(failedMost, failedFirst<<min(max(0, f.Times-1), 10)))
+}
+
+// listDue is when a list or a kind is to be asked for again.
+func (f failure) listDue() time.Time {
+	return f.Last.Add(min(putOffMost, mark<<min(max(0, f.Times-1), 10)) - slack)
+}
+
+// errNoTime: the part was not asked for, so that prices do not wait.
+var errNoTime = errors.New("not asked for: other requests have used the time of this build")
+
+// fail notes that a part has failed.
+func (r *Round) fail(name string, err error) {
+	r.c.failing[name] = failure{r.c.failing[name].Times + 1, r.time, outside.Text(err.Error())}
+}
+
+// putOff returns why a list or a kind that failed is not to be asked for yet; nil when
+// it is.
+func (r *Round) putOff(p *Part) error {
+	f, failed := r.c.failing[p.Name]
+	if until := f.listDue(); failed && r.time.Before(until) && !f.Last.After(r.time) {
+		return fmt.Errorf("put off until %s after %d failures: %s", until.UTC().Format(time.RFC3339), f.Times, f.Reason)
+	}
+	return nil
+}
+
+// optional reports whether a build goes on without a new answer to the part: prices
+// are always wanted, and so is a directory as long as none was had.
+func (p *Part) optional(cached *Answer) bool {
+	return p.Value != Tickers && (p.Value != Directory || cached != nil)
+}
+
+// errPutOff is that of a part that is not asked for because it has failed before.
+type errPutOff struct{ error }
+
+func (e errPutOff) Unwrap() error { return e.error }
+
+// askInTime is ask, but what is optional is put off when it fails, and shares a time.
+func (r *Round) askInTime(ctx context.Context, p *Part, cached *Answer) (*Answer, error) {
+	if !p.optional(cached) {
+		return r.ask(ctx, p, cached)
+	}
+	if p.Value != Details {
+		if err := r.putOff(p); err != nil {
+			return nil, errPutOff{err}
+		}
+	}
+	if r.left <= 0 {
+		return nil, errNoTime
+	}
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, r.left)
+	defer cancel()
+	a, err := r.ask(ctx, p, cached)
+	r.left -= time.Since(began)
+	return a, err
+}
+
+// noteFailure keeps how often in a row a list has failed; Each does so for what it
+// asks for. A request that was not made is no failure, and neither is one that was cut
+// off because the program is to stop.
+func (r *Round) noteFailure(ctx context.Context, p *Part, err error) {
+	switch {
+	case p.Value == Details || ctx.Err() != nil:
+	case err == nil:
+		delete(r.c.failing, p.Name)
+	case errors.As(err, new(errPutOff)), errors.As(err, new(*quotaError)), errors.Is(err, errNoTime):
+	default:
+		r.fail(p.Name, err)
+	}
+}
