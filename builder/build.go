@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -378,8 +379,8 @@ func (b *build) guard(ctx context.Context, t time.Time, feed *market.Feed, rows 
 	if err != nil && !artifacts.IsDamage(err) {
 		return err
 	}
-	if !b.Guards.Force && len(stops) > 0 {
-		return errors.Join(stops...)
+	if left := slices.DeleteFunc(slices.Clone(stops), b.Guards.overrides); len(left) > 0 {
+		return errors.Join(left...)
 	}
 	if err != nil {
 		stops = append(stops, err)

@@ -19,7 +19,7 @@ import (
 // publish. They come wrapped, with the particulars.
 var (
 	// ErrGuard: a guard rail (FEED.md, "Guard rails") stops the build;
-	// --force overrides.
+	// --allow overrides a single one, --force all.
 	ErrGuard = errors.New("guard rail")
 	// ErrOlder: T is older than the published snapshot.
 	ErrOlder = errors.New("older than the published snapshot")
@@ -91,6 +91,42 @@ func (m Move) exceededBy(now, was *big.Int) bool {
 	return times(now, whole).Cmp(times(was, most)) > 0 || times(now, most).Cmp(times(was, whole)) < 0
 }
 
+// Rule is the name of a guard rail that can be overridden alone.
+type Rule string
+
+// The rules, as the table of FEED.md, "Guard rails", names them.
+const (
+	ruleBadRows  Rule = "bad rows"
+	ruleStale    Rule = "stale"
+	ruleShrink   Rule = "shrink"
+	ruleMoves    Rule = "moves"
+	ruleMedian   Rule = "median"
+	ruleCaps     Rule = "caps"
+	ruleVolumes  Rule = "volumes"
+	ruleCapsLost Rule = "caps lost"
+	ruleRenamed  Rule = "renamed"
+	ruleEmpty    Rule = "empty" // of --force only: such a feed is hardly meant
+)
+
+var rules = []Rule{ruleBadRows, ruleStale, ruleShrink, ruleMoves, ruleMedian, ruleCaps, ruleVolumes, ruleCapsLost, ruleRenamed}
+
+// UnmarshalText implements encoding.TextUnmarshaler: the name, in which a hyphen
+// stands for a blank too.
+func (r *Rule) UnmarshalText(b []byte) error {
+	*r = Rule(strings.ReplaceAll(strings.TrimSpace(string(b)), "-", " "))
+	if slices.Contains(rules, *r) {
+		return nil
+	}
+	names := make([]string, len(rules))
+	for i, rule := range rules {
+		names[i] = rule.flag()
+	}
+	return fmt.Errorf("no rule %.40q; want some of %s", b, strings.Join(names, ", "))
+}
+
+// flag is the name as it needs no quotes in a shell.
+func (r Rule) flag() string { return strings.ReplaceAll(string(r), " ", "-") }
+
 // Guards are the guard rails of FEED.md, "Guard rails", as flags.
 type Guards struct {
 	MaxBadRows    Share         `default:"5%" help:"Stop when more of a file's rows, and more than ten, are set aside: 0.05 or 5%."`
@@ -102,6 +138,7 @@ type Guards struct {
 	MaxCapLoss    Share         `default:"20%" help:"Stop when more of the assets with a market cap have none now."`
 	MaxRename     Share         `default:"20%" help:"Stop when more of the assets changed name, symbol or slug."`
 	MaxDataAge    time.Duration `default:"6h" help:"Stop when the newest price of a live source is older than this at the snapshot's time; of the first snapshot, too."`
+	Allow         []Rule        `placeholder:"RULE" help:"Publish whatever these rules say, by their names: bad-rows, stale, shrink, moves, median, caps, volumes, caps-lost, renamed."`
 	Force         bool          `help:"Publish whatever these limits say, and without any asset or quote, too."`
 }
 
@@ -133,13 +170,32 @@ func counts(f *market.Feed) map[string]int {
 	}
 }
 
+// stopError is an ErrGuard that says which rule it is of.
+type stopError struct {
+	rule Rule
+	text string
+}
+
+func (e *stopError) Error() string { return fmt.Sprintf("%v: %s: %s", ErrGuard, e.rule, e.text) }
+
+func (e *stopError) Unwrap() error { return ErrGuard }
+
 // stop is the error of a rule that stops a build.
-func stop(rule string, such []string, flag, format string, args ...any) error {
+func stop(rule Rule, such []string, flag, format string, args ...any) error {
 	figures := fmt.Sprintf(format, args...)
 	if len(such) > 0 {
 		figures += "; such as " + strings.Join(such, ", ")
 	}
-	return fmt.Errorf("%w: %s: %s (%s)", ErrGuard, rule, figures, flag)
+	if rule != ruleEmpty {
+		flag += "; if it is right, --allow " + rule.flag() + " lets it pass"
+	}
+	return &stopError{rule, fmt.Sprintf("%s (%s)", figures, flag)}
+}
+
+// overrides reports whether a stop does not stop the build.
+func (g *Guards) overrides(err error) bool {
+	var s *stopError
+	return g.Force || errors.As(err, &s) && slices.Contains(g.Allow, s.rule)
 }
 
 // check returns an ErrGuard for each rule that says stop. The feed's rows have
@@ -176,7 +232,7 @@ func (g *Guards) badRows(r *source.Report) (stops []error) {
 			for _, row := range f.Rejections[:examples] {
 				such = append(such, row.String())
 			}
-			stops = append(stops, stop("bad rows", such, "--max-bad-rows", "%s: %d of %d rows set aside, more than %s", f.Name, f.Rejected, f.Rows, g.MaxBadRows))
+			stops = append(stops, stop(ruleBadRows, such, "--max-bad-rows", "%s: %d of %d rows set aside, more than %s", f.Name, f.Rejected, f.Rows, g.MaxBadRows))
 		}
 	}
 	return stops
@@ -185,7 +241,7 @@ func (g *Guards) badRows(r *source.Report) (stops []error) {
 func (g *Guards) empty(f *market.Feed) (stops []error) {
 	for _, c := range collections[:2] {
 		if counts(f)[c] == 0 {
-			stops = append(stops, stop("empty", nil, "--force", "no row of %s is accepted", c))
+			stops = append(stops, stop(ruleEmpty, nil, "--force", "no row of %s is accepted", c))
 		}
 	}
 	return stops
@@ -202,7 +258,7 @@ func (g *Guards) stale(t time.Time, r *source.Report) (stops []error) {
 	if newest == nil || newest.Newest.IsZero() || t.Sub(newest.Newest) <= g.MaxDataAge {
 		return nil
 	}
-	return []error{stop("stale", nil, "--max-data-age", "the newest row of %s is of %s, %v before the snapshot's time; more than %v",
+	return []error{stop(ruleStale, nil, "--max-data-age", "the newest row of %s is of %s, %v before the snapshot's time; more than %v",
 		newest.Name, stamp(newest.Newest), t.Sub(newest.Newest), g.MaxDataAge)}
 }
 
@@ -226,7 +282,7 @@ func (g *Guards) shrink(ctx context.Context, last *lastSnapshot, f *market.Feed)
 				}
 			}
 		})
-		stops = append(stops, stop("shrink", gone, "--max-shrink", "%s went from %d accepted rows to %d; more than %s lost", c, was, now[c], g.MaxShrink))
+		stops = append(stops, stop(ruleShrink, gone, "--max-shrink", "%s went from %d accepted rows to %d; more than %s lost", c, was, now[c], g.MaxShrink))
 		unread = errors.Join(unread, err)
 	}
 	return stops, unread
@@ -346,7 +402,7 @@ func (g *Guards) moves(c *comparison) error {
 		}
 	}
 	if foremost || priced >= minShared && g.MaxMove.exceededBy(moved, priced) {
-		return stop("moves", such, "--max-move", "of the %d largest assets, %d moved by more than a factor of %d or lost their price; more than %s, or one of the %d largest",
+		return stop(ruleMoves, such, "--max-move", "of the %d largest assets, %d moved by more than a factor of %d or lost their price; more than %s, or one of the %d largest",
 			priced, moved, moveFactor, g.MaxMove, untouchable)
 	}
 	return nil
@@ -372,21 +428,21 @@ func (g *Guards) median(c *comparison) error {
 	now := new(uint256.Int).Add(product(a.now, b.was), product(b.now, a.was)).ToBig()
 	was := product(a.was, b.was).ToBig()
 	if was.Lsh(was, 1); g.MaxMedianMove.exceededBy(now, was) {
-		return stop("median", c.largest(priceOf, market.PriceDecimals), "--max-median-move",
+		return stop(ruleMedian, c.largest(priceOf, market.PriceDecimals), "--max-median-move",
 			"the median of the prices of %d assets moved by %s; more than %s", n, ratioText(now, was), g.MaxMedianMove)
 	}
 	return nil
 }
 
 func (g *Guards) caps(c *comparison) error {
-	return c.sums("caps", g.MaxCapMove, "--max-cap-move", &c.capWas, &c.capNow, capOf)
+	return c.sums(ruleCaps, g.MaxCapMove, "--max-cap-move", &c.capWas, &c.capNow, capOf)
 }
 
 func (g *Guards) volumes(c *comparison) error {
-	return c.sums("volumes", g.MaxVolumeMove, "--max-volume-move", &c.volumeWas, &c.volumeNow, volumeOf)
+	return c.sums(ruleVolumes, g.MaxVolumeMove, "--max-volume-move", &c.volumeWas, &c.volumeNow, volumeOf)
 }
 
-func (c *comparison) sums(rule string, limit Move, flag string, was, now *uint256.Int, of figure) error {
+func (c *comparison) sums(rule Rule, limit Move, flag string, was, now *uint256.Int, of figure) error {
 	if c.assets < minSum || was.IsZero() || !limit.exceededBy(now.ToBig(), was.ToBig()) {
 		return nil
 	}
@@ -399,14 +455,14 @@ func (g *Guards) capsLost(c *comparison) error {
 	if c.capped < minShared || !g.MaxCapLoss.exceededBy(c.uncapped, c.capped) {
 		return nil
 	}
-	return stop("caps lost", c.capless, "--max-cap-loss", "of %d assets with a market cap, %d have none now; more than %s", c.capped, c.uncapped, g.MaxCapLoss)
+	return stop(ruleCapsLost, c.capless, "--max-cap-loss", "of %d assets with a market cap, %d have none now; more than %s", c.capped, c.uncapped, g.MaxCapLoss)
 }
 
 func (g *Guards) renamed(c *comparison) error {
 	if c.assets < minShared || !g.MaxRename.exceededBy(c.renamed, c.assets) {
 		return nil
 	}
-	return stop("renamed", c.newNames, "--max-rename", "of %d assets, %d changed name, symbol or slug; more than %s", c.assets, c.renamed, g.MaxRename)
+	return stop(ruleRenamed, c.newNames, "--max-rename", "of %d assets, %d changed name, symbol or slug; more than %s", c.assets, c.renamed, g.MaxRename)
 }
 
 // now returns the quote that an asset has in the feed, nil if none.

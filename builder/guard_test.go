@@ -52,7 +52,7 @@ func TestDefaultGuards(t *testing.T) {
 	of := reflect.ValueOf(DefaultGuards)
 	for i := range of.NumField() {
 		field := of.Type().Field(i)
-		if want, value := field.Tag.Get("default"), fmt.Sprint(of.Field(i)); want != value && want+"0m0s" != value && field.Name != "Force" {
+		if want, value := field.Tag.Get("default"), fmt.Sprint(of.Field(i)); want != value && want+"0m0s" != value && field.Name != "Force" && field.Name != "Allow" {
 			t.Errorf("%s is %s, the flag's default %s", field.Name, value, want)
 		}
 	}
@@ -194,7 +194,7 @@ func TestGuards(t *testing.T) {
 	}{
 		{name: "the same a little later", change: func(*state) {}},
 		{name: "prices × 1000", change: scale(price, 1000, 1), stops: "moves, median",
-			says: "moves: of the 100 largest assets, 100 moved by more than a factor of 5 or lost their price; more than 20%, or one of the 10 largest; such as asset 400 (coin-0) from 1 to 1000, asset 399 (coin-1) from 2 to 2000, asset 398 (coin-2) from 4 to 4000 (--max-move)"},
+			says: "moves: of the 100 largest assets, 100 moved by more than a factor of 5 or lost their price; more than 20%, or one of the 10 largest; such as asset 400 (coin-0) from 1 to 1000, asset 399 (coin-1) from 2 to 2000, asset 398 (coin-2) from 4 to 4000 (--max-move; "},
 		{name: "prices ÷ 1000", change: scale(price, 1, 1000), stops: "moves, median", says: "the median of the prices of 400 assets moved by 1/1000.00; more than 100%; such as asset 400 (coin-0) from 1 to 0.001, "},
 		{name: "prices 0", change: scale(price, 0, 1), stops: "moves"},
 		{name: "prices × 3", change: scale(price, 3, 1), stops: "median"},
@@ -206,7 +206,7 @@ func TestGuards(t *testing.T) {
 		{name: "the largest × 1000", change: by(price, 1, 1, 1000, 1, 0), stops: "moves"},
 		{name: "the tenth × 1000", change: by(price, 10, 10, 1000, 1, 0), stops: "moves"},
 		{name: "the eleventh × 1000", change: by(price, 11, 11, 1000, 1, 0)},
-		{name: "caps null", change: set(marketCap, none), stops: "caps, caps lost", says: "caps lost: of 400 assets with a market cap, 400 have none now; more than 20%; such as asset 1 (coin-399), asset 2 (coin-398), asset 3 (coin-397) (--max-cap-loss)"},
+		{name: "caps null", change: set(marketCap, none), stops: "caps, caps lost", says: "caps lost: of 400 assets with a market cap, 400 have none now; more than 20%; such as asset 1 (coin-399), asset 2 (coin-398), asset 3 (coin-397) (--max-cap-loss; "},
 		{name: "caps 0", change: scale(marketCap, 0, 1), stops: "caps, caps lost"},
 		{name: "caps × 1000", change: scale(marketCap, 1000, 1), stops: "caps",
 			says: "the sum of caps of 400 assets went from 80200000000 to 80200000000000, by ×1000.00; more than 100%; such as asset 400 (coin-0) from 400000000 to 400000000000, asset 399"},
@@ -220,7 +220,7 @@ func TestGuards(t *testing.T) {
 		{name: "symbols all TEST", change: rename(1, 400, func(c *coin) { c.symbol = "TEST" }), stops: "renamed"},
 		{name: "slugs all others", change: rename(1, 400, func(c *coin) { c.slug += "-x" }), stops: "renamed"},
 		{name: "more than half of the assets gone", change: func(s *state) { s.coins = s.coins[:199] }, stops: "shrink, shrink",
-			says: "assets went from 400 accepted rows to 199; more than 50% lost; such as 1 (coin-399), 2 (coin-398), 3 (coin-397) (--max-shrink)"},
+			says: "assets went from 400 accepted rows to 199; more than 50% lost; such as 1 (coin-399), 2 (coin-398), 3 (coin-397) (--max-shrink; "},
 		{name: "the larger half of the assets gone", change: func(s *state) { s.coins = s.coins[200:] }, stops: "moves"},
 		{name: "the smaller half of the assets gone", change: func(s *state) { s.coins = s.coins[:200] }},
 		{name: "the larger half of the quotes gone", change: to(price, 1, 200, none), stops: "moves, caps, caps lost"},
@@ -324,8 +324,12 @@ func TestGuards(t *testing.T) {
 					text := strings.TrimPrefix(strings.TrimSpace(line), ErrGuard.Error()+": ")
 					rule, _, _ := strings.Cut(text, ":")
 					rules = append(rules, rule)
-					if !strings.HasSuffix(text, "("+flags[rule]+")") {
-						t.Errorf("%q does not end with %s", text, flags[rule])
+					want := "(" + flags[rule]
+					if rule != "empty" {
+						want += "; if it is right, --allow " + strings.ReplaceAll(rule, " ", "-") + " lets it pass"
+					}
+					if !strings.HasSuffix(text, want+")") {
+						t.Errorf("%q does not end with %s", text, want)
 					}
 				}
 			} else if err != nil {
@@ -344,7 +348,26 @@ func TestGuards(t *testing.T) {
 				return
 			}
 			forced[c.stops] = true
-			if r := mustBuild(t, store, next, force); len(r.Forced) != len(rules) {
+			// Allowed, a rule stops nothing, and all others do still.
+			override := force
+			if !slices.Contains(rules, "empty") {
+				var names []Rule
+				for _, rule := range slices.Compact(slices.Clone(rules)) {
+					var name Rule
+					if err := name.UnmarshalText([]byte(rule)); err != nil {
+						t.Fatal(err)
+					}
+					if len(names) > 0 {
+						only := func(c *Config) { c.Guards.Allow = names }
+						if _, err := tryBuild(t.Context(), store, next, only); !errors.Is(err, ErrGuard) || strings.Contains(err.Error(), ErrGuard.Error()+": "+rules[0]+":") {
+							t.Errorf("with %q allowed of %q: %v", names, rules, err)
+						}
+					}
+					names = append(names, name)
+				}
+				override = func(c *Config) { c.Guards.Allow = names }
+			}
+			if r := mustBuild(t, store, next, override); len(r.Forced) != len(rules) {
 				t.Errorf("forced %q, want %q", r.Forced, rules)
 			}
 			// What was forced once is published: again it is nothing to refuse.

@@ -127,7 +127,7 @@ func New() *Metrics {
 		partFailures: gauges("builder_part_failures", "How often in a row a part of a live source has failed; its last good rows stand in.", "part"),
 		partUntimed:  gauges("builder_part_untimed", "1 while no row of a live source's prices has a usable time, so that nothing says how old they are.", "part"),
 		staleParts:   counter("builder_stale_parts_total", "Parts of a live source that were unavailable and stood in a feed again as they were."),
-		forced:       counter("builder_forced_guards_total", "Guard rails that --force has overridden, or that a damaged last snapshot has."),
+		forced:       counter("builder_forced_guards_total", "Guard rails that --allow or --force has overridden, or that a damaged last snapshot has."),
 		missing:      gauge("builder_missing_objects", "Objects that the published snapshot refers to and the store did not hold when it was built."),
 		objects:      counter("builder_objects_written_total", "Immutable objects put, manifests included."),
 		bytes:        counter("builder_bytes_written_total", "Bytes of the immutable objects put."),

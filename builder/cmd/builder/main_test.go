@@ -406,3 +406,11 @@ func TestRunStops(t *testing.T) {
 		t.Errorf("an interrupted build: %+v", r)
 	}
 }
+
+// TestAllowNames: a rule that there is not is a mistake that lists those there are.
+func TestAllowNames(t *testing.T) {
+	r := command(t, "build", "--source", simulated, "--store", "file:"+t.TempDir(), "--allow", "caps-lost,move")
+	if r.status != cmdline.Usage || !strings.Contains(r.stderr, "bad-rows, stale, shrink, moves, median, caps, volumes, caps-lost, renamed") {
+		t.Errorf("status %d, %s", r.status, r.stderr)
+	}
+}
