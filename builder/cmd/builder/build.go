@@ -111,6 +111,9 @@ func (c *buildCmd) Run(e *env) error {
 	}
 	report, err := b.Build(e.ctx, t)
 	p.close()
+	if err == nil {
+		c.renewSignatures(e.ctx, e, b.Store)
+	}
 	return e.printReport(report, err, c.JSON)
 }
 
@@ -179,28 +182,31 @@ func (c *runCmd) Validate() error {
 	return nil
 }
 
+// renewSignatures signs by every --sign-key what is signed by some of them only.
+func (f *publishFlags) renewSignatures(ctx context.Context, e *env, store artifacts.Store) {
+	sign, _, err := f.keys()
+	if err == nil && len(sign) == 0 {
+		return
+	}
+	var renewed []string
+	if err == nil {
+		renewed, err = signed.Renew(ctx, store, sign)
+	}
+	if len(renewed) > 0 {
+		e.log.Info("signed anew", "objects", renewed)
+	}
+	if err != nil && ctx.Err() == nil {
+		e.log.Error("an object is not signed by every --sign-key; if it is as it should be, use builder sign", "err", err)
+	}
+}
+
 // Run is called by kong.
 func (c *runCmd) Run(e *env) error {
 	b, err := c.open(e, false, c.ActivateAfter, e.lines().show)
 	if err != nil {
 		return err
 	}
-	sign, _, err := c.keys()
-	if err != nil {
-		return err
-	}
-	renew := func(ctx context.Context) {
-		if len(sign) == 0 {
-			return
-		}
-		renewed, err := signed.Renew(ctx, b.Store, sign)
-		if len(renewed) > 0 {
-			e.log.Info("signed anew", "objects", renewed)
-		}
-		if err != nil && ctx.Err() == nil {
-			e.log.Error("an object is not signed by every --sign-key; if it is as it should be, use builder sign", "err", err)
-		}
-	}
+	renew := func(ctx context.Context) { c.renewSignatures(ctx, e, b.Store) }
 	counts := metrics.New()
 	if c.Metrics != "" {
 		ln, err := net.Listen("tcp", string(c.Metrics))
