@@ -15,12 +15,14 @@ import (
 	"example.com/marketdata/builder/metrics"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
+	"example.com/marketdata/builder/source/provider"
 	"example.com/marketdata/internal/cmdline"
 )
 
 // buildFlags are those that build and run share.
 type buildFlags struct {
-	Source string `required:"" placeholder:"SOURCE" help:"Where the feed comes from."`
+	Source        string `required:"" placeholder:"SOURCE" help:"Where the feed comes from."`
+	NoSourceCache bool   `help:"Build from a live provider without what was gathered of it: links and members begin anew."`
 	publishFlags
 }
 
@@ -57,7 +59,49 @@ func (f *buildFlags) open(e *env, create bool, activateAfter time.Duration, prog
 	if err != nil {
 		return nil, err
 	}
-	return f.publishFlags.open(e, src, create, activateAfter, progress)
+	b, err := f.publishFlags.open(e, src, create, activateAfter, progress)
+	if err != nil {
+		return nil, err
+	}
+	return b, f.checkCache(e, b, !create)
+}
+
+// checkCache refuses a build that would publish less than the service has gathered
+// of a live provider in its cache folder: no guard rail sees links and members that
+// are gone, and calls that are not counted there exceed the quota. A service may
+// begin with an empty folder, which a build by hand is more likely to have by mistake.
+func (f *buildFlags) checkCache(e *env, b *builder.Builder, service bool) error {
+	src, ok := b.Source.(*provider.Source)
+	if !ok {
+		return nil
+	}
+	m := src.Memory()
+	switch {
+	case m == nil || m.Filled:
+		return nil
+	case service && (m.Cache != "" || f.NoSourceCache):
+		return nil
+	case service:
+		return cmdline.Wrong("%s: without a cache folder a restart forgets what was gathered, and the calls: "+
+			"give one, --source-cache (BUILDER_SOURCE_CACHE), or --no-source-cache", src)
+	}
+	head, err := publish.ReadHead(e.ctx, b.Store)
+	if err != nil || head.Manifest == nil || head.Manifest.Database != m.Provider {
+		return nil // the build itself says what is wrong with the store
+	}
+	switch what := "no cache folder is given"; {
+	case f.NoSourceCache && f.Force:
+		return cmdline.Wrong("%s: --no-source-cache and --force together would publish anything over snapshots of it: "+
+			"name the rules, --allow RULE", src)
+	case f.NoSourceCache:
+		return nil
+	default:
+		if m.Cache != "" {
+			what = fmt.Sprintf("the cache folder %s has nothing of it", m.Cache)
+		}
+		return cmdline.Wrong("%s: %s, while the store's snapshots are of this provider: links and members would be gone, "+
+			"and calls not counted: give the service's, --source-cache (BUILDER_SOURCE_CACHE), or --no-source-cache", src, what)
+	}
 }
 
 // open returns a builder; src may be nil if the builder does not build. create: it

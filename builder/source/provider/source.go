@@ -112,6 +112,24 @@ func (s *Source) Quota() *source.Quota {
 	return s.collector.Client.quota.use(s.collector.Source)
 }
 
+// Memory is what a source keeps between builds of what its provider said.
+type Memory struct {
+	// Provider is the name of the provider, and the database of its feeds.
+	Provider string
+	// Cache is the folder; "": none. Filled: it holds answers of the provider.
+	Cache  string
+	Filled bool
+}
+
+// Memory returns nil for a recording, which remembers nothing.
+func (s *Source) Memory() *Memory {
+	c := s.collector
+	if c.replay != nil {
+		return nil
+	}
+	return &Memory{Provider: c.Source, Cache: c.Config.Cache, Filled: c.cache != nil && len(c.cache.index.Parts) > 0}
+}
+
 // String returns the source's name with its options.
 func (s *Source) String() string { return s.name }
 

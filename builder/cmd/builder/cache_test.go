@@ -1,0 +1,61 @@
+package main
+
+import (
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"example.com/marketdata/builder/source/provider/providertest"
+	"example.com/marketdata/internal/cmdline"
+)
+
+// paprika answers as CoinPaprika does.
+func paprika(t *testing.T) string {
+	t.Helper()
+	p := providertest.New()
+	for path, body := range map[string]string{
+		"/tickers":   `[{"id":"btc-bitcoin","name":"Bitcoin","symbol":"BTC","rank":1,"quotes":{"USD":{"price":1,"market_cap":5,"volume_24h":3}}}]`,
+		"/coins":     `[{"id":"btc-bitcoin","name":"Bitcoin","symbol":"BTC","is_active":true}]`,
+		"/exchanges": `[{"id":"grand","name":"Grand"}]`, "/tags": `[{"id":"one","name":"One","coins":[]}]`, "/contracts": `["btc-bitcoin"]`,
+	} {
+		p.Set(path, []byte(body))
+	}
+	return "coinpaprika:?base=" + url.QueryEscape(p.Serve(t)) + "&quota=none"
+}
+
+// TestCacheIsWanted: a build by hand of a live provider has the service's cache folder,
+// or refuses, and nothing is forced past that.
+func TestCacheIsWanted(t *testing.T) {
+	dir := t.TempDir()
+	args := []string{"--source", paprika(t), "--store", "file:" + filepath.Join(dir, "store")}
+	cache := []string{"--source-cache", filepath.Join(dir, "cache")}
+	build := func(more ...string) result {
+		t.Helper()
+		return command(t, append(append([]string{"build"}, args...), more...)...)
+	}
+	if r := build(append(cache, "--time", "2026-11-21T07:10:00Z")...); r.status != cmdline.Done {
+		t.Fatalf("the first build: %s", r.stderr)
+	}
+	for name, c := range map[string]struct {
+		more []string
+		says string
+	}{
+		"no folder":               {nil, "BUILDER_SOURCE_CACHE"},
+		"no folder, forced":       {[]string{"--force"}, "BUILDER_SOURCE_CACHE"},
+		"an empty folder":         {[]string{"--source-cache", filepath.Join(dir, "other")}, "has nothing of it"},
+		"none, forced, on demand": {[]string{"--no-source-cache", "--force"}, "--allow"},
+	} {
+		if r := build(c.more...); r.status != cmdline.Usage || !strings.Contains(r.stderr, c.says) {
+			t.Errorf("%s: status %d, %s", name, r.status, r.stderr)
+		}
+	}
+	for _, more := range [][]string{{"--no-source-cache", "--time", "2026-11-21T07:20:00Z"}, append(cache, "--time", "2026-11-21T07:30:00Z")} {
+		if r := build(more...); r.status != cmdline.Done {
+			t.Errorf("%q: status %d, %s", more, r.status, r.stderr)
+		}
+	}
+	if r := command(t, append([]string{"run"}, args...)...); r.status != cmdline.Usage || !strings.Contains(r.stderr, "--no-source-cache") {
+		t.Errorf("run without a folder: status %d, %s", r.status, r.stderr)
+	}
+}
