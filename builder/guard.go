@@ -108,7 +108,9 @@ const (
 	ruleEmpty    Rule = "empty" // of --force only: such a feed is hardly meant
 )
 
-var rules = []Rule{ruleBadRows, ruleStale, ruleShrink, ruleMoves, ruleMedian, ruleCaps, ruleVolumes, ruleCapsLost, ruleRenamed}
+var rules = []Rule{
+	ruleBadRows, ruleStale, ruleShrink, ruleMoves, ruleMedian, ruleCaps, ruleVolumes, ruleCapsLost, ruleRenamed,
+}
 
 // UnmarshalText implements encoding.TextUnmarshaler: the name, in which a hyphen
 // stands for a blank too.

@@ -407,7 +407,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		m = &bent
 	}
 	list, rows, from, before, after := f.api.answer(m, path, r.URL.Query())
-	if fault != nil && list != cmp.Or(fault.on, "quotes") {
+	if fault != nil && list != cmp.Or(fault.on, "quotes") && (fault.on != "all but quotes" || list == "quotes") {
 		fault = nil
 	}
 	if fault != nil && fault.rows != nil {

@@ -35,6 +35,7 @@ func (r *Round) date(l *List, a *Answer) {
 		}
 	}
 	if s.Untimed = l.Required && r.c.replay == nil && s.Newest.IsZero(); s.Untimed {
-		r.c.Log.Warn("provider: no row says when it was updated, so that nothing tells how old prices are", "source", r.c.Source, "part", l.Name)
+		r.c.Log.Warn("provider: no row says when it was updated, so that nothing tells how old prices are",
+			"source", r.c.Source, "part", l.Name)
 	}
 }

@@ -3,11 +3,41 @@ package provider_test
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"example.com/marketdata/builder/source"
+	"example.com/marketdata/builder/source/coincap"
 	"example.com/marketdata/builder/source/provider"
 	"example.com/marketdata/builder/source/provider/providertest"
 )
+
+// TestIntervals: a part says how often it is asked for as the quota has it.
+func TestIntervals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := providertest.New()
+		now := time.Now().UTC().Format(time.RFC3339)
+		p.Set("/assets", []byte(`{"timestamp":`+fmt.Sprint(time.Now().UnixMilli())+`,"data":[{"id":"a","priceUsd":"1"}]}`))
+		p.Set("/exchanges", []byte(`{"data":[{"exchangeId":"a","name":"A","updated":"`+now+`"}]}`))
+		for _, path := range []string{"/assets", "/exchanges"} {
+			p.Set(path+"?offset=1", []byte(`{"data":[]}`))
+		}
+		env := providertest.Env(t, "COINCAP_API_KEY=k")
+		env.Transport, env.Cache = p.Transport(), t.TempDir()
+		src, err := source.Open(t.Context(), "coincap:?base=https%3A%2F%2Fapi.example.test", map[string]source.Opener{"coincap": coincap.Opener(env)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, err := src.Files(t.Context(), time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// 2,500 calls a month let it ask every forty minutes, and not for each snapshot.
+		if part := files.(source.Provenance).Parts()[0]; part.Every < 30*time.Minute || part.Every > time.Hour {
+			t.Errorf("asked for every %v", part.Every)
+		}
+	})
+}
 
 // TestAgeOfRows: the newest of the provider's own times counts, of a recording
 // none, and none that is yet to come.

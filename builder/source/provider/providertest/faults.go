@@ -74,7 +74,10 @@ func EndpointsFail(t *testing.T, endpoints map[string]Endpoint, sample func() *P
 }
 
 // failForADay lets something fail for a day that prices do not need: part, or all.
-func failForADay(t *testing.T, name string, endpoints map[string]Endpoint, p *Provider, open func(*Provider) *provider.Source, fail func(p *Provider, on bool), part string) {
+func failForADay(
+	t *testing.T, name string, endpoints map[string]Endpoint, p *Provider, open func(*Provider) *provider.Source,
+	fail func(p *Provider, on bool), part string,
+) {
 	s := open(p)
 	good := All(t, Files(t, s))
 	for range 5 { // what is asked for one by one is had, too
@@ -94,12 +97,15 @@ func failForADay(t *testing.T, name string, endpoints map[string]Endpoint, p *Pr
 			if got.Quotes && got.State != source.PartNew {
 				t.Fatalf("%s: prices %+v", name, got)
 			}
-			failed[got.Name] = failed[got.Name] || got.Failures > 0 && got.State == source.PartStale && got.Reason != "" && !got.Fetched.IsZero()
+			if got.Failures > 0 && got.State == source.PartStale && got.Reason != "" && !got.Fetched.IsZero() {
+				failed[got.Name] = true
+			}
 		}
 	}
 	for _, e := range endpoints {
 		// Who asks to be left alone is not asked for anything else either.
-		if want := !e.Prices && (part == e.Part || part == ""); failed[e.Part] != want && (want || e.Prices || !strings.HasSuffix(name, "429")) {
+		want := !e.Prices && (part == e.Part || part == "")
+		if any := !e.Prices && strings.HasSuffix(name, "429"); failed[e.Part] != want && (want || !any) {
 			t.Errorf("%s: %s is said to have failed: %v, want %v", name, e.Part, failed[e.Part], want)
 		}
 	}
@@ -109,7 +115,8 @@ func failForADay(t *testing.T, name string, endpoints map[string]Endpoint, p *Pr
 		Files(t, s)
 	}
 	for _, got := range Files(t, s).(source.Provenance).Parts() {
-		if !strings.HasSuffix(got.Name, "/*") && (got.Failures > 0 || got.State != source.PartNew && got.State != source.PartKept) {
+		good := got.Failures == 0 && (got.State == source.PartNew || got.State == source.PartKept)
+		if !strings.HasSuffix(got.Name, "/*") && !good {
 			t.Errorf("%s: when it is over: %+v", name, got)
 		}
 	}
