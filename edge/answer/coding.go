@@ -35,7 +35,7 @@ const minCoded = 1024
 func negotiate(list []byte) coding {
 	const unnamed = -1
 	weights := [codings]int{unnamed, unnamed, unnamed, unnamed}
-	rest := unnamed // of "*"
+	rest := unnamed // of "*", which means gzip: who says so often can decode nothing else
 	for more := true; more; {
 		var element []byte
 		element, list, more = bytes.Cut(list, comma)
@@ -54,7 +54,7 @@ func negotiate(list []byte) coding {
 	best, weight := identity, max(weights[identity], 0)
 	for c := zstdCoding; c < codings; c++ {
 		w := weights[c]
-		if w == unnamed {
+		if w == unnamed && c == gzipCoding {
 			w = rest
 		}
 		// At equal weights a coding beats identity, and an earlier one a later.

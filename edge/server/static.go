@@ -75,8 +75,8 @@ func (f *staticFile) answer(r *Request) {
 	r.Reply.Fixed, r.Reply.Body = v.whole, v.body
 }
 
-// accepts reports whether Accept-Encoding names the coding, or all, with a
-// weight above 0.
+// accepts reports whether Accept-Encoding names the coding, or all, which is gzip, with
+// a weight above 0.
 func accepts(list, coding []byte) bool {
 	accepted := false
 	for more := len(list) > 0; more; {
@@ -89,7 +89,7 @@ func accepts(list, coding []byte) bool {
 		if bytes.EqualFold(name, coding) {
 			return !refused
 		}
-		if string(name) == "*" {
+		if string(name) == "*" && string(coding) == "gzip" {
 			accepted = !refused
 		}
 	}

@@ -12,7 +12,7 @@ func TestStaticCodings(t *testing.T) {
 	plain := ask(t, addr, "GET", "/both").Header.Get("ETag")
 	tag := plain[:len(plain)-1]
 	for list, want := range map[string]string{
-		"": "", "gzip": "gzip", "br": "br", "gzip, deflate, br, zstd": "br", "GZIP": "gzip", "*": "br", "*;q=0": "", "br;q=0, gzip;q=0.1": "gzip",
+		"": "", "gzip": "gzip", "br": "br", "gzip, deflate, br, zstd": "br", "GZIP": "gzip", "*": "gzip", "*, br;q=0.5": "br", "gzip;q=0, *": "", "*;q=0": "", "br;q=0, gzip;q=0.1": "gzip",
 		"br;q=0,*": "gzip", "gzip;q=0.000": "", "gzip ; q=1": "gzip", "identity": "", "deflate": "", "gzip;q=0, br ;q=0.0": "", "brr": "",
 	} {
 		a := ask(t, addr, "GET", "/both", "Accept-Encoding: "+list)

@@ -40,7 +40,7 @@ func Coding(lines []string, length int) string {
 	best, bestWeight := "", 0.0
 	for _, coding := range codings {
 		weight, named := weights[coding]
-		if !named {
+		if !named && coding == "gzip" {
 			weight = weights["*"]
 		}
 		if weight > bestWeight {

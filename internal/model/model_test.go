@@ -135,8 +135,8 @@ func TestPast(t *testing.T) {
 
 func TestCoding(t *testing.T) {
 	for accept, want := range map[string]string{
-		"": "", "gzip": "gzip", "gzip, br": "gzip", "gzip, br, zstd": "zstd", "gzip;q=0.5, br;q=0.4": "gzip", "*": "zstd", "*;q=0": "", "identity": "",
-		"gzip;q=0": "", "GZIP;Q=0.1": "gzip", "deflate": "", "deflate, *;q=0.1": "zstd", "zstd;q=0, *;q=0.5": "gzip", "identity;q=0.5, gzip;q=0.4": "", "identity;q=0": "",
+		"": "", "gzip": "gzip", "gzip, br": "gzip", "gzip, br, zstd": "zstd", "gzip;q=0.5, br;q=0.4": "gzip", "*": "gzip", "br;q=0.5, *": "gzip", "br, *;q=0.5": "br", "gzip;q=0, *": "", "*;q=0": "", "identity": "",
+		"gzip;q=0": "", "GZIP;Q=0.1": "gzip", "deflate": "", "deflate, *;q=0.1": "gzip", "zstd;q=0, *;q=0.5": "gzip", "identity;q=0.5, gzip;q=0.4": "", "identity;q=0": "",
 		"gzip;q=0.001": "gzip", "identity, gzip": "gzip",
 	} {
 		if got := Coding([]string{accept}, 1025); got != want {
