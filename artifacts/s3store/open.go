@@ -68,7 +68,7 @@ func Open(address string, o Options) (*Store, error) {
 	if a.pathStyle {
 		lookup = minio.BucketLookupPath
 	}
-	clock := &clock{next: transport, now: time.Now}
+	clock := &clock{next: bounded{transport}, now: time.Now}
 	client, err := minio.NewCore(a.host, &minio.Options{
 		Creds:        creds,
 		Secure:       a.secure,

@@ -266,6 +266,44 @@ func TestBodies(t *testing.T) {
 	}
 }
 
+// TestEndlessErrors: of an answer that does not end, whether it is of a failure or of a
+// write, some is read, and then the connection closed.
+func TestEndlessErrors(t *testing.T) {
+	for _, status := range []int{200, 404, 500, 503} {
+		sent := make(chan int, 100)
+		f := &fake{answer: func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodGet && status == 200 {
+				return false
+			}
+			w.Header().Set("ETag", `"v"`)
+			w.WriteHeader(status)
+			n := 0
+			for block := make([]byte, 64<<10); n < 1<<30; {
+				m, err := w.Write(block)
+				if n += m; err != nil {
+					break
+				}
+			}
+			sent <- n
+			return true
+		}}
+		s := f.open(t)
+		for name, call := range calls(t.Context(), s) {
+			if name != "Now" && name != "SelfTest" {
+				_ = call() // whatever it says
+			}
+		}
+		for range len(calls(t.Context(), s)) - 2 {
+			if status == 200 && len(sent) == 0 {
+				break
+			}
+			if n := <-sent; n > 50<<20 { // what fits between the two in buffers
+				t.Errorf("%d: the server could send %d bytes", status, n)
+			}
+		}
+	}
+}
+
 func TestNoETag(t *testing.T) {
 	f := &fake{answer: func(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("Last-Modified", "Sat, 21 Nov 2026 12:00:00 GMT")
