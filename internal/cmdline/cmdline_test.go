@@ -88,15 +88,26 @@ func TestConfig(t *testing.T) {
 		{"needed: [a]", "line 1: want a value", nil},
 		{"- needed", "want lines such as", nil},
 		{"needed: x\nlevel: high", "--level: expected a valid 64 bit int but got \"high\" (--config " + file + ", line 2)", nil},
-		{"needed: x\nleval: 1", "line 2: there is no flag --leval, did you mean level?", nil},
-		{"config: x", "there is no flag --config", nil},
-		{"version: true", "there is no flag --version", nil},
+		{"needed: x\nleval: 1", "line 2: there is no flag of that name, did you mean level?", nil},
+		{"config: x", "there is no flag of that name", nil},
+		{"version: true", "there is no flag of that name", nil},
 	} {
 		if err := os.WriteFile(file, []byte(c.yaml), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if status, out := do(t, append([]string{"print", "--config", file}, c.args...)...); !strings.Contains(out, c.want) || (status == cmdline.Done) != (out == c.want) {
 			t.Errorf("%q %q: status %d, %s, want %s", c.yaml, c.args, status, out, c.want)
+		}
+	}
+	// Of a file that is something else nothing is told.
+	for _, other := range []string{
+		"root:$y$j9T$hidden:19000:0:99999:7:::\nbin:*:19000:0:99999:7:::\n", "root: hidden\n", "hidden: 1\nhidden: 2\n", "a: *hidden\n", "a: !hidden! b\n", "'hid`den\n", "hidden\n", "a: \"\\hidden\"", "%hidden\n", "&hidden a: *hidde\n",
+	} {
+		if err := os.WriteFile(file, []byte(other), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if status, out := do(t, "print", "--config", file); status == cmdline.Done || strings.Contains(out, "hid") || strings.Contains(out, "root") {
+			t.Errorf("%q: status %d, %s", other, status, out)
 		}
 	}
 	if err := os.WriteFile(file, []byte("size: 2KiB\nneeded: file\ntags: [file]"), 0o600); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -22,11 +23,15 @@ func (configFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
 		return fmt.Errorf("--config: %w", err)
 	}
 	if err := yaml.Unmarshal(b, &c.values); err != nil {
-		return fmt.Errorf("--config %s: %w; want lines such as log-level: debug", c.file, err)
+		return fmt.Errorf("--config %s: %s; want lines such as log-level: debug", c.file, quoted.ReplaceAllString(err.Error(), "…"))
 	}
 	ctx.AddResolver(c)
 	return nil
 }
+
+// quoted is what an error quotes, of a file that may be another one than was meant, and
+// hold what must not be seen.
+var quoted = regexp.MustCompile("(?s)[`\"'].*[`\"']")
 
 // config is a kong.Resolver of a file's values.
 type config struct {
@@ -44,7 +49,7 @@ func (c config) Validate(app *kong.Application) error {
 	})
 	for name, value := range c.values {
 		if !slices.Contains(known, name) {
-			return fmt.Errorf("--config %s: line %d: there is no flag --%s%s", c.file, value.Line, name, didYouMean(name, known))
+			return fmt.Errorf("--config %s: line %d: there is no flag of that name%s", c.file, value.Line, didYouMean(name, known))
 		}
 	}
 	return nil
