@@ -31,7 +31,7 @@ func TestPaths(t *testing.T) {
 	}
 	for _, target := range []string{"/", "/openapi/v1/", "/openapi/v1", "/openapi/v1/assets/", "//openapi/v1/assets", "/openapi//v1/assets", "/openapi/v1/%61ssets", "/openapi/v1/Assets",
 		"/openapi/v1/./assets", "/openapi/v1/x/../assets", "/openapi/v1/%2e%2e/v1/assets", "/openapi/v1/assets#x", "/openapi/v1/assets;x=1", "/openapi/v2/assets", "/openapi/v1/assets%00",
-		"*", "http://h", "http://h/", "http://h?/openapi/v1/assets", "http:///openapi/v1/assetsx", "/%", "/\xff"} {
+		"*", "http://h", "http://h/", "http://h?/openapi/v1/assets", "http:///openapi/v1/assetsx", "/%"} {
 		expect(t, 404, "PATH_NOT_FOUND", ask(t, addr, "GET", target))
 	}
 }

@@ -126,7 +126,7 @@ func validRequestLine(line []byte) bool {
 	method, rest, _ := bytes.Cut(line, []byte{' '})
 	target, version, _ := bytes.Cut(rest, []byte{' '})
 	for _, b := range target {
-		if b <= ' ' || b == 0x7f {
+		if b <= ' ' || b > '~' {
 			return false
 		}
 	}

@@ -65,7 +65,7 @@ var tables = []table{
 		open: []entry{{"1.2", request("GET " + Path + " HTTP/1.2"), nil}, {"1.10", request("GET " + Path + " HTTP/1.10"), nil}},
 	},
 	{
-		area: "targets", rule: "a path, or the absolute form; no control bytes",
+		area: "targets", rule: "a path, or the absolute form; visible ASCII",
 		taken: []entry{
 			{"query", request("GET " + Path + "?page=1&x=%zz HTTP/1.1"), nil},
 			{"URL in the query", request("GET " + Path + "?x=http://a/b HTTP/1.1"), nil},
@@ -85,9 +85,13 @@ var tables = []table{
 			{"DEL", request("GET /\x7f HTTP/1.1"), nil},
 			{"CR", request("GET /\r HTTP/1.1"), nil},
 			{"tab", request("GET /a\tb HTTP/1.1"), nil},
+			{"not ASCII", request("GET /caf\xc3\xa9 HTTP/1.1"), nil},
+			{"not ASCII in the query", request("GET " + Path + "?slug=caf\xc3\xa9 HTTP/1.1"), nil},
+			{"high bytes", request("GET /\xff\xfe HTTP/1.1"), nil},
+			{"0x80", request("GET " + Path + "?\x80 HTTP/1.1"), nil},
 		},
 		open: []entry{
-			{"not ASCII", request("GET /caf\xc3\xa9 HTTP/1.1"), nil}, {"high bytes", request("GET /\xff\xfe HTTP/1.1"), nil}, {"fragment", request("GET " + Path + "#x HTTP/1.1"), nil},
+			{"fragment", request("GET " + Path + "#x HTTP/1.1"), nil},
 			{"other scheme", request("GET ftp://a/b HTTP/1.1"), nil}, {"authority", request("GET edge.test:80 HTTP/1.1"), nil},
 		},
 	},

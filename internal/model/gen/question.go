@@ -183,7 +183,7 @@ func (d draw) encode(value string) string {
 	for i := 0; i < len(value); i++ {
 		c := value[i]
 		unreserved := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0
-		must := c <= ' ' || c == 0x7f || c == '#' || c == '&' || c == '%' || c == '+'
+		must := c <= ' ' || c >= 0x7f || c == '#' || c == '&' || c == '%' || c == '+'
 		switch {
 		case c == ' ' && style != 1:
 			b.WriteByte('+')
@@ -193,12 +193,12 @@ func (d draw) encode(value string) string {
 				format = "%%%02x"
 			}
 			fmt.Fprintf(&b, format, c)
-		default: // as it is, bytes above ASCII too
+		default: // as it is
 			b.WriteByte(c)
 		}
 	}
 	if d.chance(2) {
-		b.WriteString(pick(d, []string{"%", "%4", "%zz", "%%41", "%2", "%FF", "%C3", "%e2%84", "%00", "%C0%AF", "%ED%A0%80", "%2C", "\xff", "%25"}))
+		b.WriteString(pick(d, []string{"%", "%4", "%zz", "%%41", "%2", "%FF", "%C3", "%e2%84", "%00", "%C0%AF", "%ED%A0%80", "%2C", "%25"}))
 	}
 	return b.String()
 }
