@@ -18,6 +18,7 @@ import (
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
+	"example.com/marketdata/internal/durable"
 )
 
 // Steps of a backfill beside those of a build.
@@ -55,7 +56,7 @@ func ReadPastFeeds(ctx context.Context, dir string) (feeds []PastFeed, skipped [
 		if info, err := os.Stat(path); err != nil || !info.IsDir() || strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		files := source.FS(os.DirFS(path))
+		files := source.FS(durable.DirFS(path))
 		_, exact, err := source.ReadInfo(ctx, files)
 		if err != nil {
 			return nil, nil, fmt.Errorf("feed %s: %w", e.Name(), err)
@@ -117,7 +118,7 @@ func (b *build) backfill(ctx context.Context, feeds []PastFeed) (err error) {
 	}
 	dir, err := os.MkdirTemp("", "builder-backfill-*")
 	if err != nil {
-		return err
+		return fmt.Errorf("no folder for intermediate results: %w: set TMPDIR to one that may be written", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	b.scratch = &scratch{Reader: b.Store, dir: dir, files: map[string]bool{}}

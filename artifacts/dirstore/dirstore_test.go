@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -548,5 +549,20 @@ func TestForeign(t *testing.T) {
 	err = s.List(ctx, "", func(artifacts.Info) error { return fs.SkipAll })
 	if !errors.Is(err, fs.SkipAll) {
 		t.Errorf("List swallows f's error: %v", err)
+	}
+}
+
+// TestPipe: a pipe where an object should be is none, and is not waited for.
+func TestPipe(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(dir, artifacts.CurrentKey), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, _, err := s.Get(t.Context(), artifacts.CurrentKey, 10); !errors.Is(err, artifacts.ErrNotFound) {
+		t.Errorf("%q, %v", b, err)
 	}
 }

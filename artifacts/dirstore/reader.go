@@ -14,6 +14,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/internal/storekey"
+	"example.com/marketdata/internal/durable"
 )
 
 // Reader is an artifacts.Reader of a folder. It needs to read the folder and
@@ -93,14 +94,14 @@ func (r *Reader) read(key string, limit int64) ([]byte, error) {
 // open opens the object of a key that was checked. A file in the store never
 // changes, so its size is the object's.
 func (r *Reader) open(key string) (*os.File, int64, error) {
-	f, err := os.Open(r.path(key))
+	f, err := durable.Open(r.path(key))
+	if errors.Is(err, durable.ErrNotRegular) { // a folder: there are keys below this one
+		return nil, 0, artifacts.ErrNotFound
+	}
 	if err != nil {
 		return nil, 0, r.absence(err)
 	}
 	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = artifacts.ErrNotFound // a folder: there are keys below this one
-	}
 	if err != nil {
 		f.Close()
 		return nil, 0, err

@@ -40,7 +40,7 @@ func (f folder) Files(context.Context, time.Time) (Files, error) {
 	if !info.IsDir() {
 		return nil, fmt.Errorf("feed folder: %s is not a folder", f)
 	}
-	return FS(os.DirFS(path)), nil
+	return FS(durable.DirFS(path)), nil
 }
 
 // FS returns the files at the root of fsys.

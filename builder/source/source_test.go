@@ -9,8 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"example.com/marketdata/internal/durable"
 )
 
 // writeFeed makes a folder with the given files.
@@ -191,4 +194,23 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+// TestPipe: a feed with a pipe for a file is refused, and not waited for.
+func TestPipe(t *testing.T) {
+	for _, name := range []string{InfoFile, AssetsFile, QuotesFile} {
+		dir := t.TempDir()
+		writeFeed(t, dir, Memory{InfoFile: []byte(testInfo), AssetsFile: nil, QuotesFile: nil})
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		files, err := folder(dir).Files(t.Context(), time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := Read(t.Context(), files, ReadOptions{}); !errors.Is(err, durable.ErrNotRegular) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

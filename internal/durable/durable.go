@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // Prefix begins the names of files that are still being written. One that a
@@ -73,10 +74,42 @@ func Sync(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
+// Open opens a regular file for reading. Anything else is an error that names it, at
+// once: a pipe has no writer to wait for, and a device no end.
+func Open(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: path, Err: ErrNotRegular}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// ErrNotRegular: a pipe, a device, a socket or a folder is where a file is wanted.
+var ErrNotRegular = errors.New("not a regular file")
+
+// DirFS is os.DirFS with Open in the place of os.Open.
+func DirFS(dir string) fs.FS { return dirFS(dir) }
+
+type dirFS string
+
+func (d dirFS) Open(name string) (fs.File, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	return Open(filepath.Join(string(d), filepath.FromSlash(name)))
+}
+
 // ReadFile reads a file of at most limit bytes. A longer one is an error, and nothing
 // of it is returned.
 func ReadFile(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := Open(path)
 	if err != nil {
 		return nil, err
 	}

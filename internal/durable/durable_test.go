@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
 )
@@ -45,6 +46,37 @@ func TestReplace(t *testing.T) {
 		entries, err := os.ReadDir(dir)
 		if info, serr := os.Stat(path); err != nil || serr != nil || len(entries) != 2 || info.Mode() != 0o600 {
 			t.Errorf("%s left %v, %v, %v", name, entries, err, info.Mode())
+		}
+	}
+}
+
+// TestOpen: what is no regular file is refused, and nothing is waited for.
+func TestOpen(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, dir, "/dev/zero"} {
+		if f, err := Open(path); !errors.Is(err, ErrNotRegular) {
+			t.Errorf("%s: %v, %v", path, f, err)
+		}
+		if b, err := ReadFile(path, 10); !errors.Is(err, ErrNotRegular) {
+			t.Errorf("%s: %q, %v", path, b, err)
+		}
+	}
+	if _, err := DirFS(dir).Open("pipe"); !errors.Is(err, ErrNotRegular) {
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := fs.ReadFile(DirFS(dir), "file"); string(b) != "x" {
+		t.Errorf("%q, %v", b, err)
+	}
+	for _, name := range []string{"../file", "/file", "no"} {
+		if _, err := DirFS(dir).Open(name); err == nil {
+			t.Errorf("%s was opened", name)
 		}
 	}
 }
