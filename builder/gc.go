@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/retry"
+
 	"example.com/marketdata/builder/publish"
 )
 
@@ -206,12 +208,25 @@ func (c *collector) markOwn(ctx context.Context, m *artifacts.Manifest) error {
 	return err
 }
 
-// sweepMarked looks once more at the pointer, and sweeps.
+// sweepTries bounds how often a folder is swept again because a deletion failed.
+const sweepTries = 3
+
+// sweepMarked looks once more at the pointer, and sweeps. A deletion that failed is not
+// repeated for as long as a build may take to put the object again: the folder is
+// listed anew, in which such an object is young.
 func (c *collector) sweepMarked(ctx context.Context, prefix string, garbage func(key string) bool) error {
-	if err := c.markPublished(ctx); err != nil {
-		return err
+	for try := 1; ; try++ {
+		if err := c.markPublished(ctx); err != nil {
+			return err
+		}
+		kept := c.report.Kept
+		err := c.sweep(ctx, prefix, garbage)
+		if err == nil || try == sweepTries || ctx.Err() != nil {
+			return err
+		}
+		c.report.Kept = kept
+		c.Log.Warn("a deletion failed; the folder is listed anew", "prefix", prefix, "err", err)
 	}
-	return c.sweep(ctx, prefix, garbage)
 }
 
 // sweep deletes the old garbage under prefix.
@@ -231,7 +246,7 @@ func (c *collector) sweep(ctx context.Context, prefix string, garbage func(key s
 	var deleted, bytes atomic.Int64
 	err = parallel(ctx, len(old), func(ctx context.Context, i int) error {
 		if !c.DryRun {
-			if err := c.Store.Delete(ctx, old[i].Key); err != nil {
+			if err := c.Store.Delete(retry.Once(ctx), old[i].Key); err != nil {
 				return fmt.Errorf("delete %s: %w", old[i].Key, err)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/faultstore"
 	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/artifacts/retry"
 	"example.com/marketdata/builder/publish"
 )
 
@@ -270,5 +272,35 @@ func TestBuildsBesideCollect(t *testing.T) {
 	}
 	if calls < 30 {
 		t.Errorf("only %d calls", calls)
+	}
+}
+
+// TestCollectFailedDelete: what a build puts again while a deletion fails is not
+// deleted by a late try, and the other garbage goes all the same.
+func TestCollectFailedDelete(t *testing.T) {
+	s, c := storeWithClock()
+	w := world{assets: 40, at: epoch}
+	mustBuild(t, s, w)
+	garbage(t, s, c, w.later(artifacts.Step))
+	var mu sync.Mutex
+	again := ""
+	faults := faultstore.New(s, func(op faultstore.Op) faultstore.Decision {
+		mu.Lock()
+		defer mu.Unlock()
+		if op.Kind != faultstore.Delete || again != "" || !strings.HasPrefix(op.Key, artifacts.ObjectPrefix) {
+			return faultstore.Pass
+		}
+		again = op.Key
+		if err := s.Put(t.Context(), again, stored(t, s, again)); err != nil {
+			t.Error(err)
+		}
+		return faultstore.Refuse
+	})
+	report := collect(t, retry.New(faults, retry.Options{Wait: time.Nanosecond, MaxWait: time.Nanosecond}))
+	if _, ok := contents(t, s)[again]; !ok || again == "" || report.Deleted == 0 {
+		t.Errorf("%q, which was put again, is gone; report %+v", again, report)
+	}
+	if left := collect(t, s); left.Deleted != 0 {
+		t.Errorf("left behind: %+v", left)
 	}
 }

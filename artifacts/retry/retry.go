@@ -60,6 +60,11 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// Once returns a context in which a call is made once, for what must not happen late.
+func Once(ctx context.Context) context.Context { return context.WithValue(ctx, once{}, true) }
+
+type once struct{}
+
 // NewReader returns r with retries.
 func NewReader(r artifacts.Reader, o Options) artifacts.Reader {
 	return &reader{inner: r, o: o.withDefaults()}
@@ -82,7 +87,8 @@ func final(err error) bool {
 }
 
 // do calls try until it succeeds, its error is final or a
-// backoff.PermanentError, or the bounds are reached.
+// backoff.PermanentError, or the bounds are reached. In a context of Once it is
+// called once.
 func (r *reader) do(ctx context.Context, call, key string, try func() error) error {
 	var last error
 	attempt := func() (struct{}, error) {
@@ -96,11 +102,15 @@ func (r *reader) do(ctx context.Context, call, key string, try func() error) err
 			r.o.Log.WarnContext(ctx, "store call failed, trying again", "call", call, "key", key, "err", err, "wait", wait)
 		}
 	}
+	tries := r.o.Tries
+	if ctx.Value(once{}) != nil {
+		tries = 1
+	}
 	_, err := backoff.Retry(ctx, attempt,
 		backoff.WithBackOff(&backoff.ExponentialBackOff{
 			InitialInterval: r.o.Wait, MaxInterval: r.o.MaxWait, Multiplier: 2, RandomizationFactor: 0.5,
 		}),
-		backoff.WithMaxTries(r.o.Tries),
+		backoff.WithMaxTries(tries),
 		backoff.WithMaxElapsedTime(r.o.Total),
 		backoff.WithNotify(warn),
 	)

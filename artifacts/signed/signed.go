@@ -144,7 +144,13 @@ func (s store) Swap(ctx context.Context, key string, old artifacts.Version, data
 				return "", err
 			}
 		}
+		plain := int64(len(data))
 		data = artifacts.Sign(key, data, s.sign...)
+		for _, o := range Objects {
+			if o.Key == key && plain <= o.Limit && int64(len(data)) > o.Limit {
+				return "", fmt.Errorf("%s has %d bytes with its signatures; readers take %d", key, len(data), o.Limit)
+			}
+		}
 	}
 	return s.Store.Swap(ctx, key, old, data)
 }

@@ -131,6 +131,9 @@ func randomID() string {
 
 func (h *Head) swap(ctx context.Context, s artifacts.Store, p *artifacts.Pointer) error {
 	body := p.Encode()
+	if len(body) > artifacts.MaxPointerSize {
+		return fmt.Errorf("pointer has %d bytes; readers take %d", len(body), artifacts.MaxPointerSize)
+	}
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		_, err := s.Swap(ctx, artifacts.CurrentKey, h.version, body)
 		if err == nil {

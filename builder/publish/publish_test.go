@@ -3,6 +3,7 @@ package publish
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -209,6 +210,15 @@ func TestTooLarge(t *testing.T) {
 	m.Database = strings.Repeat("d", artifacts.MaxManifestSize)
 	if _, err := h.Publish(t.Context(), o, m, now(at), noStep); err == nil {
 		t.Error("a manifest that is too large was published")
+	}
+	m.Database = ""
+	many := now(at)
+	many.DataTimes = map[string]time.Time{}
+	for i := range 200 {
+		many.DataTimes[fmt.Sprint(i)] = at
+	}
+	if _, err := h.Publish(t.Context(), o, m, many, noStep); err == nil || !strings.Contains(err.Error(), "readers take") {
+		t.Errorf("a pointer that is too large: %v", err)
 	}
 	if h := readHead(t, s); h.Pointer != nil {
 		t.Errorf("published %+v", h.Pointer)
