@@ -359,7 +359,8 @@ func (b *build) mayFollow(head *publish.Head, t time.Time) error {
 	case t.Before(last):
 		return fmt.Errorf("snapshot %s: %w, %s", stamp(t), ErrOlder, stamp(last))
 	case t.Equal(last):
-		return fmt.Errorf("snapshot %s: %w", stamp(t), ErrOther)
+		return fmt.Errorf("snapshot %s: %w; a time has one snapshot: correct it with that of %s, the next;"+
+			" until then builder rollback puts the one before back", stamp(t), ErrOther, stamp(t.Add(artifacts.Step)))
 	case !t.After(head.Manifest.WithdrawnThrough):
 		return fmt.Errorf("snapshot %s: %w than %s: a restore cannot tell what was published before", stamp(t), ErrWithdrawn, stamp(head.Manifest.WithdrawnThrough))
 	case head.Manifest.IsWithdrawn(t):

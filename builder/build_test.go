@@ -106,6 +106,9 @@ func TestSameTime(t *testing.T) {
 			if !errors.Is(err, c.want) {
 				t.Fatalf("error %v, want %v", err, c.want)
 			}
+			if next := stamp(epoch.Add(artifacts.Step)); errors.Is(err, ErrOther) && !strings.Contains(err.Error(), next) {
+				t.Errorf("error %v, want the next time, %s", err, next)
+			}
 			if r.Published || r.ObjectsWritten != 0 || (err == nil) != (r.Reason != "" && r.Sequence == 1) {
 				t.Errorf("report %+v", r)
 			}
