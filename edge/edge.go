@@ -165,7 +165,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	dir := cfg.CacheDir
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "edge-cache-"); err != nil {
-			return nil, fmt.Errorf("cache folder: %w", err)
+			return nil, fmt.Errorf("no folder for the disk copy: %w: give --cache-dir, or set TMPDIR to one that may be written", err)
 		}
 		e.temporary = dir
 	}

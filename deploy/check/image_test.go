@@ -44,12 +44,16 @@ func TestDockerfile(t *testing.T) {
 	var holds []string
 	var cmd []string
 	owners := map[string]string{} // of what is copied
-	user := ""
+	user, env := "", []string{}
 	for _, c := range image.Commands {
 		switch c := c.(type) {
 		case *instructions.CopyCommand:
 			holds = append(holds, c.DestPath)
 			owners[c.DestPath] = c.Chown
+		case *instructions.EnvCommand:
+			for _, v := range c.Env {
+				env = append(env, v.Key+"="+v.Value)
+			}
 		case *instructions.UserCommand:
 			user = c.User
 		case *instructions.CmdCommand:
@@ -65,12 +69,12 @@ func TestDockerfile(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can enter the image's file system")
 	}
-	testImage(t, owners, user, cmd)
+	testImage(t, owners, user, cmd, env)
 }
 
 // testImage puts the files of the image below a folder and runs the programs there,
 // as its user: they need nothing else.
-func testImage(t *testing.T, owners map[string]string, user string, cmd []string) {
+func testImage(t *testing.T, owners map[string]string, user string, cmd, env []string) {
 	image := t.TempDir()
 	var uid, gid uint32
 	if _, err := fmt.Sscanf(user, "%d:%d", &uid, &gid); err != nil {
@@ -91,14 +95,28 @@ func testImage(t *testing.T, owners map[string]string, user string, cmd []string
 	}
 	command := func(ctx context.Context, args ...string) *exec.Cmd {
 		c := exec.CommandContext(ctx, "/usr/local/bin/"+args[0], args[1:]...)
-		c.Env, c.Dir = []string{"PATH=/usr/local/bin"}, "/"
+		c.Env, c.Dir = env, "/"
 		c.SysProcAttr = &syscall.SysProcAttr{Chroot: image, Credential: &syscall.Credential{Uid: uid, Gid: gid}}
 		c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 		return c
 	}
-	for _, args := range [][]string{cmd, {"builder", "build", "--source=sim:?assets=30&seed=1", "--store=file:/var/lib/marketdata/store"}} {
+	for _, args := range [][]string{cmd, {"builder", "build", "--source=sim:?assets=30&seed=1", "--store=file:/var/lib/marketdata/store"},
+		{"builder", "feed", "--source=sim:?assets=30&seed=1", "--out=/var/cache/builder/feeds/one"},
+		{"builder", "backfill", "--feeds=/var/cache/builder/feeds", "--store=file:/var/cache/builder/store"},
+	} {
 		if out, err := command(t.Context(), args...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+	// What needs a temporary folder where there is none says so.
+	for _, args := range [][]string{
+		{"builder", "backfill", "--feeds=/var/cache/builder/feeds", "--store=file:/var/cache/builder/other"},
+		{"edge", "--store=file:/var/lib/marketdata/store"},
+	} {
+		c := command(t.Context(), args...)
+		c.Env = append(slices.Clone(env), "TMPDIR=/tmp")
+		if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), "set TMPDIR") {
+			t.Errorf("%v without a temporary folder: %v\n%s", args, err, out)
 		}
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
