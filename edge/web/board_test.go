@@ -693,6 +693,11 @@ func TestBoardKey(t *testing.T) {
 		p.goTo(base + "/?view=chains#key=" + c.key)
 		p.await(c.then + ` && location.href === ` + quote(base+"/?view=chains"))
 	}
+	// One that is held stays, whatever a link says.
+	for _, other := range []string{wrong, "mdk_live_0"} {
+		p.goTo(base + "/#key=" + other)
+		p.await(shown + ` && location.href === ` + quote(base+"/") + ` && heldKey() === ` + quote(key) + ` && ` + problem + ` === ""`)
+	}
 	if p.asked(key) {
 		t.Error("the key was part of an address")
 	}

@@ -44,12 +44,13 @@ async function keyOfTabs() {
 }
 
 // keyOfAddress takes #key=… out of the address, as a link has it that signs in, and
-// returns whether there was one that is a key.
+// returns whether there was one that is a key. A key that is held stays: a link, which
+// anybody can write, is not to put another in its place.
 function keyOfAddress() {
   if (!location.hash.startsWith("#key=")) return undefined;
   const key = location.hash.slice("#key=".length);
   history.replaceState(history.state, "", location.pathname + location.search);
-  return auth === "keys" ? takeKey(key) : undefined;
+  return needsKey() ? takeKey(key) : undefined;
 }
 
 // toldByTabs calls changed when another tab gives this one a key, or has it drop its own.
