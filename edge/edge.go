@@ -253,7 +253,7 @@ func (e *Edge) Addr() net.Addr      { return e.listener.Addr() }
 func (e *Edge) AdminAddr() net.Addr { return e.adminLn.Addr() }
 
 // Run serves until ctx is done, and then drains: /readyz is 503 at once,
-// requests are served for DrainWait, then with Connection: close, and all is
+// requests are served for DrainWait, unless none came for as long, then with Connection: close, and all is
 // over within DrainTimeout. It returns nil after that, or why it could not
 // serve. It may be called once.
 func (e *Edge) Run(ctx context.Context) error {
@@ -291,12 +291,7 @@ func (e *Edge) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		e.cfg.Log.Info("draining", "wait", e.cfg.DrainWait, "timeout", e.cfg.DrainTimeout)
 		e.admin.SetDraining()
-		timer := time.NewTimer(e.cfg.DrainWait)
-		select {
-		case <-timer.C:
-		case err = <-failed:
-			timer.Stop()
-		}
+		err = e.serveOn(failed)
 	case err = <-failed:
 	}
 	drain, cancel := context.WithTimeout(work, e.cfg.DrainTimeout)
@@ -314,6 +309,27 @@ func (e *Edge) Run(ctx context.Context) error {
 	}
 	return err
 }
+
+// serveOn serves for DrainWait, in which balancers notice that the edge is not ready. Where
+// none has sent anybody for as long, nobody has to notice. It returns what fails meanwhile.
+func (e *Edge) serveOn(failed <-chan error) error {
+	timer, ticker := time.NewTimer(e.cfg.DrainWait), time.NewTicker(drainLook)
+	defer timer.Stop()
+	defer ticker.Stop()
+	for e.public.Quiet() < e.cfg.DrainWait {
+		select {
+		case <-timer.C:
+			return nil
+		case err := <-failed:
+			return err
+		case <-ticker.C:
+		}
+	}
+	return nil
+}
+
+// drainLook is how often serveOn looks whether anybody is there.
+const drainLook = 50 * time.Millisecond
 
 // close frees what New opened.
 func (e *Edge) close() {

@@ -242,6 +242,15 @@ func TestUsage(t *testing.T) {
 	e.close()
 }
 
+// TestIdleStops: an edge to which nobody has been connected for as long as it would serve on
+// serves on for nobody.
+func TestIdleStops(t *testing.T) {
+	_, stop := start(t, memstore.New(), func(cfg *Config) { cfg.DrainWait = time.Hour })
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestReady: an edge that has not read the key set is not ready; a store that has
 // none is an answer. A later snapshot that lacks an object does not take it back.
 func TestReady(t *testing.T) {

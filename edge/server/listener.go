@@ -40,6 +40,7 @@ type listener struct {
 	all      account
 	accounts map[netip.Prefix]*account // of the addresses that have connections, and of their networks
 	holders  [resources]int            // connections that hold some
+	left     time.Time                 // when the last connection left, if there is none; zero: there never was one
 	empty    chan struct{}             // closed when there is no connection left; nil while no drain waits for that
 	stop     chan struct{}             // closed with the listener
 }
@@ -159,7 +160,11 @@ func (l *listener) leave(c *conn) {
 	defer l.mu.Unlock()
 	delete(l.conns, c)
 	l.holdNothing(c)
-	if len(l.conns) == 0 && l.empty != nil {
+	if len(l.conns) > 0 {
+		return
+	}
+	l.left = time.Now()
+	if l.empty != nil {
 		close(l.empty)
 		l.empty = nil
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -149,6 +150,23 @@ func (s *Server) cut(ctx context.Context, l *listener, none <-chan struct{}) err
 	case <-timer.C:
 	}
 	return fmt.Errorf("drain: %d connections were cut off: %w", n, context.Cause(ctx))
+}
+
+// Quiet returns how long there has been no connection; 0: there is one.
+func (s *Server) Quiet() time.Duration {
+	l := s.listener.Load()
+	if l == nil {
+		return math.MaxInt64
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.conns) > 0 {
+		return 0
+	}
+	if l.left.IsZero() {
+		return math.MaxInt64
+	}
+	return time.Since(l.left)
 }
 
 // Stats counts connections.

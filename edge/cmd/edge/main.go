@@ -90,7 +90,7 @@ type cli struct {
 	ReadTimeout  time.Duration `default:"5s" group:"Times:" help:"Time for a request to arrive."`
 	WriteTimeout time.Duration `default:"10s" group:"Times:" help:"Time for an answer to be taken."`
 	IdleTimeout  time.Duration `default:"75s" group:"Times:" help:"Time a connection may be idle."`
-	DrainWait    time.Duration `default:"5s" group:"Times:" help:"After SIGTERM, serve on for that long with /readyz at 503."`
+	DrainWait    time.Duration `default:"5s" group:"Times:" help:"After SIGTERM, serve on for that long with /readyz at 503, unless nobody was connected for as long."`
 	DrainTimeout time.Duration `default:"15s" group:"Times:" help:"After that, be done within."`
 
 	BoardLogos []string      `placeholder:"ORIGIN" group:"Pages, logs, profiles:" help:"Origin that the market board may load logos from, such as https://static.coinpaprika.com; monograms stand for all others. Repeatable."`
