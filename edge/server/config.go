@@ -67,7 +67,8 @@ type Config struct {
 	// and again for its body; and for the first byte of a new connection. 0:
 	// 5 seconds.
 	ReadTimeout time.Duration
-	// WriteTimeout is the time for an answer to be taken; 0: 10 seconds.
+	// WriteTimeout is the time for an answer to be taken, and of a static file, for some
+	// more of it; 0: 10 seconds.
 	WriteTimeout time.Duration
 	// IdleTimeout is how long a connection may be idle between two requests;
 	// 0: 75 seconds.

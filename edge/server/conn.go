@@ -119,21 +119,24 @@ type conn struct {
 	elements [resources]*list.Element // of account.conns
 	cut      atomic.Bool              // see listener.cut
 
-	in      *bufio.Reader // nil while idle
-	part    []byte        // of a short head, while there is no input
-	taken   int           // bytes of part that the input has
-	head    head          // of the request at hand
-	raw     syscall.RawConn
-	try     func(fd uintptr) bool // c.tryRead, made once
-	tryErr  error
-	fd      int // of a reading that must not wait; -1: it may wait
-	tryOut  func(fd uintptr) bool
-	out     []byte
-	unread  int // bytes written since it was last asked how many the kernel keeps, and those
-	outErr  error
-	now     time.Time // the latest time that is known, so that idle deadlines need no clock
-	readAt  time.Time // the read deadline that is set
-	already bool      // a request was answered
+	in     *bufio.Reader // nil while idle
+	part   []byte        // of a short head, while there is no input
+	taken  int           // bytes of part that the input has
+	head   head          // of the request at hand
+	raw    syscall.RawConn
+	try    func(fd uintptr) bool // c.tryRead, made once
+	tryErr error
+	fd     int // of a reading that must not wait; -1: it may wait
+	tryOut func(fd uintptr) bool
+	out    []byte
+	unread int // bytes written since it was last asked how many the kernel keeps, and those
+	outErr error
+	// patience is the time for the peer to take some more of an answer, rather than all
+	// of it; 0: the deadline stays.
+	patience time.Duration
+	now      time.Time // the latest time that is known, so that idle deadlines need no clock
+	readAt   time.Time // the read deadline that is set
+	already  bool      // a request was answered
 }
 
 // init readies a connection for serving.
@@ -371,7 +374,11 @@ func (c *conn) writeAll(cost int64, parts ...[]byte) error {
 	for _, p := range parts {
 		c.out, c.outErr = p, nil
 		err := c.raw.Write(func(fd uintptr) bool {
+			before := len(c.out)
 			c.tryWrite(fd)
+			if c.patience > 0 && c.outErr == nil && len(c.out) < before {
+				c.outErr = c.orCut(c.SetWriteDeadline(time.Now().Add(c.patience)))
+			}
 			if c.outErr == nil && len(c.out) > 0 && !c.charge(cost+unreadBytes(fd)) {
 				c.outErr = errOverCharge
 			}

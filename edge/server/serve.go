@@ -180,6 +180,10 @@ func (s *Server) writeSlowly(c *conn, r *Request, left, rest []byte) error {
 	if err := c.orCut(c.SetWriteDeadline(r.Now.Add(r.took + c.listener.writeTimeout))); err != nil {
 		return err
 	}
+	if r.route == RouteStatic {
+		c.patience = c.listener.writeTimeout
+		defer func() { c.patience = 0 }()
+	}
 	if err := c.writeAll(cost, left, rest); err != nil {
 		return err
 	}

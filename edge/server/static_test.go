@@ -1,6 +1,11 @@
 package server
 
-import "testing"
+import (
+	"io"
+	"net"
+	"testing"
+	"time"
+)
 
 func TestStaticCodings(t *testing.T) {
 	_, addr := start(t, func(cfg *Config) {
@@ -33,5 +38,37 @@ func TestStaticCodings(t *testing.T) {
 				t.Errorf("Accept-Encoding %q, If-None-Match %s: %d %q with %v", list, known, a.StatusCode, a.body, a.Header)
 			}
 		}
+	}
+}
+
+// TestSlowStatic: a static file may take longer than the time for an answer, as long as the
+// peer takes some of it; it may not take none.
+func TestSlowStatic(t *testing.T) {
+	const timeout, size, pieces = time.Second, 48 << 20, 60
+	_, addr := start(t, func(cfg *Config) {
+		cfg.WriteTimeout = timeout
+		cfg.Static = map[string]StaticFile{"/large": {Body: make([]byte, size), ContentType: "text/css"}}
+	})
+	open := func() *client {
+		c := dial(t, addr)
+		if err := c.Conn.(*net.TCPConn).SetReadBuffer(64 << 10); err != nil {
+			t.Fatal(err)
+		}
+		return c.send(request("GET", "/large", "Connection: close"))
+	}
+	stuck := open()
+	slow, began, got := open(), time.Now(), int64(0)
+	for i := range pieces { // in twice the time
+		n, err := io.CopyN(io.Discard, slow.r, size/pieces)
+		if got += n; err != nil {
+			t.Fatalf("%d bytes of %d after %v: %v", got, size, time.Since(began), err)
+		}
+		time.Sleep(time.Until(began.Add(2 * timeout * time.Duration(i+1) / pieces)))
+	}
+	if n, err := io.Copy(io.Discard, slow.r); err != nil || got+n <= size {
+		t.Errorf("%d bytes of %d and a head: %v", got+n, size, err)
+	}
+	if n, err := io.Copy(io.Discard, stuck.r); err == nil && n >= size {
+		t.Errorf("a peer that took nothing for %v got %d bytes", time.Since(began), n)
 	}
 }
