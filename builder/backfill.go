@@ -97,8 +97,9 @@ var errOverlap = errors.New("among the snapshots that the store remembers")
 // published stays as it is, and the next snapshot has the longer past. Anything
 // in between is an error: it would change what was answered already.
 //
-// Guard rails hold for every feed, against the one before. Nothing shows before
-// the one swap of the pointer at the end. The report is never nil.
+// Guard rails hold for every feed, against the one before. One that stops a feed newer
+// than what is published leaves the feeds before it, the last as a snapshot; the error
+// says so. Nothing shows before the one swap of the pointer at the end. The report is never nil.
 func (b *Builder) Backfill(ctx context.Context, feeds []PastFeed) (*Report, error) {
 	run := &build{Builder: b, report: newReport(), began: time.Now()}
 	err := run.backfill(ctx, feeds)
@@ -125,7 +126,7 @@ func (b *build) backfill(ctx context.Context, feeds []PastFeed) (err error) {
 
 	first, newest := feeds[0], feeds[len(feeds)-1]
 	if head.Manifest == nil || first.Time.After(head.Manifest.Time) {
-		return b.backfillAfter(ctx, head, feeds)
+		return b.backfillUpTo(ctx, head, feeds)
 	}
 	root, err := ledger.ReadRoot(ctx, b.Store, head.Manifest.Ledger)
 	if err != nil {
@@ -135,6 +136,34 @@ func (b *build) backfill(ctx context.Context, feeds []PastFeed) (err error) {
 		return b.backfillBefore(ctx, head, feeds)
 	}
 	return b.overlap(ctx, head, root, feeds)
+}
+
+// stopped says which feed a guard rail stopped, counted from 0.
+type stopped struct {
+	error
+	feed int
+}
+
+func (s *stopped) Unwrap() error { return s.error }
+
+// backfillUpTo is backfillAfter; where a guard rail stops it, with the feeds before,
+// which are read once more.
+func (b *build) backfillUpTo(ctx context.Context, head *publish.Head, feeds []PastFeed) error {
+	err := b.backfillAfter(ctx, head, feeds)
+	var stop *stopped
+	if !errors.As(err, &stop) || !errors.Is(err, ErrGuard) || stop.feed == 0 {
+		return err
+	}
+	b.Log.Warn("a guard rail stops the backfill; the feeds before are kept", "feed", feeds[stop.feed].Name, "kept", stop.feed)
+	if err := b.scratch.empty(); err != nil {
+		return err
+	}
+	b.report.Past, b.report.Forced = 0, nil
+	if kept := b.backfillAfter(ctx, head, feeds[:stop.feed]); kept != nil {
+		return errors.Join(err, fmt.Errorf("the feeds before it are not kept: %w", kept))
+	}
+	return fmt.Errorf("%w; the %d feeds before it are kept, the last as snapshot %s: go on with a folder of the"+
+		" feeds from %s on, with that feed mended or its guard rail overridden", err, stop.feed, stamp(feeds[stop.feed-1].Time), feeds[stop.feed].Name)
 }
 
 // backfillAfter remembers all feeds but the newest, which it publishes.
@@ -164,7 +193,7 @@ func (b *build) backfillAfter(ctx context.Context, head *publish.Head, feeds []P
 	b.step(StepCompute)
 	result, err := b.compute(ctx, newest.Time, feed, rows, prior, last)
 	if err != nil {
-		return fmt.Errorf("feed %s: %w", newest.Name, err)
+		return &stopped{fmt.Errorf("feed %s: %w", newest.Name, err), len(feeds) - 1}
 	}
 	return b.publish(ctx, newest.Time, head, prior, feed, input, result)
 }
@@ -254,7 +283,7 @@ func (b *build) remember(ctx context.Context, prior *ledger.Ledger, last *lastSn
 			prior, err = ledger.Load(ctx, b.scratch, &b.scratch.root)
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("feed %s: %w", f.Name, err)
+			return nil, nil, &stopped{fmt.Errorf("feed %s: %w", f.Name, err), i}
 		}
 		last = lastFeed(f.Time, feed)
 		b.report.Past++
@@ -303,6 +332,18 @@ func (s *scratch) Get(ctx context.Context, key string, limit int64) ([]byte, art
 
 func (s *scratch) file(key string) string {
 	return filepath.Join(s.dir, strings.ReplaceAll(key, "/", "-"))
+}
+
+// empty drops all that is kept.
+func (s *scratch) empty() error {
+	for key := range s.files {
+		if err := os.Remove(s.file(key)); err != nil {
+			return err
+		}
+	}
+	clear(s.files)
+	s.root = artifacts.Ref{}
+	return nil
 }
 
 // advance keeps a ledger, and drops what it does not name.

@@ -272,6 +272,26 @@ func TestBackfillRefuses(t *testing.T) {
 	}
 }
 
+// TestBackfillStopped: a guard rail in the middle leaves the feeds before it; the rest,
+// forced, comes to what all of them do at once.
+func TestBackfillStopped(t *testing.T) {
+	w := world{assets: 40, at: epoch}
+	worlds := []world{w, w.later(time.Hour), w.later(2 * time.Hour), w.later(3 * time.Hour)}
+	worlds[2].broken = 30
+	s, whole := memstore.New(), memstore.New()
+	r, err := tryBackfill(t, s, past(worlds))
+	if !errors.Is(err, ErrGuard) || !strings.Contains(err.Error(), "feeds from feed-0801T1400 on") ||
+		!r.Published || r.Past != 1 || !head(t, s).Pointer.Time.Equal(worlds[1].at) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	verify(t, s)
+	mustBackfill(t, s, past(worlds[2:]), force)
+	mustBackfill(t, whole, past(worlds), force)
+	if a, b := head(t, s).Manifest, head(t, whole).Manifest; a.Ledger != b.Ledger || !reflect.DeepEqual(a.Views, b.Views) {
+		t.Error("in two steps it is another snapshot")
+	}
+}
+
 // TestBackfillTwice: the second time there is nothing to do.
 func TestBackfillTwice(t *testing.T) {
 	s := memstore.New()
