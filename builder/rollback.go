@@ -60,6 +60,35 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 	return publishAgain(ctx, s, head, newest, at, target, root, now)
 }
 
+// Shrink publishes the current snapshot again with a retained list as of a build with
+// this retain, so that a Collect behind it frees what the others need. Nothing is
+// published when none leaves the list.
+func Shrink(ctx context.Context, s artifacts.Store, retain time.Duration, now func() time.Time) (*Report, error) {
+	head, err := publish.ReadHead(ctx, s)
+	if err != nil {
+		return nil, mendable(err)
+	}
+	if head.Manifest == nil {
+		return nil, errors.New("the store holds no snapshot")
+	}
+	newest, target := head.Manifest, *head.Manifest
+	from := newest.Time.Add(-retain)
+	target.Retained = nil
+	for i, ret := range newest.Retained {
+		if i == 0 || !ret.Time.Before(from) {
+			target.Retained = append(target.Retained, ret)
+		}
+	}
+	if len(target.Retained) == len(newest.Retained) {
+		return reportOf(newest).leave(head, "nothing older is retained"), nil
+	}
+	root, err := artifacts.ReadObject(ctx, s, newest.Ledger)
+	if err != nil {
+		return nil, mendable(err)
+	}
+	return publishAgain(ctx, s, head, newest, -1, &target, root, now)
+}
+
 // publishAgain replaces the head by target, which is newest's retained snapshot
 // at, or newest itself at -1, with the ledger root.
 func publishAgain(ctx context.Context, s artifacts.Store, head *publish.Head, newest *artifacts.Manifest, at int, target *artifacts.Manifest, root []byte, now func() time.Time) (*Report, error) {

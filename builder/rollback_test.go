@@ -3,6 +3,7 @@ package builder
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -171,4 +172,33 @@ func TestRollbackChange(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestShrink: fewer retained snapshots leave more for gc, and nothing else changes.
+func TestShrink(t *testing.T) {
+	s, c := storeWithClock()
+	w := world{assets: 20, at: epoch}
+	for i := range 7 {
+		mustBuild(t, s, w.later(time.Duration(i)*artifacts.Step))
+	}
+	c.pass(2 * time.Hour)
+	before := head(t, s)
+	for retain, want := range map[time.Duration]int{time.Hour: 6, 2 * artifacts.Step: 2, 0: 1} {
+		s := clone(t, s, all)
+		r, err := Shrink(t.Context(), s, retain, time.Now)
+		now := head(t, s)
+		if err != nil || r.Published != (want < 6) || len(now.Manifest.Retained) != want ||
+			!reflect.DeepEqual(now.Manifest.Views, before.Manifest.Views) || now.Manifest.Ledger != before.Manifest.Ledger {
+			t.Errorf("retain %v: %+v, %v; retained %v", retain, r, err, now.Manifest.Retained)
+		}
+		verify(t, s)
+		if g := collect(t, s, func(c *GCConfig) { c.Grace = -time.Hour }); (g.Deleted > 0) != (want < 6) {
+			t.Errorf("retain %v: gc %+v", retain, g)
+		}
+		verify(t, s)
+		mustBuild(t, s, w.later(7*artifacts.Step))
+	}
+	if _, err := Shrink(t.Context(), memstore.New(), 0, time.Now); err == nil {
+		t.Error("an empty store was shrunk")
+	}
 }

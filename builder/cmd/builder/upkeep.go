@@ -106,9 +106,10 @@ func missing(ctx context.Context, store artifacts.Store, report *artifacts.Check
 
 type gcCmd struct {
 	storeFlag
-	Grace  time.Duration `default:"${grace}" help:"Leave alone what is younger, or was reached by a snapshot until less than this ago, by the store's clock."`
-	DryRun bool          `help:"Say what would be removed, and remove nothing."`
-	JSON   bool          `help:"Print the report as one JSON object."`
+	Grace  time.Duration  `default:"${grace}" help:"Leave alone what is younger, or was reached by a snapshot until less than this ago, by the store's clock."`
+	Retain *time.Duration `placeholder:"D" help:"Then publish the snapshot again with no more retained ones than a build with this --retain, and remove what only the others needed. For a store that is full."`
+	DryRun bool           `help:"Say what would be removed, and remove nothing."`
+	JSON   bool           `help:"Print the report as one JSON object."`
 }
 
 // Help is printed by gc --help.
@@ -131,11 +132,24 @@ func (c *gcCmd) Run(e *env) error {
 			return err
 		}
 	}
+	if c.Retain != nil && (c.DryRun || *c.Retain < 0 || *c.Retain > builder.MaxRetain) {
+		return cmdline.Wrong("--retain: want 0 to %v, and no --dry-run", builder.MaxRetain)
+	}
 	if c.Grace < builder.BuildDeadline {
 		e.log.Warn("with so short a grace period a build that is running may lose its objects", "grace", c.Grace, "build_deadline", builder.BuildDeadline)
 	}
 	p := e.progress()
-	report, err := builder.Collect(e.ctx, builder.GCConfig{Store: store, Grace: c.Grace, DryRun: c.DryRun, Log: e.log, Progress: p.show})
+	cfg := builder.GCConfig{Store: store, Grace: c.Grace, DryRun: c.DryRun, Log: e.log, Progress: p.show}
+	report, err := builder.Collect(e.ctx, cfg)
+	if err == nil && c.Retain != nil && report.Snapshot {
+		before := *report
+		if _, err = builder.Shrink(e.ctx, store, *c.Retain, time.Now); err == nil {
+			report, err = builder.Collect(e.ctx, cfg)
+		}
+		if err == nil {
+			report.Deleted, report.DeletedBytes = report.Deleted+before.Deleted, report.DeletedBytes+before.DeletedBytes
+		}
+	}
 	p.close()
 	return e.show(report, err, c.JSON, func() {
 		switch {
