@@ -139,3 +139,21 @@ func TestHAProxy(t *testing.T) {
 		t.Error(out)
 	}
 }
+
+// TestImages: every image names its release, and MinIO's are from the registry that still
+// has them; Docker Hub's were deleted in September 2026.
+func TestImages(t *testing.T) {
+	found := 0
+	for _, m := range regexp.MustCompile(`(?m)^ *image: *(\S+)$`).FindAllStringSubmatch(read(t, deploy, "compose.yaml"), -1) {
+		name, tag, _ := strings.Cut(m[1], ":")
+		if found++; tag == "" || tag == "latest" {
+			t.Errorf("%s: no release", m[1])
+		}
+		if strings.Contains(name, "minio") && !strings.HasPrefix(name, "quay.io/minio/") {
+			t.Errorf("%s: want it from quay.io/minio", m[1])
+		}
+	}
+	if found == 0 {
+		t.Error("no images")
+	}
+}
