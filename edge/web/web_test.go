@@ -4,10 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -177,4 +179,64 @@ func TestLogoOrigins(t *testing.T) {
 	if policy := files["/"].Header["Content-Security-Policy"]; !strings.Contains(policy, "; img-src 'self' https://img.example http://[::1]:8080; ") {
 		t.Errorf("the board's policy: %s", policy)
 	}
+}
+
+// TestMarkup: what the checker of the Nu HTML validator objects to does not come back.
+func TestMarkup(t *testing.T) {
+	for _, page := range []string{"static/board.html", "static/docs.html"} {
+		b, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, wrong := range map[string]string{
+			"an empty heading": `<h([1-6])[^>]*></h`, "a search field that is a combobox": `type="search"[^>]*role="combobox"|role="combobox"[^>]*type="search"`,
+		} {
+			if m := regexp.MustCompile(wrong).FindString(string(b)); m != "" {
+				t.Errorf("%s: %s: %s", page, what, m)
+			}
+		}
+		if !regexp.MustCompile(`<meta name="description" content="[^"]{50,160}">`).Match(b) {
+			t.Errorf("%s: no description", page)
+		}
+	}
+}
+
+// TestMonograms: their letters have a contrast of 4.5 to 1, whatever the hue and the
+// scheme (WCAG 2.2, 1.4.3).
+func TestMonograms(t *testing.T) {
+	b, err := os.ReadFile("static/board.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	schemes := regexp.MustCompile(`--mark: (\d+)% (\d+)%; --mark-text: (\d+)% (\d+)%`).FindAllStringSubmatch(string(b), -1)
+	if len(schemes) != 2 {
+		t.Fatalf("%d schemes", len(schemes))
+	}
+	for _, m := range schemes {
+		var v [5]float64
+		for i, text := range m[1:] {
+			if v[i], err = strconv.ParseFloat(text, 64); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for hue := range 360 {
+			back, text := luminance(float64(hue), v[0]/100, v[1]/100), luminance(float64(hue), v[2]/100, v[3]/100)
+			if ratio := (max(back, text) + .05) / (min(back, text) + .05); ratio < 4.5 {
+				t.Errorf("%s, hue %d: %.2f", m[0], hue, ratio)
+			}
+		}
+	}
+}
+
+// luminance is the relative luminance of a colour as CSS's hsl has it.
+func luminance(hue, saturation, lightness float64) float64 {
+	channel := func(n float64) float64 {
+		k := math.Mod(n+hue/30, 12)
+		c := lightness - saturation*min(lightness, 1-lightness)*max(-1, min(k-3, 9-k, 1))
+		if c = math.Round(c*255) / 255; c <= .04045 {
+			return c / 12.92
+		}
+		return math.Pow((c+.055)/1.055, 2.4)
+	}
+	return .2126*channel(0) + .7152*channel(8) + .0722*channel(4)
 }
