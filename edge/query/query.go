@@ -1,5 +1,5 @@
-// Package query reads the parameters of a request: INTERFACE.md, "Parameters",
-// all of it and nothing else.
+// Package query reads the parameters of a request: from INTERFACE.md, "Parameters" to
+// "Ignored parameters", and those of "History" and "Search".
 //
 // A Query is meant to be reused. Parse reads the query string where it lies and
 // keeps what it must change (texts are unescaped and folded) in buffers of its
@@ -20,7 +20,8 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Bounds and defaults of INTERFACE.md, "Parameters".
+// Bounds and defaults of parameters: INTERFACE.md, "Parameters", "Paging", "History" and
+// "Search".
 const (
 	// maxValues is how many elements a csv parameter may have, empty and
 	// repeated ones counted.
@@ -86,7 +87,7 @@ type Query struct {
 	Loose bool
 
 	// Ignored are the names of the parameters that had no part in what is
-	// asked for (INTERFACE.md, "Parameters", X-Ignored), decoded, sorted as
+	// asked for (INTERFACE.md, "Ignored parameters"), decoded, sorted as
 	// bytes, without repeats: as many of the first ones as X-Ignored can name.
 	Ignored [][]byte
 

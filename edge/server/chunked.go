@@ -12,7 +12,7 @@ import (
 const (
 	// maxBody bounds the body of a request, which is read and ignored; maxTrailer
 	// its trailer section, and its chunk extensions together
-	// (INTERFACE.md, "Order of work").
+	// (INTERFACE.md, "Framing").
 	maxBody    = 4 << 10
 	maxTrailer = 4 << 10
 	// maxChunkDigits is more than any length of up to maxBody needs.

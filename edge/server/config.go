@@ -27,7 +27,7 @@ type Config struct {
 	// valid key, in requests a second and at once; 0: 10 and 50.
 	AddressRate, AddressBurst int
 	// OpenRate and OpenBurst limit each client address for what needs no key:
-	// files, 404, 405 and OPTIONS (INTERFACE.md, "Keys"); 0: 50 and 200.
+	// files, 404, 405 and OPTIONS (INTERFACE.md, "Rate limits"); 0: 50 and 200.
 	OpenRate, OpenBurst int
 	// KeyRequestURL is where keys are requested, for the 401's message.
 	KeyRequestURL string

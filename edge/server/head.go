@@ -7,7 +7,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// maxLines bounds the header lines of a request (INTERFACE.md, "Envelope").
+// maxLines bounds the header lines of a request (INTERFACE.md, "Framing").
 const maxLines = 100
 
 var crlf = []byte("\r\n")

@@ -30,7 +30,7 @@ const (
 	// streamTick is how often keys are looked up, and what a slow peer has left is
 	// tried again.
 	streamTick = time.Second
-	// patience is for how many ticks a peer may take nothing.
+	// streamPatience is for how many ticks a peer may take nothing.
 	streamPatience = 2 * commentEvery
 )
 
