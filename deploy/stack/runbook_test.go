@@ -242,6 +242,9 @@ func (o *operator) publish() {
 // swapped returns when both edges serve the newest snapshot.
 func (o *operator) swapped() {
 	o.t.Helper()
+	if o.newest.After(time.Now()) { // after a restore: builder run waits for that mark
+		o.shell("builder build")
+	}
 	o.must(o.whole(o.t.Context()))
 }
 
@@ -326,6 +329,7 @@ func (o *operator) pages() map[string]page {
 			before: func() {
 				o.next("sed -i 100q quotes.ndjson")
 				o.shell("! builder build")
+				o.words["RULES"] = "shrink,caps-lost,moves,caps,volumes"
 			},
 			after: func(int, string) { o.swapped() },
 		},
@@ -334,7 +338,7 @@ func (o *operator) pages() map[string]page {
 			after:  func(_ int, out string) { o.prints(out, `"rejected": *{\s*"assets.ndjson": *1`); o.swapped() },
 		},
 		"BuilderJobFailing": {},
-		"EdgesAllOld":       {after: func(_ int, out string) { o.prints(out, `published`) }},
+		"EdgesAllOld":       {after: func(_ int, out string) { o.prints(out, `published`); o.answers(http.StatusOK, o.key, "") }},
 		"Roll back": {
 			before: func() {
 				o.words["T"] = stamp(o.newest)
@@ -379,6 +383,7 @@ func (o *operator) pages() map[string]page {
 			before: func() {
 				o.shell("builder keys revoke " + o.words["ID"])
 				o.publish()
+				o.newest = time.Now().Add(10 * time.Minute) // every time up to now is withdrawn
 				o.next("")
 				o.sequence()
 				for _, prefix := range []string{artifacts.CurrentKey, artifacts.ObjectPrefix} {
