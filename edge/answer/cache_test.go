@@ -10,6 +10,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/internal/fixture"
+	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
@@ -104,14 +105,34 @@ func TestOldSnapshotsKeepNoAnswers(t *testing.T) {
 }
 
 // TestLargeSortWaits: a sort of many rows waits for its turn no longer than its
-// budget.
+// budget, and for one of its key's sorts while others find room.
 func TestLargeSortWaits(t *testing.T) {
-	for range cap(largeSorts) {
-		largeSorts <- struct{}{}
-		defer func() { <-largeSorts }()
+	large := func(places *limit.Places) error {
+		w := work{more: &memory{places: places}, budget: snapshot.Budget{Wait: time.Millisecond}, counts: [3]int{byID: largeSort + 1}}
+		_, err := w.inOtherOrder(nil, nil, nil, byID)
+		return err
 	}
-	w := work{budget: snapshot.Budget{Wait: time.Millisecond}, counts: [3]int{byID: largeSort + 1}}
-	if _, err := w.inOtherOrder(nil, nil, nil, byID); !errors.Is(err, shards.ErrUnavailable) {
-		t.Errorf("got %v, want ErrUnavailable", err)
+	fill := func(places chan struct{}) (free func()) {
+		for range cap(places) {
+			places <- struct{}{}
+		}
+		return func() {
+			for range cap(places) {
+				<-places
+			}
+		}
 	}
+	var key limit.Places
+	free := fill(key.Of(limit.LargeSort))
+	if err := large(&key); !errors.Is(err, shards.ErrUnavailable) || len(shared[limit.LargeSort]) != 0 {
+		t.Errorf("the key has its part: %v", err)
+	}
+	free()
+	free = fill(shared[limit.LargeSort])
+	for _, places := range []*limit.Places{nil, &key} {
+		if err := large(places); !errors.Is(err, shards.ErrUnavailable) || len(key.Of(limit.LargeSort)) != 0 {
+			t.Errorf("got %v, want ErrUnavailable", err)
+		}
+	}
+	free()
 }

@@ -45,7 +45,7 @@ type work struct {
 	about         int               // number of the window
 	listed, block cursor
 	more          Memory // for a large body; nil: none
-	large         bool   // it is one of largeBodies
+	large         bool   // it holds a place for a large body
 	whole         bool   // the digest is that of the body
 
 	budget snapshot.Budget

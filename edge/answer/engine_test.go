@@ -16,6 +16,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/internal/fixture"
+	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
@@ -100,6 +101,7 @@ type memory struct {
 	// Rows of searches: those announced, those visited, and the most that may be announced
 	// if it is not 0.
 	ahead, visited, most int
+	places               *limit.Places
 }
 
 func (m *memory) Room() []byte      { return m.room[:0] }
@@ -112,6 +114,8 @@ func (m *memory) Visit(rows int) bool {
 }
 
 func (m *memory) Visited(rows int) { m.visited += rows }
+
+func (m *memory) Places() *limit.Places { return m.places }
 
 func newRequest() *Request {
 	return &Request{Context: context.Background(), Memory: &memory{room: make([]byte, 64<<10), large: make([]byte, 512<<10)}, Reply: Reply{Status: 200}}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/snapshot"
 )
@@ -178,10 +179,10 @@ func (w *work) inRun(v *snapshot.View, q *query.Query, run matchedRun) error {
 // for. It costs by the rows matched.
 func (w *work) inOtherOrder(s *snapshot.Snapshot, v *snapshot.View, q *query.Query, driver int) (total int, err error) {
 	if w.counts[driver] > largeSort {
-		if err := w.budget.Enter(largeSorts); err != nil {
+		if err := w.enter(limit.LargeSort); err != nil {
 			return 0, err
 		}
-		defer func() { <-largeSorts }()
+		defer w.leavePlace(limit.LargeSort)
 	}
 	target := s.View(rowsOf(q.Endpoint), q.Sort)
 	column := int(v.Columns[q.Sort])
@@ -274,9 +275,5 @@ func (w *work) hasMatched(f int, run uint32) bool {
 // largeSort is the number of entries above which sorting takes turns, and the
 // memory for it is not kept.
 const largeSort = 1 << 16
-
-// largeSorts bounds how many requests sort many rows at once, and with it their
-// memory.
-var largeSorts = make(chan struct{}, 2)
 
 var filterNames = [3]string{"id=", "slug=", "symbol="}

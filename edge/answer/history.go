@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
 )
@@ -74,12 +75,6 @@ const (
 	usualItem  = 512
 )
 
-// largeBodies bounds how many requests that wait for shards, or for others to be coded,
-// have memory for a large body; who finds none waits, and gets a 503 when its time is up.
-// A place is free again when the body is there: what peers are slow to take is charged to
-// their addresses.
-var largeBodies = make(chan struct{}, 64)
-
 // appendItems appends the items of the assets that picked are in v.
 func (w *work) appendItems(v *snapshot.View, picked []entry) error {
 	points := 0
@@ -88,7 +83,7 @@ func (w *work) appendItems(v *snapshot.View, picked []entry) error {
 		points += len(b.Points)/snapshot.PointLength - b.First
 	}
 	if w.more != nil && len(picked)*(points*usualPoint+usualItem) > cap(w.body)-len(w.body) {
-		if err := w.budget.Enter(largeBodies); err != nil {
+		if err := w.enter(limit.LargeBody); err != nil {
 			return err
 		}
 		w.large = true

@@ -11,11 +11,13 @@ import (
 	"example.com/marketdata/artifacts/memstore"
 	coders "example.com/marketdata/edge/coding"
 	"example.com/marketdata/edge/internal/fixture"
+	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 )
 
 // TestLargeBodies: while as many requests as have memory for a large body wait for the
-// store, one more is unavailable in its own time, and all places come back. The same of those
+// store, one more is unavailable in its own time, and all places come back. One key never has
+// all places. The same of those
 // that wait to be coded, which have said before what they take. Small ones wait for neither.
 func TestLargeBodies(t *testing.T) {
 	store := faultstore.New(memstore.New(), nil)
@@ -63,21 +65,39 @@ func TestLargeBodies(t *testing.T) {
 	}
 
 	var waiting sync.WaitGroup
-	for range cap(largeBodies) {
-		waiting.Go(func() {
-			if req := newRequest(); large(r, req) != nil || len(req.Reply.Body) < coders.Large {
-				t.Errorf("a large answer of %d bytes", len(req.Reply.Body))
-			}
-		})
+	of := func(places *limit.Places) *Request {
+		req := newRequest()
+		req.Memory.(*memory).places = places
+		return req
 	}
-	until("the last place", func() bool { return len(largeBodies) == cap(largeBodies) })
+	wait := func(places *limit.Places, n int) {
+		for range n {
+			waiting.Go(func() {
+				if req := of(places); large(r, req) != nil || len(req.Reply.Body) < coders.Large {
+					t.Errorf("a large answer of %d bytes", len(req.Reply.Body))
+				}
+			})
+		}
+	}
+	// One key comes to have its part of them, however much it asks, and another some.
+	var greedy, other limit.Places
+	part := cap(greedy.Of(limit.LargeBody))
+	wait(&greedy, part+10)
+	until("the key's part", func() bool { return len(greedy.Of(limit.LargeBody)) == part })
+	if err := large(&hurried, of(&greedy)); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("one more of the key: %v", err)
+	}
+	wait(&other, 1)
+	until("another key's", func() bool { return len(shared[limit.LargeBody]) == part+1 })
+	wait(nil, cap(shared[limit.LargeBody])-part-1)
+	until("the last place", func() bool { return len(shared[limit.LargeBody]) == cap(shared[limit.LargeBody]) })
 	if err := large(&hurried, newRequest()); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("one more: %v", err)
 	}
 	small()
 	back()
 	waiting.Wait()
-	if n := len(largeBodies); n != 0 {
+	if n := len(shared[limit.LargeBody]) + len(greedy.Of(limit.LargeBody)) + len(other.Of(limit.LargeBody)); n != 0 {
 		t.Errorf("%d places are taken", n)
 	}
 

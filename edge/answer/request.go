@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 )
 
@@ -63,6 +64,8 @@ type Memory interface {
 	// Visited is told how many it did visit since it was told last, also when it failed.
 	Visit(rows int) bool
 	Visited(rows int)
+	// Places bounds the places that are held for whoever asks; nil: there is no bound.
+	Places() *limit.Places
 }
 
 // Reply is an answer as it is put together: a status, a body, and header lines.

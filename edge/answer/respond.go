@@ -10,6 +10,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	coders "example.com/marketdata/edge/coding"
+	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/respcache"
 	"example.com/marketdata/edge/snapshot"
@@ -232,11 +233,11 @@ func (e *Engine) free(w *work) {
 	if cap(w.coded) > 2*coders.Large {
 		w.coded = nil
 	}
-	w.body, w.more = nil, nil // the request's
 	if w.large {
-		<-largeBodies
+		w.leavePlace(limit.LargeBody)
 		w.large = false
 	}
+	w.body, w.more = nil, nil // the request's
 	w.leave()
 	e.works.Put(w)
 }

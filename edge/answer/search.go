@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/snapshot"
 )
@@ -171,10 +172,10 @@ func (w *work) searchWords(s *snapshot.Snapshot, q *query.Query) error {
 		return err
 	}
 	if w.ranges[rarest].rows > largeSort {
-		if err := w.budget.Enter(largeSorts); err != nil {
+		if err := w.enter(limit.LargeSort); err != nil {
 			return err
 		}
-		defer func() { <-largeSorts }()
+		defer w.leavePlace(limit.LargeSort)
 	}
 	if some, err := w.meet(views, q, rarest); err != nil || !some {
 		return err

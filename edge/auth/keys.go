@@ -35,6 +35,9 @@ type Key struct {
 	// Limit is how often the key may be used.
 	Limit limit.Limit
 
+	// Places bounds the places that its requests hold. The same from set to set.
+	Places *limit.Places
+
 	// The same from set to set as long as the limit is.
 	bucket *limit.Bucket
 	lease  *limit.Lease // nil: the limit is this edge's alone
@@ -195,7 +198,11 @@ func (k *Keys) Use(set *artifacts.KeySet, now time.Time) {
 			panic("BUG: key set was not checked: " + err.Error())
 		}
 		key := &Key{ID: entry.ID, Limit: l, expires: entry.Expires}
-		switch old := before[entry.ID]; {
+		old := before[entry.ID]
+		if key.Places = new(limit.Places); old != nil {
+			key.Places = old.Places
+		}
+		switch {
 		case old == nil:
 			key.bucket = new(limit.Bucket)
 		case old.Limit == l:

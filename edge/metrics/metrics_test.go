@@ -23,6 +23,7 @@ import (
 	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/internal/fixture"
+	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/edge/shards"
@@ -269,6 +270,8 @@ func (memory) Made(int) {}
 func (memory) Visit(int) bool { return true }
 
 func (memory) Visited(int) {}
+
+func (memory) Places() *limit.Places { return nil }
 
 // TestTotals: what the engine counts is told.
 func TestTotals(t *testing.T) {

@@ -163,6 +163,14 @@ func (r *Request) Visited(rows int) {
 	}
 }
 
+// Places implements answer.Memory.
+func (r *Request) Places() *limit.Places {
+	if r.taken == nil {
+		return nil
+	}
+	return r.taken.Places
+}
+
 // find has the engine answer. Of a key's pinned requests, which may wait, only so
 // many are under way at once.
 func (s *Server) find(r *Request) error {

@@ -1,0 +1,41 @@
+package answer
+
+import "example.com/marketdata/edge/limit"
+
+// shared are the places that all requests share. A key may hold only some of each kind.
+var shared = [...]chan struct{}{
+	// Requests that wait for shards, or for others to be coded, and have memory for a large
+	// body; who finds no place waits, and gets a 503 when its time is up. A place is free
+	// again when the body is there: what peers are slow to take is charged to their addresses.
+	limit.LargeBody: make(chan struct{}, 64),
+	// Requests that sort many rows at once, and so have the memory for it.
+	limit.LargeSort: make(chan struct{}, 2),
+}
+
+// enter takes a place, first one of the key's own, so that who waits for that keeps none
+// from others. leavePlace gives it back.
+func (w *work) enter(kind limit.Place) error {
+	var own chan struct{}
+	if w.more != nil {
+		own = w.more.Places().Of(kind)
+	}
+	if own != nil {
+		if err := w.budget.Enter(own); err != nil {
+			return err
+		}
+	}
+	err := w.budget.Enter(shared[kind])
+	if err != nil && own != nil {
+		<-own
+	}
+	return err
+}
+
+func (w *work) leavePlace(kind limit.Place) {
+	<-shared[kind]
+	if w.more != nil {
+		if own := w.more.Places().Of(kind); own != nil {
+			<-own
+		}
+	}
+}
