@@ -343,6 +343,9 @@ func isStoreID(s string) bool {
 type Change struct {
 	Format int `json:"format"`
 	Numbered
+	// Sequence is the pointer's when it was recorded; 0: not known. No builder follows a
+	// pointer that is more than MaxJump above it: edges would refuse what it publishes.
+	Sequence uint64 `json:"sequence,omitempty"`
 	// Database is that of the totals it was computed from.
 	Database string `json:"database"`
 	// Time is the job's own time, by its clock.

@@ -208,6 +208,15 @@ func (b *build) open(ctx context.Context) (*publish.Head, error) {
 		return nil, fmt.Errorf("pointer: %w: its sequence moved back from %d to %d; builder restore --seen %d puts it right",
 			publish.ErrLost, b.seen, sequence, b.seen)
 	}
+	if head.Pointer != nil {
+		last, _, err := lastChange(ctx, b.Store)
+		if err != nil {
+			return nil, fmt.Errorf("read change record: %w", err)
+		}
+		if err := mayJump(&last, head.Pointer); err != nil {
+			return nil, err
+		}
+	}
 	b.seen = sequence
 	return head, nil
 }

@@ -29,33 +29,37 @@ const changeTries = 5
 // The record's version is read before the totals, so that no record replaces
 // one that was worked out from newer totals.
 func Change(ctx context.Context, s artifacts.Store, now func() time.Time) (*artifacts.Change, error) {
-	return recordChange(ctx, s, now, func() (*artifacts.Manifest, error) {
+	return recordChange(ctx, s, now, func() (*artifacts.Manifest, *artifacts.Pointer, error) {
 		head, err := publish.ReadHead(ctx, s)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return head.Manifest, nil
+		return head.Manifest, head.Pointer, nil
 	})
 }
 
 // recordChange is Change over the totals of the snapshot that is returned.
-func recordChange(ctx context.Context, s artifacts.Store, now func() time.Time, snapshot func() (*artifacts.Manifest, error)) (*artifacts.Change, error) {
+func recordChange(ctx context.Context, s artifacts.Store, now func() time.Time, snapshot func() (*artifacts.Manifest, *artifacts.Pointer, error)) (*artifacts.Change, error) {
 	for try := 1; ; try++ {
 		before, version, err := lastChange(ctx, s)
 		if err != nil {
 			return nil, fmt.Errorf("read change record: %w", err)
 		}
-		m, err := snapshot()
+		m, p, err := snapshot()
 		if err != nil || m == nil {
+			return nil, err
+		}
+		if err := mayJump(&before, p); err != nil {
 			return nil, err
 		}
 		c, err := changeAt(ctx, s, m, now)
 		if err != nil {
 			return nil, fmt.Errorf("ledger: %w", err)
 		}
-		if c.Numbered, err = publish.Number(ctx, s, before, now()); err != nil {
+		if c.Numbered, err = publish.Number(ctx, s, before.Numbered, now()); err != nil {
 			return nil, err
 		}
+		c.Sequence = p.Sequence
 		// After any error the record may have been written or not. Both are
 		// valid, and starting again finds out which.
 		if _, err = s.Swap(ctx, artifacts.ChangeKey, version, c.Encode()); err == nil {
@@ -67,10 +71,19 @@ func recordChange(ctx context.Context, s artifacts.Store, now func() time.Time, 
 	}
 }
 
-// lastChange returns what the record that is there says of itself, and its
-// version: nothing when there is none, or none that can be read, since the new
-// one is not made from it.
-func lastChange(ctx context.Context, s artifacts.Store) (artifacts.Numbered, artifacts.Version, error) {
+// mayJump refuses a pointer whose sequence is further above that of the last record
+// than edges go along with: someone wrote it who is no builder, or by mistake.
+func mayJump(last *artifacts.Change, p *artifacts.Pointer) error {
+	if last.Store != p.Store || last.Sequence == 0 || !beyond(p.Sequence, last.Sequence) {
+		return nil
+	}
+	return fmt.Errorf("%w: pointer: sequence %d, and it was %d when the change was recorded: edges refuse such a jump;"+
+		" builder restore puts a backup's pointer in its place", artifacts.ErrCorrupt, p.Sequence, last.Sequence)
+}
+
+// lastChange returns the record that is there, and its version: a zero one when there
+// is none, or none that can be read, since the new one is not made from it.
+func lastChange(ctx context.Context, s artifacts.Reader) (artifacts.Change, artifacts.Version, error) {
 	b, version, err := s.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
 	var c *artifacts.Change
 	if err == nil {
@@ -78,11 +91,11 @@ func lastChange(ctx context.Context, s artifacts.Store) (artifacts.Numbered, art
 	}
 	switch {
 	case err == nil:
-		return c.Numbered, version, nil
+		return *c, version, nil
 	case errors.Is(err, artifacts.ErrNotFound), errors.Is(err, artifacts.ErrCorrupt), errors.Is(err, artifacts.ErrSignature):
-		return artifacts.Numbered{}, version, nil
+		return artifacts.Change{}, version, nil
 	}
-	return artifacts.Numbered{}, "", err
+	return artifacts.Change{}, "", err
 }
 
 // changeAt is the record of m's totals, without a number.

@@ -483,5 +483,6 @@ func (r *restore) change(ctx context.Context, m *artifacts.Manifest) error {
 	if c.Numbered, err = r.number("change record's number", before[0], before[1]); err != nil {
 		return err
 	}
+	c.Sequence = r.report.Sequence
 	return settle(ctx, r.Store, artifacts.ChangeKey, r.present.change.version, c.Encode())
 }

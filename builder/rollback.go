@@ -114,7 +114,9 @@ func publishAgain(ctx context.Context, s artifacts.Store, head *publish.Head, ne
 	next.Withdrawn = slices.DeleteFunc(next.Withdrawn, next.Time.Equal) // of two manifests of one time
 	slices.SortFunc(next.Withdrawn, time.Time.Compare)
 	next.Withdrawn = slices.CompactFunc(next.Withdrawn, time.Time.Equal)
-	if _, err := recordChange(ctx, s, now, func() (*artifacts.Manifest, error) { return &next, nil }); err != nil {
+	if _, err := recordChange(ctx, s, now, func() (*artifacts.Manifest, *artifacts.Pointer, error) {
+		return &next, head.Pointer, nil
+	}); err != nil {
 		return nil, err
 	}
 	r := reportOf(&next)
