@@ -48,7 +48,7 @@ local at, was = string.match(redis.call('GET', KEYS[1]) or '', '^(%d+) (%d+)$')
 if at then
   missing = math.max(0, was - math.max(0, now - at) * 1000)
 end
-missing = math.min(math.max(0, missing - back * interval), math.max(missing, most))
+missing = math.min(math.max(0, missing - back * interval), most)
 local taken = math.max(0, math.min(want, math.floor((interval * burst - missing) / interval)))
 missing = missing + taken * interval
 if missing > 0 then
