@@ -197,6 +197,9 @@ func (b *build) open(ctx context.Context) (*publish.Head, error) {
 		b.tested = true
 	}
 	head, err := publish.ReadHead(ctx, b.Store)
+	if err == nil && head.Manifest != nil {
+		err = publish.CheckOlder(ctx, b.Store, head.Manifest)
+	}
 	if err != nil {
 		return head, mendable(err)
 	}

@@ -52,6 +52,9 @@ func recordChange(ctx context.Context, s artifacts.Store, now func() time.Time, 
 		if err := mayJump(&before, p); err != nil {
 			return nil, err
 		}
+		if err := publish.CheckOlder(ctx, s, m); err != nil {
+			return nil, err
+		}
 		c, err := changeAt(ctx, s, m, now)
 		if err != nil {
 			return nil, fmt.Errorf("ledger: %w", err)

@@ -170,6 +170,11 @@ func (c *collector) markPublished(ctx context.Context) error {
 	if err := c.mark(ctx, p.Manifest, reachRetained); err != nil {
 		return fmt.Errorf("published snapshot: %w", err)
 	}
+	if m, err := artifacts.ReadManifest(ctx, c.Store, p.Manifest); err != nil {
+		return fmt.Errorf("published snapshot: %w", err)
+	} else if err := publish.CheckOlder(ctx, c.Store, m); err != nil {
+		return err // what the newest pointer reaches would look like garbage
+	}
 	c.version, c.report.Snapshot = version, true
 	return nil
 }

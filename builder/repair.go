@@ -91,6 +91,9 @@ func Repair(ctx context.Context, cfg RepairConfig) (*RepairReport, error) {
 			err = r.changeRecord(ctx, check)
 		}
 		if err == nil {
+			err = r.identity(ctx, check)
+		}
+		if err == nil {
 			err = cfg.Store.Sync(ctx)
 		}
 		if err != nil {
@@ -158,6 +161,27 @@ func (r *repairer) mend(ctx context.Context) (*artifacts.CheckReport, error) {
 			return check, nil
 		}
 	}
+}
+
+// identity writes a missing or damaged identity again, from the pointer.
+func (r *repairer) identity(ctx context.Context, check *artifacts.CheckReport) error {
+	b, version, err := r.Store.Get(ctx, artifacts.IdentityKey, artifacts.MaxPointerSize)
+	if err == nil {
+		_, err = artifacts.ParseIdentity(b)
+	}
+	if err == nil || !artifacts.IsDamage(err) {
+		return err
+	}
+	made := artifacts.Identity{Format: artifacts.Format, Store: r.pointer.Store, Had: []string{artifacts.CurrentKey}}
+	if _, _, err := r.Store.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize); err == nil {
+		made.Had = append(made.Had, artifacts.KeysKey)
+	}
+	if err := settle(ctx, r.Store, artifacts.IdentityKey, version, made.Encode()); err != nil {
+		return err
+	}
+	check.Problems = slices.DeleteFunc(check.Problems, func(p string) bool { return strings.HasPrefix(p, "identity: ") })
+	r.mended = append(r.mended, Mended{artifacts.IdentityKey, "the pointer"})
+	return nil
 }
 
 // changeRecord makes a damaged change record anew, from the ledger.

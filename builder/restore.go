@@ -172,10 +172,35 @@ func (r *restore) find(ctx context.Context) error {
 	if err := r.present.read(ctx, r.Store); err != nil {
 		return err
 	}
-	for _, id := range []string{r.present.identity.value.Store, r.present.pointer.value.Store, r.present.keys.value.Store} {
+	return r.foreign()
+}
+
+// foreign refuses a store that is not the backup's. Where one of its small objects
+// says that it is, one that names another store is a stray copy: it is replaced.
+func (r *restore) foreign() error {
+	p := &r.present
+	other, own := "", false
+	for _, id := range []string{p.identity.value.Store, p.pointer.value.Store, p.keys.value.Store} {
+		own = own || id == r.id
 		if id != "" && id != r.id {
-			return fmt.Errorf("the store is %s, and the backup that of another, %s: restore it into an empty one", id, r.id)
+			other = id
 		}
+	}
+	if other == "" {
+		return nil
+	}
+	if !own {
+		return fmt.Errorf("the store is %s, and the backup that of another, %s: restore it into an empty one", other, r.id)
+	}
+	r.note("an object of store %s lay in this one", other)
+	if id := p.identity.value.Store; id != r.id {
+		p.identity.value = artifacts.Identity{}
+	}
+	if id := p.pointer.value.Store; id != r.id {
+		p.pointer.value = artifacts.Pointer{}
+	}
+	if id := p.keys.value.Store; id != "" && id != r.id {
+		p.keys.value, p.keys.damage = artifacts.KeySet{}, fmt.Errorf("%w: it is of store %s", artifacts.ErrCorrupt, id)
 	}
 	return nil
 }

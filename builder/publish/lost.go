@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"example.com/marketdata/artifacts"
 )
@@ -50,6 +51,35 @@ func CheckMissing(ctx context.Context, s artifacts.Reader, key string) error {
 		return fmt.Errorf("%s: %w: the store's identity says that it had one", key, ErrLost)
 	}
 	return nil
+}
+
+// CheckOlder returns ErrLost when the published snapshot m is older than the one that
+// the change record was made from, and no rollback withdrew that: an old copy of the
+// pointer was put in the place of the pointer.
+func CheckOlder(ctx context.Context, s artifacts.Reader, m *artifacts.Manifest) error {
+	b, _, err := s.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
+	if errors.Is(err, artifacts.ErrNotFound) {
+		return nil
+	}
+	var c *artifacts.Change
+	if err == nil {
+		c, err = artifacts.ParseChange(b)
+	}
+	if err != nil {
+		return unlessDamage(err)
+	}
+	if !Older(m, c) {
+		return nil
+	}
+	return fmt.Errorf("pointer %q: %w: it names snapshot %s, and %s was published since; put the newest pointer back with"+
+		" builder restore --from a backup", artifacts.CurrentKey, ErrLost, m.Time.Format(time.RFC3339), c.Snapshot.Format(time.RFC3339))
+}
+
+// Older reports whether the published snapshot m is older than the one that c was made
+// from, and no rollback withdrew that.
+func Older(m *artifacts.Manifest, c *artifacts.Change) bool {
+	// A record that is older than what m retains may be of a time that m forgot.
+	return c.Snapshot.After(m.Time) && !slices.ContainsFunc(m.Withdrawn, c.Snapshot.Equal) && c.Database == m.Database
 }
 
 // published says how a store without a pointer shows that it had one; "": it does not.

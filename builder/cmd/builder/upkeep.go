@@ -89,6 +89,14 @@ func (c *verifyCmd) Run(e *env) error {
 
 // missing adds to the report the small objects that the store has lost.
 func missing(ctx context.Context, store artifacts.Store, report *artifacts.CheckReport) error {
+	if head, err := publish.ReadHead(ctx, store); err == nil && head.Manifest != nil {
+		switch err = publish.CheckOlder(ctx, store, head.Manifest); {
+		case errors.Is(err, publish.ErrLost):
+			report.Problems = append(report.Problems, err.Error())
+		case err != nil:
+			return err
+		}
+	}
 	for _, key := range []string{artifacts.IdentityKey, artifacts.CurrentKey, artifacts.ChangeKey, artifacts.KeysKey} {
 		_, _, err := store.Get(ctx, key, artifacts.MaxKeySetSize)
 		if !errors.Is(err, artifacts.ErrNotFound) {
