@@ -97,7 +97,7 @@ $("q").addEventListener("keydown", (event) => {
     event.preventDefault();
     move(active < 0 && by < 0 ? found.length - 1 : (active + by + found.length) % found.length);
   } else if (event.key === "Escape") {
-    if ($("found-says").textContent) event.preventDefault(); // else the browser empties the field
+    if (!$("found-says").textContent) $("q").value = "";
     closeFound();
   }
 });
