@@ -113,7 +113,7 @@ func (c *clockwork) minutes(n int, before, after scrape, still bool) []string {
 					s.value = old.value + grown
 				}
 			}
-			if strings.HasSuffix(s.labels.Get("__name__"), "_timestamp_seconds") && !still {
+			if strings.HasSuffix(s.labels.Get("__name__"), "_timestamp_seconds") && s.value > 0 && !still {
 				s.value += c.now.Sub(c.begin).Seconds()
 			}
 			next[key] = s

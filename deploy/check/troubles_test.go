@@ -441,4 +441,41 @@ var troubles = []trouble{
 		alerts: []string{"BuilderRowsRejected"},
 		pages:  map[string]string{"BuilderRowsRejected": "lists the first of them with their reasons"},
 	},
+	{
+		name: "the provider's prices stand still", fresh: true, minutes: 7,
+		make: func(s *scene) func() {
+			provided(s, &paprika{updated: time.Now().Add(-2 * time.Hour)}, "").until("/metrics", "^builder_snapshot_sequence 1")
+			return nil
+		},
+		alerts: []string{"BuilderDataOld"},
+		pages:  map[string]string{"BuilderDataOld": "older than it should be"},
+	},
+	{
+		name: "the provider's prices have no time", fresh: true, minutes: 33,
+		make: func(s *scene) func() {
+			provided(s, &paprika{}, "").until("/metrics", `^builder_part_untimed\{part="[a-z]+"\} 1`)
+			return nil
+		},
+		alerts: []string{"BuilderDataUntimed"},
+		pages:  map[string]string{"BuilderDataUntimed": "has renamed or dropped `last_updated`"},
+	},
+	{
+		name: "the provider's calls are spent", fresh: true, minutes: 63,
+		make: func(s *scene) func() {
+			p := &paprika{updated: time.Now()}
+			b := provided(s, p, "&quota=none")
+			b.until("/metrics", "^builder_snapshot_sequence 1")
+			_, calls, _ := strings.Cut(b.until("/metrics", `^builder_source_calls\{`), "\nbuilder_source_calls{")
+			_, calls, _ = strings.Cut(calls, "} ")
+			calls, _, _ = strings.Cut(calls, "\n")
+			b.kill()
+			s.builds = nil
+			must(s.t, os.RemoveAll(s.dir)) // of another store, since this mark is published in it
+			s.builder("keys", "create", "--name=check")
+			provided(s, p, "&quota="+calls).until("/metrics", "^builder_source_calls_left")
+			return nil
+		},
+		alerts: []string{"BuilderCallsSpent"},
+		pages:  map[string]string{"BuilderCallsSpent": "`quota=` was lowered"},
+	},
 }
