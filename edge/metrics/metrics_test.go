@@ -183,6 +183,7 @@ func TestScrape(t *testing.T) {
 		{"edge_corrupt_total", nil, 0},
 		{"edge_disk_bytes", nil, float64(r.Cache.Counters.DiskBytes.Load())},
 		{"edge_disk_errors_total", nil, 0},
+		{"edge_disk_missing_objects", nil, 0},
 		{"edge_connections", nil, 3},
 		{"edge_connections_waiting", nil, 2},
 		{"edge_connections_waiting_bytes", nil, 5},
@@ -323,5 +324,20 @@ func TestSwapped(t *testing.T) {
 	}
 	if h.GetSampleCount() != 4 || within[.25] != 1 || within[2] != 2 || within[10] != 3 || within[30] != 3 || within[120] != 4 {
 		t.Errorf("%v", h)
+	}
+}
+
+// TestClockSkew: it is told once it is known, and not before.
+func TestClockSkew(t *testing.T) {
+	r := newRig(t, memstore.New(), false)
+	known := false
+	r.Sources.ClockSkew = func() (time.Duration, bool) { return -90 * time.Minute, known }
+	r.Metrics = New(r.Sources)
+	if got := scrape(t, r); got["edge_clock_skew_seconds"] != nil {
+		t.Errorf("before it is known: %v", got["edge_clock_skew_seconds"])
+	}
+	known = true
+	if v := scrape(t, r).value(t, "edge_clock_skew_seconds"); v != -5400 {
+		t.Errorf("%v", v)
 	}
 }
