@@ -61,7 +61,7 @@ func TestCorpus(t *testing.T) {
 }
 
 // TestBytes: a control byte ends the connection wherever it stands, but for the
-// white space of a header's value; a byte beyond ASCII is part of a target.
+// white space of a header's value; so does a byte beyond ASCII, but in a header's value.
 func TestBytes(t *testing.T) {
 	l := serveInMemory(t)
 	for c := range 256 {
@@ -69,18 +69,13 @@ func TestBytes(t *testing.T) {
 		if c == '\t' || c == '\n' || c >= ' ' && c < 0x80 {
 			continue
 		}
-		inTarget, other := "HTTP/1.1 200 ", "HTTP/1.1 400 "
-		if c < ' ' {
-			inTarget = other
-		}
-		for raw, want := range map[string]string{
-			request("GET", assets+"?x="+b): inTarget, request("GET", assets, "X-"+b+": a"): other,
-		} {
-			if got := l.answers(raw); !strings.HasPrefix(got, want) {
+		const refused = "HTTP/1.1 400 "
+		for _, raw := range []string{request("GET", assets+"?x="+b), request("GET", assets, "X-"+b+": a")} {
+			if got := l.answers(raw); !strings.HasPrefix(got, refused) {
 				t.Errorf("%.50q: %.100q", raw, got)
 			}
 		}
-		if got := l.answers(request("GET", assets, "X-A: a"+b+"b")); c < ' ' && !strings.HasPrefix(got, other) {
+		if got := l.answers(request("GET", assets, "X-A: a"+b+"b")); c < ' ' && !strings.HasPrefix(got, refused) {
 			t.Errorf("byte %d in a value: %.100q", c, got)
 		}
 	}
