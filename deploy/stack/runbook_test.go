@@ -428,6 +428,7 @@ func (o *operator) pages() map[string]page {
 			},
 			after: func(int, string) { o.swapped() },
 		},
+		"Disk full": {before: o.publish, after: func(int, string) { o.swapped() }},
 		"Capacity": {
 			before: func() { o.words["http://EDGE:8080"] = "https://" + o.listen + " --insecure" },
 			after: func(block int, out string) {
