@@ -127,7 +127,7 @@ func TestCompletion(t *testing.T) {
 	bin := build(t, "./builder/cmd/builder", "./edge/cmd/edge")
 	for line, want := range map[string]string{
 		"builder bu":                                   "build",
-		"builder keys r":                               "revoke rotate",
+		"builder keys r":                               "restore revoke rotate",
 		"builder build --max-c":                        "--max-cap-loss --max-cap-move",
 		"builder build --log-f":                        "--log-format",
 		"builder --log-format js":                      "json",
