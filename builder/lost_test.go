@@ -65,3 +65,26 @@ func TestLostPointer(t *testing.T) {
 		})
 	}
 }
+
+// TestOlderPointer: a pointer that is older than the change record is an old copy, unless
+// the snapshots since were withdrawn, one by one or all up to a time.
+func TestOlderPointer(t *testing.T) {
+	s, ctx := memstore.New(), t.Context()
+	mustBuild(t, s, world{assets: 20, at: epoch})
+	m := head(t, s).Manifest
+	mustBuild(t, s, world{assets: 20, at: epoch.Add(artifacts.Step)})
+	if _, err := Change(ctx, s, time.Now); err != nil {
+		t.Fatal(err)
+	}
+	if err := publish.CheckOlder(ctx, s, m); !errors.Is(err, publish.ErrLost) {
+		t.Errorf("an old copy: %v", err)
+	}
+	one, through := *m, *m
+	one.Withdrawn = []time.Time{epoch.Add(artifacts.Step)}
+	through.WithdrawnThrough = epoch.Add(2 * artifacts.Step)
+	for _, withdrew := range []*artifacts.Manifest{&one, &through, head(t, s).Manifest} {
+		if err := publish.CheckOlder(ctx, s, withdrew); err != nil {
+			t.Errorf("withdrawn %v, through %v: %v", withdrew.Withdrawn, withdrew.WithdrawnThrough, err)
+		}
+	}
+}

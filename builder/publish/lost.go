@@ -68,18 +68,11 @@ func CheckOlder(ctx context.Context, s artifacts.Reader, m *artifacts.Manifest) 
 	if err != nil {
 		return unlessDamage(err)
 	}
-	if !Older(m, c) {
+	if !c.Snapshot.After(m.Time) || m.IsWithdrawn(c.Snapshot) || c.Database != m.Database {
 		return nil
 	}
 	return fmt.Errorf("pointer %q: %w: it names snapshot %s, and %s was published since; put the newest pointer back with"+
 		" builder restore --from a backup", artifacts.CurrentKey, ErrLost, m.Time.Format(time.RFC3339), c.Snapshot.Format(time.RFC3339))
-}
-
-// Older reports whether the published snapshot m is older than the one that c was made
-// from, and no rollback withdrew that.
-func Older(m *artifacts.Manifest, c *artifacts.Change) bool {
-	// A record that is older than what m retains may be of a time that m forgot.
-	return c.Snapshot.After(m.Time) && !slices.ContainsFunc(m.Withdrawn, c.Snapshot.Equal) && c.Database == m.Database
 }
 
 // published says how a store without a pointer shows that it had one; "": it does not.
@@ -120,7 +113,7 @@ func published(ctx context.Context, s artifacts.Reader) (why string, err error) 
 			return "", err
 		case err != nil:
 			return "it has a manifest that cannot be read", nil
-		case len(m.Retained) > 0 || len(m.Withdrawn) > 0:
+		case len(m.Retained) > 0 || len(m.Withdrawn) > 0 || !m.WithdrawnThrough.IsZero():
 			return "it has a manifest that follows another", nil
 		}
 	}
