@@ -72,6 +72,9 @@ const (
 	// freeUnread is how much the kernel may keep for an idle connection for nothing, so
 	// that what it keeps need not be asked for at each request.
 	freeUnread = 16 << 10
+	// lookPause is how often to ask what the kernel keeps of small answers: each time costs
+	// a system call.
+	lookPause = time.Second
 
 	// lingerTime and lingerBytes bound how long a connection is still read after
 	// its last answer. Closing with bytes unread would make the kernel reset the
@@ -129,7 +132,8 @@ type conn struct {
 	fd     int // of a reading that must not wait; -1: it may wait
 	tryOut func(fd uintptr) bool
 	out    []byte
-	unread int // bytes written since it was last asked how many the kernel keeps, and those
+	unread int       // bytes written since it was last asked how many the kernel keeps, and those
+	looked time.Time // when that was; zero: ask as soon as it may be many
 	outErr error
 	// patience is the time for the peer to take some more of an answer, rather than all
 	// of it; 0: the deadline stays.
@@ -174,6 +178,10 @@ func (c *conn) readBy(t time.Time) error {
 	if early := t.Sub(c.readAt); !c.readAt.IsZero() && 0 <= early && early < c.listener.slack {
 		return nil
 	}
+	return c.setReadDeadline(t)
+}
+
+func (c *conn) setReadDeadline(t time.Time) error {
 	c.readAt = t
 	return c.orCut(c.SetReadDeadline(t))
 }
@@ -196,16 +204,13 @@ func (c *conn) awaitFirst() error {
 	}
 	c.enter(idle)
 	end := c.now.Add(timeout)
-	err := c.readBy(end)
-	switch {
-	case err != nil:
-	case c.raw == nil: // a test's
-		_, err = c.takeInput().Peek(1)
-	default:
-		err = c.read()
-		if err == errUnread {
-			err = c.awaitUnread(end)
+	var err error
+	if c.raw == nil { // a test's
+		if err = c.readBy(end); err == nil {
+			_, err = c.takeInput().Peek(1)
 		}
+	} else if err = c.readUntil(end); err == errUnread {
+		err = c.awaitUnread(end)
 	}
 	if err != nil {
 		c.giveInput()
@@ -215,6 +220,30 @@ func (c *conn) awaitFirst() error {
 	c.enter(serving)
 	return nil
 }
+
+// readUntil reads until end. A deadline that is earlier stays, and then wakes it up in
+// vain, since a busy connection would have to set one for each request.
+func (c *conn) readUntil(end time.Time) error {
+	for {
+		by := end
+		if c.unread > freeUnread && !c.mayLook() {
+			by = c.looked.Add(lookPause)
+		}
+		if by.Before(c.readAt) || !c.readAt.After(c.now) {
+			if err := c.setReadDeadline(by); err != nil {
+				return err
+			}
+		}
+		err := c.read()
+		if !c.readAt.Before(end) || !errors.Is(err, os.ErrDeadlineExceeded) || c.cut.Load() {
+			return err
+		}
+		c.now = c.readAt
+	}
+}
+
+// mayLook reports that it is time to ask what the kernel keeps.
+func (c *conn) mayLook() bool { return c.now.Sub(c.looked) >= lookPause }
 
 // awaitUnread is awaitFirst while the kernel keeps much of what was written. That is
 // charged until the peer has taken it, which nothing tells: one has to look.
@@ -284,13 +313,14 @@ func (c *conn) tryRead(fd uintptr) bool {
 	c.fd = -1
 	if c.tryErr == errAgain {
 		c.giveInput()
-		if len(c.part) > 0 || c.unread <= freeUnread {
+		if len(c.part) > 0 || c.unread <= freeUnread || !c.mayLook() {
 			return false
 		}
 		if c.unread = int(unreadBytes(fd)); c.unread <= freeUnread {
+			c.looked = c.now
 			return false
 		}
-		c.tryErr = errUnread
+		c.looked, c.tryErr = time.Time{}, errUnread // and again after the next answer
 	}
 	return true
 }
@@ -354,7 +384,9 @@ func (c *conn) writeNow(p []byte) (left []byte, err error) {
 	c.out, c.outErr = p, nil
 	err = c.raw.Write(c.tryOut)
 	left, c.out = c.out, nil
-	c.unread += len(p) - len(left)
+	if c.unread += len(p) - len(left); len(p) > freeUnread {
+		c.looked = time.Time{}
+	}
 	if err == nil {
 		err = c.outErr
 	}

@@ -165,6 +165,7 @@ func TestSlowReaders(t *testing.T) {
 	for _, c := range heads {
 		c.Close()
 	}
+	until(t, func() bool { return s.Stats().Waiting == slow }) // else the stuck have no room to wait in again
 	// Who does not wait is served, and so are the stuck, when they take it.
 	expect(t, 200, "", ask(t, addr, "GET", assets))
 	for _, c := range stuck {
