@@ -20,19 +20,19 @@ build: ## put builder, edge and loadtest into bin/
 	$(GO) build -trimpath -o bin/ ./builder/cmd/builder ./edge/cmd/edge ./loadtest/cmd/loadtest
 
 run: build ## the whole service on this machine: store, builder, edge, a board that is signed in; SOURCE=coinpaprika: is the real market
-	@$(GO) build -o bin/local ./deploy/local && exec bin/local --source '$(SOURCE)'
+	@$(GO) build -o bin/local ./internal/lab/demo && exec bin/local --source '$(SOURCE)'
 
 run-minio: build ## the same on a MinIO, built first if need be
-	@$(GO) build -o bin/local ./deploy/local && exec bin/local --minio --source '$(SOURCE)'
+	@$(GO) build -o bin/local ./internal/lab/demo && exec bin/local --minio --source '$(SOURCE)'
 
 stack: build ## as in production: MinIO, builder, two edges, HAProxy with TLS and HTTP/2
-	@$(GO) build -o bin/stack ./deploy/stack && exec bin/stack --source '$(SOURCE)'
+	@$(GO) build -o bin/stack ./internal/lab/stack && exec bin/stack --source '$(SOURCE)'
 
 loadtest: build ## load that stack's edges for 45 s, every answer checked; a report to open
-	@$(GO) build -o bin/stack ./deploy/stack && exec bin/stack --source '$(SOURCE)' loadtest
+	@$(GO) build -o bin/stack ./internal/lab/stack && exec bin/stack --source '$(SOURCE)' loadtest
 
 capacity: build ## the highest rate at which SLO holds on one of its edges, in three minutes at most, or why there is none
-	@$(GO) build -o bin/stack ./deploy/stack && exec bin/stack --source '$(SOURCE)' loadtest --slo '$(SLO)'
+	@$(GO) build -o bin/stack ./internal/lab/stack && exec bin/stack --source '$(SOURCE)' loadtest --slo '$(SLO)'
 
 ##@ Before each change (CI runs these and test-deploy)
 
@@ -46,7 +46,7 @@ test: servers ## all tests, against real S3 servers too; three packages at a tim
 	$(GO) test -p 3 -shuffle=on -count=1 -timeout 20m ./...
 
 servers: ## build the S3 servers that tests start (MinIO: about three minutes, once)
-	@$(GO) run ./internal/testserver/prepare
+	@$(GO) run ./internal/lab/testserver/prepare
 
 race: ## the packages with goroutines under the race detector; of builds, those beside another
 	$(GO) test -race -short -shuffle=on -count=1 -skip '^Test(Share|AgainstOracle)$$' ./artifacts/... ./builder/keys ./builder/metrics ./builder/publish ./builder/source/provider $(RACE) ./edge/admin ./edge/answer ./edge/auth ./edge/cmd/... ./edge/limit/... ./edge/metrics ./edge/respcache ./edge/server ./edge/shards ./edge/snapshot
@@ -84,16 +84,16 @@ kill-builder: servers ## kill hundreds of builders at every step and with the le
 	TEST_BUILDER_KILLS=400 $(GO) test -count=1 -timeout 60m -v -run 'TestKill$$' ./builder/cmd/builder
 
 stack-test: servers ## kill edges and the store behind HAProxy under load, at length; upgrade from 1.0.0, and go back
-	STACK_TEST_LONG=1 $(GO) test -count=1 -v -timeout 30m -run '^Test(Stack|Upgrade)$$' ./deploy/stack
+	STACK_TEST_LONG=1 $(GO) test -count=1 -v -timeout 30m -run '^Test(Stack|Upgrade)$$' ./internal/lab/stack
 
 fleet-test: ## 200 swaps over four edges behind HAProxy: how far apart they make a snapshot current (eight minutes)
-	STACK_TEST_LONG=1 $(GO) test -count=1 -v -timeout 30m -run TestFleet ./deploy/stack
+	STACK_TEST_LONG=1 $(GO) test -count=1 -v -timeout 30m -run TestFleet ./internal/lab/stack
 
 crowd-test: ## what another client gets beside 50 addresses with 1,000 connections each, and beside 10,000 that read no file (three minutes)
 	SERVER_TEST_LONG=1 $(GO) test -count=1 -v -timeout 15m -run TestCrowd ./edge/server
 
 soak: build servers ## builder, edges and a MinIO for SOAK=10m while everything fails; every answer checked
-	@$(GO) build -o bin/soak ./internal/soak && exec bin/soak --duration $(SOAK)
+	@$(GO) build -o bin/soak ./internal/lab/soak && exec bin/soak --duration $(SOAK)
 
 fuzz: ## each fuzz target of every package for FUZZ=3m
 	@targets="$$(set -o pipefail; $(GO) test -list '^Fuzz' ./... | awk '/^Fuzz/{names = names " " $$1} /^ok/{n = split(names, name); for (i = 1; i <= n; i++) print $$2, name[i]; names = ""}')" && \
@@ -101,7 +101,7 @@ fuzz: ## each fuzz target of every package for FUZZ=3m
 		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZ) "$$package" </dev/null || failed=1; done; exit $$failed; }
 
 properties: servers ## the model against the service at length, and every misbehaviour of every provider
-	RAPID_CHECKS=100 $(GO) test -count=1 -timeout 120m ./internal/e2e
+	RAPID_CHECKS=100 $(GO) test -count=1 -timeout 120m ./internal/lab/e2e
 
 vuln: ## known vulnerabilities in what is used (asks vuln.go.dev)
 	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.8.0 ./...
@@ -109,25 +109,25 @@ vuln: ## known vulnerabilities in what is used (asks vuln.go.dev)
 ##@ Figures (on a machine that does nothing else; each but bench-edge-short writes a document)
 
 bench-edge: build ## what an answer costs, beside bare fasthttp and nginx (some fifteen minutes)
-	@$(GO) build -o bin/bench-edge ./edge/bench && bin/bench-edge --out edge/BENCHMARKS.md && $(FIGURES)
+	@$(GO) build -o bin/bench-edge ./internal/lab/bench-edge && bin/bench-edge --out edge/BENCHMARKS.md && $(FIGURES)
 
 bench-edge-short: build ## the same in a minute or two, without nginx and the large market; writes nothing
-	@$(GO) build -o bin/bench-edge ./edge/bench && bin/bench-edge --short --rounds 7
+	@$(GO) build -o bin/bench-edge ./internal/lab/bench-edge && bin/bench-edge --short --rounds 7
 
 bench-codings: build ## bytes and CPU time of codings and their settings, on pages of recorded markets
-	@$(GO) build -o bin/bench-edge ./edge/bench && bin/bench-edge codings --short --out edge/CODINGS.md && $(FIGURES)
+	@$(GO) build -o bin/bench-edge ./internal/lab/bench-edge && bin/bench-edge codings --short --out edge/CODINGS.md && $(FIGURES)
 
 bench-builder: ## what a build costs at 20,000 and at 1,000,000 assets, beside the bounds
-	@$(GO) run ./builder/bench --out builder/BENCHMARKS.md && $(FIGURES)
+	@$(GO) run ./internal/lab/bench-builder --out builder/BENCHMARKS.md && $(FIGURES)
 
 bench-blocks: ## what history costs a build by the length of its blocks
-	@$(GO) run ./builder/bench blocks --out builder/BLOCKS.md && $(FIGURES)
+	@$(GO) run ./internal/lab/bench-builder blocks --out builder/BLOCKS.md && $(FIGURES)
 
 bench-loadtest: build ## the load tester beside wrk and k6 (apt-get install wrk; go install go.k6.io/k6@v1.8.1)
-	@$(GO) run ./loadtest/cmd/bench-peers --out loadtest/BENCHMARKS.md && $(FIGURES)
+	@$(GO) run ./internal/lab/bench-peers --out loadtest/BENCHMARKS.md && $(FIGURES)
 
 # The READMEs' figures are taken from the documents of the last whole runs.
-FIGURES = $(GO) test -count=1 ./internal/docs -run TestFigures -update
+FIGURES = $(GO) test -count=1 ./internal/lab/docs -run TestFigures -update
 
 ##@ Release
 

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"example.com/marketdata/internal/model"
+	"example.com/marketdata/loadtest/model"
 )
 
 func TestFold(t *testing.T) {

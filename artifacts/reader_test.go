@@ -18,7 +18,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"example.com/marketdata/internal/model"
+	"example.com/marketdata/loadtest/model"
 )
 
 // This is a reader of a store that was written from the package documentation

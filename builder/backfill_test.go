@@ -16,11 +16,11 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/faultstore"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
+	"example.com/marketdata/internal/lab/faultstore"
 )
 
 // past makes feeds for Backfill of worlds.

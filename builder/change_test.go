@@ -9,7 +9,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/ledger"
-	"example.com/marketdata/internal/model"
+	"example.com/marketdata/loadtest/model"
 	"pgregory.net/rapid"
 )
 

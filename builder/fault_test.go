@@ -11,9 +11,9 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/dirstore"
-	"example.com/marketdata/artifacts/faultstore"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/internal/lab/faultstore"
 	"golang.org/x/sync/errgroup"
 )
 

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/faultstore"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/artifacts/retry"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/internal/lab/faultstore"
 )
 
 // clock is a store's clock that a test moves.

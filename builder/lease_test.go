@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/faultstore"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
+	"example.com/marketdata/internal/lab/faultstore"
 )
 
 // Bounds of TestLease, on its clock: of a take-over (issue: within a minute), and

@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/faultstore"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
+	"example.com/marketdata/internal/lab/faultstore"
 )
 
 // chronicle is all that a store ever published, and the store, over builds, rollbacks,

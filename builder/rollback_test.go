@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/faultstore"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/internal/lab/faultstore"
 )
 
 func TestRollback(t *testing.T) {

@@ -18,11 +18,11 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/faultstore"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/keys"
-	"example.com/marketdata/edge/internal/fixture"
-	"example.com/marketdata/internal/faultproxy"
+	"example.com/marketdata/internal/lab/faultproxy"
+	"example.com/marketdata/internal/lab/faultstore"
+	"example.com/marketdata/internal/lab/fixture"
 )
 
 func TestMain(m *testing.M) {

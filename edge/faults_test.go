@@ -18,11 +18,11 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/faultstore"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge"
-	"example.com/marketdata/edge/internal/fixture"
-	"example.com/marketdata/internal/model"
+	"example.com/marketdata/internal/lab/faultstore"
+	"example.com/marketdata/internal/lab/fixture"
+	"example.com/marketdata/loadtest/model"
 	"example.com/marketdata/loadtest/oracle"
 )
 

@@ -18,7 +18,7 @@ import (
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/artifacts/stores"
 	"example.com/marketdata/builder/ledger"
-	"example.com/marketdata/edge/internal/fixture"
+	"example.com/marketdata/internal/lab/fixture"
 )
 
 var updateAnswers = flag.Bool("update", false, "write down what an edge answers from the stores of every format, instead of comparing")

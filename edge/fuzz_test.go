@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/edge/internal/fixture"
-	"example.com/marketdata/internal/rawhttp"
+	"example.com/marketdata/internal/lab/fixture"
+	"example.com/marketdata/internal/lab/rawhttp"
 	"example.com/marketdata/loadtest/check"
 )
 

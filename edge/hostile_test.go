@@ -21,9 +21,9 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/edge/internal/fixture"
 	"example.com/marketdata/edge/reqid"
-	"example.com/marketdata/internal/rawhttp"
+	"example.com/marketdata/internal/lab/fixture"
+	"example.com/marketdata/internal/lab/rawhttp"
 )
 
 // These tests ask a whole edge, over TCP, as an attacker would: each answer is

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/faultstore"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/publish"
-	"example.com/marketdata/edge/internal/fixture"
+	"example.com/marketdata/internal/lab/faultstore"
+	"example.com/marketdata/internal/lab/fixture"
 )
 
 // away is a store that cannot be asked.

@@ -7,8 +7,8 @@ import (
 
 	"example.com/marketdata/artifacts/s3store"
 	"example.com/marketdata/edge"
-	"example.com/marketdata/internal/faultproxy"
-	"example.com/marketdata/internal/testserver"
+	"example.com/marketdata/internal/lab/faultproxy"
+	"example.com/marketdata/internal/lab/testserver"
 )
 
 // TestNetworkFaults sets a network that fails between an edge and a MinIO, in

@@ -16,13 +16,13 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/dirstore"
-	"example.com/marketdata/artifacts/faultstore"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/artifacts/s3store"
 	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/builder/keys"
-	"example.com/marketdata/edge/internal/fixture"
-	"example.com/marketdata/internal/testserver"
+	"example.com/marketdata/internal/lab/faultstore"
+	"example.com/marketdata/internal/lab/fixture"
+	"example.com/marketdata/internal/lab/testserver"
 )
 
 // TestReplay: whatever is put in the place of the three objects that move, an

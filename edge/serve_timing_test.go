@@ -18,8 +18,8 @@ import (
 	"github.com/valyala/fasthttp/fasthttputil"
 
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/edge/internal/fixture"
 	"example.com/marketdata/edge/server"
+	"example.com/marketdata/internal/lab/fixture"
 )
 
 // plainClient is one connection that allocates nothing once it is open.

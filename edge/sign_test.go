@@ -10,7 +10,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/artifacts/signed"
-	"example.com/marketdata/edge/internal/fixture"
+	"example.com/marketdata/internal/lab/fixture"
 )
 
 // TestSignatures: write access to the bucket is not enough to change what is

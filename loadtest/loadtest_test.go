@@ -16,9 +16,9 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/internal/model"
+	"example.com/marketdata/internal/lab/fakeapi"
 	"example.com/marketdata/loadtest/check"
-	"example.com/marketdata/loadtest/internal/fakeapi"
+	"example.com/marketdata/loadtest/model"
 	"example.com/marketdata/loadtest/pace"
 	"example.com/marketdata/loadtest/result"
 )

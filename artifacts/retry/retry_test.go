@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/faultstore"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/artifacts/retry"
 	"example.com/marketdata/artifacts/storetest"
+	"example.com/marketdata/internal/lab/faultstore"
 )
 
 // quick lets a test wait for no one.

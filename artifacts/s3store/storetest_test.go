@@ -7,7 +7,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/s3store"
 	"example.com/marketdata/artifacts/storetest"
-	"example.com/marketdata/internal/testserver"
+	"example.com/marketdata/internal/lab/testserver"
 )
 
 func TestStoreMinIO(t *testing.T)     { testStore(t, testserver.MinIO) }

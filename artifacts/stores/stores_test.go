@@ -12,7 +12,7 @@ import (
 	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/artifacts/s3store"
 	"example.com/marketdata/artifacts/stores"
-	"example.com/marketdata/internal/testserver"
+	"example.com/marketdata/internal/lab/testserver"
 )
 
 func TestFile(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/holiman/uint256"
 	"pgregory.net/rapid"
 
-	"example.com/marketdata/internal/model"
-	"example.com/marketdata/internal/model/gen"
+	"example.com/marketdata/internal/lab/gen"
+	"example.com/marketdata/loadtest/model"
 )
 
 func wide(u U128) *big.Int {

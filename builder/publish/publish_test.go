@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/faultstore"
 	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/internal/lab/faultstore"
 )
 
 var at = time.Date(2026, 11, 21, 7, 20, 0, 0, time.UTC)

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"example.com/marketdata/builder/market"
-	"example.com/marketdata/internal/model"
+	"example.com/marketdata/loadtest/model"
 	"github.com/holiman/uint256"
 	"pgregory.net/rapid"
 )

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/internal/model"
+	"example.com/marketdata/loadtest/model"
 	"pgregory.net/rapid"
 )
 

@@ -16,11 +16,11 @@ import (
 	"pgregory.net/rapid"
 
 	"example.com/marketdata/builder/market"
-	"example.com/marketdata/internal/model"
-	"example.com/marketdata/internal/model/gen"
+	"example.com/marketdata/internal/lab/gen"
+	"example.com/marketdata/loadtest/model"
 )
 
-// accepted is a feed as internal/model says it.
+// accepted is a feed as loadtest/model says it.
 func accepted(f *market.Feed) map[string]map[string]model.Accepted {
 	units := func(u market.U128) string {
 		return new(big.Int).Add(new(big.Int).Lsh(new(big.Int).SetUint64(u.Hi), 64), new(big.Int).SetUint64(u.Lo)).String()

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts/s3store"
-	"example.com/marketdata/internal/testserver"
+	"example.com/marketdata/internal/lab/testserver"
 )
 
 // TestS3 reads the sample from a real server, and asks it when it is away.

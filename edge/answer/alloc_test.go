@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/edge/internal/fixture"
 	"example.com/marketdata/edge/query"
+	"example.com/marketdata/internal/lab/fixture"
 )
 
 // TestNoAllocations counts what the answering side allocates: nothing, for

@@ -15,11 +15,11 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/edge/internal/fixture"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
+	"example.com/marketdata/internal/lab/fixture"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -14,7 +14,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
-	"example.com/marketdata/internal/model"
+	"example.com/marketdata/loadtest/model"
 )
 
 func FuzzNegotiate(f *testing.F) {

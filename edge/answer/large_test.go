@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/faultstore"
 	"example.com/marketdata/artifacts/memstore"
 	coders "example.com/marketdata/edge/coding"
-	"example.com/marketdata/edge/internal/fixture"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
+	"example.com/marketdata/internal/lab/faultstore"
+	"example.com/marketdata/internal/lab/fixture"
 )
 
 // TestLargeBodies: while as many requests as have memory for a large body wait for the

@@ -10,9 +10,9 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/edge/internal/fixture"
 	"example.com/marketdata/edge/query"
-	"example.com/marketdata/internal/model"
+	"example.com/marketdata/internal/lab/fixture"
+	"example.com/marketdata/loadtest/model"
 	"example.com/marketdata/loadtest/oracle"
 )
 

@@ -13,8 +13,8 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/market"
-	"example.com/marketdata/edge/internal/fixture"
 	"example.com/marketdata/edge/query"
+	"example.com/marketdata/internal/lab/fixture"
 )
 
 // searchRows is how many rows a search for text visits among assets: those that equal it,

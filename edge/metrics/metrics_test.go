@@ -22,13 +22,13 @@ import (
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/auth"
-	"example.com/marketdata/edge/internal/fixture"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
 	"example.com/marketdata/edge/upstream"
+	"example.com/marketdata/internal/lab/fixture"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -25,9 +25,9 @@ import (
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge"
 	"example.com/marketdata/edge/answer"
-	"example.com/marketdata/edge/openapi/openapitest"
 	"example.com/marketdata/edge/server"
-	"example.com/marketdata/internal/testserver"
+	"example.com/marketdata/internal/lab/openapitest"
+	"example.com/marketdata/internal/lab/testserver"
 )
 
 var update = flag.Bool("update", false, "write the answers that the examples are")

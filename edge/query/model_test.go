@@ -10,11 +10,11 @@ import (
 	"pgregory.net/rapid"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/internal/model"
-	"example.com/marketdata/internal/model/gen"
+	"example.com/marketdata/internal/lab/gen"
+	"example.com/marketdata/loadtest/model"
 )
 
-// asked is what the query asks for, as internal/model says it.
+// asked is what the query asks for, as loadtest/model says it.
 func (q *Query) asked() *model.Query {
 	a := &model.Query{Endpoint: q.Endpoint.Name(), Ignored: string(q.AppendIgnored(nil))}
 	if q.Endpoint == Trending || q.Endpoint == Global || q.Endpoint == Search {

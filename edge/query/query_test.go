@@ -27,7 +27,7 @@ func repeated(n int) string {
 
 // rules are queries at the edges of the rules of INTERFACE.md, "Parameters".
 // FuzzParse begins from each of them on every endpoint and takes the answer from
-// internal/model, whose own tests have answers that were worked out by hand.
+// loadtest/model, whose own tests have answers that were worked out by hand.
 var rules = append(allSorts(), []string{
 	// Paging: two modes, bounds, forms of numbers, empty and repeated values.
 	"", "page=3", "page=3&size=7", "size=100", "size=101", "size=0&page=2", "size=-1", "size=-9223372036854775808", "size=x", "page=2&limit=50&offset=5", "limit=50", "limit=7&offset=20",

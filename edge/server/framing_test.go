@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/internal/rawhttp"
+	"example.com/marketdata/internal/lab/rawhttp"
 )
 
 const assets = "/openapi/v1/assets"

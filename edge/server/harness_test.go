@@ -18,8 +18,8 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/auth"
-	"example.com/marketdata/internal/rawhttp"
-	"example.com/marketdata/internal/testserver"
+	"example.com/marketdata/internal/lab/rawhttp"
+	"example.com/marketdata/internal/lab/testserver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -6,7 +6,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/edge/internal/fixture"
+	"example.com/marketdata/internal/lab/fixture"
 )
 
 // activateIn sets a time for a pointer's snapshot.

@@ -12,7 +12,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/edge/internal/fixture"
+	"example.com/marketdata/internal/lab/fixture"
 )
 
 // outage is a store that is some milliseconds away, and between two times not there at

@@ -10,8 +10,8 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/edge/internal/fixture"
 	"example.com/marketdata/edge/shards"
+	"example.com/marketdata/internal/lab/fixture"
 )
 
 // FuzzKept: whatever stands in the cache folder, an edge that starts from it

@@ -11,8 +11,8 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/edge/internal/fixture"
 	"example.com/marketdata/edge/shards"
+	"example.com/marketdata/internal/lab/fixture"
 )
 
 // gets counts what a store is asked for.

@@ -10,7 +10,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/edge/internal/fixture"
+	"example.com/marketdata/internal/lab/fixture"
 )
 
 // TestPins: each pin that cannot be answered has its reason, the first of

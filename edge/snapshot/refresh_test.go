@@ -17,10 +17,10 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/floor"
-	"example.com/marketdata/edge/internal/fixture"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/upstream"
+	"example.com/marketdata/internal/lab/fixture"
 )
 
 func TestMain(m *testing.M) {

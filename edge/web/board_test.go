@@ -16,7 +16,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge"
-	"example.com/marketdata/edge/openapi/openapitest"
+	"example.com/marketdata/internal/lab/openapitest"
 )
 
 // hostile are names that a page must show as they are, with their symbols. They

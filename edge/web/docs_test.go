@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"example.com/marketdata/edge"
-	"example.com/marketdata/edge/openapi/openapitest"
 	"example.com/marketdata/edge/server"
+	"example.com/marketdata/internal/lab/openapitest"
 )
 
 const keyRequestURL = "https://keys.example/request"

@@ -10,7 +10,7 @@ import (
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/source/sim"
 	"example.com/marketdata/edge"
-	"example.com/marketdata/edge/openapi/openapitest"
+	"example.com/marketdata/internal/lab/openapitest"
 )
 
 // TestPictures makes the README's pictures, of a simulated market with a month of

@@ -25,8 +25,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"example.com/marketdata/internal/local"
-	"example.com/marketdata/internal/testserver"
+	"example.com/marketdata/internal/lab/local"
+	"example.com/marketdata/internal/lab/testserver"
 )
 
 var update = flag.Bool("update", false, "write testdata/mistakes.txt anew")
@@ -64,7 +64,7 @@ func build(t *testing.T, packages ...string) string {
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	bin := build(t, "./builder/cmd/builder", "./edge/cmd/edge", "./loadtest/cmd/loadtest", "./builder/bench", "./loadtest/cmd/bench-peers", "./deploy/local", "./deploy/stack", "./internal/soak")
+	bin := build(t, "./builder/cmd/builder", "./edge/cmd/edge", "./loadtest/cmd/loadtest", "./internal/lab/bench-builder", "./internal/lab/bench-peers", "./internal/lab/demo", "./internal/lab/stack", "./internal/lab/soak")
 	minio := testserver.MinIO(t)
 	endpoint, err := url.Parse(minio.Endpoint)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
+	"example.com/marketdata/loadtest/model"
 )
 
 // Expect is what a request's author expects of the answer.

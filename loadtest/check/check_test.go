@@ -16,11 +16,11 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/internal/model"
+	"example.com/marketdata/internal/lab/fakeapi"
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
-	"example.com/marketdata/loadtest/internal/fakeapi"
+	"example.com/marketdata/loadtest/model"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -13,7 +13,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/molecule-man/go-brrr"
 
-	"example.com/marketdata/internal/model"
+	"example.com/marketdata/loadtest/model"
 )
 
 // errorKeys are the code and message_key of each error status

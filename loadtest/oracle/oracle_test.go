@@ -10,8 +10,8 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/internal/model"
-	"example.com/marketdata/loadtest/internal/fakeapi"
+	"example.com/marketdata/internal/lab/fakeapi"
+	"example.com/marketdata/loadtest/model"
 	"example.com/marketdata/loadtest/oracle"
 )
 

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"example.com/marketdata/internal/lab/fakerun"
 	"example.com/marketdata/loadtest"
-	"example.com/marketdata/loadtest/internal/fakerun"
 	"example.com/marketdata/loadtest/result"
 )
 

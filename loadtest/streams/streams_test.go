@@ -15,7 +15,7 @@ import (
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/source/sim"
 	"example.com/marketdata/edge"
-	"example.com/marketdata/internal/local"
+	"example.com/marketdata/internal/lab/local"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
 	"example.com/marketdata/loadtest/oracle"

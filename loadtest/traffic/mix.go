@@ -12,10 +12,10 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
+	"example.com/marketdata/loadtest/model"
 )
 
 // Mix is the traffic of a scenario. It is an engine.Source.

@@ -13,7 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"example.com/marketdata/internal/model"
+	"example.com/marketdata/loadtest/model"
 )
 
 // Scenario describes a mix of requests. Shares are from 0 to 1.

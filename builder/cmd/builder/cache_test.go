@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/marketdata/builder/source/provider/providertest"
 	"example.com/marketdata/internal/cmdline"
+	"example.com/marketdata/internal/lab/providertest"
 )
 
 // paprika answers as CoinPaprika does.

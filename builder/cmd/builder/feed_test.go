@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"example.com/marketdata/builder/source"
-	"example.com/marketdata/builder/source/provider/providertest"
 	"example.com/marketdata/internal/cmdline"
+	"example.com/marketdata/internal/lab/providertest"
 )
 
 // The recordings and the feed that come with the project.

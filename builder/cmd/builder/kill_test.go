@@ -20,7 +20,7 @@ import (
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
-	"example.com/marketdata/internal/testserver"
+	"example.com/marketdata/internal/lab/testserver"
 )
 
 // killsEnv sets how many builders TestKill kills on each store; from a hundred

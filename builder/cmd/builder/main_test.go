@@ -20,7 +20,7 @@ import (
 
 	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/cmdline"
-	"example.com/marketdata/internal/testserver"
+	"example.com/marketdata/internal/lab/testserver"
 )
 
 // asBuilder, in the environment, makes the test binary the builder itself;

@@ -10,7 +10,7 @@ import (
 
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
-	"example.com/marketdata/builder/source/provider/providertest"
+	"example.com/marketdata/internal/lab/providertest"
 )
 
 const key = "COINCAP_API_KEY=c4p-secret"

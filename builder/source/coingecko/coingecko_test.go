@@ -15,7 +15,7 @@ import (
 
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
-	"example.com/marketdata/builder/source/provider/providertest"
+	"example.com/marketdata/internal/lab/providertest"
 )
 
 const api = "/api/v3"

@@ -13,7 +13,7 @@ import (
 
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
-	"example.com/marketdata/builder/source/provider/providertest"
+	"example.com/marketdata/internal/lab/providertest"
 )
 
 func openTest(t testing.TB, rest string, vars ...string) *provider.Source {

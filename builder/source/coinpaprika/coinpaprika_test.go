@@ -14,7 +14,7 @@ import (
 
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
-	"example.com/marketdata/builder/source/provider/providertest"
+	"example.com/marketdata/internal/lab/providertest"
 )
 
 // sampleProvider answers with the sample.

@@ -13,7 +13,7 @@ import (
 
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
-	"example.com/marketdata/internal/testserver"
+	"example.com/marketdata/internal/lab/testserver"
 )
 
 // schema has columns of many types.

@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"example.com/marketdata/builder/source/provider/internal/pipe"
+	"example.com/marketdata/builder/source/provider/pipe"
 )
 
 var discard = slog.New(slog.DiscardHandler)

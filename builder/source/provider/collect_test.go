@@ -18,7 +18,7 @@ import (
 
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
-	"example.com/marketdata/builder/source/provider/providertest"
+	"example.com/marketdata/internal/lab/providertest"
 )
 
 func newCollector(t *testing.T, p *providertest.Provider, change ...func(*provider.Config)) *provider.Collector {

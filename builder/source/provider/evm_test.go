@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"example.com/marketdata/builder/source/provider"
-	"example.com/marketdata/builder/source/provider/providertest"
+	"example.com/marketdata/internal/lab/providertest"
 )
 
 func TestWellKnownChains(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/upstream"
-	"example.com/marketdata/internal/local"
-	"example.com/marketdata/internal/process"
+	"example.com/marketdata/internal/lab/local"
+	"example.com/marketdata/internal/lab/process"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -20,7 +20,7 @@ import (
 
 	"example.com/marketdata/edge"
 	"example.com/marketdata/edge/openapi"
-	"example.com/marketdata/edge/openapi/openapitest"
+	"example.com/marketdata/internal/lab/openapitest"
 )
 
 // required turns skipping into failing; "make test-clients" sets it.

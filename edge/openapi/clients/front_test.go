@@ -17,8 +17,8 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge"
-	"example.com/marketdata/edge/openapi/openapitest"
-	"example.com/marketdata/internal/faultproxy"
+	"example.com/marketdata/internal/lab/faultproxy"
+	"example.com/marketdata/internal/lab/openapitest"
 )
 
 // first is the newest snapshot of openapitest.Market.
@@ -40,7 +40,7 @@ type testCase struct {
 	// that the first is no longer retained; "limited" is over its limit when it is
 	// asked first, and no longer afterwards.
 	Edge string `json:"edge,omitempty"`
-	// Network is a fault of internal/faultproxy.
+	// Network is a fault of internal/lab/faultproxy.
 	Network string `json:"network,omitempty"`
 	// Script is what happens to the requests, in order, in place of the edge's
 	// answer: "429 7" (and Retry-After), "html 502", "redirect", "cut" (half of it),

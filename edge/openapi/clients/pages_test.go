@@ -11,7 +11,7 @@ import (
 
 	"example.com/marketdata/edge"
 	"example.com/marketdata/edge/openapi"
-	"example.com/marketdata/edge/openapi/openapitest"
+	"example.com/marketdata/internal/lab/openapitest"
 )
 
 // program is a fenced block of a page, and what it prints, which stands in a

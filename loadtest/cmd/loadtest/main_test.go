@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts/dirstore"
+	"example.com/marketdata/internal/lab/fakeapi"
+	"example.com/marketdata/internal/lab/fakerun"
 	"example.com/marketdata/loadtest/engine"
-	"example.com/marketdata/loadtest/internal/fakeapi"
-	"example.com/marketdata/loadtest/internal/fakerun"
 	"example.com/marketdata/loadtest/result"
 )
 

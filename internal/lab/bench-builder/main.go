@@ -1,0 +1,393 @@
+// Command bench measures what a build costs, and prints every figure beside
+// the bound that it is held to:
+//
+//	go run ./internal/lab/bench-builder                  # 20,000 and 1,000,000 assets
+//	go run ./internal/lab/bench-builder --assets 20000   # the small one only
+//	go run ./internal/lab/bench-builder blocks           # how long blocks of history should be
+//
+// Builds of a simulated market, from a folder into a directory store that has
+// the snapshot before and one in each window of change, so that every figure is
+// another, are held against their floor: decoding the same feed
+// with go-json, and compressing, hashing and durably writing the finished
+// objects. Beside each build the same one is made without history, in a store of its
+// own. All run on one core (GOMAXPROCS=1), each in a process of its own, in
+// turn, and the least time of several rounds counts, so that what else the
+// machine does matters little.
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/dustin/go-humanize"
+
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/internal/cmdline"
+	"example.com/marketdata/internal/lab/benchdoc"
+)
+
+// The bounds that the figures are held to.
+const (
+	maxRatio    = 2.5      // build against floor, at the smallest size
+	maxBytes    = 25 << 20 // written for one snapshot, at the smallest size
+	maxMemory   = 4 << 30  // peak resident memory, at any size
+	maxObjects  = 2500     // put for one snapshot, at any size
+	maxManifest = 4 << 20  // bytes, at any size
+	maxHistory  = .15      // by how much history makes a build longer, at the smallest size
+	maxPoints   = .25      // by how much it has it write more
+	maxGrowth   = 1.5      // time an asset, largest size against smallest
+)
+
+// childEnv, in the environment, makes this program one stage, as JSON.
+const (
+	childEnv   = "BENCH_STAGE"
+	stagePast  = "past"
+	stageFeed  = "feed"
+	stageBuild = "build"
+	stageFloor = "floor"
+)
+
+// figures are what one size measured.
+type figures struct {
+	name     string
+	beside   *figures // of the smallest market, measured in the same rounds
+	Assets   int
+	Build    took                                 // the whole build
+	Plain    took                                 // the same without history
+	ratios   []float64                            // of processor time of a round's build and its like without history
+	round    struct{ build, plain time.Duration } // processor time of the round at hand
+	Decode   took                                 // the feed with go-json
+	Compress took
+	Hash     took
+	Write    took // durably, through the directory store
+	Steps    map[string]int64
+
+	Objects  int
+	Bytes    int64
+	Manifest int64
+	Memory   int64 // peak, bytes
+	// Builds, and what they wrote with history, of it, and without.
+	Builds, AllBytes, History, PlainBytes int64
+}
+
+// took is wall-clock and processor time.
+type took struct{ Wall, CPU time.Duration }
+
+func (a took) plus(b took) took { return took{a.Wall + b.Wall, a.CPU + b.CPU} }
+
+// least keeps the lesser of two rounds, by wall-clock time.
+func (a took) least(b took) took {
+	if a.Wall == 0 || b.Wall < a.Wall {
+		return b
+	}
+	return a
+}
+
+func (f *figures) floor() took { return f.Decode.plus(f.Compress).plus(f.Hash).plus(f.Write) }
+
+type cli struct {
+	Run    runCmd    `cmd:"" default:"withargs" help:"Measure builds (the default)."`
+	Blocks blocksCmd `cmd:"" help:"Compare lengths of history's blocks."`
+}
+
+type runCmd struct {
+	Assets     []int  `default:"20000,1000000" help:"Sizes of the simulated market."`
+	Rounds     int    `default:"21" help:"Rounds at 20,000 assets; larger markets get two."`
+	Dir        string `help:"Where feeds and stores are written; by default a temporary folder."`
+	CPUProfile string `name:"cpuprofile" placeholder:"FILE" help:"Write a processor profile of each build to this file, with the size, the assets of history and the round added."`
+	Out        string `placeholder:"FILE" help:"Write the report as a document to this file."`
+}
+
+func main() {
+	var c cli
+	cmdline.Program{
+		Name: "bench-builder", Description: "Measures what a build costs.", CLI: &c,
+		Run: func(ctx context.Context, parsed *kong.Context, _ *slog.Logger) error {
+			if stage := os.Getenv(childEnv); stage != "" {
+				return child(ctx, stage)
+			}
+			return parsed.Run()
+		},
+	}.Main()
+}
+
+func (c *runCmd) Run() error {
+	dir, err := os.MkdirTemp(c.Dir, "bench-builder-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	sized := func(name string, n int, first time.Time) *size {
+		return &size{
+			figures: &figures{Assets: n, name: name},
+			bench:   bench{Assets: n, First: first, Points: mostPoints, Dir: filepath.Join(dir, name), Profile: c.CPUProfile},
+		}
+	}
+	var all []*figures
+	var small *size
+	for _, n := range c.Assets {
+		s := sized(humanize.Comma(int64(n))+" assets", n, start)
+		if all = append(all, s.figures); small == nil {
+			small = s
+			if err := s.measure(c.Rounds, nil); err != nil {
+				return err
+			}
+			if n > fullPast {
+				continue
+			}
+			worst := sized("at midnight", n, midnight)
+			for range min(c.Rounds, midnights) { // each with a past of its own: what follows a midnight is none
+				worst.Round = 0
+				if err := worst.measure(1, nil); err != nil {
+					return err
+				}
+			}
+			all = append(all, worst.figures)
+			continue
+		}
+		s.beside = &figures{Assets: small.figures.Assets}
+		small.figures = s.beside
+		if err := s.measure(min(c.Rounds, largeRounds), small); err != nil {
+			return err
+		}
+	}
+	return report(all, c.Rounds, c.Out)
+}
+
+const (
+	midnights   = 3  // rounds of the build at midnight
+	largeRounds = 2  // of a market but the smallest
+	mostPoints  = 36 // in a block of any window
+)
+
+// size is a market that is measured.
+type size struct {
+	*figures
+	bench
+	builds []int // assets with history of a round's builds, in order
+}
+
+// measure makes a past and measures so many rounds, each behind one of the market beside, if
+// there is one: at another time the machine may have another speed.
+func (s *size) measure(rounds int, beside *size) error {
+	s.builds = []int{market.DefaultHistoryAssets}
+	if s.bench.Assets <= fullPast {
+		s.builds = append(s.builds, 0)
+	}
+	step := cmdline.Bar(len(s.builds)+rounds*(len(s.builds)+2), "measuring builds, "+s.name)
+	for _, history := range s.builds {
+		if err := s.stage(stagePast, history); err != nil {
+			return err
+		}
+		step()
+	}
+	for range rounds {
+		if beside != nil {
+			if err := beside.round(func() {}); err != nil {
+				return err
+			}
+		}
+		if err := s.round(step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// round measures a round.
+func (s *size) round(step func()) error {
+	if err := s.stage(stageFeed, 0); err != nil {
+		return err
+	}
+	step()
+	for _, history := range s.builds {
+		if err := s.stage(stageBuild, history); err != nil {
+			return err
+		}
+		step()
+	}
+	if err := s.stage(stageFloor, market.DefaultHistoryAssets); err != nil {
+		return err
+	}
+	step()
+	slices.Reverse(s.builds) // to be the second takes longer, or less long
+	s.Round++
+	return nil
+}
+
+// stage runs one in a process of its own, as a command has.
+func (s *size) stage(name string, history int) error {
+	s.Stage, s.bench.History = name, history
+	task, err := json.Marshal(s.bench)
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+string(task))
+	cmd.Stdout, cmd.Stderr = &out, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%d assets, round %d, %s: %w", s.bench.Assets, s.Round, name, err)
+	}
+	if name == stagePast || name == stageFeed {
+		return nil
+	}
+	var now figures
+	if err := json.Unmarshal(out.Bytes(), &now); err != nil {
+		return err
+	}
+	if name == stageBuild && history > 0 {
+		now.Memory = peakMemory(cmd.ProcessState)
+	}
+	s.take(&now)
+	return nil
+}
+
+// take keeps what a round has that is better, or worse where that is bounded.
+func (f *figures) take(now *figures) {
+	f.AllBytes += now.AllBytes
+	f.History += now.History
+	f.PlainBytes += now.PlainBytes
+	f.Builds += now.Builds
+	switch {
+	case now.Build.Wall > 0:
+		f.round.build = now.Build.CPU
+		if f.Build = f.Build.least(now.Build); f.Build == now.Build {
+			f.Steps = now.Steps
+		}
+		f.Objects, f.Bytes = max(f.Objects, now.Objects), max(f.Bytes, now.Bytes)
+		f.Manifest, f.Memory = max(f.Manifest, now.Manifest), max(f.Memory, now.Memory)
+	case now.Plain.Wall > 0:
+		f.round.plain = now.Plain.CPU
+		f.Plain = f.Plain.least(now.Plain)
+	default:
+		if f.round.plain > 0 {
+			f.ratios = append(f.ratios, float64(f.round.build)/float64(f.round.plain))
+		}
+		if old := f.floor(); old.Wall == 0 || now.floor().Wall < old.Wall {
+			f.Decode, f.Compress, f.Hash, f.Write = now.Decode, now.Compress, now.Hash, now.Write
+		}
+	}
+}
+
+// longer and more are by which part history makes a build longer and has it write more,
+// writes how many bytes that are a build.
+func (f *figures) longer() float64 {
+	slices.Sort(f.ratios)
+	return f.ratios[len(f.ratios)/2] - 1
+}
+func (f *figures) more() float64   { return float64(f.AllBytes)/float64(f.PlainBytes) - 1 }
+func (f *figures) writes() float64 { return float64(f.History) / float64(f.Builds) }
+
+// method is what the report says of how it came about.
+const method = `Builds of a simulated market from a folder into a directory store that has a snapshot in each window, on one core. The floor is what any builder must pay:
+decoding the same feed with go-json, and compressing, hashing and durably writing the finished objects. Each has a process of its own, in turn; the least time of %d
+rounds counts, of a larger market of %d, and the most memory. Before each of the latter is a round of the smallest market: what a larger one takes an asset, and for history, is held against these.
+
+"Without history" is the same build with ` + "`--history-assets 0`" + `, in a store of its own, right behind or right before; by how much history makes a build longer is the ratio of the two's processor time in one round, of which the median counts. At 20,000 assets history's last blocks are as full as a past without gaps makes them, and of what is written
+all rounds count. A larger market's past is of moments in each window, it has no build without history, and of its history the step counts. "At midnight" is the worst build of 36 days, of the smallest market: it adds a point to the last
+block of each window, and fills that of 1y. It happens once a day, and no bound is for it alone.
+
+Left out: a live source's answers, a store behind a network, and more than one core.`
+
+// report shows every figure and whether its bound was kept, and writes the
+// document to the file out unless that is empty.
+func report(all []*figures, rounds int, out string) error {
+	d := benchdoc.Document{Title: "What a build costs", Command: "make bench-builder", Method: fmt.Sprintf(method, rounds, largeRounds), Columns: []string{"what"}}
+	for _, f := range all {
+		d.Columns = append(d.Columns, f.name)
+	}
+	d.Columns = append(d.Columns, "bound")
+	row := func(name, bound string, cell func(f *figures) string) {
+		cells := []string{name}
+		for _, f := range all {
+			cells = append(cells, cell(f))
+		}
+		d.Rows = append(d.Rows, append(cells, bound))
+	}
+	ms := func(pick func(f *figures) took) func(f *figures) string {
+		return func(f *figures) string { return humanize.Comma(pick(f).Wall.Milliseconds()) + " ms" }
+	}
+	ratio := func(f *figures) float64 { return float64(f.Build.Wall) / float64(f.floor().Wall) }
+	perAsset := func(f *figures) float64 { return float64(f.Build.Wall.Microseconds()) / float64(f.Assets) }
+	small, large := all[0], all[len(all)-1]
+	beside := cmp.Or(large.beside, small)
+	// History of a large market is that of the small one, and costs no more.
+	mostTime, mostWritten := maxHistory*float64(beside.Plain.Wall.Milliseconds()), maxPoints*float64(small.PlainBytes)/float64(small.Builds)
+	row("floor: decode the feed", "", ms(func(f *figures) took { return f.Decode }))
+	row("floor: compress", "", ms(func(f *figures) took { return f.Compress }))
+	row("floor: hash", "", ms(func(f *figures) took { return f.Hash }))
+	row("floor: write", "", ms(func(f *figures) took { return f.Write }))
+	row("floor", "", ms((*figures).floor))
+	row("build", "", ms(func(f *figures) took { return f.Build }))
+	for _, step := range []string{builder.StepOpen, builder.StepRead, builder.StepCompute, builder.StepObjects, builder.StepHistory, publish.StepSync, publish.StepManifest, publish.StepSwap} {
+		bound := ""
+		if step == builder.StepHistory {
+			bound = fmt.Sprintf("≤ %.0f ms at %s", mostTime, humanize.Comma(int64(large.Assets)))
+		}
+		row("build: "+step, bound, func(f *figures) string { return humanize.Comma(f.Steps[step]) + " ms" })
+	}
+	row("build, times the floor", fmt.Sprintf("≤ %.1f at 20,000", maxRatio), func(f *figures) string { return fmt.Sprintf("%.2f", ratio(f)) })
+	row("build, an asset", fmt.Sprintf("≤ %.1f times the smallest", maxGrowth), func(f *figures) string { return fmt.Sprintf("%.1f µs", perAsset(f)) })
+	row("peak memory", "≤ "+humanize.Comma(maxMemory>>20)+" MiB", func(f *figures) string { return humanize.Comma(f.Memory>>20) + " MiB" })
+	row("objects put", "≤ "+humanize.Comma(maxObjects), func(f *figures) string { return humanize.Comma(int64(f.Objects)) })
+	row("written", fmt.Sprintf("≤ %.1f MB at 20,000", maxBytes/1e6), func(f *figures) string { return fmt.Sprintf("%.1f MB", float64(f.Bytes)/1e6) })
+	plain := func(cell func(f *figures) string) func(f *figures) string {
+		return func(f *figures) string {
+			if f.Plain.Wall == 0 {
+				return "–"
+			}
+			return cell(f)
+		}
+	}
+	row("build without history", "", plain(ms(func(f *figures) took { return f.Plain })))
+	row("history makes a build longer by", fmt.Sprintf("≤ %.0f%% at 20,000", 100*maxHistory), plain(func(f *figures) string { return fmt.Sprintf("%.0f%%", 100*f.longer()) }))
+	row("history writes more by", fmt.Sprintf("≤ %.0f%% at 20,000", 100*maxPoints), plain(func(f *figures) string { return fmt.Sprintf("%.0f%%", 100*f.more()) }))
+	row("history writes, a build", fmt.Sprintf("≤ %.1f MB", mostWritten/1e6), func(f *figures) string { return fmt.Sprintf("%.1f MB", f.writes()/1e6) })
+	if err := d.Print(out); err != nil {
+		return err
+	}
+	missed := 0
+	fmt.Println()
+	bound := func(name string, got, most float64) {
+		verdict := "kept"
+		if got > most {
+			verdict = "MISSED"
+			missed++
+		}
+		fmt.Printf("%-44s %14.2f  at most %14.2f  %s\n", name, got, most, verdict)
+	}
+	if small.Assets == 20_000 {
+		bound("20,000 assets: build / floor", ratio(small), maxRatio)
+		bound("20,000 assets: longer by history", small.longer(), maxHistory)
+		bound("20,000 assets: more written by history", small.more(), maxPoints)
+		bound("20,000 assets: bytes written", float64(small.Bytes), maxBytes)
+	}
+	for _, f := range all {
+		name := f.name + ": "
+		bound(name+"peak memory, bytes", float64(f.Memory), maxMemory)
+		bound(name+"objects", float64(f.Objects), maxObjects)
+		bound(name+"manifest, bytes", float64(f.Manifest), maxManifest)
+	}
+	if small.Assets != large.Assets {
+		bound("largest: history, ms", float64(large.Steps[builder.StepHistory]), mostTime)
+		bound("largest: bytes of history", large.writes(), mostWritten)
+		bound("time an asset, largest / smallest", perAsset(large)/perAsset(beside), maxGrowth)
+	}
+	if missed > 0 {
+		return fmt.Errorf("%d bounds missed", missed)
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/dustin/go-humanize"
+
+	"example.com/marketdata/internal/lab/benchdoc"
+)
+
+// method is what the report says of how it came about.
+const method = `Each server is a process on a core of its own, the load on another: %d connections, kept alive, over loopback. µs are the server's processor
+time, user and system, for one answer; the two sides of a row are asked in turn, the ratio is one round's, and the median of %d rounds counts.
+A page is one of 20 quotes: %s. Key check, limits, request ids, metrics and logging are on. Bare fasthttp sends the same bytes from
+a constant, nginx a file with the same body and header lines, in three ways; the best counts.
+
+Rows are at saturation: their servers never wait for a request. Those "at N requests a second" are not: an open load with Poisson arrivals, over %d
+connections, asks each server for %v in turn. A server that waits pays for going to sleep and waking up, so that a request costs more. Latencies
+count from when a request was due. Rows of latency name their load.
+
+Left out: TLS, a network, and more than one core (` + "`go test -run '^$' -bench BenchmarkCores ./edge`" + `). Where others share the machine its speed changes from
+second to second: times of different rows do not compare, ratios do, and of latencies only what was measured while the load was not late counts.`
+
+// report shows the table, and writes the document when asked to.
+func (b *bench) report() error {
+	d := benchdoc.Document{Title: "What an answer costs", Command: "make bench-edge", Method: fmt.Sprintf(method, connections, b.Rounds, b.page, rateConns, rateTurn),
+		Columns: []string{"what", "measured", "beside it", "ratio", "target", "state"}}
+	if !b.Short {
+		d.Versions = append(d.Versions, benchdoc.Version("nginx", "-v"))
+	}
+	for _, r := range b.rows {
+		ratio, state := "", ""
+		if r.ratio > 0 {
+			ratio = fmt.Sprintf("%.2f", r.ratio)
+		}
+		if r.target != "" {
+			state = "**missed**"
+			if r.met {
+				state = "met"
+			}
+		}
+		d.Rows = append(d.Rows, []string{r.what, r.measured, r.beside, ratio, r.target, state})
+	}
+	return d.Print(b.Out)
+}
+
+// single reports a figure that is not the median of a comparison.
+func (b *bench) single(r row) {
+	b.rows = append(b.rows, r)
+	fmt.Printf("%-58s %s, target %s\n", r.what, r.measured, r.target)
+}
+
+// latency reports the medians of latencies in ms, of what was measured while the load was not
+// late: it takes so many of each side, at least, to say anything.
+func (b *bench) latency(r row, measured, beside []float64, least int, met func(measured, beside float64) bool) {
+	r.measured = "the machine was in the way"
+	if min(len(measured), len(beside)) >= least {
+		self := func(ms float64) float64 { return ms }
+		x, y := median(measured, self), median(beside, self)
+		r.measured, r.beside, r.ratio, r.met = fmt.Sprintf("%.2f ms", x), fmt.Sprintf("%.2f ms", y), x/y, met(x, y)
+	}
+	b.single(r)
+}
+
+func thousands(n int) string { return humanize.Comma(int64(n)) }

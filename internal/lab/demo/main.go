@@ -1,0 +1,192 @@
+// Command local runs the whole service on this machine: a store, the builder's
+// loop and an edge. It is what `make run` and `make run-minio` start.
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"golang.org/x/sys/unix"
+
+	"example.com/marketdata/internal/cmdline"
+	"example.com/marketdata/internal/lab/local"
+)
+
+type cli struct {
+	Bin    string `default:"bin" help:"Folder of the builder and edge programs."`
+	Data   string `default:".run" help:"Folder for stores, logs and keys, one folder a source; kept between runs, and for one run at a time."`
+	Source string `default:"sim:?assets=2000&seed=1" help:"Where the market comes from (see builder build --help)."`
+	MinIO  bool   `name:"minio" help:"Keep the data in a MinIO that is started here, instead of in a folder."`
+	Listen string `default:"127.0.0.1:8080" help:"Public address of the edge."`
+	Admin  string `default:"127.0.0.1:9090" help:"Admin address of the edge."`
+}
+
+func main() {
+	var c cli
+	cmdline.Program{
+		Name: "local", Description: "Runs a store, a builder and an edge on this machine until it is interrupted.", CLI: &c,
+		Run: func(ctx context.Context, _ *kong.Context, _ *slog.Logger) error {
+			return cmdline.Uninterrupted(ctx, c.run(ctx))
+		},
+	}.Main()
+}
+
+func (c *cli) run(ctx context.Context) error {
+	data, err := filepath.Abs(filepath.Join(c.Data, folder(c.Source)))
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(c.Data, 0o755); err != nil {
+		return err
+	}
+	running, board, err := lock(filepath.Join(c.Data, "running"))
+	if err != nil {
+		return err
+	}
+	if running == nil {
+		return c.elsewhere(board)
+	}
+	defer running.Close()
+	// They are kept until the edge takes them, so that no other run does.
+	var ports []net.Listener
+	for _, port := range [][2]string{{"LOCAL_LISTEN", c.Listen}, {"LOCAL_ADMIN", c.Admin}} {
+		ln, err := net.Listen("tcp", port[1])
+		if err != nil {
+			return fmt.Errorf("%s=%s make run: %w", port[0], port[1], err)
+		}
+		defer ln.Close()
+		ports = append(ports, ln)
+	}
+	// One for all sources, since all are asked with the same accounts.
+	if name := "BUILDER_SOURCE_CACHE"; os.Getenv(name) == "" {
+		if err := os.Setenv(name, filepath.Join(filepath.Dir(data), "provider")); err != nil {
+			return err
+		}
+	}
+	m := &local.Machine{Bin: c.Bin, Data: data, Store: "file:" + filepath.Join(data, "store")}
+	plan, err := m.Output(ctx, "builder", "source", "--source", c.Source)
+	if err != nil { // such as a source that there is not
+		return err
+	}
+	if bytes.Contains(plan, []byte(", plan ")) {
+		fmt.Printf("%sWhat the terms allow, such as serving the data to others: builder/source/README.md, \"What it costs\"\n\n", plan)
+	}
+	if err := os.MkdirAll(data, 0o755); err != nil {
+		return err
+	}
+	keyFile := filepath.Join(data, "key")
+	if c.MinIO {
+		keyFile = filepath.Join(data, "key-minio")
+		server, err := m.StartMinIO(ctx)
+		if err != nil {
+			return err
+		}
+		defer server.Close()
+		fmt.Printf("MinIO       %s  (%s / %s)\n", server.Endpoint, server.AccessKey, server.SecretKey)
+	}
+	if err := m.BuildPast(ctx, c.Source, time.Now(), local.Year); err != nil {
+		return err
+	}
+	key, err := m.Key(ctx, keyFile)
+	if err != nil {
+		return err
+	}
+	loop, err := m.Start("builder", "builder", "run", "--source", c.Source, "--store", m.Store)
+	if err != nil {
+		return err
+	}
+	defer loop.Stop()
+	for _, ln := range ports {
+		ln.Close()
+	}
+	edge, err := m.Start("edge", "edge", "--store", m.Store, "--listen", c.Listen, "--admin", c.Admin, "--cache-dir", filepath.Join(data, "cache"), "--drain-wait", "0s")
+	if err != nil {
+		return err
+	}
+	defer edge.Stop()
+	if err := local.Await(ctx, "http://"+c.Admin+"/readyz", edge); err != nil {
+		return err
+	}
+	board = "http://" + c.Listen + "/#key=" + key
+	if _, err := running.WriteString(board + " " + c.Source); err != nil {
+		return err
+	}
+	greet(data, filepath.Dir(m.Log("edge")), c.Listen, c.Admin, key, board)
+	select {
+	case <-ctx.Done():
+		fmt.Println("\nstopping")
+		return nil
+	case <-edge.Exited():
+		return edge.Failure()
+	case <-loop.Exited():
+		return loop.Failure()
+	}
+}
+
+// folder names the folder of a source below Data. Each has its own: a market of
+// one source in the store of another would be a market that has lost nearly all
+// its assets, which the builder's guard rails refuse.
+func folder(source string) string {
+	scheme, _, _ := strings.Cut(source, ":")
+	sum := sha256.Sum256([]byte(source))
+	return scheme + "-" + hex.EncodeToString(sum[:4])
+}
+
+// lock takes the file for this process, until it ends, and empties it. When
+// another process has it, it returns nil and what that one has written.
+func lock(path string) (*os.File, string, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, "", err
+	}
+	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+	case err == nil:
+		return f, "", f.Truncate(0)
+	case !errors.Is(err, unix.EWOULDBLOCK):
+		return nil, "", errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+	}
+	text, err := io.ReadAll(f)
+	return nil, string(text), errors.Join(err, f.Close())
+}
+
+// elsewhere says where a run is that has the folder; of the same source that is
+// no error.
+func (c *cli) elsewhere(running string) error {
+	board, source, ready := strings.Cut(running, " ")
+	switch {
+	case !ready:
+		return fmt.Errorf("another run has just begun in %s", c.Data)
+	case source != c.Source:
+		return fmt.Errorf("running already, with SOURCE=%s: %s\nEnd that with Ctrl-C, or give this one a folder and addresses of its own: LOCAL_DATA=.run2 LOCAL_LISTEN=127.0.0.1:8081 LOCAL_ADMIN=127.0.0.1:9091 make run", source, board)
+	}
+	fmt.Printf("running already\nboard       %s\n", board)
+	return nil
+}
+
+func greet(data, logs, listen, admin, key, board string) {
+	fmt.Printf(`reference   http://%[1]s/docs
+status      http://%[2]s/status
+logs        %[3]s
+
+Paste this, and then what the reference's quick start has in your language:
+
+  export MARKETDATA_URL=http://%[1]s MARKETDATA_KEY=%[4]s
+  curl -H "X-Api-Key: $MARKETDATA_KEY" "$MARKETDATA_URL/openapi/v1/assets?sort=rank&limit=3"
+
+Ctrl-C stops everything. What was built stays in %[5]s.
+
+board, signed in: %[6]s
+`, listen, admin, logs, key, data, board)
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"example.com/marketdata/internal/lab/local"
+)
+
+// TestRun starts the service twice in a row, each time at the same address and
+// with the same key, and beside it what must not start: it says where the service
+// is, or what is in the way.
+func TestRun(t *testing.T) {
+	bin, data := t.TempDir(), t.TempDir()
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".", "../../../builder/cmd/builder", "../../../edge/cmd/edge").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	const source = "sim:?assets=50&seed=1"
+	listen, admin := local.Free("127.0.0.1:0"), local.Free("127.0.0.1:0")
+	command := func(data, source, listen string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "demo"), "--bin", bin, "--data", data, "--source", source, "--listen", listen, "--admin", admin)
+		cmd.Env = append(os.Environ(), "BUILDER_SOURCE_CACHE=")
+		return cmd
+	}
+	board := ""
+	for range 2 {
+		cmd := command(data, source, listen)
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			cmd.Stderr = os.Stderr
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := ""
+		for lines := bufio.NewScanner(out); !strings.HasPrefix(last, "board") && lines.Scan(); last = lines.Text() {
+		}
+		m := regexp.MustCompile(`^board, signed in: (http://` + regexp.QuoteMeta(listen) + `)/#key=(mdk_live_\w+)$`).FindStringSubmatch(last)
+		if m == nil || board != "" && board != m[0] {
+			t.Fatalf("the last line is %q, before it was %q", last, board)
+		}
+		board = m[0]
+		request, err := http.NewRequestWithContext(t.Context(), "GET", m[1]+"/openapi/v1/assets?sort=rank&limit=3", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("X-Api-Key", m[2])
+		response, err := http.DefaultClient.Do(request)
+		if err != nil || response.StatusCode != http.StatusOK {
+			t.Fatal(response, err)
+		}
+		response.Body.Close()
+
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, other := range []struct {
+			*exec.Cmd
+			status int
+			says   []string
+		}{
+			{command(data, source, listen), 0, []string{"running already", m[1] + "/#key=" + m[2]}},
+			{command(data, "sim:?seed=2", listen), 1, []string{"running already", m[1] + "/#key=" + m[2], "SOURCE=" + source}},
+			{command(t.TempDir(), source, ln.Addr().String()), 1, []string{ln.Addr().String(), "in use", "LOCAL_LISTEN="}},
+		} {
+			said, _ := other.CombinedOutput()
+			for _, want := range other.says {
+				if other.ProcessState.ExitCode() != other.status || !strings.Contains(string(said), want) {
+					t.Errorf("%v: %v and %s, want %d and %q", other.Args, other.ProcessState, said, other.status, want)
+				}
+			}
+		}
+		ln.Close()
+		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	// The source, whose server is not there, says first what its plan allows.
+	said, err := command(t.TempDir(), "coinpaprika:?base=http://127.0.0.1:1", listen).CombinedOutput()
+	if err == nil || !strings.HasPrefix(string(said), "part ") || !strings.Contains(string(said), "plan free: quota 20,000 calls a month") {
+		t.Errorf("%v, %s", err, said)
+	}
+}

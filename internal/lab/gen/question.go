@@ -1,0 +1,375 @@
+package gen
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"example.com/marketdata/loadtest/model"
+	"pgregory.net/rapid"
+)
+
+var endpoints = []string{"quotes", "assets", "categories", "exchanges", "chains", "history", "search", "trending", "global"}
+
+// maxQuery keeps requests within the 16 KiB that the service takes.
+const maxQuery = 15 << 10
+
+// Questions are requests to a service in the state of the world, valid and not.
+// Those that are pinned name retained snapshots, gone ones and nonsense, but no
+// time whose snapshot may be on its way: such a request makes an edge wait.
+func Questions(w *model.World) *rapid.Generator[model.Question] {
+	return rapid.Custom(func(t *rapid.T) model.Question {
+		d := draw{t}
+		q := model.Question{Method: "GET"}
+		snapshot := w.Newest()
+		if retained := w.Retained(); len(retained) > 0 && d.chance(20) {
+			snapshot = retained[len(retained)-1-d.upTo(len(retained)-1)]
+			q.Pins = []string{snapshot.Time.Format(time.RFC3339)}
+		}
+		if d.chance(4) {
+			q.Pins = d.oddPins(w)
+		}
+		if d.chance(6) {
+			q.Method = pick(d, []string{"HEAD", "OPTIONS", "POST", "PUT", "DELETE", "PATCH", "get", "TRACE", "PROPFIND"})
+		}
+		endpoint := pick(d, endpoints)
+		path := "/openapi/v1/" + endpoint
+		if d.chance(4) {
+			path = d.oddPath(endpoint)
+		}
+		q.Target = ascii(path)
+		if query := ascii(d.query(snapshot, endpoint)); len(query) <= maxQuery {
+			q.Target += query
+		}
+		return q
+	})
+}
+
+// Queries are query strings, without the question mark, of requests to an endpoint
+// that has no snapshot.
+func Queries(endpoint string) *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string { return strings.TrimPrefix(draw{t}.query(nil, endpoint), "?") })
+}
+
+// ascii escapes what may not stand in a target, where it is a 400 before anything else: see
+// package rawhttp.
+func ascii(target string) string {
+	var b strings.Builder
+	for _, c := range []byte(target) {
+		if c > '~' {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// Searches are questions that look for assets of the newest snapshot.
+func Searches(w *model.World) *rapid.Generator[model.Question] {
+	return rapid.Custom(func(t *rapid.T) model.Question {
+		d := draw{t}
+		return model.Question{Method: "GET", Target: ascii(model.Prefix + "search?q=" + d.encode(d.typed(w.Newest())))}
+	})
+}
+
+// LongFilters are questions whose filter matches many rows of a crowd, in any
+// order and at any page.
+func LongFilters(w *model.World) *rapid.Generator[model.Question] {
+	return rapid.Custom(func(t *rapid.T) model.Question {
+		d := draw{t}
+		endpoint := pick(d, []string{"assets", "quotes", "exchanges"})
+		ids, slugs, symbols := w.Newest().Known(endpoint)
+		pairs := []string{"sort=" + d.encode(d.sort(endpoint))}
+		if endpoint == "exchanges" {
+			symbols = slugs // which are shared there
+			pairs = append(pairs, "slug="+d.csv(symbols, []string{"none"}, nil))
+		} else {
+			pairs = append(pairs, "symbol="+d.csv(symbols, []string{"crowd", "dup", "solo"}, nil))
+			if d.chance(10) {
+				pairs = append(pairs, "slug="+d.csv(slugs, []string{"none"}, nil))
+			}
+		}
+		at := rapid.Float64Range(0, 1).Draw(t, "") * float64(len(ids)) / 2
+		size := d.between(1, 100)
+		if d.chance(50) {
+			pairs = append(pairs, fmt.Sprintf("limit=%d&offset=%d", size, int(at)))
+		} else {
+			pairs = append(pairs, fmt.Sprintf("size=%d&page=%d", size, int(at)/size+1))
+		}
+		query := strings.Join(pairs, "&")
+		if len(query) > maxQuery {
+			query = pairs[0]
+		}
+		return model.Question{Method: "GET", Target: ascii("/openapi/v1/" + endpoint + "?" + query)}
+	})
+}
+
+func (d draw) oddPath(endpoint string) string {
+	return pick(d, []string{
+		"/openapi/v1/" + endpoint + "/", "/openapi/v1//" + endpoint, "//openapi/v1/" + endpoint, "/openapi/v1/%61ssets", "/openapi/v1/" + strings.ToUpper(endpoint),
+		"/openapi/v1/", "/openapi/v1", "/openapi/v2/" + endpoint, "/openapi/v1/" + endpoint + "%3F", "/openapi/v1/./" + endpoint, "/openapi/v1/x/../" + endpoint,
+		"/openapi/v1/" + endpoint + ";a=b", "/openapi/v1/" + endpoint + "%00", "/openapi/v1/" + endpoint + "s", "/OPENAPI/v1/" + endpoint, "/openapi/v1/markets", "/" + endpoint,
+		"/openapi/v1/" + endpoint + "é", "/openapi/v1/" + endpoint + "%20",
+	})
+}
+
+func (d draw) oddPins(w *model.World) []string {
+	pins := []string{"", "now", "2025-06-01T12:00:00", "2025-06-01T12:00:00+00:00", "2025-06-01 12:00:00Z", "2025-06-01T12:00:00.0Z", "2025-02-30T00:00:00Z", "2025-06-01t12:00:00z", "0", "2025-6-1T12:00:00Z", "99999-01-01T00:00:00Z", "9999-01-01T00:00:00Z"}
+	if newest := w.Newest(); newest != nil {
+		for _, back := range []time.Duration{10 * time.Minute, time.Second, -time.Second, -5 * time.Minute, 50 * time.Minute, time.Hour, 70 * time.Minute, 24 * time.Hour, 1000 * 24 * time.Hour} {
+			pins = append(pins, newest.Time.Add(-back).Format(time.RFC3339))
+		}
+		for _, s := range w.Retained() {
+			pins = append(pins, s.Time.Format(time.RFC3339), s.Time.Format("2006-01-02T15:04:05.000Z"))
+		}
+	}
+	if d.chance(10) {
+		return []string{pick(d, pins), pick(d, pins)}
+	}
+	return []string{pick(d, pins)}
+}
+
+// query is a query string, with its question mark, or nothing.
+func (d draw) query(s *model.Snapshot, endpoint string) string {
+	var pairs []string
+	for _, name := range []string{"sort", "page", "size", "limit", "offset", "id", "slug", "symbol", "fields", "by", "window", "q"} {
+		often := map[string]int{"sort": 50, "page": 30, "size": 30, "limit": 20, "offset": 20, "id": 15, "slug": 20, "symbol": 20, "fields": 15, "by": 8, "window": 5, "q": 5}[name]
+		switch {
+		case endpoint == "trending" && name == "by":
+			often = 60
+		case endpoint == "search" && name == "q":
+			often = 97
+		case endpoint == "search":
+			often = 3
+		case endpoint == "history" && name == "window":
+			often = 70
+		case endpoint == "history":
+			often = map[string]int{"id": 70, "page": 15, "size": 10, "limit": 10, "offset": 10}[name] + often/4
+		}
+		if !d.chance(often) {
+			continue
+		}
+		pairs = append(pairs, d.pair(name, d.value(s, endpoint, name)))
+		if d.chance(5) { // once more
+			pairs = append(pairs, d.pair(name, d.value(s, endpoint, name)))
+		}
+	}
+	if d.chance(10) {
+		odd := []string{"", "=", "a", "x=1", "%", "=1", "page", "Page=5", "SORT=name", "%00=1", "sort%20=name", "size=&size=5", "a=%zz", "q[]=1", ";page=2", "page;=2", "\xff=\xfe", "limit", "sort=;id",
+			"mdk_live_x=1", "a%6Ddk_live_", "mdk%255Flive_", "%70age=", "l%69mit=5&limit=6", "utm_source=a&utm_source=b", "é+%2C=1"}
+		pairs = append(pairs, pick(d, odd))
+	}
+	if d.chance(5) { // names that nobody reads, to the end of X-Ignored and beyond
+		for range d.between(1, 200) {
+			pairs = append(pairs, d.encode(pick(d, []string{"a", "b", "é", "z", "_"})+strings.Repeat("n", d.upTo(pick(d, []int{2, 20, 300})))+strconv.Itoa(d.upTo(99))))
+		}
+	}
+	if shift := d.upTo(max(0, len(pairs)-1)); shift > 0 {
+		pairs = append(pairs[shift:len(pairs):len(pairs)], pairs[:shift]...)
+	}
+	if len(pairs) == 0 && !d.chance(10) {
+		return ""
+	}
+	return "?" + strings.Join(pairs, "&")
+}
+
+func (d draw) pair(name, value string) string {
+	if d.chance(3) {
+		name = pick(d, []string{strings.ToUpper(name), "%" + strconv.FormatInt(int64(name[0]), 16) + name[1:], name + "%20", "+" + name, name + "[]"})
+	}
+	if d.chance(2) {
+		return name
+	}
+	return name + "=" + value
+}
+
+// encode writes a value into a query string in one of several ways.
+func (d draw) encode(value string) string {
+	style := 0
+	if d.chance(40) {
+		style = d.between(1, 4)
+	}
+	var b strings.Builder
+	for i := 0; i < len(value); i++ {
+		c := value[i]
+		unreserved := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0
+		must := c <= ' ' || c == 0x7f || c == '#' || c == '&' || c == '%' || c == '+'
+		switch {
+		case c == ' ' && style != 1:
+			b.WriteByte('+')
+		case style == 4 || must || !unreserved && c != ',' && c != ':' && style == 0, style == 1 && !unreserved:
+			format := "%%%02X"
+			if style == 2 {
+				format = "%%%02x"
+			}
+			fmt.Fprintf(&b, format, c)
+		default: // as it is, bytes above ASCII too
+			b.WriteByte(c)
+		}
+	}
+	if d.chance(2) {
+		b.WriteString(pick(d, []string{"%", "%4", "%zz", "%%41", "%2", "%FF", "%C3", "%e2%84", "%00", "%C0%AF", "%ED%A0%80", "%2C", "\xff", "%25"}))
+	}
+	return b.String()
+}
+
+func (d draw) value(s *model.Snapshot, endpoint, name string) string {
+	ids, knownSlugs, knownSymbols := s.Known(endpoint)
+	if d.chance(2) {
+		return ""
+	}
+	switch name {
+	case "sort":
+		return d.encode(d.sort(endpoint))
+	case "page", "offset":
+		if d.chance(20) { // somewhere in the listing, the end more often
+			at := max(0, len(ids)+5-d.upTo(len(ids)+5))
+			if name == "page" {
+				at = at/20 + 1
+			}
+			return strconv.Itoa(at)
+		}
+		if name == "offset" {
+			return d.encode(d.integer([]string{"0", "1", "2", "5", "10", "19", "20", "100", "100000", "100001", "99999", "-1"}))
+		}
+		return d.encode(d.integer([]string{"1", "2", "3", "4", "10", "0", "-1", "100000", "9223372036854775807", "461168601842738791", "4611686018427387904", "92233720368547759", "92233720368547760"}))
+	case "size", "limit":
+		return d.encode(d.integer([]string{"20", "1", "2", "3", "7", "10", "100", "99", "101", "0", "-1", "500", "21", "-9223372036854775808"}))
+	case "id":
+		var known []string
+		for _, id := range ids {
+			known = append(known, strconv.FormatInt(id, 10))
+		}
+		return d.csv(known, []string{"", "1", "2", "3", "999", "0", "-1", "-0", "007", "9007199254740991", "9223372036854775807", "-9223372036854775808"},
+			[]string{"9223372036854775808", "1.5", "1e3", " 1", "+1", "0x1", "a", "١", "1 ", "-", "--1", "1;2"})
+	case "slug":
+		return d.csv(knownSlugs, append([]string{"", "nothing", "nothing-else", "a%b", "~", "é&=", "x y", strings.Repeat("long", 100), strings.Repeat("é", 300)}, slugs...), nil)
+	case "symbol":
+		return d.csv(knownSymbols, append([]string{"", "NOPE", "nope", "\u212A", "x=y", "😀😀"}, symbols...), nil)
+	case "fields":
+		return d.csv([]string{"links"}, []string{"", "LINKS", "lin\u212As", "link\u017f", "links ", " links", "link", "name", "*", "all", "links;"}, nil)
+	case "q":
+		return d.encode(d.typed(s))
+	case "window":
+		return d.encode(pick(d, []string{"24h", "7d", "30d", "90d", "1y", "1Y", "24H", "1h", "365d", " 7d", "7d ", "1y,7d", "all", "7\u1d48", "\x007d"}))
+	case "by":
+		return d.encode(pick(d, []string{"gainers", "GAINERS", " gainers ", "gainer\u017f", "\tgainers\r\n", "\v\fgainers", "", " ", "\t", "searched", "losers", "gainers,", "gain ers", "\u00a0gainers", "gainers\x00", "\u0085gainers", "\u2003"}))
+	}
+	panic("gen: unknown parameter " + name)
+}
+
+// typed is what somebody types to find an asset: parts of its name, symbol and slug,
+// and what is near them.
+func (d draw) typed(s *model.Snapshot) string {
+	known := s.Texts()
+	if len(known) == 0 || d.chance(5) {
+		known = append(known, "bitcoin", "a", " ", "", "é", strings.Repeat("x", 64), strings.Repeat("a ", 8), strings.Repeat("b ", 9), "\xff", "\x00")
+	}
+	text := pick(d, known)
+	for d.chance(30) {
+		text += pick(d, []string{" ", "  ", ""}) + pick(d, known)
+	}
+	if d.chance(60) { // its words, some of them, or the beginnings
+		words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+		for i := range words {
+			if runes := []rune(words[i]); d.chance(50) {
+				words[i] = string(runes[:d.between(1, min(len(runes), 4))])
+			}
+		}
+		text = strings.Join(words[min(d.upTo(2), len(words)):], pick(d, []string{" ", " ", "  ", "-"}))
+	}
+	if d.chance(70) {
+		text = strings.ToValidUTF8(text[:min(len(text), 64)], "")
+	}
+	if d.chance(30) {
+		text = d.refold(text)
+	}
+	return text
+}
+
+func (d draw) sort(endpoint string) string {
+	keys := model.SortKeys(endpoint)
+	if keys == nil || d.chance(8) {
+		keys = []string{"price", "market_cap", "volume", "volume_24h", "display_name", "symbol", "rank", "id", "", " id", "id ", "percent_change", "slug,name", "-id", "\u017flug", "na\u1d0de"}
+	}
+	key := pick(d, keys)
+	direction := pick(d, []string{"", ":desc", ":asc"})
+	switch {
+	case d.chance(6):
+		direction = pick(d, []string{":", ":up", ":DESC", ":Asc", ":de\u017fc", ": desc", ":desc ", ":asc:desc", ":descending", "::asc", " desc"})
+	case d.chance(6):
+		key = strings.ToUpper(key)
+	case d.chance(6):
+		key = strings.ReplaceAll(key, "k", "\u212A")
+	}
+	return key + direction
+}
+
+func (d draw) integer(usual []string) string {
+	if d.chance(8) {
+		return pick(d, []string{"1.5", "1e3", " 1", "1 ", "+1", "0x1", "abc", "-", "9223372036854775808", "-9223372036854775809", "99999999999999999999999", "１", "1,2", "1_0", "--1", "\x00", "1\x00", "NaN", "٢", "-0", "007", "-007", "000000000000000000000000000000000000002", "null", "-1-", "2147483648", "4294967297"})
+	}
+	if d.chance(20) {
+		return strconv.Itoa(d.upTo(120))
+	}
+	return pick(d, usual)
+}
+
+// csv is a list of known values, values that may not be there, and refused
+// ones; now and then at the most elements or over it.
+func (d draw) csv(known, others, refused []string) string {
+	count := d.between(1, 6)
+	if d.chance(6) {
+		count = pick(d, []int{100, 101, 99, 102, 100})
+	}
+	var elements []string
+	for range count {
+		switch {
+		case len(refused) > 0 && d.chance(2):
+			elements = append(elements, pick(d, refused))
+		case len(known) == 0 || d.chance(25):
+			elements = append(elements, pick(d, others))
+		default:
+			e := known[d.upTo(len(known)-1)]
+			if d.chance(40) {
+				e = d.refold(e)
+			}
+			elements = append(elements, e)
+		}
+	}
+	separator := ","
+	if d.chance(5) {
+		separator = "%2C"
+	}
+	for i := range elements {
+		elements[i] = d.encode(elements[i])
+	}
+	return strings.Join(elements, separator)
+}
+
+// refold writes a text in other code points that mostly fold the same, and at
+// times do not.
+func (d draw) refold(s string) string {
+	switch d.upTo(3) {
+	case 0:
+		return strings.ToUpper(s)
+	case 1:
+		return strings.ToLower(s)
+	case 2:
+		return s + pick(d, []string{"", " ", "\x00", "\u0301", "\xff"})
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, size := utf8.DecodeRuneInString(s)
+		if d.chance(80) {
+			r = unicode.SimpleFold(r)
+		}
+		b.WriteRune(r)
+		s = s[size:]
+	}
+	return b.String()
+}

@@ -1,0 +1,77 @@
+package providertest
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"example.com/marketdata/builder/source"
+	"example.com/marketdata/builder/source/provider"
+	"example.com/marketdata/internal/lab/gen"
+	"pgregory.net/rapid"
+)
+
+// Digits draws a quote of any numbers and no numbers at all: every digit that a
+// provider writes is in the feed's row. What becomes of it there, package source tests.
+// quote is a market with that quote only.
+func Digits(t *testing.T, quote func(price, marketCap, volume string) provider.Market) {
+	t.Helper()
+	rapid.Check(t, func(rt *rapid.T) {
+		numbers := gen.Numbers()
+		values := map[string]string{}
+		for _, field := range []string{"price", "market_cap", "volume"} {
+			if values[field] = numbers.Draw(rt, field); values[field] == "null" || values[field] == `""` {
+				values[field] = ""
+			}
+		}
+		files := provider.NewFeed("test", time.Unix(1, 0), nil)
+		quote(cmp.Or(values["price"], "null"), cmp.Or(values["market_cap"], `""`), cmp.Or(values["volume"], "null")).Write(files)
+		CheckRead(t, files)
+		written := Contents(t, files, source.QuotesFile)
+		if values["price"] == "" {
+			if written != "" {
+				rt.Fatalf("a quote without a price: %s", written)
+			}
+			return
+		}
+		row, _ := provider.Object([]byte(written))
+		for field, value := range values {
+			if got := string(row.Get(field)); got != value {
+				rt.Fatalf("%s of %s became %s", field, value, got)
+			}
+		}
+	})
+}
+
+// FuzzRows calls check with the answers in the sample, of which one is replaced by
+// a drawn one that passes for an answer: an array, or for the last file an object.
+// files are the sample's without .json; odd are answers to begin with.
+func FuzzRows(f *testing.F, files, odd []string, check func(t *testing.T, answers [][]byte)) {
+	var sample [][]byte
+	for i, name := range files {
+		b, err := os.ReadFile(filepath.Join("testdata/sample", name+".json"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		sample = append(sample, b)
+		f.Add(i, b)
+		for _, odd := range odd {
+			f.Add(i, []byte(odd))
+		}
+	}
+	f.Fuzz(func(t *testing.T, which int, body []byte) {
+		answers := slices.Clone(sample)
+		which = int(uint(which) % uint(len(answers)))
+		answers[which] = body
+		good := provider.CheckArray
+		if which == len(files)-1 {
+			good = provider.CheckObject
+		}
+		if _, err := good(body); err == nil { // or else the client asks again
+			check(t, answers)
+		}
+	})
+}

@@ -1,0 +1,346 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/loadtest/check"
+	"example.com/marketdata/loadtest/client"
+	"example.com/marketdata/loadtest/engine"
+	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/loadtest/streams"
+	"example.com/marketdata/loadtest/traffic"
+)
+
+// scenario is what is asked: pages of every listing in every order, filters,
+// prices over time, and the two that are no listing.
+var scenario = `
+zipf: 1
+mix:
+  - {endpoint: assets, weight: 8, sizes: [20, 100], sorts: [` + sorts("assets") + `], deep: 1, offset: 0.3, links: 0.2}
+  - {endpoint: quotes, weight: 8, sizes: [20, 100], sorts: [` + sorts("quotes") + `], deep: 1, offset: 0.3}
+  - {endpoint: exchanges, weight: 4, sizes: [100], sorts: [` + sorts("exchanges") + `], deep: 1, offset: 0.3}
+  - {endpoint: categories, weight: 4, sizes: [100], sorts: [` + sorts("categories") + `], deep: 1, offset: 0.3}
+  - {endpoint: chains, weight: 4, sizes: [100], sorts: [` + sorts("chains") + `], deep: 1, offset: 0.3}
+  - {endpoint: quotes, weight: 2, by: symbol, values: 3}
+  - {endpoint: assets, weight: 1, by: slug, values: 3}
+  - {endpoint: exchanges, weight: 1, by: id, values: 20}
+  - {endpoint: history, weight: 2, by: id, windows: ["24h", "7d", "30d", "90d", "1y"]}
+  - {endpoint: history, weight: 2, by: slug, values: 20, windows: ["24h", "7d"], sizes: [0, 3]}
+  - {endpoint: trending, weight: 2}
+  - {endpoint: global, weight: 2}
+conditional: 0.25
+compressed: 0.3
+codings: [gzip, zstd, br]
+head: 0.01
+pinned: 0.15
+own_id: 0.05
+bad_parameter: 0.01
+`
+
+// sorts are an endpoint's sort keys in both directions.
+func sorts(endpoint string) string {
+	keys := strings.Join(model.SortKeys(endpoint), ", ")
+	return keys + ", " + strings.ReplaceAll(keys, ",", ":desc,") + ":desc"
+}
+
+const (
+	// patience bounds a request. An edge answers or gives up within a few
+	// seconds, whatever the store does.
+	patience = 15 * time.Second
+	// streamsPerEdge is how many streams of events each edge has.
+	streamsPerEdge = 50
+	// think is the pause between two requests of a connection.
+	think = 2 * time.Millisecond
+)
+
+// load begins to ask the edges, each by a closed loop of the load tester, until
+// ctx is done. The function that it returns waits for the end, and takes down
+// what the oracle has found wrong.
+func (s *soak) load(ctx context.Context) (wait func(), err error) {
+	var endpoints []*client.Endpoint
+	sc, err := traffic.ParseScenario([]byte(scenario))
+	if err != nil {
+		return nil, err
+	}
+	var loops sync.WaitGroup
+	for i, n := range s.edges {
+		e, err := client.ParseEndpoint("http://"+n.addr, false)
+		if err != nil {
+			return nil, err
+		}
+		endpoints = append(endpoints, e)
+		dir, err := traffic.ReadDirectory(ctx, e, "", s.cfg.Assets, nil)
+		if err != nil {
+			return nil, err
+		}
+		checker := check.New(check.Config{Share: 1, Store: s.vault})
+		s.checkers = append(s.checkers, checker)
+		mix, err := traffic.NewMix(sc, dir, s.cfg.Seed+uint64(i), nil, checker)
+		if err != nil {
+			return nil, err
+		}
+		loops.Go(func() {
+			_, err := engine.Run(ctx, engine.Config{
+				Endpoints: []*client.Endpoint{e}, Source: &source{mix, s, n, ctx}, Connections: clientsPerEdge, Timeout: patience,
+				Duration: 1000 * time.Hour, // until ctx is done
+			})
+			if err != nil {
+				s.report.breaks(unexpected, "%s: the load ended: %v", n.name, err)
+			}
+			s.judge(n, checker)
+		})
+	}
+	held := streams.Hold(ctx, streams.Config{Endpoints: endpoints, Count: streamsPerEdge * len(endpoints), Store: s.vault})
+	return func() {
+		loops.Wait()
+		s.judgeStreams(held.Close())
+	}, nil
+}
+
+// judgeStreams takes down what became of the streams of events. A kill ends each
+// stream of its edge once; nothing else does.
+func (s *soak) judgeStreams(r *streams.Result) {
+	s.report.mu.Lock()
+	s.report.streams = r
+	killed := uint64(s.report.counts[kills+"edge"])
+	s.report.mu.Unlock()
+	for why, n := range r.Failures {
+		switch {
+		case why == engine.FailWrong:
+			s.report.breaks(wrongAnswers, "%d streams of events: %s", n, r.Wrong)
+		case why == engine.FailConnect, why == engine.FailClosed && n <= killed*streamsPerEdge:
+		default:
+			s.report.breaks(cutAnswers, "%d streams of events: %s", n, why)
+		}
+	}
+	if r.Early > killed*streamsPerEdge { // an edge that comes up without a snapshot tells of the first one at once
+		s.report.breaks(offTime, "%d events came before their snapshots were to become current", r.Early)
+	}
+	if r.Open != r.Count || r.Events == 0 {
+		s.report.breaks(stuck, "%d of %d streams of events were open at the end, after %d events", r.Open, r.Count, r.Events)
+	}
+}
+
+// judge takes down what the checker has found.
+func (s *soak) judge(n *node, c *check.Checker) {
+	rep := c.Finish(context.Background(), nil)
+	for _, f := range rep.Findings {
+		for i := range f.Count {
+			e := f.Examples[min(i, uint64(len(f.Examples)-1))]
+			s.report.breaks(wrongAnswers, "%s: %s: %s, snapshot %s, at %s: %s", n.name, f.Kind, e.Target, e.Snapshot, e.At.UTC().Format("15:04:05.000"), e.Detail)
+		}
+	}
+	if rep.Uncompared > 0 {
+		s.report.breaks(wrongAnswers, "%s: %d could not be judged: %s", n.name, rep.Uncompared, rep.OracleError)
+	}
+}
+
+// source is traffic for an edge that is killed now and then.
+type source struct {
+	engine.Source
+	soak *soak
+	edge *node
+	ctx  context.Context
+}
+
+// Session implements engine.Source.
+func (s *source) Session() engine.Session { return &session{Session: s.Source.Session(), source: s} }
+
+// session is one connection to the edge.
+type session struct {
+	engine.Session
+	source *source
+
+	began  time.Time // of the last request
+	life   int64     // of the edge, at that time
+	latest string    // snapshot of the last answer without a pin in this life
+	head   bool      // it was a HEAD
+	pin    string    // it asked for, "" for none
+
+	rollback int // the newest that an answer of this life has shown
+}
+
+// told is what an edge has told clients in one life. Snapshots are named by their
+// times, which sort as text.
+type told struct {
+	mu       sync.Mutex
+	life     int64
+	newest   string               // of all snapshots that are not withdrawn
+	inForce  string               // the newest of answers without a pin
+	prepared map[string]time.Time // that a pin has found before they were due, and when they are
+}
+
+// lateness bounds how long after its time a snapshot that waited for it may become
+// current. Who shares a machine with all the rest gets the processor late.
+const lateness = time.Second
+
+// judgeTime judges the time of an answer by what the builder published, and by what
+// the edge has answered before. It returns what is wrong, and by which promise.
+func (s *session) judgeTime(snapshot string) (promise, detail string) {
+	k, n, now := s.source.soak, &s.source.edge.told, time.Now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.life != s.life {
+		if n.life > s.life {
+			return "", "" // of an edge that was killed since
+		}
+		n.life, n.newest, n.inForce, n.prepared = s.life, "", "", map[string]time.Time{}
+	}
+	gone := k.withdrawn[snapshot]
+	if gone > 0 && gone <= s.rollback {
+		return wrongAnswers, fmt.Sprintf("answered from %s after the rollback that withdrew it", snapshot)
+	}
+	if k.withdrawn[n.newest] > 0 {
+		n.newest = ""
+	}
+	if gone == 0 {
+		n.newest = max(n.newest, snapshot)
+	}
+	due := k.due[snapshot]
+	if s.pin != "" {
+		if due.After(now) && n.inForce != "" && n.inForce < snapshot {
+			n.prepared[snapshot] = due
+			k.report.count(pinsEarly)
+		}
+		return "", ""
+	}
+	// An edge that comes up without a snapshot answers from the first one at once.
+	if due.After(now) && n.inForce != "" && n.inForce != snapshot {
+		promise, detail = offTime, fmt.Sprintf("%s was current %v early", snapshot, due.Sub(now))
+	}
+	n.inForce = max(n.inForce, snapshot)
+	for waited, due := range n.prepared {
+		switch {
+		case k.withdrawn[waited] > 0 || snapshot >= waited:
+			delete(n.prepared, waited)
+		case s.began.Sub(due) > lateness:
+			delete(n.prepared, waited)
+			promise, detail = offTime, fmt.Sprintf("%s was not current %v after its time", waited, s.began.Sub(due))
+		}
+	}
+	if snapshot < s.latest {
+		if k.withdrawn[s.latest] == 0 {
+			return wrongAnswers, fmt.Sprintf("answered from %q after %s", snapshot, s.latest)
+		}
+		s.rollback = k.withdrawn[s.latest]
+		k.report.count("answers that show a rollback first")
+	}
+	s.latest = snapshot
+	return promise, detail
+}
+
+// refused reports whether a pin may be refused with this status: with 410 after a
+// rollback, and before the edge has what another may have, with 503, or 400 when it
+// is more than a step away from what there can be.
+func (s *session) refused(status int) bool {
+	k, n := s.source.soak, &s.source.edge.told
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	newest := ""
+	if n.life == s.life && k.withdrawn[n.newest] == 0 {
+		newest = n.newest
+	}
+	switch status {
+	case http.StatusGone:
+		return k.withdrawn[s.pin] > 0
+	case http.StatusServiceUnavailable:
+		return s.pin > newest
+	case http.StatusBadRequest:
+		pin, _ := time.Parse(model.TimeFormat, s.pin)
+		known, err := time.Parse(model.TimeFormat, newest)
+		return err != nil || pin.Sub(known) > artifacts.Step
+	}
+	return false
+}
+
+// Request implements engine.Session. It pauses, and waits while the edge is
+// down.
+func (s *session) Request(i uint64, e *client.Endpoint) *engine.Request {
+	pause(s.source.ctx, think)
+	for s.source.edge.down() && s.source.ctx.Err() == nil {
+		pause(s.source.ctx, 10*time.Millisecond)
+	}
+	if life := s.source.edge.life.Load(); life != s.life { // what the edge that was killed had said is over
+		s.life, s.latest, s.rollback = life, "", 0
+	}
+	s.began = time.Now()
+	req := s.Session.Request(i, e)
+	s.head = req.Head
+	var byPath bool
+	if s.pin, byPath = pinOf(string(req.Bytes)); byPath {
+		s.source.soak.report.count("requests below /at/")
+	}
+	return req
+}
+
+// pinOf returns the pin of a request, "" for none, and whether its path has it.
+func pinOf(request string) (pin string, byPath bool) {
+	if _, path, ok := strings.Cut(request[:strings.Index(request, "\r\n")], " /at/"); ok {
+		t, _ := time.Parse("20060102T150405Z", path[:16]) // the load tester's own
+		return t.Format(model.TimeFormat), true
+	}
+	_, pin, _ = strings.Cut(request, "\r\nX-Snapshot-Time: ")
+	pin, _, _ = strings.Cut(pin, "\r\n")
+	return pin, false
+}
+
+// Failed implements engine.Observer.
+func (s *session) Failed(err error) {
+	r := s.source.soak.report
+	r.count(requests)
+	if s.source.edge.life.Load() != s.life || s.source.ctx.Err() != nil {
+		r.count(cutOff)
+		return
+	}
+	r.breaks(cutAnswers, "%s: after %v: %v", s.source.edge.name, time.Since(s.began), err)
+}
+
+// Answer implements engine.Session.
+func (s *session) Answer(res *client.Response) engine.Verdict {
+	n, r := s.source.edge.name, s.source.soak.report
+	r.count(requests)
+	r.count("answers of status " + strconv.Itoa(res.Status))
+	if res.Status == http.StatusServiceUnavailable {
+		if string(res.Get("Retry-After")) != "1" || !s.head && (!bytes.HasPrefix(res.Body, []byte(`{"code":50300,`)) || !bytes.HasSuffix(res.Body, []byte(`"result":{}}`))) {
+			r.breaks(wrongAnswers, "%s: a 503 with Retry-After %q and %s", n, res.Get("Retry-After"), res.Body)
+		}
+		if s.source.soak.calm(s.began) && (s.pin == "" || !s.refused(res.Status)) {
+			r.breaks(calm503, "%s: %s", n, res.Body)
+		}
+		return engine.Unexpected
+	}
+	if s.pin != "" && (res.Status == http.StatusGone || res.Status == http.StatusBadRequest) {
+		if !s.refused(res.Status) {
+			r.breaks(unexpected, "%s: status %d to the pin %s: %s", n, res.Status, s.pin, res.Body)
+		}
+		return engine.Unexpected
+	}
+	v := s.Session.Answer(res)
+	if v == engine.Unexpected {
+		r.breaks(unexpected, "%s: status %d: %s", n, res.Status, res.Body)
+	} else if snapshot := string(res.Get("X-Snapshot-Time")); snapshot != "" {
+		if promise, detail := s.judgeTime(snapshot); promise != "" {
+			r.breaks(promise, "%s: %s", n, detail)
+		}
+	}
+	return v
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
