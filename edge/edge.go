@@ -83,9 +83,9 @@ type Config struct {
 	// the limits of keys; "": they share none. See package redisstore.
 	LimitStore string
 
-	// Server configures the public listener; Engine, Keys, Static (package web),
-	// Observer and Logger are filled in, and MaxConns is lowered to what the
-	// process's limit of open files allows.
+	// Server configures the public listener. New sets Answer, Current, Keys, Static (package
+	// web), Observe and Logger, and lowers MaxConns to what the process's limit of open files
+	// allows.
 	Server server.Config
 
 	// DrainWait is how long requests are still served after the end was asked
@@ -193,8 +193,9 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	})
 
 	public := cfg.Server
-	public.Snapshots = e.refresher
-	public.Engine, public.Logger, public.SharedCaches = e.engine, cfg.Log, cfg.CacheScope == "public"
+	public.Current = e.refresher.Current
+	public.Answer = func(r *server.Request) error { return e.engine.Answer(&r.Request) }
+	public.Logger, public.SharedCaches = cfg.Log, cfg.CacheScope == "public"
 	if public.Static, err = web.Files(web.Options{KeyRequestURL: public.KeyRequestURL, AuthOff: cfg.AuthOff, Logos: cfg.BoardLogos}); err != nil {
 		return nil, fmt.Errorf("%w: --board-logos: %w", ErrUsage, err)
 	}
@@ -219,7 +220,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 		ClockSkew:   e.clockSkew,
 		Connections: func() server.Stats { return e.public.Stats() },
 	})
-	public.Observer = e.metrics
+	public.Observe = e.metrics.Observe
 	if e.public, err = server.New(public); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
 	}

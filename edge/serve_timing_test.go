@@ -137,7 +137,7 @@ func inMemory(tb testing.TB, serve func(net.Listener) error, stop func(context.C
 }
 
 func newServer(tb testing.TB, e *Edge) *server.Server {
-	s, err := server.New(server.Config{Engine: e.engine, Keys: e.keys, Observer: e.metrics, Logger: slog.New(slog.DiscardHandler)})
+	s, err := server.New(server.Config{Answer: func(r *server.Request) error { return e.engine.Answer(&r.Request) }, Keys: e.keys, Observe: e.metrics.Observe, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		tb.Fatal(err)
 	}

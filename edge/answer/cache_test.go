@@ -9,6 +9,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/shards"
@@ -108,7 +109,7 @@ func TestOldSnapshotsKeepNoAnswers(t *testing.T) {
 // budget, and for one of its key's sorts while others find room.
 func TestLargeSortWaits(t *testing.T) {
 	large := func(places *limit.Places) error {
-		w := work{more: &memory{places: places}, budget: snapshot.Budget{Wait: time.Millisecond}, counts: [3]int{byID: largeSort + 1}}
+		w := work{request: &Request{Bill: auth.Bill{Key: &auth.Key{Places: places}}}, budget: snapshot.Budget{Wait: time.Millisecond}, counts: [3]int{byID: largeSort + 1}}
 		_, err := w.inOtherOrder(nil, nil, nil, byID)
 		return err
 	}

@@ -44,9 +44,9 @@ type work struct {
 	window        *snapshot.History // nil: another endpoint, or a snapshot without it
 	about         int               // number of the window
 	listed, block cursor
-	more          Memory // for a large body; nil: none
-	large         bool   // it holds a place for a large body
-	whole         bool   // the digest is that of the body
+	request       *Request // nil: the answer is made ahead of a swap
+	large         bool     // it holds a place for a large body
+	whole         bool     // the digest is that of the body
 
 	budget snapshot.Budget
 

@@ -3,23 +3,22 @@ package answer
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/valyala/fasthttp"
-	"go.uber.org/goleak"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/edge/limit"
+	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
 	"example.com/marketdata/internal/lab/fixture"
+	"github.com/valyala/fasthttp"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -94,31 +93,21 @@ func value(p *Reply, name string) []byte {
 	return nil
 }
 
-// memory is that of a request without a server.
-type memory struct {
-	room, large []byte
-	made        atomic.Int64
-	// Rows of searches: those announced, those visited, and the most that may be announced
-	// if it is not 0.
-	ahead, visited, most int
-	places               *limit.Places
-}
+func newRequest() *Request { return &Request{Context: context.Background(), Reply: Reply{Status: 200}} }
 
-func (m *memory) Room() []byte      { return m.room[:0] }
-func (m *memory) LargeRoom() []byte { return m.large[:0] }
-func (m *memory) Made(bytes int)    { m.made.Add(int64(bytes)) }
-
-func (m *memory) Visit(rows int) bool {
-	m.ahead += rows
-	return m.most == 0 || m.ahead <= m.most
-}
-
-func (m *memory) Visited(rows int) { m.visited += rows }
-
-func (m *memory) Places() *limit.Places { return m.places }
-
-func newRequest() *Request {
-	return &Request{Context: context.Background(), Memory: &memory{room: make([]byte, 64<<10), large: make([]byte, 512<<10)}, Reply: Reply{Status: 200}}
+// newKey returns a key that may be used rate times a second, and burst times at once.
+func newKey(tb testing.TB, rate, burst int) *auth.Key {
+	tb.Helper()
+	text, err := artifacts.NewKey(rand.Reader)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var keys auth.Keys
+	keys.Use(&artifacts.KeySet{Keys: []artifacts.KeyEntry{{
+		ID: "key", Hash: artifacts.HashKey([]byte(text)), Rate: rate, Burst: burst,
+	}}}, time.Now())
+	key, _ := keys.Lookup([]byte(text), time.Now(), nil)
+	return key
 }
 
 // TestIgnored: X-Ignored is made for each request, from what that one was asked:

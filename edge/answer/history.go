@@ -82,12 +82,12 @@ func (w *work) appendItems(v *snapshot.View, picked []entry) error {
 		b := &w.window.Blocks[i]
 		points += len(b.Points)/snapshot.PointLength - b.First
 	}
-	if w.more != nil && len(picked)*(points*usualPoint+usualItem) > cap(w.body)-len(w.body) {
+	if w.request != nil && len(picked)*(points*usualPoint+usualItem) > cap(w.body)-len(w.body) {
 		if err := w.enter(limit.LargeBody); err != nil {
 			return err
 		}
 		w.large = true
-		w.body = append(w.more.LargeRoom(), w.body...)
+		w.body = append(w.request.Buffers.LargeBody(), w.body...)
 	}
 	for _, e := range picked {
 		s, err := w.at(v, e.row/v.PerShard())

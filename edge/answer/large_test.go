@@ -8,6 +8,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/edge/auth"
 	coders "example.com/marketdata/edge/coding"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
@@ -65,29 +66,29 @@ func TestLargeBodies(t *testing.T) {
 	}
 
 	var waiting sync.WaitGroup
-	of := func(places *limit.Places) *Request {
+	of := func(key *auth.Key) *Request {
 		req := newRequest()
-		req.Memory.(*memory).places = places
+		req.Bill.Key = key
 		return req
 	}
-	wait := func(places *limit.Places, n int) {
+	wait := func(key *auth.Key, n int) {
 		for range n {
 			waiting.Go(func() {
-				if req := of(places); large(r, req) != nil || len(req.Reply.Body) < coders.Large {
+				if req := of(key); large(r, req) != nil || len(req.Reply.Body) < coders.Large {
 					t.Errorf("a large answer of %d bytes", len(req.Reply.Body))
 				}
 			})
 		}
 	}
 	// One key comes to have its part of them, however much it asks, and another some.
-	var greedy, other limit.Places
-	part := cap(greedy.Of(limit.LargeBody))
-	wait(&greedy, part+10)
-	until("the key's part", func() bool { return len(greedy.Of(limit.LargeBody)) == part })
-	if err := large(&hurried, of(&greedy)); !errors.Is(err, ErrUnavailable) {
+	greedy, other := newKey(t, 1, 1), newKey(t, 1, 1)
+	part := cap(greedy.Places.Of(limit.LargeBody))
+	wait(greedy, part+10)
+	until("the key's part", func() bool { return len(greedy.Places.Of(limit.LargeBody)) == part })
+	if err := large(&hurried, of(greedy)); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("one more of the key: %v", err)
 	}
-	wait(&other, 1)
+	wait(other, 1)
 	until("another key's", func() bool { return len(shared[limit.LargeBody]) == part+1 })
 	wait(nil, cap(shared[limit.LargeBody])-part-1)
 	until("the last place", func() bool { return len(shared[limit.LargeBody]) == cap(shared[limit.LargeBody]) })
@@ -97,7 +98,7 @@ func TestLargeBodies(t *testing.T) {
 	small()
 	back()
 	waiting.Wait()
-	if n := len(shared[limit.LargeBody]) + len(greedy.Of(limit.LargeBody)) + len(other.Of(limit.LargeBody)); n != 0 {
+	if n := len(shared[limit.LargeBody]) + len(greedy.Places.Of(limit.LargeBody)) + len(other.Places.Of(limit.LargeBody)); n != 0 {
 		t.Errorf("%d places are taken", n)
 	}
 
@@ -106,15 +107,21 @@ func TestLargeBodies(t *testing.T) {
 	}
 	req := newRequest()
 	req.AcceptEncoding = []byte("br")
+	key := newKey(t, 1, 1000)
+	req.Bill.Take(key, 0)
+	spent := func() int { return 1000 - key.Charge(limit.Decision{}, 0, 0).Remaining }
 	waiting.Go(func() {
 		if err := large(r, req); err != nil || header(&req.Reply, "Content-Encoding") != "br" {
 			t.Errorf("a large answer that waited: %v", err)
 		}
 	})
-	until("what it takes", func() bool { return req.Memory.(*memory).made.Load() > 2*coders.Large })
+	const tokens = 2 * coders.Large / (8 << 10)
+	until("its charge", func() bool { return spent() > tokens })
 	late := newRequest()
+	late.Bill.Take(key, 0)
+	before := spent()
 	late.AcceptEncoding = []byte("br")
-	if err := large(&hurried, late); !errors.Is(err, ErrUnavailable) || late.Memory.(*memory).made.Load() <= 2*coders.Large {
+	if err := large(&hurried, late); !errors.Is(err, ErrUnavailable) || spent()-before <= tokens {
 		t.Errorf("one more, to be coded: %v", err)
 	}
 	small()

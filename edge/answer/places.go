@@ -16,8 +16,8 @@ var shared = [...]chan struct{}{
 // from others. leavePlace gives it back.
 func (w *work) enter(kind limit.Place) error {
 	var own chan struct{}
-	if w.more != nil {
-		own = w.more.Places().Of(kind)
+	if w.request != nil {
+		own = w.request.Bill.Places().Of(kind)
 	}
 	if own != nil {
 		if err := w.budget.Enter(own); err != nil {
@@ -33,8 +33,8 @@ func (w *work) enter(kind limit.Place) error {
 
 func (w *work) leavePlace(kind limit.Place) {
 	<-shared[kind]
-	if w.more != nil {
-		if own := w.more.Places().Of(kind); own != nil {
+	if w.request != nil {
+		if own := w.request.Bill.Places().Of(kind); own != nil {
 			<-own
 		}
 	}

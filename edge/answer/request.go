@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"example.com/marketdata/edge/limit"
+	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/query"
 )
 
@@ -20,7 +20,7 @@ var (
 	ErrUnavailable = errors.New("what the answer needs is unavailable")
 	// ErrNoView: the snapshot's builder did not know the sort key, or search.
 	ErrNoView = errors.New("the snapshot has no view for this")
-	// ErrLimited: Memory.Visit said no.
+	// ErrLimited: the key cannot pay for the rows of a search (auth.Bill).
 	ErrLimited = errors.New("the answer costs more than may be spent now")
 )
 
@@ -29,8 +29,10 @@ var (
 type Request struct {
 	// Context ends when the server is to end at once.
 	Context context.Context
-	// Memory gives the room for a body that is put together.
-	Memory
+	// Buffers are what a new body is composed in.
+	Buffers Buffers
+	// Bill charges the key for an answer that costs more than others.
+	Bill auth.Bill
 	// Query is what is asked for, and RawQuery how it was sent.
 	Query    query.Query
 	RawQuery []byte
@@ -50,30 +52,12 @@ type Request struct {
 	Reply Reply
 }
 
-// Memory is where the body of one answer is put together, and who is told what that
-// takes.
-type Memory interface {
-	// Room returns empty memory that stays the answer's until it is written, and
-	// LargeRoom more of it.
-	Room() []byte
-	LargeRoom() []byte
-	// Made is told how many bytes were put together for this request, and how many of
-	// them will be coded now, both together. A finished answer that was cached is none.
-	Made(bytes int)
-	// Visit is told how many rows a search is about to visit, and reports whether it may.
-	// Visited is told how many it did visit since it was told last, also when it failed.
-	Visit(rows int) bool
-	Visited(rows int)
-	// Places bounds the places that are held for whoever asks; nil: there is no bound.
-	Places() *limit.Places
-}
-
 // Reply is an answer as it is put together: a status, a body, and header lines.
 type Reply struct {
 	// Status is the HTTP status.
 	Status int
 	// Body must stay as it is until the answer is written: it is one that never
-	// changes, or lies in the memory that Request.Room gives.
+	// changes, or lies in Request.Buffers.
 	Body []byte
 	// Fixed are header lines that were made beforehand, with AppendLine. They
 	// must never change.

@@ -153,7 +153,7 @@ func (e *Engine) Answer(r *Request) error {
 		w.counters.hits.Add(1)
 		return nil
 	}
-	w.body, w.more = r.Room(), r.Memory
+	w.body, w.request = r.Buffers.Body(), r
 	var err error
 	if entry == nil && r.Query.CanLoosen() {
 		if entry, err = e.loosened(r, w, s, cache); err != nil {
@@ -237,7 +237,7 @@ func (e *Engine) free(w *work) {
 		w.leavePlace(limit.LargeBody)
 		w.large = false
 	}
-	w.body, w.more = nil, nil // the request's
+	w.body, w.request = nil, nil
 	w.leave()
 	e.works.Put(w)
 }
@@ -343,14 +343,14 @@ func (e *Engine) writeFresh(r *Request, s *snapshot.Snapshot, w *work, tag diges
 	c := chooseCoding(r, len(w.body))
 	w.etag = appendETag(w.etag[:0], tag, c)
 	if notModified(r, w.etag, lastModified) {
-		r.Made(len(w.body))
+		r.charge(len(w.body))
 		e.writeHead(r, w, s, http.StatusNotModified, c, w.notFound, lastModified)
 	} else if e.writeHead(r, w, s, http.StatusOK, c, w.notFound, lastModified); c == identity {
-		r.Made(len(w.body))
+		r.charge(len(w.body))
 		r.Reply.Body = w.body
 	} else {
 		// Before it is coded: what waits for that has taken its tokens.
-		r.Made(2 * len(w.body))
+		r.charge(2 * len(w.body))
 		r.Reply.Body, made = w.body, c
 		if err := w.encode(c); err != nil {
 			return identity, err
@@ -358,6 +358,14 @@ func (e *Engine) writeFresh(r *Request, s *snapshot.Snapshot, w *work, tag diges
 	}
 	e.addTimes(r, s, false)
 	return made, nil
+}
+
+// charge charges the request for bytes that are composed and encoded. Only bodies of
+// /history are long enough for it.
+func (r *Request) charge(bytes int) {
+	if r.Query.Endpoint == query.History {
+		r.Bill.Bytes(bytes)
+	}
 }
 
 // writeHead sets the status, and the header of an answer that is not cached and
@@ -404,7 +412,7 @@ func (e *Engine) answerGlobal(r *Request, state *snapshot.State, s *snapshot.Sna
 	if c := state.Change; c != nil && c.Time.After(s.Time) {
 		modified = c.Time.UTC().AppendFormat(nil, http.TimeFormat)
 	}
-	w.body, w.notFound = appendGlobal(r.Room(), state, s), w.notFound[:0]
+	w.body, w.notFound = appendGlobal(r.Buffers.Body(), state, s), w.notFound[:0]
 	tag := digestOf(w.body)
 	if current {
 		// Another goroutine makes the same.

@@ -128,7 +128,7 @@ func (w *work) loosen(s *snapshot.Snapshot, q *query.Query) error {
 
 // charge has rows paid for before they are visited.
 func (w *work) charge(rows int) error {
-	if w.more != nil && !w.more.Visit(rows) {
+	if w.request != nil && !w.request.Bill.Visit(rows) {
 		return ErrLimited
 	}
 	return nil
@@ -137,8 +137,8 @@ func (w *work) charge(rows int) error {
 // settle tells what was visited: the rows that were come upon, also before an error, and
 // all rows of each shard that was not in memory and had to be read.
 func (w *work) settle() {
-	if w.more != nil {
-		w.more.Visited(w.searched + w.budget.Read)
+	if w.request != nil {
+		w.request.Bill.Settle(w.searched + w.budget.Read)
 	}
 	w.searched, w.budget.Read = 0, 0
 }

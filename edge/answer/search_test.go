@@ -13,6 +13,8 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/market"
+	"example.com/marketdata/edge/auth"
+	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/internal/lab/fixture"
 )
@@ -72,6 +74,8 @@ func TestSearchRows(t *testing.T) {
 	warm, cold := newRig(t, store, 64<<20, 1), newRig(t, store, 1, 1)
 	warm.await(t, fixture.Start)
 	cold.await(t, fixture.Start)
+	poor := newKey(t, 1, 1)
+	poor.Spend(limit.Decision{}, 0, 50)
 	rnd, read := rand.New(rand.NewPCG(1, 1)), 0
 	for i := range 800 {
 		raw := "q=" + searchText(rnd)
@@ -83,35 +87,36 @@ func TestSearchRows(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := searchRows(text, f.Assets)
-		ask1 := func(r *rig, most int) (*memory, error) {
+		search := func(r *rig, bill auth.Bill) (auth.Bill, error) {
 			req := newRequest()
-			m := req.Memory.(*memory)
-			m.most = most
+			req.Bill = bill
 			before := r.Totals().Rows
 			err := ask(t, r, req, query.Search, raw)
 			// The rows of other words are not charged, and bounded by those that are.
 			if rows := int(r.Totals().Rows - before); rows > maxFound+(2+worthMeeting*(query.MaxWords-1))*want {
 				t.Errorf("%s: %d rows visited for %d that are charged", raw, rows, want)
 			}
-			return m, err
+			return req.Bill, err
 		}
-		m, err := ask1(warm, 0)
+		b, err := search(warm, auth.Bill{})
 		for range 100 { // what is read goes into memory sooner or later
-			if err == nil && m.visited > want {
-				m, err = ask1(warm, 0)
+			if err == nil && b.Visited > want {
+				b, err = search(warm, auth.Bill{})
 			}
 		}
-		if err != nil || m.ahead != want || m.visited != want {
-			t.Fatalf("%s: %d rows announced, %d visited, %v, want %d", raw, m.ahead, m.visited, err, want)
+		if err != nil || b.Visited != want {
+			t.Fatalf("%s: %d rows visited, %v, want %d", raw, b.Visited, err, want)
 		}
-		if m, err := ask1(cold, 0); err != nil || m.ahead != want || m.visited < want {
-			t.Fatalf("%s, from the disk: %d rows announced, %d visited, %v, want %d and more", raw, m.ahead, m.visited, err, want)
+		if b, err := search(cold, auth.Bill{}); err != nil || b.Visited < want {
+			t.Fatalf("%s, from the disk: %d rows visited, %v, want %d and more", raw, b.Visited, err, want)
 		} else {
-			read += m.visited - want
+			read += b.Visited - want
 		}
-		if want > 1 {
-			if _, err := ask1(warm, want-1); !errors.Is(err, ErrLimited) {
-				t.Fatalf("%s, with room for less: %v", raw, err)
+		// A key that owes tokens gets no further one, which the last of these rows would take.
+		for first := max(0, 499-want); want > 0 && first <= max(0, 500-want); first++ {
+			_, err := search(warm, auth.Bill{Key: poor, Ahead: first, Visited: first})
+			if (err != nil) != (first+want >= 500) || err != nil && !errors.Is(err, ErrLimited) {
+				t.Fatalf("%s, of a key that owes tokens, %d rows before: %v", raw, first, err)
 			}
 		}
 	}

@@ -35,14 +35,14 @@ func TestAllocations(t *testing.T) {
 func BenchmarkObserve(b *testing.B) {
 	observation := server.Observation{Route: 1, Status: 200, Bytes: 5000, Duration: 20 * time.Microsecond, KeyID: "0123456789abcdef"}
 	b.Run("one", func(b *testing.B) {
-		var observer server.Observer = newCounting()
+		observer := newCounting()
 		b.ReportAllocs()
 		for b.Loop() {
 			observer.Observe(observation)
 		}
 	})
 	b.Run("all", func(b *testing.B) {
-		var observer server.Observer = newCounting()
+		observer := newCounting()
 		var conns atomic.Uint64
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {
@@ -55,7 +55,7 @@ func BenchmarkObserve(b *testing.B) {
 	})
 	// What the stripes are for: every core on the same one.
 	b.Run("all on one stripe", func(b *testing.B) {
-		var observer server.Observer = newCounting()
+		observer := newCounting()
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {

@@ -3,7 +3,7 @@
 //
 // What the answering side counts for itself, or what a request must not pay
 // for, is read when Prometheus asks (collector.go). Only the answers are counted
-// as they are given: Metrics is a server.Observer whose counters are spread by
+// as they are given: Metrics.Observe has counters that are spread by
 // connection, so that cores do not write to each other's memory (observe.go).
 //
 // Names follow the conventions of Prometheus: the prefix edge_, base units, and
@@ -48,11 +48,11 @@ type Sources struct {
 	// is known; nil: it never is.
 	ClockSkew func() (skew time.Duration, known bool)
 	// Connections is called at each scrape, not before: the server that it asks
-	// may be made later, with the Metrics as its observer.
+	// may be made later, with Metrics.Observe.
 	Connections func() server.Stats
 }
 
-// Metrics counts answers, as a server.Observer, and serves everything to
+// Metrics counts answers, and serves everything to
 // Prometheus, as an http.Handler. It is safe for concurrent use.
 type Metrics struct {
 	began   time.Time
@@ -95,7 +95,7 @@ func New(src Sources) *Metrics {
 // ServeHTTP answers a scrape.
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler.ServeHTTP(w, r) }
 
-// Observe implements server.Observer.
+// Observe counts an answer: see server.Config.
 func (m *Metrics) Observe(o server.Observation) { m.answers.observe(&o) }
 
 // Swapped counts a snapshot that was just taken over.

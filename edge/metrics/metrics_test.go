@@ -12,23 +12,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
-	"go.uber.org/goleak"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/auth"
-	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
 	"example.com/marketdata/edge/upstream"
 	"example.com/marketdata/internal/lab/fixture"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -259,21 +257,6 @@ func TestEveryCounter(t *testing.T) {
 	}
 }
 
-// memory is that of a request without a server.
-type memory struct{}
-
-func (memory) Room() []byte { return nil }
-
-func (memory) LargeRoom() []byte { return nil }
-
-func (memory) Made(int) {}
-
-func (memory) Visit(int) bool { return true }
-
-func (memory) Visited(int) {}
-
-func (memory) Places() *limit.Places { return nil }
-
 // TestTotals: what the engine counts is told.
 func TestTotals(t *testing.T) {
 	store := memstore.New()
@@ -281,7 +264,7 @@ func TestTotals(t *testing.T) {
 	r := newRig(t, store, false)
 	until(t, "the snapshot", func() bool { s := r.Refresher.State(); return s != nil && s.Snapshot != nil })
 	for _, raw := range []string{"size=7", "size=7", "size=7", "size=8", "slug=asset-1,asset-2"} {
-		req := &answer.Request{Now: time.Now(), Memory: memory{}}
+		req := &answer.Request{Now: time.Now()}
 		if err := req.Query.Parse(query.Quotes, []byte(raw)); err != nil {
 			t.Fatal(err)
 		}

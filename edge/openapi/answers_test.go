@@ -18,16 +18,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getkin/kin-openapi/openapi3"
-	"go.uber.org/goleak"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge"
-	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/internal/lab/openapitest"
 	"example.com/marketdata/internal/lab/testserver"
+	"github.com/getkin/kin-openapi/openapi3"
+	"go.uber.org/goleak"
 )
 
 var update = flag.Bool("update", false, "write the answers that the examples are")
@@ -137,14 +135,9 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// panics is an engine with a fault.
-type panics struct{}
-
-func (panics) Answer(*answer.Request) error { panic("a fault") }
-
 func startBroken(t *testing.T) string {
 	t.Helper()
-	s, err := server.New(server.Config{Engine: panics{}, Logger: slog.New(slog.DiscardHandler)})
+	s, err := server.New(server.Config{Answer: func(*server.Request) error { panic("a fault") }, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,11 +15,12 @@ import (
 // DefaultMaxConns is Config.MaxConns where it is 0.
 const DefaultMaxConns = 32 << 10
 
-// Config says how a Server serves. The zero value of every field but Engine is
+// Config says how a Server serves. The zero value of every field but Answer is
 // a default that is fit for the internet.
 type Config struct {
-	// Engine finds the answers. Required.
-	Engine Engine
+	// Answer answers a request whose key, rate and parameters are in order, as
+	// answer.Engine does. Required.
+	Answer func(*Request) error
 	// Keys is the key set in force; nil lets everybody in, without the limits
 	// below, and is for local use only.
 	Keys *auth.Keys
@@ -45,8 +46,10 @@ type Config struct {
 	// a connection without the header is refused; from anybody else the header
 	// is not HTTP. None by default.
 	ProxyProtocol []netip.Prefix
-	// Snapshots says what the streams of /events tell; nil: there is no such path.
-	Snapshots Snapshots
+	// Current returns the time of the current snapshot as in X-Snapshot-Time, nil before
+	// the first one, and a channel that is closed when it may be another. The streams of
+	// /events send it; nil: there is no such path.
+	Current func() (t []byte, changed <-chan struct{})
 	// MaxStreams bounds the open streams of /events; 0: DefaultMaxStreams.
 	MaxStreams int
 	// Static are the files of other public paths, by path.
@@ -81,15 +84,17 @@ type Config struct {
 	// errors, and slow ones are logged, up to a number of lines a second.
 	LogAll  bool
 	LogSlow time.Duration
-	// Observer gets every answer; may be nil.
-	Observer Observer
+	// Observe gets every answer, for metrics; may be nil. It is called after the answer was
+	// written, on the goroutine that answers, by many at once: it must be quick, and best
+	// writes to memory that no other connection's answers write to.
+	Observe func(Observation)
 }
 
 // withDefaults returns the configuration with defaults filled in, or what is
 // wrong with it.
 func (cfg Config) withDefaults() (Config, error) {
-	if cfg.Engine == nil {
-		return cfg, errors.New("server: no engine")
+	if cfg.Answer == nil {
+		return cfg, errors.New("server: nothing answers")
 	}
 	for _, n := range []struct {
 		name  string

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"example.com/marketdata/edge/answer"
 )
 
 // TestTooManyConnections: one too many is told so, and those that are there go
@@ -128,17 +130,17 @@ func TestSlowReaders(t *testing.T) {
 	const slow = 4
 	big := make([]byte, 16<<20)
 	s, addr := start(t, func(cfg *Config) {
-		cfg.MaxWaitingBytes, cfg.WriteTimeout, cfg.ReadTimeout = 8*slow*(chargeWriting+outputSize+2*sendBuffer+int64(len(big))), patience, patience
-		cfg.Engine = engine(func(r *Request) error {
+		cfg.MaxWaitingBytes, cfg.WriteTimeout, cfg.ReadTimeout = 8*slow*(chargeWriting+answer.OutputSize+2*sendBuffer+int64(len(big))), patience, patience
+		cfg.Answer = func(r *Request) error {
 			switch r.Query.Page {
 			case 1:
 				return stub(r)
 			case 2: // put together for this request
-				r.Room()
+				r.Buffers.Body()
 			}
 			r.Reply.Body = big
 			return nil
-		})
+		}
 	})
 	var stuck []*client
 	for len(stuck) < slow {
@@ -202,13 +204,13 @@ func TestDrain(t *testing.T) {
 	release := make(chan struct{})
 	entered := make(chan struct{})
 	s, addr := start(t, func(cfg *Config) {
-		cfg.Engine = engine(func(r *Request) error {
+		cfg.Answer = func(r *Request) error {
 			if r.Query.Page == 2 {
 				entered <- struct{}{}
 				<-release
 			}
 			return stub(r)
-		})
+		}
 	})
 	silent := dial(t, addr)
 	idle := dial(t, addr).send(request("GET", assets))
@@ -384,13 +386,13 @@ func TestAnswerAfterSlowOne(t *testing.T) {
 	big := make([]byte, 16<<20)
 	s, addr := start(t, func(cfg *Config) {
 		cfg.WriteTimeout = timeout
-		cfg.Engine = engine(func(r *Request) error {
+		cfg.Answer = func(r *Request) error {
 			if r.Query.Page == 1 {
 				return stub(r)
 			}
 			r.Reply.Body = big
 			return nil
-		})
+		}
 	})
 	c := dial(t, addr).send(request("GET", assets+"?page=2"))
 	until(t, func() bool { return s.Stats().Waiting == 1 })
@@ -444,7 +446,7 @@ func TestSlowPipeline(t *testing.T) {
 	lines := &slowLines{ids: map[string]bool{}}
 	s, addr := start(t, func(cfg *Config) {
 		cfg.Logger, cfg.LogAll, cfg.WriteTimeout = slog.New(slog.NewJSONHandler(lines, nil)), true, patience
-		cfg.Engine = engine(func(r *Request) error { r.Reply.Body = body; return nil })
+		cfg.Answer = func(r *Request) error { r.Reply.Body = body; return nil }
 	})
 	c := dial(t, addr)
 	if err := c.Conn.(*net.TCPConn).SetReadBuffer(64 << 10); err != nil {

@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/marketdata/edge/answer"
 	"golang.org/x/sys/unix"
 )
 
@@ -163,14 +164,14 @@ func crowdServer(t *testing.T, change func(*Config)) (*Server, string, string) {
 	s, addr := start(t, func(cfg *Config) {
 		cfg.Keys = keys
 		cfg.Static = map[string]StaticFile{"/docs": {Body: make([]byte, 1<<20), ContentType: "text/html"}}
-		cfg.Engine = engine(func(r *Request) error {
+		cfg.Answer = func(r *Request) error {
 			if r.Query.Page != 4 {
 				return stub(r)
 			}
-			r.Room()
-			r.Reply.Body = r.LargeRoom()[:largeSize]
+			r.Buffers.Body()
+			r.Reply.Body = r.Buffers.LargeBody()[:answer.LargeSize]
 			return nil
-		})
+		}
 		change(cfg)
 	})
 	return s, addr, "X-Api-Key: " + text

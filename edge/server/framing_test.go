@@ -23,7 +23,7 @@ const assets = "/openapi/v1/assets"
 func TestFraming(t *testing.T) {
 	_, addr := start(t, func(cfg *Config) {
 		cfg.ReadTimeout = 200 * time.Millisecond
-		cfg.Engine = engine(func(r *Request) error { t.Errorf("%s reached the engine", r.ID); return stub(r) })
+		cfg.Answer = func(r *Request) error { t.Errorf("%s reached the engine", r.ID); return stub(r) }
 	})
 	long := strings.Repeat("a", 10<<10)
 	for name, tc := range map[string]struct {

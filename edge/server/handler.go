@@ -8,7 +8,6 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/limit"
-	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/snapshot"
 )
 
@@ -112,76 +111,16 @@ func (s *Server) openStream(r *Request) {
 	}
 }
 
-// tokenBytes is how much of an answer of /history is put together and coded for one
-// token (INTERFACE.md, "Rate limits"). A full page of a year, some 300 KB, takes 4 to 5 ms
-// to be put together and coded: without it, one key with the default limit would
-// keep half a core with them; with it, it gets four in three seconds, 0.6 % of a core, so
-// that they are not what the p99 of others is made of. At 16 KiB it was 1.2 %.
-const tokenBytes = 8 << 10
-
-// Made implements answer.Memory. It takes the tokens before the body is coded, so that
-// of a busy edge nobody has more coded than their bucket held: of a full one of the
-// default limit three pages.
-func (r *Request) Made(bytes int) {
-	if n := bytes / tokenBytes; n > 0 && r.Query.Endpoint == query.History && r.taken != nil {
-		r.left = r.taken.Charge(r.left, limit.At(r.Now), n)
-	}
-}
-
-// tokenRows is how many rows a search visits for one token (INTERFACE.md, "Rate limits").
-// Where each asset has to be looked up a row takes a good half of a microsecond, so that the
-// default limit pays for 4 % of a core at most; mostly it is a tenth of that.
-const tokenRows = 500
-
-// Visit implements answer.Memory. It takes the tokens for the rows before they are visited,
-// so that of a busy edge nobody has more visited than their bucket held, and one search.
-func (r *Request) Visit(rows int) bool {
-	r.ahead += rows
-	n := r.ahead/tokenRows - r.rowTokens
-	if r.taken == nil || n <= 0 {
-		return true
-	}
-	left := r.taken.Spend(r.left, limit.At(r.Now), n)
-	if left.OK {
-		r.rowTokens += n
-	}
-	r.left = left
-	return left.OK
-}
-
-// Visited implements answer.Memory.
-func (r *Request) Visited(rows int) {
-	r.visited += rows
-	r.ahead = r.visited
-	n := r.visited/tokenRows - r.rowTokens
-	if r.taken == nil || n == 0 {
-		return
-	}
-	r.rowTokens += n
-	if left := r.taken.Settle(r.left, limit.At(r.Now), n); r.left.OK { // else it says what was refused
-		r.left = left
-	}
-}
-
-// Places implements answer.Memory.
-func (r *Request) Places() *limit.Places {
-	if r.taken == nil {
-		return nil
-	}
-	return r.taken.Places
-}
-
-// find has the engine answer. Of a key's pinned requests, which may wait, only so
-// many are under way at once.
+// find finds the answer. Pinned requests may wait, so a key may have only so many of them
+// at once.
 func (s *Server) find(r *Request) error {
-	if r.Pinned && r.taken != nil {
-		key := r.taken
+	if key := r.Bill.Key; r.Pinned && key != nil {
 		defer key.EndPinned()
 		if !key.BeginPinned() {
 			return snapshot.ErrLater
 		}
 	}
-	return s.engine.Answer(&r.Request)
+	return s.cfg.Answer(r)
 }
 
 // admit checks key and rate, and returns what is wrong.
@@ -197,7 +136,7 @@ func (s *Server) admit(r *Request) *problem {
 	switch verdict {
 	case auth.Undecided, auth.Refused:
 		r.limited, r.limit = true, s.addresses.Limit()
-		if r.left = s.addresses.Take(s.clientOf(r), limit.At(r.Now)); !r.left.OK {
+		if r.Bill.Left = s.addresses.Take(s.clientOf(r), limit.At(r.Now)); !r.Bill.Left.OK {
 			return tooManyRequests
 		}
 		if verdict == auth.Undecided {
@@ -207,10 +146,9 @@ func (s *Server) admit(r *Request) *problem {
 	}
 	r.KeyID = key.ID
 	r.limited, r.limit = true, key.Limit
-	if r.left = key.Take(limit.At(r.Now)); !r.left.OK {
+	if !r.Bill.Take(key, limit.At(r.Now)) {
 		return tooManyRequests
 	}
-	r.taken = key
 	return nil
 }
 
@@ -222,21 +160,20 @@ func (s *Server) overOpen(r *Request) bool {
 	if s.keys == nil {
 		return false
 	}
-	if r.left = s.open.Take(s.clientOf(r), limit.At(r.Now)); r.left.OK {
+	if r.Bill.Left = s.open.Take(s.clientOf(r), limit.At(r.Now)); r.Bill.Left.OK {
 		return false
 	}
 	s.problem(r, tooManyRequests)
 	r.Reply.Lines = appendPolicy(r.Reply.Lines, policyOpen, s.open.Limit())
-	r.Reply.Lines = appendRateLimit(r.Reply.Lines, policyOpen, r.left)
+	r.Reply.Lines = appendRateLimit(r.Reply.Lines, policyOpen, r.Bill.Left)
 	return true
 }
 
 // finish completes an answer, whatever it is.
 func (s *Server) finish(r *Request) {
-	if r.taken != nil && ownFault(r.route, r.Reply.Status) {
-		// The service's own faults are not the client's to pay for. Rows that were visited are.
-		r.taken.GiveBack(limit.At(r.Now))
-		r.taken = nil
+	if ownFault(r.route, r.Reply.Status) {
+		// The client does not pay for the service's own faults, only for the rows visited.
+		r.Bill.GiveBack()
 	}
 	r.close = r.close || s.draining.Load()
 	if r.conn != nil {

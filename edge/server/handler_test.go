@@ -71,7 +71,7 @@ func TestMethods(t *testing.T) {
 func TestHead(t *testing.T) {
 	_, addr := start(t, func(cfg *Config) {
 		cfg.Static = map[string]StaticFile{"/docs": {Body: []byte("<html>"), ContentType: "text/html; charset=utf-8"}}
-		cfg.Engine = engine(func(r *Request) error {
+		cfg.Answer = func(r *Request) error {
 			switch r.Query.Endpoint {
 			case query.Global:
 				return answer.ErrNoSnapshot
@@ -79,7 +79,7 @@ func TestHead(t *testing.T) {
 				panic("chains")
 			}
 			return stub(r)
-		})
+		}
 	})
 	for _, target := range []string{assets, assets + "?page=0", "/openapi/v1/global", "/openapi/v1/chains", "/nowhere", "/docs"} {
 		id := "X-Request-Id: same"
@@ -105,12 +105,12 @@ func TestKey(t *testing.T) {
 	keys, text := newKeys(t, 1000, 1000)
 	_, addr := start(t, func(cfg *Config) {
 		cfg.Keys, cfg.AddressRate, cfg.AddressBurst, cfg.KeyRequestURL = keys, 1000, 1000, "https://keys.test/new?a=b&c"
-		cfg.Engine = engine(func(r *Request) error {
+		cfg.Answer = func(r *Request) error {
 			if r.KeyID != "key-1" {
 				t.Errorf("key id %q", r.KeyID)
 			}
 			return stub(r)
-		})
+		}
 	})
 	expect(t, 200, "", ask(t, addr, "GET", assets, "X-Api-Key: "+text))
 	expect(t, 200, "", ask(t, addr, "GET", assets, "x-aPI-kEY:\t"+text+"  "))
@@ -149,16 +149,18 @@ func TestKey(t *testing.T) {
 func TestKeyLimit(t *testing.T) {
 	keys, text := newKeys(t, 1, 5)
 	var problem error
-	s := newServer(t, Config{Keys: keys, Engine: engine(func(r *Request) error {
+	s := newServer(t, Config{Keys: keys, Answer: func(r *Request) error {
 		if r.Query.Endpoint == query.Chains {
 			panic("chains")
 		}
 		if problem != nil {
 			return problem
 		}
-		r.Made(3*tokenBytes + 1)
+		if r.Query.Endpoint == query.History {
+			r.Bill.Bytes(3*8<<10 + 1)
+		}
 		return stub(r)
-	})})
+	}})
 	now := time.Now()
 	step := func(status int, key, target, limit string) {
 		t.Helper()
@@ -214,7 +216,7 @@ func TestKeyLimit(t *testing.T) {
 func TestFaultLimit(t *testing.T) {
 	keys, text := newKeys(t, 10, 50) // as the default of an address
 	for name, cfg := range map[string]Config{
-		"unavailable": {Keys: keys, Engine: engine(func(*Request) error { return answer.ErrUnavailable })},
+		"unavailable": {Keys: keys, Answer: func(*Request) error { return answer.ErrUnavailable }},
 		"no keys":     {Keys: new(auth.Keys)},
 	} {
 		s := newServer(t, cfg)
@@ -245,6 +247,9 @@ func TestFaultLimit(t *testing.T) {
 	}
 }
 
+// searchRows is how many rows of a search cost a token (INTERFACE.md, "Rate limits").
+const searchRows = 500
+
 // TestSearchTokens: a search pays for the rows that it visits as a plain model says,
 // whatever it ends in: before they are visited, and what is owed keeps others from theirs.
 func TestSearchTokens(t *testing.T) {
@@ -253,23 +258,23 @@ func TestSearchTokens(t *testing.T) {
 		keys, text := newKeys(t, rate, burst)
 		var steps [][2]int // rows announced, and rows visited
 		var result error
-		s := newServer(t, Config{Keys: keys, Engine: engine(func(r *Request) error {
+		s := newServer(t, Config{Keys: keys, Answer: func(r *Request) error {
 			for _, step := range steps {
-				if !r.Visit(step[0]) {
+				if !r.Bill.Visit(step[0]) {
 					return answer.ErrLimited
 				}
-				r.Visited(step[1])
+				r.Bill.Settle(step[1])
 			}
 			if result != nil {
 				return result
 			}
 			return stub(r)
-		})})
+		}})
 		now, left, most := time.Now(), burst, max(burst, 60*rate)
 		for range rapid.IntRange(1, 20).Draw(rt, "requests") {
 			pause := rapid.IntRange(0, 3).Draw(rt, "pause")
 			now, left = now.Add(time.Duration(pause)*time.Second), min(burst, left+pause*rate)
-			rows := rapid.OneOf(rapid.IntRange(0, 2*tokenRows), rapid.IntRange(0, 500_000))
+			rows := rapid.OneOf(rapid.IntRange(0, 2*searchRows), rapid.IntRange(0, 500_000))
 			steps = nil
 			for range rapid.IntRange(0, 2).Draw(rt, "steps") {
 				ahead := rows.Draw(rt, "ahead")
@@ -285,14 +290,14 @@ func TestSearchTokens(t *testing.T) {
 				}
 				paid, seen := 0, 0
 				for _, step := range steps {
-					n := max(paid, (seen+step[0])/tokenRows)
+					n := max(paid, (seen+step[0])/searchRows)
 					if n > paid && left < 0 {
 						status = 429
 						break
 					}
 					left = max(left-(n-paid), -most)
 					seen += step[1]
-					paid = seen / tokenRows
+					paid = seen / searchRows
 					left = max(min(burst, left-(paid-n)), -most)
 				}
 			}
@@ -309,12 +314,12 @@ func TestSearchTokens(t *testing.T) {
 func TestTokensBeforeCoding(t *testing.T) {
 	keys, text := newKeys(t, 100, 200)
 	waits, coded := make(chan bool), make(chan bool)
-	s := newServer(t, Config{Keys: keys, Engine: engine(func(r *Request) error {
-		r.Made(2 * 300 << 10)
+	s := newServer(t, Config{Keys: keys, Answer: func(r *Request) error {
+		r.Bill.Bytes(2 * 300 << 10)
 		waits <- true
 		<-coded
 		return stub(r)
-	})})
+	}})
 	now, refused := time.Now(), make(chan *response)
 	var answered sync.WaitGroup
 	for waiting := 0; ; waiting++ {
@@ -482,10 +487,10 @@ func TestSharedCaches(t *testing.T) {
 func TestPin(t *testing.T) {
 	var got *answer.Request
 	_, addr := start(t, func(cfg *Config) {
-		cfg.Engine = engine(func(r *Request) error {
+		cfg.Answer = func(r *Request) error {
 			got = &answer.Request{Pin: r.Pin, Pinned: r.Pinned, PinInPath: r.PinInPath}
 			return stub(r)
-		})
+		}
 	})
 	for _, c := range []struct {
 		headers []string
@@ -554,7 +559,7 @@ func TestPin(t *testing.T) {
 // TestEngine: what an engine gets, and that what it set is gone when it fails.
 func TestEngine(t *testing.T) {
 	_, addr := start(t, func(cfg *Config) {
-		cfg.Engine = engine(func(r *Request) error {
+		cfg.Answer = func(r *Request) error {
 			switch r.Query.Endpoint {
 			case query.Quotes:
 				stub(r)
@@ -579,7 +584,7 @@ func TestEngine(t *testing.T) {
 				t.Errorf("asked %+v", r)
 			}
 			return stub(r)
-		})
+		}
 	})
 	expect(t, 200, "", ask(t, addr, "GET", assets+"?page=2", "Accept-Encoding: gzip", "accept-encoding: br;q=0", `If-None-Match: "a"`, `If-None-Match: "b"`, `If-None-Match: *`,
 		"If-Modified-Since: Sat, 21 Nov 2026 12:00:00 GMT", "Origin: x", "X-Request-Id: me"))
@@ -626,7 +631,7 @@ func TestStatic(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	for name, change := range map[string]func(*Config){
-		"no engine":                 func(c *Config) { c.Engine = nil },
+		"nothing answers":           func(c *Config) { c.Answer = nil },
 		"origin with path break":    func(c *Config) { c.AllowOrigin = "https://a.test\r\nX: y" },
 		"origin without scheme":     func(c *Config) { c.AllowOrigin = "a.test" },
 		"key URL with a quote":      func(c *Config) { c.KeyRequestURL = `https://a.test/"` },
@@ -636,7 +641,7 @@ func TestConfig(t *testing.T) {
 		"negative timeout":          func(c *Config) { c.ReadTimeout = -1 },
 		"address rate out of range": func(c *Config) { c.AddressRate = 2_000_000 },
 	} {
-		cfg := Config{Engine: engine(stub)}
+		cfg := Config{Answer: stub}
 		change(&cfg)
 		if _, err := New(cfg); err == nil {
 			t.Errorf("%s: taken", name)
@@ -652,11 +657,11 @@ func TestPinnedOfKey(t *testing.T) {
 	keys, text := newKeys(t, 10_000, 10_000)
 	_, addr := start(t, func(cfg *Config) {
 		cfg.Keys = keys
-		cfg.Engine = engine(func(r *Request) error {
+		cfg.Answer = func(r *Request) error {
 			waiting.Add(1)
 			<-release
 			return stub(r)
-		})
+		}
 	})
 	raw := request("GET", assets, "X-Api-Key: "+text, "X-Snapshot-Time: 2026-11-21T12:00:00Z")
 	var all []*client

@@ -16,7 +16,6 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/internal/lab/rawhttp"
 	"example.com/marketdata/internal/lab/testserver"
@@ -26,12 +25,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds what a test waits for; nothing should ever take that long.
 const patience = 20 * time.Second
-
-// engine answers by a function.
-type engine func(r *Request) error
-
-// Answer passes on the server's request, which is the memory of what it is given.
-func (e engine) Answer(r *answer.Request) error { return e(r.Memory.(*Request)) }
 
 var stubBody = []byte(`{"code":0,"message":"OK","message_key":"OK","result":{"items":[],"page":1,"total":0,"total_page":1}}`)
 
@@ -46,7 +39,7 @@ func stub(r *Request) error {
 // start serves on a free port until the test ends.
 func start(t *testing.T, change func(*Config)) (*Server, string) {
 	t.Helper()
-	cfg := Config{Engine: engine(stub)}
+	cfg := Config{Answer: stub}
 	if change != nil {
 		change(&cfg)
 	}
@@ -180,8 +173,8 @@ func otherKey(t testing.TB) string {
 
 func newServer(t testing.TB, cfg Config) *Server {
 	t.Helper()
-	if cfg.Engine == nil {
-		cfg.Engine = engine(stub)
+	if cfg.Answer == nil {
+		cfg.Answer = stub
 	}
 	s, err := New(cfg)
 	if err != nil {

@@ -51,7 +51,7 @@ func (s *Server) addCommon(r *Request) {
 	}
 	if r.limited && !(shared && (p.Status == http.StatusOK || p.Status == http.StatusNotModified)) {
 		p.Lines = appendPolicy(p.Lines, policyDefault, r.limit)
-		p.Lines = appendRateLimit(p.Lines, policyDefault, r.left)
+		p.Lines = appendRateLimit(p.Lines, policyDefault, r.Bill.Left)
 	}
 }
 
@@ -93,7 +93,7 @@ func (s *Server) problem(r *Request, p *problem) {
 	case http.StatusMethodNotAllowed:
 		r.Reply.AddLines(lineAllow)
 	case http.StatusTooManyRequests:
-		after := r.left.RetryAfter
+		after := r.Bill.Left.RetryAfter
 		if p == tooManyStreamsOfKey {
 			after = commentEvery // by then we know of those that are gone
 		}
@@ -106,7 +106,7 @@ func (s *Server) problem(r *Request, p *problem) {
 // badParameter answers with a 400 that says what is wrong.
 func (s *Server) badParameter(r *Request, err *query.ParamError) {
 	s.problem(r, badRequest)
-	r.Reply.Body = badRequest.appendBody(r.Room(), err.Message)
+	r.Reply.Body = badRequest.appendBody(r.Buffers.Body(), err.Message)
 }
 
 // preflight answers OPTIONS.

@@ -11,13 +11,6 @@ import (
 	"example.com/marketdata/internal/outside"
 )
 
-// Observer gets every answer, for metrics. It is called on the goroutine
-// that answers, by many at once, after the answer was written: it must be quick,
-// and best writes to memory that no other connection's answers write to.
-type Observer interface {
-	Observe(Observation)
-}
-
 // Observation is one answer.
 type Observation struct {
 	Route Route
@@ -43,12 +36,12 @@ func (s *Server) observe(r *Request, err error) {
 	if err != nil {
 		status = statusCutOff
 	}
-	if s.observer != nil {
+	if s.cfg.Observe != nil {
 		var conn uint64
 		if r.conn != nil {
 			conn = r.conn.number
 		}
-		s.observer.Observe(Observation{
+		s.cfg.Observe(Observation{
 			Route: r.route, Status: status, Bytes: len(r.Reply.Body), Duration: took, KeyID: r.KeyID, Conn: conn,
 		})
 	}

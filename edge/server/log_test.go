@@ -63,7 +63,7 @@ func TestLog(t *testing.T) {
 	out, log := newLog()
 	_, addr := start(t, func(cfg *Config) {
 		cfg.Keys, cfg.Logger = keys, log
-		cfg.Engine = engine(func(r *Request) error {
+		cfg.Answer = func(r *Request) error {
 			r.Snapshot = snapshot
 			switch r.Query.Endpoint {
 			case query.Chains:
@@ -72,7 +72,7 @@ func TestLog(t *testing.T) {
 				return answer.ErrUnavailable
 			}
 			return stub(r)
-		})
+		}
 	})
 	key := "X-Api-Key: " + text
 	expect(t, 200, "", ask(t, addr, "GET", assets, key))
@@ -122,7 +122,7 @@ func TestLog(t *testing.T) {
 // TestLogBounded: a flood of errors is no flood of log lines.
 func TestLogBounded(t *testing.T) {
 	out, log := newLog()
-	s := newServer(t, Config{Logger: log, Engine: engine(func(*Request) error { return answer.ErrUnavailable })})
+	s := newServer(t, Config{Logger: log, Answer: func(*Request) error { return answer.ErrUnavailable }})
 	refused, failed := newRequest(t, s, request("GET", "/nowhere")), newRequest(t, s, request("GET", assets))
 	start := time.Now()
 	for range 5000 {
@@ -178,19 +178,19 @@ type observations chan Observation
 
 func (o observations) Observe(one Observation) { o <- one }
 
-// TestObserver: every answer is told of, once.
-func TestObserver(t *testing.T) {
+// TestObserve: every answer is told of, once.
+func TestObserve(t *testing.T) {
 	keys, text := newKeys(t, 100, 100)
 	o := make(observations, 2)
 	_, addr := start(t, func(cfg *Config) {
-		cfg.Keys, cfg.Observer = keys, o
+		cfg.Keys, cfg.Observe = keys, o.Observe
 		cfg.Static = map[string]StaticFile{"/docs": {Body: []byte("<html>")}}
-		cfg.Engine = engine(func(r *Request) error {
+		cfg.Answer = func(r *Request) error {
 			if r.Query.Endpoint == query.Chains {
 				panic("chains")
 			}
 			return stub(r)
-		})
+		}
 	})
 	key := "X-Api-Key: " + text
 	for _, c := range []struct {
@@ -225,8 +225,8 @@ func TestObserver(t *testing.T) {
 func TestCutOff(t *testing.T) {
 	o := make(observations, 1)
 	s, addr := start(t, func(cfg *Config) {
-		cfg.Observer, cfg.WriteTimeout = o, 50*time.Millisecond
-		cfg.Engine = engine(func(r *Request) error { r.Reply.Body = make([]byte, 32<<20); return nil })
+		cfg.Observe, cfg.WriteTimeout = o.Observe, 50*time.Millisecond
+		cfg.Answer = func(r *Request) error { r.Reply.Body = make([]byte, 32<<20); return nil }
 	})
 	dial(t, addr).send(request("GET", assets))
 	if got := <-o; got.Status != statusCutOff || got.Route.Name() != "assets" {
@@ -236,7 +236,7 @@ func TestCutOff(t *testing.T) {
 }
 
 // TestFuturePin: the 503 of a pin of the future is no fault of the service, in
-// the log and to the observer.
+// the log and to Observe.
 func TestFuturePin(t *testing.T) {
 	for _, c := range []struct {
 		err   error
@@ -245,7 +245,7 @@ func TestFuturePin(t *testing.T) {
 	}{{snapshot.ErrLater, RouteFuturePin, "INFO"}, {answer.ErrUnavailable, Route(query.Assets), "ERROR"}} {
 		out, log := newLog()
 		observer := make(observations, 1)
-		s := newServer(t, Config{Logger: log, LogSlow: 1, Observer: observer, Engine: engine(func(*Request) error { return c.err })})
+		s := newServer(t, Config{Logger: log, LogSlow: 1, Observe: observer.Observe, Answer: func(*Request) error { return c.err }})
 		expect(t, 503, "SERVICE_UNAVAILABLE", handle(t, s, time.Now().Add(-time.Second), request("GET", assets)))
 		lines, told := out.lines(t, "request"), <-observer
 		if len(lines) != 1 || lines[0]["level"] != c.level || lines[0]["route"] != c.route.Name() || told.Route != c.route || told.Status != 503 {

@@ -11,6 +11,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"example.com/marketdata/edge/answer"
 	"github.com/pires/go-proxyproto"
 )
 
@@ -34,7 +35,7 @@ func TestProxyProtocol(t *testing.T) {
 	peers := make(chan netip.Addr, 4) // as many as are asked at once
 	_, addr := start(t, func(cfg *Config) {
 		cfg.ProxyProtocol = loopbackProxies
-		cfg.Engine = engine(func(r *Request) error { peers <- r.peer; return stub(r) })
+		cfg.Answer = func(r *Request) error { peers <- r.peer; return stub(r) }
 	})
 	for name, c := range map[string]struct{ header, peer string }{
 		"v1, IPv4":               {"PROXY TCP4 192.0.2.7 127.0.0.1 4660 443\r\n", "192.0.2.7"},
@@ -176,7 +177,7 @@ func FuzzProxyHeader(f *testing.F) {
 	} {
 		f.Add([]byte(header), []byte(request("GET", assets)))
 	}
-	cfg, err := Config{Engine: engine(stub), ProxyProtocol: loopbackProxies}.withDefaults()
+	cfg, err := Config{Answer: stub, ProxyProtocol: loopbackProxies}.withDefaults()
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -227,17 +228,17 @@ func FuzzProxyHeader(f *testing.F) {
 func TestForwardedAccounts(t *testing.T) {
 	const most = 6
 	s, addr := start(t, func(cfg *Config) {
-		cfg.TrustedProxies, cfg.Snapshots = loopbackProxies, &snapshots{}
+		cfg.TrustedProxies, cfg.Current = loopbackProxies, new(snapshots).Current
 		cfg.MaxConns, cfg.MaxConnsPerAddress, cfg.MaxWaitingBytes = 40, most, 32<<20
 		cfg.ReadTimeout, cfg.WriteTimeout = patience, patience
-		cfg.Engine = engine(func(r *Request) error {
+		cfg.Answer = func(r *Request) error {
 			if r.Query.Page == 4 {
-				r.Room()
-				r.Reply.Body = r.LargeRoom()[:largeSize]
+				r.Buffers.Body()
+				r.Reply.Body = r.Buffers.LargeBody()[:answer.LargeSize]
 				return nil
 			}
 			return stub(r)
-		})
+		}
 	})
 	held := func(address string) [resources]int64 {
 		l := s.listener.Load()

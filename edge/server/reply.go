@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"net/http"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -76,44 +75,6 @@ func (s *Server) appendHead(dst []byte, r *Request) []byte {
 	return append(dst, crlf...)
 }
 
-const (
-	// outputSize takes head and body of most answers, so that they are written
-	// at once. Larger bodies are written by themselves.
-	outputSize = 64 << 10
-	// headRoom stays free for the head before a body that is put together in
-	// the buffer it is written from.
-	headRoom = 4 << 10
-	// largeSize takes a page of /history: 20 assets with 367 points each, of some 45
-	// bytes.
-	largeSize = 512 << 10
-)
-
-// outputs are the buffers that answers are written from, and larges those that
-// large bodies are.
-var (
-	outputs = sync.Pool{New: func() any { return new([outputSize]byte) }}
-	larges  = sync.Pool{New: func() any { return new([largeSize]byte) }}
-)
-
-// output returns the request's buffer, which write gives back.
-func (r *Request) output() []byte {
-	if r.out == nil {
-		r.out = outputs.Get().(*[outputSize]byte)
-	}
-	return r.out[:]
-}
-
-func (r *Request) giveOutput() {
-	if r.out != nil {
-		outputs.Put(r.out)
-		r.out = nil
-	}
-	if r.large != nil {
-		larges.Put(r.large)
-		r.large = nil
-	}
-}
-
 // payload returns the body as it is sent.
 func (r *Request) payload() []byte {
 	if r.http().Header.IsHead() || bodiless(r.Reply.Status) {
@@ -125,33 +86,18 @@ func (r *Request) payload() []byte {
 // appendReply returns the bytes of the answer: in one piece, unless the body is
 // large and stands elsewhere.
 func (s *Server) appendReply(r *Request) (first, rest []byte) {
-	m, body, out := r.mem, r.payload(), r.output()
-	if len(body) == 0 || &body[0] != &out[headRoom] {
+	m, body, out := r.mem, r.payload(), r.Buffers.Output()
+	if len(body) == 0 || &body[0] != &out[answer.HeadRoom] {
 		first = s.appendHead(out[:0], r)
 		if len(first)+len(body) > len(out) {
 			return first, body
 		}
 		return append(first, body...), nil
 	}
-	if m.head = s.appendHead(m.head[:0], r); len(m.head) > headRoom {
+	if m.head = s.appendHead(m.head[:0], r); len(m.head) > answer.HeadRoom {
 		return bytes.Clone(m.head), body
 	}
-	at := headRoom - len(m.head)
+	at := answer.HeadRoom - len(m.head)
 	copy(out[at:], m.head)
-	return out[at : headRoom+len(body)], nil
-}
-
-// Room implements answer.Memory: a body that is made by appending to it is
-// written without being copied.
-func (r *Request) Room() []byte {
-	r.room = true
-	return r.output()[headRoom:headRoom]
-}
-
-// LargeRoom implements answer.Memory.
-func (r *Request) LargeRoom() []byte {
-	if r.large == nil {
-		r.large = larges.Get().(*[largeSize]byte)
-	}
-	return r.large[:0]
+	return out[at : answer.HeadRoom+len(body)], nil
 }

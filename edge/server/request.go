@@ -13,16 +13,9 @@ import (
 	"example.com/marketdata/edge/reqid"
 )
 
-// Engine finds answers. It is an *answer.Engine, but in tests.
-type Engine interface {
-	// Answer answers a request whose key, rate and parameters are in order: see
-	// answer.Engine.
-	Answer(r *answer.Request) error
-}
-
 // Request is one request and its answer.
 type Request struct {
-	answer.Request // what the Engine is given
+	answer.Request // what the answer depends on
 
 	// ID is the request id, 1 to 128 characters.
 	ID []byte
@@ -39,25 +32,17 @@ type Request struct {
 	keys    int        // how often
 	pin     []byte
 	pins    int
-	lastID  []byte         // Last-Event-ID
-	events  bool           // the answer is a stream of /events
-	close   bool           // the connection is closed after the answer
-	limited bool           // limit and left are set
-	limit   limit.Limit    // the limit that the request counts under
-	left    limit.Decision // what it left
-	taken   *auth.Key      // whose token was taken; nil: no token was
-	// Of a search: the rows that it is about to have visited, those that it has, and the
-	// tokens that were taken for them.
-	ahead, visited, rowTokens int
+	lastID  []byte      // Last-Event-ID
+	events  bool        // the answer is a stream of /events
+	close   bool        // the connection is closed after the answer
+	limited bool        // limit and Bill.Left are set
+	limit   limit.Limit // the limit that the request counts under
 
 	id     [reqid.Length]byte
-	took   time.Duration     // from Now until the answer was ready
-	client netip.Addr        // see clientOf; not valid: not asked for yet
-	room   bool              // the body was put together for this request alone
-	out    *[outputSize]byte // nil: not needed yet
-	large  *[largeSize]byte  // nil: not needed
-	mem    *memory           // nil: detached
-	once   bool              // is not used again
+	took   time.Duration // from Now until the answer was ready
+	client netip.Addr    // see clientOf; not valid: not asked for yet
+	mem    *memory       // nil: detached
+	once   bool          // is not used again
 }
 
 // memory is what stays from request to request.
@@ -80,9 +65,13 @@ func (r *Request) begin(c *conn) {
 		m.lines = r.Reply.Lines
 	}
 	*r = Request{
-		Request: answer.Request{Context: r.Context, Memory: r, Query: r.Query, Reply: answer.Reply{Status: fasthttp.StatusOK, Lines: m.lines[:0]}},
-		route:   RouteUnread, conn: c, mem: m, out: r.out,
+		Request: answer.Request{
+			Context: r.Context, Buffers: r.Buffers, Query: r.Query,
+			Reply: answer.Reply{Status: fasthttp.StatusOK, Lines: m.lines[:0]},
+		},
+		route: RouteUnread, conn: c, mem: m,
 	}
+	r.Buffers.Reset()
 	if c != nil {
 		r.peer, r.memo = c.peer, &c.memo
 	}
@@ -106,7 +95,7 @@ func (s *Server) acquire(c *conn) *Request {
 
 // release gives back a Request's memory.
 func (s *Server) release(r *Request) {
-	r.giveOutput()
+	r.Buffers.Release()
 	if r.mem == nil || r.once {
 		return
 	}
@@ -125,9 +114,12 @@ func (s *Server) detach(r *Request) {
 		s.requests.Put(&Request{mem: m})
 	}
 	*r = Request{
-		Request: answer.Request{Now: r.Now, Snapshot: r.Snapshot, Reply: answer.Reply{Status: r.Reply.Status, Body: r.Reply.Body}},
-		ID:      r.ID, KeyID: r.KeyID,
-		route: r.route, conn: r.conn, client: r.client, took: r.took, close: r.close, out: r.out, large: r.large,
+		Request: answer.Request{
+			Buffers: r.Buffers, Now: r.Now, Snapshot: r.Snapshot,
+			Reply: answer.Reply{Status: r.Reply.Status, Body: r.Reply.Body},
+		},
+		ID: r.ID, KeyID: r.KeyID,
+		route: r.route, conn: r.conn, client: r.client, took: r.took, close: r.close,
 	}
 }
 
@@ -135,7 +127,7 @@ func (r *Request) http() *fasthttp.Request { return &r.mem.http }
 
 var noTags = []byte{}
 
-// readHeaders takes from the header lines what the server and the engine need. It
+// readHeaders takes from the header lines what the answer depends on. It
 // reads the lines as they were sent: what the parser makes of them would have it
 // take cookies apart.
 func (r *Request) readHeaders() {

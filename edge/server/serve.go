@@ -7,6 +7,8 @@ import (
 	"net"
 	"runtime/debug"
 	"time"
+
+	"example.com/marketdata/edge/answer"
 )
 
 // Serve serves the connections of ln until Drain, and then returns nil; or it
@@ -149,10 +151,10 @@ func (s *Server) write(c *conn, r *Request) error {
 // memory of the request of any.
 func (s *Server) writeSlowly(c *conn, r *Request, left, rest []byte) error {
 	cost := int64(chargeWriting)
-	if r.room {
-		cost += outputSize
-		if r.large != nil {
-			cost += largeSize
+	if r.Buffers.Composed() {
+		cost += answer.OutputSize
+		if r.Buffers.Large() {
+			cost += answer.LargeSize
 		} else {
 			cost += int64(len(r.payload()))
 		}
@@ -162,7 +164,7 @@ func (s *Server) writeSlowly(c *conn, r *Request, left, rest []byte) error {
 		body := r.payload()
 		body = body[max(0, len(body)-n):]
 		left, rest = bytes.Clone(left[:n-len(body)]), body
-		r.giveOutput()
+		r.Buffers.Release()
 		cost += int64(cap(left))
 	}
 	if c.buffered() > 0 { // a pipeline

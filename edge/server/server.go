@@ -26,7 +26,6 @@ const (
 
 // Server serves the public listener (INTERFACE.md, "Listeners").
 type Server struct {
-	engine       Engine
 	keys         *auth.Keys
 	addresses    *limit.Addresses // of requests that need a key and have none
 	open         *limit.Addresses // of requests that need none
@@ -34,7 +33,6 @@ type Server struct {
 	allowOrigin  []byte // header line
 	trusted      []netip.Prefix
 	static       map[string]*staticFile
-	observer     Observer
 	log          *requestLog
 	cfg          Config
 
@@ -64,15 +62,15 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("server: what needs no key: %w", err)
 	}
 	s := &Server{
-		engine: cfg.Engine, keys: cfg.Keys, addresses: limit.NewAddresses(l), open: limit.NewAddresses(open), unauthorized: newUnauthorized(cfg.KeyRequestURL),
+		keys: cfg.Keys, addresses: limit.NewAddresses(l), open: limit.NewAddresses(open), unauthorized: newUnauthorized(cfg.KeyRequestURL),
 		allowOrigin: answer.AppendLine(nil, headerAllowOrigin, []byte(cfg.AllowOrigin)), trusted: cfg.TrustedProxies, static: map[string]*staticFile{},
-		observer: cfg.Observer, log: newRequestLog(&cfg), cfg: cfg, served: make(chan struct{}),
+		log: newRequestLog(&cfg), cfg: cfg, served: make(chan struct{}),
 	}
 	for path, file := range cfg.Static {
 		s.static[path] = newStaticFile(file)
 	}
-	if cfg.Snapshots != nil {
-		s.streams = &streams{source: cfg.Snapshots, keys: cfg.Keys, max: cfg.MaxStreams, ofKey: map[string]int{}}
+	if cfg.Current != nil {
+		s.streams = &streams{current: cfg.Current, keys: cfg.Keys, max: cfg.MaxStreams, ofKey: map[string]int{}}
 	}
 	s.requests.New = func() any { return &Request{mem: &memory{}} }
 	s.ctx, s.cutOff = context.WithCancel(context.Background())

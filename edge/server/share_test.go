@@ -159,7 +159,7 @@ func (m *sharing) Leave(t *rapid.T) {
 // network would then hold more.
 func TestShare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		cfg := Config{Engine: engine(stub), MaxConns: 12, MaxConnsPerAddress: 6, MaxWaitingBytes: 100}
+		cfg := Config{Answer: stub, MaxConns: 12, MaxConnsPerAddress: 6, MaxWaitingBytes: 100}
 		cfg, err := cfg.withDefaults()
 		if err != nil {
 			t.Fatal(err)
@@ -182,7 +182,7 @@ func TestPipelinesYield(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const pipelines, requests = 20, 200
 	var answers atomic.Int64
-	s := newServer(t, Config{Engine: engine(func(r *Request) error { answers.Add(1); return stub(r) })})
+	s := newServer(t, Config{Answer: func(r *Request) error { answers.Add(1); return stub(r) }})
 	l := newListener(nil, &s.cfg)
 	for range pipelines {
 		in := &segments{left: [][]byte{[]byte(strings.Repeat(request("GET", assets), requests))}, discard: true}

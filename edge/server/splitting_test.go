@@ -134,12 +134,12 @@ type memoryListener struct {
 // serveInMemory serves until the test ends. A field of a trailer section that
 // is taken for one of the head makes the answer a 500.
 func serveInMemory(t *testing.T) *memoryListener {
-	s := newServer(t, Config{Engine: engine(func(r *Request) error {
+	s := newServer(t, Config{Answer: func(r *Request) error {
 		if r.Pinned || r.keys > 0 {
 			panic("taken for a field of the head")
 		}
 		return stub(r)
-	})})
+	}})
 	l := &memoryListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()

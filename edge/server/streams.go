@@ -12,13 +12,6 @@ import (
 	"example.com/marketdata/edge/auth"
 )
 
-// Snapshots says which snapshot is current.
-type Snapshots interface {
-	// Current returns the time of the current snapshot as in X-Snapshot-Time, nil
-	// before the first one, and a channel that is closed when it may be another.
-	Current() (t []byte, changed <-chan struct{})
-}
-
 // By INTERFACE.md, "Events".
 const (
 	// DefaultMaxStreams is Config.MaxStreams where it is 0.
@@ -51,9 +44,9 @@ type stream struct {
 
 // streams are the open streams of /events.
 type streams struct {
-	source Snapshots
-	keys   *auth.Keys
-	max    int
+	current func() (t []byte, changed <-chan struct{}) // Config.Current
+	keys    *auth.Keys
+	max     int
 
 	mu     sync.Mutex
 	open   []*stream
@@ -152,7 +145,7 @@ func (s *streams) adopt(st *stream, lastID []byte) bool {
 	st.at, st.number = len(s.open), s.next
 	s.next++
 	s.open = append(s.open, st)
-	t, _ := s.source.Current()
+	t, _ := s.current()
 	if bytes.Equal(t, lastID) || t == nil && len(lastID) <= len(time.RFC3339) { // nobody has more kept
 		st.sent = lastID
 	}
@@ -212,7 +205,7 @@ func (s *streams) run(done <-chan struct{}) {
 	ticker := time.NewTicker(streamTick)
 	defer ticker.Stop()
 	for tick := uint64(0); ; {
-		t, changed := s.source.Current()
+		t, changed := s.current()
 		s.each(func(st *stream) { s.tell(st, t) })
 		select {
 		case <-changed:

@@ -19,7 +19,7 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// snapshots is a Snapshots that a test moves.
+// snapshots is the current snapshot, which a test moves.
 type snapshots struct {
 	mu      sync.Mutex
 	t       []byte
@@ -96,7 +96,7 @@ func TestEvents(t *testing.T) {
 	const one, two, three = "2026-11-21T12:00:00Z", "2026-11-21T12:10:00Z", "2026-11-21T12:20:00Z"
 	keys, text := newKeys(t, 100, 100)
 	source := &snapshots{}
-	s, addr := start(t, func(cfg *Config) { cfg.Keys, cfg.Snapshots = keys, source })
+	s, addr := start(t, func(cfg *Config) { cfg.Keys, cfg.Current = keys, source.Current })
 	key := "X-Api-Key: " + text
 
 	early := openEvents(t, addr, key, "X-Snapshot-Time: nonsense", "Origin: null")
@@ -179,7 +179,7 @@ func TestEvents(t *testing.T) {
 // TestEventsPlaces: a stream has its place before its head is written, so that of two at
 // once for the last place one is refused, and gives it back when nothing comes of it.
 func TestEventsPlaces(t *testing.T) {
-	s := &streams{source: &snapshots{}, max: maxStreamsOfKey + 1, ofKey: map[string]int{}}
+	s := &streams{current: new(snapshots).Current, max: maxStreamsOfKey + 1, ofKey: map[string]int{}}
 	var taken []*conn
 	take := func(keyID string) *problem {
 		p := s.admit(keyID, false)
@@ -226,12 +226,12 @@ func TestEventsPlaces(t *testing.T) {
 // TestEventsEach: a pass comes to every stream once, whichever of them it ends.
 func TestEventsEach(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		cfg, err := Config{Engine: engine(stub)}.withDefaults()
+		cfg, err := Config{Answer: stub}.withDefaults()
 		if err != nil {
 			t.Fatal(err)
 		}
 		l := newListener(nil, &cfg)
-		s := &streams{source: &snapshots{}, max: 1000, ofKey: map[string]int{}}
+		s := &streams{current: new(snapshots).Current, max: 1000, ofKey: map[string]int{}}
 		ends := rapid.SliceOfN(rapid.Bool(), 100, 200).Draw(t, "ends") // of several portions
 		for i := range ends {
 			s.admit(fmt.Sprint(i), false)
@@ -262,7 +262,7 @@ func TestEventsEach(t *testing.T) {
 // TestEventsEnd: an edge that drains says so, and one that is full says that.
 func TestEventsEnd(t *testing.T) {
 	source := &snapshots{t: []byte("2026-11-21T12:00:00Z")}
-	s, addr := start(t, func(cfg *Config) { cfg.Snapshots, cfg.MaxStreams = source, 10 })
+	s, addr := start(t, func(cfg *Config) { cfg.Current, cfg.MaxStreams = source.Current, 10 })
 	var open []*events
 	for range 10 {
 		e := openEvents(t, addr)
@@ -291,7 +291,7 @@ func TestEventsEnd(t *testing.T) {
 // when it reads again, and the newest last.
 func TestEventsSlow(t *testing.T) {
 	source := &snapshots{}
-	s, addr := start(t, func(cfg *Config) { cfg.Snapshots = source })
+	s, addr := start(t, func(cfg *Config) { cfg.Current = source.Current })
 	slow, quick := openEvents(t, addr), openEvents(t, addr)
 	slow.expect(retryMessage)
 	quick.expect(retryMessage)
@@ -337,7 +337,7 @@ func TestEventsSlow(t *testing.T) {
 // TestEventsGone: a stream whose peer has closed its side ends with its next comment,
 // within the 15 seconds after which a key may try again, and not with the one behind.
 func TestEventsGone(t *testing.T) {
-	s, addr := start(t, func(cfg *Config) { cfg.Snapshots = &snapshots{} })
+	s, addr := start(t, func(cfg *Config) { cfg.Current = new(snapshots).Current })
 	stays, goes := openEvents(t, addr), openEvents(t, addr)
 	stays.expect(retryMessage)
 	goes.expect(retryMessage)

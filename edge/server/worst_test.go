@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"example.com/marketdata/edge/answer"
 )
 
 // bytesPerConn is what an open connection takes beside what is charged: a stack
@@ -27,20 +29,20 @@ func TestWorstCase(t *testing.T) {
 		cfg.Keys, cfg.AddressBurst = keys, 1_000_000
 		cfg.MaxConns, cfg.MaxConnsPerAddress, cfg.MaxWaitingBytes = 4096, each, waiting
 		cfg.ReadTimeout, cfg.WriteTimeout, cfg.IdleTimeout = patience, patience, patience
-		cfg.Engine = engine(func(r *Request) error {
+		cfg.Answer = func(r *Request) error {
 			switch r.Query.Page {
 			case 2:
-				r.Reply.Body = r.Room()[:50<<10]
+				r.Reply.Body = r.Buffers.Body()[:50<<10]
 			case 3:
 				r.Reply.Body = huge
 			case 4:
-				r.Room()
-				r.Reply.Body = r.LargeRoom()[:largeSize]
+				r.Buffers.Body()
+				r.Reply.Body = r.Buffers.LargeBody()[:answer.LargeSize]
 			default:
 				return stub(r)
 			}
 			return nil
-		})
+		}
 	})
 	memory := func() int64 {
 		var m runtime.MemStats

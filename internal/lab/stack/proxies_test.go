@@ -53,21 +53,18 @@ func program(t *testing.T, name string) string {
 // answered with a 503.
 type answers struct{ asked atomic.Int64 }
 
-func (a *answers) Answer(r *answer.Request) error {
+func (a *answers) answer(r *server.Request) error {
 	a.asked.Add(1)
 	if string(r.RawQuery) == "slug=busy" {
 		return answer.ErrUnavailable
 	}
 	r.Reply.Add("Content-Type", []byte("application/json"))
-	r.Reply.Body = append(append(r.Room(), `{"id":"`...), append(r.Memory.(*server.Request).ID, `"}`...)...)
+	r.Reply.Body = append(append(append(r.Buffers.Body(), `{"id":"`...), r.ID...), `"}`...)
 	return nil
 }
 
-// seconds is a source of snapshots with another each second.
-type seconds struct{}
-
-// Current implements server.Snapshots.
-func (seconds) Current() ([]byte, <-chan struct{}) {
+// seconds is a source of snapshots with another each second (server.Config.Current).
+func seconds() ([]byte, <-chan struct{}) {
 	now, changed := time.Now().UTC(), make(chan struct{})
 	time.AfterFunc(time.Second-now.Sub(now.Truncate(time.Second)), func() { close(changed) })
 	return []byte(now.Format(time.RFC3339)), changed
@@ -76,9 +73,9 @@ func (seconds) Current() ([]byte, <-chan struct{}) {
 // startEdge serves the public listener of an edge until the test ends, and
 // returns its address. Proxies say by the PROXY protocol for whom they ask if
 // proxied.
-func startEdge(t *testing.T, engine server.Engine, proxied bool) string {
+func startEdge(t *testing.T, answers *answers, proxied bool) string {
 	t.Helper()
-	cfg := server.Config{Engine: engine, Snapshots: seconds{}, ReadTimeout: time.Second}
+	cfg := server.Config{Answer: answers.answer, Current: seconds, ReadTimeout: time.Second}
 	if proxied {
 		cfg.ProxyProtocol = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	}
