@@ -157,6 +157,7 @@ func (c *buildCmd) Run(e *env) error {
 	p.close()
 	if err == nil {
 		c.renewSignatures(e.ctx, e, b.Store)
+		c.remember(e, b.Store)
 	}
 	return e.printReport(report, err, c.JSON)
 }
@@ -273,6 +274,7 @@ func (c *runCmd) Run(e *env) error {
 			r, err := b.Build(ctx, time.Time{})
 			counts.Built(r, err)
 			if err == nil {
+				c.remember(e, b.Store)
 				e.log.Info("built", "snapshot", r.SnapshotTime, "published", r.Published, "reason", r.Reason, "sequence", r.Sequence,
 					"assets", r.Counts["assets"], "quotes", r.Counts["quotes"], "rejected", r.RejectedRows(),
 					"objects", r.ObjectsWritten, "bytes", r.BytesWritten, "seconds", float64(r.DurationMS)/1e3)

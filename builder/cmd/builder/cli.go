@@ -30,7 +30,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage.`
 
 // cli is the command line.
 type cli struct {
-	SourceCache string `placeholder:"DIR" help:"Folder in which live providers keep their last good answers and count their calls, unless their option cache names one."`
+	SourceCache string `placeholder:"DIR" help:"Folder in which live providers keep their last good answers and count their calls, unless their option cache names one; and in which builder notes the stores that it published to, so that it never takes one that was emptied for a new one."`
 
 	Build    buildCmd    `cmd:"" help:"Build and publish one snapshot, then exit."`
 	Run      runCmd      `cmd:"" help:"Build at every ten-minute mark, with the change job and gc on schedules of their own."`

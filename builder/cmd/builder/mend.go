@@ -183,7 +183,7 @@ func (c *restoreCmd) Run(e *env) error {
 	if trust != nil {
 		from.Reader = signed.Reader(from.Reader, trust)
 	}
-	store, err := c.makeStore(e)
+	store, err := c.openAny(e, true)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,25 @@ func (f *storeFlag) openStore(e *env) (artifacts.Store, error) { return f.open(e
 // a folder that is missing (FEED.md, "Stores").
 func (f *storeFlag) makeStore(e *env) (artifacts.Store, error) { return f.open(e, true) }
 
+// open refuses a store that was here and has nothing left of it; see checkKnown.
 func (f *storeFlag) open(e *env, create bool) (artifacts.Store, error) {
+	store, err := f.openAny(e, false)
+	if errors.Is(err, fs.ErrNotExist) && create {
+		if err = f.checkKnown(e, nil); err == nil {
+			return f.openAny(e, true)
+		}
+	}
+	if err == nil {
+		err = f.checkKnown(e, store)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return store, nil
+}
+
+// openAny opens a store that may be empty, or new, or have lost everything.
+func (f *storeFlag) openAny(e *env, create bool) (artifacts.Store, error) {
 	store, err := f.openPlain(e, create)
 	if err != nil {
 		return nil, err

@@ -104,6 +104,7 @@ type losses struct {
 func newLosses(t *testing.T) *losses {
 	t.Helper()
 	dir := t.TempDir()
+	t.Setenv("BUILDER_SOURCE_CACHE", filepath.Join(dir, "cache"))
 	l := &losses{
 		dir: dir, program: filepath.Join(dir, "builder"), first: time.Now().UTC().Truncate(artifacts.Step).Add(-3 * artifacts.Step),
 		store: "file:" + filepath.Join(dir, "store"), other: "file:" + filepath.Join(dir, "other"), backup: "file:" + filepath.Join(dir, "backup"),
@@ -462,6 +463,9 @@ func (l *losses) commands(t *testing.T, row lossRow, fresh func(string) string) 
 		if reads := slices.Contains([]string{"verify", "status", "gc", "backup"}, name); address == "" || !reads {
 			address = fresh(name)
 			copyStore(t, l.store, address)
+			if row.object == "everything" { // the builder's folder knows which store is there
+				l.must(t, "build", "--source", l.feed(t, "beta", "alpha", "aaa"), "--store", address, "--time", stampOf(l.last))
+			}
 			l.spoil(t, address, row)
 			if reads {
 				shared = address
