@@ -2,178 +2,162 @@ package snapshot
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/shards"
+	"example.com/marketdata/edge/timeline"
 )
 
-// prepared is a snapshot that is on this machine and warm, and waits for the time
-// that its pointer set (INTERFACE.md, "Activation").
-type prepared struct {
-	*Snapshot
+// arrival is what the Refresher keeps of a snapshot until it is current.
+type arrival struct {
 	pointer                 *artifacts.Pointer
 	rawPointer, rawManifest []byte
-	missing                 int64  // objects
-	after                   func() // what warming has left to do
-	seen                    time.Time
-	work                    time.Duration
-	timed                   bool        // it was first seen before its time, and not the first
-	timer                   *time.Timer // nil: its time has come
-	endHistory              func()      // ends the fetching of its history; nil: it has not begun
+	after                   func() // the rest of warming
+	plan                    timeline.Plan[*Snapshot]
 }
 
-// Swap is what became of a pointer.
+// Swap describes how a snapshot became current.
 type Swap struct {
-	// Lag is how long after its set time, or else after the pointer's publication,
-	// the snapshot became current, by both clocks; Work how long it took from when
-	// this edge first saw the pointer until all was ready.
+	// Lag is the time from the snapshot's set time, or else from the pointer's
+	// publication, until it became current, by both clocks. Work is the time from when
+	// this edge first saw the pointer until the snapshot was fetched and warm.
 	Lag, Work time.Duration
-	// Timed: the pointer set a time, and was first seen here before it. A first
-	// snapshot is not.
+	// Timed means that the pointer set a time and was first seen here before it. A first
+	// snapshot is never timed.
 	Timed bool
 }
 
-// newest returns the newest snapshot that is current or waits to be; nil: there is
-// none.
-func (r *Refresher) newest() *Snapshot {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if n := len(r.prepared); n > 0 {
-		return r.prepared[n-1].Snapshot
-	}
-	return r.current()
-}
-
-// line has next become current at its time: behind those that wait already, unless it
-// is of a rollback, which drops them. The first snapshot is current at once; until
-// its time the edge is not ready.
-func (r *Refresher) line(ctx context.Context, next *prepared) {
+// enqueue schedules next, which is fetched and warm, for activation.
+func (r *Refresher) enqueue(ctx context.Context, next *Snapshot, a *arrival) {
+	wall, now := r.cfg.Now(), time.Now()
 	r.activating.Lock()
 	defer r.activating.Unlock()
-	newest := r.newest()
-	wait := time.Duration(0)
-	if at := next.pointer.ActivateAt; newest != nil && !next.Time.After(newest.Time) {
-		r.dropPrepared()
-	} else if !at.IsZero() {
-		// By the wall clock, on which the edges of a fleet agree; but nobody waits
-		// longer than the monotonic one allows.
-		left, since := at.Sub(r.cfg.Now()), time.Since(next.seen)
-		wait = min(left, artifacts.MaxActivateAfter-since)
-		next.timed = newest != nil && left+since > 0
-	}
+	next.arrival = a
 	r.mu.Lock()
-	switch {
-	case wait <= 0:
-		r.status.NotBefore = time.Time{}
-	case newest == nil:
-		r.status.NotBefore = time.Now().Add(wait)
-	default:
-		next.timer = time.AfterFunc(wait, func() {
-			r.activating.Lock()
-			defer r.activating.Unlock()
-			r.activateUpTo(ctx, next)
-		})
-	}
-	r.prepared = append(r.prepared, next)
+	a.plan = r.line.Ready(next, a.pointer.ActivateAt, wall, now)
 	r.wake()
 	r.mu.Unlock()
-	if next.timer == nil {
-		r.activateUpTo(ctx, next)
-	} else {
-		r.fetchEarly(ctx, next)
-	}
-}
-
-// activateUpTo makes last current, and before it those that wait in front of it. Who
-// calls it holds activating.
-func (r *Refresher) activateUpTo(ctx context.Context, last *prepared) {
-	if r.ended || !slices.Contains(r.prepared, last) {
+	r.Counters.SwapWork.Store(int64(a.plan.Work))
+	drop(a.plan.Dropped)
+	if a.plan.Wait == 0 {
+		r.advance(ctx)
 		return
 	}
+	// The timer of a snapshot that is dropped meanwhile finds nothing that is due.
+	time.AfterFunc(a.plan.Wait, func() {
+		r.activating.Lock()
+		defer r.activating.Unlock()
+		r.advance(ctx)
+	})
+	r.fetchEarly(ctx, next)
+}
+
+// advance makes the snapshots that are due current. The caller holds activating.
+func (r *Refresher) advance(ctx context.Context) {
 	for {
-		next := r.prepared[0] // it changes only while activating is held
-		r.activate(ctx, next)
-		if next == last {
+		r.mu.Lock()
+		change, ok := r.line.Advance(time.Now())
+		r.mu.Unlock()
+		if !ok {
 			return
 		}
+		r.activate(ctx, change)
 	}
 }
 
-// activate makes next current.
-func (r *Refresher) activate(ctx context.Context, next *prepared) {
-	p := next.pointer
-	r.endFetching()
-	next.end()
-	r.missing.Store(next.missing)
-	first := r.current() == nil
-	r.swap(next.Snapshot)
-	// Only now, so that a pin finds it at any time.
-	r.mu.Lock()
-	r.prepared = r.prepared[1:]
-	r.mu.Unlock()
-	now := r.cfg.Now()
-	r.retire(next.Snapshot)
-	next.after()
-	swap := Swap{Lag: now.Sub(p.Published), Work: next.work, Timed: next.timed}
+// activate carries out a change of the timeline. The caller holds activating.
+func (r *Refresher) activate(ctx context.Context, c timeline.Change[*Snapshot]) {
+	next, a := c.Current, c.Current.arrival
+	next.arrival = nil
+	r.takeOver(c)
+	now, p := r.cfg.Now(), a.pointer
+	r.retire(c)
+	a.after()
+	swap := Swap{Lag: now.Sub(p.Published), Work: a.plan.Work, Timed: a.plan.Timed}
 	if p.ActivateAt.After(p.Published) {
 		swap.Lag = now.Sub(p.ActivateAt)
-		if !first {
+		if c.Previous != nil {
 			r.Counters.Activation.Store(int64(swap.Lag))
 		}
 	}
 	r.Counters.SwapLag.Store(int64(swap.Lag))
 	r.cfg.Swapped(swap)
-	r.cfg.Log.Info("snapshot is current", "snapshot", string(next.TimeText), "sequence", next.Sequence, "store", next.Store, "missing", next.missing)
-	r.keepManifest(p.Manifest.Digest, next.rawManifest)
-	r.keepPointer(p, next.rawPointer)
+	r.cfg.Log.Info("snapshot is current", "snapshot", string(next.TimeText),
+		"sequence", next.Sequence, "store", next.Store, "missing", next.progress.Missing)
+	r.keepManifest(p.Manifest.Digest, a.rawManifest)
+	r.keepPointer(p, a.rawPointer)
 	r.cfg.Floor.Take(artifacts.CurrentKey, p.Store, p.Sequence)
-	r.complete(ctx, next.Snapshot)
+	r.complete(ctx, next)
 }
 
-// end ends the fetching of the snapshot's history.
-func (p *prepared) end() {
-	if p.endHistory != nil {
-		p.endHistory()
+// takeOver ends the fetching for the snapshots before and after a change, and answers
+// from the new one. The caller holds activating.
+func (r *Refresher) takeOver(c timeline.Change[*Snapshot]) {
+	next, old := c.Current, c.Previous
+	next.endFetching()
+	next.ahead = r.ahead(next)
+	next.progress.MissingHistory = int64(len(next.notFetched()))
+	if old != nil { // until next is measured
+		old.endFetching()
+		next.progress.OffDisk, next.historyFault = old.progress.OffDisk, old.historyFault
 	}
+	r.publish(next)
 }
 
-// dropPrepared lets go of what waits. Who calls it holds activating.
-func (r *Refresher) dropPrepared() {
+// publish stores the state. next is nil where the store has no snapshot. The caller
+// holds activating.
+func (r *Refresher) publish(next *Snapshot) {
+	r.state.Store(&State{Snapshot: next, Change: r.record})
 	r.mu.Lock()
-	gone := r.prepared
-	r.prepared = nil
-	r.mu.Unlock()
-	for _, p := range gone {
-		if p.timer != nil {
-			p.timer.Stop()
+	defer r.mu.Unlock()
+	if r.status.Swapped = time.Now(); next == nil {
+		r.line.Empty()
+	} else if r.Counters.Swaps.Add(1); r.first.IsZero() {
+		r.first = r.cfg.Now()
+	}
+	r.wake()
+}
+
+// retire releases the snapshots that may no longer be pinned, and the memory of those
+// that may be.
+func (r *Refresher) retire(c timeline.Change[*Snapshot]) {
+	inUse := make(map[*shards.Object]bool)
+	for _, o := range c.Current.allObjects() {
+		inUse[o] = true
+	}
+	for _, s := range c.Retained {
+		s.responses.Store(nil)
+		for _, o := range s.allObjects() {
+			if !inUse[o] {
+				r.cfg.Cache.Forget(o)
+			}
 		}
-		p.end()
-		p.release()
+	}
+	drop(c.Dropped)
+	r.cfg.Cache.Trim()
+	r.dropManifests(c.Current)
+}
+
+// drop releases snapshots and ends the fetching for them.
+func drop(snapshots []*Snapshot) {
+	for _, s := range snapshots {
+		s.endFetching()
+		s.release()
 	}
 }
 
-// end is the last thing: nothing becomes current any more.
+// end drops the snapshots that wait. Nothing becomes current after it.
 func (r *Refresher) end() {
 	r.activating.Lock()
 	defer r.activating.Unlock()
-	r.ended = true
-	r.dropPrepared()
-}
-
-// waits returns the prepared snapshot of t; nil when there is none.
-func (r *Refresher) waits(t time.Time) *Snapshot {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, p := range r.prepared {
-		if p.Time.Equal(t) {
-			return p.Snapshot
-		}
-	}
-	return nil
+	dropped := r.line.End()
+	r.mu.Unlock()
+	drop(dropped)
 }
 
-// wake has all who wait for a snapshot look again. Who calls it holds mu.
+// wake lets all who wait for a snapshot look again. The caller holds mu.
 func (r *Refresher) wake() {
 	close(r.changed)
 	r.changed = make(chan struct{})

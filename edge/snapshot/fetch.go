@@ -10,43 +10,73 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/shards"
+	"example.com/marketdata/edge/timeline"
 )
 
 // answersWithin is how recently the store must have given an object for a snapshot
 // to be taken over with others missing: a store that is merely slow, not away.
 const answersWithin = 10 * time.Second
 
-// prepare brings the snapshot's objects onto this machine. Past the fetch
-// budget it gives up on the rest, and returns how much that is, unless the
-// store has stopped answering: then the old snapshot, which is complete, is the
-// better one. An object that is damaged or missing in the store refuses the
-// snapshot until all of it is there. Whatever was refused has a budget of its own at the next try: with
-// what is left of an old one every store would look slow.
-func (r *Refresher) prepare(ctx context.Context, next *Snapshot) (missing int64, err error) {
-	if r.deadline.IsZero() {
-		r.deadline = time.Now().Add(r.cfg.FetchBudget)
+// download is how far a snapshot has arrived on this machine.
+type download struct {
+	// Progress, and why objects of the snapshot and of its history could not be fetched;
+	// nil: they could, or nobody tried. Guarded by Refresher.mu.
+	progress            Progress
+	fault, historyFault error
+
+	// The rest is guarded by Refresher.activating.
+	arrival *arrival                // nil once it is current
+	end     func()                  // ends the fetching in the background; nil: none has begun
+	ahead   []*shards.Object        // of history, what is fetched before it is asked for
+	early   map[*shards.Object]bool // of these, what was fetched before the snapshot was current
+}
+
+// endFetching ends the fetching in the background.
+func (d *download) endFetching() {
+	if d.end != nil {
+		d.end()
+	}
+}
+
+// prepare brings the objects of next, the snapshot of p, onto this machine. Past the
+// fetch budget it may leave some missing (package timeline says when). The first
+// snapshot waits for none.
+func (r *Refresher) prepare(ctx context.Context, next *Snapshot, p *artifacts.Pointer) error {
+	if !next.Time.Equal(p.Time) {
+		return fmt.Errorf("%w: pointer of %v names the manifest of %v", artifacts.ErrCorrupt, p.Time, next.Time)
+	}
+	next.progress.Missing = int64(len(next.objects))
+	r.mu.Lock()
+	deadline, begun := r.line.Fetching(time.Now())
+	r.mu.Unlock()
+	if deadline.IsZero() {
+		return nil
+	}
+	if begun {
 		r.cfg.Cache.Pace.Gently(r.cfg.FetchBudget / 4)
 	}
-	ctx, cancel := context.WithDeadline(ctx, r.deadline)
+	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	lacking, err := r.fetch(ctx, make(slots, fetchers), next.objects, nil)
-	missing = int64(len(lacking))
-	r.damaged = r.damaged || grave(err)
-	if missing > 0 && !r.damaged && time.Now().Before(r.deadline) {
-		return 0, err // tried again at the next poll, within the same budget
-	}
-	r.deadline = time.Time{}
+	missing, err := r.fetch(ctx, make(slots, fetchers), next.objects, nil)
+	next.progress.Missing = int64(len(missing))
+	r.mu.Lock()
+	verdict := r.line.Fetched(len(missing), grave(err), r.storeAnswers(), time.Now())
+	r.mu.Unlock()
 	switch {
-	case missing == 0:
-		return 0, nil
-	case r.damaged:
-		return 0, err
-	case time.Since(r.cfg.Cache.LastFetch()) > answersWithin:
-		return 0, fmt.Errorf("%d objects are missing and the store does not answer: %w", missing, err)
+	case verdict == timeline.Unreachable:
+		return fmt.Errorf("%d objects are missing and the store does not answer: %w", len(missing), err)
+	case verdict == timeline.Retry:
+		return err
+	case len(missing) > 0:
+		r.cfg.Log.Warn("taking over an incomplete snapshot",
+			"snapshot", string(next.TimeText), "missing", len(missing), "budget", r.cfg.FetchBudget)
 	}
-	r.cfg.Log.Warn("taking over an incomplete snapshot", "snapshot", string(next.TimeText), "missing", missing, "budget", r.cfg.FetchBudget)
-	return missing, nil
+	return nil
 }
+
+// storeAnswers reports whether the store gave an object lately: it may be slow, but it
+// is not away.
+func (r *Refresher) storeAnswers() bool { return time.Since(r.cfg.Cache.LastFetch()) <= answersWithin }
 
 const (
 	// fetchers is how many objects are asked for at once; the cache bounds how many
@@ -113,21 +143,20 @@ func grave(err error) bool {
 	return errors.Is(err, artifacts.ErrCorrupt) || errors.Is(err, artifacts.ErrNotFound)
 }
 
-func (r *Refresher) lacks(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lack = err
-}
-
 // complete fetches in the background what s, which is current, lacks, and then its
-// history, until all is there or another snapshot takes over (endFetching).
+// history, until all is there or another snapshot takes over.
 func (r *Refresher) complete(ctx context.Context, s *Snapshot) {
-	history := s.notFetched(s.ahead)
-	r.endFetching = r.inBackground(ctx, func(ctx context.Context) {
-		if r.missing.Load() > 0 {
-			r.untilFetched(ctx, make(slots, fetchers), s.objects, r.lacks, func(missing []*shards.Object, err error) {
-				r.missing.Store(int64(len(missing)))
-				r.lacks(err)
+	history, whole := s.notFetched(), s.progress.Missing == 0
+	set := func(f func()) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		f()
+	}
+	lacks := func(err error) { set(func() { s.fault = err }) }
+	s.end = r.inBackground(ctx, func(ctx context.Context) {
+		if !whole {
+			r.untilFetched(ctx, make(slots, fetchers), s.objects, lacks, func(missing []*shards.Object, err error) {
+				set(func() { s.progress.Missing, s.fault = int64(len(missing)), err })
 				if len(missing) > 0 {
 					r.cfg.Log.Warn("snapshot is not complete on this machine",
 						"snapshot", string(s.TimeText), "missing", len(missing), "err", err)
@@ -138,13 +167,11 @@ func (r *Refresher) complete(ctx context.Context, s *Snapshot) {
 		}
 		if ctx.Err() == nil {
 			r.cfg.Cache.Trim()
-			r.offDisk.Store(r.cfg.Cache.OffDisk(s.objects))
+			offDisk := r.cfg.Cache.OffDisk(s.objects)
+			set(func() { s.progress.OffDisk = offDisk })
 		}
 		r.fetchHistory(ctx, s, history, func(missing []*shards.Object, err error) {
-			r.missingHistory.Store(int64(len(missing)))
-			r.mu.Lock()
-			r.historyLack = err
-			r.mu.Unlock()
+			set(func() { s.progress.MissingHistory, s.historyFault = int64(len(missing)), err })
 		})
 	})
 }

@@ -101,10 +101,10 @@ func (s *Snapshot) addHistory(m *artifacts.Manifest) {
 func last(block *artifacts.View) time.Time { return block.Times[len(block.Times)-1] }
 
 // ahead returns which objects of a snapshot's history are fetched before they are asked
-// for: the first ones, up to so many bytes as are set, and as the disk copy has room
-// for beside what history must not drive out: the snapshots themselves that are ready
-// or may be pinned, and what of other history is named. Who calls it holds activating.
-func (r *Refresher) ahead(s *Snapshot, beside ...[]*shards.Object) []*shards.Object {
+// for: the first ones, up to HistoryBytes, and as far as the disk copy has room beside
+// the snapshots that are held, and the history of those that are answered from before s
+// is. The caller holds activating.
+func (r *Refresher) ahead(s *Snapshot) []*shards.Object {
 	bytes, disk, bounded := r.cfg.HistoryBytes, shards.Trimmed(r.cfg.DirBytes), r.cfg.DirBytes > 0
 	needed := map[*shards.Object]bool{}
 	need := func(objects []*shards.Object) {
@@ -116,16 +116,14 @@ func (r *Refresher) ahead(s *Snapshot, beside ...[]*shards.Object) []*shards.Obj
 		}
 	}
 	r.mu.Lock()
-	for _, p := range r.pinnable {
-		need(p.objects)
-	}
-	for _, p := range r.prepared {
-		need(p.objects)
+	sooner := true
+	for held := range r.line.Held() {
+		need(held.objects)
+		if sooner = sooner && held != s; sooner {
+			need(held.ahead)
+		}
 	}
 	r.mu.Unlock()
-	for _, objects := range beside {
-		need(objects)
-	}
 	for i, o := range s.historyObjects {
 		bytes -= o.Ref.Size
 		if need(s.historyObjects[i : i+1]); bytes < 0 || bounded && disk < 0 {
@@ -135,35 +133,26 @@ func (r *Refresher) ahead(s *Snapshot, beside ...[]*shards.Object) []*shards.Obj
 	return s.historyObjects
 }
 
-// notFetched returns the objects that were not fetched before s was current.
-func (s *Snapshot) notFetched(objects []*shards.Object) []*shards.Object {
-	return slices.DeleteFunc(slices.Clone(objects), func(o *shards.Object) bool { return s.fetched[o] })
+// notFetched returns the objects ahead that were not fetched before s was current.
+func (s *Snapshot) notFetched() []*shards.Object {
+	return slices.DeleteFunc(slices.Clone(s.ahead), func(o *shards.Object) bool { return s.early[o] })
 }
 
-// fetchEarly begins to fetch the history of next, which waits for its time: a store
-// that is away after it takes nothing from answers. What is not here by then is
-// fetched once next is current.
-func (r *Refresher) fetchEarly(ctx context.Context, next *prepared) {
-	// What is asked for until then stays on disk.
-	sooner := [][]*shards.Object{r.current().ahead}
-	for _, p := range r.prepared { // it changes only while activating is held
-		sooner = append(sooner, p.ahead)
-	}
-	next.ahead = r.ahead(next.Snapshot, sooner...)
-	var missing []*shards.Object
-	end := r.inBackground(ctx, func(ctx context.Context) {
-		missing = r.fetchHistory(ctx, next.Snapshot, next.ahead, func([]*shards.Object, error) {})
-	})
-	next.endHistory = func() {
-		end()
-		next.fetched = make(map[*shards.Object]bool, len(next.ahead))
+// fetchEarly begins to fetch the history of next, which waits for its time, so that a
+// store lost after it takes nothing from answers. The rest is fetched once next is
+// current.
+func (r *Refresher) fetchEarly(ctx context.Context, next *Snapshot) {
+	next.ahead = r.ahead(next)
+	next.end = r.inBackground(ctx, func(ctx context.Context) {
+		missing := r.fetchHistory(ctx, next, next.ahead, func([]*shards.Object, error) {})
+		next.early = make(map[*shards.Object]bool, len(next.ahead))
 		for _, o := range next.ahead {
-			next.fetched[o] = true
+			next.early[o] = true
 		}
 		for _, o := range missing {
-			delete(next.fetched, o)
+			delete(next.early, o)
 		}
-	}
+	})
 }
 
 // fetchHistory fetches objects of a snapshot's history until all are there or ctx is

@@ -187,7 +187,7 @@ func TestHistoryOfWhatWaits(t *testing.T) {
 		for n := range 3 {
 			later := activateIn(25*time.Second + time.Duration(n)*time.Second)
 			p = fixture.PublishHistory(t, mem, fixture.Feed(100, uint64(n)+2), next(p), p, 50, later)
-			r.until(t, "it waits", func() bool { return r.waits(p.Manifest.Time) != nil })
+			r.until(t, "it waits", func() bool { return r.newest().Time.Equal(p.Manifest.Time) })
 		}
 		time.Sleep(20 * time.Second)
 		r.store.set(away)
@@ -210,13 +210,13 @@ func TestHistoryOfWhatWaits(t *testing.T) {
 			}
 			return b, err
 		})
-		r.until(t, "the fourth waits", func() bool { return r.waits(fourth.Manifest.Time) != nil })
+		r.until(t, "the fourth waits", func() bool { return r.newest().Time.Equal(fourth.Manifest.Time) })
 		back := *first
 		back.Pointer, back.Version = fourth.Pointer, fourth.Version
 		fifth := fixture.Publish(t, mem, fixture.Feed(100, 1), first.Manifest.Time, &back)
 		r.until(t, "the rollback", r.at(fifth.Manifest.Time))
 		sixth := fixture.PublishHistory(t, mem, fixture.Feed(100, 9), next(p), fifth, 50, activateIn(time.Minute))
-		r.until(t, "the sixth waits", func() bool { return r.waits(sixth.Manifest.Time) != nil })
+		r.until(t, "the sixth waits", func() bool { return r.newest().Time.Equal(sixth.Manifest.Time) })
 		close(hang)
 		r.halt()
 	})
@@ -299,7 +299,7 @@ func historyWithinTheDisk(t *testing.T, delay time.Duration) {
 		p.Manifest.Retained = nil // no more than this one by the next
 		p = fixture.PublishHistory(t, mem, fixture.Feed(100, n+2), next(p), p, 50, activateIn(delay))
 		if delay > 0 { // until then the one before has its history
-			r.until(t, "it waits", func() bool { return r.waits(p.Manifest.Time) != nil })
+			r.until(t, "it waits", func() bool { return r.newest().Time.Equal(p.Manifest.Time) })
 			time.Sleep(delay / 2)
 			pointers := func(key string, _ int) bool { return !strings.HasPrefix(key, artifacts.ObjectPrefix) }
 			fetched := asked.all()

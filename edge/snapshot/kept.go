@@ -127,7 +127,7 @@ func (r *Refresher) dropManifests(next *Snapshot) {
 // has seen, is reported and not used.
 func (r *Refresher) restore(ctx context.Context) {
 	defer r.setRestored()
-	r.firstChange = r.keptChange()
+	r.record = r.keptChange()
 	p := r.keptPointer()
 	if p == nil {
 		return
@@ -153,9 +153,15 @@ func (r *Refresher) restore(ctx context.Context) {
 		return
 	}
 	s.Store, s.Sequence = p.Store, p.Sequence
-	r.missing.Store(int64(len(s.objects)))
+	s.progress.Missing = int64(len(s.objects))
 	after := r.warmUp(ctx, nil, s)
-	r.swap(s)
+	r.activating.Lock()
+	defer r.activating.Unlock()
+	r.mu.Lock()
+	r.line.Ready(s, time.Time{}, time.Time{}, time.Time{})
+	change, _ := r.line.Advance(time.Time{})
+	r.mu.Unlock()
+	r.takeOver(change)
 	r.setRestored()
 	r.mu.Lock()
 	r.status.Set(upstream.Interrupted)

@@ -2,35 +2,24 @@ package snapshot
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/timeline"
 )
 
-// Why a pinned snapshot cannot answer (INTERFACE.md, "Pinned paging").
+// Why a pinned snapshot cannot answer; see package timeline.
 var (
-	// ErrUneven: no snapshot has such a time (400).
-	ErrUneven = errors.New("pin is not a whole multiple of ten minutes")
-	// ErrGone: a time that is past and not retained, or was withdrawn (410).
-	ErrGone = errors.New("snapshot is not retained")
-	// ErrAhead: a time of which there can be no snapshot yet (400).
-	ErrAhead = errors.New("pin is too far in the future")
-	// ErrLater: a time that this edge has not reached, nor did within the time
-	// that a request waits (503).
-	ErrLater = errors.New("snapshot has not arrived")
-
-	errUnknown = errors.New("nothing is known of the store yet")
+	ErrUneven = timeline.ErrUneven
+	ErrGone   = timeline.ErrGone
+	ErrAhead  = timeline.ErrAhead
+	ErrLater  = timeline.ErrLater
 )
 
 const (
 	// pinWait is how long a request waits for a snapshot that another edge has
 	// already.
 	pinWait = time.Second
-	// pinAhead is how far a pin may be past the later of this edge's clock and
-	// the snapshot in force: one step, and two minutes for clocks that disagree.
-	pinAhead = 12 * time.Minute
 	// pinPolls is the shortest time between two polls for the sake of pins: all
 	// requests that begin to wait within it share the next one, whatever they
 	// wait for.
@@ -116,91 +105,48 @@ func (r *Refresher) pollForPin() (wait time.Duration) {
 	return 0
 }
 
-// pinned is Pinned without waiting for what is yet to come: then settled is
-// false.
+// pinned is Pinned without the wait for a snapshot that may arrive: settled is false
+// then.
 func (r *Refresher) pinned(ctx context.Context, t time.Time) (s *Snapshot, settled bool, err error) {
-	newest := r.cfg.Now()
-	cur := r.current()
-	if cur != nil {
-		if t.Equal(cur.Time) {
-			return cur, true, nil
-		}
-		if ref, ok := cur.retained(t); ok {
-			s, err = r.retainedAt(ctx, t, ref)
-			return s, true, err
-		}
-		if s := r.waits(t); s != nil {
-			return s, true, nil
-		}
-		if last := r.newest(); last.Time.After(newest) {
-			newest = last.Time
-		}
+	if cur := r.current(); cur != nil && t.Equal(cur.Time) {
+		return cur, true, nil
 	}
-	switch {
-	case !t.Equal(t.Truncate(artifacts.Step)):
-		return nil, true, ErrUneven
-	case cur != nil && (t.Before(cur.Time) || !t.After(cur.WithdrawnThrough) || slices.ContainsFunc(cur.Withdrawn, t.Equal)):
-		return nil, true, ErrGone
-	case t.Sub(newest) > pinAhead:
-		return nil, true, ErrAhead
-	case r.State() == nil:
-		return nil, true, errUnknown
-	}
-	return nil, false, nil
-}
-
-// withdraw adds to s.Withdrawn what is later than s and was known here: a restore
-// takes times back, too, and its manifest is of before them. cur may be nil.
-func (s *Snapshot) withdraw(cur *Snapshot) {
-	if cur == nil {
-		return
-	}
-	gone := append([]time.Time{cur.Time}, cur.Withdrawn...)
-	for _, r := range cur.Retained {
-		gone = append(gone, r.Time)
-	}
-	gone = slices.DeleteFunc(gone, func(t time.Time) bool { return !t.After(s.Time) || slices.Contains(s.Withdrawn, t) })
-	s.Withdrawn = append(slices.Clip(s.Withdrawn), gone...)
-}
-
-// retainedAt returns the retained snapshot of t, reading it if need be.
-func (r *Refresher) retainedAt(ctx context.Context, t time.Time, ref artifacts.Ref) (*Snapshot, error) {
-	unix := t.Unix()
 	r.mu.Lock()
-	if s := r.pinnable[unix]; s != nil && s.Manifest == ref.Digest {
+	s, ref, err := r.line.Pin(t, r.cfg.Now())
+	if s != nil || err != nil {
 		r.mu.Unlock()
-		return s, nil
+		if err == ErrLater {
+			return nil, false, nil
+		}
+		return s, true, err
 	}
-	l := r.loading[unix]
+	l := r.loading[ref.Digest]
 	if l == nil {
 		l = &load{done: make(chan struct{})}
-		r.loading[unix] = l
-		r.background.Go(func() { r.readPinned(l, unix, ref) })
+		r.loading[ref.Digest] = l
+		r.background.Go(func() { r.readPinned(l, ref) })
 	}
 	r.mu.Unlock()
 	select {
 	case <-l.done:
-		return l.s, l.err
+		return l.s, true, l.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, true, ctx.Err()
 	}
 }
 
-func (r *Refresher) readPinned(l *load, unix int64, ref artifacts.Ref) {
+func (r *Refresher) readPinned(l *load, ref artifacts.Ref) {
 	s, raw, err := r.load(context.Background(), ref)
 	if err == nil {
 		r.keepManifest(ref.Digest, raw)
 	}
-	var replaced *Snapshot // of another manifest of the same time, from before a rollback
 	r.mu.Lock()
-	delete(r.loading, unix)
+	delete(r.loading, ref.Digest)
 	l.s, l.err = s, err
-	if err == nil {
-		replaced, r.pinnable[unix] = r.pinnable[unix], s
-	}
+	dropped := err == nil && !r.line.Loaded(s)
 	close(l.done)
 	r.mu.Unlock()
-	if replaced != nil {
-		replaced.release()
+	if dropped {
+		s.release()
 	}
 }

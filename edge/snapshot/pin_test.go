@@ -13,45 +13,6 @@ import (
 	"example.com/marketdata/internal/lab/fixture"
 )
 
-// TestPins: each pin that cannot be answered has its reason, the first of
-// INTERFACE.md, "Headers"'s order.
-func TestPins(t *testing.T) {
-	var now time.Time
-	before := &Refresher{cfg: Config{Now: func() time.Time { return now }}}
-	empty := &Refresher{cfg: before.cfg}
-	empty.state.Store(new(State))
-	r := &Refresher{cfg: before.cfg}
-	newest := fixture.Start
-	r.state.Store(&State{Snapshot: &Snapshot{Time: newest, Withdrawn: []time.Time{newest.Add(artifacts.Step), newest.Add(24 * time.Hour)}}})
-	restored := &Refresher{cfg: before.cfg}
-	restored.state.Store(&State{Snapshot: &Snapshot{Time: newest, WithdrawnThrough: newest.Add(2 * artifacts.Step)}})
-	plain := &Refresher{cfg: before.cfg}
-	plain.state.Store(&State{Snapshot: &Snapshot{Time: newest}})
-	for _, c := range []struct {
-		r   *Refresher
-		now time.Duration // from newest
-		pin time.Duration
-		err error // nil: it is waited for
-	}{
-		{r, 0, time.Second, ErrUneven}, {r, 0, -time.Second, ErrUneven}, {r, 0, 24*time.Hour + time.Minute, ErrUneven}, {empty, 0, time.Minute, ErrUneven}, {before, 0, time.Minute, ErrUneven},
-		{r, 0, -artifacts.Step, ErrGone}, {r, 0, -1000 * 24 * time.Hour, ErrGone}, {r, 0, artifacts.Step, ErrGone}, {r, 0, 24 * time.Hour, ErrGone},
-		{restored, time.Hour, 2 * artifacts.Step, ErrGone}, {restored, time.Hour, 3 * artifacts.Step, nil},
-		// By the snapshot in force, when the clock is behind.
-		{plain, -time.Hour, artifacts.Step, nil}, {plain, -time.Hour, 2 * artifacts.Step, ErrAhead},
-		{r, -time.Hour, 2 * artifacts.Step, ErrAhead}, {r, 0, 1e6 * artifacts.Step, ErrAhead}, {r, -time.Hour, 145 * artifacts.Step, ErrAhead},
-		// By the clock: 20 minutes are twelve past minute 8.
-		{r, 8*time.Minute - 1, 2 * artifacts.Step, ErrAhead}, {r, 8 * time.Minute, 2 * artifacts.Step, nil}, {r, time.Hour, 2 * artifacts.Step, nil}, {r, 48 * time.Hour, 145 * artifacts.Step, nil},
-		{empty, 0, 2 * artifacts.Step, ErrAhead}, {empty, 0, artifacts.Step, nil}, {empty, 0, -artifacts.Step, nil},
-		{before, 0, 2 * artifacts.Step, ErrAhead}, {before, 0, artifacts.Step, errUnknown},
-	} {
-		now = newest.Add(c.now)
-		s, settled, err := c.r.pinned(context.Background(), newest.Add(c.pin))
-		if s != nil || settled != (c.err != nil) || !errors.Is(err, c.err) {
-			t.Errorf("clock %v, pin %v: %v, %v, %v; want %v", c.now, c.pin, s, settled, err, c.err)
-		}
-	}
-}
-
 // TestPinOfWhatARestoreTookBack: an edge that had the later snapshots says that
 // they are gone, until one of such a time is published.
 func TestPinOfWhatARestoreTookBack(t *testing.T) {
@@ -120,7 +81,7 @@ func TestPinOfTheFuture(t *testing.T) {
 func TestPinsInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := NewRefresher(Config{})
-		r.state.Store(new(State))
+		r.publish(nil)
 		polls, stop := 0, make(chan struct{})
 		go func() {
 			for {

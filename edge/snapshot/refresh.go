@@ -17,6 +17,7 @@ import (
 	"example.com/marketdata/edge/floor"
 	"example.com/marketdata/edge/respcache"
 	"example.com/marketdata/edge/shards"
+	"example.com/marketdata/edge/timeline"
 	"example.com/marketdata/edge/upstream"
 )
 
@@ -85,43 +86,30 @@ type Refresher struct {
 	Counters  Counters
 	Responses respcache.Counters
 
-	// activating is held while the state is written: by the goroutine of Run, and where a
-	// snapshot's time has come.
-	activating sync.Mutex
-	ended      bool
-
 	// Owned by the goroutine of Run.
-	warm        Warm
-	pointer     artifacts.Version // of the last pointer that was dealt with
-	change      artifacts.Version // of the last change record that could be read
-	next        artifacts.Digest  // of the manifest that is to be taken over
-	seen        time.Time         // when its pointer was first seen
-	deadline    time.Time         // of its preparation; zero: it has not begun
-	damaged     bool              // one of its objects was: it is taken over whole or not at all
-	firstChange *artifacts.Change // read before there was a state
-	endFetching func()            // of what the current snapshot lacks; by who holds activating
+	warm    Warm
+	pointer artifacts.Version // of the last pointer that was handled
+	change  artifacts.Version // of the last readable change record
 
-	mu       sync.Mutex
-	prepared []*prepared // in the order of their sequences
-	status   Status
-	changed  chan struct{}       // closed at the next change of state
-	pinnable map[int64]*Snapshot // that may be pinned, by time in Unix seconds
-	loading  map[int64]*load
-	kicked   time.Time // when a pin had Run poll last
-	first    time.Time // when there was a snapshot
-	// Why objects of history could not be fetched.
-	historyLack error
-	lack        error // why objects of the current one could not be fetched; nil: nothing is known against it
+	// activating serializes changes of the state: by the goroutine of Run, and by the
+	// timers of snapshots that wait. It is locked before mu, and guards record.
+	activating sync.Mutex
+	record     *artifacts.Change // in force
+
+	// mu guards these, and the progress of every snapshot.
+	mu      sync.Mutex
+	line    timeline.Timeline[*Snapshot]
+	status  Status
+	changed chan struct{} // closed at the next change of state
+	loading map[artifacts.Digest]*load
+	kicked  time.Time // when a pin last had Run poll
+	first   time.Time // when the first snapshot became current
 
 	waiting    atomic.Int64 // requests that wait for a pin of the future
 	background sync.WaitGroup
-	missing    atomic.Int64
-	offDisk    atomic.Int64 // see Status
-	// Taken by what fetches history, of whichever snapshot, and by what asks whether the
-	// store is back.
+	// historySlots bound the fetching of history of all snapshots together, probeSlots
+	// the requests that ask whether the store is back.
 	historySlots, probeSlots slots
-	// Of history, those that are fetched ahead.
-	missingHistory atomic.Int64
 }
 
 // NewRefresher returns a Refresher that has read nothing yet.
@@ -151,8 +139,8 @@ func NewRefresher(cfg Config) *Refresher {
 	return &Refresher{
 		cfg: cfg, kick: make(chan struct{}, 1), changed: make(chan struct{}),
 		restored: restored, setRestored: sync.OnceFunc(func() { close(restored) }),
-		status:   Status{Status: upstream.Start()},
-		pinnable: map[int64]*Snapshot{}, loading: map[int64]*load{}, endFetching: func() {},
+		status: Status{Status: upstream.Start()}, loading: map[artifacts.Digest]*load{},
+		line:         timeline.Timeline[*Snapshot]{Budget: cfg.FetchBudget},
 		historySlots: make(slots, historyFetchers), probeSlots: make(slots, maxProbes),
 	}
 }
@@ -247,7 +235,9 @@ func (r *Refresher) pollPointer(ctx context.Context) error {
 		r.pointer = ""
 		if r.State() == nil {
 			r.cfg.Log.Warn("the store has no snapshot yet: is builder run at work there?")
-			r.swap(nil)
+			r.activating.Lock()
+			defer r.activating.Unlock()
+			r.publish(nil)
 		}
 		return nil
 	case errors.Is(err, artifacts.ErrSignature), errors.Is(err, artifacts.ErrTooLarge):
@@ -298,53 +288,36 @@ func (r *Refresher) follow(ctx context.Context, b []byte) error {
 		r.Counters.Refused.Add(1)
 		return fmt.Errorf("pointer refused: %w", err)
 	}
-	newest := r.newest()
-	if newest != nil && p.Store == newest.Store && p.Sequence == newest.Sequence {
-		if newest.Manifest != p.Manifest.Digest {
-			r.Counters.Refused.Add(1)
-			return fmt.Errorf("pointer refused: sequence %d names another manifest than before", p.Sequence)
-		}
-		if newest == r.current() {
-			r.keepPointer(p, b) // it may be signed anew
-		}
+	r.mu.Lock()
+	action, err := r.line.Seen(p, time.Now())
+	r.mu.Unlock()
+	switch {
+	case err != nil:
+		r.Counters.Refused.Add(1)
+		return err
+	case action == timeline.Confirm:
+		r.keepPointer(p, b)
+		return nil
+	case action == timeline.Ignore:
 		return nil
 	}
-	if newest != nil && p.Store == newest.Store && p.Sequence < newest.Sequence {
-		// Of what waits the floor knows nothing yet.
-		r.Counters.Refused.Add(1)
-		return fmt.Errorf("pointer refused: sequence %d after %d", p.Sequence, newest.Sequence)
-	}
-	if r.next != p.Manifest.Digest {
-		r.next, r.seen, r.deadline, r.damaged = p.Manifest.Digest, time.Now(), time.Time{}, false
-	}
 	next, raw, err := r.load(ctx, p.Manifest)
-	if err == nil && !next.Time.Equal(p.Time) {
-		next.release()
-		err = fmt.Errorf("%w: pointer of %v names the manifest of %v", artifacts.ErrCorrupt, p.Time, next.Time)
+	if err == nil {
+		if err = r.prepare(ctx, next, p); err != nil {
+			next.release()
+		}
 	}
 	if err != nil {
 		r.Counters.Refused.Add(1)
 		return fmt.Errorf("snapshot of %s: %w", p.Time.Format(timeFormat), err)
 	}
 	next.Store, next.Sequence = p.Store, p.Sequence
-	next.withdraw(newest)
-	missing := int64(len(next.objects))
-	if newest != nil {
-		if missing, err = r.prepare(ctx, next); err != nil {
-			next.release()
-			r.Counters.Refused.Add(1)
-			return fmt.Errorf("snapshot of %s: %w", next.TimeText, err)
-		}
-	}
 	after := r.warmUp(ctx, r.current(), next)
-	work := time.Since(r.seen)
-	r.Counters.SwapWork.Store(int64(work))
-	r.next = artifacts.Digest{}
-	r.line(ctx, &prepared{Snapshot: next, pointer: p, rawPointer: b, rawManifest: raw, missing: missing, after: after, seen: r.seen, work: work})
+	r.enqueue(ctx, next, &arrival{pointer: p, rawPointer: b, rawManifest: raw, after: after})
 	return nil
 }
 
-// warmUp gives next its response cache and has it warmed.
+// warmUp gives next its response cache and warms it.
 func (r *Refresher) warmUp(ctx context.Context, old, next *Snapshot) (after func()) {
 	next.responses.Store(respcache.New(r.cfg.ResponseMemory, &r.Responses))
 	if r.warm == nil {
@@ -358,76 +331,6 @@ func (r *Refresher) current() *Snapshot {
 		return s.Snapshot
 	}
 	return nil
-}
-
-// swap makes next current.
-func (r *Refresher) swap(next *Snapshot) {
-	state := &State{Snapshot: next}
-	if old := r.State(); old != nil {
-		state.Change = old.Change
-	} else {
-		state.Change = r.firstChange
-	}
-	var replaced *Snapshot // of the same time, from before a rollback
-	r.mu.Lock()
-	if next != nil {
-		replaced = r.pinnable[next.Time.Unix()]
-		r.pinnable[next.Time.Unix()] = next
-	}
-	r.mu.Unlock()
-	if next != nil {
-		next.ahead = r.ahead(next)
-		r.missingHistory.Store(int64(len(next.notFetched(next.ahead))))
-	}
-	r.state.Store(state)
-	if replaced != nil {
-		replaced.release()
-	}
-	if next != nil {
-		r.Counters.Swaps.Add(1)
-	}
-	r.mu.Lock()
-	r.status.Swapped, r.lack = time.Now(), nil
-	if next != nil && r.first.IsZero() {
-		r.first = r.cfg.Now()
-	}
-	r.wake()
-	r.mu.Unlock()
-}
-
-// retire releases the snapshots that may no longer be pinned, and of the
-// memory of those that only may be.
-func (r *Refresher) retire(next *Snapshot) {
-	r.mu.Lock()
-	var gone, kept []*Snapshot
-	for unix, s := range r.pinnable {
-		switch _, ok := next.retained(s.Time); {
-		case s == next:
-		case ok:
-			kept = append(kept, s)
-		default:
-			delete(r.pinnable, unix)
-			gone = append(gone, s)
-		}
-	}
-	r.mu.Unlock()
-	inUse := make(map[*shards.Object]bool, len(next.objects)+len(next.historyObjects))
-	for _, o := range next.allObjects() {
-		inUse[o] = true
-	}
-	for _, s := range kept {
-		s.responses.Store(nil)
-		for _, o := range s.allObjects() {
-			if !inUse[o] {
-				r.cfg.Cache.Forget(o)
-			}
-		}
-	}
-	for _, s := range gone {
-		s.release()
-	}
-	r.cfg.Cache.Trim()
-	r.dropManifests(next)
 }
 
 // load reads and verifies a manifest, from Dir or else from the store.
@@ -488,10 +391,9 @@ func (r *Refresher) pollChange(ctx context.Context) error {
 	}
 	r.activating.Lock()
 	defer r.activating.Unlock()
-	if old := r.State(); old != nil && old.Change != c {
+	if old := r.State(); old != nil && r.record != c {
 		r.state.Store(&State{Snapshot: old.Snapshot, Change: c})
-	} else if old == nil {
-		r.firstChange = c
 	}
+	r.record = c
 	return err
 }

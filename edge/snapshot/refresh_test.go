@@ -112,6 +112,13 @@ func (r *rig) at(t time.Time) func() bool {
 	return func() bool { s := r.State(); return s != nil && s.Snapshot != nil && s.Snapshot.Time.Equal(t) }
 }
 
+// newest returns the newest snapshot that is current or waits.
+func (r *rig) newest() *Snapshot {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.line.Newest()
+}
+
 func (r *rig) fails(text string) func() bool {
 	return func() bool { return strings.Contains(r.Status().LastError, text) }
 }

@@ -19,6 +19,7 @@ import (
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/respcache"
 	"example.com/marketdata/edge/shards"
+	"example.com/marketdata/edge/timeline"
 )
 
 // timeFormat is how T stands in X-Snapshot-Time
@@ -29,26 +30,15 @@ const timeFormat = "2006-01-02T15:04:05Z"
 // (INTERFACE.md, "Headers").
 const StaleAfter = 20 * time.Minute
 
-// Snapshot is one published snapshot. It is immutable.
+// Snapshot is one published snapshot. What requests read of it is immutable.
 type Snapshot struct {
-	// Store and Sequence are the pointer's, zero for one that was only ever
-	// pinned.
-	Store    string
-	Sequence uint64
-	Time     time.Time
-	Manifest artifacts.Digest
+	timeline.Facts
 	Database string
 	Global   artifacts.Global
-	// Retained are the earlier snapshots that may be pinned, newest first.
-	Retained []artifacts.Retained
-	// Withdrawn are the times that rollbacks withdrew; a restore withdrew all
-	// through WithdrawnThrough.
-	Withdrawn        []time.Time
-	WithdrawnThrough time.Time
 	// TimeText is Time as in X-Snapshot-Time, LastModified as in that header.
 	TimeText, LastModified []byte
 
-	// nil unless the snapshot is current, or about to be.
+	// nil unless the snapshot is current or waits for its time.
 	responses atomic.Pointer[respcache.Cache]
 
 	views          [query.Endpoints][query.Sorts]*View
@@ -57,10 +47,7 @@ type Snapshot struct {
 	historyObjects []*shards.Object // which the snapshot does not wait for
 	cache          *shards.Cache
 
-	// Of history, what is fetched before it is asked for, and what of that was fetched
-	// before the snapshot was current. Guarded by Refresher.activating.
-	ahead   []*shards.Object
-	fetched map[*shards.Object]bool
+	download
 }
 
 // View is a collection in one sort order.
@@ -87,8 +74,11 @@ func newSnapshot(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.C
 		return nil, fmt.Errorf("%w: its texts are folded by Unicode %s, this edge's tables are %s", artifacts.ErrFormat, m.Unicode, artifacts.FoldUnicodeVersion)
 	}
 	s := &Snapshot{
-		Time: m.Time, Manifest: digest, Database: m.Database, Global: m.Global,
-		Retained: m.Retained, Withdrawn: m.Withdrawn, WithdrawnThrough: m.WithdrawnThrough,
+		Facts: timeline.Facts{
+			Time: m.Time, Manifest: digest,
+			Retained: m.Retained, Withdrawn: m.Withdrawn, WithdrawnThrough: m.WithdrawnThrough,
+		},
+		Database: m.Database, Global: m.Global,
 		TimeText:     m.Time.AppendFormat(nil, timeFormat),
 		LastModified: m.Time.AppendFormat(nil, http.TimeFormat),
 		cache:        cache,
@@ -323,14 +313,4 @@ func (v *View) index(i int, b *Budget) (*artifacts.Index, error) {
 		return nil, errLate
 	}
 	return v.cache.Index(v.objects[i])
-}
-
-// retained returns the manifest of the snapshot of t, if it may be pinned.
-func (s *Snapshot) retained(t time.Time) (artifacts.Ref, bool) {
-	for _, r := range s.Retained {
-		if r.Time.Equal(t) {
-			return r.Manifest, true
-		}
-	}
-	return artifacts.Ref{}, false
 }

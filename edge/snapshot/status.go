@@ -15,15 +15,11 @@ type Status struct {
 	upstream.Status
 	// Swapped is when the current snapshot was taken over.
 	Swapped time.Time
-	// NotBefore is when the first snapshot is to be current; zero where nobody said.
+	// NotBefore is the set time of the first snapshot; zero: it has none, or is not
+	// the only one any more.
 	NotBefore time.Time
-	// Missing counts the current snapshot's objects that are not on this
-	// machine yet, MissingHistory those of history, which are fetched after them, as
-	// far as they are fetched ahead.
-	Missing, MissingHistory int64
-	// OffDisk counts the current snapshot's objects that the disk copy did not have
-	// once all had been fetched: it could not be written, or its bound is too small.
-	OffDisk int64
+	// Progress is that of the current snapshot.
+	Progress
 	// HistoryFault is why the last of those could not be fetched; "": they could, or
 	// it was not tried yet.
 	HistoryFault string
@@ -31,6 +27,16 @@ type Status struct {
 	// past the fetch budget they are slow to come, from a store that answers
 	// (INTERFACE.md, "Listeners").
 	Lacking string
+}
+
+// Progress is how much of a snapshot is on this machine.
+type Progress struct {
+	// Missing counts the objects that are not on this machine yet, MissingHistory those
+	// of history that are fetched ahead, after the others.
+	Missing, MissingHistory int64
+	// OffDisk counts the objects that the disk copy did not have once all had been
+	// fetched: it could not be written, or its bound is too small.
+	OffDisk int64
 }
 
 // Counters are running totals, for metrics and for tests.
@@ -52,19 +58,23 @@ func (r *Refresher) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.status
-	s.OffDisk = r.offDisk.Load()
-	if s.MissingHistory = r.missingHistory.Load(); r.historyLack != nil {
-		s.HistoryFault = r.historyLack.Error()
-	}
-	if s.Missing = r.missing.Load(); s.Missing == 0 {
+	s.NotBefore = r.line.NotBefore()
+	cur := r.current()
+	if cur == nil {
 		return s
 	}
-	slow := (r.lack == nil || errors.Is(r.lack, context.DeadlineExceeded)) && r.cfg.Now().Sub(r.first) >= r.cfg.FetchBudget && time.Since(r.cfg.Cache.LastFetch()) <= answersWithin
-	if cur := r.current(); cur != nil && !slow {
-		s.Lacking = fmt.Sprintf("%d of %d objects of the snapshot are not on this machine", s.Missing, len(cur.objects))
-		if r.lack != nil {
-			s.Lacking += ": " + r.lack.Error()
-		}
+	s.Progress = cur.progress
+	if cur.historyFault != nil {
+		s.HistoryFault = cur.historyFault.Error()
+	}
+	late := r.cfg.Now().Sub(r.first) >= r.cfg.FetchBudget
+	slow := cur.fault == nil || errors.Is(cur.fault, context.DeadlineExceeded)
+	if s.Missing == 0 || late && slow && r.storeAnswers() {
+		return s
+	}
+	s.Lacking = fmt.Sprintf("%d of %d objects of the snapshot are not on this machine", s.Missing, len(cur.objects))
+	if cur.fault != nil {
+		s.Lacking += ": " + cur.fault.Error()
 	}
 	return s
 }

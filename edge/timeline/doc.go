@@ -1,0 +1,48 @@
+// Package timeline decides which snapshot is current, which ones wait for their time,
+// which may be pinned, and which are withdrawn (INTERFACE.md, "Pinned paging" and
+// "Activation"). A [Timeline] is a value: it has no goroutine, no lock and no clock.
+// Its owner tells it what happened and when, and does what it decides. Package
+// snapshot is that owner: it polls, fetches, stores and warms.
+//
+// A snapshot is fetched, then it waits, then it is current, then it may be pinned for
+// as long as the current one retains it, then it is dropped. The newest snapshot is
+// the last one that waits or, if none waits, the current one.
+//
+//	event                      condition                                  decision
+//	pointer seen               nothing is known yet                       Fetch
+//	  (Seen)                   newest sequence, same manifest, current    Confirm: its signature may be new
+//	                           newest sequence, same manifest, waits      Ignore
+//	                           newest sequence, another manifest          error: refused
+//	                           lower sequence of the same store           error: refused
+//	                           anything else                              Fetch
+//	fetching begins            there is no snapshot yet                   no deadline: it waits for no object
+//	  (Fetching)               otherwise                                  a deadline, Budget after the first try
+//	objects fetched            none is missing                            Accept
+//	  (Fetched)                one was damaged or missing in the store    Retry, with a new budget
+//	                           before the deadline                        Retry, within the same budget
+//	                           after it, the store does not answer        Unreachable: retry, with a new budget
+//	                           after it, the store answers                Accept, with objects missing
+//	snapshot ready             not later than the newest (a rollback)     drop all that wait; due at once
+//	  (Ready)                  its pointer sets no time                   due at once
+//	                           the first snapshot                         due at once; NotBefore is its time
+//	                           otherwise                                  waits until its time by the wall clock,
+//	                                                                      at most artifacts.MaxActivateAfter after
+//	                                                                      its pointer was first seen
+//	time passed                one that waits is due                      it and all before it become current, in
+//	  (Advance)                                                           order; drop what it does not retain
+//	pin                        current, waiting, or retained and loaded   that snapshot
+//	  (Pin)                    retained by the current one                load it
+//	                           not a multiple of artifacts.Step           ErrUneven
+//	                           before the current one, or withdrawn       ErrGone
+//	                           12 min past the clock and the newest       ErrAhead
+//	                           the store never answered                   ErrUnknown
+//	                           otherwise                                  ErrLater: it may arrive
+//	retained snapshot loaded   retained and not loaded yet                keep it
+//	  (Loaded)                 otherwise                                  drop it
+//	store has no snapshot      there is none here either                  pins of later times may arrive
+//	  (Empty)
+//	end (End)                                                             drop all that wait
+//
+// A snapshot withdraws the times in its manifest, and every later time that the newest
+// snapshot before it was, retained or withdrew: a restored manifest does not name them.
+package timeline

@@ -1,0 +1,365 @@
+package timeline
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"example.com/marketdata/artifacts"
+)
+
+// Why a pin has no snapshot (INTERFACE.md, "Pinned paging").
+var (
+	// ErrUneven means that no snapshot has such a time (400).
+	ErrUneven = errors.New("pin is not a whole multiple of ten minutes")
+	// ErrGone means that the time is past and not retained, or was withdrawn (410).
+	ErrGone = errors.New("snapshot is not retained")
+	// ErrAhead means that there can be no snapshot of this time yet (400).
+	ErrAhead = errors.New("pin is too far in the future")
+	// ErrLater means that this edge has not reached the time (503, after a wait).
+	ErrLater = errors.New("snapshot has not arrived")
+	// ErrUnknown means that the store has not answered yet.
+	ErrUnknown = errors.New("nothing is known of the store yet")
+)
+
+// pinAhead is how far a pin may be past the later of the clock and the newest
+// snapshot: one step, and two minutes for clocks that disagree.
+const pinAhead = 12 * time.Minute
+
+// Facts are what a Timeline knows about a snapshot. Its owner embeds them.
+type Facts struct {
+	// Store and Sequence are the pointer's; zero for a snapshot loaded for a pin.
+	Store    string
+	Sequence uint64
+	Time     time.Time
+	Manifest artifacts.Digest
+	// Retained are the earlier snapshots that may be pinned, newest first.
+	Retained []artifacts.Retained
+	// Withdrawn are the withdrawn times; a restore withdrew all times through
+	// WithdrawnThrough.
+	Withdrawn        []time.Time
+	WithdrawnThrough time.Time
+}
+
+func (f *Facts) facts() *Facts { return f }
+
+// retained returns the manifest of the snapshot of t, if f retains it.
+func (f *Facts) retained(t time.Time) (artifacts.Ref, bool) {
+	for _, r := range f.Retained {
+		if r.Time.Equal(t) {
+			return r.Manifest, true
+		}
+	}
+	return artifacts.Ref{}, false
+}
+
+// withdraw adds the times later than f that newest was, retained or withdrew.
+func (f *Facts) withdraw(newest *Facts) {
+	gone := append([]time.Time{newest.Time}, newest.Withdrawn...)
+	for _, r := range newest.Retained {
+		gone = append(gone, r.Time)
+	}
+	gone = slices.DeleteFunc(gone, func(t time.Time) bool {
+		return !t.After(f.Time) || slices.ContainsFunc(f.Withdrawn, t.Equal)
+	})
+	f.Withdrawn = append(slices.Clip(f.Withdrawn), gone...)
+}
+
+// Snapshot is a pointer to a struct that embeds Facts.
+type Snapshot interface {
+	comparable
+	facts() *Facts
+}
+
+// Timeline is the order of snapshots on one edge. The zero value, with Budget set,
+// knows nothing. Times with the name now carry a monotonic clock reading; wall is the
+// clock that all edges share.
+type Timeline[S Snapshot] struct {
+	// Budget is how long the objects of one snapshot may be fetched before it becomes
+	// current without those that are missing.
+	Budget time.Duration
+
+	known     bool // the store has answered
+	current   S
+	waiting   []waiting[S] // in the order of their pointers
+	loaded    map[artifacts.Digest]S
+	notBefore time.Time
+	candidate candidate
+}
+
+// waiting is a snapshot that is ready.
+type waiting[S Snapshot] struct {
+	snapshot S
+	due      time.Time // zero: at once
+}
+
+// candidate is the snapshot that is being fetched.
+type candidate struct {
+	manifest artifacts.Digest
+	seen     time.Time // when its pointer was first seen
+	deadline time.Time // of this try; zero: none is under way
+	damaged  bool      // one of its objects was: it becomes current complete or not at all
+}
+
+// Action says what to do about a pointer.
+type Action int
+
+// The actions.
+const (
+	Ignore  Action = iota // its snapshot waits
+	Confirm               // its snapshot is current: the pointer may be signed anew
+	Fetch                 // its snapshot is new
+)
+
+// Seen handles a pointer read from the store. The error says why it is refused.
+func (t *Timeline[S]) Seen(p *artifacts.Pointer, now time.Time) (Action, error) {
+	var none S
+	if newest := t.Newest(); newest != none {
+		switch f := newest.facts(); {
+		case p.Store != f.Store || p.Sequence > f.Sequence:
+		case p.Sequence < f.Sequence:
+			return Ignore, fmt.Errorf("pointer refused: sequence %d after %d", p.Sequence, f.Sequence)
+		case p.Manifest.Digest != f.Manifest:
+			return Ignore, fmt.Errorf("pointer refused: sequence %d names another manifest than before", p.Sequence)
+		case newest == t.current:
+			return Confirm, nil
+		default:
+			return Ignore, nil
+		}
+	}
+	if t.candidate.manifest != p.Manifest.Digest {
+		t.candidate = candidate{manifest: p.Manifest.Digest, seen: now}
+	}
+	return Fetch, nil
+}
+
+// Fetching begins or continues to fetch the objects of the snapshot last seen, and
+// returns until when; zero: it need not wait for them. begun reports a new budget.
+func (t *Timeline[S]) Fetching(now time.Time) (deadline time.Time, begun bool) {
+	var none S
+	if t.Newest() == none {
+		return time.Time{}, false
+	}
+	if begun = t.candidate.deadline.IsZero(); begun {
+		t.candidate.deadline = now.Add(t.Budget)
+	}
+	return t.candidate.deadline, begun
+}
+
+// Verdict says what to do after a round of fetching.
+type Verdict int
+
+// The verdicts.
+const (
+	Retry       Verdict = iota // at the next poll
+	Unreachable                // the same, because the store does not answer
+	Accept
+)
+
+// Fetched handles the end of a round of fetching, which left missing objects. damaged:
+// the store has something else for one of them, or nothing. answers: it gave others
+// lately. Each try after a refusal has a budget of its own: with the rest of an old
+// one every store would look slow.
+func (t *Timeline[S]) Fetched(missing int, damaged, answers bool, now time.Time) Verdict {
+	c := &t.candidate
+	c.damaged = c.damaged || damaged
+	if missing > 0 && !c.damaged && now.Before(c.deadline) {
+		return Retry
+	}
+	c.deadline = time.Time{}
+	switch {
+	case missing == 0:
+		return Accept
+	case c.damaged:
+		return Retry
+	case !answers:
+		return Unreachable
+	}
+	return Accept
+}
+
+// Plan is what becomes of a snapshot that is ready.
+type Plan[S Snapshot] struct {
+	// Wait is how long it waits; 0: it is due at once. Work is how long ago its pointer
+	// was first seen.
+	Wait, Work time.Duration
+	// Timed means that its pointer sets a time and was first seen before it. A first
+	// snapshot is never timed.
+	Timed bool
+	// Dropped are those that waited, if it is of a rollback.
+	Dropped []S
+}
+
+// Ready enqueues s, which was accepted. at is its pointer's time; zero: none.
+func (t *Timeline[S]) Ready(s S, at, wall, now time.Time) (plan Plan[S]) {
+	var none S
+	f, newest := s.facts(), t.Newest()
+	plan.Work = now.Sub(t.candidate.seen)
+	if newest != none {
+		f.withdraw(newest.facts())
+	}
+	if newest != none && !f.Time.After(newest.facts().Time) {
+		plan.Dropped = t.End()
+	} else if !at.IsZero() {
+		// By the wall clock, on which the edges of a fleet agree; but nobody waits
+		// longer than the monotonic one allows.
+		left := at.Sub(wall)
+		plan.Wait = max(0, min(left, artifacts.MaxActivateAfter-plan.Work))
+		plan.Timed = newest != none && left+plan.Work > 0
+	}
+	t.candidate = candidate{}
+	due := time.Time{}
+	switch {
+	case plan.Wait == 0:
+		t.notBefore = time.Time{}
+	case newest == none:
+		t.notBefore, plan.Wait = now.Add(plan.Wait), 0
+	default:
+		due = now.Add(plan.Wait)
+	}
+	t.waiting = append(t.waiting, waiting[S]{s, due})
+	return plan
+}
+
+// Change is a step of the timeline: Current took the place of Previous.
+type Change[S Snapshot] struct {
+	Current, Previous S
+	// Dropped may not be pinned any more. Retained are loaded and may be.
+	Dropped, Retained []S
+}
+
+// Advance makes the next snapshot current if it or one behind it is due, and reports
+// whether it did. Call it until it did not.
+func (t *Timeline[S]) Advance(now time.Time) (c Change[S], ok bool) {
+	due := func(w waiting[S]) bool { return !w.due.After(now) }
+	if !slices.ContainsFunc(t.waiting, due) {
+		return c, false
+	}
+	var none S
+	c.Previous, c.Current = t.current, t.waiting[0].snapshot
+	t.known, t.current, t.waiting = true, c.Current, slices.Delete(t.waiting, 0, 1)
+	old := t.loaded
+	if c.Previous != none {
+		if same, ok := old[c.Previous.facts().Manifest]; ok {
+			c.Dropped = append(c.Dropped, same)
+		}
+		old[c.Previous.facts().Manifest] = c.Previous
+	}
+	t.loaded = map[artifacts.Digest]S{}
+	for digest, s := range old {
+		if t.mayLoad(s) {
+			t.loaded[digest], c.Retained = s, append(c.Retained, s)
+		} else {
+			c.Dropped = append(c.Dropped, s)
+		}
+	}
+	return c, true
+}
+
+// mayLoad reports whether s may be pinned beside the current snapshot.
+func (t *Timeline[S]) mayLoad(s S) bool {
+	f, cur := s.facts(), t.current.facts()
+	ref, ok := cur.retained(f.Time)
+	return ok && ref.Digest == f.Manifest && !f.Time.Equal(cur.Time)
+}
+
+// Pin returns the snapshot of at; nil with the manifest to load it from, if it is
+// retained and not loaded.
+func (t *Timeline[S]) Pin(at, wall time.Time) (s S, manifest artifacts.Ref, err error) {
+	var none S
+	latest := wall
+	if t.current != none {
+		cur := t.current.facts()
+		if at.Equal(cur.Time) {
+			return t.current, manifest, nil
+		}
+		if ref, ok := cur.retained(at); ok {
+			return t.loaded[ref.Digest], ref, nil
+		}
+		for _, w := range t.waiting {
+			if at.Equal(w.snapshot.facts().Time) {
+				return w.snapshot, manifest, nil
+			}
+		}
+		if newest := t.Newest().facts().Time; newest.After(latest) {
+			latest = newest
+		}
+	}
+	switch {
+	case !at.Equal(at.Truncate(artifacts.Step)):
+		err = ErrUneven
+	case t.current != none && t.gone(at):
+		err = ErrGone
+	case at.Sub(latest) > pinAhead:
+		err = ErrAhead
+	case !t.known:
+		err = ErrUnknown
+	default:
+		err = ErrLater
+	}
+	return none, manifest, err
+}
+
+// gone reports whether there will be no snapshot of at any more.
+func (t *Timeline[S]) gone(at time.Time) bool {
+	cur := t.current.facts()
+	return at.Before(cur.Time) || !at.After(cur.WithdrawnThrough) || slices.ContainsFunc(cur.Withdrawn, at.Equal)
+}
+
+// Loaded keeps s, which was loaded for a pin, and reports whether it did. It does not
+// where s is not retained any more, or loaded already.
+func (t *Timeline[S]) Loaded(s S) bool {
+	var none S
+	if t.current == none || !t.mayLoad(s) || t.loaded[s.facts().Manifest] != none {
+		return false
+	}
+	t.loaded[s.facts().Manifest] = s
+	return true
+}
+
+// Empty notes that the store answers and has no snapshot.
+func (t *Timeline[S]) Empty() { t.known = true }
+
+// End drops all that wait and returns them.
+func (t *Timeline[S]) End() (dropped []S) {
+	for _, w := range t.waiting {
+		dropped = append(dropped, w.snapshot)
+	}
+	t.waiting = nil
+	return dropped
+}
+
+// Newest returns the newest snapshot that is current or waits; nil: there is none.
+func (t *Timeline[S]) Newest() S {
+	if n := len(t.waiting); n > 0 {
+		return t.waiting[n-1].snapshot
+	}
+	return t.current
+}
+
+// NotBefore returns when the first snapshot should be current; zero: it may be at once,
+// or is not the only one any more.
+func (t *Timeline[S]) NotBefore() time.Time { return t.notBefore }
+
+// Held yields the snapshots that are not dropped: the current one, those that wait, in
+// order, and those loaded that may be pinned.
+func (t *Timeline[S]) Held() iter.Seq[S] {
+	return func(yield func(S) bool) {
+		var none S
+		if t.current != none && !yield(t.current) {
+			return
+		}
+		for _, w := range t.waiting {
+			if !yield(w.snapshot) {
+				return
+			}
+		}
+		for _, s := range t.loaded {
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
