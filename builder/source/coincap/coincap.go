@@ -63,7 +63,7 @@ func open(rest string, env provider.Env) (*provider.Source, error) {
 type market struct{ assets, exchanges []provider.Row }
 
 // Collect implements provider.Market.
-func (m *market) Collect(ctx context.Context, r *provider.Round) error {
+func (m *market) Collect(ctx context.Context, r provider.Round) error {
 	page := url.Values{"limit": {"2000"}} // the most that the provider gives
 	return r.Lists(ctx,
 		provider.List{Required: true, Time: "timestamp", Has: []string{"priceUsd"}, Into: &m.assets, Part: provider.Part{Name: "assets", Path: "/assets", Query: page, Pager: provider.Offset("offset", 0, 1), At: "data"}},

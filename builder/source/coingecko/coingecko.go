@@ -178,7 +178,7 @@ var (
 )
 
 // Collect implements provider.Market.
-func (m *market) Collect(ctx context.Context, r *provider.Round) error {
+func (m *market) Collect(ctx context.Context, r provider.Round) error {
 	p, named := &m.plan, []string{"id", "name"}
 	err := r.Lists(ctx,
 		provider.List{Directory: true, Has: named, Into: &m.coins, Part: provider.Part{Name: "coins_list", Path: "/coins/list", Query: url.Values{"include_platform": {"true"}}, Every: p.listEvery}},

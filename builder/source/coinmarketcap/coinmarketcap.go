@@ -125,7 +125,7 @@ func list(name, path string, limit int, every time.Duration, more ...string) pro
 }
 
 // Collect implements provider.Market.
-func (m *market) Collect(ctx context.Context, r *provider.Round) error {
+func (m *market) Collect(ctx context.Context, r provider.Round) error {
 	limit := pageSize
 	if m.wanted > 0 {
 		limit = min(limit, m.wanted)
@@ -165,7 +165,7 @@ func (m *market) Collect(ctx context.Context, r *provider.Round) error {
 
 // infos asks for what is known of single rows, in batches of ids that stay the same
 // when rows come and go; those of the first rows first.
-func infos(ctx context.Context, r *provider.Round, kind, path string, rows []provider.Row) (map[string]provider.Fields, error) {
+func infos(ctx context.Context, r provider.Round, kind, path string, rows []provider.Row) (map[string]provider.Fields, error) {
 	var batches []string
 	ids := map[string][]string{}
 	for _, id := range provider.IDs(rows) {

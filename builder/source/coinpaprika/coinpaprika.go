@@ -131,7 +131,7 @@ func checkTexts(body []byte) (rows int, err error) {
 }
 
 // Collect implements provider.Market.
-func (m *market) Collect(ctx context.Context, r *provider.Round) error {
+func (m *market) Collect(ctx context.Context, r provider.Round) error {
 	usd, named := url.Values{"quotes": {"USD"}}, []string{"id", "name"}
 	err := r.Lists(ctx,
 		provider.List{Required: true, Into: &m.tickers, Part: provider.Part{Name: "tickers", Path: "/tickers", Query: usd}},

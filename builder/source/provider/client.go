@@ -40,41 +40,26 @@ const (
 // userAgent says to providers who is asking.
 const userAgent = "marketdata-builder/1 (read-only market data service)"
 
-// ClientConfig says how a provider is to be asked.
-type ClientConfig struct {
-	// Base is what stands before the paths of requests, such as
-	// https://api.coinpaprika.com/v1.
-	Base string
-	// KeyHeader and Key name the account; both empty without one. KeyPrefix stands
-	// before the key, such as "Bearer ". The key is sent over https only, or to this
-	// machine, and never appears in an error or a log line.
-	KeyHeader, KeyPrefix, Key string
-	// PerMinute is how many requests are made in a minute, and Burst how many of
-	// them at once; no more than half of them are.
-	PerMinute, Burst int
-	// quota counts the calls; nil: they are not counted.
-	quota *quota
-	// Transport is for tests; nil: a transport of the client's own.
-	Transport http.RoundTripper
-	Log       *slog.Logger
-}
-
-// Client asks one provider. It is safe for concurrent use.
-type Client struct {
-	ClientConfig
-	base    *url.URL
-	http    *http.Client
-	limiter *rate.Limiter
+// client asks one provider. It is safe for concurrent use.
+type client struct {
+	plan      Plan
+	base      *url.URL
+	transport http.RoundTripper
+	limiter   *rate.Limiter
+	quota     *quota // counts the calls
+	log       *slog.Logger
 
 	mu sync.Mutex
 	// until is when to ask again (Retry-After), untilOptional when to ask for anything
-	// but prices: what is told about that holds no prices back.
+	// but prices, which do not wait for the others.
 	until, untilOptional time.Time
 }
 
-// NewClient returns a client, or an error that says what of cfg is wrong.
-func NewClient(cfg ClientConfig) (*Client, error) {
-	base, err := url.Parse(cfg.Base)
+// newClient returns a client, or an error that says what is wrong with the plan's base
+// or key. The key is sent over https only, or to this machine, and never appears in an
+// error or a log line. A nil transport stands for the network.
+func newClient(plan Plan, q *quota, transport http.RoundTripper, log *slog.Logger) (*client, error) {
+	base, err := url.Parse(plan.Base)
 	if err != nil {
 		return nil, errors.New("base: not a URL")
 	}
@@ -83,26 +68,19 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 		return nil, fmt.Errorf("base %.80q: want http://… or https://…", base.Redacted())
 	case base.User != nil || base.RawQuery != "" || base.Fragment != "":
 		return nil, fmt.Errorf("base %.80q: want scheme, host and path only", base.Redacted())
-	case cfg.Key != "" && base.Scheme != "https" && !source.ThisMachine(base):
+	case plan.Key != "" && base.Scheme != "https" && !source.ThisMachine(base):
 		return nil, fmt.Errorf("base %s: the key is sent over https only", base)
-	case strings.ContainsFunc(cfg.Key, func(r rune) bool { return r <= ' ' || r > '~' }):
+	case strings.ContainsFunc(plan.Key, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return nil, errors.New("the key holds white space or characters that no key has")
 	}
 	base.Path = strings.TrimSuffix(base.Path, "/")
-	transport := cfg.Transport
 	if transport == nil {
 		transport = source.Transport()
 	}
-	if cfg.quota != nil {
-		transport = &counter{transport, cfg.quota}
-	}
-	// The burst is a part of the first minute's calls, and not added to them.
-	burst := max(1, min(cfg.Burst, cfg.PerMinute/2))
-	return &Client{
-		ClientConfig: cfg, base: base,
-		http:    &http.Client{Transport: transport, CheckRedirect: sameHost},
-		limiter: rate.NewLimiter(rate.Limit(float64(cfg.PerMinute-burst+1)/60), burst),
-	}, nil
+	// The burst is part of the first minute's calls, not added to them.
+	burst := max(1, min(plan.Burst, plan.PerMinute/2))
+	limit := rate.Limit(float64(plan.PerMinute-burst+1) / 60)
+	return &client{plan: plan, base: base, transport: transport, limiter: rate.NewLimiter(limit, burst), quota: q, log: log}, nil
 }
 
 // errRedirect is final: asking again would be answered in the same way.
@@ -118,81 +96,71 @@ func sameHost(req *http.Request, via []*http.Request) error {
 
 // request is one question to a provider.
 type request struct {
-	// Path begins with a slash and is escaped.
-	Path  string
-	Query url.Values
-	// ETag and LastModified are those of the cached answer.
-	ETag, LastModified string
-	call
-	// Check says whether a body is what was asked for. One that is not is asked
-	// for again.
-	Check func(body []byte) error
+	// path begins with a slash and is escaped.
+	path  string
+	query url.Values
+	// headers are those of the cached answer.
+	headers headers
+	call    call
+	// check says whether a body is what was asked for. If not, the client asks again.
+	check func(body []byte) error
 }
 
-// response is a provider's answer.
-type response struct {
-	// NotModified: the cached answer is still right; there is no Body.
-	NotModified        bool
-	Body               []byte
-	ETag, LastModified string
-	Link               string
+// statusError is an answer whose status does not mean success.
+type statusError struct {
+	status  int
+	message string // the beginning of the body, on one line
 }
 
-// StatusError is an answer with a status that is none of success.
-type StatusError struct {
-	Status int
-	// Message is how the body begins, on one line.
-	Message string
-}
-
-func (e *StatusError) Error() string {
-	if e.Message == "" {
-		return fmt.Sprintf("status %d", e.Status)
+func (e *statusError) Error() string {
+	if e.message == "" {
+		return fmt.Sprintf("status %d", e.status)
 	}
-	return fmt.Sprintf("status %d: %s", e.Status, e.Message)
+	return fmt.Sprintf("status %d: %s", e.status, e.message)
 }
 
 // mayPass reports whether the same request may succeed a little later.
-func (e *StatusError) mayPass() bool {
-	switch e.Status {
+func (e *statusError) mayPass() bool {
+	switch e.status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return true
 	}
-	return e.Status >= 500
+	return e.status >= 500
 }
 
 // pausedError says that the provider asked for a longer pause than maxPause.
-type pausedError struct{ Until time.Time }
+type pausedError struct{ until time.Time }
 
 func (e *pausedError) Error() string {
-	return fmt.Sprintf("the provider asks to be left alone until %s (Retry-After)", e.Until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("the provider asks to be left alone until %s (Retry-After)", e.until.UTC().Format(time.RFC3339))
 }
 
-// get makes a request, with retries; see the package's comment. The error is
-// a *StatusError, a *pausedError, a *quotaError, or says what else went wrong last.
-func (c *Client) get(ctx context.Context, req request) (*response, error) {
+// get makes a request, with retries; see the package's comment. A nil body means that the
+// cached answer is still right. The error is a *statusError, a *pausedError, a
+// *quotaError, or says what else went wrong last.
+func (c *client) get(ctx context.Context, req request) (body []byte, got headers, err error) {
 	pace := backoff.NewExponentialBackOff()
 	pace.InitialInterval, pace.Multiplier, pace.MaxInterval = time.Second, 2, 30*time.Second
-	res, err := backoff.Retry(ctx, func() (*response, error) {
-		if err := c.turn(ctx, req.value); err != nil {
+	body, err = backoff.Retry(ctx, func() (body []byte, err error) {
+		if err := c.turn(ctx, req.call.value); err != nil {
 			return nil, backoff.Permanent(err)
 		}
-		res, err := c.try(ctx, req)
-		req.again = true
-		return res, err
+		body, got, err = c.try(ctx, req)
+		req.call.again = true
+		return body, err
 	},
 		backoff.WithBackOff(pace), backoff.WithMaxTries(tries), backoff.WithMaxElapsedTime(requestTime),
 		backoff.WithNotify(func(err error, wait time.Duration) {
-			c.Log.Debug("provider: asking again", "path", req.Path, "wait", wait, "err", err)
+			c.log.Debug("provider: asking again", "path", req.path, "wait", wait, "err", err)
 		}))
 	if err != nil {
-		return nil, fmt.Errorf("GET %s: %w", req.Path, err)
+		return nil, headers{}, fmt.Errorf("GET %s: %w", req.path, err)
 	}
-	return res, nil
+	return body, got, nil
 }
 
 // turn waits until a request of a value may be made.
-func (c *Client) turn(ctx context.Context, value Value) error {
+func (c *client) turn(ctx context.Context, value Value) error {
 	c.mu.Lock()
 	until := c.until
 	if value > Tickers && c.untilOptional.After(until) {
@@ -213,54 +181,54 @@ func (c *Client) turn(ctx context.Context, value Value) error {
 
 // try makes a request once. An error that asking again cannot help is a
 // backoff.PermanentError.
-func (c *Client) try(ctx context.Context, req request) (*response, error) {
-	ctx, cancel := context.WithTimeout(context.WithValue(ctx, call{}, req.call), tryTime)
+func (c *client) try(ctx context.Context, req request) (body []byte, got headers, err error) {
+	ctx, cancel := context.WithTimeout(ctx, tryTime)
 	defer cancel()
 	u := *c.base
-	u.RawPath, u.RawQuery = "", req.Query.Encode()
-	target := u.JoinPath(req.Path)
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	u.RawPath, u.RawQuery = "", req.query.Encode()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.JoinPath(req.path).String(), nil)
 	if err != nil {
-		return nil, backoff.Permanent(err)
+		return nil, got, backoff.Permanent(err)
 	}
-	r.Header.Set("Accept", "application/json")
-	r.Header.Set("User-Agent", userAgent)
-	if c.Key != "" {
-		r.Header.Set(c.KeyHeader, c.KeyPrefix+c.Key)
+	for name, value := range map[string]string{
+		"Accept": "application/json", "User-Agent": userAgent,
+		"If-None-Match": req.headers.ETag, "If-Modified-Since": req.headers.LastModified,
+	} {
+		if value != "" {
+			r.Header.Set(name, value)
+		}
 	}
-	if req.ETag != "" {
-		r.Header.Set("If-None-Match", req.ETag)
+	if c.plan.Key != "" {
+		r.Header.Set(c.plan.KeyHeader, c.plan.KeyPrefix+c.plan.Key)
 	}
-	if req.LastModified != "" {
-		r.Header.Set("If-Modified-Since", req.LastModified)
-	}
-	res, err := c.http.Do(r)
+	// Every call that the client makes for this request is counted: redirects too.
+	asker := http.Client{Transport: &counter{c.transport, c.quota, req.call}, CheckRedirect: sameHost}
+	res, err := asker.Do(r)
 	if err != nil {
-		return nil, c.transportError(err)
+		return nil, got, c.transportError(err)
 	}
 	defer res.Body.Close()
 	switch {
-	case res.StatusCode == http.StatusNotModified && (req.ETag != "" || req.LastModified != ""):
-		return &response{NotModified: true, ETag: req.ETag, LastModified: req.LastModified}, nil
+	case res.StatusCode == http.StatusNotModified && req.headers != (headers{}):
+		return nil, req.headers, nil
 	case res.StatusCode != http.StatusOK:
-		return nil, c.statusError(res, req.value)
+		return nil, got, c.statusError(res, req.call.value)
 	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
-	if err != nil {
-		return nil, fmt.Errorf("read body: %w", err)
+	if body, err = io.ReadAll(io.LimitReader(res.Body, maxBody+1)); err != nil {
+		return nil, got, fmt.Errorf("read body: %w", err)
 	}
 	if len(body) > maxBody {
-		return nil, backoff.Permanent(fmt.Errorf("body of more than %d bytes", maxBody))
+		return nil, got, backoff.Permanent(fmt.Errorf("body of more than %d bytes", maxBody))
 	}
-	if err := req.Check(body); err != nil {
-		return nil, fmt.Errorf("the answer is not what was asked for: %w", err)
+	if err := req.check(body); err != nil {
+		return nil, got, fmt.Errorf("the answer is not what was asked for: %w", err)
 	}
-	return &response{Body: body, ETag: res.Header.Get("ETag"), LastModified: res.Header.Get("Last-Modified"), Link: strings.Join(res.Header.Values("Link"), ", ")}, nil
+	return body, headers{res.Header.Get("ETag"), res.Header.Get("Last-Modified")}, nil
 }
 
 // transportError takes the URL out of an error of net/http: the caller names
 // the path.
-func (c *Client) transportError(err error) error {
+func (c *client) transportError(err error) error {
 	if errors.Is(err, errRedirect) {
 		return backoff.Permanent(errRedirect)
 	}
@@ -275,16 +243,16 @@ func (c *Client) transportError(err error) error {
 	if errors.As(err, &dns) && dns.IsNotFound {
 		return fmt.Errorf("no such host: %s", dns.Name)
 	}
-	return outside.Error(err, c.Key) // net/http quotes what is no HTTP
+	return outside.Error(err, c.plan.Key) // net/http quotes what is no HTTP
 }
 
 // maxMessage bounds what is read of an error's body, in bytes: far more than is
 // quoted, so that no part of a key at its end is.
 const maxMessage = 64 << 10
 
-func (c *Client) statusError(res *http.Response, value Value) error {
+func (c *client) statusError(res *http.Response, value Value) error {
 	b, _ := io.ReadAll(io.LimitReader(res.Body, maxMessage)) // a message that breaks off is fine
-	err := &StatusError{res.StatusCode, outside.Text(string(b), c.Key)}
+	err := &statusError{res.StatusCode, outside.Text(string(b), c.plan.Key)}
 	if !err.mayPass() {
 		return backoff.Permanent(err)
 	}

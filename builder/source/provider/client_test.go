@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -14,19 +15,19 @@ import (
 	"testing/synctest"
 	"time"
 
+	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider/pipe"
 )
 
 var discard = slog.New(slog.DiscardHandler)
 
-// clientOf returns a client that reaches h without a network.
-func clientOf(t *testing.T, h http.Handler, change ...func(*ClientConfig)) *Client {
+// clientOf returns a client that reaches h without a network; fields of plan that are
+// zero are set.
+func clientOf(t *testing.T, h http.Handler, plan Plan) *client {
 	t.Helper()
-	cfg := ClientConfig{Base: "https://api.example.test/v1", PerMinute: 6000, Burst: 100, Transport: pipe.Transport{Handler: h}, Log: discard}
-	for _, f := range change {
-		f(&cfg)
-	}
-	c, err := NewClient(cfg)
+	plan.Base = cmp.Or(plan.Base, "https://api.example.test/v1")
+	plan.PerMinute, plan.Burst = cmp.Or(plan.PerMinute, 6000), cmp.Or(plan.Burst, 100)
+	c, err := newClient(plan, &quota{now: time.Now}, pipe.Transport{Handler: h}, discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,8 +68,9 @@ func status(code int, header ...string) http.HandlerFunc {
 	}
 }
 
-func getRows(ctx context.Context, c *Client) (*response, error) {
-	return c.get(ctx, request{Path: "/rows", Check: func(b []byte) error { _, err := CheckArray(b); return err }})
+func getRows(ctx context.Context, c *client) (string, error) {
+	b, _, err := c.get(ctx, request{path: "/rows", check: func(b []byte) error { _, err := CheckArray(b); return err }})
+	return string(b), err
 }
 
 func TestGetSends(t *testing.T) {
@@ -79,11 +81,11 @@ func TestGetSends(t *testing.T) {
 			w.Header().Set("ETag", `"e"`)
 			w.Header().Set("Last-Modified", "Sat, 21 Nov 2026 07:20:00 GMT")
 			_, _ = io.WriteString(w, "[1]")
-		}), func(cfg *ClientConfig) { cfg.KeyHeader, cfg.Key = "X-Key", "s3cret" })
-		res, err := c.get(t.Context(), request{
-			Path: "/coins/" + Escape("../a b[é]"), Query: url.Values{"b": {"1 2"}, "a": {"x"}},
-			ETag: `"old"`, LastModified: "Fri, 20 Nov 2026 07:20:00 GMT",
-			Check: func([]byte) error { return nil },
+		}), Plan{KeyHeader: "X-Key", Key: "s3cret"})
+		body, tags, err := c.get(t.Context(), request{
+			path: "/coins/" + Escape("../a b[é]"), query: url.Values{"b": {"1 2"}, "a": {"x"}},
+			headers: headers{`"old"`, "Fri, 20 Nov 2026 07:20:00 GMT"},
+			check:   func([]byte) error { return nil },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -99,8 +101,8 @@ func TestGetSends(t *testing.T) {
 				t.Errorf("%s: %q, want %q", name, v, want)
 			}
 		}
-		if string(res.Body) != "[1]" || res.NotModified || res.ETag != `"e"` || res.LastModified != "Sat, 21 Nov 2026 07:20:00 GMT" {
-			t.Errorf("got %+v", res)
+		if string(body) != "[1]" || tags != (headers{`"e"`, "Sat, 21 Nov 2026 07:20:00 GMT"}) {
+			t.Errorf("got %q, %+v", body, tags)
 		}
 	})
 }
@@ -134,12 +136,12 @@ func TestGetRetries(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &script{steps: test.steps}
-				res, err := getRows(t.Context(), clientOf(t, s))
+				res, err := getRows(t.Context(), clientOf(t, s, Plan{}))
 				switch {
 				case test.err == "" && err != nil:
 					t.Fatal(err)
-				case test.err == "" && string(res.Body) != "[1]":
-					t.Errorf("got %q", res.Body)
+				case test.err == "" && res != "[1]":
+					t.Errorf("got %q", res)
 				case test.err != "" && (err == nil || !strings.HasPrefix(err.Error(), test.err)):
 					t.Errorf("got %v, want %s", err, test.err)
 				}
@@ -157,7 +159,7 @@ func TestGetPauses(t *testing.T) {
 		firsts := map[time.Duration]bool{}
 		for range 8 {
 			s := &script{steps: []http.HandlerFunc{status(500)}}
-			if _, err := getRows(t.Context(), clientOf(t, s)); err == nil {
+			if _, err := getRows(t.Context(), clientOf(t, s, Plan{})); err == nil {
 				t.Fatal("no error")
 			}
 			for i, nominal := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
@@ -181,7 +183,7 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &script{steps: []http.HandlerFunc{status(429, "Retry-After", header()), says("[1]")}}
-			if _, err := getRows(t.Context(), clientOf(t, s)); err != nil {
+			if _, err := getRows(t.Context(), clientOf(t, s, Plan{})); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 			if pause := s.times[1].Sub(s.times[0]); pause < time.Minute {
@@ -196,23 +198,23 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 func TestRetryAfterHoldsAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{steps: []http.HandlerFunc{status(503, "Retry-After", "3600"), says("[1]")}}
-		c := clientOf(t, s)
+		c := clientOf(t, s, Plan{})
 		began := time.Now()
 		var paused *pausedError
 		for range 3 {
-			if _, err := getRows(t.Context(), c); !errors.As(err, &paused) || !paused.Until.Equal(began.Add(time.Hour)) {
+			if _, err := getRows(t.Context(), c); !errors.As(err, &paused) || !paused.until.Equal(began.Add(time.Hour)) {
 				t.Fatalf("got %v, want to be paused for an hour", err)
 			}
 		}
 		if len(s.times) != 1 {
 			t.Fatalf("%d requests were sent, want 1", len(s.times))
 		}
-		time.Sleep(time.Until(paused.Until) - maxPause)
+		time.Sleep(time.Until(paused.until) - maxPause)
 		if _, err := getRows(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
-		if got := s.times[1]; got.Before(paused.Until) {
-			t.Errorf("asked again at %v, before %v", got, paused.Until)
+		if got := s.times[1]; got.Before(paused.until) {
+			t.Errorf("asked again at %v, before %v", got, paused.until)
 		}
 	})
 }
@@ -243,14 +245,14 @@ func TestSlowBody(t *testing.T) {
 			<-r.Context().Done()
 		}
 		s := &script{steps: []http.HandlerFunc{slow, says("[1]")}}
-		if _, err := getRows(t.Context(), clientOf(t, s)); err != nil {
+		if _, err := getRows(t.Context(), clientOf(t, s, Plan{})); err != nil {
 			t.Fatal(err)
 		}
 		if len(s.times) != 2 {
 			t.Errorf("%d requests, want 2", len(s.times))
 		}
 		began := time.Now()
-		_, err := getRows(t.Context(), clientOf(t, &script{steps: []http.HandlerFunc{slow}}))
+		_, err := getRows(t.Context(), clientOf(t, &script{steps: []http.HandlerFunc{slow}}, Plan{}))
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want a deadline", err)
 		}
@@ -270,7 +272,7 @@ func TestLargeBody(t *testing.T) {
 				}
 			}
 		}}}
-		_, err := getRows(t.Context(), clientOf(t, s))
+		_, err := getRows(t.Context(), clientOf(t, s, Plan{}))
 		if err == nil || !strings.Contains(err.Error(), "body of more than 67108864 bytes") || len(s.times) != 1 {
 			t.Errorf("got %v after %d requests", err, len(s.times))
 		}
@@ -288,7 +290,7 @@ func TestGetStopsWithItsContext(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			time.AfterFunc(10*time.Second+time.Millisecond, func() { cancel(reason) })
 			began := time.Now()
-			_, err := getRows(ctx, clientOf(t, &script{steps: []http.HandlerFunc{step}}))
+			_, err := getRows(ctx, clientOf(t, &script{steps: []http.HandlerFunc{step}}, Plan{}))
 			if err == nil || time.Since(began) > 11*time.Second {
 				t.Errorf("%s: %v after %v", name, err, time.Since(began))
 			}
@@ -301,7 +303,7 @@ func TestRate(t *testing.T) {
 	for _, rate := range [][2]int{{30, 3}, {5, 1}, {5, 5}, {1, 1}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &script{steps: []http.HandlerFunc{says("[1]")}}
-			c := clientOf(t, s, func(cfg *ClientConfig) { cfg.PerMinute, cfg.Burst = rate[0], rate[1] })
+			c := clientOf(t, s, Plan{PerMinute: rate[0], Burst: rate[1]})
 			for range 3*rate[0] + 1 {
 				if _, err := getRows(t.Context(), c); err != nil {
 					t.Fatal(err)
@@ -332,10 +334,11 @@ func TestKeyIsKept(t *testing.T) {
 			},
 		} {
 			asked := ""
-			c := clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked = r.Host; step(w, r) }), func(cfg *ClientConfig) {
-				cfg.KeyHeader, cfg.Key = "X-Key", key
-				cfg.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-			})
+			c := clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				asked = r.Host
+				step(w, r)
+			}), Plan{KeyHeader: "X-Key", Key: key})
+			c.log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			_, err := getRows(t.Context(), c)
 			if err == nil || strings.Contains(err.Error(), key[:6]) {
 				t.Errorf("error %v", err)
@@ -361,13 +364,13 @@ func TestNewClientRefuses(t *testing.T) {
 		{"https://api.example.test", "k\r\nX: y", "the key holds"},
 		{"https://api.example.test/%zz", "", "base: not a URL"},
 	} {
-		_, err := NewClient(ClientConfig{Base: test.base, Key: test.key, PerMinute: 1, Burst: 1, Log: discard})
+		_, err := newClient(Plan{Base: test.base, Key: test.key, PerMinute: 1, Burst: 1}, nil, nil, discard)
 		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "pass") {
 			t.Errorf("%q: %v, want %q", test.base, err, test.want)
 		}
 	}
 	for _, base := range []string{"http://127.0.0.1:8080/v1/", "http://[::1]:1", "http://localhost", "https://api.example.test"} {
-		if _, err := NewClient(ClientConfig{Base: base, Key: "k", PerMinute: 1, Burst: 1, Log: discard}); err != nil {
+		if _, err := newClient(Plan{Base: base, Key: "k", PerMinute: 1, Burst: 1}, nil, nil, discard); err != nil {
 			t.Errorf("%q: %v", base, err)
 		}
 	}
@@ -390,17 +393,18 @@ func TestOverTheNetwork(t *testing.T) {
 		w.Header().Set("Content-Encoding", "gzip")
 		_, _ = io.WriteString(w, gzipped("[1]"))
 	}))
-	c := clientOf(t, nil, func(cfg *ClientConfig) { cfg.Base, cfg.Transport = server.URL, nil })
+	c := clientOf(t, nil, Plan{Base: server.URL})
+	c.transport = source.Transport()
 	res, err := getRows(t.Context(), c)
-	if err != nil || string(res.Body) != "[1]" || n != 2 {
+	if err != nil || res != "[1]" || n != 2 {
 		t.Errorf("got %+v, %v after %d requests", res, err, n)
 	}
-	c.http.CloseIdleConnections()
+	c.transport.(*http.Transport).CloseIdleConnections()
 	server.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if res, err := getRows(ctx, c); err == nil {
-		t.Errorf("a server that is away answered %q", res.Body)
+		t.Errorf("a server that is away answered %q", res)
 	}
 }
 

@@ -33,12 +33,12 @@ func TestEveryCallCounts(t *testing.T) {
 	}))
 	defer server.Close()
 	q := &quota{dir: t.TempDir(), now: time.Now}
-	c, err := NewClient(ClientConfig{Base: server.URL, PerMinute: 100_000, Burst: 100, quota: q})
+	c, err := newClient(Plan{Base: server.URL, PerMinute: 100_000, Burst: 100}, q, nil, discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 20 {
-		_, _ = c.try(t.Context(), request{Path: "/x", Check: func([]byte) error { return nil }})
+		_, _, _ = c.try(t.Context(), request{path: "/x", check: func([]byte) error { return nil }})
 	}
 	if s, err := q.read(); err != nil || int64(s.used()) != reached.Load() || s.used() < 30 {
 		t.Errorf("%d calls counted, %d made, %v", s.used(), reached.Load(), err)
@@ -75,7 +75,7 @@ func TestQuotaRules(t *testing.T) {
 	now := start
 	fresh := func() *quota {
 		now = start
-		return &quota{limit: limit, burst: burst, now: func() time.Time { return now }, state: quotaState{Calls: map[string]int{}}}
+		return &quota{limit: limit, burst: burst, now: func() time.Time { return now }}
 	}
 	most := func(q *quota, calls int, value Value, again bool) (n int) {
 		for q.take(calls, value, again) == nil {
@@ -131,7 +131,7 @@ func TestQuotaRules(t *testing.T) {
 	}
 	// Dates that are yet to come count as today's, and stay counted.
 	q = fresh()
-	q.state.Calls["2026-02-09"], q.state.Calls["9999-12-31"] = 100, 30
+	q.state.Calls = map[string]int{"2026-02-09": 100, "9999-12-31": 30}
 	if err := q.take(2, Tickers, false); err == nil || q.state.Calls["2026-01-31"] != 130 || len(q.state.Calls) != 1 {
 		t.Errorf("%v, %v", q.state.Calls, err)
 	}

@@ -2,14 +2,16 @@
 // (packages coinpaprika, coingecko, coinmarketcap and coincap): a client with rate
 // limits and retries, a cache of the last good answers, and recordings.
 //
-// A provider describes each thing it asks for as a [Part]: where to ask, how
-// long an answer counts as new, and how to check an answer. A
-// [Collector] gets the parts together, once for each snapshot, and the provider
-// writes what it got as the files of a feed ([Feed]), row by row, with every
-// number as the provider wrote it: values travel as raw JSON and are never
-// turned into numbers. It judges nothing either. A row that cannot be used is
-// passed on as it is, and set aside by the one reader of feeds, which reports
-// it and counts it for the guard rails.
+// A provider's package implements [Market]: it describes each thing it asks for as a
+// [Part] (where to ask, how long an answer counts as new, how to check one), asks a
+// [Round] for the parts, and writes the rows as the files of a feed ([Feed]). Every
+// number stays as the provider wrote it: values travel as raw JSON. The package judges
+// nothing either. A row that cannot be used is passed on, and set aside by the reader of
+// feeds, which reports it and counts it for the guard rails.
+//
+// There are three rounds. A live round asks the provider and keeps the last good
+// answers, a replay reads a recording, and a dry run notes the questions, from which
+// [Source.Costs] reckons a month.
 //
 // # When the provider fails
 //

@@ -42,9 +42,6 @@ type headers struct {
 	// ETag and LastModified are the provider's, to ask with the next time.
 	ETag         string `json:"etag,omitempty"`
 	LastModified string `json:"last_modified,omitempty"`
-	// Next is what the page says of the next one, where the part's Pager goes by
-	// that.
-	Next string `json:"next,omitempty"`
 }
 
 // Rows returns the rows of all pages of an answer that CheckArray has found good;

@@ -43,8 +43,13 @@ func TestIntervals(t *testing.T) {
 // none, and none that is yet to come.
 func TestAgeOfRows(t *testing.T) {
 	const untimed = -1
-	now := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
-	clock := func(c *provider.Config) { c.Now = func() time.Time { return now } }
+	now := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // that of a bubble
+	ask := func(t *testing.T) func(r provider.Round) error {
+		return func(r provider.Round) error {
+			_, err := required(t, r, rowsPart(0))
+			return err
+		}
+	}
 	row := func(field string, ago time.Duration) string {
 		return fmt.Sprintf(`{%q:%q}`, field, now.Add(-ago).In(time.FixedZone("", 3600)).Format(time.RFC3339))
 	}
@@ -59,33 +64,26 @@ func TestAgeOfRows(t *testing.T) {
 		{"none", `{"last_updated":null},{"last_updated":"now"},{},7`, untimed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := providertest.New()
-			p.Set("/rows", []byte("["+c.rows+"]"))
-			collect := func(col *provider.Collector) *provider.Round {
-				var rows []provider.Row
-				round, err := col.Collect(t.Context(), func(r *provider.Round) error {
-					return r.Lists(t.Context(), provider.List{Required: true, Into: &rows, Part: rowsPart(0)})
-				})
-				if err != nil {
+			synctest.Test(t, func(t *testing.T) {
+				p := providertest.New()
+				p.Set("/rows", []byte("["+c.rows+"]"))
+				live, dir := open(t, p, ""), t.TempDir()
+				part := live.collect(t, ask(t))[0]
+				if err := live.Record(t.Context(), dir); err != nil {
 					t.Fatal(err)
 				}
-				return round
-			}
-			live, dir := collect(newCollector(t, p, clock)), t.TempDir()
-			if err := live.Record(dir); err != nil {
-				t.Fatal(err)
-			}
-			replayed := collect(newCollector(t, p, clock, func(c *provider.Config) { c.Replay = dir })).Parts()[0]
-			if !replayed.Newest.IsZero() || !replayed.Quotes || replayed.Untimed {
-				t.Errorf("replayed: %+v", replayed)
-			}
-			want := now.Add(-c.ago)
-			if c.ago == untimed {
-				want = time.Time{}
-			}
-			if part := live.Parts()[0]; !part.Newest.Equal(want) || !part.Quotes || part.Untimed != want.IsZero() {
-				t.Errorf("%+v; want the newest of %v", part, want)
-			}
+				replayed := open(t, p, "replay="+dir).collect(t, ask(t))[0]
+				if !replayed.Newest.IsZero() || !replayed.Quotes || replayed.Untimed {
+					t.Errorf("replayed: %+v", replayed)
+				}
+				want := now.Add(-c.ago)
+				if c.ago == untimed {
+					want = time.Time{}
+				}
+				if !part.Newest.Equal(want) || !part.Quotes || part.Untimed != want.IsZero() {
+					t.Errorf("%+v; want the newest of %v", part, want)
+				}
+			})
 		})
 	}
 }

@@ -52,15 +52,6 @@ func within(path string, value []byte) []byte {
 	return appendObject(nil, []Field{{name, within(rest, value)}})
 }
 
-// idAt is what ID returns of the value at a path; "" when there is none.
-func idAt(body []byte, path string) string {
-	raw, err := at(body, path)
-	if err != nil {
-		return ""
-	}
-	return ID(raw)
-}
-
 // Row is a row of a provider's list.
 type Row struct {
 	Raw json.RawMessage

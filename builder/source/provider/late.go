@@ -39,14 +39,14 @@ func (f failure) listDue() time.Time {
 var errNoTime = errors.New("not asked for: other requests have used the time of this build")
 
 // fail notes that a part has failed.
-func (r *Round) fail(name string, err error) {
-	r.c.failing[name] = failure{r.c.failing[name].Times + 1, r.time, outside.Text(err.Error())}
+func (r *liveRound) fail(name string, err error) {
+	r.cache.failing[name] = failure{r.cache.failing[name].Times + 1, r.time, outside.Text(err.Error())}
 }
 
 // putOff returns why a list or a kind that failed is not to be asked for yet; nil when
 // it is.
-func (r *Round) putOff(p *Part) error {
-	f, failed := r.c.failing[p.Name]
+func (r *liveRound) putOff(name string) error {
+	f, failed := r.cache.failing[name]
 	if until := f.listDue(); failed && r.time.Before(until) && !f.Last.After(r.time) {
 		return fmt.Errorf("put off until %s after %d failures: %s", until.UTC().Format(time.RFC3339), f.Times, f.Reason)
 	}
@@ -65,12 +65,12 @@ type errPutOff struct{ error }
 func (e errPutOff) Unwrap() error { return e.error }
 
 // askInTime is ask, but what is optional is put off when it fails, and shares a time.
-func (r *Round) askInTime(ctx context.Context, p *Part, cached *Answer) (*Answer, error) {
+func (r *liveRound) askInTime(ctx context.Context, p *Part, cached *Answer) (*Answer, error) {
 	if !p.optional(cached) {
 		return r.ask(ctx, p, cached)
 	}
 	if p.Value != Details {
-		if err := r.putOff(p); err != nil {
+		if err := r.putOff(p.Name); err != nil {
 			return nil, errPutOff{err}
 		}
 	}
@@ -88,11 +88,11 @@ func (r *Round) askInTime(ctx context.Context, p *Part, cached *Answer) (*Answer
 // noteFailure keeps how often in a row a list has failed; Each does so for what it
 // asks for. A request that was not made is no failure, and neither is one that was cut
 // off because the program is to stop.
-func (r *Round) noteFailure(ctx context.Context, p *Part, err error) {
+func (r *liveRound) noteFailure(ctx context.Context, p *Part, err error) {
 	switch {
 	case p.Value == Details || ctx.Err() != nil:
 	case err == nil:
-		delete(r.c.failing, p.Name)
+		delete(r.cache.failing, p.Name)
 	case errors.As(err, new(errPutOff)), errors.As(err, new(*quotaError)), errors.Is(err, errNoTime):
 	default:
 		r.fail(p.Name, err)

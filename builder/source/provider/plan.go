@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -67,18 +68,26 @@ type Costs struct {
 	Parts     []Cost `json:"parts"`
 }
 
-// Costs says what a month of snapshots costs, and asks nobody.
-func (s *Source) Costs(ctx context.Context) (*Costs, error) {
-	q := s.collector.Client.quota
-	state, err := q.read()
+// budget shares a quota out among the parts that a market asks for.
+type budget struct {
+	*quota
+	plan   Quota
+	calls  map[string]int // Plan.Calls
+	slow   int            // Plan.Slow
+	market func() Market
+}
+
+// month returns the costs of a month.
+func (b *budget) month(ctx context.Context) (*Costs, error) {
+	state, err := b.read()
 	if err != nil {
 		return nil, err
 	}
-	parts, err := s.costs(ctx, state)
+	parts, err := b.costs(ctx, state)
 	if err != nil {
 		return nil, err
 	}
-	c := &Costs{Source: s.collector.Source, Plan: s.plan.Name, Quota: q.limit, Used: state.used(), PerMinute: s.plan.PerMinute, Cache: q.dir, Parts: parts}
+	c := &Costs{Plan: b.plan.Name, Quota: b.limit, Used: state.used(), PerMinute: b.plan.PerMinute, Cache: b.dir, Parts: parts}
 	for _, p := range parts {
 		c.Wanted += p.Wanted
 		c.Month += p.Month
@@ -88,25 +97,26 @@ func (s *Source) Costs(ctx context.Context) (*Costs, error) {
 
 // costs lets the market collect without asking anyone, to learn what it asks for,
 // and shares the quota out.
-func (s *Source) costs(ctx context.Context, state *quotaState) ([]Cost, error) {
+func (b *budget) costs(ctx context.Context, state *quotaState) ([]Cost, error) {
 	var list []Cost
-	r := &Round{c: s.collector, used: map[string]usedAnswer{}, dry: func(p *Part, kind bool) {
-		c := Cost{Part: p.Name, Value: p.Value.String(), value: p.Value, kind: kind, most: p.cost(), EverySeconds: int64(p.Every / time.Second)}
+	err := b.market().Collect(ctx, dryRun(func(p *Part, kind bool) {
+		c := Cost{
+			Part: p.Name, Value: p.Value.String(), value: p.Value, kind: kind, most: p.cost(),
+			EverySeconds: int64(p.Every / time.Second),
+		}
 		if c.Calls, c.Measured = state.Sizes[p.Name]; !c.Measured {
-			if c.Calls = s.plan.calls[p.Name]; c.Calls == 0 {
-				c.Calls = p.cost()
-			}
+			c.Calls = cmp.Or(b.calls[p.Name], p.cost())
 		}
 		if p.Pages > 0 {
 			c.Calls = min(c.Calls, p.Pages*p.cost())
 		}
 		list = append(list, c)
-	}}
-	if err := s.market().Collect(ctx, r); err != nil {
+	}))
+	if err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(list, func(a, b Cost) int { return int(a.value - b.value) })
-	s.collector.Client.quota.share(list, s.collector.SlowCalls)
+	b.share(list, b.slow)
 	return list, nil
 }
 
@@ -133,7 +143,7 @@ func (q *quota) share(list []Cost, slow int) {
 			c.AskedSeconds = c.EverySeconds
 		}
 	}
-	if q == nil || q.limit == 0 {
+	if q.limit == 0 {
 		return
 	}
 	// Room for three times the largest: some of it is not for calls of less value.
@@ -171,18 +181,17 @@ func callsOf(calls int, every int64) int64 {
 	return (int64(calls)*int64(month/time.Second) + every - 1) / every
 }
 
-// intervals are how long answers of lists count as new, where that is longer than
-// their parts say.
-func (s *Source) intervals(ctx context.Context) (map[string]time.Duration, error) {
-	q := s.collector.Client.quota
-	if q == nil || q.limit == 0 {
+// intervals returns how long the answers to lists count as new, by part, where the quota
+// makes that longer than their parts say.
+func (b *budget) intervals(ctx context.Context) (map[string]time.Duration, error) {
+	if b.limit == 0 {
 		return nil, nil
 	}
-	state, err := q.read()
+	state, err := b.read()
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.costs(ctx, state)
+	list, err := b.costs(ctx, state)
 	every := map[string]time.Duration{}
 	for _, c := range list {
 		if !c.kind {

@@ -220,12 +220,8 @@ func (q *quota) check(s *quotaState, now time.Time, calls int, value Value, agai
 	return nil
 }
 
-// take counts calls that are about to be made, or refuses them. A nil quota refuses
-// none.
+// take counts calls that are about to be made, or refuses them.
 func (q *quota) take(calls int, value Value, again bool) error {
-	if q == nil {
-		return nil
-	}
 	return q.update(func(s *quotaState, now time.Time) error {
 		if q.limit > 0 {
 			if err := q.check(s, now, calls, value, again); err != nil {
@@ -240,7 +236,7 @@ func (q *quota) take(calls int, value Value, again bool) error {
 
 // affords says whether take would count calls.
 func (q *quota) affords(calls int, value Value) error {
-	if q == nil || q.limit == 0 {
+	if q.limit == 0 {
 		return nil
 	}
 	return q.update(func(s *quotaState, now time.Time) error {
@@ -254,7 +250,7 @@ func (q *quota) affords(calls int, value Value) error {
 // note gives calls back that an answer has turned out not to have cost, and keeps
 // the sizes of parts.
 func (q *quota) note(back int, sizes map[string]int) error {
-	if q == nil || back == 0 && len(sizes) == 0 {
+	if back == 0 && len(sizes) == 0 {
 		return nil
 	}
 	return q.update(func(s *quotaState, now time.Time) error {
@@ -277,25 +273,25 @@ func (q *quota) note(back int, sizes map[string]int) error {
 	})
 }
 
-// call is what a request is to the quota. call{} is its key in a context.
+// call is what the quota needs to know of a request.
 type call struct {
 	cost  int // at most; zero: one
 	value Value
 	again bool // the request was made before
 }
 
-// counter is where every call passes that a client makes: tries, redirects, and what
+// counter counts every call that is made for a request: tries, redirects, and what
 // net/http asks again by itself.
 type counter struct {
 	next  http.RoundTripper
 	quota *quota
+	call  call
 }
 
 // RoundTrip implements http.RoundTripper.
 func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
-	of, _ := r.Context().Value(call{}).(call)
-	cost := max(1, of.cost)
-	if err := c.quota.take(cost, of.value, of.again); err != nil {
+	cost := max(1, c.call.cost)
+	if err := c.quota.take(cost, c.call.value, c.call.again); err != nil {
 		return nil, err
 	}
 	sent := false
@@ -325,9 +321,6 @@ func (q *quota) read() (*quotaState, error) {
 
 // use is what builders report.
 func (q *quota) use(name string) *source.Quota {
-	if q == nil {
-		return nil
-	}
 	s, err := q.read()
 	if err != nil {
 		return nil

@@ -22,7 +22,7 @@ import (
 // one for each of 40 coins.
 type small struct{ coins, tickers, groups, exchanges []provider.Row }
 
-func (m *small) Collect(ctx context.Context, r *provider.Round) error {
+func (m *small) Collect(ctx context.Context, r provider.Round) error {
 	err := r.Lists(ctx,
 		provider.List{Directory: true, Into: &m.coins, Part: provider.Part{Name: "coins", Path: "/coins", Every: time.Hour}},
 		provider.List{Required: true, Into: &m.tickers, Part: provider.Part{Name: "tickers", Path: "/tickers", Pager: provider.Numbered("page", 1), Pages: 2}},

@@ -1,0 +1,277 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"example.com/marketdata/builder/source"
+)
+
+// MaxPages bounds the pages of a part.
+const MaxPages = 400
+
+// maxAhead is how far the provider's clock may be ahead of ours. A row from a later
+// time would hide that all others stand still.
+const maxAhead = 10 * time.Minute
+
+// live asks a provider.
+type live struct {
+	source string
+	client *client
+	budget *budget
+	log    *slog.Logger
+	now    func() time.Time
+
+	mu    sync.Mutex // one round at a time
+	cache *cache
+}
+
+type liveRound struct {
+	*live
+	outcome
+	// calls are left for Each, and left is the time left for all optional requests;
+	// see optionalTime.
+	calls int
+	left  time.Duration
+	// every is how long the answers to lists count as new within the quota, by part.
+	every map[string]time.Duration
+	// sizes are the calls that parts took, and back the calls that were counted but
+	// turned out not to be used.
+	sizes map[string]int
+	back  int
+}
+
+func (l *live) collect(ctx context.Context, ask func(Round) error) (*outcome, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := &liveRound{
+		live: l, outcome: newOutcome(l.now().UTC()),
+		calls: l.budget.slow, left: optionalTime, sizes: map[string]int{},
+	}
+	var err error
+	if r.every, err = l.budget.intervals(ctx); err != nil {
+		return nil, err
+	}
+	err = ask(r)
+	// Answers are kept even if the round failed: the next one has to ask for less.
+	for _, u := range r.used {
+		r.cache.reduce(u.part, u.answer)
+	}
+	if err := r.budget.note(r.back, r.sizes); err != nil {
+		r.log.Warn("provider: calls that were not taken stay counted", "err", err)
+	}
+	r.cache.commit(r.time)
+	return &r.outcome, err
+}
+
+func (l *live) use() *source.Quota { return l.budget.use(l.source) }
+
+func (l *live) memory() *Memory {
+	f := l.cache.folder
+	if f == nil {
+		return &Memory{Provider: l.source}
+	}
+	return &Memory{Provider: l.source, Cache: f.dir, Filled: len(f.index.Parts) > 0}
+}
+
+// Lists implements Round.
+func (r *liveRound) Lists(ctx context.Context, lists ...List) error {
+	for i := range lists {
+		l := &lists[i]
+		l.prepare()
+		a, err := r.list(ctx, &l.Part)
+		if err != nil {
+			if l.Required || l.Directory || ctx.Err() != nil {
+				return err
+			}
+			continue
+		}
+		*l.Into = a.Rows()
+		p := &r.parts[len(r.parts)-1]
+		l.times(a, func(t time.Time) {
+			if t.After(p.Newest) && !t.After(r.time.Add(maxAhead)) {
+				p.Newest = t
+			}
+		})
+		p.Quotes, p.Untimed = l.Required, l.Required && p.Newest.IsZero()
+		if p.Untimed {
+			r.log.Warn("provider: no row says when it was updated, so that nothing tells how old prices are", "part", l.Name)
+		}
+	}
+	return nil
+}
+
+// list returns the answer to a part of a list, logs what is wrong with it, and notes
+// its state.
+func (r *liveRound) list(ctx context.Context, p *Part) (*Answer, error) {
+	a, state, err := r.get(ctx, p)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	s := source.Part{Name: p.Name, State: state, Every: p.Every, Failures: r.cache.failing[p.Name].Times}
+	if a != nil {
+		s.Fetched = a.Fetched
+	}
+	if err != nil {
+		s.Reason = err.Error()
+	}
+	r.parts = append(r.parts, s)
+	switch {
+	case state == source.PartStale:
+		r.log.Warn("provider: a part is unavailable; its last good rows are used", "part", p.Name, "fetched", s.Fetched, "err", err)
+	case state == source.PartMissing:
+		r.log.Warn("provider: a part is unavailable, and its last good rows are too old", "part", p.Name, "err", err)
+		return nil, fmt.Errorf("%s: %w", p.Name, err)
+	case err != nil:
+		r.log.Warn("provider: a doubtful answer is used, but not kept", "part", p.Name, "err", err)
+	}
+	return a, nil
+}
+
+// get returns the cached answer to a part if it counts as new, else the provider's,
+// else the last good one if that is not too old. An error beside an answer says what is
+// wrong with it.
+func (r *liveRound) get(ctx context.Context, p *Part) (*Answer, source.PartState, error) {
+	a, state, err := r.find(ctx, p)
+	if a != nil {
+		r.used[p.Name] = usedAnswer{p, a}
+	}
+	return a, state, err
+}
+
+func (r *liveRound) find(ctx context.Context, p *Part) (*Answer, source.PartState, error) {
+	p.Every = max(p.Every, r.every[p.Name])
+	cached := r.cache.answer(p)
+	if cached != nil && r.age(cached) < p.Every {
+		return cached, source.PartKept, nil
+	}
+	a, err := r.askInTime(ctx, p, cached)
+	if err == nil {
+		if err = r.keep(p, a, cached); err == nil || p.Value == Tickers && !p.alone() {
+			r.noteFailure(ctx, p, nil)
+			return a, source.PartNew, err
+		}
+	}
+	r.noteFailure(ctx, p, err)
+	if cached != nil && r.age(cached) <= p.Every+p.keep() {
+		return cached, source.PartStale, err
+	}
+	return nil, source.PartMissing, err
+}
+
+// age is how long ago an answer was fetched; zero if the clock was set back.
+func (r *liveRound) age(a *Answer) time.Duration { return max(0, r.time.Sub(a.Fetched)) }
+
+// ask asks the provider for all pages of a part. cached may be nil.
+func (r *liveRound) ask(ctx context.Context, p *Part, cached *Answer) (*Answer, error) {
+	a := &Answer{Fetched: r.time, at: p.At}
+	if err := r.budget.affords(r.expected(p), p.Value); err != nil {
+		return nil, err // rather than after half of the pages
+	}
+	calls := 0
+	for n := 0; p.Pages == 0 || n < p.Pages; n++ {
+		more, err := p.Pager.more(a)
+		if err != nil {
+			return nil, err
+		}
+		if more == nil {
+			break
+		}
+		var old Page
+		if cached != nil && n < len(cached.Pages) {
+			old = cached.Pages[n]
+		}
+		page, used, err := r.askPage(ctx, p, more, old)
+		var status *statusError
+		if p.Pager == nil && errors.As(err, &status) && (status.status == http.StatusNotFound || status.status == http.StatusGone) {
+			a.Gone = true
+			return a, errGone{err}
+		}
+		if err != nil {
+			return nil, err
+		}
+		calls += used
+		if n > 0 && p.same(page, a.Pages[n-1]) {
+			return nil, fmt.Errorf("page %d has the rows of page %d", n+1, n)
+		}
+		a.Pages = append(a.Pages, page)
+	}
+	if p.Value != Details { // there may be thousands
+		r.sizes[p.Name] = calls
+	}
+	err := p.checkRows(a)
+	if err == nil && p.whole != nil {
+		err = p.whole(a)
+	}
+	return a, err
+}
+
+// askPage asks for one page, with the query that leads to it, and returns how many
+// calls of the quota it took. old is the cached page.
+func (r *liveRound) askPage(ctx context.Context, p *Part, more url.Values, old Page) (page Page, calls int, err error) {
+	req := request{
+		path: p.Path, query: url.Values{}, headers: old.headers, call: call{p.cost(), p.Value, false},
+		check: func(b []byte) (err error) {
+			page.rows, err = p.check(b)
+			return err
+		},
+	}
+	maps.Copy(req.query, p.Query)
+	maps.Copy(req.query, more)
+	body, headers, err := r.client.get(ctx, req)
+	if err != nil {
+		return page, 0, err
+	}
+	if body == nil {
+		return old, p.cost(), nil
+	}
+	page.Body, page.headers, calls = body, headers, p.cost()
+	if p.RowsPerCall > 0 {
+		back := max(0, calls-max(1, (page.rows+p.RowsPerCall-1)/p.RowsPerCall))
+		r.back += back
+		calls -= back
+	}
+	return page, calls, nil
+}
+
+// expected is how many calls it may take to ask for a part.
+func (r *liveRound) expected(p *Part) int {
+	n := p.cost()
+	if a := r.cache.answers[p.Name]; a != nil {
+		n *= max(1, len(a.Pages))
+	}
+	return n
+}
+
+// errGone is the error of an answer that says that the thing does not exist.
+type errGone struct{ error }
+
+func (e errGone) Unwrap() error { return e.error }
+
+// keep caches a good answer. An answer that has lost more than half of its rows, or a
+// fifth when the part stands alone, is not kept while there is one to compare it with.
+// For prices that do not stand alone it is used all the same, for the guard rails to
+// judge, and asked for again the next time; any other counts as unavailable. A loss of
+// less than half, which no guard rail stops, is believed when the last good answer is
+// an hour overdue.
+func (r *liveRound) keep(p *Part, a, cached *Answer) error {
+	if cached != nil && !cached.Gone && r.age(cached) <= p.Every+p.keep() {
+		was, now := cached.rows(), a.rows()
+		spare := was / 2
+		if p.alone() && r.age(cached) <= p.Every+min(p.keep(), maxStale) {
+			spare = was / 5
+		}
+		if now < was-spare {
+			return fmt.Errorf("%d rows, after %d", now, was)
+		}
+	}
+	r.cache.store(p, a, cached)
+	return nil
+}
