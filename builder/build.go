@@ -68,7 +68,12 @@ type Config struct {
 	// BlockPoints is how many intervals a block of history spans; 0: 18, of 1y 36.
 	// Only the benchmark of it sets it: Repair takes blocks to be the usual ones.
 	BlockPoints int
-	Log         *slog.Logger
+	// SeenStore and SeenSequence are the identity of the store that was last published to
+	// and the sequence that it had reached. A Build fails when that store has gone back
+	// behind it. A Builder also remembers what its own builds have seen.
+	SeenStore    string
+	SeenSequence uint64
+	Log          *slog.Logger
 	// Progress may be nil.
 	Progress Progress
 	// Now is the clock of the pointer's Published field; nil: time.Now.
@@ -78,9 +83,8 @@ type Config struct {
 // Builder builds snapshots from one source into one store, one at a time.
 type Builder struct {
 	Config
-	tested bool   // the store has passed its self-test
-	seen   uint64 // the highest sequence that a build of this Builder started from
-	again  bool   // what the head has is put all the same, see Repair
+	tested bool // the store has passed its self-test
+	again  bool // what the head has is put all the same, see Repair
 }
 
 // New returns a Builder, or an error that says what of cfg is out of range.
@@ -203,13 +207,13 @@ func (b *build) open(ctx context.Context) (*publish.Head, error) {
 	if err != nil {
 		return head, mendable(err)
 	}
-	sequence := uint64(0)
+	var now artifacts.Pointer
 	if head.Pointer != nil {
-		sequence = head.Pointer.Sequence
+		now = *head.Pointer
 	}
-	if sequence < b.seen {
+	if now.Sequence < b.SeenSequence && (now.Store == "" || now.Store == b.SeenStore) {
 		return nil, fmt.Errorf("pointer: %w: its sequence moved back from %d to %d; builder restore --seen %d puts it right",
-			publish.ErrLost, b.seen, sequence, b.seen)
+			publish.ErrLost, b.SeenSequence, now.Sequence, b.SeenSequence)
 	}
 	if head.Pointer != nil {
 		last, _, err := lastChange(ctx, b.Store)
@@ -220,7 +224,7 @@ func (b *build) open(ctx context.Context) (*publish.Head, error) {
 			return nil, err
 		}
 	}
-	b.seen = sequence
+	b.SeenStore, b.SeenSequence = now.Store, now.Sequence
 	return head, nil
 }
 

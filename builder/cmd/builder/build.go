@@ -115,7 +115,12 @@ func (f *publishFlags) open(e *env, src source.Source, create bool, activateAfte
 	if err := f.mayWrite(e, store); errors.Is(err, signed.ErrSigned) || errors.Is(err, artifacts.ErrNoAccess) {
 		return nil, err
 	}
+	known, sequence, err := f.noted(e)
+	if err != nil {
+		return nil, err
+	}
 	return builder.New(builder.Config{
+		SeenStore: known, SeenSequence: sequence,
 		Store: store, Source: src, Retain: f.Retain, Log: e.log, Progress: progress, Settings: f.settings(), Guards: f.Guards, ActivateAfter: activateAfter,
 	})
 }

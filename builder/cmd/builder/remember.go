@@ -25,41 +25,55 @@ func (f *storeFlag) note(e *env) string {
 	return filepath.Join(e.sourceCache, "stores", hex.EncodeToString(sum[:8]))
 }
 
-// remember notes the identity of a store that was just published to, so that it is not
-// taken for a new store when it is emptied or not mounted.
+// remember notes the identity and the sequence of a store that was just published to, so
+// that it is not taken for a new store when it is emptied or not mounted, and an older
+// pointer not for the newest.
 func (f *storeFlag) remember(e *env, store artifacts.Store) {
 	file := f.note(e)
 	if file == "" {
 		return
 	}
-	head, err := publish.ReadHead(e.ctx, store)
-	if err == nil && head.Pointer != nil {
-		known, _ := os.ReadFile(file)
-		if string(known) == head.Pointer.Store {
-			return
-		}
-		if err = os.MkdirAll(filepath.Dir(file), 0o777); err == nil {
-			err = durable.WriteFile(file, strings.NewReader(head.Pointer.Store), 0o644)
-		}
+	b, _, err := store.Get(e.ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
+	var p *artifacts.Pointer
+	if err == nil {
+		p, err = artifacts.ParsePointer(b)
+	}
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(file), 0o777)
+	}
+	if err == nil {
+		err = durable.WriteFile(file, strings.NewReader(fmt.Sprintf("%s %d\n", p.Store, p.Sequence)), 0o644)
 	}
 	if err != nil && e.ctx.Err() == nil {
 		e.log.Warn("the store's identity is not noted in the source cache folder", "err", err)
 	}
 }
 
+// noted returns what remember has noted of the store at f's address; "": nothing.
+func (f *storeFlag) noted(e *env) (store string, sequence uint64, err error) {
+	file := f.note(e)
+	if file == "" {
+		return "", 0, nil
+	}
+	b, err := durable.ReadFile(file, 1<<10)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", 0, nil
+	}
+	if err == nil {
+		_, err = fmt.Sscan(string(b), &store, &sequence)
+	}
+	if err != nil {
+		return "", 0, fmt.Errorf("note of the store in the source cache folder: %w; if the store is as it should be, remove %s", err, file)
+	}
+	return store, sequence, nil
+}
+
 // checkKnown returns publish.ErrLost when nothing is left of a store that remember has
 // noted. store is nil for a folder that is missing.
 func (f *storeFlag) checkKnown(e *env, store artifacts.Reader) error {
-	file := f.note(e)
-	if file == "" {
-		return nil
-	}
-	id, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("--source-cache: %w", err)
+	id, _, err := f.noted(e)
+	if err != nil || id == "" {
+		return err
 	}
 	for _, key := range []string{artifacts.IdentityKey, artifacts.CurrentKey} {
 		if store == nil {
@@ -70,5 +84,5 @@ func (f *storeFlag) checkKnown(e *env, store artifacts.Reader) error {
 		}
 	}
 	return fmt.Errorf("--store %s: %w: store %s was here and nothing is left of it: mount it, or put it back with builder restore;"+
-		" to begin a new store, remove %s", f.Store, publish.ErrLost, id, file)
+		" to begin a new store, remove %s", f.Store, publish.ErrLost, id, f.note(e))
 }

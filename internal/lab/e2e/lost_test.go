@@ -276,6 +276,9 @@ func (l *losses) spoil(t *testing.T, address string, row lossRow) {
 	case "missing":
 	case "damaged":
 		b = []byte("{\"format\":1,\"damaged\":true}\n")
+	case "older, with its record":
+		put(t, s, artifacts.ChangeKey, l.older[artifacts.ChangeKey])
+		fallthrough
 	case "older":
 		b = l.older[key]
 	case "another store's":
@@ -463,7 +466,7 @@ func (l *losses) commands(t *testing.T, row lossRow, fresh func(string) string) 
 		if reads := slices.Contains([]string{"verify", "status", "gc", "backup"}, name); address == "" || !reads {
 			address = fresh(name)
 			copyStore(t, l.store, address)
-			if row.object == "everything" { // the builder's folder knows which store is there
+			if row.object == "everything" || row.fault == "older, with its record" { // the builder's folder knows which store is there
 				l.must(t, "build", "--source", l.feed(t, "beta", "alpha", "aaa"), "--store", address, "--time", stampOf(l.last))
 			}
 			l.spoil(t, address, row)
