@@ -5,7 +5,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/dirstore"
-	"example.com/marketdata/artifacts/storetest"
+	"example.com/marketdata/internal/lab/storetest"
 )
 
 func TestStore(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/artifacts/storetest"
+	"example.com/marketdata/internal/lab/storetest"
 )
 
 func TestStore(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/artifacts/retry"
-	"example.com/marketdata/artifacts/storetest"
 	"example.com/marketdata/internal/lab/faultstore"
+	"example.com/marketdata/internal/lab/storetest"
 )
 
 // quick lets a test wait for no one.

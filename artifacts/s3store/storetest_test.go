@@ -6,7 +6,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/s3store"
-	"example.com/marketdata/artifacts/storetest"
+	"example.com/marketdata/internal/lab/storetest"
 	"example.com/marketdata/internal/lab/testserver"
 )
 

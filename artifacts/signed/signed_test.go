@@ -9,7 +9,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/artifacts/storetest"
+	"example.com/marketdata/internal/lab/storetest"
 )
 
 func key(t *testing.T) artifacts.SignKey {

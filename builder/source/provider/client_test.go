@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"example.com/marketdata/builder/source"
-	"example.com/marketdata/builder/source/provider/pipe"
+	"example.com/marketdata/internal/lab/pipe"
 )
 
 var discard = slog.New(slog.DiscardHandler)

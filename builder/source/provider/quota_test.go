@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"example.com/marketdata/builder/source/provider"
-	"example.com/marketdata/builder/source/provider/pipe"
+	"example.com/marketdata/internal/lab/pipe"
 )
 
 // small is a market that takes 2 calls for its tickers, 1 for each other list, and

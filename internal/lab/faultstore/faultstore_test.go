@@ -11,8 +11,8 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/artifacts/storetest"
 	"example.com/marketdata/internal/lab/faultstore"
+	"example.com/marketdata/internal/lab/storetest"
 )
 
 func TestStore(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"testing"
 
 	"example.com/marketdata/builder/source/provider"
-	"example.com/marketdata/builder/source/provider/pipe"
+	"example.com/marketdata/internal/lab/pipe"
 )
 
 // Provider answers GET requests by path. It is an http.Handler, and safe for
