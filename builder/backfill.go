@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/internal/walk"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/publish"
@@ -163,7 +164,7 @@ func (b *build) backfillUpTo(ctx context.Context, head *publish.Head, feeds []Pa
 		return errors.Join(err, fmt.Errorf("the feeds before it are not kept: %w", kept))
 	}
 	return fmt.Errorf("%w; the %d feeds before it are kept, the last as snapshot %s: go on with a folder of the"+
-		" feeds from %s on, with that feed mended or its guard rail overridden", err, stop.feed, stamp(feeds[stop.feed-1].Time), feeds[stop.feed].Name)
+		" feeds from %s on, with that feed mended or its guard rail overridden", err, stop.feed, publish.Stamp(feeds[stop.feed-1].Time), feeds[stop.feed].Name)
 }
 
 // backfillAfter remembers all feeds but the newest, which it publishes.
@@ -225,7 +226,7 @@ func (b *build) backfillBefore(ctx context.Context, head *publish.Head, feeds []
 	if manifest.Ledger, err = b.putLedger(ctx, objects, next); err != nil {
 		return err
 	}
-	b.report.SnapshotTime, b.report.Database, b.report.Counts = stamp(manifest.Time), manifest.Database, manifest.Counts
+	b.report.SnapshotTime, b.report.Database, b.report.Counts = publish.Stamp(manifest.Time), manifest.Database, manifest.Counts
 	if err := b.missing(objects, &manifest, next.Root); err != nil {
 		return err
 	}
@@ -252,7 +253,7 @@ func (b *build) overlap(ctx context.Context, head *publish.Head, root *ledger.Ro
 		}
 		if sameSnapshot(head, newest.Time, inputDigest(feed, &b.Settings)) {
 			b.report.feed(newest.Time, feed, rows)
-			b.report.leave(head, "the newest feed's snapshot is published already")
+			b.report.Leave(head, "the newest feed's snapshot is published already")
 			return nil
 		}
 	}
@@ -263,10 +264,10 @@ func (b *build) overlap(ctx context.Context, head *publish.Head, root *ledger.Ro
 	among := slices.IndexFunc(feeds, func(f PastFeed) bool { return !f.Time.Before(oldest) && !f.Time.After(head.Manifest.Time) })
 	if among < 0 {
 		return fmt.Errorf("feeds %s to %s: some are older than, some newer than what the store remembers, from %s to %s; want the older ones in one backfill, and the newer in another: %w",
-			feeds[0].Name, newest.Name, stamp(oldest), stamp(head.Manifest.Time), errOverlap)
+			feeds[0].Name, newest.Name, publish.Stamp(oldest), publish.Stamp(head.Manifest.Time), errOverlap)
 	}
 	return fmt.Errorf("feed %s of %s: %w, from %s to %s; want all feeds older, or all newer",
-		feeds[among].Name, stamp(feeds[among].Time), errOverlap, stamp(oldest), stamp(head.Manifest.Time))
+		feeds[among].Name, publish.Stamp(feeds[among].Time), errOverlap, publish.Stamp(oldest), publish.Stamp(head.Manifest.Time))
 }
 
 // remember builds the ledger after each feed from the one before. It returns the
@@ -274,7 +275,7 @@ func (b *build) overlap(ctx context.Context, head *publish.Head, root *ledger.Ro
 func (b *build) remember(ctx context.Context, prior *ledger.Ledger, last *lastSnapshot, feeds []PastFeed) (*ledger.Ledger, *lastSnapshot, error) {
 	b.step(stepPast)
 	for i, f := range feeds {
-		b.Progress.show(stepPast, i, len(feeds))
+		b.Progress.Show(stepPast, i, len(feeds))
 		next, feed, err := b.advance(ctx, prior, last, &f)
 		if err == nil {
 			err = b.scratch.advance(next)
@@ -288,7 +289,7 @@ func (b *build) remember(ctx context.Context, prior *ledger.Ledger, last *lastSn
 		last = lastFeed(f.Time, feed)
 		b.report.Past++
 	}
-	b.Progress.show(stepPast, len(feeds), len(feeds))
+	b.Progress.Show(stepPast, len(feeds), len(feeds))
 	return prior, last, nil
 }
 
@@ -313,7 +314,7 @@ func (b *build) advance(ctx context.Context, prior *ledger.Ledger, last *lastSna
 
 // scratch keeps the ledgers between the feeds of a backfill in a folder on this
 // machine: most of their objects serve the next feed only, and none may lie in
-// the store for longer than a build may take (see README.md, "Deleting").
+// the store for longer than a build may take (see upkeep/README.md, "Deleting").
 type scratch struct {
 	artifacts.Reader // what scratch does not hold
 	dir              string
@@ -383,14 +384,14 @@ func (b *build) putPast(ctx context.Context, objects *publish.Objects, next *led
 	}
 	refs = slices.DeleteFunc(refs, func(r artifacts.Ref) bool { return !b.scratch.files[artifacts.ObjectKey(r.Digest)] })
 	var done atomic.Int64
-	return parallel(ctx, len(refs), func(ctx context.Context, i int) error {
+	return walk.Parallel(ctx, len(refs), func(ctx context.Context, i int) error {
 		// Bytes that the disk has changed must not get a name that is not theirs.
 		body, err := artifacts.ReadObject(ctx, b.scratch, refs[i])
 		if err != nil {
 			return fmt.Errorf("%s: %w", b.scratch.dir, err)
 		}
 		_, err = objects.Put(ctx, body)
-		b.Progress.show("put past", int(done.Add(1)), len(refs))
+		b.Progress.Show("put past", int(done.Add(1)), len(refs))
 		return err
 	})
 }

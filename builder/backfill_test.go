@@ -26,7 +26,7 @@ import (
 // past makes feeds for Backfill of worlds.
 func past(worlds []world) (feeds []PastFeed) {
 	for _, w := range worlds {
-		feeds = append(feeds, PastFeed{"feed-" + w.at.Format("0102T1504"), w.at, source.FS(w.feed())})
+		feeds = append(feeds, PastFeed{"feed-" + w.At.Format("0102T1504"), w.At, source.FS(w.Feed())})
 	}
 	return feeds
 }
@@ -60,16 +60,16 @@ func mustBackfill(t *testing.T, s artifacts.Store, feeds []PastFeed, change ...f
 // alone.
 const histories = 5
 
-// history draws worlds of several months, with gaps of all lengths, in which
+// months draws worlds of several months, with gaps of all lengths, in which
 // assets and groups come and go. The first has all that there ever are, so that
 // ids do not depend on where a history begins.
-func history(dice *rand.Rand) (worlds []world) {
+func months(dice *rand.Rand) (worlds []world) {
 	gaps := []time.Duration{1, 1, 2, 5, 6, 37, 144, 287, 288, 289, 1000, 4000}
-	w := world{assets: 60, at: epoch.Add(time.Duration(dice.IntN(144)) * artifacts.Step)}
+	w := world{Assets: 60, At: epoch.Add(time.Duration(dice.IntN(144)) * artifacts.Step)}
 	for i := range 8 + dice.IntN(8) {
 		if i > 0 {
-			w = w.later(gaps[dice.IntN(len(gaps))] * artifacts.Step)
-			w.assets = 35 + dice.IntN(26)
+			w = w.Later(gaps[dice.IntN(len(gaps))] * artifacts.Step)
+			w.Assets = 35 + dice.IntN(26)
 		}
 		worlds = append(worlds, w)
 	}
@@ -86,7 +86,7 @@ func eachHistory(t *testing.T, f func(t *testing.T, worlds []world, dice *rand.R
 		t.Run(fmt.Sprint("history ", seed), func(t *testing.T) {
 			t.Parallel()
 			dice := rand.New(rand.NewPCG(seed, 1))
-			f(t, history(dice), dice)
+			f(t, months(dice), dice)
 		})
 	}
 }
@@ -109,7 +109,7 @@ func TestBackfillIsBuildsInOrder(t *testing.T) {
 		}
 		r := mustBackfill(t, filled, past(worlds[before:]), force)
 		last := worlds[len(worlds)-1]
-		if r.Past != len(worlds)-before-1 || r.SnapshotTime != stamp(last.at) || r.Sequence != uint64(before)+1 || r.Counts["assets"] != last.assets {
+		if r.Past != len(worlds)-before-1 || r.SnapshotTime != publish.Stamp(last.At) || r.Sequence != uint64(before)+1 || r.Counts["assets"] != last.Assets {
 			t.Errorf("report %+v", r)
 		}
 		for range 2 {
@@ -119,10 +119,10 @@ func TestBackfillIsBuildsInOrder(t *testing.T) {
 			}
 			want.Retained, got.Retained = nil, nil
 			if !bytes.Equal(want.Encode(), got.Encode()) {
-				t.Fatalf("the snapshot of %v, of %d feeds with %d published before, is another one:\n%s\nwant\n%s", last.at, len(worlds), before, got.Encode(), want.Encode())
+				t.Fatalf("the snapshot of %v, of %d feeds with %d published before, is another one:\n%s\nwant\n%s", last.At, len(worlds), before, got.Encode(), want.Encode())
 			}
 			verify(t, filled)
-			r, last = nil, last.later(artifacts.Step)
+			r, last = nil, last.Later(artifacts.Step)
 			mustBuild(t, built, last, force)
 			mustBuild(t, filled, last, force)
 		}
@@ -135,7 +135,7 @@ func TestBackfillBefore(t *testing.T) {
 	eachHistory(t, func(t *testing.T, worlds []world, dice *rand.Rand) {
 		first := 1 + dice.IntN(len(worlds)-4)                // built first
 		joined := first + 1 + dice.IntN(len(worlds)-first-2) // first built after the join
-		worlds[first].assets = worlds[0].assets
+		worlds[first].Assets = worlds[0].Assets
 		built, filled := memstore.New(), memstore.New()
 		for _, w := range worlds[:joined] {
 			mustBuild(t, built, w, force)
@@ -146,7 +146,7 @@ func TestBackfillBefore(t *testing.T) {
 		before := head(t, filled)
 		r := mustBackfill(t, filled, past(worlds[:first]), force)
 		after := head(t, filled)
-		if r.Past != first || r.SnapshotTime != stamp(worlds[joined-1].at) || after.Pointer.Sequence != before.Pointer.Sequence+1 {
+		if r.Past != first || r.SnapshotTime != publish.Stamp(worlds[joined-1].At) || after.Pointer.Sequence != before.Pointer.Sequence+1 {
 			t.Errorf("report %+v", r)
 		}
 		manifest := *after.Manifest
@@ -175,21 +175,12 @@ func TestBackfillBefore(t *testing.T) {
 	})
 }
 
-func ledgerRoot(t *testing.T, s artifacts.Store) *ledger.Root {
-	t.Helper()
-	root, err := ledger.ReadRoot(t.Context(), s, head(t, s).Manifest.Ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return root
-}
-
 // TestBackfillKeepsIDs: an id that the store gave out stays its key's, and a
 // feed of the past that says otherwise of a row loses the row.
 func TestBackfillKeepsIDs(t *testing.T) {
 	s := memstore.New()
 	feed := func(at, assets string) given {
-		return given{source.FS(fstest.MapFS{
+		return given{Feed: source.FS(fstest.MapFS{
 			source.InfoFile:   {Data: []byte(`{"format":1,"database":"d","time":"` + at + `"}`)},
 			source.AssetsFile: {Data: []byte(assets)}, source.QuotesFile: {Data: []byte(`{"key":"b","price":1}`)},
 		})}
@@ -201,7 +192,7 @@ func TestBackfillKeepsIDs(t *testing.T) {
 		{"key":"c","id":7,"name":"C","symbol":"C","slug":"c"}
 		{"key":"b","name":"B","symbol":"B","slug":"b"}
 		{"key":"0","name":"0","symbol":"0","slug":"0"}`)
-	mustBackfill(t, s, []PastFeed{{"older", epoch, older.files}})
+	mustBackfill(t, s, []PastFeed{{"older", epoch, older.Feed}})
 	prior, err := ledger.Load(t.Context(), s, &head(t, s).Manifest.Ledger)
 	if err != nil {
 		t.Fatal(err)
@@ -215,19 +206,19 @@ func TestBackfillKeepsIDs(t *testing.T) {
 
 // TestBackfillRefuses leaves the store as it is.
 func TestBackfillRefuses(t *testing.T) {
-	w := world{assets: 60, at: epoch}
+	w := world{Assets: 60, At: epoch}
 	at := func(steps ...int) (worlds []world) {
 		for _, n := range steps {
-			worlds = append(worlds, w.later(time.Duration(n)*artifacts.Step))
+			worlds = append(worlds, w.Later(time.Duration(n)*artifacts.Step))
 		}
 		return worlds
 	}
 	shrunk := at(-5, -4, -3)
-	shrunk[1].assets = 20
+	shrunk[1].Assets = 20
 	jumped := at(11, 12)
-	jumped[0].movers, jumped[0].factor = 40, 9
+	jumped[0].Movers, jumped[0].Factor = 40, 9
 	broken := at(11, 12)
-	broken[0].broken = 30
+	broken[0].Broken = 30
 	for _, c := range []struct {
 		name   string
 		worlds []world
@@ -247,11 +238,11 @@ func TestBackfillRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := memstore.New()
 			for i := range 11 {
-				mustBuild(t, s, w.later(time.Duration(i)*artifacts.Step))
+				mustBuild(t, s, w.Later(time.Duration(i)*artifacts.Step))
 			}
 			feeds := past(c.worlds)
 			if c.name == "the published one's time" {
-				feeds[1].Files = source.FS(world{assets: 61, at: feeds[1].Time}.feed())
+				feeds[1].Files = source.FS(world{Assets: 61, At: feeds[1].Time}.Feed())
 			}
 			before, objects := head(t, s).Pointer, contents(t, s)
 			r, err := tryBackfill(t, s, feeds)
@@ -275,13 +266,13 @@ func TestBackfillRefuses(t *testing.T) {
 // TestBackfillStopped: a guard rail in the middle leaves the feeds before it; the rest,
 // forced, comes to what all of them do at once.
 func TestBackfillStopped(t *testing.T) {
-	w := world{assets: 40, at: epoch}
-	worlds := []world{w, w.later(time.Hour), w.later(2 * time.Hour), w.later(3 * time.Hour)}
-	worlds[2].broken = 30
+	w := world{Assets: 40, At: epoch}
+	worlds := []world{w, w.Later(time.Hour), w.Later(2 * time.Hour), w.Later(3 * time.Hour)}
+	worlds[2].Broken = 30
 	s, whole := memstore.New(), memstore.New()
 	r, err := tryBackfill(t, s, past(worlds))
 	if !errors.Is(err, ErrGuard) || !strings.Contains(err.Error(), "feeds from feed-0801T1400 on") ||
-		!r.Published || r.Past != 1 || !head(t, s).Pointer.Time.Equal(worlds[1].at) {
+		!r.Published || r.Past != 1 || !head(t, s).Pointer.Time.Equal(worlds[1].At) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	verify(t, s)
@@ -295,8 +286,8 @@ func TestBackfillStopped(t *testing.T) {
 // TestBackfillTwice: the second time there is nothing to do.
 func TestBackfillTwice(t *testing.T) {
 	s := memstore.New()
-	w := world{assets: 60, at: epoch}
-	feeds := past([]world{w, w.later(time.Hour), w.later(3 * time.Hour)})
+	w := world{Assets: 60, At: epoch}
+	feeds := past([]world{w, w.Later(time.Hour), w.Later(3 * time.Hour)})
 	mustBackfill(t, s, feeds)
 	before := head(t, s).Pointer
 	r, err := tryBackfill(t, s, feeds)
@@ -304,7 +295,7 @@ func TestBackfillTwice(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	// So it is for a build of the newest feed.
-	if r, err := tryBuild(t.Context(), s, w.later(3*time.Hour)); err != nil || r.Published {
+	if r, err := tryBuild(t.Context(), s, w.Later(3*time.Hour)); err != nil || r.Published {
 		t.Errorf("a build of the newest feed: %+v, %v", r, err)
 	}
 }
@@ -313,10 +304,10 @@ func TestBackfillTwice(t *testing.T) {
 // refused or applied and reported as failed, alone or with all after it. The
 // pointer is the old or the new one, and all that it reaches is whole.
 func TestBackfillFaults(t *testing.T) {
-	w := world{assets: 12, at: epoch}
+	w := world{Assets: 12, At: epoch}
 	for name, worlds := range map[string][]world{
-		"after":  {w.later(time.Hour), w.later(2 * time.Hour), w.later(3 * time.Hour)},
-		"before": {w.later(-50 * time.Hour), w.later(-2 * time.Hour), w.later(-time.Hour)},
+		"after":  {w.Later(time.Hour), w.Later(2 * time.Hour), w.Later(3 * time.Hour)},
+		"before": {w.Later(-50 * time.Hour), w.Later(-2 * time.Hour), w.Later(-time.Hour)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			feeds, built := past(worlds), memstore.New()
@@ -347,9 +338,9 @@ func TestBackfillFaults(t *testing.T) {
 // TestBackfillLoses: a build that publishes while a backfill is at work wins, and
 // the backfill says so.
 func TestBackfillLoses(t *testing.T) {
-	w := world{assets: 12, at: epoch}
+	w := world{Assets: 12, At: epoch}
 	for name, feeds := range map[string][]PastFeed{
-		"after": past([]world{w.later(time.Hour), w.later(2 * time.Hour)}), "before": past([]world{w.later(-2 * time.Hour), w.later(-time.Hour)}),
+		"after": past([]world{w.Later(time.Hour), w.Later(2 * time.Hour)}), "before": past([]world{w.Later(-2 * time.Hour), w.Later(-time.Hour)}),
 	} {
 		inner := memstore.New()
 		mustBuild(t, inner, w)
@@ -357,7 +348,7 @@ func TestBackfillLoses(t *testing.T) {
 		r, err := tryBackfill(t, faultstore.New(inner, func(op faultstore.Op) faultstore.Decision {
 			if op.Kind == faultstore.Swap && op.Key == artifacts.CurrentKey && !swapping {
 				swapping = true
-				mustBuild(t, inner, w.later(artifacts.Step))
+				mustBuild(t, inner, w.Later(artifacts.Step))
 			}
 			return faultstore.Pass
 		}), feeds)
@@ -374,10 +365,10 @@ func TestBackfillLoses(t *testing.T) {
 func TestBackfillLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
-	w := world{assets: 40, at: epoch}
-	worlds := []world{w, w.later(time.Hour), w.later(2 * time.Hour), w.later(3 * time.Hour)}
+	w := world{Assets: 40, At: epoch}
+	worlds := []world{w, w.Later(time.Hour), w.Later(2 * time.Hour), w.Later(3 * time.Hour)}
 	mustBackfill(t, memstore.New(), past(worlds))
-	worlds[2].broken = 30
+	worlds[2].Broken = 30
 	if _, err := tryBackfill(t, memstore.New(), past(worlds)); !errors.Is(err, ErrGuard) {
 		t.Errorf("a bad feed: %v", err)
 	}
@@ -390,7 +381,7 @@ func TestReadPastFeeds(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name string, w world) {
 		t.Helper()
-		if err := source.Write(t.Context(), filepath.Join(dir, name), source.FS(w.feed())); err != nil {
+		if err := source.Write(t.Context(), filepath.Join(dir, name), source.FS(w.Feed())); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -400,12 +391,12 @@ func TestReadPastFeeds(t *testing.T) {
 	if _, _, err := ReadPastFeeds(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "holds no feeds") {
 		t.Errorf("an empty folder: %v", err)
 	}
-	w := world{assets: 5, at: epoch}
-	put("b", w.later(9*time.Minute))
-	put("c", w.later(9*time.Minute))
-	put("z", w.later(2*time.Minute))
-	put("a", w.later(time.Hour))
-	put("y", w.later(-time.Second))
+	w := world{Assets: 5, At: epoch}
+	put("b", w.Later(9*time.Minute))
+	put("c", w.Later(9*time.Minute))
+	put("z", w.Later(2*time.Minute))
+	put("a", w.Later(time.Hour))
+	put("y", w.Later(-time.Second))
 	put(".hidden", w)
 	if err := os.WriteFile(filepath.Join(dir, "README.md"), []byte("feeds"), 0o644); err != nil {
 		t.Fatal(err)
@@ -419,7 +410,7 @@ func TestReadPastFeeds(t *testing.T) {
 	}
 	var got []string
 	for _, f := range feeds {
-		got = append(got, f.Name+" "+stamp(f.Time))
+		got = append(got, f.Name+" "+publish.Stamp(f.Time))
 		if b, err := f.Files.Open(t.Context(), source.AssetsFile); err != nil {
 			t.Errorf("%s: %v", f.Name, err)
 		} else if n, err := io.Copy(io.Discard, b); n == 0 || err != nil || b.Close() != nil {

@@ -13,6 +13,9 @@ import (
 	"unicode"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/change"
+	"example.com/marketdata/builder/history"
+	"example.com/marketdata/builder/internal/walk"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/publish"
@@ -23,7 +26,7 @@ import (
 
 const (
 	// BuildDeadline bounds the time from a build's first put to its pointer's
-	// swap. It is what lets gc delete beside a running build: see README.md.
+	// swap. It is what lets gc delete beside a running build: see upkeep/README.md.
 	BuildDeadline = 30 * time.Minute
 	// DefaultRetain is how far back snapshots are retained
 	// (INTERFACE.md, "Pinned paging").
@@ -46,7 +49,8 @@ const (
 // may be called from several goroutines at once.
 type Progress func(step string, done, total int)
 
-func (p Progress) show(step string, done, total int) {
+// Show calls p, unless it is nil.
+func (p Progress) Show(step string, done, total int) {
 	if p != nil {
 		p(step, done, total)
 	}
@@ -73,7 +77,10 @@ type Config struct {
 	// behind it. A Builder also remembers what its own builds have seen.
 	SeenStore    string
 	SeenSequence uint64
-	Log          *slog.Logger
+	// PutAll puts also the objects that the head reaches: for a repair, which may find
+	// that their bytes are damaged.
+	PutAll bool
+	Log    *slog.Logger
 	// Progress may be nil.
 	Progress Progress
 	// Now is the clock of the pointer's Published field; nil: time.Now.
@@ -84,7 +91,6 @@ type Config struct {
 type Builder struct {
 	Config
 	tested bool // the store has passed its self-test
-	again  bool // what the head has is put all the same, see Repair
 }
 
 // New returns a Builder, or an error that says what of cfg is out of range.
@@ -153,7 +159,7 @@ func (b *build) build(ctx context.Context, t time.Time) error {
 	}
 	prior, err := ledger.Load(ctx, b.Store, ledgerOf(head))
 	if err != nil {
-		return mendable(err)
+		return publish.Mendable(err)
 	}
 
 	b.step(StepRead)
@@ -176,7 +182,7 @@ func (b *build) build(ctx context.Context, t time.Time) error {
 	b.report.feed(t, feed, rows)
 	if head.Manifest != nil {
 		if sameSnapshot(head, t, input) {
-			b.report.leave(head, "this snapshot is published already")
+			b.report.Leave(head, "this snapshot is published already")
 			return nil
 		}
 		if err := b.mayFollow(head, t); err != nil {
@@ -205,7 +211,7 @@ func (b *build) open(ctx context.Context) (*publish.Head, error) {
 		err = publish.CheckOlder(ctx, b.Store, head.Manifest)
 	}
 	if err != nil {
-		return head, mendable(err)
+		return head, publish.Mendable(err)
 	}
 	var now artifacts.Pointer
 	if head.Pointer != nil {
@@ -216,25 +222,16 @@ func (b *build) open(ctx context.Context) (*publish.Head, error) {
 			publish.ErrLost, b.SeenSequence, now.Sequence, b.SeenSequence)
 	}
 	if head.Pointer != nil {
-		last, _, err := lastChange(ctx, b.Store)
+		last, _, err := change.Last(ctx, b.Store)
 		if err != nil {
 			return nil, fmt.Errorf("read change record: %w", err)
 		}
-		if err := mayJump(&last, head.Pointer); err != nil {
+		if err := change.CheckJump(&last, head.Pointer); err != nil {
 			return nil, err
 		}
 	}
 	b.SeenStore, b.SeenSequence = now.Store, now.Sequence
 	return head, nil
-}
-
-// mendable adds to the error of a store's object that is missing or broken what
-// mends it.
-func mendable(err error) error {
-	if err == nil || !artifacts.IsDamage(err) || errors.Is(err, artifacts.ErrFormat) {
-		return err
-	}
-	return fmt.Errorf("%w; builder repair mends it, or says what does", err)
 }
 
 // compute checks the feed against the guard rails, gives its rows their ids and
@@ -248,7 +245,7 @@ func (b *build) compute(ctx context.Context, t time.Time, feed *market.Feed, row
 	}
 	past, err := prior.Past(ctx, feed, t)
 	if err != nil {
-		return nil, mendable(err)
+		return nil, publish.Mendable(err)
 	}
 	return market.Compute(feed, t, past, &b.Settings), nil
 }
@@ -270,14 +267,14 @@ func (b *build) publish(ctx context.Context, t time.Time, head *publish.Head, pr
 	}
 	next, err := prior.Advance(ctx, feed, result, t)
 	if err != nil {
-		return mendable(err)
+		return publish.Mendable(err)
 	}
 	root, err := b.putLedger(ctx, objects, next)
 	if err != nil {
 		return err
 	}
 	b.step(StepHistory)
-	charts, err := b.history(ctx, t, head.Manifest, objects, next)
+	charts, err := b.history(ctx, t, head.Manifest, objects, next.After)
 	if err != nil {
 		return err
 	}
@@ -286,7 +283,9 @@ func (b *build) publish(ctx context.Context, t time.Time, head *publish.Head, pr
 		RowsPerShard: render.RowsPerShard, ShardsPerObject: render.ShardsPerObject, Views: append(views, charts...), Global: global(result),
 		Retained: retained(head, t, b.Retain), Ledger: root,
 	}
-	stillWithdrawn(manifest, head.Manifest)
+	if m := head.Manifest; m != nil {
+		publish.Withdraw(manifest, m.Withdrawn, m.WithdrawnThrough)
+	}
 
 	if err := b.missing(objects, manifest, next.Root); err != nil {
 		return err
@@ -294,7 +293,7 @@ func (b *build) publish(ctx context.Context, t time.Time, head *publish.Head, pr
 	pointer, err := head.Publish(ctx, objects, manifest, publish.Timing{Now: b.Now, ActivateAfter: b.ActivateAfter, DataTimes: b.report.dataTimes()}, b.step)
 	var lost *publish.LostError
 	if errors.As(err, &lost) && sameSnapshot(lost.Head, t, input) {
-		b.report.leave(lost.Head, "another builder published the same snapshot first")
+		b.report.Leave(lost.Head, "another builder published the same snapshot first")
 		return nil
 	}
 	if err != nil {
@@ -302,9 +301,26 @@ func (b *build) publish(ctx context.Context, t time.Time, head *publish.Head, pr
 	}
 	b.report.Published, b.report.Sequence = true, pointer.Sequence
 	if b.ahead(t) { // any T is accepted (FEED.md, "Figures"), but this one was hardly meant
-		b.Log.Warn("the snapshot's time lies in the future: until then no build of the present is published; builder rollback takes it back", "snapshot", stamp(t))
+		b.Log.Warn("the snapshot's time lies in the future: until then no build of the present is published; builder rollback takes it back", "snapshot", publish.Stamp(t))
 	}
 	return nil
+}
+
+// history makes and puts the views of history at t. after is the ledger after t.
+func (b *build) history(
+	ctx context.Context, t time.Time, head *artifacts.Manifest, objects *publish.Objects, after *ledger.Root,
+) ([]artifacts.View, error) {
+	h := &history.Builder{
+		Reader: b.Store, Head: head, Root: after, Time: t, Has: objects.Has, Points: b.BlockPoints,
+		Put: func(table *render.Table) (artifacts.View, error) {
+			views, pieces := render.Views(table)
+			return views[0], b.putPieces(ctx, objects, table.Collection, views, pieces)
+		},
+	}
+	if b.scratch != nil {
+		h.Reader = b.scratch
+	}
+	return h.Views(ctx)
 }
 
 // ledgerOf names the ledger of the head, nil when there is none yet.
@@ -320,7 +336,7 @@ func ledgerOf(head *publish.Head) *artifacts.Ref {
 func (b *build) read(ctx context.Context, files source.Files, prior *ledger.Ledger, progress Progress) (*market.Feed, *source.Report, error) {
 	return source.Read(ctx, files, source.ReadOptions{
 		Known: prior.Known, Owner: prior.Owner,
-		Progress: func(file string, read, total int64) { progress.show("read "+file, int(read), int(max(0, total))) },
+		Progress: func(file string, read, total int64) { progress.Show("read "+file, int(read), int(max(0, total))) },
 	})
 }
 
@@ -371,16 +387,16 @@ func sameSnapshot(head *publish.Head, t time.Time, input artifacts.Digest) bool 
 func (b *build) mayFollow(head *publish.Head, t time.Time) error {
 	switch last := head.Manifest.Time; {
 	case t.Before(last) && b.ahead(last):
-		return fmt.Errorf("snapshot %s: %w, %s, which lies in the future; builder rollback takes it back", stamp(t), ErrOlder, stamp(last))
+		return fmt.Errorf("snapshot %s: %w, %s, which lies in the future; builder rollback takes it back", publish.Stamp(t), ErrOlder, publish.Stamp(last))
 	case t.Before(last):
-		return fmt.Errorf("snapshot %s: %w, %s", stamp(t), ErrOlder, stamp(last))
+		return fmt.Errorf("snapshot %s: %w, %s", publish.Stamp(t), ErrOlder, publish.Stamp(last))
 	case t.Equal(last):
 		return fmt.Errorf("snapshot %s: %w; a time has one snapshot: correct it with that of %s, the next;"+
-			" until then builder rollback puts the one before back", stamp(t), ErrOther, stamp(t.Add(artifacts.Step)))
+			" until then builder rollback puts the one before back", publish.Stamp(t), ErrOther, publish.Stamp(t.Add(artifacts.Step)))
 	case !t.After(head.Manifest.WithdrawnThrough):
-		return fmt.Errorf("snapshot %s: %w than %s: a restore cannot tell what was published before", stamp(t), ErrWithdrawn, stamp(head.Manifest.WithdrawnThrough))
+		return fmt.Errorf("snapshot %s: %w than %s: a restore cannot tell what was published before", publish.Stamp(t), ErrWithdrawn, publish.Stamp(head.Manifest.WithdrawnThrough))
 	case head.Manifest.IsWithdrawn(t):
-		return fmt.Errorf("snapshot %s: %w", stamp(t), ErrWithdrawn)
+		return fmt.Errorf("snapshot %s: %w", publish.Stamp(t), ErrWithdrawn)
 	}
 	return nil
 }
@@ -427,7 +443,7 @@ func (b *build) putViews(ctx context.Context, objects *publish.Objects, feed *ma
 func (b *build) putPieces(ctx context.Context, objects *publish.Objects, collection string, views []artifacts.View, pieces []render.Piece) error {
 	var done atomic.Int64
 	what, _, _ := strings.Cut(collection, "/") // of history one for all
-	return parallel(ctx, len(pieces), func(ctx context.Context, i int) error {
+	return walk.Parallel(ctx, len(pieces), func(ctx context.Context, i int) error {
 		p := &pieces[i]
 		body, first := p.Bytes()
 		ref, err := objects.Put(ctx, body)
@@ -435,7 +451,7 @@ func (b *build) putPieces(ctx context.Context, objects *publish.Objects, collect
 			return err
 		}
 		views[p.View].Objects[p.Object] = artifacts.ViewObject{Ref: ref, Rows: p.Rows, First: first}
-		b.Progress.show("put "+what, int(done.Add(1)), len(pieces))
+		b.Progress.Show("put "+what, int(done.Add(1)), len(pieces))
 		return nil
 	})
 }
@@ -447,7 +463,7 @@ func (b *build) putLedger(ctx context.Context, objects *publish.Objects, next *l
 			return artifacts.Ref{}, err
 		}
 	}
-	err := parallel(ctx, len(next.Objects), func(ctx context.Context, i int) error {
+	err := walk.Parallel(ctx, len(next.Objects), func(ctx context.Context, i int) error {
 		_, err := objects.Put(ctx, next.Objects[i])
 		return err
 	})
@@ -463,13 +479,13 @@ func (b *build) objects(ctx context.Context, head *publish.Head) (*publish.Objec
 	if head.Manifest != nil {
 		root, err := ledger.ReadRoot(ctx, b.Store, head.Manifest.Ledger)
 		if err != nil {
-			return nil, mendable(err)
+			return nil, publish.Mendable(err)
 		}
 		named = root.Refs()
 	}
 	objects, err := head.Objects(ctx, b.Store, named)
 	if err == nil {
-		objects.All = b.again
+		objects.All = b.PutAll
 	}
 	return objects, err
 }

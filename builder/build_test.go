@@ -11,42 +11,15 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/loadtest/model"
 )
 
-// head reads what is published.
-func head(t *testing.T, r artifacts.Reader) *publish.Head {
-	t.Helper()
-	h, err := publish.ReadHead(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
-}
-
-// republish publishes a manifest behind the head, with objects that it names.
-func republish(t *testing.T, s artifacts.Store, m *artifacts.Manifest, bodies ...[]byte) {
-	t.Helper()
-	h := head(t, s)
-	objects, err := new(publish.Head).Objects(t.Context(), s, nil)
-	for _, body := range bodies {
-		if err == nil {
-			_, err = objects.Put(t.Context(), body)
-		}
-	}
-	if err == nil {
-		_, err = h.Publish(t.Context(), objects, m, publish.Timing{Now: time.Now}, func(string) {})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestBuild(t *testing.T) {
 	s := memstore.New()
-	w := world{assets: 300, at: epoch.Add(7*time.Minute + time.Second)}
+	w := world{Assets: 300, At: epoch.Add(7*time.Minute + time.Second)}
 	r := mustBuild(t, s, w)
 	if r.SnapshotTime != "2026-08-01T12:00:00Z" || r.Sequence != 1 || r.Database != "test" {
 		t.Errorf("snapshot %s, sequence %d, database %q", r.SnapshotTime, r.Sequence, r.Database)
@@ -61,7 +34,7 @@ func TestBuild(t *testing.T) {
 	}
 	id := head(t, s).Pointer.Store
 
-	next := mustBuild(t, s, w.later(artifacts.Step))
+	next := mustBuild(t, s, w.Later(artifacts.Step))
 	if next.Sequence != 2 || head(t, s).Pointer.Store != id {
 		t.Errorf("sequence %d in store %s, was %s", next.Sequence, head(t, s).Pointer.Store, id)
 	}
@@ -77,7 +50,7 @@ func TestBuild(t *testing.T) {
 
 // TestSameTime is every case of a T that is not later than the published one.
 func TestSameTime(t *testing.T) {
-	w := world{assets: 100, at: epoch}
+	w := world{Assets: 100, At: epoch}
 	floor := func(c *Config) { c.Settings.TrendingMinVolume.Lo++ }
 	for _, c := range []struct {
 		name   string
@@ -86,13 +59,13 @@ func TestSameTime(t *testing.T) {
 		want   error
 	}{
 		{name: "the same again", next: w},
-		{name: "the same rows at a later minute", next: world{assets: 100, at: epoch}.later(0)},
+		{name: "the same rows at a later minute", next: world{Assets: 100, At: epoch}.Later(0)},
 		{name: "other retention only", next: w, change: func(c *Config) { c.Retain = 0 }},
-		{name: "other rows", next: world{assets: 101, at: epoch}, want: ErrOther},
-		{name: "other rows, forced", next: world{assets: 101, at: epoch}, change: func(c *Config) { c.Guards.Force = true }, want: ErrOther},
+		{name: "other rows", next: world{Assets: 101, At: epoch}, want: ErrOther},
+		{name: "other rows, forced", next: world{Assets: 101, At: epoch}, change: func(c *Config) { c.Guards.Force = true }, want: ErrOther},
 		{name: "other settings", next: w, change: floor, want: ErrOther},
-		{name: "older", next: w.later(-artifacts.Step), want: ErrOlder},
-		{name: "older, forced", next: w.later(-time.Second), change: func(c *Config) { c.Guards.Force = true }, want: ErrOlder},
+		{name: "older", next: w.Later(-artifacts.Step), want: ErrOlder},
+		{name: "older, forced", next: w.Later(-time.Second), change: func(c *Config) { c.Guards.Force = true }, want: ErrOlder},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := memstore.New()
@@ -106,7 +79,7 @@ func TestSameTime(t *testing.T) {
 			if !errors.Is(err, c.want) {
 				t.Fatalf("error %v, want %v", err, c.want)
 			}
-			if next := stamp(epoch.Add(artifacts.Step)); errors.Is(err, ErrOther) && !strings.Contains(err.Error(), next) {
+			if next := publish.Stamp(epoch.Add(artifacts.Step)); errors.Is(err, ErrOther) && !strings.Contains(err.Error(), next) {
 				t.Errorf("error %v, want the next time, %s", err, next)
 			}
 			if r.Published || r.ObjectsWritten != 0 || (err == nil) != (r.Reason != "" && r.Sequence == 1) {
@@ -122,7 +95,7 @@ func TestSameTime(t *testing.T) {
 // TestTime builds at the time that it is given, wherever the feed's lies.
 func TestTime(t *testing.T) {
 	s := memstore.New()
-	b, err := New(config(s, world{assets: 50, at: epoch}))
+	b, err := New(config(s, world{Assets: 50, At: epoch}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +123,7 @@ func TestTime(t *testing.T) {
 
 func TestRetained(t *testing.T) {
 	s := memstore.New()
-	w := world{assets: 60, at: epoch}
+	w := world{Assets: 60, At: epoch}
 	times := func() (list []string) {
 		for _, r := range head(t, s).Manifest.Retained {
 			list = append(list, r.Time.Format("15:04"))
@@ -158,17 +131,17 @@ func TestRetained(t *testing.T) {
 		return list
 	}
 	for i := range 9 {
-		mustBuild(t, s, w.later(time.Duration(i)*artifacts.Step))
+		mustBuild(t, s, w.Later(time.Duration(i)*artifacts.Step))
 	}
 	// 13:20 was built last: what is retained reaches back to 12:20, inclusive.
 	if got := times(); len(got) != 6 || got[0] != "13:10" || got[5] != "12:20" {
 		t.Errorf("retained %v", got)
 	}
-	mustBuild(t, s, w.later(26*time.Hour))
+	mustBuild(t, s, w.Later(26*time.Hour))
 	if got := times(); len(got) != 1 || got[0] != "13:20" {
 		t.Errorf("after a gap retained %v, want the previous one only", got)
 	}
-	mustBuild(t, s, w.later(26*time.Hour+artifacts.Step), func(c *Config) { c.Retain = MaxRetain })
+	mustBuild(t, s, w.Later(26*time.Hour+artifacts.Step), func(c *Config) { c.Retain = MaxRetain })
 	if got := times(); len(got) != 2 {
 		t.Errorf("retained %v, want the two that are still listed", got)
 	}
@@ -181,14 +154,11 @@ func TestRetained(t *testing.T) {
 	}
 }
 
-// moving are the objects that hold sequence, nonce and clock.
-var moving = map[string]bool{artifacts.CurrentKey: true, artifacts.ChangeKey: true, artifacts.KeysKey: true, artifacts.IdentityKey: true}
-
 // TestOtherWords: a view of words that is whole, but of other assets, is found out.
 func TestOtherWords(t *testing.T) {
 	s, other := memstore.New(), memstore.New()
-	mustBuild(t, s, world{assets: 30, at: epoch})
-	mustBuild(t, other, world{assets: 29, at: epoch})
+	mustBuild(t, s, world{Assets: 30, At: epoch})
+	mustBuild(t, other, world{Assets: 29, At: epoch})
 	h := head(t, s)
 	words := head(t, other).Manifest.View(artifacts.SearchCollection, artifacts.SearchSort)
 	*h.Manifest.View(artifacts.SearchCollection, artifacts.SearchSort) = *words
@@ -196,24 +166,6 @@ func TestOtherWords(t *testing.T) {
 	if report, err := artifacts.Check(t.Context(), s, ledger.Refs, nil); err != nil || len(report.Problems) != 1 || !strings.Contains(report.Problems[0], "view search/word does not have the words and ranks") {
 		t.Errorf("%v, %q", err, report.Problems)
 	}
-}
-
-// contents reads every object that does not move.
-func contents(t *testing.T, s artifacts.Store) map[string]string {
-	t.Helper()
-	all := map[string]string{}
-	err := s.List(t.Context(), "", func(i artifacts.Info) error {
-		if moving[i.Key] {
-			return nil
-		}
-		b, _, err := s.Get(t.Context(), i.Key, artifacts.MaxObjectSize)
-		all[i.Key] = string(b)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
 }
 
 // TestDeterminism: the same feeds in the same order give the same bytes, on
@@ -231,13 +183,13 @@ func TestDeterminism(t *testing.T) {
 		procs int
 	}{{"memory, one", memstore.New(), 1}, {"memory, two", memstore.New(), 2}, {"memory, eight", memstore.New(), 8}, {"folder, eight", dir, 8}} {
 		runtime.GOMAXPROCS(c.procs)
-		w := world{assets: 6500, at: epoch} // views of two objects
+		w := world{Assets: 6500, At: epoch} // views of two objects
 		mustBuild(t, c.store, w)
-		mustBuild(t, c.store, w.later(artifacts.Step))
-		if _, err := Change(t.Context(), c.store, time.Now); err != nil {
+		mustBuild(t, c.store, w.Later(artifacts.Step))
+		if _, err := change.Record(t.Context(), c.store, time.Now); err != nil {
 			t.Fatal(err)
 		}
-		mustBuild(t, c.store, w.later(3*time.Hour))
+		mustBuild(t, c.store, w.Later(3*time.Hour))
 		got := contents(t, c.store)
 		if want == nil {
 			want = got

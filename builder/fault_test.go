@@ -3,7 +3,6 @@ package builder
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"sync"
 	"testing"
@@ -12,98 +11,18 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/internal/lab/faultstore"
 	"golang.org/x/sync/errgroup"
 )
-
-// everyStore runs a test on each kind of store that is in this process.
-func everyStore(t *testing.T, f func(t *testing.T, open func(t *testing.T) artifacts.Store)) {
-	t.Run("memory", func(t *testing.T) {
-		f(t, func(*testing.T) artifacts.Store { return memstore.New() })
-	})
-	t.Run("folder", func(t *testing.T) {
-		if testing.Short() {
-			t.Skip("short run: the disk takes its time, and the memory store has shown the same calls")
-		}
-		f(t, func(t *testing.T) artifacts.Store {
-			s, err := dirstore.Open(t.TempDir(), dirstore.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s
-		})
-	})
-}
-
-// fault is one call of an operation that fails: from it on the operation's calls
-// get decision, and those behind it get then.
-type fault struct {
-	kind           faultstore.Kind
-	decision, then faultstore.Decision
-}
-
-// fewPuts leaves out most puts: one is much like another.
-func fewPuts(call int, kind faultstore.Kind) bool { return kind == faultstore.Put && call%9 != 0 }
-
-// few leaves out nine of ten gets and puts.
-func few(call int, kind faultstore.Kind) bool {
-	return (kind == faultstore.Get || kind == faultstore.Put) && call%10 != 0
-}
-
-// everyFault runs an operation on a fresh store with one call failing, refused
-// or applied and reported as failed: alone, or with all that follow refused, as
-// when the process dies, or failing like it. skip leaves out calls, counted from 0.
-// check looks at what is left.
-func everyFault(t *testing.T, open func(*testing.T) artifacts.Store, skip func(call int, kind faultstore.Kind) bool,
-	op func(*testing.T, artifacts.Store) error, check func(t *testing.T, s artifacts.Store, f fault, err error)) {
-	t.Helper()
-	var mu sync.Mutex
-	var calls []faultstore.Kind
-	err := op(t, faultstore.New(open(t), func(o faultstore.Op) faultstore.Decision {
-		mu.Lock()
-		defer mu.Unlock()
-		calls = append(calls, o.Kind)
-		return faultstore.Pass
-	}))
-	if err != nil {
-		t.Fatalf("without a fault: %v", err)
-	}
-	for i, kind := range calls {
-		if skip(i, kind) {
-			continue
-		}
-		for _, f := range []fault{
-			{kind, faultstore.Refuse, faultstore.Pass}, {kind, faultstore.Refuse, faultstore.Refuse},
-			{kind, faultstore.Lose, faultstore.Pass}, {kind, faultstore.Lose, faultstore.Refuse}, {kind, faultstore.Lose, faultstore.Lose},
-		} {
-			t.Run(fmt.Sprintf("%d %s, decision %d, then %d", i+1, kind, f.decision, f.then), func(t *testing.T) {
-				t.Parallel()
-				inner, met := open(t), f
-				err := op(t, faultstore.New(inner, func(o faultstore.Op) faultstore.Decision {
-					mu.Lock()
-					defer mu.Unlock()
-					switch {
-					case o.N == i+1:
-						met.kind = o.Kind // puts are made at the same time, so another call may be the n-th
-						return f.decision
-					case o.N > i:
-						return f.then
-					}
-					return faultstore.Pass
-				}))
-				check(t, inner, met, err)
-			})
-		}
-	}
-}
 
 // TestFaults makes every single store call of a store's first build and of a
 // second one fail. Whatever happens, the pointer is the old or the new one and all
 // that it reaches is whole, what the build says of itself is true, and the next
 // build succeeds.
 func TestFaults(t *testing.T) {
-	w := world{assets: 12, at: epoch}
+	w := world{Assets: 12, At: epoch}
 	one := memstore.New()
 	mustBuild(t, one, w)
 	if listed, blocks := head(t, one).Manifest.History(&artifacts.HistoryWindows[0]); listed == nil || len(blocks) == 0 {
@@ -123,7 +42,7 @@ func TestFaults(t *testing.T) {
 					return false
 				}
 				old := head(t, before).Pointer
-				next := w.later(artifacts.Step)
+				next := w.Later(artifacts.Step)
 				everyFault(t, prepared, skip, func(t *testing.T, s artifacts.Store) error {
 					report, err := tryBuild(t.Context(), s, next)
 					if err == nil && !report.Published {
@@ -137,7 +56,7 @@ func TestFaults(t *testing.T) {
 						t.Errorf("pointer %+v, was %+v", now, old)
 					}
 					// A store that is gone for good cannot be asked what became of the swap.
-					if unknown := f.then != faultstore.Pass && f.kind == faultstore.Swap && f.decision == faultstore.Lose; moved != (err == nil) && !unknown {
+					if unknown := f.Then != faultstore.Pass && f.Kind == faultstore.Swap && f.Decision == faultstore.Lose; moved != (err == nil) && !unknown {
 						t.Errorf("the pointer moved: %v, but the build says %v", moved, err)
 					}
 					verify(t, s)
@@ -162,7 +81,7 @@ func TestFaults(t *testing.T) {
 // same.
 func TestLostAnswerOvertaken(t *testing.T) {
 	inner := memstore.New()
-	w := world{assets: 10, at: epoch}
+	w := world{Assets: 10, At: epoch}
 	mustBuild(t, inner, w)
 	swapped := false
 	s := faultstore.New(inner, func(op faultstore.Op) faultstore.Decision {
@@ -171,11 +90,11 @@ func TestLostAnswerOvertaken(t *testing.T) {
 			swapped = true
 			return faultstore.Lose
 		case swapped && op.Kind == faultstore.Get && head(t, inner).Pointer.Sequence == 2:
-			mustBuild(t, inner, w.later(2*artifacts.Step))
+			mustBuild(t, inner, w.Later(2*artifacts.Step))
 		}
 		return faultstore.Pass
 	})
-	r, err := tryBuild(t.Context(), s, w.later(artifacts.Step))
+	r, err := tryBuild(t.Context(), s, w.Later(artifacts.Step))
 	if err != nil || !r.Published || r.Sequence != 2 {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -189,7 +108,7 @@ func TestRace(t *testing.T) {
 		for _, same := range []bool{true, false} {
 			s := open(t)
 			at := epoch
-			mustBuild(t, s, world{assets: 10, at: at})
+			mustBuild(t, s, world{Assets: 10, At: at})
 			for round := range rounds {
 				at = at.Add(artifacts.Step)
 				// All have read the pointer before any of them swaps it.
@@ -198,9 +117,9 @@ func TestRace(t *testing.T) {
 				var g errgroup.Group
 				published, left, lost := make([]bool, builders), make([]bool, builders), make([]bool, builders)
 				for i := range builders {
-					w := world{assets: 10, at: at}
+					w := world{Assets: 10, At: at}
 					if !same {
-						w.seed = uint64(i)
+						w.Seed = uint64(i)
 					}
 					var once sync.Once
 					meeting := tap(s, func(op, key string) {
@@ -250,12 +169,12 @@ func TestRace(t *testing.T) {
 func TestChangeFaults(t *testing.T) {
 	s := memstore.New()
 	clock := func() time.Time { return epoch.Add(time.Hour) }
-	if c, err := Change(t.Context(), s, clock); c != nil || err != nil {
+	if c, err := change.Record(t.Context(), s, clock); c != nil || err != nil {
 		t.Errorf("without a snapshot: %+v, %v", c, err)
 	}
-	mustBuild(t, s, world{assets: 20, at: epoch})
-	mustBuild(t, s, world{assets: 20, at: epoch.Add(artifacts.Step), seed: 9})
-	want, err := Change(t.Context(), s, clock)
+	mustBuild(t, s, world{Assets: 20, At: epoch})
+	mustBuild(t, s, world{Assets: 20, At: epoch.Add(artifacts.Step), Seed: 9})
+	want, err := change.Record(t.Context(), s, clock)
 	if err != nil || want.Database != "test" || !want.Time.Equal(clock()) || !want.Snapshot.Equal(epoch.Add(artifacts.Step)) || !want.Base.Equal(epoch) || want.Value == "0" {
 		t.Fatalf("%+v, %v", want, err)
 	}
@@ -274,7 +193,7 @@ func TestChangeFaults(t *testing.T) {
 				}
 				return faultstore.Pass
 			})
-			if _, err := Change(t.Context(), f, clock); err == nil && record() != *want {
+			if _, err := change.Record(t.Context(), f, clock); err == nil && record() != *want {
 				t.Errorf("decision %d, call %d: recorded %+v", decision, n, record())
 			} else if err != nil && n == 5 {
 				t.Errorf("a swap that failed once is given up: %v", err)
@@ -284,12 +203,12 @@ func TestChangeFaults(t *testing.T) {
 	// Another job is always faster: bounded, and said.
 	busy := tap(s, func(op, key string) {
 		if op == "swap" {
-			if _, err := Change(context.Background(), s, func() time.Time { return time.Now() }); err != nil {
+			if _, err := change.Record(context.Background(), s, func() time.Time { return time.Now() }); err != nil {
 				t.Error(err)
 			}
 		}
 	})
-	if c, err := Change(t.Context(), busy, clock); !errors.Is(err, artifacts.ErrConflict) {
+	if c, err := change.Record(t.Context(), busy, clock); !errors.Is(err, artifacts.ErrConflict) {
 		t.Errorf("%+v, %v", c, err)
 	}
 }

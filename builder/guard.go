@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
 	"github.com/holiman/uint256"
 )
@@ -261,7 +262,7 @@ func (g *Guards) stale(t time.Time, r *source.Report) (stops []error) {
 		return nil
 	}
 	return []error{stop(ruleStale, nil, "--max-data-age", "the newest row of %s is of %s, %v before the snapshot's time; more than %v",
-		newest.Name, stamp(newest.Newest), t.Sub(newest.Newest), g.MaxDataAge)}
+		newest.Name, publish.Stamp(newest.Newest), t.Sub(newest.Newest), g.MaxDataAge)}
 }
 
 // shrink compares accepted rows with the last snapshot's.

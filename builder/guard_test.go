@@ -493,7 +493,7 @@ func TestGuardsRealMarkets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store := memstore.New()
 			for i, files := range feeds {
-				b, err := New(config(store, given{files}))
+				b, err := New(config(store, given{Feed: files}))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/internal/walk"
 	"example.com/marketdata/builder/market"
 )
 
@@ -41,10 +42,10 @@ func lastPublished(r artifacts.Reader, m *artifacts.Manifest) *lastSnapshot {
 		if view == nil {
 			return fmt.Errorf("the last snapshot has no view %s by id", collection)
 		}
-		for some := range slices.Chunk(view.Objects, atOnce) {
+		for some := range slices.Chunk(view.Objects, walk.AtOnce) {
 			parts := make([][]lastRow, len(some))
-			err := parallel(ctx, len(some), func(ctx context.Context, i int) error {
-				err := eachObjectRow(ctx, r, some[i].Ref, func(id uint64, b []byte) error {
+			err := walk.Parallel(ctx, len(some), func(ctx context.Context, i int) error {
+				err := walk.Rows(ctx, r, some[i:i+1], func(id uint64, b []byte) error {
 					row, err := parseLast(b)
 					if err != nil {
 						return fmt.Errorf("%w: row of id %d: %w", artifacts.ErrCorrupt, id, err)

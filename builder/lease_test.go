@@ -16,6 +16,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/lab/faultstore"
@@ -75,7 +76,7 @@ func (f *fleet) start() *leased {
 			}
 			return h.Pointer.Time, nil
 		},
-		Change: func(ctx context.Context) error { _, err := Change(ctx, s, time.Now); return err }, ChangeEvery: 5 * time.Minute,
+		Change: func(ctx context.Context) error { _, err := change.Record(ctx, s, time.Now); return err }, ChangeEvery: 5 * time.Minute,
 		Collect: nothing, CollectEvery: time.Hour, Log: discard,
 	}
 	go func() {
@@ -145,7 +146,7 @@ func (p *leased) Files(ctx context.Context, _ time.Time) (source.Files, error) {
 	}
 	p.mu.Unlock()
 	sleep(ctx, p.upTo(15*time.Second))
-	return world{assets: 10, at: at}.Files(ctx, at)
+	return world{Assets: 10, At: at}.Files(ctx, at)
 }
 func (p *leased) String() string { return "test provider" }
 

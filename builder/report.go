@@ -1,7 +1,6 @@
 package builder
 
 import (
-	"strings"
 	"time"
 
 	"example.com/marketdata/artifacts"
@@ -77,22 +76,22 @@ func newReport() *Report {
 	return &Report{Counts: map[string]int{}, Rejected: map[string]int{}, Rejections: []string{}, Steps: []StepTime{}}
 }
 
-// reportOf is the report of a snapshot that is there.
-func reportOf(m *artifacts.Manifest) *Report {
+// ReportOf is the report of a snapshot that is there.
+func ReportOf(m *artifacts.Manifest) *Report {
 	r := newReport()
-	r.SnapshotTime, r.Database, r.Counts = stamp(m.Time), m.Database, m.Counts
+	r.SnapshotTime, r.Database, r.Counts = publish.Stamp(m.Time), m.Database, m.Counts
 	return r
 }
 
-// leave reports that the published snapshot stays, and why.
-func (r *Report) leave(head *publish.Head, reason string) *Report {
+// Leave reports that the published snapshot stays, and why.
+func (r *Report) Leave(head *publish.Head, reason string) *Report {
 	r.Published, r.Reason, r.Sequence = false, reason, head.Pointer.Sequence
 	return r
 }
 
 // feed reports what a snapshot of t is made from.
 func (r *Report) feed(t time.Time, f *market.Feed, rows *source.Report) {
-	r.SnapshotTime, r.Database, r.Counts = stamp(t), f.Database, counts(f)
+	r.SnapshotTime, r.Database, r.Counts = publish.Stamp(t), f.Database, counts(f)
 	r.rows(rows)
 	for _, p := range rows.Parts {
 		if p.State == source.PartStale {
@@ -131,20 +130,6 @@ func (r *Report) rows(src *source.Report) {
 
 func (r *Report) missing(keys []string) {
 	r.MissingObjects, r.Missing = len(keys), keys[:min(len(keys), maxReportedRejections)]
-}
-
-// stamp is a snapshot's time as everything names it.
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-
-func stamps(list []artifacts.Retained) string {
-	if len(list) == 0 {
-		return "none"
-	}
-	var names []string
-	for _, r := range list {
-		names = append(names, stamp(r.Time))
-	}
-	return strings.Join(names, ", ")
 }
 
 // RejectedRows is how many rows were set aside, in all files.

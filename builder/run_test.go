@@ -18,7 +18,7 @@ import (
 // inBubble is synctest.Test for what builds: the compressor's channels, which are
 // made when it is first used, must not belong to a bubble.
 func inBubble(t *testing.T, f func(t *testing.T)) {
-	mustBuild(t, memstore.New(), world{assets: 10, at: epoch})
+	mustBuild(t, memstore.New(), world{Assets: 10, At: epoch})
 	synctest.Test(t, f)
 }
 
@@ -140,6 +140,7 @@ func TestRunRetry(t *testing.T) {
 		{"fails for ever", errors.New("no route"), 1000, 10, 30},
 		{"too old", fmt.Errorf("x: %w", ErrOlder), 1, 1, 1},
 		{"taken", fmt.Errorf("x: %w", ErrOther), 1, 1, 1},
+		{"withdrawn", fmt.Errorf("x: %w", ErrWithdrawn), 1, 1, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -199,7 +200,7 @@ func TestRunSlow(t *testing.T) {
 // has, and the store is as it was.
 func TestRunStop(t *testing.T) {
 	s := memstore.New()
-	w := world{assets: 50, at: epoch}
+	w := world{Assets: 50, At: epoch}
 	mustBuild(t, s, w)
 	before := head(t, s).Pointer
 	ctx, cancel := context.WithCancel(t.Context())
@@ -208,7 +209,7 @@ func TestRunStop(t *testing.T) {
 			cancel()
 		}
 	})
-	b, err := New(config(stopping, w.later(artifacts.Step)))
+	b, err := New(config(stopping, w.Later(artifacts.Step)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +228,7 @@ func TestRunStop(t *testing.T) {
 		t.Errorf("the pointer moved to %+v", after)
 	}
 	verify(t, s)
-	mustBuild(t, s, w.later(artifacts.Step))
+	mustBuild(t, s, w.Later(artifacts.Step))
 }
 
 // TestStopInSwap: asked to stop while the pointer is being swapped, a build
@@ -235,7 +236,7 @@ func TestRunStop(t *testing.T) {
 func TestStopInSwap(t *testing.T) {
 	s := memstore.New()
 	ctx, cancel := context.WithCancel(t.Context())
-	w := world{assets: 10, at: epoch}
+	w := world{Assets: 10, At: epoch}
 	r, err := tryBuild(ctx, &lateSwap{Store: s, cancel: cancel}, w)
 	if err != nil || !r.Published {
 		t.Errorf("published %v, %v; the pointer has moved", r.Published, err)

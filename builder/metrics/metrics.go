@@ -17,13 +17,13 @@ import (
 	"net/http"
 	"time"
 
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/builder/upkeep"
+	"example.com/marketdata/internal/registry"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"example.com/marketdata/builder"
-	"example.com/marketdata/builder/publish"
-	"example.com/marketdata/internal/registry"
 )
 
 // Outcomes of a build.
@@ -300,7 +300,7 @@ func (m *Metrics) Job(job string, f func(context.Context) error) func(context.Co
 }
 
 // Collected counts what a gc did, nil when it failed.
-func (m *Metrics) Collected(r *builder.GCReport) {
+func (m *Metrics) Collected(r *upkeep.GCReport) {
 	if r == nil || r.DryRun {
 		return
 	}

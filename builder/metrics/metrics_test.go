@@ -15,17 +15,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
-	"go.uber.org/goleak"
-
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/sim"
+	"example.com/marketdata/builder/upkeep"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -207,8 +207,8 @@ func TestJobs(t *testing.T) {
 		}
 	}
 	m.Collected(nil)
-	m.Collected(&builder.GCReport{Kept: 7, Deleted: 3, DeletedBytes: 99})
-	m.Collected(&builder.GCReport{Kept: 1, Deleted: 3, DeletedBytes: 99, DryRun: true})
+	m.Collected(&upkeep.GCReport{Kept: 7, Deleted: 3, DeletedBytes: 99})
+	m.Collected(&upkeep.GCReport{Kept: 1, Deleted: 3, DeletedBytes: 99, DryRun: true})
 	got := scrape(t, m)
 	if age := time.Since(time.Unix(int64(got[`builder_job_last_success_timestamp_seconds{name="gc"}`]), 0)); age < 0 || age > time.Minute {
 		t.Errorf("the start is no success of gc: %v ago", age)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"example.com/marketdata/artifacts"
 )
@@ -46,7 +45,7 @@ func CheckMissing(ctx context.Context, s artifacts.Reader, key string) error {
 		}
 		return fmt.Errorf("identity: %w: the next build writes it again, from the pointer", ErrLost)
 	case err != nil:
-		return unlessDamage(err)
+		return UnlessDamage(err)
 	case slices.Contains(id.Had, key):
 		return fmt.Errorf("%s: %w: the store's identity says that it had one", key, ErrLost)
 	}
@@ -66,20 +65,20 @@ func CheckOlder(ctx context.Context, s artifacts.Reader, m *artifacts.Manifest) 
 		c, err = artifacts.ParseChange(b)
 	}
 	if err != nil {
-		return unlessDamage(err)
+		return UnlessDamage(err)
 	}
 	if !c.Snapshot.After(m.Time) || m.IsWithdrawn(c.Snapshot) || c.Database != m.Database {
 		return nil
 	}
 	return fmt.Errorf("pointer %q: %w: it names snapshot %s, and %s was published since; put the newest pointer back with"+
-		" builder restore --from a backup", artifacts.CurrentKey, ErrLost, m.Time.Format(time.RFC3339), c.Snapshot.Format(time.RFC3339))
+		" builder restore --from a backup", artifacts.CurrentKey, ErrLost, Stamp(m.Time), Stamp(c.Snapshot))
 }
 
 // published says how a store without a pointer shows that it had one; "": it does not.
 func published(ctx context.Context, s artifacts.Reader) (why string, err error) {
 	_, _, err = s.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
 	if !errors.Is(err, artifacts.ErrNotFound) {
-		return "it has a change record", unlessDamage(err)
+		return "it has a change record", UnlessDamage(err)
 	}
 	id, _, err := readIdentity(ctx, s)
 	named := err == nil
@@ -123,11 +122,21 @@ func published(ctx context.Context, s artifacts.Reader) (why string, err error) 
 // maxFirst bounds how many manifests are read: builds that were killed leave one each.
 const maxFirst = 64
 
-func unlessDamage(err error) error {
+// UnlessDamage returns err, or nil if err says that an object is missing, broken or not
+// signed.
+func UnlessDamage(err error) error {
 	if artifacts.IsDamage(err) || errors.Is(err, artifacts.ErrSignature) {
 		return nil
 	}
 	return err
+}
+
+// Mendable adds to the error of a missing or broken object what mends it.
+func Mendable(err error) error {
+	if err == nil || !artifacts.IsDamage(err) || errors.Is(err, artifacts.ErrFormat) {
+		return err
+	}
+	return fmt.Errorf("%w; builder repair mends it, or says what does", err)
 }
 
 // Mark notes in the store's identity that it has the small object key, so that its

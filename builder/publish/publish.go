@@ -25,7 +25,7 @@ func (e *LostError) Error() string {
 	if p == nil {
 		return "the pointer was removed while this snapshot was being made"
 	}
-	return fmt.Sprintf("another builder published snapshot %s (sequence %d) first", p.Time.Format(time.RFC3339), p.Sequence)
+	return fmt.Sprintf("another builder published snapshot %s (sequence %d) first", Stamp(p.Time), p.Sequence)
 }
 
 // Timing says when a pointer moves, and when what it names becomes current.

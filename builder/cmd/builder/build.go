@@ -11,11 +11,13 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/metrics"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
+	"example.com/marketdata/builder/upkeep"
 	"example.com/marketdata/internal/cmdline"
 )
 
@@ -295,14 +297,14 @@ func (c *runCmd) Run(e *env) error {
 			return head.Pointer.Time, nil
 		},
 		Change: counts.Job(metrics.Change, func(ctx context.Context) error {
-			change, err := builder.Change(ctx, b.Store, time.Now)
+			change, err := change.Record(ctx, b.Store, time.Now)
 			if change != nil {
 				e.log.Info("recorded the change of the total", "snapshot", change.Snapshot, "base", change.Base, "percent", change.Value)
 			}
 			return err
 		}),
 		Collect: counts.Job(metrics.GC, func(ctx context.Context) error {
-			r, err := builder.Collect(ctx, builder.GCConfig{Store: b.Store, Grace: c.Grace, Log: e.log})
+			r, err := upkeep.Collect(ctx, upkeep.GCConfig{Store: b.Store, Grace: c.Grace, Log: e.log})
 			if err == nil {
 				counts.Collected(r)
 			}

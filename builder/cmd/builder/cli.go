@@ -10,13 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
+	"example.com/marketdata/builder/upkeep"
 	"example.com/marketdata/internal/cmdline"
+	"github.com/alecthomas/kong"
 )
 
 const description = `Makes market-data snapshots from a feed, publishes them to an object store, and looks after the store.
@@ -68,7 +68,7 @@ func program() cmdline.Program {
 	return cmdline.Program{
 		Name: "builder", Description: description, CLI: &c,
 		Vars: kong.Vars{
-			"retain": hours(builder.DefaultRetain), "historyAssets": strconv.Itoa(market.DefaultHistoryAssets), "maxHistoryAssets": strconv.Itoa(market.MaxHistoryAssets), "grace": hours(builder.DefaultGrace),
+			"retain": hours(builder.DefaultRetain), "historyAssets": strconv.Itoa(market.DefaultHistoryAssets), "maxHistoryAssets": strconv.Itoa(market.MaxHistoryAssets), "grace": hours(upkeep.DefaultGrace),
 			"sources": source.Schemes((&env{}).sources()),
 			"rate":    strconv.Itoa(keys.DefaultRate), "burst": strconv.Itoa(keys.DefaultBurst), "overlap": hours(keys.DefaultOverlap),
 		},

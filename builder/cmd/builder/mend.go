@@ -12,13 +12,14 @@ import (
 	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/artifacts/stores"
 	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/upkeep"
 	"example.com/marketdata/internal/cmdline"
 )
 
 // openCopy opens what a flag names beside --store, for reading: a store, or the
 // folder of one.
-func (e *env) openCopy(flag, address string) (builder.Copy, error) {
-	c := builder.Copy{Name: address}
+func (e *env) openCopy(flag, address string) (upkeep.Copy, error) {
+	c := upkeep.Copy{Name: address}
 	if !strings.HasPrefix(address, "file:") && !strings.HasPrefix(address, "s3:") {
 		address = "file:" + address
 	}
@@ -56,7 +57,7 @@ func (c *repairCmd) Run(e *env) error {
 		return err
 	}
 	p := e.progress()
-	cfg := builder.RepairConfig{AcceptLoss: c.AcceptLoss, Config: builder.Config{
+	cfg := upkeep.RepairConfig{AcceptLoss: c.AcceptLoss, Config: builder.Config{
 		Store: store, Retain: c.Retain, Settings: c.settings(), Log: e.log, Progress: p.show, Now: time.Now,
 	}}
 	if c.Source != "" {
@@ -75,7 +76,7 @@ func (c *repairCmd) Run(e *env) error {
 		}
 		cfg.From = append(cfg.From, from)
 	}
-	report, err := builder.Repair(e.ctx, cfg)
+	report, err := upkeep.Repair(e.ctx, cfg)
 	p.close()
 	err = e.show(report, err, c.JSON, func() { c.print(e, report) })
 	if err == nil && len(report.Missing) > 0 {
@@ -85,7 +86,7 @@ func (c *repairCmd) Run(e *env) error {
 	return err
 }
 
-func (c *repairCmd) print(e *env, r *builder.RepairReport) {
+func (c *repairCmd) print(e *env, r *upkeep.RepairReport) {
 	if r.Snapshot == "" {
 		e.print("%s: nothing to mend; builder restore puts a backup back", noSnapshot)
 		return
@@ -137,7 +138,7 @@ func (c *backupCmd) Run(e *env) error {
 		return err
 	}
 	p := e.progress()
-	r, err := builder.Backup(e.ctx, builder.BackupConfig{From: from, To: retry.New(to, retry.Options{Log: e.log}), Progress: p.show})
+	r, err := upkeep.Backup(e.ctx, upkeep.BackupConfig{From: from, To: retry.New(to, retry.Options{Log: e.log}), Progress: p.show})
 	p.close()
 	return e.show(r, err, c.JSON, func() {
 		if r.Snapshot == "" {
@@ -188,7 +189,7 @@ func (c *restoreCmd) Run(e *env) error {
 		return err
 	}
 	p := e.progress()
-	r, err := builder.Restore(e.ctx, builder.RestoreConfig{
+	r, err := upkeep.Restore(e.ctx, upkeep.RestoreConfig{
 		Store: store, From: from, Seen: c.Seen, KeysFromBackup: c.KeysFromBackup, Progress: p.show, Now: time.Now,
 	})
 	p.close()

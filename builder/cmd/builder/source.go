@@ -6,9 +6,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	"example.com/marketdata/builder/source/provider"
+	"github.com/dustin/go-humanize"
 )
 
 type sourceCmd struct {

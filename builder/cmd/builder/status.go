@@ -8,10 +8,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/upkeep"
+	"github.com/dustin/go-humanize"
 )
 
 type statusCmd struct {
@@ -39,7 +38,7 @@ func (c *statusCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	r, err := builder.Status(e.ctx, builder.StatusConfig{Store: store, Trust: trust, Grace: c.Grace})
+	r, err := upkeep.Status(e.ctx, upkeep.StatusConfig{Store: store, Trust: trust, Grace: c.Grace})
 	switch {
 	case err != nil:
 		return err
@@ -52,7 +51,7 @@ func (c *statusCmd) Run(e *env) error {
 // collections of the table, in the order of its columns.
 var collections = []string{"assets", "quotes", "exchanges", "categories", "chains"}
 
-func (e *env) printStatus(r *builder.StatusReport) error {
+func (e *env) printStatus(r *upkeep.StatusReport) error {
 	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
 	row := func(cells ...any) {
 		for i, c := range cells {
@@ -63,7 +62,7 @@ func (e *env) printStatus(r *builder.StatusReport) error {
 		}
 		fmt.Fprintln(w)
 	}
-	damaged := slices.ContainsFunc(r.Moving, func(m builder.MovingStatus) bool { return m.Key == artifacts.CurrentKey && m.There })
+	damaged := slices.ContainsFunc(r.Moving, func(m upkeep.MovingStatus) bool { return m.Key == artifacts.CurrentKey && m.There })
 	switch {
 	case len(r.Snapshots) == 0 && damaged:
 		row("the pointer to the published snapshot cannot be read; builder restore puts back that of a backup or of an edge's cache folder")

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder"
-	"example.com/marketdata/builder/ledger"
-	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/builder/change"
+	"example.com/marketdata/builder/upkeep"
 	"example.com/marketdata/internal/cmdline"
 )
 
@@ -35,7 +32,7 @@ func (c *changeCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	change, err := builder.Change(e.ctx, store, time.Now)
+	change, err := change.Record(e.ctx, store, time.Now)
 	return e.show(change, err, c.JSON, func() {
 		if change == nil {
 			e.print("%s: nothing recorded", noSnapshot)
@@ -66,11 +63,8 @@ func (c *verifyCmd) Run(e *env) error {
 		return err
 	}
 	p := e.progress()
-	report, err := artifacts.Check(e.ctx, store, ledger.Refs, func(done, total int) { p.show("verify", done, total) })
+	report, err := upkeep.Verify(e.ctx, store, p.show)
 	p.close()
-	if err == nil {
-		err = missing(e.ctx, store, report)
-	}
 	err = e.show(report, err, c.JSON, func() {
 		if report.Snapshot == "" && len(report.Problems) == 0 {
 			e.print("%s", noSnapshot)
@@ -85,31 +79,6 @@ func (c *verifyCmd) Run(e *env) error {
 		err = fmt.Errorf("%d problems", n)
 	}
 	return err
-}
-
-// missing adds to the report the small objects that the store has lost.
-func missing(ctx context.Context, store artifacts.Store, report *artifacts.CheckReport) error {
-	if head, err := publish.ReadHead(ctx, store); err == nil && head.Manifest != nil {
-		switch err = publish.CheckOlder(ctx, store, head.Manifest); {
-		case errors.Is(err, publish.ErrLost):
-			report.Problems = append(report.Problems, err.Error())
-		case err != nil:
-			return err
-		}
-	}
-	for _, key := range []string{artifacts.IdentityKey, artifacts.CurrentKey, artifacts.ChangeKey, artifacts.KeysKey} {
-		_, _, err := store.Get(ctx, key, artifacts.MaxKeySetSize)
-		if !errors.Is(err, artifacts.ErrNotFound) {
-			continue // Check has seen it
-		}
-		switch err = publish.CheckMissing(ctx, store, key); {
-		case errors.Is(err, publish.ErrLost):
-			report.Problems = append(report.Problems, err.Error())
-		case err != nil:
-			return err
-		}
-	}
-	return nil
 }
 
 type gcCmd struct {
@@ -147,12 +116,12 @@ func (c *gcCmd) Run(e *env) error {
 		e.log.Warn("with so short a grace period a build that is running may lose its objects", "grace", c.Grace, "build_deadline", builder.BuildDeadline)
 	}
 	p := e.progress()
-	cfg := builder.GCConfig{Store: store, Grace: c.Grace, DryRun: c.DryRun, Log: e.log, Progress: p.show}
-	report, err := builder.Collect(e.ctx, cfg)
+	cfg := upkeep.GCConfig{Store: store, Grace: c.Grace, DryRun: c.DryRun, Log: e.log, Progress: p.show}
+	report, err := upkeep.Collect(e.ctx, cfg)
 	if err == nil && c.Retain != nil && report.Snapshot {
 		before := *report
-		if _, err = builder.Shrink(e.ctx, store, *c.Retain, time.Now); err == nil {
-			report, err = builder.Collect(e.ctx, cfg)
+		if _, err = upkeep.Shrink(e.ctx, store, *c.Retain, time.Now); err == nil {
+			report, err = upkeep.Collect(e.ctx, cfg)
 		}
 		if err == nil {
 			report.Deleted, report.DeletedBytes = report.Deleted+before.Deleted, report.DeletedBytes+before.DeletedBytes
@@ -192,6 +161,6 @@ func (c *rollbackCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	report, err := builder.Rollback(e.ctx, store, c.To.Time, time.Now)
+	report, err := upkeep.Rollback(e.ctx, store, c.To.Time, time.Now)
 	return e.printReport(report, err, c.JSON)
 }

@@ -24,9 +24,11 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
+	"example.com/marketdata/builder/upkeep"
 	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/lab/gen"
 	"example.com/marketdata/loadtest/check"
@@ -201,7 +203,7 @@ func (p *pair) publish(files model.Files, at time.Time) bool {
 func (p *pair) change(after time.Duration) {
 	p.t.Helper()
 	now := p.world.Newest().Time.Add(after)
-	if _, err := builder.Change(context.Background(), p.store, func() time.Time { return now }); err != nil {
+	if _, err := change.Record(context.Background(), p.store, func() time.Time { return now }); err != nil {
 		p.t.Fatalf("change: %v", err)
 	}
 	p.world.Change(now)
@@ -212,7 +214,7 @@ func (p *pair) change(after time.Duration) {
 func (p *pair) rollback(to time.Time) {
 	p.t.Helper()
 	now := to.Add(artifacts.Step)
-	if _, err := builder.Rollback(context.Background(), p.store, to, func() time.Time { return now }); err != nil {
+	if _, err := upkeep.Rollback(context.Background(), p.store, to, func() time.Time { return now }); err != nil {
 		p.t.Fatalf("rollback to %s: %v", to, err)
 	}
 	if err := p.world.Rollback(to, now); err != nil {

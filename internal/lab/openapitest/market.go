@@ -14,6 +14,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
@@ -143,7 +144,7 @@ func Publish(tb testing.TB, store artifacts.Store, files func(at time.Time) map[
 // Change runs the change job at a time.
 func Change(tb testing.TB, store artifacts.Store, at time.Time) {
 	tb.Helper()
-	if _, err := builder.Change(context.Background(), store, func() time.Time { return at }); err != nil {
+	if _, err := change.Record(context.Background(), store, func() time.Time { return at }); err != nil {
 		tb.Fatal(err)
 	}
 }

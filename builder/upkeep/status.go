@@ -1,4 +1,4 @@
-package builder
+package upkeep
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/internal/walk"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
 )
@@ -233,18 +234,18 @@ func (s *status) published(ctx context.Context, p *artifacts.Pointer) error {
 	}
 	s.Withdrawn, s.WithdrawnThrough = append(s.Withdrawn, m.Withdrawn...), m.WithdrawnThrough
 	retained, errs := make([]SnapshotStatus, len(m.Retained)), make([]error, len(m.Retained))
-	err = parallel(ctx, len(m.Retained), func(ctx context.Context, i int) error {
+	err = walk.Parallel(ctx, len(m.Retained), func(ctx context.Context, i int) error {
 		var old *artifacts.Manifest
 		old, errs[i] = artifacts.ReadManifest(ctx, s.cfg.Store, m.Retained[i].Manifest)
 		retained[i] = s.snapshot(m.Retained[i].Time, m.Retained[i].Manifest, old)
-		return unlessDamage(errs[i])
+		return publish.UnlessDamage(errs[i])
 	})
 	if err != nil {
 		return err
 	}
 	s.Snapshots = append(s.Snapshots, retained...)
 	for i, err := range errs {
-		_ = s.problem("snapshot "+stamp(retained[i].Time), err) // of the kind that is noted
+		_ = s.problem("snapshot "+publish.Stamp(retained[i].Time), err) // of the kind that is noted
 	}
 	root, err := ledger.ReadRoot(ctx, s.cfg.Store, m.Ledger)
 	if err != nil {

@@ -1,4 +1,4 @@
-package builder
+package upkeep
 
 import (
 	"bytes"
@@ -18,6 +18,8 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/internal/walk"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/lab/faultstore"
@@ -104,7 +106,7 @@ func (p *chronicle) build(s artifacts.Store) {
 		fmt.Fprintf(&assets, `{"key":"coin-%d","name":"coin-%d","symbol":"C","slug":"coin-%d"}`+"\n", i, i, i)
 		fmt.Fprintf(&quotes, `{"key":"coin-%d","price":"%d","market_cap":1,"volume":"1"}`+"\n", i, 1+p.dice.IntN(1e6))
 	}
-	b, err := New(config(s, given{source.FS(fstest.MapFS{
+	b, err := builder.New(config(s, given{Feed: source.FS(fstest.MapFS{
 		source.InfoFile:   {Data: fmt.Appendf(nil, `{"format":1,"database":"test","time":%q}`, at.Format(time.RFC3339))},
 		source.AssetsFile: {Data: assets.Bytes()},
 		source.QuotesFile: {Data: quotes.Bytes()},
@@ -189,7 +191,7 @@ func (p *chronicle) note(op string, what any, err error, notes ...string) {
 	}
 	m := h.Manifest
 	p.log = append(p.log, fmt.Sprintf("%s %v: %v; %d is %s, withdrawn %s through %s; %v",
-		op, what, err, h.Pointer.Sequence, stamp(m.Time), m.Withdrawn, stamp(m.WithdrawnThrough), notes))
+		op, what, err, h.Pointer.Sequence, publish.Stamp(m.Time), m.Withdrawn, publish.Stamp(m.WithdrawnThrough), notes))
 	if h.Pointer.Sequence == p.sequence {
 		return
 	}
@@ -199,7 +201,7 @@ func (p *chronicle) note(op string, what any, err error, notes ...string) {
 			delete(p.withdrawn, at.Time)
 		}
 		if p.withdrawn[at.Time] {
-			p.t.Errorf("snapshot %s was withdrawn", stamp(at.Time))
+			p.t.Errorf("snapshot %s was withdrawn", publish.Stamp(at.Time))
 		}
 	}
 	p.answered(m, op == "build" && err == nil)
@@ -222,13 +224,14 @@ func (p *chronicle) answered(m *artifacts.Manifest, isNew bool) {
 	before, ok := p.views[m.Time]
 	switch {
 	case ok && !reflect.DeepEqual(views, before):
-		p.t.Errorf("snapshot %s was published with other rows", stamp(m.Time))
+		p.t.Errorf("snapshot %s was published with other rows", publish.Stamp(m.Time))
 	case !ok && !isNew:
-		p.t.Errorf("snapshot %s was never published", stamp(m.Time))
+		p.t.Errorf("snapshot %s was never published", publish.Stamp(m.Time))
 	}
 	p.views[m.Time] = views
-	for _, o := range m.View("assets", "id").Objects {
-		err := eachObjectRow(p.t.Context(), p.s, o.Ref, func(id uint64, row []byte) error {
+	objects := m.View("assets", "id").Objects
+	for i := range objects {
+		err := walk.Rows(p.t.Context(), p.s, objects[i:i+1], func(id uint64, row []byte) error {
 			var r struct{ Name string }
 			if err := json.Unmarshal(row, &r); err != nil {
 				return err

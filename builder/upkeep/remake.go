@@ -1,4 +1,4 @@
-package builder
+package upkeep
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/history"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/render"
@@ -22,19 +24,13 @@ func (r *repairer) snapshots(ctx context.Context) (all []artifacts.Retained, rea
 		if err == nil && !slices.ContainsFunc(all, func(a artifacts.Retained) bool { return a.Manifest == ret.Manifest }) {
 			all = append(all, artifacts.Retained{Time: m.Time, Manifest: ret.Manifest})
 		}
-		return unlessDamage(err)
+		return publish.UnlessDamage(err)
 	}
 	if err := eachSnapshot(ctx, r.mender, r.pointer, add); err != nil {
 		return nil, 0, err
 	}
 	reached = len(all)
-	var lying []artifacts.Ref
-	err = r.Store.List(ctx, artifacts.ManifestPrefix, func(info artifacts.Info) error {
-		if d, err := artifacts.ParseManifestKey(info.Key); err == nil {
-			lying = append(lying, artifacts.Ref{Digest: d, Size: info.Size})
-		}
-		return nil
-	})
+	lying, err := listManifests(ctx, r.Store, nil)
 	for _, ref := range lying {
 		if err == nil {
 			m, lost := artifacts.ReadManifest(ctx, r.mender, ref)
@@ -67,17 +63,16 @@ func (r *repairer) rebuild(ctx context.Context) error {
 			over.identity.Had = []string{artifacts.CurrentKey}
 		}
 		cfg := r.Config
-		cfg.Store, cfg.Guards = over, Guards{Force: true}
-		b, err := New(cfg)
+		cfg.Store, cfg.Guards, cfg.PutAll = over, builder.Guards{Force: true}, true
+		b, err := builder.New(cfg)
 		if err != nil {
 			return err
 		}
-		b.again = true
 		if _, err := b.Build(ctx, t); err != nil {
 			if ctx.Err() != nil {
 				return err
 			}
-			r.Log.Warn("the source cannot be built again", "snapshot", stamp(t), "err", err)
+			r.Log.Warn("the source cannot be built again", "snapshot", publish.Stamp(t), "err", err)
 		}
 	}
 	return nil
@@ -101,7 +96,7 @@ func (r *repairer) history(ctx context.Context) error {
 		}
 		root, err := ledger.ReadRoot(ctx, r.mender, m.Ledger)
 		if err == nil {
-			c := &charter{reader: r.mender, root: root, t: m.Time, as: m, put: func(table *render.Table) (artifacts.View, error) {
+			h := &history.Builder{Reader: r.mender, Root: root, Time: m.Time, As: m, Put: func(table *render.Table) (artifacts.View, error) {
 				views, pieces := render.Views(table)
 				for i := range pieces {
 					body, _ := pieces[i].Bytes()
@@ -113,9 +108,9 @@ func (r *repairer) history(ctx context.Context) error {
 				}
 				return views[0], nil
 			}}
-			_, err = c.views(ctx)
+			_, err = h.Views(ctx)
 		}
-		if err := unlessDamage(err); err != nil {
+		if err := publish.UnlessDamage(err); err != nil {
 			return err
 		}
 	}
@@ -133,7 +128,7 @@ func (r *repairer) broken(ctx context.Context) (times []time.Time, err error) {
 		if err != nil || slices.ContainsFunc(refs, func(ref artifacts.Ref) bool { return r.lost[artifacts.ObjectKey(ref.Digest)] }) {
 			times = append(times, ret.Time)
 		}
-		return unlessDamage(err)
+		return publish.UnlessDamage(err)
 	})
 	slices.Reverse(times)
 	return times, err

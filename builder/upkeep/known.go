@@ -1,4 +1,4 @@
-package builder
+package upkeep
 
 import (
 	"context"
@@ -30,15 +30,11 @@ func survey(ctx context.Context, s artifacts.Store, r artifacts.Reader, refs ...
 	for _, ref := range refs {
 		published[ref.Digest] = true
 	}
-	err := s.List(ctx, artifacts.ManifestPrefix, func(info artifacts.Info) error {
-		if d, err := artifacts.ParseManifestKey(info.Key); err == nil {
-			refs = append(refs, artifacts.Ref{Digest: d, Size: info.Size})
-		}
-		return nil
-	})
+	lying, err := listManifests(ctx, s, nil)
 	if err != nil {
 		return nil, err
 	}
+	refs = append(refs, lying...)
 	read := map[artifacts.Digest]*artifacts.Manifest{}
 	for i := 0; i < len(refs); i++ {
 		d := refs[i].Digest

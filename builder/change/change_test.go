@@ -1,13 +1,11 @@
-package builder
+package change
 
 import (
-	"errors"
 	"math/big"
 	"testing"
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/loadtest/model"
 	"pgregory.net/rapid"
@@ -32,7 +30,7 @@ func TestChangeOf(t *testing.T) {
 		{"to zero", []ledger.Total{total(time.Hour, "7"), total(0, "0")}, time.Hour, "-100"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := changeOf(c.totals)
+			got, err := of(c.totals)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -42,7 +40,7 @@ func TestChangeOf(t *testing.T) {
 		})
 	}
 	for _, bad := range [][]ledger.Total{nil, {total(0, "x")}, {total(0, "-1")}, {total(0, "1.5")}} {
-		if c, err := changeOf(bad); err == nil {
+		if c, err := of(bad); err == nil {
 			t.Errorf("totals %v give %v; want an error", bad, c)
 		}
 	}
@@ -84,31 +82,6 @@ func TestPercentChangeTies(t *testing.T) {
 		now := new(big.Int).Add(base, big.NewInt(c.units))
 		if got, err := percentChange(now.String(), base.String()); err != nil || got != c.want {
 			t.Errorf("%d units: %s, %v; want %s", c.units, got, err, c.want)
-		}
-	}
-}
-
-// TestJump: a pointer that edges would refuse is not followed, by no command.
-func TestJump(t *testing.T) {
-	s := memstore.New()
-	w := world{assets: 10, at: epoch}
-	mustBuild(t, s, w)
-	mustBuild(t, s, w.later(artifacts.Step))
-	if _, err := Change(t.Context(), s, time.Now); err != nil {
-		t.Fatal(err)
-	}
-	p := *head(t, s).Pointer
-	for _, above := range []uint64{artifacts.MaxJump, artifacts.MaxJump + 1} {
-		s := clone(t, s, all)
-		p.Sequence = 2 + above
-		overwrite(t, s, artifacts.CurrentKey, p.Encode())
-		_, change := Change(t.Context(), s, time.Now)
-		_, back := Rollback(t.Context(), clone(t, s, all), epoch, time.Now)
-		_, next := tryBuild(t.Context(), clone(t, s, all), w.later(2*artifacts.Step))
-		for what, err := range map[string]error{"change": change, "rollback": back, "build": next} {
-			if refused := errors.Is(err, artifacts.ErrCorrupt); refused != (above > artifacts.MaxJump) {
-				t.Errorf("%s at %d above: %v", what, above, err)
-			}
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package builder
+package upkeep
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/artifacts/signed"
+	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/keys"
 )
 
@@ -53,8 +54,8 @@ func TestRestore(t *testing.T) {
 	backup := memstore.New()
 	backUp(t, s, backup)
 	// Since then: a snapshot, a change record, one key revoked and one made.
-	mustBuild(t, s, w.later(artifacts.Step))
-	if _, err := Change(t.Context(), s, time.Now); err != nil {
+	mustBuild(t, s, w.Later(artifacts.Step))
+	if _, err := change.Record(t.Context(), s, time.Now); err != nil {
 		t.Fatal(err)
 	}
 	revoke(t, s, one.ID)
@@ -131,7 +132,7 @@ func TestRestore(t *testing.T) {
 			if got := strings.Join(names, " "); got != c.keys || r.Keys != len(names) {
 				t.Errorf("keys %s, want %s; report %+v", got, c.keys, r)
 			}
-			if next := mustBuild(t, c.store, w.later(2*artifacts.Step)); next.Sequence != r.Sequence+1 {
+			if next := mustBuild(t, c.store, w.Later(2*artifacts.Step)); next.Sequence != r.Sequence+1 {
 				t.Errorf("the next sequence is %d", next.Sequence)
 			}
 		})
@@ -181,10 +182,10 @@ func TestRestoreBeside(t *testing.T) {
 	w, backup := grown(t, s), memstore.New()
 	backUp(t, s, backup)
 	for range 2 {
-		w = w.later(2 * time.Hour)
+		w = w.Later(2 * time.Hour)
 		mustBuild(t, s, w)
 	}
-	c.pass(3 * time.Hour)
+	c.Pass(3 * time.Hour)
 	collected := false
 	_, err := tryRestore(t.Context(), tap(s, func(op, key string) {
 		if op == "swap" && key == artifacts.CurrentKey {

@@ -1,4 +1,4 @@
-package builder
+package upkeep
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder/change"
 )
 
 func backUp(t *testing.T, from artifacts.Reader, to artifacts.Store) *BackupReport {
@@ -50,7 +51,7 @@ func TestBackup(t *testing.T) {
 		if r := backUp(t, s, to); r.Copied != 1 {
 			t.Errorf("with one that was cut: %+v", r)
 		}
-		w = w.later(artifacts.Step)
+		w = w.Later(artifacts.Step)
 		mustBuild(t, s, w)
 	}
 	other, _, _, _ := keyed(t)
@@ -67,7 +68,7 @@ func TestBackup(t *testing.T) {
 	}
 	// What the store has of the objects that move replaces nothing better.
 	revoke(t, s, one.ID)
-	if _, err := Change(t.Context(), s, time.Now); err != nil {
+	if _, err := change.Record(t.Context(), s, time.Now); err != nil {
 		t.Fatal(err)
 	}
 	older := clone(t, to, all)
@@ -105,10 +106,10 @@ func TestBackupBeside(t *testing.T) {
 			if m := head(t, s).Manifest; moved < moves && key == artifacts.ManifestKey(m.Retained[len(m.Retained)-1].Manifest.Digest) {
 				moved++
 				for range 2 {
-					w = w.later(2 * time.Hour)
+					w = w.Later(2 * time.Hour)
 					mustBuild(t, s, w)
 				}
-				c.pass(3 * time.Hour)
+				c.Pass(3 * time.Hour)
 				collect(t, s)
 			}
 		})
@@ -129,7 +130,7 @@ func TestBackupFaults(t *testing.T) {
 	s, w, _, _ := keyed(t)
 	first := memstore.New()
 	backUp(t, s, first)
-	mustBuild(t, s, w.later(artifacts.Step))
+	mustBuild(t, s, w.Later(artifacts.Step))
 	everyFault(t, func(t *testing.T) artifacts.Store { return clone(t, first, all) }, few, func(t *testing.T, to artifacts.Store) error {
 		_, err := Backup(context.Background(), BackupConfig{From: s, To: to})
 		return err

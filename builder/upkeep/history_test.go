@@ -1,4 +1,4 @@
-package builder
+package upkeep
 
 import (
 	"bytes"
@@ -18,6 +18,9 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/history"
+	"example.com/marketdata/builder/internal/walk"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/render"
 	"example.com/marketdata/builder/source"
@@ -150,7 +153,7 @@ func readHistory(t *testing.T, s artifacts.Reader, m *artifacts.Manifest, w *art
 	got := map[uint64][]string{}
 	var chain time.Time
 	read := func(v *artifacts.View, from time.Time) {
-		err := eachRow(t.Context(), s, v, func(id uint64, row []byte) error {
+		err := walk.Rows(t.Context(), s, v.Objects, func(id uint64, row []byte) error {
 			var r struct{ Prices []*string }
 			if err := json.Unmarshal(row, &r); err != nil {
 				return err
@@ -180,7 +183,7 @@ func readHistory(t *testing.T, s artifacts.Reader, m *artifacts.Manifest, w *art
 	}
 	var ids []uint64
 	if listed != nil {
-		if err := eachRow(t.Context(), s, listed, func(id uint64, _ []byte) error { ids = append(ids, id); return nil }); err != nil {
+		if err := walk.Rows(t.Context(), s, listed.Objects, func(id uint64, _ []byte) error { ids = append(ids, id); return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -195,7 +198,7 @@ func readHistory(t *testing.T, s artifacts.Reader, m *artifacts.Manifest, w *art
 func anew(t *testing.T, s artifacts.Store) {
 	t.Helper()
 	m := head(t, s).Manifest
-	c := &charter{reader: s, root: ledgerRoot(t, s), t: m.Time, put: func(table *render.Table) (artifacts.View, error) {
+	c := &history.Builder{Reader: s, Root: ledgerRoot(t, s), Time: m.Time, Put: func(table *render.Table) (artifacts.View, error) {
 		views, pieces := render.Views(table)
 		for _, p := range pieces {
 			body, first := p.Bytes()
@@ -203,7 +206,7 @@ func anew(t *testing.T, s artifacts.Store) {
 		}
 		return views[0], nil
 	}}
-	want, err := c.views(t.Context())
+	want, err := c.Views(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,8 +216,8 @@ func anew(t *testing.T, s artifacts.Store) {
 	}
 }
 
-func assets(n int) func(*Config) {
-	return func(c *Config) { c.Guards.Force, c.Settings.HistoryAssets = true, n }
+func assets(n int) func(*builder.Config) {
+	return func(c *builder.Config) { c.Guards.Force, c.Settings.HistoryAssets = true, n }
 }
 
 // TestHistory is months of builds, missed snapshots, rollbacks, backfills, other
@@ -238,10 +241,10 @@ func TestHistory(t *testing.T) {
 				c.compare(t, s)
 				anew(t, s)
 			}
-			feed := func(at time.Time) PastFeed {
+			feed := func(at time.Time) builder.PastFeed {
 				now := c.moment(at)
 				c.took(now, n)
-				return PastFeed{"feed", at, now.files()}
+				return builder.PastFeed{Name: "feed", Time: at, Files: now.files()}
 			}
 			build()
 			steps := 45
@@ -263,7 +266,7 @@ func TestHistory(t *testing.T) {
 					}
 					c.past, c.at = slices.DeleteFunc(c.past, func(p charted) bool { return p.at.After(to) }), m.Time // no withdrawn time is built again
 				case 2: // a past behind the newest
-					var feeds []PastFeed
+					var feeds []builder.PastFeed
 					for range 1 + c.dice.IntN(5) {
 						feeds = append(feeds, feed(later()))
 					}
@@ -272,10 +275,10 @@ func TestHistory(t *testing.T) {
 					anew(t, s)
 				case 3: // a past before all
 					oldest, at := ledgerRoot(t, s).Prices[0].Time, c.at
-					var feeds []PastFeed
+					var feeds []builder.PastFeed
 					for range 1 + c.dice.IntN(5) {
 						oldest = oldest.Add(-gaps[c.dice.IntN(len(gaps))] * artifacts.Step)
-						feeds = append([]PastFeed{feed(oldest)}, feeds...)
+						feeds = append([]builder.PastFeed{feed(oldest)}, feeds...)
 					}
 					c.at = at
 					mustBackfill(t, s, feeds, assets(n))
@@ -322,10 +325,10 @@ func TestHistory(t *testing.T) {
 // problem to verify.
 func TestListingOfOthers(t *testing.T) {
 	s := memstore.New()
-	w := world{assets: 12, at: epoch}
+	w := world{Assets: 12, At: epoch}
 	mustBuild(t, s, w, assets(5))
 	few := head(t, s).Manifest
-	mustBuild(t, s, w.later(24*time.Hour), assets(12)) // a point of each window
+	mustBuild(t, s, w.Later(24*time.Hour), assets(12)) // a point of each window
 	verify(t, s)
 	for i := range artifacts.HistoryWindows {
 		h := head(t, s)
@@ -369,11 +372,11 @@ func TestHistoryOfAYear(t *testing.T) {
 	}
 	end := time.Date(2026, 11, 20, 22, 30, 0, 0, time.UTC)
 	c, inner := newCharts(1), memstore.New()
-	var feeds []PastFeed
+	var feeds []builder.PastFeed
 	for at := end.Add(-370 * 24 * time.Hour); at.Before(end); {
 		now := c.moment(at)
 		c.took(now, 9)
-		feeds = append(feeds, PastFeed{"feed", at, now.files()})
+		feeds = append(feeds, builder.PastFeed{Name: "feed", Time: at, Files: now.files()})
 		switch age := end.Sub(at); {
 		case age > 100*24*time.Hour:
 			at = at.Add(61 * time.Hour)

@@ -1,4 +1,4 @@
-package builder
+package upkeep
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/internal/walk"
 	"example.com/marketdata/builder/publish"
 )
 
@@ -19,7 +21,7 @@ type BackupConfig struct {
 	// To is an empty store, or an earlier backup of the same one; never From itself.
 	To artifacts.Store
 	// Progress may be nil.
-	Progress Progress
+	Progress builder.Progress
 }
 
 // BackupReport is what Backup found and did (FEED.md, "Backups").
@@ -128,7 +130,7 @@ func (b *backup) run(ctx context.Context) error {
 	if err := b.move(ctx, artifacts.CurrentKey, b.pointer); err != nil {
 		return err
 	}
-	b.report.Snapshot, b.report.Sequence = stamp(p.Time), p.Sequence
+	b.report.Snapshot, b.report.Sequence = publish.Stamp(p.Time), p.Sequence
 	b.report.Snapshots, b.report.Objects = len(manifests), len(manifests)+len(objects)
 	return nil
 }
@@ -196,7 +198,7 @@ func (b *backup) copy(ctx context.Context, step string, wanted map[string]artifa
 		}
 	}
 	var copied, size atomic.Int64
-	err := parallel(ctx, len(keys), func(ctx context.Context, i int) error {
+	err := walk.Parallel(ctx, len(keys), func(ctx context.Context, i int) error {
 		key, ref := keys[i], wanted[keys[i]]
 		body, _, err := b.From.Get(ctx, key, ref.Size)
 		if err == nil {
@@ -209,7 +211,7 @@ func (b *backup) copy(ctx context.Context, step string, wanted map[string]artifa
 			return fmt.Errorf("copy %s: %w", key, err)
 		}
 		size.Add(ref.Size)
-		b.Progress.show(step, len(wanted)-len(keys)+int(copied.Add(1)), len(wanted))
+		b.Progress.Show(step, len(wanted)-len(keys)+int(copied.Add(1)), len(wanted))
 		return nil
 	})
 	if err == nil {

@@ -1,4 +1,4 @@
-package builder
+package upkeep
 
 import (
 	"context"
@@ -49,13 +49,13 @@ func (r *repairer) goBack(ctx context.Context, check *artifacts.CheckReport) (*a
 	}
 	b, err := artifacts.ReadObject(ctx, r.mender, newest.Ledger)
 	if err != nil {
-		return check, unlessDamage(err)
+		return check, publish.UnlessDamage(err)
 	}
 	root, what, err := ledger.Without(b, func(ref artifacts.Ref) bool { return r.lost[artifacts.ObjectKey(ref.Digest)] })
 	if err != nil {
-		return check, unlessDamage(err)
+		return check, publish.UnlessDamage(err)
 	}
-	r.loss = fmt.Sprintf("snapshot %s stays; its ledger forgets %s: what is computed from them begins with the next that are kept; earlier snapshots, whose ledgers lack the same, can no longer be pinned", stamp(newest.Time), what)
+	r.loss = fmt.Sprintf("snapshot %s stays; its ledger forgets %s: what is computed from them begins with the next that are kept; earlier snapshots, whose ledgers lack the same, can no longer be pinned", publish.Stamp(newest.Time), what)
 	target := *newest
 	target.Retained = nil
 	return r.accept(ctx, check, head, newest, -1, target, &ledger.Next{Root: root})
@@ -78,7 +78,7 @@ func (r *repairer) retainedBefore(ctx context.Context, newest *artifacts.Manifes
 	newest.WithdrawnThrough = latest(newest.Time, k.latest, r.Now().UTC().Truncate(artifacts.Step))
 	r.notes = append(r.notes, fmt.Sprintf("the manifest of snapshot %s is lost: what rollbacks withdrew cannot be told, so that"+
 		" with --accept-loss every time up to %s counts as withdrawn, and only snapshots are gone back to that others retain",
-		stamp(newest.Time), stamp(newest.WithdrawnThrough)))
+		publish.Stamp(newest.Time), publish.Stamp(newest.WithdrawnThrough)))
 	return nil
 }
 
@@ -105,7 +105,7 @@ func (r *repairer) accept(ctx context.Context, check *artifacts.CheckReport, hea
 // rootFor returns the ledger with which target follows newest, and notes what that
 // loses.
 func (r *repairer) rootFor(ctx context.Context, newest, target *artifacts.Manifest) (*ledger.Next, error) {
-	r.loss = fmt.Sprintf("the store goes back from snapshot %s to %s; prices, totals and groups later than that are forgotten", stamp(newest.Time), stamp(target.Time))
+	r.loss = fmt.Sprintf("the store goes back from snapshot %s to %s; prices, totals and groups later than that are forgotten", publish.Stamp(newest.Time), publish.Stamp(target.Time))
 	root, err := ledger.Rollback(ctx, r.mender, newest.Ledger, target.Ledger)
 	if err == nil {
 		var whole bool
@@ -136,7 +136,7 @@ func (r *repairer) rootFor(ctx context.Context, newest, target *artifacts.Manife
 func (r *repairer) wholeLedger(ctx context.Context, ref artifacts.Ref) (bool, error) {
 	root, err := artifacts.ReadObject(ctx, r.mender, ref)
 	if err != nil {
-		return false, unlessDamage(err)
+		return false, publish.UnlessDamage(err)
 	}
 	return r.wholeRefs(ctx, root)
 }
@@ -144,14 +144,14 @@ func (r *repairer) wholeLedger(ctx context.Context, ref artifacts.Ref) (bool, er
 func (r *repairer) wholeRefs(ctx context.Context, root []byte) (bool, error) {
 	refs, err := ledger.Refs(root)
 	if err != nil {
-		return false, unlessDamage(err)
+		return false, publish.UnlessDamage(err)
 	}
 	for _, ref := range refs {
 		if r.whole[artifacts.ObjectKey(ref.Digest)] {
 			continue
 		}
 		if _, err := artifacts.ReadObject(ctx, r.mender, ref); err != nil {
-			return false, unlessDamage(err)
+			return false, publish.UnlessDamage(err)
 		}
 	}
 	return true, nil

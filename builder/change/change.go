@@ -1,4 +1,5 @@
-package builder
+// Package change records the 24-hour change of the total market cap: the change job.
+package change
 
 import (
 	"context"
@@ -14,22 +15,22 @@ import (
 	"example.com/marketdata/builder/publish"
 )
 
-// changeWindow is how far back the base of the total's change may lie.
-const changeWindow = 24 * time.Hour
+// window is how far back the base of the total's change may lie.
+const window = 24 * time.Hour
 
-// changeTries bounds how often the change job starts again because another one
+// tries bounds how often the change job starts again because another one
 // wrote its record in between.
-const changeTries = 5
+const tries = 5
 
-// Change works out the 24-hour change of the total market cap over the totals
+// Record works out the 24-hour change of the total market cap over the totals
 // in the published snapshot's ledger, and records it (FEED.md, "Change of the
 // total"). now is the job's clock. A store without a snapshot gives nil and
 // records nothing.
 //
 // The record's version is read before the totals, so that no record replaces
 // one that was worked out from newer totals.
-func Change(ctx context.Context, s artifacts.Store, now func() time.Time) (*artifacts.Change, error) {
-	return recordChange(ctx, s, now, func() (*artifacts.Manifest, *artifacts.Pointer, error) {
+func Record(ctx context.Context, s artifacts.Store, now func() time.Time) (*artifacts.Change, error) {
+	return RecordOf(ctx, s, now, func() (*artifacts.Manifest, *artifacts.Pointer, error) {
 		head, err := publish.ReadHead(ctx, s)
 		if err != nil {
 			return nil, nil, err
@@ -38,10 +39,10 @@ func Change(ctx context.Context, s artifacts.Store, now func() time.Time) (*arti
 	})
 }
 
-// recordChange is Change over the totals of the snapshot that is returned.
-func recordChange(ctx context.Context, s artifacts.Store, now func() time.Time, snapshot func() (*artifacts.Manifest, *artifacts.Pointer, error)) (*artifacts.Change, error) {
+// RecordOf is Record over the totals of the snapshot that is returned.
+func RecordOf(ctx context.Context, s artifacts.Store, now func() time.Time, snapshot func() (*artifacts.Manifest, *artifacts.Pointer, error)) (*artifacts.Change, error) {
 	for try := 1; ; try++ {
-		before, version, err := lastChange(ctx, s)
+		before, version, err := Last(ctx, s)
 		if err != nil {
 			return nil, fmt.Errorf("read change record: %w", err)
 		}
@@ -49,13 +50,13 @@ func recordChange(ctx context.Context, s artifacts.Store, now func() time.Time, 
 		if err != nil || m == nil {
 			return nil, err
 		}
-		if err := mayJump(&before, p); err != nil {
+		if err := CheckJump(&before, p); err != nil {
 			return nil, err
 		}
 		if err := publish.CheckOlder(ctx, s, m); err != nil {
 			return nil, err
 		}
-		c, err := changeAt(ctx, s, m, now)
+		c, err := At(ctx, s, m, now)
 		if err != nil {
 			return nil, fmt.Errorf("ledger: %w", err)
 		}
@@ -68,25 +69,25 @@ func recordChange(ctx context.Context, s artifacts.Store, now func() time.Time, 
 		if _, err = s.Swap(ctx, artifacts.ChangeKey, version, c.Encode()); err == nil {
 			return c, publish.Mark(ctx, s, artifacts.ChangeKey)
 		}
-		if try == changeTries || ctx.Err() != nil {
+		if try == tries || ctx.Err() != nil {
 			return nil, fmt.Errorf("write change record: %w", err)
 		}
 	}
 }
 
-// mayJump refuses a pointer whose sequence is further above that of the last record
+// CheckJump refuses a pointer whose sequence is further above that of the last record
 // than edges go along with: someone wrote it who is no builder, or by mistake.
-func mayJump(last *artifacts.Change, p *artifacts.Pointer) error {
-	if last.Store != p.Store || last.Sequence == 0 || !beyond(p.Sequence, last.Sequence) {
+func CheckJump(last *artifacts.Change, p *artifacts.Pointer) error {
+	if last.Store != p.Store || last.Sequence == 0 || !Beyond(p.Sequence, last.Sequence) {
 		return nil
 	}
 	return fmt.Errorf("%w: pointer: sequence %d, and it was %d when the change was recorded: edges refuse such a jump;"+
 		" builder restore puts a backup's pointer in its place", artifacts.ErrCorrupt, p.Sequence, last.Sequence)
 }
 
-// lastChange returns the record that is there, and its version: a zero one when there
+// Last returns the record that is there, and its version: a zero one when there
 // is none, or none that can be read, since the new one is not made from it.
-func lastChange(ctx context.Context, s artifacts.Reader) (artifacts.Change, artifacts.Version, error) {
+func Last(ctx context.Context, s artifacts.Reader) (artifacts.Change, artifacts.Version, error) {
 	b, version, err := s.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
 	var c *artifacts.Change
 	if err == nil {
@@ -101,27 +102,27 @@ func lastChange(ctx context.Context, s artifacts.Reader) (artifacts.Change, arti
 	return artifacts.Change{}, "", err
 }
 
-// changeAt is the record of m's totals, without a number.
-func changeAt(ctx context.Context, r artifacts.Reader, m *artifacts.Manifest, now func() time.Time) (*artifacts.Change, error) {
+// At is the record of m's totals, without a number.
+func At(ctx context.Context, r artifacts.Reader, m *artifacts.Manifest, now func() time.Time) (*artifacts.Change, error) {
 	root, err := ledger.ReadRoot(ctx, r, m.Ledger)
 	if err != nil {
 		return nil, err
 	}
-	c, err := changeOf(root.Totals)
+	c, err := of(root.Totals)
 	if err == nil {
 		c.Database, c.Time = m.Database, now().UTC()
 	}
 	return c, err
 }
 
-// changeOf compares the newest total with the earliest of the day before it.
-func changeOf(totals []ledger.Total) (*artifacts.Change, error) {
+// of compares the newest total with the earliest of the day before it.
+func of(totals []ledger.Total) (*artifacts.Change, error) {
 	if len(totals) == 0 {
 		return nil, errors.New("has no totals")
 	}
 	newest := totals[len(totals)-1]
 	base := newest
-	for i := len(totals) - 1; i >= 0 && newest.Time.Sub(totals[i].Time) <= changeWindow; i-- {
+	for i := len(totals) - 1; i >= 0 && newest.Time.Sub(totals[i].Time) <= window; i-- {
 		base = totals[i]
 	}
 	value, err := percentChange(newest.MarketCap, base.MarketCap)
@@ -154,3 +155,6 @@ func percentChange(now, base string) (string, error) {
 	plain := new(big.Rat).SetFrac(q, unit).FloatString(market.PercentDecimals)
 	return strings.TrimSuffix(strings.TrimRight(plain, "0"), "."), nil
 }
+
+// Beyond reports whether edges that have seen a number refuse n as a successor.
+func Beyond(n, seen uint64) bool { return n > seen+artifacts.MaxJump }

@@ -1,4 +1,4 @@
-package builder
+package upkeep
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
 )
@@ -25,7 +27,7 @@ type RepairConfig struct {
 	// Config is that of the builds of this store. Source, when there is one, is
 	// the feed of a snapshot that has lost objects: it is built again, with the
 	// guard rails off, and nothing of that is put but what is missing.
-	Config
+	builder.Config
 	// From are asked in their order, before the source.
 	From []Copy
 	// AcceptLoss lets a store whose ledger cannot be mended go back to its
@@ -144,7 +146,7 @@ func (r *repairer) report(check *artifacts.CheckReport) *RepairReport {
 func (r *repairer) mend(ctx context.Context) (*artifacts.CheckReport, error) {
 	for round := 0; ; round++ {
 		clear(r.lost)
-		check, err := artifacts.Check(ctx, r.mender, ledger.Refs, func(done, total int) { r.Progress.show("repair", done, total) })
+		check, err := artifacts.Check(ctx, r.mender, ledger.Refs, func(done, total int) { r.Progress.Show("repair", done, total) })
 		if err != nil || len(r.lost) == 0 || round == rebuilds {
 			return check, err
 		}
@@ -190,11 +192,17 @@ func (r *repairer) changeRecord(ctx context.Context, check *artifacts.CheckRepor
 	if err == nil {
 		_, err = artifacts.ParseChange(b)
 	}
-	if errors.Is(err, artifacts.ErrNotFound) || !artifacts.IsDamage(err) {
-		return unlessDamage(err)
+	if err == nil || errors.Is(err, artifacts.ErrNotFound) {
+		return nil
 	}
-	if _, err := Change(ctx, r.Store, r.Now); err != nil {
-		return unlessDamage(err) // of a ledger that is lost
+	if artifacts.IsDamage(err) {
+		_, err = change.Record(ctx, r.Store, r.Now)
+	}
+	if artifacts.IsDamage(err) { // the ledger is lost, too
+		return nil
+	}
+	if err != nil {
+		return err
 	}
 	check.Problems = slices.DeleteFunc(check.Problems, func(p string) bool { return strings.HasPrefix(p, "change record: ") })
 	r.mended = append(r.mended, Mended{artifacts.ChangeKey, "the ledger"})

@@ -1,4 +1,7 @@
-package builder
+// Package history keeps the chains of price points of each window: a pure function of the
+// ledger, cut into blocks, with a listing of the assets that have a point
+// (../README.md, "History").
+package history
 
 import (
 	"bytes"
@@ -9,13 +12,13 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/internal/walk"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/market"
-	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/render"
 )
 
-// How many intervals a block spans, and of the longest window: README.md, "Costs", says
+// How many intervals a block spans, and of the longest window: builder/README.md, "Costs", says
 // why so many. Blocks of the first three windows must end before their points are
 // thinned out: within 24 hours, and 60 days.
 const (
@@ -23,7 +26,7 @@ const (
 	longestBlockPoints = 36
 )
 
-// shardPrices are the prices that a shard of a block has room for, some 3.5 KB: README.md, "Costs",
+// shardPrices are the prices that a shard of a block has room for, some 3.5 KB: builder/README.md, "Costs",
 // says why so few.
 const shardPrices = 288
 
@@ -32,43 +35,32 @@ const shardPrices = 288
 // costs little at their steps; those of shorter windows keep theirs.
 const trimmed = 90 * 24 * time.Hour
 
-// history makes and puts the views of history at T: a pure function of the ledger
-// after T. What the head's views already say is taken from there: blocks as they
-// are, and of the last block and the listing what they had before. Where they are
-// not what the ledger says (there are none yet, a past was put before them, one is
-// lost), the window is made anew from the ledger's prices.
-func (b *build) history(ctx context.Context, t time.Time, head *artifacts.Manifest, objects *publish.Objects, next *ledger.Next) ([]artifacts.View, error) {
-	c := &charter{
-		reader: b.Store, head: head, root: next.After, t: t, has: objects.Has, points: b.BlockPoints,
-		put: func(table *render.Table) (artifacts.View, error) {
-			views, pieces := render.Views(table)
-			return views[0], b.putPieces(ctx, objects, table.Collection, views, pieces)
-		},
-	}
-	if b.scratch != nil {
-		c.reader = b.scratch
-	}
-	return c.views(ctx)
-}
-
-// charter makes the views of history at T.
-type charter struct {
-	reader artifacts.Reader
-	head   *artifacts.Manifest // the snapshot before; nil if there is none
-	has    func(artifacts.Ref) bool
-	root   *ledger.Root // after T
-	t      time.Time
-	put    func(*render.Table) (artifacts.View, error)
-	points int // intervals a block spans; 0: blockPoints, longestBlockPoints
-	// as has the points that the views are to have, and no others that the ledger has
-	// by now, from a past that was put before or since a price list is back; nil: all.
-	as *artifacts.Manifest
+// Builder makes the views of history of the snapshot of time T.
+type Builder struct {
+	Reader artifacts.Reader
+	Root   *ledger.Root // the ledger after T
+	Time   time.Time    // T
+	// Put renders a table and puts its objects. It returns the table's one view.
+	Put func(*render.Table) (artifacts.View, error)
+	// Head is the snapshot before, whose views of history are reused; nil: none are.
+	// Has reports whether the store holds an object of it.
+	Head *artifacts.Manifest
+	Has  func(artifacts.Ref) bool
+	// Points is how many intervals a block spans; 0: 18, of 1y 36.
+	Points int
+	// As, if set, limits the views to this manifest's points. The ledger may have more by
+	// now, after a backfill of an older past or the repair of a price list.
+	As *artifacts.Manifest
 
 	own []ledger.Point // of T
 }
 
-func (c *charter) views(ctx context.Context) (all []artifacts.View, err error) {
-	if c.own, err = c.root.Points(ctx, c.reader, c.t); err != nil {
+// Views makes and puts the views: a pure function of the ledger after T. It reuses the
+// head's unchanged blocks, and the earlier points of the last block and the listing. If the
+// head's views do not match the ledger (there are none, an older past was added, an object
+// is lost), it makes the window anew from the ledger's prices.
+func (c *Builder) Views(ctx context.Context) (all []artifacts.View, err error) {
+	if c.own, err = c.Root.Points(ctx, c.Reader, c.Time); err != nil {
 		return nil, err
 	}
 	for i := range artifacts.HistoryWindows {
@@ -87,16 +79,16 @@ func (c *charter) views(ctx context.Context) (all []artifacts.View, err error) {
 
 // chain returns the times of a window's points at T, block by block. The last block
 // whose points are all older than the window is the first that is left out.
-func (c *charter) chain(w *artifacts.HistoryWindow) (blocks [][]time.Time) {
-	if c.as != nil {
-		_, views := c.as.History(w)
+func (c *Builder) chain(w *artifacts.HistoryWindow) (blocks [][]time.Time) {
+	if c.As != nil {
+		_, views := c.As.History(w)
 		for _, v := range views {
 			blocks = append(blocks, v.Times)
 		}
 		return blocks
 	}
-	first := w.First(c.t)
-	times := c.root.Chain(w)
+	first := w.First(c.Time)
+	times := c.Root.Chain(w)
 	for from := 0; from < len(times); {
 		start, to := c.blockStart(w, times[from]), from+1
 		for to < len(times) && c.blockStart(w, times[to]).Equal(start) {
@@ -115,10 +107,10 @@ func (c *charter) chain(w *artifacts.HistoryWindow) (blocks [][]time.Time) {
 }
 
 // span is how many intervals a block of a window spans.
-func (c *charter) span(w *artifacts.HistoryWindow) int {
+func (c *Builder) span(w *artifacts.HistoryWindow) int {
 	switch {
-	case c.points > 0:
-		return c.points
+	case c.Points > 0:
+		return c.Points
 	case w.Length > trimmed:
 		return longestBlockPoints
 	}
@@ -126,7 +118,7 @@ func (c *charter) span(w *artifacts.HistoryWindow) int {
 }
 
 // blockStart is the beginning of the block that a point belongs to.
-func (c *charter) blockStart(w *artifacts.HistoryWindow, t time.Time) time.Time {
+func (c *Builder) blockStart(w *artifacts.HistoryWindow, t time.Time) time.Time {
 	length := int64(w.Step/time.Second) * int64(c.span(w))
 	back := t.Unix() % length
 	if back < 0 {
@@ -137,39 +129,39 @@ func (c *charter) blockStart(w *artifacts.HistoryWindow, t time.Time) time.Time 
 
 // follows reports whether the head's chain of a window, T added, is the ledger's,
 // and all its objects are there.
-func (c *charter) follows(w *artifacts.HistoryWindow) bool {
-	if c.head == nil {
+func (c *Builder) follows(w *artifacts.HistoryWindow) bool {
+	if c.Head == nil {
 		return false
 	}
-	listed, blocks := c.head.History(w)
+	listed, blocks := c.Head.History(w)
 	if listed == nil {
 		return false
 	}
 	var have []time.Time
 	for _, v := range append(blocks, listed) {
 		have = append(have, v.Times...)
-		if slices.ContainsFunc(v.Objects, func(o artifacts.ViewObject) bool { return !c.has(o.Ref) }) {
+		if slices.ContainsFunc(v.Objects, func(o artifacts.ViewObject) bool { return !c.Has(o.Ref) }) {
 			return false
 		}
 	}
 	want := slices.Concat(c.chain(w)...)
-	if n := len(want); n > 0 && want[n-1].Equal(c.t) {
+	if n := len(want); n > 0 && want[n-1].Equal(c.Time) {
 		want = want[:n-1]
 	}
 	// What the head has beside it must have left the window: a past that was put
 	// before, and gave no points itself, takes points away.
 	older := len(have) - len(want)
-	return older >= 0 && slices.EqualFunc(have[older:], want, time.Time.Equal) && (older == 0 || have[older-1].Before(w.First(c.t)))
+	return older >= 0 && slices.EqualFunc(have[older:], want, time.Time.Equal) && (older == 0 || have[older-1].Before(w.First(c.Time)))
 }
 
 // window makes a window's listing and blocks; from the head's if it follows them.
-func (c *charter) window(ctx context.Context, w *artifacts.HistoryWindow, follows bool) ([]artifacts.View, error) {
+func (c *Builder) window(ctx context.Context, w *artifacts.HistoryWindow, follows bool) ([]artifacts.View, error) {
 	var list listing
 	var listed *artifacts.View // the head's, until another is made of it
 	var lastOld *artifacts.View
 	if follows {
 		var blocks []*artifacts.View
-		if listed, blocks = c.head.History(w); len(blocks) > 0 {
+		if listed, blocks = c.Head.History(w); len(blocks) > 0 {
 			lastOld = blocks[len(blocks)-1]
 		}
 	}
@@ -180,14 +172,14 @@ func (c *charter) window(ctx context.Context, w *artifacts.HistoryWindow, follow
 		listed = nil
 		return err
 	}
-	first := w.First(c.t)
-	stays := follows && first.Equal(w.First(c.head.Time))
+	first := w.First(c.Time)
+	stays := follows && first.Equal(w.First(c.Head.Time))
 	views := []artifacts.View{{}} // the listing's place
 	for _, times := range c.chain(w) {
 		name := w.Block(c.blockStart(w, times[0]))
 		var old *artifacts.View
 		if follows {
-			old = c.head.View(name, "id")
+			old = c.Head.View(name, "id")
 		}
 		if old != nil && slices.EqualFunc(old.Times, times, time.Time.Equal) {
 			views = append(views, *old)
@@ -212,7 +204,7 @@ func (c *charter) window(ctx context.Context, w *artifacts.HistoryWindow, follow
 		if len(block.times) == 0 {
 			continue
 		}
-		view, err := c.put(block.table(name, shardPrices/c.span(w)))
+		view, err := c.Put(block.table(name, shardPrices/c.span(w)))
 		if err != nil {
 			return nil, err
 		}
@@ -225,7 +217,7 @@ func (c *charter) window(ctx context.Context, w *artifacts.HistoryWindow, follow
 		}
 	}
 	if listed == nil {
-		view, err := c.put(list.from(first.Unix()).table(w.Collection(), lastPoint(&views[len(views)-1])))
+		view, err := c.Put(list.from(first.Unix()).table(w.Collection(), lastPoint(&views[len(views)-1])))
 		if err != nil {
 			return nil, err
 		}
@@ -264,18 +256,18 @@ type oldRow struct {
 // block gathers the points of times: what old has of them, which may be nil, and
 // the others from the ledger. What the ledger has lost is left out; builder repair
 // puts it back, and the next snapshot asks again.
-func (c *charter) block(ctx context.Context, old *artifacts.View, times []time.Time) (*block, error) {
+func (c *Builder) block(ctx context.Context, old *artifacts.View, times []time.Time) (*block, error) {
 	out := &block{}
 	if old != nil {
 		out.kept = len(times)
-		if times[len(times)-1].Equal(c.t) {
+		if times[len(times)-1].Equal(c.Time) {
 			out.kept--
 		}
 		if out.drop = len(old.Times) - out.kept; out.drop < 0 || !slices.EqualFunc(old.Times[out.drop:], times[:out.kept], time.Time.Equal) {
 			return nil, fmt.Errorf("%w: block %s is cut otherwise", artifacts.ErrCorrupt, old.Collection)
 		}
 		out.old = make([]oldRow, 0, old.Rows)
-		err := eachRow(ctx, c.reader, old, func(id uint64, row []byte) error {
+		err := walk.Rows(ctx, c.Reader, old.Objects, func(id uint64, row []byte) error {
 			at := bytes.IndexByte(row, '[')
 			if at < 0 || !bytes.HasSuffix(row, []byte("]}")) {
 				return fmt.Errorf("%w: a row of %s", artifacts.ErrCorrupt, old.Collection)
@@ -290,9 +282,9 @@ func (c *charter) block(ctx context.Context, old *artifacts.View, times []time.T
 	}
 	for _, t := range times[out.kept:] {
 		points := c.own
-		if !t.Equal(c.t) {
+		if !t.Equal(c.Time) {
 			var err error
-			if points, err = c.root.Points(ctx, c.reader, t); err != nil {
+			if points, err = c.Root.Points(ctx, c.Reader, t); err != nil {
 				if artifacts.IsDamage(err) {
 					continue
 				}
@@ -301,7 +293,7 @@ func (c *charter) block(ctx context.Context, old *artifacts.View, times []time.T
 		}
 		out.times, out.columns = append(out.times, t), append(out.columns, points)
 	}
-	if old != nil && old.Times[len(old.Times)-1].Equal(c.head.Time) && len(out.columns) == 1 {
+	if old != nil && old.Times[len(old.Times)-1].Equal(c.Head.Time) && len(out.columns) == 1 {
 		had := slices.DeleteFunc(slices.Clone(out.old), func(r oldRow) bool { return bytes.HasSuffix(r.prices, null) })
 		out.same = slices.EqualFunc(had, c.own, func(r oldRow, p ledger.Point) bool { return r.id == p.ID })
 	}
@@ -403,9 +395,9 @@ func (l listing) table(collection string, newest int64) *render.Table {
 }
 
 // listed reads a listing, where newest is the time of the chain's newest point.
-func (c *charter) listed(ctx context.Context, v *artifacts.View, newest int64) (list listing, err error) {
+func (c *Builder) listed(ctx context.Context, v *artifacts.View, newest int64) (list listing, err error) {
 	list = make(listing, 0, v.Rows)
-	err = eachRow(ctx, c.reader, v, func(id uint64, row []byte) error {
+	err = walk.Rows(ctx, c.Reader, v.Objects, func(id uint64, row []byte) error {
 		a := listedAsset{id, newest}
 		if _, last, ok := bytes.Cut(row, []byte(lastField)); ok {
 			t, err := time.Parse(time.RFC3339, string(bytes.TrimSuffix(last, []byte(`"}`))))
@@ -418,14 +410,4 @@ func (c *charter) listed(ctx context.Context, v *artifacts.View, newest int64) (
 		return nil
 	})
 	return list, err
-}
-
-// eachRow calls f for each row of a view.
-func eachRow(ctx context.Context, r artifacts.Reader, v *artifacts.View, f func(id uint64, row []byte) error) error {
-	for _, o := range v.Objects {
-		if err := eachObjectRow(ctx, r, o.Ref, f); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package builder
+package upkeep
 
 import (
 	"context"
@@ -11,30 +11,12 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/artifacts/retry"
+	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/internal/lab/buildtest"
 	"example.com/marketdata/internal/lab/faultstore"
 )
-
-// clock is a store's clock that a test moves.
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func (c *clock) now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.at }
-func (c *clock) pass(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
-}
-
-func storeWithClock() (*memstore.Store, *clock) {
-	s, c := memstore.New(), &clock{at: epoch}
-	s.SetClock(c.now)
-	return s, c
-}
 
 func collect(t *testing.T, s artifacts.Store, change ...func(*GCConfig)) *GCReport {
 	t.Helper()
@@ -49,35 +31,18 @@ func collect(t *testing.T, s artifacts.Store, change ...func(*GCConfig)) *GCRepo
 	return r
 }
 
-// tap is a store that tells of each call before it is made.
-func tap(s artifacts.Store, before func(op, key string)) artifacts.Store {
-	return faultstore.New(s, func(op faultstore.Op) faultstore.Decision {
-		before(string(op.Kind), op.Key)
-		return faultstore.Pass
-	})
-}
-
-// reached are the keys that Check reads: all that the pointer reaches.
-func reached(t *testing.T, s artifacts.Store) map[string]bool {
-	t.Helper()
-	keys := map[string]bool{}
-	verify(t, tap(s, func(op, key string) { keys[key] = true }))
-	maps.DeleteFunc(keys, func(key string, _ bool) bool { return moving[key] })
-	return keys
-}
-
 func keysOf(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
 
 // TestCollect leaves exactly what Check, which shares no code with it, reaches.
 func TestCollect(t *testing.T) {
 	s, c := storeWithClock()
-	w := world{assets: 200, at: epoch}
+	w := world{Assets: 200, At: epoch}
 	for range 12 {
 		mustBuild(t, s, w)
-		w = w.later(artifacts.Step)
-		c.pass(artifacts.Step)
+		w = w.Later(artifacts.Step)
+		c.Pass(artifacts.Step)
 	}
-	if _, err := Change(t.Context(), s, c.now); err != nil {
+	if _, err := change.Record(t.Context(), s, c.Now); err != nil {
 		t.Fatal(err)
 	}
 	// A build that died, what a self-test left, and what is none of ours.
@@ -90,15 +55,15 @@ func TestCollect(t *testing.T) {
 		}
 	}
 	before := contents(t, s)
-	c.pass(DefaultGrace)
+	c.Pass(DefaultGrace)
 	want := reached(t, s)
 
 	if r := collect(t, s, func(c *GCConfig) { c.Grace += 3 * time.Hour }); r.Deleted != 0 || !r.Snapshot {
 		t.Errorf("with a grace longer than everything is old: %+v", r)
 	}
 	// One moment later all is old enough, and the manifests are no longer young.
-	c.pass(time.Second)
-	dry := collect(t, s, func(cfg *GCConfig) { cfg.DryRun, cfg.Now = true, c.now })
+	c.Pass(time.Second)
+	dry := collect(t, s, func(cfg *GCConfig) { cfg.DryRun, cfg.Now = true, c.Now })
 	if dry.Deleted == 0 || len(contents(t, s)) != len(before) {
 		t.Errorf("dry run: %+v, %d objects left of %d", dry, len(contents(t, s)), len(before))
 	}
@@ -123,12 +88,12 @@ func TestCollect(t *testing.T) {
 // whole for a grace period more.
 func TestCollectSlowReaders(t *testing.T) {
 	s, c := storeWithClock()
-	w := world{assets: 100, at: epoch}
+	w := world{Assets: 100, At: epoch}
 	mustBuild(t, s, w)
 	slow := reached(t, s)
 	for range 8 { // to 13:20, where 12:00 is no longer retained
-		c.pass(artifacts.Step)
-		w = w.later(artifacts.Step)
+		c.Pass(artifacts.Step)
+		w = w.Later(artifacts.Step)
 		mustBuild(t, s, w)
 	}
 	whole := func() bool {
@@ -141,12 +106,12 @@ func TestCollectSlowReaders(t *testing.T) {
 		return true
 	}
 	// The last manifest that lists 12:00 is that of 13:00.
-	c.pass(40 * time.Minute)
+	c.Pass(40 * time.Minute)
 	collect(t, s)
 	if !whole() {
 		t.Error("gc took the snapshot of a reader that is an hour behind")
 	}
-	c.pass(time.Second)
+	c.Pass(time.Second)
 	if r := collect(t, s); r.Deleted == 0 || whole() {
 		t.Errorf("gc keeps for ever what no snapshot needs: %+v", r)
 	}
@@ -158,11 +123,11 @@ func TestCollectWithoutSnapshot(t *testing.T) {
 	if r := collect(t, s); r.Snapshot || r.Deleted != 0 {
 		t.Errorf("empty store: %+v", r)
 	}
-	mustBuild(t, s, world{assets: 10, at: epoch})
+	mustBuild(t, s, world{Assets: 10, At: epoch})
 	if err := s.Delete(t.Context(), artifacts.CurrentKey); err != nil {
 		t.Fatal(err)
 	}
-	c.pass(48 * time.Hour)
+	c.Pass(48 * time.Hour)
 	before := len(contents(t, s))
 	r, err := Collect(t.Context(), GCConfig{Store: s, Grace: DefaultGrace, Log: discard})
 	if after := len(contents(t, s)); !errors.Is(err, publish.ErrLost) || after != before {
@@ -173,14 +138,14 @@ func TestCollectWithoutSnapshot(t *testing.T) {
 // TestCollectUnreadable deletes nothing while it does not know what is needed.
 func TestCollectUnreadable(t *testing.T) {
 	s, c := storeWithClock()
-	w := world{assets: 50, at: epoch}
+	w := world{Assets: 50, At: epoch}
 	mustBuild(t, s, w)
-	mustBuild(t, s, w.later(artifacts.Step))
+	mustBuild(t, s, w.Later(artifacts.Step))
 	lost := artifacts.ManifestKey(head(t, s).Manifest.Retained[0].Manifest.Digest)
 	if err := s.Delete(t.Context(), lost); err != nil {
 		t.Fatal(err)
 	}
-	c.pass(48 * time.Hour)
+	c.Pass(48 * time.Hour)
 	before := len(contents(t, s))
 	if r, err := Collect(t.Context(), GCConfig{Store: s, Grace: DefaultGrace, Log: discard}); err == nil {
 		t.Errorf("gc of a broken store: %+v", r)
@@ -192,7 +157,7 @@ func TestCollectUnreadable(t *testing.T) {
 
 // garbage leaves behind what a build of w puts before it publishes, two hours
 // ago by the store's clock.
-func garbage(t *testing.T, s artifacts.Store, c *clock, w world) {
+func garbage(t *testing.T, s artifacts.Store, c *buildtest.Clock, w world) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	dying := tap(s, func(op, key string) {
@@ -203,7 +168,7 @@ func garbage(t *testing.T, s artifacts.Store, c *clock, w world) {
 	if r, err := tryBuild(ctx, dying, w); err == nil {
 		t.Fatalf("the build did not die: %+v", r)
 	}
-	c.pass(2 * time.Hour)
+	c.Pass(2 * time.Hour)
 }
 
 // TestCollectBesideBuild runs gc before each single store call of a build that
@@ -212,9 +177,9 @@ func TestCollectBesideBuild(t *testing.T) {
 	calls := 0
 	for at := 0; at <= calls; at++ {
 		s, c := storeWithClock()
-		w := world{assets: 40, at: epoch}
+		w := world{Assets: 40, At: epoch}
 		mustBuild(t, s, w)
-		garbage(t, s, c, w.later(artifacts.Step))
+		garbage(t, s, c, w.Later(artifacts.Step))
 		n := 0
 		var mu sync.Mutex
 		_, err := tryBuild(t.Context(), tap(s, func(op, key string) {
@@ -223,8 +188,8 @@ func TestCollectBesideBuild(t *testing.T) {
 			if n++; n == at {
 				collect(t, s)
 			}
-			c.pass(time.Second)
-		}), w.later(artifacts.Step))
+			c.Pass(time.Second)
+		}), w.Later(artifacts.Step))
 		if err != nil {
 			t.Fatalf("gc before call %d: %v", at, err)
 		}
@@ -241,10 +206,10 @@ func TestBuildsBesideCollect(t *testing.T) {
 	calls := 0
 	for at := 0; at <= calls; at++ {
 		s, c := storeWithClock()
-		w := world{assets: 20, at: epoch}
+		w := world{Assets: 20, At: epoch}
 		mustBuild(t, s, w)
-		garbage(t, s, c, w.later(artifacts.Step))
-		w = w.later(time.Hour)
+		garbage(t, s, c, w.Later(artifacts.Step))
+		w = w.Later(time.Hour)
 		n := 0
 		folders := map[string]bool{}
 		var mu sync.Mutex
@@ -257,7 +222,7 @@ func TestBuildsBesideCollect(t *testing.T) {
 			if n++; n == at {
 				for range 3 {
 					mustBuild(t, s, w)
-					w = w.later(2 * time.Hour)
+					w = w.Later(2 * time.Hour)
 				}
 			}
 		})})
@@ -279,9 +244,9 @@ func TestBuildsBesideCollect(t *testing.T) {
 // deleted by a late try, and the other garbage goes all the same.
 func TestCollectFailedDelete(t *testing.T) {
 	s, c := storeWithClock()
-	w := world{assets: 40, at: epoch}
+	w := world{Assets: 40, At: epoch}
 	mustBuild(t, s, w)
-	garbage(t, s, c, w.later(artifacts.Step))
+	garbage(t, s, c, w.Later(artifacts.Step))
 	var mu sync.Mutex
 	again := ""
 	faults := faultstore.New(s, func(op faultstore.Op) faultstore.Decision {

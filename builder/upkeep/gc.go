@@ -1,4 +1,4 @@
-package builder
+package upkeep
 
 import (
 	"context"
@@ -10,7 +10,8 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/retry"
-
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/internal/walk"
 	"example.com/marketdata/builder/publish"
 )
 
@@ -22,7 +23,7 @@ type GCConfig struct {
 	Store artifacts.Store
 	// Grace protects whatever is younger, by the store's clock, and whatever
 	// was reached by a snapshot until less than that ago. It must be longer
-	// than BuildDeadline where a builder may be running.
+	// than builder.BuildDeadline where a builder may be running.
 	Grace time.Duration
 	// DryRun counts and deletes nothing. It writes nothing either, which asking
 	// the store's clock does, and goes by Now in its place.
@@ -31,7 +32,7 @@ type GCConfig struct {
 	Now func() time.Time
 	Log *slog.Logger
 	// Progress may be nil.
-	Progress Progress
+	Progress builder.Progress
 }
 
 // GCReport is what Collect found and did.
@@ -76,7 +77,7 @@ func Collect(ctx context.Context, cfg GCConfig) (*GCReport, error) {
 	// Folder by folder, so that each list is fresh when its deletions begin.
 	for i := 0; i < 256 && err == nil; i++ {
 		err = c.sweepMarked(ctx, fmt.Sprintf("%s%02x/", artifacts.ObjectPrefix, i), c.unmarked)
-		c.Progress.show("collect", i+1, 256)
+		c.Progress.Show("collect", i+1, 256)
 	}
 	if err != nil {
 		return nil, err
@@ -85,25 +86,17 @@ func Collect(ctx context.Context, cfg GCConfig) (*GCReport, error) {
 	return &c.report, nil
 }
 
-// reach is how far a manifest was walked.
-type reach int
-
-const (
-	reachOwn      reach = 1 + iota // its own objects
-	reachRetained                  // those of the snapshots that it retains, too
-)
-
 type collector struct {
 	GCConfig
 	before    time.Time // what is older may go
 	report    GCReport
-	keep      map[artifacts.Digest]bool // objects
-	manifests map[artifacts.Digest]reach
-	version   artifacts.Version // of the pointer as it was marked
+	keep      map[artifacts.Digest]bool                // objects
+	manifests map[artifacts.Digest]*artifacts.Manifest // marked
+	version   artifacts.Version                        // of the pointer as it was marked
 }
 
 func newCollector(ctx context.Context, cfg GCConfig) (*collector, error) {
-	c := &collector{GCConfig: cfg, report: GCReport{DryRun: cfg.DryRun}, keep: map[artifacts.Digest]bool{}, manifests: map[artifacts.Digest]reach{}}
+	c := &collector{GCConfig: cfg, report: GCReport{DryRun: cfg.DryRun}, keep: map[artifacts.Digest]bool{}, manifests: map[artifacts.Digest]*artifacts.Manifest{}}
 	var now time.Time
 	var err error
 	switch {
@@ -124,7 +117,7 @@ func newCollector(ctx context.Context, cfg GCConfig) (*collector, error) {
 // unmarked reports the key of a manifest or an object that nothing needs.
 func (c *collector) unmarked(key string) bool {
 	if d, err := artifacts.ParseManifestKey(key); err == nil {
-		return c.manifests[d] == 0
+		return c.manifests[d] == nil
 	}
 	d, err := artifacts.ParseObjectKey(key)
 	return err == nil && !c.keep[d]
@@ -133,19 +126,12 @@ func (c *collector) unmarked(key string) bool {
 // markYoung marks from every manifest that was written within the grace
 // period. Unlike the published one it may refer to what is gone.
 func (c *collector) markYoung(ctx context.Context) error {
-	var young []artifacts.Ref
-	err := c.Store.List(ctx, artifacts.ManifestPrefix, func(info artifacts.Info) error {
-		d, err := artifacts.ParseManifestKey(info.Key)
-		if err == nil && !info.Modified.Before(c.before) {
-			young = append(young, artifacts.Ref{Digest: d, Size: info.Size})
-		}
-		return nil
-	})
+	young, err := listManifests(ctx, c.Store, func(info artifacts.Info) bool { return !info.Modified.Before(c.before) })
 	if err != nil {
 		return fmt.Errorf("list manifests: %w", err)
 	}
 	for _, ref := range young {
-		if err := c.mark(ctx, ref, reachRetained); err != nil && !errors.Is(err, artifacts.ErrNotFound) {
+		if _, err := c.mark(ctx, ref, true); err != nil && !errors.Is(err, artifacts.ErrNotFound) {
 			return err
 		}
 	}
@@ -167,50 +153,44 @@ func (c *collector) markPublished(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.mark(ctx, p.Manifest, reachRetained); err != nil {
+	m, err := c.mark(ctx, p.Manifest, true)
+	if err != nil {
 		return fmt.Errorf("published snapshot: %w", err)
 	}
-	if m, err := artifacts.ReadManifest(ctx, c.Store, p.Manifest); err != nil {
-		return fmt.Errorf("published snapshot: %w", err)
-	} else if err := publish.CheckOlder(ctx, c.Store, m); err != nil {
+	if err := publish.CheckOlder(ctx, c.Store, m); err != nil {
 		return err // what the newest pointer reaches would look like garbage
 	}
 	c.version, c.report.Snapshot = version, true
 	return nil
 }
 
-func (c *collector) mark(ctx context.Context, ref artifacts.Ref, want reach) error {
-	done := c.manifests[ref.Digest]
-	if done >= want {
-		return nil
-	}
-	m, err := artifacts.ReadManifest(ctx, c.Store, ref)
-	if err != nil {
-		return err
-	}
-	if done < reachOwn {
-		if err := c.markOwn(ctx, m); err != nil {
-			return err
+// mark keeps the objects of a manifest and, if retained is set, those of the snapshots that
+// it retains. It returns the manifest.
+func (c *collector) mark(ctx context.Context, ref artifacts.Ref, retained bool) (*artifacts.Manifest, error) {
+	m := c.manifests[ref.Digest]
+	if m == nil {
+		var err error
+		if m, err = artifacts.ReadManifest(ctx, c.Store, ref); err != nil {
+			return nil, err
 		}
-		c.manifests[ref.Digest] = reachOwn
+		refs, err := needs(ctx, c.Store, m)
+		for _, ref := range refs {
+			c.keep[ref.Digest] = true
+		}
+		if err != nil {
+			return nil, err
+		}
+		m.Views = nil // a gc may see a thousand manifests
+		c.manifests[ref.Digest] = m
 	}
-	if want == reachRetained {
+	if retained {
 		for _, r := range m.Retained {
-			if err := c.mark(ctx, r.Manifest, reachOwn); err != nil {
-				return err
+			if _, err := c.mark(ctx, r.Manifest, false); err != nil {
+				return nil, err
 			}
 		}
-		c.manifests[ref.Digest] = reachRetained
 	}
-	return nil
-}
-
-func (c *collector) markOwn(ctx context.Context, m *artifacts.Manifest) error {
-	refs, err := needs(ctx, c.Store, m)
-	for _, ref := range refs {
-		c.keep[ref.Digest] = true
-	}
-	return err
+	return m, nil
 }
 
 // sweepTries bounds how often a folder is swept again because a deletion failed.
@@ -249,7 +229,7 @@ func (c *collector) sweep(ctx context.Context, prefix string, garbage func(key s
 		return fmt.Errorf("list %s: %w", prefix, err)
 	}
 	var deleted, bytes atomic.Int64
-	err = parallel(ctx, len(old), func(ctx context.Context, i int) error {
+	err = walk.Parallel(ctx, len(old), func(ctx context.Context, i int) error {
 		if !c.DryRun {
 			if err := c.Store.Delete(retry.Once(ctx), old[i].Key); err != nil {
 				return fmt.Errorf("delete %s: %w", old[i].Key, err)

@@ -1,4 +1,4 @@
-package builder
+package upkeep
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/publish"
 )
 
@@ -27,10 +28,10 @@ func TestLostPointer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, ctx := memstore.New(), t.Context()
 			for i := range c.builds {
-				mustBuild(t, s, world{assets: 20 + i, at: epoch.Add(time.Duration(i) * artifacts.Step)})
+				mustBuild(t, s, world{Assets: 20 + i, At: epoch.Add(time.Duration(i) * artifacts.Step)})
 			}
 			if c.change {
-				if _, err := Change(ctx, s, time.Now); err != nil {
+				if _, err := change.Record(ctx, s, time.Now); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -44,10 +45,10 @@ func TestLostPointer(t *testing.T) {
 			before := contents(t, left)
 			for step, do := range map[string]func() error{
 				"build": func() error {
-					_, err := tryBuild(ctx, left, world{assets: 30, at: epoch.Add(9 * artifacts.Step)})
+					_, err := tryBuild(ctx, left, world{Assets: 30, At: epoch.Add(9 * artifacts.Step)})
 					return err
 				},
-				"change": func() error { _, err := Change(ctx, left, time.Now); return err },
+				"change": func() error { _, err := change.Record(ctx, left, time.Now); return err },
 				"gc": func() error {
 					_, err := Collect(ctx, GCConfig{Store: left, Log: discard})
 					return err
@@ -70,10 +71,10 @@ func TestLostPointer(t *testing.T) {
 // the snapshots since were withdrawn, one by one or all up to a time.
 func TestOlderPointer(t *testing.T) {
 	s, ctx := memstore.New(), t.Context()
-	mustBuild(t, s, world{assets: 20, at: epoch})
+	mustBuild(t, s, world{Assets: 20, At: epoch})
 	m := head(t, s).Manifest
-	mustBuild(t, s, world{assets: 20, at: epoch.Add(artifacts.Step)})
-	if _, err := Change(ctx, s, time.Now); err != nil {
+	mustBuild(t, s, world{Assets: 20, At: epoch.Add(artifacts.Step)})
+	if _, err := change.Record(ctx, s, time.Now); err != nil {
 		t.Fatal(err)
 	}
 	if err := publish.CheckOlder(ctx, s, m); !errors.Is(err, publish.ErrLost) {

@@ -1,13 +1,16 @@
-package builder
+package upkeep
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
 )
@@ -24,22 +27,22 @@ import (
 // gone when the pointer has moved, wherever this ends, and a change job that
 // read those totals in between is overwritten. If t is the current snapshot's
 // time that is all that is done.
-func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() time.Time) (*Report, error) {
+func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() time.Time) (*builder.Report, error) {
 	head, err := publish.ReadHead(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	if head.Manifest == nil {
-		return nil, fmt.Errorf("roll back to %s: the store holds no snapshot", stamp(t))
+		return nil, fmt.Errorf("roll back to %s: the store holds no snapshot", publish.Stamp(t))
 	}
 	newest := head.Manifest
 	if newest.Time.Equal(t) {
-		_, err := Change(ctx, s, now)
-		return reportOf(newest).leave(head, "it is the current snapshot"), err
+		_, err := change.Record(ctx, s, now)
+		return builder.ReportOf(newest).Leave(head, "it is the current snapshot"), err
 	}
 	at := slices.IndexFunc(newest.Retained, func(r artifacts.Retained) bool { return r.Time.Equal(t) })
 	if at < 0 {
-		return nil, fmt.Errorf("roll back to %s: not retained; there are %s besides the published snapshot, %s", stamp(t), stamps(newest.Retained), stamp(newest.Time))
+		return nil, fmt.Errorf("roll back to %s: not retained; there are %s besides the published snapshot, %s", publish.Stamp(t), stamps(newest.Retained), publish.Stamp(newest.Time))
 	}
 	target, err := artifacts.ReadManifest(ctx, s, newest.Retained[at].Manifest)
 	if err != nil {
@@ -47,7 +50,7 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 	}
 	root, err := ledger.Rollback(ctx, s, newest.Ledger, target.Ledger)
 	if err != nil {
-		return nil, mendable(err)
+		return nil, publish.Mendable(err)
 	}
 	objects, err := head.Objects(ctx, s, publish.Reached(target))
 	if err != nil {
@@ -55,7 +58,7 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 	}
 	// Edges could not follow. What the ledger lacks, the next build says.
 	if keys := objects.Missing(&artifacts.Manifest{Views: target.Views, Ledger: target.Ledger}, nil); len(keys) > 0 {
-		return nil, fmt.Errorf("roll back to %s: %d of its objects are missing from the store, or cut, such as %s; builder repair mends it", stamp(t), len(keys), keys[0])
+		return nil, fmt.Errorf("roll back to %s: %d of its objects are missing from the store, or cut, such as %s; builder repair mends it", publish.Stamp(t), len(keys), keys[0])
 	}
 	return publishAgain(ctx, s, head, newest, at, target, root, now)
 }
@@ -63,10 +66,10 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 // Shrink publishes the current snapshot again with a retained list as of a build with
 // this retain, so that a Collect behind it frees what the others need. Nothing is
 // published when none leaves the list.
-func Shrink(ctx context.Context, s artifacts.Store, retain time.Duration, now func() time.Time) (*Report, error) {
+func Shrink(ctx context.Context, s artifacts.Store, retain time.Duration, now func() time.Time) (*builder.Report, error) {
 	head, err := publish.ReadHead(ctx, s)
 	if err != nil {
-		return nil, mendable(err)
+		return nil, publish.Mendable(err)
 	}
 	if head.Manifest == nil {
 		return nil, errors.New("the store holds no snapshot")
@@ -80,19 +83,19 @@ func Shrink(ctx context.Context, s artifacts.Store, retain time.Duration, now fu
 		}
 	}
 	if len(target.Retained) == len(newest.Retained) {
-		return reportOf(newest).leave(head, "nothing older is retained"), nil
+		return builder.ReportOf(newest).Leave(head, "nothing older is retained"), nil
 	}
 	root, err := artifacts.ReadObject(ctx, s, newest.Ledger)
 	if err != nil {
-		return nil, mendable(err)
+		return nil, publish.Mendable(err)
 	}
 	return publishAgain(ctx, s, head, newest, -1, &target, root, now)
 }
 
 // publishAgain replaces the head by target, which is newest's retained snapshot
 // at, or newest itself at -1, with the ledger root.
-func publishAgain(ctx context.Context, s artifacts.Store, head *publish.Head, newest *artifacts.Manifest, at int, target *artifacts.Manifest, root []byte, now func() time.Time) (*Report, error) {
-	ctx, cancel := context.WithTimeout(ctx, BuildDeadline)
+func publishAgain(ctx context.Context, s artifacts.Store, head *publish.Head, newest *artifacts.Manifest, at int, target *artifacts.Manifest, root []byte, now func() time.Time) (*builder.Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, builder.BuildDeadline)
 	defer cancel()
 	next := *target
 	objects, err := new(publish.Head).Objects(ctx, s, nil)
@@ -104,41 +107,37 @@ func publishAgain(ctx context.Context, s artifacts.Store, head *publish.Head, ne
 	if next.Ledger, err = objects.Put(ctx, root); err != nil {
 		return nil, err
 	}
-	stillWithdrawn(&next, newest)
+	withdrawn := slices.Clone(newest.Withdrawn)
 	if at >= 0 {
-		next.Withdrawn = append(next.Withdrawn, newest.Time)
+		withdrawn = append(withdrawn, newest.Time)
 		for _, r := range newest.Retained[:at] {
-			next.Withdrawn = append(next.Withdrawn, r.Time)
+			withdrawn = append(withdrawn, r.Time)
 		}
 	}
-	next.Withdrawn = slices.DeleteFunc(next.Withdrawn, next.Time.Equal) // of two manifests of one time
-	slices.SortFunc(next.Withdrawn, time.Time.Compare)
-	next.Withdrawn = slices.CompactFunc(next.Withdrawn, time.Time.Equal)
-	if _, err := recordChange(ctx, s, now, func() (*artifacts.Manifest, *artifacts.Pointer, error) {
+	publish.Withdraw(&next, withdrawn, newest.WithdrawnThrough)
+	if _, err := change.RecordOf(ctx, s, now, func() (*artifacts.Manifest, *artifacts.Pointer, error) {
 		return &next, head.Pointer, nil
 	}); err != nil {
 		return nil, err
 	}
-	r := reportOf(&next)
+	r := builder.ReportOf(&next)
 	p, err := head.Publish(ctx, objects, &next, publish.Timing{Now: now}, func(string) {})
 	if err == nil {
 		r.Published, r.Sequence = true, p.Sequence
 	}
 	r.ObjectsWritten, r.BytesWritten = objects.Written()
-	_, changed := Change(ctx, s, now) // of whatever is published now
+	_, changed := change.Record(ctx, s, now) // of whatever is published now
 	return r, errors.Join(err, changed)
 }
 
-// stillWithdrawn gives next the times that m says were withdrawn, as far as a
-// rollback can go: those after next's oldest. m may be nil.
-func stillWithdrawn(next, m *artifacts.Manifest) {
-	next.Withdrawn, next.WithdrawnThrough = nil, time.Time{}
-	if m == nil {
-		return
+// stamps are the times of snapshots in words.
+func stamps(list []artifacts.Retained) string {
+	if len(list) == 0 {
+		return "none"
 	}
-	oldest := next.Oldest()
-	next.Withdrawn = slices.DeleteFunc(slices.Clone(m.Withdrawn), func(t time.Time) bool { return !t.After(oldest) })
-	if m.WithdrawnThrough.After(oldest) {
-		next.WithdrawnThrough = m.WithdrawnThrough
+	var names []string
+	for _, r := range list {
+		names = append(names, publish.Stamp(r.Time))
 	}
+	return strings.Join(names, ", ")
 }

@@ -1,6 +1,7 @@
-package builder
+package upkeep
 
 import (
+	"context"
 	"crypto/rand"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/builder/keys"
+	"example.com/marketdata/builder/source"
 )
 
 // TestStatus compares what Status says of a store with what its makers, Check
@@ -29,7 +31,7 @@ func TestStatus(t *testing.T) {
 				t.Errorf("status asks for %s of %s", op, key)
 			}
 		})
-		r, err := Status(t.Context(), StatusConfig{Store: looked, Trust: trust, Grace: DefaultGrace, Now: c.now})
+		r, err := Status(t.Context(), StatusConfig{Store: looked, Trust: trust, Grace: DefaultGrace, Now: c.Now})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,11 +41,11 @@ func TestStatus(t *testing.T) {
 		t.Errorf("an empty store: %+v", r)
 	}
 
-	registry := &keys.Registry{Store: s, Now: c.now}
+	registry := &keys.Registry{Store: s, Now: c.Now}
 	for i := range 6 {
 		request := keys.Request{Name: "x", Rate: 1, Burst: 1}
 		if i < 3 {
-			request.Expires = c.now().Add(time.Hour)
+			request.Expires = c.Now().Add(time.Hour)
 		}
 		made, err := registry.Create(t.Context(), request)
 		if err != nil {
@@ -55,13 +57,13 @@ func TestStatus(t *testing.T) {
 			}
 		}
 	}
-	w := world{assets: 50, at: epoch}
+	w := world{Assets: 50, At: epoch}
 	for range 15 {
 		mustBuild(t, s, w)
-		w = w.later(artifacts.Step)
-		c.pass(artifacts.Step)
+		w = w.Later(artifacts.Step)
+		c.Pass(artifacts.Step)
 	}
-	c.pass(DefaultGrace)
+	c.Pass(DefaultGrace)
 	young := []byte("of a build that is running")
 	if err := mem.Put(t.Context(), artifacts.ObjectKey(artifacts.Sum(young)), young); err != nil {
 		t.Fatal(err)
@@ -73,7 +75,7 @@ func TestStatus(t *testing.T) {
 	}
 	for i, one := range r.Snapshots {
 		if want := now.Manifest.Time.Add(-time.Duration(i) * artifacts.Step); !one.Time.Equal(want) || one.Published != (i == 0) || one.Counts["assets"] != 50 ||
-			one.Missing != 0 || (one.Sequence == 15) != (i == 0) || one.AgeSeconds != int64(c.now().Sub(want)/time.Second) {
+			one.Missing != 0 || (one.Sequence == 15) != (i == 0) || one.AgeSeconds != int64(c.Now().Sub(want)/time.Second) {
 			t.Errorf("snapshot %d: %+v", i, one)
 		}
 	}
@@ -91,7 +93,7 @@ func TestStatus(t *testing.T) {
 	if n := len(contents(t, mem)); r.Objects != n {
 		t.Errorf("%d objects, want %d", r.Objects, n)
 	}
-	if dry := collect(t, mem, func(cfg *GCConfig) { cfg.DryRun, cfg.Now = true, c.now }); r.Free != dry.Deleted || r.FreeBytes != dry.DeletedBytes || r.Free == 0 {
+	if dry := collect(t, mem, func(cfg *GCConfig) { cfg.DryRun, cfg.Now = true, c.Now }); r.Free != dry.Deleted || r.FreeBytes != dry.DeletedBytes || r.Free == 0 {
 		t.Errorf("%d objects of %d bytes are free; gc says %+v", r.Free, r.FreeBytes, dry)
 	}
 	stranger, err := artifacts.NewSignKey(rand.Reader)
@@ -134,16 +136,34 @@ func TestStatus(t *testing.T) {
 // from the pointer, in the store's status.
 func TestStatusDataAges(t *testing.T) {
 	mem, c := storeWithClock()
-	s := newState(50)
-	s.newest = c.now().Add(-45 * time.Minute)
+	s := dated{world{Assets: 50, At: epoch}, c.Now().Add(-45 * time.Minute)}
 	if r := mustBuild(t, mem, s); !slices.Equal(r.OldParts, []string{"tickers"}) {
 		t.Errorf("old parts: %v", r.OldParts)
 	}
-	r, err := Status(t.Context(), StatusConfig{Store: mem, Grace: DefaultGrace, Now: func() time.Time { return s.at.Add(time.Minute) }})
+	r, err := Status(t.Context(), StatusConfig{Store: mem, Grace: DefaultGrace, Now: func() time.Time { return s.At.Add(time.Minute) }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := map[string]int64{"exchanges": 60, "tickers": 46 * 60}; !maps.Equal(r.Snapshots[0].DataAges, want) {
 		t.Errorf("ages %v, want %v", r.Snapshots[0].DataAges, want)
 	}
+}
+
+// dated is a world of a live provider, of whose parts the quotes' is as old as newest.
+type dated struct {
+	world
+	newest time.Time
+}
+
+func (d dated) Files(context.Context, time.Time) (source.Files, error) {
+	return datedFiles{source.FS(d.Feed()), d}, nil
+}
+
+type datedFiles struct {
+	source.Files
+	dated dated
+}
+
+func (f datedFiles) Parts() []source.Part {
+	return []source.Part{{Name: "tickers", Quotes: true, Newest: f.dated.newest}, {Name: "exchanges", Newest: f.dated.At}}
 }

@@ -1,4 +1,4 @@
-package builder
+package upkeep
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/publish"
 )
@@ -34,7 +35,7 @@ func TestIdentity(t *testing.T) {
 		return err
 	}
 	change := func() artifacts.Numbered {
-		c, err := Change(ctx, s, time.Now)
+		c, err := change.Record(ctx, s, time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +44,7 @@ func TestIdentity(t *testing.T) {
 	if err := create(); err != nil {
 		t.Fatal(err)
 	}
-	mustBuild(t, s, world{assets: 20, at: epoch})
+	mustBuild(t, s, world{Assets: 20, At: epoch})
 	first, set := change(), keySet(t, s)
 	mine := ids[0]
 	lose := func(names ...string) {

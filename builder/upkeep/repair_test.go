@@ -1,4 +1,4 @@
-package builder
+package upkeep
 
 import (
 	"bytes"
@@ -14,8 +14,11 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/builder/publish"
 )
 
 // grown is a store of three snapshots in which each has new assets, so that
@@ -23,16 +26,16 @@ import (
 // retained, the first still lies there.
 func grown(t *testing.T, s artifacts.Store) world {
 	t.Helper()
-	w := world{assets: 40, at: epoch}
+	w := world{Assets: 40, At: epoch}
 	for range 3 {
-		w = w.later(artifacts.Step)
-		w.assets += 5
+		w = w.Later(artifacts.Step)
+		w.Assets += 5
 		mustBuild(t, s, w, briefly)
 	}
 	return w
 }
 
-func briefly(c *Config) { c.Retain = 0 }
+func briefly(c *builder.Config) { c.Retain = 0 }
 
 // key makes an API key.
 func key(t *testing.T, s artifacts.Store) keys.Created {
@@ -50,69 +53,10 @@ func keyed(t *testing.T) (s *memstore.Store, w world, one, two keys.Created) {
 	s = memstore.New()
 	w = grown(t, s)
 	one, two = key(t, s), key(t, s)
-	if _, err := Change(t.Context(), s, time.Now); err != nil {
+	if _, err := change.Record(t.Context(), s, time.Now); err != nil {
 		t.Fatal(err)
 	}
 	return s, w, one, two
-}
-
-func changeRecord(t *testing.T, s artifacts.Reader) *artifacts.Change {
-	t.Helper()
-	c, err := artifacts.ParseChange(stored(t, s, artifacts.ChangeKey))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-// clone copies a store, or what of it keep takes.
-func clone(t *testing.T, s artifacts.Store, keep func(key string) bool) *memstore.Store {
-	t.Helper()
-	out := memstore.New()
-	copyTo(t, out, s, keep)
-	return out
-}
-
-// copyTo is clone into an empty store.
-func copyTo(t *testing.T, out, s artifacts.Store, keep func(key string) bool) {
-	t.Helper()
-	err := s.List(t.Context(), "", func(i artifacts.Info) error {
-		if !keep(i.Key) {
-			return nil
-		}
-		b := stored(t, s, i.Key)
-		if moving[i.Key] {
-			_, err := out.Swap(t.Context(), i.Key, "", b)
-			return err
-		}
-		return out.Put(t.Context(), i.Key, b)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func all(string) bool { return true }
-
-// overwrite puts any bytes at a key; nil removes it.
-func overwrite(t *testing.T, s artifacts.Store, key string, b []byte) {
-	t.Helper()
-	err := s.Delete(t.Context(), key)
-	if err == nil && b != nil {
-		_, err = s.Swap(t.Context(), key, "", b)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func stored(t *testing.T, s artifacts.Reader, key string) []byte {
-	t.Helper()
-	b, _, err := s.Get(t.Context(), key, artifacts.MaxObjectSize)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
 }
 
 // part is an object of a store by what it is, and who has it besides a copy.
@@ -246,7 +190,7 @@ func TestRepair(t *testing.T) {
 							t.Fatalf("report %+v, want %s mended", r, p.key)
 						}
 						verify(t, s)
-						mustBuild(t, s, w.later(artifacts.Step))
+						mustBuild(t, s, w.Later(artifacts.Step))
 						verify(t, s)
 						outcomes[p.kind+source.name] = "mended"
 						return
@@ -286,20 +230,20 @@ func TestRepair(t *testing.T) {
 // by some snapshots, or stays.
 func acceptLoss(t *testing.T, s artifacts.Store, w world, back time.Duration, loss string) {
 	t.Helper()
-	sequence, at := head0(t, s).Sequence, w.at.Add(-back*artifacts.Step)
+	sequence, at := head0(t, s).Sequence, w.At.Add(-back*artifacts.Step)
 	r := repair(t, s, func(c *RepairConfig) { c.AcceptLoss = true })
-	if !r.Accepted || r.Loss != loss || len(r.Missing) > 0 || r.Sequence != sequence+1 || r.Snapshot != stamp(at) {
+	if !r.Accepted || r.Loss != loss || len(r.Missing) > 0 || r.Sequence != sequence+1 || r.Snapshot != publish.Stamp(at) {
 		t.Fatalf("report %+v", r)
 	}
 	verify(t, s)
-	mustBuild(t, s, w.later(artifacts.Step))
+	mustBuild(t, s, w.Later(artifacts.Step))
 	verify(t, s)
 	// Where the ids could be kept, they are; where not, it was said.
 	l, err := ledger.Load(t.Context(), s, &head(t, s).Manifest.Ledger)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := l.Known("assets", fmt.Sprintf("coin-%d", w.assets-1)); !ok {
+	if _, ok := l.Known("assets", fmt.Sprintf("coin-%d", w.Assets-1)); !ok {
 		t.Error("the newest asset has no id")
 	}
 }

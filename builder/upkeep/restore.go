@@ -1,4 +1,4 @@
-package builder
+package upkeep
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
 )
@@ -27,7 +29,7 @@ type RestoreConfig struct {
 	// KeysFromBackup puts the backup's key set in the place of one that is there.
 	KeysFromBackup bool
 	// Progress may be nil.
-	Progress Progress
+	Progress builder.Progress
 	Now      func() time.Time
 }
 
@@ -102,7 +104,7 @@ func Restore(ctx context.Context, cfg RestoreConfig) (*RestoreReport, error) {
 	if _, err := head.Point(ctx, cfg.Store, ref, m.Time, publish.Timing{Now: cfg.Now}); err != nil {
 		return nil, err
 	}
-	r.report.Snapshot = stamp(m.Time)
+	r.report.Snapshot = publish.Stamp(m.Time)
 	return &r.report, nil
 }
 
@@ -205,13 +207,10 @@ func (r *restore) foreign() error {
 	return nil
 }
 
-// beyond reports whether edges would refuse a number after they have seen another.
-func beyond(n, seen uint64) bool { return n > seen+artifacts.MaxJump }
-
 // above returns the sequence or number to go on with.
 func (r *restore) above(what string, backup, present, seen uint64) (uint64, error) {
 	highest := max(backup, seen)
-	if beyond(present, highest) {
+	if change.Beyond(present, highest) {
 		r.note("the store's %s, %d, is beyond reason and was passed over; if edges have seen it, give it as --seen", what, present)
 	} else {
 		highest = max(highest, present)
@@ -291,7 +290,7 @@ func (r *restore) keySet() (*artifacts.KeySet, error) {
 func (r *restore) objects(ctx context.Context) error {
 	m := newMender(r.Store, []Copy{r.From})
 	m.restoring = r.backup.pointer.body
-	check, err := artifacts.Check(ctx, m, ledger.Refs, func(done, total int) { r.Progress.show("restore", done, total) })
+	check, err := artifacts.Check(ctx, m, ledger.Refs, func(done, total int) { r.Progress.Show("restore", done, total) })
 	if err != nil {
 		return err
 	}
@@ -327,7 +326,7 @@ func (r *restore) remember(ctx context.Context, backup *artifacts.Manifest) (*me
 	mem := &memory{ids: ids}
 	newest, why := &r.backup.pointer.value, ""
 	old, present := newest.Sequence, &r.present.pointer.value
-	trusted := present.Store != "" && !beyond(present.Sequence, max(old, r.Seen))
+	trusted := present.Store != "" && !change.Beyond(present.Sequence, max(old, r.Seen))
 	if trusted && present.Sequence > old {
 		newest = present
 	} else if r.Seen == 0 {
@@ -369,7 +368,7 @@ func (r *restore) remember(ctx context.Context, backup *artifacts.Manifest) (*me
 	}
 	r.note("what was published since the backup cannot be told, since %s: every time up to %s counts as withdrawn,"+
 		" and new ids begin far above those that are known",
-		why, stamp(mem.through))
+		why, publish.Stamp(mem.through))
 	return mem, nil
 }
 
@@ -380,11 +379,11 @@ func (r *restore) rememberNewest(
 ) (done bool, err error) {
 	m, err := artifacts.ReadManifest(ctx, from, newest.Manifest)
 	if err != nil {
-		return false, unlessDamage(err)
+		return false, publish.UnlessDamage(err)
 	}
 	root, err := ledger.ReadRoot(ctx, from, m.Ledger)
 	if err != nil {
-		return false, unlessDamage(err)
+		return false, publish.UnlessDamage(err)
 	}
 	if done, err = mem.ids.Add(ctx, from, []artifacts.Ref{m.Ledger}); !done || err != nil {
 		return false, err
@@ -395,7 +394,7 @@ func (r *restore) rememberNewest(
 	}
 	mem.through = latest(m.Time, append(m.Withdrawn, m.WithdrawnThrough)...)
 	mem.took = func(t time.Time) (bool, bool) {
-		if t.Equal(m.Time) || retains(m, t) {
+		if t.Equal(m.Time) || publish.Retains(m, t) {
 			return false, true
 		}
 		if t.After(m.Time) || slices.ContainsFunc(m.Withdrawn, t.Equal) {
@@ -405,11 +404,6 @@ func (r *restore) rememberNewest(
 		return !built, known
 	}
 	return true, nil
-}
-
-// retains reports whether m retains a snapshot of time t.
-func retains(m *artifacts.Manifest, t time.Time) bool {
-	return slices.ContainsFunc(m.Retained, func(ret artifacts.Retained) bool { return ret.Time.Equal(t) })
 }
 
 // manifest makes and puts the manifest that is published, with its ledger.
@@ -428,7 +422,7 @@ func (r *restore) manifest(ctx context.Context) (*artifacts.Manifest, artifacts.
 	all = slices.DeleteFunc(all, func(ret artifacts.Retained) bool {
 		withdrawn, known := mem.took(ret.Time)
 		if withdrawn && known {
-			r.note("snapshot %s was withdrawn since the backup, and stays so", stamp(ret.Time))
+			r.note("snapshot %s was withdrawn since the backup, and stays so", publish.Stamp(ret.Time))
 			mem.withdrawn = append(mem.withdrawn, ret.Time)
 		}
 		return withdrawn && known
@@ -438,7 +432,7 @@ func (r *restore) manifest(ctx context.Context) (*artifacts.Manifest, artifacts.
 			" or mend the store with builder repair", r.From.Name)
 	}
 	if _, known := mem.took(all[0].Time); !known {
-		r.note("whether a rollback withdrew snapshot %s since the backup cannot be told", stamp(all[0].Time))
+		r.note("whether a rollback withdrew snapshot %s since the backup cannot be told", publish.Stamp(all[0].Time))
 	}
 	target, err := artifacts.ReadManifest(ctx, r.Store, all[0].Manifest)
 	if err != nil {
@@ -448,15 +442,7 @@ func (r *restore) manifest(ctx context.Context) (*artifacts.Manifest, artifacts.
 	next.Retained = slices.DeleteFunc(all[1:], func(ret artifacts.Retained) bool {
 		return !slices.Contains(target.Retained, ret)
 	})
-	stillWithdrawn(&next, &artifacts.Manifest{
-		Withdrawn:        append(mem.withdrawn, newest.Withdrawn...),
-		WithdrawnThrough: latest(mem.through, newest.WithdrawnThrough),
-	})
-	next.Withdrawn = slices.DeleteFunc(next.Withdrawn, func(t time.Time) bool {
-		return t.Equal(next.Time) || retains(&next, t)
-	})
-	slices.SortFunc(next.Withdrawn, time.Time.Compare)
-	next.Withdrawn = slices.CompactFunc(next.Withdrawn, time.Time.Equal)
+	publish.Withdraw(&next, append(mem.withdrawn, newest.Withdrawn...), latest(mem.through, newest.WithdrawnThrough))
 	book, err := mem.ids.Ledger(ctx, r.Store, target.Ledger)
 	if err != nil {
 		return nil, ref, err
@@ -501,7 +487,7 @@ func (r *restore) change(ctx context.Context, m *artifacts.Manifest) error {
 	if before[0].Number == 0 && before[1].Number == 0 {
 		return nil
 	}
-	c, err := changeAt(ctx, r.Store, m, r.Now)
+	c, err := change.At(ctx, r.Store, m, r.Now)
 	if err != nil {
 		return err
 	}

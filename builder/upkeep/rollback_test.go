@@ -1,36 +1,40 @@
-package builder
+package upkeep
 
 import (
 	"context"
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/internal/lab/faultstore"
 )
 
 func TestRollback(t *testing.T) {
 	ctx, s := t.Context(), memstore.New()
-	w := world{assets: 80, at: epoch}
+	w := world{Assets: 80, At: epoch}
 	for i := range 6 {
-		mustBuild(t, s, w.later(time.Duration(i)*artifacts.Step))
+		mustBuild(t, s, w.Later(time.Duration(i)*artifacts.Step))
 	}
-	grown := w.later(6 * artifacts.Step)
-	grown.assets = 90 // ten more ids are given out
+	grown := w.Later(6 * artifacts.Step)
+	grown.Assets = 90 // ten more ids are given out
 	mustBuild(t, s, grown)
 	newest := head(t, s)
-	target := w.later(3 * artifacts.Step).at
+	target := w.Later(3 * artifacts.Step).At
 
 	r, err := Rollback(ctx, s, target, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !r.Published || r.Sequence != 8 || r.SnapshotTime != stamp(target) || r.Counts["assets"] != 80 {
+	if !r.Published || r.Sequence != 8 || r.SnapshotTime != publish.Stamp(target) || r.Counts["assets"] != 80 {
 		t.Errorf("report %+v", r)
 	}
 	verify(t, s)
@@ -79,23 +83,23 @@ func TestRollback(t *testing.T) {
 	}
 	// The same again is the same. A withdrawn time is never built again,
 	// also when a second rollback goes behind a snapshot that followed it.
-	if r, err := tryBuild(ctx, s, w.later(3*artifacts.Step)); err != nil || r.Published {
+	if r, err := tryBuild(ctx, s, w.Later(3*artifacts.Step)); err != nil || r.Published {
 		t.Errorf("the target's feed again: %+v, %v", r, err)
 	}
 	refused := func(steps time.Duration) {
 		t.Helper()
-		r, err := tryBuild(ctx, s, w.later(steps*artifacts.Step), func(c *Config) { c.Guards.Force = true })
-		if !errors.Is(err, ErrWithdrawn) || !isFinal(err) {
+		r, err := tryBuild(ctx, s, w.Later(steps*artifacts.Step), func(c *builder.Config) { c.Guards.Force = true })
+		if !errors.Is(err, builder.ErrWithdrawn) {
 			t.Errorf("a withdrawn time: %+v, %v", r, err)
 		}
 	}
 	refused(4)
 	refused(6)
-	if _, err := (&Builder{Config: config(s, nil)}).Backfill(ctx, []PastFeed{{Time: w.later(5 * artifacts.Step).at}}); !errors.Is(err, ErrWithdrawn) {
+	if _, err := (&builder.Builder{Config: config(s, nil)}).Backfill(ctx, []builder.PastFeed{{Time: w.Later(5 * artifacts.Step).At}}); !errors.Is(err, builder.ErrWithdrawn) {
 		t.Errorf("backfill of a withdrawn time: %v", err)
 	}
-	again := w.later(7 * artifacts.Step)
-	again.assets = 95
+	again := w.Later(7 * artifacts.Step)
+	again.Assets = 95
 	if r := mustBuild(t, s, again); r.Sequence != 9 {
 		t.Errorf("sequence %d", r.Sequence)
 	}
@@ -111,7 +115,7 @@ func TestRollback(t *testing.T) {
 	// A change job at work beside the rollback records totals that are about to go.
 	beside := faultstore.New(s, func(op faultstore.Op) faultstore.Decision {
 		if op.Kind == faultstore.Swap && op.Key == artifacts.CurrentKey {
-			if c, err := Change(ctx, s, time.Now); err != nil || !c.Snapshot.Equal(again.at) {
+			if c, err := change.Record(ctx, s, time.Now); err != nil || !c.Snapshot.Equal(again.At) {
 				t.Errorf("change %+v, %v", c, err)
 			}
 		}
@@ -127,8 +131,8 @@ func TestRollback(t *testing.T) {
 	refused(4)
 	refused(7)
 	// What no rollback can go behind is forgotten.
-	mustBuild(t, s, w.later(20*artifacts.Step))
-	mustBuild(t, s, w.later(21*artifacts.Step), func(c *Config) { c.Retain = 0 })
+	mustBuild(t, s, w.Later(20*artifacts.Step))
+	mustBuild(t, s, w.Later(21*artifacts.Step), func(c *builder.Config) { c.Retain = 0 })
 	if got := head(t, s).Manifest.Withdrawn; len(got) != 0 {
 		t.Errorf("withdrawn %v, and nothing before them is retained", got)
 	}
@@ -142,10 +146,10 @@ func TestRollbackChange(t *testing.T) {
 		for done, n := false, 1; !done; n++ {
 			for _, last := range []faultstore.Decision{faultstore.Refuse, faultstore.Lose} {
 				s := memstore.New()
-				good, bad := world{assets: 10, at: epoch}, world{assets: 10, at: epoch.Add(artifacts.Step), movers: 10, factor: 3}
+				good, bad := world{Assets: 10, At: epoch}, world{Assets: 10, At: epoch.Add(artifacts.Step), Movers: 10, Factor: 3}
 				mustBuild(t, s, good)
 				mustBuild(t, s, bad)
-				if _, err := Change(t.Context(), s, time.Now); err != nil || !changeRecord(t, s).Snapshot.Equal(bad.at) {
+				if _, err := change.Record(t.Context(), s, time.Now); err != nil || !changeRecord(t, s).Snapshot.Equal(bad.At) {
 					t.Fatal(err)
 				}
 				ctx, kill := context.WithCancel(t.Context())
@@ -158,15 +162,15 @@ func TestRollbackChange(t *testing.T) {
 						return faultstore.Refuse
 					}
 					return faultstore.Pass
-				}), good.at, time.Now)
+				}), good.At, time.Now)
 				kill()
-				if c := changeRecord(t, s); head(t, s).Pointer.Time.Equal(good.at) && !c.Snapshot.Equal(good.at) {
+				if c := changeRecord(t, s); head(t, s).Pointer.Time.Equal(good.At) && !c.Snapshot.Equal(good.At) {
 					t.Errorf("killed in call %d (%v): rolled back, but the record is of %v", n, last, c.Snapshot)
 				}
 				if done = err == nil; done {
 					continue
 				}
-				if _, err := Rollback(t.Context(), s, good.at, time.Now); err != nil || !head(t, s).Pointer.Time.Equal(good.at) || !changeRecord(t, s).Snapshot.Equal(good.at) {
+				if _, err := Rollback(t.Context(), s, good.At, time.Now); err != nil || !head(t, s).Pointer.Time.Equal(good.At) || !changeRecord(t, s).Snapshot.Equal(good.At) {
 					t.Errorf("the same rollback again: %v, record %+v", err, changeRecord(t, s))
 				}
 			}
@@ -177,11 +181,11 @@ func TestRollbackChange(t *testing.T) {
 // TestShrink: fewer retained snapshots leave more for gc, and nothing else changes.
 func TestShrink(t *testing.T) {
 	s, c := storeWithClock()
-	w := world{assets: 20, at: epoch}
+	w := world{Assets: 20, At: epoch}
 	for i := range 7 {
-		mustBuild(t, s, w.later(time.Duration(i)*artifacts.Step))
+		mustBuild(t, s, w.Later(time.Duration(i)*artifacts.Step))
 	}
-	c.pass(2 * time.Hour)
+	c.Pass(2 * time.Hour)
 	before := head(t, s)
 	for retain, want := range map[time.Duration]int{time.Hour: 6, 2 * artifacts.Step: 2, 0: 1} {
 		s := clone(t, s, all)
@@ -196,9 +200,58 @@ func TestShrink(t *testing.T) {
 			t.Errorf("retain %v: gc %+v", retain, g)
 		}
 		verify(t, s)
-		mustBuild(t, s, w.later(7*artifacts.Step))
+		mustBuild(t, s, w.Later(7*artifacts.Step))
 	}
 	if _, err := Shrink(t.Context(), memstore.New(), 0, time.Now); err == nil {
 		t.Error("an empty store was shrunk")
+	}
+}
+
+// TestJump: a pointer that edges would refuse is not followed, by no command.
+func TestJump(t *testing.T) {
+	s := memstore.New()
+	w := world{Assets: 10, At: epoch}
+	mustBuild(t, s, w)
+	mustBuild(t, s, w.Later(artifacts.Step))
+	if _, err := change.Record(t.Context(), s, time.Now); err != nil {
+		t.Fatal(err)
+	}
+	p := *head(t, s).Pointer
+	for _, above := range []uint64{artifacts.MaxJump, artifacts.MaxJump + 1} {
+		s := clone(t, s, all)
+		p.Sequence = 2 + above
+		overwrite(t, s, artifacts.CurrentKey, p.Encode())
+		_, change := change.Record(t.Context(), s, time.Now)
+		_, back := Rollback(t.Context(), clone(t, s, all), epoch, time.Now)
+		_, next := tryBuild(t.Context(), clone(t, s, all), w.Later(2*artifacts.Step))
+		for what, err := range map[string]error{"change": change, "rollback": back, "build": next} {
+			if refused := errors.Is(err, artifacts.ErrCorrupt); refused != (above > artifacts.MaxJump) {
+				t.Errorf("%s at %d above: %v", what, above, err)
+			}
+		}
+	}
+}
+
+// TestRollbackDamaged: a rollback does not go where edges cannot follow.
+func TestRollbackDamaged(t *testing.T) {
+	next, first := world{Assets: 12, At: epoch}, memstore.New()
+	for range 5 {
+		mustBuild(t, first, next)
+		next = next.Later(artifacts.Step)
+	}
+	h := head(t, first)
+	ret := h.Manifest.Retained[1]
+	m, err := artifacts.ReadManifest(t.Context(), first, ret.Manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Delete(t.Context(), artifacts.ObjectKey(m.View("quotes", "id").Objects[0].Digest)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Rollback(t.Context(), first, ret.Time, time.Now); err == nil || !strings.Contains(err.Error(), "builder repair") {
+		t.Errorf("rollback to a snapshot that is damaged: %v", err)
+	}
+	if now := head(t, first); now.Pointer.Sequence != h.Pointer.Sequence {
+		t.Errorf("the pointer moved to %d", now.Pointer.Sequence)
 	}
 }

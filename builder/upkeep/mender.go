@@ -1,4 +1,4 @@
-package builder
+package upkeep
 
 import (
 	"cmp"
@@ -9,14 +9,6 @@ import (
 
 	"example.com/marketdata/artifacts"
 )
-
-// unlessDamage returns err, unless it is damage.
-func unlessDamage(err error) error {
-	if artifacts.IsDamage(err) {
-		return nil
-	}
-	return err
-}
 
 // mender reads a store whose immutable objects may be damaged or missing. Such
 // a one it takes from a copy, puts in its place, and returns. It is an

@@ -1,0 +1,53 @@
+// Package walk reads the objects of a store, several at a time, and their rows.
+package walk
+
+import (
+	"context"
+
+	"example.com/marketdata/artifacts"
+	"golang.org/x/sync/errgroup"
+)
+
+// AtOnce bounds the objects that are made, put, read or deleted at the same time, and with
+// them memory: making one takes some ten MiB.
+const AtOnce = 8
+
+// Parallel calls f with each number below n, AtOnce at the same time, until a call fails or
+// ctx is done. It returns the first error.
+func Parallel(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(AtOnce)
+	for i := range n {
+		g.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return f(ctx, i)
+		})
+	}
+	return g.Wait()
+}
+
+// Rows reads objects of a view in their order and calls f with each row, until f fails.
+func Rows(
+	ctx context.Context, r artifacts.Reader, objects []artifacts.ViewObject, f func(id uint64, row []byte) error,
+) error {
+	for _, o := range objects {
+		body, err := artifacts.ReadObject(ctx, r, o.Ref)
+		if err != nil {
+			return err
+		}
+		shards, err := artifacts.ParseObject(body)
+		if err != nil {
+			return err
+		}
+		for _, s := range shards {
+			for i := range s.Len() {
+				if err := f(s.ID(i), s.Row(i)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}

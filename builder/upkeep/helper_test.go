@@ -1,0 +1,90 @@
+package upkeep
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/source"
+	"example.com/marketdata/internal/lab/buildtest"
+)
+
+type (
+	world = buildtest.World
+	given = buildtest.Given
+	fault = buildtest.Fault
+)
+
+var (
+	epoch, discard, moving            = buildtest.Epoch, buildtest.Discard, buildtest.Moving
+	head, republish, verify           = buildtest.Head, buildtest.Republish, buildtest.Verify
+	contents, stored, overwrite       = buildtest.Contents, buildtest.Stored, buildtest.Overwrite
+	clone, copyTo, all, tap           = buildtest.Clone, buildtest.CopyTo, buildtest.All, buildtest.Tap
+	everyStore, everyFault, few       = buildtest.EveryStore, buildtest.EveryFault, buildtest.Few
+	storeWithClock                    = buildtest.StoreWithClock
+	changeRecord, ledgerRoot, reached = buildtest.ChangeRecord, buildtest.Ledger, buildtest.Reached
+)
+
+// config is a Builder's with the defaults of the command.
+func config(s artifacts.Store, src source.Source) builder.Config {
+	floor := func(units uint64) market.U128 { return market.U128{Lo: units * 100_000_000} }
+	return builder.Config{
+		Store: s, Source: src, Retain: builder.DefaultRetain, Guards: builder.DefaultGuards, Log: discard, Settings: market.Settings{
+			TrendingMinMarketCap: floor(10_000_000), TrendingMinVolume: floor(1_000_000),
+			HistoryAssets: market.DefaultHistoryAssets,
+		},
+	}
+}
+
+// tryBuild builds a snapshot.
+func tryBuild(ctx context.Context, s artifacts.Store, src source.Source, change ...func(*builder.Config)) (*builder.Report, error) {
+	cfg := config(s, src)
+	for _, f := range change {
+		f(&cfg)
+	}
+	b, err := builder.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return b.Build(ctx, time.Time{})
+}
+
+// mustBuild builds and publishes a snapshot.
+func mustBuild(t *testing.T, s artifacts.Store, src source.Source, change ...func(*builder.Config)) *builder.Report {
+	t.Helper()
+	r, err := tryBuild(t.Context(), s, src, change...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Published {
+		t.Fatalf("snapshot %s was not published: %s", r.SnapshotTime, r.Reason)
+	}
+	return r
+}
+
+// inBubble is synctest.Test for what builds: the compressor's channels, which are made when
+// it is first used, must not belong to a bubble.
+func inBubble(t *testing.T, f func(t *testing.T)) {
+	mustBuild(t, memstore.New(), world{Assets: 10, At: epoch})
+	synctest.Test(t, f)
+}
+
+func mustBackfill(t *testing.T, s artifacts.Store, feeds []builder.PastFeed, change ...func(*builder.Config)) {
+	t.Helper()
+	cfg := config(s, nil)
+	for _, f := range change {
+		f(&cfg)
+	}
+	b, err := builder.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := b.Backfill(t.Context(), feeds); err != nil || !r.Published {
+		t.Fatalf("%+v, %v", r, err)
+	}
+}

@@ -1,0 +1,42 @@
+package upkeep
+
+import (
+	"context"
+	"errors"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/builder/publish"
+)
+
+// Verify reads everything that the pointer reaches, as artifacts.Check does, and adds to the
+// report the small objects that the store has lost. progress may be nil.
+func Verify(ctx context.Context, s artifacts.Store, progress builder.Progress) (*artifacts.CheckReport, error) {
+	show := func(done, total int) { progress.Show("verify", done, total) }
+	report, err := artifacts.Check(ctx, s, ledger.Refs, show)
+	if err != nil {
+		return report, err
+	}
+	lost := func(err error) error {
+		if errors.Is(err, publish.ErrLost) {
+			report.Problems = append(report.Problems, err.Error())
+			return nil
+		}
+		return err
+	}
+	if head, err := publish.ReadHead(ctx, s); err == nil && head.Manifest != nil {
+		if err := lost(publish.CheckOlder(ctx, s, head.Manifest)); err != nil {
+			return report, err
+		}
+	}
+	for _, key := range []string{artifacts.IdentityKey, artifacts.CurrentKey, artifacts.ChangeKey, artifacts.KeysKey} {
+		if _, _, err := s.Get(ctx, key, artifacts.MaxKeySetSize); !errors.Is(err, artifacts.ErrNotFound) {
+			continue // Check has seen it
+		}
+		if err := lost(publish.CheckMissing(ctx, s, key)); err != nil {
+			return report, err
+		}
+	}
+	return report, nil
+}

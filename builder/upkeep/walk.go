@@ -1,0 +1,53 @@
+package upkeep
+
+import (
+	"context"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/builder/publish"
+)
+
+// eachSnapshot calls f with the published snapshot and those it retains, newest first:
+// with the manifest, or with the error of reading it. It stops at the first error of f.
+func eachSnapshot(
+	ctx context.Context, r artifacts.Reader, p *artifacts.Pointer,
+	f func(artifacts.Retained, *artifacts.Manifest, error) error,
+) error {
+	published := artifacts.Retained{Time: p.Time, Manifest: p.Manifest}
+	newest, err := artifacts.ReadManifest(ctx, r, p.Manifest)
+	if err := f(published, newest, err); err != nil || newest == nil {
+		return err
+	}
+	for _, ret := range newest.Retained {
+		m, err := artifacts.ReadManifest(ctx, r, ret.Manifest)
+		if err := f(ret, m, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// needs returns the objects that a snapshot needs: its views', its ledger and the ledger's.
+// If the ledger cannot be read, it returns the others and the error.
+func needs(ctx context.Context, r artifacts.Reader, m *artifacts.Manifest) ([]artifacts.Ref, error) {
+	refs := publish.Reached(m)
+	root, err := artifacts.ReadObject(ctx, r, m.Ledger)
+	if err != nil {
+		return refs, err
+	}
+	named, err := ledger.Refs(root)
+	return append(refs, named...), err
+}
+
+// listManifests returns the manifests in a store, as they lie there.
+func listManifests(ctx context.Context, s artifacts.Store, keep func(artifacts.Info) bool) ([]artifacts.Ref, error) {
+	var refs []artifacts.Ref
+	err := s.List(ctx, artifacts.ManifestPrefix, func(info artifacts.Info) error {
+		if d, err := artifacts.ParseManifestKey(info.Key); err == nil && (keep == nil || keep(info)) {
+			refs = append(refs, artifacts.Ref{Digest: d, Size: info.Size})
+		}
+		return nil
+	})
+	return refs, err
+}
