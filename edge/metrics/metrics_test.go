@@ -21,7 +21,7 @@ import (
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
 	"example.com/marketdata/edge/upstream"
-	"example.com/marketdata/internal/lab/fixture"
+	"example.com/marketdata/internal/lab/teststore"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -147,9 +147,9 @@ func TestScrape(t *testing.T) {
 		t.Error("keys of a store that has none")
 	}
 
-	first := fixture.Publish(t, store, fixture.Feed(300, 1), fixture.Start, nil)
-	at := fixture.Start.Add(artifacts.Step)
-	fixture.Publish(t, store, fixture.Feed(300, 2), at, first)
+	teststore.Publish(t, store, teststore.NewFeed(300, 1), teststore.Start)
+	at := teststore.Start.Add(artifacts.Step)
+	teststore.Publish(t, store, teststore.NewFeed(300, 2), at)
 	until(t, "the snapshot", func() bool {
 		s := r.Refresher.State()
 		return s.Snapshot != nil && s.Snapshot.Time.Equal(at) && r.Refresher.Status().Missing == 0 && r.Refresher.Status().State == upstream.Valid &&
@@ -260,7 +260,7 @@ func TestEveryCounter(t *testing.T) {
 // TestTotals: what the engine counts is told.
 func TestTotals(t *testing.T) {
 	store := memstore.New()
-	fixture.Publish(t, store, fixture.Feed(300, 1), fixture.Start, nil)
+	teststore.Publish(t, store, teststore.NewFeed(300, 1), teststore.Start)
 	r := newRig(t, store, false)
 	until(t, "the snapshot", func() bool { s := r.Refresher.State(); return s != nil && s.Snapshot != nil })
 	for _, raw := range []string{"size=7", "size=7", "size=7", "size=8", "slug=asset-1,asset-2"} {

@@ -6,15 +6,15 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/internal/lab/fixture"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 // activateIn sets a time for a pointer's snapshot.
-func activateIn(d time.Duration) func(*artifacts.Pointer) {
-	return func(p *artifacts.Pointer) {
+func activateIn(d time.Duration) teststore.Option {
+	return teststore.Edit(func(p *artifacts.Pointer) {
 		p.Published = time.Now().UTC()
 		p.ActivateAt = p.Published.Add(d)
-	}
+	})
 }
 
 // TestActivation: a snapshot is current at its time and not before, pins on it are
@@ -27,14 +27,14 @@ func TestActivation(t *testing.T) {
 		return func() bool { s := r.newest(); return s != nil && s.Time.Equal(at) }
 	}
 	// The first one is answered from at once; the edge is ready later.
-	first := fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil, activateIn(time.Hour))
-	r.until(t, "the first snapshot", r.at(fixture.Start))
+	first := teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start, activateIn(time.Hour))
+	r.until(t, "the first snapshot", r.at(teststore.Start))
 	if left := time.Until(r.Status().NotBefore); left < artifacts.MaxActivateAfter/2 || left > artifacts.MaxActivateAfter {
 		t.Errorf("ready in %v, want five minutes at most", left)
 	}
-	second := fixture.Publish(t, mem, fixture.Feed(50, 2), next(first), first, activateIn(time.Hour))
+	second := teststore.Publish(t, mem, teststore.NewFeed(50, 2), next(first), activateIn(time.Hour))
 	r.until(t, "the second snapshot is ready", ready(next(first)))
-	pinned := func(p *fixture.Published) {
+	pinned := func(p *teststore.Published) {
 		t.Helper()
 		if s, err := r.Pinned(t.Context(), p.Manifest.Time); err != nil || s.Manifest != p.Pointer.Manifest.Digest {
 			t.Errorf("pin of %v: %v", p.Manifest.Time, err)
@@ -43,18 +43,18 @@ func TestActivation(t *testing.T) {
 	pinned(first)
 	pinned(second)
 	r.polled(t, 3)
-	if !r.at(fixture.Start)() {
+	if !r.at(teststore.Start)() {
 		t.Fatal("the second snapshot is current before its time")
 	}
 	// The third has no time: both are current, the second first.
-	third := fixture.Publish(t, mem, fixture.Feed(50, 3), next(second), second)
+	third := teststore.Publish(t, mem, teststore.NewFeed(50, 3), next(second))
 	r.until(t, "the third snapshot", r.at(next(second)))
 	if n := r.Counters.Swaps.Load(); n != 3 {
 		t.Errorf("%d swaps, want 3", n)
 	}
 	pinned(second)
 	// A rollback drops what waits.
-	fourth := fixture.Publish(t, mem, fixture.Feed(50, 4), next(third), third, activateIn(time.Hour))
+	fourth := teststore.Publish(t, mem, teststore.NewFeed(50, 4), next(third), activateIn(time.Hour))
 	r.until(t, "the fourth snapshot is ready", ready(next(third)))
 	// An earlier pointer is no rollback, also while the one behind it only waits.
 	v, err := mem.Swap(t.Context(), artifacts.CurrentKey, fourth.Version, third.Pointer.Encode())
@@ -63,23 +63,24 @@ func TestActivation(t *testing.T) {
 	}
 	r.until(t, "the earlier pointer is refused", r.fails("sequence 3 after 4"))
 	pinned(fourth)
-	back := *second
-	back.Pointer, back.Version = fourth.Pointer, v
+	if _, err := mem.Swap(t.Context(), artifacts.CurrentKey, v, fourth.Pointer.Encode()); err != nil {
+		t.Fatal(err)
+	}
 	// Nor does a rollback wait.
-	fifth := fixture.Publish(t, mem, fixture.Feed(50, 2), second.Manifest.Time, &back, activateIn(time.Hour))
+	teststore.Rollback(t, mem, second.Manifest.Time, activateIn(time.Hour))
 	r.until(t, "the rollback", r.at(second.Manifest.Time))
 	if _, err := r.Pinned(t.Context(), next(third)); err != ErrGone {
 		t.Errorf("pin of what was dropped: %v", err)
 	}
 	// By its own clock.
-	sixth := fixture.Publish(t, mem, fixture.Feed(50, 5), next(fourth), fifth, activateIn(300*time.Millisecond))
+	sixth := teststore.Publish(t, mem, teststore.NewFeed(50, 5), next(fourth), activateIn(300*time.Millisecond))
 	r.until(t, "the sixth snapshot", r.at(sixth.Manifest.Time))
 	if early := time.Until(sixth.Pointer.ActivateAt); early > 0 {
 		t.Errorf("current %v early", early)
 	}
 	r.until(t, "nothing waits", func() bool { return r.newest() == r.current() })
 	// What waits ends with the refresher.
-	fixture.Publish(t, mem, fixture.Feed(50, 6), next(sixth), sixth, activateIn(time.Hour))
+	teststore.Publish(t, mem, teststore.NewFeed(50, 6), next(sixth), activateIn(time.Hour))
 	r.until(t, "the seventh snapshot is ready", ready(next(sixth)))
 }
 
@@ -88,7 +89,7 @@ func TestActivationLate(t *testing.T) {
 	mem := memstore.New()
 	swaps := make(chan Swap, 10)
 	r := start(t, mem, t.TempDir(), func(c *Config, _ *store) { c.Swapped = func(s Swap) { swaps <- s } })
-	first := fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil, activateIn(time.Hour))
+	first := teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start, activateIn(time.Hour))
 	if s := <-swaps; s.Timed || r.Counters.Activation.Load() != 0 {
 		t.Errorf("the first: %+v", s)
 	}
@@ -99,13 +100,13 @@ func TestActivationLate(t *testing.T) {
 		}
 		return nil, errAway
 	})
-	second := fixture.Publish(t, mem, fixture.Feed(50, 2), next(first), first, activateIn(500*time.Millisecond))
+	second := teststore.Publish(t, mem, teststore.NewFeed(50, 2), next(first), activateIn(500*time.Millisecond))
 	r.until(t, "it is seen, and its time is over", func() bool { return r.Counters.Refused.Load() > 0 && time.Now().After(second.Pointer.ActivateAt) })
 	r.store.set(nil)
 	if s := <-swaps; !s.Timed || s.Lag <= 0 || r.Counters.Activation.Load() != int64(s.Lag) {
 		t.Errorf("late: %+v", s)
 	}
-	fixture.Publish(t, mem, fixture.Feed(50, 3), next(second), second)
+	teststore.Publish(t, mem, teststore.NewFeed(50, 3), next(second))
 	if s := <-swaps; s.Timed {
 		t.Errorf("without a time: %+v", s)
 	}

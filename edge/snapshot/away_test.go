@@ -12,7 +12,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/internal/lab/fixture"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 // outage is a store that is some milliseconds away, and between two times not there at
@@ -95,7 +95,7 @@ func TestOutage(t *testing.T) {
 		}
 		synctest.Test(t, func(t *testing.T) {
 			mem := memstore.New()
-			first := fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
+			first := teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
 			var mu sync.Mutex
 			var swaps []time.Time
 			var rigs []*rig
@@ -112,7 +112,7 @@ func TestOutage(t *testing.T) {
 						swaps = append(swaps, time.Now())
 					}
 				})
-				r.until(t, "the first snapshot", r.at(fixture.Start))
+				r.until(t, "the first snapshot", r.at(teststore.Start))
 				rigs, stores = append(rigs, r), append(stores, o)
 			}
 			from := time.Now().Add(4*time.Second + before)
@@ -124,7 +124,7 @@ func TestOutage(t *testing.T) {
 			mu.Lock()
 			swaps = nil
 			mu.Unlock()
-			fixture.Publish(t, mem, fixture.Feed(50, 2), next(first), first, activateIn(delay))
+			teststore.Publish(t, mem, teststore.NewFeed(50, 2), next(first), activateIn(delay))
 			time.Sleep(time.Until(to) + delay + 30*time.Second)
 			mu.Lock()
 			defer mu.Unlock()

@@ -11,20 +11,20 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/shards"
-	"example.com/marketdata/internal/lab/fixture"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 // FuzzKept: whatever stands in the cache folder, an edge that starts from it
 // while the store is away serves the snapshot that its pointer names, or none.
 func FuzzKept(f *testing.F) {
 	mem := memstore.New()
-	p := fixture.Publish(f, mem, fixture.Feed(50, 1), fixture.Start, nil)
+	p := teststore.Publish(f, mem, teststore.NewFeed(50, 1), teststore.Start)
 	pointer := p.Pointer.Encode()
 	manifest, _, err := mem.Get(context.Background(), artifacts.ManifestKey(p.Pointer.Manifest.Digest), artifacts.MaxManifestSize)
 	if err != nil {
 		f.Fatal(err)
 	}
-	change := (&artifacts.Change{Format: artifacts.Format, Database: "fixture", Time: fixture.Start, Snapshot: fixture.Start, Base: fixture.Start, Value: "0"}).Encode()
+	change := (&artifacts.Change{Format: artifacts.Format, Database: "fixture", Time: teststore.Start, Snapshot: teststore.Start, Base: teststore.Start, Value: "0"}).Encode()
 	dir := f.TempDir()
 	cache, err := shards.New(shards.Config{Store: &store{Reader: mem, spoil: away}, Memory: 1, Dir: dir, Wait: time.Millisecond})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/shards"
-	"example.com/marketdata/internal/lab/fixture"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 // gets counts what a store is asked for.
@@ -55,7 +55,7 @@ func (g *gets) once(tb testing.TB) {
 
 // historyKeys returns the objects of a snapshot's history that the one before does
 // not have; prev may be nil.
-func historyKeys(p, prev *fixture.Published) map[string]bool {
+func historyKeys(p, prev *teststore.Published) map[string]bool {
 	keys := map[string]bool{}
 	set := func(m *artifacts.Manifest, add bool) {
 		for _, v := range m.Views {
@@ -114,7 +114,7 @@ func TestHistoryBeforeActivation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				mem, asked := memstore.New(), &gets{}
-				first := fixture.PublishHistory(t, mem, fixture.Feed(100, 1), fixture.Start, nil, 50)
+				first := teststore.Publish(t, mem, teststore.NewFeed(100, 1).History(50), teststore.Start)
 				var late map[string]bool
 				lag := time.Duration(-1)
 				var r *rig
@@ -138,7 +138,7 @@ func TestHistoryBeforeActivation(t *testing.T) {
 				local := func() bool { return r.current() != nil && r.Status().MissingHistory == 0 }
 				r.until(t, "the first snapshot's history", local)
 				at := time.Now().Add(delay)
-				second := fixture.PublishHistory(t, mem, fixture.Feed(100, 2), next(first), first, 50, activateIn(delay))
+				second := teststore.Publish(t, mem, teststore.NewFeed(100, 2).History(50), next(first), activateIn(delay))
 				if keys := historyKeys(second, first); spoil != nil {
 					r.store.mu.Lock()
 					late = keys
@@ -176,7 +176,7 @@ func TestHistoryBeforeActivation(t *testing.T) {
 func TestHistoryOfWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem, asked := memstore.New(), &gets{}
-		p := fixture.PublishHistory(t, mem, fixture.Feed(100, 1), fixture.Start, nil, 50)
+		p := teststore.Publish(t, mem, teststore.NewFeed(100, 1).History(50), teststore.Start)
 		r := start(t, mem, t.TempDir(), func(c *Config, s *store) {
 			c.HistoryBytes = 1 << 30
 			s.set(asked.count)
@@ -186,7 +186,7 @@ func TestHistoryOfWhatWaits(t *testing.T) {
 		r.until(t, "the first snapshot's history", local)
 		for n := range 3 {
 			later := activateIn(25*time.Second + time.Duration(n)*time.Second)
-			p = fixture.PublishHistory(t, mem, fixture.Feed(100, uint64(n)+2), next(p), p, 50, later)
+			p = teststore.Publish(t, mem, teststore.NewFeed(100, uint64(n)+2).History(50), next(p), later)
 			r.until(t, "it waits", func() bool { return r.newest().Time.Equal(p.Manifest.Time) })
 		}
 		time.Sleep(20 * time.Second)
@@ -202,7 +202,7 @@ func TestHistoryOfWhatWaits(t *testing.T) {
 
 		// A store that hangs with the history of what waits holds up no rollback.
 		hang := make(chan struct{})
-		fourth := fixture.PublishHistory(t, mem, fixture.Feed(100, 9), next(p), p, 50, activateIn(time.Minute))
+		fourth := teststore.Publish(t, mem, teststore.NewFeed(100, 9).History(50), next(p), activateIn(time.Minute))
 		keys := historyKeys(fourth, p)
 		r.store.set(func(key string, b []byte, err error) ([]byte, error) {
 			if keys[key] {
@@ -211,11 +211,9 @@ func TestHistoryOfWhatWaits(t *testing.T) {
 			return b, err
 		})
 		r.until(t, "the fourth waits", func() bool { return r.newest().Time.Equal(fourth.Manifest.Time) })
-		back := *first
-		back.Pointer, back.Version = fourth.Pointer, fourth.Version
-		fifth := fixture.Publish(t, mem, fixture.Feed(100, 1), first.Manifest.Time, &back)
+		fifth := teststore.Rollback(t, mem, first.Manifest.Time)
 		r.until(t, "the rollback", r.at(fifth.Manifest.Time))
-		sixth := fixture.PublishHistory(t, mem, fixture.Feed(100, 9), next(p), fifth, 50, activateIn(time.Minute))
+		sixth := teststore.Publish(t, mem, teststore.NewFeed(100, 9).History(50), next(fourth), activateIn(time.Minute))
 		r.until(t, "the sixth waits", func() bool { return r.newest().Time.Equal(sixth.Manifest.Time) })
 		close(hang)
 		r.halt()
@@ -227,7 +225,7 @@ func TestHistoryOfWhatWaits(t *testing.T) {
 func TestHistoryWithoutADisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem, asked := memstore.New(), &gets{}
-		first := fixture.PublishHistory(t, mem, fixture.Feed(100, 1), fixture.Start, nil, 50)
+		first := teststore.Publish(t, mem, teststore.NewFeed(100, 1).History(50), teststore.Start)
 		r := start(t, mem, t.TempDir(), func(c *Config, s *store) {
 			s.set(asked.count)
 			cache, err := shards.New(shards.Config{Store: s, Memory: 1 << 20, Dir: c.Dir, DirSize: 1})
@@ -238,7 +236,7 @@ func TestHistoryWithoutADisk(t *testing.T) {
 			c.Cache, c.HistoryBytes = cache, 1<<30
 		})
 		r.until(t, "the first snapshot", func() bool { return r.current() != nil && r.Status().MissingHistory == 0 })
-		second := fixture.PublishHistory(t, mem, fixture.Feed(100, 2), next(first), first, 50, activateIn(15*time.Second))
+		second := teststore.Publish(t, mem, teststore.NewFeed(100, 2).History(50), next(first), activateIn(15*time.Second))
 		time.Sleep(20 * time.Second)
 		r.until(t, "the second snapshot", func() bool { return r.at(next(first))() && r.Status().MissingHistory == 0 })
 		r.halt()
@@ -262,7 +260,7 @@ func TestHistoryWithinTheDisk(t *testing.T) {
 }
 
 func historyWithinTheDisk(t *testing.T, delay time.Duration) {
-	size := func(p *fixture.Published) (own, history int64) {
+	size := func(p *teststore.Published) (own, history int64) {
 		for _, v := range p.Manifest.Views {
 			for _, o := range v.Objects {
 				if artifacts.IsHistory(v.Collection) {
@@ -275,9 +273,9 @@ func historyWithinTheDisk(t *testing.T, delay time.Duration) {
 		return own, history
 	}
 	mem, asked := memstore.New(), &gets{}
-	p := fixture.PublishHistory(t, mem, fixture.Feed(100, 1), fixture.Start, nil, 50)
+	p := teststore.Publish(t, mem, teststore.NewFeed(100, 1).History(50), teststore.Start)
 	own, history := size(p)
-	bound := (2*own + history) * 10 / 9 // of two snapshots, one of them with its history, and some
+	bound := (2*own + history + history/8) * 10 / 9 // of two snapshots, one of them with its history, which grows
 	var cache *shards.Cache
 	r := start(t, mem, t.TempDir(), func(cfg *Config, s *store) {
 		s.set(asked.count)
@@ -296,8 +294,7 @@ func historyWithinTheDisk(t *testing.T, delay time.Duration) {
 		if err := r.answers(); err != nil {
 			t.Errorf("snapshot %d: %v", n, err)
 		}
-		p.Manifest.Retained = nil // no more than this one by the next
-		p = fixture.PublishHistory(t, mem, fixture.Feed(100, n+2), next(p), p, 50, activateIn(delay))
+		p = teststore.Publish(t, mem, teststore.NewFeed(100, n+2).History(50), next(p), teststore.Retain(0), activateIn(delay))
 		if delay > 0 { // until then the one before has its history
 			r.until(t, "it waits", func() bool { return r.newest().Time.Equal(p.Manifest.Time) })
 			time.Sleep(delay / 2)

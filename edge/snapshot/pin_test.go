@@ -10,16 +10,16 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/internal/lab/fixture"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 // TestPinOfWhatARestoreTookBack: an edge that had the later snapshots says that
 // they are gone, until one of such a time is published.
 func TestPinOfWhatARestoreTookBack(t *testing.T) {
 	mem := memstore.New()
-	first := fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
-	second := fixture.Publish(t, mem, fixture.Feed(50, 2), next(first), first)
-	third := fixture.Publish(t, mem, fixture.Feed(50, 3), next(second), second)
+	first := teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
+	second := teststore.Publish(t, mem, teststore.NewFeed(50, 2), next(first))
+	third := teststore.Publish(t, mem, teststore.NewFeed(50, 3), next(second))
 	r := start(t, mem, t.TempDir(), nil)
 	r.until(t, "the third snapshot", r.at(third.Manifest.Time))
 	p := *first.Pointer
@@ -31,17 +31,13 @@ func TestPinOfWhatARestoreTookBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.until(t, "the first snapshot", r.at(fixture.Start))
-	for _, gone := range []*fixture.Published{second, third} {
+	r.until(t, "the first snapshot", r.at(teststore.Start))
+	for _, gone := range []*teststore.Published{second, third} {
 		if s, err := r.Pinned(t.Context(), gone.Manifest.Time); !errors.Is(err, ErrGone) {
 			t.Errorf("pin of %v: %v, %v", gone.Manifest.Time, s, err)
 		}
 	}
-	if _, first.Version, err = mem.Get(t.Context(), artifacts.CurrentKey, artifacts.MaxPointerSize); err != nil {
-		t.Fatal(err)
-	}
-	first.Pointer = &p
-	again := fixture.Publish(t, mem, fixture.Feed(50, 4), next(first), first)
+	again := teststore.Publish(t, mem, teststore.NewFeed(50, 4), next(first))
 	r.until(t, "the second snapshot again", r.at(next(first)))
 	if s, err := r.Pinned(t.Context(), third.Manifest.Time); !errors.Is(err, ErrGone) {
 		t.Errorf("pin of the third: %v, %v", s, err)
@@ -55,13 +51,13 @@ func TestPinOfWhatARestoreTookBack(t *testing.T) {
 // same time share one poll.
 func TestPinOfTheFuture(t *testing.T) {
 	mem := memstore.New()
-	first := fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
+	first := teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
 	// A poll of an hour: only the pin itself makes the edge look.
 	r := start(t, mem, t.TempDir(), func(c *Config, _ *store) {
 		c.Poll, c.Now = time.Hour, func() time.Time { return next(first) }
 	})
-	r.until(t, "the first snapshot", r.at(fixture.Start))
-	fixture.Publish(t, mem, fixture.Feed(50, 2), next(first), first)
+	r.until(t, "the first snapshot", r.at(teststore.Start))
+	teststore.Publish(t, mem, teststore.NewFeed(50, 2), next(first))
 	var clients sync.WaitGroup
 	for range 100 {
 		clients.Go(func() {

@@ -20,7 +20,7 @@ import (
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/upstream"
-	"example.com/marketdata/internal/lab/fixture"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 func TestMain(m *testing.M) {
@@ -130,21 +130,21 @@ func (r *rig) polled(tb testing.TB, n int64) {
 	r.until(tb, "polls", func() bool { return r.Counters.Polls.Load() >= from+n })
 }
 
-func next(p *fixture.Published) time.Time { return p.Manifest.Time.Add(artifacts.Step) }
+func next(p *teststore.Published) time.Time { return p.Manifest.Time.Add(artifacts.Step) }
 
 func TestSwapAndPins(t *testing.T) {
 	mem := memstore.New()
 	r := start(t, mem, t.TempDir(), nil)
 	r.until(t, "an empty store", func() bool { s := r.State(); return s != nil && s.Snapshot == nil })
-	first := fixture.Publish(t, mem, fixture.Feed(300, 1), fixture.Start, nil)
-	r.until(t, "the first snapshot", r.at(fixture.Start))
-	second := fixture.Publish(t, mem, fixture.Feed(300, 2), next(first), first)
+	first := teststore.Publish(t, mem, teststore.NewFeed(300, 1), teststore.Start)
+	r.until(t, "the first snapshot", r.at(teststore.Start))
+	second := teststore.Publish(t, mem, teststore.NewFeed(300, 2), next(first))
 	r.until(t, "the second snapshot", r.at(next(first)))
 	if st := r.Status(); st.State != upstream.Valid || st.LastError != "" {
 		t.Errorf("status %+v", st)
 	}
 	ctx := context.Background()
-	for _, p := range []*fixture.Published{first, second} {
+	for _, p := range []*teststore.Published{first, second} {
 		s, err := r.Pinned(ctx, p.Manifest.Time)
 		if err != nil || s.Manifest != p.Pointer.Manifest.Digest {
 			t.Errorf("pin of %v: %v, %v", p.Manifest.Time, s, err)
@@ -153,7 +153,7 @@ func TestSwapAndPins(t *testing.T) {
 	// A fresh edge reads the retained snapshot's manifest when it is pinned.
 	fresh := start(t, mem, t.TempDir(), nil)
 	fresh.until(t, "the second snapshot", fresh.at(next(first)))
-	s, err := fresh.Pinned(ctx, fixture.Start)
+	s, err := fresh.Pinned(ctx, teststore.Start)
 	if err != nil || s.View(query.Quotes, query.SortID).Rows == 0 {
 		t.Fatalf("pin on a fresh edge: %v", err)
 	}
@@ -164,8 +164,8 @@ func TestSwapAndPins(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	mem := memstore.New()
-	first := fixture.Publish(t, mem, fixture.Feed(300, 1), fixture.Start, nil)
-	second := fixture.Publish(t, mem, fixture.Feed(300, 2), next(first), first)
+	first := teststore.Publish(t, mem, teststore.NewFeed(300, 1), teststore.Start)
+	second := teststore.Publish(t, mem, teststore.NewFeed(300, 2), next(first))
 	r := start(t, mem, t.TempDir(), nil)
 	r.until(t, "the second snapshot", r.at(next(first)))
 	swap := func(p artifacts.Pointer) {
@@ -216,11 +216,11 @@ func TestRefusals(t *testing.T) {
 
 func TestAcceptStore(t *testing.T) {
 	mem := memstore.New()
-	first := fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
+	first := teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
 	const id = "ffffffffffffffffffffffffffffffff"
 	r := start(t, mem, t.TempDir(), func(c *Config, _ *store) { c.Floor = floor.Open("", []string{id}, nil) })
-	r.until(t, "the first snapshot", r.at(fixture.Start))
-	second := fixture.Publish(t, mem, fixture.Feed(50, 2), next(first), first)
+	r.until(t, "the first snapshot", r.at(teststore.Start))
+	second := teststore.Publish(t, mem, teststore.NewFeed(50, 2), next(first))
 	other := *second.Pointer
 	other.Store, other.Sequence = id, 1 // a store of its own counts on its own
 	if _, err := mem.Swap(context.Background(), artifacts.CurrentKey, second.Version, other.Encode()); err != nil {
@@ -233,10 +233,10 @@ func TestAcceptStore(t *testing.T) {
 // whole, and taken over once the store tells the truth.
 func TestLyingStore(t *testing.T) {
 	mem := memstore.New()
-	first := fixture.Publish(t, mem, fixture.Feed(300, 1), fixture.Start, nil)
+	first := teststore.Publish(t, mem, teststore.NewFeed(300, 1), teststore.Start)
 	prev := first
 	r := start(t, mem, t.TempDir(), nil)
-	r.until(t, "the first snapshot", r.at(fixture.Start))
+	r.until(t, "the first snapshot", r.at(teststore.Start))
 	for i, spoil := range []func(key string, b []byte, err error) ([]byte, error){
 		func(key string, b []byte, err error) ([]byte, error) {
 			if strings.HasPrefix(key, artifacts.ObjectPrefix) {
@@ -259,7 +259,7 @@ func TestLyingStore(t *testing.T) {
 	} {
 		at := next(prev)
 		r.store.set(spoil)
-		prev = fixture.Publish(t, mem, fixture.Feed(300, uint64(i+2)), at, prev)
+		prev = teststore.Publish(t, mem, teststore.NewFeed(300, uint64(i+2)), at)
 		refused := r.Counters.Refused.Load()
 		r.until(t, "a refusal", func() bool { return r.Counters.Refused.Load() > refused+1 })
 		if r.at(at)() {
@@ -278,8 +278,8 @@ func TestStoreAwayAndBack(t *testing.T) {
 		t.Errorf("state %v, state %s", r.State(), r.Status().State)
 	}
 	r.store.set(nil)
-	first := fixture.Publish(t, mem, fixture.Feed(300, 1), fixture.Start, nil)
-	r.until(t, "the first snapshot", r.at(fixture.Start))
+	first := teststore.Publish(t, mem, teststore.NewFeed(300, 1), teststore.Start)
+	r.until(t, "the first snapshot", r.at(teststore.Start))
 	r.until(t, "all objects", func() bool { return r.Status().Missing == 0 })
 	r.store.set(away)
 	r.until(t, "an interruption", func() bool { return r.Status().State == upstream.Interrupted })
@@ -289,7 +289,7 @@ func TestStoreAwayAndBack(t *testing.T) {
 			t.Errorf("shard %d while the store is away: %v", n, err)
 		}
 	}
-	fixture.Publish(t, mem, fixture.Feed(300, 2), next(first), first)
+	teststore.Publish(t, mem, teststore.NewFeed(300, 2), next(first))
 	r.store.set(nil)
 	r.until(t, "the second snapshot", r.at(next(first)))
 	r.until(t, "valid again", func() bool { return r.Status().State == upstream.Valid })
@@ -298,9 +298,9 @@ func TestStoreAwayAndBack(t *testing.T) {
 func TestRestartWithoutTheStore(t *testing.T) {
 	mem := memstore.New()
 	dir := t.TempDir()
-	first := fixture.Publish(t, mem, fixture.Feed(300, 1), fixture.Start, nil)
-	fixture.Publish(t, mem, fixture.Feed(300, 2), next(first), first)
-	change := artifacts.Change{Format: artifacts.Format, Database: "fixture", Time: fixture.Start, Value: "2.5"}
+	first := teststore.Publish(t, mem, teststore.NewFeed(300, 1), teststore.Start)
+	teststore.Publish(t, mem, teststore.NewFeed(300, 2), next(first))
+	change := artifacts.Change{Format: artifacts.Format, Database: "fixture", Time: teststore.Start, Value: "2.5"}
 	if _, err := mem.Swap(context.Background(), artifacts.ChangeKey, "", change.Encode()); err != nil {
 		t.Fatal(err)
 	}
@@ -330,13 +330,13 @@ func TestRestartWithoutTheStore(t *testing.T) {
 // behind. What the other has kept stays, and is what the next one starts from.
 func TestSharedFolderKeepsTheNewest(t *testing.T) {
 	mem, dir := memstore.New(), t.TempDir()
-	first := fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
+	first := teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
 	ahead, behind := start(t, mem, dir, nil), start(t, mem, dir, nil)
-	ahead.until(t, "the first snapshot", ahead.at(fixture.Start))
-	behind.until(t, "the first snapshot", behind.at(fixture.Start))
+	ahead.until(t, "the first snapshot", ahead.at(teststore.Start))
+	behind.until(t, "the first snapshot", behind.at(teststore.Start))
 	behind.store.set(away)
-	second := fixture.Publish(t, mem, fixture.Feed(50, 2), next(first), first)
-	third := fixture.Publish(t, mem, fixture.Feed(50, 3), next(second), second)
+	second := teststore.Publish(t, mem, teststore.NewFeed(50, 2), next(first))
+	third := teststore.Publish(t, mem, teststore.NewFeed(50, 3), next(second))
 	ahead.until(t, "the third snapshot", ahead.at(next(second)))
 	ahead.halt() // it has kept the pointer
 	behind.store.set(func(key string, b []byte, err error) ([]byte, error) {
@@ -353,19 +353,19 @@ func TestSharedFolderKeepsTheNewest(t *testing.T) {
 
 func TestChangeRecord(t *testing.T) {
 	mem := memstore.New()
-	fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
+	teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
 	r := start(t, mem, t.TempDir(), nil)
-	r.until(t, "the snapshot", r.at(fixture.Start))
+	r.until(t, "the snapshot", r.at(teststore.Start))
 	if r.State().Change != nil {
 		t.Error("a change out of nothing")
 	}
 	version := artifacts.Version("")
 	for _, c := range []struct{ raw, want string }{
-		{string((&artifacts.Change{Format: 1, Time: fixture.Start, Value: "1.5"}).Encode()), "1.5"},
+		{string((&artifacts.Change{Format: 1, Time: teststore.Start, Value: "1.5"}).Encode()), "1.5"},
 		{"{", ""},
-		{string((&artifacts.Change{Format: 1, Time: fixture.Start, Value: "-3"}).Encode()), "-3"},
-		{string((&artifacts.Change{Format: 1, Time: fixture.Start, Value: "1e5"}).Encode()), ""},
-		{string((&artifacts.Change{Format: 1, Time: fixture.Start, Value: "0"}).Encode()), "0"},
+		{string((&artifacts.Change{Format: 1, Time: teststore.Start, Value: "-3"}).Encode()), "-3"},
+		{string((&artifacts.Change{Format: 1, Time: teststore.Start, Value: "1e5"}).Encode()), ""},
+		{string((&artifacts.Change{Format: 1, Time: teststore.Start, Value: "0"}).Encode()), "0"},
 		{strings.Repeat(" ", artifacts.MaxPointerSize+1), ""},
 	} {
 		var err error
@@ -383,11 +383,11 @@ func TestChangeRecord(t *testing.T) {
 // not hold up a snapshot past the budget.
 func TestFetchBudget(t *testing.T) {
 	mem := memstore.New()
-	first := fixture.Publish(t, mem, fixture.Feed(300, 1), fixture.Start, nil)
+	first := teststore.Publish(t, mem, teststore.NewFeed(300, 1), teststore.Start)
 	r := start(t, mem, t.TempDir(), func(c *Config, _ *store) { c.FetchBudget = 50 * time.Millisecond })
-	r.until(t, "the first snapshot", r.at(fixture.Start))
+	r.until(t, "the first snapshot", r.at(teststore.Start))
 	r.until(t, "all objects", func() bool { return r.Status().Missing == 0 })
-	second := fixture.Publish(t, mem, fixture.Feed(300, 2), next(first), first)
+	second := teststore.Publish(t, mem, teststore.NewFeed(300, 2), next(first))
 	slow := artifacts.ObjectKey(second.Manifest.View("quotes", "name").Objects[0].Digest)
 	release := make(chan struct{})
 	r.store.set(func(key string, b []byte, err error) ([]byte, error) {
@@ -413,7 +413,7 @@ func TestLacking(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			mem := memstore.New()
-			first := fixture.Publish(t, mem, fixture.Feed(300, 1), fixture.Start, nil)
+			first := teststore.Publish(t, mem, teststore.NewFeed(300, 1), teststore.Start)
 			affected := artifacts.ObjectKey(first.Manifest.View("quotes", "name").Objects[0].Digest)
 			release := make(chan struct{})
 			var late atomic.Bool
@@ -435,7 +435,7 @@ func TestLacking(t *testing.T) {
 					return b, err
 				})
 			})
-			r.until(t, "the first snapshot", r.at(fixture.Start))
+			r.until(t, "the first snapshot", r.at(teststore.Start))
 			if spoil != nil {
 				r.until(t, "the end of a round", func() bool {
 					return strings.HasPrefix(r.Status().Lacking, "1 of 25 objects of the snapshot are not on this machine: ")
@@ -456,7 +456,7 @@ func TestLacking(t *testing.T) {
 
 func TestIncompleteManifestIsRefused(t *testing.T) {
 	mem := memstore.New()
-	p := fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
+	p := teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
 	cache, err := shards.New(shards.Config{Store: mem, Memory: 1, Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

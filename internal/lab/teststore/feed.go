@@ -1,0 +1,170 @@
+package teststore
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/source"
+)
+
+// Rows are a market by the names of the feed's files: the rows of assets.ndjson under
+// "assets", and so on.
+type Rows map[string][]map[string]any
+
+// Files implements Content.
+func (r Rows) Files(at time.Time) source.Memory {
+	files := source.Memory{source.InfoFile: source.Info("example", at)}
+	for name, rows := range r {
+		var text []byte
+		for _, row := range rows {
+			line, err := json.Marshal(row)
+			if err != nil {
+				panic(err)
+			}
+			text = append(append(text, line...), '\n')
+		}
+		files[name+".ndjson"] = text
+	}
+	return files
+}
+
+// Asset is an asset of a Feed. Without a price it has no quote; amounts are in the smallest
+// units of the feed.
+type Asset struct {
+	ID                       uint64
+	Name, Symbol, Slug       string
+	Price, MarketCap, Volume uint64
+	Active                   bool
+}
+
+// Feed is a market with any number of assets.
+type Feed struct {
+	Assets []Asset
+
+	history int // how many assets have points of history
+	past    []Asset
+}
+
+// NewFeed returns a market of n assets: every tenth shares the ticker COMMON, one in seven
+// has no quote, ids have gaps. Prices follow seed.
+func NewFeed(n int, seed uint64) *Feed {
+	f := &Feed{}
+	for i := range n {
+		a := Asset{
+			ID: uint64(2*i + 1), Name: fmt.Sprintf("Asset %c%d", 'A'+(i*7)%26, i%1000), Symbol: "S" + strconv.Itoa(i/3),
+			Slug: fmt.Sprintf("asset-%d", (i*7919)%n), Active: i%11 != 0,
+		}
+		if i%10 == 0 {
+			a.Symbol = "Common"
+		}
+		if i%7 != 0 {
+			x := uint64(i+1) * 0x9E3779B97F4A7C15 * (seed | 1)
+			a.Price, a.MarketCap, a.Volume = x>>20+1, x>>8, x>>12
+		}
+		f.Assets = append(f.Assets, a)
+	}
+	return f
+}
+
+// Files implements Content.
+func (f *Feed) Files(at time.Time) source.Memory {
+	var assets, quotes, exchanges, categories, chains strings.Builder
+	for i := range f.Assets {
+		a := &f.Assets[i]
+		fmt.Fprintf(&assets, `{"key":"k%d","id":%[1]d,"name":%s,"symbol":%s,"slug":%s,"logo":"https://logo.example/%[1]d.png",`+
+			`"explorers":["https://explorer.example/%[1]d"],"website":"https://site.example/","active":%[5]t}`+"\n",
+			a.ID, quoted(a.Name), quoted(a.Symbol), quoted(a.Slug), a.Active)
+		if a.Price != 0 {
+			fmt.Fprintf(&quotes, `{"key":"k%d","price":%s,"market_cap":%s,"volume":%s}`+"\n", a.ID,
+				market.AppendDecimal(nil, market.U128{Lo: a.Price}, 18), market.AppendDecimal(nil, market.U128{Lo: a.MarketCap}, 8),
+				market.AppendDecimal(nil, market.U128{Lo: a.Volume}, 8))
+		}
+	}
+	n := len(f.Assets)
+	for i := range max(n/20, 3) {
+		fmt.Fprintf(&exchanges, `{"key":"e%d","id":%d,"name":"Exchange %d","slug":"exchange-%d"}`+"\n", i, i+1, i%17, i%13)
+	}
+	for i := range max(n/100, 3) {
+		var members []string
+		for a := i; a < n; a += 50 {
+			members = append(members, `"k`+strconv.FormatUint(f.Assets[a].ID, 10)+`"`)
+		}
+		group := fmt.Sprintf(`{"key":"g%d","id":%d,"name":"Group %[1]d","slug":"group-%[1]d","members":[%[3]s]`, i, i+1, strings.Join(members, ","))
+		fmt.Fprintf(&categories, "%s}\n", group)
+		fmt.Fprintf(&chains, `%s,"display_name":"Group %d"}`+"\n", group, i)
+	}
+	return source.Memory{
+		source.InfoFile: source.Info("example", at), source.AssetsFile: []byte(assets.String()),
+		source.QuotesFile: []byte(quotes.String()), source.ExchangesFile: []byte(exchanges.String()),
+		source.CategoriesFile: []byte(categories.String()), source.ChainsFile: []byte(chains.String()),
+	}
+}
+
+// quoted returns text as JSON.
+func quoted(text string) []byte {
+	b, err := json.Marshal(text)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// History gives the market the history of up to n assets, those with even places, which become
+// its largest, and returns it: the first snapshot of a store then begins with a year of it. In
+// the past there were two assets that f does not have, prices were missing now and then, and
+// one asset in nine has points of the last hours alone.
+func (f *Feed) History(n int) *Feed {
+	f.history, f.past = 0, []Asset{{ID: 2}, {ID: 1 << 40}}
+	for i := 0; i < min(2*n, len(f.Assets)); i += 2 {
+		a := &f.Assets[i]
+		if a.Price != 0 {
+			a.MarketCap |= 1 << 60
+			f.history++
+		}
+		if a.Price != 0 || i == 0 {
+			f.past = append(f.past, *a)
+		}
+	}
+	return f
+}
+
+// past returns feeds of assets at many times in the year before at.
+func past(assets []Asset, at time.Time) (feeds []builder.PastFeed) {
+	chance := func(seed, t uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, t)) }
+	times := map[time.Time]bool{}
+	for i := range artifacts.HistoryWindows {
+		w := &artifacts.HistoryWindows[i]
+		for t := w.First(at); t.Before(at); t = t.Add(w.Step) {
+			if chance(1, uint64(t.Unix())).IntN(10) == 0 {
+				times[t] = true
+			}
+		}
+		times[w.First(at).Add(-w.Step)] = true // before the window
+	}
+	for _, t := range slices.SortedFunc(maps.Keys(times), time.Time.Compare) {
+		f := &Feed{}
+		for i, a := range assets {
+			r := chance(a.ID, uint64(t.Unix()))
+			a.Name, a.Symbol, a.Slug = fmt.Sprintf("Past %d", a.ID), "PAST", fmt.Sprintf("past-%d", a.ID)
+			a.Price, a.MarketCap, a.Volume = uint64(1+r.Int64N(1e17)), 1<<61-uint64(i), 1
+			switch {
+			case a.ID%9 == 0 && at.Sub(t) > 5*time.Hour, i > 2 && r.IntN(8) == 0:
+				a.Price = 0
+			case r.IntN(3) == 0:
+				a.Price = a.Price / 1e15 * 1e15
+			}
+			f.Assets = append(f.Assets, a)
+		}
+		feeds = append(feeds, builder.PastFeed{Name: t.String(), Time: t, Files: f.Files(t)})
+	}
+	return feeds
+}

@@ -1,0 +1,183 @@
+// Package teststore makes stores for tests: the real builder publishes made-up markets into
+// them. A test that needs a store that no builder makes edits one of these.
+package teststore
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/change"
+	"example.com/marketdata/builder/keys"
+	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/source"
+	"example.com/marketdata/builder/upkeep"
+)
+
+// Start is the time of the first snapshot of most tests.
+var Start = time.Date(2026, 3, 4, 5, 10, 0, 0, time.UTC)
+
+// Content is a market that can be published.
+type Content interface {
+	// Files returns the market's feed at a time.
+	Files(at time.Time) source.Memory
+}
+
+// Published is one snapshot in a store.
+type Published struct {
+	Pointer  *artifacts.Pointer
+	Manifest *artifacts.Manifest
+	Version  artifacts.Version // of the pointer
+}
+
+// Read returns the published snapshot of a store.
+func Read(tb testing.TB, store artifacts.Reader) *Published {
+	tb.Helper()
+	ctx := context.Background()
+	b, version, err := store.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	pointer, err := artifacts.ParsePointer(b)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	b, _, err = store.Get(ctx, artifacts.ManifestKey(pointer.Manifest.Digest), artifacts.MaxManifestSize)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	manifest, err := artifacts.ParseManifest(b)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &Published{pointer, manifest, version}
+}
+
+// An Option changes how a snapshot is published.
+type Option func(*options)
+
+type options struct {
+	builder.Config
+	edit func(*artifacts.Pointer)
+}
+
+// Edit changes the pointer before it is written, to what a builder would not write.
+func Edit(change func(*artifacts.Pointer)) Option {
+	return func(o *options) { o.edit = change }
+}
+
+// Retain sets how long earlier snapshots are retained; the default is as long as can be.
+func Retain(d time.Duration) Option { return func(o *options) { o.Retain = d } }
+
+// NewBuilder returns a builder with the settings that operators begin with, whose guard
+// rails stop nothing.
+func NewBuilder(tb testing.TB, store artifacts.Store, src source.Source) *builder.Builder {
+	tb.Helper()
+	return newBuilder(tb, builder.Config{Store: store, Source: src, Retain: builder.DefaultRetain, Settings: market.Settings{
+		TrendingMinMarketCap: market.U128{Lo: 10_000_000_00000000}, TrendingMinVolume: market.U128{Lo: 1_000_000_00000000},
+		HistoryAssets: market.DefaultHistoryAssets,
+	}})
+}
+
+func newBuilder(tb testing.TB, cfg builder.Config) *builder.Builder {
+	tb.Helper()
+	cfg.Guards, cfg.Log = builder.DefaultGuards, slog.New(slog.DiscardHandler)
+	cfg.Guards.Force = true
+	b, err := builder.New(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return b
+}
+
+// Publish builds the snapshot of a market at a time, which is later than the one in the
+// store. The pointer says that it was published at that time.
+func Publish(tb testing.TB, store artifacts.Store, c Content, at time.Time, opts ...Option) *Published {
+	tb.Helper()
+	ctx := context.Background()
+	o := options{Config: builder.Config{Retain: builder.MaxRetain, Now: func() time.Time { return at }}}
+	for _, f := range opts {
+		f(&o)
+	}
+	o.Store, o.Source = &edited{store, o.edit}, content{c}
+	_, _, err := store.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
+	if f, ok := c.(*Feed); ok && f.history > 0 {
+		o.Settings.HistoryAssets = f.history
+		if errors.Is(err, artifacts.ErrNotFound) {
+			feeds := append(past(f.past, at), builder.PastFeed{Name: "present", Time: at, Files: f.Files(at)})
+			_, err = newBuilder(tb, o.Config).Backfill(ctx, feeds)
+		}
+	}
+	if err == nil || errors.Is(err, artifacts.ErrNotFound) {
+		_, err = newBuilder(tb, o.Config).Build(ctx, at)
+	}
+	if err != nil {
+		tb.Fatalf("publish the snapshot of %v: %v", at, err)
+	}
+	return Read(tb, store)
+}
+
+// content is a Content as a builder's source.
+type content struct{ Content }
+
+func (content) String() string { return "example" }
+
+func (c content) Files(_ context.Context, at time.Time) (source.Files, error) {
+	return c.Content.Files(at), nil
+}
+
+// Rollback publishes the retained snapshot of a time again.
+func Rollback(tb testing.TB, store artifacts.Store, to time.Time, opts ...Option) *Published {
+	tb.Helper()
+	var o options
+	for _, f := range opts {
+		f(&o)
+	}
+	if _, err := upkeep.Rollback(context.Background(), &edited{store, o.edit}, to, time.Now); err != nil {
+		tb.Fatal(err)
+	}
+	return Read(tb, store)
+}
+
+// edited is a store whose pointers are changed on their way.
+type edited struct {
+	artifacts.Store
+	edit func(*artifacts.Pointer)
+}
+
+func (s *edited) Swap(ctx context.Context, key string, old artifacts.Version, data []byte) (artifacts.Version, error) {
+	if key == artifacts.CurrentKey && s.edit != nil {
+		p, err := artifacts.ParsePointer(data)
+		if err != nil {
+			return "", err
+		}
+		s.edit(p)
+		data = p.Encode()
+	}
+	return s.Store.Swap(ctx, key, old, data)
+}
+
+// Change runs the change job at a time.
+func Change(tb testing.TB, store artifacts.Store, at time.Time) {
+	tb.Helper()
+	if _, err := change.Record(context.Background(), store, func() time.Time { return at }); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Keys returns the registry of a store's API keys.
+func Keys(store artifacts.Store) *keys.Registry { return &keys.Registry{Store: store} }
+
+// Key makes an API key in a store.
+func Key(tb testing.TB, store artifacts.Store, rate, burst int) keys.Created {
+	tb.Helper()
+	made, err := Keys(store).Create(context.Background(), keys.Request{Name: "test", Rate: rate, Burst: burst})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return made
+}
