@@ -49,7 +49,7 @@ servers: ## build the S3 servers that tests start (MinIO: about three minutes, o
 	@$(GO) run ./internal/lab/testserver/prepare
 
 race: ## the packages with goroutines under the race detector; of builds, those beside another
-	$(GO) test -race -short -shuffle=on -count=1 -skip '^Test(Share|AgainstOracle)$$' ./artifacts/... ./builder/keys ./builder/metrics ./builder/publish ./builder/source/provider $(RACE) ./edge/admin ./edge/answer ./edge/auth ./edge/cmd/... ./edge/limit/... ./edge/metrics ./edge/respcache ./edge/server ./edge/shards ./edge/snapshot
+	$(GO) test -race -short -shuffle=on -count=1 -skip '^Test(Share|AgainstOracle)$$' ./artifacts/... ./builder/keys ./builder/metrics ./builder/publish ./builder/source/provider $(RACE) ./edge/admin ./edge/auth ./edge/cmd/... ./edge/limit/... ./edge/metrics ./edge/reply ./edge/respcache ./edge/rows ./edge/server ./edge/shards ./edge/snapshot
 	$(GO) test -race -short -shuffle=on -count=1 -run '^Test(Build|Race|Run|Lease|Collect|BackupBeside|RestoreBeside|StopInSwap)' ./builder ./builder/cmd/...
 
 ##@ When you touch it

@@ -20,12 +20,12 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/stores"
 	"example.com/marketdata/edge/admin"
-	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/floor"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/limit/redisstore"
 	"example.com/marketdata/edge/metrics"
+	"example.com/marketdata/edge/reply"
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
@@ -103,7 +103,7 @@ type Config struct {
 type Edge struct {
 	cfg       Config
 	cache     *shards.Cache
-	engine    *answer.Engine
+	engine    *reply.Engine
 	refresher *snapshot.Refresher
 	keys      *auth.Keys
 	watcher   *auth.Watcher
@@ -187,7 +187,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 		HistoryBytes: cfg.HistoryFetch, DirBytes: cfg.CacheDirSize, ResponseMemory: responses, Now: cfg.Now, Log: cfg.Log,
 		Swapped: func(s snapshot.Swap) { e.metrics.Swapped(s) },
 	})
-	e.engine = answer.New(answer.Config{
+	e.engine = reply.New(reply.Config{
 		Refresher: e.refresher, WarmBytes: cfg.CacheSize / 4, MaxStale: cfg.MaxStale,
 		CacheScope: cfg.CacheScope, AllowOrigin: cfg.Server.AllowOrigin, Log: cfg.Log,
 	})

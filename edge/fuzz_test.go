@@ -69,9 +69,9 @@ func exchange(t *testing.T, path string, raw []byte) *bufio.Reader {
 }
 
 // answers reads the answers there are, and checks them.
-func answers(t *testing.T, r *bufio.Reader, head bool) []*reply {
+func answers(t *testing.T, r *bufio.Reader, head bool) []*response {
 	t.Helper()
-	var list []*reply
+	var list []*response
 	for {
 		if _, err := r.Peek(1); err != nil {
 			return list
@@ -88,7 +88,7 @@ func answers(t *testing.T, r *bufio.Reader, head bool) []*reply {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := &reply{status: res.StatusCode, header: res.Header, body: string(body), id: res.Header.Get("X-Request-Id")}
+		a := &response{status: res.StatusCode, header: res.Header, body: string(body), id: res.Header.Get("X-Request-Id")}
 		list = append(list, a)
 		if a.status == http.StatusContinue {
 			continue

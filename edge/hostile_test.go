@@ -133,8 +133,8 @@ func (p *peer) end() {
 	p.sending.Wait()
 }
 
-// reply is an answer that is well formed.
-type reply struct {
+// response is an answer that is well formed.
+type response struct {
 	status int
 	key    string // message_key; "" unless it is an error with a body
 	id     string // X-Request-Id
@@ -144,7 +144,7 @@ type reply struct {
 
 // receive reads one answer and checks what every answer must be; nil when there
 // is none.
-func (p *peer) receive(method string) *reply {
+func (p *peer) receive(method string) *response {
 	p.t.Helper()
 	var res *http.Response
 	var err error
@@ -160,7 +160,7 @@ func (p *peer) receive(method string) *reply {
 		return nil
 	}
 	key := rawhttp.Check(p.t, method, res, string(body))
-	return &reply{status: res.StatusCode, key: key, id: res.Header.Get("X-Request-Id"), header: res.Header, body: string(body)}
+	return &response{status: res.StatusCode, key: key, id: res.Header.Get("X-Request-Id"), header: res.Header, body: string(body)}
 }
 
 // closed checks that the edge ends the connection without another word. A reset
@@ -265,7 +265,7 @@ func TestPipelined(t *testing.T) {
 		c.sending.Wait()
 	}
 	// Each on its own first.
-	want := make([]*reply, len(questions))
+	want := make([]*response, len(questions))
 	for i, q := range questions {
 		c := s.dial()
 		ask(c, q, "alone")

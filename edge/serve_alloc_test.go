@@ -9,8 +9,8 @@ import (
 
 // TestServeAllocatesNothing counts what a whole edge allocates for a cached answer,
 // from the bytes of the request to the bytes of the answer, over loopback: with
-// keys, limits, metrics and logging on. Answers that are put together, package answer
-// counts.
+// keys, limits, metrics and logging on. Package reply counts
+// those of answers that are composed.
 func TestServeAllocatesNothing(t *testing.T) {
 	e, secrets := serving(t)
 	key := secrets[0]

@@ -3,12 +3,11 @@ package metrics
 import (
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/floor"
+	"example.com/marketdata/edge/reply"
 	"example.com/marketdata/edge/respcache"
 	"example.com/marketdata/edge/upstream"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // partsCollector reads the parts of the edge at a scrape.
@@ -17,7 +16,7 @@ type partsCollector struct{ src Sources }
 // parts are the sources at one scrape.
 type parts struct {
 	*Sources
-	totals answer.Totals
+	totals reply.Totals
 }
 
 // count is a running total of one of the parts.

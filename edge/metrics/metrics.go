@@ -16,17 +16,16 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/floor"
 	"example.com/marketdata/edge/limit"
+	"example.com/marketdata/edge/reply"
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
 	"example.com/marketdata/internal/registry"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // maxScrapes bounds the scrapes that are answered at once.
@@ -35,7 +34,7 @@ const maxScrapes = 4
 // Sources are the parts of an edge that are read at a scrape. All but Watcher,
 // Limits and ClockSkew are required.
 type Sources struct {
-	Engine    *answer.Engine
+	Engine    *reply.Engine
 	Refresher *snapshot.Refresher
 	Cache     *shards.Cache
 	// Watcher is nil without authentication: there are no metrics of keys then.

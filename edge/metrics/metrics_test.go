@@ -14,9 +14,9 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/reply"
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
@@ -47,7 +47,7 @@ func newRig(t *testing.T, store artifacts.Store, withKeys bool) *rig {
 	}
 	r := &rig{conns: server.Stats{Open: 3, Waiting: 2, WaitingBytes: 5, Refused: 7}}
 	refresher := snapshot.NewRefresher(snapshot.Config{Store: store, Cache: cache, Poll: 5 * time.Millisecond, ResponseMemory: 1 << 20})
-	engine := answer.New(answer.Config{Refresher: refresher})
+	engine := reply.New(reply.Config{Refresher: refresher})
 	r.Sources = Sources{Engine: engine, Refresher: refresher, Cache: cache, Connections: func() server.Stats { return r.conns }}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{}, 2)
@@ -264,7 +264,7 @@ func TestTotals(t *testing.T) {
 	r := newRig(t, store, false)
 	until(t, "the snapshot", func() bool { s := r.Refresher.State(); return s != nil && s.Snapshot != nil })
 	for _, raw := range []string{"size=7", "size=7", "size=7", "size=8", "slug=asset-1,asset-2"} {
-		req := &answer.Request{Now: time.Now()}
+		req := &reply.Request{Now: time.Now()}
 		if err := req.Query.Parse(query.Quotes, []byte(raw)); err != nil {
 			t.Fatal(err)
 		}
@@ -286,8 +286,8 @@ func TestTotals(t *testing.T) {
 			t.Errorf("%s is %v, want %v", name, v, want)
 		}
 	}
-	if n := reflect.TypeFor[answer.Totals]().NumField(); n != 5 {
-		t.Errorf("answer.Totals has %d fields", n)
+	if n := reflect.TypeFor[reply.Totals]().NumField(); n != 5 {
+		t.Errorf("reply.Totals has %d fields", n)
 	}
 }
 

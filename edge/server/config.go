@@ -19,7 +19,7 @@ const DefaultMaxConns = 32 << 10
 // a default that is fit for the internet.
 type Config struct {
 	// Answer answers a request whose key, rate and parameters are in order, as
-	// answer.Engine does. Required.
+	// reply.Engine does. Required.
 	Answer func(*Request) error
 	// Keys is the key set in force; nil lets everybody in, without the limits
 	// below, and is for local use only.

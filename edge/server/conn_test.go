@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/edge/answer"
+	"example.com/marketdata/edge/rows"
 )
 
 // TestTooManyConnections: one too many is told so, and those that are there go
@@ -130,7 +130,7 @@ func TestSlowReaders(t *testing.T) {
 	const slow = 4
 	big := make([]byte, 16<<20)
 	s, addr := start(t, func(cfg *Config) {
-		cfg.MaxWaitingBytes, cfg.WriteTimeout, cfg.ReadTimeout = 8*slow*(chargeWriting+answer.OutputSize+2*sendBuffer+int64(len(big))), patience, patience
+		cfg.MaxWaitingBytes, cfg.WriteTimeout, cfg.ReadTimeout = 8*slow*(chargeWriting+rows.OutputSize+2*sendBuffer+int64(len(big))), patience, patience
 		cfg.Answer = func(r *Request) error {
 			switch r.Query.Page {
 			case 1:

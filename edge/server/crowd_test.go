@@ -22,7 +22,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/edge/answer"
+	"example.com/marketdata/edge/rows"
 	"golang.org/x/sys/unix"
 )
 
@@ -169,7 +169,7 @@ func crowdServer(t *testing.T, change func(*Config)) (*Server, string, string) {
 				return stub(r)
 			}
 			r.Buffers.Body()
-			r.Reply.Body = r.Buffers.LargeBody()[:answer.LargeSize]
+			r.Reply.Body = r.Buffers.LargeBody()[:rows.LargeSize]
 			return nil
 		}
 		change(cfg)

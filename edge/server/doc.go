@@ -20,7 +20,7 @@
 // Whatever answers, the handler adds the headers that every answer carries
 // (headers.go).
 //
-// An answer is an [answer.Reply]: header lines that were made beforehand, a
+// An answer is an [reply.Reply]: header lines that were made beforehand, a
 // few that were not, and a body. Head and body are written at once, a body that
 // was put together in [Request.Room] without being copied. Of what the client is
 // slow to take, nothing is kept that belongs to a cache.

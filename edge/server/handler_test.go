@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
-	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/reply"
 	"example.com/marketdata/edge/reqid"
+	"example.com/marketdata/edge/rows"
 	"example.com/marketdata/edge/snapshot"
+	"pgregory.net/rapid"
 )
 
 // TestPaths: a path is what was sent, byte by byte.
@@ -74,7 +74,7 @@ func TestHead(t *testing.T) {
 		cfg.Answer = func(r *Request) error {
 			switch r.Query.Endpoint {
 			case query.Global:
-				return answer.ErrNoSnapshot
+				return reply.ErrNoSnapshot
 			case query.Chains:
 				panic("chains")
 			}
@@ -175,11 +175,11 @@ func TestKeyLimit(t *testing.T) {
 	}
 	step(200, "", assets, `"default";r=4;t=1`)
 	step(400, "BAD_REQUEST", assets+"?page=x", `"default";r=3;t=2`)
-	problem = answer.ErrUnavailable
+	problem = reply.ErrUnavailable
 	step(503, "SERVICE_UNAVAILABLE", assets, `"default";r=2;t=3`)
 	step(500, "INTERNAL_ERROR", "/openapi/v1/chains", `"default";r=1;t=4`)
 	now = now.Add(2 * time.Second) // both tokens are back
-	problem = answer.ErrNoSnapshot
+	problem = reply.ErrNoSnapshot
 	step(404, "NOT_FOUND", assets, `"default";r=4;t=1`)
 	problem = snapshot.ErrGone
 	step(410, "SNAPSHOT_GONE", assets, `"default";r=3;t=2`)
@@ -216,7 +216,7 @@ func TestKeyLimit(t *testing.T) {
 func TestFaultLimit(t *testing.T) {
 	keys, text := newKeys(t, 10, 50) // as the default of an address
 	for name, cfg := range map[string]Config{
-		"unavailable": {Keys: keys, Answer: func(*Request) error { return answer.ErrUnavailable }},
+		"unavailable": {Keys: keys, Answer: func(*Request) error { return reply.ErrUnavailable }},
 		"no keys":     {Keys: new(auth.Keys)},
 	} {
 		s := newServer(t, cfg)
@@ -261,7 +261,7 @@ func TestSearchTokens(t *testing.T) {
 		s := newServer(t, Config{Keys: keys, Answer: func(r *Request) error {
 			for _, step := range steps {
 				if !r.Bill.Visit(step[0]) {
-					return answer.ErrLimited
+					return rows.ErrLimited
 				}
 				r.Bill.Settle(step[1])
 			}
@@ -485,10 +485,10 @@ func TestSharedCaches(t *testing.T) {
 }
 
 func TestPin(t *testing.T) {
-	var got *answer.Request
+	var got *reply.Request
 	_, addr := start(t, func(cfg *Config) {
 		cfg.Answer = func(r *Request) error {
-			got = &answer.Request{Pin: r.Pin, Pinned: r.Pinned, PinInPath: r.PinInPath}
+			got = &reply.Request{Pin: r.Pin, Pinned: r.Pinned, PinInPath: r.PinInPath}
 			return stub(r)
 		}
 	})
@@ -566,7 +566,7 @@ func TestEngine(t *testing.T) {
 				r.Reply.Add("ETag", []byte(`"x"`))
 				r.Reply.Add("Cache-Control", []byte("private, max-age=600"))
 				r.Reply.Add("Content-Encoding", []byte("gzip"))
-				return answer.ErrUnavailable
+				return reply.ErrUnavailable
 			case query.Chains:
 				stub(r)
 				r.Reply.Add("ETag", []byte(`"x"`))

@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"strconv"
 
-	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/reply"
 )
 
 // The names of headers that are sent in more than one place.
@@ -19,20 +19,20 @@ const (
 
 // Header lines that never change.
 var (
-	linesProblem = answer.AppendLine(answer.AppendLine(nil, "Content-Type", []byte("application/json")), headerCacheControl, []byte("no-store"))
-	linesStream  = answer.AppendLine(answer.AppendLine(nil, "Content-Type", []byte("text/event-stream")), headerCacheControl, []byte("no-store"))
-	lineAllow    = answer.AppendLine(nil, "Allow", valueMethods)
-	lineSoon     = answer.AppendLine(nil, headerRetryAfter, []byte("1"))
-	lineRealm    = answer.AppendLine(nil, "WWW-Authenticate", []byte(`ApiKey realm="openapi", header="X-Api-Key"`))
-	lineVary     = answer.AppendLine(nil, "Vary", []byte("Accept-Encoding"))
+	linesProblem = reply.AppendLine(reply.AppendLine(nil, "Content-Type", []byte("application/json")), headerCacheControl, []byte("no-store"))
+	linesStream  = reply.AppendLine(reply.AppendLine(nil, "Content-Type", []byte("text/event-stream")), headerCacheControl, []byte("no-store"))
+	lineAllow    = reply.AppendLine(nil, "Allow", valueMethods)
+	lineSoon     = reply.AppendLine(nil, headerRetryAfter, []byte("1"))
+	lineRealm    = reply.AppendLine(nil, "WWW-Authenticate", []byte(`ApiKey realm="openapi", header="X-Api-Key"`))
+	lineVary     = reply.AppendLine(nil, "Vary", []byte("Accept-Encoding"))
 	// Every header of INTERFACE.md, "Headers", and two more.
-	lineExposed = answer.AppendLine(nil, "Access-Control-Expose-Headers", []byte("X-Snapshot-Time, ETag, Last-Modified, Cache-Control, Vary, Content-Encoding, Cache-Status, X-Not-Found, X-Ignored, Surrogate-Key, Cache-Tag, "+
+	lineExposed = reply.AppendLine(nil, "Access-Control-Expose-Headers", []byte("X-Snapshot-Time, ETag, Last-Modified, Cache-Control, Vary, Content-Encoding, Cache-Status, X-Not-Found, X-Ignored, Surrogate-Key, Cache-Tag, "+
 		"Access-Control-Allow-Origin, RateLimit-Policy, RateLimit, X-Request-Id, Retry-After"))
 	linesPreflight = func() []byte {
 		b := bytes.Clone(lineAllow)
-		b = answer.AppendLine(b, "Access-Control-Allow-Methods", valueMethods)
-		b = answer.AppendLine(b, "Access-Control-Allow-Headers", []byte("X-Api-Key, X-Request-Id, X-Snapshot-Time, If-None-Match, If-Modified-Since, Last-Event-ID"))
-		return answer.AppendLine(b, "Access-Control-Max-Age", []byte("86400"))
+		b = reply.AppendLine(b, "Access-Control-Allow-Methods", valueMethods)
+		b = reply.AppendLine(b, "Access-Control-Allow-Headers", []byte("X-Api-Key, X-Request-Id, X-Snapshot-Time, If-None-Match, If-Modified-Since, Last-Event-ID"))
+		return reply.AppendLine(b, "Access-Control-Max-Age", []byte("86400"))
 	}()
 
 	valueMethods = []byte("GET, HEAD, OPTIONS")

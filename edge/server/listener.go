@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"example.com/marketdata/edge/answer"
+	"example.com/marketdata/edge/reply"
 	"example.com/marketdata/edge/reqid"
 )
 
@@ -196,8 +196,8 @@ func (l *listener) refusal() []byte {
 	b = append(b, (&dates{}).line(time.Now())...)
 	b = append(b, linesProblem...)
 	b = append(b, lineSoon...)
-	b = answer.AppendLine(b, "X-Request-Id", reqid.Append(nil))
-	b = answer.AppendLine(b, headerAllowOrigin, l.allowOrigin)
+	b = reply.AppendLine(b, "X-Request-Id", reqid.Append(nil))
+	b = reply.AppendLine(b, headerAllowOrigin, l.allowOrigin)
 	b = appendNumberLine(b, "Content-Length", len(tooManyConns.body))
 	b = append(b, "Connection: close\r\n\r\n"...)
 	return append(b, tooManyConns.body...)

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/reply"
 	"example.com/marketdata/edge/snapshot"
 )
 
@@ -69,7 +69,7 @@ func TestLog(t *testing.T) {
 			case query.Chains:
 				panic("at the disco")
 			case query.Quotes:
-				return answer.ErrUnavailable
+				return reply.ErrUnavailable
 			}
 			return stub(r)
 		}
@@ -122,7 +122,7 @@ func TestLog(t *testing.T) {
 // TestLogBounded: a flood of errors is no flood of log lines.
 func TestLogBounded(t *testing.T) {
 	out, log := newLog()
-	s := newServer(t, Config{Logger: log, Answer: func(*Request) error { return answer.ErrUnavailable }})
+	s := newServer(t, Config{Logger: log, Answer: func(*Request) error { return reply.ErrUnavailable }})
 	refused, failed := newRequest(t, s, request("GET", "/nowhere")), newRequest(t, s, request("GET", assets))
 	start := time.Now()
 	for range 5000 {
@@ -242,7 +242,7 @@ func TestFuturePin(t *testing.T) {
 		err   error
 		route Route
 		level string
-	}{{snapshot.ErrLater, RouteFuturePin, "INFO"}, {answer.ErrUnavailable, Route(query.Assets), "ERROR"}} {
+	}{{snapshot.ErrLater, RouteFuturePin, "INFO"}, {reply.ErrUnavailable, Route(query.Assets), "ERROR"}} {
 		out, log := newLog()
 		observer := make(observations, 1)
 		s := newServer(t, Config{Logger: log, LogSlow: 1, Observe: observer.Observe, Answer: func(*Request) error { return c.err }})

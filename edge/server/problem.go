@@ -5,7 +5,8 @@ import (
 	"net/http"
 	"strconv"
 
-	"example.com/marketdata/edge/answer"
+	"example.com/marketdata/edge/reply"
+	"example.com/marketdata/edge/rows"
 	"example.com/marketdata/edge/snapshot"
 )
 
@@ -56,14 +57,14 @@ var (
 	noView = newProblem(http.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", "the snapshot does not have this sort key or endpoint yet; try again later, or ask without it")
 	// internal: a fault of the service itself.
 	internal = newProblem(http.StatusInternalServerError, 50000, "INTERNAL_ERROR", "the service failed to answer; the request id names this failure in its log")
-	// unavailable: see answer.ErrUnavailable.
+	// unavailable: see reply.ErrUnavailable.
 	unavailable = newProblem(http.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", "what this answer needs is unavailable; try again")
 )
 
 // problemOf returns the answer that an Engine's error is.
 func problemOf(err error) *problem {
 	switch {
-	case errors.Is(err, answer.ErrNoSnapshot):
+	case errors.Is(err, reply.ErrNoSnapshot):
 		return noSnapshot
 	case errors.Is(err, snapshot.ErrGone):
 		return snapshotGone
@@ -73,9 +74,9 @@ func problemOf(err error) *problem {
 		return pinAhead
 	case errors.Is(err, snapshot.ErrLater):
 		return snapshotLater
-	case errors.Is(err, answer.ErrNoView):
+	case errors.Is(err, rows.ErrNoView):
 		return noView
-	case errors.Is(err, answer.ErrLimited):
+	case errors.Is(err, rows.ErrLimited):
 		return tooManyRequests
 	}
 	return unavailable

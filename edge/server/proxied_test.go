@@ -11,7 +11,7 @@ import (
 	"testing/iotest"
 	"time"
 
-	"example.com/marketdata/edge/answer"
+	"example.com/marketdata/edge/rows"
 	"github.com/pires/go-proxyproto"
 )
 
@@ -234,7 +234,7 @@ func TestForwardedAccounts(t *testing.T) {
 		cfg.Answer = func(r *Request) error {
 			if r.Query.Page == 4 {
 				r.Buffers.Body()
-				r.Reply.Body = r.Buffers.LargeBody()[:answer.LargeSize]
+				r.Reply.Body = r.Buffers.LargeBody()[:rows.LargeSize]
 				return nil
 			}
 			return stub(r)

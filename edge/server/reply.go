@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"example.com/marketdata/edge/answer"
+	"example.com/marketdata/edge/reply"
+	"example.com/marketdata/edge/rows"
 )
 
 // appendNumberLine appends a header line whose value is a number.
@@ -41,7 +42,7 @@ func (d *dates) line(now time.Time) []byte {
 	second := now.Unix()
 	l := d.last.Load()
 	if l == nil || l.second != second {
-		l = &dateLine{second, answer.AppendLine(nil, "Date", now.UTC().AppendFormat(nil, http.TimeFormat))}
+		l = &dateLine{second, reply.AppendLine(nil, "Date", now.UTC().AppendFormat(nil, http.TimeFormat))}
 		d.last.Store(l) // another goroutine makes the same
 	}
 	return l.line
@@ -87,17 +88,17 @@ func (r *Request) payload() []byte {
 // large and stands elsewhere.
 func (s *Server) appendReply(r *Request) (first, rest []byte) {
 	m, body, out := r.mem, r.payload(), r.Buffers.Output()
-	if len(body) == 0 || &body[0] != &out[answer.HeadRoom] {
+	if len(body) == 0 || &body[0] != &out[rows.HeadRoom] {
 		first = s.appendHead(out[:0], r)
 		if len(first)+len(body) > len(out) {
 			return first, body
 		}
 		return append(first, body...), nil
 	}
-	if m.head = s.appendHead(m.head[:0], r); len(m.head) > answer.HeadRoom {
+	if m.head = s.appendHead(m.head[:0], r); len(m.head) > rows.HeadRoom {
 		return bytes.Clone(m.head), body
 	}
-	at := answer.HeadRoom - len(m.head)
+	at := rows.HeadRoom - len(m.head)
 	copy(out[at:], m.head)
-	return out[at : answer.HeadRoom+len(body)], nil
+	return out[at : rows.HeadRoom+len(body)], nil
 }

@@ -5,17 +5,16 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
-	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/limit"
+	"example.com/marketdata/edge/reply"
 	"example.com/marketdata/edge/reqid"
+	"github.com/valyala/fasthttp"
 )
 
 // Request is one request and its answer.
 type Request struct {
-	answer.Request // what the answer depends on
+	reply.Request // what the answer depends on
 
 	// ID is the request id, 1 to 128 characters.
 	ID []byte
@@ -65,9 +64,9 @@ func (r *Request) begin(c *conn) {
 		m.lines = r.Reply.Lines
 	}
 	*r = Request{
-		Request: answer.Request{
+		Request: reply.Request{
 			Context: r.Context, Buffers: r.Buffers, Query: r.Query,
-			Reply: answer.Reply{Status: fasthttp.StatusOK, Lines: m.lines[:0]},
+			Reply: reply.Reply{Status: fasthttp.StatusOK, Lines: m.lines[:0]},
 		},
 		route: RouteUnread, conn: c, mem: m,
 	}
@@ -100,7 +99,7 @@ func (s *Server) release(r *Request) {
 		return
 	}
 	r.mem.lines = r.Reply.Lines[:0]
-	r.conn, r.memo, r.Reply = nil, nil, answer.Reply{}
+	r.conn, r.memo, r.Reply = nil, nil, reply.Reply{}
 	s.requests.Put(r)
 }
 
@@ -114,9 +113,9 @@ func (s *Server) detach(r *Request) {
 		s.requests.Put(&Request{mem: m})
 	}
 	*r = Request{
-		Request: answer.Request{
+		Request: reply.Request{
 			Buffers: r.Buffers, Now: r.Now, Snapshot: r.Snapshot,
-			Reply: answer.Reply{Status: r.Reply.Status, Body: r.Reply.Body},
+			Reply: reply.Reply{Status: r.Reply.Status, Body: r.Reply.Body},
 		},
 		ID: r.ID, KeyID: r.KeyID,
 		route: r.route, conn: r.conn, client: r.client, took: r.took, close: r.close,

@@ -8,7 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"example.com/marketdata/edge/answer"
+	"example.com/marketdata/edge/rows"
 )
 
 // Serve serves the connections of ln until Drain, and then returns nil; or it
@@ -152,9 +152,9 @@ func (s *Server) write(c *conn, r *Request) error {
 func (s *Server) writeSlowly(c *conn, r *Request, left, rest []byte) error {
 	cost := int64(chargeWriting)
 	if r.Buffers.Composed() {
-		cost += answer.OutputSize
+		cost += rows.OutputSize
 		if r.Buffers.Large() {
-			cost += answer.LargeSize
+			cost += rows.LargeSize
 		} else {
 			cost += int64(len(r.payload()))
 		}

@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"example.com/marketdata/edge/answer"
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/limit"
+	"example.com/marketdata/edge/reply"
 )
 
 const (
@@ -63,7 +63,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		keys: cfg.Keys, addresses: limit.NewAddresses(l), open: limit.NewAddresses(open), unauthorized: newUnauthorized(cfg.KeyRequestURL),
-		allowOrigin: answer.AppendLine(nil, headerAllowOrigin, []byte(cfg.AllowOrigin)), trusted: cfg.TrustedProxies, static: map[string]*staticFile{},
+		allowOrigin: reply.AppendLine(nil, headerAllowOrigin, []byte(cfg.AllowOrigin)), trusted: cfg.TrustedProxies, static: map[string]*staticFile{},
 		log: newRequestLog(&cfg), cfg: cfg, served: make(chan struct{}),
 	}
 	for path, file := range cfg.Static {

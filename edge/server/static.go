@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"slices"
 
-	"example.com/marketdata/edge/answer"
+	"example.com/marketdata/edge/reply"
 )
 
 // StaticFile is a file of the public listener that no key is asked for. What it
@@ -49,17 +49,17 @@ func newStaticFile(f StaticFile) *staticFile {
 	file.codings = append(file.codings, codedFile{body: f.Body, etag: []byte(tag + `"`)})
 	for i := range file.codings {
 		v := &file.codings[i]
-		v.have = answer.AppendLine(nil, "ETag", v.etag)
-		v.have = answer.AppendLine(v.have, headerCacheControl, []byte(cmp.Or(f.CacheControl, "public, max-age=300")))
+		v.have = reply.AppendLine(nil, "ETag", v.etag)
+		v.have = reply.AppendLine(v.have, headerCacheControl, []byte(cmp.Or(f.CacheControl, "public, max-age=300")))
 		if len(file.codings) > 1 {
 			v.have = append(v.have, lineVary...)
 		}
 		for _, name := range slices.Sorted(maps.Keys(f.Header)) {
-			v.have = answer.AppendLine(v.have, name, []byte(f.Header[name]))
+			v.have = reply.AppendLine(v.have, name, []byte(f.Header[name]))
 		}
-		v.whole = answer.AppendLine(bytes.Clone(v.have), "Content-Type", []byte(f.ContentType))
+		v.whole = reply.AppendLine(bytes.Clone(v.have), "Content-Type", []byte(f.ContentType))
 		if v.coding != nil {
-			v.whole = answer.AppendLine(v.whole, "Content-Encoding", v.coding)
+			v.whole = reply.AppendLine(v.whole, "Content-Encoding", v.coding)
 		}
 	}
 	return file
@@ -68,7 +68,7 @@ func newStaticFile(f StaticFile) *staticFile {
 // answer sends the file, or says that the client has it.
 func (f *staticFile) answer(r *Request) {
 	v := &f.codings[slices.IndexFunc(f.codings, func(v codedFile) bool { return v.coding == nil || accepts(r.AcceptEncoding, v.coding) })]
-	if answer.Matches(r.IfNoneMatch, v.etag) {
+	if reply.Matches(r.IfNoneMatch, v.etag) {
 		r.Reply.Status, r.Reply.Fixed = http.StatusNotModified, v.have
 		return
 	}

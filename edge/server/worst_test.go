@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/edge/answer"
+	"example.com/marketdata/edge/rows"
 )
 
 // bytesPerConn is what an open connection takes beside what is charged: a stack
@@ -37,7 +37,7 @@ func TestWorstCase(t *testing.T) {
 				r.Reply.Body = huge
 			case 4:
 				r.Buffers.Body()
-				r.Reply.Body = r.Buffers.LargeBody()[:answer.LargeSize]
+				r.Reply.Body = r.Buffers.LargeBody()[:rows.LargeSize]
 			default:
 				return stub(r)
 			}

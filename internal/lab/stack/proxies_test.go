@@ -25,7 +25,7 @@ import (
 	"text/template"
 	"time"
 
-	"example.com/marketdata/edge/answer"
+	"example.com/marketdata/edge/reply"
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/internal/lab/local"
 	"example.com/marketdata/internal/lab/process"
@@ -56,7 +56,7 @@ type answers struct{ asked atomic.Int64 }
 func (a *answers) answer(r *server.Request) error {
 	a.asked.Add(1)
 	if string(r.RawQuery) == "slug=busy" {
-		return answer.ErrUnavailable
+		return reply.ErrUnavailable
 	}
 	r.Reply.Add("Content-Type", []byte("application/json"))
 	r.Reply.Body = append(append(append(r.Buffers.Body(), `{"id":"`...), r.ID...), `"}`...)

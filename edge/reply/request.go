@@ -1,4 +1,4 @@
-package answer
+package reply
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/rows"
 )
 
 // Errors of Answer, beside the four of package snapshot for pins.
@@ -18,10 +19,6 @@ var (
 	// ErrUnavailable: what the answer needs is neither on this machine nor
 	// available from the store. The cause is logged.
 	ErrUnavailable = errors.New("what the answer needs is unavailable")
-	// ErrNoView: the snapshot's builder did not know the sort key, or search.
-	ErrNoView = errors.New("the snapshot has no view for this")
-	// ErrLimited: the key cannot pay for the rows of a search (auth.Bill).
-	ErrLimited = errors.New("the answer costs more than may be spent now")
 )
 
 // Request is what an answer depends on. Everything in it is valid until Answer
@@ -30,7 +27,7 @@ type Request struct {
 	// Context ends when the server is to end at once.
 	Context context.Context
 	// Buffers are what a new body is composed in.
-	Buffers Buffers
+	Buffers rows.Buffers
 	// Bill charges the key for an answer that costs more than others.
 	Bill auth.Bill
 	// Query is what is asked for, and RawQuery how it was sent.

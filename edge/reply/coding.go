@@ -1,4 +1,4 @@
-package answer
+package reply
 
 import (
 	"bytes"
@@ -141,14 +141,18 @@ func equalFold(b []byte, lower string) bool {
 // for some milliseconds, and requests for all else need another one.
 var largeCodings = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 
-// encode makes w.coded the body in coding c. A large one waits for its turn.
+// encode makes w.coded the body in coding c. A large one waits for its turn, within the budget of
+// finding its rows.
 func (w *work) encode(c coding) error {
-	if len(w.body) > coders.Large {
-		if err := w.budget.Enter(largeCodings); err != nil {
+	if len(w.Body) > coders.Large {
+		if err := w.Budget.Enter(largeCodings); err != nil {
 			return err
 		}
 		defer func() { <-largeCodings }()
 	}
-	w.coded = [codings]func(dst, body []byte) []byte{zstdCoding: coders.Zstd, gzipCoding: coders.Gzip, brCoding: coders.Brotli}[c](w.coded[:0], w.body)
+	encoders := [codings]func(dst, body []byte) []byte{
+		zstdCoding: coders.Zstd, gzipCoding: coders.Gzip, brCoding: coders.Brotli,
+	}
+	w.coded = encoders[c](w.coded[:0], w.Body)
 	return nil
 }

@@ -1,6 +1,6 @@
 //go:build !race
 
-package answer
+package reply
 
 import (
 	"fmt"
@@ -48,7 +48,7 @@ func TestNoAllocations(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, store, 256<<20, c.memory)
-			r.await(t, fixture.Start)
+			r.Await(t, fixture.Start)
 			e := query.Quotes
 			switch name, _, _ := strings.Cut(c.name, ","); name {
 			case "history":
@@ -76,10 +76,10 @@ func TestNoAllocations(t *testing.T) {
 			for i := range 200 { // shards in memory, answers cached, buffers grown
 				do()
 				if i%50 == 0 {
-					r.cache.Wait()
+					r.Cache.Wait()
 				}
 			}
-			r.freeze() // polls allocate
+			r.Freeze() // polls allocate
 			before := r.Totals().Composed
 			if n := testing.AllocsPerRun(200, do); n != 0 {
 				t.Errorf("%v allocations", n)

@@ -1,7 +1,6 @@
-package answer
+package reply
 
 import (
-	"errors"
 	"runtime"
 	"testing"
 	"time"
@@ -9,11 +8,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/edge/auth"
-	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
-	"example.com/marketdata/edge/shards"
-	"example.com/marketdata/edge/snapshot"
 	"example.com/marketdata/internal/lab/fixture"
 )
 
@@ -23,7 +18,7 @@ func TestAdmission(t *testing.T) {
 	store := memstore.New()
 	fixture.Publish(t, store, fixture.Feed(500, 1), fixture.Start, nil)
 	r := newRig(t, store, 64<<20, 1<<20)
-	r.await(t, fixture.Start)
+	r.Await(t, fixture.Start)
 	const miss, hit = "edge; fwd=miss", "edge; hit"
 	req := newRequest()
 	for i, c := range []struct {
@@ -39,7 +34,7 @@ func TestAdmission(t *testing.T) {
 		if p := ask(t, r, req, query.Quotes, c.raw); p != nil {
 			t.Fatalf("%+v", p)
 		}
-		if got, n := header(&req.Reply, "Cache-Status"), r.ref.State().Snapshot.Responses().Len(); got != c.status || n != c.cached {
+		if got, n := header(&req.Reply, "Cache-Status"), r.Refresher.State().Snapshot.Responses().Len(); got != c.status || n != c.cached {
 			t.Errorf("request %d, %+v: %s, %d answers cached", i, c, got, n)
 		}
 	}
@@ -51,7 +46,7 @@ func TestAdmission(t *testing.T) {
 	if err := q.Parse(query.Quotes, []byte("size=50")); err != nil {
 		t.Fatal(err)
 	}
-	entry := r.ref.State().Snapshot.Responses().Get(q.AppendKey(nil))
+	entry := r.Refresher.State().Snapshot.Responses().Get(q.AppendKey(nil))
 	if p := ask(t, r, req, query.Quotes, "size=50"); p != nil || req.Reply.Status != 304 || entry.Response(int(gzipCoding)) != nil {
 		t.Errorf("%+v, status %d", p, req.Reply.Status)
 	}
@@ -63,7 +58,7 @@ func TestOldSnapshotsKeepNoAnswers(t *testing.T) {
 	store := memstore.New()
 	p := fixture.Publish(t, store, fixture.Feed(200, 1), fixture.Start, nil)
 	r := newRig(t, store, 64<<20, 1<<20)
-	r.await(t, fixture.Start)
+	r.Await(t, fixture.Start)
 	req := newRequest()
 	get := func(e query.Endpoint) string {
 		t.Helper()
@@ -79,10 +74,10 @@ func TestOldSnapshotsKeepNoAnswers(t *testing.T) {
 	if got := get(query.Global); got != "edge; hit" {
 		t.Errorf("/global: %s", got)
 	}
-	old := r.ref.State().Snapshot
-	cache, state := weak.Make(old.Responses()), weak.Make(r.ref.State())
+	old := r.Refresher.State().Snapshot
+	cache, state := weak.Make(old.Responses()), weak.Make(r.Refresher.State())
 	fixture.Publish(t, store, fixture.Feed(200, 2), fixture.Start.Add(artifacts.Step), p)
-	r.await(t, fixture.Start.Add(artifacts.Step))
+	r.Await(t, fixture.Start.Add(artifacts.Step))
 	if got := get(query.Global); got != "edge; fwd=miss" {
 		t.Errorf("/global after a swap: %s", got)
 	}
@@ -100,40 +95,26 @@ func TestOldSnapshotsKeepNoAnswers(t *testing.T) {
 	if got := get(query.Global); got != "edge; fwd=miss" || header(&req.Reply, "X-Snapshot-Time") != string(old.TimeText) {
 		t.Errorf("/global, pinned: %s, of %s", got, header(&req.Reply, "X-Snapshot-Time"))
 	}
-	if pinned, err := r.ref.Pinned(t.Context(), fixture.Start); err != nil || pinned != old {
+	if pinned, err := r.Refresher.Pinned(t.Context(), fixture.Start); err != nil || pinned != old {
 		t.Errorf("the pinned snapshot is another one: %v", err)
 	}
 }
 
-// TestLargeSortWaits: a sort of many rows waits for its turn no longer than its
-// budget, and for one of its key's sorts while others find room.
-func TestLargeSortWaits(t *testing.T) {
-	large := func(places *limit.Places) error {
-		w := work{request: &Request{Bill: auth.Bill{Key: &auth.Key{Places: places}}}, budget: snapshot.Budget{Wait: time.Millisecond}, counts: [3]int{byID: largeSort + 1}}
-		_, err := w.inOtherOrder(nil, nil, nil, byID)
-		return err
-	}
-	fill := func(places chan struct{}) (free func()) {
-		for range cap(places) {
-			places <- struct{}{}
-		}
-		return func() {
-			for range cap(places) {
-				<-places
+// TestSearchesAreOne: searches that differ in blanks and in the order of words share an answer.
+func TestSearchesAreOne(t *testing.T) {
+	store := memstore.New()
+	fixture.Publish(t, store, fixture.Feed(1500, 1), fixture.Start, nil)
+	caches := newRig(t, store, 64<<20, 64<<20)
+	caches.Await(t, fixture.Start)
+	for i, raw := range []string{"q=common+asset", "q=asset+common", "q=+asset++common", "q=asset+common+asset+", "q=asset++common"} {
+		before := caches.Totals().Hits
+		for range 2 {
+			if err := ask(t, caches, newRequest(), query.Search, raw); err != nil {
+				t.Fatal(err)
 			}
 		}
-	}
-	var key limit.Places
-	free := fill(key.Of(limit.LargeSort))
-	if err := large(&key); !errors.Is(err, shards.ErrUnavailable) || len(shared[limit.LargeSort]) != 0 {
-		t.Errorf("the key has its part: %v", err)
-	}
-	free()
-	free = fill(shared[limit.LargeSort])
-	for _, places := range []*limit.Places{nil, &key} {
-		if err := large(places); !errors.Is(err, shards.ErrUnavailable) || len(key.Of(limit.LargeSort)) != 0 {
-			t.Errorf("got %v, want ErrUnavailable", err)
+		if hits := caches.Totals().Hits - before; i > 0 && hits != 2 {
+			t.Errorf("%s: %d hits of 2", raw, hits)
 		}
 	}
-	free()
 }

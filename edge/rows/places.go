@@ -1,4 +1,4 @@
-package answer
+package rows
 
 import "example.com/marketdata/edge/limit"
 
@@ -14,28 +14,23 @@ var shared = [...]chan struct{}{
 
 // enter takes a place, first one of the key's own, so that who waits for that keeps none
 // from others. leavePlace gives it back.
-func (w *work) enter(kind limit.Place) error {
-	var own chan struct{}
-	if w.request != nil {
-		own = w.request.Bill.Places().Of(kind)
-	}
+func (f *Finder) enter(kind limit.Place) error {
+	own := f.Bill.Places().Of(kind)
 	if own != nil {
-		if err := w.budget.Enter(own); err != nil {
+		if err := f.Budget.Enter(own); err != nil {
 			return err
 		}
 	}
-	err := w.budget.Enter(shared[kind])
+	err := f.Budget.Enter(shared[kind])
 	if err != nil && own != nil {
 		<-own
 	}
 	return err
 }
 
-func (w *work) leavePlace(kind limit.Place) {
+func (f *Finder) leavePlace(kind limit.Place) {
 	<-shared[kind]
-	if w.request != nil {
-		if own := w.request.Bill.Places().Of(kind); own != nil {
-			<-own
-		}
+	if own := f.Bill.Places().Of(kind); own != nil {
+		<-own
 	}
 }

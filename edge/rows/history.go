@@ -1,4 +1,4 @@
-package answer
+package rows
 
 import (
 	"bytes"
@@ -30,6 +30,14 @@ var (
 	}()
 )
 
+// historySearch is what finding the points of /history needs.
+type historySearch struct {
+	window        *snapshot.History // nil: another endpoint, or a snapshot without it
+	about         int               // the number of the window
+	listed, block cursor
+	large         bool // a place for a large body is held
+}
+
 const (
 	itemStart = `{"id":`
 	itemEnd   = `]}`
@@ -40,30 +48,30 @@ const (
 var lastNull = []byte("null]}")
 
 // hasPoints reports whether the asset with id has a point in the window.
-func (w *work) hasPoints(id uint64) (bool, error) {
-	_, _, ok, err := w.find(&w.listed, w.window.Listed, id)
-	if ok || err != nil || w.window.Own == nil {
+func (f *Finder) hasPoints(id uint64) (bool, error) {
+	_, _, ok, err := f.find(&f.listed, f.window.Listed, id)
+	if ok || err != nil || f.window.Own == nil {
 		return ok, err
 	}
-	s, row, ok, err := w.find(&w.block, w.window.Own, id)
+	s, row, ok, err := f.find(&f.block, f.window.Own, id)
 	return ok && !bytes.HasSuffix(s.Row(row), lastNull), err
 }
 
 // anyHasPoints reports whether an asset of rows start to end of v has a point in the
 // window. It costs by the rows before the first one that is.
-func (w *work) anyHasPoints(v *snapshot.View, start, end int) (bool, error) {
+func (f *Finder) anyHasPoints(v *snapshot.View, start, end int) (bool, error) {
 	for row := start; row < end; row++ {
-		s, err := w.at(v, row/v.PerShard())
+		s, err := f.at(v, row/v.PerShard())
 		if err != nil {
 			return false, err
 		}
 		if row%v.PerShard() >= s.Len() {
 			return false, errShort
 		}
-		if ok, err := w.hasPoints(s.ID(row % v.PerShard())); ok || err != nil {
+		if ok, err := f.hasPoints(s.ID(row % v.PerShard())); ok || err != nil {
 			return ok, err
 		}
-		w.visited++
+		f.Rows++
 	}
 	return false, nil
 }
@@ -76,23 +84,23 @@ const (
 )
 
 // appendItems appends the items of the assets that picked are in v.
-func (w *work) appendItems(v *snapshot.View, picked []entry) error {
+func (f *Finder) appendItems(v *snapshot.View, picked []entry) error {
 	points := 0
-	for i := range w.window.Blocks {
-		b := &w.window.Blocks[i]
+	for i := range f.window.Blocks {
+		b := &f.window.Blocks[i]
 		points += len(b.Points)/snapshot.PointLength - b.First
 	}
-	if w.request != nil && len(picked)*(points*usualPoint+usualItem) > cap(w.body)-len(w.body) {
-		if err := w.enter(limit.LargeBody); err != nil {
+	if f.Buffers != nil && len(picked)*(points*usualPoint+usualItem) > cap(f.Body)-len(f.Body) {
+		if err := f.enter(limit.LargeBody); err != nil {
 			return err
 		}
-		w.large = true
-		w.body = append(w.request.Buffers.LargeBody(), w.body...)
+		f.large = true
+		f.Body = append(f.Buffers.LargeBody(), f.Body...)
 	}
 	for _, e := range picked {
-		s, err := w.at(v, e.row/v.PerShard())
+		s, err := f.at(v, e.row/v.PerShard())
 		if err == nil {
-			err = w.appendItem(s, e.row%v.PerShard())
+			err = f.appendItem(s, e.row%v.PerShard())
 		}
 		if err != nil {
 			return err
@@ -102,10 +110,10 @@ func (w *work) appendItems(v *snapshot.View, picked []entry) error {
 }
 
 // appendItem appends the item of the asset in row i of s.
-func (w *work) appendItem(s *artifacts.Shard, i int) error {
-	w.whole = true
-	if w.body[len(w.body)-1] != '[' {
-		w.body = append(w.body, ',')
+func (f *Finder) appendItem(s *artifacts.Shard, i int) error {
+	f.Whole = true
+	if f.Body[len(f.Body)-1] != '[' {
+		f.Body = append(f.Body, ',')
 	}
 	// Neither key can stand in a text, where quotes are escaped.
 	row := s.Row(i)
@@ -114,40 +122,40 @@ func (w *work) appendItem(s *artifacts.Shard, i int) error {
 	if digits < len(itemStart) || name < digits || logo < name {
 		return errShort
 	}
-	w.body = append(append(w.body, row[:digits]...), row[name:logo]...)
-	w.body = append(w.body, windowParts[w.about]...)
-	id, first := s.ID(i), len(w.body)
-	for i := range w.window.Blocks {
-		b := &w.window.Blocks[i]
-		shard, row, ok, err := w.find(&w.block, b.View, id)
+	f.Body = append(append(f.Body, row[:digits]...), row[name:logo]...)
+	f.Body = append(f.Body, windowParts[f.about]...)
+	id, first := s.ID(i), len(f.Body)
+	for i := range f.window.Blocks {
+		b := &f.window.Blocks[i]
+		shard, row, ok, err := f.find(&f.block, b.View, id)
 		if err != nil {
 			return err
 		}
 		if ok {
-			if err := w.appendPoints(b, shard.Row(row), digits+len(pricesKey)); err != nil {
+			if err := f.appendPoints(b, shard.Row(row), digits+len(pricesKey)); err != nil {
 				return err
 			}
 		}
 	}
-	if len(w.body) == first {
-		w.body = append(w.body, ',')
+	if len(f.Body) == first {
+		f.Body = append(f.Body, ',')
 	}
-	w.body[first] = '[' // in the place of the first point's comma
-	w.body = append(w.body, itemEnd...)
+	f.Body[first] = '[' // in the place of the first point's comma
+	f.Body = append(f.Body, itemEnd...)
 	return nil
 }
 
 // appendPoints appends the points that an asset's row of a block has, each behind
 // a comma. It is most of what a new answer costs, a year having 366. The row's first
 // price stands at from, behind the id and pricesKey.
-func (w *work) appendPoints(b *snapshot.Block, row []byte, from int) error {
+func (f *Finder) appendPoints(b *snapshot.Block, row []byte, from int) error {
 	const most = 16 // bytes of a price with its quote that are copied at once
 	if from > len(row) || row[from-1] != '[' {
 		return errPrices
 	}
-	at := len(w.body)
+	at := len(f.Body)
 	// Room for all, and for what the last price copies behind itself.
-	body := slices.Grow(w.body, len(b.Points)+2*len(row)+most)
+	body := slices.Grow(f.Body, len(b.Points)+2*len(row)+most)
 	body = body[:cap(body)]
 	for i := range len(b.Points) / snapshot.PointLength {
 		if rest := row[from:]; len(rest) > most+1 && rest[0] == '"' {
@@ -195,7 +203,7 @@ func (w *work) appendPoints(b *snapshot.Block, row []byte, from int) error {
 			return errPrices
 		}
 	}
-	w.body = body[:at]
+	f.Body = body[:at]
 	if string(row[from:]) != "}" {
 		return errPrices
 	}

@@ -1,9 +1,8 @@
-package answer
+package reply
 
 import (
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -71,7 +70,7 @@ func TestAgainstOracle(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, r := range []*rig{caches, none} {
-			r.await(t, fixture.Start.Add(time.Duration(at)*artifacts.Step))
+			r.Await(t, fixture.Start.Add(time.Duration(at)*artifacts.Step))
 		}
 		for range 2500 {
 			e := query.Endpoint(rnd.IntN(int(query.Endpoints)))
@@ -103,7 +102,7 @@ func TestAgainstOracle(t *testing.T) {
 				raw = strings.ReplaceAll(strings.ReplaceAll(raw, "=33", "=20"), "=100", "=19") + "&window=" + one("", "24H", "7d", "30d", "90d", "1y")
 			}
 			if e == query.Search {
-				raw = "q=" + searchText(rnd)
+				raw = "q=" + fixture.SearchText(rnd)
 			}
 			check(caches, e, raw)
 			check(none, e, raw)
@@ -112,18 +111,4 @@ func TestAgainstOracle(t *testing.T) {
 	if seen < 300 || len(bodies) < 300 {
 		t.Errorf("%d bodies, %d found in another way: that says little", len(bodies), seen)
 	}
-}
-
-// searchText is a q for the fixture's assets, most of which match some: of words,
-// their beginnings and numbers, in any order.
-func searchText(rnd *rand.Rand) string {
-	one := func(of ...string) string { return of[rnd.IntN(len(of))] }
-	n := strconv.Itoa(rnd.IntN(1500))
-	words := []string{"asset", "As", "assets", "common", "co", "s", "s" + n, "S" + n, "asset-" + n, string(rune('A' + rnd.IntN(26))), string(rune('a'+rnd.IntN(26))) + n, n, "1", "Asset+" + string(rune('A'+rnd.IntN(26))) + n,
-		"%C3%89", "%C3", "%00", "-", "doge", "y", "dog%C3", "Doge+%26+Co", "doge+%26+c", "%C3%A9c"}
-	q := one(words...)
-	for rnd.IntN(3) == 0 && strings.Count(q, "+") < 6 {
-		q += "+" + one("", one(words...))
-	}
-	return q + one("", "", "", "+")
 }

@@ -1,4 +1,4 @@
-package answer
+package rows
 
 import "math/bits"
 

@@ -1,7 +1,6 @@
-package answer
+package rows
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,68 +16,6 @@ import (
 	"example.com/marketdata/loadtest/model"
 )
 
-func FuzzNegotiate(f *testing.F) {
-	for _, header := range []string{
-		"gzip, deflate, br, zstd", "gzip;q=1.0, *;q=0", "*", "identity;q=0.5, br;q=0.5", "br;q=0.001,gzip; Q=0.002", "gzip;q=1.001", "x-gzip", "x-gzip;q=0.", "gzip;q=0.1234",
-		"zstd;q=0, *;q=0.3", "gzip;level=1", "gzip;q=1;a=b", " \t,;,;q=1,gz ip,\xff", "gzip,gzip;q=0", "identity", "\u212a",
-	} {
-		f.Add(header)
-	}
-	f.Fuzz(func(t *testing.T, header string) {
-		if strings.ContainsAny(header, "\r\n\x00") { // no header's value has them
-			return
-		}
-		got, want := [...]string{"", "zstd", "gzip", "br"}[negotiate([]byte(header))], model.Coding([]string{header}, 1<<20)
-		if got != want {
-			t.Fatalf("%q: coding %q, want %q", header, got, want)
-		}
-	})
-}
-
-// modelTag is the next element of If-None-Match.
-var modelTag = regexp.MustCompile(`^[ \t,]*(?:W/)?"([^"]*)"[ \t]*(,|$)`)
-
-// modelMatches is INTERFACE.md, "Conditional requests", read once more.
-func modelMatches(header, digits string) bool {
-	if strings.Trim(header, " \t") == "*" {
-		return true
-	}
-	ours := map[string]bool{digits: true, digits + "-gzip": true, digits + "-br": true, digits + "-zstd": true}
-	for {
-		m := modelTag.FindStringSubmatch(header)
-		if m == nil {
-			// A tag counts although what follows it is malformed.
-			cut := regexp.MustCompile(`^[ \t,]*(?:W/)?"([^"]*)"`).FindStringSubmatch(header)
-			return cut != nil && ours[cut[1]]
-		}
-		if ours[m[1]] {
-			return true
-		}
-		header = header[len(m[0]):]
-	}
-}
-
-func FuzzMatches(f *testing.F) {
-	d := digest{0x12, 0xab}
-	digits := hex.EncodeToString(d[:])
-	for _, header := range []string{
-		"*", " * ", `"` + digits + `"`, `W/"` + digits + `-gzip", "b"`, `"a",,W/"` + digits + `-zstd"`, `"a" "` + digits + `"`, `"` + digits + `-deflate"`, `"` + digits,
-		`w/"` + digits + `"`, `"a";"` + digits + `"`, `"` + digits + `" x`, `"*"`, `*, "` + digits + `"`, "\t,\"\"",
-	} {
-		f.Add(header)
-	}
-	f.Fuzz(func(t *testing.T, header string) {
-		if strings.ContainsAny(header, "\r\n\x00") {
-			return
-		}
-		for c := range coding(codings) {
-			if got, want := Matches([]byte(header), appendETag(nil, d, c)), modelMatches(header, digits); got != want {
-				t.Fatalf("%q: %v, want %v", header, got, want)
-			}
-		}
-	})
-}
-
 // FuzzWords: the words in an asset's row are those that the model finds in its name.
 func FuzzWords(f *testing.F) {
 	for _, name := range []string{"Wrapped Bitcoin", "A.B\x00C", `The "Quoted" \ u0041`, "\u03b9\u1fbe \u2028x", "é\u0301t", "٣ 2Big4u", "", "日本😀K\u212a"} {
@@ -86,7 +23,7 @@ func FuzzWords(f *testing.F) {
 			f.Add(name, word)
 		}
 	}
-	var w work
+	var w Finder
 	f.Fuzz(func(t *testing.T, name, word string) {
 		word = artifacts.Fold(word)
 		// An asset that equals the word is found in another way.
@@ -137,7 +74,7 @@ func FuzzPoints(f *testing.F) {
 				want += string(b.Points[i*snapshot.PointLength:][:snapshot.PointLength]) + p[1:] + "]"
 			}
 		}
-		w := work{body: []byte("head")}
+		w := Finder{Body: []byte("head")}
 		const start = `{"id":7,"prices":[`
 		switch err := w.appendPoints(b, []byte(start+prices+end), len(start)); {
 		case err != nil && !errors.Is(err, shards.ErrUnavailable):
@@ -145,8 +82,8 @@ func FuzzPoints(f *testing.F) {
 		case !well.MatchString(prices) || end != "]}":
 		case (err == nil) != (len(list) == times):
 			t.Fatalf("%d prices, %d times: %v", len(list), times, err)
-		case err == nil && string(w.body) != "head"+want:
-			t.Fatalf("%s, want %s", w.body, want)
+		case err == nil && string(w.Body) != "head"+want:
+			t.Fatalf("%s, want %s", w.Body, want)
 		}
 	})
 }

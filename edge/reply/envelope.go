@@ -1,0 +1,102 @@
+package reply
+
+import (
+	"strconv"
+	"time"
+
+	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/rows"
+	"example.com/marketdata/edge/snapshot"
+)
+
+// The fixed parts of a body (INTERFACE.md, "Envelope").
+const (
+	bodyStart     = `{"code":0,"message":"OK","message_key":"OK","result":`
+	listStart     = bodyStart + `{"items":[`
+	listPage      = `],"page":`
+	listTotal     = `,"total":`
+	listTotalPage = `,"total_page":`
+	listEnd       = `}}`
+	boardEnd      = `]}}`
+)
+
+// work is the scratch memory for one answer. It is reused; its contents are valid until the
+// next use.
+type work struct {
+	rows.Finder
+	rowsEnd  int    // where what follows the rows begins in Body
+	notFound []byte // X-Not-Found
+	coded    []byte // Body in a coding
+	key      []byte // of the answer cache
+	etag     []byte
+	head     []byte
+	counters *counters
+}
+
+// compose appends the answer to q from s to dst, which becomes w.Body. Errors are those of
+// Finder.Find.
+func (w *work) compose(dst []byte, s *snapshot.Snapshot, q *query.Query, wait time.Duration) error {
+	w.Body, w.notFound = append(dst, listStart...), w.notFound[:0]
+	if err := w.Find(s, q, wait); err != nil {
+		return err
+	}
+	w.notFound = appendNotFound(w.notFound, q, &w.Missing)
+	w.rowsEnd = len(w.Body)
+	if q.Endpoint == query.Trending || q.Endpoint == query.Search {
+		w.Body = append(w.Body, boardEnd...)
+		return nil
+	}
+	w.Body = append(w.Body, listPage...)
+	w.Body = strconv.AppendInt(w.Body, q.Page, 10)
+	w.Body = append(w.Body, listTotal...)
+	w.Body = strconv.AppendInt(w.Body, int64(w.Total), 10)
+	w.Body = append(w.Body, listTotalPage...)
+	w.Body = strconv.AppendInt(w.Body, int64(max(1, (w.Total+q.Size-1)/q.Size)), 10)
+	w.Body = append(w.Body, listEnd...)
+	return nil
+}
+
+// digest returns the digest of the body that was composed: over the checksums of its rows and
+// what follows the rows. A shard's rows are summed once, when it is parsed, so no row is read
+// again for a tag. What precedes the rows is the same in every body that has any. Points of
+// history have no checksums: where there are any, the digest is that of the whole body.
+func (w *work) digest() digest {
+	if w.Whole {
+		return digestOf(w.Body)
+	}
+	w.Sums = append(w.Sums, w.Body[w.rowsEnd:]...)
+	return digestOf(w.Sums)
+}
+
+// maxNotFound bounds X-Not-Found, in bytes (INTERFACE.md, "Values not found").
+const maxNotFound = 1 << 10
+
+// appendNotFound appends the value of X-Not-Found: the values of q that match nothing, up to
+// the first that does not fit.
+func appendNotFound(dst []byte, q *query.Query, missing *[rows.Filters][]int) []byte {
+	for by, name := range [rows.Filters]string{rows.ByID: "id=", rows.BySlug: "slug=", rows.BySymbol: "symbol="} {
+		for i, at := range missing[by] {
+			before := len(dst)
+			switch {
+			case i > 0:
+				dst = append(dst, ',')
+			case before > 0:
+				dst = append(append(dst, '&'), name...)
+			default:
+				dst = append(dst, name...)
+			}
+			switch by {
+			case rows.ByID:
+				dst = strconv.AppendInt(dst, q.IDs[at], 10)
+			case rows.BySlug:
+				dst = query.AppendEscaped(dst, q.Slugs[at])
+			case rows.BySymbol:
+				dst = query.AppendEscaped(dst, q.Symbols[at])
+			}
+			if len(dst) > maxNotFound {
+				return dst[:before]
+			}
+		}
+	}
+	return dst
+}

@@ -1,0 +1,76 @@
+package reply
+
+import (
+	"net/http"
+	"strconv"
+
+	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/respcache"
+	"example.com/marketdata/edge/snapshot"
+)
+
+// answerGlobal answers /global, which is made once a state, and for each request
+// that pins another snapshot.
+func (e *Engine) answerGlobal(r *Request, state *snapshot.State, s *snapshot.Snapshot) error {
+	if s == nil {
+		return ErrNoSnapshot
+	}
+	r.Snapshot = s.Time
+	current := s == state.Snapshot
+	w := e.works.Get().(*work)
+	defer e.free(w)
+	if current {
+		if entry := state.Global.Load(); entry != nil && e.writeEntry(r, w, s, entry) {
+			return nil
+		}
+	}
+	modified := s.LastModified
+	if c := state.Change; c != nil && c.Time.After(s.Time) {
+		modified = c.Time.UTC().AppendFormat(nil, http.TimeFormat)
+	}
+	w.Body, w.notFound = appendGlobal(r.Buffers.Body(), state, s), w.notFound[:0]
+	tag := digestOf(w.Body)
+	if current { // another goroutine makes the same
+		source := respcache.Source{Endpoint: query.Global, Digest: tag, Length: len(w.Body)}
+		response := e.newResponse(s, w.Body, tag, identity, nil, modified)
+		state.Global.Store(respcache.NewEntry(nil, source, int(identity), response))
+	}
+	_, err := e.writeFresh(r, s, w, tag, modified)
+	return err
+}
+
+// appendGlobal renders /global: the totals of s, and the change record in force.
+// The body is shorter than those that are coded.
+func appendGlobal(b []byte, state *snapshot.State, s *snapshot.Snapshot) []byte {
+	b = append(b, bodyStart...)
+	b = append(b, `{"total_market_cap":"`...)
+	b = append(b, s.Global.TotalMarketCap...)
+	b = append(b, `","total_volume_24h":"`...)
+	b = append(b, s.Global.TotalVolume24h...)
+	b = append(b, `","total_market_cap_change_percentage_24h":`...)
+	if c := state.Change; c != nil && c.Database == s.Database && fits(c.Value) {
+		b = strconv.AppendQuote(b, c.Value) // digits, a minus, a point
+	} else {
+		b = append(b, "null"...)
+	}
+	b = append(b, `,"data_time":"`...)
+	b = append(b, s.TimeText...)
+	return append(b, `"}}`...)
+}
+
+// maxChangeDigits is how many integer digits of the total's change are
+// answered; above it is null (INTERFACE.md, "Global").
+const maxChangeDigits = 9
+
+func fits(value string) bool {
+	digits := 0
+	for _, c := range []byte(value) {
+		if c == '.' {
+			break
+		}
+		if c != '-' {
+			digits++
+		}
+	}
+	return digits <= maxChangeDigits
+}

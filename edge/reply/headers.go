@@ -1,0 +1,172 @@
+package reply
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/snapshot"
+)
+
+// Header names in their canonical form.
+const (
+	hdrCacheStatus     = "Cache-Status"
+	hdrContentEncoding = "Content-Encoding"
+	hdrETag            = "ETag"
+	hdrNotFound        = "X-Not-Found"
+	hdrIgnored         = "X-Ignored"
+)
+
+var contentTypeLine = AppendLine(nil, "Content-Type", []byte("application/json"))
+
+// Freshness, by INTERFACE.md, "Headers".
+const (
+	minMaxAge = 5
+	maxMaxAge = 600
+)
+
+// cacheLines are the header lines for caches that do not depend on the answer:
+// Cache-Control, by max-age, and Vary.
+type cacheLines struct {
+	ordinary [maxMaxAge + 1][]byte
+	// pinned is for pins in a header where caches in front are shared, and cannot
+	// tell such an answer from another.
+	pinned [maxMaxAge + 1][]byte
+	// path is for answers that are found by path and query alone: those of
+	// a pin in the path, which never change but on /global.
+	path   []byte
+	global [maxMaxAge + 1][]byte
+}
+
+func newCacheLines(scope, allowOrigin string) *cacheLines {
+	origin := ""
+	if allowOrigin != "" && allowOrigin != "*" {
+		origin = ", Origin"
+	}
+	const free = "Accept-Encoding"
+	vary := free + ", X-Snapshot-Time"
+	if scope == scopePublic {
+		vary = free
+	}
+	var c cacheLines
+	lines := func(control, vary string) []byte {
+		return AppendLine(AppendLine(nil, "Cache-Control", []byte(control)), "Vary", []byte(vary+origin))
+	}
+	for n := minMaxAge; n <= maxMaxAge; n++ {
+		fresh := fmt.Sprintf(", max-age=%d, stale-while-revalidate=60, stale-if-error=86400", n)
+		c.ordinary[n], c.pinned[n], c.global[n] = lines(scope+fresh, vary), lines(scopePrivate+fresh, vary), lines(scope+fresh, free)
+	}
+	c.path = lines(scope+", max-age=86400, immutable", free)
+	return &c
+}
+
+// of returns the lines for an answer to r from a snapshot, nil before the first one.
+func (c *cacheLines) of(r *Request, s *snapshot.Snapshot) []byte {
+	age := minMaxAge
+	if s != nil {
+		left := s.Time.Add(artifacts.Step).Sub(r.Now)
+		age = min(max(int((left+time.Second-1)/time.Second), minMaxAge), maxMaxAge)
+	}
+	switch {
+	case !r.Pinned:
+		return c.ordinary[age]
+	case !r.PinInPath:
+		return c.pinned[age]
+	case r.Query.Endpoint == query.Global: // the change of the total may change
+		return c.global[age]
+	}
+	return c.path
+}
+
+// Header lines of Cache-Status.
+var (
+	statusMiss      = AppendLine(nil, hdrCacheStatus, []byte("edge; fwd=miss"))
+	statusMissStale = AppendLine(nil, hdrCacheStatus, []byte("edge; fwd=miss; detail=stale"))
+	statusHit       = AppendLine(nil, hdrCacheStatus, []byte("edge; hit"))
+	statusHitStale  = AppendLine(nil, hdrCacheStatus, []byte("edge; hit; detail=stale"))
+)
+
+func cacheStatus(hit, stale bool) []byte {
+	switch {
+	case hit && stale:
+		return statusHitStale
+	case hit:
+		return statusHit
+	case stale:
+		return statusMissStale
+	}
+	return statusMiss
+}
+
+// appendHead appends the header lines of an answer that do not depend on the
+// request. etag is the tag in that coding.
+func (e *Engine) appendHead(dst []byte, s *snapshot.Snapshot, status int, c coding, etag, notFound, lastModified []byte) []byte {
+	if status == http.StatusOK {
+		dst = append(dst, contentTypeLine...)
+	}
+	if s != nil {
+		dst = appendLine(dst, "X-Snapshot-Time", s.TimeText)
+	}
+	dst = appendLine(dst, hdrETag, etag)
+	if lastModified != nil {
+		dst = appendLine(dst, "Last-Modified", lastModified)
+	}
+	if len(notFound) > 0 {
+		dst = appendLine(dst, hdrNotFound, notFound)
+	}
+	if status == http.StatusOK && c != identity {
+		dst = appendLine(dst, hdrContentEncoding, codingNames[c])
+	}
+	return dst
+}
+
+// addTimes adds what of the header depends on the clock, and on how the snapshot was
+// asked for.
+func (e *Engine) addTimes(r *Request, s *snapshot.Snapshot, hit bool) {
+	r.Reply.AddLines(e.cacheLines.of(r, s))
+	if r.Reply.Status == http.StatusOK {
+		if e.cfg.CacheScope == scopePublic {
+			r.Reply.Lines = appendNames(r.Reply.Lines, s, r.Query.Endpoint)
+		}
+		r.Reply.AddLines(cacheStatus(hit, s != nil && r.Now.Sub(s.Time) > snapshot.StaleAfter))
+	}
+}
+
+// appendNames appends the names by which a cache in front can drop an answer: its
+// snapshot's time, without the marks that some caches do not take, and its endpoint.
+func appendNames(dst []byte, s *snapshot.Snapshot, e query.Endpoint) []byte {
+	for _, header := range [...]struct{ name, separator string }{{"Surrogate-Key: ", " "}, {"Cache-Tag: ", ","}} {
+		dst = append(dst, header.name...)
+		if s != nil {
+			for _, c := range s.TimeText {
+				if c != '-' && c != ':' {
+					dst = append(dst, c)
+				}
+			}
+			dst = append(dst, header.separator...)
+		}
+		dst = append(append(dst, e.Name()...), "\r\n"...)
+	}
+	return dst
+}
+
+// addIgnored names the parameters that have no part in the answer. It depends on
+// how the query was written, so it is made for each request and never cached.
+func addIgnored(r *Request) {
+	var b [query.MaxIgnored]byte
+	if names := r.Query.AppendIgnored(b[:0]); len(names) > 0 {
+		r.Reply.Add(hdrIgnored, names)
+	}
+}
+
+// notModified checks the conditions of the request
+// (INTERFACE.md, "Conditional requests").
+func notModified(r *Request, etag, lastModified []byte) bool {
+	if r.IfNoneMatch != nil {
+		return Matches(r.IfNoneMatch, etag)
+	}
+	return r.IfModifiedSince != nil && bytes.Equal(r.IfModifiedSince, lastModified)
+}

@@ -1,0 +1,117 @@
+package reply
+
+import (
+	"context"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/auth"
+	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/respcache"
+	"example.com/marketdata/edge/rows"
+	"example.com/marketdata/edge/snapshot"
+)
+
+// Warm prepares next before it is current (see snapshot.Warm): the shards that
+// were in memory for old are read for it, and the answers that were asked for most
+// are made. What it returns adds those shards once more when next is current:
+// while the old snapshot's are still there, ristretto may refuse the new ones.
+func (e *Engine) Warm(ctx context.Context, old, next *snapshot.Snapshot) (after func()) {
+	if old == nil {
+		return func() {}
+	}
+	deadline := time.Now().Add(warmBudget)
+	next.Pace().Gently(warmBudget)
+	e.warmAnswers(ctx, deadline, old, next)
+	return e.warmShards(ctx, deadline, old, next)
+}
+
+const (
+	// warmBudget bounds how long a new snapshot is warmed.
+	warmBudget = 3 * time.Second
+	// maxWarm bounds the answers that are made ahead.
+	maxWarm = 1024
+)
+
+func (e *Engine) warmAnswers(ctx context.Context, deadline time.Time, old, next *snapshot.Snapshot) {
+	var q query.Query
+	w := work{Finder: rows.Finder{Bill: new(auth.Bill)}}
+	cache, pace := next.Responses(), next.Pace()
+	for _, hot := range old.Responses().Hottest(maxWarm, pace.Do) {
+		if ctx.Err() != nil || cache.Bytes() > cache.Limit()/2 || time.Now().After(deadline) {
+			return
+		}
+		// What is new of history is fetched once the snapshot is current.
+		if hot.Endpoint == query.History || q.Parse(hot.Endpoint, hot.RawQuery) != nil {
+			continue
+		}
+		pace.Do(func() {
+			if w.Loosen(next, &q, time.Until(deadline)) != nil {
+				return
+			}
+			if w.compose(w.Body[:0], next, &q, time.Until(deadline)) != nil {
+				return // it is made when it is asked for
+			}
+			w.key = q.AppendKey(w.key[:0])
+			source := respcache.Source{
+				Endpoint: hot.Endpoint, RawQuery: hot.RawQuery,
+				NotFound: w.notFound, Digest: w.digest(), Length: len(w.Body),
+			}
+			var entry *respcache.Entry
+			for c := range coding(codings) {
+				if hot.Response(int(c)) == nil {
+					continue
+				}
+				if source.Length <= minCoded {
+					c = identity
+				}
+				if c != identity && w.encode(c) != nil {
+					return
+				}
+				entry = e.admit(cache, next, &w, entry, source, c)
+			}
+			e.warmed.Add(1)
+		})
+	}
+}
+
+type warmShard struct {
+	v *snapshot.View
+	n int
+	s *artifacts.Shard
+}
+
+func (e *Engine) warmShards(ctx context.Context, deadline time.Time, old, next *snapshot.Snapshot) func() {
+	var warm []warmShard
+	pace := next.Pace()
+	budget := e.cfg.WarmBytes
+	next.Each(func(ep query.Endpoint, o query.Sort, v *snapshot.View) {
+		was := old.View(ep, o)
+		if was == nil {
+			return
+		}
+		for n := range min(v.Shards(), was.Shards()) {
+			if budget <= 0 || ctx.Err() != nil || time.Now().After(deadline) {
+				return
+			}
+			if _, ok := was.Cached(n); !ok {
+				continue
+			}
+			pace.Do(func() {
+				s, err := v.Shard(n, &snapshot.Budget{Wait: time.Until(deadline)})
+				if err != nil {
+					return // it is read when it is asked for
+				}
+				warm = append(warm, warmShard{v, n, s})
+				budget -= int64(s.Size())
+			})
+		}
+	})
+	return func() {
+		for _, x := range warm {
+			if _, ok := x.v.Cached(x.n); !ok {
+				x.v.Keep(x.n, x.s)
+			}
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package rows
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/edge/auth"
+	"example.com/marketdata/edge/limit"
+	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/shards"
+	"example.com/marketdata/internal/lab/edgerig"
+	"example.com/marketdata/internal/lab/faultstore"
+	"example.com/marketdata/internal/lab/fixture"
+)
+
+// TestLargeBodies: while as many requests as have memory for a large body wait for the store,
+// one more is unavailable in its own time, and all places come back. One key never has all
+// places. Small answers do not wait.
+func TestLargeBodies(t *testing.T) {
+	store := faultstore.New(memstore.New(), nil)
+	p := fixture.PublishHistory(t, store, fixture.Feed(1000, 1), fixture.Start, nil, 100)
+	blocks := map[string]bool{} // without those that are read before an answer has memory
+	latest, _ := p.Manifest.Latest()
+	for i := range p.Manifest.Views {
+		v := &p.Manifest.Views[i]
+		for _, o := range v.Objects {
+			blocks[artifacts.ObjectKey(o.Digest)] = v.Times != nil && v != latest
+		}
+	}
+	away := make(chan struct{})
+	back := sync.OnceFunc(func() { close(away) })
+	store.SetHook(func(op faultstore.Op) faultstore.Decision {
+		if blocks[op.Key] {
+			<-away
+		}
+		return faultstore.Pass
+	})
+	s := current(t, store, 64<<20)
+	t.Cleanup(back) // before the cache is closed
+	find := func(key *auth.Key, e query.Endpoint, raw string, wait time.Duration) (bytes int, err error) {
+		var q query.Query
+		if err := q.Parse(e, []byte(raw)); err != nil {
+			return 0, err
+		}
+		f := &Finder{Bill: &auth.Bill{Key: key}, Buffers: new(Buffers)}
+		f.Body = append(f.Buffers.Body(), '[')
+		defer f.Buffers.Release()
+		defer f.Release()
+		err = f.Find(s, &q, wait)
+		return len(f.Body), err
+	}
+	large := func(key *auth.Key, wait time.Duration) (int, error) {
+		return find(key, query.History, "id=1,5,9,13,17,21,25,29,33,37,41,45,49,53,57,61,65,69,73,77&window=1y", wait)
+	}
+	until := func(what string, ok func() bool) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal(what, "does not come")
+			}
+		}
+	}
+	var waiting sync.WaitGroup
+	wait := func(key *auth.Key, n int) {
+		for range n {
+			waiting.Go(func() {
+				if n, err := large(key, time.Minute); err != nil || n < 128<<10 {
+					t.Errorf("a large answer of %d bytes: %v", n, err)
+				}
+			})
+		}
+	}
+	all := shared[limit.LargeBody]
+	// One key comes to have its part of them, however much it asks, and another some.
+	greedy, other := edgerig.Key(t, 1, 1), edgerig.Key(t, 1, 1)
+	own := greedy.Places.Of(limit.LargeBody)
+	part := cap(own)
+	wait(greedy, part+10)
+	until("the key's part", func() bool { return len(own) == part })
+	if _, err := large(greedy, time.Millisecond); !errors.Is(err, shards.ErrUnavailable) {
+		t.Errorf("one more of the key: %v", err)
+	}
+	wait(other, 1)
+	until("another key's", func() bool { return len(all) == part+1 })
+	wait(nil, cap(all)-part-1)
+	until("the last place", func() bool { return len(all) == cap(all) })
+	if _, err := large(nil, time.Millisecond); !errors.Is(err, shards.ErrUnavailable) {
+		t.Errorf("one more: %v", err)
+	}
+	if _, err := find(nil, query.Quotes, "page=3", time.Millisecond); err != nil {
+		t.Errorf("a small answer: %v", err)
+	}
+	back()
+	waiting.Wait()
+	if n := len(all) + len(own) + len(other.Places.Of(limit.LargeBody)); n != 0 {
+		t.Errorf("%d places are taken", n)
+	}
+}

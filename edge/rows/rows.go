@@ -1,0 +1,292 @@
+// Package rows finds the rows that an answer contains: pages, filters, sorts, search and
+// history. It copies slices of shards and knows nothing of HTTP; package reply makes an answer
+// of what it finds. It decodes nothing, and allocates nothing once its memory has grown.
+package rows
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/auth"
+	"example.com/marketdata/edge/limit"
+	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/shards"
+	"example.com/marketdata/edge/snapshot"
+)
+
+var (
+	// ErrNoView: the snapshot's builder did not know the sort key, or search.
+	ErrNoView = errors.New("the snapshot has no view for this")
+	// ErrLimited: the key cannot pay for the rows of a search (auth.Bill).
+	ErrLimited = errors.New("the answer costs more than may be spent now")
+
+	errShort = fmt.Errorf("%w: %w: a shard has fewer rows than its view needs", shards.ErrUnavailable, artifacts.ErrCorrupt)
+)
+
+// Finder finds the rows of one answer after another, and reuses its memory. Set Bill, Buffers
+// and Body before Find. It is for one goroutine at a time.
+type Finder struct {
+	// Bill is charged for the rows of a search. Required.
+	Bill *auth.Bill
+	// Buffers give room for a large body; nil: Body grows.
+	Buffers *Buffers
+	// Body is what the items are appended to, with a comma between two; it ends with "[".
+	Body []byte
+
+	// Sums are the checksums of the rows that were appended. Points of history are parts of
+	// rows and have none: Whole then says that only Body itself tells one answer from another.
+	Sums  []byte
+	Whole bool
+	// Total is how many rows match, on all pages together.
+	Total int
+	// Missing are the values that match nothing: for each filter, indexes into the query's list.
+	Missing [Filters][]int
+	// Budget bounds the time that the answer waits, for shards and for its turn.
+	Budget snapshot.Budget
+	// Shards and Rows count what was touched: no answer walks the directory.
+	Shards, Rows int
+
+	rows    cursor // in the view that rows are taken from
+	links   bool   // rows are followed by their links
+	entries []entry
+	filtering
+	wordSearch
+	historySearch
+}
+
+// cursor is a position in a view.
+type cursor struct {
+	view  *snapshot.View
+	n     int // of the shard
+	shard *artifacts.Shard
+	row   int // that was found last
+}
+
+// reset readies the Finder for a query that may wait for shards for up to wait.
+func (f *Finder) reset(wait time.Duration) {
+	f.Sums, f.Whole, f.Total = f.Sums[:0], false, 0
+	for by := range f.Missing {
+		f.Missing[by] = f.Missing[by][:0]
+	}
+	f.Shards, f.Rows, f.searched = 0, 0, 0
+	f.Budget = snapshot.Budget{Wait: wait}
+	f.leave()
+}
+
+// leave drops what keeps a snapshot's memory alive.
+func (f *Finder) leave() {
+	f.rows, f.listed, f.block, f.window = cursor{}, cursor{}, cursor{}, nil
+}
+
+// Release gives back what the answer holds after it was written, and memory that few answers
+// need.
+func (f *Finder) Release() {
+	if cap(f.entries) > largeSort {
+		f.entries = nil
+	}
+	if cap(f.met.ids) > largeMet {
+		f.met = metTable{}
+	}
+	if f.large {
+		f.leavePlace(limit.LargeBody)
+		f.large = false
+	}
+	f.Body, f.Bill, f.Buffers = nil, nil, nil
+	f.leave()
+}
+
+// Find appends the items that answer q from s to Body, and waits for shards for up to wait. s
+// is nil before the first snapshot. The endpoint is any but global. Errors are ErrNoView and
+// ErrLimited, or wrap shards.ErrUnavailable.
+func (f *Finder) Find(s *snapshot.Snapshot, q *query.Query, wait time.Duration) error {
+	f.reset(wait)
+	f.links = q.Links
+	if q.Endpoint == query.History && s != nil {
+		f.window, f.about = s.History(q.Window), q.Window
+	}
+	if s == nil || q.Endpoint == query.History && f.window == nil {
+		f.allMissing(q)
+		return nil
+	}
+	v := s.View(rowsOf(q.Endpoint), q.Sort)
+	switch {
+	case v == nil:
+		return ErrNoView
+	case q.Endpoint == query.Search:
+		return f.search(s, q)
+	case q.Endpoint == query.Trending:
+		return f.ascending(v, 0, v.Rows)
+	case q.Filtered():
+		var err error
+		f.Total, err = f.filtered(s, q)
+		return err
+	}
+	f.Total = v.Rows
+	first, n := page(q, f.Total)
+	if q.Desc {
+		return f.descending(v, first, n)
+	}
+	return f.ascending(v, first, n)
+}
+
+// rowsOf returns the endpoint whose views have the rows of e.
+func rowsOf(e query.Endpoint) query.Endpoint {
+	if e == query.History {
+		return query.Assets
+	}
+	return e
+}
+
+// page returns the page's rows among total.
+func page(q *query.Query, total int) (first, n int) {
+	if q.First >= int64(total) {
+		return 0, 0
+	}
+	first = int(q.First)
+	return first, min(q.Size, total-first)
+}
+
+// at makes shard n of v the one at hand.
+func (f *Finder) at(v *snapshot.View, n int) (*artifacts.Shard, error) { return f.move(&f.rows, v, n) }
+
+// move moves a cursor to shard n of v.
+func (f *Finder) move(c *cursor, v *snapshot.View, n int) (*artifacts.Shard, error) {
+	if c.shard != nil && c.view == v && c.n == n {
+		return c.shard, nil
+	}
+	s, err := v.Shard(n, &f.Budget)
+	if err != nil {
+		return nil, err
+	}
+	c.view, c.n, c.shard = v, n, s
+	f.Shards++
+	return s, nil
+}
+
+// find returns the row with id in the view by id v.
+func (f *Finder) find(c *cursor, v *snapshot.View, id uint64) (s *artifacts.Shard, row int, ok bool, err error) {
+	n, err := v.FindID(id, &f.Budget)
+	if err != nil || n < 0 {
+		return nil, 0, false, err
+	}
+	if s, err = f.move(c, v, n); err != nil {
+		return nil, 0, false, err
+	}
+	// The blocks of a window mostly have the same assets.
+	if c.row < s.Len() && s.ID(c.row) == id {
+		return s, c.row, true, nil
+	}
+	c.row, ok = s.FindID(id)
+	return s, c.row, ok, nil
+}
+
+// ascending appends n rows of v from row first on.
+func (f *Finder) ascending(v *snapshot.View, first, n int) error {
+	per := v.PerShard()
+	for n > 0 {
+		s, err := f.at(v, first/per)
+		if err != nil {
+			return err
+		}
+		i := first % per
+		m := min(n, s.Len()-i)
+		if m <= 0 {
+			return errShort
+		}
+		f.append(s, i, i+m)
+		first, n = first+m, n-m
+	}
+	return nil
+}
+
+// append appends rows i to j (exclusive) of s.
+func (f *Finder) append(s *artifacts.Shard, i, j int) {
+	if last := f.Body[len(f.Body)-1]; last != '[' {
+		f.Body = append(f.Body, ',')
+	}
+	f.Rows += j - i
+	if !f.links {
+		f.Body = append(f.Body, s.Slice(i, j)...)
+		f.Sums = append(f.Sums, s.Sums(i, j)...)
+		return
+	}
+	for ; i < j; i++ {
+		row := s.Row(i)
+		f.Body = append(f.Body, row[:len(row)-1]...)
+		f.Body = append(f.Body, s.Tail(i)...)
+		f.Sums = append(append(f.Sums, s.Sums(i, i+1)...), s.TailSum(i)...)
+		if i+1 < j {
+			f.Body = append(f.Body, ',')
+		}
+	}
+}
+
+// descending appends n rows from place first on of v read backwards: the runs
+// of equal keys from the last to the first, each of them forwards, so that ties
+// stay in the order of ids; rows that stand last in both directions last.
+func (f *Finder) descending(v *snapshot.View, first, n int) error {
+	per := v.PerShard()
+	keyed := v.Rows - v.Last
+	for n > 0 && first < keyed {
+		row := keyed - 1 - first
+		s, err := f.at(v, row/per)
+		if err != nil {
+			return err
+		}
+		if row%per >= s.Len() {
+			return errShort
+		}
+		run, a, b := s.Run(row % per)
+		base := row / per * per
+		start, end := f.bounds(s, base, run, a, b)
+		// The run takes the places keyed-end to keyed-start.
+		in := first - (keyed - end)
+		m := min(n, end-start-in)
+		if m <= 0 || in < 0 {
+			return errShort
+		}
+		if err := f.ascending(v, start+in, m); err != nil {
+			return err
+		}
+		first, n = first+m, n-m
+		// The runs before it that lie whole in this shard, without asking for each.
+		least := min(s.Before, 1) // the first one may begin in an earlier shard
+		m = f.backwards(s, least, run, n)
+		first, n = first+m, n-m
+	}
+	return f.ascending(v, first, n)
+}
+
+// backwards appends up to n rows of the runs of s from to-1 down to from, behind
+// another row, and returns how many.
+func (f *Finder) backwards(s *artifacts.Shard, from, to, n int) (appended int) {
+	if !f.links && s.Runs() == s.Len() { // every run is one row
+		first := max(from, to-n)
+		f.Body, f.Sums = s.AppendBackwards(f.Body, f.Sums, first, to)
+		appended = max(0, to-first)
+		f.Rows += appended
+		return appended
+	}
+	for j := to - 1; j >= from && appended < n; j-- {
+		a, b := s.RunRows(j)
+		b = min(b, a+n-appended)
+		f.append(s, a, b)
+		appended += b - a
+	}
+	return appended
+}
+
+// bounds returns the rows of a whole run from its part, rows a to b of the
+// shard that begins at row base.
+func (f *Finder) bounds(s *artifacts.Shard, base, run, a, b int) (start, end int) {
+	start, end = base+a, base+b
+	if run == 0 {
+		start -= s.Before
+	}
+	if run == s.Runs()-1 {
+		end += s.After
+	}
+	return start, end
+}

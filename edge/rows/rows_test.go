@@ -1,0 +1,127 @@
+package rows
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/edge/auth"
+	"example.com/marketdata/edge/limit"
+	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/shards"
+	"example.com/marketdata/edge/snapshot"
+	"example.com/marketdata/internal/lab/edgerig"
+	"example.com/marketdata/internal/lab/fixture"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// current returns the snapshot of fixture.Start.
+func current(tb testing.TB, store artifacts.Reader, shardMemory int64) *snapshot.Snapshot {
+	tb.Helper()
+	r := edgerig.New(tb, store, shardMemory, 1)
+	r.Run(tb, nil)
+	return r.Await(tb, fixture.Start)
+}
+
+func newFinder() *Finder { return &Finder{Bill: new(auth.Bill), Body: []byte{'['}} }
+
+// TestCostByRowsSent asks the same of a small directory and of one a hundred
+// times its size: what composing touches is the same.
+func TestCostByRowsSent(t *testing.T) {
+	sizes := []int{2000, 200_000}
+	if testing.Short() {
+		sizes = []int{2000, 20_000}
+	}
+	type cost struct{ shards, rows int }
+	var first map[string]cost
+	for _, n := range sizes {
+		store := memstore.New()
+		f := fixture.Feed(n, 1)
+		for i := range 25 {
+			f.Assets[40+i].Name = "Quokka " + f.Assets[40+i].Name
+		}
+		fixture.PublishHistory(t, store, f, fixture.Start, nil, 200)
+		s := current(t, store, 512<<20)
+		costs := map[string]cost{}
+		for _, raw := range []string{
+			"", "page=3", "page=7&size=100", "sort=name:desc&page=2", "sort=rank", "sort=rank:desc&size=50", "sort=symbol:desc&size=100",
+			"id=1", "id=1,3,5,7,9,1001", "slug=asset-9", "slug=asset-1,asset-2,nothing", "symbol=s5", "symbol=s5,s6&sort=name", "symbol=common&size=20", "symbol=common&limit=5&offset=50", "symbol=common&sort=id:desc&page=2",
+			"id=1,21,41&symbol=common&sort=rank", "offset=1500&limit=30",
+			"q=quok", "q=asset+quo+s", "q=Quokka+As", "q=s1+quokka", "q=none+asset", "q=q",
+			"id=1,5,9&window=24h", "id=1,5,9,7&window=1y", "slug=asset-0,asset-19&window=7d", "symbol=s2,s4&window=30d", "id=21,1&symbol=common&window=90d",
+		} {
+			var q query.Query
+			e, blocks := query.Assets, 0
+			switch {
+			case strings.Contains(raw, "window"):
+				e = query.History
+			case strings.HasPrefix(raw, "q="):
+				e, blocks = query.Search, 40 // of what words begin and end with; and 20 assets, side by side
+			}
+			if err := q.Parse(e, []byte(raw)); err != nil {
+				t.Fatal(err)
+			}
+			if e == query.History {
+				blocks = 5*len(s.History(q.Window).Blocks) + 5 // of each item, and of the listing
+			}
+			w := newFinder()
+			if err := w.Find(s, &q, time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			costs[raw] = cost{w.Shards, w.Rows}
+			if limit := max(q.Size, 35) + 2*len(q.IDs) + 10; w.Rows > limit || w.Shards > 4+2*(len(q.IDs)+len(q.Slugs)+len(q.Symbols))+blocks {
+				t.Errorf("%d assets, %q: %d rows and %d shards touched", n, raw, w.Rows, w.Shards)
+			}
+		}
+		if first == nil {
+			first = costs
+			continue
+		}
+		for raw, c := range costs {
+			// A page, or a run in it, may lie across the border of two shards in
+			// one and not in the other.
+			if d := c.shards - first[raw].shards; d > 4 || d < -4 || c.rows != first[raw].rows {
+				t.Errorf("%q: %+v at %d assets, %+v at %d", raw, first[raw], sizes[0], c, n)
+			}
+		}
+	}
+}
+
+// TestLargeSortWaits: a sort of many rows waits for its turn no longer than its
+// budget, and for one of its key's sorts while others find room.
+func TestLargeSortWaits(t *testing.T) {
+	large := func(places *limit.Places) error {
+		w := newFinder()
+		w.Bill.Key, w.Budget.Wait, w.counts[ByID] = &auth.Key{Places: places}, time.Millisecond, largeSort+1
+		_, err := w.inOtherOrder(nil, nil, nil, ByID)
+		return err
+	}
+	fill := func(places chan struct{}) (free func()) {
+		for range cap(places) {
+			places <- struct{}{}
+		}
+		return func() {
+			for range cap(places) {
+				<-places
+			}
+		}
+	}
+	var key limit.Places
+	free := fill(key.Of(limit.LargeSort))
+	if err := large(&key); !errors.Is(err, shards.ErrUnavailable) || len(shared[limit.LargeSort]) != 0 {
+		t.Errorf("the key has its part: %v", err)
+	}
+	free()
+	free = fill(shared[limit.LargeSort])
+	for _, places := range []*limit.Places{nil, &key} {
+		if err := large(places); !errors.Is(err, shards.ErrUnavailable) || len(key.Of(limit.LargeSort)) != 0 {
+			t.Errorf("got %v, want ErrUnavailable", err)
+		}
+	}
+	free()
+}
