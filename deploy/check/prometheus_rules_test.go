@@ -67,6 +67,16 @@ func (s scrape) add(t *testing.T, body, job, instance string) {
 	}
 }
 
+// stretch multiplies the sums of durations.
+func (s scrape) stretch(by float64) {
+	for key, one := range s {
+		if strings.HasSuffix(one.labels.Get("__name__"), "_duration_seconds_sum") {
+			one.value *= by
+			s[key] = one
+		}
+	}
+}
+
 // clockwork is a Prometheus with the real rules, whose minutes take no time.
 type clockwork struct {
 	t       *testing.T

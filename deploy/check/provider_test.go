@@ -4,19 +4,28 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"strings"
+	"testing"
 	"time"
 )
 
 // paprika is CoinPaprika with forty coins.
 type paprika struct {
-	updated time.Time // of each price; zero: none says
+	updated time.Time     // of each price; zero: none says
+	slow    time.Duration // before it answers with prices
+	refuses string        // a path that it answers with 403
 }
 
 func (p *paprika) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	row := func(int) string { return "" }
-	switch strings.TrimPrefix(r.URL.Path, "/v1") {
+	switch path := strings.TrimPrefix(r.URL.Path, "/v1"); path {
+	case p.refuses:
+		w.WriteHeader(http.StatusForbidden)
+		return
 	case "/tickers":
+		time.Sleep(p.slow)
 		row = func(i int) string {
 			said := ""
 			if !p.updated.IsZero() {
@@ -24,6 +33,8 @@ func (p *paprika) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 			return fmt.Sprintf(`{"id":"c-%d","name":"Coin %d","symbol":"C%d",%s"quotes":{"USD":{"price":%d.5,"volume_24h":5000000,"market_cap":%d}}}`, i, i, i, said, 1000-i, 100_000_000-i)
 		}
+	case "/exchanges":
+		row = func(i int) string { return fmt.Sprintf(`{"id":"e-%d","name":"Exchange %d"}`, i, i) }
 	case "/coins":
 		row = func(i int) string {
 			return fmt.Sprintf(`{"id":"c-%d","name":"Coin %d","symbol":"C%d","rank":1,"is_new":false,"is_active":true,"type":"coin"}`, i, i, i)
@@ -39,9 +50,28 @@ func (p *paprika) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "[%s]", strings.Join(rows, ","))
 }
 
-// provided starts a builder on a provider that says what p does.
-func provided(s *scene, p *paprika, options string, args ...string) *daemon {
+// provider starts p, and returns its address as a source.
+func (s *scene) provider(p *paprika, options string) string {
 	server := httptest.NewServer(p)
 	s.t.Cleanup(server.Close)
-	return s.run(append(args, "--source=coinpaprika:?slow=0&base="+server.URL+"/v1"+options, "--source-cache="+s.beside("provider"))...)
+	return "--source=coinpaprika:?slow=0&base=" + server.URL + "/v1" + options
+}
+
+// provided starts a builder whose source is p.
+func provided(s *scene, p *paprika, options string) *daemon {
+	return s.run(s.provider(p, options), "--source-cache="+s.beside("provider"))
+}
+
+// age moves all times in the recording.json of a cache folder back.
+func age(t *testing.T, file string, by time.Duration) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	must(t, err)
+	b = regexp.MustCompile(`"(fetched|last|time)": ?"([^"]+)"`).ReplaceAllFunc(b, func(field []byte) []byte {
+		name, text, _ := strings.Cut(strings.Trim(string(field), `"`), `"`)
+		at, err := time.Parse(time.RFC3339, strings.TrimLeft(text, `: "`))
+		must(t, err)
+		return fmt.Appendf(nil, `"%s":%q`, name, at.Add(-by).Format(time.RFC3339Nano))
+	})
+	must(t, os.WriteFile(file, b, 0o600))
 }

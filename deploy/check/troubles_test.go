@@ -478,4 +478,30 @@ var troubles = []trouble{
 		alerts: []string{"BuilderCallsSpent"},
 		pages:  map[string]string{"BuilderCallsSpent": "`quota=` was lowered"},
 	},
+	{
+		name: "the provider refuses a list", fresh: true, minutes: 13,
+		make: func(s *scene) func() {
+			p := &paprika{updated: time.Now()}
+			for i := range 3 { // the first goes well, and the third failure is that below
+				s.feedOf(s.provider(p, ""), fmt.Sprintf("feed-%d", i), "--source-cache="+s.beside("provider"))
+				p.refuses = "/exchanges"
+				age(s.t, s.beside("provider/coinpaprika/recording.json"), 3*time.Hour)
+			}
+			provided(s, p, "").until("/metrics", `^builder_part_failures\{part="exchanges"\} 3`)
+			return nil
+		},
+		alerts: []string{"BuilderPartFailing"},
+		shows:  "part=exchanges.*status 403",
+		pages:  map[string]string{"BuilderPartFailing": "A status 401, 402 or 403: the key or the plan no longer has it"},
+	},
+	{
+		name: "the provider is slow", fresh: true, minutes: 13, stretch: 100,
+		make: func(s *scene) func() {
+			provided(s, &paprika{updated: time.Now(), slow: 4 * time.Second}, "").
+				until("/metrics", `^builder_build_step_duration_seconds_sum\{step="read"\} [4-9]`)
+			return nil
+		},
+		alerts: []string{"BuilderSlow"},
+		pages:  map[string]string{"BuilderSlow": `\*read\* the feed`},
+	},
 }
