@@ -16,15 +16,15 @@ const partRows = 1 << 18
 
 // Next is the ledger after a snapshot.
 type Next struct {
-	// Objects are those that the root names and the ledger before did not
-	// write. Each is to be put under its digest before the root.
+	// Objects are the new objects that the root names. The caller stores each
+	// under its digest before it stores the root.
 	Objects [][]byte
-	// Root is the root's stored form, an object as well, and After what it says.
+	// Root is the encoded root, itself an object; After is its content.
 	Root  []byte
 	After *Root
 }
 
-// objects gathers what is to be put.
+// objects collects the objects to store.
 type objects [][]byte
 
 func (o *objects) add(b []byte) artifacts.Ref {
@@ -32,12 +32,12 @@ func (o *objects) add(b []byte) artifacts.Ref {
 	return artifacts.Ref{Digest: artifacts.Sum(b), Size: int64(len(b))}
 }
 
-// Advance returns the ledger after the snapshot at T: with the feed's ids and
-// prices, and with res, what was computed from it and from Past. What is too
-// old at T is left out. Equal ledgers, feeds and times give equal bytes.
+// Advance returns the ledger after the snapshot at T. It adds the feed's ids and
+// prices and the figures in res, and drops entries that are too old at T. Equal
+// ledgers, feeds and times give equal bytes.
 //
-// It reads the prices of three snapshots at most: the newest one, and at the
-// first snapshot of an hour or a day the first of the hour or day before.
+// It reads the prices of at most three snapshots: the newest one, and, for the
+// first snapshot of an hour or day, the first of the hour or day before.
 func (l *Ledger) Advance(ctx context.Context, f *market.Feed, res *market.Result, t time.Time) (*Next, error) {
 	if err := l.checkTime(t); err != nil {
 		return nil, err
@@ -50,7 +50,8 @@ func (l *Ledger) Advance(ctx context.Context, f *market.Feed, res *market.Result
 	return &Next{Objects: put, Root: root.encode(), After: root}, nil
 }
 
-func (l *Ledger) advance(ctx context.Context, f *market.Feed, res *market.Result, t time.Time, put *objects) (*Root, error) {
+func (l *Ledger) advance(ctx context.Context, f *market.Feed, res *market.Result, t time.Time,
+	put *objects) (*Root, error) {
 	root := &Root{Format: artifacts.Format, IDs: map[string]idSegments{}, Groups: map[string]artifacts.Ref{}}
 	for _, c := range collections {
 		root.IDs[c] = l.ids[c].store(put)

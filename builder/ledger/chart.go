@@ -17,8 +17,8 @@ type Point struct {
 	Price market.U128
 }
 
-// Chain returns the times of the points of a window: of every interval the first
-// snapshot kept in it, if that gave any, as far back as prices are kept.
+// Chain returns the times of a window's points, as far back as prices are kept:
+// the first kept snapshot of each interval, if it gave any points.
 func (l *Root) Chain(w *artifacts.HistoryWindow) (times []time.Time) {
 	for i := range l.Prices {
 		p := &l.Prices[i]
@@ -55,7 +55,7 @@ func (l *Root) Points(ctx context.Context, r artifacts.Reader, t time.Time) ([]P
 	return points, nil
 }
 
-// charted returns where the points of a kept snapshot are.
+// charted returns the objects with the points of a kept snapshot.
 func (l *Root) charted(p *priceSet) *priceSet {
 	if l.Charted != nil {
 		if c := l.Charted.find(p.Time); c != nil {
@@ -65,8 +65,9 @@ func (l *Root) charted(p *priceSet) *priceSet {
 	return p
 }
 
-// chart adds the points of T, whose prices are rows, to those of the root before.
-func (l *Root) chart(ctx context.Context, r artifacts.Reader, before *priceList, rows []row, f *market.Feed, res *market.Result, put *objects) error {
+// chart adds the points at T to the previous root's. rows are the prices at T.
+func (l *Root) chart(ctx context.Context, r artifacts.Reader, before *priceList, rows []row, f *market.Feed,
+	res *market.Result, put *objects) error {
 	last := len(l.Prices) - 1
 	kept := &Root{Prices: l.Prices[:last]}
 	charted, err := kept.points(ctx, r, before, res.HistoryAssets)
@@ -81,8 +82,9 @@ func (l *Root) chart(ctx context.Context, r artifacts.Reader, before *priceList,
 	return nil
 }
 
-// points returns what of charted is kept. A root from before history has none, nor does
-// it say which assets gave points: all did where there were no more than n.
+// points returns the entries of charted that are still kept. A root that a builder
+// without history wrote does not say which assets gave points: if a snapshot has
+// at most n prices, all of them count as points, otherwise none.
 func (l *Root) points(ctx context.Context, r artifacts.Reader, charted *priceList, n int) (priceList, error) {
 	if charted != nil {
 		return charted.of(l.Prices), nil
@@ -110,7 +112,7 @@ func (l *Root) points(ctx context.Context, r artifacts.Reader, charted *priceLis
 	return none, nil
 }
 
-// moreThan reports whether a snapshot has more than n prices.
+// moreThan reports whether the snapshot has more than n prices.
 func (p *priceSet) moreThan(ctx context.Context, r artifacts.Reader, n int) (bool, error) {
 	if len(p.Parts) == 0 {
 		return false, nil
@@ -128,15 +130,15 @@ func (p *priceSet) moreThan(ctx context.Context, r artifacts.Reader, n int) (boo
 	return count+int(rows.uint(uint64(len(b)))) > n, nil
 }
 
-// members returns those of rows, which are the feed's in ascending order of id,
-// that give points.
+// members returns the rows that give points. rows are the feed's prices in
+// ascending order of id.
 func members(rows []row, f *market.Feed, res *market.Result) []row {
 	n := res.HistoryAssets
 	if n >= len(rows) {
 		return rows
 	}
 	rank := func(r *row) int { return int(res.Rank[f.Quotes[r.quote].Asset]) }
-	unranked := n // how many without a rank do
+	unranked := n // how many assets without a rank give points
 	for i := range rows {
 		if at := rank(&rows[i]); 0 < at && at <= n {
 			unranked--
@@ -164,7 +166,7 @@ func (l priceList) find(t time.Time) *priceSet {
 	return &l[i]
 }
 
-// of returns those whose times h has.
+// of returns the entries whose times are in h.
 func (l priceList) of(h priceList) (kept priceList) {
 	for i := range l {
 		if h.find(l[i].Time) != nil {

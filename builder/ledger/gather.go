@@ -12,14 +12,15 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// IDs are the ids that several ledgers of one store gave out: of a backup and of
-// what is left of the store, say. No id of theirs is given to another key.
+// IDs merges the ids that several ledgers of one store assigned, for instance
+// those of a backup and those left in a damaged store. None of these ids will be
+// assigned to another key.
 type IDs struct {
 	logs map[string]*idLog
 	seen map[artifacts.Digest]bool // segments whose entries are in logs
 }
 
-// GatherIDs begins with the ids of a ledger, all of which must be readable.
+// GatherIDs starts with the ids of one ledger. All of them must be readable.
 func GatherIDs(ctx context.Context, r artifacts.Reader, root artifacts.Ref) (*IDs, error) {
 	l, err := LoadIDs(ctx, r, root)
 	if err != nil {
@@ -34,22 +35,22 @@ func GatherIDs(ctx context.Context, r artifacts.Reader, root artifacts.Ref) (*ID
 	return g, nil
 }
 
-// claim is what a ledger says of an id.
+// claim is a ledger's statement that an id belongs to a key.
 type claim struct {
 	id  uint64
 	key string
 }
 
-// Add takes over the ids of other ledgers that were published, as far as they can be
-// read; whole is false when something cannot. Where two of them disagree about an id or
-// a key, the ids in question are reserved, so that they are never given out again; what
-// is known already stays.
+// Add merges the ids of other published ledgers, as far as they can be read; whole
+// is false if a part cannot. Where two ledgers disagree about an id or a key, Add
+// reserves the ids concerned, so that they are never assigned again. Ids already
+// merged stay as they are.
 func (g *IDs) Add(ctx context.Context, r artifacts.Reader, roots []artifacts.Ref) (whole bool, err error) {
 	return g.take(ctx, r, roots, (*idLog).adopt)
 }
 
-// Reserve reserves the ids of ledgers that may never have been published: another one,
-// which is lost, may have given the same ids to other keys.
+// Reserve reserves the ids of ledgers that may never have been published, because
+// a lost ledger may have assigned the same ids to other keys.
 func (g *IDs) Reserve(ctx context.Context, r artifacts.Reader, roots []artifacts.Ref) error {
 	_, err := g.take(ctx, r, roots, (*idLog).reserve)
 	return err
@@ -78,8 +79,8 @@ func (g *IDs) take(
 	return whole, nil
 }
 
-// read adds to claims what a root's segments say. It reads all that it can, and
-// returns the last damage.
+// read adds the entries of a root's segments to claims. It skips damaged segments
+// and returns the last damage.
 func (g *IDs) read(
 	ctx context.Context, r artifacts.Reader, root *Root, claims map[string]map[claim]bool,
 ) (damage error) {
@@ -112,7 +113,7 @@ func (g *IDs) read(
 	return damage
 }
 
-// adopt adds what nobody disputes, and reserves the other ids.
+// adopt adds undisputed claims and reserves the other ids.
 func (l *idLog) adopt(claims map[claim]bool) error {
 	keys, ids := map[uint64]int{}, map[string]int{}
 	for c := range claims {
@@ -129,8 +130,8 @@ func (l *idLog) reserve(claims map[claim]bool) error {
 	return l.giveAll(claims, func(claim) bool { return false })
 }
 
-// giveAll gives ids that nobody has to the keys that are to have them, and reserves
-// the others.
+// giveAll assigns each free id to the key that claims it, if may allows it, and
+// otherwise reserves the id.
 func (l *idLog) giveAll(claims map[claim]bool, may func(claim) bool) error {
 	order := func(a, b claim) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.key, b.key)) }
 	for _, c := range slices.SortedFunc(maps.Keys(claims), order) {
@@ -148,20 +149,19 @@ func (l *idLog) giveAll(claims map[claim]bool, may func(claim) bool) error {
 	return nil
 }
 
-// reservedKey is the key of an id that no row may have. It is longer than a key of
-// a feed can be, and an entry like others: earlier releases keep it, too.
+// reservedKey returns the key under which an id is reserved. It is longer than any
+// key of a feed. It is an ordinary entry, so earlier releases keep it too.
 func reservedKey(id uint64) string { return fmt.Sprintf("(reserved)%0300d", id) }
 
-// stepIDs is how many ids are taken to be given out in a step at most, and skipEpoch
-// when they are taken to have begun.
+// Skip assumes that at most stepIDs ids were assigned in each step since skipEpoch.
 const stepIDs = 1 << 20
 
 var skipEpoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Skip has new ids begin above all that can have been given out until now: so far above
-// the highest that is known, and so many for each step since 2026, that a later Skip from
-// the same ids begins above what was given out behind this one. They begin at
-// market.MaxNewID at most, above which 2^32 are left.
+// Skip makes new ids start above every id that can have been assigned until now. It
+// leaves a gap above the highest known id and for each step since 2026, so that a
+// later Skip from the same ids starts above the ids assigned after this one. New ids
+// start at market.MaxNewID at most, which leaves 2^32.
 func (g *IDs) Skip(now time.Time) error {
 	past := uint64(max(0, now.Sub(skipEpoch)/artifacts.Step)) * stepIDs
 	for _, c := range collections {
@@ -177,7 +177,7 @@ func (g *IDs) Skip(now time.Time) error {
 	return nil
 }
 
-// Ledger returns the ledger that remembers what target does, and these ids.
+// Ledger returns the ledger of target with these ids.
 func (g *IDs) Ledger(ctx context.Context, r artifacts.Reader, target artifacts.Ref) (*Next, error) {
 	root, err := ReadRoot(ctx, r, target)
 	if err != nil {
@@ -191,9 +191,9 @@ func (g *IDs) Ledger(ctx context.Context, r artifacts.Reader, target artifacts.R
 	return &Next{Objects: put, Root: root.encode(), After: root}, nil
 }
 
-// Remembers reports whether a snapshot of time t was built and not taken back
-// since, as far as the ledger can tell: known is false for a time that it has
-// forgotten, or that is later than its newest.
+// Remembers reports whether a snapshot of time t was built and not rolled back.
+// known is false if the ledger cannot tell: t is too old or later than the newest
+// snapshot.
 func (l *Root) Remembers(t time.Time) (built, known bool) {
 	h := l.Prices
 	if len(h) == 0 || t.Before(h[0].Time) || t.After(h[len(h)-1].Time) {
@@ -206,7 +206,7 @@ func (l *Root) Remembers(t time.Time) (built, known bool) {
 	if step == 0 {
 		return false, false
 	}
-	// Of each step the first is kept: one before it was not there when it was built.
+	// The first snapshot of each step is kept, so none was built before it in its step.
 	i := slices.IndexFunc(h, func(p priceSet) bool { return !p.Time.Before(t.Truncate(step)) })
 	return false, h[i].Time.After(t)
 }

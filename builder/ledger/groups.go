@@ -18,8 +18,8 @@ var groupCollections = []string{"categories", "chains"}
 // maxGroupsPlain bounds an object of groups, expanded, in bytes.
 const maxGroupsPlain = 64 << 20
 
-// groupRow is one group's newest market snapshot as it is stored: an element
-// of a JSON array in ascending order of id, in one zstd frame.
+// groupRow is the stored form of one group's newest market snapshot. An object of
+// groups is a JSON array of them in ascending order of id, in one zstd frame.
 type groupRow struct {
 	ID         uint64    `json:"id"`
 	Time       time.Time `json:"time"`
@@ -30,7 +30,7 @@ type groupRow struct {
 	TopGainers []uint64  `json:"top_gainers,omitempty"`
 }
 
-// putGroups adds a collection's market snapshots; ok is false without any.
+// putGroups stores a collection's market snapshots; ok is false if there are none.
 func putGroups(groups map[uint64]market.GroupMarket, put *objects) (ref artifacts.Ref, ok bool) {
 	if len(groups) == 0 {
 		return ref, false
@@ -38,7 +38,8 @@ func putGroups(groups map[uint64]market.GroupMarket, put *objects) (ref artifact
 	rows := make([]groupRow, 0, len(groups))
 	for _, id := range slices.Sorted(maps.Keys(groups)) {
 		m := groups[id]
-		rows = append(rows, groupRow{id, m.Time.UTC(), m.MarketCap.Dec(), m.Volume.Dec(), m.Coins, m.Share, m.TopGainers})
+		rows = append(rows, groupRow{id, m.Time.UTC(), m.MarketCap.Dec(), m.Volume.Dec(), m.Coins, m.Share,
+			m.TopGainers})
 	}
 	b, err := json.Marshal(rows)
 	if err != nil {
@@ -70,7 +71,7 @@ func parseGroups(b []byte) (map[uint64]market.GroupMarket, error) {
 	return groups, nil
 }
 
-// groups reads the newest market snapshots, by collection and id.
+// groups reads the newest market snapshot of each group, by collection and id.
 func (l *Ledger) groups(ctx context.Context) (map[string]map[uint64]market.GroupMarket, error) {
 	all := map[string]map[uint64]market.GroupMarket{}
 	for _, c := range groupCollections {

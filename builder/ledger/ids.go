@@ -12,25 +12,24 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// segmentBytes is the size from which a segment of a log is full: nothing is
-// added to it any more. So a build writes at most this much again of a log,
-// beside what is new in it.
+// segmentBytes is the size at which a segment of a log is full and never changes
+// again. A build therefore rewrites at most this much of a log.
 const segmentBytes = 1 << 20
 
-// collections are those whose rows have ids, in the order in which they are
-// read and written.
+// collections are the collections whose rows have ids, in the order in which they
+// are read and written.
 var collections = []string{"assets", "exchanges", "categories", "chains"}
 
-// idLog is a collection's ids in the order in which they were given out, and
-// both ways to look one up.
+// idLog holds a collection's ids in the order in which they were assigned, and
+// finds them by key and by id.
 type idLog struct {
 	byKey   map[string]uint64
 	byID    map[uint64]string
-	highest uint64 // below what is assigned next
+	highest uint64 // the next id is above it
 
 	full    []artifacts.Ref // segments that will never change
 	open    []byte          // the entries behind those
-	openRef artifacts.Ref   // names open as long as nothing is added to it
+	openRef artifacts.Ref   // names open until an entry is added
 	written [][]byte        // segments filled since the log was loaded
 	changed bool
 }
@@ -62,7 +61,8 @@ func loadIDs(ctx context.Context, r artifacts.Reader, from idSegments) (*idLog, 
 		case i == len(segments)-1:
 			l.open, l.openRef = slices.Clip(b), ref // b is not ours to append to
 		default:
-			return nil, fmt.Errorf("object %s: %w: a segment of ids that is not full and not the last", ref.Digest, artifacts.ErrCorrupt)
+			return nil, fmt.Errorf("object %s: %w: a segment of ids that is not full and not the last", ref.Digest,
+				artifacts.ErrCorrupt)
 		}
 	}
 	if len(l.byKey) != from.Count {
@@ -73,7 +73,7 @@ func loadIDs(ctx context.Context, r artifacts.Reader, from idSegments) (*idLog, 
 
 // load adds the entries of a segment.
 func (l *idLog) load(b []byte) error {
-	text := string(b) // one allocation, of which all keys are slices
+	text := string(b) // one allocation; all keys are slices of it
 	r := reader{b: b}
 	for len(r.b) > 0 {
 		id, size := r.uint(market.MaxID), r.uint(uint64(len(b)))
@@ -108,8 +108,7 @@ func (l *idLog) add(id uint64, key string) error {
 	return nil
 }
 
-// give adds a new entry, and the bytes of it: the id, the key's length, and
-// the key.
+// give adds an entry and encodes it: the id, the key's length, the key.
 func (l *idLog) give(id uint64, key string) error {
 	if err := l.add(id, key); err != nil {
 		return err
@@ -124,10 +123,10 @@ func (l *idLog) give(id uint64, key string) error {
 	return nil
 }
 
-// assign gives each of n rows its id: the one it brings, the one its key has,
-// or a new one above the highest ever used, in byte order of key, once every id
-// that a row brings is taken (FEED.md, "Ids"). Those above market.MaxNewID do not
-// count as used, but are not given twice.
+// assign gives each of n rows its id: the id in the row, the id of its key, or a
+// new id above the highest ever used, in byte order of keys (FEED.md, "Ids"). Ids
+// in rows are taken before new ones are assigned. Ids above market.MaxNewID do not
+// raise the highest, but are never assigned twice.
 func (l *idLog) assign(n int, row func(i int) (key string, id *uint64)) error {
 	type newRow struct {
 		key string
@@ -164,8 +163,7 @@ func (l *idLog) assign(n int, row func(i int) (key string, id *uint64)) error {
 	return nil
 }
 
-// store returns the log as the root names it, and adds the segments that are
-// not in the store yet to objects.
+// store returns the log's entry for the root and adds new segments to objects.
 func (l *idLog) store(objects *objects) idSegments {
 	to := idSegments{Count: len(l.byKey), Segments: slices.Clone(l.full)}
 	for _, b := range l.written {
@@ -180,23 +178,23 @@ func (l *idLog) store(objects *objects) idSegments {
 	return to
 }
 
-// Known returns the id that a collection's key has, if it ever had one.
+// Known returns the id of a collection's key, if the key ever had one.
 func (l *Ledger) Known(collection, key string) (uint64, bool) {
 	id, ok := l.ids[collection].byKey[key]
 	return id, ok
 }
 
-// Owner returns the key that an id of a collection belongs to, if it was ever
-// given out.
+// Owner returns the key to which an id of a collection belongs, if it was ever
+// assigned.
 func (l *Ledger) Owner(collection string, id uint64) (string, bool) {
 	key, ok := l.ids[collection].byID[id]
 	return key, ok
 }
 
 // AssignIDs gives every row of the feed its id and remembers it for ever
-// (FEED.md, "Ids"). Rows whose id belongs to another key, or differs
-// from the one that their key has, are to be set aside before (see Known and
-// Owner); here they are an error, behind which the ledger is of no more use.
+// (FEED.md, "Ids"). The caller first sets aside rows whose id belongs to another
+// key or differs from their key's id (see Known and Owner). Such a row is an error,
+// after which the ledger must not be used.
 func (l *Ledger) AssignIDs(f *market.Feed) error {
 	groups := func(of []market.Group) func(i int) (string, *uint64) {
 		return func(i int) (string, *uint64) { return of[i].Key, &of[i].ID }
@@ -207,7 +205,10 @@ func (l *Ledger) AssignIDs(f *market.Feed) error {
 		row  func(i int) (string, *uint64)
 	}{
 		{"assets", len(f.Assets), func(i int) (string, *uint64) { return f.Assets[i].Key, &f.Assets[i].ID }},
-		{"exchanges", len(f.Exchanges), func(i int) (string, *uint64) { return f.Exchanges[i].Key, &f.Exchanges[i].ID }},
+		{"exchanges", len(f.Exchanges), func(i int) (string, *uint64) {
+			return f.Exchanges[i].Key,
+				&f.Exchanges[i].ID
+		}},
 		{"categories", len(f.Categories), groups(f.Categories)},
 		{"chains", len(f.Chains), groups(f.Chains)},
 	} {

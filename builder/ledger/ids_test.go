@@ -128,7 +128,8 @@ func TestAssignIDsInAllCollections(t *testing.T) {
 	if err := l.AssignIDs(f); err != nil {
 		t.Fatal(err)
 	}
-	got := []uint64{f.Assets[0].ID, f.Assets[1].ID, f.Assets[2].ID, f.Assets[3].ID, f.Exchanges[0].ID, f.Categories[0].ID, f.Categories[1].ID, f.Chains[0].ID}
+	got := []uint64{f.Assets[0].ID, f.Assets[1].ID, f.Assets[2].ID, f.Assets[3].ID, f.Exchanges[0].ID,
+		f.Categories[0].ID, f.Categories[1].ID, f.Chains[0].ID}
 	if want := []uint64{10, 9, 7, 8, 1, 3, 4, 1}; !slices.Equal(got, want) {
 		t.Errorf("ids are %v, want %v", got, want)
 	}
@@ -140,7 +141,8 @@ func TestAssignIDsRefuses(t *testing.T) {
 		rows []market.Exchange
 		want string
 	}{
-		{"another key's id", []market.Exchange{{Key: "a", ID: 5}, {Key: "b", ID: 5}}, `id 5 of key "b" belongs to key "a"`},
+		{"another key's id", []market.Exchange{{Key: "a", ID: 5}, {Key: "b", ID: 5}},
+			`id 5 of key "b" belongs to key "a"`},
 		{"another id of a key", []market.Exchange{{Key: "a", ID: 5}, {Key: "a", ID: 6}}, `key "a" has id 5, not 6`},
 		{"an id too high", []market.Exchange{{Key: "a", ID: 1 << 53}}, "out of range"},
 	} {
@@ -163,10 +165,13 @@ func TestHighIDs(t *testing.T) {
 		rows []market.Exchange
 		want []uint64
 	}{
-		{[]market.Exchange{{Key: "top", ID: market.MaxID}, {Key: "a"}, {Key: "b", ID: 5}}, []uint64{market.MaxID, 6, 5}},
+		{[]market.Exchange{{Key: "top", ID: market.MaxID}, {Key: "a"}, {Key: "b", ID: 5}},
+			[]uint64{market.MaxID, 6, 5}},
 		{[]market.Exchange{{Key: "top"}, {Key: "c"}}, []uint64{market.MaxID, 7}},
-		{[]market.Exchange{{Key: "high", ID: market.MaxNewID}, {Key: "next", ID: market.MaxNewID + 1}, {Key: "d"}}, []uint64{market.MaxNewID, market.MaxNewID + 1, market.MaxNewID + 2}},
-		{[]market.Exchange{{Key: "d"}, {Key: "f"}, {Key: "e"}}, []uint64{market.MaxNewID + 2, market.MaxNewID + 4, market.MaxNewID + 3}},
+		{[]market.Exchange{{Key: "high", ID: market.MaxNewID}, {Key: "next", ID: market.MaxNewID + 1}, {Key: "d"}},
+			[]uint64{market.MaxNewID, market.MaxNewID + 1, market.MaxNewID + 2}},
+		{[]market.Exchange{{Key: "d"}, {Key: "f"}, {Key: "e"}},
+			[]uint64{market.MaxNewID + 2, market.MaxNewID + 4, market.MaxNewID + 3}},
 	} {
 		l, err := Load(t.Context(), s, root)
 		if err != nil {
@@ -182,7 +187,8 @@ func TestHighIDs(t *testing.T) {
 			}
 		}
 		var put objects
-		to := (&Root{Format: artifacts.Format, IDs: map[string]idSegments{"exchanges": l.ids["exchanges"].store(&put)}}).encode()
+		to := (&Root{Format: artifacts.Format,
+			IDs: map[string]idSegments{"exchanges": l.ids["exchanges"].store(&put)}}).encode()
 		for _, b := range put {
 			s.put(b)
 		}

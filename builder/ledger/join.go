@@ -9,8 +9,8 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// LoadIDs begins a ledger that knows the ids which root's gave out and nothing
-// else: one for a past before the one that root remembers.
+// LoadIDs returns a ledger with the ids of root and nothing else. A backfill starts
+// with it to build a past before that of root.
 func LoadIDs(ctx context.Context, r artifacts.Reader, root artifacts.Ref) (*Ledger, error) {
 	from, err := ReadRoot(ctx, r, root)
 	if err != nil {
@@ -19,15 +19,14 @@ func LoadIDs(ctx context.Context, r artifacts.Reader, root artifacts.Ref) (*Ledg
 	return open(ctx, r, &Root{IDs: from.IDs})
 }
 
-// Join returns the ledger that remembers what past does and then what newest
-// does: the one that there would be, but for the order in which ids were given
-// out, if the snapshots of both had been built one after the other. Both are
-// roots. past was begun by LoadIDs from newest, and all that it remembers is
-// older.
+// Join returns the ledger that would exist if the snapshots of past and newest had
+// been built one after the other, except for the order in which ids were assigned.
+// Both are roots. past was started by LoadIDs from newest and ends before the
+// oldest price in newest.
 //
-// Of the returns only those are right that have no older snapshot before them
-// than newest knew, so all are worked out again, from all prices kept.
-// historyAssets is what a newest from before history counts as having had.
+// The returns of newest depend on what came before, so Join computes all returns
+// again from the prices kept. historyAssets applies to a newest that a builder
+// without history wrote; see Root.points.
 func Join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref, historyAssets int) (*Next, error) {
 	var put objects
 	root, err := join(ctx, r, past, newest, historyAssets, &put)
@@ -37,7 +36,8 @@ func Join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref, h
 	return &Next{Objects: put, Root: root.encode(), After: root}, nil
 }
 
-func join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref, historyAssets int, put *objects) (*Root, error) {
+func join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref, historyAssets int,
+	put *objects) (*Root, error) {
 	a, err := ReadRoot(ctx, r, past)
 	if err != nil {
 		return nil, err
@@ -93,10 +93,10 @@ func join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref, h
 	return root, nil
 }
 
-// returnsOf works out the returns of each zone's step from all snapshots kept.
-// Where the snapshot before of the step is no longer kept, the one before that
-// stands in, or none: this concerns the oldest snapshot of a zone only, and
-// returns there are never looked up (README.md, "Why every base is exact").
+// returnsOf computes the returns of each zone's step from all snapshots kept. If
+// the previous snapshot of the step is no longer kept, the one before it stands in,
+// or none. That concerns only the oldest snapshot of a zone, whose returns are
+// never looked up (README.md, "Why every base is exact").
 func returnsOf(ctx context.Context, r artifacts.Reader, h priceList, put *objects) (logs [zones]returnLog, err error) {
 	if len(h) == 0 {
 		return logs, nil

@@ -109,20 +109,24 @@ func TestJoin(t *testing.T) {
 	if len(groups["categories"]) != 3 || old != 1 || len(groups["chains"]) != 1 {
 		t.Errorf("groups %v", groups)
 	}
-	if totals := c.root.Totals; len(totals) != 3 || !totals[0].Time.Equal(epoch.Add(-47*time.Hour)) || !totals[2].Time.Equal(epoch) {
+	if totals := c.root.Totals; len(totals) != 3 || !totals[0].Time.Equal(epoch.Add(-47*time.Hour)) ||
+		!totals[2].Time.Equal(epoch) {
 		t.Errorf("totals %v", totals)
 	}
 	for name, refs := range map[string][2]artifacts.Ref{
-		"the wrong way round": {newest, *past.ref}, "with itself": {newest, newest}, "joined already": {*past.ref, *c.ref},
+		"the wrong way round": {newest, *past.ref}, "with itself": {newest, newest},
+		"joined already": {*past.ref, *c.ref},
 	} {
-		if _, err := Join(ctx, c.s, refs[0], refs[1], market.DefaultHistoryAssets); err == nil || !strings.Contains(err.Error(), "does not end before") {
+		if _, err := Join(ctx, c.s, refs[0], refs[1], market.DefaultHistoryAssets); err == nil ||
+			!strings.Contains(err.Error(), "does not end before") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for key := range c.s.objects {
 		kept := c.s.objects[key]
 		c.s.objects[key] = []byte("something else")
-		if _, err := Join(ctx, c.s, *past.ref, newest, market.DefaultHistoryAssets); err != nil && !errors.Is(err, artifacts.ErrCorrupt) {
+		if _, err := Join(ctx, c.s, *past.ref, newest, market.DefaultHistoryAssets); err != nil &&
+			!errors.Is(err, artifacts.ErrCorrupt) {
 			t.Errorf("with another %s: %v", key, err)
 		}
 		c.s.objects[key] = kept

@@ -1,12 +1,12 @@
-// Package ledger is what the builder remembers between builds, which otherwise
-// know nothing of each other: the ids given out, the prices kept, the newest
-// market snapshots of groups and the totals (FEED.md, "Figures"). It is stored
-// as immutable objects that a root names; the root is reached
-// from the snapshot's manifest, so that both appear together or not at all.
+// Package ledger holds what the builder remembers between builds: the ids it
+// assigned, the prices it keeps, the newest market snapshot of each group, and
+// the totals (FEED.md, "Figures"). A ledger consists of immutable objects that a
+// root names. The snapshot's manifest names the root, so snapshot and ledger
+// appear together or not at all.
 //
-// A build loads the ledger of the published snapshot, asks it for what takes
-// part in the new one ([Ledger.AssignIDs], [Ledger.Past]), and puts the ledger
-// after T ([Ledger.Advance]) beside the new snapshot:
+// A build loads the ledger of the published snapshot, reads ids and base prices
+// from it ([Ledger.AssignIDs], [Ledger.Past]), and stores the ledger at T
+// ([Ledger.Advance]) with the new snapshot:
 //
 //	l, err := ledger.Load(ctx, store, root)
 //	err = l.AssignIDs(feed)
@@ -28,8 +28,8 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// Ledger is a ledger as it was after some snapshot. It is not safe for
-// concurrent use, and serves one build.
+// Ledger is the ledger after one snapshot. It serves one build and is not safe
+// for concurrent use.
 type Ledger struct {
 	reader artifacts.Reader
 	root   *Root
@@ -40,10 +40,9 @@ type Ledger struct {
 	feed *market.Feed
 }
 
-// Load reads the ledger that root names, or begins an empty one when root is
-// nil. It reads all ids; prices are read by Past and Advance as they need
-// them, through r. Bytes that are not what their names promise give
-// artifacts.ErrCorrupt.
+// Load reads the ledger that root names; a nil root gives an empty ledger. Load
+// reads all ids; Past and Advance read prices through r as they need them. An
+// object that does not match its digest gives artifacts.ErrCorrupt.
 func Load(ctx context.Context, r artifacts.Reader, root *artifacts.Ref) (*Ledger, error) {
 	if root == nil {
 		return open(ctx, r, &Root{})
@@ -67,12 +66,12 @@ func open(ctx context.Context, r artifacts.Reader, root *Root) (*Ledger, error) 
 	return l, nil
 }
 
-// Totals returns the total market caps of the last 48 hours before and with
-// the ledger's newest snapshot, oldest first. The caller must not change it.
+// Totals returns the total market caps of the 48 hours up to the ledger's newest
+// snapshot, oldest first. The caller must not change the slice.
 func (l *Ledger) Totals() []Total { return l.root.Totals }
 
-// sorted returns the feed's prices in ascending order of id. The order is the
-// same for Past and Advance, so it is kept.
+// sorted returns the feed's prices in ascending order of id. Past and Advance
+// share the result.
 func (l *Ledger) sorted(f *market.Feed) ([]row, error) {
 	if l.feed == f {
 		return l.rows, nil
@@ -85,8 +84,8 @@ func (l *Ledger) sorted(f *market.Feed) ([]row, error) {
 	return rows, nil
 }
 
-// newest returns the time of the newest snapshot that the ledger holds; ok is
-// false when it holds none.
+// newest returns the time of the ledger's newest snapshot; ok is false if the
+// ledger is empty.
 func (l *Ledger) newest() (t time.Time, ok bool) {
 	if n := len(l.root.Prices); n > 0 {
 		return l.root.Prices[n-1].Time, true
@@ -104,10 +103,10 @@ func (l *Ledger) checkTime(t time.Time) error {
 	return nil
 }
 
-// Rollback returns the root of a ledger that remembers the prices, groups and
-// totals of target and the ids of newest, so that an id that was ever given
-// out stays its key's. Both are roots; newest is the published one, and target
-// that of a snapshot before. All objects that it names are those of the two.
+// Rollback returns a root with the prices, groups and totals of target and the
+// ids of newest, so that every assigned id stays with its key. newest is the root
+// of the published snapshot, target the root of an earlier one. The result names
+// only objects that these two name.
 func Rollback(ctx context.Context, r artifacts.Reader, newest, target artifacts.Ref) ([]byte, error) {
 	from, err := ReadRoot(ctx, r, newest)
 	if err != nil {
@@ -121,9 +120,9 @@ func Rollback(ctx context.Context, r artifacts.Reader, newest, target artifacts.
 	return to.encode(), nil
 }
 
-// Without returns a ledger's root without the prices, returns and groups that are
-// lost, and says which. Ids have no substitute: when one of theirs is lost, the
-// error is artifacts.ErrCorrupt.
+// Without returns the root b without lost prices, returns and groups, and names
+// them in what. Ids cannot be replaced: a lost segment of ids gives
+// artifacts.ErrCorrupt.
 func Without(b []byte, lost func(artifacts.Ref) bool) (root []byte, what string, err error) {
 	l, err := parseRoot(b)
 	if err != nil {
@@ -145,7 +144,7 @@ func Without(b []byte, lost func(artifacts.Ref) bool) (root []byte, what string,
 	if l.Charted != nil {
 		left := slices.DeleteFunc(*l.Charted, func(p priceSet) bool { return l.Prices.find(p.Time) == nil })
 		for i := range left {
-			if slices.ContainsFunc(left[i].Parts, lost) { // who gave points is not known any more
+			if slices.ContainsFunc(left[i].Parts, lost) { // nobody knows now which assets gave points
 				left[i].Parts = nil
 				gone = append(gone, "history of "+left[i].Time.Format(time.RFC3339))
 			}
@@ -158,7 +157,8 @@ func Without(b []byte, lost func(artifacts.Ref) bool) (root []byte, what string,
 	for i := range l.Returns {
 		log := &l.Returns[i]
 		n := len(log.Segments)
-		if log.Segments = slices.DeleteFunc(log.Segments, func(s returnSegment) bool { return lost(s.Ref) }); len(log.Segments) < n {
+		if log.Segments = slices.DeleteFunc(log.Segments,
+			func(s returnSegment) bool { return lost(s.Ref) }); len(log.Segments) < n {
 			gone = append(gone, "returns")
 		}
 	}

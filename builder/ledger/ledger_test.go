@@ -32,7 +32,8 @@ func marketFeed(n int, at time.Time) *market.Feed {
 		})
 	}
 	for i := range 3 {
-		f.Categories = append(f.Categories, market.Group{Key: fmt.Sprintf("category-%d", i), Active: true, Members: []int{i, i + 1}, Native: -1})
+		f.Categories = append(f.Categories,
+			market.Group{Key: fmt.Sprintf("category-%d", i), Active: true, Members: []int{i, i + 1}, Native: -1})
 	}
 	f.Chains = []market.Group{{Key: "chain", Active: true, Members: []int{0}, Native: 0}}
 	return f
@@ -102,7 +103,8 @@ func TestRefusesTimes(t *testing.T) {
 		if _, err := l.Past(ctx, f, test.t); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("Past at %v: error %v, want %q", test.t, err, test.want)
 		}
-		if _, err := l.Advance(ctx, f, &market.Result{}, test.t); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := l.Advance(ctx, f, &market.Result{}, test.t); err == nil ||
+			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("Advance at %v: error %v, want %q", test.t, err, test.want)
 		}
 	}
@@ -124,7 +126,8 @@ func TestRollback(t *testing.T) {
 	if len(c.root.Prices) != 1 || len(c.root.Totals) != 1 || !maps.Equal(c.root.Groups, then.Groups) {
 		t.Errorf("after the rollback the root is %+v, want the past of %+v", c.root, then)
 	}
-	if got, want := c.root.IDs["assets"], newest.IDs["assets"]; got.Count != 7 || !slices.Equal(got.Segments, want.Segments) {
+	if got, want := c.root.IDs["assets"], newest.IDs["assets"]; got.Count != 7 ||
+		!slices.Equal(got.Segments, want.Segments) {
 		t.Errorf("after the rollback the ids are %v, want %v", got, want)
 	}
 
@@ -136,7 +139,8 @@ func TestRollback(t *testing.T) {
 		t.Errorf("the new asset has id %d, want 9, above mute's 8", id)
 	}
 	if len(c.root.Prices) != 2 || len(c.root.Totals) != 2 {
-		t.Errorf("%d snapshots and %d totals kept after building again, want 2 and 2", len(c.root.Prices), len(c.root.Totals))
+		t.Errorf("%d snapshots and %d totals kept after building again, want 2 and 2", len(c.root.Prices),
+			len(c.root.Totals))
 	}
 }
 
@@ -181,7 +185,8 @@ func TestBrokenObjects(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		_, err = l.Advance(ctx, f, market.Compute(f, now, past, &market.Settings{HistoryAssets: market.DefaultHistoryAssets}), now)
+		_, err = l.Advance(ctx, f, market.Compute(f, now, past,
+			&market.Settings{HistoryAssets: market.DefaultHistoryAssets}), now)
 		return past, err
 	}
 	whole := newStore()
@@ -203,7 +208,8 @@ func TestBrokenObjects(t *testing.T) {
 		}{
 			{"longer", func(b []byte) []byte { return append(slices.Clone(b), 0) }, artifacts.ErrTooLarge},
 			{"shorter", func(b []byte) []byte { return b[1:] }, artifacts.ErrCorrupt},
-			{"changed", func(b []byte) []byte { b = slices.Clone(b); b[len(b)/2] ^= 1; return b }, artifacts.ErrCorrupt},
+			{"changed", func(b []byte) []byte { b = slices.Clone(b); b[len(b)/2] ^= 1; return b },
+				artifacts.ErrCorrupt},
 			{"away", func([]byte) []byte { return nil }, artifacts.ErrNotFound},
 		} {
 			s := newStore()
@@ -283,7 +289,8 @@ func TestReturnsFillSegments(t *testing.T) {
 func TestGroupsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		wide := rapid.Custom(func(rt *rapid.T) uint256.Int {
-			return uint256.Int{rapid.Uint64().Draw(rt, "0"), rapid.Uint64().Draw(rt, "1"), rapid.Uint64().Draw(rt, "2"), rapid.Uint64().Draw(rt, "3")}
+			return uint256.Int{rapid.Uint64().Draw(rt, "0"), rapid.Uint64().Draw(rt, "1"), rapid.Uint64().Draw(rt, "2"),
+				rapid.Uint64().Draw(rt, "3")}
 		})
 		groups := rapid.MapOfN(rapid.Uint64Range(1, market.MaxID), rapid.Custom(func(rt *rapid.T) market.GroupMarket {
 			return market.GroupMarket{
@@ -386,7 +393,8 @@ func FuzzRoot(f *testing.F) {
 		if err != nil {
 			return
 		}
-		next, err := l.Advance(ctx, feed, market.Compute(feed, now, past, &market.Settings{HistoryAssets: market.DefaultHistoryAssets}), now)
+		next, err := l.Advance(ctx, feed,
+			market.Compute(feed, now, past, &market.Settings{HistoryAssets: market.DefaultHistoryAssets}), now)
 		if err != nil {
 			return
 		}

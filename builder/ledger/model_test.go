@@ -34,7 +34,8 @@ func (s *store) Get(_ context.Context, key string, limit int64) ([]byte, artifac
 	return b, "1", nil
 }
 
-func (s *store) GetIf(ctx context.Context, key string, _ artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+func (s *store) GetIf(ctx context.Context, key string, _ artifacts.Version,
+	limit int64) ([]byte, artifacts.Version, error) {
 	return s.Get(ctx, key, limit)
 }
 
@@ -228,7 +229,8 @@ func feedOf(prices map[string]market.U128) *market.Feed {
 	keys := slices.Sorted(maps.Keys(prices))
 	slices.Reverse(keys)
 	for _, key := range keys {
-		f.Quotes = append(f.Quotes, market.Quote{Asset: len(f.Assets), Price: prices[key], MarketCap: market.U128{Lo: 1}})
+		f.Quotes = append(f.Quotes, market.Quote{Asset: len(f.Assets), Price: prices[key],
+			MarketCap: market.U128{Lo: 1}})
 		f.Assets = append(f.Assets, market.Asset{Key: key, Active: true})
 	}
 	return f

@@ -11,14 +11,14 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// Past returns what of the ledger takes part in the snapshot at T: for each
-// window the base of every quote, and the newest market snapshots of groups.
-// Every asset of the feed has its id (AssignIDs). T is a multiple of ten
-// minutes, later than every snapshot that the ledger holds.
+// Past returns the ledger's input to the snapshot at T: for each window the base
+// of every quote, and the newest market snapshot of each group. Every asset of the
+// feed must have its id (AssignIDs). T is a multiple of ten minutes and later than
+// every snapshot in the ledger.
 //
-// It reads the prices of nine snapshots at most, however long the past is: the
-// first kept in each window, and the first of the last 48 hours. Windows that
-// begin with the same snapshot share one slice of bases.
+// Past reads the prices of at most nine snapshots: the first one kept in each
+// window, and the first of the last 48 hours. Windows that start with the same
+// snapshot share one slice of bases.
 func (l *Ledger) Past(ctx context.Context, f *market.Feed, t time.Time) (*market.Past, error) {
 	if err := l.checkTime(t); err != nil {
 		return nil, err
@@ -34,10 +34,10 @@ func (l *Ledger) Past(ctx context.Context, f *market.Feed, t time.Time) (*market
 	return past, nil
 }
 
-// stretch is the time from a snapshot whose prices are kept up to T.
+// stretch is the time from one kept snapshot to T.
 type stretch struct {
 	first *priceSet
-	// earliest has each quote's earliest price in the stretch; known tells
+	// earliest holds each quote's earliest price in the stretch; known says
 	// whether there is one, since zero is a price.
 	earliest []market.U128
 	known    []bool
@@ -53,18 +53,17 @@ func (s *stretch) offer(quote int32, price market.U128) {
 	}
 }
 
-// bases finds, for each window, the earliest price of every quote that is kept
-// in it; zero when there is none but the quote's own.
+// bases finds, for each window, the earliest kept price of every quote; zero if
+// the quote's own price is the only one.
 //
-// The first snapshot kept in a window has the price of nearly all. A quote that
-// is missing there has its earliest price where it came back first. While that
-// is in the first snapshot's zone, it is among the returns of the zone's step:
-// what is kept in the zone from the first snapshot on is a chain of that step
-// without a gap, and the quote is missing where the chain begins. A quote that
-// came back in none of the zone has its earliest price in what is kept
-// thereafter, which again is a stretch: from the first snapshot that is not
-// older than 90 days, or the first of the last 48 hours. The former is where
-// the window 90d begins, so only the latter is looked for beside the windows.
+// The first snapshot kept in a window has a price for nearly every quote. For the
+// others, the earliest price is where the asset first came back. If that happened
+// in the first snapshot's zone, the returns of the zone's step contain it: the
+// snapshots kept in the zone form a chain of that step without a gap, and the quote
+// is missing at its start. Otherwise the earliest price is in a younger zone, which
+// is again a stretch: from the first snapshot of the last 90 days, or from the
+// first of the last 48 hours. The window 90d starts at the former, so only the
+// latter is added to the windows' starts.
 func (l *Ledger) bases(ctx context.Context, f *market.Feed, t time.Time) (bases [8][]market.U128, err error) {
 	rows, err := l.sorted(f)
 	if err != nil {
@@ -109,8 +108,8 @@ func (l *Ledger) bases(ctx context.Context, f *market.Feed, t time.Time) (bases 
 	return bases, nil
 }
 
-// search offers to stretches that begin in a zone, oldest first, what is kept
-// of prices in that zone.
+// search offers the prices kept in a zone to the stretches that start in it, oldest
+// first.
 func (l *Ledger) search(ctx context.Context, t time.Time, zone int, here []*stretch, rows []row) error {
 	for _, s := range here {
 		err := l.eachPrice(ctx, s.first, rows, func(i int, price market.U128) { s.offer(rows[i].quote, price) })
@@ -127,7 +126,7 @@ func (l *Ledger) search(ctx context.Context, t time.Time, zone int, here []*stre
 			return err
 		}
 		err = readReturns(b, rows, func(at time.Time) func(int, market.U128) {
-			// here[:n] are the stretches that the batch is in.
+			// here[:n] are the stretches that contain the batch.
 			n := sort.Search(len(here), func(i int) bool { return !here[i].first.Time.Before(at) })
 			if zoneOf(t, at) != zone {
 				n = 0
@@ -145,13 +144,13 @@ func (l *Ledger) search(ctx context.Context, t time.Time, zone int, here []*stre
 	return nil
 }
 
-// eachPrice calls f for each of rows whose asset has a price in a kept
-// snapshot, with its index and that price.
+// eachPrice calls f with the index and the price of each row whose asset has a
+// price in a kept snapshot.
 func (l *Ledger) eachPrice(ctx context.Context, h *priceSet, rows []row, f func(i int, price market.U128)) error {
 	return h.read(ctx, l.reader, func(part *reader) { part.rows(rows, f) })
 }
 
-// read calls f with each of the objects that the prices are in.
+// read calls f for each object that holds the prices.
 func (h *priceSet) read(ctx context.Context, from artifacts.Reader, f func(part *reader)) error {
 	for _, part := range h.Parts {
 		b, err := artifacts.ReadObject(ctx, from, part)

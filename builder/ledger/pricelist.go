@@ -10,28 +10,27 @@ import (
 )
 
 // priceList lists the snapshots whose prices are kept, oldest first. The first
-// one of an hour or a day is never dropped before the others of it, so the
-// snapshot before in the list says as much about a step as the one built
-// before.
+// snapshot of an hour or day is never dropped before the others, so the previous
+// entry tells as much about a step as the snapshot that was built before.
 //
-// There are some 2,700 of them after a year, and every build reads and writes
-// them all, so they stand in the root's JSON as one string: padded base64 of,
-// for each snapshot in turn,
+// After a year there are about 2,700 entries, and every build reads and writes all
+// of them. The root's JSON therefore holds them as one string, the padded base64
+// of these fields for each snapshot in turn:
 //
-//	time    how many steps of ten minutes it lies behind the one before; the
-//	        first: behind 1970-01-01T00:00:00Z, and so possibly negative
-//	parts   how many objects its prices are in
-//	        for each: its digest (32 bytes) and its stored length
+//	time    steps of ten minutes since the previous snapshot; for the first one
+//	        since 1970-01-01T00:00:00Z, and so possibly negative
+//	parts   number of objects with its prices, and for each of them
+//	        its digest (32 bytes) and its stored length
 //
-// Numbers are varints as in Protocol Buffers; the time is signed (zigzag).
+// Numbers are varints as in Protocol Buffers; time is signed (zigzag).
 type priceList []priceSet
 
-// priceSet is where the prices of one snapshot are.
+// priceSet names the objects with the prices of one snapshot.
 type priceSet struct {
 	// Time is a whole multiple of ten minutes, UTC.
 	Time time.Time
-	// Parts are the objects with its prices, in ascending order of id; none
-	// when no asset had one.
+	// Parts are the objects, in ascending order of id; none if no asset had a
+	// price.
 	Parts []artifacts.Ref
 }
 
@@ -52,8 +51,7 @@ func (l priceList) MarshalText() ([]byte, error) {
 	return base64.StdEncoding.AppendEncode(nil, b), nil
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler. Times that do not ascend
-// are an error.
+// UnmarshalText implements encoding.TextUnmarshaler. Times must ascend.
 func (l *priceList) UnmarshalText(text []byte) error {
 	b, err := base64.StdEncoding.AppendDecode(nil, text)
 	if err != nil {
@@ -63,7 +61,8 @@ func (l *priceList) UnmarshalText(text []byte) error {
 	r := reader{b: b}
 	for step := int64(0); len(r.b) > 0; {
 		step += r.steps()
-		h := priceSet{Time: time.Unix(step*stepSeconds, 0).UTC(), Parts: make([]artifacts.Ref, r.uint(uint64(len(r.b)/len(artifacts.Digest{}))))}
+		h := priceSet{Time: time.Unix(step*stepSeconds, 0).UTC(),
+			Parts: make([]artifacts.Ref, r.uint(uint64(len(r.b)/len(artifacts.Digest{}))))}
 		for i := range h.Parts {
 			copy(h.Parts[i].Digest[:], r.take(uint64(len(artifacts.Digest{}))))
 			h.Parts[i].Size = int64(r.uint(artifacts.MaxObjectSize))

@@ -2,19 +2,18 @@ package ledger
 
 import "time"
 
-// Prices thin out with age, in three zones (FEED.md, "Figures"). What is
-// kept in a zone is its step: every snapshot, the first of each UTC hour, the
-// first of each UTC day.
+// Prices are thinned with age, in three zones (FEED.md, "Figures"). Each zone has a
+// step, which says what it keeps: every snapshot, the first of each UTC hour, or
+// the first of each UTC day.
 //
-// Whether a snapshot is of a step is settled when it is built: it is unless one
-// of the same hour or day was built before. So the snapshots of a step are a
-// chain that only grows at its end, and each of the first in a day is the first
-// in an hour too.
+// A snapshot belongs to a step if none of the same hour or day was built before it.
+// That is settled when it is built. So the snapshots of a step form a chain that
+// grows only at its end, and the first of a day is also the first of an hour.
 const (
 	recent = iota // T - t < 48 h: every snapshot
 	hourly        // of those older, T - t <= 90 d: the first of each UTC hour
 	daily         // of those older still, T - t <= 366 d: the first of each UTC day
-	zones         // how many there are; and the zone of what is kept no more
+	zones         // the number of zones, and the zone of snapshots no longer kept
 )
 
 const (
@@ -37,8 +36,8 @@ func zoneOf(T, t time.Time) int {
 	return zones
 }
 
-// inStep reports whether a snapshot of time t is of a zone's step, when prev is
-// the time of the one before it.
+// inStep reports whether a snapshot of time t belongs to a zone's step. prev is the
+// time of the snapshot before it.
 func inStep(zone int, prev, t time.Time) bool {
 	switch zone {
 	case recent:
@@ -49,12 +48,12 @@ func inStep(zone int, prev, t time.Time) bool {
 	return !prev.Truncate(day).Equal(t.Truncate(day))
 }
 
-// inStep reports whether snapshot i is of a zone's step.
+// inStep reports whether snapshot i belongs to a zone's step.
 func (h priceList) inStep(zone, i int) bool {
 	return i == 0 || inStep(zone, h[i-1].Time, h[i].Time)
 }
 
-// at returns what of the list is kept at T.
+// at returns the entries that are kept at T.
 func (h priceList) at(T time.Time) priceList {
 	var kept priceList
 	for i := range h {

@@ -10,24 +10,23 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// A return is an asset that has a price in a snapshot of a step and had none in
-// the one before of the same step. The returns of each step are a log in
-// segments, oldest first. A segment that has grown to segmentBytes is full and
-// never changes; one whose returns are all too old for their zone is dropped.
+// A return is an asset that has a price in a snapshot of a step and had none in the
+// previous snapshot of that step. The returns of each step form a log of segments,
+// oldest first. A segment of segmentBytes is full and never changes. A segment is
+// dropped when all its returns are too old for their zone.
 //
-// A segment is a sequence of batches: the snapshot's time (see appendStep) and
-// rows (see appendRows). A
-// snapshot with many returns takes several batches.
+// A segment is a sequence of batches, each the snapshot's time (see appendStep) and
+// rows (see appendRows). A snapshot with many returns takes several batches.
 
 // batchRows bounds the rows of a batch, and so a segment's size.
 const batchRows = 1 << 16
 
-// zoneAge is how old a return of each step may be and still be looked up.
+// zoneAge is the age up to which the returns of each step are looked up.
 var zoneAge = [zones]time.Duration{recentAge, hourlyAge, dailyAge}
 
-// readReturns calls batch for each batch of a segment, from the oldest on, and
-// what batch returns for each row whose asset is among sorted, with its index
-// there.
+// readReturns calls batch for each batch of a segment, oldest first, and calls the
+// function that batch returns with the price of each row whose asset is in sorted,
+// and its index there.
 func readReturns(b []byte, sorted []row, batch func(t time.Time) func(i int, price market.U128)) error {
 	r := reader{b: b}
 	for len(r.b) > 0 {
@@ -40,10 +39,10 @@ func readReturns(b []byte, sorted []row, batch func(t time.Time) func(i int, pri
 	return nil
 }
 
-// returned gives the returns of T for a zone's step: those of rows, the feed's
-// in ascending order of id, whose asset had no price in the step's newest
-// snapshot. There are none when T is not of the step, and none at its first
-// snapshot, behind which nothing lies.
+// returned gives the returns at T for a zone's step: the rows whose asset had no
+// price in the step's newest snapshot. rows are the feed's, in ascending order of
+// id. There are no returns if T does not belong to the step or is its first
+// snapshot.
 func (l *Ledger) returned(ctx context.Context, zone int, rows []row, t time.Time) ([]row, error) {
 	last, ok := l.newest()
 	if !ok || !inStep(zone, last, t) {
@@ -63,9 +62,10 @@ func (l *Ledger) returned(ctx context.Context, zone int, rows []row, t time.Time
 	return back, nil
 }
 
-// advanceReturns returns a zone's log at T: what of it is still needed, and the
-// returns of T.
-func (l *Ledger) advanceReturns(ctx context.Context, zone int, t time.Time, back []row, put *objects) (returnLog, error) {
+// advanceReturns returns a zone's log at T: the segments that are still needed, and
+// the returns at T.
+func (l *Ledger) advanceReturns(ctx context.Context, zone int, t time.Time, back []row,
+	put *objects) (returnLog, error) {
 	var to returnLog
 	for _, s := range l.root.Returns[zone].Segments {
 		if t.Sub(s.Newest) <= zoneAge[zone] {

@@ -11,46 +11,44 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Root is the object that a manifest's Ledger names, one zstd frame of JSON: what
-// the builder must know of the past.
+// Root is the object that a manifest's Ledger names: one zstd frame of JSON.
 type Root struct {
 	Format int `json:"format"`
-	// IDs are the ids ever given out, by collection.
+	// IDs holds every id ever assigned, by collection.
 	IDs map[string]idSegments `json:"ids"`
-	// Prices list the snapshots whose prices are kept, oldest first.
+	// Prices lists the snapshots whose prices are kept, oldest first.
 	Prices priceList `json:"prices"`
-	// Charted are the points of history of those snapshots in which fewer assets
-	// gave points than had a price; of all others they are the prices. nil in a
-	// root from before history, which does not know.
+	// Charted lists the points of history of the snapshots in which fewer assets
+	// gave points than had a price. In all other snapshots every price is a point.
+	// Charted is nil in a root that a builder without history wrote.
 	Charted *priceList `json:"charted,omitempty"`
-	// Returns are the reappearances, one log for each of the three steps
-	// in which prices are thinned out (every snapshot, the first of an hour,
-	// the first of a day): assets that have a price in a snapshot of that step
-	// and had none in the one before.
+	// Returns logs the assets that came back: they have a price in a snapshot and
+	// had none in the one before. There is one log for each step by which prices
+	// are thinned: every snapshot, the first of an hour, the first of a day.
 	Returns [3]returnLog `json:"returns"`
-	// Groups are the newest market snapshots of each group, by collection.
+	// Groups holds the newest market snapshot of each group, by collection.
 	Groups map[string]artifacts.Ref `json:"groups"`
-	// Totals are those of the last 48 hours, oldest first.
+	// Totals holds the totals of the last 48 hours, oldest first.
 	Totals []Total `json:"totals"`
 
-	own []row // the newest snapshot's points, if they are at hand
+	own []row // the newest snapshot's points, if they are in memory
 }
 
-// idSegments is a collection's ids in the order in which they were given out, in
-// segments of which only the last one may still change.
+// idSegments holds a collection's ids in the order in which they were assigned.
+// Only the last segment may still change.
 type idSegments struct {
 	// Count is the number of ids in all segments.
 	Count    int             `json:"count"`
 	Segments []artifacts.Ref `json:"segments"`
 }
 
-// returnLog is the reappearances of one step, oldest first, in segments of
-// which only the last one may still change.
+// returnLog holds the returns of one step, oldest first. Only the last segment
+// may still change.
 type returnLog struct {
 	Segments []returnSegment `json:"segments"`
 }
 
-// returnSegment is a segment with the time of its newest reappearance.
+// returnSegment is a segment with the time of its newest return.
 type returnSegment struct {
 	artifacts.Ref
 	Newest time.Time `json:"newest"`
@@ -71,12 +69,12 @@ func (l *Root) encode() []byte {
 	return artifacts.Compress(nil, b)
 }
 
-// maxRootPlain bounds the ledger root: some 2,800 snapshots of a few
+// maxRootPlain bounds an expanded root, in bytes: about 2,800 snapshots of a few
 // parts each, and the segments.
 const maxRootPlain = 32 << 20
 
-// parseRoot reads a ledger root. A newer format gives ErrFormat, and
-// everything else that is wrong ErrCorrupt.
+// parseRoot parses a root. A newer format gives ErrFormat, any other fault
+// ErrCorrupt.
 func parseRoot(b []byte) (*Root, error) {
 	plain, err := artifacts.DecompressBounded(b, maxRootPlain)
 	if err != nil {
@@ -89,7 +87,7 @@ func parseRoot(b []byte) (*Root, error) {
 	return &l, nil
 }
 
-// Refs returns every object that the ledger root names.
+// Refs returns all objects that the root names.
 func (l *Root) Refs() []artifacts.Ref {
 	var refs []artifacts.Ref
 	for _, c := range slices.Sorted(maps.Keys(l.IDs)) {
@@ -114,7 +112,7 @@ func (l *Root) Refs() []artifacts.Ref {
 	return refs
 }
 
-// Refs returns every object that the ledger root with these bytes names.
+// Refs returns all objects that an encoded root names.
 func Refs(root []byte) ([]artifacts.Ref, error) {
 	r, err := parseRoot(root)
 	if err != nil {
@@ -123,7 +121,7 @@ func Refs(root []byte) ([]artifacts.Ref, error) {
 	return r.Refs(), nil
 }
 
-// ReadRoot reads and checks the ledger root that ref names.
+// ReadRoot reads and checks the root that ref names.
 func ReadRoot(ctx context.Context, r artifacts.Reader, ref artifacts.Ref) (*Root, error) {
 	b, err := artifacts.ReadObject(ctx, r, ref)
 	if err != nil {

@@ -19,9 +19,8 @@ type row struct {
 	quote int32 // index into the feed's quotes; not stored
 }
 
-// sortedRows returns the feed's prices in ascending order of id. An asset with
-// two quotes, or without an id, is an error: what was written of it could not
-// be read again.
+// sortedRows returns the feed's prices in ascending order of id. An asset with two
+// quotes or without an id is an error, because it could not be read back.
 func sortedRows(f *market.Feed) ([]row, error) {
 	rows := make([]row, len(f.Quotes))
 	for q := range f.Quotes {
@@ -38,8 +37,8 @@ func sortedRows(f *market.Feed) ([]row, error) {
 	return rows, nil
 }
 
-// seek returns the index of the first row from at on whose id is not below id.
-// It is quick when that row is near.
+// seek returns the index of the first row at or after at whose id is at least id.
+// It is fast if that row is near.
 func seek(rows []row, at int, id uint64) int {
 	if at >= len(rows) || rows[at].id >= id {
 		return at
@@ -52,9 +51,9 @@ func seek(rows []row, at int, id uint64) int {
 	return at + 1 + sort.Search(len(rest), func(i int) bool { return rest[i].id >= id })
 }
 
-// appendRows encodes rows that ascend by id: how many there are, then for each
-// one by how much its id exceeds the one before (the first: exceeds 0), and
-// its price. All are varints, 7 bits a byte, low bits first.
+// appendRows encodes rows in ascending order of id: their number, then for each row
+// the difference of its id from the previous one (from 0 for the first) and its
+// price. All are varints, 7 bits a byte, low bits first.
 func appendRows(dst []byte, rows []row) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(rows)))
 	last := uint64(0)
@@ -88,8 +87,8 @@ func appendPrice(dst []byte, u market.U128) []byte {
 	return append(dst, byte(u.Lo))
 }
 
-// reader takes values from the front of b. The first fault sticks, and leaves
-// nothing more to read.
+// reader takes values from the front of b. After the first fault, bad stays true
+// and nothing more is read.
 type reader struct {
 	b   []byte
 	bad bool
@@ -137,8 +136,8 @@ func (r *reader) take(n uint64) []byte {
 // on is a fault.
 func (r *reader) each(f func(id uint64, price market.U128)) {
 	n := r.uint(uint64(len(r.b)))
-	// This loop is most of what a build spends on its past: b and at stay in
-	// registers, and most ids are one byte.
+	// This loop dominates the cost of Past: b and at stay in registers, and most ids
+	// take one byte.
 	b, at, id := r.b, 0, uint64(0)
 	for ; n > 0; n-- {
 		delta, size := uint64(0), 1
@@ -162,8 +161,7 @@ func (r *reader) each(f func(id uint64, price market.U128)) {
 	r.b = b[at:]
 }
 
-// rows calls f for each row whose asset is among those of sorted, with its index
-// there.
+// rows calls f for each row whose asset is in sorted, with its index there.
 func (r *reader) rows(sorted []row, f func(i int, price market.U128)) {
 	i := 0
 	r.each(func(id uint64, price market.U128) {

@@ -22,14 +22,16 @@ func TestLayout(t *testing.T) {
 	if err := ids.give(300, "btc"); err != nil {
 		t.Fatal(err)
 	}
-	rows := []row{{id: 1, price: market.U128{Lo: 5}}, {id: 300, price: market.U128{Lo: 1e18}}, {id: 301, price: market.U128{Hi: 1}}}
+	rows := []row{{id: 1, price: market.U128{Lo: 5}}, {id: 300, price: market.U128{Lo: 1e18}},
+		{id: 301, price: market.U128{Hi: 1}}}
 	for _, test := range []struct {
 		what string
 		got  []byte
 		want string
 	}{
 		{"entry of ids", ids.open, "ac02" + "03" + "627463"},
-		{"rows", appendRows(nil, rows), "03" + "01" + "05" + "ab02" + "808090bbbad6adf00d" + "01" + "80808080808080808002"},
+		{"rows", appendRows(nil, rows), "03" + "01" + "05" + "ab02" + "808090bbbad6adf00d" + "01" +
+			"80808080808080808002"},
 		{"time", appendStep(nil, time.Date(1970, 1, 1, 0, 20, 0, 0, time.UTC)), "04"},
 		{"time before 1970", appendStep(nil, time.Date(1969, 12, 31, 23, 50, 0, 0, time.UTC)), "01"},
 	} {
@@ -146,7 +148,8 @@ func TestManyRows(t *testing.T) {
 		if segment.Size > 2*segmentBytes {
 			t.Errorf("a segment has %d bytes", segment.Size)
 		}
-		err := readReturns(s.objects[artifacts.ObjectKey(segment.Digest)], rows, func(time.Time) func(int, market.U128) { return check })
+		err := readReturns(s.objects[artifacts.ObjectKey(segment.Digest)], rows,
+			func(time.Time) func(int, market.U128) { return check })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +175,8 @@ func TestSortedRefuses(t *testing.T) {
 		{Assets: []market.Asset{{Key: "btc", ID: 1}}, Quotes: []market.Quote{{}, {}}},
 		{Assets: []market.Asset{{Key: "btc"}}, Quotes: []market.Quote{{}}},
 	} {
-		if rows, err := sortedRows(f); err == nil || !strings.Contains(err.Error(), `asset "btc": two quotes, or no id`) {
+		if rows, err := sortedRows(f); err == nil ||
+			!strings.Contains(err.Error(), `asset "btc": two quotes, or no id`) {
 			t.Errorf("rows are %v (%v), want an error that names the asset", rows, err)
 		}
 	}
@@ -181,7 +185,8 @@ func TestSortedRefuses(t *testing.T) {
 func FuzzRows(f *testing.F) {
 	f.Add(appendRows(nil, []row{{id: 1}, {id: 300, price: market.U128{Hi: 1}}}))
 	f.Add([]byte{2, 1, 0, 0, 0}) // an id twice
-	f.Add([]byte{1, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
+	f.Add([]byte{1, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+		0xff, 0xff})
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		// Ask for every id that could be there.

@@ -8,8 +8,8 @@ import (
 	"github.com/holiman/uint256"
 )
 
-// Windows are the names of the percent changes, in the order of responses, and
-// WindowLengths how far back each reaches (FEED.md, "Figures").
+// Windows names the percent changes in the order of responses; WindowLengths says
+// how far back each reaches (FEED.md, "Figures").
 var (
 	Windows       = [8]string{"1h", "6h", "12h", "24h", "7d", "30d", "90d", "1y"}
 	WindowLengths = [8]time.Duration{
@@ -20,35 +20,36 @@ var (
 
 const window24h = 3
 
-// groupFreshness is how much older than the newest snapshot of its collection
-// a group's may be and still be listed, inclusive (FEED.md, "Groups").
+// groupFreshness is the largest age, inclusive, of a listed group's market snapshot,
+// counted from the newest one of its collection (FEED.md, "Groups").
 const groupFreshness = time.Hour
 
-// Past is what of earlier snapshots takes part in one, as the ledger gives it.
+// Past is the part of earlier snapshots that a snapshot needs; the ledger provides
+// it.
 type Past struct {
-	// Bases[w][q] is the base price of quote q for window w. Zero stands for
-	// a base of zero and for the quote's own price alike: both give "0".
+	// Bases[w][q] is the base price of quote q for window w. Zero means a base of
+	// zero or the quote's own price: both give a change of "0".
 	Bases [8][]U128
 	// Groups holds, by collection ("categories", "chains") and group id, the
 	// newest market snapshot from before T.
 	Groups map[string]map[uint64]GroupMarket
 }
 
-// Settings are what an operator may set and what changes a snapshot.
+// Settings are the options that change a snapshot's content.
 type Settings struct {
 	// Floors of the trending board, inclusive, in units of 1e-8.
 	TrendingMinMarketCap U128
 	TrendingMinVolume    U128
-	// HistoryAssets is how many quoted assets give points of history, those of
-	// the best rank, then those without one by id; 0: none.
+	// HistoryAssets is the number of quoted assets that give points of history:
+	// by rank, then those without a rank by id. 0: none.
 	HistoryAssets int
 }
 
-// DefaultHistoryAssets is what HistoryAssets is unless an operator says otherwise.
+// DefaultHistoryAssets is the default of HistoryAssets.
 const DefaultHistoryAssets = 20_000
 
-// MaxHistoryAssets is what commands let it be: a build writes five times as much history
-// as by default, some 6 MB, and an edge keeps 400 MB of it.
+// MaxHistoryAssets bounds HistoryAssets. At this number a build writes five times as
+// much history as by default, about 6 MB, and an edge keeps 400 MB of it.
 const MaxHistoryAssets = 100_000
 
 // GroupMarket is one market snapshot of a group.
@@ -64,7 +65,7 @@ type GroupMarket struct {
 // shareOne is 1 in units of 1e-12, the places of a share.
 const shareOne = 1_000_000_000_000
 
-// Result is a snapshot's figures, all that rows need beside the feed.
+// Result holds a snapshot's figures: with the feed, all that rows need.
 type Result struct {
 	T time.Time
 	// Rank by asset; 0: none.
@@ -82,20 +83,20 @@ type Result struct {
 	Trending []int32
 	// TotalMarketCap and TotalVolume are in units of 1e-8.
 	TotalMarketCap, TotalVolume uint256.Int
-	// Categories and Chains are the groups that are listed.
+	// Categories and Chains are the listed groups.
 	Categories, Chains []ListedGroup
 	// Groups are the newest market snapshots after T, for the ledger.
 	Groups map[string]map[uint64]GroupMarket
 }
 
-// ListedGroup is a group that appears, with the snapshot that it shows.
+// ListedGroup is a listed group with its market snapshot.
 type ListedGroup struct {
 	Group  int // index into the feed's collection
 	Market GroupMarket
 }
 
-// Compute works out a snapshot. It is a pure function of its arguments. Every
-// row of the feed has its id by now.
+// Compute computes a snapshot's figures. It is a pure function of its arguments.
+// Every row of the feed must have its id.
 func Compute(f *Feed, t time.Time, past *Past, set *Settings) *Result {
 	r := &Result{T: t, Bases: past.Bases, HistoryAssets: set.HistoryAssets, Groups: map[string]map[uint64]GroupMarket{}}
 	r.index(f)
@@ -167,7 +168,8 @@ func (r *Result) trending(f *Feed, set *Settings) {
 	var board []int32
 	for q := range f.Quotes {
 		quote := &f.Quotes[q]
-		if ranked(f, quote) && quote.MarketCap.Cmp(set.TrendingMinMarketCap) >= 0 && quote.Volume.Cmp(set.TrendingMinVolume) >= 0 {
+		if ranked(f, quote) && quote.MarketCap.Cmp(set.TrendingMinMarketCap) >= 0 &&
+			quote.Volume.Cmp(set.TrendingMinVolume) >= 0 {
 			board = append(board, int32(q))
 		}
 	}
@@ -189,8 +191,8 @@ func (r *Result) totals(f *Feed) {
 	}
 }
 
-// groups gives each active group with coins a market snapshot at T, and lists
-// the groups whose newest one is fresh enough.
+// groups computes a market snapshot at T for each active group with coins, and
+// lists the groups whose newest snapshot is fresh.
 func (r *Result) groups(f *Feed, collection string, groups []Group, past *Past) []ListedGroup {
 	latest := make(map[uint64]GroupMarket, len(groups))
 	newest := time.Time{}
@@ -219,7 +221,7 @@ func (r *Result) groups(f *Feed, collection string, groups []Group, past *Past) 
 			listed = append(listed, ListedGroup{g, m})
 		}
 	}
-	// What can never be listed again is not kept.
+	// Drop snapshots that can never be listed again.
 	for id, m := range latest {
 		if newest.Sub(m.Time) > groupFreshness {
 			delete(latest, id)
@@ -229,8 +231,7 @@ func (r *Result) groups(f *Feed, collection string, groups []Group, past *Past) 
 	return listed
 }
 
-// market works out a group's market snapshot at T; ok is false when it gets
-// none.
+// market computes a group's market snapshot at T; ok is false if it has none.
 func (r *Result) market(f *Feed, g *Group, byGain func(a, b int32) int) (m GroupMarket, ok bool) {
 	if !g.Active {
 		return m, false
@@ -263,9 +264,9 @@ func (r *Result) market(f *Feed, g *Group, byGain func(a, b int32) int) (m Group
 	return m, m.Coins > 0
 }
 
-// shares gives each group its part of the sum of all caps, so that they sum to
-// exactly 1: rounded down, and the missing units of the last place to the
-// largest remainders, ties to the lower id (FEED.md, "Numbers").
+// shares computes each group's share of the sum of all caps. Shares are rounded
+// down; the missing units of the last place go to the largest remainders, ties to
+// the lower id, so that the shares sum to exactly 1 (FEED.md, "Numbers").
 func shares(groups []Group, fresh []ListedGroup) {
 	var total uint256.Int
 	for i := range fresh {

@@ -23,22 +23,21 @@ const (
 	FeeIntDigits   = 10
 )
 
-// What can be wrong with a decimal of the feed.
+// Errors of ParseDecimal.
 var (
 	errNotDecimal = errors.New("not a decimal in the grammar of JSON numbers")
 	errNegative   = errors.New("negative")
 )
 
-// maxExponent is where the reading of an exponent stops to count: far beyond
-// any number of digits that a line can hold.
+// maxExponent is the value at which reading an exponent stops counting. It is far
+// above the number of digits that a line can hold.
 const maxExponent = 1 << 27
 
-// ParseDecimal reads a JSON number exactly and rounds it half to even to the
-// given decimals: the result is in units of the last place. Exponents are not
-// expanded, so 1e999999999 costs nothing. An error says that it
-// is no decimal, that it is negative (but -0 is 0), or that it has more integer
-// digits than intDigits (FEED.md, "Numbers"). decimals plus intDigits
-// are at most 38, so that every result fits.
+// ParseDecimal reads a JSON number exactly and rounds it half to even to the given
+// decimals. The result is in units of the last place. Exponents are not expanded,
+// so 1e999999999 costs nothing. It is an error if the text is no decimal, is
+// negative (-0 is 0), or has more than intDigits integer digits (FEED.md,
+// "Numbers"). decimals plus intDigits must be at most 38, so that every result fits.
 func ParseDecimal(s []byte, decimals, intDigits int) (U128, error) {
 	neg := len(s) > 0 && s[0] == '-'
 	if neg {
@@ -83,8 +82,8 @@ func ParseDecimal(s []byte, decimals, intDigits int) (U128, error) {
 	return roundDigits(integer, fraction, point+decimals), nil
 }
 
-// roundDigits reads the first keep of the digits, as if zeros followed without
-// end, and rounds half to even by the rest. The first digit is not 0.
+// roundDigits reads the first keep digits, padded with zeros, and rounds half to
+// even by the rest. The first digit is not 0.
 func roundDigits(integer, fraction []byte, keep int) U128 {
 	if keep < 0 {
 		return U128{}
@@ -157,9 +156,9 @@ func parseExponent(s []byte) (e int, ok bool) {
 	return e, true
 }
 
-// AppendDecimal appends u units of the last of so many decimals in the plain
-// notation of FEED.md, "Numbers": no exponent, no trailing zeros after the
-// point, no bare point.
+// AppendDecimal appends u, in units of the last of the given decimals, in plain
+// notation (FEED.md, "Numbers"): no exponent, no trailing zeros after the point, no
+// bare point.
 func AppendDecimal(dst []byte, u U128, decimals int) []byte {
 	if u.Hi == 0 {
 		return appendPoint(dst, strconv.AppendUint(make([]byte, 0, 20), u.Lo, 10), decimals)
@@ -167,7 +166,7 @@ func AppendDecimal(dst []byte, u U128, decimals int) []byte {
 	return AppendWide(dst, false, &uint256.Int{u.Lo, u.Hi}, decimals)
 }
 
-// AppendWide is AppendDecimal for 256 bits and a sign; zero has none.
+// AppendWide is AppendDecimal for 256 bits with a sign; zero has no sign.
 func AppendWide(dst []byte, neg bool, u *uint256.Int, decimals int) []byte {
 	if neg && !u.IsZero() {
 		dst = append(dst, '-')
@@ -204,8 +203,8 @@ func AppendWide(dst []byte, neg bool, u *uint256.Int, decimals int) []byte {
 	return appendPoint(dst, digits, decimals)
 }
 
-// appendPoint appends an integer's digits with the point set decimals from
-// their end.
+// appendPoint appends an integer's digits with a point before the last decimals
+// digits.
 func appendPoint(dst, digits []byte, decimals int) []byte {
 	end, whole := len(digits), len(digits)-decimals
 	for end > max(whole, 0) && digits[end-1] == '0' {

@@ -23,7 +23,8 @@ func wide(u U128) *big.Int {
 func TestParseDecimalAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := strings.Trim(gen.Numbers().Draw(t, "number"), `"`)
-		f := rapid.SampledFrom([][2]int{{PriceDecimals, PriceIntDigits}, {MoneyDecimals, MoneyIntDigits}, {MoneyDecimals, FeeIntDigits}}).Draw(t, "field")
+		f := rapid.SampledFrom([][2]int{{PriceDecimals, PriceIntDigits}, {MoneyDecimals, MoneyIntDigits},
+			{MoneyDecimals, FeeIntDigits}}).Draw(t, "field")
 		want, refusal := model.Decimal(s, f[0], f[1])
 		got, err := ParseDecimal([]byte(s), f[0], f[1])
 		if (refusal != nil) != (err != nil) || err == nil && string(AppendDecimal(nil, got, f[0])) != want {
@@ -33,16 +34,20 @@ func TestParseDecimalAgainstModel(t *testing.T) {
 }
 
 func TestParseDecimalGrammar(t *testing.T) {
-	for _, s := range []string{"", "-", ".5", "5.", "01", "+1", "1e", "1e+", "1.e3", "0x1", "1 ", " 1", "NaN", "Infinity", "1_0", "1,0", "--1", "1e1.5", "00"} {
+	for _, s := range []string{"", "-", ".5", "5.", "01", "+1", "1e", "1e+", "1.e3", "0x1", "1 ", " 1", "NaN",
+		"Infinity", "1_0", "1,0", "--1", "1e1.5", "00"} {
 		if _, err := ParseDecimal([]byte(s), 8, 28); !errors.Is(err, errNotDecimal) {
 			t.Errorf("%q: %v, want ErrNotDecimal", s, err)
 		}
 	}
 	for s, want := range map[string]string{
-		"-0": "0", "-0.000e999999999999999999": "0", "0e5": "0", "1e-999999999999999999999": "0", "1E2": "100", "1e+2": "100",
-		"0.000000005": "0", "0.0000000050000000000000000000000000000001": "0.00000001", "0.000000015": "0.00000002", "0.000000025": "0.00000002",
+		"-0": "0", "-0.000e999999999999999999": "0", "0e5": "0", "1e-999999999999999999999": "0", "1E2": "100",
+		"1e+2":        "100",
+		"0.000000005": "0", "0.0000000050000000000000000000000000000001": "0.00000001", "0.000000015": "0.00000002",
+		"0.000000025":                            "0.00000002",
 		"9999999999999999999999999999.999999999": "10000000000000000000000000000",
-		"0.00000000":                             "0", "2.3500": "2.35", "100000000000000000000000000000e-5": "1000000000000000000000000",
+		"0.00000000":                             "0", "2.3500": "2.35",
+		"100000000000000000000000000000e-5": "1000000000000000000000000",
 	} {
 		u, err := ParseDecimal([]byte(s), 8, 28)
 		if err != nil || string(AppendDecimal(nil, u, 8)) != want {
@@ -87,7 +92,8 @@ func TestPercentChangeHalves(t *testing.T) {
 	for _, c := range []struct {
 		price uint64
 		want  string
-	}{{200000000000001, "0"}, {200000000000003, "0.000000000002"}, {199999999999999, "0"}, {199999999999997, "-0.000000000002"}} {
+	}{{200000000000001, "0"}, {200000000000003, "0.000000000002"}, {199999999999999, "0"},
+		{199999999999997, "-0.000000000002"}} {
 		p := PercentChange(U128{Lo: c.price}, U128{Lo: 200000000000000})
 		if got := string(p.Append(nil)); got != c.want {
 			t.Errorf("%d: %s, want %s", c.price, got, c.want)
@@ -98,7 +104,8 @@ func TestPercentChangeHalves(t *testing.T) {
 func TestAppendWide(t *testing.T) {
 	plain := regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]*[1-9])?$`)
 	rapid.Check(t, func(t *rapid.T) {
-		u := uint256.Int{rapid.Uint64().Draw(t, "0"), rapid.Uint64().Draw(t, "1"), rapid.Uint64().Draw(t, "2"), rapid.Uint64().Draw(t, "3")}
+		u := uint256.Int{rapid.Uint64().Draw(t, "0"), rapid.Uint64().Draw(t, "1"), rapid.Uint64().Draw(t, "2"),
+			rapid.Uint64().Draw(t, "3")}
 		u.Rsh(&u, uint(rapid.IntRange(0, 255).Draw(t, "shift")))
 		if rapid.Bool().Draw(t, "round") {
 			u.Mul(&u, uint256.NewInt(1e19)).Mul(&u, uint256.NewInt(1e10))

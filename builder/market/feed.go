@@ -5,14 +5,14 @@ import "time"
 const (
 	// MaxID is the highest id there can be (FEED.md, "Ids").
 	MaxID = 1<<53 - 1
-	// MaxNewID is the highest that the feed may give to a new key: above it 2^32
-	// are left for keys whose id is assigned.
+	// MaxNewID is the highest id that a feed may bring for a new key. The 2^32 ids
+	// above it are left for the builder to assign.
 	MaxNewID = MaxID - 1<<32
 )
 
-// Feed is the state of the world at one moment, as a source gives it: only
-// accepted rows, every number already rounded to its field's decimals
-// (FEED.md, "Numbers"), rows in the order in which they were read.
+// Feed is the state of a market at one moment, as a source provides it. It holds
+// only accepted rows, in the order in which they were read. Numbers are rounded to
+// their field's decimals (FEED.md, "Numbers").
 type Feed struct {
 	// Database names the database the rows come from (feed.json).
 	Database string

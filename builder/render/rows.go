@@ -1,5 +1,5 @@
-// Package render turns a computed snapshot into the rows that clients get, and
-// cuts them into views, shards and objects. It does no I/O and knows no clock:
+// Package render renders a computed snapshot into the rows that clients get, and
+// cuts them into views, shards and objects. It does no I/O and reads no clock:
 // equal arguments give equal bytes.
 package render
 
@@ -13,8 +13,8 @@ import (
 // timeFormat is RFC 3339, UTC, whole seconds.
 const timeFormat = "2006-01-02T15:04:05Z"
 
-// arena holds many byte strings in a few large blocks, so that a million rows
-// are not a million allocations.
+// arena holds many byte strings in a few large blocks, so that a million rows do
+// not take a million allocations.
 type arena struct{ block []byte }
 
 const arenaBlock = 1 << 20

@@ -28,7 +28,8 @@ func TestString(t *testing.T) {
 		}
 		return nil
 	}
-	for _, s := range []string{"", "plain", "\"", `\`, "\x00\x01\x1f\x7f", "\b\f\n\r\t\v", "</script>&<>", "\u2028\u2029", "Ünïcödé 漢字 🚀", "a\"b\\c\nd", "\ufeff"} {
+	for _, s := range []string{"", "plain", "\"", `\`, "\x00\x01\x1f\x7f", "\b\f\n\r\t\v", "</script>&<>",
+		"\u2028\u2029", "Ünïcödé 漢字 🚀", "a\"b\\c\nd", "\ufeff"} {
 		if err := check(s); err != nil {
 			t.Error(err)
 		}
@@ -68,7 +69,9 @@ func golden(t *testing.T) (*market.Feed, *market.Result) {
 	at := time.Date(2026, 11, 21, 7, 20, 0, 0, time.UTC)
 	f := &market.Feed{
 		Assets: []market.Asset{
-			{ID: 1, Name: "Bit \"coin\"", Symbol: "BTC", Slug: "bitcoin", Logo: "https://l/1.png", Explorers: []string{"https://a", "https://b"}, Website: "https://w", Whitepaper: "https://p", Active: true},
+			{ID: 1, Name: "Bit \"coin\"", Symbol: "BTC", Slug: "bitcoin", Logo: "https://l/1.png",
+				Explorers: []string{"https://a", "https://b"}, Website: "https://w", Whitepaper: "https://p",
+				Active: true},
 			{ID: 9007199254740991, Name: "Étoile", Symbol: "é", Slug: "r&d(x)", Active: true},
 		},
 		Quotes: []market.Quote{
@@ -77,18 +80,22 @@ func golden(t *testing.T) (*market.Feed, *market.Result) {
 		},
 		Exchanges: []market.Exchange{
 			{ID: 3, Name: "Bare", Slug: "bare"},
-			{ID: 4, Name: "Full", Slug: "full", Logo: "L", Links: [6]string{"w", "", "t", "", "f", "c"}, Maker: sum(t, "0.1"), Taker: sum(t, "0.25"),
-				Market: &market.ExchangeMarket{Volume: ptr(sum(t, "12.5")), MarketsCount: ptr(uint64(7)), DataTime: ptr(at.Add(-time.Second))}},
+			{ID: 4, Name: "Full", Slug: "full", Logo: "L", Links: [6]string{"w", "", "t", "", "f", "c"},
+				Maker: sum(t, "0.1"), Taker: sum(t, "0.25"),
+				Market: &market.ExchangeMarket{Volume: ptr(sum(t, "12.5")), MarketsCount: ptr(uint64(7)),
+					DataTime: ptr(at.Add(-time.Second))}},
 			{ID: 5, Name: "Null", Slug: "null", Market: &market.ExchangeMarket{CoinsCount: ptr(uint64(0))}},
 		},
 		Categories: []market.Group{{ID: 6, Name: "Group", Slug: "group", Active: true}},
 		Chains: []market.Group{
-			{ID: 7, Name: "Chain", DisplayName: "The Chain", Slug: "chain", EVMChainID: ptr(uint64(0)), Native: 0, Active: true},
+			{ID: 7, Name: "Chain", DisplayName: "The Chain", Slug: "chain", EVMChainID: ptr(uint64(0)), Native: 0,
+				Active: true},
 			{ID: 8, Name: "Other", DisplayName: "Other", Slug: "other", Native: -1, Active: true},
 		},
 	}
 	r := &market.Result{
-		T: at, Rank: []uint32{1, 0}, QuoteOf: []int32{0, 1}, ByID: map[uint64]int32{1: 0, 9007199254740991: 1}, Trending: []int32{0},
+		T: at, Rank: []uint32{1, 0}, QuoteOf: []int32{0, 1}, ByID: map[uint64]int32{1: 0, 9007199254740991: 1},
+		Trending:  []int32{0},
 		Change24h: make([]market.Percent, 2),
 	}
 	for w := range r.Bases {
@@ -97,9 +104,12 @@ func golden(t *testing.T) (*market.Feed, *market.Result) {
 	}
 	r.Change24h[0] = market.PercentChange(f.Quotes[0].Price, r.Bases[3][0])
 	cap := wide(sum(t, "1265000000000.5"))
-	r.Categories = []market.ListedGroup{{Group: 0, Market: market.GroupMarket{Time: at, MarketCap: cap, Coins: 2, Share: 1_000_000_000_000, TopGainers: []uint64{1, 77, 9007199254740991}}}}
+	r.Categories = []market.ListedGroup{{Group: 0,
+		Market: market.GroupMarket{Time: at, MarketCap: cap, Coins: 2, Share: 1_000_000_000_000,
+			TopGainers: []uint64{1, 77, 9007199254740991}}}}
 	r.Chains = []market.ListedGroup{
-		{Group: 0, Market: market.GroupMarket{Time: at.Add(-time.Hour), MarketCap: cap, Volume: cap, Coins: 1, Share: 1}},
+		{Group: 0, Market: market.GroupMarket{Time: at.Add(-time.Hour), MarketCap: cap, Volume: cap, Coins: 1,
+			Share: 1}},
 		{Group: 1, Market: market.GroupMarket{Time: at}},
 	}
 	return f, r
@@ -112,16 +122,19 @@ func TestRows(t *testing.T) {
 	const (
 		bitcoin = `"name":"Bit \"coin\"","symbol":"BTC","slug":"bitcoin","logo":"https://l/1.png"`
 		etoile  = `"name":"Étoile","symbol":"é","slug":"r&d(x)","logo":""`
-		quote   = `{"id":1,` + bitcoin + `,"price":"64250.12","market_cap":"1265000000000.5","volume":"0","percent_change":{"1h":"28.50024","6h":"7.083533333333","12h":"-8.214114285714","24h":"28.50024","7d":"7.083533333333","30d":"-8.214114285714","90d":"28.50024","1y":"7.083533333333"}}`
+		quote   = `{"id":1,` + bitcoin +
+			`,"price":"64250.12","market_cap":"1265000000000.5","volume":"0","percent_change":{"1h":"28.50024","6h":"7.083533333333","12h":"-8.214114285714","24h":"28.50024","7d":"7.083533333333","30d":"-8.214114285714","90d":"28.50024","1y":"7.083533333333"}}`
 	)
 	for collection, want := range map[string][]string{
 		"assets": {
-			`{"id":1,"rank":1,` + bitcoin + `,"explorers":["https://a","https://b"],"links":{"website":"https://w","whitepaper":"https://p"}}`,
+			`{"id":1,"rank":1,` + bitcoin +
+				`,"explorers":["https://a","https://b"],"links":{"website":"https://w","whitepaper":"https://p"}}`,
 			`{"id":9007199254740991,` + etoile + `,"explorers":[],"links":{"website":"","whitepaper":""}}`,
 		},
 		"quotes": {
 			quote,
-			`{"id":9007199254740991,` + etoile + `,"price":"0.000000000000000001","market_cap":null,"volume":"0","percent_change":{"1h":"0","6h":"0","12h":"0","24h":"0","7d":"0","30d":"0","90d":"0","1y":"0"}}`,
+			`{"id":9007199254740991,` + etoile +
+				`,"price":"0.000000000000000001","market_cap":null,"volume":"0","percent_change":{"1h":"0","6h":"0","12h":"0","24h":"0","7d":"0","30d":"0","90d":"0","1y":"0"}}`,
 		},
 		"exchanges": {
 			`{"id":3,"name":"Bare","slug":"bare","logo":"","links":{"website":"","twitter":"","telegram":"","reddit":"","facebook":"","chat":""},"fees":{"maker":"0","taker":"0"},"market":null}`,

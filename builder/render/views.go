@@ -86,20 +86,22 @@ func ids(n int, id func(i int) uint64) []uint64 {
 	return out
 }
 
-// Tables renders the collections of a snapshot, one after the other, so that
-// the rows of only one need be in memory at a time.
+// Tables renders the collections of a snapshot one after another, so that only one
+// collection's rows need be in memory.
 func Tables(f *market.Feed, r *market.Result) iter.Seq[*Table] {
 	return func(yield func(*Table) bool) {
 		names := namesOf(f)
 		_ = yield(assetTable(f, r, names)) && yield(quoteTable(f, r, names)) && yield(exchangeTable(f)) &&
-			yield(groupTable("categories", f.Categories, r.Categories, func(dst []byte, l *market.ListedGroup) []byte { return categoryRow(dst, f, r, l) })) &&
-			yield(groupTable("chains", f.Chains, r.Chains, func(dst []byte, l *market.ListedGroup) []byte { return chainRow(dst, f, r, l) })) &&
+			yield(groupTable("categories", f.Categories, r.Categories,
+				func(dst []byte, l *market.ListedGroup) []byte { return categoryRow(dst, f, r, l) })) &&
+			yield(groupTable("chains", f.Chains, r.Chains,
+				func(dst []byte, l *market.ListedGroup) []byte { return chainRow(dst, f, r, l) })) &&
 			yield(trendingTable(f, r)) && yield(searchTable(f, r))
 	}
 }
 
-// names are the assets' texts, folded, and the assets in the order of each.
-// Quotes are listed in the same orders, so they are worked out once.
+// names holds the assets' folded texts and the assets sorted by each. Assets and
+// quotes share these orders.
 type names struct{ name, symbol, slug texts }
 
 type texts struct {
@@ -121,7 +123,7 @@ func namesOf(f *market.Feed) *names {
 	}
 }
 
-// quotes are the texts of the assets that have a quote, by quote.
+// quotes returns the texts of the assets that have a quote, by quote.
 func (t *texts) quotes(f *market.Feed, r *market.Result) texts {
 	q := texts{make([][]byte, len(f.Quotes)), make([]int32, 0, len(f.Quotes))}
 	for i := range f.Quotes {
@@ -148,9 +150,11 @@ func assetTable(f *market.Feed, r *market.Result, of *names) *Table {
 		Tails:      rows(n, func(dst []byte, i int) []byte { return assetTail(dst, &f.Assets[i]) }),
 		IDs:        ids(n, func(i int) uint64 { return f.Assets[i].ID }),
 		Orders: []Order{
-			{Sort: "id", Index: true}, of.name.order("name", true), of.symbol.order("symbol", true), of.slug.order("slug", true),
-			// Unranked rows: rank 0 minus 1 is the highest number, so they stand last.
-			{Sort: "rank", Last: unranked, Compare: func(a, b int32) int { return cmp.Compare(r.Rank[a]-1, r.Rank[b]-1) }},
+			{Sort: "id", Index: true}, of.name.order("name", true), of.symbol.order("symbol", true),
+			of.slug.order("slug", true),
+			// Rank 0 minus 1 is the highest number, so unranked rows come last.
+			{Sort: "rank", Last: unranked,
+				Compare: func(a, b int32) int { return cmp.Compare(r.Rank[a]-1, r.Rank[b]-1) }},
 		},
 	}
 }
@@ -184,7 +188,7 @@ func exchangeTable(f *market.Feed) *Table {
 			{Sort: "id", Index: true},
 			{Sort: "name", Keys: foldKeys(n, func(i int) string { return f.Exchanges[i].Name })},
 			{Sort: "slug", Index: true, Keys: foldKeys(n, func(i int) string { return f.Exchanges[i].Slug })},
-			// No market and no volume sort alike, below zero.
+			// A missing market sorts like a missing volume: below zero.
 			{Sort: "volume", Compare: func(a, b int32) int {
 				va, vb := volume(a), volume(b)
 				switch {
@@ -201,7 +205,8 @@ func exchangeTable(f *market.Feed) *Table {
 	}
 }
 
-func groupTable(collection string, groups []market.Group, listed []market.ListedGroup, row func(dst []byte, l *market.ListedGroup) []byte) *Table {
+func groupTable(collection string, groups []market.Group, listed []market.ListedGroup,
+	row func(dst []byte, l *market.ListedGroup) []byte) *Table {
 	n := len(listed)
 	group := func(i int) *market.Group { return &groups[listed[i].Group] }
 	return &Table{
@@ -212,13 +217,15 @@ func groupTable(collection string, groups []market.Group, listed []market.Listed
 			{Sort: "id", Index: true},
 			{Sort: "name", Keys: foldKeys(n, func(i int) string { return group(i).Name })},
 			{Sort: "slug", Index: true, Keys: foldKeys(n, func(i int) string { return group(i).Slug })},
-			{Sort: "market_cap", Compare: func(a, b int32) int { return listed[a].Market.MarketCap.Cmp(&listed[b].Market.MarketCap) }},
-			{Sort: "volume_24h", Compare: func(a, b int32) int { return listed[a].Market.Volume.Cmp(&listed[b].Market.Volume) }},
+			{Sort: "market_cap",
+				Compare: func(a, b int32) int { return listed[a].Market.MarketCap.Cmp(&listed[b].Market.MarketCap) }},
+			{Sort: "volume_24h",
+				Compare: func(a, b int32) int { return listed[a].Market.Volume.Cmp(&listed[b].Market.Volume) }},
 		},
 	}
 }
 
-// trendingTable is the board: its only order is the one it was computed in.
+// trendingTable returns the trending board. Its only order is the computed one.
 func trendingTable(f *market.Feed, r *market.Result) *Table {
 	n := len(r.Trending)
 	return &Table{
@@ -229,7 +236,7 @@ func trendingTable(f *market.Feed, r *market.Result) *Table {
 	}
 }
 
-// searchTable has a row for each asset and each different word of its name.
+// searchTable returns a row for each asset and each distinct word of its name.
 func searchTable(f *market.Feed, r *market.Result) *Table {
 	t := &Table{Collection: artifacts.SearchCollection}
 	var keys [][]byte
@@ -239,7 +246,8 @@ func searchTable(f *market.Feed, r *market.Result) *Table {
 		id, first := f.Assets[i].ID, len(keys)
 		row = artifacts.AppendSearchRow(row[:0], id, r.Rank[i])
 		var kept []byte // the row, once it has a word
-		for next, rest := artifacts.NextWord([]byte(f.Assets[i].Name)); next != nil; next, rest = artifacts.NextWord(rest) {
+		for next, rest := artifacts.NextWord([]byte(f.Assets[i].Name)); next != nil; next,
+			rest = artifacts.NextWord(rest) {
 			word = artifacts.AppendFold(word[:0], next)
 			if slices.ContainsFunc(keys[first:], func(k []byte) bool { return bytes.Equal(k, word) }) {
 				continue
@@ -254,17 +262,17 @@ func searchTable(f *market.Feed, r *market.Result) *Table {
 	return t
 }
 
-// sorted is an order worked out: rows in their order, and each row's run.
+// sorted holds the rows in one order, and each row's run.
 type sorted struct {
 	*Order
 	order    []int32
 	runOf    []uint32 // by row
-	runStart []int32  // by run, and one more for the end
+	runStart []int32  // by run, and a last one for the end
 	last     int
 }
 
-// compare returns how an order compares rows, ties aside; nil in the order by
-// id, which has none.
+// compare returns the order's comparison of two rows, without ties; nil for the
+// order by id.
 func (o *Order) compare() func(a, b int32) int {
 	if o.Keys != nil {
 		return func(a, b int32) int { return bytes.Compare(o.Keys[a], o.Keys[b]) }
@@ -272,9 +280,9 @@ func (o *Order) compare() func(a, b int32) int {
 	return o.Compare
 }
 
-// sortRows returns the rows in an order, ties by id. Rows are compared by the
-// first 8 bytes of their keys, or by their ids, which lie side by side; what
-// those do not tell apart is looked up, which costs many times more.
+// sortRows returns the rows in an order, ties by id. It compares the first 8 bytes
+// of keys, or ids, which lie side by side in memory, and looks up whole keys only
+// to break ties: that costs many times more.
 func sortRows(ids []uint64, o *Order) []int32 {
 	type entry struct {
 		prefix uint64
@@ -318,7 +326,7 @@ func (t *Table) sort(o *Order) *sorted {
 	}
 	compare := o.compare()
 	for i, row := range s.order {
-		// In the order by id every row is a run of its own.
+		// In the order by id each row is its own run.
 		if i == 0 || compare == nil || compare(s.order[i-1], row) != 0 {
 			s.runStart = append(s.runStart, int32(i))
 		}
@@ -331,8 +339,8 @@ func (t *Table) sort(o *Order) *sorted {
 	return s
 }
 
-// Piece is one object of a view, to be put and then filled into its place in
-// the manifest.
+// Piece is one object of a view. The caller stores it and then enters it in the
+// manifest.
 type Piece struct {
 	View   int // index into the views it came with
 	Object int // index into the view's objects
@@ -340,11 +348,11 @@ type Piece struct {
 	build  func() ([]byte, artifacts.Fence)
 }
 
-// Bytes makes the object; it is the costly part, and safe to call for several
-// pieces at once.
+// Bytes makes the object. It is expensive, and safe to call for several pieces at
+// once.
 func (p *Piece) Bytes() ([]byte, artifacts.Fence) { return p.build() }
 
-// Views sorts and cuts a table. It returns the manifest's views, with objects
+// Views sorts and cuts a table. It returns the manifest's views, whose objects are
 // still empty, and the pieces that fill them.
 func Views(t *Table) ([]artifacts.View, []Piece) {
 	var views []artifacts.View
@@ -353,7 +361,7 @@ func Views(t *Table) ([]artifacts.View, []Piece) {
 	for i := range t.Orders {
 		orders[i] = t.sort(&t.Orders[i])
 	}
-	// Every order but the one by id numbers its runs for the index views.
+	// All orders except the one by id number their runs for the index views.
 	var columns []*sorted
 	var names []string
 	for _, s := range orders {
@@ -362,7 +370,8 @@ func Views(t *Table) ([]artifacts.View, []Piece) {
 		}
 	}
 	for _, s := range orders {
-		v := artifacts.View{Collection: t.Collection, Sort: s.Sort, Rows: len(t.Rows), Runs: len(s.runStart) - 1, Last: s.last, RowsPerShard: t.RowsPerShard}
+		v := artifacts.View{Collection: t.Collection, Sort: s.Sort, Rows: len(t.Rows), Runs: len(s.runStart) - 1,
+			Last: s.last, RowsPerShard: t.RowsPerShard}
 		c := &cutter{t: t, s: s}
 		if s.Index {
 			v.Columns, c.columns = names, columns
@@ -371,7 +380,8 @@ func Views(t *Table) ([]artifacts.View, []Piece) {
 		v.Objects = make([]artifacts.ViewObject, (v.Rows+per-1)/per)
 		for o := range v.Objects {
 			from, to := o*per, min((o+1)*per, v.Rows)
-			pieces = append(pieces, Piece{View: len(views), Object: o, Rows: to - from, build: func() ([]byte, artifacts.Fence) { return c.object(from, to) }})
+			pieces = append(pieces, Piece{View: len(views), Object: o, Rows: to - from,
+				build: func() ([]byte, artifacts.Fence) { return c.object(from, to) }})
 		}
 		views = append(views, v)
 	}
@@ -410,8 +420,8 @@ func (c *cutter) fence(i int) artifacts.Fence {
 	return artifacts.Fence{}
 }
 
-// shard fills in, whose memory it uses again, with the order's rows from (inclusive)
-// to to (exclusive).
+// shard fills in with the order's rows from (inclusive) to to (exclusive). It reuses
+// in's memory.
 func (c *cutter) shard(in *artifacts.ShardRows, from, to int) {
 	order, runOf, runStart := c.s.order, c.s.runOf, c.s.runStart
 	first, last := runOf[order[from]], runOf[order[to-1]]

@@ -15,7 +15,8 @@ import (
 // randomTable has enough rows for several shards, and sometimes objects, with
 // few different keys, so that runs cross their borders.
 func randomTable(t *rapid.T) Table {
-	n := rapid.SampledFrom([]int{0, 1, 2, 127, 128, 129, 300, RowsPerShard * ShardsPerObject, RowsPerShard*ShardsPerObject + 1}).Draw(t, "rows")
+	n := rapid.SampledFrom([]int{0, 1, 2, 127, 128, 129, 300, RowsPerShard * ShardsPerObject,
+		RowsPerShard*ShardsPerObject + 1}).Draw(t, "rows")
 	kinds := rapid.SampledFrom([]int{1, 3, 50, 100_000}).Draw(t, "kinds")
 	seed := rapid.Uint64().Draw(t, "seed")
 	random := func(i int) int { // an even spread, cheaper than a draw each
@@ -39,7 +40,8 @@ func randomTable(t *rapid.T) Table {
 		{Sort: "id", Index: true},
 		{Sort: "symbol", Index: true, Keys: keys},
 		{Sort: "name", Keys: keys},
-		{Sort: "rank", Compare: func(a, b int32) int { return cmp.Compare(number[a], number[b]) }, Last: func(i int32) bool { return number[i] == kinds/2 }},
+		{Sort: "rank", Compare: func(a, b int32) int { return cmp.Compare(number[a], number[b]) },
+			Last: func(i int32) bool { return number[i] == kinds/2 }},
 	}
 	return table
 }
@@ -97,7 +99,8 @@ func TestViews(t *testing.T) {
 				runs[v][row] = run
 			}
 			if views[v].Runs != run+1 || views[v].Rows != len(order) {
-				t.Fatalf("%s: %d rows, %d runs; want %d, %d", views[v].Sort, views[v].Rows, views[v].Runs, len(order), run+1)
+				t.Fatalf("%s: %d rows, %d runs; want %d, %d", views[v].Sort, views[v].Rows, views[v].Runs, len(order),
+					run+1)
 			}
 		}
 		for v := range views {
@@ -106,7 +109,8 @@ func TestViews(t *testing.T) {
 	})
 }
 
-func checkView(t *rapid.T, table *Table, v *artifacts.View, o *Order, bodies [][]byte, order []int, runs [][]int, number int) {
+func checkView(t *rapid.T, table *Table, v *artifacts.View, o *Order, bodies [][]byte, order []int, runs [][]int,
+	number int) {
 	wantColumns := []string(nil)
 	if o.Index {
 		wantColumns = []string{"symbol", "name", "rank"}
@@ -157,24 +161,29 @@ func checkView(t *rapid.T, table *Table, v *artifacts.View, o *Order, bodies [][
 				return n
 			}
 			firstRun, lastRun := mine[order[at]], mine[order[at+s.Len()-1]]
-			if s.FirstRun != firstRun || s.Before != in(order[:at], firstRun) || s.After != in(order[at+s.Len():], lastRun) || s.Runs() != lastRun-firstRun+1 {
-				t.Fatalf("%s at %d: first run %d, before %d, after %d, runs %d", v.Sort, at, s.FirstRun, s.Before, s.After, s.Runs())
+			if s.FirstRun != firstRun || s.Before != in(order[:at], firstRun) ||
+				s.After != in(order[at+s.Len():], lastRun) || s.Runs() != lastRun-firstRun+1 {
+				t.Fatalf("%s at %d: first run %d, before %d, after %d, runs %d", v.Sort, at, s.FirstRun, s.Before,
+					s.After, s.Runs())
 			}
 			for r := range s.Len() {
 				row := order[at+r]
-				if s.ID(r) != table.IDs[row] || !bytes.Equal(s.Row(r), table.Rows[row]) || !bytes.Equal(s.Tail(r), table.Tails[row]) {
+				if s.ID(r) != table.IDs[row] || !bytes.Equal(s.Row(r), table.Rows[row]) ||
+					!bytes.Equal(s.Tail(r), table.Tails[row]) {
 					t.Fatalf("%s: row %d is %s, want %s", v.Sort, at+r, s.Row(r), table.Rows[row])
 				}
 				run, _, _ := s.Run(r)
 				if s.FirstRun+run != mine[row] {
 					t.Fatalf("%s: row %d is in run %d, want %d", v.Sort, at+r, s.FirstRun+run, mine[row])
 				}
-				if key := s.Key(run); o.Index && o.Keys != nil != (key != nil) || key != nil && !bytes.Equal(key, o.Keys[row]) {
+				if key := s.Key(run); o.Index && o.Keys != nil != (key != nil) || key != nil &&
+					!bytes.Equal(key, o.Keys[row]) {
 					t.Fatalf("%s: row %d has key %q, want %q", v.Sort, at+r, key, o.Keys[row])
 				}
 				for c := range v.Columns {
 					if int(s.Ord(c, r)) != runs[c+1][row] {
-						t.Fatalf("%s: row %d has number %d in %s, want %d", v.Sort, at+r, s.Ord(c, r), v.Columns[c], runs[c+1][row])
+						t.Fatalf("%s: row %d has number %d in %s, want %d", v.Sort, at+r, s.Ord(c, r), v.Columns[c],
+							runs[c+1][row])
 					}
 				}
 			}
