@@ -3,7 +3,7 @@ package timeline
 import (
 	"errors"
 	"fmt"
-	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -241,13 +241,10 @@ func (t *Timeline[S]) Advance(now time.Time) (c Change[S], ok bool) {
 	c.Previous, c.Current = t.current, t.waiting[0].snapshot
 	t.known, t.current, t.waiting = true, c.Current, slices.Delete(t.waiting, 0, 1)
 	old := t.loaded
+	t.loaded = map[artifacts.Digest]S{}
 	if c.Previous != none {
-		if same, ok := old[c.Previous.facts().Manifest]; ok {
-			c.Dropped = append(c.Dropped, same)
-		}
 		old[c.Previous.facts().Manifest] = c.Previous
 	}
-	t.loaded = map[artifacts.Digest]S{}
 	for digest, s := range old {
 		if t.mayLoad(s) {
 			t.loaded[digest], c.Retained = s, append(c.Retained, s)
@@ -260,9 +257,9 @@ func (t *Timeline[S]) Advance(now time.Time) (c Change[S], ok bool) {
 
 // mayLoad reports whether s may be pinned beside the current snapshot.
 func (t *Timeline[S]) mayLoad(s S) bool {
-	f, cur := s.facts(), t.current.facts()
-	ref, ok := cur.retained(f.Time)
-	return ok && ref.Digest == f.Manifest && !f.Time.Equal(cur.Time)
+	f := s.facts()
+	ref, ok := t.current.facts().retained(f.Time)
+	return ok && ref.Digest == f.Manifest
 }
 
 // Pin returns the snapshot of at; nil with the manifest to load it from, if it is
@@ -343,23 +340,15 @@ func (t *Timeline[S]) Newest() S {
 // or is not the only one any more.
 func (t *Timeline[S]) NotBefore() time.Time { return t.notBefore }
 
-// Held yields the snapshots that are not dropped: the current one, those that wait, in
+// Held returns the snapshots that are not dropped: the current one, those that wait, in
 // order, and those loaded that may be pinned.
-func (t *Timeline[S]) Held() iter.Seq[S] {
-	return func(yield func(S) bool) {
-		var none S
-		if t.current != none && !yield(t.current) {
-			return
-		}
-		for _, w := range t.waiting {
-			if !yield(w.snapshot) {
-				return
-			}
-		}
-		for _, s := range t.loaded {
-			if !yield(s) {
-				return
-			}
-		}
+func (t *Timeline[S]) Held() (held []S) {
+	var none S
+	if t.current != none {
+		held = append(held, t.current)
 	}
+	for _, w := range t.waiting {
+		held = append(held, w.snapshot)
+	}
+	return slices.AppendSeq(held, maps.Values(t.loaded))
 }
