@@ -60,121 +60,34 @@ func TestSample(t *testing.T) {
 	}
 }
 
-func TestSampleRowByRow(t *testing.T) { compareRowByRow(t, "testdata/sample") }
-
-func TestRecordedRowByRow(t *testing.T) {
-	compareRowByRow(t, providertest.Recorded(t, "recorded/coinpaprika-2019"))
-}
-
-// compareRowByRow reads recorded answers once more, in the plainest way there is,
-// and compares every row of the feed with the provider's, digit by digit.
-func compareRowByRow(t *testing.T, dir string) {
+// TestRecorded compares the feed of recorded answers with them, digit by digit.
+func TestRecorded(t *testing.T) {
+	dir := providertest.Recorded(t, "recorded/coinpaprika-2019")
 	files := providertest.Files(t, openTest(t, "?replay="+dir))
-	raw := func(prefix string) []any {
-		names, err := filepath.Glob(filepath.Join(dir, prefix+"*.json"))
+	for _, c := range []struct {
+		answer, file, needed string
+		fields               map[string]string
+	}{
+		{"coins", source.AssetsFile, "", map[string]string{
+			"name": "name", "symbol": "symbol", "slug": "id", "active": "is_active",
+		}},
+		{"tickers", source.QuotesFile, "quotes.USD.price", map[string]string{
+			"price": "quotes.USD.price", "market_cap": "quotes.USD.market_cap", "volume": "quotes.USD.volume_24h",
+		}},
+		{"exchanges", source.ExchangesFile, "", map[string]string{"name": "name", "slug": "id"}},
+		{"tags", source.CategoriesFile, "", map[string]string{"name": "name", "slug": "id", "members": "coins"}},
+	} {
+		names, err := filepath.Glob(filepath.Join(dir, c.answer+"*.json"))
 		if err != nil || len(names) != 1 {
-			t.Fatalf("%s: %v, %v", prefix, names, err)
+			t.Fatalf("%s: %v, %v", c.answer, names, err)
 		}
 		b, err := os.ReadFile(names[0])
 		if err != nil {
 			t.Fatal(err)
 		}
-		return providertest.Rows(t, b)
+		providertest.SameValues(t, files, c.file, providertest.Rows(t, b), c.needed, c.fields)
 	}
-	coins, tickers := raw("coins"), raw("tickers")
-
-	assets := map[string]map[string]any{}
-	for _, row := range providertest.NDJSON(t, files, source.AssetsFile) {
-		assets[row["key"].(string)] = row
-	}
-	seen := 0
-	for _, list := range [][]any{coins, tickers} {
-		for _, c := range list {
-			c := c.(map[string]any)
-			row := assets[c["id"].(string)]
-			if row == nil || row["name"] != c["name"] || row["symbol"] != c["symbol"] || row["slug"] != c["id"] {
-				t.Fatalf("coin %v became %v", c, row)
-			}
-			if active, said := c["is_active"]; said {
-				seen++
-				if row["active"] != active {
-					t.Errorf("coin %v became %v", c, row)
-				}
-			}
-		}
-	}
-	if seen != len(coins) || len(assets) < seen {
-		t.Errorf("%d assets from %d coins", len(assets), seen)
-	}
-
-	quotes := map[string]map[string]any{}
-	for _, row := range providertest.NDJSON(t, files, source.QuotesFile) {
-		quotes[row["key"].(string)] = row
-	}
-	priced := 0
-	for _, c := range tickers {
-		c := c.(map[string]any)
-		usd := c["quotes"].(map[string]any)["USD"].(map[string]any)
-		row, ok := quotes[c["id"].(string)]
-		if usd["price"] == nil {
-			if ok {
-				t.Errorf("%v has a quote and no price", c["id"])
-			}
-			continue
-		}
-		priced++
-		if row["price"] != usd["price"] || row["market_cap"] != usd["market_cap"] || row["volume"] != usd["volume_24h"] {
-			t.Errorf("ticker %v became %v", c, row)
-		}
-	}
-	if priced != len(quotes) {
-		t.Errorf("%d quotes from %d prices", len(quotes), priced)
-	}
-
-	exchanges := providertest.NDJSON(t, files, source.ExchangesFile)
-	for i, e := range raw("exchanges") {
-		e, row := e.(map[string]any), exchanges[i]
-		if row["key"] != e["id"] || row["slug"] != e["id"] || row["name"] != e["name"] {
-			t.Fatalf("exchange %v became %v", e, row)
-		}
-		market, has := row["market"].(map[string]any)
-		if has == (e["markets_data_fetched"] == false) {
-			t.Errorf("exchange %v: market %v", e["id"], market)
-		}
-		usd := e["quotes"].(map[string]any)["USD"].(map[string]any)
-		if has && (market["volume_24h"] != usd["reported_volume_24h"] || market["markets_count"] != e["markets"] ||
-			market["coins_count"] != e["currencies"] || market["data_time"] != e["last_updated"]) {
-			t.Errorf("exchange %v became %v", e, row)
-		}
-		for kind, urls := range mapOf(e["links"]) {
-			if list, ok := urls.([]any); ok && len(list) > 0 && row["links"].(map[string]any)[kind] != list[0] {
-				t.Errorf("exchange %v: links %v", e, row["links"])
-			}
-		}
-	}
-
-	categories := providertest.NDJSON(t, files, source.CategoriesFile)
-	for i, tag := range raw("tags") {
-		tag, row := tag.(map[string]any), categories[i]
-		if row["key"] != tag["id"] || row["slug"] != tag["id"] || row["name"] != tag["name"] || fmt.Sprint(row["members"]) != fmt.Sprint(tag["coins"]) {
-			t.Errorf("tag %v became %v", tag, row)
-		}
-	}
-
-	feed, report := providertest.Read(t, files)
-	for _, f := range report.Files {
-		if f.Rejected > 0 {
-			t.Errorf("set aside: %v", f.Rejections)
-		}
-	}
-	if len(feed.Assets) != len(assets) || len(feed.Quotes) != len(quotes) || len(feed.Exchanges) != len(exchanges) {
-		t.Errorf("accepted %d assets, %d quotes, %d exchanges", len(feed.Assets), len(feed.Quotes), len(feed.Exchanges))
-	}
-}
-
-func mapOf(v any) map[string]any {
-	m, _ := v.(map[string]any)
-	return m
+	providertest.AllAccepted(t, files)
 }
 
 // TestDigits: whatever a provider writes for a number is in the feed as it was

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -158,6 +159,51 @@ func CheckRead(t testing.TB, feed *provider.Feed) {
 	for i, table := range []*provider.Table{&feed.Assets, &feed.Quotes, &feed.Exchanges, &feed.Categories, &feed.Chains} {
 		if got := report.Files[i]; got.Rows != table.Rows() || got.Accepted+got.Rejected != got.Rows {
 			t.Errorf("%s: %+v, want %d rows", got.Name, got, table.Rows())
+		}
+	}
+}
+
+// SameValues compares the rows of a feed's file with the provider's rows of the same id,
+// digit by digit. fields names their fields by ours, as paths such as market.volume_24h;
+// a row of theirs without the field needed, if any, must have none of ours.
+func SameValues(t *testing.T, files source.Files, file string, theirs []any, needed string, fields map[string]string) {
+	t.Helper()
+	ours := map[any]map[string]any{}
+	for _, row := range NDJSON(t, files, file) {
+		ours[row["key"]] = row
+	}
+	for _, row := range theirs {
+		id := value(row, "id")
+		if needed != "" && value(row, needed) == nil {
+			if ours[id] != nil {
+				t.Errorf("%s: %v has a row, and no %s", file, id, needed)
+			}
+			continue
+		}
+		for our, their := range fields {
+			if got, want := value(ours[id], our), value(row, their); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: %s of %v is %v, want %v", file, our, id, got, want)
+			}
+		}
+	}
+}
+
+// value is what stands in an object at a path; nil when there is nothing.
+func value(v any, path string) any {
+	for name := range strings.SplitSeq(path, ".") {
+		object, _ := v.(map[string]any)
+		v = object[name]
+	}
+	return v
+}
+
+// AllAccepted reads a feed and fails for each row that is set aside.
+func AllAccepted(t *testing.T, files source.Files) {
+	t.Helper()
+	_, report := Read(t, files)
+	for _, f := range report.Files {
+		if f.Rejected > 0 {
+			t.Errorf("set aside: %v", f.Rejections)
 		}
 	}
 }
