@@ -60,6 +60,8 @@ type Program struct {
 	Name, Description string
 	CLI               any // as kong has it, with or without Flags
 	Vars              kong.Vars
+	// Help has the text of each command's help under a line with # and the command.
+	Help string
 	// Groups are the titles of groups of flags, in the order in which help has
 	// them; the tag group puts a flag into one.
 	Groups []string
@@ -96,6 +98,7 @@ func (p Program) Do(ctx context.Context, args []string, stdout, stderr io.Writer
 		kong.Help(p.printHelp), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.ValueFormatter(func(v *kong.Value) string { return v.Help }), // without the variable, of which the description says how all are named
 		vars.CloneWith(p.Vars), kong.TypeMapper(reflect.TypeFor[netip.Prefix](), kong.MapperFunc(decodePrefix)), kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(decodeDuration)))
+	p.describe(parser.Model.Node)
 	if len(args) > 0 && args[0] == completeWord {
 		complete(stdout, parser.Model.Node, args[1:])
 		return Done

@@ -42,3 +42,21 @@ func (p Program) printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	options.FlagsLast = root.DefaultCmd == nil // else they are the default command's
 	return kong.DefaultHelpPrinter(options, ctx)
 }
+
+// describe gives the commands the texts of Help.
+func (p Program) describe(root *kong.Node) {
+	for section := range strings.SplitSeq("\n"+p.Help, "\n# ") {
+		command, text, _ := strings.Cut(section, "\n")
+		node := root
+		for name := range strings.FieldsSeq(command) {
+			i := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == name })
+			if i < 0 {
+				panic("BUG: help for " + command + ", which is no command")
+			}
+			node = node.Children[i]
+		}
+		if node != root {
+			node.Detail = strings.TrimSpace(text)
+		}
+	}
+}

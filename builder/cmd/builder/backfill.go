@@ -13,20 +13,6 @@ type backfillCmd struct {
 	JSON bool `help:"Print the report as one JSON object."`
 }
 
-// Help is printed by backfill --help.
-func (backfillCmd) Help() string {
-	return `Brings feeds of the past, each a folder in DIR as builder feed writes them, into the ledger, so that a new service has its windows, board and changes on the first day.
-
-On a store without a snapshot, and when all feeds are newer than the published one, the newest feed's snapshot is published and the others are remembered, as if each had been built at its time. When all feeds are older than anything the store remembers, they are put before that: what is published stays as it is, and the next snapshot has the longer past. Feeds among what the store remembers are refused.
-
-Each feed's time is rounded down to ten minutes, and of several with the same time the earliest counts. How much is kept of the past is what builds would have kept: every snapshot of the last 48 hours, the first of each hour up to 90 days, the first of each day up to 366. The guard rails hold for each feed against the one before. Ids are given out in order of time and stay for ever. All of it takes effect at once or not at all; but when a guard rail stops a feed that is newer than what is published, the feeds before it are kept, with status 1, and the message says which feeds to go on with. If a builder publishes meanwhile the backfill fails and changes nothing: stop builder run for as long as it takes. Intermediate results lie in the folder for temporary files (TMPDIR), as large as the prices kept.
-
-Examples:
-
-    builder backfill --feeds /var/lib/market/feeds --store file:/var/lib/market/store
-    builder backfill --feeds feeds --store 's3://market/v1?endpoint=http://127.0.0.1:9000&region=us-east-1' --json`
-}
-
 // backfillReport is what is printed of a backfill.
 type backfillReport struct {
 	*builder.Report
@@ -36,7 +22,6 @@ type backfillReport struct {
 	Error   string   `json:"error,omitempty"`
 }
 
-// Run is called by kong.
 func (c *backfillCmd) Run(e *env) error {
 	feeds, skipped, err := builder.ReadPastFeeds(e.ctx, c.Feeds)
 	if err != nil {

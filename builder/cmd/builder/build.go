@@ -43,7 +43,6 @@ type settingsFlags struct {
 	HistoryAssets        int           `default:"${historyAssets}" help:"How many quoted assets get a history: the best ranks, then those without one by id, at most ${maxHistoryAssets}. 0: none."`
 }
 
-// Validate is called by kong.
 func (f *settingsFlags) Validate() error {
 	if f.Retain > builder.MaxRetain {
 		return fmt.Errorf("--retain %v: want 0s to %v", f.Retain, builder.MaxRetain)
@@ -138,18 +137,6 @@ type buildCmd struct {
 	JSON          bool            `help:"Print the report as one JSON object."`
 }
 
-// Help is printed by build --help.
-func (buildCmd) Help() string {
-	return `Reads the feed, computes the snapshot, puts its objects and moves the pointer to it, last and at once: a build that fails or is killed leaves the published snapshot as it was. The same feed at the same time again is no error and publishes nothing.
-
-Examples:
-
-    builder build --source feed:/var/lib/market/feed --store file:/var/lib/market/store
-    builder build --source 'sim:?assets=2000&seed=1' --store file:store --time 2026-11-21T07:20:00Z --json
-    builder build --source feed:feed --store 's3://market/v1?endpoint=http://127.0.0.1:9000&region=us-east-1'`
-}
-
-// Run is called by kong.
 func (c *buildCmd) Run(e *env) error {
 	p := e.progress()
 	b, err := c.open(e, true, c.ActivateAfter, p.show)
@@ -209,18 +196,6 @@ type runCmd struct {
 	Metrics       cmdline.Address `placeholder:"ADDR" help:"Serve /metrics for Prometheus, and /livez, on this address; by default nowhere. Not for the public."`
 }
 
-// Help is printed by run --help.
-func (runCmd) Help() string {
-	return `Builds at every ten-minute mark of UTC, one build at a time. A mark that was missed while the builder was away is caught up at once, unless its snapshot is published; a build that fails is tried again until the next mark. Stops cleanly on SIGTERM, in the middle of a build too.
-
-Several may run on one store: one has the lease and works, the others wait and take over within a minute.
-
-Example:
-
-    builder run --source feed:/var/lib/market/feed --store file:/var/lib/market/store`
-}
-
-// Validate is called by kong.
 func (c *runCmd) Validate() error {
 	if err := c.publishFlags.Validate(); err != nil {
 		return err
@@ -252,7 +227,6 @@ func (f *publishFlags) renewSignatures(ctx context.Context, e *env, store artifa
 	}
 }
 
-// Run is called by kong.
 func (c *runCmd) Run(e *env) error {
 	b, err := c.open(e, false, c.ActivateAfter, e.lines().show)
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -28,7 +29,10 @@ STORE is file:PATH, or s3://bucket/prefix?endpoint=URL&region=REGION with the us
 Every flag is also an environment variable, --max-bad-rows is BUILDER_MAX_BAD_ROWS, and may stand in a --config file: max-bad-rows: 5%.
 Exit status: 0 done, 1 failed, 2 wrong usage.`
 
-// cli is the command line.
+//go:embed help.txt
+var help string
+
+// cli is the command line. kong calls Validate and Run of its commands.
 type cli struct {
 	SourceCache string `placeholder:"DIR" help:"Folder in which live providers keep their last good answers and count their calls, unless their option cache names one; and in which builder notes the stores that it published to, so that it never takes one that was emptied for a new one."`
 
@@ -66,7 +70,7 @@ type env struct {
 func program() cmdline.Program {
 	var c cli
 	return cmdline.Program{
-		Name: "builder", Description: description, CLI: &c,
+		Name: "builder", Description: description, CLI: &c, Help: help,
 		Vars: kong.Vars{
 			"retain": hours(builder.DefaultRetain), "historyAssets": strconv.Itoa(market.DefaultHistoryAssets), "maxHistoryAssets": strconv.Itoa(market.MaxHistoryAssets), "grace": hours(upkeep.DefaultGrace),
 			"sources": source.Schemes((&env{}).sources()),

@@ -22,20 +22,6 @@ type feedCmd struct {
 	JSON   bool            `help:"Print the report as one JSON object."`
 }
 
-// Help is printed by feed --help.
-func (feedCmd) Help() string {
-	return `Writes what a source says now as a feed folder. Building from the folder gives the snapshot that building from the source would have given; many such folders, of different times, are what builder backfill takes. The folder appears under its name when it is whole. Rows that a build would set aside are written as they are, and counted.
-
-SOURCE is as for builder build.
-
-Examples:
-
-    builder feed --source coinpaprika: --out feeds/2026-11-21T0720Z
-    builder feed --source 'coingecko:?replay=recording' --out feed
-    builder feed --source 'sim:?assets=2000&seed=1' --time 2026-11-21T07:20:00Z --out feed`
-}
-
-// Run is called by kong.
 func (c *feedCmd) Run(e *env) error {
 	src, err := e.openSource(c.Source)
 	if err != nil {
@@ -74,20 +60,6 @@ type recordCmd struct {
 	JSON   bool   `help:"Print the report as one JSON object."`
 }
 
-// Help is printed by record --help.
-func (recordCmd) Help() string {
-	return `Asks a live provider for what a snapshot needs and keeps the answers as they were sent, byte by byte, with their digests and times; no key or other header of a request is kept. SCHEME:?replay=DIR builds from them. What a provider is asked for one by one (links of coins, members of groups) is recorded as far as the option slow allows. The folder appears under its name when it is whole.
-
-SOURCE is as for builder build. What has no answers of a provider, such as sim:, is written as builder feed writes it.
-
-Examples:
-
-    builder record --source coinpaprika: --out recording
-    builder record --source 'coingecko:?slow=200' --out recording
-    builder build --source 'coingecko:?replay=recording' --store file:store`
-}
-
-// Run is called by kong.
 func (c *recordCmd) Run(e *env) error {
 	src, err := e.openSource(c.Source)
 	if err != nil {

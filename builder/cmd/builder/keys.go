@@ -30,16 +30,6 @@ type keysCreateCmd struct {
 	JSON    bool            `help:"Print the key as one JSON object."`
 }
 
-// Help is printed by keys create --help.
-func (keysCreateCmd) Help() string {
-	return `The key is printed once and kept nowhere: only its SHA-256 is stored. Running edges take it within seconds.
-
-Example:
-
-    builder keys create --store file:/var/lib/market/store --name 'Board in the lobby' --rate 5 --burst 20`
-}
-
-// Validate is called by kong.
 func (c *keysCreateCmd) Validate() error {
 	if c.Expires != nil && !c.Expires.After(time.Now()) {
 		return fmt.Errorf("--expires %s: want a time to come, the key would never be in force", c.Expires.Format(time.RFC3339))
@@ -55,7 +45,6 @@ func (c *keysCreateCmd) request() keys.Request {
 	return req
 }
 
-// Run is called by kong.
 func (c *keysCreateCmd) Run(e *env) error {
 	registry, err := c.registry(e, c.makeStore)
 	if err != nil {
@@ -98,16 +87,6 @@ type keysListCmd struct {
 	JSON bool `help:"Print an array of JSON objects."`
 }
 
-// Help is printed by keys list --help.
-func (keysListCmd) Help() string {
-	return `Keys that are revoked or have expired are listed, too, in the order in which all were made.
-
-Example:
-
-    builder keys list --store file:/var/lib/market/store`
-}
-
-// Run is called by kong.
 func (c *keysListCmd) Run(e *env) error {
 	registry, err := c.registry(e, c.openStore)
 	if err != nil {
@@ -134,7 +113,6 @@ type keysRevokeCmd struct {
 	All bool   `help:"Revoke every key. Also gives up a key set that the store has lost."`
 }
 
-// Validate is called by kong.
 func (c *keysRevokeCmd) Validate() error {
 	if c.All == (c.ID != "") {
 		return errors.New("want the id of a key, or --all")
@@ -142,16 +120,6 @@ func (c *keysRevokeCmd) Validate() error {
 	return nil
 }
 
-// Help is printed by keys revoke --help.
-func (keysRevokeCmd) Help() string {
-	return `Running edges refuse the key within seconds. There is no way back: create another key instead.
-
-Example:
-
-    builder keys revoke --store file:/var/lib/market/store ID`
-}
-
-// Run is called by kong.
 func (c *keysRevokeCmd) Run(e *env) error {
 	registry, err := c.registry(e, c.openStore)
 	if err != nil {
@@ -179,16 +147,6 @@ type keysRotateCmd struct {
 	JSON    bool          `help:"Print the new key as one JSON object."`
 }
 
-// Help is printed by keys rotate --help.
-func (keysRotateCmd) Help() string {
-	return `Makes a key with the same name, limits and expiry, prints it once, and lets the old one expire after the overlap.
-
-Example:
-
-    builder keys rotate --store file:/var/lib/market/store ID --overlap 48h`
-}
-
-// Run is called by kong.
 func (c *keysRotateCmd) Run(e *env) error {
 	registry, err := c.registry(e, c.openStore)
 	if err != nil {
@@ -206,16 +164,6 @@ type keysRestoreCmd struct {
 	From string `required:"" placeholder:"STORE|DIR" help:"A backup, or the cache folder of an edge."`
 }
 
-// Help is printed by keys restore --help.
-func (keysRestoreCmd) Help() string {
-	return `Puts the key set of a backup, or of an edge's cache folder, in the place of one that the store has lost. Edges keep the last set in force and in their cache folders, so the copy of any edge does. A set that is there is not replaced. Revoke again what was revoked since the copy was made.
-
-Example:
-
-    builder keys restore --store file:/var/lib/market/store --from /var/cache/market-edge`
-}
-
-// Run is called by kong.
 func (c *keysRestoreCmd) Run(e *env) error {
 	registry, err := c.registry(e, c.openStore)
 	if err != nil {

@@ -40,17 +40,6 @@ type repairCmd struct {
 	JSON       bool     `help:"Print the report as one JSON object."`
 }
 
-// Help is printed by repair --help.
-func (repairCmd) Help() string {
-	return `Puts back what verify misses, missing or damaged, of the published snapshot and the retained ones, ledger included. Nothing is put whose bytes are not those of its name, so that no copy can do harm. An edge's cache folder has no ledger, and a feed only what a build of it writes; with a feed, give the same --retain and --trending flags as its build. Status 1 when anything is still missing.
-
-Examples:
-
-    builder repair --store file:/var/lib/market/store --from file:/mnt/backup/store
-    builder repair --store 's3://market/v1?endpoint=http://127.0.0.1:9000' --from /var/cache/market-edge --source feed:/var/lib/market/feed`
-}
-
-// Run is called by kong.
 func (c *repairCmd) Run(e *env) error {
 	store, err := c.openStore(e)
 	if err != nil {
@@ -115,16 +104,6 @@ type backupCmd struct {
 	JSON bool   `help:"Print the report as one JSON object."`
 }
 
-// Help is printed by backup --help.
-func (backupCmd) Help() string {
-	return `Copies what the published snapshot and the retained ones need, the ledger, the keys and the change record, as they are. What is there already is not copied again. Safe beside running builders and gc; until its last step the backup is the one before. Run gc on the backup at other times, to remove what it no longer needs. A backup holds hashes of keys, names and limits of clients: keep it as the store is kept.
-
-Example:
-
-    builder backup --store file:/var/lib/market/store --to file:/mnt/backup/store`
-}
-
-// Run is called by kong.
 func (c *backupCmd) Run(e *env) error {
 	from, err := c.openStore(e)
 	if err != nil {
@@ -157,16 +136,6 @@ type restoreCmd struct {
 	JSON           bool   `help:"Print the report as one JSON object."`
 }
 
-// Help is printed by restore --help.
-func (restoreCmd) Help() string {
-	return `Publishes what a backup holds. Sequence and numbers go 1,000 above the highest found in the store, in the backup, and N, so that running edges take it. A key set that is there stays, but for --keys-from-backup; a key that either set has as revoked stays revoked. Without one, the backup's comes: revoke again what was revoked since.
-
-Example:
-
-    builder restore --store file:/var/lib/market/store --from file:/mnt/backup/store`
-}
-
-// Run is called by kong.
 func (c *restoreCmd) Run(e *env) error {
 	from, err := e.openCopy("from", c.From)
 	if err != nil {

@@ -22,18 +22,6 @@ type keygenCmd struct {
 	Out string `arg:"" placeholder:"FILE" help:"New file for the private half."`
 }
 
-// Help is printed by keygen --help.
-func (keygenCmd) Help() string {
-	return `Makes an Ed25519 pair. The private half goes into FILE, for builder --sign-key; the public half is printed, for edge --trust-key. A builder that signs keeps those who can write to the bucket from forging a price or letting themselves in.
-
-How to begin, to change keys and to end stands in the runbook, "Rotate keys".
-
-Example:
-
-    builder keygen /etc/market/sign.key`
-}
-
-// Run is called by kong.
 func (c *keygenCmd) Run(e *env) error {
 	k, err := artifacts.NewSignKey(rand.Reader)
 	if err != nil {
@@ -61,19 +49,6 @@ type signCmd struct {
 	Off bool `help:"Take the signatures away instead."`
 }
 
-// Help is printed by sign --help.
-func (signCmd) Help() string {
-	return `Signs identity, pointer, key set and change record as they are in the store, whoever put them there. Do this once when a store begins to be signed, and look at what is published first: builder verify. From then on nothing is written to the store without --sign-key. Of a store that is signed already, one of its keys must be among --sign-key and --trust-key.
-
-With --off all is as it was before; stop builder run first, and take --trust-key from edges before that.
-
-Examples:
-
-    builder sign --store file:/var/lib/market/store --sign-key /etc/market/sign.key
-    builder sign --store file:/var/lib/market/store --sign-key /etc/market/sign.key --off`
-}
-
-// Run is called by kong.
 func (c *signCmd) Run(e *env) error {
 	sign, trust, err := c.keys()
 	if err != nil {

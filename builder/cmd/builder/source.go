@@ -15,25 +15,11 @@ type sourceCmd struct {
 	JSON   bool   `help:"Print the costs as one JSON object."`
 }
 
-// Help is printed by source --help.
-func (sourceCmd) Help() string {
-	return `Says what a source would ask for in a month of 31 days, what that costs of the plan's quota, and what is asked for more rarely to keep within it. Nobody is asked, and no key is needed; a cache folder is read, if there is one, for the sizes of lists and the calls of this month.
-
-SOURCE is as for builder build. What is not a provider costs nothing.
-
-Examples:
-
-    builder source --source coinpaprika:
-    builder source --source 'coinmarketcap:?plan=startup&coins=all'
-    builder source --source 'coingecko:?quota=50000&cache=/var/cache/coingecko' --json`
-}
-
 // coster is a source whose calls cost something.
 type coster interface {
 	Costs(ctx context.Context) (*provider.Costs, error)
 }
 
-// Run is called by kong.
 func (c *sourceCmd) Run(e *env) error {
 	e.costs = true
 	src, err := e.openSource(c.Source)

@@ -19,16 +19,6 @@ type statusCmd struct {
 	JSON  bool          `help:"Print the report as one JSON object."`
 }
 
-// Help is printed by status --help.
-func (statusCmd) Help() string {
-	return `Says how a store is: the published snapshot and the retained ones, who signed what, API keys, the ledger, sizes, and what gc would remove. Reads the small objects and the manifests, lists the rest, and writes nothing; ages, and what gc would remove, go by this machine's clock. Status 0 whatever it finds: builder verify reads everything and judges.
-
-Example:
-
-    builder status --store file:/var/lib/market/store`
-}
-
-// Run is called by kong.
 func (c *statusCmd) Run(e *env) error {
 	_, trust, err := c.keys()
 	if err != nil {

@@ -17,16 +17,6 @@ type changeCmd struct {
 	JSON bool `help:"Print the record as one JSON object, null without a snapshot."`
 }
 
-// Help is printed by change --help.
-func (changeCmd) Help() string {
-	return `Compares the newest total market cap that the published snapshot's ledger holds with the earliest of the 24 hours before it, and records the change for /global. builder run does this every five minutes.
-
-Example:
-
-    builder change --store file:/var/lib/market/store`
-}
-
-// Run is called by kong.
 func (c *changeCmd) Run(e *env) error {
 	store, err := c.openStore(e)
 	if err != nil {
@@ -47,16 +37,6 @@ type verifyCmd struct {
 	JSON bool `help:"Print the report as one JSON object."`
 }
 
-// Help is printed by verify --help.
-func (verifyCmd) Help() string {
-	return `Walks from the pointer to every object that it reaches, and checks lengths, digests, order, counts and rows. Status 0 when all is well, and when the store holds no snapshot yet; 1 when anything is wrong, which is listed.
-
-Example:
-
-    builder verify --store file:/var/lib/market/store`
-}
-
-// Run is called by kong.
 func (c *verifyCmd) Run(e *env) error {
 	store, err := c.openStore(e)
 	if err != nil {
@@ -89,16 +69,6 @@ type gcCmd struct {
 	JSON   bool           `help:"Print the report as one JSON object."`
 }
 
-// Help is printed by gc --help.
-func (gcCmd) Help() string {
-	return `Removes objects and manifests that neither the published snapshot, nor a retained one, nor any manifest younger than the grace period reaches. Safe beside running builders and edges as long as the grace period is longer than a build takes, which is 30 minutes at most. builder run does this every hour.
-
-Example:
-
-    builder gc --store file:/var/lib/market/store --dry-run`
-}
-
-// Run is called by kong.
 func (c *gcCmd) Run(e *env) error {
 	store, err := c.openStore(e)
 	if err != nil {
@@ -146,16 +116,6 @@ type rollbackCmd struct {
 	JSON bool           `help:"Print the report as one JSON object."`
 }
 
-// Help is printed by rollback --help.
-func (rollbackCmd) Help() string {
-	return `Publishes the retained snapshot of time T again, under a new sequence. Prices, totals and groups later than T are forgotten; every id ever given out is kept; the change record is made anew from what is left. Snapshots later than T can no longer be pinned, and their times are never published again: the next snapshot is of a later one. Run the same command again if it was interrupted. builder verify prints nothing of what is retained; the error of a T that is not lists it.
-
-Example:
-
-    builder rollback --store file:/var/lib/market/store --to 2026-11-21T07:20:00Z`
-}
-
-// Run is called by kong.
 func (c *rollbackCmd) Run(e *env) error {
 	store, err := c.openStore(e)
 	if err != nil {
