@@ -22,7 +22,7 @@ const (
 
 	// minRow is the least that a row takes: its length, and {"id":1}.
 	minRow = 1 + len(`{"id":1}`)
-	// maxRowID is the highest id there can be (FEED.md, "Ids").
+	// maxRowID is the highest id there can be (FEED.md, "Files").
 	maxRowID = 1<<53 - 1
 )
 

@@ -3,7 +3,7 @@ package market
 import "time"
 
 const (
-	// MaxID is the highest id there can be (FEED.md, "Ids").
+	// MaxID is the highest id there can be (FEED.md, "Files").
 	MaxID = 1<<53 - 1
 	// MaxNewID is the highest id that a feed may bring for a new key. The 2^32 ids
 	// above it are left for the builder to assign.

@@ -23,7 +23,7 @@ type ReadOptions struct {
 	// Known and Owner look into the ids that were ever given out, by collection
 	// ("assets", "exchanges", "categories", "chains"): the id that a key has,
 	// and the key that has an id. A row whose given id contradicts them is set
-	// aside (FEED.md, "Ids").
+	// aside (FEED.md, "Bad input").
 	Known func(collection, key string) (id uint64, ok bool)
 	Owner func(collection string, id uint64) (key string, ok bool)
 	// Progress receives how much of a file has been read, in bytes; total is -1

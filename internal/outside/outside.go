@@ -1,5 +1,5 @@
 // Package outside prepares text that came from outside, a store's error or a
-// provider's answer, for logs, /status and reports (INTERFACE.md, "Keys").
+// provider's answer, for logs, /status and reports (SECURITY.md, "What is promised").
 package outside
 
 import (
