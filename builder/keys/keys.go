@@ -97,11 +97,19 @@ type Listed struct {
 // Create makes a key. When the set is full, it takes the place of the key that
 // has been out of force for longest; if all are in force, Create fails.
 func (r *Registry) Create(ctx context.Context, req Request) (Created, error) {
-	out, err := r.create(ctx, req)
+	key, entry, err := r.entry(req)
+	if err == nil {
+		err = r.update(ctx, false, func(set *artifacts.KeySet) (bool, error) {
+			if set.FindHash(entry.Hash) != nil {
+				return true, nil
+			}
+			return false, add(set, entry, entry.Created)
+		})
+	}
 	if err != nil {
 		return Created{}, fmt.Errorf("create key: %w", err)
 	}
-	return out, nil
+	return created(key, &entry), nil
 }
 
 // Check returns why no store could fulfil the request.
@@ -119,23 +127,6 @@ func (r *Registry) entry(req Request) (string, artifacts.KeyEntry, error) {
 	entry.Name, entry.Rate, entry.Burst = req.Name, req.Rate, req.Burst
 	entry.Created, entry.Expires = r.now(), seconds(req.Expires)
 	return key, entry, check(&entry)
-}
-
-func (r *Registry) create(ctx context.Context, req Request) (Created, error) {
-	key, entry, err := r.entry(req)
-	if err != nil {
-		return Created{}, err
-	}
-	err = r.update(ctx, false, func(set *artifacts.KeySet) (bool, error) {
-		if set.FindHash(entry.Hash) != nil {
-			return true, nil
-		}
-		return false, add(set, entry, entry.Created)
-	})
-	if err != nil {
-		return Created{}, err
-	}
-	return created(key, &entry), nil
 }
 
 // List returns all keys in the order in which they were made, those out of

@@ -57,34 +57,15 @@ type Metrics struct {
 	handler http.Handler
 	now     func() time.Time
 
-	builds        *prometheus.CounterVec
-	buildTime     prometheus.Histogram
-	stepTime      *prometheus.HistogramVec
-	rows          *prometheus.GaugeVec
-	rejected      *prometheus.GaugeVec
-	tolerated     *prometheus.GaugeVec
-	partNewest    *prometheus.GaugeVec
-	partEvery     *prometheus.GaugeVec
-	partFetched   *prometheus.GaugeVec
-	partFailures  *prometheus.GaugeVec
-	partUntimed   *prometheus.GaugeVec
-	staleParts    prometheus.Counter
-	calls         *prometheus.GaugeVec
-	callsLeft     *prometheus.GaugeVec
-	forced        prometheus.Counter
-	missing       prometheus.Gauge
-	objects       prometheus.Counter
-	bytes         prometheus.Counter
-	lease         prometheus.Gauge
-	sequence      prometheus.Gauge
-	snapshot      prometheus.Gauge
-	lastSuccess   prometheus.Gauge
-	jobs          *prometheus.CounterVec
-	jobTime       *prometheus.HistogramVec
-	jobSuccess    *prometheus.GaugeVec
-	deleted       prometheus.Counter
-	deletedBytes  prometheus.Counter
-	storedObjects prometheus.Gauge
+	builds, jobs                                           *prometheus.CounterVec
+	buildTime                                              prometheus.Histogram
+	stepTime, jobTime                                      *prometheus.HistogramVec
+	rows, rejected, tolerated, calls, callsLeft            *prometheus.GaugeVec
+	partNewest, partEvery, partFetched                     *prometheus.GaugeVec
+	partFailures, partUntimed, jobSuccess                  *prometheus.GaugeVec
+	staleParts, forced, objects, bytes                     prometheus.Counter
+	deleted, deletedBytes                                  prometheus.Counter
+	missing, lease, sequence, snapshot, lastSuccess, stays prometheus.Gauge
 }
 
 // New returns the Metrics of a builder.
@@ -139,9 +120,9 @@ func New() *Metrics {
 		jobTime:      histograms("builder_job_duration_seconds", "Time that a run of another job took.", "name"),
 		jobSuccess:   gauges("builder_job_last_success_timestamp_seconds", "When a job last succeeded, in Unix seconds; before the first time, when the builder began to work.", "name"),
 
-		deleted:       counter("builder_gc_deleted_objects_total", "Objects and manifests that gc has removed."),
-		deletedBytes:  counter("builder_gc_deleted_bytes_total", "Bytes that gc has removed."),
-		storedObjects: gauge("builder_gc_kept_objects", "Objects and manifests that the last gc left in the store."),
+		deleted:      counter("builder_gc_deleted_objects_total", "Objects and manifests that gc has removed."),
+		deletedBytes: counter("builder_gc_deleted_bytes_total", "Bytes that gc has removed."),
+		stays:        gauge("builder_gc_kept_objects", "Objects and manifests that the last gc left in the store."),
 	}
 	m.begin()
 	// rate() sees the first failure only if there was a series before it.
@@ -306,7 +287,7 @@ func (m *Metrics) Collected(r *upkeep.GCReport) {
 	}
 	m.deleted.Add(float64(r.Deleted))
 	m.deletedBytes.Add(float64(r.DeletedBytes))
-	m.storedObjects.Set(float64(r.Kept))
+	m.stays.Set(float64(r.Kept))
 }
 
 func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }
