@@ -19,7 +19,7 @@ import (
 // writeFeed makes a folder with the given files.
 func writeFeed(t *testing.T, dir string, files Files) {
 	t.Helper()
-	if err := Write(t.Context(), dir, files); err != nil {
+	if err := Write(t.Context(), dir, files, nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -171,7 +171,7 @@ func TestWriteThatFails(t *testing.T) {
 		AssetsFile: func() io.Reader { return must(good.Open(t.Context(), AssetsFile)) },
 		ChainsFile: func() io.Reader { return readerFunc(func([]byte) (int, error) { return 0, broken }) },
 	}
-	if err := Write(t.Context(), dir, files); !errors.Is(err, broken) || !strings.Contains(err.Error(), ChainsFile) {
+	if err := Write(t.Context(), dir, files, nil); !errors.Is(err, broken) || !strings.Contains(err.Error(), ChainsFile) {
 		t.Errorf("%v", err)
 	}
 	entries, err := os.ReadDir(dir)
@@ -181,7 +181,7 @@ func TestWriteThatFails(t *testing.T) {
 	// A source that is no feed changes nothing at all.
 	writeFeed(t, dir, good)
 	delete(files, InfoFile)
-	if err := Write(t.Context(), dir, files); err == nil || !strings.HasPrefix(err.Error(), InfoFile) {
+	if err := Write(t.Context(), dir, files, nil); err == nil || !strings.HasPrefix(err.Error(), InfoFile) {
 		t.Errorf("%v", err)
 	}
 	if got := content(t, FS(os.DirFS(dir))); got[InfoFile] != testInfo {

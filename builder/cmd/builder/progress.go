@@ -61,6 +61,11 @@ func (p *progress) show(step string, done, total int) {
 	}
 }
 
+// file shows how much of a feed's files is done, of a step that verb names.
+func (p *progress) file(verb string) func(file string, done, total int64) {
+	return func(file string, done, total int64) { p.show(verb+file, int(done), int(max(0, total))) }
+}
+
 // end takes the bar away.
 func (p *progress) end() {
 	if p.shown != nil {

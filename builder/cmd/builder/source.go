@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -15,11 +14,6 @@ type sourceCmd struct {
 	JSON   bool   `help:"Print the costs as one JSON object."`
 }
 
-// coster is a source whose calls cost something.
-type coster interface {
-	Costs(ctx context.Context) (*provider.Costs, error)
-}
-
 func (c *sourceCmd) Run(e *env) error {
 	e.costs = true
 	src, err := e.openSource(c.Source)
@@ -27,7 +21,7 @@ func (c *sourceCmd) Run(e *env) error {
 		return err
 	}
 	costs := &provider.Costs{Source: src.String(), Parts: []provider.Cost{}}
-	if s, ok := src.(coster); ok {
+	if s, ok := src.(*provider.Source); ok {
 		if costs, err = s.Costs(e.ctx); err != nil {
 			return err
 		}

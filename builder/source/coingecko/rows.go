@@ -81,7 +81,7 @@ func (m *market) writeChains(f *provider.Feed) {
 	f.Chains.AddRows(m.platforms, func(platform provider.Fields) []provider.Field {
 		id := platform.Text("id")
 		defer delete(members, id)
-		evm, _ := provider.CoinGeckoChain(id)
+		evm := provider.CoinGeckoChains[id]
 		return provider.Named(platform,
 			provider.Strings("members", members[id]),
 			provider.String("display_name", platform.Text("shortname")),
@@ -90,7 +90,7 @@ func (m *market) writeChains(f *provider.Feed) {
 		)
 	})
 	for _, id := range slices.Sorted(maps.Keys(members)) {
-		evm, _ := provider.CoinGeckoChain(id)
+		evm := provider.CoinGeckoChains[id]
 		f.Chains.Add(
 			provider.String("key", id),
 			provider.String("name", cmp.Or(evm.Name, id)),

@@ -9,7 +9,7 @@ import (
 	"example.com/marketdata/builder/source"
 )
 
-// Source is a provider as a source of feeds. It implements Recorder.
+// Source is a provider as a source of feeds.
 type Source struct {
 	name, scheme string
 	market       func() Market
@@ -143,7 +143,8 @@ func (s *Source) Files(ctx context.Context, t time.Time) (source.Files, error) {
 		s.scheme, indexFile)
 }
 
-// Record implements Recorder.
+// Record writes the answers that a feed would be made from now to a folder, which must
+// be missing or empty.
 func (s *Source) Record(ctx context.Context, dir string) error {
 	_, o, err := s.collect(ctx)
 	if err != nil {
