@@ -200,9 +200,10 @@ const restoreStep = 1000
 func (r *Registry) Restore(ctx context.Context, copied *artifacts.KeySet) (int, error) {
 	err := r.update(ctx, true, func(set *artifacts.KeySet) (bool, error) {
 		if set.Number > 0 {
-			if set.Number > copied.Number && slices.EqualFunc(set.Keys, copied.Keys, func(a, b artifacts.KeyEntry) bool {
-				return a.Hash == b.Hash
-			}) {
+			if set.Number > copied.Number &&
+				slices.EqualFunc(set.Keys, copied.Keys, func(a, b artifacts.KeyEntry) bool {
+					return a.Hash == b.Hash
+				}) {
 				return true, nil
 			}
 			return false, errors.New("a key set is there: builder restore --keys-from-backup replaces it")
@@ -253,7 +254,8 @@ func (r *Registry) rotate(ctx context.Context, id string, overlap time.Duration)
 		case !old.InForce(now):
 			return false, fmt.Errorf("it expired at %s; create a new key", text(old.Expires))
 		case !old.Expires.IsZero() && !old.Expires.After(end):
-			return false, fmt.Errorf("it expires at %s, within the overlap of %v; rotate its successor, or create a new key", text(old.Expires), overlap)
+			return false, fmt.Errorf("it expires at %s, within the overlap of %v; rotate its successor, or create a "+
+				"new key", text(old.Expires), overlap)
 		}
 		entry.Name, entry.Rate, entry.Burst = old.Name, old.Rate, old.Burst
 		entry.Created, entry.Expires = now, old.Expires
@@ -306,7 +308,8 @@ func add(set *artifacts.KeySet, e artifacts.KeyEntry, now time.Time) error {
 		return fmt.Errorf("its id %s was drawn before; try again", e.ID)
 	}
 	if len(set.Keys) >= artifacts.MaxKeys && !forget(set, now) {
-		return fmt.Errorf("the store holds %d keys, all in force, which is the most that it takes; revoke some", len(set.Keys))
+		return fmt.Errorf("the store holds %d keys, all in force, which is the most that it takes; revoke some",
+			len(set.Keys))
 	}
 	set.Keys = append(set.Keys, e)
 	return nil
@@ -337,7 +340,9 @@ func forget(set *artifacts.KeySet, now time.Time) bool {
 }
 
 func created(key string, e *artifacts.KeyEntry) Created {
-	return Created{ID: e.ID, Key: key, Name: e.Name, Rate: e.Rate, Burst: e.Burst, Created: e.Created, Expires: orNil(e.Expires)}
+	return Created{
+		ID: e.ID, Key: key, Name: e.Name, Rate: e.Rate, Burst: e.Burst, Created: e.Created, Expires: orNil(e.Expires),
+	}
 }
 
 func listed(e *artifacts.KeyEntry) Listed {

@@ -150,7 +150,9 @@ func (e *env) printFeed(r *feedReport, kind, dir string, asJSON bool) error {
 	for _, n := range r.Rejected {
 		rejected += n
 	}
-	e.print("%s of %s at %s is in %s: %d assets, %d quotes, %d exchanges, %d categories, %d chains; a build will set %d rows aside",
-		kind, r.Database, r.Time, dir, r.Counts["assets"], r.Counts["quotes"], r.Counts["exchanges"], r.Counts["categories"], r.Counts["chains"], rejected)
+	e.print("%s of %s at %s is in %s: %d assets, %d quotes, %d exchanges, %d categories, %d chains; a build will set "+
+		"%d rows aside",
+		kind, r.Database, r.Time, dir, r.Counts["assets"], r.Counts["quotes"], r.Counts["exchanges"],
+		r.Counts["categories"], r.Counts["chains"], rejected)
 	return nil
 }

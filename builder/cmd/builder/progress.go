@@ -45,8 +45,10 @@ func (p *progress) show(step string, done, total int) {
 		p.end()
 		p.step, p.logged = step, time.Now()
 		if p.bar != nil {
-			p.shown = progressbar.NewOptions(max(total, 1), progressbar.OptionSetDescription(step), progressbar.OptionSetWriter(p.bar),
-				progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))
+			p.shown = progressbar.NewOptions(max(total, 1), progressbar.OptionSetDescription(step),
+				progressbar.OptionSetWriter(p.bar),
+				progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(),
+				progressbar.OptionThrottle(100*time.Millisecond))
 		}
 	}
 	switch {

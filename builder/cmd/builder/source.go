@@ -55,7 +55,8 @@ func (e *env) printCosts(c *provider.Costs) error {
 		if p.Month < p.Wanted {
 			rarer = "more rarely"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Part, p.Value, calls, every(p.EverySeconds), comma(p.Wanted), every(p.AskedSeconds), comma(p.Month), rarer)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Part, p.Value, calls, every(p.EverySeconds),
+			comma(p.Wanted), every(p.AskedSeconds), comma(p.Month), rarer)
 	}
 	fmt.Fprintf(w, "all\t\t\t\t%s\t\t%s\t\n", comma(c.Wanted), comma(c.Month))
 	if err := w.Flush(); err != nil {
@@ -67,7 +68,8 @@ func (e *env) printCosts(c *provider.Costs) error {
 	}
 	e.print("\n%s, plan %s: %s; at most %s calls a minute", c.Source, c.Plan, quota, comma(c.PerMinute))
 	if c.Cache == "" && c.Quota > 0 {
-		e.print("WITHOUT A CACHE FOLDER each process counts its own calls only: restarts and cron jobs can exceed the quota. Give a folder: option cache, or --source-cache.")
+		e.print("WITHOUT A CACHE FOLDER each process counts its own calls only: restarts and cron jobs can exceed " +
+			"the quota. Give a folder: option cache, or --source-cache.")
 	}
 	return nil
 }
