@@ -22,7 +22,7 @@ import (
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/internal/lab/faultproxy"
 	"example.com/marketdata/internal/lab/faultstore"
-	"example.com/marketdata/internal/lab/fixture"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 func TestMain(m *testing.M) {
@@ -158,7 +158,7 @@ func TestFromAnEmptyStoreToASnapshot(t *testing.T) {
 	if status, _, _ := Get(t, e.AdminAddr(), "/livez"); status != http.StatusOK {
 		t.Errorf("/livez: %d", status)
 	}
-	first := fixture.Publish(t, mem, fixture.Feed(300, 1), fixture.Start, nil)
+	first := teststore.Publish(t, mem, teststore.NewFeed(300, 1), teststore.Start)
 	until(t, "readiness", func() bool { status, _, _ := Get(t, e.AdminAddr(), "/readyz"); return status == http.StatusOK })
 	status, body, h := Get(t, e.Addr(), "/openapi/v1/global")
 	want := `{"code":0,"message":"OK","message_key":"OK","result":{"total_market_cap":"` + first.Manifest.Global.TotalMarketCap + `","total_volume_24h":"` +
@@ -171,7 +171,7 @@ func TestFromAnEmptyStoreToASnapshot(t *testing.T) {
 		Sequence      uint64
 		SnapshotTime  time.Time `json:"snapshot_time"`
 	}
-	if _, body, _ := Get(t, e.AdminAddr(), "/status"); json.Unmarshal([]byte(body), &st) != nil || st.State != "VALID" || st.Sequence != 1 || !st.SnapshotTime.Equal(fixture.Start) || st.Status != "degraded" {
+	if _, body, _ := Get(t, e.AdminAddr(), "/status"); json.Unmarshal([]byte(body), &st) != nil || st.State != "VALID" || st.Sequence != 1 || !st.SnapshotTime.Equal(teststore.Start) || st.Status != "degraded" {
 		t.Errorf("/status: %s", body) // degraded, because the snapshot is months old
 	}
 	if status, body, _ := Get(t, e.AdminAddr(), "/metrics"); status != http.StatusOK || !strings.Contains(body, "\nedge_snapshot_sequence 1\n") {
@@ -188,10 +188,10 @@ func TestFromAnEmptyStoreToASnapshot(t *testing.T) {
 // TestChangeOnGlobal: the rules of null on /global.
 func TestChangeOnGlobal(t *testing.T) {
 	mem := memstore.New()
-	fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
+	teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
 	e, _ := start(t, mem, nil)
 	until(t, "readiness", func() bool { status, _, _ := Get(t, e.AdminAddr(), "/readyz"); return status == http.StatusOK })
-	later := fixture.Start.Add(42 * time.Second)
+	later := teststore.Start.Add(42 * time.Second)
 	version := artifacts.Version("")
 	for _, c := range []struct {
 		change artifacts.Change
@@ -200,7 +200,7 @@ func TestChangeOnGlobal(t *testing.T) {
 	}{
 		{artifacts.Change{Database: "fixture", Time: later, Value: "-2.5"}, `"-2.5"`, "Wed, 04 Mar 2026 05:10:42 GMT"},
 		{artifacts.Change{Database: "other", Time: later, Value: "1"}, "null", "Wed, 04 Mar 2026 05:10:42 GMT"},
-		{artifacts.Change{Database: "fixture", Time: fixture.Start.Add(-time.Hour), Value: "999999999.999999999999"}, `"999999999.999999999999"`, "Wed, 04 Mar 2026 05:10:00 GMT"},
+		{artifacts.Change{Database: "fixture", Time: teststore.Start.Add(-time.Hour), Value: "999999999.999999999999"}, `"999999999.999999999999"`, "Wed, 04 Mar 2026 05:10:00 GMT"},
 		{artifacts.Change{Database: "fixture", Time: later, Value: "1000000000"}, "null", "Wed, 04 Mar 2026 05:10:42 GMT"},
 		{artifacts.Change{Database: "fixture", Time: later, Value: "0"}, `"0"`, "Wed, 04 Mar 2026 05:10:42 GMT"},
 	} {
@@ -255,7 +255,7 @@ func TestIdleStops(t *testing.T) {
 // none is an answer. A later snapshot that lacks an object does not take it back.
 func TestReady(t *testing.T) {
 	mem := memstore.New()
-	first := fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
+	teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
 	faults := faultstore.New(mem, func(op faultstore.Op) faultstore.Decision {
 		if op.Key == artifacts.KeysKey {
 			return faultstore.Refuse
@@ -280,7 +280,7 @@ func TestReady(t *testing.T) {
 		}
 		return faultstore.Pass
 	})
-	fixture.Publish(t, mem, fixture.Feed(50, 2), fixture.Start.Add(artifacts.Step), first)
+	teststore.Publish(t, mem, teststore.NewFeed(50, 2), teststore.Start.Add(artifacts.Step))
 	until(t, "a snapshot that lacks an object", func() bool { return e.current().Sequence == 2 && e.refresher.Status().Lacking != "" })
 	if status, body, _ := Get(t, e.AdminAddr(), "/readyz"); status != http.StatusOK {
 		t.Errorf("%d %s", status, body)
@@ -294,8 +294,8 @@ func TestHistoryApart(t *testing.T) {
 	for name, d := range map[string]faultstore.Decision{"wrong": faultstore.Corrupt, "missing": faultstore.Hide, "unavailable": faultstore.Refuse} {
 		for _, ahead := range []int64{0, 1 << 30} {
 			mem := memstore.New()
-			f := fixture.Feed(50, 1)
-			p := fixture.PublishHistory(t, mem, f, fixture.Start, nil, 25)
+			f := teststore.NewFeed(50, 1)
+			p := teststore.Publish(t, mem, f.History(25), teststore.Start)
 			_, blocks := p.Manifest.History(&artifacts.HistoryWindows[2])
 			broken := artifacts.ObjectKey(blocks[0].Objects[0].Digest)
 			faults := faultstore.New(mem, func(op faultstore.Op) faultstore.Decision {
@@ -322,8 +322,8 @@ func TestHistoryApart(t *testing.T) {
 					})
 				}
 				if sequence == 0 {
-					next := fixture.Start.Add(artifacts.Step)
-					fixture.PublishHistory(t, mem, f, next, p, 25)
+					next := teststore.Start.Add(artifacts.Step)
+					teststore.Publish(t, mem, f.History(25), next)
 				}
 			}
 			faults.SetHook(nil)

@@ -21,7 +21,7 @@ import (
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/lab/faultstore"
-	"example.com/marketdata/internal/lab/fixture"
+	"example.com/marketdata/internal/lab/teststore"
 	"example.com/marketdata/loadtest/model"
 	"example.com/marketdata/loadtest/oracle"
 )
@@ -55,7 +55,7 @@ type world struct {
 	store artifacts.Store
 
 	mu        sync.Mutex
-	last      *fixture.Published
+	last      *teststore.Published
 	snapshots map[string]*oracle.Snapshot
 	bodies    map[string]string // by snapshot and target
 	changes   []*model.Change   // what /global may say of the change
@@ -73,19 +73,19 @@ const assets = 300
 // publish publishes the next snapshot, ten minutes after the one before, with
 // other prices, and returns it. oracle may compute from it before the pointer
 // moves, so no answer comes too early.
-func (w *world) publish() *fixture.Published {
-	at := fixture.Start
+func (w *world) publish() *teststore.Published {
+	at := teststore.Start
 	if w.last != nil {
 		at = w.last.Manifest.Time.Add(artifacts.Step)
 	}
 	return w.publishAt(at)
 }
 
-func (w *world) publishAt(at time.Time) *fixture.Published {
+func (w *world) publishAt(at time.Time) *teststore.Published {
 	w.tb.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p := fixture.PublishHistory(w.tb, w.store, fixture.Feed(assets, uint64(at.Unix())), at, w.last, 40)
+	p := teststore.Publish(w.tb, w.store, teststore.NewFeed(assets, uint64(at.Unix())).History(40), at)
 	s, err := oracle.Load(context.Background(), w.store, p.Manifest)
 	if err != nil {
 		w.tb.Fatal(err)
@@ -99,8 +99,8 @@ func (w *world) change(value string) {
 	w.tb.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.changes = append(w.changes, &model.Change{Database: "fixture", Time: fixture.Start, Value: value})
-	c := artifacts.Change{Format: artifacts.Format, Database: "fixture", Time: fixture.Start, Value: value}
+	w.changes = append(w.changes, &model.Change{Database: "fixture", Time: teststore.Start, Value: value})
+	c := artifacts.Change{Format: artifacts.Format, Database: "fixture", Time: teststore.Start, Value: value}
 	var err error
 	if w.version, err = w.store.Swap(context.Background(), artifacts.ChangeKey, w.version, c.Encode()); err != nil {
 		w.tb.Fatal(err)
@@ -207,7 +207,7 @@ func (n *node) eventually(what string, ok func(status) bool) {
 }
 
 // complete waits until the edge has all of p and is well.
-func (n *node) complete(p *fixture.Published) {
+func (n *node) complete(p *teststore.Published) {
 	n.tb.Helper()
 	n.eventually("the whole snapshot of "+p.Manifest.Time.Format(model.TimeFormat), func(s status) bool {
 		return s.SnapshotTime.Equal(p.Manifest.Time) && s.State == "VALID" && s.Caches.MissingObjects+s.Caches.MissingHistory == 0
@@ -500,9 +500,10 @@ func TestWrongBitsInThePointer(t *testing.T) {
 func TestChangeRecordInTrouble(t *testing.T) {
 	mem := memstore.New()
 	w, faults := newWorld(t, mem), faultstore.New(mem, nil)
+	first := w.publish()
 	w.change("1.5")
 	n := w.start(faults, nil)
-	n.complete(w.publish())
+	n.complete(first)
 	crowd := n.crowd()
 	says := func(value string) {
 		t.Helper()
@@ -552,7 +553,7 @@ func TestStartWithoutTheStore(t *testing.T) {
 }
 
 // without returns what fails calls for the objects of one view.
-func without(p *fixture.Published, collection, sort string, d faultstore.Decision) (faultstore.Hook, string) {
+func without(p *teststore.Published, collection, sort string, d faultstore.Decision) (faultstore.Hook, string) {
 	key := artifacts.ObjectKey(p.Manifest.View(collection, sort).Objects[0].Digest)
 	return on(key, d), key
 }
@@ -712,8 +713,8 @@ func TestDiskDamagedAtTheStart(t *testing.T) {
 			t.Run(name+" "+strings.ReplaceAll(pattern, "/", "_"), func(t *testing.T) {
 				mem, dir := memstore.New(), t.TempDir()
 				w := newWorld(t, mem)
-				w.change("12.5")
 				first := w.publish()
+				w.change("12.5")
 				n := w.start(mem, func(c *edge.Config) { c.CacheDir = dir })
 				n.complete(first)
 				n.stop()

@@ -18,7 +18,7 @@ import (
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/artifacts/stores"
 	"example.com/marketdata/builder/ledger"
-	"example.com/marketdata/internal/lab/fixture"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 var updateAnswers = flag.Bool("update", false, "write down what an edge answers from the stores of every format, instead of comparing")
@@ -131,7 +131,7 @@ func put(t *testing.T, mem *memstore.Store, key func(artifacts.Digest) string, b
 // builders write it that do not know them, answers all but that.
 func TestUnknownSortKey(t *testing.T) {
 	mem := memstore.New()
-	p := fixture.Publish(t, mem, fixture.Feed(200, 1), fixture.Start, nil)
+	p := teststore.Publish(t, mem, teststore.NewFeed(200, 1), teststore.Start)
 	m, next := *p.Manifest, *p.Pointer
 	m.Views = slices.DeleteFunc(slices.Clone(m.Views), func(v artifacts.View) bool {
 		return v.Collection == "exchanges" && v.Sort == "volume" || v.Collection == "search"
@@ -186,7 +186,7 @@ func TestNewerFormat(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			mem := memstore.New()
-			first := fixture.Publish(t, mem, fixture.Feed(200, 1), fixture.Start, nil)
+			first := teststore.Publish(t, mem, teststore.NewFeed(200, 1), teststore.Start)
 			e, _ := start(t, mem, nil)
 			until(t, "the first snapshot", func() bool { return e.current() != nil && e.refresher.Status().Missing == 0 })
 			_, want, _ := Get(t, e.Addr(), board)

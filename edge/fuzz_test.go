@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/internal/lab/fixture"
 	"example.com/marketdata/internal/lab/rawhttp"
+	"example.com/marketdata/internal/lab/teststore"
 	"example.com/marketdata/loadtest/check"
 )
 
@@ -24,7 +24,7 @@ import (
 func socketEdge(f *testing.F) string {
 	f.Helper()
 	mem := memstore.New()
-	fixture.Publish(f, mem, fixture.Feed(300, 1), fixture.Start, nil)
+	teststore.Publish(f, mem, teststore.NewFeed(300, 1), teststore.Start)
 	e, err := New(context.Background(), Config{Reader: mem, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true})
 	if err != nil {
 		f.Fatal(err)

@@ -22,8 +22,8 @@ import (
 
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/reqid"
-	"example.com/marketdata/internal/lab/fixture"
 	"example.com/marketdata/internal/lab/rawhttp"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 // These tests ask a whole edge, over TCP, as an attacker would: each answer is
@@ -68,7 +68,7 @@ func newSite(t *testing.T, change func(*Config)) *site {
 	t.Helper()
 	mem := memstore.New()
 	made := newKey(t, mem)
-	fixture.Publish(t, mem, fixture.Feed(300, 1), fixture.Start, nil)
+	teststore.Publish(t, mem, teststore.NewFeed(300, 1), teststore.Start)
 	s := &site{t: t, key: made.Key, log: new(lockedLog)}
 	s.Edge, _ = start(t, mem, func(c *Config) {
 		c.AuthOff = false

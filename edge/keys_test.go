@@ -16,7 +16,7 @@ import (
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/internal/lab/faultstore"
-	"example.com/marketdata/internal/lab/fixture"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 // away is a store that cannot be asked.
@@ -64,7 +64,7 @@ func (e *keyedEdge) reported(state, reason string) {
 // TestKeyLife: keys are created, rotated and revoked while an edge runs.
 func TestKeyLife(t *testing.T) {
 	mem := memstore.New()
-	fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
+	teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
 	e := &keyedEdge{t: t, registry: &keys.Registry{Store: mem}}
 	e.Edge, _ = start(t, mem, func(c *Config) {
 		c.AuthOff, c.Server.AddressRate, c.Server.AddressBurst = false, 100_000, 100_000
@@ -101,7 +101,7 @@ func TestKeyLife(t *testing.T) {
 func TestKeysThroughFaults(t *testing.T) {
 	mem := memstore.New()
 	store := faultstore.New(mem, nil)
-	fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
+	teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
 	e := &keyedEdge{t: t, registry: &keys.Registry{Store: mem}, dir: t.TempDir()}
 	change := func(c *Config) {
 		c.AuthOff, c.CacheDir, c.Server.AddressRate, c.Server.AddressBurst = false, e.dir, 100_000, 100_000
@@ -169,7 +169,7 @@ func TestKeysThroughFaults(t *testing.T) {
 // folder, over a restart too; every edge says so; and the copy of an edge puts it back.
 func TestKeysLost(t *testing.T) {
 	mem := memstore.New()
-	fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
+	teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
 	e := &keyedEdge{t: t, registry: &keys.Registry{Store: mem}, dir: t.TempDir()}
 	change := func(c *Config) {
 		c.AuthOff, c.CacheDir, c.Server.AddressRate, c.Server.AddressBurst = false, e.dir, 100_000, 100_000
@@ -225,7 +225,7 @@ func TestKeysLost(t *testing.T) {
 func TestMaxKeyAge(t *testing.T) {
 	mem := memstore.New()
 	store := faultstore.New(mem, nil)
-	fixture.Publish(t, mem, fixture.Feed(50, 1), fixture.Start, nil)
+	teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
 	e := &keyedEdge{t: t, registry: &keys.Registry{Store: mem}}
 	e.Edge, _ = start(t, store, func(c *Config) {
 		// Longer than a request takes; the age in full is package auth's to test.

@@ -21,8 +21,8 @@ import (
 	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/internal/lab/faultstore"
-	"example.com/marketdata/internal/lab/fixture"
 	"example.com/marketdata/internal/lab/testserver"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 // TestReplay: whatever is put in the place of the three objects that move, an
@@ -112,13 +112,13 @@ func newReplay(t *testing.T, raw artifacts.Store, signs bool) *replay {
 	registry := &keys.Registry{Store: ours}
 	good, revoked := newKey(t, ours), newKey(t, ours)
 	r.good, r.revoked, r.revokedID = good.Key, revoked.Key, revoked.ID
-	first := fixture.Publish(t, ours, fixture.Feed(50, 1), fixture.Start, nil)
+	first := teststore.Publish(t, ours, teststore.NewFeed(50, 1), teststore.Start)
 	r.older = r.read()
 	r.older[artifacts.ChangeKey] = r.change(first.Pointer.Store, 7, "1")
 	if _, err := registry.Revoke(t.Context(), revoked.ID); err != nil {
 		t.Fatal(err)
 	}
-	fixture.Publish(t, ours, fixture.Feed(50, 2), fixture.Start.Add(artifacts.Step), first)
+	teststore.Publish(t, ours, teststore.NewFeed(50, 2), teststore.Start.Add(artifacts.Step))
 	if _, err := raw.Swap(t.Context(), artifacts.ChangeKey, "", r.change(first.Pointer.Store, 8, "2")); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func (r *replay) read() map[string][]byte {
 }
 
 func (r *replay) change(store string, number uint64, value string) []byte {
-	c := artifacts.Change{Format: artifacts.Format, Numbered: artifacts.Numbered{Store: store, Number: number}, Database: "fixture", Time: fixture.Start, Value: value}
+	c := artifacts.Change{Format: artifacts.Format, Numbered: artifacts.Numbered{Store: store, Number: number}, Database: "fixture", Time: teststore.Start, Value: value}
 	return artifacts.Sign(artifacts.ChangeKey, c.Encode(), r.sign...)
 }
 

@@ -19,7 +19,7 @@ import (
 
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/server"
-	"example.com/marketdata/internal/lab/fixture"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 // plainClient is one connection that allocates nothing once it is open.
@@ -85,7 +85,7 @@ func (c *plainClient) receive() int {
 func serving(tb testing.TB) (e *Edge, secrets []string) {
 	tb.Helper()
 	mem := memstore.New()
-	fixture.Publish(tb, mem, fixture.Feed(5000, 1), fixture.Start, nil)
+	teststore.Publish(tb, mem, teststore.NewFeed(5000, 1), teststore.Start)
 	for range 16 {
 		secrets = append(secrets, newKey(tb, mem).Key)
 	}

@@ -10,7 +10,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/artifacts/signed"
-	"example.com/marketdata/internal/lab/fixture"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 // TestSignatures: write access to the bucket is not enough to change what is
@@ -22,7 +22,7 @@ func TestSignatures(t *testing.T) {
 	ours := signed.Store(mem, []artifacts.SignKey{k}, artifacts.Trust{k.Trust()})
 	forger := signed.Store(mem, []artifacts.SignKey{newSignKey(t)}, nil)
 	good := newKey(t, ours).Key
-	first := fixture.Publish(t, ours, fixture.Feed(50, 1), fixture.Start, nil)
+	teststore.Publish(t, ours, teststore.NewFeed(50, 1), teststore.Start)
 	e, _ := start(t, mem, func(c *Config) { c.AuthOff, c.Trust = false, artifacts.Trust{newSignKey(t).Trust(), k.Trust()} })
 	until(t, "the signed snapshot and key", func() bool {
 		code, _, _ := Get(t, e.Addr(), "/openapi/v1/assets", "X-Api-Key", good)
@@ -30,7 +30,7 @@ func TestSignatures(t *testing.T) {
 	})
 
 	// A forged snapshot, with rows of its own.
-	fixture.Publish(t, forger, fixture.Feed(60, 9), fixture.Start.Add(artifacts.Step), first)
+	teststore.Publish(t, forger, teststore.NewFeed(60, 9), teststore.Start.Add(artifacts.Step))
 	until(t, "a refusal of the pointer", func() bool { return strings.Contains(e.refresher.Status().LastError, "not signed by a trusted key") })
 	if e.refresher.Counters.Refused.Load() == 0 {
 		t.Error("a forged pointer does not count as refused, which pages")

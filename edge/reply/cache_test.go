@@ -9,16 +9,16 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/query"
-	"example.com/marketdata/internal/lab/fixture"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 // TestAdmission: an answer is cached when it is asked for a second time, a coded one at
 // once, and one that is cached in every coding that is asked for; a 304 makes no coding.
 func TestAdmission(t *testing.T) {
 	store := memstore.New()
-	fixture.Publish(t, store, fixture.Feed(500, 1), fixture.Start, nil)
+	teststore.Publish(t, store, teststore.NewFeed(500, 1), teststore.Start)
 	r := newRig(t, store, 64<<20, 1<<20)
-	r.Await(t, fixture.Start)
+	r.Await(t, teststore.Start)
 	const miss, hit = "edge; fwd=miss", "edge; hit"
 	req := newRequest()
 	for i, c := range []struct {
@@ -47,8 +47,7 @@ func TestAdmission(t *testing.T) {
 		t.Fatal(err)
 	}
 	entry := r.Refresher.State().Snapshot.Responses().Get(q.AppendKey(nil))
-	if p := ask(t, r, req, query.Quotes, "size=50"); p != nil || req.Reply.Status != 304 ||
-		entry.Response(int(gzipCoding)) != nil {
+	if p := ask(t, r, req, query.Quotes, "size=50"); p != nil || req.Reply.Status != 304 || entry.Response(int(gzipCoding)) != nil {
 		t.Errorf("%+v, status %d", p, req.Reply.Status)
 	}
 }
@@ -57,9 +56,9 @@ func TestAdmission(t *testing.T) {
 // still be pinned are garbage, and so is its state with the answer to /global.
 func TestOldSnapshotsKeepNoAnswers(t *testing.T) {
 	store := memstore.New()
-	p := fixture.Publish(t, store, fixture.Feed(200, 1), fixture.Start, nil)
+	teststore.Publish(t, store, teststore.NewFeed(200, 1), teststore.Start)
 	r := newRig(t, store, 64<<20, 1<<20)
-	r.Await(t, fixture.Start)
+	r.Await(t, teststore.Start)
 	req := newRequest()
 	get := func(e query.Endpoint) string {
 		t.Helper()
@@ -77,8 +76,8 @@ func TestOldSnapshotsKeepNoAnswers(t *testing.T) {
 	}
 	old := r.Refresher.State().Snapshot
 	cache, state := weak.Make(old.Responses()), weak.Make(r.Refresher.State())
-	fixture.Publish(t, store, fixture.Feed(200, 2), fixture.Start.Add(artifacts.Step), p)
-	r.Await(t, fixture.Start.Add(artifacts.Step))
+	teststore.Publish(t, store, teststore.NewFeed(200, 2), teststore.Start.Add(artifacts.Step))
+	r.Await(t, teststore.Start.Add(artifacts.Step))
 	if got := get(query.Global); got != "edge; fwd=miss" {
 		t.Errorf("/global after a swap: %s", got)
 	}
@@ -87,17 +86,16 @@ func TestOldSnapshotsKeepNoAnswers(t *testing.T) {
 			t.Fatalf("kept: the cache %v, the state %v", cache.Value() != nil, state.Value() != nil)
 		}
 	}
-	req.Pin, req.Pinned = fixture.Start, true
+	req.Pin, req.Pinned = teststore.Start, true
 	for range 3 {
 		if got := get(query.Quotes); got != "edge; fwd=miss" {
 			t.Errorf("pinned: %s", got)
 		}
 	}
-	if got := get(query.Global); got != "edge; fwd=miss" ||
-		header(&req.Reply, "X-Snapshot-Time") != string(old.TimeText) {
+	if got := get(query.Global); got != "edge; fwd=miss" || header(&req.Reply, "X-Snapshot-Time") != string(old.TimeText) {
 		t.Errorf("/global, pinned: %s, of %s", got, header(&req.Reply, "X-Snapshot-Time"))
 	}
-	if pinned, err := r.Refresher.Pinned(t.Context(), fixture.Start); err != nil || pinned != old {
+	if pinned, err := r.Refresher.Pinned(t.Context(), teststore.Start); err != nil || pinned != old {
 		t.Errorf("the pinned snapshot is another one: %v", err)
 	}
 }
@@ -105,11 +103,10 @@ func TestOldSnapshotsKeepNoAnswers(t *testing.T) {
 // TestSearchesAreOne: searches that differ in blanks and in the order of words share an answer.
 func TestSearchesAreOne(t *testing.T) {
 	store := memstore.New()
-	fixture.Publish(t, store, fixture.Feed(1500, 1), fixture.Start, nil)
+	teststore.Publish(t, store, teststore.NewFeed(1500, 1), teststore.Start)
 	caches := newRig(t, store, 64<<20, 64<<20)
-	caches.Await(t, fixture.Start)
-	for i, raw := range []string{"q=common+asset", "q=asset+common", "q=+asset++common", "q=asset+common+asset+",
-		"q=asset++common"} {
+	caches.Await(t, teststore.Start)
+	for i, raw := range []string{"q=common+asset", "q=asset+common", "q=+asset++common", "q=asset+common+asset+", "q=asset++common"} {
 		before := caches.Totals().Hits
 		for range 2 {
 			if err := ask(t, caches, newRequest(), query.Search, raw); err != nil {

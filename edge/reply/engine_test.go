@@ -13,7 +13,7 @@ import (
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/internal/lab/edgerig"
-	"example.com/marketdata/internal/lab/fixture"
+	"example.com/marketdata/internal/lab/teststore"
 	"github.com/valyala/fasthttp"
 	"go.uber.org/goleak"
 )
@@ -37,7 +37,7 @@ func newRig(tb testing.TB, store artifacts.Store, shardMemory, responseMemory in
 func ask(tb testing.TB, r *rig, req *Request, e query.Endpoint, raw string) error {
 	tb.Helper()
 	if req.Now.IsZero() {
-		req.Now = fixture.Start
+		req.Now = teststore.Start
 	}
 	req.RawQuery = []byte(raw)
 	req.Reply.Clear()
@@ -66,10 +66,10 @@ func newRequest() *Request { return &Request{Context: context.Background(), Repl
 // on new and cached answers, 200 and 304, and in neither body nor tag.
 func TestIgnored(t *testing.T) {
 	store := memstore.New()
-	fixture.Publish(t, store, fixture.Feed(100, 1), fixture.Start, nil)
+	teststore.Publish(t, store, teststore.NewFeed(100, 1), teststore.Start)
 	for _, memory := range []int64{1, 1 << 20} { // nothing is cached, all is
 		r := newRig(t, store, 64<<20, memory)
-		r.Await(t, fixture.Start)
+		r.Await(t, teststore.Start)
 		for e, c := range map[query.Endpoint]struct{ raw, ignored string }{
 			query.Quotes:   {"id=&id=&fields=x&limit=1&page=1", "fields,id,limit"},
 			query.Assets:   {strings.Repeat("x", 300), ""},
@@ -104,17 +104,16 @@ func TestIgnored(t *testing.T) {
 
 func TestConditionsAndCodings(t *testing.T) {
 	store := memstore.New()
-	p := fixture.Publish(t, store, fixture.Feed(500, 1), fixture.Start, nil)
+	p := teststore.Publish(t, store, teststore.NewFeed(500, 1), teststore.Start)
 	r := newRig(t, store, 64<<20, 1<<20)
-	r.Await(t, fixture.Start)
-	now := fixture.Start.Add(90 * time.Second)
+	r.Await(t, teststore.Start)
+	now := teststore.Start.Add(90 * time.Second)
 	get := func(raw string, headers ...string) *Reply {
 		t.Helper()
 		req := newRequest()
 		req.Now = now
 		for i := 0; i < len(headers); i += 2 {
-			*map[string]*[]byte{"Accept-Encoding": &req.AcceptEncoding, "If-None-Match": &req.IfNoneMatch,
-				"If-Modified-Since": &req.IfModifiedSince}[headers[i]] = []byte(headers[i+1])
+			*map[string]*[]byte{"Accept-Encoding": &req.AcceptEncoding, "If-None-Match": &req.IfNoneMatch, "If-Modified-Since": &req.IfModifiedSince}[headers[i]] = []byte(headers[i+1])
 		}
 		if got := ask(t, r, req, query.Quotes, raw); got != nil {
 			t.Fatalf("%+v", got)
@@ -125,8 +124,7 @@ func TestConditionsAndCodings(t *testing.T) {
 	tag := header(plain, "ETag")
 	body := bytes.Clone(plain.Body)
 	if len(tag) != 34 || header(plain, "Cache-Control") != "private, max-age=510, stale-while-revalidate=60, stale-if-error=86400" ||
-		header(plain, "X-Snapshot-Time") != "2026-03-04T05:10:00Z" ||
-		header(plain, "Last-Modified") != "Wed, 04 Mar 2026 05:10:00 GMT" {
+		header(plain, "X-Snapshot-Time") != "2026-03-04T05:10:00Z" || header(plain, "Last-Modified") != "Wed, 04 Mar 2026 05:10:00 GMT" {
 		t.Fatalf("headers: %s", fmt.Sprintf("%+v", *plain))
 	}
 	if got := header(plain, "Cache-Status"); got != "edge; fwd=miss" {
@@ -150,16 +148,14 @@ func TestConditionsAndCodings(t *testing.T) {
 		}
 	}
 	hexes := strings.Trim(tag, `"`)
-	for _, inm := range []string{tag, "W/" + tag, `"x", ` + tag, `"` + hexes + `-gzip"`, `W/"` + hexes + `-br" , "y"`,
-		"*", ` * `} {
+	for _, inm := range []string{tag, "W/" + tag, `"x", ` + tag, `"` + hexes + `-gzip"`, `W/"` + hexes + `-br" , "y"`, "*", ` * `} {
 		ctx := get("size=50", "If-None-Match", inm, "Accept-Encoding", "gzip")
 		if ctx.Status != 304 || len(ctx.Body) != 0 || len(header(ctx, "Cache-Status")) != 0 ||
 			header(ctx, "ETag") != `"`+hexes+`-gzip"` || len(header(ctx, "Content-Encoding")) != 0 {
 			t.Errorf("If-None-Match %s: %s", inm, fmt.Sprintf("%+v", *ctx))
 		}
 	}
-	for _, inm := range []string{`"x"`, hexes, `"` + hexes, `"` + hexes + `-deflate"`, `"` + hexes[1:] + `"`, "", "W/",
-		`x"` + hexes + `"`} {
+	for _, inm := range []string{`"x"`, hexes, `"` + hexes, `"` + hexes + `-deflate"`, `"` + hexes[1:] + `"`, "", "W/", `x"` + hexes + `"`} {
 		if ctx := get("size=50", "If-None-Match", inm); ctx.Status != 200 || !bytes.Equal(ctx.Body, body) {
 			t.Errorf("If-None-Match %s: %d", inm, ctx.Status)
 		}
@@ -176,9 +172,9 @@ func TestConditionsAndCodings(t *testing.T) {
 	}
 	_ = p
 	// A page that did not change keeps its tag in the next snapshot.
-	next := fixture.Feed(500, 1)
-	fixture.Publish(t, store, next, fixture.Start.Add(artifacts.Step), p)
-	r.Await(t, fixture.Start.Add(artifacts.Step))
+	next := teststore.NewFeed(500, 1)
+	teststore.Publish(t, store, next, teststore.Start.Add(artifacts.Step))
+	r.Await(t, teststore.Start.Add(artifacts.Step))
 	if got := header(get("size=50"), "ETag"); got != tag {
 		t.Errorf("ETag of an unchanged page: %s, was %s", got, tag)
 	}
@@ -203,10 +199,10 @@ func decode(p *Reply) ([]byte, error) {
 // what is found by path and query alone, and for ever what is pinned there.
 func TestCacheLines(t *testing.T) {
 	store := memstore.New()
-	fixture.Publish(t, store, fixture.Feed(50, 1), fixture.Start, nil)
+	teststore.Publish(t, store, teststore.NewFeed(50, 1), teststore.Start)
 	r := newRig(t, store, 64<<20, 1<<20)
-	r.Await(t, fixture.Start)
-	at := fixture.Start.Add(90 * time.Second)
+	r.Await(t, teststore.Start)
+	at := teststore.Start.Add(90 * time.Second)
 	const fresh, forever = "max-age=510, stale-while-revalidate=60, stale-if-error=86400", "max-age=86400, immutable"
 	for _, c := range []struct {
 		scope, origin    string
@@ -216,27 +212,21 @@ func TestCacheLines(t *testing.T) {
 		surrogate, ctags string
 	}{
 		{"private", "*", false, false, query.Quotes, "private, " + fresh, "Accept-Encoding, X-Snapshot-Time", "", ""},
-		{"private", "https://a.example", true, false, query.Quotes, "private, " + fresh,
-			"Accept-Encoding, X-Snapshot-Time, Origin", "", ""},
+		{"private", "https://a.example", true, false, query.Quotes, "private, " + fresh, "Accept-Encoding, X-Snapshot-Time, Origin", "", ""},
 		{"private", "*", true, true, query.Quotes, "private, " + forever, "Accept-Encoding", "", ""},
-		{"public", "*", false, false, query.Quotes, "public, " + fresh, "Accept-Encoding", "20260304T051000Z quotes",
-			"20260304T051000Z,quotes"},
-		{"public", "*", true, false, query.Quotes, "private, " + fresh, "Accept-Encoding", "20260304T051000Z quotes",
-			"20260304T051000Z,quotes"},
-		{"public", "https://a.example", true, true, query.Trending, "public, " + forever, "Accept-Encoding, Origin",
-			"20260304T051000Z trending", "20260304T051000Z,trending"},
-		{"public", "*", true, true, query.Global, "public, " + fresh, "Accept-Encoding", "20260304T051000Z global",
-			"20260304T051000Z,global"},
+		{"public", "*", false, false, query.Quotes, "public, " + fresh, "Accept-Encoding", "20260304T051000Z quotes", "20260304T051000Z,quotes"},
+		{"public", "*", true, false, query.Quotes, "private, " + fresh, "Accept-Encoding", "20260304T051000Z quotes", "20260304T051000Z,quotes"},
+		{"public", "https://a.example", true, true, query.Trending, "public, " + forever, "Accept-Encoding, Origin", "20260304T051000Z trending", "20260304T051000Z,trending"},
+		{"public", "*", true, true, query.Global, "public, " + fresh, "Accept-Encoding", "20260304T051000Z global", "20260304T051000Z,global"},
 	} {
 		r.Engine = New(Config{Refresher: r.Refresher, CacheScope: c.scope, AllowOrigin: c.origin})
 		for range 3 { // put together, admitted, held
 			req := newRequest()
-			req.Now, req.Pin, req.Pinned, req.PinInPath = at, fixture.Start, c.pinned, c.inPath
+			req.Now, req.Pin, req.Pinned, req.PinInPath = at, teststore.Start, c.pinned, c.inPath
 			if err := ask(t, r, req, c.endpoint, ""); err != nil {
 				t.Fatal(err)
 			}
-			for name, want := range map[string]string{"Cache-Control": c.control, "Vary": c.vary,
-				"Surrogate-Key": c.surrogate, "Cache-Tag": c.ctags} {
+			for name, want := range map[string]string{"Cache-Control": c.control, "Vary": c.vary, "Surrogate-Key": c.surrogate, "Cache-Tag": c.ctags} {
 				if got := header(&req.Reply, name); got != want {
 					t.Errorf("%+v: %s: %q, want %q", c, name, got, want)
 				}

@@ -11,17 +11,17 @@ import (
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/internal/lab/edgerig"
-	"example.com/marketdata/internal/lab/fixture"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 // TestLargeCodings: while as many large bodies are encoded as may be at once, one more is
 // unavailable in its own time, and is charged before it waits. Small bodies do not wait.
 func TestLargeCodings(t *testing.T) {
 	store := memstore.New()
-	fixture.PublishHistory(t, store, fixture.Feed(1000, 1), fixture.Start, nil, 100)
+	teststore.Publish(t, store, teststore.NewFeed(1000, 1).History(100), teststore.Start)
 	r := newRig(t, store, 64<<20, 1)
 	r.cfg.Wait = time.Minute
-	r.Await(t, fixture.Start)
+	r.Await(t, teststore.Start)
 	hurried := rig{New(Config{Refresher: r.Refresher, Wait: 100 * time.Millisecond}), r.Rig}
 	large := func(r *rig, req *Request) error {
 		return ask(t, r, req, query.History, "id=1,5,9,13,17,21,25,29,33,37,41,45,49,53,57,61,65,69,73,77&window=1y")
@@ -57,8 +57,7 @@ func TestLargeCodings(t *testing.T) {
 	page.AcceptEncoding = []byte("br")
 	page.Bill.Take(key, 0)
 	before = spent()
-	if err := ask(t, &hurried, page, query.Quotes, "size=100"); err != nil ||
-		header(&page.Reply, "Content-Encoding") != "br" {
+	if err := ask(t, &hurried, page, query.Quotes, "size=100"); err != nil || header(&page.Reply, "Content-Encoding") != "br" {
 		t.Errorf("a small answer: %v", err)
 	}
 	if spent() != before {

@@ -10,7 +10,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/query"
-	"example.com/marketdata/internal/lab/fixture"
+	"example.com/marketdata/internal/lab/teststore"
 	"example.com/marketdata/loadtest/model"
 	"example.com/marketdata/loadtest/oracle"
 )
@@ -21,11 +21,11 @@ import (
 // "Headers"), whichever way an answer was found.
 func TestAgainstOracle(t *testing.T) {
 	store := memstore.New()
-	f := fixture.Feed(1500, 1)
+	f := teststore.NewFeed(1500, 1)
 	for i, name := range []string{"Doge & Co", "Éclair", "\"Doge\" & Co", "doge & co", "x\u0000y", "Dogé"} { // for /search
 		f.Assets[300+i].Name = name
 	}
-	first := fixture.PublishHistory(t, store, f, fixture.Start, nil, 750)
+	first := teststore.Publish(t, store, f.History(750), teststore.Start)
 	caches, none := newRig(t, store, 64<<20, 64<<20), newRig(t, store, 1, 1)
 	var want *oracle.Snapshot
 	bodies, tags := map[string]string{}, map[string]string{} // by each other
@@ -43,8 +43,7 @@ func TestAgainstOracle(t *testing.T) {
 			t.Fatalf("%s?%s: the model refuses %+v", e, raw, refusal)
 		}
 		if right := want.Answer(q, nil); body != right.Body || header(&req.Reply, "X-Not-Found") != right.NotFound {
-			t.Fatalf("%s?%s: %s, not found %q; want %s, %q", e, raw, body, header(&req.Reply, "X-Not-Found"),
-				right.Body, right.NotFound)
+			t.Fatalf("%s?%s: %s, not found %q; want %s, %q", e, raw, body, header(&req.Reply, "X-Not-Found"), right.Body, right.NotFound)
 		}
 		if was, ok := bodies[tag]; ok && was != body {
 			t.Fatalf("%s?%s: two bodies have the tag %s:\n%s\n%s", e, raw, tag, was, body)
@@ -58,21 +57,20 @@ func TestAgainstOracle(t *testing.T) {
 	}
 	rnd := rand.New(rand.NewPCG(1, 1))
 	one := func(of ...string) string { return of[rnd.IntN(len(of))] }
-	odd := []string{"id=9,5,2,-3,4,2", "slug=Zed,asset-1,a%26b", "symbol=%E2%82%BF&id=2", "symbol=,common",
-		"slug=" + strings.Repeat("x", 600) + "a,b", "id=,", "symbol=,", "id=-4,0"}
+	odd := []string{"id=9,5,2,-3,4,2", "slug=Zed,asset-1,a%26b", "symbol=%E2%82%BF&id=2", "symbol=,common", "slug=" + strings.Repeat("x", 600) + "a,b", "id=,", "symbol=,", "id=-4,0"}
 	for at := range 2 {
 		p := first
 		if at == 1 {
-			f.Quotes[17].Price.Lo++ // one row of quotes, and none of assets
-			next := fixture.Start.Add(artifacts.Step)
-			p = fixture.PublishHistory(t, store, f, next, first, 750)
+			f.Assets[20].Price++ // one row of quotes, and none of assets
+			next := teststore.Start.Add(artifacts.Step)
+			p = teststore.Publish(t, store, f.History(750), next)
 		}
 		var err error
 		if want, err = oracle.Load(t.Context(), store, p.Manifest); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range []*rig{caches, none} {
-			r.Await(t, fixture.Start.Add(time.Duration(at)*artifacts.Step))
+			r.Await(t, teststore.Start.Add(time.Duration(at)*artifacts.Step))
 		}
 		for range 2500 {
 			e := query.Endpoint(rnd.IntN(int(query.Endpoints)))
@@ -88,27 +86,23 @@ func TestAgainstOracle(t *testing.T) {
 			case 2:
 				raw = one(odd...)
 			case 3: // filters that meet
-				raw = "symbol=common,s3,none&size=" + one("3", "9", "100") + one("", "&id=1,21,41,43,99999,7",
-					"&slug=asset-0,asset-5,asset-77", "&page=2", "&slug=zzz")
+				raw = "symbol=common,s3,none&size=" + one("3", "9", "100") + one("", "&id=1,21,41,43,99999,7", "&slug=asset-0,asset-5,asset-77", "&page=2", "&slug=zzz")
 			default:
 				size := one("1", "2", "3", "33", "100")
-				raw = one(fmt.Sprintf("page=%d&size=%s", 1+rnd.IntN(30), size),
-					fmt.Sprintf("offset=%d&limit=%s", rnd.IntN(1520), size))
+				raw = one(fmt.Sprintf("page=%d&size=%s", 1+rnd.IntN(30), size), fmt.Sprintf("offset=%d&limit=%s", rnd.IntN(1520), size))
 			}
 			if sorts := e.SortKeys(); len(sorts) > 0 && rnd.IntN(3) > 0 {
 				raw += "&sort=" + sorts[rnd.IntN(len(sorts))].Name() + one("", ":asc", ":desc")
 			}
 			raw += one("", "", "&fields=links")
 			if e == query.History {
-				if !strings.Contains(raw, "id=") && !strings.Contains(raw, "slug=") &&
-					!strings.Contains(raw, "symbol=") {
+				if !strings.Contains(raw, "id=") && !strings.Contains(raw, "slug=") && !strings.Contains(raw, "symbol=") {
 					raw += one("&symbol=common", "&symbol=s5,s6,s7", "&slug=asset-3,asset-8,asset-5")
 				}
-				raw = strings.ReplaceAll(strings.ReplaceAll(raw, "=33", "=20"), "=100", "=19") + "&window=" + one("",
-					"24H", "7d", "30d", "90d", "1y")
+				raw = strings.ReplaceAll(strings.ReplaceAll(raw, "=33", "=20"), "=100", "=19") + "&window=" + one("", "24H", "7d", "30d", "90d", "1y")
 			}
 			if e == query.Search {
-				raw = "q=" + fixture.SearchText(rnd)
+				raw = "q=" + teststore.SearchText(rnd)
 			}
 			check(caches, e, raw)
 			check(none, e, raw)

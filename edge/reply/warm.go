@@ -36,7 +36,6 @@ const (
 func (e *Engine) warmAnswers(ctx context.Context, deadline time.Time, old, next *snapshot.Snapshot) {
 	var q query.Query
 	w := work{Finder: rows.Finder{Bill: new(auth.Bill)}}
-	w.answerFrom(next)
 	cache, pace := next.Responses(), next.Pace()
 	for _, hot := range old.Responses().Hottest(maxWarm, pace.Do) {
 		if ctx.Err() != nil || cache.Bytes() > cache.Limit()/2 || time.Now().After(deadline) {
@@ -54,7 +53,10 @@ func (e *Engine) warmAnswers(ctx context.Context, deadline time.Time, old, next 
 				return // it is made when it is asked for
 			}
 			w.key = q.AppendKey(w.key[:0])
-			source := w.source(hot.Endpoint, hot.RawQuery, w.digest())
+			source := respcache.Source{
+				Endpoint: hot.Endpoint, RawQuery: hot.RawQuery,
+				NotFound: w.notFound, Digest: w.digest(), Length: len(w.Body),
+			}
 			var entry *respcache.Entry
 			for c := range coding(codings) {
 				if hot.Response(int(c)) == nil {
@@ -66,7 +68,7 @@ func (e *Engine) warmAnswers(ctx context.Context, deadline time.Time, old, next 
 				if c != identity && w.encode(c) != nil {
 					return
 				}
-				entry = w.admit(cache, entry, source, c)
+				entry = e.admit(cache, next, &w, entry, source, c)
 			}
 			e.warmed.Add(1)
 		})

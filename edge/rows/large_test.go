@@ -14,7 +14,7 @@ import (
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/internal/lab/edgerig"
 	"example.com/marketdata/internal/lab/faultstore"
-	"example.com/marketdata/internal/lab/fixture"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 // TestLargeBodies: while as many requests as have memory for a large body wait for the store,
@@ -22,7 +22,7 @@ import (
 // places. Small answers do not wait.
 func TestLargeBodies(t *testing.T) {
 	store := faultstore.New(memstore.New(), nil)
-	p := fixture.PublishHistory(t, store, fixture.Feed(1000, 1), fixture.Start, nil, 100)
+	p := teststore.Publish(t, store, teststore.NewFeed(1000, 1).History(100), teststore.Start)
 	blocks := map[string]bool{} // without those that are read before an answer has memory
 	latest, _ := p.Manifest.Latest()
 	for i := range p.Manifest.Views {

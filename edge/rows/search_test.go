@@ -18,7 +18,7 @@ import (
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/snapshot"
 	"example.com/marketdata/internal/lab/edgerig"
-	"example.com/marketdata/internal/lab/fixture"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 // asset is what searches look for.
@@ -37,8 +37,7 @@ func searchRows(text string, assets []asset) (rows int) {
 	for i := range assets {
 		a := &assets[i]
 		var of []string
-		for _, word := range strings.FieldsFunc(a.name,
-			func(r rune) bool { return !unicode.In(r, unicode.L, unicode.Nd) }) {
+		for _, word := range strings.FieldsFunc(a.name, func(r rune) bool { return !unicode.In(r, unicode.L, unicode.Nd) }) {
 			if word = artifacts.Fold(word); !slices.Contains(of, word) {
 				of = append(of, word)
 			}
@@ -71,7 +70,7 @@ func searchRows(text string, assets []asset) (rows int) {
 // none when the key cannot pay; shards that are not in memory cost all their rows.
 func TestSearchRows(t *testing.T) {
 	store := memstore.New()
-	f := fixture.Feed(1500, 1)
+	f := teststore.NewFeed(1500, 1)
 	for i, name := range []string{"Two  Spaces", " Doge & Co", "Doge Co", "co  doge"} {
 		f.Assets[300+i].Name = name
 	}
@@ -79,13 +78,13 @@ func TestSearchRows(t *testing.T) {
 	for i := range f.Assets {
 		assets = append(assets, asset{f.Assets[i].Name, f.Assets[i].Symbol, f.Assets[i].Slug})
 	}
-	fixture.Publish(t, store, f, fixture.Start, nil)
+	teststore.Publish(t, store, f, teststore.Start)
 	warm, cold := current(t, store, 64<<20), current(t, store, 1)
 	poor := edgerig.Key(t, 1, 1)
 	poor.Spend(limit.Decision{}, 0, 50)
 	rnd, read := rand.New(rand.NewPCG(1, 1)), 0
 	for i := range 800 {
-		raw := "q=" + fixture.SearchText(rnd)
+		raw := "q=" + teststore.SearchText(rnd)
 		if i < 5 {
 			raw = "q=" + []string{"two++spaces", "two+spaces", "co++doge", "doge+co", "asset++common"}[i]
 		}

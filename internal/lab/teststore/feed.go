@@ -103,7 +103,7 @@ func (f *Feed) Files(at time.Time) source.Memory {
 		fmt.Fprintf(&chains, `%s,"display_name":"Group %d"}`+"\n", group, i)
 	}
 	return source.Memory{
-		source.InfoFile: source.Info("example", at), source.AssetsFile: []byte(assets.String()),
+		source.InfoFile: source.Info("fixture", at), source.AssetsFile: []byte(assets.String()),
 		source.QuotesFile: []byte(quotes.String()), source.ExchangesFile: []byte(exchanges.String()),
 		source.CategoriesFile: []byte(categories.String()), source.ChainsFile: []byte(chains.String()),
 	}
@@ -143,8 +143,12 @@ func past(assets []Asset, at time.Time) (feeds []builder.PastFeed) {
 	times := map[time.Time]bool{}
 	for i := range artifacts.HistoryWindows {
 		w := &artifacts.HistoryWindows[i]
+		sparse := 16
+		if i == len(artifacts.HistoryWindows)-1 { // whose answers are the largest
+			sparse = 2
+		}
 		for t := w.First(at); t.Before(at); t = t.Add(w.Step) {
-			if chance(1, uint64(t.Unix())).IntN(10) == 0 {
+			if chance(1, uint64(t.Unix())).IntN(sparse) == 0 {
 				times[t] = true
 			}
 		}
@@ -157,9 +161,9 @@ func past(assets []Asset, at time.Time) (feeds []builder.PastFeed) {
 			a.Name, a.Symbol, a.Slug = fmt.Sprintf("Past %d", a.ID), "PAST", fmt.Sprintf("past-%d", a.ID)
 			a.Price, a.MarketCap, a.Volume = uint64(1+r.Int64N(1e17)), 1<<61-uint64(i), 1
 			switch {
-			case a.ID%9 == 0 && at.Sub(t) > 5*time.Hour, i > 2 && r.IntN(8) == 0:
+			case a.ID%9 == 0 && at.Sub(t) > 5*time.Hour, i > 2 && r.IntN(16) == 0:
 				a.Price = 0
-			case r.IntN(3) == 0:
+			case r.IntN(12) == 0:
 				a.Price = a.Price / 1e15 * 1e15
 			}
 			f.Assets = append(f.Assets, a)
