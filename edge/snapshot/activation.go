@@ -30,12 +30,11 @@ type Swap struct {
 
 // enqueue schedules next, which is fetched and warm, for activation.
 func (r *Refresher) enqueue(ctx context.Context, next *Snapshot, a *arrival) {
-	wall, now := r.cfg.Now(), time.Now()
 	r.activating.Lock()
 	defer r.activating.Unlock()
 	next.arrival = a
 	r.mu.Lock()
-	a.plan = r.line.Ready(next, a.pointer.ActivateAt, wall, now)
+	a.plan = r.line.Ready(next, a.pointer.ActivateAt, r.cfg.Now(), time.Now())
 	r.wake()
 	r.mu.Unlock()
 	r.Counters.SwapWork.Store(int64(a.plan.Work))
