@@ -102,11 +102,7 @@ var errOverlap = errors.New("among the snapshots that the store remembers")
 // than what is published leaves the feeds before it, the last as a snapshot; the error
 // says so. Nothing shows before the one swap of the pointer at the end. The report is never nil.
 func (b *Builder) Backfill(ctx context.Context, feeds []PastFeed) (*Report, error) {
-	run := &build{Builder: b, report: newReport(), began: time.Now()}
-	err := run.backfill(ctx, feeds)
-	run.step(StepDone)
-	run.report.DurationMS = time.Since(run.began).Milliseconds()
-	return run.report, err
+	return b.run(func(run *build) error { return run.backfill(ctx, feeds) })
 }
 
 func (b *build) backfill(ctx context.Context, feeds []PastFeed) (err error) {
@@ -184,19 +180,16 @@ func (b *build) backfillAfter(ctx context.Context, head *publish.Head, feeds []P
 		return err
 	}
 	b.step(StepRead)
-	feed, rows, err := b.read(ctx, newest.Files, prior, b.Progress)
+	in, err := b.read(ctx, "feed "+newest.Name, newest.Files, prior, newest.Time)
 	if err != nil {
-		return fmt.Errorf("feed %s: %w", newest.Name, err)
+		return err
 	}
-	b.warn(rows)
-	input := inputDigest(feed, &b.Settings)
-	b.report.feed(newest.Time, feed, rows)
 	b.step(StepCompute)
-	result, err := b.compute(ctx, newest.Time, feed, rows, prior, last)
+	result, err := b.compute(ctx, in, prior, last)
 	if err != nil {
 		return &stopped{fmt.Errorf("feed %s: %w", newest.Name, err), len(feeds) - 1}
 	}
-	return b.publish(ctx, newest.Time, head, prior, feed, input, result)
+	return b.publish(ctx, head, prior, in, result)
 }
 
 // backfillBefore puts the feeds before what the store remembers, and publishes
@@ -214,28 +207,14 @@ func (b *build) backfillBefore(ctx context.Context, head *publish.Head, feeds []
 	if err != nil {
 		return err
 	}
-	b.step(StepObjects)
-	ctx, cancel := context.WithTimeout(ctx, BuildDeadline)
-	defer cancel()
-	objects, err := b.objects(ctx, head)
-	if err != nil {
-		return err
-	}
-	defer func() { b.report.ObjectsWritten, b.report.BytesWritten = objects.Written() }()
-	manifest := *head.Manifest
-	if manifest.Ledger, err = b.putLedger(ctx, objects, next); err != nil {
-		return err
-	}
-	b.report.SnapshotTime, b.report.Database, b.report.Counts = publish.Stamp(manifest.Time), manifest.Database, manifest.Counts
-	if err := b.missing(objects, &manifest, next.Root); err != nil {
-		return err
-	}
-	pointer, err := head.Publish(ctx, objects, &manifest, publish.Timing{Now: b.Now}, b.step)
-	if err != nil {
-		return err
-	}
-	b.report.Published, b.report.Sequence = true, pointer.Sequence
-	return nil
+	return b.put(ctx, head, func(ctx context.Context, objects *publish.Objects) error {
+		manifest := *head.Manifest
+		if manifest.Ledger, err = b.putLedger(ctx, objects, next); err != nil {
+			return err
+		}
+		b.report.of(&manifest)
+		return b.swap(ctx, head, objects, &manifest, next.Root, publish.Timing{Now: b.Now})
+	})
 }
 
 // overlap tells a backfill that was done already, and is asked for once more,
@@ -247,12 +226,12 @@ func (b *build) overlap(ctx context.Context, head *publish.Head, root *ledger.Ro
 		if err != nil {
 			return err
 		}
-		feed, rows, err := b.read(ctx, newest.Files, prior, b.Progress)
+		in, err := b.readFeed(ctx, newest.Files, prior, newest.Time, b.Progress)
 		if err != nil {
 			return fmt.Errorf("feed %s: %w", newest.Name, err)
 		}
-		if sameSnapshot(head, newest.Time, inputDigest(feed, &b.Settings)) {
-			b.report.feed(newest.Time, feed, rows)
+		if in.isSnapshot(head) {
+			b.report.feed(in)
 			b.report.Leave(head, "the newest feed's snapshot is published already")
 			return nil
 		}
@@ -294,22 +273,25 @@ func (b *build) remember(ctx context.Context, prior *ledger.Ledger, last *lastSn
 }
 
 // advance returns the ledger after a feed, and the feed with its ids.
-func (b *build) advance(ctx context.Context, prior *ledger.Ledger, last *lastSnapshot, f *PastFeed) (*ledger.Next, *market.Feed, error) {
-	feed, rows, err := b.read(ctx, f.Files, prior, nil)
+func (b *build) advance(
+	ctx context.Context, prior *ledger.Ledger, last *lastSnapshot, f *PastFeed,
+) (*ledger.Next, *market.Feed, error) {
+	in, err := b.readFeed(ctx, f.Files, prior, f.Time, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, file := range rows.Files {
+	for _, file := range in.rows.Files {
 		if file.Rejected > 0 {
-			b.Log.Warn("rows set aside", "feed", f.Name, "file", file.Name, "rows", file.Rejected, "first", file.Rejections[0].String())
+			b.Log.Warn("rows set aside", "feed", f.Name, "file", file.Name,
+				"rows", file.Rejected, "first", file.Rejections[0].String())
 		}
 	}
-	result, err := b.compute(ctx, f.Time, feed, rows, prior, last)
+	result, err := b.compute(ctx, in, prior, last)
 	if err != nil {
 		return nil, nil, err
 	}
-	next, err := prior.Advance(ctx, feed, result, f.Time)
-	return next, feed, err
+	next, err := prior.Advance(ctx, in.feed, result, f.Time)
+	return next, in.feed, err
 }
 
 // scratch keeps the ledgers between the feeds of a backfill in a folder on this

@@ -381,7 +381,7 @@ func TestReadPastFeeds(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name string, w world) {
 		t.Helper()
-		if err := source.Write(t.Context(), filepath.Join(dir, name), source.FS(w.Feed())); err != nil {
+		if err := source.Write(t.Context(), filepath.Join(dir, name), source.FS(w.Feed()), nil); err != nil {
 			t.Fatal(err)
 		}
 	}

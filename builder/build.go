@@ -116,26 +116,38 @@ func New(cfg Config) (*Builder, error) {
 // as is known; the error is ErrGuard, ErrOlder, ErrOther, ErrWithdrawn or a
 // *publish.LostError where one of those is the reason.
 func (b *Builder) Build(ctx context.Context, t time.Time) (*Report, error) {
-	run := &build{Builder: b, report: newReport(), began: time.Now()}
-	err := run.build(ctx, t)
+	return b.run(func(run *build) error { return run.build(ctx, t) })
+}
+
+// run reports a build and how long it took.
+func (b *Builder) run(do func(*build) error) (*Report, error) {
+	run := &build{Builder: b, report: newReport()}
+	began := time.Now()
+	err := do(run)
 	if m, ok := b.Source.(source.Metered); ok {
 		run.report.Quota = m.Quota()
 	}
 	run.step(StepDone)
-	run.report.DurationMS = time.Since(run.began).Milliseconds()
+	run.report.DurationMS = time.Since(began).Milliseconds()
 	return run.report, err
 }
 
 // build is one run of a Builder.
 type build struct {
 	*Builder
-	report *Report
-	began  time.Time
+	report  *Report
+	scratch *scratch // the ledgers of a backfill's earlier feeds; else nil
 
-	scratch *scratch // what a backfill remembers of feeds before; else nil
-
-	current string // the step at hand, and when it began
+	current string // the step that runs, since
 	since   time.Time
+}
+
+// input is a feed that was read, for the snapshot of time t.
+type input struct {
+	t      time.Time
+	feed   *market.Feed
+	rows   *source.Report
+	digest artifacts.Digest
 }
 
 // step notes that a step begins, and how long the one before took.
@@ -167,35 +179,25 @@ func (b *build) build(ctx context.Context, t time.Time) error {
 	if err != nil {
 		return fmt.Errorf("feed: %w", err)
 	}
-	feed, rows, err := b.read(ctx, files, prior, b.Progress)
+	in, err := b.read(ctx, b.Source.String(), files, prior, t)
 	if err != nil {
-		return fmt.Errorf("%s: %w", b.Source, err)
-	}
-	b.warn(rows)
-	if t.IsZero() {
-		t = feed.Time
-	}
-	if t, err = snapshotTime(t); err != nil {
 		return err
 	}
-	input := inputDigest(feed, &b.Settings) // before ids are assigned: of the rows as they were given
-	b.report.feed(t, feed, rows)
 	if head.Manifest != nil {
-		if sameSnapshot(head, t, input) {
+		if in.isSnapshot(head) {
 			b.report.Leave(head, "this snapshot is published already")
 			return nil
 		}
-		if err := b.mayFollow(head, t); err != nil {
+		if err := b.mayFollow(head, in.t); err != nil {
 			return err
 		}
 	}
-
 	b.step(StepCompute)
-	result, err := b.compute(ctx, t, feed, rows, prior, lastPublished(b.Store, head.Manifest))
+	result, err := b.compute(ctx, in, prior, lastPublished(b.Store, head.Manifest))
 	if err != nil {
 		return err
 	}
-	return b.publish(ctx, t, head, prior, feed, input, result)
+	return b.publish(ctx, head, prior, in, result)
 }
 
 // open tests the store, once, and reads what is published.
@@ -234,25 +236,71 @@ func (b *build) open(ctx context.Context) (*publish.Head, error) {
 	return head, nil
 }
 
-// compute checks the feed against the guard rails, gives its rows their ids and
+// compute gives the feed's rows their ids, checks the feed against the guard rails and
 // works out every figure. last is the snapshot before, nil if there is none.
-func (b *build) compute(ctx context.Context, t time.Time, feed *market.Feed, rows *source.Report, prior *ledger.Ledger, last *lastSnapshot) (*market.Result, error) {
-	if err := prior.AssignIDs(feed); err != nil {
+func (b *build) compute(ctx context.Context, in *input, prior *ledger.Ledger, last *lastSnapshot) (*market.Result, error) {
+	if err := prior.AssignIDs(in.feed); err != nil {
 		return nil, err
 	}
-	if err := b.guard(ctx, t, feed, rows, last); err != nil {
+	if err := b.guard(ctx, in, last); err != nil {
 		return nil, err
 	}
-	past, err := prior.Past(ctx, feed, t)
+	past, err := prior.Past(ctx, in.feed, in.t)
 	if err != nil {
 		return nil, publish.Mendable(err)
 	}
-	return market.Compute(feed, t, past, &b.Settings), nil
+	return market.Compute(in.feed, in.t, past, &b.Settings), nil
 }
 
-// publish runs the steps from what was computed to objects, from objects to a
-// manifest, and from the manifest to the published one.
-func (b *build) publish(ctx context.Context, t time.Time, head *publish.Head, prior *ledger.Ledger, feed *market.Feed, input artifacts.Digest, result *market.Result) error {
+// publish puts the objects of a computed snapshot and publishes it.
+func (b *build) publish(
+	ctx context.Context, head *publish.Head, prior *ledger.Ledger, in *input, result *market.Result,
+) error {
+	return b.put(ctx, head, func(ctx context.Context, objects *publish.Objects) error {
+		views, err := b.putViews(ctx, objects, in.feed, result)
+		if err != nil {
+			return err
+		}
+		next, err := prior.Advance(ctx, in.feed, result, in.t)
+		if err != nil {
+			return publish.Mendable(err)
+		}
+		root, err := b.putLedger(ctx, objects, next)
+		if err != nil {
+			return err
+		}
+		b.step(StepHistory)
+		charts, err := b.history(ctx, in.t, head.Manifest, objects, next.After)
+		if err != nil {
+			return err
+		}
+		manifest := &artifacts.Manifest{
+			Format: artifacts.Format, Time: in.t, Database: in.feed.Database, Unicode: unicode.Version, Input: in.digest,
+			Counts: b.report.Counts, RowsPerShard: render.RowsPerShard, ShardsPerObject: render.ShardsPerObject,
+			Views: append(views, charts...), Global: global(result), Retained: retained(head, in.t, b.Retain), Ledger: root,
+		}
+		if m := head.Manifest; m != nil {
+			publish.Withdraw(manifest, m.Withdrawn, m.WithdrawnThrough)
+		}
+		timing := publish.Timing{Now: b.Now, ActivateAfter: b.ActivateAfter, DataTimes: b.report.dataTimes()}
+		err = b.swap(ctx, head, objects, manifest, next.Root, timing)
+		var lost *publish.LostError
+		if errors.As(err, &lost) && in.isSnapshot(lost.Head) {
+			b.report.Leave(lost.Head, "another builder published the same snapshot first")
+			return nil
+		}
+		if err == nil && b.ahead(in.t) { // FEED.md, "Figures", allows any T, but this one is hardly meant
+			b.Log.Warn("the snapshot's time lies in the future: until then no build of the present is published;"+
+				" builder rollback takes it back", "snapshot", publish.Stamp(in.t))
+		}
+		return err
+	})
+}
+
+// put calls do with the writer of the snapshot that follows head.
+func (b *build) put(
+	ctx context.Context, head *publish.Head, do func(context.Context, *publish.Objects) error,
+) error {
 	b.step(StepObjects)
 	ctx, cancel := context.WithTimeout(ctx, BuildDeadline)
 	defer cancel()
@@ -261,48 +309,29 @@ func (b *build) publish(ctx context.Context, t time.Time, head *publish.Head, pr
 		return err
 	}
 	defer func() { b.report.ObjectsWritten, b.report.BytesWritten = objects.Written() }()
-	views, err := b.putViews(ctx, objects, feed, result)
-	if err != nil {
-		return err
-	}
-	next, err := prior.Advance(ctx, feed, result, t)
-	if err != nil {
-		return publish.Mendable(err)
-	}
-	root, err := b.putLedger(ctx, objects, next)
-	if err != nil {
-		return err
-	}
-	b.step(StepHistory)
-	charts, err := b.history(ctx, t, head.Manifest, objects, next.After)
-	if err != nil {
-		return err
-	}
-	manifest := &artifacts.Manifest{
-		Format: artifacts.Format, Time: t, Database: feed.Database, Unicode: unicode.Version, Input: input, Counts: b.report.Counts,
-		RowsPerShard: render.RowsPerShard, ShardsPerObject: render.ShardsPerObject, Views: append(views, charts...), Global: global(result),
-		Retained: retained(head, t, b.Retain), Ledger: root,
-	}
-	if m := head.Manifest; m != nil {
-		publish.Withdraw(manifest, m.Withdrawn, m.WithdrawnThrough)
-	}
+	return do(ctx, objects)
+}
 
-	if err := b.missing(objects, manifest, next.Root); err != nil {
+// swap publishes a manifest whose objects are put; root is its ledger's. It reports the
+// objects that the snapshot refers to and the store does not hold: objects of the past, which
+// this build cannot make and none of its figures needed.
+func (b *build) swap(
+	ctx context.Context, head *publish.Head, objects *publish.Objects, m *artifacts.Manifest, root []byte, at publish.Timing,
+) error {
+	refs, err := ledger.Refs(root)
+	if err != nil {
 		return err
 	}
-	pointer, err := head.Publish(ctx, objects, manifest, publish.Timing{Now: b.Now, ActivateAfter: b.ActivateAfter, DataTimes: b.report.dataTimes()}, b.step)
-	var lost *publish.LostError
-	if errors.As(err, &lost) && sameSnapshot(lost.Head, t, input) {
-		b.report.Leave(lost.Head, "another builder published the same snapshot first")
-		return nil
+	if keys := objects.Missing(m, refs); len(keys) > 0 {
+		b.report.missing(keys)
+		b.Log.Error("objects are missing from the store, or cut; builder repair mends it",
+			"objects", len(keys), "first", keys[0])
 	}
+	pointer, err := head.Publish(ctx, objects, m, at, b.step)
 	if err != nil {
 		return err
 	}
 	b.report.Published, b.report.Sequence = true, pointer.Sequence
-	if b.ahead(t) { // any T is accepted (FEED.md, "Figures"), but this one was hardly meant
-		b.Log.Warn("the snapshot's time lies in the future: until then no build of the present is published; builder rollback takes it back", "snapshot", publish.Stamp(t))
-	}
 	return nil
 }
 
@@ -331,22 +360,45 @@ func ledgerOf(head *publish.Head) *artifacts.Ref {
 	return &head.Manifest.Ledger
 }
 
-// read reads the feed. What the ledger knows of ids takes part: a row whose
-// given id contradicts it is set aside.
-func (b *build) read(ctx context.Context, files source.Files, prior *ledger.Ledger, progress Progress) (*market.Feed, *source.Report, error) {
-	return source.Read(ctx, files, source.ReadOptions{
-		Known: prior.Known, Owner: prior.Owner,
-		Progress: func(file string, read, total int64) { progress.Show("read "+file, int(read), int(max(0, total))) },
-	})
-}
-
-// warn logs the first rows of each file that were set aside.
-func (b *build) warn(rows *source.Report) {
-	for _, f := range rows.Files {
+// read reads the feed of the snapshot of time t, or of the feed's own time if t is zero, and
+// reports it. name is the feed's in errors.
+func (b *build) read(
+	ctx context.Context, name string, files source.Files, prior *ledger.Ledger, t time.Time,
+) (*input, error) {
+	in, err := b.readFeed(ctx, files, prior, t, b.Progress)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if in.t, err = snapshotTime(in.t); err != nil {
+		return nil, err
+	}
+	for _, f := range in.rows.Files {
 		for _, r := range f.Rejections[:min(len(f.Rejections), maxReportedRejections)] {
 			b.Log.Warn("row set aside", "file", r.File, "line", r.Line, "key", r.Key, "reason", r.Reason)
 		}
 	}
+	b.report.feed(in)
+	return in, nil
+}
+
+// readFeed reads a feed. It sets rows aside whose given id contradicts the ledger.
+func (b *build) readFeed(
+	ctx context.Context, files source.Files, prior *ledger.Ledger, t time.Time, progress Progress,
+) (*input, error) {
+	feed, rows, err := source.Read(ctx, files, source.ReadOptions{
+		Known: prior.Known, Owner: prior.Owner,
+		Progress: func(file string, read, total int64) {
+			progress.Show("read "+file, int(read), int(max(0, total)))
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if t.IsZero() {
+		t = feed.Time
+	}
+	// The digest is of the rows as they were given, before they get their ids.
+	return &input{t, feed, rows, inputDigest(feed, &b.Settings)}, nil
 }
 
 // snapshotTime rounds t down to ten minutes, and refuses the few years that
@@ -366,7 +418,7 @@ func snapshotTime(t time.Time) (time.Time, error) {
 func inputDigest(f *market.Feed, set *market.Settings) artifacts.Digest {
 	floor := func(u market.U128) []byte { return market.AppendDecimal(nil, u, market.MoneyDecimals) }
 	of := [][]byte{floor(set.TrendingMinMarketCap), floor(set.TrendingMinVolume)}
-	if n := set.HistoryAssets; n != market.DefaultHistoryAssets { // so that what was built before there was history is the same input
+	if n := set.HistoryAssets; n != market.DefaultHistoryAssets { // builds from before history had none
 		of = append(of, strconv.AppendInt(nil, int64(n), 10))
 	}
 	return source.InputDigest(f, of...)
@@ -378,23 +430,25 @@ func global(r *market.Result) artifacts.Global {
 	return artifacts.Global{TotalMarketCap: total(&r.TotalMarketCap), TotalVolume24h: total(&r.TotalVolume)}
 }
 
-// sameSnapshot reports whether the head is the snapshot of t from this input.
-func sameSnapshot(head *publish.Head, t time.Time, input artifacts.Digest) bool {
-	return head.Manifest != nil && head.Manifest.Time.Equal(t) && head.Manifest.Input == input
+// isSnapshot reports whether the head is the snapshot of this input.
+func (in *input) isSnapshot(head *publish.Head) bool {
+	return head.Manifest != nil && head.Manifest.Time.Equal(in.t) && head.Manifest.Input == in.digest
 }
 
 // mayFollow refuses a time that is not later than the head's, or was withdrawn.
 func (b *build) mayFollow(head *publish.Head, t time.Time) error {
 	switch last := head.Manifest.Time; {
 	case t.Before(last) && b.ahead(last):
-		return fmt.Errorf("snapshot %s: %w, %s, which lies in the future; builder rollback takes it back", publish.Stamp(t), ErrOlder, publish.Stamp(last))
+		return fmt.Errorf("snapshot %s: %w, %s, which lies in the future; builder rollback takes it back",
+			publish.Stamp(t), ErrOlder, publish.Stamp(last))
 	case t.Before(last):
 		return fmt.Errorf("snapshot %s: %w, %s", publish.Stamp(t), ErrOlder, publish.Stamp(last))
 	case t.Equal(last):
 		return fmt.Errorf("snapshot %s: %w; a time has one snapshot: correct it with that of %s, the next;"+
 			" until then builder rollback puts the one before back", publish.Stamp(t), ErrOther, publish.Stamp(t.Add(artifacts.Step)))
 	case !t.After(head.Manifest.WithdrawnThrough):
-		return fmt.Errorf("snapshot %s: %w than %s: a restore cannot tell what was published before", publish.Stamp(t), ErrWithdrawn, publish.Stamp(head.Manifest.WithdrawnThrough))
+		return fmt.Errorf("snapshot %s: %w than %s: a restore cannot tell what was published before",
+			publish.Stamp(t), ErrWithdrawn, publish.Stamp(head.Manifest.WithdrawnThrough))
 	case head.Manifest.IsWithdrawn(t):
 		return fmt.Errorf("snapshot %s: %w", publish.Stamp(t), ErrWithdrawn)
 	}
@@ -407,8 +461,8 @@ func (b *build) ahead(t time.Time) bool { return t.Sub(b.Now()) > artifacts.Step
 // guard checks the feed against the guard rails. last is the snapshot before,
 // nil if there is none. One that is damaged is not compared with, since what mends
 // the service is a new one; the report says so.
-func (b *build) guard(ctx context.Context, t time.Time, feed *market.Feed, rows *source.Report, last *lastSnapshot) error {
-	stops, err := b.Guards.check(ctx, t, feed, rows, last)
+func (b *build) guard(ctx context.Context, in *input, last *lastSnapshot) error {
+	stops, err := b.Guards.check(ctx, in, last)
 	if err != nil && !artifacts.IsDamage(err) {
 		return err
 	}
@@ -488,20 +542,6 @@ func (b *build) objects(ctx context.Context, head *publish.Head) (*publish.Objec
 		objects.All = b.PutAll
 	}
 	return objects, err
-}
-
-// missing reports what the snapshot refers to and the store does not hold: of
-// the past, which this build has no bytes of and none of its figures needed.
-func (b *build) missing(objects *publish.Objects, m *artifacts.Manifest, root []byte) error {
-	refs, err := ledger.Refs(root)
-	if err != nil {
-		return err
-	}
-	if keys := objects.Missing(m, refs); len(keys) > 0 {
-		b.report.missing(keys)
-		b.Log.Error("objects are missing from the store, or cut; builder repair mends it", "objects", len(keys), "first", keys[0])
-	}
-	return nil
 }
 
 // retained lists the snapshots before the one of t that can be pinned: the

@@ -204,15 +204,16 @@ func (g *Guards) overrides(err error) bool {
 // check returns an ErrGuard for each rule that says stop. The feed's rows have
 // their ids; last is nil before the first snapshot. Any other error says that
 // the last snapshot could not be read.
-func (g *Guards) check(ctx context.Context, t time.Time, f *market.Feed, rows *source.Report, last *lastSnapshot) (stops []error, err error) {
-	stops = append(g.badRows(rows), g.empty(f)...)
-	stops = append(stops, g.stale(t, rows)...)
+func (g *Guards) check(ctx context.Context, in *input, last *lastSnapshot) (stops []error, err error) {
+	f := in.feed
+	stops = append(g.badRows(in.rows), g.empty(f)...)
+	stops = append(stops, g.stale(in.t, in.rows)...)
 	if last == nil {
 		return stops, nil
 	}
 	shrunk, err := g.shrink(ctx, last, f)
 	stops = append(stops, shrunk...)
-	if err != nil || t.Sub(last.time) >= compareUntil {
+	if err != nil || in.t.Sub(last.time) >= compareUntil {
 		return stops, err
 	}
 	c, err := compare(ctx, last, f)

@@ -402,11 +402,11 @@ func TestLastSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	files, _ := s.Files(t.Context(), time.Time{})
-	feed, _, err := run.read(t.Context(), files, prior, b.Progress)
+	in, err := run.readFeed(t.Context(), files, prior, time.Time{}, b.Progress)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := prior.AssignIDs(feed); err != nil {
+	if err := prior.AssignIDs(in.feed); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range collections[:2] {
@@ -414,7 +414,7 @@ func TestLastSnapshot(t *testing.T) {
 		if err := lastPublished(store, head(t, store).Manifest).rows(t.Context(), c, func(rows []lastRow) { got = append(got, rows...) }); err != nil {
 			t.Fatal(err)
 		}
-		want := rowsOf(feed, c)
+		want := rowsOf(in.feed, c)
 		slices.SortFunc(want, func(a, b lastRow) int { return cmp.Compare(a.id, b.id) })
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %d rows are not the %d of the feed", c, len(got), len(want))

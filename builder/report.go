@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
 )
@@ -79,8 +78,12 @@ func newReport() *Report {
 // ReportOf is the report of a snapshot that is there.
 func ReportOf(m *artifacts.Manifest) *Report {
 	r := newReport()
-	r.SnapshotTime, r.Database, r.Counts = publish.Stamp(m.Time), m.Database, m.Counts
+	r.of(m)
 	return r
+}
+
+func (r *Report) of(m *artifacts.Manifest) {
+	r.SnapshotTime, r.Database, r.Counts = publish.Stamp(m.Time), m.Database, m.Counts
 }
 
 // Leave reports that the published snapshot stays, and why.
@@ -89,15 +92,15 @@ func (r *Report) Leave(head *publish.Head, reason string) *Report {
 	return r
 }
 
-// feed reports what a snapshot of t is made from.
-func (r *Report) feed(t time.Time, f *market.Feed, rows *source.Report) {
-	r.SnapshotTime, r.Database, r.Counts = publish.Stamp(t), f.Database, counts(f)
-	r.rows(rows)
-	for _, p := range rows.Parts {
+// feed reports the input of a snapshot.
+func (r *Report) feed(in *input) {
+	r.SnapshotTime, r.Database, r.Counts = publish.Stamp(in.t), in.feed.Database, counts(in.feed)
+	r.rows(in.rows)
+	for _, p := range in.rows.Parts {
 		if p.State == source.PartStale {
 			r.StaleParts++
 		}
-		if !p.Newest.IsZero() && t.Sub(p.Newest) > maxFresh+p.Every {
+		if !p.Newest.IsZero() && in.t.Sub(p.Newest) > maxFresh+p.Every {
 			r.OldParts = append(r.OldParts, p.Name)
 		}
 	}

@@ -97,11 +97,19 @@ type Listed struct {
 // Create makes a key. When the set is full, it takes the place of the key that
 // has been out of force for longest; if all are in force, Create fails.
 func (r *Registry) Create(ctx context.Context, req Request) (Created, error) {
-	out, err := r.create(ctx, req)
+	key, entry, err := r.entry(req)
+	if err == nil {
+		err = r.update(ctx, false, func(set *artifacts.KeySet) (bool, error) {
+			if set.FindHash(entry.Hash) != nil {
+				return true, nil
+			}
+			return false, add(set, entry, entry.Created)
+		})
+	}
 	if err != nil {
 		return Created{}, fmt.Errorf("create key: %w", err)
 	}
-	return out, nil
+	return created(key, &entry), nil
 }
 
 // Check returns why no store could fulfil the request.
@@ -119,23 +127,6 @@ func (r *Registry) entry(req Request) (string, artifacts.KeyEntry, error) {
 	entry.Name, entry.Rate, entry.Burst = req.Name, req.Rate, req.Burst
 	entry.Created, entry.Expires = r.now(), seconds(req.Expires)
 	return key, entry, check(&entry)
-}
-
-func (r *Registry) create(ctx context.Context, req Request) (Created, error) {
-	key, entry, err := r.entry(req)
-	if err != nil {
-		return Created{}, err
-	}
-	err = r.update(ctx, false, func(set *artifacts.KeySet) (bool, error) {
-		if set.FindHash(entry.Hash) != nil {
-			return true, nil
-		}
-		return false, add(set, entry, entry.Created)
-	})
-	if err != nil {
-		return Created{}, err
-	}
-	return created(key, &entry), nil
 }
 
 // List returns all keys in the order in which they were made, those out of
@@ -209,9 +200,10 @@ const restoreStep = 1000
 func (r *Registry) Restore(ctx context.Context, copied *artifacts.KeySet) (int, error) {
 	err := r.update(ctx, true, func(set *artifacts.KeySet) (bool, error) {
 		if set.Number > 0 {
-			if set.Number > copied.Number && slices.EqualFunc(set.Keys, copied.Keys, func(a, b artifacts.KeyEntry) bool {
-				return a.Hash == b.Hash
-			}) {
+			if set.Number > copied.Number &&
+				slices.EqualFunc(set.Keys, copied.Keys, func(a, b artifacts.KeyEntry) bool {
+					return a.Hash == b.Hash
+				}) {
 				return true, nil
 			}
 			return false, errors.New("a key set is there: builder restore --keys-from-backup replaces it")
@@ -262,7 +254,8 @@ func (r *Registry) rotate(ctx context.Context, id string, overlap time.Duration)
 		case !old.InForce(now):
 			return false, fmt.Errorf("it expired at %s; create a new key", text(old.Expires))
 		case !old.Expires.IsZero() && !old.Expires.After(end):
-			return false, fmt.Errorf("it expires at %s, within the overlap of %v; rotate its successor, or create a new key", text(old.Expires), overlap)
+			return false, fmt.Errorf("it expires at %s, within the overlap of %v; rotate its successor, or create a "+
+				"new key", text(old.Expires), overlap)
 		}
 		entry.Name, entry.Rate, entry.Burst = old.Name, old.Rate, old.Burst
 		entry.Created, entry.Expires = now, old.Expires
@@ -315,7 +308,8 @@ func add(set *artifacts.KeySet, e artifacts.KeyEntry, now time.Time) error {
 		return fmt.Errorf("its id %s was drawn before; try again", e.ID)
 	}
 	if len(set.Keys) >= artifacts.MaxKeys && !forget(set, now) {
-		return fmt.Errorf("the store holds %d keys, all in force, which is the most that it takes; revoke some", len(set.Keys))
+		return fmt.Errorf("the store holds %d keys, all in force, which is the most that it takes; revoke some",
+			len(set.Keys))
 	}
 	set.Keys = append(set.Keys, e)
 	return nil
@@ -346,7 +340,9 @@ func forget(set *artifacts.KeySet, now time.Time) bool {
 }
 
 func created(key string, e *artifacts.KeyEntry) Created {
-	return Created{ID: e.ID, Key: key, Name: e.Name, Rate: e.Rate, Burst: e.Burst, Created: e.Created, Expires: orNil(e.Expires)}
+	return Created{
+		ID: e.ID, Key: key, Name: e.Name, Rate: e.Rate, Burst: e.Burst, Created: e.Created, Expires: orNil(e.Expires),
+	}
 }
 
 func listed(e *artifacts.KeyEntry) Listed {

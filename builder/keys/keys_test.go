@@ -75,7 +75,11 @@ func TestJSON(t *testing.T) {
 	r, c := newRegistry(store)
 	r.Random = rand.NewChaCha8([32]byte{1})
 	plain := mustCreate(t, r, board)
-	expiring := mustCreate(t, r, Request{Name: `<A> & "B"`, Rate: 5, Burst: 7, Expires: start.Add(90 * time.Minute).Add(time.Millisecond).In(time.FixedZone("", 3600))})
+	expiring := mustCreate(t, r,
+		Request{
+			Name: `<A> & "B"`, Rate: 5, Burst: 7,
+			Expires: start.Add(90 * time.Minute).Add(time.Millisecond).In(time.FixedZone("", 3600)),
+		})
 	c.time = start.Add(time.Hour)
 	if _, err := r.Revoke(t.Context(), plain.ID); err != nil {
 		t.Fatal(err)
@@ -88,8 +92,14 @@ func TestJSON(t *testing.T) {
 		got  any
 		want string
 	}{
-		{plain, `{"id":"ID1","key":"KEY1","name":"Board","rate":100,"burst":200,"created":"2026-11-21T07:30:00Z","expires":null}`},
-		{expiring, `{"id":"ID2","key":"KEY2","name":"\u003cA\u003e \u0026 \"B\"","rate":5,"burst":7,"created":"2026-11-21T07:30:00Z","expires":"2026-11-21T09:00:00Z"}`},
+		{
+			plain,
+			`{"id":"ID1","key":"KEY1","name":"Board","rate":100,"burst":200,"created":"2026-11-21T07:30:00Z","expires":null}`,
+		},
+		{
+			expiring,
+			`{"id":"ID2","key":"KEY2","name":"\u003cA\u003e \u0026 \"B\"","rate":5,"burst":7,"created":"2026-11-21T07:30:00Z","expires":"2026-11-21T09:00:00Z"}`,
+		},
 		{list, `[{"id":"ID1","name":"Board","rate":100,"burst":200,"created":"2026-11-21T07:30:00Z","expires":null,"revoked":"2026-11-21T08:30:00Z"},` +
 			`{"id":"ID2","name":"\u003cA\u003e \u0026 \"B\"","rate":5,"burst":7,"created":"2026-11-21T07:30:00Z","expires":"2026-11-21T09:00:00Z","revoked":null}]`},
 	} {
@@ -97,7 +107,8 @@ func TestJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := strings.NewReplacer("ID1", plain.ID, "ID2", expiring.ID, "KEY1", plain.Key, "KEY2", expiring.Key).Replace(x.want)
+		want := strings.NewReplacer("ID1", plain.ID, "ID2", expiring.ID, "KEY1", plain.Key, "KEY2",
+			expiring.Key).Replace(x.want)
 		if string(got) != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
@@ -115,11 +126,13 @@ func TestCreate(t *testing.T) {
 		}
 		seen[made.Key], seen[made.ID] = true, true
 		e := stored(t, store).FindHash(artifacts.HashKey([]byte(made.Key)))
-		if e == nil || e.ID != made.ID || e.Name != "Board" || e.Rate != 100 || e.Burst != 200 || !e.Created.Equal(start) || !e.InForce(start) {
+		if e == nil || e.ID != made.ID || e.Name != "Board" || e.Rate != 100 || e.Burst != 200 ||
+			!e.Created.Equal(start) || !e.InForce(start) {
 			t.Errorf("stored entry is %+v, made %+v", e, made)
 		}
 		b, _, err := store.Get(t.Context(), artifacts.KeysKey, artifacts.MaxKeySetSize)
-		if err != nil || bytes.Contains(b, []byte(made.Key)) || bytes.Contains(b, []byte(made.Key[len(artifacts.KeyPrefix):])) {
+		if err != nil || bytes.Contains(b, []byte(made.Key)) ||
+			bytes.Contains(b, []byte(made.Key[len(artifacts.KeyPrefix):])) {
 			t.Errorf("the key itself is in the store: %s, %v", b, err)
 		}
 	}
@@ -155,7 +168,11 @@ func TestCreateRefuses(t *testing.T) {
 		{"burst 1", func(q *Request) { q.Burst = 1 }, ""},
 		{"burst 1000001", func(q *Request) { q.Burst = 1_000_001 }, "burst 1000001"},
 		{"expires long ago", func(q *Request) { q.Expires = start.AddDate(-3, 0, 0) }, ""},
-		{"expires in year 10000", func(q *Request) { q.Expires = time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -3600)) }, "expires: year 10000"},
+		{
+			"expires in year 10000",
+			func(q *Request) { q.Expires = time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -3600)) },
+			"expires: year 10000",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := len(stored(t, store).Keys)
@@ -229,7 +246,10 @@ func TestRotate(t *testing.T) {
 		{"expiry behind the overlap", week, DefaultOverlap, ""},
 		{"no overlap", week, 0, ""},
 		{"negative overlap", week, -time.Second, "overlap -1s: want 0 or more"},
-		{"expiry within the overlap", start.Add(time.Hour), DefaultOverlap, "it expires at 2026-11-21T08:30:00Z, within the overlap of 24h0m0s"},
+		{
+			"expiry within the overlap", start.Add(time.Hour), DefaultOverlap,
+			"it expires at 2026-11-21T08:30:00Z, within the overlap of 24h0m0s",
+		},
 		{"expiry at the overlap's end", week, 7 * 24 * time.Hour, "within the overlap"},
 		{"expired", start, DefaultOverlap, "it expired at 2026-11-21T07:30:00Z; create a new key"},
 	} {
@@ -259,7 +279,8 @@ func TestRotate(t *testing.T) {
 			if is.Name != "Board" || is.Rate != 7 || is.Burst != 8 || !is.Expires.Equal(c.expires) {
 				t.Errorf("successor: %+v, want name, limits and expiry of the old one", is)
 			}
-			if end := start.Add(c.overlap); !was.Expires.Equal(end) || was.InForce(end) || c.overlap > 0 && !was.InForce(end.Add(-1)) {
+			if end := start.Add(c.overlap); !was.Expires.Equal(end) || was.InForce(end) ||
+				c.overlap > 0 && !was.InForce(end.Add(-1)) {
 				t.Errorf("old key expires %v, want %v", was.Expires, end)
 			}
 			if _, err := r.Rotate(t.Context(), old.ID, DefaultOverlap); err == nil {
@@ -281,7 +302,8 @@ func TestRotateRefuses(t *testing.T) {
 	if _, err := r.Revoke(t.Context(), made.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Rotate(t.Context(), made.ID, 0); err == nil || !strings.Contains(err.Error(), "it was revoked at 2026-11-21T07:30:00Z; create a new key") {
+	if _, err := r.Rotate(t.Context(), made.ID, 0); err == nil ||
+		!strings.Contains(err.Error(), "it was revoked at 2026-11-21T07:30:00Z; create a new key") {
 		t.Errorf("revoked: got %v", err)
 	}
 }
@@ -315,7 +337,8 @@ func TestUnreadableSetStaysUntouched(t *testing.T) {
 				t.Errorf("%s, %s: got %v, want %v", c.name, name, err, c.want)
 			}
 		}
-		if b, _, err := store.Get(t.Context(), artifacts.KeysKey, artifacts.MaxKeySetSize+1); err != nil || !bytes.Equal(b, c.set) {
+		if b, _, err := store.Get(t.Context(), artifacts.KeysKey, artifacts.MaxKeySetSize+1); err != nil ||
+			!bytes.Equal(b, c.set) {
 			t.Errorf("%s: the set was changed to %.100q, %v", c.name, b, err)
 		}
 	}
@@ -419,7 +442,8 @@ func (s *faultyStore) Get(ctx context.Context, key string, limit int64) ([]byte,
 	return s.Store.Get(ctx, key, limit)
 }
 
-func (s *faultyStore) Swap(ctx context.Context, key string, old artifacts.Version, data []byte) (version artifacts.Version, err error) {
+func (s *faultyStore) Swap(ctx context.Context, key string, old artifacts.Version,
+	data []byte) (version artifacts.Version, err error) {
 	if key != artifacts.KeysKey {
 		return s.Store.Swap(ctx, key, old, data)
 	}
@@ -448,14 +472,26 @@ func TestFaults(t *testing.T) {
 		{name: "all reads fail", gets: []fault{lostRequest}, want: errFault},
 		{name: "request lost", swaps: []fault{lostRequest, fine}, stored: true, calls: 2},
 		{name: "answer lost", swaps: []fault{lostAnswer, refused}, stored: true, calls: 1},
-		{name: "request lost, then the answer", swaps: []fault{lostRequest, lostAnswer, refused}, stored: true, calls: 2},
+		{
+			name: "request lost, then the answer", swaps: []fault{lostRequest, lostAnswer, refused}, stored: true,
+			calls: 2,
+		},
 		{name: "conflict with nobody", swaps: []fault{refused, refused, fine}, stored: true, calls: 3},
 		{name: "conflict with itself", swaps: []fault{sentTwice, refused}, stored: true, calls: 1},
 		{name: "all requests lost", swaps: []fault{lostRequest}, want: errFault, calls: maxFaults + 1},
-		{name: "answer of the last try lost", swaps: append(repeat(lostRequest, maxFaults), lostAnswer), stored: true, calls: maxFaults + 1},
+		{
+			name: "answer of the last try lost", swaps: append(repeat(lostRequest, maxFaults), lostAnswer),
+			stored: true, calls: maxFaults + 1,
+		},
 		{name: "always a conflict", swaps: []fault{refused}, want: artifacts.ErrConflict, calls: maxConflicts + 1},
-		{name: "answer lost, then the store is away", gets: []fault{fine, lostRequest}, swaps: []fault{lostAnswer}, want: errFault, unknown: true, stored: true, calls: 1},
-		{name: "request lost, then the store is away", gets: []fault{fine, lostRequest}, swaps: []fault{lostRequest}, want: errFault, unknown: true, calls: 1},
+		{
+			name: "answer lost, then the store is away", gets: []fault{fine, lostRequest}, swaps: []fault{lostAnswer},
+			want: errFault, unknown: true, stored: true, calls: 1,
+		},
+		{
+			name: "request lost, then the store is away", gets: []fault{fine, lostRequest}, swaps: []fault{lostRequest},
+			want: errFault, unknown: true, calls: 1,
+		},
 	} {
 		for _, op := range []string{"create", "revoke", "rotate"} {
 			t.Run(c.name+"/"+op, func(t *testing.T) {
@@ -524,13 +560,15 @@ func TestFullSet(t *testing.T) {
 	full := &artifacts.KeySet{Format: artifacts.Format, Keys: make([]artifacts.KeyEntry, artifacts.MaxKeys)}
 	for i := range full.Keys {
 		full.Keys[i] = artifacts.KeyEntry{
-			ID: fmt.Sprint("k", i), Name: "n", Hash: artifacts.Sum(fmt.Append(nil, i)), Rate: 1, Burst: 1, Created: start.AddDate(-1, 0, 0),
+			ID: fmt.Sprint("k", i), Name: "n", Hash: artifacts.Sum(fmt.Append(nil, i)), Rate: 1, Burst: 1,
+			Created: start.AddDate(-1, 0, 0),
 		}
 	}
 	store := memstore.New()
 	put(t, store, full.Encode())
 	r, _ := newRegistry(store)
-	if _, err := r.Create(t.Context(), board); err == nil || !strings.Contains(err.Error(), "20000 keys, all in force") {
+	if _, err := r.Create(t.Context(), board); err == nil ||
+		!strings.Contains(err.Error(), "20000 keys, all in force") {
 		t.Errorf("all in force: got %v", err)
 	}
 

@@ -45,7 +45,8 @@ func (r *Registry) read(ctx context.Context) (*artifacts.KeySet, artifacts.Versi
 // After a swap that failed, the outcome is always read back, also when the
 // store reported a conflict: a store's client may have sent the request twice
 // and met its own first one.
-func (r *Registry) update(ctx context.Context, adopt bool, edit func(*artifacts.KeySet) (settled bool, err error)) error {
+func (r *Registry) update(ctx context.Context, adopt bool,
+	edit func(*artifacts.KeySet) (settled bool, err error)) error {
 	var swapErr error // the last swap's
 	unknown := false  // whether it took effect is not known
 	conflicts, faults := 0, 0
@@ -76,7 +77,8 @@ func (r *Registry) update(ctx context.Context, adopt bool, edit func(*artifacts.
 		}
 		next, err := publish.Number(ctx, r.Store, set.Numbered, r.now())
 		if err == nil && set.Store != "" && set.Store != next.Store {
-			err = fmt.Errorf("%w: the key set is of store %s, this is store %s", artifacts.ErrCorrupt, set.Store, next.Store)
+			err = fmt.Errorf("%w: the key set is of store %s, this is store %s", artifacts.ErrCorrupt, set.Store,
+				next.Store)
 		}
 		if err != nil {
 			if faults++; faults > maxFaults || isAnswer(err) {
@@ -122,7 +124,8 @@ func (r *Registry) checkLost(ctx context.Context) error {
 // isAnswer reports whether err is something that the store said of the object,
 // which asking again does not change.
 func isAnswer(err error) bool {
-	return errors.Is(err, artifacts.ErrFormat) || errors.Is(err, artifacts.ErrCorrupt) || errors.Is(err, artifacts.ErrTooLarge)
+	return errors.Is(err, artifacts.ErrFormat) || errors.Is(err, artifacts.ErrCorrupt) ||
+		errors.Is(err, artifacts.ErrTooLarge)
 }
 
 func pace() backoff.BackOff {

@@ -66,10 +66,6 @@ func open(ctx context.Context, r artifacts.Reader, root *Root) (*Ledger, error) 
 	return l, nil
 }
 
-// Totals returns the total market caps of the 48 hours up to the ledger's newest
-// snapshot, oldest first. The caller must not change the slice.
-func (l *Ledger) Totals() []Total { return l.root.Totals }
-
 // sorted returns the feed's prices in ascending order of id. Past and Advance
 // share the result.
 func (l *Ledger) sorted(f *market.Feed) ([]row, error) {

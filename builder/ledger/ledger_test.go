@@ -70,7 +70,7 @@ func TestLedgerCarriesWhatWasComputed(t *testing.T) {
 		}
 	}
 
-	if totals := l.Totals(); len(totals) != 1 || !totals[0].Time.Equal(epoch) || totals[0].MarketCap != "11325000" {
+	if totals := l.root.Totals; len(totals) != 1 || !totals[0].Time.Equal(epoch) || totals[0].MarketCap != "11325000" {
 		t.Errorf("totals are %v, want 11325000", totals)
 	}
 }

@@ -44,7 +44,8 @@ const (
 var (
 	outcomes = []string{published, unchanged, guarded, superseded, failed}
 	steps    = []string{
-		builder.StepOpen, builder.StepRead, builder.StepCompute, builder.StepObjects, builder.StepHistory, publish.StepSync, publish.StepManifest, publish.StepSwap,
+		builder.StepOpen, builder.StepRead, builder.StepCompute, builder.StepObjects, builder.StepHistory,
+		publish.StepSync, publish.StepManifest, publish.StepSwap,
 	}
 	// stepBounds are upper bounds in seconds: 20,000 assets take seconds, a
 	// million minutes; builder.BuildDeadline ends all.
@@ -57,34 +58,15 @@ type Metrics struct {
 	handler http.Handler
 	now     func() time.Time
 
-	builds        *prometheus.CounterVec
-	buildTime     prometheus.Histogram
-	stepTime      *prometheus.HistogramVec
-	rows          *prometheus.GaugeVec
-	rejected      *prometheus.GaugeVec
-	tolerated     *prometheus.GaugeVec
-	partNewest    *prometheus.GaugeVec
-	partEvery     *prometheus.GaugeVec
-	partFetched   *prometheus.GaugeVec
-	partFailures  *prometheus.GaugeVec
-	partUntimed   *prometheus.GaugeVec
-	staleParts    prometheus.Counter
-	calls         *prometheus.GaugeVec
-	callsLeft     *prometheus.GaugeVec
-	forced        prometheus.Counter
-	missing       prometheus.Gauge
-	objects       prometheus.Counter
-	bytes         prometheus.Counter
-	lease         prometheus.Gauge
-	sequence      prometheus.Gauge
-	snapshot      prometheus.Gauge
-	lastSuccess   prometheus.Gauge
-	jobs          *prometheus.CounterVec
-	jobTime       *prometheus.HistogramVec
-	jobSuccess    *prometheus.GaugeVec
-	deleted       prometheus.Counter
-	deletedBytes  prometheus.Counter
-	storedObjects prometheus.Gauge
+	builds, jobs                                           *prometheus.CounterVec
+	buildTime                                              prometheus.Histogram
+	stepTime, jobTime                                      *prometheus.HistogramVec
+	rows, rejected, tolerated, calls, callsLeft            *prometheus.GaugeVec
+	partNewest, partEvery, partFetched                     *prometheus.GaugeVec
+	partFailures, partUntimed, jobSuccess                  *prometheus.GaugeVec
+	staleParts, forced, objects, bytes                     prometheus.Counter
+	deleted, deletedBytes                                  prometheus.Counter
+	missing, lease, sequence, snapshot, lastSuccess, stays prometheus.Gauge
 }
 
 // New returns the Metrics of a builder.
@@ -113,35 +95,55 @@ func New() *Metrics {
 		handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}),
 		now:     time.Now,
 
-		builds:       counters("builder_builds_total", "Builds by outcome; a build that is tried again counts again, one that was stopped with the builder does not.", "outcome"),
-		buildTime:    histogram("builder_build_duration_seconds", "Time that a build took, whatever its outcome."),
-		stepTime:     histograms("builder_build_step_duration_seconds", "Time that a step of a build took.", "step"),
-		rows:         gauges("builder_rows", "Rows of the last feed that were accepted, by collection.", "collection"),
-		rejected:     gauges("builder_rejected_rows", "Rows of the last feed that were set aside, by file.", "file"),
-		tolerated:    gauges("builder_tolerated_values", "Values of the last feed that were left out without setting their row aside.", "kind"),
-		calls:        gauges("builder_source_calls", "Calls to a provider in the last 32 days, as far as the cache folder remembers.", "source"),
-		callsLeft:    gauges("builder_source_calls_left", "Calls that are left of the quota; none without one.", "source"),
-		partNewest:   gauges("builder_part_newest_timestamp_seconds", "Newest of the provider's own times in a part of a live source, in Unix seconds.", "part"),
-		partEvery:    gauges("builder_part_interval_seconds", "How often that part is asked for, as the quota allows; 0: for each feed.", "part"),
-		partFetched:  gauges("builder_part_fetched_timestamp_seconds", "When a live source's provider last gave what is in use of a part, in Unix seconds.", "part"),
-		partFailures: gauges("builder_part_failures", "How often in a row a part of a live source has failed; its last good rows stand in.", "part"),
-		partUntimed:  gauges("builder_part_untimed", "1 while no row of a live source's prices has a usable time, so that nothing says how old they are.", "part"),
-		staleParts:   counter("builder_stale_parts_total", "Parts of a live source that were unavailable and stood in a feed again as they were."),
-		forced:       counter("builder_forced_guards_total", "Guard rails that --allow or --force has overridden, or that a damaged last snapshot has."),
-		missing:      gauge("builder_missing_objects", "Objects that the published snapshot refers to and the store did not hold when it was built."),
-		objects:      counter("builder_objects_written_total", "Immutable objects put, manifests included."),
-		bytes:        counter("builder_bytes_written_total", "Bytes of the immutable objects put."),
-		lease:        gauge("builder_lease_held", "1 while this builder has the store's lease and works, 0 while it waits for it."),
-		sequence:     gauge("builder_snapshot_sequence", "Sequence of the snapshot that this builder has published or found published last; 0: none."),
-		snapshot:     gauge("builder_snapshot_timestamp_seconds", "Time of that snapshot, in Unix seconds; 0: none."),
-		lastSuccess:  gauge("builder_last_success_timestamp_seconds", "When a build last ended with its snapshot published, by it or before it, in Unix seconds; before the first one, when the builder began to work."),
-		jobs:         counters("builder_jobs_total", "Runs of the other jobs, by outcome.", "name", "outcome"),
-		jobTime:      histograms("builder_job_duration_seconds", "Time that a run of another job took.", "name"),
-		jobSuccess:   gauges("builder_job_last_success_timestamp_seconds", "When a job last succeeded, in Unix seconds; before the first time, when the builder began to work.", "name"),
+		builds: counters("builder_builds_total",
+			"Builds by outcome; a build that is tried again counts again, one that was stopped with the builder does "+
+				"not.", "outcome"),
+		buildTime: histogram("builder_build_duration_seconds", "Time that a build took, whatever its outcome."),
+		stepTime:  histograms("builder_build_step_duration_seconds", "Time that a step of a build took.", "step"),
+		rows:      gauges("builder_rows", "Rows of the last feed that were accepted, by collection.", "collection"),
+		rejected:  gauges("builder_rejected_rows", "Rows of the last feed that were set aside, by file.", "file"),
+		tolerated: gauges("builder_tolerated_values",
+			"Values of the last feed that were left out without setting their row aside.", "kind"),
+		calls: gauges("builder_source_calls",
+			"Calls to a provider in the last 32 days, as far as the cache folder remembers.", "source"),
+		callsLeft: gauges("builder_source_calls_left", "Calls that are left of the quota; none without one.",
+			"source"),
+		partNewest: gauges("builder_part_newest_timestamp_seconds",
+			"Newest of the provider's own times in a part of a live source, in Unix seconds.", "part"),
+		partEvery: gauges("builder_part_interval_seconds",
+			"How often that part is asked for, as the quota allows; 0: for each feed.", "part"),
+		partFetched: gauges("builder_part_fetched_timestamp_seconds",
+			"When a live source's provider last gave what is in use of a part, in Unix seconds.", "part"),
+		partFailures: gauges("builder_part_failures",
+			"How often in a row a part of a live source has failed; its last good rows stand in.", "part"),
+		partUntimed: gauges("builder_part_untimed",
+			"1 while no row of a live source's prices has a usable time, so that nothing says how old they are.",
+			"part"),
+		staleParts: counter("builder_stale_parts_total",
+			"Parts of a live source that were unavailable and stood in a feed again as they were."),
+		forced: counter("builder_forced_guards_total",
+			"Guard rails that --allow or --force has overridden, or that a damaged last snapshot has."),
+		missing: gauge("builder_missing_objects",
+			"Objects that the published snapshot refers to and the store did not hold when it was built."),
+		objects: counter("builder_objects_written_total", "Immutable objects put, manifests included."),
+		bytes:   counter("builder_bytes_written_total", "Bytes of the immutable objects put."),
+		lease: gauge("builder_lease_held",
+			"1 while this builder has the store's lease and works, 0 while it waits for it."),
+		sequence: gauge("builder_snapshot_sequence",
+			"Sequence of the snapshot that this builder has published or found published last; 0: none."),
+		snapshot: gauge("builder_snapshot_timestamp_seconds", "Time of that snapshot, in Unix seconds; 0: none."),
+		lastSuccess: gauge("builder_last_success_timestamp_seconds",
+			"When a build last ended with its snapshot published, by it or before it, in Unix seconds; before the "+
+				"first one, when the builder began to work."),
+		jobs:    counters("builder_jobs_total", "Runs of the other jobs, by outcome.", "name", "outcome"),
+		jobTime: histograms("builder_job_duration_seconds", "Time that a run of another job took.", "name"),
+		jobSuccess: gauges("builder_job_last_success_timestamp_seconds",
+			"When a job last succeeded, in Unix seconds; before the first time, when the builder began to work.",
+			"name"),
 
-		deleted:       counter("builder_gc_deleted_objects_total", "Objects and manifests that gc has removed."),
-		deletedBytes:  counter("builder_gc_deleted_bytes_total", "Bytes that gc has removed."),
-		storedObjects: gauge("builder_gc_kept_objects", "Objects and manifests that the last gc left in the store."),
+		deleted:      counter("builder_gc_deleted_objects_total", "Objects and manifests that gc has removed."),
+		deletedBytes: counter("builder_gc_deleted_bytes_total", "Bytes that gc has removed."),
+		stays:        gauge("builder_gc_kept_objects", "Objects and manifests that the last gc left in the store."),
 	}
 	m.begin()
 	// rate() sees the first failure only if there was a series before it.
@@ -188,7 +190,10 @@ func (m *Metrics) Serve(ctx context.Context, ln net.Listener) error {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write([]byte("ok\n")) // the client may have gone
 	})
-	server := &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
+	server := &http.Server{
+		Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 16 << 10,
+	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // the next scrape comes soon
 	defer stop()
 	if err := server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
@@ -274,7 +279,8 @@ func outcomeOf(r *builder.Report, err error) string {
 		return ""
 	case errors.Is(err, builder.ErrGuard):
 		return guarded
-	case errors.Is(err, builder.ErrOlder), errors.Is(err, builder.ErrOther), errors.Is(err, builder.ErrWithdrawn), errors.As(err, &lost):
+	case errors.Is(err, builder.ErrOlder), errors.Is(err, builder.ErrOther), errors.Is(err,
+		builder.ErrWithdrawn), errors.As(err, &lost):
 		return superseded
 	}
 	return failed
@@ -306,7 +312,7 @@ func (m *Metrics) Collected(r *upkeep.GCReport) {
 	}
 	m.deleted.Add(float64(r.Deleted))
 	m.deletedBytes.Add(float64(r.DeletedBytes))
-	m.storedObjects.Set(float64(r.Kept))
+	m.stays.Set(float64(r.Kept))
 }
 
 func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }

@@ -92,7 +92,10 @@ func TestBuilt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := builder.New(builder.Config{Store: store, Source: market, Guards: builder.DefaultGuards, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return at }})
+		b, err := builder.New(builder.Config{
+			Store: store, Source: market, Guards: builder.DefaultGuards, Log: slog.New(slog.DiscardHandler),
+			Now: func() time.Time { return at },
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,10 +106,12 @@ func TestBuilt(t *testing.T) {
 	m.now = func() time.Time { return now }
 	m.Found(at.Add(-time.Hour), 7)
 	got := scrape(t, m)
-	if v := got["builder_snapshot_timestamp_seconds"]; v != float64(at.Add(-time.Hour).Unix()) || got["builder_snapshot_sequence"] != 7 {
+	if v := got["builder_snapshot_timestamp_seconds"]; v != float64(at.Add(-time.Hour).Unix()) ||
+		got["builder_snapshot_sequence"] != 7 {
 		t.Errorf("found: %v, sequence %v", v, got["builder_snapshot_sequence"])
 	}
-	if age := time.Since(time.Unix(int64(got["builder_last_success_timestamp_seconds"]), 0)); age < 0 || age > time.Minute {
+	if age := time.Since(time.Unix(int64(got["builder_last_success_timestamp_seconds"]), 0)); age < 0 ||
+		age > time.Minute {
 		t.Errorf("the start is no success: %v ago", age)
 	}
 	for _, outcome := range outcomes {
@@ -123,7 +128,8 @@ func TestBuilt(t *testing.T) {
 	first.Quota = &source.Quota{Source: "coingecko", Limit: 12, Used: 7, Left: &left}
 	first.StaleParts = 2
 	first.Parts = []source.Part{
-		{Name: "coins", Fetched: at.Add(-time.Hour), Failures: 3}, {Name: "tickers", Quotes: true, Newest: at.Add(-time.Hour), Every: time.Minute},
+		{Name: "coins", Fetched: at.Add(-time.Hour), Failures: 3},
+		{Name: "tickers", Quotes: true, Newest: at.Add(-time.Hour), Every: time.Minute},
 		{Name: "prices", Quotes: true, Untimed: true},
 	}
 	m.Built(first, nil)
@@ -210,7 +216,8 @@ func TestJobs(t *testing.T) {
 	m.Collected(&upkeep.GCReport{Kept: 7, Deleted: 3, DeletedBytes: 99})
 	m.Collected(&upkeep.GCReport{Kept: 1, Deleted: 3, DeletedBytes: 99, DryRun: true})
 	got := scrape(t, m)
-	if age := time.Since(time.Unix(int64(got[`builder_job_last_success_timestamp_seconds{name="gc"}`]), 0)); age < 0 || age > time.Minute {
+	if age := time.Since(time.Unix(int64(got[`builder_job_last_success_timestamp_seconds{name="gc"}`]), 0)); age < 0 ||
+		age > time.Minute {
 		t.Errorf("the start is no success of gc: %v ago", age)
 	}
 	for name, want := range map[string]float64{

@@ -57,7 +57,8 @@ func (f csvFolder) Files(ctx context.Context, t time.Time) (Files, error) {
 
 // Info returns what feed.json says of a database and a time.
 func Info(database string, t time.Time) []byte {
-	return fmt.Appendf(nil, "{\"format\":1,\"database\":%s,\"time\":%q}\n", quoted(database), t.UTC().Format(time.RFC3339))
+	return fmt.Appendf(nil, "{\"format\":1,\"database\":%s,\"time\":%q}\n", quoted(database),
+		t.UTC().Format(time.RFC3339))
 }
 
 func csvName(file string) string { return strings.TrimSuffix(file, ".ndjson") + ".csv" }

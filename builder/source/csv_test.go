@@ -152,7 +152,8 @@ func TestCSVWithoutAFeed(t *testing.T) {
 		}
 	}
 	_, src := writeCSV(t, AssetsFile, "{}")
-	if _, err := src.Files(t.Context(), time.Time{}); err == nil || !strings.Contains(err.Error(), "there is no assets.csv (a folder of NDJSON files is feed:PATH)") {
+	if _, err := src.Files(t.Context(), time.Time{}); err == nil ||
+		!strings.Contains(err.Error(), "there is no assets.csv (a folder of NDJSON files is feed:PATH)") {
 		t.Errorf("without assets.csv: %v", err)
 	}
 

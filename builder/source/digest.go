@@ -5,10 +5,9 @@ import (
 	"encoding/binary"
 	"math/bits"
 
-	"github.com/zeebo/xxh3"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
+	"github.com/zeebo/xxh3"
 )
 
 // InputDigest returns the digest of what a snapshot is made from: the feed's

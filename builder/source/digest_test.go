@@ -8,10 +8,9 @@ import (
 	"testing/fstest"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
+	"pgregory.net/rapid"
 )
 
 // fullFeed has something in every field of every kind of row.
@@ -36,7 +35,9 @@ func fullFeed() *market.Feed {
 		Exchanges: []market.Exchange{{
 			Key: "e", ID: 2, Name: "n", Slug: "s", Logo: "l", Links: [6]string{"1", "2", "3", "4", "5", "6"},
 			Maker: u(1), Taker: u(2),
-			Market: &market.ExchangeMarket{Volume: new(u(6)), MarketsCount: new(uint64(5)), CoinsCount: new(uint64(5)), DataTime: new(at)},
+			Market: &market.ExchangeMarket{
+				Volume: new(u(6)), MarketsCount: new(uint64(5)), CoinsCount: new(uint64(5)), DataTime: new(at),
+			},
 		}},
 		Categories: []market.Group{group()},
 		Chains:     []market.Group{group()},
@@ -150,14 +151,19 @@ func TestDigestIgnoresOrder(t *testing.T) {
 			for _, m := range members {
 				keys = append(keys, fmt.Sprintf(`"k%d"`, m))
 			}
-			groups = append(groups, fmt.Sprintf(`{"key":"g%d","name":"n","slug":"u%d","native":"k%d","members":[%s]}`, i, i, n-i, strings.Join(keys, ",")))
+			groups = append(groups,
+				fmt.Sprintf(`{"key":"g%d","name":"n","slug":"u%d","native":"k%d","members":[%s]}`, i, i, n-i,
+					strings.Join(keys, ",")))
 		}
 		digest := func(label string, shuffle bool) artifacts.Digest {
 			files := fstest.MapFS{InfoFile: {Data: []byte(testInfo)}}
 			for _, f := range []struct {
 				name string
 				rows []string
-			}{{AssetsFile, assets}, {QuotesFile, quotes}, {ExchangesFile, exchanges}, {CategoriesFile, groups}, {ChainsFile, groups}} {
+			}{
+				{AssetsFile, assets}, {QuotesFile, quotes}, {ExchangesFile, exchanges}, {CategoriesFile, groups},
+				{ChainsFile, groups},
+			} {
 				rows := f.rows
 				if shuffle {
 					rows = rapid.Permutation(rows).Draw(t, label+f.name)

@@ -82,8 +82,10 @@ func (m Memory) Open(_ context.Context, name string) (io.ReadCloser, error) {
 // Write copies a feed's files into the folder dir, which is made when missing
 // and is then a canonical feed. feed.json is taken away first and comes back
 // last, when all others are on disk, so that a folder that is half written is
-// not taken for a feed. Other files in dir are left alone.
-func Write(ctx context.Context, dir string, files Files) error {
+// not taken for a feed. Other files in dir are left alone. progress, if not nil,
+// receives how much of a file has been written, in bytes; total is -1 when it is not
+// known.
+func Write(ctx context.Context, dir string, files Files, progress func(file string, written, total int64)) error {
 	// Read before anything is touched: files may be those of dir itself.
 	info, err := readInfoFile(ctx, files)
 	if err != nil {
@@ -96,7 +98,7 @@ func Write(ctx context.Context, dir string, files Files) error {
 		return fmt.Errorf("write feed: %w", err)
 	}
 	for _, name := range []string{AssetsFile, QuotesFile, ExchangesFile, CategoriesFile, ChainsFile} {
-		if err := copyFile(ctx, dir, name, files); err != nil {
+		if err := copyFile(ctx, dir, name, files, progress); err != nil {
 			return fmt.Errorf("write feed: %s: %w", name, err)
 		}
 	}
@@ -107,7 +109,7 @@ func Write(ctx context.Context, dir string, files Files) error {
 }
 
 // copyFile makes a file of dir what it is in files: missing, or the same.
-func copyFile(ctx context.Context, dir, name string, files Files) error {
+func copyFile(ctx context.Context, dir, name string, files Files, progress func(string, int64, int64)) error {
 	in, err := files.Open(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) && name != AssetsFile {
 		return remove(filepath.Join(dir, name))
@@ -116,7 +118,7 @@ func copyFile(ctx context.Context, dir, name string, files Files) error {
 		return err
 	}
 	defer in.Close()
-	return durable.WriteFile(filepath.Join(dir, name), &watchedReader{ctx: ctx, r: in}, 0o644)
+	return durable.WriteFile(filepath.Join(dir, name), watch(ctx, in, name, progress), 0o644)
 }
 
 func remove(path string) error {

@@ -68,7 +68,8 @@ func openHTTP(scheme string) Opener {
 			return nil, errors.New("not a URL; want feed+https://HOST/PATH?cache=DIR")
 		}
 		if u.User != nil {
-			return nil, fmt.Errorf("a user or a password in the URL would be seen in logs; set %s to the value of the header Authorization", authorizationEnv)
+			return nil, fmt.Errorf("a user or a password in the URL would be seen in logs; set %s to the value of "+
+				"the header Authorization", authorizationEnv)
 		}
 		query, err := url.ParseQuery(u.RawQuery)
 		for name, values := range query {
@@ -96,7 +97,8 @@ func openHTTP(scheme string) Opener {
 				return nil, fmt.Errorf("cache: %w", err)
 			}
 		}
-		f.client = &http.Client{Transport: Transport(), CheckRedirect: func(req *http.Request, via []*http.Request) error {
+		f.client = &http.Client{Transport: Transport(), CheckRedirect: func(req *http.Request,
+			via []*http.Request) error {
 			if len(via) > maxRedirects || req.URL.Scheme != f.base.Scheme {
 				return errors.New("redirected to another scheme, or too often")
 			}
@@ -124,7 +126,8 @@ func (f *httpFeed) allowed(u *url.URL) error {
 	if u.Scheme == "https" || f.insecure || ThisMachine(u) {
 		return nil
 	}
-	return fmt.Errorf("http to %s, which is not this machine, can be read and changed on the way: want feed+https, or add insecure=on", u.Host)
+	return fmt.Errorf("http to %s, which is not this machine, can be read and changed on the way: want feed+https, "+
+		"or add insecure=on", u.Host)
 }
 
 func (f *httpFeed) String() string { return "feed+" + f.base.String() }
@@ -215,7 +218,8 @@ func (f *httpFeed) load(name, at string) *httpFile {
 	b, err := os.ReadFile(filepath.Join(f.cache, name))
 	head, body, found := bytes.Cut(b, []byte("\n"))
 	kept := &httpFile{body: body}
-	if err != nil || !found || json.Unmarshal(head, kept) != nil || kept.URL != at || kept.SHA256 != sha256.Sum256(body) {
+	if err != nil || !found || json.Unmarshal(head, kept) != nil || kept.URL != at ||
+		kept.SHA256 != sha256.Sum256(body) {
 		return nil
 	}
 	return kept
@@ -230,6 +234,7 @@ func (f *httpFeed) save(name string, file *httpFile) {
 		return
 	}
 	if head, err := json.Marshal(file); err == nil {
-		_ = durable.ReplaceFile(filepath.Join(f.cache, name), io.MultiReader(bytes.NewReader(head), strings.NewReader("\n"), bytes.NewReader(file.body)), 0o644)
+		_ = durable.ReplaceFile(filepath.Join(f.cache, name),
+			io.MultiReader(bytes.NewReader(head), strings.NewReader("\n"), bytes.NewReader(file.body)), 0o644)
 	}
 }

@@ -94,7 +94,8 @@ func TestHTTP(t *testing.T) {
 			if feed, _ := mustRead(t, files, ReadOptions{}); len(feed.Assets) != 3 || len(feed.Quotes) != 1 {
 				t.Errorf("%d assets, %d quotes", len(feed.Assets), len(feed.Quotes))
 			}
-			if s.status[http.StatusOK] != got || s.status[http.StatusNotModified] != unchanged || s.status[http.StatusNotFound] != 3 {
+			if s.status[http.StatusOK] != got || s.status[http.StatusNotModified] != unchanged ||
+				s.status[http.StatusNotFound] != 3 {
 				t.Errorf("answers %v, want %d new and %d unchanged", s.status, got, unchanged)
 			}
 		}
@@ -140,7 +141,8 @@ func TestHTTPReplaced(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	moves = 1000
-	if _, err := s.source(t, "").Files(t.Context(), time.Time{}); err == nil || !strings.Contains(err.Error(), "was replaced 3 times while it was read") || moves != 997 {
+	if _, err := s.source(t, "").Files(t.Context(), time.Time{}); err == nil ||
+		!strings.Contains(err.Error(), "was replaced 3 times while it was read") || moves != 997 {
 		t.Errorf("%d moves: %v", 1000-moves, err)
 	}
 }
@@ -155,11 +157,23 @@ func TestHTTPThatFails(t *testing.T) {
 		answer func(w http.ResponseWriter, r *http.Request)
 		want   string
 	}{
-		"no feed.json":       {InfoFile, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, "has no feed.json"},
-		"no assets":          {AssetsFile, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(410) }, "assets.ndjson: missing"},
-		"error":              {ChainsFile, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, "/feed/chains.ndjson: status 500"},
-		"304 out of nowhere": {AssetsFile, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(304) }, "status 304"},
-		"too long":           {InfoFile, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, MaxLine+1)) }, "more than 1048576 bytes"},
+		"no feed.json": {
+			InfoFile, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, "has no feed.json",
+		},
+		"no assets": {
+			AssetsFile, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(410) }, "assets.ndjson: missing",
+		},
+		"error": {
+			ChainsFile, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
+			"/feed/chains.ndjson: status 500",
+		},
+		"304 out of nowhere": {
+			AssetsFile, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(304) }, "status 304",
+		},
+		"too long": {
+			InfoFile, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, MaxLine+1)) },
+			"more than 1048576 bytes",
+		},
 		"breaks off": {AssetsFile, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			_, _ = w.Write([]byte("{"))
@@ -168,11 +182,19 @@ func TestHTTPThatFails(t *testing.T) {
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = w.Write([]byte("none"))
 		}, "assets.ndjson: "},
-		"another scheme": {AssetsFile, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://"+r.Host, http.StatusFound) }, "redirected to another scheme"},
+		"another scheme": {
+			AssetsFile,
+			func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://"+r.Host, http.StatusFound) },
+			"redirected to another scheme",
+		},
 		"another host": {AssetsFile, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://feed.example/", http.StatusFound)
 		}, "http to feed.example, which is not this machine"},
-		"for ever": {AssetsFile, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, http.StatusFound) }, "too often"},
+		"for ever": {
+			AssetsFile,
+			func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, http.StatusFound) },
+			"too often",
+		},
 		"moved": {AssetsFile, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere+"/feed/new.ndjson", http.StatusFound)
 		}, ""},
@@ -180,7 +202,8 @@ func TestHTTPThatFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s.files["new.ndjson"] = s.files[AssetsFile]
 			s.answer = func(w http.ResponseWriter, r *http.Request, file string) bool {
-				if here := r.Host == s.Listener.Addr().String(); here != (r.Header.Get("Authorization") == "Bearer top-secret") {
+				if here := r.Host == s.Listener.Addr().String(); here != (r.Header.Get("Authorization") == "Bearer "+
+					"top-secret") {
 					t.Errorf("%s: Authorization %q", r.Host, r.Header.Get("Authorization"))
 				}
 				if file == test.file {
@@ -214,7 +237,8 @@ func TestOpenHTTP(t *testing.T) {
 		"feed+https://h.example/feed?cache=http_test.go":   "cache: ",
 	} {
 		src, err := Open(t.Context(), spec, nil)
-		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret")) {
+		if (err == nil) != (want == "") ||
+			err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret")) {
 			t.Errorf("%s: %v, want %s", spec, err, want)
 		}
 		if name, _, _ := strings.Cut(spec, "?"); err == nil && src.String() != name {

@@ -13,17 +13,17 @@ import (
 	"testing/fstest"
 	"unicode/utf8"
 
-	"pgregory.net/rapid"
-
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/internal/lab/gen"
 	"example.com/marketdata/loadtest/model"
+	"pgregory.net/rapid"
 )
 
 // accepted is a feed as loadtest/model says it.
 func accepted(f *market.Feed) map[string]map[string]model.Accepted {
 	units := func(u market.U128) string {
-		return new(big.Int).Add(new(big.Int).Lsh(new(big.Int).SetUint64(u.Hi), 64), new(big.Int).SetUint64(u.Lo)).String()
+		return new(big.Int).Add(new(big.Int).Lsh(new(big.Int).SetUint64(u.Hi), 64),
+			new(big.Int).SetUint64(u.Lo)).String()
 	}
 	count := func(n *uint64) string {
 		if n == nil {
@@ -31,15 +31,24 @@ func accepted(f *market.Feed) map[string]map[string]model.Accepted {
 		}
 		return fmt.Sprint(*n)
 	}
-	rows := map[string]map[string]model.Accepted{"assets": {}, "quotes": {}, "exchanges": {}, "categories": {}, "chains": {}}
+	rows := map[string]map[string]model.Accepted{
+		"assets": {}, "quotes": {}, "exchanges": {}, "categories": {}, "chains": {},
+	}
 	for _, a := range f.Assets {
-		rows["assets"][a.Key] = model.Accepted{ID: int64(a.ID), Row: fmt.Sprintf("%q %t", append([]string{a.Name, a.Symbol, a.Slug, a.Logo, a.Website, a.Whitepaper}, a.Explorers...), a.Active)}
+		rows["assets"][a.Key] = model.Accepted{
+			ID: int64(a.ID),
+			Row: fmt.Sprintf("%q %t",
+				append([]string{a.Name, a.Symbol, a.Slug, a.Logo, a.Website, a.Whitepaper}, a.Explorers...), a.Active),
+		}
 	}
 	for _, q := range f.Quotes {
-		rows["quotes"][f.Assets[q.Asset].Key] = model.Accepted{Row: fmt.Sprint(units(q.Price), units(q.MarketCap), units(q.Volume))}
+		rows["quotes"][f.Assets[q.Asset].Key] = model.Accepted{
+			Row: fmt.Sprint(units(q.Price), units(q.MarketCap), units(q.Volume)),
+		}
 	}
 	for _, e := range f.Exchanges {
-		row := fmt.Sprintf("%q %s %s", append([]string{e.Name, e.Slug, e.Logo}, e.Links[:]...), units(e.Maker), units(e.Taker))
+		row := fmt.Sprintf("%q %s %s", append([]string{e.Name, e.Slug, e.Logo}, e.Links[:]...), units(e.Maker),
+			units(e.Taker))
 		if m := e.Market; m != nil {
 			volume := "none"
 			if m.Volume != nil {
@@ -60,14 +69,19 @@ func accepted(f *market.Feed) map[string]map[string]model.Accepted {
 			if g.Native >= 0 {
 				native = f.Assets[g.Native].Key
 			}
-			rows[collection][g.Key] = model.Accepted{ID: int64(g.ID), Row: fmt.Sprintf("%q %t %s %q", []string{g.Name, g.Slug, g.DisplayName, native}, g.Active, count(g.EVMChainID), members)}
+			rows[collection][g.Key] = model.Accepted{
+				ID: int64(g.ID),
+				Row: fmt.Sprintf("%q %t %s %q", []string{g.Name, g.Slug, g.DisplayName, native}, g.Active,
+					count(g.EVMChainID), members),
+			}
 		}
 	}
 	return rows
 }
 
 // compareWithModel reads files both ways, and returns the ids of the model.
-func compareWithModel(t interface{ Fatalf(string, ...any) }, fsys fstest.MapFS, known map[string]map[string]int64) map[string]map[string]model.Accepted {
+func compareWithModel(t interface{ Fatalf(string, ...any) }, fsys fstest.MapFS,
+	known map[string]map[string]int64) map[string]map[string]model.Accepted {
 	files := model.Files{}
 	for name, f := range fsys {
 		files[name] = string(f.Data)
@@ -105,7 +119,8 @@ func compareWithModel(t interface{ Fatalf(string, ...any) }, fsys fstest.MapFS, 
 			t.Fatalf("%s:\n got %+v\nwant %+v\n%+v", collection, rows, want[collection], report)
 		}
 		if n := report.file(collection + ".ndjson"); n.Rejected != rejected[collection] || n.Accepted != len(rows) {
-			t.Fatalf("%s: %d accepted, %d set aside; want %d, %d", n.Name, n.Accepted, n.Rejected, len(rows), rejected[collection])
+			t.Fatalf("%s: %d accepted, %d set aside; want %d, %d", n.Name, n.Accepted, n.Rejected, len(rows),
+				rejected[collection])
 		}
 	}
 	return want
@@ -144,7 +159,8 @@ func FuzzFiles(f *testing.F) {
 		`{"key":"a","id":5,"name":"n","symbol":"s","slug":"s\u0041","explorers":["x"],"active":true}`,
 		`{"key":"a","price":"1e-5","market_cap":null,"volume":3}`,
 		`{"key":"e","name":"n","slug":"s","links":{"chat":"c"},"fees":{"maker":0.1},"market":{"data_time":"2026-01-02T03:04:05Z","coins_count":3}}`,
-		`{"key":"e","name":"n","slug":"s","market":{"data_time":"2026-01-02t03:04:05,5z"}}` + "\n\v\n" + `{"key":"f","name":"n","slug":"s","market":{"data_time":"2026-01-02t03:04:05z"}}`,
+		`{"key":"e","name":"n","slug":"s","market":{"data_time":"2026-01-02t03:04:05,5z"}}` + "\n\v\n" +
+			`{"key":"f","name":"n","slug":"s","market":{"data_time":"2026-01-02t03:04:05z"}}`,
 		`{"key":"g","name":"n","slug":"s","status":"active","members":["a","b"],"evm_chain_id":1,"native":"a","display_name":"d"}`,
 		"\xef\xbb\xbf{}\r\n\r\n[{\"x\":[1,{}]}]\n\"\\ud83d\\ude00\"\n{\"k\\u0065y\":1e5}",
 	} {
@@ -156,7 +172,8 @@ func FuzzFiles(f *testing.F) {
 			return
 		}
 		for _, name := range []string{AssetsFile, QuotesFile, ExchangesFile, CategoriesFile, ChainsFile} {
-			compareWithModel(t, testFeed(name, string(file)), map[string]map[string]int64{"assets": {"b": 5}, "chains": {"a": 7}})
+			compareWithModel(t, testFeed(name, string(file)),
+				map[string]map[string]int64{"assets": {"b": 5}, "chains": {"a": 7}})
 		}
 	})
 }

@@ -165,18 +165,11 @@ func (r *reader) file(ctx context.Context, name string, rows func(expected int) 
 	if named, ok := f.(interface{ Name() string }); ok {
 		shown = named.Name()
 	}
-	size := int64(-1)
-	if sized, ok := f.(interface{ Size() int64 }); ok {
-		size = sized.Size()
-	}
-	w := &watchedReader{ctx: ctx, r: f}
-	if r.opts.Progress != nil {
-		w.progress = func(read int64) { r.opts.Progress(name, read, size) }
-	}
+	w := watch(ctx, f, name, r.opts.Progress)
 	if err := r.lines.reset(w); err != nil {
 		return err
 	}
-	a := rows(r.lines.expect(size))
+	a := rows(r.lines.expect(w.total))
 	for {
 		line, err := r.lines.next()
 		if err == io.EOF {
@@ -227,10 +220,20 @@ func (r *reader) accept(line []byte, a accepter) error {
 
 // watchedReader stops when its context is done, and reports how far it is.
 type watchedReader struct {
-	ctx      context.Context
-	r        io.Reader
-	read     int64
-	progress func(read int64)
+	ctx         context.Context
+	r           io.Reader
+	file        string
+	read, total int64
+	progress    func(file string, read, total int64)
+}
+
+// watch returns a reader of a feed's file; progress may be nil.
+func watch(ctx context.Context, r io.Reader, file string, progress func(string, int64, int64)) *watchedReader {
+	w := &watchedReader{ctx: ctx, r: r, file: file, total: -1, progress: progress}
+	if sized, ok := r.(interface{ Size() int64 }); ok {
+		w.total = sized.Size()
+	}
+	return w
 }
 
 func (w *watchedReader) Read(p []byte) (int, error) {
@@ -240,7 +243,7 @@ func (w *watchedReader) Read(p []byte) (int, error) {
 	n, err := w.r.Read(p)
 	w.read += int64(n)
 	if w.progress != nil {
-		w.progress(w.read)
+		w.progress(w.file, w.read, w.total)
 	}
 	return n, err
 }

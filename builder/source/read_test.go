@@ -67,7 +67,9 @@ func decimal(t testing.TB, digits string, decimals int) market.U128 {
 	if !ok || n.BitLen() > 128 {
 		t.Fatalf("%s is too long", digits)
 	}
-	return market.U128{Hi: new(big.Int).Rsh(n, 64).Uint64(), Lo: new(big.Int).And(n, new(big.Int).SetUint64(1<<64-1)).Uint64()}
+	return market.U128{
+		Hi: new(big.Int).Rsh(n, 64).Uint64(), Lo: new(big.Int).And(n, new(big.Int).SetUint64(1<<64-1)).Uint64(),
+	}
 }
 
 func TestReadEveryField(t *testing.T) {
@@ -110,7 +112,10 @@ func TestReadEveryField(t *testing.T) {
 	})
 	evm := uint64(1<<53 - 1)
 	same(t, feed.Chains, []market.Group{
-		{Key: "h", ID: 1, Name: "H", Slug: "s", Active: true, Members: []int{1}, DisplayName: "D", EVMChainID: &evm, Native: 0},
+		{
+			Key: "h", ID: 1, Name: "H", Slug: "s", Active: true, Members: []int{1}, DisplayName: "D", EVMChainID: &evm,
+			Native: 0,
+		},
 		{Key: "i", Name: "I", Slug: "t", DisplayName: "I", Native: -1},
 	})
 	if report.UnknownMembers != 1 || report.UnknownNatives != 1 || report.BadDataTimes != 0 {
@@ -142,15 +147,25 @@ func TestRows(t *testing.T) {
 		{AssetsFile, `{` + asset + `%`, "not JSON", []string{`,}`, `}}`, `} {}`, "}\x00"}},
 		{AssetsFile, `%` + asset + `}`, "not JSON", []string{`{,`, "\u00a0{", `// {`}},
 		{AssetsFile, `{` + asset + `,"x":%}`, "not JSON", []string{
-			`01`, `.5`, `5.`, `+5`, `1e`, `-`, `NaN`, `True`, `nul`, `[1,]`, `[1}`, `{"y"}`, `'y'`, `"\x"`, `"\u12g4"`, "\"\t\"", "\"\x00\"",
-			`"\ud800"`, `"\udc00\ud800"`, `"\ud800\ud800\udc00"`, `["\ud800x"]`, strings.Repeat(`[`, 400000) + strings.Repeat(`]`, 400000), strings.Repeat(`[{"":`, 100000) + `1`,
+			`01`, `.5`, `5.`, `+5`, `1e`, `-`, `NaN`, `True`, `nul`, `[1,]`, `[1}`, `{"y"}`, `'y'`, `"\x"`, `"\u12g4"`,
+			"\"\t\"", "\"\x00\"",
+			`"\ud800"`, `"\udc00\ud800"`, `"\ud800\ud800\udc00"`, `["\ud800x"]`,
+			strings.Repeat(`[`, 400000) + strings.Repeat(`]`, 400000), strings.Repeat(`[{"":`, 100000) + `1`,
 		}},
 		{AssetsFile, `{` + asset + `,"x":%}`, "not JSON: not valid UTF-8", []string{"\"\xff\"", "\"\xed\xa0\x80\""}},
 		{AssetsFile, `{` + asset + `,"\ud800":1}`, "not JSON", nil},
 		{AssetsFile, `[` + asset + `]`, "not JSON", nil},
 		{AssetsFile, `%`, "not a JSON object", []string{`[]`, `null`, `"x"`}},
-		{AssetsFile, ` { ` + asset + "\t, \"x\" : [ 1 , -0.5e+10 , { } , [ ] , true , false , null , \"\\ud83d\\ude00\\u0000\\/\" ] } \r", "", nil},
-		{AssetsFile, `{` + asset + `,"x":%}`, "", []string{"\"\u2028\ufeff\ufffe\"", strings.Repeat(`[`, 9000) + strings.Repeat(`]`, 9000)}},
+		{
+			AssetsFile,
+			` { ` + asset +
+				"\t, \"x\" : [ 1 , -0.5e+10 , { } , [ ] , true , false , null , \"\\ud83d\\ude00\\u0000\\/\" ] } \r",
+			"", nil,
+		},
+		{
+			AssetsFile, `{` + asset + `,"x":%}`, "",
+			[]string{"\"\u2028\ufeff\ufffe\"", strings.Repeat(`[`, 9000) + strings.Repeat(`]`, 9000)},
+		},
 
 		// Names and nulls.
 		{AssetsFile, `{` + asset + `,"Key":5,"ACTIVE":5}`, "", nil},
@@ -158,10 +173,23 @@ func TestRows(t *testing.T) {
 		{AssetsFile, `{"Key":"k","name":"n","symbol":"s","slug":"u"}`, "key: missing", nil},
 		{AssetsFile, `{"key":5,` + asset + `}`, "", nil},
 		{AssetsFile, `{` + asset + `,"key":null}`, "key: missing", nil},
-		{AssetsFile, `{` + asset + `,"id":null,"logo":null,"explorers":null,"website":null,"whitepaper":null,"active":null}`, "", nil},
+		{
+			AssetsFile,
+			`{` + asset + `,"id":null,"logo":null,"explorers":null,"website":null,"whitepaper":null,"active":null}`, "",
+			nil,
+		},
 		{ExchangesFile, `{` + exchange + `,"links":null,"fees":null,"market":null}`, "", nil},
-		{ExchangesFile, `{` + exchange + `,"links":{"chat":null},"fees":{"maker":null},"market":{"data_time":null,"volume_24h":null,"coins_count":null}}`, "", nil},
-		{ChainsFile, `{` + group + `,"status":null,"members":null,"display_name":null,"evm_chain_id":null,"native":null}`, "", nil},
+		{
+			ExchangesFile,
+			`{` + exchange +
+				`,"links":{"chat":null},"fees":{"maker":null},"market":{"data_time":null,"volume_24h":null,"coins_count":null}}`,
+			"", nil,
+		},
+		{
+			ChainsFile,
+			`{` + group + `,"status":null,"members":null,"display_name":null,"evm_chain_id":null,"native":null}`, "",
+			nil,
+		},
 
 		// Required fields.
 		{AssetsFile, `{%}`, "key: missing", []string{``, `"name":"n","symbol":"s","slug":"u"`}},
@@ -181,7 +209,10 @@ func TestRows(t *testing.T) {
 		{ChainsFile, `{"key":"k","name":"n"}`, "slug: missing", nil},
 
 		// Optional ones may be empty.
-		{AssetsFile, `{` + asset + `,%}`, "", []string{`"logo":"","explorers":[],"website":"","whitepaper":""`, `"explorers":[""]`}},
+		{
+			AssetsFile, `{` + asset + `,%}`, "",
+			[]string{`"logo":"","explorers":[],"website":"","whitepaper":""`, `"explorers":[""]`},
+		},
 		{ExchangesFile, `{` + exchange + `,"logo":"","links":{"website":""},"fees":{}}`, "", nil},
 		{ChainsFile, `{` + group + `,"members":[],"display_name":""}`, "", nil},
 
@@ -195,7 +226,10 @@ func TestRows(t *testing.T) {
 		{AssetsFile, `{` + asset + `,"whitepaper":false}`, "whitepaper: want a string", nil},
 		{AssetsFile, `{` + asset + `,"explorers":"x"}`, "explorers: want an array of strings, not a string", nil},
 		{AssetsFile, `{` + asset + `,"explorers":{}}`, "explorers: want an array", nil},
-		{AssetsFile, `{` + asset + `,"explorers":["x",1]}`, "explorers: want an array of strings, and of nothing else", nil},
+		{
+			AssetsFile, `{` + asset + `,"explorers":["x",1]}`,
+			"explorers: want an array of strings, and of nothing else", nil,
+		},
 		{AssetsFile, `{` + asset + `,"explorers":%}`, "explorers: want", []string{`[null]`, `[["x"]]`}},
 		{AssetsFile, `{` + asset + `,"explorers":[ "x" , "]\"," ]}`, "", nil},
 		{AssetsFile, `{` + asset + `,"active":"true"}`, "active: want true or false, not a string", nil},
@@ -224,9 +258,13 @@ func TestRows(t *testing.T) {
 
 		// Ids: integers from 1 to 2^53 - 1.
 		{AssetsFile, `{` + asset + `,"id":%}`, "", []string{`1`, `9007194959773695`}},
-		{AssetsFile, `{` + asset + `,"id":9007194959773696}`, "id: 9007194959773696 of a new key: want at most 9007194959773695", nil},
+		{
+			AssetsFile, `{` + asset + `,"id":9007194959773696}`,
+			"id: 9007194959773696 of a new key: want at most 9007194959773695", nil,
+		},
 		{AssetsFile, `{` + asset + `,"id":%}`, "id: want an integer from 1 to 9007199254740991", []string{
-			`9007199254740992`, `18446744073709551617`, strings.Repeat("9", 1000), `0`, `-0`, `-1`, `1.0`, `1e0`, `"1"`, `true`,
+			`9007199254740992`, `18446744073709551617`, strings.Repeat("9", 1000), `0`, `-0`, `-1`, `1.0`, `1e0`, `"1"`,
+			`true`,
 		}},
 		{ExchangesFile, `{` + exchange + `,"id":0}`, "id: want", nil},
 		{CategoriesFile, `{` + group + `,"id":[]}`, "id: want", nil},
@@ -234,16 +272,25 @@ func TestRows(t *testing.T) {
 
 		// Counts and EVM chain ids: integers from 0 to 2^53 - 1.
 		{ChainsFile, `{` + group + `,"evm_chain_id":%}`, "", []string{`0`, `-0`, `9007199254740991`}},
-		{ChainsFile, `{` + group + `,"evm_chain_id":%}`, "evm_chain_id: want an integer from 0 to 9007199254740991", []string{`9007199254740992`, `-1`, `5.0`, `1e3`, `"5"`}},
+		{
+			ChainsFile, `{` + group + `,"evm_chain_id":%}`, "evm_chain_id: want an integer from 0 to 9007199254740991",
+			[]string{`9007199254740992`, `-1`, `5.0`, `1e3`, `"5"`},
+		},
 		{ExchangesFile, `{` + exchange + `,"market":{"markets_count":1.5}}`, "market.markets_count: want", nil},
 		{ExchangesFile, `{` + exchange + `,"market":{"coins_count":-3}}`, "market.coins_count: want", nil},
 
 		// Decimals.
-		{QuotesFile, `{` + quote + `,"price":%}`, "", []string{`0`, `"-0.0e5"`, `"\u0031"`, `999999999999999999`, `1e-999999999`, `0e999999999`}},
+		{
+			QuotesFile, `{` + quote + `,"price":%}`, "",
+			[]string{`0`, `"-0.0e5"`, `"\u0031"`, `999999999999999999`, `1e-999999999`, `0e999999999`},
+		},
 		{QuotesFile, `{` + quote + `,"price":1000000000000000000}`, "price: 19 integer digits, at most 18", nil},
 		{QuotesFile, `{` + quote + `,"price":1e999999999}`, "price: ", nil},
 		{QuotesFile, `{` + quote + `,"price":-1e-999999999}`, "price: negative", nil},
-		{QuotesFile, `{` + quote + `,"price":%}`, "price: not a decimal", []string{`""`, `" 1"`, `"+1"`, `"1."`, `"01"`, `"NaN"`, `"1,5"`}},
+		{
+			QuotesFile, `{` + quote + `,"price":%}`, "price: not a decimal",
+			[]string{`""`, `" 1"`, `"+1"`, `"1."`, `"01"`, `"NaN"`, `"1,5"`},
+		},
 		{QuotesFile, `{` + quote + `,"market_cap":1e27,"volume":9e27}`, "", nil},
 		{QuotesFile, `{` + quote + `,"market_cap":1e28}`, "market_cap: 29 integer digits", nil},
 		{QuotesFile, `{` + quote + `,"volume":"1e28"}`, "volume: 29 integer digits", nil},
@@ -310,16 +357,20 @@ func TestClaims(t *testing.T) {
 		want   []int
 		reason string // of the first row set aside
 	}{
-		{"a high id from before stays its key's", AssetsFile, []string{row("high", "9007199254740991", "h", ""), row("new", "9007199254740990", "n", "")},
+		{"a high id from before stays its key's", AssetsFile, []string{
+			row("high", "9007199254740991", "h", ""), row("new", "9007199254740990", "n", ""),
+		},
 			[]int{1}, "id: 9007199254740990 of a new key"},
 		{"the first of a key stays", AssetsFile,
-			[]string{row("k", "", "1", ""), row("k", "", "2", ""), row("K", "", "3", "")}, []int{1, 3}, "key: seen before in this file"},
+			[]string{row("k", "", "1", ""), row("k", "", "2", ""), row("K", "", "3", "")}, []int{1, 3},
+			"key: seen before in this file"},
 		{"a key that is set aside is free", AssetsFile,
 			[]string{row("k", "", "1", `,"logo":1`), row("k", "", "2", "")}, []int{2}, "logo: "},
 		{"keys are free in another file", ExchangesFile,
 			[]string{row("a", "", "sa", "")}, []int{1}, ""},
 		{"the first of a slug stays, folded", AssetsFile,
-			[]string{row("1", "", "slugſ", ""), row("2", "", "SLUGS", ""), row("3", "", "sl\u0075g", "")}, []int{1, 3}, `slug: "SLUGS" is that of key "1"`},
+			[]string{row("1", "", "slugſ", ""), row("2", "", "SLUGS", ""), row("3", "", "sl\u0075g", "")}, []int{1, 3},
+			`slug: "SLUGS" is that of key "1"`},
 		{"categories have slugs", CategoriesFile,
 			[]string{row("1", "", "u", ""), row("2", "", "U", "")}, []int{1}, `slug: `},
 		{"chains have slugs", ChainsFile,
@@ -329,11 +380,13 @@ func TestClaims(t *testing.T) {
 		{"a slug that is set aside is free", AssetsFile,
 			[]string{row("k", "", "1", ""), row("k", "", "2", ""), row("l", "", "2", "")}, []int{1, 3}, "key: "},
 		{"the first of an id stays", AssetsFile,
-			[]string{row("1", "5", "1", ""), row("2", "5", "2", ""), row("3", "6", "3", "")}, []int{1, 3}, `id: 5 is that of key "1"`},
+			[]string{row("1", "5", "1", ""), row("2", "5", "2", ""), row("3", "6", "3", "")}, []int{1, 3},
+			`id: 5 is that of key "1"`},
 		{"an id that is set aside is free", AssetsFile,
 			[]string{row("1", "5", "1", ""), row("1", "6", "2", ""), row("2", "6", "3", "")}, []int{1, 3}, "key: "},
 		{"a slug stays free when the id is taken", ChainsFile,
-			[]string{row("1", "5", "1", ""), row("2", "5", "2", ""), row("3", "", "2", ""), row("2", "", "3", "")}, []int{1, 3, 4}, "id: "},
+			[]string{row("1", "5", "1", ""), row("2", "5", "2", ""), row("3", "", "2", ""), row("2", "", "3", "")},
+			[]int{1, 3, 4}, "id: "},
 		{"exchanges have ids", ExchangesFile,
 			[]string{row("1", "5", "1", ""), row("2", "5", "2", "")}, []int{1}, `id: `},
 		{"an id that is known", AssetsFile,
@@ -349,7 +402,8 @@ func TestClaims(t *testing.T) {
 		{"collections have ids of their own", ExchangesFile,
 			[]string{row("new", "7", "1", "")}, []int{1}, ""},
 		{"the first quote of an asset stays", QuotesFile,
-			[]string{`{"key":"b","price":1}`, `{"key":"b","price":2}`, `{"key":"a","price":3}`}, []int{1, 3}, "key: seen before"},
+			[]string{`{"key":"b","price":1}`, `{"key":"b","price":2}`, `{"key":"a","price":3}`}, []int{1, 3},
+			"key: seen before"},
 		{"a quote that is set aside claims nothing", QuotesFile,
 			[]string{`{"key":"b","price":-1}`, `{"key":"b","price":2}`}, []int{2}, "price: negative"},
 	} {
@@ -407,9 +461,12 @@ func TestDataTime(t *testing.T) {
 		{"9999-12-31T23:59:59Z", "9999-12-31T23:59:59Z"},
 	}
 	for _, bad := range []string{
-		"9999-12-31T23:59:59-00:01", "1970-01-01T00:00:00Z", "1970-01-01T00:00:00.9Z", "1970-01-01T00:30:00+01:00", "0001-01-01T00:00:00Z", "0000-01-01T00:00:00Z",
-		"2026-02-29T00:00:00Z", "2026-01-02T24:00:00Z", "2026-01-02T3:04:05Z", "2026-01-02 03:04:05Z", "2026-01-02T03:04:05", "2026-01-02T03:04:05,5Z", "2026-01-02T03:04:05.Z",
-		"2026-01-02T03:04:05+0530", "2026-01-02T03:04:05+24:00", "2026-01-02", " 2026-01-02T03:04:05Z", "1767323045", "",
+		"9999-12-31T23:59:59-00:01", "1970-01-01T00:00:00Z", "1970-01-01T00:00:00.9Z", "1970-01-01T00:30:00+01:00",
+		"0001-01-01T00:00:00Z", "0000-01-01T00:00:00Z",
+		"2026-02-29T00:00:00Z", "2026-01-02T24:00:00Z", "2026-01-02T3:04:05Z", "2026-01-02 03:04:05Z",
+		"2026-01-02T03:04:05", "2026-01-02T03:04:05,5Z", "2026-01-02T03:04:05.Z",
+		"2026-01-02T03:04:05+0530", "2026-01-02T03:04:05+24:00", "2026-01-02", " 2026-01-02T03:04:05Z", "1767323045",
+		"",
 	} {
 		cases = append(cases, struct{ in, want string }{bad, ""})
 	}
@@ -570,7 +627,8 @@ func TestLongTexts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if feed, report := mustRead(t, FS(testFeed(AssetsFile, string(b))), ReadOptions{}); len(feed.Assets) != 1-over {
+			if feed, report := mustRead(t, FS(testFeed(AssetsFile, string(b))),
+				ReadOptions{}); len(feed.Assets) != 1-over {
 				t.Errorf("%s of %d: %+v", field, most+over, report.Files[0])
 			}
 		}
@@ -582,7 +640,8 @@ func TestManyRows(t *testing.T) {
 	var file strings.Builder
 	const n = 4000
 	for i := range n {
-		fmt.Fprintf(&file, `{"key":"key-%d","name":"Name %d","symbol":"%s","slug":"SLUG-%d","explorers":["x%d","\u0079%d"]}`+"\n",
+		fmt.Fprintf(&file,
+			`{"key":"key-%d","name":"Name %d","symbol":"%s","slug":"SLUG-%d","explorers":["x%d","\u0079%d"]}`+"\n",
 			i, i, strings.Repeat("s", i%256+1), i, i, i)
 	}
 	feed, _ := mustRead(t, FS(testFeed(AssetsFile, file.String())), ReadOptions{})
@@ -592,7 +651,8 @@ func TestManyRows(t *testing.T) {
 	for i, a := range feed.Assets {
 		want := market.Asset{
 			Key: fmt.Sprintf("key-%d", i), Name: fmt.Sprintf("Name %d", i), Symbol: strings.Repeat("s", i%256+1),
-			Slug: fmt.Sprintf("SLUG-%d", i), Explorers: []string{fmt.Sprintf("x%d", i), fmt.Sprintf("y%d", i)}, Active: true,
+			Slug: fmt.Sprintf("SLUG-%d", i), Explorers: []string{fmt.Sprintf("x%d", i), fmt.Sprintf("y%d", i)},
+			Active: true,
 		}
 		if d := diff(a, want); d != "" {
 			t.Fatalf("row %d: %s", i, d)
@@ -619,7 +679,11 @@ func TestMissingFiles(t *testing.T) {
 func TestInfoFile(t *testing.T) {
 	for _, c := range []struct{ info, want string }{
 		{testInfo, ""},
-		{"\xef\xbb\xbf {\r\n\"time\": \"2026-01-31T13:00:00.25+01:00\",\n\"more\":{}, \"database\":\"d\",\"format\":1}\n\n", ""},
+		{
+			"\xef\xbb\xbf {\r\n\"time\": \"2026-01-31T13:00:00.25+01:00\",\n\"more\":{}, " +
+				"\"database\":\"d\",\"format\":1}\n\n",
+			"",
+		},
 		{``, "not JSON"},
 		{`null`, "not a JSON object"},
 		{`{"format":1,"database":"d","time":"2026-01-31T12:00:00Z"}}`, "not JSON"},
@@ -644,7 +708,8 @@ func TestInfoFile(t *testing.T) {
 		switch {
 		case c.want == "" && err != nil:
 			t.Errorf("%s: %v", name, err)
-		case c.want == "" && (feed.Time.Truncate(time.Second) != time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC) || feed.Database == ""):
+		case c.want == "" &&
+			(feed.Time.Truncate(time.Second) != time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC) || feed.Database == ""):
 			t.Errorf("%s: %q, %v", name, feed.Database, feed.Time)
 		case c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), InfoFile+": "+c.want)):
 			t.Errorf("%s: %v, want %s", name, err, c.want)
@@ -742,7 +807,8 @@ func TestReportIsBounded(t *testing.T) {
 		t.Fatalf("%d set aside, %d listed", f.Rejected, len(f.Rejections))
 	}
 	for i, r := range f.Rejections {
-		if r.File != CategoriesFile || r.Line != i+1 || r.Key != strings.Repeat("ä", maxQuoted/2)+"…" || len(r.Reason) > 200 {
+		if r.File != CategoriesFile || r.Line != i+1 || r.Key != strings.Repeat("ä", maxQuoted/2)+"…" ||
+			len(r.Reason) > 200 {
 			t.Fatalf("rejection %d: %v", i, r)
 		}
 	}

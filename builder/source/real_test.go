@@ -62,14 +62,19 @@ func TestSample(t *testing.T) {
 	files := loadFeed(t, "testdata/feed")
 	compareWithModel(t, files, nil)
 	feed, report := mustRead(t, FS(files), ReadOptions{})
-	if rejected := rowsOf(t, report, map[string]int{AssetsFile: 100, QuotesFile: 100, ChainsFile: 257}); len(rejected) > 0 {
+	if rejected := rowsOf(t, report,
+		map[string]int{AssetsFile: 100, QuotesFile: 100, ChainsFile: 257}); len(rejected) > 0 {
 		t.Errorf("set aside %v", report.Files)
 	}
 	same(t, feed.Assets[0], market.Asset{
 		Key: "bitcoin", Name: "Bitcoin", Symbol: "BTC", Slug: "bitcoin", Active: true,
 		Logo: "https://coin-images.coingecko.com/coins/images/1/large/bitcoin.png?1696501400",
 	})
-	same(t, feed.Quotes[0], market.Quote{Asset: 0, Price: decimal(t, "66600", 18), MarketCap: decimal(t, "1332711482255", 8), Volume: decimal(t, "26939113793", 8)})
+	same(t, feed.Quotes[0],
+		market.Quote{
+			Asset: 0, Price: decimal(t, "66600", 18), MarketCap: decimal(t, "1332711482255", 8),
+			Volume: decimal(t, "26939113793", 8),
+		})
 	natives := 0
 	for _, c := range feed.Chains {
 		if c.Native >= 0 {

@@ -126,7 +126,8 @@ func (r *reader) checkID(c *claims, i identity) error {
 	case ok && known != i.id:
 		return fmt.Errorf("id: the key has id %d, not %d", known, i.id)
 	case !ok && i.id > market.MaxNewID:
-		return fmt.Errorf("id: %d of a new key: want at most %d, which leaves ids to be assigned", i.id, uint64(market.MaxNewID))
+		return fmt.Errorf("id: %d of a new key: want at most %d, which leaves ids to be assigned", i.id,
+			uint64(market.MaxNewID))
 	}
 	return nil
 }

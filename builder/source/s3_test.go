@@ -56,7 +56,8 @@ func TestS3(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Read(t.Context(), nothing, ReadOptions{}); err == nil || err.Error() != "feed.json: missing, and a feed must have it" {
+	if _, _, err := Read(t.Context(), nothing, ReadOptions{}); err == nil ||
+		err.Error() != "feed.json: missing, and a feed must have it" {
 		t.Errorf("an empty prefix: %v", err)
 	}
 	// A server that is away is not one without the file.

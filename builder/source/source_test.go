@@ -19,7 +19,7 @@ import (
 // writeFeed makes a folder with the given files.
 func writeFeed(t *testing.T, dir string, files Files) {
 	t.Helper()
-	if err := Write(t.Context(), dir, files); err != nil {
+	if err := Write(t.Context(), dir, files, nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -52,7 +52,8 @@ func TestOpen(t *testing.T) {
 	if _, err := Open(t.Context(), "sim:?assets=5:6", others); err != nil || asked != "?assets=5:6" {
 		t.Errorf("sim was asked for %q: %v", asked, err)
 	}
-	taken := "want one of feed:PATH, feed+s3://BUCKET/PREFIX?endpoint=URL&region=REGION, feed+https://HOST/PATH, csv:PATH, broken:, sim:"
+	taken := "want one of feed:PATH, feed+s3://BUCKET/PREFIX?endpoint=URL&region=REGION, feed+https://HOST/PATH, " +
+		"csv:PATH, broken:, sim:"
 	for spec, want := range map[string]string{
 		"":              taken,
 		"/var/feed":     taken,
@@ -82,13 +83,15 @@ func TestFolderIsMissing(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	if _, _, err := Read(t.Context(), FS(os.DirFS(dir)), ReadOptions{}); err == nil || !strings.HasPrefix(err.Error(), InfoFile+": missing") {
+	if _, _, err := Read(t.Context(), FS(os.DirFS(dir)), ReadOptions{}); err == nil ||
+		!strings.HasPrefix(err.Error(), InfoFile+": missing") {
 		t.Errorf("an empty folder: %v", err)
 	}
 	if err := os.Mkdir(filepath.Join(dir, InfoFile), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Read(t.Context(), FS(os.DirFS(dir)), ReadOptions{}); err == nil || !strings.HasPrefix(err.Error(), InfoFile+": ") || strings.Contains(err.Error(), "missing") {
+	if _, _, err := Read(t.Context(), FS(os.DirFS(dir)), ReadOptions{}); err == nil ||
+		!strings.HasPrefix(err.Error(), InfoFile+": ") || strings.Contains(err.Error(), "missing") {
 		t.Errorf("a folder in place of a file: %v", err)
 	}
 }
@@ -171,7 +174,8 @@ func TestWriteThatFails(t *testing.T) {
 		AssetsFile: func() io.Reader { return must(good.Open(t.Context(), AssetsFile)) },
 		ChainsFile: func() io.Reader { return readerFunc(func([]byte) (int, error) { return 0, broken }) },
 	}
-	if err := Write(t.Context(), dir, files); !errors.Is(err, broken) || !strings.Contains(err.Error(), ChainsFile) {
+	if err := Write(t.Context(), dir, files, nil); !errors.Is(err, broken) ||
+		!strings.Contains(err.Error(), ChainsFile) {
 		t.Errorf("%v", err)
 	}
 	entries, err := os.ReadDir(dir)
@@ -181,7 +185,7 @@ func TestWriteThatFails(t *testing.T) {
 	// A source that is no feed changes nothing at all.
 	writeFeed(t, dir, good)
 	delete(files, InfoFile)
-	if err := Write(t.Context(), dir, files); err == nil || !strings.HasPrefix(err.Error(), InfoFile) {
+	if err := Write(t.Context(), dir, files, nil); err == nil || !strings.HasPrefix(err.Error(), InfoFile) {
 		t.Errorf("%v", err)
 	}
 	if got := content(t, FS(os.DirFS(dir))); got[InfoFile] != testInfo {

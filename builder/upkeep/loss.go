@@ -51,7 +51,7 @@ func (r *repairer) goBack(ctx context.Context, check *artifacts.CheckReport) (*a
 	if err != nil {
 		return check, publish.UnlessDamage(err)
 	}
-	root, what, err := ledger.Without(b, func(ref artifacts.Ref) bool { return r.lost[artifacts.ObjectKey(ref.Digest)] })
+	root, what, err := ledger.Without(b, r.lacks)
 	if err != nil {
 		return check, publish.UnlessDamage(err)
 	}
@@ -87,13 +87,8 @@ func (r *repairer) accept(ctx context.Context, check *artifacts.CheckReport, hea
 	if !r.AcceptLoss {
 		return check, nil
 	}
-	for _, body := range book.Objects {
-		if err := r.Store.Put(ctx, artifacts.ObjectKey(artifacts.Sum(body)), body); err != nil {
-			return nil, fmt.Errorf("put ledger: %w", err)
-		}
-	}
-	if err := r.Store.Sync(ctx); err != nil {
-		return nil, fmt.Errorf("sync objects: %w", err)
+	if _, err := putLedger(ctx, r.Store, book); err != nil {
+		return nil, err
 	}
 	if _, err := publishAgain(ctx, r.Store, head, newest, at, &target, book.Root, r.Now); err != nil {
 		return nil, err

@@ -97,6 +97,9 @@ func (m *mender) found(key string) {
 	delete(m.lost, key)
 }
 
+// lacks reports whether an object is damaged or missing, and in no copy.
+func (m *mender) lacks(ref artifacts.Ref) bool { return m.lost[artifacts.ObjectKey(ref.Digest)] }
+
 func immutable(key string) bool {
 	return strings.HasPrefix(key, artifacts.ObjectPrefix) || strings.HasPrefix(key, artifacts.ManifestPrefix)
 }

@@ -91,7 +91,7 @@ func (r *repairer) history(ctx context.Context) error {
 			return err
 		}
 		m.Views = slices.DeleteFunc(m.Views, func(v artifacts.View) bool { return !artifacts.IsHistory(v.Collection) })
-		if !slices.ContainsFunc(publish.Reached(m), func(ref artifacts.Ref) bool { return r.lost[artifacts.ObjectKey(ref.Digest)] }) {
+		if !slices.ContainsFunc(publish.Reached(m), r.lacks) {
 			continue
 		}
 		root, err := ledger.ReadRoot(ctx, r.mender, m.Ledger)
@@ -125,7 +125,7 @@ func (r *repairer) broken(ctx context.Context) (times []time.Time, err error) {
 		if err == nil {
 			refs, err = needs(ctx, r.mender, m)
 		}
-		if err != nil || slices.ContainsFunc(refs, func(ref artifacts.Ref) bool { return r.lost[artifacts.ObjectKey(ref.Digest)] }) {
+		if err != nil || slices.ContainsFunc(refs, r.lacks) {
 			times = append(times, ret.Time)
 		}
 		return publish.UnlessDamage(err)

@@ -447,7 +447,7 @@ func (r *restore) manifest(ctx context.Context) (*artifacts.Manifest, artifacts.
 	if err != nil {
 		return nil, ref, err
 	}
-	next.Ledger, err = r.put(ctx, book)
+	next.Ledger, err = putLedger(ctx, r.Store, book)
 	if err != nil {
 		return nil, ref, err
 	}
@@ -463,21 +463,6 @@ func (r *restore) manifest(ctx context.Context) (*artifacts.Manifest, artifacts.
 		return nil, ref, fmt.Errorf("sync manifest: %w", err)
 	}
 	return &next, ref, nil
-}
-
-// put puts a ledger, and makes it durable with all that was put before.
-func (r *restore) put(ctx context.Context, book *ledger.Next) (artifacts.Ref, error) {
-	var root artifacts.Ref
-	for _, body := range append(book.Objects, book.Root) {
-		root = artifacts.Ref{Digest: artifacts.Sum(body), Size: int64(len(body))}
-		if err := r.Store.Put(ctx, artifacts.ObjectKey(root.Digest), body); err != nil {
-			return root, fmt.Errorf("put ledger: %w", err)
-		}
-	}
-	if err := r.Store.Sync(ctx); err != nil {
-		return root, fmt.Errorf("sync objects: %w", err)
-	}
-	return root, nil
 }
 
 // change records the change of the restored totals. When there was no record,

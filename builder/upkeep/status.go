@@ -157,7 +157,7 @@ func (s *status) problem(what string, err error) error {
 
 // moving looks at the small objects, and at what the pointer names.
 func (s *status) moving(ctx context.Context) error {
-	for _, key := range []string{artifacts.IdentityKey, artifacts.CurrentKey, artifacts.ChangeKey, artifacts.KeysKey} {
+	for _, key := range smallKeys {
 		m := MovingStatus{Key: key, SignedBy: []string{}}
 		b, _, err := s.cfg.Store.Get(ctx, key, artifacts.MaxKeySetSize)
 		if m.There = !errors.Is(err, artifacts.ErrNotFound); !m.There {

@@ -30,7 +30,7 @@ func Verify(ctx context.Context, s artifacts.Store, progress builder.Progress) (
 			return report, err
 		}
 	}
-	for _, key := range []string{artifacts.IdentityKey, artifacts.CurrentKey, artifacts.ChangeKey, artifacts.KeysKey} {
+	for _, key := range smallKeys {
 		if _, _, err := s.Get(ctx, key, artifacts.MaxKeySetSize); !errors.Is(err, artifacts.ErrNotFound) {
 			continue // Check has seen it
 		}

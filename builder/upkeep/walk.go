@@ -2,6 +2,7 @@ package upkeep
 
 import (
 	"context"
+	"fmt"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/ledger"
@@ -51,3 +52,20 @@ func listManifests(ctx context.Context, s artifacts.Store, keep func(artifacts.I
 	})
 	return refs, err
 }
+
+// putLedger puts a ledger, and makes it durable with all that was put before.
+func putLedger(ctx context.Context, s artifacts.Store, book *ledger.Next) (root artifacts.Ref, err error) {
+	for _, body := range append(book.Objects, book.Root) {
+		root = artifacts.Ref{Digest: artifacts.Sum(body), Size: int64(len(body))}
+		if err := s.Put(ctx, artifacts.ObjectKey(root.Digest), body); err != nil {
+			return root, fmt.Errorf("put ledger: %w", err)
+		}
+	}
+	if err := s.Sync(ctx); err != nil {
+		return root, fmt.Errorf("sync objects: %w", err)
+	}
+	return root, nil
+}
+
+// smallKeys are the objects that move.
+var smallKeys = []string{artifacts.IdentityKey, artifacts.CurrentKey, artifacts.ChangeKey, artifacts.KeysKey}

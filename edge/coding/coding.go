@@ -43,7 +43,8 @@ func portions(body []byte, code func(part []byte, last bool)) {
 }
 
 var zstdEncoder = func() *zstd.Encoder {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(window), zstd.WithEncoderCRC(false))
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(window),
+		zstd.WithEncoderCRC(false))
 	if err != nil {
 		panic("BUG: zstd: " + err.Error())
 	}

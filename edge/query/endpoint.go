@@ -60,7 +60,8 @@ const (
 	Sorts = iota
 )
 
-var sortNames = [Sorts]string{"id", "name", "symbol", "slug", "rank", "volume", "market_cap", "volume_24h", "board", artifacts.SearchSort}
+var sortNames = [Sorts]string{"id", "name", "symbol", "slug", "rank", "volume", "market_cap", "volume_24h", "board",
+	artifacts.SearchSort}
 
 // Name returns the key as it stands in a request, which is also the name of
 // the view's order in a manifest.
@@ -81,9 +82,11 @@ var endpoints = [Endpoints]struct {
 	desc    bool
 	errSort *ParamError
 }{
-	Assets: {name: "assets", reads: readsList | setOf(paramSymbol, paramFields), sorts: []Sort{SortID, SortName, SortSymbol, SortSlug, SortRank},
+	Assets: {name: "assets", reads: readsList | setOf(paramSymbol, paramFields),
+		sorts:   []Sort{SortID, SortName, SortSymbol, SortSlug, SortRank},
 		errSort: sortError("id, name, symbol, slug or rank")},
-	Quotes: {name: "quotes", reads: readsList | setOf(paramSymbol), sorts: []Sort{SortID, SortName, SortSymbol, SortSlug},
+	Quotes: {name: "quotes", reads: readsList | setOf(paramSymbol),
+		sorts:   []Sort{SortID, SortName, SortSymbol, SortSlug},
 		errSort: sortError("id, name, symbol or slug")},
 	Trending: {name: "trending", reads: setOf(paramBy)},
 	Exchanges: {name: "exchanges", reads: readsList, sorts: []Sort{SortID, SortName, SortSlug, SortVolume},

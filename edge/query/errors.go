@@ -46,15 +46,20 @@ var (
 	errPage   = newIntegerErrors("page", "below 1", takesPage)
 	errOffset = newIntegerErrors("offset", "outside 0 to 100000", takesOffset)
 
-	errLengths         = lengthErrors{newIntegerErrors("size", "over 100", takesSize), newIntegerErrors("limit", "over 100", takesSize)}
-	errExchangeLengths = lengthErrors{newIntegerErrors("size", "outside 1 to 100", takesSize1), newIntegerErrors("limit", "outside 1 to 100", takesSize1)}
+	errLengths = lengthErrors{newIntegerErrors("size", "over 100", takesSize),
+		newIntegerErrors("limit", "over 100", takesSize)}
+	errExchangeLengths = lengthErrors{newIntegerErrors("size", "outside 1 to 100", takesSize1),
+		newIntegerErrors("limit", "outside 1 to 100", takesSize1)}
 
-	errHistoryLengths = lengthErrors{newIntegerErrors("size", "over 20", takesSize20), newIntegerErrors("limit", "over 20", takesSize20)}
+	errHistoryLengths = lengthErrors{newIntegerErrors("size", "over 20", takesSize20),
+		newIntegerErrors("limit", "over 20", takesSize20)}
 
-	errBy        = paramError("by", "not a board that is served", "gainers")
-	errWindow    = paramError("window", "not a window that is served", "24h, 7d, 30d, 90d or 1y")
-	errQ         = paramError("q", "nothing, over 64 bytes, nothing but blanks, or over eight words", "1 to 64 bytes, up to eight words with blanks between")
-	errNoneAsked = paramError("id", "neither it nor slug nor symbol is sent, and history is of the assets that they name", takesIDs)
+	errBy     = paramError("by", "not a board that is served", "gainers")
+	errWindow = paramError("window", "not a window that is served", "24h, 7d, 30d, 90d or 1y")
+	errQ      = paramError("q", "nothing, over 64 bytes, nothing but blanks, or over eight words",
+		"1 to 64 bytes, up to eight words with blanks between")
+	errNoneAsked = paramError("id",
+		"neither it nor slug nor symbol is sent, and history is of the assets that they name", takesIDs)
 )
 
 // integerErrors are those of a parameter that is one integer.

@@ -30,7 +30,8 @@ const (
 
 // paramNames are the names of the parameters, in the order of their numbers.
 var paramNames = [paramCount][]byte{
-	[]byte("id"), []byte("symbol"), []byte("slug"), []byte("page"), []byte("size"), []byte("limit"), []byte("offset"), []byte("sort"), []byte("fields"), []byte("by"), []byte("window"), []byte("q"),
+	[]byte("id"), []byte("symbol"), []byte("slug"), []byte("page"), []byte("size"), []byte("limit"), []byte("offset"),
+	[]byte("sort"), []byte("fields"), []byte("by"), []byte("window"), []byte("q"),
 }
 
 // paramSet is a set of parameters: bit i stands for the one of number i.

@@ -102,7 +102,8 @@ func (q *Query) Filtered() bool { return q.HasID || q.HasSlug || q.HasSymbol }
 // the order id, symbol, slug, page, size, limit, offset, sort, fields, by, window, q; q's
 // fields then have no meaning. It keeps no reference to query.
 func (q *Query) Parse(e Endpoint, query []byte) *ParamError {
-	*q = Query{Endpoint: e, IDs: q.IDs[:0], Slugs: q.Slugs[:0], Symbols: q.Symbols[:0], Words: q.Words[:0], Ignored: q.Ignored[:0], buf: q.buf[:0]}
+	*q = Query{Endpoint: e, IDs: q.IDs[:0], Slugs: q.Slugs[:0], Symbols: q.Symbols[:0], Words: q.Words[:0],
+		Ignored: q.Ignored[:0], buf: q.buf[:0]}
 	// No name and no value grows when it is unescaped and folded, so this
 	// buffer does not move while they point into it.
 	q.buf = slices.Grow(q.buf, len(query))
@@ -427,7 +428,9 @@ func appendTexts(dst []byte, texts [][]byte) []byte {
 
 // integer reads a parameter that is an integer from low to high, 0 when it was not
 // sent.
-func (q *Query) integer(p *params, param int, low, high int64, errs *integerErrors) (n int64, sent bool, err *ParamError) {
+func (q *Query) integer(
+	p *params, param int, low, high int64, errs *integerErrors,
+) (n int64, sent bool, err *ParamError) {
 	v := p.value[param]
 	if len(v) == 0 {
 		return 0, false, nil

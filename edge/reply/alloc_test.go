@@ -32,7 +32,8 @@ func TestNoAllocations(t *testing.T) {
 		{"cached in gzip", 64 << 20, []string{"page=3"}, []byte("gzip, deflate"), nil, 200},
 		{"cached, not modified", 64 << 20, []string{"page=3"}, nil, []byte("*"), 304},
 		{"put together", 1, []string{
-			"page=3", "sort=name:desc&page=4&size=100", "id=1,3,5,7", "slug=asset-1,asset-9&sort=name", "symbol=common&sort=name:desc", "symbol=common&id=1,21", "id=2,4&slug=no",
+			"page=3", "sort=name:desc&page=4&size=100", "id=1,3,5,7", "slug=asset-1,asset-9&sort=name",
+			"symbol=common&sort=name:desc", "symbol=common&id=1,21", "id=2,4&slug=no",
 		}, nil, nil, 200},
 		{"put together in zstd", 1, coded, []byte("zstd"), nil, 200},
 		{"put together in gzip", 1, coded, []byte("gzip"), nil, 200},
@@ -42,9 +43,11 @@ func TestNoAllocations(t *testing.T) {
 		{"history, put together in zstd", 1, []string{"symbol=common&size=20&window=1y"}, []byte("zstd"), nil, 200},
 		{"history, put together in gzip", 1, []string{"symbol=common&size=20&window=1y"}, []byte("gzip"), nil, 200},
 		{"history, put together", 1, []string{
-			"id=1&window=1y", "id=1,5,9,13,17,21,25,29,33,37,41,45,49,53,57,61,65,69,73,77&window=1Y", "symbol=common&page=2&size=5&window=24h", "slug=asset-0,no",
+			"id=1&window=1y", "id=1,5,9,13,17,21,25,29,33,37,41,45,49,53,57,61,65,69,73,77&window=1Y",
+			"symbol=common&page=2&size=5&window=24h", "slug=asset-0,no",
 		}, nil, nil, 200},
-		{"search, put together", 1, []string{"q=S160", "q=asset+B12", "q=c7+ass+asset-47", "q=asset-77+comm", "q=%C3%89", "q=none"}, nil, nil, 200},
+		{"search, put together", 1, []string{"q=S160", "q=asset+B12", "q=c7+ass+asset-47", "q=asset-77+comm",
+			"q=%C3%89", "q=none"}, nil, nil, 200},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, store, 256<<20, c.memory)

@@ -47,7 +47,8 @@ func TestAdmission(t *testing.T) {
 		t.Fatal(err)
 	}
 	entry := r.Refresher.State().Snapshot.Responses().Get(q.AppendKey(nil))
-	if p := ask(t, r, req, query.Quotes, "size=50"); p != nil || req.Reply.Status != 304 || entry.Response(int(gzipCoding)) != nil {
+	if p := ask(t, r, req, query.Quotes, "size=50"); p != nil || req.Reply.Status != 304 ||
+		entry.Response(int(gzipCoding)) != nil {
 		t.Errorf("%+v, status %d", p, req.Reply.Status)
 	}
 }
@@ -92,7 +93,8 @@ func TestOldSnapshotsKeepNoAnswers(t *testing.T) {
 			t.Errorf("pinned: %s", got)
 		}
 	}
-	if got := get(query.Global); got != "edge; fwd=miss" || header(&req.Reply, "X-Snapshot-Time") != string(old.TimeText) {
+	if got := get(query.Global); got != "edge; fwd=miss" ||
+		header(&req.Reply, "X-Snapshot-Time") != string(old.TimeText) {
 		t.Errorf("/global, pinned: %s, of %s", got, header(&req.Reply, "X-Snapshot-Time"))
 	}
 	if pinned, err := r.Refresher.Pinned(t.Context(), teststore.Start); err != nil || pinned != old {
@@ -106,7 +108,8 @@ func TestSearchesAreOne(t *testing.T) {
 	teststore.Publish(t, store, teststore.NewFeed(1500, 1), teststore.Start)
 	caches := newRig(t, store, 64<<20, 64<<20)
 	caches.Await(t, teststore.Start)
-	for i, raw := range []string{"q=common+asset", "q=asset+common", "q=+asset++common", "q=asset+common+asset+", "q=asset++common"} {
+	for i, raw := range []string{"q=common+asset", "q=asset+common", "q=+asset++common", "q=asset+common+asset+",
+		"q=asset++common"} {
 		before := caches.Totals().Hits
 		for range 2 {
 			if err := ask(t, caches, newRequest(), query.Search, raw); err != nil {

@@ -29,13 +29,13 @@ var codingNames = [codings][]byte{zstdCoding: []byte("zstd"), gzipCoding: []byte
 // (INTERFACE.md, "Codings").
 const minCoded = 1024
 
-// negotiate chooses the coding for the value of Accept-Encoding, by RFC 9110
-// and INTERFACE.md, "Codings": the highest weight wins; at equal weights zstd, gzip,
-// br; an identity that is not named loses to any coding that is accepted. Elements that are malformed count as not there.
+// negotiate chooses the coding for the value of Accept-Encoding, by RFC 9110 and INTERFACE.md,
+// "Codings": the highest weight wins; at equal weights zstd, gzip, br. An identity that is not named
+// loses to any coding that is accepted. Malformed elements are ignored.
 func negotiate(list []byte) coding {
 	const unnamed = -1
 	weights := [codings]int{unnamed, unnamed, unnamed, unnamed}
-	rest := unnamed // of "*", which means gzip: who says so often can decode nothing else
+	rest := unnamed // of "*", which means gzip: clients that send it often decode nothing else
 	for more := true; more; {
 		var element []byte
 		element, list, more = bytes.Cut(list, comma)

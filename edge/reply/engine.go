@@ -116,13 +116,11 @@ func New(cfg Config) *Engine {
 	return e
 }
 
-// Answer answers a request whose parameters are in order: it sets r.Reply, or
-// returns ErrNoSnapshot, ErrUnavailable, rows.ErrNoView, rows.ErrLimited or one of the errors of package snapshot
-// for pins, and what it set on r.Reply is then of no meaning. It is called by many
-// goroutines at once, and keeps neither r nor anything in it. It sets the headers of INTERFACE.md, "Headers"
-// that depend on the answer; CORS and the rate limit's are the server's. It
-// allocates nothing where the answer is in the response cache, or is put together
-// from shards in memory.
+// Answer answers a request whose key, rate and parameters are in order. It sets r.Reply, with the
+// headers of INTERFACE.md, "Headers" that depend on the answer; CORS and the rate limit are the
+// server's. Otherwise it returns ErrNoSnapshot, ErrUnavailable, rows.ErrNoView, rows.ErrLimited or
+// one of the errors of package snapshot for pins, and r.Reply has no meaning. It keeps neither r nor
+// anything in it, and allocates nothing if the answer is cached or its shards are in memory.
 func (e *Engine) Answer(r *Request) error {
 	state := e.cfg.Refresher.State()
 	var s *snapshot.Snapshot
@@ -147,20 +145,16 @@ func (e *Engine) Answer(r *Request) error {
 	if r.Query.Endpoint == query.Global {
 		return e.answerGlobal(r, state, s)
 	}
-	var lastModified []byte
-	if s != nil {
-		r.Snapshot, lastModified = s.Time, s.LastModified
-	}
 	w := e.works.Get().(*work)
 	defer e.free(w)
 	w.key = r.Query.AppendKey(w.key[:0])
 	var cache *respcache.Cache
 	if s != nil {
-		cache = s.Responses()
+		r.Snapshot, cache = s.Time, s.Responses()
+		w.answerFrom(s)
 	}
 	entry := cache.Get(w.key)
-	if entry != nil && e.writeEntry(r, w, s, entry) {
-		w.counters.hits.Add(1)
+	if entry != nil && e.writeEntry(r, w, entry) {
 		return nil
 	}
 	w.Bill, w.Buffers = &r.Bill, &r.Buffers
@@ -169,8 +163,7 @@ func (e *Engine) Answer(r *Request) error {
 		if entry, err = e.loosened(r, w, s, cache); err != nil {
 			return e.failure(err)
 		}
-		if entry != nil && e.writeEntry(r, w, s, entry) {
-			w.counters.hits.Add(1)
+		if entry != nil && e.writeEntry(r, w, entry) {
 			return nil
 		}
 	}
@@ -180,16 +173,16 @@ func (e *Engine) Answer(r *Request) error {
 		return e.failure(err)
 	}
 	tag := w.digest()
-	c, err := e.writeFresh(r, s, w, tag, lastModified)
+	c, err := e.writeFresh(r, w, tag)
 	if err != nil {
 		return e.failure(err)
 	}
-	// Coding costs more than all the rest: what is coded is cached at once.
+	// Encoding costs more than all the rest: an encoded answer is cached at once.
 	if entry != nil || cache.AskedBefore(w.key) || c != identity && cache.HasRoom(w.key, len(w.coded)+entryOverhead) {
-		e.admit(cache, s, w, entry, respcache.Source{Endpoint: r.Query.Endpoint, RawQuery: r.RawQuery, NotFound: w.notFound, Digest: tag, Length: len(w.Body)}, c)
+		w.admit(cache, entry, w.source(r.Query.Endpoint, r.RawQuery, tag), c)
 	}
 	if c != identity {
-		r.Reply.Body = append(w.Body[:0], w.coded...) // where the plain one was, which nobody needs any more
+		r.Reply.Body = append(w.Body[:0], w.coded...) // in place of the plain one, which is no longer needed
 	}
 	return nil
 }
@@ -207,12 +200,12 @@ func (e *Engine) loosened(r *Request, w *work, s *snapshot.Snapshot, cache *resp
 // entryOverhead is about how many bytes a cached answer takes beside its body.
 const entryOverhead = 1 << 10
 
-// failure returns what Answer does of an error. What is wrong on this side is
-// logged, at most once a second.
+// failure returns the error of Answer for err. A fault of this side is logged, at most once a
+// second.
 func (e *Engine) failure(err error) error {
 	switch {
-	case errors.Is(err, snapshot.ErrGone), errors.Is(err, snapshot.ErrUneven), errors.Is(err, snapshot.ErrAhead), errors.Is(err, snapshot.ErrLater),
-		errors.Is(err, rows.ErrNoView), errors.Is(err, rows.ErrLimited):
+	case errors.Is(err, snapshot.ErrGone), errors.Is(err, snapshot.ErrUneven), errors.Is(err, snapshot.ErrAhead),
+		errors.Is(err, snapshot.ErrLater), errors.Is(err, rows.ErrNoView), errors.Is(err, rows.ErrLimited):
 		return err
 	}
 	if now := time.Now().Unix(); e.logged.Swap(now) != now {
@@ -226,72 +219,52 @@ func (e *Engine) free(w *work) {
 		w.coded = nil
 	}
 	w.Release()
+	w.snapshot, w.modified = nil, nil
 	e.works.Put(w)
 }
 
-// newResponse makes what is sent of a body in coding c.
-func (e *Engine) newResponse(s *snapshot.Snapshot, body []byte, tag digest, c coding, notFound, lastModified []byte) *respcache.Response {
-	etag := appendETag(nil, tag, c)
-	return respcache.NewResponse(body,
-		e.appendHead(nil, s, http.StatusOK, c, etag, notFound, lastModified),
-		e.appendHead(nil, s, http.StatusNotModified, c, etag, notFound, lastModified),
-		etag, lastModified)
-}
-
-// admit puts the answer that w has composed, and coded, into the cache: as a new entry,
-// or beside the other codings of one. It returns the entry.
-func (e *Engine) admit(cache *respcache.Cache, s *snapshot.Snapshot, w *work, entry *respcache.Entry, source respcache.Source, c coding) *respcache.Entry {
-	body := w.Body
-	if c != identity {
-		body = w.coded
-	}
-	response := e.newResponse(s, body, source.Digest, c, source.NotFound, s.LastModified)
-	if entry == nil {
-		entry = cache.Put(respcache.NewEntry(w.key, source, int(c), response))
-	}
-	cache.Add(entry, int(c), response) // to one that another goroutine has put
-	return entry
-}
-
-// writeEntry sends a finished answer, or 304 where the client has it already, and
-// reports whether entry has what that takes.
-func (e *Engine) writeEntry(r *Request, w *work, s *snapshot.Snapshot, entry *respcache.Entry) bool {
+// writeEntry sends a finished answer, or 304 if the client has it, and reports whether entry has
+// the coding that this takes.
+func (e *Engine) writeEntry(r *Request, w *work, entry *respcache.Entry) bool {
 	c := chooseCoding(r, entry.Length)
 	if response := entry.Response(int(c)); response == nil {
-		// There is no need of a body that is not sent.
-		if w.etag = appendETag(w.etag[:0], entry.Digest, c); !notModified(r, w.etag, s.LastModified) {
+		// A 304 needs no body.
+		if w.etag = appendETag(w.etag[:0], entry.Digest, c); !notModified(r, w.etag, w.modified) {
 			return false
 		}
-		e.writeHead(r, w, s, http.StatusNotModified, c, entry.NotFound, s.LastModified)
+		w.writeHead(r, http.StatusNotModified, c, entry.NotFound)
 	} else if notModified(r, response.ETag, response.LastModified) {
 		r.Reply.Status, r.Reply.Fixed = http.StatusNotModified, response.NotModified
 	} else {
 		r.Reply.Fixed, r.Reply.Body = response.OK, response.Body
 	}
-	e.addTimes(r, s, true)
+	e.addTimes(r, w.snapshot, true)
+	if r.Query.Endpoint != query.Global {
+		w.counters.hits.Add(1)
+	}
 	return true
 }
 
-// writeFresh sends the answer that was just put together, or 304. It returns the coding
-// that it has made of the body, in w.coded.
-func (e *Engine) writeFresh(r *Request, s *snapshot.Snapshot, w *work, tag digest, lastModified []byte) (made coding, err error) {
+// writeFresh sends the answer that was just composed, or 304. It returns the coding that it has
+// made of the body, in w.coded.
+func (e *Engine) writeFresh(r *Request, w *work, tag digest) (made coding, err error) {
 	c := chooseCoding(r, len(w.Body))
 	w.etag = appendETag(w.etag[:0], tag, c)
-	if notModified(r, w.etag, lastModified) {
+	if notModified(r, w.etag, w.modified) {
 		r.charge(len(w.Body))
-		e.writeHead(r, w, s, http.StatusNotModified, c, w.notFound, lastModified)
-	} else if e.writeHead(r, w, s, http.StatusOK, c, w.notFound, lastModified); c == identity {
+		w.writeHead(r, http.StatusNotModified, c, w.notFound)
+	} else if w.writeHead(r, http.StatusOK, c, w.notFound); c == identity {
 		r.charge(len(w.Body))
 		r.Reply.Body = w.Body
 	} else {
-		// Before it is coded: what waits for that has taken its tokens.
+		// The charge comes first, so that waiting for a turn to encode is paid for.
 		r.charge(2 * len(w.Body))
 		r.Reply.Body, made = w.Body, c
 		if err := w.encode(c); err != nil {
 			return identity, err
 		}
 	}
-	e.addTimes(r, s, false)
+	e.addTimes(r, w.snapshot, false)
 	return made, nil
 }
 
@@ -301,14 +274,6 @@ func (r *Request) charge(bytes int) {
 	if r.Query.Endpoint == query.History {
 		r.Bill.Bytes(bytes)
 	}
-}
-
-// writeHead sets the status, and the header of an answer that is not cached and
-// whose tag is w.etag.
-func (e *Engine) writeHead(r *Request, w *work, s *snapshot.Snapshot, status int, c coding, notFound, lastModified []byte) {
-	w.head = e.appendHead(w.head[:0], s, status, c, w.etag, notFound, lastModified)
-	r.Reply.Status = status
-	r.Reply.AddLines(w.head)
 }
 
 // chooseCoding returns the coding that a body of that length is sent in.

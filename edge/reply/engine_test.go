@@ -113,7 +113,8 @@ func TestConditionsAndCodings(t *testing.T) {
 		req := newRequest()
 		req.Now = now
 		for i := 0; i < len(headers); i += 2 {
-			*map[string]*[]byte{"Accept-Encoding": &req.AcceptEncoding, "If-None-Match": &req.IfNoneMatch, "If-Modified-Since": &req.IfModifiedSince}[headers[i]] = []byte(headers[i+1])
+			*map[string]*[]byte{"Accept-Encoding": &req.AcceptEncoding, "If-None-Match": &req.IfNoneMatch,
+				"If-Modified-Since": &req.IfModifiedSince}[headers[i]] = []byte(headers[i+1])
 		}
 		if got := ask(t, r, req, query.Quotes, raw); got != nil {
 			t.Fatalf("%+v", got)
@@ -124,7 +125,8 @@ func TestConditionsAndCodings(t *testing.T) {
 	tag := header(plain, "ETag")
 	body := bytes.Clone(plain.Body)
 	if len(tag) != 34 || header(plain, "Cache-Control") != "private, max-age=510, stale-while-revalidate=60, stale-if-error=86400" ||
-		header(plain, "X-Snapshot-Time") != "2026-03-04T05:10:00Z" || header(plain, "Last-Modified") != "Wed, 04 Mar 2026 05:10:00 GMT" {
+		header(plain, "X-Snapshot-Time") != "2026-03-04T05:10:00Z" ||
+		header(plain, "Last-Modified") != "Wed, 04 Mar 2026 05:10:00 GMT" {
 		t.Fatalf("headers: %s", fmt.Sprintf("%+v", *plain))
 	}
 	if got := header(plain, "Cache-Status"); got != "edge; fwd=miss" {
@@ -148,14 +150,16 @@ func TestConditionsAndCodings(t *testing.T) {
 		}
 	}
 	hexes := strings.Trim(tag, `"`)
-	for _, inm := range []string{tag, "W/" + tag, `"x", ` + tag, `"` + hexes + `-gzip"`, `W/"` + hexes + `-br" , "y"`, "*", ` * `} {
+	for _, inm := range []string{tag, "W/" + tag, `"x", ` + tag, `"` + hexes + `-gzip"`, `W/"` + hexes + `-br" , "y"`,
+		"*", ` * `} {
 		ctx := get("size=50", "If-None-Match", inm, "Accept-Encoding", "gzip")
 		if ctx.Status != 304 || len(ctx.Body) != 0 || len(header(ctx, "Cache-Status")) != 0 ||
 			header(ctx, "ETag") != `"`+hexes+`-gzip"` || len(header(ctx, "Content-Encoding")) != 0 {
 			t.Errorf("If-None-Match %s: %s", inm, fmt.Sprintf("%+v", *ctx))
 		}
 	}
-	for _, inm := range []string{`"x"`, hexes, `"` + hexes, `"` + hexes + `-deflate"`, `"` + hexes[1:] + `"`, "", "W/", `x"` + hexes + `"`} {
+	for _, inm := range []string{`"x"`, hexes, `"` + hexes, `"` + hexes + `-deflate"`, `"` + hexes[1:] + `"`, "", "W/",
+		`x"` + hexes + `"`} {
 		if ctx := get("size=50", "If-None-Match", inm); ctx.Status != 200 || !bytes.Equal(ctx.Body, body) {
 			t.Errorf("If-None-Match %s: %d", inm, ctx.Status)
 		}
@@ -212,12 +216,17 @@ func TestCacheLines(t *testing.T) {
 		surrogate, ctags string
 	}{
 		{"private", "*", false, false, query.Quotes, "private, " + fresh, "Accept-Encoding, X-Snapshot-Time", "", ""},
-		{"private", "https://a.example", true, false, query.Quotes, "private, " + fresh, "Accept-Encoding, X-Snapshot-Time, Origin", "", ""},
+		{"private", "https://a.example", true, false, query.Quotes, "private, " + fresh,
+			"Accept-Encoding, X-Snapshot-Time, Origin", "", ""},
 		{"private", "*", true, true, query.Quotes, "private, " + forever, "Accept-Encoding", "", ""},
-		{"public", "*", false, false, query.Quotes, "public, " + fresh, "Accept-Encoding", "20260304T051000Z quotes", "20260304T051000Z,quotes"},
-		{"public", "*", true, false, query.Quotes, "private, " + fresh, "Accept-Encoding", "20260304T051000Z quotes", "20260304T051000Z,quotes"},
-		{"public", "https://a.example", true, true, query.Trending, "public, " + forever, "Accept-Encoding, Origin", "20260304T051000Z trending", "20260304T051000Z,trending"},
-		{"public", "*", true, true, query.Global, "public, " + fresh, "Accept-Encoding", "20260304T051000Z global", "20260304T051000Z,global"},
+		{"public", "*", false, false, query.Quotes, "public, " + fresh, "Accept-Encoding", "20260304T051000Z quotes",
+			"20260304T051000Z,quotes"},
+		{"public", "*", true, false, query.Quotes, "private, " + fresh, "Accept-Encoding", "20260304T051000Z quotes",
+			"20260304T051000Z,quotes"},
+		{"public", "https://a.example", true, true, query.Trending, "public, " + forever, "Accept-Encoding, Origin",
+			"20260304T051000Z trending", "20260304T051000Z,trending"},
+		{"public", "*", true, true, query.Global, "public, " + fresh, "Accept-Encoding", "20260304T051000Z global",
+			"20260304T051000Z,global"},
 	} {
 		r.Engine = New(Config{Refresher: r.Refresher, CacheScope: c.scope, AllowOrigin: c.origin})
 		for range 3 { // put together, admitted, held
@@ -226,7 +235,8 @@ func TestCacheLines(t *testing.T) {
 			if err := ask(t, r, req, c.endpoint, ""); err != nil {
 				t.Fatal(err)
 			}
-			for name, want := range map[string]string{"Cache-Control": c.control, "Vary": c.vary, "Surrogate-Key": c.surrogate, "Cache-Tag": c.ctags} {
+			for name, want := range map[string]string{"Cache-Control": c.control, "Vary": c.vary,
+				"Surrogate-Key": c.surrogate, "Cache-Tag": c.ctags} {
 				if got := header(&req.Reply, name); got != want {
 					t.Errorf("%+v: %s: %q, want %q", c, name, got, want)
 				}

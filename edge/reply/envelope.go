@@ -1,10 +1,12 @@
 package reply
 
 import (
+	"net/http"
 	"strconv"
 	"time"
 
 	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/respcache"
 	"example.com/marketdata/edge/rows"
 	"example.com/marketdata/edge/snapshot"
 )
@@ -24,14 +26,18 @@ const (
 // next use.
 type work struct {
 	rows.Finder
-	rowsEnd  int    // where what follows the rows begins in Body
-	notFound []byte // X-Not-Found
-	coded    []byte // Body in a coding
-	key      []byte // of the answer cache
+	snapshot *snapshot.Snapshot // that answers; nil: there is none yet
+	modified []byte             // Last-Modified
+	rowsEnd  int                // where what follows the rows begins in Body
+	notFound []byte             // X-Not-Found
+	coded    []byte             // Body in a coding
+	key      []byte             // of the answer cache
 	etag     []byte
-	head     []byte
 	counters *counters
 }
+
+// answerFrom sets the snapshot that answers.
+func (w *work) answerFrom(s *snapshot.Snapshot) { w.snapshot, w.modified = s, s.LastModified }
 
 // compose appends the answer to q from s to dst, which becomes w.Body. Errors are those of
 // Finder.Find.
@@ -99,4 +105,34 @@ func appendNotFound(dst []byte, q *query.Query, missing *[rows.Filters][]int) []
 		}
 	}
 	return dst
+}
+
+// source returns how the composed answer is made again.
+func (w *work) source(e query.Endpoint, raw []byte, tag digest) respcache.Source {
+	return respcache.Source{Endpoint: e, RawQuery: raw, NotFound: w.notFound, Digest: tag, Length: len(w.Body)}
+}
+
+// newResponse returns what is sent of an answer with a body in coding c.
+func (w *work) newResponse(body []byte, source *respcache.Source, c coding) *respcache.Response {
+	etag := appendETag(nil, source.Digest, c)
+	return respcache.NewResponse(body,
+		w.appendHead(nil, http.StatusOK, c, etag, source.NotFound),
+		w.appendHead(nil, http.StatusNotModified, c, etag, source.NotFound), etag, w.modified)
+}
+
+// admit puts the composed answer into the cache, in the coding that was made of it: as a new entry,
+// or beside the other codings of one. It returns the entry.
+func (w *work) admit(
+	cache *respcache.Cache, entry *respcache.Entry, source respcache.Source, c coding,
+) *respcache.Entry {
+	body := w.Body
+	if c != identity {
+		body = w.coded
+	}
+	response := w.newResponse(body, &source, c)
+	if entry == nil {
+		entry = cache.Put(respcache.NewEntry(w.key, source, int(c), response))
+	}
+	cache.Add(entry, int(c), response) // to one that another goroutine has put
+	return entry
 }

@@ -11,8 +11,10 @@ import (
 
 func FuzzNegotiate(f *testing.F) {
 	for _, header := range []string{
-		"gzip, deflate, br, zstd", "gzip;q=1.0, *;q=0", "*", "identity;q=0.5, br;q=0.5", "br;q=0.001,gzip; Q=0.002", "gzip;q=1.001", "x-gzip", "x-gzip;q=0.", "gzip;q=0.1234",
-		"zstd;q=0, *;q=0.3", "gzip;level=1", "gzip;q=1;a=b", " \t,;,;q=1,gz ip,\xff", "gzip,gzip;q=0", "identity", "\u212a",
+		"gzip, deflate, br, zstd", "gzip;q=1.0, *;q=0", "*", "identity;q=0.5, br;q=0.5", "br;q=0.001,gzip; Q=0.002",
+		"gzip;q=1.001", "x-gzip", "x-gzip;q=0.", "gzip;q=0.1234",
+		"zstd;q=0, *;q=0.3", "gzip;level=1", "gzip;q=1;a=b", " \t,;,;q=1,gz ip,\xff", "gzip,gzip;q=0", "identity",
+		"\u212a",
 	} {
 		f.Add(header)
 	}
@@ -20,7 +22,8 @@ func FuzzNegotiate(f *testing.F) {
 		if strings.ContainsAny(header, "\r\n\x00") { // no header's value has them
 			return
 		}
-		got, want := [...]string{"", "zstd", "gzip", "br"}[negotiate([]byte(header))], model.Coding([]string{header}, 1<<20)
+		got, want := [...]string{"", "zstd", "gzip", "br"}[negotiate([]byte(header))],
+			model.Coding([]string{header}, 1<<20)
 		if got != want {
 			t.Fatalf("%q: coding %q, want %q", header, got, want)
 		}
@@ -54,7 +57,8 @@ func FuzzMatches(f *testing.F) {
 	d := digest{0x12, 0xab}
 	digits := hex.EncodeToString(d[:])
 	for _, header := range []string{
-		"*", " * ", `"` + digits + `"`, `W/"` + digits + `-gzip", "b"`, `"a",,W/"` + digits + `-zstd"`, `"a" "` + digits + `"`, `"` + digits + `-deflate"`, `"` + digits,
+		"*", " * ", `"` + digits + `"`, `W/"` + digits + `-gzip", "b"`, `"a",,W/"` + digits + `-zstd"`,
+		`"a" "` + digits + `"`, `"` + digits + `-deflate"`, `"` + digits,
 		`w/"` + digits + `"`, `"a";"` + digits + `"`, `"` + digits + `" x`, `"*"`, `*, "` + digits + `"`, "\t,\"\"",
 	} {
 		f.Add(header)

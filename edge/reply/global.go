@@ -19,23 +19,22 @@ func (e *Engine) answerGlobal(r *Request, state *snapshot.State, s *snapshot.Sna
 	current := s == state.Snapshot
 	w := e.works.Get().(*work)
 	defer e.free(w)
+	w.answerFrom(s)
 	if current {
-		if entry := state.Global.Load(); entry != nil && e.writeEntry(r, w, s, entry) {
+		if entry := state.Global.Load(); entry != nil && e.writeEntry(r, w, entry) {
 			return nil
 		}
 	}
-	modified := s.LastModified
 	if c := state.Change; c != nil && c.Time.After(s.Time) {
-		modified = c.Time.UTC().AppendFormat(nil, http.TimeFormat)
+		w.modified = c.Time.UTC().AppendFormat(nil, http.TimeFormat)
 	}
 	w.Body, w.notFound = appendGlobal(r.Buffers.Body(), state, s), w.notFound[:0]
 	tag := digestOf(w.Body)
 	if current { // another goroutine makes the same
-		source := respcache.Source{Endpoint: query.Global, Digest: tag, Length: len(w.Body)}
-		response := e.newResponse(s, w.Body, tag, identity, nil, modified)
-		state.Global.Store(respcache.NewEntry(nil, source, int(identity), response))
+		source := w.source(query.Global, nil, tag)
+		state.Global.Store(respcache.NewEntry(nil, source, int(identity), w.newResponse(w.Body, &source, identity)))
 	}
-	_, err := e.writeFresh(r, s, w, tag, modified)
+	_, err := e.writeFresh(r, w, tag)
 	return err
 }
 

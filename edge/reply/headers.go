@@ -57,7 +57,8 @@ func newCacheLines(scope, allowOrigin string) *cacheLines {
 	}
 	for n := minMaxAge; n <= maxMaxAge; n++ {
 		fresh := fmt.Sprintf(", max-age=%d, stale-while-revalidate=60, stale-if-error=86400", n)
-		c.ordinary[n], c.pinned[n], c.global[n] = lines(scope+fresh, vary), lines(scopePrivate+fresh, vary), lines(scope+fresh, free)
+		c.ordinary[n], c.pinned[n] = lines(scope+fresh, vary), lines(scopePrivate+fresh, vary)
+		c.global[n] = lines(scope+fresh, free)
 	}
 	c.path = lines(scope+", max-age=86400, immutable", free)
 	return &c
@@ -101,18 +102,17 @@ func cacheStatus(hit, stale bool) []byte {
 	return statusMiss
 }
 
-// appendHead appends the header lines of an answer that do not depend on the
-// request. etag is the tag in that coding.
-func (e *Engine) appendHead(dst []byte, s *snapshot.Snapshot, status int, c coding, etag, notFound, lastModified []byte) []byte {
+// appendHead appends the header lines of the answer in a coding that do not depend on the request.
+func (w *work) appendHead(dst []byte, status int, c coding, etag, notFound []byte) []byte {
 	if status == http.StatusOK {
 		dst = append(dst, contentTypeLine...)
 	}
-	if s != nil {
-		dst = appendLine(dst, "X-Snapshot-Time", s.TimeText)
+	if w.snapshot != nil {
+		dst = appendLine(dst, "X-Snapshot-Time", w.snapshot.TimeText)
 	}
 	dst = appendLine(dst, hdrETag, etag)
-	if lastModified != nil {
-		dst = appendLine(dst, "Last-Modified", lastModified)
+	if w.modified != nil {
+		dst = appendLine(dst, "Last-Modified", w.modified)
 	}
 	if len(notFound) > 0 {
 		dst = appendLine(dst, hdrNotFound, notFound)
@@ -123,8 +123,13 @@ func (e *Engine) appendHead(dst []byte, s *snapshot.Snapshot, status int, c codi
 	return dst
 }
 
-// addTimes adds what of the header depends on the clock, and on how the snapshot was
-// asked for.
+// writeHead sets status and header of an answer that is not cached, whose tag is w.etag.
+func (w *work) writeHead(r *Request, status int, c coding, notFound []byte) {
+	r.Reply.Status = status
+	r.Reply.Lines = w.appendHead(r.Reply.Lines, status, c, w.etag, notFound)
+}
+
+// addTimes adds the header lines that depend on the clock and on how the snapshot was asked for.
 func (e *Engine) addTimes(r *Request, s *snapshot.Snapshot, hit bool) {
 	r.Reply.AddLines(e.cacheLines.of(r, s))
 	if r.Reply.Status == http.StatusOK {

@@ -57,7 +57,8 @@ func TestLargeCodings(t *testing.T) {
 	page.AcceptEncoding = []byte("br")
 	page.Bill.Take(key, 0)
 	before = spent()
-	if err := ask(t, &hurried, page, query.Quotes, "size=100"); err != nil || header(&page.Reply, "Content-Encoding") != "br" {
+	if err := ask(t, &hurried, page, query.Quotes, "size=100"); err != nil ||
+		header(&page.Reply, "Content-Encoding") != "br" {
 		t.Errorf("a small answer: %v", err)
 	}
 	if spent() != before {

@@ -43,7 +43,8 @@ func TestAgainstOracle(t *testing.T) {
 			t.Fatalf("%s?%s: the model refuses %+v", e, raw, refusal)
 		}
 		if right := want.Answer(q, nil); body != right.Body || header(&req.Reply, "X-Not-Found") != right.NotFound {
-			t.Fatalf("%s?%s: %s, not found %q; want %s, %q", e, raw, body, header(&req.Reply, "X-Not-Found"), right.Body, right.NotFound)
+			t.Fatalf("%s?%s: %s, not found %q; want %s, %q", e, raw, body, header(&req.Reply, "X-Not-Found"),
+				right.Body, right.NotFound)
 		}
 		if was, ok := bodies[tag]; ok && was != body {
 			t.Fatalf("%s?%s: two bodies have the tag %s:\n%s\n%s", e, raw, tag, was, body)
@@ -57,7 +58,8 @@ func TestAgainstOracle(t *testing.T) {
 	}
 	rnd := rand.New(rand.NewPCG(1, 1))
 	one := func(of ...string) string { return of[rnd.IntN(len(of))] }
-	odd := []string{"id=9,5,2,-3,4,2", "slug=Zed,asset-1,a%26b", "symbol=%E2%82%BF&id=2", "symbol=,common", "slug=" + strings.Repeat("x", 600) + "a,b", "id=,", "symbol=,", "id=-4,0"}
+	odd := []string{"id=9,5,2,-3,4,2", "slug=Zed,asset-1,a%26b", "symbol=%E2%82%BF&id=2", "symbol=,common",
+		"slug=" + strings.Repeat("x", 600) + "a,b", "id=,", "symbol=,", "id=-4,0"}
 	for at := range 2 {
 		p := first
 		if at == 1 {
@@ -86,20 +88,24 @@ func TestAgainstOracle(t *testing.T) {
 			case 2:
 				raw = one(odd...)
 			case 3: // filters that meet
-				raw = "symbol=common,s3,none&size=" + one("3", "9", "100") + one("", "&id=1,21,41,43,99999,7", "&slug=asset-0,asset-5,asset-77", "&page=2", "&slug=zzz")
+				raw = "symbol=common,s3,none&size=" + one("3", "9", "100") + one("", "&id=1,21,41,43,99999,7",
+					"&slug=asset-0,asset-5,asset-77", "&page=2", "&slug=zzz")
 			default:
 				size := one("1", "2", "3", "33", "100")
-				raw = one(fmt.Sprintf("page=%d&size=%s", 1+rnd.IntN(30), size), fmt.Sprintf("offset=%d&limit=%s", rnd.IntN(1520), size))
+				raw = one(fmt.Sprintf("page=%d&size=%s", 1+rnd.IntN(30), size),
+					fmt.Sprintf("offset=%d&limit=%s", rnd.IntN(1520), size))
 			}
 			if sorts := e.SortKeys(); len(sorts) > 0 && rnd.IntN(3) > 0 {
 				raw += "&sort=" + sorts[rnd.IntN(len(sorts))].Name() + one("", ":asc", ":desc")
 			}
 			raw += one("", "", "&fields=links")
 			if e == query.History {
-				if !strings.Contains(raw, "id=") && !strings.Contains(raw, "slug=") && !strings.Contains(raw, "symbol=") {
+				if !strings.Contains(raw, "id=") && !strings.Contains(raw, "slug=") &&
+					!strings.Contains(raw, "symbol=") {
 					raw += one("&symbol=common", "&symbol=s5,s6,s7", "&slug=asset-3,asset-8,asset-5")
 				}
-				raw = strings.ReplaceAll(strings.ReplaceAll(raw, "=33", "=20"), "=100", "=19") + "&window=" + one("", "24H", "7d", "30d", "90d", "1y")
+				raw = strings.ReplaceAll(strings.ReplaceAll(raw, "=33", "=20"), "=100", "=19") + "&window=" + one("",
+					"24H", "7d", "30d", "90d", "1y")
 			}
 			if e == query.Search {
 				raw = "q=" + teststore.SearchText(rnd)

@@ -36,6 +36,7 @@ const (
 func (e *Engine) warmAnswers(ctx context.Context, deadline time.Time, old, next *snapshot.Snapshot) {
 	var q query.Query
 	w := work{Finder: rows.Finder{Bill: new(auth.Bill)}}
+	w.answerFrom(next)
 	cache, pace := next.Responses(), next.Pace()
 	for _, hot := range old.Responses().Hottest(maxWarm, pace.Do) {
 		if ctx.Err() != nil || cache.Bytes() > cache.Limit()/2 || time.Now().After(deadline) {
@@ -53,10 +54,7 @@ func (e *Engine) warmAnswers(ctx context.Context, deadline time.Time, old, next 
 				return // it is made when it is asked for
 			}
 			w.key = q.AppendKey(w.key[:0])
-			source := respcache.Source{
-				Endpoint: hot.Endpoint, RawQuery: hot.RawQuery,
-				NotFound: w.notFound, Digest: w.digest(), Length: len(w.Body),
-			}
+			source := w.source(hot.Endpoint, hot.RawQuery, w.digest())
 			var entry *respcache.Entry
 			for c := range coding(codings) {
 				if hot.Response(int(c)) == nil {
@@ -68,7 +66,7 @@ func (e *Engine) warmAnswers(ctx context.Context, deadline time.Time, old, next 
 				if c != identity && w.encode(c) != nil {
 					return
 				}
-				entry = e.admit(cache, next, &w, entry, source, c)
+				entry = w.admit(cache, entry, source, c)
 			}
 			e.warmed.Add(1)
 		})

@@ -191,7 +191,9 @@ func (f *Finder) inRun(v *snapshot.View, q *query.Query, run matchedRun) error {
 // inOtherOrder visits the rows that the driving filter matched, keeps those
 // that the others match too, and appends the page of them in the order asked
 // for. It costs by the rows matched.
-func (f *Finder) inOtherOrder(s *snapshot.Snapshot, v *snapshot.View, q *query.Query, driver int) (total int, err error) {
+func (f *Finder) inOtherOrder(
+	s *snapshot.Snapshot, v *snapshot.View, q *query.Query, driver int,
+) (total int, err error) {
 	if f.counts[driver] > largeSort {
 		if err := f.enter(limit.LargeSort); err != nil {
 			return 0, err
@@ -282,7 +284,8 @@ func (f *Finder) matchesOthers(v *snapshot.View, s *artifacts.Shard, i int, q *q
 }
 
 func (f *Finder) hasMatched(by int, run uint32) bool {
-	_, ok := slices.BinarySearchFunc(f.matched[by], run, func(r matchedRun, number uint32) int { return cmp.Compare(r.run, number) })
+	_, ok := slices.BinarySearchFunc(f.matched[by], run,
+		func(r matchedRun, number uint32) int { return cmp.Compare(r.run, number) })
 	return ok
 }
 

@@ -18,7 +18,8 @@ import (
 
 // FuzzWords: the words in an asset's row are those that the model finds in its name.
 func FuzzWords(f *testing.F) {
-	for _, name := range []string{"Wrapped Bitcoin", "A.B\x00C", `The "Quoted" \ u0041`, "\u03b9\u1fbe \u2028x", "é\u0301t", "٣ 2Big4u", "", "日本😀K\u212a"} {
+	for _, name := range []string{"Wrapped Bitcoin", "A.B\x00C", `The "Quoted" \ u0041`, "\u03b9\u1fbe \u2028x",
+		"é\u0301t", "٣ 2Big4u", "", "日本😀K\u212a"} {
 		for _, word := range []string{"b", "bi", "bitcoin", "u0041", "É", "\u0345", "k", "٣", "\xc3"} {
 			f.Add(name, word)
 		}
@@ -27,14 +28,16 @@ func FuzzWords(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, word string) {
 		word = artifacts.Fold(word)
 		// An asset that equals the word is found in another way.
-		if !utf8.ValidString(name) || !utf8.ValidString(word) || word == "" || strings.Contains(word, " ") || word == artifacts.Fold(name) || strings.HasPrefix("\x01", word) {
+		if !utf8.ValidString(name) || !utf8.ValidString(word) || word == "" || strings.Contains(word, " ") ||
+			word == artifacts.Fold(name) || strings.HasPrefix("\x01", word) {
 			return
 		}
 		quoted, err := json.Marshal(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		published := fmt.Appendf(nil, `{"id":1,"name":%s,"symbol":"\u0001","slug":"\u0001","logo":"","explorers":[]}`, quoted)
+		published := fmt.Appendf(nil, `{"id":1,"name":%s,"symbol":"\u0001","slug":"\u0001","logo":"","explorers":[]}`,
+			quoted)
 		row, _ := model.ReadRow("assets", published) // Go escapes more
 		if w.text = w.text[:0]; w.splitName(published) != nil {
 			t.Fatalf("no name in %s", published)
@@ -50,8 +53,10 @@ func FuzzWords(f *testing.F) {
 // one that no builder makes.
 func FuzzPoints(f *testing.F) {
 	for _, prices := range []string{
-		``, `"1"`, `null`, `"1.5",null,"0.00000000012345678901234567890","91000.25"`, `null,"1234567","12345678","123456789012345","1234567890123456",null,null`,
-		`"1"x"2"`, `"1`, `"1"]}"2"`, `nul`, `""`, strings.Repeat(`"123456.789012",`, 40) + `"1"`, `"12345678901234567`, `"123456789012345"`,
+		``, `"1"`, `null`, `"1.5",null,"0.00000000012345678901234567890","91000.25"`,
+		`null,"1234567","12345678","123456789012345","1234567890123456",null,null`,
+		`"1"x"2"`, `"1`, `"1"]}"2"`, `nul`, `""`, strings.Repeat(`"123456.789012",`, 40) + `"1"`, `"12345678901234567`,
+		`"123456789012345"`,
 	} {
 		f.Add(prices, 2, 1, "]}")
 		f.Add(prices, 1+strings.Count(prices, ","), 0, "]}")

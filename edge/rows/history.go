@@ -14,7 +14,8 @@ import (
 )
 
 // errPrices: a row of history is none.
-var errPrices = fmt.Errorf("%w: %w: a row of history has other prices than its block has times", shards.ErrUnavailable, artifacts.ErrCorrupt)
+var errPrices = fmt.Errorf("%w: %w: a row of history has other prices than its block has times", shards.ErrUnavailable,
+	artifacts.ErrCorrupt)
 
 // An item of /history is the beginning of the asset's row, from its id through its
 // slug but without the rank, what is the same for a window, and the points.

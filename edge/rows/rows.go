@@ -22,7 +22,8 @@ var (
 	// ErrLimited: the key cannot pay for the rows of a search (auth.Bill).
 	ErrLimited = errors.New("the answer costs more than may be spent now")
 
-	errShort = fmt.Errorf("%w: %w: a shard has fewer rows than its view needs", shards.ErrUnavailable, artifacts.ErrCorrupt)
+	errShort = fmt.Errorf("%w: %w: a shard has fewer rows than its view needs", shards.ErrUnavailable,
+		artifacts.ErrCorrupt)
 )
 
 // Finder finds the rows of one answer after another, and reuses its memory. Set Bill, Buffers

@@ -239,7 +239,8 @@ func (f *Finder) meet(views [searched]*snapshot.View, q *query.Query, rarest int
 			break
 		}
 		left = 0
-		if err := f.eachID(views, i, func(id uint64) { left += f.met.raise(id, f.known, 1<<i) }); err != nil || left == 0 {
+		err := f.eachID(views, i, func(id uint64) { left += f.met.raise(id, f.known, 1<<i) })
+		if err != nil || left == 0 {
 			return false, err
 		}
 		f.known |= 1 << i
@@ -309,7 +310,9 @@ func (f *Finder) starting(v *snapshot.View, start []byte, whole bool) (r wordRan
 
 // visit adds the assets of the rows of v to those found, in a class: all of them, or with
 // words those that have all words.
-func (f *Finder) visit(s *snapshot.Snapshot, q *query.Query, v *snapshot.View, r wordRange, class uint64, words bool) error {
+func (f *Finder) visit(
+	s *snapshot.Snapshot, q *query.Query, v *snapshot.View, r wordRange, class uint64, words bool,
+) error {
 	ranked, rank := s.View(query.Assets, query.SortRank), int(v.Columns[query.SortRank])
 	return f.eachShard(v, r, func(shard *artifacts.Shard, from, to int) error {
 		f.Rows += to - from
@@ -370,7 +373,8 @@ func (f *Finder) hasOthers(s *snapshot.Snapshot, q *query.Query, id uint64) (boo
 	if !ok {
 		return false, errShort
 	}
-	symbol, slug := int(shard.Ord(int(v.Columns[query.SortSymbol]), row)), int(shard.Ord(int(v.Columns[query.SortSlug]), row))
+	symbol, slug := int(shard.Ord(int(v.Columns[query.SortSymbol]), row)),
+		int(shard.Ord(int(v.Columns[query.SortSlug]), row))
 	f.text = f.text[:0]
 	for i, word := range q.Words {
 		if r := &f.ranges[i].in; f.known>>i&1 != 0 || r[inSymbols].hasRun(symbol) || r[inSlugs].hasRun(slug) {

@@ -37,7 +37,8 @@ func searchRows(text string, assets []asset) (rows int) {
 	for i := range assets {
 		a := &assets[i]
 		var of []string
-		for _, word := range strings.FieldsFunc(a.name, func(r rune) bool { return !unicode.In(r, unicode.L, unicode.Nd) }) {
+		for _, word := range strings.FieldsFunc(a.name,
+			func(r rune) bool { return !unicode.In(r, unicode.L, unicode.Nd) }) {
 			if word = artifacts.Fold(word); !slices.Contains(of, word) {
 				of = append(of, word)
 			}

@@ -102,7 +102,8 @@ func (cfg Config) withDefaults() (Config, error) {
 		or    int
 	}{
 		{"--address-rate", &cfg.AddressRate, 10}, {"--address-burst", &cfg.AddressBurst, 50},
-		{"--open-rate", &cfg.OpenRate, 50}, {"--open-burst", &cfg.OpenBurst, 200}, {"--max-conns", &cfg.MaxConns, DefaultMaxConns}, {"--max-streams", &cfg.MaxStreams, DefaultMaxStreams},
+		{"--open-rate", &cfg.OpenRate, 50}, {"--open-burst", &cfg.OpenBurst, 200},
+		{"--max-conns", &cfg.MaxConns, DefaultMaxConns}, {"--max-streams", &cfg.MaxStreams, DefaultMaxStreams},
 	} {
 		if *n.value < 0 {
 			return cfg, fmt.Errorf("%s is %d; it takes a number above 0, or 0 for %d", n.name, *n.value, n.or)
@@ -118,7 +119,8 @@ func (cfg Config) withDefaults() (Config, error) {
 		cfg.MaxWaitingBytes = 128 << 20
 	}
 	if cfg.MaxConnsPerAddress < 0 {
-		return cfg, fmt.Errorf("--max-conns-per-address is %d; it takes a number above 0, or 0 for an eighth of --max-conns", cfg.MaxConnsPerAddress)
+		return cfg, fmt.Errorf("--max-conns-per-address is %d; it takes a number above 0, or 0 for an eighth of --max-conns",
+			cfg.MaxConnsPerAddress)
 	}
 	if cfg.MaxConnsPerAddress == 0 {
 		cfg.MaxConnsPerAddress = max(1, cfg.MaxConns/8)
@@ -128,7 +130,8 @@ func (cfg Config) withDefaults() (Config, error) {
 		value *time.Duration
 		or    time.Duration
 	}{
-		{"ReadTimeout", &cfg.ReadTimeout, 5 * time.Second}, {"WriteTimeout", &cfg.WriteTimeout, 10 * time.Second}, {"IdleTimeout", &cfg.IdleTimeout, 75 * time.Second},
+		{"ReadTimeout", &cfg.ReadTimeout, 5 * time.Second}, {"WriteTimeout", &cfg.WriteTimeout, 10 * time.Second},
+		{"IdleTimeout", &cfg.IdleTimeout, 75 * time.Second},
 	} {
 		if *d.value < 0 {
 			return cfg, fmt.Errorf("%s is %v; it takes a duration above 0, or 0 for %v", d.name, *d.value, d.or)
@@ -141,10 +144,12 @@ func (cfg Config) withDefaults() (Config, error) {
 		cfg.AllowOrigin = "*"
 	}
 	if cfg.AllowOrigin != "*" && !plainURL(cfg.AllowOrigin) {
-		return cfg, fmt.Errorf("server: allowed origin %q: want * or one origin such as https://example.org", cfg.AllowOrigin)
+		return cfg, fmt.Errorf("server: allowed origin %q: want * or one origin such as https://example.org",
+			cfg.AllowOrigin)
 	}
 	if cfg.KeyRequestURL != "" && !plainURL(cfg.KeyRequestURL) {
-		return cfg, fmt.Errorf("server: key request URL %q: want an absolute http or https URL, percent-encoded", cfg.KeyRequestURL)
+		return cfg, fmt.Errorf("server: key request URL %q: want an absolute http or https URL, percent-encoded",
+			cfg.KeyRequestURL)
 	}
 	return cfg, nil
 }

@@ -131,7 +131,8 @@ func validRequestLine(line []byte) bool {
 		}
 	}
 	minor, ok := bytes.CutPrefix(version, []byte("HTTP/1."))
-	if !ok || len(minor) != 1 || minor[0] < '0' || minor[0] > '9' || len(target) == 0 || !httpguts.ValidHeaderFieldName(string(method)) {
+	if !ok || len(minor) != 1 || minor[0] < '0' || minor[0] > '9' || len(target) == 0 ||
+		!httpguts.ValidHeaderFieldName(string(method)) {
 		return false
 	}
 	if target[0] == '/' || string(target) == "*" || string(method) == "CONNECT" {
@@ -144,7 +145,8 @@ func validRequestLine(line []byte) bool {
 // validHost reports the characters of a host and port (RFC 3986, section 3.2.2).
 func validHost(host []byte) bool {
 	for _, b := range host {
-		if !(b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || strings.IndexByte("-._~:[]%!$&'()*+,;=", b) >= 0) {
+		if !(b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' ||
+			strings.IndexByte("-._~:[]%!$&'()*+,;=", b) >= 0) {
 			return false
 		}
 	}

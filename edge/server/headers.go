@@ -19,19 +19,24 @@ const (
 
 // Header lines that never change.
 var (
-	linesProblem = reply.AppendLine(reply.AppendLine(nil, "Content-Type", []byte("application/json")), headerCacheControl, []byte("no-store"))
-	linesStream  = reply.AppendLine(reply.AppendLine(nil, "Content-Type", []byte("text/event-stream")), headerCacheControl, []byte("no-store"))
-	lineAllow    = reply.AppendLine(nil, "Allow", valueMethods)
-	lineSoon     = reply.AppendLine(nil, headerRetryAfter, []byte("1"))
-	lineRealm    = reply.AppendLine(nil, "WWW-Authenticate", []byte(`ApiKey realm="openapi", header="X-Api-Key"`))
-	lineVary     = reply.AppendLine(nil, "Vary", []byte("Accept-Encoding"))
+	linesProblem = reply.AppendLine(reply.AppendLine(nil, "Content-Type", []byte("application/json")),
+		headerCacheControl, []byte("no-store"))
+	linesStream = reply.AppendLine(reply.AppendLine(nil, "Content-Type", []byte("text/event-stream")),
+		headerCacheControl, []byte("no-store"))
+	lineAllow = reply.AppendLine(nil, "Allow", valueMethods)
+	lineSoon  = reply.AppendLine(nil, headerRetryAfter, []byte("1"))
+	lineRealm = reply.AppendLine(nil, "WWW-Authenticate", []byte(`ApiKey realm="openapi", header="X-Api-Key"`))
+	lineVary  = reply.AppendLine(nil, "Vary", []byte("Accept-Encoding"))
 	// Every header of INTERFACE.md, "Headers", and two more.
-	lineExposed = reply.AppendLine(nil, "Access-Control-Expose-Headers", []byte("X-Snapshot-Time, ETag, Last-Modified, Cache-Control, Vary, Content-Encoding, Cache-Status, X-Not-Found, X-Ignored, Surrogate-Key, Cache-Tag, "+
-		"Access-Control-Allow-Origin, RateLimit-Policy, RateLimit, X-Request-Id, Retry-After"))
+	lineExposed = reply.AppendLine(nil, "Access-Control-Expose-Headers",
+		[]byte("X-Snapshot-Time, ETag, Last-Modified, Cache-Control, Vary, Content-Encoding, Cache-Status, X-Not-Found, "+
+			"X-Ignored, Surrogate-Key, Cache-Tag, Access-Control-Allow-Origin, RateLimit-Policy, RateLimit, "+
+			"X-Request-Id, Retry-After"))
 	linesPreflight = func() []byte {
 		b := bytes.Clone(lineAllow)
 		b = reply.AppendLine(b, "Access-Control-Allow-Methods", valueMethods)
-		b = reply.AppendLine(b, "Access-Control-Allow-Headers", []byte("X-Api-Key, X-Request-Id, X-Snapshot-Time, If-None-Match, If-Modified-Since, Last-Event-ID"))
+		b = reply.AppendLine(b, "Access-Control-Allow-Headers",
+			[]byte("X-Api-Key, X-Request-Id, X-Snapshot-Time, If-None-Match, If-Modified-Since, Last-Event-ID"))
 		return reply.AppendLine(b, "Access-Control-Max-Age", []byte("86400"))
 	}()
 

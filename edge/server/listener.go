@@ -88,7 +88,8 @@ func (l *listener) accept() (*conn, error) {
 // passing reports an error of Accept that is over when others have closed their
 // files, or that is the one connection's alone.
 func passing(err error) bool {
-	for _, e := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED} {
+	for _, e := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM,
+		syscall.ECONNABORTED} {
 		if errors.Is(err, e) {
 			return true
 		}

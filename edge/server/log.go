@@ -71,7 +71,8 @@ func newRequestLog(cfg *Config) *requestLog {
 		}
 		return l
 	}
-	return &requestLog{log: cfg.Logger, all: cfg.LogAll, slow: cfg.LogSlow, clientLimit: mustLimit(5, 20), ownLimit: mustLimit(50, 200)}
+	return &requestLog{log: cfg.Logger, all: cfg.LogAll, slow: cfg.LogSlow, clientLimit: mustLimit(5, 20),
+		ownLimit: mustLimit(50, 200)}
 }
 
 // wants says whether an answer is logged, and how.
@@ -93,8 +94,10 @@ func (l *requestLog) wants(route Route, status int, took time.Duration) (slog.Le
 
 func (l *requestLog) request(r *Request, level slog.Level, status int, took time.Duration, client string) {
 	attrs := []slog.Attr{
-		slog.String("request_id", outside.Text(string(r.ID))), slog.String("key_id", r.KeyID), slog.String("route", r.route.Name()),
-		slog.Int("status", status), slog.Int("bytes", len(r.Reply.Body)), slog.Duration("duration", took), slog.String("client", client),
+		slog.String("request_id", outside.Text(string(r.ID))), slog.String("key_id", r.KeyID),
+		slog.String("route", r.route.Name()),
+		slog.Int("status", status), slog.Int("bytes", len(r.Reply.Body)), slog.Duration("duration", took),
+		slog.String("client", client),
 	}
 	if !r.Snapshot.IsZero() {
 		attrs = append(attrs, slog.Time("snapshot", r.Snapshot))
@@ -104,7 +107,8 @@ func (l *requestLog) request(r *Request, level slog.Level, status int, took time
 
 func (l *requestLog) panicked(r *Request, v any, stack []byte) {
 	if l.log != nil && l.ownBucket.Take(l.ownLimit, limit.At(time.Now())).OK {
-		l.log.Error("request handler panicked", "request_id", outside.Text(string(r.ID)), "route", r.route.Name(), "panic", fmt.Sprintf("%.200v", v), "stack", string(stack))
+		l.log.Error("request handler panicked", "request_id", outside.Text(string(r.ID)), "route", r.route.Name(),
+			"panic", fmt.Sprintf("%.200v", v), "stack", string(stack))
 	}
 }
 

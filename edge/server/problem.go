@@ -40,28 +40,43 @@ func (p *problem) appendBody(dst []byte, message string) []byte {
 	return append(dst, `","result":{}}`...)
 }
 
-// The problems that an Engine's errors become.
+// These problems have the code and the key that are usual for their status.
+func badRequestFor(message string) *problem {
+	return newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", message)
+}
+func unavailableFor(message string) *problem {
+	return newProblem(http.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", message)
+}
+func tooManyFor(message string) *problem {
+	return newProblem(http.StatusTooManyRequests, 42900, "TOO_MANY_REQUESTS", message)
+}
+
+// The problems that errors of Config.Answer become.
 var (
 	// noSnapshot: /global before the first snapshot, nothing else.
 	noSnapshot = newProblem(http.StatusNotFound, 40400, "NOT_FOUND", "there is no snapshot yet")
-	// snapshotGone: a pinned snapshot that is no longer retained, or was
-	// withdrawn.
-	snapshotGone = newProblem(http.StatusGone, 41000, "SNAPSHOT_GONE", "the snapshot of X-Snapshot-Time is no longer retained; begin again without it")
+	// snapshotGone: a pinned snapshot that is no longer retained, or was withdrawn.
+	snapshotGone = newProblem(http.StatusGone, 41000, "SNAPSHOT_GONE",
+		"the snapshot of X-Snapshot-Time is no longer retained; begin again without it")
 	// pinUneven and pinAhead: pins that no snapshot can have.
-	pinUneven = newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", "X-Snapshot-Time: not the time of a snapshot; it takes a whole multiple of ten minutes")
-	pinAhead  = newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", "X-Snapshot-Time: too far in the future; it takes the time of a snapshot that was published")
-	// snapshotLater: a pinned snapshot that may have been published, and has not
-	// arrived here. It costs its token, and is no fault of the service.
-	snapshotLater = newProblem(http.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", "the snapshot of X-Snapshot-Time has not arrived here; try again, or begin again without it")
+	pinUneven = badRequestFor("X-Snapshot-Time: not the time of a snapshot; it takes a whole multiple of ten minutes")
+	pinAhead  = badRequestFor("X-Snapshot-Time: too far in the future; " +
+		"it takes the time of a snapshot that was published")
+	// snapshotLater: a pinned snapshot that may have been published and has not arrived here.
+	// It costs its token, and is not a fault of the service.
+	snapshotLater = unavailableFor("the snapshot of X-Snapshot-Time has not arrived here; " +
+		"try again, or begin again without it")
 	// noView: likewise, for a view that the snapshot's builder did not make yet.
-	noView = newProblem(http.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", "the snapshot does not have this sort key or endpoint yet; try again later, or ask without it")
+	noView = unavailableFor("the snapshot does not have this sort key or endpoint yet; " +
+		"try again later, or ask without it")
 	// internal: a fault of the service itself.
-	internal = newProblem(http.StatusInternalServerError, 50000, "INTERNAL_ERROR", "the service failed to answer; the request id names this failure in its log")
+	internal = newProblem(http.StatusInternalServerError, 50000, "INTERNAL_ERROR",
+		"the service failed to answer; the request id names this failure in its log")
 	// unavailable: see reply.ErrUnavailable.
-	unavailable = newProblem(http.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", "what this answer needs is unavailable; try again")
+	unavailable = unavailableFor("what this answer needs is unavailable; try again")
 )
 
-// problemOf returns the answer that an Engine's error is.
+// problemOf returns the problem for an error of Config.Answer.
 func problemOf(err error) *problem {
 	switch {
 	case errors.Is(err, reply.ErrNoSnapshot):
@@ -84,21 +99,31 @@ func problemOf(err error) *problem {
 
 // The problems that the server itself finds.
 var (
-	badRequest          = newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", "")
-	notHTTP             = newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", "the request is not valid HTTP/1.1")
-	notProxied          = newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", "connections from this address begin with a PROXY protocol header, in one piece; this one does not")
-	badPin              = newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", "X-Snapshot-Time: not a time, or sent more than once; it takes one time of the form YYYY-MM-DDTHH:MM:SSZ, such as 2026-11-21T10:10:00Z")
-	badPathPin          = newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", "the path: what stands behind /at/ is no time; it takes one of the form YYYYMMDDTHHMMSSZ, such as 20261121T101000Z")
-	twoPins             = newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", "X-Snapshot-Time: sent although the path has a time behind /at/; it takes one of the two")
-	pathNotFound        = newProblem(http.StatusNotFound, 40401, "PATH_NOT_FOUND", "there is nothing at this path")
-	methodNotAllowed    = newProblem(http.StatusMethodNotAllowed, 40500, "METHOD_NOT_ALLOWED", "the methods are GET, HEAD and OPTIONS")
-	requestTimeout      = newProblem(http.StatusRequestTimeout, 40800, "REQUEST_TIMEOUT", "the request did not arrive in time")
-	payloadTooLarge     = newProblem(http.StatusRequestEntityTooLarge, 41300, "PAYLOAD_TOO_LARGE", "the body of the request is over 4 KiB")
-	tooManyRequests     = newProblem(http.StatusTooManyRequests, 42900, "TOO_MANY_REQUESTS", "too many requests; Retry-After says in how many seconds to try again")
-	tooManyStreamsOfKey = newProblem(http.StatusTooManyRequests, 42900, "TOO_MANY_REQUESTS", "the key has as many streams of events open as it may; close one, or try again after Retry-After")
-	tooManyStreams      = newProblem(http.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", "too many streams of events; try again")
-	headersTooLarge     = newProblem(http.StatusRequestHeaderFieldsTooLarge, 43100, "HEADERS_TOO_LARGE", "request line and headers are over 16 KiB, or more than 100 lines")
-	tooManyConns        = newProblem(http.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", "too many connections; try again")
+	badRequest = badRequestFor("")
+	notHTTP    = badRequestFor("the request is not valid HTTP/1.1")
+	notProxied = badRequestFor("connections from this address begin with a PROXY protocol header, in one piece; " +
+		"this one does not")
+	badPin = badRequestFor("X-Snapshot-Time: not a time, or sent more than once; " +
+		"it takes one time of the form YYYY-MM-DDTHH:MM:SSZ, such as 2026-11-21T10:10:00Z")
+	badPathPin = badRequestFor("the path: what stands behind /at/ is no time; " +
+		"it takes one of the form YYYYMMDDTHHMMSSZ, such as 20261121T101000Z")
+	twoPins = badRequestFor("X-Snapshot-Time: sent although the path has a time behind /at/; " +
+		"it takes one of the two")
+	pathNotFound = newProblem(http.StatusNotFound, 40401, "PATH_NOT_FOUND",
+		"there is nothing at this path")
+	methodNotAllowed = newProblem(http.StatusMethodNotAllowed, 40500, "METHOD_NOT_ALLOWED",
+		"the methods are GET, HEAD and OPTIONS")
+	requestTimeout = newProblem(http.StatusRequestTimeout, 40800, "REQUEST_TIMEOUT",
+		"the request did not arrive in time")
+	payloadTooLarge = newProblem(http.StatusRequestEntityTooLarge, 41300, "PAYLOAD_TOO_LARGE",
+		"the body of the request is over 4 KiB")
+	headersTooLarge = newProblem(http.StatusRequestHeaderFieldsTooLarge, 43100, "HEADERS_TOO_LARGE",
+		"request line and headers are over 16 KiB, or more than 100 lines")
+	tooManyRequests     = tooManyFor("too many requests; Retry-After says in how many seconds to try again")
+	tooManyStreamsOfKey = tooManyFor("the key has as many streams of events open as it may; " +
+		"close one, or try again after Retry-After")
+	tooManyStreams = unavailableFor("too many streams of events; try again")
+	tooManyConns   = unavailableFor("too many connections; try again")
 )
 
 // newUnauthorized makes the 401, which says where keys are requested if that is

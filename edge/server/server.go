@@ -62,9 +62,11 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("server: what needs no key: %w", err)
 	}
 	s := &Server{
-		keys: cfg.Keys, addresses: limit.NewAddresses(l), open: limit.NewAddresses(open), unauthorized: newUnauthorized(cfg.KeyRequestURL),
-		allowOrigin: reply.AppendLine(nil, headerAllowOrigin, []byte(cfg.AllowOrigin)), trusted: cfg.TrustedProxies, static: map[string]*staticFile{},
-		log: newRequestLog(&cfg), cfg: cfg, served: make(chan struct{}),
+		keys: cfg.Keys, addresses: limit.NewAddresses(l), open: limit.NewAddresses(open),
+		unauthorized: newUnauthorized(cfg.KeyRequestURL),
+		allowOrigin:  reply.AppendLine(nil, headerAllowOrigin, []byte(cfg.AllowOrigin)),
+		trusted:      cfg.TrustedProxies,
+		static:       map[string]*staticFile{}, log: newRequestLog(&cfg), cfg: cfg, served: make(chan struct{}),
 	}
 	for path, file := range cfg.Static {
 		s.static[path] = newStaticFile(file)

@@ -40,11 +40,14 @@ func newStaticFile(f StaticFile) *staticFile {
 	digest := sha256.Sum256(f.Body)
 	tag := `"` + hex.EncodeToString(digest[:16])
 	file := &staticFile{}
-	if f.Brotli != nil {
-		file.codings = append(file.codings, codedFile{coding: []byte("br"), body: f.Brotli, etag: []byte(tag + `-br"`)})
-	}
-	if f.Gzip != nil {
-		file.codings = append(file.codings, codedFile{coding: []byte("gzip"), body: f.Gzip, etag: []byte(tag + `-gzip"`)})
+	for _, c := range []struct {
+		name string
+		body []byte
+	}{{"br", f.Brotli}, {"gzip", f.Gzip}} {
+		if c.body != nil {
+			coded := codedFile{coding: []byte(c.name), body: c.body, etag: []byte(tag + "-" + c.name + `"`)}
+			file.codings = append(file.codings, coded)
+		}
 	}
 	file.codings = append(file.codings, codedFile{body: f.Body, etag: []byte(tag + `"`)})
 	for i := range file.codings {
@@ -67,7 +70,10 @@ func newStaticFile(f StaticFile) *staticFile {
 
 // answer sends the file, or says that the client has it.
 func (f *staticFile) answer(r *Request) {
-	v := &f.codings[slices.IndexFunc(f.codings, func(v codedFile) bool { return v.coding == nil || accepts(r.AcceptEncoding, v.coding) })]
+	v := &f.codings[0]
+	for i := 1; v.coding != nil && !accepts(r.AcceptEncoding, v.coding); i++ {
+		v = &f.codings[i]
+	}
 	if reply.Matches(r.IfNoneMatch, v.etag) {
 		r.Reply.Status, r.Reply.Fixed = http.StatusNotModified, v.have
 		return

@@ -269,7 +269,8 @@ func (c *Cache) Fetch(ctx context.Context, o *Object) error {
 		return err
 	}
 	o.blocked.Store(0)
-	ch := c.flights.DoChan("i"+strconv.FormatUint(o.serial, 36), c.guard(func() (any, error) { return c.open(o, &c.Pace) }))
+	ch := c.flights.DoChan("i"+strconv.FormatUint(o.serial, 36),
+		c.guard(func() (any, error) { return c.open(o, &c.Pace) }))
 	select {
 	case r := <-ch:
 		return r.Err
@@ -490,7 +491,8 @@ func (c *Cache) load(o *Object, i int) (*artifacts.Shard, error) {
 
 // opening opens the object, or joins the call that does so already.
 func (c *Cache) opening(o *Object) (*openedObject, error) {
-	v, err, _ := c.flights.Do("i"+strconv.FormatUint(o.serial, 36), c.guard(func() (any, error) { return c.open(o, nil) }))
+	v, err, _ := c.flights.Do("i"+strconv.FormatUint(o.serial, 36),
+		c.guard(func() (any, error) { return c.open(o, nil) }))
 	if err != nil {
 		return nil, err
 	}

@@ -205,7 +205,8 @@ func (d *disk) trim(most int, of func(artifacts.Digest) (need int, used int64)) 
 		files[i].need, files[i].used = of(files[i].digest)
 	}
 	slices.SortFunc(files, func(a, b file) int {
-		return cmp.Or(cmp.Compare(a.need, b.need), cmp.Compare(a.used, b.used), cmp.Compare(a.mtime, b.mtime), cmp.Compare(a.path, b.path))
+		return cmp.Or(cmp.Compare(a.need, b.need), cmp.Compare(a.used, b.used), cmp.Compare(a.mtime, b.mtime),
+			cmp.Compare(a.path, b.path))
 	})
 	for _, f := range files {
 		if total <= to || f.need > most {

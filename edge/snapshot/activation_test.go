@@ -17,9 +17,9 @@ func activateIn(d time.Duration) teststore.Option {
 	})
 }
 
-// TestActivation: a snapshot is current at its time and not before, pins on it are
-// answered from when it is ready, those behind it wait for it, and a rollback is at
-// once.
+// TestActivation: the Refresher does what its timeline decides. A snapshot becomes
+// current at its time and not before, pins on it are answered from when it is ready,
+// later ones become current after it, and a rollback becomes current at once.
 func TestActivation(t *testing.T) {
 	mem := memstore.New()
 	r := start(t, mem, t.TempDir(), nil)
@@ -56,17 +56,6 @@ func TestActivation(t *testing.T) {
 	// A rollback drops what waits.
 	fourth := teststore.Publish(t, mem, teststore.NewFeed(50, 4), next(third), activateIn(time.Hour))
 	r.until(t, "the fourth snapshot is ready", ready(next(third)))
-	// An earlier pointer is no rollback, also while the one behind it only waits.
-	v, err := mem.Swap(t.Context(), artifacts.CurrentKey, fourth.Version, third.Pointer.Encode())
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.until(t, "the earlier pointer is refused", r.fails("sequence 3 after 4"))
-	pinned(fourth)
-	if _, err := mem.Swap(t.Context(), artifacts.CurrentKey, v, fourth.Pointer.Encode()); err != nil {
-		t.Fatal(err)
-	}
-	// Nor does a rollback wait.
 	teststore.Rollback(t, mem, second.Manifest.Time, activateIn(time.Hour))
 	r.until(t, "the rollback", r.at(second.Manifest.Time))
 	if _, err := r.Pinned(t.Context(), next(third)); err != ErrGone {
@@ -84,7 +73,7 @@ func TestActivation(t *testing.T) {
 	r.until(t, "the seventh snapshot is ready", ready(next(sixth)))
 }
 
-// TestActivationLate: what each swap says of its time.
+// TestActivationLate: each Swap says whether its snapshot had a time, and how late it was.
 func TestActivationLate(t *testing.T) {
 	mem := memstore.New()
 	swaps := make(chan Swap, 10)
@@ -101,7 +90,9 @@ func TestActivationLate(t *testing.T) {
 		return nil, errAway
 	})
 	second := teststore.Publish(t, mem, teststore.NewFeed(50, 2), next(first), activateIn(500*time.Millisecond))
-	r.until(t, "it is seen, and its time is over", func() bool { return r.Counters.Refused.Load() > 0 && time.Now().After(second.Pointer.ActivateAt) })
+	r.until(t, "it is seen, and its time is over", func() bool {
+		return r.Counters.Refused.Load() > 0 && time.Now().After(second.Pointer.ActivateAt)
+	})
 	r.store.set(nil)
 	if s := <-swaps; !s.Timed || s.Lag <= 0 || r.Counters.Activation.Load() != int64(s.Lag) {
 		t.Errorf("late: %+v", s)

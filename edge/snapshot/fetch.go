@@ -13,8 +13,8 @@ import (
 	"example.com/marketdata/edge/timeline"
 )
 
-// answersWithin is how recently the store must have given an object for a snapshot
-// to be taken over with others missing: a store that is merely slow, not away.
+// answersWithin is how recently a store must have given an object to count as slow
+// rather than away.
 const answersWithin = 10 * time.Second
 
 // download is how far a snapshot has arrived on this machine.
@@ -79,21 +79,20 @@ func (r *Refresher) prepare(ctx context.Context, next *Snapshot, p *artifacts.Po
 func (r *Refresher) storeAnswers() bool { return time.Since(r.cfg.Cache.LastFetch()) <= answersWithin }
 
 const (
-	// fetchers is how many objects are asked for at once; the cache bounds how many
-	// of them go to the store.
+	// fetchers is how many objects are requested at once; the cache bounds how many
+	// requests go to the store.
 	fetchers = 16
-	// historyFetchers, of all snapshots together, are a quarter of those that the cache
-	// lets go to the store: a snapshot that comes meanwhile is to be there as soon as
-	// without history.
+	// historyFetchers is the same for the history of all snapshots together: a quarter
+	// of what the cache sends to the store, so that history does not delay a new snapshot.
 	historyFetchers = 2
 )
 
-// slots bound how many objects are asked for at once: each that is takes one.
+// slots bound how many requests run at once: each takes one.
 type slots chan struct{}
 
-// fetch brings objects onto this machine and returns those that are missing, and the
-// gravest of the errors. Those for which waiting does not help are told to lacks at
-// once, unless it is nil: the others may take a long time.
+// fetch brings objects onto this machine and returns those that are missing, with the
+// gravest error. It reports permanent failures to lacks, if set, at once: the other
+// objects may take a long time.
 func (r *Refresher) fetch(
 	ctx context.Context, atOnce slots, objects []*shards.Object, lacks func(error),
 ) (missing []*shards.Object, err error) {
@@ -137,14 +136,13 @@ func (r *Refresher) fetch(
 	return missing, err
 }
 
-// grave reports that waiting for a slow store does not help: what it has for an
-// object is damaged, or nothing.
+// grave reports a permanent failure: the store's object is damaged or missing.
 func grave(err error) bool {
 	return errors.Is(err, artifacts.ErrCorrupt) || errors.Is(err, artifacts.ErrNotFound)
 }
 
-// complete fetches in the background what s, which is current, lacks, and then its
-// history, until all is there or another snapshot takes over.
+// complete fetches the missing objects of s, which is current, in the background, and then
+// its history, until all are here or another snapshot takes over.
 func (r *Refresher) complete(ctx context.Context, s *Snapshot) {
 	history, whole := s.notFetched(), s.progress.Missing == 0
 	set := func(f func()) {
@@ -176,7 +174,7 @@ func (r *Refresher) complete(ctx context.Context, s *Snapshot) {
 	})
 }
 
-// inBackground runs f until it returns. end cancels its context and waits for that.
+// inBackground starts f. end cancels its context and waits until it returns.
 func (r *Refresher) inBackground(ctx context.Context, f func(context.Context)) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -188,9 +186,9 @@ func (r *Refresher) inBackground(ctx context.Context, f func(context.Context)) (
 	return func() { cancel(); <-done }
 }
 
-// untilFetched fetches objects until all are there or ctx is done, and tells report
-// how each round went. It returns those that are missing. What was fetched is not
-// asked for again, even where the disk did not take it.
+// untilFetched fetches objects until all are here or ctx is done, calls report after each
+// round, and returns the missing ones. A fetched object is not requested again, even if
+// the disk did not take it.
 func (r *Refresher) untilFetched(
 	ctx context.Context, atOnce slots, objects []*shards.Object, lacks func(error),
 	report func(missing []*shards.Object, err error),

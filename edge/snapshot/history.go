@@ -11,10 +11,11 @@ import (
 
 // History is a window of /history as a snapshot has it.
 type History struct {
-	// Listed are the assets that have a point of the chain in it, by id, whether they are
-	// in the directory or not.
+	// Listed are the assets with a point of the chain in the window, by id. They need not
+	// be in the directory.
 	Listed *View
-	// Own has the snapshot's own points where the chain does not: its last ones.
+	// Own has the window's last points, which are the snapshot's own, if the chain does
+	// not have them.
 	Own *View
 	// Blocks are its points, oldest first.
 	Blocks []Block
@@ -25,24 +26,24 @@ type Block struct {
 	*View
 	// First is the number of the first point that is in the window.
 	First int
-	// Points is what stands before the price of each, PointLength bytes long.
+	// Points holds the text before the price of each point, PointLength bytes each.
 	Points []byte
 }
 
-// point is what stands before the price of a point in an answer
-// (INTERFACE.md, "History"), behind the comma that the first one has not.
+// point is the text before a point's price in an answer (INTERFACE.md, "History"). The
+// first point of an answer has no comma.
 const point = `,["2006-01-02T15:04:05Z","`
 
-// PointLength is the length of what stands before a point's price.
+// PointLength is the length of the text before a point's price.
 const PointLength = len(point)
 
-// History returns a window, by its number in artifacts.HistoryWindows; nil where
-// the snapshot has none.
+// History returns a window by its number in artifacts.HistoryWindows; nil if the snapshot
+// does not have it.
 func (s *Snapshot) History(window int) *History { return s.history[window] }
 
-// addHistory adds the windows of the snapshot's manifest. Their objects stand apart
-// from the others, since the snapshot does not wait for them: the listings first,
-// then the blocks, the newest before older ones.
+// addHistory adds the windows of the snapshot's manifest. The snapshot does not wait for
+// their objects, so they have a list of their own: listings, then blocks from the newest
+// to the oldest.
 func (s *Snapshot) addHistory(m *artifacts.Manifest) {
 	views := map[*artifacts.View]*View{}
 	view := func(in *artifacts.View) *View {
@@ -155,13 +156,13 @@ func (r *Refresher) fetchEarly(ctx context.Context, next *Snapshot) {
 	})
 }
 
-// fetchHistory fetches objects of a snapshot's history until all are there or ctx is
-// done, and returns those that are missing.
+// fetchHistory fetches objects of a snapshot's history until all are here or ctx is done,
+// and returns the missing ones.
 func (r *Refresher) fetchHistory(
 	ctx context.Context, s *Snapshot, objects []*shards.Object, report func(missing []*shards.Object, err error),
 ) []*shards.Object {
 	for _, o := range slices.Backward(s.ahead) {
-		r.cfg.Cache.Touch(o) // what comes drives out others, and of these the last
+		r.cfg.Cache.Touch(o) // new objects evict others, and of these the last first
 	}
 	return r.untilFetched(ctx, r.historySlots, objects, nil, func(missing []*shards.Object, err error) {
 		if report(missing, err); len(missing) > 0 {

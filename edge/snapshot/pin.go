@@ -17,32 +17,29 @@ var (
 )
 
 const (
-	// pinWait is how long a request waits for a snapshot that another edge has
-	// already.
+	// pinWait is how long a request waits for a snapshot that another edge may have.
 	pinWait = time.Second
-	// pinPolls is the shortest time between two polls for the sake of pins: all
-	// requests that begin to wait within it share the next one, whatever they
-	// wait for.
+	// pinPolls is the shortest time between two polls that pins cause. All requests
+	// that begin to wait within it share the next one, whatever they wait for.
 	pinPolls = pinWait / 2
 	// maxWaiting bounds the requests that wait; one more gets ErrLater at once.
 	// It is several times what a key with the default limit can have waiting.
 	maxWaiting = 1024
 )
 
-// load is one reading of a retained snapshot, which all who ask for it share.
+// load is one loading of a retained snapshot, which all requests for it share.
 type load struct {
 	done chan struct{}
 	s    *Snapshot
 	err  error
 }
 
-// Pinned returns the snapshot of t as INTERFACE.md, "Pinned paging" has it.
-// When t may have been published and is not known here, it polls at once and
-// waits for up to a second. Errors other than the four above mean that the
-// snapshot is retained, or nothing is known of any, and it cannot be read at
-// the moment.
+// Pinned returns the snapshot of t by the rules of INTERFACE.md, "Pinned paging". When t
+// may have been published and is not known here, it polls at once and waits for up to a
+// second. Errors other than the four above mean that the snapshot cannot be read at the
+// moment: it is retained, or the store has not answered yet.
 func (r *Refresher) Pinned(ctx context.Context, t time.Time) (*Snapshot, error) {
-	if s, settled, err := r.pinned(ctx, t); settled {
+	if s, err := r.pinned(ctx, t); err != ErrLater {
 		return s, err
 	}
 	defer r.waiting.Add(-1)
@@ -59,13 +56,13 @@ func (r *Refresher) Pinned(ctx context.Context, t time.Time) (*Snapshot, error) 
 		r.mu.Lock()
 		changed := r.changed
 		r.mu.Unlock()
-		// Between the look before and the channel the state may have moved.
-		if s, settled, err := r.pinned(ctx, t); settled {
+		// Look again: the state may have changed before changed was read.
+		if s, err := r.pinned(ctx, t); err != ErrLater {
 			return s, err
 		}
 		select {
 		case <-changed:
-		case <-again: // if nobody else has by now
+		case <-again:
 			r.pollForPin()
 		case <-timer.C:
 			return nil, ErrLater
@@ -76,20 +73,20 @@ func (r *Refresher) Pinned(ctx context.Context, t time.Time) (*Snapshot, error) 
 }
 
 // Current returns the time of the current snapshot as in X-Snapshot-Time, nil before
-// the first one, and a channel that is closed when it may be another.
+// the first one, and a channel that is closed when it may have changed.
 func (r *Refresher) Current() (t []byte, changed <-chan struct{}) {
 	r.mu.Lock()
 	changed = r.changed
 	r.mu.Unlock()
-	// Read behind the channel, so that no change is missed.
+	// Read after the channel, so that no change is missed.
 	if s := r.current(); s != nil {
 		t = s.TimeText
 	}
 	return t, changed
 }
 
-// pollForPin has Run poll now. When a pin had it do so a moment ago, it does
-// nothing and returns the time until it may again.
+// pollForPin makes Run poll now. If a pin did so less than pinPolls ago, it does nothing
+// and returns the time until it may.
 func (r *Refresher) pollForPin() (wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,20 +102,16 @@ func (r *Refresher) pollForPin() (wait time.Duration) {
 	return 0
 }
 
-// pinned is Pinned without the wait for a snapshot that may arrive: settled is false
-// then.
-func (r *Refresher) pinned(ctx context.Context, t time.Time) (s *Snapshot, settled bool, err error) {
+// pinned is Pinned without the wait: ErrLater means that the snapshot may still arrive.
+func (r *Refresher) pinned(ctx context.Context, t time.Time) (*Snapshot, error) {
 	if cur := r.current(); cur != nil && t.Equal(cur.Time) {
-		return cur, true, nil
+		return cur, nil
 	}
 	r.mu.Lock()
 	s, ref, err := r.line.Pin(t, r.cfg.Now())
 	if s != nil || err != nil {
 		r.mu.Unlock()
-		if err == ErrLater {
-			return nil, false, nil
-		}
-		return s, true, err
+		return s, err
 	}
 	l := r.loading[ref.Digest]
 	if l == nil {
@@ -129,12 +122,13 @@ func (r *Refresher) pinned(ctx context.Context, t time.Time) (s *Snapshot, settl
 	r.mu.Unlock()
 	select {
 	case <-l.done:
-		return l.s, true, l.err
+		return l.s, l.err
 	case <-ctx.Done():
-		return nil, true, ctx.Err()
+		return nil, ctx.Err()
 	}
 }
 
+// readPinned carries out l.
 func (r *Refresher) readPinned(l *load, ref artifacts.Ref) {
 	s, raw, err := r.load(context.Background(), ref)
 	if err == nil {

@@ -13,40 +13,6 @@ import (
 	"example.com/marketdata/internal/lab/teststore"
 )
 
-// TestPinOfWhatARestoreTookBack: an edge that had the later snapshots says that
-// they are gone, until one of such a time is published.
-func TestPinOfWhatARestoreTookBack(t *testing.T) {
-	mem := memstore.New()
-	first := teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
-	second := teststore.Publish(t, mem, teststore.NewFeed(50, 2), next(first))
-	third := teststore.Publish(t, mem, teststore.NewFeed(50, 3), next(second))
-	r := start(t, mem, t.TempDir(), nil)
-	r.until(t, "the third snapshot", r.at(third.Manifest.Time))
-	p := *first.Pointer
-	p.Sequence += 1000
-	_, version, err := mem.Get(t.Context(), artifacts.CurrentKey, artifacts.MaxPointerSize)
-	if err == nil {
-		_, err = mem.Swap(t.Context(), artifacts.CurrentKey, version, p.Encode())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.until(t, "the first snapshot", r.at(teststore.Start))
-	for _, gone := range []*teststore.Published{second, third} {
-		if s, err := r.Pinned(t.Context(), gone.Manifest.Time); !errors.Is(err, ErrGone) {
-			t.Errorf("pin of %v: %v, %v", gone.Manifest.Time, s, err)
-		}
-	}
-	again := teststore.Publish(t, mem, teststore.NewFeed(50, 4), next(first))
-	r.until(t, "the second snapshot again", r.at(next(first)))
-	if s, err := r.Pinned(t.Context(), third.Manifest.Time); !errors.Is(err, ErrGone) {
-		t.Errorf("pin of the third: %v, %v", s, err)
-	}
-	if s, err := r.Pinned(t.Context(), next(first)); err != nil || s.Manifest != again.Pointer.Manifest.Digest {
-		t.Errorf("pin of the second: %v, %v", s, err)
-	}
-}
-
 // TestPinOfTheFuture: a pin makes the edge look at once; those that come at the
 // same time share one poll.
 func TestPinOfTheFuture(t *testing.T) {

@@ -71,7 +71,8 @@ type View struct {
 // gives them back. It reads nothing.
 func newSnapshot(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.Cache) (*Snapshot, error) {
 	if m.Unicode != artifacts.FoldUnicodeVersion {
-		return nil, fmt.Errorf("%w: its texts are folded by Unicode %s, this edge's tables are %s", artifacts.ErrFormat, m.Unicode, artifacts.FoldUnicodeVersion)
+		return nil, fmt.Errorf("%w: its texts are folded by Unicode %s, this edge's tables are %s",
+			artifacts.ErrFormat, m.Unicode, artifacts.FoldUnicodeVersion)
 	}
 	s := &Snapshot{
 		Facts: timeline.Facts{
@@ -273,26 +274,24 @@ func (v *View) FindBound(key []byte, b *Budget) (row, run int, err error) {
 	return row, run, nil
 }
 
-// FindID returns the shard that holds the row with id if any does: the last
-// one that begins at or before it, or -1. The view is the one by id.
+// FindID returns the only shard that may hold the row with id: the last one that begins
+// at or before it, or -1. The view is the one by id.
 func (v *View) FindID(id uint64, b *Budget) (int, error) {
-	i := sort.Search(len(v.firstID), func(i int) bool { return v.firstID[i] > id }) - 1
-	if i < 0 {
-		return -1, nil
-	}
-	x, err := v.index(i, b)
-	if err != nil {
-		return 0, err
-	}
-	n := sort.Search(len(x.Shards)-1, func(n int) bool { return x.Shards[n+1].First.ID > id })
-	return i*v.perObject + n, nil
+	i := sort.Search(len(v.firstID), func(i int) bool { return v.firstID[i] > id })
+	return v.find(i-1, func(first *artifacts.Fence) bool { return first.ID > id }, b)
 }
 
-// FindKey returns the shard that holds the end of the run with the given
-// folded key if there is such a run: the last one that begins at or before it,
-// or -1. The view has keys.
+// FindKey returns the shard that holds the end of the run with the given folded key, if
+// there is such a run: the last one that begins at or before it, or -1. The view has
+// keys.
 func (v *View) FindKey(key []byte, b *Budget) (int, error) {
-	i := sort.Search(len(v.firstKey), func(i int) bool { return v.firstKey[i] > string(key) }) - 1
+	i := sort.Search(len(v.firstKey), func(i int) bool { return v.firstKey[i] > string(key) })
+	return v.find(i-1, func(first *artifacts.Fence) bool { return first.Key > string(key) }, b)
+}
+
+// find returns the last shard of object i that does not begin after a row. The object's
+// first shard does not; i may be -1.
+func (v *View) find(i int, after func(*artifacts.Fence) bool, b *Budget) (int, error) {
 	if i < 0 {
 		return -1, nil
 	}
@@ -300,7 +299,7 @@ func (v *View) FindKey(key []byte, b *Budget) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	n := sort.Search(len(x.Shards)-1, func(n int) bool { return x.Shards[n+1].First.Key > string(key) })
+	n := sort.Search(len(x.Shards)-1, func(n int) bool { return after(&x.Shards[n+1].First) })
 	return i*v.perObject + n, nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"example.com/marketdata/edge/upstream"
 )
 
-// Status is how the last polls ended. LastError is empty while they succeed.
+// Status is the outcome of the last polls. LastError is empty while they succeed.
 type Status struct {
 	upstream.Status
 	// Swapped is when the current snapshot was taken over.
@@ -20,12 +20,11 @@ type Status struct {
 	NotBefore time.Time
 	// Progress is that of the current snapshot.
 	Progress
-	// HistoryFault is why the last of those could not be fetched; "": they could, or
-	// it was not tried yet.
+	// HistoryFault is why objects of history could not be fetched; "": they could, or
+	// nobody tried yet.
 	HistoryFault string
-	// Lacking says why answers may fail for want of them; "": none is missing, or
-	// past the fetch budget they are slow to come, from a store that answers
-	// (INTERFACE.md, "Listeners").
+	// Lacking says why answers may fail because objects are missing; "": none is, or the
+	// fetch budget is over and the store is slow but answers (INTERFACE.md, "Listeners").
 	Lacking string
 }
 
@@ -45,15 +44,13 @@ type Counters struct {
 	PollErrors  atomic.Int64
 	NotModified atomic.Int64
 	Swaps       atomic.Int64
-	Refused     atomic.Int64 // pointers that were not taken over
-	// SwapLag is how long after its set time, or else after the pointer's
-	// publication, the last snapshot became current, by both clocks; SwapWork how long
-	// it took from when this edge first saw the pointer until all was ready; and
-	// Activation how far the last one that had a set time was from it.
+	Refused     atomic.Int64 // pointers
+	// SwapLag and SwapWork are the last Swap's Lag and Work; Activation is the Lag of the
+	// last one with a set time, the first snapshot's aside.
 	SwapLag, SwapWork, Activation atomic.Int64 // nanoseconds
 }
 
-// Status returns how the last polls ended.
+// Status returns the outcome of the last polls.
 func (r *Refresher) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -236,7 +236,7 @@ func (m *model) pin(at, wall, now time.Time) (d artifacts.Digest, err error) {
 		return d, ErrUneven
 	case cur != nil && (at.Before(cur.Time) || m.withdrawn(cur, at)):
 		return d, ErrGone
-	case at.After(newest.Add(pinAhead)):
+	case at.After(newest.Add(12 * time.Minute)):
 		return d, ErrAhead
 	case !m.known:
 		return d, ErrUnknown

@@ -55,7 +55,8 @@ func (f *settingsFlags) Validate() error {
 
 // open returns a builder whose snapshots become current that long after they are
 // published.
-func (f *buildFlags) open(e *env, create bool, activateAfter time.Duration, progress builder.Progress) (*builder.Builder, error) {
+func (f *buildFlags) open(e *env, create bool, activateAfter time.Duration,
+	progress builder.Progress) (*builder.Builder, error) {
 	src, err := e.openSource(f.Source)
 	if err != nil {
 		return nil, err
@@ -100,14 +101,17 @@ func (f *buildFlags) checkCache(e *env, b *builder.Builder, service bool) error 
 		if m.Cache != "" {
 			what = fmt.Sprintf("the cache folder %s has nothing of it", m.Cache)
 		}
-		return cmdline.Wrong("%s: %s, while the store's snapshots are of this provider: links and members would be gone, "+
-			"and calls not counted: give the service's, --source-cache (BUILDER_SOURCE_CACHE), or --no-source-cache", src, what)
+		return cmdline.Wrong("%s: %s, while the store's snapshots are of this provider: links and members would be "+
+			"gone, "+
+			"and calls not counted: give the service's, --source-cache (BUILDER_SOURCE_CACHE), or --no-source-cache",
+			src, what)
 	}
 }
 
 // open returns a builder; src may be nil if the builder does not build. create: it
 // makes a store's folder that is missing.
-func (f *publishFlags) open(e *env, src source.Source, create bool, activateAfter time.Duration, progress builder.Progress) (*builder.Builder, error) {
+func (f *publishFlags) open(e *env, src source.Source, create bool, activateAfter time.Duration,
+	progress builder.Progress) (*builder.Builder, error) {
 	store, err := f.storeFlag.open(e, create)
 	if err != nil {
 		return nil, err
@@ -122,12 +126,16 @@ func (f *publishFlags) open(e *env, src source.Source, create bool, activateAfte
 	}
 	return builder.New(builder.Config{
 		SeenStore: known, SeenSequence: sequence,
-		Store: store, Source: src, Retain: f.Retain, Log: e.log, Progress: progress, Settings: f.settings(), Guards: f.Guards, ActivateAfter: activateAfter,
+		Store: store, Source: src, Retain: f.Retain, Log: e.log, Progress: progress, Settings: f.settings(),
+		Guards: f.Guards, ActivateAfter: activateAfter,
 	})
 }
 
 func (f *settingsFlags) settings() market.Settings {
-	return market.Settings{TrendingMinMarketCap: f.TrendingMinMarketCap.U128, TrendingMinVolume: f.TrendingMinVolume.U128, HistoryAssets: f.HistoryAssets}
+	return market.Settings{
+		TrendingMinMarketCap: f.TrendingMinMarketCap.U128, TrendingMinVolume: f.TrendingMinVolume.U128,
+		HistoryAssets: f.HistoryAssets,
+	}
 }
 
 type buildCmd struct {
@@ -172,11 +180,14 @@ func (e *env) printReport(r *builder.Report, err error, asJSON bool) error {
 		}
 	case err != nil:
 	case r.Published:
-		e.print("snapshot %s is published (sequence %d): %d assets, %d quotes, %d exchanges, %d categories, %d chains; %d rows set aside; %d objects, %d bytes written in %d ms",
-			r.SnapshotTime, r.Sequence, r.Counts["assets"], r.Counts["quotes"], r.Counts["exchanges"], r.Counts["categories"], r.Counts["chains"],
+		e.print("snapshot %s is published (sequence %d): %d assets, %d quotes, %d exchanges, %d categories, %d "+
+			"chains; %d rows set aside; %d objects, %d bytes written in %d ms",
+			r.SnapshotTime, r.Sequence, r.Counts["assets"], r.Counts["quotes"], r.Counts["exchanges"],
+			r.Counts["categories"], r.Counts["chains"],
 			r.RejectedRows(), r.ObjectsWritten, r.BytesWritten, r.DurationMS)
 		if r.MissingObjects > 0 {
-			e.print("%d objects that it refers to are missing from the store, or cut, such as %s; builder repair mends it", r.MissingObjects, r.Missing[0])
+			e.print("%d objects that it refers to are missing from the store, or cut, such as %s; builder repair "+
+				"mends it", r.MissingObjects, r.Missing[0])
 		}
 	default:
 		e.print("nothing to do: snapshot %s (sequence %d): %s", r.SnapshotTime, r.Sequence, r.Reason)
@@ -223,7 +234,8 @@ func (f *publishFlags) renewSignatures(ctx context.Context, e *env, store artifa
 		e.log.Info("signed anew", "objects", renewed)
 	}
 	if err != nil && ctx.Err() == nil {
-		e.log.Error("an object is not signed by every --sign-key; if it is as it should be, use builder sign", "err", err)
+		e.log.Error("an object is not signed by every --sign-key; if it is as it should be, use builder sign", "err",
+			err)
 	}
 }
 
@@ -256,7 +268,8 @@ func (c *runCmd) Run(e *env) error {
 			counts.Built(r, err)
 			if err == nil {
 				c.remember(e, b.Store)
-				e.log.Info("built", "snapshot", r.SnapshotTime, "published", r.Published, "reason", r.Reason, "sequence", r.Sequence,
+				e.log.Info("built", "snapshot", r.SnapshotTime, "published", r.Published, "reason", r.Reason,
+					"sequence", r.Sequence,
 					"assets", r.Counts["assets"], "quotes", r.Counts["quotes"], "rejected", r.RejectedRows(),
 					"objects", r.ObjectsWritten, "bytes", r.BytesWritten, "seconds", float64(r.DurationMS)/1e3)
 			}
@@ -273,7 +286,8 @@ func (c *runCmd) Run(e *env) error {
 		Change: counts.Job(metrics.Change, func(ctx context.Context) error {
 			change, err := change.Record(ctx, b.Store, time.Now)
 			if change != nil {
-				e.log.Info("recorded the change of the total", "snapshot", change.Snapshot, "base", change.Base, "percent", change.Value)
+				e.log.Info("recorded the change of the total", "snapshot", change.Snapshot, "base", change.Base,
+					"percent", change.Value)
 			}
 			return err
 		}),
@@ -286,7 +300,9 @@ func (c *runCmd) Run(e *env) error {
 		}),
 	}
 	e.log.Info("running", "source", b.Source.String(), "store", c.Store, "step", artifacts.Step)
-	(&builder.Lease{Store: b.Store, Time: leaseTime, Held: counts.Lease, Log: e.log}).Run(e.ctx, func(ctx context.Context) {
+	(&builder.Lease{
+		Store: b.Store, Time: leaseTime, Held: counts.Lease, Log: e.log,
+	}).Run(e.ctx, func(ctx context.Context) {
 		renew(ctx)
 		loop.Run(ctx)
 	})

@@ -17,7 +17,8 @@ func paprika(t *testing.T) string {
 	for path, body := range map[string]string{
 		"/tickers":   `[{"id":"btc-bitcoin","name":"Bitcoin","symbol":"BTC","rank":1,"quotes":{"USD":{"price":1,"market_cap":5,"volume_24h":3}}}]`,
 		"/coins":     `[{"id":"btc-bitcoin","name":"Bitcoin","symbol":"BTC","is_active":true}]`,
-		"/exchanges": `[{"id":"grand","name":"Grand"}]`, "/tags": `[{"id":"one","name":"One","coins":[]}]`, "/contracts": `["btc-bitcoin"]`,
+		"/exchanges": `[{"id":"grand","name":"Grand"}]`, "/tags": `[{"id":"one","name":"One","coins":[]}]`,
+		"/contracts": `["btc-bitcoin"]`,
 	} {
 		p.Set(path, []byte(body))
 	}
@@ -50,12 +51,15 @@ func TestCacheIsWanted(t *testing.T) {
 			t.Errorf("%s: status %d, %s", name, r.status, r.stderr)
 		}
 	}
-	for _, more := range [][]string{{"--no-source-cache", "--time", "2026-11-21T07:20:00Z"}, append(cache, "--time", "2026-11-21T07:30:00Z")} {
+	for _, more := range [][]string{{
+		"--no-source-cache", "--time", "2026-11-21T07:20:00Z",
+	}, append(cache, "--time", "2026-11-21T07:30:00Z")} {
 		if r := build(more...); r.status != cmdline.Done {
 			t.Errorf("%q: status %d, %s", more, r.status, r.stderr)
 		}
 	}
-	if r := command(t, append([]string{"run"}, args...)...); r.status != cmdline.Usage || !strings.Contains(r.stderr, "--no-source-cache") {
+	if r := command(t, append([]string{"run"}, args...)...); r.status != cmdline.Usage ||
+		!strings.Contains(r.stderr, "--no-source-cache") {
 		t.Errorf("run without a folder: status %d, %s", r.status, r.stderr)
 	}
 }

@@ -72,13 +72,17 @@ func program() cmdline.Program {
 	return cmdline.Program{
 		Name: "builder", Description: description, CLI: &c, Help: help,
 		Vars: kong.Vars{
-			"retain": hours(builder.DefaultRetain), "historyAssets": strconv.Itoa(market.DefaultHistoryAssets), "maxHistoryAssets": strconv.Itoa(market.MaxHistoryAssets), "grace": hours(upkeep.DefaultGrace),
+			"retain": hours(builder.DefaultRetain), "historyAssets": strconv.Itoa(market.DefaultHistoryAssets),
+			"maxHistoryAssets": strconv.Itoa(market.MaxHistoryAssets), "grace": hours(upkeep.DefaultGrace),
 			"sources": source.Schemes((&env{}).sources()),
-			"rate":    strconv.Itoa(keys.DefaultRate), "burst": strconv.Itoa(keys.DefaultBurst), "overlap": hours(keys.DefaultOverlap),
+			"rate":    strconv.Itoa(keys.DefaultRate), "burst": strconv.Itoa(keys.DefaultBurst),
+			"overlap": hours(keys.DefaultOverlap),
 		},
 		Groups: []string{"Schedule:", "Snapshots:", "Guard rails:", "Signing:"},
 		Run: func(ctx context.Context, parsed *kong.Context, log *slog.Logger) error {
-			return parsed.Run(&env{ctx: ctx, stdout: parsed.Stdout, stderr: parsed.Stderr, log: log, sourceCache: c.SourceCache})
+			return parsed.Run(&env{
+				ctx: ctx, stdout: parsed.Stdout, stderr: parsed.Stderr, log: log, sourceCache: c.SourceCache,
+			})
 		},
 	}
 }

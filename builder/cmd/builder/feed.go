@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -38,7 +36,7 @@ func (c *feedCmd) Run(e *env) error {
 		if err != nil {
 			return err
 		}
-		if err := source.Write(e.ctx, hidden, watchedFiles{files, p}); err != nil {
+		if err := source.Write(e.ctx, hidden, files, p.file("write ")); err != nil {
 			return fmt.Errorf("%s: %w", src, err)
 		}
 		report, err = e.readFeed(source.FS(os.DirFS(hidden)), p)
@@ -65,7 +63,7 @@ func (c *recordCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	recorder, ok := src.(provider.Recorder)
+	recorder, ok := src.(*provider.Source)
 	if !ok {
 		return (&feedCmd{Source: c.Source, Out: c.Out, JSON: c.JSON}).Run(e)
 	}
@@ -116,7 +114,7 @@ const maxShownRejections = 20
 // readFeed reads a feed as a build does.
 func (e *env) readFeed(files source.Files, p *progress) (*feedReport, error) {
 	feed, rows, err := source.Read(e.ctx, files, source.ReadOptions{
-		Progress: func(file string, read, total int64) { p.show("check "+file, int(read), int(max(0, total))) },
+		Progress: p.file("check "),
 	})
 	if err != nil {
 		return nil, err
@@ -152,40 +150,9 @@ func (e *env) printFeed(r *feedReport, kind, dir string, asJSON bool) error {
 	for _, n := range r.Rejected {
 		rejected += n
 	}
-	e.print("%s of %s at %s is in %s: %d assets, %d quotes, %d exchanges, %d categories, %d chains; a build will set %d rows aside",
-		kind, r.Database, r.Time, dir, r.Counts["assets"], r.Counts["quotes"], r.Counts["exchanges"], r.Counts["categories"], r.Counts["chains"], rejected)
+	e.print("%s of %s at %s is in %s: %d assets, %d quotes, %d exchanges, %d categories, %d chains; a build will set "+
+		"%d rows aside",
+		kind, r.Database, r.Time, dir, r.Counts["assets"], r.Counts["quotes"], r.Counts["exchanges"],
+		r.Counts["categories"], r.Counts["chains"], rejected)
 	return nil
-}
-
-// watchedFiles shows how much of a feed has been read.
-type watchedFiles struct {
-	source.Files
-	progress *progress
-}
-
-// Open implements source.Files.
-func (w watchedFiles) Open(ctx context.Context, name string) (io.ReadCloser, error) {
-	f, err := w.Files.Open(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	file := &watchedFile{ReadCloser: f, step: "write " + name, progress: w.progress}
-	if sized, ok := f.(interface{ Size() int64 }); ok {
-		file.size = sized.Size()
-	}
-	return file, nil
-}
-
-type watchedFile struct {
-	io.ReadCloser
-	step       string
-	read, size int64
-	progress   *progress
-}
-
-func (f *watchedFile) Read(p []byte) (int, error) {
-	n, err := f.ReadCloser.Read(p)
-	f.read += int64(n)
-	f.progress.show(f.step, int(f.read), int(f.size))
-	return n, err
 }

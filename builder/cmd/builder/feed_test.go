@@ -94,7 +94,8 @@ func TestFeed(t *testing.T) {
 				t.Error("the feed's snapshot is not the source's")
 			}
 			rows := bytes.Count([]byte(tree(t, dir)[source.AssetsFile]), []byte("\n"))
-			if counts := report["counts"].(map[string]any); report["folder"] != dir || report["time"] == "" || counts["assets"] != float64(rows) {
+			if counts := report["counts"].(map[string]any); report["folder"] != dir || report["time"] == "" ||
+				counts["assets"] != float64(rows) {
 				t.Errorf("%d assets, report %v", rows, report)
 			}
 			if _, live := report["parts"]; live != strings.Contains(src, "replay") {
@@ -107,7 +108,8 @@ func TestFeed(t *testing.T) {
 // TestNewFolders: what is there is not touched, and what fails leaves nothing.
 func TestNewFolders(t *testing.T) {
 	broken := t.TempDir() // a feed without assets
-	if err := os.WriteFile(filepath.Join(broken, source.InfoFile), []byte(`{"format":1,"database":"d","time":"2026-11-21T07:20:00Z"}`), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(broken, source.InfoFile),
+		[]byte(`{"format":1,"database":"d","time":"2026-11-21T07:20:00Z"}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
@@ -117,8 +119,14 @@ func TestNewFolders(t *testing.T) {
 	}{
 		{name: "missing", src: simulated},
 		{name: "empty", src: simulated, prepare: func(dir string) error { return os.Mkdir(dir, 0o755) }},
-		{name: "not empty", src: simulated, says: "not empty", prepare: func(dir string) error { return os.MkdirAll(filepath.Join(dir, "x"), 0o755) }},
-		{name: "a file", src: simulated, says: "is a file", prepare: func(dir string) error { return os.WriteFile(dir, nil, 0o644) }},
+		{
+			name: "not empty", src: simulated, says: "not empty",
+			prepare: func(dir string) error { return os.MkdirAll(filepath.Join(dir, "x"), 0o755) },
+		},
+		{
+			name: "a file", src: simulated, says: "is a file",
+			prepare: func(dir string) error { return os.WriteFile(dir, nil, 0o644) },
+		},
 		{name: "no assets", src: "feed:" + broken, says: "feed:" + broken + ": write feed: assets.ndjson"},
 		{name: "no source", src: "feed:" + filepath.Join(broken, "away"), says: "no such file"},
 	} {
@@ -147,7 +155,8 @@ func TestNewFolders(t *testing.T) {
 		})
 	}
 	above := t.TempDir()
-	if r := commandIn(stopped(), "feed", "--source", simulated, "--out", filepath.Join(above, "feed")); r.status != cmdline.Failed || len(entries(t, above)) > 0 {
+	if r := commandIn(stopped(), "feed", "--source", simulated, "--out",
+		filepath.Join(above, "feed")); r.status != cmdline.Failed || len(entries(t, above)) > 0 {
 		t.Errorf("interrupted: %+v, left behind %q", r, entries(t, above))
 	}
 }
@@ -167,7 +176,8 @@ func sampleProvider(t *testing.T, dir string, rename ...string) *providertest.Pr
 // from the recording what the provider says itself.
 func TestRecord(t *testing.T) {
 	const key = "CG-0123456789secret"
-	gecko := sampleProvider(t, geckoSample, "coins_markets", "coins/markets", "coins_list", "coins/list", "categories", "coins/categories")
+	gecko := sampleProvider(t, geckoSample, "coins_markets", "coins/markets", "coins_list", "coins/list", "categories",
+		"coins/categories")
 	for _, list := range []string{"/coins/markets", "/exchanges"} {
 		gecko.Set(list+"?page=2", []byte("[]"))
 	}
@@ -245,7 +255,8 @@ func TestRecordFails(t *testing.T) {
 	p.Set("/tickers", []byte(`[{"id":"a-a","name":"A","symbol":"A"}]`))
 	p.Fault("/tickers", providertest.Status(http.StatusPaymentRequired))
 	live := "coinpaprika:?base=" + url.QueryEscape(p.Serve(t))
-	if r := command(t, "record", "--source", live, "--out", dir); r.status != cmdline.Failed || !strings.Contains(r.stderr, "402") {
+	if r := command(t, "record", "--source", live, "--out", dir); r.status != cmdline.Failed ||
+		!strings.Contains(r.stderr, "402") {
 		t.Errorf("a provider that refuses: %+v", r)
 	}
 	if got := entries(t, above); len(got) > 0 {
@@ -255,7 +266,9 @@ func TestRecordFails(t *testing.T) {
 
 // TestFeedUsage: what the commands without a store cannot do without.
 func TestFeedUsage(t *testing.T) {
-	for _, args := range [][]string{{"feed", "--source", simulated}, {"record", "--out", "x"}, {"feed", "--source", "fax:555", "--out", "x"}} {
+	for _, args := range [][]string{{"feed", "--source", simulated}, {"record", "--out", "x"}, {
+		"feed", "--source", "fax:555", "--out", "x",
+	}} {
 		if r := command(t, args...); r.status != cmdline.Usage {
 			t.Errorf("%q: %+v", args, r)
 		}
@@ -266,7 +279,8 @@ func TestFeedUsage(t *testing.T) {
 func TestSource(t *testing.T) {
 	cache := t.TempDir()
 	for args, want := range map[string]string{
-		"--source=coinmarketcap:?plan=startup":          "plan startup: quota 450,000 calls a month, 0 of them used; at most 120 calls a minute\nWITHOUT A CACHE FOLDER",
+		"--source=coinmarketcap:?plan=startup": "plan startup: quota 450,000 calls a month, 0 of them used; " +
+			"at most 120 calls a minute\nWITHOUT A CACHE FOLDER",
 		"--source=coincap:?quota=none":                  "no quota",
 		"--source=coinpaprika: --source-cache=" + cache: "more rarely\n",
 		"--source=coingecko: --json":                    `"plan":"free","quota":0,"used":0,"per_minute":5`,
@@ -280,7 +294,8 @@ func TestSource(t *testing.T) {
 	if left := entries(t, cache); len(left) > 0 {
 		t.Errorf("left %v", left)
 	}
-	if r := command(t, "source", "--source=coingecko:?plan=pro"); r.status != cmdline.Usage || !strings.Contains(r.stderr, "want free") {
+	if r := command(t, "source", "--source=coingecko:?plan=pro"); r.status != cmdline.Usage ||
+		!strings.Contains(r.stderr, "want free") {
 		t.Errorf("%+v", r)
 	}
 }

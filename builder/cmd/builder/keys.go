@@ -32,7 +32,8 @@ type keysCreateCmd struct {
 
 func (c *keysCreateCmd) Validate() error {
 	if c.Expires != nil && !c.Expires.After(time.Now()) {
-		return fmt.Errorf("--expires %s: want a time to come, the key would never be in force", c.Expires.Format(time.RFC3339))
+		return fmt.Errorf("--expires %s: want a time to come, the key would never be in force",
+			c.Expires.Format(time.RFC3339))
 	}
 	return c.request().Check()
 }
@@ -62,7 +63,8 @@ func (e *env) printKey(made keys.Created, asJSON bool) error {
 		return e.printJSON(made)
 	}
 	e.print("%s", made.Key)
-	e.log.Info("created a key; it is not shown again", "id", made.ID, "name", made.Name, "rate", made.Rate, "burst", made.Burst, "expires", or(made.Expires, "never"))
+	e.log.Info("created a key; it is not shown again", "id", made.ID, "name", made.Name, "rate", made.Rate, "burst",
+		made.Burst, "expires", or(made.Expires, "never"))
 	return nil
 }
 
@@ -102,7 +104,8 @@ func (c *keysListCmd) Run(e *env) error {
 	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tRATE\tBURST\tCREATED\tEXPIRES\tREVOKED\tNAME")
 	for _, k := range list {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\n", k.ID, k.Rate, k.Burst, k.Created.Format(time.RFC3339), or(k.Expires, "never"), or(k.Revoked, "no"), k.Name)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\n", k.ID, k.Rate, k.Burst, k.Created.Format(time.RFC3339),
+			or(k.Expires, "never"), or(k.Revoked, "no"), k.Name)
 	}
 	return w.Flush()
 }

@@ -100,7 +100,8 @@ const killedMarket = "sim:?assets=400&seed=%d"
 // start starts a build of time at; seed tells two builders' feeds apart.
 func (k *killer) start(t *testing.T, at time.Time, seed int) *builderRun {
 	t.Helper()
-	cmd := builderProcess(context.Background(), "build", "--source", fmt.Sprintf(killedMarket, seed), "--store", k.address,
+	cmd := builderProcess(context.Background(), "build", "--source", fmt.Sprintf(killedMarket, seed), "--store",
+		k.address,
 		"--time", at.Format(time.RFC3339), "--force")
 	cmd.Env, cmd.Stdout = append(cmd.Env, k.env...), k.stdout
 	log, err := cmd.StderrPipe()
@@ -209,7 +210,8 @@ func (k *killer) build(t *testing.T) {
 		t.Fatalf("built %v, published is %+v, %v", k.at, head, err)
 	}
 	for i := range artifacts.HistoryWindows {
-		if listed, blocks := head.Manifest.History(&artifacts.HistoryWindows[i]); listed == nil || len(blocks) == 0 && i == 0 {
+		if listed, blocks := head.Manifest.History(&artifacts.HistoryWindows[i]); listed == nil ||
+			len(blocks) == 0 && i == 0 {
 			t.Fatalf("no history of %s", artifacts.HistoryWindows[i].Name)
 		}
 	}

@@ -71,7 +71,8 @@ func TestLease(t *testing.T) {
 			t.Error(err)
 		}
 		_ = holder.wait() // it was killed
-		if lease, _, err := store.Get(ctx, artifacts.LeaseKey, 1<<10); err != nil || !strings.Contains(string(lease), `"owner":""`) {
+		if lease, _, err := store.Get(ctx, artifacts.LeaseKey, 1<<10); err != nil ||
+			!strings.Contains(string(lease), `"owner":""`) {
 			t.Errorf("the lease was not given back: %s, %v", lease, err)
 		}
 		cancel()
@@ -94,7 +95,10 @@ func startRun(ctx context.Context, t *testing.T, root string, more ...string) *r
 	if err := os.MkdirAll(root, 0o755); err != nil { // run makes none
 		t.Fatal(err)
 	}
-	p := &runProcess{cmd: builderProcess(ctx, append([]string{"run", "--source", simulated, "--store", "file:" + root}, more...)...), lines: make(chan string, 1000)}
+	p := &runProcess{
+		cmd:   builderProcess(ctx, append([]string{"run", "--source", simulated, "--store", "file:" + root}, more...)...),
+		lines: make(chan string, 1000),
+	}
 	p.cmd.Env = append(p.cmd.Env, asBuilderLease+"=6s")
 	log, err := p.cmd.StderrPipe()
 	if err != nil {

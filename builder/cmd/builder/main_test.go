@@ -16,11 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/internal/lab/testserver"
+	"go.uber.org/goleak"
 )
 
 // asBuilder, in the environment, makes the test binary the builder itself;
@@ -120,9 +119,13 @@ func TestHelp(t *testing.T) {
 	if r := command(t, "--version"); r.status != cmdline.Done || !strings.HasPrefix(r.stdout, "builder ") {
 		t.Errorf("--version: status %d, %q", r.status, r.stdout)
 	}
-	for _, name := range []string{"build", "run", "change", "keys create", "keys list", "keys revoke", "keys rotate", "verify", "status", "gc", "repair", "backup", "restore", "rollback", "backfill", "feed", "record", "source"} {
+	for _, name := range []string{"build", "run", "change", "keys create", "keys list", "keys revoke", "keys " +
+		"rotate", "verify", "status", "gc", "repair", "backup", "restore", "rollback", "backfill", "feed", "record", "source"} {
 		r := command(t, append(strings.Fields(name), "--help")...)
-		wants := []string{"Usage: builder " + name, "BUILDER_CONFIG", "Example", "\n    builder " + name + " ", "--store=STORE", "s3://bucket"}
+		wants := []string{
+			"Usage: builder " + name, "BUILDER_CONFIG", "Example", "\n    builder " + name + " ", "--store=STORE",
+			"s3://bucket",
+		}
 		if slices.Contains([]string{"feed", "record", "source"}, name) {
 			wants = append(wants[:4], "--source=SOURCE")
 		}
@@ -151,7 +154,8 @@ func TestStore(t *testing.T) {
 	}
 
 	build := func(at string, more ...string) result {
-		return command(t, append([]string{"build", "--source", simulated, "--store", store, "--json", "--time", at}, more...)...)
+		return command(t,
+			append([]string{"build", "--source", simulated, "--store", store, "--json", "--time", at}, more...)...)
 	}
 	report := object(t, build("2026-11-21T07:19:59Z").stdout)
 	for name, want := range map[string]any{"snapshot_time": "2026-11-21T07:10:00Z", "published": true, "sequence": 1.0, "database": "sim-60-3"} {
@@ -170,31 +174,40 @@ func TestStore(t *testing.T) {
 	if again := object(t, build("2026-11-21T07:10:00Z").stdout); again["published"] != false || again["reason"] == nil {
 		t.Errorf("the same again: %v", again)
 	}
-	if r := build("2026-11-21T07:00:00Z"); r.status != cmdline.Failed || !strings.Contains(r.stderr, "older") || object(t, r.stdout)["error"] == nil {
+	if r := build("2026-11-21T07:00:00Z"); r.status != cmdline.Failed || !strings.Contains(r.stderr, "older") ||
+		object(t, r.stdout)["error"] == nil {
 		t.Errorf("an older one: %+v", r)
 	}
-	if r := build("2026-11-21T07:10:00Z", "--trending-min-volume", "0.5"); r.status != cmdline.Failed || !strings.Contains(r.stderr, "settings") {
+	if r := build("2026-11-21T07:10:00Z", "--trending-min-volume", "0.5"); r.status != cmdline.Failed ||
+		!strings.Contains(r.stderr, "settings") {
 		t.Errorf("other settings: %+v", r)
 	}
-	if out := done(t, "build", "--source", simulated, "--store", store, "--time", "2026-11-21T07:20:00Z"); !strings.Contains(out, "2026-11-21T07:20:00Z") {
+	if out := done(t, "build", "--source", simulated, "--store", store, "--time",
+		"2026-11-21T07:20:00Z"); !strings.Contains(out, "2026-11-21T07:20:00Z") {
 		t.Errorf("build without --json prints %q", out)
 	}
-	if out := done(t, "change", "--store", store); !strings.Contains(out, "from 2026-11-21T07:10:00Z to 2026-11-21T07:20:00Z") {
+	if out := done(t, "change", "--store", store); !strings.Contains(out,
+		"from 2026-11-21T07:10:00Z to 2026-11-21T07:20:00Z") {
 		t.Errorf("change prints %q", out)
 	}
 	if c := object(t, done(t, "change", "--store", store, "--json")); c["database"] != "sim-60-3" {
 		t.Errorf("change record %v", c)
 	}
-	if v := object(t, done(t, "verify", "--store", store, "--json")); v["snapshots"] != 2.0 || len(v["problems"].([]any)) != 0 {
+	if v := object(t, done(t, "verify", "--store", store, "--json")); v["snapshots"] != 2.0 ||
+		len(v["problems"].([]any)) != 0 {
 		t.Errorf("verify %v", v)
 	}
-	if g := object(t, done(t, "gc", "--store", store, "--json", "--dry-run")); g["deleted"] != 0.0 || g["snapshot"] != true {
+	if g := object(t, done(t, "gc", "--store", store, "--json", "--dry-run")); g["deleted"] != 0.0 ||
+		g["snapshot"] != true {
 		t.Errorf("gc %v", g)
 	}
-	if r := object(t, done(t, "rollback", "--store", store, "--json", "--to", "2026-11-21T07:10:00Z")); r["published"] != true || r["sequence"] != 3.0 {
+	if r := object(t,
+		done(t, "rollback", "--store", store, "--json", "--to",
+			"2026-11-21T07:10:00Z")); r["published"] != true || r["sequence"] != 3.0 {
 		t.Errorf("rollback %v", r)
 	}
-	if r := command(t, "rollback", "--store", store, "--to", "2026-11-21T07:20:00Z"); r.status != cmdline.Failed || !strings.Contains(r.stderr, "not retained") {
+	if r := command(t, "rollback", "--store", store, "--to", "2026-11-21T07:20:00Z"); r.status != cmdline.Failed ||
+		!strings.Contains(r.stderr, "not retained") {
 		t.Errorf("rollback to what is dropped: %+v", r)
 	}
 
@@ -209,7 +222,8 @@ func TestStore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if r := command(t, "verify", "--store", store); r.status != cmdline.Failed || !strings.Contains(r.stdout, "problem: ") {
+	if r := command(t, "verify", "--store", store); r.status != cmdline.Failed ||
+		!strings.Contains(r.stdout, "problem: ") {
 		t.Errorf("verify of a broken store: %+v", r)
 	}
 	if r := command(t, "gc", "--store", store); r.status != cmdline.Failed {
@@ -224,10 +238,14 @@ func TestOpen(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "store")
 	looks := [][]string{{"verify"}, {"status"}, {"status", "--json"}, {"keys", "list"}, {"gc", "--dry-run"}}
-	others := [][]string{{"change"}, {"gc"}, {"rollback", "--to", "2026-11-21T07:10:00Z"}, {"keys", "revoke", "x"}, {"keys", "rotate", "x"}}
+	others := [][]string{
+		{"change"}, {"gc"}, {"rollback", "--to", "2026-11-21T07:10:00Z"}, {"keys", "revoke", "x"},
+		{"keys", "rotate", "x"},
+	}
 	for _, args := range append(looks, others...) {
 		r := command(t, append(args, "--store", "file:"+path)...)
-		if r.status != cmdline.Failed || !strings.Contains(r.stderr, path) || !strings.Contains(r.stderr, "is the path right?") {
+		if r.status != cmdline.Failed || !strings.Contains(r.stderr, path) ||
+			!strings.Contains(r.stderr, "is the path right?") {
 			t.Errorf("builder %q without a store: %+v", args, r)
 		}
 	}
@@ -270,7 +288,8 @@ func TestStatusDamagedPointer(t *testing.T) {
 	if err := os.Truncate(filepath.Join(path, "current"), 100); err != nil {
 		t.Fatal(err)
 	}
-	if out := done(t, "status", "--store", "file:"+path); strings.Contains(out, noSnapshot) || !strings.Contains(out, "pointer to the published snapshot cannot be read") {
+	if out := done(t, "status", "--store", "file:"+path); strings.Contains(out, noSnapshot) ||
+		!strings.Contains(out, "pointer to the published snapshot cannot be read") {
 		t.Errorf("with a damaged pointer: %s", out)
 	}
 }
@@ -286,16 +305,23 @@ func TestWrongBucket(t *testing.T) {
 	right := server.URL("a")
 	done(t, "keys", "create", "--store", right, "--name", "first")
 	for _, c := range []struct{ store, variable, value, says string }{
-		{strings.Replace(right, testserver.Bucket, "no-such-bucket", 1), "X", "", `there is no bucket "no-such-bucket" at http://`},
+		{
+			strings.Replace(right, testserver.Bucket, "no-such-bucket", 1), "X", "",
+			`there is no bucket "no-such-bucket" at http://`,
+		},
 		{right, "AWS_ACCESS_KEY_ID", "nobody", "knows no access key like that of AWS_ACCESS_KEY_ID"},
-		{right, "AWS_SECRET_ACCESS_KEY", "hush-hush", "the secret key is not that of the access key of AWS_ACCESS_KEY_ID"},
+		{
+			right, "AWS_SECRET_ACCESS_KEY", "hush-hush",
+			"the secret key is not that of the access key of AWS_ACCESS_KEY_ID",
+		},
 		{"s3://bucket?endpoint=http://127.0.0.1:1", "X", "", "http://127.0.0.1:1/bucket"},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			t.Setenv(c.variable, c.value)
 			for _, args := range [][]string{{"status"}, {"verify"}, {"keys", "list"}, {"change"}, {"gc"}} {
 				r := command(t, append(args, "--store", c.store)...)
-				if r.status != cmdline.Failed || !strings.Contains(r.stderr, c.says) || strings.Contains(r.stderr, "hush-hush") {
+				if r.status != cmdline.Failed || !strings.Contains(r.stderr, c.says) ||
+					strings.Contains(r.stderr, "hush-hush") {
 					t.Errorf("builder %q: %+v", args, r)
 				}
 				if strings.Contains(c.says, ":1/") {
@@ -334,7 +360,9 @@ func TestFailures(t *testing.T) {
 // TestKeys walks one key through the commands.
 func TestKeys(t *testing.T) {
 	store := "file:" + filepath.Join(t.TempDir(), "store")
-	made := object(t, done(t, "keys", "create", "--store", store, "--name", "Board", "--rate", "5", "--burst", "9", "--expires", "2099-01-01T00:00:00Z", "--json"))
+	made := object(t,
+		done(t, "keys", "create", "--store", store, "--name", "Board", "--rate", "5", "--burst", "9", "--expires",
+			"2099-01-01T00:00:00Z", "--json"))
 	for _, name := range []string{"id", "key", "name", "rate", "burst", "created", "expires"} {
 		if made[name] == nil {
 			t.Errorf("created key has no %s: %v", name, made)
@@ -354,13 +382,15 @@ func TestKeys(t *testing.T) {
 	if err := json.Unmarshal([]byte(done(t, "keys", "list", "--store", store, "--json")), &list); err != nil {
 		t.Fatal(err)
 	}
-	if len(list) != 3 || list[0]["id"] != id || list[0]["revoked"] == nil || list[1]["revoked"] != nil || list[1]["rate"] != 100.0 {
+	if len(list) != 3 || list[0]["id"] != id || list[0]["revoked"] == nil || list[1]["revoked"] != nil ||
+		list[1]["rate"] != 100.0 {
 		t.Errorf("list %v", list)
 	}
 	if _, shown := list[0]["key"]; shown {
 		t.Error("the list shows keys")
 	}
-	if table := done(t, "keys", "list", "--store", store); strings.Count(table, "\n") != 4 || strings.Contains(table, plain) {
+	if table := done(t, "keys", "list", "--store", store); strings.Count(table, "\n") != 4 ||
+		strings.Contains(table, plain) {
 		t.Errorf("table:\n%s", table)
 	}
 	if r := command(t, "keys", "create", "--store", store, "--name", "x", "--rate", "-1"); r.status == cmdline.Done {
@@ -379,7 +409,8 @@ func TestEnvironment(t *testing.T) {
 	if r := object(t, done(t, "build")); r["snapshot_time"] != "2026-11-21T07:10:00Z" {
 		t.Errorf("build by variables: %v", r)
 	}
-	if r := object(t, done(t, "build", "--time", "2026-11-21T07:20:00Z")); r["snapshot_time"] != "2026-11-21T07:20:00Z" {
+	if r := object(t,
+		done(t, "build", "--time", "2026-11-21T07:20:00Z")); r["snapshot_time"] != "2026-11-21T07:20:00Z" {
 		t.Errorf("a flag beside its variable: %v", r)
 	}
 	t.Setenv("BUILDER_MAX_BAD_ROWS", "lots")
@@ -410,7 +441,8 @@ func TestRunStops(t *testing.T) {
 // TestAllowNames: a rule that there is not is a mistake that lists those there are.
 func TestAllowNames(t *testing.T) {
 	r := command(t, "build", "--source", simulated, "--store", "file:"+t.TempDir(), "--allow", "caps-lost,move")
-	if r.status != cmdline.Usage || !strings.Contains(r.stderr, "bad-rows, stale, shrink, moves, median, caps, volumes, caps-lost, renamed") {
+	if r.status != cmdline.Usage ||
+		!strings.Contains(r.stderr, "bad-rows, stale, shrink, moves, median, caps, volumes, caps-lost, renamed") {
 		t.Errorf("status %d, %s", r.status, r.stderr)
 	}
 }

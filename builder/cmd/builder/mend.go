@@ -60,7 +60,8 @@ func (c *repairCmd) Run(e *env) error {
 			return err
 		}
 		// What is not there is a mistake, also when nothing is asked of it.
-		if _, _, err := from.Get(e.ctx, artifacts.CurrentKey, artifacts.MaxPointerSize); errors.Is(err, artifacts.ErrNoAccess) {
+		if _, _, err := from.Get(e.ctx, artifacts.CurrentKey,
+			artifacts.MaxPointerSize); errors.Is(err, artifacts.ErrNoAccess) {
 			return fmt.Errorf("--from %s: %w", address, err)
 		}
 		cfg.From = append(cfg.From, from)
@@ -95,7 +96,8 @@ func (c *repairCmd) print(e *env, r *upkeep.RepairReport) {
 	case r.Loss != "":
 		e.print("the ledger cannot be mended; with --accept-loss %s", r.Loss)
 	}
-	e.print("snapshot %s (sequence %d): %d objects mended, %d problems left", r.Snapshot, r.Sequence, len(r.Mended), len(r.Missing))
+	e.print("snapshot %s (sequence %d): %d objects mended, %d problems left", r.Snapshot, r.Sequence, len(r.Mended),
+		len(r.Missing))
 }
 
 type backupCmd struct {
@@ -117,13 +119,15 @@ func (c *backupCmd) Run(e *env) error {
 		return err
 	}
 	p := e.progress()
-	r, err := upkeep.Backup(e.ctx, upkeep.BackupConfig{From: from, To: retry.New(to, retry.Options{Log: e.log}), Progress: p.show})
+	r, err := upkeep.Backup(e.ctx,
+		upkeep.BackupConfig{From: from, To: retry.New(to, retry.Options{Log: e.log}), Progress: p.show})
 	p.close()
 	return e.show(r, err, c.JSON, func() {
 		if r.Snapshot == "" {
 			e.print("%s: nothing copied", noSnapshot)
 		} else {
-			e.print("snapshot %s (sequence %d): %d snapshots, %d objects, of which %d of %d bytes were copied", r.Snapshot, r.Sequence, r.Snapshots, r.Objects, r.Copied, r.CopiedBytes)
+			e.print("snapshot %s (sequence %d): %d snapshots, %d objects, of which %d of %d bytes were copied",
+				r.Snapshot, r.Sequence, r.Snapshots, r.Objects, r.Copied, r.CopiedBytes)
 		}
 	})
 }
@@ -166,6 +170,7 @@ func (c *restoreCmd) Run(e *env) error {
 		for _, note := range r.Notes {
 			e.print("note: %s", note)
 		}
-		e.print("snapshot %s is published (sequence %d): %d objects put back; %d keys, of which %d are revoked", r.Snapshot, r.Sequence, r.Put, r.Keys, r.Revoked)
+		e.print("snapshot %s is published (sequence %d): %d objects put back; %d keys, of which %d are revoked",
+			r.Snapshot, r.Sequence, r.Put, r.Keys, r.Revoked)
 	})
 }

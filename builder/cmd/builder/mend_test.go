@@ -78,10 +78,12 @@ func TestSignedStore(t *testing.T) {
 	done(t, "keygen", "sign.key")
 	done(t, "sign", "--sign-key", "sign.key")
 	for _, args := range []string{
-		"build --time 2026-11-21T07:10:00Z --source " + simulated, "run --source " + simulated, "change", "gc", "rollback --to 2026-11-21T07:10:00Z",
+		"build --time 2026-11-21T07:10:00Z --source " + simulated, "run --source " + simulated, "change", "gc",
+		"rollback --to 2026-11-21T07:10:00Z",
 		"keys create --name m", "keys revoke " + made.ID, "sign", "restore --from file:store",
 	} {
-		if r := command(t, strings.Fields(args)...); r.status == cmdline.Done || !strings.Contains(r.stderr, "--sign-key") {
+		if r := command(t, strings.Fields(args)...); r.status == cmdline.Done ||
+			!strings.Contains(r.stderr, "--sign-key") {
 			t.Errorf("%s: status %d, %s", args, r.status, r.stderr)
 		}
 	}
@@ -117,7 +119,10 @@ func TestMend(t *testing.T) {
 	cfg := edge.Config{Reader: reader, CacheDir: cache, Poll: 5 * time.Millisecond}
 	cfg.Server.AddressRate, cfg.Server.AddressBurst = 1_000_000, 1_000_000
 	e, _ := serveEdge(t, cfg)
-	c := &client{t, "http://" + e.Addr().String(), "http://" + e.AdminAddr().String(), &http.Client{Timeout: watchFor, Transport: &http.Transport{}}}
+	c := &client{
+		t, "http://" + e.Addr().String(), "http://" + e.AdminAddr().String(),
+		&http.Client{Timeout: watchFor, Transport: &http.Transport{}},
+	}
 	t.Cleanup(c.http.CloseIdleConnections)
 	c.until("the keys", func() bool {
 		return c.status(bad) == http.StatusOK && c.status(good) == http.StatusOK && c.sequence() == 2
@@ -130,7 +135,8 @@ func TestMend(t *testing.T) {
 	if err := os.Mkdir(copied, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if r := object(t, done(t, "backup", "--store", store, "--to", backup, "--json")); r["copied"] != r["objects"] || r["sequence"] != 2.0 {
+	if r := object(t, done(t, "backup", "--store", store, "--to", backup, "--json")); r["copied"] != r["objects"] ||
+		r["sequence"] != 2.0 {
 		t.Errorf("backup %v", r)
 	}
 
@@ -143,10 +149,13 @@ func TestMend(t *testing.T) {
 		}
 	}
 	r := command(t, "repair", "--store", store, "--from", cache)
-	if r.status != cmdline.Failed || !strings.Contains(r.stdout, "mended: "+view+" from "+cache) || !strings.Contains(r.stdout, root) || !strings.Contains(r.stdout, "with --accept-loss the store goes back from snapshot 2026-11-21T07:20:00Z to 2026-11-21T07:10:00Z") {
+	if r.status != cmdline.Failed || !strings.Contains(r.stdout, "mended: "+view+" from "+cache) ||
+		!strings.Contains(r.stdout, root) || !strings.Contains(r.stdout,
+		"with --accept-loss the store goes back from snapshot 2026-11-21T07:20:00Z to 2026-11-21T07:10:00Z") {
 		t.Errorf("repair from the edge's folder: %+v", r)
 	}
-	if out := done(t, "repair", "--store", store, "--from", cache, "--from", backup); !strings.Contains(out, "mended: "+root+" from "+backup) {
+	if out := done(t, "repair", "--store", store, "--from", cache, "--from",
+		backup); !strings.Contains(out, "mended: "+root+" from "+backup) {
 		t.Errorf("repair from the backup: %s", out)
 	}
 	done(t, "verify", "--store", store)
@@ -180,14 +189,17 @@ func TestMend(t *testing.T) {
 			}
 		}
 		out := done(t, append([]string{"restore", "--store", store, "--from", backup}, flags...)...)
-		if sequence = headOf(t, folder).Pointer.Sequence; !strings.Contains(out, "is published (sequence ") || sequence < 1002 {
+		if sequence = headOf(t, folder).Pointer.Sequence; !strings.Contains(out, "is published (sequence ") ||
+			sequence < 1002 {
 			t.Errorf("restore %v: %s", flags, out)
 		}
 		done(t, "verify", "--store", store)
-		c.until("the restored snapshot", func() bool { return c.sequence() == sequence && c.status(good) == http.StatusOK })
+		c.until("the restored snapshot",
+			func() bool { return c.sequence() == sequence && c.status(good) == http.StatusOK })
 	}
 	// Of what was lost the store knows nothing, so what comes next is of a time to come.
-	done(t, "build", "--source", simulated, "--store", store, "--time", time.Now().Add(artifacts.Step).UTC().Format(time.RFC3339))
+	done(t, "build", "--source", simulated, "--store", store, "--time",
+		time.Now().Add(artifacts.Step).UTC().Format(time.RFC3339))
 	c.until("the next snapshot", func() bool { return c.sequence() == sequence+1 })
 	close(stop)
 	<-asking
@@ -208,7 +220,8 @@ func TestKillMend(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
 	for _, at := range []string{"07:10", "07:20"} {
-		done(t, "build", "--source", "sim:?assets=400&seed=1", "--store", "file:"+path("whole"), "--time", "2026-11-21T"+at+":00Z")
+		done(t, "build", "--source", "sim:?assets=400&seed=1", "--store", "file:"+path("whole"), "--time",
+			"2026-11-21T"+at+":00Z")
 	}
 	for _, c := range []struct {
 		name string
@@ -227,8 +240,14 @@ func TestKillMend(t *testing.T) {
 				return os.Truncate(p, 20)
 			})
 		}},
-		{"backup", []string{"--store", "file:" + path("whole"), "--to", "file:" + path("target")}, func() error { return os.Mkdir(path("target"), 0o755) }},
-		{"restore", []string{"--store", "file:" + path("target"), "--from", "file:" + path("whole")}, func() error { return nil }},
+		{
+			"backup", []string{"--store", "file:" + path("whole"), "--to", "file:" + path("target")},
+			func() error { return os.Mkdir(path("target"), 0o755) },
+		},
+		{
+			"restore", []string{"--store", "file:" + path("target"), "--from", "file:" + path("whole")},
+			func() error { return nil },
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			args, killed := append([]string{c.name}, c.args...), 0
@@ -246,7 +265,8 @@ func TestKillMend(t *testing.T) {
 					t.Fatal(err)
 				}
 				if i > 0 {
-					time.AfterFunc(length*time.Duration(i)/time.Duration(kills), func() { _ = cmd.Process.Kill() }) // it may have ended
+					// it may have ended
+					time.AfterFunc(length*time.Duration(i)/time.Duration(kills), func() { _ = cmd.Process.Kill() })
 				}
 				if err := cmd.Wait(); err != nil && i == 0 {
 					t.Fatal(err)

@@ -45,8 +45,10 @@ func (p *progress) show(step string, done, total int) {
 		p.end()
 		p.step, p.logged = step, time.Now()
 		if p.bar != nil {
-			p.shown = progressbar.NewOptions(max(total, 1), progressbar.OptionSetDescription(step), progressbar.OptionSetWriter(p.bar),
-				progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))
+			p.shown = progressbar.NewOptions(max(total, 1), progressbar.OptionSetDescription(step),
+				progressbar.OptionSetWriter(p.bar),
+				progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(),
+				progressbar.OptionThrottle(100*time.Millisecond))
 		}
 	}
 	switch {
@@ -59,6 +61,11 @@ func (p *progress) show(step string, done, total int) {
 		p.logged = time.Now()
 		p.log.Info("progress", "step", step, "done", done, "total", total)
 	}
+}
+
+// file shows how much of a feed's files is done, of a step that verb names.
+func (p *progress) file(verb string) func(file string, done, total int64) {
+	return func(file string, done, total int64) { p.show(verb+file, int(done), int(max(0, total))) }
 }
 
 // end takes the bar away.

@@ -63,7 +63,8 @@ func (f *storeFlag) noted(e *env) (store string, sequence uint64, err error) {
 		_, err = fmt.Sscan(string(b), &store, &sequence)
 	}
 	if err != nil {
-		return "", 0, fmt.Errorf("note of the store in the source cache folder: %w; if the store is as it should be, remove %s", err, file)
+		return "", 0, fmt.Errorf("note of the store in the source cache folder: %w; if the store is as it should be, "+
+			"remove %s", err, file)
 	}
 	return store, sequence, nil
 }
@@ -83,6 +84,7 @@ func (f *storeFlag) checkKnown(e *env, store artifacts.Reader) error {
 			return nil // it is there, or another step tells what is wrong
 		}
 	}
-	return fmt.Errorf("--store %s: %w: store %s was here and nothing is left of it: mount it, or put it back with builder restore;"+
+	return fmt.Errorf("--store %s: %w: store %s was here and nothing is left of it: mount it, or put it back with "+
+		"builder restore;"+
 		" to begin a new store, remove %s", f.Store, publish.ErrLost, id, f.note(e))
 }

@@ -80,7 +80,8 @@ func (c *signCmd) Run(e *env) error {
 // signOne swaps an object for itself, signed by sign and nobody else. One that is
 // not there is none to sign; one that somebody changes at the same moment is left
 // to the next try.
-func signOne(ctx context.Context, s artifacts.Store, o signed.Object, sign []artifacts.SignKey, trust artifacts.Trust) error {
+func signOne(ctx context.Context, s artifacts.Store, o signed.Object, sign []artifacts.SignKey,
+	trust artifacts.Trust) error {
 	b, version, err := s.Get(ctx, o.Key, o.Limit)
 	if errors.Is(err, artifacts.ErrNotFound) {
 		return nil
@@ -89,7 +90,8 @@ func signOne(ctx context.Context, s artifacts.Store, o signed.Object, sign []art
 		return err
 	}
 	if by, is := artifacts.SignedBy(b); is && trust.Verify(o.Key, b) != nil {
-		return fmt.Errorf("%w by key %s; give that one as --sign-key, or as --trust-key", signed.ErrSigned, strings.Join(by, ", "))
+		return fmt.Errorf("%w by key %s; give that one as --sign-key, or as --trust-key", signed.ErrSigned,
+			strings.Join(by, ", "))
 	}
 	_, err = s.Swap(ctx, o.Key, version, artifacts.Sign(o.Key, artifacts.Unsigned(b), sign...))
 	return err

@@ -36,7 +36,10 @@ func TestSigningByTheRunbook(t *testing.T) {
 	t.Chdir(dir)
 	store := "file:" + filepath.Join(dir, "store")
 	t.Setenv("BUILDER_STORE", store)
-	o := &operator{t: t, vars: map[string]string{"SOURCE": simulated, "STORE": store}, edges: [2]*server{{dir: "one"}, {dir: "two"}}}
+	o := &operator{
+		t: t, vars: map[string]string{"SOURCE": simulated, "STORE": store},
+		edges: [2]*server{{dir: "one"}, {dir: "two"}},
+	}
 	done(t, "build", "--source", simulated, "--time", "2026-11-21T07:10:00Z")
 	o.key = strings.TrimSpace(done(t, "keys", "create", "--name", "client", "--rate", "1000000", "--burst", "1000000"))
 	done(t, "change")
@@ -49,7 +52,8 @@ func TestSigningByTheRunbook(t *testing.T) {
 		for _, line := range strings.Split(strings.TrimSpace(string(block[1])), "\n") {
 			o.line(line)
 		}
-		if r := command(t, "keys", "create", "--name", "unsigned"); (r.status == cmdline.Done) == (i < 2) || i < 2 && !strings.Contains(r.stderr, "--sign-key") {
+		if r := command(t, "keys", "create", "--name", "unsigned"); (r.status == cmdline.Done) == (i < 2) ||
+			i < 2 && !strings.Contains(r.stderr, "--sign-key") {
 			t.Errorf("after block %d, keys create without a key: status %d, %s", i+1, r.status, r.stderr)
 		}
 		if i == 1 {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -15,11 +14,6 @@ type sourceCmd struct {
 	JSON   bool   `help:"Print the costs as one JSON object."`
 }
 
-// coster is a source whose calls cost something.
-type coster interface {
-	Costs(ctx context.Context) (*provider.Costs, error)
-}
-
 func (c *sourceCmd) Run(e *env) error {
 	e.costs = true
 	src, err := e.openSource(c.Source)
@@ -27,7 +21,7 @@ func (c *sourceCmd) Run(e *env) error {
 		return err
 	}
 	costs := &provider.Costs{Source: src.String(), Parts: []provider.Cost{}}
-	if s, ok := src.(coster); ok {
+	if s, ok := src.(*provider.Source); ok {
 		if costs, err = s.Costs(e.ctx); err != nil {
 			return err
 		}
@@ -61,7 +55,8 @@ func (e *env) printCosts(c *provider.Costs) error {
 		if p.Month < p.Wanted {
 			rarer = "more rarely"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Part, p.Value, calls, every(p.EverySeconds), comma(p.Wanted), every(p.AskedSeconds), comma(p.Month), rarer)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Part, p.Value, calls, every(p.EverySeconds),
+			comma(p.Wanted), every(p.AskedSeconds), comma(p.Month), rarer)
 	}
 	fmt.Fprintf(w, "all\t\t\t\t%s\t\t%s\t\n", comma(c.Wanted), comma(c.Month))
 	if err := w.Flush(); err != nil {
@@ -73,7 +68,8 @@ func (e *env) printCosts(c *provider.Costs) error {
 	}
 	e.print("\n%s, plan %s: %s; at most %s calls a minute", c.Source, c.Plan, quota, comma(c.PerMinute))
 	if c.Cache == "" && c.Quota > 0 {
-		e.print("WITHOUT A CACHE FOLDER each process counts its own calls only: restarts and cron jobs can exceed the quota. Give a folder: option cache, or --source-cache.")
+		e.print("WITHOUT A CACHE FOLDER each process counts its own calls only: restarts and cron jobs can exceed " +
+			"the quota. Give a folder: option cache, or --source-cache.")
 	}
 	return nil
 }

@@ -52,16 +52,19 @@ func (e *env) printStatus(r *upkeep.StatusReport) error {
 		}
 		fmt.Fprintln(w)
 	}
-	damaged := slices.ContainsFunc(r.Moving, func(m upkeep.MovingStatus) bool { return m.Key == artifacts.CurrentKey && m.There })
+	damaged := slices.ContainsFunc(r.Moving,
+		func(m upkeep.MovingStatus) bool { return m.Key == artifacts.CurrentKey && m.There })
 	switch {
 	case len(r.Snapshots) == 0 && damaged:
-		row("the pointer to the published snapshot cannot be read; builder restore puts back that of a backup or of an edge's cache folder")
+		row("the pointer to the published snapshot cannot be read; builder restore puts back that of a backup or of " +
+			"an edge's cache folder")
 	case len(r.Snapshots) == 0:
 		row(noSnapshot)
 	default:
 		row("store", r.Store)
 		fmt.Fprintln(w)
-		row("SNAPSHOT", "AGE", "STATE", "SEQUENCE", strings.ToUpper(strings.Join(collections, "\t")), "OBJECTS", "SIZE", "MISSING")
+		row("SNAPSHOT", "AGE", "STATE", "SEQUENCE", strings.ToUpper(strings.Join(collections, "\t")), "OBJECTS", "SIZE",
+			"MISSING")
 	}
 	for _, s := range r.Snapshots {
 		state, sequence := "retained", any("")
@@ -76,7 +79,8 @@ func (e *env) printStatus(r *upkeep.StatusReport) error {
 			}
 			counts = append(counts, n)
 		}
-		row(s.Time.Format(time.RFC3339), time.Duration(s.AgeSeconds)*time.Second, state, sequence, strings.Join(counts, "\t"), s.Objects, size(s.Bytes), s.Missing)
+		row(s.Time.Format(time.RFC3339), time.Duration(s.AgeSeconds)*time.Second, state, sequence,
+			strings.Join(counts, "\t"), s.Objects, size(s.Bytes), s.Missing)
 	}
 	for _, t := range r.Withdrawn {
 		row(t.Format(time.RFC3339), "", "withdrawn")
@@ -102,8 +106,10 @@ func (e *env) printStatus(r *upkeep.StatusReport) error {
 	fmt.Fprintln(w)
 	row("keys", fmt.Sprintf("%d in force, %d expired, %d revoked", r.Keys.InForce, r.Keys.Expired, r.Keys.Revoked))
 	if l := r.Ledger; l != nil {
-		row("ledger", fmt.Sprintf("prices of %d snapshots from %s to %s, %d assets ever, %d objects, %s, %d missing", l.Snapshots,
-			l.Oldest.Format(time.RFC3339), l.Newest.Format(time.RFC3339), l.IDs["assets"], l.Objects, size(l.Bytes), l.Missing))
+		row("ledger",
+			fmt.Sprintf("prices of %d snapshots from %s to %s, %d assets ever, %d objects, %s, %d missing", l.Snapshots,
+				l.Oldest.Format(time.RFC3339), l.Newest.Format(time.RFC3339), l.IDs["assets"], l.Objects, size(l.Bytes),
+				l.Missing))
 		row("", l.Digest)
 	}
 	if len(r.Snapshots) > 0 && len(r.Snapshots[0].DataAges) > 0 {

@@ -27,7 +27,8 @@ func (c *changeCmd) Run(e *env) error {
 		if change == nil {
 			e.print("%s: nothing recorded", noSnapshot)
 		} else {
-			e.print("%s %% from %s to %s", change.Value, change.Base.Format(time.RFC3339), change.Snapshot.Format(time.RFC3339))
+			e.print("%s %% from %s to %s", change.Value, change.Base.Format(time.RFC3339),
+				change.Snapshot.Format(time.RFC3339))
 		}
 	})
 }
@@ -50,7 +51,8 @@ func (c *verifyCmd) Run(e *env) error {
 			e.print("%s", noSnapshot)
 			return
 		}
-		e.print("snapshot %s (sequence %d): %d snapshots, %d objects, %d bytes, %d rows read", report.Snapshot, report.Sequence, report.Snapshots, report.Objects, report.Bytes, report.Rows)
+		e.print("snapshot %s (sequence %d): %d snapshots, %d objects, %d bytes, %d rows read", report.Snapshot,
+			report.Sequence, report.Snapshots, report.Objects, report.Bytes, report.Rows)
 		for _, problem := range report.Problems {
 			e.print("problem: %s", problem)
 		}
@@ -83,7 +85,8 @@ func (c *gcCmd) Run(e *env) error {
 		return cmdline.Wrong("--retain: want 0 to %v, and no --dry-run", builder.MaxRetain)
 	}
 	if c.Grace < builder.BuildDeadline {
-		e.log.Warn("with so short a grace period a build that is running may lose its objects", "grace", c.Grace, "build_deadline", builder.BuildDeadline)
+		e.log.Warn("with so short a grace period a build that is running may lose its objects", "grace", c.Grace,
+			"build_deadline", builder.BuildDeadline)
 	}
 	p := e.progress()
 	cfg := upkeep.GCConfig{Store: store, Grace: c.Grace, DryRun: c.DryRun, Log: e.log, Progress: p.show}
@@ -103,7 +106,8 @@ func (c *gcCmd) Run(e *env) error {
 		case !report.Snapshot:
 			e.print("%s: nothing removed", noSnapshot)
 		case c.DryRun:
-			e.print("%d objects of %d bytes would be removed, %d kept", report.Deleted, report.DeletedBytes, report.Kept)
+			e.print("%d objects of %d bytes would be removed, %d kept", report.Deleted, report.DeletedBytes,
+				report.Kept)
 		default:
 			e.print("%d objects of %d bytes removed, %d kept", report.Deleted, report.DeletedBytes, report.Kept)
 		}

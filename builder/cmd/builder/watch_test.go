@@ -58,7 +58,9 @@ func watch(t *testing.T, store artifacts.Reader) *watcher {
 	e, _ := serveEdge(t, edge.Config{Reader: store, AuthOff: true, CacheDir: t.TempDir(), Poll: 5 * time.Millisecond})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	w := &watcher{store: store, addr: "http://" + e.Addr().String(), http: &http.Client{Timeout: watchFor, Transport: &http.Transport{}},
+	w := &watcher{store: store, addr: "http://" + e.Addr().String(), http: &http.Client{
+		Timeout: watchFor, Transport: &http.Transport{},
+	},
 		ask: make(chan string), seen: make(chan error)}
 	go func() {
 		defer close(ended)
@@ -159,7 +161,8 @@ func (w *watcher) check(ctx context.Context, target string) error {
 		}
 	}
 	if want := w.want[target]; string(body) != want {
-		return fmt.Errorf("%s: not the answer of snapshot %s: %d bytes, want %d:\n%.300s\nwant\n%.300s", target, name, len(body), len(want), body, want)
+		return fmt.Errorf("%s: not the answer of snapshot %s: %d bytes, want %d:\n%.300s\nwant\n%.300s", target, name,
+			len(body), len(want), body, want)
 	}
 	w.right++
 	return nil

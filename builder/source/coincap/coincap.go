@@ -43,7 +43,8 @@ const name = "coincap"
 var plan = provider.Plan{
 	Base: "https://rest.coincap.io/v3", KeyHeader: "Authorization", KeyPrefix: "Bearer ", KeyEnv: "COINCAP_API_KEY",
 	PerMinute: 60, Burst: 5,
-	Quotas: []provider.Quota{{Name: "free", Calls: 2500}, {Name: "paid"}}, Calls: map[string]int{"assets": 2, "exchanges": 2},
+	Quotas: []provider.Quota{{Name: "free", Calls: 2500}, {Name: "paid"}},
+	Calls:  map[string]int{"assets": 2, "exchanges": 2},
 }
 
 const exchangesEvery = 30 * time.Minute
@@ -66,8 +67,19 @@ type market struct{ assets, exchanges []provider.Row }
 func (m *market) Collect(ctx context.Context, r provider.Round) error {
 	page := url.Values{"limit": {"2000"}} // the most that the provider gives
 	return r.Lists(ctx,
-		provider.List{Required: true, Time: "timestamp", Has: []string{"priceUsd"}, Into: &m.assets, Part: provider.Part{Name: "assets", Path: "/assets", Query: page, Pager: provider.Offset("offset", 0, 1), At: "data"}},
-		provider.List{Has: []string{"exchangeId", "name"}, Into: &m.exchanges, Part: provider.Part{Name: "exchanges", Value: provider.Exchanges, Path: "/exchanges", Query: page, Pager: provider.Offset("offset", 0, 1), At: "data", Every: exchangesEvery}},
+		provider.List{
+			Required: true, Time: "timestamp", Has: []string{"priceUsd"}, Into: &m.assets,
+			Part: provider.Part{
+				Name: "assets", Path: "/assets", Query: page, Pager: provider.Offset("offset", 0, 1), At: "data",
+			},
+		},
+		provider.List{
+			Has: []string{"exchangeId", "name"}, Into: &m.exchanges,
+			Part: provider.Part{
+				Name: "exchanges", Value: provider.Exchanges, Path: "/exchanges", Query: page,
+				Pager: provider.Offset("offset", 0, 1), At: "data", Every: exchangesEvery,
+			},
+		},
 	)
 }
 
@@ -78,7 +90,8 @@ func (m *market) Write(f *provider.Feed) {
 		if url := asset.Text("explorer"); url != "" {
 			explorers = append(explorers, url)
 		}
-		return provider.Named(asset, provider.Raw("symbol", asset.Get("symbol")), provider.Strings("explorers", explorers))
+		return provider.Named(asset, provider.Raw("symbol", asset.Get("symbol")),
+			provider.Strings("explorers", explorers))
 	})
 	f.Quotes.AddRows(m.assets, func(asset provider.Fields) []provider.Field {
 		return provider.Quote(asset, asset.Get("priceUsd"), asset.Get("marketCapUsd"), asset.Get("volumeUsd24Hr"))

@@ -52,7 +52,8 @@ func TestSample(t *testing.T) {
 			{"key":"56","name":"BNB Smart Chain","slug":"56","members":["tether"],"evm_chain_id":56}`,
 	})
 	feed, report := providertest.Read(t, files)
-	if len(feed.Assets) != 5 || len(feed.Quotes) != 4 || len(feed.Exchanges) != 2 || len(feed.Chains) != 2 || report.BadDataTimes != 0 {
+	if len(feed.Assets) != 5 || len(feed.Quotes) != 4 || len(feed.Exchanges) != 2 || len(feed.Chains) != 2 ||
+		report.BadDataTimes != 0 {
 		t.Errorf("not all rows were accepted: %+v", report)
 	}
 }
@@ -62,7 +63,8 @@ func TestSample(t *testing.T) {
 func TestLiveIsWhatIsReplayed(t *testing.T) {
 	p := sampleProvider(t)
 	live := providertest.Open(t, open, providertest.RoundTrip(func(r *http.Request) (*http.Response, error) {
-		if r.URL.Scheme+r.URL.Host != "httpsrest.coincap.io" || r.Header.Get("Authorization") != "Bearer c4p-secret" || r.URL.Query().Get("limit") != "2000" {
+		if r.URL.Scheme+r.URL.Host != "httpsrest.coincap.io" || r.Header.Get("Authorization") != "Bearer c4p-secret" ||
+			r.URL.Query().Get("limit") != "2000" {
 			t.Errorf("asked %s with %q", r.URL, r.Header)
 		}
 		return p.Transport().RoundTrip(r)
@@ -82,17 +84,23 @@ func TestEndpointsFail(t *testing.T) {
 
 func TestDigits(t *testing.T) {
 	providertest.Digits(t, func(price, marketCap, volume string) provider.Market {
-		return &market{assets: provider.Rows(fmt.Appendf(nil, `[{"id":"a","name":"A","symbol":"A","priceUsd":%s,"marketCapUsd":%s,"volumeUsd24Hr":%s}]`, price, marketCap, volume))}
+		return &market{
+			assets: provider.Rows(fmt.Appendf(nil,
+				`[{"id":"a","name":"A","symbol":"A","priceUsd":%s,"marketCapUsd":%s,"volumeUsd24Hr":%s}]`, price,
+				marketCap, volume)),
+		}
 	})
 }
 
 func TestOpener(t *testing.T) {
 	opener := map[string]source.Opener{"coincap": Opener(providertest.Env(t))}
 	for spec, want := range map[string]string{
-		"coincap:?replay=testdata/sample": "", "coincap:": "a key is needed, in the environment variable COINCAP_API_KEY",
-		"coincap:?coins=5": "unknown option",
+		"coincap:?replay=testdata/sample": "",
+		"coincap:":                        "a key is needed, in the environment variable COINCAP_API_KEY",
+		"coincap:?coins=5":                "unknown option",
 	} {
-		if _, err := source.Open(t.Context(), spec, opener); (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+		if _, err := source.Open(t.Context(), spec, opener); (want == "") != (err == nil) ||
+			err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", spec, err, want)
 		}
 	}

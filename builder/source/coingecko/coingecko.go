@@ -83,11 +83,16 @@ var calls = map[string]int{"coins_markets": 87, "exchanges": 6, "categories/*": 
 // The plans; what they cost in calls is in the package's comment.
 var (
 	keyless = plan{
-		Plan:  provider.Plan{Base: publicBase, PerMinute: 5, Burst: 1, Slow: 1, Quotas: []provider.Quota{{Name: "free"}}, Calls: calls},
+		Plan: provider.Plan{
+			Base: publicBase, PerMinute: 5, Burst: 1, Slow: 1, Quotas: []provider.Quota{{Name: "free"}}, Calls: calls,
+		},
 		pages: 1, listEvery: 6 * time.Hour, exchangesEvery: 6 * time.Hour, groupsEvery: 24 * time.Hour,
 	}
 	demo = plan{
-		Plan: provider.Plan{Base: publicBase, KeyHeader: "x-cg-demo-api-key", PerMinute: 30, Burst: 10, Slow: 1, Quotas: []provider.Quota{{Name: "demo", Calls: 10_000}}, Calls: calls}, env: "COINGECKO_DEMO_API_KEY",
+		Plan: provider.Plan{
+			Base: publicBase, KeyHeader: "x-cg-demo-api-key", PerMinute: 30, Burst: 10, Slow: 1,
+			Quotas: []provider.Quota{{Name: "demo", Calls: 10_000}}, Calls: calls,
+		}, env: "COINGECKO_DEMO_API_KEY",
 		pages: 1, listEvery: 6 * time.Hour, exchangesEvery: 6 * time.Hour, groupsEvery: 24 * time.Hour,
 	}
 	paid = plan{
@@ -128,7 +133,8 @@ func open(rest string, env provider.Env) (*provider.Source, error) {
 	if details != "on" && details != "off" {
 		return nil, fmt.Errorf("details=%.80s: want on or off", details)
 	}
-	return provider.NewSource(o, env, p.Plan, func() provider.Market { return &market{plan: p, detailed: details == "on" || replay} })
+	return provider.NewSource(o, env, p.Plan,
+		func() provider.Market { return &market{plan: p, detailed: details == "on" || replay} })
 }
 
 // planOf returns the plan that there is a key for, with the key.
@@ -167,7 +173,8 @@ func marketsQuery(all bool) url.Values {
 
 // detailQuery leaves out what is most of a coin's details and not used.
 var detailQuery = url.Values{
-	"localization": {"false"}, "tickers": {"false"}, "market_data": {"false"}, "community_data": {"false"}, "developer_data": {"false"},
+	"localization": {"false"}, "tickers": {"false"}, "market_data": {"false"}, "community_data": {"false"},
+	"developer_data": {"false"},
 }
 
 var (
@@ -181,11 +188,36 @@ var (
 func (m *market) Collect(ctx context.Context, r provider.Round) error {
 	p, named := &m.plan, []string{"id", "name"}
 	err := r.Lists(ctx,
-		provider.List{Directory: true, Has: named, Into: &m.coins, Part: provider.Part{Name: "coins_list", Path: "/coins/list", Query: url.Values{"include_platform": {"true"}}, Every: p.listEvery}},
-		provider.List{Required: true, Into: &m.markets, Of: &m.coins, Sorted: p.pages == 0, Most: p.pages * pageSize, Part: provider.Part{Name: "coins_markets", Path: "/coins/markets", Query: marketsQuery(p.pages == 0), Pager: provider.Numbered("page", 1), Pages: p.pages}},
-		provider.List{Has: named, Into: &m.exchanges, Part: provider.Part{Name: "exchanges", Value: provider.Exchanges, Path: "/exchanges", Query: url.Values{"per_page": {strconv.Itoa(pageSize)}}, Pager: provider.Numbered("page", 1), Every: p.exchangesEvery}},
-		provider.List{Has: []string{"id"}, Into: &m.platforms, Part: provider.Part{Name: "asset_platforms", Path: "/asset_platforms", Every: p.groupsEvery}},
-		provider.List{Has: named, Into: &m.categories, Part: provider.Part{Name: "categories", Path: "/coins/categories", Every: p.groupsEvery}},
+		provider.List{
+			Directory: true, Has: named, Into: &m.coins,
+			Part: provider.Part{
+				Name: "coins_list", Path: "/coins/list", Query: url.Values{"include_platform": {"true"}},
+				Every: p.listEvery,
+			},
+		},
+		provider.List{
+			Required: true, Into: &m.markets, Of: &m.coins, Sorted: p.pages == 0, Most: p.pages * pageSize,
+			Part: provider.Part{
+				Name: "coins_markets", Path: "/coins/markets", Query: marketsQuery(p.pages == 0),
+				Pager: provider.Numbered("page", 1), Pages: p.pages,
+			},
+		},
+		provider.List{
+			Has: named, Into: &m.exchanges,
+			Part: provider.Part{
+				Name: "exchanges", Value: provider.Exchanges, Path: "/exchanges",
+				Query: url.Values{"per_page": {strconv.Itoa(pageSize)}}, Pager: provider.Numbered("page", 1),
+				Every: p.exchangesEvery,
+			},
+		},
+		provider.List{
+			Has: []string{"id"}, Into: &m.platforms,
+			Part: provider.Part{Name: "asset_platforms", Path: "/asset_platforms", Every: p.groupsEvery},
+		},
+		provider.List{
+			Has: named, Into: &m.categories,
+			Part: provider.Part{Name: "categories", Path: "/coins/categories", Every: p.groupsEvery},
+		},
 	)
 	if err != nil {
 		return err
@@ -194,13 +226,19 @@ func (m *market) Collect(ctx context.Context, r provider.Round) error {
 		q := marketsQuery(false)
 		q.Del("precision")
 		q.Set("category", id)
-		return provider.Part{Path: "/coins/markets", Query: q, Pager: provider.Numbered("page", pageSize/2), Every: membersEvery, Check: provider.CheckRows("id"), Reduce: reduceMembers}
+		return provider.Part{
+			Path: "/coins/markets", Query: q, Pager: provider.Numbered("page", pageSize/2), Every: membersEvery,
+			Check: provider.CheckRows("id"), Reduce: reduceMembers,
+		}
 	})
 	if err != nil || !m.detailed {
 		return err
 	}
 	m.details, err = r.Each(ctx, "coins", provider.IDs(slices.Concat(m.markets, m.coins)), func(id string) provider.Part {
-		return provider.Part{Path: "/coins/" + provider.Escape(id), Query: detailQuery, Every: detailEvery, Check: provider.CheckObject, Reduce: reduceDetail}
+		return provider.Part{
+			Path: "/coins/" + provider.Escape(id), Query: detailQuery, Every: detailEvery, Check: provider.CheckObject,
+			Reduce: reduceDetail,
+		}
 	})
 	return err
 }

@@ -24,7 +24,8 @@ const api = "/api/v3"
 func sampleProvider(t testing.TB) *providertest.Provider {
 	t.Helper()
 	p := providertest.Sample(t, api, map[string]string{
-		"/coins/markets": "coins_markets", "/coins/list": "coins_list", "/exchanges": "exchanges", "/asset_platforms": "asset_platforms",
+		"/coins/markets": "coins_markets", "/coins/list": "coins_list", "/exchanges": "exchanges",
+		"/asset_platforms":  "asset_platforms",
 		"/coins/categories": "categories", "/coins/bitcoin": "coins/bitcoin", "/coins/01coin": "coins/01coin",
 	})
 	p.Set(api+"/coins/markets?page=2", []byte("[]"))
@@ -43,7 +44,8 @@ func TestLiveIsWhatIsReplayed(t *testing.T) {
 	base := sampleProvider(t).Serve(t) + api
 	live := providertest.Files(t, openTest(t, "?details=on&rate=60000&base="+base, "COINGECKO_PRO_API_KEY=k"))
 	dir := filepath.Join(t.TempDir(), "recording")
-	if err := openTest(t, "?details=on&rate=60000&base="+base, "COINGECKO_PRO_API_KEY=k").Record(t.Context(), dir); err != nil {
+	if err := openTest(t, "?details=on&rate=60000&base="+base,
+		"COINGECKO_PRO_API_KEY=k").Record(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 	replayed := providertest.Files(t, openTest(t, "?replay="+dir))
@@ -68,8 +70,14 @@ func TestPlans(t *testing.T) {
 		{"", "", "api.coingecko.com", "", "market_cap_desc", "1"},
 		{"", "COINGECKO_DEMO_API_KEY=CG-secret", "api.coingecko.com", "x-cg-demo-api-key", "market_cap_desc", "1"},
 		{"", "COINGECKO_PRO_API_KEY=CG-secret", "pro-api.coingecko.com", "x-cg-pro-api-key", "id_asc", "4"},
-		{"", "COINGECKO_PRO_API_KEY=CG-secret COINGECKO_DEMO_API_KEY=CG-other", "pro-api.coingecko.com", "x-cg-pro-api-key", "id_asc", "4"},
-		{"?pages=2", "COINGECKO_PRO_API_KEY=CG-secret", "pro-api.coingecko.com", "x-cg-pro-api-key", "market_cap_desc", "2"},
+		{
+			"", "COINGECKO_PRO_API_KEY=CG-secret COINGECKO_DEMO_API_KEY=CG-other", "pro-api.coingecko.com",
+			"x-cg-pro-api-key", "id_asc", "4",
+		},
+		{
+			"?pages=2", "COINGECKO_PRO_API_KEY=CG-secret", "pro-api.coingecko.com", "x-cg-pro-api-key",
+			"market_cap_desc", "2",
+		},
 		{"?pages=all", "COINGECKO_DEMO_API_KEY=CG-secret", "api.coingecko.com", "x-cg-demo-api-key", "id_asc", "4"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -110,7 +118,8 @@ func TestPlans(t *testing.T) {
 func pageOf(page, coins int) (markets, list string) {
 	for i := range coins {
 		coin := fmt.Sprintf(`,{"id":"coin-%d-%d","symbol":"c","name":"Coin"}`, page, i)
-		markets += strings.TrimSuffix(coin, "}") + fmt.Sprintf(`,"current_price":%d.50,"last_updated":"2026-11-21T07:20:00Z"}`, i+1)
+		markets += strings.TrimSuffix(coin, "}") +
+			fmt.Sprintf(`,"current_price":%d.50,"last_updated":"2026-11-21T07:20:00Z"}`, i+1)
 		list += coin
 	}
 	return "[" + strings.TrimPrefix(markets, ",") + "]", list
@@ -147,25 +156,34 @@ func TestPages(t *testing.T) {
 		}
 		p.Set(api+"/coins/markets?page=1", []byte(`[]`))
 		for name, fault := range map[string]http.HandlerFunc{
-			"missing": providertest.Status(404), "429": providertest.RetryAfter(60), "broken off": providertest.Says(`[{"id":"coin-2-`), "rubbish": providertest.Says(`{}`),
+			"missing": providertest.Status(404), "429": providertest.RetryAfter(60),
+			"broken off": providertest.Says(`[{"id":"coin-2-`), "rubbish": providertest.Says(`{}`),
 		} {
-			p.Set(api+"/coins/markets?page=1", []byte(fmt.Sprintf(`[{"id":"new-%s","symbol":"n","name":"N","current_price":1}%s]`, name, strings.Repeat(`,{}`, 249))))
+			p.Set(api+"/coins/markets?page=1",
+				[]byte(fmt.Sprintf(`[{"id":"new-%s","symbol":"n","name":"N","current_price":1}%s]`, name,
+					strings.Repeat(`,{}`, 249))))
 			p.Fault(api+"/coins/markets?page=2", fault)
 			files := providertest.Files(t, s)
-			if !maps.Equal(providertest.All(t, files), good) || providertest.States(files)["coins_markets"] != source.PartStale {
+			if !maps.Equal(providertest.All(t, files), good) ||
+				providertest.States(files)["coins_markets"] != source.PartStale {
 				t.Errorf("%s: not the last good rows: %v", name, providertest.States(files))
 			}
 			time.Sleep(2 * time.Minute)
 		}
 		p.Fault(api+"/coins/markets?page=2", nil)
-		p.Set(api+"/coins/markets?page=1", []byte(`[`+strings.Repeat(`{"id":"x","symbol":"x","name":"X","current_price":1},`, 249)+`{"id":"y","symbol":"y","name":"Y","current_price":1}]`))
-		p.Set(api+"/coins/markets?page=2", []byte(`[`+strings.Repeat(`{"id":"y","symbol":"y","name":"Y","current_price":2},`, 249)+`{"id":"z","symbol":"z","name":"Z","current_price":2}]`))
+		p.Set(api+"/coins/markets?page=1",
+			[]byte(`[`+strings.Repeat(`{"id":"x","symbol":"x","name":"X","current_price":1},`,
+				249)+`{"id":"y","symbol":"y","name":"Y","current_price":1}]`))
+		p.Set(api+"/coins/markets?page=2",
+			[]byte(`[`+strings.Repeat(`{"id":"y","symbol":"y","name":"Y","current_price":2},`,
+				249)+`{"id":"z","symbol":"z","name":"Z","current_price":2}]`))
 		p.Set(api+"/coins/markets?page=3", []byte(`[]`))
 		// 509 of 510 assets have left: with the directory as it was, that is a gap.
 		if got := providertest.All(t, providertest.Files(t, s)); !maps.Equal(got, good) {
 			t.Error("a gap is published")
 		}
-		p.Set(api+"/coins/list", []byte(`[{"id":"x","symbol":"x","name":"X"},{"id":"y","symbol":"y","name":"Y"},{"id":"z","symbol":"z","name":"Z"}]`))
+		p.Set(api+"/coins/list",
+			[]byte(`[{"id":"x","symbol":"x","name":"X"},{"id":"y","symbol":"y","name":"Y"},{"id":"z","symbol":"z","name":"Z"}]`))
 		time.Sleep(2 * paid.listEvery)
 		// So it is as long as the directory was known to be larger.
 		if files, err := s.Files(t.Context(), time.Time{}); err == nil {
@@ -192,7 +210,8 @@ func TestGap(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := pagesOf(8)
 			p.Set(api+"/coins/markets?page="+page, []byte(half))
-			if _, err := over(t, p.Transport(), rest, "COINGECKO_DEMO_API_KEY=k").Files(t.Context(), time.Time{}); err == nil {
+			if _, err := over(t, p.Transport(), rest,
+				"COINGECKO_DEMO_API_KEY=k").Files(t.Context(), time.Time{}); err == nil {
 				t.Errorf("%s: half of page %s is published", rest, page)
 			}
 		})
@@ -211,7 +230,8 @@ func TestGap(t *testing.T) {
 				if (err == nil) != (test.quotes > 0) {
 					t.Fatalf("page %d is %.9s: %v", page, test.body, err)
 				}
-				if err == nil && strings.Count(providertest.Contents(t, files, source.QuotesFile), "\n") != test.quotes {
+				if err == nil &&
+					strings.Count(providertest.Contents(t, files, source.QuotesFile), "\n") != test.quotes {
 					t.Errorf("page %d is short, and rows are lost", page)
 				}
 			})
@@ -266,7 +286,8 @@ func TestMembersAreKept(t *testing.T) {
 func TestOpener(t *testing.T) {
 	opener := map[string]source.Opener{"coingecko": Opener(providertest.Env(t))}
 	for spec, want := range map[string]string{
-		"coingecko:": "", "coingecko:?pages=400": "", "coingecko:?pages=all": "", "coingecko:?replay=testdata/sample": "", "coingecko:?details=on": "",
+		"coingecko:": "", "coingecko:?pages=400": "", "coingecko:?pages=all": "",
+		"coingecko:?replay=testdata/sample": "", "coingecko:?details=on": "",
 		"coingecko:?key=x":           "want coingecko:?base=URL&cache=DIR&details=on|off&pages=N|all&plan=NAME&quota=N|none&rate=N&replay=DIR&slow=N, all optional",
 		"coingecko:?pages=0":         "pages=0: want a whole number from 1 to 400, or all",
 		"coingecko:?pages=401":       "want a whole number from 1 to 400",
@@ -282,7 +303,8 @@ func TestOpener(t *testing.T) {
 			t.Errorf("%s: %v, want %q", spec, err, want)
 		}
 	}
-	if _, err := openTest(t, "?replay=testdata").Files(t.Context(), time.Time{}); err == nil || !strings.Contains(err.Error(), "not in the recording") {
+	if _, err := openTest(t, "?replay=testdata").Files(t.Context(), time.Time{}); err == nil ||
+		!strings.Contains(err.Error(), "not in the recording") {
 		t.Errorf("an empty recording: %v", err)
 	}
 }

@@ -16,7 +16,8 @@ func (m *market) Write(f *provider.Feed) {
 	f.Quotes.AddRows(m.markets, quote)
 	m.writeExchanges(f)
 	f.Categories.AddRows(m.categories, func(category provider.Fields) []provider.Field {
-		return provider.Named(category, provider.Strings("members", provider.IDs(m.members[category.Text("id")].Rows())))
+		return provider.Named(category,
+			provider.Strings("members", provider.IDs(m.members[category.Text("id")].Rows())))
 	})
 	m.writeChains(f)
 }
@@ -62,7 +63,8 @@ func (m *market) writeExchanges(f *provider.Feed) {
 		return provider.Named(exchange,
 			provider.Raw("logo", exchange.Get("image")),
 			provider.Struct("links", provider.Raw("website", exchange.Get("url"))),
-			provider.Struct("market", provider.Raw("volume_24h", provider.Product(exchange.Get("trade_volume_24h_btc"), bitcoin))),
+			provider.Struct("market",
+				provider.Raw("volume_24h", provider.Product(exchange.Get("trade_volume_24h_btc"), bitcoin))),
 		)
 	})
 }
@@ -81,16 +83,17 @@ func (m *market) writeChains(f *provider.Feed) {
 	f.Chains.AddRows(m.platforms, func(platform provider.Fields) []provider.Field {
 		id := platform.Text("id")
 		defer delete(members, id)
-		evm, _ := provider.CoinGeckoChain(id)
+		evm := provider.CoinGeckoChains[id]
 		return provider.Named(platform,
 			provider.Strings("members", members[id]),
 			provider.String("display_name", platform.Text("shortname")),
-			provider.Integer("evm_chain_id", platform.Get("chain_identifier")).Or(provider.Number("evm_chain_id", evm.ID)),
+			provider.Integer("evm_chain_id",
+				platform.Get("chain_identifier")).Or(provider.Number("evm_chain_id", evm.ID)),
 			provider.String("native", cmp.Or(platform.Text("native_coin_id"), evm.Native)),
 		)
 	})
 	for _, id := range slices.Sorted(maps.Keys(members)) {
-		evm, _ := provider.CoinGeckoChain(id)
+		evm := provider.CoinGeckoChains[id]
 		f.Chains.Add(
 			provider.String("key", id),
 			provider.String("name", cmp.Or(evm.Name, id)),

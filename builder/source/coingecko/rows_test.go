@@ -55,7 +55,8 @@ func TestSample(t *testing.T) {
 		}
 	}
 	feed, report := providertest.Read(t, files)
-	if len(feed.Assets) != 20 || len(feed.Quotes) != 18 || len(feed.Exchanges) != 2 || len(feed.Categories) != 2 || len(feed.Chains) != 6 {
+	if len(feed.Assets) != 20 || len(feed.Quotes) != 18 || len(feed.Exchanges) != 2 || len(feed.Categories) != 2 ||
+		len(feed.Chains) != 6 {
 		t.Errorf("not all rows were accepted: %+v", report)
 	}
 	if report.UnknownMembers != 1 || report.UnknownNatives != 2 || len(report.Parts) != 7 {
@@ -91,7 +92,8 @@ func recordings(t *testing.T) map[string]string {
 func fixtures(t *testing.T) string {
 	dir := t.TempDir()
 	for name, file := range map[string]string{
-		"coins_markets": "GetMarkets", "coins_list": "GetAssets", "exchanges": "GetExchanges", "categories": "GetMarketDataCategories",
+		"coins_markets": "GetMarkets", "coins_list": "GetAssets", "exchanges": "GetExchanges",
+		"categories":      "GetMarketDataCategories",
 		"asset_platforms": "GetAssetPlatforms",
 	} {
 		b, err := os.ReadFile(filepath.Join(providertest.Recorded(t, "recorded/coingecko-fixtures"), file+".txt"))
@@ -115,7 +117,8 @@ func examples(t *testing.T) string {
 	doc, _ := provider.Object(b)
 	dir := t.TempDir()
 	for name, path := range map[string]string{
-		"coins_markets": "/coins/markets", "coins_list": "/coins/list", "exchanges": "/exchanges", "categories": "/coins/categories",
+		"coins_markets": "/coins/markets", "coins_list": "/coins/list", "exchanges": "/exchanges",
+		"categories":      "/coins/categories",
 		"asset_platforms": "/asset_platforms",
 	} {
 		answer := doc.Object("paths").Object(path).Object("get").Object("responses").Object("200")
@@ -227,21 +230,31 @@ func TestRecordedDetails(t *testing.T) {
 // takes; what is none, or too long, sets the row aside.
 func TestDigits(t *testing.T) {
 	providertest.Digits(t, func(price, marketCap, volume string) provider.Market {
-		return &market{markets: provider.Rows(fmt.Appendf(nil, `[{"id":"a","name":"A","symbol":"a","current_price":%s,"market_cap":%s,"total_volume":%s}]`, price, marketCap, volume))}
+		return &market{
+			markets: provider.Rows(fmt.Appendf(nil,
+				`[{"id":"a","name":"A","symbol":"a","current_price":%s,"market_cap":%s,"total_volume":%s}]`, price,
+				marketCap, volume)),
+		}
 	})
 }
 
 // FuzzRows: no answer that passes for one makes anything panic or fail, and no
 // row gets lost: each is accepted, set aside, or has no price.
 func FuzzRows(f *testing.F) {
-	files := []string{"coins_markets", "coins_list", "exchanges", "categories", "asset_platforms", "categories/layer-1.1", "coins/bitcoin"}
+	files := []string{
+		"coins_markets", "coins_list", "exchanges", "categories", "asset_platforms", "categories/layer-1.1",
+		"coins/bitcoin",
+	}
 	odd := []string{
-		`[null,5,"x",[],{}]`, `[{"id":"bitcoin","name":null,"symbol":{},"current_price":1e-9999,"platforms":{"":1,"x":null},"chain_identifier":-1,"trade_volume_24h_btc":1e99}]`,
-		`[{"id":"\ud800","symbol":"\udfff"}]`, "[{\"id\":\"\xff\"}]", `[]`, `{"links":{"homepage":{}},"image":[],"logo":null}`,
+		`[null,5,"x",[],{}]`,
+		`[{"id":"bitcoin","name":null,"symbol":{},"current_price":1e-9999,"platforms":{"":1,"x":null},"chain_identifier":-1,"trade_volume_24h_btc":1e99}]`,
+		`[{"id":"\ud800","symbol":"\udfff"}]`, "[{\"id\":\"\xff\"}]", `[]`,
+		`{"links":{"homepage":{}},"image":[],"logo":null}`,
 	}
 	providertest.FuzzRows(f, files, odd, func(t *testing.T, answers [][]byte) {
 		m := &market{
-			markets: providertest.Answer(answers[0], answers[0]).Rows(), coins: provider.Rows(answers[1]), exchanges: provider.Rows(answers[2]),
+			markets: providertest.Answer(answers[0], answers[0]).Rows(), coins: provider.Rows(answers[1]),
+			exchanges:  provider.Rows(answers[2]),
 			categories: provider.Rows(answers[3]), platforms: provider.Rows(answers[4]),
 			members: map[string]*provider.Answer{}, details: map[string]*provider.Answer{},
 		}
@@ -253,7 +266,8 @@ func FuzzRows(f *testing.F) {
 		}
 		feed := provider.NewFeed(name, time.Unix(1, 0), nil)
 		m.Write(feed)
-		if feed.Exchanges.Rows() != len(m.exchanges) || feed.Categories.Rows() != len(m.categories) || feed.Chains.Rows() < len(m.platforms) ||
+		if feed.Exchanges.Rows() != len(m.exchanges) || feed.Categories.Rows() != len(m.categories) ||
+			feed.Chains.Rows() < len(m.platforms) ||
 			feed.Assets.Rows() < len(m.coins) || feed.Quotes.Rows() > len(m.markets) {
 			t.Error("rows got lost, or came from nowhere")
 		}
@@ -284,6 +298,8 @@ func TestNastyRows(t *testing.T) {
 		{"{}", "", "key: missing"},
 		{good + "," + good, one, "key: seen before in this file"},
 	}, func(row string) provider.Market {
-		return &market{markets: provider.Rows([]byte(`[{"id":"b","symbol":"b","name":"B","current_price":2},` + row + `]`))}
+		return &market{
+			markets: provider.Rows([]byte(`[{"id":"b","symbol":"b","name":"B","current_price":2},` + row + `]`)),
+		}
 	})
 }

@@ -60,10 +60,15 @@ var plan = provider.Plan{
 	Base: "https://pro-api.coinmarketcap.com", KeyHeader: "X-CMC_PRO_API_KEY", KeyEnv: "COINMARKETCAP_API_KEY",
 	PerMinute: 30, Burst: 5, Slow: 2,
 	Quotas: []provider.Quota{
-		{Name: "basic", Calls: 10_000}, {Name: "hobbyist", Calls: 150_000, PerMinute: 60}, {Name: "startup", Calls: 450_000, PerMinute: 120},
-		{Name: "standard", Calls: 2_000_000, PerMinute: 300}, {Name: "professional", Calls: 5_000_000, PerMinute: 600}, {Name: "enterprise", PerMinute: 600},
+		{Name: "basic", Calls: 10_000}, {Name: "hobbyist", Calls: 150_000, PerMinute: 60},
+		{Name: "startup", Calls: 450_000, PerMinute: 120},
+		{Name: "standard", Calls: 2_000_000, PerMinute: 300}, {Name: "professional", Calls: 5_000_000, PerMinute: 600},
+		{Name: "enterprise", PerMinute: 600},
 	},
-	Calls: map[string]int{"listings": 46, "map": 3, "map_inactive": 5, "exchanges": 6, "categories": 3, "category/*": 400, "info/*": 400, "exchange_info/*": 20},
+	Calls: map[string]int{
+		"listings": 46, "map": 3, "map_inactive": 5, "exchanges": 6, "categories": 3, "category/*": 400, "info/*": 400,
+		"exchange_info/*": 20,
+	},
 }
 
 const (
@@ -117,7 +122,9 @@ func list(name, path string, limit int, every time.Duration, more ...string) pro
 	for i := 0; i < len(more); i += 2 {
 		q.Set(more[i], more[i+1])
 	}
-	p := provider.Part{Name: name, Path: path, Query: q, At: "data", Pager: provider.Offset("start", 1, 1), Every: every}
+	p := provider.Part{
+		Name: name, Path: path, Query: q, At: "data", Pager: provider.Offset("start", 1, 1), Every: every,
+	}
 	if !strings.HasSuffix(path, "/map") {
 		p.Cost, p.RowsPerCall = (limit+rowsPerCall-1)/rowsPerCall, rowsPerCall
 	}
@@ -132,17 +139,24 @@ func (m *market) Collect(ctx context.Context, r provider.Round) error {
 	}
 	listings := list("listings", "/v1/cryptocurrency/listings/latest", limit, 0, "convert", "USD")
 	listings.Pages = (m.wanted + limit - 1) / limit
-	inactive := list("map_inactive", "/v1/cryptocurrency/map", pageSize, mapEvery, "listing_status", "inactive,untracked")
+	inactive := list("map_inactive", "/v1/cryptocurrency/map", pageSize, mapEvery, "listing_status",
+		"inactive,untracked")
 	inactive.MayBeEmpty = true
 	exchanges := list("exchanges", "/v1/exchange/listings/latest", pageSize, exchangesEvery, "convert", "USD")
 	exchanges.Value = provider.Exchanges
 	is, named := []string{"is_active"}, []string{"id", "name"}
 	err := r.Lists(ctx,
-		provider.List{Directory: true, Has: is, Into: &m.active, Part: list("map", "/v1/cryptocurrency/map", pageSize, mapEvery, "listing_status", "active")},
+		provider.List{
+			Directory: true, Has: is, Into: &m.active,
+			Part: list("map", "/v1/cryptocurrency/map", pageSize, mapEvery, "listing_status", "active"),
+		},
 		provider.List{Directory: true, Has: is, Into: &m.inactive, Part: inactive},
 		provider.List{Required: true, Of: &m.active, Most: m.wanted, Into: &m.listings, Part: listings},
 		provider.List{Has: named, Into: &m.exchanges, Part: exchanges},
-		provider.List{Has: named, Into: &m.categories, Part: list("categories", "/v1/cryptocurrency/categories", pageSize, categoriesEvery)},
+		provider.List{
+			Has: named, Into: &m.categories,
+			Part: list("categories", "/v1/cryptocurrency/categories", pageSize, categoriesEvery),
+		},
 	)
 	if err != nil {
 		return err
@@ -156,7 +170,8 @@ func (m *market) Collect(ctx context.Context, r provider.Round) error {
 	if err != nil {
 		return err
 	}
-	if m.infos, err = infos(ctx, r, "info", "/v2/cryptocurrency/info", slices.Concat(m.listings, m.active)); err != nil {
+	if m.infos, err = infos(ctx, r, "info", "/v2/cryptocurrency/info",
+		slices.Concat(m.listings, m.active)); err != nil {
 		return err
 	}
 	m.exchangeInfos, err = infos(ctx, r, "exchange_info", "/v1/exchange/info", m.exchanges)
@@ -165,7 +180,8 @@ func (m *market) Collect(ctx context.Context, r provider.Round) error {
 
 // infos asks for what is known of single rows, in batches of ids that stay the same
 // when rows come and go; those of the first rows first.
-func infos(ctx context.Context, r provider.Round, kind, path string, rows []provider.Row) (map[string]provider.Fields, error) {
+func infos(ctx context.Context, r provider.Round, kind, path string,
+	rows []provider.Row) (map[string]provider.Fields, error) {
 	var batches []string
 	ids := map[string][]string{}
 	for _, id := range provider.IDs(rows) {
@@ -184,7 +200,10 @@ func infos(ctx context.Context, r provider.Round, kind, path string, rows []prov
 		if kind == "info" {
 			q.Set("skip_invalid", "true")
 		}
-		return provider.Part{Path: path, Query: q, At: "data", Every: slowEvery, Check: provider.CheckObject, Reduce: provider.KeepOf("logo", "urls")}
+		return provider.Part{
+			Path: path, Query: q, At: "data", Every: slowEvery, Check: provider.CheckObject,
+			Reduce: provider.KeepOf("logo", "urls"),
+		}
 	})
 	of := map[string]provider.Fields{}
 	for _, a := range answers {

@@ -26,14 +26,17 @@ func sampleProvider(t testing.TB) *providertest.Provider {
 	p := providertest.Sample(t, "", map[string]string{
 		listings + "?start=1": "listings.1", listings + "?start=5": "listings.2",
 		"/v1/exchange/listings/latest?start=1": "exchanges.1", "/v1/exchange/listings/latest?start=3": "exchanges.2",
-		"/v1/cryptocurrency/categories?start=1": "categories.1", "/v1/cryptocurrency/categories?start=3": "categories.2",
+		"/v1/cryptocurrency/categories?start=1":                   "categories.1",
+		"/v1/cryptocurrency/categories?start=3":                   "categories.2",
 		"/v1/cryptocurrency/category?id=6051a82566fc1b42617d6dc6": "category/6051a82566fc1b42617d6dc6.1",
 		"/v1/cryptocurrency/category?id=604f2776ebccdd50cd175fdc": "category/604f2776ebccdd50cd175fdc.1",
-		"/v2/cryptocurrency/info?id=1":                            "info/0", "/v1/exchange/info?id=270": "exchange_info/2",
+		"/v2/cryptocurrency/info?id=1":                            "info/0",
+		"/v1/exchange/info?id=270":                                "exchange_info/2",
 	})
 	// The two maps differ in a parameter that is not the one they are paged by.
 	maps := providertest.Sample(t, "", map[string]string{
-		"/active?start=1": "map.1", "/active?start=5": "map.2", "/inactive,untracked?start=1": "map_inactive.1", "/inactive,untracked?start=2": "map_inactive.2",
+		"/active?start=1": "map.1", "/active?start=5": "map.2", "/inactive,untracked?start=1": "map_inactive.1",
+		"/inactive,untracked?start=2": "map_inactive.2",
 	})
 	p.Fault(coinMap, func(w http.ResponseWriter, r *http.Request) {
 		r.URL.Path = "/" + r.URL.Query().Get("listing_status")
@@ -45,7 +48,8 @@ func sampleProvider(t testing.TB) *providertest.Provider {
 func over(t testing.TB, p *providertest.Provider, rest string) *provider.Source {
 	t.Helper()
 	return providertest.Open(t, open, providertest.RoundTrip(func(r *http.Request) (*http.Response, error) {
-		if r.URL.Scheme+r.URL.Host != "httpspro-api.coinmarketcap.com" || r.Header.Get("X-CMC_PRO_API_KEY") != "cmc-secret" {
+		if r.URL.Scheme+r.URL.Host != "httpspro-api.coinmarketcap.com" ||
+			r.Header.Get("X-CMC_PRO_API_KEY") != "cmc-secret" {
 			t.Errorf("asked %s with %q", r.URL, r.Header)
 		}
 		return p.Transport().RoundTrip(r)
@@ -85,7 +89,8 @@ func TestSample(t *testing.T) {
 			{"key":"91000","name":"Own Chain","slug":"own-chain","members":["90002"],"native":"91000"}`,
 	})
 	feed, report := providertest.Read(t, files)
-	if len(feed.Assets) != 6 || len(feed.Quotes) != 4 || len(feed.Exchanges) != 2 || len(feed.Categories) != 2 || len(feed.Chains) != 2 || report.UnknownNatives != 1 {
+	if len(feed.Assets) != 6 || len(feed.Quotes) != 4 || len(feed.Exchanges) != 2 || len(feed.Categories) != 2 ||
+		len(feed.Chains) != 2 || report.UnknownNatives != 1 {
 		t.Errorf("not all rows were accepted: %+v", report)
 	}
 }
@@ -98,7 +103,8 @@ func TestLiveIsWhatIsReplayed(t *testing.T) {
 
 // TestCoins: how many quotes are asked for, which is what is paid for.
 func TestCoins(t *testing.T) {
-	for rest, want := range map[string]string{"": "200 1", "?coins=3": "3 1", "?coins=5001": "5000 1 5000 5", "?coins=all": "5000 1 5000 5"} {
+	for rest, want := range map[string]string{"": "200 1", "?coins=3": "3 1", "?coins=5001": "5000 1 5000 " +
+		"5", "?coins=all": "5000 1 5000 5"} {
 		synctest.Test(t, func(t *testing.T) {
 			var asked []string
 			p := sampleProvider(t)
@@ -143,7 +149,10 @@ func TestEndpointsFail(t *testing.T) {
 
 func TestDigits(t *testing.T) {
 	providertest.Digits(t, func(price, marketCap, volume string) provider.Market {
-		return &market{listings: provider.Rows(fmt.Appendf(nil, `[{"id":1,"name":"A","symbol":"A","slug":"a","quote":{"USD":{"price":%s,"market_cap":%s,"volume_24h":%s}}}]`, price, marketCap, volume))}
+		return &market{
+			listings: provider.Rows(fmt.Appendf(nil,
+				`[{"id":1,"name":"A","symbol":"A","slug":"a","quote":{"USD":{"price":%s,"market_cap":%s,"volume_24h":%s}}}]`, price, marketCap, volume)),
+		}
 	})
 }
 
@@ -151,9 +160,11 @@ func TestOpener(t *testing.T) {
 	opener := map[string]source.Opener{"coinmarketcap": Opener(providertest.Env(t, key))}
 	for spec, want := range map[string]string{
 		"coinmarketcap:?coins=all": "", "coinmarketcap:?base=" + url.QueryEscape("http://127.0.0.1:1"): "",
-		"coinmarketcap:?coins=0": "coins=0: want a whole number from 1 to 2000000, or all", "coinmarketcap:?base=http://x.test": "https only",
+		"coinmarketcap:?coins=0":            "coins=0: want a whole number from 1 to 2000000, or all",
+		"coinmarketcap:?base=http://x.test": "https only",
 	} {
-		if _, err := source.Open(t.Context(), spec, opener); (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+		if _, err := source.Open(t.Context(), spec, opener); (want == "") != (err == nil) ||
+			err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", spec, err, want)
 		}
 	}
@@ -161,7 +172,10 @@ func TestOpener(t *testing.T) {
 
 // FuzzRows: no answer that passes for one makes anything panic or fail.
 func FuzzRows(f *testing.F) {
-	odd := []string{`{"data":[null,5,"x",[],{},{"id":1e9},{"id":-1},{"id":"a","platform":{"id":1},"is_active":7,"quote":{"USD":[]}}]}`, `{"data":{"1":{"urls":{"website":{}}},"2":null}}`}
+	odd := []string{
+		`{"data":[null,5,"x",[],{},{"id":1e9},{"id":-1},{"id":"a","platform":{"id":1},"is_active":7,"quote":{"USD":[]}}]}`,
+		`{"data":{"1":{"urls":{"website":{}}},"2":null}}`,
+	}
 	f.Add([]byte(odd[0]), []byte(odd[1]))
 	f.Fuzz(func(t *testing.T, list, infos []byte) {
 		l, ok := provider.Object(list)
@@ -170,7 +184,10 @@ func FuzzRows(f *testing.F) {
 			return
 		}
 		rows := provider.Rows(l.Get("data"))
-		m := &market{listings: rows, active: rows, inactive: rows[:len(rows)/2], exchanges: rows, categories: rows, infos: map[string]provider.Fields{}}
+		m := &market{
+			listings: rows, active: rows, inactive: rows[:len(rows)/2], exchanges: rows, categories: rows,
+			infos: map[string]provider.Fields{},
+		}
 		for id := range i.Object("data") {
 			m.infos[id] = i.Object("data").Object(id)
 		}

@@ -72,9 +72,13 @@ var calls = map[string]int{"contracts/*": 60, "coins/*": 8000}
 
 // The plans. The provider names only the calls that may be made in a month.
 var (
-	free = provider.Plan{Base: freeBase, PerMinute: 300, Burst: 10, Slow: 8, Quotas: []provider.Quota{{Name: "free", Calls: 20_000}}, Calls: calls}
+	free = provider.Plan{
+		Base: freeBase, PerMinute: 300, Burst: 10, Slow: 8, Quotas: []provider.Quota{{Name: "free", Calls: 20_000}},
+		Calls: calls,
+	}
 	paid = provider.Plan{Base: paidBase, KeyHeader: "Authorization", PerMinute: 600, Burst: 10, Slow: 60, Quotas: []provider.Quota{
-		{Name: "starter", Calls: 400_000}, {Name: "pro", Calls: 500_000}, {Name: "business", Calls: 5_000_000}, {Name: "enterprise"},
+		{Name: "starter", Calls: 400_000}, {Name: "pro", Calls: 500_000}, {Name: "business", Calls: 5_000_000},
+		{Name: "enterprise"},
 	}, Calls: calls}
 )
 
@@ -134,23 +138,46 @@ func checkTexts(body []byte) (rows int, err error) {
 func (m *market) Collect(ctx context.Context, r provider.Round) error {
 	usd, named := url.Values{"quotes": {"USD"}}, []string{"id", "name"}
 	err := r.Lists(ctx,
-		provider.List{Required: true, Into: &m.tickers, Part: provider.Part{Name: "tickers", Path: "/tickers", Query: usd}},
-		provider.List{Directory: true, Has: []string{"is_active"}, Into: &m.coins, Part: provider.Part{Name: "coins", Path: "/coins", Every: listEvery}},
-		provider.List{Has: named, Into: &m.exchanges, Part: provider.Part{Name: "exchanges", Value: provider.Exchanges, Path: "/exchanges", Query: usd, Every: listEvery}},
-		provider.List{Has: named, Into: &m.tags, Part: provider.Part{Name: "tags", Path: "/tags", Query: url.Values{"additional_fields": {"coins"}}, Every: listEvery}},
-		provider.List{Into: &m.platforms, Part: provider.Part{Name: "contracts", Path: "/contracts", Every: listEvery, Check: checkTexts}},
+		provider.List{
+			Required: true, Into: &m.tickers, Part: provider.Part{Name: "tickers", Path: "/tickers", Query: usd},
+		},
+		provider.List{
+			Directory: true, Has: []string{"is_active"}, Into: &m.coins,
+			Part: provider.Part{Name: "coins", Path: "/coins", Every: listEvery},
+		},
+		provider.List{
+			Has: named, Into: &m.exchanges,
+			Part: provider.Part{
+				Name: "exchanges", Value: provider.Exchanges, Path: "/exchanges", Query: usd, Every: listEvery,
+			},
+		},
+		provider.List{
+			Has: named, Into: &m.tags,
+			Part: provider.Part{
+				Name: "tags", Path: "/tags", Query: url.Values{"additional_fields": {"coins"}}, Every: listEvery,
+			},
+		},
+		provider.List{
+			Into: &m.platforms,
+			Part: provider.Part{Name: "contracts", Path: "/contracts", Every: listEvery, Check: checkTexts},
+		},
 	)
 	if err != nil {
 		return err
 	}
 	m.contracts, err = r.Each(ctx, "contracts", platformsOf(m.platforms), func(id string) provider.Part {
-		return provider.Part{Path: "/contracts/" + provider.Escape(id), Every: contractEvery, Check: provider.CheckRows("id")}
+		return provider.Part{
+			Path: "/contracts/" + provider.Escape(id), Every: contractEvery, Check: provider.CheckRows("id"),
+		}
 	})
 	if err != nil {
 		return err
 	}
 	m.details, err = r.Each(ctx, "coins", byRank(m.tickers), func(id string) provider.Part {
-		return provider.Part{Path: "/coins/" + provider.Escape(id), Every: detailEvery, Check: provider.CheckObject, Reduce: reduceDetail}
+		return provider.Part{
+			Path: "/coins/" + provider.Escape(id), Every: detailEvery, Check: provider.CheckObject,
+			Reduce: reduceDetail,
+		}
 	})
 	return err
 }

@@ -53,7 +53,8 @@ func TestUnsound(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := sampleProvider(t)
 			p.Fault("/v1/coins", f)
-			if _, err := over(t, p, "").Files(t.Context(), time.Time{}); err == nil || !strings.Contains(err.Error(), name) {
+			if _, err := over(t, p, "").Files(t.Context(), time.Time{}); err == nil ||
+				!strings.Contains(err.Error(), name) {
 				t.Errorf("%v, want %s", err, name)
 			}
 		})
@@ -65,7 +66,8 @@ func TestUnsound(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "exchanges.json"), []byte("[{}]"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openTest(t, "?replay="+dir).Files(t.Context(), time.Time{}); err == nil || !strings.Contains(err.Error(), "exchanges.json is not what") {
+	if _, err := openTest(t, "?replay="+dir).Files(t.Context(), time.Time{}); err == nil ||
+		!strings.Contains(err.Error(), "exchanges.json is not what") {
 		t.Errorf("a recording that was changed: %v", err)
 	}
 }
@@ -119,7 +121,8 @@ func TestKeyAndPlan(t *testing.T) {
 			if _, err := s.Files(t.Context(), time.Time{}); err == nil || strings.Contains(err.Error(), "secret") {
 				t.Errorf("error %v", err)
 			}
-			if s.String() != "coinpaprika:" || strings.Contains(log.String(), "secret") || !strings.Contains(log.String(), "no network") {
+			if s.String() != "coinpaprika:" || strings.Contains(log.String(), "secret") ||
+				!strings.Contains(log.String(), "no network") {
 				t.Errorf("%s logged %s", s, log.String())
 			}
 		})
@@ -129,7 +132,8 @@ func TestKeyAndPlan(t *testing.T) {
 func TestOpener(t *testing.T) {
 	opener := map[string]source.Opener{"coinpaprika": Opener(providertest.Env(t))}
 	for spec, want := range map[string]string{
-		"coinpaprika:": "", "coinpaprika:?cache=" + t.TempDir(): "", "coinpaprika:?replay=testdata/sample": "", "coinpaprika:?slow=0&rate=1": "",
+		"coinpaprika:": "", "coinpaprika:?cache=" + t.TempDir(): "", "coinpaprika:?replay=testdata/sample": "",
+		"coinpaprika:?slow=0&rate=1":              "",
 		"coinpaprika:?base=http://127.0.0.1:1/v1": "",
 		"coinpaprika:?key=x":                      "want coinpaprika:?base=URL&cache=DIR&plan=NAME&quota=N|none&rate=N&replay=DIR&slow=N, all optional",
 		"coinpaprika:?replay=testdata/away":       "no such file",
@@ -141,7 +145,8 @@ func TestOpener(t *testing.T) {
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s: %v", spec, err)
-		case want == "" && strings.ReplaceAll(strings.ReplaceAll(s.String(), "%2F", "/"), "%3A", ":") != spec && !strings.Contains(spec, "&"):
+		case want == "" && strings.ReplaceAll(strings.ReplaceAll(s.String(), "%2F", "/"), "%3A", ":") != spec &&
+			!strings.Contains(spec, "&"):
 			t.Errorf("%s is named %s", spec, s)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%s: %v, want %s", spec, err, want)
@@ -185,5 +190,6 @@ func TestEndpointsFail(t *testing.T) {
 		"/v1/exchanges": {Part: "exchanges", Every: listEvery},
 		"/v1/tags":      {Part: "tags", Every: listEvery},
 		"/v1/contracts": {Part: "contracts", Every: listEvery},
-	}, func() *providertest.Provider { return sampleProvider(t) }, func(p *providertest.Provider) *provider.Source { return over(t, p, "?slow=20") })
+	}, func() *providertest.Provider { return sampleProvider(t) },
+		func(p *providertest.Provider) *provider.Source { return over(t, p, "?slow=20") })
 }

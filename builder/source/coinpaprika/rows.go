@@ -108,7 +108,7 @@ func (m *market) writeChains(f *provider.Feed) {
 		if names[id] != "" {
 			native = id
 		}
-		evm, wellKnown := provider.CoinPaprikaChain(id)
+		evm, wellKnown := provider.CoinPaprikaChains[id]
 		if wellKnown {
 			native = evm.Native
 		}
@@ -154,8 +154,8 @@ func platformsOf(rows []provider.Row) (ids []string) {
 		}
 	}
 	slices.SortStableFunc(ids, func(a, b string) int {
-		_, aKnown := provider.CoinPaprikaChain(a)
-		_, bKnown := provider.CoinPaprikaChain(b)
+		_, aKnown := provider.CoinPaprikaChains[a]
+		_, bKnown := provider.CoinPaprikaChains[b]
 		switch {
 		case aKnown && !bKnown:
 			return -1

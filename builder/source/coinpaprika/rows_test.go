@@ -52,7 +52,8 @@ func TestSample(t *testing.T) {
 			{"key":"dead-dead","name":"Dead","slug":"dead-dead","native":"dead-dead"}`,
 	})
 	feed, report := providertest.Read(t, files)
-	if len(feed.Assets) != 7 || len(feed.Quotes) != 5 || len(feed.Exchanges) != 3 || len(feed.Categories) != 3 || len(feed.Chains) != 4 {
+	if len(feed.Assets) != 7 || len(feed.Quotes) != 5 || len(feed.Exchanges) != 3 || len(feed.Categories) != 3 ||
+		len(feed.Chains) != 4 {
 		t.Errorf("not all rows were accepted: %+v", report)
 	}
 	if report.UnknownMembers != 1 || len(report.Parts) != 7 {
@@ -95,22 +96,30 @@ func TestRecorded(t *testing.T) {
 // takes; what is none, or too long, sets the row aside.
 func TestDigits(t *testing.T) {
 	providertest.Digits(t, func(price, marketCap, volume string) provider.Market {
-		return &market{tickers: provider.Rows(fmt.Appendf(nil, `[{"id":"a-a","name":"A","symbol":"A","quotes":{"USD":{"price":%s,"market_cap":%s,"volume_24h":%s}}}]`, price, marketCap, volume))}
+		return &market{
+			tickers: provider.Rows(fmt.Appendf(nil,
+				`[{"id":"a-a","name":"A","symbol":"A","quotes":{"USD":{"price":%s,"market_cap":%s,"volume_24h":%s}}}]`,
+				price, marketCap, volume)),
+		}
 	})
 }
 
 // FuzzRows: no answer that passes for one makes anything panic or fail, and no
 // row gets lost: each is accepted, set aside, or has no price.
 func FuzzRows(f *testing.F) {
-	files := []string{"tickers", "coins", "exchanges", "tags", "contracts", "contracts/eth-ethereum", "coins/btc-bitcoin"}
+	files := []string{
+		"tickers", "coins", "exchanges", "tags", "contracts", "contracts/eth-ethereum", "coins/btc-bitcoin",
+	}
 	odd := []string{
-		`[null,5,"x",[],{}]`, `[{"id":"a","name":null,"quotes":{"USD":{"price":1e-9999}},"links":[[]],"coins":{},"logo":7}]`,
+		`[null,5,"x",[],{}]`,
+		`[{"id":"a","name":null,"quotes":{"USD":{"price":1e-9999}},"links":[[]],"coins":{},"logo":7}]`,
 		`[{"id":"\ud800"}]`, "[{\"id\":\"\xff\"}]", `[]`, `{"links":{"website":{}},"whitepaper":[],"logo":null}`,
 	}
 	providertest.FuzzRows(f, files, odd, func(t *testing.T, answers [][]byte) {
 		m := &market{
 			tickers: provider.Rows(answers[0]), coins: provider.Rows(answers[1]), exchanges: provider.Rows(answers[2]),
-			tags: provider.Rows(answers[3]), platforms: provider.Rows(answers[4]), contracts: map[string]*provider.Answer{}, details: map[string]*provider.Answer{},
+			tags: provider.Rows(answers[3]), platforms: provider.Rows(answers[4]),
+			contracts: map[string]*provider.Answer{}, details: map[string]*provider.Answer{},
 		}
 		for _, id := range platformsOf(m.platforms) {
 			m.contracts[id] = providertest.Answer(answers[5])
@@ -120,7 +129,8 @@ func FuzzRows(f *testing.F) {
 		}
 		feed := provider.NewFeed(name, time.Unix(1, 0), nil)
 		m.Write(feed)
-		if feed.Exchanges.Rows() != len(m.exchanges) || feed.Categories.Rows() != len(m.tags) || feed.Chains.Rows() != len(m.platforms) ||
+		if feed.Exchanges.Rows() != len(m.exchanges) || feed.Categories.Rows() != len(m.tags) ||
+			feed.Chains.Rows() != len(m.platforms) ||
 			feed.Assets.Rows() < len(m.coins) || feed.Quotes.Rows() > len(m.tickers) {
 			t.Error("rows got lost, or came from nowhere")
 		}
@@ -156,8 +166,9 @@ func TestNastyRows(t *testing.T) {
 		{good + "," + good, one, "key: seen before in this file"},
 	}, func(row string) provider.Market {
 		m := &market{
-			tickers: provider.Rows([]byte(`[{"id":"b","name":"B","symbol":"B","rank":2,"quotes":{"USD":{"price":2}}},` + row + `]`)),
-			coins:   provider.Rows([]byte(`[{"id":"a","name":"A","symbol":"A","is_active":true},{"id":"b","name":"B","symbol":"B","is_active":false}]`)),
+			tickers: provider.Rows([]byte(`[{"id":"b","name":"B","symbol":"B","rank":2,"quotes":{"USD":{"price":2}}},` +
+				row + `]`)),
+			coins: provider.Rows([]byte(`[{"id":"a","name":"A","symbol":"A","is_active":true},{"id":"b","name":"B","symbol":"B","is_active":false}]`)),
 		}
 		byRank(m.tickers)
 		return m

@@ -22,10 +22,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"example.com/marketdata/builder/source"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
-
-	"example.com/marketdata/builder/source"
 )
 
 // Bounds of reading a feed.
@@ -44,10 +43,15 @@ const infoQuery = "feed"
 
 var queryNames = []string{infoQuery, "assets", "quotes", "exchanges", "categories", "chains"}
 
-const want = "want postgres://USER@HOST:PORT/DATABASE?sql=DIR, a folder with assets.sql, quotes.sql and so on, or &sql.assets=QUERY&sql.quotes=QUERY…; timeout=DURATION, sslmode, sslrootcert, sslcert, sslkey, passfile, connect_timeout, application_name and target_session_attrs are optional"
+const want = "want postgres://USER@HOST:PORT/DATABASE?sql=DIR, a folder with assets.sql, quotes.sql and so on, or " +
+	"&sql.assets=QUERY&sql.quotes=QUERY…; timeout=DURATION, sslmode, sslrootcert, sslcert, sslkey, passfile, " +
+	"connect_timeout, application_name and target_session_attrs are optional"
 
 // passed are the parameters that go to the client of the database.
-var passed = []string{"user", "host", "port", "database", "sslmode", "sslrootcert", "sslcert", "sslkey", "passfile", "connect_timeout", "application_name", "target_session_attrs"}
+var passed = []string{
+	"user", "host", "port", "database", "sslmode", "sslrootcert", "sslcert", "sslkey", "passfile", "connect_timeout",
+	"application_name", "target_session_attrs",
+}
 
 // database is a PostgreSQL database as a source.
 type database struct {
@@ -76,7 +80,8 @@ func parse(rest string) (*database, error) {
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return nil, errors.New("query: a % that is not followed by two hexadecimal digits, or a ; that is not written %3B")
+		return nil, errors.New("query: a % that is not followed by two hexadecimal digits, or a ; that is not " +
+			"written %3B")
 	}
 	if _, given := u.User.Password(); given || query.Has("password") || query.Has("sslpassword") {
 		return nil, errors.New("a password in the URL would be seen in logs: set PGPASSWORD, or keep it in a passfile")
@@ -192,7 +197,8 @@ func readLines(rows *pgconn.ResultReader) ([]byte, error) {
 	for i, c := range columns {
 		names[i] = c.Name
 		if c.DataTypeOID == pgtype.Float4OID || c.DataTypeOID == pgtype.Float8OID {
-			return nil, fmt.Errorf("the column %s is of binary floating point, which is not exact: want numeric", c.Name)
+			return nil, fmt.Errorf("the column %s is of binary floating point, which is not exact: want numeric",
+				c.Name)
 		}
 	}
 	table, err := source.NewTable(names)

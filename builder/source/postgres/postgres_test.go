@@ -9,11 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/lab/testserver"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // schema has columns of many types.
@@ -104,20 +103,26 @@ func TestPostgres(t *testing.T) {
 		if want := `assets.ndjson:3: key "3": name: empty; quotes.ndjson:3: key "3": price: not a decimal in the grammar of JSON numbers`; strings.Join(rejected, "; ") != want {
 			t.Errorf("set aside: %q", rejected)
 		}
-		if want := time.Date(2026, 11, 21, 10, 5, 31, 5e8, time.UTC); feed.Database != "prices" || !feed.Time.Equal(want) {
+		if want := time.Date(2026, 11, 21, 10, 5, 31, 5e8, time.UTC); feed.Database != "prices" ||
+			!feed.Time.Equal(want) {
 			t.Errorf("database %s, time %v", feed.Database, feed.Time)
 		}
 		a := feed.Assets
-		if len(a) != 2 || a[0].Key != "1" || a[0].ID != 1 || a[0].Name != `Bit "coin"` || strings.Join(a[0].Explorers, " ") != "https://a.example/?q={1,2} https://b.example" || a[1].Name != "Ether\n\\" || a[1].Active {
+		if len(a) != 2 || a[0].Key != "1" || a[0].ID != 1 || a[0].Name != `Bit "coin"` ||
+			strings.Join(a[0].Explorers, " ") != "https://a.example/?q={1,2} "+
+				"https://b.example" || a[1].Name != "Ether\n\\" || a[1].Active {
 			t.Errorf("assets %+v", a)
 		}
 		decimal := func(u market.U128, decimals int) string { return string(market.AppendDecimal(nil, u, decimals)) }
 		q := feed.Quotes
-		if len(q) != 2 || decimal(q[0].Price, market.PriceDecimals) != "91000.123456789012345678" || decimal(q[0].Volume, market.MoneyDecimals) != "0.1" || decimal(q[1].Price, market.PriceDecimals) != "0.000000000000000001" {
+		if len(q) != 2 || decimal(q[0].Price, market.PriceDecimals) != "91000.123456789012345678" ||
+			decimal(q[0].Volume,
+				market.MoneyDecimals) != "0.1" || decimal(q[1].Price, market.PriceDecimals) != "0.000000000000000001" {
 			t.Errorf("quotes %+v", q)
 		}
 		x := feed.Exchanges
-		if len(x) != 1 || x[0].Links[0] != "https://n.example" || decimal(*x[0].Market.Volume, market.MoneyDecimals) != "12345678901234567890.12345678" ||
+		if len(x) != 1 || x[0].Links[0] != "https://n.example" ||
+			decimal(*x[0].Market.Volume, market.MoneyDecimals) != "12345678901234567890.12345678" ||
 			*x[0].Market.MarketsCount != 812 || x[0].Market.DataTime.Format(time.RFC3339) != "2026-11-21T10:05:31Z" || decimal(x[0].Taker, market.MoneyDecimals) != "0.1" {
 			t.Errorf("exchanges %+v", x)
 		}
@@ -136,7 +141,8 @@ func TestPostgres(t *testing.T) {
 			t.Fatal(err)
 		}
 		feed, _, err := source.Read(t.Context(), files, source.ReadOptions{})
-		if err != nil || feed.Database != "postgres" || feed.Time.Before(before) || feed.Time.After(time.Now()) || len(feed.Quotes)+len(feed.Chains) != 0 {
+		if err != nil || feed.Database != "postgres" || feed.Time.Before(before) || feed.Time.After(time.Now()) ||
+			len(feed.Quotes)+len(feed.Chains) != 0 {
 			t.Errorf("%+v, %v", feed, err)
 		}
 	})
@@ -159,7 +165,12 @@ func TestPostgres(t *testing.T) {
 				delete from asset; delete from quote; commit; select pg_advisory_unlock(1)`).ReadAll()
 			removed <- err
 		}()
-		files, err := s.files(t, map[string]string{"feed": "", "quotes": "select asset as key, price from quote where (select pg_advisory_lock_shared(1)) is not null", "exchanges": `select id as key, name, slug from asset`})
+		files, err := s.files(t,
+			map[string]string{
+				"feed":      "",
+				"quotes":    "select asset as key, price from quote where (select pg_advisory_lock_shared(1)) is not null",
+				"exchanges": `select id as key, name, slug from asset`,
+			})
 		if err := <-removed; err != nil {
 			t.Fatal(err)
 		}
@@ -173,20 +184,29 @@ func TestPostgres(t *testing.T) {
 	})
 
 	for name, test := range map[string]struct{ query, text, want string }{
-		"floating point":    {"quotes", "select 'a' as key, 0.1::float8 as price", "query sql.quotes: the column price is of binary floating point"},
-		"no key":            {"quotes", "select 0.1 as price", "no column is named key"},
-		"twice":             {"quotes", "select 1 as key, 1 as key", "second time"},
-		"a wrong column":    {"quotes", "select nothing from quote", `column "nothing" does not exist`},
-		"not a query":       {"quotes", "commit", "no column is named key"},
-		"two statements":    {"quotes", "select 1 as key; commit", "multiple commands"},
-		"a writing query":   {"quotes", "delete from asset returning id as key", "read-only transaction"},
-		"feed without rows": {"feed", "select 'a' as database, now() as time where false", "query sql.feed: want a row with the columns database and time"},
+		"floating point": {
+			"quotes", "select 'a' as key, 0.1::float8 as price",
+			"query sql.quotes: the column price is of binary floating point",
+		},
+		"no key":          {"quotes", "select 0.1 as price", "no column is named key"},
+		"twice":           {"quotes", "select 1 as key, 1 as key", "second time"},
+		"a wrong column":  {"quotes", "select nothing from quote", `column "nothing" does not exist`},
+		"not a query":     {"quotes", "commit", "no column is named key"},
+		"two statements":  {"quotes", "select 1 as key; commit", "multiple commands"},
+		"a writing query": {"quotes", "delete from asset returning id as key", "read-only transaction"},
+		"feed without rows": {
+			"feed", "select 'a' as database, now() as time where false",
+			"query sql.feed: want a row with the columns database and time",
+		},
 		"feed without time": {"feed", "select 'a' as database, null::timestamptz as time", "want a row"},
 		"breaks off":        {"quotes", "select 1/(3-n) as key from generate_series(1,9) n", "division by zero"},
 		"slow":              {"quotes", "select pg_sleep(60) as key", "statement timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := s.files(t, map[string]string{"feed": "", test.query: test.text, "timeout": "1s"}); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, err := s.files(t,
+				map[string]string{
+					"feed": "", test.query: test.text, "timeout": "1s",
+				}); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%v, want %s", err, test.want)
 			}
 		})
@@ -194,7 +214,8 @@ func TestPostgres(t *testing.T) {
 
 	t.Run("a wrong password", func(t *testing.T) {
 		t.Setenv("PGPASSWORD", "wrong-and-secret")
-		if _, err := s.files(t, nil); err == nil || !strings.Contains(err.Error(), "password authentication failed") || strings.Contains(err.Error(), "wrong-and-secret") {
+		if _, err := s.files(t, nil); err == nil || !strings.Contains(err.Error(), "password authentication failed") ||
+			strings.Contains(err.Error(), "wrong-and-secret") {
 			t.Errorf("%v", err)
 		}
 	})
@@ -210,11 +231,13 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := src.(*database)
-	if d.String() != "postgres://u@h.example/db" || d.queries["assets"] != "select of a file" || d.queries["quotes"] != "select 1" || d.timeout != defaultTimeout {
+	if d.String() != "postgres://u@h.example/db" || d.queries["assets"] != "select of a file" ||
+		d.queries["quotes"] != "select 1" || d.timeout != defaultTimeout {
 		t.Errorf("%s: %+v", d, d.queries)
 	}
 	for rest, want := range map[string]string{
-		"//u@h/db":                                      "in the folder sql; want postgres://USER@HOST:PORT/DATABASE?sql=DIR",
+		"//u@h/db": "in the folder sql; want " +
+			"postgres://USER@HOST:PORT/DATABASE?sql=DIR",
 		"u@h/db?sql.assets=x":                           "not a URL",
 		"//u:secret@h:x/db?sql.assets=x":                "not a URL",
 		"//u:secret@h/db?sql.assets=x":                  "set PGPASSWORD",

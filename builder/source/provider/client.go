@@ -14,11 +14,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
-	"golang.org/x/time/rate"
-
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/outside"
+	"github.com/cenkalti/backoff/v5"
+	"golang.org/x/time/rate"
 )
 
 // Bounds of a request. A build has ten minutes for all of them.
@@ -80,7 +79,9 @@ func newClient(plan Plan, q *quota, transport http.RoundTripper, log *slog.Logge
 	// The burst is part of the first minute's calls, not added to them.
 	burst := max(1, min(plan.Burst, plan.PerMinute/2))
 	limit := rate.Limit(float64(plan.PerMinute-burst+1) / 60)
-	return &client{plan: plan, base: base, transport: transport, limiter: rate.NewLimiter(limit, burst), quota: q, log: log}, nil
+	return &client{
+		plan: plan, base: base, transport: transport, limiter: rate.NewLimiter(limit, burst), quota: q, log: log,
+	}, nil
 }
 
 // errRedirect is final: asking again would be answered in the same way.

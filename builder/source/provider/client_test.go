@@ -122,15 +122,27 @@ func TestGetRetries(t *testing.T) {
 		{"a page of HTML", []http.HandlerFunc{says("<html>busy</html>"), says("[1]")}, 2, ""},
 		{"an error that says 200", []http.HandlerFunc{says(`{"status":{"error_code":429}}`), says("[1]")}, 2, ""},
 		{"never", []http.HandlerFunc{status(502)}, tries, `GET /rows: status 502: {"error": "no"}`},
-		{"never JSON", []http.HandlerFunc{says("<html>")}, tries, "GET /rows: the answer is not what was asked for: want a JSON array"},
+		{
+			"never JSON", []http.HandlerFunc{says("<html>")}, tries,
+			"GET /rows: the answer is not what was asked for: want a JSON array",
+		},
 		{"400", []http.HandlerFunc{status(400)}, 1, "GET /rows: status 400"},
 		{"401", []http.HandlerFunc{status(401)}, 1, "GET /rows: status 401"},
 		{"402", []http.HandlerFunc{status(402)}, 1, "GET /rows: status 402"},
 		{"404", []http.HandlerFunc{status(404, "Retry-After", "1")}, 1, "GET /rows: status 404"},
 		{"304 that was not asked for", []http.HandlerFunc{status(304)}, 1, "GET /rows: status 304"},
-		{"redirected elsewhere", []http.HandlerFunc{status(302, "Location", "https://evil.example.test/rows")}, 1, "GET /rows: redirected to another host, or too often"},
-		{"redirected to http", []http.HandlerFunc{status(302, "Location", "http://api.example.test/rows")}, 1, "GET /rows: redirected to another host, or too often"},
-		{"redirected round and round", []http.HandlerFunc{status(302, "Location", "/rows")}, 1 + maxRedirects, "GET /rows: redirected to another host, or too often"},
+		{
+			"redirected elsewhere", []http.HandlerFunc{status(302, "Location", "https://evil.example.test/rows")}, 1,
+			"GET /rows: redirected to another host, or too often",
+		},
+		{
+			"redirected to http", []http.HandlerFunc{status(302, "Location", "http://api.example.test/rows")}, 1,
+			"GET /rows: redirected to another host, or too often",
+		},
+		{
+			"redirected round and round", []http.HandlerFunc{status(302, "Location", "/rows")}, 1 + maxRedirects,
+			"GET /rows: redirected to another host, or too often",
+		},
 		{"redirected at home", []http.HandlerFunc{status(301, "Location", "/v2/rows"), says("[1]")}, 2, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -202,7 +214,8 @@ func TestRetryAfterHoldsAll(t *testing.T) {
 		began := time.Now()
 		var paused *pausedError
 		for range 3 {
-			if _, err := getRows(t.Context(), c); !errors.As(err, &paused) || !paused.until.Equal(began.Add(time.Hour)) {
+			if _, err := getRows(t.Context(), c); !errors.As(err, &paused) ||
+				!paused.until.Equal(began.Add(time.Hour)) {
 				t.Fatalf("got %v, want to be paused for an hour", err)
 			}
 		}
@@ -327,7 +340,8 @@ func TestKeyIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		for _, step := range []http.HandlerFunc{
-			status(401), status(500), says("no key " + key), refuses(strings.Repeat("x", 190) + key), refuses(strings.Repeat(" ", 64<<10-5) + key), status(302, "Location", "https://evil.example.test/?k="+key),
+			status(401), status(500), says("no key " + key), refuses(strings.Repeat("x", 190) + key),
+			refuses(strings.Repeat(" ", 64<<10-5) + key), status(302, "Location", "https://evil.example.test/?k="+key),
 			func(w http.ResponseWriter, r *http.Request) {
 				w.WriteHeader(http.StatusForbidden)
 				_, _ = io.WriteString(w, "the key "+r.Header.Get("X-Key")+" is not in force")

@@ -200,7 +200,9 @@ func TestDoubtfulAnswer(t *testing.T) {
 func TestPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := providertest.New()
-		part := provider.Part{Name: "rows", Path: "/rows", Pager: provider.Numbered("page", 2), Check: provider.CheckArray}
+		part := provider.Part{
+			Name: "rows", Path: "/rows", Pager: provider.Numbered("page", 2), Check: provider.CheckArray,
+		}
 		c := open(t, p, "")
 		p.Set("/rows?page=1", []byte(`[1,2]`))
 		p.Set("/rows?page=2", []byte(`[3,4]`))
@@ -278,7 +280,9 @@ func TestPagers(t *testing.T) {
 					left = strings.Fields(test.answers)
 				}
 			})
-			part := provider.Part{Name: "rows", Path: "/rows", Pager: test.pager, At: test.at, Check: provider.CheckArray}
+			part := provider.Part{
+				Name: "rows", Path: "/rows", Pager: test.pager, At: test.at, Check: provider.CheckArray,
+			}
 			live := open(t, p, "")
 			rows := ""
 			live.ask = func(r provider.Round) (err error) {
@@ -404,7 +408,10 @@ func TestEachFails(t *testing.T) {
 		for range 3 {
 			round()
 		}
-		if len(found) != 4 || part.State != source.PartStale || !strings.Contains(part.Reason, "2 failing: coins/bad (1 times: GET /coins/bad: status 402") || !strings.Contains(part.Reason, "coins/worse") {
+		if len(found) != 4 || part.State != source.PartStale ||
+			!strings.Contains(part.Reason,
+				"2 failing: coins/bad (1 times: GET /coins/bad: status 402") || !strings.Contains(part.Reason,
+			"coins/worse") {
 			t.Errorf("found %v, %+v", found, part)
 		}
 		for range 30 * 24 {
@@ -457,7 +464,8 @@ func TestCacheOutlivesTheProcess(t *testing.T) {
 		away.Fault("/rows", providertest.Status(500))
 		time.Sleep(time.Hour)
 		get(t, open(t, away, cached), rowsPart(0)).check(t, "1", source.PartStale)
-		if found, _ := each(t, open(t, away, cached), "../", "gone"); found["../"] != `{"id":"../"}` || len(found) != 2 {
+		if found, _ := each(t, open(t, away, cached), "../", "gone"); found["../"] != `{"id":"../"}` ||
+			len(found) != 2 {
 			t.Errorf("found %v", found)
 		}
 		if asked := away.Asked(); len(asked) != 4 {
@@ -499,7 +507,9 @@ func TestRecordAndReplay(t *testing.T) {
 		p.Set("/coins/a", []byte(`{"id":"a"}`))
 		long := strings.Repeat("long", 100)
 		p.Set("/coins/"+long, []byte(`{"id":"long"}`))
-		pages := provider.Part{Name: "pages", Path: "/pages", Pager: provider.Numbered("page", 2), Check: provider.CheckArray}
+		pages := provider.Part{
+			Name: "pages", Path: "/pages", Pager: provider.Numbered("page", 2), Check: provider.CheckArray,
+		}
 		ask := func(r provider.Round) error {
 			_, err := required(t, r, rowsPart(0))
 			if err == nil {
@@ -526,7 +536,8 @@ func TestRecordAndReplay(t *testing.T) {
 			t.Fatal(err)
 		}
 		for file, want := range map[string]string{
-			"rows.json": " [ 1.50 ,\n2e-8 ] ", "pages.1.json": `[1,2]`, "pages.2.json": `[3]`, "coins/a.json": `{"id":"a"}`,
+			"rows.json": " [ 1.50 ,\n2e-8 ] ", "pages.1.json": `[1,2]`, "pages.2.json": `[3]`,
+			"coins/a.json": `{"id":"a"}`,
 		} {
 			if b, err := os.ReadFile(filepath.Join(dir, file)); err != nil || string(b) != want {
 				t.Errorf("%s: %q, %v", file, b, err)
@@ -612,7 +623,8 @@ func TestReplayOfFilesMadeByHand(t *testing.T) {
 		for _, f := range strings.Fields(test.files) {
 			name, body, _ := strings.Cut(f, "=")
 			path := filepath.Join(dir, name)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(body), 0o644)); err != nil {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777),
+				os.WriteFile(path, []byte(body), 0o644)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -625,7 +637,8 @@ func TestReplayOfFilesMadeByHand(t *testing.T) {
 	}
 	o, err := provider.ParseOptions("test", "?replay="+filepath.Join(t.TempDir(), "away"), nil)
 	if err == nil {
-		_, err = provider.NewSource(o, provider.Env{Log: slog.New(slog.DiscardHandler)}, provider.Plan{Base: "https://x"}, nil)
+		_, err = provider.NewSource(o, provider.Env{Log: slog.New(slog.DiscardHandler)},
+			provider.Plan{Base: "https://x"}, nil)
 	}
 	if !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a recording that is away: %v", err)
@@ -653,18 +666,23 @@ func TestStops(t *testing.T) {
 func TestParseOptions(t *testing.T) {
 	taken := map[string]string{"pages": "N"}
 	for rest, want := range map[string]string{
-		"": "test:", "?": "test:", "?cache=a%2Fb&slow=3": "test:?cache=a%2Fb&slow=3", "?slow=3&cache=x": "test:?cache=x&slow=3", "?replay=x": "test:?replay=x",
+		"": "test:", "?": "test:", "?cache=a%2Fb&slow=3": "test:?cache=a%2Fb&slow=3",
+		"?slow=3&cache=x": "test:?cache=x&slow=3", "?replay=x": "test:?replay=x",
 	} {
 		if o, err := provider.ParseOptions("test", rest, taken); err != nil || o.String() != want {
 			t.Errorf("%q: %v, %v", rest, o, err)
 		}
 	}
 	for rest, want := range map[string]string{
-		"x": `unexpected "x"`, "?slo=1": `unknown option "slo"`, "?slow=1&slow=2": "slow is given 2 times", "?cache=": "cache is empty",
-		"?a=%zz": `query "a=%zz"`, "?replay=x&cache=y": "cache has no use beside replay", "//host": `unexpected "//host"`,
+		"x": `unexpected "x"`, "?slo=1": `unknown option "slo"`, "?slow=1&slow=2": "slow is given 2 times",
+		"?cache=": "cache is empty",
+		"?a=%zz":  `query "a=%zz"`, "?replay=x&cache=y": "cache has no use beside replay",
+		"//host": `unexpected "//host"`,
 	} {
 		_, err := provider.ParseOptions("test", rest, taken)
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "want test:?base=URL&cache=DIR&pages=N&plan=NAME&quota=N|none&rate=N&replay=DIR&slow=N, all optional") {
+		if err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(),
+				"want test:?base=URL&cache=DIR&pages=N&plan=NAME&quota=N|none&rate=N&replay=DIR&slow=N, all optional") {
 			t.Errorf("%q: %v, want %s", rest, err, want)
 		}
 	}

@@ -101,7 +101,8 @@ func TestQuotaRules(t *testing.T) {
 	}
 	// It says when the next one may be made, to the moment.
 	var refused *quotaError
-	if err := q.take(10, Tickers, false); !errors.As(err, &refused) || !refused.until.Equal(start.Add(9*each)) || refused.used != 30 || refused.limit != limit {
+	if err := q.take(10, Tickers, false); !errors.As(err, &refused) || !refused.until.Equal(start.Add(9*each)) ||
+		refused.used != 30 || refused.limit != limit {
 		t.Errorf("%v, want at %v", err, start.Add(9*each))
 	}
 	if now = start.Add(9*each - 1); q.take(10, Tickers, false) == nil {

@@ -27,7 +27,8 @@ const maxNamed = 5
 // Each implements Round. Each failure of a part makes it wait longer before it is asked
 // for again; maxInARow failures in a row put the kind off, and a provider that asks to
 // be left alone ends the calls for other kinds too.
-func (r *liveRound) Each(ctx context.Context, kind string, ids []string, part func(string) Part) (map[string]*Answer, error) {
+func (r *liveRound) Each(ctx context.Context, kind string, ids []string,
+	part func(string) Part) (map[string]*Answer, error) {
 	parts := partsOf(kind, ids, part)
 	all := kind + "/*"
 	asked, putOff, err := r.askEach(ctx, all, parts)
@@ -57,7 +58,8 @@ func (r *liveRound) Each(ctx context.Context, kind string, ids []string, part fu
 	if s.Failures = r.cache.failing[all].Times; s.Reason == "" && len(answers) < len(parts) {
 		s.Reason = "the others follow, some each time"
 	}
-	s.Reason = fmt.Sprintf("%d of %d cached, %d asked for now", len(answers), len(parts), asked) + prefix("; ", s.Reason)
+	s.Reason = fmt.Sprintf("%d of %d cached, %d asked for now", len(answers), len(parts), asked) +
+		prefix("; ", s.Reason)
 	r.parts = append(r.parts, s)
 	return answers, nil
 }
@@ -122,7 +124,8 @@ func (r *liveRound) failing(parts []Part) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d failing: %s", n, strings.Join(named, ", ")) + prefix(", ", strings.Repeat("…", min(1, n-len(named))))
+	return fmt.Sprintf("%d failing: %s", n, strings.Join(named, ", ")) +
+		prefix(", ", strings.Repeat("…", min(1, n-len(named))))
 }
 
 // sizeOf estimates how many calls it takes to ask for all parts from the answers so far.

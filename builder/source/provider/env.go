@@ -29,10 +29,3 @@ type Env struct {
 func (e Env) Opener(open func(rest string, env Env) (*Source, error)) source.Opener {
 	return func(_ context.Context, rest string) (source.Source, error) { return open(rest, e) }
 }
-
-// Recorder is a source whose answers can be recorded.
-type Recorder interface {
-	// Record writes the answers that a feed would be made from now to a folder,
-	// which must be missing or empty.
-	Record(ctx context.Context, dir string) error
-}

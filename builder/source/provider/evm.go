@@ -20,28 +20,15 @@ type EVMChain struct {
 //go:embed evm.tsv
 var evmTable string
 
-// The columns of evm.tsv by provider.
+// The well-known EVM chains by each provider's id of their platforms.
 var (
-	coinGeckoChains   = parseEVM(evmTable, 2)
-	coinPaprikaChains = parseEVM(evmTable, 4)
+	CoinGeckoChains   = parseEVM(evmTable, 2)
+	CoinPaprikaChains = parseEVM(evmTable, 4)
 )
-
-// CoinGeckoChain finds a well-known EVM chain by CoinGecko's id of its platform.
-func CoinGeckoChain(platform string) (c EVMChain, ok bool) {
-	c, ok = coinGeckoChains[platform]
-	return c, ok
-}
-
-// CoinPaprikaChain finds a well-known EVM chain by CoinPaprika's id of its
-// platform.
-func CoinPaprikaChain(platform string) (c EVMChain, ok bool) {
-	c, ok = coinPaprikaChains[platform]
-	return c, ok
-}
 
 // EVMChainByID finds a well-known EVM chain by its chain id, without a native coin.
 func EVMChainByID(id string) (EVMChain, bool) {
-	for _, chains := range []map[string]EVMChain{coinGeckoChains, coinPaprikaChains} {
+	for _, chains := range []map[string]EVMChain{CoinGeckoChains, CoinPaprikaChains} {
 		for _, c := range chains {
 			if strconv.FormatUint(c.ID, 10) == id {
 				return EVMChain{ID: c.ID, Name: c.Name}, true

@@ -15,7 +15,7 @@ func TestWellKnownChains(t *testing.T) {
 	for platform, want := range map[string]provider.EVMChain{
 		"ethereum": {1, "Ethereum", "ethereum"}, "base": {8453, "Base", "ethereum"}, "fraxtal": {252, "Fraxtal", ""},
 	} {
-		if c, ok := provider.CoinGeckoChain(platform); !ok || c != want {
+		if c, ok := provider.CoinGeckoChains[platform]; !ok || c != want {
 			t.Errorf("coingecko %s: %+v", platform, c)
 		}
 	}
@@ -23,13 +23,13 @@ func TestWellKnownChains(t *testing.T) {
 		"eth-ethereum": {1, "Ethereum", "eth-ethereum"}, "arb-arbitrum": {42161, "Arbitrum One", "eth-ethereum"},
 		"pol-polygon-ecosystem-token": {137, "Polygon", ""},
 	} {
-		if c, ok := provider.CoinPaprikaChain(platform); !ok || c != want {
+		if c, ok := provider.CoinPaprikaChains[platform]; !ok || c != want {
 			t.Errorf("coinpaprika %s: %+v", platform, c)
 		}
 	}
 	for _, platform := range []string{"", "-", "solana", "sol-solana"} {
-		_, gecko := provider.CoinGeckoChain(platform)
-		_, paprika := provider.CoinPaprikaChain(platform)
+		_, gecko := provider.CoinGeckoChains[platform]
+		_, paprika := provider.CoinPaprikaChains[platform]
 		if gecko || paprika {
 			t.Errorf("%q is well known", platform)
 		}
@@ -67,7 +67,7 @@ func TestWellKnownChainsAgainstTheList(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &c); err != nil {
 			t.Fatal(err)
 		}
-		known, ok := provider.CoinGeckoChain(c.Key)
+		known, ok := provider.CoinGeckoChains[c.Key]
 		if !ok {
 			if c.EVMChainID != nil {
 				t.Errorf("%s (%d) is not in the table", c.Key, *c.EVMChainID)

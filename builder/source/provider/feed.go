@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
 	"strconv"
 	"time"
 
@@ -27,27 +26,16 @@ func NewFeed(database string, t time.Time, parts []source.Part) *Feed {
 }
 
 // Open implements source.Files.
-func (f *Feed) Open(_ context.Context, name string) (io.ReadCloser, error) {
-	tables := map[string]*Table{
-		source.AssetsFile: &f.Assets, source.QuotesFile: &f.Quotes, source.ExchangesFile: &f.Exchanges,
-		source.CategoriesFile: &f.Categories, source.ChainsFile: &f.Chains,
-	}
-	b := f.info
-	if t, ok := tables[name]; ok {
-		b = t.buf.Bytes()
-	} else if name != source.InfoFile {
-		return nil, fmt.Errorf("file %.80q: %w", name, fs.ErrNotExist)
-	}
-	return file{bytes.NewReader(b)}, nil
+func (f *Feed) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	return source.Memory{
+		source.InfoFile: f.info, source.AssetsFile: f.Assets.buf.Bytes(), source.QuotesFile: f.Quotes.buf.Bytes(),
+		source.ExchangesFile:  f.Exchanges.buf.Bytes(),
+		source.CategoriesFile: f.Categories.buf.Bytes(), source.ChainsFile: f.Chains.buf.Bytes(),
+	}.Open(ctx, name)
 }
 
 // Parts implements source.Provenance.
 func (f *Feed) Parts() []source.Part { return f.parts }
-
-// file is a file in memory; its Size serves progress.
-type file struct{ *bytes.Reader }
-
-func (file) Close() error { return nil }
 
 // Table gathers the rows of one file of a feed.
 type Table struct {

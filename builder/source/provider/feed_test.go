@@ -28,7 +28,8 @@ func TestTableKeepsValues(t *testing.T) {
 		provider.String("e", ""),
 		provider.Strings("f", []string{"x", `"`}),
 		provider.Strings("g", nil),
-		provider.Struct("h", provider.Raw("i", json.RawMessage("123456789012345678901234567890.10")), provider.String("j", "")),
+		provider.Struct("h", provider.Raw("i", json.RawMessage("123456789012345678901234567890.10")),
+			provider.String("j", "")),
 		provider.Struct("k"),
 	)
 	f.Assets.AddRaw(json.RawMessage(" null "))
@@ -100,7 +101,8 @@ func TestProduct(t *testing.T) {
 
 func TestText(t *testing.T) {
 	for raw, want := range map[string]string{
-		`"a"`: "a", `"\u00e9"`: "é", `""`: "", `"\ud800"`: "", `"\ufffd"`: "", "\"\xff\"": "", `5`: "", `null`: "", `["a"]`: "", ``: "",
+		`"a"`: "a", `"\u00e9"`: "é", `""`: "", `"\ud800"`: "", `"\ufffd"`: "", "\"\xff\"": "", `5`: "", `null`: "",
+		`["a"]`: "", ``: "",
 		`"\ud83d\ude00"`: "😀",
 	} {
 		if got := provider.Text(json.RawMessage(raw)); got != want {

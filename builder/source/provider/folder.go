@@ -155,7 +155,10 @@ func openFolder(dir, source string) (*folder, error) {
 }
 
 func emptyFolder(dir, source string) *folder {
-	return &folder{dir: dir, source: source, index: index{Format: 1, Source: source, Parts: map[string]indexEntry{}, Failing: map[string]failure{}}}
+	return &folder{
+		dir: dir, source: source,
+		index: index{Format: 1, Source: source, Parts: map[string]indexEntry{}, Failing: map[string]failure{}},
+	}
 }
 
 // createFolder makes a folder for a recording; dir must be missing or empty, so
@@ -225,7 +228,8 @@ func (f *folder) loadIndexed(p *Part, e indexEntry) (*Answer, error) {
 			return nil, err
 		}
 		if artifacts.Sum(b) != page.SHA256 {
-			return nil, fmt.Errorf("%s is not what %s says it is; answers that were changed by hand go without that file", name, indexFile)
+			return nil, fmt.Errorf("%s is not what %s says it is; answers that were changed by hand go without that "+
+				"file", name, indexFile)
 		}
 		a.Pages = append(a.Pages, Page{Body: b, headers: page.headers})
 	}

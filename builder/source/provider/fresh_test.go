@@ -17,14 +17,16 @@ func TestIntervals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := providertest.New()
 		now := time.Now().UTC().Format(time.RFC3339)
-		p.Set("/assets", []byte(`{"timestamp":`+fmt.Sprint(time.Now().UnixMilli())+`,"data":[{"id":"a","priceUsd":"1"}]}`))
+		p.Set("/assets",
+			[]byte(`{"timestamp":`+fmt.Sprint(time.Now().UnixMilli())+`,"data":[{"id":"a","priceUsd":"1"}]}`))
 		p.Set("/exchanges", []byte(`{"data":[{"exchangeId":"a","name":"A","updated":"`+now+`"}]}`))
 		for _, path := range []string{"/assets", "/exchanges"} {
 			p.Set(path+"?offset=1", []byte(`{"data":[]}`))
 		}
 		env := providertest.Env(t, "COINCAP_API_KEY=k")
 		env.Transport, env.Cache = p.Transport(), t.TempDir()
-		src, err := source.Open(t.Context(), "coincap:?base=https%3A%2F%2Fapi.example.test", map[string]source.Opener{"coincap": coincap.Opener(env)})
+		src, err := source.Open(t.Context(), "coincap:?base=https%3A%2F%2Fapi.example.test",
+			map[string]source.Opener{"coincap": coincap.Opener(env)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,10 +59,18 @@ func TestAgeOfRows(t *testing.T) {
 		name, rows string
 		ago        time.Duration // untimed: no time
 	}{
-		{"the newest", row("last_updated", time.Hour) + "," + row("last_updated", time.Minute) + "," + row("last_updated", time.Second*90), time.Minute},
+		{
+			"the newest",
+			row("last_updated", time.Hour) + "," + row("last_updated", time.Minute) + "," +
+				row("last_updated", time.Second*90),
+			time.Minute,
+		},
 		{"of a group", row("updated_at", time.Hour), time.Hour},
 		{"a clock that is ahead", row("last_updated", -10*time.Minute), -10 * time.Minute},
-		{"yet to come", row("last_updated", time.Hour) + "," + row("last_updated", -10*time.Minute-time.Second), time.Hour},
+		{
+			"yet to come", row("last_updated", time.Hour) + "," + row("last_updated", -10*time.Minute-time.Second),
+			time.Hour,
+		},
 		{"none", `{"last_updated":null},{"last_updated":"now"},{},7`, untimed},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -102,7 +102,8 @@ func (r *liveRound) Lists(ctx context.Context, lists ...List) error {
 		})
 		p.Quotes, p.Untimed = l.Required, l.Required && p.Newest.IsZero()
 		if p.Untimed {
-			r.log.Warn("provider: no row says when it was updated, so that nothing tells how old prices are", "part", l.Name)
+			r.log.Warn("provider: no row says when it was updated, so that nothing tells how old prices are", "part",
+				l.Name)
 		}
 	}
 	return nil
@@ -125,7 +126,8 @@ func (r *liveRound) list(ctx context.Context, p *Part) (*Answer, error) {
 	r.parts = append(r.parts, s)
 	switch {
 	case state == source.PartStale:
-		r.log.Warn("provider: a part is unavailable; its last good rows are used", "part", p.Name, "fetched", s.Fetched, "err", err)
+		r.log.Warn("provider: a part is unavailable; its last good rows are used", "part", p.Name, "fetched", s.Fetched,
+			"err", err)
 	case state == source.PartMissing:
 		r.log.Warn("provider: a part is unavailable, and its last good rows are too old", "part", p.Name, "err", err)
 		return nil, fmt.Errorf("%s: %w", p.Name, err)
@@ -190,7 +192,8 @@ func (r *liveRound) ask(ctx context.Context, p *Part, cached *Answer) (*Answer, 
 		}
 		page, used, err := r.askPage(ctx, p, more, old)
 		var status *statusError
-		if p.Pager == nil && errors.As(err, &status) && (status.status == http.StatusNotFound || status.status == http.StatusGone) {
+		if p.Pager == nil && errors.As(err, &status) &&
+			(status.status == http.StatusNotFound || status.status == http.StatusGone) {
 			a.Gone = true
 			return a, errGone{err}
 		}

@@ -19,7 +19,9 @@ type Options struct {
 // ParseOptions reads the options that all providers have, and more: what each
 // takes, by name. Anything else is an error that lists them.
 func ParseOptions(scheme, rest string, more map[string]string) (*Options, error) {
-	taken := map[string]string{"base": "URL", "cache": "DIR", "plan": "NAME", "quota": "N|none", "rate": "N", "replay": "DIR", "slow": "N"}
+	taken := map[string]string{
+		"base": "URL", "cache": "DIR", "plan": "NAME", "quota": "N|none", "rate": "N", "replay": "DIR", "slow": "N",
+	}
 	maps.Copy(taken, more)
 	query, found := strings.CutPrefix(rest, "?")
 	values, err := url.ParseQuery(query)

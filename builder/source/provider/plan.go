@@ -87,7 +87,9 @@ func (b *budget) month(ctx context.Context) (*Costs, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Costs{Plan: b.plan.Name, Quota: b.limit, Used: state.used(), PerMinute: b.plan.PerMinute, Cache: b.dir, Parts: parts}
+	c := &Costs{
+		Plan: b.plan.Name, Quota: b.limit, Used: state.used(), PerMinute: b.plan.PerMinute, Cache: b.dir, Parts: parts,
+	}
 	for _, p := range parts {
 		c.Wanted += p.Wanted
 		c.Month += p.Month
@@ -214,7 +216,8 @@ func choosePlan(o *Options, plan Plan) (Plan, Quota, error) {
 		}
 	}
 	if !found {
-		return plan, quota, fmt.Errorf("plan=%.80s: want %s; another key, or none, has other plans", o.Text("plan", ""), strings.Join(names, ", "))
+		return plan, quota, fmt.Errorf("plan=%.80s: want %s; another key, or none, has other plans", o.Text("plan", ""),
+			strings.Join(names, ", "))
 	}
 	var err error
 	if o.Text("quota", "") == "none" {

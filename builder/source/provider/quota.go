@@ -14,10 +14,9 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/durable"
+	"golang.org/x/sys/unix"
 )
 
 // Value says what the calls of a part are worth: where the quota does not reach, the
@@ -161,7 +160,8 @@ func (q *quota) load() (*quotaState, error) {
 		err = fmt.Errorf("format %d: want 1, the only one there is", s.Format)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s, which counts the calls of this month, cannot be used: %w", filepath.Join(q.dir, quotaFile), err)
+		return nil, fmt.Errorf("%s, which counts the calls of this month, cannot be used: %w",
+			filepath.Join(q.dir, quotaFile), err)
 	}
 	return s, nil
 }

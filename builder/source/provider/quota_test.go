@@ -24,10 +24,18 @@ type small struct{ coins, tickers, groups, exchanges []provider.Row }
 
 func (m *small) Collect(ctx context.Context, r provider.Round) error {
 	err := r.Lists(ctx,
-		provider.List{Directory: true, Into: &m.coins, Part: provider.Part{Name: "coins", Path: "/coins", Every: time.Hour}},
-		provider.List{Required: true, Into: &m.tickers, Part: provider.Part{Name: "tickers", Path: "/tickers", Pager: provider.Numbered("page", 1), Pages: 2}},
+		provider.List{
+			Directory: true, Into: &m.coins, Part: provider.Part{Name: "coins", Path: "/coins", Every: time.Hour},
+		},
+		provider.List{
+			Required: true, Into: &m.tickers,
+			Part: provider.Part{Name: "tickers", Path: "/tickers", Pager: provider.Numbered("page", 1), Pages: 2},
+		},
 		provider.List{Into: &m.groups, Part: provider.Part{Name: "groups", Path: "/groups", Every: time.Hour}},
-		provider.List{Into: &m.exchanges, Part: provider.Part{Name: "exchanges", Path: "/exchanges", Value: provider.Exchanges, Every: time.Hour}},
+		provider.List{
+			Into: &m.exchanges,
+			Part: provider.Part{Name: "exchanges", Path: "/exchanges", Value: provider.Exchanges, Every: time.Hour},
+		},
 	)
 	if err != nil {
 		return err
@@ -82,10 +90,13 @@ func openSmall(t *testing.T, c *counted, options string) (*provider.Source, erro
 	if err != nil {
 		return nil, err
 	}
-	return provider.NewSource(o, provider.Env{Log: slog.New(slog.DiscardHandler), Transport: pipe.Transport{Handler: c}},
+	return provider.NewSource(o, provider.Env{
+		Log: slog.New(slog.DiscardHandler), Transport: pipe.Transport{Handler: c},
+	},
 		provider.Plan{
 			Base: "https://small.test", PerMinute: 600, Burst: 10, Slow: 5,
-			Quotas: []provider.Quota{{Name: "free", Calls: 1000}, {Name: "pro", Calls: 9000, PerMinute: 50}}, Calls: map[string]int{"tickers": 2, "coin/*": 40},
+			Quotas: []provider.Quota{{Name: "free", Calls: 1000}, {Name: "pro", Calls: 9000, PerMinute: 50}},
+			Calls:  map[string]int{"tickers": 2, "coin/*": 40},
 		}, func() provider.Market { return &small{} })
 }
 

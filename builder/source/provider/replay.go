@@ -76,7 +76,8 @@ func (r *replayRound) Lists(ctx context.Context, lists ...List) error {
 }
 
 // Each implements Round.
-func (r *replayRound) Each(ctx context.Context, kind string, ids []string, part func(string) Part) (map[string]*Answer, error) {
+func (r *replayRound) Each(ctx context.Context, kind string, ids []string,
+	part func(string) Part) (map[string]*Answer, error) {
 	parts := partsOf(kind, ids, part)
 	answers := make(map[string]*Answer, len(ids))
 	for i := range parts {

@@ -9,7 +9,7 @@ import (
 	"example.com/marketdata/builder/source"
 )
 
-// Source is a provider as a source of feeds. It implements Recorder.
+// Source is a provider as a source of feeds.
 type Source struct {
 	name, scheme string
 	market       func() Market
@@ -80,7 +80,8 @@ func NewSource(o *Options, env Env, plan Plan, market func() Market) (*Source, e
 	}
 	if cache == "" && replay == "" && !env.Costs && chosen.Calls > 0 {
 		env.Log.Warn("provider: without a cache folder each process counts its own calls only, "+
-			"so that restarts and other processes can exceed the quota: give a folder (option cache, or --source-cache)",
+			"so that restarts and other processes can exceed the quota: give a folder (option cache, or "+
+			"--source-cache)",
 			"source", o.scheme, "plan", chosen.Name, "calls_a_month", chosen.Calls)
 	}
 	plan.Base = o.Text("base", plan.Base)
@@ -139,11 +140,13 @@ func (s *Source) Files(ctx context.Context, t time.Time) (source.Files, error) {
 			return f, nil
 		}
 	}
-	return nil, fmt.Errorf("%s: the recording does not say when it was made: it has neither a %s nor a row with last_updated",
+	return nil, fmt.Errorf("%s: the recording does not say when it was made: it has neither a %s nor a row with "+
+		"last_updated",
 		s.scheme, indexFile)
 }
 
-// Record implements Recorder.
+// Record writes the answers that a feed would be made from now to a folder, which must
+// be missing or empty.
 func (s *Source) Record(ctx context.Context, dir string) error {
 	_, o, err := s.collect(ctx)
 	if err != nil {

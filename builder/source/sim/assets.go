@@ -78,7 +78,9 @@ func (m *moment) assetRow(place int) any {
 		row.Explorers = []string{}
 		for i := range n {
 			at := links.with(2).with(i)
-			row.Explorers = append(row.Explorers, fmt.Sprintf("https://scan.%s.sim.example/token/0x%016x%016x", at.pick(explorers[:]), at.with(1), at.with(2)))
+			row.Explorers = append(row.Explorers,
+				fmt.Sprintf("https://scan.%s.sim.example/token/0x%016x%016x", at.pick(explorers[:]), at.with(1),
+					at.with(2)))
 		}
 	}
 	if links.with(3).percent(75) {

@@ -31,7 +31,8 @@ var linkKinds = [...]string{"website", "twitter", "telegram", "reddit", "faceboo
 // fees are the spellings that fees come in.
 var fees = [...]string{
 	``, `null`,
-	`{"maker":"0.00000000","taker":"0.00000000"}`, `{"maker":"0.00100000","taker":"0.00200000"}`, `{"maker":0.0025,"taker":2.5e-3}`,
+	`{"maker":"0.00000000","taker":"0.00000000"}`, `{"maker":"0.00100000","taker":"0.00200000"}`,
+	`{"maker":0.0025,"taker":2.5e-3}`,
 	`{"maker":"0.1","taker":"2.3500"}`, `{"taker":"0.3"}`, `{"maker":-0,"taker":"0.00000001"}`,
 }
 

@@ -7,12 +7,14 @@ import (
 
 var (
 	nameStarts = [...]string{
-		"Vel", "Zen", "Kor", "Lum", "Ast", "Ner", "Qu", "Bram", "Cel", "Dyn", "Ever", "Flux", "Gal", "Hel", "Ion", "Jun",
+		"Vel", "Zen", "Kor", "Lum", "Ast", "Ner", "Qu", "Bram", "Cel", "Dyn", "Ever", "Flux", "Gal", "Hel", "Ion",
+		"Jun",
 		"Kry", "Lyr", "Mer", "Nov", "Orb", "Pol", "Ryz", "Sol", "Tan", "Ulth", "Vor", "Wyn", "Xer", "Yot", "Zyl", "Arc",
 	}
 	nameEnds = [...]string{
 		"ara", "atrix", "ex", "ia", "ium", "on", "ora", "is", "ys", "ent", "aro", "eno", "ico", "uma", "ax", "eth",
-		"oid", "ula", "anta", "ebit", "igo", "ovo", "yra", "ell", "inu", "oge", "apad", "amesh", "erra", "yx", "ance", "ode",
+		"oid", "ula", "anta", "ebit", "igo", "ovo", "yra", "ell", "inu", "oge", "apad", "amesh", "erra", "yx", "ance",
+		"ode",
 	}
 	nameMarks = [...]string{" 2.0", " Classic (old)", " & Friends", " X", " (Bridged)", " v3", ".fi", " - BSC"}
 )
@@ -75,39 +77,55 @@ func (s *sharedWords) pick(h hash) string {
 // and what a query string must encode.
 var oddities = [...]struct{ name, symbol string }{
 	{"龙币", "龙"}, {"柴犬金融", "柴犬"}, {"さくらコイン", "さくら"}, {"東京トークン", "東京"}, {"김치코인", "김치"},
-	{"Рубльчик", "РУБ"}, {"Снежинка", "Снег"}, {"Ёлка", "ЁЛК"}, {"Δραχμή", "ΔΡΧ"}, {"Οδυσσεύς", "ΟΔΣ"}, {"Σίσυφος", "σισ"},
-	{"\u212aelvin Network", "\u212aLV"}, {"Kelvin Network", "KLV"}, {"\u017filver Standard", "\u017fLV"}, {"Straße", "STRAßE"},
-	{"GRO\u1e9eE MÜNZE", "GRO\u1e9e"}, {"\u0130stanbul Coin", "\u0130ST"}, {"\u0131sı Token", "\u0131sı"}, {"\u212bngström", "\u212bNG"},
-	{"Ångström", "ÅNG"}, {"\u2126mega", "\u2126"}, {"Ωmega", "Ω"}, {"\u00b5Coin", "\u00b5C"}, {"\u03bcCoin", "\u03bcC"}, {"\u01c5ungla", "\u01c5"},
+	{"Рубльчик", "РУБ"}, {"Снежинка", "Снег"}, {"Ёлка", "ЁЛК"}, {"Δραχμή", "ΔΡΧ"}, {"Οδυσσεύς", "ΟΔΣ"},
+	{"Σίσυφος", "σισ"},
+	{"\u212aelvin Network", "\u212aLV"}, {"Kelvin Network", "KLV"}, {"\u017filver Standard", "\u017fLV"},
+	{"Straße", "STRAßE"},
+	{"GRO\u1e9eE MÜNZE", "GRO\u1e9e"}, {"\u0130stanbul Coin", "\u0130ST"}, {"\u0131sı Token", "\u0131sı"},
+	{"\u212bngström", "\u212bNG"},
+	{"Ångström", "ÅNG"}, {"\u2126mega", "\u2126"}, {"Ωmega", "Ω"}, {"\u00b5Coin", "\u00b5C"}, {"\u03bcCoin", "\u03bcC"},
+	{"\u01c5ungla", "\u01c5"},
 	{"\U00010400eseret", "\U00010400"}, {"𝕸athcoin", "𝕸"}, {"🚀", "🚀"}, {"🐕 Inu", "🐕"}, {"Pepper 🐸 Classic", "🐸"},
-	{"👩\u200d🚀 Astro", "👩\u200d🚀"}, {"Café", "CAFÉ"}, {"Cafe\u0301", "CAFE\u0301"}, {"دينار رقمي", "دينار"}, {"שקל", "שקל"}, {"ไทยบาท", "บาท"}, {"रुपया", "रु"},
-	{`The "Real" Coin`, `"REAL"`}, {`Back\slash`, `B\S`}, {"Salt & Pepper", "S&P"}, {"<b>Bold</b>", "<B>"}, {"Line\u2028Separator", "L\u2028S"},
-	{"100% Luck", "100%"}, {"$Dollar", "$D"}, {"Comma, Inc.", "A,B"}, {"Plus + Minus", "+1"}, {"Why?", "?"}, {"Semi;colon", "S;C"},
-	{"Two  Spaces", "2 SP"}, {" Leading Space", " LEAD"}, {"1move token", "1MT"}, {"[old] Bridge", "[OLD]"}, {"Tab\tStop", "T\tS"},
+	{"👩\u200d🚀 Astro", "👩\u200d🚀"}, {"Café", "CAFÉ"}, {"Cafe\u0301", "CAFE\u0301"}, {"دينار رقمي", "دينار"},
+	{"שקל", "שקל"}, {"ไทยบาท", "บาท"}, {"रुपया", "रु"},
+	{`The "Real" Coin`, `"REAL"`}, {`Back\slash`, `B\S`}, {"Salt & Pepper", "S&P"}, {"<b>Bold</b>", "<B>"},
+	{"Line\u2028Separator", "L\u2028S"},
+	{"100% Luck", "100%"}, {"$Dollar", "$D"}, {"Comma, Inc.", "A,B"}, {"Plus + Minus", "+1"}, {"Why?", "?"},
+	{"Semi;colon", "S;C"},
+	{"Two  Spaces", "2 SP"}, {" Leading Space", " LEAD"}, {"1move token", "1MT"}, {"[old] Bridge", "[OLD]"},
+	{"Tab\tStop", "T\tS"},
 }
 
 // popular are tickers that many assets share, each one half, a third, … as
 // often as the first.
 var popular = [...]string{
-	"AI", "CAT", "DOG", "MOON", "KING", "GOLD", "STAR", "BABY", "PUMP", "SKY", "SUN", "FROG", "MASK", "BULL", "ROCKET", "SAFE",
-	"ONE", "META", "LUCK", "PIZZA", "SHARK", "TOKEN", "WOLF", "SWAP", "GAME", "PLAY", "LION", "TIGER", "PEACE", "ALPHA", "OMEGA", "BETA",
-	"GEM", "ICE", "FIRE", "KISS", "SASS", "BANK", "CASH", "COIN", "MEME", "NFT", "DAO", "APE", "BEAR", "DUCK", "FISH", "BIRD",
-	"TREE", "ROSE", "LOVE", "HOPE", "LIFE", "TIME", "MARS", "NOVA", "ZERO", "INFINITY", "X", "Y", "Z", "USD", "EUR", "YEN",
+	"AI", "CAT", "DOG", "MOON", "KING", "GOLD", "STAR", "BABY", "PUMP", "SKY", "SUN", "FROG", "MASK", "BULL", "ROCKET",
+	"SAFE",
+	"ONE", "META", "LUCK", "PIZZA", "SHARK", "TOKEN", "WOLF", "SWAP", "GAME", "PLAY", "LION", "TIGER", "PEACE", "ALPHA",
+	"OMEGA", "BETA",
+	"GEM", "ICE", "FIRE", "KISS", "SASS", "BANK", "CASH", "COIN", "MEME", "NFT", "DAO", "APE", "BEAR", "DUCK", "FISH",
+	"BIRD",
+	"TREE", "ROSE", "LOVE", "HOPE", "LIFE", "TIME", "MARS", "NOVA", "ZERO", "INFINITY", "X", "Y", "Z", "USD", "EUR",
+	"YEN",
 }
 
 var (
 	// categoryNames are the first categories; the others are made of an
 	// adjective and a noun.
 	categoryNames = [...]string{
-		"Stablecoins", "Layer 1 (L1)", "Layer 2 (L2)", "Meme", "AI & Big Data", "Real World Assets (RWA)", "Zero Knowledge (ZK)", "Décentralisé",
-		"DeFi", "NFT & Gaming", "Privacy", "人工智能", "Мемкоины", "Σύμβολα", "\u212a-Pop", "Q&A + Polls", "<Unsorted>", "50% Club", `"Quoted"`, "🐶 Dogs",
+		"Stablecoins", "Layer 1 (L1)", "Layer 2 (L2)", "Meme", "AI & Big Data", "Real World Assets (RWA)",
+		"Zero Knowledge (ZK)", "Décentralisé",
+		"DeFi", "NFT & Gaming", "Privacy", "人工智能", "Мемкоины", "Σύμβολα", "\u212a-Pop", "Q&A + Polls", "<Unsorted>",
+		"50% Club", `"Quoted"`, "🐶 Dogs",
 	}
 	categoryAdjectives = [...]string{
-		"Liquid", "Staked", "Wrapped", "Bridged", "Social", "Green", "Modular", "Yield", "Synthetic", "Fan", "Solar", "Lunar", "Arctic", "Urban", "Index", "Gold-Backed",
+		"Liquid", "Staked", "Wrapped", "Bridged", "Social", "Green", "Modular", "Yield", "Synthetic", "Fan", "Solar",
+		"Lunar", "Arctic", "Urban", "Index", "Gold-Backed",
 		"Mobile", "Quantum", "Carbon", "Music",
 	}
 	categoryNouns = [...]string{
-		"Tokens", "Ecosystem", "Derivatives", "Launchpad", "Payments", "Storage", "Oracles", "Lending", "Insurance", "Identity", "Games", "Sports", "Education", "Health", "Energy", "Portfolio",
+		"Tokens", "Ecosystem", "Derivatives", "Launchpad", "Payments", "Storage", "Oracles", "Lending", "Insurance",
+		"Identity", "Games", "Sports", "Education", "Health", "Energy", "Portfolio",
 	}
 )
 

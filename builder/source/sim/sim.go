@@ -59,7 +59,8 @@ type Market struct {
 func Open(_ context.Context, rest string) (source.Source, error) {
 	assets, seed, err := parse(rest)
 	if err != nil {
-		return nil, fmt.Errorf("%w; want sim:?assets=N&seed=S, both optional, N from %d to %d, S a whole number from 0", err, minAssets, maxAssets)
+		return nil, fmt.Errorf("%w; want sim:?assets=N&seed=S, both optional, N from %d to %d, S a whole number from 0",
+			err, minAssets, maxAssets)
 	}
 	return newMarket(assets, seed, time.Now), nil
 }

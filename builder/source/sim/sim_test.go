@@ -28,7 +28,8 @@ import (
 var at = time.Date(2026, 11, 21, 7, 30, 0, 0, time.UTC)
 
 var allFiles = []string{
-	source.InfoFile, source.AssetsFile, source.QuotesFile, source.ExchangesFile, source.CategoriesFile, source.ChainsFile,
+	source.InfoFile, source.AssetsFile, source.QuotesFile, source.ExchangesFile, source.CategoriesFile,
+	source.ChainsFile,
 }
 
 func filesAt(t testing.TB, assets int, seed uint64, when time.Time) *moment {
@@ -120,7 +121,8 @@ func TestWords(t *testing.T) {
 		if err := json.Unmarshal(line, &row); err != nil {
 			t.Fatal(err)
 		}
-		for word := range strings.FieldsFuncSeq(strings.ToLower(row.Name), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		for word := range strings.FieldsFuncSeq(strings.ToLower(row.Name),
+			func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
 			counts[word]++
 			words++
 			if len(word) > 1 {
@@ -137,7 +139,8 @@ func TestWords(t *testing.T) {
 		from, to int
 	}{
 		{"words", words, n * 16 / 10, n * 22 / 10}, {"the most frequent word", often[0], n * 2 / 100, n * 4 / 100},
-		{"the hundredth", often[99], n / 1000, n / 200}, {"the most frequent two letters", two[len(two)-1], n * 3 / 100, n * 10 / 100},
+		{"the hundredth", often[99], n / 1000, n / 200},
+		{"the most frequent two letters", two[len(two)-1], n * 3 / 100, n * 10 / 100},
 	} {
 		if c.n < c.from || c.n > c.to {
 			t.Errorf("%s: %d in %d names, want %d to %d", c.what, c.n, n, c.from, c.to)
@@ -155,7 +158,8 @@ func TestTime(t *testing.T) {
 		}
 	}
 	for _, year := range []int{0, 10_000} {
-		if _, err := m.Files(t.Context(), time.Date(year, 12, 31, 0, 0, 0, 0, time.UTC)); err == nil || !strings.Contains(err.Error(), "want 1 to 9999") {
+		if _, err := m.Files(t.Context(), time.Date(year, 12, 31, 0, 0, 0, 0, time.UTC)); err == nil ||
+			!strings.Contains(err.Error(), "want 1 to 9999") {
 			t.Errorf("year %d: got %v", year, err)
 		}
 	}
@@ -217,8 +221,10 @@ func TestRead(t *testing.T) {
 				rt.Errorf("%v: %+v", m, f)
 			}
 		}
-		if len(feed.Assets) != assets || len(feed.Exchanges) != m.exchanges || len(feed.Categories) != m.categories || len(feed.Chains) != m.chains {
-			rt.Errorf("%v: %d assets, %d exchanges, %d categories, %d chains", m, len(feed.Assets), len(feed.Exchanges), len(feed.Categories), len(feed.Chains))
+		if len(feed.Assets) != assets || len(feed.Exchanges) != m.exchanges || len(feed.Categories) != m.categories ||
+			len(feed.Chains) != m.chains {
+			rt.Errorf("%v: %d assets, %d exchanges, %d categories, %d chains", m, len(feed.Assets), len(feed.Exchanges),
+				len(feed.Categories), len(feed.Chains))
 		}
 		if q := len(feed.Quotes); q < min(settled, assets) || q < assets*85/100 {
 			rt.Errorf("%v: %d quotes", m, q)
@@ -315,11 +321,13 @@ func TestPricesMove(t *testing.T) {
 			age       time.Duration
 			low, most float64 // the factor of the median, of the last
 		}{
-			{artifacts.Step, 1.0001, 1.2}, {time.Hour, 1.001, 1.5}, {24 * time.Hour, 1.01, 3}, {7 * 24 * time.Hour, 1.02, 50}, {365 * 24 * time.Hour, 1.1, 5000},
+			{artifacts.Step, 1.0001, 1.2}, {time.Hour, 1.001, 1.5}, {24 * time.Hour, 1.01, 3},
+			{7 * 24 * time.Hour, 1.02, 50}, {365 * 24 * time.Hour, 1.1, 5000},
 		} {
 			f := moves(now, prices(t, 1000, when.Add(-c.age)))
 			if len(f) < 600 || f[len(f)/2] < c.low || f[len(f)-1] > c.most {
-				t.Errorf("%v and %v before: %d prices moved by %.4f (median) to %.4f, want %v to %v", when, c.age, len(f), f[len(f)/2], f[len(f)-1], c.low, c.most)
+				t.Errorf("%v and %v before: %d prices moved by %.4f (median) to %.4f, want %v to %v", when, c.age,
+					len(f), f[len(f)/2], f[len(f)-1], c.low, c.most)
 			}
 		}
 	}
@@ -364,8 +372,10 @@ func TestAssetsComeAndGo(t *testing.T) {
 			sometimes++
 		}
 	}
-	if len(seen) < n+20 || len(seen) > n+150 || returned < 10 || sometimes < 50 || stayed < n*60/100 || stayed > n*85/100 {
-		t.Errorf("%d assets in two weeks, %d returns, %d sometimes quoted, %d there after a year", len(seen), returned, sometimes, stayed)
+	if len(seen) < n+20 || len(seen) > n+150 || returned < 10 || sometimes < 50 || stayed < n*60/100 ||
+		stayed > n*85/100 {
+		t.Errorf("%d assets in two weeks, %d returns, %d sometimes quoted, %d there after a year", len(seen), returned,
+			sometimes, stayed)
 	}
 	for i := range settled {
 		if key := fmt.Sprintf("sim-%c", "0123456789abcdefghijk"[i]); quotes[key] != 30 || now[key] == 0 {

@@ -154,7 +154,7 @@ func (b *bench) makeFeed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return source.Write(ctx, b.feed(), files)
+	return source.Write(ctx, b.feed(), files, nil)
 }
 
 // measured times f.
