@@ -127,7 +127,21 @@ func (s *Store) GetIf(ctx context.Context, key string, known artifacts.Version, 
 }
 
 // read is GetIf; an object that is too large gives its version all the same.
-func (s *Store) read(ctx context.Context, key string, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+func (s *Store) read(
+	ctx context.Context, key string, known artifacts.Version, limit int64,
+) ([]byte, artifacts.Version, error) {
+	watched, progress, stop := watch(ctx)
+	defer stop()
+	b, v, err := s.readWatched(watched, progress, key, known, limit)
+	if err != nil && ctx.Err() == nil && watched.Err() != nil {
+		err = context.Cause(watched)
+	}
+	return b, v, err
+}
+
+func (s *Store) readWatched(
+	ctx context.Context, progress func(), key string, known artifacts.Version, limit int64,
+) ([]byte, artifacts.Version, error) {
 	var opts minio.GetObjectOptions
 	if known != "" {
 		if err := opts.SetMatchETagExcept(string(known)); err != nil {
@@ -139,7 +153,8 @@ func (s *Store) read(ctx context.Context, key string, known artifacts.Version, l
 		return nil, "", s.classify(err)
 	}
 	defer body.Close() // closes the connection, too, if the body was not read
-	b, err := readBody(body, info.Size, limit)
+	progress()
+	b, err := readBody(progressReader{body, progress}, info.Size, limit)
 	if err == nil && info.ETag == "" {
 		err = errors.New("the store sent no ETag")
 	}

@@ -336,6 +336,50 @@ func TestHang(t *testing.T) {
 	}
 }
 
+// TestReadStall: a read whose answer does not begin or go on fails after readStall; one
+// that is slower as a whole, and goes on, does not.
+func TestReadStall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seven seconds")
+	}
+	for _, c := range []struct {
+		key    string
+		pieces int // of four that come, a pause after each; -1: not even headers
+		fails  bool
+	}{{"silent", -1, true}, {"cut", 2, true}, {"slow", 4, false}} {
+		t.Run(c.key, func(t *testing.T) {
+			t.Parallel()
+			ended := make(chan struct{})
+			f := &fake{answer: func(w http.ResponseWriter, r *http.Request) bool {
+				if c.pieces >= 0 {
+					w.Header().Set("Content-Length", "4")
+					w.Header().Set("ETag", `"tag"`)
+					w.Header().Set("Last-Modified", time.Now().UTC().Format(http.TimeFormat))
+				}
+				for range c.pieces {
+					_, _ = w.Write([]byte("x")) // the client went away
+					w.(http.Flusher).Flush()
+					time.Sleep(1500 * time.Millisecond)
+				}
+				if c.fails {
+					<-ended
+				}
+				return true
+			}}
+			s := f.open(t)
+			t.Cleanup(func() { close(ended) })
+			began := time.Now()
+			b, _, err := s.Get(t.Context(), c.key, 4)
+			switch took := time.Since(began); {
+			case !c.fails && (err != nil || string(b) != "xxxx"):
+				t.Errorf("%q, %v", b, err)
+			case c.fails && (!errors.Is(err, context.DeadlineExceeded) || took > 10*time.Second):
+				t.Errorf("%v after %v", err, took)
+			}
+		})
+	}
+}
+
 // TestList: what no store can have written is left out.
 func TestList(t *testing.T) {
 	f := &fake{}
