@@ -106,36 +106,6 @@ func answers(t *testing.T, r *bufio.Reader, head bool) []*response {
 	}
 }
 
-// FuzzRequest: whatever arrives on a connection, answers are well formed, and the
-// next connection is answered right.
-func FuzzRequest(f *testing.F) {
-	request := func(method, target string, headers ...string) string {
-		return method + " " + target + " HTTP/1.1\r\nHost: x\r\n" + strings.Join(append(headers, ""), "\r\n") + "\r\n"
-	}
-	for _, raw := range []string{
-		request("GET", "http://h/openapi/v1/quotes?symbol=common&sort=id:desc", "Accept-Encoding: br"),
-		request("GET", "/openapi/v1/assets?id=1,3,5&slug=%41&fields=links") + request("GET", "/openapi/v1/global"),
-		request("GET", "/openapi/v1/exchanges?limit=10&offset=100000", "X-Snapshot-Time: 2026-03-04T05:10:00Z", "If-None-Match: *"),
-	} {
-		f.Add([]byte(raw))
-	}
-	for _, c := range rawhttp.Cases() {
-		f.Add([]byte(c.Raw))
-	}
-	path := socketEdge(f)
-	want := ""
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		answers(t, exchange(t, path, raw), bytes.Contains(raw, []byte("HEAD")))
-		well := answers(t, exchange(t, path, []byte(request("GET", board))), false)
-		if want == "" {
-			want = well[0].body
-		}
-		if len(well) != 1 || well[0].status != http.StatusOK || well[0].body != want {
-			t.Fatalf("%.200q: afterwards %+v", raw, well)
-		}
-	})
-}
-
 // FuzzHeaders: no header changes what an answer says. It may choose a coding,
 // spare the body, or be refused.
 func FuzzHeaders(f *testing.F) {

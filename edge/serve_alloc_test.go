@@ -3,18 +3,31 @@
 package edge
 
 import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
 	"testing"
 	"time"
+
+	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 // TestServeAllocatesNothing counts what a whole edge allocates for a cached answer,
 // from the bytes of the request to the bytes of the answer, over loopback: with
-// keys, limits, metrics and logging on. Package reply counts
-// those of answers that are composed.
+// keys, limits, metrics and logging on. Package reply counts those of answers that are composed.
 func TestServeAllocatesNothing(t *testing.T) {
-	e, secrets := serving(t)
-	key := secrets[0]
-	auth := "X-Api-Key: " + key
+	mem := memstore.New()
+	teststore.Publish(t, mem, teststore.NewFeed(5000, 1), teststore.Start)
+	auth := "X-Api-Key: " + newKey(t, mem).Key
+	e, _ := start(t, mem, func(cfg *Config) {
+		cfg.AuthOff, cfg.Poll, cfg.CacheSize = false, time.Minute, 64<<20
+		cfg.Log = slog.New(slog.DiscardHandler)
+		cfg.Server.AddressRate, cfg.Server.AddressBurst = 1_000_000, 1_000_000
+	})
+	until(t, "a whole snapshot", func() bool { return e.current() != nil && e.refresher.Status().Missing == 0 })
 	for _, c := range []struct {
 		what, target string
 		headers      []string
@@ -29,7 +42,13 @@ func TestServeAllocatesNothing(t *testing.T) {
 		{"400", "/openapi/v1/quotes?page=0", []string{auth}, 400},
 		{"401", "/openapi/v1/quotes", nil, 401},
 	} {
-		client := dialPlain(t, e, c.target, c.headers...)
+		conn, err := net.Dial("tcp", e.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		client := &plainClient{tb: t, conn: conn, request: fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: edge.test\r\n%s\r\n",
+			c.target, strings.Join(append(c.headers, ""), "\r\n"))}
 		ask := func() {
 			if status := client.ask(); status != c.status {
 				t.Fatalf("%s: status %d", c.what, status)
@@ -43,6 +62,46 @@ func TestServeAllocatesNothing(t *testing.T) {
 		}
 		if n := testing.AllocsPerRun(500, ask); n != 0 {
 			t.Errorf("%s: %v allocations", c.what, n)
+		}
+	}
+}
+
+// plainClient is one connection that allocates nothing.
+type plainClient struct {
+	tb      testing.TB
+	conn    net.Conn
+	request []byte
+	buf     [64 << 10]byte
+}
+
+var (
+	headEnd       = []byte("\r\n\r\n")
+	contentLength = []byte("\r\nContent-Length: ")
+)
+
+// ask sends the request, reads its answer and returns the status.
+func (c *plainClient) ask() int {
+	if _, err := c.conn.Write(c.request); err != nil {
+		c.tb.Fatal(err)
+	}
+	for n := 0; ; {
+		m, err := c.conn.Read(c.buf[n:])
+		if err != nil {
+			c.tb.Fatal(err)
+		}
+		n += m
+		end := bytes.Index(c.buf[:n], headEnd)
+		if end < 0 {
+			continue
+		}
+		length := 0
+		if at := bytes.Index(c.buf[:end], contentLength); at >= 0 {
+			for at += len(contentLength); c.buf[at] >= '0' && c.buf[at] <= '9'; at++ {
+				length = 10*length + int(c.buf[at]-'0')
+			}
+		}
+		if n == end+len(headEnd)+length {
+			return int(c.buf[9]-'0')*100 + int(c.buf[10]-'0')*10 + int(c.buf[11]-'0')
 		}
 	}
 }

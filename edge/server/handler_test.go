@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -307,40 +306,6 @@ func TestSearchTokens(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestTokensBeforeCoding: of full pages of history that wait to be coded a key has as many
-// as its bucket paid for, however long they wait.
-func TestTokensBeforeCoding(t *testing.T) {
-	keys, text := newKeys(t, 100, 200)
-	waits, coded := make(chan bool), make(chan bool)
-	s := newServer(t, Config{Keys: keys, Answer: func(r *Request) error {
-		r.Bill.Bytes(2 * 300 << 10)
-		waits <- true
-		<-coded
-		return stub(r)
-	}})
-	now, refused := time.Now(), make(chan *response)
-	var answered sync.WaitGroup
-	for waiting := 0; ; waiting++ {
-		answered.Go(func() {
-			if a := handle(t, s, now, request("GET", "/openapi/v1/history?id=1", "X-Api-Key: "+text)); a.StatusCode != 200 {
-				refused <- a
-			}
-		})
-		select {
-		case <-waits:
-			continue
-		case a := <-refused:
-			expect(t, 429, "TOO_MANY_REQUESTS", a)
-		}
-		if waiting != 3 {
-			t.Errorf("%d pages wait, want 3: each takes 76 of 200 tokens", waiting)
-		}
-		break
-	}
-	close(coded)
-	answered.Wait()
 }
 
 // TestAddressLimit: without a key in force the client's address pays.
