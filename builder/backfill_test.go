@@ -38,18 +38,14 @@ func tryBackfill(t *testing.T, s artifacts.Store, feeds []PastFeed, change ...fu
 		f(&cfg)
 	}
 	b, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return b.Backfill(t.Context(), feeds)
 }
 
 func mustBackfill(t *testing.T, s artifacts.Store, feeds []PastFeed, change ...func(*Config)) *Report {
 	t.Helper()
 	r, err := tryBackfill(t, s, feeds, change...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if !r.Published {
 		t.Fatalf("not published: %s", r.Reason)
 	}
@@ -194,9 +190,7 @@ func TestBackfillKeepsIDs(t *testing.T) {
 		{"key":"0","name":"0","symbol":"0","slug":"0"}`)
 	mustBackfill(t, s, []PastFeed{{"older", epoch, older.Feed}})
 	prior, err := ledger.Load(t.Context(), s, &head(t, s).Manifest.Ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	for key, want := range map[string]uint64{"a": 8, "b": 7, "c": 0, "0": 9} {
 		if id, _ := prior.Known("assets", key); id != want {
 			t.Errorf("%s has id %d, want %d", key, id, want)
@@ -381,9 +375,7 @@ func TestReadPastFeeds(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name string, w world) {
 		t.Helper()
-		if err := source.Write(t.Context(), filepath.Join(dir, name), source.FS(w.Feed()), nil); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, source.Write(t.Context(), filepath.Join(dir, name), source.FS(w.Feed()), nil))
 	}
 	if _, _, err := ReadPastFeeds(t.Context(), filepath.Join(dir, "away")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a folder that is not there: %v", err)
@@ -398,16 +390,12 @@ func TestReadPastFeeds(t *testing.T) {
 	put("a", w.Later(time.Hour))
 	put("y", w.Later(-time.Second))
 	put(".hidden", w)
-	if err := os.WriteFile(filepath.Join(dir, "README.md"), []byte("feeds"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(filepath.Join(dir, "README.md"), []byte("feeds"), 0o644))
 	if err := os.Symlink("a", filepath.Join(dir, "linked")); err != nil {
 		t.Fatal(err)
 	}
 	feeds, skipped, err := ReadPastFeeds(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	var got []string
 	for _, f := range feeds {
 		got = append(got, f.Name+" "+publish.Stamp(f.Time))
@@ -420,9 +408,7 @@ func TestReadPastFeeds(t *testing.T) {
 	if want := []string{"y 2026-08-01T11:50:00Z", "z 2026-08-01T12:00:00Z", "a 2026-08-01T13:00:00Z"}; !slices.Equal(got, want) || !slices.Equal(skipped, []string{"b", "c", "linked"}) {
 		t.Errorf("feeds %q, skipped %q", got, skipped)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "half"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Mkdir(filepath.Join(dir, "half"), 0o755))
 	if _, _, err := ReadPastFeeds(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "feed half: feed.json: missing") {
 		t.Errorf("a folder that is no feed: %v", err)
 	}

@@ -96,18 +96,14 @@ func TestSameTime(t *testing.T) {
 func TestTime(t *testing.T) {
 	s := memstore.New()
 	b, err := New(config(s, world{Assets: 50, At: epoch}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	for _, c := range []struct{ at, want string }{
 		{"1955-11-05T06:15:00Z", "1955-11-05T06:10:00Z"},
 		{"2026-08-01T12:09:59+02:00", "2026-08-01T10:00:00Z"},
 		{"2999-12-31T23:59:59.999Z", "2999-12-31T23:50:00Z"},
 	} {
 		at, err := time.Parse(time.RFC3339, c.at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		r, err := b.Build(t.Context(), at)
 		if err != nil || r.SnapshotTime != c.want {
 			t.Errorf("at %s: %s, %v; want %s", c.at, r.SnapshotTime, err, c.want)
@@ -172,9 +168,7 @@ func TestOtherWords(t *testing.T) {
 // every store and however many run at a time.
 func TestDeterminism(t *testing.T) {
 	dir, err := dirstore.Open(t.TempDir(), dirstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	var want map[string]string
 	for _, c := range []struct {

@@ -137,9 +137,7 @@ func TestRace(t *testing.T) {
 						return err
 					})
 				}
-				if err := g.Wait(); err != nil {
-					t.Fatal(err)
-				}
+				ok(t, g.Wait())
 				count := func(flags []bool) (n int) {
 					for _, f := range flags {
 						if f {
@@ -184,9 +182,7 @@ func TestChangeFaults(t *testing.T) {
 	}
 	for _, decision := range []faultstore.Decision{faultstore.Refuse, faultstore.Lose} {
 		for n := 1; n <= 4; n++ {
-			if err := s.Delete(t.Context(), artifacts.ChangeKey); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, s.Delete(t.Context(), artifacts.ChangeKey))
 			f := faultstore.New(s, func(op faultstore.Op) faultstore.Decision {
 				if op.N == n {
 					return decision

@@ -354,9 +354,7 @@ func TestGuards(t *testing.T) {
 				var names []Rule
 				for _, rule := range slices.Compact(slices.Clone(rules)) {
 					var name Rule
-					if err := name.UnmarshalText([]byte(rule)); err != nil {
-						t.Fatal(err)
-					}
+					ok(t, name.UnmarshalText([]byte(rule)))
 					if len(names) > 0 {
 						only := func(c *Config) { c.Guards.Allow = names }
 						if _, err := tryBuild(t.Context(), store, next, only); !errors.Is(err, ErrGuard) || strings.Contains(err.Error(), ErrGuard.Error()+": "+rules[0]+":") {
@@ -390,30 +388,18 @@ func TestLastSnapshot(t *testing.T) {
 	s.each(300, 350, func(c *coin) { c.price = none })
 	s.each(200, 301, func(c *coin) { c.marketCap, c.volume = none, none })
 	b, err := New(config(store, s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	run := &build{Builder: b, report: newReport()}
-	if err := run.build(t.Context(), time.Time{}); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, run.build(t.Context(), time.Time{}))
 	prior, err := ledger.Load(t.Context(), store, ledgerOf(head(t, store)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	files, _ := s.Files(t.Context(), time.Time{})
 	in, err := run.readFeed(t.Context(), files, prior, time.Time{}, b.Progress)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := prior.AssignIDs(in.feed); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
+	ok(t, prior.AssignIDs(in.feed))
 	for _, c := range collections[:2] {
 		var got []lastRow
-		if err := lastPublished(store, head(t, store).Manifest).rows(t.Context(), c, func(rows []lastRow) { got = append(got, rows...) }); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, lastPublished(store, head(t, store).Manifest).rows(t.Context(), c, func(rows []lastRow) { got = append(got, rows...) }))
 		want := rowsOf(in.feed, c)
 		slices.SortFunc(want, func(a, b lastRow) int { return cmp.Compare(a.id, b.id) })
 		if !slices.Equal(got, want) {
@@ -441,9 +427,7 @@ func TestGuardsDamaged(t *testing.T) {
 	if _, err := tryBuild(t.Context(), away, next, force); !errors.Is(err, away.err) {
 		t.Errorf("a store that is away: %v", err)
 	}
-	if err := store.Delete(t.Context(), lost); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, store.Delete(t.Context(), lost))
 	few := newState(199)
 	if _, err := tryBuild(t.Context(), store, few); !errors.Is(err, ErrGuard) {
 		t.Errorf("half of the quotes: %v", err)
@@ -494,9 +478,7 @@ func TestGuardsRealMarkets(t *testing.T) {
 			store := memstore.New()
 			for i, files := range feeds {
 				b, err := New(config(store, given{Feed: files}))
-				if err != nil {
-					t.Fatal(err)
-				}
+				ok(t, err)
 				if _, err := b.Build(t.Context(), epoch.Add(time.Duration(i)*artifacts.Step)); err != nil {
 					t.Errorf("moment %d: %v", i, err)
 				}
@@ -508,9 +490,7 @@ func TestGuardsRealMarkets(t *testing.T) {
 // dailyFeed makes a feed of a recorded answer to /coins/markets.
 func dailyFeed(t *testing.T, name string) source.Files {
 	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	var rows []map[string]json.RawMessage
 	if err := json.Unmarshal(b, &rows); err != nil {
 		t.Fatalf("%s: %v", name, err)

@@ -24,6 +24,7 @@ var (
 	clone, copyTo, all, tap           = buildtest.Clone, buildtest.CopyTo, buildtest.All, buildtest.Tap
 	everyStore, everyFault, fewPuts   = buildtest.EveryStore, buildtest.EveryFault, buildtest.FewPuts
 	changeRecord, ledgerRoot, reached = buildtest.ChangeRecord, buildtest.Ledger, buildtest.Reached
+	ok                                = buildtest.OK
 )
 
 // config is a Builder's with the defaults of the command.
@@ -54,9 +55,7 @@ func tryBuild(ctx context.Context, s artifacts.Store, src source.Source, change 
 func mustBuild(t *testing.T, s artifacts.Store, src source.Source, change ...func(*Config)) *Report {
 	t.Helper()
 	r, err := tryBuild(t.Context(), s, src, change...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if !r.Published {
 		t.Fatalf("snapshot %s was not published: %s", r.SnapshotTime, r.Reason)
 	}

@@ -19,13 +19,9 @@ func missing(t *testing.T, s artifacts.Store) (keys []string) {
 	h := head(t, s)
 	refs := publish.Reached(h.Manifest)
 	root, err := artifacts.ReadObject(t.Context(), s, h.Manifest.Ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	named, err := ledger.Refs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	for _, ref := range append(refs, named...) {
 		if _, err := artifacts.ReadObject(t.Context(), s, ref); err != nil {
 			keys = append(keys, artifacts.ObjectKey(ref.Digest))
@@ -75,9 +71,7 @@ func TestMissing(t *testing.T) {
 					t.Errorf("%s: missing are %v", key, got)
 				}
 			}
-			if err := s.Put(t.Context(), key, whole); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, s.Put(t.Context(), key, whole))
 			mustBuild(t, s, next.Later(artifacts.Step))
 			verify(t, s)
 		}

@@ -210,9 +210,7 @@ func TestRunStop(t *testing.T) {
 		}
 	})
 	b, err := New(config(stopping, w.Later(artifacts.Step)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	nothing := func(context.Context) error { return nil }
 	var built error
 	l := &Loop{

@@ -7,9 +7,12 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/internal/lab/buildtest"
 	"example.com/marketdata/loadtest/model"
 	"pgregory.net/rapid"
 )
+
+var ok = buildtest.OK
 
 func TestChangeOf(t *testing.T) {
 	at := time.Date(2026, 8, 2, 12, 0, 0, 0, time.UTC)
@@ -31,9 +34,7 @@ func TestChangeOf(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := of(c.totals)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			if got.Value != c.value || !got.Base.Equal(at.Add(-c.base)) || !got.Snapshot.Equal(at) {
 				t.Errorf("value %s of base %v; want %s of %v", got.Value, got.Base, c.value, at.Add(-c.base))
 			}
@@ -56,9 +57,7 @@ func TestPercentChange(t *testing.T) {
 			base = now[:len(now)-1] + "5"
 		}
 		got, err := percentChange(now, base)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		n, _ := new(big.Int).SetString(now, 10)
 		b, _ := new(big.Int).SetString(base, 10)
 		if want := model.Percent(b, n); got != want {

@@ -33,9 +33,7 @@ func newRegistry(store artifacts.Store) (*Registry, *clock) {
 func mustCreate(t *testing.T, r *Registry, req Request) Created {
 	t.Helper()
 	made, err := r.Create(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return made
 }
 
@@ -46,13 +44,9 @@ func stored(t *testing.T, s artifacts.Reader) *artifacts.KeySet {
 	if errors.Is(err, artifacts.ErrNotFound) {
 		return &artifacts.KeySet{}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	set, err := artifacts.ParseKeySet(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return set
 }
 
@@ -73,6 +67,8 @@ var board = Request{Name: "Board", Rate: DefaultRate, Burst: DefaultBurst}
 func TestJSON(t *testing.T) {
 	store := memstore.New()
 	r, c := newRegistry(store)
+	none, err := r.List(t.Context())
+	ok(t, err)
 	r.Random = rand.NewChaCha8([32]byte{1})
 	plain := mustCreate(t, r, board)
 	expiring := mustCreate(t, r,
@@ -85,13 +81,12 @@ func TestJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	list, err := r.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	for _, x := range []struct {
 		got  any
 		want string
 	}{
+		{none, "[]"},
 		{
 			plain,
 			`{"id":"ID1","key":"KEY1","name":"Board","rate":100,"burst":200,"created":"2026-11-21T07:30:00Z","expires":null}`,
@@ -104,11 +99,9 @@ func TestJSON(t *testing.T) {
 			`{"id":"ID2","name":"\u003cA\u003e \u0026 \"B\"","rate":5,"burst":7,"created":"2026-11-21T07:30:00Z","expires":"2026-11-21T09:00:00Z","revoked":null}]`},
 	} {
 		got, err := json.Marshal(x.got)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := strings.NewReplacer("ID1", plain.ID, "ID2", expiring.ID, "KEY1", plain.Key, "KEY2",
-			expiring.Key).Replace(x.want)
+		ok(t, err)
+		want := strings.NewReplacer("ID1", plain.ID, "ID2", expiring.ID, "KEY1", plain.Key, "KEY2", expiring.Key).
+			Replace(x.want)
 		if string(got) != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
@@ -195,17 +188,6 @@ func TestCreateRefuses(t *testing.T) {
 	}
 }
 
-func TestListEmpty(t *testing.T) {
-	r, _ := newRegistry(memstore.New())
-	list, err := r.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b, err := json.Marshal(list); string(b) != "[]" {
-		t.Errorf("got %s, %v, want []", b, err)
-	}
-}
-
 func TestRevoke(t *testing.T) {
 	store := memstore.New()
 	r, c := newRegistry(store)
@@ -230,6 +212,14 @@ func TestRevoke(t *testing.T) {
 	for _, id := range []string{"", "nobody", b.ID[1:], a.Key} {
 		if _, err := r.Revoke(t.Context(), id); !errors.Is(err, errUnknownID) || strings.Contains(err.Error(), a.Key) {
 			t.Errorf("id %q: got %v, want ErrUnknownID", id, err)
+		}
+	}
+	before := stored(t, store).Encode()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, do := range operations(r, b.ID) {
+		if err := do(ctx); !errors.Is(err, context.Canceled) || !bytes.Equal(stored(t, store).Encode(), before) {
+			t.Errorf("%s, canceled: got %v; the set is %+v", name, err, stored(t, store))
 		}
 	}
 }
@@ -268,9 +258,7 @@ func TestRotate(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			set := stored(t, store)
 			was, is := set.Find(old.ID), set.FindHash(artifacts.HashKey([]byte(made.Key)))
 			if len(set.Keys) != 2 || is == nil || is.ID != made.ID || made.ID == old.ID || made.Key == old.Key {
@@ -289,22 +277,16 @@ func TestRotate(t *testing.T) {
 			if _, err := r.Rotate(t.Context(), made.ID, DefaultOverlap); err != nil {
 				t.Errorf("rotate the successor: %v", err)
 			}
+			if _, err := r.Rotate(t.Context(), "nobody", 0); !errors.Is(err, errUnknownID) {
+				t.Errorf("unknown id: got %v", err)
+			}
+			_, err = r.Revoke(t.Context(), made.ID)
+			ok(t, err)
+			revoked := "it was revoked at 2026-11-21T07:30:00Z; create a new key"
+			if _, err := r.Rotate(t.Context(), made.ID, 0); err == nil || !strings.Contains(err.Error(), revoked) {
+				t.Errorf("revoked: got %v", err)
+			}
 		})
-	}
-}
-
-func TestRotateRefuses(t *testing.T) {
-	r, _ := newRegistry(memstore.New())
-	if _, err := r.Rotate(t.Context(), "nobody", 0); !errors.Is(err, errUnknownID) {
-		t.Errorf("unknown id: got %v", err)
-	}
-	made := mustCreate(t, r, board)
-	if _, err := r.Revoke(t.Context(), made.ID); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Rotate(t.Context(), made.ID, 0); err == nil ||
-		!strings.Contains(err.Error(), "it was revoked at 2026-11-21T07:30:00Z; create a new key") {
-		t.Errorf("revoked: got %v", err)
 	}
 }
 
@@ -539,23 +521,6 @@ func repeat(f fault, n int) []fault {
 	return faults
 }
 
-func TestCanceled(t *testing.T) {
-	store := memstore.New()
-	r, _ := newRegistry(store)
-	old := mustCreate(t, r, board)
-	before := stored(t, store).Encode()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	for name, do := range operations(r, old.ID) {
-		if err := do(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: got %v, want context.Canceled", name, err)
-		}
-	}
-	if !bytes.Equal(stored(t, store).Encode(), before) {
-		t.Error("the set was changed")
-	}
-}
-
 func TestFullSet(t *testing.T) {
 	full := &artifacts.KeySet{Format: artifacts.Format, Keys: make([]artifacts.KeyEntry, artifacts.MaxKeys)}
 	for i := range full.Keys {
@@ -606,5 +571,13 @@ func TestBrokenRandomSource(t *testing.T) {
 	r.Random = strings.NewReader(strings.Repeat("a", 70)) // a key, and half an id
 	if _, err := r.Create(t.Context(), board); err == nil || !strings.Contains(err.Error(), "random source") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// ok ends the test if err is not nil.
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

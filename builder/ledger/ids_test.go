@@ -116,18 +116,14 @@ func checkSegments(rt *rapid.T, c *chain, before []artifacts.Ref) {
 
 func TestAssignIDsInAllCollections(t *testing.T) {
 	l, err := Load(context.Background(), newStore(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	f := &market.Feed{
 		Assets:     []market.Asset{{Key: "b"}, {Key: "a"}, {Key: "c", ID: 7}, {Key: "B"}},
 		Exchanges:  []market.Exchange{{Key: "x"}},
 		Categories: []market.Group{{Key: "x", ID: 3}, {Key: "w"}},
 		Chains:     []market.Group{{Key: "w"}},
 	}
-	if err := l.AssignIDs(f); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, l.AssignIDs(f))
 	got := []uint64{f.Assets[0].ID, f.Assets[1].ID, f.Assets[2].ID, f.Assets[3].ID, f.Exchanges[0].ID,
 		f.Categories[0].ID, f.Categories[1].ID, f.Chains[0].ID}
 	if want := []uint64{10, 9, 7, 8, 1, 3, 4, 1}; !slices.Equal(got, want) {
@@ -147,9 +143,7 @@ func TestAssignIDsRefuses(t *testing.T) {
 		{"an id too high", []market.Exchange{{Key: "a", ID: 1 << 53}}, "out of range"},
 	} {
 		l, err := Load(context.Background(), newStore(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		if err := l.AssignIDs(exchanges(test.rows...)); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error %v, want %q", test.name, err, test.want)
 		}
@@ -174,13 +168,9 @@ func TestHighIDs(t *testing.T) {
 			[]uint64{market.MaxNewID + 2, market.MaxNewID + 4, market.MaxNewID + 3}},
 	} {
 		l, err := Load(t.Context(), s, root)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		f := exchanges(step.rows...)
-		if err := l.AssignIDs(f); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, l.AssignIDs(f))
 		for i, e := range f.Exchanges {
 			if e.ID != step.want[i] {
 				t.Errorf("build %d: key %s has id %d, want %d", build, e.Key, e.ID, step.want[i])
@@ -200,9 +190,7 @@ func TestHighIDs(t *testing.T) {
 func TestLoadRefusesBrokenIDs(t *testing.T) {
 	entry := func(id uint64, key string) []byte {
 		l := newIDLog(0)
-		if err := l.give(id, key); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, l.give(id, key))
 		return l.open
 	}
 	good := slices.Concat(entry(1, "a"), entry(2, "b"))
@@ -247,9 +235,7 @@ func FuzzIDs(f *testing.F) {
 		}
 		again := newIDLog(0)
 		for _, id := range slices.Sorted(maps.Keys(l.byID)) {
-			if err := again.give(id, l.byID[id]); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, again.give(id, l.byID[id]))
 		}
 		if !maps.Equal(l.byKey, again.byKey) || len(again.open) > len(b) {
 			t.Fatalf("%x reads as %v, written as %x", b, l.byKey, again.open)

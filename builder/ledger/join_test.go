@@ -81,23 +81,17 @@ func TestJoin(t *testing.T) {
 		f := marketFeed(5, at)
 		if i == 0 {
 			l, err := LoadIDs(ctx, c.s, newest)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			past.buildOn(l, f, at)
 		} else {
 			past.build(f, at)
 		}
 	}
 	next, err := Join(ctx, c.s, *past.ref, newest, market.DefaultHistoryAssets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	c.take(next)
 	groups, err := mustLoad(t, c.s, c.ref).groups(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	old := 0
 	for _, m := range groups["categories"] {
 		if m.Time.Equal(epoch.Add(-time.Hour)) {

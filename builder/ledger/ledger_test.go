@@ -46,19 +46,13 @@ func TestLedgerCarriesWhatWasComputed(t *testing.T) {
 	c := newChain(t)
 	c.build(marketFeed(150, epoch), epoch)
 	l, err := Load(ctx, c.s, c.ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	first := c.compute(mustLoad(t, c.s, nil), marketFeed(150, epoch), epoch)
 
 	f := marketFeed(150, epoch)
-	if err := l.AssignIDs(f); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, l.AssignIDs(f))
 	past, err := l.Past(ctx, f, epoch.Add(artifacts.Step))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	for _, collection := range []string{"categories", "chains"} {
 		got, want := past.Groups[collection], first.Groups[collection]
 		same := func(a, b market.GroupMarket) bool {
@@ -78,9 +72,7 @@ func TestLedgerCarriesWhatWasComputed(t *testing.T) {
 func mustLoad(t *testing.T, s *store, ref *artifacts.Ref) *Ledger {
 	t.Helper()
 	l, err := Load(context.Background(), s, ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return l
 }
 
@@ -97,9 +89,7 @@ func TestRefusesTimes(t *testing.T) {
 		{epoch.Add(-time.Hour), "not later than the newest snapshot"},
 	} {
 		l, f := mustLoad(t, c.s, c.ref), marketFeed(4, epoch)
-		if err := l.AssignIDs(f); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, l.AssignIDs(f))
 		if _, err := l.Past(ctx, f, test.t); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("Past at %v: error %v, want %q", test.t, err, test.want)
 		}
@@ -301,14 +291,12 @@ func TestGroupsRoundTrip(t *testing.T) {
 			}
 		}), 1, 20).Draw(rt, "groups")
 		var put objects
-		ref, ok := putGroups(groups, &put)
-		if !ok || len(put) != 1 || ref.Digest != artifacts.Sum(put[0]) {
+		ref, some := putGroups(groups, &put)
+		if !some || len(put) != 1 || ref.Digest != artifacts.Sum(put[0]) {
 			rt.Fatalf("groups give %d objects", len(put))
 		}
 		got, err := parseGroups(put[0])
-		if err != nil {
-			rt.Fatal(err)
-		}
+		ok(rt, err)
 		same := func(a, b market.GroupMarket) bool {
 			return a.Time.Equal(b.Time) && a.MarketCap == b.MarketCap && a.Volume == b.Volume &&
 				a.Coins == b.Coins && a.Share == b.Share && slices.Equal(a.TopGainers, b.TopGainers)
@@ -402,4 +390,12 @@ func FuzzRoot(f *testing.F) {
 			t.Fatalf("the root after it: %v", err)
 		}
 	})
+}
+
+// ok ends the test if err is not nil.
+func ok(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

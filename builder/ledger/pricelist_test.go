@@ -26,9 +26,7 @@ func TestHistoryRoundTrip(t *testing.T) {
 			now = now.Add(time.Duration(rapid.IntRange(1, 60_000).Draw(rt, "gap")) * artifacts.Step)
 		}
 		text, err := list.MarshalText()
-		if err != nil {
-			rt.Fatal(err)
-		}
+		ok(rt, err)
 		var got priceList
 		if err := got.UnmarshalText(text); err != nil || !reflect.DeepEqual(got, list) {
 			rt.Fatalf("%v reads as %v (%v)", list, got, err)
@@ -84,9 +82,7 @@ func FuzzHistory(f *testing.F) {
 			return
 		}
 		text, err := l.MarshalText()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		if err := again.UnmarshalText(text); err != nil || !reflect.DeepEqual(l, again) {
 			t.Fatalf("%x reads as %v, again as %v (%v)", plain, l, again, err)
 		}

@@ -19,9 +19,7 @@ import (
 // TestLayout pins the bytes that README.md describes.
 func TestLayout(t *testing.T) {
 	ids := newIDLog(0)
-	if err := ids.give(300, "btc"); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, ids.give(300, "btc"))
 	rows := []row{{id: 1, price: market.U128{Lo: 5}}, {id: 300, price: market.U128{Lo: 1e18}},
 		{id: 301, price: market.U128{Hi: 1}}}
 	for _, test := range []struct {
@@ -101,9 +99,7 @@ func TestRowsRefuses(t *testing.T) {
 		{"a price of 2^127", "01" + "01" + "ffffffffffffffffff" + "ffffffffffffffffff02"},
 	} {
 		b, err := hex.DecodeString(test.hex)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		r := reader{b: b}
 		if r.rows([]row{{id: 1}}, func(int, market.U128) {}); !r.bad {
 			t.Errorf("%s: %s reads as rows", test.name, test.hex)
@@ -123,9 +119,7 @@ func TestManyRows(t *testing.T) {
 	l := mustLoad(t, s, nil)
 	h := putPrices(rows, epoch, &put)
 	log, err := l.advanceReturns(ctx, recent, epoch, rows, &put)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	for _, b := range put {
 		s.put(b)
 	}
@@ -150,9 +144,7 @@ func TestManyRows(t *testing.T) {
 		}
 		err := readReturns(s.objects[artifacts.ObjectKey(segment.Digest)], rows,
 			func(time.Time) func(int, market.U128) { return check })
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 	}
 	if next != len(rows) {
 		t.Fatalf("%d returns of %d", next, len(rows))

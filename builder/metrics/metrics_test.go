@@ -21,12 +21,15 @@ import (
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/sim"
 	"example.com/marketdata/builder/upkeep"
+	"example.com/marketdata/internal/lab/buildtest"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"go.uber.org/goleak"
 )
+
+var ok = buildtest.OK
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -47,9 +50,7 @@ func values(t *testing.T, body []byte) map[string]float64 {
 	}
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	got := map[string]float64{}
 	for name, f := range families {
 		for _, m := range f.Metric {
@@ -89,16 +90,12 @@ func TestBuilt(t *testing.T) {
 	at := time.Date(2026, 3, 4, 5, 10, 0, 0, time.UTC)
 	build := func(ctx context.Context, assets int, at time.Time) (*builder.Report, error) {
 		market, err := sim.Open(ctx, fmt.Sprintf("?assets=%d&seed=3", assets))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		b, err := builder.New(builder.Config{
 			Store: store, Source: market, Guards: builder.DefaultGuards, Log: slog.New(slog.DiscardHandler),
 			Now: func() time.Time { return at },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		return b.Build(ctx, at)
 	}
 	m := New()
@@ -121,9 +118,7 @@ func TestBuilt(t *testing.T) {
 	}
 
 	first, err := build(t.Context(), 60, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	left := 5
 	first.Quota = &source.Quota{Source: "coingecko", Limit: 12, Used: 7, Left: &left}
 	first.StaleParts = 2
@@ -239,23 +234,17 @@ func TestJobs(t *testing.T) {
 // TestServe: over a socket, until the builder is to stop.
 func TestServe(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error)
 	go func() { served <- New().Serve(ctx, ln) }()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	get := func(path string) (int, []byte) {
 		res, err := client.Get("http://" + ln.Addr().String() + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		defer res.Body.Close()
 		b, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		return res.StatusCode, b
 	}
 	if status, b := get("/metrics"); status != http.StatusOK || values(t, b)["go_goroutines"] < 1 {

@@ -19,9 +19,7 @@ var at = time.Date(2026, 11, 21, 7, 20, 0, 0, time.UTC)
 func manifest(t *testing.T, o *Objects, when time.Time, body string) *artifacts.Manifest {
 	t.Helper()
 	ref, err := o.Put(t.Context(), []byte(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return &artifacts.Manifest{
 		Format: artifacts.Format, Time: when, RowsPerShard: 1, ShardsPerObject: 1,
 		Views: []artifacts.View{{Collection: "trending", Sort: "board", Rows: 1, Runs: 1, Objects: []artifacts.ViewObject{{Ref: ref, Rows: 1}}}},
@@ -31,18 +29,14 @@ func manifest(t *testing.T, o *Objects, when time.Time, body string) *artifacts.
 func readHead(t *testing.T, r artifacts.Reader) *Head {
 	t.Helper()
 	h, err := ReadHead(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return h
 }
 
 func objectsOf(t *testing.T, h *Head, s artifacts.Store) *Objects {
 	t.Helper()
 	o, err := h.Objects(t.Context(), s, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return o
 }
 
@@ -61,9 +55,7 @@ func TestOrder(t *testing.T) {
 	m := manifest(t, o, at, "shards of some kind")
 	var steps []string
 	p, err := h.Publish(t.Context(), o, m, now(at), func(step string) { steps = append(steps, step) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	want := "get current, get change, get identity, list manifests, get identity, get current, get change, get identity, list manifests, get keys, swap identity, put objects, sync, put manifests, sync, swap current, get identity, swap identity"
 	if got := strings.Join(calls, ", "); got != want {
 		t.Errorf("calls: %s\nwant: %s", got, want)
@@ -80,9 +72,7 @@ func TestOrder(t *testing.T) {
 	o = objectsOf(t, h, s)
 	again := manifest(t, o, at.Add(artifacts.Step), "shards of some kind")
 	q, err := h.Publish(t.Context(), o, again, now(at), noStep)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if got, want := strings.Join(calls, ", "), "list objects, list manifests, sync, get identity, put manifests, sync, swap current"; got != want {
 		t.Errorf("calls: %s\nwant: %s", got, want)
 	}
@@ -113,9 +103,7 @@ func TestActivateAt(t *testing.T) {
 		timing := now(clock)
 		timing.ActivateAfter = c.wait
 		p, err := h.Publish(t.Context(), o, manifest(t, o, clock, clock.String()), timing, noStep)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		if want := clock.Add(c.wait); c.waits != p.ActivateAt.Equal(want) || c.waits == p.ActivateAt.IsZero() {
 			t.Errorf("%v after the first: activate at %v", c.after, p.ActivateAt)
 		}
@@ -128,9 +116,7 @@ func TestLost(t *testing.T) {
 	mine, other := objectsOf(t, h, s), objectsOf(t, h, s)
 	m := manifest(t, mine, at, "what I have made")
 	winner, err := h.Publish(t.Context(), other, manifest(t, other, at.Add(artifacts.Step), "what others made"), now(at), noStep)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	_, err = h.Publish(t.Context(), mine, m, now(at), noStep)
 	var lost *LostError
 	if !errors.As(err, &lost) || lost.Head.Pointer.Nonce != winner.Nonce || !strings.Contains(err.Error(), "2026-11-21T07:30:00Z") {
@@ -141,9 +127,7 @@ func TestLost(t *testing.T) {
 	}
 	// A pointer that was taken away meanwhile is no reason to begin anew.
 	h = readHead(t, s)
-	if err := s.Delete(t.Context(), artifacts.CurrentKey); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, s.Delete(t.Context(), artifacts.CurrentKey))
 	if _, err = h.Publish(t.Context(), mine, m, now(at), noStep); !errors.As(err, &lost) || lost.Head.Pointer != nil {
 		t.Errorf("error %v", err)
 	}
@@ -157,9 +141,7 @@ func TestReadHead(t *testing.T) {
 		h := readHead(t, s)
 		o := objectsOf(t, h, s)
 		p, err := h.Publish(t.Context(), o, manifest(t, o, when, when.String()), now(when), noStep)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		return p
 	}
 	first := publish(at)
@@ -186,9 +168,7 @@ func TestReadHead(t *testing.T) {
 	if h, err := ReadHead(t.Context(), corrupt); !errors.Is(err, artifacts.ErrCorrupt) {
 		t.Errorf("a broken manifest: %+v, %v", h, err)
 	}
-	if err := s.Delete(t.Context(), artifacts.ManifestKey(h.Pointer.Manifest.Digest)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, s.Delete(t.Context(), artifacts.ManifestKey(h.Pointer.Manifest.Digest)))
 	if h, err := ReadHead(t.Context(), s); !errors.Is(err, artifacts.ErrNotFound) {
 		t.Errorf("a missing manifest: %+v, %v", h, err)
 	}
@@ -222,5 +202,13 @@ func TestTooLarge(t *testing.T) {
 	}
 	if h := readHead(t, s); h.Pointer != nil {
 		t.Errorf("published %+v", h.Pointer)
+	}
+}
+
+// ok ends the test if err is not nil.
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

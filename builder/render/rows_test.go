@@ -36,27 +36,21 @@ func TestString(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.String().Filter(utf8.ValidString).Draw(t, "s")
-		if err := check(s); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, check(s))
 	})
 }
 
 func price(t *testing.T, s string) market.U128 {
 	t.Helper()
 	u, err := market.ParseDecimal([]byte(s), market.PriceDecimals, market.PriceIntDigits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return u
 }
 
 func sum(t *testing.T, s string) market.U128 {
 	t.Helper()
 	u, err := market.ParseDecimal([]byte(s), market.MoneyDecimals, market.MoneyIntDigits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return u
 }
 
@@ -169,5 +163,13 @@ func TestRows(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// ok ends the test if err is not nil.
+func ok(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -18,9 +18,7 @@ import (
 func backUp(t *testing.T, from artifacts.Reader, to artifacts.Store) *BackupReport {
 	t.Helper()
 	r, err := Backup(t.Context(), BackupConfig{From: from, To: to})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return r
 }
 

@@ -25,9 +25,7 @@ func collect(t *testing.T, s artifacts.Store, change ...func(*GCConfig)) *GCRepo
 		f(&cfg)
 	}
 	r, err := Collect(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return r
 }
 
@@ -46,13 +44,9 @@ func TestCollect(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A build that died, what a self-test left, and what is none of ours.
-	if err := s.Put(t.Context(), artifacts.ObjectKey(artifacts.Sum([]byte("dead"))), []byte("dead")); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, s.Put(t.Context(), artifacts.ObjectKey(artifacts.Sum([]byte("dead"))), []byte("dead")))
 	for _, key := range []string{artifacts.ProbePrefix + "left", "objects/notes.txt"} {
-		if err := s.Put(t.Context(), key, []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, s.Put(t.Context(), key, []byte("x")))
 	}
 	before := contents(t, s)
 	c.Pass(DefaultGrace)
@@ -124,9 +118,7 @@ func TestCollectWithoutSnapshot(t *testing.T) {
 		t.Errorf("empty store: %+v", r)
 	}
 	mustBuild(t, s, world{Assets: 10, At: epoch})
-	if err := s.Delete(t.Context(), artifacts.CurrentKey); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, s.Delete(t.Context(), artifacts.CurrentKey))
 	c.Pass(48 * time.Hour)
 	before := len(contents(t, s))
 	r, err := Collect(t.Context(), GCConfig{Store: s, Grace: DefaultGrace, Log: discard})
@@ -142,9 +134,7 @@ func TestCollectUnreadable(t *testing.T) {
 	mustBuild(t, s, w)
 	mustBuild(t, s, w.Later(artifacts.Step))
 	lost := artifacts.ManifestKey(head(t, s).Manifest.Retained[0].Manifest.Digest)
-	if err := s.Delete(t.Context(), lost); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, s.Delete(t.Context(), lost))
 	c.Pass(48 * time.Hour)
 	before := len(contents(t, s))
 	if r, err := Collect(t.Context(), GCConfig{Store: s, Grace: DefaultGrace, Log: discard}); err == nil {

@@ -28,6 +28,7 @@ var (
 	everyStore, everyFault, few       = buildtest.EveryStore, buildtest.EveryFault, buildtest.Few
 	storeWithClock                    = buildtest.StoreWithClock
 	changeRecord, ledgerRoot, reached = buildtest.ChangeRecord, buildtest.Ledger, buildtest.Reached
+	ok                                = buildtest.OK
 )
 
 // config is a Builder's with the defaults of the command.
@@ -58,9 +59,7 @@ func tryBuild(ctx context.Context, s artifacts.Store, src source.Source, change 
 func mustBuild(t *testing.T, s artifacts.Store, src source.Source, change ...func(*builder.Config)) *builder.Report {
 	t.Helper()
 	r, err := tryBuild(t.Context(), s, src, change...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if !r.Published {
 		t.Fatalf("snapshot %s was not published: %s", r.SnapshotTime, r.Reason)
 	}
@@ -81,9 +80,7 @@ func mustBackfill(t *testing.T, s artifacts.Store, feeds []builder.PastFeed, cha
 		f(&cfg)
 	}
 	b, err := builder.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if r, err := b.Backfill(t.Context(), feeds); err != nil || !r.Published {
 		t.Fatalf("%+v, %v", r, err)
 	}

@@ -168,9 +168,7 @@ func readHistory(t *testing.T, s artifacts.Reader, m *artifacts.Manifest, w *art
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 	}
 	listed, blocks := m.History(w)
 	for _, v := range blocks {
@@ -183,9 +181,7 @@ func readHistory(t *testing.T, s artifacts.Reader, m *artifacts.Manifest, w *art
 	}
 	var ids []uint64
 	if listed != nil {
-		if err := walk.Rows(t.Context(), s, listed.Objects, func(id uint64, _ []byte) error { ids = append(ids, id); return nil }); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, walk.Rows(t.Context(), s, listed.Objects, func(id uint64, _ []byte) error { ids = append(ids, id); return nil }))
 	}
 	if !slices.Equal(ids, want) {
 		t.Fatalf("at %v, window %s lists %v, want %v", m.Time, w.Name, ids, want)
@@ -207,9 +203,7 @@ func anew(t *testing.T, s artifacts.Store) {
 		return views[0], nil
 	}}
 	want, err := c.Views(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	got := slices.DeleteFunc(slices.Clone(m.Views), func(v artifacts.View) bool { return !artifacts.IsHistory(v.Collection) })
 	if len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
 		t.Fatalf("at %v the views are\n%+v\nof the ledger alone\n%+v", m.Time, got, want)
@@ -287,9 +281,7 @@ func TestHistory(t *testing.T) {
 					views := slices.DeleteFunc(slices.Clone(head(t, s).Manifest.Views), func(v artifacts.View) bool { return !artifacts.IsHistory(v.Collection) })
 					if len(views) > 0 {
 						v := views[c.dice.IntN(len(views))]
-						if err := s.Delete(t.Context(), artifacts.ObjectKey(v.Objects[0].Digest)); err != nil {
-							t.Fatal(err)
-						}
+						ok(t, s.Delete(t.Context(), artifacts.ObjectKey(v.Objects[0].Digest)))
 					}
 				case 5: // a builder of before publishes
 					asBefore(t, s)
@@ -355,9 +347,7 @@ func asBefore(t *testing.T, s artifacts.Store) {
 	root := ledgerRoot(t, s)
 	root.Charted = nil
 	text, err := json.Marshal(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	object := artifacts.Compress(nil, text)
 	m.Ledger = artifacts.Ref{Digest: artifacts.Sum(object), Size: int64(len(object))}
 	republish(t, s, &m, object)

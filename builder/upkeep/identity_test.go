@@ -36,22 +36,16 @@ func TestIdentity(t *testing.T) {
 	}
 	change := func() artifacts.Numbered {
 		c, err := change.Record(ctx, s, time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		return c.Numbered
 	}
-	if err := create(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, create())
 	mustBuild(t, s, world{Assets: 20, At: epoch})
 	first, set := change(), keySet(t, s)
 	mine := ids[0]
 	lose := func(names ...string) {
 		for _, lost := range names {
-			if err := s.Delete(ctx, lost); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, s.Delete(ctx, lost))
 		}
 		if second := change(); second.Store != mine || second.Number < first.Number || second.Number > first.Number+artifacts.MaxJump {
 			t.Errorf("change record %+v after %+v was lost", second, first)
@@ -85,18 +79,14 @@ func TestIdentity(t *testing.T) {
 	// So do the days that a backup is old.
 	days := func() time.Time { return time.Now().AddDate(0, 0, 10) }
 	first.Number += 10 * 24 * 12
-	if err := s.Delete(ctx, artifacts.ChangeKey); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, s.Delete(ctx, artifacts.ChangeKey))
 	if _, err := tryRestore(ctx, s, backup, func(c *RestoreConfig) { c.Now = days }); err != nil || changeRecord(t, s).Number < first.Number {
 		t.Errorf("change record %d after %d was lost, %v", changeRecord(t, s).Number, first.Number, err)
 	}
 
 	set.Store, set.Number = "ffffffffffffffffffffffffffffffff", 1<<40
 	_, version, err := s.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if _, err := s.Swap(ctx, artifacts.KeysKey, version, set.Encode()); err != nil {
 		t.Fatal(err)
 	}

@@ -41,9 +41,7 @@ func briefly(c *builder.Config) { c.Retain = 0 }
 func key(t *testing.T, s artifacts.Store) keys.Created {
 	t.Helper()
 	made, err := (&keys.Registry{Store: s}).Create(t.Context(), keys.Request{Name: "client", Rate: 1, Burst: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return made
 }
 
@@ -75,13 +73,9 @@ func parts(t *testing.T, s artifacts.Store) []part {
 	h := head(t, s)
 	m := h.Manifest
 	before, err := artifacts.ReadManifest(t.Context(), s, m.Retained[0].Manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	root, err := ledger.ReadRoot(t.Context(), s, m.Ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	key := func(r artifacts.Ref) string { return artifacts.ObjectKey(r.Digest) }
 	ids, returns := root.IDs["assets"].Segments, root.Returns[0].Segments
 	shared := m.View("exchanges", "volume").Objects[0].Ref
@@ -119,9 +113,7 @@ var ways = []struct {
 func repair(t *testing.T, s artifacts.Store, change ...func(*RepairConfig)) *RepairReport {
 	t.Helper()
 	r, err := tryRepair(t.Context(), s, change...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return r
 }
 
@@ -151,9 +143,7 @@ func TestRepair(t *testing.T) {
 	m := head(t, whole).Manifest
 	for _, ret := range append(m.Retained, artifacts.Retained{Manifest: head(t, whole).Pointer.Manifest}) {
 		m, err := artifacts.ReadManifest(t.Context(), whole, ret.Manifest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		for _, v := range m.Views {
 			for _, o := range v.Objects {
 				views[artifacts.ObjectKey(o.Digest)] = true
@@ -240,9 +230,7 @@ func acceptLoss(t *testing.T, s artifacts.Store, w world, back time.Duration, lo
 	verify(t, s)
 	// Where the ids could be kept, they are; where not, it was said.
 	l, err := ledger.Load(t.Context(), s, &head(t, s).Manifest.Ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if _, ok := l.Known("assets", fmt.Sprintf("coin-%d", w.Assets-1)); !ok {
 		t.Error("the newest asset has no id")
 	}
@@ -252,9 +240,7 @@ func acceptLoss(t *testing.T, s artifacts.Store, w world, back time.Duration, lo
 func head0(t *testing.T, s artifacts.Reader) *artifacts.Pointer {
 	t.Helper()
 	p, err := artifacts.ParsePointer(stored(t, s, artifacts.CurrentKey))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return p
 }
 

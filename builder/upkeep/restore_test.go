@@ -33,9 +33,7 @@ func at(steps time.Duration) func() time.Time {
 func keySet(t *testing.T, s artifacts.Reader) *artifacts.KeySet {
 	t.Helper()
 	set, err := artifacts.ParseKeySet(stored(t, s, artifacts.KeysKey))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return set
 }
 
@@ -105,9 +103,7 @@ func TestRestore(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := tryRestore(t.Context(), c.store, backup, c.change)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			verify(t, c.store)
 			got := head(t, c.store)
 			if r.Sequence != c.above+restoreStep || got.Pointer.Sequence != r.Sequence || !reflect.DeepEqual(got.Manifest.Views, head(t, backup).Manifest.Views) || len(r.Notes) != c.notes {
@@ -257,13 +253,9 @@ func TestRestoreFaults(t *testing.T) {
 // is restored is signed anew; what nobody trusts is damage.
 func TestRestoreSigned(t *testing.T) {
 	sign, err := artifacts.NewSignKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	other, err := artifacts.NewSignKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	trust := artifacts.Trust{sign.Trust()}
 	open := func(plain artifacts.Store) artifacts.Store {
 		return signed.Store(plain, []artifacts.SignKey{sign}, trust)

@@ -31,9 +31,7 @@ func TestRollback(t *testing.T) {
 	target := w.Later(3 * artifacts.Step).At
 
 	r, err := Rollback(ctx, s, target, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if !r.Published || r.Sequence != 8 || r.SnapshotTime != publish.Stamp(target) || r.Counts["assets"] != 80 {
 		t.Errorf("report %+v", r)
 	}
@@ -43,9 +41,7 @@ func TestRollback(t *testing.T) {
 		t.Errorf("store %s, snapshot %v", now.Pointer.Store, now.Manifest.Time)
 	}
 	old, err := artifacts.ReadManifest(ctx, s, newest.Manifest.Retained[2].Manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if len(now.Manifest.Retained) != 3 || now.Manifest.Retained[0].Time != target.Add(-artifacts.Step) {
 		t.Errorf("retained %v", now.Manifest.Retained)
 	}
@@ -57,9 +53,7 @@ func TestRollback(t *testing.T) {
 		t.Error("the current snapshot is not the target's")
 	}
 	l, err := ledger.Load(ctx, s, &now.Manifest.Ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if id, ok := l.Known("assets", "coin-89"); !ok {
 		t.Errorf("an id that was given out is forgotten: %d", id)
 	}
@@ -67,9 +61,7 @@ func TestRollback(t *testing.T) {
 		t.Errorf("totals %v", totals)
 	}
 
-	if err := s.Delete(ctx, artifacts.ChangeKey); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, s.Delete(ctx, artifacts.ChangeKey))
 	if r, err := Rollback(ctx, s, target, time.Now); err != nil || r.Published || r.Reason == "" || r.Sequence != 8 || !changeRecord(t, s).Snapshot.Equal(target) {
 		t.Errorf("to the current snapshot: %+v, %v", r, err)
 	}
@@ -242,12 +234,8 @@ func TestRollbackDamaged(t *testing.T) {
 	h := head(t, first)
 	ret := h.Manifest.Retained[1]
 	m, err := artifacts.ReadManifest(t.Context(), first, ret.Manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := first.Delete(t.Context(), artifacts.ObjectKey(m.View("quotes", "id").Objects[0].Digest)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
+	ok(t, first.Delete(t.Context(), artifacts.ObjectKey(m.View("quotes", "id").Objects[0].Digest)))
 	if _, err := Rollback(t.Context(), first, ret.Time, time.Now); err == nil || !strings.Contains(err.Error(), "builder repair") {
 		t.Errorf("rollback to a snapshot that is damaged: %v", err)
 	}

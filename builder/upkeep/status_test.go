@@ -20,9 +20,7 @@ import (
 func TestStatus(t *testing.T) {
 	mem, c := storeWithClock()
 	sign, err := artifacts.NewSignKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	s := signed.Store(mem, []artifacts.SignKey{sign}, artifacts.Trust{sign.Trust()})
 	status := func(trust ...artifacts.TrustKey) *StatusReport {
 		t.Helper()
@@ -32,9 +30,7 @@ func TestStatus(t *testing.T) {
 			}
 		})
 		r, err := Status(t.Context(), StatusConfig{Store: looked, Trust: trust, Grace: DefaultGrace, Now: c.Now})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		return r
 	}
 	if r := status(); r.Store != "" || len(r.Snapshots)+r.Objects+len(r.Problems) != 0 || r.Moving[0].There {
@@ -48,9 +44,7 @@ func TestStatus(t *testing.T) {
 			request.Expires = c.Now().Add(time.Hour)
 		}
 		made, err := registry.Create(t.Context(), request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		if i%3 == 1 {
 			if _, err := registry.Revoke(t.Context(), made.ID); err != nil {
 				t.Fatal(err)
@@ -65,9 +59,7 @@ func TestStatus(t *testing.T) {
 	}
 	c.Pass(DefaultGrace)
 	young := []byte("of a build that is running")
-	if err := mem.Put(t.Context(), artifacts.ObjectKey(artifacts.Sum(young)), young); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, mem.Put(t.Context(), artifacts.ObjectKey(artifacts.Sum(young)), young))
 	now := head(t, s)
 	r := status(sign.Trust())
 	if r.Store != now.Pointer.Store || len(r.Snapshots) != 1+len(now.Manifest.Retained) || len(r.Problems) > 0 {
@@ -97,9 +89,7 @@ func TestStatus(t *testing.T) {
 		t.Errorf("%d objects of %d bytes are free; gc says %+v", r.Free, r.FreeBytes, dry)
 	}
 	stranger, err := artifacts.NewSignKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if m := status(stranger.Trust()).Moving[1]; *m.Trusted {
 		t.Errorf("a stranger's key has signed %+v", m)
 	}
@@ -110,18 +100,14 @@ func TestStatus(t *testing.T) {
 	// Damage is told, and does not end the report.
 	ledgerKey := artifacts.ObjectKey(now.Manifest.Ledger.Digest)
 	for _, key := range []string{artifacts.ObjectKey(now.Manifest.View("quotes", "id").Objects[0].Digest), artifacts.ManifestKey(now.Manifest.Retained[2].Manifest.Digest)} {
-		if err := mem.Delete(t.Context(), key); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, mem.Delete(t.Context(), key))
 	}
 	r = status()
 	if r.Snapshots[0].Missing != 1 || r.Snapshots[3].Counts != nil || r.Free != 0 || len(r.Problems) != 2 || !strings.Contains(r.Problems[1], "gc would stop") {
 		t.Errorf("two objects are missing: %+v", r)
 	}
 	for _, key := range []string{ledgerKey, artifacts.KeysKey, artifacts.CurrentKey} {
-		if err := mem.Delete(t.Context(), key); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, mem.Delete(t.Context(), key))
 		if err := mem.Put(t.Context(), key, []byte("x")); err != nil {
 			t.Fatal(err)
 		}
@@ -141,9 +127,7 @@ func TestStatusDataAges(t *testing.T) {
 		t.Errorf("old parts: %v", r.OldParts)
 	}
 	r, err := Status(t.Context(), StatusConfig{Store: mem, Grace: DefaultGrace, Now: func() time.Time { return s.At.Add(time.Minute) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if want := map[string]int64{"exchanges": 60, "tickers": 46 * 60}; !maps.Equal(r.Snapshots[0].DataAges, want) {
 		t.Errorf("ages %v, want %v", r.Snapshots[0].DataAges, want)
 	}

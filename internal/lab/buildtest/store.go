@@ -24,9 +24,7 @@ var Moving = map[string]bool{
 func Head(t *testing.T, r artifacts.Reader) *publish.Head {
 	t.Helper()
 	h, err := publish.ReadHead(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	OK(t, err)
 	return h
 }
 
@@ -43,18 +41,14 @@ func Republish(t *testing.T, s artifacts.Store, m *artifacts.Manifest, bodies ..
 	if err == nil {
 		_, err = h.Publish(t.Context(), objects, m, publish.Timing{Now: time.Now}, func(string) {})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	OK(t, err)
 }
 
 // Ledger reads the root of the head's ledger.
 func Ledger(t *testing.T, s artifacts.Reader) *ledger.Root {
 	t.Helper()
 	root, err := ledger.ReadRoot(t.Context(), s, Head(t, s).Manifest.Ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	OK(t, err)
 	return root
 }
 
@@ -63,9 +57,7 @@ func Ledger(t *testing.T, s artifacts.Reader) *ledger.Root {
 func Verify(t *testing.T, r artifacts.Reader) *artifacts.CheckReport {
 	t.Helper()
 	report, err := artifacts.Check(t.Context(), r, ledger.Refs, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	OK(t, err)
 	if len(report.Problems) > 0 {
 		t.Fatalf("the store is broken: %q", report.Problems)
 	}
@@ -82,9 +74,7 @@ func Contents(t *testing.T, s artifacts.Store) map[string]string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	OK(t, err)
 	return all
 }
 
@@ -92,9 +82,7 @@ func Contents(t *testing.T, s artifacts.Store) map[string]string {
 func Stored(t *testing.T, s artifacts.Reader, key string) []byte {
 	t.Helper()
 	b, _, err := s.Get(t.Context(), key, artifacts.MaxObjectSize)
-	if err != nil {
-		t.Fatal(err)
-	}
+	OK(t, err)
 	return b
 }
 
@@ -105,18 +93,14 @@ func Overwrite(t *testing.T, s artifacts.Store, key string, b []byte) {
 	if err == nil && b != nil {
 		_, err = s.Swap(t.Context(), key, "", b)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	OK(t, err)
 }
 
 // ChangeRecord reads the change record.
 func ChangeRecord(t *testing.T, s artifacts.Reader) *artifacts.Change {
 	t.Helper()
 	c, err := artifacts.ParseChange(Stored(t, s, artifacts.ChangeKey))
-	if err != nil {
-		t.Fatal(err)
-	}
+	OK(t, err)
 	return c
 }
 
@@ -145,9 +129,7 @@ func CopyTo(t *testing.T, out, s artifacts.Store, keep func(key string) bool) {
 		}
 		return out.Put(t.Context(), i.Key, b)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	OK(t, err)
 }
 
 // Tap is a store that tells of each call before it is made.
@@ -201,9 +183,7 @@ func EveryStore(t *testing.T, f func(t *testing.T, open func(t *testing.T) artif
 		}
 		f(t, func(t *testing.T) artifacts.Store {
 			s, err := dirstore.Open(t.TempDir(), dirstore.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			OK(t, err)
 			return s
 		})
 	})
@@ -265,5 +245,16 @@ func EveryFault(t *testing.T, open func(*testing.T) artifacts.Store, skip func(c
 				check(t, inner, met, err)
 			})
 		}
+	}
+}
+
+// OK ends the test if err is not nil.
+func OK(t interface {
+	Helper()
+	Fatal(...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
