@@ -52,7 +52,7 @@ func FuzzKept(f *testing.F) {
 		}
 		r := NewRefresher(Config{Store: &store{Reader: mem, spoil: away}, Cache: cache, Dir: dir})
 		ctx, cancel := context.WithCancel(t.Context())
-		r.restore(ctx)
+		r.restore(ctx)()
 		cancel()
 		r.background.Wait()
 		state := r.State()

@@ -121,54 +121,58 @@ func (r *Refresher) dropManifests(next *Snapshot) {
 	}
 }
 
-// restore makes the last snapshot that was verified current, so that an edge
-// answers while the store is away; until the store confirms it, the state is
-// Interrupted, as after an answer that was lost. What is damaged, or older than what this edge
-// has seen, is reported and not used.
-func (r *Refresher) restore(ctx context.Context) {
-	defer r.setRestored()
+// restore makes the last verified snapshot current, so that an edge answers while the store
+// is away. Until the store confirms it, the state is Interrupted, as after a lost answer. The
+// caller calls finish once requests are answered.
+func (r *Refresher) restore(ctx context.Context) (finish func()) {
 	r.record = r.keptChange()
-	p := r.keptPointer()
-	if p == nil {
-		return
+	s := r.keptSnapshot()
+	if s == nil {
+		return func() {}
 	}
-	if err := r.cfg.Floor.Check(artifacts.CurrentKey, p.Store, p.Sequence); err != nil {
-		r.cfg.Floor.Report(artifacts.CurrentKey, err)
-		return
-	}
-	// Its sequence holds even where its snapshot is lost: never back.
-	r.cfg.Floor.Take(artifacts.CurrentKey, p.Store, p.Sequence)
-	raw := r.keptManifest(p.Manifest)
-	if raw == nil {
-		return
-	}
-	m, err := artifacts.ParseManifest(raw)
-	if err != nil {
-		r.cfg.Floor.Report(artifacts.ManifestKey(p.Manifest.Digest), err)
-		return
-	}
-	s, err := newSnapshot(m, p.Manifest.Digest, r.cfg.Cache)
-	if err != nil {
-		r.cfg.Floor.Report(artifacts.ManifestKey(p.Manifest.Digest), err)
-		return
-	}
-	s.Store, s.Sequence = p.Store, p.Sequence
-	s.progress.Missing = int64(len(s.objects))
 	after := r.warmUp(ctx, nil, s)
 	r.activating.Lock()
 	defer r.activating.Unlock()
 	r.mu.Lock()
 	r.line.Ready(s, time.Time{}, time.Time{}, time.Time{})
 	change, _ := r.line.Advance(time.Time{})
-	r.mu.Unlock()
-	r.takeOver(change)
-	r.setRestored()
-	r.mu.Lock()
 	r.status.Set(upstream.Interrupted)
 	r.mu.Unlock()
-	after()
-	r.cfg.Log.Info("started from the cache folder", "snapshot", string(s.TimeText), "sequence", s.Sequence)
-	r.complete(ctx, s)
+	r.takeOver(change)
+	return func() {
+		after()
+		r.cfg.Log.Info("started from the cache folder", "snapshot", string(s.TimeText), "sequence", s.Sequence)
+		r.activating.Lock()
+		defer r.activating.Unlock()
+		r.complete(ctx, s)
+	}
+}
+
+// keptSnapshot returns the snapshot of the pointer in Dir. It reports and does not return
+// what is damaged, or older than what this edge has seen.
+func (r *Refresher) keptSnapshot() *Snapshot {
+	p := r.keptPointer()
+	if p == nil {
+		return nil
+	}
+	if err := r.cfg.Floor.Check(artifacts.CurrentKey, p.Store, p.Sequence); err != nil {
+		r.cfg.Floor.Report(artifacts.CurrentKey, err)
+		return nil
+	}
+	// Its sequence holds even where its snapshot is lost: never back.
+	r.cfg.Floor.Take(artifacts.CurrentKey, p.Store, p.Sequence)
+	raw := r.keptManifest(p.Manifest)
+	if raw == nil {
+		return nil
+	}
+	s, err := r.open(raw, p.Manifest)
+	if err != nil {
+		r.cfg.Floor.Report(artifacts.ManifestKey(p.Manifest.Digest), err)
+		return nil
+	}
+	s.Store, s.Sequence = p.Store, p.Sequence
+	s.progress.Missing = int64(len(s.objects))
+	return s
 }
 
 // keptChange returns the change record in Dir, nil when there is none of use.

@@ -80,8 +80,7 @@ type Refresher struct {
 	state atomic.Pointer[State]
 	kick  chan struct{} // has Run poll at once; see pollForPin
 
-	restored    chan struct{}
-	setRestored func() // closes restored, once
+	restored chan struct{}
 
 	Counters  Counters
 	Responses respcache.Counters
@@ -135,10 +134,8 @@ func NewRefresher(cfg Config) *Refresher {
 	if cfg.Swapped == nil {
 		cfg.Swapped = func(Swap) {}
 	}
-	restored := make(chan struct{})
 	return &Refresher{
-		cfg: cfg, kick: make(chan struct{}, 1), changed: make(chan struct{}),
-		restored: restored, setRestored: sync.OnceFunc(func() { close(restored) }),
+		cfg: cfg, kick: make(chan struct{}, 1), changed: make(chan struct{}), restored: make(chan struct{}),
 		status: Status{Status: upstream.Start()}, loading: map[artifacts.Digest]*load{},
 		line:         timeline.Timeline[*Snapshot]{Budget: cfg.FetchBudget},
 		historySlots: make(slots, historyFetchers), probeSlots: make(slots, maxProbes),
@@ -158,7 +155,9 @@ func (r *Refresher) Run(ctx context.Context, warm Warm) {
 	defer r.background.Wait()
 	defer r.end()
 	r.warm = warm
-	r.restore(ctx)
+	finish := r.restore(ctx)
+	close(r.restored)
+	finish()
 	retry := r.backOff()
 	for ctx.Err() == nil {
 		err, changeErr := r.poll(ctx)
@@ -248,6 +247,7 @@ func (r *Refresher) pollPointer(ctx context.Context) error {
 	}
 	r.cfg.Floor.Missing(artifacts.CurrentKey, false)
 	if err := r.follow(ctx, b); err != nil {
+		r.Counters.Refused.Add(1)
 		return err
 	}
 	r.pointer = version
@@ -281,11 +281,9 @@ func (r *Refresher) learn(ctx context.Context) error {
 func (r *Refresher) follow(ctx context.Context, b []byte) error {
 	p, err := artifacts.ParsePointer(b)
 	if err != nil {
-		r.Counters.Refused.Add(1)
 		return err
 	}
 	if err := r.cfg.Floor.Check(artifacts.CurrentKey, p.Store, p.Sequence); err != nil {
-		r.Counters.Refused.Add(1)
 		return fmt.Errorf("pointer refused: %w", err)
 	}
 	r.mu.Lock()
@@ -293,8 +291,7 @@ func (r *Refresher) follow(ctx context.Context, b []byte) error {
 	r.mu.Unlock()
 	switch {
 	case err != nil:
-		r.Counters.Refused.Add(1)
-		return err
+		return fmt.Errorf("pointer refused: %w", err)
 	case action == timeline.Confirm:
 		r.keepPointer(p, b)
 		return nil
@@ -308,7 +305,6 @@ func (r *Refresher) follow(ctx context.Context, b []byte) error {
 		}
 	}
 	if err != nil {
-		r.Counters.Refused.Add(1)
 		return fmt.Errorf("snapshot of %s: %w", p.Time.Format(timeFormat), err)
 	}
 	next.Store, next.Sequence = p.Store, p.Sequence
@@ -334,25 +330,28 @@ func (r *Refresher) current() *Snapshot {
 }
 
 // load reads and verifies a manifest, from Dir or else from the store.
-func (r *Refresher) load(ctx context.Context, ref artifacts.Ref) (*Snapshot, []byte, error) {
-	raw := r.keptManifest(ref)
-	if raw == nil {
+func (r *Refresher) load(ctx context.Context, ref artifacts.Ref) (s *Snapshot, raw []byte, err error) {
+	if raw = r.keptManifest(ref); raw == nil {
 		ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 		defer cancel()
-		var err error
 		if raw, _, err = r.cfg.Store.Get(ctx, artifacts.ManifestKey(ref.Digest), ref.Size); err != nil {
 			return nil, nil, fmt.Errorf("manifest: %w", err)
 		}
 	}
+	s, err = r.open(raw, ref)
+	return s, raw, err
+}
+
+// open builds a snapshot from the bytes of its manifest.
+func (r *Refresher) open(raw []byte, ref artifacts.Ref) (*Snapshot, error) {
 	if err := ref.Check(raw); err != nil {
-		return nil, nil, fmt.Errorf("manifest %s: %w", ref.Digest, err)
+		return nil, fmt.Errorf("manifest %s: %w", ref.Digest, err)
 	}
 	m, err := artifacts.ParseManifest(raw)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	s, err := newSnapshot(m, ref.Digest, r.cfg.Cache)
-	return s, raw, err
+	return newSnapshot(m, ref.Digest, r.cfg.Cache)
 }
 
 // pollChange brings the change record up to date. A record that is missing or

@@ -120,9 +120,9 @@ func (t *Timeline[S]) Seen(p *artifacts.Pointer, now time.Time) (Action, error) 
 		switch f := newest.facts(); {
 		case p.Store != f.Store || p.Sequence > f.Sequence:
 		case p.Sequence < f.Sequence:
-			return Ignore, fmt.Errorf("pointer refused: sequence %d after %d", p.Sequence, f.Sequence)
+			return Ignore, fmt.Errorf("sequence %d after %d", p.Sequence, f.Sequence)
 		case p.Manifest.Digest != f.Manifest:
-			return Ignore, fmt.Errorf("pointer refused: sequence %d names another manifest than before", p.Sequence)
+			return Ignore, fmt.Errorf("sequence %d names another manifest than before", p.Sequence)
 		case newest == t.current:
 			return Confirm, nil
 		default:
