@@ -31,7 +31,8 @@ func FuzzCodings(f *testing.F) {
 	}
 	var rows []byte
 	for i := range 5000 {
-		rows = fmt.Appendf(rows, `{"id":%d,"name":"Coin %d","price":"%d.%d"},`, i, i%40, rnd.Uint32()>>rnd.IntN(30), rnd.Uint32())
+		rows = fmt.Appendf(rows, `{"id":%d,"name":"Coin %d","price":"%d.%d"},`, i, i%40, rnd.Uint32()>>rnd.IntN(30),
+			rnd.Uint32())
 	}
 	for _, body := range [][]byte{
 		{0}, []byte("ab"), []byte("abcabcabcabcabcabc"), random[:1000], random, rows[:1025], rows[:6000], rows,

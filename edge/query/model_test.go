@@ -56,7 +56,8 @@ func compare(t interface{ Fatalf(string, ...any) }, q *Query, e Endpoint, raw st
 	sent := []byte(raw)
 	err := q.Parse(e, sent)
 	if err != nil {
-		if refusal == nil || !slices.ContainsFunc(refusal.Blame, func(blame string) bool { return strings.HasPrefix(err.Message, blame) }) {
+		if refusal == nil || !slices.ContainsFunc(refusal.Blame,
+			func(blame string) bool { return strings.HasPrefix(err.Message, blame) }) {
 			t.Fatalf("%v?%s: %v; the model refuses %+v", e, raw, err, refusal)
 		}
 		return

@@ -30,31 +30,49 @@ func repeated(n int) string {
 // loadtest/model, whose own tests have answers that were worked out by hand.
 var rules = append(allSorts(), []string{
 	// Paging: two modes, bounds, forms of numbers, empty and repeated values.
-	"", "page=3", "page=3&size=7", "size=100", "size=101", "size=0&page=2", "size=-1", "size=-9223372036854775808", "size=x", "page=2&limit=50&offset=5", "limit=50", "limit=7&offset=20",
-	"limit=0", "limit=-5&offset=3", "limit=101", "limit=x", "offset=50", "offset=100000", "offset=100001", "offset=-1", "page=0", "page=-1", "page=1.5", "page=1e3", "page=+1", "page=0x1",
-	"page=-", "page=%31%30", "page=007", "page=٣", "page=9223372036854775807", "page=4611686018427387904&size=100", "page=9223372036854775808", "page=99999999999999999999999999",
-	"page=&size=&limit=&offset=&sort=&id=&slug=", "page&limit", "page=&offset=40", "page=2&page=x", "page=&page=2", "%70age=4", "PAGE=4&Size=1;size=2", "size=5;page=2",
-	"limit=10&size=500", "limit=10&size=x", "page=1&limit=500", "page=1&limit=50&offset=20", "page=1&offset=100001", "page=1&offset=x", "page=1&limit=500&offset=x", "size=10&offset=30",
+	"", "page=3", "page=3&size=7", "size=100", "size=101", "size=0&page=2", "size=-1", "size=-9223372036854775808",
+	"size=x", "page=2&limit=50&offset=5", "limit=50", "limit=7&offset=20",
+	"limit=0", "limit=-5&offset=3", "limit=101", "limit=x", "offset=50", "offset=100000", "offset=100001", "offset=-1",
+	"page=0", "page=-1", "page=1.5", "page=1e3", "page=+1", "page=0x1",
+	"page=-", "page=%31%30", "page=007", "page=٣", "page=9223372036854775807", "page=4611686018427387904&size=100",
+	"page=9223372036854775808", "page=99999999999999999999999999",
+	"page=&size=&limit=&offset=&sort=&id=&slug=", "page&limit", "page=&offset=40", "page=2&page=x", "page=&page=2",
+	"%70age=4", "PAGE=4&Size=1;size=2", "size=5;page=2",
+	"limit=10&size=500", "limit=10&size=x", "page=1&limit=500", "page=1&limit=50&offset=20", "page=1&offset=100001",
+	"page=1&offset=x", "page=1&limit=500&offset=x", "size=10&offset=30",
 	// Sort: every key in every direction, and what is none.
-	"sort=name:", "sort=name:up", "sort=:asc", "sort=name:asc:asc", "sort=name:asc+", "sort=+name", "sort=name,id", "sort=:", "sort=\u017flug", "sort=ran\u212a:desc", "sort=ID%3Aasc", "sort=name:DeSC",
+	"sort=name:", "sort=name:up", "sort=:asc", "sort=name:asc:asc", "sort=name:asc+", "sort=+name", "sort=name,id",
+	"sort=:", "sort=\u017flug", "sort=ran\u212a:desc", "sort=ID%3Aasc", "sort=name:DeSC",
 	"sort=display_name",
 	// Filters: order, repetition, case, escapes, counts.
-	"id=9,2,,9,-7,02&symbol=bTc,%C3%A4,btc&slug=b,A,%26x,a+b,,a%2Cb", "id=,&slug=,", "slug=%ff%zz%4%,%00", "id=-9223372036854775808,9223372036854775807",
-	"id=1,x", "id=1.0", "id=9223372036854775808", "id=+1", "id=%2B1", "id=,,1%2C-", "id=--1,x", "id=" + repeated(99) + ",x",
-	"id=" + repeated(100), "id=" + repeated(101), "slug=" + repeated(100), "slug=" + repeated(101), "symbol=" + repeated(100), "symbol=1" + strings.Repeat("%2c", 100),
+	"id=9,2,,9,-7,02&symbol=bTc,%C3%A4,btc&slug=b,A,%26x,a+b,,a%2Cb", "id=,&slug=,", "slug=%ff%zz%4%,%00",
+	"id=-9223372036854775808,9223372036854775807",
+	"id=1,x", "id=1.0", "id=9223372036854775808", "id=+1", "id=%2B1", "id=,,1%2C-", "id=--1,x",
+	"id=" + repeated(99) + ",x",
+	"id=" + repeated(100), "id=" + repeated(101), "slug=" + repeated(100), "slug=" + repeated(101),
+	"symbol=" + repeated(100), "symbol=1" + strings.Repeat("%2c", 100),
 	"fields=" + repeated(100), "fields=" + repeated(101),
-	"fields=links", "fields=LINKS", "fields=x,links,y", "fields=lin%E2%84%AAs", "fields=link", "fields=linksx", "fields=+links", "fields=", "fields=&fields=links", "field=links",
-	"by=", "by=+%09%0a%0b%0c%0d", "by=GAINERS", "by=%20gainer%C5%BF+", "by=&by=x", "page=x&size=500&sort=up&id=z", "BY=searched", "by=searched", "by=gainers,", "by=%C2%A0gainers", "by=%00",
+	"fields=links", "fields=LINKS", "fields=x,links,y", "fields=lin%E2%84%AAs", "fields=link", "fields=linksx",
+	"fields=+links", "fields=", "fields=&fields=links", "field=links",
+	"by=", "by=+%09%0a%0b%0c%0d", "by=GAINERS", "by=%20gainer%C5%BF+", "by=&by=x", "page=x&size=500&sort=up&id=z",
+	"BY=searched", "by=searched", "by=gainers,", "by=%C2%A0gainers", "by=%00",
 	// History: one filter at least, shorter pages, windows.
-	"id=1&window=24h", "id=1&window=7D", "window=1y&slug=a&symbol=b", "symbol=a&window=", "id=1&window=2d", "window=7d", "id=&slug=", "id=1&size=20", "id=1&size=21", "id=1&limit=21", "id=1&limit=0&offset=40",
+	"id=1&window=24h", "id=1&window=7D", "window=1y&slug=a&symbol=b", "symbol=a&window=", "id=1&window=2d", "window=7d",
+	"id=&slug=", "id=1&size=20", "id=1&size=21", "id=1&limit=21", "id=1&limit=0&offset=40",
 	"id=1&window=7d&window=1y", "id=1&sort=up&fields=links", "id=1&window=%37d", "id=1&window=+7d",
 	// Search: words, their number and length.
-	"q=BTC", "q=b%C3%84+%E2%84%AA", "q=", "q=+", "q=%20%20a+", "q=a%09b", "q=a+b+c+d+e+f+g+h", "q=+a++b+c+d+e+f+g+h+", "q=a+b+c+d+e+f+g+h+i", "q=" + strings.Repeat("x", 64), "q=" + strings.Repeat("x", 65), "q=" + strings.Repeat("%C3%A4", 32),
+	"q=BTC", "q=b%C3%84+%E2%84%AA", "q=", "q=+", "q=%20%20a+", "q=a%09b", "q=a+b+c+d+e+f+g+h", "q=+a++b+c+d+e+f+g+h+",
+	"q=a+b+c+d+e+f+g+h+i", "q=" + strings.Repeat("x", 64), "q=" + strings.Repeat("x", 65),
+	"q=" + strings.Repeat("%C3%A4", 32),
 	"q=" + strings.Repeat("%C3%A4", 32) + "x", "q=%ff", "q=%00", "q=a&q=b", "q=&q=b", "Q=a", "q=a&size=0&page=x",
 	// X-Ignored: names that are not read, in order, once, escaped, no key, as many as fit.
-	"id=1&slug=a&page=2&size=5&sort=id", "id=1&id=2", "id=1&i%64=&id", "id=&id=", "page=2&size=5&limit=5&offset=1", "size=5&limit=5&offset=1", "page=&limit=5&size=", "page=2&limit=&offset=",
-	"page=&page=2&limit=5", "b=1&a&b&%61=2&ID=1&by=x", "=1&&=&%", "mdk_live_a=1&xmdk%5Flive_=1&mdk_live=1&MDK_LIVE_=1", "a+b&a,b&~-._&%c3%a4&%0d%0a",
-	strings.Repeat("x", 250) + "&y12345&y1234&z", "y&z&" + strings.Repeat("x", 257) + "&a", "a&" + strings.Repeat("x", 254), "a&" + strings.Repeat("x", 255), strings.Repeat("%ff", 85), strings.Repeat("%ff", 86),
+	"id=1&slug=a&page=2&size=5&sort=id", "id=1&id=2", "id=1&i%64=&id", "id=&id=", "page=2&size=5&limit=5&offset=1",
+	"size=5&limit=5&offset=1", "page=&limit=5&size=", "page=2&limit=&offset=",
+	"page=&page=2&limit=5", "b=1&a&b&%61=2&ID=1&by=x", "=1&&=&%", "mdk_live_a=1&xmdk%5Flive_=1&mdk_live=1&MDK_LIVE_=1",
+	"a+b&a,b&~-._&%c3%a4&%0d%0a",
+	strings.Repeat("x", 250) + "&y12345&y1234&z", "y&z&" + strings.Repeat("x", 257) + "&a",
+	"a&" + strings.Repeat("x", 254), "a&" + strings.Repeat("x", 255), strings.Repeat("%ff", 85),
+	strings.Repeat("%ff", 86),
 	"symbol=a&fields=links", "by=&page=1&id=&x", "by=&page=1&x&x", "a=%&b=%4&c=%zz&=&&==",
 }...)
 
@@ -84,19 +102,23 @@ func TestWorked(t *testing.T) {
 		{Quotes, "page=9223372036854775807", math.MaxInt64, 20, past},
 	} {
 		if q := parse(t, c.e, c.raw); q.Page != c.page || q.Size != c.size || q.First != c.first {
-			t.Errorf("%v?%s: page %d, size %d, first %d; want %d, %d, %d", c.e, c.raw, q.Page, q.Size, q.First, c.page, c.size, c.first)
+			t.Errorf("%v?%s: page %d, size %d, first %d; want %d, %d, %d", c.e, c.raw, q.Page, q.Size, q.First, c.page,
+				c.size, c.first)
 		}
 	}
 	q := parse(t, Assets, "id=9,2,,9,-7,02&symbol=bTc,%C3%A4,btc&sort=RANK:desc")
-	if !slices.Equal(q.IDs, []int64{-7, 2, 9}) || string(bytes.Join(q.Symbols, []byte(" "))) != "btc Ä" || q.Sort != SortRank || !q.Desc {
+	if !slices.Equal(q.IDs, []int64{-7, 2, 9}) || string(bytes.Join(q.Symbols, []byte(" "))) != "btc Ä" ||
+		q.Sort != SortRank || !q.Desc {
 		t.Errorf("%+v", q)
 	}
 }
 
 // TestKeys: queries that ask for the same share a cached answer, and no others.
 func TestKeys(t *testing.T) {
-	same := append(slices.Clone(rules), "limit=20&offset=20", "page=2&size=20", "offset=20", "offset=10", "page=3&size=10", "offset=20&limit=10", "page=9223372036854775806",
-		"id=1", "id=1,2", "id=2,1", "id=2,,01,1,2&page=1", "id=,,", "id=,", "slug=,", "slug=,,", "symbol=,", "slug=a,b", "slug=B,a,A", "slug=%61,b", "slug=a%00b", "slug=ab", "slug=a,ab",
+	same := append(slices.Clone(rules), "limit=20&offset=20", "page=2&size=20", "offset=20", "offset=10",
+		"page=3&size=10", "offset=20&limit=10", "page=9223372036854775806",
+		"id=1", "id=1,2", "id=2,1", "id=2,,01,1,2&page=1", "id=,,", "id=,", "slug=,", "slug=,,", "symbol=,", "slug=a,b",
+		"slug=B,a,A", "slug=%61,b", "slug=a%00b", "slug=ab", "slug=a,ab",
 		"slug=a&symbol=b", "slug=b&symbol=a", "q=a+b&id=1", "q=A%20b", "q=a++b", "q=+a+b", "q=ab")
 	for e := range Endpoint(Endpoints) {
 		for _, a := range same {
@@ -151,13 +173,18 @@ func TestIgnoredBounded(t *testing.T) {
 }
 
 func TestMessages(t *testing.T) {
-	for _, e := range []*ParamError{errIDElement[0], errIDElement[maxValues-1], errIDCount, errSymbolCount, errSlugCount, errFieldsCount, errPage.notInt, errPage.outside, errOffset.notInt, errOffset.outside,
-		errLengths.size.notInt, errLengths.size.outside, errLengths.limit.notInt, errLengths.limit.outside, errExchangeLengths.size.notInt, errExchangeLengths.size.outside,
-		errExchangeLengths.limit.notInt, errExchangeLengths.limit.outside, errHistoryLengths.size.outside, errHistoryLengths.limit.outside, errNoneAsked, errWindow, errBy, errQ, endpoints[Assets].errSort, endpoints[Chains].errSort} {
+	for _, e := range []*ParamError{errIDElement[0], errIDElement[maxValues-1], errIDCount, errSymbolCount,
+		errSlugCount, errFieldsCount, errPage.notInt, errPage.outside, errOffset.notInt, errOffset.outside,
+		errLengths.size.notInt, errLengths.size.outside, errLengths.limit.notInt, errLengths.limit.outside,
+		errExchangeLengths.size.notInt, errExchangeLengths.size.outside,
+		errExchangeLengths.limit.notInt, errExchangeLengths.limit.outside, errHistoryLengths.size.outside,
+		errHistoryLengths.limit.outside, errNoneAsked, errWindow, errBy, errQ, endpoints[Assets].errSort,
+		endpoints[Chains].errSort} {
 		if !strings.HasPrefix(e.Message, e.Param+": ") || !strings.Contains(e.Message, "; it takes ") {
 			t.Errorf("message %q", e.Message)
 		}
-		if quoted := strconv.Quote(e.Message); quoted != `"`+e.Message+`"` || utf8.RuneCountInString(e.Message) != len(e.Message) {
+		if quoted := strconv.Quote(e.Message); quoted != `"`+e.Message+`"` ||
+			utf8.RuneCountInString(e.Message) != len(e.Message) {
 			t.Errorf("message %q does not stand in JSON as it is", e.Message)
 		}
 	}

@@ -34,7 +34,8 @@ func TestAdmission(t *testing.T) {
 		if p := ask(t, r, req, query.Quotes, c.raw); p != nil {
 			t.Fatalf("%+v", p)
 		}
-		if got, n := header(&req.Reply, "Cache-Status"), r.Refresher.State().Snapshot.Responses().Len(); got != c.status || n != c.cached {
+		got, n := header(&req.Reply, "Cache-Status"), r.Refresher.State().Snapshot.Responses().Len()
+		if got != c.status || n != c.cached {
 			t.Errorf("request %d, %+v: %s, %d answers cached", i, c, got, n)
 		}
 	}

@@ -22,7 +22,7 @@ import (
 func TestAgainstOracle(t *testing.T) {
 	store := memstore.New()
 	f := teststore.NewFeed(1500, 1)
-	for i, name := range []string{"Doge & Co", "Éclair", "\"Doge\" & Co", "doge & co", "x\u0000y", "Dogé"} { // for /search
+	for i, name := range []string{"Doge & Co", "Éclair", "\"Doge\" & Co", "doge & co", "x\u0000y", "Dogé"} {
 		f.Assets[300+i].Name = name
 	}
 	first := teststore.Publish(t, store, f.History(750), teststore.Start)

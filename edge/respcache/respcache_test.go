@@ -92,8 +92,10 @@ func TestAnswersAreOfTheirKey(t *testing.T) {
 						if r == nil {
 							r = c.Add(e, coding, responseOf(key, coding))
 						}
-						if !bytes.Equal(r.Body, bodyOf(key, coding)) || !bytes.Equal(r.ETag, key) || !bytes.Equal(e.RawQuery, key) {
-							t.Errorf("asked for %s in coding %d, got %.40s…, tag %s, query %s", key, coding, r.Body, r.ETag, e.RawQuery)
+						if !bytes.Equal(r.Body, bodyOf(key, coding)) || !bytes.Equal(r.ETag, key) ||
+							!bytes.Equal(e.RawQuery, key) {
+							t.Errorf("asked for %s in coding %d, got %.40s…, tag %s, query %s", key, coding, r.Body,
+								r.ETag, e.RawQuery)
 							return
 						}
 						if c.Bytes() > c.Limit() {
@@ -188,7 +190,8 @@ func TestTooLarge(t *testing.T) {
 	check(t, c)
 
 	none := New(1, nil)
-	if e := entryOf(1); none.Get(keyOf(1)) != nil || none.AskedBefore(keyOf(1)) || none.AskedBefore(keyOf(1)) || none.HasRoom(keyOf(1), 0) || none.Put(e) != e || none.Get(keyOf(1)) != nil {
+	if e := entryOf(1); none.Get(keyOf(1)) != nil || none.AskedBefore(keyOf(1)) || none.AskedBefore(keyOf(1)) ||
+		none.HasRoom(keyOf(1), 0) || none.Put(e) != e || none.Get(keyOf(1)) != nil {
 		t.Error("a cache of one byte keeps something")
 	}
 	if none.Add(small, 1, large) != large || none.Hottest(1, nil) != nil || none.Len()+none.Bytes()+none.Limit() != 0 {

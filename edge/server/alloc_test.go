@@ -19,9 +19,11 @@ func TestAllocations(t *testing.T) {
 		raw    string
 		status int
 	}{
-		"200":              {keys, request("GET", assets+"?page=2&sort=name:desc&slug=a,b", "X-Api-Key: "+text, "Accept-Encoding: gzip"), 200},
-		"200 with origin":  {keys, request("GET", assets, "X-Api-Key: "+text, origin, "X-Request-Id: mine"), 200},
-		"200 pinned":       {keys, request("GET", assets, "X-Api-Key: "+text, "X-Snapshot-Time: 2026-11-21T12:00:00Z"), 200},
+		"200": {keys, request("GET", assets+"?page=2&sort=name:desc&slug=a,b", "X-Api-Key: "+text,
+			"Accept-Encoding: gzip"), 200},
+		"200 with origin": {keys, request("GET", assets, "X-Api-Key: "+text, origin, "X-Request-Id: mine"), 200},
+		"200 pinned": {keys, request("GET", assets, "X-Api-Key: "+text, "X-Snapshot-Time: 2026-11-21T12:00:00Z"),
+			200},
 		"200 without auth": {nil, request("GET", assets), 200},
 		"400":              {keys, request("GET", assets+"?page=0", "X-Api-Key: "+text), 400},
 		"401":              {keys, request("GET", assets), 401},
@@ -38,7 +40,8 @@ func TestAllocations(t *testing.T) {
 		if c.keys == poor {
 			open = 1
 		}
-		s := newServer(t, Config{Keys: c.keys, AddressRate: 1_000_000, AddressBurst: 1_000_000, OpenRate: open, OpenBurst: open, Static: map[string]StaticFile{"/docs": {Body: []byte("x"), ContentType: "text/html"}}})
+		s := newServer(t, Config{Keys: c.keys, AddressRate: 1_000_000, AddressBurst: 1_000_000, OpenRate: open,
+			OpenBurst: open, Static: map[string]StaticFile{"/docs": {Body: []byte("x"), ContentType: "text/html"}}})
 		r := newRequest(t, s, c.raw)
 		peer, now := r.peer, time.Now()
 		answer := func() {

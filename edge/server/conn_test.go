@@ -96,7 +96,8 @@ func TestAcceptErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln := &failing{Listener: inner, errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ECONNABORTED, syscall.ENOBUFS, syscall.ENOMEM}}
+	ln := &failing{Listener: inner, errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ECONNABORTED, syscall.ENOBUFS,
+		syscall.ENOMEM}}
 	s := newServer(t, Config{})
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()
@@ -130,7 +131,8 @@ func TestSlowReaders(t *testing.T) {
 	const slow = 4
 	big := make([]byte, 16<<20)
 	s, addr := start(t, func(cfg *Config) {
-		cfg.MaxWaitingBytes, cfg.WriteTimeout, cfg.ReadTimeout = 8*slow*(chargeWriting+rows.OutputSize+2*sendBuffer+int64(len(big))), patience, patience
+		cfg.MaxWaitingBytes = 8 * slow * (chargeWriting + rows.OutputSize + 2*sendBuffer + int64(len(big)))
+		cfg.WriteTimeout, cfg.ReadTimeout = patience, patience
 		cfg.Answer = func(r *Request) error {
 			switch r.Query.Page {
 			case 1:
@@ -162,8 +164,10 @@ func TestSlowReaders(t *testing.T) {
 		heads = append(heads, dial(t, addr).send("GET / HTTP/1.1\r\nX: "+strings.Repeat("a", 5000)))
 		until(t, func() bool { return s.Stats().Waiting == slow+len(heads) })
 	}
-	expect(t, 503, "SERVICE_UNAVAILABLE", dial(t, addr).send("GET / HTTP/1.1\r\nX: "+strings.Repeat("a", 5000)).receive("GET"))
-	expect(t, 503, "SERVICE_UNAVAILABLE", dial(t, addr).send(request("GET", assets, "Content-Length: 5")).receive("GET"))
+	expect(t, 503, "SERVICE_UNAVAILABLE", dial(t, addr).send("GET / HTTP/1.1\r\nX: "+strings.Repeat("a",
+		5000)).receive("GET"))
+	expect(t, 503, "SERVICE_UNAVAILABLE", dial(t,
+		addr).send(request("GET", assets, "Content-Length: 5")).receive("GET"))
 	for _, c := range heads {
 		c.Close()
 	}

@@ -37,34 +37,45 @@ func costly() (list []input) {
 	)
 	rng := rand.New(rand.NewPCG(1, 2))
 	next := request("GET", assets)
-	for _, n := range []int{1, 2, 3, 50, 100, 511, 512, 513, 2047, 2048, 2049, 4096, 8191, 8192, 16_000, 16_382, 16_383, 16_384, 16_385, 16_386, 20_000} {
+	for _, n := range []int{1, 2, 3, 50, 100, 511, 512, 513, 2047, 2048, 2049, 4096, 8191, 8192, 16_000, 16_382, 16_383,
+		16_384, 16_385, 16_386, 20_000} {
 		head := sizedHead(n)
 		at := 1 + rng.IntN(len(head))
 		list = append(list,
 			input{fmt.Sprintf("head of %d bytes", n), []string{head}, large, 2},
 			input{fmt.Sprintf("head of %d bytes, one by one", n), cut(head, 1), large, 2},
-			input{fmt.Sprintf("head of %d bytes, cut at %d, and a byte of the next", n, at), []string{head[:at], head[at:] + next[:1], next[1:]}, large, 4},
-			input{fmt.Sprintf("head of %d bytes, all but its end", n), []string{head[:len(head)-1], head[len(head)-1:] + next}, large, 4})
+			input{fmt.Sprintf("head of %d bytes, cut at %d, and a byte of the next", n, at),
+				[]string{head[:at], head[at:] + next[:1], next[1:]}, large, 4},
+			input{fmt.Sprintf("head of %d bytes, all but its end", n),
+				[]string{head[:len(head)-1], head[len(head)-1:] + next}, large, 4})
 	}
 	chunks := request("GET", assets, "Transfer-Encoding: chunked")
 	body := request("POST", assets, "Content-Length: 4096") + strings.Repeat("a", 4096)
 	return append(list,
 		input{"empty lines", []string{strings.Repeat("\r\n", 8000)}, plain, 2},
-		input{"thousands of lines", []string{request("GET", assets, strings.Repeat("If-None-Match:\r\n", 1000))}, plain, 2},
-		input{"a hundred lines of a list, 160 bytes each", []string{request("GET", assets, strings.Repeat("If-None-Match: "+strings.Repeat("a", 140)+"\r\n", 97)+"A: b")}, large, 2},
-		input{"a target of 16 KB", []string{strings.Replace(next, assets, "/"+strings.Repeat("a", 16_000), 1)}, large, 2},
-		input{"a method of 16 KB", []string{strings.Replace(next, "GET", strings.Repeat("\x01", 16_000), 1)}, 2 * large, 2},
+		input{"thousands of lines", []string{request("GET", assets, strings.Repeat("If-None-Match:\r\n", 1000))}, plain,
+			2},
+		input{"a hundred lines of a list, 160 bytes each",
+			[]string{request("GET", assets, strings.Repeat("If-None-Match: "+strings.Repeat("a", 140)+"\r\n",
+				97)+"A: b")}, large, 2},
+		input{"a target of 16 KB", []string{strings.Replace(next, assets, "/"+strings.Repeat("a", 16_000), 1)}, large,
+			2},
+		input{"a method of 16 KB", []string{strings.Replace(next, "GET", strings.Repeat("\x01", 16_000), 1)}, 2 * large,
+			2},
 		input{"cookies", []string{request("GET", assets, "Cookie: "+strings.Repeat("a=b;", 4000))}, 3 * large, 2},
 		input{"a pipeline of 1,000", []string{strings.Repeat(next, 1000)}, plain, 1000 * len(next) / maxHead * 2},
 		input{"a pipeline of 1,000, cut anywhere", cut(strings.Repeat(next, 1000), 97), plain, 1000},
 		input{"a pipeline of 100 with bodies, byte by byte", cut(strings.Repeat(body, 100), 1), 100 * plain, 200},
 		input{"chunks of a byte", []string{chunks + strings.Repeat("1\r\na\r\n", 4096) + "0\r\n\r\n"}, plain, 4},
-		input{"chunks of a byte with long sizes", []string{chunks + strings.Repeat("0000000000000001\r\na\r\n", 4096) + "0\r\n\r\n"}, plain, 4},
+		input{"chunks of a byte with long sizes",
+			[]string{chunks + strings.Repeat("0000000000000001\r\na\r\n", 4096) + "0\r\n\r\n"}, plain, 4},
 		input{"a chunk extension without end", []string{chunks, "1;" + strings.Repeat("a", 100_000)}, plain, 4},
-		input{"chunk extensions", []string{chunks + strings.Repeat("1;"+strings.Repeat("a", 100)+"\r\na\r\n", 100)}, plain, 4},
+		input{"chunk extensions", []string{chunks + strings.Repeat("1;"+strings.Repeat("a", 100)+"\r\na\r\n", 100)},
+			plain, 4},
 		input{"a trailer without end", []string{chunks + "0\r\n" + strings.Repeat("A: b\r\n", 100_000)}, plain, 4},
 		input{"a trailer of one line", []string{chunks + "0\r\nA: " + strings.Repeat("b", 100_000)}, plain, 4},
-		input{"a large body", []string{request("GET", assets, "Content-Length: 999999") + strings.Repeat("a", 999_999)}, plain, 4},
+		input{"a large body", []string{request("GET", assets, "Content-Length: 999999") + strings.Repeat("a", 999_999)},
+			plain, 4},
 	)
 }
 
@@ -103,7 +114,8 @@ func TestCosts(t *testing.T) {
 			t.Errorf("%s: %d bytes looked at of %d", in.name, c.head.looks, sent)
 		}
 		if c.head.turns > len(in.segments)+in.turns || peer.empty > 0 {
-			t.Errorf("%s: %d turns and %d readings into no room for %d segments", in.name, c.head.turns, peer.empty, len(in.segments))
+			t.Errorf("%s: %d turns and %d readings into no room for %d segments", in.name, c.head.turns, peer.empty,
+				len(in.segments))
 		}
 		if allocated > in.allocated {
 			t.Errorf("%s: %d bytes allocated, at most %d may be", in.name, allocated, in.allocated)
@@ -142,7 +154,10 @@ func TestCosts(t *testing.T) {
 // the memory of another, which holds what that one's lines needed, too.
 func TestBodyHasRequestOfItsOwn(t *testing.T) {
 	s := newServer(t, Config{})
-	for raw, own := range map[string]bool{request("GET", assets): false, request("GET", assets, "Content-Length: 1") + "a": true, request("GET", assets, "Transfer-Encoding: chunked") + "0\r\n\r\n": true, sizedHead(maxPooledHead): false, sizedHead(maxPooledHead + 1): true} {
+	for raw, own := range map[string]bool{request("GET", assets): false,
+		request("GET", assets, "Content-Length: 1") + "a":                  true,
+		request("GET", assets, "Transfer-Encoding: chunked") + "0\r\n\r\n": true, sizedHead(maxPooledHead): false,
+		sizedHead(maxPooledHead + 1): true} {
 		c := newListener(nil, &s.cfg).admit(&segments{left: [][]byte{[]byte(raw)}})
 		if err := c.readHead(); err != nil {
 			t.Fatal(err)

@@ -35,8 +35,9 @@ func TestFraming(t *testing.T) {
 		"half a request line": {"GET /openapi", 408, "REQUEST_TIMEOUT"},
 		"half a large head":   {"GET / HTTP/1.1\r\nHost: x\r\nX-A: " + long, 408, "REQUEST_TIMEOUT"},
 		"half a body":         {request("GET", assets, "Content-Length: 4000") + "hello", 408, "REQUEST_TIMEOUT"},
-		"half a chunk":        {request("POST", assets, "Transfer-Encoding: chunked") + "ff0\r\n", 408, "REQUEST_TIMEOUT"},
-		"TLS":                 {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 408, "REQUEST_TIMEOUT"},
+		"half a chunk": {request("POST", assets, "Transfer-Encoding: chunked") + "ff0\r\n", 408,
+			"REQUEST_TIMEOUT"},
+		"TLS": {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 408, "REQUEST_TIMEOUT"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -61,7 +62,10 @@ func TestFraming(t *testing.T) {
 // that no client takes a word for the answer to its next request. An empty line
 // may end the request before, and is nothing.
 func TestSilent(t *testing.T) {
-	_, addr := start(t, func(cfg *Config) { cfg.ReadTimeout, cfg.IdleTimeout = 50*time.Millisecond, 50*time.Millisecond })
+	_, addr := start(t, func(cfg *Config) {
+		cfg.ReadTimeout, cfg.IdleTimeout = 50*time.Millisecond,
+			50*time.Millisecond
+	})
 	dial(t, addr).closed()
 	for _, end := range []string{"", "\r\n"} {
 		c := dial(t, addr).send(request("GET", assets) + end)
@@ -89,7 +93,8 @@ func FuzzRaw(f *testing.F) {
 			t.Fatal("no answer")
 		}
 		if len(l.conns) != 0 || len(l.accounts) != 0 || l.all.held[waiting] != 0 {
-			t.Fatalf("%d connections, %d accounts and %d bytes are left over", len(l.conns), len(l.accounts), l.all.held[waiting])
+			t.Fatalf("%d connections, %d accounts and %d bytes are left over", len(l.conns), len(l.accounts),
+				l.all.held[waiting])
 		}
 		for r := bufio.NewReader(&peer.out); ; {
 			if _, err := r.Peek(1); err != nil {
@@ -162,7 +167,8 @@ func FuzzBoundaries(f *testing.F) {
 			}
 			pieces.left, rest = append(pieces.left, rest[:n:n]), rest[n:]
 		}
-		if again, err2 := boundaries(s, pieces); !slices.Equal(again, ends) || framingProblem(err) != framingProblem(err2) {
+		if again, err2 := boundaries(s, pieces); !slices.Equal(again, ends) ||
+			framingProblem(err) != framingProblem(err2) {
 			t.Fatalf("whole: %v, %v; in pieces: %v, %v", ends, err, again, err2)
 		}
 		if err.Error() == "no progress" || whole.empty+pieces.empty > 0 {

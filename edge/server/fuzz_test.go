@@ -10,7 +10,8 @@ var pinForm = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`)
 
 // FuzzTime: a pin is read exactly as the standard library reads its form.
 func FuzzTime(f *testing.F) {
-	for _, s := range []string{"2026-11-21T12:10:00Z", "2024-02-29T00:00:00Z", "2023-02-29T00:00:00Z", "0000-01-01T00:00:00Z", "2026-11-21T24:00:00Z", "2026-11-21T12:10:00.5Z", ""} {
+	for _, s := range []string{"2026-11-21T12:10:00Z", "2024-02-29T00:00:00Z", "2023-02-29T00:00:00Z",
+		"0000-01-01T00:00:00Z", "2026-11-21T24:00:00Z", "2026-11-21T12:10:00.5Z", ""} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -25,7 +26,8 @@ func FuzzTime(f *testing.F) {
 
 // FuzzForwarded: what is read as an address is one, and masks to less than it.
 func FuzzForwarded(f *testing.F) {
-	for _, s := range []string{"192.0.2.1", "192.0.2.1:80", "[2001:db8::1]:443", "::ffff:1.2.3.4", "fe80::1%eth0", "unknown", "[", "[]:"} {
+	for _, s := range []string{"192.0.2.1", "192.0.2.1:80", "[2001:db8::1]:443", "::ffff:1.2.3.4", "fe80::1%eth0",
+		"unknown", "[", "[]:"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

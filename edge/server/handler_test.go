@@ -28,8 +28,10 @@ func TestPaths(t *testing.T) {
 		expect(t, status, key, ask(t, addr, "GET", "/openapi/v1/"+e.Name()))
 		expect(t, status, key, ask(t, addr, "GET", "/openapi/v1/"+e.Name()+"?"))
 	}
-	for _, target := range []string{"/", "/openapi/v1/", "/openapi/v1", "/openapi/v1/assets/", "//openapi/v1/assets", "/openapi//v1/assets", "/openapi/v1/%61ssets", "/openapi/v1/Assets",
-		"/openapi/v1/./assets", "/openapi/v1/x/../assets", "/openapi/v1/%2e%2e/v1/assets", "/openapi/v1/assets#x", "/openapi/v1/assets;x=1", "/openapi/v2/assets", "/openapi/v1/assets%00",
+	for _, target := range []string{"/", "/openapi/v1/", "/openapi/v1", "/openapi/v1/assets/", "//openapi/v1/assets",
+		"/openapi//v1/assets", "/openapi/v1/%61ssets", "/openapi/v1/Assets",
+		"/openapi/v1/./assets", "/openapi/v1/x/../assets", "/openapi/v1/%2e%2e/v1/assets", "/openapi/v1/assets#x",
+		"/openapi/v1/assets;x=1", "/openapi/v2/assets", "/openapi/v1/assets%00",
 		"*", "http://h", "http://h/", "http://h?/openapi/v1/assets", "http:///openapi/v1/assetsx", "/%"} {
 		expect(t, 404, "PATH_NOT_FOUND", ask(t, addr, "GET", target))
 	}
@@ -53,8 +55,10 @@ func TestMethods(t *testing.T) {
 			a := ask(t, addr, "OPTIONS", target, headers...)
 			expect(t, 204, "", a)
 			for name, want := range map[string]string{
-				"Access-Control-Allow-Origin": "*", "Access-Control-Allow-Methods": "GET, HEAD, OPTIONS", "Access-Control-Max-Age": "86400",
-				"Access-Control-Allow-Headers": "X-Api-Key, X-Request-Id, X-Snapshot-Time, If-None-Match, If-Modified-Since, Last-Event-ID",
+				"Access-Control-Allow-Origin": "*", "Access-Control-Allow-Methods": "GET, HEAD, OPTIONS",
+				"Access-Control-Max-Age": "86400",
+				"Access-Control-Allow-Headers": "X-Api-Key, X-Request-Id, X-Snapshot-Time, " +
+					"If-None-Match, If-Modified-Since, Last-Event-ID",
 			} {
 				if got := a.Header.Get(name); got != want {
 					t.Errorf("OPTIONS %s: %s %q, want %q", target, name, got, want)
@@ -80,11 +84,14 @@ func TestHead(t *testing.T) {
 			return stub(r)
 		}
 	})
-	for _, target := range []string{assets, assets + "?page=0", "/openapi/v1/global", "/openapi/v1/chains", "/nowhere", "/docs"} {
+	for _, target := range []string{assets, assets + "?page=0", "/openapi/v1/global", "/openapi/v1/chains", "/nowhere",
+		"/docs"} {
 		id := "X-Request-Id: same"
 		get, head := ask(t, addr, "GET", target, id), ask(t, addr, "HEAD", target, id)
-		if get.StatusCode != head.StatusCode || get.ContentLength != head.ContentLength || get.ContentLength != int64(len(get.body)) || head.body != "" {
-			t.Errorf("%s: %d of %d bytes, and HEAD %d of %d", target, get.StatusCode, get.ContentLength, head.StatusCode, head.ContentLength)
+		if get.StatusCode != head.StatusCode || get.ContentLength != head.ContentLength ||
+			get.ContentLength != int64(len(get.body)) || head.body != "" {
+			t.Errorf("%s: %d of %d bytes, and HEAD %d of %d", target, get.StatusCode, get.ContentLength,
+				head.StatusCode, head.ContentLength)
 		}
 		get.Header.Del("Date")
 		head.Header.Del("Date")
@@ -115,8 +122,10 @@ func TestKey(t *testing.T) {
 	expect(t, 200, "", ask(t, addr, "GET", assets, "x-aPI-kEY:\t"+text+"  "))
 	first := ""
 	for _, headers := range [][]string{
-		nil, {"X-Api-Key:"}, {"X-Api-Key: x"}, {"X-Api-Key: " + otherKey(t)}, {"X-Api-Key: " + text + "x"}, {"X-Api-Key: " + strings.ToLower(text)},
-		{"X-Api-Key: " + text, "X-Api-Key: " + text}, {"X-Api-Key: " + text, "x-api-key:"}, {"X-Api-Key: " + text + ", " + text}, {"Authorization: Bearer " + text}, {"X-Api_Key: " + text},
+		nil, {"X-Api-Key:"}, {"X-Api-Key: x"}, {"X-Api-Key: " + otherKey(t)}, {"X-Api-Key: " + text + "x"},
+		{"X-Api-Key: " + strings.ToLower(text)},
+		{"X-Api-Key: " + text, "X-Api-Key: " + text}, {"X-Api-Key: " + text, "x-api-key:"},
+		{"X-Api-Key: " + text + ", " + text}, {"Authorization: Bearer " + text}, {"X-Api_Key: " + text},
 	} {
 		a := ask(t, addr, "GET", assets+"?api_key="+text, headers...)
 		expect(t, 401, "UNAUTHORIZED", a)
@@ -190,7 +199,8 @@ func TestKeyLimit(t *testing.T) {
 	for range 2 {
 		a := handle(t, s, now, request("GET", assets+"?page=x", "X-Api-Key: "+text))
 		expect(t, 429, "TOO_MANY_REQUESTS", a)
-		if a.Header.Get("Retry-After") != "1" || a.Header.Get("RateLimit") != `"default";r=0;t=5` || a.Header.Get("RateLimit-Policy") != `"default";q=5;w=5` {
+		if a.Header.Get("Retry-After") != "1" || a.Header.Get("RateLimit") != `"default";r=0;t=5` ||
+			a.Header.Get("RateLimit-Policy") != `"default";q=5;w=5` {
 			t.Errorf("429 with %v", a.Header)
 		}
 	}
@@ -253,7 +263,8 @@ const searchRows = 500
 // whatever it ends in: before they are visited, and what is owed keeps others from theirs.
 func TestSearchTokens(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		rate, burst := rapid.SampledFrom([]int{1, 2, 5, 10, 50, 100, 200}).Draw(rt, "rate"), rapid.IntRange(1, 300).Draw(rt, "burst")
+		rate, burst := rapid.SampledFrom([]int{1, 2, 5, 10, 50, 100, 200}).Draw(rt, "rate"),
+			rapid.IntRange(1, 300).Draw(rt, "burst")
 		keys, text := newKeys(t, rate, burst)
 		var steps [][2]int // rows announced, and rows visited
 		var result error
@@ -301,8 +312,10 @@ func TestSearchTokens(t *testing.T) {
 				}
 			}
 			a := handle(t, s, now, request("GET", "/openapi/v1/search?q=a", "X-Api-Key: "+text))
-			if want := fmt.Sprintf(`"default";r=%d;`, max(0, left)); a.StatusCode != status || !strings.HasPrefix(a.Header.Get("RateLimit"), want) {
-				rt.Fatalf("%v: %d with %q, want %d with %q", steps, a.StatusCode, a.Header.Get("RateLimit"), status, want)
+			if want := fmt.Sprintf(`"default";r=%d;`, max(0, left)); a.StatusCode != status ||
+				!strings.HasPrefix(a.Header.Get("RateLimit"), want) {
+				rt.Fatalf("%v: %d with %q, want %d with %q", steps, a.StatusCode, a.Header.Get("RateLimit"), status,
+					want)
 			}
 		}
 	})
@@ -354,7 +367,8 @@ func TestAddressLimit(t *testing.T) {
 
 func TestForwarded(t *testing.T) {
 	for text, want := range map[string]string{
-		"192.0.2.1": "192.0.2.1", "192.0.2.1:80": "192.0.2.1", "2001:db8::1": "2001:db8::1", "[2001:db8::1]": "2001:db8::1", "[2001:db8::1]:80": "2001:db8::1",
+		"192.0.2.1": "192.0.2.1", "192.0.2.1:80": "192.0.2.1", "2001:db8::1": "2001:db8::1",
+		"[2001:db8::1]": "2001:db8::1", "[2001:db8::1]:80": "2001:db8::1",
 		"::ffff:192.0.2.1": "192.0.2.1", "fe80::1%eth0": "fe80::1",
 		"": "", "unknown": "", "192.0.2": "", "192.0.2.1:x": "", "[": "", "[]": "", strings.Repeat("1", 1000): "",
 	} {
@@ -386,7 +400,8 @@ func TestRequestID(t *testing.T) {
 		for _, target := range []string{assets, "/nowhere"} {
 			a := ask(t, addr, "GET", target, c.headers...)
 			id := a.Header.Get("X-Request-Id")
-			if c.kept != "" && id != c.kept || c.kept == "" && (len(id) != reqid.Length || len(a.Header["Set-Cookie"]) > 0) {
+			if c.kept != "" && id != c.kept || c.kept == "" &&
+				(len(id) != reqid.Length || len(a.Header["Set-Cookie"]) > 0) {
 				t.Errorf("%.40q: id %q", c.headers, id)
 			}
 		}
@@ -410,8 +425,10 @@ func TestCORS(t *testing.T) {
 		cfg.ReadTimeout = 200 * time.Millisecond
 	})
 	for status, raw := range map[int]string{
-		401: request("GET", assets, "Origin: null"), 404: request("GET", "/nowhere", "Origin: null"), 405: request("POST", assets, "Origin: null"),
-		413: request("GET", assets, "Origin: null", "Content-Length: 5000"), 204: request("OPTIONS", assets, "Origin: null"),
+		401: request("GET", assets, "Origin: null"), 404: request("GET", "/nowhere", "Origin: null"),
+		405: request("POST", assets, "Origin: null"),
+		413: request("GET", assets, "Origin: null", "Content-Length: 5000"),
+		204: request("OPTIONS", assets, "Origin: null"),
 		400: "GET\r\n\r\n", 408: "GET", 431: "GET /" + strings.Repeat("a", 70000),
 	} {
 		a := dial(t, addr).send(raw).receive("GET")
@@ -422,7 +439,9 @@ func TestCORS(t *testing.T) {
 		if want := strings.Contains(raw, "Origin"); (exposed != "") != want {
 			t.Errorf("%d: exposed %q", status, exposed)
 		} else if want {
-			for _, name := range []string{"X-Snapshot-Time", "ETag", "Last-Modified", "Cache-Control", "Vary", "Content-Encoding", "Cache-Status", "X-Not-Found", "X-Ignored", "RateLimit-Policy", "RateLimit", "X-Request-Id", "Retry-After"} {
+			for _, name := range []string{"X-Snapshot-Time", "ETag", "Last-Modified", "Cache-Control", "Vary",
+				"Content-Encoding", "Cache-Status", "X-Not-Found", "X-Ignored", "RateLimit-Policy", "RateLimit",
+				"X-Request-Id", "Retry-After"} {
 				if !strings.Contains(", "+exposed+",", ", "+name+",") {
 					t.Errorf("%d: %s is not exposed", status, name)
 				}
@@ -442,7 +461,8 @@ func TestSharedCaches(t *testing.T) {
 		limit  bool
 	}{{"", 200, false}, {"?page=0", 400, true}, {"", 429, true}} {
 		a := ask(t, addr, "GET", assets+want.query, "X-Api-Key: "+text)
-		if a.StatusCode != want.status || (a.Header.Get("RateLimit") != "") != want.limit || (a.Header.Get("RateLimit-Policy") != "") != want.limit ||
+		if a.StatusCode != want.status || (a.Header.Get("RateLimit") != "") != want.limit ||
+			(a.Header.Get("RateLimit-Policy") != "") != want.limit ||
 			a.Header.Get("Access-Control-Expose-Headers") == "" {
 			t.Errorf("%q: %d with %v, want %+v", want.query, a.StatusCode, a.Header, want)
 		}
@@ -544,19 +564,24 @@ func TestEngine(t *testing.T) {
 				}
 				return stub(r)
 			}
-			if string(r.AcceptEncoding) != "gzip, br;q=0" || string(r.IfNoneMatch) != `"a", "b", *` || string(r.IfModifiedSince) != "Sat, 21 Nov 2026 12:00:00 GMT" ||
-				!r.Origin || r.Now.IsZero() || string(r.ID) != "me" || r.Query.Page != 2 || r.Query.Endpoint != query.Assets {
+			if string(r.AcceptEncoding) != "gzip, br;q=0" || string(r.IfNoneMatch) != `"a", "b", *` ||
+				string(r.IfModifiedSince) != "Sat, 21 Nov 2026 12:00:00 GMT" ||
+				!r.Origin || r.Now.IsZero() || string(r.ID) != "me" || r.Query.Page != 2 ||
+				r.Query.Endpoint != query.Assets {
 				t.Errorf("asked %+v", r)
 			}
 			return stub(r)
 		}
 	})
-	expect(t, 200, "", ask(t, addr, "GET", assets+"?page=2", "Accept-Encoding: gzip", "accept-encoding: br;q=0", `If-None-Match: "a"`, `If-None-Match: "b"`, `If-None-Match: *`,
+	expect(t, 200, "", ask(t, addr, "GET", assets+"?page=2", "Accept-Encoding: gzip", "accept-encoding: br;q=0",
+		`If-None-Match: "a"`, `If-None-Match: "b"`, `If-None-Match: *`,
 		"If-Modified-Since: Sat, 21 Nov 2026 12:00:00 GMT", "Origin: x", "X-Request-Id: me"))
-	expect(t, 200, "", ask(t, addr, "GET", "/openapi/v1/trending", "If-None-Match:", "If-Modified-Since: Sat, 21 Nov 2026 12:00:00 GMT"))
+	expect(t, 200, "", ask(t, addr, "GET", "/openapi/v1/trending", "If-None-Match:",
+		"If-Modified-Since: Sat, 21 Nov 2026 12:00:00 GMT"))
 	for target, status := range map[string]int{"/openapi/v1/quotes": 503, "/openapi/v1/chains": 500} {
 		a := ask(t, addr, "GET", target)
-		if a.StatusCode != status || a.Header.Get("ETag") != "" || a.Header.Get("Content-Encoding") != "" || a.Header.Get("X-Snapshot-Time") != "" {
+		if a.StatusCode != status || a.Header.Get("ETag") != "" || a.Header.Get("Content-Encoding") != "" ||
+			a.Header.Get("X-Snapshot-Time") != "" {
 			t.Errorf("%s: %d with %v", target, a.StatusCode, a.Header)
 		}
 	}
@@ -571,23 +596,28 @@ func TestStatic(t *testing.T) {
 	_, addr := start(t, func(cfg *Config) {
 		cfg.Keys = keys
 		cfg.Static = map[string]StaticFile{
-			"/":                {Body: []byte("<html>"), ContentType: "text/html; charset=utf-8", Header: map[string]string{"Content-Security-Policy": "default-src 'self'"}},
+			"/": {Body: []byte("<html>"), ContentType: "text/html; charset=utf-8",
+				Header: map[string]string{"Content-Security-Policy": "default-src 'self'"}},
 			"/static/board.js": {Body: []byte("x"), ContentType: "text/javascript", CacheControl: "no-cache"},
 		}
 	})
 	a := ask(t, addr, "GET", "/?x=y")
 	tag := a.Header.Get("ETag")
-	if a.StatusCode != 200 || a.body != "<html>" || len(tag) != 34 || a.Header.Get("Content-Security-Policy") != "default-src 'self'" ||
-		a.Header.Get("Content-Type") != "text/html; charset=utf-8" || a.Header.Get("Cache-Control") != "public, max-age=300" {
+	if a.StatusCode != 200 || a.body != "<html>" || len(tag) != 34 ||
+		a.Header.Get("Content-Security-Policy") != "default-src 'self'" ||
+		a.Header.Get("Content-Type") != "text/html; charset=utf-8" ||
+		a.Header.Get("Cache-Control") != "public, max-age=300" {
 		t.Errorf("%d %q with %v", a.StatusCode, a.body, a.Header)
 	}
-	for list, want := range map[string]int{tag: 304, "W/" + tag: 304, `"a", ` + tag: 304, "*": 304, `"a"`: 200, "": 200, tag[1:]: 200} {
+	for list, want := range map[string]int{tag: 304, "W/" + tag: 304, `"a", ` + tag: 304, "*": 304, `"a"`: 200, "": 200,
+		tag[1:]: 200} {
 		a := ask(t, addr, "GET", "/", "If-None-Match: "+list)
 		if a.StatusCode != want || a.Header.Get("ETag") != tag || want == 304 && a.body != "" {
 			t.Errorf("If-None-Match %s: %d %q", list, a.StatusCode, a.body)
 		}
 	}
-	if a := ask(t, addr, "GET", "/static/board.js"); a.body != "x" || a.Header.Get("Cache-Control") != "no-cache" || a.Header.Get("ETag") == tag {
+	if a := ask(t, addr, "GET", "/static/board.js"); a.body != "x" || a.Header.Get("Cache-Control") != "no-cache" ||
+		a.Header.Get("ETag") == tag {
 		t.Errorf("%d %q with %v", a.StatusCode, a.body, a.Header)
 	}
 	expect(t, 405, "METHOD_NOT_ALLOWED", ask(t, addr, "POST", "/"))
@@ -634,7 +664,8 @@ func TestPinnedOfKey(t *testing.T) {
 		all = append(all, dial(t, addr).send(raw))
 		until(t, func() bool { return int(waiting.Load()) == n+1 })
 	}
-	expect(t, 503, "SERVICE_UNAVAILABLE", ask(t, addr, "GET", assets, "X-Api-Key: "+text, "X-Snapshot-Time: 2026-11-21T12:00:00Z"))
+	expect(t, 503, "SERVICE_UNAVAILABLE", ask(t, addr, "GET", assets, "X-Api-Key: "+text,
+		"X-Snapshot-Time: 2026-11-21T12:00:00Z"))
 	close(release)
 	for _, c := range all {
 		expect(t, 200, "", c.receive("GET"))

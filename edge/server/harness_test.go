@@ -26,7 +26,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // patience bounds what a test waits for; nothing should ever take that long.
 const patience = 20 * time.Second
 
-var stubBody = []byte(`{"code":0,"message":"OK","message_key":"OK","result":{"items":[],"page":1,"total":0,"total_page":1}}`)
+var stubBody = []byte(`{"code":0,"message":"OK","message_key":"OK",` +
+	`"result":{"items":[],"page":1,"total":0,"total_page":1}}`)
 
 // stub answers everything with the same body, and says what it was asked.
 func stub(r *Request) error {
@@ -136,7 +137,8 @@ func ask(t *testing.T, addr, method, target string, headers ...string) *response
 }
 
 func request(method, target string, headers ...string) string {
-	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: edge.test\r\n%s\r\n", method, target, strings.Join(append(headers, ""), "\r\n"))
+	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: edge.test\r\n%s\r\n", method, target,
+		strings.Join(append(headers, ""), "\r\n"))
 }
 
 // expect is ask for a status and message_key.
@@ -156,7 +158,8 @@ func newKeys(t testing.TB, rate, burst int) (*auth.Keys, string) {
 	}
 	keys := new(auth.Keys)
 	keys.Use(&artifacts.KeySet{Format: artifacts.Format, Keys: []artifacts.KeyEntry{
-		{ID: "key-1", Name: "test", Hash: artifacts.HashKey([]byte(text)), Rate: rate, Burst: burst, Created: time.Now()},
+		{ID: "key-1", Name: "test", Hash: artifacts.HashKey([]byte(text)), Rate: rate, Burst: burst,
+			Created: time.Now()},
 	}}, time.Now())
 	return keys, text
 }
@@ -203,7 +206,8 @@ func handle(t *testing.T, s *Server, now time.Time, raw string) *response {
 	defer s.observe(r, nil)
 	first, rest := s.appendReply(r)
 	method, _, _ := strings.Cut(raw, " ")
-	return (&client{t: t, r: bufio.NewReader(io.MultiReader(bytes.NewReader(first), bytes.NewReader(rest)))}).receive(method)
+	return (&client{t: t, r: bufio.NewReader(io.MultiReader(bytes.NewReader(first),
+		bytes.NewReader(rest)))}).receive(method)
 }
 
 // until waits for what comes without being told.

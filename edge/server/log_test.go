@@ -104,14 +104,16 @@ func TestLog(t *testing.T) {
 	if want := []float64{503, 500, 401, 404, 400, 400}; !slices.Equal(statuses, want) {
 		t.Errorf("logged %v, want %v", statuses, want)
 	}
-	if l := lines[0]; l["request_id"] != "fault-1" || l["key_id"] != "key-1" || l["route"] != "quotes" || l["level"] != "ERROR" || l["snapshot"] != "2026-11-21T12:00:00Z" || l["duration"] == nil {
+	if l := lines[0]; l["request_id"] != "fault-1" || l["key_id"] != "key-1" || l["route"] != "quotes" ||
+		l["level"] != "ERROR" || l["snapshot"] != "2026-11-21T12:00:00Z" || l["duration"] == nil {
 		t.Errorf("503: %v", l)
 	}
 	if l := lines[2]; l["level"] != "INFO" || l["key_id"] != "" || strings.Contains(l["request_id"].(string), "evil") {
 		t.Errorf("401: %v", l)
 	}
 	panics := out.lines(t, "request handler panicked")
-	if len(panics) != 1 || panics[0]["request_id"] != "panic-1" || panics[0]["panic"] != "at the disco" || !strings.Contains(panics[0]["stack"].(string), "TestLog") {
+	if len(panics) != 1 || panics[0]["request_id"] != "panic-1" || panics[0]["panic"] != "at the disco" ||
+		!strings.Contains(panics[0]["stack"].(string), "TestLog") {
 		t.Errorf("panics %v", panics)
 	}
 	if strings.Contains(out.String(), "mdk_live_") || strings.Contains(out.String(), "127.0.0.1") {
@@ -164,7 +166,8 @@ func TestLogAll(t *testing.T) {
 }
 
 func TestMask(t *testing.T) {
-	for in, want := range map[string]string{"192.0.2.77": "192.0.2.0/24", "::ffff:192.0.2.77": "192.0.2.0/24", "2001:db8:1:2::3": "2001:db8:1::/48"} {
+	for in, want := range map[string]string{"192.0.2.77": "192.0.2.0/24", "::ffff:192.0.2.77": "192.0.2.0/24",
+		"2001:db8:1:2::3": "2001:db8:1::/48"} {
 		if got := mask(netip.MustParseAddr(in)); got != want {
 			t.Errorf("mask(%s) = %s, want %s", in, got, want)
 		}
@@ -211,7 +214,8 @@ func TestObserve(t *testing.T) {
 		method, _, _ := strings.Cut(c.raw, " ")
 		a := dial(t, addr).send(c.raw).receive(method)
 		got := <-o
-		if got.Route.Name() != c.route || got.Status != c.status || got.KeyID != c.key || got.Conn == 0 || got.Duration < 0 || a.ContentLength > 0 && int64(got.Bytes) != a.ContentLength {
+		if got.Route.Name() != c.route || got.Status != c.status || got.KeyID != c.key || got.Conn == 0 ||
+			got.Duration < 0 || a.ContentLength > 0 && int64(got.Bytes) != a.ContentLength {
 			t.Errorf("%.40q: %+v", c.raw, got)
 		}
 	}
@@ -245,10 +249,12 @@ func TestFuturePin(t *testing.T) {
 	}{{snapshot.ErrLater, RouteFuturePin, "INFO"}, {reply.ErrUnavailable, Route(query.Assets), "ERROR"}} {
 		out, log := newLog()
 		observer := make(observations, 1)
-		s := newServer(t, Config{Logger: log, LogSlow: 1, Observe: observer.Observe, Answer: func(*Request) error { return c.err }})
+		s := newServer(t, Config{Logger: log, LogSlow: 1, Observe: observer.Observe,
+			Answer: func(*Request) error { return c.err }})
 		expect(t, 503, "SERVICE_UNAVAILABLE", handle(t, s, time.Now().Add(-time.Second), request("GET", assets)))
 		lines, told := out.lines(t, "request"), <-observer
-		if len(lines) != 1 || lines[0]["level"] != c.level || lines[0]["route"] != c.route.Name() || told.Route != c.route || told.Status != 503 {
+		if len(lines) != 1 || lines[0]["level"] != c.level || lines[0]["route"] != c.route.Name() ||
+			told.Route != c.route || told.Status != 503 {
 			t.Errorf("%s: %v, %+v", c.err, lines, told)
 		}
 	}

@@ -12,28 +12,34 @@ import (
 func TestOpenLimit(t *testing.T) {
 	keys, text := newKeys(t, 1, 100)
 	s := newServer(t, Config{
-		Keys: keys, AddressRate: 1, AddressBurst: 1, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
-		Static: map[string]StaticFile{"/docs": {Body: []byte("docs"), ContentType: "text/html"}},
+		Keys: keys, AddressRate: 1, AddressBurst: 1,
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Static:         map[string]StaticFile{"/docs": {Body: []byte("docs"), ContentType: "text/html"}},
 	})
 	now := time.Now()
 	open := []struct {
 		method, target string
 		status         int
-	}{{"GET", "/docs", 200}, {"HEAD", "/docs", 200}, {"GET", "/nowhere", 404}, {"POST", assets, 405}, {"OPTIONS", assets, 204}, {"OPTIONS", "/nowhere", 204}, {"OPTIONS", "*", 204}}
+	}{{"GET", "/docs", 200}, {"HEAD", "/docs", 200}, {"GET", "/nowhere", 404}, {"POST", assets, 405},
+		{"OPTIONS", assets, 204}, {"OPTIONS", "/nowhere", 204}, {"OPTIONS", "*", 204}}
 	ask := func(i int, address string) *response {
 		kind := open[i%len(open)]
-		return handle(t, s, now, request(kind.method, kind.target, "X-Forwarded-For: "+address, "X-Api-Key: "+text, "Accept-Encoding: gzip"))
+		return handle(t, s, now, request(kind.method, kind.target, "X-Forwarded-For: "+address, "X-Api-Key: "+text,
+			"Accept-Encoding: gzip"))
 	}
 	for i := range 200 {
 		a := ask(i, "2001:db8:7::1")
-		if a.StatusCode != open[i%len(open)].status || a.Header.Get("RateLimit") != "" || a.Header.Get("RateLimit-Policy") != "" {
+		if a.StatusCode != open[i%len(open)].status || a.Header.Get("RateLimit") != "" ||
+			a.Header.Get("RateLimit-Policy") != "" {
 			t.Fatalf("request %d: %d with %v", i, a.StatusCode, a.Header)
 		}
 	}
 	for i := range open {
 		a := ask(i, "2001:db8:7::2")
-		if a.StatusCode != 429 || a.key == "" && open[i].method != "HEAD" || a.Header.Get("RateLimit-Policy") != `"open";q=200;w=4` || a.Header.Get("RateLimit") != `"open";r=0;t=4` ||
-			a.Header.Get("Retry-After") != "1" || a.Header.Get("ETag") != "" || a.Header.Get("Cache-Control") != "no-store" || a.Header.Get("Allow") != "" {
+		if a.StatusCode != 429 || a.key == "" && open[i].method != "HEAD" ||
+			a.Header.Get("RateLimit-Policy") != `"open";q=200;w=4` || a.Header.Get("RateLimit") != `"open";r=0;t=4` ||
+			a.Header.Get("Retry-After") != "1" || a.Header.Get("ETag") != "" ||
+			a.Header.Get("Cache-Control") != "no-store" || a.Header.Get("Allow") != "" {
 			t.Errorf("%s %s: %d with %v", open[i].method, open[i].target, a.StatusCode, a.Header)
 		}
 		if a := ask(i, "192.0.2.1"); a.StatusCode != open[i].status {
@@ -65,7 +71,8 @@ func TestOpenLimit(t *testing.T) {
 func TestFramingTakesNoToken(t *testing.T) {
 	keys, _ := newKeys(t, 1, 1)
 	_, addr := start(t, func(cfg *Config) { cfg.Keys, cfg.OpenRate, cfg.OpenBurst = keys, 1, 1 })
-	for _, raw := range []string{"GET\r\n\r\n", "GET /" + strings.Repeat("a", 70_000), request("GET", "/nowhere", "Content-Length: 5000")} {
+	for _, raw := range []string{"GET\r\n\r\n", "GET /" + strings.Repeat("a", 70_000),
+		request("GET", "/nowhere", "Content-Length: 5000")} {
 		if a := dial(t, addr).send(raw).receive("GET"); a.StatusCode == 404 || a.StatusCode == 429 {
 			t.Errorf("%.20q: %d", raw, a.StatusCode)
 		}

@@ -25,8 +25,11 @@ func proxyV2(command, family byte, block string) string {
 
 const (
 	block4 = "\xc0\x00\x02\x07\x7f\x00\x00\x01\x12\x34\x01\xbb"
-	block6 = "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01" + "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02" + "\x12\x34\x01\xbb"
-	mapped = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\xc0\x00\x02\x08" + "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\x7f\x00\x00\x01" + "\x12\x34\x01\xbb"
+	net6   = "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" // 2001:db8::/120
+	in6    = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff"             // ::ffff:0:0/96
+	ports  = "\x12\x34\x01\xbb"
+	block6 = net6 + "\x01" + net6 + "\x02" + ports
+	mapped = in6 + "\xc0\x00\x02\x08" + in6 + "\x7f\x00\x00\x01" + ports
 )
 
 // TestProxyProtocol: the client is who the header says, for the whole
@@ -38,23 +41,27 @@ func TestProxyProtocol(t *testing.T) {
 		cfg.Answer = func(r *Request) error { peers <- r.peer; return stub(r) }
 	})
 	for name, c := range map[string]struct{ header, peer string }{
-		"v1, IPv4":               {"PROXY TCP4 192.0.2.7 127.0.0.1 4660 443\r\n", "192.0.2.7"},
-		"v1, IPv6":               {"PROXY TCP6 2001:db8::1 2001:db8::2 4660 443\r\n", "2001:db8::1"},
-		"v1, IPv4 as IPv6":       {"PROXY TCP6 ::ffff:192.0.2.7 ::1 4660 443\r\n", "192.0.2.7"},
-		"v1, longest":            {"PROXY UNKNOWN ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff 65535 65535\r\n", "127.0.0.1"},
-		"v1, the proxy itself":   {"PROXY UNKNOWN\r\n", "127.0.0.1"},
-		"v2, IPv4":               {proxyV2('\x21', '\x11', block4), "192.0.2.7"},
-		"v2, IPv6":               {proxyV2('\x21', '\x21', block6), "2001:db8::1"},
-		"v2, IPv4 as IPv6":       {proxyV2('\x21', '\x21', mapped), "192.0.2.8"},
-		"v2, with more":          {proxyV2('\x21', '\x11', block4+"\x04\x00\x03abc"), "192.0.2.7"},
-		"v2, longest":            {proxyV2('\x21', '\x11', block4+"\x04\x0f\xf1"+strings.Repeat("x", 4096-12-3)), "192.0.2.7"},
-		"v2, the proxy itself":   {proxyV2('\x20', '\x11', block4), "127.0.0.1"},
-		"v2, not even a family":  {proxyV2('\x20', '\x00', ""), "127.0.0.1"},
-		"v2, of another network": {proxyV2('\x21', '\x31', strings.Repeat("/run/x"+strings.Repeat("\x00", 102), 2)), "127.0.0.1"},
+		"v1, IPv4":         {"PROXY TCP4 192.0.2.7 127.0.0.1 4660 443\r\n", "192.0.2.7"},
+		"v1, IPv6":         {"PROXY TCP6 2001:db8::1 2001:db8::2 4660 443\r\n", "2001:db8::1"},
+		"v1, IPv4 as IPv6": {"PROXY TCP6 ::ffff:192.0.2.7 ::1 4660 443\r\n", "192.0.2.7"},
+		"v1, longest": {"PROXY UNKNOWN " + strings.Repeat("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff ",
+			2) + "65535 65535\r\n", "127.0.0.1"},
+		"v1, the proxy itself": {"PROXY UNKNOWN\r\n", "127.0.0.1"},
+		"v2, IPv4":             {proxyV2('\x21', '\x11', block4), "192.0.2.7"},
+		"v2, IPv6":             {proxyV2('\x21', '\x21', block6), "2001:db8::1"},
+		"v2, IPv4 as IPv6":     {proxyV2('\x21', '\x21', mapped), "192.0.2.8"},
+		"v2, with more":        {proxyV2('\x21', '\x11', block4+"\x04\x00\x03abc"), "192.0.2.7"},
+		"v2, longest": {proxyV2('\x21', '\x11', block4+"\x04\x0f\xf1"+strings.Repeat("x", 4096-12-3)),
+			"192.0.2.7"},
+		"v2, the proxy itself":  {proxyV2('\x20', '\x11', block4), "127.0.0.1"},
+		"v2, not even a family": {proxyV2('\x20', '\x00', ""), "127.0.0.1"},
+		"v2, of another network": {proxyV2('\x21', '\x31', strings.Repeat("/run/x"+strings.Repeat("\x00", 102), 2)),
+			"127.0.0.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			whole := dial(t, addr).send(c.header + request("GET", assets) + request("GET", assets))
-			parts := dial(t, addr).send(c.header).send(request("GET", assets)).send(request("GET", assets)[:30]).send(request("GET", assets)[30:])
+			parts := dial(t, addr).send(c.header).send(request("GET", assets)).send(request("GET",
+				assets)[:30]).send(request("GET", assets)[30:])
 			for _, c := range []*client{whole, parts} {
 				for range 2 {
 					expect(t, 200, "", c.receive("GET"))
@@ -72,7 +79,10 @@ func TestProxyProtocol(t *testing.T) {
 // TestProxyProtocolRefused: no header, no service; and none for a header from
 // a peer that is not trusted.
 func TestProxyProtocolRefused(t *testing.T) {
-	s, trusting := start(t, func(cfg *Config) { cfg.ProxyProtocol, cfg.ReadTimeout = loopbackProxies, 200*time.Millisecond })
+	s, trusting := start(t, func(cfg *Config) {
+		cfg.ProxyProtocol, cfg.ReadTimeout = loopbackProxies,
+			200*time.Millisecond
+	})
 	_, others := start(t, func(cfg *Config) { cfg.ProxyProtocol = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} })
 	const good = "PROXY TCP4 192.0.2.7 127.0.0.1 4660 443\r\n"
 	rest := request("GET", assets)
@@ -81,28 +91,30 @@ func TestProxyProtocolRefused(t *testing.T) {
 		status    int
 		key       string
 	}{
-		"none":                {trusting, rest, 400, "BAD_REQUEST"},
-		"something else":      {trusting, "\x16\x03\x01\x02\x00", 400, "BAD_REQUEST"},
-		"two":                 {trusting, good + good + rest, 400, "BAD_REQUEST"},
-		"lower case":          {trusting, strings.ToLower(good) + rest, 400, "BAD_REQUEST"},
-		"no family":           {trusting, "PROXY\r\n" + rest, 400, "BAD_REQUEST"},
-		"other family":        {trusting, strings.Replace(good, "TCP4", "UDP4", 1) + rest, 400, "BAD_REQUEST"},
-		"address of family 6": {trusting, strings.Replace(good, "192.0.2.7", "2001:db8::1", 1) + rest, 400, "BAD_REQUEST"},
-		"no address":          {trusting, "PROXY TCP4 a b 1 2\r\n" + rest, 400, "BAD_REQUEST"},
-		"port over 65535":     {trusting, strings.Replace(good, "4660", "65536", 1) + rest, 400, "BAD_REQUEST"},
-		"bare LF":             {trusting, strings.Replace(good, "\r", "", 1) + rest, 400, "BAD_REQUEST"},
-		"line without end":    {trusting, "PROXY UNKNOWN " + strings.Repeat("x", 100_000), 400, "BAD_REQUEST"},
-		"v1 in two pieces":    {trusting, "PROXY TCP4 192.0.2.7", 400, "BAD_REQUEST"},
-		"v2 of version 3":     {trusting, proxyV2('\x31', '\x11', block4) + rest, 400, "BAD_REQUEST"},
-		"v2, other command":   {trusting, proxyV2('\x22', '\x11', block4) + rest, 400, "BAD_REQUEST"},
-		"v2, other family":    {trusting, proxyV2('\x21', '\x13', block4) + rest, 400, "BAD_REQUEST"},
-		"v2, too short":       {trusting, proxyV2('\x21', '\x11', block4[:11]) + rest, 400, "BAD_REQUEST"},
-		"v2, too long":        {trusting, proxyV2('\x21', '\x11', block4+strings.Repeat("x", 4097-12)), 400, "BAD_REQUEST"},
-		"half of v2":          {trusting, proxyV2('\x21', '\x11', block4)[:20], 408, "REQUEST_TIMEOUT"},
-		"a letter":            {trusting, "P", 408, "REQUEST_TIMEOUT"},
-		"half a request":      {trusting, good + "GET /", 408, "REQUEST_TIMEOUT"},
-		"v1 from anybody":     {others, good + rest, 400, "BAD_REQUEST"},
-		"v2 from anybody":     {others, proxyV2('\x21', '\x11', block4) + rest, 400, "BAD_REQUEST"},
+		"none":           {trusting, rest, 400, "BAD_REQUEST"},
+		"something else": {trusting, "\x16\x03\x01\x02\x00", 400, "BAD_REQUEST"},
+		"two":            {trusting, good + good + rest, 400, "BAD_REQUEST"},
+		"lower case":     {trusting, strings.ToLower(good) + rest, 400, "BAD_REQUEST"},
+		"no family":      {trusting, "PROXY\r\n" + rest, 400, "BAD_REQUEST"},
+		"other family":   {trusting, strings.Replace(good, "TCP4", "UDP4", 1) + rest, 400, "BAD_REQUEST"},
+		"address of family 6": {trusting, strings.Replace(good, "192.0.2.7", "2001:db8::1", 1) + rest, 400,
+			"BAD_REQUEST"},
+		"no address":        {trusting, "PROXY TCP4 a b 1 2\r\n" + rest, 400, "BAD_REQUEST"},
+		"port over 65535":   {trusting, strings.Replace(good, "4660", "65536", 1) + rest, 400, "BAD_REQUEST"},
+		"bare LF":           {trusting, strings.Replace(good, "\r", "", 1) + rest, 400, "BAD_REQUEST"},
+		"line without end":  {trusting, "PROXY UNKNOWN " + strings.Repeat("x", 100_000), 400, "BAD_REQUEST"},
+		"v1 in two pieces":  {trusting, "PROXY TCP4 192.0.2.7", 400, "BAD_REQUEST"},
+		"v2 of version 3":   {trusting, proxyV2('\x31', '\x11', block4) + rest, 400, "BAD_REQUEST"},
+		"v2, other command": {trusting, proxyV2('\x22', '\x11', block4) + rest, 400, "BAD_REQUEST"},
+		"v2, other family":  {trusting, proxyV2('\x21', '\x13', block4) + rest, 400, "BAD_REQUEST"},
+		"v2, too short":     {trusting, proxyV2('\x21', '\x11', block4[:11]) + rest, 400, "BAD_REQUEST"},
+		"v2, too long": {trusting, proxyV2('\x21', '\x11', block4+strings.Repeat("x", 4097-12)), 400,
+			"BAD_REQUEST"},
+		"half of v2":      {trusting, proxyV2('\x21', '\x11', block4)[:20], 408, "REQUEST_TIMEOUT"},
+		"a letter":        {trusting, "P", 408, "REQUEST_TIMEOUT"},
+		"half a request":  {trusting, good + "GET /", 408, "REQUEST_TIMEOUT"},
+		"v1 from anybody": {others, good + rest, 400, "BAD_REQUEST"},
+		"v2 from anybody": {others, proxyV2('\x21', '\x11', block4) + rest, 400, "BAD_REQUEST"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -128,7 +140,10 @@ func TestProxyProtocolRefused(t *testing.T) {
 // TestProxiedConnections: connections through a proxy count under their client,
 // not under the proxy, and in all.
 func TestProxiedConnections(t *testing.T) {
-	s, addr := start(t, func(cfg *Config) { cfg.ProxyProtocol, cfg.MaxConns, cfg.MaxConnsPerAddress = loopbackProxies, 5, 2 })
+	s, addr := start(t, func(cfg *Config) {
+		cfg.ProxyProtocol, cfg.MaxConns, cfg.MaxConnsPerAddress = loopbackProxies,
+			5, 2
+	})
 	from := func(address string) *client {
 		return dial(t, addr).send("PROXY TCP4 " + address + " 127.0.0.1 4660 443\r\n" + request("GET", assets))
 	}
@@ -172,8 +187,10 @@ func (peerConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0,
 // the header or is refused, and what follows a header is read as it came.
 func FuzzProxyHeader(f *testing.F) {
 	for _, header := range []string{
-		"PROXY TCP4 192.0.2.7 127.0.0.1 4660 443\r\n", "PROXY TCP6 ::1 ::1 0 65535\r\n", "PROXY UNKNOWN x\r\n", "PROXY ", "GET /",
-		proxyV2('\x21', '\x11', block4), proxyV2('\x21', '\x21', block6+"\x04\x00\x00"), proxyV2('\x20', '\x00', ""), proxyV2('\x21', '\x31', strings.Repeat("a", 216)), "\r\n\r\n\x00\r\nQUIT\n",
+		"PROXY TCP4 192.0.2.7 127.0.0.1 4660 443\r\n", "PROXY TCP6 ::1 ::1 0 65535\r\n", "PROXY UNKNOWN x\r\n",
+		"PROXY ", "GET /",
+		proxyV2('\x21', '\x11', block4), proxyV2('\x21', '\x21', block6+"\x04\x00\x00"), proxyV2('\x20', '\x00', ""),
+		proxyV2('\x21', '\x31', strings.Repeat("a", 216)), "\r\n\r\n\x00\r\nQUIT\n",
 	} {
 		f.Add([]byte(header), []byte(request("GET", assets)))
 	}
@@ -207,7 +224,8 @@ func FuzzProxyHeader(f *testing.F) {
 			t.Fatalf("%d bytes follow that were not sent, %v", len(after), err)
 		}
 		sent := all[:len(all)-len(after)]
-		if n := len(sent); n < 8 || n > 16+4096 || sent[0] == 'P' && (n > 107 || !bytes.HasSuffix(sent, []byte("\r\n"))) {
+		if n := len(sent); n < 8 || n > 16+4096 || sent[0] == 'P' &&
+			(n > 107 || !bytes.HasSuffix(sent, []byte("\r\n"))) {
 			t.Errorf("%d bytes were taken for a header: %.120q", n, sent)
 		}
 		if sent[0] == 'P' && !bytes.HasPrefix(sent, []byte("PROXY UNKNOWN")) {
@@ -216,7 +234,8 @@ func FuzzProxyHeader(f *testing.F) {
 				t.Errorf("%q: the client is %v", sent, c.peer)
 			}
 		}
-		if sent[0] == '\r' && sent[12] == byte(proxyproto.PROXY) && sent[13] == byte(proxyproto.TCPv4) && !bytes.Equal(c.peer.AsSlice(), sent[16:20]) {
+		if sent[0] == '\r' && sent[12] == byte(proxyproto.PROXY) && sent[13] == byte(proxyproto.TCPv4) &&
+			!bytes.Equal(c.peer.AsSlice(), sent[16:20]) {
 			t.Errorf("%q: the client is %v", sent, c.peer)
 		}
 	})

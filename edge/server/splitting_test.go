@@ -172,7 +172,8 @@ func (l *memoryListener) Addr() net.Addr { return &net.TCPAddr{} }
 // left of limits.
 func (l *memoryListener) answers(pieces ...string) string {
 	n := l.number.Add(1)
-	c := &pieced{pieces: pieces, done: make(chan struct{}), from: net.TCPAddr{IP: net.IPv4(10, byte(n>>16), byte(n>>8), byte(n)), Port: 1024}}
+	c := &pieced{pieces: pieces, done: make(chan struct{}),
+		from: net.TCPAddr{IP: net.IPv4(10, byte(n>>16), byte(n>>8), byte(n)), Port: 1024}}
 	l.conns <- c
 	<-c.done
 	var b strings.Builder

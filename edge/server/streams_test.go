@@ -101,8 +101,10 @@ func TestEvents(t *testing.T) {
 
 	early := openEvents(t, addr, key, "X-Snapshot-Time: nonsense", "Origin: null")
 	h := early.Header
-	if early.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream" || h.Get("Cache-Control") != "no-store" || h.Get("X-Request-Id") == "" ||
-		h.Get("RateLimit") == "" || h.Get("Access-Control-Allow-Origin") != "*" || h.Get("X-Ignored")+h.Get("ETag")+h.Get("Vary")+h.Get("X-Snapshot-Time") != "" {
+	if early.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream" ||
+		h.Get("Cache-Control") != "no-store" || h.Get("X-Request-Id") == "" ||
+		h.Get("RateLimit") == "" || h.Get("Access-Control-Allow-Origin") != "*" ||
+		h.Get("X-Ignored")+h.Get("ETag")+h.Get("Vary")+h.Get("X-Snapshot-Time") != "" {
 		t.Errorf("%d %v", early.StatusCode, h)
 	}
 	early.expect(retryMessage)

@@ -100,7 +100,8 @@ func TestWorstCase(t *testing.T) {
 	if took > most {
 		t.Errorf("%d connections in states %v take %d bytes, at most %d may be", stats.Open, seen, took, most)
 	} else {
-		t.Logf("%d connections in states %v take %.1f MiB of %.1f, of which %.1f are charged", stats.Open, seen, float64(took)/(1<<20), float64(most)/(1<<20), float64(stats.WaitingBytes)/(1<<20))
+		t.Logf("%d connections in states %v take %.1f MiB of %.1f, of which %.1f are charged", stats.Open, seen,
+			float64(took)/(1<<20), float64(most)/(1<<20), float64(stats.WaitingBytes)/(1<<20))
 	}
 	victim := dialFrom(t, "127.0.2.1", addr)
 	for range 100 {

@@ -61,7 +61,8 @@ func object(tb testing.TB, s artifacts.Store, from, n int) artifacts.Ref {
 	var o artifacts.Object
 	for i := from; i < from+n; i++ {
 		row := fmt.Appendf(nil, `{"id":%d,"pad":"%0200d"}`, i, i)
-		o.Add(artifacts.AppendShard(nil, &artifacts.ShardRows{RunLens: []int{1}, Rows: [][]byte{row}, FirstRun: i}), 1, artifacts.Fence{ID: uint64(i)})
+		o.Add(artifacts.AppendShard(nil, &artifacts.ShardRows{RunLens: []int{1}, Rows: [][]byte{row}, FirstRun: i}), 1,
+			artifacts.Fence{ID: uint64(i)})
 	}
 	b := o.Bytes()
 	ref := artifacts.Ref{Digest: artifacts.Sum(b), Size: int64(len(b))}

@@ -18,7 +18,7 @@ Rows are at saturation: their servers never wait for a request. Those "at N requ
 connections, asks each server for %v in turn. A server that waits pays for going to sleep and waking up, so that a request costs more. Latencies
 count from when a request was due. Rows of latency name their load.
 
-Left out: TLS, a network, and more than one core (` + "`go test -run '^$' -bench BenchmarkCores ./edge`" + `). Where others share the machine its speed changes from
+Left out: TLS, a network, and more than one core. Where others share the machine its speed changes from
 second to second: times of different rows do not compare, ratios do, and of latencies only what was measured while the load was not late counts.`
 
 // report shows the table, and writes the document when asked to.
