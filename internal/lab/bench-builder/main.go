@@ -292,15 +292,16 @@ func (f *figures) more() float64   { return float64(f.AllBytes)/float64(f.PlainB
 func (f *figures) writes() float64 { return float64(f.History) / float64(f.Builds) }
 
 // method is what the report says of how it came about.
-const method = `Builds of a simulated market from a folder into a directory store that has a snapshot in each window, on one core. The floor is what any builder must pay:
-decoding the same feed with go-json, and compressing, hashing and durably writing the finished objects. Each has a process of its own, in turn; the least time of %d
-rounds counts, of a larger market of %d, and the most memory. Before each of the latter is a round of the smallest market: what a larger one takes an asset, and for history, is held against these.
+const method = `Builds of a simulated market on one core, from a folder into a directory store that has a snapshot in each window. The floor is what any builder must
+spend: decoding the feed with go-json, and compressing, hashing and durably writing the objects. Each runs in a process of its own, in turn. The least time of %d
+rounds counts, of a larger market of %d, and the most memory. Each round of a larger market follows one of the smallest, with which its time for an asset
+and for history is compared.
 
-"Without history" is the same build with ` + "`--history-assets 0`" + `, in a store of its own, right behind or right before; by how much history makes a build longer is the ratio of the two's processor time in one round, of which the median counts. At 20,000 assets history's last blocks are as full as a past without gaps makes them, and of what is written
-all rounds count. A larger market's past is of moments in each window, it has no build without history, and of its history the step counts. "At midnight" is the worst build of 36 days, of the smallest market: it adds a point to the last
-block of each window, and fills that of 1y. It happens once a day, and no bound is for it alone.
+"Without history" is the same build with ` + "`--history-assets 0`" + `; what history adds is the median ratio of the two's processor time in a round. At 20,000 assets
+history's last blocks are as full as a past without gaps makes them. A larger market has a past of single moments in each window and no build without history, and only the step counts. "At
+midnight" is the worst build of 36 days, of the smallest market: it adds a point to every window's last block and fills that of 1y.
 
-Left out: a live source's answers, a store behind a network, and more than one core.`
+Left out: a live source's answers, a store behind a network, more than one core.`
 
 // report shows every figure and whether its bound was kept, and writes the
 // document to the file out unless that is empty.

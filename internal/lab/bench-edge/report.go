@@ -9,17 +9,16 @@ import (
 )
 
 // method is what the report says of how it came about.
-const method = `Each server is a process on a core of its own, the load on another: %d connections, kept alive, over loopback. µs are the server's processor
-time, user and system, for one answer; the two sides of a row are asked in turn, the ratio is one round's, and the median of %d rounds counts.
-A page is one of 20 quotes: %s. Key check, limits, request ids, metrics and logging are on. Bare fasthttp sends the same bytes from
-a constant, nginx a file with the same body and header lines, in three ways; the best counts.
+const method = `Each server is a process on a core of its own, the load on another: %d connections, kept alive, over loopback. µs are processor time, user and
+system, for one answer. The two sides of a row are asked in turn; the median ratio of %d rounds counts. A page has 20 quotes: %s. Key check, limits,
+request ids, metrics and logging are on. Bare fasthttp sends the same bytes from a constant, nginx from a file in three ways; the best counts.
 
 Rows are at saturation: their servers never wait for a request. Those "at N requests a second" are not: an open load with Poisson arrivals, over %d
-connections, asks each server for %v in turn. A server that waits pays for going to sleep and waking up, so that a request costs more. Latencies
-count from when a request was due. Rows of latency name their load.
+connections, asks each server for %v in turn. A server that sleeps between requests spends more on each. Latencies count from when a request was due.
+Rows of latency name their load.
 
-Left out: TLS, a network, and more than one core. Where others share the machine its speed changes from
-second to second: times of different rows do not compare, ratios do, and of latencies only what was measured while the load was not late counts.`
+Left out: TLS, a network, more than one core. Times of different rows do not compare, since the machine's speed changes; ratios do. Latencies count
+only while the load is on time.`
 
 // report shows the table, and writes the document when asked to.
 func (b *bench) report() error {
