@@ -151,7 +151,8 @@ func (b *build) backfillUpTo(ctx context.Context, head *publish.Head, feeds []Pa
 	if !errors.As(err, &stop) || !errors.Is(err, ErrGuard) || stop.feed == 0 {
 		return err
 	}
-	b.Log.Warn("a guard rail stops the backfill; the feeds before are kept", "feed", feeds[stop.feed].Name, "kept", stop.feed)
+	b.Log.Warn("a guard rail stops the backfill; the feeds before are kept", "feed", feeds[stop.feed].Name, "kept",
+		stop.feed)
 	if err := b.scratch.empty(); err != nil {
 		return err
 	}
@@ -160,7 +161,8 @@ func (b *build) backfillUpTo(ctx context.Context, head *publish.Head, feeds []Pa
 		return errors.Join(err, fmt.Errorf("the feeds before it are not kept: %w", kept))
 	}
 	return fmt.Errorf("%w; the %d feeds before it are kept, the last as snapshot %s: go on with a folder of the"+
-		" feeds from %s on, with that feed mended or its guard rail overridden", err, stop.feed, publish.Stamp(feeds[stop.feed-1].Time), feeds[stop.feed].Name)
+		" feeds from %s on, with that feed mended or its guard rail overridden",
+		err, stop.feed, publish.Stamp(feeds[stop.feed-1].Time), feeds[stop.feed].Name)
 }
 
 // backfillAfter remembers all feeds but the newest, which it publishes.
@@ -240,18 +242,23 @@ func (b *build) overlap(ctx context.Context, head *publish.Head, root *ledger.Ro
 	if len(root.Prices) > 0 {
 		oldest = root.Prices[0].Time
 	}
-	among := slices.IndexFunc(feeds, func(f PastFeed) bool { return !f.Time.Before(oldest) && !f.Time.After(head.Manifest.Time) })
+	among := slices.IndexFunc(feeds,
+		func(f PastFeed) bool { return !f.Time.Before(oldest) && !f.Time.After(head.Manifest.Time) })
 	if among < 0 {
-		return fmt.Errorf("feeds %s to %s: some are older than, some newer than what the store remembers, from %s to %s; want the older ones in one backfill, and the newer in another: %w",
+		return fmt.Errorf("feeds %s to %s: some are older than, some newer than what the store remembers, from %s to %s;"+
+			" want the older ones in one backfill, and the newer in another: %w",
 			feeds[0].Name, newest.Name, publish.Stamp(oldest), publish.Stamp(head.Manifest.Time), errOverlap)
 	}
 	return fmt.Errorf("feed %s of %s: %w, from %s to %s; want all feeds older, or all newer",
-		feeds[among].Name, publish.Stamp(feeds[among].Time), errOverlap, publish.Stamp(oldest), publish.Stamp(head.Manifest.Time))
+		feeds[among].Name, publish.Stamp(feeds[among].Time), errOverlap, publish.Stamp(oldest),
+		publish.Stamp(head.Manifest.Time))
 }
 
 // remember builds the ledger after each feed from the one before. It returns the
 // last one, and what the next feed's guard rails need of the last feed.
-func (b *build) remember(ctx context.Context, prior *ledger.Ledger, last *lastSnapshot, feeds []PastFeed) (*ledger.Ledger, *lastSnapshot, error) {
+func (b *build) remember(
+	ctx context.Context, prior *ledger.Ledger, last *lastSnapshot, feeds []PastFeed,
+) (*ledger.Ledger, *lastSnapshot, error) {
 	b.step(stepPast)
 	for i, f := range feeds {
 		b.Progress.Show(stepPast, i, len(feeds))

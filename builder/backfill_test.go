@@ -105,7 +105,8 @@ func TestBackfillIsBuildsInOrder(t *testing.T) {
 		}
 		r := mustBackfill(t, filled, past(worlds[before:]), force)
 		last := worlds[len(worlds)-1]
-		if r.Past != len(worlds)-before-1 || r.SnapshotTime != publish.Stamp(last.At) || r.Sequence != uint64(before)+1 || r.Counts["assets"] != last.Assets {
+		if r.Past != len(worlds)-before-1 || r.SnapshotTime != publish.Stamp(last.At) || r.Sequence != uint64(before)+1 ||
+			r.Counts["assets"] != last.Assets {
 			t.Errorf("report %+v", r)
 		}
 		for range 2 {
@@ -115,7 +116,8 @@ func TestBackfillIsBuildsInOrder(t *testing.T) {
 			}
 			want.Retained, got.Retained = nil, nil
 			if !bytes.Equal(want.Encode(), got.Encode()) {
-				t.Fatalf("the snapshot of %v, of %d feeds with %d published before, is another one:\n%s\nwant\n%s", last.At, len(worlds), before, got.Encode(), want.Encode())
+				t.Fatalf("the snapshot of %v, of %d feeds with %d published before, is another one:\n%s\nwant\n%s", last.At,
+					len(worlds), before, got.Encode(), want.Encode())
 			}
 			verify(t, filled)
 			r, last = nil, last.Later(artifacts.Step)
@@ -142,7 +144,8 @@ func TestBackfillBefore(t *testing.T) {
 		before := head(t, filled)
 		r := mustBackfill(t, filled, past(worlds[:first]), force)
 		after := head(t, filled)
-		if r.Past != first || r.SnapshotTime != publish.Stamp(worlds[joined-1].At) || after.Pointer.Sequence != before.Pointer.Sequence+1 {
+		if r.Past != first || r.SnapshotTime != publish.Stamp(worlds[joined-1].At) ||
+			after.Pointer.Sequence != before.Pointer.Sequence+1 {
 			t.Errorf("report %+v", r)
 		}
 		manifest := *after.Manifest
@@ -307,24 +310,25 @@ func TestBackfillFaults(t *testing.T) {
 			feeds, built := past(worlds), memstore.New()
 			mustBuild(t, built, w)
 			before := head(t, built).Pointer
-			everyFault(t, func(t *testing.T) artifacts.Store { return clone(t, built, all) }, fewPuts, func(t *testing.T, s artifacts.Store) error {
-				r, err := tryBackfill(t, s, feeds)
-				if err == nil && !r.Published {
-					t.Errorf("neither published nor failed: %+v", r)
-				}
-				return err
-			}, func(t *testing.T, s artifacts.Store, _ fault, err error) {
-				now := head(t, s).Pointer
-				moved := now.Sequence == before.Sequence+1
-				if err == nil && !moved || !moved && !reflect.DeepEqual(now, before) {
-					t.Errorf("%v; the pointer moved: %v", err, moved)
-				}
-				verify(t, s)
-				if !moved {
-					mustBackfill(t, s, feeds)
+			everyFault(t, func(t *testing.T) artifacts.Store { return clone(t, built, all) }, fewPuts,
+				func(t *testing.T, s artifacts.Store) error {
+					r, err := tryBackfill(t, s, feeds)
+					if err == nil && !r.Published {
+						t.Errorf("neither published nor failed: %+v", r)
+					}
+					return err
+				}, func(t *testing.T, s artifacts.Store, _ fault, err error) {
+					now := head(t, s).Pointer
+					moved := now.Sequence == before.Sequence+1
+					if err == nil && !moved || !moved && !reflect.DeepEqual(now, before) {
+						t.Errorf("%v; the pointer moved: %v", err, moved)
+					}
 					verify(t, s)
-				}
-			})
+					if !moved {
+						mustBackfill(t, s, feeds)
+						verify(t, s)
+					}
+				})
 		})
 	}
 }
@@ -334,7 +338,8 @@ func TestBackfillFaults(t *testing.T) {
 func TestBackfillLoses(t *testing.T) {
 	w := world{Assets: 12, At: epoch}
 	for name, feeds := range map[string][]PastFeed{
-		"after": past([]world{w.Later(time.Hour), w.Later(2 * time.Hour)}), "before": past([]world{w.Later(-2 * time.Hour), w.Later(-time.Hour)}),
+		"after": past([]world{w.Later(time.Hour), w.Later(2 * time.Hour)}), "before": past([]world{w.Later(-2 * time.Hour),
+			w.Later(-time.Hour)}),
 	} {
 		inner := memstore.New()
 		mustBuild(t, inner, w)
@@ -405,11 +410,13 @@ func TestReadPastFeeds(t *testing.T) {
 			t.Errorf("%s: %d bytes, %v", f.Name, n, err)
 		}
 	}
-	if want := []string{"y 2026-08-01T11:50:00Z", "z 2026-08-01T12:00:00Z", "a 2026-08-01T13:00:00Z"}; !slices.Equal(got, want) || !slices.Equal(skipped, []string{"b", "c", "linked"}) {
+	if want := []string{"y 2026-08-01T11:50:00Z", "z 2026-08-01T12:00:00Z", "a 2026-08-01T13:00:00Z"}; !slices.Equal(got,
+		want) || !slices.Equal(skipped, []string{"b", "c", "linked"}) {
 		t.Errorf("feeds %q, skipped %q", got, skipped)
 	}
 	ok(t, os.Mkdir(filepath.Join(dir, "half"), 0o755))
-	if _, _, err := ReadPastFeeds(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "feed half: feed.json: missing") {
+	if _, _, err := ReadPastFeeds(t.Context(), dir); err == nil ||
+		!strings.Contains(err.Error(), "feed half: feed.json: missing") {
 		t.Errorf("a folder that is no feed: %v", err)
 	}
 }

@@ -238,7 +238,9 @@ func (b *build) open(ctx context.Context) (*publish.Head, error) {
 
 // compute gives the feed's rows their ids, checks the feed against the guard rails and
 // works out every figure. last is the snapshot before, nil if there is none.
-func (b *build) compute(ctx context.Context, in *input, prior *ledger.Ledger, last *lastSnapshot) (*market.Result, error) {
+func (b *build) compute(
+	ctx context.Context, in *input, prior *ledger.Ledger, last *lastSnapshot,
+) (*market.Result, error) {
 	if err := prior.AssignIDs(in.feed); err != nil {
 		return nil, err
 	}
@@ -316,7 +318,8 @@ func (b *build) put(
 // objects that the snapshot refers to and the store does not hold: objects of the past, which
 // this build cannot make and none of its figures needed.
 func (b *build) swap(
-	ctx context.Context, head *publish.Head, objects *publish.Objects, m *artifacts.Manifest, root []byte, at publish.Timing,
+	ctx context.Context, head *publish.Head, objects *publish.Objects, m *artifacts.Manifest, root []byte,
+	at publish.Timing,
 ) error {
 	refs, err := ledger.Refs(root)
 	if err != nil {
@@ -445,7 +448,8 @@ func (b *build) mayFollow(head *publish.Head, t time.Time) error {
 		return fmt.Errorf("snapshot %s: %w, %s", publish.Stamp(t), ErrOlder, publish.Stamp(last))
 	case t.Equal(last):
 		return fmt.Errorf("snapshot %s: %w; a time has one snapshot: correct it with that of %s, the next;"+
-			" until then builder rollback puts the one before back", publish.Stamp(t), ErrOther, publish.Stamp(t.Add(artifacts.Step)))
+			" until then builder rollback puts the one before back",
+			publish.Stamp(t), ErrOther, publish.Stamp(t.Add(artifacts.Step)))
 	case !t.After(head.Manifest.WithdrawnThrough):
 		return fmt.Errorf("snapshot %s: %w than %s: a restore cannot tell what was published before",
 			publish.Stamp(t), ErrWithdrawn, publish.Stamp(head.Manifest.WithdrawnThrough))
@@ -481,7 +485,9 @@ func (b *build) guard(ctx context.Context, in *input, last *lastSnapshot) error 
 
 // putViews makes and puts every object of the snapshot's views, collection by
 // collection, and returns the views.
-func (b *build) putViews(ctx context.Context, objects *publish.Objects, feed *market.Feed, result *market.Result) ([]artifacts.View, error) {
+func (b *build) putViews(
+	ctx context.Context, objects *publish.Objects, feed *market.Feed, result *market.Result,
+) ([]artifacts.View, error) {
 	var all []artifacts.View
 	for table := range render.Tables(feed, result) {
 		views, pieces := render.Views(table)
@@ -494,7 +500,9 @@ func (b *build) putViews(ctx context.Context, objects *publish.Objects, feed *ma
 }
 
 // putPieces makes and puts objects, and fills their names into the views.
-func (b *build) putPieces(ctx context.Context, objects *publish.Objects, collection string, views []artifacts.View, pieces []render.Piece) error {
+func (b *build) putPieces(
+	ctx context.Context, objects *publish.Objects, collection string, views []artifacts.View, pieces []render.Piece,
+) error {
 	var done atomic.Int64
 	what, _, _ := strings.Cut(collection, "/") // of history one for all
 	return walk.Parallel(ctx, len(pieces), func(ctx context.Context, i int) error {

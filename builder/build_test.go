@@ -24,13 +24,15 @@ func TestBuild(t *testing.T) {
 	if r.SnapshotTime != "2026-08-01T12:00:00Z" || r.Sequence != 1 || r.Database != "test" {
 		t.Errorf("snapshot %s, sequence %d, database %q", r.SnapshotTime, r.Sequence, r.Database)
 	}
-	if r.Counts["assets"] != 300 || r.Counts["exchanges"] != 16 || r.UnknownMembers != 16 || r.Rejected["assets.ndjson"] != 0 {
+	if r.Counts["assets"] != 300 || r.Counts["exchanges"] != 16 || r.UnknownMembers != 16 ||
+		r.Rejected["assets.ndjson"] != 0 {
 		t.Errorf("counts %v, rejected %v, unknown members %d", r.Counts, r.Rejected, r.UnknownMembers)
 	}
 	first := verify(t, s)
 	// Everything but the pointer's own bytes was put by this build.
 	if first.Objects != r.ObjectsWritten || first.Bytes != r.BytesWritten || first.Snapshots != 1 {
-		t.Errorf("the store holds %d objects of %d bytes, reported are %d of %d", first.Objects, first.Bytes, r.ObjectsWritten, r.BytesWritten)
+		t.Errorf("the store holds %d objects of %d bytes, reported are %d of %d", first.Objects, first.Bytes,
+			r.ObjectsWritten, r.BytesWritten)
 	}
 	id := head(t, s).Pointer.Store
 
@@ -39,12 +41,14 @@ func TestBuild(t *testing.T) {
 		t.Errorf("sequence %d in store %s, was %s", next.Sequence, head(t, s).Pointer.Store, id)
 	}
 	both := verify(t, s)
-	if both.Snapshots != 2 || both.Objects != r.ObjectsWritten+next.ObjectsWritten || both.Bytes != r.BytesWritten+next.BytesWritten {
+	if both.Snapshots != 2 || both.Objects != r.ObjectsWritten+next.ObjectsWritten ||
+		both.Bytes != r.BytesWritten+next.BytesWritten {
 		t.Errorf("after the second: %+v; written %d and %d objects", both, r.ObjectsWritten, next.ObjectsWritten)
 	}
 	// The exchanges are what they were: their views are not put again.
 	if next.ObjectsWritten > r.ObjectsWritten-len(model.SortKeys("exchanges")) {
-		t.Errorf("second snapshot wrote %d objects, the first %d; want those that changed only", next.ObjectsWritten, r.ObjectsWritten)
+		t.Errorf("second snapshot wrote %d objects, the first %d; want those that changed only", next.ObjectsWritten,
+			r.ObjectsWritten)
 	}
 }
 
@@ -62,10 +66,12 @@ func TestSameTime(t *testing.T) {
 		{name: "the same rows at a later minute", next: world{Assets: 100, At: epoch}.Later(0)},
 		{name: "other retention only", next: w, change: func(c *Config) { c.Retain = 0 }},
 		{name: "other rows", next: world{Assets: 101, At: epoch}, want: ErrOther},
-		{name: "other rows, forced", next: world{Assets: 101, At: epoch}, change: func(c *Config) { c.Guards.Force = true }, want: ErrOther},
+		{name: "other rows, forced", next: world{Assets: 101, At: epoch}, change: func(c *Config) { c.Guards.Force = true },
+			want: ErrOther},
 		{name: "other settings", next: w, change: floor, want: ErrOther},
 		{name: "older", next: w.Later(-artifacts.Step), want: ErrOlder},
-		{name: "older, forced", next: w.Later(-time.Second), change: func(c *Config) { c.Guards.Force = true }, want: ErrOlder},
+		{name: "older, forced", next: w.Later(-time.Second), change: func(c *Config) { c.Guards.Force = true },
+			want: ErrOlder},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := memstore.New()
@@ -79,7 +85,8 @@ func TestSameTime(t *testing.T) {
 			if !errors.Is(err, c.want) {
 				t.Fatalf("error %v, want %v", err, c.want)
 			}
-			if next := publish.Stamp(epoch.Add(artifacts.Step)); errors.Is(err, ErrOther) && !strings.Contains(err.Error(), next) {
+			if next := publish.Stamp(epoch.Add(artifacts.Step)); errors.Is(err, ErrOther) &&
+				!strings.Contains(err.Error(), next) {
 				t.Errorf("error %v, want the next time, %s", err, next)
 			}
 			if r.Published || r.ObjectsWritten != 0 || (err == nil) != (r.Reason != "" && r.Sequence == 1) {
@@ -109,7 +116,8 @@ func TestTime(t *testing.T) {
 			t.Errorf("at %s: %s, %v; want %s", c.at, r.SnapshotTime, err, c.want)
 		}
 	}
-	for _, at := range []time.Time{time.Date(1, 1, 1, 0, 5, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 0, 0, 0, time.UTC)} {
+	for _, at := range []time.Time{time.Date(1, 1, 1, 0, 5, 0, 0, time.UTC),
+		time.Date(9999, 12, 31, 23, 0, 0, 0, time.UTC)} {
 		if r, err := b.Build(t.Context(), at); err == nil {
 			t.Errorf("a snapshot of %v was built: %+v", at, r)
 		}
@@ -159,7 +167,8 @@ func TestOtherWords(t *testing.T) {
 	words := head(t, other).Manifest.View(artifacts.SearchCollection, artifacts.SearchSort)
 	*h.Manifest.View(artifacts.SearchCollection, artifacts.SearchSort) = *words
 	republish(t, s, h.Manifest, stored(t, other, artifacts.ObjectKey(words.Objects[0].Digest)))
-	if report, err := artifacts.Check(t.Context(), s, ledger.Refs, nil); err != nil || len(report.Problems) != 1 || !strings.Contains(report.Problems[0], "view search/word does not have the words and ranks") {
+	if report, err := artifacts.Check(t.Context(), s, ledger.Refs, nil); err != nil || len(report.Problems) != 1 ||
+		!strings.Contains(report.Problems[0], "view search/word does not have the words and ranks") {
 		t.Errorf("%v, %q", err, report.Problems)
 	}
 }
@@ -175,7 +184,8 @@ func TestDeterminism(t *testing.T) {
 		name  string
 		store artifacts.Store
 		procs int
-	}{{"memory, one", memstore.New(), 1}, {"memory, two", memstore.New(), 2}, {"memory, eight", memstore.New(), 8}, {"folder, eight", dir, 8}} {
+	}{{"memory, one", memstore.New(), 1}, {"memory, two", memstore.New(), 2}, {"memory, eight", memstore.New(), 8},
+		{"folder, eight", dir, 8}} {
 		runtime.GOMAXPROCS(c.procs)
 		w := world{Assets: 6500, At: epoch} // views of two objects
 		mustBuild(t, c.store, w)

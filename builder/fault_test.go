@@ -56,7 +56,8 @@ func TestFaults(t *testing.T) {
 						t.Errorf("pointer %+v, was %+v", now, old)
 					}
 					// A store that is gone for good cannot be asked what became of the swap.
-					if unknown := f.Then != faultstore.Pass && f.Kind == faultstore.Swap && f.Decision == faultstore.Lose; moved != (err == nil) && !unknown {
+					if unknown := f.Then != faultstore.Pass && f.Kind == faultstore.Swap &&
+						f.Decision == faultstore.Lose; moved != (err == nil) && !unknown {
 						t.Errorf("the pointer moved: %v, but the build says %v", moved, err)
 					}
 					verify(t, s)
@@ -173,7 +174,8 @@ func TestChangeFaults(t *testing.T) {
 	mustBuild(t, s, world{Assets: 20, At: epoch})
 	mustBuild(t, s, world{Assets: 20, At: epoch.Add(artifacts.Step), Seed: 9})
 	want, err := change.Record(t.Context(), s, clock)
-	if err != nil || want.Database != "test" || !want.Time.Equal(clock()) || !want.Snapshot.Equal(epoch.Add(artifacts.Step)) || !want.Base.Equal(epoch) || want.Value == "0" {
+	if err != nil || want.Database != "test" || !want.Time.Equal(clock()) ||
+		!want.Snapshot.Equal(epoch.Add(artifacts.Step)) || !want.Base.Equal(epoch) || want.Value == "0" {
 		t.Fatalf("%+v, %v", want, err)
 	}
 	record := func() artifacts.Change { return *changeRecord(t, s) }

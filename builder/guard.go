@@ -147,8 +147,8 @@ type Guards struct {
 
 // DefaultGuards are the limits of FEED.md, "Guard rails".
 var DefaultGuards = Guards{
-	MaxBadRows: whole / 20, MaxShrink: whole / 2, MaxMove: whole / 5, MaxMedianMove: whole, MaxCapMove: whole, MaxVolumeMove: 9 * whole,
-	MaxCapLoss: whole / 5, MaxRename: whole / 5, MaxDataAge: 6 * time.Hour,
+	MaxBadRows: whole / 20, MaxShrink: whole / 2, MaxMove: whole / 5, MaxMedianMove: whole, MaxCapMove: whole,
+	MaxVolumeMove: 9 * whole, MaxCapLoss: whole / 5, MaxRename: whole / 5, MaxDataAge: 6 * time.Hour,
 }
 
 const (
@@ -236,7 +236,8 @@ func (g *Guards) badRows(r *source.Report) (stops []error) {
 			for _, row := range f.Rejections[:examples] {
 				such = append(such, row.String())
 			}
-			stops = append(stops, stop(ruleBadRows, such, "--max-bad-rows", "%s: %d of %d rows set aside, more than %s", f.Name, f.Rejected, f.Rows, g.MaxBadRows))
+			stops = append(stops, stop(ruleBadRows, such, "--max-bad-rows", "%s: %d of %d rows set aside, more than %s", f.Name,
+				f.Rejected, f.Rows, g.MaxBadRows))
 		}
 	}
 	return stops
@@ -262,7 +263,8 @@ func (g *Guards) stale(t time.Time, r *source.Report) (stops []error) {
 	if newest == nil || newest.Newest.IsZero() || t.Sub(newest.Newest) <= g.MaxDataAge {
 		return nil
 	}
-	return []error{stop(ruleStale, nil, "--max-data-age", "the newest row of %s is of %s, %v before the snapshot's time; more than %v",
+	return []error{stop(ruleStale, nil, "--max-data-age",
+		"the newest row of %s is of %s, %v before the snapshot's time; more than %v",
 		newest.Name, publish.Stamp(newest.Newest), t.Sub(newest.Newest), g.MaxDataAge)}
 }
 
@@ -286,7 +288,9 @@ func (g *Guards) shrink(ctx context.Context, last *lastSnapshot, f *market.Feed)
 				}
 			}
 		})
-		stops = append(stops, stop(ruleShrink, gone, "--max-shrink", "%s went from %d accepted rows to %d; more than %s lost", c, was, now[c], g.MaxShrink))
+		stops = append(stops,
+			stop(ruleShrink, gone, "--max-shrink", "%s went from %d accepted rows to %d; more than %s lost", c, was, now[c],
+				g.MaxShrink))
 		unread = errors.Join(unread, err)
 	}
 	return stops, unread
@@ -343,7 +347,8 @@ func (c *comparison) addAssets(rows []lastRow) {
 		if was.name != now.Name || was.symbol != now.Symbol || was.slug != now.Slug {
 			c.renamed++
 			if len(c.newNames) < examples {
-				c.newNames = append(c.newNames, fmt.Sprintf("asset %d: %q, %q, %q is now %q, %q, %q", was.id, was.name, was.symbol, was.slug, now.Name, now.Symbol, now.Slug))
+				c.newNames = append(c.newNames, fmt.Sprintf("asset %d: %q, %q, %q is now %q, %q, %q", was.id, was.name, was.symbol,
+					was.slug, now.Name, now.Symbol, now.Slug))
 			}
 		}
 		if q := c.quote[at]; q != nil {
@@ -406,7 +411,9 @@ func (g *Guards) moves(c *comparison) error {
 		}
 	}
 	if foremost || priced >= minShared && g.MaxMove.exceededBy(moved, priced) {
-		return stop(ruleMoves, such, "--max-move", "of the %d largest assets, %d moved by more than a factor of %d or lost their price; more than %s, or one of the %d largest",
+		return stop(ruleMoves, such, "--max-move",
+			"of the %d largest assets, %d moved by more than a factor of %d or lost their price; more than %s, or one of the"+
+				" %d largest",
 			priced, moved, moveFactor, g.MaxMove, untouchable)
 	}
 	return nil
@@ -451,7 +458,8 @@ func (c *comparison) sums(rule Rule, limit Move, flag string, was, now *uint256.
 		return nil
 	}
 	text := func(u *uint256.Int) []byte { return market.AppendWide(nil, false, u, market.MoneyDecimals) }
-	return stop(rule, c.largest(of, market.MoneyDecimals), flag, "the sum of %s of %d assets went from %s to %s, by %s; more than %s",
+	return stop(rule, c.largest(of, market.MoneyDecimals), flag,
+		"the sum of %s of %d assets went from %s to %s, by %s; more than %s",
 		rule, c.assets, text(was), text(now), ratioText(now.ToBig(), was.ToBig()), limit)
 }
 
@@ -459,14 +467,16 @@ func (g *Guards) capsLost(c *comparison) error {
 	if c.capped < minShared || !g.MaxCapLoss.exceededBy(c.uncapped, c.capped) {
 		return nil
 	}
-	return stop(ruleCapsLost, c.capless, "--max-cap-loss", "of %d assets with a market cap, %d have none now; more than %s", c.capped, c.uncapped, g.MaxCapLoss)
+	return stop(ruleCapsLost, c.capless, "--max-cap-loss",
+		"of %d assets with a market cap, %d have none now; more than %s", c.capped, c.uncapped, g.MaxCapLoss)
 }
 
 func (g *Guards) renamed(c *comparison) error {
 	if c.assets < minShared || !g.MaxRename.exceededBy(c.renamed, c.assets) {
 		return nil
 	}
-	return stop(ruleRenamed, c.newNames, "--max-rename", "of %d assets, %d changed name, symbol or slug; more than %s", c.assets, c.renamed, g.MaxRename)
+	return stop(ruleRenamed, c.newNames, "--max-rename", "of %d assets, %d changed name, symbol or slug; more than %s",
+		c.assets, c.renamed, g.MaxRename)
 }
 
 // now returns the quote that an asset has in the feed, nil if none.
@@ -490,7 +500,8 @@ func (c *comparison) change(was *lastRow, of figure, decimals int) string {
 	if q := c.now(was.id); q != nil {
 		to = market.AppendDecimal(nil, of(q.Price, q.MarketCap, q.Volume), decimals)
 	}
-	return fmt.Sprintf("asset %d (%s) from %s to %s", was.id, was.slug, market.AppendDecimal(nil, of(was.price, was.marketCap, was.volume), decimals), to)
+	return fmt.Sprintf("asset %d (%s) from %s to %s", was.id, was.slug,
+		market.AppendDecimal(nil, of(was.price, was.marketCap, was.volume), decimals), to)
 }
 
 // largest says what became of a figure of the largest assets.

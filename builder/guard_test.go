@@ -28,9 +28,11 @@ func TestLimits(t *testing.T) {
 		in          string
 		share, move int64 // -1: refused
 	}{
-		{"0", 0, 0}, {"1", whole, whole}, {"0.05", 50_000, 50_000}, {"5%", 50_000, 50_000}, {"100%", whole, whole}, {"0.1%", 1_000, 1_000}, {"0%", 0, 0}, {".5", 500_000, 500_000},
-		{"5", -1, 5 * whole}, {"1.01", -1, 1_010_000}, {"101%", -1, 1_010_000}, {"900%", -1, 9 * whole}, {"1000000%", -1, maxMove}, {"10000", -1, maxMove},
-		{"1000000.1%", -1, -1}, {"", -1, -1}, {"%", -1, -1}, {"-0.1", -1, -1}, {"half", -1, -1}, {"1/2", -1, -1}, {"1e-1", -1, -1}, {"0x1", -1, -1}, {"1_0%", -1, -1}, {"5%%", -1, -1},
+		{"0", 0, 0}, {"1", whole, whole}, {"0.05", 50_000, 50_000}, {"5%", 50_000, 50_000}, {"100%", whole, whole},
+		{"0.1%", 1_000, 1_000}, {"0%", 0, 0}, {".5", 500_000, 500_000}, {"5", -1, 5 * whole}, {"1.01", -1, 1_010_000},
+		{"101%", -1, 1_010_000}, {"900%", -1, 9 * whole}, {"1000000%", -1, maxMove}, {"10000", -1, maxMove},
+		{"1000000.1%", -1, -1}, {"", -1, -1}, {"%", -1, -1}, {"-0.1", -1, -1}, {"half", -1, -1}, {"1/2", -1, -1},
+		{"1e-1", -1, -1}, {"0x1", -1, -1}, {"1_0%", -1, -1}, {"5%%", -1, -1},
 		{"0.000000000000000000000001", -1, -1},
 	} {
 		var s Share
@@ -52,7 +54,8 @@ func TestDefaultGuards(t *testing.T) {
 	of := reflect.ValueOf(DefaultGuards)
 	for i := range of.NumField() {
 		field := of.Type().Field(i)
-		if want, value := field.Tag.Get("default"), fmt.Sprint(of.Field(i)); want != value && want+"0m0s" != value && field.Name != "Force" && field.Name != "Allow" {
+		if want, value := field.Tag.Get("default"), fmt.Sprint(of.Field(i)); want != value && want+"0m0s" != value &&
+			field.Name != "Force" && field.Name != "Allow" {
 			t.Errorf("%s is %s, the flag's default %s", field.Name, value, want)
 		}
 	}
@@ -130,7 +133,8 @@ func (s *state) Files(context.Context, time.Time) (source.Files, error) {
 	}
 	return stateFiles{source.FS(fstest.MapFS{
 		source.InfoFile:   {Data: fmt.Appendf(nil, `{"format":1,"database":"test","time":%q}`, s.at.Format(time.RFC3339))},
-		source.AssetsFile: {Data: []byte(assets.String())}, source.QuotesFile: {Data: []byte(quotes.String())}, source.CategoriesFile: {Data: []byte(categories.String())},
+		source.AssetsFile: {Data: []byte(assets.String())}, source.QuotesFile: {Data: []byte(quotes.String())},
+		source.CategoriesFile: {Data: []byte(categories.String())},
 	}), s}, nil
 }
 func (s *state) String() string { return "test state" }
@@ -148,13 +152,15 @@ func (f stateFiles) Parts() []source.Part {
 	if f.s.newest.IsZero() {
 		return nil
 	}
-	return []source.Part{{Name: "exchanges", Newest: f.s.at}, {Name: "tickers", Quotes: true, Newest: f.s.newest}, {Name: "coins", Quotes: true}}
+	return []source.Part{{Name: "exchanges", Newest: f.s.at}, {Name: "tickers", Quotes: true, Newest: f.s.newest},
+		{Name: "coins", Quotes: true}}
 }
 
 // flags are the rules that stop a build, with what a stop has to name.
 var flags = map[string]string{
-	"bad rows": "--max-bad-rows", "shrink": "--max-shrink", "empty": "--force", "moves": "--max-move", "median": "--max-median-move",
-	"caps": "--max-cap-move", "volumes": "--max-volume-move", "caps lost": "--max-cap-loss", "renamed": "--max-rename", "stale": "--max-data-age",
+	"bad rows": "--max-bad-rows", "shrink": "--max-shrink", "empty": "--force", "moves": "--max-move",
+	"median": "--max-median-move", "caps": "--max-cap-move", "volumes": "--max-volume-move",
+	"caps lost": "--max-cap-loss", "renamed": "--max-rename", "stale": "--max-data-age",
 }
 
 // TestGuards is what providers may do to us, and what comes of it: each scenario
@@ -194,53 +200,74 @@ func TestGuards(t *testing.T) {
 	}{
 		{name: "the same a little later", change: func(*state) {}},
 		{name: "prices × 1000", change: scale(price, 1000, 1), stops: "moves, median",
-			says: "moves: of the 100 largest assets, 100 moved by more than a factor of 5 or lost their price; more than 20%, or one of the 10 largest; such as asset 400 (coin-0) from 1 to 1000, asset 399 (coin-1) from 2 to 2000, asset 398 (coin-2) from 4 to 4000 (--max-move; "},
-		{name: "prices ÷ 1000", change: scale(price, 1, 1000), stops: "moves, median", says: "the median of the prices of 400 assets moved by 1/1000.00; more than 100%; such as asset 400 (coin-0) from 1 to 0.001, "},
+			says: "moves: of the 100 largest assets, 100 moved by more than a factor of 5 or lost their price; more than 20%," +
+				" or one of the 10 largest; such as asset 400 (coin-0) from 1 to 1000, asset 399 (coin-1) from 2 to 2000, asset" +
+				" 398 (coin-2) from 4 to 4000 (--max-move; "},
+		{name: "prices ÷ 1000", change: scale(price, 1, 1000), stops: "moves, median",
+			says: "the median of the prices of 400 assets moved by 1/1000.00; more than 100%; such as asset 400 (coin-0) from" +
+				" 1 to 0.001, "},
 		{name: "prices 0", change: scale(price, 0, 1), stops: "moves"},
 		{name: "prices × 3", change: scale(price, 3, 1), stops: "median"},
 		{name: "prices one decimal place off, up", change: scale(price, 10, 1), stops: "moves, median"},
 		{name: "prices one decimal place off, down", change: scale(price, 1, 10), stops: "moves, median"},
 		{name: "prices shuffled", stops: "moves", change: func(s *state) {
-			rand.New(rand.NewPCG(1, 2)).Shuffle(len(s.coins), func(i, j int) { s.coins[i].price, s.coins[j].price = s.coins[j].price, s.coins[i].price })
+			rand.New(rand.NewPCG(1, 2)).Shuffle(len(s.coins),
+				func(i, j int) { s.coins[i].price, s.coins[j].price = s.coins[j].price, s.coins[i].price })
 		}},
 		{name: "the largest × 1000", change: by(price, 1, 1, 1000, 1, 0), stops: "moves"},
 		{name: "the tenth × 1000", change: by(price, 10, 10, 1000, 1, 0), stops: "moves"},
 		{name: "the eleventh × 1000", change: by(price, 11, 11, 1000, 1, 0)},
-		{name: "caps null", change: set(marketCap, none), stops: "caps, caps lost", says: "caps lost: of 400 assets with a market cap, 400 have none now; more than 20%; such as asset 1 (coin-399), asset 2 (coin-398), asset 3 (coin-397) (--max-cap-loss; "},
+		{name: "caps null", change: set(marketCap, none), stops: "caps, caps lost",
+			says: "caps lost: of 400 assets with a market cap, 400 have none now; more than 20%; such as asset 1 (coin-399)," +
+				" asset 2 (coin-398), asset 3 (coin-397) (--max-cap-loss; "},
 		{name: "caps 0", change: scale(marketCap, 0, 1), stops: "caps, caps lost"},
 		{name: "caps × 1000", change: scale(marketCap, 1000, 1), stops: "caps",
-			says: "the sum of caps of 400 assets went from 80200000000 to 80200000000000, by ×1000.00; more than 100%; such as asset 400 (coin-0) from 400000000 to 400000000000, asset 399"},
+			says: "the sum of caps of 400 assets went from 80200000000 to 80200000000000, by ×1000.00; more than 100%; such" +
+				" as asset 400 (coin-0) from 400000000 to 400000000000, asset 399"},
 		{name: "caps ÷ 1000", change: scale(marketCap, 1, 1000), stops: "caps"},
-		{name: "volumes null, or their field renamed", change: set(volume, none), stops: "volumes", says: "by ×0; more than 900%"},
+		{name: "volumes null, or their field renamed", change: set(volume, none), stops: "volumes",
+			says: "by ×0; more than 900%"},
 		{name: "volumes 0", change: scale(volume, 0, 1), stops: "volumes"},
 		{name: "volumes × 1000", change: scale(volume, 1000, 1), stops: "volumes"},
-		{name: "caps and volumes gone", change: all(set(marketCap, none), set(volume, none)), stops: "caps, volumes, caps lost"},
+		{name: "caps and volumes gone", change: all(set(marketCap, none), set(volume, none)),
+			stops: "caps, volumes, caps lost"},
 		{name: "names all TEST", change: rename(1, 400, func(c *coin) { c.name = "TEST" }), stops: "renamed",
-			says: `of 400 assets, 400 changed name, symbol or slug; more than 20%; such as asset 1: "Coin 399", "C399", "coin-399" is now "TEST", "C399", "coin-399", asset 2: `},
+			says: `of 400 assets, 400 changed name, symbol or slug; more than 20%; such as asset 1: "Coin 399", "C399",` +
+				` "coin-399" is now "TEST", "C399", "coin-399", asset 2: `},
 		{name: "symbols all TEST", change: rename(1, 400, func(c *coin) { c.symbol = "TEST" }), stops: "renamed"},
 		{name: "slugs all others", change: rename(1, 400, func(c *coin) { c.slug += "-x" }), stops: "renamed"},
-		{name: "more than half of the assets gone", change: func(s *state) { s.coins = s.coins[:199] }, stops: "shrink, shrink",
-			says: "assets went from 400 accepted rows to 199; more than 50% lost; such as 1 (coin-399), 2 (coin-398), 3 (coin-397) (--max-shrink; "},
+		{name: "more than half of the assets gone", change: func(s *state) { s.coins = s.coins[:199] },
+			stops: "shrink, shrink",
+			says: "assets went from 400 accepted rows to 199; more than 50% lost; such as 1 (coin-399), 2 (coin-398), 3" +
+				" (coin-397) (--max-shrink; "},
 		{name: "the larger half of the assets gone", change: func(s *state) { s.coins = s.coins[200:] }, stops: "moves"},
 		{name: "the smaller half of the assets gone", change: func(s *state) { s.coins = s.coins[:200] }},
 		{name: "the larger half of the quotes gone", change: to(price, 1, 200, none), stops: "moves, caps, caps lost"},
-		{name: "more than half of the quotes gone, the smaller ones", change: to(price, 200, 400, none), stops: "shrink, caps lost"},
-		{name: "more than half of the categories gone", change: func(s *state) { s.categories = 9 }, stops: "shrink", says: "such as 3 (g10), 4 (g11), 5 (g12)"},
+		{name: "more than half of the quotes gone, the smaller ones", change: to(price, 200, 400, none),
+			stops: "shrink, caps lost"},
+		{name: "more than half of the categories gone", change: func(s *state) { s.categories = 9 }, stops: "shrink",
+			says: "such as 3 (g10), 4 (g11), 5 (g12)"},
 		{name: "half of the categories gone", change: func(s *state) { s.categories = 10 }},
-		{name: "a frozen provider", change: age(7 * time.Hour), stops: "stale", says: "stale: the newest row of tickers is of 2026-08-01T05:00:00Z, 7h0m0s before the snapshot's time; more than 6h0m0s"},
-		{name: "a provider of 2019", change: all(age(7*365*day), scale(price, 1, 8), scale(marketCap, 1, 10)), stops: "stale, moves, median, caps"},
+		{name: "a frozen provider", change: age(7 * time.Hour), stops: "stale",
+			says: "stale: the newest row of tickers is of 2026-08-01T05:00:00Z, 7h0m0s before the snapshot's time; more than" +
+				" 6h0m0s"},
+		{name: "a provider of 2019", change: all(age(7*365*day), scale(price, 1, 8), scale(marketCap, 1, 10)),
+			stops: "stale, moves, median, caps"},
 		{name: "a provider of 2019 at first", change: age(7 * 365 * day), first: true, stops: "stale"},
 		{name: "no asset", change: func(s *state) { s.coins = nil }, stops: "empty, empty, shrink, shrink, moves"},
 		{name: "no asset at first", change: func(s *state) { s.coins = nil }, first: true, stops: "empty, empty"},
-		{name: "no quote at first", change: to(price, 1, 400, none), first: true, stops: "empty", says: "no row of quotes is accepted"},
-		{name: "bad rows at first", change: func(s *state) { s.broken = 22 }, first: true, stops: "bad rows", says: "22 of 422 rows set aside, more than 5%; such as assets.ndjson:401: "},
+		{name: "no quote at first", change: to(price, 1, 400, none), first: true, stops: "empty",
+			says: "no row of quotes is accepted"},
+		{name: "bad rows at first", change: func(s *state) { s.broken = 22 }, first: true, stops: "bad rows",
+			says: "22 of 422 rows set aside, more than 5%; such as assets.ndjson:401: "},
 
 		// The edges of each rule.
 		{name: "bad rows: 5 %", change: func(s *state) { s.broken = 11 }, coins: 209},
 		{name: "bad rows: more", change: func(s *state) { s.broken = 11 }, coins: 208, stops: "bad rows"},
 		{name: "bad rows: ten", change: func(s *state) { s.broken = 10 }, coins: 11},
 		{name: "bad rows: eleven", change: func(s *state) { s.broken = 11 }, coins: 11, stops: "bad rows"},
-		{name: "shrink: the only one", change: func(s *state) { s.categories = 0 }, last: func(s *state) { s.categories = 1 }, stops: "shrink"},
+		{name: "shrink: the only one", change: func(s *state) { s.categories = 0 },
+			last: func(s *state) { s.categories = 1 }, stops: "shrink"},
 		{name: "shrink, a month later", change: all(later(30*day), func(s *state) { s.categories = 9 }), stops: "shrink"},
 		{name: "moves: × 5", change: by(price, 1, 1, 5, 1, 0)},
 		{name: "moves: × 5 and a bit", change: by(price, 1, 1, 5, 1, 1), stops: "moves"},
@@ -249,20 +276,25 @@ func TestGuards(t *testing.T) {
 		{name: "moves: a fifth", change: to(price, 81, 100, none)},
 		{name: "moves: more than a fifth", change: to(price, 80, 100, none), stops: "moves"},
 		{name: "moves: a fifth and the 101st", change: by(price, 81, 101, 1, 6, 0)},
-		{name: "moves: by cap, whatever volumes and ids", change: to(price, 80, 100, none), stops: "moves", last: func(s *state) {
-			for i := range s.coins {
-				s.coins[i].volume = int64(i+1) * 1_000_000_000
-			}
-		}},
-		{name: "moves: by volume where caps are equal", change: by(price, 80, 100, 6, 1, 0), last: to(marketCap, 1, 400, 7), stops: "moves, caps"},
-		{name: "moves: by id where both are", change: by(price, 301, 321, 6, 1, 0), last: all(to(marketCap, 1, 400, none), to(volume, 1, 400, none)), stops: "moves"},
+		{name: "moves: by cap, whatever volumes and ids", change: to(price, 80, 100, none), stops: "moves",
+			last: func(s *state) {
+				for i := range s.coins {
+					s.coins[i].volume = int64(i+1) * 1_000_000_000
+				}
+			}},
+		{name: "moves: by volume where caps are equal", change: by(price, 80, 100, 6, 1, 0), last: to(marketCap, 1, 400, 7),
+			stops: "moves, caps"},
+		{name: "moves: by id where both are", change: by(price, 301, 321, 6, 1, 0),
+			last: all(to(marketCap, 1, 400, none), to(volume, 1, 400, none)), stops: "moves"},
 		{name: "moves: a last price of 0", change: func(*state) {}, last: to(price, 1, 21, 0)},
-		{name: "moves: a last price of 0 is no part of the whole", change: to(price, 84, 100, none), last: to(price, 11, 26, 0), stops: "moves"},
+		{name: "moves: a last price of 0 is no part of the whole", change: to(price, 84, 100, none),
+			last: to(price, 11, 26, 0), stops: "moves"},
 		{name: "moves: of ten that have a price", change: to(price, 18, 20, none), last: to(price, 1, 10, 0), coins: 20},
 		{name: "moves: one of ten", change: by(price, 3, 3, 6, 1, 0), coins: 10, stops: "moves"},
 		{name: "moves: one of eleven", change: by(price, 11, 11, 6, 1, 0), coins: 11},
 		{name: "moves: within a day", change: all(later(day-artifacts.Step), scale(price, 1000, 1)), stops: "moves, median"},
-		{name: "moves: after a day", change: all(later(day), scale(price, 1000, 1), scale(marketCap, 1000, 1), set(volume, none), rename(1, 400, func(c *coin) { c.name = "TEST" }))},
+		{name: "moves: after a day", change: all(later(day), scale(price, 1000, 1), scale(marketCap, 1000, 1),
+			set(volume, none), rename(1, 400, func(c *coin) { c.name = "TEST" }))},
 		{name: "median: × 2", change: scale(price, 2, 1)},
 		{name: "median: × 2 and a bit", change: by(price, 1, 400, 2, 1, 1), stops: "median"},
 		{name: "median: ÷ 2", change: scale(price, 1, 2)},
@@ -270,7 +302,8 @@ func TestGuards(t *testing.T) {
 		{name: "median: half of them × 3", change: by(price, 1, 200, 3, 1, 0)},
 		{name: "median: half of them × 3 and a bit", change: by(price, 1, 200, 3, 1, 1), stops: "median"},
 		{name: "median: of an odd number", change: by(price, 1, 11, 3, 1, 0), coins: 21, stops: "median"},
-		{name: "median: over those priced before and now", change: all(by(price, 1, 11, 3, 1, 0), to(price, 20, 24, none)), last: to(price, 21, 25, 0), coins: 25},
+		{name: "median: over those priced before and now", change: all(by(price, 1, 11, 3, 1, 0), to(price, 20, 24, none)),
+			last: to(price, 21, 25, 0), coins: 25},
 		{name: "median: of twenty", change: scale(price, 3, 1), coins: 20, stops: "median"},
 		{name: "median: of nineteen", change: scale(price, 3, 1), coins: 19},
 		{name: "caps: × 2", change: scale(marketCap, 2, 1)},
@@ -280,8 +313,10 @@ func TestGuards(t *testing.T) {
 		{name: "caps: of twenty", change: scale(marketCap, 3, 1), coins: 20, stops: "caps"},
 		{name: "caps: of nineteen", change: scale(marketCap, 3, 1), coins: 19},
 		{name: "caps: none before", change: func(*state) {}, last: to(marketCap, 1, 400, none)},
-		{name: "caps: of assets that are new", change: func(s *state) { s.coins[399].key, s.coins[399].marketCap = "new", 1e18 }},
-		{name: "caps: of assets that had no quote", change: by(marketCap, 400, 400, 1e6, 1, 0), last: to(price, 400, 400, none), stops: "caps"},
+		{name: "caps: of assets that are new",
+			change: func(s *state) { s.coins[399].key, s.coins[399].marketCap = "new", 1e18 }},
+		{name: "caps: of assets that had no quote", change: by(marketCap, 400, 400, 1e6, 1, 0),
+			last: to(price, 400, 400, none), stops: "caps"},
 		{name: "volumes: × 10", change: scale(volume, 10, 1)},
 		{name: "volumes: × 10 and a bit", change: all(scale(volume, 10, 1), by(volume, 9, 9, 1, 1, 1)), stops: "volumes"},
 		{name: "volumes: ÷ 10", change: scale(volume, 1, 10)},
@@ -292,13 +327,15 @@ func TestGuards(t *testing.T) {
 		{name: "caps lost: more than a fifth", change: to(marketCap, 320, 400, none), stops: "caps lost"},
 		{name: "caps lost: with their quotes", change: to(price, 320, 400, none), stops: "caps lost"},
 		{name: "caps lost: with their assets", change: func(s *state) { s.coins = s.coins[:319] }},
-		{name: "caps lost: of those with a cap", change: to(marketCap, 9, 400, none), last: to(marketCap, 12, 400, none), stops: "caps lost"},
+		{name: "caps lost: of those with a cap", change: to(marketCap, 9, 400, none), last: to(marketCap, 12, 400, none),
+			stops: "caps lost"},
 		{name: "caps lost: of ten", change: to(marketCap, 8, 400, none), last: to(marketCap, 11, 400, none)},
 		{name: "renamed: a fifth", change: rename(321, 400, func(c *coin) { c.name = "TEST" })},
 		{name: "renamed: more than a fifth", change: rename(320, 400, func(c *coin) { c.name = "TEST" }), stops: "renamed"},
 		{name: "renamed: of eleven", change: rename(9, 11, func(c *coin) { c.symbol = "TEST" }), coins: 11, stops: "renamed"},
 		{name: "renamed: of ten", change: rename(8, 10, func(c *coin) { c.symbol = "TEST" }), coins: 10},
-		{name: "renamed: assets without a quote", change: all(rename(11, 400, func(c *coin) { c.slug += "-x" }), to(price, 11, 400, none)), last: to(price, 11, 400, none), stops: "renamed"},
+		{name: "renamed: assets without a quote", change: all(rename(11, 400, func(c *coin) { c.slug += "-x" }),
+			to(price, 11, 400, none)), last: to(price, 11, 400, none), stops: "renamed"},
 		{name: "stale: six hours", change: age(6 * time.Hour)},
 		{name: "stale: six hours and a bit", change: age(6*time.Hour + time.Second), stops: "stale"},
 		{name: "stale, a month later", change: all(later(30*day), age(7*time.Hour)), stops: "stale"},
@@ -341,7 +378,8 @@ func TestGuards(t *testing.T) {
 			if c.stops == "" {
 				return
 			}
-			if h := head(t, store); r.Published || (h.Pointer != nil) != (sequence > 0) || h.Pointer != nil && h.Pointer.Sequence != sequence {
+			if h := head(t, store); r.Published || (h.Pointer != nil) != (sequence > 0) || h.Pointer != nil &&
+				h.Pointer.Sequence != sequence {
 				t.Errorf("published %v: %+v", r.Published, h.Pointer)
 			}
 			if forced[c.stops] {
@@ -357,7 +395,8 @@ func TestGuards(t *testing.T) {
 					ok(t, name.UnmarshalText([]byte(rule)))
 					if len(names) > 0 {
 						only := func(c *Config) { c.Guards.Allow = names }
-						if _, err := tryBuild(t.Context(), store, next, only); !errors.Is(err, ErrGuard) || strings.Contains(err.Error(), ErrGuard.Error()+": "+rules[0]+":") {
+						if _, err := tryBuild(t.Context(), store, next, only); !errors.Is(err, ErrGuard) ||
+							strings.Contains(err.Error(), ErrGuard.Error()+": "+rules[0]+":") {
 							t.Errorf("with %q allowed of %q: %v", names, rules, err)
 						}
 					}
@@ -399,14 +438,16 @@ func TestLastSnapshot(t *testing.T) {
 	ok(t, prior.AssignIDs(in.feed))
 	for _, c := range collections[:2] {
 		var got []lastRow
-		ok(t, lastPublished(store, head(t, store).Manifest).rows(t.Context(), c, func(rows []lastRow) { got = append(got, rows...) }))
+		ok(t, lastPublished(store, head(t, store).Manifest).rows(t.Context(), c,
+			func(rows []lastRow) { got = append(got, rows...) }))
 		want := rowsOf(in.feed, c)
 		slices.SortFunc(want, func(a, b lastRow) int { return cmp.Compare(a.id, b.id) })
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %d rows are not the %d of the feed", c, len(got), len(want))
 		}
 	}
-	for _, broken := range []string{``, `{`, `{"price"`, `{"price":`, `{"price":"x"}`, `{"name":"a`, `{"name":7}`, `{"market_cap":[]}`, `{"name":"\`, `}}`, `{"slug":{}}`} {
+	for _, broken := range []string{``, `{`, `{"price"`, `{"price":`, `{"price":"x"}`, `{"name":"a`, `{"name":7}`,
+		`{"market_cap":[]}`, `{"name":"\`, `}}`, `{"slug":{}}`} {
 		if row, err := parseLast([]byte(broken)); err == nil && row != (lastRow{}) {
 			t.Errorf("%s: %+v", broken, row)
 		}
@@ -503,7 +544,8 @@ func rowsFeed(rows []map[string]json.RawMessage) source.Files {
 	var assets, quotes strings.Builder
 	for _, r := range rows {
 		fmt.Fprintf(&assets, `{"key":%s,"name":%s,"symbol":%s,"slug":%[1]s}`+"\n", r["id"], r["name"], r["symbol"])
-		fmt.Fprintf(&quotes, `{"key":%s,"price":%s,"market_cap":%s,"volume":%s}`+"\n", r["id"], r["current_price"], r["market_cap"], r["total_volume"])
+		fmt.Fprintf(&quotes, `{"key":%s,"price":%s,"market_cap":%s,"volume":%s}`+"\n", r["id"], r["current_price"],
+			r["market_cap"], r["total_volume"])
 	}
 	return source.FS(fstest.MapFS{
 		source.InfoFile:   {Data: []byte(`{"format":1,"database":"d","time":"2026-03-01T00:00:00Z"}`)},

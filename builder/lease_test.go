@@ -76,7 +76,11 @@ func (f *fleet) start() *leased {
 			}
 			return h.Pointer.Time, nil
 		},
-		Change: func(ctx context.Context) error { _, err := change.Record(ctx, s, time.Now); return err }, ChangeEvery: 5 * time.Minute,
+		Change: func(ctx context.Context) error {
+			_, err := change.Record(ctx, s,
+				time.Now)
+			return err
+		}, ChangeEvery: 5 * time.Minute,
 		Collect: nothing, CollectEvery: time.Hour, Log: discard,
 	}
 	go func() {
@@ -235,7 +239,8 @@ func TestLease(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	inBubble(t, func(t *testing.T) {
-		f := &fleet{t: t, store: memstore.New(), dice: rand.New(rand.NewPCG(seed, 1)), reads: map[time.Time][]time.Time{}, kinds: map[string]int{}}
+		f := &fleet{t: t, store: memstore.New(), dice: rand.New(rand.NewPCG(seed, 1)), reads: map[time.Time][]time.Time{},
+			kinds: map[string]int{}}
 		if _, err := publish.Identity(t.Context(), f.store); err != nil { // see call
 			t.Fatal(err)
 		}
@@ -274,7 +279,8 @@ func TestLease(t *testing.T) {
 		}
 		cancel()
 		watching.Wait()
-		if b, _, err := f.store.Get(t.Context(), artifacts.LeaseKey, maxLeaseSize); err != nil || !slices.Contains(leaseOwners(b), "") {
+		if b, _, err := f.store.Get(t.Context(), artifacts.LeaseKey, maxLeaseSize); err != nil ||
+			!slices.Contains(leaseOwners(b), "") {
 			t.Errorf("stopped, and the lease is %s, %v", b, err)
 		}
 		var latest time.Duration
@@ -307,7 +313,8 @@ func TestLease(t *testing.T) {
 				twice++
 			}
 		}
-		t.Logf("%v; %d marks, the latest %v late; provider read more than once for %d", f.kinds, len(published), latest, twice)
+		t.Logf("%v; %d marks, the latest %v late; provider read more than once for %d", f.kinds, len(published), latest,
+			twice)
 		verify(t, f.store)
 	})
 }
@@ -377,7 +384,8 @@ func TestLeaseTaken(t *testing.T) {
 			}
 			cancel()
 		})
-		if b, _, err := s.Get(t.Context(), artifacts.LeaseKey, maxLeaseSize); err != nil || !slices.Contains(leaseOwners(b), "x") {
+		if b, _, err := s.Get(t.Context(), artifacts.LeaseKey, maxLeaseSize); err != nil ||
+			!slices.Contains(leaseOwners(b), "x") {
 			t.Errorf("the other's lease is now %s, %v", b, err)
 		}
 	})

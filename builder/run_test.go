@@ -57,7 +57,8 @@ func (d *diary) loop() *Loop {
 		return func(context.Context) error { d.note(name); return nil }
 	}
 	return &Loop{
-		Build: job("build"), Change: job("change"), Collect: job("collect"), ChangeEvery: 5 * time.Minute, CollectEvery: time.Hour,
+		Build: job("build"), Change: job("change"), Collect: job("collect"),
+		ChangeEvery: 5 * time.Minute, CollectEvery: time.Hour,
 		Published: func(context.Context) (time.Time, error) { return time.Time{}, nil }, Log: discard,
 	}
 }
@@ -248,7 +249,9 @@ type lateSwap struct {
 	cancel context.CancelFunc
 }
 
-func (s *lateSwap) Swap(ctx context.Context, key string, old artifacts.Version, data []byte) (artifacts.Version, error) {
+func (s *lateSwap) Swap(
+	ctx context.Context, key string, old artifacts.Version, data []byte,
+) (artifacts.Version, error) {
 	v, err := s.Store.Swap(ctx, key, old, data)
 	if key == artifacts.CurrentKey && err == nil {
 		s.cancel()

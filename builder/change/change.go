@@ -40,7 +40,10 @@ func Record(ctx context.Context, s artifacts.Store, now func() time.Time) (*arti
 }
 
 // RecordOf is Record over the totals of the snapshot that is returned.
-func RecordOf(ctx context.Context, s artifacts.Store, now func() time.Time, snapshot func() (*artifacts.Manifest, *artifacts.Pointer, error)) (*artifacts.Change, error) {
+func RecordOf(
+	ctx context.Context, s artifacts.Store, now func() time.Time,
+	snapshot func() (*artifacts.Manifest, *artifacts.Pointer, error),
+) (*artifacts.Change, error) {
 	for try := 1; ; try++ {
 		before, version, err := Last(ctx, s)
 		if err != nil {
@@ -96,14 +99,17 @@ func Last(ctx context.Context, s artifacts.Reader) (artifacts.Change, artifacts.
 	switch {
 	case err == nil:
 		return *c, version, nil
-	case errors.Is(err, artifacts.ErrNotFound), errors.Is(err, artifacts.ErrCorrupt), errors.Is(err, artifacts.ErrSignature):
+	case errors.Is(err, artifacts.ErrNotFound), errors.Is(err, artifacts.ErrCorrupt),
+		errors.Is(err, artifacts.ErrSignature):
 		return artifacts.Change{}, version, nil
 	}
 	return artifacts.Change{}, "", err
 }
 
 // At is the record of m's totals, without a number.
-func At(ctx context.Context, r artifacts.Reader, m *artifacts.Manifest, now func() time.Time) (*artifacts.Change, error) {
+func At(
+	ctx context.Context, r artifacts.Reader, m *artifacts.Manifest, now func() time.Time,
+) (*artifacts.Change, error) {
 	root, err := ledger.ReadRoot(ctx, r, m.Ledger)
 	if err != nil {
 		return nil, err

@@ -27,7 +27,8 @@ func TestChangeOf(t *testing.T) {
 	}{
 		{"alone", []ledger.Total{total(0, "5")}, 0, "0"},
 		{"base is zero", []ledger.Total{total(time.Hour, "0"), total(0, "5")}, time.Hour, "0"},
-		{"earliest within the day", []ledger.Total{total(25*time.Hour, "1"), total(23*time.Hour, "100"), total(time.Hour, "3"), total(0, "150")}, 23 * time.Hour, "50"},
+		{"earliest within the day", []ledger.Total{total(25*time.Hour, "1"), total(23*time.Hour, "100"),
+			total(time.Hour, "3"), total(0, "150")}, 23 * time.Hour, "50"},
 		{"exactly a day", []ledger.Total{total(24*time.Hour, "200"), total(0, "150")}, 24 * time.Hour, "-25"},
 		{"a step more than a day", []ledger.Total{total(24*time.Hour+artifacts.Step, "200"), total(0, "150")}, 0, "0"},
 		{"to zero", []ledger.Total{total(time.Hour, "7"), total(0, "0")}, time.Hour, "-100"},
@@ -77,7 +78,8 @@ func TestPercentChangeTies(t *testing.T) {
 	for _, c := range []struct {
 		units int64
 		want  string
-	}{{1, "0"}, {3, "0.000000000002"}, {5, "0.000000000002"}, {-1, "0"}, {-3, "-0.000000000002"}, {-5, "-0.000000000002"}, {7, "0.000000000004"}} {
+	}{{1, "0"}, {3, "0.000000000002"}, {5, "0.000000000002"}, {-1, "0"}, {-3, "-0.000000000002"}, {-5, "-0.000000000002"},
+		{7, "0.000000000004"}} {
 		now := new(big.Int).Add(base, big.NewInt(c.units))
 		if got, err := percentChange(now.String(), base.String()); err != nil || got != c.want {
 			t.Errorf("%d units: %s, %v; want %s", c.units, got, err, c.want)

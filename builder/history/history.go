@@ -151,7 +151,8 @@ func (c *Builder) follows(w *artifacts.HistoryWindow) bool {
 	// What the head has beside it must have left the window: a past that was put
 	// before, and gave no points itself, takes points away.
 	older := len(have) - len(want)
-	return older >= 0 && slices.EqualFunc(have[older:], want, time.Time.Equal) && (older == 0 || have[older-1].Before(w.First(c.Time)))
+	return older >= 0 && slices.EqualFunc(have[older:], want, time.Time.Equal) &&
+		(older == 0 || have[older-1].Before(w.First(c.Time)))
 }
 
 // window makes a window's listing and blocks; from the head's if it follows them.
@@ -263,7 +264,8 @@ func (c *Builder) block(ctx context.Context, old *artifacts.View, times []time.T
 		if times[len(times)-1].Equal(c.Time) {
 			out.kept--
 		}
-		if out.drop = len(old.Times) - out.kept; out.drop < 0 || !slices.EqualFunc(old.Times[out.drop:], times[:out.kept], time.Time.Equal) {
+		if out.drop = len(old.Times) - out.kept; out.drop < 0 || !slices.EqualFunc(old.Times[out.drop:], times[:out.kept],
+			time.Time.Equal) {
 			return nil, fmt.Errorf("%w: block %s is cut otherwise", artifacts.ErrCorrupt, old.Collection)
 		}
 		out.old = make([]oldRow, 0, old.Rows)

@@ -40,7 +40,9 @@ func identify(ctx context.Context, s artifacts.Store) (artifacts.Identity, error
 
 // Number returns what a key set or change record says that takes the place of
 // one that said before; a zero one, and one of another store, counts as lost.
-func Number(ctx context.Context, s artifacts.Store, before artifacts.Numbered, now time.Time) (artifacts.Numbered, error) {
+func Number(
+	ctx context.Context, s artifacts.Store, before artifacts.Numbered, now time.Time,
+) (artifacts.Numbered, error) {
 	id, err := Identity(ctx, s)
 	if err != nil {
 		return artifacts.Numbered{}, err

@@ -117,7 +117,8 @@ func (o *Objects) Has(ref artifacts.Ref) bool {
 func (o *Objects) Put(ctx context.Context, data []byte) (artifacts.Ref, error) {
 	ref := artifacts.Ref{Digest: artifacts.Sum(data), Size: int64(len(data))}
 	if ref.Size > artifacts.MaxObjectSize {
-		return ref, fmt.Errorf("object %s has %d bytes; readers take %d", ref.Digest, ref.Size, int64(artifacts.MaxObjectSize))
+		return ref, fmt.Errorf("object %s has %d bytes; readers take %d", ref.Digest, ref.Size,
+			int64(artifacts.MaxObjectSize))
 	}
 	o.mu.Lock()
 	put, there := o.there[ref.Digest]

@@ -59,16 +59,18 @@ const (
 	settleTime  = 30 * time.Second
 )
 
-// Publish makes m the published snapshot in the place of the head. o must have
-// put, or found in the store, every object that readers of m need. It returns the pointer, which is durable; a *LostError
-// when another publisher was faster; and any other error when the snapshot was
-// not published as far as is known. step is called with each step as it begins.
+// Publish makes m the published snapshot in the place of the head. o must have put, or found
+// in the store, every object that readers of m need. Publish returns the durable pointer, a
+// *LostError if another publisher was faster, or another error if the snapshot was not
+// published as far as is known. It calls step as each step begins.
 //
 // Whether a swap that did not answer happened is settled by reading the
 // pointer back: the nonce says whose it is. If it is still the head's, the same
 // swap is tried again, which is harmless: should the first one arrive late,
 // the second one finds its own nonce.
-func (h *Head) Publish(ctx context.Context, o *Objects, m *artifacts.Manifest, at Timing, step func(name string)) (*artifacts.Pointer, error) {
+func (h *Head) Publish(
+	ctx context.Context, o *Objects, m *artifacts.Manifest, at Timing, step func(name string),
+) (*artifacts.Pointer, error) {
 	body := m.Encode()
 	if len(body) > artifacts.MaxManifestSize {
 		return nil, fmt.Errorf("manifest has %d bytes; readers take %d", len(body), artifacts.MaxManifestSize)
@@ -92,7 +94,9 @@ func (h *Head) Publish(ctx context.Context, o *Objects, m *artifacts.Manifest, a
 
 // Point is the last step of Publish: the pointer moves from the head to the
 // manifest ref, of time t, which is durable with all that it reaches.
-func (h *Head) Point(ctx context.Context, s artifacts.Store, ref artifacts.Ref, t time.Time, at Timing) (*artifacts.Pointer, error) {
+func (h *Head) Point(
+	ctx context.Context, s artifacts.Store, ref artifacts.Ref, t time.Time, at Timing,
+) (*artifacts.Pointer, error) {
 	id, err := h.identity(ctx, s)
 	if err != nil {
 		return nil, err
@@ -188,5 +192,6 @@ func (h *Head) settle(ctx context.Context, s artifacts.Store, p *artifacts.Point
 }
 
 func (h *Head) retains(d artifacts.Digest) bool {
-	return h.Manifest != nil && slices.ContainsFunc(h.Manifest.Retained, func(r artifacts.Retained) bool { return r.Manifest.Digest == d })
+	return h.Manifest != nil &&
+		slices.ContainsFunc(h.Manifest.Retained, func(r artifacts.Retained) bool { return r.Manifest.Digest == d })
 }

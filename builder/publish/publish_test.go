@@ -22,7 +22,8 @@ func manifest(t *testing.T, o *Objects, when time.Time, body string) *artifacts.
 	ok(t, err)
 	return &artifacts.Manifest{
 		Format: artifacts.Format, Time: when, RowsPerShard: 1, ShardsPerObject: 1,
-		Views: []artifacts.View{{Collection: "trending", Sort: "board", Rows: 1, Runs: 1, Objects: []artifacts.ViewObject{{Ref: ref, Rows: 1}}}},
+		Views: []artifacts.View{{Collection: "trending", Sort: "board", Rows: 1, Runs: 1,
+			Objects: []artifacts.ViewObject{{Ref: ref, Rows: 1}}}},
 	}
 }
 
@@ -56,7 +57,9 @@ func TestOrder(t *testing.T) {
 	var steps []string
 	p, err := h.Publish(t.Context(), o, m, now(at), func(step string) { steps = append(steps, step) })
 	ok(t, err)
-	want := "get current, get change, get identity, list manifests, get identity, get current, get change, get identity, list manifests, get keys, swap identity, put objects, sync, put manifests, sync, swap current, get identity, swap identity"
+	want := "get current, get change, get identity, list manifests, get identity, get current, get change, get" +
+		" identity, list manifests, get keys, swap identity, put objects, sync, put manifests, sync, swap current, get" +
+		" identity, swap identity"
 	if got := strings.Join(calls, ", "); got != want {
 		t.Errorf("calls: %s\nwant: %s", got, want)
 	}
@@ -73,7 +76,8 @@ func TestOrder(t *testing.T) {
 	again := manifest(t, o, at.Add(artifacts.Step), "shards of some kind")
 	q, err := h.Publish(t.Context(), o, again, now(at), noStep)
 	ok(t, err)
-	if got, want := strings.Join(calls, ", "), "list objects, list manifests, sync, get identity, put manifests, sync, swap current"; got != want {
+	if got, want := strings.Join(calls, ", "),
+		"list objects, list manifests, sync, get identity, put manifests, sync, swap current"; got != want {
 		t.Errorf("calls: %s\nwant: %s", got, want)
 	}
 	if !p.ActivateAt.IsZero() || !q.ActivateAt.IsZero() {
@@ -97,7 +101,8 @@ func TestActivateAt(t *testing.T) {
 	for _, c := range []struct {
 		after, wait time.Duration
 		waits       bool
-	}{{0, time.Minute, false}, {time.Hour, time.Minute, true}, {time.Hour + 10*time.Minute, time.Minute, true}, {3 * time.Hour, time.Minute, false}, {3 * time.Hour, 0, false}} {
+	}{{0, time.Minute, false}, {time.Hour, time.Minute, true}, {time.Hour + 10*time.Minute, time.Minute, true},
+		{3 * time.Hour, time.Minute, false}, {3 * time.Hour, 0, false}} {
 		h, clock := readHead(t, s), at.Add(c.after)
 		o := objectsOf(t, h, s)
 		timing := now(clock)
@@ -115,11 +120,13 @@ func TestLost(t *testing.T) {
 	h := readHead(t, s)
 	mine, other := objectsOf(t, h, s), objectsOf(t, h, s)
 	m := manifest(t, mine, at, "what I have made")
-	winner, err := h.Publish(t.Context(), other, manifest(t, other, at.Add(artifacts.Step), "what others made"), now(at), noStep)
+	winner, err := h.Publish(t.Context(), other, manifest(t, other, at.Add(artifacts.Step), "what others made"), now(at),
+		noStep)
 	ok(t, err)
 	_, err = h.Publish(t.Context(), mine, m, now(at), noStep)
 	var lost *LostError
-	if !errors.As(err, &lost) || lost.Head.Pointer.Nonce != winner.Nonce || !strings.Contains(err.Error(), "2026-11-21T07:30:00Z") {
+	if !errors.As(err, &lost) || lost.Head.Pointer.Nonce != winner.Nonce ||
+		!strings.Contains(err.Error(), "2026-11-21T07:30:00Z") {
 		t.Errorf("error %v", err)
 	}
 	if got := readHead(t, s).Pointer; got.Nonce != winner.Nonce || got.Sequence != 1 {

@@ -38,7 +38,8 @@ type BackupReport struct {
 }
 
 // errMoved: the pointer moved on, and gc has removed what was to be copied.
-var errMoved = errors.New("the published snapshot changed during each of the tries; is gc's grace period shorter than a backup takes?")
+var errMoved = errors.New("the published snapshot changed during each of the tries; is gc's grace period shorter" +
+	" than a backup takes?")
 
 // Backup copies what the published snapshot and the retained ones need, ledgers
 // included, then the identity, the key set and the change record as they are, and the pointer
@@ -164,7 +165,8 @@ func (b *backup) start(ctx context.Context) (*artifacts.Pointer, error) {
 	case q.Store != p.Store:
 		return nil, fmt.Errorf("there is another store: %s, not %s", q.Store, p.Store)
 	case q.Sequence > p.Sequence:
-		return nil, fmt.Errorf("there is a later snapshot: sequence %d, not %d; are --store and --to exchanged?", q.Sequence, p.Sequence)
+		return nil, fmt.Errorf("there is a later snapshot: sequence %d, not %d; are --store and --to exchanged?", q.Sequence,
+			p.Sequence)
 	case bytes.Equal(have, body):
 		return p, b.elsewhere(ctx)
 	}
@@ -239,8 +241,10 @@ func (b *backup) move(ctx context.Context, key string, body []byte) error {
 	if bytes.Equal(have, body) && version != "" {
 		return nil
 	}
-	if before, err := artifacts.ParseNumbered(key, have); err == nil && before.Store == b.id && before.Number > now.Number {
-		return fmt.Errorf("the store's %s has moved back from %d, which is in the backup, to %d", key, before.Number, now.Number)
+	if before, err := artifacts.ParseNumbered(key, have); err == nil && before.Store == b.id &&
+		before.Number > now.Number {
+		return fmt.Errorf("the store's %s has moved back from %d, which is in the backup, to %d", key, before.Number,
+			now.Number)
 	}
 	return settle(ctx, b.To, key, version, body)
 }

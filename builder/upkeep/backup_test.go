@@ -31,7 +31,8 @@ func TestBackup(t *testing.T) {
 		r := backUp(t, s, to)
 		want := slices.Sorted(maps.Keys(reached(t, s)))
 		verify(t, to)
-		if r.Sequence != uint64(3+i) || r.Objects != len(want) || i == 0 && r.Copied != len(want) || i > 0 && (r.Copied == 0 || r.Copied > len(want)/2) {
+		if r.Sequence != uint64(3+i) || r.Objects != len(want) || i == 0 && r.Copied != len(want) || i > 0 &&
+			(r.Copied == 0 || r.Copied > len(want)/2) {
 			t.Errorf("report %+v of %d objects", r, len(want))
 		}
 		for _, key := range append(want, slices.Sorted(maps.Keys(moving))...) {
@@ -58,9 +59,11 @@ func TestBackup(t *testing.T) {
 		to   artifacts.Store
 		says string
 	}{
-		"another store": {s, other, "another store"}, "exchanged": {to, s, "later snapshot"}, "itself": {s, s, "the store itself"},
+		"another store": {s, other, "another store"}, "exchanged": {to, s, "later snapshot"},
+		"itself": {s, s, "the store itself"},
 	} {
-		if r, err := Backup(t.Context(), BackupConfig{From: c.from, To: c.to}); err == nil || !strings.Contains(err.Error(), c.says) {
+		if r, err := Backup(t.Context(), BackupConfig{From: c.from, To: c.to}); err == nil ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 	}
@@ -87,7 +90,8 @@ func TestBackup(t *testing.T) {
 	}
 	damaged := clone(t, s, all)
 	overwrite(t, damaged, artifacts.ObjectKey(head(t, s).Manifest.Ledger.Digest), nil)
-	if r, err := Backup(t.Context(), BackupConfig{From: damaged, To: memstore.New()}); !errors.Is(err, artifacts.ErrNotFound) || !strings.Contains(err.Error(), "builder repair") {
+	if r, err := Backup(t.Context(), BackupConfig{From: damaged, To: memstore.New()}); !errors.Is(err,
+		artifacts.ErrNotFound) || !strings.Contains(err.Error(), "builder repair") {
 		t.Errorf("of a damaged store: %+v, %v", r, err)
 	}
 }
@@ -101,7 +105,8 @@ func TestBackupBeside(t *testing.T) {
 		moved := 0
 		from := tap(s, func(op, key string) {
 			// A moment before the last manifest of a try is read, all is replaced.
-			if m := head(t, s).Manifest; moved < moves && key == artifacts.ManifestKey(m.Retained[len(m.Retained)-1].Manifest.Digest) {
+			if m := head(t, s).Manifest; moved < moves &&
+				key == artifacts.ManifestKey(m.Retained[len(m.Retained)-1].Manifest.Digest) {
 				moved++
 				for range 2 {
 					w = w.Later(2 * time.Hour)
@@ -129,16 +134,17 @@ func TestBackupFaults(t *testing.T) {
 	first := memstore.New()
 	backUp(t, s, first)
 	mustBuild(t, s, w.Later(artifacts.Step))
-	everyFault(t, func(t *testing.T) artifacts.Store { return clone(t, first, all) }, few, func(t *testing.T, to artifacts.Store) error {
-		_, err := Backup(context.Background(), BackupConfig{From: s, To: to})
-		return err
-	}, func(t *testing.T, to artifacts.Store, _ fault, err error) {
-		if got := verify(t, to).Sequence; got != 3 && got != 4 || err == nil && got != 4 {
-			t.Errorf("sequence %d, %v", got, err)
-		}
-		backUp(t, s, to)
-		if got := verify(t, to).Sequence; got != 4 {
-			t.Errorf("the next backup: sequence %d", got)
-		}
-	})
+	everyFault(t, func(t *testing.T) artifacts.Store { return clone(t, first, all) }, few,
+		func(t *testing.T, to artifacts.Store) error {
+			_, err := Backup(context.Background(), BackupConfig{From: s, To: to})
+			return err
+		}, func(t *testing.T, to artifacts.Store, _ fault, err error) {
+			if got := verify(t, to).Sequence; got != 3 && got != 4 || err == nil && got != 4 {
+				t.Errorf("sequence %d, %v", got, err)
+			}
+			backUp(t, s, to)
+			if got := verify(t, to).Sequence; got != 4 {
+				t.Errorf("the next backup: sequence %d", got)
+			}
+		})
 }

@@ -82,7 +82,8 @@ func Collect(ctx context.Context, cfg GCConfig) (*GCReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Log.Info("collected garbage", "kept", c.report.Kept, "deleted", c.report.Deleted, "bytes", c.report.DeletedBytes, "dry_run", cfg.DryRun)
+	c.Log.Info("collected garbage", "kept", c.report.Kept, "deleted", c.report.Deleted, "bytes", c.report.DeletedBytes,
+		"dry_run", cfg.DryRun)
 	return &c.report, nil
 }
 
@@ -96,7 +97,8 @@ type collector struct {
 }
 
 func newCollector(ctx context.Context, cfg GCConfig) (*collector, error) {
-	c := &collector{GCConfig: cfg, report: GCReport{DryRun: cfg.DryRun}, keep: map[artifacts.Digest]bool{}, manifests: map[artifacts.Digest]*artifacts.Manifest{}}
+	c := &collector{GCConfig: cfg, report: GCReport{DryRun: cfg.DryRun}, keep: map[artifacts.Digest]bool{},
+		manifests: map[artifacts.Digest]*artifacts.Manifest{}}
 	var now time.Time
 	var err error
 	switch {

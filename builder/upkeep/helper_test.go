@@ -35,7 +35,8 @@ var (
 func config(s artifacts.Store, src source.Source) builder.Config {
 	floor := func(units uint64) market.U128 { return market.U128{Lo: units * 100_000_000} }
 	return builder.Config{
-		Store: s, Source: src, Retain: builder.DefaultRetain, Guards: builder.DefaultGuards, Log: discard, Settings: market.Settings{
+		Store: s, Source: src, Retain: builder.DefaultRetain, Guards: builder.DefaultGuards, Log: discard,
+		Settings: market.Settings{
 			TrendingMinMarketCap: floor(10_000_000), TrendingMinVolume: floor(1_000_000),
 			HistoryAssets: market.DefaultHistoryAssets,
 		},
@@ -43,7 +44,9 @@ func config(s artifacts.Store, src source.Source) builder.Config {
 }
 
 // tryBuild builds a snapshot.
-func tryBuild(ctx context.Context, s artifacts.Store, src source.Source, change ...func(*builder.Config)) (*builder.Report, error) {
+func tryBuild(
+	ctx context.Context, s artifacts.Store, src source.Source, change ...func(*builder.Config),
+) (*builder.Report, error) {
 	cfg := config(s, src)
 	for _, f := range change {
 		f(&cfg)

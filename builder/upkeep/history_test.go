@@ -59,7 +59,10 @@ func (c coins) files() source.Files {
 // points are the prices of those that give some, by id: the contract's words.
 func (c coins) points(n int) map[uint64]string {
 	all := slices.DeleteFunc(slices.Clone(c.list), func(a quoted) bool { return a.price == "" })
-	slices.SortFunc(all, func(a, b quoted) int { return cmp.Or(cmp.Compare(b.cap, a.cap), cmp.Compare(a.id, b.id)) }) // no cap: 0, last
+	slices.SortFunc(all, func(a, b quoted) int {
+		return cmp.Or(cmp.Compare(b.cap, a.cap),
+			cmp.Compare(a.id, b.id))
+	}) // no cap: 0, last
 	points := map[uint64]string{}
 	for _, a := range all[:min(n, len(all))] {
 		points[uint64(a.id)] = a.price
@@ -81,14 +84,16 @@ type charted struct {
 }
 
 func newCharts(seed uint64) *charts {
-	return &charts{dice: rand.New(rand.NewPCG(seed, 9)), at: epoch.Add(-time.Duration(seed) * 11 * time.Hour).Truncate(artifacts.Step)}
+	return &charts{dice: rand.New(rand.NewPCG(seed, 9)),
+		at: epoch.Add(-time.Duration(seed) * 11 * time.Hour).Truncate(artifacts.Step)}
 }
 
 // moment is the feed of a time: one of thirteen coins always has a price.
 func (c *charts) moment(at time.Time) coins {
 	now := coins{at: at}
 	for id := range 13 {
-		a := quoted{id: id + 1, cap: c.dice.IntN(9) * c.dice.IntN(100), price: fmt.Sprintf("%d.%d7", c.dice.IntN(90_000), c.dice.IntN(1e17))}
+		a := quoted{id: id + 1, cap: c.dice.IntN(9) * c.dice.IntN(100),
+			price: fmt.Sprintf("%d.%d7", c.dice.IntN(90_000), c.dice.IntN(1e17))}
 		switch c.dice.IntN(3 + id) {
 		case 1:
 			a.price = ""
@@ -118,7 +123,8 @@ func (c *charts) want(w *artifacts.HistoryWindow) map[uint64][]string {
 	hours, days, intervals := map[int64]bool{}, map[int64]bool{}, map[int64]bool{}
 	for _, s := range c.past {
 		unix, age, step := s.at.Unix(), c.at.Sub(s.at), int64(w.Step/time.Second)
-		held := age < 48*time.Hour || age <= 90*24*time.Hour && !hours[unix/3600] || age <= 366*24*time.Hour && !days[unix/86400]
+		held := age < 48*time.Hour || age <= 90*24*time.Hour && !hours[unix/3600] || age <= 366*24*time.Hour &&
+			!days[unix/86400]
 		hours[unix/3600], days[unix/86400] = true, true
 		first := held && !intervals[unix/step] && !time.Unix(unix/step*step, 0).Before(c.at.Add(-w.Length))
 		if intervals[unix/step] = intervals[unix/step] || held; !first && age > 0 {
@@ -148,7 +154,9 @@ func (c *charts) compare(t *testing.T, s artifacts.Reader) {
 }
 
 // readHistory reads a window's points by asset, as an edge does.
-func readHistory(t *testing.T, s artifacts.Reader, m *artifacts.Manifest, w *artifacts.HistoryWindow) map[uint64][]string {
+func readHistory(
+	t *testing.T, s artifacts.Reader, m *artifacts.Manifest, w *artifacts.HistoryWindow,
+) map[uint64][]string {
 	t.Helper()
 	got := map[uint64][]string{}
 	var chain time.Time
@@ -181,7 +189,8 @@ func readHistory(t *testing.T, s artifacts.Reader, m *artifacts.Manifest, w *art
 	}
 	var ids []uint64
 	if listed != nil {
-		ok(t, walk.Rows(t.Context(), s, listed.Objects, func(id uint64, _ []byte) error { ids = append(ids, id); return nil }))
+		ok(t, walk.Rows(t.Context(), s, listed.Objects,
+			func(id uint64, _ []byte) error { ids = append(ids, id); return nil }))
 	}
 	if !slices.Equal(ids, want) {
 		t.Fatalf("at %v, window %s lists %v, want %v", m.Time, w.Name, ids, want)
@@ -194,17 +203,20 @@ func readHistory(t *testing.T, s artifacts.Reader, m *artifacts.Manifest, w *art
 func anew(t *testing.T, s artifacts.Store) {
 	t.Helper()
 	m := head(t, s).Manifest
-	c := &history.Builder{Reader: s, Root: ledgerRoot(t, s), Time: m.Time, Put: func(table *render.Table) (artifacts.View, error) {
-		views, pieces := render.Views(table)
-		for _, p := range pieces {
-			body, first := p.Bytes()
-			views[0].Objects[p.Object] = artifacts.ViewObject{Ref: artifacts.Ref{Digest: artifacts.Sum(body), Size: int64(len(body))}, Rows: p.Rows, First: first}
-		}
-		return views[0], nil
-	}}
+	c := &history.Builder{Reader: s, Root: ledgerRoot(t, s), Time: m.Time,
+		Put: func(table *render.Table) (artifacts.View, error) {
+			views, pieces := render.Views(table)
+			for _, p := range pieces {
+				body, first := p.Bytes()
+				views[0].Objects[p.Object] = artifacts.ViewObject{Ref: artifacts.Ref{Digest: artifacts.Sum(body),
+					Size: int64(len(body))}, Rows: p.Rows, First: first}
+			}
+			return views[0], nil
+		}}
 	want, err := c.Views(t.Context())
 	ok(t, err)
-	got := slices.DeleteFunc(slices.Clone(m.Views), func(v artifacts.View) bool { return !artifacts.IsHistory(v.Collection) })
+	got := slices.DeleteFunc(slices.Clone(m.Views),
+		func(v artifacts.View) bool { return !artifacts.IsHistory(v.Collection) })
 	if len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
 		t.Fatalf("at %v the views are\n%+v\nof the ledger alone\n%+v", m.Time, got, want)
 	}
@@ -258,7 +270,8 @@ func TestHistory(t *testing.T) {
 					if _, err := Rollback(t.Context(), s, to, time.Now); err != nil {
 						t.Fatal(err)
 					}
-					c.past, c.at = slices.DeleteFunc(c.past, func(p charted) bool { return p.at.After(to) }), m.Time // no withdrawn time is built again
+					c.past, c.at = slices.DeleteFunc(c.past,
+						func(p charted) bool { return p.at.After(to) }), m.Time // no withdrawn time is built again
 				case 2: // a past behind the newest
 					var feeds []builder.PastFeed
 					for range 1 + c.dice.IntN(5) {
@@ -278,7 +291,8 @@ func TestHistory(t *testing.T) {
 					mustBackfill(t, s, feeds, assets(n))
 					fallthrough
 				case 4: // an object is lost, of the head and perhaps of what it retains
-					views := slices.DeleteFunc(slices.Clone(head(t, s).Manifest.Views), func(v artifacts.View) bool { return !artifacts.IsHistory(v.Collection) })
+					views := slices.DeleteFunc(slices.Clone(head(t, s).Manifest.Views),
+						func(v artifacts.View) bool { return !artifacts.IsHistory(v.Collection) })
 					if len(views) > 0 {
 						v := views[c.dice.IntN(len(views))]
 						ok(t, s.Delete(t.Context(), artifacts.ObjectKey(v.Objects[0].Digest)))
@@ -304,7 +318,8 @@ func TestHistory(t *testing.T) {
 			if _, err := Backup(t.Context(), BackupConfig{From: s, To: copied}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Restore(t.Context(), RestoreConfig{Store: back, From: Copy{copied, "backup"}, Now: func() time.Time { return epoch }}); err != nil {
+			if _, err := Restore(t.Context(), RestoreConfig{Store: back, From: Copy{copied, "backup"},
+				Now: func() time.Time { return epoch }}); err != nil {
 				t.Fatal(err)
 			}
 			s = back
@@ -342,7 +357,8 @@ func asBefore(t *testing.T, s artifacts.Store) {
 	t.Helper()
 	h := head(t, s)
 	m := *h.Manifest
-	m.Views = slices.DeleteFunc(slices.Clone(m.Views), func(v artifacts.View) bool { return artifacts.IsHistory(v.Collection) })
+	m.Views = slices.DeleteFunc(slices.Clone(m.Views),
+		func(v artifacts.View) bool { return artifacts.IsHistory(v.Collection) })
 	m.Retained, m.Withdrawn = nil, nil
 	root := ledgerRoot(t, s)
 	root.Charted = nil
@@ -418,7 +434,8 @@ func TestHistoryOfAYear(t *testing.T) {
 		}
 		t.Logf("%v: %d objects of history read, %d written, %d of the ledger read", now.at, read, wrote, remembered)
 		if most := 2*len(artifacts.HistoryWindows) + 2; read > most || wrote > most || remembered > 30 {
-			t.Errorf("at %v a build reads %d objects of history and %d of the ledger, and writes %d; want at most %d, 30 and %[5]d", now.at, read, remembered, wrote, most)
+			t.Errorf("at %v a build reads %d objects of history and %d of the ledger, and writes %d; want at most %d, 30 and"+
+				" %[5]d", now.at, read, remembered, wrote, most)
 		}
 	}
 }

@@ -47,7 +47,8 @@ func TestIdentity(t *testing.T) {
 		for _, lost := range names {
 			ok(t, s.Delete(ctx, lost))
 		}
-		if second := change(); second.Store != mine || second.Number < first.Number || second.Number > first.Number+artifacts.MaxJump {
+		if second := change(); second.Store != mine || second.Number < first.Number ||
+			second.Number > first.Number+artifacts.MaxJump {
 			t.Errorf("change record %+v after %+v was lost", second, first)
 		}
 		if _, err := registry.RevokeAll(ctx); err != nil {
@@ -73,14 +74,18 @@ func TestIdentity(t *testing.T) {
 	lose(artifacts.ChangeKey, artifacts.KeysKey)
 	// The same backup once more, over what was there at first.
 	again := clone(t, backup, func(string) bool { return true })
-	if _, err := tryRestore(ctx, again, backup, func(c *RestoreConfig) { c.Seen, c.Now = head(t, s).Pointer.Sequence, time.Now }); err != nil || changeRecord(t, again).Number <= first.Number || keySet(t, again).Number <= set.Number {
-		t.Errorf("change record %d after %d, key set %d after %d, %v", changeRecord(t, again).Number, first.Number, keySet(t, again).Number, set.Number, err)
+	if _, err := tryRestore(ctx, again, backup,
+		func(c *RestoreConfig) { c.Seen, c.Now = head(t, s).Pointer.Sequence, time.Now }); err != nil ||
+		changeRecord(t, again).Number <= first.Number || keySet(t, again).Number <= set.Number {
+		t.Errorf("change record %d after %d, key set %d after %d, %v", changeRecord(t, again).Number, first.Number,
+			keySet(t, again).Number, set.Number, err)
 	}
 	// So do the days that a backup is old.
 	days := func() time.Time { return time.Now().AddDate(0, 0, 10) }
 	first.Number += 10 * 24 * 12
 	ok(t, s.Delete(ctx, artifacts.ChangeKey))
-	if _, err := tryRestore(ctx, s, backup, func(c *RestoreConfig) { c.Now = days }); err != nil || changeRecord(t, s).Number < first.Number {
+	if _, err := tryRestore(ctx, s, backup, func(c *RestoreConfig) { c.Now = days }); err != nil ||
+		changeRecord(t, s).Number < first.Number {
 		t.Errorf("change record %d after %d was lost, %v", changeRecord(t, s).Number, first.Number, err)
 	}
 

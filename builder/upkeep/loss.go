@@ -55,7 +55,9 @@ func (r *repairer) goBack(ctx context.Context, check *artifacts.CheckReport) (*a
 	if err != nil {
 		return check, publish.UnlessDamage(err)
 	}
-	r.loss = fmt.Sprintf("snapshot %s stays; its ledger forgets %s: what is computed from them begins with the next that are kept; earlier snapshots, whose ledgers lack the same, can no longer be pinned", publish.Stamp(newest.Time), what)
+	r.loss = fmt.Sprintf("snapshot %s stays; its ledger forgets %s: what is computed from them begins with the next"+
+		" that are kept; earlier snapshots, whose ledgers lack the same, can no longer be pinned",
+		publish.Stamp(newest.Time), what)
 	target := *newest
 	target.Retained = nil
 	return r.accept(ctx, check, head, newest, -1, target, &ledger.Next{Root: root})
@@ -76,14 +78,19 @@ func (r *repairer) retainedBefore(ctx context.Context, newest *artifacts.Manifes
 	})
 	newest.Withdrawn = slices.DeleteFunc(k.withdrawn, newest.Time.Equal)
 	newest.WithdrawnThrough = latest(newest.Time, k.latest, r.Now().UTC().Truncate(artifacts.Step))
-	r.notes = append(r.notes, fmt.Sprintf("the manifest of snapshot %s is lost: what rollbacks withdrew cannot be told, so that"+
-		" with --accept-loss every time up to %s counts as withdrawn, and only snapshots are gone back to that others retain",
-		publish.Stamp(newest.Time), publish.Stamp(newest.WithdrawnThrough)))
+	r.notes = append(r.notes,
+		fmt.Sprintf("the manifest of snapshot %s is lost: what rollbacks withdrew cannot be told, so that"+
+			" with --accept-loss every time up to %s counts as withdrawn,"+
+			" and only snapshots are gone back to that others retain",
+			publish.Stamp(newest.Time), publish.Stamp(newest.WithdrawnThrough)))
 	return nil
 }
 
 // accept publishes target with another ledger, if the loss is accepted.
-func (r *repairer) accept(ctx context.Context, check *artifacts.CheckReport, head *publish.Head, newest *artifacts.Manifest, at int, target artifacts.Manifest, book *ledger.Next) (*artifacts.CheckReport, error) {
+func (r *repairer) accept(
+	ctx context.Context, check *artifacts.CheckReport, head *publish.Head, newest *artifacts.Manifest,
+	at int, target artifacts.Manifest, book *ledger.Next,
+) (*artifacts.CheckReport, error) {
 	if !r.AcceptLoss {
 		return check, nil
 	}
@@ -100,7 +107,8 @@ func (r *repairer) accept(ctx context.Context, check *artifacts.CheckReport, hea
 // rootFor returns the ledger with which target follows newest, and notes what that
 // loses.
 func (r *repairer) rootFor(ctx context.Context, newest, target *artifacts.Manifest) (*ledger.Next, error) {
-	r.loss = fmt.Sprintf("the store goes back from snapshot %s to %s; prices, totals and groups later than that are forgotten", publish.Stamp(newest.Time), publish.Stamp(target.Time))
+	r.loss = fmt.Sprintf("the store goes back from snapshot %s to %s; prices, totals and groups later than that are"+
+		" forgotten", publish.Stamp(newest.Time), publish.Stamp(target.Time))
 	root, err := ledger.Rollback(ctx, r.mender, newest.Ledger, target.Ledger)
 	if err == nil {
 		var whole bool

@@ -74,7 +74,9 @@ func (m *mender) Get(ctx context.Context, key string, limit int64) ([]byte, arti
 }
 
 // GetIf implements artifacts.Reader.
-func (m *mender) GetIf(ctx context.Context, key string, _ artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+func (m *mender) GetIf(
+	ctx context.Context, key string, _ artifacts.Version, limit int64,
+) ([]byte, artifacts.Version, error) {
 	return m.Get(ctx, key, limit)
 }
 

@@ -96,18 +96,19 @@ func (r *repairer) history(ctx context.Context) error {
 		}
 		root, err := ledger.ReadRoot(ctx, r.mender, m.Ledger)
 		if err == nil {
-			h := &history.Builder{Reader: r.mender, Root: root, Time: m.Time, As: m, Put: func(table *render.Table) (artifacts.View, error) {
-				views, pieces := render.Views(table)
-				for i := range pieces {
-					body, _ := pieces[i].Bytes()
-					if key := artifacts.ObjectKey(artifacts.Sum(body)); r.lost[key] {
-						if err := r.put(ctx, key, body, "the ledger"); err != nil {
-							return artifacts.View{}, err
+			h := &history.Builder{Reader: r.mender, Root: root, Time: m.Time, As: m,
+				Put: func(table *render.Table) (artifacts.View, error) {
+					views, pieces := render.Views(table)
+					for i := range pieces {
+						body, _ := pieces[i].Bytes()
+						if key := artifacts.ObjectKey(artifacts.Sum(body)); r.lost[key] {
+							if err := r.put(ctx, key, body, "the ledger"); err != nil {
+								return artifacts.View{}, err
+							}
 						}
 					}
-				}
-				return views[0], nil
-			}}
+					return views[0], nil
+				}}
 			_, err = h.Views(ctx)
 		}
 		if err := publish.UnlessDamage(err); err != nil {
@@ -164,7 +165,9 @@ func (s *rebuilt) List(ctx context.Context, prefix string, f func(artifacts.Info
 	return s.Store.List(ctx, prefix, f)
 }
 
-func (s *rebuilt) GetIf(ctx context.Context, key string, _ artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+func (s *rebuilt) GetIf(
+	ctx context.Context, key string, _ artifacts.Version, limit int64,
+) ([]byte, artifacts.Version, error) {
 	return s.Get(ctx, key, limit)
 }
 

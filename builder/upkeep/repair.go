@@ -146,7 +146,8 @@ func (r *repairer) report(check *artifacts.CheckReport) *RepairReport {
 func (r *repairer) mend(ctx context.Context) (*artifacts.CheckReport, error) {
 	for round := 0; ; round++ {
 		clear(r.lost)
-		check, err := artifacts.Check(ctx, r.mender, ledger.Refs, func(done, total int) { r.Progress.Show("repair", done, total) })
+		check, err := artifacts.Check(ctx, r.mender, ledger.Refs,
+			func(done, total int) { r.Progress.Show("repair", done, total) })
 		if err != nil || len(r.lost) == 0 || round == rebuilds {
 			return check, err
 		}
@@ -204,7 +205,8 @@ func (r *repairer) changeRecord(ctx context.Context, check *artifacts.CheckRepor
 	if err != nil {
 		return err
 	}
-	check.Problems = slices.DeleteFunc(check.Problems, func(p string) bool { return strings.HasPrefix(p, "change record: ") })
+	check.Problems = slices.DeleteFunc(check.Problems,
+		func(p string) bool { return strings.HasPrefix(p, "change record: ") })
 	r.mended = append(r.mended, Mended{artifacts.ChangeKey, "the ledger"})
 	return nil
 }

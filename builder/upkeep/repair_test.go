@@ -156,7 +156,11 @@ func TestRepair(t *testing.T) {
 		has  func(part) bool
 	}{
 		{"copy", from("copy", clone(t, whole, all)), func(part) bool { return true }},
-		{"edge", from("edge", clone(t, whole, func(key string) bool { return views[key] || strings.HasPrefix(key, artifacts.ManifestPrefix) })), func(p part) bool { return p.edge }},
+		{"edge", from("edge",
+			clone(t, whole, func(key string) bool {
+				return views[key] || strings.HasPrefix(key,
+					artifacts.ManifestPrefix)
+			})), func(p part) bool { return p.edge }},
 		{"feed", func(c *RepairConfig) { c.Source = w }, func(p part) bool { return p.feed }},
 		{"nothing", func(*RepairConfig) {}, func(part) bool { return false }},
 	}
@@ -185,7 +189,8 @@ func TestRepair(t *testing.T) {
 						outcomes[p.kind+source.name] = "mended"
 						return
 					}
-					if len(r.Mended) > 0 || !slices.ContainsFunc(r.Missing, func(m string) bool { return strings.Contains(m, p.key) }) || r.Accepted {
+					if len(r.Mended) > 0 ||
+						!slices.ContainsFunc(r.Missing, func(m string) bool { return strings.Contains(m, p.key) }) || r.Accepted {
 						t.Fatalf("report %+v, want %s missing", r, p.key)
 					}
 					if after := contents(t, s); !maps.Equal(before, after) {
@@ -257,7 +262,8 @@ func TestRepairAll(t *testing.T) {
 	for key, b := range contents(t, whole) {
 		overwrite(t, liar, key, append([]byte(b)[1:], 'x'))
 	}
-	if r := repair(t, s, from("liar", liar), from("odd", half(true)), from("even", half(false))); len(r.Missing) > 0 || len(r.Mended) != len(reached(t, whole)) {
+	if r := repair(t, s, from("liar", liar), from("odd", half(true)), from("even", half(false))); len(r.Missing) > 0 ||
+		len(r.Mended) != len(reached(t, whole)) {
 		t.Errorf("report %+v", r)
 	}
 	verify(t, s)
@@ -267,7 +273,8 @@ func TestRepairAll(t *testing.T) {
 // set the report says what is to be done.
 func TestRepairMoving(t *testing.T) {
 	whole, _, _, _ := keyed(t)
-	for key, want := range map[string]string{artifacts.ChangeKey: "", artifacts.KeysKey: "key set", artifacts.CurrentKey: "builder restore"} {
+	for key, want := range map[string]string{artifacts.ChangeKey: "", artifacts.KeysKey: "key set",
+		artifacts.CurrentKey: "builder restore"} {
 		for _, way := range ways[1:] {
 			s := clone(t, whole, all)
 			overwrite(t, s, key, way.damage(stored(t, s, key), stored(t, whole, artifacts.IdentityKey)))
@@ -276,7 +283,8 @@ func TestRepairMoving(t *testing.T) {
 			if err == nil {
 				said = strings.Join(r.Missing, "")
 			}
-			if !strings.Contains(said, want) || want == "" && (err != nil || said != "" || changeRecord(t, s).Value != changeRecord(t, whole).Value) {
+			if !strings.Contains(said, want) || want == "" &&
+				(err != nil || said != "" || changeRecord(t, s).Value != changeRecord(t, whole).Value) {
 				t.Errorf("%s, %s: %+v, %v", key, way.name, r, err)
 			}
 		}

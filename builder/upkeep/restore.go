@@ -67,7 +67,8 @@ func Restore(ctx context.Context, cfg RestoreConfig) (*RestoreReport, error) {
 		return nil, err
 	}
 	var err error
-	if r.report.Sequence, err = r.above("sequence", r.backup.pointer.value.Sequence, r.present.pointer.value.Sequence, cfg.Seen); err != nil {
+	if r.report.Sequence, err = r.above("sequence", r.backup.pointer.value.Sequence, r.present.pointer.value.Sequence,
+		cfg.Seen); err != nil {
 		return nil, err
 	}
 	keys, err := r.keySet()
@@ -211,7 +212,8 @@ func (r *restore) foreign() error {
 func (r *restore) above(what string, backup, present, seen uint64) (uint64, error) {
 	highest := max(backup, seen)
 	if change.Beyond(present, highest) {
-		r.note("the store's %s, %d, is beyond reason and was passed over; if edges have seen it, give it as --seen", what, present)
+		r.note("the store's %s, %d, is beyond reason and was passed over; if edges have seen it, give it as --seen", what,
+			present)
 	} else {
 		highest = max(highest, present)
 	}
@@ -248,7 +250,8 @@ func (r *restore) keySet() (*artifacts.KeySet, error) {
 	fromBackup := r.KeysFromBackup || missing
 	switch {
 	case present.damage != nil && !r.KeysFromBackup:
-		return nil, fmt.Errorf("the key set that is there is damaged: %w: --keys-from-backup puts the backup's in its place", present.damage)
+		return nil, fmt.Errorf("the key set that is there is damaged: %w: --keys-from-backup puts the backup's in its place",
+			present.damage)
 	case fromBackup && backup.damage != nil:
 		return nil, fmt.Errorf("%s: %w", r.From.Name, backup.damage)
 	case r.KeysFromBackup && backup.value.Format == 0:
@@ -295,7 +298,8 @@ func (r *restore) objects(ctx context.Context) error {
 		return err
 	}
 	if n := len(check.Problems); n > 0 {
-		return fmt.Errorf("%s is not whole, nothing is published: %d problems, the first: %s", r.From.Name, n, check.Problems[0])
+		return fmt.Errorf("%s is not whole, nothing is published: %d problems, the first: %s", r.From.Name, n,
+			check.Problems[0])
 	}
 	r.report.Put = len(m.mended)
 	return nil

@@ -17,7 +17,9 @@ import (
 	"example.com/marketdata/builder/keys"
 )
 
-func tryRestore(ctx context.Context, s artifacts.Store, from artifacts.Reader, change ...func(*RestoreConfig)) (*RestoreReport, error) {
+func tryRestore(
+	ctx context.Context, s artifacts.Store, from artifacts.Reader, change ...func(*RestoreConfig),
+) (*RestoreReport, error) {
 	cfg := RestoreConfig{Store: s, From: Copy{from, "backup"}, Now: at(4)}
 	for _, f := range change {
 		f(&cfg)
@@ -90,12 +92,15 @@ func TestRestore(t *testing.T) {
 		{"nothing is left", memstore.New(), none, backups, 3, 3},
 		{"nothing is left, seen", memstore.New(), func(c *RestoreConfig) { c.Seen = 77 }, backups, 77, 3},
 		{"no pointer", without("current"), none, stays, 3, 2},
-		{"no pointer, no objects, seen", without("current", "objects/"), func(c *RestoreConfig) { c.Seen = seen }, stays, seen, 2},
+		{"no pointer, no objects, seen", without("current", "objects/"), func(c *RestoreConfig) { c.Seen = seen }, stays,
+			seen, 2},
 		{"no identity", without("identity"), none, stays, seen, 0},
 		{"no key set", without("keys"), none, backups, seen, 1},
 		{"a pointer of any bytes", with("current", []byte("x")), none, stays, 3, 2},
-		{"a sequence beyond reason", with("current", pointer(func(p *artifacts.Pointer) { p.Sequence = artifacts.MaxNumber })), none, stays, 3, 3},
-		{"a high sequence", with("current", pointer(func(p *artifacts.Pointer) { p.Sequence = artifacts.MaxJump })), none, stays, artifacts.MaxJump, 0},
+		{"a sequence beyond reason",
+			with("current", pointer(func(p *artifacts.Pointer) { p.Sequence = artifacts.MaxNumber })), none, stays, 3, 3},
+		{"a high sequence", with("current", pointer(func(p *artifacts.Pointer) { p.Sequence = artifacts.MaxJump })), none,
+			stays, artifacts.MaxJump, 0},
 		{"an identity of any bytes", with("identity", []byte("x")), none, stays, seen, 0},
 		{"a change record of any bytes", with("change", []byte("x")), none, stays, seen, 0},
 		{"keys of any bytes, replaced", with("keys", []byte("x")), fromBackup, backups, seen, 1},
@@ -106,11 +111,13 @@ func TestRestore(t *testing.T) {
 			ok(t, err)
 			verify(t, c.store)
 			got := head(t, c.store)
-			if r.Sequence != c.above+restoreStep || got.Pointer.Sequence != r.Sequence || !reflect.DeepEqual(got.Manifest.Views, head(t, backup).Manifest.Views) || len(r.Notes) != c.notes {
+			if r.Sequence != c.above+restoreStep || got.Pointer.Sequence != r.Sequence ||
+				!reflect.DeepEqual(got.Manifest.Views, head(t, backup).Manifest.Views) || len(r.Notes) != c.notes {
 				t.Errorf("report %+v; sequence %d, want %d", r, got.Pointer.Sequence, c.above+restoreStep)
 			}
 			set, record := keySet(t, c.store), changeRecord(t, c.store)
-			if set.Number <= seenKeys || set.Number > seenKeys+artifacts.MaxJump/2 || record.Number <= seenChange || set.Store != got.Pointer.Store || record.Store != set.Store {
+			if set.Number <= seenKeys || set.Number > seenKeys+artifacts.MaxJump/2 || record.Number <= seenChange ||
+				set.Store != got.Pointer.Store || record.Store != set.Store {
 				t.Errorf("key set %+v, change record %+v; seen were %d and %d", set.Numbered, record.Numbered, seenKeys, seenChange)
 			}
 			var names []string
@@ -149,11 +156,14 @@ func TestRestore(t *testing.T) {
 		{"of an empty backup", without(), memstore.New(), none, "holds no snapshot", false},
 		{"of a damaged backup", memstore.New(), broken, none, "is not whole", true},
 		{"keys of any bytes", with("keys", []byte("x")), backup, none, "--keys-from-backup", false},
-		{"a backup without keys", without(), clone(t, backup, func(key string) bool { return key != "keys" }), fromBackup, "holds no key set", false},
-		{"seen beyond all numbers", without(), backup, func(c *RestoreConfig) { c.Seen = artifacts.MaxNumber }, "2^53", false},
+		{"a backup without keys", without(), clone(t, backup, func(key string) bool { return key != "keys" }), fromBackup,
+			"holds no key set", false},
+		{"seen beyond all numbers", without(), backup, func(c *RestoreConfig) { c.Seen = artifacts.MaxNumber }, "2^53",
+			false},
 	} {
 		before := stored0(t, c.store)
-		if r, err := tryRestore(t.Context(), c.store, c.from, c.change); err == nil || !strings.Contains(err.Error(), c.says) {
+		if r, err := tryRestore(t.Context(), c.store, c.from, c.change); err == nil ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %+v, %v; want %q", c.name, r, err, c.says)
 		}
 		if stored0(t, c.store) != before {
@@ -225,28 +235,29 @@ func TestRestoreFaults(t *testing.T) {
 		overwrite(t, s, p.key, ways[i%len(ways)].damage(stored(t, s, p.key), []byte("other")))
 	}
 	fromBackup := func(c *RestoreConfig) { c.KeysFromBackup = true }
-	everyFault(t, func(t *testing.T) artifacts.Store { return clone(t, s, all) }, few, func(t *testing.T, s artifacts.Store) error {
-		_, err := tryRestore(context.Background(), s, backup, fromBackup)
-		return err
-	}, func(t *testing.T, s artifacts.Store, _ fault, err error) {
-		got := head0(t, s).Sequence
-		if got != 3 && got != 3+restoreStep || err == nil && got == 3 {
-			t.Errorf("sequence %d, %v", got, err)
-		}
-		if got != 3 {
+	everyFault(t, func(t *testing.T) artifacts.Store { return clone(t, s, all) }, few,
+		func(t *testing.T, s artifacts.Store) error {
+			_, err := tryRestore(context.Background(), s, backup, fromBackup)
+			return err
+		}, func(t *testing.T, s artifacts.Store, _ fault, err error) {
+			got := head0(t, s).Sequence
+			if got != 3 && got != 3+restoreStep || err == nil && got == 3 {
+				t.Errorf("sequence %d, %v", got, err)
+			}
+			if got != 3 {
+				verify(t, s)
+			}
+			if keySet(t, s).Find(one.ID).Revoked.IsZero() {
+				t.Error("a revoked key came back")
+			}
+			if _, err := tryRestore(t.Context(), s, backup, fromBackup); err != nil {
+				t.Fatal(err)
+			}
 			verify(t, s)
-		}
-		if keySet(t, s).Find(one.ID).Revoked.IsZero() {
-			t.Error("a revoked key came back")
-		}
-		if _, err := tryRestore(t.Context(), s, backup, fromBackup); err != nil {
-			t.Fatal(err)
-		}
-		verify(t, s)
-		if keySet(t, s).Find(one.ID).Revoked.IsZero() {
-			t.Error("a revoked key came back with the next restore")
-		}
-	})
+			if keySet(t, s).Find(one.ID).Revoked.IsZero() {
+				t.Error("a revoked key came back with the next restore")
+			}
+		})
 }
 
 // TestRestoreSigned: a backup keeps the signatures that the store has, and what
@@ -272,7 +283,8 @@ func TestRestoreSigned(t *testing.T) {
 			overwrite(t, forged, o.Key, artifacts.Sign(o.Key, artifacts.Unsigned(stored(t, backup, o.Key)), other))
 		}
 	}
-	for name, to := range map[string]*memstore.Store{"empty": memstore.New(), "whole": clone(t, backup, all), "signed by others": forged} {
+	for name, to := range map[string]*memstore.Store{"empty": memstore.New(), "whole": clone(t, backup, all),
+		"signed by others": forged} {
 		if _, err := tryRestore(t.Context(), open(to), from, func(c *RestoreConfig) { c.KeysFromBackup = true }); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -281,7 +293,8 @@ func TestRestoreSigned(t *testing.T) {
 		if got := keySet(t, signed.Reader(to, trust)); got.Find(made.ID) == nil {
 			t.Errorf("%s: key set %+v", name, got)
 		}
-		if _, _, err := signed.Reader(to, trust).Get(t.Context(), artifacts.IdentityKey, artifacts.MaxPointerSize); err != nil {
+		if _, _, err := signed.Reader(to, trust).Get(t.Context(), artifacts.IdentityKey,
+			artifacts.MaxPointerSize); err != nil {
 			t.Errorf("%s: identity: %v", name, err)
 		}
 	}

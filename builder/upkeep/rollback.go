@@ -42,7 +42,8 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 	}
 	at := slices.IndexFunc(newest.Retained, func(r artifacts.Retained) bool { return r.Time.Equal(t) })
 	if at < 0 {
-		return nil, fmt.Errorf("roll back to %s: not retained; there are %s besides the published snapshot, %s", publish.Stamp(t), stamps(newest.Retained), publish.Stamp(newest.Time))
+		return nil, fmt.Errorf("roll back to %s: not retained; there are %s besides the published snapshot, %s",
+			publish.Stamp(t), stamps(newest.Retained), publish.Stamp(newest.Time))
 	}
 	target, err := artifacts.ReadManifest(ctx, s, newest.Retained[at].Manifest)
 	if err != nil {
@@ -58,7 +59,8 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 	}
 	// Edges could not follow. What the ledger lacks, the next build says.
 	if keys := objects.Missing(&artifacts.Manifest{Views: target.Views, Ledger: target.Ledger}, nil); len(keys) > 0 {
-		return nil, fmt.Errorf("roll back to %s: %d of its objects are missing from the store, or cut, such as %s; builder repair mends it", publish.Stamp(t), len(keys), keys[0])
+		return nil, fmt.Errorf("roll back to %s: %d of its objects are missing from the store, or cut, such as %s; builder"+
+			" repair mends it", publish.Stamp(t), len(keys), keys[0])
 	}
 	return publishAgain(ctx, s, head, newest, at, target, root, now)
 }
@@ -66,7 +68,9 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 // Shrink publishes the current snapshot again with a retained list as of a build with
 // this retain, so that a Collect behind it frees what the others need. Nothing is
 // published when none leaves the list.
-func Shrink(ctx context.Context, s artifacts.Store, retain time.Duration, now func() time.Time) (*builder.Report, error) {
+func Shrink(
+	ctx context.Context, s artifacts.Store, retain time.Duration, now func() time.Time,
+) (*builder.Report, error) {
 	head, err := publish.ReadHead(ctx, s)
 	if err != nil {
 		return nil, publish.Mendable(err)
@@ -94,7 +98,10 @@ func Shrink(ctx context.Context, s artifacts.Store, retain time.Duration, now fu
 
 // publishAgain replaces the head by target, which is newest's retained snapshot
 // at, or newest itself at -1, with the ledger root.
-func publishAgain(ctx context.Context, s artifacts.Store, head *publish.Head, newest *artifacts.Manifest, at int, target *artifacts.Manifest, root []byte, now func() time.Time) (*builder.Report, error) {
+func publishAgain(
+	ctx context.Context, s artifacts.Store, head *publish.Head, newest *artifacts.Manifest, at int,
+	target *artifacts.Manifest, root []byte, now func() time.Time,
+) (*builder.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, builder.BuildDeadline)
 	defer cancel()
 	next := *target
@@ -103,7 +110,8 @@ func publishAgain(ctx context.Context, s artifacts.Store, head *publish.Head, ne
 		return nil, err
 	}
 	next.Retained = slices.Clone(newest.Retained[at+1:])
-	next.Retained = slices.DeleteFunc(next.Retained, func(r artifacts.Retained) bool { return !slices.Contains(target.Retained, r) })
+	next.Retained = slices.DeleteFunc(next.Retained,
+		func(r artifacts.Retained) bool { return !slices.Contains(target.Retained, r) })
 	if next.Ledger, err = objects.Put(ctx, root); err != nil {
 		return nil, err
 	}

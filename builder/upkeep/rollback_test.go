@@ -62,10 +62,12 @@ func TestRollback(t *testing.T) {
 	}
 
 	ok(t, s.Delete(ctx, artifacts.ChangeKey))
-	if r, err := Rollback(ctx, s, target, time.Now); err != nil || r.Published || r.Reason == "" || r.Sequence != 8 || !changeRecord(t, s).Snapshot.Equal(target) {
+	if r, err := Rollback(ctx, s, target, time.Now); err != nil || r.Published || r.Reason == "" || r.Sequence != 8 ||
+		!changeRecord(t, s).Snapshot.Equal(target) {
 		t.Errorf("to the current snapshot: %+v, %v", r, err)
 	}
-	for name, at := range map[string]time.Time{"later": newest.Manifest.Time, "never built": target.Add(-time.Minute), "long gone": epoch.Add(-time.Hour)} {
+	for name, at := range map[string]time.Time{"later": newest.Manifest.Time, "never built": target.Add(-time.Minute),
+		"long gone": epoch.Add(-time.Hour)} {
 		if r, err := Rollback(ctx, s, at, time.Now); err == nil {
 			t.Errorf("to a time that is not retained (%s): %+v", name, r)
 		}
@@ -87,7 +89,8 @@ func TestRollback(t *testing.T) {
 	}
 	refused(4)
 	refused(6)
-	if _, err := (&builder.Builder{Config: config(s, nil)}).Backfill(ctx, []builder.PastFeed{{Time: w.Later(5 * artifacts.Step).At}}); !errors.Is(err, builder.ErrWithdrawn) {
+	if _, err := (&builder.Builder{Config: config(s, nil)}).Backfill(ctx,
+		[]builder.PastFeed{{Time: w.Later(5 * artifacts.Step).At}}); !errors.Is(err, builder.ErrWithdrawn) {
 		t.Errorf("backfill of a withdrawn time: %v", err)
 	}
 	again := w.Later(7 * artifacts.Step)
@@ -162,7 +165,8 @@ func TestRollbackChange(t *testing.T) {
 				if done = err == nil; done {
 					continue
 				}
-				if _, err := Rollback(t.Context(), s, good.At, time.Now); err != nil || !head(t, s).Pointer.Time.Equal(good.At) || !changeRecord(t, s).Snapshot.Equal(good.At) {
+				if _, err := Rollback(t.Context(), s, good.At, time.Now); err != nil || !head(t, s).Pointer.Time.Equal(good.At) ||
+					!changeRecord(t, s).Snapshot.Equal(good.At) {
 					t.Errorf("the same rollback again: %v, record %+v", err, changeRecord(t, s))
 				}
 			}
@@ -236,7 +240,8 @@ func TestRollbackDamaged(t *testing.T) {
 	m, err := artifacts.ReadManifest(t.Context(), first, ret.Manifest)
 	ok(t, err)
 	ok(t, first.Delete(t.Context(), artifacts.ObjectKey(m.View("quotes", "id").Objects[0].Digest)))
-	if _, err := Rollback(t.Context(), first, ret.Time, time.Now); err == nil || !strings.Contains(err.Error(), "builder repair") {
+	if _, err := Rollback(t.Context(), first, ret.Time, time.Now); err == nil ||
+		!strings.Contains(err.Error(), "builder repair") {
 		t.Errorf("rollback to a snapshot that is damaged: %v", err)
 	}
 	if now := head(t, first); now.Pointer.Sequence != h.Pointer.Sequence {

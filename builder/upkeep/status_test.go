@@ -66,7 +66,8 @@ func TestStatus(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	for i, one := range r.Snapshots {
-		if want := now.Manifest.Time.Add(-time.Duration(i) * artifacts.Step); !one.Time.Equal(want) || one.Published != (i == 0) || one.Counts["assets"] != 50 ||
+		if want := now.Manifest.Time.Add(-time.Duration(i) * artifacts.Step); !one.Time.Equal(want) ||
+			one.Published != (i == 0) || one.Counts["assets"] != 50 ||
 			one.Missing != 0 || (one.Sequence == 15) != (i == 0) || one.AgeSeconds != int64(c.Now().Sub(want)/time.Second) {
 			t.Errorf("snapshot %d: %+v", i, one)
 		}
@@ -74,18 +75,21 @@ func TestStatus(t *testing.T) {
 	if want := (KeyStatus{InForce: 2, Expired: 2, Revoked: 2}); r.Keys != want {
 		t.Errorf("keys %+v, want %+v", r.Keys, want)
 	}
-	if l := r.Ledger; l == nil || l.Digest != now.Manifest.Ledger.Digest || l.Snapshots != 15 || !l.Oldest.Equal(epoch) || l.IDs["assets"] != 50 || l.Missing != 0 {
+	if l := r.Ledger; l == nil || l.Digest != now.Manifest.Ledger.Digest || l.Snapshots != 15 || !l.Oldest.Equal(epoch) ||
+		l.IDs["assets"] != 50 || l.Missing != 0 {
 		t.Errorf("ledger %+v", l)
 	}
 	for _, m := range r.Moving[1:] {
-		if there := m.Key != artifacts.ChangeKey; m.There != there || there && (!slices.Equal(m.SignedBy, []string{sign.Trust().ID()}) || !*m.Trusted) {
+		if there := m.Key != artifacts.ChangeKey; m.There != there || there &&
+			(!slices.Equal(m.SignedBy, []string{sign.Trust().ID()}) || !*m.Trusted) {
 			t.Errorf("%+v", m)
 		}
 	}
 	if n := len(contents(t, mem)); r.Objects != n {
 		t.Errorf("%d objects, want %d", r.Objects, n)
 	}
-	if dry := collect(t, mem, func(cfg *GCConfig) { cfg.DryRun, cfg.Now = true, c.Now }); r.Free != dry.Deleted || r.FreeBytes != dry.DeletedBytes || r.Free == 0 {
+	if dry := collect(t, mem, func(cfg *GCConfig) { cfg.DryRun, cfg.Now = true, c.Now }); r.Free != dry.Deleted ||
+		r.FreeBytes != dry.DeletedBytes || r.Free == 0 {
 		t.Errorf("%d objects of %d bytes are free; gc says %+v", r.Free, r.FreeBytes, dry)
 	}
 	stranger, err := artifacts.NewSignKey(rand.Reader)
@@ -99,11 +103,13 @@ func TestStatus(t *testing.T) {
 
 	// Damage is told, and does not end the report.
 	ledgerKey := artifacts.ObjectKey(now.Manifest.Ledger.Digest)
-	for _, key := range []string{artifacts.ObjectKey(now.Manifest.View("quotes", "id").Objects[0].Digest), artifacts.ManifestKey(now.Manifest.Retained[2].Manifest.Digest)} {
+	for _, key := range []string{artifacts.ObjectKey(now.Manifest.View("quotes", "id").Objects[0].Digest),
+		artifacts.ManifestKey(now.Manifest.Retained[2].Manifest.Digest)} {
 		ok(t, mem.Delete(t.Context(), key))
 	}
 	r = status()
-	if r.Snapshots[0].Missing != 1 || r.Snapshots[3].Counts != nil || r.Free != 0 || len(r.Problems) != 2 || !strings.Contains(r.Problems[1], "gc would stop") {
+	if r.Snapshots[0].Missing != 1 || r.Snapshots[3].Counts != nil || r.Free != 0 || len(r.Problems) != 2 ||
+		!strings.Contains(r.Problems[1], "gc would stop") {
 		t.Errorf("two objects are missing: %+v", r)
 	}
 	for _, key := range []string{ledgerKey, artifacts.KeysKey, artifacts.CurrentKey} {
@@ -126,7 +132,8 @@ func TestStatusDataAges(t *testing.T) {
 	if r := mustBuild(t, mem, s); !slices.Equal(r.OldParts, []string{"tickers"}) {
 		t.Errorf("old parts: %v", r.OldParts)
 	}
-	r, err := Status(t.Context(), StatusConfig{Store: mem, Grace: DefaultGrace, Now: func() time.Time { return s.At.Add(time.Minute) }})
+	r, err := Status(t.Context(),
+		StatusConfig{Store: mem, Grace: DefaultGrace, Now: func() time.Time { return s.At.Add(time.Minute) }})
 	ok(t, err)
 	if want := map[string]int64{"exchanges": 60, "tickers": 46 * 60}; !maps.Equal(r.Snapshots[0].DataAges, want) {
 		t.Errorf("ages %v, want %v", r.Snapshots[0].DataAges, want)
