@@ -7,16 +7,14 @@ import (
 	"example.com/marketdata/edge/shards"
 )
 
-// sample is how many look-ups in a place there are to one in the cache, so
-// that it learns what is hot.
+// sample is how many look-ups go past the cache for each one that goes to it, so that it
+// learns which shards are hot.
 const sample = 64
 
-// Budget bounds how long one answer may wait for what is not in memory, all its
-// waits together.
+// Budget bounds how long one answer may wait, in total, for shards that are not in memory.
 type Budget struct {
 	Wait time.Duration
-	// Read counts the rows of the shards that were not in memory, each time that one was
-	// read.
+	// Read counts the rows of the shards read because they were not in memory.
 	Read     int
 	deadline time.Time // zero before the first wait
 }
@@ -40,8 +38,9 @@ func (b *Budget) late() bool {
 	return now.After(b.deadline)
 }
 
-// Enter sends to running, which bounds how many do the same at once, and waits
-// within the budget until it can. The caller receives from running when it is done. Errors wrap shards.ErrUnavailable.
+// Enter sends to running, which bounds how many callers work at once, and waits within the
+// budget until it can. The caller receives from running when it is done. Errors wrap
+// shards.ErrUnavailable.
 func (b *Budget) Enter(running chan struct{}) error {
 	select {
 	case running <- struct{}{}:

@@ -30,8 +30,8 @@ type Block struct {
 	Points []byte
 }
 
-// point is the text before a point's price in an answer (INTERFACE.md, "History"). The
-// first point of an answer has no comma.
+// point is the text before the price of a point in an answer (INTERFACE.md, "History").
+// The first one has no comma.
 const point = `,["2006-01-02T15:04:05Z","`
 
 // PointLength is the length of the text before a point's price.

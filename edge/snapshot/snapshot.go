@@ -1,9 +1,8 @@
-// Package snapshot is the edge's view of the world: which snapshot is current,
-// which earlier ones may be pinned, and how a new one takes over.
+// Package snapshot follows the pointer in the store: it fetches snapshots, keeps them on
+// disk, and makes them current when package timeline says so.
 //
-// A [Snapshot] never changes. Requests load the one [State] there is and never
-// see two snapshots; the [Refresher] prepares a new state beside it and stores
-// it whole.
+// Requests load one [State] and so never see two snapshots. The [Refresher] prepares a new
+// state beside it and stores it whole.
 package snapshot
 
 import (
@@ -22,20 +21,20 @@ import (
 	"example.com/marketdata/edge/timeline"
 )
 
-// timeFormat is how T stands in X-Snapshot-Time
-// (INTERFACE.md, "Pinned paging").
+// timeFormat is the format of X-Snapshot-Time (INTERFACE.md, "Pinned paging").
 const timeFormat = "2006-01-02T15:04:05Z"
 
-// StaleAfter is the age from which on a snapshot is marked as stale
-// (INTERFACE.md, "Headers").
+// StaleAfter is the age above which a snapshot is marked as stale (INTERFACE.md,
+// "Headers").
 const StaleAfter = 20 * time.Minute
 
-// Snapshot is one published snapshot. What requests read of it is immutable.
+// Snapshot is a published snapshot. Its exported fields and views are immutable.
 type Snapshot struct {
 	timeline.Facts
 	Database string
 	Global   artifacts.Global
-	// TimeText is Time as in X-Snapshot-Time, LastModified as in that header.
+	// TimeText and LastModified are Time in the formats of X-Snapshot-Time and
+	// Last-Modified.
 	TimeText, LastModified []byte
 
 	// nil unless the snapshot is current or waits for its time.
@@ -52,11 +51,11 @@ type Snapshot struct {
 
 // View is a collection in one sort order.
 type View struct {
-	// Rows and Runs count the rows, and the runs of equal keys; Last the rows
-	// at the end that stand last in both directions.
+	// Rows and Runs count the rows and the runs of equal keys. Last counts the rows at
+	// the end that come last in both directions.
 	Rows, Runs, Last int
-	// Columns gives, by sort, which column of the shards holds the run numbers
-	// of the view with that sort; -1: none.
+	// Columns gives, by sort, the column of the shards that holds the run numbers of the
+	// view with that sort; -1: none.
 	Columns [query.Sorts]int8
 
 	perShard, perObject int
@@ -67,8 +66,8 @@ type View struct {
 	firstKey            []string        // by object, in a view with keys
 }
 
-// newSnapshot builds a snapshot from its manifest and acquires its objects; release
-// gives them back. It reads nothing.
+// newSnapshot builds a snapshot from its manifest and acquires its objects, which release
+// gives back. It reads nothing.
 func newSnapshot(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.Cache) (*Snapshot, error) {
 	if m.Unicode != artifacts.FoldUnicodeVersion {
 		return nil, fmt.Errorf("%w: its texts are folded by Unicode %s, this edge's tables are %s",
@@ -101,9 +100,8 @@ func newSnapshot(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.C
 	return s, nil
 }
 
-// complete checks that the views are there without which an endpoint cannot
-// answer. Search, which older builders do not have, is left out unless all that it
-// needs is there.
+// complete checks that every endpoint has the views that it needs. Older builders do not
+// publish all views that search needs: it is left out then.
 func (s *Snapshot) complete() error {
 	for e := range query.Endpoint(query.Endpoints) {
 		switch e {
@@ -113,7 +111,7 @@ func (s *Snapshot) complete() error {
 				return fmt.Errorf("no view trending/board")
 			}
 		case query.Search:
-			// It reads assets by name, too, as an index, and their ranks.
+			// It reads assets by name as an index, and their ranks.
 			name, rank := s.views[query.Assets][query.SortName], s.views[query.Assets][query.SortRank]
 			if name == nil || rank == nil || name.Columns[query.SortRank] < 0 {
 				s.views[e][query.SortWord] = nil
@@ -127,9 +125,9 @@ func (s *Snapshot) complete() error {
 	return nil
 }
 
-// completeList checks that a list has its views by id and by what filters match, and
-// that all its views have the same rows and the columns that filters need. Another
-// view may be missing: the builder may not know its sort key yet (COMPATIBILITY.md).
+// completeList checks that a list has its views by id and by the keys of filters, and that
+// all its views have as many rows and the columns that filters need. Another view may be
+// missing: the builder may not know its sort key yet (COMPATIBILITY.md).
 func (s *Snapshot) completeList(e query.Endpoint) error {
 	sorts := e.SortKeys()
 	for _, o := range sorts {
@@ -180,12 +178,12 @@ func (s *Snapshot) newView(m *artifacts.Manifest, in *artifacts.View) *View {
 	return v
 }
 
-// Responses returns the snapshot's finished answers; nil, which is an empty
-// cache, for one that can only be pinned.
+// Responses returns the snapshot's finished answers; nil, which is an empty cache, if the
+// snapshot may only be pinned.
 func (s *Snapshot) Responses() *respcache.Cache { return s.responses.Load() }
 
-// release gives the snapshot's objects back, and lets go of its finished
-// answers. Requests that still use it are answered all the same, only slower.
+// release gives the snapshot's objects and finished answers back. Requests that still use
+// it are answered, only slower.
 func (s *Snapshot) release() {
 	s.responses.Store(nil)
 	for _, o := range s.allObjects() {
@@ -193,7 +191,7 @@ func (s *Snapshot) release() {
 	}
 }
 
-// allObjects returns those of history, too.
+// allObjects returns the objects with those of history.
 func (s *Snapshot) allObjects() []*shards.Object { return slices.Concat(s.objects, s.historyObjects) }
 
 // Pace returns the pace of work in the background, for warming.
@@ -210,8 +208,8 @@ func (s *Snapshot) Each(f func(query.Endpoint, query.Sort, *View)) {
 	}
 }
 
-// View returns a collection in a sort order; nil when there is none. Those by id,
-// slug and symbol are there wherever they are sort keys.
+// View returns a collection in a sort order; nil if there is none. Views by id, slug and
+// symbol exist wherever these are sort keys.
 func (s *Snapshot) View(e query.Endpoint, o query.Sort) *View { return s.views[e][o] }
 
 // Shards returns how many shards the view has.
@@ -251,8 +249,8 @@ func (v *View) Keep(n int, s *artifacts.Shard) {
 	v.cache.Keep(v.objects[n/v.perObject], n%v.perObject, s)
 }
 
-// FindBound returns the first row whose key is not before key, and the number of its
-// run; Rows and Runs when there is none. The view has keys.
+// FindBound returns the first row whose key is not before key, and the number of its run;
+// Rows and Runs if there is none. The view has keys.
 func (v *View) FindBound(key []byte, b *Budget) (row, run int, err error) {
 	n, err := v.FindKey(key, b)
 	if err != nil || n < 0 {

@@ -43,6 +43,9 @@
 //	  (Empty)
 //	end (End)                                                             drop all that wait
 //
+// A timeline holds the current snapshot, loaded ones that it retains, and those that wait,
+// whose pointers were first seen within the last artifacts.MaxActivateAfter.
+//
 // A snapshot withdraws the times in its manifest, and every later time that the newest
 // snapshot before it was, retained or withdrew: a restored manifest does not name them.
 package timeline
