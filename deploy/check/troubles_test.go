@@ -228,7 +228,7 @@ var troubles = []trouble{
 			s.at = s.at.Add(-10 * time.Minute)
 			s.next()
 			s.front.breaks(ofObjects(func(w http.ResponseWriter, key string, _ []byte) bool {
-				return strings.HasSuffix(key, "0") && away(w, "", nil)
+				return strings.ContainsAny(key[len(key)-1:], "0123") && away(w, "", nil)
 			}))
 			s.edge("--fetch-budget=1s").until("/status", `"missing_objects": [1-9]`)
 			return nil
@@ -492,7 +492,7 @@ var troubles = []trouble{
 		},
 		alerts: []string{"BuilderPartFailing"},
 		shows:  "part=exchanges.*status 403",
-		pages:  map[string]string{"BuilderPartFailing": "A status 401, 402 or 403: the key or the plan no longer has it"},
+		pages:  map[string]string{"BuilderPartFailing": "401, 402, 403: the key or plan does not cover it"},
 	},
 	{
 		name: "the provider is slow", fresh: true, minutes: 13, stretch: 100,
