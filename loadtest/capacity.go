@@ -89,7 +89,8 @@ func (t *Tester) Capacity(ctx context.Context, s Search) (*Capacity, error) {
 	}
 	c := &Capacity{Nodes: len(t.endpoints)}
 	start := time.Now()
-	sr := &searcher{Capacity: c, step: s.Step, most: s.Load.Connections, elapsed: func() time.Duration { return time.Since(start) }}
+	sr := &searcher{
+		Capacity: c, step: s.Step, most: s.Load.Connections, elapsed: func() time.Duration { return time.Since(start) }}
 	sr.run = func(rate float64, connections int) (Try, error) {
 		load := s.Load
 		load.Timeout = min(load.Timeout, s.Step)
@@ -136,7 +137,8 @@ func judge(rate float64, connections int, r *result.Run, thresholds []*result.As
 	case r.Checks.Wrong > 0:
 		return fail(Failed, "%d wrong answers", r.Checks.Wrong)
 	case limited*1000 > q.Asked:
-		return fail(Failed, "%.3g %% of the answers were 429: the key or the address is limited", 100*float64(limited)/float64(q.Asked))
+		return fail(Failed, "%.3g %% of the answers were 429: the key or the address is limited",
+			100*float64(limited)/float64(q.Asked))
 	case q.Answered == 0:
 		return fail(Failed, "no request was answered as it should be (%s)", counts(q.Failures))
 	case connections > 0:
@@ -202,10 +204,12 @@ func (s *searcher) try(rate float64, connections int) (Try, error) {
 		start := s.elapsed()
 		switch {
 		case start+s.longest > searchSteps*s.step:
-			s.stop("%v were not enough; %s requests/s held, and the service may do up to %s", searchSteps*s.step, perSecond(s.Rate), perSecond(s.Closed))
+			s.stop("%v were not enough; %s requests/s held, and the service may do up to %s", searchSteps*s.step,
+				perSecond(s.Rate), perSecond(s.Closed))
 			return best, nil
 		case start+s.longest > firstSteps*s.step && s.disturbed && s.Rate <= s.light:
-			s.stop("this machine is too busy: in %v nothing above %s requests/s held; at %s %s", firstSteps*s.step, perSecond(s.light), perSecond(s.failed.Rate), s.failed.Why)
+			s.stop("this machine is too busy: in %v nothing above %s requests/s held; at %s %s", firstSteps*s.step,
+				perSecond(s.light), perSecond(s.failed.Rate), s.failed.Why)
 			return best, nil
 		}
 		t, err := s.run(rate, connections)
@@ -237,7 +241,8 @@ func (s *searcher) search() error {
 		return err
 	}
 	if s.Closed*s.step.Seconds() < minRequests {
-		s.stop("a closed run was answered %s requests/s, too few to judge in a step of %v: try --step %v", perSecond(s.Closed), s.step,
+		s.stop("a closed run was answered %s requests/s, too few to judge in a step of %v: try --step %v", perSecond(s.Closed),
+			s.step,
 			time.Duration(minRequests/s.Closed*float64(time.Second)).Round(time.Second))
 		return nil
 	}
@@ -269,7 +274,8 @@ func (s *searcher) search() error {
 		switch {
 		case t.Verdict == Held && again:
 			if s.Found = s.Rate >= (1-wantPrecision)*s.Limit; !s.Found {
-				s.stop("%s requests/s held, and the service may do up to %s: between them the load tester itself was the limit", perSecond(s.Rate), perSecond(s.Limit))
+				s.stop("%s requests/s held, and the service may do up to %s: between them the load tester itself was the limit",
+					perSecond(s.Rate), perSecond(s.Limit))
 			}
 			return nil
 		case t.Verdict == Held:
@@ -278,13 +284,15 @@ func (s *searcher) search() error {
 		case t.Verdict == Failed:
 			s.Limit = min(s.Limit, rate)
 		case rate < (1-wantPrecision+1e-9)*s.Limit:
-			s.stop("at %s requests/s, of %s that the service may do, the load tester itself was the limit: %s", perSecond(rate), perSecond(s.Limit), t.Why)
+			s.stop("at %s requests/s, of %s that the service may do, the load tester itself was the limit: %s", perSecond(rate),
+				perSecond(s.Limit), t.Why)
 			return nil
 		}
 		high, gap = rate, max(wantPrecision, 2*gap)
 		if again {
 			if noise++; noise > maxNoise {
-				s.stop("this machine is too noisy: more than %s requests/s held, and then that did not: %s", perSecond(rate), t.Why)
+				s.stop("this machine is too noisy: more than %s requests/s held, and then that did not: %s",
+					perSecond(rate), t.Why)
 				return nil
 			}
 			s.Rate = (1 - stepPrecision) * rate

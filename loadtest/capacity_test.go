@@ -11,12 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/engine"
 	"example.com/marketdata/loadtest/pace"
 	"example.com/marketdata/loadtest/result"
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // service is a simulated service behind a simulated load tester, on a clock of
@@ -38,8 +37,10 @@ type service struct {
 func (s *service) run(t *testing.T, rate float64, connections, most int, thresholds []*result.Assertion) Try {
 	t.Helper()
 	const warmup, length = 600 * time.Millisecond, 3600 * time.Millisecond
-	e := &engine.Result{Length: length - warmup, Wall: length, CPUs: 1, Lag: engine.NewHistogram(), Connect: engine.NewHistogram()}
-	class := engine.ClassResult{Name: "all", Failures: map[engine.Failure]uint64{}, Statuses: map[int]uint64{}, Due: engine.NewHistogram(), Service: engine.NewHistogram()}
+	e := &engine.Result{
+		Length: length - warmup, Wall: length, CPUs: 1, Lag: engine.NewHistogram(), Connect: engine.NewHistogram()}
+	class := engine.ClassResult{Name: "all", Failures: map[engine.Failure]uint64{}, Statuses: map[int]uint64{},
+		Due: engine.NewHistogram(), Service: engine.NewHistogram()}
 	setup := result.Setup{Mode: "open", Connections: most}
 	schedule := pace.New(pace.Constant(rate, length), pace.Poisson, 1)
 	if connections > 0 {
@@ -114,7 +115,8 @@ func (s *service) run(t *testing.T, rate float64, connections, most int, thresho
 		if sent <= length {
 			e.InTime++
 		}
-		for h, d := range map[*hdrhistogram.Histogram]time.Duration{e.Lag: sent - due, class.Due: done - due, class.Service: done - sent} {
+		for h, d := range map[*hdrhistogram.Histogram]time.Duration{
+			e.Lag: sent - due, class.Due: done - due, class.Service: done - sent} {
 			if status == 200 || h == e.Lag {
 				if err := h.RecordValue(int64(d)); err != nil {
 					t.Fatal(err)
@@ -162,29 +164,46 @@ func TestSearch(t *testing.T) {
 		capacity [2]float64 // the range of what is found
 		why      string     // why nothing is
 	}{
-		"fixed time":          {service{slots: 4, takes: 2 * time.Millisecond}, "p99<50ms", 1000, [2]float64{1800, 2010}, ""},
-		"strict threshold":    {service{slots: 1, takes: time.Millisecond}, "p99<3ms", 1000, [2]float64{300, 800}, ""},
-		"more connections":    {service{slots: 200, takes: 100 * time.Millisecond}, "p99<200ms", 1000, [2]float64{1750, 2050}, ""},
-		"few connections":     {service{slots: 500, takes: 100 * time.Millisecond}, "p99<200ms", 20, [2]float64{150, 201}, ""},
-		"stalls now and then": {service{slots: 4, takes: 2 * time.Millisecond, stalls: 0.2}, "p99<50ms", 1000, [2]float64{1500, 2010}, ""},
-		"a little late":       {service{slots: 4, takes: 2 * time.Millisecond, late: 3 * time.Millisecond}, "p99<50ms", 1000, [2]float64{1700, 2010}, ""},
-		"too fast for us":     {service{slots: 100, takes: time.Millisecond, sending: time.Millisecond}, "p99<50ms", 1000, [2]float64{}, "of the 1 processors"},
-		"we are late":         {service{slots: 4, takes: 2 * time.Millisecond, late: 20 * time.Millisecond}, "p99<10ms", 1000, [2]float64{}, "the generator itself was late"},
-		"late from sent":      {service{slots: 4, takes: 2 * time.Millisecond, late: 20 * time.Millisecond}, "service.p99<50ms", 1000, [2]float64{}, "the generator itself was late"},
-		"more than sent":      {service{slots: 500, takes: 100 * time.Millisecond}, "p50<5s", 20, [2]float64{150, 199}, ""},
-		"late at high rates":  {service{slots: 4, takes: 2 * time.Millisecond, late: 20 * time.Millisecond}, "p99<22ms", 1000, [2]float64{}, "that the service may do, the load tester itself was the limit: p99<22ms was"},
-		"errors":              {service{slots: 4, takes: 2 * time.Millisecond, errors: 0.01}, "p99<50ms", 1000, [2]float64{}, "errors<0.1% was"},
-		"errors, late":        {service{slots: 4, takes: 2 * time.Millisecond, errors: 0.01, late: 20 * time.Millisecond}, "p99<50ms", 1000, [2]float64{}, "errors<0.1% was"},
-		"nothing but errors":  {service{slots: 4, takes: 2 * time.Millisecond, errors: 1}, "p99<50ms", 1000, [2]float64{}, "no request was answered as it should be (status: "},
-		"limited key":         {service{slots: 4, takes: 2 * time.Millisecond, limit: 100}, "p99<50ms", 1000, [2]float64{}, "429: the key or the address is limited"},
-		"never":               {service{slots: 4, takes: 10 * time.Millisecond}, "p99<5ms", 1000, [2]float64{}, "p99<5ms was 10"},
-		"too slow to judge":   {service{slots: 1, takes: 100 * time.Millisecond}, "p99<5s", 1000, [2]float64{}, "try --step 19s"},
+		"fixed time": {
+			service{slots: 4, takes: 2 * time.Millisecond}, "p99<50ms", 1000, [2]float64{1800, 2010}, ""},
+		"strict threshold": {service{slots: 1, takes: time.Millisecond}, "p99<3ms", 1000, [2]float64{300, 800}, ""},
+		"more connections": {
+			service{slots: 200, takes: 100 * time.Millisecond}, "p99<200ms", 1000, [2]float64{1750, 2050}, ""},
+		"few connections": {
+			service{slots: 500, takes: 100 * time.Millisecond}, "p99<200ms", 20, [2]float64{150, 201}, ""},
+		"stalls now and then": {
+			service{slots: 4, takes: 2 * time.Millisecond, stalls: 0.2}, "p99<50ms", 1000, [2]float64{1500, 2010}, ""},
+		"a little late": {service{slots: 4, takes: 2 * time.Millisecond, late: 3 * time.Millisecond}, "p99<50ms",
+			1000, [2]float64{1700, 2010}, ""},
+		"too fast for us": {service{slots: 100, takes: time.Millisecond, sending: time.Millisecond}, "p99<50ms",
+			1000, [2]float64{}, "of the 1 processors"},
+		"we are late": {service{slots: 4, takes: 2 * time.Millisecond, late: 20 * time.Millisecond}, "p99<10ms",
+			1000, [2]float64{}, "the generator itself was late"},
+		"late from sent": {service{slots: 4, takes: 2 * time.Millisecond, late: 20 * time.Millisecond},
+			"service.p99<50ms", 1000, [2]float64{}, "the generator itself was late"},
+		"more than sent": {
+			service{slots: 500, takes: 100 * time.Millisecond}, "p50<5s", 20, [2]float64{150, 199}, ""},
+		"late at high rates": {service{slots: 4, takes: 2 * time.Millisecond, late: 20 * time.Millisecond}, "p99<22ms",
+			1000, [2]float64{}, "that the service may do, the load tester itself was the limit: p99<22ms was"},
+		"errors": {service{slots: 4, takes: 2 * time.Millisecond, errors: 0.01}, "p99<50ms", 1000,
+			[2]float64{}, "errors<0.1% was"},
+		"errors, late": {service{slots: 4, takes: 2 * time.Millisecond, errors: 0.01,
+			late: 20 * time.Millisecond}, "p99<50ms", 1000, [2]float64{}, "errors<0.1% was"},
+		"nothing but errors": {service{slots: 4, takes: 2 * time.Millisecond, errors: 1}, "p99<50ms", 1000,
+			[2]float64{}, "no request was answered as it should be (status: "},
+		"limited key": {service{slots: 4, takes: 2 * time.Millisecond, limit: 100}, "p99<50ms", 1000,
+			[2]float64{}, "429: the key or the address is limited"},
+		"never": {
+			service{slots: 4, takes: 10 * time.Millisecond}, "p99<5ms", 1000, [2]float64{}, "p99<5ms was 10"},
+		"too slow to judge": {
+			service{slots: 1, takes: 100 * time.Millisecond}, "p99<5s", 1000, [2]float64{}, "try --step 19s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			svc, thresholds := tc.service, parse(t, tc.slo, "errors<0.1%")
 			svc.rand = rand.New(rand.NewPCG(1, 2))
 			c := &Capacity{Nodes: 1}
-			s := searcher{Capacity: c, step: 3 * time.Second, most: tc.most, elapsed: func() time.Duration { return svc.elapsed }}
+			s := searcher{
+				Capacity: c, step: 3 * time.Second, most: tc.most, elapsed: func() time.Duration { return svc.elapsed }}
 			s.run = func(rate float64, connections int) (Try, error) {
 				return svc.run(t, rate, connections, tc.most, thresholds), nil
 			}
@@ -203,16 +222,19 @@ func TestSearch(t *testing.T) {
 				if last := c.Tries[len(c.Tries)-1]; strings.HasPrefix(name, "errors") != (last.Verdict == Failed && strings.HasPrefix(last.Why, "errors")) {
 					t.Errorf("the last step %s: %s", last.Verdict, last.Why)
 				}
-				if c.Found || c.Exit() != ExitInvalid || !strings.Contains(c.Why, tc.why) || c.NodesFor(1000, 0.3) != 0 || svc.elapsed > time.Minute {
+				if c.Found || c.Exit() != ExitInvalid || !strings.Contains(c.Why, tc.why) ||
+					c.NodesFor(1000, 0.3) != 0 || svc.elapsed > time.Minute {
 					t.Errorf("%+v after %v", c, svc.elapsed)
 				}
 				return
 			}
-			if !c.Found || c.Exit() != ExitOK || c.Rate < tc.capacity[0] || c.Rate > tc.capacity[1] || c.Rate > c.Closed || svc.elapsed > 3*time.Minute {
+			if !c.Found || c.Exit() != ExitOK || c.Rate < tc.capacity[0] || c.Rate > tc.capacity[1] ||
+				c.Rate > c.Closed || svc.elapsed > 3*time.Minute {
 				t.Errorf("%+v after %v", c, svc.elapsed)
 			}
 			svc.stalls = 0
-			if above := svc.run(t, 1.12*c.Rate, 0, tc.most, thresholds); above.Verdict == Held && c.Rate < 0.9*c.Closed {
+			if above := svc.run(t, 1.12*c.Rate, 0, tc.most, thresholds); above.Verdict == Held &&
+				c.Rate < 0.9*c.Closed {
 				t.Errorf("%v/s holds too", above.Rate)
 			}
 		})
@@ -228,7 +250,8 @@ func TestNodesFor(t *testing.T) {
 		nodes             int
 		traffic, headroom float64
 		want              int
-	}{{10000, 1, 50000, 0, 6}, {20000, 2, 50000, 0.5, 11}, {10000, 1, 1, 0.3, 2}, {0, 1, 1, 0.3, 0}, {10000, 1, 7000, 0.3, 2}} {
+	}{{10000, 1, 50000, 0, 6}, {20000, 2, 50000, 0.5, 11}, {10000, 1, 1, 0.3, 2}, {0, 1, 1, 0.3, 0},
+		{10000, 1, 7000, 0.3, 2}} {
 		c := &Capacity{Found: tc.rate > 0, Rate: tc.rate, Nodes: tc.nodes}
 		if got := c.NodesFor(tc.traffic, tc.headroom); got != tc.want {
 			t.Errorf("%+v: %d", tc, got)
@@ -239,7 +262,8 @@ func TestNodesFor(t *testing.T) {
 // What held need not hold again: then a little less is tried, but not for long.
 func TestSearchNoise(t *testing.T) {
 	for then, want := range map[float64]float64{1000: 1000, 970: 950, 920: 902.5, 800: 0, 0: 0} {
-		s := searcher{Capacity: &Capacity{Nodes: 1}, step: 3 * time.Second, most: 64, elapsed: func() time.Duration { return 0 }}
+		s := searcher{
+			Capacity: &Capacity{Nodes: 1}, step: 3 * time.Second, most: 64, elapsed: func() time.Duration { return 0 }}
 		s.run = func(rate float64, connections int) (Try, error) {
 			try := Try{Rate: rate, Connections: connections, Verdict: Held, Run: &result.Run{}}
 			if connections > 0 {
@@ -249,7 +273,8 @@ func TestSearchNoise(t *testing.T) {
 			}
 			return try, nil
 		}
-		if err := s.search(); err != nil || s.Found != (want > 0) || s.Found && s.Rate != want || !s.Found && !strings.Contains(s.Why, "too noisy") || len(s.Tries) > 9 {
+		if err := s.search(); err != nil || s.Found != (want > 0) || s.Found && s.Rate != want ||
+			!s.Found && !strings.Contains(s.Why, "too noisy") || len(s.Tries) > 9 {
 			t.Errorf("%v: %v, %v", then, err, s.Capacity)
 		}
 	}
@@ -258,12 +283,15 @@ func TestSearchNoise(t *testing.T) {
 // The time bounds the search, with the longest step so far set aside.
 func TestSearchTime(t *testing.T) {
 	var now time.Duration
-	s := searcher{Capacity: &Capacity{Nodes: 1}, step: 3 * time.Second, most: 64, elapsed: func() time.Duration { return now }}
+	s := searcher{
+		Capacity: &Capacity{Nodes: 1}, step: 3 * time.Second, most: 64, elapsed: func() time.Duration { return now }}
 	s.run = func(rate float64, connections int) (Try, error) {
 		now += 50 * time.Second
-		return Try{Rate: max(rate, 1000*float64(connections)), Connections: connections, Verdict: Held, Run: &result.Run{}}, nil
+		return Try{Rate: max(rate, 1000*float64(connections)), Connections: connections, Verdict: Held,
+			Run: &result.Run{}}, nil
 	}
-	if err := s.search(); err != nil || s.Found || !strings.Contains(s.Why, "3m0s were not enough") || now > 3*time.Minute {
+	if err := s.search(); err != nil || s.Found || !strings.Contains(s.Why, "3m0s were not enough") ||
+		now > 3*time.Minute {
 		t.Errorf("%v, %v after %v", err, s.Capacity, now)
 	}
 }
@@ -273,16 +301,20 @@ func TestSearchTime(t *testing.T) {
 func TestSearchBusy(t *testing.T) {
 	for _, disturbed := range []bool{true, false} {
 		var now time.Duration
-		s := searcher{Capacity: &Capacity{Nodes: 1}, step: 3 * time.Second, most: 64, elapsed: func() time.Duration { return now }}
+		s := searcher{Capacity: &Capacity{Nodes: 1}, step: 3 * time.Second, most: 64,
+			elapsed: func() time.Duration { return now }}
 		s.run = func(rate float64, connections int) (Try, error) {
 			now += 6 * time.Second
-			try := Try{Rate: max(rate, 16*float64(connections)), Connections: connections, Verdict: Held, Run: &result.Run{}}
+			try := Try{Rate: max(rate, 16*float64(connections)), Connections: connections, Verdict: Held,
+				Run: &result.Run{}}
 			if connections == 0 && (rate > 150 || disturbed && len(s.Tries) == 1) {
 				try.Verdict, try.Why = Failed, "p99<5ms was 6 ms"
 			}
 			return try, nil
 		}
-		if err := s.search(); err != nil || s.Found == disturbed || disturbed != (now <= time.Minute) || disturbed != strings.Contains(s.Why, "too busy: in 1m0s nothing above 102 requests/s held; at 442 p99<5ms was 6 ms") {
+		if err := s.search(); err != nil || s.Found == disturbed || disturbed != (now <= time.Minute) ||
+			disturbed != strings.Contains(
+				s.Why, "too busy: in 1m0s nothing above 102 requests/s held; at 442 p99<5ms was 6 ms") {
 			t.Errorf("disturbed %v: %v, %v after %v", disturbed, err, s.Capacity, now)
 		}
 	}
@@ -314,7 +346,8 @@ func TestCapacity(t *testing.T) {
 	if setup := c.Tries[0].Run.Setup; setup.WarmupS != 0.2 || setup.TimeoutS != 1 {
 		t.Errorf("setup %+v", setup)
 	}
-	if told != len(c.Tries) || c.Closed > 420 || c.Rate > c.Closed || c.Found && c.Rate < 0.5*c.Closed || c.Found == (c.Why != "") {
+	if told != len(c.Tries) || c.Closed > 420 || c.Rate > c.Closed || c.Found && c.Rate < 0.5*c.Closed ||
+		c.Found == (c.Why != "") {
 		t.Errorf("%+v", c)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

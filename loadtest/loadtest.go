@@ -6,7 +6,9 @@
 //
 //	t, err := loadtest.New(ctx, loadtest.Options{URLs: []string{"http://127.0.0.1:8080"}, Keys: []string{key}})
 //	...
-//	run, err := t.Run(ctx, loadtest.Load{Stages: pace.Constant(20000, time.Minute), Arrivals: pace.Poisson, Connections: 500})
+//
+// run, err := t.Run(ctx, loadtest.Load{Stages: pace.Constant(20000, time.Minute), Arrivals:
+// pace.Poisson, Connections: 500})
 //
 // See the README for what the figures mean. Subpackages: pace (when requests
 // are due), client (HTTP/1.1), engine (the loops), traffic (what is asked),
@@ -138,9 +140,10 @@ func New(ctx context.Context, opt Options) (*Tester, error) {
 	if len(opt.Keys) > 0 {
 		key = opt.Keys[0]
 	}
-	t.dir, err = traffic.ReadDirectory(ctx, t.endpoints[0], key, opt.DirectoryRows, func(endpoint string, read, total int) {
-		opt.Status(fmt.Sprintf("reading the directory: /%s %d of %d", endpoint, read, total))
-	})
+	t.dir, err = traffic.ReadDirectory(
+		ctx, t.endpoints[0], key, opt.DirectoryRows, func(endpoint string, read, total int) {
+			opt.Status(fmt.Sprintf("reading the directory: /%s %d of %d", endpoint, read, total))
+		})
 	return t, err
 }
 
@@ -190,7 +193,8 @@ func (t *Tester) Run(ctx context.Context, load Load) (*result.Run, error) {
 	finished := false
 	finish := func() *check.Report {
 		finished = true
-		return c.Finish(context.WithoutCancel(ctx), func(left int) { t.opt.Status(fmt.Sprintf("examining answers: %d left", left)) })
+		return c.Finish(context.WithoutCancel(ctx),
+			func(left int) { t.opt.Status(fmt.Sprintf("examining answers: %d left", left)) })
 	}
 	defer func() {
 		if !finished {
@@ -212,10 +216,12 @@ func (t *Tester) Run(ctx context.Context, load Load) (*result.Run, error) {
 		source = mix
 	}
 	t.opt.Status(fmt.Sprintf("opening %d streams", load.Streams))
-	held := streams.Hold(ctx, streams.Config{Endpoints: t.endpoints, Keys: t.opt.Keys, Count: load.Streams, Store: t.opt.Store})
+	held := streams.Hold(
+		ctx, streams.Config{Endpoints: t.endpoints, Keys: t.opt.Keys, Count: load.Streams, Store: t.opt.Store})
 	defer held.Close()
 	e, err := engine.Run(ctx, engine.Config{
-		Endpoints: t.endpoints, Source: source, Stages: load.Stages, Arrivals: load.Arrivals, Seed: t.opt.Seed, Duration: load.Duration,
+		Endpoints: t.endpoints, Source: source, Stages: load.Stages, Arrivals: load.Arrivals, Seed: t.opt.Seed,
+		Duration:    load.Duration,
 		Connections: load.Connections, Timeout: load.Timeout, Warmup: load.Warmup, Tick: load.Tick,
 	})
 	if err != nil {
@@ -242,7 +248,8 @@ func (t *Tester) Run(ctx context.Context, load Load) (*result.Run, error) {
 
 func (t *Tester) setup(load *Load) result.Setup {
 	s := result.Setup{
-		URLs: t.opt.URLs, Mode: "closed", Connections: load.Connections, TimeoutS: load.Timeout.Seconds(), WarmupS: load.Warmup.Seconds(), Seed: t.opt.Seed,
+		URLs: t.opt.URLs, Mode: "closed", Connections: load.Connections, TimeoutS: load.Timeout.Seconds(),
+		WarmupS: load.Warmup.Seconds(), Seed: t.opt.Seed,
 		Traffic: t.name, CheckShare: t.opt.CheckShare, Oracle: t.opt.Store != nil, Label: t.opt.Label,
 	}
 	if len(load.Stages) > 0 {

@@ -13,14 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/internal/lab/fakeapi"
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/model"
 	"example.com/marketdata/loadtest/pace"
 	"example.com/marketdata/loadtest/result"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,11 +29,13 @@ var t0 = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 // A mixed run with the oracle, while snapshots change: nothing is wrong with a
 // right server, and one with a fault is found out.
 func TestRun(t *testing.T) {
-	worlds := []*model.Snapshot{fakeapi.NewWorld(t0, 80, 1), fakeapi.NewWorld(t0.Add(10*time.Minute), 80, 2), fakeapi.NewWorld(t0.Add(20*time.Minute), 80, 3)}
+	worlds := []*model.Snapshot{fakeapi.NewWorld(t0, 80, 1), fakeapi.NewWorld(t0.Add(10*time.Minute), 80, 2),
+		fakeapi.NewWorld(t0.Add(20*time.Minute), 80, 3)}
 	for _, tc := range []struct {
 		fault string
 		wrong bool
-	}{{"", false}, {fakeapi.TiesReversed, true}, {fakeapi.EscapesHTML, true}, {fakeapi.MatchesLower, true}, {fakeapi.ZeroIsRefused, false}} {
+	}{{"", false}, {fakeapi.TiesReversed, true}, {fakeapi.EscapesHTML, true}, {fakeapi.MatchesLower, true},
+		{fakeapi.ZeroIsRefused, false}} {
 		t.Run("fault "+tc.fault, func(t *testing.T) {
 			store := memstore.New()
 			if err := fakeapi.Publish(context.Background(), store, worlds...); err != nil {
@@ -50,15 +51,18 @@ func TestRun(t *testing.T) {
 				api.ServeHTTP(w, r)
 			}))
 			defer srv.Close()
-			lt, err := New(context.Background(), Options{URLs: []string{srv.URL}, Keys: []string{fakeapi.Key}, CheckShare: 1, Store: store, Seed: 5})
+			lt, err := New(context.Background(),
+				Options{URLs: []string{srv.URL}, Keys: []string{fakeapi.Key}, CheckShare: 1, Store: store, Seed: 5})
 			if err != nil {
 				t.Fatal(err)
 			}
-			run, err := lt.Run(context.Background(), Load{Stages: pace.Constant(400, time.Second), Arrivals: pace.Poisson, Connections: 50, Timeout: 10 * time.Second})
+			run, err := lt.Run(context.Background(), Load{Stages: pace.Constant(400, time.Second),
+				Arrivals: pace.Poisson, Connections: 50, Timeout: 10 * time.Second})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if run.Requests.Asked < 300 || run.Checks.Checked < 250 || run.Checks.Compared < 100 || run.Checks.Uncompared != 0 {
+			if run.Requests.Asked < 300 || run.Checks.Checked < 250 || run.Checks.Compared < 100 ||
+				run.Checks.Uncompared != 0 {
 				t.Errorf("requests %+v, checks %+v", run.Requests, run.Checks)
 			}
 			if len(run.Swaps) != 3 {
@@ -67,7 +71,8 @@ func TestRun(t *testing.T) {
 			if (run.Checks.Wrong > 0) != tc.wrong || (run.Exit == ExitWrong) != tc.wrong {
 				t.Errorf("%d wrong, exit %d, findings %+v", run.Checks.Wrong, run.Exit, run.Checks.Findings)
 			}
-			if run.Setup.Traffic != "mixed" || run.Setup.Mode != "open" || strings.Contains(fmt.Sprint(run.Setup), fakeapi.Key) {
+			if run.Setup.Traffic != "mixed" || run.Setup.Mode != "open" ||
+				strings.Contains(fmt.Sprint(run.Setup), fakeapi.Key) {
 				t.Errorf("setup %+v", run.Setup)
 			}
 		})
@@ -119,7 +124,8 @@ func TestOptions(t *testing.T) {
 
 func TestExit(t *testing.T) {
 	good := func() *result.Run {
-		return &result.Run{Requests: result.Requests{Answered: 1}, Validity: result.Validity{Valid: true}, Thresholds: []result.Threshold{{Pass: true}}}
+		return &result.Run{Requests: result.Requests{Answered: 1}, Validity: result.Validity{Valid: true},
+			Thresholds: []result.Threshold{{Pass: true}}}
 	}
 	for name, tc := range map[string]struct {
 		change func(*result.Run)

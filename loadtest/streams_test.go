@@ -34,12 +34,14 @@ func TestWrongStreams(t *testing.T) {
 			t.Fatal(err)
 		}
 		// Ends once the stream has.
-		run, err := lt.Run(t.Context(), Load{Duration: 200 * time.Millisecond, Timeout: 10 * time.Second, Connections: 1, Streams: 1})
+		run, err := lt.Run(
+			t.Context(), Load{Duration: 200 * time.Millisecond, Timeout: 10 * time.Second, Connections: 1, Streams: 1})
 		srv.Close()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (run.Checks.Wrong > 0) != wrong || (run.Exit == ExitWrong) != wrong || wrong == (run.Streams.Failures["ended"] > 0) {
+		if (run.Checks.Wrong > 0) != wrong || (run.Exit == ExitWrong) != wrong ||
+			wrong == (run.Streams.Failures["ended"] > 0) {
 			t.Errorf("%q: exit %d, %+v, %+v", body, run.Exit, run.Streams, run.Checks.Findings)
 		}
 	}

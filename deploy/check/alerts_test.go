@@ -128,7 +128,8 @@ func (s *scene) beside(name string) string { return filepath.Join(filepath.Dir(s
 // builder runs a command of it to its end, and returns what it printed.
 func (s *scene) builder(args ...string) string {
 	s.t.Helper()
-	out, err := exec.CommandContext(s.t.Context(), filepath.Join(bin, "builder"), append(args, "--store=file:"+s.dir)...).CombinedOutput()
+	out, err := exec.CommandContext(
+		s.t.Context(), filepath.Join(bin, "builder"), append(args, "--store=file:"+s.dir)...).CombinedOutput()
 	if err != nil {
 		s.t.Fatalf("builder %v: %v\n%s", args, err, out)
 	}
@@ -152,7 +153,8 @@ func (s *scene) feed(at time.Time, spoil func(dir string)) {
 func (s *scene) feedOf(source, name string, args ...string) {
 	s.t.Helper()
 	args = append([]string{"feed", source, "--out=" + s.beside(name)}, args...)
-	if out, err := exec.CommandContext(s.t.Context(), filepath.Join(bin, "builder"), args...).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(s.t.Context(), filepath.Join(bin, "builder"), args...).
+		CombinedOutput(); err != nil {
 		s.t.Fatalf("%v\n%s", err, out)
 	}
 }
@@ -188,7 +190,8 @@ func (d *daemon) launch() {
 	}
 	args := d.args
 	if d.job == "edge" {
-		args = append(slices.Clone(args), "--admin="+d.listen, "--listen="+d.public, "--auth=off", "--poll=100ms", "--drain-wait=0s")
+		args = append(slices.Clone(args), "--admin="+d.listen, "--listen="+d.public, "--auth=off", "--poll=100ms",
+			"--drain-wait=0s")
 		if slices.Contains(args, "--auth=keys") {
 			args = slices.DeleteFunc(args, func(a string) bool { return a == "--auth=off" })
 		}
@@ -364,7 +367,8 @@ func TestTroubles(t *testing.T) {
 							before[key] = one
 						}
 					}
-				} else if fired := about(s, prometheus.minutes(2, before, before, false)); len(fired) > 0 && then != nil {
+				} else if fired := about(s, prometheus.minutes(2, before, before, false)); len(fired) > 0 &&
+					then != nil {
 					t.Errorf("before the fault %v fire", fired)
 				}
 				if then != nil {
@@ -414,6 +418,7 @@ func TestTroubles(t *testing.T) {
 // about leaves out alerts about programs that a scene does not have.
 func about(s *scene, alerts []string) []string {
 	return slices.DeleteFunc(alerts, func(a string) bool {
-		return strings.HasPrefix(a, "Edge") && len(s.edges) == 0 || strings.HasPrefix(a, "Builder") && len(s.builds) == 0
+		return strings.HasPrefix(a, "Edge") && len(s.edges) == 0 ||
+			strings.HasPrefix(a, "Builder") && len(s.builds) == 0
 	})
 }

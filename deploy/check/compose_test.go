@@ -66,7 +66,8 @@ func TestCompose(t *testing.T) {
 	var published []string
 	for name, s := range p.Services {
 		if h := s.HealthCheck; h != nil && slices.Contains(programs, h.Test[1]) {
-			process{where: "compose.yaml: health of " + name, args: h.Test[1:], env: s.Environment.ToMapping()}.checkCommand(t)
+			process{where: "compose.yaml: health of " + name, args: h.Test[1:],
+				env: s.Environment.ToMapping()}.checkCommand(t)
 		}
 		if s.Build != nil {
 			if _, err := os.Stat(filepath.Join(s.Build.Context, s.Build.Dockerfile)); err != nil {
@@ -81,12 +82,15 @@ func TestCompose(t *testing.T) {
 		for _, port := range s.Ports {
 			published = append(published, port.Published)
 			if port.HostIP != "127.0.0.1" || !slices.Contains(listens[name], fmt.Sprint(port.Target)) {
-				t.Errorf("%s: port %d is published on %q, listened on are %v", name, port.Target, port.HostIP, listens[name])
+				t.Errorf("%s: port %d is published on %q, listened on are %v", name, port.Target, port.HostIP,
+					listens[name])
 			}
 		}
 	}
-	dashboards := regexp.MustCompile(`path: (\S+)`).FindStringSubmatch(read(t, deploy, "grafana/provisioning/dashboards/marketdata.yaml"))
-	if !slices.ContainsFunc(p.Services["grafana"].Volumes, func(v types.ServiceVolumeConfig) bool { return v.Target == dashboards[1] }) {
+	dashboards := regexp.MustCompile(`path: (\S+)`).
+		FindStringSubmatch(read(t, deploy, "grafana/provisioning/dashboards/marketdata.yaml"))
+	if !slices.ContainsFunc(
+		p.Services["grafana"].Volumes, func(v types.ServiceVolumeConfig) bool { return v.Target == dashboards[1] }) {
 		t.Errorf("no dashboards are mounted at %s", dashboards[1])
 	}
 	listens["localhost"] = published
@@ -96,7 +100,8 @@ func TestCompose(t *testing.T) {
 		}
 	}
 	address := regexp.MustCompile(`(?:^|[\s'"/])([a-z][a-z0-9]*):(\d{4,5})\b`)
-	for _, file := range []string{"compose.yaml", "prometheus/prometheus.yml", "grafana/provisioning/datasources/prometheus.yaml"} {
+	for _, file := range []string{
+		"compose.yaml", "prometheus/prometheus.yml", "grafana/provisioning/datasources/prometheus.yaml"} {
 		for _, m := range address.FindAllStringSubmatch(read(t, deploy, file), -1) {
 			check(file, m[1], m[2])
 		}
@@ -107,7 +112,8 @@ func TestCompose(t *testing.T) {
 		}
 	}
 	for _, process := range composeProcesses(t) {
-		if from, to := process.flag(t, "proxy-protocol"), p.Services["haproxy"].Networks["inside"].Ipv4Address+"/32"; process.args[0] == "edge" && from != to {
+		if from, to := process.flag(t, "proxy-protocol"),
+			p.Services["haproxy"].Networks["inside"].Ipv4Address+"/32"; process.args[0] == "edge" && from != to {
 			t.Errorf("%s: believes %s, HAProxy is %s", process.where, from, to)
 		}
 	}
@@ -134,7 +140,8 @@ func TestHAProxy(t *testing.T) {
 		// Names of edges are of Compose's network.
 		env = append(env, name+"="+regexp.MustCompile(`^edge\d`).ReplaceAllString(here.Replace(value), "127.0.0.1"))
 	}
-	i := slices.IndexFunc(s.Volumes, func(v types.ServiceVolumeConfig) bool { return strings.HasSuffix(v.Target, "/haproxy.cfg") })
+	i := slices.IndexFunc(
+		s.Volumes, func(v types.ServiceVolumeConfig) bool { return strings.HasSuffix(v.Target, "/haproxy.cfg") })
 	if out := tool(t, env, "haproxy", "-c", "-f", s.Volumes[i].Source); strings.Contains(out, "WARNING") {
 		t.Error(out)
 	}
@@ -144,7 +151,8 @@ func TestHAProxy(t *testing.T) {
 // has them; Docker Hub's were deleted in September 2026.
 func TestImages(t *testing.T) {
 	found := 0
-	for _, m := range regexp.MustCompile(`(?m)^ *image: *(\S+)$`).FindAllStringSubmatch(read(t, deploy, "compose.yaml"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^ *image: *(\S+)$`).
+		FindAllStringSubmatch(read(t, deploy, "compose.yaml"), -1) {
 		name, tag, _ := strings.Cut(m[1], ":")
 		if found++; tag == "" || tag == "latest" {
 			t.Errorf("%s: no release", m[1])

@@ -31,7 +31,8 @@ func TestDockerfile(t *testing.T) {
 	for _, w := range parsed.Warnings {
 		t.Errorf("%v", w)
 	}
-	lint := linter.New(&linter.Config{Warn: func(rule, _, _, message string, at []parser.Range) { t.Errorf("%s at %v: %s", rule, at, message) }})
+	lint := linter.New(&linter.Config{
+		Warn: func(rule, _, _, message string, at []parser.Range) { t.Errorf("%s at %v: %s", rule, at, message) }})
 	stages, _, err := instructions.Parse(parsed.AST, lint)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +61,8 @@ func TestDockerfile(t *testing.T) {
 			cmd = c.CmdLine
 		}
 	}
-	if want := []string{"/etc/ssl/certs/", "/usr/local/bin/", "/var/"}; image.BaseName != "scratch" || !slices.Equal(holds, want) {
+	if want := []string{"/etc/ssl/certs/", "/usr/local/bin/", "/var/"}; image.BaseName != "scratch" ||
+		!slices.Equal(holds, want) {
 		t.Errorf("the image is from %s with %v, want scratch with %v", image.BaseName, holds, want)
 	}
 	if !regexp.MustCompile(`^[1-9]\d*:[1-9]\d*$`).MatchString(user) {
@@ -100,7 +102,8 @@ func testImage(t *testing.T, owners map[string]string, user string, cmd, env []s
 		c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 		return c
 	}
-	for _, args := range [][]string{cmd, {"builder", "build", "--source=sim:?assets=30&seed=1", "--store=file:/var/lib/marketdata/store"},
+	for _, args := range [][]string{
+		cmd, {"builder", "build", "--source=sim:?assets=30&seed=1", "--store=file:/var/lib/marketdata/store"},
 		{"builder", "feed", "--source=sim:?assets=30&seed=1", "--out=/var/cache/builder/feeds/one"},
 		{"builder", "backfill", "--feeds=/var/cache/builder/feeds", "--store=file:/var/cache/builder/store"},
 	} {
@@ -126,7 +129,8 @@ func testImage(t *testing.T, owners map[string]string, user string, cmd, env []s
 	admin := ln.Addr().String()
 	ln.Close()
 	ctx, stop := context.WithCancel(t.Context())
-	edge := command(ctx, "edge", "--store=file:/var/lib/marketdata/store", "--cache-dir=/var/cache/edge", "--listen=127.0.0.1:0", "--admin="+admin, "--drain-wait=0s")
+	edge := command(ctx, "edge", "--store=file:/var/lib/marketdata/store", "--cache-dir=/var/cache/edge",
+		"--listen=127.0.0.1:0", "--admin="+admin, "--drain-wait=0s")
 	var log bytes.Buffer
 	edge.Stderr = &log
 	if err := edge.Start(); err != nil {

@@ -28,7 +28,8 @@ import (
 // Kubernetes does, with nothing left over.
 func objects(t *testing.T, folder string) (all []runtime.Object) {
 	t.Helper()
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(deploy, "kubernetes", folder))
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).
+		Run(filesys.MakeFsOnDisk(), filepath.Join(deploy, "kubernetes", folder))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,8 @@ func kubernetesProcesses(t *testing.T, folder string) (all []process) {
 		}
 		spec := d.Spec.Template.Spec
 		c := spec.Containers[0]
-		p := process{where: "kubernetes/" + folder + ": " + d.Name, args: c.Args, env: map[string]string{}, memory: c.Resources.Limits.Memory().String()}
+		p := process{where: "kubernetes/" + folder + ": " + d.Name, args: c.Args, env: map[string]string{},
+			memory: c.Resources.Limits.Memory().String()}
 		for _, e := range c.Env {
 			if p.env[e.Name] = e.Value; e.ValueFrom != nil {
 				ref := e.ValueFrom.ConfigMapKeyRef
@@ -120,7 +122,8 @@ func TestKubernetes(t *testing.T) {
 				there[pods] = true
 				name("%s", podsOf(o.Spec.Selector.MatchLabels))
 				name("ServiceAccount %s", pod.Spec.ServiceAccountName)
-				for _, r := range evaluator.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec) {
+				for _, r := range evaluator.EvaluatePod(api.LevelVersion{
+					Level: api.LevelRestricted, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec) {
 					if !r.Allowed {
 						t.Errorf("%s: %s: %s: %s", folder, o.Name, r.ForbiddenReason, r.ForbiddenDetail)
 					}
@@ -132,7 +135,8 @@ func TestKubernetes(t *testing.T) {
 				}
 				for _, c := range pod.Spec.Containers {
 					for _, p := range c.Ports {
-						there[pods+" port "+p.Name], there[fmt.Sprintf("%s port %s %d", pods, p.Name, p.ContainerPort)] = true, true
+						there[pods+" port "+
+							p.Name], there[fmt.Sprintf("%s port %s %d", pods, p.Name, p.ContainerPort)] = true, true
 					}
 					for _, p := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
 						if p != nil {
@@ -170,7 +174,8 @@ func TestKubernetes(t *testing.T) {
 				name("%s", podsOf(o.Spec.Selector.MatchLabels))
 			}
 		}
-		cfg, err := promconfig.LoadFile(filepath.Join(deploy, "prometheus", "kubernetes.yml"), false, promslog.NewNopLogger())
+		cfg, err := promconfig.LoadFile(
+			filepath.Join(deploy, "prometheus", "kubernetes.yml"), false, promslog.NewNopLogger())
 		if err != nil {
 			t.Fatal(err)
 		}

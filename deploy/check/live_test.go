@@ -40,7 +40,8 @@ func run() (r running, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	store := "--store=file:" + filepath.Join(bin, "store")
-	if out, err := exec.CommandContext(ctx, filepath.Join(bin, "builder"), "keys", "create", store, "--name=check").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, filepath.Join(bin, "builder"), "keys", "create", store, "--name=check").
+		CombinedOutput(); err != nil {
 		return r, fmt.Errorf("keys create: %w\n%s", err, out)
 	}
 	r.answers = map[string]bool{}
@@ -50,9 +51,11 @@ func run() (r running, err error) {
 		path   string   // of the listener, which says
 		until  string   // the last thing to come
 	}{
-		{"--metrics=", []string{"builder", "run", store, "--source=sim:?assets=60&seed=1"}, "/metrics", `builder_jobs_total{name="gc",outcome="done"} 1`},
+		{"--metrics=", []string{"builder", "run", store, "--source=sim:?assets=60&seed=1"}, "/metrics",
+			`builder_jobs_total{name="gc",outcome="done"} 1`},
 		// Nobody answers at the store of limits: what the edge tells of it is there all the same.
-		{"--admin=", []string{"edge", store, "--limit-store=redis://127.0.0.1:1", "--listen=127.0.0.1:0", "--cache-dir=" + filepath.Join(bin, "cache"), "--drain-wait=0s"}, "/readyz", "ready"},
+		{"--admin=", []string{"edge", store, "--limit-store=redis://127.0.0.1:1", "--listen=127.0.0.1:0",
+			"--cache-dir=" + filepath.Join(bin, "cache"), "--drain-wait=0s"}, "/readyz", "ready"},
 	} {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -70,7 +73,8 @@ func run() (r running, err error) {
 		}
 		defer func() { stop(); _ = cmd.Wait() }() // how it ends is no matter here
 		var body string
-		for tick := time.NewTicker(20 * time.Millisecond); !strings.Contains("\n"+body, "\n"+p.until); body, _ = get(ctx, address, p.path) {
+		for tick := time.NewTicker(20 * time.Millisecond); !strings.Contains("\n"+body, "\n"+p.until); body, _ = get(
+			ctx, address, p.path) {
 			select {
 			case <-tick.C:
 			case <-ctx.Done():

@@ -47,7 +47,8 @@ func build() (err error) {
 		args, programs = append(args, string(m[0])), append(programs, string(m[1]))
 	}
 	// Of Prometheus' ways to find targets only the one in use is compiled.
-	promtool := []string{"go", "build", "-tags=remove_all_sd,enable_dns_sd", "-o", bin + "/", "github.com/prometheus/prometheus/cmd/promtool"}
+	promtool := []string{"go", "build", "-tags=remove_all_sd,enable_dns_sd", "-o", bin + "/",
+		"github.com/prometheus/prometheus/cmd/promtool"}
 	for _, args := range [][]string{args, promtool} {
 		if out, err := exec.Command("env", args...).CombinedOutput(); err != nil {
 			return fmt.Errorf("%v: %w\n%s", args, err, out)
@@ -89,7 +90,8 @@ func help(t *testing.T, words ...string) string {
 	key := strings.Join(words, " ")
 	text, ok := helps.Load(key)
 	if !ok {
-		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, words[0]), append(slices.Clone(words[1:]), "--help")...).Output()
+		out, err := exec.CommandContext(
+			t.Context(), filepath.Join(bin, words[0]), append(slices.Clone(words[1:]), "--help")...).Output()
 		if err != nil {
 			return ""
 		}
@@ -100,7 +102,8 @@ func help(t *testing.T, words ...string) string {
 
 // words are a command line's program and commands.
 func words(args []string) []string {
-	if n := slices.IndexFunc(args, func(a string) bool { return !regexp.MustCompile(`^[a-z]+$`).MatchString(a) }); n >= 0 {
+	if n := slices.IndexFunc(
+		args, func(a string) bool { return !regexp.MustCompile(`^[a-z]+$`).MatchString(a) }); n >= 0 {
 		return args[:n]
 	}
 	return args

@@ -26,7 +26,8 @@ type process struct {
 
 // processes are those of all configurations.
 func processes(t *testing.T) []process {
-	return slices.Concat(composeProcesses(t), kubernetesProcesses(t, "base"), kubernetesProcesses(t, "example"), systemdProcesses(t))
+	return slices.Concat(
+		composeProcesses(t), kubernetesProcesses(t, "base"), kubernetesProcesses(t, "example"), systemdProcesses(t))
 }
 
 // flag returns the value of a flag, or else its default, as the help tells it; ""
@@ -95,7 +96,8 @@ func TestProcesses(t *testing.T) {
 				t.Errorf("%s: nothing answers %s", p.where, path)
 			}
 		}
-		if dir := p.flag(t, "source-cache"); p.args[0] == "builder" && !slices.Contains(p.writable, dir) && !slices.Contains(p.writable, filepath.Dir(dir)) {
+		if dir := p.flag(t, "source-cache"); p.args[0] == "builder" && !slices.Contains(p.writable, dir) &&
+			!slices.Contains(p.writable, filepath.Dir(dir)) {
 			t.Errorf("%s: --source-cache %s is in none of %v", p.where, dir, p.writable)
 		}
 		if p.args[0] != "edge" {
@@ -120,12 +122,14 @@ func (p process) checkCommand(t *testing.T) {
 	if !slices.Contains(programs, p.args[0]) {
 		t.Fatalf("%s: %q is none of %v", p.where, p.args, programs)
 	}
-	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, p.args[0]), append(slices.Clone(p.args[1:]), "--checked")...)
+	cmd := exec.CommandContext(
+		t.Context(), filepath.Join(bin, p.args[0]), append(slices.Clone(p.args[1:]), "--checked")...)
 	text := help(t, words(p.args)...) + help(t, p.args[0]) // a container's environment is one for all its commands
 	for name, value := range p.env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 		flag, ours := strings.CutPrefix(name, strings.ToUpper(p.args[0])+"_")
-		if !strings.HasPrefix(name, "AWS_") && name != "TMPDIR" && (!ours || !strings.Contains(text, " --"+strings.ToLower(strings.ReplaceAll(flag, "_", "-")))) {
+		if !strings.HasPrefix(name, "AWS_") && name != "TMPDIR" &&
+			(!ours || !strings.Contains(text, " --"+strings.ToLower(strings.ReplaceAll(flag, "_", "-")))) {
 			t.Errorf("%s: no flag takes %s", p.where, name)
 		}
 	}
@@ -163,12 +167,13 @@ func TestDocuments(t *testing.T) {
 			t.Fatal(pattern, err)
 		}
 		for _, file := range files {
-			for _, m := range toType.FindAllStringSubmatch(fence.ReplaceAllStringFunc(read(t, file), func(block string) string {
-				if m := fence.FindStringSubmatch(block); m[1] == "sh" {
-					return regexp.MustCompile(`(?m)^`).ReplaceAllString(m[2], "    ")
-				}
-				return "" // a diagram
-			}), -1) {
+			for _, m := range toType.FindAllStringSubmatch(
+				fence.ReplaceAllStringFunc(read(t, file), func(block string) string {
+					if m := fence.FindStringSubmatch(block); m[1] == "sh" {
+						return regexp.MustCompile(`(?m)^`).ReplaceAllString(m[2], "    ")
+					}
+					return "" // a diagram
+				}), -1) {
 				line, _, _ := strings.Cut(m[1]+m[2]+m[3], " #")
 				where := file + ": " + line
 				if m[3] != "" && strings.HasPrefix(line, "--") {

@@ -90,15 +90,18 @@ type clockwork struct {
 func newClockwork(t *testing.T) *clockwork {
 	c := &clockwork{t: t, storage: teststorage.New(t), begin: time.Now(), last: scrape{}}
 	c.now = c.begin
-	engine := promql.NewEngine(promql.EngineOpts{Logger: promslog.NewNopLogger(), MaxSamples: 1e6, Timeout: time.Minute, Parser: expressions})
+	engine := promql.NewEngine(
+		promql.EngineOpts{Logger: promslog.NewNopLogger(), MaxSamples: 1e6, Timeout: time.Minute, Parser: expressions})
 	t.Cleanup(func() { _ = engine.Close() })
 	manager := rules.NewManager(&rules.ManagerOptions{
-		NameValidationScheme: model.UTF8Validation, Context: t.Context(), Logger: promslog.NewNopLogger(), Parser: expressions,
+		NameValidationScheme: model.UTF8Validation, Context: t.Context(), Logger: promslog.NewNopLogger(),
+		Parser:    expressions,
 		QueryFunc: rules.EngineQueryFunc(engine, c.storage), Appendable: c.storage, Queryable: c.storage,
 		NotifyFunc: func(context.Context, string, ...*rules.Alert) {},
 	})
 	var errs []error
-	if c.groups, errs = manager.LoadGroups(time.Minute, labels.EmptyLabels(), "", nil, false, filepath.Join(deploy, "prometheus", "rules.yml")); errs != nil {
+	if c.groups, errs = manager.LoadGroups(time.Minute, labels.EmptyLabels(), "", nil, false,
+		filepath.Join(deploy, "prometheus", "rules.yml")); errs != nil {
 		t.Fatal(errs)
 	}
 	return c

@@ -21,7 +21,8 @@ var expressions = parser.NewParser(parser.Options{})
 // TestPrometheus: promtool takes the configurations and the rules, whose alerts
 // fire when rules_test.yml says so.
 func TestPrometheus(t *testing.T) {
-	for _, args := range []string{"check config --lint=all --lint-fatal prometheus.yml", "check config --lint=all --lint-fatal kubernetes.yml", "test rules rules_test.yml"} {
+	for _, args := range []string{"check config --lint=all --lint-fatal prometheus.yml",
+		"check config --lint=all --lint-fatal kubernetes.yml", "test rules rules_test.yml"} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
 			words := strings.Fields(args)
@@ -33,7 +34,8 @@ func TestPrometheus(t *testing.T) {
 
 func parseRules(t *testing.T) (all []rulefmt.Rule) {
 	t.Helper()
-	groups, errs := rulefmt.ParseFile(filepath.Join(deploy, "prometheus", "rules.yml"), false, model.UTF8Validation, expressions, promslog.NewNopLogger())
+	groups, errs := rulefmt.ParseFile(filepath.Join(deploy, "prometheus", "rules.yml"), false, model.UTF8Validation,
+		expressions, promslog.NewNopLogger())
 	if errs != nil {
 		t.Fatal(errs)
 	}
@@ -84,10 +86,12 @@ func TestExpressions(t *testing.T) {
 		}
 	}
 	var dashboard any
-	if err := json.Unmarshal([]byte(read(t, deploy, "grafana", "dashboards", "marketdata.json")), &dashboard); err != nil {
+	if err := json.Unmarshal(
+		[]byte(read(t, deploy, "grafana", "dashboards", "marketdata.json")), &dashboard); err != nil {
 		t.Fatal(err)
 	}
-	values := strings.NewReplacer("$instance", ".*", "$__rate_interval", "1m", "$__interval", "15s") // of Grafana's variables
+	// of Grafana's variables
+	values := strings.NewReplacer("$instance", ".*", "$__rate_interval", "1m", "$__interval", "15s")
 	found := 0
 	var walk func(any)
 	walk = func(v any) {
@@ -103,7 +107,8 @@ func TestExpressions(t *testing.T) {
 			expr, _ := v["expr"].(string)
 			legend, _ := v["legendFormat"].(string)
 			if query, ok := v["query"].(map[string]any); ok {
-				expr = regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`).ReplaceAllString(fmt.Sprint(query["query"]), "sum by ($2) ($1)")
+				expr = regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`).
+					ReplaceAllString(fmt.Sprint(query["query"]), "sum by ($2) ($1)")
 			}
 			if expr == "" {
 				return
@@ -137,12 +142,14 @@ func unknown(t *testing.T, text, legend string) (problems []string) {
 	// Only a live provider has these; builder/metrics tests them.
 	for name, label := range map[string]string{
 		"builder_part_newest_timestamp_seconds": "part", "builder_part_interval_seconds": "part",
-		"builder_part_fetched_timestamp_seconds": "part", "builder_part_failures": "part", "builder_part_untimed": "part",
+		"builder_part_fetched_timestamp_seconds": "part", "builder_part_failures": "part",
+		"builder_part_untimed": "part",
 		"builder_source_calls": "source", "builder_source_calls_left": "source",
 	} {
 		series = append(series, labels.FromStrings("__name__", name, "instance", "builder", label, "x"))
 	}
-	names, grouped := map[string]bool{}, map[string]bool{} // labels of what is selected, and those that it is grouped by
+	// labels of what is selected, and those that it is grouped by
+	names, grouped := map[string]bool{}, map[string]bool{}
 	for _, matchers := range parser.ExtractSelectors(expr) {
 		matched := slices.DeleteFunc(slices.Clone(series), func(s labels.Labels) bool {
 			return slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(s.Get(m.Name)) })

@@ -31,13 +31,15 @@ func (p *paprika) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			if !p.updated.IsZero() {
 				said = fmt.Sprintf(`"last_updated":%q,`, p.updated.UTC().Format(time.RFC3339))
 			}
-			return fmt.Sprintf(`{"id":"c-%d","name":"Coin %d","symbol":"C%d",%s"quotes":{"USD":{"price":%d.5,"volume_24h":5000000,"market_cap":%d}}}`, i, i, i, said, 1000-i, 100_000_000-i)
+			return fmt.Sprintf(`{"id":"c-%d","name":"Coin %d","symbol":"C%d",%s"quotes":{"USD":{"price":%d.5,"volume_24h":5000000,"market_cap":%d}}}`, i, i,
+				i, said, 1000-i, 100_000_000-i)
 		}
 	case "/exchanges":
 		row = func(i int) string { return fmt.Sprintf(`{"id":"e-%d","name":"Exchange %d"}`, i, i) }
 	case "/coins":
 		row = func(i int) string {
-			return fmt.Sprintf(`{"id":"c-%d","name":"Coin %d","symbol":"C%d","rank":1,"is_new":false,"is_active":true,"type":"coin"}`, i, i, i)
+			return fmt.Sprintf(
+				`{"id":"c-%d","name":"Coin %d","symbol":"C%d","rank":1,"is_new":false,"is_active":true,"type":"coin"}`, i, i, i)
 		}
 	}
 	var rows []string

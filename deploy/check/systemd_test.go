@@ -43,7 +43,8 @@ func systemdProcesses(t *testing.T) (all []process) {
 			tool(t, nil, filepath.Join(bin, "builder"), "keygen", filepath.Join(credentials, name))
 		}
 		cache, state := "/var/cache/"+is["CacheDirectory"], "/var/lib/"+is["StateDirectory"]
-		args := strings.Fields(strings.NewReplacer("${CACHE_DIRECTORY}", cache, "${STATE_DIRECTORY}", state, "${CREDENTIALS_DIRECTORY}", credentials).Replace(is["ExecStart"]))
+		args := strings.Fields(strings.NewReplacer("${CACHE_DIRECTORY}", cache, "${STATE_DIRECTORY}", state,
+			"${CREDENTIALS_DIRECTORY}", credentials).Replace(is["ExecStart"]))
 		args[0] = strings.TrimPrefix(args[0], "/usr/local/bin/")
 		p := process{where: file, args: args, writable: []string{cache, state}, memory: is["MemoryMax"]}
 		env := filepath.Join(units, strings.TrimPrefix(is["EnvironmentFile"], "/etc/marketdata/"))
@@ -79,14 +80,16 @@ func TestSystemd(t *testing.T) {
 		// It wants the program to be there.
 		text := strings.ReplaceAll(read(t, p.where), "/usr/local/bin/", bin+"/")
 		file := filepath.Join(dir, strings.TrimPrefix(p.where, units))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+		if err := errors.Join(
+			os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		if strings.HasSuffix(file, ".conf") {
 			continue
 		}
 		// Warnings about units of this machine are no matter.
-		if out := tool(t, nil, "systemd-analyze", "verify", "--man=no", file); strings.Contains(out, filepath.Base(file)) {
+		if out := tool(t, nil, "systemd-analyze", "verify", "--man=no", file); strings.Contains(
+			out, filepath.Base(file)) {
 			t.Error(out)
 		}
 		tool(t, nil, "systemd-analyze", "security", "--offline=true", "--threshold=15", "--no-pager", file)

@@ -21,7 +21,9 @@ func serving(s *scene, args ...string) *daemon {
 }
 
 // ofObjects has the front do something with those of them that come after this.
-func ofObjects(do func(w http.ResponseWriter, key string, b []byte) bool) func(http.ResponseWriter, string, []byte) bool {
+func ofObjects(
+	do func(w http.ResponseWriter, key string, b []byte) bool,
+) func(http.ResponseWriter, string, []byte) bool {
 	return func(w http.ResponseWriter, key string, b []byte) bool {
 		return strings.HasPrefix(key, "objects/") && do(w, key, b)
 	}
@@ -95,11 +97,14 @@ var troubles = []trouble{
 				e.until("/status", `"INTERRUPTED"(.|\n)*"keys": \{(.|\n)*"INTERRUPTED"`)
 			}
 		},
-		alerts: []string{"EdgeInterrupted", "EdgeKeysUnconfirmed", "EdgeSnapshotOld", "EdgeSnapshotVeryOld", "EdgesAllOld"},
-		shows:  "as told",
+		alerts: []string{
+			"EdgeInterrupted", "EdgeKeysUnconfirmed", "EdgeSnapshotOld", "EdgeSnapshotVeryOld", "EdgesAllOld"},
+		shows: "as told",
 		pages: map[string]string{
-			"EdgeInterrupted": "`last_error` of its `/status` says what it got.*the store is away", "EdgeKeysUnconfirmed": "that of EdgeInterrupted",
-			"EdgesAllOld": "EdgeInterrupted: edges refuse or cannot fetch", "EdgeSnapshotVeryOld": "The same causes as EdgeSnapshotOld", "EdgeSnapshotOld": "see EdgesAllOld",
+			"EdgeInterrupted":     "`last_error` of its `/status` says what it got.*the store is away",
+			"EdgeKeysUnconfirmed": "that of EdgeInterrupted",
+			"EdgesAllOld":         "EdgeInterrupted: edges refuse or cannot fetch",
+			"EdgeSnapshotVeryOld": "The same causes as EdgeSnapshotOld", "EdgeSnapshotOld": "see EdgesAllOld",
 		},
 	},
 	{
@@ -131,7 +136,8 @@ var troubles = []trouble{
 		},
 		alerts: []string{"EdgeInterrupted", "EdgePointerRefused"},
 		shows:  "pointer: .*(checksum|JSON|unexpected)",
-		pages:  map[string]string{"EdgePointerRefused": "the object `current` is damaged.*builder restore", "EdgeInterrupted": "EdgePointerRefused fires too"},
+		pages: map[string]string{"EdgePointerRefused": "the object `current` is damaged.*builder restore",
+			"EdgeInterrupted": "EdgePointerRefused fires too"},
 	},
 	{
 		name: "the pointer comes late", minutes: 20,
@@ -155,7 +161,8 @@ var troubles = []trouble{
 			}
 		},
 		alerts: []string{"EdgeSwapsLate", "EdgeSwapsLateNow"},
-		pages:  map[string]string{"EdgeSwapsLate": "polls are late or fail", "EdgeSwapsLateNow": "The same causes as EdgeSwapsLate"},
+		pages: map[string]string{
+			"EdgeSwapsLate": "polls are late or fail", "EdgeSwapsLateNow": "The same causes as EdgeSwapsLate"},
 	},
 	{
 		name: "history hangs in the store", minutes: 12,
@@ -171,7 +178,8 @@ var troubles = []trouble{
 		},
 		alerts: []string{"EdgeErrors", "EdgeSlow"},
 		shows:  "503",
-		pages:  map[string]string{"EdgeErrors": "an edge that has something to answer with only in the store", "EdgeSlow": "Shards missed"},
+		pages: map[string]string{
+			"EdgeErrors": "an edge that has something to answer with only in the store", "EdgeSlow": "Shards missed"},
 	},
 	{
 		name: "the key set is damaged", minutes: 7,
@@ -280,7 +288,8 @@ var troubles = []trouble{
 		alerts: []string{"EdgeCorrupt", "EdgePointerRefused"},
 		shows:  "object is damaged.*where=store",
 		pages: map[string]string{
-			"EdgeCorrupt": "The log says whether disk or store gave them", "EdgePointerRefused": "an object is missing or damaged: `builder verify` lists what",
+			"EdgeCorrupt":        "The log says whether disk or store gave them",
+			"EdgePointerRefused": "an object is missing or damaged: `builder verify` lists what",
 		},
 	},
 	{
@@ -361,7 +370,8 @@ var troubles = []trouble{
 			return b.kill
 		},
 		alerts: []string{"BuilderDown", "EdgeSnapshotOld", "EdgesAllOld"},
-		pages:  map[string]string{"BuilderDown": "Start it", "EdgesAllOld": "BuilderDown, or no series of a builder at all: it is dead"},
+		pages: map[string]string{
+			"BuilderDown": "Start it", "EdgesAllOld": "BuilderDown, or no series of a builder at all: it is dead"},
 	},
 	{
 		name: "the feed stands still", still: true, fresh: true, minutes: 7,
@@ -372,12 +382,14 @@ var troubles = []trouble{
 			return nil
 		},
 		alerts: []string{"BuilderFeedOld", "EdgeSnapshotOld", "EdgesAllOld"},
-		pages:  map[string]string{"BuilderFeedOld": "the feed's own time stands still", "EdgesAllOld": "the feed's own time stands still"},
+		pages: map[string]string{
+			"BuilderFeedOld": "the feed's own time stands still", "EdgesAllOld": "the feed's own time stands still"},
 	},
 	{
 		name: "the feed is away", still: true, fresh: true, minutes: 28,
 		make: func(s *scene) func() {
-			s.run("--source=feed:"+s.beside("nowhere")).until("/metrics", `^builder_builds_total\{outcome="failed"\} [1-9]`)
+			s.run("--source=feed:"+s.beside("nowhere")).
+				until("/metrics", `^builder_builds_total\{outcome="failed"\} [1-9]`)
 			return nil
 		},
 		alerts: []string{"BuilderNotSucceeding"},
@@ -389,12 +401,14 @@ var troubles = []trouble{
 		make: func(s *scene) func() {
 			s.next()
 			must(s.t, os.Truncate(filepath.Join(s.dir, "current"), 100))
-			s.run("--source=feed:"+s.beside("feed")).until("/metrics", `^builder_jobs_total\{name="change",outcome="failed"\} [1-9]`)
+			s.run("--source=feed:"+s.beside("feed")).
+				until("/metrics", `^builder_jobs_total\{name="change",outcome="failed"\} [1-9]`)
 			return nil
 		},
 		alerts: []string{"BuilderJobFailing", "BuilderNotSucceeding"},
 		shows:  "pointer",
-		pages:  map[string]string{"BuilderJobFailing": "Run it by hand to see why", "BuilderNotSucceeding": "`current` is damaged"},
+		pages: map[string]string{
+			"BuilderJobFailing": "Run it by hand to see why", "BuilderNotSucceeding": "`current` is damaged"},
 	},
 	{
 		name: "the feed has lost most of its rows", fresh: true, minutes: 7,
@@ -404,7 +418,8 @@ var troubles = []trouble{
 			s.feed(s.at, func(dir string) {
 				b, err := os.ReadFile(filepath.Join(dir, "quotes.ndjson"))
 				must(s.t, err)
-				must(s.t, os.WriteFile(filepath.Join(dir, "quotes.ndjson"), []byte(strings.Join(strings.SplitAfter(string(b), "\n")[:50], "")), 0o600))
+				must(s.t, os.WriteFile(filepath.Join(dir, "quotes.ndjson"),
+					[]byte(strings.Join(strings.SplitAfter(string(b), "\n")[:50], "")), 0o600))
 			})
 			s.run("--source=feed:"+s.beside("feed")).until("/metrics", `^builder_builds_total\{outcome="guarded"\} 1`)
 			return nil
@@ -418,7 +433,8 @@ var troubles = []trouble{
 		make: func(s *scene) func() {
 			s.publish(s.at.Add(-10 * time.Minute))
 			s.feed(s.at.Add(-30*time.Minute), nil)
-			s.run("--source=feed:"+s.beside("feed")).until("/metrics", `^builder_builds_total\{outcome="superseded"\} 1`)
+			s.run("--source=feed:"+s.beside("feed")).
+				until("/metrics", `^builder_builds_total\{outcome="superseded"\} 1`)
 			return nil
 		},
 		alerts: []string{"BuilderSuperseded"},
@@ -435,7 +451,8 @@ var troubles = []trouble{
 				must(s.t, err)
 				must(s.t, f.Close())
 			})
-			s.run("--source=feed:"+s.beside("feed"), "--max-bad-rows=50%").until("/metrics", "^builder_snapshot_sequence 1")
+			s.run("--source=feed:"+s.beside("feed"), "--max-bad-rows=50%").
+				until("/metrics", "^builder_snapshot_sequence 1")
 			return nil
 		},
 		alerts: []string{"BuilderRowsRejected"},
@@ -444,7 +461,8 @@ var troubles = []trouble{
 	{
 		name: "the provider's prices stand still", fresh: true, minutes: 7,
 		make: func(s *scene) func() {
-			provided(s, &paprika{updated: time.Now().Add(-2 * time.Hour)}, "").until("/metrics", "^builder_snapshot_sequence 1")
+			provided(s, &paprika{updated: time.Now().Add(-2 * time.Hour)}, "").
+				until("/metrics", "^builder_snapshot_sequence 1")
 			return nil
 		},
 		alerts: []string{"BuilderDataOld"},

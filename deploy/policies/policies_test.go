@@ -13,11 +13,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/minio/minio-go/v7/pkg/credentials"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/s3store"
 	"example.com/marketdata/internal/lab/testserver"
+	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
 func read(t *testing.T, file string) string {
@@ -35,7 +34,8 @@ func open(t *testing.T, server *testserver.Server, policy string) *s3store.Store
 	c := s3store.Credentials{AccessKeyID: server.AccessKey, SecretAccessKey: server.SecretKey}
 	if policy != "" {
 		policy = strings.ReplaceAll(policy, ":::market", ":::"+testserver.Bucket)
-		role, err := credentials.NewSTSAssumeRole(server.Endpoint, credentials.STSAssumeRoleOptions{AccessKey: c.AccessKeyID, SecretKey: c.SecretAccessKey, Policy: policy, Location: testserver.Region})
+		role, err := credentials.NewSTSAssumeRole(server.Endpoint, credentials.STSAssumeRoleOptions{
+			AccessKey: c.AccessKeyID, SecretKey: c.SecretAccessKey, Policy: policy, Location: testserver.Region})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,8 @@ func open(t *testing.T, server *testserver.Server, policy string) *s3store.Store
 		if err != nil {
 			t.Fatalf("%v\n%s", err, policy)
 		}
-		c = s3store.Credentials{AccessKeyID: v.AccessKeyID, SecretAccessKey: v.SecretAccessKey, SessionToken: v.SessionToken}
+		c = s3store.Credentials{
+			AccessKeyID: v.AccessKeyID, SecretAccessKey: v.SecretAccessKey, SessionToken: v.SessionToken}
 	}
 	s, err := s3store.Open(server.URL("live"), s3store.Options{Credentials: &c})
 	if err != nil {
@@ -101,7 +102,8 @@ func TestActions(t *testing.T) {
 	_, swapErr := edge.Swap(ctx, artifacts.CurrentKey, version, []byte("forged"))
 	_, firstErr := edge.Swap(ctx, artifacts.KeysKey, "", []byte("forged"))
 	for what, err := range map[string]error{
-		"swap": swapErr, "first swap": firstErr, "put": edge.Put(ctx, "objects/00/1", []byte("forged")), "delete": edge.Delete(ctx, artifacts.CurrentKey),
+		"swap": swapErr, "first swap": firstErr, "put": edge.Put(ctx, "objects/00/1", []byte("forged")),
+		"delete": edge.Delete(ctx, artifacts.CurrentKey),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "Access Denied") {
 			t.Errorf("%s: %v", what, err)

@@ -55,7 +55,8 @@ func main() {
 		os.Exit(2)
 	}
 	if strings.Contains(r.maintainer+r.homepage, "example.com") {
-		fmt.Fprintf(os.Stderr, "release: packages will name %s and %s: for others than yourself give MAINTAINER='NAME <ADDRESS>' and HOMEPAGE=URL\n", r.maintainer, r.homepage)
+		fmt.Fprintf(os.Stderr, "release: packages will name %s and %s: for others than yourself give MAINTAINER='NAME <ADDRESS>' and HOMEPAGE=URL\n",
+			r.maintainer, r.homepage)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -143,7 +144,8 @@ func (r *release) name(goos, goarch string) string {
 
 // checkOut takes the commit into a repository that has nothing else.
 func (r *release) checkOut(ctx context.Context, folder, commit string) error {
-	root, err := output(ctx, folder, "git", "rev-parse", "--path-format=absolute", "--show-toplevel", commit+"^{commit}")
+	root, err := output(
+		ctx, folder, "git", "rev-parse", "--path-format=absolute", "--show-toplevel", commit+"^{commit}")
 	if err != nil {
 		return err
 	}
@@ -207,7 +209,8 @@ func (r *release) build(ctx context.Context, goos, goarch string, parts *materia
 }
 
 func (r *release) compile(ctx context.Context, dir, goos, goarch string) error {
-	args := []string{"GOOS=" + goos, "GOARCH=" + goarch, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-o", dir + "/"}
+	args := []string{"GOOS=" + goos, "GOARCH=" + goarch, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w",
+		"-o", dir + "/"}
 	for _, p := range programs {
 		args = append(args, "./"+p+"/cmd/"+p)
 	}
@@ -237,7 +240,8 @@ func completions(ctx context.Context, bin, folder string) error {
 // environment is what a build depends on beside its arguments, as env takes it:
 // the Go that go.mod names, and of everything else the default.
 func (r *release) environment() []string {
-	return []string{"GOTOOLCHAIN=go" + r.goVersion, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0", "GOFIPS140=off"}
+	return []string{"GOTOOLCHAIN=go" + r.goVersion, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=",
+		"GOAMD64=v1", "GOARM64=v8.0", "GOFIPS140=off"}
 }
 
 // archive packs a folder of the stage.
@@ -256,7 +260,8 @@ func (r *release) archive(name string) (err error) {
 		if err != nil {
 			return err
 		}
-		header := &tar.Header{Name: filepath.ToSlash(inside), Mode: 0o644, ModTime: r.committed, Uname: "root", Gname: "root", Format: tar.FormatUSTAR}
+		header := &tar.Header{Name: filepath.ToSlash(inside), Mode: 0o644, ModTime: r.committed, Uname: "root",
+			Gname: "root", Format: tar.FormatUSTAR}
 		if d.IsDir() {
 			header.Typeflag, header.Name, header.Mode = tar.TypeDir, header.Name+"/", 0o755
 			return w.WriteHeader(header)

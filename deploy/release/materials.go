@@ -31,14 +31,16 @@ type materials struct {
 }
 
 func newMaterials() *materials {
-	return &materials{parts: map[string]*cdx.Component{}, licenses: map[string]string{}, used: map[string]map[string]bool{}}
+	return &materials{
+		parts: map[string]*cdx.Component{}, licenses: map[string]string{}, used: map[string]map[string]bool{}}
 }
 
 // part returns a part of a program, which it adds when it is new.
 func (m *materials) part(program, kind, name, version string) *cdx.Component {
 	url := "pkg:" + kind + "/" + strings.Replace(name, "@", "%40", 1) + "@" + version
 	if m.parts[url] == nil {
-		m.parts[url] = &cdx.Component{BOMRef: url, PackageURL: url, Type: cdx.ComponentTypeLibrary, Name: name, Version: version}
+		m.parts[url] = &cdx.Component{
+			BOMRef: url, PackageURL: url, Type: cdx.ComponentTypeLibrary, Name: name, Version: version}
 	}
 	if m.used[program] == nil {
 		m.used[program] = map[string]bool{}
@@ -66,7 +68,8 @@ func (m *materials) add(program string, info *debug.BuildInfo) {
 // texts go into the stage.
 func (m *materials) complete(ctx context.Context, r *release) error {
 	folders := map[string]string{}
-	list, err := output(ctx, r.source, "env", append(r.environment(), "go", "list", "-m", "-f", "pkg:golang/{{.Path}}@{{.Version}} {{.Dir}}", "all")...)
+	list, err := output(ctx, r.source, "env",
+		append(r.environment(), "go", "list", "-m", "-f", "pkg:golang/{{.Path}}@{{.Version}} {{.Dir}}", "all")...)
 	if err != nil {
 		return err
 	}
@@ -74,7 +77,8 @@ func (m *materials) complete(ctx context.Context, r *release) error {
 		url, folder, _ := strings.Cut(strings.TrimSpace(line), " ")
 		folders[url] = folder
 	}
-	if folders["pkg:golang/stdlib@"+r.goVersion], err = output(ctx, r.source, "env", append(r.environment(), "go", "env", "GOROOT")...); err != nil {
+	if folders["pkg:golang/stdlib@"+r.goVersion], err = output(
+		ctx, r.source, "env", append(r.environment(), "go", "env", "GOROOT")...); err != nil {
 		return err
 	}
 	web := filepath.Join(r.source, "edge/web")
@@ -94,7 +98,8 @@ func (m *materials) complete(ctx context.Context, r *release) error {
 	var all strings.Builder
 	for _, url := range slices.Sorted(maps.Keys(m.parts)) {
 		p := m.parts[url]
-		texts, err := filepath.Glob(filepath.Join(folders[url], "[LCN][IO][CPT][EYI]*")) // LICENSE, LICENCE, COPYING, NOTICE
+		// LICENSE, LICENCE, COPYING, NOTICE
+		texts, err := filepath.Glob(filepath.Join(folders[url], "[LCN][IO][CPT][EYI]*"))
 		if err != nil {
 			return err
 		}
@@ -104,9 +109,11 @@ func (m *materials) complete(ctx context.Context, r *release) error {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(&all, "==== %s %s: %s\n\n%s\n\n", p.Name, p.Version, filepath.Base(file), strings.TrimSpace(string(text)))
+			fmt.Fprintf(&all, "==== %s %s: %s\n\n%s\n\n", p.Name, p.Version, filepath.Base(file),
+				strings.TrimSpace(string(text)))
 			for _, match := range licensecheck.Scan(text).Match {
-				if !match.IsURL && !slices.ContainsFunc(found, func(c cdx.LicenseChoice) bool { return c.License.ID == match.ID }) {
+				if !match.IsURL &&
+					!slices.ContainsFunc(found, func(c cdx.LicenseChoice) bool { return c.License.ID == match.ID }) {
 					found = append(found, cdx.LicenseChoice{License: &cdx.License{ID: match.ID}})
 				}
 			}
@@ -132,7 +139,8 @@ func (m *materials) complete(ctx context.Context, r *release) error {
 func (m *materials) write(r *release) (err error) {
 	own := func(kind cdx.ComponentType, name string) cdx.Component {
 		url := "pkg:generic/" + name + "@" + r.version
-		return cdx.Component{BOMRef: url, PackageURL: url, Type: kind, Name: name, Version: r.version, Licenses: &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}}}
+		return cdx.Component{BOMRef: url, PackageURL: url, Type: kind, Name: name, Version: r.version,
+			Licenses: &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}}}
 	}
 	whole := own(cdx.ComponentTypeApplication, "marketdata")
 	var (

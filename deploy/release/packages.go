@@ -34,12 +34,15 @@ func (r *release) packages(goarch string) error {
 		return err
 	}
 	folder := filepath.Join(r.source, "deploy/release")
-	variables := map[string]string{"ARCH": goarch, "VERSION": r.version, "STAGE": stage, "UNITS": units, "MAINTAINER": r.maintainer, "HOMEPAGE": r.homepage}
-	config, err := nfpm.ParseFileWithEnvMapping(filepath.Join(folder, "nfpm.yaml"), func(name string) string { return variables[name] })
+	variables := map[string]string{"ARCH": goarch, "VERSION": r.version, "STAGE": stage, "UNITS": units,
+		"MAINTAINER": r.maintainer, "HOMEPAGE": r.homepage}
+	config, err := nfpm.ParseFileWithEnvMapping(
+		filepath.Join(folder, "nfpm.yaml"), func(name string) string { return variables[name] })
 	if err != nil {
 		return err
 	}
-	for _, script := range []*string{&config.Scripts.PostInstall, &config.Scripts.PreRemove, &config.Scripts.PostRemove} {
+	for _, script := range []*string{
+		&config.Scripts.PostInstall, &config.Scripts.PreRemove, &config.Scripts.PostRemove} {
 		*script = filepath.Join(folder, *script)
 	}
 	for _, format := range []string{"deb", "rpm"} {

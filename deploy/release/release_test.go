@@ -27,7 +27,8 @@ const version = "1.2.3"
 // sh runs a script, with args as $1 and so on, and returns what it prints.
 func sh(t *testing.T, script string, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "bash", append([]string{"-euo", "pipefail", "-c", script, "bash"}, args...)...)
+	cmd := exec.CommandContext(
+		t.Context(), "bash", append([]string{"-euo", "pipefail", "-c", script, "bash"}, args...)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", script, err, out)
@@ -73,7 +74,8 @@ func TestRelease(t *testing.T) {
 	out, again := filepath.Join(t.TempDir(), "dist"), filepath.Join(t.TempDir(), "elsewhere", "dist")
 	here := []string{"linux/" + runtime.GOARCH}
 	releaseTo := func(folder, out string, platforms []string) error {
-		r := release{version: version, out: out, maintainer: "A. Uthor <a.uthor@project.test>", homepage: "https://project.test/"}
+		r := release{version: version, out: out, maintainer: "A. Uthor <a.uthor@project.test>",
+			homepage: "https://project.test/"}
 		return r.make(t.Context(), folder, commit, platforms)
 	}
 	if err := releaseTo(".", out, here); err != nil {
@@ -81,7 +83,8 @@ func TestRelease(t *testing.T) {
 	}
 	clone := t.TempDir()
 	sh(t, `git init --quiet "$2" && git -C "$2" fetch --quiet --depth=1 "file://$(git rev-parse --show-toplevel)" "$1"`, commit, clone)
-	for name, value := range map[string]string{"TMPDIR": t.TempDir(), "TZ": "Pacific/Auckland", "GOFLAGS": "-tags=other", "GOAMD64": "v3", "GOARM64": "v9.0", "SOURCE_DATE_EPOCH": "1"} {
+	for name, value := range map[string]string{"TMPDIR": t.TempDir(), "TZ": "Pacific/Auckland",
+		"GOFLAGS": "-tags=other", "GOAMD64": "v3", "GOARM64": "v9.0", "SOURCE_DATE_EPOCH": "1"} {
 		t.Setenv(name, value)
 	}
 	umask := syscall.Umask(0o077)
@@ -96,12 +99,14 @@ func TestRelease(t *testing.T) {
 	archive := t.TempDir()
 	sh(t, `tar -xzf "$1"/*.tar.gz -C "$2" --strip-components=1`, out, archive)
 	for _, p := range programs {
-		if got := sh(t, `"$1" --version`, filepath.Join(archive, p)); !strings.HasPrefix(got, p+" v"+version+" "+commit+" ") {
+		if got := sh(t, `"$1" --version`, filepath.Join(archive, p)); !strings.HasPrefix(
+			got, p+" v"+version+" "+commit+" ") {
 			t.Errorf("%s says that it is %s", p, got)
 		}
 	}
 	t.Run("other platforms", func(t *testing.T) {
-		others, dir := slices.DeleteFunc(slices.Clone(platforms), func(p string) bool { return p == here[0] }), t.TempDir()
+		others, dir := slices.DeleteFunc(slices.Clone(platforms), func(p string) bool { return p == here[0] }),
+			t.TempDir()
 		if err := releaseTo(".", dir, others); err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +136,8 @@ func TestRelease(t *testing.T) {
 // testPlatforms: archives and packages have programs of the platform that they name,
 // which need nothing of it.
 func testPlatforms(t *testing.T, out string, platforms []string) {
-	machines := map[string]any{"linux/amd64": elf.EM_X86_64, "linux/arm64": elf.EM_AARCH64, "darwin/amd64": macho.CpuAmd64, "darwin/arm64": macho.CpuArm64}
+	machines := map[string]any{"linux/amd64": elf.EM_X86_64, "linux/arm64": elf.EM_AARCH64,
+		"darwin/amd64": macho.CpuAmd64, "darwin/arm64": macho.CpuArm64}
 	for _, platform := range platforms {
 		dir := t.TempDir()
 		sh(t, `tar -xzf "$1"/*-"${2/\//-}".tar.gz -C "$3" --strip-components=1`, out, platform, dir)
@@ -152,7 +158,8 @@ func testPlatforms(t *testing.T, out string, platforms []string) {
 		}
 		if goos, goarch, _ := strings.Cut(platform, "/"); goos == "linux" {
 			rpm := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[goarch]
-			sh(t, `[ -s "$1/marketdata-$3-1.$2.rpm" ] && [ "$(dpkg-deb --field "$1/marketdata_$3_$4.deb" Architecture)" = "$4" ]`, out, rpm, version, goarch)
+			sh(t, `[ -s "$1/marketdata-$3-1.$2.rpm" ] && [ "$(dpkg-deb --field "$1/marketdata_$3_$4.deb" Architecture)" = "$4" ]`, out, rpm, version,
+				goarch)
 		}
 	}
 }
@@ -170,7 +177,8 @@ func testCompletions(t *testing.T, root, bin string) {
 			t.Logf("%s is not installed", shell)
 			continue
 		}
-		args := map[string][]string{"bash": {"--norc", "-c", script, "bash"}, "zsh": {"-f", "-c", script, "zsh"}, "fish": {"--no-config", "-c", script}}[shell]
+		args := map[string][]string{"bash": {"--norc", "-c", script, "bash"}, "zsh": {"-f", "-c", script, "zsh"},
+			"fish": {"--no-config", "-c", script}}[shell]
 		cmd := exec.CommandContext(t.Context(), shell, append(args, root)...)
 		cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TERM=dumb"}
 		if b, err := cmd.CombinedOutput(); strings.TrimSpace(string(b)) != "revoke rotate" {
@@ -184,7 +192,8 @@ func testCompletions(t *testing.T, root, bin string) {
 func testMaterials(t *testing.T, out, archive string) {
 	folder := sh(t, `go list -m -f '{{.Dir}}' github.com/CycloneDX/cyclonedx-go`)
 	compiler := jsonschema.NewCompiler()
-	for url, pattern := range map[string]string{"bom-1.6.schema.json": "bom-1.6.schema.json", "spdx.schema.json": "spdx.schema.json", "jsf-0.82.schema.json": "jsf-0.82.*.json"} {
+	for url, pattern := range map[string]string{"bom-1.6.schema.json": "bom-1.6.schema.json",
+		"spdx.schema.json": "spdx.schema.json", "jsf-0.82.schema.json": "jsf-0.82.*.json"} {
 		matches, err := filepath.Glob(filepath.Join(folder, "schema", pattern))
 		if err != nil || len(matches) != 1 {
 			t.Fatal(pattern, matches, err)
@@ -234,7 +243,8 @@ func testMaterials(t *testing.T, out, archive string) {
 			t.Fatal(err)
 		}
 		for _, d := range info.Deps {
-			if !slices.Contains(urls, "pkg:golang/"+d.Path+"@"+d.Version) || !bytes.Contains(notices, []byte("==== "+d.Path+" "+d.Version+": ")) {
+			if !slices.Contains(urls, "pkg:golang/"+d.Path+"@"+d.Version) ||
+				!bytes.Contains(notices, []byte("==== "+d.Path+" "+d.Version+": ")) {
 				t.Errorf("%s: %s %s is not in the bill, or not among the licences", p, d.Path, d.Version)
 			}
 		}
@@ -278,7 +288,8 @@ func testRPM(t *testing.T, out, dir string) {
 	}
 	for _, f := range infos {
 		const kept = rpmutils.RPMFILE_CONFIG | rpmutils.RPMFILE_NOREPLACE
-		if config := strings.HasSuffix(f.Name(), ".env"); config != (f.Flags()&kept == kept) || config && f.Mode()&0o777 != 0o600 {
+		if config := strings.HasSuffix(f.Name(), ".env"); config != (f.Flags()&kept == kept) ||
+			config && f.Mode()&0o777 != 0o600 {
 			t.Errorf("%s: flags %b, mode %o", f.Name(), f.Flags(), f.Mode())
 		}
 		if f.UserName() != "root" || f.GroupName() != "root" {
@@ -309,7 +320,8 @@ func testDeb(t *testing.T, out string, rpm map[string][]byte) {
 		t.Skip("dpkg installs as root only")
 	}
 	dpkg := func(args ...string) (left map[string][]byte) {
-		sh(t, `mkdir -p "$1/var/lib/dpkg/"{info,updates,triggers} && touch "$1/var/lib/dpkg/status" && exec dpkg --root="$1" --force-depends --force-script-chrootless --log=/dev/null "${@:2}"`, append([]string{x}, args...)...)
+		sh(t, `mkdir -p "$1/var/lib/dpkg/"{info,updates,triggers} && touch "$1/var/lib/dpkg/status" && exec dpkg --root="$1" --force-depends --force-script-chrootless --log=/dev/null "${@:2}"`,
+			append([]string{x}, args...)...)
 		left = files(t, x)
 		for name := range left {
 			if strings.HasPrefix(name, "var/lib/dpkg/") {
@@ -321,7 +333,8 @@ func testDeb(t *testing.T, out string, rpm map[string][]byte) {
 	x = t.TempDir()
 	same(t, "installed", dpkg("--install", deb), want)
 	edited := []byte("EDGE_STORE='file:/srv/store'\n")
-	if err := errors.Join(os.WriteFile(filepath.Join(x, "etc/marketdata/edge.env"), edited, 0o600), os.WriteFile(filepath.Join(x, "stays"), nil, 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(filepath.Join(x, "etc/marketdata/edge.env"), edited, 0o600),
+		os.WriteFile(filepath.Join(x, "stays"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	next := filepath.Join(t.TempDir(), "next.deb")
@@ -329,7 +342,8 @@ func testDeb(t *testing.T, out string, rpm map[string][]byte) {
 	if left := dpkg("--force-confold", "--install", next); !bytes.Equal(left["etc/marketdata/edge.env"], edited) {
 		t.Errorf("an upgrade has overwritten what was edited: %s", left["etc/marketdata/edge.env"])
 	}
-	if left := dpkg("--remove", "marketdata"); left["usr/bin/edge"] != nil || !bytes.Equal(left["etc/marketdata/edge.env"], edited) {
+	if left := dpkg("--remove", "marketdata"); left["usr/bin/edge"] != nil ||
+		!bytes.Equal(left["etc/marketdata/edge.env"], edited) {
 		t.Error("what is configuration stays when the package is removed, and nothing else")
 	}
 	for name := range dpkg("--purge", "marketdata") {

@@ -135,8 +135,9 @@ func New(cfg Config) (*Server, error) {
 	mux.Handle("/debug/pprof/symbol", s.local(pprof.Symbol))
 	mux.Handle("/debug/pprof/trace", s.local(pprof.Trace))
 	s.http = http.Server{
-		Handler: s.named(mux), ReadTimeout: 5 * time.Second, WriteTimeout: writeTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-		ErrorLog: log.New(faults{cfg.Logger}, "", 0),
+		Handler: s.named(mux), ReadTimeout: 5 * time.Second, WriteTimeout: writeTimeout, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 16 << 10,
+		ErrorLog:       log.New(faults{cfg.Logger}, "", 0),
 	}
 	return s, nil
 }
@@ -212,8 +213,10 @@ func (s *Server) named(h http.Handler) http.Handler {
 			name = strings.TrimSuffix(strings.TrimPrefix(r.Host, "["), "]")
 		}
 		_, err = netip.ParseAddr(name)
-		if err != nil && r.Host != "" && !slices.ContainsFunc(s.cfg.Hosts, func(ours string) bool { return strings.EqualFold(name, ours) }) {
-			line(w, http.StatusMisdirectedRequest, "this listener is asked by an address, as localhost, or by a name given with --admin-host")
+		if err != nil && r.Host != "" &&
+			!slices.ContainsFunc(s.cfg.Hosts, func(ours string) bool { return strings.EqualFold(name, ours) }) {
+			line(w, http.StatusMisdirectedRequest,
+				"this listener is asked by an address, as localhost, or by a name given with --admin-host")
 			return
 		}
 		h.ServeHTTP(w, r)

@@ -18,7 +18,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newServer(t *testing.T, change func(*Config)) *Server {
 	t.Helper()
-	cfg := Config{NotReady: func() string { return "" }, Status: func() Status { return Status{Status: Healthy, State: "VALID"} }}
+	cfg := Config{
+		NotReady: func() string { return "" }, Status: func() Status { return Status{Status: Healthy, State: "VALID"} }}
 	if change != nil {
 		change(&cfg)
 	}
@@ -67,7 +68,8 @@ func TestStatus(t *testing.T) {
 	when := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	s := newServer(t, func(cfg *Config) {
 		cfg.Status = func() Status {
-			return Status{Status: Degraded, State: "INTERRUPTED", Since: when, LastError: "read current: timeout", LastErrorAt: when, Sequence: 7, SnapshotTime: when, AgeSeconds: 90,
+			return Status{Status: Degraded, State: "INTERRUPTED", Since: when, LastError: "read current: timeout",
+				LastErrorAt: when, Sequence: 7, SnapshotTime: when, AgeSeconds: 90,
 				Caches: map[string]int{"shards": 1}, Keys: map[string]int{"in_force": 2}}
 		}
 	})
@@ -78,8 +80,10 @@ func TestStatus(t *testing.T) {
 		t.Fatalf("%v: %s", err, w.Body)
 	}
 	for name, want := range map[string]any{
-		"status": "degraded", "state": "INTERRUPTED", "since": "2026-11-21T12:00:00Z", "last_error": "read current: timeout", "last_error_at": "2026-11-21T12:00:00Z",
-		"sequence": 7.0, "snapshot_time": "2026-11-21T12:00:00Z", "age_seconds": 90.0, "draining": true, "not_ready": "draining",
+		"status": "degraded", "state": "INTERRUPTED", "since": "2026-11-21T12:00:00Z",
+		"last_error": "read current: timeout", "last_error_at": "2026-11-21T12:00:00Z",
+		"sequence": 7.0, "snapshot_time": "2026-11-21T12:00:00Z", "age_seconds": 90.0, "draining": true,
+		"not_ready": "draining",
 	} {
 		if got[name] != want {
 			t.Errorf("%s is %v, want %v", name, got[name], want)
@@ -99,7 +103,8 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("without metrics: %d", w.Code)
 	}
 	s := newServer(t, func(cfg *Config) {
-		cfg.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "edge_up 1\n") })
+		cfg.Metrics = http.HandlerFunc(
+			func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "edge_up 1\n") })
 	})
 	if w := ask(s, "GET", "/metrics", there); w.Code != 200 || w.Body.String() != "edge_up 1\n" {
 		t.Errorf("%d %q", w.Code, w.Body)
@@ -109,12 +114,14 @@ func TestMetrics(t *testing.T) {
 // TestProfiles: profiles are for this machine, unless all are let in.
 func TestProfiles(t *testing.T) {
 	closed, open := newServer(t, nil), newServer(t, func(cfg *Config) { cfg.Pprof = true })
-	for _, path := range []string{"/debug/pprof/", "/debug/pprof/goroutine", "/debug/pprof/heap", "/debug/pprof/symbol"} {
+	for _, path := range []string{
+		"/debug/pprof/", "/debug/pprof/goroutine", "/debug/pprof/heap", "/debug/pprof/symbol"} {
 		for _, c := range []struct {
 			s    *Server
 			peer string
 			want int
-		}{{closed, here, 200}, {closed, "[::1]:1", 200}, {closed, "[::ffff:127.0.0.1]:1", 200}, {closed, there, 403}, {closed, "[2001:db8::1]:1", 403}, {closed, "", 403}, {open, there, 200}} {
+		}{{closed, here, 200}, {closed, "[::1]:1", 200}, {closed, "[::ffff:127.0.0.1]:1", 200}, {closed, there, 403},
+			{closed, "[2001:db8::1]:1", 403}, {closed, "", 403}, {open, there, 200}} {
 			if w := ask(c.s, "GET", path, c.peer); w.Code != c.want {
 				t.Errorf("%s from %q: %d, want %d", path, c.peer, w.Code, c.want)
 			}
@@ -124,7 +131,8 @@ func TestProfiles(t *testing.T) {
 
 func TestOther(t *testing.T) {
 	s := newServer(t, nil)
-	for target, want := range map[string]int{"/": 404, "/openapi/v1/assets": 404, "/readyz/": 404, "/debug/pprof/cmdline": 404} {
+	for target, want := range map[string]int{
+		"/": 404, "/openapi/v1/assets": 404, "/readyz/": 404, "/debug/pprof/cmdline": 404} {
 		if w := ask(s, "GET", target, here); w.Code != want {
 			t.Errorf("%s: %d, want %d", target, w.Code, want)
 		}
@@ -173,7 +181,8 @@ func TestServe(t *testing.T) {
 // given, and to health checks of HTTP/1.0, which name none.
 func TestHost(t *testing.T) {
 	s := newServer(t, func(cfg *Config) { cfg.Hosts = []string{"edge1", "edge.internal"} })
-	for _, host := range []string{"127.0.0.1:9090", "192.0.2.1", "[::1]:9090", "[2001:db8::1]", "localhost", "LocalHost:9090", "edge1", "edge1:9090", "EDGE.internal", ""} {
+	for _, host := range []string{"127.0.0.1:9090", "192.0.2.1", "[::1]:9090", "[2001:db8::1]", "localhost",
+		"LocalHost:9090", "edge1", "edge1:9090", "EDGE.internal", ""} {
 		r := httptest.NewRequest("GET", "/readyz", nil)
 		r.Host = host
 		w := httptest.NewRecorder()
@@ -181,7 +190,8 @@ func TestHost(t *testing.T) {
 			t.Errorf("Host %q: %d", host, w.Code)
 		}
 	}
-	for _, host := range []string{"evil.test", "evil.test:9090", "edge2", "edge1.evil.test", "localhost.evil.test", "127.0.0.1.evil.test", "127.0.0.1:9090:evil.test", " ", ":9090", "[localhost]x"} {
+	for _, host := range []string{"evil.test", "evil.test:9090", "edge2", "edge1.evil.test", "localhost.evil.test",
+		"127.0.0.1.evil.test", "127.0.0.1:9090:evil.test", " ", ":9090", "[localhost]x"} {
 		for _, path := range []string{"/livez", "/readyz", "/status", "/metrics", "/debug/pprof/", "/nowhere"} {
 			r := httptest.NewRequest("GET", path, nil)
 			r.Host, r.RemoteAddr = host, here

@@ -10,7 +10,8 @@ import (
 
 func TestGroup(t *testing.T) {
 	for in, want := range map[string]string{
-		"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::", "2001:db8:1:2::": "2001:db8:1:2::",
+		"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::",
+		"2001:db8:1:2::":  "2001:db8:1:2::",
 		"2001:db8:1:3::1": "2001:db8:1:3::", "fe80::1%eth0": "fe80::",
 	} {
 		if got := Group(netip.MustParseAddr(in)); got != netip.MustParseAddr(want) {

@@ -38,11 +38,13 @@ const (
 // of burst tokens, 1 to MaxBurst.
 func New(rate, burst int) (Limit, error) {
 	if rate < 1 || rate > MaxRate || burst < 1 || burst > MaxBurst {
-		return Limit{}, fmt.Errorf("limit of %d a second, burst %d: want 1 to %d, and 1 to %d", rate, burst, MaxRate, MaxBurst)
+		return Limit{},
+			fmt.Errorf("limit of %d a second, burst %d: want 1 to %d, and 1 to %d", rate, burst, MaxRate, MaxBurst)
 	}
 	// Rounded up, so that no more than rate a second get through; at the
 	// highest rates that is a thousandth fewer.
-	return Limit{interval: (int64(time.Second) + int64(rate) - 1) / int64(rate), rate: int64(rate), burst: int64(burst)}, nil
+	return Limit{
+		interval: (int64(time.Second) + int64(rate) - 1) / int64(rate), rate: int64(rate), burst: int64(burst)}, nil
 }
 
 // Burst returns how many tokens the full bucket holds.
@@ -242,7 +244,8 @@ func (r *refunds) settle(now, burst int64) (lately int64) {
 
 // after describes a bucket that lacks missing nanoseconds to be full.
 func (l Limit) after(missing int64) Decision {
-	return Decision{OK: true, Remaining: int(max(0, l.interval*l.burst-missing) / l.interval), Reset: int(seconds(missing))}
+	return Decision{
+		OK: true, Remaining: int(max(0, l.interval*l.burst-missing) / l.interval), Reset: int(seconds(missing))}
 }
 
 // Convert returns a bucket under the limit to with as many tokens missing as b

@@ -23,12 +23,14 @@ func TestNew(t *testing.T) {
 		rate, burst, window int
 		ok                  bool
 	}{
-		{100, 200, 2, true}, {10, 50, 5, true}, {3, 10, 4, true}, {1, 1, 1, true}, {MaxRate, MaxBurst, 1, true}, {7, 1, 1, true}, {3, 3, 1, true}, {7, 7, 1, true}, {3, 4, 2, true}, {1, MaxBurst, MaxBurst, true},
+		{100, 200, 2, true}, {10, 50, 5, true}, {3, 10, 4, true}, {1, 1, 1, true}, {MaxRate, MaxBurst, 1, true},
+		{7, 1, 1, true}, {3, 3, 1, true}, {7, 7, 1, true}, {3, 4, 2, true}, {1, MaxBurst, MaxBurst, true},
 		{0, 1, 0, false}, {1, 0, 0, false}, {-1, 1, 0, false}, {MaxRate + 1, 1, 0, false}, {1, MaxBurst + 1, 0, false},
 	} {
 		l, err := New(c.rate, c.burst)
 		if (err == nil) != c.ok || c.ok && (l.Window() != c.window || l.Burst() != c.burst) {
-			t.Errorf("New(%d, %d): window %d, burst %d, error %v; want window %d, ok %v", c.rate, c.burst, l.Window(), l.Burst(), err, c.window, c.ok)
+			t.Errorf("New(%d, %d): window %d, burst %d, error %v; want window %d, ok %v", c.rate, c.burst, l.Window(),
+				l.Burst(), err, c.window, c.ok)
 		}
 	}
 }
@@ -43,7 +45,8 @@ type model struct {
 }
 
 func newModel(l Limit) *model {
-	return &model{interval: big.NewRat(l.interval, 1), burst: big.NewRat(l.burst, 1), tokens: big.NewRat(l.burst, 1), back: map[int64]int64{}, ready: new(big.Rat)}
+	return &model{interval: big.NewRat(l.interval, 1), burst: big.NewRat(l.burst, 1), tokens: big.NewRat(l.burst, 1),
+		back: map[int64]int64{}, ready: new(big.Rat)}
 }
 
 func (m *model) drip(now int64) {
@@ -84,7 +87,8 @@ func (m *model) refund(now int64) {
 }
 
 func (m *model) state(ok bool) Decision {
-	d := Decision{OK: ok, Remaining: max(0, int(floor(m.tokens))), Reset: int(m.seconds(new(big.Rat).Sub(m.burst, m.tokens)))}
+	d := Decision{
+		OK: ok, Remaining: max(0, int(floor(m.tokens))), Reset: int(m.seconds(new(big.Rat).Sub(m.burst, m.tokens)))}
 	if !ok {
 		d.RetryAfter = max(1, int(m.seconds(new(big.Rat).Sub(big.NewRat(1, 1), m.tokens))))
 	}
@@ -149,7 +153,8 @@ func TestAgainstModel(t *testing.T) {
 		b, m := new(Bucket), newModel(l)
 		now, taken := int64(0), 0
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			now += rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 2*l.interval), rapid.Int64Range(0, 10*int64(time.Second)), rapid.Just(l.interval)).Draw(t, "pause")
+			now += rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 2*l.interval),
+				rapid.Int64Range(0, 10*int64(time.Second)), rapid.Just(l.interval)).Draw(t, "pause")
 			var got, want Decision
 			n := rapid.OneOf(rapid.IntRange(1, 10), rapid.IntRange(1, 10_000)).Draw(t, "n")
 			switch kind := rapid.IntRange(0, 9).Draw(t, "kind"); {
@@ -187,7 +192,8 @@ func TestRefunds(t *testing.T) {
 		var faults []int64
 		now := rapid.Int64Range(0, int64(time.Second)).Draw(t, "start")
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
-			now += rapid.OneOf(rapid.Int64Range(0, int64(time.Second)/2), rapid.Int64Range(0, 3*int64(time.Second))).Draw(t, "pause")
+			now += rapid.OneOf(rapid.Int64Range(0, int64(time.Second)/2), rapid.Int64Range(0, 3*int64(time.Second))).
+				Draw(t, "pause")
 			for range rapid.IntRange(1, 700).Draw(t, "requests") {
 				if !b.Take(l, now).OK {
 					break
@@ -233,7 +239,8 @@ func TestSaturated(t *testing.T) {
 		}
 		bound := c.rate*period + c.burst
 		if admitted > bound || admitted < bound*99/100 {
-			t.Errorf("rate %d, burst %d: %d in %d s, want at most %d and 99 %% of it", c.rate, c.burst, admitted, period, bound)
+			t.Errorf("rate %d, burst %d: %d in %d s, want at most %d and 99 %% of it", c.rate, c.burst, admitted,
+				period, bound)
 		}
 	}
 }

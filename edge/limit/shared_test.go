@@ -13,10 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"example.com/marketdata/edge/upstream"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
-
-	"example.com/marketdata/edge/upstream"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -180,7 +179,8 @@ func TestSharedAccuracy(t *testing.T) {
 				promised := c.rate*int(period/time.Second) + c.burst
 				// What a lease admits at once may cost more than it has.
 				debt := c.more * c.edges * c.rate * int(leaseTime) / int(time.Second)
-				if most := promised + c.rate*int(leaseTime)/int(time.Second) + debt; got > most || got < promised*99/100 {
+				if most := promised + c.rate*int(leaseTime)/int(time.Second) + debt; got > most ||
+					got < promised*99/100 {
 					t.Errorf("%d admitted by %d edges, want at most %d and 99 %% of %d", got, c.edges, most, promised)
 				}
 				for _, edge := range edges {
@@ -333,7 +333,8 @@ func TestSharedSlow(t *testing.T) {
 			t.Errorf("waited %v in all, %d calls", took, store.calls.Load()-calls)
 		}
 		synctest.Wait()
-		if st := s.Status(); st.State != upstream.Interrupted || st.Local != 9 || st.Faults != maxMisses || !strings.Contains(st.LastError, "deadline") && st.LastError != errLate.Error() {
+		if st := s.Status(); st.State != upstream.Interrupted || st.Local != 9 || st.Faults != maxMisses ||
+			!strings.Contains(st.LastError, "deadline") && st.LastError != errLate.Error() {
 			t.Errorf("%+v", st)
 		}
 		// Probes, ever more rarely.
@@ -341,7 +342,8 @@ func TestSharedSlow(t *testing.T) {
 		if !strings.Contains(s.Status().LastError, "deadline") || s.up.Load() {
 			t.Errorf("%+v", s.Status())
 		}
-		if lines := strings.Count(log.String(), "\n"); lines != 2 || strings.Count(log.String(), "limits by itself") != 1 {
+		if lines := strings.Count(log.String(), "\n"); lines != 2 ||
+			strings.Count(log.String(), "limits by itself") != 1 {
 			t.Errorf("log: %s", log.String())
 		}
 		latency.Store(int64(6 * time.Millisecond)) // still too slow
@@ -351,7 +353,8 @@ func TestSharedSlow(t *testing.T) {
 		}
 		latency.Store(0)
 		time.Sleep(longestPause + time.Second)
-		if st := s.Status(); st.State != upstream.Valid || !lease.Take(local, store.now()).OK || s.Status().Local != st.Local {
+		if st := s.Status(); st.State != upstream.Valid || !lease.Take(local, store.now()).OK ||
+			s.Status().Local != st.Local {
 			t.Errorf("%+v", st)
 		}
 	})
@@ -467,7 +470,8 @@ func TestSharedAway(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() { s.Run(ctx) })
 		synctest.Wait()
-		if st := s.Status(); st.State != upstream.Interrupted || st.LastError != "connection refused" || store.calls.Load() != 0 {
+		if st := s.Status(); st.State != upstream.Interrupted || st.LastError != "connection refused" ||
+			store.calls.Load() != 0 {
 			t.Errorf("%+v", st)
 		}
 		store.err.Store(nil)
@@ -500,11 +504,14 @@ func (liar) Close() error                                                   { re
 // for, or breaks a header.
 func TestSharedLies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, grant := range []Grant{{Tokens: 1 << 40}, {Tokens: -1 << 40, Missing: 1 << 62}, {Missing: -1 << 62}, {Tokens: 1, Missing: 1 << 62}} {
+		for _, grant := range []Grant{{Tokens: 1 << 40}, {Tokens: -1 << 40, Missing: 1 << 62}, {Missing: -1 << 62},
+			{Tokens: 1, Missing: 1 << 62}} {
 			s := running(t, SharedConfig{Store: liar{grant}})
 			l := mustNew(t, 10, 5)
 			d := s.NewLease("k", l).Take(new(Bucket), int64(time.Hour))
-			if d.OK != (grant.Tokens > 0) || d.Remaining < 0 || d.Remaining > 5 || d.Reset < 0 || d.Reset > 61 || d.RetryAfter < 0 || d.RetryAfter > 61 { // a minute may be owed
+			// a minute may be owed
+			if d.OK != (grant.Tokens > 0) || d.Remaining < 0 || d.Remaining > 5 || d.Reset < 0 || d.Reset > 61 ||
+				d.RetryAfter < 0 || d.RetryAfter > 61 {
 				t.Errorf("%+v: %+v", grant, d)
 			}
 		}

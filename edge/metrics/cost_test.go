@@ -33,7 +33,8 @@ func TestAllocations(t *testing.T) {
 
 // The cost of counting one answer, by one connection and by one on each core.
 func BenchmarkObserve(b *testing.B) {
-	observation := server.Observation{Route: 1, Status: 200, Bytes: 5000, Duration: 20 * time.Microsecond, KeyID: "0123456789abcdef"}
+	observation := server.Observation{
+		Route: 1, Status: 200, Bytes: 5000, Duration: 20 * time.Microsecond, KeyID: "0123456789abcdef"}
 	b.Run("one", func(b *testing.B) {
 		observer := newCounting()
 		b.ReportAllocs()

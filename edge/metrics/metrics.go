@@ -76,8 +76,9 @@ func New(src Sources) *Metrics {
 			Help: "Time from the move of the pointer, by the builder's clock, or from the set time, to the swap, by the edge's; or from the edge's start, if that was later.",
 		}),
 		activation: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "edge_snapshot_activation_delay_seconds", Buckets: []float64{.001, .0025, .005, .01, .02, .05, .1, .25, 1, 5, 60},
-			Help: "Time from the set time of a snapshot to when it became current, by this edge's clock.",
+			Name:    "edge_snapshot_activation_delay_seconds",
+			Buckets: []float64{.001, .0025, .005, .01, .02, .05, .1, .25, 1, 5, 60},
+			Help:    "Time from the set time of a snapshot to when it became current, by this edge's clock.",
 		}),
 		swap: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "edge_snapshot_swap_duration_seconds", Buckets: swapBounds,

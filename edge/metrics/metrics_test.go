@@ -46,14 +46,17 @@ func newRig(t *testing.T, store artifacts.Store, withKeys bool) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{conns: server.Stats{Open: 3, Waiting: 2, WaitingBytes: 5, Refused: 7}}
-	refresher := snapshot.NewRefresher(snapshot.Config{Store: store, Cache: cache, Poll: 5 * time.Millisecond, ResponseMemory: 1 << 20})
+	refresher := snapshot.NewRefresher(
+		snapshot.Config{Store: store, Cache: cache, Poll: 5 * time.Millisecond, ResponseMemory: 1 << 20})
 	engine := reply.New(reply.Config{Refresher: refresher})
-	r.Sources = Sources{Engine: engine, Refresher: refresher, Cache: cache, Connections: func() server.Stats { return r.conns }}
+	r.Sources = Sources{
+		Engine: engine, Refresher: refresher, Cache: cache, Connections: func() server.Stats { return r.conns }}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{}, 2)
 	go func() { refresher.Run(ctx, engine.Warm); done <- struct{}{} }()
 	if withKeys {
-		r.Watcher = auth.NewWatcher(&r.keys, auth.Config{Reader: store, Every: 5 * time.Millisecond, File: filepath.Join(t.TempDir(), "keys")})
+		r.Watcher = auth.NewWatcher(
+			&r.keys, auth.Config{Reader: store, Every: 5 * time.Millisecond, File: filepath.Join(t.TempDir(), "keys")})
 		go func() { r.Watcher.Run(ctx); done <- struct{}{} }()
 	} else {
 		done <- struct{}{}
@@ -140,10 +143,12 @@ func TestScrape(t *testing.T) {
 	r := newRig(t, store, true)
 	until(t, "a poll", func() bool { return r.Refresher.State() != nil && r.Watcher.Status().State == upstream.Valid })
 	got := scrape(t, r)
-	if got.value(t, "edge_snapshot_sequence") != 0 || got["edge_snapshot_age_seconds"] != nil || got["edge_snapshot_timestamp_seconds"] != nil {
+	if got.value(t, "edge_snapshot_sequence") != 0 || got["edge_snapshot_age_seconds"] != nil ||
+		got["edge_snapshot_timestamp_seconds"] != nil {
 		t.Error("a snapshot before there is one")
 	}
-	if got.value(t, "edge_keys_in_force") != 0 || got.value(t, "edge_keys_state", "state", string(upstream.Valid)) != 1 || got.value(t, "edge_keys_state", "state", string(upstream.Initializing)) != 0 {
+	if got.value(t, "edge_keys_in_force") != 0 || got.value(t, "edge_keys_state", "state",
+		string(upstream.Valid)) != 1 || got.value(t, "edge_keys_state", "state", string(upstream.Initializing)) != 0 {
 		t.Error("keys of a store that has none")
 	}
 
@@ -152,7 +157,8 @@ func TestScrape(t *testing.T) {
 	teststore.Publish(t, store, teststore.NewFeed(300, 2), at)
 	until(t, "the snapshot", func() bool {
 		s := r.Refresher.State()
-		return s.Snapshot != nil && s.Snapshot.Time.Equal(at) && r.Refresher.Status().Missing == 0 && r.Refresher.Status().State == upstream.Valid &&
+		return s.Snapshot != nil && s.Snapshot.Time.Equal(at) && r.Refresher.Status().Missing == 0 &&
+			r.Refresher.Status().State == upstream.Valid &&
 			r.Refresher.Counters.NotModified.Load() > 0
 	})
 	r.Swapped(snapshot.Swap{Lag: 3 * time.Second, Work: time.Second, Timed: true})
@@ -195,15 +201,18 @@ func TestScrape(t *testing.T) {
 			t.Errorf("%s %v is %v, want %v", c.name, c.labels, v, c.want)
 		}
 	}
-	for _, name := range []string{"edge_polls_total", "edge_polls_not_modified_total", "edge_store_fetches_total", "edge_disk_bytes", "go_goroutines", "process_start_time_seconds"} {
+	for _, name := range []string{"edge_polls_total", "edge_polls_not_modified_total", "edge_store_fetches_total",
+		"edge_disk_bytes", "go_goroutines", "process_start_time_seconds"} {
 		if got.value(t, name) <= 0 {
 			t.Errorf("%s is not above 0", name)
 		}
 	}
-	if age := got.value(t, "edge_snapshot_age_seconds"); age < before.Sub(at).Seconds() || age > time.Since(at).Seconds() {
+	if age := got.value(t, "edge_snapshot_age_seconds"); age < before.Sub(at).Seconds() ||
+		age > time.Since(at).Seconds() {
 		t.Errorf("age is %v", age)
 	}
-	if confirmed := got.value(t, "edge_keys_confirmed_timestamp_seconds"); confirmed > float64(time.Now().Unix()+1) || confirmed < float64(before.Add(-time.Minute).Unix()) {
+	if confirmed := got.value(t, "edge_keys_confirmed_timestamp_seconds"); confirmed > float64(time.Now().Unix()+1) ||
+		confirmed < float64(before.Add(-time.Minute).Unix()) {
 		t.Errorf("keys were confirmed at %v", confirmed)
 	}
 }
@@ -214,10 +223,15 @@ func TestEveryCounter(t *testing.T) {
 	r := newRig(t, memstore.New(), false)
 	until(t, "a poll", func() bool { return r.Refresher.State() != nil })
 	names := map[string]string{
-		"Polls": "edge_polls_total", "PollErrors": "edge_poll_errors_total", "NotModified": "edge_polls_not_modified_total",
-		"Swaps": "edge_snapshot_swaps_total", "Refused": "edge_snapshot_refused_total", "SwapLag": "edge_snapshot_last_swap_lag_seconds",
-		"Fetches": "edge_store_fetches_total", "FetchErrors": "edge_store_fetch_errors_total", "FetchBytes": "edge_store_fetch_bytes_total",
-		"Corrupt": "edge_corrupt_total", "DiskReads": "edge_disk_reads_total", "DiskErrors": "edge_disk_errors_total", "DiskBytes": "edge_disk_bytes",
+		"Polls": "edge_polls_total", "PollErrors": "edge_poll_errors_total",
+		"NotModified": "edge_polls_not_modified_total",
+		"Swaps":       "edge_snapshot_swaps_total", "Refused": "edge_snapshot_refused_total",
+		"SwapLag": "edge_snapshot_last_swap_lag_seconds",
+		"Fetches": "edge_store_fetches_total", "FetchErrors": "edge_store_fetch_errors_total",
+		"FetchBytes": "edge_store_fetch_bytes_total",
+		"Corrupt":    "edge_corrupt_total", "DiskReads": "edge_disk_reads_total",
+		"DiskErrors":   "edge_disk_errors_total",
+		"DiskBytes":    "edge_disk_bytes",
 		"MemoryMisses": "edge_shard_cache_misses_total", "Loads": "edge_shard_loads_total",
 		"Admitted": "edge_response_cache_admitted_total", "Evicted": "edge_response_cache_evicted_total",
 		"SwapWork": "", "Activation": "", // in histograms, by Swapped
@@ -274,13 +288,16 @@ func TestTotals(t *testing.T) {
 	}
 	got, totals := scrape(t, r), r.Engine.Totals()
 	cache := r.Refresher.State().Snapshot.Responses()
-	if totals.Composed != 4 || totals.Hits != 1 || cache.Len() != 1 || cache.Bytes() < 1000 || totals.Shards < 4 || totals.Rows < 24 {
+	if totals.Composed != 4 || totals.Hits != 1 || cache.Len() != 1 || cache.Bytes() < 1000 || totals.Shards < 4 ||
+		totals.Rows < 24 {
 		t.Fatalf("%+v", totals)
 	}
 	for name, want := range map[string]int64{
-		"edge_response_cache_misses_total": totals.Composed, "edge_response_cache_hits_total": totals.Hits, "edge_response_cache_admitted_total": 1,
-		"edge_response_cache_entries": 1, "edge_response_cache_bytes": cache.Bytes(), "edge_response_cache_warmed_total": totals.Warmed,
-		"edge_shard_reads_total": totals.Shards, "edge_rows_visited_total": totals.Rows,
+		"edge_response_cache_misses_total": totals.Composed, "edge_response_cache_hits_total": totals.Hits,
+		"edge_response_cache_admitted_total": 1,
+		"edge_response_cache_entries":        1, "edge_response_cache_bytes": cache.Bytes(),
+		"edge_response_cache_warmed_total": totals.Warmed,
+		"edge_shard_reads_total":           totals.Shards, "edge_rows_visited_total": totals.Rows,
 	} {
 		if v := got.value(t, name); v != float64(want) {
 			t.Errorf("%s is %v, want %v", name, v, want)
@@ -305,7 +322,8 @@ func TestSwapped(t *testing.T) {
 	for _, b := range h.Bucket {
 		within[b.GetUpperBound()] = b.GetCumulativeCount()
 	}
-	if h.GetSampleCount() != 4 || within[.25] != 1 || within[2] != 2 || within[10] != 3 || within[30] != 3 || within[120] != 4 {
+	if h.GetSampleCount() != 4 || within[.25] != 1 || within[2] != 2 || within[10] != 3 || within[30] != 3 ||
+		within[120] != 4 {
 		t.Errorf("%v", h)
 	}
 }

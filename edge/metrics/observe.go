@@ -6,10 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/server"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // statuses are those that an edge answers with (INTERFACE.md, "Errors"). Any other is counted as the last,
@@ -31,7 +30,8 @@ var statusIndex = func() (index [600]uint8) {
 // first bucket: they are put together in a few microseconds.
 var bounds = [...]time.Duration{
 	50 * time.Microsecond, 100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond,
-	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
+	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond,
+	50 * time.Millisecond,
 	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond,
 }
 
@@ -114,10 +114,14 @@ func expected(r server.Route) []int {
 }
 
 var (
-	requestsDesc = prometheus.NewDesc("edge_http_requests_total", "Answers of the public listener, by route and status.", []string{"route", "code"}, nil)
-	durationDesc = prometheus.NewDesc("edge_http_request_duration_seconds", "Time from when a request was read to when its answer was ready, by route.", []string{"route"}, nil)
-	bytesDesc    = prometheus.NewDesc("edge_http_response_bytes_total", "Bytes of the answers' bodies, by route.", []string{"route"}, nil)
-	limitedDesc  = prometheus.NewDesc("edge_http_rate_limited_total", "Requests refused because they were too many: of one key, or of one address without a valid key or for what needs none.", []string{"by"}, nil)
+	requestsDesc = prometheus.NewDesc("edge_http_requests_total",
+		"Answers of the public listener, by route and status.", []string{"route", "code"}, nil)
+	durationDesc = prometheus.NewDesc("edge_http_request_duration_seconds",
+		"Time from when a request was read to when its answer was ready, by route.", []string{"route"}, nil)
+	bytesDesc = prometheus.NewDesc(
+		"edge_http_response_bytes_total", "Bytes of the answers' bodies, by route.", []string{"route"}, nil)
+	limitedDesc = prometheus.NewDesc("edge_http_rate_limited_total",
+		"Requests refused because they were too many: of one key, or of one address without a valid key or for what needs none.", []string{"by"}, nil)
 )
 
 // answerCollector adds the stripes up at a scrape.

@@ -9,10 +9,9 @@ import (
 	"time"
 	"unsafe"
 
+	"example.com/marketdata/edge/server"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
-
-	"example.com/marketdata/edge/server"
 )
 
 // plain counts the same as answers, the slow way.
@@ -26,7 +25,8 @@ type plain struct {
 }
 
 func newPlain() *plain {
-	return &plain{map[[2]string]float64{}, map[string]float64{}, map[string]map[float64]uint64{}, map[string]uint64{}, map[string]float64{}, map[string]float64{}}
+	return &plain{map[[2]string]float64{}, map[string]float64{}, map[string]map[float64]uint64{}, map[string]uint64{},
+		map[string]float64{}, map[string]float64{}}
 }
 
 func (p *plain) observe(o server.Observation) {
@@ -90,13 +90,15 @@ func TestObserve(t *testing.T) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	statuses := []int{200, 200, 304, 400, 401, 404, 405, 408, 410, 413, 429, 431, 500, 503, 204, 206, -1, 1000}
-	durations := []time.Duration{0, 1, -5, 50 * time.Microsecond, 50*time.Microsecond + 1, time.Millisecond, 2500 * time.Millisecond, time.Hour}
+	durations := []time.Duration{
+		0, 1, -5, 50 * time.Microsecond, 50*time.Microsecond + 1, time.Millisecond, 2500 * time.Millisecond, time.Hour}
 	for g := range 8 {
 		wg.Go(func() {
 			rnd := rand.New(rand.NewPCG(1, uint64(g)))
 			for range 2000 {
 				o := server.Observation{
-					Route: server.Route(rnd.IntN(server.Routes)), Status: statuses[rnd.IntN(len(statuses))], Bytes: rnd.IntN(100_000),
+					Route: server.Route(rnd.IntN(server.Routes)), Status: statuses[rnd.IntN(len(statuses))],
+					Bytes:    rnd.IntN(100_000),
 					Duration: time.Duration(rnd.Int64N(int64(20 * time.Millisecond))), Conn: rnd.Uint64(),
 				}
 				if rnd.IntN(4) == 0 {
@@ -144,7 +146,8 @@ func TestObserve(t *testing.T) {
 		}
 		for _, b := range h.Bucket {
 			if b.GetCumulativeCount() != want.within[route][b.GetUpperBound()] {
-				t.Errorf("%s: %d within %v, want %d", route, b.GetCumulativeCount(), b.GetUpperBound(), want.within[route][b.GetUpperBound()])
+				t.Errorf("%s: %d within %v, want %d", route, b.GetCumulativeCount(), b.GetUpperBound(),
+					want.within[route][b.GetUpperBound()])
 			}
 		}
 	}
@@ -173,7 +176,8 @@ func TestBeginsAtZero(t *testing.T) {
 		got[[2]string{label(m, "route"), label(m, "code")}] = true
 	}
 	for _, want := range [][2]string{
-		{"assets", "200"}, {"quotes", "304"}, {"chains", "503"}, {"trending", "500"}, {"global", "404"}, {"exchanges", "429"}, {"categories", "410"},
+		{"assets", "200"}, {"quotes", "304"}, {"chains", "503"}, {"trending", "500"}, {"global", "404"},
+		{"exchanges", "429"}, {"categories", "410"},
 		{"unknown", "404"}, {"unread", "431"}, {"options", "204"}, {"static", "200"},
 	} {
 		if !got[want] {

@@ -137,7 +137,8 @@ func newWorld(t *testing.T) *world {
 
 func startBroken(t *testing.T) string {
 	t.Helper()
-	s, err := server.New(server.Config{Answer: func(*server.Request) error { panic("a fault") }, Logger: slog.New(slog.DiscardHandler)})
+	s, err := server.New(
+		server.Config{Answer: func(*server.Request) error { panic("a fault") }, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +239,8 @@ func TestExamples(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.TrimSpace(string(want)) != string(a.Body) {
-			t.Errorf("%s is no answer to %s %s any more; write it anew with -update\nexample %s\nanswer  %s", file, q.method, q.target, want, a.Body)
+			t.Errorf("%s is no answer to %s %s any more; write it anew with -update\nexample %s\nanswer  %s", file, q.method,
+				q.target, want, a.Body)
 		}
 	}
 	stored, err := filepath.Glob("examples/*")
@@ -252,7 +254,8 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-var endpoints = []string{"assets", "quotes", "trending", "exchanges", "global", "categories", "chains", "history", "search"}
+var endpoints = []string{
+	"assets", "quotes", "trending", "exchanges", "global", "categories", "chains", "history", "search"}
 
 // asked is a path with what it takes at least.
 func asked(path string) string {
@@ -270,11 +273,16 @@ func targets() []string {
 	var all []string
 	for _, endpoint := range endpoints {
 		for _, query := range []string{
-			"", "?", "?page=1&size=2", "?page=9223372036854775807", "?limit=1&offset=1", "?offset=100000", "?limit=-4", "?size=0", "?id=1,2,99", "?id=,",
-			"?slug=bitcoin,none,caf%C3%A9,flowers-(all)", "?symbol=PTL,none", "?id=1&slug=none&symbol=none", "?sort=name:DESC", "?sort=id:desc&fields=links,more",
-			"?slug=salt-&-co", "?slug=salt-%26-co", "?slug=%ff%00", "?unknown=1", "?id=1&id=2&page=1&limit=1&a%2c+=", "?by=%20GAINERS%20", "?by=searched", "?size=101", "?size=500&limit=10", "?limit=101",
-			"?page=0", "?page=x", "?offset=-1", "?offset=100001", "?sort=price", "?sort=volume", "?sort=symbol", "?sort=display_name", "?sort=name:up",
-			"?id=1.5", "?id=" + strings.Repeat("1,", 100), "?slug=" + strings.Repeat(",", 100), "?fields=" + strings.Repeat("a,", 100),
+			"", "?", "?page=1&size=2", "?page=9223372036854775807", "?limit=1&offset=1", "?offset=100000", "?limit=-4",
+			"?size=0", "?id=1,2,99", "?id=,",
+			"?slug=bitcoin,none,caf%C3%A9,flowers-(all)", "?symbol=PTL,none", "?id=1&slug=none&symbol=none",
+			"?sort=name:DESC", "?sort=id:desc&fields=links,more",
+			"?slug=salt-&-co", "?slug=salt-%26-co", "?slug=%ff%00", "?unknown=1", "?id=1&id=2&page=1&limit=1&a%2c+=",
+			"?by=%20GAINERS%20", "?by=searched", "?size=101", "?size=500&limit=10", "?limit=101",
+			"?page=0", "?page=x", "?offset=-1", "?offset=100001", "?sort=price", "?sort=volume", "?sort=symbol",
+			"?sort=display_name", "?sort=name:up",
+			"?id=1.5", "?id=" + strings.Repeat("1,", 100), "?slug=" + strings.Repeat(",", 100),
+			"?fields=" + strings.Repeat("a,", 100),
 			"?slug=" + url.QueryEscape(strings.Repeat("long ", 400)),
 		} {
 			all = append(all, "/openapi/v1/"+endpoint+query)
@@ -305,12 +313,15 @@ func TestAnswers(t *testing.T) {
 		get := question{method: "GET", target: target}
 		a := check(w.open, get, 200, 400)
 		check(w.empty, get, 200, 400, 404)
-		check(w.keyed, question{method: "HEAD", target: target, header: []string{"Origin: https://board.example", "X-Request-Id: mine"}}, a.Status)
+		check(w.keyed, question{method: "HEAD", target: target,
+			header: []string{"Origin: https://board.example", "X-Request-Id: mine"}}, a.Status)
 		if a.Status != 200 {
 			continue
 		}
-		check(w.keyed, question{method: "GET", target: target, header: []string{"If-None-Match: " + a.Header.Get("ETag")}}, 304)
-		check(w.keyed, question{method: "GET", target: target, header: []string{"If-Modified-Since: " + a.Header.Get("Last-Modified")}}, 304)
+		check(w.keyed,
+			question{method: "GET", target: target, header: []string{"If-None-Match: " + a.Header.Get("ETag")}}, 304)
+		check(w.keyed, question{method: "GET", target: target,
+			header: []string{"If-Modified-Since: " + a.Header.Get("Last-Modified")}}, 304)
 		for _, header := range []string{"X-Snapshot-Time: 2026-11-21T11:50:00Z", "X-Snapshot-Time:"} {
 			check(w.keyed, question{method: "GET", target: target, header: []string{header}}, 200)
 		}
@@ -337,7 +348,8 @@ func TestAnswers(t *testing.T) {
 			// It may have got its token back.
 		}
 		check(w.keyed, question{method: "GET", target: "/at/20261121T115000Z" + target}, 200)
-		check(w.keyed, question{method: "GET", target: "/at/20261121T115000Z" + target, header: []string{"X-Snapshot-Time: 2026-11-21T11:50:00Z"}}, 400)
+		check(w.keyed, question{method: "GET", target: "/at/20261121T115000Z" + target,
+			header: []string{"X-Snapshot-Time: 2026-11-21T11:50:00Z"}}, 400)
 		check(w.keyed, question{method: "POST", target: target}, 405)
 		check(w.keyed, question{method: "DELETE", target: target}, 405)
 		check(w.keyed, question{method: "GET", target: target, body: strings.Repeat("x", 5000)}, 413)
@@ -350,20 +362,24 @@ func TestAnswers(t *testing.T) {
 	for a := (openapitest.Answer{}); a.Status != 429; {
 		a = check(w.stranger, question{method: "GET", target: "/openapi/v1/quotes"}, 401, 429)
 	}
-	unchanged := service{base: openapitest.Start(t, edge.Config{Reader: openapitest.Unchanged(t), AuthOff: true})}.ready(t)
+	unchanged := service{
+		base: openapitest.Start(t, edge.Config{Reader: openapitest.Unchanged(t), AuthOff: true})}.ready(t)
 	check(unchanged, question{method: "GET", target: "/openapi/v1/global"}, 200)
 	// An edge that lets one origin in; codings; a cached answer.
 	const board = "https://board.example"
 	var one service
-	for _, cfg := range []edge.Config{{CacheScope: "public"}, {CacheScope: "public", Server: server.Config{AllowOrigin: board}}, {Server: server.Config{AllowOrigin: board}}} {
+	for _, cfg := range []edge.Config{{CacheScope: "public"}, {
+		CacheScope: "public", Server: server.Config{AllowOrigin: board}}, {Server: server.Config{AllowOrigin: board}}} {
 		cfg.Reader, cfg.AuthOff = openapitest.Market(t), true
 		one = service{base: openapitest.Start(t, cfg)}.ready(t)
 		check(one, question{method: "GET", target: "/openapi/v1/chains", header: []string{"Origin: " + board}}, 200)
-		check(one, question{method: "GET", target: "/openapi/v1/chains?size=x", header: []string{"Origin: " + board}}, 400)
+		check(one, question{method: "GET", target: "/openapi/v1/chains?size=x", header: []string{"Origin: " + board}},
+			400)
 	}
 	for _, coding := range []string{"zstd", "br", "gzip"} {
 		for range 3 {
-			a := one.ask(t, question{method: "HEAD", target: "/openapi/v1/quotes", header: []string{"Accept-Encoding: " + coding}})
+			a := one.ask(t,
+				question{method: "HEAD", target: "/openapi/v1/quotes", header: []string{"Accept-Encoding: " + coding}})
 			if a.Header.Get("Content-Encoding") != coding {
 				t.Errorf("%s: coded as %q", coding, a.Header.Get("Content-Encoding"))
 			}
@@ -393,7 +409,8 @@ func TestAnswers(t *testing.T) {
 func TestEvents(t *testing.T) {
 	w, c := newWorld(t), newChecker(t)
 	const target = "/openapi/v1/events"
-	for method, asked := range map[string]map[int]service{"HEAD": {200: w.keyed, 401: w.stranger}, "POST": {405: w.keyed}} {
+	for method, asked := range map[string]map[int]service{
+		"HEAD": {200: w.keyed, 401: w.stranger}, "POST": {405: w.keyed}} {
 		for status, s := range asked {
 			a := s.ask(t, question{method: method, target: target, header: []string{"Origin: https://board.example"}})
 			if err := c.Check(method, target, a); a.Status != status || err != nil {
@@ -416,7 +433,8 @@ func TestEvents(t *testing.T) {
 	stream := c.Doc.Paths.Value(target).Get.Responses.Status(200).Value.Content
 	want := stream["text/event-stream"].Examples["events"].Value.Value.(string)
 	got := make([]byte, len(want))
-	if _, err := io.ReadFull(response.Body, got); err != nil || string(got) != want || stream[response.Header.Get("Content-Type")] == nil {
+	if _, err := io.ReadFull(response.Body, got); err != nil || string(got) != want ||
+		stream[response.Header.Get("Content-Type")] == nil {
 		t.Errorf("%q, %v, %v", got, response.Header, err)
 	}
 }
@@ -509,7 +527,8 @@ func (s *seen) report(t *testing.T) {
 				if name == "Access-Control-Expose-Headers" || strings.HasPrefix(name, "RateLimit") {
 					continue // TestAnswers looks for them
 				}
-				if !slices.ContainsFunc(codes, func(code string) bool { return s.headers[code+" "+strings.ToLower(name)] }) {
+				if !slices.ContainsFunc(
+					codes, func(code string) bool { return s.headers[code+" "+strings.ToLower(name)] }) {
 					t.Errorf("no answer of status %s had the header %s", status, name)
 				}
 				for _, value := range header.Value.Schema.Value.Enum {

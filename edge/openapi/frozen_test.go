@@ -96,35 +96,38 @@ func TestFrozenNotices(t *testing.T) {
 	}
 	const parameter = `"name": "size"`
 	for kind, now := range map[string]string{
-		"path":                 edit(`"/openapi/v1/chains":`, `"/openapi/v1/x":`),
-		"method":               edit(`"/openapi/v1/chains":`, `"get":`, `"put":`),
-		"parameter":            edit(parameter, `"name": "length"`),
-		"parameter required":   edit(parameter, `"name": "size", "required": true`),
-		"parameter narrower":   edit(parameter, `"maximum": 100`, `"maximum": 99`),
-		"parameter bounded":    edit(parameter, `"maximum": 100`, `"maximum": 100, "maxLength": 3`),
-		"parameter's default":  edit(parameter, `"default": 20`, `"default": 21`),
-		"explode":              edit(`"explode": false`, `"explode": true`),
-		"status":               edit(`"410":`, `"411":`),
-		"header":               edit(`"headers": {`, `"X-Request-Id":`, `"X-Id":`),
-		"media type":           edit(`"content": {`, `"application/json":`, `"text/json":`),
-		"property":             edit(`"slug": {`, `"slugs": {`),
-		"property optional":    edit(`"required": [`, `"id"`, `"idx"`),
-		"type":                 edit(`"schemas": {`, `"type": "integer"`, `"type": "string"`),
-		"type is null, too":    edit(`"schemas": {`, `"type": "integer"`, `"type": ["integer", "null"]`),
-		"const":                edit(`"const": 40000`, `"const": 40002`),
-		"value of an enum":     edit(`"name": "sort"`, `"enum": [`, `"id:asc"`, `"id:up"`),
-		"alternative":          edit(`"oneOf": [`, `"$ref": "#/components/schemas/`, `"$ref": "#/components/schemas/Asset", "x": "`),
-		"authentication":       edit(`"securitySchemes": {`, `"X-Api-Key"`, `"X-Key"`),
-		"parameter, new, must": edit(`"/openapi/v1/assets": {`, `"parameters": [`, `"parameters": [{"name": "more", "in": "query", "required": true},`),
+		"path":                edit(`"/openapi/v1/chains":`, `"/openapi/v1/x":`),
+		"method":              edit(`"/openapi/v1/chains":`, `"get":`, `"put":`),
+		"parameter":           edit(parameter, `"name": "length"`),
+		"parameter required":  edit(parameter, `"name": "size", "required": true`),
+		"parameter narrower":  edit(parameter, `"maximum": 100`, `"maximum": 99`),
+		"parameter bounded":   edit(parameter, `"maximum": 100`, `"maximum": 100, "maxLength": 3`),
+		"parameter's default": edit(parameter, `"default": 20`, `"default": 21`),
+		"explode":             edit(`"explode": false`, `"explode": true`),
+		"status":              edit(`"410":`, `"411":`),
+		"header":              edit(`"headers": {`, `"X-Request-Id":`, `"X-Id":`),
+		"media type":          edit(`"content": {`, `"application/json":`, `"text/json":`),
+		"property":            edit(`"slug": {`, `"slugs": {`),
+		"property optional":   edit(`"required": [`, `"id"`, `"idx"`),
+		"type":                edit(`"schemas": {`, `"type": "integer"`, `"type": "string"`),
+		"type is null, too":   edit(`"schemas": {`, `"type": "integer"`, `"type": ["integer", "null"]`),
+		"const":               edit(`"const": 40000`, `"const": 40002`),
+		"value of an enum":    edit(`"name": "sort"`, `"enum": [`, `"id:asc"`, `"id:up"`),
+		"alternative": edit(
+			`"oneOf": [`, `"$ref": "#/components/schemas/`, `"$ref": "#/components/schemas/Asset", "x": "`),
+		"authentication": edit(`"securitySchemes": {`, `"X-Api-Key"`, `"X-Key"`),
+		"parameter, new, must": edit(`"/openapi/v1/assets": {`, `"parameters": [`,
+			`"parameters": [{"name": "more", "in": "query", "required": true},`),
 	} {
 		if len(breaks(t, frozen, now)) == 0 {
 			t.Errorf("not noticed: %s", kind)
 		}
 	}
 	for kind, now := range map[string]string{
-		"nothing":          frozen,
-		"path":             edit(`"paths": {`, `"paths": {"/openapi/v1/more": {},`),
-		"parameter":        edit(`"/openapi/v1/assets": {`, `"parameters": [`, `"parameters": [{"name": "more", "in": "query"},`),
+		"nothing": frozen,
+		"path":    edit(`"paths": {`, `"paths": {"/openapi/v1/more": {},`),
+		"parameter": edit(
+			`"/openapi/v1/assets": {`, `"parameters": [`, `"parameters": [{"name": "more", "in": "query"},`),
 		"parameter, wider": edit(parameter, `"maximum": 100`, `"maximum": 1000`),
 		"status":           edit(`"410":`, `"418": {}, "410":`),
 		"property":         edit(`"properties": {`, `"properties": {"more": {"type": "string"},`),
@@ -182,7 +185,8 @@ func expand(t *testing.T, text string) any {
 		return node
 	}
 	components, _ := root["components"].(map[string]any)
-	return put(map[string]any{"paths": root["paths"], "security": root["security"], "securitySchemes": components["securitySchemes"]})
+	return put(map[string]any{
+		"paths": root["paths"], "security": root["security"], "securitySchemes": components["securitySchemes"]})
 }
 
 type comparison struct{ problems map[string]bool }
@@ -205,7 +209,8 @@ func (b *comparison) compare(at string, frozen, now any, input bool) {
 			case key == "type" && !reflect.DeepEqual(was, is):
 				b.say("%s: the type is %v, not %v", at, is, was)
 			case !input && key == "pattern": // says what is sent now
-			case input && strings.HasPrefix(key, "max") && y > x, input && strings.HasPrefix(key, "min") && y < x: // wider
+			// wider
+			case input && strings.HasPrefix(key, "max") && y > x, input && strings.HasPrefix(key, "min") && y < x:
 			default:
 				b.compare(at+"/"+key, was, is, input || key == "parameters")
 			}
@@ -223,7 +228,8 @@ func (b *comparison) compare(at string, frozen, now any, input bool) {
 			}
 		}
 		for _, is := range now {
-			if p, _ := is.(map[string]any); p["required"] == true && !slices.ContainsFunc(frozen, func(was any) bool { return same(was, is, input) }) {
+			if p, _ := is.(map[string]any); p["required"] == true &&
+				!slices.ContainsFunc(frozen, func(was any) bool { return same(was, is, input) }) {
 				b.say("%s: %v must be sent", at, p["name"])
 			}
 		}

@@ -156,7 +156,8 @@ func (e *encoder) scalar(n *yaml.Node) error {
 			return fmt.Errorf("line %d: %s: %w", n.Line, n.Value, err)
 		}
 	default:
-		return fmt.Errorf("line %d: %q is %s; write it as a text, a whole number, a bool or an example", n.Line, n.Value, n.Tag)
+		return fmt.Errorf(
+			"line %d: %q is %s; write it as a text, a whole number, a bool or an example", n.Line, n.Value, n.Tag)
 	}
 	return nil
 }

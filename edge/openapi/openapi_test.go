@@ -7,10 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/getkin/kin-openapi/openapi3"
-
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/edge/openapi"
+	"github.com/getkin/kin-openapi/openapi3"
 )
 
 func TestDocument(t *testing.T) {
@@ -37,7 +36,8 @@ func TestDocument(t *testing.T) {
 		}
 		said := strings.Contains(doc.Info.Description, "Keys are requested at <"+where+">.") &&
 			strings.Contains(doc.Components.SecuritySchemes["ApiKey"].Value.Description, where)
-		if said != (o.KeyRequestURL != "") || bytes.Contains(text, []byte("$KEYS")) || bytes.Contains(text, []byte("${")) {
+		if said != (o.KeyRequestURL != "") || bytes.Contains(text, []byte("$KEYS")) ||
+			bytes.Contains(text, []byte("${")) {
 			t.Errorf("with %+v the description is %.900s", o, doc.Info.Description)
 		}
 	}
@@ -81,12 +81,14 @@ func TestPaths(t *testing.T) {
 		t.Errorf("%d paths, but %d endpoints, events and a path below /at/", n, len(endpoints))
 	}
 	below := doc.Paths.Value("/at/{time}/openapi/v1/{endpoint}").Get
-	if names := below.Parameters.GetByInAndName("path", "endpoint").Schema.Value.Enum; !slices.Equal(names, toAny(endpoints)) {
+	if names := below.Parameters.GetByInAndName("path", "endpoint").
+		Schema.Value.Enum; !slices.Equal(names, toAny(endpoints)) {
 		t.Errorf("below /at/ are %v, want %v", names, endpoints)
 	}
 	answers := below.Responses.Status(200).Value.Content.Get("application/json").Schema.Value.AnyOf
 	for i, endpoint := range endpoints {
-		want := doc.Paths.Value("/openapi/v1/" + endpoint).Get.Responses.Status(200).Value.Content.Get("application/json").Schema.Ref
+		want := doc.Paths.Value("/openapi/v1/" + endpoint).Get.Responses.Status(200).
+			Value.Content.Get("application/json").Schema.Ref
 		if i >= len(answers) || answers[i].Ref != want {
 			t.Errorf("below /at/ %s is not answered as %s", endpoint, want)
 		}

@@ -10,9 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/getkin/kin-openapi/openapi3"
-
 	"example.com/marketdata/edge/query"
+	"github.com/getkin/kin-openapi/openapi3"
 )
 
 // paramCase is one value of a parameter, and whether the document takes it.
@@ -56,13 +55,15 @@ func casesOf(t *testing.T, p *openapi3.Parameter) []paramCase {
 		cases := []paramCase{{value: "none"}}
 		for _, v := range s.Enum {
 			text := v.(string)
-			cases = append(cases, paramCase{value: text, valid: true}, paramCase{value: strings.ToUpper(text), valid: true, folded: true}, paramCase{value: text + "x"})
+			cases = append(cases, paramCase{value: text, valid: true},
+				paramCase{value: strings.ToUpper(text), valid: true, folded: true}, paramCase{value: text + "x"})
 		}
 		return cases
 	case s.Type.Is("array") && s.MaxItems != nil:
 		n := int(*s.MaxItems)
 		item := "1"
-		cases := []paramCase{{value: "1", valid: true}, {value: strings.Repeat("1,", n-1) + "1", valid: true}, {value: strings.Repeat("1,", n) + "1"}}
+		cases := []paramCase{{value: "1", valid: true}, {value: strings.Repeat("1,", n-1) + "1", valid: true},
+			{value: strings.Repeat("1,", n) + "1"}}
 		if s.Items.Value.Type.Is("integer") {
 			for _, c := range []string{"one", "1,one", "1.5", "1,9223372036854775808"} {
 				cases = append(cases, paramCase{value: c})
@@ -72,10 +73,12 @@ func casesOf(t *testing.T, p *openapi3.Parameter) []paramCase {
 		return append(cases, paramCase{value: item + ",-1", valid: true})
 	case s.MaxLength != nil:
 		n := int(*s.MaxLength)
-		return []paramCase{{value: strings.Repeat("x", n), valid: true}, {value: strings.Repeat("x", n+1)}, {value: "+"}, {value: "a+b++c+d+e+f+g+h+", valid: true}, {value: "a+b+c+d+e+f+g+h+i"}}
+		return []paramCase{{value: strings.Repeat("x", n), valid: true}, {value: strings.Repeat("x", n+1)},
+			{value: "+"}, {value: "a+b++c+d+e+f+g+h+", valid: true}, {value: "a+b+c+d+e+f+g+h+i"}}
 	case s.Type.Is("string") && s.Pattern != "":
 		return []paramCase{
-			{value: "2026-11-21T11:50:00Z", valid: true}, {value: "2026-11-21"}, {value: "2026-11-21T11:50:00.5Z"}, {value: "2026-11-21T11:50:00+01:00"}, {value: "2026-11-21 11:50:00Z"},
+			{value: "2026-11-21T11:50:00Z", valid: true}, {value: "2026-11-21"}, {value: "2026-11-21T11:50:00.5Z"},
+			{value: "2026-11-21T11:50:00+01:00"}, {value: "2026-11-21 11:50:00Z"},
 		}
 	}
 	return nil
@@ -113,7 +116,8 @@ func TestParameters(t *testing.T) {
 					q.target += join + p.Name + "=" + each.value
 				}
 				if err := c.Valid(q.target, header); (err == nil) != each.valid && !each.folded {
-					t.Errorf("%s with %s: the document says %v, want valid %t", path, p.Name+"="+each.value, err, each.valid)
+					t.Errorf("%s with %s: the document says %v, want valid %t", path, p.Name+"="+each.value, err,
+						each.valid)
 				}
 				a := w.open.ask(t, q)
 				if err := c.Check(q.method, q.target, a); err != nil {
@@ -128,9 +132,11 @@ func TestParameters(t *testing.T) {
 				}
 			}
 			if p.Schema.Value.Default != nil {
-				with := w.open.ask(t, question{method: "GET", target: least + join + p.Name + "=" + url.QueryEscape(fmt.Sprint(p.Schema.Value.Default))})
+				with := w.open.ask(t, question{method: "GET",
+					target: least + join + p.Name + "=" + url.QueryEscape(fmt.Sprint(p.Schema.Value.Default))})
 				if string(with.Body) != string(plain.Body) {
-					t.Errorf("%s: %s=%v, the default, gives another answer than none", path, p.Name, p.Schema.Value.Default)
+					t.Errorf("%s: %s=%v, the default, gives another answer than none", path, p.Name,
+						p.Schema.Value.Default)
 				}
 			}
 		}
@@ -159,9 +165,11 @@ func TestOtherParameters(t *testing.T) {
 				if has[path][name] {
 					continue
 				}
-				a := w.open.ask(t, question{method: "GET", target: asked(path) + map[bool]string{true: "?", false: "&"}[asked(path) == path] + name + "=" + value})
+				a := w.open.ask(t, question{method: "GET", target: asked(path) +
+					map[bool]string{true: "?", false: "&"}[asked(path) == path] + name + "=" + value})
 				if a.Status != 200 || string(a.Body) != string(plain.Body) {
-					t.Errorf("%s reads %s=%s, which the document does not have: %d %s", path, name, value, a.Status, a.Body)
+					t.Errorf("%s reads %s=%s, which the document does not have: %d %s", path, name, value, a.Status,
+						a.Body)
 				}
 			}
 		}

@@ -11,7 +11,8 @@ type State string
 const (
 	Initializing State = "INITIALIZING" // there was no answer yet
 	Valid        State = "VALID"        // the last attempt succeeded
-	Interrupted  State = "INTERRUPTED"  // the last attempt failed, or its outcome was refused; what was known stays in force
+	// the last attempt failed, or its outcome was refused; what was known stays in force
+	Interrupted State = "INTERRUPTED"
 )
 
 // States are all states, for metrics.

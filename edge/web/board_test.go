@@ -51,8 +51,10 @@ func board(at, newest time.Time) map[string][]map[string]any {
 			symbol = hostile[i].symbol
 		}
 		keys = append(keys, key)
-		assets = append(assets, row{"key": key, "id": i + 1, "name": assetName(i), "symbol": symbol, "slug": assetSlug(i), "logo": "https://evil.example/logo.png",
-			"website": fmt.Sprintf("https://coin%02d.example/?a&b", i+1), "explorers": []string{"https://explorer.example/" + symbol, "https://other.example/"}})
+		assets = append(assets, row{"key": key, "id": i + 1, "name": assetName(i), "symbol": symbol,
+			"slug": assetSlug(i), "logo": "https://evil.example/logo.png",
+			"website":   fmt.Sprintf("https://coin%02d.example/?a&b", i+1),
+			"explorers": []string{"https://explorer.example/" + symbol, "https://other.example/"}})
 		price, marketCap := 2000-i, 90_000_000_000-i*1_000_000_000
 		if at.Before(newest) {
 			// From a day ago on the first rose, the last fell, and all together
@@ -61,7 +63,8 @@ func board(at, newest time.Time) map[string][]map[string]any {
 			before := 1000 + i*40 + int(120*math.Sin(hours/9)+60*math.Sin(hours*float64(2+i%5)/7))
 			price, marketCap = before+int(max(0, -hours/24)*float64(price-before)), marketCap/2
 		}
-		quotes = append(quotes, row{"key": key, "price": fmt.Sprintf("%d.5", price), "market_cap": marketCap, "volume": "1234567.875"})
+		quotes = append(quotes,
+			row{"key": key, "price": fmt.Sprintf("%d.5", price), "market_cap": marketCap, "volume": "1234567.875"})
 	}
 	delete(quotes[4], "market_cap") // no rank
 	group := func(id int, name string, members []string) row {
@@ -70,8 +73,10 @@ func board(at, newest time.Time) map[string][]map[string]any {
 	return map[string][]row{
 		"assets": assets, "quotes": quotes,
 		"exchanges": {
-			{"key": "h", "id": 3, "name": "Harbor <b>", "slug": "harbor", "logo": "https://evil.example/logo.png", "links": row{"website": "https://harbor.example", "chat": "javascript:alert(1)"},
-				"fees": row{"maker": "0.1", "taker": "0.25"}, "market": row{"volume_24h": "1845213377.125", "markets_count": 1812, "coins_count": 240, "data_time": "2026-11-21T11:58:21Z"}},
+			{"key": "h", "id": 3, "name": "Harbor <b>", "slug": "harbor", "logo": "https://evil.example/logo.png",
+				"links": row{"website": "https://harbor.example", "chat": "javascript:alert(1)"},
+				"fees":  row{"maker": "0.1", "taker": "0.25"}, "market": row{"volume_24h": "1845213377.125",
+					"markets_count": 1812, "coins_count": 240, "data_time": "2026-11-21T11:58:21Z"}},
 			{"key": "j", "id": 4, "name": "Jetty", "slug": "jetty"},
 			{"key": "p", "id": 5, "name": "Pier", "slug": "pier", "market": row{"volume_24h": "90210.5"}},
 		},
@@ -194,8 +199,10 @@ func TestBoard(t *testing.T) {
 			p.checkAxe("board")
 			p.expect(`document.querySelector("#key-form").hidden && document.querySelector("#forget").hidden ? "no key" : "a key"`, "no key")
 			// The caps are 90 to 46 thousand millions, less the fifth.
-			p.expect(`document.querySelector("#totals").innerText.split(/\s*\n\s*/).join("|")`, "Market cap|$2.97\u00a0T|Volume 24 h|$54.32\u00a0M|Change 24 h|+100.00%")
-			if got, want := p.texts(`[...document.querySelectorAll("#trending .name")].map((name) => name.textContent)`), assetNames(0, 9); !slices.Equal(got, slices.Delete(want, 4, 5)) {
+			p.expect(`document.querySelector("#totals").innerText.split(/\s*\n\s*/).join("|")`,
+				"Market cap|$2.97\u00a0T|Volume 24 h|$54.32\u00a0M|Change 24 h|+100.00%")
+			if got, want := p.texts(`[...document.querySelectorAll("#trending .name")].map((name) => name.textContent)`),
+				assetNames(0, 9); !slices.Equal(got, slices.Delete(want, 4, 5)) {
 				t.Errorf("trending: %q", got)
 			}
 			if got := p.texts(names); !slices.Equal(got, ranked[:20]) {
@@ -205,7 +212,8 @@ func TestBoard(t *testing.T) {
 			p.expect(`document.querySelector("#table tbody td:nth-child(5)").textContent`, "$2,000.50")
 			p.expect(`document.querySelector("#table tbody td:nth-child(5) span").title`, "2000.5")
 			p.expect(where, "Page 1 of 3, 45 rows")
-			p.expect(`/^Snapshot of `+at.Format(time.DateOnly)+` \d\d:\d0 UTC, (just now|\d+ min ago)$/.test(document.querySelector("#age").textContent) ? "" : document.querySelector("#age").textContent`, "")
+			p.expect(`/^Snapshot of `+at.Format(time.DateOnly)+
+				` \d\d:\d0 UTC, (just now|\d+ min ago)$/.test(document.querySelector("#age").textContent) ? "" : document.querySelector("#age").textContent`, "")
 			// Further down the head of the table is in view, and no row that has the focus behind it.
 			p.eval(`document.querySelector("#next").scrollIntoView({ block: "end" })`)
 			p.expect(headAt, "0")
@@ -227,7 +235,8 @@ func TestBoard(t *testing.T) {
 				rows        int
 			}{{"categories", "<i>Category</i>", 2}, {"chains", "Ärger", 2}, {"exchanges", "Harbor <b>", 3}} {
 				p.eval(click(`[href="?view=` + view.name + `"]`))
-				p.await(shown + ` && location.search === "?view=` + view.name + `" && document.querySelector("#views [aria-current]").textContent.toLowerCase() === "` + view.name + `"`)
+				p.await(shown + ` && location.search === "?view=` + view.name +
+					`" && document.querySelector("#views [aria-current]").textContent.toLowerCase() === "` + view.name + `"`)
 				p.checkFits()
 				p.checkAxe(view.name)
 				if got := p.texts(names); len(got) != view.rows || got[0] != view.first {
@@ -236,7 +245,8 @@ func TestBoard(t *testing.T) {
 			}
 			if v.phone { // whose columns do not have them all
 				p.eval(`(() => { const order = document.querySelector("#order"); order.value = "volume:asc"; order.dispatchEvent(new Event("change")); })()`)
-				p.await(shown + ` && location.search === "?view=exchanges&sort=volume%3Aasc" && ` + names + `[0] === "Jetty"`)
+				p.await(shown + ` && location.search === "?view=exchanges&sort=volume%3Aasc" && ` + names +
+					`[0] === "Jetty"`)
 			}
 			p.goTo(base + "/?asset=" + url.QueryEscape(assetSlug(5)))
 			p.await(assetShown)
@@ -291,7 +301,8 @@ func TestBoardListing(t *testing.T) {
 	p.await(shown)
 	check := func(query, position string, first ...string) {
 		t.Helper()
-		p.await(shown + ` && location.search === ` + quote(query) + ` && ` + where + ` === ` + quote(position) + ` && ` + names + `.join("|").startsWith(` + quote(strings.Join(first, "|")) + `)`)
+		p.await(shown + ` && location.search === ` + quote(query) + ` && ` + where + ` === ` + quote(position) +
+			` && ` + names + `.join("|").startsWith(` + quote(strings.Join(first, "|")) + `)`)
 	}
 	// The reader of another page is at its top, and back where he was before.
 	const atTop = `(({ top }) => (top > -1 ? "at the top" : String(top)))(document.querySelector("#listing").getBoundingClientRect())`
@@ -328,7 +339,8 @@ func TestBoardListing(t *testing.T) {
 
 	// By symbol, which is of the letters' own order; and more rows.
 	p.eval(click("[data-sort=symbol]"))
-	check("?view=assets&sort=symbol%3Aasc", "Page 1 of 3, 45 rows", hostile[3].name, hostile[0].name, hostile[1].name, "Asset 05")
+	check("?view=assets&sort=symbol%3Aasc", "Page 1 of 3, 45 rows", hostile[3].name, hostile[0].name, hostile[1].name,
+		"Asset 05")
 	p.eval(`document.querySelector("#next").scrollIntoView(); document.querySelector("#numbers a:last-child").click()`)
 	check("?view=assets&sort=symbol%3Aasc&page=3", "Page 3 of 3, 45 rows")
 	p.expect(atTop, "at the top")
@@ -372,14 +384,16 @@ func TestBoardKeyboard(t *testing.T) {
 	for range 8 {
 		want = append(want, "?asset")
 	}
-	want = append(want, "?view=assets", "?view=favourites", "?view=categories", "?view=chains", "?view=exchanges", "rank", "name", "symbol")
+	want = append(want, "?view=assets", "?view=favourites", "?view=categories", "?view=chains", "?view=exchanges",
+		"rank", "name", "symbol")
 	for range 20 {
 		want = append(want, "star", "?asset")
 	}
 	want = append(want, "?view=assets", "?view=assets&page=2", "?view=assets&page=3", "next", "rows", "/docs")
 	for range want {
 		p.key("Tab")
-		order = append(order, fmt.Sprint(p.eval(focused+`.replace(/^[?]asset=.*/, "?asset").replace(/^star-.*/, "star")`)))
+		order = append(
+			order, fmt.Sprint(p.eval(focused+`.replace(/^[?]asset=.*/, "?asset").replace(/^star-.*/, "star")`)))
 	}
 	if !slices.Equal(order, want) {
 		t.Errorf("Tab goes to %q, want %q", order, want)
@@ -435,13 +449,15 @@ func TestBoardKeyboard(t *testing.T) {
 	last, first := "$1994.5 "+newest+"|$1994.5, "+newest, "$1240.5 "+before+"|$1240.5, "+before
 	p.expect(told, last)
 	p.expect(`document.querySelector("#range").textContent`, "Low $1,240.50, high $1,994.50")
-	for _, step := range []struct{ key, want string }{{"ArrowLeft", first}, {"ArrowLeft", first}, {"ArrowRight", last}, {"ArrowRight", last}, {"Home", first}, {"End", last}} {
+	for _, step := range []struct{ key, want string }{{"ArrowLeft", first}, {"ArrowLeft", first}, {"ArrowRight", last},
+		{"ArrowRight", last}, {"Home", first}, {"End", last}} {
 		p.key(step.key)
 		p.expect(told, step.want)
 	}
 	tabTo("Points as a table")
 	p.key("Enter")
-	p.expect(`document.querySelector("#points tbody").innerText.split(/\s*[\t\n]\s*/).join("|")`, newest+"|$1994.5|"+before+"|$1240.5")
+	p.expect(`document.querySelector("#points tbody").innerText.split(/\s*[\t\n]\s*/).join("|")`,
+		newest+"|$1994.5|"+before+"|$1240.5")
 	tabTo("back")
 	p.key("Enter")
 	p.await(shown + ` && document.querySelector("#detail").hidden`)
@@ -478,7 +494,8 @@ func TestBoardFavourites(t *testing.T) {
 				p.eval(`document.querySelector("#star-` + id + `").focus()`)
 				p.key("Enter")
 			}
-			p.expect(`document.activeElement.ariaLabel + " " + document.activeElement.ariaPressed`, "Favourite: "+assetName(1)+" true")
+			p.expect(`document.activeElement.ariaLabel + " " + document.activeElement.ariaPressed`,
+				"Favourite: "+assetName(1)+" true")
 			p.expect(pressed, "17")
 			p.expect(stored, `{"market-board-favourites":"[9,2]"}`)
 			p.eval(click(`[href="?view=favourites"]`))
@@ -492,7 +509,8 @@ func TestBoardFavourites(t *testing.T) {
 			other.await(assetShown)
 			other.eval(click("#star"))
 			other.checkAxe("star")
-			p.await(listed + names + `.join("|") === ` + quote(strings.Join([]string{assetName(1), assetName(5), assetName(8)}, "|")))
+			p.await(listed + names + `.join("|") === ` +
+				quote(strings.Join([]string{assetName(1), assetName(5), assetName(8)}, "|")))
 			// A slip can be undone.
 			p.eval(click("#star-2"))
 			p.expect(names+`.length + "|" + `+pressed, "3|12")
@@ -696,7 +714,8 @@ func TestBoardKey(t *testing.T) {
 	// One that is held stays, whatever a link says.
 	for _, other := range []string{wrong, "mdk_live_0"} {
 		p.goTo(base + "/#key=" + other)
-		p.await(shown + ` && location.href === ` + quote(base+"/") + ` && heldKey() === ` + quote(key) + ` && ` + problem + ` === ""`)
+		p.await(shown + ` && location.href === ` + quote(base+"/") + ` && heldKey() === ` + quote(key) + ` && ` +
+			problem + ` === ""`)
 	}
 	if p.asked(key) {
 		t.Error("the key was part of an address")
@@ -721,7 +740,8 @@ func TestBoardAsset(t *testing.T) {
 	at := mark()
 	const tail = "0000000000000001" // makes a price more than a double holds
 	store := memstore.New()
-	times := []time.Time{at.Add(-40 * 24 * time.Hour), at.Add(-30 * time.Hour), at.Add(-5 * time.Hour), at.Add(-4 * time.Hour), at.Add(-10 * time.Minute), at}
+	times := []time.Time{at.Add(-40 * 24 * time.Hour), at.Add(-30 * time.Hour), at.Add(-5 * time.Hour),
+		at.Add(-4 * time.Hour), at.Add(-10 * time.Minute), at}
 	openapitest.Publish(t, store, func(when time.Time) map[string][]map[string]any {
 		rows := board(when, at)
 		rows["quotes"] = rows["quotes"][1:]
@@ -751,7 +771,8 @@ func TestBoardAsset(t *testing.T) {
 	p.expect(`location.search`, "?"+url.Values{"asset": {assetSlug(5)}}.Encode())
 	p.expect(`[...document.querySelectorAll("#links a")].map((link) => link.textContent + " " + link.href + " " + link.rel).join("|")`,
 		"Website https://coin06.example/?a&b noopener noreferrer nofollow ugc|explorer.example https://explorer.example/S06 noopener noreferrer nofollow ugc|other.example https://other.example/ noopener noreferrer nofollow ugc")
-	p.expect(`document.querySelector("#facts").innerText.split(/\s*\n\s*/).slice(0, 6).join("|")`, "Rank|4|Market cap|$85.00\u00a0B|Volume 24 h|$1.23\u00a0M")
+	p.expect(`document.querySelector("#facts").innerText.split(/\s*\n\s*/).slice(0, 6).join("|")`,
+		"Rank|4|Market cap|$85.00\u00a0B|Volume 24 h|$1.23\u00a0M")
 	p.expect(point, said(5))
 	p.point("#plot .u-over", 0)
 	p.await(point + ` === ` + quote(said(1)))
@@ -764,7 +785,8 @@ func TestBoardAsset(t *testing.T) {
 	p.point("#plot .u-over", 0)
 	p.await(point + ` === ` + quote(said(0)))
 	p.eval(`history.back()`)
-	p.await(assetShown + ` && document.querySelector("#windows [aria-current]").textContent === "7d" && ` + point + ` === ` + quote(said(5)))
+	p.await(assetShown + ` && document.querySelector("#windows [aria-current]").textContent === "7d" && ` + point +
+		` === ` + quote(said(5)))
 	p.eval(`history.back()`)
 	p.await(shown + ` && document.querySelector("#detail").hidden`)
 
@@ -828,19 +850,23 @@ func TestBoardDetails(t *testing.T) {
 	p := startBrowser(t).open(t, desktop)
 	follow := func(name, title string, facts ...string) {
 		t.Helper()
-		p.eval(`[...document.querySelectorAll("#table tbody a, #related a")].find((link) => (link.querySelector(".name") ?? link).textContent.startsWith(` + quote(name) + `)).click()`)
+		p.eval(`[...document.querySelectorAll("#table tbody a, #related a")].find((link) => (link.querySelector(".name") ?? link).textContent.startsWith(` + quote(name) +
+			`)).click()`)
 		p.await(detailShown + ` && document.title === ` + quote(title+" · Market board"))
 		p.expect(`document.activeElement.id`, "detail-name")
-		p.expect(`document.querySelector("#facts").innerText.split(/\s*\n\s*/).slice(0, `+strconv.Itoa(len(facts))+`).join("|")`, strings.Join(facts, "|"))
+		p.expect(`document.querySelector("#facts").innerText.split(/\s*\n\s*/).slice(0, `+strconv.Itoa(len(facts))+
+			`).join("|")`, strings.Join(facts, "|"))
 		p.checkAxe(title)
 		p.checkFits()
 	}
-	const links, related = `document.querySelector("#links").innerText.split(/\s*\n\s*/).join("|")`, `document.querySelector("#related").innerText.split(/\s*\n\s*/).join("|")`
+	const links, related = `document.querySelector("#links").innerText.split(/\s*\n\s*/).join("|")`,
+		`document.querySelector("#related").innerText.split(/\s*\n\s*/).join("|")`
 	p.goTo(base + "/?view=exchanges")
 	p.await(shown)
 	p.expect(`document.querySelector("#table tbody").innerText.split(/\s*[\t\n]\s*/).join("|")`,
 		"H|Harbor <b>|$1.85\u00a0B|1,812|240|0.1|0.25|2026-11-21 11:58 UTC|P|Pier|$90.21\u00a0K|–|–|0|0|–|J|Jetty|–|–|–|0|0|–")
-	follow("Harbor", "Harbor <b>", "Volume 24 h", "$1.85\u00a0B", "Markets", "1,812", "Coins", "240", "Maker fee", "0.1", "Taker fee", "0.25", "As of", "2026-11-21 11:58 UTC")
+	follow("Harbor", "Harbor <b>", "Volume 24 h", "$1.85\u00a0B", "Markets", "1,812", "Coins", "240", "Maker fee",
+		"0.1", "Taker fee", "0.25", "As of", "2026-11-21 11:58 UTC")
 	p.expect(links, "Website|Chat")
 	p.expect(`[...document.querySelectorAll("#links a")].map((link) => link.href).join()`, "https://harbor.example/")
 	p.shoot("exchange")
@@ -852,7 +878,8 @@ func TestBoardDetails(t *testing.T) {
 
 	p.goTo(base + "/?view=chains")
 	p.await(shown)
-	follow("Chain & Co", "Chain & Co", "Market cap", "$769.00\u00a0B", "Share of all chains", "25.86%", "Volume 24 h", "$12.35\u00a0M", "Coins", "10")
+	follow("Chain & Co", "Chain & Co", "Market cap", "$769.00\u00a0B", "Share of all chains", "25.86%", "Volume 24 h",
+		"$12.35\u00a0M", "Coins", "10")
 	gainers := strings.Join(assetNames(0, 3), "|")
 	p.expect(`[...document.querySelectorAll("#related .name")].map((name) => name.textContent).join("|")`, gainers)
 	p.shoot("chain")
@@ -928,7 +955,8 @@ func TestBoardTime(t *testing.T) {
 	p.shoot("board-stale")
 
 	age := func(at time.Time) string {
-		return `document.querySelector("#age").textContent.startsWith(` + quote("Snapshot of "+at.Format("2006-01-02 15:04 UTC")) + `)`
+		return `document.querySelector("#age").textContent.startsWith(` +
+			quote("Snapshot of "+at.Format("2006-01-02 15:04 UTC")) + `)`
 	}
 
 	// Without events the page stays as it is when a newer one comes, and offers it.
@@ -939,7 +967,8 @@ func TestBoardTime(t *testing.T) {
 	before, between := at.Add(-20*time.Minute), at.Add(-10*time.Minute)
 	publish(t, store, before)
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		if r, _ := get(t, "GET", base+"/openapi/v1/global"); r.Header.Get("X-Snapshot-Time") == before.Format(time.RFC3339) {
+		if r, _ := get(t, "GET", base+"/openapi/v1/global"); r.Header.Get("X-Snapshot-Time") == before.Format(
+			time.RFC3339) {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -974,8 +1003,10 @@ func TestBoardTime(t *testing.T) {
 	p.eval(`document.querySelector("#plot").focus()`)
 	p.key("Home")
 	publish(t, store, at)
-	p.await(age(at) + ` && document.querySelector("#points tbody td").textContent === ` + quote(at.Format("2006-01-02 15:04 UTC")))
-	p.expect(`document.querySelector("#point").textContent.replace(/.*? /, "") + " " + document.activeElement.id`, before.Format("2006-01-02 15:04 UTC")+" plot")
+	p.await(age(at) + ` && document.querySelector("#points tbody td").textContent === ` +
+		quote(at.Format("2006-01-02 15:04 UTC")))
+	p.expect(`document.querySelector("#point").textContent.replace(/.*? /, "") + " " + document.activeElement.id`,
+		before.Format("2006-01-02 15:04 UTC")+" plot")
 	p.eval(`history.back()`)
 	p.await(shown + ` && document.querySelector("#detail").hidden`)
 

@@ -61,7 +61,8 @@ func startBrowser(t *testing.T) *browser {
 		t.Skip("a browser takes its time")
 	}
 	program := ""
-	for _, name := range []string{os.Getenv("CHROMIUM"), "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
+	for _, name := range []string{
+		os.Getenv("CHROMIUM"), "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
 			program = path
 			break
@@ -83,9 +84,12 @@ func startBrowser(t *testing.T) *browser {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(program,
-		"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
-		"--disable-component-update", "--disable-sync", "--hide-scrollbars", "--force-color-profile=srgb", "--lang=en-US",
-		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--user-data-dir="+t.TempDir(), "--remote-debugging-pipe")
+		"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+		"--disable-background-networking",
+		"--disable-component-update", "--disable-sync", "--hide-scrollbars", "--force-color-profile=srgb",
+		"--lang=en-US",
+		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--user-data-dir="+t.TempDir(),
+		"--remote-debugging-pipe")
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut} // 3 and 4
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -224,9 +228,11 @@ func (p *page) tab() *page { return p.b.tab(p.t, p.view, p.context) }
 func (b *browser) tab(t *testing.T, v view, context string) *page {
 	t.Helper()
 	var target struct{ TargetID string }
-	unmarshal(t, b.call(t, "", "Target.createTarget", map[string]any{"url": "about:blank", "browserContextId": context}), &target)
+	unmarshal(t, b.call(
+		t, "", "Target.createTarget", map[string]any{"url": "about:blank", "browserContextId": context}), &target)
 	var attached struct{ SessionID string }
-	unmarshal(t, b.call(t, "", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}), &attached)
+	unmarshal(t, b.call(t, "", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}),
+		&attached)
 	p := &page{t: t, b: b, session: attached.SessionID, context: context, view: v}
 	b.mu.Lock()
 	b.pages[p.session] = p
@@ -238,13 +244,15 @@ func (b *browser) tab(t *testing.T, v view, context string) *page {
 	if v.phone {
 		scale = 2
 	}
-	p.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": v.width, "height": v.height, "deviceScaleFactor": scale, "mobile": v.phone})
+	p.call("Emulation.setDeviceMetricsOverride",
+		map[string]any{"width": v.width, "height": v.height, "deviceScaleFactor": scale, "mobile": v.phone})
 	p.call("Emulation.setTouchEmulationEnabled", map[string]any{"enabled": v.phone})
 	scheme := "light"
 	if v.dark {
 		scheme = "dark"
 	}
-	p.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}})
+	p.call("Emulation.setEmulatedMedia",
+		map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}})
 	return p
 }
 
@@ -326,7 +334,8 @@ func (p *page) try(expression string) (value any, exception string) {
 			Exception struct{ Description string }
 		}
 	}
-	unmarshal(p.t, p.call("Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true}), &r)
+	unmarshal(p.t, p.call("Runtime.evaluate",
+		map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true}), &r)
 	if r.ExceptionDetails != nil {
 		return nil, r.ExceptionDetails.Text + " " + r.ExceptionDetails.Exception.Description
 	}
@@ -359,10 +368,12 @@ func (p *page) await(condition string) {
 // key presses a key, such as Tab, Enter or Backspace.
 func (p *page) key(name string) {
 	p.t.Helper()
-	code := map[string]int{"Backspace": 8, "Tab": 9, "Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "/": 191}[name]
+	code := map[string]int{"Backspace": 8, "Tab": 9, "Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37,
+		"ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "/": 191}[name]
 	text := map[string]string{"Enter": "\r", "/": "/"}[name]
 	for _, kind := range []string{"keyDown", "keyUp"} {
-		p.call("Input.dispatchKeyEvent", map[string]any{"type": kind, "key": name, "code": name, "text": text, "windowsVirtualKeyCode": code})
+		p.call("Input.dispatchKeyEvent",
+			map[string]any{"type": kind, "key": name, "code": name, "text": text, "windowsVirtualKeyCode": code})
 		text = ""
 	}
 }
@@ -375,7 +386,8 @@ func (p *page) point(selector string, part float64) {
 		X float64 `json:"x"`
 		Y float64 `json:"y"`
 	}
-	place := fmt.Sprintf(`(() => { const r = document.querySelector(%s).getBoundingClientRect(); return JSON.stringify({ x: r.left + r.width * %g, y: r.top + r.height / 2 }); })()`, quote(selector), part)
+	place := fmt.Sprintf(
+		`(() => { const r = document.querySelector(%s).getBoundingClientRect(); return JSON.stringify({ x: r.left + r.width * %g, y: r.top + r.height / 2 }); })()`, quote(selector), part)
 	unmarshal(p.t, json.RawMessage(p.eval(place).(string)), &at)
 	if p.view.phone {
 		p.call("Input.dispatchTouchEvent", map[string]any{"type": "touchStart", "touchPoints": []any{at}})
@@ -441,8 +453,10 @@ func small(taken []byte) ([]byte, error) {
 		return near(r, r2) && near(g, g2) && near(b1, b2)
 	}
 	var colours color.Palette
-	for _, c := range slices.SortedFunc(maps.Keys(count), func(a, b color.Color) int { return cmp.Compare(count[b], count[a]) }) {
-		if len(colours) < 32 || len(colours) < 64 && !slices.ContainsFunc(colours, func(one color.Color) bool { return shade(one, c) }) {
+	for _, c := range slices.SortedFunc(
+		maps.Keys(count), func(a, b color.Color) int { return cmp.Compare(count[b], count[a]) }) {
+		if len(colours) < 32 ||
+			len(colours) < 64 && !slices.ContainsFunc(colours, func(one color.Color) bool { return shade(one, c) }) {
 			colours = append(colours, c)
 		}
 	}

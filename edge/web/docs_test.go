@@ -18,7 +18,8 @@ func startEdge(t *testing.T, authOff bool) (base, key string) {
 	t.Helper()
 	store := openapitest.Market(t)
 	key = openapitest.Key(t, store, 1000, 1000)
-	base = openapitest.Start(t, edge.Config{Reader: store, AuthOff: authOff, Server: server.Config{KeyRequestURL: keyRequestURL}})
+	base = openapitest.Start(
+		t, edge.Config{Reader: store, AuthOff: authOff, Server: server.Config{KeyRequestURL: keyRequestURL}})
 	openapitest.Await(t, base, key)
 	return base, key
 }
@@ -45,7 +46,8 @@ func TestReference(t *testing.T) {
 				try   = `document.querySelector("[id$='tag/assets/GET/openapi/v1/quotes'] .show-api-client-button")`
 				// The console lies over the page, which has an example of the same answer.
 				console = `document.querySelector("[role=dialog].scalar-client")`
-				send    = `[...` + console + `.querySelectorAll("[data-addressbar-action=send]")].find((button) => button.checkVisibility())`
+				send    = `[...` + console +
+					`.querySelectorAll("[data-addressbar-action=send]")].find((button) => button.checkVisibility())`
 			)
 			p.await(field + ` && ` + try)
 			p.shoot("docs-" + name)
@@ -87,7 +89,8 @@ func TestReference(t *testing.T) {
 				t.Error("the key was part of an address")
 			}
 			if name == "phone" { // on the desk the board keeps it
-				p.expect(`String(JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie]).includes(`+quote(key)+`))`, "false")
+				p.expect(`String(JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie]).includes(`+quote(key)+
+					`))`, "false")
 			}
 			p.checkStayed(base)
 		})

@@ -21,11 +21,10 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/andybalholm/brotli"
-	"github.com/klauspost/compress/gzip"
-
 	"example.com/marketdata/edge/openapi"
 	"example.com/marketdata/edge/server"
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/gzip"
 )
 
 //go:embed static scalar/standalone.js.br scalar/LICENSE uplot
@@ -108,7 +107,8 @@ func Files(o Options) (map[string]server.StaticFile, error) {
 			return nil, fmt.Errorf("web: %w", err)
 		}
 		var out bytes.Buffer
-		if err := t.Execute(&out, map[string]any{"AuthOff": o.AuthOff, "KeyRequestURL": o.KeyRequestURL, "Logos": strings.TrimSpace(sources), "Scalar": scalarPath, "UPlot": uplotPath}); err != nil {
+		if err := t.Execute(&out, map[string]any{"AuthOff": o.AuthOff, "KeyRequestURL": o.KeyRequestURL,
+			"Logos": strings.TrimSpace(sources), "Scalar": scalarPath, "UPlot": uplotPath}); err != nil {
 			return nil, fmt.Errorf("web: %w", err)
 		}
 		all[page.path] = file(out.Bytes(), "text/html; charset=utf-8", page.policy)
@@ -199,7 +199,9 @@ var bundle = sync.OnceValues(func() (server.StaticFile, error) {
 		return server.StaticFile{}, fmt.Errorf("web: Scalar's bundle: %w", err)
 	}
 	return server.StaticFile{
-		Body: body, ContentType: "text/javascript; charset=utf-8", Brotli: packed, Gzip: gzipped(body), CacheControl: immutable,
-		Header: map[string]string{"Content-Security-Policy": filePolicy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"},
+		Body: body, ContentType: "text/javascript; charset=utf-8", Brotli: packed, Gzip: gzipped(body),
+		CacheControl: immutable,
+		Header: map[string]string{"Content-Security-Policy": filePolicy, "X-Content-Type-Options": "nosniff",
+			"Referrer-Policy": "no-referrer"},
 	}, nil
 })

@@ -13,9 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"example.com/marketdata/edge/web"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
@@ -59,24 +58,30 @@ var versioned = regexp.MustCompile(`^/static/[a-z]+-[0-9.]+\.(?:js|css)$`)
 func TestFiles(t *testing.T) {
 	base, _ := startEdge(t, false)
 	contentTypes := map[string]string{
-		"/": "text/html; charset=utf-8", "/docs": "text/html; charset=utf-8", "/openapi.json": "application/json", "/llms.txt": "text/plain; charset=utf-8", "/docs/quick-start.md": "text/markdown; charset=utf-8",
-		"/static/scalar-LICENSE.txt": "text/plain; charset=utf-8", "/static/uplot-LICENSE.txt": "text/plain; charset=utf-8",
+		"/": "text/html; charset=utf-8", "/docs": "text/html; charset=utf-8", "/openapi.json": "application/json",
+		"/llms.txt": "text/plain; charset=utf-8", "/docs/quick-start.md": "text/markdown; charset=utf-8",
+		"/static/scalar-LICENSE.txt": "text/plain; charset=utf-8",
+		"/static/uplot-LICENSE.txt":  "text/plain; charset=utf-8",
 	}
-	paths := []string{"/", "/docs", "/openapi.json", "/llms.txt", "/static/scalar-LICENSE.txt", "/static/uplot-LICENSE.txt"}
+	paths := []string{
+		"/", "/docs", "/openapi.json", "/llms.txt", "/static/scalar-LICENSE.txt", "/static/uplot-LICENSE.txt"}
 	for i := 0; i < len(paths); i++ {
 		path := paths[i]
 		r, body := get(t, "GET", base+path)
-		if r.StatusCode != http.StatusOK || body == "" || r.Header.Get("X-Request-Id") == "" || r.Header.Get("Access-Control-Allow-Origin") != "*" {
+		if r.StatusCode != http.StatusOK || body == "" || r.Header.Get("X-Request-Id") == "" ||
+			r.Header.Get("Access-Control-Allow-Origin") != "*" {
 			t.Errorf("GET %s: %s %v", path, r.Status, r.Header)
 		}
 		if want := contentTypes[path]; want != "" && r.Header.Get("Content-Type") != want {
 			t.Errorf("%s: Content-Type %q, want %q", path, r.Header.Get("Content-Type"), want)
 		}
 		policy := r.Header.Get("Content-Security-Policy")
-		if !strings.HasPrefix(policy, "default-src 'none'; ") || strings.Contains(policy, "http") || strings.Contains(policy, "*") {
+		if !strings.HasPrefix(policy, "default-src 'none'; ") || strings.Contains(policy, "http") ||
+			strings.Contains(policy, "*") {
 			t.Errorf("%s: Content-Security-Policy %q lets other hosts in", path, policy)
 		}
-		for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"} {
+		for name, want := range map[string]string{
+			"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"} {
 			if got := r.Header.Get(name); got != want {
 				t.Errorf("%s: %s: %q, want %q", path, name, got, want)
 			}
@@ -88,16 +93,19 @@ func TestFiles(t *testing.T) {
 		if got := r.Header.Get("Cache-Control"); got != want {
 			t.Errorf("%s: Cache-Control %q, want %q", path, got, want)
 		}
-		if head, body := get(t, "HEAD", base+path); head.StatusCode != 200 || body != "" || head.ContentLength != r.ContentLength || head.Header.Get("Etag") != r.Header.Get("Etag") {
+		if head, body := get(t, "HEAD", base+path); head.StatusCode != 200 || body != "" ||
+			head.ContentLength != r.ContentLength || head.Header.Get("Etag") != r.Header.Get("Etag") {
 			t.Errorf("HEAD %s: %s %d %q", path, head.Status, head.ContentLength, head.Header.Get("Etag"))
 		}
-		if again, body := get(t, "GET", base+path, "If-None-Match", r.Header.Get("Etag")); again.StatusCode != http.StatusNotModified || body != "" {
+		if again, body := get(t, "GET", base+path, "If-None-Match",
+			r.Header.Get("Etag")); again.StatusCode != http.StatusNotModified || body != "" {
 			t.Errorf("%s, known: %s", path, again.Status)
 		}
 		for _, coding := range []string{"br", "gzip"} {
 			coded, bytes := get(t, "GET", base+path, "Accept-Encoding", coding)
 			if coded.Header.Get("Content-Encoding") != coding || len(bytes) >= len(body) {
-				t.Errorf("%s as %s: %q, %d of %d bytes", path, coding, coded.Header.Get("Content-Encoding"), len(bytes), len(body))
+				t.Errorf("%s as %s: %q, %d of %d bytes", path, coding, coded.Header.Get("Content-Encoding"), len(bytes),
+					len(body))
 			}
 		}
 		if r.Header.Get("Content-Type") != contentTypes["/"] && path != "/llms.txt" {
@@ -123,8 +131,10 @@ func TestFiles(t *testing.T) {
 			t.Errorf("/llms.txt does not name %s", endpoint[1])
 		}
 	}
-	for _, path := range []string{"/docs/", "/static", "/static/", "/static/web.go", "/static/board.html", "/index.html", "/openapi.yaml", "//"} {
-		if r, body := get(t, "GET", base+path); r.StatusCode != http.StatusNotFound || !strings.Contains(body, `"PATH_NOT_FOUND"`) {
+	for _, path := range []string{
+		"/docs/", "/static", "/static/", "/static/web.go", "/static/board.html", "/index.html", "/openapi.yaml", "//"} {
+		if r, body := get(t, "GET", base+path); r.StatusCode != http.StatusNotFound ||
+			!strings.Contains(body, `"PATH_NOT_FOUND"`) {
 			t.Errorf("%s: %s %s", path, r.Status, body)
 		}
 	}
@@ -167,7 +177,10 @@ func TestWhoIsAsked(t *testing.T) {
 
 // TestLogoOrigins refuses what would be more in a policy than one origin.
 func TestLogoOrigins(t *testing.T) {
-	for _, origin := range []string{"", "*", "img.example", "https://", "https://*.example", "https://img.example/", "https://img.example; script-src *", "https://a.example https://b.example", "https://IMG.example", "data:", "https://a.example\n"} {
+	for _, origin := range []string{
+		"", "*", "img.example", "https://", "https://*.example", "https://img.example/",
+		"https://img.example; script-src *", "https://a.example https://b.example", "https://IMG.example", "data:",
+		"https://a.example\n"} {
 		if _, err := web.Files(web.Options{Logos: []string{origin}}); err == nil {
 			t.Errorf("%q is an origin", origin)
 		}
@@ -176,7 +189,8 @@ func TestLogoOrigins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if policy := files["/"].Header["Content-Security-Policy"]; !strings.Contains(policy, "; img-src 'self' https://img.example http://[::1]:8080; ") {
+	if policy := files["/"].Header["Content-Security-Policy"]; !strings.Contains(
+		policy, "; img-src 'self' https://img.example http://[::1]:8080; ") {
 		t.Errorf("the board's policy: %s", policy)
 	}
 }
@@ -189,7 +203,8 @@ func TestMarkup(t *testing.T) {
 			t.Fatal(err)
 		}
 		for what, wrong := range map[string]string{
-			"an empty heading": `<h([1-6])[^>]*></h`, "a search field that is a combobox": `type="search"[^>]*role="combobox"|role="combobox"[^>]*type="search"`,
+			"an empty heading":                  `<h([1-6])[^>]*></h`,
+			"a search field that is a combobox": `type="search"[^>]*role="combobox"|role="combobox"[^>]*type="search"`,
 		} {
 			if m := regexp.MustCompile(wrong).FindString(string(b)); m != "" {
 				t.Errorf("%s: %s: %s", page, what, m)
@@ -208,7 +223,8 @@ func TestMonograms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	schemes := regexp.MustCompile(`--mark: (\d+)% (\d+)%; --mark-text: (\d+)% (\d+)%`).FindAllStringSubmatch(string(b), -1)
+	schemes := regexp.MustCompile(`--mark: (\d+)% (\d+)%; --mark-text: (\d+)% (\d+)%`).
+		FindAllStringSubmatch(string(b), -1)
 	if len(schemes) != 2 {
 		t.Fatalf("%d schemes", len(schemes))
 	}

@@ -18,10 +18,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"example.com/marketdata/internal/buildinfo"
 	"example.com/marketdata/internal/logs"
+	"github.com/alecthomas/kong"
 )
 
 // Exit statuses that every program has (FEED.md, "Exit status"); a program may
@@ -93,11 +92,14 @@ func Uninterrupted(ctx context.Context, err error) error {
 func (p Program) Do(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	exited := false
 	vars := kong.Vars{"version": buildinfo.Version(p.Name)}
-	parser := kong.Must(p.CLI, kong.Name(p.Name), kong.Description(p.Description), kong.DefaultEnvars(strings.ToUpper(p.Name)),
+	parser := kong.Must(
+		p.CLI, kong.Name(p.Name), kong.Description(p.Description), kong.DefaultEnvars(strings.ToUpper(p.Name)),
 		kong.Writers(stdout, stderr), kong.Exit(func(int) { exited = true }),
 		kong.Help(p.printHelp), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
-		kong.ValueFormatter(func(v *kong.Value) string { return v.Help }), // without the variable, of which the description says how all are named
-		vars.CloneWith(p.Vars), kong.TypeMapper(reflect.TypeFor[netip.Prefix](), kong.MapperFunc(decodePrefix)), kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(decodeDuration)))
+		// without the variable, of which the description says how all are named
+		kong.ValueFormatter(func(v *kong.Value) string { return v.Help }),
+		vars.CloneWith(p.Vars), kong.TypeMapper(reflect.TypeFor[netip.Prefix](), kong.MapperFunc(decodePrefix)),
+		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(decodeDuration)))
 	p.describe(parser.Model.Node)
 	if len(args) > 0 && args[0] == completeWord {
 		complete(stdout, parser.Model.Node, args[1:])
@@ -115,7 +117,8 @@ func (p Program) Do(ctx context.Context, args []string, stdout, stderr io.Writer
 	fail := func(err error) { fmt.Fprintf(stderr, "%s: %s\n", p.Name, logs.Text(err)) }
 	wrong := func(err error, at *kong.Context) int {
 		text := strings.TrimPrefix(err.Error(), ErrUsage.Error()+": ")
-		if word, ok := strings.CutPrefix(text, "unexpected argument "); ok && slices.ContainsFunc(at.Flags(), func(f *kong.Flag) bool { return f.Name == word }) {
+		if word, ok := strings.CutPrefix(text, "unexpected argument "); ok &&
+			slices.ContainsFunc(at.Flags(), func(f *kong.Flag) bool { return f.Name == word }) {
 			text += fmt.Sprintf(", did you mean \"--%s\"?", word)
 		}
 		fail(errors.New(strings.Replace(text, `got "EOL" (<EOL>)`, "the line ends", 1)))

@@ -12,9 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alecthomas/kong"
-
 	"example.com/marketdata/internal/cmdline"
+	"github.com/alecthomas/kong"
 )
 
 type toy struct {
@@ -38,17 +37,19 @@ func do(t *testing.T, args ...string) (int, string) {
 	t.Helper()
 	var c toy
 	var out bytes.Buffer
-	status := cmdline.Program{Name: "toy", CLI: &c, Run: func(_ context.Context, _ *kong.Context, log *slog.Logger) error {
-		fmt.Fprintln(&out, c.Size, c.Tags, c.Loud, c.Where, c.Needed, c.Print.Level, c.LogLevel)
-		return nil
-	}}.Do(t.Context(), args, &out, &out)
+	status := cmdline.Program{
+		Name: "toy", CLI: &c, Run: func(_ context.Context, _ *kong.Context, log *slog.Logger) error {
+			fmt.Fprintln(&out, c.Size, c.Tags, c.Loud, c.Where, c.Needed, c.Print.Level, c.LogLevel)
+			return nil
+		}}.Do(t.Context(), args, &out, &out)
 	return status, strings.TrimSpace(out.String())
 }
 
 func TestSize(t *testing.T) {
 	for text, want := range map[string]int64{
 		"0": 0, "1B": 1, "256MiB": 256 << 20, "1.5GB": 15e8, "100 kB": 1e5, "1024TiB": 1 << 50, "2KiB": 2048,
-		"": -1, "1": -1, "256": -1, "1M": -1, "1g": -1, "-1MiB": -1, "1025TiB": -1, "1 parsec": -1, "1e3B": -1, "MiB": -1, "1,000B": -1, "99999999999999999999TiB": -1,
+		"": -1, "1": -1, "256": -1, "1M": -1, "1g": -1, "-1MiB": -1, "1025TiB": -1, "1 parsec": -1, "1e3B": -1,
+		"MiB": -1, "1,000B": -1, "99999999999999999999TiB": -1,
 	} {
 		var s cmdline.Size
 		if err := s.UnmarshalText([]byte(text)); (err == nil) != (want >= 0) || err == nil && int64(s) != want {
@@ -60,7 +61,8 @@ func TestSize(t *testing.T) {
 func TestAddress(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": true, ":8080": true, "127.0.0.1:0": true, "[::1]:80": true, "localhost:http": true,
-		"8080": false, "localhost": false, "::1": false, "127.0.0.1:http-no": false, ":99999": false, "http://x:1": false,
+		"8080": false, "localhost": false, "::1": false, "127.0.0.1:http-no": false, ":99999": false,
+		"http://x:1": false,
 	} {
 		var a cmdline.Address
 		if err := a.UnmarshalText([]byte(text)); (err == nil) != want {
@@ -79,7 +81,8 @@ func TestConfig(t *testing.T) {
 	}{
 		{"", "missing flags: --needed", nil},
 		{"needed: x", "1048576 [] false  x 0 info", nil},
-		{"needed: 7\nsize: 2KiB\ntags: [a, 'b']\nloud: true\nwhere: :80\nlevel: 3\nlog-level: debug", "2048 [a b] true :80 7 3 debug", nil},
+		{"needed: 7\nsize: 2KiB\ntags: [a, 'b']\nloud: true\nwhere: :80\nlevel: 3\nlog-level: debug",
+			"2048 [a b] true :80 7 3 debug", nil},
 		{"needed: x\ntags: a,b", "1048576 [a b] false  x 0 info", nil},
 		{"needed: x\nsize: 2KiB\ntags: [a]", "3000 [c] false  x 0 info", []string{"--size", "3kB", "--tags", "c"}},
 		{"needed: x\nneeded: y", "already defined", nil},
@@ -87,7 +90,8 @@ func TestConfig(t *testing.T) {
 		{"needed:", "line 1: want a value", nil},
 		{"needed: [a]", "line 1: want a value", nil},
 		{"- needed", "want lines such as", nil},
-		{"needed: x\nlevel: high", "--level: expected a valid 64 bit int but got \"high\" (--config " + file + ", line 2)", nil},
+		{"needed: x\nlevel: high",
+			"--level: expected a valid 64 bit int but got \"high\" (--config " + file + ", line 2)", nil},
 		{"needed: x\nleval: 1", "line 2: there is no flag of that name, did you mean level?", nil},
 		{"config: x", "there is no flag of that name", nil},
 		{"version: true", "there is no flag of that name", nil},
@@ -95,18 +99,22 @@ func TestConfig(t *testing.T) {
 		if err := os.WriteFile(file, []byte(c.yaml), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if status, out := do(t, append([]string{"print", "--config", file}, c.args...)...); !strings.Contains(out, c.want) || (status == cmdline.Done) != (out == c.want) {
+		if status, out := do(t, append([]string{"print", "--config", file}, c.args...)...); !strings.Contains(
+			out, c.want) || (status == cmdline.Done) != (out == c.want) {
 			t.Errorf("%q %q: status %d, %s, want %s", c.yaml, c.args, status, out, c.want)
 		}
 	}
 	// Of a file that is something else nothing is told.
 	for _, other := range []string{
-		"root:$y$j9T$hidden:19000:0:99999:7:::\nbin:*:19000:0:99999:7:::\n", "root: hidden\n", "hidden: 1\nhidden: 2\n", "a: *hidden\n", "a: !hidden! b\n", "'hid`den\n", "hidden\n", "a: \"\\hidden\"", "%hidden\n", "&hidden a: *hidde\n",
+		"root:$y$j9T$hidden:19000:0:99999:7:::\nbin:*:19000:0:99999:7:::\n", "root: hidden\n", "hidden: 1\nhidden: 2\n",
+		"a: *hidden\n", "a: !hidden! b\n", "'hid`den\n", "hidden\n", "a: \"\\hidden\"", "%hidden\n",
+		"&hidden a: *hidde\n",
 	} {
 		if err := os.WriteFile(file, []byte(other), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if status, out := do(t, "print", "--config", file); status == cmdline.Done || strings.Contains(out, "hid") || strings.Contains(out, "root") {
+		if status, out := do(t, "print", "--config", file); status == cmdline.Done || strings.Contains(out, "hid") ||
+			strings.Contains(out, "root") {
 			t.Errorf("%q: status %d, %s", other, status, out)
 		}
 	}
@@ -155,7 +163,8 @@ func TestCompletion(t *testing.T) {
 			}
 			args := map[string][]string{"bash": {"--norc"}, "zsh": {"-f"}, "fish": {"--no-config"}}[shell]
 			cmd := exec.CommandContext(t.Context(), path, append(args, "-c", script)...)
-			cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "PROGRAM=" + program, "LINE=" + line, "TERM=dumb"}
+			cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "PROGRAM=" + program,
+				"LINE=" + line, "TERM=dumb"}
 			out, err := cmd.CombinedOutput()
 			words := strings.Fields(string(out))
 			slices.Sort(words)

@@ -89,7 +89,8 @@ func complete(w io.Writer, node *kong.Node, words []string) {
 			continue
 		}
 		if name, is := strings.CutPrefix(word, "--"); is {
-			if i := slices.IndexFunc(flags, func(f *kong.Flag) bool { return f.Name == name }); i >= 0 && !flags[i].IsBool() {
+			if i := slices.IndexFunc(flags, func(f *kong.Flag) bool { return f.Name == name }); i >= 0 &&
+				!flags[i].IsBool() {
 				valued = flags[i]
 			}
 		} else if i := slices.IndexFunc(node.Children, func(c *kong.Node) bool { return c.Name == word }); i >= 0 {

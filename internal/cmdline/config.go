@@ -23,7 +23,8 @@ func (configFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
 		return fmt.Errorf("--config: %w", err)
 	}
 	if err := yaml.Unmarshal(b, &c.values); err != nil {
-		return fmt.Errorf("--config %s: %s; want lines such as log-level: debug", c.file, quoted.ReplaceAllString(err.Error(), "…"))
+		return fmt.Errorf(
+			"--config %s: %s; want lines such as log-level: debug", c.file, quoted.ReplaceAllString(err.Error(), "…"))
 	}
 	ctx.AddResolver(c)
 	return nil
@@ -49,7 +50,8 @@ func (c config) Validate(app *kong.Application) error {
 	})
 	for name, value := range c.values {
 		if !slices.Contains(known, name) {
-			return fmt.Errorf("--config %s: line %d: there is no flag of that name%s", c.file, value.Line, didYouMean(name, known))
+			return fmt.Errorf(
+				"--config %s: line %d: there is no flag of that name%s", c.file, value.Line, didYouMean(name, known))
 		}
 	}
 	return nil
@@ -80,9 +82,11 @@ func (c config) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, er
 		return nil, fmt.Errorf("--config %s: line %d: want a value as on the command line", c.file, node.Line)
 	}
 	// Tried here, where file and line are known.
-	if err := flag.Parse(kong.Scan().PushTyped(value, kong.FlagValueToken), reflect.New(flag.Target.Type()).Elem()); err != nil {
+	if err := flag.Parse(
+		kong.Scan().PushTyped(value, kong.FlagValueToken), reflect.New(flag.Target.Type()).Elem()); err != nil {
 		// The caller names the flag, too.
-		return nil, fmt.Errorf("%s (--config %s, line %d)", strings.TrimPrefix(err.Error(), flag.ShortSummary()+": "), c.file, node.Line)
+		return nil, fmt.Errorf(
+			"%s (--config %s, line %d)", strings.TrimPrefix(err.Error(), flag.ShortSummary()+": "), c.file, node.Line)
 	}
 	return value, nil
 }

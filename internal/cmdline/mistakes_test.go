@@ -23,10 +23,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"example.com/marketdata/internal/lab/local"
 	"example.com/marketdata/internal/lab/testserver"
+	"golang.org/x/sync/errgroup"
 )
 
 var update = flag.Bool("update", false, "write testdata/mistakes.txt anew")
@@ -64,7 +63,9 @@ func build(t *testing.T, packages ...string) string {
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	bin := build(t, "./builder/cmd/builder", "./edge/cmd/edge", "./loadtest/cmd/loadtest", "./internal/lab/bench-builder", "./internal/lab/bench-peers", "./internal/lab/demo", "./internal/lab/stack", "./internal/lab/soak")
+	bin := build(
+		t, "./builder/cmd/builder", "./edge/cmd/edge", "./loadtest/cmd/loadtest", "./internal/lab/bench-builder",
+		"./internal/lab/bench-peers", "./internal/lab/demo", "./internal/lab/stack", "./internal/lab/soak")
 	minio := testserver.MinIO(t)
 	endpoint, err := url.Parse(minio.Endpoint)
 	if err != nil {
@@ -84,7 +85,10 @@ func TestMistakes(t *testing.T) {
 
 	live, admin, ready := local.Free("127.0.0.1:0"), local.Free("127.0.0.1:0"), local.Free("127.0.0.1:0")
 	env := append(minio.Env(), "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+dir, "TMPDIR="+dir,
-		"MINIO="+minio.Endpoint, "HOST="+endpoint.Host, "BEHIND="+behind.URL, "TLS="+secure.Listener.Addr().String(), "USED="+endpoint.Host, "FREE="+local.Free("127.0.0.1:0"), "BIN="+bin, "BUILDER_LOG_LEVEL=error", "EDGE_MAX_CONNS=100", "EDGE_DRAIN_WAIT=0s", "EDGE_LISTEN=127.0.0.1:0", "EDGE_ADMIN=127.0.0.1:0", "LOCAL_LISTEN=127.0.0.1:0", "LOCAL_ADMIN=127.0.0.1:0", "LIVE="+live, "ADMIN="+admin, "READY="+ready)
+		"MINIO="+minio.Endpoint, "HOST="+endpoint.Host, "BEHIND="+behind.URL, "TLS="+secure.Listener.Addr().String(),
+		"USED="+endpoint.Host, "FREE="+local.Free("127.0.0.1:0"), "BIN="+bin, "BUILDER_LOG_LEVEL=error",
+		"EDGE_MAX_CONNS=100", "EDGE_DRAIN_WAIT=0s", "EDGE_LISTEN=127.0.0.1:0", "EDGE_ADMIN=127.0.0.1:0",
+		"LOCAL_LISTEN=127.0.0.1:0", "LOCAL_ADMIN=127.0.0.1:0", "LIVE="+live, "ADMIN="+admin, "READY="+ready)
 	sh := func(ctx context.Context, script string, out *watch) int {
 		cmd := exec.CommandContext(ctx, "bash", "-c", script)
 		cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, env, out, out
@@ -119,10 +123,14 @@ func TestMistakes(t *testing.T) {
 		<-begun.Done()
 	}
 	scrub := func(text string) string {
-		for name, value := range map[string]string{dir: "DIR", endpoint.Host: "HOST", live: "LIVE", admin: "ADMIN", ready: "READY", behind.Listener.Addr().String(): "BEHIND", secure.Listener.Addr().String(): "TLS"} {
+		for name, value := range map[string]string{dir: "DIR", endpoint.Host: "HOST", live: "LIVE", admin: "ADMIN",
+			ready: "READY", behind.Listener.Addr().String(): "BEHIND", secure.Listener.Addr().String(): "TLS"} {
 			text = strings.ReplaceAll(text, name, value)
 		}
-		for _, r := range [][2]string{{`(?m)^time=\S+ |"time":"[^"]+",`, ""}, {`127\.0\.0\.1:\d{4,5}\b`, "ADDRESS"}, {`\d+ requests failed`, "N requests failed"}, {`has no role: .*`, "has no role: …"}, {`user \d+,`, "user N,"}, {`by key "\w+"`, "by key …"}} {
+		for _, r := range [][2]string{
+			{`(?m)^time=\S+ |"time":"[^"]+",`, ""}, {`127\.0\.0\.1:\d{4,5}\b`, "ADDRESS"},
+			{`\d+ requests failed`, "N requests failed"}, {`has no role: .*`, "has no role: …"},
+			{`user \d+,`, "user N,"}, {`by key "\w+"`, "by key …"}} {
 			text = regexp.MustCompile(r[0]).ReplaceAllString(text, r[1])
 		}
 		return text

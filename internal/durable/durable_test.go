@@ -21,7 +21,8 @@ func TestReplace(t *testing.T) {
 		for _, c := range []struct {
 			path, data string
 			err        error
-		}{{path, "first, and longer", nil}, {path, "second", nil}, {path, "part", errors.New("reader")}, {filepath.Join(dir, "no", "such"), "", fs.ErrNotExist}} {
+		}{{path, "first, and longer", nil}, {path, "second", nil}, {path, "part", errors.New("reader")},
+			{filepath.Join(dir, "no", "such"), "", fs.ErrNotExist}} {
 			from := io.Reader(strings.NewReader(c.data))
 			if c.data == "part" {
 				from = io.MultiReader(from, iotest.ErrReader(c.err))

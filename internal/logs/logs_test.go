@@ -37,7 +37,8 @@ func TestHidden(t *testing.T) {
 			}
 		}
 		var line struct{ Msg, Key string }
-		if format == "json" && (json.Unmarshal([]byte(out.String()), &line) != nil || line.Msg != text || line.Key != text) {
+		if format == "json" &&
+			(json.Unmarshal([]byte(out.String()), &line) != nil || line.Msg != text || line.Key != text) {
 			t.Errorf("%s says %q", out.String(), line)
 		}
 	}

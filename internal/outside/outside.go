@@ -22,14 +22,16 @@ var apiKey = regexp.MustCompile(`mdk_live_\w*`)
 func Text(text string, secrets ...string) string {
 	for _, secret := range secrets {
 		if secret != "" {
-			text = strings.NewReplacer(secret, "[secret]", url.QueryEscape(secret), "[secret]", url.PathEscape(secret), "[secret]").Replace(text)
+			text = strings.NewReplacer(secret, "[secret]", url.QueryEscape(secret), "[secret]", url.PathEscape(secret),
+				"[secret]").Replace(text)
 		}
 	}
 	if strings.Contains(text, "mdk_live_") {
 		text = apiKey.ReplaceAllLiteralString(text, "[secret]")
 	}
 	text = strings.ToValidUTF8(text[:min(len(text), maxText)], "")
-	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+	return strings.Join(
+		strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 }
 
 // Error returns an error that reads as Text, and is what err is to errors.Is and

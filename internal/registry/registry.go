@@ -5,10 +5,9 @@ package registry
 import (
 	"runtime"
 
+	"example.com/marketdata/internal/buildinfo"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-
-	"example.com/marketdata/internal/buildinfo"
 )
 
 // New returns a registry with the metrics of the Go runtime, of the process, and

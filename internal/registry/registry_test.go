@@ -18,7 +18,8 @@ func TestNew(t *testing.T) {
 		for _, l := range family.Metric[0].Label {
 			labels[l.GetName()] = l.GetValue()
 		}
-		if family.Metric[0].Gauge.GetValue() != 1 || len(labels) != 3 || labels["goversion"] != runtime.Version() || labels["revision"] == "" {
+		if family.Metric[0].Gauge.GetValue() != 1 || len(labels) != 3 || labels["goversion"] != runtime.Version() ||
+			labels["revision"] == "" {
 			t.Errorf("%v", family)
 		}
 		return

@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/zeebo/xxh3"
-
 	"example.com/marketdata/loadtest/model"
+	"github.com/zeebo/xxh3"
 )
 
 // placeBook remembers which row stands where in the listings of snapshots. In

@@ -8,12 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/zeebo/xxh3"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
 	"example.com/marketdata/loadtest/model"
+	"github.com/zeebo/xxh3"
 )
 
 // Expect is what a request's author expects of the answer.
@@ -259,7 +258,8 @@ func (s *Session) headers(a *Ask, r *client.Response) string {
 	if r.Status == 304 {
 		return ""
 	}
-	if coding := r.Get("Content-Encoding"); coding != nil && !bytes.Contains(a.Accept, coding) && !bytes.Contains(a.Accept, []byte("*")) {
+	if coding := r.Get("Content-Encoding"); coding != nil && !bytes.Contains(a.Accept, coding) &&
+		!bytes.Contains(a.Accept, []byte("*")) {
 		return fmt.Sprintf("Content-Encoding %q, asked was %q", coding, a.Accept)
 	}
 	if t := r.Get("Content-Type"); !bytes.HasPrefix(t, []byte("application/json")) {
@@ -325,7 +325,8 @@ func (s *Session) examine(a *Ask, r *client.Response, snapshot []byte) bool {
 	c := s.c
 	body := xxh3.Hash128(r.Body).Bytes()
 	b := append(s.buf[:0], body[:]...)
-	for _, part := range [][]byte{a.Target, a.Pin, snapshot, r.Get("Content-Encoding"), r.Get("ETag"), r.Get("X-Not-Found"), r.Get("X-Ignored"), r.Get("Last-Modified"), r.Get("Content-Length")} {
+	for _, part := range [][]byte{a.Target, a.Pin, snapshot, r.Get("Content-Encoding"), r.Get("ETag"),
+		r.Get("X-Not-Found"), r.Get("X-Ignored"), r.Get("Last-Modified"), r.Get("Content-Length")} {
 		b = append(append(b, part...), 0)
 	}
 	head := byte(0)
@@ -356,9 +357,11 @@ func (s *Session) examine(a *Ask, r *client.Response, snapshot []byte) bool {
 	c.distinct.Add(1)
 	an := &answer{
 		ask: string(a.Target), head: a.Head, expect: a.Expect, pin: string(a.Pin), tag: string(a.Tag),
-		status: r.Status, snapshot: string(snapshot), coding: string(r.Get("Content-Encoding")), etag: string(r.Get("ETag")), notFound: string(r.Get("X-Not-Found")), ignored: string(r.Get("X-Ignored")),
-		lastModified: string(r.Get("Last-Modified")), length: string(r.Get("Content-Length")), cacheControl: string(r.Get("Cache-Control")),
-		key: key, received: time.Now(),
+		status: r.Status, snapshot: string(snapshot), coding: string(r.Get("Content-Encoding")),
+		etag: string(r.Get("ETag")), notFound: string(r.Get("X-Not-Found")), ignored: string(r.Get("X-Ignored")),
+		lastModified: string(r.Get("Last-Modified")), length: string(r.Get("Content-Length")),
+		cacheControl: string(r.Get("Cache-Control")),
+		key:          key, received: time.Now(),
 	}
 	size := int64(len(r.Body)) + 512
 	if c.pending.Add(size) <= c.cfg.MaxPending {
@@ -407,7 +410,8 @@ func (c *Checker) judge(an *answer) bool {
 		shard.seen[an.key] = true
 	}
 	shard.mu.Unlock()
-	c.findings.add(kind, Example{Target: an.ask, Snapshot: an.snapshot, Status: an.status, Detail: detail, Moment: Moment{At: an.received}})
+	c.findings.add(kind, Example{
+		Target: an.ask, Snapshot: an.snapshot, Status: an.status, Detail: detail, Moment: Moment{At: an.received}})
 	return false
 }
 
@@ -462,8 +466,9 @@ func (c *Checker) Finish(ctx context.Context, progress func(left int)) *Report {
 		}
 	}
 	rep := &Report{
-		Checked: c.checked.Load(), Skipped: c.skipped.Load(), Distinct: c.distinct.Load(), Compared: c.compared.Load(), Uncompared: c.uncompared.Load(),
-		Wrong: c.findings.later.Load(), Findings: c.findings.list(), Swaps: c.swaps.list(),
+		Checked: c.checked.Load(), Skipped: c.skipped.Load(), Distinct: c.distinct.Load(), Compared: c.compared.Load(),
+		Uncompared: c.uncompared.Load(),
+		Wrong:      c.findings.later.Load(), Findings: c.findings.list(), Swaps: c.swaps.list(),
 	}
 	if c.oracle != nil {
 		c.oracle.close()

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/internal/lab/fakeapi"
@@ -21,6 +19,7 @@ import (
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
 	"example.com/marketdata/loadtest/model"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -92,7 +91,9 @@ func (b *bench) traffic(n int, w *model.Snapshot) {
 	pick := func(list ...string) string { return list[r.IntN(len(list))] }
 	for range n {
 		list := pick("assets", "quotes", "exchanges", "categories", "chains", "trending", "global")
-		sorts := map[string][]string{"assets": {"id", "name", "rank", "symbol"}, "quotes": {"id", "slug", "symbol"}, "exchanges": {"id", "volume", "name"}, "categories": {"market_cap", "volume_24h"}, "chains": {"market_cap", "name"}}[list]
+		sorts := map[string][]string{
+			"assets": {"id", "name", "rank", "symbol"}, "quotes": {"id", "slug", "symbol"}, "exchanges": {"id",
+				"volume", "name"}, "categories": {"market_cap", "volume_24h"}, "chains": {"market_cap", "name"}}[list]
 		target := model.Prefix + list
 		if sorts != nil {
 			target += "?sort=" + pick(sorts...) + pick("", ":desc")
@@ -125,10 +126,12 @@ func (b *bench) traffic(n int, w *model.Snapshot) {
 			b.ask("GET", target, check.Success, "X-Request-Id", pick("mine", "yours"))
 		case 5:
 			window := []string{"24h", "7D", "30d", "90d", "1y", ""}[len(target)%6]
-			b.ask("GET", fmt.Sprintf("%shistory?window=%s&size=3&page=%d&symbol=btc,k,S,none", model.Prefix, window, 1+len(target)%3), check.Success)
+			b.ask("GET", fmt.Sprintf("%shistory?window=%s&size=3&page=%d&symbol=btc,k,S,none", model.Prefix, window,
+				1+len(target)%3), check.Success)
 			fallthrough
 		case 6:
-			b.ask("GET", model.Prefix+"search?q="+pick("s", "coin-", "b", "bi", "same", "SAME+co", "ether+%26+co", "eth", "none", "k+kel"), check.Success)
+			b.ask("GET", model.Prefix+"search?q="+
+				pick("s", "coin-", "b", "bi", "same", "SAME+co", "ether+%26+co", "eth", "none", "k+kel"), check.Success)
 			fallthrough
 		default:
 			b.ask("GET", target, check.Success)
@@ -140,8 +143,10 @@ func TestFaultsAreFound(t *testing.T) {
 	w := fakeapi.NewWorld(t0, 60, 1)
 	st := store(t, w)
 	always := []string{
-		fakeapi.NoRequestID, fakeapi.SameRequestID, fakeapi.TakesAnyKey, fakeapi.StaleTag, fakeapi.ZeroIsRefused, fakeapi.SizeClamped,
-		fakeapi.WrongTotalPage, fakeapi.RepeatsRow, fakeapi.TiesReversed, fakeapi.UnrankedFirst, fakeapi.CaseMatters, fakeapi.FiltersOr, fakeapi.NoIgnored,
+		fakeapi.NoRequestID, fakeapi.SameRequestID, fakeapi.TakesAnyKey, fakeapi.StaleTag, fakeapi.ZeroIsRefused,
+		fakeapi.SizeClamped,
+		fakeapi.WrongTotalPage, fakeapi.RepeatsRow, fakeapi.TiesReversed, fakeapi.UnrankedFirst, fakeapi.CaseMatters,
+		fakeapi.FiltersOr, fakeapi.NoIgnored,
 		fakeapi.EscapesHTML, fakeapi.TrailingZero, fakeapi.KeyOrder, fakeapi.OwnPointTwice,
 	}
 	withOracle := []string{fakeapi.MatchesLower, fakeapi.NoNotFound, fakeapi.NoOwnPoint}
@@ -162,7 +167,8 @@ func TestFaultsAreFound(t *testing.T) {
 			if len(rep.Findings) > 0 || b.wrong > 0 || rep.Wrong > 0 {
 				t.Fatalf("a good server: %d wrong, %s", b.wrong, describe(rep))
 			}
-			if rep.Checked < 700 || rep.Distinct < 100 || rep.Skipped != 0 || (tc.cfg.Store != nil) != (rep.Compared > 100) || rep.Uncompared != 0 || rep.OracleError != "" {
+			if rep.Checked < 700 || rep.Distinct < 100 || rep.Skipped != 0 ||
+				(tc.cfg.Store != nil) != (rep.Compared > 100) || rep.Uncompared != 0 || rep.OracleError != "" {
 				t.Errorf("%+v", rep)
 			}
 			for _, fault := range tc.faults {
@@ -214,7 +220,8 @@ func TestOneByteInAHundredThousand(t *testing.T) {
 	targets := make([]string, 500)
 	r := rand.New(rand.NewPCG(1, 1))
 	for i := range targets {
-		targets[i] = fmt.Sprintf("%squotes?id=%d,%d,%d", model.Prefix, 1+3*r.IntN(120), 1+3*r.IntN(120), 1+3*r.IntN(120))
+		targets[i] = fmt.Sprintf(
+			"%squotes?id=%d,%d,%d", model.Prefix, 1+3*r.IntN(120), 1+3*r.IntN(120), 1+3*r.IntN(120))
 	}
 	for i := range n {
 		if i%(n/4) == n/8 && i/(n/4) > 0 {
@@ -223,7 +230,8 @@ func TestOneByteInAHundredThousand(t *testing.T) {
 		b.ask("GET", targets[r.IntN(len(targets))], check.Success)
 	}
 	rep := b.finish()
-	if len(rep.Findings) != 1 || rep.Findings[0].Kind != check.Oracle || rep.Findings[0].Count != 1 || uint64(b.wrong)+rep.Wrong != 1 {
+	if len(rep.Findings) != 1 || rep.Findings[0].Kind != check.Oracle || rep.Findings[0].Count != 1 ||
+		uint64(b.wrong)+rep.Wrong != 1 {
 		t.Fatalf("%d wrong at once, %d later, findings: %s", b.wrong, rep.Wrong, describe(rep))
 	}
 	if rep.Checked != uint64(n) || rep.Compared != rep.Distinct || len(rep.Swaps) != 4 {
@@ -318,7 +326,8 @@ func TestShare(t *testing.T) {
 func TestOtherService(t *testing.T) {
 	c := check.New(check.Config{Share: 1})
 	s := c.Session()
-	for status, want := range map[int]engine.Verdict{200: engine.OK, 302: engine.OK, 404: engine.Unexpected, 500: engine.Unexpected} {
+	for status, want := range map[int]engine.Verdict{
+		200: engine.OK, 302: engine.OK, 404: engine.Unexpected, 500: engine.Unexpected} {
 		if v := s.Answer(&check.Ask{Target: []byte("/x")}, &client.Response{Status: status}); v != want {
 			t.Errorf("status %d: %v, want %v", status, v, want)
 		}

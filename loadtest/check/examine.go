@@ -10,17 +10,18 @@ import (
 	"strings"
 	"time"
 
+	"example.com/marketdata/loadtest/model"
 	"github.com/klauspost/compress/zstd"
 	"github.com/molecule-man/go-brrr"
-
-	"example.com/marketdata/loadtest/model"
 )
 
 // errorKeys are the code and message_key of each error status
 // (INTERFACE.md, "Errors"), but for the two kinds of 404.
 var errorKeys = map[int]string{
-	400: `"code":40000,"message_key":"BAD_REQUEST"`, 401: `"code":40100,"message_key":"UNAUTHORIZED"`, 405: `"code":40500,"message_key":"METHOD_NOT_ALLOWED"`,
-	410: `"code":41000,"message_key":"SNAPSHOT_GONE"`, 413: `"code":41300,"message_key":"PAYLOAD_TOO_LARGE"`, 429: `"code":42900,"message_key":"TOO_MANY_REQUESTS"`,
+	400: `"code":40000,"message_key":"BAD_REQUEST"`, 401: `"code":40100,"message_key":"UNAUTHORIZED"`,
+	405: `"code":40500,"message_key":"METHOD_NOT_ALLOWED"`,
+	410: `"code":41000,"message_key":"SNAPSHOT_GONE"`, 413: `"code":41300,"message_key":"PAYLOAD_TOO_LARGE"`,
+	429: `"code":42900,"message_key":"TOO_MANY_REQUESTS"`,
 	431: `"code":43100,"message_key":"HEADERS_TOO_LARGE"`,
 }
 
@@ -35,7 +36,8 @@ func (c *Checker) examination(an *answer) (Kind, string) {
 		return an.errorEnvelope(errorKeys[an.status])
 	case refusal != nil:
 		if an.status != refusal.Status {
-			return Status, fmt.Sprintf("status %d, want %d: %s", an.status, refusal.Status, strings.Join(append(refusal.Blame, refusal.MessageKey), ", "))
+			return Status, fmt.Sprintf("status %d, want %d: %s", an.status, refusal.Status,
+				strings.Join(append(refusal.Blame, refusal.MessageKey), ", "))
 		}
 		return an.errorEnvelope(fmt.Sprintf(`"code":%d,"message_key":%q`, refusal.Code, refusal.MessageKey))
 	case an.status == 410 && an.pin != "":
@@ -84,7 +86,8 @@ func (an *answer) errorEnvelope(want string) (Kind, string) {
 	if err := json.Unmarshal(an.body, &e); err != nil {
 		return Envelope, fmt.Sprintf("status %d without the envelope: %v: %.200s", an.status, err, an.body)
 	}
-	if got := fmt.Sprintf(`"code":%s,"message_key":%q`, e.Code, e.MessageKey); got != want || e.Message == nil || string(e.Result) != "{}" {
+	if got := fmt.Sprintf(`"code":%s,"message_key":%q`, e.Code, e.MessageKey); got != want || e.Message == nil ||
+		string(e.Result) != "{}" {
 		return Envelope, fmt.Sprintf("status %d with %.200s, want %s and an empty result", an.status, an.body, want)
 	}
 	if an.cacheControl != "no-store" {
@@ -109,7 +112,8 @@ func Decode(coding string, b []byte) ([]byte, error) {
 		}
 		r = z
 	case "zstd":
-		z, err := zstd.NewReader(bytes.NewReader(b), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxPlain))
+		z, err := zstd.NewReader(
+			bytes.NewReader(b), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxPlain))
 		if err != nil {
 			return nil, err
 		}
@@ -154,7 +158,8 @@ func (c *Checker) structure(an *answer, q *model.Query, plain []byte) (Kind, str
 			change = &model.Change{Value: *r.Change}
 		}
 		snapshot := &model.Snapshot{Time: r.Time, TotalMarketCap: r.MarketCap, TotalVolume: r.Volume}
-		if err := snapshot.CheckTotals(); err != nil || an.snapshot != "" && r.Time.Format(model.TimeFormat) != an.snapshot {
+		if err := snapshot.CheckTotals(); err != nil ||
+			an.snapshot != "" && r.Time.Format(model.TimeFormat) != an.snapshot {
 			return Envelope, fmt.Sprintf("global of snapshot %s: %v: %.300s", an.snapshot, err, plain)
 		}
 		body = snapshot.Answer(q, change).Body
@@ -179,16 +184,19 @@ func (c *Checker) structure(an *answer, q *model.Query, plain []byte) (Kind, str
 		return inOrder(rows, "24h", true)
 	case q.Text != "":
 		if want := model.Search(q.Text, rows); !slices.Equal(rows, want) {
-			return Filter, fmt.Sprintf("of the %d items found by %q, the first %d of those that match stand in another order", len(rows), q.Text, len(want))
+			return Filter, fmt.Sprintf("of the %d items found by %q, the first %d of those that match stand in another order",
+				len(rows), q.Text, len(want))
 		}
 		return "", ""
 	}
 	if want := min(q.Size, max(0, r.Total-q.Offset)); int64(len(rows)) != want || r.Total < 0 {
-		return Paging, fmt.Sprintf("%d items at offset %d of %d in pages of %d, want %d", len(rows), q.Offset, r.Total, q.Size, want)
+		return Paging, fmt.Sprintf(
+			"%d items at offset %d of %d in pages of %d, want %d", len(rows), q.Offset, r.Total, q.Size, want)
 	}
 	for _, f := range q.Filters {
 		if i := slices.IndexFunc(rows, func(r *model.Row) bool { return !f.Matches(r) }); i >= 0 {
-			return Filter, fmt.Sprintf("item of id %d, asked was %s=%s", rows[i].ID, f.Name, strings.Join(f.Values, ","))
+			return Filter,
+				fmt.Sprintf("item of id %d, asked was %s=%s", rows[i].ID, f.Name, strings.Join(f.Values, ","))
 		}
 	}
 	if kind, detail := inOrder(rows, q.Sort, q.Desc); detail != "" {
@@ -209,7 +217,8 @@ func inOrder(rows []*model.Row, sort string, desc bool) (Kind, string) {
 		case a.ID == b.ID:
 			return Repeat, fmt.Sprintf("id %d twice on one page", a.ID)
 		case order(a, b) > 0:
-			return Order, fmt.Sprintf("sorted by %s (descending: %v), item %d of id %d stands before the one of id %d", sort, desc, i-1, a.ID, b.ID)
+			return Order, fmt.Sprintf("sorted by %s (descending: %v), item %d of id %d stands before the one of id %d",
+				sort, desc, i-1, a.ID, b.ID)
 		}
 	}
 	return "", ""

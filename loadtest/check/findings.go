@@ -94,7 +94,8 @@ func (f *findings) list() []Finding {
 
 // wrong takes down a finding of a cheap check.
 func (c *Checker) wrong(k Kind, target []byte, r *client.Response, format string, args ...any) {
-	c.findings.add(k, Example{Target: string(target), Snapshot: string(r.Get("X-Snapshot-Time")), Status: r.Status, Detail: fmt.Sprintf(format, args...), Moment: Moment{At: time.Now()}})
+	c.findings.add(k, Example{Target: string(target), Snapshot: string(r.Get("X-Snapshot-Time")), Status: r.Status,
+		Detail: fmt.Sprintf(format, args...), Moment: Moment{At: time.Now()}})
 }
 
 // Swap is the first sight of a snapshot.

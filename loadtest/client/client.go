@@ -235,7 +235,8 @@ func (c *Conn) fill() error {
 		return nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return ErrTimeout
-	case err == io.EOF, errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
+	case err == io.EOF, errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
+		errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
 		return fmt.Errorf("%w: %w", ErrClosed, err)
 	case err == nil:
 		return fmt.Errorf("%w: read of no bytes", ErrClosed)

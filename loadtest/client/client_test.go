@@ -59,19 +59,29 @@ func TestAnswers(t *testing.T) {
 		{name: "length", in: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", status: 200, body: "hello"},
 		{name: "no reason", in: "HTTP/1.1 404\r\ncontent-length:0\r\n\r\n", status: 404},
 		{name: "bare LF", in: "HTTP/1.1 200 OK\nContent-Length: 2\n\nok", status: 200, body: "ok"},
-		{name: "longer than the buffer", in: fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(long), long), status: 200, body: long},
-		{name: "chunked", in: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6;x=y\r\n world\r\n0\r\n\r\n", status: 200, body: "hello world"},
-		{name: "chunked, upper-case size", in: "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\nA\r\n0123456789\r\n0\r\n\r\n", status: 200, body: "0123456789"},
-		{name: "chunked with trailer", in: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Sum: 1\r\n\r\n", status: 200},
+		{name: "longer than the buffer", in: fmt.Sprintf(
+			"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(long), long), status: 200, body: long},
+		{name: "chunked", in: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6;x=y\r\n world\r\n0\r\n\r\n",
+			status: 200, body: "hello world"},
+		{name: "chunked, upper-case size",
+			in: "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\nA\r\n0123456789\r\n0\r\n\r\n", status: 200,
+			body: "0123456789"},
+		{name: "chunked with trailer", in: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Sum: 1\r\n\r\n",
+			status: 200},
 		{name: "to the end", in: "HTTP/1.1 200 OK\r\n\r\nall of it", status: 200, body: "all of it", close: true},
 		{name: "1.0 closes", in: "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", status: 200, body: "x", close: true},
-		{name: "1.0 stays when it says so", in: "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\nx", status: 200, body: "x"},
-		{name: "close", in: "HTTP/1.1 200 OK\r\nConnection: foo, Close\r\nContent-Length: 1\r\n\r\nx", status: 200, body: "x", close: true},
-		{name: "interim", in: "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx", status: 200, body: "x"},
+		{name: "1.0 stays when it says so",
+			in: "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\nx", status: 200, body: "x"},
+		{name: "close", in: "HTTP/1.1 200 OK\r\nConnection: foo, Close\r\nContent-Length: 1\r\n\r\nx", status: 200,
+			body: "x", close: true},
+		{name: "interim", in: "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx",
+			status: 200, body: "x"},
 		{name: "204", in: "HTTP/1.1 204 No Content\r\n\r\n", status: 204},
-		{name: "304 has no body whatever its length", in: "HTTP/1.1 304 Not Modified\r\nContent-Length: 10\r\n\r\n", status: 304},
+		{name: "304 has no body whatever its length", in: "HTTP/1.1 304 Not Modified\r\nContent-Length: 10\r\n\r\n",
+			status: 304},
 		{name: "HEAD", in: "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n", head: true, status: 200},
-		{name: "equal lengths", in: "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx", status: 200, body: "x"},
+		{name: "equal lengths", in: "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx", status: 200,
+			body: "x"},
 
 		{name: "nothing", in: "", err: ErrClosed},
 		{name: "cut head", in: "HTTP/1.1 200 OK\r\nContent-", err: ErrClosed},
@@ -86,13 +96,18 @@ func TestAnswers(t *testing.T) {
 		{name: "folded field", in: "HTTP/1.1 200 OK\r\nA: b\r\n c: d\r\n\r\n", err: ErrMalformed},
 		{name: "negative length", in: "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", err: ErrMalformed},
 		{name: "empty length", in: "HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\n", err: ErrMalformed},
-		{name: "two lengths", in: "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx", err: ErrMalformed},
-		{name: "other transfer coding", in: "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", err: ErrMalformed},
+		{name: "two lengths", in: "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx",
+			err: ErrMalformed},
+		{name: "other transfer coding", in: "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+			err: ErrMalformed},
 		{name: "chunk size", in: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", err: ErrMalformed},
-		{name: "chunk longer than it says", in: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nxyz\r\n0\r\n\r\n", err: ErrMalformed},
-		{name: "more than one answer", in: "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nxHTTP/1.1 200 OK\r\n\r\n", err: ErrMalformed},
+		{name: "chunk longer than it says",
+			in: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nxyz\r\n0\r\n\r\n", err: ErrMalformed},
+		{name: "more than one answer", in: "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nxHTTP/1.1 200 OK\r\n\r\n",
+			err: ErrMalformed},
 		{name: "too large", in: "HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n", err: ErrTooLarge},
-		{name: "too large chunk", in: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffff\r\n", err: ErrTooLarge},
+		{name: "too large chunk", in: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffff\r\n",
+			err: ErrTooLarge},
 		{name: "endless head", in: "HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", 2*maxHead), err: ErrTooLarge},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -111,7 +126,8 @@ func TestAnswers(t *testing.T) {
 					continue
 				}
 				if r.Status != tc.status || string(r.Body) != tc.body || r.close != tc.close || r.Size != len(tc.in) {
-					t.Fatalf("step %d: status %d, body %.40q, close %v, size %d", step, r.Status, r.Body, r.close, r.Size)
+					t.Fatalf("step %d: status %d, body %.40q, close %v, size %d", step, r.Status, r.Body, r.close,
+						r.Size)
 				}
 			}
 		})
@@ -151,7 +167,8 @@ func TestServer(t *testing.T) {
 	c.Opened = func(time.Duration) { opened++ }
 	get := func(path string) *Response {
 		t.Helper()
-		r, err := c.Do(context.Background(), fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, e.Host), false)
+		r, err := c.Do(
+			context.Background(), fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, e.Host), false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +211,8 @@ func TestFailures(t *testing.T) {
 }
 
 func TestTLS(t *testing.T) {
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "secret") }))
+	srv := httptest.NewUnstartedServer(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "secret") }))
 	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // it logs the handshake that we refuse
 	srv.StartTLS()
 	defer srv.Close()
@@ -231,7 +249,8 @@ func TestParseEndpoint(t *testing.T) {
 			t.Errorf("%s: %q, want %q", raw, got, want)
 		}
 	}
-	for _, raw := range []string{"", "localhost:80", "ftp://x", "http://", "http://u:p@x", "http://x/?a", "http://x/#a", "http://x:y"} {
+	for _, raw := range []string{
+		"", "localhost:80", "ftp://x", "http://", "http://u:p@x", "http://x/?a", "http://x/#a", "http://x:y"} {
 		if _, err := ParseEndpoint(raw, false); err == nil {
 			t.Errorf("%q was taken", raw)
 		}
@@ -244,7 +263,8 @@ func FuzzAnswer(f *testing.F) {
 	for _, s := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nA: b\r\n\r\n",
-		"HTTP/1.0 500 x\r\n\r\nbody", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 X\r\n\r\n", "HTTP/1.1 304\r\nContent-Length: 5\r\n\r\n",
+		"HTTP/1.0 500 x\r\n\r\nbody", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 X\r\n\r\n",
+		"HTTP/1.1 304\r\nContent-Length: 5\r\n\r\n",
 	} {
 		f.Add([]byte(s), 3)
 	}

@@ -59,12 +59,16 @@ func TestDirect(t *testing.T) {
 		retried bool
 		err     error
 	}{
-		"answer":           {second: get, answer: func(c net.Conn) { io.WriteString(c, ok) }, body: "ok"},
-		"large request":    {second: fmt.Sprintf(post, len(large), large), answer: func(c net.Conn) { io.WriteString(c, ok) }, body: "ok"},
-		"large answer":     {second: get, answer: func(c net.Conn) { fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(large), large) }, body: large},
-		"byte by byte":     {second: get, answer: func(c net.Conn) { writeSlowly(c, ok) }, body: "ok"},
-		"closed":           {second: get, answer: func(c net.Conn) {}, body: "ok", retried: true},
-		"reset":            {second: get, answer: func(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }, body: "ok", retried: true},
+		"answer": {second: get, answer: func(c net.Conn) { io.WriteString(c, ok) }, body: "ok"},
+		"large request": {second: fmt.Sprintf(post, len(large), large),
+			answer: func(c net.Conn) { io.WriteString(c, ok) }, body: "ok"},
+		"large answer": {second: get, answer: func(c net.Conn) {
+			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(large), large)
+		}, body: large},
+		"byte by byte": {second: get, answer: func(c net.Conn) { writeSlowly(c, ok) }, body: "ok"},
+		"closed":       {second: get, answer: func(c net.Conn) {}, body: "ok", retried: true},
+		"reset": {
+			second: get, answer: func(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }, body: "ok", retried: true},
 		"closed in answer": {second: get, answer: func(c net.Conn) { io.WriteString(c, ok[:20]) }, err: ErrClosed},
 		"silence":          {second: get, answer: func(c net.Conn) { io.Copy(io.Discard, c) }, err: ErrTimeout},
 	} {

@@ -88,7 +88,8 @@ func (r *Response) parse(head []byte) error {
 	*r = Response{Fields: r.Fields[:0], length: -1}
 	line, rest := cutLine(head)
 	// HTTP/1.1 200 OK: the reason may be missing, and the space before it.
-	if len(line) < 12 || string(line[:7]) != "HTTP/1." || line[7] != '0' && line[7] != '1' || line[8] != ' ' || len(line) > 12 && line[12] != ' ' {
+	if len(line) < 12 || string(line[:7]) != "HTTP/1." || line[7] != '0' && line[7] != '1' || line[8] != ' ' ||
+		len(line) > 12 && line[12] != ' ' {
 		return fmt.Errorf("%w: status line %.80q", ErrMalformed, line)
 	}
 	for _, c := range line[9:12] {

@@ -92,7 +92,8 @@ func (c *Config) check() error {
 	case len(c.Endpoints) == 0:
 		return errors.New("no endpoint")
 	case c.Connections < len(c.Endpoints):
-		return fmt.Errorf("%d connections for %d endpoints: want one for each at least", c.Connections, len(c.Endpoints))
+		return fmt.Errorf(
+			"%d connections for %d endpoints: want one for each at least", c.Connections, len(c.Endpoints))
 	case c.Timeout <= 0:
 		return fmt.Errorf("timeout %v: want more than 0", c.Timeout)
 	case c.Warmup < 0 || c.Warmup >= c.length():
@@ -190,7 +191,8 @@ type worker struct {
 }
 
 func (p *pool) worker() *worker {
-	w := &worker{run: p.run, pool: p, conn: client.New(p.endpoint), session: p.run.cfg.Source.Session(), rec: p.run.rec.shard(), jobs: make(chan job, 1)}
+	w := &worker{run: p.run, pool: p, conn: client.New(p.endpoint), session: p.run.cfg.Source.Session(),
+		rec: p.run.rec.shard(), jobs: make(chan job, 1)}
 	w.conn.Timeout = p.run.cfg.Timeout
 	w.conn.Opened = w.rec.opened
 	return w

@@ -11,10 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/pace"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -86,7 +85,8 @@ func mustRun(t *testing.T, cfg Config) *Result {
 		sent += c.Sent
 		due += c.Due.TotalCount()
 		if c.Due.TotalCount() != c.Service.TotalCount() {
-			t.Errorf("class %s: %d latencies from due, %d from sent", c.Name, c.Due.TotalCount(), c.Service.TotalCount())
+			t.Errorf("class %s: %d latencies from due, %d from sent", c.Name, c.Due.TotalCount(),
+				c.Service.TotalCount())
 		}
 		for _, n := range c.Failures {
 			failed += n
@@ -134,7 +134,8 @@ func TestOpenLoopSendsDuringAStall(t *testing.T) {
 		}
 		<-gate
 	})
-	res := mustRun(t, Config{Endpoints: []*client.Endpoint{e}, Stages: pace.Constant(rate, 200*time.Millisecond), Connections: 100})
+	res := mustRun(t,
+		Config{Endpoints: []*client.Endpoint{e}, Stages: pace.Constant(rate, 200*time.Millisecond), Connections: 100})
 	if res.Asked != 100 || len(failures(res)) != 0 {
 		t.Fatalf("asked %d, failures %v", res.Asked, failures(res))
 	}
@@ -177,7 +178,8 @@ func TestOpenLoopOutOfConnections(t *testing.T) {
 	if lag := res.Lag.ValueAtQuantile(50); lag < int64(80*time.Millisecond) {
 		t.Errorf("median lag is %v", time.Duration(lag))
 	}
-	if odd := res.Classes[1]; odd.Due.ValueAtQuantile(50) < int64(80*time.Millisecond) || odd.Due.Max() < odd.Service.Max() {
+	if odd := res.Classes[1]; odd.Due.ValueAtQuantile(50) < int64(80*time.Millisecond) ||
+		odd.Due.Max() < odd.Service.Max() {
 		t.Errorf("latency from due does not hold the wait: p50 %v", time.Duration(odd.Due.ValueAtQuantile(50)))
 	}
 }
@@ -191,7 +193,8 @@ func TestNoAnswers(t *testing.T) {
 	}
 	defer ln.Close()
 	e := endpoint(t, "http://"+ln.Addr().String())
-	res := mustRun(t, Config{Endpoints: []*client.Endpoint{e}, Stages: pace.Constant(1000, 100*time.Millisecond), Connections: 2, Timeout: 40 * time.Millisecond})
+	res := mustRun(t, Config{Endpoints: []*client.Endpoint{e}, Stages: pace.Constant(1000, 100*time.Millisecond),
+		Connections: 2, Timeout: 40 * time.Millisecond})
 	if res.Asked != 100 || res.Unsent == 0 || res.InTime >= 20 {
 		t.Errorf("asked %d, in time %d, unsent %d", res.Asked, res.InTime, res.Unsent)
 	}
@@ -223,7 +226,8 @@ func TestFailuresAreTold(t *testing.T) {
 		}
 	})
 	source := &plain{}
-	res := mustRun(t, Config{Endpoints: []*client.Endpoint{answers}, Source: source, Stages: pace.Constant(100, 100*time.Millisecond), Connections: 10})
+	res := mustRun(t, Config{Endpoints: []*client.Endpoint{answers}, Source: source,
+		Stages: pace.Constant(100, 100*time.Millisecond), Connections: 10})
 	if n := source.failed.Load(); n != 2 { // /3 and /4
 		t.Errorf("%d failures observed, want 2", n)
 	}
@@ -266,7 +270,8 @@ func TestEndpoints(t *testing.T) {
 	}
 	defer ln.Close()
 	hangs := endpoint(t, "http://"+ln.Addr().String())
-	res := mustRun(t, Config{Endpoints: []*client.Endpoint{good, hangs}, Stages: pace.Constant(1000, 200*time.Millisecond), Connections: 8, Timeout: 100 * time.Millisecond})
+	res := mustRun(t, Config{Endpoints: []*client.Endpoint{good, hangs},
+		Stages: pace.Constant(1000, 200*time.Millisecond), Connections: 8, Timeout: 100 * time.Millisecond})
 	if a.Load() != 100 || res.Classes[0].Statuses[200] != 100 { // even requests go to the first
 		t.Errorf("the good endpoint got %d of 200 requests", a.Load())
 	}
@@ -285,7 +290,8 @@ func TestClosedLoop(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	})
 	src := &plain{}
-	res := mustRun(t, Config{Endpoints: []*client.Endpoint{e}, Source: src, Duration: 150 * time.Millisecond, Connections: 5})
+	res := mustRun(
+		t, Config{Endpoints: []*client.Endpoint{e}, Source: src, Duration: 150 * time.Millisecond, Connections: 5})
 	if most.Load() != 5 || res.Connections != 5 || src.sessions.Load() != 5 {
 		t.Errorf("%d requests at once over %d connections, want 5", most.Load(), res.Connections)
 	}
@@ -303,12 +309,15 @@ func TestClosedLoop(t *testing.T) {
 func TestWarmup(t *testing.T) {
 	var served atomic.Uint64
 	e := serve(t, func(http.ResponseWriter, *http.Request) { served.Add(1) })
-	res, err := Run(context.Background(), Config{Endpoints: []*client.Endpoint{e}, Source: &plain{}, Stages: pace.Constant(1000, 200*time.Millisecond), Connections: 10, Timeout: time.Second, Warmup: 100 * time.Millisecond})
+	res, err := Run(
+		context.Background(), Config{Endpoints: []*client.Endpoint{e}, Source: &plain{}, Stages: pace.Constant(
+			1000, 200*time.Millisecond), Connections: 10, Timeout: time.Second, Warmup: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if served.Load() != 200 || res.Asked != 100 || res.Classes[0].Sent != 50 || res.Length != 100*time.Millisecond {
-		t.Errorf("served %d, asked %d, counted %d even ones over %v", served.Load(), res.Asked, res.Classes[0].Sent, res.Length)
+		t.Errorf("served %d, asked %d, counted %d even ones over %v", served.Load(), res.Asked, res.Classes[0].Sent,
+			res.Length)
 	}
 }
 
@@ -326,15 +335,18 @@ func TestInterrupt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !res.Interrupted || served.Load() < 10 || res.Length >= time.Hour || res.Asked != res.Classes[0].Sent+res.Classes[1].Sent+res.Unsent {
-			t.Errorf("interrupted %v after %d requests of %d asked, length %v", res.Interrupted, served.Load(), res.Asked, res.Length)
+		if !res.Interrupted || served.Load() < 10 || res.Length >= time.Hour ||
+			res.Asked != res.Classes[0].Sent+res.Classes[1].Sent+res.Unsent {
+			t.Errorf("interrupted %v after %d requests of %d asked, length %v", res.Interrupted, served.Load(),
+				res.Asked, res.Length)
 		}
 	}
 }
 
 func TestConfig(t *testing.T) {
 	e := &client.Endpoint{}
-	good := Config{Endpoints: []*client.Endpoint{e}, Source: &plain{}, Connections: 1, Timeout: time.Second, Duration: time.Second}
+	good := Config{
+		Endpoints: []*client.Endpoint{e}, Source: &plain{}, Connections: 1, Timeout: time.Second, Duration: time.Second}
 	for name, change := range map[string]func(*Config){
 		"no endpoint":     func(c *Config) { c.Endpoints = nil },
 		"few connections": func(c *Config) { c.Connections = 0 },
@@ -352,7 +364,8 @@ func TestConfig(t *testing.T) {
 }
 
 func TestParseQuota(t *testing.T) {
-	for in, want := range map[string]float64{"50000 100000\n": 0.5, "200000 100000": 2, "max 100000\n": 0, "": 0, "x y": 0, "-1 100000": 0} {
+	for in, want := range map[string]float64{
+		"50000 100000\n": 0.5, "200000 100000": 2, "max 100000\n": 0, "": 0, "x y": 0, "-1 100000": 0} {
 		if got, ok := parseQuota(in); got != want || ok != (want > 0) {
 			t.Errorf("parseQuota(%q) = %v, %v", in, got, ok)
 		}

@@ -7,9 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"example.com/marketdata/loadtest/client"
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // NewHistogram returns a histogram as this package fills them: nanoseconds, to
@@ -187,7 +186,8 @@ func newRecorder(classes []string) *recorder {
 	r.cpu0 = cpuTime()
 	r.cpuLast = r.cpu0
 	for range min(8, runtime.GOMAXPROCS(0)) {
-		s := &shard{now: newWindow(), lag: NewHistogram(), connect: NewHistogram(), classes: make([]classShard, len(classes))}
+		s := &shard{
+			now: newWindow(), lag: NewHistogram(), connect: NewHistogram(), classes: make([]classShard, len(classes))}
 		for i := range s.classes {
 			s.classes[i] = classShard{failures: map[Failure]uint64{}, due: NewHistogram(), service: NewHistogram()}
 		}
@@ -278,7 +278,8 @@ func (r *recorder) cut(now time.Duration, cpus float64) *Interval {
 		full.reset()
 		r.spare[i] = full
 	}
-	iv := &Interval{Start: r.last, End: now, Sent: sum.sent, Answered: sum.answered, Failed: sum.failed, Read: sum.read, Due: sum.due}
+	iv := &Interval{Start: r.last, End: now, Sent: sum.sent, Answered: sum.answered, Failed: sum.failed, Read: sum.read,
+		Due: sum.due}
 	iv.LagP99 = time.Duration(sum.lag.ValueAtQuantile(99))
 	cpu := cpuTime()
 	if cpus > 0 && now > r.last {
@@ -301,7 +302,8 @@ func (r *run) result(interrupted bool) *Result {
 		CPU: rec.cpuLast - rec.cpu0, CPUs: usableCPUs(), Wall: time.Since(rec.started), Interrupted: interrupted,
 	}
 	for i, name := range rec.classes {
-		c := ClassResult{Name: name, Failures: map[Failure]uint64{}, Statuses: map[int]uint64{}, Due: NewHistogram(), Service: NewHistogram()}
+		c := ClassResult{Name: name, Failures: map[Failure]uint64{}, Statuses: map[int]uint64{}, Due: NewHistogram(),
+			Service: NewHistogram()}
 		for _, s := range rec.shards {
 			from := &s.classes[i]
 			c.Sent += from.sent

@@ -268,7 +268,8 @@ func (f *feed) exchange(r *reader) row {
 	if links := r.object("links"); links != nil {
 		l := &e.links
 		for kind, to := range map[string]*text{
-			"website": &l.Website, "twitter": &l.Twitter, "telegram": &l.Telegram, "reddit": &l.Reddit, "facebook": &l.Facebook, "chat": &l.Chat,
+			"website": &l.Website, "twitter": &l.Twitter, "telegram": &l.Telegram, "reddit": &l.Reddit,
+			"facebook": &l.Facebook, "chat": &l.Chat,
 		} {
 			*to = text(links.text(kind, ""))
 		}
@@ -350,7 +351,9 @@ type Accepted struct {
 // of each are set aside. Known are the ids of keys from earlier builds. It is for tests
 // that read a feed and build nothing. A Row is [fmt.Sprintf]'s %q of texts, and whole
 // numbers of a value's last decimal.
-func Accept(files Files, known map[string]map[string]int64) (rows map[string]map[string]Accepted, rejected map[string]int, err error) {
+func Accept(
+	files Files, known map[string]map[string]int64,
+) (rows map[string]map[string]Accepted, rejected map[string]int, err error) {
 	f, _, err := readFeed(files, known)
 	if err != nil {
 		return nil, nil, err
@@ -371,18 +374,22 @@ func Accept(files Files, known map[string]map[string]int64) (rows map[string]map
 	here := map[string]bool{}
 	for _, a := range f.assets {
 		here[a.key] = true
-		rows[assets][a.key] = Accepted{a.id, fmt.Sprintf("%q %t", append([]string{a.name, a.symbol, a.slug, a.logo, a.website, a.whitepaper}, a.explorers...), a.active)}
+		rows[assets][a.key] = Accepted{a.id, fmt.Sprintf("%q %t",
+			append([]string{a.name, a.symbol, a.slug, a.logo, a.website, a.whitepaper}, a.explorers...), a.active)}
 		if a.price != nil {
 			marketCap := cmp.Or(a.marketCap, new(big.Rat))
-			rows[quotes][a.key] = Accepted{Row: fmt.Sprint(units(a.price, pricePlaces), units(marketCap, amountPlaces), units(a.volume, amountPlaces))}
+			rows[quotes][a.key] = Accepted{Row: fmt.Sprint(
+				units(a.price, pricePlaces), units(marketCap, amountPlaces), units(a.volume, amountPlaces))}
 		}
 	}
 	for _, e := range f.exchanges {
 		l := e.links
-		row := fmt.Sprintf("%q %s %s", []string{e.name, e.slug, e.logo, string(l.Website), string(l.Twitter), string(l.Telegram), string(l.Reddit), string(l.Facebook), string(l.Chat)},
+		row := fmt.Sprintf("%q %s %s", []string{e.name, e.slug, e.logo, string(l.Website), string(l.Twitter),
+			string(l.Telegram), string(l.Reddit), string(l.Facebook), string(l.Chat)},
 			units(e.maker, feePlaces), units(e.taker, feePlaces))
 		if m := e.market; m != nil {
-			row += fmt.Sprintf(" %s %s %s %v", units(m.volume, amountPlaces), count(m.markets), count(m.coins), m.dataTime)
+			row += fmt.Sprintf(
+				" %s %s %s %v", units(m.volume, amountPlaces), count(m.markets), count(m.coins), m.dataTime)
 		}
 		rows[exchanges][e.key] = Accepted{e.id, row}
 	}
@@ -394,7 +401,8 @@ func Accept(files Files, known map[string]map[string]int64) (rows map[string]map
 			if here[g.native] {
 				native = g.native
 			}
-			rows[collection][g.key] = Accepted{g.id, fmt.Sprintf("%q %t %s %q", []string{g.name, g.slug, g.displayName, native}, g.active, count(g.evmChainID), slices.Compact(members))}
+			rows[collection][g.key] = Accepted{g.id, fmt.Sprintf("%q %t %s %q", []string{
+				g.name, g.slug, g.displayName, native}, g.active, count(g.evmChainID), slices.Compact(members))}
 		}
 	}
 	return rows, f.rejected, nil

@@ -134,7 +134,8 @@ func ReadPrices(published []byte, times int) (id int64, prices []*string, err er
 		}
 	}
 	if none || len(row.Prices) != times {
-		err = errors.Join(err, fmt.Errorf("%d prices, want %d and one at least that is not null", len(row.Prices), times))
+		err = errors.Join(
+			err, fmt.Errorf("%d prices, want %d and one at least that is not null", len(row.Prices), times))
 	}
 	return row.ID, row.Prices, err
 }
@@ -159,14 +160,16 @@ func (s *Snapshot) listed(listing string) []*Row {
 		return pointers(s.Lists[listing])
 	}
 	series := s.Series[window]
-	return slices.DeleteFunc(pointers(s.Lists[assets]), func(r *Row) bool { return series == nil || !series.Listed[r.ID] })
+	return slices.DeleteFunc(
+		pointers(s.Lists[assets]), func(r *Row) bool { return series == nil || !series.Listed[r.ID] })
 }
 
 // charted are rows of assets as /history shows them.
 func (s *Snapshot) charted(window string, rows []*Row) (items []*Row) {
 	w := FindWindow(window)
 	for _, r := range rows {
-		i := &historyItem{ID: r.ID, Name: text(r.asName), Symbol: text(r.asSymbol), Slug: text(r.asSlug), Window: w.Name, Interval: w.Interval}
+		i := &historyItem{ID: r.ID, Name: text(r.asName), Symbol: text(r.asSymbol), Slug: text(r.asSlug),
+			Window: w.Name, Interval: w.Interval}
 		for _, p := range s.Series[window].Points(r.ID) {
 			i.Points = append(i.Points, [2]string{timestamp(p.Time), p.Price})
 		}

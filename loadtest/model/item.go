@@ -146,7 +146,8 @@ type Row struct {
 
 func newRow(id int64, name, symbol, slug text, i item) Row {
 	return Row{
-		ID: id, Name: Fold(string(name)), Symbol: Fold(string(symbol)), Slug: Fold(string(slug)), asName: string(name), asSymbol: string(symbol), asSlug: string(slug),
+		ID: id, Name: Fold(string(name)), Symbol: Fold(string(symbol)), Slug: Fold(string(slug)), asName: string(name),
+		asSymbol: string(symbol), asSlug: string(slug),
 		JSON: write(i),
 	}
 }
@@ -276,8 +277,10 @@ func (m *groupMarketItem) check() error {
 func ReadRow(listing string, published []byte) (Row, error) {
 	collection, window, _ := strings.Cut(listing, " ")
 	i := map[string]func() item{
-		assets: func() item { return &assetItem{} }, quotes: func() item { return &quoteItem{} }, trending: func() item { return &quoteItem{} },
-		history: func() item { return &historyItem{} }, exchanges: func() item { return &exchangeItem{} }, categories: func() item { return &categoryItem{} }, chains: func() item { return &chainItem{} },
+		assets: func() item { return &assetItem{} }, quotes: func() item { return &quoteItem{} },
+		trending: func() item { return &quoteItem{} },
+		history:  func() item { return &historyItem{} }, exchanges: func() item { return &exchangeItem{} },
+		categories: func() item { return &categoryItem{} }, chains: func() item { return &chainItem{} },
 	}[collection]()
 	if err := json.Unmarshal(published, i); err != nil {
 		return Row{}, err
@@ -309,7 +312,8 @@ func Difference(got, want string) string {
 		at++
 	}
 	around := func(s string) string { return s[min(max(0, at-60), len(s)):min(at+60, len(s))] }
-	return fmt.Sprintf("differs at byte %d (%d bytes, want %d): got …%s…, want …%s…", at, len(got), len(want), around(got), around(want))
+	return fmt.Sprintf("differs at byte %d (%d bytes, want %d): got …%s…, want …%s…", at, len(got), len(want),
+		around(got), around(want))
 }
 
 // TimeFormat is how responses and the X-Snapshot-Time header write a time, UTC.

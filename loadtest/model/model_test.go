@@ -17,11 +17,17 @@ func TestThin(t *testing.T) {
 		kept, want []string // before the time above
 	}{
 		{"younger than 48 hours", []string{"47h50m", "47h40m", "0s"}, []string{"47h50m", "47h40m", "0s"}},
-		{"48 hours to the minute", []string{"48h30m", "48h10m", "48h0m", "47h50m"}, []string{"48h30m", "48h0m", "47h50m"}}, // 11:30, 11:50, 12:00, 12:10
-		{"hours across an hour's end", []string{"72h0m", "71h50m", "71h0m"}, []string{"72h0m", "71h0m"}},                   // 12:00, 12:10, 13:00
-		{"90 days to the minute", []string{"2160h10m", "2160h", "2159h50m"}, []string{"2160h10m", "2160h"}},                // 11:50 stands for its day, 12:00 and 12:10 share an hour
-		{"days", []string{"2400h", "2399h", "2388h10m", "2388h", "2387h"}, []string{"2400h", "2388h"}},                     // 12:00, 13:00, 23:50, 00:00, 01:00
-		{"366 days", []string{"8784h10m", "8784h"}, nil},                                                                   // the first of the day has gone
+		// 11:30, 11:50, 12:00, 12:10
+		{"48 hours to the minute", []string{"48h30m", "48h10m", "48h0m", "47h50m"},
+			[]string{"48h30m", "48h0m", "47h50m"}},
+		// 12:00, 12:10, 13:00
+		{"hours across an hour's end", []string{"72h0m", "71h50m", "71h0m"}, []string{"72h0m", "71h0m"}},
+		// 11:50 stands for its day, 12:00 and 12:10 share an hour
+		{"90 days to the minute", []string{"2160h10m", "2160h", "2159h50m"}, []string{"2160h10m", "2160h"}},
+		// 12:00, 13:00, 23:50, 00:00, 01:00
+		{"days", []string{"2400h", "2399h", "2388h10m", "2388h", "2387h"}, []string{"2400h", "2388h"}},
+		// the first of the day has gone
+		{"366 days", []string{"8784h10m", "8784h"}, nil},
 	} {
 		var kept []moment
 		for _, age := range tt.kept {
@@ -74,7 +80,8 @@ func TestPast(t *testing.T) {
 		if price != "" {
 			f["quotes.ndjson"] = `{"key":"a","price":` + price + `,"market_cap":` + price + `}`
 		}
-		f["categories.ndjson"] = rows(`{"key":"g","name":"G","slug":"g","members":["a"]}`, `{"key":"h","name":"H","slug":"h","members":["b"]}`)
+		f["categories.ndjson"] = rows(
+			`{"key":"g","name":"G","slug":"g","members":["a"]}`, `{"key":"h","name":"H","slug":"h","members":["b"]}`)
 		return f
 	}
 	build(t, w, at("2025-06-01T00:00:00Z", "100"))
@@ -95,8 +102,10 @@ func TestPast(t *testing.T) {
 		t.Errorf("the change record of now: %s", a.Body)
 	}
 	// Pins: 00:10 is the time of retention, 00:00 lies before it.
-	for pin, status := range map[string]int{"2025-06-01T00:10:00Z": 200, "2025-06-01T00:00:00Z": 410, "2025-06-01T00:20:00Z": 410, "2025-06-01T01:20:00Z": 503, "2025-06-01": 400,
-		"2025-06-01T00:10:01Z": 400, "2025-06-01T00:05:00Z": 400, "2025-06-01T01:30:00Z": 400, "2026-06-01T00:00:00Z": 400} {
+	for pin, status := range map[string]int{"2025-06-01T00:10:00Z": 200, "2025-06-01T00:00:00Z": 410,
+		"2025-06-01T00:20:00Z": 410, "2025-06-01T01:20:00Z": 503, "2025-06-01": 400,
+		"2025-06-01T00:10:01Z": 400, "2025-06-01T00:05:00Z": 400, "2025-06-01T01:30:00Z": 400,
+		"2026-06-01T00:00:00Z": 400} {
 		if a := get(w, "/openapi/v1/quotes", pin); a.Status != status {
 			t.Errorf("pin %s: %d, want %d", pin, a.Status, status)
 		}
@@ -109,11 +118,13 @@ func TestPast(t *testing.T) {
 		return f
 	}
 	build(t, w, frozen("2025-06-01T02:10:00Z"))
-	if a := get(w, "/openapi/v1/categories?sort=id"); !strings.Contains(a.Body, `"market_cap":"132"`) || !strings.Contains(a.Body, `"snapshot_time":"2025-06-01T01:10:00Z"`) || !strings.Contains(a.Body, `"total":2`) {
+	if a := get(w, "/openapi/v1/categories?sort=id"); !strings.Contains(a.Body, `"market_cap":"132"`) ||
+		!strings.Contains(a.Body, `"snapshot_time":"2025-06-01T01:10:00Z"`) || !strings.Contains(a.Body, `"total":2`) {
 		t.Errorf("the frozen group: %s", a.Body)
 	}
 	build(t, w, frozen("2025-06-01T02:20:00Z"))
-	if a := get(w, "/openapi/v1/categories"); strings.Contains(a.Body, `"slug":"g"`) || !strings.Contains(a.Body, `"total":1`) {
+	if a := get(w, "/openapi/v1/categories"); strings.Contains(a.Body, `"slug":"g"`) ||
+		!strings.Contains(a.Body, `"total":1`) {
 		t.Errorf("the group an hour and ten minutes later: %s", a.Body)
 	}
 
@@ -128,15 +139,18 @@ func TestPast(t *testing.T) {
 	// A year later A is back: it has its id, and no price of the past is kept
 	// but the first of that day, 366 days ago and out of every window.
 	build(t, w, at("2026-06-02T00:00:00Z", "66"))
-	if a := get(w, "/openapi/v1/quotes"); !strings.Contains(a.Body, `"1y":"0"`) || !strings.Contains(a.Body, `"id":1,`) {
+	if a := get(w, "/openapi/v1/quotes"); !strings.Contains(a.Body, `"1y":"0"`) ||
+		!strings.Contains(a.Body, `"id":1,`) {
 		t.Errorf("a year and a day later: %s", a.Body)
 	}
 }
 
 func TestCoding(t *testing.T) {
 	for accept, want := range map[string]string{
-		"": "", "gzip": "gzip", "gzip, br": "gzip", "gzip, br, zstd": "zstd", "gzip;q=0.5, br;q=0.4": "gzip", "*": "gzip", "br;q=0.5, *": "gzip", "br, *;q=0.5": "br", "gzip;q=0, *": "", "*;q=0": "", "identity": "",
-		"gzip;q=0": "", "GZIP;Q=0.1": "gzip", "deflate": "", "deflate, *;q=0.1": "gzip", "zstd;q=0, *;q=0.5": "gzip", "identity;q=0.5, gzip;q=0.4": "", "identity;q=0": "",
+		"": "", "gzip": "gzip", "gzip, br": "gzip", "gzip, br, zstd": "zstd", "gzip;q=0.5, br;q=0.4": "gzip",
+		"*": "gzip", "br;q=0.5, *": "gzip", "br, *;q=0.5": "br", "gzip;q=0, *": "", "*;q=0": "", "identity": "",
+		"gzip;q=0": "", "GZIP;Q=0.1": "gzip", "deflate": "", "deflate, *;q=0.1": "gzip", "zstd;q=0, *;q=0.5": "gzip",
+		"identity;q=0.5, gzip;q=0.4": "", "identity;q=0": "",
 		"gzip;q=0.001": "gzip", "identity, gzip": "gzip",
 	} {
 		if got := Coding([]string{accept}, 1025); got != want {
@@ -153,10 +167,13 @@ func TestHistory(t *testing.T) {
 	settings := Defaults()
 	settings.History = 2
 	w := New(settings)
-	assets := rows(`{"key":"a","name":"A","symbol":"A","slug":"a"}`, `{"key":"b","name":"B","symbol":"B","slug":"b"}`, `{"key":"c","name":"C","symbol":"C","slug":"c"}`)
+	assets := rows(`{"key":"a","name":"A","symbol":"A","slug":"a"}`, `{"key":"b","name":"B","symbol":"B","slug":"b"}`,
+		`{"key":"c","name":"C","symbol":"C","slug":"c"}`)
 	at := func(at string, quotes ...string) Files { return feedAt(at, assets, rows(quotes...)) }
 	build(t, w, at("2025-06-01T10:10:00Z", `{"key":"a","price":1,"market_cap":9}`))
-	build(t, w, at("2025-06-01T10:20:00Z", `{"key":"a","price":2,"market_cap":9}`, `{"key":"b","price":7}`, `{"key":"c","price":"3.50","market_cap":1}`)) // b is the third
+	// b is the third
+	build(t, w, at("2025-06-01T10:20:00Z", `{"key":"a","price":2,"market_cap":9}`, `{"key":"b","price":7}`,
+		`{"key":"c","price":"3.50","market_cap":1}`))
 	build(t, w, at("2025-06-01T11:00:00Z", `{"key":"c","price":4}`, `{"key":"b","price":8}`))
 	build(t, w, at("2025-06-01T11:30:00Z", `{"key":"c","price":5,"market_cap":1}`))
 	for query, want := range map[string]string{
@@ -173,13 +190,15 @@ func TestHistory(t *testing.T) {
 			t.Errorf("%s: %d %s", query, a.Status, a.Body)
 		}
 	}
-	if a := get(w, "/openapi/v1/history?id=2,9&window=1y&sort=name&fields=x&page=1&page=2"); a.NotFound != "id=2,9" || a.Ignored != "fields,page,sort" {
+	if a := get(w, "/openapi/v1/history?id=2,9&window=1y&sort=name&fields=x&page=1&page=2"); a.NotFound != "id=2,9" ||
+		a.Ignored != "fields,page,sort" {
 		t.Errorf("X-Not-Found %q, X-Ignored %q", a.NotFound, a.Ignored)
 	}
 	if a := get(w, "/openapi/v1/quotes?id=2&window=1y"); a.Ignored != "window" {
 		t.Errorf("X-Ignored %q", a.Ignored)
 	}
-	for _, query := range []string{"", "id=", "window=7d", "id=1&window=1w", "id=1&size=21", "id=1&page=1&limit=21", "id=1&page=0", "id=1&offset=100001"} {
+	for _, query := range []string{"", "id=", "window=7d", "id=1&window=1w", "id=1&size=21", "id=1&page=1&limit=21",
+		"id=1&page=0", "id=1&offset=100001"} {
 		if a := get(w, "/openapi/v1/history?"+query); a.Status != 400 {
 			t.Errorf("%s: status %d", query, a.Status)
 		}
@@ -187,14 +206,17 @@ func TestHistory(t *testing.T) {
 
 	// The interval that begins a window's length before T is the first.
 	build(t, w, at("2025-06-02T10:20:00Z", `{"key":"b","price":9}`))
-	if a := get(w, "/openapi/v1/history?id=1,2&window=24h"); !strings.Contains(a.Body, `"points":[["2025-06-01T10:20:00Z","2"]]`) || !strings.Contains(a.Body, `"points":[["2025-06-01T11:00:00Z","8"],["2025-06-02T10:20:00Z","9"]]`) {
+	if a := get(w, "/openapi/v1/history?id=1,2&window=24h"); !strings.Contains(
+		a.Body, `"points":[["2025-06-01T10:20:00Z","2"]]`) ||
+		!strings.Contains(a.Body, `"points":[["2025-06-01T11:00:00Z","8"],["2025-06-02T10:20:00Z","9"]]`) {
 		t.Errorf("a day later: %s", a.Body)
 	}
 	// A past that is put before shows in the next snapshot: of 10:00 to 11:00 it has the first.
 	if err := w.Backfill([]Files{at("2025-06-01T10:00:00Z", `{"key":"b","price":6}`)}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`[["2025-06-01T11:00:00Z","8"]`, `[["2025-06-01T10:00:00Z","6"],["2025-06-01T11:00:00Z","8"]`} {
+	for _, want := range []string{
+		`[["2025-06-01T11:00:00Z","8"]`, `[["2025-06-01T10:00:00Z","6"],["2025-06-01T11:00:00Z","8"]`} {
 		if a := get(w, "/openapi/v1/history?id=2"); !strings.Contains(a.Body, `"points":`+want) {
 			t.Errorf("want %s: %s", want, a.Body)
 		}
@@ -206,19 +228,28 @@ func TestHistory(t *testing.T) {
 func TestSearch(t *testing.T) {
 	w := New(Defaults())
 	asset := func(id int, name, symbol, slug string) string {
-		return fmt.Sprintf(`{"key":"k%d","id":%d,"name":%s,"symbol":%s,"slug":%s}`, id, id, Quote(name), Quote(symbol), Quote(slug))
+		return fmt.Sprintf(
+			`{"key":"k%d","id":%d,"name":%s,"symbol":%s,"slug":%s}`, id, id, Quote(name), Quote(symbol), Quote(slug))
 	}
 	build(t, w, feedAt("2025-06-01T10:10:00Z", rows(
-		asset(1, "Bitcoin", "BTC", "bitcoin"), asset(2, "Wrapped Bitcoin", "WBTC", "wrapped-bitcoin"), asset(3, "Bitcoin Cash", "BCH", "bitcoin-cash"), asset(4, "btc", "X", "btc-x"),
-		asset(5, "Other", "btc", "other"), asset(6, "Doge & Co", "$D", "co"), asset(7, "A.B\u0000C", "Q", "q q"), asset(8, "\u00e9t\u00e9 \u03b9\u1fbe", "\u0399", "ete"), asset(9, "Cash", "CASH", "x/btc"), asset(10, "2Big4u", "BIG", "big"),
-	), rows(`{"key":"k3","price":1,"market_cap":9}`, `{"key":"k2","price":1,"market_cap":99}`, `{"key":"k5","price":1,"market_cap":1}`)))
+		asset(1, "Bitcoin", "BTC", "bitcoin"), asset(2, "Wrapped Bitcoin", "WBTC", "wrapped-bitcoin"),
+		asset(3, "Bitcoin Cash", "BCH", "bitcoin-cash"), asset(4, "btc", "X", "btc-x"),
+		asset(5, "Other", "btc", "other"), asset(6, "Doge & Co", "$D", "co"), asset(7, "A.B\u0000C", "Q", "q q"),
+		asset(8, "\u00e9t\u00e9 \u03b9\u1fbe", "\u0399", "ete"), asset(9, "Cash", "CASH", "x/btc"),
+		asset(10, "2Big4u", "BIG", "big"),
+	), rows(`{"key":"k3","price":1,"market_cap":9}`, `{"key":"k2","price":1,"market_cap":99}`,
+		`{"key":"k5","price":1,"market_cap":1}`)))
 	for q, want := range map[string][]int{
 		"btc": {5, 1, 4}, // both symbols, by rank; then the name
-		"BTC": {5, 1, 4}, "bit": {2, 3, 1}, "bitcoin": {1, 2, 3}, "cash+bitcoin": {3}, "bitcoin+cash": {3}, "bit+w": nil, "bit+wr": {2}, "itcoin": nil, "bitcoin-c": {3}, "x%2Fbt": {9},
-		"+btc":        {5, 1, 4},                                                                        // no symbol equals it: all begin with it
-		"doge+%26+co": {6}, "doge+%26": nil, "doge+co": {6}, "%26": nil, "$d": {6}, "$": nil, "co": {6}, // "co" is a slug
+		"BTC": {5, 1, 4}, "bit": {2, 3, 1}, "bitcoin": {1, 2, 3}, "cash+bitcoin": {3}, "bitcoin+cash": {3},
+		"bit+w": nil, "bit+wr": {2}, "itcoin": nil, "bitcoin-c": {3}, "x%2Fbt": {9},
+		// no symbol equals it: all begin with it
+		"+btc": {5, 1, 4},
+		// "co" is a slug
+		"doge+%26+co": {6}, "doge+%26": nil, "doge+co": {6}, "%26": nil, "$d": {6}, "$": nil, "co": {6},
 		"a": {7}, "b": {7}, "a.": nil, "a.b%00c": {7}, "q": {7}, "q+q": {7}, "%00": nil, "c": {7}, "ca": {3, 9},
-		"%C3%89T": {8}, "%C3": nil, "%C3%A9": nil, "%C3%A9t%C3": nil, "%CE%B9": {8}, "%CE%B9%E1%BE%BE": {8}, "2": nil, "2b": {10}, "big": {10}, "4u": nil,
+		"%C3%89T": {8}, "%C3": nil, "%C3%A9": nil, "%C3%A9t%C3": nil, "%CE%B9": {8}, "%CE%B9%E1%BE%BE": {8}, "2": nil,
+		"2b": {10}, "big": {10}, "4u": nil,
 	} {
 		a := get(w, "/openapi/v1/search?q="+q)
 		var got struct {
@@ -235,7 +266,8 @@ func TestSearch(t *testing.T) {
 			t.Errorf("%s: %v, want %v", q, ids, want)
 		}
 	}
-	if a := get(w, "/openapi/v1/search?q=doge&q=x&size=0&id=x&fields=links"); a.Ignored != "fields,id,q,size" || a.NotFound != "" ||
+	if a := get(w, "/openapi/v1/search?q=doge&q=x&size=0&id=x&fields=links"); a.Ignored != "fields,id,q,size" ||
+		a.NotFound != "" ||
 		a.Body != envelope(`{"items":[{"id":6,"name":"Doge & Co","symbol":"$D","slug":"co","logo":"","explorers":[]}]}`) {
 		t.Errorf("%+v", a)
 	}

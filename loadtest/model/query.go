@@ -29,12 +29,15 @@ type listing struct {
 }
 
 var listings = map[string]listing{
-	assets:     {sorts: []string{"id", "name", "symbol", "slug", "rank"}, defaultSort: "id", symbol: true, fields: true},
-	quotes:     {sorts: []string{"id", "name", "symbol", "slug"}, defaultSort: "id", symbol: true},
-	exchanges:  {sorts: []string{"id", "name", "slug", "volume"}, defaultSort: "id", strict: true},
-	categories: {sorts: []string{"id", "name", "slug", "market_cap", "volume_24h"}, defaultSort: "market_cap", descending: true},
-	chains:     {sorts: []string{"id", "name", "slug", "market_cap", "volume_24h"}, defaultSort: "market_cap", descending: true},
-	history:    {defaultSort: "id", symbol: true, history: true, most: 20},
+	assets: {
+		sorts: []string{"id", "name", "symbol", "slug", "rank"}, defaultSort: "id", symbol: true, fields: true},
+	quotes:    {sorts: []string{"id", "name", "symbol", "slug"}, defaultSort: "id", symbol: true},
+	exchanges: {sorts: []string{"id", "name", "slug", "volume"}, defaultSort: "id", strict: true},
+	categories: {
+		sorts: []string{"id", "name", "slug", "market_cap", "volume_24h"}, defaultSort: "market_cap", descending: true},
+	chains: {
+		sorts: []string{"id", "name", "slug", "market_cap", "volume_24h"}, defaultSort: "market_cap", descending: true},
+	history: {defaultSort: "id", symbol: true, history: true, most: 20},
 }
 
 // SortKeys are the sort keys of an endpoint (INTERFACE.md, "Sorting").

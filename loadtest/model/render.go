@@ -31,19 +31,22 @@ func render(f *feed, st state, settings Settings, at time.Time) *Snapshot {
 		i := &exchangeItem{ID: e.id, Name: text(e.name), Slug: text(e.slug), Logo: text(e.logo), Links: e.links}
 		i.Fees.Maker, i.Fees.Taker = decimal(e.maker, feePlaces), decimal(e.taker, feePlaces)
 		if m := e.market; m != nil {
-			i.Market = &exchangeMarketItem{decimalOrNull(m.volume, amountPlaces), m.markets, m.coins, timeOrNull(m.dataTime)}
+			i.Market = &exchangeMarketItem{
+				decimalOrNull(m.volume, amountPlaces), m.markets, m.coins, timeOrNull(m.dataTime)}
 		}
 		add(exchanges, i)
 	}
 	for _, g := range visibleGroups(f, st, categories) {
-		add(categories, &categoryItem{g.id, text(g.name), text(g.slug), newGroupMarket(st.groups[categories][g.key], directory)})
+		add(categories,
+			&categoryItem{g.id, text(g.name), text(g.slug), newGroupMarket(st.groups[categories][g.key], directory)})
 	}
 	for _, g := range visibleGroups(f, st, chains) {
 		logo := ""
 		if native := directory[g.native]; native != nil {
 			logo = native.logo
 		}
-		add(chains, &chainItem{g.id, text(g.name), text(g.displayName), text(g.slug), g.evmChainID, text(logo), newGroupMarket(st.groups[chains][g.key], directory)})
+		add(chains, &chainItem{g.id, text(g.name), text(g.displayName), text(g.slug), g.evmChainID, text(logo),
+			newGroupMarket(st.groups[chains][g.key], directory)})
 	}
 	return s
 }
@@ -51,7 +54,8 @@ func render(f *feed, st state, settings Settings, at time.Time) *Snapshot {
 func newQuote(a *asset) *quoteItem {
 	i := &quoteItem{
 		ID: a.id, Name: text(a.name), Symbol: text(a.symbol), Slug: text(a.slug), Logo: text(a.logo),
-		Price: decimal(a.price, pricePlaces), MarketCap: decimalOrNull(a.marketCap, amountPlaces), Volume: decimal(a.volume, amountPlaces),
+		Price: decimal(a.price, pricePlaces), MarketCap: decimalOrNull(a.marketCap, amountPlaces),
+		Volume: decimal(a.volume, amountPlaces),
 	}
 	c := &i.PercentChange
 	for n, to := range []*string{&c.H1, &c.H6, &c.H12, &c.H24, &c.D7, &c.D30, &c.D90, &c.Y1} {
@@ -62,8 +66,9 @@ func newQuote(a *asset) *quoteItem {
 
 func newGroupMarket(m groupSnapshot, directory map[string]*asset) groupMarketItem {
 	i := groupMarketItem{
-		MarketCap: decimal(m.marketCap, amountPlaces), Volume: decimal(m.volume, amountPlaces), Coins: m.coins, Share: decimal(m.share, sharePlaces),
-		Time: timestamp(m.time), Gainers: []gainerItem{},
+		MarketCap: decimal(m.marketCap, amountPlaces), Volume: decimal(m.volume, amountPlaces), Coins: m.coins,
+		Share: decimal(m.share, sharePlaces),
+		Time:  timestamp(m.time), Gainers: []gainerItem{},
 	}
 	for _, key := range m.gainers {
 		if a := directory[key]; a != nil {

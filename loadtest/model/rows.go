@@ -132,7 +132,8 @@ func (r *reader) text(name, otherwise string) string {
 // longest bounds texts, in bytes.
 var longest = map[string]int{
 	"key": 256, "name": 256, "symbol": 256, "slug": 256, "display_name": 256,
-	"logo": 2048, "website": 2048, "whitepaper": 2048, "twitter": 2048, "telegram": 2048, "reddit": 2048, "facebook": 2048, "chat": 2048,
+	"logo": 2048, "website": 2048, "whitepaper": 2048, "twitter": 2048, "telegram": 2048, "reddit": 2048,
+	"facebook": 2048, "chat": 2048,
 }
 
 func (r *reader) texts(name string) []string {
@@ -151,7 +152,8 @@ func (r *reader) texts(name string) []string {
 			r.fail(name, "not an array of strings")
 			return nil
 		}
-		if texts = append(texts, unquote(e)); name == "explorers" && (len(texts) > 50 || len(texts[len(texts)-1]) > 2048) {
+		if texts = append(texts, unquote(e)); name == "explorers" &&
+			(len(texts) > 50 || len(texts[len(texts)-1]) > 2048) {
 			r.fail(name, "too many or too long")
 		}
 	}

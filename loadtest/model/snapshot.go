@@ -153,7 +153,8 @@ func Body(q *Query, rows []*Row, total int64) string {
 	}
 	b.WriteByte(']')
 	if q.Endpoint != trending && q.Endpoint != search {
-		b.WriteString(`,"page":` + integer(q.Page) + `,"total":` + integer(total) + `,"total_page":` + integer(max(1, (total+q.Size-1)/q.Size)))
+		b.WriteString(`,"page":` + integer(q.Page) + `,"total":` + integer(total) + `,"total_page":` +
+			integer(max(1, (total+q.Size-1)/q.Size)))
 	}
 	b.WriteByte('}')
 	return envelope(b.String())

@@ -240,7 +240,8 @@ func (w *World) Change(now time.Time) {
 			base = m
 		}
 	}
-	w.change = &Change{Time: now, Database: newest.Database, Value: decimal(percent(base.total, value.total), percentPlaces)}
+	w.change = &Change{
+		Time: now, Database: newest.Database, Value: decimal(percent(base.total, value.total), percentPlaces)}
 }
 
 // Rollback makes an earlier retained snapshot the newest again. Ids given since
@@ -290,7 +291,8 @@ func thin(all []moment, at time.Time) []moment {
 
 // windows of percent_change, in the order of the response.
 var windows = []time.Duration{
-	time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour, 90 * 24 * time.Hour, 365 * 24 * time.Hour,
+	time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour,
+	90 * 24 * time.Hour, 365 * 24 * time.Hour,
 }
 
 // day is the index of the 24h window.

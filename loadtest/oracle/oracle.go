@@ -139,7 +139,8 @@ func FindManifest(ctx context.Context, store artifacts.Reader, t time.Time) (*ar
 			return artifacts.ReadManifest(ctx, store, r.Manifest)
 		}
 	}
-	return nil, fmt.Errorf("%w: %s (newest is %s)", ErrNoSnapshot, t.Format(model.TimeFormat), m.Time.Format(model.TimeFormat))
+	return nil, fmt.Errorf(
+		"%w: %s (newest is %s)", ErrNoSnapshot, t.Format(model.TimeFormat), m.Time.Format(model.TimeFormat))
 }
 
 // GetChange reads the change record, nil when there is none or it cannot be

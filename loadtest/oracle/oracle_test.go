@@ -108,7 +108,8 @@ func TestChange(t *testing.T) {
 		"another database": {&model.Change{Database: "other", Value: "1"}, "null"},
 		"no decimal":       {&model.Change{Database: "fake", Value: "1e5"}, "null"},
 	} {
-		if got := s.Answer(q, tc.c).Body; !strings.Contains(got, `"total_market_cap_change_percentage_24h":`+tc.want+`,"data_time":"2026-11-01T12:00:00Z"}}`) {
+		if got := s.Answer(q, tc.c).Body; !strings.Contains(
+			got, `"total_market_cap_change_percentage_24h":`+tc.want+`,"data_time":"2026-11-01T12:00:00Z"}}`) {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
 		}
 	}

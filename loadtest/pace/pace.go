@@ -33,7 +33,8 @@ func ParseStages(s string) ([]Stage, error) {
 	var stages []Stage
 	for part := range strings.SplitSeq(s, ",") {
 		bad := func(why string) error {
-			return fmt.Errorf("stage %q: %s; a stage is DURATION:RATE or DURATION:FROM-TO, such as 10s:1000 or 30s:1000-20000", part, why)
+			return fmt.Errorf(
+				"stage %q: %s; a stage is DURATION:RATE or DURATION:FROM-TO, such as 10s:1000 or 30s:1000-20000", part, why)
 		}
 		duration, rates, ok := strings.Cut(strings.TrimSpace(part), ":")
 		if !ok {

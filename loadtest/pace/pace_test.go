@@ -26,8 +26,10 @@ func TestUniform(t *testing.T) {
 		at     map[int]time.Duration // index: due
 	}{
 		{"1s:4", 4, map[int]time.Duration{0: 0, 1: 250 * time.Millisecond, 3: 750 * time.Millisecond}},
-		{"10s:1000,60s:20000", 1_210_000, map[int]time.Duration{0: 0, 9_999: 9_999 * time.Millisecond, 10_000: 10 * time.Second, 1_209_999: 70*time.Second - 50*time.Microsecond}},
-		{"1s:2,1s:0,1s:2", 4, map[int]time.Duration{1: 500 * time.Millisecond, 2: 2 * time.Second, 3: 2500 * time.Millisecond}},
+		{"10s:1000,60s:20000", 1_210_000, map[int]time.Duration{0: 0, 9_999: 9_999 * time.Millisecond,
+			10_000: 10 * time.Second, 1_209_999: 70*time.Second - 50*time.Microsecond}},
+		{"1s:2,1s:0,1s:2", 4,
+			map[int]time.Duration{1: 500 * time.Millisecond, 2: 2 * time.Second, 3: 2500 * time.Millisecond}},
 		{"2s:0-100", 100, map[int]time.Duration{0: 0, 25: time.Second}}, // a quarter of the area in half of the time
 		{"2s:100-0", 100, map[int]time.Duration{75: time.Second}},
 		{"500ms:1", 1, map[int]time.Duration{0: 0}},
@@ -116,7 +118,8 @@ func TestScheduleProperties(t *testing.T) {
 }
 
 func TestParseStagesRefuses(t *testing.T) {
-	for _, s := range []string{"", "10s", "10s:", "10:5", "x:5", "10s:x", "-1s:5", "0s:5", "10s:-5", "10s:5-", "10s:NaN", "10s:Inf", "10s:0", "10s:1e9", "10s:5,,5s:1"} {
+	for _, s := range []string{"", "10s", "10s:", "10:5", "x:5", "10s:x", "-1s:5", "0s:5", "10s:-5", "10s:5-",
+		"10s:NaN", "10s:Inf", "10s:0", "10s:1e9", "10s:5,,5s:1"} {
 		if got, err := ParseStages(s); err == nil {
 			t.Errorf("ParseStages(%q) = %v, want an error", s, got)
 		}

@@ -171,11 +171,13 @@ func (p *plot) countAxis(name string, most float64, label func(float64) string) 
 // draw makes the drawing.
 func (p *plot) draw() *plot {
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg viewBox="0 0 %g %g" role="img" aria-label="%s">`, plotWidth, plotHeight, template.HTMLEscapeString(p.Title+": "+p.Y+" over "+p.X))
+	fmt.Fprintf(&b, `<svg viewBox="0 0 %g %g" role="img" aria-label="%s">`, plotWidth, plotHeight,
+		template.HTMLEscapeString(p.Title+": "+p.Y+" over "+p.X))
 	b.WriteString(`<g class="grid">`)
 	for _, t := range p.yTicks {
 		y := p.yScale.at(t.value)
-		fmt.Fprintf(&b, `<path d="M%g %.1fH%g"/><text x="%g" y="%.1f" text-anchor="end">%s</text>`, left, y, plotWidth-right, left-5, y+3.5, template.HTMLEscapeString(t.label))
+		fmt.Fprintf(&b, `<path d="M%g %.1fH%g"/><text x="%g" y="%.1f" text-anchor="end">%s</text>`, left, y,
+			plotWidth-right, left-5, y+3.5, template.HTMLEscapeString(t.label))
 	}
 	for _, t := range p.xTicks {
 		x := p.xScale.at(t.value)
@@ -183,19 +185,22 @@ func (p *plot) draw() *plot {
 		if x > plotWidth-right-12 {
 			anchor, at = "end", plotWidth-1
 		}
-		fmt.Fprintf(&b, `<path d="M%.1f %gv4"/><text x="%.1f" y="%g" text-anchor="%s">%s</text>`, x, plotHeight-bottom, at, plotHeight-bottom+17, anchor, template.HTMLEscapeString(t.label))
+		fmt.Fprintf(&b, `<path d="M%.1f %gv4"/><text x="%.1f" y="%g" text-anchor="%s">%s</text>`, x, plotHeight-bottom,
+			at, plotHeight-bottom+17, anchor, template.HTMLEscapeString(t.label))
 	}
 	b.WriteString(`</g>`)
 	for _, m := range p.marks {
 		x := p.xScale.at(m.x)
-		fmt.Fprintf(&b, `<g class="mark"><path d="M%.1f %gV%g"/><path class="flag" d="M%.1f %gl6 4l-6 4z"/><title>%s</title></g>`, x, top, plotHeight-bottom, x, top, template.HTMLEscapeString(m.title))
+		fmt.Fprintf(&b, `<g class="mark"><path d="M%.1f %gV%g"/><path class="flag" d="M%.1f %gl6 4l-6 4z"/><title>%s</title></g>`, x, top,
+			plotHeight-bottom, x, top, template.HTMLEscapeString(m.title))
 	}
 	for i := range p.Lines {
 		p.path(&b, &p.Lines[i])
 	}
 	for _, s := range p.slots {
 		x0, x1 := p.xScale.at(s.from), p.xScale.at(s.to)
-		fmt.Fprintf(&b, `<rect class="slot" x="%.1f" y="%g" width="%.1f" height="%g"><title>%s</title></rect>`, x0, top, max(1, x1-x0), plotHeight-bottom-top, template.HTMLEscapeString(s.title))
+		fmt.Fprintf(&b, `<rect class="slot" x="%.1f" y="%g" width="%.1f" height="%g"><title>%s</title></rect>`, x0, top,
+			max(1, x1-x0), plotHeight-bottom-top, template.HTMLEscapeString(s.title))
 	}
 	b.WriteString(`</svg>`)
 	p.SVG = template.HTML(b.String()) // all text in it is escaped above
@@ -238,7 +243,8 @@ func (p *plot) path(b *strings.Builder, l *line) {
 	if l.area {
 		class = "area " + l.Class
 	}
-	fmt.Fprintf(b, `<path class="%s" d="%s"><title>%s</title></path>`, class, d.String(), template.HTMLEscapeString(l.Name))
+	fmt.Fprintf(
+		b, `<path class="%s" d="%s"><title>%s</title></path>`, class, d.String(), template.HTMLEscapeString(l.Name))
 }
 
 // figure writes v with three significant digits.

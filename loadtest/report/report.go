@@ -11,12 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-	"github.com/dustin/go-humanize"
-
 	"example.com/marketdata/loadtest"
 	"example.com/marketdata/loadtest/pace"
 	"example.com/marketdata/loadtest/result"
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/dustin/go-humanize"
 )
 
 //go:embed report.css
@@ -118,7 +117,8 @@ func CapacityHTML(c *loadtest.Capacity) ([]byte, error) {
 
 // CompareHTML draws both runs of a comparison and what changed.
 func CompareHTML(c *result.Comparison) ([]byte, error) {
-	d := document{Title: "Load tests compared", Comparison: c, Runs: []labelled{{c.A, name(c.A, 0, 2)}, {c.B, name(c.B, 1, 2)}}}
+	d := document{
+		Title: "Load tests compared", Comparison: c, Runs: []labelled{{c.A, name(c.A, 0, 2)}, {c.B, name(c.B, 1, 2)}}}
 	return d.render()
 }
 
@@ -219,7 +219,8 @@ func (d *document) latencyOverTime() *plot {
 			for k := range r.Series {
 				pt := &r.Series[k]
 				var b strings.Builder
-				fmt.Fprintf(&b, "%s to %s: %s answers", seconds(pt.StartS), seconds(pt.EndS), group(fmt.Sprint(pt.Due.Count)))
+				fmt.Fprintf(
+					&b, "%s to %s: %s answers", seconds(pt.StartS), seconds(pt.EndS), group(fmt.Sprint(pt.Due.Count)))
 				for _, pc := range percentiles {
 					fmt.Fprintf(&b, "\n%s %s", pc.name, Millis(pc.of(&pt.Due)))
 				}
@@ -315,8 +316,10 @@ func (d *document) rateOverTime() *plot {
 			failed.x, failed.y = append(failed.x, pt.EndS), append(failed.y, float64(pt.Failed)/span)
 			bad += float64(pt.Failed)
 			if one {
-				p.slots = append(p.slots, slot{pt.StartS, pt.EndS, fmt.Sprintf("%s to %s\nanswered %s/s\nfailed %s/s\nread %s/s", seconds(pt.StartS), seconds(pt.EndS),
-					thousands(float64(pt.Answered)/span), thousands(float64(pt.Failed)/span), humanize.IBytes(uint64(float64(pt.BytesRead)/span)))})
+				p.slots = append(p.slots, slot{pt.StartS, pt.EndS,
+					fmt.Sprintf("%s to %s\nanswered %s/s\nfailed %s/s\nread %s/s", seconds(pt.StartS), seconds(pt.EndS),
+						thousands(float64(pt.Answered)/span), thousands(float64(pt.Failed)/span),
+						humanize.IBytes(uint64(float64(pt.BytesRead)/span)))})
 			}
 		}
 		p.Lines = append(p.Lines, answered)
@@ -349,7 +352,8 @@ func asked(r *result.Run) line {
 }
 
 func (d *document) generatorOverTime() *plot {
-	p := &plot{Title: "The load tester itself", Note: "processor share of what it may use; beyond 90 % the run is invalid"}
+	p := &plot{Title: "The load tester itself",
+		Note: "processor share of what it may use; beyond 90 % the run is invalid"}
 	for i, r := range d.Runs {
 		l := line{Name: "processors", Class: "c4"}
 		if len(d.Runs) > 1 {
@@ -359,7 +363,9 @@ func (d *document) generatorOverTime() *plot {
 			pt := &r.Series[k]
 			l.x, l.y = append(l.x, pt.EndS), append(l.y, 100*pt.CPUShare)
 			if len(d.Runs) == 1 {
-				p.slots = append(p.slots, slot{pt.StartS, pt.EndS, fmt.Sprintf("%s to %s\nprocessors %s\nsend lag p99 %s", seconds(pt.StartS), seconds(pt.EndS), percent(100*pt.CPUShare), Millis(pt.LagP99MS))})
+				p.slots = append(
+					p.slots, slot{pt.StartS, pt.EndS, fmt.Sprintf("%s to %s\nprocessors %s\nsend lag p99 %s",
+						seconds(pt.StartS), seconds(pt.EndS), percent(100*pt.CPUShare), Millis(pt.LagP99MS))})
 			}
 		}
 		p.Lines = append(p.Lines, l)

@@ -39,7 +39,8 @@ func pages(t *testing.T) map[string][]byte {
 	add("good", b, err)
 	bad := run(t, 20, 3, true)
 	value := 31.5
-	bad.Thresholds = []result.Threshold{{Expression: "p99<5ms", Value: &value, Unit: "ms", Samples: 10}, {Expression: "chains:p50<1ms", Unit: "ms"}}
+	bad.Thresholds = []result.Threshold{
+		{Expression: "p99<5ms", Value: &value, Unit: "ms", Samples: 10}, {Expression: "chains:p50<1ms", Unit: "ms"}}
 	bad.Validity = result.Validity{Reasons: []string{"send lag p99 is 3 ms, above 1 ms: <because>"}}
 	bad.Interrupted, bad.Setup.Label = true, "a <b>label</b>"
 	b, err = HTML(bad)
@@ -57,7 +58,8 @@ func pages(t *testing.T) map[string][]byte {
 	b, err = CompareHTML(c)
 	add("compared", b, err)
 	search := &loadtest.Capacity{Found: true, Rate: 470, Limit: 500, Closed: 510, Nodes: 1, Tries: []loadtest.Try{
-		{Connections: 64, Rate: 510, Verdict: loadtest.Held, Run: closed}, {Rate: 500, Verdict: loadtest.Failed, Why: "p99<5ms was 6 ms", Run: bad}, {Rate: 470, Verdict: loadtest.Held, Run: good},
+		{Connections: 64, Rate: 510, Verdict: loadtest.Held, Run: closed}, {Rate: 500, Verdict: loadtest.Failed,
+			Why: "p99<5ms was 6 ms", Run: bad}, {Rate: 470, Verdict: loadtest.Held, Run: good},
 	}}
 	b, err = CapacityHTML(search)
 	add("capacity", b, err)
@@ -71,12 +73,20 @@ func pages(t *testing.T) map[string][]byte {
 func TestPages(t *testing.T) {
 	all := pages(t)
 	for name, want := range map[string][]string{
-		"good":     {"Valid.", "Latency over time", "Latency by percentile", "Requests over time", "By endpoint", "What the words mean", "the send lag&#39;s p99 was at most 1 ms", "snapshot 2026-11-01T12:00:00Z first seen at 30 s", ">quotes<", "p99.9", ">events, late<", "30 of 30 open at the end, 31 opened; 61 events, 0 missed, 0 early; failures: ended: 1"},
-		"bad":      {"INVALID", "&lt;because&gt;", "Wrong answers", "&lt;script&gt;alert(1)&lt;/script&gt;", "failed</b>", "the latency from due that 99 % of the requests do not exceed is below 5ms", "31.5 ms", "nothing", "Interrupted", "timeout: "},
+		"good": {
+			"Valid.", "Latency over time", "Latency by percentile", "Requests over time", "By endpoint",
+			"What the words mean", "the send lag&#39;s p99 was at most 1 ms",
+			"snapshot 2026-11-01T12:00:00Z first seen at 30 s", ">quotes<", "p99.9", ">events, late<",
+			"30 of 30 open at the end, 31 opened; 61 events, 0 missed, 0 early; failures: ended: 1"},
+		"bad": {
+			"INVALID", "&lt;because&gt;", "Wrong answers", "&lt;script&gt;alert(1)&lt;/script&gt;", "failed</b>",
+			"the latency from due that 99 % of the requests do not exceed is below 5ms", "31.5 ms", "nothing",
+			"Interrupted", "timeout: "},
 		"closed":   {"Closed loop: maximum throughput."},
 		"compared": {"What changed from A to B", "worse", "INVALID (B"},
-		"capacity": {"500/s was too much, and a closed run was answered 510/s", "closed, 64 connections", "failed</b>: p99&lt;5ms was 6 ms", "Latency over time"},
-		"empty":    {"INVALID", "no request was due"},
+		"capacity": {"500/s was too much, and a closed run was answered 510/s", "closed, 64 connections",
+			"failed</b>: p99&lt;5ms was 6 ms", "Latency over time"},
+		"empty": {"INVALID", "no request was due"},
 	} {
 		for _, w := range want {
 			if !strings.Contains(string(all[name]), w) {
@@ -86,7 +96,8 @@ func TestPages(t *testing.T) {
 	}
 	// Nothing is loaded from anywhere, nothing is run, no number is broken.
 	for name, b := range all {
-		for _, bad := range []string{`<script`, ` src=`, `url(`, `@import`, `NaN`, `Inf`, `<b>label`, `ZgotmplZ`, `%!`} {
+		for _, bad := range []string{
+			`<script`, ` src=`, `url(`, `@import`, `NaN`, `Inf`, `<b>label`, `ZgotmplZ`, `%!`} {
 			if strings.Contains(string(b), bad) {
 				t.Errorf("%s has %q", name, bad)
 			}
@@ -107,13 +118,15 @@ func TestTicks(t *testing.T) {
 		}
 		return strings.Join(parts, " ")
 	}
-	for most, want := range map[float64]string{0: "0 0.2 0.4 0.6 0.8 1", 1: "0 0.2 0.4 0.6 0.8 1", 7: "0 2 4 6 8", 19000: "0 5000 10k 15k 20k", 100: "0 20 40 60 80 100"} {
+	for most, want := range map[float64]string{0: "0 0.2 0.4 0.6 0.8 1", 1: "0 0.2 0.4 0.6 0.8 1", 7: "0 2 4 6 8",
+		19000: "0 5000 10k 15k 20k", 100: "0 20 40 60 80 100"} {
 		ticks, end := linearTicks(most, 5, thousands)
 		if got := join(ticks); got != want || end < most {
 			t.Errorf("linear to %v: %s, end %v", most, got, end)
 		}
 	}
-	for r, want := range map[[2]float64]string{{0.2, 900}: "100 µs 1 ms 10 ms 100 ms 1 s", {0.9, 1.5}: "500 µs 1 ms 2 ms 5 ms", {0, 0}: "100 µs 200 µs 500 µs 1 ms"} {
+	for r, want := range map[[2]float64]string{{0.2, 900}: "100 µs 1 ms 10 ms 100 ms 1 s",
+		{0.9, 1.5}: "500 µs 1 ms 2 ms 5 ms", {0, 0}: "100 µs 200 µs 500 µs 1 ms"} {
 		ticks, lo, hi := logTicks(r[0], r[1], Millis)
 		if got := join(ticks); got != want || lo > max(r[0], 0.1) || hi < r[1] {
 			t.Errorf("logarithmic %v: %s, %v to %v", r, got, lo, hi)
@@ -136,8 +149,10 @@ func TestPath(t *testing.T) {
 
 func TestFigures(t *testing.T) {
 	for got, want := range map[string]string{
-		Millis(0): "0", Millis(0.0421): "42.1 µs", Millis(0.9): "900 µs", Millis(1.5): "1.5 ms", Millis(123.4): "123 ms", Millis(61000): "61 s",
-		seconds(90): "90 s", seconds(180): "3 min", seconds(7200): "2 h", thousands(12345): "12.3k", thousands(9999): "9999", group("1234567"): "1\u202f234\u202f567", group("123"): "123",
+		Millis(0): "0", Millis(0.0421): "42.1 µs", Millis(0.9): "900 µs", Millis(1.5): "1.5 ms",
+		Millis(123.4): "123 ms", Millis(61000): "61 s",
+		seconds(90): "90 s", seconds(180): "3 min", seconds(7200): "2 h", thousands(12345): "12.3k",
+		thousands(9999): "9999", group("1234567"): "1\u202f234\u202f567", group("123"): "123",
 		value(0.00123, "share"): "0.123 %", value(12, "requests/s"): "12 requests/s",
 	} {
 		if got != want {
@@ -153,7 +168,8 @@ const requireBrowser = "MARKETDATA_REQUIRE_BROWSER"
 // chromium returns the path of a Chromium, or skips the test.
 func chromium(t *testing.T) string {
 	t.Helper()
-	for _, name := range []string{os.Getenv("CHROMIUM"), "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
+	for _, name := range []string{
+		os.Getenv("CHROMIUM"), "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
 		if p, err := exec.LookPath(name); err == nil {
 			return p
 		}
@@ -182,7 +198,8 @@ func TestBrowser(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, size := range []string{"390,2400", "1280,1600"} {
-			cmd := exec.Command(browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--user-data-dir="+filepath.Join(dir, "profile"),
+			cmd := exec.Command(browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+				"--user-data-dir="+filepath.Join(dir, "profile"),
 				"--hide-scrollbars", "--window-size="+size, "--screenshot="+shot, "file://"+page)
 			out, err := cmd.CombinedOutput()
 			if err != nil {

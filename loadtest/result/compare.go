@@ -67,7 +67,8 @@ var figures = []figure{
 	{name: "p90", unit: "ms", quantile: 90, up: 1},
 	{name: "p99", unit: "ms", quantile: 99, up: 1},
 	{name: "p99.9", unit: "ms", quantile: 99.9, up: 1},
-	{name: "answered", unit: "requests/s", up: -1, of: func(s *sample) float64 { return s.answered / max(s.seconds, 1e-9) }},
+	{name: "answered", unit: "requests/s", up: -1,
+		of: func(s *sample) float64 { return s.answered / max(s.seconds, 1e-9) }},
 	{name: "errors", unit: "%", up: 1, of: func(s *sample) float64 { return s.failed / max(s.answered+s.failed, 1) }},
 }
 
@@ -110,7 +111,8 @@ func Compare(a, b *Run, tolerance float64) (*Comparison, error) {
 		slices.Sort(deltas)
 		change.Low, change.High = change.Delta, change.Delta
 		if n > 0 && !short {
-			change.Low, change.High = deltas[int(float64(n)*(1-confidence)/2)], deltas[min(n-1, int(float64(n)*(1+confidence)/2))]
+			change.Low, change.High = deltas[int(float64(n)*(1-confidence)/2)],
+				deltas[min(n-1, int(float64(n)*(1+confidence)/2))]
 		}
 		change.judge(f, tolerance)
 		c.Regression = c.Regression || change.Verdict == Worse
@@ -208,7 +210,8 @@ func newSeries(r *Run) (*series, error) {
 			return nil, err
 		}
 		hists = append(hists, h)
-		s.points = append(s.points, point{seconds: p.EndS - p.StartS, answered: float64(p.Answered), failed: float64(p.Failed)})
+		s.points = append(
+			s.points, point{seconds: p.EndS - p.StartS, answered: float64(p.Answered), failed: float64(p.Failed)})
 		for _, bar := range h.Distribution() {
 			if bar.Count > 0 {
 				seen[bar.To] = true

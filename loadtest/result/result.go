@@ -17,11 +17,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/engine"
 	"example.com/marketdata/loadtest/streams"
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // Format is the version of run.json that this release writes, and Kind what it
@@ -192,13 +191,15 @@ func (r *Run) Hold(s *streams.Result) error {
 	if s.Count == 0 {
 		return nil
 	}
-	out := &Streams{Count: s.Count, Opened: s.Opened, Open: s.Open, Failures: map[string]uint64{}, Events: s.Events, Missed: s.Missed, Early: s.Early}
+	out := &Streams{Count: s.Count, Opened: s.Opened, Open: s.Open, Failures: map[string]uint64{}, Events: s.Events,
+		Missed: s.Missed, Early: s.Early}
 	for f, n := range s.Failures {
 		out.Failures[string(f)] = n
 	}
 	if n := s.Failures[engine.FailWrong]; n > 0 {
 		r.Checks.Wrong += n
-		r.Checks.Findings = append(r.Checks.Findings, check.Finding{Kind: check.Stream, Count: n, Examples: []check.Example{{Target: streams.Path, Status: 200, Detail: s.Wrong}}})
+		r.Checks.Findings = append(r.Checks.Findings, check.Finding{Kind: check.Stream, Count: n,
+			Examples: []check.Example{{Target: streams.Path, Status: 200, Detail: s.Wrong}}})
 	}
 	var err error
 	if s.Late != nil {
@@ -266,10 +267,12 @@ func (l *Latency) Hist() (*hdrhistogram.Histogram, error) {
 func New(setup Setup, tool Tool, e *engine.Result, c *check.Report) (*Run, error) {
 	r := &Run{
 		Format: Format, Kind: Kind, Tool: tool, Machine: Machine{runtime.GOOS, runtime.GOARCH, e.CPUs},
-		Started: e.Start.UTC().Truncate(time.Millisecond), DurationS: round(e.Length.Seconds()), Interrupted: e.Interrupted, Setup: setup,
+		Started: e.Start.UTC().Truncate(time.Millisecond), DurationS: round(e.Length.Seconds()),
+		Interrupted: e.Interrupted, Setup: setup,
 		Requests: Requests{
-			Asked: e.Asked, InTime: e.InTime, Unsent: e.Unsent, Waited: e.Waited, Retried: e.Retried, Connections: e.Connections,
-			BytesRead: e.Read, BytesWritten: e.Written, Failures: map[string]uint64{}, Statuses: map[string]uint64{},
+			Asked: e.Asked, InTime: e.InTime, Unsent: e.Unsent, Waited: e.Waited, Retried: e.Retried,
+			Connections: e.Connections,
+			BytesRead:   e.Read, BytesWritten: e.Written, Failures: map[string]uint64{}, Statuses: map[string]uint64{},
 		},
 		Classes: []Class{}, Series: []Point{}, Thresholds: []Threshold{},
 	}
@@ -307,7 +310,8 @@ func New(setup Setup, tool Tool, e *engine.Result, c *check.Report) (*Run, error
 			return nil, err
 		}
 		r.Series = append(r.Series, Point{
-			StartS: round(iv.Start.Seconds()), EndS: round(iv.End.Seconds()), Sent: iv.Sent, Answered: iv.Answered, Failed: iv.Failed, BytesRead: iv.Read,
+			StartS: round(iv.Start.Seconds()), EndS: round(iv.End.Seconds()), Sent: iv.Sent, Answered: iv.Answered,
+			Failed: iv.Failed, BytesRead: iv.Read,
 			Due: d, LagP99MS: ms(float64(iv.LagP99)), CPUShare: round(iv.CPU),
 		})
 	}
@@ -416,7 +420,8 @@ func Parse(b []byte) (*Run, error) {
 		return nil, err
 	}
 	if head.Kind != Kind || head.Format != Format {
-		return nil, fmt.Errorf("kind %q, format %d: this release reads %q, format %d", head.Kind, head.Format, Kind, Format)
+		return nil, fmt.Errorf(
+			"kind %q, format %d: this release reads %q, format %d", head.Kind, head.Format, Kind, Format)
 	}
 	r := &Run{}
 	if err := json.Unmarshal(b, r); err != nil {
@@ -461,5 +466,6 @@ func (r *Run) HGRM() ([]byte, error) {
 
 // SortedKeys returns the keys of a count, the largest count first.
 func SortedKeys(m map[string]uint64) []string {
-	return slices.SortedFunc(maps.Keys(m), func(a, b string) int { return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b)) })
+	return slices.SortedFunc(
+		maps.Keys(m), func(a, b string) int { return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b)) })
 }

@@ -9,11 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/engine"
 	"example.com/marketdata/loadtest/streams"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 var start = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
@@ -23,19 +22,25 @@ var start = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 func fake(t testing.TB, seconds int, seed uint64, latency func(r *rand.Rand, second int) time.Duration) *Run {
 	t.Helper()
 	e, c := fakeParts(seconds, seed, latency)
-	r, err := New(Setup{URLs: []string{"http://127.0.0.1:1"}, Mode: "open", Arrivals: "poisson", Stages: "60s:1000", Connections: 10, TimeoutS: 10, Traffic: "mixed", CheckShare: 1}, Tool{"v1", "abc", "go"}, e, c)
+	r, err := New(Setup{URLs: []string{"http://127.0.0.1:1"}, Mode: "open", Arrivals: "poisson", Stages: "60s:1000",
+		Connections: 10, TimeoutS: 10, Traffic: "mixed", CheckShare: 1}, Tool{"v1", "abc", "go"}, e, c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-func fakeParts(seconds int, seed uint64, latency func(r *rand.Rand, second int) time.Duration) (*engine.Result, *check.Report) {
+func fakeParts(
+	seconds int, seed uint64, latency func(r *rand.Rand, second int) time.Duration,
+) (*engine.Result, *check.Report) {
 	r := rand.New(rand.NewPCG(seed, 1))
-	k := engine.ClassResult{Name: "quotes", Failures: map[engine.Failure]uint64{}, Statuses: map[int]uint64{}, Due: engine.NewHistogram(), Service: engine.NewHistogram()}
-	e := &engine.Result{Start: start, Length: time.Duration(seconds) * time.Second, Lag: engine.NewHistogram(), Connect: engine.NewHistogram(), CPUs: 2, Wall: time.Duration(seconds) * time.Second, CPU: time.Second}
+	k := engine.ClassResult{Name: "quotes", Failures: map[engine.Failure]uint64{}, Statuses: map[int]uint64{},
+		Due: engine.NewHistogram(), Service: engine.NewHistogram()}
+	e := &engine.Result{Start: start, Length: time.Duration(seconds) * time.Second, Lag: engine.NewHistogram(),
+		Connect: engine.NewHistogram(), CPUs: 2, Wall: time.Duration(seconds) * time.Second, CPU: time.Second}
 	for s := range seconds {
-		iv := &engine.Interval{Start: time.Duration(s) * time.Second, End: time.Duration(s+1) * time.Second, Due: engine.NewHistogram()}
+		iv := &engine.Interval{
+			Start: time.Duration(s) * time.Second, End: time.Duration(s+1) * time.Second, Due: engine.NewHistogram()}
 		for range 1000 {
 			d := int64(latency(r, s))
 			iv.Due.RecordValue(d)
@@ -66,18 +71,23 @@ func TestRoundTrip(t *testing.T) {
 	e.Classes[0].Failures = map[engine.Failure]uint64{engine.FailTimeout: 2, engine.FailWrong: 1}
 	e.Unsent, e.Asked = 4, 3004
 	c.Wrong = 1
-	c.Findings = []check.Finding{{Kind: check.Oracle, Count: 2, Examples: []check.Example{{Target: "/x", Snapshot: "s", Status: 200, Detail: "d", Moment: check.Moment{At: start.Add(1500 * time.Millisecond)}}}}}
-	c.Swaps = []check.Swap{{Snapshot: "2026-11-01T12:00:00Z", Moment: check.Moment{At: start.Add(-time.Second)}}, {Snapshot: "2026-11-01T12:10:00Z", Moment: check.Moment{At: start.Add(2 * time.Second)}}}
-	r, err := New(Setup{URLs: []string{"http://h"}, Mode: "open", Connections: 1, TimeoutS: 1, Traffic: "x"}, Tool{}, e, c)
+	c.Findings = []check.Finding{{Kind: check.Oracle, Count: 2, Examples: []check.Example{{Target: "/x", Snapshot: "s",
+		Status: 200, Detail: "d", Moment: check.Moment{At: start.Add(1500 * time.Millisecond)}}}}}
+	c.Swaps = []check.Swap{{Snapshot: "2026-11-01T12:00:00Z", Moment: check.Moment{At: start.Add(-time.Second)}},
+		{Snapshot: "2026-11-01T12:10:00Z", Moment: check.Moment{At: start.Add(2 * time.Second)}}}
+	r, err := New(
+		Setup{URLs: []string{"http://h"}, Mode: "open", Connections: 1, TimeoutS: 1, Traffic: "x"}, Tool{}, e, c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := &streams.Result{Count: 2, Opened: 3, Failures: map[engine.Failure]uint64{engine.FailWrong: 1}, Wrong: "x", Events: 4, Late: engine.NewHistogram(), Apart: engine.NewHistogram()}
+	told := &streams.Result{Count: 2, Opened: 3, Failures: map[engine.Failure]uint64{engine.FailWrong: 1}, Wrong: "x",
+		Events: 4, Late: engine.NewHistogram(), Apart: engine.NewHistogram()}
 	engine.Record(told.Late, 3*time.Millisecond)
 	if err := r.Hold(told); err != nil {
 		t.Fatal(err)
 	}
-	if q := r.Requests; q.Sent != 3000 || q.Failed != 7 || q.Answered != 2997 || q.Failures["unsent"] != 4 || q.Statuses["200"] != 3000 {
+	if q := r.Requests; q.Sent != 3000 || q.Failed != 7 || q.Answered != 2997 || q.Failures["unsent"] != 4 ||
+		q.Statuses["200"] != 3000 {
 		t.Errorf("requests %+v", q)
 	}
 	if r.Checks.Wrong != 3 || math.Abs(r.Errors()-9.0/3004) > 1e-12 {
@@ -126,7 +136,8 @@ func TestRoundTrip(t *testing.T) {
 	if err != nil || !strings.Contains(string(hgrm), "Percentile") || !strings.Contains(string(hgrm), "#[Mean") {
 		t.Errorf("hgrm %s, %v", hgrm, err)
 	}
-	for name, bad := range map[string]string{"kind": `{"kind":"x","format":1}`, "format": `{"kind":"loadtest-run","format":2}`, "no JSON": "x",
+	for name, bad := range map[string]string{
+		"kind": `{"kind":"x","format":1}`, "format": `{"kind":"loadtest-run","format":2}`, "no JSON": "x",
 		"histogram": `{"kind":"loadtest-run","format":1,"due":{"histogram":"AAAA"}}`} {
 		if _, err := Parse([]byte(bad)); err == nil {
 			t.Errorf("%s: no error", name)
@@ -145,7 +156,8 @@ func schemaError(t *testing.T, b []byte) error {
 		return v
 	}
 	c := jsonschema.NewCompiler()
-	strict := bytes.ReplaceAll(Schema, []byte(`"properties": {`), []byte(`"additionalProperties": false, "properties": {`))
+	strict := bytes.ReplaceAll(
+		Schema, []byte(`"properties": {`), []byte(`"additionalProperties": false, "properties": {`))
 	if err := c.AddResource("run.json", read(strict)); err != nil {
 		t.Fatal(err)
 	}
@@ -166,8 +178,10 @@ func TestSchemaRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, change := range [][2]string{
-		{`"format": 1,`, `"format": 2,`}, {`"mode": "open"`, `"mode": "ajar"`}, {`"asked": 2000,`, `"asked": -1,`}, {`"asked": 2000,`, ``},
-		{`"valid": true`, `"valid": "yes"`}, {`"exit": 0`, `"exit": 2`}, {`"exit": 0`, `"exit": 0, "more": 1`}, {`"check_share": 1`, `"check_share": 1.5`},
+		{`"format": 1,`, `"format": 2,`}, {`"mode": "open"`, `"mode": "ajar"`}, {`"asked": 2000,`, `"asked": -1,`},
+		{`"asked": 2000,`, ``},
+		{`"valid": true`, `"valid": "yes"`}, {`"exit": 0`, `"exit": 2`}, {`"exit": 0`, `"exit": 0, "more": 1`},
+		{`"check_share": 1`, `"check_share": 1.5`},
 	} {
 		changed := strings.Replace(string(b), change[0], change[1], 1)
 		if changed == string(b) || schemaError(t, []byte(changed)) == nil {
@@ -183,18 +197,26 @@ func TestValidity(t *testing.T) {
 		reason  string // "": valid
 		limited bool
 	}{
-		"good":            {func(*engine.Result) {}, Setup{Mode: "open"}, "", false},
-		"99 % is enough":  {func(e *engine.Result) { e.InTime = e.Asked * 99 / 100 }, Setup{Mode: "open"}, "", false},
-		"too slow":        {func(e *engine.Result) { e.InTime = e.Asked*99/100 - 1 }, Setup{Mode: "open"}, "achieved", true},
-		"no connections":  {func(e *engine.Result) { e.InTime = e.Asked / 2; e.Waited = e.Asked / 2 }, Setup{Mode: "open", Connections: 7}, "all 7 connections", false},
-		"lag":             {func(e *engine.Result) { lag(e, 2*time.Millisecond, 0.02) }, Setup{Mode: "open"}, "send lag", true},
-		"rare lag":        {func(e *engine.Result) { lag(e, 2*time.Millisecond, 0.005) }, Setup{Mode: "open"}, "", false},
+		"good":           {func(*engine.Result) {}, Setup{Mode: "open"}, "", false},
+		"99 % is enough": {func(e *engine.Result) { e.InTime = e.Asked * 99 / 100 }, Setup{Mode: "open"}, "", false},
+		"too slow": {
+			func(e *engine.Result) { e.InTime = e.Asked*99/100 - 1 }, Setup{Mode: "open"}, "achieved", true},
+		"no connections": {func(e *engine.Result) { e.InTime = e.Asked / 2; e.Waited = e.Asked / 2 },
+			Setup{Mode: "open", Connections: 7}, "all 7 connections", false},
+		"lag": {
+			func(e *engine.Result) { lag(e, 2*time.Millisecond, 0.02) }, Setup{Mode: "open"}, "send lag", true},
+		"rare lag": {
+			func(e *engine.Result) { lag(e, 2*time.Millisecond, 0.005) }, Setup{Mode: "open"}, "", false},
 		"lag below limit": {func(e *engine.Result) { lag(e, 900*time.Microsecond, 1) }, Setup{Mode: "open"}, "", false},
-		"lag of slow one": {func(e *engine.Result) { lag(e, 2*time.Millisecond, 1); slow(e) }, Setup{Mode: "open"}, "", false},
-		"processors":      {func(e *engine.Result) { e.CPU = e.Wall * 2 * 91 / 100 }, Setup{Mode: "open"}, "processors", true},
-		"closed":          {func(e *engine.Result) { lag(e, time.Second, 1); e.InTime = 1 }, Setup{Mode: "closed"}, "", false},
-		"closed, busy":    {func(e *engine.Result) { e.CPU = e.Wall * 2 }, Setup{Mode: "closed"}, "processors", true},
-		"nothing":         {func(e *engine.Result) { e.Asked, e.InTime = 0, 0 }, Setup{Mode: "open"}, "no request", true},
+		"lag of slow one": {
+			func(e *engine.Result) { lag(e, 2*time.Millisecond, 1); slow(e) }, Setup{Mode: "open"}, "", false},
+		"processors": {
+			func(e *engine.Result) { e.CPU = e.Wall * 2 * 91 / 100 }, Setup{Mode: "open"}, "processors", true},
+		"closed": {
+			func(e *engine.Result) { lag(e, time.Second, 1); e.InTime = 1 }, Setup{Mode: "closed"}, "", false},
+		"closed, busy": {func(e *engine.Result) { e.CPU = e.Wall * 2 }, Setup{Mode: "closed"}, "processors", true},
+		"nothing": {
+			func(e *engine.Result) { e.Asked, e.InTime = 0, 0 }, Setup{Mode: "open"}, "no request", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, c := fakeParts(2, 1, steady(1))
@@ -225,7 +247,8 @@ func slow(e *engine.Result) {
 }
 
 func TestThresholds(t *testing.T) {
-	e, c := fakeParts(10, 1, func(r *rand.Rand, _ int) time.Duration { return time.Duration(1+r.IntN(100)) * time.Millisecond })
+	e, c := fakeParts(
+		10, 1, func(r *rand.Rand, _ int) time.Duration { return time.Duration(1+r.IntN(100)) * time.Millisecond })
 	e.Classes[0].Failures[engine.FailTimeout] = 5
 	c.Wrong = 5
 	r, err := New(Setup{Mode: "open"}, Tool{}, e, c)
@@ -233,10 +256,15 @@ func TestThresholds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for expression, pass := range map[string]bool{
-		"p99<5ms": false, "p99<200ms": true, "p50<=52ms": true, "p50 < 48ms": false, " p99.9 <= 0.2s ": true, "max>95ms": true, "min<1100us": true, "mean>=100ms": false,
-		"quotes:p90<95ms": true, "quotes:service.p90<95ms": true, "service.p50<48ms": false, "lag.p99<1ms": true, "chains:p50<1h": false,
-		"errors<0.2%": true, "errors<0.1%": false, "errors<=0.001": true, "errors==0": false, "quotes:errors<0.06%": true,
-		"wrong==0": false, "wrong<=5": true, "rate>=999.5": false, "rate>=998": true, "requests==10000": true, "chains:errors<100%": false, "chains:rate>=0": false,
+		"p99<5ms": false, "p99<200ms": true, "p50<=52ms": true, "p50 < 48ms": false, " p99.9 <= 0.2s ": true,
+		"max>95ms": true, "min<1100us": true, "mean>=100ms": false,
+		"quotes:p90<95ms": true, "quotes:service.p90<95ms": true, "service.p50<48ms": false, "lag.p99<1ms": true,
+		"chains:p50<1h": false,
+		"errors<0.2%":   true, "errors<0.1%": false, "errors<=0.001": true, "errors==0": false,
+		"quotes:errors<0.06%": true,
+		"wrong==0":            false, "wrong<=5": true, "rate>=999.5": false, "rate>=998": true,
+		"requests==10000":    true,
+		"chains:errors<100%": false, "chains:rate>=0": false,
 	} {
 		a, err := ParseAssertion(expression)
 		if err != nil {
@@ -264,7 +292,8 @@ func TestThresholds(t *testing.T) {
 			t.Errorf("%s: %q, %v", expression, a.Meaning(), err)
 		}
 	}
-	for _, bad := range []string{"", "p99", "p99<", "p99<5", "p101<5ms", "x<5ms", "errors<x", "errors<5ms", "p99=5ms", "p99<5ms,", "quotes:wrong==0", "rate>NaN"} {
+	for _, bad := range []string{"", "p99", "p99<", "p99<5", "p101<5ms", "x<5ms", "errors<x", "errors<5ms", "p99=5ms",
+		"p99<5ms,", "quotes:wrong==0", "rate>NaN"} {
 		if _, err := ParseAssertion(bad); err == nil {
 			t.Errorf("%q was taken", bad)
 		}
@@ -294,7 +323,8 @@ func verdicts(t *testing.T, a, b *Run) map[string]Verdict {
 
 func TestCompare(t *testing.T) {
 	base := fake(t, 30, 1, steady(1))
-	if v := verdicts(t, base, base); v["p50"] != Same || v["p99"] != Same || v["answered"] != Same || v["errors"] != Same {
+	if v := verdicts(t, base, base); v["p50"] != Same || v["p99"] != Same || v["answered"] != Same ||
+		v["errors"] != Same {
 		t.Errorf("a run against itself: %v", v)
 	}
 	// Runs of one kind are not told apart, whatever the chance in them.

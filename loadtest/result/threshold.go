@@ -100,8 +100,10 @@ func (a *Assertion) Meaning() string {
 		return time.Duration(v * 1e6).String()
 	}
 	what := map[string]string{
-		"errors": "the share of the requests asked for that failed", "wrong": "the number of wrong answers", "rate": "the rate of answers as they should be, in requests a second,",
-		"requests": "the number of requests", "min": "the shortest latency from due", "mean": "the mean latency from due", "max": "the longest latency from due",
+		"errors": "the share of the requests asked for that failed", "wrong": "the number of wrong answers",
+		"rate":     "the rate of answers as they should be, in requests a second,",
+		"requests": "the number of requests", "min": "the shortest latency from due",
+		"mean": "the mean latency from due", "max": "the longest latency from due",
 	}[a.metric]
 	if m := percentile.FindStringSubmatch(a.metric); m != nil {
 		from := "latency from due"
@@ -111,7 +113,8 @@ func (a *Assertion) Meaning() string {
 		case strings.HasPrefix(a.metric, "lag."):
 			from = "send lag"
 		case strings.HasPrefix(a.metric, "late."):
-			return fmt.Sprintf("the lateness that %s %% of the events do not exceed is %s %s", m[1], ops[a.op], unit(a.limit))
+			return fmt.Sprintf(
+				"the lateness that %s %% of the events do not exceed is %s %s", m[1], ops[a.op], unit(a.limit))
 		}
 		what = fmt.Sprintf("the %s that %s %% of the requests do not exceed", from, m[1])
 	}

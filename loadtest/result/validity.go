@@ -12,7 +12,8 @@ const (
 
 // ValidWhen says in words when a run is valid.
 var ValidWhen = fmt.Sprintf("The figures are the service's, because in an open loop at least %.0f %% of the requests were sent before the end and the send lag's p99 was at most %v ms or %.0f %% of the p50, "+
-	"whichever is larger, and because the load tester took at most %.0f %% of the processors that it may use.", 100*minAchieved, minLagMS, 100*maxLagOfP50, 100*maxCPUShare)
+	"whichever is larger, and because the load tester took at most %.0f %% of the processors that it may use.", 100*minAchieved, minLagMS,
+	100*maxLagOfP50, 100*maxCPUShare)
 
 // judge says whether the run's figures are the service's.
 func (r *Run) judge() Validity {
@@ -24,17 +25,20 @@ func (r *Run) judge() Validity {
 	if !r.Closed() {
 		why := "the generator itself was late"
 		if w := r.Requests.Waited; w*100 > r.Requests.Asked {
-			why = fmt.Sprintf("all %d connections waited for answers when %d of the requests were due, so the service is slower than the rate, or --connections too few", r.Setup.Connections, w)
+			why = fmt.Sprintf("all %d connections waited for answers when %d of the requests were due, so the service is slower than the rate, or --connections too few",
+				r.Setup.Connections, w)
 		}
 		if achieved := r.Rate.Achieved; !r.KeptUp() {
-			add("achieved %.1f requests/s of %.1f asked (%.1f %%, want %.0f %%): %s", achieved, r.Rate.Asked, 100*achieved/r.Rate.Asked, 100*minAchieved, why)
+			add("achieved %.1f requests/s of %.1f asked (%.1f %%, want %.0f %%): %s", achieved, r.Rate.Asked,
+				100*achieved/r.Rate.Asked, 100*minAchieved, why)
 		}
 		if limit := max(minLagMS, maxLagOfP50*r.Due.P50MS); r.Lag.P99MS > limit {
 			add("send lag p99 is %.3f ms, above %.3f ms: %s", r.Lag.P99MS, limit, why)
 		}
 	}
 	if s := r.Generator.CPUShare; s > maxCPUShare {
-		add("the generator took %.0f %% of the %.4g processors it may use, above %.0f %%", 100*s, r.Machine.CPUs, 100*maxCPUShare)
+		add("the generator took %.0f %% of the %.4g processors it may use, above %.0f %%", 100*s, r.Machine.CPUs,
+			100*maxCPUShare)
 	}
 	return Validity{Valid: len(reasons) == 0, Reasons: reasons}
 }

@@ -17,12 +17,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
 	"example.com/marketdata/loadtest/oracle"
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // Config says what to hold.
@@ -98,7 +97,8 @@ type Set struct {
 func Hold(ctx context.Context, cfg Config) *Set {
 	ctx, stop := context.WithCancel(ctx)
 	s := &Set{
-		cfg: cfg, stop: stop, slots: make(chan struct{}, opening), first: map[string]time.Time{}, due: map[string]time.Time{}, undecided: map[string][]time.Time{},
+		cfg: cfg, stop: stop, slots: make(chan struct{}, opening), first: map[string]time.Time{},
+		due: map[string]time.Time{}, undecided: map[string][]time.Time{},
 		out: Result{Count: cfg.Count, Failures: map[engine.Failure]uint64{}, Apart: engine.NewHistogram()},
 	}
 	if cfg.Store != nil && cfg.Count > 0 {
@@ -239,7 +239,8 @@ func (st *stream) hold(ctx context.Context) error {
 		return err
 	}
 	var req bytes.Buffer
-	fmt.Fprintf(&req, "GET %s%s HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\n", st.endpoint.Prefix, Path, st.endpoint.Host)
+	fmt.Fprintf(&req, "GET %s%s HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\n", st.endpoint.Prefix, Path,
+		st.endpoint.Host)
 	if st.key != "" {
 		fmt.Fprintf(&req, "X-Api-Key: %s\r\n", st.key)
 	}

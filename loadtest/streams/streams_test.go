@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder"
@@ -19,6 +17,7 @@ import (
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
 	"example.com/marketdata/loadtest/oracle"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,7 +25,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // startEdge starts an edge and returns what stops it.
 func startEdge(t *testing.T, cfg edge.Config) (stop func()) {
 	t.Helper()
-	cfg.Poll, cfg.CacheSize, cfg.DrainWait, cfg.Log = 100*time.Millisecond, 8<<20, time.Nanosecond, slog.New(slog.DiscardHandler)
+	cfg.Poll, cfg.CacheSize, cfg.DrainWait, cfg.Log = 100*time.Millisecond, 8<<20, time.Nanosecond,
+		slog.New(slog.DiscardHandler)
 	e, err := edge.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,8 @@ func TestStreams(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := builder.New(builder.Config{Store: store, Source: src, Retain: time.Hour, Guards: builder.DefaultGuards, ActivateAfter: time.Second, Log: slog.New(slog.DiscardHandler)})
+	b, err := builder.New(builder.Config{Store: store, Source: src, Retain: time.Hour, Guards: builder.DefaultGuards,
+		ActivateAfter: time.Second, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,8 @@ func TestStreams(t *testing.T) {
 	var edges [2]edge.Config
 	var stops [2]func()
 	for i := range edges {
-		edges[i] = edge.Config{Reader: store, Listen: local.Free("127.0.0.1:0"), Admin: "127.0.0.1:0", Now: func() time.Time { return time.Now().Add(time.Duration(-i) * time.Second) }}
+		edges[i] = edge.Config{Reader: store, Listen: local.Free("127.0.0.1:0"), Admin: "127.0.0.1:0",
+			Now: func() time.Time { return time.Now().Add(time.Duration(-i) * time.Second) }}
 		stops[i] = startEdge(t, edges[i])
 		e, err := client.ParseEndpoint("http://"+edges[i].Listen, false)
 		if err != nil {
@@ -121,7 +123,8 @@ func TestStreams(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 	// What a stream begins with is not late; the edge whose clock is behind is.
-	if n := out.Late.TotalCount(); n != 72-16 || out.Apart.TotalCount() != n || out.Late.ValueAtQuantile(75) < int64(990*time.Millisecond) {
+	if n := out.Late.TotalCount(); n != 72-16 || out.Apart.TotalCount() != n ||
+		out.Late.ValueAtQuantile(75) < int64(990*time.Millisecond) {
 		t.Errorf("%d events, %d ns late", n, out.Late.ValueAtQuantile(75))
 	}
 	p, err := oracle.Published(ctx, store)
@@ -129,7 +132,8 @@ func TestStreams(t *testing.T) {
 		t.Errorf("due %v, want %+v, %v", s.due, p, err)
 	}
 	// A key has eight.
-	if r := Hold(ctx, Config{Endpoints: endpoints[:1], Keys: secrets[2:], Count: 9}).Close(); r.Opened != 8 || r.Failures["status 429"] != 1 || r.Late != nil {
+	if r := Hold(ctx, Config{Endpoints: endpoints[:1], Keys: secrets[2:], Count: 9}).Close(); r.Opened != 8 ||
+		r.Failures["status 429"] != 1 || r.Late != nil {
 		t.Errorf("nine of a key: %+v", r)
 	}
 	stops[0]()

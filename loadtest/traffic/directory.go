@@ -41,7 +41,9 @@ const maxWaits = 100
 // ReadDirectory pages through the listings of the service at e, at most maxRows
 // of each, all from one snapshot. progress, when not nil, is told how many rows
 // there are and how many of them were read.
-func ReadDirectory(ctx context.Context, e *client.Endpoint, key string, maxRows int, progress func(endpoint string, read, total int)) (*Directory, error) {
+func ReadDirectory(
+	ctx context.Context, e *client.Endpoint, key string, maxRows int, progress func(endpoint string, read, total int),
+) (*Directory, error) {
 	d := &Directory{Lists: map[string]*List{}}
 	conn := client.New(e)
 	defer conn.Close()
@@ -68,7 +70,9 @@ func ReadDirectory(ctx context.Context, e *client.Endpoint, key string, maxRows 
 	return d, nil
 }
 
-func (d *Directory) page(ctx context.Context, conn *client.Conn, e *client.Endpoint, key, endpoint, sort string, page int, list *List) (int, error) {
+func (d *Directory) page(
+	ctx context.Context, conn *client.Conn, e *client.Endpoint, key, endpoint, sort string, page int, list *List,
+) (int, error) {
 	target := fmt.Sprintf("%s%s?page=%d&size=100", model.Prefix, endpoint, page)
 	if sort != "" {
 		target += "&sort=" + sort

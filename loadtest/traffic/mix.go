@@ -10,12 +10,11 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/zeebo/xxh3"
-
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
 	"example.com/marketdata/loadtest/model"
+	"github.com/zeebo/xxh3"
 )
 
 // Mix is the traffic of a scenario. It is an engine.Source.
@@ -101,9 +100,13 @@ func refusals() []rare {
 	many := strings.TrimSuffix(strings.Repeat("1,", 101), ",")
 	var all []rare
 	for _, target := range []string{
-		"quotes?size=101", "quotes?limit=10&size=500", "assets?page=0", "assets?page=1.5", "assets?offset=100001", "assets?offset=-1",
-		"quotes?sort=market_cap", "assets?sort=name:up", "assets?sort=name:", "exchanges?size=0", "exchanges?sort=symbol", "exchanges?limit=101",
-		"categories?sort=volume", "chains?sort=display_name", "history", "history?id=1&window=1w", "history?id=1&size=21", "search", "search?q=a+b+c+d+e+f+g+h+i", "trending?by=searched", "quotes?id=abc", "quotes?id=" + many, "assets?fields=" + many,
+		"quotes?size=101", "quotes?limit=10&size=500", "assets?page=0", "assets?page=1.5", "assets?offset=100001",
+		"assets?offset=-1",
+		"quotes?sort=market_cap", "assets?sort=name:up", "assets?sort=name:", "exchanges?size=0",
+		"exchanges?sort=symbol", "exchanges?limit=101",
+		"categories?sort=volume", "chains?sort=display_name", "history", "history?id=1&window=1w",
+		"history?id=1&size=21", "search", "search?q=a+b+c+d+e+f+g+h+i", "trending?by=searched", "quotes?id=abc",
+		"quotes?id=" + many, "assets?fields=" + many,
 	} {
 		all = append(all, rare{model.Prefix + target, check.BadRequest})
 	}

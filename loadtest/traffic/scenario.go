@@ -11,9 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"example.com/marketdata/loadtest/model"
+	"go.yaml.in/yaml/v3"
 )
 
 // Scenario describes a mix of requests. Shares are from 0 to 1.
@@ -142,7 +141,8 @@ func (s *Scenario) check() error {
 	}
 	for name, v := range map[string]float64{
 		"conditional": s.Conditional, "compressed": s.Compressed, "head": s.Head, "pinned": s.Pinned, "own_id": s.OwnID,
-		"bad_key": s.BadKey, "bad_parameter": s.BadParameter, "bad_key and bad_parameter together": s.BadKey + s.BadParameter,
+		"bad_key": s.BadKey, "bad_parameter": s.BadParameter,
+		"bad_key and bad_parameter together": s.BadKey + s.BadParameter,
 	} {
 		if err := share(name, v); err != nil {
 			return err
@@ -183,9 +183,11 @@ func (k *Kind) check(share func(string, float64) error) error {
 	case k.By == "" || k.By == "list":
 		k.By = "list"
 	case !slices.Contains(filters[k.Endpoint], k.By):
-		return fmt.Errorf("by %q: /%s has %s", k.By, k.Endpoint, strings.Join(append([]string{"list"}, filters[k.Endpoint]...), ", "))
+		return fmt.Errorf(
+			"by %q: /%s has %s", k.By, k.Endpoint, strings.Join(append([]string{"list"}, filters[k.Endpoint]...), ", "))
 	}
-	if list = list && k.Endpoint != search; !list && (len(k.Sorts) > 0 || len(k.Sizes) > 0 || k.Deep != 0 || k.Offset != 0) {
+	if list = list && k.Endpoint != search; !list &&
+		(len(k.Sorts) > 0 || len(k.Sizes) > 0 || k.Deep != 0 || k.Offset != 0) {
 		return fmt.Errorf("/%s has no sorts, sizes or pages", k.Endpoint)
 	}
 	if k.Endpoint == search && (k.By != "q" || k.Values > 1) {

@@ -17,8 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/internal/lab/fakeapi"
 	"example.com/marketdata/loadtest/check"
@@ -26,6 +24,7 @@ import (
 	"example.com/marketdata/loadtest/engine"
 	"example.com/marketdata/loadtest/model"
 	"example.com/marketdata/loadtest/traffic"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -80,10 +79,12 @@ func TestReadDirectory(t *testing.T) {
 	if first := d.Lists["assets"].Entries[0]; first.ID != fmt.Sprint(best(w).ID) {
 		t.Errorf("the most popular asset is %v", first)
 	}
-	if d = readDirectory(t, e, 150); len(d.Lists["assets"].Entries) != 200 || d.Lists["assets"].Total != 230 { // whole pages
+	// whole pages
+	if d = readDirectory(t, e, 150); len(d.Lists["assets"].Entries) != 200 || d.Lists["assets"].Total != 230 {
 		t.Errorf("%d entries read of %d", len(d.Lists["assets"].Entries), d.Lists["assets"].Total)
 	}
-	if _, err := traffic.ReadDirectory(context.Background(), e, "wrong", 1000, nil); err == nil || !strings.Contains(err.Error(), "401") {
+	if _, err := traffic.ReadDirectory(context.Background(), e, "wrong", 1000, nil); err == nil ||
+		!strings.Contains(err.Error(), "401") {
 		t.Errorf("wrong key: %v", err)
 	}
 }
@@ -206,7 +207,8 @@ func TestZipf(t *testing.T) {
 	d := readDirectory(t, e, 1000)
 	for _, exponent := range []float64{0, 0.8, 1.07, 2} {
 		c := check.New(check.Config{})
-		m, err := traffic.NewMix(&traffic.Scenario{Zipf: exponent, Mix: []traffic.Kind{{Endpoint: "assets", By: "id", Weight: 1, Values: 1}}}, d, 1, nil, c)
+		m, err := traffic.NewMix(&traffic.Scenario{
+			Zipf: exponent, Mix: []traffic.Kind{{Endpoint: "assets", By: "id", Weight: 1, Values: 1}}}, d, 1, nil, c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -239,12 +241,20 @@ func TestParseScenarioRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range []string{
-		"", "mix: []", "mix: [{endpoint: coins, weight: 1}]", "mix: [{endpoint: quotes, weight: -1}]", "mix: [{endpoint: quotes}]",
-		"mix: [{endpoint: exchanges, weight: 1, by: symbol}]", "mix: [{endpoint: global, weight: 1, sizes: [5]}]", "mix: [{endpoint: quotes, weight: 1, sizes: [101]}]",
-		"mix: [{endpoint: quotes, weight: 1, values: 101}]", "mix: [{endpoint: quotes, weight: 1, deep: 2}]", "mix: [{endpoint: quotes, weight: 1, sorts: ['a b']}]",
-		"mix: [{endpoint: history, weight: 1}]", "mix: [{endpoint: history, weight: 1, by: id, sizes: [21]}]", "mix: [{endpoint: history, weight: 1, by: id, windows: [1w]}]",
-		"mix: [{endpoint: history, weight: 1, by: id, sorts: [id]}]", "mix: [{endpoint: quotes, weight: 1, windows: [7d]}]", "mix: [{endpoint: search, weight: 1}]", "mix: [{endpoint: search, weight: 1, by: q, values: 2}]", "mix: [{endpoint: search, weight: 1, by: q, sizes: [1]}]",
-		mix + "zipf: -1", mix + "zipf: .nan", mix + "conditional: 1.5", mix + "compressed: 0.5", mix + "bad_key: 0.6\nbad_parameter: 0.6", mix + "speling: 1",
+		"", "mix: []", "mix: [{endpoint: coins, weight: 1}]", "mix: [{endpoint: quotes, weight: -1}]",
+		"mix: [{endpoint: quotes}]",
+		"mix: [{endpoint: exchanges, weight: 1, by: symbol}]", "mix: [{endpoint: global, weight: 1, sizes: [5]}]",
+		"mix: [{endpoint: quotes, weight: 1, sizes: [101]}]",
+		"mix: [{endpoint: quotes, weight: 1, values: 101}]", "mix: [{endpoint: quotes, weight: 1, deep: 2}]",
+		"mix: [{endpoint: quotes, weight: 1, sorts: ['a b']}]",
+		"mix: [{endpoint: history, weight: 1}]", "mix: [{endpoint: history, weight: 1, by: id, sizes: [21]}]",
+		"mix: [{endpoint: history, weight: 1, by: id, windows: [1w]}]",
+		"mix: [{endpoint: history, weight: 1, by: id, sorts: [id]}]",
+		"mix: [{endpoint: quotes, weight: 1, windows: [7d]}]", "mix: [{endpoint: search, weight: 1}]",
+		"mix: [{endpoint: search, weight: 1, by: q, values: 2}]",
+		"mix: [{endpoint: search, weight: 1, by: q, sizes: [1]}]",
+		mix + "zipf: -1", mix + "zipf: .nan", mix + "conditional: 1.5", mix + "compressed: 0.5",
+		mix + "bad_key: 0.6\nbad_parameter: 0.6", mix + "speling: 1",
 		mix + `codings: ["a\r\nb"]`,
 	} {
 		if _, err := traffic.ParseScenario([]byte(s)); err == nil {
@@ -296,7 +306,8 @@ X-Api-Key: own
 	e := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var b bytes.Buffer
 		b.ReadFrom(r.Body)
-		got = append(got, fmt.Sprintf("%s %s %s %s %s", r.Method, r.RequestURI, r.Header.Get("Content-Type"), r.Header.Get("X-Api-Key"), &b))
+		got = append(got, fmt.Sprintf(
+			"%s %s %s %s %s", r.Method, r.RequestURI, r.Header.Get("Content-Type"), r.Header.Get("X-Api-Key"), &b))
 	}))
 	c := check.New(check.Config{Share: 1})
 	defer c.Finish(context.Background(), nil)
@@ -313,14 +324,16 @@ X-Api-Key: own
 			t.Errorf("verdict %v", v)
 		}
 	}
-	want := []string{"GET /a?b=c%20d  key ", "GET /plain  key ", "HEAD /  key ", `POST /post application/json own {"a":1}`, "GET /a?b=c%20d  key "}
+	want := []string{"GET /a?b=c%20d  key ", "GET /plain  key ", "HEAD /  key ",
+		`POST /post application/json own {"a":1}`, "GET /a?b=c%20d  key "}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("sent %q, want %q", got, want)
 	}
 	if classes := src.Classes(); fmt.Sprint(classes) != "[/a /plain HEAD / POST /post]" {
 		t.Errorf("classes %q", classes)
 	}
-	for _, bad := range []string{"", "# nothing", "GET", "GET nowhere", "Header: x", "@file", "GET /a\n@missing", "get /a", "GET /a\nno colon here"} {
+	for _, bad := range []string{"", "# nothing", "GET", "GET nowhere", "Header: x", "@file", "GET /a\n@missing",
+		"get /a", "GET /a\nno colon here"} {
 		if _, err := traffic.ParseTargets(strings.NewReader(bad), dir); err == nil {
 			t.Errorf("%q was taken", bad)
 		}
@@ -370,8 +383,10 @@ func FuzzScenario(f *testing.F) {
 		}
 		c := check.New(check.Config{})
 		defer c.Finish(context.Background(), nil)
-		rows := &traffic.List{Total: 3, Entries: []traffic.Entry{{ID: "1", Slug: "a", Symbol: "A"}, {ID: "2"}, {ID: "3"}}}
-		d := &traffic.Directory{Lists: map[string]*traffic.List{"assets": rows, "exchanges": rows, "categories": rows, "chains": rows, "quotes": rows}}
+		rows := &traffic.List{
+			Total: 3, Entries: []traffic.Entry{{ID: "1", Slug: "a", Symbol: "A"}, {ID: "2"}, {ID: "3"}}}
+		d := &traffic.Directory{Lists: map[string]*traffic.List{
+			"assets": rows, "exchanges": rows, "categories": rows, "chains": rows, "quotes": rows}}
 		m, err := traffic.NewMix(s, d, 1, nil, c)
 		if err != nil {
 			t.Fatal(err)

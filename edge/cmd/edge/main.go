@@ -16,12 +16,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge"
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/internal/cmdline"
+	"github.com/alecthomas/kong"
 )
 
 const description = `Serves the snapshots that a builder has published to an object store.
@@ -116,12 +115,18 @@ func (c *cli) config(log *slog.Logger) edge.Config {
 	}
 	return edge.Config{
 		Store: c.Store, Listen: string(c.Listen), Admin: string(c.Admin), AdminHosts: c.AdminHost, Pprof: c.Pprof,
-		AuthOff: c.Auth == "off", Insecure: c.Insecure, MaxKeyAge: c.MaxKeyAge, BoardLogos: c.BoardLogos, LimitStore: c.LimitStore,
-		CacheSize: max(int64(c.CacheSize), 1), CacheDir: c.CacheDir, CacheDirSize: int64(c.CacheDirSize), HistoryFetch: int64(c.HistoryFetch),
-		Poll: c.Poll, FetchBudget: c.FetchBudget, AcceptStore: c.AcceptStore, Trust: trust, MaxStale: c.MaxStale, CacheScope: c.CacheScope,
+		AuthOff: c.Auth == "off", Insecure: c.Insecure, MaxKeyAge: c.MaxKeyAge, BoardLogos: c.BoardLogos,
+		LimitStore: c.LimitStore,
+		CacheSize:  max(int64(c.CacheSize), 1), CacheDir: c.CacheDir, CacheDirSize: int64(c.CacheDirSize),
+		HistoryFetch: int64(c.HistoryFetch),
+		Poll:         c.Poll, FetchBudget: c.FetchBudget, AcceptStore: c.AcceptStore, Trust: trust,
+		MaxStale:   c.MaxStale,
+		CacheScope: c.CacheScope,
 		Server: server.Config{
-			AddressRate: c.AddressRate, AddressBurst: c.AddressBurst, OpenRate: c.OpenRate, OpenBurst: c.OpenBurst, KeyRequestURL: c.KeyRequestURL, AllowOrigin: c.AllowOrigin,
-			TrustedProxies: c.TrustedProxies, ProxyProtocol: c.ProxyProtocol, MaxConns: c.MaxConns, MaxConnsPerAddress: c.MaxConnsPerAddress, MaxStreams: c.MaxStreams, MaxWaitingBytes: int64(c.MaxWaiting),
+			AddressRate: c.AddressRate, AddressBurst: c.AddressBurst, OpenRate: c.OpenRate, OpenBurst: c.OpenBurst,
+			KeyRequestURL: c.KeyRequestURL, AllowOrigin: c.AllowOrigin,
+			TrustedProxies: c.TrustedProxies, ProxyProtocol: c.ProxyProtocol, MaxConns: c.MaxConns,
+			MaxConnsPerAddress: c.MaxConnsPerAddress, MaxStreams: c.MaxStreams, MaxWaitingBytes: int64(c.MaxWaiting),
 			ReadTimeout: c.ReadTimeout, WriteTimeout: c.WriteTimeout, IdleTimeout: c.IdleTimeout,
 			LogAll: c.AccessLog == "all", LogSlow: c.LogSlow,
 		},
@@ -147,8 +152,10 @@ func (serveCmd) Run(ctx context.Context, c *cli, log *slog.Logger) error {
 	if c.Store == "" {
 		return cmdline.Wrong("missing flags: --store=STORE")
 	}
-	if folder, is := strings.CutPrefix(c.Store, "file:"); is && c.CacheDir != "" && filepath.Clean(folder) == filepath.Clean(c.CacheDir) {
-		return cmdline.Wrong("--cache-dir %s is the store's folder, which an edge only reads: want a folder of its own", c.CacheDir)
+	if folder, is := strings.CutPrefix(c.Store, "file:"); is && c.CacheDir != "" &&
+		filepath.Clean(folder) == filepath.Clean(c.CacheDir) {
+		return cmdline.Wrong(
+			"--cache-dir %s is the store's folder, which an edge only reads: want a folder of its own", c.CacheDir)
 	}
 	tuneCollector(int64(c.CacheSize))
 	e, err := edge.New(ctx, c.config(log))

@@ -47,7 +47,8 @@ func TestRun(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		stderr := &output{text: "msg=listening", seen: cancel}
 		args := append(c.args, "--store", "file:"+t.TempDir(), "--admin", "127.0.0.1:0", "--drain-wait", "0s")
-		if code := program().Do(ctx, args, new(output), stderr); code != 0 || !strings.Contains(stderr.String(), "msg=stopped") {
+		if code := program().Do(ctx, args, new(output), stderr); code != 0 ||
+			!strings.Contains(stderr.String(), "msg=stopped") {
 			t.Errorf("%v: status %d, %s", c.args, code, stderr.String())
 		}
 		if !strings.Contains(stderr.String(), "msg=draining wait=0 timeout=15\n") {

@@ -69,12 +69,18 @@ func TestHostile(t *testing.T) {
 		garbage[i] = byte(random.Uint32())
 	}
 	for name, reply := range map[string]func(net.Conn){
-		"huge array": once("*2147483647\r\n"), "huge set": once("~2147483647\r\n"), "huge map": once("%1073741823\r\n"), "huge push": once(">2147483647\r\n"),
-		"huge attribute": once("|2147483647\r\n"), "huge text": once("$536870912\r\n"), "huge verbatim": once("=2147483647\r\n"), "huge error": once("!2147483647\r\n"),
-		"beyond 64 bits": once("*99999999999999999999999\r\n"), "behind a length of -0": once("*2\r\n$-0\r\nXX*2147483647\r\n"), "in the script's answer": once("*2\r\n:1\r\n*2147483647\r\n"), "after an answer": once("+PONG\r\n*2147483647\r\n"),
+		"huge array": once("*2147483647\r\n"), "huge set": once("~2147483647\r\n"), "huge map": once("%1073741823\r\n"),
+		"huge push":      once(">2147483647\r\n"),
+		"huge attribute": once("|2147483647\r\n"), "huge text": once("$536870912\r\n"),
+		"huge verbatim": once("=2147483647\r\n"), "huge error": once("!2147483647\r\n"),
+		"beyond 64 bits":        once("*99999999999999999999999\r\n"),
+		"behind a length of -0": once("*2\r\n$-0\r\nXX*2147483647\r\n"), "in the script's answer": once(
+			"*2\r\n:1\r\n*2147483647\r\n"), "after an answer": once("+PONG\r\n*2147483647\r\n"),
 		"with a sign": once("*+2147483647\r\n"), "negative": once("*-2147483647\r\n$-2147483647\r\n"),
-		"endless line": endless("+aaaaaaaa"), "endless error": endless("-a"), "endless number": endless(":1"), "endless length": endless("$0"), "endless pushes": endless(">1\r\n+a\r\n"),
-		"deep": endless("*1\r\n"), "deep attributes": endless("|1\r\n"), "wide and deep": endless("*4000\r\n"), "many texts": endless("$60000\r\n"), "garbage": once(string(garbage)), "nothing": func(net.Conn) {},
+		"endless line": endless("+aaaaaaaa"), "endless error": endless("-a"), "endless number": endless(":1"),
+		"endless length": endless("$0"), "endless pushes": endless(">1\r\n+a\r\n"),
+		"deep": endless("*1\r\n"), "deep attributes": endless("|1\r\n"), "wide and deep": endless("*4000\r\n"),
+		"many texts": endless("$60000\r\n"), "garbage": once(string(garbage)), "nothing": func(net.Conn) {},
 		"empty lines": endless("\r\n"), "no line ends": endless("\n"),
 		"one byte at a time": func(c net.Conn) {
 			for _, b := range []byte("*2147483647\r\n") {
@@ -135,11 +141,16 @@ func TestHostile(t *testing.T) {
 // TestBounded: what may pass, however it is cut, passes; what may not, does not.
 func TestBounded(t *testing.T) {
 	for text, ok := range map[string]bool{
-		"+PONG\r\n": true, "*2\r\n:17\r\n:123456789012\r\n": true, "-NOSCRIPT No matching script.\r\n": true, "$-1\r\n": true, "*-1\r\n": true, "_\r\n": true,
-		":9223372036854775807\r\n+x\r\n": true, "*3\r\n$6\r\nserver\r\n$5\r\n*9999\r\n*0\r\n": true, "$12\r\n*2147483647\r\r\n+x\r\n": true, "%2\r\n+a\r\n:1\r\n+b\r\n:99999999\r\n": true,
+		"+PONG\r\n": true, "*2\r\n:17\r\n:123456789012\r\n": true, "-NOSCRIPT No matching script.\r\n": true,
+		"$-1\r\n": true, "*-1\r\n": true, "_\r\n": true,
+		":9223372036854775807\r\n+x\r\n": true, "*3\r\n$6\r\nserver\r\n$5\r\n*9999\r\n*0\r\n": true,
+		"$12\r\n*2147483647\r\r\n+x\r\n": true, "%2\r\n+a\r\n:1\r\n+b\r\n:99999999\r\n": true,
 		"$65000\r\n" + strings.Repeat("*", 500): true, "*2000\r\n": true,
-		"*2147483647\r\n": false, "*5000\r\n": false, "$-0\r\nXX*2147483647\r\n": false, "$-\r\n": false, "$-2\r\n": false, "$+5\r\n": false, "$?\r\n": false, "*-12\r\n": false, "%2500\r\n": false, "$65537\r\n": false, "*2\r\n$1\r\na\r\n*1000000000\r\n": false, "$2\r\nab\r\n$99999999\r\n": false,
-		"$40000\r\n" + strings.Repeat("x", 40000) + "\r\n": false, strings.Repeat("*1\r\n", 5000): false, strings.Repeat("x", maxReply+1): false,
+		"*2147483647\r\n": false, "*5000\r\n": false, "$-0\r\nXX*2147483647\r\n": false, "$-\r\n": false,
+		"$-2\r\n": false, "$+5\r\n": false, "$?\r\n": false, "*-12\r\n": false, "%2500\r\n": false, "$65537\r\n": false,
+		"*2\r\n$1\r\na\r\n*1000000000\r\n": false, "$2\r\nab\r\n$99999999\r\n": false,
+		"$40000\r\n" + strings.Repeat("x", 40000) + "\r\n": false, strings.Repeat("*1\r\n", 5000): false,
+		strings.Repeat("x", maxReply+1): false,
 	} {
 		for range 50 {
 			mine, theirs := net.Pipe()

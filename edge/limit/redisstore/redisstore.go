@@ -20,11 +20,10 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
-
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/internal/outside"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 const (
@@ -109,7 +108,8 @@ func parse(address string) (*redis.Options, error) {
 
 // Take implements limit.Store.
 func (s *Store) Take(ctx context.Context, name string, l limit.Limit, want, back int) (limit.Grant, error) {
-	got, err := take.Run(ctx, s.client, []string{prefix + name}, int64(l.Interval()), l.Burst(), want, back, int64(l.Longest())).Int64Slice()
+	got, err := take.Run(ctx, s.client, []string{prefix + name}, int64(l.Interval()), l.Burst(), want, back,
+		int64(l.Longest())).Int64Slice()
 	if err != nil {
 		return limit.Grant{}, fmt.Errorf("take from the limit store: %w", outside.Error(err, s.secret))
 	}

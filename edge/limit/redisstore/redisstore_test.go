@@ -13,13 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
-
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/upstream"
 	"example.com/marketdata/internal/lab/local"
 	"example.com/marketdata/internal/lab/process"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -73,7 +72,8 @@ func (s *server) url() string { return "redis://127.0.0.1:" + s.port + "/1" }
 // if not, it has ended.
 func (s *server) start() (ready bool) {
 	s.t.Helper()
-	s.cmd = exec.Command(s.program, "--port", s.port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no")
+	s.cmd = exec.Command(
+		s.program, "--port", s.port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no")
 	s.cmd.Dir = s.t.TempDir()
 	var err error
 	if s.process, err = process.Start(s.cmd); err != nil {
@@ -149,8 +149,10 @@ func TestTake(t *testing.T) {
 	store := startServer(t).open()
 	l := newLimit(t, 1, 1000)
 	for i, c := range []struct{ want, back, tokens, missing int }{
-		{1, 0, 1, 1}, {300, 0, 300, 301}, {0, 0, 0, 301}, {0, 101, 0, 200}, {10, 5, 10, 205}, {2000, 0, 795, 1000}, {1, 0, 0, 1000},
-		{1, 2, 1, 999}, {1, -5, 0, 1004}, {1, 4, 0, 1000}, {1, -5000, 0, 2000}, {0, 5000, 0, 0}, {limit.MaxBurst, 0, 1000, 1000}, {1000, 1000, 1000, 1000},
+		{1, 0, 1, 1}, {300, 0, 300, 301}, {0, 0, 0, 301}, {0, 101, 0, 200}, {10, 5, 10, 205}, {2000, 0, 795, 1000},
+		{1, 0, 0, 1000},
+		{1, 2, 1, 999}, {1, -5, 0, 1004}, {1, 4, 0, 1000}, {1, -5000, 0, 2000}, {0, 5000, 0, 0},
+		{limit.MaxBurst, 0, 1000, 1000}, {1000, 1000, 1000, 1000},
 	} {
 		g := grant(t, store, "a", l, c.want, c.back)
 		// Whatever came in since the beginning.
@@ -201,7 +203,8 @@ func TestNothingStays(t *testing.T) {
 func TestForeign(t *testing.T) {
 	store := startServer(t).open()
 	ctx, l := t.Context(), newLimit(t, 1, 10)
-	for _, value := range []string{"", "x", "1 2 3", "-1 5", "1.5 7", "9999999999999999 5000000000", strings.Repeat("9", 400) + " " + strings.Repeat("9", 400)} {
+	for _, value := range []string{"", "x", "1 2 3", "-1 5", "1.5 7", "9999999999999999 5000000000",
+		strings.Repeat("9", 400) + " " + strings.Repeat("9", 400)} {
 		if err := store.client.Set(ctx, prefix+"a", value, 0).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +217,8 @@ func TestForeign(t *testing.T) {
 		t.Fatal(err)
 	}
 	var redisErr redis.Error
-	if _, err := store.Take(ctx, "list", l, 1, 0); !errors.As(err, &redisErr) || !strings.Contains(err.Error(), "WRONGTYPE") {
+	if _, err := store.Take(ctx, "list", l, 1, 0); !errors.As(err, &redisErr) ||
+		!strings.Contains(err.Error(), "WRONGTYPE") {
 		t.Errorf("a list: %v", err)
 	}
 	canceled, cancel := context.WithCancel(ctx)
@@ -277,7 +281,8 @@ func TestEdges(t *testing.T) {
 	took := time.Since(began)
 	most := rate*(took+100*time.Millisecond).Seconds() + burst
 	if got := float64(total.Load()); got > most || got < (rate*period.Seconds()+burst)*0.99 {
-		t.Errorf("%v admitted in %v, want at most %v, and 99 %% of %v in %v", got, took, most, rate*period.Seconds()+burst, period)
+		t.Errorf("%v admitted in %v, want at most %v, and 99 %% of %v in %v", got, took, most,
+			rate*period.Seconds()+burst, period)
 	}
 	for _, edge := range shared {
 		if st := edge.Status(); st.State != upstream.Valid || st.Local != 0 {
@@ -343,7 +348,8 @@ func TestForgetful(t *testing.T) {
 	store := startServer(t).open()
 	l := newLimit(t, 1, 5)
 	grant(t, store, "a", l, 5, 0)
-	if err := errors.Join(store.client.ScriptFlush(t.Context()).Err(), store.client.FlushAll(t.Context()).Err()); err != nil {
+	if err := errors.Join(
+		store.client.ScriptFlush(t.Context()).Err(), store.client.FlushAll(t.Context()).Err()); err != nil {
 		t.Fatal(err)
 	}
 	if g := grant(t, store, "a", l, 5, 0); g.Tokens != 5 {
@@ -352,18 +358,22 @@ func TestForgetful(t *testing.T) {
 }
 
 func TestOpen(t *testing.T) {
-	for _, address := range []string{"redis://127.0.0.1:6379", "redis://:secret@h:1/3", "rediss://user:secret@h", "unix:///run/redis.sock?db=2"} {
+	for _, address := range []string{
+		"redis://127.0.0.1:6379", "redis://:secret@h:1/3", "rediss://user:secret@h", "unix:///run/redis.sock?db=2"} {
 		options, err := parse(address)
 		if err != nil {
 			t.Errorf("%s: %v", address, err)
 			continue
 		}
-		if options.MaxRetries != -1 || !options.ContextTimeoutEnabled || (options.TLSConfig != nil) != strings.HasPrefix(address, "rediss:") {
+		if options.MaxRetries != -1 || !options.ContextTimeoutEnabled ||
+			(options.TLSConfig != nil) != strings.HasPrefix(address, "rediss:") {
 			t.Errorf("%s: %+v", address, options)
 		}
 	}
-	for _, address := range []string{"", "127.0.0.1:6379", "http://:secret@h", "redis://:sec#ret@h", "redis://:secret@h:port", "redis://:secret@h/x", "redis://:secret@h?nothing=1", "redis://h/1/2"} {
-		if _, err := Open(address); err == nil || !strings.Contains(err.Error(), "want redis://") || strings.Contains(err.Error(), "sec") {
+	for _, address := range []string{"", "127.0.0.1:6379", "http://:secret@h", "redis://:sec#ret@h",
+		"redis://:secret@h:port", "redis://:secret@h/x", "redis://:secret@h?nothing=1", "redis://h/1/2"} {
+		if _, err := Open(address); err == nil || !strings.Contains(err.Error(), "want redis://") ||
+			strings.Contains(err.Error(), "sec") {
 			t.Errorf("%s: %v", address, err)
 		}
 	}

@@ -170,8 +170,10 @@ func TestQuickStart(t *testing.T) {
 		want                   string
 	}{
 		{"go", "go", "go", goModule, "main.go", []string{"go", "run", "."}, "64447.198255415 [no-such]"},
-		{"python", "python", python(), wheel, "start.py", []string{python(), "start.py"}, "64447.198255415 ['no-such']"},
-		{"typescript", "js", modules + "tsc", tarball, "start.js", []string{"node", "start.js"}, "64447.198255415 [ 'no-such' ]"},
+		{"python", "python", python(), wheel, "start.py", []string{python(), "start.py"},
+			"64447.198255415 ['no-such']"},
+		{"typescript", "js", modules + "tsc", tarball, "start.js", []string{"node", "start.js"},
+			"64447.198255415 [ 'no-such' ]"},
 	} {
 		t.Run(c.dir, func(t *testing.T) {
 			if c.dir == "typescript" {
@@ -188,7 +190,8 @@ func TestQuickStart(t *testing.T) {
 			key, base := openapitest.Key(t, store, 100, 100), openapitest.Start(t, edge.Config{Reader: store})
 			openapitest.Await(t, base, key)
 			c.pack(t, c.dir, into)
-			write(t, filepath.Join(into, c.file), strings.NewReplacer("https://host", base, "mdk_live_…", key).Replace(start))
+			write(t, filepath.Join(into, c.file),
+				strings.NewReplacer("https://host", base, "mdk_live_…", key).Replace(start))
 			got := string(execute(t, into, nil, c.command...))
 			if want := c.want + "\n1 BTC\n2 ETH\n5 USDX\n7 SALT\n9 PTL\n12 PTL\n14 ZZZ\n"; got != want {
 				t.Errorf("it prints\n%s\nwant\n%s", got, want)
@@ -204,7 +207,8 @@ func goModule(t *testing.T, dir, into string) {
 		t.Fatal(err)
 	}
 	const path = "example.com/marketdata/edge/openapi/clients/go"
-	write(t, filepath.Join(into, "go.mod"), "module start\n\ngo 1.23.0\n\nrequire "+path+" v0.0.0\n\nreplace "+path+" => "+at+"\n")
+	write(t, filepath.Join(into, "go.mod"),
+		"module start\n\ngo 1.23.0\n\nrequire "+path+" v0.0.0\n\nreplace "+path+" => "+at+"\n")
 }
 
 // wheel builds a wheel and unpacks it into a folder.
@@ -247,9 +251,12 @@ func compile(t *testing.T) {
 	}
 	write(t, "typescript/generated/openapi.json", document(t))
 	// Fetched when it is used: with all it needs it is six times as much as the rest.
-	execute(t, "typescript", []string{"npm_config_ignore_scripts=true"}, "npx", "--yes", "@stoplight/spectral-cli@6.16.3", "lint", "--fail-severity=hint", "generated/openapi.json")
-	execute(t, "typescript", []string{"REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true"}, modules+"redocly", "lint", "generated/openapi.json")
-	execute(t, "typescript", nil, modules+"openapi-typescript", "generated/openapi.json", "--output", "generated/api.ts")
+	execute(t, "typescript", []string{"npm_config_ignore_scripts=true"}, "npx", "--yes",
+		"@stoplight/spectral-cli@6.16.3", "lint", "--fail-severity=hint", "generated/openapi.json")
+	execute(t, "typescript", []string{"REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true"},
+		modules+"redocly", "lint", "generated/openapi.json")
+	execute(t, "typescript", nil, modules+"openapi-typescript", "generated/openapi.json", "--output",
+		"generated/api.ts")
 	execute(t, "typescript", nil, modules+"tsc")
 }
 

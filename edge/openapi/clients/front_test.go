@@ -76,9 +76,11 @@ type fronts struct {
 func newFronts(t *testing.T) *fronts {
 	store, empty := openapitest.Market(t), memstore.New()
 	f := &fronts{
-		t: t, cases: map[string]*front{}, key: openapitest.Key(t, store, 1000, 1000), narrow: openapitest.Key(t, store, 1, 1), emptyKey: openapitest.Key(t, empty, 1000, 1000),
+		t: t, cases: map[string]*front{}, key: openapitest.Key(t, store, 1000, 1000),
+		narrow: openapitest.Key(t, store, 1, 1), emptyKey: openapitest.Key(t, empty, 1000, 1000),
 	}
-	f.market, f.empty = openapitest.Start(t, edge.Config{Reader: store}), openapitest.Start(t, edge.Config{Reader: empty})
+	f.market, f.empty = openapitest.Start(t, edge.Config{Reader: store}),
+		openapitest.Start(t, edge.Config{Reader: empty})
 	openapitest.Await(t, f.market, f.key)
 	f.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
@@ -114,7 +116,8 @@ func (f *fronts) add(c testCase) {
 				times = []time.Time{first.Add(2 * time.Hour), first.Add(3 * time.Hour)}
 			}
 			publish(f.t, store, []int{5, 6}, times...)
-			for want := times[len(times)-1].Format(time.RFC3339); ask(f.t, s.edge, "/openapi/v1/assets", s.key).Header.Get("X-Snapshot-Time") != want; {
+			for want := times[len(times)-1].Format(time.RFC3339); ask(f.t, s.edge, "/openapi/v1/assets", s.key).
+				Header.Get("X-Snapshot-Time") != want; {
 				if f.t.Context().Err() != nil {
 					return
 				}
@@ -152,7 +155,8 @@ func publish(t *testing.T, store artifacts.Store, ids []int, times ...time.Time)
 	rows := map[string][]map[string]any{"quotes": nil, "exchanges": nil, "categories": nil, "chains": nil}
 	for _, id := range ids {
 		name := fmt.Sprint("asset-", id)
-		rows["assets"] = append(rows["assets"], map[string]any{"key": name, "id": id, "name": name, "symbol": "A", "slug": name})
+		rows["assets"] = append(
+			rows["assets"], map[string]any{"key": name, "id": id, "name": name, "symbol": "A", "slug": name})
 	}
 	openapitest.Publish(t, store, func(time.Time) map[string][]map[string]any { return rows }, times...)
 }
@@ -201,8 +205,10 @@ func (s *front) serve(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", rest)
 		}
 		w.WriteHeader(status)
-		key := map[int]string{408: "REQUEST_TIMEOUT", 429: "TOO_MANY_REQUESTS", 500: "INTERNAL_ERROR", 503: "SERVICE_UNAVAILABLE"}[status]
-		_, _ = fmt.Fprintf(w, `{"code":%d,"message":"as the script says","message_key":%q,"result":{}}`, status*100, key)
+		key := map[int]string{
+			408: "REQUEST_TIMEOUT", 429: "TOO_MANY_REQUESTS", 500: "INTERNAL_ERROR", 503: "SERVICE_UNAVAILABLE"}[status]
+		_, _ = fmt.Fprintf(
+			w, `{"code":%d,"message":"as the script says","message_key":%q,"result":{}}`, status*100, key)
 	}
 }
 

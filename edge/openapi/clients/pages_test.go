@@ -50,7 +50,8 @@ func TestPages(t *testing.T) {
 				execute(t, dir, nil, modules+"openapi-typescript", "openapi.json", "--output", "api.ts")
 			}
 			write(t, filepath.Join(dir, "quotes.mts"), text)
-			execute(t, dir, nil, modules+"tsc", "--skipLibCheck", "--strict", "--target", "es2022", "--module", "nodenext", "--types", "node", "quotes.mts")
+			execute(t, dir, nil, modules+"tsc", "--skipLibCheck", "--strict", "--target", "es2022", "--module",
+				"nodenext", "--types", "node", "quotes.mts")
 			return []string{"node", "quotes.mjs"}
 		},
 	}

@@ -6,14 +6,13 @@ import (
 	"os"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/internal/lab/benchdoc"
+	"github.com/dustin/go-humanize"
 )
 
 // blocksCmd compares how many intervals a block of history spans.
@@ -39,8 +38,10 @@ Left out: what longer blocks cost an edge that wants few of their points.`
 
 func (c *blocksCmd) Run(ctx context.Context) error {
 	d := benchdoc.Document{
-		Title: "How long blocks of history are", Command: "make bench-blocks", Method: fmt.Sprintf(blocksMethod, dayBuilds, humanize.Comma(int64(c.Assets))),
-		Columns: []string{"intervals a block", "written a build", "time a build", "written, worst build", "time, worst build", "shards of `24h`", "shards of `1y`"},
+		Title: "How long blocks of history are", Command: "make bench-blocks",
+		Method: fmt.Sprintf(blocksMethod, dayBuilds, humanize.Comma(int64(c.Assets))),
+		Columns: []string{"intervals a block", "written a build", "time a build", "written, worst build",
+			"time, worst build", "shards of `24h`", "shards of `1y`"},
 	}
 	lengths := []int{12, 0, 18, 24, 36, 72}
 	step := cmdline.Bar(len(lengths)*dayBuilds, "building days")
@@ -117,7 +118,8 @@ func (c *blocksCmd) day(ctx context.Context, points int, step func()) ([]string,
 	}
 	windows := &artifacts.HistoryWindows
 	return []string{
-		name, mb(float64(sum.bytes) / dayBuilds), ms(float64(sum.ms) / dayBuilds), mb(float64(worst.bytes)), ms(float64(worst.ms)),
+		name, mb(float64(sum.bytes) / dayBuilds), ms(float64(sum.ms) / dayBuilds), mb(float64(worst.bytes)),
+		ms(float64(worst.ms)),
 		shards(&windows[0], all), shards(&windows[len(windows)-1], year),
 	}, nil
 }

@@ -28,14 +28,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/alecthomas/kong"
-	"github.com/dustin/go-humanize"
-
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/internal/lab/benchdoc"
+	"github.com/alecthomas/kong"
+	"github.com/dustin/go-humanize"
 )
 
 // The bounds that the figures are held to.
@@ -132,7 +131,8 @@ func (c *runCmd) Run() error {
 	sized := func(name string, n int, first time.Time) *size {
 		return &size{
 			figures: &figures{Assets: n, name: name},
-			bench:   bench{Assets: n, First: first, Points: mostPoints, Dir: filepath.Join(dir, name), Profile: c.CPUProfile},
+			bench: bench{
+				Assets: n, First: first, Points: mostPoints, Dir: filepath.Join(dir, name), Profile: c.CPUProfile},
 		}
 	}
 	var all []*figures
@@ -306,7 +306,8 @@ Left out: a live source's answers, a store behind a network, more than one core.
 // report shows every figure and whether its bound was kept, and writes the
 // document to the file out unless that is empty.
 func report(all []*figures, rounds int, out string) error {
-	d := benchdoc.Document{Title: "What a build costs", Command: "make bench-builder", Method: fmt.Sprintf(method, rounds, largeRounds), Columns: []string{"what"}}
+	d := benchdoc.Document{Title: "What a build costs", Command: "make bench-builder",
+		Method: fmt.Sprintf(method, rounds, largeRounds), Columns: []string{"what"}}
 	for _, f := range all {
 		d.Columns = append(d.Columns, f.name)
 	}
@@ -326,25 +327,32 @@ func report(all []*figures, rounds int, out string) error {
 	small, large := all[0], all[len(all)-1]
 	beside := cmp.Or(large.beside, small)
 	// History of a large market is that of the small one, and costs no more.
-	mostTime, mostWritten := maxHistory*float64(beside.Plain.Wall.Milliseconds()), maxPoints*float64(small.PlainBytes)/float64(small.Builds)
+	mostTime, mostWritten := maxHistory*float64(beside.Plain.Wall.Milliseconds()),
+		maxPoints*float64(small.PlainBytes)/float64(small.Builds)
 	row("floor: decode the feed", "", ms(func(f *figures) took { return f.Decode }))
 	row("floor: compress", "", ms(func(f *figures) took { return f.Compress }))
 	row("floor: hash", "", ms(func(f *figures) took { return f.Hash }))
 	row("floor: write", "", ms(func(f *figures) took { return f.Write }))
 	row("floor", "", ms((*figures).floor))
 	row("build", "", ms(func(f *figures) took { return f.Build }))
-	for _, step := range []string{builder.StepOpen, builder.StepRead, builder.StepCompute, builder.StepObjects, builder.StepHistory, publish.StepSync, publish.StepManifest, publish.StepSwap} {
+	for _, step := range []string{builder.StepOpen, builder.StepRead, builder.StepCompute, builder.StepObjects,
+		builder.StepHistory, publish.StepSync, publish.StepManifest, publish.StepSwap} {
 		bound := ""
 		if step == builder.StepHistory {
 			bound = fmt.Sprintf("≤ %.0f ms at %s", mostTime, humanize.Comma(int64(large.Assets)))
 		}
 		row("build: "+step, bound, func(f *figures) string { return humanize.Comma(f.Steps[step]) + " ms" })
 	}
-	row("build, times the floor", fmt.Sprintf("≤ %.1f at 20,000", maxRatio), func(f *figures) string { return fmt.Sprintf("%.2f", ratio(f)) })
-	row("build, an asset", fmt.Sprintf("≤ %.1f times the smallest", maxGrowth), func(f *figures) string { return fmt.Sprintf("%.1f µs", perAsset(f)) })
-	row("peak memory", "≤ "+humanize.Comma(maxMemory>>20)+" MiB", func(f *figures) string { return humanize.Comma(f.Memory>>20) + " MiB" })
-	row("objects put", "≤ "+humanize.Comma(maxObjects), func(f *figures) string { return humanize.Comma(int64(f.Objects)) })
-	row("written", fmt.Sprintf("≤ %.1f MB at 20,000", maxBytes/1e6), func(f *figures) string { return fmt.Sprintf("%.1f MB", float64(f.Bytes)/1e6) })
+	row("build, times the floor", fmt.Sprintf("≤ %.1f at 20,000", maxRatio),
+		func(f *figures) string { return fmt.Sprintf("%.2f", ratio(f)) })
+	row("build, an asset", fmt.Sprintf("≤ %.1f times the smallest", maxGrowth),
+		func(f *figures) string { return fmt.Sprintf("%.1f µs", perAsset(f)) })
+	row("peak memory", "≤ "+humanize.Comma(maxMemory>>20)+" MiB",
+		func(f *figures) string { return humanize.Comma(f.Memory>>20) + " MiB" })
+	row("objects put", "≤ "+humanize.Comma(maxObjects),
+		func(f *figures) string { return humanize.Comma(int64(f.Objects)) })
+	row("written", fmt.Sprintf("≤ %.1f MB at 20,000", maxBytes/1e6),
+		func(f *figures) string { return fmt.Sprintf("%.1f MB", float64(f.Bytes)/1e6) })
 	plain := func(cell func(f *figures) string) func(f *figures) string {
 		return func(f *figures) string {
 			if f.Plain.Wall == 0 {
@@ -354,9 +362,12 @@ func report(all []*figures, rounds int, out string) error {
 		}
 	}
 	row("build without history", "", plain(ms(func(f *figures) took { return f.Plain })))
-	row("history makes a build longer by", fmt.Sprintf("≤ %.0f%% at 20,000", 100*maxHistory), plain(func(f *figures) string { return fmt.Sprintf("%.0f%%", 100*f.longer()) }))
-	row("history writes more by", fmt.Sprintf("≤ %.0f%% at 20,000", 100*maxPoints), plain(func(f *figures) string { return fmt.Sprintf("%.0f%%", 100*f.more()) }))
-	row("history writes, a build", fmt.Sprintf("≤ %.1f MB", mostWritten/1e6), func(f *figures) string { return fmt.Sprintf("%.1f MB", f.writes()/1e6) })
+	row("history makes a build longer by", fmt.Sprintf("≤ %.0f%% at 20,000", 100*maxHistory),
+		plain(func(f *figures) string { return fmt.Sprintf("%.0f%%", 100*f.longer()) }))
+	row("history writes more by", fmt.Sprintf("≤ %.0f%% at 20,000", 100*maxPoints),
+		plain(func(f *figures) string { return fmt.Sprintf("%.0f%%", 100*f.more()) }))
+	row("history writes, a build", fmt.Sprintf("≤ %.1f MB", mostWritten/1e6),
+		func(f *figures) string { return fmt.Sprintf("%.1f MB", f.writes()/1e6) })
 	if err := d.Print(out); err != nil {
 		return err
 	}

@@ -17,14 +17,13 @@ import (
 	"syscall"
 	"time"
 
-	gojson "github.com/goccy/go-json"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/sim"
+	gojson "github.com/goccy/go-json"
 )
 
 // Round 0 is at start, or at a midnight that ends a block of 1y; the others follow.
@@ -33,7 +32,8 @@ var (
 	midnight = time.Date(2026, 11, 14, 0, 0, 0, 0, time.UTC)
 	// A snapshot in each window of change, and of 24h the points of the block.
 	past = []time.Duration{
-		364 * 24 * time.Hour, 89 * 24 * time.Hour, 29 * 24 * time.Hour, 6 * 24 * time.Hour, 23 * time.Hour, 11 * time.Hour, 5 * time.Hour,
+		364 * 24 * time.Hour, 89 * 24 * time.Hour, 29 * 24 * time.Hour, 6 * 24 * time.Hour, 23 * time.Hour,
+		11 * time.Hour, 5 * time.Hour,
 	}
 )
 
@@ -140,7 +140,8 @@ func (b *bench) builder(store artifacts.Store, src source.Source) (*builder.Buil
 	floor := func(units uint64) market.U128 { return market.U128{Lo: units * 100_000_000} }
 	return builder.New(builder.Config{
 		Store: store, Source: src, Retain: builder.DefaultRetain, Guards: builder.DefaultGuards,
-		Settings:    market.Settings{TrendingMinMarketCap: floor(10_000_000), TrendingMinVolume: floor(1_000_000), HistoryAssets: b.History},
+		Settings: market.Settings{
+			TrendingMinMarketCap: floor(10_000_000), TrendingMinVolume: floor(1_000_000), HistoryAssets: b.History},
 		BlockPoints: b.BlockPoints, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 }

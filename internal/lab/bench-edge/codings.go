@@ -12,13 +12,12 @@ import (
 	"slices"
 	"time"
 
+	"example.com/marketdata/edge/coding"
+	"example.com/marketdata/internal/lab/benchdoc"
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
-
-	"example.com/marketdata/edge/coding"
-	"example.com/marketdata/internal/lab/benchdoc"
 )
 
 // coded are new pages as clients ask for them, each beside a plain one, and cached
@@ -26,7 +25,8 @@ import (
 func coded(a, b *server, auth map[string]string, most int) (list []comparison) {
 	const acceptEncoding = "Accept-Encoding"
 	in := func(accept string, s *server, ask asker) load {
-		return load{"edge, " + cmp.Or(accept, "plain"), s, ask, map[string]string{"X-Api-Key": auth["X-Api-Key"], acceptEncoding: accept}}
+		return load{"edge, " + cmp.Or(accept, "plain"), s, ask,
+			map[string]string{"X-Api-Key": auth["X-Api-Key"], acceptEncoding: accept}}
 	}
 	fresh, cached := pages(most, 5), always(quotes+"?page=3")
 	for _, client := range []struct {
@@ -41,10 +41,12 @@ func coded(a, b *server, auth map[string]string, most int) (list []comparison) {
 		{"a new page for Node's fetch (gzip)", "br, gzip, deflate", 3.5},
 		{"a new page for a client that takes br alone", "br", 6},
 	} {
-		list = append(list, comparison{client.name + ", beside a plain one", client.target, in(client.accept, a, fresh), in("", b, fresh)})
+		list = append(list, comparison{
+			client.name + ", beside a plain one", client.target, in(client.accept, a, fresh), in("", b, fresh)})
 	}
 	for _, name := range []string{"zstd", "gzip", "br"} {
-		list = append(list, comparison{"a cached page in " + name + ", beside a plain one", 0, in(name, a, cached), in("", b, cached)})
+		list = append(list,
+			comparison{"a cached page in " + name + ", beside a plain one", 0, in(name, a, cached), in("", b, cached)})
 	}
 	return list
 }
@@ -70,7 +72,8 @@ func settings() (all []coder) {
 		if err != nil {
 			panic(err)
 		}
-		all = append(all, coder{"zstd " + level.String(), func(dst, body []byte) []byte { return e.EncodeAll(body, dst) }})
+		all = append(
+			all, coder{"zstd " + level.String(), func(dst, body []byte) []byte { return e.EncodeAll(body, dst) }})
 	}
 	type writer interface {
 		io.WriteCloser
@@ -126,7 +129,8 @@ func (c *codingsCmd) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		d := benchdoc.Document{Title: "What a coding costs", Command: "make bench-codings", Method: fmt.Sprintf(codingsMethod, markets, len(samples[0].bodies), c.Rounds), Columns: []string{"coding"}}
+		d := benchdoc.Document{Title: "What a coding costs", Command: "make bench-codings",
+			Method: fmt.Sprintf(codingsMethod, markets, len(samples[0].bodies), c.Rounds), Columns: []string{"coding"}}
 		all := settings()
 		for _, a := range all {
 			d.Rows = append(d.Rows, []string{a.name})
@@ -136,7 +140,8 @@ func (c *codingsCmd) Run(ctx context.Context) error {
 			bytes, times := compareCodings(all, s.bodies, c.Rounds)
 			base := bytes[slices.IndexFunc(all, func(a coder) bool { return a.name == "gzip −6" })]
 			for i := range all {
-				d.Rows[i] = append(d.Rows[i], fmt.Sprintf("%s (%.2f)", thousands(bytes[i]/len(s.bodies)), float64(bytes[i])/float64(base)), fmt.Sprintf("%.1f", float64(times[i].Nanoseconds())/1000))
+				d.Rows[i] = append(d.Rows[i], fmt.Sprintf("%s (%.2f)", thousands(bytes[i]/len(s.bodies)),
+					float64(bytes[i])/float64(base)), fmt.Sprintf("%.1f", float64(times[i].Nanoseconds())/1000))
 			}
 		}
 		return d.Print(c.Out)
@@ -204,7 +209,8 @@ func (c *codingsCmd) samples(ctx context.Context, b *bench) (samples []sample, m
 		}
 		for i, rows := range []int{1, 20, 100} {
 			for n := range samplePages {
-				res, err := capture(s.addr, fmt.Sprintf(quotes+"?limit=%d&offset=%d", rows, n*(l.Result.Total-rows)/samplePages), b.auth())
+				res, err := capture(s.addr,
+					fmt.Sprintf(quotes+"?limit=%d&offset=%d", rows, n*(l.Result.Total-rows)/samplePages), b.auth())
 				if err != nil {
 					return err
 				}

@@ -90,15 +90,18 @@ func (b *bench) compare(ctx context.Context, c comparison) error {
 		f := rounds[i]
 		us := float64(median(f, func(f figures) time.Duration { return f.cpu })) / 1000
 		cost[i] = fmt.Sprintf("%.1f µs", us)
-		fmt.Printf("%-58s %-24s %7.2f µs  %8.0f/s  p50 %8v  p99 %8v\n", c.what, l.name, us, median(f, func(f figures) float64 { return f.rate }),
-			median(f, func(f figures) time.Duration { return f.p50 }), median(f, func(f figures) time.Duration { return f.p99 }))
+		fmt.Printf("%-58s %-24s %7.2f µs  %8.0f/s  p50 %8v  p99 %8v\n", c.what, l.name, us,
+			median(f, func(f figures) float64 { return f.rate }),
+			median(f, func(f figures) time.Duration { return f.p50 }),
+			median(f, func(f figures) time.Duration { return f.p99 }))
 	}
 	r := row{what: c.what, measured: cost[0], beside: cost[1], ratio: ratios[len(ratios)/2]}
 	if c.target > 0 {
 		r.target, r.met = fmt.Sprintf("≤ %.2f", c.target), r.ratio <= c.target
 	}
 	b.rows = append(b.rows, r)
-	fmt.Printf("%-58s ratio %.3f (half of the rounds: %.3f to %.3f), target %s\n", c.what, r.ratio, ratios[len(ratios)/4], ratios[len(ratios)*3/4], cmp.Or(r.target, "none"))
+	fmt.Printf("%-58s ratio %.3f (half of the rounds: %.3f to %.3f), target %s\n", c.what, r.ratio,
+		ratios[len(ratios)/4], ratios[len(ratios)*3/4], cmp.Or(r.target, "none"))
 	return nil
 }
 
@@ -151,7 +154,8 @@ func (b *bench) measure(ctx context.Context, d time.Duration, seed int, loads ..
 			return nil, err
 		}
 		n := len(p.latencies)
-		f[i] = figures{cpu: (after - before[i]) / time.Duration(n), rate: float64(n) / p.took.Seconds(), p50: p.latencies[n/2], p99: p.latencies[n*99/100]}
+		f[i] = figures{cpu: (after - before[i]) / time.Duration(n), rate: float64(n) / p.took.Seconds(),
+			p50: p.latencies[n/2], p99: p.latencies[n*99/100]}
 		f[i].busy = f[i].cpu.Seconds() * f[i].rate
 	}
 	return f, nil
@@ -162,7 +166,8 @@ func (b *bench) store(name string) string { return "file:" + filepath.Join(b.wor
 // build builds a snapshot of a simulated market.
 func (b *bench) build(ctx context.Context, env []string, store string, assets int, args ...string) error {
 	fmt.Printf("building a market of %d assets\n", assets)
-	_, err := b.builder(ctx, env, append([]string{"build", "--source", fmt.Sprintf("sim:?assets=%d&seed=1", assets), "--store", store}, args...)...)
+	_, err := b.builder(ctx, env, append(
+		[]string{"build", "--source", fmt.Sprintf("sim:?assets=%d&seed=1", assets), "--store", store}, args...)...)
 	return err
 }
 
@@ -175,7 +180,8 @@ func (b *bench) market(ctx context.Context, name string, assets int, extra ...st
 			return nil, err
 		}
 	}
-	out, err := b.builder(ctx, nil, "keys", "create", "--store", store, "--name", "bench", "--rate", "1000000", "--burst", "1000000", "--json")
+	out, err := b.builder(ctx, nil, "keys", "create", "--store", store, "--name", "bench", "--rate", "1000000",
+		"--burst", "1000000", "--json")
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +203,8 @@ func (b *bench) edge(ctx context.Context, name, store string, extra ...string) (
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{filepath.Join(b.Bin, "edge"), "--store", store, "--listen", addr, "--admin", admin, "--cache-dir", filepath.Join(b.work, "cache-"+name), "--drain-wait", "0s"}, extra...)
+	args := append([]string{filepath.Join(b.Bin, "edge"), "--store", store, "--listen", addr, "--admin", admin,
+		"--cache-dir", filepath.Join(b.work, "cache-"+name), "--drain-wait", "0s"}, extra...)
 	s, err := b.start(ctx, addr, args...)
 	if err != nil {
 		return nil, err
@@ -220,7 +227,8 @@ func (b *bench) edge(ctx context.Context, name, store string, extra ...string) (
 		if err := cmp.Or(json.Unmarshal(res.body, &status), ctx.Err()); err != nil {
 			return nil, err
 		}
-		if status.Sequence > 0 && status.Caches.Missing != nil && *status.Caches.Missing+status.Caches.MissingHistory == 0 {
+		if status.Sequence > 0 && status.Caches.Missing != nil &&
+			*status.Caches.Missing+status.Caches.MissingHistory == 0 {
 			return s, nil
 		}
 	}
@@ -230,7 +238,8 @@ func (b *bench) edge(ctx context.Context, name, store string, extra ...string) (
 // cached asks until the edge has the answer in its cache, and returns it.
 func (b *bench) cached(s *server, path string) (res *response, err error) {
 	for range 50 {
-		if res, err = capture(s.addr, path, b.auth()); err != nil || strings.HasPrefix(res.Header.Get("Cache-Status"), "edge; hit") {
+		if res, err = capture(s.addr, path, b.auth()); err != nil ||
+			strings.HasPrefix(res.Header.Get("Cache-Status"), "edge; hit") {
 			break
 		}
 	}
@@ -261,7 +270,8 @@ func (b *bench) filters(s *server) (filters []string, err error) {
 		}
 		for _, x := range l.Result.Items {
 			if plain(x.Slug) && plain(x.Symbol) {
-				for _, f := range []string{"id=" + strconv.FormatUint(x.ID, 10), "slug=" + x.Slug, "symbol=" + x.Symbol} {
+				for _, f := range []string{
+					"id=" + strconv.FormatUint(x.ID, 10), "slug=" + x.Slug, "symbol=" + x.Symbol} {
 					times[f]++
 					filters = append(filters, f)
 				}
@@ -272,7 +282,8 @@ func (b *bench) filters(s *server) (filters []string, err error) {
 }
 
 func plain(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("%&+,#?\"", r) })
+	return s != "" && !strings.ContainsFunc(
+		s, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("%&+,#?\"", r) })
 }
 
 // bare starts a bare fasthttp that sends res, from one of so many copies.
@@ -295,7 +306,8 @@ func (b *bench) bare(ctx context.Context, res *response, copies int) (*server, e
 	if err != nil {
 		return nil, err
 	}
-	return b.start(ctx, addr, self, "bare", "--listen", addr, "--response", file.Name(), "--copies", strconv.Itoa(copies))
+	return b.start(
+		ctx, addr, self, "bare", "--listen", addr, "--response", file.Name(), "--copies", strconv.Itoa(copies))
 }
 
 func (b *bench) run(ctx context.Context) error {
@@ -340,7 +352,8 @@ func (b *bench) run(ctx context.Context) error {
 		copies  int
 		path    string
 		headers map[string]string
-	}{{answer, 1, page, auth}, {answer, cachedPages, page, auth}, {rowAnswer, 1, oneRow, auth}, {notModified, 1, page, conditional}} {
+	}{{answer, 1, page, auth}, {answer, cachedPages, page, auth}, {rowAnswer, 1, oneRow, auth},
+		{notModified, 1, page, conditional}} {
 		s, err := b.bare(ctx, kind.res, kind.copies)
 		if err != nil {
 			return err
@@ -350,7 +363,8 @@ func (b *bench) run(ctx context.Context) error {
 	edge := func(name string, ask asker) load { return load{"edge, " + name, small, ask, auth} }
 	beside := func(name string, ask asker) load { return load{"edge, " + name, other, ask, auth} }
 	most := b.Assets * 9 / 10
-	fresh, named, several := edge("new pages", pages(most, 19)), edge("new rows", rows(filters)), beside("many cached", somePages(most))
+	fresh, named, several := edge("new pages", pages(most, 19)), edge("new rows", rows(filters)),
+		beside("many cached", somePages(most))
 	cached := edge("cached", always(page))
 	list := []comparison{{"a cached page, beside bare fasthttp", 1.02, cached, bares[0]}}
 	atRates := []load{bares[0]}
@@ -358,13 +372,15 @@ func (b *bench) run(ctx context.Context) error {
 		// The best of nginx's ways is the one that counts. At fixed rates that is the second.
 		const atRate = "nginx without sendfile"
 		for _, way := range []struct{ name, options string }{
-			{"nginx with a file", "sendfile on; tcp_nopush on;"}, {atRate, "sendfile off;"}, {"nginx with sendfile alone", "sendfile on;"},
+			{"nginx with a file", "sendfile on; tcp_nopush on;"}, {atRate, "sendfile off;"},
+			{"nginx with sendfile alone", "sendfile on;"},
 		} {
 			s, err := b.nginx(ctx, answer, way.options)
 			if err != nil {
 				return err
 			}
-			list = append(list, comparison{"a cached page, beside " + way.name, 1.00, cached, load{"nginx", s, always(page), auth}})
+			list = append(list,
+				comparison{"a cached page, beside " + way.name, 1.00, cached, load{"nginx", s, always(page), auth}})
 			if way.name == atRate {
 				atRates = append(atRates, load{way.name, s, always(page), auth})
 			}
@@ -376,15 +392,19 @@ func (b *bench) run(ctx context.Context) error {
 		// own cache: finding and copying rows is the rest of the third, and in the
 		// fifth by itself.
 		comparison{"bare fasthttp with " + n + " copies of the page in turn, beside one", 0, bares[1], bares[0]},
-		comparison{n + " cached pages in turn, beside one", 0, edge("many cached", somePages(most)), beside("cached", always(page))},
+		comparison{n + " cached pages in turn, beside one", 0, edge("many cached", somePages(most)),
+			beside("cached", always(page))},
 		// Beside cached answers that are asked for in the words of those that are not:
 		// a longer query costs the same whether its answer is cached or not.
-		comparison{"a new page, beside a cached one", 1.25, fresh, beside("cached", always(fmt.Sprintf(quotes+"?offset=%d&limit=20&sort=name:desc", most/2)))},
+		comparison{"a new page, beside a cached one", 1.25, fresh,
+			beside("cached", always(fmt.Sprintf(quotes+"?offset=%d&limit=20&sort=name:desc", most/2)))},
 		comparison{"a new page, beside a cached one of a shorter query", 0, fresh, beside("cached", always(page))},
 		comparison{"a new page, beside " + n + " cached ones in turn", 0, fresh, several},
 		comparison{"a cached row, beside bare fasthttp", 1.02, edge("one row", always(oneRow)), bares[2]},
-		comparison{"new ids, slugs or symbols, beside a cached row", 1.25, named, beside("cached", always(quotes+"?"+filters[slug]+"&limit=50"))},
-		comparison{"new ids, slugs or symbols, beside a cached row of a shorter query", 0, named, beside("cached", always(oneRow))},
+		comparison{"new ids, slugs or symbols, beside a cached row", 1.25, named,
+			beside("cached", always(quotes+"?"+filters[slug]+"&limit=50"))},
+		comparison{"new ids, slugs or symbols, beside a cached row of a shorter query", 0, named,
+			beside("cached", always(oneRow))},
 		comparison{"a 304, beside bare fasthttp", 1.05, load{"edge, 304", small, always(page), conditional}, bares[3]},
 	), coded(small, other, auth, most)) {
 		if err := b.compare(ctx, c); err != nil {
@@ -462,7 +482,8 @@ func (b *bench) idle(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	b.single(row{what: what, measured: fmt.Sprintf("%d MiB", (after-before)>>20), target: "≤ 60 MiB", met: after-before <= 60<<20})
+	b.single(row{what: what, measured: fmt.Sprintf("%d MiB", (after-before)>>20), target: "≤ 60 MiB",
+		met: after-before <= 60<<20})
 	return nil
 }
 

@@ -44,14 +44,16 @@ func (b *bench) historyStore(ctx context.Context) error {
 	}
 	var assets strings.Builder
 	for i := range prices {
-		fmt.Fprintf(&assets, `{"key":"a%03d","id":%d,"name":"Asset %d","symbol":"A%d","slug":"asset-%d"}`+"\n", i, i+1, i, i, i)
+		fmt.Fprintf(
+			&assets, `{"key":"a%03d","id":%d,"name":"Asset %d","symbol":"A%d","slug":"asset-%d"}`+"\n", i, i+1, i, i, i)
 	}
 	for day := historyDays; day >= 0; day-- {
 		at := newest.AddDate(0, 0, -day)
 		var quotes strings.Builder
 		for i := range prices {
 			prices[i] += prices[i] / 2000 * (rnd.Int64N(101) - 50)
-			fmt.Fprintf(&quotes, `{"key":"a%03d","price":"%d.%06d","volume":"%d"}`+"\n", i, prices[i]/1e6, prices[i]%1e6, rnd.Int64N(1e9))
+			fmt.Fprintf(&quotes, `{"key":"a%03d","price":"%d.%06d","volume":"%d"}`+"\n", i, prices[i]/1e6,
+				prices[i]%1e6, rnd.Int64N(1e9))
 		}
 		folder := filepath.Join(feeds, at.Format("20060102T150405Z"))
 		if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -59,7 +61,8 @@ func (b *bench) historyStore(ctx context.Context) error {
 		}
 		for name, text := range map[string]string{
 			"feed.json":     fmt.Sprintf(`{"format":1,"database":"bench","time":%q}`, at.Format(time.RFC3339)),
-			"assets.ndjson": assets.String(), "quotes.ndjson": quotes.String(), "exchanges.ndjson": "", "categories.ndjson": "", "chains.ndjson": "",
+			"assets.ndjson": assets.String(), "quotes.ndjson": quotes.String(), "exchanges.ndjson": "",
+			"categories.ndjson": "", "chains.ndjson": "",
 		} {
 			if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
 				return err
@@ -73,8 +76,10 @@ func (b *bench) historyStore(ctx context.Context) error {
 
 // history compares a year of one asset with a page of quotes of the same size.
 func (b *bench) history(ctx context.Context) error {
-	const held, fresh, disk, others = "a cached year of one asset, beside a cached page of its size", "a new year of one asset, beside a cached page of its size",
-		"p99 of a new year of one asset, from disk, beside a cached one", "p99 at a quarter of capacity while a key asks for new, coded, full pages of history, beside none"
+	const held, fresh, disk, others = "a cached year of one asset, beside a cached page of its size",
+		"a new year of one asset, beside a cached page of its size",
+		"p99 of a new year of one asset, from disk, beside a cached one",
+		"p99 at a quarter of capacity while a key asks for new, coded, full pages of history, beside none"
 	if b.skipped(held) && b.skipped(fresh) && b.skipped(disk) && b.skipped(others) {
 		return nil
 	}
@@ -109,7 +114,8 @@ func (b *bench) history(ctx context.Context) error {
 	}
 	// The second id, which nothing has, makes the question a new one.
 	years := func(dst []byte, rnd *rand.Rand) []byte {
-		return fmt.Appendf(dst, history+"?window=1y&id=%d,%d", 1+rnd.IntN(historyAssets), 1_000_000+rnd.IntN(1_000_000_000))
+		return fmt.Appendf(
+			dst, history+"?window=1y&id=%d,%d", 1+rnd.IntN(historyAssets), 1_000_000+rnd.IntN(1_000_000_000))
 	}
 	beside := load{"edge, cached page", other, always(page), b.auth()}
 	for _, c := range []comparison{
@@ -120,7 +126,8 @@ func (b *bench) history(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := b.fromDisk(ctx, disk, years, func() error { _, err := capture(one.addr, year, b.auth()); return err }); err != nil {
+	if err := b.fromDisk(
+		ctx, disk, years, func() error { _, err := capture(one.addr, year, b.auth()); return err }); err != nil {
 		return err
 	}
 	return b.flooded(ctx, others, one)
@@ -161,10 +168,12 @@ func (b *bench) fromDisk(ctx context.Context, what string, ask asker, cached fun
 			if calm {
 				rounds[i] = append(rounds[i], float64(p99)/float64(time.Millisecond))
 			}
-			fmt.Printf("%-58s %-7s p50 %8v p99 %8v calm %v\n", what, [2]string{"new", "cached"}[i], percentile(took[i], 50), p99, calm)
+			fmt.Printf("%-58s %-7s p50 %8v p99 %8v calm %v\n", what, [2]string{"new", "cached"}[i],
+				percentile(took[i], 50), p99, calm)
 		}
 	}
-	b.latency(row{what: what, target: "< 5 ms"}, rounds[0], rounds[1], min(b.Rounds, diskRounds), func(p99, _ float64) bool { return p99 < 5 })
+	b.latency(row{what: what, target: "< 5 ms"}, rounds[0], rounds[1], min(b.Rounds, diskRounds),
+		func(p99, _ float64) bool { return p99 < 5 })
 	return nil
 }
 
@@ -209,14 +218,16 @@ func (b *bench) flooded(ctx context.Context, what string, s *server) error {
 		if err := json.Unmarshal(flood.Stdout.(*bytes.Buffer).Bytes(), &answers); err != nil {
 			return err
 		}
-		print(during, what, fmt.Sprintf("%d and %d refused", answers[http.StatusOK], answers[http.StatusTooManyRequests]))
+		print(during, what,
+			fmt.Sprintf("%d and %d refused", answers[http.StatusOK], answers[http.StatusTooManyRequests]))
 		if answers[http.StatusOK] == 0 || answers[http.StatusTooManyRequests] == 0 {
 			continue // it had too little of the core to come to its limit
 		}
 		alone, beside = append(alone, calmSeconds(&before)...), append(beside, calmSeconds(&during)...)
 	}
 	fmt.Printf("%-58s of %d seconds alone and %d beside it\n", what, len(alone), len(beside))
-	b.latency(row{what: what, target: "≤ 2.00"}, beside, alone, minSeconds, func(beside, alone float64) bool { return beside <= 2*alone })
+	b.latency(row{what: what, target: "≤ 2.00"}, beside, alone, minSeconds,
+		func(beside, alone float64) bool { return beside <= 2*alone })
 	return nil
 }
 
@@ -227,7 +238,8 @@ func (b *bench) flood(addr, key string, round int, more ...string) (*exec.Cmd, e
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("chrt", "--idle", "0", self, "flood", "--addr", addr, "--key", key, "--round", strconv.Itoa(round))
+	cmd := exec.Command(
+		"chrt", "--idle", "0", self, "flood", "--addr", addr, "--key", key, "--round", strconv.Itoa(round))
 	cmd.Args = append(cmd.Args, more...)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	cmd.Stdout, cmd.Stderr = new(bytes.Buffer), os.Stderr

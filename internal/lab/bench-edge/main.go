@@ -21,9 +21,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"example.com/marketdata/internal/cmdline"
+	"github.com/alecthomas/kong"
 )
 
 type cli struct {
@@ -67,7 +66,8 @@ func (c *runCmd) prepared(do func(*bench) error) error {
 			continue
 		}
 		if _, err := exec.LookPath(tool.name); err != nil {
-			return fmt.Errorf("%s is not installed: apt-get install %s (or make bench-edge-short, which goes without nginx)", tool.name, tool.install)
+			return fmt.Errorf("%s is not installed: apt-get install %s (or make bench-edge-short, which goes without nginx)",
+				tool.name, tool.install)
 		}
 	}
 	work := c.Work
@@ -83,7 +83,8 @@ func (c *runCmd) prepared(do func(*bench) error) error {
 		return err
 	}
 	// All threads of this process, and what it starts but servers.
-	if out, err := exec.Command("taskset", "-acp", strconv.Itoa(c.Client), strconv.Itoa(os.Getpid())).CombinedOutput(); err != nil {
+	if out, err := exec.Command("taskset", "-acp", strconv.Itoa(c.Client), strconv.Itoa(os.Getpid())).
+		CombinedOutput(); err != nil {
 		return fmt.Errorf("taskset: %w: %s", err, out)
 	}
 	runtime.GOMAXPROCS(1)

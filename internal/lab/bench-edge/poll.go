@@ -125,7 +125,8 @@ func poll(ctx context.Context, d time.Duration, seed uint64, loads []load) (side
 }
 
 func open(l load) (*side, error) {
-	a := &side{ask: l.ask, tail: " HTTP/1.1\r\nHost: " + l.server.addr + "\r\n", latencies: make([]time.Duration, 0, 1<<18)}
+	a := &side{ask: l.ask, tail: " HTTP/1.1\r\nHost: " + l.server.addr + "\r\n",
+		latencies: make([]time.Duration, 0, 1<<18)}
 	for k, v := range l.headers {
 		a.tail += k + ": " + v + "\r\n"
 	}
@@ -204,7 +205,8 @@ func dialPolled(addr string) (*polled, error) {
 		return nil, err
 	}
 	to := &syscall.SockaddrInet4{Port: a.Port, Addr: [4]byte(a.IP.To4())}
-	err = errors.Join(syscall.Connect(fd, to), syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1), syscall.SetNonblock(fd, true))
+	err = errors.Join(syscall.Connect(fd, to), syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1),
+		syscall.SetNonblock(fd, true))
 	if err != nil {
 		return nil, errors.Join(err, syscall.Close(fd))
 	}

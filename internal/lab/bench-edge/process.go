@@ -18,9 +18,8 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"example.com/marketdata/internal/lab/process"
+	"golang.org/x/sys/unix"
 )
 
 // server is a process that answers on addr.
@@ -90,7 +89,8 @@ func output(cmd *exec.Cmd) ([]byte, error) {
 
 // anywhere is one of the project's programs, on any of the two cores.
 func (b *bench) anywhere(ctx context.Context, program string, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, "taskset", append([]string{"-c", fmt.Sprintf("%d,%d", b.Server, b.Client), filepath.Join(b.Bin, program)}, args...)...)
+	return exec.CommandContext(ctx, "taskset",
+		append([]string{"-c", fmt.Sprintf("%d,%d", b.Server, b.Client), filepath.Join(b.Bin, program)}, args...)...)
 }
 
 // nginx starts an nginx with one worker that sends the body of res from a file,
@@ -140,7 +140,8 @@ http {
 		conf = "user root;\n" + conf
 	}
 	file := filepath.Join(dir, "nginx.conf")
-	if err := errors.Join(os.WriteFile(filepath.Join(dir, "answer"), res.body, 0o644), os.WriteFile(file, []byte(conf), 0o644)); err != nil {
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "answer"), res.body, 0o644),
+		os.WriteFile(file, []byte(conf), 0o644)); err != nil {
 		return nil, err
 	}
 	s, err := b.start(ctx, addr, "nginx", "-c", file)
@@ -204,7 +205,8 @@ type response struct {
 }
 
 // httpClient asks without a coding, on one connection after the other.
-var httpClient = &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
+var httpClient = &http.Client{
+	Timeout: 20 * time.Second, Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
 
 // capture asks once and keeps the answer.
 func capture(addr, path string, headers map[string]string) (*response, error) {

@@ -8,11 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
 	"example.com/marketdata/loadtest/pace"
+	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -40,7 +39,8 @@ var fixedRates = []struct {
 func (b *bench) rates(ctx context.Context, server load, others ...load) error {
 	for _, rate := range fixedRates {
 		what := func(other load) string {
-			return fmt.Sprintf("a cached page at %s requests a second, beside %s", thousands(rate.perSecond), other.name)
+			return fmt.Sprintf(
+				"a cached page at %s requests a second, beside %s", thousands(rate.perSecond), other.name)
 		}
 		if !slices.ContainsFunc(others, func(l load) bool { return !b.skipped(what(l)) }) {
 			continue
@@ -87,7 +87,8 @@ func (b *bench) fixedRate(what string, target float64, server, other []turn) {
 		r.measured, r.beside = fmt.Sprintf("%.1f µs", median(cpu, self)), fmt.Sprintf("%.1f µs", median(beside, self))
 		r.ratio = ratios[len(ratios)/2]
 		r.met = r.ratio <= target
-		fmt.Printf("%-58s beside it %s, ratio %.3f (half of %d turns: %.3f to %.3f)\n", what, r.beside, r.ratio, len(ratios),
+		fmt.Printf("%-58s beside it %s, ratio %.3f (half of %d turns: %.3f to %.3f)\n", what, r.beside, r.ratio,
+			len(ratios),
 			ratios[len(ratios)/4], ratios[len(ratios)*3/4])
 	}
 	b.single(r)
@@ -131,8 +132,9 @@ func (b *bench) takeTurns(ctx context.Context, rate float64, l *load, place, of 
 			}
 			if seen%of == place && seen/of >= 2 && iv.Answered > 0 {
 				turns = append(turns, turn{figures{
-					cpu: (after - before) / time.Duration(iv.Answered), rate: float64(iv.Answered) / (iv.End - iv.Start).Seconds(),
-					p99: time.Duration(iv.Due.ValueAtQuantile(99)),
+					cpu:  (after - before) / time.Duration(iv.Answered),
+					rate: float64(iv.Answered) / (iv.End - iv.Start).Seconds(),
+					p99:  time.Duration(iv.Due.ValueAtQuantile(99)),
 				}, iv.LagP99 <= maxLagMS*time.Millisecond})
 			}
 			before = after

@@ -3,9 +3,8 @@ package main
 import (
 	"fmt"
 
-	"github.com/dustin/go-humanize"
-
 	"example.com/marketdata/internal/lab/benchdoc"
+	"github.com/dustin/go-humanize"
 )
 
 // method is what the report says of how it came about.
@@ -22,7 +21,8 @@ only while the load is on time.`
 
 // report shows the table, and writes the document when asked to.
 func (b *bench) report() error {
-	d := benchdoc.Document{Title: "What an answer costs", Command: "make bench-edge", Method: fmt.Sprintf(method, connections, b.Rounds, b.page, rateConns, rateTurn),
+	d := benchdoc.Document{Title: "What an answer costs", Command: "make bench-edge",
+		Method:  fmt.Sprintf(method, connections, b.Rounds, b.page, rateConns, rateTurn),
 		Columns: []string{"what", "measured", "beside it", "ratio", "target", "state"}}
 	if !b.Short {
 		d.Versions = append(d.Versions, benchdoc.Version("nginx", "-v"))

@@ -25,7 +25,8 @@ const (
 // names have together. It takes that part of a core, beside what the other key takes, and
 // leaves that key its latency.
 func (b *bench) searches(ctx context.Context) error {
-	const share, others = "CPU time while a key asks for the dearest searches, of one core", "p99 at 200 a second while a key asks for the dearest searches, beside none"
+	const share, others = "CPU time while a key asks for the dearest searches, of one core",
+		"p99 at 200 a second while a key asks for the dearest searches, beside none"
 	if b.skipped(share) && b.skipped(others) {
 		return nil
 	}
@@ -77,7 +78,8 @@ func (b *bench) searches(ctx context.Context) error {
 		if err := json.Unmarshal(flood.Stdout.(*bytes.Buffer).Bytes(), &answers); err != nil {
 			return err
 		}
-		fmt.Printf("%-58s %.1f %% of a core, %d found and %d refused\n", share, 100*(busy-idle), answers[http.StatusOK], answers[http.StatusTooManyRequests])
+		fmt.Printf("%-58s %.1f %% of a core, %d found and %d refused\n", share, 100*(busy-idle), answers[http.StatusOK],
+			answers[http.StatusTooManyRequests])
 		if answers[http.StatusOK] == 0 || answers[http.StatusTooManyRequests] == 0 {
 			continue // it had too little of the core to come to its limit
 		}
@@ -89,7 +91,8 @@ func (b *bench) searches(ctx context.Context) error {
 		r.measured, r.met = fmt.Sprintf("%.1f %%", part), part <= searchShare
 	}
 	b.single(r)
-	b.latency(row{what: others, target: "≤ 2 × + 1 ms"}, beside, alone, minSeconds, func(beside, alone float64) bool { return beside <= 2*alone+1 })
+	b.latency(row{what: others, target: "≤ 2 × + 1 ms"}, beside, alone, minSeconds,
+		func(beside, alone float64) bool { return beside <= 2*alone+1 })
 	return nil
 }
 

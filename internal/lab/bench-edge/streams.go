@@ -23,7 +23,8 @@ const commentEvery = 15 * time.Second
 // that the load's core has nothing to do with them.
 func (b *bench) streams(ctx context.Context, n int) error {
 	count := thousands(n)
-	memory, cost := "memory of "+count+" streams of events", "a cached page with "+count+" streams of events open, beside none"
+	memory, cost := "memory of "+count+" streams of events",
+		"a cached page with "+count+" streams of events open, beside none"
 	if b.skipped(memory) && b.skipped(cost) {
 		return nil
 	}
@@ -45,7 +46,8 @@ func (b *bench) streams(ctx context.Context, n int) error {
 		}
 		texts = append(texts, k.Key)
 	}
-	some, err := b.edge(ctx, "held", b.store("streams"), "--max-conns-per-address", strconv.Itoa(n+100), "--max-streams", strconv.Itoa(n))
+	some, err := b.edge(ctx, "held", b.store("streams"), "--max-conns-per-address", strconv.Itoa(n+100),
+		"--max-streams", strconv.Itoa(n))
 	if err != nil {
 		return err
 	}
@@ -60,7 +62,8 @@ func (b *bench) streams(ctx context.Context, n int) error {
 			return err
 		}
 		defer c.Close()
-		if _, err := fmt.Fprintf(c, "GET /openapi/v1/events HTTP/1.1\r\nHost: edge\r\nX-Api-Key: %s\r\n\r\n", texts[i/8]); err != nil {
+		if _, err := fmt.Fprintf(
+			c, "GET /openapi/v1/events HTTP/1.1\r\nHost: edge\r\nX-Api-Key: %s\r\n\r\n", texts[i/8]); err != nil {
 			return err
 		}
 		res, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -76,9 +79,11 @@ func (b *bench) streams(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	b.single(row{what: memory, measured: fmt.Sprintf("%d MiB", (after-before)>>20), target: "≤ 150 MiB", met: after-before <= 150<<20})
+	b.single(row{what: memory, measured: fmt.Sprintf("%d MiB", (after-before)>>20), target: "≤ 150 MiB",
+		met: after-before <= 150<<20})
 	const page = quotes + "?page=3"
-	loads := []load{{"edge, " + count + " streams", some, always(page), b.auth()}, {"edge, none", none, always(page), b.auth()}}
+	loads := []load{
+		{"edge, " + count + " streams", some, always(page), b.auth()}, {"edge, none", none, always(page), b.auth()}}
 	if _, err := b.saturated(ctx, 0, loads...); err != nil { // warm
 		return err
 	}
@@ -94,15 +99,18 @@ func (b *bench) streams(ctx context.Context, n int) error {
 		what   string
 		target float64
 		of     func(figures) time.Duration
-	}{{cost, 1.02, func(f figures) time.Duration { return f.cpu }}, {"p99 of " + cost, 1.10, func(f figures) time.Duration { return f.p99 }}} {
+	}{{cost, 1.02, func(f figures) time.Duration { return f.cpu }},
+		{"p99 of " + cost, 1.10, func(f figures) time.Duration { return f.p99 }}} {
 		ratios := make([]float64, b.Rounds)
 		for i := range ratios {
 			ratios[i] = float64(r.of(all[0][i])) / float64(r.of(all[1][i]))
 		}
 		slices.Sort(ratios)
 		ratio := ratios[len(ratios)/2]
-		b.single(row{what: r.what, measured: micros(median(all[0], r.of)), beside: micros(median(all[1], r.of)), ratio: ratio, target: fmt.Sprintf("≤ %.2f", r.target), met: ratio <= r.target})
-		fmt.Printf("%-58s ratio %.3f (half of the rounds: %.3f to %.3f)\n", r.what, ratio, ratios[len(ratios)/4], ratios[len(ratios)*3/4])
+		b.single(row{what: r.what, measured: micros(median(all[0], r.of)), beside: micros(median(all[1], r.of)),
+			ratio: ratio, target: fmt.Sprintf("≤ %.2f", r.target), met: ratio <= r.target})
+		fmt.Printf("%-58s ratio %.3f (half of the rounds: %.3f to %.3f)\n", r.what, ratio, ratios[len(ratios)/4],
+			ratios[len(ratios)*3/4])
 	}
 	return nil
 }

@@ -51,7 +51,8 @@ func (b *bench) swaps(ctx context.Context) error {
 	at := time.Now().UTC().Truncate(artifacts.Step).Add(-time.Hour)
 	var pointers []*artifacts.Pointer
 	for i := range 4 {
-		if err := b.build(ctx, nil, b.store("swap"), b.Assets, "--time", at.Add(time.Duration(i)*artifacts.Step).Format(time.RFC3339)); err != nil {
+		if err := b.build(ctx, nil, b.store("swap"), b.Assets, "--time",
+			at.Add(time.Duration(i)*artifacts.Step).Format(time.RFC3339)); err != nil {
 			return err
 		}
 		p, _, err := current(ctx, store)
@@ -91,8 +92,10 @@ func (b *bench) swaps(ctx context.Context) error {
 		steady[0], swapping[0] = append(steady[0], before.Due.P99MS), append(swapping[0], during.Due.P99MS)
 		steady[1], swapping[1] = append(steady[1], before.Due.P999MS), append(swapping[1], during.Due.P999MS)
 	}
-	b.latency(row{what: what, target: target}, swapping[0], steady[0], 1, func(swapping, steady float64) bool { return swapping <= 1.5*steady || swapping-steady <= 0.5 })
-	b.latency(row{what: far, target: farTarget}, swapping[1], steady[1], 1, func(swapping, steady float64) bool { return swapping <= 2*steady })
+	b.latency(row{what: what, target: target}, swapping[0], steady[0], 1,
+		func(swapping, steady float64) bool { return swapping <= 1.5*steady || swapping-steady <= 0.5 })
+	b.latency(row{what: far, target: farTarget}, swapping[1], steady[1], 1,
+		func(swapping, steady float64) bool { return swapping <= 2*steady })
 	return nil
 }
 
@@ -128,8 +131,10 @@ func (b *bench) open(ctx context.Context, s *server, rate float64, attempts int)
 		return r, false, err
 	}
 	for attempt := 0; attempt < attempts && !calm; attempt++ {
-		cmd := exec.CommandContext(ctx, filepath.Join(b.Bin, "loadtest"), "run", "--url", "http://"+s.addr, "--key", b.key,
-			"--scenario", file, "--directory-rows", "1", "--rate", strconv.FormatFloat(rate, 'f', 0, 64), "--warmup", "2s", "--duration", swapLoad.String(),
+		cmd := exec.CommandContext(
+			ctx, filepath.Join(b.Bin, "loadtest"), "run", "--url", "http://"+s.addr, "--key", b.key,
+			"--scenario", file, "--directory-rows", "1", "--rate", strconv.FormatFloat(rate, 'f', 0, 64), "--warmup",
+			"2s", "--duration", swapLoad.String(),
 			"--connections", "256", "--check", "0", "--quiet", "--out", "-")
 		cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 		out, failed := output(cmd) // a run that it thinks invalid, too
@@ -218,7 +223,8 @@ func (b *bench) starts(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		cmd := b.anywhere(ctx, "edge", "--store", store, "--listen", addr, "--admin", admin, "--auth", "off", "--drain-wait", "0s")
+		cmd := b.anywhere(
+			ctx, "edge", "--store", store, "--listen", addr, "--admin", admin, "--auth", "off", "--drain-wait", "0s")
 		cmd.Env = append(os.Environ(), server.Env()...)
 		began := time.Now()
 		if err := cmd.Start(); err != nil {
@@ -234,7 +240,8 @@ func (b *bench) starts(ctx context.Context) error {
 		times = append(times, took)
 	}
 	m := median(times, func(d time.Duration) time.Duration { return d })
-	b.single(row{what: what, measured: fmt.Sprintf("%d ms", m.Milliseconds()), target: "≤ 300 ms", met: m <= 300*time.Millisecond})
+	b.single(row{what: what, measured: fmt.Sprintf("%d ms", m.Milliseconds()), target: "≤ 300 ms",
+		met: m <= 300*time.Millisecond})
 	return nil
 }
 

@@ -19,14 +19,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alecthomas/kong"
-	"github.com/dustin/go-humanize"
-	"github.com/valyala/fasthttp"
-
 	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/internal/lab/benchdoc"
 	"example.com/marketdata/internal/lab/local"
 	"example.com/marketdata/loadtest/result"
+	"github.com/alecthomas/kong"
+	"github.com/dustin/go-humanize"
+	"github.com/valyala/fasthttp"
 )
 
 func main() {
@@ -126,11 +125,13 @@ func (b *bencher) bench(ctx context.Context) (err error) {
 		}
 	}
 	m := local.Machine{Bin: b.Bin, Data: b.dir, Store: "file:" + filepath.Join(b.dir, "store")}
-	if _, err := m.Output(ctx, "builder", "build", "--source", "sim:?assets=2000&seed=1", "--store", m.Store); err != nil {
+	if _, err := m.Output(
+		ctx, "builder", "build", "--source", "sim:?assets=2000&seed=1", "--store", m.Store); err != nil {
 		return err
 	}
 	addr, admin := local.Free("127.0.0.1:0"), local.Free("127.0.0.1:0")
-	edge, err := m.Start("edge", "edge", "--store", m.Store, "--auth", "off", "--listen", addr, "--admin", admin, "--drain-wait", "0s")
+	edge, err := m.Start(
+		"edge", "edge", "--store", m.Store, "--auth", "off", "--listen", addr, "--admin", admin, "--drain-wait", "0s")
 	if err != nil {
 		return err
 	}
@@ -152,7 +153,8 @@ func (b *bencher) bench(ctx context.Context) (err error) {
 // checks the given share of the answers, the others none.
 func (b *bencher) compare(what, url string, check float64) error {
 	peers := []*peer{{name: "loadtest", run: func() (measure, error) { return b.loadtest(url, check) }}}
-	for _, p := range []*peer{{name: "wrk", run: func() (measure, error) { return b.wrk(url) }}, {name: "k6", run: func() (measure, error) { return b.k6(url) }}} {
+	for _, p := range []*peer{{name: "wrk", run: func() (measure, error) { return b.wrk(url) }},
+		{name: "k6", run: func() (measure, error) { return b.k6(url) }}} {
 		if _, err := exec.LookPath(p.name); err != nil {
 			fmt.Printf("%s is not on the path and is left out\n", p.name)
 			continue
@@ -177,8 +179,10 @@ func (b *bencher) compare(what, url string, check float64) error {
 		}
 		ms := func(of func(measure) float64) string { return fmt.Sprintf("%.2f ms", p.median(of)) }
 		b.report.Rows = append(b.report.Rows, []string{what + ": " + p.name,
-			humanize.Comma(int64(p.median(func(m measure) float64 { return m.rate }))), humanize.Comma(int64(p.median(perCPU))), share,
-			ms(func(m measure) float64 { return m.p50 }), ms(func(m measure) float64 { return m.p90 }), ms(func(m measure) float64 { return m.p99 })})
+			humanize.Comma(int64(p.median(func(m measure) float64 { return m.rate }))),
+			humanize.Comma(int64(p.median(perCPU))), share,
+			ms(func(m measure) float64 { return m.p50 }), ms(func(m measure) float64 { return m.p90 }),
+			ms(func(m measure) float64 { return m.p99 })})
 	}
 	return nil
 }
@@ -211,7 +215,8 @@ func run(name string, args ...string) (string, float64, error) {
 
 func (b *bencher) loadtest(url string, check float64) (measure, error) {
 	file := filepath.Join(b.dir, "run.json")
-	args := []string{"run", "--closed", "--quiet", "--target", "GET " + url, "--connections", strconv.Itoa(b.Connections), "--duration", b.Duration.String(),
+	args := []string{"run", "--closed", "--quiet", "--target", "GET " + url, "--connections",
+		strconv.Itoa(b.Connections), "--duration", b.Duration.String(),
 		"--check", strconv.FormatFloat(check, 'g', -1, 64), "--out", file}
 	_, cpu, err := run(filepath.Join(b.Bin, "loadtest"), args...)
 	if err != nil {

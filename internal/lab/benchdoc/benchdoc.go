@@ -72,7 +72,8 @@ func machine() []string {
 	if err != nil {
 		kernel = []byte(runtime.GOOS)
 	}
-	return []string{model, fmt.Sprintf("%d cores", runtime.NumCPU()), strings.TrimSpace(string(kernel)), "Go " + strings.TrimPrefix(runtime.Version(), "go")}
+	return []string{model, fmt.Sprintf("%d cores", runtime.NumCPU()), strings.TrimSpace(string(kernel)),
+		"Go " + strings.TrimPrefix(runtime.Version(), "go")}
 }
 
 // Version returns a program's name and the version that it prints when it is

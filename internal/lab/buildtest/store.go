@@ -226,7 +226,8 @@ func EveryFault(t *testing.T, open func(*testing.T) artifacts.Store, skip func(c
 		if skip(i, kind) {
 			continue
 		}
-		for _, f := range []Fault{{kind, refuse, pass}, {kind, refuse, refuse}, {kind, lose, pass}, {kind, lose, refuse}, {kind, lose, lose}} {
+		for _, f := range []Fault{{kind, refuse, pass}, {kind, refuse, refuse}, {kind, lose, pass},
+			{kind, lose, refuse}, {kind, lose, lose}} {
 			t.Run(fmt.Sprintf("%d %s, decision %d, then %d", i+1, kind, f.Decision, f.Then), func(t *testing.T) {
 				t.Parallel()
 				inner, met := open(t), f

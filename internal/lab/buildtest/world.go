@@ -48,7 +48,8 @@ func (w World) Feed() fstest.MapFS {
 	var assets, quotes, exchanges, categories, chains bytes.Buffer
 	for i := range w.Assets {
 		fmt.Fprintf(&assets, `{"key":"coin-%d","name":"Coin %[1]d","symbol":"C%d","slug":"coin-%[1]d",`+
-			`"logo":"https://img.example/%[1]d.png","website":"https://coin%[1]d.example","active":%[3]v}`+"\n", i, i-i%5/4, i%17 != 16)
+			`"logo":"https://img.example/%[1]d.png","website":"https://coin%[1]d.example","active":%[3]v}`+"\n", i, i-i%5/4,
+			i%17 != 16)
 		if i%11 == 10 {
 			continue // without a quote
 		}

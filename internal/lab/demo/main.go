@@ -17,11 +17,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alecthomas/kong"
-	"golang.org/x/sys/unix"
-
 	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/internal/lab/local"
+	"github.com/alecthomas/kong"
+	"golang.org/x/sys/unix"
 )
 
 type cli struct {
@@ -36,7 +35,8 @@ type cli struct {
 func main() {
 	var c cli
 	cmdline.Program{
-		Name: "local", Description: "Runs a store, a builder and an edge on this machine until it is interrupted.", CLI: &c,
+		Name: "local", Description: "Runs a store, a builder and an edge on this machine until it is interrupted.",
+		CLI: &c,
 		Run: func(ctx context.Context, _ *kong.Context, _ *slog.Logger) error {
 			return cmdline.Uninterrupted(ctx, c.run(ctx))
 		},
@@ -111,7 +111,8 @@ func (c *cli) run(ctx context.Context) error {
 	for _, ln := range ports {
 		ln.Close()
 	}
-	edge, err := m.Start("edge", "edge", "--store", m.Store, "--listen", c.Listen, "--admin", c.Admin, "--cache-dir", filepath.Join(data, "cache"), "--drain-wait", "0s")
+	edge, err := m.Start("edge", "edge", "--store", m.Store, "--listen", c.Listen, "--admin", c.Admin, "--cache-dir",
+		filepath.Join(data, "cache"), "--drain-wait", "0s")
 	if err != nil {
 		return err
 	}
@@ -169,7 +170,8 @@ func (c *cli) elsewhere(running string) error {
 	case !ready:
 		return fmt.Errorf("another run has just begun in %s", c.Data)
 	case source != c.Source:
-		return fmt.Errorf("running already, with SOURCE=%s: %s\nEnd that with Ctrl-C, or give this one a folder and addresses of its own: LOCAL_DATA=.run2 LOCAL_LISTEN=127.0.0.1:8081 LOCAL_ADMIN=127.0.0.1:9091 make run", source, board)
+		return fmt.Errorf(
+			"running already, with SOURCE=%s: %s\nEnd that with Ctrl-C, or give this one a folder and addresses of its own: LOCAL_DATA=.run2 LOCAL_LISTEN=127.0.0.1:8081 LOCAL_ADMIN=127.0.0.1:9091 make run", source, board)
 	}
 	fmt.Printf("running already\nboard       %s\n", board)
 	return nil

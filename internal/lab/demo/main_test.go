@@ -20,13 +20,15 @@ import (
 // is, or what is in the way.
 func TestRun(t *testing.T) {
 	bin, data := t.TempDir(), t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".", "../../../builder/cmd/builder", "../../../edge/cmd/edge").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".", "../../../builder/cmd/builder",
+		"../../../edge/cmd/edge").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	const source = "sim:?assets=50&seed=1"
 	listen, admin := local.Free("127.0.0.1:0"), local.Free("127.0.0.1:0")
 	command := func(data, source, listen string) *exec.Cmd {
-		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "demo"), "--bin", bin, "--data", data, "--source", source, "--listen", listen, "--admin", admin)
+		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "demo"), "--bin", bin, "--data", data, "--source",
+			source, "--listen", listen, "--admin", admin)
 		cmd.Env = append(os.Environ(), "BUILDER_SOURCE_CACHE=")
 		return cmd
 	}
@@ -44,7 +46,8 @@ func TestRun(t *testing.T) {
 		last := ""
 		for lines := bufio.NewScanner(out); !strings.HasPrefix(last, "board") && lines.Scan(); last = lines.Text() {
 		}
-		m := regexp.MustCompile(`^board, signed in: (http://` + regexp.QuoteMeta(listen) + `)/#key=(mdk_live_\w+)$`).FindStringSubmatch(last)
+		m := regexp.MustCompile(`^board, signed in: (http://` + regexp.QuoteMeta(listen) + `)/#key=(mdk_live_\w+)$`).
+			FindStringSubmatch(last)
 		if m == nil || board != "" && board != m[0] {
 			t.Fatalf("the last line is %q, before it was %q", last, board)
 		}
@@ -70,8 +73,10 @@ func TestRun(t *testing.T) {
 			says   []string
 		}{
 			{command(data, source, listen), 0, []string{"running already", m[1] + "/#key=" + m[2]}},
-			{command(data, "sim:?seed=2", listen), 1, []string{"running already", m[1] + "/#key=" + m[2], "SOURCE=" + source}},
-			{command(t.TempDir(), source, ln.Addr().String()), 1, []string{ln.Addr().String(), "in use", "LOCAL_LISTEN="}},
+			{command(data, "sim:?seed=2", listen), 1,
+				[]string{"running already", m[1] + "/#key=" + m[2], "SOURCE=" + source}},
+			{command(t.TempDir(), source, ln.Addr().String()), 1,
+				[]string{ln.Addr().String(), "in use", "LOCAL_LISTEN="}},
 		} {
 			said, _ := other.CombinedOutput()
 			for _, want := range other.says {
@@ -90,7 +95,8 @@ func TestRun(t *testing.T) {
 	}
 	// The source, whose server is not there, says first what its plan allows.
 	said, err := command(t.TempDir(), "coinpaprika:?base=http://127.0.0.1:1", listen).CombinedOutput()
-	if err == nil || !strings.HasPrefix(string(said), "part ") || !strings.Contains(string(said), "plan free: quota 20,000 calls a month") {
+	if err == nil || !strings.HasPrefix(string(said), "part ") ||
+		!strings.Contains(string(said), "plan free: quota 20,000 calls a month") {
 		t.Errorf("%v, %s", err, said)
 	}
 }

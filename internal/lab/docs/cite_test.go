@@ -81,7 +81,8 @@ func TestCitations(t *testing.T) {
 	}
 	n := 0
 	tests, named := "", map[string]string{}
-	for _, path := range files(t, ".go", ".md", ".yaml", ".yml", ".cfg", ".sh", ".html", ".js", ".ts", ".service", ".json") {
+	for _, path := range files(
+		t, ".go", ".md", ".yaml", ".yml", ".cfg", ".sh", ".html", ".js", ".ts", ".service", ".json") {
 		if strings.HasPrefix(path, "internal/lab/docs/") {
 			continue
 		}
@@ -131,7 +132,8 @@ func TestCitations(t *testing.T) {
 				}
 				target = documents[to]
 			}
-			if m[2] != "" && target != nil && !slices.ContainsFunc(target.headings, func(h string) bool { return anchor(h) == m[2] }) {
+			if m[2] != "" && target != nil &&
+				!slices.ContainsFunc(target.headings, func(h string) bool { return anchor(h) == m[2] }) {
 				t.Errorf("%s: link to %s#%s: no such heading", path, m[1], m[2])
 			}
 		}

@@ -22,7 +22,8 @@ const feedDocument = "builder/FEED.md"
 func exampleFeed(t *testing.T) fstest.MapFS {
 	t.Helper()
 	d, files := read(t, feedDocument), fstest.MapFS{}
-	for _, name := range []string{source.InfoFile, source.AssetsFile, source.QuotesFile, source.ExchangesFile, source.CategoriesFile, source.ChainsFile} {
+	for _, name := range []string{source.InfoFile, source.AssetsFile, source.QuotesFile, source.ExchangesFile,
+		source.CategoriesFile, source.ChainsFile} {
 		files[name] = &fstest.MapFile{Data: []byte(d.blocksOf(t, "ndjson "+name)[0].text)}
 	}
 	return files
@@ -70,7 +71,8 @@ func TestTables(t *testing.T) {
 	d, dir := read(t, feedDocument), t.TempDir()
 	example, _ := readFeed(t, exampleFeed(t))
 	for _, name := range []string{"exchanges.csv", "categories.csv"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(d.blocksOf(t, "csv "+name)[0].text), 0o600); err != nil {
+		if err := os.WriteFile(
+			filepath.Join(dir, name), []byte(d.blocksOf(t, "csv "+name)[0].text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -90,7 +92,8 @@ func TestTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	feed, _, err := source.Read(t.Context(), files, source.ReadOptions{})
-	if err != nil || !reflect.DeepEqual(feed.Exchanges, example.Exchanges) || !reflect.DeepEqual(feed.Categories, example.Categories) {
+	if err != nil || !reflect.DeepEqual(feed.Exchanges, example.Exchanges) ||
+		!reflect.DeepEqual(feed.Categories, example.Categories) {
 		t.Errorf("%+v, %+v, %v", feed.Exchanges, feed.Categories, err)
 	}
 }
@@ -146,7 +149,8 @@ func testOwnData(t *testing.T, bin string) {
 	script = "trap 'kill $! 2>/dev/null || true; wait' EXIT\n" + script
 	cmd := exec.CommandContext(t.Context(), "bash", "-eu", "-c", script)
 	cmd.Dir = t.TempDir()
-	cmd.Env = append(os.Environ(), "PATH="+bin+string(filepath.ListSeparator)+os.Getenv("PATH"), "EDGE_ADMIN=127.0.0.1:0", "EDGE_DRAIN_WAIT=0s")
+	cmd.Env = append(os.Environ(), "PATH="+bin+string(filepath.ListSeparator)+os.Getenv("PATH"),
+		"EDGE_ADMIN=127.0.0.1:0", "EDGE_DRAIN_WAIT=0s")
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -159,7 +163,8 @@ func testOwnData(t *testing.T, bin string) {
 func programs(t *testing.T) (bin string) {
 	t.Helper()
 	bin = t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "example.com/marketdata/builder/cmd/builder", "example.com/marketdata/edge/cmd/edge",
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "example.com/marketdata/builder/cmd/builder",
+		"example.com/marketdata/edge/cmd/edge",
 		"example.com/marketdata/loadtest/cmd/loadtest")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -181,7 +186,8 @@ func testCommands(t *testing.T, bin string) {
 	t.Helper()
 	help := func(words ...string) string {
 		t.Helper()
-		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, words[0]), append(words[1:], "--help")...).Output()
+		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, words[0]), append(words[1:], "--help")...).
+			Output()
 		if err != nil {
 			t.Fatalf("%q --help: %v", words, err)
 		}

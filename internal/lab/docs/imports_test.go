@@ -23,7 +23,8 @@ var layers = []struct {
 	folder      string
 	code, tests []string
 }{
-	{"internal", []string{"artifacts", "builder", "edge", "loadtest"}, []string{"artifacts", "builder", "edge", "loadtest"}},
+	{"internal", []string{"artifacts", "builder", "edge", "loadtest"},
+		[]string{"artifacts", "builder", "edge", "loadtest"}},
 	{"artifacts", []string{"builder", "edge", "loadtest"}, []string{"builder", "edge", "loadtest"}},
 	{"builder", []string{"edge", "loadtest"}, []string{"edge"}},
 	{"edge", []string{"builder", "loadtest"}, []string{"builder", "loadtest"}},

@@ -95,13 +95,15 @@ func TestInterface(t *testing.T) {
 	}
 	store := memstore.New()
 	floor := market.Settings{HistoryAssets: market.DefaultHistoryAssets} // as the command's defaults
-	for text, to := range map[string]*market.U128{"10000000": &floor.TrendingMinMarketCap, "1000000": &floor.TrendingMinVolume} {
+	for text, to := range map[string]*market.U128{
+		"10000000": &floor.TrendingMinMarketCap, "1000000": &floor.TrendingMinVolume} {
 		var err error
 		if *to, err = market.ParseDecimal([]byte(text), market.MoneyDecimals, market.MoneyIntDigits); err != nil {
 			t.Fatal(err)
 		}
 	}
-	b, err := builder.New(builder.Config{Store: store, Source: folder{exampleFeed(t)}, Retain: time.Hour, Guards: builder.DefaultGuards, Settings: floor, Log: slog.New(slog.DiscardHandler)})
+	b, err := builder.New(builder.Config{Store: store, Source: folder{exampleFeed(t)}, Retain: time.Hour,
+		Guards: builder.DefaultGuards, Settings: floor, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +113,8 @@ func TestInterface(t *testing.T) {
 	registry := keys.Registry{Store: store}
 	made := make([]string, len(examples)+1)
 	for i := range made {
-		key, err := registry.Create(t.Context(), keys.Request{Name: "example", Rate: keys.DefaultRate, Burst: keys.DefaultBurst})
+		key, err := registry.Create(
+			t.Context(), keys.Request{Name: "example", Rate: keys.DefaultRate, Burst: keys.DefaultBurst})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,12 +137,14 @@ func TestInterface(t *testing.T) {
 		}
 		status, header, body := ask(t, e.method, e.target, e.sent)
 		if status != e.status {
-			t.Errorf("%s:%d: %s %s: status %d, want %d\n%s", interfaceDocument, e.line, e.method, e.target, status, e.status, body)
+			t.Errorf("%s:%d: %s %s: status %d, want %d\n%s", interfaceDocument, e.line, e.method, e.target, status,
+				e.status, body)
 			continue
 		}
 		for _, line := range e.received {
 			values := header.Values(line[0])
-			if line[1] == "(none)" && len(values) > 0 || line[1] != "(none)" && (len(values) != 1 || !fits(line[1], values[0])) {
+			if line[1] == "(none)" && len(values) > 0 ||
+				line[1] != "(none)" && (len(values) != 1 || !fits(line[1], values[0])) {
 				t.Errorf("%s:%d: %s: %q, want %q", interfaceDocument, e.line, line[0], values, line[1])
 			}
 		}
@@ -150,7 +155,9 @@ func TestInterface(t *testing.T) {
 }
 
 // serve runs an edge over store until the test ends, and returns how to ask it.
-func serve(t *testing.T, store artifacts.Reader) func(t *testing.T, method, target string, h http.Header) (int, http.Header, string) {
+func serve(
+	t *testing.T, store artifacts.Reader,
+) func(t *testing.T, method, target string, h http.Header) (int, http.Header, string) {
 	t.Helper()
 	e, err := edge.New(t.Context(), edge.Config{Reader: store, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0"})
 	if err != nil {
@@ -208,7 +215,8 @@ func TestSortKeys(t *testing.T) {
 			keys = append(keys, key.Name())
 		}
 		if !slices.Equal(listed[e.Name()], keys) {
-			t.Errorf("%s: the document sorts /%s by %q, the service by %q", interfaceDocument, e, listed[e.Name()], keys)
+			t.Errorf("%s: the document sorts /%s by %q, the service by %q", interfaceDocument, e, listed[e.Name()],
+				keys)
 		}
 	}
 }

@@ -23,7 +23,8 @@ type rule struct {
 }
 
 // documentOf are the documents of the table.
-var documentOf = map[string]string{"INTERFACE.md": interfaceDocument, "FEED.md": feedDocument, "runbook.md": "deploy/runbook.md"}
+var documentOf = map[string]string{
+	"INTERFACE.md": interfaceDocument, "FEED.md": feedDocument, "runbook.md": "deploy/runbook.md"}
 
 func readRules(t *testing.T) (rules []*rule) {
 	t.Helper()
@@ -57,7 +58,8 @@ func (d *document) sectionOf(heading string) (text string, ok bool) {
 	within := false
 	var out strings.Builder
 	for line := range strings.Lines(d.prose) {
-		if marks, title, is := strings.Cut(strings.TrimSuffix(line, "\n"), " "); is && marks != "" && strings.Trim(marks, "#") == "" {
+		if marks, title, is := strings.Cut(strings.TrimSuffix(line, "\n"), " "); is && marks != "" &&
+			strings.Trim(marks, "#") == "" {
 			within = title == heading
 			ok = ok || within
 		} else if within {
@@ -133,7 +135,8 @@ func citations(text string) (all []cited) {
 		around := strings.Join(lines[from:min(len(lines), max(i, from+1)+behind)], "\n")
 		for _, m := range citation.FindAllStringSubmatch(wrapped.ReplaceAllString(block, " "), -1) {
 			if _, ok := documentOf[m[1]]; ok {
-				all = append(all, cited{from + 1, m[1] + `, "` + m[2] + `"`, strings.TrimSpace(wrapped.ReplaceAllString(around, " "))})
+				all = append(all, cited{
+					from + 1, m[1] + `, "` + m[2] + `"`, strings.TrimSpace(wrapped.ReplaceAllString(around, " "))})
 			}
 		}
 	}

@@ -59,8 +59,10 @@ func newFakeMarket(moment int) *fakeMarket {
 	now := time.Now().UTC().Format(time.RFC3339)
 	for i := range 40 {
 		c := fakeCoin{
-			id: fmt.Sprintf("coin-%02d", i), num: 100 + i, name: fmt.Sprintf(`"Coin %d"`, i), symbol: fmt.Sprintf(`"C%d"`, i%30),
-			price: fmt.Sprintf("%d.%d", 1000-20*i, 10+moment), cap: fmt.Sprintf("%d.5", 100_000_000-1_000_000*i), volume: strconv.Itoa(5_000_000 - 1000*i), updated: now,
+			id: fmt.Sprintf("coin-%02d", i), num: 100 + i, name: fmt.Sprintf(`"Coin %d"`, i),
+			symbol: fmt.Sprintf(`"C%d"`, i%30),
+			price:  fmt.Sprintf("%d.%d", 1000-20*i, 10+moment), cap: fmt.Sprintf("%d.5", 100_000_000-1_000_000*i),
+			volume: strconv.Itoa(5_000_000 - 1000*i), updated: now,
 		}
 		switch i {
 		case 0:
@@ -97,8 +99,11 @@ const fakePage = 15
 
 var fakeAPIs = []*fakeAPI{
 	{
-		scheme: "coinpaprika", base: "https://api-pro.coinpaprika.com/v1", env: "COINPAPRIKA_API_KEY", header: "Authorization", key: "s3cret",
-		quotes: "tickers", groups: "tags", denied: `{"type":"hard limit exceeded","soft_limit":20000,"error":"too many requests"}`, open: coinpaprika.Opener,
+		scheme: "coinpaprika", base: "https://api-pro.coinpaprika.com/v1", env: "COINPAPRIKA_API_KEY",
+		header: "Authorization", key: "s3cret",
+		quotes: "tickers", groups: "tags",
+		denied: `{"type":"hard limit exceeded","soft_limit":20000,"error":"too many requests"}`,
+		open:   coinpaprika.Opener,
 		answer: func(m *fakeMarket, path string, q url.Values) (string, []string, int, string, string) {
 			of := func(list string, rows []string) (string, []string, int, string, string) {
 				return list, rows, -1, "[", "]"
@@ -107,26 +112,31 @@ var fakeAPIs = []*fakeAPI{
 			switch {
 			case path == "/tickers":
 				return of("quotes", each(m.coins, func(c *fakeCoin) string {
-					return fmt.Sprintf(`{"id":%q,"name":%s,"symbol":%s,"last_updated":%q,"quotes":{"USD":{"price":%s,"volume_24h":%s,"market_cap":%s}}}`, c.id, c.name, c.symbol, c.updated, c.price, c.volume, c.cap)
+					return fmt.Sprintf(`{"id":%q,"name":%s,"symbol":%s,"last_updated":%q,"quotes":{"USD":{"price":%s,"volume_24h":%s,"market_cap":%s}}}`,
+						c.id, c.name, c.symbol, c.updated, c.price, c.volume, c.cap)
 				}))
 			case path == "/coins":
 				return of("assets", each(m.coins, func(c *fakeCoin) string {
-					return fmt.Sprintf(`{"id":%q,"name":%s,"symbol":%s,"rank":1,"is_new":false,"is_active":true,"type":"coin"}`, c.id, c.name, c.symbol)
+					return fmt.Sprintf(`{"id":%q,"name":%s,"symbol":%s,"rank":1,"is_new":false,"is_active":true,"type":"coin"}`,
+						c.id, c.name, c.symbol)
 				}))
 			case path == "/exchanges":
 				return of("exchanges", each(m.exchanges, func(e *fakeExchange) string {
-					return fmt.Sprintf(`{"id":%q,"name":%q,"links":{"website":["https://%s.test/"]},"markets_data_fetched":true,"currencies":7,"markets":9,"quotes":{"USD":{"reported_volume_24h":%s}},"last_updated":"2000-01-01T00:00:00Z"}`, e.id, e.id, e.id, e.volume)
+					return fmt.Sprintf(`{"id":%q,"name":%q,"links":{"website":["https://%s.test/"]},"markets_data_fetched":true,"currencies":7,"markets":9,"quotes":{"USD":{"reported_volume_24h":%s}},"last_updated":"2000-01-01T00:00:00Z"}`,
+						e.id, e.id, e.id, e.volume)
 				}))
 			case path == "/tags":
 				return of("groups", each(m.groups, func(g *fakeGroup) string {
 					return fmt.Sprintf(`{"id":%q,"name":%q,"coins":%s}`, g.id, g.id, m.members(g))
 				}))
 			case path == "/contracts":
-				return of("chains", each(m.groups, func(g *fakeGroup) string { return strconv.Quote(m.coins[g.members[0]].id) }))
+				return of("chains",
+					each(m.groups, func(g *fakeGroup) string { return strconv.Quote(m.coins[g.members[0]].id) }))
 			case isOne:
 				for i := range m.groups {
 					if m.coins[m.groups[i].members[0]].id == one {
-						return of("members", each(m.groups[i].members, func(c *int) string { return fmt.Sprintf(`{"id":%q,"active":true}`, m.coins[*c].id) }))
+						return of("members", each(m.groups[i].members,
+							func(c *int) string { return fmt.Sprintf(`{"id":%q,"active":true}`, m.coins[*c].id) }))
 					}
 				}
 			}
@@ -134,31 +144,39 @@ var fakeAPIs = []*fakeAPI{
 		},
 		feed: func(m *fakeMarket) (func(c *fakeCoin) string, []string, []string, []string) {
 			return func(c *fakeCoin) string {
-					return fmt.Sprintf(`{"key":%q,"name":%s,"symbol":%s,"slug":%q,"logo":"https://static.coinpaprika.com/coin/%s/logo.png"}`, c.id, c.name, c.symbol, c.id, c.id)
+					return fmt.Sprintf(`{"key":%q,"name":%s,"symbol":%s,"slug":%q,"logo":"https://static.coinpaprika.com/coin/%s/logo.png"}`,
+						c.id, c.name, c.symbol, c.id, c.id)
 				}, each(m.exchanges, func(e *fakeExchange) string {
-					return fmt.Sprintf(`{"key":%q,"name":%q,"slug":%q,"logo":"https://static.coinpaprika.com/exchanges/%s/logo.png","links":{"website":"https://%s.test/"},"market":{"volume_24h":%s,"markets_count":9,"coins_count":7,"data_time":"2000-01-01T00:00:00Z"}}`, e.id, e.id, e.id, e.id, e.id, e.volume)
+					return fmt.Sprintf(`{"key":%q,"name":%q,"slug":%q,"logo":"https://static.coinpaprika.com/exchanges/%s/logo.png","links":{"website":"https://%s.test/"},"market":{"volume_24h":%s,"markets_count":9,"coins_count":7,"data_time":"2000-01-01T00:00:00Z"}}`,
+						e.id, e.id, e.id, e.id, e.id, e.volume)
 				}), each(m.groups, func(g *fakeGroup) string {
 					return fmt.Sprintf(`{"key":%q,"name":%q,"slug":%q,"members":%s}`, g.id, g.id, g.id, m.members(g))
 				}),
 				each(m.groups, func(g *fakeGroup) string {
 					c := m.coins[g.members[0]]
-					return fmt.Sprintf(`{"key":%q,"name":%s,"slug":%q,"native":%q,"members":%s}`, c.id, c.name, c.id, c.id, m.members(g))
+					return fmt.Sprintf(`{"key":%q,"name":%s,"slug":%q,"native":%q,"members":%s}`, c.id, c.name, c.id,
+						c.id, m.members(g))
 				})
 		},
 	},
 	{
-		scheme: "coingecko", base: "https://pro-api.coingecko.com/api/v3", env: "COINGECKO_PRO_API_KEY", header: "x-cg-pro-api-key", key: "s3cret",
-		quotes: "coins_markets", groups: "categories", denied: `{"status":{"error_code":429,"error_message":"You've exceeded the Rate Limit."}}`, open: coingecko.Opener,
+		scheme: "coingecko", base: "https://pro-api.coingecko.com/api/v3", env: "COINGECKO_PRO_API_KEY",
+		header: "x-cg-pro-api-key", key: "s3cret",
+		quotes: "coins_markets", groups: "categories",
+		denied: `{"status":{"error_code":429,"error_message":"You've exceeded the Rate Limit."}}`,
+		open:   coingecko.Opener,
 		answer: func(m *fakeMarket, path string, q url.Values) (string, []string, int, string, string) {
 			page, _ := strconv.Atoi(q.Get("page"))
 			market := func(c *fakeCoin) string {
-				return fmt.Sprintf(`{"id":%q,"symbol":%s,"name":%s,"image":"https://img.test/%s.png","current_price":%s,"market_cap":%s,"total_volume":%s,"last_updated":%q}`, c.id, lower(c.symbol), c.name, c.id, c.price, c.cap, c.volume, c.updated)
+				return fmt.Sprintf(`{"id":%q,"symbol":%s,"name":%s,"image":"https://img.test/%s.png","current_price":%s,"market_cap":%s,"total_volume":%s,"last_updated":%q}`,
+					c.id, lower(c.symbol), c.name, c.id, c.price, c.cap, c.volume, c.updated)
 			}
 			switch path {
 			case "/coins/markets":
 				for i := range m.groups {
 					if m.groups[i].id == q.Get("category") {
-						return "members", each(m.groups[i].members, func(c *int) string { return market(&m.coins[*c]) }), (page - 1) * fakePage, "[", "]"
+						return "members", each(m.groups[i].members,
+							func(c *int) string { return market(&m.coins[*c]) }), (page - 1) * fakePage, "[", "]"
 					}
 				}
 				return "quotes", each(m.coins, market), (page - 1) * fakePage, "[", "]"
@@ -168,10 +186,12 @@ var fakeAPIs = []*fakeAPI{
 				}), -1, "[", "]"
 			case "/exchanges":
 				return "exchanges", each(m.exchanges, func(e *fakeExchange) string {
-					return fmt.Sprintf(`{"id":%q,"name":%q,"url":"https://%s.test/","image":"https://img.test/%s.png","trade_volume_24h_btc":%s}`, e.id, e.id, e.id, e.id, e.volume)
+					return fmt.Sprintf(`{"id":%q,"name":%q,"url":"https://%s.test/","image":"https://img.test/%s.png","trade_volume_24h_btc":%s}`,
+						e.id, e.id, e.id, e.id, e.volume)
 				}), (page - 1) * fakePage, "[", "]"
 			case "/coins/categories":
-				return "groups", each(m.groups, func(g *fakeGroup) string { return fmt.Sprintf(`{"id":%q,"name":%q}`, g.id, g.id) }), -1, "[", "]"
+				return "groups", each(m.groups,
+					func(g *fakeGroup) string { return fmt.Sprintf(`{"id":%q,"name":%q}`, g.id, g.id) }), -1, "[", "]"
 			case "/asset_platforms":
 				return "chains", nil, -1, "[", "]"
 			}
@@ -183,7 +203,8 @@ var fakeAPIs = []*fakeAPI{
 					if c.bare {
 						logo = ""
 					}
-					return fmt.Sprintf(`{"key":%q,"name":%s,"symbol":%s,"slug":%q,"logo":%q}`, c.id, c.name, c.symbol, c.id, logo)
+					return fmt.Sprintf(
+						`{"key":%q,"name":%s,"symbol":%s,"slug":%q,"logo":%q}`, c.id, c.name, c.symbol, c.id, logo)
 				}, each(m.exchanges, func(e *fakeExchange) string {
 					usd, _ := new(big.Rat).SetString(e.volume)
 					bitcoin, ok := new(big.Rat).SetString(m.coins[0].price)
@@ -191,15 +212,19 @@ var fakeAPIs = []*fakeAPI{
 					if ok {
 						volume = usd.Mul(usd, bitcoin).FloatString(30)
 					}
-					return fmt.Sprintf(`{"key":%q,"name":%q,"slug":%q,"logo":"https://img.test/%s.png","links":{"website":"https://%s.test/"},"market":{"volume_24h":%s}}`, e.id, e.id, e.id, e.id, e.id, volume)
+					return fmt.Sprintf(`{"key":%q,"name":%q,"slug":%q,"logo":"https://img.test/%s.png","links":{"website":"https://%s.test/"},"market":{"volume_24h":%s}}`,
+						e.id, e.id, e.id, e.id, e.id, volume)
 				}), each(m.groups, func(g *fakeGroup) string {
 					return fmt.Sprintf(`{"key":%q,"name":%q,"slug":%q,"members":%s}`, g.id, g.id, g.id, m.members(g))
 				}), nil
 		},
 	},
 	{
-		scheme: "coinmarketcap", base: "https://pro-api.coinmarketcap.com", options: "&coins=all", env: "COINMARKETCAP_API_KEY", header: "X-CMC_PRO_API_KEY", key: "s3cret",
-		quotes: "listings", groups: "categories", denied: `{"status":{"timestamp":"2000-01-01T00:00:00Z","error_code":1008,"error_message":"You've exceeded your API Key's HTTP request rate limit.","credit_count":0}}`, open: coinmarketcap.Opener,
+		scheme: "coinmarketcap", base: "https://pro-api.coinmarketcap.com", options: "&coins=all",
+		env: "COINMARKETCAP_API_KEY", header: "X-CMC_PRO_API_KEY", key: "s3cret",
+		quotes: "listings", groups: "categories",
+		denied: `{"status":{"timestamp":"2000-01-01T00:00:00Z","error_code":1008,"error_message":"You've exceeded your API Key's HTTP request rate limit.","credit_count":0}}`,
+		open:   coinmarketcap.Opener,
 		answer: func(m *fakeMarket, path string, q url.Values) (string, []string, int, string, string) {
 			const before, after = `{"status":{"timestamp":"2000-01-01T00:00:00Z","error_code":0,"error_message":null,"credit_count":1},"data":`, `}`
 			start, _ := strconv.Atoi(q.Get("start"))
@@ -207,7 +232,8 @@ var fakeAPIs = []*fakeAPI{
 				return list, rows, start - 1, before + "[", "]" + after
 			}
 			listing := func(c *fakeCoin) string {
-				return fmt.Sprintf(`{"id":%d,"name":%s,"symbol":%s,"slug":%q,"last_updated":%q,"quote":{"USD":{"price":%s,"volume_24h":%s,"market_cap":%s}}}`, c.num, c.name, c.symbol, c.id, c.updated, c.price, c.volume, c.cap)
+				return fmt.Sprintf(`{"id":%d,"name":%s,"symbol":%s,"slug":%q,"last_updated":%q,"quote":{"USD":{"price":%s,"volume_24h":%s,"market_cap":%s}}}`,
+					c.num, c.name, c.symbol, c.id, c.updated, c.price, c.volume, c.cap)
 			}
 			switch path {
 			case "/v1/cryptocurrency/listings/latest":
@@ -217,18 +243,23 @@ var fakeAPIs = []*fakeAPI{
 					return of("inactive", nil)
 				}
 				return of("assets", each(m.coins, func(c *fakeCoin) string {
-					return fmt.Sprintf(`{"id":%d,"name":%s,"symbol":%s,"slug":%q,"is_active":1,"platform":null}`, c.num, c.name, c.symbol, c.id)
+					return fmt.Sprintf(`{"id":%d,"name":%s,"symbol":%s,"slug":%q,"is_active":1,"platform":null}`, c.num,
+						c.name, c.symbol, c.id)
 				}))
 			case "/v1/exchange/listings/latest":
 				return of("exchanges", each(m.exchanges, func(e *fakeExchange) string {
-					return fmt.Sprintf(`{"id":%d,"name":%q,"slug":%q,"num_market_pairs":9,"last_updated":"2000-01-01T00:00:00.000Z","quote":{"USD":{"volume_24h":%s}}}`, e.num, e.id, e.id, e.volume)
+					return fmt.Sprintf(`{"id":%d,"name":%q,"slug":%q,"num_market_pairs":9,"last_updated":"2000-01-01T00:00:00.000Z","quote":{"USD":{"volume_24h":%s}}}`,
+						e.num, e.id, e.id, e.volume)
 				}))
 			case "/v1/cryptocurrency/categories":
-				return of("groups", each(m.groups, func(g *fakeGroup) string { return fmt.Sprintf(`{"id":%q,"name":%q}`, g.id, g.id) }))
+				return of("groups",
+					each(m.groups, func(g *fakeGroup) string { return fmt.Sprintf(`{"id":%q,"name":%q}`, g.id, g.id) }))
 			case "/v1/cryptocurrency/category":
 				for i := range m.groups {
 					if m.groups[i].id == q.Get("id") {
-						return "members", each(m.groups[i].members, func(c *int) string { return listing(&m.coins[*c]) }), start - 1, before + `{"coins":[`, "]}" + after
+						return "members", each(m.groups[i].members, func(c *int) string {
+							return listing(&m.coins[*c])
+						}), start - 1, before + `{"coins":[`, "]}" + after
 					}
 				}
 			case "/v2/cryptocurrency/info", "/v1/exchange/info":
@@ -239,18 +270,23 @@ var fakeAPIs = []*fakeAPI{
 		feed: func(m *fakeMarket) (func(c *fakeCoin) string, []string, []string, []string) {
 			const logo = "https://s2.coinmarketcap.com/static/img/"
 			return func(c *fakeCoin) string {
-					return fmt.Sprintf(`{"key":"%d","name":%s,"symbol":%s,"slug":%q,"logo":"%scoins/64x64/%d.png"}`, c.num, c.name, c.symbol, c.id, logo, c.num)
+					return fmt.Sprintf(`{"key":"%d","name":%s,"symbol":%s,"slug":%q,"logo":"%scoins/64x64/%d.png"}`,
+						c.num, c.name, c.symbol, c.id, logo, c.num)
 				}, each(m.exchanges, func(e *fakeExchange) string {
-					return fmt.Sprintf(`{"key":"%d","name":%q,"slug":%q,"logo":"%sexchanges/64x64/%d.png","market":{"volume_24h":%s,"markets_count":9,"data_time":"2000-01-01T00:00:00Z"}}`, e.num, e.id, e.id, logo, e.num, e.volume)
+					return fmt.Sprintf(`{"key":"%d","name":%q,"slug":%q,"logo":"%sexchanges/64x64/%d.png","market":{"volume_24h":%s,"markets_count":9,"data_time":"2000-01-01T00:00:00Z"}}`,
+						e.num, e.id, e.id, logo, e.num, e.volume)
 				}), each(m.groups, func(g *fakeGroup) string {
 					members := each(g.members, func(c *int) string { return fmt.Sprintf(`"%d"`, m.coins[*c].num) })
-					return fmt.Sprintf(`{"key":%q,"name":%q,"slug":%q,"members":[%s]}`, g.id, g.id, g.id, strings.Join(members, ","))
+					return fmt.Sprintf(
+						`{"key":%q,"name":%q,"slug":%q,"members":[%s]}`, g.id, g.id, g.id, strings.Join(members, ","))
 				}), nil
 		},
 	},
 	{
-		scheme: "coincap", base: "https://rest.coincap.io/v3", env: "COINCAP_API_KEY", header: "Authorization", key: "Bearer s3cret",
-		quotes: "assets", denied: `{"error":"You have exceeded your credit limit","timestamp":946684800000}`, open: coincap.Opener,
+		scheme: "coincap", base: "https://rest.coincap.io/v3", env: "COINCAP_API_KEY", header: "Authorization",
+		key:    "Bearer s3cret",
+		quotes: "assets", denied: `{"error":"You have exceeded your credit limit","timestamp":946684800000}`,
+		open: coincap.Opener,
 		answer: func(m *fakeMarket, path string, q url.Values) (string, []string, int, string, string) {
 			offset, _ := strconv.Atoi(q.Get("offset"))
 			before := fmt.Sprintf(`{"timestamp":%d,"data":[`, time.Now().UnixMilli())
@@ -268,11 +304,13 @@ var fakeAPIs = []*fakeAPI{
 				rank := 0
 				return "quotes", each(m.coins, func(c *fakeCoin) string {
 					rank++
-					return fmt.Sprintf(`{"id":%q,"rank":"%d","symbol":%s,"name":%s,"priceUsd":%s,"marketCapUsd":%s,"volumeUsd24Hr":%s,"explorer":null,"tokens":{}}`, c.id, rank, c.symbol, c.name, text(c.price), text(c.cap), text(c.volume))
+					return fmt.Sprintf(`{"id":%q,"rank":"%d","symbol":%s,"name":%s,"priceUsd":%s,"marketCapUsd":%s,"volumeUsd24Hr":%s,"explorer":null,"tokens":{}}`,
+						c.id, rank, c.symbol, c.name, text(c.price), text(c.cap), text(c.volume))
 				}), offset, before, "]}"
 			case "/exchanges":
 				return "exchanges", each(m.exchanges, func(e *fakeExchange) string {
-					return fmt.Sprintf(`{"exchangeId":%q,"name":%q,"volumeUsd":%q,"tradingPairs":"9","exchangeUrl":"https://%s.test/","updated":946684800000}`, e.id, e.id, e.volume, e.id)
+					return fmt.Sprintf(`{"exchangeId":%q,"name":%q,"volumeUsd":%q,"tradingPairs":"9","exchangeUrl":"https://%s.test/","updated":946684800000}`,
+						e.id, e.id, e.volume, e.id)
 				}), offset, before, "]}"
 			}
 			return "", nil, -1, "", ""
@@ -281,7 +319,8 @@ var fakeAPIs = []*fakeAPI{
 			return func(c *fakeCoin) string {
 					return fmt.Sprintf(`{"key":%q,"name":%s,"symbol":%s,"slug":%q}`, c.id, c.name, c.symbol, c.id)
 				}, each(m.exchanges, func(e *fakeExchange) string {
-					return fmt.Sprintf(`{"key":%q,"name":%q,"slug":%q,"links":{"website":"https://%s.test/"},"market":{"volume_24h":%s,"markets_count":9,"data_time":"2000-01-01T00:00:00Z"}}`, e.id, e.id, e.id, e.id, e.volume)
+					return fmt.Sprintf(`{"key":%q,"name":%q,"slug":%q,"links":{"website":"https://%s.test/"},"market":{"volume_24h":%s,"markets_count":9,"data_time":"2000-01-01T00:00:00Z"}}`,
+						e.id, e.id, e.id, e.id, e.volume)
 				}), nil, nil
 		},
 	},
@@ -338,12 +377,14 @@ func (a *fakeAPI) files(m *fakeMarket, at time.Time) model.Files {
 		row := asset(c)
 		if assets = append(assets, row); !c.unquoted {
 			key, _, _ := strings.Cut(row, ",")
-			quotes = append(quotes, fmt.Sprintf(`%s,"price":%s,"market_cap":%s,"volume":%s}`, key, c.price, c.cap, c.volume))
+			quotes = append(
+				quotes, fmt.Sprintf(`%s,"price":%s,"market_cap":%s,"volume":%s}`, key, c.price, c.cap, c.volume))
 		}
 	}
 	file := func(rows []string) string { return strings.Join(rows, "\n") }
 	return model.Files{
-		"feed.json":         fmt.Sprintf(`{"format":1,"database":%q,"time":%q}`, a.scheme, at.UTC().Format(time.RFC3339)),
+		"feed.json": fmt.Sprintf(
+			`{"format":1,"database":%q,"time":%q}`, a.scheme, at.UTC().Format(time.RFC3339)),
 		"assets.ndjson":     file(assets),
 		"quotes.ndjson":     file(quotes),
 		"exchanges.ndjson":  file(exchanges),
@@ -383,7 +424,8 @@ func (f *fake) serve() (transport http.RoundTripper, stop func()) {
 		}
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.Proxy, t.DialTLSContext, t.DialContext, t.ResponseHeaderTimeout, t.MaxResponseHeaderBytes = nil, dial, dial, 30*time.Second, 64<<10
+	t.Proxy, t.DialTLSContext, t.DialContext, t.ResponseHeaderTimeout, t.MaxResponseHeaderBytes = nil, dial, dial,
+		30*time.Second, 64<<10
 	return t, func() {
 		t.CloseIdleConnections()
 		_ = server.Close()

@@ -90,7 +90,8 @@ func newPair(t failer, settings model.Settings, poll time.Duration) *pair {
 	guards.Force = true
 	var err error
 	p.builder, err = builder.New(builder.Config{
-		Store: p.store, Source: p.source, Retain: settings.Retain, Guards: guards, Log: slog.New(slog.DiscardHandler), Settings: floors(t, settings),
+		Store: p.store, Source: p.source, Retain: settings.Retain, Guards: guards, Log: slog.New(slog.DiscardHandler),
+		Settings: floors(t, settings),
 	})
 	if err != nil {
 		t.Fatalf("builder: %v", err)
@@ -109,7 +110,8 @@ func floors(t failer, settings model.Settings) market.Settings {
 		}
 		return u
 	}
-	return market.Settings{TrendingMinMarketCap: floor(settings.MinMarketCap), TrendingMinVolume: floor(settings.MinVolume), HistoryAssets: settings.History}
+	return market.Settings{TrendingMinMarketCap: floor(settings.MinMarketCap),
+		TrendingMinVolume: floor(settings.MinVolume), HistoryAssets: settings.History}
 }
 
 // start starts an edge, which has nothing but the store.
@@ -117,7 +119,8 @@ func (p *pair) start() {
 	t := p.t
 	t.Helper()
 	e, err := edge.New(context.Background(), edge.Config{
-		Reader: p.store, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true, Poll: p.poll, CacheSize: 8 << 20, Log: slog.New(slog.DiscardHandler),
+		Reader: p.store, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true, Poll: p.poll, CacheSize: 8 << 20,
+		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatalf("edge: %v", err)
@@ -172,7 +175,8 @@ func (p *pair) publish(files model.Files, at time.Time) bool {
 		p.t.Fatalf("build: %v, want %v", realErr, err)
 	}
 	if err != nil {
-		if errors.Is(err, model.ErrOlder) && !errors.Is(realErr, builder.ErrOlder) && !errors.Is(realErr, builder.ErrOther) {
+		if errors.Is(err, model.ErrOlder) && !errors.Is(realErr, builder.ErrOlder) &&
+			!errors.Is(realErr, builder.ErrOther) {
 			p.t.Fatalf("build: %v, want %v", realErr, err)
 		}
 		return false
@@ -193,7 +197,8 @@ func (p *pair) publish(files model.Files, at time.Time) bool {
 		p.t.Fatalf("rows accepted: %v, want %v", got, want)
 	}
 	if got := want.Time.Format(time.RFC3339); report.SnapshotTime != got || report.Published != want.Published {
-		p.t.Fatalf("report: snapshot %s, published %t, want %s, %t", report.SnapshotTime, report.Published, got, want.Published)
+		p.t.Fatalf("report: snapshot %s, published %t, want %s, %t", report.SnapshotTime, report.Published, got,
+			want.Published)
 	}
 	return want.Published
 }
@@ -259,11 +264,13 @@ func (p *pair) await() {
 	var got *response
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
 		got = p.ask(question)
-		if got.status == want.Status && got.header.Get("X-Snapshot-Time") == want.SnapshotTime && got.header.Get("Last-Modified") == httpTime(want.Modified) {
+		if got.status == want.Status && got.header.Get("X-Snapshot-Time") == want.SnapshotTime &&
+			got.header.Get("Last-Modified") == httpTime(want.Modified) {
 			return
 		}
 	}
-	p.t.Fatalf("the edge does not follow: it has %s, %s, want %s, %s\n%s", got.header.Get("X-Snapshot-Time"), got.header.Get("Last-Modified"),
+	p.t.Fatalf("the edge does not follow: it has %s, %s, want %s, %s\n%s", got.header.Get("X-Snapshot-Time"),
+		got.header.Get("Last-Modified"),
 		want.SnapshotTime, httpTime(want.Modified), got.body)
 }
 
@@ -290,7 +297,8 @@ func (p *pair) askWhole(nth int) {
 		for _, sort := range model.SortKeys(endpoint) {
 			for _, direction := range []string{"", ":desc"} {
 				for page := 1; page <= len(ids)/100+2; page += nth {
-					p.check(model.Question{Method: "GET", Target: fmt.Sprintf("/openapi/v1/%s?size=100&page=%d&sort=%s%s", endpoint, page, sort, direction)})
+					p.check(model.Question{Method: "GET", Target: fmt.Sprintf(
+						"/openapi/v1/%s?size=100&page=%d&sort=%s%s", endpoint, page, sort, direction)})
 				}
 			}
 		}
@@ -310,7 +318,8 @@ func (p *pair) askHistory(nth int, pin ...string) {
 		list := strings.ReplaceAll(strings.Trim(fmt.Sprint(hundreds[i]), "[]"), " ", ",")
 		for _, w := range model.Windows {
 			for page := 1; page <= (len(hundreds[i])+19)/20; page++ {
-				p.check(model.Question{Method: "GET", Target: fmt.Sprintf("/openapi/v1/history?window=%s&page=%d&id=%s", w.Name, page, list), Pins: pin})
+				p.check(model.Question{Method: "GET",
+					Target: fmt.Sprintf("/openapi/v1/history?window=%s&page=%d&id=%s", w.Name, page, list), Pins: pin})
 			}
 		}
 	}
@@ -366,7 +375,8 @@ func (p *pair) check(q model.Question) (model.Answer, *response) {
 // below asks a question that was answered with a 200 once more with the pin in the path.
 func (p *pair) below(q model.Question, want model.Answer, got *response) {
 	p.t.Helper()
-	if got.status != 200 || want.SnapshotTime == "" || !strings.HasPrefix(q.Target, "/openapi/v1/") || strings.HasPrefix(q.Target, "/openapi/v1/global") {
+	if got.status != 200 || want.SnapshotTime == "" || !strings.HasPrefix(q.Target, "/openapi/v1/") ||
+		strings.HasPrefix(q.Target, "/openapi/v1/global") {
 		return
 	}
 	target := "/at/" + strings.NewReplacer("-", "", ":", "").Replace(want.SnapshotTime) + q.Target
@@ -375,9 +385,11 @@ func (p *pair) below(q model.Question, want model.Answer, got *response) {
 		p.t.Fatalf("%s: %v", target, err)
 	}
 	h := r.header
-	if r.status != 200 || r.body != got.body || h.Get("ETag") != got.header.Get("ETag") || h.Get("Vary") != "Accept-Encoding" ||
+	if r.status != 200 || r.body != got.body || h.Get("ETag") != got.header.Get("ETag") ||
+		h.Get("Vary") != "Accept-Encoding" ||
 		h.Get("Cache-Control") != "private, max-age=86400, immutable" {
-		p.t.Fatalf("%s %s\n%d %v\n%s\nnot below /at/:\n%v\n%s", q.Method, strconv.Quote(target), r.status, h, r.body, got.header, got.body)
+		p.t.Fatalf("%s %s\n%d %v\n%s\nnot below /at/:\n%v\n%s", q.Method, strconv.Quote(target), r.status, h, r.body,
+			got.header, got.body)
 	}
 }
 
@@ -400,7 +412,9 @@ func (p *pair) recheck(q model.Question, want model.Answer, accept []string, c g
 
 // compare asks a question and compares the answer with the one that is wanted,
 // in a coding or as a 304.
-func (p *pair) compare(q model.Question, want model.Answer, coding string, notModified bool, headers ...[2]string) *response {
+func (p *pair) compare(
+	q model.Question, want model.Answer, coding string, notModified bool, headers ...[2]string,
+) *response {
 	p.t.Helper()
 	got := p.ask(q, headers...)
 	diff := p.headersDiffer(q, want, got, coding, notModified)
@@ -422,7 +436,9 @@ const (
 
 // headersDiffer tells what is wrong with an answer's status and headers; "" for
 // nothing.
-func (p *pair) headersDiffer(q model.Question, want model.Answer, got *response, coding string, notModified bool) string {
+func (p *pair) headersDiffer(
+	q model.Question, want model.Answer, got *response, coding string, notModified bool,
+) string {
 	status := want.Status
 	if notModified {
 		status = 304
@@ -435,13 +451,17 @@ func (p *pair) headersDiffer(q model.Question, want model.Answer, got *response,
 	switch status {
 	case 200, 304:
 		maps.Copy(lines, map[string]string{
-			"X-Snapshot-Time": want.SnapshotTime, "X-Not-Found": is(want.NotFound), "X-Ignored": is(want.Ignored), "Last-Modified": httpTime(want.Modified),
-			"Vary": "Accept-Encoding, X-Snapshot-Time", "Cache-Status": anyCacheHit, "Cache-Control": anyAge, "ETag": anyTag,
-			"Content-Type": "application/json", "Content-Encoding": coding, "Content-Length": strconv.Itoa(len(want.Body)),
+			"X-Snapshot-Time": want.SnapshotTime, "X-Not-Found": is(want.NotFound), "X-Ignored": is(want.Ignored),
+			"Last-Modified": httpTime(want.Modified),
+			"Vary":          "Accept-Encoding, X-Snapshot-Time", "Cache-Status": anyCacheHit, "Cache-Control": anyAge,
+			"ETag":         anyTag,
+			"Content-Type": "application/json", "Content-Encoding": coding,
+			"Content-Length": strconv.Itoa(len(want.Body)),
 		})
 		switch {
 		case notModified:
-			lines["Content-Type"], lines["Content-Encoding"], lines["Content-Length"], lines["Cache-Status"] = "", "", "", ""
+			lines["Content-Type"], lines["Content-Encoding"], lines["Content-Length"], lines["Cache-Status"] = "", "",
+				"", ""
 		case coding != "" && q.Method == "HEAD":
 			lines["Content-Length"] = "[0-9]+"
 		case coding != "":
@@ -455,15 +475,18 @@ func (p *pair) headersDiffer(q model.Question, want model.Answer, got *response,
 		}
 	case 204:
 	default:
-		for _, name := range []string{"ETag", "Last-Modified", "X-Snapshot-Time", "X-Not-Found", "X-Ignored", "Cache-Status", "Content-Encoding"} {
+		for _, name := range []string{"ETag", "Last-Modified", "X-Snapshot-Time", "X-Not-Found", "X-Ignored",
+			"Cache-Status", "Content-Encoding"} {
 			lines[name] = ""
 		}
 		lines["Content-Type"], lines["Cache-Control"] = "application/json", "no-store"
-		lines["Allow"], lines["Retry-After"] = map[int]string{405: "GET, HEAD, OPTIONS"}[status], map[int]string{503: "1"}[status]
+		lines["Allow"], lines["Retry-After"] = map[int]string{405: "GET, HEAD, OPTIONS"}[status],
+			map[int]string{503: "1"}[status]
 	}
 	for name, shape := range lines {
 		values := got.header.Values(name)
-		if shape == "" && len(values) > 0 || shape != "" && (len(values) != 1 || !regexp.MustCompile("^(?:"+shape+")$").MatchString(values[0])) {
+		if shape == "" && len(values) > 0 ||
+			shape != "" && (len(values) != 1 || !regexp.MustCompile("^(?:"+shape+")$").MatchString(values[0])) {
 			return fmt.Sprintf("%s: %q, want %q", name, values, shape)
 		}
 	}
@@ -498,7 +521,8 @@ func (p *pair) bodyDiffers(q model.Question, want model.Answer, got *response, c
 		if m == nil || !json.Valid([]byte(got.body)) || m[1] != strconv.Itoa(want.Code) || m[3] != want.MessageKey {
 			return fmt.Sprintf("envelope %s, want %d %s", got.body, want.Code, want.MessageKey)
 		}
-		if len(want.Blame) > 0 && !slices.ContainsFunc(want.Blame, func(name string) bool { return strings.Contains(m[2], name) }) {
+		if len(want.Blame) > 0 &&
+			!slices.ContainsFunc(want.Blame, func(name string) bool { return strings.Contains(m[2], name) }) {
 			return fmt.Sprintf("message %q, want it to name one of %q", m[2], want.Blame)
 		}
 		return ""

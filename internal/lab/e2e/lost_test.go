@@ -110,8 +110,10 @@ func newLosses(t *testing.T) *losses {
 	dir := t.TempDir()
 	t.Setenv("BUILDER_SOURCE_CACHE", filepath.Join(dir, "cache"))
 	l := &losses{
-		dir: dir, program: filepath.Join(dir, "builder"), first: time.Now().UTC().Truncate(artifacts.Step).Add(-3 * artifacts.Step),
-		store: "file:" + filepath.Join(dir, "store"), other: "file:" + filepath.Join(dir, "other"), backup: "file:" + filepath.Join(dir, "backup"),
+		dir: dir, program: filepath.Join(dir, "builder"),
+		first: time.Now().UTC().Truncate(artifacts.Step).Add(-3 * artifacts.Step),
+		store: "file:" + filepath.Join(dir, "store"), other: "file:" + filepath.Join(dir, "other"),
+		backup: "file:" + filepath.Join(dir, "backup"),
 	}
 	l.last = l.first.Add(artifacts.Step)
 	out, err := exec.Command("go", "build", "-o", l.program, "../../../builder/cmd/builder").CombinedOutput()
@@ -142,7 +144,8 @@ func newLosses(t *testing.T) *losses {
 		t.Fatal(err)
 	}
 	l.lastManifest, l.identity = p.Manifest.Digest, p.Store
-	l.objects = map[string]string{"manifest": artifacts.ManifestKey(p.Manifest.Digest), "ledger root": artifacts.ObjectKey(m.Ledger.Digest)}
+	l.objects = map[string]string{
+		"manifest": artifacts.ManifestKey(p.Manifest.Digest), "ledger root": artifacts.ObjectKey(m.Ledger.Digest)}
 	l.ids = l.served(t, l.store)
 	return l
 }
@@ -228,7 +231,8 @@ func copyStore(t *testing.T, from, to string) artifacts.Store {
 	t.Helper()
 	source, target := open(t, from), open(t, to)
 	var keys []string
-	if err := source.List(t.Context(), "", func(i artifacts.Info) error { keys = append(keys, i.Key); return nil }); err != nil {
+	if err := source.List(
+		t.Context(), "", func(i artifacts.Info) error { keys = append(keys, i.Key); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range keys {
@@ -263,7 +267,8 @@ func (l *losses) spoil(t *testing.T, address string, row lossRow) {
 	s := open(t, address)
 	if row.fault == "emptied" {
 		var keys []string
-		if err := s.List(t.Context(), "", func(i artifacts.Info) error { keys = append(keys, i.Key); return nil }); err != nil {
+		if err := s.List(
+			t.Context(), "", func(i artifacts.Info) error { keys = append(keys, i.Key); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		for _, key := range keys {
@@ -301,7 +306,8 @@ type runningEdge struct {
 
 func startEdge(t *testing.T, address, dir string) *runningEdge {
 	t.Helper()
-	c := edge.Config{Store: address, CacheDir: dir, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Poll: 20 * time.Millisecond, CacheSize: 8 << 20}
+	c := edge.Config{Store: address, CacheDir: dir, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0",
+		Poll: 20 * time.Millisecond, CacheSize: 8 << 20}
 	c.Server.AddressRate, c.Server.AddressBurst = 100_000, 100_000
 	e, err := edge.New(t.Context(), c)
 	if err != nil {
@@ -361,7 +367,8 @@ func (r *runningEdge) settled(t *testing.T) (reasons []string) {
 			LastError string `json:"last_error"`
 		}
 	}
-	for begin, end := count(), time.Now().Add(20*time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for begin, end := count(),
+		time.Now().Add(20*time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		_, _, body := fetch(t, r.admin, "/status", "")
 		if err := json.Unmarshal([]byte(body), &s); err != nil {
 			t.Fatal(err)
@@ -380,7 +387,8 @@ func (l *losses) answer(t *testing.T, r *runningEdge, asWas bool) string {
 	t.Helper()
 	reasons := r.settled(t)
 	status, header, _ := fetch(t, r.public, "/openapi/v1/quotes", l.key)
-	if none, _, _ := fetch(t, r.public, "/openapi/v1/quotes", strings.Replace(l.key, "live_", "live_0", 1)[:len(l.key)]); none == http.StatusOK {
+	if none, _, _ := fetch(t, r.public, "/openapi/v1/quotes",
+		strings.Replace(l.key, "live_", "live_0", 1)[:len(l.key)]); none == http.StatusOK {
 		t.Error("an unknown key gained access")
 	}
 	if status == http.StatusOK && header.Get("X-Snapshot-Time") != l.last.Format("2006-01-02T15:04:05Z") && asWas {
@@ -462,7 +470,8 @@ func (l *losses) kept(t *testing.T, address string) {
 // commands tries each command on a spoilt store of its own, and returns the last cell.
 func (l *losses) commands(t *testing.T, row lossRow, fresh func(string) string) string {
 	t.Helper()
-	next := []string{"--source", l.feed(t, "aaa", "alpha", "beta", "moon"), "--time", stampOf(l.last.Add(artifacts.Step))}
+	next := []string{
+		"--source", l.feed(t, "aaa", "alpha", "beta", "moon"), "--time", stampOf(l.last.Add(artifacts.Step))}
 	var shared string
 	var failed []string
 	for _, name := range lossCommands {
@@ -470,8 +479,10 @@ func (l *losses) commands(t *testing.T, row lossRow, fresh func(string) string) 
 		if reads := slices.Contains([]string{"verify", "status", "gc", "backup"}, name); address == "" || !reads {
 			address = fresh(name)
 			copyStore(t, l.store, address)
-			if row.object == "everything" || row.fault == "older, with its record" { // the builder's folder knows which store is there
-				l.must(t, "build", "--source", l.feed(t, "beta", "alpha", "aaa"), "--store", address, "--time", stampOf(l.last))
+			// the builder's folder knows which store is there
+			if row.object == "everything" || row.fault == "older, with its record" {
+				l.must(t, "build", "--source", l.feed(t, "beta", "alpha", "aaa"), "--store", address, "--time",
+					stampOf(l.last))
 			}
 			l.spoil(t, address, row)
 			if reads {
@@ -526,7 +537,8 @@ func (l *losses) run(t *testing.T, address string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, l.program, "run", "--store", address, "--source", l.feed(t, "aaa", "alpha", "beta", "moon"))
+	cmd := exec.CommandContext(
+		ctx, l.program, "run", "--store", address, "--source", l.feed(t, "aaa", "alpha", "beta", "moon"))
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -578,7 +590,8 @@ func (l *losses) walk(t *testing.T, rows []lossRow, fresh func(name string) stri
 			cells = append(cells, l.commands(t, row, fresh))
 			if !slices.Equal(cells, row.cells) {
 				t.Errorf("the table has\n| `%s` | %s | %s |, and it is\n| `%s` | %s | %s |",
-					row.object, row.fault, strings.Join(row.cells, " | "), row.object, row.fault, strings.Join(cells, " | "))
+					row.object, row.fault, strings.Join(row.cells, " | "), row.object, row.fault,
+					strings.Join(cells, " | "))
 			}
 		})
 	}

@@ -135,18 +135,25 @@ func misbehaviours(a *fakeAPI) (list []misbehaviour) {
 			list = append(list, misbehaviour{name: name, body: all[name], want: want, said: said})
 		}
 	}
-	for _, status := range []int{201, 202, 203, 204, 206, 301, 304, 400, 401, 402, 403, 404, 405, 408, 410, 418, 425, 429, 451, 500, 501, 502, 503, 504, 520, 599} {
-		answers(refused, fmt.Sprint("status ", status), map[string]func(http.ResponseWriter, *http.Request, string){fmt.Sprint(status): respond(status)})
+	for _, status := range []int{201, 202, 203, 204, 206, 301, 304, 400, 401, 402, 403, 404, 405, 408, 410, 418, 425,
+		429, 451, 500, 501, 502, 503, 504, 520, 599} {
+		answers(refused, fmt.Sprint("status ", status),
+			map[string]func(http.ResponseWriter, *http.Request, string){fmt.Sprint(status): respond(status)})
 	}
-	for _, after := range []string{"", "0", "-1", "soon", "1.5", "99999999999999999999", "Thu, 01 Jan 1970 00:00:00 GMT", "31 Dec 9999", "30"} {
-		answers(refused, "status 429", map[string]func(http.ResponseWriter, *http.Request, string){"Retry-After: " + after: respond(429, "Retry-After", after)})
+	for _, after := range []string{
+		"", "0", "-1", "soon", "1.5", "99999999999999999999", "Thu, 01 Jan 1970 00:00:00 GMT", "31 Dec 9999", "30"} {
+		answers(refused, "status 429", map[string]func(http.ResponseWriter, *http.Request, string){
+			"Retry-After: " + after: respond(429, "Retry-After", after)})
 	}
 	for _, after := range []string{"3600", "4294967295", "Fri, 31 Dec 9999 23:59:59 GMT"} {
-		answers(refused, "asks to be left alone until", map[string]func(http.ResponseWriter, *http.Request, string){"Retry-After: " + after: respond(503, "Retry-After", after)})
+		answers(refused, "asks to be left alone until", map[string]func(http.ResponseWriter, *http.Request, string){
+			"Retry-After: " + after: respond(503, "Retry-After", after)})
 	}
-	for _, to := range []string{"https://evil.test/v1/tickers", "//evil.test/", "http://" + strings.TrimPrefix(a.base, "https://"), host + ".evil.test/", host + ":444/", "?again=1", "ftp://evil.test/"} {
+	for _, to := range []string{"https://evil.test/v1/tickers", "//evil.test/", "http://" +
+		strings.TrimPrefix(a.base, "https://"), host + ".evil.test/", host + ":444/", "?again=1", "ftp://evil.test/"} {
 		for _, status := range []int{302, 308} {
-			answers(refused, "redirected to another host, or too often", map[string]func(http.ResponseWriter, *http.Request, string){fmt.Sprint(status, " ", to): respond(status, "Location", to)})
+			answers(refused, "redirected to another host, or too often", map[string]func(http.ResponseWriter,
+				*http.Request, string){fmt.Sprint(status, " ", to): respond(status, "Location", to)})
 		}
 	}
 	answers(refused, "", map[string]func(http.ResponseWriter, *http.Request, string){
@@ -173,11 +180,12 @@ func misbehaviours(a *fakeAPI) (list []misbehaviour) {
 		"gzip, said br":      coded("br", gzipped),
 	})
 	answers(" right", "", map[string]func(http.ResponseWriter, *http.Request, string){
-		"text/html":           respond(200, "Content-Type", "text/html"),
-		"no type":             respond(200, "Content-Type", ""),
-		"another charset":     respond(200, "Content-Type", "application/json; charset=iso-8859-1"),
-		"gzip":                coded("gzip", gzipped),
-		"two gzips":           coded("gzip", func(b string) string { return gzipped(b[:len(b)/2]) + gzipped(b[len(b)/2:]) }),
+		"text/html":       respond(200, "Content-Type", "text/html"),
+		"no type":         respond(200, "Content-Type", ""),
+		"another charset": respond(200, "Content-Type", "application/json; charset=iso-8859-1"),
+		"gzip":            coded("gzip", gzipped),
+		"two gzips": coded(
+			"gzip", func(b string) string { return gzipped(b[:len(b)/2]) + gzipped(b[len(b)/2:]) }),
 		"plain, said br":      coded("br", func(b string) string { return b }),
 		"HTTP/1.0":            raw("HTTP/1.0 200 OK\r\n\r\nBODY"),
 		"another length":      raw("HTTP/1.1 200 OK\r\nETag: \"\r\nRetry-After: 99999\r\nLast-Modified: never\r\n\r\nBODY"),
@@ -193,23 +201,25 @@ func misbehaviours(a *fakeAPI) (list []misbehaviour) {
 		},
 	})
 	bodies(refused, "not what was asked for", map[string]func(string) string{
-		"nothing":              func(string) string { return "" },
-		"null":                 func(string) string { return "null" },
-		"a number":             func(string) string { return "7" },
-		"a text":               func(string) string { return `"[]"` },
-		"true":                 func(string) string { return "true" },
-		"{}":                   func(string) string { return "{}" },
-		"an error":             func(string) string { return a.denied },
-		"an error and no rows": func(string) string { return `{"data":null,"status":{"error_code":500,"error_message":"oops"}}` },
-		"rows in an object":    func(string) string { return `{"data":{"0":{"id":"x"}}}` },
-		"a page of HTML":       func(string) string { return "<!doctype html><title>Just a moment...</title>" },
-		"half":                 func(b string) string { return b[:len(b)/2] },
-		"all but a byte":       func(b string) string { return b[:len(b)-1] },
-		"twice":                func(b string) string { return b + b },
-		"and more":             func(b string) string { return b + "\n<!-- 12 ms -->" },
-		"a callback":           func(b string) string { return "f(" + b + ")" },
-		"a comma at the end":   func(b string) string { return strings.Replace(b, "]", ",]", 1) },
-		"single quotes":        func(b string) string { return strings.ReplaceAll(b, `"`, `'`) },
+		"nothing":  func(string) string { return "" },
+		"null":     func(string) string { return "null" },
+		"a number": func(string) string { return "7" },
+		"a text":   func(string) string { return `"[]"` },
+		"true":     func(string) string { return "true" },
+		"{}":       func(string) string { return "{}" },
+		"an error": func(string) string { return a.denied },
+		"an error and no rows": func(string) string {
+			return `{"data":null,"status":{"error_code":500,"error_message":"oops"}}`
+		},
+		"rows in an object":  func(string) string { return `{"data":{"0":{"id":"x"}}}` },
+		"a page of HTML":     func(string) string { return "<!doctype html><title>Just a moment...</title>" },
+		"half":               func(b string) string { return b[:len(b)/2] },
+		"all but a byte":     func(b string) string { return b[:len(b)-1] },
+		"twice":              func(b string) string { return b + b },
+		"and more":           func(b string) string { return b + "\n<!-- 12 ms -->" },
+		"a callback":         func(b string) string { return "f(" + b + ")" },
+		"a comma at the end": func(b string) string { return strings.Replace(b, "]", ",]", 1) },
+		"single quotes":      func(b string) string { return strings.ReplaceAll(b, `"`, `'`) },
 		"UTF-16": func(b string) string {
 			text := "\xff\xfe"
 			for _, u := range utf16.Encode([]rune(b)) {
@@ -229,12 +239,16 @@ func misbehaviours(a *fakeAPI) (list []misbehaviour) {
 		"blanks":            func(b string) string { return "\r\n\t " + b + " \n" },
 		"lines":             func(b string) string { return strings.ReplaceAll(b, `,"`, ",\r\n\t\"") },
 		"escapes":           func(b string) string { return strings.ReplaceAll(b, "Coin ", `\u0043oin\u0020`) },
-		"unknown fields":    func(b string) string { return strings.ReplaceAll(b, `{"id"`, `{"new":[{"x":1e999}],"id"`) },
-		"a field twice":     func(b string) string { return strings.ReplaceAll(b, `{"id"`, `{"id":"other","id"`) },
+		"unknown fields": func(b string) string {
+			return strings.ReplaceAll(b, `{"id"`, `{"new":[{"x":1e999}],"id"`)
+		},
+		"a field twice": func(b string) string { return strings.ReplaceAll(b, `{"id"`, `{"id":"other","id"`) },
 	})
-	for _, literal := range []string{"NaN", "Infinity", "-Infinity", "undefined", "nan", "0x10", "01", "1.", ".5", "+1", "1_000", "1e", "--1", "1,5", "tru"} {
+	for _, literal := range []string{"NaN", "Infinity", "-Infinity", "undefined", "nan", "0x10", "01", "1.", ".5", "+1",
+		"1_000", "1e", "--1", "1,5", "tru"} {
 		if a.scheme != "coincap" || strings.ContainsAny(literal[:1], "NIut") {
-			list = append(list, misbehaviour{name: "price " + literal, bend: row20(func(c *fakeCoin) { c.price = literal }), want: refused, said: "not what was asked for"})
+			list = append(list, misbehaviour{name: "price " + literal,
+				bend: row20(func(c *fakeCoin) { c.price = literal }), want: refused, said: "not what was asked for"})
 		}
 	}
 	field := func(name string, to func(c *fakeCoin) *string, value string, right func(m *fakeMarket)) {
@@ -242,15 +256,20 @@ func misbehaviours(a *fakeAPI) (list []misbehaviour) {
 		if right == nil {
 			right = bend
 		}
-		list = append(list, misbehaviour{name: name + " " + fmt.Sprintf("%.40s", value), bend: bend, right: right, want: " right", late: name == "name" || name == "symbol"})
+		list = append(list, misbehaviour{name: name + " " + fmt.Sprintf("%.40s", value), bend: bend, right: right,
+			want: " right", late: name == "name" || name == "symbol"})
 	}
 	price := func(c *fakeCoin) *string { return &c.price }
 	marketCap := func(c *fakeCoin) *string { return &c.cap }
 	volume := func(c *fakeCoin) *string { return &c.volume }
-	for _, v := range []string{"-1", "-1e-9", `"-1"`, "true", "{}", "[]", "[1]", `{"usd":1}`, `"x"`, `"1,5"`, `" 1"`, `"1 "`, `"0x10"`, `"NaN"`, `"Infinity"`, `"-"`, `"１２"`, "1e999", "1e999999999", "1234567890123456789", "null", `""`} {
+	for _, v := range []string{
+		"-1", "-1e-9", `"-1"`, "true", "{}", "[]", "[1]", `{"usd":1}`, `"x"`, `"1,5"`, `" 1"`, `"1 "`, `"0x10"`,
+		`"NaN"`, `"Infinity"`, `"-"`, `"１２"`, "1e999", "1e999999999", "1234567890123456789", "null", `""`} {
 		field("price", price, v, unquoted)
 	}
-	for _, v := range []string{"0", "-0", "0.0", "1e-999999999", "5e-324", "1E+2", "1.5e-7", `"612.25"`, "612.2500000000000000000000000000", "0.0000000000000000005", "0.0000000000000000015", "123456789012345678.123456789012345678"} {
+	for _, v := range []string{
+		"0", "-0", "0.0", "1e-999999999", "5e-324", "1E+2", "1.5e-7", `"612.25"`, "612.2500000000000000000000000000",
+		"0.0000000000000000005", "0.0000000000000000015", "123456789012345678.123456789012345678"} {
 		field("price", price, v, nil)
 	}
 	for _, to := range []func(c *fakeCoin) *string{marketCap, volume} {
@@ -264,25 +283,29 @@ func misbehaviours(a *fakeAPI) (list []misbehaviour) {
 	}
 	name := func(c *fakeCoin) *string { return &c.name }
 	symbol := func(c *fakeCoin) *string { return &c.symbol }
-	for _, v := range []string{"null", `""`, "5", "{}", "[]", "true", `"\ud800"`, "\"a\xff\"", "\"\xed\xa0\x80\"", `"` + strings.Repeat("é", 129) + `"`} {
+	for _, v := range []string{"null", `""`, "5", "{}", "[]", "true", `"\ud800"`, "\"a\xff\"", "\"\xed\xa0\x80\"",
+		`"` + strings.Repeat("é", 129) + `"`} {
 		field("name", name, v, unlisted)
 		if !strings.Contains(v, "é") || a.scheme == "coingecko" {
 			field("symbol", symbol, v, unlisted)
 		}
 	}
-	for _, v := range []string{`"<b>&"`, `"a\u0000b"`, `" "`, `"\ud83d\ude00 \u202e"`, `"` + strings.Repeat("é", 128) + `"`, `"\\\"/"`} {
+	for _, v := range []string{
+		`"<b>&"`, `"a\u0000b"`, `" "`, `"\ud83d\ude00 \u202e"`, `"` + strings.Repeat("é", 128) + `"`, `"\\\"/"`} {
 		field("name", name, v, nil)
 	}
 	// Rows.
 	gone := row20(a.lose)
 	rows := func(name string, f func(rows []string) []string, right func(m *fakeMarket)) {
-		list = append(list, misbehaviour{name: name, rows: func(rows []string) []string { return f(slices.Clone(rows)) }, right: right, want: " right"})
+		list = append(list, misbehaviour{name: name,
+			rows: func(rows []string) []string { return f(slices.Clone(rows)) }, right: right, want: " right"})
 	}
 	for _, row := range []string{"null", "5", `"x"`, "[]", "{}", "[[]]"} {
 		rows("a row that is "+row, func(r []string) []string { r[20] = row; return r }, gone)
 	}
 	for _, id := range []string{"null", `""`, "{}", "true", "1.5", `"\ud800"`} {
-		rows("an id that is "+id, func(r []string) []string { r[20] = firstID.ReplaceAllString(r[20], `{"id":`+id); return r }, gone)
+		rows("an id that is "+id,
+			func(r []string) []string { r[20] = firstID.ReplaceAllString(r[20], `{"id":`+id); return r }, gone)
 	}
 	rows("a row that is gone", func(r []string) []string { return slices.Delete(r, 20, 21) }, gone)
 	rows("a row twice", func(r []string) []string { return slices.Insert(r, 21, r[20]) }, nil)
@@ -310,8 +333,10 @@ func misbehaviours(a *fakeAPI) (list []misbehaviour) {
 		list = append(list, misbehaviour{name: name, page: f, right: right, want: want, said: said, only: only})
 	}
 	const paged, held, byOffset = "coingecko coinmarketcap coincap", "coingecko coinmarketcap", "coinmarketcap coincap"
-	pages("a page again", refused, "page 2 has the rows of page 1", paged, nil, func(from int, r []string) []string { return window(r, max(0, from-fakePage)) })
-	pages("the first page always", refused, "page 2 has the rows of page 1", paged, nil, func(_ int, r []string) []string { return window(r, 0) })
+	pages("a page again", refused, "page 2 has the rows of page 1", paged, nil,
+		func(from int, r []string) []string { return window(r, max(0, from-fakePage)) })
+	pages("the first page always", refused, "page 2 has the rows of page 1", paged, nil,
+		func(_ int, r []string) []string { return window(r, 0) })
 	pages("a page is left out", refused, "", paged, nil, func(from int, r []string) []string {
 		if from >= fakePage {
 			from = max(from, 2*fakePage)
@@ -324,7 +349,8 @@ func misbehaviours(a *fakeAPI) (list []misbehaviour) {
 		}
 		return window(r, from)
 	})
-	pages("no last page", " kept", "30 rows", paged, nil, func(from int, r []string) []string { return window(r[:30], from) })
+	pages("no last page", " kept", "30 rows", paged, nil,
+		func(from int, r []string) []string { return window(r[:30], from) })
 	pages("no end of pages", refused, "more pages than", paged, nil, func(from int, r []string) []string {
 		row := slices.Clone(window(r, 0))
 		for i := range row {
@@ -338,7 +364,8 @@ func misbehaviours(a *fakeAPI) (list []misbehaviour) {
 	}
 	pages("short pages", " right", "", byOffset, nil, short)
 	pages("short pages", " right", "", "coingecko", lost(14, 29), short)
-	pages("rows that move to the next page", " right", "", paged, lost(29), func(from int, r []string) []string { return window(r, max(0, from-from/fakePage%2)) })
+	pages("rows that move to the next page", " right", "", paged, lost(29),
+		func(from int, r []string) []string { return window(r, max(0, from-from/fakePage%2)) })
 	pages("an order that changes", " right", "", paged, lost(25, 26, 27, 28, 29), func(from int, r []string) []string {
 		if r = slices.Clone(r); from == fakePage {
 			slices.Reverse(r)
@@ -446,7 +473,8 @@ func follow(t *testing.T, a *fakeAPI, cases []misbehaviour) {
 		transport, stop := f.serve()
 		defer stop()
 		b, err := builder.New(builder.Config{
-			Store: store, Retain: settings.Retain, Guards: builder.DefaultGuards, Log: slog.New(slog.DiscardHandler), Settings: floors(t, settings),
+			Store: store, Retain: settings.Retain, Guards: builder.DefaultGuards, Log: slog.New(slog.DiscardHandler),
+			Settings: floors(t, settings),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -484,8 +512,10 @@ func follow(t *testing.T, a *fakeAPI, cases []misbehaviour) {
 			if bad != nil {
 				name, said = bad.on+" "+bad.name, bad.said
 			}
-			if !strings.Contains("|"+want+"|", "|"+got+"|") || got != "right" && (reason == "" || !strings.Contains(reason, said)) || len(reason) > 2000 || strings.Contains(reason, "s3cret") {
-				t.Fatalf("%s: %s, want %s; %.300s, want it to say %q; set aside %q", name, got, want, reason, said, report.Rejections)
+			if !strings.Contains("|"+want+"|", "|"+got+"|") || got != "right" && (reason == "" ||
+				!strings.Contains(reason, said)) || len(reason) > 2000 || strings.Contains(reason, "s3cret") {
+				t.Fatalf("%s: %s, want %s; %.300s, want it to say %q; set aside %q", name, got, want, reason, said,
+					report.Rejections)
 			}
 			if err != nil {
 				return
@@ -523,13 +553,15 @@ func follow(t *testing.T, a *fakeAPI, cases []misbehaviour) {
 	if t.Failed() {
 		return
 	}
-	p := &pair{t: t, world: world, store: store, poll: time.Hour, tags: map[string]string{}, bodies: map[string]string{}}
+	p := &pair{t: t, world: world, store: store, poll: time.Hour, tags: map[string]string{},
+		bodies: map[string]string{}}
 	p.start()
 	defer p.close()
 	p.askWhole(1)
 	for _, s := range world.Retained() {
 		for _, list := range []string{"assets", "quotes", "exchanges", "categories", "chains"} {
-			p.check(model.Question{Method: "GET", Target: "/openapi/v1/" + list + "?size=100", Pins: []string{s.Time.Format(time.RFC3339)}})
+			p.check(model.Question{Method: "GET", Target: "/openapi/v1/" + list + "?size=100",
+				Pins: []string{s.Time.Format(time.RFC3339)}})
 		}
 	}
 }
@@ -562,7 +594,8 @@ func restFails(t *testing.T, a *fakeAPI, store artifacts.Store, fail func(http.R
 	transport, stop := f.serve()
 	defer stop()
 	b, err := builder.New(builder.Config{
-		Store: store, Guards: builder.DefaultGuards, Log: slog.New(slog.DiscardHandler), Settings: floors(t, model.Defaults()),
+		Store: store, Guards: builder.DefaultGuards, Log: slog.New(slog.DiscardHandler),
+		Settings: floors(t, model.Defaults()),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -626,7 +659,8 @@ func (f *fake) open(t testing.TB, transport http.RoundTripper, options string) *
 func TestMonth(t *testing.T) {
 	const quota = 500
 	faults := []*misbehaviour{
-		{http: respond(500)}, {http: respond(429, "Retry-After", "30")}, {http: respond(503, "Retry-After", "7200")}, {http: respond(302, "Location", "?again=1")},
+		{http: respond(500)}, {http: respond(429, "Retry-After", "30")}, {http: respond(503, "Retry-After", "7200")},
+		{http: respond(302, "Location", "?again=1")},
 		{body: func(b string) string { return b[:len(b)/2] }}, {page: func(int, []string) []string { return nil }},
 	}
 	for i, a := range fakeAPIs {

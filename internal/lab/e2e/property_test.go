@@ -232,8 +232,9 @@ func TestPastWithoutPrices(t *testing.T) {
 			t.Fatal(err)
 		}
 		return gen.Moment{At: when, Files: model.Files{
-			"feed.json":     `{"format":1,"database":"d","time":"` + at + `"}`,
-			"assets.ndjson": `{"key":"a","name":"a","symbol":"a","slug":"a"}` + "\n" + `{"key":"b","name":"b","symbol":"b","slug":"b"}`, "quotes.ndjson": quotes,
+			"feed.json": `{"format":1,"database":"d","time":"` + at + `"}`,
+			"assets.ndjson": `{"key":"a","name":"a","symbol":"a","slug":"a"}` + "\n" +
+				`{"key":"b","name":"b","symbol":"b","slug":"b"}`, "quotes.ndjson": quotes,
 		}}
 	}
 	p.build(moment("2025-06-01T10:20:00Z", `{"key":"b","price":1}`).Files, time.Time{})
@@ -249,7 +250,8 @@ func TestLaterPin(t *testing.T) {
 	p := newPair(t, model.Defaults(), time.Hour)
 	defer p.close()
 	feed := func(at string) model.Files {
-		return model.Files{"feed.json": `{"format":1,"database":"d","time":"` + at + `"}`, "assets.ndjson": `{"key":"a","name":"a","symbol":"a","slug":"` + at + `"}`}
+		return model.Files{"feed.json": `{"format":1,"database":"d","time":"` + at + `"}`,
+			"assets.ndjson": `{"key":"a","name":"a","symbol":"a","slug":"` + at + `"}`}
 	}
 	question := model.Question{Method: "GET", Target: "/openapi/v1/assets"}
 	for _, at := range []string{"2025-06-01T12:00:00Z", "2025-06-01T12:10:00Z"} {

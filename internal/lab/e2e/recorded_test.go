@@ -18,7 +18,8 @@ import (
 // recorded is where the recorded market data lies, beside the project.
 const recorded = "../../../../shared/data"
 
-var feedFiles = []string{"feed.json", "assets.ndjson", "quotes.ndjson", "exchanges.ndjson", "categories.ndjson", "chains.ndjson"}
+var feedFiles = []string{
+	"feed.json", "assets.ndjson", "quotes.ndjson", "exchanges.ndjson", "categories.ndjson", "chains.ndjson"}
 
 // readFolder reads the files of a feed folder.
 func readFolder(t *testing.T, folder string) model.Files {

@@ -223,7 +223,8 @@ func (s *Server) reordered(w *model.Snapshot, q *model.Query) *model.Snapshot {
 			r.ID = -r.ID
 		}
 	}
-	return &model.Snapshot{Time: w.Time, Lists: map[string][]model.Row{q.Listing(): rows}, TotalMarketCap: w.TotalMarketCap, TotalVolume: w.TotalVolume}
+	return &model.Snapshot{Time: w.Time, Lists: map[string][]model.Row{q.Listing(): rows},
+		TotalMarketCap: w.TotalMarketCap, TotalVolume: w.TotalVolume}
 }
 
 // either is a query for the rows that pass any of q's filters.

@@ -32,7 +32,8 @@ func NewWorld(t time.Time, n int, seed uint64) *model.Snapshot {
 }
 
 func feed(r *rand.Rand, at time.Time, n int) model.Files {
-	names := []string{"Bitcoin", "Ether & Co", `The "Quoted"`, `Back\slash`, "<b>Bold</b>", "Line\u2028Break", "Tab\tBell\a", "Ünïcode", "Kelvin \u212a", "long ſ", "same", "same", "SAME"}
+	names := []string{"Bitcoin", "Ether & Co", `The "Quoted"`, `Back\slash`, "<b>Bold</b>", "Line\u2028Break",
+		"Tab\tBell\a", "Ünïcode", "Kelvin \u212a", "long ſ", "same", "same", "SAME"}
 	symbols := []string{"BTC", "ETH", "eth", "K", "\u212a", "ſ", "s", "$A$", "一", "UNIQUE"}
 	type object map[string]any
 	files := map[string]*strings.Builder{}
@@ -52,14 +53,17 @@ func feed(r *rand.Rand, at time.Time, n int) model.Files {
 		}
 		key := fmt.Sprint("a", i)
 		add("assets", object{
-			"key": key, "id": id, "name": names[r.IntN(len(names))], "symbol": symbols[r.IntN(len(symbols))], "slug": slug,
-			"logo": fmt.Sprintf("https://img.example/%d.png", id), "explorers": []string{"https://x.example/?a=1&b=2"}, "website": "https://w.example/<" + slug + ">",
-			"active": i%11 != 5,
+			"key": key, "id": id, "name": names[r.IntN(len(names))], "symbol": symbols[r.IntN(len(symbols))],
+			"slug": slug,
+			"logo": fmt.Sprintf("https://img.example/%d.png", id), "explorers": []string{"https://x.example/?a=1&b=2"},
+			"website": "https://w.example/<" + slug + ">",
+			"active":  i%11 != 5,
 		})
 		if i%4 == 3 {
 			continue // no price
 		}
-		quote := object{"key": key, "price": fmt.Sprintf("%d.%d5", r.IntN(1000), r.IntN(1000)), "market_cap": r.IntN(1e9) + 1, "volume": r.IntN(1e6)}
+		quote := object{"key": key, "price": fmt.Sprintf("%d.%d5", r.IntN(1000), r.IntN(1000)),
+			"market_cap": r.IntN(1e9) + 1, "volume": r.IntN(1e6)}
 		if i%6 == 2 {
 			delete(quote, "market_cap")
 		}
@@ -67,17 +71,20 @@ func feed(r *rand.Rand, at time.Time, n int) model.Files {
 	}
 	coins := []string{"a0", "a1", "a4", "a6", "a9", "a10"}
 	for i := range n/10 + 30 {
-		exchange := object{"key": fmt.Sprint("e", i), "id": i + 1, "name": fmt.Sprintf("Exchange %d", i%7), "slug": fmt.Sprintf("ex-%d", i%11), "fees": object{"taker": 0.25}}
+		exchange := object{"key": fmt.Sprint("e", i), "id": i + 1, "name": fmt.Sprintf("Exchange %d", i%7),
+			"slug": fmt.Sprintf("ex-%d", i%11), "fees": object{"taker": 0.25}}
 		switch {
 		case i%8 == 0: // listed without a market
 		case i%4 == 0:
 			exchange["market"] = object{"coins_count": 12}
 		default:
-			exchange["market"] = object{"volume_24h": r.IntN(5), "markets_count": i, "data_time": "2026-01-02T03:04:05Z"}
+			exchange["market"] = object{
+				"volume_24h": r.IntN(5), "markets_count": i, "data_time": "2026-01-02T03:04:05Z"}
 		}
 		add("exchanges", exchange)
 		for name, id := range map[string]int{"categories": i*2 + 1, "chains": i*2 + 5} {
-			add(name, object{"key": fmt.Sprint("g", i), "id": id, "name": fmt.Sprintf("Group %d", id%9), "slug": fmt.Sprintf("group-%d", id), "members": coins[i%3 : i%3+1+i%4], "evm_chain_id": i})
+			add(name, object{"key": fmt.Sprint("g", i), "id": id, "name": fmt.Sprintf("Group %d", id%9),
+				"slug": fmt.Sprintf("group-%d", id), "members": coins[i%3 : i%3+1+i%4], "evm_chain_id": i})
 		}
 	}
 	out := model.Files{"feed.json": fmt.Sprintf(`{"format":1,"database":"fake","time":%q}`, at.Format(time.RFC3339))}
@@ -100,10 +107,13 @@ func Publish(ctx context.Context, store artifacts.Store, worlds ...*model.Snapsh
 
 func publish(ctx context.Context, store artifacts.Store, w *model.Snapshot) error {
 	m := &artifacts.Manifest{
-		Format: artifacts.Format, Time: w.Time, Database: "fake", Unicode: artifacts.FoldUnicodeVersion, Counts: map[string]int{},
-		RowsPerShard: 16, ShardsPerObject: 4, Global: artifacts.Global{TotalMarketCap: w.TotalMarketCap, TotalVolume24h: w.TotalVolume}, Retained: []artifacts.Retained{},
+		Format: artifacts.Format, Time: w.Time, Database: "fake", Unicode: artifacts.FoldUnicodeVersion,
+		Counts:       map[string]int{},
+		RowsPerShard: 16, ShardsPerObject: 4, Global: artifacts.Global{
+			TotalMarketCap: w.TotalMarketCap, TotalVolume24h: w.TotalVolume}, Retained: []artifacts.Retained{},
 	}
-	p := &artifacts.Pointer{Format: artifacts.Format, Store: strings.Repeat("f", 32), Sequence: 1, Time: w.Time, Nonce: "n", Published: w.Time}
+	p := &artifacts.Pointer{Format: artifacts.Format, Store: strings.Repeat("f", 32), Sequence: 1, Time: w.Time,
+		Nonce: "n", Published: w.Time}
 	b, version, err := store.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
 	if err == nil {
 		last, err := artifacts.ParsePointer(b)
@@ -167,7 +177,10 @@ func publish(ctx context.Context, store artifacts.Store, w *model.Snapshot) erro
 }
 
 // publishHistory writes a window's listing and its points in blocks of three.
-func publishHistory(view func(name, sort string, times []time.Time, rows []model.Row) error, w *model.Snapshot, of *artifacts.HistoryWindow) error {
+func publishHistory(
+	view func(name, sort string, times []time.Time, rows []model.Row) error, w *model.Snapshot,
+	of *artifacts.HistoryWindow,
+) error {
 	var listed []model.Row
 	prices := map[time.Time]map[int64]string{}
 	series := w.Series[of.Name]

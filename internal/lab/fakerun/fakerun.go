@@ -20,11 +20,14 @@ func New(seconds int, seed uint64, scale float64, bad bool) (*result.Run, error)
 	r := rand.New(rand.NewPCG(seed, 1))
 	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	e := &engine.Result{
-		Start: start, Length: time.Duration(seconds) * time.Second, Lag: engine.NewHistogram(), Connect: engine.NewHistogram(),
-		CPUs: 2, Wall: time.Duration(seconds) * time.Second, CPU: time.Duration(seconds) * time.Second / 2, Connections: 20,
+		Start: start, Length: time.Duration(seconds) * time.Second, Lag: engine.NewHistogram(),
+		Connect: engine.NewHistogram(),
+		CPUs:    2, Wall: time.Duration(seconds) * time.Second, CPU: time.Duration(seconds) * time.Second / 2,
+		Connections: 20,
 	}
 	for _, name := range []string{"quotes", "assets", "global"} {
-		e.Classes = append(e.Classes, engine.ClassResult{Name: name, Failures: map[engine.Failure]uint64{}, Statuses: map[int]uint64{}, Due: engine.NewHistogram(), Service: engine.NewHistogram()})
+		e.Classes = append(e.Classes, engine.ClassResult{Name: name, Failures: map[engine.Failure]uint64{},
+			Statuses: map[int]uint64{}, Due: engine.NewHistogram(), Service: engine.NewHistogram()})
 	}
 	record := func(v float64) int64 { return int64(v * float64(time.Millisecond)) }
 	for s := range seconds {
@@ -58,22 +61,27 @@ func New(seconds int, seed uint64, scale float64, bad bool) (*result.Run, error)
 	}
 	e.InTime = e.Asked
 	c := &check.Report{Checked: e.Asked, Distinct: e.Asked / 7, Compared: e.Asked / 7, Swaps: []check.Swap{
-		{Snapshot: "2026-11-01T11:50:00Z", Moment: check.Moment{At: start}}, {Snapshot: "2026-11-01T12:00:00Z", Moment: check.Moment{At: start.Add(e.Length / 2)}},
+		{Snapshot: "2026-11-01T11:50:00Z", Moment: check.Moment{At: start}},
+		{Snapshot: "2026-11-01T12:00:00Z", Moment: check.Moment{At: start.Add(e.Length / 2)}},
 	}}
 	if bad {
 		c.Wrong = 1
 		c.Findings = []check.Finding{{Kind: check.Oracle, Count: 1, Examples: []check.Example{{
-			Target: `/openapi/v1/quotes?slug=<script>alert(1)</script>`, Snapshot: "2026-11-01T12:00:00Z", Status: 200, Detail: `body differs at byte 17: got …"a&b"…, want …"a<b"…`, Moment: check.Moment{At: start.Add(time.Second)},
+			Target: `/openapi/v1/quotes?slug=<script>alert(1)</script>`, Snapshot: "2026-11-01T12:00:00Z", Status: 200,
+			Detail: `body differs at byte 17: got …"a&b"…, want …"a<b"…`,
+			Moment: check.Moment{At: start.Add(time.Second)},
 		}}}}
 	}
 	out, err := result.New(result.Setup{
-		URLs: []string{"http://127.0.0.1:8080"}, Mode: "open", Arrivals: "poisson", Stages: (e.Length / 2).String() + ":500," + (e.Length / 2).String() + ":400-600",
+		URLs: []string{"http://127.0.0.1:8080"}, Mode: "open", Arrivals: "poisson",
+		Stages:      (e.Length / 2).String() + ":500," + (e.Length / 2).String() + ":400-600",
 		Connections: 1000, TimeoutS: 10, Traffic: "mixed", Seed: seed, CheckShare: 1, Oracle: true,
 	}, result.Tool{Version: "(devel)", Go: "go"}, e, c)
 	if err != nil || bad {
 		return out, err
 	}
-	told := &streams.Result{Count: 30, Open: 30, Opened: 31, Failures: map[engine.Failure]uint64{streams.Ended: 1}, Events: 61, Late: engine.NewHistogram(), Apart: engine.NewHistogram()}
+	told := &streams.Result{Count: 30, Open: 30, Opened: 31, Failures: map[engine.Failure]uint64{streams.Ended: 1},
+		Events: 61, Late: engine.NewHistogram(), Apart: engine.NewHistogram()}
 	for i := range time.Duration(31) {
 		engine.Record(told.Late, i*time.Millisecond)
 		engine.Record(told.Apart, i*time.Millisecond/2)

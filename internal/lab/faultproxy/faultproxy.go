@@ -33,12 +33,16 @@ var (
 
 // Faults are all of them.
 var Faults = []Fault{
-	{"latency", false, "latency", `{"latency":150,"jitter":100}`},                       // of all data, in milliseconds
-	{"bandwidth", false, "bandwidth", `{"rate":200}`},                                   // of each connection, in KB a second
-	{"slices", false, "slicer", `{"average_size":500,"size_variation":400,"delay":50}`}, // bytes at a time, with pauses between
-	{"reset", true, "reset_peer", `{"timeout":5}`},                                      // connections end by RST in place of an answer
-	{"truncation", true, "limit_data", `{"bytes":1500}`},                                // of each connection
-	{"cut-off", true, "timeout", `{"timeout":100}`},                                     // silence for 100 milliseconds, and then the end
+	{"latency", false, "latency", `{"latency":150,"jitter":100}`}, // of all data, in milliseconds
+	// of each connection, in KB a second
+	{"bandwidth", false, "bandwidth", `{"rate":200}`},
+	// bytes at a time, with pauses between
+	{"slices", false, "slicer", `{"average_size":500,"size_variation":400,"delay":50}`},
+	// connections end by RST in place of an answer
+	{"reset", true, "reset_peer", `{"timeout":5}`},
+	{"truncation", true, "limit_data", `{"bytes":1500}`}, // of each connection
+	// silence for 100 milliseconds, and then the end
+	{"cut-off", true, "timeout", `{"timeout":100}`},
 	BlackHole, Down,
 }
 

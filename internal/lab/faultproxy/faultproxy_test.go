@@ -25,7 +25,8 @@ func TestMain(m *testing.M) {
 // not at all through the others, and always again once they are gone.
 func TestFaults(t *testing.T) {
 	body := strings.Repeat("0123456789", 2000)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, body) }))
+	server := httptest.NewServer(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, body) }))
 	defer server.Close()
 	p, err := Start(server.Listener.Addr().String())
 	if err != nil {

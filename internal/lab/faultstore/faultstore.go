@@ -168,7 +168,9 @@ func (s *Store) call(ctx context.Context, kind Kind, key string, apply func() (i
 const stride = 104729
 
 // read is Get or GetIf.
-func (s *Store) read(ctx context.Context, kind Kind, key string, get func() ([]byte, artifacts.Version, error)) ([]byte, artifacts.Version, error) {
+func (s *Store) read(
+	ctx context.Context, kind Kind, key string, get func() ([]byte, artifacts.Version, error),
+) ([]byte, artifacts.Version, error) {
 	var b []byte
 	var v artifacts.Version
 	op, d, err := s.call(ctx, kind, key, func() (n int, err error) {
@@ -198,8 +200,11 @@ func (s *Store) Get(ctx context.Context, key string, limit int64) ([]byte, artif
 }
 
 // GetIf implements artifacts.Reader.
-func (s *Store) GetIf(ctx context.Context, key string, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
-	return s.read(ctx, GetIf, key, func() ([]byte, artifacts.Version, error) { return s.inner.GetIf(ctx, key, known, limit) })
+func (s *Store) GetIf(
+	ctx context.Context, key string, known artifacts.Version, limit int64,
+) ([]byte, artifacts.Version, error) {
+	return s.read(
+		ctx, GetIf, key, func() ([]byte, artifacts.Version, error) { return s.inner.GetIf(ctx, key, known, limit) })
 }
 
 // Put implements artifacts.Store.

@@ -35,8 +35,9 @@ func TestDecisions(t *testing.T) {
 		call    func(s artifacts.Store) error
 		applied func(s artifacts.Store) bool // nil: it does not show
 	}{
-		faultstore.Get:   {func(s artifacts.Store) error { _, _, err := s.Get(ctx, "there", 10); return err }, nil},
-		faultstore.GetIf: {func(s artifacts.Store) error { _, _, err := s.GetIf(ctx, "there", "v", 10); return err }, nil},
+		faultstore.Get: {func(s artifacts.Store) error { _, _, err := s.Get(ctx, "there", 10); return err }, nil},
+		faultstore.GetIf: {
+			func(s artifacts.Store) error { _, _, err := s.GetIf(ctx, "there", "v", 10); return err }, nil},
 		faultstore.Put: {
 			func(s artifacts.Store) error { return s.Put(ctx, key, []byte("x")) },
 			func(s artifacts.Store) bool { return holds(ctx, s, key) },
@@ -46,7 +47,8 @@ func TestDecisions(t *testing.T) {
 			func(s artifacts.Store) error { _, err := s.Swap(ctx, "current", "", []byte("x")); return err },
 			func(s artifacts.Store) bool { return holds(ctx, s, "current") },
 		},
-		faultstore.List: {func(s artifacts.Store) error { return s.List(ctx, "", func(artifacts.Info) error { return nil }) }, nil},
+		faultstore.List: {
+			func(s artifacts.Store) error { return s.List(ctx, "", func(artifacts.Info) error { return nil }) }, nil},
 		faultstore.Delete: {
 			func(s artifacts.Store) error { return s.Delete(ctx, "there") },
 			func(s artifacts.Store) bool { return !holds(ctx, s, "there") },
@@ -58,7 +60,8 @@ func TestDecisions(t *testing.T) {
 			applied bool
 			err     error
 		}{
-			faultstore.Pass: {true, nil}, faultstore.Refuse: {false, faultstore.ErrFault}, faultstore.Lose: {true, faultstore.ErrFault},
+			faultstore.Pass: {true, nil}, faultstore.Refuse: {false, faultstore.ErrFault},
+			faultstore.Lose:    {true, faultstore.ErrFault},
 			faultstore.Corrupt: {true, nil}, faultstore.Truncate: {true, nil}, faultstore.Hide: {true, nil},
 		} {
 			if d == faultstore.Hide && (kind == faultstore.Get || kind == faultstore.GetIf) {
@@ -192,7 +195,8 @@ func TestCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[faultstore.Kind]faultstore.Count{
-		faultstore.Put: {Calls: 4, Bytes: 120}, faultstore.Get: {Calls: 1, Bytes: 100}, faultstore.GetIf: {Calls: 1}, faultstore.Swap: {Calls: 1, Bytes: 3},
+		faultstore.Put: {Calls: 4, Bytes: 120}, faultstore.Get: {Calls: 1, Bytes: 100}, faultstore.GetIf: {Calls: 1},
+		faultstore.Swap: {Calls: 1, Bytes: 3},
 	}
 	if got := s.Counts(); !maps.Equal(got, want) {
 		t.Errorf("counted %v, want %v", got, want)

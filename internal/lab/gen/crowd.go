@@ -34,8 +34,9 @@ func (c *crowd) move(d draw) {
 	if c.count == 0 {
 		return
 	}
-	forever := rand.New(rand.NewPCG(c.seed, 1))                               // what an asset is
-	now := rand.New(rand.NewPCG(c.seed, rapid.Uint64().Draw(d.t, "")))        // what it is worth, and whether it is there
+	forever := rand.New(rand.NewPCG(c.seed, 1)) // what an asset is
+	// what it is worth, and whether it is there
+	now := rand.New(rand.NewPCG(c.seed, rapid.Uint64().Draw(d.t, "")))
 	symbols := []string{"CROWD", "crowd", "cro\u017fd", "DUP", "dup", "SOLO"} // shared by hundreds
 	amounts := func() string {
 		if now.IntN(3) == 0 {
@@ -59,9 +60,11 @@ func (c *crowd) move(d draw) {
 		if now.IntN(20) == 0 {
 			continue // away for once
 		}
-		add("assets", `{"key":"crowd%d",%s"name":%q,"symbol":%q,"slug":"Crowd-%d","active":%t,"website":"https://%d.example"}`, i, id(i), name, symbol, i, active, i)
+		add("assets", `{"key":"crowd%d",%s"name":%q,"symbol":%q,"slug":"Crowd-%d","active":%t,"website":"https://%d.example"}`, i, id(i), name,
+			symbol, i, active, i)
 		if now.IntN(10) > 0 {
-			add("quotes", `{"key":"crowd%d","price":%d.%06d,"market_cap":%s,"volume":%s}`, i, now.IntN(50), now.IntN(1e6), amounts(), amounts())
+			add("quotes", `{"key":"crowd%d","price":%d.%06d,"market_cap":%s,"volume":%s}`, i, now.IntN(50),
+				now.IntN(1e6), amounts(), amounts())
 		}
 	}
 	for i := range c.count / 3 {
@@ -69,7 +72,8 @@ func (c *crowd) move(d draw) {
 		if now.IntN(5) > 0 {
 			market = fmt.Sprintf(`{"volume_24h":%s}`, amounts())
 		}
-		add("exchanges", `{"key":"crowd%d",%s"name":"Exchange %d","slug":"shared-%d","market":%s}`, i, id(i), forever.IntN(9), forever.IntN(5), market)
+		add("exchanges", `{"key":"crowd%d",%s"name":"Exchange %d","slug":"shared-%d","market":%s}`, i, id(i),
+			forever.IntN(9), forever.IntN(5), market)
 	}
 	for _, collection := range []string{"categories", "chains"} {
 		for i := range c.count / 4 {
@@ -80,7 +84,8 @@ func (c *crowd) move(d draw) {
 				}
 				members += fmt.Sprintf(`"crowd%d"`, now.IntN(c.count))
 			}
-			add(collection, `{"key":"crowd%d",%s"name":"Group %d","slug":"crowd-%d","members":[%s],"native":"crowd%d"}`, i, id(i), forever.IntN(9), i, members, i)
+			add(collection, `{"key":"crowd%d",%s"name":"Group %d","slug":"crowd-%d","members":[%s],"native":"crowd%d"}`, i, id(i),
+				forever.IntN(9), i, members, i)
 		}
 	}
 }

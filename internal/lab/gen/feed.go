@@ -19,7 +19,8 @@ func (m *market) feed(d draw, at time.Time) model.Files {
 	}
 	m.crowd.move(d)
 	files := model.Files{
-		"feed.json":     d.row([]member{{"format", "1"}, {"database", d.literal(m.database)}, {"time", d.literal(stamp)}}),
+		"feed.json": d.row(
+			[]member{{"format", "1"}, {"database", d.literal(m.database)}, {"time", d.literal(stamp)}}),
 		"assets.ndjson": m.assetFile(d),
 	}
 	optional := func(name, text string) {
@@ -58,7 +59,8 @@ func (m *market) lines(d draw, rows [][]member, crowd []string) string {
 			lines = d.insert(lines, d.row(d.spoil(pick(d, rows), rows)))
 		}
 		if len(rows) > 0 && d.chance(1) {
-			long := append(rows[0][:len(rows[0]):len(rows[0])], member{"unknown", `"` + strings.Repeat("x", 1<<20) + `"`})
+			long := append(
+				rows[0][:len(rows[0]):len(rows[0])], member{"unknown", `"` + strings.Repeat("x", 1<<20) + `"`})
 			lines = d.insert(lines, d.row(long))
 		}
 	}
@@ -83,7 +85,8 @@ func (d draw) spoil(r []member, rows [][]member) []member {
 func (m *market) assetFile(d draw) string {
 	var rows [][]member
 	for _, a := range m.here["assets"] {
-		r := []member{{"key", d.literal(a.key)}, {"name", d.literal(a.name)}, {"symbol", d.literal(a.symbol)}, {"slug", d.literal(a.slug)}}
+		r := []member{{"key", d.literal(a.key)}, {"name", d.literal(a.name)}, {"symbol", d.literal(a.symbol)},
+			{"slug", d.literal(a.slug)}}
 		if a.id != 0 {
 			r = append(r, member{"id", integer(a.id)})
 		}

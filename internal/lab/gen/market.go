@@ -23,7 +23,8 @@ type Moment struct {
 func (m Moment) GoString() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "moment %s", m.At.Format(time.RFC3339))
-	for _, name := range []string{"feed.json", "assets.ndjson", "quotes.ndjson", "exchanges.ndjson", "categories.ndjson", "chains.ndjson"} {
+	for _, name := range []string{
+		"feed.json", "assets.ndjson", "quotes.ndjson", "exchanges.ndjson", "categories.ndjson", "chains.ndjson"} {
 		text := m.Files[name]
 		if len(text) > 4000 {
 			text = text[:4000] + "…"
@@ -67,7 +68,8 @@ func Histories(moments, size, crowd int) *rapid.Generator[History] {
 				at = at.Add(pick(d, steps))
 				m.churn(d)
 			}
-			h = append(h, Moment{At: at, Files: m.feed(d, at), Changes: d.chance(60), After: time.Duration(d.between(1, 599)) * time.Second, Again: d.chance(5)})
+			h = append(h, Moment{At: at, Files: m.feed(d, at), Changes: d.chance(60),
+				After: time.Duration(d.between(1, 599)) * time.Second, Again: d.chance(5)})
 		}
 		return h
 	})
@@ -79,8 +81,10 @@ var steps = []time.Duration{
 	10 * time.Minute, 20 * time.Minute, time.Hour, 50 * time.Minute, 70 * time.Minute, 30 * time.Minute, 2 * time.Hour,
 	6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 24*time.Hour - 10*time.Minute, 24*time.Hour + 10*time.Minute,
 	48 * time.Hour, 48*time.Hour - 10*time.Minute, 47 * time.Hour, 7 * 24 * time.Hour, 7*24*time.Hour - time.Hour,
-	30 * 24 * time.Hour, 30*24*time.Hour + 10*time.Minute, 45 * 24 * time.Hour, 89*24*time.Hour + 23*time.Hour, 90 * 24 * time.Hour, 90*24*time.Hour - 30*time.Minute,
-	180 * 24 * time.Hour, 275 * 24 * time.Hour, 365 * 24 * time.Hour, 365*24*time.Hour + 10*time.Minute, 366 * 24 * time.Hour,
+	30 * 24 * time.Hour, 30*24*time.Hour + 10*time.Minute, 45 * 24 * time.Hour, 89*24*time.Hour + 23*time.Hour,
+	90 * 24 * time.Hour, 90*24*time.Hour - 30*time.Minute,
+	180 * 24 * time.Hour, 275 * 24 * time.Hour, 365 * 24 * time.Hour, 365*24*time.Hour + 10*time.Minute,
+	366 * 24 * time.Hour,
 }
 
 // collections are the files of a feed whose rows have ids.
@@ -113,10 +117,12 @@ type thing struct {
 }
 
 func newMarket(d draw, size int) *market {
-	m := &market{database: "db", size: size, here: map[string][]*thing{}, gone: map[string][]*thing{}, given: map[string]int{}, bad: pick(d, []int{0, 5, 20})}
+	m := &market{database: "db", size: size, here: map[string][]*thing{}, gone: map[string][]*thing{},
+		given: map[string]int{}, bad: pick(d, []int{0, 5, 20})}
 	for _, c := range collections {
 		m.given[c] = d.upTo(2)
-		for range d.upTo(min(size, map[string]int{"assets": size, "exchanges": 30, "categories": 15, "chains": 15}[c])) {
+		for range d.upTo(
+			min(size, map[string]int{"assets": size, "exchanges": 30, "categories": 15, "chains": 15}[c])) {
 			m.here[c] = append(m.here[c], m.newThing(d, c))
 		}
 	}
@@ -280,7 +286,8 @@ func Settings() *rapid.Generator[model.Settings] {
 			s.MinVolume = pick(d, []string{"0", "0.00000001", "999999.99999999", "1.5"})
 		}
 		if d.chance(40) {
-			s.Retain = pick(d, []time.Duration{0, 10 * time.Minute, 59 * time.Minute, 3 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour})
+			s.Retain = pick(d, []time.Duration{
+				0, 10 * time.Minute, 59 * time.Minute, 3 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour})
 		}
 		if d.chance(40) {
 			s.History = pick(d, []int{3, 1, 7, 2, 0})

@@ -88,5 +88,6 @@ func Pasts(moments int) *rapid.Generator[History] {
 
 // borders are the ages at which something becomes of a kept price.
 var borders = []time.Duration{
-	48 * time.Hour, 90 * 24 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 12 * time.Hour, 30 * 24 * time.Hour, 6 * time.Hour, time.Hour, 365 * 24 * time.Hour,
+	48 * time.Hour, 90 * 24 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 12 * time.Hour, 30 * 24 * time.Hour,
+	6 * time.Hour, time.Hour, 365 * 24 * time.Hour,
 }

@@ -12,7 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-var endpoints = []string{"quotes", "assets", "categories", "exchanges", "chains", "history", "search", "trending", "global"}
+var endpoints = []string{
+	"quotes", "assets", "categories", "exchanges", "chains", "history", "search", "trending", "global"}
 
 // maxQuery keeps requests within the 16 KiB that the service takes.
 const maxQuery = 15 << 10
@@ -33,7 +34,8 @@ func Questions(w *model.World) *rapid.Generator[model.Question] {
 			q.Pins = d.oddPins(w)
 		}
 		if d.chance(6) {
-			q.Method = pick(d, []string{"HEAD", "OPTIONS", "POST", "PUT", "DELETE", "PATCH", "get", "TRACE", "PROPFIND"})
+			q.Method = pick(
+				d, []string{"HEAD", "OPTIONS", "POST", "PUT", "DELETE", "PATCH", "get", "TRACE", "PROPFIND"})
 		}
 		endpoint := pick(d, endpoints)
 		path := "/openapi/v1/" + endpoint
@@ -110,17 +112,24 @@ func LongFilters(w *model.World) *rapid.Generator[model.Question] {
 
 func (d draw) oddPath(endpoint string) string {
 	return pick(d, []string{
-		"/openapi/v1/" + endpoint + "/", "/openapi/v1//" + endpoint, "//openapi/v1/" + endpoint, "/openapi/v1/%61ssets", "/openapi/v1/" + strings.ToUpper(endpoint),
-		"/openapi/v1/", "/openapi/v1", "/openapi/v2/" + endpoint, "/openapi/v1/" + endpoint + "%3F", "/openapi/v1/./" + endpoint, "/openapi/v1/x/../" + endpoint,
-		"/openapi/v1/" + endpoint + ";a=b", "/openapi/v1/" + endpoint + "%00", "/openapi/v1/" + endpoint + "s", "/OPENAPI/v1/" + endpoint, "/openapi/v1/markets", "/" + endpoint,
+		"/openapi/v1/" + endpoint + "/", "/openapi/v1//" + endpoint, "//openapi/v1/" + endpoint, "/openapi/v1/%61ssets",
+		"/openapi/v1/" + strings.ToUpper(endpoint),
+		"/openapi/v1/", "/openapi/v1", "/openapi/v2/" + endpoint, "/openapi/v1/" + endpoint + "%3F",
+		"/openapi/v1/./" + endpoint, "/openapi/v1/x/../" + endpoint,
+		"/openapi/v1/" + endpoint + ";a=b", "/openapi/v1/" + endpoint + "%00", "/openapi/v1/" + endpoint + "s",
+		"/OPENAPI/v1/" + endpoint, "/openapi/v1/markets", "/" + endpoint,
 		"/openapi/v1/" + endpoint + "é", "/openapi/v1/" + endpoint + "%20",
 	})
 }
 
 func (d draw) oddPins(w *model.World) []string {
-	pins := []string{"", "now", "2025-06-01T12:00:00", "2025-06-01T12:00:00+00:00", "2025-06-01 12:00:00Z", "2025-06-01T12:00:00.0Z", "2025-02-30T00:00:00Z", "2025-06-01t12:00:00z", "0", "2025-6-1T12:00:00Z", "99999-01-01T00:00:00Z", "9999-01-01T00:00:00Z"}
+	pins := []string{
+		"", "now", "2025-06-01T12:00:00", "2025-06-01T12:00:00+00:00", "2025-06-01 12:00:00Z", "2025-06-01T12:00:00.0Z",
+		"2025-02-30T00:00:00Z", "2025-06-01t12:00:00z", "0", "2025-6-1T12:00:00Z", "99999-01-01T00:00:00Z",
+		"9999-01-01T00:00:00Z"}
 	if newest := w.Newest(); newest != nil {
-		for _, back := range []time.Duration{10 * time.Minute, time.Second, -time.Second, -5 * time.Minute, 50 * time.Minute, time.Hour, 70 * time.Minute, 24 * time.Hour, 1000 * 24 * time.Hour} {
+		for _, back := range []time.Duration{10 * time.Minute, time.Second, -time.Second, -5 * time.Minute,
+			50 * time.Minute, time.Hour, 70 * time.Minute, 24 * time.Hour, 1000 * 24 * time.Hour} {
 			pins = append(pins, newest.Time.Add(-back).Format(time.RFC3339))
 		}
 		for _, s := range w.Retained() {
@@ -136,8 +145,10 @@ func (d draw) oddPins(w *model.World) []string {
 // query is a query string, with its question mark, or nothing.
 func (d draw) query(s *model.Snapshot, endpoint string) string {
 	var pairs []string
-	for _, name := range []string{"sort", "page", "size", "limit", "offset", "id", "slug", "symbol", "fields", "by", "window", "q"} {
-		often := map[string]int{"sort": 50, "page": 30, "size": 30, "limit": 20, "offset": 20, "id": 15, "slug": 20, "symbol": 20, "fields": 15, "by": 8, "window": 5, "q": 5}[name]
+	for _, name := range []string{
+		"sort", "page", "size", "limit", "offset", "id", "slug", "symbol", "fields", "by", "window", "q"} {
+		often := map[string]int{"sort": 50, "page": 30, "size": 30, "limit": 20, "offset": 20, "id": 15, "slug": 20,
+			"symbol": 20, "fields": 15, "by": 8, "window": 5, "q": 5}[name]
 		switch {
 		case endpoint == "trending" && name == "by":
 			often = 60
@@ -159,13 +170,16 @@ func (d draw) query(s *model.Snapshot, endpoint string) string {
 		}
 	}
 	if d.chance(10) {
-		odd := []string{"", "=", "a", "x=1", "%", "=1", "page", "Page=5", "SORT=name", "%00=1", "sort%20=name", "size=&size=5", "a=%zz", "q[]=1", ";page=2", "page;=2", "\xff=\xfe", "limit", "sort=;id",
-			"mdk_live_x=1", "a%6Ddk_live_", "mdk%255Flive_", "%70age=", "l%69mit=5&limit=6", "utm_source=a&utm_source=b", "é+%2C=1"}
+		odd := []string{"", "=", "a", "x=1", "%", "=1", "page", "Page=5", "SORT=name", "%00=1", "sort%20=name",
+			"size=&size=5", "a=%zz", "q[]=1", ";page=2", "page;=2", "\xff=\xfe", "limit", "sort=;id",
+			"mdk_live_x=1", "a%6Ddk_live_", "mdk%255Flive_", "%70age=", "l%69mit=5&limit=6",
+			"utm_source=a&utm_source=b", "é+%2C=1"}
 		pairs = append(pairs, pick(d, odd))
 	}
 	if d.chance(5) { // names that nobody reads, to the end of X-Ignored and beyond
 		for range d.between(1, 200) {
-			pairs = append(pairs, d.encode(pick(d, []string{"a", "b", "é", "z", "_"})+strings.Repeat("n", d.upTo(pick(d, []int{2, 20, 300})))+strconv.Itoa(d.upTo(99))))
+			pairs = append(pairs, d.encode(pick(d, []string{"a", "b", "é", "z", "_"})+
+				strings.Repeat("n", d.upTo(pick(d, []int{2, 20, 300})))+strconv.Itoa(d.upTo(99))))
 		}
 	}
 	if shift := d.upTo(max(0, len(pairs)-1)); shift > 0 {
@@ -179,7 +193,8 @@ func (d draw) query(s *model.Snapshot, endpoint string) string {
 
 func (d draw) pair(name, value string) string {
 	if d.chance(3) {
-		name = pick(d, []string{strings.ToUpper(name), "%" + strconv.FormatInt(int64(name[0]), 16) + name[1:], name + "%20", "+" + name, name + "[]"})
+		name = pick(d, []string{strings.ToUpper(name), "%" + strconv.FormatInt(int64(name[0]), 16) + name[1:],
+			name + "%20", "+" + name, name + "[]"})
 	}
 	if d.chance(2) {
 		return name
@@ -196,7 +211,8 @@ func (d draw) encode(value string) string {
 	var b strings.Builder
 	for i := 0; i < len(value); i++ {
 		c := value[i]
-		unreserved := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0
+		unreserved := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+			strings.IndexByte("-._~", c) >= 0
 		must := c <= ' ' || c == 0x7f || c == '#' || c == '&' || c == '%' || c == '+'
 		switch {
 		case c == ' ' && style != 1:
@@ -212,7 +228,8 @@ func (d draw) encode(value string) string {
 		}
 	}
 	if d.chance(2) {
-		b.WriteString(pick(d, []string{"%", "%4", "%zz", "%%41", "%2", "%FF", "%C3", "%e2%84", "%00", "%C0%AF", "%ED%A0%80", "%2C", "\xff", "%25"}))
+		b.WriteString(pick(d, []string{"%", "%4", "%zz", "%%41", "%2", "%FF", "%C3", "%e2%84", "%00", "%C0%AF",
+			"%ED%A0%80", "%2C", "\xff", "%25"}))
 	}
 	return b.String()
 }
@@ -234,30 +251,41 @@ func (d draw) value(s *model.Snapshot, endpoint, name string) string {
 			return strconv.Itoa(at)
 		}
 		if name == "offset" {
-			return d.encode(d.integer([]string{"0", "1", "2", "5", "10", "19", "20", "100", "100000", "100001", "99999", "-1"}))
+			return d.encode(
+				d.integer([]string{"0", "1", "2", "5", "10", "19", "20", "100", "100000", "100001", "99999", "-1"}))
 		}
-		return d.encode(d.integer([]string{"1", "2", "3", "4", "10", "0", "-1", "100000", "9223372036854775807", "461168601842738791", "4611686018427387904", "92233720368547759", "92233720368547760"}))
+		return d.encode(d.integer([]string{"1", "2", "3", "4", "10", "0", "-1", "100000", "9223372036854775807",
+			"461168601842738791", "4611686018427387904", "92233720368547759", "92233720368547760"}))
 	case "size", "limit":
-		return d.encode(d.integer([]string{"20", "1", "2", "3", "7", "10", "100", "99", "101", "0", "-1", "500", "21", "-9223372036854775808"}))
+		return d.encode(d.integer([]string{
+			"20", "1", "2", "3", "7", "10", "100", "99", "101", "0", "-1", "500", "21", "-9223372036854775808"}))
 	case "id":
 		var known []string
 		for _, id := range ids {
 			known = append(known, strconv.FormatInt(id, 10))
 		}
-		return d.csv(known, []string{"", "1", "2", "3", "999", "0", "-1", "-0", "007", "9007199254740991", "9223372036854775807", "-9223372036854775808"},
+		return d.csv(known, []string{"", "1", "2", "3", "999", "0", "-1", "-0", "007", "9007199254740991",
+			"9223372036854775807", "-9223372036854775808"},
 			[]string{"9223372036854775808", "1.5", "1e3", " 1", "+1", "0x1", "a", "١", "1 ", "-", "--1", "1;2"})
 	case "slug":
-		return d.csv(knownSlugs, append([]string{"", "nothing", "nothing-else", "a%b", "~", "é&=", "x y", strings.Repeat("long", 100), strings.Repeat("é", 300)}, slugs...), nil)
+		return d.csv(knownSlugs, append([]string{"", "nothing", "nothing-else", "a%b", "~", "é&=", "x y",
+			strings.Repeat("long", 100), strings.Repeat("é", 300)}, slugs...), nil)
 	case "symbol":
 		return d.csv(knownSymbols, append([]string{"", "NOPE", "nope", "\u212A", "x=y", "😀😀"}, symbols...), nil)
 	case "fields":
-		return d.csv([]string{"links"}, []string{"", "LINKS", "lin\u212As", "link\u017f", "links ", " links", "link", "name", "*", "all", "links;"}, nil)
+		return d.csv([]string{"links"}, []string{
+			"", "LINKS", "lin\u212As", "link\u017f", "links ", " links", "link", "name", "*", "all", "links;"}, nil)
 	case "q":
 		return d.encode(d.typed(s))
 	case "window":
-		return d.encode(pick(d, []string{"24h", "7d", "30d", "90d", "1y", "1Y", "24H", "1h", "365d", " 7d", "7d ", "1y,7d", "all", "7\u1d48", "\x007d"}))
+		return d.encode(pick(d, []string{"24h", "7d", "30d", "90d", "1y", "1Y", "24H", "1h", "365d", " 7d", "7d ",
+			"1y,7d", "all", "7\u1d48", "\x007d"}))
 	case "by":
-		return d.encode(pick(d, []string{"gainers", "GAINERS", " gainers ", "gainer\u017f", "\tgainers\r\n", "\v\fgainers", "", " ", "\t", "searched", "losers", "gainers,", "gain ers", "\u00a0gainers", "gainers\x00", "\u0085gainers", "\u2003"}))
+		return d.encode(
+			pick(d, []string{
+				"gainers", "GAINERS", " gainers ", "gainer\u017f", "\tgainers\r\n", "\v\fgainers", "", " ", "\t",
+				"searched", "losers", "gainers,", "gain ers", "\u00a0gainers", "gainers\x00", "\u0085gainers",
+				"\u2003"}))
 	}
 	panic("gen: unknown parameter " + name)
 }
@@ -267,7 +295,8 @@ func (d draw) value(s *model.Snapshot, endpoint, name string) string {
 func (d draw) typed(s *model.Snapshot) string {
 	known := s.Texts()
 	if len(known) == 0 || d.chance(5) {
-		known = append(known, "bitcoin", "a", " ", "", "é", strings.Repeat("x", 64), strings.Repeat("a ", 8), strings.Repeat("b ", 9), "\xff", "\x00")
+		known = append(known, "bitcoin", "a", " ", "", "é", strings.Repeat("x", 64), strings.Repeat("a ", 8),
+			strings.Repeat("b ", 9), "\xff", "\x00")
 	}
 	text := pick(d, known)
 	for d.chance(30) {
@@ -294,13 +323,15 @@ func (d draw) typed(s *model.Snapshot) string {
 func (d draw) sort(endpoint string) string {
 	keys := model.SortKeys(endpoint)
 	if keys == nil || d.chance(8) {
-		keys = []string{"price", "market_cap", "volume", "volume_24h", "display_name", "symbol", "rank", "id", "", " id", "id ", "percent_change", "slug,name", "-id", "\u017flug", "na\u1d0de"}
+		keys = []string{"price", "market_cap", "volume", "volume_24h", "display_name", "symbol", "rank", "id", "",
+			" id", "id ", "percent_change", "slug,name", "-id", "\u017flug", "na\u1d0de"}
 	}
 	key := pick(d, keys)
 	direction := pick(d, []string{"", ":desc", ":asc"})
 	switch {
 	case d.chance(6):
-		direction = pick(d, []string{":", ":up", ":DESC", ":Asc", ":de\u017fc", ": desc", ":desc ", ":asc:desc", ":descending", "::asc", " desc"})
+		direction = pick(d, []string{":", ":up", ":DESC", ":Asc", ":de\u017fc", ": desc", ":desc ", ":asc:desc",
+			":descending", "::asc", " desc"})
 	case d.chance(6):
 		key = strings.ToUpper(key)
 	case d.chance(6):
@@ -311,7 +342,11 @@ func (d draw) sort(endpoint string) string {
 
 func (d draw) integer(usual []string) string {
 	if d.chance(8) {
-		return pick(d, []string{"1.5", "1e3", " 1", "1 ", "+1", "0x1", "abc", "-", "9223372036854775808", "-9223372036854775809", "99999999999999999999999", "１", "1,2", "1_0", "--1", "\x00", "1\x00", "NaN", "٢", "-0", "007", "-007", "000000000000000000000000000000000000002", "null", "-1-", "2147483648", "4294967297"})
+		return pick(
+			d, []string{
+				"1.5", "1e3", " 1", "1 ", "+1", "0x1", "abc", "-", "9223372036854775808", "-9223372036854775809",
+				"99999999999999999999999", "１", "1,2", "1_0", "--1", "\x00", "1\x00", "NaN", "٢", "-0", "007", "-007",
+				"000000000000000000000000000000000000002", "null", "-1-", "2147483648", "4294967297"})
 	}
 	if d.chance(20) {
 		return strconv.Itoa(d.upTo(120))

@@ -17,7 +17,8 @@ func (d draw) row(members []member) string {
 	}
 	if d.chance(20) {
 		unknown := []member{
-			{"unknown", `{"key":["` + `\ud83d\ude00` + `",null,1e5]}`}, {"Key", `"other"`}, {"ID", "7"}, {"", `""`}, {"PRICE", `"x"`}, {"comment", "null"},
+			{"unknown", `{"key":["` + `\ud83d\ude00` + `",null,1e5]}`}, {"Key", `"other"`}, {"ID", "7"}, {"", `""`},
+			{"PRICE", `"x"`}, {"comment", "null"},
 		}
 		members = append(members, pick(d, unknown))
 	}
@@ -67,11 +68,15 @@ func with(members []member, name, value string) []member {
 
 // notRows are lines that are no JSON object.
 var notRows = []string{
-	"x", "{", "}", `{"key":"a"`, `{"key":"a",}`, `{'key':'a'}`, "[]", `["key"]`, "null", "5", `"key"`, "true", `{"key":"a"} {}`, `{"key":"a"}x`,
+	"x", "{", "}", `{"key":"a"`, `{"key":"a",}`, `{'key':'a'}`, "[]", `["key"]`, "null", "5", `"key"`, "true",
+	`{"key":"a"} {}`, `{"key":"a"}x`,
 	"{\"key\":\"\xff\",\"name\":\"n\",\"symbol\":\"s\",\"slug\":\"invalid\"}",
-	`{"key":"lone","name":"\ud800","symbol":"s","slug":"lone"}`, `{"key":"lone2","name":"n","symbol":"s","slug":"lone2","unknown":"\udc00x"}`,
-	`{"key":"lone3","name":"\ud800\u0041","symbol":"s","slug":"lone3"}`, `{"key":"raw","name":"` + "\x01" + `","symbol":"s","slug":"raw"}`,
-	`{"key":"e","name":"\x","symbol":"s","slug":"e"}`, `{"key":"nan","name":"n","symbol":"s","slug":"nan","unknown":NaN}`, `{key:"a"}`, "{}",
+	`{"key":"lone","name":"\ud800","symbol":"s","slug":"lone"}`,
+	`{"key":"lone2","name":"n","symbol":"s","slug":"lone2","unknown":"\udc00x"}`,
+	`{"key":"lone3","name":"\ud800\u0041","symbol":"s","slug":"lone3"}`,
+	`{"key":"raw","name":"` + "\x01" + `","symbol":"s","slug":"raw"}`,
+	`{"key":"e","name":"\x","symbol":"s","slug":"e"}`,
+	`{"key":"nan","name":"n","symbol":"s","slug":"nan","unknown":NaN}`, `{key:"a"}`, "{}",
 }
 
 // file puts the lines of a file together.

@@ -85,8 +85,10 @@ func (m *Machine) Output(ctx context.Context, program string, args ...string) ([
 // Year is how long before its end the past of a simulated market is built, so
 // that every window, the board and the changes have something to show.
 var Year = []time.Duration{
-	364 * day, 300 * day, 240 * day, 180 * day, 120 * day, 89 * day, 60 * day, 45 * day, 29 * day, 20 * day, 13 * day, 6 * day, 3 * day,
-	47 * time.Hour, 36 * time.Hour, 23 * time.Hour, 11 * time.Hour, 5 * time.Hour, 2 * time.Hour, 50 * time.Minute, 20 * time.Minute, 0,
+	364 * day, 300 * day, 240 * day, 180 * day, 120 * day, 89 * day, 60 * day, 45 * day, 29 * day, 20 * day, 13 * day,
+	6 * day, 3 * day,
+	47 * time.Hour, 36 * time.Hour, 23 * time.Hour, 11 * time.Hour, 5 * time.Hour, 2 * time.Hour, 50 * time.Minute,
+	20 * time.Minute, 0,
 }
 
 const day = 24 * time.Hour
@@ -138,7 +140,8 @@ func (m *Machine) Key(ctx context.Context, file string, flags ...string) (string
 	if b, err := os.ReadFile(file); err == nil {
 		return strings.TrimSpace(string(b)), nil
 	}
-	out, err := m.Output(ctx, "builder", append([]string{"keys", "create", "--store", m.Store, "--name", "local", "--json"}, flags...)...)
+	out, err := m.Output(ctx, "builder",
+		append([]string{"keys", "create", "--store", m.Store, "--name", "local", "--json"}, flags...)...)
 	if err != nil {
 		return "", err
 	}

@@ -21,7 +21,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // left alone; the key is made once, too.
 func TestBuildPast(t *testing.T) {
 	bin, data := t.TempDir(), t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, "builder"), "example.com/marketdata/builder/cmd/builder")
+	build := exec.CommandContext(
+		t.Context(), "go", "build", "-o", filepath.Join(bin, "builder"), "example.com/marketdata/builder/cmd/builder")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -51,7 +52,8 @@ func TestBuildPast(t *testing.T) {
 	if again, err := m.Key(t.Context(), file); again != key || err != nil {
 		t.Errorf("the next time the key is %q, %v", again, err)
 	}
-	if _, err := m.Output(t.Context(), "builder", "nonsense"); err == nil || !strings.Contains(err.Error(), "nonsense") || !strings.Contains(err.Error(), "exit status 2") {
+	if _, err := m.Output(t.Context(), "builder", "nonsense"); err == nil ||
+		!strings.Contains(err.Error(), "nonsense") || !strings.Contains(err.Error(), "exit status 2") {
 		t.Errorf("a program that fails: %v", err)
 	}
 }

@@ -15,11 +15,10 @@ import (
 	"strings"
 	"sync"
 
+	"example.com/marketdata/edge/openapi"
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
-
-	"example.com/marketdata/edge/openapi"
 )
 
 // Checker checks requests and answers against the document. It is safe for
@@ -102,7 +101,8 @@ func (c *Checker) Check(method, target string, a Answer) error {
 	switch {
 	case known:
 		ref = operation.Responses.Status(a.Status)
-	case a.Status == http.StatusNotFound && operation == nil, a.Status == http.StatusMethodNotAllowed && operation != nil:
+	case a.Status == http.StatusNotFound && operation == nil,
+		a.Status == http.StatusMethodNotAllowed && operation != nil:
 		ref = c.operation("/openapi/v1/assets").Responses.Default()
 	case operation == nil && (method == http.MethodGet || method == http.MethodHead):
 		return fmt.Errorf("%s: %d at a path that the document does not have", target, a.Status)
@@ -170,8 +170,10 @@ func (c *Checker) Valid(target string, header http.Header) error {
 	}
 	return openapi3filter.ValidateRequest(context.Background(), &openapi3filter.RequestValidationInput{
 		Request: &http.Request{Method: http.MethodGet, URL: u, Header: header},
-		Route:   &routers.Route{Spec: c.Doc, PathItem: c.Doc.Paths.Value(u.Path), Operation: operation, Path: u.Path, Method: http.MethodGet},
-		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, SkipSettingDefaults: true},
+		Route: &routers.Route{Spec: c.Doc, PathItem: c.Doc.Paths.Value(u.Path), Operation: operation, Path: u.Path,
+			Method: http.MethodGet},
+		Options: &openapi3filter.Options{
+			AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, SkipSettingDefaults: true},
 	})
 }
 

@@ -29,13 +29,20 @@ type row = map[string]any
 // The example market. Its figures are made up.
 var (
 	assets = []row{
-		{"key": "bitcoin", "id": 1, "name": "Bitcoin", "symbol": "BTC", "slug": "bitcoin", "logo": "https://img.example/1.png",
-			"explorers": []string{"https://explorer.example/btc"}, "website": "https://bitcoin.example", "whitepaper": "https://bitcoin.example/paper.pdf"},
-		{"key": "ethereum", "id": 2, "name": "Ethereum", "symbol": "ETH", "slug": "ethereum", "logo": "https://img.example/2.png",
-			"explorers": []string{"https://explorer.example/eth", "https://other.example/eth"}, "website": "https://ethereum.example"},
-		{"key": "dollar", "id": 5, "name": "Dollar Token", "symbol": "USDX", "slug": "dollar-token", "logo": "https://img.example/5.png", "website": "https://usdx.example"},
-		{"key": "salt", "id": 7, "name": "Salt & Co", "symbol": "SALT", "slug": "salt-&-co", "logo": "https://img.example/7.png"},
-		{"key": "petal", "id": 9, "name": "Petal", "symbol": "PTL", "slug": "petal", "logo": "https://img.example/9.png"},
+		{"key": "bitcoin", "id": 1, "name": "Bitcoin", "symbol": "BTC", "slug": "bitcoin",
+			"logo":      "https://img.example/1.png",
+			"explorers": []string{"https://explorer.example/btc"}, "website": "https://bitcoin.example",
+			"whitepaper": "https://bitcoin.example/paper.pdf"},
+		{"key": "ethereum", "id": 2, "name": "Ethereum", "symbol": "ETH", "slug": "ethereum",
+			"logo":      "https://img.example/2.png",
+			"explorers": []string{"https://explorer.example/eth", "https://other.example/eth"},
+			"website":   "https://ethereum.example"},
+		{"key": "dollar", "id": 5, "name": "Dollar Token", "symbol": "USDX", "slug": "dollar-token",
+			"logo": "https://img.example/5.png", "website": "https://usdx.example"},
+		{"key": "salt", "id": 7, "name": "Salt & Co", "symbol": "SALT", "slug": "salt-&-co",
+			"logo": "https://img.example/7.png"},
+		{"key": "petal", "id": 9, "name": "Petal", "symbol": "PTL", "slug": "petal",
+			"logo": "https://img.example/9.png"},
 		{"key": "petal2", "id": 12, "name": "Petal Classic", "symbol": "PTL", "slug": "petal-classic"},
 		{"key": "dormant", "id": 14, "name": "Dormant", "symbol": "ZZZ", "slug": "dormant", "active": false},
 	}
@@ -55,20 +62,27 @@ var (
 		{"petal2", 3_700_000, 0, -40000, "12.5"},
 	}
 	exchanges = []row{
-		{"key": "harbor", "id": 1, "name": "Harbor", "slug": "harbor", "logo": "https://img.example/h.png", "links": row{"website": "https://harbor.example", "chat": "https://chat.example/harbor"},
-			"fees": row{"maker": "0.1", "taker": "0.25"}, "market": row{"volume_24h": "1845213377.125", "markets_count": 812, "coins_count": 240, "data_time": "2026-11-21T11:58:21Z"}},
+		{"key": "harbor", "id": 1, "name": "Harbor", "slug": "harbor", "logo": "https://img.example/h.png",
+			"links": row{"website": "https://harbor.example", "chat": "https://chat.example/harbor"},
+			"fees":  row{"maker": "0.1", "taker": "0.25"}, "market": row{"volume_24h": "1845213377.125",
+				"markets_count": 812, "coins_count": 240, "data_time": "2026-11-21T11:58:21Z"}},
 		{"key": "quay", "id": 3, "name": "Quay", "slug": "quay", "market": row{"coins_count": 12}},
 		{"key": "jetty", "id": 4, "name": "Jetty", "slug": "jetty"},
-		{"key": "pier", "id": 5, "name": "Pier", "slug": "pier", "fees": row{"taker": "0.3"}, "market": row{"volume_24h": "90210.5"}},
+		{"key": "pier", "id": 5, "name": "Pier", "slug": "pier", "fees": row{"taker": "0.3"},
+			"market": row{"volume_24h": "90210.5"}},
 	}
 	categories = []row{
-		{"key": "layer-1", "id": 1, "name": "Layer 1", "slug": "layer-1", "members": []string{"bitcoin", "ethereum", "salt"}},
+		{"key": "layer-1", "id": 1, "name": "Layer 1", "slug": "layer-1",
+			"members": []string{"bitcoin", "ethereum", "salt"}},
 		{"key": "stable", "id": 2, "name": "Stablecoins", "slug": "stablecoins", "members": []string{"dollar"}},
-		{"key": "flowers", "id": 3, "name": "Flowers (all)", "slug": "flowers-(all)", "members": []string{"petal", "petal2"}},
+		{"key": "flowers", "id": 3, "name": "Flowers (all)", "slug": "flowers-(all)",
+			"members": []string{"petal", "petal2"}},
 	}
 	chains = []row{
-		{"key": "ethereum", "id": 1, "name": "Ethereum", "display_name": "Ethereum", "slug": "ethereum-chain", "evm_chain_id": 1, "native": "ethereum", "members": []string{"ethereum", "dollar", "salt", "petal"}},
-		{"key": "bitcoin", "id": 2, "name": "Bitcoin", "display_name": "BTC", "slug": "bitcoin-chain", "native": "bitcoin", "members": []string{"bitcoin"}},
+		{"key": "ethereum", "id": 1, "name": "Ethereum", "display_name": "Ethereum", "slug": "ethereum-chain",
+			"evm_chain_id": 1, "native": "ethereum", "members": []string{"ethereum", "dollar", "salt", "petal"}},
+		{"key": "bitcoin", "id": 2, "name": "Bitcoin", "display_name": "BTC", "slug": "bitcoin-chain",
+			"native": "bitcoin", "members": []string{"bitcoin"}},
 	}
 )
 
@@ -85,7 +99,8 @@ func files(at time.Time) map[string][]row {
 		}
 		prices = append(prices, r)
 	}
-	return map[string][]row{"assets": assets, "quotes": prices, "exchanges": exchanges, "categories": categories, "chains": chains}
+	return map[string][]row{
+		"assets": assets, "quotes": prices, "exchanges": exchanges, "categories": categories, "chains": chains}
 }
 
 // made is a feed that a test makes up.
@@ -97,7 +112,8 @@ type made struct {
 func (m *made) String() string { return "example" }
 
 func (m *made) Files(context.Context, time.Time) (source.Files, error) {
-	files := fstest.MapFS{"feed.json": {Data: fmt.Appendf(nil, `{"format":1,"database":"example","time":%q}`, m.at.Format(time.RFC3339))}}
+	files := fstest.MapFS{
+		"feed.json": {Data: fmt.Appendf(nil, `{"format":1,"database":"example","time":%q}`, m.at.Format(time.RFC3339))}}
 	for name, rows := range m.files(m.at) {
 		var b strings.Builder
 		for _, r := range rows {
@@ -120,7 +136,8 @@ func NewBuilder(tb testing.TB, store artifacts.Store, src source.Source) *builde
 	guards.Force = true
 	b, err := builder.New(builder.Config{
 		Store: store, Source: src, Retain: builder.DefaultRetain, Guards: guards, Log: slog.New(slog.DiscardHandler),
-		Settings: market.Settings{TrendingMinMarketCap: market.U128{Lo: 10_000_000_00000000}, TrendingMinVolume: market.U128{Lo: 1_000_000_00000000}, HistoryAssets: market.DefaultHistoryAssets},
+		Settings: market.Settings{TrendingMinMarketCap: market.U128{Lo: 10_000_000_00000000},
+			TrendingMinVolume: market.U128{Lo: 1_000_000_00000000}, HistoryAssets: market.DefaultHistoryAssets},
 	})
 	if err != nil {
 		tb.Fatal(err)
@@ -130,7 +147,9 @@ func NewBuilder(tb testing.TB, store artifacts.Store, src source.Source) *builde
 
 // Publish builds the snapshots of these times into the store, from the rows that
 // files gives for each: those of assets.ndjson under "assets", and so on.
-func Publish(tb testing.TB, store artifacts.Store, files func(at time.Time) map[string][]map[string]any, times ...time.Time) {
+func Publish(
+	tb testing.TB, store artifacts.Store, files func(at time.Time) map[string][]map[string]any, times ...time.Time,
+) {
 	tb.Helper()
 	src := &made{files: files}
 	b := NewBuilder(tb, store, src)
@@ -164,7 +183,8 @@ func Unchanged(tb testing.TB) artifacts.Store {
 	store := memstore.New()
 	const day = 24 * time.Hour
 	var times []time.Time
-	for _, ago := range []time.Duration{365 * day, 90 * day, 30 * day, 7 * day, day, 12 * time.Hour, 6 * time.Hour, time.Hour, 10 * time.Minute, 0} {
+	for _, ago := range []time.Duration{
+		365 * day, 90 * day, 30 * day, 7 * day, day, 12 * time.Hour, 6 * time.Hour, time.Hour, 10 * time.Minute, 0} {
 		times = append(times, now.Add(-ago))
 	}
 	Publish(tb, store, files, times...)
@@ -186,7 +206,8 @@ func Key(tb testing.TB, store artifacts.Store, rate, burst int) string {
 // URL. It is ready for the store's snapshot, if there is one, and for its keys.
 func Start(tb testing.TB, cfg edge.Config) string {
 	tb.Helper()
-	cfg.Listen, cfg.Admin, cfg.Poll, cfg.Log = "127.0.0.1:0", "127.0.0.1:0", 20*time.Millisecond, slog.New(slog.DiscardHandler)
+	cfg.Listen, cfg.Admin, cfg.Poll, cfg.Log = "127.0.0.1:0", "127.0.0.1:0", 20*time.Millisecond,
+		slog.New(slog.DiscardHandler)
 	cfg.CacheSize, cfg.CacheDir = 8<<20, tb.TempDir()
 	e, err := edge.New(context.Background(), cfg)
 	if err != nil {

@@ -35,7 +35,8 @@ func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}()
 	return &http.Response{
-		StatusCode: w.status, Header: w.header, Body: &pipeBody{PipeReader: body, stop: sync.OnceFunc(func() { close(stop) })},
+		StatusCode: w.status, Header: w.header,
+		Body:          &pipeBody{PipeReader: body, stop: sync.OnceFunc(func() { close(stop) })},
 		ContentLength: -1, Request: r, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}, nil
 }

@@ -47,11 +47,14 @@ func TestStop(t *testing.T) {
 		end    func(*Process)
 		err    string // "": status 0
 	}{
-		"ends by itself":   {script: "echo up", end: func(p *Process) { <-p.Exited() }},
-		"ends when asked":  {script: "trap 'echo bye >&2; exit 0' TERM; echo up; while :; do sleep 0.01; done", end: func(p *Process) { p.Stop(time.Minute) }},
-		"does not end":     {script: "trap '' TERM; echo up; while :; do sleep 0.01; done", end: func(p *Process) { p.Stop(time.Millisecond) }, err: "signal: killed"},
-		"is killed":        {script: "echo up; exec sleep 1000", end: (*Process).Kill, err: "signal: killed"},
-		"is stopped twice": {script: "echo up; exec sleep 1000", end: func(p *Process) { p.Kill(); p.Stop(time.Minute); p.Kill() }, err: "signal: killed"},
+		"ends by itself": {script: "echo up", end: func(p *Process) { <-p.Exited() }},
+		"ends when asked": {script: "trap 'echo bye >&2; exit 0' TERM; echo up; while :; do sleep 0.01; done",
+			end: func(p *Process) { p.Stop(time.Minute) }},
+		"does not end": {script: "trap '' TERM; echo up; while :; do sleep 0.01; done",
+			end: func(p *Process) { p.Stop(time.Millisecond) }, err: "signal: killed"},
+		"is killed": {script: "echo up; exec sleep 1000", end: (*Process).Kill, err: "signal: killed"},
+		"is stopped twice": {script: "echo up; exec sleep 1000",
+			end: func(p *Process) { p.Kill(); p.Stop(time.Minute); p.Kill() }, err: "signal: killed"},
 		"fails":            {script: "echo up; exit 4", end: func(p *Process) { <-p.Exited() }, err: "exit status 4"},
 		"prints very much": {script: "seq 100000; echo last", end: func(p *Process) { <-p.Exited() }},
 	} {
@@ -63,7 +66,8 @@ func TestStop(t *testing.T) {
 				t.Errorf("ended with %v, want %q", err, tc.err)
 			}
 			// All output is passed on, the end of it kept; both streams.
-			if tail := p.Tail(); len(tail) > tailSize || !strings.HasSuffix(strings.TrimSpace(out.String()), tail) || tail == "" {
+			if tail := p.Tail(); len(tail) > tailSize || !strings.HasSuffix(strings.TrimSpace(out.String()), tail) ||
+				tail == "" {
 				t.Errorf("kept %q of %d bytes", tail, out.Len())
 			}
 		})

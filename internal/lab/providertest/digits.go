@@ -28,7 +28,8 @@ func Digits(t *testing.T, quote func(price, marketCap, volume string) provider.M
 			}
 		}
 		files := provider.NewFeed("test", time.Unix(1, 0), nil)
-		quote(cmp.Or(values["price"], "null"), cmp.Or(values["market_cap"], `""`), cmp.Or(values["volume"], "null")).Write(files)
+		quote(cmp.Or(values["price"], "null"), cmp.Or(values["market_cap"], `""`), cmp.Or(values["volume"], "null")).
+			Write(files)
 		CheckRead(t, files)
 		written := Contents(t, files, source.QuotesFile)
 		if values["price"] == "" {

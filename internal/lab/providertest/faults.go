@@ -40,7 +40,9 @@ var endpointFaults = map[string]http.HandlerFunc{
 // but the prices together: prices of each mark are there within two minutes, and the
 // last good rows stand in for all else, which the feed says. Prices stand in for an
 // hour, and then there is no feed.
-func EndpointsFail(t *testing.T, endpoints map[string]Endpoint, sample func() *Provider, open func(*Provider) *provider.Source) {
+func EndpointsFail(
+	t *testing.T, endpoints map[string]Endpoint, sample func() *Provider, open func(*Provider) *provider.Source,
+) {
 	t.Helper()
 	var prices []string
 	for path, e := range endpoints {
@@ -122,7 +124,9 @@ func failForADay(
 	}
 }
 
-func pricesFail(t *testing.T, path string, e Endpoint, answer http.HandlerFunc, p *Provider, open func(*Provider) *provider.Source) {
+func pricesFail(
+	t *testing.T, path string, e Endpoint, answer http.HandlerFunc, p *Provider, open func(*Provider) *provider.Source,
+) {
 	s := open(p)
 	good := All(t, Files(t, s))
 	p.Fault(path, answer)
@@ -155,7 +159,8 @@ func NastyRows(t *testing.T, rows [][]string, market func(row string) provider.M
 		prices := map[string]string{}
 		for _, q := range feed.Quotes {
 			units := new(big.Int).SetUint64(q.Price.Hi)
-			prices[feed.Assets[q.Asset].Key] = units.Lsh(units, 64).Or(units, new(big.Int).SetUint64(q.Price.Lo)).String()
+			prices[feed.Assets[q.Asset].Key] = units.Lsh(units, 64).Or(units, new(big.Int).SetUint64(q.Price.Lo)).
+				String()
 		}
 		var reasons []string
 		for _, f := range report.Files {

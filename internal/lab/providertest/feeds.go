@@ -58,7 +58,8 @@ func Read(t testing.TB, files source.Files) (*market.Feed, *source.Report) {
 func All(t *testing.T, files source.Files) map[string]string {
 	t.Helper()
 	m := map[string]string{}
-	for _, name := range []string{source.AssetsFile, source.QuotesFile, source.ExchangesFile, source.CategoriesFile, source.ChainsFile} {
+	for _, name := range []string{
+		source.AssetsFile, source.QuotesFile, source.ExchangesFile, source.CategoriesFile, source.ChainsFile} {
 		m[name] = Contents(t, files, name)
 	}
 	return m
@@ -156,7 +157,8 @@ func CheckRead(t testing.TB, feed *provider.Feed) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, table := range []*provider.Table{&feed.Assets, &feed.Quotes, &feed.Exchanges, &feed.Categories, &feed.Chains} {
+	for i, table := range []*provider.Table{
+		&feed.Assets, &feed.Quotes, &feed.Exchanges, &feed.Categories, &feed.Chains} {
 		if got := report.Files[i]; got.Rows != table.Rows() || got.Accepted+got.Rejected != got.Rows {
 			t.Errorf("%s: %+v, want %d rows", got.Name, got, table.Rows())
 		}

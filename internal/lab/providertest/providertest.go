@@ -170,7 +170,10 @@ func (p *Provider) Transport() http.RoundTripper { return pipe.Transport{Handler
 // Open opens a source where the environment has vars, and without a quota unless
 // rest has one. It uses the network or,
 // without logging, a transport that is not nil.
-func Open(t testing.TB, open func(string, provider.Env) (*provider.Source, error), transport http.RoundTripper, rest string, vars ...string) *provider.Source {
+func Open(
+	t testing.TB, open func(string, provider.Env) (*provider.Source, error), transport http.RoundTripper, rest string,
+	vars ...string,
+) *provider.Source {
 	t.Helper()
 	env := Env(t, vars...)
 	if transport != nil {

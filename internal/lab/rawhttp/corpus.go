@@ -44,7 +44,8 @@ var tables = []table{
 			{"alone", bare("GET"), nil},
 			{"binary", bare("\x00\x01\x02"), nil},
 		},
-		open: []entry{{"CONNECT", request("CONNECT edge.test:443 HTTP/1.1"), nil}, {"GET *", request("GET * HTTP/1.1"), nil}, {"very long", request(letters(2000) + " / HTTP/1.1"), nil}},
+		open: []entry{{"CONNECT", request("CONNECT edge.test:443 HTTP/1.1"), nil},
+			{"GET *", request("GET * HTTP/1.1"), nil}, {"very long", request(letters(2000) + " / HTTP/1.1"), nil}},
 	},
 	{
 		area: "versions", rule: "HTTP/1.0 and HTTP/1.1 and no other major",
@@ -62,7 +63,8 @@ var tables = []table{
 			{"blank after it", request("GET " + Path + " HTTP/1.1 "), nil},
 			{"tabs between", request("GET\t" + Path + "\tHTTP/1.1"), nil},
 		},
-		open: []entry{{"1.2", request("GET " + Path + " HTTP/1.2"), nil}, {"1.10", request("GET " + Path + " HTTP/1.10"), nil}},
+		open: []entry{
+			{"1.2", request("GET " + Path + " HTTP/1.2"), nil}, {"1.10", request("GET " + Path + " HTTP/1.10"), nil}},
 	},
 	{
 		area: "targets", rule: "a path, or the absolute form; visible ASCII",
@@ -92,7 +94,8 @@ var tables = []table{
 		},
 		open: []entry{
 			{"fragment", request("GET " + Path + "#x HTTP/1.1"), nil},
-			{"other scheme", request("GET ftp://a/b HTTP/1.1"), nil}, {"authority", request("GET edge.test:80 HTTP/1.1"), nil},
+			{"other scheme", request("GET ftp://a/b HTTP/1.1"), nil},
+			{"authority", request("GET edge.test:80 HTTP/1.1"), nil},
 		},
 	},
 	{
@@ -111,7 +114,10 @@ var tables = []table{
 			{"blank within", bare("GET "+Path+" HTTP/1.1", "Host: a b"), nil},
 			{"none, absolute", bare("GET http://other.test" + Path + " HTTP/1.1"), nil},
 		},
-		open: []entry{{"empty", bare("GET "+Path+" HTTP/1.1", "Host:"), nil}, {"list", bare("GET "+Path+" HTTP/1.1", "Host: a,b"), nil}, {"slash", bare("GET "+Path+" HTTP/1.1", "Host: a/b"), nil}, {"user", bare("GET "+Path+" HTTP/1.1", "Host: u@a"), nil}},
+		open: []entry{
+			{"empty", bare("GET "+Path+" HTTP/1.1", "Host:"), nil},
+			{"list", bare("GET "+Path+" HTTP/1.1", "Host: a,b"), nil}, {"slash", bare(
+				"GET "+Path+" HTTP/1.1", "Host: a/b"), nil}, {"user", bare("GET "+Path+" HTTP/1.1", "Host: u@a"), nil}},
 	},
 	{
 		area: "lines", rule: "lines end in CR LF, have a name and a colon, no blank before it, no continuation, no CR, LF or NUL within",
@@ -152,7 +158,8 @@ var tables = []table{
 			{"CR between", get("X-A: b\rX-B: c"), nil},
 			{"CR at the end", "GET " + Path + " HTTP/1.1\r\nHost: edge.test\r\r", nil},
 		},
-		open: []entry{{"control byte in a value", get("X-A: a\x01b"), nil}, {"DEL in a value", get("X-A: a\x7fb"), nil}},
+		open: []entry{
+			{"control byte in a value", get("X-A: a\x01b"), nil}, {"DEL in a value", get("X-A: a\x7fb"), nil}},
 	},
 	{
 		area: "head", rule: "16,384 bytes from the first through the empty line, 100 header lines; 431 before any 400",
@@ -173,16 +180,20 @@ var tables = []table{
 			{"no line", letters(17000), s431},
 			{"101 lines", lined(maxLines + 1), s431},
 			{"101 lines, not HTTP", lined(maxLines+1, "X-A : b"), s431},
-			{"101 lines, no Host", bare(append([]string{"GET / HTTP/1.1"}, slices.Repeat([]string{"X-A: b"}, maxLines+1)...)...), s431},
+			{"101 lines, no Host",
+				bare(append([]string{"GET / HTTP/1.1"}, slices.Repeat([]string{"X-A: b"}, maxLines+1)...)...), s431},
 			{"1,000 lines", get(slices.Repeat([]string{"A:b"}, 1000)...), s431},
 		},
-		late: []entry{{"101 lines, no end", strings.TrimSuffix(lined(maxLines+1), "\r\n"), s431}, {"100 lines, no end", strings.TrimSuffix(lined(maxLines), "\r\n"), nil}},
+		late: []entry{{"101 lines, no end", strings.TrimSuffix(lined(maxLines+1), "\r\n"), s431},
+			{"100 lines, no end", strings.TrimSuffix(lined(maxLines), "\r\n"), nil}},
 	},
 	{
 		area: "empty lines", rule: "at most one stands before the request line",
-		taken: []entry{{"one", "\r\n" + get(), nil}, {"one before HEAD", "\r\n" + request("HEAD "+Path+" HTTP/1.1"), nil}, {"one after", get() + "\r\n", nil}},
+		taken: []entry{{"one", "\r\n" + get(), nil},
+			{"one before HEAD", "\r\n" + request("HEAD "+Path+" HTTP/1.1"), nil}, {"one after", get() + "\r\n", nil}},
 		refused: []entry{
-			{"two", "\r\n\r\n" + get(), nil}, {"three", "\r\n\r\n\r\n" + get(), nil}, {"LF", "\n" + get(), nil}, {"CR", "\r" + get(), nil}, {"blank", " \r\n" + get(), nil},
+			{"two", "\r\n\r\n" + get(), nil}, {"three", "\r\n\r\n\r\n" + get(), nil}, {"LF", "\n" + get(), nil},
+			{"CR", "\r" + get(), nil}, {"blank", " \r\n" + get(), nil},
 			{"one, then a blank", "\r\n " + get(), nil}, {"one, then LF", "\r\n\n" + get(), nil},
 		},
 	},
@@ -296,7 +307,8 @@ var tables = []table{
 		refused: []entry{
 			{"17 digits", chunks("00000000000000005\r\nhello\r\n0\r\n\r\n"), nil},
 			{"4 KiB and one byte", chunks("1001\r\n" + letters(maxBody+1) + "\r\n0\r\n\r\n"), s413},
-			{"4 KiB and one byte, in pieces", chunks(strings.Repeat("400\r\n"+letters(1024)+"\r\n", 4) + "1\r\na\r\n0\r\n\r\n"), s413},
+			{"4 KiB and one byte, in pieces",
+				chunks(strings.Repeat("400\r\n"+letters(1024)+"\r\n", 4) + "1\r\na\r\n0\r\n\r\n"), s413},
 			{"huge", chunks("7fffffff\r\n"), s413},
 			{"no digit", chunks("zz\r\nhello\r\n0\r\n\r\n"), nil},
 			{"no size", chunks("\r\nhello\r\n0\r\n\r\n"), nil},
@@ -321,11 +333,16 @@ var tables = []table{
 			{"extension without end", chunks("5;" + letters(6000)), nil},
 		},
 		late: []entry{
-			{"half", chunks("5\r\nhe"), nil}, {"half a size", chunks("5"), nil}, {"no size yet", chunks(""), nil}, {"no end", chunks("5\r\nhello\r\n"), nil}, {"half an end", chunks("0\r\n"), nil}, {"half an extension", chunks("5;a"), nil},
+			{"half", chunks("5\r\nhe"), nil}, {"half a size", chunks("5"), nil}, {"no size yet", chunks(""), nil},
+			{"no end", chunks("5\r\nhello\r\n"), nil}, {"half an end", chunks("0\r\n"), nil},
+			{"half an extension", chunks("5;a"), nil},
 		},
 		open: []entry{
-			{"blank after the size", chunks("5 \r\nhello\r\n0\r\n\r\n"), nil}, {"blank before an extension", chunks("5 ;a\r\nhello\r\n0\r\n\r\n"), nil},
-			{"2^64 + 5", chunks("10000000000000005\r\nhello\r\n0\r\n\r\n"), nil}, {"2^32 + 5", chunks("100000005\r\nhello\r\n0\r\n\r\n"), nil}, {"NUL in an extension", chunks("5;\x00\r\nhello\r\n0\r\n\r\n"), nil},
+			{"blank after the size", chunks("5 \r\nhello\r\n0\r\n\r\n"), nil},
+			{"blank before an extension", chunks("5 ;a\r\nhello\r\n0\r\n\r\n"), nil},
+			{"2^64 + 5", chunks("10000000000000005\r\nhello\r\n0\r\n\r\n"), nil},
+			{"2^32 + 5", chunks("100000005\r\nhello\r\n0\r\n\r\n"), nil},
+			{"NUL in an extension", chunks("5;\x00\r\nhello\r\n0\r\n\r\n"), nil},
 		},
 	},
 	{
@@ -361,7 +378,8 @@ var tables = []table{
 			{"no end", chunks("0\r\nX-A: " + letters(6000)), nil},
 		},
 		late: []entry{{"half", chunks("0\r\nX-A"), nil}, {"all but the end", chunks("0\r\nX-A: b\r\n"), nil}},
-		open: []entry{{"NUL", trailed("X-A: \x00\r\n"), nil}, {"500 lines", trailed(strings.Repeat("A:b\r\n", 500)), nil}},
+		open: []entry{
+			{"NUL", trailed("X-A: \x00\r\n"), nil}, {"500 lines", trailed(strings.Repeat("A:b\r\n", 500)), nil}},
 	},
 	{
 		area: "Expect", rule: "100-continue, in any case, in HTTP/1.1, before a body of at most 4 KiB; others are ignored",
@@ -370,22 +388,26 @@ var tables = []table{
 			{"chunked", chunks("5\r\nhello\r\n0\r\n\r\n", "Expect: 100-continue"), s100},
 			{"upper case", get("EXPECT: 100-CONTINUE", "Content-Length: 5") + "hello", s100},
 			{"mixed case", get("Expect: 100-Continue", "Content-Length: 4096") + letters(maxBody), s100},
-			{"POST", request("POST "+Path+" HTTP/1.1", "Expect: 100-continue", "Content-Length: 5") + "hello", []int{100, 405}},
+			{"POST", request("POST "+Path+" HTTP/1.1", "Expect: 100-continue", "Content-Length: 5") + "hello",
+				[]int{100, 405}},
 			{"no body", get("Expect: 100-continue"), nil},
 			{"other", get("Expect: 200-ok", "Content-Length: 5") + "hello", nil},
 			{"longer", get("Expect: 100-continued", "Content-Length: 5") + "hello", nil},
-			{"HTTP/1.0, kept", old("Connection: keep-alive", "Expect: 100-continue", "Content-Length: 5") + "hello", nil},
+			{"HTTP/1.0, kept", old("Connection: keep-alive", "Expect: 100-continue", "Content-Length: 5") + "hello",
+				nil},
 		},
 		last: []entry{{"HTTP/1.0", old("Expect: 100-continue", "Content-Length: 5") + "hello", nil}},
 		refused: []entry{
 			{"too large", get("Expect: 100-continue", "Content-Length: 4097"), s413},
 			{"too large, mixed case", get("Expect: 100-Continue", "Content-Length: 4097"), s413},
-			{"chunks too large", chunks("1001\r\n"+letters(maxBody+1)+"\r\n0\r\n\r\n", "Expect: 100-continue"), []int{100, 413}},
+			{"chunks too large", chunks("1001\r\n"+letters(maxBody+1)+"\r\n0\r\n\r\n", "Expect: 100-continue"),
+				[]int{100, 413}},
 			{"two lengths", get("Expect: 100-continue", "Content-Length: 5", "Content-Length: 5"), nil},
 		},
 		late: []entry{{"never sent", get("Expect: 100-continue", "Content-Length: 5"), []int{100, 408}}},
 		open: []entry{
-			{"length 0", get("Expect: 100-continue", "Content-Length: 0"), nil}, {"list", get("Expect: 100-continue, x", "Content-Length: 5") + "hello", nil},
+			{"length 0", get("Expect: 100-continue", "Content-Length: 0"), nil},
+			{"list", get("Expect: 100-continue, x", "Content-Length: 5") + "hello", nil},
 			{"twice", get("Expect: 100-continue", "Expect: 100-continue", "Content-Length: 5") + "hello", nil},
 		},
 	},
@@ -411,8 +433,10 @@ var tables = []table{
 			{"close, then keep-alive", get("Connection: close", "Connection: keep-alive"), nil},
 			{"keep-alive, then close", get("Connection: keep-alive", "Connection: close"), nil},
 			{"close and others in one", get("Connection: keep-alive, close"), nil},
-			{"close in the last of many", get(append(slices.Repeat([]string{"Connection: x-a"}, 50), "Connection: close")...), nil},
-			{"close in the first of many", get(append([]string{"Connection: close"}, slices.Repeat([]string{"Connection: x-a"}, 50)...)...), nil},
+			{"close in the last of many",
+				get(append(slices.Repeat([]string{"Connection: x-a"}, 50), "Connection: close")...), nil},
+			{"close in the first of many",
+				get(append([]string{"Connection: close"}, slices.Repeat([]string{"Connection: x-a"}, 50)...)...), nil},
 			{"close after a body", get("Connection: close", "Content-Length: 5") + "hello", nil},
 			{"close after chunks", chunks("5\r\nhello\r\n0\r\n\r\n", "Connection: close"), nil},
 			{"close of HEAD", request("HEAD "+Path+" HTTP/1.1", "Connection: close"), nil},
@@ -425,9 +449,13 @@ var tables = []table{
 	{
 		area: "late", rule: "a request that was begun and never completed: 408, and closed",
 		late: []entry{
-			{"one byte", "G", nil}, {"method", "GET ", nil}, {"half a request line", "GET /openapi", nil}, {"request line", "GET / HTTP/1.1\r\n", nil}, {"half a line", "GET / HTTP/1.1\r\nHost: x\r\nX-A: b", nil},
-			{"all but the end", "GET / HTTP/1.1\r\nHost: x\r\n", nil}, {"all but the last byte", strings.TrimSuffix(get(), "\n"), nil}, {"10,000 bytes", "GET / HTTP/1.1\r\nHost: x\r\nX-A: " + letters(10000), nil},
-			{"16,383 bytes", sized(maxHead)[:maxHead-1], nil}, {"behind an empty line", "\r\nGET", nil}, {"behind another", get() + "GET /", []int{200, 408}}, {"behind a body", get("Content-Length: 5") + "helloGET", []int{200, 408}},
+			{"one byte", "G", nil}, {"method", "GET ", nil}, {"half a request line", "GET /openapi", nil}, {
+				"request line", "GET / HTTP/1.1\r\n", nil}, {"half a line", "GET / HTTP/1.1\r\nHost: x\r\nX-A: b", nil},
+			{"all but the end", "GET / HTTP/1.1\r\nHost: x\r\n", nil}, {"all but the last byte", strings.TrimSuffix(
+				get(), "\n"), nil}, {"10,000 bytes", "GET / HTTP/1.1\r\nHost: x\r\nX-A: " + letters(10000), nil},
+			{"16,383 bytes", sized(maxHead)[:maxHead-1], nil}, {"behind an empty line", "\r\nGET", nil},
+			{"behind another", get() + "GET /", []int{200, 408}},
+			{"behind a body", get("Content-Length: 5") + "helloGET", []int{200, 408}},
 		},
 		open: []entry{{"TLS", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", nil}},
 	},
@@ -441,7 +469,8 @@ func pipelines() []Case {
 		status      []int
 	}
 	marked := func(i int, line string, lines ...string) string {
-		return line + "\r\n" + strings.Join(append(append([]string{"Host: edge.test", fmt.Sprintf("X-Request-Id: id-%d", i)}, lines...), ""), "\r\n") + "\r\n"
+		return line + "\r\n" + strings.Join(append(
+			append([]string{"Host: edge.test", fmt.Sprintf("X-Request-Id: id-%d", i)}, lines...), ""), "\r\n") + "\r\n"
 	}
 	kinds := []func(i int) one{
 		func(i int) one { return one{"GET", marked(i, "GET "+Path+" HTTP/1.1"), []int{200}} },
@@ -450,7 +479,8 @@ func pipelines() []Case {
 			return one{"POST", marked(i, "POST "+Path+" HTTP/1.1", "Content-Length: 5") + "hello", []int{405}}
 		},
 		func(i int) one {
-			return one{"GET", marked(i, "GET "+Path+" HTTP/1.1", "Transfer-Encoding: chunked") + "2\r\nhi\r\n0\r\nX-A: b\r\n\r\n", []int{200}}
+			return one{"GET", marked(i, "GET "+Path+" HTTP/1.1", "Transfer-Encoding: chunked") +
+				"2\r\nhi\r\n0\r\nX-A: b\r\n\r\n", []int{200}}
 		},
 		func(i int) one { return one{"GET", "\r\n" + marked(i, "GET /x HTTP/1.1"), []int{404}} },
 		func(i int) one { return one{"OPTIONS", marked(i, "OPTIONS * HTTP/1.1"), []int{204}} },
@@ -458,7 +488,8 @@ func pipelines() []Case {
 			return one{"GET", marked(i, "GET "+Path+" HTTP/1.0", "Connection: keep-alive"), []int{200}}
 		},
 		func(i int) one {
-			return one{"GET", marked(i, "GET "+Path+" HTTP/1.1", "Expect: 100-continue", "Content-Length: 5") + "hello", []int{100, 200}}
+			return one{"GET", marked(i, "GET "+Path+" HTTP/1.1", "Expect: 100-continue", "Content-Length: 5") + "hello",
+				[]int{100, 200}}
 		},
 	}
 	var cases []Case
@@ -488,10 +519,14 @@ func pipelines() []Case {
 		name string
 		one
 	}{
-		{"close", one{"GET", get("Connection: x-a", "Connection: close"), []int{200}}}, {"HTTP/1.0", one{"HEAD", request("HEAD " + Path + " HTTP/1.0"), []int{200}}},
-		{"not HTTP", one{"GET", get("X-A : b"), []int{400}}}, {"two lengths", one{"GET", get("Content-Length: 5", "Content-Length: 0") + "hello", []int{400}}},
-		{"a bad chunk", one{"GET", chunks("x\r\n\r\n"), []int{400}}}, {"a bad trailer", one{"GET", trailed("X-A: b\r\n c\r\n"), []int{400}}}, {"two empty lines", one{"GET", "\r\n\r\n" + get(), []int{400}}},
-		{"a large body", one{"GET", get("Content-Length: 4097") + letters(maxBody+1), []int{413}}}, {"101 lines", one{"GET", lined(maxLines + 1), []int{431}}}, {"a large head", one{"GET", sized(maxHead + 1), []int{431}}},
+		{"close", one{"GET", get("Connection: x-a", "Connection: close"), []int{200}}},
+		{"HTTP/1.0", one{"HEAD", request("HEAD " + Path + " HTTP/1.0"), []int{200}}},
+		{"not HTTP", one{"GET", get("X-A : b"), []int{400}}},
+		{"two lengths", one{"GET", get("Content-Length: 5", "Content-Length: 0") + "hello", []int{400}}},
+		{"a bad chunk", one{"GET", chunks("x\r\n\r\n"), []int{400}}}, {"a bad trailer", one{"GET",
+			trailed("X-A: b\r\n c\r\n"), []int{400}}}, {"two empty lines", one{"GET", "\r\n\r\n" + get(), []int{400}}},
+		{"a large body", one{"GET", get("Content-Length: 4097") + letters(maxBody+1), []int{413}}}, {"101 lines",
+			one{"GET", lined(maxLines + 1), []int{431}}}, {"a large head", one{"GET", sized(maxHead + 1), []int{431}}},
 	}
 	for i, e := range ends {
 		pipeline(e.name+" in the middle", 6, i, 3, e.one)
@@ -508,7 +543,8 @@ func pipelines() []Case {
 	}
 	// Reads that end within a request that follows.
 	large("a head of 16,384 bytes in the middle", get(), "\r\n"+sized(maxHead-2), get())
-	large("bodies of 4,096 bytes", get("Content-Length: 4096")+letters(maxBody), chunks("1000\r\n"+letters(maxBody)+"\r\n0\r\n\r\n"), get(), get("Content-Length: 4096")+letters(maxBody))
+	large("bodies of 4,096 bytes", get("Content-Length: 4096")+letters(maxBody),
+		chunks("1000\r\n"+letters(maxBody)+"\r\n0\r\n\r\n"), get(), get("Content-Length: 4096")+letters(maxBody))
 	large("heads of 6,000 bytes", sized(6000), sized(6000), sized(6000))
 	return cases
 }

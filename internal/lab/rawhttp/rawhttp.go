@@ -72,7 +72,8 @@ func Cases() []Case {
 			next    string
 			as      Case
 		}{
-			{t.taken, 200, next, Case{}}, {t.last, 200, next, Case{Closes: true}}, {t.refused, 400, next, Case{Closes: true}},
+			{t.taken, 200, next, Case{}}, {t.last, 200, next, Case{Closes: true}},
+			{t.refused, 400, next, Case{Closes: true}},
 			{t.open, 0, next, Case{Open: true}}, {t.late, 408, "", Case{Closes: true}},
 		} {
 			for _, e := range kind.entries {
@@ -134,8 +135,10 @@ var mutations = []func(*rand.Rand, string) string{
 		return strings.Join(lines, "")
 	},
 	func(r *rand.Rand, s string) string { // another field
-		field := []string{"Content-Length: 5", "Content-Length: 0", "Transfer-Encoding: chunked", "Transfer-Encoding: identity", "transfer-encoding:\tchunked", "Transfer-Encoding: x, chunked",
-			"Content-Length: 5, 5", "Content-Length: +5", "Expect: 100-continue", "Connection: close, Content-Length", "Connection: Transfer-Encoding", "Upgrade: h2c", "Host: other.test"}
+		field := []string{"Content-Length: 5", "Content-Length: 0", "Transfer-Encoding: chunked",
+			"Transfer-Encoding: identity", "transfer-encoding:\tchunked", "Transfer-Encoding: x, chunked",
+			"Content-Length: 5, 5", "Content-Length: +5", "Expect: 100-continue", "Connection: close, Content-Length",
+			"Connection: Transfer-Encoding", "Upgrade: h2c", "Host: other.test"}
 		return replaceOne(r, s, "\r\n", "\r\n"+field[r.IntN(len(field))]+"\r\n")
 	},
 }

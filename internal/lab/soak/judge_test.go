@@ -31,7 +31,8 @@ func TestJudge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := builder.New(builder.Config{Store: store, Source: feed, Retain: time.Hour, Guards: builder.DefaultGuards, Log: slog.New(slog.DiscardHandler)})
+	b, err := builder.New(builder.Config{Store: store, Source: feed, Retain: time.Hour, Guards: builder.DefaultGuards,
+		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +86,8 @@ func TestJudge(t *testing.T) {
 		"unavailable without reason": {503, "", unavailable, http.Header{"Retry-After": {"1"}}, "", true, calm503},
 		"unavailable without header": {503, "", unavailable, nil, "", false, wrongAnswers},
 		"unavailable in other words": {503, "", "sorry", http.Header{"Retry-After": {"1"}}, "", false, wrongAnswers},
-		"cut off":                    {200, newer, bodies[newer], http.Header{"Content-Length": {"1000000"}}, "", false, cutAnswers},
+		"cut off": {
+			200, newer, bodies[newer], http.Header{"Content-Length": {"1000000"}}, "", false, cutAnswers},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -112,7 +114,8 @@ func TestJudge(t *testing.T) {
 				t.Fatal(err)
 			}
 			checker := check.New(check.Config{Share: 1, Store: v})
-			src := &source{traffic.NewTargets([]traffic.Target{{Method: "GET", Path: target}}, nil, checker), s, &node{}, ctx}
+			src := &source{
+				traffic.NewTargets([]traffic.Target{{Method: "GET", Path: target}}, nil, checker), s, &node{}, ctx}
 			one := src.Session().(*session)
 			one.latest = c.latest
 			conn := client.New(e)
@@ -198,7 +201,8 @@ func TestJudgeTime(t *testing.T) {
 		}
 		for i := 1; i < len(names); i++ {
 			one.pin = names[i]
-			for status, may := range map[int]bool{http.StatusGone: slices.Contains(c.withdrawn, i), http.StatusServiceUnavailable: i > 1, http.StatusBadRequest: i > 2} {
+			for status, may := range map[int]bool{http.StatusGone: slices.Contains(c.withdrawn, i),
+				http.StatusServiceUnavailable: i > 1, http.StatusBadRequest: i > 2} {
 				if got := one.refused(status); got != may {
 					t.Errorf("%s: %d to a pin on snapshot %d: %v, want %v", name, status, i, got, may)
 				}

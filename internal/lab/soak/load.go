@@ -89,7 +89,8 @@ func (s *soak) load(ctx context.Context) (wait func(), err error) {
 		}
 		loops.Go(func() {
 			_, err := engine.Run(ctx, engine.Config{
-				Endpoints: []*client.Endpoint{e}, Source: &source{mix, s, n, ctx}, Connections: clientsPerEdge, Timeout: patience,
+				Endpoints: []*client.Endpoint{e}, Source: &source{mix, s, n, ctx}, Connections: clientsPerEdge,
+				Timeout:  patience,
 				Duration: 1000 * time.Hour, // until ctx is done
 			})
 			if err != nil {
@@ -98,7 +99,8 @@ func (s *soak) load(ctx context.Context) (wait func(), err error) {
 			s.judge(n, checker)
 		})
 	}
-	held := streams.Hold(ctx, streams.Config{Endpoints: endpoints, Count: streamsPerEdge * len(endpoints), Store: s.vault})
+	held := streams.Hold(
+		ctx, streams.Config{Endpoints: endpoints, Count: streamsPerEdge * len(endpoints), Store: s.vault})
 	return func() {
 		loops.Wait()
 		s.judgeStreams(held.Close())
@@ -125,7 +127,8 @@ func (s *soak) judgeStreams(r *streams.Result) {
 		s.report.breaks(offTime, "%d events came before their snapshots were to become current", r.Early)
 	}
 	if r.Open != r.Count || r.Events == 0 {
-		s.report.breaks(stuck, "%d of %d streams of events were open at the end, after %d events", r.Open, r.Count, r.Events)
+		s.report.breaks(
+			stuck, "%d of %d streams of events were open at the end, after %d events", r.Open, r.Count, r.Events)
 	}
 }
 
@@ -135,7 +138,8 @@ func (s *soak) judge(n *node, c *check.Checker) {
 	for _, f := range rep.Findings {
 		for i := range f.Count {
 			e := f.Examples[min(i, uint64(len(f.Examples)-1))]
-			s.report.breaks(wrongAnswers, "%s: %s: %s, snapshot %s, at %s: %s", n.name, f.Kind, e.Target, e.Snapshot, e.At.UTC().Format("15:04:05.000"), e.Detail)
+			s.report.breaks(wrongAnswers, "%s: %s: %s, snapshot %s, at %s: %s", n.name, f.Kind, e.Target, e.Snapshot,
+				e.At.UTC().Format("15:04:05.000"), e.Detail)
 		}
 	}
 	if rep.Uncompared > 0 {
@@ -313,7 +317,8 @@ func (s *session) Answer(res *client.Response) engine.Verdict {
 	r.count(requests)
 	r.count("answers of status " + strconv.Itoa(res.Status))
 	if res.Status == http.StatusServiceUnavailable {
-		if string(res.Get("Retry-After")) != "1" || !s.head && (!bytes.HasPrefix(res.Body, []byte(`{"code":50300,`)) || !bytes.HasSuffix(res.Body, []byte(`"result":{}}`))) {
+		if string(res.Get("Retry-After")) != "1" || !s.head && (!bytes.HasPrefix(res.Body, []byte(`{"code":50300,`)) ||
+			!bytes.HasSuffix(res.Body, []byte(`"result":{}}`))) {
 			r.breaks(wrongAnswers, "%s: a 503 with Retry-After %q and %s", n, res.Get("Retry-After"), res.Body)
 		}
 		if s.source.soak.calm(s.began) && (s.pin == "" || !s.refused(res.Status)) {

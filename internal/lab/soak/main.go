@@ -14,9 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"example.com/marketdata/internal/cmdline"
+	"github.com/alecthomas/kong"
 )
 
 type cli struct {

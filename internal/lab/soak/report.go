@@ -73,7 +73,8 @@ const (
 	grown        = "memory or goroutines that grew"
 )
 
-var promises = []string{wrongAnswers, offTime, unexpected, cutAnswers, calm503, stuck, badBuilds, died, damagedStore, grown}
+var promises = []string{
+	wrongAnswers, offTime, unexpected, cutAnswers, calm503, stuck, badBuilds, died, damagedStore, grown}
 
 const maxExamples = 20
 
@@ -83,7 +84,8 @@ func (r *report) breaks(promise, format string, args ...any) {
 	defer r.mu.Unlock()
 	r.breaches[promise]++
 	if len(r.examples) < maxExamples {
-		r.examples = append(r.examples, fmt.Sprintf("%s %s: ", time.Now().UTC().Format("15:04:05.000"), promise)+fmt.Sprintf(format, args...))
+		r.examples = append(r.examples,
+			fmt.Sprintf("%s %s: ", time.Now().UTC().Format("15:04:05.000"), promise)+fmt.Sprintf(format, args...))
 	}
 }
 
@@ -114,7 +116,8 @@ func sum(m map[string]int64, prefix string) (n int64) {
 func (r *report) line() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return fmt.Sprintf("%d requests, %d snapshots, %d faults, %d kills, %d promises broken", r.counts[requests], r.counts[published], sum(r.counts, faults), sum(r.counts, kills), sum(r.breaches, ""))
+	return fmt.Sprintf("%d requests, %d snapshots, %d faults, %d kills, %d promises broken", r.counts[requests],
+		r.counts[published], sum(r.counts, faults), sum(r.counts, kills), sum(r.breaches, ""))
 }
 
 // print prints the table, in Markdown.
@@ -132,17 +135,21 @@ func (r *report) print(w io.Writer, c *cli) {
 	}
 	if n := len(r.recoveries); n > 0 {
 		slices.Sort(r.recoveries)
-		row("recoveries", "%d, median %.1f s, longest %.1f s", n, r.recoveries[n/2].Seconds(), r.recoveries[n-1].Seconds())
+		row("recoveries", "%d, median %.1f s, longest %.1f s", n, r.recoveries[n/2].Seconds(),
+			r.recoveries[n-1].Seconds())
 	}
 	if e := r.streams; e != nil {
 		late := func(q float64) float64 { return float64(e.Late.ValueAtQuantile(q)) / 1e6 }
-		row("streams of events", "%d, opened %d times, %d events, %d missed, %d early, late by %.0f ms (p50), %.0f ms (p99)", e.Count, e.Opened, e.Events, e.Missed, e.Early, late(50), late(99))
+		row("streams of events", "%d, opened %d times, %d events, %d missed, %d early, late by %.0f ms (p50), %.0f ms (p99)",
+			e.Count, e.Opened, e.Events, e.Missed, e.Early, late(50), late(99))
 	}
 	slices.SortFunc(r.usage, func(a, b usage) int { return cmp.Compare(a.edge, b.edge) })
 	for _, u := range r.usage {
 		row(u.edge+": resident memory", "%s", over(u.resident))
-		row(u.edge+": live heap", "%.0f MiB at the start, %.0f MiB at the end", u.first[heapLive]/(1<<20), u.last[heapLive]/(1<<20))
-		row(u.edge+": goroutines, open files", "%.0f, %.0f at the start, %.0f, %.0f at the end", u.first[metricGoroutines], u.first[metricFiles], u.last[metricGoroutines], u.last[metricFiles])
+		row(u.edge+": live heap", "%.0f MiB at the start, %.0f MiB at the end", u.first[heapLive]/(1<<20),
+			u.last[heapLive]/(1<<20))
+		row(u.edge+": goroutines, open files", "%.0f, %.0f at the start, %.0f, %.0f at the end",
+			u.first[metricGoroutines], u.first[metricFiles], u.last[metricGoroutines], u.last[metricFiles])
 	}
 	for _, p := range promises {
 		row(p, "%d", r.breaches[p])

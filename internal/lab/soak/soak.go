@@ -82,7 +82,8 @@ type node struct {
 func (n *node) down() bool { return n.life.Load()%2 == 1 }
 
 func newSoak(ctx context.Context, c *cli, data string) (s *soak, err error) {
-	s = &soak{cfg: c, report: newReport(), machine: &local.Machine{Bin: c.Bin, Data: data}, at: time.Now().UTC().Truncate(artifacts.Step), due: map[string]time.Time{}, withdrawn: map[string]int{}}
+	s = &soak{cfg: c, report: newReport(), machine: &local.Machine{Bin: c.Bin, Data: data},
+		at: time.Now().UTC().Truncate(artifacts.Step), due: map[string]time.Time{}, withdrawn: map[string]int{}}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -112,7 +113,8 @@ func newSoak(ctx context.Context, c *cli, data string) (s *soak, err error) {
 	free := func() string { return local.Free(fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(20000))) }
 	for _, name := range []string{"edge with a cache folder", "edge without one"} {
 		n := &node{name: name, addr: free(), admin: free()}
-		n.args = []string{"--store", through, "--listen", n.addr, "--admin", n.admin, "--auth", "off", "--poll", "500ms", "--drain-wait", "0s", "--cache-size", strconv.Itoa(cacheSize) + "B"}
+		n.args = []string{"--store", through, "--listen", n.addr, "--admin", n.admin, "--auth", "off", "--poll",
+			"500ms", "--drain-wait", "0s", "--cache-size", strconv.Itoa(cacheSize) + "B"}
 		if len(s.edges) == 0 {
 			n.cache = filepath.Join(data, "cache")
 			n.args = append(n.args, "--cache-dir", n.cache)
@@ -144,7 +146,8 @@ func (s *soak) close() {
 
 // start starts an edge that is down and returns when it answers, be it 503.
 func (s *soak) start(ctx context.Context, n *node) (err error) {
-	if n.program, err = s.machine.Start(strings.ReplaceAll(n.name, " ", "-")+"-"+strconv.Itoa(int(n.life.Load()/2)), "edge", n.args...); err != nil {
+	if n.program, err = s.machine.Start(
+		strings.ReplaceAll(n.name, " ", "-")+"-"+strconv.Itoa(int(n.life.Load()/2)), "edge", n.args...); err != nil {
 		return err
 	}
 	if err := local.Await(ctx, "http://"+n.admin+"/livez", n.program); err != nil {
@@ -170,7 +173,8 @@ func (s *soak) kill(n *node) {
 // zero. The caller holds building, or is alone.
 func (s *soak) build(ctx context.Context, killAfter time.Duration) (err error) {
 	s.at = s.at.Add(artifacts.Step)
-	p, err := s.machine.Start("builder", "builder", "build", "--source", fmt.Sprintf("sim:?assets=%d&seed=1", s.cfg.Assets), "--store", s.machine.Store,
+	p, err := s.machine.Start("builder", "builder", "build", "--source",
+		fmt.Sprintf("sim:?assets=%d&seed=1", s.cfg.Assets), "--store", s.machine.Store,
 		"--time", s.at.Format(time.RFC3339), "--retain", "48h", "--force", "--activate-after", activateAfter.String())
 	if err != nil {
 		return err
@@ -272,7 +276,8 @@ func (s *soak) rollback(ctx context.Context, random *rand.Rand) error {
 		s.withdrawn[t.Format(model.TimeFormat)] = s.rollbacks
 	}
 	s.mu.Unlock()
-	if _, err = s.machine.Output(ctx, "builder", "rollback", "--store", s.machine.Store, "--to", m.Retained[i].Time.Format(time.RFC3339)); err == nil {
+	if _, err = s.machine.Output(ctx, "builder", "rollback", "--store", s.machine.Store, "--to",
+		m.Retained[i].Time.Format(time.RFC3339)); err == nil {
 		s.report.count("rollbacks")
 	}
 	s.noteChange()
@@ -507,7 +512,8 @@ func (r *round) damageStore(ctx context.Context) error {
 func (r *round) damageDisk() error {
 	var files []string
 	for _, n := range r.edges {
-		for _, pattern := range []string{artifacts.ObjectPrefix + "*/*", artifacts.ManifestPrefix + "*", artifacts.CurrentKey, artifacts.ChangeKey} {
+		for _, pattern := range []string{
+			artifacts.ObjectPrefix + "*/*", artifacts.ManifestPrefix + "*", artifacts.CurrentKey, artifacts.ChangeKey} {
 			if n.cache == "" {
 				continue
 			}
@@ -551,14 +557,16 @@ func (s *soak) checkpoint(ctx context.Context, first bool) error {
 	for _, n := range s.edges {
 		for {
 			st, err := n.status(ctx)
-			if err == nil && st.State == "VALID" && st.Sequence >= p.Sequence && st.Caches.MissingObjects+st.Caches.MissingHistory == 0 {
+			if err == nil && st.State == "VALID" && st.Sequence >= p.Sequence &&
+				st.Caches.MissingObjects+st.Caches.MissingHistory == 0 {
 				break
 			}
 			if ctx.Err() != nil {
 				return nil
 			}
 			if time.Since(began) > recoverWithin {
-				s.report.breaks(stuck, "%s, %v after all faults, at sequence %d: %+v, %v", n.name, recoverWithin, p.Sequence, st, err)
+				s.report.breaks(stuck, "%s, %v after all faults, at sequence %d: %+v, %v", n.name, recoverWithin,
+					p.Sequence, st, err)
 				break
 			}
 			pause(ctx, 20*time.Millisecond)
@@ -619,7 +627,8 @@ func (s *soak) compareUsage(ctx context.Context) error {
 			s.report.breaks(grown, "%s: live heap from %.0f to %.0f bytes, by more than --cache-size", u.edge, a, b)
 		}
 		if limit := u.last[metricLimit] + float64(program.Size()); slices.Max(u.resident) > limit {
-			s.report.breaks(grown, "%s: %.0f bytes of memory, more than the collector's limit and the program, %.0f", u.edge, slices.Max(u.resident), limit)
+			s.report.breaks(grown, "%s: %.0f bytes of memory, more than the collector's limit and the program, %.0f",
+				u.edge, slices.Max(u.resident), limit)
 		}
 		for _, m := range []string{metricGoroutines, metricFiles} {
 			if a, b := u.first[m], u.last[m]; b > 2*a+50 {

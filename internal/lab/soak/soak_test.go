@@ -23,7 +23,8 @@ func TestSoak(t *testing.T) {
 		t.Skipf("no MinIO to soak with (%s=1 makes this fail): %v", testserver.RequireEnv, err)
 	}
 	bin := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", bin, "../../../builder/cmd/builder", "../../../edge/cmd/edge").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", bin, "../../../builder/cmd/builder", "../../../edge/cmd/edge").
+		CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	c := &cli{Duration: 20 * time.Second, Seed: 7, Bin: bin, Data: t.TempDir(), Assets: 300}

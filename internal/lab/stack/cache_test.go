@@ -79,7 +79,8 @@ func TestCache(t *testing.T) {
 	for name, start := range map[string]func(f *front, dir string){
 		"nginx": func(f *front, dir string) {
 			f.addr = local.Free("127.0.0.1:18180")
-			startFront(f.t, f.addr, "nginx.conf", dir, []string{"${LISTEN}", f.addr, "${EDGE}", f.origin, "${DIR}", dir}, program(f.t, "nginx"), "-g", "daemon off;", "-e", "stderr", "-c")
+			startFront(f.t, f.addr, "nginx.conf", dir, []string{"${LISTEN}", f.addr, "${EDGE}", f.origin, "${DIR}",
+				dir}, program(f.t, "nginx"), "-g", "daemon off;", "-e", "stderr", "-c")
 		},
 		"varnish": func(f *front, dir string) {
 			f.addr, f.drops = local.Free("127.0.0.1:18280"), true
@@ -87,15 +88,18 @@ func TestCache(t *testing.T) {
 			if err != nil {
 				f.t.Fatal(err)
 			}
-			startFront(f.t, f.addr, "varnish.vcl", dir, []string{"${EDGE_HOST}", host, "${EDGE_PORT}", port}, program(f.t, "varnishd"),
-				"-F", "-n", dir, "-a", f.addr, "-s", "malloc,64m", "-p", "http_gzip_support=off", "-p", "vsl_mask=-ReqHeader,-BereqHeader", "-f")
+			startFront(f.t, f.addr, "varnish.vcl", dir, []string{"${EDGE_HOST}", host, "${EDGE_PORT}", port},
+				program(f.t, "varnishd"),
+				"-F", "-n", dir, "-a", f.addr, "-s", "malloc,64m", "-p", "http_gzip_support=off", "-p",
+				"vsl_mask=-ReqHeader,-BereqHeader", "-f")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &front{t: t, name: name, service: newService(t, 0)}
 			alice, bob := f.key("alice", 1e6, 1e6), f.key("bob", 1e6, 1e6)
 			e, stop := f.edge(func(cfg *edgepkg.Config) {
-				cfg.CacheScope, cfg.Server.TrustedProxies = "public", []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+				cfg.CacheScope, cfg.Server.TrustedProxies = "public",
+					[]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 				cfg.Server.AddressBurst = 1000
 			})
 			f.origin, f.admin = e.Addr().String(), e.AdminAddr().String()
@@ -119,7 +123,8 @@ func TestCache(t *testing.T) {
 			f.testSwap(alice, bob)
 			f.testRevoked(alice, bob)
 			stop()
-			if a := f.ask(f.addr, "GET", "/openapi/v1/exchanges", alice.Key); a.StatusCode != 503 || a.Header.Get("Cache-Control") != "no-store" || !bytes.Contains(a.body, []byte(`"code":50300`)) {
+			if a := f.ask(f.addr, "GET", "/openapi/v1/exchanges", alice.Key); a.StatusCode != 503 ||
+				a.Header.Get("Cache-Control") != "no-store" || !bytes.Contains(a.body, []byte(`"code":50300`)) {
 				t.Errorf("without an edge: %d %v %s", a.StatusCode, a.Header, a.body)
 			}
 		})
@@ -140,7 +145,8 @@ func (f *front) ask(addr, method, target, key string, headers ...string) *got {
 	f.asked++
 	id := fmt.Sprintf("%s-%d", addr, f.asked)
 	var raw strings.Builder
-	fmt.Fprintf(&raw, "%s %s HTTP/1.1\r\nHost: edge.test\r\nConnection: close\r\nX-Request-Id: %s\r\n", method, target, id)
+	fmt.Fprintf(
+		&raw, "%s %s HTTP/1.1\r\nHost: edge.test\r\nConnection: close\r\nX-Request-Id: %s\r\n", method, target, id)
 	if key != "" {
 		headers = append(headers, "X-Api-Key: "+key)
 	}
@@ -182,7 +188,8 @@ func (f *front) check(target, key string, method string, headers ...string) *got
 func (f *front) same(a, want *got, what string) {
 	f.t.Helper()
 	if a.StatusCode != want.StatusCode || !bytes.Equal(a.body, want.body) {
-		f.t.Errorf("%s: %d %d bytes, want %d %d bytes", what, a.StatusCode, len(a.body), want.StatusCode, len(want.body))
+		f.t.Errorf("%s: %d %d bytes, want %d %d bytes", what, a.StatusCode, len(a.body), want.StatusCode,
+			len(want.body))
 	}
 	if id := a.Header.Get("X-Request-Id"); len(a.Header["X-Request-Id"]) != 1 || !a.hit && id != a.id {
 		f.t.Errorf("%s: id %s of another request than %s", what, a.Header["X-Request-Id"], a.id)
@@ -190,10 +197,12 @@ func (f *front) same(a, want *got, what string) {
 	// What caches say of themselves; what is of the moment, and the id.
 	of := func(g *got) http.Header {
 		h := g.Header.Clone()
-		for _, name := range []string{"Age", "Via", "Server", "Date", "Connection", "X-Request-Id", "Cache-Status", "Accept-Ranges", "Transfer-Encoding", "Ratelimit"} {
+		for _, name := range []string{"Age", "Via", "Server", "Date", "Connection", "X-Request-Id", "Cache-Status",
+			"Accept-Ranges", "Transfer-Encoding", "Ratelimit"} {
 			h.Del(name)
 		}
-		if strings.HasPrefix(h.Get("Cache-Control"), "public, max-age=") && !strings.HasSuffix(h.Get("Cache-Control"), "immutable") {
+		if strings.HasPrefix(h.Get("Cache-Control"), "public, max-age=") &&
+			!strings.HasSuffix(h.Get("Cache-Control"), "immutable") {
 			h.Set("Cache-Control", "public")
 		}
 		return h
@@ -229,7 +238,8 @@ func (f *front) testMix(alice, bob keys.Created) {
 		"br": {"Accept-Encoding: br"}, "zstd": {"Accept-Encoding: gzip, deflate, br, zstd", "Accept-Encoding: zstd"},
 	}
 	var targets []string
-	for _, target := range []string{"/assets?limit=100", "/assets?limit=100&page=2", "/quotes?id=1,2,99999999", "/trending", "/exchanges", "/global", "/categories", "/chains"} {
+	for _, target := range []string{"/assets?limit=100", "/assets?limit=100&page=2", "/quotes?id=1,2,99999999",
+		"/trending", "/exchanges", "/global", "/categories", "/chains"} {
 		targets = append(targets, "/openapi/v1"+target, at(f.at, "/openapi/v1"+target))
 	}
 	asked, kept := 0, 0
@@ -253,24 +263,28 @@ func (f *front) testMix(alice, bob keys.Created) {
 		}
 	}
 	if missed := asked - kept; missed != len(targets)*len(codings) {
-		f.t.Errorf("%d of %d requests were not answered by the cache, want %d", missed, asked, len(targets)*len(codings))
+		f.t.Errorf("%d of %d requests were not answered by the cache, want %d", missed, asked,
+			len(targets)*len(codings))
 	}
 	f.t.Logf("%d requests, hit rate %.3f", asked, float64(kept)/float64(asked))
 	for _, target := range targets {
 		f.check(target, bob.Key, "HEAD", "Accept-Encoding: gzip")
 		a := f.check(target, bob.Key, "GET", "Range: bytes=0-9")
-		if a := f.check(target, alice.Key, "GET", "If-None-Match: "+a.Header.Get("ETag")); a.StatusCode != 304 || !a.hit {
+		if a := f.check(target, alice.Key, "GET", "If-None-Match: "+a.Header.Get("ETag")); a.StatusCode != 304 ||
+			!a.hit {
 			f.t.Errorf("%s, with its tag: %d, hit %t", target, a.StatusCode, a.hit)
 		}
 		// A cache may know less of conditions, and answer in full.
-		for _, condition := range []string{`If-None-Match: "other", W/` + a.Header.Get("ETag"), "If-Modified-Since: " + a.Header.Get("Last-Modified")} {
+		for _, condition := range []string{`If-None-Match: "other", W/` + a.Header.Get("ETag"),
+			"If-Modified-Since: " + a.Header.Get("Last-Modified")} {
 			b := f.ask(f.addr, "GET", target, alice.Key, condition)
 			if b.StatusCode != 304 && !bytes.Equal(b.body, a.body) {
 				f.t.Errorf("%s, %s: %d %s", target, condition, b.StatusCode, b.body)
 			}
 		}
 		// For the edge alone.
-		for _, header := range []string{"Accept-Encoding: br;q=1, gzip;q=0.5", "X-Snapshot-Time: " + f.at.Format(time.RFC3339)} {
+		for _, header := range []string{
+			"Accept-Encoding: br;q=1, gzip;q=0.5", "X-Snapshot-Time: " + f.at.Format(time.RFC3339)} {
 			if a := f.check(target, alice.Key, "GET", header); a.hit {
 				f.t.Errorf("%s, %s: a hit", target, header)
 			}
@@ -282,8 +296,10 @@ func (f *front) testMix(alice, bob keys.Created) {
 func (f *front) testRefused(alice keys.Created) {
 	for range 2 {
 		for target, status := range map[string]int{
-			"/openapi/v1/assets?page=x": 400, "/openapi/v1/none": 404, "/openapi/v1/quotes": 200, "/at/20200101T000000Z/openapi/v1/quotes": 410,
-			"/at/20200101T000001Z/openapi/v1/quotes": 400, "/openapi/v1/events/": 404, "/nothing": 404, "/docs": 200, "/openapi/v1/trending?": 200,
+			"/openapi/v1/assets?page=x": 400, "/openapi/v1/none": 404, "/openapi/v1/quotes": 200,
+			"/at/20200101T000000Z/openapi/v1/quotes": 410,
+			"/at/20200101T000001Z/openapi/v1/quotes": 400, "/openapi/v1/events/": 404, "/nothing": 404, "/docs": 200,
+			"/openapi/v1/trending?": 200,
 		} {
 			if a := f.check(target, alice.Key, "GET"); a.StatusCode != status {
 				f.t.Errorf("%s: %d, want %d", target, a.StatusCode, status)
@@ -291,7 +307,8 @@ func (f *front) testRefused(alice keys.Created) {
 		}
 		// Both are kept by now, for those who may have them.
 		for _, target := range []string{"/openapi/v1/trending", at(f.at, "/openapi/v1/trending")} {
-			for _, headers := range [][]string{nil, {"X-Api-Key: mdk_live_nonsense"}, {"X-Api-Key: "}, {"X-Api-Key: " + alice.Key, "X-Api-Key: " + alice.Key}, {"Checking: no"}} {
+			for _, headers := range [][]string{nil, {"X-Api-Key: mdk_live_nonsense"}, {"X-Api-Key: "},
+				{"X-Api-Key: " + alice.Key, "X-Api-Key: " + alice.Key}, {"Checking: no"}} {
 				if a := f.check(target, "", "GET", headers...); a.StatusCode != 401 {
 					f.t.Errorf("%s, %d headers: %d, want 401", target, len(headers), a.StatusCode)
 				}
@@ -305,7 +322,8 @@ func (f *front) testRefused(alice keys.Created) {
 	for n := 0; ; n++ {
 		target := fmt.Sprintf("/openapi/v1/assets?limit=1&page=%d", n+1)
 		a := f.ask(f.addr, "GET", target, hasty.Key)
-		if a.StatusCode == 429 && a.Header.Get("Retry-After") != "" && a.Header.Get("RateLimit") != "" && a.Header.Get("X-Request-Id") == a.id {
+		if a.StatusCode == 429 && a.Header.Get("Retry-After") != "" && a.Header.Get("RateLimit") != "" &&
+			a.Header.Get("X-Request-Id") == a.id {
 			f.check(target, alice.Key, "GET")
 			break
 		}
@@ -315,7 +333,8 @@ func (f *front) testRefused(alice keys.Created) {
 	}
 	// A snapshot that is not there yet.
 	next := at(f.at.Add(10*time.Minute), "/openapi/v1/trending")
-	if a := f.ask(f.addr, "GET", next, alice.Key); a.StatusCode != 503 || a.Header.Get("Retry-After") != "1" || a.Header.Get("X-Request-Id") != a.id {
+	if a := f.ask(f.addr, "GET", next, alice.Key); a.StatusCode != 503 || a.Header.Get("Retry-After") != "1" ||
+		a.Header.Get("X-Request-Id") != a.id {
 		f.t.Errorf("a pin of the future: %d %v", a.StatusCode, a.Header)
 	}
 }

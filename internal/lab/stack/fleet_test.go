@@ -50,7 +50,8 @@ func newService(t *testing.T, activateAfter time.Duration) *service {
 	// The first one is of an hour ahead, so that all stay fresh while the test runs.
 	s := &service{t: t, store: memstore.New(), at: time.Now().UTC().Truncate(artifacts.Step).Add(time.Hour)}
 	s.registry = &keys.Registry{Store: s.store}
-	s.builder, err = builder.New(builder.Config{Store: s.store, Source: src, Retain: time.Hour, Guards: builder.DefaultGuards, ActivateAfter: activateAfter, Log: slog.New(slog.DiscardHandler)})
+	s.builder, err = builder.New(builder.Config{Store: s.store, Source: src, Retain: time.Hour,
+		Guards: builder.DefaultGuards, ActivateAfter: activateAfter, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +82,8 @@ func (s *service) key(name string, rate, burst int) keys.Created {
 // edge starts an edge, until stop or the test's end.
 func (s *service) edge(change func(*edgepkg.Config)) (e *edgepkg.Edge, stop func()) {
 	s.t.Helper()
-	cfg := edgepkg.Config{Reader: s.store, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Poll: 100 * time.Millisecond, CacheSize: 16 << 20, DrainWait: time.Nanosecond}
+	cfg := edgepkg.Config{Reader: s.store, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Poll: 100 * time.Millisecond,
+		CacheSize: 16 << 20, DrainWait: time.Nanosecond}
 	change(&cfg)
 	e, err := edgepkg.New(s.t.Context(), cfg)
 	if err != nil {
@@ -175,7 +177,9 @@ func (l late) Get(ctx context.Context, key string, limit int64) ([]byte, artifac
 	return l.Reader.Get(ctx, key, limit)
 }
 
-func (l late) GetIf(ctx context.Context, key string, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+func (l late) GetIf(
+	ctx context.Context, key string, known artifacts.Version, limit int64,
+) ([]byte, artifacts.Version, error) {
 	l.wait(ctx)
 	return l.Reader.GetIf(ctx, key, known, limit)
 }
@@ -243,7 +247,8 @@ func TestFleet(t *testing.T) {
 		t.Fatalf("haproxy.cfg: no %q", last)
 	}
 	for i := range 4 {
-		m := &member{edge: &edge{listen: local.Free(fmt.Sprintf("127.0.0.1:%d", 18381+i)), admin: local.Free(fmt.Sprintf("127.0.0.1:%d", 18391+i))}, exact: i != 2}
+		m := &member{edge: &edge{listen: local.Free(fmt.Sprintf("127.0.0.1:%d", 18381+i)),
+			admin: local.Free(fmt.Sprintf("127.0.0.1:%d", 18391+i))}, exact: i != 2}
 		fleet = append(fleet, m)
 		if i < len(front.edges) {
 			front.edges[i] = m.edge
@@ -253,7 +258,8 @@ func TestFleet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		config = strings.Replace(config, last, fmt.Sprintf("%s    server edge%d %s check port %s\n", last, i+1, m.listen, port), 1)
+		config = strings.Replace(
+			config, last, fmt.Sprintf("%s    server edge%d %s check port %s\n", last, i+1, m.listen, port), 1)
 	}
 	for i := range 3 {
 		begin(i)
@@ -285,7 +291,8 @@ func TestFleet(t *testing.T) {
 	var asked, longest atomic.Int64
 	page := func(c *http.Client, n int, pin string) string {
 		oldest := time.Unix(settled.Load(), 0).UTC()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("https://%s/openapi/v1/assets?limit=10&page=%d", front.listen, n), nil)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			fmt.Sprintf("https://%s/openapi/v1/assets?limit=10&page=%d", front.listen, n), nil)
 		if err != nil {
 			t.Error(err)
 			return ""
@@ -381,7 +388,8 @@ func TestFleet(t *testing.T) {
 		spreads = append(spreads, slices.Max(offsets)-slices.Min(offsets))
 	}
 	slices.Sort(spreads)
-	t.Logf("%d swaps: flips within %v (median), %v (p99), %v (all); %d requests, the longest %d ms", swaps, spreads[len(spreads)/2], spreads[len(spreads)*99/100], spreads[len(spreads)-1], asked.Load(), longest.Load())
+	t.Logf("%d swaps: flips within %v (median), %v (p99), %v (all); %d requests, the longest %d ms", swaps,
+		spreads[len(spreads)/2], spreads[len(spreads)*99/100], spreads[len(spreads)-1], asked.Load(), longest.Load())
 	enough()
 	clients.Wait()
 	// HAProxy's timeout for answers is 5 s, and for a stream longer than its comments

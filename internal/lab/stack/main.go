@@ -15,10 +15,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/internal/lab/local"
+	"github.com/alecthomas/kong"
 )
 
 type cli struct {
@@ -56,7 +55,8 @@ func (*upCmd) Run(ctx context.Context, c *cli) error {
 	if err := os.MkdirAll(data, 0o755); err != nil {
 		return err
 	}
-	s, err := start(ctx, config{bin: c.Bin, data: data, source: c.Source, newest: time.Now(), past: local.Year, balanced: true})
+	s, err := start(
+		ctx, config{bin: c.Bin, data: data, source: c.Source, newest: time.Now(), past: local.Year, balanced: true})
 	if err != nil {
 		return err
 	}
@@ -126,14 +126,16 @@ func (l *loadtestCmd) Run(ctx context.Context, c *cli) error {
 	}
 	defer os.RemoveAll(data)
 	fmt.Println("starting a MinIO, a year of snapshots and two edges")
-	s, err := start(ctx, config{bin: c.Bin, data: data, source: c.Source, newest: time.Now().Add(-time.Hour), past: local.Year, nice: true})
+	s, err := start(ctx, config{
+		bin: c.Bin, data: data, source: c.Source, newest: time.Now().Add(-time.Hour), past: local.Year, nice: true})
 	if err != nil {
 		return err
 	}
 	defer s.stop()
 	report, figures := filepath.Join(out, "report.html"), filepath.Join(out, "run.json")
 	first, second := "http://"+s.edges[0].listen, "http://"+s.edges[1].listen
-	args := []string{"run", "--url", first, "--url", second, "--stages", l.Stages, "--oracle", s.Store, "--streams", "16", "--label", "two edges on one machine", "--out", figures}
+	args := []string{"run", "--url", first, "--url", second, "--stages", l.Stages, "--oracle", s.Store, "--streams",
+		"16", "--label", "two edges on one machine", "--out", figures}
 	publish := s.publishOn
 	if l.SLO != "" {
 		args = []string{"capacity", "--url", first, "--slo", l.SLO}

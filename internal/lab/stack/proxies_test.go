@@ -98,7 +98,10 @@ func startHAProxy(t *testing.T, edges [2]string, timeout string) *stack {
 		s.edges[i] = &edge{listen: addr, admin: ready.Listener.Addr().String()}
 	}
 	config := haproxyConfig
-	for from, to := range map[string]string{"timeout http-request 5s": "timeout http-request 1s", "timeout http-keep-alive 60s": "timeout http-keep-alive 1s", "timeout client 30s": "timeout client 2s", "timeout server 5s": "timeout server " + timeout} {
+	for from, to := range map[string]string{
+		"timeout http-request 5s":     "timeout http-request 1s",
+		"timeout http-keep-alive 60s": "timeout http-keep-alive 1s", "timeout client 30s": "timeout client 2s",
+		"timeout server 5s": "timeout server " + timeout} {
 		if !bytes.Contains(config, []byte(from)) {
 			t.Fatalf("haproxy.cfg: no %q", from)
 		}
@@ -201,7 +204,8 @@ func sendAll(t *testing.T, variants []rawhttp.Case, workers int, dial func(worke
 					continue
 				}
 				body, _ := io.ReadAll(res.Body)
-				if res.StatusCode != 200 || res.Header.Get("X-Request-Id") != id || string(body) != `{"id":"`+id+`"}` || strings.Count(out, "HTTP/1.1 ") != 1 {
+				if res.StatusCode != 200 || res.Header.Get("X-Request-Id") != id || string(body) != `{"id":"`+id+`"}` ||
+					strings.Count(out, "HTTP/1.1 ") != 1 {
 					t.Errorf("%s: the victim %s got %q", v.Name, id, out)
 				}
 			}
@@ -370,11 +374,14 @@ func (p *tap) answer(c *tapped, b []byte) {
 	c.answers += len(statusLine.FindAll(c.got, -1)) - before
 	c.idle = c.answers >= c.requests
 	if c.answers > c.requests {
-		p.faults = append(p.faults, fmt.Sprintf("the edge has answered %d requests where the proxy sent %d, the last of them %.3000q, answers %q", c.answers, c.requests, c.sent, c.got))
+		p.faults = append(
+			p.faults, fmt.Sprintf("the edge has answered %d requests where the proxy sent %d, the last of them %.3000q, answers %q",
+				c.answers, c.requests, c.sent, c.got))
 	}
 	if c.idle && statusLine.Match(c.got) && !bytes.Contains(c.got, []byte("Connection: close")) {
 		if n, err := requestsIn(c.sent); err == nil && n != 1 {
-			p.faults = append(p.faults, fmt.Sprintf("net/http sees %d requests where the edge answered one: %.3000q", n, c.sent))
+			p.faults = append(
+				p.faults, fmt.Sprintf("net/http sees %d requests where the edge answered one: %.3000q", n, c.sent))
 		}
 	}
 }
@@ -495,18 +502,22 @@ func TestHAProxyErrors(t *testing.T) {
 			Result     *struct{}
 		}
 		if res.Request.Method != "HEAD" {
-			if err := json.Unmarshal([]byte(body), &envelope); err != nil || envelope.Code == 0 || envelope.Message == "" || envelope.MessageKey != key || envelope.Result == nil {
+			if err := json.Unmarshal([]byte(body), &envelope); err != nil || envelope.Code == 0 ||
+				envelope.Message == "" || envelope.MessageKey != key || envelope.Result == nil {
 				t.Errorf("body %q: %v", body, err)
 			}
 		}
 		h := res.Header
-		if len(h["X-Request-Id"]) != 1 || len(h["Access-Control-Allow-Origin"]) != 1 || h.Get("Cache-Control") != "no-store" || h.Get("Content-Type") != "application/json" || (h.Get("Retry-After") == "1") != (key == "SERVICE_UNAVAILABLE") {
+		if len(h["X-Request-Id"]) != 1 || len(h["Access-Control-Allow-Origin"]) != 1 ||
+			h.Get("Cache-Control") != "no-store" || h.Get("Content-Type") != "application/json" ||
+			(h.Get("Retry-After") == "1") != (key == "SERVICE_UNAVAILABLE") {
 			t.Errorf("%s, headers %v", res.Status, h)
 		}
 	}
 	const path = rawhttp.Path
 	head := func(lines ...string) string {
-		return "GET " + path + " HTTP/1.1\r\n" + strings.Join(append([]string{"Host: edge.test"}, lines...), "\r\n") + "\r\n\r\n"
+		return "GET " + path + " HTTP/1.1\r\n" + strings.Join(append([]string{"Host: edge.test"}, lines...), "\r\n") +
+			"\r\n\r\n"
 	}
 	sized := func(n int) string {
 		const long = "X-Long: "
@@ -526,7 +537,8 @@ func TestHAProxyErrors(t *testing.T) {
 				raw := strings.Replace(c.raw, "\r\n\r\n", "\r\nOrigin: https://example.com\r\n\r\n", 1)
 				res, body := ask(t, c.stack, method, raw)
 				ours(t, res, body, "SERVICE_UNAVAILABLE")
-				if res.StatusCode != c.status || res.Header.Get("X-Request-Id") != "mine" || res.Header.Get("Access-Control-Expose-Headers") == "" {
+				if res.StatusCode != c.status || res.Header.Get("X-Request-Id") != "mine" ||
+					res.Header.Get("Access-Control-Expose-Headers") == "" {
 					t.Errorf("%s, headers %v", res.Status, res.Header)
 				}
 				res, _ = ask(t, c.stack, method, strings.Replace(c.raw, "mine", "no (id)", 1))
@@ -545,10 +557,14 @@ func TestHAProxyErrors(t *testing.T) {
 			status int
 			key    string
 		}{
-			"16,384 bytes": {sized(16 << 10), 200, ""}, "16,385 bytes": {sized(16<<10 + 1), 431, "HEADERS_TOO_LARGE"}, "30,000 bytes": {sized(30000), 431, "HEADERS_TOO_LARGE"},
-			"100 lines": {head(lines(100)...), 200, ""}, "101 lines": {head(lines(101)...), 431, "HEADERS_TOO_LARGE"}, "250 lines": {head(lines(250)...), 431, "HEADERS_TOO_LARGE"},
-			"no Host":    {strings.Replace(head(), "Host: edge.test\r\n", "", 1), 400, "BAD_REQUEST"},
-			"large body": {strings.Replace(head("Content-Length: 4097"), "GET", "POST", 1) + strings.Repeat("a", 4097), 413, "PAYLOAD_TOO_LARGE"},
+			"16,384 bytes": {sized(16 << 10), 200, ""}, "16,385 bytes": {sized(16<<10 + 1), 431, "HEADERS_TOO_LARGE"},
+			"30,000 bytes": {sized(30000), 431, "HEADERS_TOO_LARGE"},
+			"100 lines":    {head(lines(100)...), 200, ""},
+			"101 lines":    {head(lines(101)...), 431, "HEADERS_TOO_LARGE"},
+			"250 lines":    {head(lines(250)...), 431, "HEADERS_TOO_LARGE"},
+			"no Host":      {strings.Replace(head(), "Host: edge.test\r\n", "", 1), 400, "BAD_REQUEST"},
+			"large body": {strings.Replace(head("Content-Length: 4097"), "GET", "POST", 1) + strings.Repeat("a", 4097),
+				413, "PAYLOAD_TOO_LARGE"},
 		} {
 			t.Run(name, func(t *testing.T) {
 				res, body := ask(t, serving, "GET", c.raw)
@@ -586,7 +602,8 @@ func TestHAProxyErrors(t *testing.T) {
 		}
 		defer c.Close()
 		r := bufio.NewReader(c)
-		for i, part := range []string{strings.Replace(head("X-Request-Id: mine", "Expect: 100-continue", "Transfer-Encoding: chunked"), "GET", "POST", 1), "zz\r\n"} {
+		for i, part := range []string{strings.Replace(head(
+			"X-Request-Id: mine", "Expect: 100-continue", "Transfer-Encoding: chunked"), "GET", "POST", 1), "zz\r\n"} {
 			if _, err := io.WriteString(c, part); err != nil {
 				t.Fatal(err)
 			}
@@ -609,8 +626,10 @@ func TestHAProxyErrors(t *testing.T) {
 			raw    string
 			status int
 		}{
-			"no request line": {"GET\r\n\r\n", 400}, "blank before the colon": {head("X-A : b"), 400}, "40,000 bytes": {sized(40000), 400}, "300 lines": {head(slices.Repeat([]string{"X-A: b"}, 300)...), 400},
-			"coding": {head("Transfer-Encoding: gzip, chunked"), 422}, "half a head": {"GET / HTTP/1.1\r\n", 408}, "other Host": {"GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n", 400},
+			"no request line": {"GET\r\n\r\n", 400}, "blank before the colon": {head("X-A : b"), 400}, "40,000 bytes": {
+				sized(40000), 400}, "300 lines": {head(slices.Repeat([]string{"X-A: b"}, 300)...), 400},
+			"coding": {head("Transfer-Encoding: gzip, chunked"), 422}, "half a head": {"GET / HTTP/1.1\r\n", 408},
+			"other Host": {"GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n", 400},
 		} {
 			t.Run(name, func(t *testing.T) {
 				if res, body := ask(t, serving, "GET", c.raw); res.StatusCode != c.status || json.Valid([]byte(body)) {

@@ -30,7 +30,8 @@ type section struct {
 }
 
 func sections(t *testing.T, text string) (all []section) {
-	for _, m := range regexp.MustCompile("(?ms)^#+ (.+?)$|^```(.*?)\n(.*?)^```$|^    (.+?)$").FindAllStringSubmatch(text, -1) {
+	for _, m := range regexp.MustCompile("(?ms)^#+ (.+?)$|^```(.*?)\n(.*?)^```$|^    (.+?)$").
+		FindAllStringSubmatch(text, -1) {
 		switch title, language, block, indented := m[1], m[2], m[3], m[4]; {
 		case title != "":
 			all = append(all, section{title: title})
@@ -123,7 +124,8 @@ func startOperator(t *testing.T) *operator {
 	programs := buildPrograms(t, root)
 	var err error
 	// Clients may ask from the beginning.
-	o.stack, err = start(t.Context(), config{bin: programs, data: t.TempDir(), source: "sim:?assets=400&seed=7", newest: time.Now().Add(-4 * time.Hour), past: []time.Duration{24 * time.Hour, 0}, balanced: true})
+	o.stack, err = start(t.Context(), config{bin: programs, data: t.TempDir(), source: "sim:?assets=400&seed=7",
+		newest: time.Now().Add(-4 * time.Hour), past: []time.Duration{24 * time.Hour, 0}, balanced: true})
 	o.must(err)
 	t.Cleanup(o.stop)
 	o.logs(t)
@@ -148,7 +150,8 @@ func startOperator(t *testing.T) *operator {
 		o.must(os.MkdirAll(filepath.Dir(file), 0o755))
 		o.must(os.WriteFile(file, []byte("#!/bin/bash\n"+text+"\n"), 0o755))
 	}
-	o.configure("builder.env", append(slices.Clone(o.Env), "BUILDER_STORE="+o.Store, "BUILDER_SOURCE=feed:"+filepath.Join(o.dir, "feed"))...)
+	o.configure("builder.env",
+		append(slices.Clone(o.Env), "BUILDER_STORE="+o.Store, "BUILDER_SOURCE=feed:"+filepath.Join(o.dir, "feed"))...)
 	o.configure("edge.env", append(slices.Clone(o.reader.Env), "EDGE_STORE="+o.Store)...)
 	for _, e := range o.edges {
 		e.machine, e.args = &o.units, e.args[2:] // without --store
@@ -192,10 +195,11 @@ func (o *operator) systemctl(verb, unit string) (err error) {
 				e.Stop()
 			}
 			if start && err == nil {
-				err = errors.Join(e.start(o.t.Context()), poll(o.t.Context(), "HAProxy to take both edges", func() (bool, error) {
-					c, err := o.counters(o.t.Context())
-					return c.up == len(o.edges), err
-				}))
+				err = errors.Join(
+					e.start(o.t.Context()), poll(o.t.Context(), "HAProxy to take both edges", func() (bool, error) {
+						c, err := o.counters(o.t.Context())
+						return c.up == len(o.edges), err
+					}))
 			}
 		}
 	default:
@@ -207,11 +211,13 @@ func (o *operator) systemctl(verb, unit string) (err error) {
 // shell runs a script as an operator types it, and returns what it prints.
 func (o *operator) shell(script string) string {
 	o.t.Helper()
-	script = strings.NewReplacer("/etc/marketdata", o.etc, "/var/cache/marketdata-edge", filepath.Join(o.Data, "edge1")).Replace(script)
+	script = strings.NewReplacer(
+		"/etc/marketdata", o.etc, "/var/cache/marketdata-edge", filepath.Join(o.Data, "edge1")).Replace(script)
 	cmd := exec.CommandContext(o.t.Context(), "bash", "-c", "set -eu; set -a; . "+o.etc+"/builder.env; set +a\n"+script)
 	cmd.Dir = o.dir
 	// Loads as short as can be: the figures are not what is tried.
-	cmd.Env = append(os.Environ(), "PATH="+o.bin+":"+os.Getenv("PATH"), "LOADTEST_STEP=1s", "LOADTEST_CONFIRM=1s", "LOADTEST_START=4", "LOADTEST_MAX=4")
+	cmd.Env = append(os.Environ(), "PATH="+o.bin+":"+os.Getenv("PATH"), "LOADTEST_STEP=1s", "LOADTEST_CONFIRM=1s",
+		"LOADTEST_START=4", "LOADTEST_MAX=4")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		o.t.Fatalf("%v\n%s\n%s", err, script, out)
@@ -223,7 +229,8 @@ func (o *operator) shell(script string) string {
 func (o *operator) next(change string) {
 	o.t.Helper()
 	o.newest = o.newest.Add(10 * time.Minute)
-	o.shell(fmt.Sprintf("rm -rf new; builder feed --source '%s' --time %s --out new; cd new; %s\ncd ..; rm -rf feed; mv new feed", o.source, stamp(o.newest), change))
+	o.shell(fmt.Sprintf("rm -rf new; builder feed --source '%s' --time %s --out new; cd new; %s\ncd ..; rm -rf feed; mv new feed", o.source,
+		stamp(o.newest), change))
 }
 
 // stamp writes a snapshot's time.
@@ -254,7 +261,8 @@ func (o *operator) answers(status int, key, pin string) {
 	o.t.Helper()
 	row := 0
 	o.must(poll(o.t.Context(), fmt.Sprintf("status %d, pinned to %q", status, pin), func() (bool, error) {
-		req, err := http.NewRequestWithContext(o.t.Context(), http.MethodGet, "https://"+o.listen+"/openapi/v1/assets", nil)
+		req, err := http.NewRequestWithContext(
+			o.t.Context(), http.MethodGet, "https://"+o.listen+"/openapi/v1/assets", nil)
 		o.must(err)
 		req.Header = http.Header{"X-Api-Key": {key}, "X-Snapshot-Time": {pin}} // an empty one is none
 		res, err := o.clients.Do(req)
@@ -312,7 +320,8 @@ func (o *operator) remove(store artifacts.Store, prefix string, n int) {
 
 // sequence fills in what /status of an edge says.
 func (o *operator) sequence() {
-	o.words["N"] = strings.TrimSpace(o.shell("curl -s http://" + o.edges[0].admin + "/status | grep -m1 -oP '\"sequence\": \\K\\d+'"))
+	o.words["N"] = strings.TrimSpace(
+		o.shell("curl -s http://" + o.edges[0].admin + "/status | grep -m1 -oP '\"sequence\": \\K\\d+'"))
 }
 
 // pages are the sections with commands.
@@ -338,7 +347,8 @@ func (o *operator) pages() map[string]page {
 			after:  func(_ int, out string) { o.prints(out, `"rejected": *{\s*"assets.ndjson": *1`); o.swapped() },
 		},
 		"BuilderJobFailing": {},
-		"EdgesAllOld":       {after: func(_ int, out string) { o.prints(out, `published`); o.answers(http.StatusOK, o.key, "") }},
+		"EdgesAllOld": {
+			after: func(_ int, out string) { o.prints(out, `published`); o.answers(http.StatusOK, o.key, "") }},
 		"Roll back": {
 			before: func() {
 				o.words["T"] = stamp(o.newest)
@@ -406,7 +416,8 @@ func (o *operator) pages() map[string]page {
 			},
 			after: func(block int, _ string) {
 				if block == 1 {
-					o.shell(`echo "EDGE_STORE='` + o.words["REPLICA"] + `'" >> /etc/marketdata/edge.env; systemctl restart marketdata-edge`)
+					o.shell(`echo "EDGE_STORE='` + o.words["REPLICA"] +
+						`'" >> /etc/marketdata/edge.env; systemctl restart marketdata-edge`)
 					o.swapped()
 				}
 			},
@@ -416,7 +427,8 @@ func (o *operator) pages() map[string]page {
 				v, err := temporary(o.minio, "")
 				o.must(err)
 				// Temporary credentials have a third part.
-				o.words["ACCESS"], o.words["SECRET"] = v.AccessKeyID, v.SecretAccessKey+"'\nAWS_SESSION_TOKEN='"+v.SessionToken
+				o.words["ACCESS"], o.words["SECRET"] = v.AccessKeyID,
+					v.SecretAccessKey+"'\nAWS_SESSION_TOKEN='"+v.SessionToken
 			},
 			after: func(int, string) { o.publish() },
 		},

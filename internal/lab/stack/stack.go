@@ -15,10 +15,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/minio/minio-go/v7/pkg/credentials"
-
 	"example.com/marketdata/internal/lab/local"
 	"example.com/marketdata/internal/lab/testserver"
+	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
 //go:embed haproxy.cfg
@@ -97,8 +96,10 @@ func start(ctx context.Context, c config) (_ *stack, err error) {
 	}
 	for i := range s.edges {
 		e := &edge{machine: &s.reader, name: fmt.Sprintf("edge%d", i+1)}
-		e.listen, e.admin = local.Free(fmt.Sprintf("127.0.0.1:%d", 8081+i)), local.Free(fmt.Sprintf("127.0.0.1:%d", 9091+i))
-		e.args = []string{"--store", s.Store, "--listen", e.listen, "--admin", e.admin, "--cache-dir", filepath.Join(c.data, e.name), "--drain-wait", "2s"}
+		e.listen, e.admin = local.Free(fmt.Sprintf("127.0.0.1:%d", 8081+i)),
+			local.Free(fmt.Sprintf("127.0.0.1:%d", 9091+i))
+		e.args = []string{"--store", s.Store, "--listen", e.listen, "--admin", e.admin, "--cache-dir",
+			filepath.Join(c.data, e.name), "--drain-wait", "2s"}
 		if c.balanced {
 			e.args = append(e.args, "--proxy-protocol", "127.0.0.1/32")
 		}
@@ -145,7 +146,8 @@ func (s *stack) balance(ctx context.Context, program string, config []byte) erro
 		if err != nil {
 			return err
 		}
-		cmd.Env = append(cmd.Env, fmt.Sprintf("EDGE%d=%s", i+1, e.listen), fmt.Sprintf("EDGE%d_ADMIN_PORT=%s", i+1, port))
+		cmd.Env = append(
+			cmd.Env, fmt.Sprintf("EDGE%d=%s", i+1, e.listen), fmt.Sprintf("EDGE%d_ADMIN_PORT=%s", i+1, port))
 	}
 	p, err := s.StartCommand("haproxy", cmd)
 	if err != nil {
@@ -185,14 +187,16 @@ func readOnly(server *testserver.Server) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read-only credentials: %w", err)
 	}
-	return []string{"AWS_ACCESS_KEY_ID=" + v.AccessKeyID, "AWS_SECRET_ACCESS_KEY=" + v.SecretAccessKey, "AWS_SESSION_TOKEN=" + v.SessionToken}, nil
+	return []string{"AWS_ACCESS_KEY_ID=" + v.AccessKeyID, "AWS_SECRET_ACCESS_KEY=" + v.SecretAccessKey,
+		"AWS_SESSION_TOKEN=" + v.SessionToken}, nil
 }
 
 // temporary returns credentials that hold for a week, under a policy if there is
 // one.
 func temporary(server *testserver.Server, policy string) (credentials.Value, error) {
 	c, err := credentials.NewSTSAssumeRole(server.Endpoint, credentials.STSAssumeRoleOptions{
-		AccessKey: server.AccessKey, SecretKey: server.SecretKey, Policy: policy, DurationSeconds: 7 * 24 * 3600, Location: testserver.Region,
+		AccessKey: server.AccessKey, SecretKey: server.SecretKey, Policy: policy, DurationSeconds: 7 * 24 * 3600,
+		Location: testserver.Region,
 	})
 	if err != nil {
 		return credentials.Value{}, err
@@ -203,7 +207,8 @@ func temporary(server *testserver.Server, policy string) (credentials.Value, err
 // publish publishes the snapshot of the next ten-minute mark.
 func (s *stack) publish(ctx context.Context) error {
 	s.newest = s.newest.Add(10 * time.Minute)
-	args := []string{"build", "--source", s.source, "--store", s.Store, "--log-level", "warn", "--time", s.newest.UTC().Format(time.RFC3339)}
+	args := []string{"build", "--source", s.source, "--store", s.Store, "--log-level", "warn", "--time",
+		s.newest.UTC().Format(time.RFC3339)}
 	if s.activate > 0 {
 		args = append(args, "--activate-after", s.activate.String())
 	}

@@ -46,7 +46,8 @@ const root = "../../.."
 func buildPrograms(t *testing.T, module string) string {
 	t.Helper()
 	bin := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-C", module, "-o", bin+"/", "./builder/cmd/builder", "./edge/cmd/edge", "./loadtest/cmd/loadtest")
+	build := exec.CommandContext(t.Context(), "go", "build", "-C", module, "-o", bin+"/", "./builder/cmd/builder",
+		"./edge/cmd/edge", "./loadtest/cmd/loadtest")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -58,7 +59,8 @@ func buildPrograms(t *testing.T, module string) string {
 func TestStack(t *testing.T) {
 	program(t, "haproxy")
 	testserver.MinIO(t).Stop() // it can be started here, or the test skips
-	s, err := start(t.Context(), config{bin: buildPrograms(t, root), data: t.TempDir(), source: "sim:?assets=400&seed=7", newest: time.Now(), past: []time.Duration{24 * time.Hour, 0}, balanced: true})
+	s, err := start(t.Context(), config{bin: buildPrograms(t, root), data: t.TempDir(),
+		source: "sim:?assets=400&seed=7", newest: time.Now(), past: []time.Duration{24 * time.Hour, 0}, balanced: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +101,8 @@ func (s *stack) client(t *testing.T, from string) *http.Client {
 	if from != "" {
 		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(from)}
 	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true, DialContext: dialer.DialContext}
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true, DialContext: dialer.DialContext}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport, Timeout: 20 * time.Second}
 }
@@ -147,7 +150,8 @@ func (s *stack) testHTTP2(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res.StatusCode != 200 || res.ProtoMajor != 2 || res.TLS.Version < tls.VersionTLS12 || !bytes.HasPrefix(body, []byte(`{"code":0,`)) {
+	if res.StatusCode != 200 || res.ProtoMajor != 2 || res.TLS.Version < tls.VersionTLS12 ||
+		!bytes.HasPrefix(body, []byte(`{"code":0,`)) {
 		t.Errorf("%s over %s: %s", res.Status, res.Proto, body)
 	}
 	if len(res.Header["X-Request-Id"]) != 1 || len(res.Header["Access-Control-Allow-Origin"]) != 1 {
@@ -263,7 +267,8 @@ func (s *stack) load(t *testing.T, scenario string, edges fleet, faults []fault)
 		rate, requests = 300, 3000
 	}
 	store := open(t, &s.reader)
-	tester, err := loadtest.New(t.Context(), loadtest.Options{URLs: []string{"https://" + s.listen}, Keys: []string{s.key}, Insecure: true, Scenario: scenario, CheckShare: 1, Store: store, Seed: 3})
+	tester, err := loadtest.New(t.Context(), loadtest.Options{URLs: []string{"https://" + s.listen},
+		Keys: []string{s.key}, Insecure: true, Scenario: scenario, CheckShare: 1, Store: store, Seed: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +287,8 @@ func (s *stack) load(t *testing.T, scenario string, edges fleet, faults []fault)
 			struck <- s.under(ctx, requests, f)
 		}()
 		second := s.second(t, ctx, 20)
-		run, err := tester.Run(ctx, loadtest.Load{Stages: pace.Constant(rate, 5*time.Minute), Arrivals: pace.Poisson, Connections: 64, Timeout: 15 * time.Second})
+		run, err := tester.Run(ctx, loadtest.Load{Stages: pace.Constant(rate, 5*time.Minute), Arrivals: pace.Poisson,
+			Connections: 64, Timeout: 15 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -305,7 +311,8 @@ func (s *stack) load(t *testing.T, scenario string, edges fleet, faults []fault)
 			findings, err := json.Marshal(run.Checks)
 			t.Errorf("%s: wrong answers, or too few compared: %s %v", f.name, findings, err)
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t\n", f.name, r.Asked+asked, after.retried-before.retried, again, failed, wrong)
+		fmt.Fprintf(
+			w, "%s\t%d\t%d\t%d\t%d\t%d\t\n", f.name, r.Asked+asked, after.retried-before.retried, again, failed, wrong)
 	}
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
@@ -423,7 +430,8 @@ func (s *stack) second(t *testing.T, ctx context.Context, pages int) func() (fai
 	)
 	ask := func(page int, pin string) (snapshot string, later bool) {
 		// What is asked is asked to its end, when ctx ends in between.
-		res, body, err := s.pinned(context.WithoutCancel(ctx), client, fmt.Sprintf("/openapi/v1/assets?limit=20&offset=%d", 20*page), s.key, pin)
+		res, body, err := s.pinned(context.WithoutCancel(ctx), client,
+			fmt.Sprintf("/openapi/v1/assets?limit=20&offset=%d", 20*page), s.key, pin)
 		mu.Lock()
 		defer mu.Unlock()
 		asked++
@@ -432,7 +440,8 @@ func (s *stack) second(t *testing.T, ctx context.Context, pages int) func() (fai
 			failed++
 			t.Log("over HTTP/2:", err)
 			return "", false
-		case res.StatusCode == http.StatusServiceUnavailable && pin != "" && bytes.Contains(body, []byte("X-Snapshot-Time")) && res.Header.Get("Retry-After") == "1":
+		case res.StatusCode == http.StatusServiceUnavailable && pin != "" &&
+			bytes.Contains(body, []byte("X-Snapshot-Time")) && res.Header.Get("Retry-After") == "1":
 			again++
 			return pin, true
 		case res.StatusCode != http.StatusOK:
@@ -446,7 +455,8 @@ func (s *stack) second(t *testing.T, ctx context.Context, pages int) func() (fai
 			first[place] = body
 		} else if !bytes.Equal(body, want) || pin != "" && pin != snapshot {
 			wrong++
-			t.Logf("over HTTP/2: page %d of snapshot %s, asked for %q, answered\n%s, and then\n%s", page, snapshot, pin, want, body)
+			t.Logf("over HTTP/2: page %d of snapshot %s, asked for %q, answered\n%s, and then\n%s", page, snapshot, pin,
+				want, body)
 		}
 		return snapshot, false
 	}
@@ -500,11 +510,13 @@ func (s *stack) testNoEdge(t *testing.T) {
 		MessageKey string `json:"message_key"`
 		Result     *struct{}
 	}
-	if err := json.Unmarshal(body, &envelope); err != nil || envelope.Code != 50300 || envelope.MessageKey != "SERVICE_UNAVAILABLE" || envelope.Result == nil {
+	if err := json.Unmarshal(body, &envelope); err != nil || envelope.Code != 50300 ||
+		envelope.MessageKey != "SERVICE_UNAVAILABLE" || envelope.Result == nil {
 		t.Errorf("body %s: %v", body, err)
 	}
 	h := res.Header
-	if res.StatusCode != 503 || h.Get("Retry-After") != "1" || h.Get("Cache-Control") != "no-store" || len(h.Get("X-Request-Id")) < 20 || h.Get("Access-Control-Allow-Origin") != "*" ||
+	if res.StatusCode != 503 || h.Get("Retry-After") != "1" || h.Get("Cache-Control") != "no-store" ||
+		len(h.Get("X-Request-Id")) < 20 || h.Get("Access-Control-Allow-Origin") != "*" ||
 		h.Get("Content-Type") != "application/json" {
 		t.Errorf("%s, headers %v", res.Status, h)
 	}

@@ -32,11 +32,13 @@ func TestUpgrade(t *testing.T) {
 	}
 	program(t, "haproxy")
 	testserver.MinIO(t).Stop() // it can be started here, or the test skips
-	if out, err := exec.CommandContext(t.Context(), "git", "-C", root, "cat-file", "-e", released).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "git", "-C", root, "cat-file", "-e", released).
+		CombinedOutput(); err != nil {
 		t.Skipf("the release's commit is not here (git fetch --unshallow): %v %s", err, out)
 	}
 	source := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "bash", "-o", "pipefail", "-c", `git -C "$0" archive "$1" | tar -x -C "$2"`, root, released, source).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "bash", "-o", "pipefail", "-c",
+		`git -C "$0" archive "$1" | tar -x -C "$2"`, root, released, source).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	before, today := buildPrograms(t, source), buildPrograms(t, root)
@@ -47,7 +49,8 @@ func TestUpgrade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, regexp.MustCompile(`(?m)^(bad_parameter|pinned):.*`).ReplaceAll(scenario, nil), 0o600); err != nil {
+	if err := os.WriteFile(
+		file, regexp.MustCompile(`(?m)^(bad_parameter|pinned):.*`).ReplaceAll(scenario, nil), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	sign, err := artifacts.NewSignKey(rand.Reader)
@@ -60,7 +63,8 @@ func TestUpgrade(t *testing.T) {
 	}
 	t.Setenv("BUILDER_SIGN_KEY", keyFile)
 	t.Setenv("EDGE_TRUST_KEY", sign.Trust().Text())
-	s, err := start(t.Context(), config{bin: before, data: t.TempDir(), source: "sim:?assets=400&seed=7", newest: time.Now(), past: []time.Duration{24 * time.Hour, 0}, balanced: true})
+	s, err := start(t.Context(), config{bin: before, data: t.TempDir(), source: "sim:?assets=400&seed=7",
+		newest: time.Now(), past: []time.Duration{24 * time.Hour, 0}, balanced: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,10 +133,12 @@ func TestUpgrade(t *testing.T) {
 				return err
 			}
 			later := bytes.Replace(artifacts.Unsigned(pointer), []byte(`"format":1,`), []byte(`"format":2,`), 1)
-			if version, err = store.Swap(ctx, artifacts.CurrentKey, version, artifacts.Sign(artifacts.CurrentKey, later, sign)); err != nil {
+			if version, err = store.Swap(
+				ctx, artifacts.CurrentKey, version, artifacts.Sign(artifacts.CurrentKey, later, sign)); err != nil {
 				return err
 			}
-			if err := both(ctx, "why it is refused", func(s status) bool { return strings.Contains(s.LastError, "format 2") }); err != nil {
+			if err := both(ctx, "why it is refused",
+				func(s status) bool { return strings.Contains(s.LastError, "format 2") }); err != nil {
 				return err
 			}
 			served()
@@ -143,7 +149,8 @@ func TestUpgrade(t *testing.T) {
 		{"edge 2 of today", change(1, today)},
 		{"edge 1 of today again", change(0, today)},
 	})
-	snapshot := fault{"a snapshot of today", func(ctx context.Context, served func()) error { served(); return follow(ctx) }}
+	snapshot := fault{
+		"a snapshot of today", func(ctx context.Context, served func()) error { served(); return follow(ctx) }}
 	s.load(t, "mixed", together, []fault{snapshot, snapshot, snapshot})
 	if err := builder(t.Context(), "verify"); err != nil {
 		t.Error(err)

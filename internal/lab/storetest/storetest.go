@@ -16,9 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"example.com/marketdata/artifacts"
+	"golang.org/x/sync/errgroup"
 )
 
 // patience bounds every call, so that a store that hangs fails.
@@ -253,8 +252,10 @@ func limits(t *testing.T, ctx context.Context, s artifacts.Store) {
 				continue
 			}
 			for name, get := range map[string]func() ([]byte, artifacts.Version, error){
-				"Get":   func() ([]byte, artifacts.Version, error) { return s.Get(ctx, key, limit) },
-				"GetIf": func() ([]byte, artifacts.Version, error) { return s.GetIf(ctx, key, "no such version", limit) },
+				"Get": func() ([]byte, artifacts.Version, error) { return s.Get(ctx, key, limit) },
+				"GetIf": func() ([]byte, artifacts.Version, error) {
+					return s.GetIf(ctx, key, "no such version", limit)
+				},
 			} {
 				name := fmt.Sprintf("%s of %d bytes with limit %d", name, n, limit)
 				b, v, err := get()
@@ -302,12 +303,14 @@ func deleting(t *testing.T, ctx context.Context, s artifacts.Store) {
 }
 
 func list(t *testing.T, ctx context.Context, s artifacts.Store) {
-	all := []string{"change", "current", "manifests/aa", "objects/aa/1", "objects/aa/12", "objects/ab/1", "objects/b", "objectsx"}
+	all := []string{
+		"change", "current", "manifests/aa", "objects/aa/1", "objects/aa/12", "objects/ab/1", "objects/b", "objectsx"}
 	for i, key := range all {
 		must(t, s.Put(ctx, key, pattern(i, i)))
 	}
 	for _, prefix := range []string{
-		"", "c", "current", "currentx", "objects", "objects/", "objects/a", "objects/aa", "objects/aa/", "objects/aa/1", "objects/aa/12/", "x/",
+		"", "c", "current", "currentx", "objects", "objects/", "objects/a", "objects/aa", "objects/aa/", "objects/aa/1",
+		"objects/aa/12/", "x/",
 	} {
 		var want []string
 		for _, key := range all {
@@ -352,7 +355,8 @@ func listPages(t *testing.T, ctx context.Context, s artifacts.Store) {
 
 // legal are the keys that every store takes, at the limits of what that is.
 var legal = []string{
-	"a b", " a", "a ", "a+b", "a%20b", "%2e%2e/a", "a?b=c&d", "a#b", "a&b", "a;b,c:d", "(a)", "a'b", `"a"`, "<a>", "a=b", "~a", "a~1", "*", "$HOME",
+	"a b", " a", "a ", "a+b", "a%20b", "%2e%2e/a", "a?b=c&d", "a#b", "a&b", "a;b,c:d", "(a)", "a'b", `"a"`, "<a>",
+	"a=b", "~a", "a~1", "*", "$HOME",
 	"{a}|^`[b]!@", "-a", "_", "A", "a..b", "b./c", "c/d.e/f-g/h", "con", "nul.txt", "1",
 	strings.Repeat("x", 128),
 	strings.Repeat(strings.Repeat("y", 127)+"/", 3) + strings.Repeat("z", 128),
@@ -380,7 +384,8 @@ func oddKeys(t *testing.T, ctx context.Context, s artifacts.Store) {
 
 func illegalKeys(t *testing.T, ctx context.Context, s artifacts.Store) {
 	for _, key := range []string{
-		"", "/", "/a", "a/", "a//b", ".", "..", "../a", "a/..", "a/../b", "a/./b", ".a", "a/.b", `a\b`, "a\x00b", "a\nb", "a\x7f", "ä", "\xff",
+		"", "/", "/a", "a/", "a//b", ".", "..", "../a", "a/..", "a/../b", "a/./b", ".a", "a/.b", `a\b`, "a\x00b",
+		"a\nb", "a\x7f", "ä", "\xff",
 		strings.Repeat("x", 129), strings.Repeat("xx/", 170) + "xxx",
 	} {
 		refused := func(method string, err error) {
@@ -642,7 +647,8 @@ func must(t *testing.T, err error) {
 
 // sentinel returns which of a store's answers err is, or nil.
 func sentinel(err error) error {
-	for _, s := range []error{artifacts.ErrNotFound, artifacts.ErrConflict, artifacts.ErrNotModified, artifacts.ErrTooLarge} {
+	for _, s := range []error{
+		artifacts.ErrNotFound, artifacts.ErrConflict, artifacts.ErrNotModified, artifacts.ErrTooLarge} {
 		if errors.Is(err, s) {
 			return s
 		}

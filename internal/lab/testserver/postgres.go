@@ -13,9 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"example.com/marketdata/internal/lab/process"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // requirePostgresEnv is RequireEnv for PostgreSQL.
@@ -71,14 +70,16 @@ func startPostgres(t testing.TB, password string) (address string, err error) {
 		return cmd
 	}
 	data := filepath.Join(dir, dataFolder)
-	if out, err := command(initdb, "-D", data, "-U", "market", "-A", "scram-sha-256", "--pwfile", secret, "-E", "UTF8", "-N").CombinedOutput(); err != nil {
+	if out, err := command(initdb, "-D", data, "-U", "market", "-A", "scram-sha-256", "--pwfile", secret, "-E", "UTF8",
+		"-N").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("initdb: %w: %s", err, out)
 	}
 	port, err := freePort()
 	if err != nil {
 		return "", err
 	}
-	p, err := process.Start(command(filepath.Join(filepath.Dir(initdb), "postgres"), "-D", data, "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-k", "", "-F"))
+	p, err := process.Start(command(filepath.Join(filepath.Dir(initdb), "postgres"), "-D", data, "-h", "127.0.0.1",
+		"-p", strconv.Itoa(port), "-k", "", "-F"))
 	if err != nil {
 		return "", err
 	}

@@ -31,8 +31,10 @@ const binEnv = "MARKETDATA_TEST_BIN"
 // modules say where each kind's program comes from. MinIO's repository is
 // archived: the version is its last.
 var modules = [...]struct{ name, title, path, version, takes string }{
-	KindMinIO:     {"minio", "MinIO", "github.com/minio/minio", "v0.0.0-20260212201848-7aac2a2c5b7c", "about three minutes"},
-	KindVersitygw: {"versitygw", "versitygw", "github.com/versity/versitygw/cmd/versitygw", "v1.8.0", "a minute or two"},
+	KindMinIO: {
+		"minio", "MinIO", "github.com/minio/minio", "v0.0.0-20260212201848-7aac2a2c5b7c", "about three minutes"},
+	KindVersitygw: {
+		"versitygw", "versitygw", "github.com/versity/versitygw/cmd/versitygw", "v1.8.0", "a minute or two"},
 }
 
 // Program returns the path of the kind's program. When it is not there yet it

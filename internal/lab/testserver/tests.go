@@ -54,7 +54,9 @@ func Serve(t testing.TB, serve func(net.Listener) error, drain func(context.Cont
 }
 
 // ServeOn is Serve with a listener of the caller's.
-func ServeOn(t testing.TB, ln net.Listener, serve func(net.Listener) error, drain func(context.Context) error) (address string) {
+func ServeOn(
+	t testing.TB, ln net.Listener, serve func(net.Listener) error, drain func(context.Context) error,
+) (address string) {
 	t.Helper()
 	served := make(chan error, 1)
 	go func() { served <- serve(ln) }()

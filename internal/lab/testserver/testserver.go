@@ -195,7 +195,8 @@ func (s *Server) command() *exec.Cmd {
 	var cmd *exec.Cmd
 	switch s.Kind {
 	case KindMinIO:
-		cmd = exec.Command(s.program, "server", "--quiet", "--address", listen, "--certs-dir", filepath.Join(s.dir, "certs"), data)
+		cmd = exec.Command(
+			s.program, "server", "--quiet", "--address", listen, "--certs-dir", filepath.Join(s.dir, "certs"), data)
 		cmd.Env = []string{
 			"MINIO_ROOT_USER=" + s.AccessKey, "MINIO_ROOT_PASSWORD=" + s.SecretKey, "MINIO_REGION=" + Region,
 			"MINIO_BROWSER=off", "MINIO_UPDATE=off", // no console, no calls home

@@ -92,7 +92,8 @@ func TestRunMinIO(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := fmt.Sprintf("s3://marketdata/x?endpoint=http://127.0.0.1:%d&region=us-east-1", port); s.URL("x") != want {
+		if want := fmt.Sprintf("s3://marketdata/x?endpoint=http://127.0.0.1:%d&region=us-east-1", port); s.URL(
+			"x") != want {
 			t.Errorf("URL is %s, want %s", s.URL("x"), want)
 		}
 		if err := s.Start(t.Context()); err == nil {

@@ -85,20 +85,23 @@ func (f *Feed) Files(at time.Time) source.Memory {
 			a.ID, quoted(a.Name), quoted(a.Symbol), quoted(a.Slug), a.Active)
 		if a.Price != 0 {
 			fmt.Fprintf(&quotes, `{"key":"k%d","price":%s,"market_cap":%s,"volume":%s}`+"\n", a.ID,
-				market.AppendDecimal(nil, market.U128{Lo: a.Price}, 18), market.AppendDecimal(nil, market.U128{Lo: a.MarketCap}, 8),
+				market.AppendDecimal(nil, market.U128{Lo: a.Price}, 18),
+				market.AppendDecimal(nil, market.U128{Lo: a.MarketCap}, 8),
 				market.AppendDecimal(nil, market.U128{Lo: a.Volume}, 8))
 		}
 	}
 	n := len(f.Assets)
 	for i := range max(n/20, 3) {
-		fmt.Fprintf(&exchanges, `{"key":"e%d","id":%d,"name":"Exchange %d","slug":"exchange-%d"}`+"\n", i, i+1, i%17, i%13)
+		fmt.Fprintf(
+			&exchanges, `{"key":"e%d","id":%d,"name":"Exchange %d","slug":"exchange-%d"}`+"\n", i, i+1, i%17, i%13)
 	}
 	for i := range max(n/100, 3) {
 		var members []string
 		for a := i; a < n; a += 50 {
 			members = append(members, `"k`+strconv.FormatUint(f.Assets[a].ID, 10)+`"`)
 		}
-		group := fmt.Sprintf(`{"key":"g%d","id":%d,"name":"Group %[1]d","slug":"group-%[1]d","members":[%[3]s]`, i, i+1, strings.Join(members, ","))
+		group := fmt.Sprintf(`{"key":"g%d","id":%d,"name":"Group %[1]d","slug":"group-%[1]d","members":[%[3]s]`, i, i+1,
+			strings.Join(members, ","))
 		fmt.Fprintf(&categories, "%s}\n", group)
 		fmt.Fprintf(&chains, `%s,"display_name":"Group %d"}`+"\n", group, i)
 	}

@@ -77,10 +77,12 @@ func Retain(d time.Duration) Option { return func(o *options) { o.Retain = d } }
 // rails stop nothing.
 func NewBuilder(tb testing.TB, store artifacts.Store, src source.Source) *builder.Builder {
 	tb.Helper()
-	return newBuilder(tb, builder.Config{Store: store, Source: src, Retain: builder.DefaultRetain, Settings: market.Settings{
-		TrendingMinMarketCap: market.U128{Lo: 10_000_000_00000000}, TrendingMinVolume: market.U128{Lo: 1_000_000_00000000},
-		HistoryAssets: market.DefaultHistoryAssets,
-	}})
+	return newBuilder(
+		tb, builder.Config{Store: store, Source: src, Retain: builder.DefaultRetain, Settings: market.Settings{
+			TrendingMinMarketCap: market.U128{Lo: 10_000_000_00000000},
+			TrendingMinVolume:    market.U128{Lo: 1_000_000_00000000},
+			HistoryAssets:        market.DefaultHistoryAssets,
+		}})
 }
 
 func newBuilder(tb testing.TB, cfg builder.Config) *builder.Builder {

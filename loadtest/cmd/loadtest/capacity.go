@@ -35,7 +35,8 @@ func (c *capacityCmd) Run(e *env) error {
 					verdict = "not judged" // thresholds are for the open loop
 				}
 			}
-			fmt.Fprintf(e.stderr, "%9.0f/s  p50 %-9s p99 %-9s %-24s %s", try.Rate, report.Millis(try.Run.Due.P50MS), report.Millis(try.Run.Due.P99MS), loop, verdict)
+			fmt.Fprintf(e.stderr, "%9.0f/s  p50 %-9s p99 %-9s %-24s %s", try.Rate, report.Millis(try.Run.Due.P50MS),
+				report.Millis(try.Run.Due.P99MS), loop, verdict)
 			if try.Why != "" {
 				fmt.Fprintf(e.stderr, ": %s", try.Why)
 			}
@@ -71,7 +72,8 @@ func (c *capacityCmd) Run(e *env) error {
 	} else {
 		fmt.Fprintln(e.stdout, found)
 		if nodes > 0 {
-			fmt.Fprintf(e.stdout, "%.0f requests/s need %d nodes: each keeps %.0f %% of its capacity free, and one may be away.\n", c.Traffic, nodes, 100*c.Headroom)
+			fmt.Fprintf(e.stdout, "%.0f requests/s need %d nodes: each keeps %.0f %% of its capacity free, and one may be away.\n",
+				c.Traffic, nodes, 100*c.Headroom)
 		}
 	}
 	return cmdline.Status(found.Exit())

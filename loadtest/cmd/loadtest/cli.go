@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"example.com/marketdata/artifacts/stores"
 	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/loadtest"
@@ -19,6 +17,7 @@ import (
 	"example.com/marketdata/loadtest/report"
 	"example.com/marketdata/loadtest/result"
 	"example.com/marketdata/loadtest/traffic"
+	"github.com/alecthomas/kong"
 )
 
 const description = `Loads an HTTP service, measures it so that the figures can be believed, and checks its answers.

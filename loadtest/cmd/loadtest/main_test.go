@@ -57,7 +57,8 @@ func TestHelp(t *testing.T) {
 func TestExitStatus(t *testing.T) {
 	url := calm(t)
 	closed := func(args ...string) []string {
-		return append([]string{"run", "--url", url, "--closed", "--connections", "1", "--duration", "200ms", "--target", "GET /"}, args...)
+		return append([]string{
+			"run", "--url", url, "--closed", "--connections", "1", "--duration", "200ms", "--target", "GET /"}, args...)
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -89,11 +90,14 @@ func TestExitStatus(t *testing.T) {
 		{"threshold", closed("--assert", "p99<1ms"), 3, "p99<1ms FAILED"},
 		{"quiet", closed("--quiet", "--assert", "p99<1ms"), 3, ""},
 		{"no samples", closed("--assert", "quotes:p99<1h"), 3, "nothing measured"},
-		{"no server", []string{"run", "--url", "http://" + ln.Addr().String(), "--closed", "--connections", "1", "--duration", "50ms", "--target", "GET /"}, 1, "connect:"},
+		{"no server", []string{"run", "--url", "http://" + ln.Addr().String(), "--closed", "--connections", "1",
+			"--duration", "50ms", "--target", "GET /"}, 1, "connect:"},
 		{"no directory", []string{"run", "--url", url, "--rate", "1"}, 1, ""},
-		{"nothing but errors", []string{"run", "--url", url, "--closed", "--connections", "1", "--duration", "50ms", "--target", "GET /bad"}, 1, "500:"},
+		{"nothing but errors", []string{"run", "--url", url, "--closed", "--connections", "1", "--duration", "50ms",
+			"--target", "GET /bad"}, 1, "500:"},
 		// Two requests a millisecond over one connection that takes 5 ms each.
-		{"invalid", []string{"run", "--url", url, "--rate", "2000", "--duration", "200ms", "--connections", "1", "--timeout", "100ms", "--target", "GET /"}, 4, "INVALID"},
+		{"invalid", []string{"run", "--url", url, "--rate", "2000", "--duration", "200ms", "--connections", "1",
+			"--timeout", "100ms", "--target", "GET /"}, 4, "INVALID"},
 		// One request in some hundred meets the fault.
 		{"wrong answer", append(api2, "--oracle", "file:"+folder, "--duration", "3s"), 5, "WRONG"},
 		{"not seen", append(api2, "--duration", "300ms"), 0, "0 wrong"},
@@ -121,7 +125,8 @@ func TestFiles(t *testing.T) {
 	t.Setenv("LOADTEST_STAGES", "100ms:20,100ms:20-40")
 	t.Setenv("LOADTEST_TARGET", "GET /a,b")
 	t.Setenv("LOADTEST_LABEL", "from the environment")
-	code, out, problems := command(t, "run", "--out", file("run.json"), "--html", file("run.html"), "--hgrm", file("run.hgrm"))
+	code, out, problems := command(
+		t, "run", "--out", file("run.json"), "--html", file("run.html"), "--hgrm", file("run.hgrm"))
 	if code != 0 && code != 4 {
 		t.Fatalf("exit %d: %s%s", code, out, problems)
 	}
@@ -129,7 +134,8 @@ func TestFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Setup.Label != "from the environment" || r.Setup.Stages != "100ms:20,100ms:20-40" || r.Setup.Traffic != "GET /a,b" || r.Exit != code {
+	if r.Setup.Label != "from the environment" || r.Setup.Stages != "100ms:20,100ms:20-40" ||
+		r.Setup.Traffic != "GET /a,b" || r.Exit != code {
 		t.Errorf("setup %+v, exit %d", r.Setup, r.Exit)
 	}
 	for name, want := range map[string]string{"run.html": "<!doctype html>", "run.hgrm": "Percentile"} {
@@ -141,13 +147,16 @@ func TestFiles(t *testing.T) {
 	if !json.Valid([]byte(out)) {
 		t.Errorf("--out - prints %s", out)
 	}
-	if code, _, problems := command(t, "report", file("run.json"), file("run.json"), "--html", file("again.html")); code != 0 {
+	if code, _, problems := command(
+		t, "report", file("run.json"), file("run.json"), "--html", file("again.html")); code != 0 {
 		t.Errorf("report: exit %d: %s", code, problems)
 	}
-	if b, err := os.ReadFile(file("again.html")); err != nil || !strings.Contains(string(b), "B: from the environment") {
+	if b, err := os.ReadFile(file("again.html")); err != nil ||
+		!strings.Contains(string(b), "B: from the environment") {
 		t.Errorf("again.html: %v", err)
 	}
-	if code, _, problems := command(t, "report", file("run.html")); code != 1 || !strings.Contains(problems, "run.html") {
+	if code, _, problems := command(t, "report", file("run.html")); code != 1 ||
+		!strings.Contains(problems, "run.html") {
 		t.Errorf("a report of no result: exit %d: %s", code, problems)
 	}
 }
@@ -194,7 +203,8 @@ func TestCompare(t *testing.T) {
 
 func TestCapacityCommand(t *testing.T) {
 	url, page := calm(t), filepath.Join(t.TempDir(), "capacity.html")
-	args := []string{"capacity", "--url", url, "--connections", "4", "--slo", "p50<2s", "--step", "500ms", "--traffic", "100000", "--html", page}
+	args := []string{"capacity", "--url", url, "--connections", "4", "--slo", "p50<2s", "--step", "500ms", "--traffic",
+		"100000", "--html", page}
 	code, out, problems := command(t, append(args, "--target", "GET /", "--json")...)
 	var c struct {
 		Found  bool   `json:"found"`
@@ -226,7 +236,8 @@ func TestLiveLine(t *testing.T) {
 	}
 	s.tick(&engine.Interval{Start: time.Second, End: 2 * time.Second, Sent: 1234, Failed: 5, Due: h})
 	line := b.String()
-	if !strings.Contains(line, "1234/s") || !strings.Contains(line, "p50 1.5 ms") || len([]rune(line)) > 60+len("\r\x1b[K") {
+	if !strings.Contains(line, "1234/s") || !strings.Contains(line, "p50 1.5 ms") ||
+		len([]rune(line)) > 60+len("\r\x1b[K") {
 		t.Errorf("live line %q", line)
 	}
 	s.clear()

@@ -9,12 +9,11 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"golang.org/x/term"
-
 	"example.com/marketdata/loadtest"
 	"example.com/marketdata/loadtest/engine"
 	"example.com/marketdata/loadtest/report"
 	"example.com/marketdata/loadtest/result"
+	"golang.org/x/term"
 )
 
 // screen is the live line on a terminal. On anything else it shows nothing.
@@ -67,7 +66,8 @@ func (s *screen) tick(iv *engine.Interval) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.line(fmt.Sprintf("%5.0fs  %8.0f/s  p50 %-8s p99 %-8s errors %-6d lag p99 %-8s own CPU %.0f%%",
-		iv.End.Seconds(), float64(iv.Sent)/max((iv.End-iv.Start).Seconds(), 1e-3), q(50), q(99), iv.Failed, report.Millis(float64(iv.LagP99)/1e6), 100*iv.CPU))
+		iv.End.Seconds(), float64(iv.Sent)/max((iv.End-iv.Start).Seconds(), 1e-3), q(50), q(99), iv.Failed,
+		report.Millis(float64(iv.LagP99)/1e6), 100*iv.CPU))
 }
 
 // clear takes the live line away.
@@ -85,17 +85,22 @@ func summary(out io.Writer, r *result.Run) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	defer w.Flush()
 	if r.Closed() {
-		fmt.Fprintf(w, "closed loop: maximum throughput over %d connections; latencies are not those of independent clients\n", r.Setup.Connections)
+		fmt.Fprintf(
+			w, "closed loop: maximum throughput over %d connections; latencies are not those of independent clients\n", r.Setup.Connections)
 	} else {
-		fmt.Fprintf(w, "open loop: %s, %s arrivals, at most %d connections\n", r.Setup.Stages, r.Setup.Arrivals, r.Setup.Connections)
+		fmt.Fprintf(w, "open loop: %s, %s arrivals, at most %d connections\n", r.Setup.Stages, r.Setup.Arrivals,
+			r.Setup.Connections)
 	}
 	q := &r.Requests
 	fmt.Fprintf(w, "rate\t%.1f/s answered\t%.1f/s sent\t%.1f/s asked\n", r.Rate.Answered, r.Rate.Achieved, r.Rate.Asked)
-	fmt.Fprintf(w, "requests\t%d asked\t%d answered\t%d failed (%.3g %%)\n", q.Asked, q.Answered, q.Failed, 100*r.Errors())
-	fmt.Fprintf(w, "read\t%.1f MiB\t%.1f MiB/s\n\n", float64(q.BytesRead)/(1<<20), float64(q.BytesRead)/(1<<20)/max(r.DurationS, 1e-3))
+	fmt.Fprintf(
+		w, "requests\t%d asked\t%d answered\t%d failed (%.3g %%)\n", q.Asked, q.Answered, q.Failed, 100*r.Errors())
+	fmt.Fprintf(w, "read\t%.1f MiB\t%.1f MiB/s\n\n", float64(q.BytesRead)/(1<<20),
+		float64(q.BytesRead)/(1<<20)/max(r.DurationS, 1e-3))
 	fmt.Fprintf(w, "latency\tp50\tp90\tp99\tp99.9\tmax\tmean\n")
 	row := func(name string, l *result.Latency) {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, report.Millis(l.P50MS), report.Millis(l.P90MS), report.Millis(l.P99MS), report.Millis(l.P999MS), report.Millis(l.MaxMS), report.Millis(l.MeanMS))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, report.Millis(l.P50MS), report.Millis(l.P90MS),
+			report.Millis(l.P99MS), report.Millis(l.P999MS), report.Millis(l.MaxMS), report.Millis(l.MeanMS))
 	}
 	if r.Closed() {
 		row("from sent", &r.Service)
@@ -122,7 +127,8 @@ func summary(out io.Writer, r *result.Run) {
 	}
 	counts := []count{{"statuses", q.Statuses}, {"failures", q.Failures}}
 	if s := r.Streams; s != nil {
-		fmt.Fprintf(w, "streams\t%d of %d open at the end\t%d opened\t%d events\t%d missed\t%d early\n", s.Open, s.Count, s.Opened, s.Events, s.Missed, s.Early)
+		fmt.Fprintf(w, "streams\t%d of %d open at the end\t%d opened\t%d events\t%d missed\t%d early\n", s.Open,
+			s.Count, s.Opened, s.Events, s.Missed, s.Early)
 		counts = append(counts, count{"streams ended", s.Failures})
 	}
 	for _, m := range counts {
@@ -157,7 +163,8 @@ func whyNot(w io.Writer, r *result.Run) {
 		fmt.Fprintf(w, "loadtest: %d wrong answers\n", r.Checks.Wrong)
 	}
 	if r.Exit == loadtest.ExitFailed {
-		fmt.Fprintf(w, "loadtest: %d requests answered as they should be, %d answers compared with the oracle\n", r.Requests.Answered, r.Checks.Compared)
+		fmt.Fprintf(w, "loadtest: %d requests answered as they should be, %d answers compared with the oracle\n",
+			r.Requests.Answered, r.Checks.Compared)
 		for _, failure := range result.SortedKeys(r.Requests.Failures) {
 			fmt.Fprintf(w, "loadtest: %d requests failed: %s\n", r.Requests.Failures[failure], failure)
 		}
@@ -179,7 +186,8 @@ func checks(w io.Writer, r *result.Run) {
 	}
 	fmt.Fprintf(w, "checks\t%d answers, %d distinct, %d wrong\n", c.Checked, c.Distinct, c.Wrong)
 	if r.Setup.Oracle {
-		fmt.Fprintf(w, "oracle\t%d distinct answers compared, %d could not be; %d snapshots\n", c.Compared, c.Uncompared, len(r.Swaps))
+		fmt.Fprintf(w, "oracle\t%d distinct answers compared, %d could not be; %d snapshots\n", c.Compared,
+			c.Uncompared, len(r.Swaps))
 		if c.OracleError != "" {
 			fmt.Fprintf(w, "oracle\t%s\n", c.OracleError)
 		}
@@ -201,6 +209,7 @@ func changes(out io.Writer, c *result.Comparison) {
 	}
 	fmt.Fprintf(w, "figure\tA\tB\tchange\t95 %% confidence\tverdict\n")
 	for _, ch := range c.Summary() {
-		fmt.Fprintf(w, "%s (%s)\t%.4g\t%.4g\t%+.1f %%\t%+.1f to %+.1f %%\t%s\n", ch.Name, ch.Unit, ch.A, ch.B, 100*ch.Delta, 100*ch.Low, 100*ch.High, ch.Verdict)
+		fmt.Fprintf(w, "%s (%s)\t%.4g\t%.4g\t%+.1f %%\t%+.1f to %+.1f %%\t%s\n", ch.Name, ch.Unit, ch.A, ch.B,
+			100*ch.Delta, 100*ch.Low, 100*ch.High, ch.Verdict)
 	}
 }

@@ -193,7 +193,9 @@ func (c *Client) Search(ctx context.Context, words string, q Query) (*Answer[Ite
 //
 // It ends with the first error. SnapshotGone means that the listing took longer
 // than snapshots are retained: begin again.
-func Pages[T any](ctx context.Context, list func(context.Context, Query) (*Answer[List[T]], error), q Query) iter.Seq2[*Answer[List[T]], error] {
+func Pages[T any](
+	ctx context.Context, list func(context.Context, Query) (*Answer[List[T]], error), q Query,
+) iter.Seq2[*Answer[List[T]], error] {
 	return func(yield func(*Answer[List[T]], error) bool) {
 		q.Limit, q.Offset = 0, 0
 		for q.Page = max(q.Page, 1); ; q.Page++ {
@@ -207,7 +209,9 @@ func Pages[T any](ctx context.Context, list func(context.Context, Query) (*Answe
 }
 
 // Rows is Pages row by row.
-func Rows[T any](ctx context.Context, list func(context.Context, Query) (*Answer[List[T]], error), q Query) iter.Seq2[T, error] {
+func Rows[T any](
+	ctx context.Context, list func(context.Context, Query) (*Answer[List[T]], error), q Query,
+) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for page, err := range Pages(ctx, list, q) {
 			if err != nil {
@@ -246,12 +250,14 @@ func get[T any](ctx context.Context, c *Client, endpoint string, q Query, more .
 			return nil, err
 		}
 		a := &Answer[T]{
-			NotFound: notFound(r.header.Get("X-Not-Found")), Limit: limit(r.header), RequestID: r.header.Get("X-Request-Id"), etag: r.header.Get("ETag"), refresh: ask,
+			NotFound: notFound(r.header.Get("X-Not-Found")), Limit: limit(r.header),
+			RequestID: r.header.Get("X-Request-Id"), etag: r.header.Get("ETag"), refresh: ask,
 		}
 		if names := r.header.Get("X-Ignored"); names != "" {
 			a.Ignored = list(names)
 		}
-		a.SnapshotTime, _ = time.Parse(time.RFC3339, r.header.Get("X-Snapshot-Time")) // absent before the first snapshot
+		// absent before the first snapshot
+		a.SnapshotTime, _ = time.Parse(time.RFC3339, r.header.Get("X-Snapshot-Time"))
 		if before != nil && r.status == http.StatusNotModified {
 			a.Result, a.Unchanged = before.Result, true
 		} else if err := json.Unmarshal(r.result, &a.Result); err != nil {

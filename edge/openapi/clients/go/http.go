@@ -93,7 +93,8 @@ func read(res *http.Response) (json.RawMessage, error) {
 		}
 		return envelope.Result, nil
 	}
-	e := &Error{Status: res.StatusCode, Message: http.StatusText(res.StatusCode), Limit: limit(res.Header), RequestID: res.Header.Get("X-Request-Id")}
+	e := &Error{Status: res.StatusCode, Message: http.StatusText(res.StatusCode), Limit: limit(res.Header),
+		RequestID: res.Header.Get("X-Request-Id")}
 	if err == nil {
 		e.Code, e.Key, e.Message = envelope.Code, envelope.Key, envelope.Message
 	}
@@ -228,7 +229,8 @@ func (c *Client) stream(ctx context.Context, last string, line func(string) erro
 var limits = regexp.MustCompile(`^"[^"]*";[qr]=(\d+);[wt]=(\d+)$`)
 
 func limit(header http.Header) *RateLimit {
-	policy, state := limits.FindStringSubmatch(header.Get("RateLimit-Policy")), limits.FindStringSubmatch(header.Get("RateLimit"))
+	policy, state := limits.FindStringSubmatch(header.Get("RateLimit-Policy")),
+		limits.FindStringSubmatch(header.Get("RateLimit"))
 	if policy == nil || state == nil {
 		return nil
 	}

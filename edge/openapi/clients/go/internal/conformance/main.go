@@ -48,14 +48,16 @@ func main() {
 func (c testCase) run() output {
 	waits := []float64{}
 	out := output{"case": c.Name}
-	client := &marketdata.Client{BaseURL: c.Base, Key: c.Key, Retries: c.Retries, Sleep: func(_ context.Context, d time.Duration) error {
-		waits = append(waits, d.Seconds())
-		return nil
-	}}
+	client := &marketdata.Client{
+		BaseURL: c.Base, Key: c.Key, Retries: c.Retries, Sleep: func(_ context.Context, d time.Duration) error {
+			waits = append(waits, d.Seconds())
+			return nil
+		}}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	q := marketdata.Query{
-		IDs: c.Query.ID, Slugs: c.Query.Slug, Symbols: c.Query.Symbol, Page: c.Query.Page, Size: c.Query.Size, Limit: c.Query.Limit, Offset: c.Query.Offset,
+		IDs: c.Query.ID, Slugs: c.Query.Slug, Symbols: c.Query.Symbol, Page: c.Query.Page, Size: c.Query.Size,
+		Limit: c.Query.Limit, Offset: c.Query.Offset,
 		Sort: c.Query.Sort, Fields: c.Query.Fields, By: c.Query.By, Window: c.Query.Window, At: c.Query.At,
 	}
 	var err error
@@ -77,7 +79,8 @@ func (c testCase) run() output {
 	case "global":
 		err = one(ctx, c, out, q, client.Global)
 	case "search":
-		err = one(ctx, c, out, q, func(ctx context.Context, q marketdata.Query) (*marketdata.Answer[marketdata.Items[marketdata.Asset]], error) {
+		err = one(ctx, c, out, q, func(ctx context.Context, q marketdata.Query) (
+			*marketdata.Answer[marketdata.Items[marketdata.Asset]], error) {
 			return client.Search(ctx, c.Query.Q, q)
 		})
 	case "events":
@@ -98,7 +101,8 @@ func (c testCase) run() output {
 		out["error"] = output{"key": "TRANSPORT"}
 		var e *marketdata.Error
 		if errors.As(err, &e) {
-			out["error"] = output{"key": e.Key, "status": e.Status, "code": e.Code, "retry_after": e.RetryAfter.Seconds(), "gone": errors.Is(err, marketdata.SnapshotGone)}
+			out["error"] = output{"key": e.Key, "status": e.Status, "code": e.Code,
+				"retry_after": e.RetryAfter.Seconds(), "gone": errors.Is(err, marketdata.SnapshotGone)}
 			out["limit"] = limit(e.Limit)
 		}
 	}
@@ -107,7 +111,10 @@ func (c testCase) run() output {
 }
 
 // list runs a case of a listing; modes pages and rows read all of it.
-func list[T any](ctx context.Context, c testCase, out output, q marketdata.Query, call func(context.Context, marketdata.Query) (*marketdata.Answer[marketdata.List[T]], error), id func(T) int64) error {
+func list[T any](
+	ctx context.Context, c testCase, out output, q marketdata.Query,
+	call func(context.Context, marketdata.Query) (*marketdata.Answer[marketdata.List[T]], error), id func(T) int64,
+) error {
 	ids := []int64{}
 	switch c.Mode {
 	case "pages":
@@ -137,7 +144,10 @@ func list[T any](ctx context.Context, c testCase, out output, q marketdata.Query
 }
 
 // one runs a case of one answer; mode refresh asks for it twice.
-func one[T any](ctx context.Context, c testCase, out output, q marketdata.Query, call func(context.Context, marketdata.Query) (*marketdata.Answer[T], error)) error {
+func one[T any](
+	ctx context.Context, c testCase, out output, q marketdata.Query,
+	call func(context.Context, marketdata.Query) (*marketdata.Answer[T], error),
+) error {
 	a, err := call(ctx, q)
 	if err == nil && c.Mode == "refresh" {
 		a, err = a.Refresh(ctx)
