@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -128,206 +130,73 @@ func TestReadEveryField(t *testing.T) {
 	}
 }
 
-// TestRows says of one row each whether it is accepted, and if not, why. Each
-// is read as the only row of its file: a row for each of the values, which stand
-// where % is. (FuzzObject holds against encoding/json what is JSON.)
-func TestRows(t *testing.T) {
-	const (
-		asset    = `"key":"k","name":"n","symbol":"s","slug":"u"`
-		quote    = `"key":"a","price":1`
-		exchange = `"key":"k","name":"n","slug":"u"`
-		group    = `"key":"k","name":"n","slug":"u"`
-	)
-	for _, c := range []struct {
-		file, row, reason string
-		values            []string
-	}{
-		// What is no JSON.
-		{AssetsFile, `{` + asset, "not JSON (byte 45): unexpected end", nil},
-		{AssetsFile, `{` + asset + `%`, "not JSON", []string{`,}`, `}}`, `} {}`, "}\x00"}},
-		{AssetsFile, `%` + asset + `}`, "not JSON", []string{`{,`, "\u00a0{", `// {`}},
-		{AssetsFile, `{` + asset + `,"x":%}`, "not JSON", []string{
-			`01`, `.5`, `5.`, `+5`, `1e`, `-`, `NaN`, `True`, `nul`, `[1,]`, `[1}`, `{"y"}`, `'y'`, `"\x"`, `"\u12g4"`,
-			"\"\t\"", "\"\x00\"",
-			`"\ud800"`, `"\udc00\ud800"`, `"\ud800\ud800\udc00"`, `["\ud800x"]`,
-			strings.Repeat(`[`, 400000) + strings.Repeat(`]`, 400000), strings.Repeat(`[{"":`, 100000) + `1`,
-		}},
-		{AssetsFile, `{` + asset + `,"x":%}`, "not JSON: not valid UTF-8", []string{"\"\xff\"", "\"\xed\xa0\x80\""}},
-		{AssetsFile, `{` + asset + `,"\ud800":1}`, "not JSON", nil},
-		{AssetsFile, `[` + asset + `]`, "not JSON", nil},
-		{AssetsFile, `%`, "not a JSON object", []string{`[]`, `null`, `"x"`}},
-		{
-			AssetsFile,
-			` { ` + asset +
-				"\t, \"x\" : [ 1 , -0.5e+10 , { } , [ ] , true , false , null , \"\\ud83d\\ude00\\u0000\\/\" ] } \r",
-			"", nil,
-		},
-		{
-			AssetsFile, `{` + asset + `,"x":%}`, "",
-			[]string{"\"\u2028\ufeff\ufffe\"", strings.Repeat(`[`, 9000) + strings.Repeat(`]`, 9000)},
-		},
-
-		// Names and nulls.
-		{AssetsFile, `{` + asset + `,"Key":5,"ACTIVE":5}`, "", nil},
-		{AssetsFile, `{"k\u0065y":"k","name":"n","symbol":"s","slug":"u"}`, "", nil},
-		{AssetsFile, `{"Key":"k","name":"n","symbol":"s","slug":"u"}`, "key: missing", nil},
-		{AssetsFile, `{"key":5,` + asset + `}`, "", nil},
-		{AssetsFile, `{` + asset + `,"key":null}`, "key: missing", nil},
-		{
-			AssetsFile,
-			`{` + asset + `,"id":null,"logo":null,"explorers":null,"website":null,"whitepaper":null,"active":null}`, "",
-			nil,
-		},
-		{ExchangesFile, `{` + exchange + `,"links":null,"fees":null,"market":null}`, "", nil},
-		{
-			ExchangesFile,
-			`{` + exchange +
-				`,"links":{"chat":null},"fees":{"maker":null},"market":{"data_time":null,"volume_24h":null,"coins_count":null}}`,
-			"", nil,
-		},
-		{
-			ChainsFile,
-			`{` + group + `,"status":null,"members":null,"display_name":null,"evm_chain_id":null,"native":null}`, "",
-			nil,
-		},
-
-		// Required fields.
-		{AssetsFile, `{%}`, "key: missing", []string{``, `"name":"n","symbol":"s","slug":"u"`}},
-		{AssetsFile, `{"key":"k","symbol":"s","slug":"u"}`, "name: missing", nil},
-		{AssetsFile, `{"key":"k","name":"n","slug":"u"}`, "symbol: missing", nil},
-		{AssetsFile, `{"key":"k","name":"n","symbol":"s"}`, "slug: missing", nil},
-		{AssetsFile, `{"key":"","name":"n","symbol":"s","slug":"u"}`, "key: empty", nil},
-		{AssetsFile, `{"key":"k","name":"","symbol":"s","slug":"u"}`, "name: empty", nil},
-		{AssetsFile, `{"key":"k","name":"n","symbol":"","slug":"u"}`, "symbol: empty", nil},
-		{AssetsFile, `{"key":"k","name":"n","symbol":"s","slug":""}`, "slug: empty", nil},
-		{AssetsFile, `{"key":" ","name":"\u0000","symbol":" ","slug":" "}`, "", nil},
-		{QuotesFile, `{"price":1}`, "key: missing", nil},
-		{QuotesFile, `{"key":"a"%}`, "price: missing", []string{``, `,"price":null`}},
-		{ExchangesFile, `{"key":"k","slug":"u"}`, "name: missing", nil},
-		{ExchangesFile, `{"key":"k","name":"n"}`, "slug: missing", nil},
-		{CategoriesFile, `{"key":"k","slug":"u"}`, "name: missing", nil},
-		{ChainsFile, `{"key":"k","name":"n"}`, "slug: missing", nil},
-
-		// Optional ones may be empty.
-		{
-			AssetsFile, `{` + asset + `,%}`, "",
-			[]string{`"logo":"","explorers":[],"website":"","whitepaper":""`, `"explorers":[""]`},
-		},
-		{ExchangesFile, `{` + exchange + `,"logo":"","links":{"website":""},"fees":{}}`, "", nil},
-		{ChainsFile, `{` + group + `,"members":[],"display_name":""}`, "", nil},
-
-		// Types.
-		{AssetsFile, `{` + asset + `,"key":5}`, "key: want a string, not a number", nil},
-		{AssetsFile, `{` + asset + `,"name":true}`, "name: want a string, not a boolean", nil},
-		{AssetsFile, `{` + asset + `,"symbol":["s"]}`, "symbol: want a string, not an array", nil},
-		{AssetsFile, `{` + asset + `,"slug":{}}`, "slug: want a string, not an object", nil},
-		{AssetsFile, `{` + asset + `,"logo":1}`, "logo: want a string", nil},
-		{AssetsFile, `{` + asset + `,"website":[]}`, "website: want a string", nil},
-		{AssetsFile, `{` + asset + `,"whitepaper":false}`, "whitepaper: want a string", nil},
-		{AssetsFile, `{` + asset + `,"explorers":"x"}`, "explorers: want an array of strings, not a string", nil},
-		{AssetsFile, `{` + asset + `,"explorers":{}}`, "explorers: want an array", nil},
-		{
-			AssetsFile, `{` + asset + `,"explorers":["x",1]}`,
-			"explorers: want an array of strings, and of nothing else", nil,
-		},
-		{AssetsFile, `{` + asset + `,"explorers":%}`, "explorers: want", []string{`[null]`, `[["x"]]`}},
-		{AssetsFile, `{` + asset + `,"explorers":[ "x" , "]\"," ]}`, "", nil},
-		{AssetsFile, `{` + asset + `,"active":"true"}`, "active: want true or false, not a string", nil},
-		{AssetsFile, `{` + asset + `,"active":1}`, "active: want true or false", nil},
-		{QuotesFile, `{` + quote + `,"key":1}`, "key: want a string", nil},
-		{QuotesFile, `{` + quote + `,"price":true}`, "price: want a decimal, not a boolean", nil},
-		{QuotesFile, `{` + quote + `,"market_cap":[1]}`, "market_cap: want a decimal", nil},
-		{QuotesFile, `{` + quote + `,"volume":{}}`, "volume: want a decimal", nil},
-		{ExchangesFile, `{` + exchange + `,"links":[]}`, "links: want an object, not an array", nil},
-		{ExchangesFile, `{` + exchange + `,"links":{"chat":1}}`, "links.chat: want a string", nil},
-		{ExchangesFile, `{` + exchange + `,"links":{"discord":1}}`, "", nil},
-		{ExchangesFile, `{` + exchange + `,"fees":"0"}`, "fees: want an object", nil},
-		{ExchangesFile, `{` + exchange + `,"market":0}`, "market: want an object", nil},
-		{ExchangesFile, `{` + exchange + `,"market":{"data_time":5}}`, "market.data_time: want a string", nil},
-		{CategoriesFile, `{` + group + `,"status":1}`, "status: want a string", nil},
-		{CategoriesFile, `{` + group + `,"members":%}`, "members: want an array", []string{`"a"`, `["a",{}]`}},
-		{ChainsFile, `{` + group + `,"display_name":1}`, "display_name: want a string", nil},
-		{ChainsFile, `{` + group + `,"native":1}`, "native: want a string", nil},
-		// What only chains have is unknown to categories.
-		{CategoriesFile, `{` + group + `,"display_name":1,"evm_chain_id":-1,"native":1}`, "", nil},
-
-		// Statuses.
-		{CategoriesFile, `{` + group + `,"status":%}`, "", []string{`"active"`, `"disabled"`, `"deleted"`}},
-		{CategoriesFile, `{` + group + `,"status":"Active"}`, `status: "Active" is none of`, nil},
-		{ChainsFile, `{` + group + `,"status":""}`, "status: ", nil},
-
-		// Ids: integers from 1 to 2^53 - 1.
-		{AssetsFile, `{` + asset + `,"id":%}`, "", []string{`1`, `9007194959773695`}},
-		{
-			AssetsFile, `{` + asset + `,"id":9007194959773696}`,
-			"id: 9007194959773696 of a new key: want at most 9007194959773695", nil,
-		},
-		{AssetsFile, `{` + asset + `,"id":%}`, "id: want an integer from 1 to 9007199254740991", []string{
-			`9007199254740992`, `18446744073709551617`, strings.Repeat("9", 1000), `0`, `-0`, `-1`, `1.0`, `1e0`, `"1"`,
-			`true`,
-		}},
-		{ExchangesFile, `{` + exchange + `,"id":0}`, "id: want", nil},
-		{CategoriesFile, `{` + group + `,"id":[]}`, "id: want", nil},
-		{ChainsFile, `{` + group + `,"id":9007199254740992}`, "id: want", nil},
-
-		// Counts and EVM chain ids: integers from 0 to 2^53 - 1.
-		{ChainsFile, `{` + group + `,"evm_chain_id":%}`, "", []string{`0`, `-0`, `9007199254740991`}},
-		{
-			ChainsFile, `{` + group + `,"evm_chain_id":%}`, "evm_chain_id: want an integer from 0 to 9007199254740991",
-			[]string{`9007199254740992`, `-1`, `5.0`, `1e3`, `"5"`},
-		},
-		{ExchangesFile, `{` + exchange + `,"market":{"markets_count":1.5}}`, "market.markets_count: want", nil},
-		{ExchangesFile, `{` + exchange + `,"market":{"coins_count":-3}}`, "market.coins_count: want", nil},
-
-		// Decimals.
-		{
-			QuotesFile, `{` + quote + `,"price":%}`, "",
-			[]string{`0`, `"-0.0e5"`, `"\u0031"`, `999999999999999999`, `1e-999999999`, `0e999999999`},
-		},
-		{QuotesFile, `{` + quote + `,"price":1000000000000000000}`, "price: 19 integer digits, at most 18", nil},
-		{QuotesFile, `{` + quote + `,"price":1e999999999}`, "price: ", nil},
-		{QuotesFile, `{` + quote + `,"price":-1e-999999999}`, "price: negative", nil},
-		{
-			QuotesFile, `{` + quote + `,"price":%}`, "price: not a decimal",
-			[]string{`""`, `" 1"`, `"+1"`, `"1."`, `"01"`, `"NaN"`, `"1,5"`},
-		},
-		{QuotesFile, `{` + quote + `,"market_cap":1e27,"volume":9e27}`, "", nil},
-		{QuotesFile, `{` + quote + `,"market_cap":1e28}`, "market_cap: 29 integer digits", nil},
-		{QuotesFile, `{` + quote + `,"volume":"1e28"}`, "volume: 29 integer digits", nil},
-		{QuotesFile, `{` + quote + `,"market_cap":-1}`, "market_cap: negative", nil},
-		{ExchangesFile, `{` + exchange + `,"fees":{"maker":9999999999.99}}`, "", nil},
-		{ExchangesFile, `{` + exchange + `,"fees":{"maker":1e10}}`, "fees.maker: 11 integer digits", nil},
-		{ExchangesFile, `{` + exchange + `,"fees":{"taker":"-0.1"}}`, "fees.taker: negative", nil},
-		{ExchangesFile, `{` + exchange + `,"market":{"volume_24h":1e28}}`, "market.volume_24h: 29 integer digits", nil},
-
-		// Quotes are of assets in the directory, active or not.
-		{QuotesFile, `{"key":"c","price":1}`, "", nil},
-		{QuotesFile, `{"key":"A","price":1}`, "key: no asset in the directory has it", nil},
-	} {
-		if c.values == nil {
-			c.values = []string{""}
+// linesOf returns the lines of a file in testdata but for blank ones and comments.
+func linesOf(t *testing.T, name string) (lines []string) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.SplitSeq(string(b), "\n") {
+		if line != "" && line[0] != '#' {
+			lines = append(lines, line)
 		}
-		for _, value := range c.values {
-			text := strings.Replace(c.row, "%", value, 1)
-			_, report := mustRead(t, FS(testFeed(c.file, text)), ReadOptions{})
-			got := report.file(c.file)
-			row := text[:min(len(text), 100)]
-			switch {
-			case got.Rows != 1:
-				t.Errorf("%s: %s: is %d rows", c.file, row, got.Rows)
-			case c.reason == "" && got.Accepted != 1:
-				t.Errorf("%s: %s: set aside: %v", c.file, row, got.Rejections)
-			case c.reason != "" && got.Rejected != 1:
-				t.Errorf("%s: %s: accepted", c.file, row)
-			case c.reason != "" && !strings.HasPrefix(got.Rejections[0].Reason, c.reason):
-				t.Errorf("%s: %s: reason %q, want %q", c.file, row, got.Rejections[0].Reason, c.reason)
+	}
+	return lines
+}
+
+// checkRow reads the only row of a file: it is accepted, or set aside for a reason that
+// begins like this.
+func checkRow(t *testing.T, file, row, reason string) {
+	t.Helper()
+	_, report := mustRead(t, FS(testFeed(file, row)), ReadOptions{})
+	got := report.file(file)
+	if got.Rows != 1 || reason == "accepted" && got.Accepted != 1 ||
+		reason != "accepted" && (got.Rejected != 1 || !strings.HasPrefix(got.Rejections[0].Reason, reason)) {
+		t.Errorf("%s: %.100s: %+v, want %s", file, row, got, reason)
+	}
+}
+
+// TestRows reads each row of rows.txt, and those that a text file cannot show, as the only
+// row of its file. (FuzzObject compares with encoding/json which texts are JSON.)
+func TestRows(t *testing.T) {
+	file, base, reason := "", "", ""
+	for _, line := range linesOf(t, "rows.txt") {
+		switch text := strings.TrimLeft(line, " "); len(line) - len(text) {
+		case 0:
+			file, base, _ = strings.Cut(line, " ")
+		case 2:
+			reason = text
+		default:
+			row, whole := strings.CutPrefix(text, "=")
+			if !whole {
+				row = "{" + base + "," + row + "}"
 			}
+			checkRow(t, file, row, reason)
+		}
+	}
+	const asset = `"key":"k","name":"n","symbol":"s","slug":"u"`
+	for reason, rows := range map[string][]string{
+		"not JSON": {
+			"{" + asset + "}\x00", "\u00a0{" + asset + "}", "{" + asset + ",\"x\":\"\t\"}", "{" + asset + ",\"x\":\"\x00\"}",
+			"{" + asset + `,"x":` + strings.Repeat(`[`, 400000) + strings.Repeat(`]`, 400000) + "}",
+			"{" + asset + `,"x":` + strings.Repeat(`[{"":`, 100000) + "1}",
+		},
+		"not JSON: not valid UTF-8":                      {"{" + asset + ",\"x\":\"\xff\"}", "{" + asset + ",\"x\":\"\xed\xa0\x80\"}"},
+		"id: want an integer from 1 to 9007199254740991": {"{" + asset + `,"id":` + strings.Repeat("9", 1000) + "}"},
+		"accepted": {
+			" { " + asset + "\t, \"x\" : [ 1 , -0.5e+10 , { } , [ ] , true , false , null , \"\\ud83d\\ude00\\u0000\\/\" ] } \r",
+			"{" + asset + ",\"x\":\"\u2028\ufeff\ufffe\"}",
+			"{" + asset + `,"x":` + strings.Repeat(`[`, 9000) + strings.Repeat(`]`, 9000) + "}",
+		},
+	} {
+		for _, row := range rows {
+			checkRow(t, AssetsFile, row, reason)
 		}
 	}
 }
 
-// TestClaims has rows that are in order by themselves and contradict each
-// other: the want column names the lines that are accepted.
+// TestClaims reads the files of claims.txt, beside ids that were given out before.
 func TestClaims(t *testing.T) {
 	known := map[string]uint64{"old": 7, "away": 8, "high": 1<<53 - 1}
 	opts := ReadOptions{
@@ -344,85 +213,33 @@ func TestClaims(t *testing.T) {
 			return "", false
 		},
 	}
-	row := func(key, id, slug, more string) string {
-		if id != "" {
-			id = `,"id":` + id
+	lines := linesOf(t, "claims.txt")
+	for len(lines) > 0 {
+		file, reason, _ := strings.Cut(lines[1], " ")
+		n := 2
+		for n < len(lines) && strings.ContainsAny(lines[n][:1], "+-") {
+			n++
 		}
-		return fmt.Sprintf(`{"key":%q,"name":"n","symbol":"s","slug":%q%s%s}`, key, slug, id, more)
-	}
-	for _, c := range []struct {
-		name   string
-		file   string
-		rows   []string
-		want   []int
-		reason string // of the first row set aside
-	}{
-		{"a high id from before stays its key's", AssetsFile, []string{
-			row("high", "9007199254740991", "h", ""), row("new", "9007199254740990", "n", ""),
-		},
-			[]int{1}, "id: 9007199254740990 of a new key"},
-		{"the first of a key stays", AssetsFile,
-			[]string{row("k", "", "1", ""), row("k", "", "2", ""), row("K", "", "3", "")}, []int{1, 3},
-			"key: seen before in this file"},
-		{"a key that is set aside is free", AssetsFile,
-			[]string{row("k", "", "1", `,"logo":1`), row("k", "", "2", "")}, []int{2}, "logo: "},
-		{"keys are free in another file", ExchangesFile,
-			[]string{row("a", "", "sa", "")}, []int{1}, ""},
-		{"the first of a slug stays, folded", AssetsFile,
-			[]string{row("1", "", "slugſ", ""), row("2", "", "SLUGS", ""), row("3", "", "sl\u0075g", "")}, []int{1, 3},
-			`slug: "SLUGS" is that of key "1"`},
-		{"categories have slugs", CategoriesFile,
-			[]string{row("1", "", "u", ""), row("2", "", "U", "")}, []int{1}, `slug: `},
-		{"chains have slugs", ChainsFile,
-			[]string{row("1", "", "u", ""), row("2", "", "U", "")}, []int{1}, `slug: `},
-		{"exchanges share slugs", ExchangesFile,
-			[]string{row("1", "", "u", ""), row("2", "", "u", "")}, []int{1, 2}, ""},
-		{"a slug that is set aside is free", AssetsFile,
-			[]string{row("k", "", "1", ""), row("k", "", "2", ""), row("l", "", "2", "")}, []int{1, 3}, "key: "},
-		{"the first of an id stays", AssetsFile,
-			[]string{row("1", "5", "1", ""), row("2", "5", "2", ""), row("3", "6", "3", "")}, []int{1, 3},
-			`id: 5 is that of key "1"`},
-		{"an id that is set aside is free", AssetsFile,
-			[]string{row("1", "5", "1", ""), row("1", "6", "2", ""), row("2", "6", "3", "")}, []int{1, 3}, "key: "},
-		{"a slug stays free when the id is taken", ChainsFile,
-			[]string{row("1", "5", "1", ""), row("2", "5", "2", ""), row("3", "", "2", ""), row("2", "", "3", "")},
-			[]int{1, 3, 4}, "id: "},
-		{"exchanges have ids", ExchangesFile,
-			[]string{row("1", "5", "1", ""), row("2", "5", "2", "")}, []int{1}, `id: `},
-		{"an id that is known", AssetsFile,
-			[]string{row("old", "7", "1", "")}, []int{1}, ""},
-		{"no id is needed where one is known", AssetsFile,
-			[]string{row("old", "", "1", "")}, []int{1}, ""},
-		{"an id that differs from the one that the key has", AssetsFile,
-			[]string{row("old", "9", "1", ""), row("new", "9", "1", "")}, []int{2}, "id: the key has id 7, not 9"},
-		{"an id that a key has which is not in the feed", CategoriesFile,
-			[]string{row("new", "8", "1", "")}, nil, `id: 8 is that of key "away"`},
-		{"an id that an earlier row has without saying so", CategoriesFile,
-			[]string{row("old", "", "1", ""), row("new", "7", "2", "")}, []int{1}, `id: 7 is that of key "old"`},
-		{"collections have ids of their own", ExchangesFile,
-			[]string{row("new", "7", "1", "")}, []int{1}, ""},
-		{"the first quote of an asset stays", QuotesFile,
-			[]string{`{"key":"b","price":1}`, `{"key":"b","price":2}`, `{"key":"a","price":3}`}, []int{1, 3},
-			"key: seen before"},
-		{"a quote that is set aside claims nothing", QuotesFile,
-			[]string{`{"key":"b","price":-1}`, `{"key":"b","price":2}`}, []int{2}, "price: negative"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, report := mustRead(t, FS(testFeed(c.file, strings.Join(c.rows, "\n"))), opts)
-			got := report.file(c.file)
-			var want []int
-			for line := 1; line <= len(c.rows); line++ {
-				if !slices.ContainsFunc(got.Rejections, func(r Rejection) bool { return r.Line == line }) {
-					want = append(want, line)
+		t.Run(lines[0], func(t *testing.T) {
+			text, want := "", ""
+			for i, line := range lines[2:n] {
+				text += line[2:] + "\n"
+				if line[0] == '-' {
+					want += fmt.Sprint(" ", i+1)
 				}
 			}
-			if !slices.Equal(want, c.want) {
-				t.Fatalf("accepted lines %v, want %v: %v", want, c.want, got.Rejections)
+			_, report := mustRead(t, FS(testFeed(file, text)), opts)
+			got := ""
+			for i, r := range report.file(file).Rejections {
+				if got += fmt.Sprint(" ", r.Line); i == 0 && !strings.HasPrefix(r.Reason, reason) {
+					t.Errorf("reason %q, want %q", r.Reason, reason)
+				}
 			}
-			if got.Rejected > 0 && !strings.HasPrefix(got.Rejections[0].Reason, c.reason) {
-				t.Errorf("reason %q, want %q", got.Rejections[0].Reason, c.reason)
+			if got != want {
+				t.Errorf("set aside lines%s, want%s", got, want)
 			}
 		})
+		lines = lines[n:]
 	}
 }
 
