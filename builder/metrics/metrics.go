@@ -69,81 +69,90 @@ type Metrics struct {
 	missing, lease, sequence, snapshot, lastSuccess, stays prometheus.Gauge
 }
 
+// factory registers metrics.
+type factory struct{ promauto.Factory }
+
+func (f factory) counter(name, help string) prometheus.Counter {
+	return f.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+}
+
+func (f factory) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return f.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func (f factory) gauge(name, help string) prometheus.Gauge {
+	return f.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+}
+
+func (f factory) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	return f.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+}
+
+func (f factory) histogram(name, help string) prometheus.Histogram {
+	return f.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: stepBounds})
+}
+
+func (f factory) histograms(name, help string, labels ...string) *prometheus.HistogramVec {
+	return f.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: stepBounds}, labels)
+}
+
 // New returns the Metrics of a builder.
 func New() *Metrics {
 	registry := registry.New("builder")
-	factory := promauto.With(registry)
-	counter := func(name, help string) prometheus.Counter {
-		return factory.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-	}
-	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return factory.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-	}
-	gauge := func(name, help string) prometheus.Gauge {
-		return factory.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
-	}
-	gauges := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return factory.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
-	}
-	histogram := func(name, help string) prometheus.Histogram {
-		return factory.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: stepBounds})
-	}
-	histograms := func(name, help string, labels ...string) *prometheus.HistogramVec {
-		return factory.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: stepBounds}, labels)
-	}
+	f := factory{promauto.With(registry)}
 	m := &Metrics{
 		handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}),
 		now:     time.Now,
 
-		builds: counters("builder_builds_total",
+		builds: f.counters("builder_builds_total",
 			"Builds by outcome; a build that is tried again counts again, one that was stopped with the builder does "+
 				"not.", "outcome"),
-		buildTime: histogram("builder_build_duration_seconds", "Time that a build took, whatever its outcome."),
-		stepTime:  histograms("builder_build_step_duration_seconds", "Time that a step of a build took.", "step"),
-		rows:      gauges("builder_rows", "Rows of the last feed that were accepted, by collection.", "collection"),
-		rejected:  gauges("builder_rejected_rows", "Rows of the last feed that were set aside, by file.", "file"),
-		tolerated: gauges("builder_tolerated_values",
+		buildTime: f.histogram("builder_build_duration_seconds", "Time that a build took, whatever its outcome."),
+		stepTime:  f.histograms("builder_build_step_duration_seconds", "Time that a step of a build took.", "step"),
+		rows:      f.gauges("builder_rows", "Rows of the last feed that were accepted, by collection.", "collection"),
+		rejected:  f.gauges("builder_rejected_rows", "Rows of the last feed that were set aside, by file.", "file"),
+		tolerated: f.gauges("builder_tolerated_values",
 			"Values of the last feed that were left out without setting their row aside.", "kind"),
-		calls: gauges("builder_source_calls",
+		calls: f.gauges("builder_source_calls",
 			"Calls to a provider in the last 32 days, as far as the cache folder remembers.", "source"),
-		callsLeft: gauges("builder_source_calls_left", "Calls that are left of the quota; none without one.",
+		callsLeft: f.gauges("builder_source_calls_left", "Calls that are left of the quota; none without one.",
 			"source"),
-		partNewest: gauges("builder_part_newest_timestamp_seconds",
+		partNewest: f.gauges("builder_part_newest_timestamp_seconds",
 			"Newest of the provider's own times in a part of a live source, in Unix seconds.", "part"),
-		partEvery: gauges("builder_part_interval_seconds",
+		partEvery: f.gauges("builder_part_interval_seconds",
 			"How often that part is asked for, as the quota allows; 0: for each feed.", "part"),
-		partFetched: gauges("builder_part_fetched_timestamp_seconds",
+		partFetched: f.gauges("builder_part_fetched_timestamp_seconds",
 			"When a live source's provider last gave what is in use of a part, in Unix seconds.", "part"),
-		partFailures: gauges("builder_part_failures",
+		partFailures: f.gauges("builder_part_failures",
 			"How often in a row a part of a live source has failed; its last good rows stand in.", "part"),
-		partUntimed: gauges("builder_part_untimed",
+		partUntimed: f.gauges("builder_part_untimed",
 			"1 while no row of a live source's prices has a usable time, so that nothing says how old they are.",
 			"part"),
-		staleParts: counter("builder_stale_parts_total",
+		staleParts: f.counter("builder_stale_parts_total",
 			"Parts of a live source that were unavailable and stood in a feed again as they were."),
-		forced: counter("builder_forced_guards_total",
+		forced: f.counter("builder_forced_guards_total",
 			"Guard rails that --allow or --force has overridden, or that a damaged last snapshot has."),
-		missing: gauge("builder_missing_objects",
+		missing: f.gauge("builder_missing_objects",
 			"Objects that the published snapshot refers to and the store did not hold when it was built."),
-		objects: counter("builder_objects_written_total", "Immutable objects put, manifests included."),
-		bytes:   counter("builder_bytes_written_total", "Bytes of the immutable objects put."),
-		lease: gauge("builder_lease_held",
+		objects: f.counter("builder_objects_written_total", "Immutable objects put, manifests included."),
+		bytes:   f.counter("builder_bytes_written_total", "Bytes of the immutable objects put."),
+		lease: f.gauge("builder_lease_held",
 			"1 while this builder has the store's lease and works, 0 while it waits for it."),
-		sequence: gauge("builder_snapshot_sequence",
+		sequence: f.gauge("builder_snapshot_sequence",
 			"Sequence of the snapshot that this builder has published or found published last; 0: none."),
-		snapshot: gauge("builder_snapshot_timestamp_seconds", "Time of that snapshot, in Unix seconds; 0: none."),
-		lastSuccess: gauge("builder_last_success_timestamp_seconds",
+		snapshot: f.gauge("builder_snapshot_timestamp_seconds", "Time of that snapshot, in Unix seconds; 0: none."),
+		lastSuccess: f.gauge("builder_last_success_timestamp_seconds",
 			"When a build last ended with its snapshot published, by it or before it, in Unix seconds; before the "+
 				"first one, when the builder began to work."),
-		jobs:    counters("builder_jobs_total", "Runs of the other jobs, by outcome.", "name", "outcome"),
-		jobTime: histograms("builder_job_duration_seconds", "Time that a run of another job took.", "name"),
-		jobSuccess: gauges("builder_job_last_success_timestamp_seconds",
+		jobs:    f.counters("builder_jobs_total", "Runs of the other jobs, by outcome.", "name", "outcome"),
+		jobTime: f.histograms("builder_job_duration_seconds", "Time that a run of another job took.", "name"),
+		jobSuccess: f.gauges("builder_job_last_success_timestamp_seconds",
 			"When a job last succeeded, in Unix seconds; before the first time, when the builder began to work.",
 			"name"),
 
-		deleted:      counter("builder_gc_deleted_objects_total", "Objects and manifests that gc has removed."),
-		deletedBytes: counter("builder_gc_deleted_bytes_total", "Bytes that gc has removed."),
-		stays:        gauge("builder_gc_kept_objects", "Objects and manifests that the last gc left in the store."),
+		deleted:      f.counter("builder_gc_deleted_objects_total", "Objects and manifests that gc has removed."),
+		deletedBytes: f.counter("builder_gc_deleted_bytes_total", "Bytes that gc has removed."),
+		stays:        f.gauge("builder_gc_kept_objects", "Objects and manifests that the last gc left in the store."),
 	}
 	m.begin()
 	// rate() sees the first failure only if there was a series before it.

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/publish"
@@ -83,21 +84,29 @@ func value(m *dto.Metric) float64 {
 	return m.Gauge.GetValue()
 }
 
+// build makes a snapshot of a simulated market.
+func build(
+	ctx context.Context, t *testing.T, store artifacts.Store, assets int, at time.Time,
+) (*builder.Report, error) {
+	market, err := sim.Open(ctx, fmt.Sprintf("?assets=%d&seed=3", assets))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := builder.New(builder.Config{
+		Store: store, Source: market, Guards: builder.DefaultGuards, Log: slog.New(slog.DiscardHandler),
+		Now: func() time.Time { return at },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Build(ctx, at)
+}
+
 // TestBuilt: real builds, of every outcome but a lost race, show as what they
 // were.
 func TestBuilt(t *testing.T) {
 	store := memstore.New()
 	at := time.Date(2026, 3, 4, 5, 10, 0, 0, time.UTC)
-	build := func(ctx context.Context, assets int, at time.Time) (*builder.Report, error) {
-		market, err := sim.Open(ctx, fmt.Sprintf("?assets=%d&seed=3", assets))
-		ok(t, err)
-		b, err := builder.New(builder.Config{
-			Store: store, Source: market, Guards: builder.DefaultGuards, Log: slog.New(slog.DiscardHandler),
-			Now: func() time.Time { return at },
-		})
-		ok(t, err)
-		return b.Build(ctx, at)
-	}
 	m := New()
 	now := time.Unix(1_700_000_000, 0)
 	m.now = func() time.Time { return now }
@@ -117,7 +126,7 @@ func TestBuilt(t *testing.T) {
 		}
 	}
 
-	first, err := build(t.Context(), 60, at)
+	first, err := build(t.Context(), t, store, 60, at)
 	ok(t, err)
 	left := 5
 	first.Quota = &source.Quota{Source: "coingecko", Limit: 12, Used: 7, Left: &left}
@@ -170,17 +179,25 @@ func TestBuilt(t *testing.T) {
 		t.Errorf("%d steps, %d in the list", len(first.Steps), len(steps))
 	}
 
-	now = now.Add(time.Hour)
-	m.Built(build(t.Context(), 60, at))
-	m.Built(build(t.Context(), 60, at.Add(-time.Hour)))
-	m.Built(build(t.Context(), 12, at.Add(time.Hour))) // most assets are gone
+}
+
+// TestOutcomes: the outcomes of builds after the first.
+func TestOutcomes(t *testing.T) {
+	store := memstore.New()
+	at := time.Date(2026, 3, 4, 5, 10, 0, 0, time.UTC)
+	m := New()
+	m.Built(build(t.Context(), t, store, 60, at))
+	m.now = func() time.Time { return time.Unix(1_700_003_600, 0) }
+	m.Built(build(t.Context(), t, store, 60, at))
+	m.Built(build(t.Context(), t, store, 60, at.Add(-time.Hour)))
+	m.Built(build(t.Context(), t, store, 12, at.Add(time.Hour))) // most assets are gone
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
-	m.Built(build(stopped, 60, at.Add(time.Hour)))
+	m.Built(build(stopped, t, store, 60, at.Add(time.Hour)))
 	m.Built(&builder.Report{}, errors.New("feed: no route to host"))
 	m.Built(&builder.Report{}, fmt.Errorf("publish: %w", &publish.LostError{}))
 	m.Built(&builder.Report{Forced: []string{"x", "y"}}, context.DeadlineExceeded)
-	got = scrape(t, m)
+	got := scrape(t, m)
 	for name, want := range map[string]float64{
 		`builder_builds_total{outcome="published"}`:  1,
 		`builder_builds_total{outcome="unchanged"}`:  1,

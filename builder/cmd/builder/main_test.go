@@ -210,8 +210,12 @@ func TestStore(t *testing.T) {
 		!strings.Contains(r.stderr, "not retained") {
 		t.Errorf("rollback to what is dropped: %+v", r)
 	}
+}
 
-	// A broken store is status 1, with the problem.
+// TestBrokenStore: a broken store is status 1, with the problem.
+func TestBrokenStore(t *testing.T) {
+	store := "file:" + filepath.Join(t.TempDir(), "store")
+	done(t, "build", "--source", simulated, "--store", store)
 	folder := strings.TrimPrefix(store, "file:")
 	manifests, err := filepath.Glob(filepath.Join(folder, "manifests", "*"))
 	if err != nil || len(manifests) == 0 {

@@ -42,28 +42,61 @@ func (c *statusCmd) Run(e *env) error {
 var collections = []string{"assets", "quotes", "exchanges", "categories", "chains"}
 
 func (e *env) printStatus(r *upkeep.StatusReport) error {
-	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
-	row := func(cells ...any) {
-		for i, c := range cells {
-			if i > 0 {
-				fmt.Fprint(w, "\t")
-			}
-			fmt.Fprint(w, c)
-		}
-		fmt.Fprintln(w)
+	w := statusTable{tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)}
+	w.snapshots(r)
+	fmt.Fprintln(w)
+	w.moving(r)
+	fmt.Fprintln(w)
+	w.row("keys", fmt.Sprintf("%d in force, %d expired, %d revoked", r.Keys.InForce, r.Keys.Expired, r.Keys.Revoked))
+	if l := r.Ledger; l != nil {
+		w.row("ledger",
+			fmt.Sprintf("prices of %d snapshots from %s to %s, %d assets ever, %d objects, %s, %d missing", l.Snapshots,
+				l.Oldest.Format(time.RFC3339), l.Newest.Format(time.RFC3339), l.IDs["assets"], l.Objects, size(l.Bytes),
+				l.Missing))
+		w.row("", l.Digest)
 	}
+	if len(r.Snapshots) > 0 && len(r.Snapshots[0].DataAges) > 0 {
+		ages := r.Snapshots[0].DataAges
+		var texts []string
+		for _, part := range slices.Sorted(maps.Keys(ages)) {
+			texts = append(texts, fmt.Sprintf("%s %v", part, time.Duration(ages[part])*time.Second))
+		}
+		w.row("data", "newest row before "+strings.Join(texts, ", "))
+	}
+	w.row("size", fmt.Sprintf("%d objects, %s", r.Objects, size(r.Bytes)))
+	w.row("gc", fmt.Sprintf("would remove %d objects, %s", r.Free, size(r.FreeBytes)))
+	for _, p := range r.Problems {
+		w.row("problem", p)
+	}
+	return w.Flush()
+}
+
+// statusTable prints a status as a table.
+type statusTable struct{ *tabwriter.Writer }
+
+func (w statusTable) row(cells ...any) {
+	for i, c := range cells {
+		if i > 0 {
+			fmt.Fprint(w, "\t")
+		}
+		fmt.Fprint(w, c)
+	}
+	fmt.Fprintln(w)
+}
+
+func (w statusTable) snapshots(r *upkeep.StatusReport) {
 	damaged := slices.ContainsFunc(r.Moving,
 		func(m upkeep.MovingStatus) bool { return m.Key == artifacts.CurrentKey && m.There })
 	switch {
 	case len(r.Snapshots) == 0 && damaged:
-		row("the pointer to the published snapshot cannot be read; builder restore puts back that of a backup or of " +
+		w.row("the pointer to the published snapshot cannot be read; builder restore puts back that of a backup or of " +
 			"an edge's cache folder")
 	case len(r.Snapshots) == 0:
-		row(noSnapshot)
+		w.row(noSnapshot)
 	default:
-		row("store", r.Store)
+		w.row("store", r.Store)
 		fmt.Fprintln(w)
-		row("SNAPSHOT", "AGE", "STATE", "SEQUENCE", strings.ToUpper(strings.Join(collections, "\t")), "OBJECTS", "SIZE",
+		w.row("SNAPSHOT", "AGE", "STATE", "SEQUENCE", strings.ToUpper(strings.Join(collections, "\t")), "OBJECTS", "SIZE",
 			"MISSING")
 	}
 	for _, s := range r.Snapshots {
@@ -79,17 +112,19 @@ func (e *env) printStatus(r *upkeep.StatusReport) error {
 			}
 			counts = append(counts, n)
 		}
-		row(s.Time.Format(time.RFC3339), time.Duration(s.AgeSeconds)*time.Second, state, sequence,
+		w.row(s.Time.Format(time.RFC3339), time.Duration(s.AgeSeconds)*time.Second, state, sequence,
 			strings.Join(counts, "\t"), s.Objects, size(s.Bytes), s.Missing)
 	}
 	for _, t := range r.Withdrawn {
-		row(t.Format(time.RFC3339), "", "withdrawn")
+		w.row(t.Format(time.RFC3339), "", "withdrawn")
 	}
 	if t := r.WithdrawnThrough; !t.IsZero() {
-		row(t.Format(time.RFC3339), "", "withdrawn, with all before")
+		w.row(t.Format(time.RFC3339), "", "withdrawn, with all before")
 	}
-	fmt.Fprintln(w)
-	row("OBJECT", "NUMBER", "SIGNED BY", "TRUSTED")
+}
+
+func (w statusTable) moving(r *upkeep.StatusReport) {
+	w.row("OBJECT", "NUMBER", "SIGNED BY", "TRUSTED")
 	for _, m := range r.Moving {
 		signers, trusted := strings.Join(m.SignedBy, ", "), "not asked"
 		switch {
@@ -101,31 +136,8 @@ func (e *env) printStatus(r *upkeep.StatusReport) error {
 		if m.Trusted != nil {
 			trusted = map[bool]string{true: "yes", false: "no"}[*m.Trusted]
 		}
-		row(m.Key, m.Number, signers, trusted)
+		w.row(m.Key, m.Number, signers, trusted)
 	}
-	fmt.Fprintln(w)
-	row("keys", fmt.Sprintf("%d in force, %d expired, %d revoked", r.Keys.InForce, r.Keys.Expired, r.Keys.Revoked))
-	if l := r.Ledger; l != nil {
-		row("ledger",
-			fmt.Sprintf("prices of %d snapshots from %s to %s, %d assets ever, %d objects, %s, %d missing", l.Snapshots,
-				l.Oldest.Format(time.RFC3339), l.Newest.Format(time.RFC3339), l.IDs["assets"], l.Objects, size(l.Bytes),
-				l.Missing))
-		row("", l.Digest)
-	}
-	if len(r.Snapshots) > 0 && len(r.Snapshots[0].DataAges) > 0 {
-		ages := r.Snapshots[0].DataAges
-		var texts []string
-		for _, part := range slices.Sorted(maps.Keys(ages)) {
-			texts = append(texts, fmt.Sprintf("%s %v", part, time.Duration(ages[part])*time.Second))
-		}
-		row("data", "newest row before "+strings.Join(texts, ", "))
-	}
-	row("size", fmt.Sprintf("%d objects, %s", r.Objects, size(r.Bytes)))
-	row("gc", fmt.Sprintf("would remove %d objects, %s", r.Free, size(r.FreeBytes)))
-	for _, p := range r.Problems {
-		row("problem", p)
-	}
-	return w.Flush()
 }
 
 func size(n int64) string { return humanize.IBytes(uint64(n)) }

@@ -83,106 +83,110 @@ func (s *server) files(t *testing.T, others map[string]string) (source.Files, er
 	return src.Files(t.Context(), time.Time{})
 }
 
+func (s *server) everyType(t *testing.T) {
+	files, err := s.files(t, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed, report, err := source.Read(t.Context(), files, source.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rejected []string
+	for _, f := range report.Files {
+		for _, r := range f.Rejections {
+			rejected = append(rejected, r.String())
+		}
+	}
+	if want := `assets.ndjson:3: key "3": name: empty; quotes.ndjson:3: key "3": price: not a decimal in the grammar of JSON numbers`; strings.Join(rejected, "; ") != want {
+		t.Errorf("set aside: %q", rejected)
+	}
+	if want := time.Date(2026, 11, 21, 10, 5, 31, 5e8, time.UTC); feed.Database != "prices" ||
+		!feed.Time.Equal(want) {
+		t.Errorf("database %s, time %v", feed.Database, feed.Time)
+	}
+	a := feed.Assets
+	if len(a) != 2 || a[0].Key != "1" || a[0].ID != 1 || a[0].Name != `Bit "coin"` ||
+		strings.Join(a[0].Explorers, " ") != "https://a.example/?q={1,2} "+
+			"https://b.example" || a[1].Name != "Ether\n\\" || a[1].Active {
+		t.Errorf("assets %+v", a)
+	}
+	decimal := func(u market.U128, decimals int) string { return string(market.AppendDecimal(nil, u, decimals)) }
+	q := feed.Quotes
+	if len(q) != 2 || decimal(q[0].Price, market.PriceDecimals) != "91000.123456789012345678" ||
+		decimal(q[0].Volume,
+			market.MoneyDecimals) != "0.1" || decimal(q[1].Price, market.PriceDecimals) != "0.000000000000000001" {
+		t.Errorf("quotes %+v", q)
+	}
+	x := feed.Exchanges
+	if len(x) != 1 || x[0].Links[0] != "https://n.example" ||
+		decimal(*x[0].Market.Volume, market.MoneyDecimals) != "12345678901234567890.12345678" ||
+		*x[0].Market.MarketsCount != 812 || x[0].Market.DataTime.Format(time.RFC3339) != "2026-11-21T10:05:31Z" ||
+		decimal(x[0].Taker, market.MoneyDecimals) != "0.1" {
+		t.Errorf("exchanges %+v", x)
+	}
+	if g := feed.Categories; len(g) != 1 || len(g[0].Members) != 2 || report.UnknownMembers != 1 {
+		t.Errorf("categories %+v", g)
+	}
+	if g := feed.Chains; len(g) != 1 || len(g[0].Members) != 1 || *g[0].EVMChainID != 1 || g[0].Native != 1 {
+		t.Errorf("chains %+v", g)
+	}
+}
+
+func (s *server) assetsAlone(t *testing.T) {
+	before := time.Now().Truncate(time.Second)
+	files, err := s.files(t, map[string]string{"feed": "", "chains": "", "quotes": "select 1 as key where false"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed, _, err := source.Read(t.Context(), files, source.ReadOptions{})
+	if err != nil || feed.Database != "postgres" || feed.Time.Before(before) || feed.Time.After(time.Now()) ||
+		len(feed.Quotes)+len(feed.Chains) != 0 {
+		t.Errorf("%+v, %v", feed, err)
+	}
+}
+
+func (s *server) oneState(t *testing.T) {
+	// While the query for the quotes waits for a lock, all rows are deleted: it
+	// and those behind it see them all the same.
+	holder, err := pgconn.Connect(t.Context(), s.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Close(context.Background())
+	if _, err := holder.Exec(t.Context(), "select pg_advisory_lock(1)").ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+	removed := make(chan error, 1)
+	go func() {
+		_, err := holder.Exec(t.Context(), `
+			do $$ begin while not exists (select from pg_locks where locktype = 'advisory' and not granted) loop perform pg_sleep(0.01); end loop; end $$;
+			delete from asset; delete from quote; commit; select pg_advisory_unlock(1)`).ReadAll()
+		removed <- err
+	}()
+	files, err := s.files(t,
+		map[string]string{
+			"feed":      "",
+			"quotes":    "select asset as key, price from quote where (select pg_advisory_lock_shared(1)) is not null",
+			"exchanges": `select id as key, name, slug from asset`,
+		})
+	if err := <-removed; err != nil {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed, _, err := source.Read(t.Context(), files, source.ReadOptions{})
+	if err != nil || len(feed.Assets) != 2 || len(feed.Quotes) != 2 || len(feed.Exchanges) != 2 {
+		t.Errorf("%+v, %v", feed, err)
+	}
+}
+
 func TestPostgres(t *testing.T) {
 	s := start(t)
-	t.Run("every type", func(t *testing.T) {
-		files, err := s.files(t, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		feed, report, err := source.Read(t.Context(), files, source.ReadOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var rejected []string
-		for _, f := range report.Files {
-			for _, r := range f.Rejections {
-				rejected = append(rejected, r.String())
-			}
-		}
-		if want := `assets.ndjson:3: key "3": name: empty; quotes.ndjson:3: key "3": price: not a decimal in the grammar of JSON numbers`; strings.Join(rejected, "; ") != want {
-			t.Errorf("set aside: %q", rejected)
-		}
-		if want := time.Date(2026, 11, 21, 10, 5, 31, 5e8, time.UTC); feed.Database != "prices" ||
-			!feed.Time.Equal(want) {
-			t.Errorf("database %s, time %v", feed.Database, feed.Time)
-		}
-		a := feed.Assets
-		if len(a) != 2 || a[0].Key != "1" || a[0].ID != 1 || a[0].Name != `Bit "coin"` ||
-			strings.Join(a[0].Explorers, " ") != "https://a.example/?q={1,2} "+
-				"https://b.example" || a[1].Name != "Ether\n\\" || a[1].Active {
-			t.Errorf("assets %+v", a)
-		}
-		decimal := func(u market.U128, decimals int) string { return string(market.AppendDecimal(nil, u, decimals)) }
-		q := feed.Quotes
-		if len(q) != 2 || decimal(q[0].Price, market.PriceDecimals) != "91000.123456789012345678" ||
-			decimal(q[0].Volume,
-				market.MoneyDecimals) != "0.1" || decimal(q[1].Price, market.PriceDecimals) != "0.000000000000000001" {
-			t.Errorf("quotes %+v", q)
-		}
-		x := feed.Exchanges
-		if len(x) != 1 || x[0].Links[0] != "https://n.example" ||
-			decimal(*x[0].Market.Volume, market.MoneyDecimals) != "12345678901234567890.12345678" ||
-			*x[0].Market.MarketsCount != 812 || x[0].Market.DataTime.Format(time.RFC3339) != "2026-11-21T10:05:31Z" || decimal(x[0].Taker, market.MoneyDecimals) != "0.1" {
-			t.Errorf("exchanges %+v", x)
-		}
-		if g := feed.Categories; len(g) != 1 || len(g[0].Members) != 2 || report.UnknownMembers != 1 {
-			t.Errorf("categories %+v", g)
-		}
-		if g := feed.Chains; len(g) != 1 || len(g[0].Members) != 1 || *g[0].EVMChainID != 1 || g[0].Native != 1 {
-			t.Errorf("chains %+v", g)
-		}
-	})
-
-	t.Run("without feed and others", func(t *testing.T) {
-		before := time.Now().Truncate(time.Second)
-		files, err := s.files(t, map[string]string{"feed": "", "chains": "", "quotes": "select 1 as key where false"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		feed, _, err := source.Read(t.Context(), files, source.ReadOptions{})
-		if err != nil || feed.Database != "postgres" || feed.Time.Before(before) || feed.Time.After(time.Now()) ||
-			len(feed.Quotes)+len(feed.Chains) != 0 {
-			t.Errorf("%+v, %v", feed, err)
-		}
-	})
-
-	t.Run("one state", func(t *testing.T) {
-		// While the query for the quotes waits for a lock, all rows are deleted: it
-		// and those behind it see them all the same.
-		holder, err := pgconn.Connect(t.Context(), s.address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer holder.Close(context.Background())
-		if _, err := holder.Exec(t.Context(), "select pg_advisory_lock(1)").ReadAll(); err != nil {
-			t.Fatal(err)
-		}
-		removed := make(chan error, 1)
-		go func() {
-			_, err := holder.Exec(t.Context(), `
-				do $$ begin while not exists (select from pg_locks where locktype = 'advisory' and not granted) loop perform pg_sleep(0.01); end loop; end $$;
-				delete from asset; delete from quote; commit; select pg_advisory_unlock(1)`).ReadAll()
-			removed <- err
-		}()
-		files, err := s.files(t,
-			map[string]string{
-				"feed":      "",
-				"quotes":    "select asset as key, price from quote where (select pg_advisory_lock_shared(1)) is not null",
-				"exchanges": `select id as key, name, slug from asset`,
-			})
-		if err := <-removed; err != nil {
-			t.Fatal(err)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		feed, _, err := source.Read(t.Context(), files, source.ReadOptions{})
-		if err != nil || len(feed.Assets) != 2 || len(feed.Quotes) != 2 || len(feed.Exchanges) != 2 {
-			t.Errorf("%+v, %v", feed, err)
-		}
-	})
-
+	t.Run("every type", s.everyType)
+	t.Run("without feed and others", s.assetsAlone)
+	t.Run("one state", s.oneState)
 	for name, test := range map[string]struct{ query, text, want string }{
 		"floating point": {
 			"quotes", "select 'a' as key, 0.1::float8 as price",
