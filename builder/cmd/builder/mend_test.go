@@ -98,7 +98,7 @@ func TestSignedStore(t *testing.T) {
 func TestMend(t *testing.T) {
 	dir := t.TempDir()
 	folder, copied, cache := filepath.Join(dir, "store"), filepath.Join(dir, "backup"), filepath.Join(dir, "cache")
-	store, backup := "file:"+folder, "file:"+copied
+	store := "file:" + folder
 	build := func(at string) {
 		t.Helper()
 		done(t, "build", "--source", simulated, "--store", store, "--time", "2026-11-21T"+at+":00Z")
@@ -128,11 +128,27 @@ func TestMend(t *testing.T) {
 		return c.status(bad) == http.StatusOK && c.status(good) == http.StatusOK && c.sequence() == 2
 	})
 
+	m := &mending{c, folder, copied, cache, good, bad}
+	m.repair(t)
+	done(t, "keys", "revoke", "--store", store, revoked)
+	m.restore(t)
+}
+
+// mending is a store, its backup and its edge.
+type mending struct {
+	*client
+	folder, copied, cache string
+	good, bad             string // keys; the bad one is revoked
+}
+
+// repair mends a view and the ledger.
+func (m *mending) repair(t *testing.T) {
+	store, backup := "file:"+m.folder, "file:"+m.copied
 	// A folder that is not there is an unmounted disk, not a place for a backup.
 	if r := command(t, "backup", "--store", store, "--to", backup); r.status != cmdline.Failed {
 		t.Errorf("backup to a folder that is missing: %+v", r)
 	}
-	if err := os.Mkdir(copied, 0o755); err != nil {
+	if err := os.Mkdir(m.copied, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if r := object(t, done(t, "backup", "--store", store, "--to", backup, "--json")); r["copied"] != r["objects"] ||
@@ -141,20 +157,20 @@ func TestMend(t *testing.T) {
 	}
 
 	// A view is in the edge's folder, a ledger is not.
-	m := headOf(t, folder).Manifest
-	view, root := artifacts.ObjectKey(m.View("assets", "rank").Objects[0].Digest), artifacts.ObjectKey(m.Ledger.Digest)
+	manifest := headOf(t, m.folder).Manifest
+	view, root := artifacts.ObjectKey(manifest.View("assets", "rank").Objects[0].Digest), artifacts.ObjectKey(manifest.Ledger.Digest)
 	for _, key := range []string{view, root} {
-		if err := os.Truncate(filepath.Join(folder, key), 20); err != nil {
+		if err := os.Truncate(filepath.Join(m.folder, key), 20); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r := command(t, "repair", "--store", store, "--from", cache)
-	if r.status != cmdline.Failed || !strings.Contains(r.stdout, "mended: "+view+" from "+cache) ||
+	r := command(t, "repair", "--store", store, "--from", m.cache)
+	if r.status != cmdline.Failed || !strings.Contains(r.stdout, "mended: "+view+" from "+m.cache) ||
 		!strings.Contains(r.stdout, root) || !strings.Contains(r.stdout,
 		"with --accept-loss the store goes back from snapshot 2026-11-21T07:20:00Z to 2026-11-21T07:10:00Z") {
 		t.Errorf("repair from the edge's folder: %+v", r)
 	}
-	if out := done(t, "repair", "--store", store, "--from", cache, "--from",
+	if out := done(t, "repair", "--store", store, "--from", m.cache, "--from",
 		backup); !strings.Contains(out, "mended: "+root+" from "+backup) {
 		t.Errorf("repair from the backup: %s", out)
 	}
@@ -162,10 +178,13 @@ func TestMend(t *testing.T) {
 	if r := object(t, done(t, "repair", "--store", store, "--json")); len(r["mended"].([]any)) != 0 {
 		t.Errorf("repair of what is whole: %v", r)
 	}
+}
 
+// restore puts the backup back, again and again, while the revoked key is asked with.
+func (m *mending) restore(t *testing.T) {
+	store, backup := "file:"+m.folder, "file:"+m.copied
 	// From here on the revoked key is asked with all the while.
-	done(t, "keys", "revoke", "--store", store, revoked)
-	c.until("the revocation", func() bool { return c.status(bad) == http.StatusUnauthorized })
+	m.until("the revocation", func() bool { return m.status(m.bad) == http.StatusUnauthorized })
 	var let atomic.Int64
 	asking, stop := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -176,7 +195,7 @@ func TestMend(t *testing.T) {
 				return
 			default:
 			}
-			if c.status(bad) == http.StatusOK {
+			if m.status(m.bad) == http.StatusOK {
 				let.Add(1)
 			}
 		}
@@ -184,23 +203,23 @@ func TestMend(t *testing.T) {
 	sequence := uint64(2)
 	for i, flags := range [][]string{{}, {"--keys-from-backup"}, {"--seen", "9000"}} {
 		for _, name := range []string{"objects", "manifests", "current", "change"}[i:] {
-			if err := os.RemoveAll(filepath.Join(folder, name)); err != nil {
+			if err := os.RemoveAll(filepath.Join(m.folder, name)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		out := done(t, append([]string{"restore", "--store", store, "--from", backup}, flags...)...)
-		if sequence = headOf(t, folder).Pointer.Sequence; !strings.Contains(out, "is published (sequence ") ||
+		if sequence = headOf(t, m.folder).Pointer.Sequence; !strings.Contains(out, "is published (sequence ") ||
 			sequence < 1002 {
 			t.Errorf("restore %v: %s", flags, out)
 		}
 		done(t, "verify", "--store", store)
-		c.until("the restored snapshot",
-			func() bool { return c.sequence() == sequence && c.status(good) == http.StatusOK })
+		m.until("the restored snapshot",
+			func() bool { return m.sequence() == sequence && m.status(m.good) == http.StatusOK })
 	}
 	// Of what was lost the store knows nothing, so what comes next is of a time to come.
 	done(t, "build", "--source", simulated, "--store", store, "--time",
 		time.Now().Add(artifacts.Step).UTC().Format(time.RFC3339))
-	c.until("the next snapshot", func() bool { return c.sequence() == sequence+1 })
+	m.until("the next snapshot", func() bool { return m.sequence() == sequence+1 })
 	close(stop)
 	<-asking
 	if n := let.Load(); n > 0 {
