@@ -41,7 +41,10 @@ func TestCSV(t *testing.T) {
 		"chains.csv", "key,name,slug,evm_chain_id,native\nh,H,s,1,a\n",
 	)
 	moment := time.Date(2026, 1, 31, 12, 0, 0, 5, time.UTC)
-	for name, at := range map[string]time.Time{"assets": moment.Add(-time.Hour), "quotes": moment, "exchanges": moment.Add(-2 * time.Hour), "categories": {}, "chains": {}} {
+	for name, at := range map[string]time.Time{
+		"assets": moment.Add(-time.Hour), "quotes": moment, "exchanges": moment.Add(-2 * time.Hour), "categories": {},
+		"chains": {},
+	} {
 		if at.IsZero() {
 			at = time.Unix(0, 0)
 		}

@@ -128,7 +128,10 @@ func TestDigestSeesEverything(t *testing.T) {
 	if InputDigest(feed) != base {
 		t.Error("a change was not undone")
 	}
-	for _, settings := range [][][]byte{{nil}, {[]byte("a")}, {[]byte("b")}, {[]byte("a"), []byte("b")}, {[]byte("ab")}, {[]byte("a"), []byte("b"), nil}} {
+	for _, settings := range [][][]byte{
+		{nil}, {[]byte("a")}, {[]byte("b")}, {[]byte("a"), []byte("b")}, {[]byte("ab")},
+		{[]byte("a"), []byte("b"), nil},
+	} {
 		d := InputDigest(feed, settings...)
 		if other, ok := seen[d]; ok {
 			t.Errorf("settings %q give the digest of %s", settings, other)

@@ -202,8 +202,8 @@ func TestHTTPThatFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s.files["new.ndjson"] = s.files[AssetsFile]
 			s.answer = func(w http.ResponseWriter, r *http.Request, file string) bool {
-				if here := r.Host == s.Listener.Addr().String(); here != (r.Header.Get("Authorization") == "Bearer "+
-					"top-secret") {
+				here := r.Host == s.Listener.Addr().String()
+				if here != (r.Header.Get("Authorization") == "Bearer top-secret") {
 					t.Errorf("%s: Authorization %q", r.Host, r.Header.Get("Authorization"))
 				}
 				if file == test.file {

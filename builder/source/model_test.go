@@ -180,7 +180,10 @@ func FuzzFiles(f *testing.F) {
 
 // FuzzObject compares object with encoding/json on single texts.
 func FuzzObject(f *testing.F) {
-	for _, text := range []string{`{}`, `{"a":1,"a":[{"b":"\n"}]}`, `{"a":"\ud83d\ude00","\u0062":null}`, `[1e5,-0.1]`, `{"a":"\ud800"}`, ` { "a" : { } } `, `{"":0}`} {
+	for _, text := range []string{
+		`{}`, `{"a":1,"a":[{"b":"\n"}]}`, `{"a":"\ud83d\ude00","\u0062":null}`, `[1e5,-0.1]`, `{"a":"\ud800"}`,
+		` { "a" : { } } `, `{"":0}`,
+	} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

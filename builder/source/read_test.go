@@ -178,14 +178,18 @@ func TestRows(t *testing.T) {
 	const asset = `"key":"k","name":"n","symbol":"s","slug":"u"`
 	for reason, rows := range map[string][]string{
 		"not JSON": {
-			"{" + asset + "}\x00", "\u00a0{" + asset + "}", "{" + asset + ",\"x\":\"\t\"}", "{" + asset + ",\"x\":\"\x00\"}",
+			"{" + asset + "}\x00", "\u00a0{" + asset + "}", "{" + asset + ",\"x\":\"\t\"}",
+			"{" + asset + ",\"x\":\"\x00\"}",
 			"{" + asset + `,"x":` + strings.Repeat(`[`, 400000) + strings.Repeat(`]`, 400000) + "}",
 			"{" + asset + `,"x":` + strings.Repeat(`[{"":`, 100000) + "1}",
 		},
-		"not JSON: not valid UTF-8":                      {"{" + asset + ",\"x\":\"\xff\"}", "{" + asset + ",\"x\":\"\xed\xa0\x80\"}"},
+		"not JSON: not valid UTF-8": {
+			"{" + asset + ",\"x\":\"\xff\"}", "{" + asset + ",\"x\":\"\xed\xa0\x80\"}",
+		},
 		"id: want an integer from 1 to 9007199254740991": {"{" + asset + `,"id":` + strings.Repeat("9", 1000) + "}"},
 		"accepted": {
-			" { " + asset + "\t, \"x\" : [ 1 , -0.5e+10 , { } , [ ] , true , false , null , \"\\ud83d\\ude00\\u0000\\/\" ] } \r",
+			" { " + asset +
+				"\t, \"x\" : [ 1 , -0.5e+10 , { } , [ ] , true , false , null , \"\\ud83d\\ude00\\u0000\\/\" ] } \r",
 			"{" + asset + ",\"x\":\"\u2028\ufeff\ufffe\"}",
 			"{" + asset + `,"x":` + strings.Repeat(`[`, 9000) + strings.Repeat(`]`, 9000) + "}",
 		},
@@ -429,7 +433,10 @@ func TestLongLineCostsNoMemory(t *testing.T) {
 // TestLongTexts: the longest texts that are taken, and those that are a byte or one too
 // long.
 func TestLongTexts(t *testing.T) {
-	for field, most := range map[string]int{"key": 256, "name": 256, "symbol": 256, "slug": 256, "logo": 2048, "website": 2048, "whitepaper": 2048, "explorers": 2048, "many": 50} {
+	for field, most := range map[string]int{
+		"key": 256, "name": 256, "symbol": 256, "slug": 256, "logo": 2048, "website": 2048, "whitepaper": 2048,
+		"explorers": 2048, "many": 50,
+	} {
 		for _, over := range []int{0, 1} {
 			row := map[string]any{"key": "k", "name": "n", "symbol": "s", "slug": "s"}
 			switch text := strings.Repeat("x", most+over); field {

@@ -33,8 +33,10 @@ const (
 
 // stages are what a builder can be killed in: before its first step, in each
 // step, and after its last one.
-var stages = []string{"start", builder.StepOpen, builder.StepRead, builder.StepCompute, builder.StepObjects, builder.StepHistory,
-	publish.StepSync, publish.StepManifest, publish.StepSwap, builder.StepDone, "exited"}
+var stages = []string{
+	"start", builder.StepOpen, builder.StepRead, builder.StepCompute, builder.StepObjects, builder.StepHistory,
+	publish.StepSync, publish.StepManifest, publish.StepSwap, builder.StepDone, "exited",
+}
 
 // TestKill kills builders with SIGKILL, two at a time on one store, at moments
 // spread evenly over the measured length of a build, and then at each step that

@@ -96,7 +96,8 @@ func startRun(ctx context.Context, t *testing.T, root string, more ...string) *r
 		t.Fatal(err)
 	}
 	p := &runProcess{
-		cmd:   builderProcess(ctx, append([]string{"run", "--source", simulated, "--store", "file:" + root}, more...)...),
+		cmd: builderProcess(ctx,
+			append([]string{"run", "--source", simulated, "--store", "file:" + root}, more...)...),
 		lines: make(chan string, 1000),
 	}
 	p.cmd.Env = append(p.cmd.Env, asBuilderLease+"=6s")

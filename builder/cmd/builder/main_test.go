@@ -119,8 +119,10 @@ func TestHelp(t *testing.T) {
 	if r := command(t, "--version"); r.status != cmdline.Done || !strings.HasPrefix(r.stdout, "builder ") {
 		t.Errorf("--version: status %d, %q", r.status, r.stdout)
 	}
-	for _, name := range []string{"build", "run", "change", "keys create", "keys list", "keys revoke", "keys " +
-		"rotate", "verify", "status", "gc", "repair", "backup", "restore", "rollback", "backfill", "feed", "record", "source"} {
+	for _, name := range []string{
+		"build", "run", "change", "keys create", "keys list", "keys revoke", "keys rotate", "verify", "status", "gc",
+		"repair", "backup", "restore", "rollback", "backfill", "feed", "record", "source",
+	} {
 		r := command(t, append(strings.Fields(name), "--help")...)
 		wants := []string{
 			"Usage: builder " + name, "BUILDER_CONFIG", "Example", "\n    builder " + name + " ", "--store=STORE",
@@ -158,12 +160,16 @@ func TestStore(t *testing.T) {
 			append([]string{"build", "--source", simulated, "--store", store, "--json", "--time", at}, more...)...)
 	}
 	report := object(t, build("2026-11-21T07:19:59Z").stdout)
-	for name, want := range map[string]any{"snapshot_time": "2026-11-21T07:10:00Z", "published": true, "sequence": 1.0, "database": "sim-60-3"} {
+	for name, want := range map[string]any{
+		"snapshot_time": "2026-11-21T07:10:00Z", "published": true, "sequence": 1.0, "database": "sim-60-3",
+	} {
 		if report[name] != want {
 			t.Errorf("report: %s is %v, want %v", name, report[name], want)
 		}
 	}
-	for _, name := range []string{"counts", "rejected", "objects_written", "bytes_written", "duration_ms", "unknown_members"} {
+	for _, name := range []string{
+		"counts", "rejected", "objects_written", "bytes_written", "duration_ms", "unknown_members",
+	} {
 		if _, ok := report[name]; !ok {
 			t.Errorf("report has no %s: %v", name, report)
 		}

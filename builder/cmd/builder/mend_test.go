@@ -158,7 +158,8 @@ func (m *mending) repair(t *testing.T) {
 
 	// A view is in the edge's folder, a ledger is not.
 	manifest := headOf(t, m.folder).Manifest
-	view, root := artifacts.ObjectKey(manifest.View("assets", "rank").Objects[0].Digest), artifacts.ObjectKey(manifest.Ledger.Digest)
+	view := artifacts.ObjectKey(manifest.View("assets", "rank").Objects[0].Digest)
+	root := artifacts.ObjectKey(manifest.Ledger.Digest)
 	for _, key := range []string{view, root} {
 		if err := os.Truncate(filepath.Join(m.folder, key), 20); err != nil {
 			t.Fatal(err)

@@ -32,8 +32,10 @@ func TestRunMetrics(t *testing.T) {
 	}
 	body, err := io.ReadAll(res.Body)
 	_ = res.Body.Close()
-	for _, line := range []string{`builder_builds_total{outcome="published"} 1`, "builder_lease_held " +
-		"1", `builder_rows{collection="assets"} 60`, "builder_snapshot_sequence 1"} {
+	for _, line := range []string{
+		`builder_builds_total{outcome="published"} 1`, "builder_lease_held 1", `builder_rows{collection="assets"} 60`,
+		"builder_snapshot_sequence 1",
+	} {
 		if err != nil || !strings.Contains(string(body), "\n"+line+"\n") {
 			t.Errorf("no %q (%v) in\n%s", line, err, body)
 		}

@@ -89,14 +89,16 @@ func (w statusTable) snapshots(r *upkeep.StatusReport) {
 		func(m upkeep.MovingStatus) bool { return m.Key == artifacts.CurrentKey && m.There })
 	switch {
 	case len(r.Snapshots) == 0 && damaged:
-		w.row("the pointer to the published snapshot cannot be read; builder restore puts back that of a backup or of " +
+		w.row("the pointer to the published snapshot cannot be read; builder restore puts back that of a backup or " +
+			"of " +
 			"an edge's cache folder")
 	case len(r.Snapshots) == 0:
 		w.row(noSnapshot)
 	default:
 		w.row("store", r.Store)
 		fmt.Fprintln(w)
-		w.row("SNAPSHOT", "AGE", "STATE", "SEQUENCE", strings.ToUpper(strings.Join(collections, "\t")), "OBJECTS", "SIZE",
+		w.row("SNAPSHOT", "AGE", "STATE", "SEQUENCE", strings.ToUpper(strings.Join(collections, "\t")), "OBJECTS",
+			"SIZE",
 			"MISSING")
 	}
 	for _, s := range r.Snapshots {

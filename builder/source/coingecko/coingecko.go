@@ -96,10 +96,11 @@ var (
 		pages: 1, listEvery: 6 * time.Hour, exchangesEvery: 6 * time.Hour, groupsEvery: 24 * time.Hour,
 	}
 	paid = plan{
-		Plan: provider.Plan{Base: paidBase, KeyHeader: "x-cg-pro-api-key", PerMinute: 250, Burst: 10, Slow: 30, Quotas: []provider.Quota{
-			{Name: "basic", Calls: 100_000, PerMinute: 250}, {Name: "analyst", Calls: 500_000, PerMinute: 500},
-			{Name: "lite", Calls: 2_000_000, PerMinute: 500}, {Name: "enterprise", PerMinute: 500},
-		}, Calls: calls}, env: "COINGECKO_PRO_API_KEY",
+		Plan: provider.Plan{Base: paidBase, KeyHeader: "x-cg-pro-api-key", PerMinute: 250, Burst: 10, Slow: 30,
+			Quotas: []provider.Quota{
+				{Name: "basic", Calls: 100_000, PerMinute: 250}, {Name: "analyst", Calls: 500_000, PerMinute: 500},
+				{Name: "lite", Calls: 2_000_000, PerMinute: 500}, {Name: "enterprise", PerMinute: 500},
+			}, Calls: calls}, env: "COINGECKO_PRO_API_KEY",
 		listEvery: time.Hour, groupsEvery: 6 * time.Hour,
 	}
 )
@@ -163,8 +164,10 @@ type market struct {
 // id: no coin moves from one page to another while they are read. Coins that stand
 // for others (WBTC, stETH) are left out unless they are asked for.
 func marketsQuery(all bool) url.Values {
-	q := url.Values{"vs_currency": {"usd"}, "per_page": {strconv.Itoa(pageSize)}, "precision": {"full"}, "order": {"market_cap_desc"},
-		"include_rehypothecated": {"true"}}
+	q := url.Values{
+		"vs_currency": {"usd"}, "per_page": {strconv.Itoa(pageSize)}, "precision": {"full"},
+		"order": {"market_cap_desc"}, "include_rehypothecated": {"true"},
+	}
 	if all {
 		q.Set("order", "id_asc")
 	}
@@ -234,7 +237,8 @@ func (m *market) Collect(ctx context.Context, r provider.Round) error {
 	if err != nil || !m.detailed {
 		return err
 	}
-	m.details, err = r.Each(ctx, "coins", provider.IDs(slices.Concat(m.markets, m.coins)), func(id string) provider.Part {
+	ids := provider.IDs(slices.Concat(m.markets, m.coins))
+	m.details, err = r.Each(ctx, "coins", ids, func(id string) provider.Part {
 		return provider.Part{
 			Path: "/coins/" + provider.Escape(id), Query: detailQuery, Every: detailEvery, Check: provider.CheckObject,
 			Reduce: reduceDetail,

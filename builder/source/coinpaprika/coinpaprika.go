@@ -76,10 +76,11 @@ var (
 		Base: freeBase, PerMinute: 300, Burst: 10, Slow: 8, Quotas: []provider.Quota{{Name: "free", Calls: 20_000}},
 		Calls: calls,
 	}
-	paid = provider.Plan{Base: paidBase, KeyHeader: "Authorization", PerMinute: 600, Burst: 10, Slow: 60, Quotas: []provider.Quota{
-		{Name: "starter", Calls: 400_000}, {Name: "pro", Calls: 500_000}, {Name: "business", Calls: 5_000_000},
-		{Name: "enterprise"},
-	}, Calls: calls}
+	paid = provider.Plan{Base: paidBase, KeyHeader: "Authorization", PerMinute: 600, Burst: 10, Slow: 60,
+		Quotas: []provider.Quota{
+			{Name: "starter", Calls: 400_000}, {Name: "pro", Calls: 500_000}, {Name: "business", Calls: 5_000_000},
+			{Name: "enterprise"},
+		}, Calls: calls}
 )
 
 // How long answers count as new; see the package's comment.

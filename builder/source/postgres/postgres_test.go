@@ -107,8 +107,8 @@ func (s *server) everyType(t *testing.T) {
 	}
 	a := feed.Assets
 	if len(a) != 2 || a[0].Key != "1" || a[0].ID != 1 || a[0].Name != `Bit "coin"` ||
-		strings.Join(a[0].Explorers, " ") != "https://a.example/?q={1,2} "+
-			"https://b.example" || a[1].Name != "Ether\n\\" || a[1].Active {
+		strings.Join(a[0].Explorers, " ") != "https://a.example/?q={1,2} https://b.example" ||
+		a[1].Name != "Ether\n\\" || a[1].Active {
 		t.Errorf("assets %+v", a)
 	}
 	decimal := func(u market.U128, decimals int) string { return string(market.AppendDecimal(nil, u, decimals)) }

@@ -383,7 +383,9 @@ func TestNewClientRefuses(t *testing.T) {
 			t.Errorf("%q: %v, want %q", test.base, err, test.want)
 		}
 	}
-	for _, base := range []string{"http://127.0.0.1:8080/v1/", "http://[::1]:1", "http://localhost", "https://api.example.test"} {
+	for _, base := range []string{
+		"http://127.0.0.1:8080/v1/", "http://[::1]:1", "http://localhost", "https://api.example.test",
+	} {
 		if _, err := newClient(Plan{Base: base, Key: "k", PerMinute: 1, Burst: 1}, nil, nil, discard); err != nil {
 			t.Errorf("%q: %v", base, err)
 		}

@@ -485,7 +485,10 @@ func TestCacheOutlivesTheProcess(t *testing.T) {
 		}
 		get(t, open(t, away, cached), rowsPart(0)).check(t, "", source.PartMissing)
 		// And so is a cache of nonsense, or of another provider.
-		for _, index := range []string{"{", `{"format":2,"source":"test"}`, `{"format":1,"source":"other"}`, `{"format":1,"source":"test","parts":{"rows":{}}}`} {
+		for _, index := range []string{
+			"{", `{"format":2,"source":"test"}`, `{"format":1,"source":"other"}`,
+			`{"format":1,"source":"test","parts":{"rows":{}}}`,
+		} {
 			if err := os.WriteFile(filepath.Join(dir, "recording.json"), []byte(index), 0o644); err != nil {
 				t.Fatal(err)
 			}

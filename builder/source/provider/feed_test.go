@@ -58,7 +58,9 @@ func TestOddSpellings(t *testing.T) {
 	for _, v := range []string{`"137"`, `137`, `"x"`, `-1`} {
 		f.Assets.Add(provider.Integer("n", raw(v)), provider.Key("k", raw(v)))
 	}
-	for _, v := range []string{`1767312000`, `1767312000123`, `1767312000.5`, `"2026-01-02T00:00:00Z"`, `"1767312000"`, `-5`, `1e99`, `"x"`} {
+	for _, v := range []string{
+		`1767312000`, `1767312000123`, `1767312000.5`, `"2026-01-02T00:00:00Z"`, `"1767312000"`, `-5`, `1e99`, `"x"`,
+	} {
 		f.Quotes.Add(provider.DataTime("t", raw(v)))
 	}
 	f.Chains.Add(provider.Integer("n", nil), provider.Key("k", nil), provider.DataTime("t", nil))
@@ -117,7 +119,8 @@ func TestFields(t *testing.T) {
 		t.Fatal("no object")
 	}
 	if f.Get("n") != nil || f.Get("absent") != nil || string(f.Get("N")) != "1" || f.Text("s") != "y" ||
-		string(f.Object("o").Get("k")) != "2" || len(f.List("l")) != 2 || f.List("o") != nil || f.Object("l") != nil || f.Object("absent").Get("k") != nil {
+		string(f.Object("o").Get("k")) != "2" || len(f.List("l")) != 2 || f.List("o") != nil || f.Object("l") != nil ||
+		f.Object("absent").Get("k") != nil {
 		t.Errorf("got %v", f)
 	}
 	for _, raw := range []string{"", "null", "[]", `"{}"`, "1", "{", `{"a":1}x`} {

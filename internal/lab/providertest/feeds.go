@@ -65,15 +65,21 @@ func All(t *testing.T, files source.Files) map[string]string {
 	return m
 }
 
-// WantRows compares the files of a feed with the lines that they ought to have.
-func WantRows(t *testing.T, files source.Files, want map[string]string) {
+// WantSample compares the feed of testdata/sample with testdata/feed, which builder feed
+// writes; no row of it may be set aside.
+func WantSample(t *testing.T, sample *provider.Source) {
 	t.Helper()
-	for name, want := range want {
-		got, want := strings.TrimSpace(Contents(t, files, name)), strings.ReplaceAll(strings.TrimSpace(want), "\t", "")
-		if got != want {
-			t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
+	files := Files(t, sample)
+	want := source.FS(os.DirFS("testdata/feed"))
+	for name, rows := range All(t, files) {
+		if wanted := Contents(t, want, name); rows != wanted {
+			t.Errorf("%s:\n%s\nwant\n%s", name, rows, wanted)
 		}
 	}
+	if got, wanted := Contents(t, files, source.InfoFile), Contents(t, want, source.InfoFile); got != wanted {
+		t.Errorf("%s, want %s", got, wanted)
+	}
+	AllAccepted(t, files)
 }
 
 // LiveIsReplayed records a source and replays the recording: the feed is that of the
