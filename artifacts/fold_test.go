@@ -6,9 +6,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"example.com/marketdata/internal/lab/reference"
 	"pgregory.net/rapid"
-
-	"example.com/marketdata/loadtest/model"
 )
 
 func TestFold(t *testing.T) {
@@ -55,7 +54,7 @@ func TestFoldEveryCodePoint(t *testing.T) {
 		}
 		in := string(r)
 		got := Fold(in)
-		if want := model.Fold(in); got != want {
+		if want := reference.Fold(in); got != want {
 			t.Errorf("Fold(%U) = %q, want %q", r, got, want)
 		}
 		if len(got) > len(in) {
@@ -71,7 +70,7 @@ func TestFoldEveryCodePoint(t *testing.T) {
 }
 
 func checkFold(t interface{ Fatalf(string, ...any) }, s string) {
-	want := model.Fold(s)
+	want := reference.Fold(s)
 	got := Fold(s)
 	if got != want {
 		t.Fatalf("Fold(%q) = %q, want %q", s, got, want)

@@ -16,9 +16,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"example.com/marketdata/internal/lab/reference"
 	"github.com/klauspost/compress/zstd"
-
-	"example.com/marketdata/loadtest/model"
 )
 
 // This is a reader of a store that was written from the package documentation
@@ -313,7 +312,7 @@ func sortKey(t *testing.T, row, field string) string {
 	if !ok || !utf8.ValidString(text) {
 		t.Fatalf("row %s has no %s", row, field)
 	}
-	return model.Fold(text)
+	return reference.Fold(text)
 }
 
 // check holds what the views of a snapshot say against each other.

@@ -19,7 +19,6 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/internal/lab/faultproxy"
 	"example.com/marketdata/internal/lab/faultstore"
 	"example.com/marketdata/internal/lab/teststore"
@@ -78,16 +77,6 @@ func RunUntil(tb testing.TB, e *Edge) (stop func() error) {
 		}
 	})
 	return stop
-}
-
-// newKey makes an API key that has no limit to speak of.
-func newKey(tb testing.TB, s artifacts.Store) keys.Created {
-	tb.Helper()
-	made, err := (&keys.Registry{Store: s}).Create(context.Background(), keys.Request{Name: "client", Rate: 1_000_000, Burst: 1_000_000})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return made
 }
 
 // newSignKey makes a key to sign with.

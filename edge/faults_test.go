@@ -21,9 +21,8 @@ import (
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/lab/faultstore"
+	"example.com/marketdata/internal/lab/reference"
 	"example.com/marketdata/internal/lab/teststore"
-	"example.com/marketdata/loadtest/model"
-	"example.com/marketdata/loadtest/oracle"
 )
 
 // The tests in this file set a whole edge, asked over HTTP all the while, on a
@@ -56,14 +55,14 @@ type world struct {
 
 	mu        sync.Mutex
 	last      *teststore.Published
-	snapshots map[string]*oracle.Snapshot
-	bodies    map[string]string // by snapshot and target
-	changes   []*model.Change   // what /global may say of the change
-	version   artifacts.Version // of the change record
+	snapshots map[string]*teststore.Oracle
+	bodies    map[string]string   // by snapshot and target
+	changes   []*reference.Change // what /global may say of the change
+	version   artifacts.Version   // of the change record
 }
 
 func newWorld(tb testing.TB, store artifacts.Store) *world {
-	return &world{tb: tb, store: store, snapshots: map[string]*oracle.Snapshot{}, bodies: map[string]string{}, changes: []*model.Change{nil}}
+	return &world{tb: tb, store: store, snapshots: map[string]*teststore.Oracle{}, bodies: map[string]string{}, changes: []*reference.Change{nil}}
 }
 
 // assets is how many there are in every snapshot: two objects in the views by
@@ -86,11 +85,7 @@ func (w *world) publishAt(at time.Time) *teststore.Published {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := teststore.Publish(w.tb, w.store, teststore.NewFeed(assets, uint64(at.Unix())).History(40), at)
-	s, err := oracle.Load(context.Background(), w.store, p.Manifest)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
-	w.snapshots[at.Format(model.TimeFormat)], w.last = s, p
+	w.snapshots[at.Format(reference.TimeFormat)], w.last = p.Oracle(w.tb, w.store), p
 	return p
 }
 
@@ -99,7 +94,7 @@ func (w *world) change(value string) {
 	w.tb.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.changes = append(w.changes, &model.Change{Database: "fixture", Time: teststore.Start, Value: value})
+	w.changes = append(w.changes, &reference.Change{Database: "fixture", Time: teststore.Start, Value: value})
 	c := artifacts.Change{Format: artifacts.Format, Database: "fixture", Time: teststore.Start, Value: value}
 	var err error
 	if w.version, err = w.store.Swap(context.Background(), artifacts.ChangeKey, w.version, c.Encode()); err != nil {
@@ -115,7 +110,7 @@ func (w *world) right(snapshot, target, body string) error {
 	if s == nil {
 		return fmt.Errorf("snapshot %q was not published", snapshot)
 	}
-	q, refusal := model.Parse(target)
+	q, refusal := reference.Parse(target)
 	if refusal != nil {
 		return fmt.Errorf("the test asks what is refused: %+v", refusal)
 	}
@@ -209,7 +204,7 @@ func (n *node) eventually(what string, ok func(status) bool) {
 // complete waits until the edge has all of p and is well.
 func (n *node) complete(p *teststore.Published) {
 	n.tb.Helper()
-	n.eventually("the whole snapshot of "+p.Manifest.Time.Format(model.TimeFormat), func(s status) bool {
+	n.eventually("the whole snapshot of "+p.Manifest.Time.Format(reference.TimeFormat), func(s status) bool {
 		return s.SnapshotTime.Equal(p.Manifest.Time) && s.State == "VALID" && s.Caches.MissingObjects+s.Caches.MissingHistory == 0
 	})
 }
@@ -286,7 +281,7 @@ func (a *asker) ask(target string) (int, error) {
 		}
 		body = a.bodies[tag]
 	case res.StatusCode == http.StatusOK:
-		at, err := time.Parse(model.TimeFormat, snapshot)
+		at, err := time.Parse(reference.TimeFormat, snapshot)
 		if err != nil {
 			return 0, err
 		}

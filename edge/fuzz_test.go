@@ -16,7 +16,6 @@ import (
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/internal/lab/rawhttp"
 	"example.com/marketdata/internal/lab/teststore"
-	"example.com/marketdata/loadtest/check"
 )
 
 // socketEdge is an edge that answers on a socket in a folder: a connection to it
@@ -132,7 +131,7 @@ func FuzzHeaders(f *testing.F) {
 			t.Fatalf("%d and %d answers", len(plain), len(with))
 		}
 		p, w := plain[0], with[0]
-		body, err := check.Decode(w.header.Get("Content-Encoding"), []byte(w.body))
+		body, err := rawhttp.Decode(w.header.Get("Content-Encoding"), []byte(w.body))
 		switch {
 		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
 			if w.status != http.StatusBadRequest {

@@ -65,7 +65,7 @@ func (l *lockedLog) String() string {
 func newSite(t *testing.T, change func(*Config)) *site {
 	t.Helper()
 	mem := memstore.New()
-	made := newKey(t, mem)
+	made := teststore.Key(t, mem, 1_000_000, 1_000_000)
 	teststore.Publish(t, mem, teststore.NewFeed(300, 1), teststore.Start)
 	s := &site{t: t, key: made.Key, log: new(lockedLog)}
 	s.Edge, _ = start(t, mem, func(c *Config) {

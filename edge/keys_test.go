@@ -3,7 +3,6 @@ package edge
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,8 +12,6 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/builder/keys"
-	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/internal/lab/faultstore"
 	"example.com/marketdata/internal/lab/teststore"
 )
@@ -26,7 +23,7 @@ func away(faultstore.Op) faultstore.Decision { return faultstore.Refuse }
 type keyedEdge struct {
 	*Edge
 	t        *testing.T
-	registry *keys.Registry
+	registry *teststore.Registry
 	dir      string
 }
 
@@ -65,12 +62,12 @@ func (e *keyedEdge) reported(state, reason string) {
 func TestKeyLife(t *testing.T) {
 	mem := memstore.New()
 	teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
-	e := &keyedEdge{t: t, registry: &keys.Registry{Store: mem}}
+	e := &keyedEdge{t: t, registry: &teststore.Registry{Store: mem}}
 	e.Edge, _ = start(t, mem, func(c *Config) {
 		c.AuthOff, c.Server.AddressRate, c.Server.AddressBurst = false, 100_000, 100_000
 	})
 	e.reported("VALID", "") // a store without keys lets no client in
-	made := newKey(t, mem)
+	made := teststore.Key(t, mem, 1_000_000, 1_000_000)
 	e.becomes(made.Key, http.StatusOK)
 
 	next, err := e.registry.Rotate(t.Context(), made.ID, time.Hour)
@@ -102,13 +99,13 @@ func TestKeysThroughFaults(t *testing.T) {
 	mem := memstore.New()
 	store := faultstore.New(mem, nil)
 	teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
-	e := &keyedEdge{t: t, registry: &keys.Registry{Store: mem}, dir: t.TempDir()}
+	e := &keyedEdge{t: t, registry: &teststore.Registry{Store: mem}, dir: t.TempDir()}
 	change := func(c *Config) {
 		c.AuthOff, c.CacheDir, c.Server.AddressRate, c.Server.AddressBurst = false, e.dir, 100_000, 100_000
 	}
 	var stop func() error
 	e.Edge, stop = start(t, store, change)
-	made := newKey(t, mem)
+	made := teststore.Key(t, mem, 1_000_000, 1_000_000)
 	e.becomes(made.Key, http.StatusOK)
 	until(t, "all objects", func() bool { return e.refresher.Status().Missing == 0 })
 
@@ -170,13 +167,13 @@ func TestKeysThroughFaults(t *testing.T) {
 func TestKeysLost(t *testing.T) {
 	mem := memstore.New()
 	teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
-	e := &keyedEdge{t: t, registry: &keys.Registry{Store: mem}, dir: t.TempDir()}
+	e := &keyedEdge{t: t, registry: &teststore.Registry{Store: mem}, dir: t.TempDir()}
 	change := func(c *Config) {
 		c.AuthOff, c.CacheDir, c.Server.AddressRate, c.Server.AddressBurst = false, e.dir, 100_000, 100_000
 	}
 	var stop func() error
 	e.Edge, stop = start(t, mem, change)
-	made := newKey(t, mem)
+	made := teststore.Key(t, mem, 1_000_000, 1_000_000)
 	e.becomes(made.Key, http.StatusOK)
 	until(t, "all objects", func() bool { return e.refresher.Status().Missing == 0 })
 	lose := func(lost ...string) {
@@ -198,7 +195,7 @@ func TestKeysLost(t *testing.T) {
 		}
 		e.Edge, stop = start(t, mem, change)
 	}
-	if _, err := e.registry.Create(t.Context(), keys.Request{Name: "n", Rate: 1, Burst: 1}); !errors.Is(err, publish.ErrLost) {
+	if _, err := e.registry.Create(t.Context(), teststore.KeyRequest{Name: "n", Rate: 1, Burst: 1}); err == nil || !strings.Contains(err.Error(), "lost") {
 		t.Errorf("a key in the place of all that were lost: %v", err)
 	}
 	kept, err := os.ReadFile(filepath.Join(e.dir, artifacts.KeysKey))
@@ -226,12 +223,12 @@ func TestMaxKeyAge(t *testing.T) {
 	mem := memstore.New()
 	store := faultstore.New(mem, nil)
 	teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
-	e := &keyedEdge{t: t, registry: &keys.Registry{Store: mem}}
+	e := &keyedEdge{t: t, registry: &teststore.Registry{Store: mem}}
 	e.Edge, _ = start(t, store, func(c *Config) {
 		// Longer than a request takes; the age in full is package auth's to test.
 		c.AuthOff, c.MaxKeyAge, c.Server.AddressRate, c.Server.AddressBurst = false, time.Second, 100_000, 100_000
 	})
-	made := newKey(t, mem)
+	made := teststore.Key(t, mem, 1_000_000, 1_000_000)
 	e.becomes(made.Key, http.StatusOK)
 	store.SetHook(away)
 	e.becomes(made.Key, http.StatusServiceUnavailable)

@@ -19,7 +19,6 @@ import (
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/artifacts/s3store"
 	"example.com/marketdata/artifacts/signed"
-	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/internal/lab/faultstore"
 	"example.com/marketdata/internal/lab/testserver"
 	"example.com/marketdata/internal/lab/teststore"
@@ -109,8 +108,8 @@ func newReplay(t *testing.T, raw artifacts.Store, signs bool) *replay {
 		r.sign, trust = []artifacts.SignKey{k}, artifacts.Trust{k.Trust()}
 	}
 	ours := signed.Store(raw, r.sign, trust)
-	registry := &keys.Registry{Store: ours}
-	good, revoked := newKey(t, ours), newKey(t, ours)
+	registry := &teststore.Registry{Store: ours}
+	good, revoked := teststore.Key(t, ours, 1_000_000, 1_000_000), teststore.Key(t, ours, 1_000_000, 1_000_000)
 	r.good, r.revoked, r.revokedID = good.Key, revoked.Key, revoked.ID
 	first := teststore.Publish(t, ours, teststore.NewFeed(50, 1), teststore.Start)
 	r.older = r.read()

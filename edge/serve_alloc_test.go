@@ -21,7 +21,7 @@ import (
 func TestServeAllocatesNothing(t *testing.T) {
 	mem := memstore.New()
 	teststore.Publish(t, mem, teststore.NewFeed(5000, 1), teststore.Start)
-	auth := "X-Api-Key: " + newKey(t, mem).Key
+	auth := "X-Api-Key: " + teststore.Key(t, mem, 1_000_000, 1_000_000).Key
 	e, _ := start(t, mem, func(cfg *Config) {
 		cfg.AuthOff, cfg.Poll, cfg.CacheSize = false, time.Minute, 64<<20
 		cfg.Log = slog.New(slog.DiscardHandler)

@@ -21,7 +21,7 @@ func TestSignatures(t *testing.T) {
 	k := newSignKey(t)
 	ours := signed.Store(mem, []artifacts.SignKey{k}, artifacts.Trust{k.Trust()})
 	forger := signed.Store(mem, []artifacts.SignKey{newSignKey(t)}, nil)
-	good := newKey(t, ours).Key
+	good := teststore.Key(t, ours, 1_000_000, 1_000_000).Key
 	teststore.Publish(t, ours, teststore.NewFeed(50, 1), teststore.Start)
 	e, _ := start(t, mem, func(c *Config) { c.AuthOff, c.Trust = false, artifacts.Trust{newSignKey(t).Trust(), k.Trust()} })
 	until(t, "the signed snapshot and key", func() bool {
@@ -39,7 +39,7 @@ func TestSignatures(t *testing.T) {
 		t.Errorf("after a forged pointer: %d, %v", code, h)
 	}
 	// A forged key set, that also drops the good key.
-	intruder := newKey(t, forger).Key
+	intruder := teststore.Key(t, forger, 1_000_000, 1_000_000).Key
 	until(t, "a refusal of the key set", func() bool { return strings.Contains(e.watcher.Status().LastError, "signature") })
 	if code, _, _ := Get(t, e.Addr(), "/openapi/v1/assets", "X-Api-Key", intruder); code != http.StatusUnauthorized {
 		t.Errorf("a key of a forged set: %d", code)

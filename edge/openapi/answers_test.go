@@ -24,6 +24,7 @@ import (
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/internal/lab/openapitest"
 	"example.com/marketdata/internal/lab/testserver"
+	"example.com/marketdata/internal/lab/teststore"
 	"github.com/getkin/kin-openapi/openapi3"
 	"go.uber.org/goleak"
 )
@@ -119,7 +120,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	store := openapitest.Market(t)
-	keyed, limited := openapitest.Key(t, store, 1000, 1000), openapitest.Key(t, store, 1, 1)
+	keyed, limited := teststore.Key(t, store, 1000, 1000).Key, teststore.Key(t, store, 1, 1).Key
 	base := openapitest.Start(t, edge.Config{Reader: store, Server: server.Config{ReadTimeout: time.Second}})
 	w := &world{
 		open:     service{base: openapitest.Start(t, edge.Config{Reader: store, AuthOff: true})}.ready(t),

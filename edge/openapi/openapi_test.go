@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/marketdata/builder/market"
 	"example.com/marketdata/edge/openapi"
 	"github.com/getkin/kin-openapi/openapi3"
 )
@@ -39,24 +38,6 @@ func TestDocument(t *testing.T) {
 		if said != (o.KeyRequestURL != "") || bytes.Contains(text, []byte("$KEYS")) ||
 			bytes.Contains(text, []byte("${")) {
 			t.Errorf("with %+v the description is %.900s", o, doc.Info.Description)
-		}
-	}
-}
-
-// TestNames compares names that the document lists with the builder's.
-func TestNames(t *testing.T) {
-	c := newChecker(t)
-	for schema, names := range map[*openapi3.Schema][]string{
-		c.Doc.Components.Schemas["PercentChange"].Value:                      market.Windows[:],
-		c.Doc.Components.Schemas["Exchange"].Value.Properties["links"].Value: market.ExchangeLinks[:],
-	} {
-		if len(schema.Properties) != len(names) {
-			t.Errorf("%d properties, want %v", len(schema.Properties), names)
-		}
-		for _, name := range names {
-			if schema.Properties[name] == nil {
-				t.Errorf("no %s", name)
-			}
 		}
 	}
 }

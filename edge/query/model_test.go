@@ -11,12 +11,12 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/internal/lab/gen"
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/lab/reference"
 )
 
 // asked is what the query asks for, as loadtest/model says it.
-func (q *Query) asked() *model.Query {
-	a := &model.Query{Endpoint: q.Endpoint.Name(), Ignored: string(q.AppendIgnored(nil))}
+func (q *Query) asked() *reference.Query {
+	a := &reference.Query{Endpoint: q.Endpoint.Name(), Ignored: string(q.AppendIgnored(nil))}
 	if q.Endpoint == Trending || q.Endpoint == Global || q.Endpoint == Search {
 		a.Text = string(q.Text)
 		return a
@@ -29,7 +29,7 @@ func (q *Query) asked() *model.Query {
 		if !has {
 			return
 		}
-		f := model.Filter{Name: name}
+		f := reference.Filter{Name: name}
 		for i := range n {
 			f.Values = append(f.Values, value(i))
 		}
@@ -42,8 +42,8 @@ func (q *Query) asked() *model.Query {
 }
 
 // read is what the model says that a query string asks for.
-func read(e Endpoint, raw string) (*model.Query, *model.Answer) {
-	want, refusal := model.Parse(model.Prefix + e.Name() + "?" + raw)
+func read(e Endpoint, raw string) (*reference.Query, *reference.Answer) {
+	want, refusal := reference.Parse(reference.Prefix + e.Name() + "?" + raw)
 	if refusal == nil {
 		want.Offset = min(want.Offset, past)
 	}

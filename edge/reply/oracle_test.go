@@ -10,9 +10,8 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/query"
+	"example.com/marketdata/internal/lab/reference"
 	"example.com/marketdata/internal/lab/teststore"
-	"example.com/marketdata/loadtest/model"
-	"example.com/marketdata/loadtest/oracle"
 )
 
 // TestAgainstOracle asks two edges, one of which caches nothing, over two
@@ -27,7 +26,7 @@ func TestAgainstOracle(t *testing.T) {
 	}
 	first := teststore.Publish(t, store, f.History(750), teststore.Start)
 	caches, none := newRig(t, store, 64<<20, 64<<20), newRig(t, store, 1, 1)
-	var want *oracle.Snapshot
+	var want *teststore.Oracle
 	bodies, tags := map[string]string{}, map[string]string{} // by each other
 	questions := map[string]bool{}
 	seen := 0
@@ -38,7 +37,7 @@ func TestAgainstOracle(t *testing.T) {
 			t.Fatalf("%s?%s: %+v", e, raw, p)
 		}
 		body, tag := string(req.Reply.Body), header(&req.Reply, "ETag")
-		q, refusal := model.Parse(model.Prefix + e.Name() + "?" + raw)
+		q, refusal := reference.Parse(reference.Prefix + e.Name() + "?" + raw)
 		if refusal != nil {
 			t.Fatalf("%s?%s: the model refuses %+v", e, raw, refusal)
 		}
@@ -67,10 +66,7 @@ func TestAgainstOracle(t *testing.T) {
 			next := teststore.Start.Add(artifacts.Step)
 			p = teststore.Publish(t, store, f.History(750), next)
 		}
-		var err error
-		if want, err = oracle.Load(t.Context(), store, p.Manifest); err != nil {
-			t.Fatal(err)
-		}
+		want = p.Oracle(t, store)
 		for _, r := range []*rig{caches, none} {
 			r.Await(t, teststore.Start.Add(time.Duration(at)*artifacts.Step))
 		}

@@ -17,6 +17,7 @@ import (
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/lab/openapitest"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 // hostile are names that a page must show as they are, with their symbols. They
@@ -89,8 +90,8 @@ func board(at, newest time.Time) map[string][]map[string]any {
 func publish(t *testing.T, store artifacts.Store, times ...time.Time) {
 	t.Helper()
 	newest := times[len(times)-1]
-	openapitest.Publish(t, store, func(at time.Time) map[string][]map[string]any { return board(at, newest) }, times...)
-	openapitest.Change(t, store, newest)
+	teststore.PublishAll(t, store, func(at time.Time) map[string][]map[string]any { return board(at, newest) }, times...)
+	teststore.Change(t, store, newest)
 }
 
 // startBoard runs an edge on the market of a time and of those before it: of the day
@@ -102,7 +103,7 @@ func startBoard(t *testing.T, at time.Time, authOff bool, past ...time.Time) (ba
 		past = []time.Time{at.Add(-24 * time.Hour)}
 	}
 	publish(t, store, append(past, at)...)
-	key = openapitest.Key(t, store, 1000, 1000)
+	key = teststore.Key(t, store, 1000, 1000).Key
 	base = openapitest.Start(t, edge.Config{Reader: store, AuthOff: authOff})
 	openapitest.Await(t, base, key)
 	return base, key
@@ -742,7 +743,7 @@ func TestBoardAsset(t *testing.T) {
 	store := memstore.New()
 	times := []time.Time{at.Add(-40 * 24 * time.Hour), at.Add(-30 * time.Hour), at.Add(-5 * time.Hour),
 		at.Add(-4 * time.Hour), at.Add(-10 * time.Minute), at}
-	openapitest.Publish(t, store, func(when time.Time) map[string][]map[string]any {
+	teststore.PublishAll(t, store, func(when time.Time) map[string][]map[string]any {
 		rows := board(when, at)
 		rows["quotes"] = rows["quotes"][1:]
 		rows["quotes"][4]["price"] = fmt.Sprint(rows["quotes"][4]["price"], tail)
@@ -911,7 +912,7 @@ func TestBoardLogos(t *testing.T) {
 	defer images.Close()
 	store := memstore.New()
 	at := mark()
-	openapitest.Publish(t, store, func(at time.Time) map[string][]map[string]any {
+	teststore.PublishAll(t, store, func(at time.Time) map[string][]map[string]any {
 		rows := board(at, at)
 		rows["assets"][0]["logo"] = images.URL + "/there.svg"
 		rows["assets"][1]["logo"] = images.URL + "/away.svg"

@@ -8,6 +8,7 @@ import (
 	"example.com/marketdata/edge"
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/internal/lab/openapitest"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 const keyRequestURL = "https://keys.example/request"
@@ -17,7 +18,7 @@ const keyRequestURL = "https://keys.example/request"
 func startEdge(t *testing.T, authOff bool) (base, key string) {
 	t.Helper()
 	store := openapitest.Market(t)
-	key = openapitest.Key(t, store, 1000, 1000)
+	key = teststore.Key(t, store, 1000, 1000).Key
 	base = openapitest.Start(
 		t, edge.Config{Reader: store, AuthOff: authOff, Server: server.Config{KeyRequestURL: keyRequestURL}})
 	openapitest.Await(t, base, key)

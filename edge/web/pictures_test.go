@@ -1,16 +1,14 @@
 package web_test
 
 import (
-	"context"
 	"os"
 	"testing"
 	"time"
 
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/builder"
-	"example.com/marketdata/builder/source/sim"
 	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/lab/openapitest"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 // TestPictures makes the README's pictures, of a simulated market with a month of
@@ -20,32 +18,14 @@ func TestPictures(t *testing.T) {
 	if os.Getenv("SCREENSHOTS") == "" {
 		t.Skip("SCREENSHOTS names no folder")
 	}
-	ctx := context.Background()
-	src, err := sim.Open(ctx, "?assets=1000&seed=1")
-	if err != nil {
-		t.Fatal(err)
-	}
 	at := mark()
-	var feeds []builder.PastFeed
-	add := func(when time.Time) {
-		files, err := src.Files(ctx, when)
-		if err != nil {
-			t.Fatal(err)
-		}
-		feeds = append(feeds, builder.PastFeed{Time: when, Files: files})
-	}
+	var times []time.Time
 	for hours := 30 * 24; hours > 7*24; hours -= 4 {
-		add(at.Add(time.Duration(-hours) * time.Hour))
-	}
-	for _, when := range append(hourly(at, 7*24), at) {
-		add(when)
+		times = append(times, at.Add(time.Duration(-hours)*time.Hour))
 	}
 	store := memstore.New()
-	b := openapitest.NewBuilder(t, store, src)
-	if _, err := b.Backfill(ctx, feeds); err != nil {
-		t.Fatal(err)
-	}
-	openapitest.Change(t, store, at)
+	teststore.Simulate(t, store, "?assets=1000&seed=1", append(append(times, hourly(at, 7*24)...), at)...)
+	teststore.Change(t, store, at)
 	base := openapitest.Start(t, edge.Config{Reader: store, AuthOff: true})
 	openapitest.Await(t, base, "")
 	browser := startBrowser(t)

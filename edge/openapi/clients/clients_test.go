@@ -21,6 +21,7 @@ import (
 	"example.com/marketdata/edge"
 	"example.com/marketdata/edge/openapi"
 	"example.com/marketdata/internal/lab/openapitest"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 // required turns skipping into failing; "make test-clients" sets it.
@@ -187,7 +188,7 @@ func TestQuickStart(t *testing.T) {
 			_, start, _ := strings.Cut(string(readme), "```"+c.language+"\n")
 			start, _, _ = strings.Cut(start, "```")
 			store, into := openapitest.Market(t), t.TempDir()
-			key, base := openapitest.Key(t, store, 100, 100), openapitest.Start(t, edge.Config{Reader: store})
+			key, base := teststore.Key(t, store, 100, 100).Key, openapitest.Start(t, edge.Config{Reader: store})
 			openapitest.Await(t, base, key)
 			c.pack(t, c.dir, into)
 			write(t, filepath.Join(into, c.file),

@@ -19,6 +19,7 @@ import (
 	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/lab/faultproxy"
 	"example.com/marketdata/internal/lab/openapitest"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 // first is the newest snapshot of openapitest.Market.
@@ -76,8 +77,8 @@ type fronts struct {
 func newFronts(t *testing.T) *fronts {
 	store, empty := openapitest.Market(t), memstore.New()
 	f := &fronts{
-		t: t, cases: map[string]*front{}, key: openapitest.Key(t, store, 1000, 1000),
-		narrow: openapitest.Key(t, store, 1, 1), emptyKey: openapitest.Key(t, empty, 1000, 1000),
+		t: t, cases: map[string]*front{}, key: teststore.Key(t, store, 1000, 1000).Key,
+		narrow: teststore.Key(t, store, 1, 1).Key, emptyKey: teststore.Key(t, empty, 1000, 1000).Key,
 	}
 	f.market, f.empty = openapitest.Start(t, edge.Config{Reader: store}),
 		openapitest.Start(t, edge.Config{Reader: empty})
@@ -108,7 +109,7 @@ func (f *fronts) add(c testCase) {
 	default:
 		store := memstore.New()
 		publish(f.t, store, []int{1, 2, 5, 7, 9, 12, 14}, first)
-		s.key, s.edge = openapitest.Key(f.t, store, 1000, 1000), openapitest.Start(f.t, edge.Config{Reader: store})
+		s.key, s.edge = teststore.Key(f.t, store, 1000, 1000).Key, openapitest.Start(f.t, edge.Config{Reader: store})
 		openapitest.Await(f.t, s.edge, s.key)
 		s.swap = func() {
 			times := []time.Time{first.Add(10 * time.Minute)}
@@ -158,7 +159,7 @@ func publish(t *testing.T, store artifacts.Store, ids []int, times ...time.Time)
 		rows["assets"] = append(
 			rows["assets"], map[string]any{"key": name, "id": id, "name": name, "symbol": "A", "slug": name})
 	}
-	openapitest.Publish(t, store, func(time.Time) map[string][]map[string]any { return rows }, times...)
+	teststore.PublishAll(t, store, func(time.Time) map[string][]map[string]any { return rows }, times...)
 }
 
 func ask(t *testing.T, base, target, key string) *http.Response {

@@ -12,6 +12,7 @@ import (
 	"example.com/marketdata/edge"
 	"example.com/marketdata/edge/openapi"
 	"example.com/marketdata/internal/lab/openapitest"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 // program is a fenced block of a page, and what it prints, which stands in a
@@ -66,9 +67,9 @@ func TestPages(t *testing.T) {
 				if name == "limits-and-retries.md" {
 					burst = 1
 				}
-				key := openapitest.Key(t, store, 1, burst)
+				key := teststore.Key(t, store, 1, burst).Key
 				// An edge that has a later key has this one, of which no request is spent.
-				openapitest.Await(t, base, openapitest.Key(t, store, 100, 100))
+				openapitest.Await(t, base, teststore.Key(t, store, 100, 100).Key)
 				if language == "sh" { // one session
 					shell += strings.NewReplacer("https://host", base, "mdk_live_…", key).Replace(source)
 					source = shell

@@ -2,23 +2,16 @@ package openapitest
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/builder"
-	"example.com/marketdata/builder/change"
-	"example.com/marketdata/builder/keys"
-	"example.com/marketdata/builder/market"
-	"example.com/marketdata/builder/source"
 	"example.com/marketdata/edge"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 // now is the time of the newest snapshot of Market.
@@ -103,77 +96,12 @@ func files(at time.Time) map[string][]row {
 		"assets": assets, "quotes": prices, "exchanges": exchanges, "categories": categories, "chains": chains}
 }
 
-// made is a feed that a test makes up.
-type made struct {
-	files func(at time.Time) map[string][]map[string]any
-	at    time.Time
-}
-
-func (m *made) String() string { return "example" }
-
-func (m *made) Files(context.Context, time.Time) (source.Files, error) {
-	files := fstest.MapFS{
-		"feed.json": {Data: fmt.Appendf(nil, `{"format":1,"database":"example","time":%q}`, m.at.Format(time.RFC3339))}}
-	for name, rows := range m.files(m.at) {
-		var b strings.Builder
-		for _, r := range rows {
-			line, err := json.Marshal(r)
-			if err != nil {
-				return nil, err
-			}
-			b.Write(append(line, '\n'))
-		}
-		files[name+".ndjson"] = &fstest.MapFile{Data: []byte(b.String())}
-	}
-	return source.FS(files), nil
-}
-
-// NewBuilder returns a builder with the settings that operators begin with, whose guard
-// rails stop nothing.
-func NewBuilder(tb testing.TB, store artifacts.Store, src source.Source) *builder.Builder {
-	tb.Helper()
-	guards := builder.DefaultGuards
-	guards.Force = true
-	b, err := builder.New(builder.Config{
-		Store: store, Source: src, Retain: builder.DefaultRetain, Guards: guards, Log: slog.New(slog.DiscardHandler),
-		Settings: market.Settings{TrendingMinMarketCap: market.U128{Lo: 10_000_000_00000000},
-			TrendingMinVolume: market.U128{Lo: 1_000_000_00000000}, HistoryAssets: market.DefaultHistoryAssets},
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return b
-}
-
-// Publish builds the snapshots of these times into the store, from the rows that
-// files gives for each: those of assets.ndjson under "assets", and so on.
-func Publish(
-	tb testing.TB, store artifacts.Store, files func(at time.Time) map[string][]map[string]any, times ...time.Time,
-) {
-	tb.Helper()
-	src := &made{files: files}
-	b := NewBuilder(tb, store, src)
-	for _, src.at = range times {
-		if _, err := b.Build(context.Background(), time.Time{}); err != nil {
-			tb.Fatal(err)
-		}
-	}
-}
-
-// Change runs the change job at a time.
-func Change(tb testing.TB, store artifacts.Store, at time.Time) {
-	tb.Helper()
-	if _, err := change.Record(context.Background(), store, func() time.Time { return at }); err != nil {
-		tb.Fatal(err)
-	}
-}
-
 // Market publishes the example market, with a year of history and the change
 // job's record, into a store in memory.
 func Market(tb testing.TB) artifacts.Store {
 	tb.Helper()
 	store := Unchanged(tb)
-	Change(tb, store, now.Add(90*time.Second))
+	teststore.Change(tb, store, now.Add(90*time.Second))
 	return store
 }
 
@@ -187,19 +115,8 @@ func Unchanged(tb testing.TB) artifacts.Store {
 		365 * day, 90 * day, 30 * day, 7 * day, day, 12 * time.Hour, 6 * time.Hour, time.Hour, 10 * time.Minute, 0} {
 		times = append(times, now.Add(-ago))
 	}
-	Publish(tb, store, files, times...)
+	teststore.PublishAll(tb, store, files, times...)
 	return store
-}
-
-// Key makes an API key in the store.
-func Key(tb testing.TB, store artifacts.Store, rate, burst int) string {
-	tb.Helper()
-	registry := keys.Registry{Store: store}
-	made, err := registry.Create(context.Background(), keys.Request{Name: "test", Rate: rate, Burst: burst})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return made.Key
 }
 
 // Start runs an edge on free ports until the test ends, and returns its base

@@ -5,7 +5,12 @@ import (
 	"net/http"
 	"regexp"
 	"testing"
+
+	"example.com/marketdata/loadtest/check"
 )
+
+// Decode returns a body without its content coding.
+func Decode(coding string, body []byte) ([]byte, error) { return check.Decode(coding, body) }
 
 var requestID = regexp.MustCompile(`^[A-Za-z0-9._:=+/-]{1,128}$`)
 

@@ -13,9 +13,12 @@ import (
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/keys"
+	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
+	"example.com/marketdata/builder/source/sim"
 	"example.com/marketdata/builder/upkeep"
+	"example.com/marketdata/loadtest/oracle"
 )
 
 // Start is the time of the first snapshot of most tests.
@@ -57,6 +60,24 @@ func Read(tb testing.TB, store artifacts.Reader) *Published {
 	return &Published{pointer, manifest, version}
 }
 
+// Oracle says what must be answered from a snapshot.
+type Oracle = oracle.Snapshot
+
+// Oracle reads the snapshot's objects.
+func (p *Published) Oracle(tb testing.TB, store artifacts.Reader) *Oracle {
+	tb.Helper()
+	o, err := oracle.Load(context.Background(), store, p.Manifest)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return o
+}
+
+// Check checks all that a store holds.
+func Check(store artifacts.Reader) (*artifacts.CheckReport, error) {
+	return artifacts.Check(context.Background(), store, ledger.Refs, nil)
+}
+
 // An Option changes how a snapshot is published.
 type Option func(*options)
 
@@ -70,21 +91,16 @@ func Edit(change func(*artifacts.Pointer)) Option {
 	return func(o *options) { o.edit = change }
 }
 
-// Retain sets how long earlier snapshots are retained; the default is as long as can be.
+// Retain sets how long earlier snapshots are retained; of a Feed the default is as long as can be.
 func Retain(d time.Duration) Option { return func(o *options) { o.Retain = d } }
 
-// NewBuilder returns a builder with the settings that operators begin with, whose guard
-// rails stop nothing.
-func NewBuilder(tb testing.TB, store artifacts.Store, src source.Source) *builder.Builder {
-	tb.Helper()
-	return newBuilder(
-		tb, builder.Config{Store: store, Source: src, Retain: builder.DefaultRetain, Settings: market.Settings{
-			TrendingMinMarketCap: market.U128{Lo: 10_000_000_00000000},
-			TrendingMinVolume:    market.U128{Lo: 1_000_000_00000000},
-			HistoryAssets:        market.DefaultHistoryAssets,
-		}})
-}
+// usual are the settings that operators begin with.
+var usual = builder.Config{Retain: builder.DefaultRetain, Settings: market.Settings{
+	TrendingMinMarketCap: market.U128{Lo: 10_000_000_00000000}, TrendingMinVolume: market.U128{Lo: 1_000_000_00000000},
+	HistoryAssets: market.DefaultHistoryAssets,
+}}
 
+// newBuilder returns a builder whose guard rails stop nothing.
 func newBuilder(tb testing.TB, cfg builder.Config) *builder.Builder {
 	tb.Helper()
 	cfg.Guards, cfg.Log = builder.DefaultGuards, slog.New(slog.DiscardHandler)
@@ -97,22 +113,25 @@ func newBuilder(tb testing.TB, cfg builder.Config) *builder.Builder {
 }
 
 // Publish builds the snapshot of a market at a time, which is later than the one in the
-// store. The pointer says that it was published at that time.
+// store, with the settings that operators begin with. That of a Feed has a trending board
+// without floors and the Feed's history. The pointer says that it was published at that time.
 func Publish(tb testing.TB, store artifacts.Store, c Content, at time.Time, opts ...Option) *Published {
 	tb.Helper()
 	ctx := context.Background()
-	o := options{Config: builder.Config{Retain: builder.MaxRetain, Now: func() time.Time { return at }}}
-	for _, f := range opts {
-		f(&o)
+	o := options{Config: usual}
+	f, ok := c.(*Feed)
+	if ok {
+		o.Retain, o.Settings = builder.MaxRetain, market.Settings{HistoryAssets: f.history}
+	}
+	o.Now = func() time.Time { return at }
+	for _, change := range opts {
+		change(&o)
 	}
 	o.Store, o.Source = &edited{store, o.edit}, content{c}
 	_, _, err := store.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
-	if f, ok := c.(*Feed); ok && f.history > 0 {
-		o.Settings.HistoryAssets = f.history
-		if errors.Is(err, artifacts.ErrNotFound) {
-			feeds := append(past(f.past, at), builder.PastFeed{Name: "present", Time: at, Files: f.Files(at)})
-			_, err = newBuilder(tb, o.Config).Backfill(ctx, feeds)
-		}
+	if ok && f.history > 0 && errors.Is(err, artifacts.ErrNotFound) {
+		feeds := append(past(f.past, at), builder.PastFeed{Name: "present", Time: at, Files: f.Files(at)})
+		_, err = newBuilder(tb, o.Config).Backfill(ctx, feeds)
 	}
 	if err == nil || errors.Is(err, artifacts.ErrNotFound) {
 		_, err = newBuilder(tb, o.Config).Build(ctx, at)
@@ -130,6 +149,39 @@ func (content) String() string { return "example" }
 
 func (c content) Files(_ context.Context, at time.Time) (source.Files, error) {
 	return c.Content.Files(at), nil
+}
+
+// PublishAll publishes a market at these times, one after the other.
+func PublishAll(tb testing.TB, store artifacts.Store, rows func(at time.Time) map[string][]map[string]any,
+	times ...time.Time) {
+	tb.Helper()
+	for _, at := range times {
+		Publish(tb, store, Rows(rows(at)), at)
+	}
+}
+
+// Simulate publishes the last of these times of a simulated market, with the others as its past.
+// what is as behind "sim:".
+func Simulate(tb testing.TB, store artifacts.Store, what string, times ...time.Time) {
+	tb.Helper()
+	ctx := context.Background()
+	src, err := sim.Open(ctx, what)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var feeds []builder.PastFeed
+	for _, at := range times {
+		files, err := src.Files(ctx, at)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		feeds = append(feeds, builder.PastFeed{Time: at, Files: files})
+	}
+	cfg := usual
+	cfg.Store = store
+	if _, err := newBuilder(tb, cfg).Backfill(ctx, feeds); err != nil {
+		tb.Fatal(err)
+	}
 }
 
 // Rollback publishes the retained snapshot of a time again.
@@ -171,13 +223,16 @@ func Change(tb testing.TB, store artifacts.Store, at time.Time) {
 	}
 }
 
-// Keys returns the registry of a store's API keys.
-func Keys(store artifacts.Store) *keys.Registry { return &keys.Registry{Store: store} }
+// Registry makes and changes a store's API keys, KeyRequest says which.
+type (
+	Registry   = keys.Registry
+	KeyRequest = keys.Request
+)
 
 // Key makes an API key in a store.
 func Key(tb testing.TB, store artifacts.Store, rate, burst int) keys.Created {
 	tb.Helper()
-	made, err := Keys(store).Create(context.Background(), keys.Request{Name: "test", Rate: rate, Burst: burst})
+	made, err := (&Registry{Store: store}).Create(context.Background(), KeyRequest{Name: "test", Rate: rate, Burst: burst})
 	if err != nil {
 		tb.Fatal(err)
 	}
