@@ -16,7 +16,7 @@ type filtering struct {
 	counts  [Filters]int // rows of matched
 }
 
-// matchedRun is a run that a filter's value matched, in the filter's index view.
+// matchedRun is a run of rows that a filter's value matches, in the filter's index view.
 type matchedRun struct {
 	run        uint32 // its number in the view
 	start, end int    // its rows
@@ -32,8 +32,8 @@ const (
 
 var indexSort = [Filters]query.Sort{ByID: query.SortID, BySlug: query.SortSlug, BySymbol: query.SortSymbol}
 
-// filtered appends the page of the rows that match every filter, and returns
-// how many match.
+// filtered appends the page of the rows that match every filter, and returns how many match. The
+// filter with the fewest rows drives: only its rows are visited.
 func (f *Finder) filtered(s *snapshot.Snapshot, q *query.Query) (total int, err error) {
 	driver := -1
 	filters := 0
@@ -64,9 +64,8 @@ func (f *Finder) filtered(s *snapshot.Snapshot, q *query.Query) (total int, err 
 	return f.inOtherOrder(s, v, q, driver)
 }
 
-// resolve finds the runs that the values of filter by match, in ascending order,
-// and notes the values that match none. Of /history, a run counts when one of its
-// rows has points.
+// resolve finds the runs that a filter's values match, in ascending order, and notes the values
+// that match nothing. For /history, a run counts if one of its rows has points.
 func (f *Finder) resolve(v *snapshot.View, q *query.Query, by int) error {
 	n := len(q.IDs)
 	var keys [][]byte
@@ -147,8 +146,8 @@ func (f *Finder) resolveKey(v *snapshot.View, key []byte, by int) (bool, error) 
 	return ok, nil
 }
 
-// inIndexOrder appends the page of the matched runs' rows in the order of the index
-// itself: it touches only what it sends.
+// inIndexOrder appends the page of the matched runs' rows in the order of the index itself. It
+// touches only the rows it appends.
 func (f *Finder) inIndexOrder(v *snapshot.View, q *query.Query, runs []matchedRun, total int) error {
 	skip, n := page(q, total)
 	for i := range runs {
@@ -173,8 +172,7 @@ func (f *Finder) inIndexOrder(v *snapshot.View, q *query.Query, runs []matchedRu
 	return nil
 }
 
-// inRun appends the page of one run's rows in the order of ids, which is the
-// run's own, forwards or backwards.
+// inRun appends the page of one run's rows by id, forwards or backwards. A run is in order of id.
 func (f *Finder) inRun(v *snapshot.View, q *query.Query, run matchedRun) error {
 	first, n := page(q, run.end-run.start)
 	if !q.Desc {
@@ -188,9 +186,9 @@ func (f *Finder) inRun(v *snapshot.View, q *query.Query, run matchedRun) error {
 	return nil
 }
 
-// inOtherOrder visits the rows that the driving filter matched, keeps those
-// that the others match too, and appends the page of them in the order asked
-// for. It costs by the rows matched.
+// inOtherOrder visits the rows that the driving filter matches, keeps those that match the other
+// filters too, and appends the page of them in the requested order. Its cost grows with the rows
+// matched.
 func (f *Finder) inOtherOrder(
 	s *snapshot.Snapshot, v *snapshot.View, q *query.Query, driver int,
 ) (total int, err error) {
@@ -267,12 +265,12 @@ func place(v *snapshot.View, run uint32, desc bool) uint64 {
 		return uint64(run)
 	}
 	if v.Last > 0 && int(run) == v.Runs-1 {
-		return 1 << 32 // behind every other
+		return 1 << 32 // after every other
 	}
 	return uint64(^run)
 }
 
-// matchesOthers reports whether row i matches the filters beside the driving one.
+// matchesOthers reports whether row i matches the filters other than the driving one.
 func (f *Finder) matchesOthers(v *snapshot.View, s *artifacts.Shard, i int, q *query.Query, driver int) bool {
 	if q.HasID && driver != ByID {
 		if _, ok := slices.BinarySearch(q.IDs, int64(s.ID(i))); !ok {
@@ -289,6 +287,5 @@ func (f *Finder) hasMatched(by int, run uint32) bool {
 	return ok
 }
 
-// largeSort is the number of entries above which sorting takes turns, and the
-// memory for it is not kept.
+// largeSort is the number of entries above which sorts take turns and free their memory.
 const largeSort = 1 << 16

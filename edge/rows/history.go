@@ -13,12 +13,12 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// errPrices: a row of history is none.
+// errPrices: a row of history is malformed.
 var errPrices = fmt.Errorf("%w: %w: a row of history has other prices than its block has times", shards.ErrUnavailable,
 	artifacts.ErrCorrupt)
 
-// An item of /history is the beginning of the asset's row, from its id through its
-// slug but without the rank, what is the same for a window, and the points.
+// An item of /history consists of the start of the asset's row (id through slug, without the
+// rank), the text that is the same for a window, and the points.
 var (
 	nameKey, logoKey = []byte(`,"name":`), []byte(`,"logo":`)
 	null             = []byte("null")
@@ -45,7 +45,7 @@ const (
 	pricesKey = `,"prices":[`
 )
 
-// lastNull ends a row of a block without a price at its last time.
+// lastNull ends a row that has no price at its block's last time.
 var lastNull = []byte("null]}")
 
 // hasPoints reports whether the asset with id has a point in the window.
@@ -58,8 +58,8 @@ func (f *Finder) hasPoints(id uint64) (bool, error) {
 	return ok && !bytes.HasSuffix(s.Row(row), lastNull), err
 }
 
-// anyHasPoints reports whether an asset of rows start to end of v has a point in the
-// window. It costs by the rows before the first one that is.
+// anyHasPoints reports whether an asset of rows start to end of v has a point in the window. It
+// stops at the first.
 func (f *Finder) anyHasPoints(v *snapshot.View, start, end int) (bool, error) {
 	for row := start; row < end; row++ {
 		s, err := f.at(v, row/v.PerShard())
@@ -78,13 +78,12 @@ func (f *Finder) anyHasPoints(v *snapshot.View, start, end int) (bool, error) {
 }
 
 const (
-	// usualPoint and usualItem are the lengths of a point, and of an item without its
-	// points, that few exceed.
+	// Few points are longer than usualPoint, and few items without their points than usualItem.
 	usualPoint = snapshot.PointLength + 20
 	usualItem  = 512
 )
 
-// appendItems appends the items of the assets that picked are in v.
+// appendItems appends the items of the assets in the picked rows of v.
 func (f *Finder) appendItems(v *snapshot.View, picked []entry) error {
 	points := 0
 	for i := range f.window.Blocks {
@@ -116,7 +115,7 @@ func (f *Finder) appendItem(s *artifacts.Shard, i int) error {
 	if f.Body[len(f.Body)-1] != '[' {
 		f.Body = append(f.Body, ',')
 	}
-	// Neither key can stand in a text, where quotes are escaped.
+	// Neither key can occur in a text, where quotes are escaped.
 	row := s.Row(i)
 	digits := bytes.IndexByte(row, ',')
 	name, logo := bytes.Index(row, nameKey), bytes.Index(row, logoKey)
@@ -141,27 +140,27 @@ func (f *Finder) appendItem(s *artifacts.Shard, i int) error {
 	if len(f.Body) == first {
 		f.Body = append(f.Body, ',')
 	}
-	f.Body[first] = '[' // in the place of the first point's comma
+	f.Body[first] = '[' // replaces the first point's comma
 	f.Body = append(f.Body, itemEnd...)
 	return nil
 }
 
-// appendPoints appends the points that an asset's row of a block has, each behind
-// a comma. It is most of what a new answer costs, a year having 366. The row's first
-// price stands at from, behind the id and pricesKey.
+// appendPoints appends the points of an asset's row of a block, each after a comma. This is most of
+// the cost of a new answer: a year has 366 points. The row's first price is at from, after the id and
+// pricesKey.
 func (f *Finder) appendPoints(b *snapshot.Block, row []byte, from int) error {
-	const most = 16 // bytes of a price with its quote that are copied at once
+	const most = 16 // bytes of a price with its quote, copied at once
 	if from > len(row) || row[from-1] != '[' {
 		return errPrices
 	}
 	at := len(f.Body)
-	// Room for all, and for what the last price copies behind itself.
+	// Room for all points, and for the bytes that the last copy writes past its price.
 	body := slices.Grow(f.Body, len(b.Points)+2*len(row)+most)
 	body = body[:cap(body)]
 	for i := range len(b.Points) / snapshot.PointLength {
 		if rest := row[from:]; len(rest) > most+1 && rest[0] == '"' {
-			// In moves of fixed lengths that overlap, and without a call: with a search for
-			// the quote and appends it took three times as long.
+			// Overlapping copies of fixed length without a call: searching for the quote and
+			// appending took three times as long.
 			point := (*[snapshot.PointLength]byte)(b.Points[i*snapshot.PointLength:])
 			src, dst := (*[1 + most]byte)(rest), (*[snapshot.PointLength + most]byte)(body[at:])
 			*(*[16]byte)(dst[:]) = *(*[16]byte)(point[:])
@@ -211,8 +210,7 @@ func (f *Finder) appendPoints(b *snapshot.Block, row []byte, from int) error {
 	return nil
 }
 
-// beforeQuote returns how many of the eight bytes of x stand before the first quote, 8
-// where there is none.
+// beforeQuote returns how many of the eight bytes of x precede the first quote; 8: there is none.
 func beforeQuote(x uint64) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	x ^= '"' * ones // a byte of 0 where a quote is

@@ -2,18 +2,18 @@ package rows
 
 import "math/bits"
 
-// metTable says of assets which words of a search they are known to have. Its memory is
-// used again.
+// metTable is a hash table of assets and the words of a search that they are known to have. Its
+// memory is reused.
 type metTable struct {
 	ids   []uint64 // 0: free
 	words []uint8  // a bit each
 	shift int
 }
 
-// largeMet is the size of a table above which its memory is not kept.
+// largeMet is the size above which a table's memory is freed.
 const largeMet = 1 << 15
 
-// reset empties the table, for up to n assets; 0: it is not in use.
+// reset empties the table and makes room for n assets; 0: it is not in use.
 func (t *metTable) reset(n int) {
 	if n == 0 {
 		t.ids = t.ids[:0]
@@ -28,7 +28,7 @@ func (t *metTable) reset(n int) {
 	clear(t.ids)
 }
 
-// find returns where id stands, or would.
+// find returns the index of id, or of the free slot for it.
 func (t *metTable) find(id uint64) int {
 	mask := len(t.ids) - 1
 	at := int(id * 0x9e3779b97f4a7c15 >> t.shift)
@@ -44,8 +44,8 @@ func (t *metTable) add(id uint64, words uint8) {
 	t.ids[at], t.words[at] = id, words
 }
 
-// raise adds a word to those of an asset that has exactly words so far. It returns how many
-// assets that were: one or none.
+// raise adds a word to an asset that has exactly words so far. It returns the number of assets
+// changed: one or none.
 func (t *metTable) raise(id uint64, words, word uint8) int {
 	if at := t.find(id); t.ids[at] == id && t.words[at] == words {
 		t.words[at] |= word
@@ -54,7 +54,7 @@ func (t *metTable) raise(id uint64, words, word uint8) int {
 	return 0
 }
 
-// has reports whether an asset has words; all have when the table is not in use.
+// has reports whether an asset has words. If the table is not in use, every asset has.
 func (t *metTable) has(id uint64, words uint8) bool {
 	if len(t.ids) == 0 {
 		return true

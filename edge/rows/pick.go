@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// entry is a row that a filter matched, to be sorted in another order.
+// entry is a matched row that is to be sorted in another order.
 type entry struct {
-	key uint64 // places it in the order asked for
-	id  uint64 // and among equals
-	row int    // where it stands in the driving view
+	key uint64 // its position in the requested order
+	id  uint64 // orders equal keys
+	row int    // in the driving view
 }
 
 func compareEntries(a, b entry) int {
@@ -19,16 +19,16 @@ func compareEntries(a, b entry) int {
 	return cmp.Compare(a.id, b.id)
 }
 
-// pick returns entries first to first+n in sorted order. It reorders entries, and
-// sorts no more of them than the page.
+// pick returns entries first to first+n of the sorted order. It reorders entries, and sorts only
+// the page.
 func pick(entries []entry, first, n int) []entry {
 	sortRange(entries, first, first+n, 64)
 	return entries[first : first+n]
 }
 
-// sortRange sorts e as far as puts those into their places that belong from first to
-// end (exclusive): a quicksort of the parts that reach into the range, for so many
-// rounds before it is an ordinary sort.
+// sortRange moves the entries that belong to positions first to end (exclusive) of the sorted order
+// to these positions, by a quicksort of the parts that overlap the range. After so many rounds it
+// falls back to an ordinary sort.
 func sortRange(e []entry, first, end, rounds int) {
 	for ; first < end && len(e) > 4*(end-first)+64 && rounds > 0; rounds-- {
 		a, b := partition(e)
@@ -42,8 +42,8 @@ func sortRange(e []entry, first, end, rounds int) {
 	}
 }
 
-// partition moves entries before, equal to and behind a middling one apart, and
-// returns where the equal ones stand.
+// partition separates the entries less than, equal to and greater than a median of three, and
+// returns the range of the equal ones.
 func partition(e []entry) (a, b int) {
 	x, y, z := e[len(e)/4], e[len(e)/2], e[len(e)/4*3]
 	if compareEntries(x, y) > 0 {

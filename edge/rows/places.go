@@ -2,18 +2,19 @@ package rows
 
 import "example.com/marketdata/edge/limit"
 
-// shared are the places that all requests share. A key may hold only some of each kind.
+// shared are the semaphores that all requests share. A key may hold only some places of each.
 var shared = [...]chan struct{}{
-	// Requests that wait for shards, or for others to be coded, and have memory for a large
-	// body; who finds no place waits, and gets a 503 when its time is up. A place is free
-	// again when the body is there: what peers are slow to take is charged to their addresses.
+	// Requests that hold memory for a large body while they wait for shards or to be encoded.
+	// One that finds no place waits, and is unavailable when its time is up. A place is free
+	// again when the body is complete: bytes that a peer is slow to take are charged to its
+	// address.
 	limit.LargeBody: make(chan struct{}, 64),
-	// Requests that sort many rows at once, and so have the memory for it.
+	// Requests that sort many rows at once, and hold the memory for it.
 	limit.LargeSort: make(chan struct{}, 2),
 }
 
-// enter takes a place, first one of the key's own, so that who waits for that keeps none
-// from others. leavePlace gives it back.
+// enter takes a place, first one of the key's own: a request that waits for that holds none that
+// others could use. leavePlace gives it back.
 func (f *Finder) enter(kind limit.Place) error {
 	own := f.Bill.Places().Of(kind)
 	if own != nil {

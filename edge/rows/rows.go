@@ -132,7 +132,7 @@ func (f *Finder) Find(s *snapshot.Snapshot, q *query.Query, wait time.Duration) 
 	return f.ascending(v, first, n)
 }
 
-// rowsOf returns the endpoint whose views have the rows of e.
+// rowsOf returns the endpoint whose views hold the rows of e.
 func rowsOf(e query.Endpoint) query.Endpoint {
 	if e == query.History {
 		return query.Assets
@@ -149,7 +149,7 @@ func page(q *query.Query, total int) (first, n int) {
 	return first, min(q.Size, total-first)
 }
 
-// at makes shard n of v the one at hand.
+// at moves the main cursor to shard n of v.
 func (f *Finder) at(v *snapshot.View, n int) (*artifacts.Shard, error) { return f.move(&f.rows, v, n) }
 
 // move moves a cursor to shard n of v.
@@ -175,7 +175,7 @@ func (f *Finder) find(c *cursor, v *snapshot.View, id uint64) (s *artifacts.Shar
 	if s, err = f.move(c, v, n); err != nil {
 		return nil, 0, false, err
 	}
-	// The blocks of a window mostly have the same assets.
+	// The blocks of a window have mostly the same assets.
 	if c.row < s.Len() && s.ID(c.row) == id {
 		return s, c.row, true, nil
 	}
@@ -183,7 +183,7 @@ func (f *Finder) find(c *cursor, v *snapshot.View, id uint64) (s *artifacts.Shar
 	return s, c.row, ok, nil
 }
 
-// ascending appends n rows of v from row first on.
+// ascending appends n rows of v, starting at row first.
 func (f *Finder) ascending(v *snapshot.View, first, n int) error {
 	per := v.PerShard()
 	for n > 0 {
@@ -224,9 +224,9 @@ func (f *Finder) append(s *artifacts.Shard, i, j int) {
 	}
 }
 
-// descending appends n rows from place first on of v read backwards: the runs
-// of equal keys from the last to the first, each of them forwards, so that ties
-// stay in the order of ids; rows that stand last in both directions last.
+// descending appends n rows of v read backwards, starting at position first: the runs of equal keys
+// from last to first, each of them forwards, so that ties stay in order of id. Rows without a value
+// are last in both directions.
 func (f *Finder) descending(v *snapshot.View, first, n int) error {
 	per := v.PerShard()
 	keyed := v.Rows - v.Last
@@ -242,7 +242,7 @@ func (f *Finder) descending(v *snapshot.View, first, n int) error {
 		run, a, b := s.Run(row % per)
 		base := row / per * per
 		start, end := f.bounds(s, base, run, a, b)
-		// The run takes the places keyed-end to keyed-start.
+		// The run has the positions keyed-end to keyed-start.
 		in := first - (keyed - end)
 		m := min(n, end-start-in)
 		if m <= 0 || in < 0 {
@@ -252,16 +252,16 @@ func (f *Finder) descending(v *snapshot.View, first, n int) error {
 			return err
 		}
 		first, n = first+m, n-m
-		// The runs before it that lie whole in this shard, without asking for each.
-		least := min(s.Before, 1) // the first one may begin in an earlier shard
+		// Then the earlier runs that lie completely in this shard, all at once.
+		least := min(s.Before, 1) // the first may begin in an earlier shard
 		m = f.backwards(s, least, run, n)
 		first, n = first+m, n-m
 	}
 	return f.ascending(v, first, n)
 }
 
-// backwards appends up to n rows of the runs of s from to-1 down to from, behind
-// another row, and returns how many.
+// backwards appends up to n rows of the runs of s from to-1 down to from, after another row, and
+// returns how many.
 func (f *Finder) backwards(s *artifacts.Shard, from, to, n int) (appended int) {
 	if !f.links && s.Runs() == s.Len() { // every run is one row
 		first := max(from, to-n)
@@ -279,8 +279,8 @@ func (f *Finder) backwards(s *artifacts.Shard, from, to, n int) (appended int) {
 	return appended
 }
 
-// bounds returns the rows of a whole run from its part, rows a to b of the
-// shard that begins at row base.
+// bounds returns the rows of a whole run, given its part: rows a to b of the shard that begins at
+// row base.
 func (f *Finder) bounds(s *artifacts.Shard, base, run, a, b int) (start, end int) {
 	start, end = base+a, base+b
 	if run == 0 {

@@ -13,7 +13,7 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// The views in which beginnings are found.
+// The views that are searched for prefixes.
 const (
 	inWords = iota
 	inSymbols
@@ -24,27 +24,25 @@ const (
 // maxFound is how many items /search answers at most.
 const maxFound = 20
 
-// The classes of matches, which come one after the other. Within each assets stand
-// by rank, then by id.
+// The classes of matches, in order. Within a class, assets are ordered by rank, then by id.
 const (
 	sameSymbol = iota << 32
 	sameName   // or slug
 	sameStart
 )
 
-// wordRange are the rows and the runs of a view whose keys a word matches.
+// wordRange is the range of rows, and of runs, of a view whose keys match a word.
 type wordRange struct{ start, end, firstRun, endRun int }
 
 func (r wordRange) rows() int { return r.end - r.start }
 
-// wordRanges are those of one word in the views by word, symbol and slug, and how
-// many rows they have.
+// wordRanges are the ranges of one word in the searched views, and their number of rows.
 type wordRanges struct {
 	in   [searched]wordRange
 	rows int
 }
 
-// sameAs are the views whose keys are compared with the whole of q.
+// sameAs are the views whose keys are compared with the whole text of q.
 var sameAs = [...]struct {
 	sort  query.Sort
 	class uint64
@@ -59,17 +57,16 @@ type wordSearch struct {
 	searched   int   // rows that are charged; see settle
 }
 
-// search appends the items that q finds. Those that equal the text come from the
-// indexes of assets. The others begin with each word: of the word that the fewest rows
-// match these are visited. Whether such an asset has the other words, too, their rows say,
-// as long as they are not many times as many, and else, of each that may still be among the
-// first, the asset's row. So it costs by the rows of the rarest word, which are charged
-// before they are visited, and keeps no more of them than are sorted without a place.
+// search appends the items that q finds. Assets whose symbol, name or slug equals the text come
+// first, from the indexes of assets. The others contain each word as a prefix of a word: the rows of
+// the rarest word are visited. Whether such an asset has the other words is read from their rows if
+// these are few enough, otherwise from the asset's row, for those that may be among the first. The
+// cost grows with the rows of the rarest word, which are charged before they are visited.
 func (f *Finder) search(s *snapshot.Snapshot, q *query.Query) error {
 	defer f.settle()
 	f.entries = f.entries[:0]
 	if !utf8.Valid(q.Text) {
-		return nil // a part of a letter is the beginning of none
+		return nil // part of a letter is a prefix of nothing
 	}
 	if err := f.Budget.Check(); err != nil {
 		return err
@@ -140,7 +137,7 @@ func (f *Finder) Loosen(s *snapshot.Snapshot, q *query.Query, wait time.Duration
 	return nil
 }
 
-// charge has rows paid for before they are visited.
+// charge charges the key for rows before they are visited.
 func (f *Finder) charge(rows int) error {
 	if !f.Bill.Visit(rows) {
 		return ErrLimited
@@ -148,8 +145,8 @@ func (f *Finder) charge(rows int) error {
 	return nil
 }
 
-// settle tells what was visited: the rows that were come upon, also before an error, and
-// all rows of each shard that was not in memory and had to be read.
+// settle corrects the charge to the rows that were visited, also before an error, and all rows of
+// each shard that had to be read into memory.
 func (f *Finder) settle() {
 	f.Bill.Settle(f.searched + f.Budget.Read)
 	f.searched, f.Budget.Read = 0, 0
@@ -201,17 +198,17 @@ func (f *Finder) searchWords(s *snapshot.Snapshot, q *query.Query) error {
 }
 
 const (
-	// leastMet is the number of rows from which on those of other words are gone through:
-	// fewer are looked up one by one.
+	// leastMet is the least number of rows for which the rows of other words are scanned: fewer
+	// assets are looked up one by one.
 	leastMet = 32
-	// worthMeeting is how many rows of another word are gone through rather than one asset
-	// looked up for it: the rows stand side by side, the asset anywhere in memory.
+	// worthMeeting is how many rows of another word cost as much as looking up one asset: the
+	// rows are adjacent, the asset is anywhere in memory.
 	worthMeeting = 32
 )
 
-// meet finds out which assets of the rarest word have others, too, from the rows of those
-// words, where that costs less than to look up each asset. It sets f.known to the words
-// that are then known, and reports whether there may be an asset that has all.
+// meet finds out from the rows of other words which assets of the rarest word have them too, where
+// that costs less than looking up each asset. It sets f.known to the words that are then known, and
+// reports whether an asset may have all words.
 func (f *Finder) meet(views [searched]*snapshot.View, q *query.Query, rarest int) (some bool, err error) {
 	f.known = 1 << rarest
 	left := f.ranges[rarest].rows
@@ -290,13 +287,12 @@ func (f *Finder) eachShard(
 	return nil
 }
 
-// starting returns where the keys of v stand that begin with start, or are whole it.
+// starting returns the range of the keys of v that begin with start, or equal it if whole.
 func (f *Finder) starting(v *snapshot.View, start []byte, whole bool) (r wordRange, err error) {
 	if r.start, r.firstRun, err = v.FindBound(start, &f.Budget); err != nil {
 		return r, err
 	}
-	// What is behind them begins with the next key there could be. A byte of UTF-8 is
-	// below 0xff.
+	// The range ends before the next possible key. A byte of UTF-8 is below 0xff.
 	f.text = append(f.text[:0], start...)
 	if whole {
 		f.text = append(f.text, 0)
@@ -308,8 +304,8 @@ func (f *Finder) starting(v *snapshot.View, start []byte, whole bool) (r wordRan
 	return r, err
 }
 
-// visit adds the assets of the rows of v to those found, in a class: all of them, or with
-// words those that have all words.
+// visit adds the assets of the rows r of v to the entries, in a class: all of them, or if words is
+// set those that have all words.
 func (f *Finder) visit(
 	s *snapshot.Snapshot, q *query.Query, v *snapshot.View, r wordRange, class uint64, words bool,
 ) error {
@@ -350,8 +346,8 @@ func (f *Finder) visit(
 	})
 }
 
-// among returns which of those found e would be; not ok when it is there already, or
-// would not be among the first.
+// among returns the index that e gets among the entries; not ok: it is there already, or is not
+// among the first maxFound.
 func (f *Finder) among(e entry) (at int, ok bool) {
 	if len(f.entries) == maxFound && compareEntries(e, f.entries[maxFound-1]) > 0 {
 		return 0, false
@@ -363,7 +359,7 @@ func (f *Finder) among(e entry) (at int, ok bool) {
 	return at, true
 }
 
-// hasOthers reports whether an asset has all words but those that are known.
+// hasOthers reports whether an asset has all words other than the known ones.
 func (f *Finder) hasOthers(s *snapshot.Snapshot, q *query.Query, id uint64) (bool, error) {
 	v := s.View(query.Assets, query.SortID)
 	shard, row, ok, err := f.find(&f.rows, v, id)
@@ -394,8 +390,8 @@ func (f *Finder) hasOthers(s *snapshot.Snapshot, q *query.Query, id uint64) (boo
 
 func (r wordRange) hasRun(run int) bool { return r.firstRun <= run && run < r.endRun }
 
-// splitName writes the folded words of the name in an asset's row into f.text, with a
-// blank before and behind each.
+// splitName writes the folded words of the name in an asset's row into f.text, with blanks around
+// each.
 func (f *Finder) splitName(row []byte) error {
 	start := bytes.Index(row, nameKey)
 	if start < 0 {
@@ -411,7 +407,7 @@ func (f *Finder) splitName(row []byte) error {
 		if rest[end] == '"' {
 			break
 		}
-		// What is escaped is neither a letter nor a digit, whatever it is.
+		// An escaped character is neither a letter nor a digit.
 		f.name = append(f.name, ' ')
 		if rest = rest[end+1:]; rest[0] == 'u' {
 			rest = rest[min(len("u0000"), len(rest)):]
@@ -426,8 +422,8 @@ func (f *Finder) splitName(row []byte) error {
 	return nil
 }
 
-// hasWord reports whether a word among words, with blanks around each, begins with
-// start, or is it when start is one letter.
+// hasWord reports whether one of words, which have blanks around each, begins with start, or equals
+// it if start is one letter.
 func hasWord(words, start []byte) bool {
 	for {
 		at := bytes.IndexByte(words, ' ')
