@@ -1,8 +1,8 @@
-// Package coding codes bodies of answers in gzip, br and zstd.
+// Package coding encodes bodies of answers in gzip, br and zstd.
 //
-// One fixed setting per coding, so that equal bodies give equal bytes on every
-// edge, cached or not (INTERFACE.md, "Codings"): of those whose bytes are at most
-// 1.10 times those of gzip −6, the fastest. `make bench-codings` compares them.
+// Each coding has one fixed setting, so equal bodies give equal bytes on every edge (INTERFACE.md,
+// "Codings"): the fastest whose output is at most 1.10 times that of gzip −6. `make bench-codings`
+// compares them.
 package coding
 
 import (
@@ -15,21 +15,19 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// window is how far back, in bytes, zstd and br refer. Nearly every answer is shorter,
-// and items of history resemble their neighbours.
+// window is how far back zstd and br refer, in bytes. Nearly every answer is shorter, and items of
+// history resemble their neighbours.
 const window = 128 << 10
 
-// Large is from where on, in bytes, a body is coded in portions in br and gzip, with a
-// rest as long as the work before it after each: coding keeps a core for some
-// milliseconds, in which nobody looks at the network. zstd takes half as long, and its
-// library would allocate.
+// Large is the length in bytes above which br and gzip encode a body in portions, each followed by a
+// pause of the same duration: otherwise a core would not serve the network for some milliseconds.
+// zstd takes half as long, and its library would allocate.
 const Large = 128 << 10
 
 // portion is some tenths of a millisecond of work. gzip collects two of them.
 const portion = 32 << 10
 
-// portions calls code with the portions of body in turn, and with a body that is not
-// large once.
+// portions calls code with the portions of a large body in turn, and once with another body.
 func portions(body []byte, code func(part []byte, last bool)) {
 	if len(body) > Large {
 		for len(body) > portion {
@@ -59,7 +57,7 @@ type gzipCoder struct {
 	out appender
 }
 
-// appender is what a Writer has put out.
+// appender appends what is written to it.
 type appender []byte
 
 func (a *appender) Write(p []byte) (int, error) {
@@ -94,8 +92,8 @@ func Gzip(dst, body []byte) []byte {
 	return dst
 }
 
-// brCoder is the library's newer way, level 1: the older one's levels 0 and 1 take as
-// long for more bytes, and the others longer.
+// brCoder uses the library's newer encoder at level 1: the older one's levels 0 and 1 take as long for
+// more bytes, and its others longer.
 type brCoder struct {
 	matchfinder.ZFast
 	brotli.Encoder

@@ -11,7 +11,7 @@ import (
 // coding is a content coding of an answer.
 type coding uint8
 
-// The codings, the one preferred at equal weights first behind identity.
+// The codings. After identity they are in order of preference at equal weights.
 const (
 	identity coding = iota
 	zstdCoding
@@ -22,11 +22,10 @@ const (
 
 var _ = [1]struct{}{}[codings-respcache.Codings]
 
-// codingNames are the names of Content-Encoding and of the ends of ETags.
+// codingNames are the values of Content-Encoding and the suffixes of ETags.
 var codingNames = [codings][]byte{zstdCoding: []byte("zstd"), gzipCoding: []byte("gzip"), brCoding: []byte("br")}
 
-// minCoded is the length in bytes above which a body is coded
-// (INTERFACE.md, "Codings").
+// minCoded is the length in bytes above which a body is encoded (INTERFACE.md, "Codings").
 const minCoded = 1024
 
 // negotiate chooses the coding for the value of Accept-Encoding, by RFC 9110 and INTERFACE.md,
@@ -57,7 +56,7 @@ func negotiate(list []byte) coding {
 		if w == unnamed && c == gzipCoding {
 			w = rest
 		}
-		// At equal weights a coding beats identity, and an earlier one a later.
+		// At equal weights a coding beats identity, and an earlier coding a later one.
 		if w > weight || w == weight && w > 0 && best == identity {
 			best, weight = c, w
 		}
@@ -89,8 +88,7 @@ func parseElement(b []byte) (name []byte, weight int, ok bool) {
 	return name, weight, ok
 }
 
-// parseWeight reads 0, 1, 0.999 or 1.000: one digit and up to three behind a
-// point.
+// parseWeight reads 0, 1, 0.999 or 1.000: one digit, and up to three after a point.
 func parseWeight(b []byte) (int, bool) {
 	if len(b) > 5 || b[0] != '0' && b[0] != '1' || len(b) > 1 && b[1] != '.' {
 		return 0, false
@@ -137,8 +135,8 @@ func equalFold(b []byte, lower string) bool {
 	return true
 }
 
-// largeCodings bounds how many large bodies are coded at once: coding one keeps a core
-// for some milliseconds, and requests for all else need another one.
+// largeCodings bounds how many large bodies are encoded at once: each keeps a core busy for some
+// milliseconds, and other requests need one.
 var largeCodings = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 
 // encode makes w.coded the body in coding c. A large one waits for its turn, within the budget of

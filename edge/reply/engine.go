@@ -52,7 +52,7 @@ type Config struct {
 // Totals are running totals since the start, for metrics and for tests.
 type Totals struct {
 	Hits     int64 // answers found in the response cache
-	Composed int64 // answers put together
+	Composed int64 // answers composed
 	Shards   int64 // shards touched by composing
 	Rows     int64 // rows visited by composing
 	Warmed   int64 // answers made ahead of a swap
@@ -187,7 +187,7 @@ func (e *Engine) Answer(r *Request) error {
 	return nil
 }
 
-// loosened looks once more for a finished answer, to the words of q alone.
+// loosened looks up a finished answer for the words of a search alone.
 func (e *Engine) loosened(r *Request, w *work, s *snapshot.Snapshot, cache *respcache.Cache) (*respcache.Entry, error) {
 	err := w.Loosen(s, &r.Query, e.cfg.Wait)
 	if err != nil || !r.Query.Loose {
@@ -197,7 +197,7 @@ func (e *Engine) loosened(r *Request, w *work, s *snapshot.Snapshot, cache *resp
 	return cache.Get(w.key), nil
 }
 
-// entryOverhead is about how many bytes a cached answer takes beside its body.
+// entryOverhead is roughly the size of a cached answer without its body, in bytes.
 const entryOverhead = 1 << 10
 
 // failure returns the error of Answer for err. A fault of this side is logged, at most once a

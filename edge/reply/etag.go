@@ -8,9 +8,9 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// digest tells one plain body from another: 128 bits of XXH3, of a list over the
-// sums of its rows and what follows them (see work.digest), of /global over all
-// of it. It is not against forgers: who can choose a body is the operator.
+// digest identifies a plain body: 128 bits of XXH3, over the checksums of its rows and what follows
+// them (see work.digest), or over all of /global. It need not resist forgery: only the operator
+// chooses bodies.
 type digest [16]byte
 
 func digestOf(b []byte) digest {
@@ -35,11 +35,10 @@ func appendETag(dst []byte, d digest, c coding) []byte {
 	return append(dst, '"')
 }
 
-// Matches reports whether the list of If-None-Match names the body with the
-// given tag, by weak comparison and whatever the coding of either
-// (INTERFACE.md, "Conditional requests"). tag is quoted: 32 hexadecimal
-// digits, and the coding unless it is plain. A
-// malformed list matches nothing from where it is malformed on.
+// Matches reports whether the list of If-None-Match names the body with the given tag, by weak
+// comparison and ignoring the codings (INTERFACE.md, "Conditional requests"). tag is quoted: 32
+// hexadecimal digits, and the coding unless it is plain. The malformed rest of a list matches
+// nothing.
 func Matches(list, tag []byte) bool {
 	if star := trimSpace(list); len(star) == 1 && star[0] == '*' {
 		return true
@@ -66,8 +65,7 @@ func Matches(list, tag []byte) bool {
 
 var weakPrefix = []byte("W/")
 
-// sameBody reports whether a tag, without its quotes, is the digest alone or
-// with one of our codings.
+// sameBody reports whether a tag without its quotes is the digest, alone or with one of our codings.
 func sameBody(opaque, digits []byte) bool {
 	rest, ok := bytes.CutPrefix(opaque, digits)
 	if !ok {

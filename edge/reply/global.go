@@ -9,8 +9,8 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// answerGlobal answers /global, which is made once a state, and for each request
-// that pins another snapshot.
+// answerGlobal answers /global, which is composed once per state, and for each request that pins
+// another snapshot.
 func (e *Engine) answerGlobal(r *Request, state *snapshot.State, s *snapshot.Snapshot) error {
 	if s == nil {
 		return ErrNoSnapshot
@@ -57,8 +57,8 @@ func appendGlobal(b []byte, state *snapshot.State, s *snapshot.Snapshot) []byte 
 	return append(b, `"}}`...)
 }
 
-// maxChangeDigits is how many integer digits of the total's change are
-// answered; above it is null (INTERFACE.md, "Global").
+// maxChangeDigits bounds the integer digits of the total's change; a longer one is null
+// (INTERFACE.md, "Global").
 const maxChangeDigits = 9
 
 func fits(value string) bool {

@@ -28,15 +28,14 @@ const (
 	maxMaxAge = 600
 )
 
-// cacheLines are the header lines for caches that do not depend on the answer:
-// Cache-Control, by max-age, and Vary.
+// cacheLines are the header lines for caches: Cache-Control, by max-age, and Vary.
 type cacheLines struct {
 	ordinary [maxMaxAge + 1][]byte
-	// pinned is for pins in a header where caches in front are shared, and cannot
-	// tell such an answer from another.
+	// pinned is for pins in a header: a shared cache in front cannot tell such an answer from
+	// another.
 	pinned [maxMaxAge + 1][]byte
-	// path is for answers that are found by path and query alone: those of
-	// a pin in the path, which never change but on /global.
+	// path is for pins in the path: these answers depend on path and query alone and never
+	// change, except on /global.
 	path   []byte
 	global [maxMaxAge + 1][]byte
 }
@@ -140,8 +139,8 @@ func (e *Engine) addTimes(r *Request, s *snapshot.Snapshot, hit bool) {
 	}
 }
 
-// appendNames appends the names by which a cache in front can drop an answer: its
-// snapshot's time, without the marks that some caches do not take, and its endpoint.
+// appendNames appends the keys by which a cache in front can purge an answer: its snapshot's time,
+// without the punctuation that some caches refuse, and its endpoint.
 func appendNames(dst []byte, s *snapshot.Snapshot, e query.Endpoint) []byte {
 	for _, header := range [...]struct{ name, separator string }{{"Surrogate-Key: ", " "}, {"Cache-Tag: ", ","}} {
 		dst = append(dst, header.name...)
@@ -158,8 +157,8 @@ func appendNames(dst []byte, s *snapshot.Snapshot, e query.Endpoint) []byte {
 	return dst
 }
 
-// addIgnored names the parameters that have no part in the answer. It depends on
-// how the query was written, so it is made for each request and never cached.
+// addIgnored names the parameters that the answer ignores. They depend on how the query was written,
+// so this header is never cached.
 func addIgnored(r *Request) {
 	var b [query.MaxIgnored]byte
 	if names := r.Query.AppendIgnored(b[:0]); len(names) > 0 {

@@ -16,48 +16,45 @@ import (
 var (
 	// ErrNoSnapshot: /global before the first snapshot, nothing else.
 	ErrNoSnapshot = errors.New("there is no snapshot yet")
-	// ErrUnavailable: what the answer needs is neither on this machine nor
-	// available from the store. The cause is logged.
+	// ErrUnavailable: something that the answer needs is neither on this machine nor available
+	// from the store. The cause is logged.
 	ErrUnavailable = errors.New("what the answer needs is unavailable")
 )
 
 // Request is what an answer depends on. Everything in it is valid until Answer
 // returns; its byte slices must not be changed.
 type Request struct {
-	// Context ends when the server is to end at once.
+	// Context ends when the server must end at once.
 	Context context.Context
 	// Buffers are what a new body is composed in.
 	Buffers rows.Buffers
 	// Bill charges the key for an answer that costs more than others.
 	Bill auth.Bill
-	// Query is what is asked for, and RawQuery how it was sent.
+	// Query is the parsed query, and RawQuery the query as it was sent.
 	Query    query.Query
 	RawQuery []byte
 	// Now is the clock, read once for the request.
 	Now time.Time
-	// Pin is the time of the snapshot asked for, if Pinned: by a header, or in the
-	// path.
+	// Pin is the time of the requested snapshot if Pinned: by a header, or in the path if
+	// PinInPath.
 	Pin               time.Time
 	Pinned, PinInPath bool
-	// The values of headers, nil when not sent; several of one name joined
-	// with a comma.
+	// The values of headers; nil: not sent. Several of one name are joined with commas.
 	AcceptEncoding, IfNoneMatch, IfModifiedSince []byte
 
-	// Snapshot is set by Answer: T of the snapshot that answered.
+	// Snapshot is set by Answer: the time of the snapshot that answered.
 	Snapshot time.Time
 	// Reply is the answer.
 	Reply Reply
 }
 
-// Reply is an answer as it is put together: a status, a body, and header lines.
+// Reply is an answer: a status, a body, and header lines.
 type Reply struct {
 	// Status is the HTTP status.
 	Status int
-	// Body must stay as it is until the answer is written: it is one that never
-	// changes, or lies in Request.Buffers.
+	// Body must not change until the answer is written: it is immutable, or in Request.Buffers.
 	Body []byte
-	// Fixed are header lines that were made beforehand, with AppendLine. They
-	// must never change.
+	// Fixed are header lines that AppendLine made beforehand. They must never change.
 	Fixed []byte
 	// Lines are the other header lines.
 	Lines []byte
@@ -72,8 +69,7 @@ func (p *Reply) AddLines(lines []byte) { p.Lines = append(p.Lines, lines...) }
 // Clear drops all that was set.
 func (p *Reply) Clear() { *p = Reply{Status: http.StatusOK, Lines: p.Lines[:0]} }
 
-// AppendLine appends a header line. Of a value that would end the line early
-// only what stands before its end is sent; no value of ours does.
+// AppendLine appends a header line. A value with a line end is cut there; no value of ours has one.
 func AppendLine(dst []byte, name string, value []byte) []byte {
 	if i := bytes.IndexByte(value, '\n'); i >= 0 {
 		value = value[:i]

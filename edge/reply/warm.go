@@ -12,10 +12,10 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// Warm prepares next before it is current (see snapshot.Warm): the shards that
-// were in memory for old are read for it, and the answers that were asked for most
-// are made. What it returns adds those shards once more when next is current:
-// while the old snapshot's are still there, ristretto may refuse the new ones.
+// Warm prepares next before it is current (see snapshot.Warm): it reads the shards that are in memory
+// for old, and composes the most requested answers. The returned function adds these shards again
+// when next is current: as long as the old snapshot's are in memory, ristretto may refuse the new
+// ones.
 func (e *Engine) Warm(ctx context.Context, old, next *snapshot.Snapshot) (after func()) {
 	if old == nil {
 		return func() {}
@@ -42,7 +42,7 @@ func (e *Engine) warmAnswers(ctx context.Context, deadline time.Time, old, next 
 		if ctx.Err() != nil || cache.Bytes() > cache.Limit()/2 || time.Now().After(deadline) {
 			return
 		}
-		// What is new of history is fetched once the snapshot is current.
+		// New objects of history are fetched when the snapshot is current.
 		if hot.Endpoint == query.History || q.Parse(hot.Endpoint, hot.RawQuery) != nil {
 			continue
 		}

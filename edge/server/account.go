@@ -20,21 +20,21 @@ const (
 	resources
 )
 
-// networkBits is the part of an IPv6 address that one customer may have.
+// networkBits is the length of the IPv6 prefix that one customer may have.
 const networkBits = 48
 
-// account is what one client address holds (limit.Group); the sum of an IPv6 network,
-// since who has one address of it may have them all; or the sum of all. When a resource
-// runs out, the newest connection of the account that holds the most is closed, so that
-// nobody can take a resource from others who hold less. All of it is by listener.mu.
+// account counts what one client address holds (limit.Group), what an IPv6 network holds, since one
+// customer may have all its addresses, or what all hold. When a resource runs out, the newest
+// connection of the account that holds the most is closed, so nobody can take a resource from
+// others who hold less. listener.mu guards all of it.
 type account struct {
 	in    *account // the sum that it belongs to; nil: this is the sum of all
 	name  netip.Prefix
 	held  [resources]int64
 	ranks [resources]int     // indices into in.parts
 	parts [resources]ranking // accounts in this sum
-	// conns are an address's connections: first those that hold none, last the one that
-	// was the last to begin to hold some.
+	// conns are an address's connections: first those that hold nothing, then the others in the
+	// order in which they began to hold something.
 	conns [resources]list.List
 }
 
@@ -62,7 +62,7 @@ func (r *ranking) Pop() any {
 	return a
 }
 
-// accountOf returns the account of an address. One that holds nothing is dropped by hold.
+// accountOf returns the account of an address. hold drops an account that holds nothing.
 func (l *listener) accountOf(addr netip.Addr) *account {
 	addr = limit.Group(addr)
 	sum := &l.all
@@ -85,7 +85,7 @@ func (l *listener) accountIn(sum *account, name netip.Prefix) *account {
 	return a
 }
 
-// hold has the account of c's address hold n more of a resource for c, or -n less.
+// hold adds n, which may be negative, to what the account of c's address holds for c.
 func (l *listener) hold(c *conn, of resource, n int64) {
 	before, list := c.held[of], &c.account.conns[of]
 	c.held[of] += n
@@ -118,7 +118,7 @@ func (l *listener) hold(c *conn, of resource, n int64) {
 	}
 }
 
-// moveTo has the account of another address hold what c holds.
+// moveTo moves what c holds to the account of another address.
 func (l *listener) moveTo(c *conn, addr netip.Addr) {
 	held := c.held
 	l.holdNothing(c)
@@ -130,9 +130,8 @@ func (l *listener) moveTo(c *conn, addr netip.Addr) {
 	}
 }
 
-// loser returns which connection gives way when c has taken some of a resource of which
-// there is no more: the newest of the address that holds the most, in the network that
-// does. Of those that hold as much as c's own, c's own gives way.
+// loser returns the connection that is closed when c has exhausted a resource: the newest of the
+// address that holds the most, in the network that holds the most. c's own account loses ties.
 func (l *listener) loser(c *conn, of resource) *conn {
 	a := &l.all
 	for len(a.parts[of].list) > 0 {
@@ -147,8 +146,8 @@ func (l *listener) loser(c *conn, of resource) *conn {
 	return a.conns[of].Back().Value.(*conn)
 }
 
-// share cuts off connections until there is enough of a resource, of which c has just
-// taken some, and reports whether c may keep it.
+// share closes connections until there is enough of a resource that c has just taken, and reports
+// whether c may keep it.
 func (l *listener) share(c *conn, of resource, all, one int64) bool {
 	if c.account.held[of] > one && !c.ofProxy() {
 		return false
@@ -163,12 +162,12 @@ func (l *listener) share(c *conn, of resource, all, one int64) bool {
 	return true
 }
 
-// ofProxy reports that what c holds is for clients that are not known yet: the connection
-// of a proxy, which has those of all its clients.
+// ofProxy reports that c is a proxy's connection whose client is not known yet. A proxy may hold as
+// much as all its clients.
 func (c *conn) ofProxy() bool { return c.proxied || c.forwards && !c.lent }
 
-// lend counts c under the client of the request at hand, while that one is what it waits
-// for, and reports whether the client may have that many connections.
+// lend counts a proxy's connection under the client of its current request while it waits for that
+// client, and reports whether the client may have that many connections.
 func (l *listener) lend(c *conn) bool {
 	if c.lent || !c.client.IsValid() {
 		return true
@@ -178,8 +177,7 @@ func (l *listener) lend(c *conn) bool {
 	return l.sharePlaces(c)
 }
 
-// cut ends a connection: what waits on it fails, and so does what begins to. What it
-// holds is free at once.
+// cut ends a connection: waiting on it fails from now on, and what it holds is free at once.
 func (l *listener) cut(c *conn) {
 	c.cut.Store(true)
 	l.holdNothing(c)
@@ -201,8 +199,8 @@ func (l *listener) holdNothing(c *conn) {
 	}
 }
 
-// charge has c hold n bytes, which are taken up while its peer is slow, in place of those
-// it has held, and reports whether its address may; else it holds none.
+// charge sets the bytes that c holds while its peer is slow to n, and reports whether its address
+// may hold them; otherwise c holds none.
 func (c *conn) charge(n int64) bool {
 	l := c.listener
 	l.mu.Lock()
@@ -219,7 +217,7 @@ func (c *conn) charge(n int64) bool {
 	return ok
 }
 
-// discharge takes the charge back, if there is one.
+// discharge ends the charge, if there is one.
 func (c *conn) discharge() {
 	if !c.charged {
 		return

@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// clientOf returns the address of whom the request is for: the peer's, or what
-// trusted proxies say, read from the nearest one on. The peer's is the one in
-// the PROXY protocol header, when there is one.
+// clientOf returns the address of the client of a request: the peer's, which a PROXY protocol header
+// may state, or the one that trusted proxies state in X-Forwarded-For, read from the nearest on.
 func (s *Server) clientOf(r *Request) netip.Addr {
 	if !r.client.IsValid() {
 		r.client = s.findClient(r)
@@ -21,9 +20,8 @@ func (s *Server) findClient(r *Request) netip.Addr {
 	if !s.trusts(addr) {
 		return addr
 	}
-	// Each proxy adds the address of its peer at the end. The first one from
-	// the end that is no proxy of ours is the client; what stands before it
-	// may be made up.
+	// Each proxy appends the address of its peer. The last address that is not a trusted proxy's
+	// is the client; the ones before it may be made up.
 	for _, line := range slices.Backward(r.http().Header.PeekAll("X-Forwarded-For")) {
 		for len(line) > 0 {
 			element := line
@@ -77,8 +75,7 @@ func parseForwarded(b []byte) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// mask returns the part of a client's address that may stand in a log: the /24
-// of IPv4, the /48 of IPv6.
+// mask returns the part of a client's address that may be logged: the /24 of IPv4, the /48 of IPv6.
 func mask(addr netip.Addr) string {
 	bits := 48
 	if addr = addr.Unmap(); addr.Is4() {

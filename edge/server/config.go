@@ -34,17 +34,16 @@ type Config struct {
 	KeyRequestURL string
 	// AllowOrigin is the value of Access-Control-Allow-Origin; "": "*".
 	AllowOrigin string
-	// SharedCaches: what is not an error may be kept by caches in front and sent to
-	// other clients. It then says nothing of the limits of one.
+	// SharedCaches: caches in front may keep successful answers and send them to other clients.
+	// These answers then do not state the limit of one client.
 	SharedCaches bool
-	// TrustedProxies are the addresses of proxies that are believed when they
-	// say, in X-Forwarded-For, for whom they ask. What waits for a client is held by
-	// that one; their other connections are bounded by MaxConns alone. None by default.
+	// TrustedProxies are the addresses of proxies whose X-Forwarded-For is believed. Memory that
+	// waits for a client is charged to that client; the proxies' other connections are bounded by
+	// MaxConns alone. None by default.
 	TrustedProxies []netip.Prefix
-	// ProxyProtocol are the addresses of proxies whose connections begin with a
-	// PROXY protocol header, version 1 or 2, which says for whom they are. Such
-	// a connection without the header is refused; from anybody else the header
-	// is not HTTP. None by default.
+	// ProxyProtocol are the addresses of proxies whose connections begin with a PROXY protocol
+	// header, version 1 or 2, which states the client. Such a connection without the header is
+	// refused; from other addresses the header is not HTTP. None by default.
 	ProxyProtocol []netip.Prefix
 	// Current returns the time of the current snapshot as in X-Snapshot-Time, nil before
 	// the first one, and a channel that is closed when it may be another. The streams of
@@ -55,23 +54,22 @@ type Config struct {
 	// Static are the files of other public paths, by path.
 	Static map[string]StaticFile
 
-	// MaxConns and MaxConnsPerAddress bound the open connections, in all and
-	// from one address (IPv6: one /64); 0: DefaultMaxConns, and an eighth of all. Keep
-	// MaxConns below the number of files that the process may open. When all are
-	// open, the address that has most of them loses its newest to one that has fewer.
+	// MaxConns and MaxConnsPerAddress bound the open connections, in all and from one address
+	// (IPv6: one /64); 0: DefaultMaxConns, and an eighth of MaxConns. Keep MaxConns below the
+	// number of files that the process may open. When all are open, the address that has the most
+	// loses its newest to one that has fewer.
 	MaxConns, MaxConnsPerAddress int
-	// MaxWaitingBytes bounds the memory for connections that wait for their
-	// peer to send the rest of a request or to take an answer, with what the kernel
-	// keeps of answers; one address may have an eighth of it (IPv6: one /64). When it
-	// runs out, the newest connection of the address that holds the most is closed.
-	// 0: 128 MiB.
+	// MaxWaitingBytes bounds the memory for connections that wait for their peer to send the rest
+	// of a request or to take an answer, including the kernel's for answers; one address may have
+	// an eighth of it (IPv6: one /64). When it runs out, the newest connection of the address that
+	// holds the most is closed. 0: 128 MiB.
 	MaxWaitingBytes int64
 	// ReadTimeout is the time for the head of a request, from its first byte,
 	// and again for its body; and for the first byte of a new connection. 0:
 	// 5 seconds.
 	ReadTimeout time.Duration
-	// WriteTimeout is the time for an answer to be taken, and of a static file, for some
-	// more of it; 0: 10 seconds.
+	// WriteTimeout is the time for a client to take an answer, or some more of a static file; 0:
+	// 10 seconds.
 	WriteTimeout time.Duration
 	// IdleTimeout is how long a connection may be idle between two requests;
 	// 0: 75 seconds.
@@ -79,9 +77,9 @@ type Config struct {
 
 	// Logger gets the log lines of requests; nil: there are none.
 	Logger *slog.Logger
-	// LogAll logs every request, and LogSlow those that take longer; 0: none
-	// is slow. Without LogAll, answers of 500 and above, some of the other
-	// errors, and slow ones are logged, up to a number of lines a second.
+	// LogAll logs every request, LogSlow those that take longer; 0: none is slow. Without LogAll,
+	// faults (500 and above), some of the other errors and slow requests are logged, up to a
+	// number of lines a second.
 	LogAll  bool
 	LogSlow time.Duration
 	// Observe gets every answer, for metrics; may be nil. It is called after the answer was
@@ -90,8 +88,7 @@ type Config struct {
 	Observe func(Observation)
 }
 
-// withDefaults returns the configuration with defaults filled in, or what is
-// wrong with it.
+// withDefaults returns the configuration with its defaults, or an error if it is invalid.
 func (cfg Config) withDefaults() (Config, error) {
 	if cfg.Answer == nil {
 		return cfg, errors.New("server: nothing answers")
@@ -119,8 +116,8 @@ func (cfg Config) withDefaults() (Config, error) {
 		cfg.MaxWaitingBytes = 128 << 20
 	}
 	if cfg.MaxConnsPerAddress < 0 {
-		return cfg, fmt.Errorf("--max-conns-per-address is %d; it takes a number above 0, or 0 for an eighth of --max-conns",
-			cfg.MaxConnsPerAddress)
+		return cfg, fmt.Errorf("--max-conns-per-address is %d; "+
+			"it takes a number above 0, or 0 for an eighth of --max-conns", cfg.MaxConnsPerAddress)
 	}
 	if cfg.MaxConnsPerAddress == 0 {
 		cfg.MaxConnsPerAddress = max(1, cfg.MaxConns/8)
@@ -154,8 +151,7 @@ func (cfg Config) withDefaults() (Config, error) {
 	return cfg, nil
 }
 
-// plainURL reports a URL that can stand in a header and in a JSON string as it
-// is.
+// plainURL reports a URL that needs no escaping in a header or a JSON string.
 func plainURL(s string) bool {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {

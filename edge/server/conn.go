@@ -17,19 +17,17 @@ import (
 	"example.com/marketdata/edge/auth"
 )
 
-// state is what a connection waits for. These are all the states that there
-// are, with what a connection in each takes beside its goroutine and its conn.
-// A connection that waits for its peer has that charged to the account of its
-// address (see conn.charge), or is closed.
+// state is what a connection waits for. The comments list the memory that a connection in each state
+// takes beside its goroutine and its conn. While a connection waits for its peer, this memory is
+// charged to the account of its address (see conn.charge), or the connection is closed.
 type state uint32
 
 const (
-	// idle: waits for the first byte of a request, and takes nothing but what the
-	// kernel still has of answers: up to freeUnread for nothing. Ends with that byte,
-	// or after Config.IdleTimeout without a word; before the first request, after
-	// Config.ReadTimeout.
+	// idle: waits for the first byte of a request. It takes only what the kernel still holds of
+	// answers, up to freeUnread without charge. Ends with that byte, or with the connection
+	// after Config.IdleTimeout; before the first request, after Config.ReadTimeout.
 	idle state = iota
-	// serving: waits for no peer. Holds an input, a Request and an output.
+	// serving: does not wait for the peer. Holds an input, a Request and an output.
 	serving
 	// readingHead: waits for the rest of a head and takes an input: chargeHead.
 	// Ends with the head, or with a 408 after Config.ReadTimeout.
@@ -38,19 +36,17 @@ const (
 	// readingBody: waits for the rest of a body and takes an input and a Request
 	// of its own: chargeBody. Ends like readingHead.
 	readingBody
-	// writing: waits for the peer to take its answer. Holds what is left of the
-	// answer, unless its bytes belong to a cache, what the kernel has of it, and the
-	// input if a pipeline waits in it. Ends with the last byte, or after Config.WriteTimeout, when
-	// the connection is closed.
+	// writing: waits for the peer to take its answer. Holds the rest of the answer unless its
+	// bytes belong to a cache, the kernel's part of it, and the input if a pipeline waits in it.
+	// Ends with the last byte, or with the connection after Config.WriteTimeout.
 	writing
-	// lingering: the answer was the last one, and what the peer still sends is
-	// read into nothing: chargeHead. Ends after lingerTime or lingerBytes.
+	// lingering: the last answer was sent, and what the peer still sends is discarded:
+	// chargeHead. Ends after lingerTime or lingerBytes.
 	lingering
-	// streaming: belongs to streams, without a goroutine or a buffer. Ends when a
-	// writing fails, with its key, or with the server.
+	// streaming: belongs to streams, without a goroutine or a buffer. Ends when a write fails,
+	// with its key, or with the server.
 	streaming
-	// queued: waits until other pipelines had their turn, and takes an input:
-	// chargeHead. Ends with its turn.
+	// queued: waits for its turn among pipelines, and takes an input: chargeHead.
 	queued
 
 	stateBits = 3
@@ -60,7 +56,7 @@ const (
 	// maxHead bounds the head of a request, an empty line before it included
 	// (INTERFACE.md, "Framing").
 	maxHead = 16 << 10
-	// chargeShort is what is kept of a head of which no more than shortHead have come.
+	// chargeShort is what a head takes of which at most shortHead bytes have arrived.
 	shortHead   = 1 << 10
 	chargeShort = shortHead + 512
 	// chargeHead is an input, chargeBody an input and what the parser makes of a
@@ -69,10 +65,10 @@ const (
 	chargeBody = 5 * maxHead
 	// chargeWriting is what stays of a Request, for the log, beside the answer.
 	chargeWriting = 1 << 10
-	// freeUnread is how much the kernel may keep for an idle connection for nothing, so
-	// that what it keeps need not be asked for at each request.
+	// freeUnread is how much the kernel may hold for an idle connection without charge, so that
+	// the kernel need not be asked at each request.
 	freeUnread = 16 << 10
-	// lookPause is how often to ask what the kernel keeps of small answers: each time costs
+	// lookPause is how often the kernel is asked what it holds of small answers: each time costs
 	// a system call.
 	lookPause = time.Second
 
@@ -102,20 +98,20 @@ type conn struct {
 	peer     netip.Addr
 	proxied  bool       // a PROXY protocol header is still to come
 	forwards bool       // the peer says in X-Forwarded-For for whom each request is
-	client   netip.Addr // that one, of such a peer's request that may have to wait
+	client   netip.Addr // of the current request, if forwards and the request may have to wait
 	memo     auth.Memo
-	stream   *stream // what the connection becomes when its request is answered
-	lastID   []byte  // and what its client knows
+	stream   *stream // what the connection becomes when its request is answered, with
+	lastID   []byte  // its Last-Event-ID
 
-	// state is the state in its last stateBits bits. The others count changes, so
-	// that who looks twice can tell whether anything happened in between.
+	// state holds the state in its last stateBits bits. The others count changes, so that two
+	// readings tell whether anything happened in between.
 	state   atomic.Uint32
 	closed  atomic.Bool
 	last    bool // the last answer was written: linger before closing
 	broken  bool // what the peer has not taken is not worth keeping
 	charged bool // something was charged, and not discharged yet
 
-	// By listener.mu, but cut may be read without.
+	// Guarded by listener.mu; cut may be read without.
 	account  *account                 // that holds held
 	lent     bool                     // account is the client's, not the peer's
 	held     [resources]int64         // by it
@@ -171,9 +167,8 @@ func (c *conn) resume() {
 	c.enter(serving)
 }
 
-// readBy sets the time by which the next reading must have come to an end.
-// Setting one costs a timer, so that one that is set for a little earlier is
-// left as it is.
+// readBy sets the deadline of the next read. Setting one costs a timer, so a deadline that is only a
+// little earlier stays.
 func (c *conn) readBy(t time.Time) error {
 	if early := t.Sub(c.readAt); !c.readAt.IsZero() && 0 <= early && early < c.listener.slack {
 		return nil
@@ -186,8 +181,7 @@ func (c *conn) setReadDeadline(t time.Time) error {
 	return c.orCut(c.SetReadDeadline(t))
 }
 
-// orCut returns the error of setting a deadline, or that another one was set before, by
-// listener.cut.
+// orCut returns the error of setting a deadline, or errOverCharge if listener.cut has set one.
 func (c *conn) orCut(err error) error {
 	if err == nil && c.cut.Load() {
 		return errOverCharge
@@ -195,8 +189,8 @@ func (c *conn) orCut(err error) error {
 	return err
 }
 
-// awaitFirst waits for the first byte of a request. Until it is there no buffer
-// is kept: the reading that finds nothing gives it back before it waits.
+// awaitFirst waits for the first byte of a request. It holds no buffer meanwhile: a read that finds
+// nothing gives the buffer back before it waits.
 func (c *conn) awaitFirst() error {
 	timeout := c.listener.idleTimeout
 	if !c.already {
@@ -221,8 +215,8 @@ func (c *conn) awaitFirst() error {
 	return nil
 }
 
-// readUntil reads until end. A deadline that is earlier stays, and then wakes it up in
-// vain, since a busy connection would have to set one for each request.
+// readUntil reads until end. An earlier deadline stays, and may wake it up in vain: otherwise a busy
+// connection would set one for each request.
 func (c *conn) readUntil(end time.Time) error {
 	for {
 		by := end
@@ -242,11 +236,11 @@ func (c *conn) readUntil(end time.Time) error {
 	}
 }
 
-// mayLook reports that it is time to ask what the kernel keeps.
+// mayLook reports that it is time to ask what the kernel holds.
 func (c *conn) mayLook() bool { return c.now.Sub(c.looked) >= lookPause }
 
-// awaitUnread is awaitFirst while the kernel keeps much of what was written. That is
-// charged until the peer has taken it, which nothing tells: one has to look.
+// awaitUnread is awaitFirst while the kernel holds much of what was written. That is charged until the
+// peer has taken it. Nothing reports that, so it polls.
 func (c *conn) awaitUnread(end time.Time) error {
 	defer c.discharge()
 	err := errUnread
@@ -279,7 +273,7 @@ func (c *conn) awaitUnread(end time.Time) error {
 	return err
 }
 
-// read reads into an input, at least a byte.
+// read reads at least one byte into an input.
 func (c *conn) read() error {
 	if err := c.raw.Read(c.try); err != nil {
 		return err
@@ -287,8 +281,8 @@ func (c *conn) read() error {
 	return c.tryErr
 }
 
-// awaitMore waits for more than the n bytes of a head that have come. Of a short one only
-// those are kept meanwhile.
+// awaitMore waits for more than the n bytes of a head that have arrived. Meanwhile it keeps only
+// these bytes if they are few.
 func (c *conn) awaitMore(n int) error {
 	if c.raw == nil || n > shortHead {
 		_, err := c.in.Peek(n + 1)
@@ -298,7 +292,7 @@ func (c *conn) awaitMore(n int) error {
 	c.part = append(make([]byte, 0, n), b...)
 	c.giveInput()
 	err := c.read()
-	if c.in == nil { // nothing came: what there was is for the answer
+	if c.in == nil { // nothing arrived: the answer needs the bytes that did before
 		c.taken = 0
 		_, _ = c.takeInput().Peek(n)
 	}
@@ -374,8 +368,7 @@ func (c *conn) giveInput() {
 	}
 }
 
-// writeNow writes what the socket takes at once, and returns what is left. It
-// needs no deadline.
+// writeNow writes what the socket takes without waiting, and returns the rest. It needs no deadline.
 func (c *conn) writeNow(p []byte) (left []byte, err error) {
 	if c.raw == nil { // a test's
 		_, err = c.Write(p)
@@ -393,8 +386,8 @@ func (c *conn) writeNow(p []byte) (left []byte, err error) {
 	return left, err
 }
 
-// writeAll writes what is in parts, all of it, and charges cost and what the kernel keeps
-// whenever it has to wait for the peer.
+// writeAll writes all parts. Whenever it has to wait for the peer, it charges cost and what the
+// kernel holds.
 func (c *conn) writeAll(cost int64, parts ...[]byte) error {
 	if c.raw == nil { // a test's
 		if !c.charge(cost) {
@@ -425,8 +418,8 @@ func (c *conn) writeAll(cost int64, parts ...[]byte) error {
 	return nil
 }
 
-// gone reports that the peer has closed its side, as far as is known without waiting:
-// what is written to it first would still seem to arrive.
+// gone reports that the peer has closed its side, as far as is known without waiting. The first
+// write to such a peer would still succeed.
 func (c *conn) gone() bool {
 	if c.raw == nil { // a test's
 		return false
@@ -467,7 +460,7 @@ func (c *conn) Close() error {
 	}
 	c.discharge()
 	if tcp, ok := c.Conn.(*net.TCPConn); ok && (c.broken || c.cut.Load()) {
-		// Else the kernel would go on keeping what the peer has not taken.
+		// Otherwise the kernel would go on holding what the peer has not taken.
 		_ = tcp.SetLinger(0)
 	}
 	err := c.Conn.Close()
@@ -475,8 +468,7 @@ func (c *conn) Close() error {
 	return err
 }
 
-// lingerOn says that nothing more will be written and reads what the peer still
-// sends, for a while.
+// lingerOn closes the writing side and discards what the peer still sends, for a while.
 func lingerOn(c net.Conn) {
 	half, ok := c.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil || c.SetReadDeadline(time.Now().Add(lingerTime)) != nil {

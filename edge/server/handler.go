@@ -11,7 +11,7 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// handle answers one request that was read.
+// handle answers a request.
 func (s *Server) handle(r *Request) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -23,8 +23,7 @@ func (s *Server) handle(r *Request) {
 	s.finish(r)
 }
 
-// answer is the order of work of INTERFACE.md, "Order of work", from the method
-// on.
+// answer follows INTERFACE.md, "Order of work", starting with the method.
 func (s *Server) answer(r *Request) {
 	r.route = RouteUnknown
 	header := &r.http().Header
@@ -86,8 +85,8 @@ func (s *Server) answer(r *Request) {
 	}
 }
 
-// openStream answers with the head of a stream, which begins once it is written. On
-// HEAD there is none.
+// openStream answers with the head of a stream. The stream begins when the head is written; HEAD
+// begins none.
 func (s *Server) openStream(r *Request) {
 	header := &r.http().Header
 	head := r.conn == nil || header.IsHead()
@@ -152,10 +151,9 @@ func (s *Server) admit(r *Request) *problem {
 	return nil
 }
 
-// overOpen takes a token for a request that needs no key. It reports whether
-// there was none, and has then answered. Only that 429 names the limit: the
-// other answers may be in caches that many clients share. Without
-// authentication there are no limits.
+// overOpen takes a token for a request that needs no key. If there is none, it answers and returns
+// true. Only this 429 names the limit: the other answers may be in caches that many clients share.
+// Without authentication there are no limits.
 func (s *Server) overOpen(r *Request) bool {
 	if s.keys == nil {
 		return false
@@ -169,7 +167,7 @@ func (s *Server) overOpen(r *Request) bool {
 	return true
 }
 
-// finish completes an answer, whatever it is.
+// finish completes every answer.
 func (s *Server) finish(r *Request) {
 	if ownFault(r.route, r.Reply.Status) {
 		// The client does not pay for the service's own faults, only for the rows visited.
@@ -191,7 +189,7 @@ func (s *Server) finish(r *Request) {
 func (s *Server) recovered(r *Request, v any) {
 	s.log.panicked(r, v, debug.Stack())
 	r.Reply.Clear()
-	// Whatever was half done with the connection ends with it.
+	// The connection may be in any state.
 	r.close = true
 	s.problem(r, internal)
 	s.finish(r)

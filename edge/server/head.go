@@ -12,16 +12,16 @@ const maxLines = 100
 
 var crlf = []byte("\r\n")
 
-// head is what the lines of a head say of the framing of their request and of
-// its connection. It is read line by line as they come, each byte once, so that
-// it is the same in whatever pieces they come.
+// head is what the lines of a head state about the framing of their request and about its
+// connection. Each byte is scanned once, as it arrives, so the result does not depend on the pieces
+// in which the head arrives.
 type head struct {
-	seen  int // bytes looked at
-	begin int // of the line at hand
+	seen  int // bytes scanned
+	begin int // of the current line
 	lines int // without the empty ones
 	skip  int // bytes of an empty line before the request line
-	turns int // of the loop that waits for more of it, and
-	looks int // bytes looked at, on this connection: for tests
+	turns int // of the loop that waits for the rest, and
+	looks int // bytes scanned, on this connection: for tests
 
 	malformed      bool // a line that does not end in CR LF, or goes on in the next
 	chunked, sized bool
@@ -29,9 +29,8 @@ type head struct {
 	expects        bool // 100-continue
 }
 
-// scan reads the lines of b that are complete, of which those of the call before
-// are known. It reports whether the head is: with an empty line, or with more
-// lines than may be.
+// scan scans newly completed lines of b, resuming where the last call stopped. It reports whether the
+// head is complete: at an empty line, or at more lines than allowed.
 func (h *head) scan(b []byte) bool {
 	for {
 		i := bytes.IndexByte(b[h.seen:], '\n')
@@ -67,15 +66,15 @@ func (h *head) scan(b []byte) bool {
 // tooLarge reports more lines than a request line and maxLines.
 func (h *head) tooLarge() bool { return h.lines > 1+maxLines }
 
-// field notes what a header line says of framing. The parser looks at names and
-// values more closely, and refuses what stands twice and must not.
+// field notes what a header line states about framing. The parser checks names and values more
+// closely, and refuses fields that occur twice and must not.
 func (h *head) field(line []byte) {
 	if name, _, _ := bytes.Cut(line, []byte{':'}); bytes.IndexByte(name, ' ') >= 0 {
-		h.malformed = true // fasthttp takes a blank within a name
+		h.malformed = true // fasthttp accepts a blank within a name
 	}
 	switch line[0] {
 	case '\t':
-		h.malformed = true // the line before goes on, as with a blank
+		h.malformed = true // continues the previous line, as a blank does
 	case 'C', 'c':
 		if _, ok := valueOf(line, "content-length"); ok {
 			h.sized = true
@@ -95,7 +94,7 @@ func (h *head) field(line []byte) {
 	}
 }
 
-// hasBody reports whether something may stand between this head and the next.
+// hasBody reports whether a body may follow the head.
 func (h *head) hasBody() bool { return h.chunked || h.sized }
 
 // valueOf returns the value of a header line of the given name.
@@ -106,8 +105,7 @@ func valueOf(line []byte, name string) ([]byte, bool) {
 	return bytes.Trim(line[len(name)+1:], " \t"), true
 }
 
-// hasToken reports whether a comma-separated list has a token of lower case, in
-// any case.
+// hasToken reports whether a comma-separated list contains a token, ignoring case.
 func hasToken(list []byte, token string) bool {
 	for more := true; more; {
 		var element []byte
@@ -119,9 +117,8 @@ func hasToken(list []byte, token string) bool {
 	return false
 }
 
-// validRequestLine reports a method, a target and a version of HTTP/1, with a
-// space between them. The parser would say the same, in an error that quotes all
-// that is in its buffer.
+// validRequestLine reports whether line is a method, a target and a version of HTTP/1, separated by
+// spaces. The parser checks the same, but its error quotes its whole buffer.
 func validRequestLine(line []byte) bool {
 	method, rest, _ := bytes.Cut(line, []byte{' '})
 	target, version, _ := bytes.Cut(rest, []byte{' '})
@@ -142,7 +139,7 @@ func validRequestLine(line []byte) bool {
 	return absolute && httpguts.ValidHeaderFieldName(string(scheme))
 }
 
-// validHost reports the characters of a host and port (RFC 3986, section 3.2.2).
+// validHost reports whether host has only characters of a host and port (RFC 3986, section 3.2.2).
 func validHost(host []byte) bool {
 	for _, b := range host {
 		if !(b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' ||

@@ -29,9 +29,9 @@ var (
 	lineVary  = reply.AppendLine(nil, "Vary", []byte("Accept-Encoding"))
 	// Every header of INTERFACE.md, "Headers", and two more.
 	lineExposed = reply.AppendLine(nil, "Access-Control-Expose-Headers",
-		[]byte("X-Snapshot-Time, ETag, Last-Modified, Cache-Control, Vary, Content-Encoding, Cache-Status, X-Not-Found, "+
-			"X-Ignored, Surrogate-Key, Cache-Tag, Access-Control-Allow-Origin, RateLimit-Policy, RateLimit, "+
-			"X-Request-Id, Retry-After"))
+		[]byte("X-Snapshot-Time, ETag, Last-Modified, Cache-Control, Vary, Content-Encoding, Cache-Status, "+
+			"X-Not-Found, X-Ignored, Surrogate-Key, Cache-Tag, Access-Control-Allow-Origin, RateLimit-Policy, "+
+			"RateLimit, X-Request-Id, Retry-After"))
 	linesPreflight = func() []byte {
 		b := bytes.Clone(lineAllow)
 		b = reply.AppendLine(b, "Access-Control-Allow-Methods", valueMethods)
@@ -43,13 +43,13 @@ var (
 	valueMethods = []byte("GET, HEAD, OPTIONS")
 )
 
-// addCommon adds what every answer carries.
+// addCommon adds the headers of every answer.
 func (s *Server) addCommon(r *Request) {
 	p := &r.Reply
 	p.Add("X-Request-Id", r.ID)
 	p.AddLines(s.allowOrigin)
-	// What a shared cache keeps is sent to others, to whom it says nothing of this
-	// client, and who may be browsers.
+	// A shared cache sends the answer to other clients, which may be browsers and do not share
+	// this client's limit.
 	shared := s.cfg.SharedCaches
 	if r.Origin || shared {
 		p.AddLines(lineExposed)
@@ -89,7 +89,7 @@ func appendRateLimit(dst []byte, name string, d limit.Decision) []byte {
 	return append(dst, crlf...)
 }
 
-// problem answers with p. What was set on the reply before must be gone.
+// problem answers with p. The reply must be clear.
 func (s *Server) problem(r *Request, p *problem) {
 	r.Reply.Status, r.Reply.Fixed, r.Reply.Body = p.status, linesProblem, p.body
 	switch p.status {
@@ -100,7 +100,7 @@ func (s *Server) problem(r *Request, p *problem) {
 	case http.StatusTooManyRequests:
 		after := r.Bill.Left.RetryAfter
 		if p == tooManyStreamsOfKey {
-			after = commentEvery // by then we know of those that are gone
+			after = commentEvery // by then streams whose peers are gone have ended
 		}
 		r.Reply.Lines = appendNumberLine(r.Reply.Lines, headerRetryAfter, after)
 	case http.StatusServiceUnavailable:

@@ -14,11 +14,11 @@ import (
 	"example.com/marketdata/edge/reqid"
 )
 
-// maxRefusing bounds the connections that are being answered that there are too
-// many; any more are closed without a word.
+// maxRefusing bounds the connections that are being refused with an answer at once; others are
+// closed without one.
 const maxRefusing = 64
 
-// listener admits connections up to a number, in all and from one address.
+// listener admits a bounded number of connections, in all and from one address.
 type listener struct {
 	net.Listener
 	readTimeout, writeTimeout, idleTimeout time.Duration
@@ -59,8 +59,8 @@ func newListener(ln net.Listener, cfg *Config) *listener {
 	}
 }
 
-// accept returns the next connection that is admitted. When the process or the
-// machine has run out of what a connection needs it waits and tries again.
+// accept returns the next admitted connection. When the process or the machine lacks a resource for
+// connections, it waits and tries again.
 func (l *listener) accept() (*conn, error) {
 	const shortest, longest = 5 * time.Millisecond, 500 * time.Millisecond
 	pause := shortest
@@ -85,8 +85,8 @@ func (l *listener) accept() (*conn, error) {
 	}
 }
 
-// passing reports an error of Accept that is over when others have closed their
-// files, or that is the one connection's alone.
+// passing reports an error of Accept that ends when files are closed, or that concerns one connection
+// only.
 func passing(err error) bool {
 	for _, e := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM,
 		syscall.ECONNABORTED} {
@@ -109,8 +109,8 @@ func (l *listener) Close() error {
 	return l.Listener.Close()
 }
 
-// admit counts a connection, or turns it away and returns nil. That of a proxy of ours
-// counts under the proxy's address until it has said for whom it comes.
+// admit counts a connection, or refuses it and returns nil. A trusted proxy's connection counts under
+// the proxy's address until it has named its client.
 func (l *listener) admit(nc net.Conn) *conn {
 	c := &conn{Conn: nc, listener: l, number: l.number.Add(1), peer: addrOf(nc.RemoteAddr()), now: time.Now()}
 	c.proxied, c.forwards = contains(l.proxies, c.peer), contains(l.trusted, c.peer)
@@ -138,8 +138,7 @@ func (l *listener) sharePlaces(c *conn) bool {
 	return l.share(c, places, int64(l.maxAll), int64(l.maxOne))
 }
 
-// count counts a connection of a proxy under the address peer from now on, and reports
-// whether that one may have it.
+// count moves a proxy's connection to the account of peer, and reports whether peer may have it.
 func (l *listener) count(c *conn, peer netip.Addr) bool {
 	c.peer, c.forwards = peer, contains(l.trusted, peer)
 	l.mu.Lock()
@@ -155,7 +154,7 @@ func (l *listener) count(c *conn, peer netip.Addr) bool {
 	return ok
 }
 
-// leave takes a connection off the count.
+// leave removes a connection.
 func (l *listener) leave(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,7 +170,7 @@ func (l *listener) leave(c *conn) {
 	}
 }
 
-// refuse says that there are too many connections, and closes.
+// refuse answers that there are too many connections, and closes.
 func (l *listener) refuse(nc net.Conn) {
 	select {
 	case l.refusals <- struct{}{}:
@@ -191,7 +190,7 @@ func (l *listener) refuse(nc net.Conn) {
 	})
 }
 
-// refusal is a whole answer, since no request stands before it.
+// refusal returns a complete answer to a connection without a request.
 func (l *listener) refusal() []byte {
 	b := append([]byte(nil), statusLines[tooManyConns.status]...)
 	b = append(b, (&dates{}).line(time.Now())...)
@@ -204,7 +203,7 @@ func (l *listener) refusal() []byte {
 	return append(b, tooManyConns.body...)
 }
 
-// eachConn calls f for the connections that there are.
+// eachConn calls f for every open connection.
 func (l *listener) eachConn(f func(*conn)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -229,7 +228,7 @@ func (l *listener) noneLeft() <-chan struct{} {
 	return empty
 }
 
-// addrOf returns the address of a TCP peer, and none of any other.
+// addrOf returns the address of a TCP peer, and no address for any other.
 func addrOf(a net.Addr) netip.Addr {
 	if tcp, ok := a.(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr().Unmap()

@@ -26,11 +26,11 @@ type Observation struct {
 	Conn uint64
 }
 
-// statusCutOff stands in logs and metrics for the status of an answer that its
-// client did not take to the end, as in nginx's logs.
+// statusCutOff is the status in logs and metrics of an answer that its client did not take
+// completely, as in nginx's logs.
 const statusCutOff = 499
 
-// observe reports an answer that was written, or why it was not to its end.
+// observe logs and counts an answer; err says why it was not written completely.
 func (s *Server) observe(r *Request, err error) {
 	status, took := r.Reply.Status, r.took
 	if err != nil {
@@ -50,15 +50,14 @@ func (s *Server) observe(r *Request, err error) {
 	}
 }
 
-// requestLog writes the log lines of requests, and bounds how many there are.
-// No line holds a key, a full address, or anything that a client chose but the
-// request id, which is of a safe alphabet.
+// requestLog writes a bounded number of log lines of requests. No line contains a key, a full address,
+// or anything that a client chose except the request id, which has a safe alphabet.
 type requestLog struct {
 	log  *slog.Logger
 	all  bool
 	slow time.Duration
-	// Of clients' errors a few a second are enough; of the service's own, as
-	// many as anyone can read.
+	// A few lines a second suffice for clients' errors; the service's own faults get as many as
+	// anyone can read.
 	clientLimit, ownLimit   limit.Limit
 	clientBucket, ownBucket limit.Bucket
 }
@@ -75,7 +74,7 @@ func newRequestLog(cfg *Config) *requestLog {
 		ownLimit: mustLimit(50, 200)}
 }
 
-// wants says whether an answer is logged, and how.
+// wants returns whether an answer is logged, and at which level.
 func (l *requestLog) wants(route Route, status int, took time.Duration) (slog.Level, bool) {
 	switch {
 	case l.log == nil:
@@ -112,7 +111,7 @@ func (l *requestLog) panicked(r *Request, v any, stack []byte) {
 	}
 }
 
-// brokenConn reports a connection that ends with a panic.
+// brokenConn logs a connection that ended with a panic.
 func (l *requestLog) brokenConn(v any, stack []byte) {
 	if l.log != nil && l.ownBucket.Take(l.ownLimit, limit.At(time.Now())).OK {
 		l.log.Error("connection handler panicked", "panic", fmt.Sprintf("%.200v", v), "stack", string(stack))

@@ -16,15 +16,13 @@ var (
 	errTooManyConns  = errors.New("too many connections")
 )
 
-// readProxied reads the PROXY protocol header, version 1 or 2, that the
-// connection of a proxy of ours begins with, and counts the connection under
-// the address in it. The protocol wants no guessing whether there is a header:
-// without one nothing is answered but that.
+// readProxied reads the PROXY protocol header, version 1 or 2, at the start of a trusted proxy's
+// connection, and counts the connection under the address in it. The protocol forbids guessing
+// whether there is a header: a connection without one is refused.
 //
-// A header of version 1 has at most 107 bytes and comes in one piece; one of
-// version 2 has at most 4 KiB behind its first 16 bytes. All of it arrives
-// within Config.ReadTimeout, and then as much again is for the first byte of a
-// request.
+// A header of version 1 has at most 107 bytes and arrives in one piece; one of version 2 has at most
+// 4 KiB after its first 16 bytes. All of it must arrive within Config.ReadTimeout; the first byte of
+// a request then has as much time again.
 func (c *conn) readProxied() error {
 	c.takeInput()
 	if !c.wait(readingHead, chargeHead) {
@@ -54,8 +52,8 @@ func (c *conn) readProxied() error {
 	return err
 }
 
-// proxiedPeer returns for whom a proxy at peer connects: for itself, when the
-// header says so or gives no address of TCP.
+// proxiedPeer returns the address of the client that a proxy at peer connects for: the proxy's own if
+// the header says so or has no TCP address.
 func proxiedPeer(header *proxyproto.Header, peer netip.Addr) netip.Addr {
 	source, ok := header.SourceAddr.(*net.TCPAddr)
 	if !ok || header.Command.IsLocal() {

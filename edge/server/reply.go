@@ -48,7 +48,7 @@ func (d *dates) line(now time.Time) []byte {
 	return l.line
 }
 
-// bodiless reports a status whose answers have no body and say nothing of one.
+// bodiless reports a status whose answers have neither a body nor Content-Length.
 func bodiless(status int) bool {
 	return status == http.StatusNoContent || status == http.StatusNotModified
 }
@@ -84,8 +84,8 @@ func (r *Request) payload() []byte {
 	return r.Reply.Body
 }
 
-// appendReply returns the bytes of the answer: in one piece, unless the body is
-// large and stands elsewhere.
+// appendReply returns the bytes of the answer: in one piece, unless the body is large and is not in
+// the output buffer.
 func (s *Server) appendReply(r *Request) (first, rest []byte) {
 	m, body, out := r.mem, r.payload(), r.Buffers.Output()
 	if len(body) == 0 || &body[0] != &out[rows.HeadRoom] {

@@ -52,9 +52,9 @@ type memory struct {
 	joined [3][]byte // header values that were joined, by list
 }
 
-// maxPooledHead is the longest head of a Request that is used again. The parser
-// keeps room for each header line as long as the longest that stood there, so
-// that with longer heads a Request could be made to keep a hundred times that.
+// maxPooledHead is the longest head of a Request that is reused. For each header line the parser
+// keeps room for the longest that it has seen there, so with longer heads a client could make a
+// Request keep a hundred times that.
 const maxPooledHead = 2 << 10
 
 // begin readies r for the next request.
@@ -76,7 +76,7 @@ func (r *Request) begin(c *conn) {
 	}
 }
 
-// acquire returns a Request for what arrives on a connection; nil: on none.
+// acquire returns a Request for c; nil: there is no connection.
 func (s *Server) acquire(c *conn) *Request {
 	var r *Request
 	if c != nil && (c.head.hasBody() || c.head.seen > maxPooledHead) {
@@ -92,7 +92,7 @@ func (s *Server) acquire(c *conn) *Request {
 	return r
 }
 
-// release gives back a Request's memory.
+// release gives a Request's memory back.
 func (s *Server) release(r *Request) {
 	r.Buffers.Release()
 	if r.mem == nil || r.once {
@@ -103,8 +103,7 @@ func (s *Server) release(r *Request) {
 	s.requests.Put(r)
 }
 
-// detach gives back the memory of a Request of which only the outcome is of
-// interest any more.
+// detach gives back the memory of a Request, except what its log line and its answer need.
 func (s *Server) detach(r *Request) {
 	r.client = s.clientOf(r)
 	r.ID = bytes.Clone(r.ID)
@@ -156,7 +155,7 @@ func (r *Request) readHeaders() {
 		case 'I', 'i':
 			if value, ok = valueOf(line, "if-none-match"); ok {
 				if value == nil {
-					value = noTags // which is not the same as no header
+					value = noTags // differs from no header
 				}
 				r.IfNoneMatch = join(&r.mem.joined[1], r.IfNoneMatch, value)
 			} else if value, ok = valueOf(line, "if-modified-since"); ok {
@@ -179,8 +178,8 @@ func (r *Request) readHeaders() {
 	}
 }
 
-// join returns the value of a list that may stand in several lines, which are
-// put together in buf. Each byte is copied once, or twice in the first line.
+// join returns the value of a list that may be spread over several lines, joined in buf. Each byte is
+// copied once, those of the first line twice.
 func join(buf *[]byte, list, more []byte) []byte {
 	if list == nil {
 		return more
@@ -193,8 +192,8 @@ func join(buf *[]byte, list, more []byte) []byte {
 }
 
 // parsePin reads the pin in the path, if there is one, and X-Snapshot-Time: exactly
-// YYYY-MM-DDTHH:MM:SSZ, sent once. Empty is the same as not sent. It returns what is
-// wrong with them.
+// YYYY-MM-DDTHH:MM:SSZ, sent once; empty is the same as not sent. It returns what is wrong with
+// them.
 func (r *Request) parsePin(inPath []byte) *problem {
 	sent := r.pins > 1 || len(r.pin) > 0
 	var ok bool
@@ -242,7 +241,7 @@ func parseTime(b []byte) (time.Time, bool) {
 		}
 	}
 	t := time.Date(n[0], time.Month(n[1]), n[2], n[3], n[4], n[5], 0, time.UTC)
-	// time.Date turns the 30th of February into March: such a date is none.
+	// time.Date normalises the 30th of February to March, so such a date is invalid.
 	year, month, day := t.Date()
 	hour, minute, second := t.Clock()
 	ok := n == [6]int{year, int(month), day, hour, minute, second}

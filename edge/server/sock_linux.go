@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setUnread sets how much the kernel keeps of what a peer has not taken, and for how long.
-// Connections have the options of the listener that accepted them.
+// setUnread sets how much the kernel holds of what a peer has not taken, and for how long.
+// Connections inherit these options from their listener.
 func setUnread(fd int) error {
 	return errors.Join(
 		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, sendBuffer),
@@ -17,8 +17,8 @@ func setUnread(fd int) error {
 	)
 }
 
-// unreadBytes returns how much memory the kernel takes for what a socket's peer has not
-// confirmed: up to 1.4 times its bytes, when they were written in small pieces.
+// unreadBytes returns how much memory the kernel uses for bytes that a socket's peer has not
+// acknowledged: up to 1.4 times their number, if they were written in small pieces.
 func unreadBytes(fd uintptr) int64 {
 	n, err := unix.IoctlGetInt(int(fd), unix.TIOCOUTQ) // SIOCOUTQ, as it is called for sockets
 	if err != nil {

@@ -12,13 +12,12 @@ import (
 	"example.com/marketdata/edge/reply"
 )
 
-// StaticFile is a file of the public listener that no key is asked for. What it
-// points to must not be changed any more.
+// StaticFile is a file of the public listener that needs no key. Its bytes must not change.
 type StaticFile struct {
 	Body        []byte
 	ContentType string
-	// Brotli and Gzip are Body in these codings, for clients that accept them,
-	// in this order; nil: it is not sent so.
+	// Brotli and Gzip are Body in these codings, preferred in this order for clients that accept
+	// them; nil: there is none.
 	Brotli, Gzip []byte
 	// CacheControl is the header's value; "": "public, max-age=300".
 	CacheControl string
@@ -68,7 +67,7 @@ func newStaticFile(f StaticFile) *staticFile {
 	return file
 }
 
-// answer sends the file, or says that the client has it.
+// answer sends the file, or 304 if the client has it.
 func (f *staticFile) answer(r *Request) {
 	v := &f.codings[0]
 	for i := 1; v.coding != nil && !accepts(r.AcceptEncoding, v.coding); i++ {
@@ -81,8 +80,8 @@ func (f *staticFile) answer(r *Request) {
 	r.Reply.Fixed, r.Reply.Body = v.whole, v.body
 }
 
-// accepts reports whether Accept-Encoding names the coding, or all, which is gzip, with
-// a weight above 0.
+// accepts reports whether Accept-Encoding names the coding with a weight above 0. "*" stands for
+// gzip.
 func accepts(list, coding []byte) bool {
 	accepted := false
 	for more := len(list) > 0; more; {
@@ -90,7 +89,7 @@ func accepts(list, coding []byte) bool {
 		element, list, more = bytes.Cut(list, []byte{','})
 		name, weight, _ := bytes.Cut(element, []byte{';'})
 		name = bytes.Trim(name, " \t")
-		// q=0, q=0.0 and so on have nothing but these characters.
+		// q=0, q=0.0 and so on consist of these characters.
 		refused := len(weight) > 0 && len(bytes.Trim(weight, " \tqQ=0.")) == 0
 		if bytes.EqualFold(name, coding) {
 			return !refused

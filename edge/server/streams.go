@@ -17,18 +17,17 @@ const (
 	// DefaultMaxStreams is Config.MaxStreams where it is 0.
 	DefaultMaxStreams = 10_000
 	maxStreamsOfKey   = 8
-	// commentEvery is how often a stream is written to though nothing happens, so
-	// that nobody on the way takes it for dead, and so that we see when it is.
+	// commentEvery is the interval of comments on a quiet stream, in ticks: they keep proxies
+	// from closing it, and show whether its peer is gone.
 	commentEvery = 15
-	// streamTick is how often keys are looked up, and what a slow peer has left is
-	// tried again.
+	// streamTick is how often keys are checked and pending bytes of slow peers are sent.
 	streamTick = time.Second
-	// streamPatience is for how many ticks a peer may take nothing.
+	// streamPatience is how many ticks a peer may take nothing.
 	streamPatience = 2 * commentEvery
 )
 
-// stream is an open stream of /events. It has no goroutine and no buffer: what there
-// is to say is said by streams.run, without waiting for the peer.
+// stream is an open stream of /events. It has no goroutine and no buffer: streams.run writes its
+// messages without waiting for the peer.
 type stream struct {
 	conn    *conn
 	key     artifacts.Digest
@@ -38,8 +37,8 @@ type stream struct {
 	number  uint64 // spreads comments over the ticks
 	at      int    // index into streams.open
 	sent    []byte // the snapshot of the last event, or that of Last-Event-ID
-	left    []byte // of a message that the peer has taken in part
-	waits   int    // ticks without a byte of it
+	left    []byte // the rest of a message that the peer has taken in part
+	waits   int    // ticks in which it took nothing
 }
 
 // streams are the open streams of /events.
@@ -58,7 +57,7 @@ type streams struct {
 	events uint64 // sent since the start
 }
 
-// Of the messages, those that all streams get.
+// The messages that are the same on all streams.
 var (
 	streamRetry   = []byte("retry: 2000\n\n")
 	streamComment = []byte(":\n\n")
@@ -77,8 +76,8 @@ func (s *stream) frame(message []byte) []byte {
 	return fmt.Appendf(nil, "%x\r\n%s\r\n", len(message), message)
 }
 
-// admit says why there can be no further stream, or takes a place for one unless all
-// that is asked is the head.
+// admit takes a place for a stream, but none for a HEAD request. It returns why there can be no
+// further stream.
 func (s *streams) admit(keyID string, head bool) *problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,8 +102,8 @@ func (s *streams) admit(keyID string, head bool) *problem {
 
 func (s *streams) full() bool { return len(s.open)+s.taken >= s.max }
 
-// sweep ends those of some streams whose peers have gone, which would otherwise be seen
-// with their next comment.
+// sweep ends the streams selected by of whose peers are gone. Otherwise their next comment would
+// show it.
 func (s *streams) sweep(of func(*stream) bool) {
 	for _, st := range slices.Backward(s.open) { // drop moves only what was looked at
 		if of(st) && st.conn.gone() {
@@ -113,7 +112,7 @@ func (s *streams) sweep(of func(*stream) bool) {
 	}
 }
 
-// leave gives back the place of a connection that becomes no stream.
+// leave gives back the place of a connection that does not become a stream.
 func (s *streams) leave(c *conn) {
 	if c.stream == nil {
 		return
@@ -131,8 +130,8 @@ func (s *streams) free(keyID string) {
 	}
 }
 
-// adopt takes over a connection whose head was written, and reports whether it did. It
-// begins with the snapshot in force, when there is one, unless the client has it: lastID.
+// adopt takes over a connection whose head was written, and reports whether it did. The stream
+// begins with the current snapshot, if there is one and it is not lastID.
 func (s *streams) adopt(st *stream, lastID []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +145,7 @@ func (s *streams) adopt(st *stream, lastID []byte) bool {
 	s.next++
 	s.open = append(s.open, st)
 	t, _ := s.current()
-	if bytes.Equal(t, lastID) || t == nil && len(lastID) <= len(time.RFC3339) { // nobody has more kept
+	if bytes.Equal(t, lastID) || t == nil && len(lastID) <= len(time.RFC3339) { // longer ones are not kept
 		st.sent = lastID
 	}
 	s.write(st, st.frame(streamRetry))
@@ -154,8 +153,8 @@ func (s *streams) adopt(st *stream, lastID []byte) bool {
 	return true
 }
 
-// tell sends the event of t to st, if there is one that it has not had, unless the
-// peer is slow: then it gets the newest when it has caught up.
+// tell sends the event of t to st unless st has had it. A slow peer gets the newest event when it has
+// caught up.
 func (s *streams) tell(st *stream, t []byte) {
 	if t == nil || len(st.left) > 0 || st.conn == nil || bytes.Equal(st.sent, t) {
 		return
@@ -165,8 +164,8 @@ func (s *streams) tell(st *stream, t []byte) {
 	s.write(st, st.frame(eventOf(t)))
 }
 
-// write sends what the peer takes at once, and keeps the rest. It ends the stream of a
-// peer that is gone.
+// write sends what the peer takes without waiting, and keeps the rest. It ends the stream of a peer
+// that is gone.
 func (s *streams) write(st *stream, b []byte) {
 	if st.conn == nil {
 		return
@@ -200,7 +199,7 @@ func (s *streams) drop(st *stream) {
 	_ = c.Close()
 }
 
-// run tells of snapshots until done is closed.
+// run sends events until done is closed.
 func (s *streams) run(done <-chan struct{}) {
 	ticker := time.NewTicker(streamTick)
 	defer ticker.Stop()
@@ -218,7 +217,7 @@ func (s *streams) run(done <-chan struct{}) {
 	}
 }
 
-// look does what is due for a stream each tick.
+// look does what is due for a stream at each tick.
 func (s *streams) look(st *stream, tick uint64, now time.Time) {
 	switch {
 	case st.conn.cut.Load(), st.auth && !s.keys.InForce(st.key, now), st.waits > streamPatience:
@@ -234,8 +233,8 @@ func (s *streams) look(st *stream, tick uint64, now time.Time) {
 	}
 }
 
-// each calls f once for every stream that is open now and still is when its turn comes,
-// in portions, so that requests are answered in between.
+// each calls f once for every stream that is open now and still open at its turn. It works in
+// portions, so that requests are answered in between.
 func (s *streams) each(f func(*stream)) {
 	const portion = 64
 	s.mu.Lock()
@@ -253,7 +252,7 @@ func (s *streams) each(f func(*stream)) {
 	}
 }
 
-// end ends all streams, with a last comment, and takes no more.
+// end ends all streams with a last comment, and admits no more.
 func (s *streams) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,7 +270,7 @@ func (s *streams) end() {
 	}
 }
 
-// stats returns how many streams are open, and how many events were sent.
+// stats returns the number of open streams and of events sent.
 func (s *streams) stats() (open int, events uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
