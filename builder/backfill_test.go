@@ -261,8 +261,11 @@ func TestBackfillRefuses(t *testing.T) {
 }
 
 // TestBackfillStopped: a guard rail in the middle leaves the feeds before it; the rest,
-// forced, comes to what all of them do at once.
+// forced, comes to what all of them do at once. A second time there is nothing to do, nor for
+// a build of the newest feed. The folder for temporary files is empty after all that.
 func TestBackfillStopped(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
 	w := world{Assets: 40, At: epoch}
 	worlds := []world{w, w.Later(time.Hour), w.Later(2 * time.Hour), w.Later(3 * time.Hour)}
 	worlds[2].Broken = 30
@@ -278,22 +281,16 @@ func TestBackfillStopped(t *testing.T) {
 	if a, b := head(t, s).Manifest, head(t, whole).Manifest; a.Ledger != b.Ledger || !reflect.DeepEqual(a.Views, b.Views) {
 		t.Error("in two steps it is another snapshot")
 	}
-}
-
-// TestBackfillTwice: the second time there is nothing to do.
-func TestBackfillTwice(t *testing.T) {
-	s := memstore.New()
-	w := world{Assets: 60, At: epoch}
-	feeds := past([]world{w, w.Later(time.Hour), w.Later(3 * time.Hour)})
-	mustBackfill(t, s, feeds)
-	before := head(t, s).Pointer
-	r, err := tryBackfill(t, s, feeds)
-	if err != nil || r.Published || r.Reason == "" || !reflect.DeepEqual(head(t, s).Pointer, before) {
-		t.Errorf("%+v, %v", r, err)
+	before := head(t, whole).Pointer
+	r, err = tryBackfill(t, whole, past(worlds), force)
+	if err != nil || r.Published || r.Reason == "" || !reflect.DeepEqual(head(t, whole).Pointer, before) {
+		t.Errorf("a second time: %+v, %v", r, err)
 	}
-	// So it is for a build of the newest feed.
-	if r, err := tryBuild(t.Context(), s, w.Later(3*time.Hour)); err != nil || r.Published {
+	if r, err := tryBuild(t.Context(), whole, worlds[3], force); err != nil || r.Published {
 		t.Errorf("a build of the newest feed: %+v, %v", r, err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
 
@@ -356,23 +353,6 @@ func TestBackfillLoses(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 		verify(t, inner)
-	}
-}
-
-// TestBackfillLeavesNothing: what lay in the folder for temporary files is gone,
-// whatever became of the backfill.
-func TestBackfillLeavesNothing(t *testing.T) {
-	dir := t.TempDir()
-	t.Setenv("TMPDIR", dir)
-	w := world{Assets: 40, At: epoch}
-	worlds := []world{w, w.Later(time.Hour), w.Later(2 * time.Hour), w.Later(3 * time.Hour)}
-	mustBackfill(t, memstore.New(), past(worlds))
-	worlds[2].Broken = 30
-	if _, err := tryBackfill(t, memstore.New(), past(worlds)); !errors.Is(err, ErrGuard) {
-		t.Errorf("a bad feed: %v", err)
-	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
 

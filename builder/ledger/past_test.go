@@ -2,14 +2,12 @@ package ledger
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
+	"pgregory.net/rapid"
 )
 
 // nextTime draws a time after now: a step, a dense stretch's next mark, a gap
@@ -73,26 +71,4 @@ func TestBasesAgainstModel(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestBordersPassDenseStretch builds at every mark of a few days, and again at
-// every mark while the borders of windows and zones pass over those days.
-func TestBordersPassDenseStretch(t *testing.T) {
-	source := &flicker{random: rand.New(rand.NewPCG(3, 4))}
-	m, c := &model{}, newChain(t)
-	start := time.Date(2024, 2, 27, 21, 20, 0, 0, time.UTC)
-	for _, stretch := range []struct{ from, length time.Duration }{
-		{0, 80 * time.Hour},
-		{7 * day, 6 * time.Hour},
-		{30*day - time.Hour, 3 * time.Hour},
-		{90*day - time.Hour, 30 * time.Hour},
-		{180*day + 50*time.Minute, 90 * time.Minute},
-		{365*day - time.Hour, 3 * time.Hour},
-		{366*day - time.Hour, 3 * time.Hour},
-		{368 * day, 4 * time.Hour},
-	} {
-		for at := stretch.from; at <= stretch.from+stretch.length; at += artifacts.Step {
-			m.step(t, c, start.Add(at), source.prices())
-		}
-	}
 }

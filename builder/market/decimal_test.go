@@ -2,17 +2,15 @@ package market
 
 import (
 	"errors"
-	"fmt"
 	"math/big"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/holiman/uint256"
-	"pgregory.net/rapid"
-
 	"example.com/marketdata/internal/lab/gen"
 	"example.com/marketdata/loadtest/model"
+	"github.com/holiman/uint256"
+	"pgregory.net/rapid"
 )
 
 func wide(u U128) *big.Int {
@@ -138,10 +136,4 @@ func FuzzParseDecimal(f *testing.F) {
 			t.Fatalf("%q: %v, then %v (%v)", b, u, again, err)
 		}
 	})
-}
-
-func ExamplePercentChange() {
-	p := PercentChange(U128{Lo: 1_023_500}, U128{Lo: 1_000_000})
-	fmt.Println(string(p.Append(nil)))
-	// Output: 2.35
 }

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -24,9 +24,6 @@ import (
 	"example.com/marketdata/builder/upkeep"
 	"example.com/marketdata/internal/lab/buildtest"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"go.uber.org/goleak"
 )
 
@@ -34,7 +31,7 @@ var ok = buildtest.OK
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// scrape returns all values, a histogram's as its count, by name and labels:
+// scrape returns all values by name and labels:
 // builder_builds_total{outcome="failed"}.
 func scrape(t *testing.T, m *Metrics) map[string]float64 {
 	t.Helper()
@@ -49,39 +46,14 @@ func values(t *testing.T, body []byte) map[string]float64 {
 	if err != nil || len(problems) > 0 {
 		t.Fatalf("%v, %v", problems, err)
 	}
-	parser := expfmt.NewTextParser(model.LegacyValidation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
-	ok(t, err)
 	got := map[string]float64{}
-	for name, f := range families {
-		for _, m := range f.Metric {
-			got[name+labels(m)] = value(m)
+	for line := range strings.Lines(string(body)) {
+		if at := strings.LastIndexByte(line, ' '); !strings.HasPrefix(line, "#") {
+			got[line[:at]], err = strconv.ParseFloat(strings.TrimSpace(line[at:]), 64)
+			ok(t, err)
 		}
 	}
 	return got
-}
-
-func labels(m *dto.Metric) string {
-	var all []string
-	for _, l := range m.Label {
-		all = append(all, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
-	}
-	if len(all) == 0 {
-		return ""
-	}
-	return "{" + strings.Join(all, ",") + "}"
-}
-
-func value(m *dto.Metric) float64 {
-	switch {
-	case m.Counter != nil:
-		return m.Counter.GetValue()
-	case m.Histogram != nil:
-		return float64(m.Histogram.GetSampleCount())
-	case m.Summary != nil:
-		return float64(m.Summary.GetSampleCount())
-	}
-	return m.Gauge.GetValue()
 }
 
 // build makes a snapshot of a simulated market.
@@ -89,16 +61,12 @@ func build(
 	ctx context.Context, t *testing.T, store artifacts.Store, assets int, at time.Time,
 ) (*builder.Report, error) {
 	market, err := sim.Open(ctx, fmt.Sprintf("?assets=%d&seed=3", assets))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	b, err := builder.New(builder.Config{
-		Store: store, Source: market, Guards: builder.DefaultGuards, Log: slog.New(slog.DiscardHandler),
+		Store: store, Source: market, Guards: builder.DefaultGuards, Log: buildtest.Discard,
 		Now: func() time.Time { return at },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return b.Build(ctx, at)
 }
 
@@ -139,28 +107,28 @@ func TestBuilt(t *testing.T) {
 	m.Built(first, nil)
 	got = scrape(t, m)
 	for name, want := range map[string]float64{
-		`builder_builds_total{outcome="published"}`:             1,
-		"builder_build_duration_seconds":                        1,
-		`builder_rows{collection="assets"}`:                     float64(first.Counts["assets"]),
-		`builder_rejected_rows{file="assets.ndjson"}`:           float64(first.Rejected["assets.ndjson"]),
-		`builder_tolerated_values{kind="unknown_member"}`:       float64(first.UnknownMembers),
-		`builder_part_newest_timestamp_seconds{part="tickers"}`: float64(at.Add(-time.Hour).Unix()),
-		`builder_part_interval_seconds{part="tickers"}`:         60,
-		`builder_part_fetched_timestamp_seconds{part="coins"}`:  float64(at.Add(-time.Hour).Unix()),
-		`builder_part_failures{part="coins"}`:                   3,
-		`builder_part_failures{part="tickers"}`:                 0,
-		`builder_part_untimed{part="tickers"}`:                  0,
-		`builder_part_untimed{part="prices"}`:                   1,
-		`builder_source_calls{source="coingecko"}`:              7,
-		`builder_source_calls_left{source="coingecko"}`:         5,
-		"builder_stale_parts_total":                             2,
-		"builder_objects_written_total":                         float64(first.ObjectsWritten),
-		"builder_bytes_written_total":                           float64(first.BytesWritten),
-		"builder_snapshot_sequence":                             1,
-		"builder_snapshot_timestamp_seconds":                    float64(at.Unix()),
-		"builder_last_success_timestamp_seconds":                1_700_000_000,
-		`builder_build_step_duration_seconds{step="swap"}`:      1,
-		`builder_build_step_duration_seconds{step="compute"}`:   1,
+		`builder_builds_total{outcome="published"}`:                 1,
+		"builder_build_duration_seconds_count":                      1,
+		`builder_rows{collection="assets"}`:                         float64(first.Counts["assets"]),
+		`builder_rejected_rows{file="assets.ndjson"}`:               float64(first.Rejected["assets.ndjson"]),
+		`builder_tolerated_values{kind="unknown_member"}`:           float64(first.UnknownMembers),
+		`builder_part_newest_timestamp_seconds{part="tickers"}`:     float64(at.Add(-time.Hour).Unix()),
+		`builder_part_interval_seconds{part="tickers"}`:             60,
+		`builder_part_fetched_timestamp_seconds{part="coins"}`:      float64(at.Add(-time.Hour).Unix()),
+		`builder_part_failures{part="coins"}`:                       3,
+		`builder_part_failures{part="tickers"}`:                     0,
+		`builder_part_untimed{part="tickers"}`:                      0,
+		`builder_part_untimed{part="prices"}`:                       1,
+		`builder_source_calls{source="coingecko"}`:                  7,
+		`builder_source_calls_left{source="coingecko"}`:             5,
+		"builder_stale_parts_total":                                 2,
+		"builder_objects_written_total":                             float64(first.ObjectsWritten),
+		"builder_bytes_written_total":                               float64(first.BytesWritten),
+		"builder_snapshot_sequence":                                 1,
+		"builder_snapshot_timestamp_seconds":                        float64(at.Unix()),
+		"builder_last_success_timestamp_seconds":                    1_700_000_000,
+		`builder_build_step_duration_seconds_count{step="swap"}`:    1,
+		`builder_build_step_duration_seconds_count{step="compute"}`: 1,
 	} {
 		if v, ok := got[name]; !ok || v != want {
 			t.Errorf("%s is %v, want %v", name, v, want)
@@ -236,7 +204,7 @@ func TestJobs(t *testing.T) {
 		`builder_jobs_total{name="change",outcome="done"}`:          1,
 		`builder_jobs_total{name="change",outcome="failed"}`:        2,
 		`builder_jobs_total{name="gc",outcome="failed"}`:            0,
-		`builder_job_duration_seconds{name="change"}`:               3,
+		`builder_job_duration_seconds_count{name="change"}`:         3,
 		`builder_job_last_success_timestamp_seconds{name="change"}`: 1_700_000_000.5,
 		"builder_gc_deleted_objects_total":                          3,
 		"builder_gc_deleted_bytes_total":                            99,
