@@ -52,7 +52,8 @@ func TestKeySetGolden(t *testing.T) {
 	if got := (&KeySet{Format: Format, Keys: []KeyEntry{a, b}}).Encode(); string(got) != want {
 		t.Errorf("got  %swant %s", got, want)
 	}
-	if got, want := string((&KeySet{Format: Format}).Encode()), `{"format":1,"keys":[],"sum":"6a56e8e8bfde35ff07617ec290f80162f2ce4a91177c6069b8b5bb8952140efc"}`+"\n"; got != want {
+	if got, want := string((&KeySet{Format: Format}).Encode()),
+		`{"format":1,"keys":[],"sum":"6a56e8e8bfde35ff07617ec290f80162f2ce4a91177c6069b8b5bb8952140efc"}`+"\n"; got != want {
 		t.Errorf("empty set: got %s, want %s", got, want)
 	}
 }
@@ -65,7 +66,8 @@ func TestParseKeySetTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := got.Keys[0]
-	if !k.Created.Equal(keyTime) || k.Created.Location() != time.UTC || !k.Expires.IsZero() || !k.Revoked.IsZero() || k.Burst != 1_000_000 {
+	if !k.Created.Equal(keyTime) || k.Created.Location() != time.UTC || !k.Expires.IsZero() || !k.Revoked.IsZero() ||
+		k.Burst != 1_000_000 {
 		t.Errorf("got %+v", k)
 	}
 }
@@ -95,7 +97,8 @@ func TestParseKeySetRefuses(t *testing.T) {
 		{"newer format", `"format":1`, `"format":2`, ErrFormat, "format 2"},
 		{"no format", `"format":1`, `"form":1`, ErrFormat, "format 0"},
 		{"no keys", `"keys":`, `"key":`, ErrCorrupt, "keys is missing"},
-		{"keys null", good[strings.Index(good, "[") : strings.Index(good, "]")+1], `null`, ErrCorrupt, "keys is missing"},
+		{"keys null", good[strings.Index(good, "[") : strings.Index(good, "]")+1], `null`, ErrCorrupt,
+			"keys is missing"},
 		{"not JSON", `]}`, `]`, ErrCorrupt, "unexpected end"},
 		{"trailing bytes", `]}`, `]} x`, ErrCorrupt, "after top-level value"},
 		{"not UTF-8", `A client`, "A \xff client", ErrCorrupt, "not UTF-8"},
@@ -120,7 +123,9 @@ func TestParseKeySetRefuses(t *testing.T) {
 		{"burst too high", `"burst":200`, `"burst":1000001`, ErrCorrupt, "1 to 1000000"},
 		{"no created", `"created"`, `"made"`, ErrCorrupt, "created is missing"},
 		{"created no time", `2026-11-21T07:30:00Z`, `yesterday`, ErrCorrupt, "yesterday"},
-		{"year out of range", `"created":"2026-11-21T07:30:00Z"`, `"created":"2026-11-21T07:30:00Z","expires":"9999-12-31T23:59:59-01:00"`, ErrCorrupt, "expires: year 10000"},
+		{"year out of range", `"created":"2026-11-21T07:30:00Z"`,
+			`"created":"2026-11-21T07:30:00Z","expires":"9999-12-31T23:59:59-01:00"`, ErrCorrupt,
+			"expires: year 10000"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bad := strings.Replace(good, c.from, c.to, 1)
@@ -154,7 +159,8 @@ func TestKeySetBounds(t *testing.T) {
 		t.Fatalf("a full key set: %v", err)
 	}
 	more := `{"format":1,"keys":[{}` + strings.Repeat(",{}", MaxKeys) + `]}`
-	if _, err := ParseKeySet(withSum(more)); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "20001 keys") {
+	if _, err := ParseKeySet(withSum(more)); !errors.Is(err, ErrCorrupt) ||
+		!strings.Contains(err.Error(), "20001 keys") {
 		t.Errorf("one entry more: got %v, want ErrCorrupt with their number", err)
 	}
 	if _, err := ParseKeySet(make([]byte, MaxKeySetSize+1)); !errors.Is(err, ErrTooLarge) {
@@ -340,7 +346,8 @@ func FuzzParseKeySet(f *testing.F) {
 	b.Expires, b.Revoked = keyTime.Add(time.Hour), keyTime
 	f.Add((&KeySet{Format: Format}).Encode())
 	f.Add((&KeySet{Format: Format, Keys: []KeyEntry{a, b}}).Encode())
-	f.Add([]byte(`{"format":1,"keys":[{"id":"a","name":"\ud800","hash":"` + a.Hash.String() + `","rate":1e2,"burst":1,"created":"9999-12-31T23:59:59-23:59"}]}`))
+	f.Add([]byte(`{"format":1,"keys":[{"id":"a","name":"\ud800","hash":"` + a.Hash.String() +
+		`","rate":1e2,"burst":1,"created":"9999-12-31T23:59:59-23:59"}]}`))
 	f.Add([]byte(`{"format":1,"keys":null}`))
 	f.Add([]byte(`{"format":2,"keys":7}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

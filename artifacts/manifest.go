@@ -155,8 +155,10 @@ func ParseManifest(b []byte) (*Manifest, error) {
 	if m.Ledger.Size < 0 || m.Ledger.Size > MaxObjectSize {
 		return nil, fmt.Errorf("%w: manifest: ledger has %d bytes", ErrCorrupt, m.Ledger.Size)
 	}
-	if m.RowsPerShard < 1 || m.RowsPerShard > maxShardRows || m.ShardsPerObject < 1 || m.ShardsPerObject > maxObjectShards {
-		return nil, fmt.Errorf("%w: manifest: %d rows a shard, %d shards an object", ErrCorrupt, m.RowsPerShard, m.ShardsPerObject)
+	if m.RowsPerShard < 1 || m.RowsPerShard > maxShardRows || m.ShardsPerObject < 1 ||
+		m.ShardsPerObject > maxObjectShards {
+		return nil, fmt.Errorf(
+			"%w: manifest: %d rows a shard, %d shards an object", ErrCorrupt, m.RowsPerShard, m.ShardsPerObject)
 	}
 	seen := map[string]bool{}
 	for i := range m.Views {
@@ -262,7 +264,8 @@ func (m *Manifest) checkView(v *View) error {
 		if i == 0 {
 			continue
 		}
-		if prev := v.Objects[i-1].First; prev.ID > o.First.ID || prev.ID == o.First.ID && prev.ID != 0 || prev.Key > o.First.Key {
+		if prev := v.Objects[i-1].First; prev.ID > o.First.ID || prev.ID == o.First.ID && prev.ID != 0 ||
+			prev.Key > o.First.Key {
 			return fmt.Errorf("object %d does not follow", i)
 		}
 	}
@@ -317,7 +320,8 @@ func ParsePointer(b []byte) (*Pointer, error) {
 	if err := ParseSmall("pointer", b, &p); err != nil {
 		return nil, err
 	}
-	if !isStoreID(p.Store) || p.Sequence == 0 || p.Sequence > MaxNumber || p.Manifest.Digest.IsZero() || p.Manifest.Size < 1 || p.Manifest.Size > MaxManifestSize {
+	if !isStoreID(p.Store) || p.Sequence == 0 || p.Sequence > MaxNumber || p.Manifest.Digest.IsZero() ||
+		p.Manifest.Size < 1 || p.Manifest.Size > MaxManifestSize {
 		return nil, fmt.Errorf("%w: pointer: a field is missing or out of range", ErrCorrupt)
 	}
 	if err := cmp.Or(checkSnapshotTime(&p.Time), checkTime(&p.Published), checkActivation(&p.ActivateAt)); err != nil {
@@ -425,7 +429,8 @@ func ParseFormat(what string, b []byte, v any) error {
 		return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, outside.Error(err)) // which may quote a number of any length
 	}
 	if f.Format < OldestFormat || f.Format > Format {
-		return fmt.Errorf("%w: %s: format %d; this release reads %d to %d", ErrFormat, what, f.Format, OldestFormat, Format)
+		return fmt.Errorf(
+			"%w: %s: format %d; this release reads %d to %d", ErrFormat, what, f.Format, OldestFormat, Format)
 	}
 	if err := json.Unmarshal(b, v); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, outside.Error(err))

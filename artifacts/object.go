@@ -6,9 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/klauspost/compress/zstd"
-
 	"example.com/marketdata/internal/outside"
+	"github.com/klauspost/compress/zstd"
 )
 
 const (
@@ -63,8 +62,10 @@ type Fence struct {
 // safe for concurrent use. The level is part of the format's determinism (same
 // rows, same bytes); builder/README.md, "Costs", says why this one.
 var (
-	zstdEncoder, _ = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(true), zstd.WithSingleSegment(true))
-	zstdDecoder, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxMemory(maxShardPlain))
+	zstdEncoder, _ = zstd.NewWriter(
+		nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(true), zstd.WithSingleSegment(true))
+	zstdDecoder, _ = zstd.NewReader(
+		nil, zstd.WithDecoderConcurrency(0), zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxMemory(maxShardPlain))
 )
 
 // Compress appends src, which must not be empty, to dst as one zstd frame that
@@ -118,7 +119,8 @@ func plainLength(frame []byte) (int64, error) {
 		return 0, fmt.Errorf("%w: frame header: %w", ErrCorrupt, err)
 	}
 	if h.Skippable || !h.HasCheckSum || !h.HasFCS || h.FrameContentSize > maxShardPlain {
-		return 0, fmt.Errorf("%w: frame without checksum or plain length, or of more than %d bytes plain", ErrCorrupt, maxShardPlain)
+		return 0, fmt.Errorf(
+			"%w: frame without checksum or plain length, or of more than %d bytes plain", ErrCorrupt, maxShardPlain)
 	}
 	rest := frame[h.HeaderSize:]
 	for last := false; !last; {
@@ -137,7 +139,8 @@ func plainLength(frame []byte) (int64, error) {
 		rest = rest[blockHeader+size:]
 	}
 	if len(rest) != checksumSize {
-		return 0, fmt.Errorf("%w: frame has %d bytes behind its last block, want the checksum's %d", ErrCorrupt, len(rest), checksumSize)
+		return 0, fmt.Errorf(
+			"%w: frame has %d bytes behind its last block, want the checksum's %d", ErrCorrupt, len(rest), checksumSize)
 	}
 	return int64(h.FrameContentSize), nil
 }
@@ -206,7 +209,8 @@ func ParseIndex(start []byte, size int64) (*Index, error) {
 	}
 	at := int64(0)
 	for i, e := range x.Shards {
-		if e.Offset != at || e.Stored <= 0 || e.Stored > size-n-at || e.Plain <= 0 || e.Plain > maxShardPlain || e.Rows < 1 || e.Rows > maxShardRows {
+		if e.Offset != at || e.Stored <= 0 || e.Stored > size-n-at || e.Plain <= 0 || e.Plain > maxShardPlain ||
+			e.Rows < 1 || e.Rows > maxShardRows {
 			return nil, fmt.Errorf("%w: index entry %d", ErrCorrupt, i)
 		}
 		at += e.Stored

@@ -378,7 +378,8 @@ func parseShard(plain []byte) (*Shard, error) {
 		return nil, err
 	}
 	s.sums = sumsOf(n, s.Row)
-	s.size = len(plain) + len(s.keys) + len(s.sums) + len(s.tailSums) + 4*(len(s.off)+len(s.runStart)+len(s.keyOff)+len(s.ords)+len(s.tailOff)) + 8*(len(s.ids)+len(s.prefixes)) + 256
+	s.size = len(plain) + len(s.keys) + len(s.sums) + len(s.tailSums) +
+		4*(len(s.off)+len(s.runStart)+len(s.keyOff)+len(s.ords)+len(s.tailOff)) + 8*(len(s.ids)+len(s.prefixes)) + 256
 	return s, nil
 }
 

@@ -75,7 +75,8 @@ func TestAppendBackwards(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, row := range in.Rows {
-			if sum, tail := xxh3.Hash128(row).Bytes(), xxh3.Hash128(in.Tails[i]).Bytes(); !bytes.Equal(s.Sums(i, i+1), sum[:]) || !bytes.Equal(s.TailSum(i), tail[:]) {
+			if sum, tail := xxh3.Hash128(row).Bytes(), xxh3.Hash128(in.Tails[i]).
+				Bytes(); !bytes.Equal(s.Sums(i, i+1), sum[:]) || !bytes.Equal(s.TailSum(i), tail[:]) {
 				t.Fatalf("row %d has the sums %x and %x, want %x and %x", i, s.Sums(i, i+1), s.TailSum(i), sum, tail)
 			}
 		}
@@ -87,7 +88,8 @@ func TestAppendBackwards(t *testing.T) {
 				wantRows = append(append(wantRows, ','), in.Rows[n]...)
 				wantSums = append(wantSums, s.Sums(n, n+1)...)
 			}
-			if rows, sums := s.AppendBackwards([]byte("["), []byte("sums"), i, j); !bytes.Equal(rows, wantRows) || !bytes.Equal(sums, wantSums) {
+			if rows, sums := s.AppendBackwards([]byte("["), []byte("sums"), i, j); !bytes.Equal(rows, wantRows) ||
+				!bytes.Equal(sums, wantSums) {
 				t.Fatalf("rows %d to %d of %d: got\n%s\nwant\n%s", i, j, s.Len(), rows, wantRows)
 			}
 		}

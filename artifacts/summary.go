@@ -95,7 +95,8 @@ func summarize(s *Shard, byID bool) (*summary, error) {
 			}
 			points, last, err := countPoints(rest)
 			if err != nil || i > 0 && points != p.points {
-				return nil, fmt.Errorf("row of id %d has %d points, the first %d: %w", id, points, p.points, cmp.Or(err, ErrCorrupt))
+				return nil, fmt.Errorf(
+					"row of id %d has %d points, the first %d: %w", id, points, p.points, cmp.Or(err, ErrCorrupt))
 			}
 			if p.points = points; points > 0 || len(rest) == 0 || bytes.HasPrefix(rest, []byte(`"last":`)) {
 				p.newest = append(p.newest, newest{id, last})
@@ -134,7 +135,8 @@ func countPoints(rest []byte) (n, last int, err error) {
 		if string(price) == "null" {
 			continue
 		}
-		if last = n - 1; len(price) < 3 || price[0] != '"' || price[len(price)-1] != '"' || !isDecimal(string(price[1:len(price)-1]), 18) {
+		if last = n - 1; len(price) < 3 || price[0] != '"' || price[len(price)-1] != '"' ||
+			!isDecimal(string(price[1:len(price)-1]), 18) {
 			return n, last, errors.New("a price is no decimal")
 		}
 	}

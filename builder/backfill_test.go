@@ -105,7 +105,8 @@ func TestBackfillIsBuildsInOrder(t *testing.T) {
 		}
 		r := mustBackfill(t, filled, past(worlds[before:]), force)
 		last := worlds[len(worlds)-1]
-		if r.Past != len(worlds)-before-1 || r.SnapshotTime != publish.Stamp(last.At) || r.Sequence != uint64(before)+1 ||
+		if r.Past != len(worlds)-before-1 || r.SnapshotTime != publish.Stamp(last.At) ||
+			r.Sequence != uint64(before)+1 ||
 			r.Counts["assets"] != last.Assets {
 			t.Errorf("report %+v", r)
 		}
@@ -243,10 +244,12 @@ func TestBackfillRefuses(t *testing.T) {
 			}
 			before, objects := head(t, s).Pointer, contents(t, s)
 			r, err := tryBackfill(t, s, feeds)
-			if err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || r.Published {
+			if err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) ||
+				r.Published {
 				t.Errorf("%+v, %v", r, err)
 			}
-			if after := head(t, s).Pointer; !reflect.DeepEqual(after, before) || !reflect.DeepEqual(contents(t, s), objects) {
+			if after := head(t, s).Pointer; !reflect.DeepEqual(after, before) ||
+				!reflect.DeepEqual(contents(t, s), objects) {
 				t.Error("the store is not what it was")
 			}
 			if errors.Is(c.want, ErrGuard) {
@@ -278,7 +281,8 @@ func TestBackfillStopped(t *testing.T) {
 	verify(t, s)
 	mustBackfill(t, s, past(worlds[2:]), force)
 	mustBackfill(t, whole, past(worlds), force)
-	if a, b := head(t, s).Manifest, head(t, whole).Manifest; a.Ledger != b.Ledger || !reflect.DeepEqual(a.Views, b.Views) {
+	if a, b := head(t, s).Manifest, head(t, whole).Manifest; a.Ledger != b.Ledger ||
+		!reflect.DeepEqual(a.Views, b.Views) {
 		t.Error("in two steps it is another snapshot")
 	}
 	before := head(t, whole).Pointer
@@ -335,7 +339,8 @@ func TestBackfillFaults(t *testing.T) {
 func TestBackfillLoses(t *testing.T) {
 	w := world{Assets: 12, At: epoch}
 	for name, feeds := range map[string][]PastFeed{
-		"after": past([]world{w.Later(time.Hour), w.Later(2 * time.Hour)}), "before": past([]world{w.Later(-2 * time.Hour),
+		"after": past([]world{w.Later(time.Hour), w.Later(2 * time.Hour)}),
+		"before": past([]world{w.Later(-2 * time.Hour),
 			w.Later(-time.Hour)}),
 	} {
 		inner := memstore.New()
@@ -390,7 +395,8 @@ func TestReadPastFeeds(t *testing.T) {
 			t.Errorf("%s: %d bytes, %v", f.Name, n, err)
 		}
 	}
-	if want := []string{"y 2026-08-01T11:50:00Z", "z 2026-08-01T12:00:00Z", "a 2026-08-01T13:00:00Z"}; !slices.Equal(got,
+	if want := []string{
+		"y 2026-08-01T11:50:00Z", "z 2026-08-01T12:00:00Z", "a 2026-08-01T13:00:00Z"}; !slices.Equal(got,
 		want) || !slices.Equal(skipped, []string{"b", "c", "linked"}) {
 		t.Errorf("feeds %q, skipped %q", got, skipped)
 	}

@@ -277,9 +277,11 @@ func (b *build) publish(
 			return err
 		}
 		manifest := &artifacts.Manifest{
-			Format: artifacts.Format, Time: in.t, Database: in.feed.Database, Unicode: unicode.Version, Input: in.digest,
+			Format: artifacts.Format, Time: in.t, Database: in.feed.Database, Unicode: unicode.Version,
+			Input:  in.digest,
 			Counts: b.report.Counts, RowsPerShard: render.RowsPerShard, ShardsPerObject: render.ShardsPerObject,
-			Views: append(views, charts...), Global: global(result), Retained: retained(head, in.t, b.Retain), Ledger: root,
+			Views: append(views, charts...), Global: global(result), Retained: retained(head, in.t, b.Retain),
+			Ledger: root,
 		}
 		if m := head.Manifest; m != nil {
 			publish.Withdraw(manifest, m.Withdrawn, m.WithdrawnThrough)

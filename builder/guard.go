@@ -236,8 +236,9 @@ func (g *Guards) badRows(r *source.Report) (stops []error) {
 			for _, row := range f.Rejections[:examples] {
 				such = append(such, row.String())
 			}
-			stops = append(stops, stop(ruleBadRows, such, "--max-bad-rows", "%s: %d of %d rows set aside, more than %s", f.Name,
-				f.Rejected, f.Rows, g.MaxBadRows))
+			stops = append(
+				stops, stop(ruleBadRows, such, "--max-bad-rows", "%s: %d of %d rows set aside, more than %s", f.Name,
+					f.Rejected, f.Rows, g.MaxBadRows))
 		}
 	}
 	return stops
@@ -289,7 +290,8 @@ func (g *Guards) shrink(ctx context.Context, last *lastSnapshot, f *market.Feed)
 			}
 		})
 		stops = append(stops,
-			stop(ruleShrink, gone, "--max-shrink", "%s went from %d accepted rows to %d; more than %s lost", c, was, now[c],
+			stop(ruleShrink, gone, "--max-shrink", "%s went from %d accepted rows to %d; more than %s lost", c, was,
+				now[c],
 				g.MaxShrink))
 		unread = errors.Join(unread, err)
 	}
@@ -347,8 +349,9 @@ func (c *comparison) addAssets(rows []lastRow) {
 		if was.name != now.Name || was.symbol != now.Symbol || was.slug != now.Slug {
 			c.renamed++
 			if len(c.newNames) < examples {
-				c.newNames = append(c.newNames, fmt.Sprintf("asset %d: %q, %q, %q is now %q, %q, %q", was.id, was.name, was.symbol,
-					was.slug, now.Name, now.Symbol, now.Slug))
+				c.newNames = append(
+					c.newNames, fmt.Sprintf("asset %d: %q, %q, %q is now %q, %q, %q", was.id, was.name, was.symbol,
+						was.slug, now.Name, now.Symbol, now.Slug))
 			}
 		}
 		if q := c.quote[at]; q != nil {

@@ -55,7 +55,8 @@ func lastPublished(r artifacts.Reader, m *artifacts.Manifest) *lastSnapshot {
 					return nil
 				})
 				if err != nil {
-					err = fmt.Errorf("the last snapshot's %s: %s: %w", collection, artifacts.ObjectKey(some[i].Digest), err)
+					err = fmt.Errorf(
+						"the last snapshot's %s: %s: %w", collection, artifacts.ObjectKey(some[i].Digest), err)
 				}
 				return err
 			})
@@ -92,7 +93,8 @@ func parseLast(b []byte) (row lastRow, err error) {
 			row.price, err = market.ParseDecimal(bytes.Trim(value, `"`), market.PriceDecimals, market.PriceIntDigits+1)
 		case `"market_cap"`:
 			if string(value) != "null" {
-				row.marketCap, err = market.ParseDecimal(bytes.Trim(value, `"`), market.MoneyDecimals, market.MoneyIntDigits+1)
+				row.marketCap, err = market.ParseDecimal(
+					bytes.Trim(value, `"`), market.MoneyDecimals, market.MoneyIntDigits+1)
 			}
 		case `"volume"`:
 			row.volume, err = market.ParseDecimal(bytes.Trim(value, `"`), market.MoneyDecimals, market.MoneyIntDigits+1)

@@ -181,7 +181,8 @@ func (l *Lease) look(ctx context.Context) error {
 // swap writes the lease: owner is us, or "" to give it back.
 func (l *Lease) swap(ctx context.Context, owner string) error {
 	began := time.Now()
-	next := leaseRecord{Format: artifacts.Format, Number: l.last.Number + 1, Owner: owner, Until: began.Add(l.Time).UTC()}
+	next := leaseRecord{
+		Format: artifacts.Format, Number: l.last.Number + 1, Owner: owner, Until: began.Add(l.Time).UTC()}
 	b, err := json.Marshal(&next)
 	if err != nil {
 		return err

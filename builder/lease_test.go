@@ -225,7 +225,8 @@ func TestLease(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	inBubble(t, func(t *testing.T) {
-		f := &fleet{t: t, store: memstore.New(), dice: rand.New(rand.NewPCG(seed, 1)), reads: map[time.Time][]time.Time{},
+		f := &fleet{
+			t: t, store: memstore.New(), dice: rand.New(rand.NewPCG(seed, 1)), reads: map[time.Time][]time.Time{},
 			kinds: map[string]int{}}
 		if _, err := publish.Identity(t.Context(), f.store); err != nil { // see call
 			t.Fatal(err)

@@ -97,7 +97,8 @@ func (l *Loop) build(ctx context.Context, mark time.Time) {
 // its time is taken, or a guard rail stops it, and asking the source again
 // and again would use up what may be asked of it.
 func isFinal(err error) bool {
-	return errors.Is(err, ErrOlder) || errors.Is(err, ErrOther) || errors.Is(err, ErrWithdrawn) || errors.Is(err, ErrGuard)
+	return errors.Is(err, ErrOlder) || errors.Is(err, ErrOther) || errors.Is(err, ErrWithdrawn) ||
+		errors.Is(err, ErrGuard)
 }
 
 func (l *Loop) changes(ctx context.Context) {

@@ -63,7 +63,8 @@ func TestDiskFull(t *testing.T) {
 	n.complete(w.publish())
 	crowd.always()
 	n.eventually("trouble with the disk", func(s status) bool {
-		return s.Status == "degraded" && s.Caches.DiskErrors > 0 && s.Caches.OffDisk > 0 && strings.Contains(fmt.Sprint(s.Reasons), "the cache folder cannot be written: ")
+		return s.Status == "degraded" && s.Caches.DiskErrors > 0 && s.Caches.OffDisk > 0 &&
+			strings.Contains(fmt.Sprint(s.Reasons), "the cache folder cannot be written: ")
 	})
 	n.stop() // what is being written at this moment is not left behind
 	if err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {

@@ -23,8 +23,10 @@ func TestFitConns(t *testing.T) {
 		files uint64
 		want  int
 	}{
-		{32768, math.MaxUint64, 32768}, {32768, 32768 + otherFiles, 32768}, {32768, 32767 + otherFiles, 32767}, {32768, 4096, 4096 - otherFiles},
-		{32768, 2*otherFiles + 1, otherFiles + 1}, {32768, 2 * otherFiles, otherFiles}, {32768, 100, 50}, {32768, 1, 1}, {32768, 0, 1}, {50, 100, 50}, {1, 1, 1},
+		{32768, math.MaxUint64, 32768}, {32768, 32768 + otherFiles, 32768}, {32768, 32767 + otherFiles, 32767},
+		{32768, 4096, 4096 - otherFiles},
+		{32768, 2*otherFiles + 1, otherFiles + 1}, {32768, 2 * otherFiles, otherFiles}, {32768, 100, 50}, {32768, 1, 1},
+		{32768, 0, 1}, {50, 100, 50}, {1, 1, 1},
 		{-1, 100, -1}, // refused later, with words
 	} {
 		var log bytes.Buffer
@@ -55,7 +57,8 @@ func TestFileLimit(t *testing.T) {
 	var log bytes.Buffer
 	set(few)
 	e, err := New(context.Background(), Config{
-		Reader: memstore.New(), Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Reader: memstore.New(), Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true,
+		Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	set(before) // both ends of the connections below are this process's
 	if err != nil {

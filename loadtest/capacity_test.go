@@ -219,7 +219,9 @@ func TestSearch(t *testing.T) {
 			}
 			t.Logf("%v after %v", c, svc.elapsed)
 			if tc.why != "" {
-				if last := c.Tries[len(c.Tries)-1]; strings.HasPrefix(name, "errors") != (last.Verdict == Failed && strings.HasPrefix(last.Why, "errors")) {
+				last := c.Tries[len(c.Tries)-1]
+				failed := last.Verdict == Failed && strings.HasPrefix(last.Why, "errors")
+				if strings.HasPrefix(name, "errors") != failed {
 					t.Errorf("the last step %s: %s", last.Verdict, last.Why)
 				}
 				if c.Found || c.Exit() != ExitInvalid || !strings.Contains(c.Why, tc.why) ||

@@ -44,7 +44,8 @@ func (f *fake) open(t *testing.T) *s3store.Store {
 			t.Error(fault)
 		}
 	})
-	return open(t, "s3://bucket/p?endpoint="+server.URL, s3store.Options{Credentials: &s3store.Credentials{AccessKeyID: "id", SecretAccessKey: "secret"}})
+	return open(t, "s3://bucket/p?endpoint="+server.URL,
+		s3store.Options{Credentials: &s3store.Credentials{AccessKeyID: "id", SecretAccessKey: "secret"}})
 }
 
 // seen returns the requests since it was last called.
@@ -72,7 +73,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil:
 		f.faults = append(f.faults, err.Error())
-	case r.Method == http.MethodPut && r.Header.Get("X-Amz-Content-Sha256") != hex.EncodeToString(sum[:]), r.Header.Get("Content-Encoding") != "", len(r.TransferEncoding) > 0:
+	case r.Method == http.MethodPut && r.Header.Get("X-Amz-Content-Sha256") != hex.EncodeToString(sum[:]),
+		r.Header.Get("Content-Encoding") != "", len(r.TransferEncoding) > 0:
 		f.faults = append(f.faults, fmt.Sprintf("body not sent whole and signed: %v", r.Header))
 	}
 	f.mu.Unlock()
@@ -131,7 +133,8 @@ func (f *fake) put(w http.ResponseWriter, r *http.Request, key string, body []by
 		f.mu.Lock()
 		f.faults = append(f.faults, fmt.Sprintf("write without a condition, or a wrong one: %v", r.Header))
 		f.mu.Unlock()
-	case none == "*" && ok && !f.ignore["If-None-Match"], match != "" && ok && match != f.etag(old) && !f.ignore["If-Match"]:
+	case none == "*" && ok && !f.ignore["If-None-Match"],
+		match != "" && ok && match != f.etag(old) && !f.ignore["If-Match"]:
 		fail(w, http.StatusPreconditionFailed, "PreconditionFailed")
 		return
 	case match != "" && !ok && !f.ignore["If-Match"]:

@@ -78,7 +78,8 @@ func TestPercentChangeTies(t *testing.T) {
 	for _, c := range []struct {
 		units int64
 		want  string
-	}{{1, "0"}, {3, "0.000000000002"}, {5, "0.000000000002"}, {-1, "0"}, {-3, "-0.000000000002"}, {-5, "-0.000000000002"},
+	}{{1, "0"}, {3, "0.000000000002"}, {5, "0.000000000002"}, {-1, "0"}, {-3, "-0.000000000002"},
+		{-5, "-0.000000000002"},
 		{7, "0.000000000004"}} {
 		now := new(big.Int).Add(base, big.NewInt(c.units))
 		if got, err := percentChange(now.String(), base.String()); err != nil || got != c.want {

@@ -264,8 +264,9 @@ func (c *Builder) block(ctx context.Context, old *artifacts.View, times []time.T
 		if times[len(times)-1].Equal(c.Time) {
 			out.kept--
 		}
-		if out.drop = len(old.Times) - out.kept; out.drop < 0 || !slices.EqualFunc(old.Times[out.drop:], times[:out.kept],
-			time.Time.Equal) {
+		if out.drop = len(old.Times) - out.kept; out.drop < 0 ||
+			!slices.EqualFunc(old.Times[out.drop:], times[:out.kept],
+				time.Time.Equal) {
 			return nil, fmt.Errorf("%w: block %s is cut otherwise", artifacts.ErrCorrupt, old.Collection)
 		}
 		out.old = make([]oldRow, 0, old.Rows)

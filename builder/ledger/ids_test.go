@@ -10,10 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
+	"pgregory.net/rapid"
 )
 
 // exchanges returns a feed whose only rows with keys and ids are exchanges.

@@ -7,10 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
+	"pgregory.net/rapid"
 )
 
 // TestJoinAgainstModel builds the later part of a history, then the earlier one
@@ -19,7 +18,8 @@ import (
 func TestJoinAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m, serial := &model{}, uint64(0)
-		now := time.Date(2025, 12, 31, 20, 0, 0, 0, time.UTC).Add(time.Duration(rapid.IntRange(0, 30).Draw(rt, "start")) * artifacts.Step)
+		now := time.Date(2025, 12, 31, 20, 0, 0, 0, time.UTC).
+			Add(time.Duration(rapid.IntRange(0, 30).Draw(rt, "start")) * artifacts.Step)
 		here := make([]bool, rapid.IntRange(1, 5).Draw(rt, "assets"))
 		draw := func() map[string]market.U128 {
 			if len(m.times) > 0 {

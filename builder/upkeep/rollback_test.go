@@ -141,10 +141,12 @@ func TestRollbackChange(t *testing.T) {
 		for done, n := false, 1; !done; n++ {
 			for _, last := range []faultstore.Decision{faultstore.Refuse, faultstore.Lose} {
 				s := memstore.New()
-				good, bad := world{Assets: 10, At: epoch}, world{Assets: 10, At: epoch.Add(artifacts.Step), Movers: 10, Factor: 3}
+				good, bad := world{Assets: 10, At: epoch},
+					world{Assets: 10, At: epoch.Add(artifacts.Step), Movers: 10, Factor: 3}
 				mustBuild(t, s, good)
 				mustBuild(t, s, bad)
-				if _, err := change.Record(t.Context(), s, time.Now); err != nil || !changeRecord(t, s).Snapshot.Equal(bad.At) {
+				if _, err := change.Record(t.Context(), s, time.Now); err != nil ||
+					!changeRecord(t, s).Snapshot.Equal(bad.At) {
 					t.Fatal(err)
 				}
 				ctx, kill := context.WithCancel(t.Context())
@@ -165,7 +167,8 @@ func TestRollbackChange(t *testing.T) {
 				if done = err == nil; done {
 					continue
 				}
-				if _, err := Rollback(t.Context(), s, good.At, time.Now); err != nil || !head(t, s).Pointer.Time.Equal(good.At) ||
+				if _, err := Rollback(t.Context(), s, good.At, time.Now); err != nil ||
+					!head(t, s).Pointer.Time.Equal(good.At) ||
 					!changeRecord(t, s).Snapshot.Equal(good.At) {
 					t.Errorf("the same rollback again: %v, record %+v", err, changeRecord(t, s))
 				}
@@ -188,7 +191,8 @@ func TestShrink(t *testing.T) {
 		r, err := Shrink(t.Context(), s, retain, time.Now)
 		now := head(t, s)
 		if err != nil || r.Published != (want < 6) || len(now.Manifest.Retained) != want ||
-			!reflect.DeepEqual(now.Manifest.Views, before.Manifest.Views) || now.Manifest.Ledger != before.Manifest.Ledger {
+			!reflect.DeepEqual(now.Manifest.Views, before.Manifest.Views) ||
+			now.Manifest.Ledger != before.Manifest.Ledger {
 			t.Errorf("retain %v: %+v, %v; retained %v", retain, r, err, now.Manifest.Retained)
 		}
 		verify(t, s)

@@ -40,7 +40,8 @@ func (a *asked) check(t *testing.T, rate, burst int, period time.Duration) {
 	t.Helper()
 	most := float64(rate)*period.Seconds() + float64(burst)
 	if got := float64(a.admitted.Load()); got > most || got < 0.99*most {
-		t.Errorf("%d a second, burst %d: %.0f got through in %v, want at most %.0f and 99 %% of it", rate, burst, got, period, most)
+		t.Errorf("%d a second, burst %d: %.0f got through in %v, want at most %.0f and 99 %% of it", rate, burst, got,
+			period, most)
 	}
 }
 

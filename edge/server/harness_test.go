@@ -13,12 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/internal/lab/rawhttp"
 	"example.com/marketdata/internal/lab/testserver"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

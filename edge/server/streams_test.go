@@ -14,9 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"example.com/marketdata/artifacts"
+	"pgregory.net/rapid"
 )
 
 // snapshots is the current snapshot, which a test moves.

@@ -10,10 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"example.com/marketdata/artifacts"
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
-
-	"example.com/marketdata/artifacts"
 )
 
 // ErrUnavailable: a shard is neither cached nor available from disk or store in

@@ -129,7 +129,8 @@ func (w *world) publish() {
 			p.manifest.Retained = retained[:min(len(retained), 1+w.rnd.IntN(3))]
 			p.manifest.Withdrawn, p.manifest.WithdrawnThrough = last.Withdrawn, last.WithdrawnThrough
 			p.manifest.Time = last.Time.Add(artifacts.Step)
-			for slices.ContainsFunc(last.Withdrawn, p.manifest.Time.Equal) || !p.manifest.Time.After(last.WithdrawnThrough) {
+			for slices.ContainsFunc(last.Withdrawn, p.manifest.Time.Equal) ||
+				!p.manifest.Time.After(last.WithdrawnThrough) {
 				p.manifest.Time = p.manifest.Time.Add(artifacts.Step)
 			}
 		}
@@ -330,7 +331,8 @@ func (w *world) compare() error {
 	}
 	switch {
 	case n != len(w.held) || n > bound || len(waiting) > recent:
-		return fmt.Errorf("%d are held, of %d that were not dropped; bound %d, %d are recent", n, len(w.held), bound, recent)
+		return fmt.Errorf(
+			"%d are held, of %d that were not dropped; bound %d, %d are recent", n, len(w.held), bound, recent)
 	case w.line.current != cur:
 		return fmt.Errorf("current is %v, want %v", w.line.current, cur)
 	case w.line.NotBefore() != w.model.notBefore:

@@ -94,7 +94,8 @@ func TestPlans(t *testing.T) {
 				}
 				if q := r.URL.Query(); r.URL.Path == api+"/coins/markets" {
 					last = q.Get("page")
-					want := url.Values{"vs_currency": {"usd"}, "per_page": {"250"}, "precision": {"full"}, "order": {test.order}, "page": {last},
+					want := url.Values{"vs_currency": {"usd"}, "per_page": {"250"}, "precision": {"full"},
+						"order": {test.order}, "page": {last},
 						"include_rehypothecated": {"true"}}
 					if q.Encode() != want.Encode() {
 						t.Errorf("%s %s: asked for %s", test.rest, test.vars, r.URL)

@@ -127,7 +127,8 @@ func TestNastyRows(t *testing.T) {
 		m := &market{
 			tickers: provider.Rows([]byte(`[{"id":"b","name":"B","symbol":"B","rank":2,"quotes":{"USD":{"price":2}}},` +
 				row + `]`)),
-			coins: provider.Rows([]byte(`[{"id":"a","name":"A","symbol":"A","is_active":true},{"id":"b","name":"B","symbol":"B","is_active":false}]`)),
+			coins: provider.Rows(
+				[]byte(`[{"id":"a","name":"A","symbol":"A","is_active":true},{"id":"b","name":"B","symbol":"B","is_active":false}]`)),
 		}
 		byRank(m.tickers)
 		return m
