@@ -17,14 +17,10 @@ func writeCSV(t *testing.T, files ...string) (dir string, src Source) {
 	t.Helper()
 	dir = t.TempDir()
 	for i := 0; i < len(files); i += 2 {
-		if err := os.WriteFile(filepath.Join(dir, files[i]), []byte(files[i+1]), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(filepath.Join(dir, files[i]), []byte(files[i+1]), 0o600))
 	}
 	src, err := Open(t.Context(), "csv:"+dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return dir, src
 }
 
@@ -48,14 +44,10 @@ func TestCSV(t *testing.T) {
 		if at.IsZero() {
 			at = time.Unix(0, 0)
 		}
-		if err := os.Chtimes(filepath.Join(dir, name+".csv"), at, at); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.Chtimes(filepath.Join(dir, name+".csv"), at, at))
 	}
 	files, err := src.Files(t.Context(), time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	got, report := mustRead(t, files, ReadOptions{})
 	want, wantReport := mustRead(t, FS(testFeed(
 		InfoFile, `{"format":1,"database":"csv","time":"2026-01-31T12:00:00Z"}`,
@@ -72,9 +64,7 @@ func TestCSV(t *testing.T) {
 	same(t, *report, *wantReport)
 
 	// A feed.json says more than the time of a file.
-	if err := os.WriteFile(filepath.Join(dir, InfoFile), []byte(testInfo), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(filepath.Join(dir, InfoFile), []byte(testInfo), 0o600))
 	if got, _ := mustRead(t, files, ReadOptions{}); got.Database != "db" {
 		t.Errorf("database %s", got.Database)
 	}
@@ -98,9 +88,7 @@ func TestCSVBadRows(t *testing.T) {
 		"k,,K,K,k,\n"+
 		"l,,L,L,l,,")
 	files, err := src.Files(t.Context(), time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	feed, report := mustRead(t, files, ReadOptions{})
 	var keys []string
 	for _, a := range feed.Assets {
@@ -146,9 +134,7 @@ func TestCSVWithoutAFeed(t *testing.T) {
 	} {
 		_, src := writeCSV(t, "assets.csv", header)
 		files, err := src.Files(t.Context(), time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		_, _, err = Read(t.Context(), files, ReadOptions{})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%.40q: %v, want %s", header, err, want)
@@ -163,17 +149,11 @@ func TestCSVWithoutAFeed(t *testing.T) {
 	// One that is written to while it is read is none either.
 	dir, src := writeCSV(t, "assets.csv", "key\na\n")
 	files, err := src.Files(t.Context(), time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	f, err := files.Open(t.Context(), AssetsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	defer f.Close()
-	if err := os.WriteFile(filepath.Join(dir, "assets.csv"), []byte("key\na\nb"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(filepath.Join(dir, "assets.csv"), []byte("key\na\nb"), 0o600))
 	if _, err := io.ReadAll(f); err == nil || !strings.Contains(err.Error(), "changed while it was read") {
 		t.Errorf("written to: %v", err)
 	}

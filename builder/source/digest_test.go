@@ -174,9 +174,7 @@ func TestDigestIgnoresOrder(t *testing.T) {
 				files[f.name] = &fstest.MapFile{Data: []byte(strings.Join(rows, "\n"))}
 			}
 			feed, _, err := Read(t.Context(), FS(files), ReadOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			return InputDigest(feed, []byte("settings"))
 		}
 		if digest("", false) != digest("shuffled ", true) {

@@ -72,9 +72,7 @@ func (s *feedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *feedServer) source(t *testing.T, query string) *httpFeed {
 	t.Helper()
 	src, err := Open(t.Context(), "feed+"+s.URL+"/feed"+query, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	f := src.(*httpFeed)
 	f.client.Transport.(*http.Transport).TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig
 	return f
@@ -88,9 +86,7 @@ func TestHTTP(t *testing.T) {
 			t.Helper()
 			clear(s.status)
 			files, err := src.Files(t.Context(), time.Time{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			if feed, _ := mustRead(t, files, ReadOptions{}); len(feed.Assets) != 3 || len(feed.Quotes) != 1 {
 				t.Errorf("%d assets, %d quotes", len(feed.Assets), len(feed.Quotes))
 			}
@@ -105,9 +101,7 @@ func TestHTTP(t *testing.T) {
 		expect(s.source(t, "?cache="+dir), 0, 4) // over a restart
 		kept := filepath.Join(dir, AssetsFile)
 		b := must(os.ReadFile(kept))
-		if err := os.WriteFile(kept, append(b[:len(b)-1], ' '), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(kept, append(b[:len(b)-1], ' '), 0o600))
 		expect(src, 1, 3) // what is kept is no longer what was answered
 		s.files[QuotesFile] = `{"key":"b","price":1}`
 		expect(src, 1, 3)
@@ -134,9 +128,7 @@ func TestHTTPReplaced(t *testing.T) {
 		}
 	}
 	files, err := s.source(t, "").Files(t.Context(), time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if got := content(t, files); !maps.Equal(got, s.files) {
 		t.Errorf("%q", got)
 	}

@@ -213,13 +213,19 @@ func FuzzObject(f *testing.F) {
 			}
 			if len(raw) > 0 && raw[0] == '"' {
 				var want string
-				if err := json.Unmarshal([]byte(raw), &want); err != nil {
-					t.Fatal(err)
-				}
+				ok(t, json.Unmarshal([]byte(raw), &want))
 				if got := new(row).unquote(o.values[i]); string(got) != want {
 					t.Fatalf("%q: %s is %q, want %q", text, name, got, want)
 				}
 			}
 		}
 	})
+}
+
+// ok ends the test if err is not nil.
+func ok(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

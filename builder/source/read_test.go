@@ -42,9 +42,7 @@ func testFeed(files ...string) fstest.MapFS {
 func mustRead(t testing.TB, files Files, opts ReadOptions) (*market.Feed, *Report) {
 	t.Helper()
 	feed, report, err := Read(context.Background(), files, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	for _, f := range report.Files {
 		if f.Rows != f.Accepted+f.Rejected {
 			t.Errorf("%s: %d rows are not %d and %d", f.Name, f.Rows, f.Accepted, f.Rejected)
@@ -134,9 +132,7 @@ func TestReadEveryField(t *testing.T) {
 func linesOf(t *testing.T, name string) (lines []string) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	for line := range strings.SplitSeq(string(b), "\n") {
 		if line != "" && line[0] != '#' {
 			lines = append(lines, line)
@@ -448,9 +444,7 @@ func TestLongTexts(t *testing.T) {
 				row[field] = text
 			}
 			b, err := json.Marshal(row)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			if feed, report := mustRead(t, FS(testFeed(AssetsFile, string(b))),
 				ReadOptions{}); len(feed.Assets) != 1-over {
 				t.Errorf("%s of %d: %+v", field, most+over, report.Files[0])

@@ -33,9 +33,7 @@ func loadFeed(t testing.TB, dir string) fstest.MapFS {
 	}
 	for _, name := range names {
 		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		files[filepath.Base(name)] = &fstest.MapFile{Data: b}
 	}
 	return files

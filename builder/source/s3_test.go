@@ -15,31 +15,23 @@ import (
 func TestS3(t *testing.T) {
 	server := testserver.MinIO(t)
 	store, err := s3store.Open(server.URL("a/feed"), server.Options())
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	defer store.Close()
 	sample := loadFeed(t, "testdata/feed")
 	for name, f := range sample {
-		if err := store.Put(t.Context(), name, f.Data); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, store.Put(t.Context(), name, f.Data))
 	}
 	for _, env := range server.Env() {
 		name, value, _ := strings.Cut(env, "=")
 		t.Setenv(name, value)
 	}
 	src, err := Open(t.Context(), "feed+"+server.URL("a/feed"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if want := "feed+" + server.URL("a/feed"); src.String() != want {
 		t.Errorf("is named %s, want %s", src, want)
 	}
 	files, err := src.Files(t.Context(), time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	total := map[string]int64{}
 	feed, _ := mustRead(t, files, ReadOptions{Progress: func(file string, _, all int64) { total[file] = all }})
 	if size := int64(len(sample[QuotesFile].Data)); total[QuotesFile] != size {
@@ -49,13 +41,9 @@ func TestS3(t *testing.T) {
 	same(t, *feed, *want)
 
 	elsewhere, err := Open(t.Context(), "feed+"+server.URL("a/nothing"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	nothing, err := elsewhere.Files(t.Context(), time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if _, _, err := Read(t.Context(), nothing, ReadOptions{}); err == nil ||
 		err.Error() != "feed.json: missing, and a feed must have it" {
 		t.Errorf("an empty prefix: %v", err)

@@ -19,9 +19,7 @@ import (
 // writeFeed makes a folder with the given files.
 func writeFeed(t *testing.T, dir string, files Files) {
 	t.Helper()
-	if err := Write(t.Context(), dir, files, nil); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, Write(t.Context(), dir, files, nil))
 }
 
 func TestOpen(t *testing.T) {
@@ -36,16 +34,12 @@ func TestOpen(t *testing.T) {
 		"broken": func(context.Context, string) (Source, error) { return nil, errors.New("no luck") },
 	}
 	src, err := Open(t.Context(), "feed:"+dir, others)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if src.String() != "feed:"+dir {
 		t.Errorf("is named %s", src)
 	}
 	files, err := src.Files(t.Context(), time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if feed, _ := mustRead(t, files, ReadOptions{}); len(feed.Assets) != 3 {
 		t.Errorf("%d assets", len(feed.Assets))
 	}
@@ -75,9 +69,7 @@ func TestOpen(t *testing.T) {
 func TestFolderIsMissing(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(file, nil, 0o600))
 	for _, path := range []string{filepath.Join(dir, "none"), file} {
 		if _, err := folder(path).Files(t.Context(), time.Time{}); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", path, err)
@@ -87,9 +79,7 @@ func TestFolderIsMissing(t *testing.T) {
 		!strings.HasPrefix(err.Error(), InfoFile+": missing") {
 		t.Errorf("an empty folder: %v", err)
 	}
-	if err := os.Mkdir(filepath.Join(dir, InfoFile), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Mkdir(filepath.Join(dir, InfoFile), 0o700))
 	if _, _, err := Read(t.Context(), FS(os.DirFS(dir)), ReadOptions{}); err == nil ||
 		!strings.HasPrefix(err.Error(), InfoFile+": ") || strings.Contains(err.Error(), "missing") {
 		t.Errorf("a folder in place of a file: %v", err)
@@ -103,16 +93,10 @@ func TestFolderBehindALink(t *testing.T) {
 	link := filepath.Join(dir, "current")
 	writeFeed(t, filepath.Join(dir, "1"), FS(testFeed()))
 	writeFeed(t, filepath.Join(dir, "2"), FS(testFeed(AssetsFile, "")))
-	if err := os.Symlink("1", link); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Symlink("1", link))
 	files, err := folder(link).Files(t.Context(), time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(link); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
+	ok(t, os.Remove(link))
 	if err := os.Symlink("2", link); err != nil {
 		t.Fatal(err)
 	}
@@ -129,13 +113,9 @@ func content(t *testing.T, files Files) map[string]string {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		b, err := io.ReadAll(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		f.Close()
 		all[name] = string(b)
 	}
@@ -206,13 +186,9 @@ func TestPipe(t *testing.T) {
 		dir := t.TempDir()
 		writeFeed(t, dir, Memory{InfoFile: []byte(testInfo), AssetsFile: nil, QuotesFile: nil})
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)))
 		files, err := folder(dir).Files(t.Context(), time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		if _, _, err := Read(t.Context(), files, ReadOptions{}); !errors.Is(err, durable.ErrNotRegular) {
 			t.Errorf("%s: %v", name, err)
 		}

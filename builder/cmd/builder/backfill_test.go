@@ -14,13 +14,9 @@ import (
 func headOf(t *testing.T, dir string) *publish.Head {
 	t.Helper()
 	store, err := dirstore.Open(dir, dirstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	head, err := publish.ReadHead(t.Context(), store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return head
 }
 

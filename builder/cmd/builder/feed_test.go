@@ -39,9 +39,7 @@ func tree(t *testing.T, dir string) map[string]string {
 		files[path] = string(b)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return files
 }
 
@@ -49,9 +47,7 @@ func tree(t *testing.T, dir string) map[string]string {
 func entries(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	list, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	for _, e := range list {
 		names = append(names, e.Name())
 	}
@@ -134,9 +130,7 @@ func TestNewFolders(t *testing.T) {
 			above := t.TempDir()
 			dir := filepath.Join(above, "feed")
 			if test.prepare != nil {
-				if err := test.prepare(dir); err != nil {
-					t.Fatal(err)
-				}
+				ok(t, test.prepare(dir))
 			}
 			before := entries(t, above)
 			r := command(t, "feed", "--source", test.src, "--out", dir)

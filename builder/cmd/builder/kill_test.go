@@ -49,9 +49,7 @@ func TestKill(t *testing.T) {
 	t.Run("folder", func(t *testing.T) {
 		root := filepath.Join(t.TempDir(), "store")
 		store, err := dirstore.Open(root, dirstore.Options{Create: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		(&killer{store: store, address: "file:" + root}).kill(t, kills)
 	})
 	if kills < manyKills {
@@ -61,9 +59,7 @@ func TestKill(t *testing.T) {
 		server := testserver.MinIO(t)
 		address := server.URL("kill")
 		store, err := s3store.Open(address, server.Options())
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		t.Cleanup(func() { store.Close() })
 		(&killer{store: store, address: address, env: server.Env()}).kill(t, kills)
 	})
@@ -107,13 +103,9 @@ func (k *killer) start(t *testing.T, at time.Time, seed int) *builderRun {
 		"--time", at.Format(time.RFC3339), "--force")
 	cmd.Env, cmd.Stdout = append(cmd.Env, k.env...), k.stdout
 	log, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	b := &builderRun{began: time.Now(), steps: newStepReader(log)}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, cmd.Start())
 	b.kill = func() { _ = cmd.Process.Kill() } // one that has exited needs none
 	b.wait = cmd.Wait
 	return b
@@ -185,13 +177,9 @@ func (k *killer) kill(t *testing.T, kills int) {
 func fullPipe(t *testing.T) *os.File {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	t.Cleanup(func() { r.Close(); w.Close() })
-	if err := w.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.SetWriteDeadline(time.Now().Add(time.Second)))
 	if _, err := w.Write(make([]byte, 8<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("a pipe that nobody reads: %v", err)
 	}
@@ -257,18 +245,14 @@ func (k *killer) pair(t *testing.T, first, second time.Duration) {
 func (k *killer) check(t *testing.T) {
 	t.Helper()
 	before, err := publish.ReadHead(t.Context(), k.store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	report, err := artifacts.Check(t.Context(), k.store, ledger.Refs, nil)
 	if err != nil || len(report.Problems) > 0 {
 		t.Fatalf("after a kill: %v, %q", err, report.Problems)
 	}
 	k.build(t)
 	after, err := publish.ReadHead(t.Context(), k.store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if after.Pointer.Sequence != before.Pointer.Sequence+1 || after.Pointer.Store != before.Pointer.Store {
 		t.Fatalf("pointer %+v, was %+v", after.Pointer, before.Pointer)
 	}
@@ -286,8 +270,6 @@ func (k *killer) table(t *testing.T) {
 			t.Errorf("no builder was killed in %q", stage)
 		}
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Flush())
 	t.Logf("two builds at once take %v\n%s", k.length.Round(time.Millisecond), strings.TrimRight(b.String(), "\n"))
 }

@@ -102,12 +102,8 @@ func startRun(ctx context.Context, t *testing.T, root string, more ...string) *r
 	}
 	p.cmd.Env = append(p.cmd.Env, asBuilderLease+"=6s")
 	log, err := p.cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
+	ok(t, p.cmd.Start())
 	go func() {
 		defer close(p.lines)
 		for s := bufio.NewScanner(log); s.Scan(); {

@@ -75,9 +75,7 @@ func serveEdge(t *testing.T, cfg edge.Config) (e *edge.Edge, stop func()) {
 	t.Helper()
 	cfg.Listen, cfg.Admin = "127.0.0.1:0", "127.0.0.1:0"
 	e, err := edge.New(context.Background(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx) }()
@@ -228,9 +226,7 @@ func TestBrokenStore(t *testing.T) {
 		t.Fatal(manifests, err)
 	}
 	for _, m := range manifests {
-		if err := os.Truncate(m, 10); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.Truncate(m, 10))
 	}
 	if r := command(t, "verify", "--store", store); r.status != cmdline.Failed ||
 		!strings.Contains(r.stdout, "problem: ") {
@@ -271,9 +267,7 @@ func TestOpen(t *testing.T) {
 			all = append(all, fmt.Sprint(p, info.ModTime(), info.Size()))
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		return all
 	}
 	done(t, "build", "--source", simulated, "--store", "file:"+path)
@@ -295,9 +289,7 @@ func TestStatusDamagedPointer(t *testing.T) {
 		t.Errorf("before the first build: %s", out)
 	}
 	done(t, "build", "--source", simulated, "--store", "file:"+path)
-	if err := os.Truncate(filepath.Join(path, "current"), 100); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Truncate(filepath.Join(path, "current"), 100))
 	if out := done(t, "status", "--store", "file:"+path); strings.Contains(out, noSnapshot) ||
 		!strings.Contains(out, "pointer to the published snapshot cannot be read") {
 		t.Errorf("with a damaged pointer: %s", out)
@@ -350,9 +342,7 @@ func TestWrongBucket(t *testing.T) {
 func TestFailures(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(file, nil, 0o644))
 	store := "file:" + filepath.Join(dir, "store")
 	for _, args := range [][]string{
 		{"build", "--source", "feed:" + filepath.Join(dir, "none"), "--store", store},
@@ -389,9 +379,7 @@ func TestKeys(t *testing.T) {
 	object(t, done(t, "keys", "rotate", "--store", store, id, "--overlap", "1h", "--json"))
 	done(t, "keys", "revoke", "--store", store, id)
 	var list []map[string]any
-	if err := json.Unmarshal([]byte(done(t, "keys", "list", "--store", store, "--json")), &list); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, json.Unmarshal([]byte(done(t, "keys", "list", "--store", store, "--json")), &list))
 	if len(list) != 3 || list[0]["id"] != id || list[0]["revoked"] == nil || list[1]["revoked"] != nil ||
 		list[1]["rate"] != 100.0 {
 		t.Errorf("list %v", list)
@@ -436,9 +424,7 @@ func TestRunStops(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "store")
 	p := startRun(ctx, t, root, "--source", "sim:?assets=2000")
 	p.until(t, "msg=build step=objects")
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	if err := p.wait(); err != nil {
 		t.Errorf("stopped in the middle of a build: %v\n%s", err, p.log.String())
 	}
@@ -454,5 +440,13 @@ func TestAllowNames(t *testing.T) {
 	if r.status != cmdline.Usage ||
 		!strings.Contains(r.stderr, "bad-rows, stale, shrink, moves, median, caps, volumes, caps-lost, renamed") {
 		t.Errorf("status %d, %s", r.status, r.stderr)
+	}
+}
+
+// ok ends the test if err is not nil.
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

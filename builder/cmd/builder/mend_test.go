@@ -72,9 +72,7 @@ func TestSignedStore(t *testing.T) {
 	t.Setenv("BUILDER_STORE", "file:store")
 	done(t, "build", "--source", simulated, "--time", "2026-11-21T07:10:00Z")
 	var made keys.Created
-	if err := json.Unmarshal([]byte(done(t, "keys", "create", "--name", "n", "--json")), &made); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, json.Unmarshal([]byte(done(t, "keys", "create", "--name", "n", "--json")), &made))
 	done(t, "keygen", "sign.key")
 	done(t, "sign", "--sign-key", "sign.key")
 	for _, args := range []string{
@@ -113,9 +111,7 @@ func TestMend(t *testing.T) {
 	_, good := create("two")
 
 	reader, err := dirstore.NewReader(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	cfg := edge.Config{Reader: reader, CacheDir: cache, Poll: 5 * time.Millisecond}
 	cfg.Server.AddressRate, cfg.Server.AddressBurst = 1_000_000, 1_000_000
 	e, _ := serveEdge(t, cfg)
@@ -148,9 +144,7 @@ func (m *mending) repair(t *testing.T) {
 	if r := command(t, "backup", "--store", store, "--to", backup); r.status != cmdline.Failed {
 		t.Errorf("backup to a folder that is missing: %+v", r)
 	}
-	if err := os.Mkdir(m.copied, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Mkdir(m.copied, 0o755))
 	if r := object(t, done(t, "backup", "--store", store, "--to", backup, "--json")); r["copied"] != r["objects"] ||
 		r["sequence"] != 2.0 {
 		t.Errorf("backup %v", r)
@@ -161,9 +155,7 @@ func (m *mending) repair(t *testing.T) {
 	view := artifacts.ObjectKey(manifest.View("assets", "rank").Objects[0].Digest)
 	root := artifacts.ObjectKey(manifest.Ledger.Digest)
 	for _, key := range []string{view, root} {
-		if err := os.Truncate(filepath.Join(m.folder, key), 20); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.Truncate(filepath.Join(m.folder, key), 20))
 	}
 	r := command(t, "repair", "--store", store, "--from", m.cache)
 	if r.status != cmdline.Failed || !strings.Contains(r.stdout, "mended: "+view+" from "+m.cache) ||
@@ -204,9 +196,7 @@ func (m *mending) restore(t *testing.T) {
 	sequence := uint64(2)
 	for i, flags := range [][]string{{}, {"--keys-from-backup"}, {"--seen", "9000"}} {
 		for _, name := range []string{"objects", "manifests", "current", "change"}[i:] {
-			if err := os.RemoveAll(filepath.Join(m.folder, name)); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, os.RemoveAll(filepath.Join(m.folder, name)))
 		}
 		out := done(t, append([]string{"restore", "--store", store, "--from", backup}, flags...)...)
 		if sequence = headOf(t, m.folder).Pointer.Sequence; !strings.Contains(out, "is published (sequence ") ||
@@ -273,17 +263,13 @@ func TestKillMend(t *testing.T) {
 			args, killed := append([]string{c.name}, c.args...), 0
 			var length time.Duration
 			for i := range kills + 1 { // the first is not killed
-				if err := os.RemoveAll(path("target")); err != nil {
-					t.Fatal(err)
-				}
+				ok(t, os.RemoveAll(path("target")))
 				if err := c.prepare(); err != nil {
 					t.Fatal(err)
 				}
 				began := time.Now()
 				cmd := builderProcess(t.Context(), args...)
-				if err := cmd.Start(); err != nil {
-					t.Fatal(err)
-				}
+				ok(t, cmd.Start())
 				if i > 0 {
 					// it may have ended
 					time.AfterFunc(length*time.Duration(i)/time.Duration(kills), func() { _ = cmd.Process.Kill() })

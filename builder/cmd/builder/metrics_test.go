@@ -27,9 +27,7 @@ func TestRunMetrics(t *testing.T) {
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Get("http://" + address[1] + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	body, err := io.ReadAll(res.Body)
 	_ = res.Body.Close()
 	for _, line := range []string{
@@ -40,9 +38,7 @@ func TestRunMetrics(t *testing.T) {
 			t.Errorf("no %q (%v) in\n%s", line, err, body)
 		}
 	}
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	if err := p.wait(); err != nil {
 		t.Errorf("%v: %s", err, p.log.String())
 	}
@@ -52,9 +48,7 @@ func TestRunMetrics(t *testing.T) {
 // anything.
 func TestMetricsAddress(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	defer ln.Close()
 	r := command(t, "run", "--source", simulated, "--store", "file:"+t.TempDir(), "--metrics", ln.Addr().String())
 	if r.status != cmdline.Failed || !strings.Contains(r.stderr, "--metrics") {

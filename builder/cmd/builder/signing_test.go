@@ -25,9 +25,7 @@ import (
 // 200. After each block the store is in the state that the block is for.
 func TestSigningByTheRunbook(t *testing.T) {
 	text, err := os.ReadFile("../../../deploy/runbook.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	blocks := regexp.MustCompile("(?ms)^```sh signing\n(.*?)^```$").FindAllSubmatch(text, -1)
 	if len(blocks) != 3 {
 		t.Fatalf("%d blocks of signing in the runbook, want 3", len(blocks))

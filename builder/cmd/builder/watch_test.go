@@ -80,9 +80,7 @@ func watch(t *testing.T, store artifacts.Reader) *watcher {
 func (w *watcher) until(t *testing.T, at time.Time) {
 	t.Helper()
 	w.ask <- at.Format(model.TimeFormat)
-	if err := <-w.seen; err != nil {
-		t.Fatal(err)
-	}
+	ok(t, <-w.seen)
 }
 
 // run asks until ctx ends. What was wrong is reported by the next until.

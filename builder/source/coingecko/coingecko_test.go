@@ -192,9 +192,7 @@ func TestPages(t *testing.T) {
 		}
 		s = over(t, p.Transport(), "", "COINGECKO_PRO_API_KEY=k")
 		feed, report, err := source.Read(t.Context(), providertest.Files(t, s), source.ReadOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		// Repeats within a page are the reader's to report.
 		if len(feed.Quotes) != 3 || report.Files[1].Rejected != 248 {
 			t.Errorf("%d quotes, %+v", len(feed.Quotes), report.Files[1])

@@ -36,9 +36,7 @@ func recordings(t *testing.T) map[string]string {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, "coins_markets.json"), b, 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		dirs[filepath.Base(day)] = dir
 	}
 	dirs["another program's fixtures"], dirs["the provider's examples"] = fixtures(t), examples(t)
@@ -55,13 +53,9 @@ func fixtures(t *testing.T) string {
 		"asset_platforms": "GetAssetPlatforms",
 	} {
 		b, err := os.ReadFile(filepath.Join(providertest.Recorded(t, "recorded/coingecko-fixtures"), file+".txt"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		lines := strings.SplitAfterN(string(b), "\n", 4)
-		if err := os.WriteFile(filepath.Join(dir, name+".json"), []byte(lines[3]), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(filepath.Join(dir, name+".json"), []byte(lines[3]), 0o644))
 	}
 	return dir
 }
@@ -69,9 +63,7 @@ func fixtures(t *testing.T) string {
 // examples makes a recording of those in the provider's OpenAPI description.
 func examples(t *testing.T) string {
 	b, err := os.ReadFile(filepath.Join(providertest.Recorded(t, "recorded/coingecko-openapi"), "demo-api.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	doc, _ := provider.Object(b)
 	dir := t.TempDir()
 	for name, path := range map[string]string{
@@ -84,9 +76,7 @@ func examples(t *testing.T) string {
 		if _, err := provider.CheckArray(body); err != nil {
 			t.Fatalf("the example of %s: %v", path, err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, name+".json"), body, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(filepath.Join(dir, name+".json"), body, 0o644))
 	}
 	return dir
 }
@@ -119,9 +109,7 @@ func compareRowByRow(t *testing.T, dir string) {
 		if os.IsNotExist(err) {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		providertest.SameValues(t, files, c.file, providertest.Rows(t, b), c.needed, c.fields)
 	}
 	providertest.AllAccepted(t, files)
@@ -260,4 +248,12 @@ func TestNastyRows(t *testing.T) {
 			markets: provider.Rows([]byte(`[{"id":"b","symbol":"b","name":"B","current_price":2},` + row + `]`)),
 		}
 	})
+}
+
+// ok ends the test if err is not nil.
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -52,9 +52,7 @@ func start(t *testing.T) *server {
 func (s *server) exec(t *testing.T, sql string) {
 	t.Helper()
 	conn, err := pgconn.Connect(t.Context(), s.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	defer conn.Close(context.Background())
 	if _, err := conn.Exec(t.Context(), sql).ReadAll(); err != nil {
 		t.Fatal(err)
@@ -85,13 +83,9 @@ func (s *server) files(t *testing.T, others map[string]string) (source.Files, er
 
 func (s *server) everyType(t *testing.T) {
 	files, err := s.files(t, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	feed, report, err := source.Read(t.Context(), files, source.ReadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	var rejected []string
 	for _, f := range report.Files {
 		for _, r := range f.Rejections {
@@ -136,9 +130,7 @@ func (s *server) everyType(t *testing.T) {
 func (s *server) assetsAlone(t *testing.T) {
 	before := time.Now().Truncate(time.Second)
 	files, err := s.files(t, map[string]string{"feed": "", "chains": "", "quotes": "select 1 as key where false"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	feed, _, err := source.Read(t.Context(), files, source.ReadOptions{})
 	if err != nil || feed.Database != "postgres" || feed.Time.Before(before) || feed.Time.After(time.Now()) ||
 		len(feed.Quotes)+len(feed.Chains) != 0 {
@@ -150,9 +142,7 @@ func (s *server) oneState(t *testing.T) {
 	// While the query for the quotes waits for a lock, all rows are deleted: it
 	// and those behind it see them all the same.
 	holder, err := pgconn.Connect(t.Context(), s.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	defer holder.Close(context.Background())
 	if _, err := holder.Exec(t.Context(), "select pg_advisory_lock(1)").ReadAll(); err != nil {
 		t.Fatal(err)
@@ -170,12 +160,8 @@ func (s *server) oneState(t *testing.T) {
 			"quotes":    "select asset as key, price from quote where (select pg_advisory_lock_shared(1)) is not null",
 			"exchanges": `select id as key, name, slug from asset`,
 		})
-	if err := <-removed; err != nil {
-		t.Fatal(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, <-removed)
+	ok(t, err)
 	feed, _, err := source.Read(t.Context(), files, source.ReadOptions{})
 	if err != nil || len(feed.Assets) != 2 || len(feed.Quotes) != 2 || len(feed.Exchanges) != 2 {
 		t.Errorf("%+v, %v", feed, err)
@@ -227,13 +213,9 @@ func TestPostgres(t *testing.T) {
 
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "assets.sql"), []byte("select of a file"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(filepath.Join(dir, "assets.sql"), []byte("select of a file"), 0o600))
 	src, err := Open(t.Context(), "//u@h.example/db?sslmode=disable&sql.quotes=select+1&sql="+dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	d := src.(*database)
 	if d.String() != "postgres://u@h.example/db" || d.queries["assets"] != "select of a file" ||
 		d.queries["quotes"] != "select 1" || d.timeout != defaultTimeout {
@@ -258,5 +240,13 @@ func TestOpen(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, want %s", rest, err, want)
 		}
+	}
+}
+
+// ok ends the test if err is not nil.
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -28,9 +28,7 @@ func clientOf(t *testing.T, h http.Handler, plan Plan) *client {
 	plan.Base = cmp.Or(plan.Base, "https://api.example.test/v1")
 	plan.PerMinute, plan.Burst = cmp.Or(plan.PerMinute, 6000), cmp.Or(plan.Burst, 100)
 	c, err := newClient(plan, &quota{now: time.Now}, pipe.Transport{Handler: h}, discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return c
 }
 
@@ -87,9 +85,7 @@ func TestGetSends(t *testing.T) {
 			headers: headers{`"old"`, "Fri, 20 Nov 2026 07:20:00 GMT"},
 			check:   func([]byte) error { return nil },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		if want := "https://api.example.test/v1/coins/%2E%2E%2Fa%20b%5B%C3%A9%5D?a=x&b=1+2"; got.URL.String() != want {
 			t.Errorf("asked for %s, want %s", got.URL, want)
 		}
@@ -430,4 +426,12 @@ func gzipped(s string) string {
 	_, _ = io.WriteString(w, s)
 	_ = w.Close()
 	return b.String()
+}
+
+// ok ends the test if err is not nil.
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

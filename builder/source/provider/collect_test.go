@@ -37,16 +37,12 @@ type subject struct {
 func open(t *testing.T, p *providertest.Provider, options string) subject {
 	t.Helper()
 	o, err := provider.ParseOptions("test", "?"+options, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	m := &market{}
 	env := provider.Env{Log: slog.New(slog.DiscardHandler), Transport: p.Transport()}
 	plan := provider.Plan{Base: "https://api.example.test", PerMinute: 60_000, Burst: 1000}
 	s, err := provider.NewSource(o, env, plan, func() provider.Market { return m })
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return subject{s, m}
 }
 
@@ -55,9 +51,7 @@ func (s subject) collect(t *testing.T, ask func(r provider.Round) error) []sourc
 	t.Helper()
 	s.ask = ask
 	files, err := s.Files(t.Context(), time.Unix(1, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return files.(source.Provenance).Parts()
 }
 
@@ -480,18 +474,14 @@ func TestCacheOutlivesTheProcess(t *testing.T) {
 		get(t, c, rowsPart(0)).check(t, "1", source.PartNew)
 
 		// A file that was damaged is as good as none.
-		if err := os.WriteFile(filepath.Join(dir, "rows.json"), []byte(`[7]`), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(filepath.Join(dir, "rows.json"), []byte(`[7]`), 0o644))
 		get(t, open(t, away, cached), rowsPart(0)).check(t, "", source.PartMissing)
 		// And so is a cache of nonsense, or of another provider.
 		for _, index := range []string{
 			"{", `{"format":2,"source":"test"}`, `{"format":1,"source":"other"}`,
 			`{"format":1,"source":"test","parts":{"rows":{}}}`,
 		} {
-			if err := os.WriteFile(filepath.Join(dir, "recording.json"), []byte(index), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, os.WriteFile(filepath.Join(dir, "recording.json"), []byte(index), 0o644))
 			get(t, open(t, p, cached), rowsPart(time.Hour)).check(t, "1", source.PartNew)
 		}
 		get(t, open(t, p, cached), rowsPart(time.Hour)).check(t, "1", source.PartKept)
@@ -535,9 +525,7 @@ func TestRecordAndReplay(t *testing.T) {
 		began := time.Now()
 		live := open(t, p, "slow=9")
 		live.ask = ask
-		if err := live.Record(t.Context(), dir); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, live.Record(t.Context(), dir))
 		for file, want := range map[string]string{
 			"rows.json": " [ 1.50 ,\n2e-8 ] ", "pages.1.json": `[1,2]`, "pages.2.json": `[3]`,
 			"coins/a.json": `{"id":"a"}`,
@@ -555,13 +543,9 @@ func TestRecordAndReplay(t *testing.T) {
 		replay := "replay=" + dir
 		replayed := open(t, providertest.New(), replay)
 		replayed.ask = ask
-		if err := replayed.Record(t.Context(), again); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, replayed.Record(t.Context(), again))
 		files, err := replayed.Files(t.Context(), time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		if _, at, err := source.ReadInfo(t.Context(), files); err != nil || !at.Equal(began) {
 			t.Errorf("replayed at %v, recorded at %v, %v", at, began, err)
 		}
@@ -570,9 +554,7 @@ func TestRecordAndReplay(t *testing.T) {
 		}
 
 		// What was changed is not what was recorded.
-		if err := os.WriteFile(filepath.Join(dir, "rows.json"), []byte(`[3]`), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(filepath.Join(dir, "rows.json"), []byte(`[3]`), 0o644))
 		g := get(t, open(t, p, replay), rowsPart(0))
 		if g.err == nil || !strings.Contains(g.err.Error(), "rows.json is not what recording.json says it is") {
 			t.Errorf("changed by hand: %v", g.err)
@@ -591,9 +573,7 @@ func tree(t *testing.T, dir string) map[string]string {
 		files[rel] = string(b)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return files
 }
 
@@ -690,9 +670,7 @@ func TestParseOptions(t *testing.T) {
 		}
 	}
 	o, err := provider.ParseOptions("test", "?slow=7", taken)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if n, err := o.Number("slow", 1, 0, 7); n != 7 || err != nil {
 		t.Errorf("slow: %d, %v", n, err)
 	}
@@ -701,5 +679,13 @@ func TestParseOptions(t *testing.T) {
 	}
 	if _, err := o.Number("slow", 1, 0, 6); err == nil || err.Error() != "slow=7: want a whole number from 0 to 6" {
 		t.Errorf("slow beyond its range: %v", err)
+	}
+}
+
+// ok ends the test if err is not nil.
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -34,9 +34,7 @@ func TestEveryCallCounts(t *testing.T) {
 	defer server.Close()
 	q := &quota{dir: t.TempDir(), now: time.Now}
 	c, err := newClient(Plan{Base: server.URL, PerMinute: 100_000, Burst: 100}, q, nil, discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	for range 20 {
 		_, _, _ = c.try(t.Context(), request{path: "/x", check: func([]byte) error { return nil }})
 	}

@@ -27,13 +27,9 @@ func TestIntervals(t *testing.T) {
 		env.Transport, env.Cache = p.Transport(), t.TempDir()
 		src, err := source.Open(t.Context(), "coincap:?base=https%3A%2F%2Fapi.example.test",
 			map[string]source.Opener{"coincap": coincap.Opener(env)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		files, err := src.Files(t.Context(), time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		// 2,500 calls a month let it ask every forty minutes, and not for each snapshot.
 		if part := files.(source.Provenance).Parts()[0]; part.Every < 30*time.Minute || part.Every > time.Hour {
 			t.Errorf("asked for every %v", part.Every)
@@ -79,9 +75,7 @@ func TestAgeOfRows(t *testing.T) {
 				p.Set("/rows", []byte("["+c.rows+"]"))
 				live, dir := open(t, p, ""), t.TempDir()
 				part := live.collect(t, ask(t))[0]
-				if err := live.Record(t.Context(), dir); err != nil {
-					t.Fatal(err)
-				}
+				ok(t, live.Record(t.Context(), dir))
 				replayed := open(t, p, "replay="+dir).collect(t, ask(t))[0]
 				if !replayed.Newest.IsZero() || !replayed.Quotes || replayed.Untimed {
 					t.Errorf("replayed: %+v", replayed)

@@ -119,9 +119,7 @@ func TestShare(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := &counted{paths: map[string]int{}}
 			s, err := openSmall(t, c, options)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			costs, err := s.Costs(t.Context())
 			if err != nil || len(c.calls) > 0 {
 				t.Fatal(err, c.calls)
@@ -164,13 +162,9 @@ func TestQuotaFile(t *testing.T) {
 			`{"format":1,"calls":{"2099-01-01":1000}}`:                             false,
 			`{"format":1,"calls":{"1999-01-01":1000}}`:                             true,
 		} {
-			if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, os.WriteFile(file, []byte(content), 0o600))
 			s, err := openSmall(t, c, "?cache="+dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			c.calls = nil
 			_, err = s.Files(t.Context(), time.Time{})
 			if len(c.calls) > 0 != asked || (err == nil) != asked {
@@ -182,9 +176,7 @@ func TestQuotaFile(t *testing.T) {
 					t.Errorf("%s: two days later: %v", content, err)
 				}
 			}
-			if err := os.RemoveAll(dir); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, os.RemoveAll(dir))
 			if err := os.Mkdir(dir, 0o700); err != nil {
 				t.Fatal(err)
 			}

@@ -35,23 +35,17 @@ var allFiles = []string{
 func filesAt(t testing.TB, assets int, seed uint64, when time.Time) *moment {
 	t.Helper()
 	files, err := newMarket(assets, seed, nil).Files(t.Context(), when)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return files.(*moment)
 }
 
 func read(t testing.TB, files source.Files, name string) []byte {
 	t.Helper()
 	f, err := files.Open(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	defer f.Close()
 	b, err := io.ReadAll(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return b
 }
 
@@ -118,9 +112,7 @@ func TestWords(t *testing.T) {
 	counts, words, beginnings := map[string]int{}, 0, map[string]int{}
 	for line := range bytes.Lines(read(t, filesAt(t, n, 1, at), source.AssetsFile)) {
 		var row struct{ Name string }
-		if err := json.Unmarshal(line, &row); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, json.Unmarshal(line, &row))
 		for word := range strings.FieldsFuncSeq(strings.ToLower(row.Name),
 			func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
 			counts[word]++
@@ -174,18 +166,14 @@ func TestFiles(t *testing.T) {
 	}
 	for _, name := range allFiles {
 		f, err := files.Open(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		if err := iotest.TestReader(f, read(t, filesAt(t, 1000, 1, at), name)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	f, err := files.Open(ctx, source.AssetsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if _, err := f.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
@@ -193,9 +181,7 @@ func TestFiles(t *testing.T) {
 	if n, err := io.Copy(io.Discard, f); !errors.Is(err, context.Canceled) || n > 2*chunk {
 		t.Errorf("canceled: read %d bytes more, %v", n, err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, f.Close())
 	if _, err := f.Read(make([]byte, 1)); !errors.Is(err, fs.ErrClosed) {
 		t.Errorf("closed: got %v, want fs.ErrClosed", err)
 	}
@@ -209,13 +195,9 @@ func TestRead(t *testing.T) {
 		m := newMarket(assets, rapid.Uint64().Draw(rt, "seed"), nil)
 		when := time.Unix(rapid.Int64Range(yearOne+600, 253402300799).Draw(rt, "time"), 0)
 		files, err := m.Files(t.Context(), when)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		ok(rt, err)
 		feed, report, err := source.Read(t.Context(), files, source.ReadOptions{})
-		if err != nil {
-			rt.Fatal(err)
-		}
+		ok(rt, err)
 		for _, f := range report.Files {
 			if f.Rejected != 0 || len(f.Rejections) != 0 {
 				rt.Errorf("%v: %+v", m, f)
@@ -286,9 +268,7 @@ func TestOddities(t *testing.T) {
 func prices(t *testing.T, assets int, when time.Time) map[string]float64 {
 	t.Helper()
 	feed, _, err := source.Read(t.Context(), filesAt(t, assets, 1, when), source.ReadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	out := map[string]float64{}
 	for _, q := range feed.Quotes {
 		out[feed.Assets[q.Asset].Key] = float64(q.Price.Hi)*(1<<64) + float64(q.Price.Lo)
@@ -381,5 +361,13 @@ func TestAssetsComeAndGo(t *testing.T) {
 		if key := fmt.Sprintf("sim-%c", "0123456789abcdefghijk"[i]); quotes[key] != 30 || now[key] == 0 {
 			t.Errorf("%s is not always there", key)
 		}
+	}
+}
+
+// ok ends the test if err is not nil.
+func ok(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
