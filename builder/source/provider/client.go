@@ -22,21 +22,20 @@ import (
 
 // Bounds of a request. A build has ten minutes for all of them.
 const (
-	// maxBody bounds an answer, in bytes, after decompression.
+	// maxBody bounds a decompressed answer, in bytes.
 	maxBody = 64 << 20
 	// tryTime bounds one try, from dialling to the body's last byte.
 	tryTime = time.Minute
-	// tries bounds how often a request is made, and requestTime how long it is
-	// tried for.
+	// tries bounds how often a request is made, and requestTime its total time.
 	tries       = 4
 	requestTime = 3 * time.Minute
-	// maxPause is the longest Retry-After that is waited for.
+	// maxPause is the longest Retry-After that a request waits for.
 	maxPause = 90 * time.Second
 	// maxRedirects bounds redirects, all of them to the same host.
 	maxRedirects = 3
 )
 
-// userAgent says to providers who is asking.
+// userAgent tells providers which program asks.
 const userAgent = "marketdata-builder/1 (read-only market data service)"
 
 // client asks one provider. It is safe for concurrent use.
@@ -84,10 +83,10 @@ func newClient(plan Plan, q *quota, transport http.RoundTripper, log *slog.Logge
 	}, nil
 }
 
-// errRedirect is final: asking again would be answered in the same way.
+// errRedirect is final: asking again would give the same answer.
 var errRedirect = errors.New("redirected to another host, or too often")
 
-// sameHost keeps the key, and the request, with the provider.
+// sameHost keeps the key and the request at the provider's host.
 func sameHost(req *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects || req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
 		return errRedirect
@@ -160,7 +159,7 @@ func (c *client) get(ctx context.Context, req request) (body []byte, got headers
 	return body, got, nil
 }
 
-// turn waits until a request of a value may be made.
+// turn waits until a request of this value may be made.
 func (c *client) turn(ctx context.Context, value Value) error {
 	c.mu.Lock()
 	until := c.until
@@ -227,8 +226,8 @@ func (c *client) try(ctx context.Context, req request) (body []byte, got headers
 	return body, headers{res.Header.Get("ETag"), res.Header.Get("Last-Modified")}, nil
 }
 
-// transportError takes the URL out of an error of net/http: the caller names
-// the path.
+// transportError removes the URL from an error of net/http: the caller names the
+// path.
 func (c *client) transportError(err error) error {
 	if errors.Is(err, errRedirect) {
 		return backoff.Permanent(errRedirect)
@@ -244,15 +243,15 @@ func (c *client) transportError(err error) error {
 	if errors.As(err, &dns) && dns.IsNotFound {
 		return fmt.Errorf("no such host: %s", dns.Name)
 	}
-	return outside.Error(err, c.plan.Key) // net/http quotes what is no HTTP
+	return outside.Error(err, c.plan.Key) // net/http quotes answers that are not HTTP
 }
 
-// maxMessage bounds what is read of an error's body, in bytes: far more than is
-// quoted, so that no part of a key at its end is.
+// maxMessage bounds how much of an error's body is read, in bytes: far more than is
+// quoted, so that part of a key at its end is never quoted.
 const maxMessage = 64 << 10
 
 func (c *client) statusError(res *http.Response, value Value) error {
-	b, _ := io.ReadAll(io.LimitReader(res.Body, maxMessage)) // a message that breaks off is fine
+	b, _ := io.ReadAll(io.LimitReader(res.Body, maxMessage)) // a truncated message is fine
 	err := &statusError{res.StatusCode, outside.Text(string(b), c.plan.Key)}
 	if !err.mayPass() {
 		return backoff.Permanent(err)
@@ -271,7 +270,7 @@ func (c *client) statusError(res *http.Response, value Value) error {
 	return err
 }
 
-// maxRetryAfter bounds what is believed of a Retry-After.
+// maxRetryAfter is the longest Retry-After that the client believes.
 const maxRetryAfter = 24 * time.Hour
 
 // retryAfter reads Retry-After (RFC 9110, section 10.2.3): seconds or a date.

@@ -1,6 +1,6 @@
-// Package provider is what the live providers of market data have in common
-// (packages coinpaprika, coingecko, coinmarketcap and coincap): a client with rate
-// limits and retries, a cache of the last good answers, and recordings.
+// Package provider is the common part of the live providers of market data (packages
+// coinpaprika, coingecko, coinmarketcap and coincap): a client with rate limits and
+// retries, a cache of the last good answers, and recordings.
 //
 // A provider's package implements [Market]: it describes each thing it asks for as a
 // [Part] (where to ask, how long an answer counts as new, how to check one), asks a
@@ -15,41 +15,40 @@
 //
 // # When the provider fails
 //
-// A request that fails in a way that may pass (no connection, a timeout, a
-// body that breaks off, 408, 425, 429, 5xx, an answer that is not what was
-// asked for) is made again, four times in all, with growing and random pauses.
-// Retry-After is obeyed by all requests of the client; when it asks for more
-// than a build can wait, the request fails and so do all others until then,
-// without being sent. Any other status is final.
+// The client retries a request whose failure may be temporary (no connection, a
+// timeout, a truncated body, 408, 425, 429, 5xx, an answer that fails its check), four
+// times in all, with growing random pauses. All requests of the client obey Retry-After.
+// If it asks for more than a build can wait, the request fails, and until then so do all
+// others, without being sent. Any other status is final.
 //
-// Pages are read until one is empty: one that is a row short does not end a list.
-// A list whose rows leave a gap in the directory of assets ([List].Of), that has
-// lost a field ([List].Has), or of which a page has the rows of the one before, is as
-// good as unavailable; so is one in pages without a directory that has lost a fifth of
-// the rows of its last good answer.
+// Pages are read until one is empty: a short page does not end a list. A list counts as
+// unavailable if its rows leave a gap in the directory of assets ([List].Of), if it has
+// lost a field ([List].Has), or if a page repeats the rows of the one before. So does a
+// list in pages without a directory that has lost a fifth of the rows of its last good
+// answer.
 //
-// Prices that are unavailable are taken from their last good answer, for as long as
-// that is not more than an hour overdue ([maxStale]); after that there is no feed.
-// Prices never wait for anything else: all other requests of a round, but those for a
-// directory that was never had, share 90 seconds ([optionalTime]). A part that fails
-// is put off until the next mark, then for twice as long each time, up to two hours
-// ([putOffMost]), over restarts too; its last good answer stays in use without a limit,
-// which is logged, stands in the build's report and is an alert. An answer that has
-// lost more than half of its rows is such a failure. A part that was never had is
-// missing, and without a directory there is no feed.
+// If prices are unavailable, their last good answer is used until it is an hour overdue
+// ([maxStale]); after that there is no feed. Prices never wait for anything else: all
+// other requests of a round share 90 seconds ([optionalTime]), except those for a
+// directory that was never received. A part that fails is put off until the next mark,
+// then for twice as long each time, up to two hours ([putOffMost]), also over restarts.
+// Its last good answer stays in use without a limit; this is logged, appears in the
+// build's report and raises an alert. An answer that has lost more than half of its rows
+// is such a failure. A part that was never received is missing, and without a directory
+// there is no feed.
 //
-// What is asked for one by one ([Round.Each]) is asked for again an hour after it
-// failed, then ever more rarely, at least each week, and the report names it; some
-// failures in a row put off all of the kind, as if it were a list.
+// A single item ([Round.Each]) that fails is asked for again an hour later, then ever
+// more rarely, at least each week, and the report names it. Some failures in a row put
+// off the whole kind, as if it were a list.
 //
-// A Retry-After that comes with anything but prices holds no prices back.
+// A Retry-After that comes with anything but prices does not delay prices.
 //
-// No more calls are made in a month than the quota has (option quota): they are
-// counted in the cache folder before they are made, and parts that do not fit are
-// asked for more rarely, by their [Value]. See [Cost].
+// The quota (option quota) bounds the calls of a month: the client counts them in the
+// cache folder before it makes them, and parts that do not fit are asked for more
+// rarely, by their [Value]. See [Cost].
 //
-// The last good answers are kept in memory, and in a folder too if there is one
-// (option cache), so that they outlive the process.
+// The last good answers are kept in memory, and in a folder if there is one (option
+// cache), where they outlive the process.
 //
 // # Recordings
 //

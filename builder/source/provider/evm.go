@@ -7,13 +7,12 @@ import (
 	"strings"
 )
 
-// EVMChain is a well-known EVM chain, for what a provider does not say of it.
+// EVMChain is a well-known EVM chain. It completes a provider's own data.
 type EVMChain struct {
 	// ID is the chain's id (EIP-155).
 	ID   uint64
 	Name string
-	// Native is the provider's key of the chain's native coin; "" when it is not
-	// known.
+	// Native is the provider's key of the chain's native coin; "" if unknown.
 	Native string
 }
 
@@ -39,7 +38,7 @@ func EVMChainByID(id string) (EVMChain, bool) {
 }
 
 // parseEVM reads the table, with the platforms in a column and the coins in the
-// next one. The table is part of the program: what is wrong with it is a panic.
+// next one. The table is part of the program, so an error in it panics.
 func parseEVM(table string, column int) map[string]EVMChain {
 	chains := map[string]EVMChain{}
 	for line := range strings.Lines(table) {

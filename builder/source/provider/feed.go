@@ -43,7 +43,7 @@ type Table struct {
 	rows int
 }
 
-// Rows is how many rows have been added.
+// Rows returns how many rows have been added.
 func (t *Table) Rows() int { return t.rows }
 
 // Field is a member of a row.
@@ -79,8 +79,7 @@ func Number(name string, n uint64) Field {
 	return Field{name, strconv.AppendUint(nil, n, 10)}
 }
 
-// Key is a field with a text, or with a whole number as a text: what an id is in a
-// feed.
+// Key is a field with an id: a text, or a whole number as a text.
 func Key(name string, id json.RawMessage) Field {
 	if integer.Match(id) {
 		return String(name, string(id))
@@ -97,8 +96,7 @@ func Integer(name string, value json.RawMessage) Field {
 	return Raw(name, value)
 }
 
-// DataTime is a field with a time as Time reads it, or else with the value as it
-// is.
+// DataTime is a field with a time that Time can read, or else with the unchanged value.
 func DataTime(name string, value json.RawMessage) Field {
 	for _, raw := range []json.RawMessage{value, json.RawMessage(Text(value))} {
 		if at := Time(raw); !at.IsZero() && !(len(raw) > 0 && raw[0] == '"') {
@@ -108,7 +106,7 @@ func DataTime(name string, value json.RawMessage) Field {
 	return Raw(name, value)
 }
 
-// Or is the field, or another one if it is left out.
+// Or returns f, or other if f is left out.
 func (f Field) Or(other Field) Field {
 	if f.raw == nil {
 		return other
@@ -131,17 +129,16 @@ func Strings(name string, values []string) Field {
 	return Field{name, append(b, ']')}
 }
 
-// Struct is a field with an object; one without members is written all the same.
+// Struct is a field with an object, which may be empty.
 func Struct(name string, members ...Field) Field { return Field{name, appendObject(nil, members)} }
 
-// Named begins a row with what those of a provider have: id as key and slug, and
-// name.
+// Named begins a row with the usual fields: the id as key and slug, and the name.
 func Named(of Fields, more ...Field) []Field {
 	id := of.Get("id")
 	return append([]Field{Key("key", id), Raw("name", of.Get("name")), Key("slug", id)}, more...)
 }
 
-// Quote is the row of a quote; none of a coin that is not traded.
+// Quote returns the row of a quote, or nil for a coin without a price.
 func Quote(coin Fields, price, marketCap, volume json.RawMessage) []Field {
 	if price == nil && coin.ID() != "" {
 		return nil
@@ -149,8 +146,8 @@ func Quote(coin Fields, price, marketCap, volume json.RawMessage) []Field {
 	return []Field{Key("key", coin.Get("id")), Raw("price", price), Raw("market_cap", marketCap), Raw("volume", volume)}
 }
 
-// AddRows adds the fields that row gives for each of the rows, if any. One that
-// is no object is added as it is, for the reader of the feed to set aside.
+// AddRows adds the fields that row returns for each of the rows, if any. A row that is
+// not an object is added unchanged, and the reader of the feed sets it aside.
 func (t *Table) AddRows(rows []Row, row func(of Fields) []Field) {
 	for _, r := range rows {
 		if r.Fields == nil {
@@ -164,8 +161,7 @@ func (t *Table) AddRows(rows []Row, row func(of Fields) []Field) {
 // Add adds a row.
 func (t *Table) Add(fields ...Field) { t.AddRaw(appendObject(nil, fields)) }
 
-// AddRaw adds a row as it is, on one line: one that the provider sent and that
-// is no object, for the reader of the feed to set aside.
+// AddRaw adds a row unchanged, on one line.
 func (t *Table) AddRaw(row json.RawMessage) {
 	if err := json.Compact(&t.buf, row); err != nil {
 		panic(fmt.Sprintf("BUG: a row that is not JSON: %v", err))

@@ -15,13 +15,13 @@ import (
 	"example.com/marketdata/internal/durable"
 )
 
-// Answer is what a provider said to a part.
+// Answer is a provider's answer to a part.
 type Answer struct {
-	// Fetched is when the provider last said so; a 304 counts. Zero: unknown.
+	// Fetched is when the provider last gave or confirmed (304) it; zero if unknown.
 	Fetched time.Time
-	// Gone: there is no such thing (404). Then there are no pages.
+	// Gone says that the thing does not exist (404). There are no pages then.
 	Gone bool
-	// Pages are one or more; a part that does not come in pages has one.
+	// Pages has one page if the part does not come in pages.
 	Pages []Page
 
 	at      string // Part.At
@@ -30,23 +30,21 @@ type Answer struct {
 
 // Page is one response of an answer.
 type Page struct {
-	// Body is what the provider sent; see Part.Reduce for when it is less.
+	// Body is as the provider sent it, unless Part.Reduce has reduced it.
 	Body []byte
 	headers
 
 	rows int // as Part.Check counts them
 }
 
-// headers are what is kept of a page beside its body.
+// headers are the validators of a page.
 type headers struct {
-	// ETag and LastModified are the provider's, to ask with the next time.
 	ETag         string `json:"etag,omitempty"`
 	LastModified string `json:"last_modified,omitempty"`
 }
 
-// Rows returns the rows of all pages of an answer that CheckArray has found good;
-// a has none when it is nil. A row of an id that an earlier page had is left out:
-// it moved between two requests.
+// Rows returns the rows of all pages, which Part.Check has accepted; none if a is nil. It
+// omits a row whose id an earlier page had: the row moved between two requests.
 func (a *Answer) Rows() []Row {
 	if a == nil {
 		return nil
@@ -73,7 +71,7 @@ func (a *Answer) Rows() []Row {
 	return list
 }
 
-// Object returns the members of an answer that is an object; none when a is nil.
+// Object returns the members of an answer that is an object; none if a is nil.
 func (a *Answer) Object() Fields {
 	if a == nil || len(a.Pages) == 0 {
 		return nil
@@ -83,7 +81,7 @@ func (a *Answer) Object() Fields {
 	return o
 }
 
-// rows is how many rows an answer has in all.
+// rows returns how many rows an answer has in all.
 func (a *Answer) rows() (n int) {
 	for _, p := range a.Pages {
 		n += p.rows
@@ -91,14 +89,14 @@ func (a *Answer) rows() (n int) {
 	return n
 }
 
-// folder is a recording or a cache; the layout is in the package's comment.
+// folder is a recording or a cache. The package comment has its layout.
 type folder struct {
 	dir    string
 	source string // the provider
 	index  index
 }
 
-// indexFile says what a folder holds. It is written last.
+// indexFile lists the contents of a folder. It is written last.
 const indexFile = "recording.json"
 
 // maxIndex bounds recording.json: some hundred thousand parts.
@@ -127,7 +125,7 @@ type indexPage struct {
 	headers
 }
 
-// openFolder reads what recording.json says; without one it says nothing.
+// openFolder reads recording.json, if there is one.
 func openFolder(dir, source string) (*folder, error) {
 	f := emptyFolder(dir, source)
 	b, err := durable.ReadFile(filepath.Join(dir, indexFile), maxIndex)
@@ -161,8 +159,8 @@ func emptyFolder(dir, source string) *folder {
 	}
 }
 
-// createFolder makes a folder for a recording; dir must be missing or empty, so
-// that nothing of an older one is left among the new answers.
+// createFolder makes a folder for a recording. dir must be missing or empty, so that it
+// cannot mix two recordings.
 func createFolder(dir, source string) (*folder, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -177,8 +175,7 @@ func createFolder(dir, source string) (*folder, error) {
 	return openFolder(dir, source)
 }
 
-// load reads the answer of a part and checks it; fs.ErrNotExist when there is
-// none.
+// load reads and checks the answer to a part; fs.ErrNotExist means that there is none.
 func (f *folder) load(p *Part) (a *Answer, err error) {
 	if e, ok := f.index.Parts[p.Name]; ok {
 		a, err = f.loadIndexed(p, e)
@@ -198,7 +195,7 @@ func (f *folder) load(p *Part) (a *Answer, err error) {
 	return a, p.checkRows(a)
 }
 
-// loadPlain reads what a folder holds that recording.json does not mention.
+// loadPlain reads an answer that recording.json does not mention.
 func (f *folder) loadPlain(p *Part) (*Answer, error) {
 	var a Answer
 	for n := 1; ; n++ {
@@ -236,7 +233,7 @@ func (f *folder) loadIndexed(p *Part, e indexEntry) (*Answer, error) {
 	return a, nil
 }
 
-// find reads page n of a part by the names that a file may have.
+// find reads page n of a part under any of the names that its file may have.
 func (f *folder) find(p *Part, n int) ([]byte, error) {
 	name := fileName(p, n)
 	b, err := durable.ReadFile(filepath.Join(f.dir, name), maxBody)
@@ -250,8 +247,8 @@ func (f *folder) find(p *Part, n int) ([]byte, error) {
 			return b, err
 		}
 	}
-	// NAME-anything.json, when there is one of it. Names have no characters
-	// that mean anything to Glob, the folder's may: hence a folder of its own.
+	// NAME-anything.json, if there is exactly one. Glob runs within the folder, whose
+	// own name may have special characters; parts' names have none.
 	like, globErr := fs.Glob(os.DirFS(f.dir), plain+"-*.json")
 	if globErr == nil && len(like) == 1 {
 		return durable.ReadFile(filepath.Join(f.dir, like[0]), maxBody)
@@ -259,7 +256,7 @@ func (f *folder) find(p *Part, n int) ([]byte, error) {
 	return nil, err
 }
 
-// save puts an answer into the folder. It counts from commit on.
+// save writes an answer. It takes effect with commit.
 func (f *folder) save(p *Part, a *Answer) error {
 	e := indexEntry{Fetched: a.Fetched.UTC(), Gone: a.Gone}
 	for n, page := range a.Pages {
@@ -273,7 +270,7 @@ func (f *folder) save(p *Part, a *Answer) error {
 	return nil
 }
 
-// renew notes that an answer that is in the folder was still right later.
+// renew notes that an answer in the folder was still valid at a later time.
 func (f *folder) renew(p *Part, fetched time.Time) {
 	if e, ok := f.index.Parts[p.Name]; ok {
 		e.Fetched = fetched.UTC()
@@ -291,7 +288,7 @@ func (f *folder) commit(t time.Time) error {
 	return putFile(filepath.Join(f.dir, indexFile), append(b, '\n'))
 }
 
-// fileName names the file of a part's page n, from 1.
+// fileName returns the name of the file of a part's page n, from 1.
 func fileName(p *Part, n int) string {
 	if p.Pager == nil {
 		return escapeName(p.Name) + ".json"
@@ -299,8 +296,8 @@ func fileName(p *Part, n int) string {
 	return fmt.Sprintf("%s.%d.json", escapeName(p.Name), n)
 }
 
-// Escape writes an id so that it can stand in a path, of a URL and of a file:
-// bytes other than letters, digits, - and _ as %XX.
+// Escape makes an id safe for the path of a URL or a file: it writes bytes other than
+// letters, digits, - and _ as %XX.
 func Escape(id string) string {
 	var b strings.Builder
 	for i := range len(id) {
@@ -331,8 +328,8 @@ func escapeName(name string) string {
 	return filepath.Join(Escape(kind), id)
 }
 
-// putFile writes a file under its name when it is whole. It does not wait for
-// the disk: recording.json has the digests of all.
+// putFile replaces a file in one step. It does not wait for the disk: recording.json has
+// the digests of all files.
 func putFile(path string, b []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// array takes a JSON array apart.
+// array returns the elements of a JSON array.
 func array(body []byte) ([]json.RawMessage, error) {
 	var rows []json.RawMessage
 	if err := json.Unmarshal(body, &rows); err != nil {
@@ -28,8 +28,8 @@ func array(body []byte) ([]json.RawMessage, error) {
 // bom is a byte order mark, which some servers put before JSON.
 var bom = []byte("\ufeff")
 
-// at returns what stands in a document at a path: names joined by dots, or "" for
-// all of it.
+// at returns the value at a path in a document: names joined by dots, or "" for the
+// whole document.
 func at(body []byte, path string) (json.RawMessage, error) {
 	body = bytes.TrimPrefix(body, bom)
 	if path == "" {
@@ -55,12 +55,11 @@ func within(path string, value []byte) []byte {
 // Row is a row of a provider's list.
 type Row struct {
 	Raw json.RawMessage
-	// Fields are its members; nil when it is no object.
+	// Fields are its members; nil if it is not an object.
 	Fields Fields
 }
 
-// Rows takes an answer of rows apart, which Check has found to be an array; nil
-// gives none.
+// Rows returns the rows of an array that Part.Check has accepted; none if body is nil.
 func Rows(body []byte) []Row {
 	if body == nil {
 		return nil
@@ -77,7 +76,7 @@ func Rows(body []byte) []Row {
 	return rows
 }
 
-// IDs lists the ids of rows, each once.
+// IDs returns the ids of rows, each once.
 func IDs(rows []Row) (ids []string) {
 	seen := map[string]bool{"": true}
 	for _, row := range rows {
@@ -89,8 +88,8 @@ func IDs(rows []Row) (ids []string) {
 	return ids
 }
 
-// Missing are the rows of ids that none of some lists has, each once. Rows without
-// an id are left out: they are set aside where they came from.
+// Missing returns the rows whose ids no list of in has, each id once. It omits rows
+// without an id: the reader sets them aside in the list they came from.
 func Missing(rows []Row, in ...[]Row) (missing []Row) {
 	known := map[string]bool{"": true}
 	for _, id := range IDs(slices.Concat(in...)) {
@@ -105,7 +104,7 @@ func Missing(rows []Row, in ...[]Row) (missing []Row) {
 	return missing
 }
 
-// short keeps what encoding/json quotes of a body out of logs.
+// short limits how much of a body encoding/json quotes in logs.
 func short(err error) error {
 	const most = 120
 	if s := err.Error(); len(s) > most {
@@ -128,7 +127,7 @@ func CheckObject(body []byte) (rows int, err error) {
 	return 1, nil
 }
 
-// Keep is a Part.Reduce that keeps so many members of an object, or of each row of
+// Keep returns a Part.Reduce that keeps these members of an object, or of each row of
 // an array.
 func Keep(names ...string) func(body []byte) []byte {
 	keep := func(of Fields) Fields {
@@ -159,7 +158,7 @@ func Keep(names ...string) func(body []byte) []byte {
 	}
 }
 
-// KeepOf is Keep for each member of an object.
+// KeepOf returns a Part.Reduce that applies Keep to each member of an object.
 func KeepOf(names ...string) func(body []byte) []byte {
 	keep := Keep(names...)
 	return func(body []byte) []byte {
@@ -177,7 +176,7 @@ func KeepOf(names ...string) func(body []byte) []byte {
 // Fields are the members of a JSON object by name, as raw JSON.
 type Fields map[string]json.RawMessage
 
-// Object takes a JSON object apart; ok is false for anything else.
+// Object returns the members of a JSON object; ok is false for anything else.
 func Object(raw json.RawMessage) (f Fields, ok bool) {
 	if b := bytes.TrimLeft(raw, " \t\r\n"); len(b) == 0 || b[0] != '{' {
 		return nil, false
@@ -188,7 +187,7 @@ func Object(raw json.RawMessage) (f Fields, ok bool) {
 	return f, true
 }
 
-// Get returns a member as raw JSON; nil when it is absent, null or "", which some
+// Get returns a member as raw JSON; nil if it is absent, null or "", which some
 // providers write for null.
 func (f Fields) Get(name string) json.RawMessage {
 	if raw := f[name]; len(raw) > 0 && raw[0] != 'n' && string(raw) != `""` {
@@ -200,7 +199,7 @@ func (f Fields) Get(name string) json.RawMessage {
 // ID returns the member id; see the function ID.
 func (f Fields) ID() string { return ID(f.Get("id")) }
 
-// ID returns a text, or a whole number as it is written; "" for anything else.
+// ID returns a text, or a whole number as written; "" for anything else.
 func ID(raw json.RawMessage) string {
 	if integer.Match(raw) {
 		return string(raw)
@@ -211,10 +210,10 @@ func ID(raw json.RawMessage) string {
 // integer is a whole number from 0 on.
 var integer = regexp.MustCompile(`^(0|[1-9][0-9]{0,18})$`)
 
-// Text returns a member that is a string; "" when it is absent or none.
+// Text returns a member that is a string; "" for anything else.
 func (f Fields) Text(name string) string { return Text(f.Get(name)) }
 
-// Texts returns the texts of a member that is an array, each once; see List.
+// Texts returns the strings in a member that is an array, each once.
 func (f Fields) Texts(name string) (texts []string) {
 	for _, raw := range f.List(name) {
 		if s := Text(raw); s != "" && !slices.Contains(texts, s) {
@@ -241,14 +240,13 @@ func Time(raw json.RawMessage) time.Time {
 	}
 }
 
-// Object returns a member that is an object; empty when it is absent or none.
+// Object returns a member that is an object; empty for anything else.
 func (f Fields) Object(name string) Fields {
 	o, _ := Object(f.Get(name))
 	return o
 }
 
-// List returns the elements of a member that is an array; none when it is
-// absent or none.
+// List returns the elements of a member that is an array; none for anything else.
 func (f Fields) List(name string) []json.RawMessage {
 	raw := f.Get(name)
 	if raw == nil {
@@ -258,9 +256,8 @@ func (f Fields) List(name string) []json.RawMessage {
 	return list
 }
 
-// Text returns what a JSON string says; "" when raw is none, or says what no
-// text can (invalid UTF-8, an unpaired surrogate): such a string must not become
-// another one on the way.
+// Text returns the value of a JSON string; "" for anything else. It also returns "" for
+// invalid UTF-8 and an unpaired surrogate, which would become another text.
 func Text(raw json.RawMessage) string {
 	var s string
 	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil || strings.ContainsRune(s, utf8.RuneError) {

@@ -9,33 +9,33 @@ import (
 	"example.com/marketdata/internal/outside"
 )
 
-// optionalTime bounds the requests of a round, retries included, for all that prices
-// do not need, together. Prices are to be published within two minutes of their mark:
-// half a minute is left for prices, the directory and the rest of the build.
+// optionalTime bounds all requests of a round that prices do not need, retries included.
+// Prices must be published within two minutes of their mark: half a minute is left for
+// prices, the directory and the rest of the build.
 const optionalTime = 90 * time.Second
 
-// A list that fails, or a kind of parts that are asked for one by one, is put off until
-// the next mark, then for twice as long each time, up to putOffMost.
+// A list that fails, or a kind of single items, is put off until the next mark, then for
+// twice as long each time, up to putOffMost.
 const putOffMost = 2 * time.Hour
 
-// failure says how a part failed, which is kept over restarts.
+// failure says how a part failed. It survives restarts.
 type failure struct {
 	Times  int       `json:"times"`
 	Last   time.Time `json:"last"`
 	Reason string    `json:"reason"`
 }
 
-// due is when a single item is to be asked for again.
+// due returns when to ask again for a single item.
 func (f failure) due() time.Time {
 	return f.Last.Add(min(failedMost, failedFirst<<min(max(0, f.Times-1), 10)))
 }
 
-// listDue is when a list or a kind is to be asked for again.
+// listDue returns when to ask again for a list or a kind.
 func (f failure) listDue() time.Time {
 	return f.Last.Add(min(putOffMost, mark<<min(max(0, f.Times-1), 10)) - slack)
 }
 
-// errNoTime: the part was not asked for, so that prices do not wait.
+// errNoTime says that the part was not asked for, so that prices do not wait.
 var errNoTime = errors.New("not asked for: other requests have used the time of this build")
 
 // fail notes that a part has failed.
@@ -43,8 +43,8 @@ func (r *liveRound) fail(name string, err error) {
 	r.cache.failing[name] = failure{r.cache.failing[name].Times + 1, r.time, outside.Text(err.Error())}
 }
 
-// putOff returns why a list or a kind that failed is not to be asked for yet; nil when
-// it is.
+// putOff returns why it is too early to ask again for a list or a kind that failed; nil
+// if it is not.
 func (r *liveRound) putOff(name string) error {
 	f, failed := r.cache.failing[name]
 	if until := f.listDue(); failed && r.time.Before(until) && !f.Last.After(r.time) {
@@ -53,18 +53,18 @@ func (r *liveRound) putOff(name string) error {
 	return nil
 }
 
-// optional reports whether a build goes on without a new answer to the part: prices
-// are always wanted, and so is a directory as long as none was had.
+// optional reports whether a build goes on without a new answer to the part. Prices are
+// required, and so is a directory until one was received.
 func (p *Part) optional(cached *Answer) bool {
 	return p.Value != Tickers && (p.Value != Directory || cached != nil)
 }
 
-// errPutOff is that of a part that is not asked for because it has failed before.
+// errPutOff is the error of a part that is put off because it has failed before.
 type errPutOff struct{ error }
 
 func (e errPutOff) Unwrap() error { return e.error }
 
-// askInTime is ask, but what is optional is put off when it fails, and shares a time.
+// askInTime calls ask. Optional parts are put off when they fail, and share a time limit.
 func (r *liveRound) askInTime(ctx context.Context, p *Part, cached *Answer) (*Answer, error) {
 	if !p.optional(cached) {
 		return r.ask(ctx, p, cached)
@@ -85,9 +85,9 @@ func (r *liveRound) askInTime(ctx context.Context, p *Part, cached *Answer) (*An
 	return a, err
 }
 
-// noteFailure keeps how often in a row a list has failed; Each does so for what it
-// asks for. A request that was not made is no failure, and neither is one that was cut
-// off because the program is to stop.
+// noteFailure counts how often in a row a list has failed; Each counts for single items.
+// A request that was not made is not a failure, and neither is one that ended because the
+// program stops.
 func (r *liveRound) noteFailure(ctx context.Context, p *Part, err error) {
 	switch {
 	case p.Value == Details || ctx.Err() != nil:

@@ -9,15 +9,14 @@ import (
 	"strings"
 )
 
-// Options are what stands behind the colon in a source's name, such as
-// ?cache=DIR&slow=20.
+// Options are the part of a source's name after the colon, such as ?cache=DIR&slow=20.
 type Options struct {
 	scheme string
 	values url.Values
 }
 
-// ParseOptions reads the options that all providers have, and more: what each
-// takes, by name. Anything else is an error that lists them.
+// ParseOptions reads the options that all providers have, and those in more, which maps
+// names to forms of values. The error for any other option lists them all.
 func ParseOptions(scheme, rest string, more map[string]string) (*Options, error) {
 	taken := map[string]string{
 		"base": "URL", "cache": "DIR", "plan": "NAME", "quota": "N|none", "rate": "N", "replay": "DIR", "slow": "N",
@@ -55,7 +54,7 @@ func ParseOptions(scheme, rest string, more map[string]string) (*Options, error)
 	return &Options{scheme, values}, nil
 }
 
-// Text returns an option, or what stands in for it.
+// Text returns an option, or otherwise if it is not given.
 func (o *Options) Text(name, otherwise string) string {
 	if o.values.Has(name) {
 		return o.values.Get(name)
@@ -63,8 +62,8 @@ func (o *Options) Text(name, otherwise string) string {
 	return otherwise
 }
 
-// Number returns an option that is a whole number from least to most, or what
-// stands in for it.
+// Number returns an option that is a whole number from least to most, or otherwise if it
+// is not given.
 func (o *Options) Number(name string, otherwise, least, most int) (int, error) {
 	if !o.values.Has(name) {
 		return otherwise, nil

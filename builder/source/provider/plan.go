@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// Quota is what an account may ask: calls a month, zero when the provider names no
-// number, and calls a minute, zero for those of the Plan.
+// Quota bounds the calls of an account: a month, zero if the provider names no number,
+// and a minute, zero for those of the Plan.
 type Quota struct {
 	Name             string
 	Calls, PerMinute int
 }
 
 const (
-	// mark is how often snapshots are made, and month what costs are reckoned for.
+	// mark is how often snapshots are made, and month the time that costs are for.
 	mark  = 10 * time.Minute
 	month = 31 * 24 * time.Hour
-	// slack keeps a round that begins a little early from asking a mark too late.
+	// slack lets a round that begins a little early ask at its own mark.
 	slack = 30 * time.Second
 )
 
-// slowest is how rarely lists are asked for, at most, so that more valuable ones can
-// be asked for more often. Details may have to wait for ever.
+// slowest returns the longest interval between requests for a list, so that more valuable
+// lists can be asked for more often. Details may wait for ever.
 func slowest(v Value) time.Duration {
 	if v == Tickers {
 		return time.Hour
@@ -33,28 +33,28 @@ func slowest(v Value) time.Duration {
 	return 24 * time.Hour
 }
 
-// Cost is what a part costs in a month of 31 days.
+// Cost is the cost of a part in a month of 31 days.
 type Cost struct {
 	Part  string `json:"part"`
 	Value string `json:"value"`
-	// Calls are those that it takes to ask for the part once; Measured: as it was
-	// last seen, and not as it is by experience.
+	// Calls is how many calls it takes to ask for the part once. Measured says that
+	// they were counted the last time, and not estimated.
 	Calls    int  `json:"calls"`
 	Measured bool `json:"measured"`
-	// EverySeconds is how often it would be asked for, AskedSeconds how often the
-	// quota lets it be asked for (zero: not at all), Wanted and Month the calls that
-	// this makes. What is asked one by one may be limited by the option slow, too.
+	// EverySeconds is the part's own interval, and AskedSeconds the interval that the
+	// quota allows (zero: never); Wanted and Month are their calls. The option slow may
+	// limit single items further.
 	EverySeconds int64 `json:"every_seconds"`
 	AskedSeconds int64 `json:"asked_seconds"`
 	Wanted       int   `json:"wanted"`
 	Month        int   `json:"month"`
 
 	value Value
-	most  int  // calls that may be counted at once
-	kind  bool // asked one by one
+	most  int  // calls that are counted at once, at most
+	kind  bool // of single items
 }
 
-// Costs is what a month of a source costs.
+// Costs is the cost of a month of a source.
 type Costs struct {
 	Source string `json:"source"`
 	Plan   string `json:"plan,omitempty"`
@@ -97,8 +97,7 @@ func (b *budget) month(ctx context.Context) (*Costs, error) {
 	return c, nil
 }
 
-// costs lets the market collect without asking anyone, to learn what it asks for,
-// and shares the quota out.
+// costs learns from a dry run which parts the market asks for, and shares the quota out.
 func (b *budget) costs(ctx context.Context, state *quotaState) ([]Cost, error) {
 	var list []Cost
 	err := b.market().Collect(ctx, dryRun(func(p *Part, kind bool) {
@@ -122,8 +121,8 @@ func (b *budget) costs(ctx context.Context, state *quotaState) ([]Cost, error) {
 	return list, nil
 }
 
-// share says how often parts are to be asked for. Every list keeps its slowest
-// interval; what is left of the quota goes to the most valuable parts first.
+// share sets how often to ask for each part. Every list keeps its slowest interval; the
+// rest of the quota goes to the most valuable parts first.
 func (q *quota) share(list []Cost, slow int) {
 	largest := 0
 	leasts := make([]int64, len(list)) // calls of lists at their slowest
@@ -178,7 +177,7 @@ func (q *quota) share(list []Cost, slow int) {
 	}
 }
 
-// callsOf is how many calls a month has at an interval in seconds.
+// callsOf returns the calls of a month at an interval in seconds.
 func callsOf(calls int, every int64) int64 {
 	return (int64(calls)*int64(month/time.Second) + every - 1) / every
 }
@@ -203,8 +202,8 @@ func (b *budget) intervals(ctx context.Context) (map[string]time.Duration, error
 	return every, err
 }
 
-// choosePlan returns the plan with the quota that the options name, of those there
-// are; the first is the default.
+// choosePlan returns the plan with the quota that the options name; the first quota is
+// the default.
 func choosePlan(o *Options, plan Plan) (Plan, Quota, error) {
 	var quota Quota
 	var names []string

@@ -6,12 +6,11 @@ import (
 	"github.com/cockroachdb/apd/v3"
 )
 
-// maxFactor bounds the length of a number that is multiplied: a longer one is
-// none that a provider writes.
+// maxFactor bounds the length of a factor: no provider writes a longer number.
 const maxFactor = 200
 
-// Product multiplies two numbers exactly. It returns nil when one is missing or
-// is too long, and a when a is no number: that is for the reader to judge.
+// Product multiplies two numbers exactly. It returns nil if one is missing or too long,
+// and a if a is not a number, for the reader to judge.
 func Product(a, b json.RawMessage) json.RawMessage {
 	switch {
 	case a == nil || !isNumber(a):

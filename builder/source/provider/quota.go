@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Value says what the calls of a part are worth: where the quota does not reach, the
-// least valuable are made more rarely.
+// Value ranks the calls of a part: if the quota does not suffice, the least valuable
+// calls are made more rarely.
 type Value int
 
 // The values, the most valuable first.
@@ -36,8 +36,8 @@ func (v Value) String() string {
 	return [...]string{"tickers", "directory", "groups", "exchanges", "details"}[v]
 }
 
-// quotaDays are the dates of UTC that a quota holds for: they cover every month, on
-// whatever day and at whatever hour the provider's begins.
+// quotaDays is how many dates of UTC a quota covers: enough for any month, on whatever day
+// and at whatever hour the provider's begins.
 const quotaDays = 32
 
 const (
@@ -47,16 +47,15 @@ const (
 	maxQuota = 1 << 30
 )
 
-// quota counts the calls to a provider, and refuses those that are not within a
-// number of calls a month. Calls are counted in the cache folder before they are
-// made, under a lock that all processes with this folder share: neither a crash nor
-// a second process can make the count too low.
+// quota counts the calls to a provider and refuses those beyond a number a month. It
+// counts calls in the cache folder before they are made, under a lock that all processes
+// with this folder share, so that neither a crash nor a second process makes the count
+// too low.
 //
-// The calls of a month are spread over it: burst of them may be made at once, the
-// rest of them become available evenly. Calls of less value are made only while more
-// of burst is left, and so are calls that are made again.
+// The calls of a month are spread over it: burst calls are available at once, the rest
+// evenly. Less valuable calls, and retries, need more of the burst to be left.
 type quota struct {
-	limit, burst int // calls a month, and at once
+	limit, burst int // calls a month (0: no limit), and at once
 	dir          string
 	now          func() time.Time
 
@@ -67,15 +66,15 @@ type quota struct {
 // quotaState is the form of quota.json.
 type quotaState struct {
 	Format int `json:"format"`
-	// Full is when burst calls may be made at once again.
+	// Full is when the whole burst will be available again.
 	Full time.Time `json:"full"`
-	// Calls are those of the last dates (UTC).
+	// Calls are those of the last dates (UTC), by date.
 	Calls map[string]int `json:"calls"`
-	// Sizes are how many calls parts took when they were last asked for.
+	// Sizes are how many calls each part took the last time.
 	Sizes map[string]int `json:"sizes,omitempty"`
 }
 
-// quotaError says that a call is not to be made now.
+// quotaError says that the quota does not allow a call now.
 type quotaError struct {
 	limit, used int
 	until       time.Time // zero: not known
@@ -89,11 +88,11 @@ func (e *quotaError) Error() string {
 	return s
 }
 
-// errSame says that nothing is to be kept.
+// errSame says that the state has not changed.
 var errSame = errors.New("nothing to keep")
 
-// update calls f with what is counted, and keeps what f makes of it if f returns
-// nil. What a clock that was wrong has left is put right in any case.
+// update calls f with the state and saves it if f returns nil. It corrects times left by a
+// wrong clock in any case.
 func (q *quota) update(f func(s *quotaState, now time.Time) error) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -145,8 +144,8 @@ func (q *quota) save(s *quotaState) error {
 	return durable.WriteFile(filepath.Join(q.dir, quotaFile), bytes.NewReader(append(b, '\n')), 0o644)
 }
 
-// load reads quota.json. One that cannot be used is an error: what it said must not
-// be forgotten.
+// load reads quota.json. A file that cannot be used is an error, because its count must
+// not be lost.
 func (q *quota) load() (*quotaState, error) {
 	s := &quotaState{}
 	b, err := durable.ReadFile(filepath.Join(q.dir, quotaFile), maxQuota)
@@ -166,9 +165,9 @@ func (q *quota) load() (*quotaState, error) {
 	return s, nil
 }
 
-// tidy forgets what is older than a month, and reports whether it found times to
-// come, of a clock that was wrong: dates become today's, since the calls were made,
-// and no more than a burst is to be waited for.
+// tidy drops dates older than a month, and reports whether it found times in the future,
+// left by a wrong clock. Their calls count as today's, and the wait is at most that for
+// a whole burst.
 func (q *quota) tidy(s *quotaState, now time.Time) (mended bool) {
 	s.Format = 1
 	today, first := now.Format(time.DateOnly), now.AddDate(0, 0, 1-quotaDays).Format(time.DateOnly)
@@ -193,15 +192,15 @@ func (s *quotaState) used() (n int) {
 	return n
 }
 
-// each is how long it takes until one more call may be made.
+// each returns how long it takes until one more call is available.
 func (q *quota) each() time.Duration {
 	return quotaDays * 24 * time.Hour / time.Duration(max(1, q.limit-q.burst))
 }
 
-// whole is how long it takes until burst calls may be made.
+// whole returns how long it takes until the whole burst is available.
 func (q *quota) whole() time.Duration { return q.each() * time.Duration(q.burst) }
 
-// check says whether calls may be made.
+// check returns an error if calls may not be made now.
 func (q *quota) check(s *quotaState, now time.Time, calls int, value Value, again bool) error {
 	used := s.used()
 	refused := &quotaError{limit: q.limit, used: used}
@@ -220,7 +219,7 @@ func (q *quota) check(s *quotaState, now time.Time, calls int, value Value, agai
 	return nil
 }
 
-// take counts calls that are about to be made, or refuses them.
+// take counts calls before they are made, or refuses them.
 func (q *quota) take(calls int, value Value, again bool) error {
 	return q.update(func(s *quotaState, now time.Time) error {
 		if q.limit > 0 {
@@ -234,7 +233,7 @@ func (q *quota) take(calls int, value Value, again bool) error {
 	})
 }
 
-// affords says whether take would count calls.
+// affords returns the error that take would return, and counts nothing.
 func (q *quota) affords(calls int, value Value) error {
 	if q.limit == 0 {
 		return nil
@@ -247,8 +246,7 @@ func (q *quota) affords(calls int, value Value) error {
 	})
 }
 
-// note gives calls back that an answer has turned out not to have cost, and keeps
-// the sizes of parts.
+// note gives back calls that were counted but not used, and saves the sizes of parts.
 func (q *quota) note(back int, sizes map[string]int) error {
 	if back == 0 && len(sizes) == 0 {
 		return nil
@@ -304,7 +302,7 @@ func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
 }
 
-// read returns what is counted, without the lock: the file is replaced as a whole.
+// read returns the state. It needs no lock, since the file is replaced in one step.
 func (q *quota) read() (*quotaState, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -319,7 +317,7 @@ func (q *quota) read() (*quotaState, error) {
 	return s, nil
 }
 
-// use is what builders report.
+// use returns the numbers that builders report.
 func (q *quota) use(name string) *source.Quota {
 	s, err := q.read()
 	if err != nil {

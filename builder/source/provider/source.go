@@ -17,42 +17,39 @@ type Source struct {
 	backend      backend
 }
 
-// Market is what a provider's package says of its provider: what to ask for, and
-// how the rows become those of a feed. There is one for each snapshot.
+// Market is implemented by each provider's package: it asks for the parts of a snapshot
+// and writes their rows as those of a feed. There is one Market for each snapshot.
 type Market interface {
 	// Collect asks the round for all that Write uses.
 	Collect(ctx context.Context, r Round) error
-	// Write writes the rows. It judges nothing and drops nothing: a row that is of
-	// no use stays as it is, for the reader of the feed to set aside.
+	// Write writes the rows. It judges nothing and drops nothing: the reader of the feed
+	// sets useless rows aside.
 	Write(f *Feed)
 }
 
-// Plan is what an account at the provider may ask, unless options say otherwise.
+// Plan describes an account at the provider. Options override it.
 type Plan struct {
 	Base string
-	// KeyHeader is sent with each request: KeyPrefix, such as "Bearer ", and Key;
-	// without a key nothing is.
+	// KeyHeader carries KeyPrefix, such as "Bearer ", and Key, if there is a key.
 	KeyHeader, KeyPrefix, Key string
-	// KeyEnv names the environment variable of a key that the provider always wants:
-	// Key is then read from there, and without it there is no source.
+	// KeyEnv names the environment variable of the key, if the provider requires one.
 	KeyEnv string
-	// PerMinute and Burst are how many calls may be made in a minute, and at once.
+	// PerMinute and Burst bound the calls in a minute, and at once.
 	PerMinute, Burst int
-	// Slow is how many calls a round may make for parts asked for one by one.
+	// Slow bounds the calls of a round for single items.
 	Slow int
-	// Quotas are those of the plans that the account may be of, the cheapest first.
+	// Quotas are those of the provider's plans for such an account, the cheapest first.
 	Quotas []Quota
-	// Calls are how many calls parts take by experience, where that is not one: what
-	// costs are reckoned with before a part was asked for. That of a kind asked for
-	// one by one, KIND/*, is for all of them.
+	// Calls estimates how many calls a part takes, if not one, until it has been asked
+	// for. The entry of a kind of single items, KIND/*, is for all of them.
 	Calls map[string]int
 }
 
 // maxSlow bounds the option slow.
 const maxSlow = 10_000
 
-// NewSource returns the source that options and plan describe. market returns an
-// empty market.
+// NewSource returns the source that options and plan describe. market returns a new
+// Market.
 func NewSource(o *Options, env Env, plan Plan, market func() Market) (*Source, error) {
 	plan, chosen, err := choosePlan(o, plan)
 	if err != nil {
@@ -103,11 +100,11 @@ func NewSource(o *Options, env Env, plan Plan, market func() Market) (*Source, e
 // Quota implements source.Metered; nil for a recording.
 func (s *Source) Quota() *source.Quota { return s.backend.use() }
 
-// Memory is what a source keeps between builds of what its provider said.
+// Memory says where a source keeps its provider's answers between builds.
 type Memory struct {
 	// Provider is the name of the provider, and the database of its feeds.
 	Provider string
-	// Cache is the folder; "": none. Filled: it holds answers of the provider.
+	// Cache is the folder; "" means none. Filled says that it holds answers.
 	Cache  string
 	Filled bool
 }
