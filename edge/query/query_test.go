@@ -1,9 +1,7 @@
 package query
 
 import (
-	"bytes"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,36 +79,6 @@ func allSorts() (all []string) {
 		all = append(all, "sort="+name)
 	}
 	return all
-}
-
-// TestWorked has what some queries ask for, worked out by hand.
-func TestWorked(t *testing.T) {
-	for _, c := range []struct {
-		e     Endpoint
-		raw   string
-		page  int64
-		size  int
-		first int64
-	}{
-		{Assets, "", 1, 20, 0},
-		{Quotes, "page=3&size=7", 3, 7, 14},
-		{Chains, "page=2&limit=50&offset=5", 2, 20, 20},
-		{Assets, "limit=7&offset=20", 3, 7, 20},
-		{Exchanges, "size=10&offset=30", 2, 20, 30},
-		{Exchanges, "limit=10&size=500", 1, 10, 0},
-		{Quotes, "limit=-5&offset=3", 1, 20, 3},
-		{Quotes, "page=9223372036854775807", math.MaxInt64, 20, past},
-	} {
-		if q := parse(t, c.e, c.raw); q.Page != c.page || q.Size != c.size || q.First != c.first {
-			t.Errorf("%v?%s: page %d, size %d, first %d; want %d, %d, %d", c.e, c.raw, q.Page, q.Size, q.First, c.page,
-				c.size, c.first)
-		}
-	}
-	q := parse(t, Assets, "id=9,2,,9,-7,02&symbol=bTc,%C3%A4,btc&sort=RANK:desc")
-	if !slices.Equal(q.IDs, []int64{-7, 2, 9}) || string(bytes.Join(q.Symbols, []byte(" "))) != "btc Ä" ||
-		q.Sort != SortRank || !q.Desc {
-		t.Errorf("%+v", q)
-	}
 }
 
 // TestKeys: queries that ask for the same share a cached answer, and no others.

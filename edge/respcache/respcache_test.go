@@ -273,20 +273,3 @@ func TestNoAllocations(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
-
-func BenchmarkGet(b *testing.B) {
-	c := New(64<<20, new(Counters))
-	keys := make([][]byte, 1024)
-	for i := range keys {
-		keys[i] = keyOf(i)
-		c.Put(entryOf(i))
-	}
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for i := 0; pb.Next(); i++ {
-			if c.Get(keys[i%len(keys)]) == nil {
-				b.Error("not found")
-			}
-		}
-	})
-}

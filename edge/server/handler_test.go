@@ -591,39 +591,6 @@ func TestEngine(t *testing.T) {
 	c.closed()
 }
 
-func TestStatic(t *testing.T) {
-	keys, _ := newKeys(t, 1, 1)
-	_, addr := start(t, func(cfg *Config) {
-		cfg.Keys = keys
-		cfg.Static = map[string]StaticFile{
-			"/": {Body: []byte("<html>"), ContentType: "text/html; charset=utf-8",
-				Header: map[string]string{"Content-Security-Policy": "default-src 'self'"}},
-			"/static/board.js": {Body: []byte("x"), ContentType: "text/javascript", CacheControl: "no-cache"},
-		}
-	})
-	a := ask(t, addr, "GET", "/?x=y")
-	tag := a.Header.Get("ETag")
-	if a.StatusCode != 200 || a.body != "<html>" || len(tag) != 34 ||
-		a.Header.Get("Content-Security-Policy") != "default-src 'self'" ||
-		a.Header.Get("Content-Type") != "text/html; charset=utf-8" ||
-		a.Header.Get("Cache-Control") != "public, max-age=300" {
-		t.Errorf("%d %q with %v", a.StatusCode, a.body, a.Header)
-	}
-	for list, want := range map[string]int{tag: 304, "W/" + tag: 304, `"a", ` + tag: 304, "*": 304, `"a"`: 200, "": 200,
-		tag[1:]: 200} {
-		a := ask(t, addr, "GET", "/", "If-None-Match: "+list)
-		if a.StatusCode != want || a.Header.Get("ETag") != tag || want == 304 && a.body != "" {
-			t.Errorf("If-None-Match %s: %d %q", list, a.StatusCode, a.body)
-		}
-	}
-	if a := ask(t, addr, "GET", "/static/board.js"); a.body != "x" || a.Header.Get("Cache-Control") != "no-cache" ||
-		a.Header.Get("ETag") == tag {
-		t.Errorf("%d %q with %v", a.StatusCode, a.body, a.Header)
-	}
-	expect(t, 405, "METHOD_NOT_ALLOWED", ask(t, addr, "POST", "/"))
-	expect(t, 404, "PATH_NOT_FOUND", ask(t, addr, "GET", "/static/"))
-}
-
 func TestConfig(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"nothing answers":           func(c *Config) { c.Answer = nil },

@@ -11,8 +11,9 @@ func TestStaticCodings(t *testing.T) {
 	_, addr := start(t, func(cfg *Config) {
 		cfg.Static = map[string]StaticFile{
 			"/both": {Body: []byte("plain"), Brotli: []byte("in br"), Gzip: []byte("in gzip"),
-				ContentType: "text/css"},
-			"/plain": {Body: []byte("plain"), ContentType: "text/css"},
+				ContentType: "text/css", CacheControl: "no-cache"},
+			"/plain": {Body: []byte("plain"), ContentType: "text/css",
+				Header: map[string]string{"Content-Security-Policy": "default-src 'self'"}},
 		}
 	})
 	plain := ask(t, addr, "GET", "/both").Header.Get("ETag")
@@ -44,6 +45,20 @@ func TestStaticCodings(t *testing.T) {
 				t.Errorf("Accept-Encoding %q, If-None-Match %s: %d %q with %v", list, known, a.StatusCode, a.body,
 					a.Header)
 			}
+		}
+	}
+	one := ask(t, addr, "GET", "/plain?x=y")
+	if tag = one.Header.Get("ETag"); len(tag) != 34 || one.Header.Get("Cache-Control") != "public, max-age=300" ||
+		one.Header.Get("Content-Security-Policy") != "default-src 'self'" {
+		t.Errorf("%v", one.Header)
+	}
+	if got := ask(t, addr, "GET", "/both").Header.Get("Cache-Control"); got != "no-cache" {
+		t.Errorf("Cache-Control %q", got)
+	}
+	for list, want := range map[string]int{`"a", W/` + tag: 304, "*": 304, `"a"`: 200, "": 200, tag[1:]: 200} {
+		a := ask(t, addr, "GET", "/plain", "If-None-Match: "+list)
+		if a.StatusCode != want || a.Header.Get("ETag") != tag || want == 304 && a.body != "" {
+			t.Errorf("If-None-Match %s: %d %q", list, a.StatusCode, a.body)
 		}
 	}
 }

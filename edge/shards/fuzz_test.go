@@ -33,6 +33,12 @@ func FuzzDiskFile(f *testing.F) {
 	f.Add(wrong, true)
 	f.Add([]byte{}, true)
 	f.Add(good[:len(good)-1], false)
+	f.Add(good[:5], false)
+	for i := range good { // every byte flipped, now and then before the start of a process
+		bad := bytes.Clone(good)
+		bad[i] ^= 1 << (i % 8)
+		f.Add(bad, i%29 == 0)
+	}
 	f.Add(bytes.Repeat([]byte{0xff}, len(good)), true)
 	f.Fuzz(func(t *testing.T, content []byte, restart bool) {
 		if err := os.WriteFile(path, content, 0o644); err != nil {
