@@ -1,19 +1,15 @@
 package streams
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"testing"
 	"time"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/builder"
-	"example.com/marketdata/builder/keys"
-	"example.com/marketdata/builder/source/sim"
-	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/lab/local"
+	"example.com/marketdata/internal/lab/testedge"
+	"example.com/marketdata/internal/lab/teststore"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
 	"example.com/marketdata/loadtest/oracle"
@@ -22,65 +18,31 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// startEdge starts an edge and returns what stops it.
-func startEdge(t *testing.T, cfg edge.Config) (stop func()) {
-	t.Helper()
-	cfg.Poll, cfg.CacheSize, cfg.DrainWait, cfg.Log = 100*time.Millisecond, 8<<20, time.Nanosecond,
-		slog.New(slog.DiscardHandler)
-	e, err := edge.New(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- e.Run(ctx) }()
-	return func() {
-		cancel()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // TestStreams: of streams held at two real edges, of which one has a clock that is a
 // second behind and is away while two snapshots are published, each event is counted,
 // or missed, and how late it was.
 func TestStreams(t *testing.T) {
 	ctx := t.Context()
 	store := memstore.New()
-	src, err := sim.Open(ctx, "?assets=100&seed=5")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := builder.New(builder.Config{Store: store, Source: src, Retain: time.Hour, Guards: builder.DefaultGuards,
-		ActivateAfter: time.Second, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
 	at := time.Now().UTC().Truncate(artifacts.Step).Add(-time.Hour)
 	publish := func() {
 		at = at.Add(artifacts.Step)
-		if _, err := b.Build(ctx, at); err != nil {
-			t.Error(err)
-		}
+		teststore.Publish(t, store, teststore.NewFeed(100, 5), at, teststore.ActivateAfter(time.Second))
 	}
 	publish()
 	var secrets []string
 	for range 3 {
-		k, err := (&keys.Registry{Store: store}).Create(ctx, keys.Request{Name: "client", Rate: 1e6, Burst: 1e6})
-		if err != nil {
-			t.Fatal(err)
-		}
-		secrets = append(secrets, k.Key)
+		secrets = append(secrets, teststore.Key(t, store, 1e6, 1e6).Key)
 	}
 	var endpoints []*client.Endpoint
-	var edges [2]edge.Config
-	var stops [2]func()
+	var configs [2]testedge.Config
+	var edges [2]*testedge.Edge
 	for i := range edges {
-		edges[i] = edge.Config{Reader: store, Listen: local.Free("127.0.0.1:0"), Admin: "127.0.0.1:0",
+		configs[i] = testedge.Config{Reader: store, Listen: local.Free("127.0.0.1:0"), Poll: 100 * time.Millisecond,
+			CacheSize: 8 << 20, DrainWait: time.Nanosecond,
 			Now: func() time.Time { return time.Now().Add(time.Duration(-i) * time.Second) }}
-		stops[i] = startEdge(t, edges[i])
-		e, err := client.ParseEndpoint("http://"+edges[i].Listen, false)
+		edges[i] = testedge.Start(t, configs[i])
+		e, err := client.ParseEndpoint(edges[i].URL, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,16 +67,16 @@ func TestStreams(t *testing.T) {
 	until(16, 16, 0)
 	publish()
 	until(32, 16, 0)
-	stops[1]()
+	edges[1].Stop()
 	until(32, 16, 8)
 	publish()
 	until(40, 16, 8)
 	publish()
 	until(48, 16, 8)
-	stops[1] = startEdge(t, edges[1])
+	edges[1] = testedge.Start(t, configs[1])
 	until(56, 24, 8)
-	stops[1]()
-	stops[1] = startEdge(t, edges[1])
+	edges[1].Stop()
+	edges[1] = testedge.Start(t, configs[1])
 	until(56, 32, 16) // with Last-Event-ID
 	publish()
 	until(72, 32, 16)
@@ -136,6 +98,6 @@ func TestStreams(t *testing.T) {
 		r.Failures["status 429"] != 1 || r.Late != nil {
 		t.Errorf("nine of a key: %+v", r)
 	}
-	stops[0]()
-	stops[1]()
+	edges[0].Stop()
+	edges[1].Stop()
 }

@@ -11,12 +11,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/internal/lab/testserver"
 	"go.uber.org/goleak"
@@ -68,25 +66,6 @@ func stopped() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
-}
-
-// serveEdge runs an edge until stop, or the test's end.
-func serveEdge(t *testing.T, cfg edge.Config) (e *edge.Edge, stop func()) {
-	t.Helper()
-	cfg.Listen, cfg.Admin = "127.0.0.1:0", "127.0.0.1:0"
-	e, err := edge.New(context.Background(), cfg)
-	ok(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- e.Run(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(stop)
-	return e, stop
 }
 
 // done runs a command that is to succeed and returns its standard output.

@@ -15,8 +15,8 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/builder/keys"
-	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/cmdline"
+	"example.com/marketdata/internal/lab/testedge"
 )
 
 // client asks an edge with keys.
@@ -112,11 +112,11 @@ func TestMend(t *testing.T) {
 
 	reader, err := dirstore.NewReader(folder)
 	ok(t, err)
-	cfg := edge.Config{Reader: reader, CacheDir: cache, Poll: 5 * time.Millisecond}
+	cfg := testedge.Config{Reader: reader, CacheDir: cache, Poll: 5 * time.Millisecond}
 	cfg.Server.AddressRate, cfg.Server.AddressBurst = 1_000_000, 1_000_000
-	e, _ := serveEdge(t, cfg)
+	e := testedge.Start(t, cfg)
 	c := &client{
-		t, "http://" + e.Addr().String(), "http://" + e.AdminAddr().String(),
+		t, e.URL, e.Admin,
 		&http.Client{Timeout: watchFor, Transport: &http.Transport{}},
 	}
 	t.Cleanup(c.http.CloseIdleConnections)

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/cmdline"
+	"example.com/marketdata/internal/lab/testedge"
 )
 
 // TestSigningByTheRunbook types the lines of the runbook that begin to sign,
@@ -180,8 +180,8 @@ func (o *operator) serve(trust artifacts.Trust) {
 
 func (e *server) start(t *testing.T, store string, trust artifacts.Trust) {
 	t.Helper()
-	s, stop := serveEdge(t, edge.Config{Store: store, CacheDir: e.dir, Poll: 20 * time.Millisecond, Trust: trust})
-	e.url, e.stop = "http://"+s.Addr().String()+"/openapi/v1/assets?size=1", stop
+	s := testedge.Start(t, testedge.Config{Store: store, CacheDir: e.dir, Poll: 20 * time.Millisecond, Trust: trust})
+	e.url, e.stop = s.URL+"/openapi/v1/assets?size=1", s.Stop
 }
 
 // get asks for assets, and returns what was wrong with the answer.

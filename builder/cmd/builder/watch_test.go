@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/edge"
+	"example.com/marketdata/internal/lab/testedge"
 	"example.com/marketdata/loadtest/model"
 	"example.com/marketdata/loadtest/oracle"
 )
@@ -55,10 +55,10 @@ const watchFor = time.Minute
 // watch starts an edge over the store and asks it until the test's end.
 func watch(t *testing.T, store artifacts.Reader) *watcher {
 	t.Helper()
-	e, _ := serveEdge(t, edge.Config{Reader: store, AuthOff: true, CacheDir: t.TempDir(), Poll: 5 * time.Millisecond})
+	e := testedge.Start(t, testedge.Config{Reader: store, AuthOff: true, CacheDir: t.TempDir(), Poll: 5 * time.Millisecond})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	w := &watcher{store: store, addr: "http://" + e.Addr().String(), http: &http.Client{
+	w := &watcher{store: store, addr: e.URL, http: &http.Client{
 		Timeout: watchFor, Transport: &http.Transport{},
 	},
 		ask: make(chan string), seen: make(chan error)}

@@ -19,8 +19,8 @@ import (
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
-	"example.com/marketdata/edge"
 	"example.com/marketdata/edge/query"
+	"example.com/marketdata/internal/lab/testedge"
 )
 
 const interfaceDocument = "edge/INTERFACE.md"
@@ -159,24 +159,12 @@ func serve(
 	t *testing.T, store artifacts.Reader,
 ) func(t *testing.T, method, target string, h http.Header) (int, http.Header, string) {
 	t.Helper()
-	e, err := edge.New(t.Context(), edge.Config{Reader: store, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- e.Run(ctx) }()
+	e := testedge.Start(t, testedge.Config{Reader: store})
 	client := &http.Client{Transport: &http.Transport{DisableCompression: true}} // or it asks for gzip itself
-	t.Cleanup(func() {
-		client.CloseIdleConnections()
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(client.CloseIdleConnections)
 	return func(t *testing.T, method, target string, h http.Header) (int, http.Header, string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+e.Addr().String()+target, nil)
+		req, err := http.NewRequestWithContext(t.Context(), method, e.URL+target, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

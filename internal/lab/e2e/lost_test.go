@@ -22,6 +22,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/stores"
 	"example.com/marketdata/edge"
+	"example.com/marketdata/internal/lab/testedge"
 	"example.com/marketdata/internal/lab/testserver"
 )
 
@@ -298,32 +299,12 @@ func (l *losses) spoil(t *testing.T, address string, row lossRow) {
 	put(t, s, key, b)
 }
 
-// runningEdge is an edge with keys on.
-type runningEdge struct {
-	public, admin net.Addr
-	stop          func()
-}
-
-func startEdge(t *testing.T, address, dir string) *runningEdge {
+// startEdge runs an edge with keys on.
+func startEdge(t *testing.T, address, dir string) *testedge.Edge {
 	t.Helper()
-	c := edge.Config{Store: address, CacheDir: dir, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0",
-		Poll: 20 * time.Millisecond, CacheSize: 8 << 20}
+	c := edge.Config{Store: address, CacheDir: dir, CacheSize: 8 << 20}
 	c.Server.AddressRate, c.Server.AddressBurst = 100_000, 100_000
-	e, err := edge.New(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- e.Run(ctx) }()
-	r := &runningEdge{public: e.Addr(), admin: e.AdminAddr()}
-	r.stop = func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}
-	return r
+	return testedge.Start(t, c)
 }
 
 func fetch(t *testing.T, addr net.Addr, path, key string) (int, http.Header, string) {
@@ -351,10 +332,10 @@ var polls = regexp.MustCompile(`(?m)^edge_polls_total (\S+)$`)
 
 // settled waits until the edge has asked the store for everything twice more, and
 // returns what it says is wrong.
-func (r *runningEdge) settled(t *testing.T) (reasons []string) {
+func settled(t *testing.T, r *testedge.Edge) (reasons []string) {
 	t.Helper()
 	count := func() (n float64) {
-		_, _, body := fetch(t, r.admin, "/metrics", "")
+		_, _, body := fetch(t, r.AdminAddr(), "/metrics", "")
 		if m := polls.FindStringSubmatch(body); m != nil {
 			fmt.Sscan(m[1], &n)
 		}
@@ -369,7 +350,7 @@ func (r *runningEdge) settled(t *testing.T) (reasons []string) {
 	}
 	for begin, end := count(),
 		time.Now().Add(20*time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		_, _, body := fetch(t, r.admin, "/status", "")
+		_, _, body := fetch(t, r.AdminAddr(), "/status", "")
 		if err := json.Unmarshal([]byte(body), &s); err != nil {
 			t.Fatal(err)
 		}
@@ -383,11 +364,11 @@ func (r *runningEdge) settled(t *testing.T) (reasons []string) {
 }
 
 // answer says in a cell how an edge answers: the status, and what it admits.
-func (l *losses) answer(t *testing.T, r *runningEdge, asWas bool) string {
+func (l *losses) answer(t *testing.T, r *testedge.Edge, asWas bool) string {
 	t.Helper()
-	reasons := r.settled(t)
-	status, header, _ := fetch(t, r.public, "/openapi/v1/quotes", l.key)
-	if none, _, _ := fetch(t, r.public, "/openapi/v1/quotes",
+	reasons := settled(t, r)
+	status, header, _ := fetch(t, r.Addr(), "/openapi/v1/quotes", l.key)
+	if none, _, _ := fetch(t, r.Addr(), "/openapi/v1/quotes",
 		strings.Replace(l.key, "live_", "live_0", 1)[:len(l.key)]); none == http.StatusOK {
 		t.Error("an unknown key gained access")
 	}
@@ -580,15 +561,15 @@ func (l *losses) walk(t *testing.T, rows []lossRow, fresh func(name string) stri
 					t.Errorf("the copy of %s: %v", object, err)
 				}
 			}
-			r.stop()
+			r.Stop()
 			r = startEdge(t, address, dir)
 			if again := l.answer(t, r, true); again != cells[0] {
 				t.Errorf("running, the edge answers %s, and restarted %s", cells[0], again)
 			}
-			r.stop()
+			r.Stop()
 			r = startEdge(t, address, t.TempDir())
 			cells = append(cells, l.answer(t, r, false))
-			r.stop()
+			r.Stop()
 			cells = append(cells, l.commands(t, row, fresh))
 			if !slices.Equal(cells, row.cells) {
 				t.Errorf("the table has\n| `%s` | %s | %s |, and it is\n| `%s` | %s | %s |",
@@ -600,14 +581,14 @@ func (l *losses) walk(t *testing.T, rows []lossRow, fresh func(name string) stri
 }
 
 // whole waits until the edge has all of the store and answers.
-func (l *losses) whole(t *testing.T, r *runningEdge) {
+func (l *losses) whole(t *testing.T, r *testedge.Edge) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if status, _, _ := fetch(t, r.admin, "/readyz", ""); status == http.StatusOK {
-			if len(r.settled(t)) == 0 {
+		if status, _, _ := fetch(t, r.AdminAddr(), "/readyz", ""); status == http.StatusOK {
+			if len(settled(t, r)) == 0 {
 				return
 			}
 		}
 	}
-	t.Fatalf("the edge does not get ready: %q", r.settled(t))
+	t.Fatalf("the edge does not get ready: %q", settled(t, r))
 }

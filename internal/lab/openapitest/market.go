@@ -1,9 +1,7 @@
 package openapitest
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"testing"
 	"time"
@@ -11,6 +9,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge"
+	"example.com/marketdata/internal/lab/testedge"
 	"example.com/marketdata/internal/lab/teststore"
 )
 
@@ -123,23 +122,8 @@ func Unchanged(tb testing.TB) artifacts.Store {
 // URL. It is ready for the store's snapshot, if there is one, and for its keys.
 func Start(tb testing.TB, cfg edge.Config) string {
 	tb.Helper()
-	cfg.Listen, cfg.Admin, cfg.Poll, cfg.Log = "127.0.0.1:0", "127.0.0.1:0", 20*time.Millisecond,
-		slog.New(slog.DiscardHandler)
 	cfg.CacheSize, cfg.CacheDir = 8<<20, tb.TempDir()
-	e, err := edge.New(context.Background(), cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- e.Run(ctx) }()
-	tb.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			tb.Errorf("edge: %v", err)
-		}
-	})
-	return "http://" + e.Addr().String()
+	return testedge.Start(tb, cfg).URL
 }
 
 // Await asks until the edge at base answers with a snapshot. An edge without

@@ -80,8 +80,8 @@ func (f *Feed) Files(at time.Time) source.Memory {
 	var assets, quotes, exchanges, categories, chains strings.Builder
 	for i := range f.Assets {
 		a := &f.Assets[i]
-		fmt.Fprintf(&assets, `{"key":"k%d","id":%[1]d,"name":%s,"symbol":%s,"slug":%s,"logo":"https://logo.example/%[1]d.png",`+
-			`"explorers":["https://explorer.example/%[1]d"],"website":"https://site.example/","active":%[5]t}`+"\n",
+		fmt.Fprintf(&assets, `{"key":"k%d","id":%[1]d,"name":%s,"symbol":%s,"slug":%s,`+
+			`"logo":"https://logo.example/%[1]d.png","explorers":["https://explorer.example/%[1]d"],"website":"https://site.example/","active":%[5]t}`+"\n",
 			a.ID, quoted(a.Name), quoted(a.Symbol), quoted(a.Slug), a.Active)
 		if a.Price != 0 {
 			fmt.Fprintf(&quotes, `{"key":"k%d","price":%s,"market_cap":%s,"volume":%s}`+"\n", a.ID,

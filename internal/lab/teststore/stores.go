@@ -100,6 +100,12 @@ var usual = builder.Config{Retain: builder.DefaultRetain, Settings: market.Setti
 	HistoryAssets: market.DefaultHistoryAssets,
 }}
 
+// ActivateAfter sets how long after the swap, by this machine's clock, edges make the snapshot
+// current.
+func ActivateAfter(d time.Duration) Option {
+	return func(o *options) { o.ActivateAfter, o.Now = d, time.Now }
+}
+
 // newBuilder returns a builder whose guard rails stop nothing.
 func newBuilder(tb testing.TB, cfg builder.Config) *builder.Builder {
 	tb.Helper()
@@ -132,8 +138,7 @@ func Publish(tb testing.TB, store artifacts.Store, c Content, at time.Time, opts
 	if ok && f.history > 0 && errors.Is(err, artifacts.ErrNotFound) {
 		feeds := append(past(f.past, at), builder.PastFeed{Name: "present", Time: at, Files: f.Files(at)})
 		_, err = newBuilder(tb, o.Config).Backfill(ctx, feeds)
-	}
-	if err == nil || errors.Is(err, artifacts.ErrNotFound) {
+	} else if err == nil || errors.Is(err, artifacts.ErrNotFound) {
 		_, err = newBuilder(tb, o.Config).Build(ctx, at)
 	}
 	if err != nil {
