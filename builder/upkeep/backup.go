@@ -16,9 +16,9 @@ import (
 
 // BackupConfig says what Backup copies where.
 type BackupConfig struct {
-	// From is the store as it is, with the signatures that it has.
+	// From is the store as it is, with its signatures.
 	From artifacts.Reader
-	// To is an empty store, or an earlier backup of the same one; never From itself.
+	// To is an empty store or an earlier backup of the same one, never From itself.
 	To artifacts.Store
 	// Progress may be nil.
 	Progress builder.Progress
@@ -26,29 +26,27 @@ type BackupConfig struct {
 
 // BackupReport is what Backup found and did (FEED.md, "Backups").
 type BackupReport struct {
-	// Snapshot is the time of the snapshot that is backed up; empty when the
-	// store has none, and nothing was done.
+	// Snapshot is the time of the copied snapshot; empty if the store has none.
 	Snapshot  string `json:"snapshot"`
 	Sequence  uint64 `json:"sequence"`
 	Snapshots int    `json:"snapshots"` // with the retained ones
 	Objects   int    `json:"objects"`   // that they need, manifests included
-	// Copied and CopiedBytes count those that were not there already.
+	// Copied and CopiedBytes count the objects that To did not have.
 	Copied      int   `json:"copied"`
 	CopiedBytes int64 `json:"copied_bytes"`
 }
 
-// errMoved: the pointer moved on, and gc has removed what was to be copied.
+// errMoved: the pointer moved on, and gc removed objects before they were copied.
 var errMoved = errors.New("the published snapshot changed during each of the tries; is gc's grace period shorter" +
 	" than a backup takes?")
 
-// Backup copies what the published snapshot and the retained ones need, ledgers
-// included, then the identity, the key set and the change record as they are, and the pointer
-// last: until that moves, To is the backup that it was. Every object is checked
-// against its digest. What To holds in the right size is not copied again;
-// gc on To must not run at the same time.
+// Backup copies the objects of the published snapshot and of those it retains, ledgers included,
+// then identity, key set and change record as they are, and the pointer last: until then, To is
+// the backup that it was. Every object is checked against its digest. Backup does not copy what To
+// holds in the right size, so gc must not run on To at the same time.
 //
-// It is safe beside a running builder and gc: when the pointer has moved and
-// something is gone, it starts again.
+// It is safe beside a running builder and gc: if the pointer has moved and an object is gone, it
+// starts again.
 func Backup(ctx context.Context, cfg BackupConfig) (*BackupReport, error) {
 	for try := 1; ; try++ {
 		b := &backup{BackupConfig: cfg, there: map[string]int64{}}
@@ -136,8 +134,8 @@ func (b *backup) run(ctx context.Context) error {
 	return nil
 }
 
-// start reads the pointer, nil when there is none, and refuses a place that is
-// no backup of this store.
+// start reads the pointer, nil if there is none. It refuses a place that is not a backup of this
+// store.
 func (b *backup) start(ctx context.Context) (*artifacts.Pointer, error) {
 	body, _, err := b.From.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
 	if errors.Is(err, artifacts.ErrNotFound) {
@@ -173,8 +171,8 @@ func (b *backup) start(ctx context.Context) (*artifacts.Pointer, error) {
 	return p, nil
 }
 
-// elsewhere refuses the store as its own backup. Two addresses of one store need
-// not look alike, so something is put at one and looked for at the other.
+// elsewhere refuses the store as its own backup. Two addresses of a store may look different, so
+// it puts an object at one and looks for it at the other.
 func (b *backup) elsewhere(ctx context.Context) error {
 	key := artifacts.ProbePrefix + "backup-" + rand.Text()
 	if err := b.To.Put(ctx, key, []byte("probe")); err != nil {
@@ -224,8 +222,8 @@ func (b *backup) copy(ctx context.Context, step string, wanted map[string]artifa
 	return err
 }
 
-// move makes one of the objects that move what it is in the store. One that is
-// damaged, or has moved back, does not replace what may be the last good one.
+// move copies one of the small objects. A damaged one, or one that has moved back, does not
+// replace what may be the last good one.
 func (b *backup) move(ctx context.Context, key string, body []byte) error {
 	now, err := artifacts.ParseNumbered(key, body)
 	if err != nil {
@@ -249,7 +247,7 @@ func (b *backup) move(ctx context.Context, key string, body []byte) error {
 	return settle(ctx, b.To, key, version, body)
 }
 
-// settle swaps, and finds out whether a swap that failed happened all the same.
+// settle swaps, and finds out whether a failed swap took effect.
 func settle(ctx context.Context, s artifacts.Store, key string, old artifacts.Version, body []byte) error {
 	_, err := s.Swap(ctx, key, old, body)
 	if err == nil {

@@ -15,18 +15,16 @@ import (
 	"example.com/marketdata/builder/publish"
 )
 
-// DefaultGrace is how long gc leaves alone what nothing reaches any more.
+// DefaultGrace is how long gc keeps what nothing reaches any more.
 const DefaultGrace = time.Hour
 
 // GCConfig says what Collect works on.
 type GCConfig struct {
 	Store artifacts.Store
-	// Grace protects whatever is younger, by the store's clock, and whatever
-	// was reached by a snapshot until less than that ago. It must be longer
-	// than builder.BuildDeadline where a builder may be running.
+	// Grace protects what is younger, by the store's clock, and what a snapshot reached until less
+	// than that ago. It must be longer than builder.BuildDeadline where a builder may run.
 	Grace time.Duration
-	// DryRun counts and deletes nothing. It writes nothing either, which asking
-	// the store's clock does, and goes by Now in its place.
+	// DryRun counts and deletes nothing. It uses Now, since asking for the store's clock writes.
 	DryRun bool
 	// Now is this machine's clock; nil: time.Now.
 	Now func() time.Time
@@ -37,27 +35,25 @@ type GCConfig struct {
 
 // GCReport is what Collect found and did.
 type GCReport struct {
-	// Kept counts objects and manifests that stay: reached, or too young.
+	// Kept counts the remaining objects and manifests: reached, or too young.
 	Kept int `json:"kept"`
-	// Deleted and DeletedBytes count what was removed, or would have been.
+	// Deleted and DeletedBytes count what was removed, or would be in a dry run.
 	Deleted      int   `json:"deleted"`
 	DeletedBytes int64 `json:"deleted_bytes"`
 	DryRun       bool  `json:"dry_run"`
-	// Snapshot is false in a store that holds none: nothing was removed.
+	// Snapshot is false in a store without a snapshot, where nothing is removed.
 	Snapshot bool `json:"snapshot"`
 }
 
-// Collect removes what no retained snapshot needs: objects and manifests that
-// are older than the grace period and that neither the published snapshot, nor
-// a retained one, nor any manifest younger than the grace period reaches; and
-// what a store's self-test left behind.
+// Collect removes objects and manifests that are older than the grace period and that nothing
+// needs: neither the published snapshot, nor a retained one, nor any manifest younger than the
+// grace period. It also removes what a self-test of the store left behind.
 //
-// Young manifests count so that what has just left the retained list stays for
-// one grace period more, for readers that are slow, and so that a build which
-// has put its manifest and not yet moved the pointer loses nothing. A build
-// beside it is safe; README.md, "Deleting", has the argument.
+// Young manifests count for two reasons: slow readers keep a snapshot for a grace period after it
+// has left the retained list, and a build that has put its manifest but not yet moved the pointer
+// loses nothing. README.md, "Deleting", shows that Collect is safe beside a build.
 //
-// A store without a pointer is left alone: it may be one whose pointer was lost.
+// Collect leaves a store without a pointer alone: the pointer may have been lost.
 func Collect(ctx context.Context, cfg GCConfig) (*GCReport, error) {
 	c, err := newCollector(ctx, cfg)
 	if err != nil {
@@ -72,7 +68,7 @@ func Collect(ctx context.Context, cfg GCConfig) (*GCReport, error) {
 	if err := c.markPublished(ctx); err != nil || !c.report.Snapshot {
 		return &c.report, err
 	}
-	// Manifests first: one that is there has all its objects.
+	// Manifests first: a manifest that is there has all its objects.
 	err = c.sweepMarked(ctx, artifacts.ManifestPrefix, c.unmarked)
 	// Folder by folder, so that each list is fresh when its deletions begin.
 	for i := 0; i < 256 && err == nil; i++ {
@@ -116,7 +112,7 @@ func newCollector(ctx context.Context, cfg GCConfig) (*collector, error) {
 	return c, nil
 }
 
-// unmarked reports the key of a manifest or an object that nothing needs.
+// unmarked reports whether key is of a manifest or an object that nothing needs.
 func (c *collector) unmarked(key string) bool {
 	if d, err := artifacts.ParseManifestKey(key); err == nil {
 		return c.manifests[d] == nil
@@ -125,8 +121,8 @@ func (c *collector) unmarked(key string) bool {
 	return err == nil && !c.keep[d]
 }
 
-// markYoung marks from every manifest that was written within the grace
-// period. Unlike the published one it may refer to what is gone.
+// markYoung marks what the manifests from within the grace period reach. Unlike the published one,
+// such a manifest may name objects that are gone.
 func (c *collector) markYoung(ctx context.Context) error {
 	young, err := listManifests(ctx, c.Store, func(info artifacts.Info) bool { return !info.Modified.Before(c.before) })
 	if err != nil {
@@ -140,7 +136,7 @@ func (c *collector) markYoung(ctx context.Context) error {
 	return nil
 }
 
-// markPublished marks from the pointer, if that has moved since the last call.
+// markPublished marks what the pointer reaches, if it has moved since the last call.
 func (c *collector) markPublished(ctx context.Context) error {
 	b, version, err := c.Store.GetIf(ctx, artifacts.CurrentKey, c.version, artifacts.MaxPointerSize)
 	switch {
@@ -166,8 +162,8 @@ func (c *collector) markPublished(ctx context.Context) error {
 	return nil
 }
 
-// mark keeps the objects of a manifest and, if retained is set, those of the snapshots that
-// it retains. It returns the manifest.
+// mark marks the objects of a manifest and, if retained is set, those of the snapshots that it
+// retains. It returns the manifest.
 func (c *collector) mark(ctx context.Context, ref artifacts.Ref, retained bool) (*artifacts.Manifest, error) {
 	m := c.manifests[ref.Digest]
 	if m == nil {
@@ -198,9 +194,9 @@ func (c *collector) mark(ctx context.Context, ref artifacts.Ref, retained bool) 
 // sweepTries bounds how often a folder is swept again because a deletion failed.
 const sweepTries = 3
 
-// sweepMarked looks once more at the pointer, and sweeps. A deletion that failed is not
-// repeated for as long as a build may take to put the object again: the folder is
-// listed anew, in which such an object is young.
+// sweepMarked marks from the pointer again and sweeps. It does not repeat a failed deletion, since
+// a build may have put the object meanwhile: it lists the folder again, where such an object is
+// young.
 func (c *collector) sweepMarked(ctx context.Context, prefix string, garbage func(key string) bool) error {
 	for try := 1; ; try++ {
 		if err := c.markPublished(ctx); err != nil {

@@ -9,21 +9,20 @@ import (
 	"example.com/marketdata/builder/ledger"
 )
 
-// known is what the manifests of a store say that can be read, of a past of which
-// some is lost.
+// known is what the readable manifests of a damaged store say about its past.
 type known struct {
-	// published are the ledgers of snapshots that were published, as what retains
-	// them or a pointer tells; maybe those of the others.
+	// published are the ledgers of snapshots that a pointer or another manifest names; maybe are
+	// those of the other manifests, which a build may have left before it published.
 	published, maybe []artifacts.Ref
 	times            map[artifacts.Digest]time.Time // of the published, by manifest
-	// withdrawn are the times that some manifest withdraws, ascending; latest is the
-	// latest time that any names.
+	// withdrawn are the times that some manifest withdraws, ascending; latest is the latest time
+	// that any manifest names.
 	withdrawn []time.Time
 	latest    time.Time
 }
 
-// survey reads, through r, the manifests that the store lists, those of refs, which
-// were published, and what they retain.
+// survey reads, through r, the manifests that the store lists, those of refs, which were
+// published, and those that they retain.
 func survey(ctx context.Context, s artifacts.Store, r artifacts.Reader, refs ...artifacts.Ref) (*known, error) {
 	k := &known{times: map[artifacts.Digest]time.Time{}}
 	published := map[artifacts.Digest]bool{}
@@ -77,8 +76,7 @@ func (k *known) add(m *artifacts.Manifest) {
 	}
 }
 
-// ids adds to ids what the ledgers say that can be read, and has new ones begin far
-// above.
+// ids adds the ids of the readable ledgers and lets new ones begin far above them.
 func (k *known) ids(ctx context.Context, r artifacts.Reader, ids *ledger.IDs, now time.Time) error {
 	if _, err := ids.Add(ctx, r, k.published); err != nil {
 		return err
@@ -98,7 +96,7 @@ func latest(t time.Time, others ...time.Time) time.Time {
 	return t
 }
 
-// either reads immutable objects from the first of its readers that has them whole.
+// either reads an immutable object from the first of its readers that has it undamaged.
 type either []artifacts.Reader
 
 // Get implements artifacts.Reader.

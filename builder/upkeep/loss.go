@@ -10,9 +10,9 @@ import (
 	"example.com/marketdata/builder/publish"
 )
 
-// goBack publishes the newest snapshot whose ledger is whole, when that of the
-// published one is not and the loss is accepted. When there is none, the published
-// one goes on with what is left of its ledger.
+// goBack makes builds possible again after the published ledger was lost, if the loss is accepted:
+// it publishes the newest snapshot whose ledger is whole. If there is none, the published snapshot
+// stays and goes on with the rest of its ledger.
 func (r *repairer) goBack(ctx context.Context, check *artifacts.CheckReport) (*artifacts.CheckReport, error) {
 	all, reached, err := r.snapshots(ctx)
 	if err != nil {
@@ -63,10 +63,9 @@ func (r *repairer) goBack(ctx context.Context, check *artifacts.CheckReport) (*a
 	return r.accept(ctx, check, head, newest, -1, target, &ledger.Next{Root: root})
 }
 
-// retainedBefore fills in what the published snapshot, whose manifest is lost, may
-// have retained and withdrawn. A snapshot that another retains was published, and one
-// that another withdraws stays so; of what was withdrawn last nothing is known, so that
-// every time of until now counts as withdrawn.
+// retainedBefore reconstructs what the published snapshot, whose manifest is lost, retained and
+// withdrew. A snapshot that another one retains was published; one that another withdraws stays
+// withdrawn. The last rollbacks left no trace, so every time up to now counts as withdrawn.
 func (r *repairer) retainedBefore(ctx context.Context, newest *artifacts.Manifest, all []artifacts.Retained) error {
 	k, err := survey(ctx, r.Store, r.mender)
 	if err != nil {
@@ -104,8 +103,7 @@ func (r *repairer) accept(
 	return artifacts.Check(ctx, r.mender, ledger.Refs, nil)
 }
 
-// rootFor returns the ledger with which target follows newest, and notes what that
-// loses.
+// rootFor returns the ledger with which target follows newest. It notes the loss.
 func (r *repairer) rootFor(ctx context.Context, newest, target *artifacts.Manifest) (*ledger.Next, error) {
 	r.loss = fmt.Sprintf("the store goes back from snapshot %s to %s; prices, totals and groups later than that are"+
 		" forgotten", publish.Stamp(newest.Time), publish.Stamp(target.Time))
@@ -122,7 +120,7 @@ func (r *repairer) rootFor(ctx context.Context, newest, target *artifacts.Manife
 	if err != nil {
 		return nil, err
 	}
-	// What the manifest names was published, whatever can be read of it.
+	// The pointer names this manifest, so its snapshot was published even if it cannot be read.
 	k, err := survey(ctx, r.Store, r.mender, r.pointer.Manifest)
 	if err == nil {
 		err = k.ids(ctx, r.mender, ids, r.Now())
@@ -135,7 +133,7 @@ func (r *repairer) rootFor(ctx context.Context, newest, target *artifacts.Manife
 	return ids.Ledger(ctx, r.mender, target.Ledger)
 }
 
-// wholeLedger reports whether all of a ledger is there.
+// wholeLedger reports whether the store holds every object of a ledger.
 func (r *repairer) wholeLedger(ctx context.Context, ref artifacts.Ref) (bool, error) {
 	root, err := artifacts.ReadObject(ctx, r.mender, ref)
 	if err != nil {

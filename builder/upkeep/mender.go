@@ -10,16 +10,15 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// mender reads a store whose immutable objects may be damaged or missing. Such
-// a one it takes from a copy, puts in its place, and returns. It is an
-// artifacts.Reader, so that Check, walking through it, leaves a store that is as
-// whole as the copies allow.
+// mender is a reader that repairs: it replaces a damaged or missing immutable object by the bytes
+// of a copy, and returns those. After artifacts.Check has read everything through it, the store is
+// as complete as the copies allow.
 type mender struct {
 	store artifacts.Store
 	from  []Copy
-	// restoring: every object is put, those that are there too, so that gc
-	// leaves them alone until the pointer reaches them; and the pointer is this
-	// one, beside which nothing moves.
+	// restoring, if set, is the pointer that is read, and no other small object exists. Every
+	// object is put, also one that is there, so that gc sees it as new until the pointer reaches
+	// it.
 	restoring []byte
 
 	mu     sync.Mutex
@@ -99,7 +98,7 @@ func (m *mender) found(key string) {
 	delete(m.lost, key)
 }
 
-// lacks reports whether an object is damaged or missing, and in no copy.
+// lacks reports whether an object is damaged or missing and no copy has it.
 func (m *mender) lacks(ref artifacts.Ref) bool { return m.lost[artifacts.ObjectKey(ref.Digest)] }
 
 func immutable(key string) bool {

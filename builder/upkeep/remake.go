@@ -13,12 +13,12 @@ import (
 	"example.com/marketdata/builder/render"
 )
 
-// rebuilds bounds how often the source is built: a manifest tells of objects
-// that are lost, and a ledger's root among those of others.
+// rebuilds bounds how often the source is built again: a manifest that is back names further lost
+// objects, and so does the root of a ledger.
 const rebuilds = 3
 
-// snapshots returns the manifests that can be read, newest first, and how many
-// of them, at the front, the pointer reaches. The others are what gc has left.
+// snapshots returns the readable manifests, newest first. The first reached of them are those that
+// the pointer reaches; gc has not yet removed the others.
 func (r *repairer) snapshots(ctx context.Context) (all []artifacts.Retained, reached int, err error) {
 	add := func(ret artifacts.Retained, m *artifacts.Manifest, err error) error {
 		if err == nil && !slices.ContainsFunc(all, func(a artifacts.Retained) bool { return a.Manifest == ret.Manifest }) {
@@ -41,9 +41,8 @@ func (r *repairer) snapshots(ctx context.Context) (all []artifacts.Retained, rea
 	return all, reached, err
 }
 
-// rebuild builds the source at the time of each snapshot that lacks something,
-// on top of the snapshot before it. A feed that is not that snapshot's gives
-// other objects, of which none is missing.
+// rebuild builds the source at the time of each incomplete snapshot, on top of the snapshot before
+// it. The feed of another snapshot gives other objects; none of those is missing, so none is put.
 func (r *repairer) rebuild(ctx context.Context) error {
 	all, _, err := r.snapshots(ctx)
 	if err != nil {
@@ -78,8 +77,8 @@ func (r *repairer) rebuild(ctx context.Context) error {
 	return nil
 }
 
-// history puts back what is lost of the views of history: of each snapshot its
-// manifest says which points they have, and its ledger all of these.
+// history puts back lost objects of history. A snapshot's manifest says which points its views
+// have, and its ledger has their prices.
 func (r *repairer) history(ctx context.Context) error {
 	all, reached, err := r.snapshots(ctx)
 	if err != nil {
@@ -118,8 +117,8 @@ func (r *repairer) history(ctx context.Context) error {
 	return nil
 }
 
-// broken returns the times of the published and the retained snapshots that
-// lack something, oldest first: what one lacks, the next is built upon.
+// broken returns the times of the incomplete snapshots that the pointer reaches, oldest first: a
+// snapshot is built on top of the one before.
 func (r *repairer) broken(ctx context.Context) (times []time.Time, err error) {
 	err = eachSnapshot(ctx, r.mender, r.pointer, func(ret artifacts.Retained, m *artifacts.Manifest, err error) error {
 		var refs []artifacts.Ref
@@ -135,9 +134,8 @@ func (r *repairer) broken(ctx context.Context) (times []time.Time, err error) {
 	return times, err
 }
 
-// rebuilt is what a build of the same feed works on: the store as it was before
-// the snapshot. Of what the build writes, what is lost is put, and nothing else
-// happens.
+// rebuilt is the store of a repeated build: it looks as it did before the snapshot. Of what the
+// build writes, it puts the lost objects and ignores the rest.
 type rebuilt struct {
 	artifacts.Store
 	mender   *mender

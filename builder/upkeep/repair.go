@@ -14,38 +14,37 @@ import (
 	"example.com/marketdata/builder/publish"
 )
 
-// Copy is where objects that a store has lost may be: another store, a copy of
-// a folder, an edge's cache folder. Nothing in it is believed but by digest.
+// Copy is a place that may have lost objects: another store, a copy of a folder, the cache folder
+// of an edge. Repair checks every object that it takes from there against its digest.
 type Copy struct {
 	artifacts.Reader
-	// Name is how reports call it.
+	// Name is its name in reports.
 	Name string
 }
 
 // RepairConfig says what Repair works on.
 type RepairConfig struct {
-	// Config is that of the builds of this store. Source, when there is one, is
-	// the feed of a snapshot that has lost objects: it is built again, with the
-	// guard rails off, and nothing of that is put but what is missing.
+	// Config is that of the store's builds. Source, if set, is the feed of an incomplete snapshot.
+	// It is built again without guard rails, and only missing objects are put.
 	builder.Config
-	// From are asked in their order, before the source.
+	// From are asked in this order, before the source.
 	From []Copy
-	// AcceptLoss lets a store whose ledger cannot be mended go back to its
-	// newest snapshot whose ledger is whole, or else go on without what is lost.
+	// AcceptLoss lets a store whose ledger cannot be repaired go back to its newest snapshot with
+	// a whole ledger, or else go on without the lost part.
 	AcceptLoss bool
 }
 
 // RepairReport is what Repair found and did (FEED.md, "Repair").
 type RepairReport struct {
-	// Snapshot is the published snapshot's time; empty in a store that has
-	// none, where there is nothing to mend.
+	// Snapshot is the published snapshot's time; empty in a store without one, where there is
+	// nothing to repair.
 	Snapshot string   `json:"snapshot"`
 	Sequence uint64   `json:"sequence"`
 	Mended   []Mended `json:"mended"`
-	// Missing are the problems that are left, as artifacts.Check has them.
+	// Missing are the remaining problems, as artifacts.Check words them.
 	Missing []string `json:"missing"`
-	// Loss says how builds can go on although the ledger cannot be mended, and
-	// what that loses; empty when there is no need, or no way. Accepted: it is done.
+	// Loss says how builds can go on with a ledger that cannot be repaired, and what is lost then;
+	// empty if there is no need or no way. Accepted says that this was done.
 	Loss     string `json:"loss,omitempty"`
 	Accepted bool   `json:"accepted"`
 	// Notes are what could not be determined.
@@ -55,22 +54,20 @@ type RepairReport struct {
 // Mended is an object that was put back.
 type Mended struct {
 	Key string `json:"key"`
-	// From is the name of the copy, or of the source, that had it.
+	// From is the name of the copy or of the source that had it.
 	From string `json:"from"`
 }
 
-// pointerTries bounds how often a walk over a store starts again because the
-// pointer moved under it.
+// pointerTries bounds how often a walk over a store starts again because the pointer moved.
 const pointerTries = 5
 
-// Repair puts back what is missing or damaged of all that the published
-// snapshot and the retained ones need: from copies, then from builds of the
-// same feed. Every object is checked against its digest before it is put, so
-// that no copy can do harm. What is whole is not written. It is safe beside a
-// running builder and gc, and may be killed and run again.
+// Repair puts back the missing and damaged objects of the published snapshot and of those it
+// retains: from copies, then from builds of the same feed. It checks every object against its
+// digest before it puts it, so that no copy can do harm, and leaves whole objects alone. It is
+// safe beside a running builder and gc, and may be killed and run again.
 //
-// Of a damaged change record it makes a new one. Pointer, identity and key set
-// are not among what it mends: see Restore.
+// Repair replaces a damaged change record by a new one. It does not repair pointer, identity and
+// key set: see Restore.
 func Repair(ctx context.Context, cfg RepairConfig) (*RepairReport, error) {
 	r := &repairer{RepairConfig: cfg, mender: newMender(cfg.Store, cfg.From)}
 	for try := 1; ; try++ {
@@ -80,7 +77,7 @@ func Repair(ctx context.Context, cfg RepairConfig) (*RepairReport, error) {
 		version := r.version
 		check, err := r.mend(ctx)
 		if err == nil && len(r.lost) > 0 {
-			// A builder may have published and gc removed what was looked for.
+			// A builder may have published a snapshot, and gc removed the missing objects since.
 			if err := r.readPointer(ctx); err != nil {
 				return nil, err
 			}
@@ -141,8 +138,8 @@ func (r *repairer) report(check *artifacts.CheckReport) *RepairReport {
 	return out
 }
 
-// mend walks over all that is needed, which mends what copies have, makes history
-// anew from the ledger, and builds the source for the rest.
+// mend reads everything that the pointer reaches, which repairs what the copies have. It makes
+// history from the ledger and builds the source for the rest.
 func (r *repairer) mend(ctx context.Context) (*artifacts.CheckReport, error) {
 	for round := 0; ; round++ {
 		clear(r.lost)
@@ -166,7 +163,7 @@ func (r *repairer) mend(ctx context.Context) (*artifacts.CheckReport, error) {
 	}
 }
 
-// identity writes a missing or damaged identity again, from the pointer.
+// identity replaces a missing or damaged identity by one made from the pointer.
 func (r *repairer) identity(ctx context.Context, check *artifacts.CheckReport) error {
 	b, version, err := r.Store.Get(ctx, artifacts.IdentityKey, artifacts.MaxPointerSize)
 	if err == nil {
@@ -187,7 +184,7 @@ func (r *repairer) identity(ctx context.Context, check *artifacts.CheckReport) e
 	return nil
 }
 
-// changeRecord makes a damaged change record anew, from the ledger.
+// changeRecord replaces a damaged change record by one made from the ledger.
 func (r *repairer) changeRecord(ctx context.Context, check *artifacts.CheckReport) error {
 	b, _, err := r.Store.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
 	if err == nil {

@@ -14,19 +14,19 @@ import (
 	"example.com/marketdata/builder/publish"
 )
 
-// restoreStep is how far above all that was found a restored store goes on:
-// above what edges have seen since the backup, and far below what they refuse.
+// restoreStep is how far above all known sequences and numbers a restored store goes on: above
+// what edges have seen since the backup, and far below what they refuse.
 const restoreStep = 1000
 
 // RestoreConfig says what Restore puts where.
 type RestoreConfig struct {
-	// Store may be empty, or what is left of the store that was backed up.
+	// Store is empty, or what is left of the store that was backed up.
 	Store artifacts.Store
 	// From is the backup.
 	From Copy
-	// Seen is the highest sequence that any edge has seen; 0: not known.
+	// Seen is the highest sequence that any edge has seen; 0: unknown.
 	Seen uint64
-	// KeysFromBackup puts the backup's key set in the place of one that is there.
+	// KeysFromBackup replaces the store's key set by the backup's.
 	KeysFromBackup bool
 	// Progress may be nil.
 	Progress builder.Progress
@@ -39,28 +39,24 @@ type RestoreReport struct {
 	Sequence uint64 `json:"sequence"`
 	// Put counts the objects that came from the backup.
 	Put int `json:"put"`
-	// Keys counts the keys of the set that is in force now, Revoked those of
-	// them that are revoked.
+	// Keys counts the keys of the resulting set, Revoked the revoked ones among them.
 	Keys    int `json:"keys"`
 	Revoked int `json:"revoked"`
-	// Notes are what whoever restores should know.
+	// Notes tell the operator what the restore could not determine or has replaced.
 	Notes []string `json:"notes"`
 }
 
-// Restore publishes the snapshot of a backup, under a sequence, and with a key
-// set and a change record of numbers, that are above all that edges can have
-// seen, so that they take them: restoreStep above the highest in either store,
-// and Seen. What in the store is so far above that edges would refuse it counts
-// as damage.
+// Restore publishes the snapshot of a backup. Sequence and numbers are restoreStep above the
+// highest of both stores and Seen, so that edges, whatever they have seen since, accept them. A
+// number so far above that edges would refuse it counts as damage.
 //
-// No id that was given out since the backup is given to another key, and no time
-// that was published since is published again (see remember). When the store's newer
-// snapshots withdraw the backup's, the newest that they do not is published.
+// No id that was given out since the backup goes to another key, and no time that was published
+// since is published again (see remember). If the store's newer snapshots withdraw the backup's,
+// Restore publishes the newest one that they do not withdraw.
 //
-// A key set that is there stays, unless KeysFromBackup is set; either way a key
-// that is revoked in one of the two sets is revoked in the result, and so is
-// one that a later set has forgotten. Every object is checked against its digest
-// and put, and the pointer moves last: a restore that was killed is run again.
+// The store's key set stays, unless KeysFromBackup is set. A key is revoked in the result if
+// either set has it as revoked, or if a later set has forgotten it. Restore checks every object
+// against its digest before it puts it, and moves the pointer last: after a kill, run it again.
 func Restore(ctx context.Context, cfg RestoreConfig) (*RestoreReport, error) {
 	r := &restore{RestoreConfig: cfg, report: RestoreReport{Notes: []string{}}}
 	if err := r.find(ctx); err != nil {
@@ -116,7 +112,7 @@ type restore struct {
 	backup, present moved
 }
 
-// moved are the objects of a store that move, and its identity.
+// moved are the small objects of a store.
 type moved struct {
 	identity small[artifacts.Identity]
 	pointer  small[artifacts.Pointer]
@@ -124,8 +120,7 @@ type moved struct {
 	change   small[artifacts.Change]
 }
 
-// small is an object that moves as it was found; value is zero when it is
-// missing or damaged.
+// small is a small object as it was found; value is zero if it is missing or damaged.
 type small[T any] struct {
 	body    []byte
 	version artifacts.Version
@@ -178,8 +173,8 @@ func (r *restore) find(ctx context.Context) error {
 	return r.foreign()
 }
 
-// foreign refuses a store that is not the backup's. Where one of its small objects
-// says that it is, one that names another store is a stray copy: it is replaced.
+// foreign refuses a store that is not the backup's. If at least one small object belongs to the
+// backup's store, one that names another store is a stray copy and is replaced.
 func (r *restore) foreign() error {
 	p := &r.present
 	other, own := "", false
@@ -223,9 +218,9 @@ func (r *restore) above(what string, backup, present, seen uint64) (uint64, erro
 	return highest + restoreStep, nil
 }
 
-// number is above for a key set or a change record. Edges can have seen more than
-// both stores have, after another restore, or when the backup is old: so it is not
-// below that of one that was lost, as far as edges take the jump.
+// number is above for a key set or a change record. Edges may have seen more than both stores
+// hold, after another restore or if the backup is old: so the result is not below the number that
+// follows a lost one, as far as edges accept the jump.
 func (r *restore) number(what string, backup, present artifacts.Numbered) (artifacts.Numbered, error) {
 	lost := artifacts.Numbered{}.Next(r.id, r.Now(), r.report.Sequence)
 	if backup.Number == 0 && present.Number == 0 {
@@ -242,8 +237,7 @@ func (r *restore) note(format string, args ...any) {
 	r.report.Notes = append(r.report.Notes, fmt.Sprintf(format, args...))
 }
 
-// keySet returns the key set that is to be in force, nil when neither store has
-// one.
+// keySet returns the key set to put in force, nil if neither store has one.
 func (r *restore) keySet() (*artifacts.KeySet, error) {
 	backup, present := &r.backup.keys, &r.present.keys
 	missing := present.value.Format == 0
@@ -269,7 +263,7 @@ func (r *restore) keySet() (*artifacts.KeySet, error) {
 	for _, k := range other.Keys {
 		revoked[k.Hash], known[k.Hash] = k.Revoked, true
 	}
-	// A set forgets nothing but what is out of force.
+	// A set forgets only keys that are out of force.
 	later := fromBackup && !missing && other.Number >= set.Number
 	for i := range set.Keys {
 		k := &set.Keys[i]
@@ -289,7 +283,7 @@ func (r *restore) keySet() (*artifacts.KeySet, error) {
 	return set, err
 }
 
-// objects puts everything that the backup's snapshots need.
+// objects puts every object of the backup's snapshots.
 func (r *restore) objects(ctx context.Context) error {
 	m := newMender(r.Store, []Copy{r.From})
 	m.restoring = r.backup.pointer.body
@@ -305,22 +299,20 @@ func (r *restore) objects(ctx context.Context) error {
 	return nil
 }
 
-// memory is what a restored snapshot must remember of what was published since its
-// backup.
+// memory is what a restored snapshot must know of what was published since its backup.
 type memory struct {
 	ids *ledger.IDs
-	// withdrawn are times that were withdrawn, and times later than the backup's that
-	// were published; nothing up to through may be published again.
+	// withdrawn are the withdrawn times, and the published times later than the backup's. Times up
+	// to through may not be published again.
 	withdrawn []time.Time
 	through   time.Time
-	// took reports whether the snapshot of a time was withdrawn since.
+	// took reports whether the snapshot of time t was withdrawn since the backup.
 	took func(t time.Time) (withdrawn, known bool)
 }
 
-// remember finds out what was published since the backup. The newest snapshot knows
-// it, if it is known which one that is and it can be read. Otherwise all manifests and
-// ledgers that can be read are asked; the present may have been published; and new ids
-// begin far above those that are known.
+// remember finds out what was published since the backup. The newest snapshot tells, if it is
+// known and can be read. Otherwise remember asks all readable manifests and ledgers, treats every
+// time up to now as published, and lets new ids begin far above the known ones.
 func (r *restore) remember(ctx context.Context, backup *artifacts.Manifest) (*memory, error) {
 	from := either{r.Store, r.From}
 	ids, err := ledger.GatherIDs(ctx, from, backup.Ledger)
@@ -376,8 +368,7 @@ func (r *restore) remember(ctx context.Context, backup *artifacts.Manifest) (*me
 	return mem, nil
 }
 
-// rememberNewest is remember when the newest snapshot is known; done is false when
-// it cannot be read.
+// rememberNewest is remember for a known newest snapshot; done is false if it cannot be read.
 func (r *restore) rememberNewest(
 	ctx context.Context, from either, mem *memory, newest *artifacts.Pointer,
 ) (done bool, err error) {
@@ -410,7 +401,7 @@ func (r *restore) rememberNewest(
 	return true, nil
 }
 
-// manifest makes and puts the manifest that is published, with its ledger.
+// manifest makes and puts the manifest to publish, with its ledger.
 func (r *restore) manifest(ctx context.Context) (*artifacts.Manifest, artifacts.Ref, error) {
 	var ref artifacts.Ref
 	p := &r.backup.pointer.value
@@ -469,8 +460,8 @@ func (r *restore) manifest(ctx context.Context) (*artifacts.Manifest, artifacts.
 	return &next, ref, nil
 }
 
-// change records the change of the restored totals. When there was no record,
-// that is left to the change job.
+// change records the change of the restored totals. If neither store had a record, it leaves that
+// to the change job.
 func (r *restore) change(ctx context.Context, m *artifacts.Manifest) error {
 	before := [2]artifacts.Numbered{r.backup.change.value.Numbered, r.present.change.value.Numbered}
 	if before[0].Number == 0 && before[1].Number == 0 {

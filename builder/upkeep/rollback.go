@@ -15,18 +15,16 @@ import (
 	"example.com/marketdata/builder/publish"
 )
 
-// Rollback publishes the retained snapshot of time t again as the current one,
-// under a new sequence. The ledger keeps every id that was ever given out and
-// loses prices, totals and groups later than t; snapshots later than t are no
-// longer retained, so that pins on them are answered 410. Of the earlier ones
-// those stay retained that the newest snapshot still retained: the others may
-// be gone. No withdrawn time is published again (ErrWithdrawn).
+// Rollback publishes the retained snapshot of time t again, under a new sequence. The ledger keeps
+// every id that was ever given out and loses prices, totals and groups later than t. Later
+// snapshots are no longer retained, so edges answer pins on them with 410. Of the earlier ones
+// those stay retained that the newest snapshot still retains; the others may be gone. Builds of a
+// withdrawn time are refused (builder.ErrWithdrawn).
 //
-// The change record is made anew from the totals that are left, before the
-// pointer moves and once more behind it: so the record of the later totals is
-// gone when the pointer has moved, wherever this ends, and a change job that
-// read those totals in between is overwritten. If t is the current snapshot's
-// time that is all that is done.
+// The change record is made from the remaining totals before the pointer moves, and again after
+// it. So the record of the later totals is gone once the pointer has moved, even if the process
+// dies, and the record of a change job in between is overwritten. If t is the current snapshot's
+// time, Rollback only makes the record.
 func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() time.Time) (*builder.Report, error) {
 	head, err := publish.ReadHead(ctx, s)
 	if err != nil {
@@ -57,7 +55,7 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 	if err != nil {
 		return nil, err
 	}
-	// Edges could not follow. What the ledger lacks, the next build says.
+	// Edges could not follow. The next build reports what the ledger lacks.
 	if keys := objects.Missing(&artifacts.Manifest{Views: target.Views, Ledger: target.Ledger}, nil); len(keys) > 0 {
 		return nil, fmt.Errorf("roll back to %s: %d of its objects are missing from the store, or cut, such as %s; builder"+
 			" repair mends it", publish.Stamp(t), len(keys), keys[0])
@@ -65,9 +63,9 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 	return publishAgain(ctx, s, head, newest, at, target, root, now)
 }
 
-// Shrink publishes the current snapshot again with a retained list as of a build with
-// this retain, so that a Collect behind it frees what the others need. Nothing is
-// published when none leaves the list.
+// Shrink publishes the current snapshot again with the retained list of a build with this retain,
+// so that the next Collect frees what only the others need. It publishes nothing if no snapshot
+// leaves the list.
 func Shrink(
 	ctx context.Context, s artifacts.Store, retain time.Duration, now func() time.Time,
 ) (*builder.Report, error) {
@@ -96,8 +94,8 @@ func Shrink(
 	return publishAgain(ctx, s, head, newest, -1, &target, root, now)
 }
 
-// publishAgain replaces the head by target, which is newest's retained snapshot
-// at, or newest itself at -1, with the ledger root.
+// publishAgain replaces the head by target with the ledger root. target is newest's retained
+// snapshot with index at, or newest itself if at is -1.
 func publishAgain(
 	ctx context.Context, s artifacts.Store, head *publish.Head, newest *artifacts.Manifest, at int,
 	target *artifacts.Manifest, root []byte, now func() time.Time,

@@ -16,44 +16,42 @@ import (
 
 // StatusConfig says which store Status looks at.
 type StatusConfig struct {
-	// Store neither signs nor verifies: what nobody trusted has signed is looked
-	// at, too.
+	// Store neither signs nor verifies, so that Status sees untrusted objects, too.
 	Store artifacts.Store
-	// Trust are the keys whose signatures are proved; without any, who has signed
-	// is what the objects say.
+	// Trust are the keys whose signatures Status verifies; without any, it reports who claims to
+	// have signed.
 	Trust artifacts.Trust
-	// Grace is that of the gc whose work is foretold.
+	// Grace is the grace period of the gc that Status predicts.
 	Grace time.Duration
-	// Now is the clock that ages are counted by; nil: time.Now.
+	// Now is the clock for ages; nil: time.Now.
 	Now func() time.Time
 }
 
-// StatusReport says how a store is, as far as can be told without reading the
-// objects of its views: whether they are there, of the right size.
+// StatusReport describes a store. Of the objects of its views it says whether they exist with the
+// right size; it does not read them.
 type StatusReport struct {
 	// Store is the store's identity; empty while there is none.
 	Store string `json:"store"`
-	// Time is when this was, by the clock of StatusConfig.
+	// Time is when the report was made, by the clock of StatusConfig.
 	Time time.Time `json:"time"`
 	// Snapshots are the published one and the retained ones, newest first.
 	Snapshots []SnapshotStatus `json:"snapshots"`
 	// Withdrawn are the times that rollbacks withdrew.
 	Withdrawn []time.Time `json:"withdrawn"`
-	// WithdrawnThrough: a restore withdrew every time up to it; zero: none did.
+	// WithdrawnThrough is the time up to which a restore withdrew all; zero: none did.
 	WithdrawnThrough time.Time `json:"withdrawn_through,omitzero"`
-	// Moving are the small objects that move.
+	// Moving are the small objects.
 	Moving []MovingStatus `json:"moving"`
 	Keys   KeyStatus      `json:"keys"`
-	// Ledger is the published snapshot's; nil without one that can be read.
+	// Ledger is the published snapshot's; nil if it cannot be read.
 	Ledger *LedgerStatus `json:"ledger"`
-	// Objects and Bytes count all manifests and objects in the store; Free and
-	// FreeBytes those that gc would remove, zero when gc would stop.
+	// Objects and Bytes count all manifests and objects, Free and FreeBytes those that gc would
+	// remove, zero if gc would stop.
 	Objects   int   `json:"objects"`
 	Bytes     int64 `json:"bytes"`
 	Free      int   `json:"free"`
 	FreeBytes int64 `json:"free_bytes"`
-	// Problems are what is wrong, at most maxStatusProblems of them. Verify reads
-	// everything and finds more.
+	// Problems are at most maxStatusProblems. Verify reads everything and finds more.
 	Problems []string `json:"problems"`
 }
 
@@ -62,16 +60,16 @@ type SnapshotStatus struct {
 	Time       time.Time `json:"time"`
 	AgeSeconds int64     `json:"age_seconds"`
 	Published  bool      `json:"published"`
-	// Sequence is the published snapshot's; the others' is not kept.
+	// Sequence is the published snapshot's; zero for the others.
 	Sequence uint64 `json:"sequence,omitempty"`
-	// DataAges are how old the newest row of each part of its feed is, by the times of
-	// the live source that it was made from, in seconds; the published one's.
+	// DataAges are the ages of the newest rows of a live source's parts, in seconds; of the
+	// published snapshot only.
 	DataAges map[string]int64 `json:"data_age_seconds,omitempty"`
 	Manifest artifacts.Digest `json:"manifest"`
 	// Counts are the accepted rows by collection; null without the manifest.
 	Counts map[string]int `json:"counts"`
-	// Objects and Bytes are those of its views, the ones shared with others
-	// included; Missing counts those that are not there, or of another size.
+	// Objects and Bytes are those of its views, shared ones included. Missing counts objects that
+	// do not exist or have another size.
 	Objects int   `json:"objects"`
 	Bytes   int64 `json:"bytes"`
 	Missing int   `json:"missing"`
@@ -79,15 +77,15 @@ type SnapshotStatus struct {
 	refs []artifacts.Ref
 }
 
-// MovingStatus is a small object that moves.
+// MovingStatus describes a small object.
 type MovingStatus struct {
 	Key   string `json:"key"`
 	There bool   `json:"there"`
-	// SignedBy are the short names of the keys that it says have signed it.
+	// SignedBy are the short names of the keys that claim to have signed it.
 	SignedBy []string `json:"signed_by"`
-	// Number is the sequence of current, the number of change and keys.
+	// Number is the sequence of current, or the number of change and keys.
 	Number uint64 `json:"number,omitempty"`
-	// Trusted says whether a trusted key has; null when none was named.
+	// Trusted says whether a trusted key has signed it; null if none was given.
 	Trusted *bool `json:"trusted"`
 }
 
@@ -98,17 +96,16 @@ type KeyStatus struct {
 	Revoked int `json:"revoked"`
 }
 
-// LedgerStatus is what the builder remembers.
+// LedgerStatus describes the builder's memory.
 type LedgerStatus struct {
 	Digest artifacts.Digest `json:"digest"`
-	// Snapshots counts those whose prices are kept, from Oldest to Newest.
+	// Snapshots counts the snapshots with kept prices, from Oldest to Newest.
 	Snapshots int       `json:"snapshots"`
 	Oldest    time.Time `json:"oldest,omitzero"`
 	Newest    time.Time `json:"newest,omitzero"`
 	// IDs counts the ids ever given out, by collection.
 	IDs map[string]int `json:"ids"`
-	// Objects and Bytes include the root; Missing is as in SnapshotStatus: whole
-	// is a ledger without any.
+	// Objects and Bytes include the root; Missing is as in SnapshotStatus.
 	Objects int   `json:"objects"`
 	Bytes   int64 `json:"bytes"`
 	Missing int   `json:"missing"`
@@ -116,10 +113,9 @@ type LedgerStatus struct {
 
 const maxStatusProblems = 100
 
-// Status says how a store is. It reads the small objects, the manifests and the
-// ledger's root, and lists the rest; it writes nothing. The error is non-nil
-// when the store could not be asked, or the context ended; what is wrong with
-// what it answered is in the report.
+// Status describes a store. It reads the small objects, the manifests and the root of the ledger,
+// lists the rest, and writes nothing. The error is non-nil if the store did not answer or the
+// context ended; damage is in the report.
 func Status(ctx context.Context, cfg StatusConfig) (*StatusReport, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -140,11 +136,11 @@ type status struct {
 	cfg StatusConfig
 	*StatusReport
 	ledger []artifacts.Ref
-	// size is what the list says of the objects that are needed; -1: not there.
+	// size is the listed size of each needed object; -1: not listed.
 	size map[artifacts.Digest]int64
 }
 
-// problem notes err if it is damage, and returns any other.
+// problem adds err to the report if it is damage, and returns other errors.
 func (s *status) problem(what string, err error) error {
 	if err == nil || !artifacts.IsDamage(err) && !errors.Is(err, publish.ErrLost) {
 		return err
@@ -155,7 +151,7 @@ func (s *status) problem(what string, err error) error {
 	return nil
 }
 
-// moving looks at the small objects, and at what the pointer names.
+// moving reads the small objects and what the pointer names.
 func (s *status) moving(ctx context.Context) error {
 	for _, key := range smallKeys {
 		m := MovingStatus{Key: key, SignedBy: []string{}}
@@ -217,8 +213,7 @@ func (s *status) keys(set *artifacts.KeySet) {
 	}
 }
 
-// published reads the manifests of the published snapshot and of what it
-// retains, and the root of its ledger.
+// published reads the manifests that the pointer reaches and the root of the ledger.
 func (s *status) published(ctx context.Context, p *artifacts.Pointer) error {
 	m, err := artifacts.ReadManifest(ctx, s.cfg.Store, p.Manifest)
 	s.Snapshots = append(s.Snapshots, s.snapshot(p.Time, p.Manifest, m))
@@ -277,7 +272,7 @@ func (s *status) snapshot(t time.Time, ref artifacts.Ref, m *artifacts.Manifest)
 	return one
 }
 
-// list counts what there is, what is missing, and what gc would remove.
+// list counts the existing and the missing objects, and those that gc would remove.
 func (s *status) list(ctx context.Context) error {
 	need := func(refs []artifacts.Ref) {
 		for _, ref := range refs {
