@@ -1,6 +1,7 @@
 package shards
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,40 +16,39 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// ErrUnavailable: a shard is neither cached nor available from disk or store in
-// time.
+// ErrUnavailable means that a shard is not in memory, and neither disk nor store gave it
+// in time.
 var ErrUnavailable = errors.New("shard is unavailable")
 
-// Config is what a Cache is made from. Zero durations and counts take the
-// defaults in their comments.
+// Config configures a Cache. Zero durations and counts take the defaults in their
+// comments.
 type Config struct {
 	Store artifacts.Reader
-	// Local says that the store is a folder: reading from it keeps the core, not
-	// the network, busy.
+	// Local means that the store is a folder: reading it costs time of the core.
 	Local bool
-	// Memory bounds the parsed shards that are kept, in bytes; at least 1.
+	// Memory bounds the parsed shards in memory, in bytes; at least 1.
 	Memory int64
-	// Dir is the folder of the disk copy; it is made when missing.
+	// Dir is the folder of the disk copy. New creates it.
 	Dir string
 	// DirSize bounds the disk copy, in bytes; 0: no bound.
 	DirSize int64
-	// Fetches bounds the fetches from the store that run at once (8).
+	// Fetches bounds the concurrent fetches from the store (8).
 	Fetches int
 	// FetchTimeout bounds one attempt to fetch one object (20 s).
 	FetchTimeout time.Duration
 	// Wait bounds how long Shard waits for a load (2 s).
 	Wait time.Duration
-	// Pause is how long an object whose fetch has failed is not asked for by
-	// Shard (500 ms).
+	// Pause is how long after a failed fetch Shard does not request the object again
+	// (500 ms).
 	Pause time.Duration
 	Log   *slog.Logger
 }
 
 // Counters are running totals, for metrics and for tests.
 type Counters struct {
-	Fetches      atomic.Int64 // objects asked of the store
-	FetchErrors  atomic.Int64 // of those, the ones that failed
-	FetchBytes   atomic.Int64 // bytes taken from the store
+	Fetches      atomic.Int64 // objects requested from the store
+	FetchErrors  atomic.Int64 // fetches that failed
+	FetchBytes   atomic.Int64 // bytes received from the store
 	Corrupt      atomic.Int64 // objects or shards that failed verification
 	DiskReads    atomic.Int64 // shards read from disk
 	DiskErrors   atomic.Int64 // objects that could not be written to disk
@@ -57,7 +57,7 @@ type Counters struct {
 	Loads        atomic.Int64 // shards that were expanded and parsed
 }
 
-// Cache gives shards. It is safe for concurrent use.
+// Cache reads shards from memory, disk or store. It is safe for concurrent use.
 type Cache struct {
 	cfg     Config
 	mem     memory
@@ -65,22 +65,22 @@ type Cache struct {
 	fetches *semaphore.Weighted
 	loads   *semaphore.Weighted // shards expanded at once, which bounds memory
 	flights singleflight.Group
-	// Pace is for work that no request waits for.
+	// Pace slows work that no request waits for.
 	Pace    Pace
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	lastFetch atomic.Int64 // when the store last gave an object whole, Unix nanoseconds
+	lastFetch atomic.Int64 // when the store last gave a whole object, Unix nanoseconds
 
 	mu      sync.Mutex
-	objects map[artifacts.Digest]*Object // those that are in use
+	objects map[artifacts.Digest]*Object // in use
 	serial  uint64                       // of the last object
 
 	Counters Counters
 }
 
-// Object is an immutable object in use, as Acquire gives it.
+// Object is an immutable object in use, from Acquire.
 type Object struct {
 	Ref    artifacts.Ref
 	serial uint64 // unique in this process; part of the key in memory
@@ -90,12 +90,12 @@ type Object struct {
 	opened  atomic.Pointer[opened]
 	places  atomic.Pointer[[]Place]
 	used    atomic.Int64 // when it was last touched, for trimming
-	blocked atomic.Int64 // until when it is not asked of the store
+	blocked atomic.Int64 // until when Shard does not request it from the store
 }
 
-// opened is what is known of an object that was verified.
+// opened describes a verified object.
 type opened struct {
-	base  int64 // where its shards begin
+	base  int64 // offset of its first shard
 	index *artifacts.Index
 }
 
@@ -105,20 +105,10 @@ const maxShards = 1 << 12
 
 // New returns a Cache over cfg.Store. Close ends it.
 func New(cfg Config) (*Cache, error) {
-	orInt := func(v *int, d int) {
-		if *v <= 0 {
-			*v = d
-		}
-	}
-	orTime := func(v *time.Duration, d time.Duration) {
-		if *v <= 0 {
-			*v = d
-		}
-	}
-	orInt(&cfg.Fetches, 8)
-	orTime(&cfg.FetchTimeout, 20*time.Second)
-	orTime(&cfg.Wait, 2*time.Second)
-	orTime(&cfg.Pause, 500*time.Millisecond)
+	cfg.Fetches = cmp.Or(max(cfg.Fetches, 0), 8)
+	cfg.FetchTimeout = cmp.Or(max(cfg.FetchTimeout, 0), 20*time.Second)
+	cfg.Wait = cmp.Or(max(cfg.Wait, 0), 2*time.Second)
+	cfg.Pause = cmp.Or(max(cfg.Pause, 0), 500*time.Millisecond)
 	cfg.Memory = max(cfg.Memory, 1)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -141,10 +131,10 @@ func New(cfg Config) (*Cache, error) {
 	return c, nil
 }
 
-// Close ends running loads and frees the memory. Requests may still run, as those
-// do that draining cut off: they find nothing in memory, and get ErrUnavailable.
+// Close ends running loads and frees the memory. Requests that still run, because draining
+// cut them off, get ErrUnavailable.
 func (c *Cache) Close() {
-	c.mu.Lock() // nothing begins after this
+	c.mu.Lock() // no load begins after this
 	c.cancel()
 	c.mu.Unlock()
 	c.running.Wait()
@@ -165,17 +155,17 @@ func (c *Cache) Acquire(ref artifacts.Ref) *Object {
 	return o
 }
 
-// Spare has the disk copy be rid of the object before others that are in use, and
-// keep within its bound when it takes the object.
+// Spare marks the object for early eviction from the disk copy: before others in use, and
+// at once if writing it exceeds the bound.
 func (c *Cache) Spare(o *Object) { o.spare.Store(true) }
 
-// Touch has the disk copy keep the object rather than those of its kind that were
-// touched, fetched or read before.
+// Touch marks the object as used now. The disk copy evicts the least recently used objects
+// of a kind first.
 func (c *Cache) Touch(o *Object) { o.used.Store(time.Now().UnixNano()) }
 
-// Release ends one Acquire. The last one drops the object's shards from memory,
-// so that a new snapshot's find room: ristretto prefers what it knows, and an
-// old snapshot's shards would keep the new ones out.
+// Release ends one Acquire. The last one drops the object's shards from memory to make room
+// for a new snapshot's: ristretto prefers keys it knows, so an old snapshot's shards would
+// keep the new ones out.
 func (c *Cache) Release(o *Object) {
 	c.mu.Lock()
 	o.users--
@@ -198,11 +188,14 @@ func (c *Cache) Forget(o *Object) {
 	}
 }
 
+// key returns the key of shard i in memory.
 func (o *Object) key(i int) uint64 { return o.serial*maxShards + uint64(i) }
 
-// Shard returns shard i of the object. It waits for at most Config.Wait, and
-// allocates nothing when the shard is in memory. i is below the number of
-// shards that the object's rows make. Errors wrap ErrUnavailable.
+// flight returns the key of opening the object, which callers share.
+func (o *Object) flight() string { return "i" + strconv.FormatUint(o.serial, 36) }
+
+// Shard returns shard i of the object. It waits for at most Config.Wait, and allocates
+// nothing if the shard is in memory. Errors wrap ErrUnavailable.
 func (c *Cache) Shard(o *Object, i int) (*artifacts.Shard, error) {
 	if s, ok := c.Cached(o, i); ok {
 		return s, nil
@@ -218,7 +211,7 @@ func (c *Cache) Cached(o *Object, i int) (*artifacts.Shard, bool) {
 		return nil, false
 	}
 	if e.place != nil && e.place.p.CompareAndSwap(nil, e) {
-		// It may have left the memory before it came into the place.
+		// It may have left the memory before the place had it.
 		if now, ok := c.mem.get(key); !ok || now != e {
 			e.left()
 		}
@@ -226,18 +219,18 @@ func (c *Cache) Cached(o *Object, i int) (*artifacts.Shard, bool) {
 	return &e.Shard, true
 }
 
-// Keep puts a shard into the memory, which may refuse it.
+// Keep offers a shard to the memory, which may reject it.
 func (c *Cache) Keep(o *Object, i int, s *artifacts.Shard) {
 	e := &entry{Shard: *s, place: o.place(i)}
 	if e.place != nil {
-		e.place.p.Store(e) // before the memory can refuse it
+		e.place.p.Store(e) // before the memory can reject it
 	}
 	if !c.mem.set(o.key(i), e, int64(s.Size())) {
 		e.left()
 	}
 }
 
-// Opened returns the object's index if the object was verified before.
+// Opened returns the object's index, nil if the object was not verified yet.
 func (o *Object) Opened() *artifacts.Index {
 	if op := o.opened.Load(); op != nil {
 		return op.index
@@ -250,16 +243,16 @@ func (c *Cache) Index(o *Object) (*artifacts.Index, error) {
 	if op := o.opened.Load(); op != nil {
 		return op.index, nil
 	}
-	op, err := c.await("i"+strconv.FormatUint(o.serial, 36), o, func() (any, error) { return c.open(o, nil) })
+	op, err := c.await(o.flight(), o, func() (any, error) { return c.open(o, nil) })
 	if err != nil {
 		return nil, err
 	}
 	return op.(*openedObject).index, nil
 }
 
-// Fetch brings the object onto this machine: it returns nil once the object is
-// verified, and on disk if that takes it. It waits as long as ctx lets it, and asks even where
-// Shard would pause.
+// Fetch brings the object onto this machine. It returns nil once the object is verified,
+// and on disk unless the disk rejects it. It waits until ctx is done, and does not pause
+// after a failed fetch as Shard does.
 func (c *Cache) Fetch(ctx context.Context, o *Object) error {
 	if o.opened.Load() != nil && c.disk.has(o.Ref) {
 		return nil
@@ -268,8 +261,7 @@ func (c *Cache) Fetch(ctx context.Context, o *Object) error {
 		return err
 	}
 	o.blocked.Store(0)
-	ch := c.flights.DoChan("i"+strconv.FormatUint(o.serial, 36),
-		c.guard(func() (any, error) { return c.open(o, &c.Pace) }))
+	ch := c.flights.DoChan(o.flight(), c.guard(func() (any, error) { return c.open(o, &c.Pace) }))
 	select {
 	case r := <-ch:
 		return r.Err
@@ -287,7 +279,7 @@ func (c *Cache) miss(o *Object, i int) (*artifacts.Shard, error) {
 	return v.(*artifacts.Shard), nil
 }
 
-// await joins the flight and leaves it after Config.Wait.
+// await joins the flight of key and leaves it after Config.Wait.
 func (c *Cache) await(key string, o *Object, f func() (any, error)) (any, error) {
 	timer := time.NewTimer(c.cfg.Wait)
 	defer timer.Stop()
@@ -304,8 +296,8 @@ func (c *Cache) await(key string, o *Object, f func() (any, error)) (any, error)
 	}
 }
 
-// guard turns a panic into an error, so that every waiter is answered, and
-// lets Close wait for what runs.
+// guard turns a panic of f into an error, so that every waiter is answered, and lets Close
+// wait for f.
 func (c *Cache) guard(f func() (any, error)) func() (any, error) {
 	return func() (v any, err error) {
 		c.mu.Lock()
@@ -326,8 +318,7 @@ func (c *Cache) guard(f func() (any, error)) func() (any, error) {
 	}
 }
 
-// openedObject is an object that was just opened, with its bytes when they are
-// not on disk.
+// openedObject is a newly opened object, with its bytes if they are not on disk.
 type openedObject struct {
 	*opened
 	bytes []byte
@@ -364,7 +355,7 @@ func (c *Cache) open(o *Object, p *Pace) (*openedObject, error) {
 		if o.spare.Load() {
 			most = needSpare
 		}
-		c.trim(most) // which may take this one too
+		c.trim(most) // may remove this one, too
 		if c.disk.has(o.Ref) {
 			b = nil
 		}
@@ -405,7 +396,7 @@ func (c *Cache) corrupt(o *Object, where string, err error) {
 	}
 }
 
-// fetch takes the object from the store, and verifies nothing.
+// fetch reads the object from the store. It verifies nothing.
 func (c *Cache) fetch(o *Object, p *Pace) (b []byte, err error) {
 	if until := o.blocked.Load(); until > 0 && time.Now().UnixNano() < until {
 		return nil, fmt.Errorf("object %s: its last fetch has just failed", o.Ref.Digest)
@@ -420,7 +411,7 @@ func (c *Cache) fetch(o *Object, p *Pace) (b []byte, err error) {
 	key := artifacts.ObjectKey(o.Ref.Digest)
 	get := func() { b, _, err = c.cfg.Store.Get(ctx, key, o.Ref.Size) }
 	if c.cfg.Local {
-		p.Do(get) // eight at once would keep the core for milliseconds
+		p.Do(get) // eight at once would occupy the core for milliseconds
 	} else {
 		get()
 	}
@@ -443,7 +434,7 @@ func (c *Cache) OffDisk(objects []*Object) (n int64) {
 	return n
 }
 
-// DiskFault says why the disk copy could not be written the last time; "": it could.
+// DiskFault says why the last write to the disk copy failed; "": it did not.
 func (c *Cache) DiskFault() string {
 	if text := c.disk.fault.Load(); text != nil {
 		return *text
@@ -451,10 +442,10 @@ func (c *Cache) DiskFault() string {
 	return ""
 }
 
-// LastFetch returns when the store last gave an object whole.
+// LastFetch returns when the store last gave a whole object.
 func (c *Cache) LastFetch() time.Time { return time.Unix(0, c.lastFetch.Load()) }
 
-// load reads one shard: from disk, opening its object first if need be.
+// load reads one shard from disk, and opens its object first if necessary.
 func (c *Cache) load(o *Object, i int) (*artifacts.Shard, error) {
 	if op := o.opened.Load(); op != nil {
 		s, err := c.readFrame(o, op, i, nil)
@@ -465,15 +456,15 @@ func (c *Cache) load(o *Object, i int) (*artifacts.Shard, error) {
 		if errors.Is(err, artifacts.ErrCorrupt) {
 			c.corrupt(o, "disk", err)
 		}
-		o.opened.Store(nil) // the file is damaged or gone: from the store again
+		o.opened.Store(nil) // the file is damaged or gone: fetch it again
 	}
 	v, err := c.opening(o)
 	if err != nil {
 		return nil, err
 	}
 	if v.bytes != nil {
-		// The disk does not take it: what was fetched serves all it can, since
-		// it would have to be fetched again for the next shard.
+		// The disk rejected the object. Keep all its shards: the next one would have to
+		// fetch it again.
 		for j := range v.index.Shards {
 			if s, err := c.readFrame(o, v.opened, j, v.bytes); err == nil && j != i {
 				c.Keep(o, j, s)
@@ -488,18 +479,17 @@ func (c *Cache) load(o *Object, i int) (*artifacts.Shard, error) {
 	return s, nil
 }
 
-// opening opens the object, or joins the call that does so already.
+// opening opens the object, or joins a call that does.
 func (c *Cache) opening(o *Object) (*openedObject, error) {
-	v, err, _ := c.flights.Do("i"+strconv.FormatUint(o.serial, 36),
-		c.guard(func() (any, error) { return c.open(o, nil) }))
+	v, err, _ := c.flights.Do(o.flight(), c.guard(func() (any, error) { return c.open(o, nil) }))
 	if err != nil {
 		return nil, err
 	}
 	return v.(*openedObject), nil
 }
 
-// readFrame expands and parses shard i, from disk or from the whole object's
-// bytes. How many do so at once is bounded, and so is the memory for it.
+// readFrame expands and parses shard i, from disk or from the whole object's bytes. A bound
+// on concurrent calls bounds their memory.
 func (c *Cache) readFrame(o *Object, op *opened, i int, whole []byte) (*artifacts.Shard, error) {
 	if i < 0 || i >= len(op.index.Shards) {
 		return nil, fmt.Errorf("%w: shard %d of %d", artifacts.ErrCorrupt, i, len(op.index.Shards))
@@ -525,9 +515,9 @@ func (c *Cache) readFrame(o *Object, op *opened, i int, whole []byte) (*artifact
 	return artifacts.ParseEntry(e, frame)
 }
 
-// Trim brings the disk copy within its bound, as each object that is written does: first the objects that are
-// not in use, then those to spare, then the others, each time those first whose
-// shards were read the longest ago.
+// Trim brings the disk copy within its bound, as writing an object does. It removes objects
+// that are not in use, then spare ones, then others; of each kind the least recently used
+// ones first.
 func (c *Cache) Trim() { c.trim(needAll) }
 
 func (c *Cache) trim(most int) {
@@ -545,5 +535,5 @@ func (c *Cache) trim(most int) {
 	})
 }
 
-// Wait returns when the memory has dealt with every Keep; for tests.
+// Wait returns once the memory has handled every Keep; for tests.
 func (c *Cache) Wait() { c.mem.Cache.Wait() }

@@ -19,23 +19,23 @@ import (
 	"example.com/marketdata/internal/durable"
 )
 
-// disk is a folder of whole objects under their store keys. Files appear by
-// rename, so a reader sees a whole file or none; two edges may share a folder,
-// and either may remove what the other uses.
+// disk is a folder of whole objects under their store keys. Files appear by rename, so a
+// reader sees a whole file or none. Two edges may share a folder, and either may remove a
+// file that the other uses.
 type disk struct {
 	root     string
 	limit    int64
 	counters *Counters
 	log      *slog.Logger
 	trimming sync.Mutex
-	full     atomic.Int64           // until when writing is not tried, in Unix seconds
+	full     atomic.Int64           // until when nothing is written, in Unix seconds
 	fault    atomic.Pointer[string] // why the last write failed; nil: it did not
 }
 
 const (
 	// staleTemp is how old a temporary file must be to have no writer.
 	staleTemp = time.Hour
-	// fullPause is how long writing is not tried after it failed.
+	// fullPause is how long after a failed write nothing is written.
 	fullPause = 30 * time.Second
 )
 
@@ -90,8 +90,8 @@ func (d *disk) part(ref artifacts.Ref, at, n int64) ([]byte, error) {
 	return b, nil
 }
 
-// write reports whether the object is on disk now. It is not made durable: a
-// file that a crash has damaged is found out by its digest.
+// write reports whether the object is on disk now. It does not make the file durable: the
+// digest reveals a file that a crash damaged.
 func (d *disk) write(ref artifacts.Ref, b []byte, p *Pace) bool {
 	if d.limit > 0 && ref.Size > d.limit || time.Now().Unix() < d.full.Load() {
 		return false
@@ -117,7 +117,7 @@ func (d *disk) replace(path string, b []byte, p *Pace) error {
 	return durable.ReplaceFile(path, &pacedReader{bytes.NewReader(b), b, p}, 0o600)
 }
 
-// pacedReader has io.Copy write its bytes at a pace.
+// pacedReader makes io.Copy write its bytes at a pace.
 type pacedReader struct {
 	*bytes.Reader
 	b []byte
@@ -144,16 +144,16 @@ type file struct {
 	digest artifacts.Digest
 	size   int64
 	mtime  int64
-	need   int // the less, the earlier it goes
+	need   int // files with less are removed first
 	used   int64
 }
 
-// walk lists the objects, and removes temporary files that were left behind.
+// walk lists the objects, and removes temporary files that a crash left behind.
 func (d *disk) walk() (files []file, total int64) {
 	old := time.Now().Add(-staleTemp)
 	_ = filepath.WalkDir(d.root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
-			return nil // gone, or not to be read: it does not count
+			return nil // gone, or unreadable: it does not count
 		}
 		fi, err := e.Info()
 		if err != nil {
@@ -180,19 +180,18 @@ func (d *disk) walk() (files []file, total int64) {
 	return files, total
 }
 
-// What files are needed for: nothing, less than a snapshot, a snapshot.
+// Files are needed for nothing, for less than a snapshot, or for a snapshot.
 const (
 	needNone = iota
 	needSpare
 	needAll
 )
 
-// Trimmed returns how much of a disk copy that reaches its bound stays when something
-// comes. It is less than the bound since each time all files are
-// walked over.
+// Trimmed returns how much of a disk copy stays once it exceeds its bound. It is less than
+// the bound, since every trim walks over all files.
 func Trimmed(bound int64) int64 { return bound - bound/16 }
 
-// trim removes files that are needed for no more than most.
+// trim removes files needed for no more than most, until the bound is met.
 func (d *disk) trim(most int, of func(artifacts.Digest) (need int, used int64)) {
 	d.trimming.Lock()
 	defer d.trimming.Unlock()

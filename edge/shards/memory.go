@@ -6,9 +6,8 @@ import (
 	"github.com/dgraph-io/ristretto/v2"
 )
 
-// memory is ristretto, made safe to close beside its use: its Close frees and
-// closes what a Get or a Set beside it still uses. The lock costs nothing that
-// shows, since a shard is mostly found in its place.
+// memory is ristretto with a Close that is safe beside Get and Set: ristretto's own frees
+// what they use. The lock costs little, since most shards are found in their Place.
 type memory struct {
 	*ristretto.Cache[uint64, *entry]
 	mu     sync.RWMutex
@@ -35,7 +34,7 @@ func (m *memory) get(key uint64) (*entry, bool) {
 	return m.Get(key)
 }
 
-// set reports whether e may have been taken in.
+// set reports whether the memory may have accepted e.
 func (m *memory) set(key uint64, e *entry, cost int64) bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -8,11 +8,10 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Pace keeps work in the background from holding up requests. A goroutine that
-// computes without a pause keeps a core's scheduler from looking at the network
-// for up to ten milliseconds, yields or not: so work is done in short pieces,
-// one at a time in the whole process, each followed by a longer sleep, in which
-// requests are served. See edge/BENCHMARKS.md for what that does to latency
+// Pace keeps background work from delaying requests. A goroutine that computes without a
+// pause keeps a core's scheduler from polling the network for up to ten milliseconds, even
+// if it yields. So work runs in short pieces, one at a time in the whole process, each
+// followed by a sleep in which requests are served. edge/BENCHMARKS.md has the latency
 // during a swap.
 type Pace struct {
 	mu     sync.Mutex
@@ -21,26 +20,24 @@ type Pace struct {
 }
 
 const (
-	// piece is how long work goes on before it sleeps, and block how many bytes
-	// are hashed, read or written in one go: some 20 to 80 µs.
+	// piece is how long work runs before it sleeps. block is how many bytes are hashed,
+	// read or written in one call, which takes some 20 to 80 µs.
 	piece = 150 * time.Microsecond
 	block = 32 << 10
-	// A gentle sleep is four times as long as the work before it: an edge at half
-	// of its capacity stays well below all of it. Otherwise it is as long as the
-	// work.
+	// A gentle sleep is four times as long as the work before it, so that an edge at half
+	// its capacity stays well below all of it. Other sleeps are as long as the work.
 	gentleSleep = 4
 )
 
-// Gently makes the sleeps long for a while. Work that takes longer goes on
-// faster then, since it has a deadline to keep.
+// Gently makes the sleeps long for d. Work that takes longer than d has a deadline to
+// meet, so it runs faster then.
 func (p *Pace) Gently(d time.Duration) {
 	p.mu.Lock()
 	p.gentle = time.Now().Add(d)
 	p.mu.Unlock()
 }
 
-// Do runs one short piece of work, and sleeps when it is time to. A nil Pace
-// runs it at once.
+// Do runs one short piece of work, and sleeps if a sleep is due. A nil Pace never sleeps.
 func (p *Pace) Do(work func()) {
 	if p == nil {
 		work()
@@ -63,8 +60,8 @@ func (p *Pace) Do(work func()) {
 	time.Sleep(sleep)
 }
 
-// blocks runs work on b, a block at a time, until it fails. A nil Pace has it
-// all done at once.
+// blocks runs work on b, a block at a time, until it fails. A nil Pace runs it on all of b
+// at once.
 func (p *Pace) blocks(b []byte, work func(block []byte) error) (err error) {
 	if p == nil {
 		return work(b)

@@ -113,15 +113,10 @@ type Refresher struct {
 
 // NewRefresher returns a Refresher that has read nothing yet.
 func NewRefresher(cfg Config) *Refresher {
-	or := func(v *time.Duration, d time.Duration) {
-		if *v <= 0 {
-			*v = d
-		}
-	}
-	or(&cfg.Poll, 2*time.Second)
-	or(&cfg.MaxBackoff, 30*time.Second)
-	or(&cfg.Timeout, 5*time.Second)
-	or(&cfg.FetchBudget, time.Minute)
+	cfg.Poll = cmp.Or(max(cfg.Poll, 0), 2*time.Second)
+	cfg.MaxBackoff = cmp.Or(max(cfg.MaxBackoff, 0), 30*time.Second)
+	cfg.Timeout = cmp.Or(max(cfg.Timeout, 0), 5*time.Second)
+	cfg.FetchBudget = cmp.Or(max(cfg.FetchBudget, 0), time.Minute)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
