@@ -80,7 +80,7 @@ func TestCitations(t *testing.T) {
 		return found
 	}
 	n := 0
-	tests, named := "", map[string]string{}
+	tests, namedTests := "", map[string]string{}
 	for _, path := range files(
 		t, ".go", ".md", ".yaml", ".yml", ".cfg", ".sh", ".html", ".js", ".ts", ".service", ".json") {
 		if strings.HasPrefix(path, "internal/lab/docs/") {
@@ -103,7 +103,7 @@ func TestCitations(t *testing.T) {
 			}
 		}
 		for _, m := range test.FindAllStringSubmatch(text, -1) {
-			named[m[1]] = path
+			namedTests[m[1]] = path
 		}
 		if strings.HasSuffix(path, ".go") {
 			tests += text
@@ -112,7 +112,7 @@ func TestCitations(t *testing.T) {
 			t.Errorf("%s: %q is in no file of the repository; cite a section: INTERFACE.md, \"Headers\"", path, m)
 		}
 	}
-	for name, path := range named {
+	for name, path := range namedTests {
 		if !strings.Contains(tests, "func "+name+"(") {
 			t.Errorf("%s: there is no %s", path, name)
 		}
@@ -135,6 +135,25 @@ func TestCitations(t *testing.T) {
 			if m[2] != "" && target != nil &&
 				!slices.ContainsFunc(target.headings, func(h string) bool { return anchor(h) == m[2] }) {
 				t.Errorf("%s: link to %s#%s: no such heading", path, m[1], m[2])
+			}
+		}
+	}
+}
+
+// named is a file or folder of the repository, where a document names it.
+var named = regexp.MustCompile("`((?:artifacts|builder|deploy|edge|internal|loadtest)/[a-zA-Z0-9_./-]+)`")
+
+// TestNamedPaths: the files and folders that documents name exist.
+func TestNamedPaths(t *testing.T) {
+	for _, path := range files(t, ".md") {
+		if !strings.HasSuffix(path, ".md") || path == "CHANGELOG.md" {
+			continue
+		}
+		for _, m := range named.FindAllStringSubmatch(read(t, path).prose, -1) {
+			_, below := os.Stat(filepath.Join(root, m[1]))
+			_, beside := os.Stat(filepath.Join(root, filepath.Dir(path), m[1]))
+			if below != nil && beside != nil && !strings.Contains(m[1], "NAME") {
+				t.Errorf("%s: there is no %s", path, m[1])
 			}
 		}
 	}
