@@ -40,9 +40,7 @@ func TestMain(m *testing.M) {
 func newChecker(t *testing.T) *openapitest.Checker {
 	t.Helper()
 	c, err := openapitest.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return c
 }
 
@@ -65,13 +63,9 @@ func (s service) ask(t *testing.T, q question) openapitest.Answer {
 	t.Helper()
 	host := strings.TrimPrefix(s.base, "http://")
 	conn, err := net.Dial("tcp", host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, conn.SetDeadline(time.Now().Add(patience)))
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", q.method, q.target, host)
 	if s.key != "" {
@@ -140,9 +134,7 @@ func startBroken(t *testing.T) string {
 	t.Helper()
 	s, err := server.New(
 		server.Config{Answer: func(*server.Request) error { panic("a fault") }, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return "http://" + testserver.Serve(t, s.Serve, s.Drain)
 }
 
@@ -198,9 +190,7 @@ func (w *world) special(name string) (service, question, bool) {
 func TestExamples(t *testing.T) {
 	w, c := newWorld(t), newChecker(t)
 	source, err := os.ReadFile("openapi.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	used := map[string]bool{}
 	summary := ""
 	for line := range strings.Lines(string(source)) {
@@ -245,9 +235,7 @@ func TestExamples(t *testing.T) {
 		}
 	}
 	stored, err := filepath.Glob("examples/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	for _, file := range stored {
 		if !used[filepath.Base(file)] {
 			t.Errorf("%s is no example of the document", file)
@@ -422,14 +410,10 @@ func TestEvents(t *testing.T) {
 	ctx, leave := context.WithTimeout(t.Context(), patience)
 	defer leave()
 	request, err := http.NewRequestWithContext(ctx, "GET", w.keyed.base+target, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	request.Header.Set("X-Api-Key", w.keyed.key)
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	defer response.Body.Close()
 	stream := c.Doc.Paths.Value(target).Get.Responses.Status(200).Value.Content
 	want := stream["text/event-stream"].Examples["events"].Value.Value.(string)
@@ -564,5 +548,13 @@ func (s *seen) reportSchema(t *testing.T, name string, ref *openapi3.SchemaRef) 
 		if property.Ref == "" && property.Value.Properties != nil {
 			s.reportSchema(t, name+"."+key, property)
 		}
+	}
+}
+
+// ok ends the test if err is not nil.
+func ok(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

@@ -22,13 +22,9 @@ const frozenFile = "frozen.json"
 func current(t *testing.T) string {
 	t.Helper()
 	text, err := openapi.Document(openapi.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	var d map[string]any
-	if err := json.Unmarshal(text, &d); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, json.Unmarshal(text, &d))
 	for _, key := range []string{"info", "servers", "tags"} {
 		delete(d, key)
 	}
@@ -70,9 +66,7 @@ func TestFrozen(t *testing.T) {
 		}
 	}
 	if *freeze && !t.Failed() {
-		if err := os.WriteFile(frozenFile, []byte(now+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(frozenFile, []byte(now+"\n"), 0o644))
 	}
 }
 
@@ -155,9 +149,7 @@ func breaks(t *testing.T, frozen, now string) []string {
 func expand(t *testing.T, text string) any {
 	t.Helper()
 	var root map[string]any
-	if err := json.Unmarshal([]byte(text), &root); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, json.Unmarshal([]byte(text), &root))
 	var put func(node any) any
 	put = func(node any) any {
 		switch node := node.(type) {

@@ -15,9 +15,7 @@ func TestDocument(t *testing.T) {
 	const where = "https://keys.example/request?from=docs&x=1"
 	for _, o := range []openapi.Options{{}, {KeyRequestURL: where}} {
 		text, err := openapi.Document(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		again, err := openapi.Document(o)
 		if err != nil || !bytes.Equal(text, again) {
 			t.Fatalf("two calls differ: %v", err)
@@ -26,9 +24,7 @@ func TestDocument(t *testing.T) {
 			t.Errorf("it begins with %.80s", text)
 		}
 		doc, err := openapi3.NewLoader().LoadFromData(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		// Examples are validated, too.
 		if err := doc.Validate(context.Background()); err != nil {
 			t.Error(err)
@@ -46,9 +42,7 @@ func TestDocument(t *testing.T) {
 // openapi.yaml, and every endpoint below /at/, too.
 func TestPaths(t *testing.T) {
 	text, err := openapi.Document(openapi.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	last := -1
 	for _, endpoint := range append(slices.Clone(endpoints), "events") {
 		at := bytes.Index(text, []byte(`"/openapi/v1/`+endpoint+`":{`))

@@ -93,9 +93,7 @@ func (l *failing) Accept() (net.Conn, error) {
 // returned.
 func TestAcceptErrors(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	ln := &failing{Listener: inner, errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ECONNABORTED, syscall.ENOBUFS,
 		syscall.ENOMEM}}
 	s := newServer(t, Config{})
@@ -112,9 +110,7 @@ func TestAcceptErrors(t *testing.T) {
 	}
 
 	inner, err = net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	defer inner.Close()
 	s = newServer(t, Config{})
 	if err := s.Serve(&failing{Listener: inner, errs: []error{syscall.EINVAL}}); !errors.Is(err, syscall.EINVAL) {
@@ -176,9 +172,7 @@ func TestSlowReaders(t *testing.T) {
 	expect(t, 200, "", ask(t, addr, "GET", assets))
 	for _, c := range stuck {
 		res, err := http.ReadResponse(c.r, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		if n, err := io.Copy(io.Discard, res.Body); n != int64(len(big)) || err != nil {
 			t.Errorf("%d bytes, %v", n, err)
 		}
@@ -401,9 +395,7 @@ func TestAnswerAfterSlowOne(t *testing.T) {
 	c := dial(t, addr).send(request("GET", assets+"?page=2"))
 	until(t, func() bool { return s.Stats().Waiting == 1 })
 	res, err := http.ReadResponse(c.r, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if n, err := io.Copy(io.Discard, res.Body); n != int64(len(big)) || err != nil {
 		t.Fatalf("%d bytes, %v", n, err)
 	}
@@ -453,9 +445,7 @@ func TestSlowPipeline(t *testing.T) {
 		cfg.Answer = func(r *Request) error { r.Reply.Body = body; return nil }
 	})
 	c := dial(t, addr)
-	if err := c.Conn.(*net.TCPConn).SetReadBuffer(64 << 10); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, c.Conn.(*net.TCPConn).SetReadBuffer(64<<10))
 	go func() {
 		var raw strings.Builder
 		for i := range n {

@@ -159,9 +159,7 @@ func TestBodyHasRequestOfItsOwn(t *testing.T) {
 		request("GET", assets, "Transfer-Encoding: chunked") + "0\r\n\r\n": true, sizedHead(maxPooledHead): false,
 		sizedHead(maxPooledHead + 1): true} {
 		c := newListener(nil, &s.cfg).admit(&segments{left: [][]byte{[]byte(raw)}})
-		if err := c.readHead(); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, c.readHead())
 		if r := s.acquire(c); r.once != own {
 			t.Errorf("%.60q: a Request of its own: %v", raw, r.once)
 		}

@@ -115,9 +115,7 @@ func (j crowd) start(t *testing.T) (stop func()) {
 	t.Helper()
 	const perProgram = 12_000
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	var all []*exec.Cmd
 	stop = sync.OnceFunc(func() {
 		for _, cmd := range all {
@@ -130,19 +128,13 @@ func (j crowd) start(t *testing.T) (stop func()) {
 	for end := j.First + j.Addresses; j.First < end; j.First += j.Addresses {
 		j.Addresses = min(end-j.First, max(1, perProgram/j.Each))
 		text, err := json.Marshal(j)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		cmd := exec.Command(exe)
 		cmd.Env = append(os.Environ(), crowdJob+"="+string(text))
 		cmd.Stderr = os.Stderr
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
+		ok(t, cmd.Start())
 		all, ready = append(all, cmd), append(ready, bufio.NewReader(out))
 	}
 	for _, r := range ready {
@@ -318,9 +310,7 @@ func TestCrowdTakesNothing(t *testing.T) {
 // socketPages returns the kernel's memory for TCP sockets, of the whole machine.
 func socketPages(t *testing.T) (pages int64) {
 	text, err := os.ReadFile("/proc/net/sockstat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	for line := range strings.Lines(string(text)) {
 		if _, mem, ok := strings.Cut(line, " mem "); ok && strings.HasPrefix(line, "TCP:") {
 			if _, err := fmt.Sscan(mem, &pages); err != nil {

@@ -73,9 +73,7 @@ func TestSilent(t *testing.T) {
 		c.closed()
 	}
 	half := dial(t, addr).send("\r\n")
-	if err := half.Conn.(*net.TCPConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, half.Conn.(*net.TCPConn).CloseWrite())
 	half.closed()
 }
 
@@ -101,9 +99,7 @@ func FuzzRaw(f *testing.F) {
 				return
 			}
 			res, err := http.ReadResponse(r, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			if res.StatusCode >= 500 {
 				t.Fatalf("answer %d, %v", res.StatusCode, res.Header)
 			}
@@ -114,9 +110,7 @@ func FuzzRaw(f *testing.F) {
 				return
 			}
 			body, err := io.ReadAll(res.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			check(t, "GET", res, string(body))
 		}
 	})

@@ -44,18 +44,14 @@ func start(t *testing.T, change func(*Config)) (*Server, string) {
 		change(&cfg)
 	}
 	s, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	t.Cleanup(func() {
 		if s.Stats().Open != 0 || s.Stats().Waiting != 0 || s.Stats().WaitingBytes != 0 {
 			t.Errorf("left over: %+v", s.Stats())
 		}
 	})
 	ln, err := Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return s, testserver.ServeOn(t, ln, s.Serve, s.Drain)
 }
 
@@ -76,13 +72,9 @@ func dialFrom(t *testing.T, address, addr string) *client {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
 	c, err := d.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, c.SetDeadline(time.Now().Add(patience)))
 	return &client{t, c, bufio.NewReader(c)}
 }
 
@@ -152,9 +144,7 @@ func expect(t *testing.T, status int, key string, a *response) {
 func newKeys(t testing.TB, rate, burst int) (*auth.Keys, string) {
 	t.Helper()
 	text, err := artifacts.NewKey(rand.NewChaCha8([32]byte{1}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	keys := new(auth.Keys)
 	keys.Use(&artifacts.KeySet{Format: artifacts.Format, Keys: []artifacts.KeyEntry{
 		{ID: "key-1", Name: "test", Hash: artifacts.HashKey([]byte(text)), Rate: rate, Burst: burst,
@@ -167,9 +157,7 @@ func newKeys(t testing.TB, rate, burst int) (*auth.Keys, string) {
 func otherKey(t testing.TB) string {
 	t.Helper()
 	text, err := artifacts.NewKey(rand.NewChaCha8([32]byte{2}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return text
 }
 
@@ -179,9 +167,7 @@ func newServer(t testing.TB, cfg Config) *Server {
 		cfg.Answer = stub
 	}
 	s, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return s
 }
 
@@ -190,9 +176,7 @@ func newRequest(t testing.TB, s *Server, raw string) *Request {
 	t.Helper()
 	r := s.acquire(nil)
 	r.peer = netip.MustParseAddr("127.0.0.1")
-	if err := r.http().Header.Read(bufio.NewReaderSize(strings.NewReader(raw), maxHead)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, r.http().Header.Read(bufio.NewReaderSize(strings.NewReader(raw), maxHead)))
 	return r
 }
 
@@ -226,4 +210,12 @@ func sizedHead(n int) string {
 		return head[:n]
 	}
 	return strings.Replace(head, "X-Long: ", "X-Long: "+strings.Repeat("a", n-len(head)), 1)
+}
+
+// ok ends the test if err is not nil.
+func ok(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

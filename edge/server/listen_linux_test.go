@@ -11,20 +11,14 @@ import (
 // of unread answers, and on how long it waits for a peer that is out of reach.
 func TestListenOptions(t *testing.T) {
 	ln, err := Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	defer ln.Close()
 	dial(t, ln.Addr().String())
 	c, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	defer c.Close()
 	raw, err := c.(*net.TCPConn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	for name, o := range map[string]struct{ level, option, want int }{
 		"SO_SNDBUF":         {unix.SOL_SOCKET, unix.SO_SNDBUF, 2 * sendBuffer},
 		"TCP_NOTSENT_LOWAT": {unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, unsentBuffer},

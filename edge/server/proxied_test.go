@@ -195,9 +195,7 @@ func FuzzProxyHeader(f *testing.F) {
 		f.Add([]byte(header), []byte(request("GET", assets)))
 	}
 	cfg, err := Config{Answer: stub, ProxyProtocol: loopbackProxies}.withDefaults()
-	if err != nil {
-		f.Fatal(err)
-	}
+	ok(f, err)
 	f.Fuzz(func(t *testing.T, header, rest []byte) {
 		l := newListener(nil, &cfg)
 		var in io.Reader = io.MultiReader(bytes.NewReader(header), bytes.NewReader(rest))

@@ -73,9 +73,7 @@ func TestSlowStatic(t *testing.T) {
 	})
 	open := func() *client {
 		c := dial(t, addr)
-		if err := c.Conn.(*net.TCPConn).SetReadBuffer(64 << 10); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, c.Conn.(*net.TCPConn).SetReadBuffer(64<<10))
 		return c.send(request("GET", "/large", "Connection: close"))
 	}
 	stuck := open()

@@ -55,9 +55,7 @@ func openEvents(t *testing.T, addr string, headers ...string) *events {
 	t.Helper()
 	c := dial(t, addr).send(request("GET", eventsPath+"?page=0", headers...))
 	res, err := http.ReadResponse(c.r, &http.Request{Method: "GET"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return &events{c, res, bufio.NewReader(res.Body)}
 }
 
@@ -277,9 +275,7 @@ func TestEventsEnd(t *testing.T) {
 	open[0].Conn.Close()
 	open[0] = openEvents(t, addr)
 	open[0].expect(retryMessage)
-	if err := s.Drain(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, s.Drain(context.Background()))
 	for _, e := range open {
 		rest, err := io.ReadAll(e.lines)
 		if err != nil || !bytes.HasSuffix(rest, streamBye) {
@@ -317,9 +313,7 @@ func TestEventsSlow(t *testing.T) {
 	quick.expect(eventMessage(last))
 	for {
 		got, err := slow.next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		var id string
 		if _, err := fmt.Sscanf(got, "event: snapshot\nid: %s\n", &id); err != nil || got != eventMessage(id) {
 			t.Fatalf("%q: %v", got, err)
@@ -342,9 +336,7 @@ func TestEventsGone(t *testing.T) {
 	stays, goes := openEvents(t, addr), openEvents(t, addr)
 	stays.expect(retryMessage)
 	goes.expect(retryMessage)
-	if err := goes.Conn.(*net.TCPConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, goes.Conn.(*net.TCPConn).CloseWrite())
 	for s.Stats().Streams == 2 {
 		s.streams.each(func(st *stream) { s.streams.look(st, commentEvery-st.number%commentEvery, time.Now()) })
 	}

@@ -65,9 +65,7 @@ func object(tb testing.TB, s artifacts.Store, from, n int) artifacts.Ref {
 	}
 	b := o.Bytes()
 	ref := artifacts.Ref{Digest: artifacts.Sum(b), Size: int64(len(b))}
-	if err := s.Put(context.Background(), artifacts.ObjectKey(ref.Digest), b); err != nil {
-		tb.Fatal(err)
-	}
+	ok(tb, s.Put(context.Background(), artifacts.ObjectKey(ref.Digest), b))
 	return ref
 }
 
@@ -80,9 +78,7 @@ func setup(tb testing.TB, cfg Config) (*Cache, *store, *memstore.Store) {
 		cfg.Dir = tb.TempDir()
 	}
 	c, err := New(cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	ok(tb, err)
 	tb.Cleanup(c.Close)
 	return c, s, mem
 }
@@ -297,12 +293,8 @@ func TestTrim(t *testing.T) {
 	dir := t.TempDir()
 	c, s, mem := setup(t, Config{Memory: 1, Dir: dir, DirSize: 2500})
 	stale := filepath.Join(dir, durable.Prefix+"1")
-	if err := os.WriteFile(stale, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chtimes(stale, time.Time{}, time.Now().Add(-2*staleTemp)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(stale, nil, 0o644))
+	ok(t, os.Chtimes(stale, time.Time{}, time.Now().Add(-2*staleTemp)))
 	var refs []artifacts.Ref
 	for i := range 20 {
 		ref := object(t, mem, i*10+1, 4)
@@ -361,9 +353,7 @@ func TestTwoEdgesShareAFolder(t *testing.T) {
 	dir := t.TempDir()
 	a, s, mem := setup(t, Config{Memory: 1, Dir: dir})
 	b, err := New(Config{Store: s, Memory: 1, Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	defer b.Close()
 	ref := object(t, mem, 1, 4)
 	oa, ob := a.Acquire(ref), b.Acquire(ref)
@@ -372,9 +362,15 @@ func TestTwoEdgesShareAFolder(t *testing.T) {
 	if s.total() != 1 {
 		t.Errorf("%d gets, want 1 for both", s.total())
 	}
-	if err := os.RemoveAll(filepath.Join(dir, "objects")); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.RemoveAll(filepath.Join(dir, "objects")))
 	wantRow(t, a, oa, 2, 3)
 	wantRow(t, b, ob, 3, 4)
+}
+
+// ok ends the test if err is not nil.
+func ok(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

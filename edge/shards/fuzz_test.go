@@ -21,13 +21,9 @@ func FuzzDiskFile(f *testing.F) {
 	wantRow(f, c, c.Acquire(other), 0, 4)
 	path := filepath.Join(dir, filepath.FromSlash(artifacts.ObjectKey(ref.Digest)))
 	good, err := os.ReadFile(path)
-	if err != nil {
-		f.Fatal(err)
-	}
+	ok(f, err)
 	wrong, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(artifacts.ObjectKey(other.Digest))))
-	if err != nil {
-		f.Fatal(err)
-	}
+	ok(f, err)
 	f.Add(good, false)
 	f.Add(wrong, false)
 	f.Add(wrong, true)
@@ -41,14 +37,10 @@ func FuzzDiskFile(f *testing.F) {
 	}
 	f.Add(bytes.Repeat([]byte{0xff}, len(good)), true)
 	f.Fuzz(func(t *testing.T, content []byte, restart bool) {
-		if err := os.WriteFile(path, content, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(path, content, 0o644))
 		if restart {
 			again, err := New(Config{Store: s, Memory: 1, Dir: dir})
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			defer again.Close()
 			again.cfg.Pause = 0
 			wantRow(t, again, again.Acquire(ref), 1, 2)

@@ -76,13 +76,9 @@ func startBrowser(t *testing.T) *browser {
 		t.Skip(why)
 	}
 	read, theirOut, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	theirIn, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	cmd := exec.Command(program,
 		"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
 		"--disable-background-networking",
@@ -91,9 +87,7 @@ func startBrowser(t *testing.T) *browser {
 		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--user-data-dir="+t.TempDir(),
 		"--remote-debugging-pipe")
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut} // 3 and 4
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, cmd.Start())
 	_, _ = theirIn.Close(), theirOut.Close()
 	b := &browser{out: write, waiting: map[int]chan message{}, pages: map[string]*page{}}
 	done := make(chan struct{})
@@ -143,18 +137,14 @@ func (b *browser) call(t *testing.T, session, method string, params any) json.Ra
 		params = struct{}{}
 	}
 	p, err := json.Marshal(params)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	b.mu.Lock()
 	b.last++
 	id, reply := b.last, make(chan message, 1)
 	b.waiting[id] = reply
 	b.mu.Unlock()
 	text, err := json.Marshal(message{ID: id, SessionID: session, Method: method, Params: p})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if _, err := b.out.Write(append(text, 0)); err != nil {
 		t.Fatalf("%s: %v", method, err)
 	}

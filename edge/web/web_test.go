@@ -27,23 +27,17 @@ func TestMain(m *testing.M) {
 func get(t *testing.T, method, url string, header ...string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	r.Header.Set("Accept-Encoding", "identity")
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
 	r.Close = true
 	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return response, string(body)
 }
 
@@ -148,9 +142,7 @@ func TestFiles(t *testing.T) {
 func TestBundle(t *testing.T) {
 	base, _ := startEdge(t, true)
 	want, err := os.ReadFile("scalar/standalone.js.sha256")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	_, page := get(t, "GET", base+"/docs")
 	path := regexp.MustCompile(`/static/scalar-[0-9.]+\.js`).FindString(page)
 	_, body := get(t, "GET", base+path)
@@ -186,9 +178,7 @@ func TestLogoOrigins(t *testing.T) {
 		}
 	}
 	files, err := web.Files(web.Options{Logos: []string{"https://img.example", "http://[::1]:8080"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if policy := files["/"].Header["Content-Security-Policy"]; !strings.Contains(
 		policy, "; img-src 'self' https://img.example http://[::1]:8080; ") {
 		t.Errorf("the board's policy: %s", policy)
@@ -199,9 +189,7 @@ func TestLogoOrigins(t *testing.T) {
 func TestMarkup(t *testing.T) {
 	for _, page := range []string{"static/board.html", "static/docs.html"} {
 		b, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		for what, wrong := range map[string]string{
 			"an empty heading":                  `<h([1-6])[^>]*></h`,
 			"a search field that is a combobox": `type="search"[^>]*role="combobox"|role="combobox"[^>]*type="search"`,
@@ -220,9 +208,7 @@ func TestMarkup(t *testing.T) {
 // scheme (WCAG 2.2, 1.4.3).
 func TestMonograms(t *testing.T) {
 	b, err := os.ReadFile("static/board.css")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	schemes := regexp.MustCompile(`--mark: (\d+)% (\d+)%; --mark-text: (\d+)% (\d+)%`).
 		FindAllStringSubmatch(string(b), -1)
 	if len(schemes) != 2 {
@@ -255,4 +241,12 @@ func luminance(hue, saturation, lightness float64) float64 {
 		return math.Pow((c+.055)/1.055, 2.4)
 	}
 	return .2126*channel(0) + .7152*channel(8) + .0722*channel(4)
+}
+
+// ok ends the test if err is not nil.
+func ok(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

@@ -32,15 +32,11 @@ type output map[string]any
 
 func TestClients(t *testing.T) {
 	text, err := os.ReadFile("cases.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	var cases []testCase
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&cases); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, decoder.Decode(&cases))
 	reference := map[string]output{} // of Go's client
 	for _, c := range []struct {
 		name, dir string
@@ -67,9 +63,7 @@ func TestClients(t *testing.T) {
 			}
 			file := filepath.Join(t.TempDir(), "cases.json")
 			b, err := json.Marshal(run)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			write(t, file, string(b))
 			lines := bytes.Split(bytes.TrimSpace(execute(t, c.dir, nil, append(c.command, file)...)), []byte("\n"))
 			if len(lines) != len(run) {
@@ -182,9 +176,7 @@ func TestQuickStart(t *testing.T) {
 			}
 			have(t, c.program)
 			readme, err := os.ReadFile(filepath.Join(c.dir, "README.md"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			_, start, _ := strings.Cut(string(readme), "```"+c.language+"\n")
 			start, _, _ = strings.Cut(start, "```")
 			store, into := openapitest.Market(t), t.TempDir()
@@ -204,9 +196,7 @@ func TestQuickStart(t *testing.T) {
 // goModule makes a module in a folder that requires the client's.
 func goModule(t *testing.T, dir, into string) {
 	at, err := filepath.Abs(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	const path = "example.com/marketdata/edge/openapi/clients/go"
 	write(t, filepath.Join(into, "go.mod"),
 		"module start\n\ngo 1.23.0\n\nrequire "+path+" v0.0.0\n\nreplace "+path+" => "+at+"\n")
@@ -215,9 +205,7 @@ func goModule(t *testing.T, dir, into string) {
 // wheel builds a wheel and unpacks it into a folder.
 func wheel(t *testing.T, dir, into string) {
 	copied := t.TempDir() // builds write beside their source
-	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.CopyFS(copied, os.DirFS(dir)))
 	execute(t, copied, nil, python(), "-m", "build", "--no-isolation", "--outdir", "packed")
 	wheels, err := filepath.Glob(filepath.Join(copied, "packed", "*.whl"))
 	if err != nil || len(wheels) != 1 {
@@ -229,27 +217,21 @@ func wheel(t *testing.T, dir, into string) {
 // tarball packs an npm package and unpacks it into a folder's node_modules.
 func tarball(t *testing.T, dir, into string) {
 	at := filepath.Join(into, modulesDir, "marketdata-client")
-	if err := os.MkdirAll(at, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.MkdirAll(at, 0o755))
 	execute(t, dir, nil, "npm", "pack", "--pack-destination", into)
 	execute(t, into, nil, "tar", "-xzf", "marketdata-client-1.0.0.tgz", "-C", at, "--strip-components=1")
 	write(t, filepath.Join(into, "package.json"), `{"type": "module"}`)
 }
 
 func write(t *testing.T, path, text string) {
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 // compile makes types from the OpenAPI document, which it lints, and compiles
 // with them: test/document.ts says that the client's own types are the same.
 func compile(t *testing.T) {
 	have(t, "typescript/"+modules+"tsc")
-	if err := os.MkdirAll("typescript/generated", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.MkdirAll("typescript/generated", 0o755))
 	write(t, "typescript/generated/openapi.json", document(t))
 	// Fetched when it is used: with all it needs it is six times as much as the rest.
 	execute(t, "typescript", []string{"npm_config_ignore_scripts=true"}, "npx", "--yes",
@@ -265,9 +247,7 @@ func compile(t *testing.T) {
 func document(t *testing.T) string {
 	t.Helper()
 	text, err := openapi.Document(openapi.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return string(text)
 }
 
@@ -302,4 +282,12 @@ func execute(t *testing.T, dir string, env []string, command ...string) []byte {
 		t.Fatalf("%v: %v\n%s%s", command, err, out, &complaints)
 	}
 	return out
+}
+
+// ok ends the test if err is not nil.
+func ok(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

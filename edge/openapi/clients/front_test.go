@@ -164,9 +164,7 @@ func publish(t *testing.T, store artifacts.Store, ids []int, times ...time.Time)
 
 func ask(t *testing.T, base, target, key string) *http.Response {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodHead, base+target, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	req.Header.Set("X-Api-Key", key)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {

@@ -25,9 +25,7 @@ var program = regexp.MustCompile("(?s)\n```(sh|python|typescript|go)\n(.*?)```\n
 // is any text.
 func TestPages(t *testing.T) {
 	pages, err := openapi.Pages()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	store := openapitest.Market(t)
 	base := openapitest.Start(t, edge.Config{Reader: store})
 	run := map[string]func(t *testing.T, dir, text string) []string{
@@ -42,9 +40,7 @@ func TestPages(t *testing.T) {
 			if err == nil {
 				err = os.Symlink(at, filepath.Join(dir, modulesDir))
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			present(t, filepath.Join(dir, modules+"tsc"))
 			if strings.Contains(text, "./api.js") {
 				write(t, filepath.Join(dir, "openapi.json"), document(t))
