@@ -22,26 +22,25 @@ import (
 	"example.com/marketdata/internal/durable"
 )
 
-// Steps of a backfill beside those of a build.
+// Steps that only a backfill has.
 const (
 	stepPast = "past" // all feeds but a new snapshot's are read and remembered
 	stepJoin = "join" // the past is put before what the store remembers
 )
 
-// PastFeed is a feed that was recorded earlier.
+// PastFeed is a recorded feed.
 type PastFeed struct {
-	// Name is what messages call it.
+	// Name is its name in messages.
 	Name string
-	// Time is its snapshot's: a whole multiple of ten minutes, UTC.
+	// Time is the time of its snapshot: a whole multiple of ten minutes, UTC.
 	Time  time.Time
 	Files source.Files
 }
 
-// ReadPastFeeds lists the feeds in the folders of dir in order of time, as
-// Backfill wants them. Files and what begins with a dot are passed over; any
-// other folder that is no feed is an error. Of several feeds in the same ten
-// minutes the earliest counts, since a time has one snapshot
-// (FEED.md, "Figures"); the names of the others are returned as skipped.
+// ReadPastFeeds lists the feeds in the folders of dir in order of time, for Backfill. It ignores
+// files and names that begin with a dot; any other folder that is not a feed is an error. Of
+// several feeds in the same ten minutes the earliest counts (FEED.md, "Figures"); the names of the
+// others are returned as skipped.
 func ReadPastFeeds(ctx context.Context, dir string) (feeds []PastFeed, skipped []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -84,23 +83,21 @@ func ReadPastFeeds(ctx context.Context, dir string) (feeds []PastFeed, skipped [
 	return feeds, skipped, nil
 }
 
-// errOverlap comes wrapped, with the particulars.
+// errOverlap is returned wrapped, with the particulars.
 var errOverlap = errors.New("among the snapshots that the store remembers")
 
-// Backfill brings feeds of the past, which are in order of time, into the
-// ledger, so that windows, the board and groups are what they would be if each
-// had been built at its time. The Builder's Source is not asked.
+// Backfill adds feeds of the past, in order of time, to the ledger: windows, the board and groups
+// become what they would be if each feed had been built at its time. It does not use the Builder's
+// Source.
 //
-// When all feeds are newer than the published snapshot, or there is none, the
-// newest is published as a snapshot of its own; the others are remembered as
-// builds would have remembered them, but their snapshots are not made. When all
-// are older than anything the store remembers, they are put before that: what is
-// published stays as it is, and the next snapshot has the longer past. Anything
-// in between is an error: it would change what was answered already.
+// If all feeds are newer than the published snapshot, or there is none, the newest becomes a
+// snapshot and the others are remembered as if built. If all are older than anything the store
+// remembers, they are put before that: the published snapshot stays as it is, and the next one has
+// the longer past. Anything in between is an error: it would change what edges have answered.
 //
-// Guard rails hold for every feed, against the one before. One that stops a feed newer
-// than what is published leaves the feeds before it, the last as a snapshot; the error
-// says so. Nothing shows before the one swap of the pointer at the end. The report is never nil.
+// Each feed is checked by the guard rails against the one before. If one stops a feed newer than
+// the published snapshot, the feeds before it are kept, the last as a snapshot, and the error says
+// so. Readers see nothing before the one swap of the pointer at the end. The report is never nil.
 func (b *Builder) Backfill(ctx context.Context, feeds []PastFeed) (*Report, error) {
 	return b.run(func(run *build) error { return run.backfill(ctx, feeds) })
 }
@@ -135,7 +132,7 @@ func (b *build) backfill(ctx context.Context, feeds []PastFeed) (err error) {
 	return b.overlap(ctx, head, root, feeds)
 }
 
-// stopped says which feed a guard rail stopped, counted from 0.
+// stopped is the error of a guard rail that stopped a feed, counted from 0.
 type stopped struct {
 	error
 	feed int
@@ -143,8 +140,7 @@ type stopped struct {
 
 func (s *stopped) Unwrap() error { return s.error }
 
-// backfillUpTo is backfillAfter; where a guard rail stops it, with the feeds before,
-// which are read once more.
+// backfillUpTo is backfillAfter. If a guard rail stops it, it starts again with the feeds before.
 func (b *build) backfillUpTo(ctx context.Context, head *publish.Head, feeds []PastFeed) error {
 	err := b.backfillAfter(ctx, head, feeds)
 	var stop *stopped
@@ -165,7 +161,7 @@ func (b *build) backfillUpTo(ctx context.Context, head *publish.Head, feeds []Pa
 		err, stop.feed, publish.Stamp(feeds[stop.feed-1].Time), feeds[stop.feed].Name)
 }
 
-// backfillAfter remembers all feeds but the newest, which it publishes.
+// backfillAfter remembers all feeds but the newest, and publishes that.
 func (b *build) backfillAfter(ctx context.Context, head *publish.Head, feeds []PastFeed) error {
 	prior, err := ledger.Load(ctx, b.Store, ledgerOf(head))
 	if err != nil {
@@ -194,8 +190,8 @@ func (b *build) backfillAfter(ctx context.Context, head *publish.Head, feeds []P
 	return b.publish(ctx, head, prior, in, result)
 }
 
-// backfillBefore puts the feeds before what the store remembers, and publishes
-// the snapshot that is published once more, with that ledger.
+// backfillBefore puts the feeds before what the store remembers, and publishes the current
+// snapshot again with that ledger.
 func (b *build) backfillBefore(ctx context.Context, head *publish.Head, feeds []PastFeed) error {
 	prior, err := ledger.LoadIDs(ctx, b.Store, head.Manifest.Ledger)
 	if err != nil {
@@ -219,8 +215,7 @@ func (b *build) backfillBefore(ctx context.Context, head *publish.Head, feeds []
 	})
 }
 
-// overlap tells a backfill that was done already, and is asked for once more,
-// from one that cannot be done.
+// overlap distinguishes a backfill that was already done from one that cannot be done.
 func (b *build) overlap(ctx context.Context, head *publish.Head, root *ledger.Root, feeds []PastFeed) error {
 	newest := feeds[len(feeds)-1]
 	if newest.Time.Equal(head.Manifest.Time) {
@@ -254,8 +249,8 @@ func (b *build) overlap(ctx context.Context, head *publish.Head, root *ledger.Ro
 		publish.Stamp(head.Manifest.Time))
 }
 
-// remember builds the ledger after each feed from the one before. It returns the
-// last one, and what the next feed's guard rails need of the last feed.
+// remember builds the ledger after each feed. It returns the last one, and the last feed for the
+// guard rails of the next.
 func (b *build) remember(
 	ctx context.Context, prior *ledger.Ledger, last *lastSnapshot, feeds []PastFeed,
 ) (*ledger.Ledger, *lastSnapshot, error) {
@@ -301,9 +296,9 @@ func (b *build) advance(
 	return next, in.feed, err
 }
 
-// scratch keeps the ledgers between the feeds of a backfill in a folder on this
-// machine: most of their objects serve the next feed only, and none may lie in
-// the store for longer than a build may take (see upkeep/README.md, "Deleting").
+// scratch keeps the ledgers between the feeds of a backfill in a local folder: most of their
+// objects serve only the next feed, and none may lie in the store for longer than a build may take
+// (see upkeep/README.md, "Deleting").
 type scratch struct {
 	artifacts.Reader // what scratch does not hold
 	dir              string
@@ -324,7 +319,7 @@ func (s *scratch) file(key string) string {
 	return filepath.Join(s.dir, strings.ReplaceAll(key, "/", "-"))
 }
 
-// empty drops all that is kept.
+// empty removes everything.
 func (s *scratch) empty() error {
 	for key := range s.files {
 		if err := os.Remove(s.file(key)); err != nil {
@@ -336,7 +331,7 @@ func (s *scratch) empty() error {
 	return nil
 }
 
-// advance keeps a ledger, and drops what it does not name.
+// advance adds a ledger, and removes what it does not name.
 func (s *scratch) advance(next *ledger.Next) error {
 	needed := map[string]bool{}
 	s.root = artifacts.Ref{Digest: artifacts.Sum(next.Root), Size: int64(len(next.Root))}
@@ -365,7 +360,7 @@ func (s *scratch) advance(next *ledger.Next) error {
 	return nil
 }
 
-// putPast puts what a ledger names of the scratch.
+// putPast puts the objects of the scratch that a ledger names.
 func (b *build) putPast(ctx context.Context, objects *publish.Objects, next *ledger.Next) error {
 	refs, err := ledger.Refs(next.Root)
 	if err != nil {
@@ -374,7 +369,7 @@ func (b *build) putPast(ctx context.Context, objects *publish.Objects, next *led
 	refs = slices.DeleteFunc(refs, func(r artifacts.Ref) bool { return !b.scratch.files[artifacts.ObjectKey(r.Digest)] })
 	var done atomic.Int64
 	return walk.Parallel(ctx, len(refs), func(ctx context.Context, i int) error {
-		// Bytes that the disk has changed must not get a name that is not theirs.
+		// The disk may have changed the bytes; their name must fit.
 		body, err := artifacts.ReadObject(ctx, b.scratch, refs[i])
 		if err != nil {
 			return fmt.Errorf("%s: %w", b.scratch.dir, err)

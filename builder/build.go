@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// BuildDeadline bounds the time from a build's first put to its pointer's
-	// swap. It is what lets gc delete beside a running build: see upkeep/README.md.
+	// BuildDeadline bounds the time from a build's first put to the swap of the pointer. It lets
+	// gc delete beside a running build: see upkeep/README.md.
 	BuildDeadline = 30 * time.Minute
 	// DefaultRetain is how far back snapshots are retained
 	// (INTERFACE.md, "Pinned paging").
@@ -45,8 +45,8 @@ const (
 	StepDone    = "done"    // behind the steps of package publish
 )
 
-// Progress receives how far a long step is; total is 0 while it is unknown. It
-// may be called from several goroutines at once.
+// Progress receives the progress of a long step; total is 0 while it is unknown. Several
+// goroutines may call it at once.
 type Progress func(step string, done, total int)
 
 // Show calls p, unless it is nil.
@@ -60,25 +60,25 @@ func (p Progress) Show(step string, done, total int) {
 type Config struct {
 	Store  artifacts.Store
 	Source source.Source
-	// Settings are what changes a snapshot besides its feed.
+	// Settings are the inputs of a snapshot besides its feed.
 	Settings market.Settings
 	// Retain is how much older than the newest snapshot a retained one may be,
 	// 0 to MaxRetain. The previous snapshot is always retained.
 	Retain time.Duration
-	// ActivateAfter is how long after a build's swap edges make its snapshot current,
-	// 0 to artifacts.MaxActivateAfter; 0: as soon as each can.
+	// ActivateAfter is the delay from a build's swap until edges activate its snapshot, 0 to
+	// artifacts.MaxActivateAfter; 0: each edge activates it as soon as it can.
 	ActivateAfter time.Duration
 	Guards        Guards
-	// BlockPoints is how many intervals a block of history spans; 0: 18, of 1y 36.
-	// Only the benchmark of it sets it: Repair takes blocks to be the usual ones.
+	// BlockPoints is how many intervals a block of history spans; 0: 18, of 1y 36. Only the
+	// benchmark of it sets it: Repair assumes the default.
 	BlockPoints int
-	// SeenStore and SeenSequence are the identity of the store that was last published to
-	// and the sequence that it had reached. A Build fails when that store has gone back
-	// behind it. A Builder also remembers what its own builds have seen.
+	// SeenStore and SeenSequence are the identity of the store that was last published to and its
+	// sequence then. Build fails if that store has gone back behind it. A Builder also remembers
+	// what its own builds have seen.
 	SeenStore    string
 	SeenSequence uint64
-	// PutAll puts also the objects that the head reaches: for a repair, which may find
-	// that their bytes are damaged.
+	// PutAll makes builds put objects that the head reaches, too: for a repair, since their bytes
+	// may be damaged.
 	PutAll bool
 	Log    *slog.Logger
 	// Progress may be nil.
@@ -93,7 +93,7 @@ type Builder struct {
 	tested bool // the store has passed its self-test
 }
 
-// New returns a Builder, or an error that says what of cfg is out of range.
+// New returns a Builder, or an error if cfg is out of range.
 func New(cfg Config) (*Builder, error) {
 	if cfg.Retain < 0 || cfg.Retain > MaxRetain {
 		return nil, fmt.Errorf("retain %v: want 0 to %v", cfg.Retain, MaxRetain)
@@ -107,14 +107,13 @@ func New(cfg Config) (*Builder, error) {
 	return &Builder{Config: cfg}, nil
 }
 
-// Build makes and publishes one snapshot: of time t, rounded down to ten
-// minutes, or of the feed's own time when t is zero.
+// Build makes and publishes one snapshot: of time t, rounded down to ten minutes, or of the feed's
+// own time if t is zero.
 //
-// The report is never nil. Without an error, either the snapshot is published
-// or a snapshot of the same time and input was there already, which the report
-// says. With an error the store's published snapshot is what it was, as far
-// as is known; the error is ErrGuard, ErrOlder, ErrOther, ErrWithdrawn or a
-// *publish.LostError where one of those is the reason.
+// The report is never nil. Without an error, the snapshot is published, or one of the same time
+// and input was already, which the report says. With an error, the published snapshot is unchanged
+// as far as is known; it is ErrGuard, ErrOlder, ErrOther, ErrWithdrawn or a *publish.LostError if
+// one of those is the reason.
 func (b *Builder) Build(ctx context.Context, t time.Time) (*Report, error) {
 	return b.run(func(run *build) error { return run.build(ctx, t) })
 }
@@ -142,7 +141,7 @@ type build struct {
 	since   time.Time
 }
 
-// input is a feed that was read, for the snapshot of time t.
+// input is a feed, read for the snapshot of time t.
 type input struct {
 	t      time.Time
 	feed   *market.Feed
@@ -150,7 +149,7 @@ type input struct {
 	digest artifacts.Digest
 }
 
-// step notes that a step begins, and how long the one before took.
+// step records that a step begins, and how long the previous one took.
 func (b *build) step(name string) {
 	now := time.Now()
 	if b.current != "" {
@@ -160,9 +159,8 @@ func (b *build) step(name string) {
 	b.Log.Info("build", "step", name)
 }
 
-// build runs all steps of a build. Until the last one nothing that it does can
-// be seen by readers: whatever fails or dies leaves the published
-// snapshot as it is, and the next build starts here again.
+// build runs all steps. Readers see nothing of it until the last one: after any failure the
+// published snapshot is the old one, and the next build starts from there.
 func (b *build) build(ctx context.Context, t time.Time) error {
 	b.step(StepOpen)
 	head, err := b.open(ctx)
@@ -200,7 +198,7 @@ func (b *build) build(ctx context.Context, t time.Time) error {
 	return b.publish(ctx, head, prior, in, result)
 }
 
-// open tests the store, once, and reads what is published.
+// open tests the store, once per Builder, and reads the published snapshot.
 func (b *build) open(ctx context.Context) (*publish.Head, error) {
 	if !b.tested {
 		if err := b.Store.SelfTest(ctx); err != nil {
@@ -236,8 +234,8 @@ func (b *build) open(ctx context.Context) (*publish.Head, error) {
 	return head, nil
 }
 
-// compute gives the feed's rows their ids, checks the feed against the guard rails and
-// works out every figure. last is the snapshot before, nil if there is none.
+// compute assigns ids to the feed's rows, checks the guard rails and computes all figures. last is
+// the snapshot before, nil if there is none.
 func (b *build) compute(
 	ctx context.Context, in *input, prior *ledger.Ledger, last *lastSnapshot,
 ) (*market.Result, error) {
@@ -301,7 +299,7 @@ func (b *build) publish(
 	})
 }
 
-// put calls do with the writer of the snapshot that follows head.
+// put calls do with the writer for the snapshot that follows head.
 func (b *build) put(
 	ctx context.Context, head *publish.Head, do func(context.Context, *publish.Objects) error,
 ) error {
@@ -316,9 +314,9 @@ func (b *build) put(
 	return do(ctx, objects)
 }
 
-// swap publishes a manifest whose objects are put; root is its ledger's. It reports the
-// objects that the snapshot refers to and the store does not hold: objects of the past, which
-// this build cannot make and none of its figures needed.
+// swap publishes a manifest whose objects are put; root is its ledger's. It reports objects of the
+// past that the snapshot names and the store lacks: this build cannot make them and none of its
+// figures needed them.
 func (b *build) swap(
 	ctx context.Context, head *publish.Head, objects *publish.Objects, m *artifacts.Manifest, root []byte,
 	at publish.Timing,
@@ -357,7 +355,7 @@ func (b *build) history(
 	return h.Views(ctx)
 }
 
-// ledgerOf names the ledger of the head, nil when there is none yet.
+// ledgerOf returns the name of the head's ledger, nil if there is none.
 func ledgerOf(head *publish.Head) *artifacts.Ref {
 	if head.Manifest == nil {
 		return nil
@@ -365,8 +363,8 @@ func ledgerOf(head *publish.Head) *artifacts.Ref {
 	return &head.Manifest.Ledger
 }
 
-// read reads the feed of the snapshot of time t, or of the feed's own time if t is zero, and
-// reports it. name is the feed's in errors.
+// read reads and reports the feed of the snapshot of time t, or of the feed's own time if t is
+// zero. name is the feed's in errors.
 func (b *build) read(
 	ctx context.Context, name string, files source.Files, prior *ledger.Ledger, t time.Time,
 ) (*input, error) {
@@ -386,7 +384,7 @@ func (b *build) read(
 	return in, nil
 }
 
-// readFeed reads a feed. It sets rows aside whose given id contradicts the ledger.
+// readFeed reads a feed. It rejects rows whose given id contradicts the ledger.
 func (b *build) readFeed(
 	ctx context.Context, files source.Files, prior *ledger.Ledger, t time.Time, progress Progress,
 ) (*input, error) {
@@ -402,13 +400,12 @@ func (b *build) readFeed(
 	if t.IsZero() {
 		t = feed.Time
 	}
-	// The digest is of the rows as they were given, before they get their ids.
+	// The digest is of the rows as given, without the ids that they get here.
 	return &input{t, feed, rows, inputDigest(feed, &b.Settings)}, nil
 }
 
-// snapshotTime rounds t down to ten minutes, and refuses the few years that
-// have no place in a store: those before the zero time is left behind and
-// those that RFC 3339 cannot write.
+// snapshotTime rounds t down to ten minutes. It refuses times near the zero time and times that
+// RFC 3339 cannot express.
 func snapshotTime(t time.Time) (time.Time, error) {
 	t = t.UTC().Truncate(artifacts.Step)
 	if y := t.Year(); y < 2 || y > 9998 {
@@ -417,9 +414,8 @@ func snapshotTime(t time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// inputDigest is the digest of what the snapshot of a given time is made from.
-// Retain is not among the settings: it says how long others stay, not what this
-// one is.
+// inputDigest is the digest of a snapshot's input. Retain is not part of it: it affects the other
+// snapshots, not this one.
 func inputDigest(f *market.Feed, set *market.Settings) artifacts.Digest {
 	floor := func(u market.U128) []byte { return market.AppendDecimal(nil, u, market.MoneyDecimals) }
 	of := [][]byte{floor(set.TrendingMinMarketCap), floor(set.TrendingMinVolume)}
@@ -429,13 +425,13 @@ func inputDigest(f *market.Feed, set *market.Settings) artifacts.Digest {
 	return source.InputDigest(f, of...)
 }
 
-// global writes the totals as they are answered.
+// global formats the totals for answers.
 func global(r *market.Result) artifacts.Global {
 	total := func(u *uint256.Int) string { return string(market.AppendWide(nil, false, u, market.MoneyDecimals)) }
 	return artifacts.Global{TotalMarketCap: total(&r.TotalMarketCap), TotalVolume24h: total(&r.TotalVolume)}
 }
 
-// isSnapshot reports whether the head is the snapshot of this input.
+// isSnapshot reports whether the head was built from this input.
 func (in *input) isSnapshot(head *publish.Head) bool {
 	return head.Manifest != nil && head.Manifest.Time.Equal(in.t) && head.Manifest.Input == in.digest
 }
@@ -464,9 +460,9 @@ func (b *build) mayFollow(head *publish.Head, t time.Time) error {
 // ahead reports whether t is more than one step ahead of the clock.
 func (b *build) ahead(t time.Time) bool { return t.Sub(b.Now()) > artifacts.Step }
 
-// guard checks the feed against the guard rails. last is the snapshot before,
-// nil if there is none. One that is damaged is not compared with, since what mends
-// the service is a new one; the report says so.
+// guard checks the feed against the guard rails. last is the snapshot before, nil if there is
+// none. If that is damaged, guard skips the comparison and reports it, since a new snapshot is
+// what repairs the service.
 func (b *build) guard(ctx context.Context, in *input, last *lastSnapshot) error {
 	stops, err := b.Guards.check(ctx, in, last)
 	if err != nil && !artifacts.IsDamage(err) {
@@ -485,8 +481,7 @@ func (b *build) guard(ctx context.Context, in *input, last *lastSnapshot) error 
 	return nil
 }
 
-// putViews makes and puts every object of the snapshot's views, collection by
-// collection, and returns the views.
+// putViews makes and puts the objects of all views, and returns the views.
 func (b *build) putViews(
 	ctx context.Context, objects *publish.Objects, feed *market.Feed, result *market.Result,
 ) ([]artifacts.View, error) {
@@ -501,7 +496,7 @@ func (b *build) putViews(
 	return all, nil
 }
 
-// putPieces makes and puts objects, and fills their names into the views.
+// putPieces makes and puts objects, and sets their names in the views.
 func (b *build) putPieces(
 	ctx context.Context, objects *publish.Objects, collection string, views []artifacts.View, pieces []render.Piece,
 ) error {
@@ -520,7 +515,7 @@ func (b *build) putPieces(
 	})
 }
 
-// putLedger puts the ledger after the snapshot and returns its root's name.
+// putLedger puts the ledger after the snapshot and returns the name of its root.
 func (b *build) putLedger(ctx context.Context, objects *publish.Objects, next *ledger.Next) (artifacts.Ref, error) {
 	if b.scratch != nil {
 		if err := b.putPast(ctx, objects, next); err != nil {
@@ -537,7 +532,7 @@ func (b *build) putLedger(ctx context.Context, objects *publish.Objects, next *l
 	return objects.Put(ctx, next.Root)
 }
 
-// objects returns the writer of what is to follow head.
+// objects returns the writer for the snapshot that follows head.
 func (b *build) objects(ctx context.Context, head *publish.Head) (*publish.Objects, error) {
 	var named []artifacts.Ref
 	if head.Manifest != nil {
@@ -554,8 +549,8 @@ func (b *build) objects(ctx context.Context, head *publish.Head) (*publish.Objec
 	return objects, err
 }
 
-// retained lists the snapshots before the one of t that can be pinned: the
-// previous one, and all that are at most retain older than t.
+// retained lists the earlier snapshots that clients can pin: the previous one, and all that are at
+// most retain older than t.
 func retained(head *publish.Head, t time.Time, retain time.Duration) []artifacts.Retained {
 	list := []artifacts.Retained{}
 	if head.Manifest == nil {

@@ -16,8 +16,7 @@ import (
 	"github.com/holiman/uint256"
 )
 
-// Errors of a build that publishes nothing because of what it was asked to
-// publish. They come wrapped, with the particulars.
+// Errors of a build that refuses to publish. They come wrapped, with the particulars.
 var (
 	// ErrGuard: a guard rail (FEED.md, "Guard rails") stops the build;
 	// --allow overrides a single one, --force all.
@@ -33,8 +32,8 @@ var (
 // Share is a part of a whole, in millionths: 0 to 1,000,000.
 type Share int64
 
-// Move is by how much more a figure may become, in millionths of what it was:
-// of 100% it may double, or halve. 0 to 1,000,000%.
+// Move is a relative change in millionths: 100% allows a figure to double or to halve. 0 to
+// 1,000,000%.
 type Move int64
 
 const (
@@ -84,8 +83,7 @@ func (m Move) String() string { return Share(m).String() }
 // exceededBy reports whether part is more than the share of all.
 func (s Share) exceededBy(part, all int) bool { return int64(part)*whole > int64(s)*int64(all) }
 
-// exceededBy reports whether now/was, of which was is not zero, is above 1 + m
-// or below 1/(1 + m).
+// exceededBy reports whether now/was is above 1 + m or below 1/(1 + m). was is not zero.
 func (m Move) exceededBy(now, was *big.Int) bool {
 	times := func(x *big.Int, y int64) *big.Int { return new(big.Int).Mul(x, big.NewInt(y)) }
 	most := whole + int64(m)
@@ -113,8 +111,7 @@ var rules = []Rule{
 	ruleBadRows, ruleStale, ruleShrink, ruleMoves, ruleMedian, ruleCaps, ruleVolumes, ruleCapsLost, ruleRenamed,
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler: the name, in which a hyphen
-// stands for a blank too.
+// UnmarshalText implements encoding.TextUnmarshaler: the name, with spaces or hyphens.
 func (r *Rule) UnmarshalText(b []byte) error {
 	*r = Rule(strings.ReplaceAll(strings.TrimSpace(string(b)), "-", " "))
 	if slices.Contains(rules, *r) {
@@ -127,7 +124,7 @@ func (r *Rule) UnmarshalText(b []byte) error {
 	return fmt.Errorf("no rule %.40q; want some of %s", b, strings.Join(names, ", "))
 }
 
-// flag is the name as it needs no quotes in a shell.
+// flag is the name in a form that needs no quotes in a shell.
 func (r Rule) flag() string { return strings.ReplaceAll(string(r), " ", "-") }
 
 // Guards are the guard rails of FEED.md, "Guard rails", as flags.
@@ -162,7 +159,7 @@ const (
 	compareUntil = 24 * time.Hour
 )
 
-// collections of a feed, in the order of reports.
+// collections are those of a feed, in the order of reports.
 var collections = []string{"assets", "quotes", "exchanges", "categories", "chains"}
 
 // counts are the accepted rows of a feed by collection.
@@ -173,7 +170,7 @@ func counts(f *market.Feed) map[string]int {
 	}
 }
 
-// stopError is an ErrGuard that says which rule it is of.
+// stopError is an ErrGuard of one rule.
 type stopError struct {
 	rule Rule
 	text string
@@ -183,7 +180,7 @@ func (e *stopError) Error() string { return fmt.Sprintf("%v: %s: %s", ErrGuard, 
 
 func (e *stopError) Unwrap() error { return ErrGuard }
 
-// stop is the error of a rule that stops a build.
+// stop returns the error of a rule.
 func stop(rule Rule, such []string, flag, format string, args ...any) error {
 	figures := fmt.Sprintf(format, args...)
 	if len(such) > 0 {
@@ -195,15 +192,14 @@ func stop(rule Rule, such []string, flag, format string, args ...any) error {
 	return &stopError{rule, fmt.Sprintf("%s (%s)", figures, flag)}
 }
 
-// overrides reports whether a stop does not stop the build.
+// overrides reports whether a flag lets the build ignore the stop.
 func (g *Guards) overrides(err error) bool {
 	var s *stopError
 	return g.Force || errors.As(err, &s) && slices.Contains(g.Allow, s.rule)
 }
 
-// check returns an ErrGuard for each rule that says stop. The feed's rows have
-// their ids; last is nil before the first snapshot. Any other error says that
-// the last snapshot could not be read.
+// check returns an ErrGuard for each violated rule. The feed's rows have their ids; last is nil
+// before the first snapshot. Any other error says that the last snapshot could not be read.
 func (g *Guards) check(ctx context.Context, in *input, last *lastSnapshot) (stops []error, err error) {
 	f := in.feed
 	stops = append(g.badRows(in.rows), g.empty(f)...)
@@ -228,7 +224,7 @@ func (g *Guards) check(ctx context.Context, in *input, last *lastSnapshot) (stop
 	return stops, nil
 }
 
-// badRows looks at the rows of each file that were set aside.
+// badRows checks the rejected rows of each file.
 func (g *Guards) badRows(r *source.Report) (stops []error) {
 	for _, f := range r.Files {
 		if f.Rejected > minBadRows && g.MaxBadRows.exceededBy(f.Rejected, f.Rows) {
@@ -253,7 +249,7 @@ func (g *Guards) empty(f *market.Feed) (stops []error) {
 	return stops
 }
 
-// stale looks at the provider's own times of a live source's quotes.
+// stale checks the provider's own times of a live source's quotes.
 func (g *Guards) stale(t time.Time, r *source.Report) (stops []error) {
 	var newest *source.Part
 	for i := range r.Parts {
@@ -269,7 +265,7 @@ func (g *Guards) stale(t time.Time, r *source.Report) (stops []error) {
 		newest.Name, publish.Stamp(newest.Newest), t.Sub(newest.Newest), g.MaxDataAge)}
 }
 
-// shrink compares accepted rows with the last snapshot's.
+// shrink compares the number of accepted rows with the last snapshot's.
 func (g *Guards) shrink(ctx context.Context, last *lastSnapshot, f *market.Feed) (stops []error, unread error) {
 	now := counts(f)
 	for _, c := range collections {
@@ -298,8 +294,8 @@ func (g *Guards) shrink(ctx context.Context, last *lastSnapshot, f *market.Feed)
 	return stops, unread
 }
 
-// comparison is what the last snapshot and a feed have in common. A feed's
-// caps that are unknown, and those of assets without a quote, are zero.
+// comparison is a feed beside the last snapshot. Unknown caps of a feed, and caps of assets
+// without a quote, are zero.
 type comparison struct {
 	assets, renamed int
 	newNames        []string // examples
@@ -322,7 +318,7 @@ type comparison struct {
 // ratio is a price before and after, both above zero.
 type ratio struct{ was, now market.U128 }
 
-// compare reads the last snapshot, once and in bounded memory.
+// compare reads the last snapshot once, in bounded memory.
 func compare(ctx context.Context, last *lastSnapshot, f *market.Feed) (*comparison, error) {
 	c := &comparison{feed: f, asset: make(map[uint64]int, len(f.Assets)), quote: make([]*market.Quote, len(f.Assets))}
 	for i := range f.Assets {
@@ -394,7 +390,7 @@ func (c *comparison) addQuotes(rows []lastRow) {
 
 func add(sum *uint256.Int, u market.U128) { sum.Add(sum, &uint256.Int{u.Lo, u.Hi}) }
 
-// moves looks at the last snapshot's largest assets one by one.
+// moves checks the last snapshot's largest assets one by one.
 func (g *Guards) moves(c *comparison) error {
 	priced, moved, foremost := 0, 0, false
 	var such []string
@@ -482,7 +478,7 @@ func (g *Guards) renamed(c *comparison) error {
 		c.assets, c.renamed, g.MaxRename)
 }
 
-// now returns the quote that an asset has in the feed, nil if none.
+// now returns an asset's quote in the feed, nil if there is none.
 func (c *comparison) now(id uint64) *market.Quote {
 	if at, ok := c.asset[id]; ok {
 		return c.quote[at]
@@ -490,14 +486,14 @@ func (c *comparison) now(id uint64) *market.Quote {
 	return nil
 }
 
-// figure is one of a quote's three.
+// figure selects one figure of a quote.
 type figure func(price, marketCap, volume market.U128) market.U128
 
 func priceOf(price, _, _ market.U128) market.U128   { return price }
 func capOf(_, marketCap, _ market.U128) market.U128 { return marketCap }
 func volumeOf(_, _, volume market.U128) market.U128 { return volume }
 
-// change says what became of a figure of an asset.
+// change describes the change of an asset's figure.
 func (c *comparison) change(was *lastRow, of figure, decimals int) string {
 	to := []byte("none")
 	if q := c.now(was.id); q != nil {
@@ -507,7 +503,7 @@ func (c *comparison) change(was *lastRow, of figure, decimals int) string {
 		market.AppendDecimal(nil, of(was.price, was.marketCap, was.volume), decimals), to)
 }
 
-// largest says what became of a figure of the largest assets.
+// largest describes the changes of the largest assets.
 func (c *comparison) largest(of figure, decimals int) (such []string) {
 	for i := range c.top[:min(len(c.top), examples)] {
 		such = append(such, c.change(&c.top[i], of, decimals))

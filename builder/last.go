@@ -13,26 +13,25 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// lastSnapshot is the snapshot before, as the guard rails compare a feed with it.
+// lastSnapshot is the previous snapshot, for the guard rails.
 type lastSnapshot struct {
 	time   time.Time
 	counts map[string]int
-	// rows calls f with all rows of a collection, some at a time, in an order
-	// that is always the same. Of groups there are those that are listed.
+	// rows calls f with all rows of a collection, some at a time, in a fixed order. Of groups it
+	// has the listed ones.
 	rows func(ctx context.Context, collection string, f func([]lastRow)) error
 }
 
-// lastRow is a row of the snapshot before: the last three fields are a quote's,
-// the texts everything else's (an exchange's and a group's symbol is "").
+// lastRow is a row of the previous snapshot. Only quotes have the last three fields; exchanges and
+// groups have no symbol.
 type lastRow struct {
 	id                       uint64
 	name, symbol, slug       string
 	price, marketCap, volume market.U128
 }
 
-// lastPublished is the snapshot that a manifest describes. Its rows come from
-// the views by id, so reading them costs as much as the snapshot is large,
-// however long the past is. m is nil before the first one.
+// lastPublished is the snapshot that a manifest describes, nil if m is. It reads the rows from the
+// views by id, so that the cost does not depend on the length of the past.
 func lastPublished(r artifacts.Reader, m *artifacts.Manifest) *lastSnapshot {
 	if m == nil {
 		return nil
@@ -71,9 +70,9 @@ func lastPublished(r artifacts.Reader, m *artifacts.Manifest) *lastSnapshot {
 	}}
 }
 
-// parseLast reads what a guard rail looks at of a row, all of which stands before
-// the first member that is an array or an object. A JSON decoder, which would read
-// the rest too, takes five times as long, and a build reads every row.
+// parseLast reads the members of a row that guard rails use; all stand before the first array or
+// object. A JSON decoder would read the rest too and take five times as long, and a build reads
+// every row.
 func parseLast(b []byte) (row lastRow, err error) {
 	rest := bytes.TrimPrefix(b, []byte("{"))
 	for len(rest) > 0 && err == nil {
@@ -81,7 +80,7 @@ func parseLast(b []byte) (row lastRow, err error) {
 		key, rest = token(rest)
 		value, rest = token(bytes.TrimPrefix(rest, []byte(":")))
 		rest = bytes.TrimPrefix(rest, []byte(","))
-		// Rounding may have made a digit more than a feed may have.
+		// Rounding may have added a digit to those that a feed may have.
 		switch string(key) {
 		case `"name"`:
 			row.name, err = unquote(value)
@@ -111,7 +110,7 @@ func unquote(b []byte) (s string, err error) {
 	return s, err
 }
 
-// token cuts a JSON string, number or word off b; of anything else both are nil.
+// token cuts a JSON string, number or word off b; of anything else both results are nil.
 func token(b []byte) (token, rest []byte) {
 	n := 0
 	switch {
@@ -130,7 +129,7 @@ func token(b []byte) (token, rest []byte) {
 	return b[:n], b[n:]
 }
 
-// lastFeed is the snapshot of a feed that was not published, but remembered.
+// lastFeed is a feed of a backfill in the role of the previous snapshot.
 func lastFeed(t time.Time, feed *market.Feed) *lastSnapshot {
 	return &lastSnapshot{t, counts(feed), func(_ context.Context, collection string, f func([]lastRow)) error {
 		f(rowsOf(feed, collection))
@@ -138,7 +137,7 @@ func lastFeed(t time.Time, feed *market.Feed) *lastSnapshot {
 	}}
 }
 
-// rowsOf are a feed's rows of a collection, each with its id.
+// rowsOf returns a feed's rows of a collection, with their ids.
 func rowsOf(f *market.Feed, collection string) (rows []lastRow) {
 	switch collection {
 	case "assets":

@@ -12,27 +12,25 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// LeaseTime is how long a lease lasts from its last renewal. It is renewed, and
-// looked at by those who wait, three times as often: 360 store calls an hour
-// for each builder.
+// LeaseTime is how long a lease lasts from its last renewal. The holder renews it, and waiters
+// read it, three times as often: 360 store calls an hour for each builder.
 const LeaseTime = 30 * time.Second
 
-// maxLeaseSize bounds what is read of the object.
+// maxLeaseSize bounds the size of the object.
 const maxLeaseSize = 4 << 10
 
-// Lease lets one of several builder runs work on a store while the others wait
-// to take over (FEED.md, "The lease"). It saves provider calls and nothing
-// else: what two holders at once would publish is settled by the pointer's
-// compare-and-swap, as ever.
+// Lease lets one of several builder runs work on a store while the others wait to take over
+// (FEED.md, "The lease"). It only saves provider calls: two holders at once do no harm, since the
+// pointer moves by compare-and-swap.
 //
-// No two clocks are compared. A holder counts LeaseTime from when its last
-// renewal began, a waiter from when it last saw the object change, each by its
-// own monotonic clock: so the holder has given up before a waiter takes over.
+// No two clocks are compared. A holder counts LeaseTime from the start of its last renewal, a
+// waiter from the last change of the object that it saw, each by its own monotonic clock: so the
+// holder gives up before a waiter takes over.
 type Lease struct {
 	Store artifacts.Store
-	// Time is LeaseTime in the place of the constant; 0: the constant.
+	// Time replaces LeaseTime in tests; 0: LeaseTime.
 	Time time.Duration
-	// Held, when not nil, is told when the lease is got and when it is lost.
+	// Held, if not nil, is called when the lease is taken and when it is lost.
 	Held func(bool)
 	Log  *slog.Logger
 
@@ -51,9 +49,8 @@ type leaseRecord struct {
 	Until  time.Time `json:"until"`
 }
 
-// Run calls work whenever this builder has got the lease, with a context that
-// is done when the lease is lost, until ctx is done. Then it waits for work to
-// return and gives the lease back.
+// Run calls work whenever this builder holds the lease, with a context that ends with the lease,
+// until ctx is done. Then it waits for work to return and gives the lease back.
 func (l *Lease) Run(ctx context.Context, work func(context.Context)) {
 	if l.Time == 0 {
 		l.Time = LeaseTime
@@ -67,13 +64,12 @@ func (l *Lease) Run(ctx context.Context, work func(context.Context)) {
 
 func (l *Lease) pace() time.Duration { return l.Time / 3 }
 
-// timeout bounds a claim, and again is when a holder tries again after one that
-// failed: so short that a store that is back after half of Time finds the lease
-// held, whenever in a pace it went away.
+// timeout bounds a claim, and again is the pause after a failed one: so short that a store that is
+// back after half of Time finds the lease held, whenever it went away.
 func (l *Lease) timeout() time.Duration { return l.pace() / 4 }
 func (l *Lease) again() time.Duration   { return l.pace() / 10 }
 
-// wait returns true when the lease is ours and false when ctx is done.
+// wait returns true once the lease is ours, and false once ctx is done.
 func (l *Lease) wait(ctx context.Context) bool {
 	for holder := ""; ctx.Err() == nil; {
 		if l.claim(ctx) {
@@ -124,8 +120,8 @@ func (l *Lease) hold(parent context.Context, work func(context.Context)) {
 	}
 }
 
-// claim takes or renews the lease, and reports whether that is known to have
-// happened. If not, last tells who has it, as far as that could be learnt.
+// claim takes or renews the lease, and reports whether that is known to have happened. If not,
+// last tells who has it, as far as known.
 func (l *Lease) claim(ctx context.Context) bool {
 	call, cancel := context.WithTimeout(ctx, l.timeout())
 	defer cancel()
@@ -152,8 +148,8 @@ func (l *Lease) claim(ctx context.Context) bool {
 	return false
 }
 
-// look reads the lease. One that cannot be parsed is somebody's, whose is unknown;
-// one that is too large is nobody's, and is removed, since no swap could name it.
+// look reads the lease. A lease that cannot be parsed belongs to an unknown holder. One that is
+// too large belongs to nobody and is removed, since no swap could name it.
 func (l *Lease) look(ctx context.Context) error {
 	b, version, err := l.Store.GetIf(ctx, artifacts.LeaseKey, l.version, maxLeaseSize)
 	if errors.Is(err, artifacts.ErrTooLarge) {
@@ -178,7 +174,7 @@ func (l *Lease) look(ctx context.Context) error {
 	return nil
 }
 
-// swap writes the lease: owner is us, or "" to give it back.
+// swap writes the lease; owner is us, or "" to give it back.
 func (l *Lease) swap(ctx context.Context, owner string) error {
 	began := time.Now()
 	next := leaseRecord{
@@ -195,7 +191,7 @@ func (l *Lease) swap(ctx context.Context, owner string) error {
 	return nil
 }
 
-// release gives the lease back, so that a waiter need not wait for its end.
+// release gives the lease back, so that waiters need not wait for its end.
 func (l *Lease) release() {
 	if l.last.Owner != l.owner {
 		return

@@ -10,51 +10,49 @@ import (
 
 // Report is what a build or a rollback did (FEED.md, "Commands").
 type Report struct {
-	// SnapshotTime is T; empty when the build failed before it was known.
+	// SnapshotTime is T; empty if the build failed before it was known.
 	SnapshotTime string `json:"snapshot_time"`
-	// Published is false when the store was left as it was. Reason then says
-	// why that is fine; a failure is the error beside the report.
+	// Published is false if the store is unchanged. Reason then says why that is no failure;
+	// failures are the error beside the report.
 	Published bool   `json:"published"`
 	Reason    string `json:"reason,omitempty"`
 	// Sequence is that of the published snapshot.
 	Sequence uint64 `json:"sequence"`
 	Database string `json:"database"`
-	// Counts are the accepted rows by collection, Rejected the rows set aside
-	// by file.
+	// Counts are the accepted rows by collection, Rejected the rejected ones by file.
 	Counts   map[string]int `json:"counts"`
 	Rejected map[string]int `json:"rejected"`
 	// Rejections are the first of them, with their reasons.
 	Rejections []string `json:"rejections"`
-	// UnknownMembers, UnknownNatives and BadDataTimes count what is no error of
-	// its row (FEED.md, "Bad input").
+	// UnknownMembers, UnknownNatives and BadDataTimes count values that do not make their row
+	// invalid (FEED.md, "Bad input").
 	UnknownMembers int `json:"unknown_members"`
 	UnknownNatives int `json:"unknown_natives"`
 	BadDataTimes   int `json:"bad_data_times"`
-	// Parts say how old the parts of a live source's feed are. StaleParts of them
-	// failed and are published again as they were.
+	// Parts are the parts of a live source's feed, with their ages. StaleParts of them failed and
+	// are published again unchanged.
 	Parts      []source.Part `json:"parts,omitempty"`
 	StaleParts int           `json:"stale_parts,omitempty"`
-	// OldParts names those whose newest row was older at T than it should be: by
-	// more than maxFresh beyond the time between two requests.
+	// OldParts names those whose newest row was too old at T: by more than maxFresh beyond the
+	// interval between requests.
 	OldParts []string `json:"old_parts,omitempty"`
-	// Quota says how many calls a live source has made, this build's included.
+	// Quota counts the calls of a live source, this build's included.
 	Quota *source.Quota `json:"quota,omitempty"`
-	// Past counts the feeds of a backfill that were remembered beside the one
-	// whose snapshot is published.
+	// Past counts the feeds of a backfill that were remembered without a snapshot.
 	Past int `json:"past,omitempty"`
-	// Forced names the guard rails that were overridden, or could not be asked
-	// because the last snapshot is damaged.
+	// Forced names the guard rails that were overridden, or could not be checked because the last
+	// snapshot is damaged.
 	Forced []string `json:"forced,omitempty"`
-	// Missing are the first of MissingObjects keys that the snapshot refers to and
-	// the store does not hold whole: builder repair mends it.
+	// Missing are the first of MissingObjects keys that the snapshot names and the store lacks, or
+	// holds cut: builder repair mends it.
 	MissingObjects int      `json:"missing_objects"`
 	Missing        []string `json:"missing,omitempty"`
-	// ObjectsWritten counts the immutable objects put, the manifest included;
-	// what the store was known to hold is not put again.
+	// ObjectsWritten counts the immutable objects put, the manifest included. An object that the
+	// store was known to hold is not put again.
 	ObjectsWritten int   `json:"objects_written"`
 	BytesWritten   int64 `json:"bytes_written"`
 	DurationMS     int64 `json:"duration_ms"`
-	// Steps are the parts of the duration, in the order in which they ran.
+	// Steps are the parts of the duration, in order.
 	Steps []StepTime `json:"steps"`
 }
 
@@ -67,15 +65,14 @@ type StepTime struct {
 	MS   int64  `json:"ms"`
 }
 
-// maxReportedRejections bounds Report.Rejections, of which source.Report has
-// more, and Report.Missing.
+// maxReportedRejections bounds Report.Rejections and Report.Missing.
 const maxReportedRejections = 20
 
 func newReport() *Report {
 	return &Report{Counts: map[string]int{}, Rejected: map[string]int{}, Rejections: []string{}, Steps: []StepTime{}}
 }
 
-// ReportOf is the report of a snapshot that is there.
+// ReportOf returns the report of an existing snapshot.
 func ReportOf(m *artifacts.Manifest) *Report {
 	r := newReport()
 	r.of(m)
@@ -86,7 +83,7 @@ func (r *Report) of(m *artifacts.Manifest) {
 	r.SnapshotTime, r.Database, r.Counts = publish.Stamp(m.Time), m.Database, m.Counts
 }
 
-// Leave reports that the published snapshot stays, and why.
+// Leave reports that the published snapshot stays, with the reason.
 func (r *Report) Leave(head *publish.Head, reason string) *Report {
 	r.Published, r.Reason, r.Sequence = false, reason, head.Pointer.Sequence
 	return r
@@ -106,8 +103,8 @@ func (r *Report) feed(in *input) {
 	}
 }
 
-// dataTimes are the newest times of parts that have them. There are as many parts as a
-// provider has lists, so that the pointer has room for them.
+// dataTimes returns the newest times of the parts that have one. A provider has few parts, so the
+// pointer has room for them.
 func (r *Report) dataTimes() map[string]time.Time {
 	times := map[string]time.Time{}
 	for _, p := range r.Parts {
@@ -135,7 +132,7 @@ func (r *Report) missing(keys []string) {
 	r.MissingObjects, r.Missing = len(keys), keys[:min(len(keys), maxReportedRejections)]
 }
 
-// RejectedRows is how many rows were set aside, in all files.
+// RejectedRows is the number of rejected rows in all files.
 func (r *Report) RejectedRows() (n int) {
 	for _, f := range r.Rejected {
 		n += f

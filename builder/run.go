@@ -11,29 +11,28 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Loop is what builder run does: a build at every ten-minute mark, the change
-// job and gc on schedules of their own. Each job runs once at a
-// time; a job that fails is logged and does not end the loop.
+// Loop runs a build at every ten-minute mark, and the change job and gc on schedules of their own.
+// Each job runs once at a time; a failed job is logged and does not end the loop.
 type Loop struct {
-	// Build makes one snapshot. It is tried again, with backoff until the next
-	// mark, unless its error says that this cannot help.
+	// Build makes one snapshot. It is retried with backoff until the next mark, unless its error
+	// says that this cannot help.
 	Build func(ctx context.Context) error
-	// Published returns the time of the published snapshot, zero without one.
-	// It decides whether the mark before the start was missed.
+	// Published returns the time of the published snapshot, zero without one. It tells whether the
+	// mark before the start was missed.
 	Published func(ctx context.Context) (time.Time, error)
 	// Change runs at the start and then every ChangeEvery.
 	Change      func(ctx context.Context) error
 	ChangeEvery time.Duration
-	// Collect runs after a build when the last success is CollectEvery ago.
+	// Collect runs after a build if its last success is CollectEvery ago.
 	Collect      func(ctx context.Context) error
 	CollectEvery time.Duration
 	Log          *slog.Logger
 }
 
-// maxSleep bounds a sleep, so that a clock that was set is noticed.
+// maxSleep bounds a sleep, so that the loop notices a clock that was set.
 const maxSleep = 20 * time.Second
 
-// Run returns when ctx is done and the job that was running has stopped.
+// Run runs the loop until ctx is done and the current job has stopped.
 func (l *Loop) Run(ctx context.Context) {
 	var g errgroup.Group
 	g.Go(func() error { l.builds(ctx); return nil })
@@ -72,7 +71,7 @@ func (l *Loop) firstDone(ctx context.Context) time.Time {
 	return mark
 }
 
-// build tries until it succeeds, the next mark is near, or trying is no use.
+// build tries until it succeeds, the next mark is near, or a retry is useless.
 func (l *Loop) build(ctx context.Context, mark time.Time) {
 	pace := backoff.NewExponentialBackOff()
 	pace.InitialInterval, pace.Multiplier, pace.MaxInterval = 2*time.Second, 2, time.Minute
@@ -93,9 +92,8 @@ func (l *Loop) build(ctx context.Context, mark time.Time) {
 	}
 }
 
-// isFinal reports whether the same build cannot succeed before the next mark:
-// its time is taken, or a guard rail stops it, and asking the source again
-// and again would use up what may be asked of it.
+// isFinal reports whether a retry cannot succeed before the next mark: the time is taken, or a
+// guard rail stops it. Asking the source again would waste its quota.
 func isFinal(err error) bool {
 	return errors.Is(err, ErrOlder) || errors.Is(err, ErrOther) || errors.Is(err, ErrWithdrawn) ||
 		errors.Is(err, ErrGuard)

@@ -15,20 +15,18 @@ import (
 	"example.com/marketdata/builder/publish"
 )
 
-// window is how far back the base of the total's change may lie.
+// window is how far back the base of the change may lie.
 const window = 24 * time.Hour
 
-// tries bounds how often the change job starts again because another one
-// wrote its record in between.
+// tries bounds how often the job starts again because another one wrote its record meanwhile.
 const tries = 5
 
-// Record works out the 24-hour change of the total market cap over the totals
-// in the published snapshot's ledger, and records it (FEED.md, "Change of the
-// total"). now is the job's clock. A store without a snapshot gives nil and
-// records nothing.
+// Record computes the 24-hour change of the total market cap from the totals in the published
+// snapshot's ledger, and writes the change record (FEED.md, "Change of the total"). now is the
+// job's clock. For a store without a snapshot it returns nil and writes nothing.
 //
-// The record's version is read before the totals, so that no record replaces
-// one that was worked out from newer totals.
+// It reads the record's version before the totals, so that no record replaces one that was
+// computed from newer totals.
 func Record(ctx context.Context, s artifacts.Store, now func() time.Time) (*artifacts.Change, error) {
 	return RecordOf(ctx, s, now, func() (*artifacts.Manifest, *artifacts.Pointer, error) {
 		head, err := publish.ReadHead(ctx, s)
@@ -39,7 +37,7 @@ func Record(ctx context.Context, s artifacts.Store, now func() time.Time) (*arti
 	})
 }
 
-// RecordOf is Record over the totals of the snapshot that is returned.
+// RecordOf is Record for the snapshot that the function returns.
 func RecordOf(
 	ctx context.Context, s artifacts.Store, now func() time.Time,
 	snapshot func() (*artifacts.Manifest, *artifacts.Pointer, error),
@@ -67,8 +65,8 @@ func RecordOf(
 			return nil, err
 		}
 		c.Sequence = p.Sequence
-		// After any error the record may have been written or not. Both are
-		// valid, and starting again finds out which.
+		// After any error the record may have been written or not. Both are valid, and the next
+		// try finds out.
 		if _, err = s.Swap(ctx, artifacts.ChangeKey, version, c.Encode()); err == nil {
 			return c, publish.Mark(ctx, s, artifacts.ChangeKey)
 		}
@@ -78,8 +76,8 @@ func RecordOf(
 	}
 }
 
-// CheckJump refuses a pointer whose sequence is further above that of the last record
-// than edges go along with: someone wrote it who is no builder, or by mistake.
+// CheckJump refuses a pointer whose sequence is so far above that of the last record that edges
+// would refuse it: no builder wrote it.
 func CheckJump(last *artifacts.Change, p *artifacts.Pointer) error {
 	if last.Store != p.Store || last.Sequence == 0 || !Beyond(p.Sequence, last.Sequence) {
 		return nil
@@ -88,8 +86,8 @@ func CheckJump(last *artifacts.Change, p *artifacts.Pointer) error {
 		" builder restore puts a backup's pointer in its place", artifacts.ErrCorrupt, p.Sequence, last.Sequence)
 }
 
-// Last returns the record that is there, and its version: a zero one when there
-// is none, or none that can be read, since the new one is not made from it.
+// Last returns the change record and its version: a zero record if there is none or it cannot be
+// read, since the new one does not depend on it.
 func Last(ctx context.Context, s artifacts.Reader) (artifacts.Change, artifacts.Version, error) {
 	b, version, err := s.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
 	var c *artifacts.Change
@@ -106,7 +104,7 @@ func Last(ctx context.Context, s artifacts.Reader) (artifacts.Change, artifacts.
 	return artifacts.Change{}, "", err
 }
 
-// At is the record of m's totals, without a number.
+// At returns the record of m's totals, without a number.
 func At(
 	ctx context.Context, r artifacts.Reader, m *artifacts.Manifest, now func() time.Time,
 ) (*artifacts.Change, error) {
@@ -138,9 +136,9 @@ func of(totals []ledger.Total) (*artifacts.Change, error) {
 	return &artifacts.Change{Format: artifacts.Format, Snapshot: newest.Time, Base: base.Time, Value: value}, nil
 }
 
-// percentChange returns (now - base) / base × 100, rounded half to even to the
-// places of a percentage, as a decimal string; "0" for a base of zero. Totals
-// are integers without a bound, so this works on big ones, once in minutes.
+// percentChange returns (now - base) / base × 100 as a decimal string, rounded half to even to the
+// places of a percentage; "0" for a base of zero. Totals are integers without a bound, so it uses
+// big ones.
 func percentChange(now, base string) (string, error) {
 	n, ok := new(big.Int).SetString(now, 10)
 	b, ok2 := new(big.Int).SetString(base, 10)

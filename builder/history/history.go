@@ -18,21 +18,21 @@ import (
 	"example.com/marketdata/builder/render"
 )
 
-// How many intervals a block spans, and of the longest window: builder/README.md, "Costs", says
-// why so many. Blocks of the first three windows must end before their points are
-// thinned out: within 24 hours, and 60 days.
+// How many intervals a block spans, and a block of the longest window: builder/README.md, "Costs",
+// gives the reasons. Blocks of the first three windows must end before their points thin out:
+// within 24 hours, and 60 days.
 const (
 	blockPoints        = 18
 	longestBlockPoints = 36
 )
 
-// shardPrices are the prices that a shard of a block has room for, some 3.5 KB: builder/README.md, "Costs",
-// says why so few.
+// shardPrices is the number of prices that fit in a shard of a block, some 3.5 KB:
+// builder/README.md, "Costs", says why so few.
 const shardPrices = 288
 
-// trimmed is the shortest window whose points may be kept no longer than the window
-// reaches back. Their oldest block loses a point that has left the window, which
-// costs little at their steps; those of shorter windows keep theirs.
+// trimmed is the shortest window that keeps no point older than itself. Its oldest block loses
+// each point that leaves the window, which costs little at its step; blocks of shorter windows
+// keep theirs.
 const trimmed = 90 * 24 * time.Hour
 
 // Builder makes the views of history of the snapshot of time T.
@@ -77,8 +77,8 @@ func (c *Builder) Views(ctx context.Context) (all []artifacts.View, err error) {
 	return all, nil
 }
 
-// chain returns the times of a window's points at T, block by block. The last block
-// whose points are all older than the window is the first that is left out.
+// chain returns the times of a window's points at T, block by block. It leaves out blocks whose
+// points are all older than the window.
 func (c *Builder) chain(w *artifacts.HistoryWindow) (blocks [][]time.Time) {
 	if c.As != nil {
 		_, views := c.As.History(w)
@@ -117,7 +117,7 @@ func (c *Builder) span(w *artifacts.HistoryWindow) int {
 	return blockPoints
 }
 
-// blockStart is the beginning of the block that a point belongs to.
+// blockStart returns the start of the block to which a point belongs.
 func (c *Builder) blockStart(w *artifacts.HistoryWindow, t time.Time) time.Time {
 	length := int64(w.Step/time.Second) * int64(c.span(w))
 	back := t.Unix() % length
@@ -127,8 +127,8 @@ func (c *Builder) blockStart(w *artifacts.HistoryWindow, t time.Time) time.Time 
 	return time.Unix(t.Unix()-back, 0)
 }
 
-// follows reports whether the head's chain of a window, T added, is the ledger's,
-// and all its objects are there.
+// follows reports whether the head's chain of a window, with T added, is the ledger's, and the
+// store holds all its objects.
 func (c *Builder) follows(w *artifacts.HistoryWindow) bool {
 	if c.Head == nil {
 		return false
@@ -148,14 +148,14 @@ func (c *Builder) follows(w *artifacts.HistoryWindow) bool {
 	if n := len(want); n > 0 && want[n-1].Equal(c.Time) {
 		want = want[:n-1]
 	}
-	// What the head has beside it must have left the window: a past that was put
-	// before, and gave no points itself, takes points away.
+	// The head's further points must have left the window. An older past that was added, and gave
+	// no points itself, takes points away.
 	older := len(have) - len(want)
 	return older >= 0 && slices.EqualFunc(have[older:], want, time.Time.Equal) &&
 		(older == 0 || have[older-1].Before(w.First(c.Time)))
 }
 
-// window makes a window's listing and blocks; from the head's if it follows them.
+// window makes a window's listing and blocks, from the head's if it follows them.
 func (c *Builder) window(ctx context.Context, w *artifacts.HistoryWindow, follows bool) ([]artifacts.View, error) {
 	var list listing
 	var listed *artifacts.View // the head's, until another is made of it
@@ -230,7 +230,7 @@ func (c *Builder) window(ctx context.Context, w *artifacts.HistoryWindow, follow
 	return views, nil
 }
 
-// lastPoint returns the time of the last point of a block, in seconds since 1970; 0: there is none.
+// lastPoint returns the time of a block's last point in Unix seconds; 0: there is none.
 func lastPoint(block *artifacts.View) int64 {
 	if block == nil || len(block.Times) == 0 {
 		return 0
@@ -238,8 +238,8 @@ func lastPoint(block *artifacts.View) int64 {
 	return block.Times[len(block.Times)-1].Unix()
 }
 
-// block is a block of history to be written: of its points the first ones that the
-// head's block has, and the columns of the others.
+// block is a block of history to write: points that the head's block has, then columns of new
+// ones.
 type block struct {
 	times   []time.Time
 	old     []oldRow
@@ -254,9 +254,9 @@ type oldRow struct {
 	prices []byte // the elements of the array
 }
 
-// block gathers the points of times: what old has of them, which may be nil, and
-// the others from the ledger. What the ledger has lost is left out; builder repair
-// puts it back, and the next snapshot asks again.
+// block gathers the points of times: from old, which may be nil, and the others from the ledger.
+// It leaves out what the ledger has lost; builder repair puts that back, and the next snapshot
+// asks again.
 func (c *Builder) block(ctx context.Context, old *artifacts.View, times []time.Time) (*block, error) {
 	out := &block{}
 	if old != nil {
@@ -352,8 +352,8 @@ func (b *block) table(collection string, perShard int) *render.Table {
 	}
 }
 
-// listing are the assets with a point in a window's chain, in ascending order of id,
-// with the time of the newest, in seconds since 1970.
+// listing holds the assets with a point in a window's chain, in ascending order of id, and the
+// time of each one's newest point in Unix seconds.
 type listing []listedAsset
 
 type listedAsset struct {
@@ -361,7 +361,7 @@ type listedAsset struct {
 	last int64
 }
 
-// add returns the listing with the assets of points, whose newest is at last.
+// add returns the listing with the assets of points, which are of time last.
 func (l listing) add(points []ledger.Point, last int64) listing {
 	out := make(listing, 0, max(len(l), len(points)))
 	for _, p := range points {
@@ -383,7 +383,8 @@ func (l listing) from(first int64) listing {
 
 const lastField = `,"last":"`
 
-// table writes the listing's rows. Most assets have the chain's newest point, and it is not said.
+// table writes the listing's rows. A row leaves out the time if it is that of the chain's newest
+// point, as for most assets.
 func (l listing) table(collection string, newest int64) *render.Table {
 	t := &render.Table{Collection: collection, Orders: []render.Order{{Sort: "id"}}}
 	var row []byte
@@ -397,7 +398,7 @@ func (l listing) table(collection string, newest int64) *render.Table {
 	return t
 }
 
-// listed reads a listing, where newest is the time of the chain's newest point.
+// listed reads a listing; newest is the time of the chain's newest point.
 func (c *Builder) listed(ctx context.Context, v *artifacts.View, newest int64) (list listing, err error) {
 	list = make(listing, 0, v.Rows)
 	err = walk.Rows(ctx, c.Reader, v.Objects, func(id uint64, row []byte) error {

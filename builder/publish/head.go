@@ -9,11 +9,10 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Head is the published snapshot that a publisher starts from and means to
-// replace.
+// Head is the published snapshot that a publisher is to replace.
 type Head struct {
 	version artifacts.Version
-	// Pointer and Manifest are nil in a store that holds no snapshot yet.
+	// Pointer and Manifest are nil in a store without a snapshot.
 	Pointer  *artifacts.Pointer
 	Manifest *artifacts.Manifest
 
@@ -21,9 +20,9 @@ type Head struct {
 	id     string // the store's, once it was asked for
 }
 
-// NewHead returns a head to replace by hand, whatever the store's pointer says:
-// version is the pointer's as it was read, zero when there is none. The next
-// pointer follows p, which must be of this store, in sequence.
+// NewHead returns a head that is replaced whatever the store's pointer says. version is that of
+// the pointer as it was read, zero if there is none. The next pointer follows p in sequence; p
+// must be of this store.
 func NewHead(version artifacts.Version, p *artifacts.Pointer) *Head {
 	return &Head{version: version, Pointer: p}
 }
@@ -32,9 +31,8 @@ func NewHead(version artifacts.Version, p *artifacts.Pointer) *Head {
 // moved on and gc removed the manifest in between.
 const readHeadTries = 3
 
-// ReadHead reads the pointer and its manifest. A store that answers, holds no
-// pointer and never had one gives a Head without a snapshot. A store that lost its
-// pointer gives ErrLost.
+// ReadHead reads the pointer and its manifest. It returns a Head without a snapshot for a store
+// that never had a pointer, and ErrLost for one that lost it.
 func ReadHead(ctx context.Context, r artifacts.Reader) (*Head, error) {
 	for try := 1; ; try++ {
 		p, version, err := readPointer(ctx, r)

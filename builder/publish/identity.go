@@ -10,9 +10,8 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Identity returns which store this is. A store that does not say so yet is
-// given its identity: that of its pointer or else of its key set, from which
-// edges know it, or else a new one. Whoever writes asks before the first write.
+// Identity returns the identity of the store. A store without one gets that of its pointer or else
+// of its key set, by which edges know it, or else a new one. Writers ask before their first write.
 func Identity(ctx context.Context, s artifacts.Store) (string, error) {
 	i, err := identify(ctx, s)
 	return i.Store, err
@@ -38,8 +37,8 @@ func identify(ctx context.Context, s artifacts.Store) (artifacts.Identity, error
 	return i, nil
 }
 
-// Number returns what a key set or change record says that takes the place of
-// one that said before; a zero one, and one of another store, counts as lost.
+// Number returns the successor of the number before, for a key set or a change record. A zero
+// number, and one of another store, counts as lost.
 func Number(
 	ctx context.Context, s artifacts.Store, before artifacts.Numbered, now time.Time,
 ) (artifacts.Numbered, error) {
@@ -61,7 +60,7 @@ func Number(
 	return before.Next(id, now, sequence), nil
 }
 
-// identity returns the store's Identity, which a head's writers ask for once.
+// identity returns the store's Identity. The writers of a head ask for it once.
 func (h *Head) identity(ctx context.Context, s artifacts.Store) (string, error) {
 	h.naming.Lock()
 	defer h.naming.Unlock()
@@ -99,8 +98,8 @@ func readIdentity(ctx context.Context, r artifacts.Reader) (artifacts.Identity, 
 	return *i, version, nil
 }
 
-// knownIdentity returns the identity that the other objects of a store without one
-// give it, or else a new one.
+// knownIdentity returns the identity that the other small objects give a store without one, or
+// else a new one.
 func knownIdentity(ctx context.Context, s artifacts.Store) (*artifacts.Identity, error) {
 	made := &artifacts.Identity{Format: artifacts.Format, Had: []string{}}
 	p, _, err := readPointer(ctx, s)

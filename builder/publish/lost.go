@@ -9,15 +9,13 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// ErrLost: a small object is missing from a store that had it. To make a new one in
-// its place would give ids to other assets, publish times twice, or change who has
-// access.
+// ErrLost: the store had a small object that is missing. A new one in its place would give ids to
+// other assets, publish times twice, or change who has access.
 var ErrLost = errors.New("lost")
 
-// CheckLost returns ErrLost when a store without a pointer was published to before
-// (INTERFACE.md, "Before the first snapshot"). A store whose first build was killed
-// was not: such a build leaves an identity, objects and first manifests. Of a Reader
-// that is no Store, only the small objects are looked at.
+// CheckLost returns ErrLost if a store without a pointer was published to before (INTERFACE.md,
+// "Before the first snapshot"). A killed first build does not count: it leaves an identity,
+// objects and first manifests. If s is not a Store, CheckLost looks at the small objects only.
 func CheckLost(ctx context.Context, s artifacts.Reader) error {
 	why, err := published(ctx, s)
 	if err != nil || why == "" {
@@ -27,8 +25,7 @@ func CheckLost(ctx context.Context, s artifacts.Reader) error {
 		" or --from an edge's cache folder", artifacts.CurrentKey, ErrLost, why)
 }
 
-// CheckMissing returns ErrLost when the store had the small object key, which is
-// missing, and nil when it need not have one.
+// CheckMissing returns ErrLost if the store had the small object key, which is missing.
 func CheckMissing(ctx context.Context, s artifacts.Reader, key string) error {
 	if key == artifacts.CurrentKey {
 		return CheckLost(ctx, s)
@@ -52,9 +49,8 @@ func CheckMissing(ctx context.Context, s artifacts.Reader, key string) error {
 	return nil
 }
 
-// CheckOlder returns ErrLost when the published snapshot m is older than the one that
-// the change record was made from, and no rollback withdrew that: an old copy of the
-// pointer was put in the place of the pointer.
+// CheckOlder returns ErrLost if the change record was made from a snapshot that is newer than the
+// published one, m, and that no rollback withdrew: then the pointer is an old copy.
 func CheckOlder(ctx context.Context, s artifacts.Reader, m *artifacts.Manifest) error {
 	b, _, err := s.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
 	if errors.Is(err, artifacts.ErrNotFound) {
@@ -74,7 +70,7 @@ func CheckOlder(ctx context.Context, s artifacts.Reader, m *artifacts.Manifest) 
 		" builder restore --from a backup", artifacts.CurrentKey, ErrLost, Stamp(m.Time), Stamp(c.Snapshot))
 }
 
-// published says how a store without a pointer shows that it had one; "": it does not.
+// published returns the evidence that a store without a pointer had one; "": there is none.
 func published(ctx context.Context, s artifacts.Reader) (why string, err error) {
 	_, _, err = s.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
 	if !errors.Is(err, artifacts.ErrNotFound) {
@@ -119,11 +115,10 @@ func published(ctx context.Context, s artifacts.Reader) (why string, err error) 
 	return "", nil
 }
 
-// maxFirst bounds how many manifests are read: builds that were killed leave one each.
+// maxFirst bounds how many manifests are read: each killed build leaves one.
 const maxFirst = 64
 
-// UnlessDamage returns err, or nil if err says that an object is missing, broken or not
-// signed.
+// UnlessDamage returns err, or nil if err says that an object is missing, broken or unsigned.
 func UnlessDamage(err error) error {
 	if artifacts.IsDamage(err) || errors.Is(err, artifacts.ErrSignature) {
 		return nil
@@ -131,7 +126,7 @@ func UnlessDamage(err error) error {
 	return err
 }
 
-// Mendable adds to the error of a missing or broken object what mends it.
+// Mendable adds to the error of a missing or broken object the command that repairs it.
 func Mendable(err error) error {
 	if err == nil || !artifacts.IsDamage(err) || errors.Is(err, artifacts.ErrFormat) {
 		return err
@@ -139,8 +134,8 @@ func Mendable(err error) error {
 	return fmt.Errorf("%w; builder repair mends it, or says what does", err)
 }
 
-// Mark notes in the store's identity that it has the small object key, so that its
-// loss is seen. It changes nothing when the identity says so already.
+// Mark records in the store's identity that the store has the small object key, so that its loss
+// is seen.
 func Mark(ctx context.Context, s artifacts.Store, key string) error {
 	for try := 1; ; try++ {
 		id, version, err := readIdentity(ctx, s)
@@ -149,7 +144,7 @@ func Mark(ctx context.Context, s artifacts.Store, key string) error {
 		}
 		id.Had = append(id.Had, key)
 		slices.Sort(id.Had)
-		// After an error the identity may have been written or not: reading it tells.
+		// After an error the identity may have been written or not: the next read tells.
 		if _, err = s.Swap(ctx, artifacts.IdentityKey, version, id.Encode()); err == nil {
 			return nil
 		}

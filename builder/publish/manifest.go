@@ -7,8 +7,8 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Withdraw notes in next the withdrawn times to which a rollback could still go: those after
-// next's oldest snapshot, but for the times that next itself publishes.
+// Withdraw sets the withdrawn times of next: those to which a rollback could still go, after
+// next's oldest snapshot. It leaves out the times that next itself publishes.
 func Withdraw(next *artifacts.Manifest, withdrawn []time.Time, through time.Time) {
 	oldest := next.Oldest()
 	next.Withdrawn = slices.DeleteFunc(slices.Clone(withdrawn), func(t time.Time) bool {

@@ -8,38 +8,34 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Objects puts the immutable objects of one snapshot, each once, and counts
-// what it wrote. Its methods are safe for concurrent use.
+// Objects puts the immutable objects of one snapshot, each once, and counts its writes. Its
+// methods are safe for concurrent use.
 type Objects struct {
-	// All lets Put leave out nothing, for bytes that are not what their names say.
+	// All makes Put write objects that the head reaches, too, since their bytes may be damaged.
 	All bool
 
 	store artifacts.Store
 	head  *Head
 
 	mu sync.Mutex
-	// there are the objects and manifests that the store holds: true of what was
-	// put, false of what the list showed, whole as far as its size tells.
+	// there are the objects and manifests in the store: true for those put, false for those that
+	// the list showed with the right size.
 	there   map[artifacts.Digest]bool
 	written int
 	bytes   int64
 }
 
-// Objects lists the store's objects and manifests and returns a writer that
-// leaves out those that the head reaches and that are there: what its views are
-// made of, and named, what its ledger or that of a retained snapshot names. One
-// that is missing or of another size is written again when it is put; what was
-// not put, Missing tells. (Of bytes that were changed a list says nothing: verify
-// reads them.)
+// Objects lists the store's objects and manifests and returns a writer that skips those that the
+// head reaches and the store holds. named are the objects of its ledger. The writer writes a
+// missing object, and one of another size, when it is put; Missing returns those that were not
+// put. A list does not show changed bytes; verify reads them.
 //
-// To leave them out is safe beside gc: the pointer's swap succeeds only if the
-// head was the published snapshot all the while, and gc keeps what that one
-// reaches, so what was listed is still there then. An object that merely happens
-// to lie in the store gives no such promise, so it is put again, which counts as
-// written now and so keeps gc away.
+// Skipping is safe beside gc. The pointer's swap succeeds only if the head was the published
+// snapshot all the while, and gc keeps what that reaches. An object that merely lies in the store
+// has no such protection: it is put again, which makes it new, so that gc leaves it alone.
 //
-// The list costs a call for a thousand objects and grows with what is retained,
-// not with the past; README.md, "Costs", has figures.
+// The list costs a call for a thousand objects and grows with the retained snapshots, not with the
+// past; README.md, "Costs", has figures.
 func (h *Head) Objects(ctx context.Context, s artifacts.Store, named []artifacts.Ref) (*Objects, error) {
 	o := &Objects{store: s, head: h, there: map[artifacts.Digest]bool{}}
 	if h.Manifest == nil {
@@ -70,7 +66,7 @@ func (h *Head) Objects(ctx context.Context, s artifacts.Store, named []artifacts
 	return o, nil
 }
 
-// Reached returns the objects that m names itself.
+// Reached returns the objects that m names: its ledger's root and those of its views.
 func Reached(m *artifacts.Manifest) []artifacts.Ref {
 	refs := []artifacts.Ref{m.Ledger}
 	for i := range m.Views {
@@ -81,13 +77,13 @@ func Reached(m *artifacts.Manifest) []artifacts.Ref {
 	return refs
 }
 
-// retained returns what a snapshot behind the head may retain.
+// retained returns the snapshots that the one after the head may retain.
 func (h *Head) retained() []artifacts.Retained {
 	return append([]artifacts.Retained{{Time: h.Manifest.Time, Manifest: h.Pointer.Manifest}}, h.Manifest.Retained...)
 }
 
-// Missing returns the keys of what m refers to, and of named, what its ledger
-// names, that the store did not hold and that was not put: builder repair mends it.
+// Missing returns the keys of the objects that m and its ledger name, the latter being named, and
+// that the store did not hold and nobody put: builder repair mends it.
 func (o *Objects) Missing(m *artifacts.Manifest, named []artifacts.Ref) (keys []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -104,7 +100,7 @@ func (o *Objects) Missing(m *artifacts.Manifest, named []artifacts.Ref) (keys []
 	return keys
 }
 
-// Has reports whether the list showed what ref names, or it was put since.
+// Has reports whether the store holds the object: the list showed it, or it was put.
 func (o *Objects) Has(ref artifacts.Ref) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -112,8 +108,8 @@ func (o *Objects) Has(ref artifacts.Ref) bool {
 	return ok
 }
 
-// Put makes sure that the store holds data and returns its name. It is durable
-// after the Sync of the Publish that follows.
+// Put stores data, if necessary, and returns its name. The object is durable after the Sync of the
+// following Publish.
 func (o *Objects) Put(ctx context.Context, data []byte) (artifacts.Ref, error) {
 	ref := artifacts.Ref{Digest: artifacts.Sum(data), Size: int64(len(data))}
 	if ref.Size > artifacts.MaxObjectSize {
@@ -144,8 +140,8 @@ func (o *Objects) put(ctx context.Context, key string, data []byte) error {
 	return nil
 }
 
-// Written returns how many immutable objects, the manifest included, were put,
-// and their bytes. What was left out does not count.
+// Written returns the number and the bytes of the immutable objects put, the manifest included.
+// Skipped ones do not count.
 func (o *Objects) Written() (objects int, bytes int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -13,10 +13,10 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// LostError says that another publisher moved the pointer first. Nothing that
-// this one did shows.
+// LostError says that another publisher moved the pointer first. Readers see nothing of this one's
+// work.
 type LostError struct {
-	// Head is what is published now.
+	// Head is the snapshot that is published now.
 	Head *Head
 }
 
@@ -28,19 +28,18 @@ func (e *LostError) Error() string {
 	return fmt.Sprintf("another builder published snapshot %s (sequence %d) first", Stamp(p.Time), p.Sequence)
 }
 
-// Timing says when a pointer moves, and when what it names becomes current.
+// Timing says when a pointer moves, and when edges activate its snapshot.
 type Timing struct {
 	// Now is the clock; it is read right before the move.
 	Now func() time.Time
-	// ActivateAfter is how long after the move edges make the snapshot current, up to
-	// artifacts.MaxActivateAfter; 0: as soon as each can.
+	// ActivateAfter is the delay from the move until edges activate the snapshot, up to
+	// artifacts.MaxActivateAfter; 0: each edge as soon as it can.
 	ActivateAfter time.Duration
 	// DataTimes are the pointer's.
 	DataTimes map[string]time.Time
 }
 
-// maxBefore is how old the snapshot before may be for one to wait for its
-// activation.
+// maxBefore is the age of the previous snapshot up to which the next one waits for its activation.
 const maxBefore = time.Hour
 
 // Steps of Publish, in their order.
@@ -50,24 +49,22 @@ const (
 	StepSwap     = "swap"     // the pointer moves
 )
 
-// Bounds of finding out what became of a swap. They hold whatever became of
-// the caller's context: a builder that is asked to stop in the middle of a swap
-// still wants to know.
+// Bounds of finding out whether a swap took effect. They hold even when the caller's context is
+// done: a builder that is stopped in the middle of a swap still wants to know.
 const (
 	swapTries   = 4
 	settleTries = 5
 	settleTime  = 30 * time.Second
 )
 
-// Publish makes m the published snapshot in the place of the head. o must have put, or found
-// in the store, every object that readers of m need. Publish returns the durable pointer, a
-// *LostError if another publisher was faster, or another error if the snapshot was not
-// published as far as is known. It calls step as each step begins.
+// Publish makes m the published snapshot in the place of the head. o must have put, or found in
+// the store, every object that readers of m need. Publish returns the durable pointer, a
+// *LostError if another publisher was faster, or another error if the snapshot was not published
+// as far as is known. It calls step as each step begins.
 //
-// Whether a swap that did not answer happened is settled by reading the
-// pointer back: the nonce says whose it is. If it is still the head's, the same
-// swap is tried again, which is harmless: should the first one arrive late,
-// the second one finds its own nonce.
+// After a swap without an answer, Publish reads the pointer back; the nonce says whose it is. If
+// it is still the head's, Publish repeats the same swap. That is harmless: should the first one
+// arrive late, the second one finds its own nonce.
 func (h *Head) Publish(
 	ctx context.Context, o *Objects, m *artifacts.Manifest, at Timing, step func(name string),
 ) (*artifacts.Pointer, error) {
@@ -92,8 +89,8 @@ func (h *Head) Publish(
 	return h.Point(ctx, o.store, ref, m.Time, at)
 }
 
-// Point is the last step of Publish: the pointer moves from the head to the
-// manifest ref, of time t, which is durable with all that it reaches.
+// Point is the last step of Publish: it moves the pointer from the head to the manifest ref, of
+// time t, which is durable with everything that it reaches.
 func (h *Head) Point(
 	ctx context.Context, s artifacts.Store, ref artifacts.Ref, t time.Time, at Timing,
 ) (*artifacts.Pointer, error) {
@@ -108,7 +105,7 @@ func (h *Head) Point(
 	}
 	if last := h.Pointer; last != nil {
 		p.Sequence = last.Sequence + 1
-		// Clients have waited long enough for one that follows an outage.
+		// After an outage clients have waited long enough.
 		if at.ActivateAfter > 0 && now.Sub(last.Time) <= maxBefore {
 			p.ActivateAt = now.Add(at.ActivateAfter)
 		}
@@ -120,8 +117,7 @@ func (h *Head) Point(
 		return p, err
 	}
 	if h.Pointer == nil {
-		// The snapshot is published, so this is no reason to say that it is not: the
-		// next build marks what this one could not.
+		// The snapshot is published, so this is no failure: the next build marks it.
 		_ = Mark(context.WithoutCancel(ctx), s, artifacts.CurrentKey)
 	}
 	return p, nil
@@ -165,9 +161,8 @@ func pace() backoff.BackOff {
 	return b
 }
 
-// settle reads back what is published. It returns nil if that is p, or if p was
-// published and another builder has followed it already: every manifest lists
-// the one before it.
+// settle reads the pointer back. It returns nil if p was published, even if another builder has
+// followed it since: every manifest lists the previous one.
 func (h *Head) settle(ctx context.Context, s artifacts.Store, p *artifacts.Pointer) (*Head, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
