@@ -1,31 +1,28 @@
-// Package respcache is the response cache of one snapshot: finished answers,
-// ready to be sent, found by their normalised query.
+// Package respcache is the response cache of one snapshot: finished answers by their
+// normalised query.
 //
-// The snapshot owns its cache. There is nothing to close: once the snapshot
-// lets go of it, the garbage collector takes cache and entries, as soon as no
-// request reads them any more.
+// The snapshot owns its cache. There is nothing to close: the garbage collector frees cache
+// and entries once the snapshot has dropped them and no request reads them.
 //
 // # Structure
 //
-// A fixed number of buckets, one cache line each, four entries in a bucket. A hit
-// reads its bucket and the entry, takes no lock, allocates nothing, and writes
-// only when the entry was not used since the clock last passed it. Everything
-// else (admitting, adding a coding, evicting) takes one mutex, for as long as some
-// pointers take to move.
+// The cache has a fixed number of buckets, one cache line each, with four entries. A hit
+// reads its bucket and the entry, takes no lock, allocates nothing, and writes only if the
+// entry was not used since the clock hand last passed it. Admission, adding a coding and
+// eviction take one mutex for a few pointer writes.
 //
 // # Budget
 //
-// Limit bounds the bytes of the table, of all entries and of the codings added to
-// them, counted by what their allocations take. What does not fit evicts others
-// in the order of CLOCK: the hand evicts the first entry that was not used since
-// it last came by. A full bucket evicts one of its own, unused if there is one.
+// Limit bounds the allocated bytes of the table, of all entries and of the codings added to
+// them. A new entry evicts others in the order of CLOCK: the hand evicts the first entry
+// that was not used since it last passed. A full bucket evicts one of its own, an unused one
+// if possible.
 //
 // # Keys
 //
-// Clients write the keys. So the hash has a seed of its own in each cache, since
-// otherwise one could make up keys that all fall into one bucket; and a hash that
-// is equal is never enough: the bytes of the keys are compared, since otherwise a
-// collision would give one query the answer of another.
+// Clients write the keys. So each cache seeds its hash, to prevent made-up keys that all
+// fall into one bucket, and compares the bytes of keys, to prevent that a collision gives one
+// query the answer of another.
 package respcache
 
 import (
@@ -41,29 +38,29 @@ import (
 	"example.com/marketdata/edge/query"
 )
 
-// Codings is how many content codings of its body an entry has room for, the
-// plain one included, which is number 0. An entry has those that were asked for.
+// Codings is how many content codings an entry has room for, with the plain one, which is
+// number 0. An entry has those that clients requested.
 const Codings = 4
 
 const (
 	ways = 4
-	// bytesPerBucket is how many bytes of the limit there are for one bucket of 64
-	// bytes: one answer of a usual page, or four small ones.
+	// bytesPerBucket is how much of the limit one bucket of 64 bytes stands for: an answer
+	// of a usual page, or four small ones.
 	bytesPerBucket = 4 << 10
 	maxBuckets     = 1 << 18
 	// minLimit is the limit below which there is no cache.
 	minLimit = 64 << 10
-	// hitSample is how many hits there are to one that counts for Hottest: what all
-	// cores ask for is then not written on every request.
+	// hitSample: one in so many hits counts for Hottest, so that the cores do not all write
+	// a popular entry on every request.
 	hitSample = 32
-	// maxRawQuery bounds the query strings that are kept, in bytes.
+	// maxRawQuery bounds the query string of an entry, in bytes.
 	maxRawQuery = 1 << 10
 )
 
 // Response is an answer in one content coding. Its bytes never change.
 type Response struct {
-	// Body is coded; OK and NotModified are the header lines of 200 and of 304 that
-	// do not depend on the request.
+	// Body is coded. OK and NotModified are the header lines of 200 and of 304 that do not
+	// depend on the request.
 	Body, OK, NotModified []byte
 	// The validators.
 	ETag, LastModified []byte
@@ -71,8 +68,8 @@ type Response struct {
 	size int64
 }
 
-// NewResponse returns a Response of copies of what it is given, but for
-// lastModified, which all of a snapshot share.
+// NewResponse returns a Response that copies its arguments, except lastModified, which all
+// responses of a snapshot share.
 func NewResponse(body, ok, notModified, etag, lastModified []byte) *Response {
 	b := slices.Grow([]byte(nil), len(body)+len(ok)+len(notModified)+len(etag))
 	r := &Response{LastModified: lastModified, size: int64(unsafe.Sizeof(Response{})) + int64(cap(b))}
@@ -87,15 +84,15 @@ func next(b *[]byte, part []byte) []byte {
 	return (*b)[from:len(*b):len(*b)]
 }
 
-// Source is what of an answer does not depend on its coding, and how it is made again
-// from the next snapshot.
+// Source is the part of an answer that does not depend on its coding, and the request to
+// compose it again from the next snapshot.
 type Source struct {
 	Endpoint query.Endpoint
-	// RawQuery is the query string; one over a KiB is not kept, and the answer is
-	// then not among the hottest.
+	// RawQuery is the query string. An entry does not keep one over a KiB, and is then
+	// never among the hottest.
 	RawQuery []byte
-	// NotFound is the value of X-Not-Found, Digest that of the plain body, and Length
-	// how long that is, in bytes.
+	// NotFound is the value of X-Not-Found. Digest and Length, in bytes, are those of the
+	// plain body.
 	NotFound []byte
 	Digest   [16]byte
 	Length   int
@@ -105,7 +102,7 @@ type Source struct {
 type Entry struct {
 	key       []byte
 	responses [Codings]atomic.Pointer[Response]
-	used      atomic.Bool // since the clock last came by
+	used      atomic.Bool // since the clock hand last passed
 	Source
 	again bool          // RawQuery was kept
 	hits  atomic.Uint32 // one in hitSample
@@ -115,8 +112,7 @@ type Entry struct {
 	cached bool
 }
 
-// NewEntry returns an entry of copies of key and source, with its response in a
-// coding.
+// NewEntry returns an entry that copies key and source, with r in one coding.
 func NewEntry(key []byte, source Source, coding int, r *Response) *Entry {
 	again := len(source.RawQuery) <= maxRawQuery
 	if !again {
@@ -129,17 +125,16 @@ func NewEntry(key []byte, source Source, coding int, r *Response) *Entry {
 	return e
 }
 
-// Response returns the answer in a coding, nil when it does not have that one.
+// Response returns the answer in a coding; nil: the entry does not have it.
 func (e *Entry) Response(coding int) *Response { return e.responses[coding].Load() }
 
 // Counters are running totals over all caches that share them.
 type Counters struct {
-	Admitted atomic.Int64 // entries put in
+	Admitted atomic.Int64 // entries admitted
 	Evicted  atomic.Int64 // entries that made room for others
 }
 
-// Cache is safe for concurrent use. A nil Cache is empty and takes
-// nothing.
+// Cache is safe for concurrent use. A nil Cache is empty and admits nothing.
 type Cache struct {
 	hash     func(key []byte) uint64
 	mask     uint64
@@ -150,22 +145,21 @@ type Cache struct {
 	bytes    atomic.Int64
 
 	mu   sync.Mutex
-	hand int // the place that the clock looks at next
+	hand int // of the clock: the next place
 }
 
-// bucket is one cache line. The writer holds Cache.mu; a reader may see an entry
-// beside the tag of the one before it, which the comparison of keys sorts out.
+// bucket is one cache line. The writer holds Cache.mu. A reader may see an entry beside the
+// tag of its predecessor, so it compares keys.
 type bucket struct {
 	tags    [ways]atomic.Uint32 // the upper half of the keys' hashes
 	entries [ways]atomic.Pointer[Entry]
-	// asked are hashes of keys that were asked for lately and not found.
+	// asked are hashes of recent keys that were not found.
 	asked [2]atomic.Uint64
 }
 
 var _ [unsafe.Sizeof(bucket{})]byte = [64]byte{}
 
-// New returns a cache of limit bytes, nil when that is too few for one. It counts
-// into counters.
+// New returns a cache of limit bytes that counts into counters; nil: limit is too small.
 func New(limit int64, counters *Counters) *Cache {
 	if limit < minLimit {
 		return nil
@@ -183,7 +177,7 @@ func New(limit int64, counters *Counters) *Cache {
 	return c
 }
 
-// table returns the bytes that the buckets take.
+// table returns the size of the buckets in bytes.
 func (c *Cache) table() int64 { return int64(len(c.buckets)) * int64(unsafe.Sizeof(bucket{})) }
 
 // Limit returns the budget in bytes.
@@ -194,7 +188,7 @@ func (c *Cache) Limit() int64 {
 	return c.limit
 }
 
-// Len returns how many entries there are.
+// Len returns the number of entries.
 func (c *Cache) Len() int64 {
 	if c == nil {
 		return 0
@@ -202,7 +196,7 @@ func (c *Cache) Len() int64 {
 	return c.entries.Load()
 }
 
-// Bytes returns what of the budget is used, the table included.
+// Bytes returns how much of the budget table and entries use.
 func (c *Cache) Bytes() int64 {
 	if c == nil {
 		return 0
@@ -210,7 +204,7 @@ func (c *Cache) Bytes() int64 {
 	return c.bytes.Load()
 }
 
-// Get returns the entry with that key, nil when there is none.
+// Get returns the entry of key; nil: there is none.
 func (c *Cache) Get(key []byte) *Entry {
 	if c == nil {
 		return nil
@@ -241,9 +235,9 @@ func (b *bucket) find(hash uint64, key []byte) *Entry {
 	return nil
 }
 
-// AskedBefore notes that key was asked for and not found, and reports whether it
-// was before: only what is asked for twice is worth an entry, so that made-up
-// queries fill nothing. A newer key takes an older one's place.
+// AskedBefore notes that key was not found, and reports whether it was noted before. Only a
+// second request is worth an entry, so that made-up queries evict nothing. A newer key
+// replaces an older note.
 func (c *Cache) AskedBefore(key []byte) bool {
 	if c == nil {
 		return false
@@ -257,9 +251,8 @@ func (c *Cache) AskedBefore(key []byte) bool {
 	return false
 }
 
-// HasRoom reports whether an entry of so many bytes could be put under key without
-// evicting another: what was dear to make is worth that one, although it is asked for the
-// first time.
+// HasRoom reports whether an entry of n bytes fits under key without eviction. Expensive
+// answers are then cached on first use.
 func (c *Cache) HasRoom(key []byte, n int) bool {
 	if c == nil || c.bytes.Load()+int64(n) > c.limit {
 		return false
@@ -273,9 +266,8 @@ func (c *Cache) HasRoom(key []byte, n int) bool {
 	return false
 }
 
-// Put admits e, and evicts what it takes. It returns the entry that is to be
-// used: one with that key that was there already, or else e, which is not kept
-// when it is larger than the limit.
+// Put admits e, and evicts others if necessary. It returns the entry to use: an older one
+// with the same key, or else e, which is not cached if it is larger than the limit.
 func (c *Cache) Put(e *Entry) *Entry {
 	if c == nil {
 		return e
@@ -301,9 +293,9 @@ func (c *Cache) Put(e *Entry) *Entry {
 	return e
 }
 
-// Add adds a coding to e, evicts what it takes, and returns the response that is
-// to be used: one in that coding that was there already, or else r, which is not
-// kept when e is not, or would be larger than the limit with it.
+// Add adds a coding to e, and evicts others if necessary. It returns the response to use: an
+// older one in that coding, or else r, which is not cached if e is not, or would be larger
+// than the limit.
 func (c *Cache) Add(e *Entry, coding int, r *Response) *Response {
 	if c == nil {
 		return r
@@ -323,22 +315,22 @@ func (c *Cache) Add(e *Entry, coding int, r *Response) *Response {
 	return r
 }
 
-// makeRoom evicts until n bytes fit. The caller holds mu; n fits beside the table
-// and keep, which is not evicted.
+// makeRoom evicts entries other than keep until n bytes fit. The caller holds mu, and n fits
+// beside the table and keep.
 func (c *Cache) makeRoom(n int64, keep *Entry) {
 	places := len(c.buckets) * ways
 	for steps := 0; c.bytes.Load()+n > c.limit; steps++ {
 		b, i := &c.buckets[c.hand/ways], c.hand%ways
 		c.hand = (c.hand + 1) % places
-		// After a whole turn, requests must have used entries again behind the hand.
+		// After a full turn evict used entries, too: requests use them behind the hand.
 		if e := b.entries[i].Load(); e != nil && e != keep && (!e.used.Swap(false) || steps > places) {
 			c.evict(b, i)
 		}
 	}
 }
 
-// place returns a free place of b for a key with that hash, which it makes if
-// there is none.
+// place returns a free place of b for a key with that hash. It evicts an entry if there is
+// none.
 func (c *Cache) place(b *bucket, hash uint64) int {
 	for i := range b.entries {
 		if b.entries[i].Load() == nil {
@@ -363,16 +355,15 @@ func (c *Cache) evict(b *bucket, i int) {
 	c.counters.Evicted.Add(1)
 }
 
-// Hottest returns up to n entries that were asked for often enough to be worth
-// making again, the hottest first. It works in short pieces, each of which it
-// gives to do.
+// Hottest returns up to n entries with the most hits, the hottest first. It passes its work
+// to do in short pieces.
 func (c *Cache) Hottest(n int, do func(piece func())) []*Entry {
 	if c == nil {
 		return nil
 	}
 	type hot struct {
 		*Entry
-		hits uint32 // does not change while it is sorted by
+		hits uint32 // a copy, which does not change during the sort
 	}
 	var all []hot
 	hottest := func() {

@@ -21,6 +21,6 @@
 // Equal loads are joined: one request reads a shard that many requests miss. A load has its
 // own time limit; a waiting request leaves after Config.Wait with ErrUnavailable. For
 // Config.Pause after a failed fetch, Shard does not request the object again, so that a
-// store in trouble does not get one request per client's. One slow object does not delay
+// store in trouble does not get a fetch for every request. One slow object does not delay
 // others: up to Config.Fetches fetches run at once.
 package shards
