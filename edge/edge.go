@@ -122,9 +122,8 @@ type Edge struct {
 // ErrUsage: the configuration cannot be.
 var ErrUsage = errors.New("usage")
 
-// New opens the store, the cache folder and both listeners. Nothing is served
-// before Run.
-func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
+// complete sets the defaults, and refuses what does not fit together.
+func (cfg *Config) complete() error {
 	cfg.Listen = cmp.Or(cfg.Listen, "127.0.0.1:8080")
 	cfg.Admin = cmp.Or(cfg.Admin, "127.0.0.1:9090")
 	cfg.CacheSize = cmp.Or(cfg.CacheSize, 256<<20)
@@ -138,15 +137,23 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	case "public":
 		cfg.Log.Warn("answers are marked as public: whatever caches them must check keys itself")
 	default:
-		return nil, fmt.Errorf("%w: --cache-scope %q: want private or public", ErrUsage, cfg.CacheScope)
+		return fmt.Errorf("%w: --cache-scope %q: want private or public", ErrUsage, cfg.CacheScope)
 	}
 	if cfg.AuthOff {
 		if !cfg.Insecure && !loopback(cfg.Listen) {
-			return nil, fmt.Errorf("%w: --auth off lets everybody in, and --listen %s is not a loopback address; if that is meant, add --insecure", ErrUsage, cfg.Listen)
+			return fmt.Errorf("%w: --auth off lets everybody in, and --listen %s is not a loopback address; if that is meant, add --insecure", ErrUsage, cfg.Listen)
 		}
 		cfg.Log.Warn("AUTHENTICATION IS OFF: everybody who reaches the listener is let in, without limits", "listen", cfg.Listen)
 	}
+	return nil
+}
 
+// New opens the store, the cache folder and both listeners. Nothing is served
+// before Run.
+func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
 	e := &Edge{cfg: cfg, began: time.Now()}
 	defer func() {
 		if err != nil {

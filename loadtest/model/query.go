@@ -186,36 +186,74 @@ func parseInteger(s string) (int64, bool) {
 // parse reads the parameters of an endpoint with pages, and returns the names of
 // those at fault.
 func (q *Query) parse(l listing, p parameters) (bad []string) {
-	blame := func(name string) { bad = append(bad, name) }
-	number := func(name string, missing int64) int64 {
-		text, sent := p[name]
-		if !sent {
-			return missing
+	r := &parser{parameters: p}
+	q.parseFilters(l, r)
+	if l.history {
+		if len(q.Filters) == 0 {
+			r.bad = append(r.bad, "id", "slug", "symbol")
 		}
-		n, ok := parseInteger(text)
-		if !ok {
-			blame(name)
+		if q.Window = Fold(p["window"]); q.Window == "" {
+			q.Window = defaultWindow
 		}
-		return n
+		if FindWindow(q.Window) == nil {
+			r.blame("window")
+		}
 	}
-	elements := func(name string) []string {
-		all := strings.Split(p[name], ",")
-		if len(all) > maxElements {
-			blame(name)
-		}
-		return all
-	}
+	q.parsePage(l, r)
 
-	// Filters.
-	if _, sent := p["id"]; sent {
+	q.Sort, q.Desc = l.defaultSort, l.descending
+	if text, sent := p["sort"]; sent && !l.history {
+		key, direction, directed := strings.Cut(text, ":")
+		q.Sort, q.Desc = Fold(key), Fold(direction) == "desc"
+		if !slices.Contains(l.sorts, q.Sort) || directed && !slices.Contains([]string{"asc", "desc"}, Fold(direction)) {
+			r.blame("sort")
+		}
+	}
+	return r.bad
+}
+
+// parser reads parameters and collects the names of the bad ones.
+type parser struct {
+	parameters
+	bad []string
+}
+
+func (r *parser) blame(name string) { r.bad = append(r.bad, name) }
+
+func (r *parser) sent(name string) bool {
+	_, sent := r.parameters[name]
+	return sent
+}
+
+func (r *parser) number(name string, missing int64) int64 {
+	if !r.sent(name) {
+		return missing
+	}
+	n, ok := parseInteger(r.parameters[name])
+	if !ok {
+		r.blame(name)
+	}
+	return n
+}
+
+func (r *parser) elements(name string) []string {
+	all := strings.Split(r.parameters[name], ",")
+	if len(all) > maxElements {
+		r.blame(name)
+	}
+	return all
+}
+
+func (q *Query) parseFilters(l listing, r *parser) {
+	if r.sent("id") {
 		var ids []int64
-		for i, e := range elements("id") {
+		for i, e := range r.elements("id") {
 			n, ok := parseInteger(e)
 			switch {
 			case ok:
 				ids = append(ids, n)
 			case e != "":
-				blame("id: element " + strconv.Itoa(i+1) + " ")
+				r.blame("id: element " + strconv.Itoa(i+1) + " ")
 			}
 		}
 		slices.Sort(ids)
@@ -226,42 +264,29 @@ func (q *Query) parse(l listing, p parameters) (bad []string) {
 		q.Filters = append(q.Filters, f)
 	}
 	for _, name := range []string{"slug", "symbol"} {
-		if _, sent := p[name]; !sent || name == "symbol" && !l.symbol {
+		if !r.sent(name) || name == "symbol" && !l.symbol {
 			continue
 		}
-		values := elements(name)
+		values := r.elements(name)
 		for i, e := range values {
 			values[i] = Fold(e)
 		}
 		slices.Sort(values)
 		q.Filters = append(q.Filters, Filter{name, slices.Compact(values)})
 	}
-	if _, sent := p["fields"]; sent && l.fields {
-		q.Links = slices.ContainsFunc(elements("fields"), func(e string) bool { return Fold(e) == "links" })
+	if r.sent("fields") && l.fields {
+		q.Links = slices.ContainsFunc(r.elements("fields"), func(e string) bool { return Fold(e) == "links" })
 	}
+}
 
-	if l.history {
-		if len(q.Filters) == 0 {
-			bad = append(bad, "id", "slug", "symbol")
-		}
-		if q.Window = Fold(p["window"]); q.Window == "" {
-			q.Window = defaultWindow
-		}
-		if FindWindow(q.Window) == nil {
-			blame("window")
-		}
-	}
-
-	// Pages. Where sizes are not strict everything is checked whatever the mode.
-	_, page := p["page"]
-	_, limit := p["limit"]
-	_, offset := p["offset"]
-	offsetMode := !page && (limit || offset)
+// parsePage checks every parameter of paging, whatever the mode, where sizes are not strict.
+func (q *Query) parsePage(l listing, r *parser) {
+	offsetMode := !r.sent("page") && (r.sent("limit") || r.sent("offset"))
 	size := func(name string) int64 {
-		n := number(name, defaultSize)
+		n := r.number(name, defaultSize)
 		switch {
 		case n > cmp.Or(l.most, maxSize), l.strict && n < 1:
-			blame(name)
+			r.blame(name)
 		case n < 1:
 			return defaultSize
 		}
@@ -269,31 +294,20 @@ func (q *Query) parse(l listing, p parameters) (bad []string) {
 	}
 	if !offsetMode || !l.strict {
 		q.Size = size("size")
-		if q.Page = number("page", 1); q.Page < 1 {
-			blame("page")
+		if q.Page = r.number("page", 1); q.Page < 1 {
+			r.blame("page")
 		}
-		if q.Offset = math.MaxInt64; len(bad) == 0 && q.Page-1 <= math.MaxInt64/q.Size {
+		if q.Offset = math.MaxInt64; len(r.bad) == 0 && q.Page-1 <= math.MaxInt64/q.Size {
 			q.Offset = (q.Page - 1) * q.Size
 		}
 	}
 	if offsetMode || !l.strict {
-		limit, offset := size("limit"), number("offset", 0)
+		limit, offset := size("limit"), r.number("offset", 0)
 		if offset < 0 || offset > maxOffset {
-			blame("offset")
+			r.blame("offset")
 		}
-		if offsetMode && len(bad) == 0 {
+		if offsetMode && len(r.bad) == 0 {
 			q.Size, q.Offset, q.Page = limit, offset, offset/limit+1
 		}
 	}
-
-	// Order.
-	q.Sort, q.Desc = l.defaultSort, l.descending
-	if text, sent := p["sort"]; sent && !l.history {
-		key, direction, directed := strings.Cut(text, ":")
-		q.Sort, q.Desc = Fold(key), Fold(direction) == "desc"
-		if !slices.Contains(l.sorts, q.Sort) || directed && !slices.Contains([]string{"asc", "desc"}, Fold(direction)) {
-			blame("sort")
-		}
-	}
-	return bad
 }

@@ -322,8 +322,6 @@ func report(all []*figures, rounds int, out string) error {
 	ms := func(pick func(f *figures) took) func(f *figures) string {
 		return func(f *figures) string { return humanize.Comma(pick(f).Wall.Milliseconds()) + " ms" }
 	}
-	ratio := func(f *figures) float64 { return float64(f.Build.Wall) / float64(f.floor().Wall) }
-	perAsset := func(f *figures) float64 { return float64(f.Build.Wall.Microseconds()) / float64(f.Assets) }
 	small, large := all[0], all[len(all)-1]
 	beside := cmp.Or(large.beside, small)
 	// History of a large market is that of the small one, and costs no more.
@@ -344,9 +342,9 @@ func report(all []*figures, rounds int, out string) error {
 		row("build: "+step, bound, func(f *figures) string { return humanize.Comma(f.Steps[step]) + " ms" })
 	}
 	row("build, times the floor", fmt.Sprintf("≤ %.1f at 20,000", maxRatio),
-		func(f *figures) string { return fmt.Sprintf("%.2f", ratio(f)) })
+		func(f *figures) string { return fmt.Sprintf("%.2f", f.ratio()) })
 	row("build, an asset", fmt.Sprintf("≤ %.1f times the smallest", maxGrowth),
-		func(f *figures) string { return fmt.Sprintf("%.1f µs", perAsset(f)) })
+		func(f *figures) string { return fmt.Sprintf("%.1f µs", f.perAsset()) })
 	row("peak memory", "≤ "+humanize.Comma(maxMemory>>20)+" MiB",
 		func(f *figures) string { return humanize.Comma(f.Memory>>20) + " MiB" })
 	row("objects put", "≤ "+humanize.Comma(maxObjects),
@@ -371,8 +369,17 @@ func report(all []*figures, rounds int, out string) error {
 	if err := d.Print(out); err != nil {
 		return err
 	}
-	missed := 0
 	fmt.Println()
+	return judge(all, beside, mostTime, mostWritten)
+}
+
+func (f *figures) ratio() float64    { return float64(f.Build.Wall) / float64(f.floor().Wall) }
+func (f *figures) perAsset() float64 { return float64(f.Build.Wall.Microseconds()) / float64(f.Assets) }
+
+// judge prints each bound with its figure, and returns an error if one is missed.
+func judge(all []*figures, beside *figures, mostTime, mostWritten float64) error {
+	small, large := all[0], all[len(all)-1]
+	missed := 0
 	bound := func(name string, got, most float64) {
 		verdict := "kept"
 		if got > most {
@@ -382,7 +389,7 @@ func report(all []*figures, rounds int, out string) error {
 		fmt.Printf("%-44s %14.2f  at most %14.2f  %s\n", name, got, most, verdict)
 	}
 	if small.Assets == 20_000 {
-		bound("20,000 assets: build / floor", ratio(small), maxRatio)
+		bound("20,000 assets: build / floor", small.ratio(), maxRatio)
 		bound("20,000 assets: longer by history", small.longer(), maxHistory)
 		bound("20,000 assets: more written by history", small.more(), maxPoints)
 		bound("20,000 assets: bytes written", float64(small.Bytes), maxBytes)
@@ -396,7 +403,7 @@ func report(all []*figures, rounds int, out string) error {
 	if small.Assets != large.Assets {
 		bound("largest: history, ms", float64(large.Steps[builder.StepHistory]), mostTime)
 		bound("largest: bytes of history", large.writes(), mostWritten)
-		bound("time an asset, largest / smallest", perAsset(large)/perAsset(beside), maxGrowth)
+		bound("time an asset, largest / smallest", large.perAsset()/beside.perAsset(), maxGrowth)
 	}
 	if missed > 0 {
 		return fmt.Errorf("%d bounds missed", missed)

@@ -311,12 +311,7 @@ func (b *bench) bare(ctx context.Context, res *response, copies int) (*server, e
 }
 
 func (b *bench) run(ctx context.Context) error {
-	small, err := b.market(ctx, "small", b.Assets)
-	if err != nil {
-		return err
-	}
-	// Two edges, so that each side of a comparison has a process of its own.
-	other, err := b.edge(ctx, "other", b.store("small"))
+	small, other, err := b.smallMarket(ctx)
 	if err != nil {
 		return err
 	}
@@ -346,19 +341,10 @@ func (b *bench) run(ctx context.Context) error {
 	b.page = fmt.Sprintf("%s bytes and %d of head", thousands(len(answer.body)), len(answer.raw)-len(answer.body))
 	fmt.Printf("answer: %s\n%s\n\n", b.page, answer.raw[:len(answer.raw)-len(answer.body)])
 
-	var bares []load
-	for _, kind := range []struct {
-		res     *response
-		copies  int
-		path    string
-		headers map[string]string
-	}{{answer, 1, page, auth}, {answer, cachedPages, page, auth}, {rowAnswer, 1, oneRow, auth},
-		{notModified, 1, page, conditional}} {
-		s, err := b.bare(ctx, kind.res, kind.copies)
-		if err != nil {
-			return err
-		}
-		bares = append(bares, load{"bare fasthttp", s, always(kind.path), kind.headers})
+	bares, err := b.bares(ctx, []bareKind{{answer, 1, page, auth}, {answer, cachedPages, page, auth},
+		{rowAnswer, 1, oneRow, auth}, {notModified, 1, page, conditional}})
+	if err != nil {
+		return err
 	}
 	edge := func(name string, ask asker) load { return load{"edge, " + name, small, ask, auth} }
 	beside := func(name string, ask asker) load { return load{"edge, " + name, other, ask, auth} }
@@ -369,22 +355,14 @@ func (b *bench) run(ctx context.Context) error {
 	list := []comparison{{"a cached page, beside bare fasthttp", 1.02, cached, bares[0]}}
 	atRates := []load{bares[0]}
 	if !b.Short {
-		// The best of nginx's ways is the one that counts. At fixed rates that is the second.
-		const atRate = "nginx without sendfile"
-		for _, way := range []struct{ name, options string }{
-			{"nginx with a file", "sendfile on; tcp_nopush on;"}, {atRate, "sendfile off;"},
-			{"nginx with sendfile alone", "sendfile on;"},
-		} {
-			s, err := b.nginx(ctx, answer, way.options)
-			if err != nil {
-				return err
-			}
-			list = append(list,
-				comparison{"a cached page, beside " + way.name, 1.00, cached, load{"nginx", s, always(page), auth}})
-			if way.name == atRate {
-				atRates = append(atRates, load{way.name, s, always(page), auth})
-			}
+		ways, err := b.nginxWays(ctx, answer, load{ask: always(page), headers: auth})
+		if err != nil {
+			return err
 		}
+		for _, way := range ways {
+			list = append(list, comparison{"a cached page, beside " + way.name, 1.00, cached, way})
+		}
+		atRates = append(atRates, ways[1]) // the best at fixed rates
 	}
 	n := thousands(cachedPages)
 	for _, c := range slices.Concat(append(list,
@@ -414,29 +392,70 @@ func (b *bench) run(ctx context.Context) error {
 	if err := b.rates(ctx, cached, atRates...); err != nil {
 		return err
 	}
-	if err := b.history(ctx); err != nil {
-		return err
+	return b.runOthers(ctx, fresh)
+}
+
+// nginxWays starts an nginx for each of its ways to send a file. The best one counts.
+func (b *bench) nginxWays(ctx context.Context, answer *response, l load) (loads []load, err error) {
+	for _, way := range []struct{ name, options string }{
+		{"nginx with a file", "sendfile on; tcp_nopush on;"}, {"nginx without sendfile", "sendfile off;"},
+		{"nginx with sendfile alone", "sendfile on;"},
+	} {
+		if l.server, err = b.nginx(ctx, answer, way.options); err != nil {
+			return nil, err
+		}
+		l.name = way.name
+		loads = append(loads, l)
 	}
-	if err := b.searches(ctx); err != nil {
-		return err
+	return loads, nil
+}
+
+// smallMarket starts two edges on the small market, so that each side of a comparison has a
+// process of its own.
+func (b *bench) smallMarket(ctx context.Context) (one, other *server, err error) {
+	if one, err = b.market(ctx, "small", b.Assets); err == nil {
+		other, err = b.edge(ctx, "other", b.store("small"))
 	}
-	if err := b.idle(ctx, 10_000); err != nil {
-		return err
+	return one, other, err
+}
+
+// bareKind is an answer of bare fasthttp and the request for it.
+type bareKind struct {
+	res     *response
+	copies  int
+	path    string
+	headers map[string]string
+}
+
+// bares starts a bare fasthttp for each kind.
+func (b *bench) bares(ctx context.Context, kinds []bareKind) (loads []load, err error) {
+	for _, kind := range kinds {
+		s, err := b.bare(ctx, kind.res, kind.copies)
+		if err != nil {
+			return nil, err
+		}
+		loads = append(loads, load{"bare fasthttp", s, always(kind.path), kind.headers})
 	}
-	if err := b.streams(ctx, 10_000); err != nil {
-		return err
-	}
-	if err := b.swaps(ctx); err != nil {
-		return err
+	return loads, nil
+}
+
+// runOthers runs what is compared with no other server, and reports. fresh asks for new pages.
+func (b *bench) runOthers(ctx context.Context, fresh load) error {
+	runs := []func(context.Context) error{
+		b.history, b.searches,
+		func(ctx context.Context) error { return b.idle(ctx, 10_000) },
+		func(ctx context.Context) error { return b.streams(ctx, 10_000) },
+		b.swaps,
 	}
 	if !b.Short {
-		if err := b.starts(ctx); err != nil {
-			return err
-		}
+		runs = append(runs, b.starts)
 		if b.Large > 0 {
-			if err := b.large(ctx, fresh); err != nil {
-				return err
-			}
+			runs = append(runs, func(ctx context.Context) error { return b.large(ctx, fresh) })
+		}
+	}
+	for _, run := range runs {
+		if err := run(ctx); err != nil {
+			return err
 		}
 	}
 	return b.report()

@@ -18,6 +18,22 @@ import (
 // commentEvery is how far apart a stream's comments are.
 const commentEvery = 15 * time.Second
 
+// streamKeys makes n keys in the store of the streams' market.
+func (b *bench) streamKeys(ctx context.Context, n int) (texts []string, err error) {
+	store, err := dirstore.Open(filepath.Join(b.work, "store-streams"), dirstore.Options{})
+	if err != nil {
+		return nil, err
+	}
+	for len(texts) < n {
+		k, err := (&keys.Registry{Store: store}).Create(ctx, keys.Request{Name: "stream", Rate: 1, Burst: 8})
+		if err != nil {
+			return nil, err
+		}
+		texts = append(texts, k.Key)
+	}
+	return texts, nil
+}
+
 // streams looks at what open streams of events cost: memory, and the requests beside
 // them. Nobody reads what the streams say, a comment of some bytes now and then, so
 // that the load's core has nothing to do with them.
@@ -33,18 +49,9 @@ func (b *bench) streams(ctx context.Context, n int) error {
 		return err
 	}
 	defer b.stop(none)
-	// Before the edge starts, so that it has them: a key may open eight.
-	store, err := dirstore.Open(filepath.Join(b.work, "store-streams"), dirstore.Options{})
+	texts, err := b.streamKeys(ctx, (n+7)/8) // before the edge starts, so that it has them: a key may open eight
 	if err != nil {
 		return err
-	}
-	var texts []string
-	for len(texts) < (n+7)/8 {
-		k, err := (&keys.Registry{Store: store}).Create(ctx, keys.Request{Name: "stream", Rate: 1, Burst: 8})
-		if err != nil {
-			return err
-		}
-		texts = append(texts, k.Key)
 	}
 	some, err := b.edge(ctx, "held", b.store("streams"), "--max-conns-per-address", strconv.Itoa(n+100),
 		"--max-streams", strconv.Itoa(n))

@@ -43,6 +43,23 @@ func main() {
 	}.Main()
 }
 
+// printPlan prints what the source costs, if it is a provider. A source that does not exist is
+// an error.
+func (c *cli) printPlan(ctx context.Context, m *local.Machine) error {
+	// One for all sources, since all are asked with the same accounts.
+	if name := "BUILDER_SOURCE_CACHE"; os.Getenv(name) == "" {
+		if err := os.Setenv(name, filepath.Join(filepath.Dir(m.Data), "provider")); err != nil {
+			return err
+		}
+	}
+	plan, err := m.Output(ctx, "builder", "source", "--source", c.Source)
+	if err == nil && bytes.Contains(plan, []byte(", plan ")) {
+		fmt.Printf("%sWhat the terms allow, such as serving the data to others: "+
+			"builder/source/README.md, \"What it costs\"\n\n", plan)
+	}
+	return err
+}
+
 func (c *cli) run(ctx context.Context) error {
 	data, err := filepath.Abs(filepath.Join(c.Data, folder(c.Source)))
 	if err != nil {
@@ -69,26 +86,16 @@ func (c *cli) run(ctx context.Context) error {
 		defer ln.Close()
 		ports = append(ports, ln)
 	}
-	// One for all sources, since all are asked with the same accounts.
-	if name := "BUILDER_SOURCE_CACHE"; os.Getenv(name) == "" {
-		if err := os.Setenv(name, filepath.Join(filepath.Dir(data), "provider")); err != nil {
-			return err
-		}
-	}
 	m := &local.Machine{Bin: c.Bin, Data: data, Store: "file:" + filepath.Join(data, "store")}
-	plan, err := m.Output(ctx, "builder", "source", "--source", c.Source)
-	if err != nil { // such as a source that there is not
+	if err := c.printPlan(ctx, m); err != nil {
 		return err
-	}
-	if bytes.Contains(plan, []byte(", plan ")) {
-		fmt.Printf("%sWhat the terms allow, such as serving the data to others: builder/source/README.md, \"What it costs\"\n\n", plan)
 	}
 	if err := os.MkdirAll(data, 0o755); err != nil {
 		return err
 	}
 	keyFile := filepath.Join(data, "key")
 	if c.MinIO {
-		keyFile = filepath.Join(data, "key-minio")
+		keyFile += "-minio"
 		server, err := m.StartMinIO(ctx)
 		if err != nil {
 			return err
@@ -125,6 +132,11 @@ func (c *cli) run(ctx context.Context) error {
 		return err
 	}
 	greet(data, filepath.Dir(m.Log("edge")), c.Listen, c.Admin, key, board)
+	return wait(ctx, edge, loop)
+}
+
+// wait returns nil when ctx is done, or the failure of the process that exits first.
+func wait(ctx context.Context, edge, loop *local.Program) error {
 	select {
 	case <-ctx.Done():
 		fmt.Println("\nstopping")

@@ -27,20 +27,15 @@ const (
 var (
 	unformatted = []string{"artifacts/", "builder/", "edge/"}
 	long        = []string{
-		"builder/cmd/builder/main_test.go TestStore",
-		"builder/cmd/builder/mend_test.go TestMend",
-		"builder/cmd/builder/status.go printStatus",
 		"builder/guard_test.go TestGuards",
 		"builder/lease_test.go TestLease",
 		"builder/render/views_test.go checkView",
-		"builder/source/postgres/postgres_test.go TestPostgres",
 		"builder/upkeep/history_test.go TestHistory",
 		"builder/upkeep/identity_test.go TestIdentity",
 		"builder/upkeep/restore_test.go TestRestore",
 		"builder/upkeep/rollback_test.go TestRollback",
 		"builder/upkeep/status_test.go TestStatus",
 		"deploy/check/kubernetes_test.go TestKubernetes",
-		"edge/edge.go New",
 		"edge/openapi/answers_test.go TestAnswers",
 		"edge/reply/oracle_test.go TestAgainstOracle",
 		"edge/server/streams_test.go TestEvents",
@@ -51,10 +46,6 @@ var (
 		"edge/web/board_test.go TestBoardKeyboard",
 		"edge/web/board_test.go TestBoardTime",
 		"internal/cmdline/mistakes_test.go TestMistakes",
-		"internal/lab/bench-builder/main.go report",
-		"internal/lab/bench-edge/compare.go run",
-		"internal/lab/bench-edge/streams.go streams",
-		"internal/lab/demo/main.go run",
 		"internal/lab/e2e/misbehaviour_test.go follow",
 		"internal/lab/e2e/misbehaviour_test.go misbehaviours",
 		"internal/lab/soak/judge_test.go TestJudge",
@@ -62,7 +53,6 @@ var (
 		"internal/lab/stack/proxies_test.go TestHAProxyErrors",
 		"internal/lab/stack/upgrade_test.go TestUpgrade",
 		"loadtest/capacity_test.go run",
-		"loadtest/model/query.go parse",
 		"loadtest/streams/streams_test.go TestStreams",
 	}
 )

@@ -237,7 +237,8 @@ type (
 // Key makes an API key in a store.
 func Key(tb testing.TB, store artifacts.Store, rate, burst int) keys.Created {
 	tb.Helper()
-	made, err := (&Registry{Store: store}).Create(context.Background(), KeyRequest{Name: "test", Rate: rate, Burst: burst})
+	made, err := (&Registry{Store: store}).
+		Create(context.Background(), KeyRequest{Name: "test", Rate: rate, Burst: burst})
 	if err != nil {
 		tb.Fatal(err)
 	}
