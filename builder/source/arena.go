@@ -20,7 +20,7 @@ func (a *textArena) keep(text []byte) string {
 		a.block = strings.Builder{}
 		a.block.Grow(arenaBlock)
 	}
-	// The builder never writes again to what it has given out.
+	// The builder never changes bytes that it has returned.
 	from := a.block.Len()
 	a.block.Write(text)
 	return a.block.String()[from:]
@@ -29,7 +29,7 @@ func (a *textArena) keep(text []byte) string {
 // sliceArena makes slices that share blocks of memory.
 type sliceArena[T any] struct{ free []T }
 
-// slice returns a slice of n elements, nil when n is 0.
+// slice returns a slice of n elements; nil if n is 0.
 func (a *sliceArena[T]) slice(n int) []T {
 	switch {
 	case n == 0:

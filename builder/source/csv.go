@@ -55,7 +55,7 @@ func (f csvFolder) Files(ctx context.Context, t time.Time) (Files, error) {
 	return c, nil
 }
 
-// Info returns what feed.json says of a database and a time.
+// Info returns a feed.json with this database and time.
 func Info(database string, t time.Time) []byte {
 	return fmt.Appendf(nil, "{\"format\":1,\"database\":%s,\"time\":%q}\n", quoted(database),
 		t.UTC().Format(time.RFC3339))
@@ -63,11 +63,11 @@ func Info(database string, t time.Time) []byte {
 
 func csvName(file string) string { return strings.TrimSuffix(file, ".ndjson") + ".csv" }
 
-// csvFiles gives a folder of CSV files as the files of a feed.
+// csvFiles are a folder of CSV files as the files of a feed.
 type csvFiles struct {
 	folder fsFiles
 	files  map[string]fs.FileInfo // as they were at first
-	info   []byte                 // when there is no feed.json
+	info   []byte                 // if there is no feed.json
 }
 
 func (c *csvFiles) Open(ctx context.Context, name string) (io.ReadCloser, error) {
@@ -95,10 +95,9 @@ func (c *csvFiles) Open(ctx context.Context, name string) (io.ReadCloser, error)
 	return r, nil
 }
 
-// csvReader turns a CSV file into lines of NDJSON as it is read, line by line:
-// line 7 of the one is made of line 7 of the other, so that reports name the
-// line to look at. The header gives a blank line. A line that is no row gives
-// the reason as a JSON string, for the reader of the feed to set aside.
+// csvReader converts a CSV file to NDJSON as it is read, line by line: line 7 becomes line
+// 7, so that reports name the right line. The header becomes a blank line. A line that is
+// not a row becomes a JSON string with the reason, which the reader of the feed sets aside.
 type csvReader struct {
 	fs.File
 	was    fs.FileInfo
@@ -108,8 +107,8 @@ type csvReader struct {
 	names  []string
 	table  *Table
 	values [][]byte
-	out    []byte // made and not yet read
-	buf    []byte // that out is made in
+	out    []byte // converted and not yet read
+	buf    []byte // the memory of out
 }
 
 // Name is what reports call the file.
@@ -141,8 +140,8 @@ func (r *csvReader) header(ctx context.Context) error {
 	return nil
 }
 
-// cells takes a line apart. A cell in quotes ends on its line: otherwise a lost
-// quote would take all lines behind with it.
+// cells divides a line. A quoted cell ends on its line: otherwise a lost quote would
+// swallow all lines after it.
 func (r *csvReader) cells(line []byte) ([]string, error) {
 	if !utf8.Valid(line) {
 		return nil, errors.New("not valid UTF-8")
@@ -155,7 +154,7 @@ func (r *csvReader) cells(line []byte) ([]string, error) {
 	return cells, err
 }
 
-// csvChunk is how many bytes of lines are made at a time, at least.
+// csvChunk is how many bytes are converted at a time, at least.
 const csvChunk = 32 << 10
 
 func (r *csvReader) Read(p []byte) (int, error) {
@@ -181,7 +180,7 @@ func (r *csvReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// appendLine appends what is made of a line that was read with err.
+// appendLine converts a line that was read with err.
 func (r *csvReader) appendLine(dst, line []byte, err error) []byte {
 	if err == nil && isBlank(line) {
 		return append(dst, '\n')
@@ -204,7 +203,7 @@ func (r *csvReader) appendLine(dst, line []byte, err error) []byte {
 	return r.table.AppendLine(dst, r.values)
 }
 
-// end is io.EOF, unless the file was written to since the feed was asked for.
+// end returns io.EOF, unless the file has changed since Files.
 func (r *csvReader) end() error {
 	info, err := r.Stat()
 	if err != nil {

@@ -10,17 +10,16 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// InputDigest returns the digest of what a snapshot is made from: the feed's
-// database, all that its accepted rows say, ids as the feed gives them (so it
-// is to be asked before the ledger assigns any), and the settings, each of
-// which is opaque here. It does not depend on the order of rows or of members,
-// nor on the feed's own time: two builds at the same T with equal digests give
-// the same snapshot.
+// InputDigest returns the digest of a snapshot's input: the feed's database, the values of
+// its accepted rows with the ids that the feed gives, and the settings, which are opaque
+// here. Call it before the ledger assigns ids. The digest does not depend on the order of
+// rows or members, nor on the feed's own time: two builds at the same T with equal digests
+// give the same snapshot.
 //
-// Each row is hashed to 128 bits, and a collection is the sum of its rows: that
-// needs no sorting, and a tenth of the time that a SHA-256 of everything takes.
-// It holds against chance, not against rows made to collide, which is enough to
-// tell a repeated build from another one.
+// Each row is hashed to 128 bits, and the digest of a collection is the sum of its rows.
+// That needs no sorting, and a tenth of the time of a SHA-256 of everything. It protects
+// against chance, not against rows made to collide, which is enough to recognize a
+// repeated build.
 func InputDigest(f *market.Feed, settings ...[]byte) artifacts.Digest {
 	var all encoder
 	all.text("feed 1") // the form of what follows
@@ -41,7 +40,7 @@ func InputDigest(f *market.Feed, settings ...[]byte) artifacts.Digest {
 	return sha256.Sum256(all)
 }
 
-// multiset is the number of some hashes, and their sum modulo 2^128.
+// multiset is a number of hashes, and their sum modulo 2^128.
 type multiset struct {
 	n   uint64
 	sum xxh3.Uint128
@@ -64,8 +63,8 @@ func rowSum(n int, encode func(row *encoder, i int)) (m multiset) {
 	return m
 }
 
-// encoder appends values, each of a fixed length or with its length in front,
-// so that no two sequences of values give the same bytes.
+// encoder appends values, each of a fixed length or preceded by its length, so that no
+// two sequences of values give the same bytes.
 type encoder []byte
 
 func (e *encoder) number(n uint64) { *e = binary.AppendUvarint(*e, n) }
@@ -87,7 +86,7 @@ func (e *encoder) sum(m multiset) {
 	e.wide(m.sum.Hi, m.sum.Lo)
 }
 
-// given appends whether a value follows, and returns it.
+// given appends whether a value follows, and returns ok.
 func (e *encoder) given(ok bool) bool {
 	if ok {
 		e.number(1)

@@ -26,8 +26,8 @@ func openFolder(_ context.Context, path string) (Source, error) {
 
 func (f folder) String() string { return "feed:" + string(f) }
 
-// Files follows symbolic links once: a feed is replaced as a whole, while a
-// builder runs, by writing a new folder and pointing a link at it.
+// Files follows symbolic links once. To replace a feed while a builder runs, write a new
+// folder and point the link at it.
 func (f folder) Files(context.Context, time.Time) (Files, error) {
 	path, err := filepath.EvalSymlinks(string(f))
 	if err != nil {
@@ -67,7 +67,7 @@ type sizedFile struct {
 
 func (f sizedFile) Size() int64 { return f.size }
 
-// Memory is a feed in memory: what its files hold, by name.
+// Memory is a feed in memory: the contents of its files, by name.
 type Memory map[string][]byte
 
 // Open implements Files.
@@ -79,12 +79,11 @@ func (m Memory) Open(_ context.Context, name string) (io.ReadCloser, error) {
 	return sizedReader{bytes.NewReader(b)}, nil
 }
 
-// Write copies a feed's files into the folder dir, which is made when missing
-// and is then a canonical feed. feed.json is taken away first and comes back
-// last, when all others are on disk, so that a folder that is half written is
-// not taken for a feed. Other files in dir are left alone. progress, if not nil,
-// receives how much of a file has been written, in bytes; total is -1 when it is not
-// known.
+// Write copies a feed's files into the folder dir, which it makes if it is missing. It
+// removes feed.json first and writes it last, when all others are on disk, so that nobody
+// takes a half-written folder for a feed. It leaves other files in dir alone. progress, if
+// not nil, receives how much of a file has been written, in bytes; total is -1 if it is
+// not known.
 func Write(ctx context.Context, dir string, files Files, progress func(file string, written, total int64)) error {
 	// Read before anything is touched: files may be those of dir itself.
 	info, err := readInfoFile(ctx, files)
@@ -108,7 +107,7 @@ func Write(ctx context.Context, dir string, files Files, progress func(file stri
 	return nil
 }
 
-// copyFile makes a file of dir what it is in files: missing, or the same.
+// copyFile copies a file to dir, or removes it there if it is missing in files.
 func copyFile(ctx context.Context, dir, name string, files Files, progress func(string, int64, int64)) error {
 	in, err := files.Open(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) && name != AssetsFile {

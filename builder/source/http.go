@@ -26,12 +26,11 @@ import (
 const (
 	// httpTime bounds all requests for a feed.
 	httpTime = 5 * time.Minute
-	// httpWait bounds the wait for the beginning of an answer.
+	// httpWait bounds the wait for the header of an answer.
 	httpWait = 30 * time.Second
-	// maxHTTPFile bounds a file, in bytes, after decompression: some millions of
-	// assets.
+	// maxHTTPFile bounds a decompressed file, in bytes: some millions of assets.
 	maxHTTPFile = 1 << 30
-	// httpTries is how often a feed is read that is replaced meanwhile.
+	// httpTries is how often a feed is read again if it is replaced meanwhile.
 	httpTries    = 3
 	maxRedirects = 3
 )
@@ -43,14 +42,14 @@ const authorizationEnv = "FEED_AUTHORIZATION"
 // httpFeed is the source feed+https://HOST/PATH: a feed's files by GET.
 type httpFeed struct {
 	base          *url.URL // without a query
-	insecure      bool     // http to another machine is meant
+	insecure      bool     // http to other machines is allowed
 	authorization string
 	client        *http.Client
-	cache         string               // a folder; "": last is the cache
+	cache         string               // a folder; "" means that last is the cache
 	last          map[string]*httpFile // by name
 }
 
-// httpFile is a file that was got, and what its ETag was.
+// httpFile is a fetched file with its ETag.
 type httpFile struct {
 	URL    string           `json:"url"`
 	ETag   string           `json:"etag"`
@@ -108,8 +107,8 @@ func openHTTP(scheme string) Opener {
 	}
 }
 
-// Transport is how live sources are asked: who does not begin to answer in time, or
-// sends a head without end, fails.
+// Transport returns a transport for live sources, which bounds the wait for a header and
+// its length.
 func Transport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.ResponseHeaderTimeout, t.MaxResponseHeaderBytes = httpWait, 64<<10
@@ -132,8 +131,8 @@ func (f *httpFeed) allowed(u *url.URL) error {
 
 func (f *httpFeed) String() string { return "feed+" + f.base.String() }
 
-// Files gets the feed: its files belong together when feed.json is the same
-// before and after the others.
+// Files fetches the feed. Its files belong together if feed.json is the same before and
+// after the others.
 func (f *httpFeed) Files(ctx context.Context, _ time.Time) (Files, error) {
 	ctx, cancel := context.WithTimeout(ctx, httpTime)
 	defer cancel()
@@ -170,7 +169,7 @@ func (f *httpFeed) Files(ctx context.Context, _ time.Time) (Files, error) {
 	return nil, fmt.Errorf("%s was replaced %d times while it was read", f, httpTries)
 }
 
-// get returns a file; one that is not there is fs.ErrNotExist.
+// get returns a file; fs.ErrNotExist if it does not exist.
 func (f *httpFeed) get(ctx context.Context, name string, limit int64) ([]byte, error) {
 	at := f.base.JoinPath(name).String()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
@@ -210,7 +209,7 @@ func (f *httpFeed) get(ctx context.Context, name string, limit int64) ([]byte, e
 	return body, nil
 }
 
-// load returns what is kept of a file, nil when that is nothing or not whole.
+// load returns a cached file; nil if there is none, or it is damaged.
 func (f *httpFeed) load(name, at string) *httpFile {
 	if f.cache == "" {
 		return f.last[name]
@@ -225,9 +224,8 @@ func (f *httpFeed) load(name, at string) *httpFile {
 	return kept
 }
 
-// save keeps a file: what identifies it on a line, and then what it holds. When
-// that fails the file is fetched again next time, which is no reason to have no
-// feed now.
+// save caches a file: a line that identifies it, then its contents. If that fails, the
+// file is fetched again next time.
 func (f *httpFeed) save(name string, file *httpFile) {
 	if f.cache == "" {
 		f.last[name] = file

@@ -13,16 +13,15 @@ import (
 	gojson "github.com/goccy/go-json"
 )
 
-// Rows are not decoded into structs: a decoder matches names in any case, does
-// not tell null from absent, and costs several times as much. They are checked
-// to be JSON (RFC 8259) to the last byte of a line, which makes it easy to find
-// the values of known fields in them. Where a name is repeated within an object,
-// the last one counts, as in encoding/json.
+// Rows are not decoded into structs: a decoder matches names in any case, does not
+// distinguish null from absent, and costs several times as much. Each line is checked to
+// be JSON (RFC 8259), so finding the values of known fields in it is easy. If a name is
+// repeated within an object, the last one counts, as in encoding/json.
 
 var errNotObject = errors.New("not a JSON object")
 
-// valid checks text, which is valid UTF-8. Half a surrogate pair is wrong, too:
-// what would be read is not what was written.
+// valid checks that text, which is valid UTF-8, is JSON. It also refuses half a surrogate
+// pair, which would be read as another character.
 func valid(text []byte) error {
 	if !gojson.Valid(text) {
 		var at *json.SyntaxError // go-json does not say where, and why
@@ -43,8 +42,8 @@ func valid(text []byte) error {
 	}
 }
 
-// cutEscape cuts s, a part of valid JSON, around its first escape, which means r;
-// -1 for half a surrogate pair.
+// cutEscape cuts s, a part of valid JSON, around its first escape. r is its character; -1
+// for half a surrogate pair.
 func cutEscape(s []byte) (before []byte, r rune, after []byte, found bool) {
 	i := bytes.IndexByte(s, '\\')
 	if i < 0 {
@@ -67,8 +66,8 @@ func cutEscape(s []byte) (before []byte, r rune, after []byte, found bool) {
 	return before, r, s, true
 }
 
-// escapedUnit returns the UTF-16 unit of the \uHHHH that s begins with, -1 when it
-// begins otherwise.
+// escapedUnit returns the UTF-16 unit of the \uHHHH at the beginning of s; -1 if there is
+// none.
 func escapedUnit(s []byte) rune {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return -1
@@ -80,9 +79,9 @@ func escapedUnit(s []byte) rune {
 	return rune(n)
 }
 
-// object takes the members of a JSON object that have known names.
+// object receives the members of a JSON object that have known names.
 type object struct {
-	path   string   // stands before names in messages: "market."
+	path   string   // precedes names in messages: "market."
 	names  []string // in the order in which they are likely to come
 	values [][]byte // raw JSON by name; nil when absent or null
 }
@@ -110,8 +109,8 @@ func (o *object) set(name, value []byte, from int) (next int) {
 	return from
 }
 
-// read reads text, which is to hold one JSON object and white space around it.
-// The error is errNotObject for other JSON.
+// read reads text, which must be one JSON object, with white space around it. The error
+// is errNotObject for other JSON.
 func (o *object) read(text []byte) error {
 	clear(o.values)
 	if err := valid(text); err != nil {
@@ -145,9 +144,9 @@ func (o *object) members(text []byte) {
 	}
 }
 
-// What follows is given valid JSON from some token on.
+// The functions below expect the rest of valid JSON from the beginning of a token.
 
-// gap is how long what stands between names and values is.
+// gap returns the length of the white space and separators that b begins with.
 func gap(b []byte) int {
 	for i, c := range b {
 		switch c {
@@ -159,7 +158,7 @@ func gap(b []byte) int {
 	return len(b)
 }
 
-// valueLen is how long the value is that b begins with.
+// valueLen returns the length of the value that b begins with.
 func valueLen(b []byte) int {
 	switch b[0] {
 	case '"':
@@ -188,7 +187,7 @@ func valueLen(b []byte) int {
 	return len(b)
 }
 
-// stringLen is how long the string is that b begins with, quotes included.
+// stringLen returns the length of the string that b begins with, quotes included.
 func stringLen(b []byte) int {
 	for i := 1; ; {
 		i += bytes.IndexByte(b[i:], '"') + 1
@@ -202,7 +201,7 @@ func stringLen(b []byte) int {
 	}
 }
 
-// appendText appends what the string raw, quotes included, says.
+// appendText appends the text of the string raw, which includes its quotes.
 func appendText(dst, raw []byte) []byte {
 	for s := raw[1 : len(raw)-1]; ; {
 		before, r, after, found := cutEscape(s)

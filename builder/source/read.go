@@ -14,11 +14,11 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// MaxLine is how long a line may be, in bytes, without its line ending or a
-// byte order mark (FEED.md, "Files"). It bounds feed.json as well.
+// MaxLine bounds a line, in bytes, without its line ending or a byte order
+// mark (FEED.md, "Files"). It bounds feed.json as well.
 const MaxLine = 1 << 20
 
-// ReadOptions are what Read is to know beside the files. All may be left zero.
+// ReadOptions are options of Read. All may be left zero.
 type ReadOptions struct {
 	// Known and Owner look into the ids that were ever given out, by collection
 	// ("assets", "exchanges", "categories", "chains"): the id that a key has,
@@ -65,8 +65,7 @@ func Read(ctx context.Context, files Files, opts ReadOptions) (*market.Feed, *Re
 	return feed, r.report, nil
 }
 
-// ReadInfo reads what feed.json says: the database that the feed is from, and
-// its time.
+// ReadInfo reads feed.json: the database that the feed is from, and its time.
 func ReadInfo(ctx context.Context, files Files) (database string, t time.Time, err error) {
 	info, err := readInfoFile(ctx, files)
 	if err != nil {
@@ -80,7 +79,7 @@ func ReadInfo(ctx context.Context, files Files) (database string, t time.Time, e
 
 var errMissing = errors.New("missing, and a feed must have it")
 
-// readInfoFile returns what feed.json holds.
+// readInfoFile returns the contents of feed.json.
 func readInfoFile(ctx context.Context, files Files) ([]byte, error) {
 	f, err := files.Open(ctx, InfoFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -121,7 +120,7 @@ func parseInfo(b []byte) (database string, t time.Time, err error) {
 	return database, t, r.err
 }
 
-// reader holds what is known of a feed while it is read.
+// reader is the state of reading a feed.
 type reader struct {
 	files  Files
 	opts   ReadOptions
@@ -139,8 +138,8 @@ type reader struct {
 	indices sliceArena[int]
 }
 
-// accepter turns the rows of one file into the feed's: accept takes the row at
-// hand, whose fields are in object. It changes nothing when it returns an error.
+// accepter adds the rows of one file to the feed. accept adds the row whose fields are
+// in object; it changes nothing if it returns an error.
 type accepter struct {
 	object *object
 	accept func(o *object) error
@@ -262,7 +261,7 @@ type lines struct {
 	number int // of the line that next returned last, from 1
 }
 
-// reset begins with another file, behind its byte order mark if it has one.
+// reset begins another file, after its byte order mark if it has one.
 func (l *lines) reset(r io.Reader) error {
 	l.buf.Reset(r)
 	l.number = 0
@@ -277,8 +276,8 @@ func (l *lines) reset(r io.Reader) error {
 	return nil
 }
 
-// expect guesses how many lines are left of a file of so many bytes, to make
-// room for them at once: as many as the first ones promise, within bounds.
+// expect estimates from the first lines how many lines a file of size bytes has, to
+// allocate room for them at once.
 func (l *lines) expect(size int64) int {
 	head, _ := l.buf.Peek(l.buf.Buffered())
 	if size <= 0 || len(head) == 0 {
@@ -288,12 +287,12 @@ func (l *lines) expect(size int64) int {
 	return int(min(n, maxExpected))
 }
 
-// maxExpected bounds what a guess can cost when it is wrong.
+// maxExpected bounds the cost of a wrong estimate.
 const maxExpected = 1 << 16
 
-// next returns the next line without its line ending; it holds until the next
-// call. After errLineTooLong, reading goes on with the line behind. At the
-// end of the file it returns io.EOF.
+// next returns the next line without its line ending; it is valid until the next call.
+// After errLineTooLong the next call returns the line after it. At the end of the file
+// next returns io.EOF.
 func (l *lines) next() ([]byte, error) {
 	l.number++
 	line, err := l.buf.ReadSlice('\n')
@@ -317,7 +316,7 @@ func (l *lines) next() ([]byte, error) {
 	return line, nil
 }
 
-// isBlank reports whether a line holds nothing but JSON's white space.
+// isBlank reports whether a line has only JSON's white space.
 func isBlank(line []byte) bool {
 	for _, c := range line {
 		if c != ' ' && c != '\t' && c != '\r' {

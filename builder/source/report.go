@@ -5,26 +5,22 @@ import (
 	"unicode/utf8"
 )
 
-// maxRejections is how many rejections of each file a Report lists; all are
-// counted.
+// maxRejections bounds the rejections of each file that a Report lists. All are counted.
 const maxRejections = 100
 
-// Report says what Read made of a feed's rows.
+// Report says how many of a feed's rows Read accepted, and why not the others.
 type Report struct {
-	// Files are the NDJSON files in the order in which they were read, those
-	// that are missing too.
+	// Files are the NDJSON files in the order of reading, including missing ones.
 	Files []FileReport
-	// UnknownMembers and UnknownNatives count the members and native coins of
-	// accepted groups that are not in the directory, BadDataTimes the
-	// data_time of accepted exchanges that is no usable time. None of these is
-	// an error of its row.
+	// UnknownMembers and UnknownNatives count the members and native coins of accepted
+	// groups that are not in the directory; BadDataTimes counts the unusable data_time
+	// values of accepted exchanges. None of these is an error of its row.
 	UnknownMembers, UnknownNatives, BadDataTimes int
-	// Parts are those of a live source's feed, none of any other.
+	// Parts are those of a live source's feed.
 	Parts []Part
 }
 
-// FileReport counts a file's rows; blank lines are none. Rows is Accepted plus
-// Rejected.
+// FileReport counts a file's rows, without blank lines. Rows is Accepted plus Rejected.
 type FileReport struct {
 	Name                     string
 	Rows, Accepted, Rejected int
@@ -37,8 +33,7 @@ type Rejection struct {
 	File string
 	// Line counts from 1, blank lines included.
 	Line int
-	// Key is the row's key, shortened if need be; "" when it has none that can
-	// be read.
+	// Key is the row's key, shortened if it is long; "" if it cannot be read.
 	Key    string
 	Reason string
 }
@@ -50,7 +45,7 @@ func (r Rejection) String() string {
 	return fmt.Sprintf("%s:%d: key %q: %s", r.File, r.Line, r.Key, r.Reason)
 }
 
-// maxQuoted bounds what reports and reasons quote of a row, in bytes.
+// maxQuoted bounds quotations from a row in reports and reasons, in bytes.
 const maxQuoted = 80
 
 // shorten cuts text to maxQuoted bytes, between two characters.

@@ -14,16 +14,15 @@ import (
 // maxInteger bounds ids, counts and EVM chain ids: 2^53 - 1 (FEED.md, "Files").
 const maxInteger = market.MaxID
 
-// row reads the fields of one line. The first thing wrong with it stays in
-// err; what is read after that is of no use, and harmless. Texts are slices of
-// the line or of scratch and hold until the next line.
+// row reads the fields of one line. err keeps the first error; what is read after it is
+// meaningless. Texts are slices of the line or of scratch, valid until the next line.
 type row struct {
 	scratch []byte   // texts that had to be unescaped
 	texts   [][]byte // of the last array
 	err     error
 }
 
-// start begins with the object that a line holds.
+// start begins a line, which is an object.
 func (r *row) start(line []byte, o *object) {
 	r.scratch = r.scratch[:0]
 	r.err = o.read(line)
@@ -60,7 +59,7 @@ func (r *row) wrongType(o *object, field int, want string) {
 	r.fail(o, field, "want %s, not %s", want, kind)
 }
 
-// text reads a string; ok is false when it is absent or none.
+// text reads a string; ok is false if it is absent or another type.
 func (r *row) text(o *object, field int) (text []byte, ok bool) {
 	raw := o.values[field]
 	if raw == nil {
@@ -80,8 +79,8 @@ const (
 	maxExplorers = 50
 )
 
-// bounded reads a string of so many bytes at most; ok is false when it is absent or
-// none.
+// bounded reads a string of at most most bytes; ok is false if it is absent or another
+// type.
 func (r *row) bounded(o *object, field, most int) (text []byte, ok bool) {
 	text, ok = r.text(o, field)
 	if len(text) > most {
@@ -90,7 +89,7 @@ func (r *row) bounded(o *object, field, most int) (text []byte, ok bool) {
 	return text, ok
 }
 
-// url reads a URL that is "" when absent.
+// url reads a URL; "" if it is absent.
 func (r *row) url(o *object, field int) []byte {
 	text, _ := r.bounded(o, field, maxURL)
 	return text
@@ -116,7 +115,7 @@ func (r *row) urls(o *object, field int) [][]byte {
 	return all
 }
 
-// required reads a string that must be there and not be empty.
+// required reads a string that must not be absent or empty.
 func (r *row) required(o *object, field int) []byte {
 	text, ok := r.text(o, field)
 	switch {
@@ -128,7 +127,7 @@ func (r *row) required(o *object, field int) []byte {
 	return text
 }
 
-// array reads an array of strings; the result holds until the next call.
+// array reads an array of strings; the result is valid until the next call.
 func (r *row) array(o *object, field int) [][]byte {
 	raw := o.values[field]
 	r.texts = r.texts[:0]
@@ -155,8 +154,8 @@ func (r *row) array(o *object, field int) [][]byte {
 	}
 }
 
-// decimal reads a JSON number, or a string that holds one; ok is false when it
-// is absent.
+// decimal reads a JSON number, or a string with one; ok is false if it is absent or not
+// a decimal.
 func (r *row) decimal(o *object, field int, decimals, intDigits int) (u market.U128, ok bool) {
 	raw := o.values[field]
 	if raw == nil {
@@ -176,8 +175,8 @@ func (r *row) decimal(o *object, field int, decimals, intDigits int) (u market.U
 	return u, err == nil
 }
 
-// count reads an integer from least to maxInteger; ok is false when it is
-// absent. A number with a point or an exponent is no integer, whatever its
+// count reads an integer from least to maxInteger; ok is false if it is absent or
+// invalid. A number with a point or an exponent is not an integer, whatever its
 // value.
 func (r *row) count(o *object, field int, least uint64) (n uint64, ok bool) {
 	raw := o.values[field]
@@ -212,8 +211,7 @@ func (r *row) boolean(o *object, field int, absent bool) bool {
 	return raw[0] == 't'
 }
 
-// sub reads an object within the row into its own fields; ok is false when it
-// is absent.
+// sub reads an object within the row; ok is false if it is absent or another type.
 func (r *row) sub(o *object, field int, into *object) (ok bool) {
 	raw := o.values[field]
 	clear(into.values)
@@ -230,12 +228,12 @@ func (r *row) sub(o *object, field int, into *object) (ok bool) {
 
 var errTime = errors.New("want a time as in RFC 3339, such as 2026-01-31T12:00:00Z")
 
-// timeForm is what RFC 3339 takes and time.Parse is lax about: it takes hours
-// of one digit, a comma before fractions, and any offset.
+// timeForm is the form of RFC 3339. time.Parse also accepts hours of one digit, a comma
+// before fractions, and any offset.
 var timeForm = regexp.MustCompile(`^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
-// parseTime reads a time of RFC 3339 and returns it in UTC. A leap second is
-// no time here, and neither is one that UTC moves into the year 10000.
+// parseTime reads a time of RFC 3339 and returns it in UTC. It refuses leap seconds, and
+// times that are in the year 10000 in UTC.
 func parseTime(text []byte) (time.Time, error) {
 	if !timeForm.Match(text) {
 		return time.Time{}, errTime

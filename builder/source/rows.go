@@ -19,13 +19,13 @@ const (
 	firstOwnField
 )
 
-// claims are what the accepted rows of a file hold against later ones.
+// claims are the keys, ids and slugs of a file's accepted rows.
 type claims struct {
 	collection string
 	expected   int
-	keys       map[string]int32  // and where their rows are
-	ids        map[uint64]string // given ids, and the keys they belong to
-	slugs      map[string]string // folded slugs, and their keys
+	keys       map[string]int32  // to the rows' places
+	ids        map[uint64]string // given ids, to keys
+	slugs      map[string]string // folded slugs, to keys
 	folded     []byte
 }
 
@@ -38,7 +38,7 @@ func newClaims(collection string, expected int) *claims {
 	}
 }
 
-// identity is what rows have in common, as texts of the line.
+// identity are the fields that all rows have, as texts of the line.
 type identity struct {
 	key, name, slug []byte
 	id              uint64 // 0: none given
@@ -52,15 +52,15 @@ func (r *row) identity(o *object) identity {
 	}
 }
 
-// named is an identity that was accepted, as strings of the feed's own.
+// named is an accepted identity, in strings that the feed owns.
 type named struct {
 	key, name, slug string
 	id              uint64
 }
 
-// claim is the last step of accepting a row: all else about it is in order.
-// When its key, id and slug are free they are taken; otherwise nothing is.
-// The row will stand at index at of its collection.
+// claim is the last step of accepting a row, whose other fields are in order. It takes
+// the row's key, id and slug if all are free, and nothing otherwise. at is the row's
+// index in its collection.
 func (r *reader) claim(c *claims, i identity, at int) (n named, err error) {
 	if r.row.err != nil {
 		return n, r.row.err
@@ -99,7 +99,7 @@ func (r *reader) claim(c *claims, i identity, at int) (n named, err error) {
 
 var errKeySeen = errors.New("key: seen before in this file")
 
-// keepLike keeps a text that may well be equal to one that is kept already.
+// keepLike keeps a text that is often equal to another kept text.
 func (r *reader) keepLike(text []byte, kept string) string {
 	if string(text) == kept {
 		return kept
@@ -107,9 +107,8 @@ func (r *reader) keepLike(text []byte, kept string) string {
 	return r.text.keep(text)
 }
 
-// checkID looks for another key that has a given id, in this file and among
-// all ids ever given out, for another id that the key has, and whether the id of
-// a new key is too high.
+// checkID returns an error if another key has a given id, in this file or among all ids
+// ever given out, if the key has another id, or if the id of a new key is too high.
 func (r *reader) checkID(c *claims, i identity) error {
 	owner, taken := c.ids[i.id]
 	if !taken && r.opts.Owner != nil {
@@ -285,8 +284,8 @@ func (r *reader) exchanges(expected int) accepter {
 	}}
 }
 
-// exchangeMarket reads an exchange's aggregate; badTime says that it has a
-// data_time that is of no use.
+// exchangeMarket reads an exchange's aggregate; badTime says that its data_time cannot be
+// used.
 func (r *row) exchangeMarket(o *object) (m *market.ExchangeMarket, badTime bool) {
 	m = &market.ExchangeMarket{}
 	if volume, ok := r.decimal(o, marketVolume, market.MoneyDecimals, market.MoneyIntDigits); ok {
@@ -299,8 +298,8 @@ func (r *row) exchangeMarket(o *object) (m *market.ExchangeMarket, badTime bool)
 		m.CoinsCount = &n
 	}
 	if text, ok := r.text(o, marketDataTime); ok {
-		// Fractions go first: 1970-01-01T00:00:00.5Z would be shown as the
-		// date that stands for no date at all.
+		// Drop the fraction first: 1970-01-01T00:00:00.5Z would be shown as the date
+		// that means none.
 		t, err := parseTime(text)
 		t = t.Truncate(time.Second)
 		if err != nil || t.Unix() <= 0 {

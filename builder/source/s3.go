@@ -13,8 +13,7 @@ import (
 	"example.com/marketdata/artifacts/stores"
 )
 
-// maxObject bounds a feed's file in an object store, in bytes: some millions
-// of assets.
+// maxObject bounds a feed's file in an object store, in bytes: some millions of assets.
 const maxObject = 4 << 30
 
 // objects is a feed whose files are the objects under a prefix of a store.
@@ -35,11 +34,11 @@ func openS3(ctx context.Context, rest string) (Source, error) {
 
 func (o *objects) String() string { return o.name }
 
-// Files returns the objects as they are. A feed is replaced as a whole, while
-// a builder runs, by writing the next one under another prefix.
+// Files returns the objects as they are. To replace a feed while a builder runs, write
+// the next one under another prefix.
 func (o *objects) Files(context.Context, time.Time) (Files, error) { return o, nil }
 
-// Open fetches an object whole, with one request: it cannot change meanwhile.
+// Open fetches an object with one request, so that it cannot change meanwhile.
 func (o *objects) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	b, _, err := o.store.Get(ctx, name, maxObject)
 	if errors.Is(err, artifacts.ErrNotFound) {

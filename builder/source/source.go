@@ -1,17 +1,16 @@
-// Package source reads the state of the world: the feed, as FEED.md has it.
+// Package source reads the state of the market: a feed (FEED.md).
 //
-// A [Source] gives the files of a feed at a moment: a folder, a prefix of an
-// object store, a live provider, a simulated market. Whatever it is, the same
-// reader turns its files into a [market.Feed], so that every rule of FEED.md
-// holds for all of them:
+// A [Source] gives the files of a feed at one moment: a folder, a prefix of an object
+// store, a live provider, a simulated market. The same reader turns the files of all
+// sources into a [market.Feed], so that every rule of FEED.md holds for all of them:
 //
 //	src, err := source.Open(ctx, "feed:/var/lib/market/feed", nil)
 //	files, err := src.Files(ctx, time.Time{})
 //	feed, report, err := source.Read(ctx, files, source.ReadOptions{})
 //
-// A row that cannot be used is set aside, and the report says why; an error of
-// Read means that there is no feed. Reading is one pass; what it holds on to
-// is the accepted rows, a line, and the first few reasons.
+// Read sets aside a row that cannot be used, and the report says why; an error of Read
+// means that there is no feed. Reading is one pass, which keeps the accepted rows, one
+// line, and the first reasons in memory.
 package source
 
 import (
@@ -37,10 +36,10 @@ const (
 
 // Files are a feed's files at one moment.
 type Files interface {
-	// Open returns a file of the feed by name. A file that is not there gives
-	// an error that is fs.ErrNotExist; a source that cannot be asked gives any
-	// other. When the file has a method Size() int64, it is used to report
-	// progress, and when it has Name() string, reports call it so. Open may be called again for the same file.
+	// Open returns a file of the feed by name. The error is fs.ErrNotExist for a file
+	// that does not exist, and any other if the source does not answer. A method
+	// Size() int64 of the file serves progress; a method Name() string gives its name
+	// in reports. Open may be called again for the same file.
 	Open(ctx context.Context, name string) (io.ReadCloser, error)
 }
 
@@ -48,21 +47,21 @@ type Files interface {
 type Part struct {
 	Name  string    `json:"name"`
 	State PartState `json:"state"`
-	// Fetched is when the provider said so; zero when it is not known.
+	// Fetched is when the provider gave the rows; zero if unknown.
 	Fetched time.Time `json:"fetched,omitzero"`
-	// Newest is the newest of the provider's own times of its rows; zero when it
-	// gives none, and in a replay.
+	// Newest is the newest of the provider's own times of its rows; zero if it gives
+	// none, and in a replay.
 	Newest time.Time `json:"newest,omitzero"`
-	// Quotes: these are rows of quotes.
+	// Quotes says that these are rows of quotes.
 	Quotes bool `json:"quotes,omitempty"`
-	// Untimed: they are a live source's, and none has a time that can be used.
+	// Untimed says that they come from a live source, and none has a usable time.
 	Untimed bool `json:"untimed,omitempty"`
-	// Every is how often the part is asked for, as far as the quota allows; 0: for
-	// each feed.
+	// Every is how often the part is asked for, as the quota allows; 0 means for each
+	// feed.
 	Every time.Duration `json:"-"`
 	// Failures is how often in a row the part has failed.
 	Failures int `json:"failures,omitempty"`
-	// Reason says why the part is not what it should be; "" when it is.
+	// Reason says what is wrong with the part; "" means nothing.
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -71,31 +70,31 @@ type PartState string
 
 // The states of a part.
 const (
-	PartNew     PartState = "new"     // got for this feed
-	PartKept    PartState = "kept"    // got earlier, and not yet due again
+	PartNew     PartState = "new"     // fetched for this feed
+	PartKept    PartState = "kept"    // fetched earlier, and not yet due again
 	PartStale   PartState = "stale"   // unavailable: the last good rows stand in
 	PartMissing PartState = "missing" // unavailable, and nothing stands in
 )
 
-// Provenance is what Files may have, to say where their rows came from.
+// Provenance is implemented by Files that know where their rows came from.
 type Provenance interface {
 	Parts() []Part
 }
 
-// Source gives the state of the world.
+// Source gives the state of the market.
 type Source interface {
-	// Files returns the feed's files for the moment t, or for the source's own
-	// present when t is zero. A folder has one state and ignores t. The files
-	// belong together for as long as they are used.
+	// Files returns the feed's files for the moment t, or for the source's own present if
+	// t is zero. A folder has one state and ignores t. The files stay those of one
+	// moment for as long as they are used.
 	Files(ctx context.Context, t time.Time) (Files, error)
 	// String names the source for logs, without credentials.
 	String() string
 }
 
-// Opener opens a source of one scheme; rest is what stands behind the colon.
+// Opener opens a source of one scheme; rest is the part of its name after the colon.
 type Opener func(ctx context.Context, rest string) (Source, error)
 
-// Schemes lists the sources that Open takes, for help and errors.
+// Schemes lists the sources that Open accepts, for help and errors.
 func Schemes(others map[string]Opener) string {
 	taken := "feed:PATH, feed+s3://BUCKET/PREFIX?endpoint=URL&region=REGION, feed+https://HOST/PATH, csv:PATH"
 	for _, name := range slices.Sorted(maps.Keys(others)) {
@@ -122,7 +121,7 @@ func Open(ctx context.Context, spec string, others map[string]Opener) (Source, e
 	}
 	if !found || open == nil {
 		if found {
-			spec = scheme + ":" // what stands behind may hold a password
+			spec = scheme + ":" // the rest may have a password
 		}
 		return nil, fmt.Errorf("source %q: want one of %s", spec, Schemes(others))
 	}
@@ -135,14 +134,14 @@ func Open(ctx context.Context, spec string, others map[string]Opener) (Source, e
 
 // Metered is a source whose calls are counted.
 type Metered interface {
-	// Quota says how many; nil when it is not known.
+	// Quota returns the numbers; nil if they are not known.
 	Quota() *Quota
 }
 
 // Quota is how many calls a source has made and may still make.
 type Quota struct {
 	Source string `json:"source"`
-	// Limit is in calls a month; zero: none.
+	// Limit is in calls a month; zero means no limit.
 	Limit int `json:"limit"`
 	// Used are the calls of the last 32 dates; Left are the others of Limit.
 	Used int  `json:"used"`

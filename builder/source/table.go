@@ -12,14 +12,14 @@ import (
 )
 
 // Table turns rows of columns, of a CSV file or of a query, into the lines of a
-// feed's file (FEED.md, "Tables"). A column is named as its field is, or as
-// market.volume_24h is when the field is in an object.
+// feed's file (FEED.md, "Tables"). A column has its field's name, such as
+// market.volume_24h for a field in an object.
 type Table struct {
-	columns []column // sorted: those of an object stand side by side
+	columns []column // sorted, so that those of an object are adjacent
 }
 
 type column struct {
-	name, object, field string // object is "" when the field is not in one
+	name, object, field string // object is "" if the field is not in one
 	index               int    // in the table
 }
 
@@ -27,8 +27,8 @@ type column struct {
 const maxColumns = 1000
 
 // NewTable returns the table whose columns have these names, in this order. It
-// fails when no column is the key, or two are the same field. A column without a
-// name is ignored.
+// fails if no column is the key, or two are the same field. It ignores columns without a
+// name.
 func NewTable(names []string) (*Table, error) {
 	t := &Table{}
 	if len(names) > maxColumns {
@@ -53,8 +53,8 @@ func NewTable(names []string) (*Table, error) {
 	return t, nil
 }
 
-// AppendLine appends a row as a line of the feed's file. values are JSON, by the
-// column's place in the table; nil leaves the field out.
+// AppendLine appends a row as a line of the feed's file. values are JSON, in the order of
+// the table's columns; nil omits the field.
 func (t *Table) AppendLine(dst []byte, values [][]byte) []byte {
 	dst = append(dst, '{')
 	within := ""
@@ -94,15 +94,14 @@ func quoted(text string) []byte {
 	return b
 }
 
-// integerForm is how JSON writes the integers that the feed takes.
+// integerForm is the form of a feed's integers.
 var integerForm = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
 
-// listSeparator stands between the elements of a list in a text.
+// listSeparator separates the elements of a list in a text.
 const listSeparator = "|"
 
-// Value returns what a text in a column says, as JSON: what the field is to be,
-// or else the text as a string, for the reader of the feed to judge. text is valid
-// UTF-8.
+// Value converts a text in a column to JSON of the field's type, or else to a string, for
+// the reader of the feed to judge. text is valid UTF-8.
 func Value(column string, text []byte) []byte {
 	switch column {
 	case "id", "evm_chain_id", "market.markets_count", "market.coins_count":
