@@ -1,11 +1,10 @@
 // Package keys makes, lists, revokes and rotates the API keys of a store
 // (INTERFACE.md, "Keys").
 //
-// The keys of a store are one small object, [artifacts.KeySet], that moves by
-// compare-and-swap: every operation reads it, edits it and swaps it, and starts
-// again when another was faster, so that operations at the same time all take
-// effect. Whether a swap that did not answer took effect is settled by reading
-// back: the wanted entry is there or not.
+// The keys of a store are one small object, [artifacts.KeySet], changed by
+// compare-and-swap: every operation reads it, edits it and swaps it, and starts again if
+// another was faster, so that concurrent operations all take effect. If a swap does not
+// answer, the operation reads the set again to learn whether it took effect.
 //
 //	registry := keys.Registry{Store: store}
 //	made, err := registry.Create(ctx, keys.Request{Name: "Board", Rate: keys.DefaultRate, Burst: keys.DefaultBurst})
@@ -28,16 +27,14 @@ import (
 )
 
 const (
-	// DefaultRate and DefaultBurst are a key's limits when none are asked for
-	// (INTERFACE.md, "Rate limits"): requests a second, and requests at once.
+	// DefaultRate and DefaultBurst are the default limits of a key (INTERFACE.md, "Rate limits"): requests a second, and requests at once.
 	DefaultRate  = 100
 	DefaultBurst = 200
-	// DefaultOverlap is how long a rotated key stays in force beside its
-	// successor when nothing else is asked for.
+	// DefaultOverlap is how long a rotated key stays in force beside its successor.
 	DefaultOverlap = 24 * time.Hour
 )
 
-// errUnknownID: no key of the store has this id.
+// errUnknownID says that no key of the store has this id.
 var errUnknownID = errors.New("no key has this id; the list shows those there are")
 
 // Registry is the API keys of one store. Its methods are safe for concurrent
@@ -45,14 +42,14 @@ var errUnknownID = errors.New("no key has this id; the list shows those there ar
 type Registry struct {
 	// Store holds the keys.
 	Store artifacts.Store
-	// Now is the clock; nil: time.Now.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Random is where keys and ids come from, for one operation at a time
-	// unless it can be read by several; nil: crypto/rand.Reader.
+	// Random is the source of keys and ids; nil means crypto/rand.Reader. If it is not
+	// safe for concurrent use, the Registry is not either.
 	Random io.Reader
 }
 
-// Request says what key to make.
+// Request describes a new key.
 type Request struct {
 	// Name says whose key it is: 1 to artifacts.MaxKeyName printable
 	// characters, no space at either end. It need not be unique.
@@ -61,16 +58,15 @@ type Request struct {
 	// from 1 to artifacts.MaxKeyRate; Burst how many at once, from 1 to
 	// artifacts.MaxKeyBurst.
 	Rate, Burst int
-	// Expires is the moment from which the key is no longer in force, cut to
-	// whole seconds; zero: never. A moment that has passed is taken: the key
-	// is then never in force.
+	// Expires is when the key ceases to be in force, in whole seconds; zero means
+	// never. A time in the past is allowed: the key is then never in force.
 	Expires time.Time
 }
 
 // Created is a new key, as keys create --json prints it (FEED.md, "Commands").
 type Created struct {
 	ID string `json:"id"`
-	// Key is the key itself. It is kept nowhere: who loses it needs another.
+	// Key is the key itself. It is stored nowhere, so a lost key must be replaced.
 	Key     string    `json:"key"`
 	Name    string    `json:"name"`
 	Rate    int       `json:"rate"`
@@ -94,8 +90,8 @@ type Listed struct {
 	Revoked *time.Time `json:"revoked"`
 }
 
-// Create makes a key. When the set is full, it takes the place of the key that
-// has been out of force for longest; if all are in force, Create fails.
+// Create makes a key. If the set is full, the key replaces the one that has been out of
+// force for longest; if all are in force, Create fails.
 func (r *Registry) Create(ctx context.Context, req Request) (Created, error) {
 	key, entry, err := r.entry(req)
 	if err == nil {
@@ -112,13 +108,13 @@ func (r *Registry) Create(ctx context.Context, req Request) (Created, error) {
 	return created(key, &entry), nil
 }
 
-// Check returns why no store could fulfil the request.
+// Check returns an error if no store could fulfil the request.
 func (q Request) Check() error {
 	_, _, err := new(Registry).entry(q)
 	return err
 }
 
-// entry draws what a request asks for.
+// entry draws a key for a request.
 func (r *Registry) entry(req Request) (string, artifacts.KeyEntry, error) {
 	key, entry, err := r.draw()
 	if err != nil {
@@ -146,8 +142,8 @@ func (r *Registry) List(ctx context.Context) ([]Listed, error) {
 	return list, nil
 }
 
-// Revoke puts a key out of force for good and returns it. A key that was
-// revoked before keeps the time of the first; an id that no key has is an error.
+// Revoke puts a key out of force for good and returns it. A key that was revoked before
+// keeps its time; an unknown id is an error.
 func (r *Registry) Revoke(ctx context.Context, id string) (Listed, error) {
 	now := r.now()
 	var out Listed
@@ -169,8 +165,8 @@ func (r *Registry) Revoke(ctx context.Context, id string) (Listed, error) {
 	return out, nil
 }
 
-// RevokeAll puts every key out of force for good and returns how many there were. It
-// also takes the place of a key set that was lost: from then on no key is in force.
+// RevokeAll puts every key out of force for good and returns how many there were. It also
+// replaces a key set that was lost, with an empty one.
 func (r *Registry) RevokeAll(ctx context.Context) (int, error) {
 	now := r.now()
 	n := 0
@@ -190,13 +186,13 @@ func (r *Registry) RevokeAll(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// restoreStep is how far above its own number a set that is put back goes on: above
-// what edges have seen since the copy was made.
+// restoreStep is added to the number of a restored set, so that it is above the numbers
+// that edges have seen since the copy was made.
 const restoreStep = 1000
 
-// Restore puts a copy of the key set in the place of one that was lost, and returns
-// how many keys it holds. It refuses when a set is there, and a copy of another
-// store's. Keys that were revoked since the copy was made are in force again.
+// Restore replaces a key set that was lost by a copy, and returns how many keys it has. It
+// refuses if a set exists, and a copy of another store's. Keys that were revoked since the
+// copy was made are in force again.
 func (r *Registry) Restore(ctx context.Context, copied *artifacts.KeySet) (int, error) {
 	err := r.update(ctx, true, func(set *artifacts.KeySet) (bool, error) {
 		if set.Number > 0 {
@@ -218,10 +214,10 @@ func (r *Registry) Restore(ctx context.Context, copied *artifacts.KeySet) (int, 
 	return len(copied.Keys), nil
 }
 
-// Rotate makes a key with the name, the limits and the expiry of the key id,
-// and lets that one expire after overlap, which is 0 or more. It refuses a key
-// that is out of force, and one that expires within the overlap anyway: it was
-// rotated already, or its time is up, and its successor would go with it.
+// Rotate makes a key with the name, the limits and the expiry of the key id, and lets
+// that key expire after overlap, which is 0 or more. It refuses a key that is out of
+// force. It also refuses one that expires within the overlap: it was rotated already, or
+// its successor would expire with it.
 func (r *Registry) Rotate(ctx context.Context, id string, overlap time.Duration) (Created, error) {
 	out, err := r.rotate(ctx, id, overlap)
 	if err != nil {
@@ -285,8 +281,8 @@ func (r *Registry) draw() (string, artifacts.KeyEntry, error) {
 	return key, artifacts.KeyEntry{ID: hex.EncodeToString(id[:]), Hash: artifacts.HashKey([]byte(key))}, nil
 }
 
-// check is the entry's own Check, and what is asked of a new name beyond it.
-// Readers do not ask it: what is printable depends on their Unicode tables.
+// check applies the entry's own Check, and stricter rules for a new name. Readers do not
+// apply these, because which characters are printable depends on their Unicode tables.
 func check(e *artifacts.KeyEntry) error {
 	if err := e.Check(); err != nil {
 		return err
@@ -315,8 +311,8 @@ func add(set *artifacts.KeySet, e artifacts.KeyEntry, now time.Time) error {
 	return nil
 }
 
-// forget removes the key that has been out of force for longest, and reports
-// whether there was one.
+// forget removes the key that has been out of force for longest, and reports whether
+// there was one.
 func forget(set *artifacts.KeySet, now time.Time) bool {
 	oldest, since := -1, time.Time{}
 	for i := range set.Keys {
@@ -366,10 +362,10 @@ func (r *Registry) now() time.Time {
 	return seconds(time.Now())
 }
 
-// seconds cuts t to what a key set holds.
+// seconds truncates t to the precision of a key set.
 func seconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
 
-// shown is what an error says of an id: nothing when it is the key itself.
+// shown returns how an error quotes an id: not at all if it is the key itself.
 func shown(id string) string {
 	if strings.Contains(id, artifacts.KeyPrefix) {
 		return "by itself"

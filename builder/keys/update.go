@@ -11,17 +11,17 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Bounds of one operation; with the pauses between them, some two minutes. A
-// conflict means that another operation went through, so there may be many of
-// them; any other fault is the store's.
+// Bounds of one operation; with the pauses between tries, some two minutes. A conflict
+// means that another operation succeeded, so there may be many; any other fault is the
+// store's.
 const (
 	maxConflicts = 100
 	maxFaults    = 4
 )
 
-// read returns the set and its version. A store without one gives the empty
-// set and the zero version; one that it cannot read in full, of a newer format
-// above all, gives an error, so that no operation ever replaces it.
+// read returns the set and its version. Without a set in the store, it returns the empty
+// set and the zero version. A set that it cannot read, such as one of a newer format, is
+// an error, so that no operation ever replaces it.
 func (r *Registry) read(ctx context.Context) (*artifacts.KeySet, artifacts.Version, error) {
 	b, version, err := r.Store.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize)
 	if errors.Is(err, artifacts.ErrNotFound) {
@@ -34,17 +34,15 @@ func (r *Registry) read(ctx context.Context) (*artifacts.KeySet, artifacts.Versi
 	return set, version, err
 }
 
-// update reads the set, has edit change it, and swaps it, again and again
-// until edit says that what it wants is there (settled) or a swap has
-// succeeded. An error of edit ends it. edit is called with a fresh set each
-// time.
+// update reads the set, calls edit to change it, and swaps it. It repeats this until a
+// swap succeeds, edit reports that its change is already there (settled), or edit fails.
+// Each call of edit gets a fresh set.
 //
-// A set that is missing although the store had one gives publish.ErrLost, unless
-// adopt.
+// If the set is missing although the store had one, update returns publish.ErrLost,
+// unless adopt is true.
 //
-// After a swap that failed, the outcome is always read back, also when the
-// store reported a conflict: a store's client may have sent the request twice
-// and met its own first one.
+// After a swap that failed, update always reads the set again, even if the store reported
+// a conflict: a store's client may have sent the request twice and met its own first one.
 func (r *Registry) update(ctx context.Context, adopt bool,
 	edit func(*artifacts.KeySet) (settled bool, err error)) error {
 	var swapErr error // the last swap's
@@ -60,7 +58,7 @@ func (r *Registry) update(ctx context.Context, adopt bool,
 			return none, err
 		}
 		if version == "" && !adopt {
-			// Another set in its place would take access away from every key in it.
+			// A new set in its place would lock out every key of the lost one.
 			if err := r.checkLost(ctx); err != nil {
 				return none, backoff.Permanent(err)
 			}
@@ -89,8 +87,7 @@ func (r *Registry) update(ctx context.Context, adopt bool,
 		set.Numbered = next
 		_, swapErr = r.Store.Swap(ctx, artifacts.KeysKey, version, set.Encode())
 		if swapErr == nil {
-			// The change is made, so a fault is no reason to say that it is not: the
-			// next one marks what this one could not.
+			// The change is made, whatever Mark returns: the next change marks it too.
 			_ = publish.Mark(context.WithoutCancel(ctx), r.Store, artifacts.KeysKey)
 		}
 		switch {
@@ -111,7 +108,7 @@ func (r *Registry) update(ctx context.Context, adopt bool,
 	return err
 }
 
-// checkLost returns publish.ErrLost when the key set is missing and the store had one.
+// checkLost returns publish.ErrLost if the key set is missing and the store had one.
 func (r *Registry) checkLost(ctx context.Context) error {
 	err := publish.CheckMissing(ctx, r.Store, artifacts.KeysKey)
 	if errors.Is(err, publish.ErrLost) {
@@ -121,8 +118,7 @@ func (r *Registry) checkLost(ctx context.Context) error {
 	return err
 }
 
-// isAnswer reports whether err is something that the store said of the object,
-// which asking again does not change.
+// isAnswer reports whether err is about the object itself, so that a retry is useless.
 func isAnswer(err error) bool {
 	return errors.Is(err, artifacts.ErrFormat) || errors.Is(err, artifacts.ErrCorrupt) ||
 		errors.Is(err, artifacts.ErrTooLarge)

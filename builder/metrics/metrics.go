@@ -1,13 +1,12 @@
 // Package metrics has the Prometheus metrics of builder run: durations and
 // outcomes of builds and other jobs, and when one last succeeded.
 //
-// A failed build does no harm at once, since the published snapshot stays. So
-// what to watch is builder_last_success_timestamp_seconds: it covers builds
-// that fail and builds that hang. A builder that is not there has no series: edges
-// tell the snapshot's age.
+// A failed build does no harm at once, since the published snapshot stays. Watch
+// builder_last_success_timestamp_seconds, which covers builds that fail and builds that
+// hang. A builder that does not run has no series; edges report the snapshot's age.
 //
-// Names follow the conventions of Prometheus: the prefix builder_, base units,
-// and _total for what only grows. Label values come from lists in the code.
+// Names follow the conventions of Prometheus: the prefix builder_, base units, and _total
+// for counters. Label values come from lists in the code.
 package metrics
 
 import (
@@ -31,7 +30,7 @@ const (
 	published  = "published"  // a new snapshot is out
 	unchanged  = "unchanged"  // the same snapshot was published already
 	guarded    = "guarded"    // a guard rail stopped it
-	superseded = "superseded" // its time is taken, by this feed's past or another builder, or withdrawn
+	superseded = "superseded" // its time was published before, or withdrawn
 	failed     = "failed"     // anything else
 )
 
@@ -155,7 +154,7 @@ func New() *Metrics {
 		stays:        f.gauge("builder_gc_kept_objects", "Objects and manifests that the last gc left in the store."),
 	}
 	m.begin()
-	// rate() sees the first failure only if there was a series before it.
+	// rate() misses the first failure unless the series existed before it.
 	for _, outcome := range outcomes {
 		m.builds.WithLabelValues(outcome)
 	}
@@ -170,7 +169,8 @@ func New() *Metrics {
 	return m
 }
 
-// begin: a builder that has just started, or taken over, has not failed yet.
+// begin sets the times of success to now: a builder that has just started, or taken over,
+// has not failed yet.
 func (m *Metrics) begin() {
 	m.lastSuccess.Set(unix(m.now()))
 	for _, job := range []string{Change, GC} {
@@ -190,8 +190,8 @@ func (m *Metrics) Lease(held bool) {
 // ServeHTTP answers a scrape.
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler.ServeHTTP(w, r) }
 
-// Serve serves /metrics, and /livez for whoever watches the process, on ln
-// until ctx is done, and then returns nil; or it returns why it cannot go on.
+// Serve serves /metrics, and /livez for supervisors of the process, on ln until ctx is
+// done, and then returns nil. It returns an error if it cannot go on.
 func (m *Metrics) Serve(ctx context.Context, ln net.Listener) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m)
@@ -211,8 +211,8 @@ func (m *Metrics) Serve(ctx context.Context, ln net.Listener) error {
 	return nil
 }
 
-// Built counts a build: what Builder.Build returned. One that was stopped
-// because the builder is to stop does not count.
+// Built counts a build, given the results of Builder.Build. A build that ended because the
+// builder stops does not count.
 func (m *Metrics) Built(r *builder.Report, err error) {
 	outcome := outcomeOf(r, err)
 	if outcome == "" {
@@ -269,14 +269,14 @@ func (m *Metrics) Built(r *builder.Report, err error) {
 	m.lastSuccess.Set(unix(m.now()))
 }
 
-// Found notes the snapshot that is published, of time t: a builder that starts
-// again may build none for some time.
+// Found notes the published snapshot, of time t: a restarted builder may build none for
+// some time.
 func (m *Metrics) Found(t time.Time, sequence uint64) {
 	m.snapshot.Set(float64(t.Unix()))
 	m.sequence.Set(float64(sequence))
 }
 
-// outcomeOf sorts a build, "" when it was stopped.
+// outcomeOf returns the outcome of a build; "" if it was stopped.
 func outcomeOf(r *builder.Report, err error) string {
 	var lost *publish.LostError
 	switch {
@@ -295,7 +295,7 @@ func outcomeOf(r *builder.Report, err error) string {
 	return failed
 }
 
-// Job returns f, counted and timed as job, which is Change or GC.
+// Job returns a function that calls f, and counts and times it as job: Change or GC.
 func (m *Metrics) Job(job string, f func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		began := time.Now()
@@ -314,7 +314,7 @@ func (m *Metrics) Job(job string, f func(context.Context) error) func(context.Co
 	}
 }
 
-// Collected counts what a gc did, nil when it failed.
+// Collected counts the work of a gc; r is nil if it failed.
 func (m *Metrics) Collected(r *upkeep.GCReport) {
 	if r == nil || r.DryRun {
 		return

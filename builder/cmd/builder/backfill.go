@@ -13,11 +13,10 @@ type backfillCmd struct {
 	JSON bool `help:"Print the report as one JSON object."`
 }
 
-// backfillReport is what is printed of a backfill.
+// backfillReport is the printed report of a backfill.
 type backfillReport struct {
 	*builder.Report
-	// Skipped names the feeds that lie within the same ten minutes as an earlier
-	// one.
+	// Skipped names the feeds of the same ten minutes as an earlier one.
 	Skipped []string `json:"skipped"`
 	Error   string   `json:"error,omitempty"`
 }

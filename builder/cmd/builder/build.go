@@ -21,21 +21,21 @@ import (
 	"example.com/marketdata/internal/cmdline"
 )
 
-// buildFlags are those that build and run share.
+// buildFlags are the flags that build and run share.
 type buildFlags struct {
 	Source        string `required:"" placeholder:"SOURCE" help:"Where the feed comes from."`
 	NoSourceCache bool   `help:"Build from a live provider without what was gathered of it: links and members begin anew."`
 	publishFlags
 }
 
-// publishFlags are those of every command that makes snapshots.
+// publishFlags are the flags of every command that makes snapshots.
 type publishFlags struct {
 	storeFlag
 	settingsFlags  `group:"Snapshots:"`
 	builder.Guards `group:"Guard rails:"`
 }
 
-// settingsFlags are those that change a snapshot besides its feed.
+// settingsFlags are the flags that determine a snapshot besides its feed.
 type settingsFlags struct {
 	Retain               time.Duration `default:"${retain}" help:"Retain snapshots up to this much older than the newest, at most 168h; the previous one always."`
 	TrendingMinMarketCap money         `default:"10000000" help:"Least market cap of a trending asset."`
@@ -53,8 +53,8 @@ func (f *settingsFlags) Validate() error {
 	return nil
 }
 
-// open returns a builder whose snapshots become current that long after they are
-// published.
+// open returns a builder whose snapshots become current activateAfter their
+// publication.
 func (f *buildFlags) open(e *env, create bool, activateAfter time.Duration,
 	progress builder.Progress) (*builder.Builder, error) {
 	src, err := e.openSource(f.Source)
@@ -68,10 +68,10 @@ func (f *buildFlags) open(e *env, create bool, activateAfter time.Duration,
 	return b, f.checkCache(e, b, !create)
 }
 
-// checkCache refuses a build that would publish less than the service has gathered
-// of a live provider in its cache folder: no guard rail sees links and members that
-// are gone, and calls that are not counted there exceed the quota. A service may
-// begin with an empty folder, which a build by hand is more likely to have by mistake.
+// checkCache refuses a build that would publish less of a live provider than the service
+// has collected in its cache folder: no guard rail notices lost links and members, and
+// calls that are not counted there exceed the quota. A service may begin with an empty
+// folder; for a build by hand, that is probably a mistake.
 func (f *buildFlags) checkCache(e *env, b *builder.Builder, service bool) error {
 	src, ok := b.Source.(*provider.Source)
 	if !ok {
@@ -108,15 +108,15 @@ func (f *buildFlags) checkCache(e *env, b *builder.Builder, service bool) error 
 	}
 }
 
-// open returns a builder; src may be nil if the builder does not build. create: it
-// makes a store's folder that is missing.
+// open returns a builder; src may be nil if the builder does not build. With create, it
+// makes a store's missing folder.
 func (f *publishFlags) open(e *env, src source.Source, create bool, activateAfter time.Duration,
 	progress builder.Progress) (*builder.Builder, error) {
 	store, err := f.storeFlag.open(e, create)
 	if err != nil {
 		return nil, err
 	}
-	// A store that does not answer is for the build to find, which run repeats.
+	// If the store does not answer, the build fails, and run repeats it.
 	if err := f.mayWrite(e, store); errors.Is(err, signed.ErrSigned) || errors.Is(err, artifacts.ErrNoAccess) {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func (c *buildCmd) Run(e *env) error {
 	return e.printReport(report, err, c.JSON)
 }
 
-// printReport prints what a build or a rollback did, and passes its error on.
+// printReport prints the report of a build or a rollback, and returns its error.
 func (e *env) printReport(r *builder.Report, err error, asJSON bool) error {
 	switch {
 	case asJSON:
@@ -195,7 +195,7 @@ func (e *env) printReport(r *builder.Report, err error, asJSON bool) error {
 	return err
 }
 
-// leaseTime is builder.LeaseTime, but in tests.
+// leaseTime is builder.LeaseTime, except in tests.
 var leaseTime = builder.LeaseTime
 
 type runCmd struct {
@@ -220,7 +220,8 @@ func (c *runCmd) Validate() error {
 	return nil
 }
 
-// renewSignatures signs by every --sign-key what is signed by some of them only.
+// renewSignatures signs with every --sign-key the objects that only some of them have
+// signed.
 func (f *publishFlags) renewSignatures(ctx context.Context, e *env, store artifacts.Store) {
 	sign, _, err := f.keys()
 	if err == nil && len(sign) == 0 {

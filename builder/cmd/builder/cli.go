@@ -57,7 +57,7 @@ type cli struct {
 	cmdline.Flags
 }
 
-// env is what a command works with.
+// env is the environment of a command.
 type env struct {
 	ctx            context.Context
 	stdout, stderr io.Writer
@@ -87,7 +87,7 @@ func program() cmdline.Program {
 	}
 }
 
-// hours writes whole hours as a flag has them: 24h.
+// hours formats whole hours as in flags: 24h.
 func hours(d time.Duration) string { return strings.TrimSuffix(d.String(), "0m0s") }
 
 // printJSON prints v as one JSON object on a line.
@@ -100,8 +100,8 @@ func (e *env) printJSON(v any) error {
 	return err
 }
 
-// show prints a report as one JSON object or in words, unless there is an error,
-// which it passes on.
+// show prints a report as one JSON object or in words. If err is not nil, it only returns
+// err.
 func (e *env) show(report any, err error, asJSON bool, words func()) error {
 	switch {
 	case err != nil:
@@ -117,10 +117,10 @@ func (e *env) print(format string, args ...any) {
 	fmt.Fprintf(e.stdout, format+"\n", args...)
 }
 
-// money is a sum of money on the command line, in units of 1e-8.
+// money is an amount on the command line, in units of 1e-8.
 type money struct{ market.U128 }
 
-// UnmarshalText reads a decimal as the feed has them.
+// UnmarshalText reads a decimal in the form of the feed.
 func (m *money) UnmarshalText(b []byte) (err error) {
 	if m.U128, err = market.ParseDecimal(b, market.MoneyDecimals, market.MoneyIntDigits); err != nil {
 		err = fmt.Errorf("%.40q: %w; want an amount such as 1000000", b, err)

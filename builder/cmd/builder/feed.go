@@ -74,7 +74,7 @@ func (c *recordCmd) Run(e *env) error {
 		if err := recorder.Record(e.ctx, hidden); err != nil {
 			return err
 		}
-		// A recording that cannot be built from is an error now, not later.
+		// Find out now whether a build from the recording would fail.
 		replay, err := e.openSource(scheme + ":?replay=" + url.QueryEscape(hidden))
 		if err != nil {
 			return err
@@ -93,14 +93,14 @@ func (c *recordCmd) Run(e *env) error {
 	return e.printFeed(report, "recording", c.Out, c.JSON)
 }
 
-// feedReport says what a feed holds.
+// feedReport describes a feed.
 type feedReport struct {
-	// Folder is where the feed or the recording is.
+	// Folder is the folder of the feed or the recording.
 	Folder   string `json:"folder"`
 	Database string `json:"database"`
 	Time     string `json:"time"`
-	// Counts are the rows that a build would accept, by collection, Rejected
-	// those that it would set aside, by file, and Rejections the first of them.
+	// Counts are the rows that a build would accept, by collection; Rejected those that
+	// it would set aside, by file; Rejections the first of these.
 	Counts     map[string]int `json:"counts"`
 	Rejected   map[string]int `json:"rejected"`
 	Rejections []string       `json:"rejections"`

@@ -11,10 +11,9 @@ import (
 	"example.com/marketdata/internal/durable"
 )
 
-// newFolder makes the folder dir, whole or not at all: write fills a hidden
-// folder beside it, which then gets its name. dir must be missing or empty.
-// What a command leaves behind that is killed meanwhile is the hidden folder,
-// .NAME.partial-…, which nothing takes for the real one.
+// newFolder makes the folder dir, completely or not at all: write fills a hidden folder
+// beside it, which is then renamed. dir must be missing or empty. A command that is killed
+// meanwhile leaves the hidden folder, .NAME.partial-…, behind.
 func newFolder(dir string, write func(hidden string) error) (err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
@@ -52,7 +51,7 @@ func newFolder(dir string, write func(hidden string) error) (err error) {
 	return durable.Sync(parent)
 }
 
-// vacant returns an error when there is something at dir that would be lost.
+// vacant returns an error if dir is a file or is not empty.
 func vacant(dir string) error {
 	there, err := os.ReadDir(dir)
 	switch {

@@ -16,8 +16,8 @@ import (
 	"example.com/marketdata/internal/cmdline"
 )
 
-// openCopy opens what a flag names beside --store, for reading: a store, or the
-// folder of one.
+// openCopy opens a store, or the folder of one, that another flag than --store names, for
+// reading.
 func (e *env) openCopy(flag, address string) (upkeep.Copy, error) {
 	c := upkeep.Copy{Name: address}
 	if !strings.HasPrefix(address, "file:") && !strings.HasPrefix(address, "s3:") {
@@ -59,7 +59,7 @@ func (c *repairCmd) Run(e *env) error {
 		if err != nil {
 			return err
 		}
-		// What is not there is a mistake, also when nothing is asked of it.
+		// A missing copy is a mistake, even if nothing is needed from it.
 		if _, _, err := from.Get(e.ctx, artifacts.CurrentKey,
 			artifacts.MaxPointerSize); errors.Is(err, artifacts.ErrNoAccess) {
 			return fmt.Errorf("--from %s: %w", address, err)

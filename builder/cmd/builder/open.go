@@ -29,8 +29,7 @@ type storeFlag struct {
 	TrustKey []string `placeholder:"KEY" group:"Signing:" help:"Trust what is signed by this key, too: its text, as keygen prints it. Repeatable."`
 }
 
-// keys reads the keys that sign and those that are trusted: the given ones and
-// those that sign.
+// keys reads the signing keys and the trusted keys. Signing keys are trusted too.
 func (f *storeFlag) keys() (sign []artifacts.SignKey, trust artifacts.Trust, err error) {
 	for _, file := range f.SignKey {
 		b, err := os.ReadFile(file)
@@ -53,12 +52,12 @@ func (f *storeFlag) keys() (sign []artifacts.SignKey, trust artifacts.Trust, err
 	return sign, trust, nil
 }
 
-// openStore opens the store as it is, with retries: a folder that is missing is
-// an error, a bucket that is missing shows in the first call. Nothing is written.
+// openStore opens an existing store, with retries, and writes nothing. A missing folder is
+// an error; a missing bucket is an error of the first call.
 func (f *storeFlag) openStore(e *env) (artifacts.Store, error) { return f.open(e, false) }
 
-// makeStore is openStore for the commands that may be a store's first: it makes
-// a folder that is missing (FEED.md, "Stores").
+// makeStore opens a store for commands that may be its first: it makes a missing folder
+// (FEED.md, "Stores").
 func (f *storeFlag) makeStore(e *env) (artifacts.Store, error) { return f.open(e, true) }
 
 // open refuses a store that was here and has nothing left of it; see checkKnown.
@@ -91,8 +90,8 @@ func (f *storeFlag) openAny(e *env, create bool) (artifacts.Store, error) {
 	return signed.Store(store, sign, trust), nil
 }
 
-// mayWrite returns an error when the store is signed and no key was given. Commands
-// ask it whose writes do not: deletions, or work that would be for nothing.
+// mayWrite returns an error if the store is signed and no key was given. Commands call it
+// before deletions, which need no signature, and before work that would be useless.
 func (f *storeFlag) mayWrite(e *env, store artifacts.Reader) error {
 	if len(f.SignKey) > 0 {
 		return nil
@@ -100,9 +99,9 @@ func (f *storeFlag) mayWrite(e *env, store artifacts.Reader) error {
 	return signed.Unsigned(e.ctx, store)
 }
 
-// openPlain opens the store, with retries, and neither signs nor verifies.
+// openPlain opens the store, with retries, without signing or verifying.
 func (f *storeFlag) openPlain(e *env, create bool) (artifacts.Store, error) {
-	// Opening a reader fails only for a wrong address.
+	// Opening a reader fails only if the address is wrong.
 	if _, err := stores.OpenReader(context.WithoutCancel(e.ctx), f.Store); err != nil {
 		return nil, cmdline.Wrong("--store: %w", err)
 	}
@@ -116,8 +115,8 @@ func (f *storeFlag) openPlain(e *env, create bool) (artifacts.Store, error) {
 	return retry.New(store, retry.Options{Log: e.log}), nil
 }
 
-// sources are the schemes beside those of package source. Keys of providers
-// come from the environment, never from a flag, which others could see.
+// sources returns the schemes beside those of package source. Keys of providers come from
+// the environment, never from a flag, which other users could see.
 func (e *env) sources() map[string]source.Opener {
 	around := provider.Env{Log: e.log, Getenv: os.Getenv, Cache: e.sourceCache, Costs: e.costs}
 	return map[string]source.Opener{

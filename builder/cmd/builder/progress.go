@@ -11,12 +11,11 @@ import (
 	"golang.org/x/term"
 )
 
-// linePause is the least time between two log lines about one step.
+// linePause is the minimum time between two log lines about one step.
 const linePause = 5 * time.Second
 
-// progress shows how far a long step is: a bar on a terminal, else a log line
-// now and then. Its method show is a builder.Progress and safe for concurrent
-// use.
+// progress shows the progress of a long step: a bar on a terminal, else a log line now and
+// then. Its method show is a builder.Progress, safe for concurrent use.
 type progress struct {
 	log *slog.Logger
 	bar io.Writer // nil: log lines
@@ -35,7 +34,7 @@ func (e *env) progress() *progress {
 	return p
 }
 
-// lines is a progress that only logs, for a command that keeps running.
+// lines returns a progress that only logs, for a command that keeps running.
 func (e *env) lines() *progress { return &progress{log: e.log} }
 
 func (p *progress) show(step string, done, total int) {
@@ -63,12 +62,12 @@ func (p *progress) show(step string, done, total int) {
 	}
 }
 
-// file shows how much of a feed's files is done, of a step that verb names.
+// file returns a function that shows the progress of a feed's files; verb names the step.
 func (p *progress) file(verb string) func(file string, done, total int64) {
 	return func(file string, done, total int64) { p.show(verb+file, int(done), int(max(0, total))) }
 }
 
-// end takes the bar away.
+// end removes the bar.
 func (p *progress) end() {
 	if p.shown != nil {
 		_ = p.shown.Finish()
@@ -76,7 +75,7 @@ func (p *progress) end() {
 	}
 }
 
-// close takes the bar away when the work is over.
+// close removes the bar at the end of the work.
 func (p *progress) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -77,9 +77,8 @@ func (c *signCmd) Run(e *env) error {
 	return nil
 }
 
-// signOne swaps an object for itself, signed by sign and nobody else. One that is
-// not there is none to sign; one that somebody changes at the same moment is left
-// to the next try.
+// signOne signs an object with the keys sign and no others. It skips a missing object. If
+// somebody changes the object at the same moment, signOne fails, and the user tries again.
 func signOne(ctx context.Context, s artifacts.Store, o signed.Object, sign []artifacts.SignKey,
 	trust artifacts.Trust) error {
 	b, version, err := s.Get(ctx, o.Key, o.Limit)

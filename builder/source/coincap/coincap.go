@@ -1,8 +1,8 @@
 // Package coincap is the market as CoinCap knows it: a source of feeds (FEED.md).
 // Its API, version 3, is described at https://pro.coincap.io/api-docs; options, the key
-// and what it does not have: builder/source/README.md.
+// and its gaps: builder/source/README.md.
 //
-// # What is asked
+// # Requests
 //
 //	/assets, pages of 2,000           every time              assets, quotes, chains
 //	/exchanges, pages of 2,000        every half hour         exchanges
@@ -11,7 +11,7 @@
 // plans count credits, which grow with the answers; the quota (free; paid, with the
 // option quota) is in calls.
 //
-// # What becomes of it
+// # Fields
 //
 // The key and the slug of a row are the provider's id (bitcoin, binance).
 //
@@ -49,7 +49,7 @@ var plan = provider.Plan{
 
 const exchangesEvery = 30 * time.Minute
 
-// Opener returns what opens the source. It is a source.Opener.
+// Opener returns the source.Opener of this provider.
 func Opener(env provider.Env) source.Opener { return env.Opener(open) }
 
 func open(rest string, env provider.Env) (*provider.Source, error) {
@@ -60,7 +60,7 @@ func open(rest string, env provider.Env) (*provider.Source, error) {
 	return provider.NewSource(o, env, plan, func() provider.Market { return &market{} })
 }
 
-// market is what the provider said, in its own words.
+// market has the provider's answers, in its own terms.
 type market struct{ assets, exchanges []provider.Row }
 
 // Collect implements provider.Market.
@@ -112,7 +112,7 @@ func (m *market) Write(f *provider.Feed) {
 }
 
 // writeChains writes the chains that assets have tokens on, in the order of their
-// ids. Others than EVM chains have ids, too, but the provider names none.
+// ids. Other chains have ids, too, but the provider does not name them.
 func (m *market) writeChains(f *provider.Feed) {
 	members := map[string][]string{}
 	for _, asset := range m.assets {

@@ -1,9 +1,9 @@
 // Package coingecko is the market as CoinGecko knows it: a source of feeds
 // (FEED.md). Its API is described at https://docs.coingecko.com; options, keys and
-// what it does not have: builder/source/README.md. The key of a paid plan wins over
+// its gaps: builder/source/README.md. The key of a paid plan wins over
 // that of a free account: they have different hosts and headers.
 //
-// # What is asked
+// # Requests
 //
 //	                             demo         paid
 //	/coins/markets               every time   every time    quotes, names, logos
@@ -17,10 +17,10 @@
 //
 // Slow calls are made a few with each snapshot, largest category first: one of a
 // demo plan, so that the first round takes some days, and thirty of a paid one.
-// builder source says what this comes to in a month, and what the quota of the plan
-// (free, demo; basic, analyst, lite, enterprise) leaves of it.
+// builder source prints the calls of a month, and how many the quota of the plan (free,
+// demo; basic, analyst, lite, enterprise) allows.
 //
-// # What becomes of it
+// # Fields
 //
 // The key and the slug of a row are the provider's id (bitcoin). A coin whose id
 // changes is another coin to the service.
@@ -63,7 +63,7 @@ import (
 // name is the source's, of its database and of its recordings.
 const name = "coingecko"
 
-// plan is what an account may ask, and how often.
+// plan describes an account: what it may ask for, and how often.
 type plan struct {
 	provider.Plan
 	env   string // the variable with the key
@@ -77,10 +77,10 @@ const (
 	paidBase   = "https://pro-api.coingecko.com/api/v3"
 )
 
-// calls are those of a market of 21,498 coins, of 2026.
+// calls are the calls for the market of 2026, with 21,498 coins.
 var calls = map[string]int{"coins_markets": 87, "exchanges": 6, "categories/*": 700, "coins/*": 21_498}
 
-// The plans; what they cost in calls is in the package's comment.
+// The plans; the package comment has their calls.
 var (
 	keyless = plan{
 		Plan: provider.Plan{
@@ -112,7 +112,7 @@ const (
 	detailEvery  = 30 * 24 * time.Hour
 )
 
-// Opener returns what opens the source. It is a source.Opener.
+// Opener returns the source.Opener of this provider.
 func Opener(env provider.Env) source.Opener { return env.Opener(open) }
 
 func open(rest string, env provider.Env) (*provider.Source, error) {
@@ -148,7 +148,7 @@ func planOf(getenv func(string) string) plan {
 	return keyless
 }
 
-// market is what the provider said, in its own words.
+// market has the provider's answers, in its own terms.
 type market struct {
 	plan     plan
 	detailed bool // whether to ask for details
@@ -174,15 +174,15 @@ func marketsQuery(all bool) url.Values {
 	return q
 }
 
-// detailQuery leaves out what is most of a coin's details and not used.
+// detailQuery omits most of a coin's details, which are not used.
 var detailQuery = url.Values{
 	"localization": {"false"}, "tickers": {"false"}, "market_data": {"false"}, "community_data": {"false"},
 	"developer_data": {"false"},
 }
 
 var (
-	// reduceMembers keeps of a category's coins what writeCategories reads,
-	// reduceDetail of a coin's details what writeAsset reads.
+	// reduceMembers keeps the fields of a category's coins that writeCategories reads,
+	// reduceDetail those of a coin's details that writeAsset reads.
 	reduceMembers = provider.Keep("id")
 	reduceDetail  = provider.Keep("id", "links", "image")
 )

@@ -1,8 +1,8 @@
 // Package coinmarketcap is the market as CoinMarketCap knows it: a source of feeds
 // (FEED.md). Its API is described at https://coinmarketcap.com/api/documentation;
-// options, the key and what it does not have: builder/source/README.md.
+// options, the key and its gaps: builder/source/README.md.
 //
-// # What is asked
+// # Requests
 //
 //	/v1/cryptocurrency/listings/latest     every time             quotes
 //	/v1/cryptocurrency/map, all statuses   every 6 hours          assets, chains
@@ -14,12 +14,12 @@
 //
 // The plans count credits: one for each call and each further 200 coins of it, so
 // that all of some 9,000 coins cost 46 times what 200 do, the default. builder source
-// says what this comes to in a month, and what the quota of the plan (basic; hobbyist,
-// startup, standard, professional, enterprise) leaves of it. Slow calls are made two
+// prints the calls of a month, and how many the quota of the plan (basic; hobbyist,
+// startup, standard, professional, enterprise) allows. Slow calls are made two
 // with each snapshot. Some plans do not have the listings of exchanges, or categories:
 // these lists are then missing.
 //
-// # What becomes of it
+// # Fields
 //
 // The key of a row is the provider's id, a number, which stays the same when a
 // coin changes its name; the slug is the provider's.
@@ -86,7 +86,7 @@ const (
 	slowEvery       = 7 * 24 * time.Hour
 )
 
-// Opener returns what opens the source. It is a source.Opener.
+// Opener returns the source.Opener of this provider.
 func Opener(env provider.Env) source.Opener { return env.Opener(open) }
 
 func open(rest string, env provider.Env) (*provider.Source, error) {
@@ -103,14 +103,14 @@ func open(rest string, env provider.Env) (*provider.Source, error) {
 	return provider.NewSource(o, env, plan, func() provider.Market { return &market{wanted: coins} })
 }
 
-// market is what the provider said, in its own words.
+// market has the provider's answers, in its own terms.
 type market struct {
 	wanted int // coins with quotes; 0: all
 
 	listings, active, inactive, exchanges, categories []provider.Row
 	// members are the answers to /category, by its id.
 	members map[string]*provider.Answer
-	// infos and exchangeInfos are those of single coins and exchanges, by id.
+	// infos and exchangeInfos are the infos of single coins and exchanges, by id.
 	infos, exchangeInfos map[string]provider.Fields
 }
 
@@ -178,8 +178,8 @@ func (m *market) Collect(ctx context.Context, r provider.Round) error {
 	return err
 }
 
-// infos asks for what is known of single rows, in batches of ids that stay the same
-// when rows come and go; those of the first rows first.
+// infos asks for the infos of single rows, in batches of ids that stay the same when rows
+// come and go; the batches of the first rows come first.
 func infos(ctx context.Context, r provider.Round, kind, path string,
 	rows []provider.Row) (map[string]provider.Fields, error) {
 	var batches []string

@@ -15,14 +15,14 @@ func (m *market) Write(f *provider.Feed) {
 	m.writeChains(f)
 }
 
-// row begins a row with what all have.
+// row begins a row with the usual fields.
 func row(of provider.Fields, more ...provider.Field) []provider.Field {
 	return append([]provider.Field{
 		provider.Key("key", of.Get("id")), provider.Raw("name", of.Get("name")), provider.Raw("slug", of.Get("slug")),
 	}, more...)
 }
 
-// logo is that of the info, or where the picture of an id is, below base.
+// logo is the info's logo, or else the picture of the id, below base.
 func logo(info provider.Fields, base, id string) provider.Field {
 	if id == "" {
 		return provider.Raw("logo", nil)

@@ -3,7 +3,7 @@
 // https://docs.coinpaprika.com; options, the key of a paid plan and what it does not
 // have: builder/source/README.md.
 //
-// # What is asked
+// # Requests
 //
 //	/tickers                          for each snapshot       quotes
 //	/coins                            every half hour         assets
@@ -16,10 +16,10 @@
 // Slow calls are made a few with each snapshot: eight, of the free plan, until
 // all chains and then all coins with a rank have been asked for. So chains
 // appear one after the other, and links come from the largest coin to the
-// smallest. builder source says what this comes to in a month, and what the quota
-// of the plan (free; starter, pro, business, enterprise) leaves of it.
+// smallest. builder source prints the calls of a month, and how many the quota
+// of the plan (free; starter, pro, business, enterprise) allows.
 //
-// # What becomes of it
+// # Fields
 //
 // The key and the slug of a row are the provider's id (btc-bitcoin), which does
 // not change while a coin keeps its name and ticker. A coin whose id changes is
@@ -67,7 +67,7 @@ const (
 	keyEnv   = "COINPAPRIKA_API_KEY"
 )
 
-// calls are those for the platforms and ranked coins of 2026.
+// calls are the calls for the platforms and ranked coins of 2026.
 var calls = map[string]int{"contracts/*": 60, "coins/*": 8000}
 
 // The plans. The provider names only the calls that may be made in a month.
@@ -90,7 +90,7 @@ const (
 	detailEvery   = 30 * 24 * time.Hour
 )
 
-// Opener returns what opens the source. It is a source.Opener.
+// Opener returns the source.Opener of this provider.
 func Opener(env provider.Env) source.Opener { return env.Opener(open) }
 
 func open(rest string, env provider.Env) (*provider.Source, error) {
@@ -106,7 +106,7 @@ func open(rest string, env provider.Env) (*provider.Source, error) {
 	return provider.NewSource(o, env, plan, func() provider.Market { return &market{} })
 }
 
-// market is what the provider said, in its own words.
+// market has the provider's answers, in its own terms.
 type market struct {
 	tickers, coins, tags, exchanges, platforms []provider.Row
 	// contracts are the answers to /contracts/{platform}, and details those to
@@ -114,10 +114,10 @@ type market struct {
 	contracts, details map[string]*provider.Answer
 }
 
-// reduceDetail keeps of a coin's details what asset reads.
+// reduceDetail keeps the fields of a coin's details that asset reads.
 var reduceDetail = provider.Keep("id", "logo", "links", "whitepaper")
 
-// checkTexts is a Part.Check of an array of which more than half of the rows are texts.
+// checkTexts is a Part.Check for an array in which more than half of the rows are texts.
 func checkTexts(body []byte) (rows int, err error) {
 	n, err := provider.CheckArray(body)
 	if err != nil {

@@ -133,7 +133,7 @@ func contractors(contracts []provider.Row) (ids []string) {
 	return ids
 }
 
-// names are those of all coins, by id.
+// names returns the names of all coins, by id.
 func (m *market) names() map[string]string {
 	names := map[string]string{}
 	for _, rows := range [][]provider.Row{m.coins, m.tickers} {

@@ -221,7 +221,7 @@ func readLines(rows *pgconn.ResultReader) ([]byte, error) {
 	return out, nil
 }
 
-// fieldValue returns what the text of a column's value says, as JSON.
+// fieldValue converts the text of a column's value to JSON.
 func fieldValue(types *pgtype.Map, c pgconn.FieldDescription, text []byte) []byte {
 	switch {
 	case !utf8.Valid(text): // of a database without an encoding

@@ -41,7 +41,7 @@ func (m *moment) asset(place int) asset {
 	return a
 }
 
-// tag returns what tells the asset from all others, ever: its place, and its
+// tag returns a name that no other asset ever has: its place, and its
 // number there behind a low line. A low line, since a slug's words are joined by
 // hyphens and its last one is the tag.
 func (a *asset) tag() string {

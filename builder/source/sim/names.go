@@ -73,8 +73,8 @@ func (s *sharedWords) pick(h hash) string {
 // oddities are names with their symbols that have been found hard: other
 // scripts, letters that fold to others or not as one may think (Kelvin, long s,
 // sharp s, dotted and dotless i, final sigma, titlecase digraphs, Deseret),
-// combining marks, joined emoji, right-to-left text, what JSON and HTML escape,
-// and what a query string must encode.
+// combining marks, joined emoji, right-to-left text, and characters that JSON, HTML or
+// query strings escape.
 var oddities = [...]struct{ name, symbol string }{
 	{"龙币", "龙"}, {"柴犬金融", "柴犬"}, {"さくらコイン", "さくら"}, {"東京トークン", "東京"}, {"김치코인", "김치"},
 	{"Рубльчик", "РУБ"}, {"Снежинка", "Снег"}, {"Ёлка", "ЁЛК"}, {"Δραχμή", "ΔΡΧ"}, {"Οδυσσεύς", "ΟΔΣ"},

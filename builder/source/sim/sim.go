@@ -53,7 +53,7 @@ type Market struct {
 	exchanges, categories, chains int
 }
 
-// Open reads what stands behind sim: in a source's name: nothing, or a query
+// Open reads the part of a source's name after sim:, which is empty or a query
 // with assets (minAssets to maxAssets) and seed (a whole number from 0). It is
 // a source.Opener.
 func Open(_ context.Context, rest string) (source.Source, error) {
