@@ -16,7 +16,6 @@ import (
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/internal/lab/fakeapi"
 	"example.com/marketdata/loadtest/check"
-	"example.com/marketdata/loadtest/model"
 	"example.com/marketdata/loadtest/pace"
 	"example.com/marketdata/loadtest/result"
 	"go.uber.org/goleak"
@@ -29,8 +28,7 @@ var t0 = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 // A mixed run with the oracle, while snapshots change: nothing is wrong with a
 // right server, and one with a fault is found out.
 func TestRun(t *testing.T) {
-	worlds := []*model.Snapshot{fakeapi.NewWorld(t0, 80, 1), fakeapi.NewWorld(t0.Add(10*time.Minute), 80, 2),
-		fakeapi.NewWorld(t0.Add(20*time.Minute), 80, 3)}
+	worlds := fakeapi.NewWorlds(t0, 80, 1, 2, 3)
 	for _, tc := range []struct {
 		fault string
 		wrong bool
@@ -38,9 +36,7 @@ func TestRun(t *testing.T) {
 		{fakeapi.ZeroIsRefused, false}} {
 		t.Run("fault "+tc.fault, func(t *testing.T) {
 			store := memstore.New()
-			if err := fakeapi.Publish(context.Background(), store, worlds...); err != nil {
-				t.Fatal(err)
-			}
+			fakeapi.Publish(t, store, worlds...)
 			api := fakeapi.NewServer(worlds[0])
 			api.Break(tc.fault)
 			var asked atomic.Int64

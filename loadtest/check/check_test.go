@@ -39,12 +39,10 @@ func newBench(srv *fakeapi.Server, cfg check.Config) *bench {
 	return &bench{srv: srv, c: c, session: c.Session()}
 }
 
-func store(t *testing.T, worlds ...*model.Snapshot) artifacts.Store {
+func store(t *testing.T, worlds ...*fakeapi.World) artifacts.Store {
 	t.Helper()
 	s := memstore.New()
-	if err := fakeapi.Publish(context.Background(), s, worlds...); err != nil {
-		t.Fatal(err)
-	}
+	fakeapi.Publish(t, s, worlds...)
 	return s
 }
 
@@ -86,7 +84,7 @@ func (b *bench) ask(method, target string, expect check.Expect, headers ...strin
 func (b *bench) finish() *check.Report { return b.c.Finish(context.Background(), nil) }
 
 // traffic asks a little of everything.
-func (b *bench) traffic(n int, w *model.Snapshot) {
+func (b *bench) traffic(n int, w *fakeapi.World) {
 	r := rand.New(rand.NewPCG(3, 4))
 	pick := func(list ...string) string { return list[r.IntN(len(list))] }
 	for range n {
@@ -197,10 +195,7 @@ func describe(rep *check.Report) string {
 // One byte in one answer of a hundred thousand is wrong, while snapshots
 // change: it is found, and nothing else is.
 func TestOneByteInAHundredThousand(t *testing.T) {
-	var worlds []*model.Snapshot
-	for i := range 4 {
-		worlds = append(worlds, fakeapi.NewWorld(t0.Add(time.Duration(i)*10*time.Minute), 120, uint64(i)))
-	}
+	worlds := fakeapi.NewWorlds(t0, 120, 0, 1, 2, 3)
 	st := store(t, worlds...)
 	srv := fakeapi.NewServer(worlds[0])
 	n := 100_000
@@ -241,7 +236,8 @@ func TestOneByteInAHundredThousand(t *testing.T) {
 
 // A server that takes a body from one snapshot and the header from another.
 func TestMixedSnapshots(t *testing.T) {
-	a, z := fakeapi.NewWorld(t0, 60, 1), fakeapi.NewWorld(t0.Add(10*time.Minute), 60, 2)
+	worlds := fakeapi.NewWorlds(t0, 60, 1, 2)
+	a, z := worlds[0], worlds[1]
 	srv := fakeapi.NewServer(a, z)
 	srv.Break(fakeapi.MixesSnapshots)
 	b := newBench(srv, check.Config{Share: 1, Store: store(t, a, z)})
@@ -253,7 +249,8 @@ func TestMixedSnapshots(t *testing.T) {
 
 // A 304 about a body that the snapshot no longer has.
 func TestWrongNotModified(t *testing.T) {
-	a, z := fakeapi.NewWorld(t0, 60, 1), fakeapi.NewWorld(t0.Add(10*time.Minute), 60, 2)
+	worlds := fakeapi.NewWorlds(t0, 60, 1, 2)
+	a, z := worlds[0], worlds[1]
 	srv := fakeapi.NewServer(a)
 	b := newBench(srv, check.Config{Share: 1, Store: store(t, a, z), MaxPending: 1})
 	tag, _ := b.ask("GET", model.Prefix+"quotes", check.Success)
@@ -270,10 +267,7 @@ func TestWrongNotModified(t *testing.T) {
 
 // A pin may be gone when two newer snapshots are known, not before.
 func TestGone(t *testing.T) {
-	var worlds []*model.Snapshot
-	for i := range 3 {
-		worlds = append(worlds, fakeapi.NewWorld(t0.Add(time.Duration(i)*10*time.Minute), 40, 1))
-	}
+	worlds := fakeapi.NewWorlds(t0, 40, 1, 1, 1)
 	pin := t0.Add(-10 * time.Minute).Format(model.TimeFormat)
 	srv := fakeapi.NewServer(worlds[0])
 	b := newBench(srv, check.Config{Share: 1})
@@ -295,7 +289,8 @@ func TestGone(t *testing.T) {
 // Without the snapshot in the store answers are counted as not compared, and
 // the report says why.
 func TestUncompared(t *testing.T) {
-	a, z := fakeapi.NewWorld(t0, 40, 1), fakeapi.NewWorld(t0.Add(10*time.Minute), 40, 2)
+	worlds := fakeapi.NewWorlds(t0, 40, 1, 2)
+	a, z := worlds[0], worlds[1]
 	srv := fakeapi.NewServer(z)
 	b := newBench(srv, check.Config{Share: 1, Store: store(t, a)})
 	b.ask("GET", model.Prefix+"quotes", check.Success)

@@ -11,23 +11,20 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/internal/lab/fakeapi"
+	"example.com/marketdata/internal/lab/teststore"
 	"example.com/marketdata/loadtest/model"
 	"example.com/marketdata/loadtest/oracle"
 )
 
 var t0 = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-func load(t *testing.T, w *model.Snapshot) *oracle.Snapshot {
+func load(t *testing.T, store artifacts.Reader) *oracle.Snapshot {
 	t.Helper()
-	store := memstore.New()
-	if err := fakeapi.Publish(context.Background(), store, w); err != nil {
-		t.Fatal(err)
-	}
-	m, err := oracle.FindManifest(context.Background(), store, w.Time)
+	m, err := oracle.FindManifest(t.Context(), store, t0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := oracle.Load(context.Background(), store, m)
+	s, err := oracle.Load(t.Context(), store, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,6 +34,7 @@ func load(t *testing.T, w *model.Snapshot) *oracle.Snapshot {
 // A row that is not as the interface writes it is a fault of the snapshot, even
 // though every server that copies it agrees with the others.
 func TestFaultsOfTheSnapshot(t *testing.T) {
+	w := fakeapi.NewWorld(t0, 40, 1)
 	for name, change := range map[string]struct{ list, from, to string }{
 		"exponent":           {"quotes", `"1y":"[^"]*"`, `"1y":"1.2e1"`},
 		"trailing zero":      {"exchanges", `"taker":"0.25"`, `"taker":"0.250"`},
@@ -56,16 +54,20 @@ func TestFaultsOfTheSnapshot(t *testing.T) {
 		"number for a price": {"trending", `"price":"([^"]*)"`, `"price":$1`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := fakeapi.NewWorld(t0, 40, 1)
-			row := &w.Lists[change.list][0]
-			changed := regexp.MustCompile(change.from).ReplaceAllString(row.JSON, change.to)
-			if changed == row.JSON {
-				t.Fatalf("no %q in %s", change.from, row.JSON)
+			store, sort := memstore.New(), "id"
+			if change.list == "trending" {
+				sort = "board"
 			}
-			if row.JSON = changed; row.WithLinks != "" {
-				row.WithLinks = changed[:len(changed)-1] + `,"links":{"website":"","whitepaper":""}}`
-			}
-			if faults := load(t, w).Faults(); len(faults) != 1 {
+			fakeapi.Publish(t, store, w)
+			var changed string
+			teststore.EditRow(t, store, change.list, sort, func(row []byte) []byte {
+				changed = regexp.MustCompile(change.from).ReplaceAllString(string(row), change.to)
+				if changed == string(row) {
+					t.Fatalf("no %q in %s", change.from, row)
+				}
+				return []byte(changed)
+			})
+			if faults := load(t, store).Faults(); len(faults) != 1 {
 				t.Errorf("%d faults found in %s: %q", len(faults), changed, faults)
 			}
 		})
@@ -74,14 +76,13 @@ func TestFaultsOfTheSnapshot(t *testing.T) {
 
 func TestFindManifest(t *testing.T) {
 	ctx, store := context.Background(), memstore.New()
-	a, b := fakeapi.NewWorld(t0, 40, 1), fakeapi.NewWorld(t0.Add(10*time.Minute), 40, 1)
+	worlds := fakeapi.NewWorlds(t0, 40, 1, 1)
+	a, b := worlds[0], worlds[1]
 	if _, err := oracle.FindManifest(ctx, store, t0); !errors.Is(err, artifacts.ErrNotFound) {
 		t.Errorf("empty store: %v", err)
 	}
-	if err := fakeapi.Publish(ctx, store, a, b); err != nil {
-		t.Fatal(err)
-	}
-	for _, w := range []*model.Snapshot{a, b} {
+	fakeapi.Publish(t, store, a, b)
+	for _, w := range []*fakeapi.World{a, b} {
 		m, err := oracle.FindManifest(ctx, store, w.Time)
 		if err != nil || !m.Time.Equal(w.Time) {
 			t.Errorf("%v: %v", w.Time, err)
@@ -95,7 +96,9 @@ func TestFindManifest(t *testing.T) {
 // /global shows the change record of the snapshot's database, when it can be
 // shown.
 func TestChange(t *testing.T) {
-	s := load(t, fakeapi.NewWorld(t0, 40, 1))
+	published := memstore.New()
+	fakeapi.Publish(t, published, fakeapi.NewWorld(t0, 40, 1))
+	s := load(t, published)
 	q, _ := model.Parse(model.Prefix + "global")
 	for name, tc := range map[string]struct {
 		c    *model.Change

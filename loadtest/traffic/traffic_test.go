@@ -89,7 +89,7 @@ func TestReadDirectory(t *testing.T) {
 	}
 }
 
-func best(w *model.Snapshot) model.Row {
+func best(w *fakeapi.World) model.Row {
 	rows := w.Lists["assets"]
 	return rows[slices.IndexFunc(rows, func(r model.Row) bool { return r.Rank == 1 })]
 }
@@ -99,9 +99,7 @@ func best(w *model.Snapshot) model.Row {
 func TestScenarios(t *testing.T) {
 	w := fakeapi.NewWorld(t0, 230, 1)
 	st := memstore.New()
-	if err := fakeapi.Publish(context.Background(), st, w); err != nil {
-		t.Fatal(err)
-	}
+	fakeapi.Publish(t, st, w)
 	if len(traffic.Scenarios()) < 3 {
 		t.Fatalf("scenarios: %v", traffic.Scenarios())
 	}

@@ -50,7 +50,7 @@ const (
 // Server answers from worlds. It is safe for concurrent use.
 type Server struct {
 	mu     sync.RWMutex
-	worlds []*model.Snapshot // newest last
+	worlds []*World // newest last
 	fault  atomic.Value
 	// Spoil, when set, may change the body of an answer, by its number.
 	Spoil func(n uint64, body []byte) []byte
@@ -58,10 +58,10 @@ type Server struct {
 }
 
 // NewServer returns a server that has the worlds, the newest last.
-func NewServer(worlds ...*model.Snapshot) *Server { return &Server{worlds: worlds} }
+func NewServer(worlds ...*World) *Server { return &Server{worlds: worlds} }
 
 // Swap makes w the newest snapshot.
-func (s *Server) Swap(w *model.Snapshot) {
+func (s *Server) Swap(w *World) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.worlds = append(slices.Clip(s.worlds), w)
@@ -164,7 +164,7 @@ func (s *Server) answer(r *http.Request) model.Answer {
 		if !model.IsSnapshotTime(pin) {
 			return refuse(400, 40000, "BAD_REQUEST")
 		}
-		i := slices.IndexFunc(worlds, func(w *model.Snapshot) bool { return w.Time.Format(model.TimeFormat) == pin })
+		i := slices.IndexFunc(worlds, func(w *World) bool { return w.Time.Format(model.TimeFormat) == pin })
 		if i < 0 {
 			return refuse(410, 41000, "SNAPSHOT_GONE")
 		}
@@ -175,9 +175,9 @@ func (s *Server) answer(r *http.Request) model.Answer {
 	if s.has(RepeatsRow) && q.Offset > 0 {
 		q.Offset--
 	}
-	a := s.reordered(w, q).Answer(q, nil)
+	a := s.reordered(w.Snapshot, q).Answer(q, nil)
 	if s.has(FiltersOr) && len(q.Filters) > 0 {
-		a.Body = w.Answer(either(w, q), nil).Body
+		a.Body = w.Answer(either(w.Snapshot, q), nil).Body
 	}
 	a.Body, a.SnapshotTime = s.miswritten(a.Body, q), snapshot
 	return a

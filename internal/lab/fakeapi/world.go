@@ -1,34 +1,86 @@
-// Package fakeapi is a small market-data service over made-up data, for the
-// load tester's own tests: it publishes snapshots into a store and answers from
-// them as loadtest/model does or, when told so, with a fault.
+// Package fakeapi is a small market-data service over made-up data, for the load tester's own
+// tests: the real builder publishes its snapshots, and it answers from them as loadtest/model
+// does or, when told so, with a fault.
 package fakeapi
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/source"
+	"example.com/marketdata/internal/lab/teststore"
 	"example.com/marketdata/loadtest/model"
 )
 
-// NewWorld makes a snapshot of n assets and some of everything else. Names and
-// slugs hold what is hard to write, match and sort.
-func NewWorld(t time.Time, n int, seed uint64) *model.Snapshot {
+// World is a snapshot, and the market that it is of.
+type World struct {
+	*model.Snapshot
+	made
+	past []time.Time // of the first of several worlds
+}
+
+// made is a market of n assets and some of everything else. Names and slugs hold what is hard to
+// write, match and sort.
+type made struct {
+	n    int
+	seed uint64
+}
+
+// Files implements teststore.Content.
+func (m made) Files(at time.Time) source.Memory {
+	files := source.Memory{}
+	for name, text := range feed(rand.New(rand.NewPCG(m.seed, uint64(at.Unix()))), at, m.n) {
+		files[name] = []byte(text)
+	}
+	return files
+}
+
+// NewWorld returns the snapshot of a market of n assets.
+func NewWorld(t time.Time, n int, seed uint64) *World { return NewWorlds(t, n, seed)[0] }
+
+// NewWorlds returns a snapshot for each seed, the first of time t, each ten minutes after the one
+// before.
+func NewWorlds(t time.Time, n int, seeds ...uint64) (worlds []*World) {
 	w := model.New(model.Settings{MinMarketCap: "0", MinVolume: "0", Retain: time.Hour, History: n / 2})
-	const day = 24 * time.Hour
-	for _, ago := range []time.Duration{50 * day, 3 * day, 30 * time.Minute, 0} { // prices change in between
-		at := t.Add(-ago)
-		if _, err := w.Build(feed(rand.New(rand.NewPCG(seed, uint64(at.Unix()))), at, n), at); err != nil {
+	build := func(m made, at time.Time) {
+		files := model.Files{}
+		for name, text := range m.Files(at) {
+			files[name] = string(text)
+		}
+		if _, err := w.Build(files, at); err != nil {
 			panic(err)
 		}
 	}
-	return w.Newest()
+	const day = 24 * time.Hour
+	for i, seed := range seeds {
+		next := &World{made: made{n, seed}}
+		if i == 0 {
+			// Prices change in between.
+			next.past = []time.Time{t.Add(-50 * day), t.Add(-3 * day), t.Add(-30 * time.Minute)}
+			for _, at := range next.past {
+				build(next.made, at)
+			}
+		}
+		build(next.made, t.Add(time.Duration(i)*artifacts.Step))
+		next.Snapshot = w.Newest()
+		worlds = append(worlds, next)
+	}
+	return worlds
+}
+
+// Publish builds the worlds, oldest first, into a store that is empty or has those before.
+func Publish(tb testing.TB, store artifacts.Store, worlds ...*World) {
+	tb.Helper()
+	for _, w := range worlds {
+		teststore.Publish(tb, store, w.made, w.Time, teststore.Past(w.made, w.past...),
+			teststore.Settings(market.Settings{HistoryAssets: w.n / 2}), teststore.Retain(7*24*time.Hour))
+	}
 }
 
 func feed(r *rand.Rand, at time.Time, n int) model.Files {
@@ -92,156 +144,4 @@ func feed(r *rand.Rand, at time.Time, n int) model.Files {
 		out[name+".ndjson"] = text.String()
 	}
 	return out
-}
-
-// Publish writes the worlds, oldest first, into an empty store or on top of
-// those that Publish wrote before; all of them stay retained.
-func Publish(ctx context.Context, store artifacts.Store, worlds ...*model.Snapshot) error {
-	for _, w := range worlds {
-		if err := publish(ctx, store, w); err != nil {
-			return fmt.Errorf("publish %v: %w", w.Time, err)
-		}
-	}
-	return nil
-}
-
-func publish(ctx context.Context, store artifacts.Store, w *model.Snapshot) error {
-	m := &artifacts.Manifest{
-		Format: artifacts.Format, Time: w.Time, Database: "fake", Unicode: artifacts.FoldUnicodeVersion,
-		Counts:       map[string]int{},
-		RowsPerShard: 16, ShardsPerObject: 4, Global: artifacts.Global{
-			TotalMarketCap: w.TotalMarketCap, TotalVolume24h: w.TotalVolume}, Retained: []artifacts.Retained{},
-	}
-	p := &artifacts.Pointer{Format: artifacts.Format, Store: strings.Repeat("f", 32), Sequence: 1, Time: w.Time,
-		Nonce: "n", Published: w.Time}
-	b, version, err := store.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
-	if err == nil {
-		last, err := artifacts.ParsePointer(b)
-		if err != nil {
-			return err
-		}
-		p.Sequence = last.Sequence + 1
-		mb, _, err := store.Get(ctx, artifacts.ManifestKey(last.Manifest.Digest), artifacts.MaxManifestSize)
-		if err != nil {
-			return err
-		}
-		lm, err := artifacts.ParseManifest(mb)
-		if err != nil {
-			return err
-		}
-		m.Retained = append([]artifacts.Retained{{Time: last.Time, Manifest: last.Manifest}}, lm.Retained...)
-	}
-	put := func(key func(artifacts.Digest) string, b []byte) (artifacts.Ref, error) {
-		d := artifacts.Sum(b)
-		return artifacts.Ref{Digest: d, Size: int64(len(b))}, store.Put(ctx, key(d), b)
-	}
-	view := func(name, sort string, times []time.Time, all []model.Row) error {
-		v := artifacts.View{Collection: name, Sort: sort, Rows: len(all), Runs: len(all), Times: times}
-		for rows := range slices.Chunk(all, m.RowsPerShard*m.ShardsPerObject) {
-			from := len(v.Objects) * m.RowsPerShard * m.ShardsPerObject
-			ref, err := put(artifacts.ObjectKey, object(rows, m.RowsPerShard, from, sort == "id"))
-			if err != nil {
-				return err
-			}
-			o := artifacts.ViewObject{Ref: ref, Rows: len(rows)}
-			if sort == "id" {
-				o.First.ID = uint64(rows[0].ID)
-			}
-			v.Objects = append(v.Objects, o)
-		}
-		m.Views = append(m.Views, v)
-		return nil
-	}
-	for _, name := range model.Lists {
-		sort := "id"
-		if name == "trending" {
-			sort = "board"
-		}
-		if err := view(name, sort, nil, w.Lists[name]); err != nil {
-			return err
-		}
-	}
-	for i := range artifacts.HistoryWindows {
-		if err := publishHistory(view, w, &artifacts.HistoryWindows[i]); err != nil {
-			return err
-		}
-	}
-	if m.Ledger, err = put(artifacts.ObjectKey, []byte("no ledger")); err != nil {
-		return err
-	}
-	if p.Manifest, err = put(artifacts.ManifestKey, m.Encode()); err != nil {
-		return err
-	}
-	_, err = store.Swap(ctx, artifacts.CurrentKey, version, p.Encode())
-	return err
-}
-
-// publishHistory writes a window's listing and its points in blocks of three.
-func publishHistory(
-	view func(name, sort string, times []time.Time, rows []model.Row) error, w *model.Snapshot,
-	of *artifacts.HistoryWindow,
-) error {
-	var listed []model.Row
-	prices := map[time.Time]map[int64]string{}
-	series := w.Series[of.Name]
-	for _, id := range slices.Sorted(maps.Keys(series.Listed)) {
-		if !series.Listed[id] {
-			continue
-		}
-		listed = append(listed, model.Row{ID: id, JSON: fmt.Sprintf(`{"id":%d}`, id)})
-		for _, p := range series.Points(id) {
-			if prices[p.Time] == nil {
-				prices[p.Time] = map[int64]string{}
-			}
-			prices[p.Time][id] = p.Price
-		}
-	}
-	if err := view(of.Collection(), "id", nil, listed); err != nil {
-		return err
-	}
-	for times := range slices.Chunk(slices.SortedFunc(maps.Keys(prices), time.Time.Compare), 3) {
-		var rows []model.Row
-		for _, l := range listed {
-			row, some := make([]*string, len(times)), false
-			for i, t := range times {
-				if p, ok := prices[t][l.ID]; ok {
-					row[i], some = &p, true
-				}
-			}
-			if some {
-				b, err := json.Marshal(row)
-				if err != nil {
-					return err
-				}
-				rows = append(rows, model.Row{ID: l.ID, JSON: fmt.Sprintf(`{"id":%d,"prices":%s}`, l.ID, b)})
-			}
-		}
-		if err := view(of.Block(times[0]), "id", times, rows); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// object cuts rows into the shards of one object; from is the first one's
-// place in its view.
-func object(rows []model.Row, perShard, from int, byID bool) []byte {
-	var o artifacts.Object
-	for i := 0; i < len(rows); i += perShard {
-		part := rows[i:min(i+perShard, len(rows))]
-		in := &artifacts.ShardRows{FirstRun: from + i}
-		for _, r := range part {
-			in.RunLens = append(in.RunLens, 1)
-			in.Rows = append(in.Rows, []byte(r.JSON))
-			if r.WithLinks != "" {
-				in.Tails = append(in.Tails, []byte(r.WithLinks[len(r.JSON)-1:]))
-			}
-		}
-		first := artifacts.Fence{}
-		if byID {
-			first.ID = uint64(part[0].ID)
-		}
-		o.Add(artifacts.AppendShard(nil, in), len(part), first)
-	}
-	return o.Bytes()
 }

@@ -83,7 +83,20 @@ type Option func(*options)
 
 type options struct {
 	builder.Config
+	past []builder.PastFeed
 	edit func(*artifacts.Pointer)
+}
+
+// Settings sets what changes a snapshot besides its feed.
+func Settings(s market.Settings) Option { return func(o *options) { o.Settings = s } }
+
+// Past gives an empty store a past: what c was at these times, oldest first.
+func Past(c Content, times ...time.Time) Option {
+	return func(o *options) {
+		for _, at := range times {
+			o.past = append(o.past, builder.PastFeed{Time: at, Files: c.Files(at)})
+		}
+	}
 }
 
 // Edit changes the pointer before it is written, to what a builder would not write.
@@ -135,10 +148,15 @@ func Publish(tb testing.TB, store artifacts.Store, c Content, at time.Time, opts
 	}
 	o.Store, o.Source = &edited{store, o.edit}, content{c}
 	_, _, err := store.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
-	if ok && f.history > 0 && errors.Is(err, artifacts.ErrNotFound) {
-		feeds := append(past(f.past, at), builder.PastFeed{Name: "present", Time: at, Files: f.Files(at)})
+	empty := errors.Is(err, artifacts.ErrNotFound)
+	if ok && f.history > 0 && empty {
+		o.past = past(f.past, at)
+	}
+	switch {
+	case empty && o.past != nil:
+		feeds := append(o.past, builder.PastFeed{Time: at, Files: c.Files(at)})
 		_, err = newBuilder(tb, o.Config).Backfill(ctx, feeds)
-	} else if err == nil || errors.Is(err, artifacts.ErrNotFound) {
+	case empty || err == nil:
 		_, err = newBuilder(tb, o.Config).Build(ctx, at)
 	}
 	if err != nil {

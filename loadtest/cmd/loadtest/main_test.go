@@ -71,9 +71,7 @@ func TestExitStatus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := fakeapi.Publish(context.Background(), store, w); err != nil {
-		t.Fatal(err)
-	}
+	fakeapi.Publish(t, store, w)
 	api := fakeapi.NewServer(w)
 	api.Break(fakeapi.MatchesLower) // only the oracle sees it
 	faulty := httptest.NewServer(api)
