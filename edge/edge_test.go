@@ -46,9 +46,7 @@ func start(tb testing.TB, store artifacts.Reader, change func(*Config)) (e *Edge
 		change(&cfg)
 	}
 	e, err := New(context.Background(), cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	ok(tb, err)
 	tb.Cleanup(func() {
 		if tb.Failed() {
 			tb.Logf("/status of an edge: %+v", e.status())
@@ -83,9 +81,7 @@ func RunUntil(tb testing.TB, e *Edge) (stop func() error) {
 func newSignKey(tb testing.TB) artifacts.SignKey {
 	tb.Helper()
 	k, err := artifacts.NewSignKey(rand.Reader)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	ok(tb, err)
 	return k
 }
 
@@ -93,21 +89,15 @@ func newSignKey(tb testing.TB) artifacts.SignKey {
 func Get(tb testing.TB, addr net.Addr, path string, headers ...string) (int, string, http.Header) {
 	tb.Helper()
 	req, err := http.NewRequest(http.MethodGet, "http://"+addr.String()+path, nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	ok(tb, err)
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
 	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	ok(tb, err)
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	ok(tb, err)
 	return res.StatusCode, string(b), res.Header
 }
 
@@ -225,9 +215,7 @@ func TestUsage(t *testing.T) {
 		t.Errorf("a store of no known kind: %v", err)
 	}
 	e, err := New(context.Background(), Config{Reader: memstore.New(), Listen: "0.0.0.0:0", Admin: "127.0.0.1:0", AuthOff: true, Insecure: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	e.close()
 }
 
@@ -325,5 +313,13 @@ func TestHistoryApart(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	}
+}
+
+// ok ends the test if err is not nil.
+func ok(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

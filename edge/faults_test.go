@@ -680,9 +680,7 @@ func damage(tb testing.TB, dir, pattern string, spoil func(b []byte) []byte) {
 		if err != nil {
 			continue // an edge has just removed it
 		}
-		if err := os.WriteFile(path, spoil(b), 0o644); err != nil {
-			tb.Fatal(err)
-		}
+		ok(tb, os.WriteFile(path, spoil(b), 0o644))
 	}
 }
 
@@ -753,13 +751,9 @@ func TestRestarted(t *testing.T) {
 	n.stop()
 	cfg := edge.Config{Reader: faultstore.New(mem, on("", faultstore.Refuse)), Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true, CacheDir: dir}
 	e, err := edge.New(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	conn, err := net.Dial("tcp", e.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	defer conn.Close()
 	if _, err := io.WriteString(conn, "GET /openapi/v1/assets HTTP/1.1\r\nHost: edge\r\nConnection: close\r\n\r\n"); err != nil {
 		t.Fatal(err)
@@ -883,4 +877,12 @@ func TestDirTooSmall(t *testing.T) {
 	n.eventually("a cache folder that is too small", func(s status) bool {
 		return s.Caches.DiskBytes <= bound && s.Caches.OffDisk > 0 && strings.Contains(fmt.Sprint(s.Reasons), "--cache-dir-size is 32768 bytes")
 	})
+}
+
+// ok ends the test if err is not nil.
+func ok(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

@@ -25,9 +25,7 @@ func TestDiskFull(t *testing.T) {
 	const child = "EDGE_TEST_DISK_FULL"
 	if os.Getenv(child) == "" {
 		self, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestDiskFull$", "-test.count=1")
 		cmd.Env = append(os.Environ(), child+"=1")
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -44,14 +42,10 @@ func TestDiskFull(t *testing.T) {
 	crowd.more()
 
 	var before syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))
 	limit := before
 	limit.Cur = 1024
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
 	t.Cleanup(func() {
 		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
 			t.Error(err)

@@ -43,14 +43,10 @@ func TestFitConns(t *testing.T) {
 // and tells the next one.
 func TestFileLimit(t *testing.T) {
 	var before syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
 	set := func(limit syscall.Rlimit) {
 		t.Helper()
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
 	}
 	few := before
 	few.Cur = 64
@@ -61,9 +57,7 @@ func TestFileLimit(t *testing.T) {
 		Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	set(before) // both ends of the connections below are this process's
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if !strings.Contains(log.String(), "max_conns=32 asked=32768 files=64") {
 		t.Errorf("the log says %s", log.String())
 	}

@@ -52,21 +52,13 @@ func TestEveryFormat(t *testing.T) {
 			if err == nil {
 				err = json.Unmarshal(b, &kept)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			reader, err := stores.OpenReader(t.Context(), "file:"+filepath.Join(dir, "store"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			trust, err := artifacts.ParseTrustKey(kept.TrustKey)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			report, err := teststore.Check(reader)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			e, _ := start(t, reader, func(c *Config) { c.AuthOff, c.Trust = false, artifacts.Trust{trust} })
 			until(t, "the store of a format", func() bool {
 				return e.current() != nil && e.refresher.Status().Missing == 0 && e.watcher.Status().InForce == 1 && e.refresher.State().Change != nil
@@ -80,9 +72,7 @@ func TestEveryFormat(t *testing.T) {
 				if err == nil {
 					err = os.WriteFile(path, append(b, '\n'), 0o644)
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				ok(t, err)
 				return
 			}
 			if got, want := fmt.Sprint(*report), fmt.Sprint(*kept.Check); got != want {
@@ -120,9 +110,7 @@ func (k *keptAnswers) ask(t *testing.T, e *Edge, a *keptAnswer) {
 func put(t *testing.T, mem *memstore.Store, key func(artifacts.Digest) string, b []byte) artifacts.Ref {
 	t.Helper()
 	ref := artifacts.Ref{Digest: artifacts.Sum(b), Size: int64(len(b))}
-	if err := mem.Put(t.Context(), key(ref.Digest), b); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, mem.Put(t.Context(), key(ref.Digest), b))
 	return ref
 }
 
@@ -176,9 +164,7 @@ func TestNewerFormat(t *testing.T) {
 			m.Views[0].Objects = slices.Clone(m.Views[0].Objects)
 			o := &m.Views[0].Objects[0]
 			b, _, err := mem.Get(ctx, artifacts.ObjectKey(o.Digest), o.Size)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			o.Ref = put(t, mem, artifacts.ObjectKey, append([]byte("MDV2"), b[4:]...))
 			next.Manifest = put(t, mem, artifacts.ManifestKey, m.Encode())
 		},

@@ -25,13 +25,9 @@ func socketEdge(f *testing.F) string {
 	mem := memstore.New()
 	teststore.Publish(f, mem, teststore.NewFeed(300, 1), teststore.Start)
 	e, err := New(context.Background(), Config{Reader: mem, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true})
-	if err != nil {
-		f.Fatal(err)
-	}
+	ok(f, err)
 	path := filepath.Join(f.TempDir(), "edge")
-	if err := e.listener.Close(); err != nil {
-		f.Fatal(err)
-	}
+	ok(f, e.listener.Close())
 	if e.listener, err = net.Listen("unix", path); err != nil {
 		f.Fatal(err)
 	}
@@ -44,13 +40,9 @@ func socketEdge(f *testing.F) string {
 func exchange(t *testing.T, path string, raw []byte) *bufio.Reader {
 	t.Helper()
 	c, err := net.Dial("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(hostilePatience)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, c.SetDeadline(time.Now().Add(hostilePatience)))
 	// It may be answered and closed before all is sent.
 	sent := make(chan struct{})
 	go func() {
@@ -80,13 +72,9 @@ func answers(t *testing.T, r *bufio.Reader, head bool) []*response {
 			method = http.MethodHead
 		}
 		res, err := http.ReadResponse(r, &http.Request{Method: method})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		body, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		a := &response{status: res.StatusCode, header: res.Header, body: string(body), id: res.Header.Get("X-Request-Id")}
 		list = append(list, a)
 		if a.status == http.StatusContinue {

@@ -271,9 +271,7 @@ func TestInjection(t *testing.T) {
 			c := s.dial().send(raw)
 			c.sending.Wait()
 			// Some are the beginning of a head.
-			if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, c.Conn.(*net.TCPConn).CloseWrite())
 			if r := c.receive("GET"); r != nil {
 				asked++
 				if r.header.Get("Set-Cookie") != "" || r.header.Get("Injected") != "" || strings.Contains(r.body, s.key) || len(r.id) != reqid.Length {

@@ -71,17 +71,13 @@ func TestKeyLife(t *testing.T) {
 	e.becomes(made.Key, http.StatusOK)
 
 	next, err := e.registry.Rotate(t.Context(), made.ID, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	e.becomes(next.Key, http.StatusOK)
 	if got := e.status(made.Key); got != http.StatusOK {
 		t.Errorf("the old key, within the overlap: %d", got)
 	}
 	last, err := e.registry.Rotate(t.Context(), next.ID, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	e.becomes(last.Key, http.StatusOK)
 	e.becomes(next.Key, http.StatusUnauthorized)
 	if _, err := e.registry.Revoke(t.Context(), last.ID); err != nil {
@@ -110,9 +106,7 @@ func TestKeysThroughFaults(t *testing.T) {
 	until(t, "all objects", func() bool { return e.refresher.Status().Missing == 0 })
 
 	good, version, err := mem.Get(t.Context(), artifacts.KeysKey, artifacts.MaxKeySetSize)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	for reason, broken := range map[string][]byte{"corrupt": good[:len(good)/2], "unknown format": bytes.Replace(good, []byte(`"format":1`), []byte(`"format":2`), 1)} {
 		if version, err = mem.Swap(t.Context(), artifacts.KeysKey, version, broken); err != nil {
 			t.Fatal(err)
@@ -132,9 +126,7 @@ func TestKeysThroughFaults(t *testing.T) {
 	if got := e.status(made.Key); got != http.StatusOK {
 		t.Errorf("store away: %d", got)
 	}
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, stop())
 	e.Edge, stop = start(t, store, change)
 	e.reported("INTERRUPTED", faultstore.ErrFault.Error())
 	e.becomes(made.Key, http.StatusOK) // the snapshot is on disk, too
@@ -148,9 +140,7 @@ func TestKeysThroughFaults(t *testing.T) {
 	store.SetHook(nil)
 	e.becomes(made.Key, http.StatusUnauthorized)
 	e.reported("VALID", "")
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, stop())
 
 	// An edge that has never read a set cannot tell.
 	store.SetHook(away)
@@ -178,9 +168,7 @@ func TestKeysLost(t *testing.T) {
 	until(t, "all objects", func() bool { return e.refresher.Status().Missing == 0 })
 	lose := func(lost ...string) {
 		for _, key := range lost {
-			if err := mem.Delete(t.Context(), key); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, mem.Delete(t.Context(), key))
 		}
 	}
 	lose(artifacts.KeysKey)
@@ -190,22 +178,16 @@ func TestKeysLost(t *testing.T) {
 		if _, body, _ := Get(t, e.AdminAddr(), "/metrics"); !strings.Contains(body, `edge_store_object_lost{object="keys"} 1`) {
 			t.Error("no metric says that the key set is lost")
 		}
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, stop())
 		e.Edge, stop = start(t, mem, change)
 	}
 	if _, err := e.registry.Create(t.Context(), teststore.KeyRequest{Name: "n", Rate: 1, Burst: 1}); err == nil || !strings.Contains(err.Error(), "lost") {
 		t.Errorf("a key in the place of all that were lost: %v", err)
 	}
 	kept, err := os.ReadFile(filepath.Join(e.dir, artifacts.KeysKey))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	set, err := artifacts.ParseKeySet(kept)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if _, err := e.registry.Restore(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}

@@ -17,9 +17,7 @@ import (
 func TestNetworkFaults(t *testing.T) {
 	server := testserver.MinIO(t)
 	proxy, err := faultproxy.Start(strings.TrimPrefix(server.Endpoint, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	t.Cleanup(func() {
 		if err := proxy.Close(); err != nil {
 			t.Error(err)
@@ -27,9 +25,7 @@ func TestNetworkFaults(t *testing.T) {
 	})
 	open := func(address string) *s3store.Store {
 		s, err := s3store.Open(address, server.Options())
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		t.Cleanup(func() { s.Close() })
 		return s
 	}
@@ -39,15 +35,11 @@ func TestNetworkFaults(t *testing.T) {
 	quick := func(c *edge.Config) { c.Poll = 20 * time.Millisecond }
 	set := func(f faultproxy.Fault) {
 		t.Helper()
-		if err := proxy.Set(f); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, proxy.Set(f))
 	}
 	heal := func() {
 		t.Helper()
-		if err := proxy.Heal(); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, proxy.Heal())
 	}
 	newest := w.publish()
 	n := w.start(through, quick)

@@ -31,9 +31,7 @@ func TestReplay(t *testing.T) {
 	stores := map[string]func(t *testing.T, name string) artifacts.Store{
 		"folder": func(t *testing.T, _ string) artifacts.Store {
 			s, err := dirstore.Open(filepath.Join(t.TempDir(), "store"), dirstore.Options{Create: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			return s
 		},
 	}
@@ -41,9 +39,7 @@ func TestReplay(t *testing.T) {
 		server := testserver.MinIO(t)
 		stores["S3"] = func(t *testing.T, name string) artifacts.Store {
 			s, err := s3store.Open(server.URL(name), server.Options())
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			t.Cleanup(func() { s.Close() })
 			return s
 		}
@@ -299,14 +295,10 @@ func (r *replay) isNewest(what string) {
 // not signed by a key that is trusted, stands in /status.
 func TestKeptDamage(t *testing.T) {
 	raw, err := dirstore.Open(filepath.Join(t.TempDir(), "store"), dirstore.Options{Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	r := newReplay(t, raw, true)
 	until(t, "all objects", func() bool { return r.edge.refresher.Status().Missing == 0 })
-	if err := r.stop(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, r.stop())
 	r.polled.Reader = faultstore.New(memstore.New(), func(faultstore.Op) faultstore.Decision { return faultstore.Refuse })
 	problems := func() (names []string) {
 		for _, p := range r.edge.status().More.(More).Folder {
@@ -318,23 +310,15 @@ func TestKeptDamage(t *testing.T) {
 	for _, name := range []string{artifacts.KeysKey, artifacts.ChangeKey, artifacts.CurrentKey, "floor"} {
 		path := filepath.Join(r.dir, name)
 		whole, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		bad := bytes.Clone(whole)
 		bad[len(bad)/2] ^= 1
-		if err := os.WriteFile(path, bad, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(path, bad, 0o600))
 		r.start()
 		until(t, "a problem with "+name, func() bool { return slices.Contains(problems(), name) })
 		r.notOlder(name + " is damaged on disk")
-		if err := r.stop(); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, whole, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, r.stop())
+		ok(t, os.WriteFile(path, whole, 0o600))
 	}
 	r.sign = []artifacts.SignKey{newSignKey(t)}
 	r.start()

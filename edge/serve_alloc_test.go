@@ -43,9 +43,7 @@ func TestServeAllocatesNothing(t *testing.T) {
 		{"401", "/openapi/v1/quotes", nil, 401},
 	} {
 		conn, err := net.Dial("tcp", e.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		defer conn.Close()
 		client := &plainClient{tb: t, conn: conn, request: fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: edge.test\r\n%s\r\n",
 			c.target, strings.Join(append(c.headers, ""), "\r\n"))}

@@ -21,15 +21,11 @@ func FuzzKept(f *testing.F) {
 	p := teststore.Publish(f, mem, teststore.NewFeed(50, 1), teststore.Start)
 	pointer := p.Pointer.Encode()
 	manifest, _, err := mem.Get(context.Background(), artifacts.ManifestKey(p.Pointer.Manifest.Digest), artifacts.MaxManifestSize)
-	if err != nil {
-		f.Fatal(err)
-	}
+	ok(f, err)
 	change := (&artifacts.Change{Format: artifacts.Format, Database: "fixture", Time: teststore.Start, Snapshot: teststore.Start, Base: teststore.Start, Value: "0"}).Encode()
 	dir := f.TempDir()
 	cache, err := shards.New(shards.Config{Store: &store{Reader: mem, spoil: away}, Memory: 1, Dir: dir, Wait: time.Millisecond})
-	if err != nil {
-		f.Fatal(err)
-	}
+	ok(f, err)
 	f.Cleanup(cache.Close)
 	f.Add(pointer, manifest, change)
 	f.Add(pointer, manifest[:100], change)
@@ -42,12 +38,8 @@ func FuzzKept(f *testing.F) {
 			artifacts.ManifestKey(artifacts.Sum(manifest)): manifest,
 		} {
 			path := filepath.Join(dir, filepath.FromSlash(key))
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, b, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			ok(t, os.WriteFile(path, b, 0o644))
 			defer os.Remove(path)
 		}
 		r := NewRefresher(Config{Store: &store{Reader: mem, spoil: away}, Cache: cache, Dir: dir})

@@ -229,9 +229,7 @@ func TestHistoryWithoutADisk(t *testing.T) {
 		r := start(t, mem, t.TempDir(), func(c *Config, s *store) {
 			s.set(asked.count)
 			cache, err := shards.New(shards.Config{Store: s, Memory: 1 << 20, Dir: c.Dir, DirSize: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			t.Cleanup(cache.Close)
 			c.Cache, c.HistoryBytes = cache, 1<<30
 		})

@@ -82,9 +82,7 @@ func start(tb testing.TB, mem *memstore.Store, dir string, change func(*Config, 
 	tb.Helper()
 	s := &store{Reader: mem}
 	cache, err := shards.New(shards.Config{Store: s, Memory: 1 << 20, Dir: dir, Pause: time.Nanosecond})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	ok(tb, err)
 	cfg := Config{Store: s, Cache: cache, Dir: dir, Poll: 2 * time.Millisecond, MaxBackoff: 5 * time.Millisecond}
 	if change != nil {
 		change(&cfg, s)
@@ -171,9 +169,7 @@ func TestRefusals(t *testing.T) {
 	swap := func(p artifacts.Pointer) {
 		t.Helper()
 		v, err := mem.Swap(context.Background(), artifacts.CurrentKey, second.Version, p.Encode())
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		second.Version = v
 	}
 	stays := func(why string) {
@@ -200,14 +196,10 @@ func TestRefusals(t *testing.T) {
 	swap(newer)
 	stays("unknown format")
 	v, err := mem.Swap(context.Background(), artifacts.CurrentKey, second.Version, []byte("{"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	second.Version = v
 	stays("corrupt")
-	if err := mem.Delete(context.Background(), artifacts.CurrentKey); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, mem.Delete(context.Background(), artifacts.CurrentKey))
 	stays("no pointer any more")
 	if r.Counters.Refused.Load() < 5 {
 		t.Errorf("%d refusals counted", r.Counters.Refused.Load())
@@ -458,16 +450,12 @@ func TestIncompleteManifestIsRefused(t *testing.T) {
 	mem := memstore.New()
 	p := teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
 	cache, err := shards.New(shards.Config{Store: mem, Memory: 1, Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	defer cache.Close()
 	raw := p.Manifest.Encode()
 	spoil := func(change func(*artifacts.Manifest)) error {
 		var m artifacts.Manifest
-		if err := json.Unmarshal(raw, &m); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, json.Unmarshal(raw, &m))
 		change(&m)
 		s, err := newSnapshot(&m, artifacts.Digest{}, cache)
 		if err == nil {
@@ -475,9 +463,7 @@ func TestIncompleteManifestIsRefused(t *testing.T) {
 		}
 		return err
 	}
-	if err := spoil(func(*artifacts.Manifest) {}); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, spoil(func(*artifacts.Manifest) {}))
 	if err := spoil(func(m *artifacts.Manifest) { m.Unicode = "1.0" }); !errors.Is(err, artifacts.ErrFormat) {
 		t.Errorf("other Unicode tables: %v", err)
 	}
@@ -489,5 +475,13 @@ func TestIncompleteManifestIsRefused(t *testing.T) {
 	}
 	if err := spoil(func(m *artifacts.Manifest) { m.View("assets", "slug").Columns = nil }); !errors.Is(err, artifacts.ErrCorrupt) {
 		t.Errorf("without columns: %v", err)
+	}
+}
+
+// ok ends the test if err is not nil.
+func ok(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }
