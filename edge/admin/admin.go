@@ -1,17 +1,16 @@
-// Package admin serves what operators and orchestrators ask of an edge
-// (INTERFACE.md, "Listeners"), on a listener of its own that is not for the
-// public:
+// Package admin serves operators and orchestrators (INTERFACE.md, "Listeners") on a
+// listener that is not for the public:
 //
 //	/livez, /healthz   200: the process lives
-//	/readyz            200 when the edge can answer and is not draining, else
+//	/readyz            200 if the edge can answer and is not draining, else
 //	                   503 with the reason in a line
 //	/status            the state of the edge, as JSON; see [Status]
 //	/metrics           for Prometheus
-//	/debug/pprof/      profiles; for peers on this machine, unless all are let in
+//	/debug/pprof/      profiles, for peers on this machine unless Pprof is set
 //
-// There are no keys here. Whoever reaches the listener may ask everything, by an
-// address, as localhost, or by a name that was given: a page in a browser beside
-// the edge that has its own name point here (DNS rebinding) is answered 421.
+// No key is necessary. Whoever reaches the listener may request everything by an address, as
+// localhost, or by one of Hosts. Other names get 421, so that a page in a browser near the
+// edge cannot point its own name here (DNS rebinding).
 package admin
 
 import (
@@ -41,29 +40,27 @@ const (
 	writeTimeout = 2 * time.Minute
 )
 
-// Config says what an admin Server serves.
+// Config configures a Server.
 type Config struct {
-	// NotReady returns why the edge cannot answer, in a line, or "" when it
-	// can. Required.
+	// NotReady returns in a line why the edge cannot answer; "": it can. Required.
 	NotReady func() string
 	// Status returns the state of the edge. Required.
 	Status func() Status
-	// Metrics serves /metrics; nil: there are none.
+	// Metrics serves /metrics; nil: 404.
 	Metrics http.Handler
-	// Pprof lets peers on other machines have profiles, too.
+	// Pprof allows profiles for peers on other machines.
 	Pprof bool
-	// Hosts are the names, without a port, by which the listener is asked beside
-	// localhost and addresses.
+	// Hosts are the names of the listener, without a port, besides localhost and addresses.
 	Hosts []string
-	// Logger gets faults of the server itself; nil: they are dropped.
+	// Logger gets the server's own faults; nil: they are dropped.
 	Logger *slog.Logger
 }
 
 // The values of Status.Status.
 const (
-	// Healthy: a verified snapshot is in force, and what it comes from answers.
+	// Healthy means that a verified snapshot is in force and its source answers.
 	Healthy = "healthy"
-	// Degraded: something is not as it should be, though answers may go on.
+	// Degraded means that something is wrong, though the edge may still answer.
 	Degraded = "degraded"
 )
 
@@ -71,17 +68,17 @@ const (
 type Status struct {
 	// Status is Healthy or Degraded.
 	Status string `json:"status"`
-	// Reasons say why it is Degraded, in words; empty when it is not.
+	// Reasons say why the edge is Degraded; empty: it is not.
 	Reasons []string `json:"reasons"`
-	// State is of the snapshot: VALID, INITIALIZING before there is one,
-	// INTERRUPTED while the store is away or gives what is refused.
+	// State is that of the snapshot: INITIALIZING before the first one, INTERRUPTED while
+	// the store does not answer or the edge refuses its answers, else VALID.
 	State string `json:"state"`
 	// Since is when the state began.
 	Since time.Time `json:"since"`
-	// LastError is what the last try failed with; "": it succeeded.
+	// LastError is why the last poll failed; "": it succeeded.
 	LastError   string    `json:"last_error"`
 	LastErrorAt time.Time `json:"last_error_at,omitzero"`
-	// NotReady is what /readyz says; "": it is ready. The Server fills it in,
+	// NotReady is the reason from /readyz; "": the edge is ready. The Server sets NotReady
 	// and Draining.
 	NotReady string `json:"not_ready"`
 	Draining bool   `json:"draining"`
@@ -89,13 +86,12 @@ type Status struct {
 	// there is one.
 	Sequence     uint64    `json:"sequence"`
 	SnapshotTime time.Time `json:"snapshot_time,omitzero"`
-	// AgeSeconds is how long ago SnapshotTime was; 0 before there is one.
+	// AgeSeconds is the age of SnapshotTime; 0 before there is one.
 	AgeSeconds int64 `json:"age_seconds"`
-	// Caches and Keys are what the parts themselves say; Keys is null without
-	// authentication.
+	// Caches and Keys are reports of these parts; Keys is null without authentication.
 	Caches any `json:"caches"`
 	Keys   any `json:"keys"`
-	// More is whatever else there is to say.
+	// More is a further report.
 	More any `json:"more,omitempty"`
 }
 
@@ -106,7 +102,7 @@ type Server struct {
 	http     http.Server
 }
 
-// New returns a Server that is ready for Serve.
+// New returns a Server. Serve starts it.
 func New(cfg Config) (*Server, error) {
 	if cfg.NotReady == nil || cfg.Status == nil {
 		return nil, errors.New("admin: NotReady and Status are required")
@@ -129,7 +125,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Metrics != nil {
 		mux.Handle("GET /metrics", cfg.Metrics)
 	}
-	// Not cmdline: secrets may stand on the command line.
+	// Not cmdline: the command line may contain secrets.
 	mux.Handle("/debug/pprof/", s.local(pprof.Index))
 	mux.Handle("/debug/pprof/profile", s.local(pprof.Profile))
 	mux.Handle("/debug/pprof/symbol", s.local(pprof.Symbol))
@@ -144,7 +140,7 @@ func New(cfg Config) (*Server, error) {
 
 // Serve serves the connections of ln until Close, and then returns nil.
 func (s *Server) Serve(ln net.Listener) error {
-	// Idle connections would keep probes out.
+	// Idle connections would block probes.
 	s.http.SetKeepAlivesEnabled(false)
 	if err := s.http.Serve(netutil.LimitListener(ln, maxConns)); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %v: %w", ln.Addr(), err)
@@ -152,11 +148,10 @@ func (s *Server) Serve(ln net.Listener) error {
 	return nil
 }
 
-// SetDraining makes /readyz say from now on that the edge is going.
+// SetDraining makes /readyz report from now on that the edge drains.
 func (s *Server) SetDraining() { s.draining.Store(true) }
 
-// Close ends serving: it waits a moment for answers that are being written, and
-// closes all connections.
+// Close waits a moment for answers under way, and closes all connections.
 func (s *Server) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -203,13 +198,12 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(append(b, '\n'))
 }
 
-// named lets only requests through that are for an address, localhost or one of
-// Hosts. A request without a Host, of HTTP/1.0, is of a health check: browsers
-// send one.
+// named passes only requests for an address, localhost or one of Hosts. A request without a
+// Host, of HTTP/1.0, comes from a health check: browsers send a Host.
 func (s *Server) named(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, _, err := net.SplitHostPort(r.Host)
-		if err != nil { // there is no port
+		if err != nil { // no port
 			name = strings.TrimSuffix(strings.TrimPrefix(r.Host, "["), "]")
 		}
 		_, err = netip.ParseAddr(name)
@@ -223,7 +217,7 @@ func (s *Server) named(h http.Handler) http.Handler {
 	})
 }
 
-// local lets only peers on this machine through, unless all are let in.
+// local passes only peers on this machine, unless Pprof is set.
 func (s *Server) local(h http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		peer, err := netip.ParseAddrPort(r.RemoteAddr)
@@ -235,7 +229,7 @@ func (s *Server) local(h http.HandlerFunc) http.Handler {
 	})
 }
 
-// faults hands the lines of net/http's own log on.
+// faults passes on the lines of net/http's log.
 type faults struct{ log *slog.Logger }
 
 func (f faults) Write(p []byte) (int, error) {

@@ -1,6 +1,5 @@
-// Package reqid makes and checks the values of X-Request-Id
-// (INTERFACE.md, "Request ids"): a client's own is taken over when it is fit to
-// stand in a header and a log line, and is replaced otherwise.
+// Package reqid generates and checks the values of X-Request-Id (INTERFACE.md, "Request
+// ids"). An edge keeps a client's own id if it is safe in a header and a log line.
 package reqid
 
 import (
@@ -10,14 +9,14 @@ import (
 )
 
 const (
-	// maxLength is how long a client's own id may be, in bytes.
+	// maxLength bounds a client's own id, in bytes.
 	maxLength = 128
 	// Length is the length of a generated id, in bytes.
 	Length = 32
 )
 
-// Valid reports whether a client's own id is taken over: 1 to maxLength
-// characters of A-Z a-z 0-9 . _ : = + / -.
+// Valid reports whether an edge keeps a client's own id: 1 to maxLength characters of
+// A-Z a-z 0-9 . _ : = + / -.
 func Valid(id []byte) bool {
 	if len(id) < 1 || len(id) > maxLength {
 		return false

@@ -1,17 +1,17 @@
-// Package upstream names the states of what an edge follows: the store's
-// snapshots, its key set, the store of shared limits.
+// Package upstream names the states of an edge's sources: the store's snapshots, its key
+// set, and the store of shared limits.
 package upstream
 
 import "time"
 
-// State is how an edge stands with what it follows (INTERFACE.md, "Listeners").
+// State says whether a source answers an edge (INTERFACE.md, "Listeners").
 type State string
 
 // The states.
 const (
 	Initializing State = "INITIALIZING" // there was no answer yet
 	Valid        State = "VALID"        // the last attempt succeeded
-	// the last attempt failed, or its outcome was refused; what was known stays in force
+	// the last attempt failed, or the edge refused its result: the state before stays in force
 	Interrupted State = "INTERRUPTED"
 )
 
@@ -23,7 +23,7 @@ type Status struct {
 	State State `json:"state"`
 	// Since is when the state began.
 	Since time.Time `json:"since"`
-	// LastError is what the last attempt failed with; "": it succeeded.
+	// LastError is why the last attempt failed; "": it succeeded.
 	LastError   string    `json:"last_error,omitempty"`
 	LastErrorAt time.Time `json:"last_error_at,omitzero"`
 }
@@ -31,8 +31,7 @@ type Status struct {
 // Start returns the status at the start.
 func Start() Status { return Status{State: Initializing, Since: time.Now().UTC()} }
 
-// Set enters a state and reports whether it is another than before. Valid forgets
-// the last fault.
+// Set enters a state and reports whether the state changed. Valid clears the last fault.
 func (s *Status) Set(state State) (changed bool) {
 	if state == Valid {
 		s.LastError, s.LastErrorAt = "", time.Time{}
@@ -44,7 +43,7 @@ func (s *Status) Set(state State) (changed bool) {
 	return true
 }
 
-// Fail notes a fault.
+// Fail records a fault.
 func (s *Status) Fail(err error) {
 	s.LastError, s.LastErrorAt = err.Error(), time.Now().UTC()
 }
