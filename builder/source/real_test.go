@@ -115,29 +115,3 @@ func TestRecordedFeed(t *testing.T) {
 		t.Errorf("%d prices of 1e-18, %d unknown market caps", tiny, unknown)
 	}
 }
-
-func BenchmarkRead(b *testing.B) {
-	files := recordedFeed(b, "coingecko-2025")
-	size := 0
-	for _, f := range files {
-		size += len(f.Data)
-	}
-	b.SetBytes(int64(size))
-	b.ReportAllocs()
-	for b.Loop() {
-		if feed, _ := mustRead(b, FS(files), ReadOptions{}); len(feed.Assets) == 0 {
-			b.Fatal("no assets")
-		}
-	}
-}
-
-func BenchmarkInputDigest(b *testing.B) {
-	feed, _ := mustRead(b, FS(recordedFeed(b, "coingecko-2025")), ReadOptions{})
-	want := InputDigest(feed)
-	b.ReportAllocs()
-	for b.Loop() {
-		if InputDigest(feed) != want {
-			b.Fatal("the digest changes")
-		}
-	}
-}

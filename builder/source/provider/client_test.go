@@ -104,59 +104,45 @@ func TestGetSends(t *testing.T) {
 }
 
 func TestGetRetries(t *testing.T) {
+	type steps = []http.HandlerFunc
+	good := says("[1]")
+	to := func(where string) http.HandlerFunc { return status(302, "Location", where) }
+	const elsewhere = "redirected to another host, or too often"
 	for _, test := range []struct {
 		name  string
-		steps []http.HandlerFunc
+		steps steps
 		asked int
-		err   string // "": success
+		err   string // behind "GET /rows: "; "": success
 	}{
-		{"at once", []http.HandlerFunc{says("[1]")}, 1, ""},
-		{"after two failures", []http.HandlerFunc{status(500), status(503), says("[1]")}, 3, ""},
-		{"after a 429 without Retry-After", []http.HandlerFunc{status(429), says("[1]")}, 2, ""},
-		{"after a 408", []http.HandlerFunc{status(408), says("[1]")}, 2, ""},
-		{"JSON that breaks off", []http.HandlerFunc{says(`[{"id":1},{"i`), says("[1]")}, 2, ""},
-		{"a page of HTML", []http.HandlerFunc{says("<html>busy</html>"), says("[1]")}, 2, ""},
-		{"an error that says 200", []http.HandlerFunc{says(`{"status":{"error_code":429}}`), says("[1]")}, 2, ""},
-		{"never", []http.HandlerFunc{status(502)}, tries, `GET /rows: status 502: {"error": "no"}`},
-		{
-			"never JSON", []http.HandlerFunc{says("<html>")}, tries,
-			"GET /rows: the answer is not what was asked for: want a JSON array",
-		},
-		{"400", []http.HandlerFunc{status(400)}, 1, "GET /rows: status 400"},
-		{"401", []http.HandlerFunc{status(401)}, 1, "GET /rows: status 401"},
-		{"402", []http.HandlerFunc{status(402)}, 1, "GET /rows: status 402"},
-		{"404", []http.HandlerFunc{status(404, "Retry-After", "1")}, 1, "GET /rows: status 404"},
-		{"304 that was not asked for", []http.HandlerFunc{status(304)}, 1, "GET /rows: status 304"},
-		{
-			"redirected elsewhere", []http.HandlerFunc{status(302, "Location", "https://evil.example.test/rows")}, 1,
-			"GET /rows: redirected to another host, or too often",
-		},
-		{
-			"redirected to http", []http.HandlerFunc{status(302, "Location", "http://api.example.test/rows")}, 1,
-			"GET /rows: redirected to another host, or too often",
-		},
-		{
-			"redirected round and round", []http.HandlerFunc{status(302, "Location", "/rows")}, 1 + maxRedirects,
-			"GET /rows: redirected to another host, or too often",
-		},
-		{"redirected at home", []http.HandlerFunc{status(301, "Location", "/v2/rows"), says("[1]")}, 2, ""},
+		{"at once", steps{good}, 1, ""},
+		{"after two failures", steps{status(500), status(503), good}, 3, ""},
+		{"after a 429 without Retry-After", steps{status(429), good}, 2, ""},
+		{"after a 408", steps{status(408), good}, 2, ""},
+		{"JSON that breaks off", steps{says(`[{"id":1},{"i`), good}, 2, ""},
+		{"a page of HTML", steps{says("<html>busy</html>"), good}, 2, ""},
+		{"an error that says 200", steps{says(`{"status":{"error_code":429}}`), good}, 2, ""},
+		{"never", steps{status(502)}, tries, `status 502: {"error": "no"}`},
+		{"never JSON", steps{says("<html>")}, tries, "the answer is not what was asked for: want a JSON array"},
+		{"400", steps{status(400)}, 1, "status 400"},
+		{"401", steps{status(401)}, 1, "status 401"},
+		{"402", steps{status(402)}, 1, "status 402"},
+		{"404", steps{status(404, "Retry-After", "1")}, 1, "status 404"},
+		{"304 that was not asked for", steps{status(304)}, 1, "status 304"},
+		{"redirected elsewhere", steps{to("https://evil.example.test/rows")}, 1, elsewhere},
+		{"redirected to http", steps{to("http://api.example.test/rows")}, 1, elsewhere},
+		{"redirected round and round", steps{to("/rows")}, 1 + maxRedirects, elsewhere},
+		{"redirected at home", steps{to("/v2/rows"), good}, 2, ""},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &script{steps: test.steps}
-				res, err := getRows(t.Context(), clientOf(t, s, Plan{}))
-				switch {
-				case test.err == "" && err != nil:
-					t.Fatal(err)
-				case test.err == "" && res != "[1]":
-					t.Errorf("got %q", res)
-				case test.err != "" && (err == nil || !strings.HasPrefix(err.Error(), test.err)):
-					t.Errorf("got %v, want %s", err, test.err)
-				}
-				if len(s.times) != test.asked {
-					t.Errorf("%d requests, want %d", len(s.times), test.asked)
-				}
-			})
+		synctest.Test(t, func(t *testing.T) {
+			s := &script{steps: test.steps}
+			res, err := getRows(t.Context(), clientOf(t, s, Plan{}))
+			if test.err == "" && (err != nil || res != "[1]") ||
+				test.err != "" && (err == nil || !strings.HasPrefix(err.Error(), "GET /rows: "+test.err)) {
+				t.Errorf("%s: %q, %v, want %s", test.name, res, err, test.err)
+			}
+			if len(s.times) != test.asked {
+				t.Errorf("%s: %d requests, want %d", test.name, len(s.times), test.asked)
+			}
 		})
 	}
 }
