@@ -126,12 +126,10 @@ func (c *checker) refuse(what string, err error) error {
 // has no identity.
 func (c *checker) small(ctx context.Context, store string) error {
 	for _, o := range []struct {
-		what, key string
-		limit     int64
-	}{
-		{"identity", IdentityKey, MaxPointerSize}, {"change record", ChangeKey, MaxPointerSize}, {"key set", KeysKey, MaxKeySetSize},
-	} {
-		b, _, err := c.r.Get(ctx, o.key, o.limit)
+		what string
+		key  Key
+	}{{"identity", IdentityKey}, {"change record", ChangeKey}, {"key set", KeysKey}} {
+		b, _, err := c.r.Get(ctx, o.key, o.key.Limit())
 		if errors.Is(err, ErrNotFound) {
 			continue
 		}
@@ -150,7 +148,7 @@ func (c *checker) small(ctx context.Context, store string) error {
 	return nil
 }
 
-func (c *checker) get(ctx context.Context, key string, ref Ref) ([]byte, error) {
+func (c *checker) get(ctx context.Context, key Key, ref Ref) ([]byte, error) {
 	b, err := get(ctx, c.r, key, ref)
 	c.asked++
 	c.known[ref] = true
@@ -173,7 +171,7 @@ func (c *checker) manifest(ctx context.Context, ret Retained) (*Manifest, error)
 		m, err = ParseManifest(b)
 	}
 	if err != nil {
-		return nil, c.refuse(key, err)
+		return nil, c.refuse(key.String(), err)
 	}
 	if !m.Time.Equal(ret.Time) {
 		c.problem("%s: is of %v, not of %v", key, m.Time, ret.Time)
@@ -339,7 +337,7 @@ func (c *checker) object(ctx context.Context, ref Ref) (*summary, error) {
 	b, err := c.get(ctx, key, ref)
 	if err != nil {
 		c.summaries[ref] = nil
-		return nil, c.refuse(key, err)
+		return nil, c.refuse(key.String(), err)
 	}
 	p, err := summarizeObject(b)
 	if err != nil {
@@ -363,7 +361,7 @@ func (c *checker) ledger(ctx context.Context, m *Manifest) error {
 		refs, err = c.refs(b)
 	}
 	if err != nil {
-		return c.refuse("ledger "+key, err)
+		return c.refuse("ledger "+key.String(), err)
 	}
 	for _, ref := range refs {
 		c.known[ref] = true
@@ -373,9 +371,9 @@ func (c *checker) ledger(ctx context.Context, m *Manifest) error {
 			continue
 		}
 		c.ledgers[ref] = true
-		key := "ledger " + ObjectKey(ref.Digest)
-		if _, err := c.get(ctx, ObjectKey(ref.Digest), ref); err != nil {
-			if err := c.refuse(key, err); err != nil {
+		key := ObjectKey(ref.Digest)
+		if _, err := c.get(ctx, key, ref); err != nil {
+			if err := c.refuse("ledger "+key.String(), err); err != nil {
 				return err
 			}
 		}

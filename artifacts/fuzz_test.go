@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"path"
 	"reflect"
 	"strings"
 	"testing"
@@ -280,21 +281,34 @@ func FuzzDecompress(f *testing.F) {
 	})
 }
 
-// FuzzKeys: keys in a store and what they name go both ways.
+// FuzzKeys: a legal name is its key's, stays below the folder it is joined to,
+// and begins with legal prefixes only.
 func FuzzKeys(f *testing.F) {
 	d := Sum([]byte("x"))
-	f.Add(ObjectKey(d))
-	f.Add(ManifestKey(d))
-	f.Add("objects/../" + d.String())
-	f.Fuzz(func(t *testing.T, key string) {
-		if got, err := ParseObjectKey(key); err == nil && ObjectKey(got) != key {
-			t.Fatalf("%q names %v", key, got)
+	for _, name := range []string{
+		ObjectKey(d).String(), ManifestKey(d).String(), "objects/../" + d.String(), "current",
+		"a", "a/b", "../a", "a/./b", "a//b", "/a", ".tmp/x", `..\a`, "a/..", "%2e%2e/a",
+	} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if IsDecimal(name) && (!utf8.ValidString(name) || strings.Trim(name, "-.0123456789") != "") {
+			t.Fatalf("%q is a decimal", name)
 		}
-		if got, err := ParseManifestKey(key); err == nil && ManifestKey(got) != key {
-			t.Fatalf("%q names %v", key, got)
+		key, err := ParseKey(name)
+		if err != nil {
+			return
 		}
-		if IsDecimal(key) && (!utf8.ValidString(key) || strings.Trim(key, "-.0123456789") != "") {
-			t.Fatalf("%q is a decimal", key)
+		if key.String() != name {
+			t.Fatalf("the key of %q is %v", name, key)
+		}
+		if got := path.Join("/root", name); got != "/root/"+name {
+			t.Errorf("key %q joins to %q", name, got)
+		}
+		for i := range len(name) {
+			if err := CheckPrefix(name[:i]); err != nil {
+				t.Errorf("CheckPrefix(%q) = %v, and %q is legal", name[:i], err, name)
+			}
 		}
 	})
 }

@@ -22,7 +22,7 @@ type Identity struct {
 	Store string `json:"store"`
 	// Had lists the small objects that this store has had: CurrentKey, KeysKey. One
 	// of them that is missing was lost. Stores of earlier versions do not say.
-	Had []string `json:"had,omitempty"`
+	Had []Key `json:"had,omitempty"`
 }
 
 // Encode returns the identity's stored form.
@@ -53,7 +53,7 @@ type Numbered struct {
 
 // ParseNumbered reads what an object that moves, by its key, says of itself: a
 // pointer's number is its sequence, an identity has none.
-func ParseNumbered(key string, b []byte) (n Numbered, err error) {
+func ParseNumbered(key Key, b []byte) (n Numbered, err error) {
 	switch key {
 	case CurrentKey:
 		var p *Pointer

@@ -44,7 +44,7 @@ func ReadManifest(ctx context.Context, r Reader, ref Ref) (*Manifest, error) {
 	return ParseManifest(b)
 }
 
-func read(ctx context.Context, r Reader, key string, ref Ref) ([]byte, error) {
+func read(ctx context.Context, r Reader, key Key, ref Ref) ([]byte, error) {
 	b, err := get(ctx, r, key, ref)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", key, err)
@@ -52,7 +52,7 @@ func read(ctx context.Context, r Reader, key string, ref Ref) ([]byte, error) {
 	return b, nil
 }
 
-func get(ctx context.Context, r Reader, key string, ref Ref) ([]byte, error) {
+func get(ctx context.Context, r Reader, key Key, ref Ref) ([]byte, error) {
 	if ref.Size < 0 || ref.Size > MaxObjectSize {
 		return nil, fmt.Errorf("%w: named with %d bytes", ErrCorrupt, ref.Size)
 	}

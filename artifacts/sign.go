@@ -103,7 +103,7 @@ const signatureStart = `{"signatures":[`
 // one line, and a line with one signature by each key. What is signed is the
 // object's key in the store and its encoding, so that one of the objects
 // cannot be passed off as another. Without keys it returns body.
-func Sign(key string, body []byte, keys ...SignKey) []byte {
+func Sign(key Key, body []byte, keys ...SignKey) []byte {
 	if len(keys) == 0 {
 		return body
 	}
@@ -118,8 +118,8 @@ func Sign(key string, body []byte, keys ...SignKey) []byte {
 	return append(append(bytes.Clone(body), b...), '\n')
 }
 
-func signedMessage(key string, body []byte) []byte {
-	return append([]byte("marketdata "+key+"\n"), body...)
+func signedMessage(key Key, body []byte) []byte {
+	return append([]byte("marketdata "+key.String()+"\n"), body...)
 }
 
 // Unsigned returns a small object without its line of signatures.
@@ -156,7 +156,7 @@ type Trust []TrustKey
 
 // Verify returns nil when the small object b under the given store key is
 // signed by a key of t, and else an error that wraps ErrSignature.
-func (t Trust) Verify(key string, b []byte) error {
+func (t Trust) Verify(key Key, b []byte) error {
 	body, line := splitSigned(b)
 	if line == nil {
 		return fmt.Errorf("%w: %s is not signed, and only what is signed is trusted: use builder sign, or give no key", ErrSignature, key)

@@ -33,7 +33,7 @@ type Version string
 
 // Info describes one stored object, as List gives it.
 type Info struct {
-	Key  string
+	Key  Key
 	Size int64
 	// Modified is when the object was last written, by the store's clock.
 	Modified time.Time
@@ -46,11 +46,11 @@ type Reader interface {
 	// Get returns the whole object and its version. When the object is longer
 	// than limit bytes the error is ErrTooLarge, and no more than limit+1
 	// bytes were read. A key without an object gives ErrNotFound.
-	Get(ctx context.Context, key string, limit int64) ([]byte, Version, error)
+	Get(ctx context.Context, key Key, limit int64) ([]byte, Version, error)
 	// GetIf is Get for a caller that already holds version known: when that is
 	// still the object's version, the error is ErrNotModified and no body was
 	// transferred. With a zero known it is Get.
-	GetIf(ctx context.Context, key string, known Version, limit int64) ([]byte, Version, error)
+	GetIf(ctx context.Context, key Key, known Version, limit int64) ([]byte, Version, error)
 }
 
 // Clock is implemented by a Reader that can compare clocks.
@@ -68,10 +68,10 @@ type Store interface {
 	// Put writes an immutable object. The same bytes under the same key again
 	// succeed, and count as written now (Info.Modified). Other bytes give
 	// ErrConflict and change nothing, unless data are those that key is named
-	// after (see Names): then what is there is damaged, and is replaced. A
+	// after (see Key.Names): then what is there is damaged, and is replaced. A
 	// reader sees the whole object or none.
 	// The object is durable once a later Sync has returned.
-	Put(ctx context.Context, key string, data []byte) error
+	Put(ctx context.Context, key Key, data []byte) error
 	// Sync returns when everything that Put has reported as written before
 	// the call is durable.
 	Sync(ctx context.Context) error
@@ -79,12 +79,12 @@ type Store interface {
 	// means that there must be none. It returns the new version, durable.
 	// Another version gives ErrConflict, with nothing changed. After any
 	// other error the swap may or may not have happened: read it back.
-	Swap(ctx context.Context, key string, old Version, data []byte) (Version, error)
+	Swap(ctx context.Context, key Key, old Version, data []byte) (Version, error)
 	// List calls f for each object whose key begins with prefix, in no
 	// particular order, and stops at f's first error, which it returns.
 	List(ctx context.Context, prefix string, f func(Info) error) error
 	// Delete removes an object; one that is not there is no error.
-	Delete(ctx context.Context, key string) error
+	Delete(ctx context.Context, key Key) error
 	// Now returns the store's clock, the one that Info.Modified is read from.
 	Now(ctx context.Context) (time.Time, error)
 	// SelfTest proves that the store honours the conditions of Put and Swap,

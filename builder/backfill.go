@@ -116,7 +116,7 @@ func (b *build) backfill(ctx context.Context, feeds []PastFeed) (err error) {
 		return fmt.Errorf("no folder for intermediate results: %w: set TMPDIR to one that may be written", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	b.scratch = &scratch{Reader: b.Store, dir: dir, files: map[string]bool{}}
+	b.scratch = &scratch{Reader: b.Store, dir: dir, files: map[artifacts.Key]bool{}}
 
 	first, newest := feeds[0], feeds[len(feeds)-1]
 	if head.Manifest == nil || first.Time.After(head.Manifest.Time) {
@@ -302,12 +302,12 @@ func (b *build) advance(
 type scratch struct {
 	artifacts.Reader // what scratch does not hold
 	dir              string
-	files            map[string]bool // by key
-	root             artifacts.Ref   // of the newest ledger
+	files            map[artifacts.Key]bool // by key
+	root             artifacts.Ref          // of the newest ledger
 }
 
 // Get implements artifacts.Reader.
-func (s *scratch) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+func (s *scratch) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
 	if !s.files[key] {
 		return s.Reader.Get(ctx, key, limit)
 	}
@@ -315,8 +315,8 @@ func (s *scratch) Get(ctx context.Context, key string, limit int64) ([]byte, art
 	return b, "", err
 }
 
-func (s *scratch) file(key string) string {
-	return filepath.Join(s.dir, strings.ReplaceAll(key, "/", "-"))
+func (s *scratch) file(key artifacts.Key) string {
+	return filepath.Join(s.dir, strings.ReplaceAll(key.String(), "/", "-"))
 }
 
 // empty removes everything.
@@ -333,7 +333,7 @@ func (s *scratch) empty() error {
 
 // advance adds a ledger, and removes what it does not name.
 func (s *scratch) advance(next *ledger.Next) error {
-	needed := map[string]bool{}
+	needed := map[artifacts.Key]bool{}
 	s.root = artifacts.Ref{Digest: artifacts.Sum(next.Root), Size: int64(len(next.Root))}
 	refs, err := ledger.Refs(next.Root)
 	if err != nil {

@@ -179,7 +179,7 @@ func TestDeterminism(t *testing.T) {
 	dir, err := dirstore.Open(t.TempDir(), dirstore.Options{})
 	ok(t, err)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	var want map[string]string
+	var want map[artifacts.Key]string
 	for _, c := range []struct {
 		name  string
 		store artifacts.Store

@@ -123,7 +123,7 @@ func TestRace(t *testing.T) {
 						w.Seed = uint64(i)
 					}
 					var once sync.Once
-					meeting := tap(s, func(op, key string) {
+					meeting := tap(s, func(op string, key artifacts.Key) {
 						if op == "sync" {
 							once.Do(func() { ready.Done(); ready.Wait() })
 						}
@@ -199,7 +199,7 @@ func TestChangeFaults(t *testing.T) {
 		}
 	}
 	// Another job is always faster: bounded, and said.
-	busy := tap(s, func(op, key string) {
+	busy := tap(s, func(op string, key artifacts.Key) {
 		if op == "swap" {
 			if _, err := change.Record(context.Background(), s, func() time.Time { return time.Now() }); err != nil {
 				t.Error(err)

@@ -473,7 +473,7 @@ func TestGuardsDamaged(t *testing.T) {
 	if _, err := tryBuild(t.Context(), store, few); !errors.Is(err, ErrGuard) {
 		t.Errorf("half of the quotes: %v", err)
 	}
-	if r := mustBuild(t, store, next); len(r.Forced) != 1 || !strings.Contains(r.Forced[0], lost) {
+	if r := mustBuild(t, store, next); len(r.Forced) != 1 || !strings.Contains(r.Forced[0], lost.String()) {
 		t.Errorf("forced %q", r.Forced)
 	}
 }
@@ -481,11 +481,11 @@ func TestGuardsDamaged(t *testing.T) {
 // unread is a store that one object cannot be read from.
 type unread struct {
 	*memstore.Store
-	key string
+	key artifacts.Key
 	err error
 }
 
-func (s *unread) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+func (s *unread) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
 	if key == s.key {
 		return nil, "", s.err
 	}

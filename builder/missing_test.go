@@ -1,7 +1,6 @@
 package builder
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -10,11 +9,12 @@ import (
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/internal/lab/buildtest"
 )
 
 // missing returns the keys of what the head refers to itself and the store does
 // not hold whole.
-func missing(t *testing.T, s artifacts.Store) (keys []string) {
+func missing(t *testing.T, s artifacts.Store) (keys []artifacts.Key) {
 	t.Helper()
 	h := head(t, s)
 	refs := publish.Reached(h.Manifest)
@@ -45,9 +45,9 @@ func TestMissing(t *testing.T) {
 		next = next.Later(artifacts.Step)
 	}
 	all, outcomes := contents(t, first), map[string]int{}
-	for _, key := range slices.Sorted(maps.Keys(all)) {
+	for _, key := range buildtest.Keys(all) {
 		for _, cut := range []bool{false, true} {
-			s, whole := clone(t, first, func(string) bool { return true }), []byte(all[key])
+			s, whole := clone(t, first, func(artifacts.Key) bool { return true }), []byte(all[key])
 			var left []byte
 			if cut {
 				left = whole[:len(whole)/2]
@@ -57,12 +57,12 @@ func TestMissing(t *testing.T) {
 			switch {
 			case err != nil:
 				outcomes["stops"]++
-				if !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "builder repair") {
+				if !strings.Contains(err.Error(), key.String()) || !strings.Contains(err.Error(), "builder repair") {
 					t.Errorf("%s: %v", key, err)
 				}
 			case r.MissingObjects > 0:
 				outcomes["names"]++
-				if got := missing(t, s); !slices.Equal(r.Missing, []string{key}) || !slices.Equal(got, r.Missing) ||
+				if got := missing(t, s); !slices.Equal(r.Missing, []artifacts.Key{key}) || !slices.Equal(got, r.Missing) ||
 					r.MissingObjects != 1 {
 					t.Errorf("%s: names %d, %v; missing are %v", key, r.MissingObjects, r.Missing, got)
 				}

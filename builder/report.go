@@ -45,8 +45,8 @@ type Report struct {
 	Forced []string `json:"forced,omitempty"`
 	// Missing are the first of MissingObjects keys that the snapshot names and the store lacks, or
 	// holds cut: builder repair mends it.
-	MissingObjects int      `json:"missing_objects"`
-	Missing        []string `json:"missing,omitempty"`
+	MissingObjects int             `json:"missing_objects"`
+	Missing        []artifacts.Key `json:"missing,omitempty"`
 	// ObjectsWritten counts the immutable objects put, the manifest included. An object that the
 	// store was known to hold is not put again.
 	ObjectsWritten int   `json:"objects_written"`
@@ -128,7 +128,7 @@ func (r *Report) rows(src *source.Report) {
 	r.UnknownMembers, r.UnknownNatives, r.BadDataTimes = src.UnknownMembers, src.UnknownNatives, src.BadDataTimes
 }
 
-func (r *Report) missing(keys []string) {
+func (r *Report) missing(keys []artifacts.Key) {
 	r.MissingObjects, r.Missing = len(keys), keys[:min(len(keys), maxReportedRejections)]
 }
 

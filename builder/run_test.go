@@ -205,7 +205,7 @@ func TestRunStop(t *testing.T) {
 	mustBuild(t, s, w)
 	before := head(t, s).Pointer
 	ctx, cancel := context.WithCancel(t.Context())
-	stopping := tap(s, func(op, key string) {
+	stopping := tap(s, func(op string, key artifacts.Key) {
 		if op == "put" {
 			cancel()
 		}
@@ -250,7 +250,7 @@ type lateSwap struct {
 }
 
 func (s *lateSwap) Swap(
-	ctx context.Context, key string, old artifacts.Version, data []byte,
+	ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
 ) (artifacts.Version, error) {
 	v, err := s.Store.Swap(ctx, key, old, data)
 	if key == artifacts.CurrentKey && err == nil {

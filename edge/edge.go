@@ -184,7 +184,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	}); err != nil {
 		return nil, err
 	}
-	var verify func(key string, data []byte) error
+	var verify func(key artifacts.Key, data []byte) error
 	if len(cfg.Trust) > 0 {
 		verify = cfg.Trust.Verify
 	}
@@ -217,7 +217,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 		}
 		e.keys = &auth.Keys{Shared: e.limits}
 		e.watcher = auth.NewWatcher(e.keys, auth.Config{
-			Reader: cfg.Reader, Every: min(cfg.Poll, auth.DefaultEvery), File: filepath.Join(dir, artifacts.KeysKey), Floor: e.floor, Verify: verify, MaxAge: cfg.MaxKeyAge, Logger: cfg.Log,
+			Reader: cfg.Reader, Every: min(cfg.Poll, auth.DefaultEvery), File: filepath.Join(dir, artifacts.KeysKey.String()), Floor: e.floor, Verify: verify, MaxAge: cfg.MaxKeyAge, Logger: cfg.Log,
 		})
 		e.watcher.Load()
 		public.Keys = e.keys

@@ -252,7 +252,7 @@ func TestReady(t *testing.T) {
 	})
 	var lost atomic.Value
 	faults.SetHook(func(op faultstore.Op) faultstore.Decision {
-		if strings.HasPrefix(op.Key, artifacts.ObjectPrefix) && (lost.CompareAndSwap(nil, op.Key) || lost.Load() == op.Key) {
+		if op.Key.Kind() == artifacts.ObjectKind && (lost.CompareAndSwap(nil, op.Key) || lost.Load() == op.Key) {
 			return faultstore.Refuse
 		}
 		return faultstore.Pass

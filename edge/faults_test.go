@@ -393,7 +393,7 @@ func (c *crowd) always() {
 // on decides about the calls for keys that begin with a prefix.
 func on(prefix string, d faultstore.Decision) faultstore.Hook {
 	return func(op faultstore.Op) faultstore.Decision {
-		if strings.HasPrefix(op.Key, prefix) {
+		if strings.HasPrefix(op.Key.String(), prefix) {
 			return d
 		}
 		return faultstore.Pass
@@ -403,13 +403,13 @@ func on(prefix string, d faultstore.Decision) faultstore.Hook {
 // oneObject decides about the first object that is asked for.
 func oneObject(d faultstore.Decision) faultstore.Hook {
 	var once sync.Once
-	var one string
+	var one artifacts.Key
 	return func(op faultstore.Op) faultstore.Decision {
-		if !strings.HasPrefix(op.Key, artifacts.ObjectPrefix) {
+		if op.Key.Kind() != artifacts.ObjectKind {
 			return faultstore.Pass
 		}
 		once.Do(func() { one = op.Key })
-		return on(one, d)(op)
+		return on(one.String(), d)(op)
 	}
 }
 
@@ -433,9 +433,9 @@ func TestNextSnapshotInTrouble(t *testing.T) {
 		{"manifest cut short", on(artifacts.ManifestPrefix, faultstore.Truncate), "manifest"},
 		{"manifest missing", on(artifacts.ManifestPrefix, faultstore.Hide), "not found"},
 		{"manifest unavailable", on(artifacts.ManifestPrefix, faultstore.Refuse), "manifest"},
-		{"pointer cut short", on(artifacts.CurrentKey, faultstore.Truncate), "pointer"},
-		{"pointer missing", on(artifacts.CurrentKey, faultstore.Hide), "no pointer any more"},
-		{"pointer unavailable", on(artifacts.CurrentKey, faultstore.Refuse), "pointer"},
+		{"pointer cut short", on(artifacts.CurrentKey.String(), faultstore.Truncate), "pointer"},
+		{"pointer missing", on(artifacts.CurrentKey.String(), faultstore.Hide), "no pointer any more"},
+		{"pointer unavailable", on(artifacts.CurrentKey.String(), faultstore.Refuse), "pointer"},
 		{"store away", on("", faultstore.Refuse), "pointer"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -475,7 +475,7 @@ func TestWrongBitsInThePointer(t *testing.T) {
 	n.complete(first)
 	crowd := n.crowd()
 	for range 10 {
-		faults.SetHook(on(artifacts.CurrentKey, faultstore.Corrupt))
+		faults.SetHook(on(artifacts.CurrentKey.String(), faultstore.Corrupt))
 		before := n.status().More.Refused
 		next := w.publish()
 		n.eventually("refusals, or the snapshot", func(s status) bool {
@@ -509,7 +509,7 @@ func TestChangeRecordInTrouble(t *testing.T) {
 	}
 	says(`"1.5"`)
 	for i, d := range []faultstore.Decision{faultstore.Truncate, faultstore.Corrupt, faultstore.Refuse, faultstore.Block} {
-		faults.SetHook(on(artifacts.ChangeKey, d))
+		faults.SetHook(on(artifacts.ChangeKey.String(), d))
 		value := fmt.Sprintf("-2.%d", i+1)
 		w.change(value)
 		next := w.publish()
@@ -526,7 +526,7 @@ func TestChangeRecordInTrouble(t *testing.T) {
 
 // TestStartWithoutTheStore: 503 until it is there, and then everything.
 func TestStartWithoutTheStore(t *testing.T) {
-	for _, prefix := range []string{"", artifacts.CurrentKey, artifacts.ManifestPrefix} {
+	for _, prefix := range []string{"", artifacts.CurrentKey.String(), artifacts.ManifestPrefix} {
 		for _, d := range []faultstore.Decision{faultstore.Refuse, faultstore.Truncate} {
 			mem := memstore.New()
 			w, faults := newWorld(t, mem), faultstore.New(mem, on(prefix, d))
@@ -548,9 +548,9 @@ func TestStartWithoutTheStore(t *testing.T) {
 }
 
 // without returns what fails calls for the objects of one view.
-func without(p *teststore.Published, collection, sort string, d faultstore.Decision) (faultstore.Hook, string) {
+func without(p *teststore.Published, collection, sort string, d faultstore.Decision) (faultstore.Hook, artifacts.Key) {
 	key := artifacts.ObjectKey(p.Manifest.View(collection, sort).Objects[0].Digest)
-	return on(key, d), key
+	return on(key.String(), d), key
 }
 
 // TestOneObjectMissing: at the very first start an edge answers as soon as it
@@ -701,7 +701,7 @@ const objectFiles = artifacts.ObjectPrefix + "*/*"
 func TestDiskDamagedAtTheStart(t *testing.T) {
 	for name, spoil := range map[string]func(b []byte) []byte{"flipped": flip, "cut": half, "emptied": func([]byte) []byte { return nil }} {
 		for pattern, onDisk := range map[string]bool{
-			objectFiles: false, artifacts.ManifestPrefix + "*": false, artifacts.CurrentKey: false, artifacts.ChangeKey: true, "nothing": true,
+			objectFiles: false, artifacts.ManifestPrefix + "*": false, artifacts.CurrentKey.String(): false, artifacts.ChangeKey.String(): true, "nothing": true,
 		} {
 			t.Run(name+" "+strings.ReplaceAll(pattern, "/", "_"), func(t *testing.T) {
 				mem, dir := memstore.New(), t.TempDir()

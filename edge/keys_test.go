@@ -166,7 +166,7 @@ func TestKeysLost(t *testing.T) {
 	made := teststore.Key(t, mem, 1_000_000, 1_000_000)
 	e.becomes(made.Key, http.StatusOK)
 	until(t, "all objects", func() bool { return e.refresher.Status().Missing == 0 })
-	lose := func(lost ...string) {
+	lose := func(lost ...artifacts.Key) {
 		for _, key := range lost {
 			ok(t, mem.Delete(t.Context(), key))
 		}
@@ -184,7 +184,7 @@ func TestKeysLost(t *testing.T) {
 	if _, err := e.registry.Create(t.Context(), teststore.KeyRequest{Name: "n", Rate: 1, Burst: 1}); err == nil || !strings.Contains(err.Error(), "lost") {
 		t.Errorf("a key in the place of all that were lost: %v", err)
 	}
-	kept, err := os.ReadFile(filepath.Join(e.dir, artifacts.KeysKey))
+	kept, err := os.ReadFile(filepath.Join(e.dir, artifacts.KeysKey.String()))
 	ok(t, err)
 	set, err := artifacts.ParseKeySet(kept)
 	ok(t, err)

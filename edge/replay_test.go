@@ -50,7 +50,7 @@ func TestReplay(t *testing.T) {
 				t.Parallel() // it waits for polls most of the time
 				r := newReplay(t, open(t, signs), signs == "signed")
 				for _, restarts := range []bool{false, true} {
-					for _, key := range []string{artifacts.KeysKey, artifacts.ChangeKey, artifacts.CurrentKey} {
+					for _, key := range []artifacts.Key{artifacts.KeysKey, artifacts.ChangeKey, artifacts.CurrentKey} {
 						for _, way := range []string{"older", "deleted, then older", "other store", "cut", "jumped", "beyond 2^53", "no checksum"} {
 							r.put(key, way, restarts)
 						}
@@ -67,11 +67,11 @@ type polled struct {
 	keys, change, current atomic.Int64
 }
 
-func (p *polled) of(key string) *atomic.Int64 {
-	return map[string]*atomic.Int64{artifacts.KeysKey: &p.keys, artifacts.ChangeKey: &p.change, artifacts.CurrentKey: &p.current}[key]
+func (p *polled) of(key artifacts.Key) *atomic.Int64 {
+	return map[artifacts.Key]*atomic.Int64{artifacts.KeysKey: &p.keys, artifacts.ChangeKey: &p.change, artifacts.CurrentKey: &p.current}[key]
 }
 
-func (p *polled) GetIf(ctx context.Context, key string, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+func (p *polled) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
 	b, v, err := p.Reader.GetIf(ctx, key, known, limit)
 	if n := p.of(key); n != nil {
 		n.Add(1)
@@ -85,7 +85,7 @@ type replay struct {
 	t             *testing.T
 	raw           artifacts.Store
 	sign          []artifacts.SignKey
-	older, newest map[string][]byte
+	older, newest map[artifacts.Key][]byte
 	good, revoked string // keys
 	revokedID     string
 
@@ -131,10 +131,10 @@ func (r *replay) start() {
 	r.edge, r.stop = start(r.t, r.polled, func(c *Config) { c.AuthOff, c.Trust, c.CacheDir = false, trust, r.dir })
 }
 
-func (r *replay) read() map[string][]byte {
+func (r *replay) read() map[artifacts.Key][]byte {
 	r.t.Helper()
-	all := map[string][]byte{}
-	for _, key := range []string{artifacts.KeysKey, artifacts.ChangeKey, artifacts.CurrentKey} {
+	all := map[artifacts.Key][]byte{}
+	for _, key := range []artifacts.Key{artifacts.KeysKey, artifacts.ChangeKey, artifacts.CurrentKey} {
 		b, _, err := r.raw.Get(r.t.Context(), key, artifacts.MaxKeySetSize)
 		if err != nil && !errors.Is(err, artifacts.ErrNotFound) {
 			r.t.Fatal(err)
@@ -152,7 +152,7 @@ func (r *replay) change(store string, number uint64, value string) []byte {
 // forged returns the newest object of another store, or with another number,
 // signed by the true key, and with what must never show: a revoked key in force,
 // another change, an older manifest.
-func (r *replay) forged(key, store string, number func(uint64) uint64) []byte {
+func (r *replay) forged(key artifacts.Key, store string, number func(uint64) uint64) []byte {
 	r.t.Helper()
 	var b []byte
 	var err error
@@ -187,9 +187,9 @@ func (r *replay) forged(key, store string, number func(uint64) uint64) []byte {
 
 // put puts something in the place of an object, with a restart of the edge in
 // between or without, and the true object back in the end.
-func (r *replay) put(key, way string, restarts bool) {
+func (r *replay) put(key artifacts.Key, way string, restarts bool) {
 	r.t.Helper()
-	what := key + " " + way
+	what := key.String() + " " + way
 	if restarts {
 		what += ", restarted"
 		if err := r.stop(); err != nil {
@@ -237,7 +237,7 @@ func (r *replay) put(key, way string, restarts bool) {
 	r.isNewest(what)
 }
 
-func (r *replay) swap(key string, b []byte) {
+func (r *replay) swap(key artifacts.Key, b []byte) {
 	r.t.Helper()
 	_, version, err := r.raw.Get(r.t.Context(), key, artifacts.MaxKeySetSize)
 	if err == nil || errors.Is(err, artifacts.ErrNotFound) {
@@ -250,7 +250,7 @@ func (r *replay) swap(key string, b []byte) {
 
 // holds waits for polls of the object, and holds what is answered meanwhile
 // against what was newest.
-func (r *replay) holds(key, what string) {
+func (r *replay) holds(key artifacts.Key, what string) {
 	r.t.Helper()
 	from := r.polled.of(key).Load()
 	until(r.t, what+": polls", func() bool {
@@ -307,7 +307,7 @@ func TestKeptDamage(t *testing.T) {
 		}
 		return names
 	}
-	for _, name := range []string{artifacts.KeysKey, artifacts.ChangeKey, artifacts.CurrentKey, "floor"} {
+	for _, name := range []string{"keys", "change", "current", "floor"} {
 		path := filepath.Join(r.dir, name)
 		whole, err := os.ReadFile(path)
 		ok(t, err)

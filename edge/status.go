@@ -158,7 +158,7 @@ func (e *Edge) status() admin.Status {
 		amiss(true, "the cache folder has what cannot be used", p)
 	}
 	for _, key := range floor.Moving {
-		amiss(e.floor.IsMissing(key), "the store has lost its object "+key, "")
+		amiss(e.floor.IsMissing(key), "the store has lost its object "+key.String(), "")
 	}
 	fault := e.cache.DiskFault()
 	amiss(fault != "", "the cache folder cannot be written", fault)

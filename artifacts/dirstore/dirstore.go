@@ -40,11 +40,11 @@ type Store struct {
 
 	mu sync.Mutex
 	// dirty are the keys that were put and not made durable since.
-	dirty map[string]bool
+	dirty map[artifacts.Key]bool
 	// suspect are the keys that a failed Sync was to make durable. After a
 	// failed fsync the kernel may keep what it could not write as if it had:
 	// comparing with such a file, or another fsync of it, proves nothing.
-	suspect map[string]bool
+	suspect map[artifacts.Key]bool
 }
 
 var _ artifacts.Store = (*Store)(nil)
@@ -67,8 +67,8 @@ func Open(path string, o Options) (*Store, error) {
 		fsync:   (*os.File).Sync,
 		swap:    make(chan struct{}, 1),
 		syncing: make(chan struct{}, 1),
-		dirty:   map[string]bool{},
-		suspect: map[string]bool{},
+		dirty:   map[artifacts.Key]bool{},
+		suspect: map[artifacts.Key]bool{},
 	}
 	if o.Create {
 		err = s.create()

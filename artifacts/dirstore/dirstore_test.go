@@ -55,7 +55,7 @@ func swapAway(root string) error {
 func increment(ctx context.Context, s *Store) error {
 	for {
 		n := 0
-		b, v, err := s.Get(ctx, "current", 100)
+		b, v, err := s.Get(ctx, artifacts.CurrentKey, 100)
 		switch {
 		case err == nil:
 			n, err = strconv.Atoi(string(b))
@@ -65,7 +65,7 @@ func increment(ctx context.Context, s *Store) error {
 		if err != nil {
 			return err
 		}
-		if _, err := s.Swap(ctx, "current", v, strconv.AppendInt(nil, int64(n+1), 10)); !errors.Is(err, artifacts.ErrConflict) {
+		if _, err := s.Swap(ctx, artifacts.CurrentKey, v, strconv.AppendInt(nil, int64(n+1), 10)); !errors.Is(err, artifacts.ErrConflict) {
 			return err
 		}
 	}
@@ -91,7 +91,7 @@ func TestProcesses(t *testing.T) {
 	if err := g.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	b, _, err := s.Get(t.Context(), "current", 100)
+	b, _, err := s.Get(t.Context(), artifacts.CurrentKey, 100)
 	if want := strconv.Itoa(processes * swapsEach); err != nil || string(b) != want {
 		t.Errorf("%d processes, %d swaps each: current is %s, %v, want %s", processes, swapsEach, b, err, want)
 	}
@@ -134,7 +134,7 @@ func TestKilled(t *testing.T) {
 
 func number(t *testing.T, s *Store) int {
 	t.Helper()
-	b, _, err := s.Get(t.Context(), "current", 100)
+	b, _, err := s.Get(t.Context(), artifacts.CurrentKey, 100)
 	if errors.Is(err, artifacts.ErrNotFound) {
 		return 0
 	}
@@ -170,7 +170,7 @@ func TestMissingFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read := func() error { _, _, err := r.Get(ctx, "current", 10); return err }
+	read := func() error { _, _, err := r.Get(ctx, artifacts.CurrentKey, 10); return err }
 	if err := read(); err == nil || errors.Is(err, artifacts.ErrNotFound) {
 		t.Errorf("Get from a missing folder: %v", err)
 	}
@@ -182,7 +182,7 @@ func TestMissingFolder(t *testing.T) {
 	if err := read(); !errors.Is(err, artifacts.ErrNotFound) {
 		t.Errorf("Get from an empty folder: %v", err)
 	}
-	if err := s.Put(ctx, "objects/ab/cd", []byte("x")); err != nil {
+	if err := s.Put(ctx, artifacts.MustKey("objects/ab/cd"), []byte("x")); err != nil {
 		t.Fatal(err)
 	}
 
@@ -191,14 +191,14 @@ func TestMissingFolder(t *testing.T) {
 	}
 	for name, err := range map[string]error{
 		"reader's Get": read(),
-		"Get":          func() error { _, _, err := s.Get(ctx, "current", 10); return err }(),
-		"GetIf":        func() error { _, _, err := s.GetIf(ctx, "objects/ab/cd", "v", 10); return err }(),
-		"Put":          s.Put(ctx, "objects/ab/ef", nil),
+		"Get":          func() error { _, _, err := s.Get(ctx, artifacts.CurrentKey, 10); return err }(),
+		"GetIf":        func() error { _, _, err := s.GetIf(ctx, artifacts.MustKey("objects/ab/cd"), "v", 10); return err }(),
+		"Put":          s.Put(ctx, artifacts.MustKey("objects/ab/ef"), nil),
 		"Sync":         s.Sync(ctx),
-		"Swap":         func() error { _, err := s.Swap(ctx, "current", "", nil); return err }(),
+		"Swap":         func() error { _, err := s.Swap(ctx, artifacts.CurrentKey, "", nil); return err }(),
 		"List":         s.List(ctx, "", func(artifacts.Info) error { return nil }),
 		"List objects": s.List(ctx, "objects/", func(artifacts.Info) error { return nil }),
-		"Delete":       s.Delete(ctx, "current"),
+		"Delete":       s.Delete(ctx, artifacts.CurrentKey),
 		"Now":          func() error { _, err := s.Now(ctx); return err }(),
 		"SelfTest":     s.SelfTest(ctx),
 	} {
@@ -263,7 +263,7 @@ func TestStale(t *testing.T) {
 		t.Errorf("SelfTest left %v", got)
 	}
 	for _, prefix := range []string{"", "n"} {
-		if err := s.List(ctx, prefix, func(i artifacts.Info) error { return errors.New(i.Key) }); err != nil {
+		if err := s.List(ctx, prefix, func(i artifacts.Info) error { return errors.New(i.Key.String()) }); err != nil {
 			t.Errorf("List of %q gives %v", prefix, err)
 		}
 	}
@@ -327,22 +327,22 @@ func TestDurable(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(s.Put(ctx, "objects/ab/1", nil))
-	must(s.Put(ctx, "objects/cd/2", nil))
+	must(s.Put(ctx, artifacts.MustKey("objects/ab/1"), nil))
+	must(s.Put(ctx, artifacts.MustKey("objects/cd/2"), nil))
 	r.want(t, "Put")
 	must(s.Sync(ctx))
 	r.want(t, "Sync", "objects/ab/1", "objects/cd/2", "objects/ab", "objects/cd", "objects", ".")
 	must(s.Sync(ctx))
 	r.want(t, "Sync again")
-	must(s.Put(ctx, "objects/ab/1", nil))
-	must(s.Put(ctx, "objects/cd/3", nil))
-	must(s.Delete(ctx, "objects/cd/3"))
+	must(s.Put(ctx, artifacts.MustKey("objects/ab/1"), nil))
+	must(s.Put(ctx, artifacts.MustKey("objects/cd/3"), nil))
+	must(s.Delete(ctx, artifacts.MustKey("objects/cd/3")))
 	must(s.Sync(ctx))
 	r.want(t, "Sync after a put of what is there", "objects/ab/1", "objects/ab", "objects", ".")
-	v, err := s.Swap(ctx, "current", "", []byte("one"))
+	v, err := s.Swap(ctx, artifacts.CurrentKey, "", []byte("one"))
 	must(err)
 	r.want(t, "Swap that creates", tempFolder, ".")
-	_, err = s.Swap(ctx, "current", v, []byte("two"))
+	_, err = s.Swap(ctx, artifacts.CurrentKey, v, []byte("two"))
 	must(err)
 	r.want(t, "Swap that replaces", tempFolder, ".")
 	must(s.Sync(ctx))
@@ -363,7 +363,7 @@ func TestFailedSync(t *testing.T) {
 	for _, fail := range []string{"objects/ab/1", "objects/ab", "."} {
 		s := open(t, root)
 		r := record(s)
-		if err := s.Put(ctx, "objects/ab/1", []byte("x")); err != nil {
+		if err := s.Put(ctx, artifacts.MustKey("objects/ab/1"), []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 		r.fail = fail
@@ -372,7 +372,7 @@ func TestFailedSync(t *testing.T) {
 		}
 		r.fail = ""
 		before := stat(t, root)
-		if err := s.Put(ctx, "objects/ab/1", []byte("x")); err != nil {
+		if err := s.Put(ctx, artifacts.MustKey("objects/ab/1"), []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 		if os.SameFile(before, stat(t, root)) {
@@ -382,7 +382,7 @@ func TestFailedSync(t *testing.T) {
 			t.Fatal(err)
 		}
 		before = stat(t, root)
-		if err := s.Put(ctx, "objects/ab/1", []byte("x")); err != nil {
+		if err := s.Put(ctx, artifacts.MustKey("objects/ab/1"), []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 		if !os.SameFile(before, stat(t, root)) {
@@ -391,7 +391,7 @@ func TestFailedSync(t *testing.T) {
 	}
 
 	s := open(t, root)
-	if err := s.Put(ctx, "objects/ab/2", []byte("x")); err != nil {
+	if err := s.Put(ctx, artifacts.MustKey("objects/ab/2"), []byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(filepath.Join(root, "objects/ab/2")); err != nil {
@@ -400,20 +400,20 @@ func TestFailedSync(t *testing.T) {
 	if err := s.Sync(ctx); err == nil {
 		t.Error("Sync reports an object as durable that is gone")
 	}
-	v, err := s.Swap(ctx, "current", "", []byte("one"))
+	v, err := s.Swap(ctx, artifacts.CurrentKey, "", []byte("one"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := record(s)
 	r.fail = tempFolder
-	if _, err := s.Swap(ctx, "current", v, []byte("two")); err == nil || errors.Is(err, artifacts.ErrConflict) {
+	if _, err := s.Swap(ctx, artifacts.CurrentKey, v, []byte("two")); err == nil || errors.Is(err, artifacts.ErrConflict) {
 		t.Errorf("Swap whose file could not be written: %v", err)
 	}
-	if b, got, err := s.Get(ctx, "current", 10); err != nil || string(b) != "one" || got != v {
+	if b, got, err := s.Get(ctx, artifacts.CurrentKey, 10); err != nil || string(b) != "one" || got != v {
 		t.Errorf("after it current is %q of version %q, %v", b, got, err)
 	}
 	r.fail = "."
-	if _, err := s.Swap(ctx, "current", v, []byte("two")); err == nil || errors.Is(err, artifacts.ErrConflict) {
+	if _, err := s.Swap(ctx, artifacts.CurrentKey, v, []byte("two")); err == nil || errors.Is(err, artifacts.ErrConflict) {
 		t.Errorf("Swap that may not last: %v", err)
 	}
 }
@@ -433,7 +433,7 @@ func TestSyncWaits(t *testing.T) {
 	root := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, root)
-		if err := s.Put(t.Context(), "objects/ab/1", []byte("x")); err != nil {
+		if err := s.Put(t.Context(), artifacts.MustKey("objects/ab/1"), []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 		r := record(s)
@@ -465,7 +465,7 @@ func TestSyncWaits(t *testing.T) {
 		}
 		r.want(t, "three Syncs", "objects/ab/1", "objects/ab", "objects", ".")
 
-		if err := s.Put(t.Context(), "objects/ab/2", []byte("x")); err != nil {
+		if err := s.Put(t.Context(), artifacts.MustKey("objects/ab/2"), []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 		disk = make(chan struct{})
@@ -498,15 +498,15 @@ func TestLockWaits(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := s.Swap(ctx, "current", "", []byte("x")); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := s.Swap(ctx, artifacts.CurrentKey, "", []byte("x")); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Swap while another holds the lock: %v", err)
 	}
-	if _, _, err := s.Get(t.Context(), "current", 10); !errors.Is(err, artifacts.ErrNotFound) {
+	if _, _, err := s.Get(t.Context(), artifacts.CurrentKey, 10); !errors.Is(err, artifacts.ErrNotFound) {
 		t.Errorf("it wrote all the same: %v", err)
 	}
 	swapped := make(chan error, 1)
 	go func() {
-		_, err := s.Swap(t.Context(), "current", "", []byte("x"))
+		_, err := s.Swap(t.Context(), artifacts.CurrentKey, "", []byte("x"))
 		swapped <- err
 	}()
 	if err := lock.Close(); err != nil {
@@ -521,7 +521,7 @@ func TestLockWaits(t *testing.T) {
 func TestForeign(t *testing.T) {
 	ctx, root := t.Context(), t.TempDir()
 	s := open(t, root)
-	if err := s.Put(ctx, "objects/ab/1", []byte("x")); err != nil {
+	if err := s.Put(ctx, artifacts.MustKey("objects/ab/1"), []byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range []string{".hidden", "objects/.hidden", "objects/ä"} {
@@ -533,17 +533,17 @@ func TestForeign(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	err := s.List(ctx, "", func(i artifacts.Info) error { got = append(got, i.Key); return nil })
+	err := s.List(ctx, "", func(i artifacts.Info) error { got = append(got, i.Key.String()); return nil })
 	if err != nil || !slices.Equal(got, []string{"objects/ab/1"}) {
 		t.Errorf("List gives %v, %v", got, err)
 	}
-	if err := s.Put(ctx, "objects/ab", []byte("x")); err == nil || errors.Is(err, artifacts.ErrConflict) {
+	if err := s.Put(ctx, artifacts.MustKey("objects/ab"), []byte("x")); err == nil || errors.Is(err, artifacts.ErrConflict) {
 		t.Errorf("Put over a folder: %v", err)
 	}
-	if err := s.Put(ctx, "objects/ab/1/2", []byte("x")); err == nil || errors.Is(err, artifacts.ErrConflict) {
+	if err := s.Put(ctx, artifacts.MustKey("objects/ab/1/2"), []byte("x")); err == nil || errors.Is(err, artifacts.ErrConflict) {
 		t.Errorf("Put below an object: %v", err)
 	}
-	if _, _, err := s.Get(ctx, "objects/ab/1/2", 10); !errors.Is(err, artifacts.ErrNotFound) {
+	if _, _, err := s.Get(ctx, artifacts.MustKey("objects/ab/1/2"), 10); !errors.Is(err, artifacts.ErrNotFound) {
 		t.Errorf("Get below an object: %v", err)
 	}
 	err = s.List(ctx, "", func(artifacts.Info) error { return fs.SkipAll })
@@ -555,7 +555,7 @@ func TestForeign(t *testing.T) {
 // TestPipe: a pipe where an object should be is none, and is not waited for.
 func TestPipe(t *testing.T) {
 	dir := t.TempDir()
-	if err := syscall.Mkfifo(filepath.Join(dir, artifacts.CurrentKey), 0o600); err != nil {
+	if err := syscall.Mkfifo(filepath.Join(dir, artifacts.CurrentKey.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s, err := Open(dir, Options{})

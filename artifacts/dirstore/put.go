@@ -19,7 +19,7 @@ import (
 )
 
 // Put implements artifacts.Store.
-func (s *Store) Put(ctx context.Context, key string, data []byte) error {
+func (s *Store) Put(ctx context.Context, key artifacts.Key, data []byte) error {
 	err := ready(ctx, key)
 	if err == nil {
 		err = s.put(key, data)
@@ -30,7 +30,7 @@ func (s *Store) Put(ctx context.Context, key string, data []byte) error {
 	return nil
 }
 
-func (s *Store) put(key string, data []byte) error {
+func (s *Store) put(key artifacts.Key, data []byte) error {
 	s.mu.Lock()
 	rewrite := s.suspect[key]
 	s.mu.Unlock()
@@ -55,7 +55,7 @@ func (s *Store) put(key string, data []byte) error {
 				return err
 			}
 			continue
-		case same, artifacts.Names(key, data):
+		case same, key.Names(data):
 			replace = true
 		default:
 			return fmt.Errorf("%w: the store holds other bytes under this key", artifacts.ErrConflict)
@@ -72,7 +72,7 @@ func (s *Store) put(key string, data []byte) error {
 }
 
 // wrote notes that key must be made durable.
-func (s *Store) wrote(key string) {
+func (s *Store) wrote(key artifacts.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.suspect, key)
@@ -80,7 +80,7 @@ func (s *Store) wrote(key string) {
 }
 
 // holds reports whether key's object is data.
-func (s *Store) holds(key string, data []byte) (bool, error) {
+func (s *Store) holds(key artifacts.Key, data []byte) (bool, error) {
 	f, size, err := s.open(key)
 	if err != nil {
 		return false, err
@@ -105,7 +105,7 @@ func (s *Store) holds(key string, data []byte) (bool, error) {
 
 // write gives key the object data: in place of what is there, or else only
 // where nothing is (fs.ErrExist). sync, if any, makes the data durable first.
-func (s *Store) write(key string, data []byte, replace bool, sync func(*os.File) error) error {
+func (s *Store) write(key artifacts.Key, data []byte, replace bool, sync func(*os.File) error) error {
 	temp, err := s.temp(data, sync)
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (s *Store) write(key string, data []byte, replace bool, sync func(*os.File)
 	target := s.path(key)
 	err = place(temp, target)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = s.makeFolders(path.Dir(key)); err == nil {
+		if err = s.makeFolders(path.Dir(key.String())); err == nil {
 			err = place(temp, target)
 		}
 	}
@@ -151,7 +151,7 @@ func (s *Store) makeFolders(dir string) error {
 		if i < len(dir) && dir[i] != '/' {
 			continue
 		}
-		if err := os.Mkdir(s.path(dir[:i]), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := os.Mkdir(s.folder(dir[:i]), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}
@@ -171,7 +171,7 @@ func (s *Store) Sync(ctx context.Context) error {
 
 	s.mu.Lock()
 	keys := s.dirty
-	s.dirty = map[string]bool{}
+	s.dirty = map[artifacts.Key]bool{}
 	s.mu.Unlock()
 	err := s.syncKeys(ctx, keys)
 	if err == nil {
@@ -190,7 +190,7 @@ func (s *Store) Sync(ctx context.Context) error {
 }
 
 // syncKeys makes the keys' files durable, and the folders on the way to them.
-func (s *Store) syncKeys(ctx context.Context, keys map[string]bool) error {
+func (s *Store) syncKeys(ctx context.Context, keys map[artifacts.Key]bool) error {
 	folders := map[string]bool{}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(syncers)
@@ -203,14 +203,14 @@ func (s *Store) syncKeys(ctx context.Context, keys map[string]bool) error {
 		})
 	}
 	for key := range keys {
-		for dir := key; dir != "."; {
+		for dir := key.String(); dir != "."; {
 			dir = path.Dir(dir)
 			folders[dir] = true
 		}
 		flush(s.path(key))
 	}
 	for dir := range folders {
-		flush(s.path(dir))
+		flush(s.folder(dir))
 	}
 	return g.Wait()
 }

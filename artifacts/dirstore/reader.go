@@ -13,7 +13,6 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/internal/storekey"
 	"example.com/marketdata/internal/durable"
 )
 
@@ -39,12 +38,12 @@ func NewReader(path string) (*Reader, error) {
 }
 
 // Get implements artifacts.Reader.
-func (r *Reader) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+func (r *Reader) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
 	return r.GetIf(ctx, key, "", limit)
 }
 
 // GetIf implements artifacts.Reader.
-func (r *Reader) GetIf(ctx context.Context, key string, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+func (r *Reader) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
 	if err := ready(ctx, key); err != nil {
 		return nil, "", fmt.Errorf("get %.100s: %w", key, err)
 	}
@@ -59,11 +58,11 @@ func (r *Reader) GetIf(ctx context.Context, key string, known artifacts.Version,
 	return b, v, nil
 }
 
-func ready(ctx context.Context, key string) error {
+func ready(ctx context.Context, key artifacts.Key) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return storekey.Check(key)
+	return key.Check()
 }
 
 func version(b []byte) artifacts.Version {
@@ -71,11 +70,14 @@ func version(b []byte) artifacts.Version {
 	return artifacts.Version(fmt.Sprintf("%016x%016x", h.Hi, h.Lo))
 }
 
-// path returns the file of a key that was checked.
-func (r *Reader) path(key string) string { return filepath.Join(r.root, filepath.FromSlash(key)) }
+// path returns the file of a key.
+func (r *Reader) path(key artifacts.Key) string { return r.folder(key.String()) }
+
+// folder returns the path of a folder, or a file, below the store's own.
+func (r *Reader) folder(name string) string { return filepath.Join(r.root, filepath.FromSlash(name)) }
 
 // read returns the object of a key that was checked.
-func (r *Reader) read(key string, limit int64) ([]byte, error) {
+func (r *Reader) read(key artifacts.Key, limit int64) ([]byte, error) {
 	f, size, err := r.open(key)
 	if err != nil {
 		return nil, err
@@ -93,7 +95,7 @@ func (r *Reader) read(key string, limit int64) ([]byte, error) {
 
 // open opens the object of a key that was checked. A file in the store never
 // changes, so its size is the object's.
-func (r *Reader) open(key string) (*os.File, int64, error) {
+func (r *Reader) open(key artifacts.Key) (*os.File, int64, error) {
 	f, err := durable.Open(r.path(key))
 	if errors.Is(err, durable.ErrNotRegular) { // a folder: there are keys below this one
 		return nil, 0, artifacts.ErrNotFound

@@ -16,7 +16,7 @@ import (
 )
 
 // Swap implements artifacts.Store.
-func (s *Store) Swap(ctx context.Context, key string, old artifacts.Version, data []byte) (artifacts.Version, error) {
+func (s *Store) Swap(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte) (artifacts.Version, error) {
 	err := ready(ctx, key)
 	if err == nil {
 		err = s.locked(ctx, func() error { return s.replace(key, old, data) })
@@ -28,7 +28,7 @@ func (s *Store) Swap(ctx context.Context, key string, old artifacts.Version, dat
 }
 
 // replace swaps; the caller has the lock.
-func (s *Store) replace(key string, old artifacts.Version, data []byte) error {
+func (s *Store) replace(key artifacts.Key, old artifacts.Version, data []byte) error {
 	var have artifacts.Version
 	b, err := s.read(key, 1<<62)
 	switch {
@@ -49,9 +49,9 @@ func (s *Store) replace(key string, old artifacts.Version, data []byte) error {
 	}
 	// If the machine stops before this is done, the old object may be back;
 	// Swap has not returned yet.
-	for dir := key; dir != "."; {
+	for dir := key.String(); dir != "."; {
 		dir = path.Dir(dir)
-		if err := s.syncPath(s.path(dir)); err != nil {
+		if err := s.syncPath(s.folder(dir)); err != nil {
 			return err
 		}
 	}
@@ -118,7 +118,7 @@ func acquire(ctx context.Context, c chan struct{}) error {
 }
 
 // Delete implements artifacts.Store. The object may be back after a power cut.
-func (s *Store) Delete(ctx context.Context, key string) error {
+func (s *Store) Delete(ctx context.Context, key artifacts.Key) error {
 	err := ready(ctx, key)
 	if err == nil {
 		// A swap must not find an object and replace nothing.
@@ -130,7 +130,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-func (s *Store) remove(key string) error {
+func (s *Store) remove(key artifacts.Key) error {
 	s.mu.Lock()
 	delete(s.dirty, key)
 	delete(s.suspect, key)
@@ -146,7 +146,7 @@ func (s *Store) remove(key string) error {
 	return &fs.PathError{Op: "unlink", Path: s.path(key), Err: err}
 }
 
-func (s *Store) isFolder(key string) bool {
+func (s *Store) isFolder(key artifacts.Key) bool {
 	info, err := os.Lstat(s.path(key))
 	return err == nil && info.IsDir()
 }

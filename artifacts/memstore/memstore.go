@@ -18,7 +18,6 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/internal/selftest"
-	"example.com/marketdata/artifacts/internal/storekey"
 )
 
 // Store is an artifacts.Store in memory. Its zero value is not ready: see New.
@@ -26,7 +25,7 @@ type Store struct {
 	mu      sync.RWMutex // guards what follows
 	now     func() time.Time
 	changes uint64
-	objects map[string]object
+	objects map[artifacts.Key]object
 }
 
 type object struct {
@@ -41,7 +40,7 @@ var _ artifacts.Store = (*Store)(nil)
 func New() *Store {
 	return &Store{
 		now:     func() time.Time { return time.Now().UTC() },
-		objects: map[string]object{},
+		objects: map[artifacts.Key]object{},
 	}
 }
 
@@ -53,10 +52,10 @@ func (s *Store) SetClock(now func() time.Time) {
 	s.now = now
 }
 
-func ready(ctx context.Context, verb, key string) error {
+func ready(ctx context.Context, verb string, key artifacts.Key) error {
 	err := ctx.Err()
 	if err == nil {
-		err = storekey.Check(key)
+		err = key.Check()
 	}
 	if err != nil {
 		return fmt.Errorf("%s %.100s: %w", verb, key, err)
@@ -65,7 +64,7 @@ func ready(ctx context.Context, verb, key string) error {
 }
 
 // write replaces key's object. The caller holds mu.
-func (s *Store) write(key string, data []byte) artifacts.Version {
+func (s *Store) write(key artifacts.Key, data []byte) artifacts.Version {
 	s.changes++
 	v := artifacts.Version("m" + strconv.FormatUint(s.changes, 10))
 	s.objects[key] = object{data: data, version: v, modified: s.now()}
@@ -73,12 +72,12 @@ func (s *Store) write(key string, data []byte) artifacts.Version {
 }
 
 // Get implements artifacts.Reader. The bytes are the caller's own.
-func (s *Store) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+func (s *Store) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
 	return s.GetIf(ctx, key, "", limit)
 }
 
 // GetIf implements artifacts.Reader. The bytes are the caller's own.
-func (s *Store) GetIf(ctx context.Context, key string, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+func (s *Store) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
 	if err := ready(ctx, "get", key); err != nil {
 		return nil, "", err
 	}
@@ -97,7 +96,7 @@ func (s *Store) GetIf(ctx context.Context, key string, known artifacts.Version, 
 }
 
 // Put implements artifacts.Store. It copies data.
-func (s *Store) Put(ctx context.Context, key string, data []byte) error {
+func (s *Store) Put(ctx context.Context, key artifacts.Key, data []byte) error {
 	if err := ready(ctx, "put", key); err != nil {
 		return err
 	}
@@ -106,7 +105,7 @@ func (s *Store) Put(ctx context.Context, key string, data []byte) error {
 	defer s.mu.Unlock()
 	old, ok := s.objects[key]
 	same := ok && bytes.Equal(old.data, data)
-	if ok && !same && !artifacts.Names(key, data) {
+	if ok && !same && !key.Names(data) {
 		return fmt.Errorf("put %s: %w: the store holds other bytes under this key", key, artifacts.ErrConflict)
 	}
 	if same {
@@ -127,7 +126,7 @@ func (s *Store) Sync(ctx context.Context) error {
 }
 
 // Swap implements artifacts.Store. It copies data.
-func (s *Store) Swap(ctx context.Context, key string, old artifacts.Version, data []byte) (artifacts.Version, error) {
+func (s *Store) Swap(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte) (artifacts.Version, error) {
 	if err := ready(ctx, "swap", key); err != nil {
 		return "", err
 	}
@@ -143,13 +142,13 @@ func (s *Store) Swap(ctx context.Context, key string, old artifacts.Version, dat
 // List implements artifacts.Store. It shows the store as it was when List was
 // called, and f may call the store.
 func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) error) error {
-	if err := storekey.CheckPrefix(prefix); err != nil {
+	if err := artifacts.CheckPrefix(prefix); err != nil {
 		return fmt.Errorf("list: %w", err)
 	}
 	var infos []artifacts.Info
 	s.mu.RLock()
 	for key, o := range s.objects {
-		if strings.HasPrefix(key, prefix) {
+		if strings.HasPrefix(key.String(), prefix) {
 			infos = append(infos, artifacts.Info{Key: key, Size: int64(len(o.data)), Modified: o.modified})
 		}
 	}
@@ -169,7 +168,7 @@ func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) 
 }
 
 // Delete implements artifacts.Store.
-func (s *Store) Delete(ctx context.Context, key string) error {
+func (s *Store) Delete(ctx context.Context, key artifacts.Key) error {
 	if err := ready(ctx, "delete", key); err != nil {
 		return err
 	}

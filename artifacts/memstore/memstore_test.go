@@ -19,7 +19,7 @@ func TestClock(t *testing.T) {
 	s.SetClock(func() time.Time { return at })
 	check := func(want time.Time) {
 		t.Helper()
-		if err := s.Put(ctx, "objects/ab/cd", []byte("x")); err != nil {
+		if err := s.Put(ctx, artifacts.MustKey("objects/ab/cd"), []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 		if now, err := s.Now(ctx); err != nil || !now.Equal(want) {

@@ -126,16 +126,16 @@ func (r *reader) do(ctx context.Context, call, key string, try func() error) err
 	return last
 }
 
-func (r *reader) Get(ctx context.Context, key string, limit int64) (b []byte, v artifacts.Version, err error) {
-	err = r.do(ctx, "get", key, func() (err error) {
+func (r *reader) Get(ctx context.Context, key artifacts.Key, limit int64) (b []byte, v artifacts.Version, err error) {
+	err = r.do(ctx, "get", key.String(), func() (err error) {
 		b, v, err = r.inner.Get(ctx, key, limit)
 		return err
 	})
 	return b, v, err
 }
 
-func (r *reader) GetIf(ctx context.Context, key string, known artifacts.Version, limit int64) (b []byte, v artifacts.Version, err error) {
-	err = r.do(ctx, "get", key, func() (err error) {
+func (r *reader) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64) (b []byte, v artifacts.Version, err error) {
+	err = r.do(ctx, "get", key.String(), func() (err error) {
 		b, v, err = r.inner.GetIf(ctx, key, known, limit)
 		return err
 	})
@@ -147,13 +147,13 @@ type store struct {
 	inner artifacts.Store
 }
 
-func (s *store) Put(ctx context.Context, key string, data []byte) error {
-	return s.do(ctx, "put", key, func() error { return s.inner.Put(ctx, key, data) })
+func (s *store) Put(ctx context.Context, key artifacts.Key, data []byte) error {
+	return s.do(ctx, "put", key.String(), func() error { return s.inner.Put(ctx, key, data) })
 }
 
 func (s *store) Sync(ctx context.Context) error { return s.inner.Sync(ctx) }
 
-func (s *store) Swap(ctx context.Context, key string, old artifacts.Version, data []byte) (artifacts.Version, error) {
+func (s *store) Swap(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte) (artifacts.Version, error) {
 	return s.inner.Swap(ctx, key, old, data)
 }
 
@@ -171,8 +171,8 @@ func (s *store) List(ctx context.Context, prefix string, f func(artifacts.Info) 
 	})
 }
 
-func (s *store) Delete(ctx context.Context, key string) error {
-	return s.do(ctx, "delete", key, func() error { return s.inner.Delete(ctx, key) })
+func (s *store) Delete(ctx context.Context, key artifacts.Key) error {
+	return s.do(ctx, "delete", key.String(), func() error { return s.inner.Delete(ctx, key) })
 }
 
 func (s *store) Now(ctx context.Context) (now time.Time, err error) {

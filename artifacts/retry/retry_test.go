@@ -57,13 +57,13 @@ func TestTries(t *testing.T) {
 	o.Tries = 4
 	s := retry.New(faults, o)
 	calls := map[faultstore.Kind]func() error{
-		faultstore.Get:      func() error { _, _, err := s.Get(ctx, "current", 10); return err },
-		faultstore.GetIf:    func() error { _, _, err := s.GetIf(ctx, "current", "v", 10); return err },
-		faultstore.Put:      func() error { return s.Put(ctx, "objects/ab/cd", nil) },
+		faultstore.Get:      func() error { _, _, err := s.Get(ctx, artifacts.CurrentKey, 10); return err },
+		faultstore.GetIf:    func() error { _, _, err := s.GetIf(ctx, artifacts.CurrentKey, "v", 10); return err },
+		faultstore.Put:      func() error { return s.Put(ctx, artifacts.MustKey("objects/ab/cd"), nil) },
 		faultstore.Sync:     func() error { return s.Sync(ctx) },
-		faultstore.Swap:     func() error { _, err := s.Swap(ctx, "current", "", nil); return err },
+		faultstore.Swap:     func() error { _, err := s.Swap(ctx, artifacts.CurrentKey, "", nil); return err },
 		faultstore.List:     func() error { return s.List(ctx, "", func(artifacts.Info) error { return nil }) },
-		faultstore.Delete:   func() error { return s.Delete(ctx, "current") },
+		faultstore.Delete:   func() error { return s.Delete(ctx, artifacts.CurrentKey) },
 		faultstore.Now:      func() error { _, err := s.Now(ctx); return err },
 		faultstore.SelfTest: func() error { return s.SelfTest(ctx) },
 	}
@@ -83,7 +83,7 @@ func TestTries(t *testing.T) {
 
 	// A reader has the same bounds.
 	faults.Reset()
-	if _, _, err := retry.NewReader(faults, o).Get(ctx, "current", 10); !errors.Is(err, faultstore.ErrFault) || faults.Counts()[faultstore.Get].Calls != 4 {
+	if _, _, err := retry.NewReader(faults, o).Get(ctx, artifacts.CurrentKey, 10); !errors.Is(err, faultstore.ErrFault) || faults.Counts()[faultstore.Get].Calls != 4 {
 		t.Errorf("reader: %v after %v", err, faults.Counts())
 	}
 
@@ -93,11 +93,11 @@ func TestTries(t *testing.T) {
 	if err := calls[faultstore.Put](); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := s.Get(ctx, "current", 10)
-	_, v, _ := s.Get(ctx, "objects/ab/cd", 10)
-	_, _, unchanged := s.GetIf(ctx, "objects/ab/cd", v, 10)
-	conflict := s.Put(ctx, "objects/ab/cd", []byte("x"))
-	_, _, tooLarge := s.Get(ctx, "objects/ab/cd", -1)
+	_, _, err := s.Get(ctx, artifacts.CurrentKey, 10)
+	_, v, _ := s.Get(ctx, artifacts.MustKey("objects/ab/cd"), 10)
+	_, _, unchanged := s.GetIf(ctx, artifacts.MustKey("objects/ab/cd"), v, 10)
+	conflict := s.Put(ctx, artifacts.MustKey("objects/ab/cd"), []byte("x"))
+	_, _, tooLarge := s.Get(ctx, artifacts.MustKey("objects/ab/cd"), -1)
 	for _, c := range []struct{ err, want error }{
 		{err, artifacts.ErrNotFound}, {unchanged, artifacts.ErrNotModified}, {conflict, artifacts.ErrConflict}, {tooLarge, artifacts.ErrTooLarge},
 	} {
@@ -131,7 +131,7 @@ func TestListOnce(t *testing.T) {
 	}
 	faults.Reset()
 	faults.SetHook(nil)
-	if err := s.Put(ctx, "a", nil); err != nil {
+	if err := s.Put(ctx, artifacts.MustKey("a"), nil); err != nil {
 		t.Fatal(err)
 	}
 	faults.SetHook(func(faultstore.Op) faultstore.Decision { return faultstore.Lose })
@@ -154,7 +154,7 @@ func TestPauses(t *testing.T) {
 		s := retry.New(faults, retry.Options{
 			Tries: 6, Wait: time.Second, MaxWait: 4 * time.Second, Log: slog.New(slog.NewTextHandler(&log, nil)),
 		})
-		if err := s.Put(ctx, "a", nil); !errors.Is(err, faultstore.ErrFault) {
+		if err := s.Put(ctx, artifacts.MustKey("a"), nil); !errors.Is(err, faultstore.ErrFault) {
 			t.Fatal(err)
 		}
 		for i, want := range []time.Duration{1, 2, 4, 4, 4} {
@@ -170,7 +170,7 @@ func TestPauses(t *testing.T) {
 		at = nil
 		begin := time.Now()
 		s = retry.New(faults, retry.Options{Tries: 1000, Wait: time.Second, Total: 20 * time.Second})
-		if err := s.Put(ctx, "a", nil); !errors.Is(err, faultstore.ErrFault) {
+		if err := s.Put(ctx, artifacts.MustKey("a"), nil); !errors.Is(err, faultstore.ErrFault) {
 			t.Fatal(err)
 		}
 		if got := at[len(at)-1].Sub(begin); got > 20*time.Second || len(at) < 4 {
@@ -180,7 +180,7 @@ func TestPauses(t *testing.T) {
 		begin = time.Now()
 		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer cancel()
-		err := s.Put(short, "a", nil)
+		err := s.Put(short, artifacts.MustKey("a"), nil)
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, faultstore.ErrFault) {
 			t.Errorf("a context that ends in a pause: %v", err)
 		}

@@ -17,7 +17,6 @@ import (
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/internal/storekey"
 )
 
 // Bounds of a request's steps. None is a bound of the whole: that is the
@@ -157,7 +156,7 @@ func parseAddress(s string) (address, error) {
 	}
 	a := address{bucket: u.Host, prefix: strings.Trim(u.Path, "/")}
 	if a.prefix != "" {
-		if err := storekey.Check(a.prefix); err != nil {
+		if _, err := artifacts.ParseKey(a.prefix); err != nil {
 			return address{}, fmt.Errorf("prefix: %w", err)
 		}
 		a.prefix += "/"

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"example.com/marketdata/artifacts"
 )
 
 func TestParse(t *testing.T) {
@@ -154,7 +156,7 @@ func TestClockSkew(t *testing.T) {
 			}
 			return &http.Response{StatusCode: http.StatusForbidden, Header: h, Body: http.NoBody}, nil
 		})
-		_, _, err := s.Get(t.Context(), "current", 10)
+		_, _, err := s.Get(t.Context(), artifacts.CurrentKey, 10)
 		if skew, known := s.ClockSkew(); err == nil || !known || skew != c.want {
 			t.Errorf("%+v: skew %v, %v (%v)", c, skew, known, err)
 		}

@@ -20,7 +20,6 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/internal/selftest"
-	"example.com/marketdata/artifacts/internal/storekey"
 	"example.com/marketdata/internal/outside"
 )
 
@@ -100,20 +99,20 @@ func (s *Store) classify(err error) error {
 	return fmt.Errorf("%w: %s: %w", artifacts.ErrNoAccess, wrong, err)
 }
 
-func ready(ctx context.Context, key string) error {
+func ready(ctx context.Context, key artifacts.Key) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return storekey.Check(key)
+	return key.Check()
 }
 
 // Get implements artifacts.Reader.
-func (s *Store) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+func (s *Store) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
 	return s.GetIf(ctx, key, "", limit)
 }
 
 // GetIf implements artifacts.Reader.
-func (s *Store) GetIf(ctx context.Context, key string, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+func (s *Store) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
 	err := ready(ctx, key)
 	var b []byte
 	var v artifacts.Version
@@ -128,7 +127,7 @@ func (s *Store) GetIf(ctx context.Context, key string, known artifacts.Version, 
 
 // read is GetIf; an object that is too large gives its version all the same.
 func (s *Store) read(
-	ctx context.Context, key string, known artifacts.Version, limit int64,
+	ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
 ) ([]byte, artifacts.Version, error) {
 	watched, progress, stop := watch(ctx)
 	defer stop()
@@ -140,7 +139,7 @@ func (s *Store) read(
 }
 
 func (s *Store) readWatched(
-	ctx context.Context, progress func(), key string, known artifacts.Version, limit int64,
+	ctx context.Context, progress func(), key artifacts.Key, known artifacts.Version, limit int64,
 ) ([]byte, artifacts.Version, error) {
 	var opts minio.GetObjectOptions
 	if known != "" {
@@ -148,7 +147,7 @@ func (s *Store) readWatched(
 			return nil, "", err
 		}
 	}
-	body, info, _, err := s.client.GetObject(ctx, s.bucket, s.prefix+key, opts)
+	body, info, _, err := s.client.GetObject(ctx, s.bucket, s.prefix+key.String(), opts)
 	if err != nil {
 		return nil, "", s.classify(err)
 	}
@@ -187,7 +186,7 @@ func readBody(body io.Reader, size, limit int64) ([]byte, error) {
 // write writes an object if its version is old, a zero old meaning that there
 // is none, and returns the new version. The error is errRefused when the
 // condition does not hold, and may be ErrNotFound for an old that is not zero.
-func (s *Store) write(ctx context.Context, key string, old artifacts.Version, data []byte) (artifacts.Version, error) {
+func (s *Store) write(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte) (artifacts.Version, error) {
 	opts := minio.PutObjectOptions{
 		DisableContentSha256: true, // of each chunk; the whole is signed
 	}
@@ -197,7 +196,7 @@ func (s *Store) write(ctx context.Context, key string, old artifacts.Version, da
 		opts.SetMatchETag(string(old))
 	}
 	sum := sha256.Sum256(data)
-	info, err := s.client.PutObject(ctx, s.bucket, s.prefix+key, bytes.NewReader(data), int64(len(data)), "", hex.EncodeToString(sum[:]), opts)
+	info, err := s.client.PutObject(ctx, s.bucket, s.prefix+key.String(), bytes.NewReader(data), int64(len(data)), "", hex.EncodeToString(sum[:]), opts)
 	if err = s.classify(err); errors.Is(err, artifacts.ErrNotModified) {
 		err = fmt.Errorf("%w: %v", errRefused, err) // MinIO once answered so
 	}
@@ -211,7 +210,7 @@ func (s *Store) write(ctx context.Context, key string, old artifacts.Version, da
 }
 
 // Put implements artifacts.Store.
-func (s *Store) Put(ctx context.Context, key string, data []byte) error {
+func (s *Store) Put(ctx context.Context, key artifacts.Key, data []byte) error {
 	err := ready(ctx, key)
 	if err == nil {
 		err = s.put(ctx, key, data)
@@ -222,7 +221,7 @@ func (s *Store) Put(ctx context.Context, key string, data []byte) error {
 	return nil
 }
 
-func (s *Store) put(ctx context.Context, key string, data []byte) error {
+func (s *Store) put(ctx context.Context, key artifacts.Key, data []byte) error {
 	// Another process may write or delete the object between the requests:
 	// then begin anew. Three times in a row does not happen.
 	var err error
@@ -235,7 +234,7 @@ func (s *Store) put(ctx context.Context, key string, data []byte) error {
 		switch {
 		case errors.Is(rerr, artifacts.ErrNotFound):
 			continue // deleted, or not quite there yet
-		case other && artifacts.Names(key, data): // what is there is damaged
+		case other && key.Names(data): // what is there is damaged
 		case other:
 			return fmt.Errorf("%w: the store holds other bytes under this key", artifacts.ErrConflict)
 		case rerr != nil:
@@ -258,7 +257,7 @@ func (s *Store) Sync(ctx context.Context) error {
 }
 
 // Swap implements artifacts.Store.
-func (s *Store) Swap(ctx context.Context, key string, old artifacts.Version, data []byte) (artifacts.Version, error) {
+func (s *Store) Swap(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte) (artifacts.Version, error) {
 	err := ready(ctx, key)
 	var v artifacts.Version
 	if err == nil {
@@ -278,7 +277,7 @@ func (s *Store) Swap(ctx context.Context, key string, old artifacts.Version, dat
 // List implements artifacts.Store. What no Put or Swap can have written, by its
 // name, is left out.
 func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) error) error {
-	if err := storekey.CheckPrefix(prefix); err != nil {
+	if err := artifacts.CheckPrefix(prefix); err != nil {
 		return fmt.Errorf("list %.100s: %w", prefix, err)
 	}
 	for o := range s.client.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{
@@ -287,8 +286,9 @@ func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) 
 		if o.Err != nil {
 			return fmt.Errorf("list %.100s: %w", prefix, s.classify(o.Err))
 		}
-		key, ok := strings.CutPrefix(o.Key, s.prefix)
-		if !ok || storekey.Check(key) != nil {
+		name, ok := strings.CutPrefix(o.Key, s.prefix)
+		key, err := artifacts.ParseKey(name)
+		if !ok || err != nil {
 			continue
 		}
 		if err := f(artifacts.Info{Key: key, Size: o.Size, Modified: o.LastModified}); err != nil {
@@ -302,10 +302,10 @@ func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) 
 }
 
 // Delete implements artifacts.Store.
-func (s *Store) Delete(ctx context.Context, key string) error {
+func (s *Store) Delete(ctx context.Context, key artifacts.Key) error {
 	err := ready(ctx, key)
 	if err == nil {
-		err = s.client.RemoveObject(ctx, s.bucket, s.prefix+key, minio.RemoveObjectOptions{})
+		err = s.client.RemoveObject(ctx, s.bucket, s.prefix+key.String(), minio.RemoveObjectOptions{})
 	}
 	if err == nil {
 		return nil
@@ -319,14 +319,14 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 // Now implements artifacts.Store. It writes a probe and lists it, since the
 // Date of an answer may be the clock of a proxy.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
-	key := artifacts.ProbePrefix + "clock-" + rand.Text()
+	key := artifacts.ProbeKey("clock-" + rand.Text())
 	err := ctx.Err()
 	if err == nil {
 		_, err = s.write(ctx, key, "", nil)
 	}
 	var now time.Time
 	if err == nil {
-		err = s.List(ctx, key, func(i artifacts.Info) error {
+		err = s.List(ctx, key.String(), func(i artifacts.Info) error {
 			now = i.Modified
 			return nil
 		})

@@ -24,13 +24,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // calls returns a call of each method of s that asks the server something.
 func calls(ctx context.Context, s artifacts.Store) map[string]func() error {
 	return map[string]func() error{
-		"Get":      func() error { _, _, err := s.Get(ctx, "current", 10); return err },
-		"GetIf":    func() error { _, _, err := s.GetIf(ctx, "current", "v", 10); return err },
-		"Put":      func() error { return s.Put(ctx, "objects/ab/cd", []byte("x")) },
-		"Swap new": func() error { _, err := s.Swap(ctx, "current", "", []byte("x")); return err },
-		"Swap":     func() error { _, err := s.Swap(ctx, "current", "v", []byte("x")); return err },
+		"Get":      func() error { _, _, err := s.Get(ctx, artifacts.CurrentKey, 10); return err },
+		"GetIf":    func() error { _, _, err := s.GetIf(ctx, artifacts.CurrentKey, "v", 10); return err },
+		"Put":      func() error { return s.Put(ctx, artifacts.MustKey("objects/ab/cd"), []byte("x")) },
+		"Swap new": func() error { _, err := s.Swap(ctx, artifacts.CurrentKey, "", []byte("x")); return err },
+		"Swap":     func() error { _, err := s.Swap(ctx, artifacts.CurrentKey, "v", []byte("x")); return err },
 		"List":     func() error { return s.List(ctx, "", func(artifacts.Info) error { return nil }) },
-		"Delete":   func() error { return s.Delete(ctx, "current") },
+		"Delete":   func() error { return s.Delete(ctx, artifacts.CurrentKey) },
 		"Now":      func() error { _, err := s.Now(ctx); return err },
 		"SelfTest": func() error { return s.SelfTest(ctx) },
 	}
@@ -67,7 +67,7 @@ func TestAway(t *testing.T) {
 				wantUnknown(t, open(t, server.URL(""), o))
 			})
 			s := open(t, server.URL(""), server.Options())
-			v, err := s.Swap(t.Context(), "current", "", []byte("one"))
+			v, err := s.Swap(t.Context(), artifacts.CurrentKey, "", []byte("one"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,7 +76,7 @@ func TestAway(t *testing.T) {
 			if err := server.Start(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if b, got, err := s.Get(t.Context(), "current", 10); err != nil || string(b) != "one" || got != v {
+			if b, got, err := s.Get(t.Context(), artifacts.CurrentKey, 10); err != nil || string(b) != "one" || got != v {
 				t.Errorf("after the outage: %q of version %q, %v", b, got, err)
 			}
 		})
@@ -163,7 +163,7 @@ func TestNoAccess(t *testing.T) {
 		"ExpiredToken": "session token", "AccessDenied": `in bucket "bucket"`, "SlowDown": "",
 	} {
 		f := &fake{answer: func(w http.ResponseWriter, _ *http.Request) bool { fail(w, http.StatusForbidden, code); return true }}
-		_, _, err := f.open(t).Get(t.Context(), "current", 10)
+		_, _, err := f.open(t).Get(t.Context(), artifacts.CurrentKey, 10)
 		if errors.Is(err, artifacts.ErrNoAccess) != (want != "") || !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%s: %v", code, err)
 		}
@@ -186,19 +186,19 @@ func TestConflictStatus(t *testing.T) {
 		}
 		return puts == 1
 	}
-	if _, err := s.Swap(ctx, "current", "", []byte("x")); !errors.Is(err, artifacts.ErrConflict) {
+	if _, err := s.Swap(ctx, artifacts.CurrentKey, "", []byte("x")); !errors.Is(err, artifacts.ErrConflict) {
 		t.Errorf("Swap: %v", err)
 	}
 	puts = 0
-	if err := s.Put(ctx, "objects/ab/1", []byte("x")); err != nil || puts != 2 {
+	if err := s.Put(ctx, artifacts.MustKey("objects/ab/1"), []byte("x")); err != nil || puts != 2 {
 		t.Errorf("Put beside one that was not applied: %v after %d writes", err, puts)
 	}
 	puts = 0
-	if err := s.Put(ctx, "objects/ab/1", []byte("x")); err != nil {
+	if err := s.Put(ctx, artifacts.MustKey("objects/ab/1"), []byte("x")); err != nil {
 		t.Errorf("Put beside one of the same bytes: %v", err)
 	}
 	puts = 0
-	if err := s.Put(ctx, "objects/ab/1", []byte("y")); !errors.Is(err, artifacts.ErrConflict) {
+	if err := s.Put(ctx, artifacts.MustKey("objects/ab/1"), []byte("y")); !errors.Is(err, artifacts.ErrConflict) {
 		t.Errorf("Put beside one of other bytes: %v", err)
 	}
 	f.answer = func(w http.ResponseWriter, r *http.Request) bool {
@@ -207,7 +207,7 @@ func TestConflictStatus(t *testing.T) {
 		}
 		return r.Method == http.MethodPut
 	}
-	err := s.Put(ctx, "objects/ab/2", []byte("x"))
+	err := s.Put(ctx, artifacts.MustKey("objects/ab/2"), []byte("x"))
 	if err == nil || errors.Is(err, artifacts.ErrConflict) || errors.Is(err, artifacts.ErrNotFound) {
 		t.Errorf("Put that is refused again and again with nothing there: %v", err)
 	}
@@ -252,7 +252,7 @@ func TestBodies(t *testing.T) {
 				}
 				return true
 			}}
-			b, v, err := f.open(t).Get(t.Context(), "objects/ab/cd", limit)
+			b, v, err := f.open(t).Get(t.Context(), artifacts.MustKey("objects/ab/cd"), limit)
 			if !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
@@ -369,7 +369,7 @@ func TestReadStall(t *testing.T) {
 			s := f.open(t)
 			t.Cleanup(func() { close(ended) })
 			began := time.Now()
-			b, _, err := s.Get(t.Context(), c.key, 4)
+			b, _, err := s.Get(t.Context(), artifacts.MustKey(c.key), 4)
 			switch took := time.Since(began); {
 			case !c.fails && (err != nil || string(b) != "xxxx"):
 				t.Errorf("%q, %v", b, err)
@@ -388,7 +388,7 @@ func TestList(t *testing.T) {
 		f.objects[key] = nil
 	}
 	var got []string
-	if err := s.List(t.Context(), "", func(i artifacts.Info) error { got = append(got, i.Key); return nil }); err != nil {
+	if err := s.List(t.Context(), "", func(i artifacts.Info) error { got = append(got, i.Key.String()); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if fmt.Sprint(got) != "[a]" {
@@ -421,7 +421,7 @@ func TestRole(t *testing.T) {
 	t.Cleanup(server.Close)
 	get := func() error {
 		s := open(t, "s3://bucket?endpoint="+server.URL, s3store.Options{})
-		_, _, err := s.Get(t.Context(), "current", 10)
+		_, _, err := s.Get(t.Context(), artifacts.CurrentKey, 10)
 		return err
 	}
 	if err := get(); !errors.Is(err, artifacts.ErrNotFound) {

@@ -17,37 +17,17 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Object is one that is signed, and the bound of its size in bytes.
-type Object struct {
-	Key   string
-	Limit int64
-}
-
-// Objects are those that are signed. The identity stands first: who begins to
-// sign a store begins with it, and who ends ends with it.
-var Objects = []Object{
-	{artifacts.IdentityKey, artifacts.MaxPointerSize},
-	{artifacts.CurrentKey, artifacts.MaxPointerSize},
-	{artifacts.KeysKey, artifacts.MaxKeySetSize},
-	{artifacts.ChangeKey, artifacts.MaxPointerSize},
-}
-
-func isSigned(key string) bool {
-	for _, o := range Objects {
-		if o.Key == key {
-			return true
-		}
-	}
-	return false
-}
+// Cells are those that are signed. The identity stands first: whoever begins to
+// sign a store begins with it, and whoever ends ends with it.
+var Cells = []artifacts.Key{artifacts.IdentityKey, artifacts.CurrentKey, artifacts.KeysKey, artifacts.ChangeKey}
 
 // ErrSigned: the store is signed, and whoever writes to it has no key.
 var ErrSigned = errors.New("the store is signed")
 
 // Unsigned returns ErrSigned if one of the objects in s is signed.
 func Unsigned(ctx context.Context, s artifacts.Reader) error {
-	for _, o := range Objects {
-		b, _, err := s.Get(ctx, o.Key, o.Limit)
+	for _, o := range Cells {
+		b, _, err := s.Get(ctx, o, o.Limit())
 		if errors.Is(err, artifacts.ErrNotFound) || errors.Is(err, artifacts.ErrTooLarge) {
 			continue
 		}
@@ -55,7 +35,7 @@ func Unsigned(ctx context.Context, s artifacts.Reader) error {
 			return fmt.Errorf("is the store signed: %w", err)
 		}
 		if by, is := artifacts.SignedBy(b); is {
-			return fmt.Errorf("%w: %s by key %s; give --sign-key FILE, or end signing with builder sign --off", ErrSigned, o.Key, strings.Join(by, ", "))
+			return fmt.Errorf("%w: %s by key %s; give --sign-key FILE, or end signing with builder sign --off", ErrSigned, o, strings.Join(by, ", "))
 		}
 	}
 	return nil
@@ -72,18 +52,18 @@ type reader struct {
 // out.
 func Reader(r artifacts.Reader, trust artifacts.Trust) artifacts.Reader { return reader{r, trust} }
 
-func (r reader) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+func (r reader) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
 	b, v, err := r.Reader.Get(ctx, key, limit)
 	return r.verified(key, b, v, err)
 }
 
-func (r reader) GetIf(ctx context.Context, key string, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+func (r reader) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
 	b, v, err := r.Reader.GetIf(ctx, key, known, limit)
 	return r.verified(key, b, v, err)
 }
 
-func (r reader) verified(key string, b []byte, v artifacts.Version, err error) ([]byte, artifacts.Version, error) {
-	if err == nil && isSigned(key) {
+func (r reader) verified(key artifacts.Key, b []byte, v artifacts.Version, err error) ([]byte, artifacts.Version, error) {
+	if err == nil && key.Signed() {
 		err = r.trust.Verify(key, b)
 	}
 	switch {
@@ -111,14 +91,14 @@ func Store(s artifacts.Store, sign []artifacts.SignKey, trust artifacts.Trust) a
 	return store{s, reader{s, trust}, sign, new(atomic.Bool)}
 }
 
-func (s store) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+func (s store) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
 	if s.reader.trust == nil {
 		return s.Store.Get(ctx, key, limit)
 	}
 	return s.reader.Get(ctx, key, limit)
 }
 
-func (s store) GetIf(ctx context.Context, key string, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+func (s store) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
 	if s.reader.trust == nil {
 		return s.Store.GetIf(ctx, key, known, limit)
 	}
@@ -127,7 +107,7 @@ func (s store) GetIf(ctx context.Context, key string, known artifacts.Version, l
 
 // Put asks whether the store is signed before the first object, so that a build
 // ends before its work and not behind it.
-func (s store) Put(ctx context.Context, key string, data []byte) error {
+func (s store) Put(ctx context.Context, key artifacts.Key, data []byte) error {
 	if len(s.sign) == 0 && !s.asked.Load() {
 		if err := Unsigned(ctx, s.Store); err != nil {
 			return err
@@ -137,8 +117,8 @@ func (s store) Put(ctx context.Context, key string, data []byte) error {
 	return s.Store.Put(ctx, key, data)
 }
 
-func (s store) Swap(ctx context.Context, key string, old artifacts.Version, data []byte) (artifacts.Version, error) {
-	if isSigned(key) {
+func (s store) Swap(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte) (artifacts.Version, error) {
+	if key.Signed() {
 		if len(s.sign) == 0 {
 			if err := Unsigned(ctx, s.Store); err != nil {
 				return "", err
@@ -146,10 +126,8 @@ func (s store) Swap(ctx context.Context, key string, old artifacts.Version, data
 		}
 		plain := int64(len(data))
 		data = artifacts.Sign(key, data, s.sign...)
-		for _, o := range Objects {
-			if o.Key == key && plain <= o.Limit && int64(len(data)) > o.Limit {
-				return "", fmt.Errorf("%s has %d bytes with its signatures; readers take %d", key, len(data), o.Limit)
-			}
+		if plain <= key.Limit() && int64(len(data)) > key.Limit() {
+			return "", fmt.Errorf("%s has %d bytes with its signatures; readers take %d", key, len(data), key.Limit())
 		}
 	}
 	return s.Store.Swap(ctx, key, old, data)
@@ -159,25 +137,25 @@ func (s store) Swap(ctx context.Context, key string, old artifacts.Version, data
 // Store of this package that has these keys. What the store does not trust it leaves alone and
 // returns as an error: whoever else wrote it does not get its name. So a key is
 // exchanged without a moment in which an object has no signature that counts.
-func Renew(ctx context.Context, s artifacts.Store, sign []artifacts.SignKey) (renewed []string, err error) {
-	for _, o := range Objects {
-		b, version, e := s.Get(ctx, o.Key, o.Limit)
+func Renew(ctx context.Context, s artifacts.Store, sign []artifacts.SignKey) (renewed []artifacts.Key, err error) {
+	for _, o := range Cells {
+		b, version, e := s.Get(ctx, o, o.Limit())
 		if errors.Is(e, artifacts.ErrNotFound) {
 			continue
 		}
-		if e == nil && !signedBy(o.Key, b, sign) {
-			if _, e = s.Swap(ctx, o.Key, version, artifacts.Unsigned(b)); e == nil {
-				renewed = append(renewed, o.Key)
+		if e == nil && !signedBy(o, b, sign) {
+			if _, e = s.Swap(ctx, o, version, artifacts.Unsigned(b)); e == nil {
+				renewed = append(renewed, o)
 			}
 		}
 		if e != nil {
-			err = errors.Join(err, fmt.Errorf("sign %s: %w", o.Key, e))
+			err = errors.Join(err, fmt.Errorf("sign %s: %w", o, e))
 		}
 	}
 	return renewed, err
 }
 
-func signedBy(key string, b []byte, sign []artifacts.SignKey) bool {
+func signedBy(key artifacts.Key, b []byte, sign []artifacts.SignKey) bool {
 	if ids, _ := artifacts.SignedBy(b); len(ids) != len(sign) {
 		return false
 	}

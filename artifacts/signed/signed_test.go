@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,8 +31,7 @@ func TestStore(t *testing.T) {
 func TestOnlySignedObjectsAreRead(t *testing.T) {
 	ctx := context.Background()
 	k, other := key(t), key(t)
-	for _, o := range Objects {
-		name := o.Key
+	for _, name := range Cells {
 		mem := memstore.New()
 		ours := Store(mem, []artifacts.SignKey{k}, artifacts.Trust{k.Trust()})
 		edge := Reader(mem, artifacts.Trust{k.Trust()})
@@ -87,7 +87,7 @@ func TestImmutableObjectsAreLeftAlone(t *testing.T) {
 func TestStateOfTheStore(t *testing.T) {
 	ctx := context.Background()
 	old, next, forger := key(t), key(t), key(t)
-	for _, o := range Objects {
+	for _, o := range Cells {
 		mem := memstore.New()
 		plain := Store(mem, nil, nil)
 		if _, err := plain.Swap(ctx, artifacts.KeysKey, "", []byte("{}\n")); err != nil {
@@ -97,26 +97,26 @@ func TestStateOfTheStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := Store(mem, []artifacts.SignKey{old}, artifacts.Trust{old.Trust()})
-		if _, err := first.Swap(ctx, o.Key, "", []byte("{}\n")); err != nil {
+		if _, err := first.Swap(ctx, o, "", []byte("{}\n")); err != nil {
 			t.Fatal(err)
 		}
-		for _, written := range Objects {
-			if _, err := plain.Swap(ctx, written.Key, "", []byte("{}\n")); !errors.Is(err, ErrSigned) || !strings.Contains(err.Error(), o.Key+" by key \""+old.Trust().ID()) {
-				t.Errorf("%s is signed, swap of %s: %v", o.Key, written.Key, err)
+		for _, written := range Cells {
+			if _, err := plain.Swap(ctx, written, "", []byte("{}\n")); !errors.Is(err, ErrSigned) || !strings.Contains(err.Error(), o.String()+" by key \""+old.Trust().ID()) {
+				t.Errorf("%s is signed, swap of %s: %v", o, written, err)
 			}
 		}
 		if err := plain.Put(ctx, artifacts.ObjectKey(artifacts.Sum(nil)), nil); !errors.Is(err, ErrSigned) {
-			t.Errorf("%s is signed, put: %v", o.Key, err)
+			t.Errorf("%s is signed, put: %v", o, err)
 		}
 		both := []artifacts.SignKey{old, next}
 		during := Store(mem, both, artifacts.Trust{old.Trust(), next.Trust()})
-		for _, want := range []string{o.Key, ""} {
-			if renewed, err := Renew(ctx, during, both); err != nil || strings.Join(renewed, " ") != want {
-				t.Errorf("%s: renewed %q, %v", o.Key, renewed, err)
+		for _, want := range [][]artifacts.Key{{o}, nil} {
+			if renewed, err := Renew(ctx, during, both); err != nil || !slices.Equal(renewed, want) {
+				t.Errorf("%s: renewed %q, %v", o, renewed, err)
 			}
 		}
 		for _, k := range both {
-			if _, _, err := Reader(mem, artifacts.Trust{k.Trust()}).Get(ctx, o.Key, 1000); err != nil {
+			if _, _, err := Reader(mem, artifacts.Trust{k.Trust()}).Get(ctx, o, 1000); err != nil {
 				t.Error(err)
 			}
 		}
@@ -124,12 +124,12 @@ func TestStateOfTheStore(t *testing.T) {
 		if _, err := Renew(ctx, Store(mem, last, artifacts.Trust{next.Trust()}), last); err != nil {
 			t.Error(err)
 		}
-		if _, _, err := first.Get(ctx, o.Key, 1000); !errors.Is(err, artifacts.ErrSignature) {
-			t.Errorf("%s: the old key still counts: %v", o.Key, err)
+		if _, _, err := first.Get(ctx, o, 1000); !errors.Is(err, artifacts.ErrSignature) {
+			t.Errorf("%s: the old key still counts: %v", o, err)
 		}
 		alone := []artifacts.SignKey{forger}
 		if renewed, err := Renew(ctx, Store(mem, alone, artifacts.Trust{forger.Trust()}), alone); !errors.Is(err, artifacts.ErrSignature) || renewed != nil {
-			t.Errorf("%s: a stranger renewed %q, %v", o.Key, renewed, err)
+			t.Errorf("%s: a stranger renewed %q, %v", o, renewed, err)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func TestFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := r.Get(ctx, "current", 10); err == nil || errors.Is(err, artifacts.ErrNotFound) {
+		if _, _, err := r.Get(ctx, artifacts.CurrentKey, 10); err == nil || errors.Is(err, artifacts.ErrNotFound) {
 			t.Errorf("%s is not there, Get: %v", address, err)
 		}
 		s, err := stores.Open(ctx, address, stores.Options{Create: true})
@@ -36,14 +36,14 @@ func TestFile(t *testing.T) {
 		if _, ok := s.(*dirstore.Store); !ok {
 			t.Errorf("%s is a %T", address, s)
 		}
-		if err := s.Put(ctx, "a", []byte("x")); err != nil {
+		if err := s.Put(ctx, artifacts.MustKey("a"), []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 		path := strings.TrimPrefix(address, "file:")
 		if _, err := os.Stat(filepath.Join(path, "a")); err != nil {
 			t.Error(err)
 		}
-		if b, _, err := r.Get(ctx, "a", 10); err != nil || string(b) != "x" {
+		if b, _, err := r.Get(ctx, artifacts.MustKey("a"), 10); err != nil || string(b) != "x" {
 			t.Errorf("%s: reader got %q, %v", address, b, err)
 		}
 	}
@@ -65,7 +65,7 @@ func TestS3(t *testing.T) {
 	if _, ok := s.(*s3store.Store); !ok {
 		t.Errorf("it is a %T", s)
 	}
-	if err := s.Put(ctx, "x", []byte("x")); err != nil {
+	if err := s.Put(ctx, artifacts.MustKey("x"), []byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	for address, want := range map[string]error{server.URL("a/b"): nil, server.URL("a"): artifacts.ErrNotFound, server.URL(""): artifacts.ErrNotFound} {
@@ -73,7 +73,7 @@ func TestS3(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := r.Get(ctx, "x", 10); !errors.Is(err, want) {
+		if _, _, err := r.Get(ctx, artifacts.MustKey("x"), 10); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", address, err, want)
 		}
 	}

@@ -412,7 +412,7 @@ func nth(faults []fault, n int) fault {
 	return faults[min(n, len(faults)-1)]
 }
 
-func (s *faultyStore) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+func (s *faultyStore) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
 	if key != artifacts.KeysKey {
 		return s.Store.Get(ctx, key, limit)
 	}
@@ -424,7 +424,7 @@ func (s *faultyStore) Get(ctx context.Context, key string, limit int64) ([]byte,
 	return s.Store.Get(ctx, key, limit)
 }
 
-func (s *faultyStore) Swap(ctx context.Context, key string, old artifacts.Version,
+func (s *faultyStore) Swap(ctx context.Context, key artifacts.Key, old artifacts.Version,
 	data []byte) (version artifacts.Version, err error) {
 	if key != artifacts.KeysKey {
 		return s.Store.Swap(ctx, key, old, data)

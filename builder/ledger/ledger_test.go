@@ -201,7 +201,7 @@ func TestBrokenObjects(t *testing.T) {
 			if s.objects[key] = change.with(s.objects[key]); s.objects[key] == nil {
 				delete(s.objects, key)
 			}
-			if _, err := build(s); !errors.Is(err, change.want) || !strings.Contains(err.Error(), key) {
+			if _, err := build(s); !errors.Is(err, change.want) || !strings.Contains(err.Error(), key.String()) {
 				t.Errorf("object %s, %s: error %v, want %v", key, change.name, err, change.want)
 			}
 		}

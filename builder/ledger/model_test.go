@@ -16,13 +16,13 @@ import (
 // store is a real enough store for a ledger: what was put can be got. It
 // counts what is read.
 type store struct {
-	objects map[string][]byte
-	reads   map[string]int
+	objects map[artifacts.Key][]byte
+	reads   map[artifacts.Key]int
 }
 
-func newStore() *store { return &store{map[string][]byte{}, map[string]int{}} }
+func newStore() *store { return &store{map[artifacts.Key][]byte{}, map[artifacts.Key]int{}} }
 
-func (s *store) Get(_ context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+func (s *store) Get(_ context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
 	s.reads[key]++
 	b, ok := s.objects[key]
 	switch {
@@ -34,7 +34,7 @@ func (s *store) Get(_ context.Context, key string, limit int64) ([]byte, artifac
 	return b, "1", nil
 }
 
-func (s *store) GetIf(ctx context.Context, key string, _ artifacts.Version,
+func (s *store) GetIf(ctx context.Context, key artifacts.Key, _ artifacts.Version,
 	limit int64) ([]byte, artifacts.Version, error) {
 	return s.Get(ctx, key, limit)
 }

@@ -68,7 +68,7 @@ func TestYear(t *testing.T) {
 	c.ref = &ref
 	most := 0
 	for range 24 {
-		isPrice := map[string]bool{}
+		isPrice := map[artifacts.Key]bool{}
 		for _, h := range c.root.Prices {
 			for _, part := range h.Parts {
 				isPrice[artifacts.ObjectKey(part.Digest)] = true

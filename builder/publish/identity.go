@@ -101,7 +101,7 @@ func readIdentity(ctx context.Context, r artifacts.Reader) (artifacts.Identity, 
 // knownIdentity returns the identity that the other small objects give a store without one, or
 // else a new one.
 func knownIdentity(ctx context.Context, s artifacts.Store) (*artifacts.Identity, error) {
-	made := &artifacts.Identity{Format: artifacts.Format, Had: []string{}}
+	made := &artifacts.Identity{Format: artifacts.Format, Had: []artifacts.Key{}}
 	p, _, err := readPointer(ctx, s)
 	switch {
 	case err == nil:

@@ -26,7 +26,7 @@ func CheckLost(ctx context.Context, s artifacts.Reader) error {
 }
 
 // CheckMissing returns ErrLost if the store had the small object key, which is missing.
-func CheckMissing(ctx context.Context, s artifacts.Reader, key string) error {
+func CheckMissing(ctx context.Context, s artifacts.Reader, key artifacts.Key) error {
 	if key == artifacts.CurrentKey {
 		return CheckLost(ctx, s)
 	}
@@ -90,7 +90,7 @@ func published(ctx context.Context, s artifacts.Reader) (why string, err error) 
 	}
 	var refs []artifacts.Ref
 	err = store.List(ctx, artifacts.ManifestPrefix, func(info artifacts.Info) error {
-		if d, err := artifacts.ParseManifestKey(info.Key); err == nil && len(refs) < maxFirst {
+		if d := info.Key.Digest(); info.Key.Kind() == artifacts.ManifestKind && len(refs) < maxFirst {
 			refs = append(refs, artifacts.Ref{Digest: d, Size: info.Size})
 		}
 		return nil
@@ -136,14 +136,14 @@ func Mendable(err error) error {
 
 // Mark records in the store's identity that the store has the small object key, so that its loss
 // is seen.
-func Mark(ctx context.Context, s artifacts.Store, key string) error {
+func Mark(ctx context.Context, s artifacts.Store, key artifacts.Key) error {
 	for try := 1; ; try++ {
 		id, version, err := readIdentity(ctx, s)
 		if err != nil || slices.Contains(id.Had, key) {
 			return err
 		}
 		id.Had = append(id.Had, key)
-		slices.Sort(id.Had)
+		slices.SortFunc(id.Had, artifacts.Key.Compare)
 		// After an error the identity may have been written or not: the next read tells.
 		if _, err = s.Swap(ctx, artifacts.IdentityKey, version, id.Encode()); err == nil {
 			return nil

@@ -50,11 +50,8 @@ func (h *Head) Objects(ctx context.Context, s artifacts.Store, named []artifacts
 	}
 	for _, prefix := range []string{artifacts.ObjectPrefix, artifacts.ManifestPrefix} {
 		err := s.List(ctx, prefix, func(info artifacts.Info) error {
-			d, err := artifacts.ParseObjectKey(info.Key)
-			if err != nil {
-				d, err = artifacts.ParseManifestKey(info.Key)
-			}
-			if want, ok := size[d]; err == nil && ok && want == info.Size {
+			d := info.Key.Digest()
+			if want, ok := size[d]; info.Key.Immutable() && ok && want == info.Size {
 				o.there[d] = false
 			}
 			return nil
@@ -84,7 +81,7 @@ func (h *Head) retained() []artifacts.Retained {
 
 // Missing returns the keys of the objects that m and its ledger name, the latter being named, and
 // that the store did not hold and nobody put: builder repair mends it.
-func (o *Objects) Missing(m *artifacts.Manifest, named []artifacts.Ref) (keys []string) {
+func (o *Objects) Missing(m *artifacts.Manifest, named []artifacts.Ref) (keys []artifacts.Key) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, ref := range append(Reached(m), named...) {
@@ -126,7 +123,7 @@ func (o *Objects) Put(ctx context.Context, data []byte) (artifacts.Ref, error) {
 	return ref, o.put(ctx, artifacts.ObjectKey(ref.Digest), data)
 }
 
-func (o *Objects) put(ctx context.Context, key string, data []byte) error {
+func (o *Objects) put(ctx context.Context, key artifacts.Key, data []byte) error {
 	if _, err := o.head.identity(ctx, o.store); err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func noStep(string) {}
 func TestOrder(t *testing.T) {
 	var calls []string
 	s := faultstore.New(memstore.New(), func(op faultstore.Op) faultstore.Decision {
-		folder, _, _ := strings.Cut(op.Key, "/")
+		folder, _, _ := strings.Cut(op.Key.String()+op.Prefix, "/")
 		calls = append(calls, strings.TrimSpace(string(op.Kind)+" "+folder))
 		return faultstore.Pass
 	})
@@ -167,7 +167,7 @@ func TestReadHead(t *testing.T) {
 		t.Fatalf("%+v, %v", h, err)
 	}
 	corrupt := faultstore.New(s, func(op faultstore.Op) faultstore.Decision {
-		if strings.HasPrefix(op.Key, artifacts.ManifestPrefix) {
+		if op.Key.Kind() == artifacts.ManifestKind {
 			return faultstore.Corrupt
 		}
 		return faultstore.Pass

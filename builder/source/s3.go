@@ -40,7 +40,11 @@ func (o *objects) Files(context.Context, time.Time) (Files, error) { return o, n
 
 // Open fetches an object with one request, so that it cannot change meanwhile.
 func (o *objects) Open(ctx context.Context, name string) (io.ReadCloser, error) {
-	b, _, err := o.store.Get(ctx, name, maxObject)
+	key, err := artifacts.ParseKey(name)
+	if err != nil {
+		return nil, fmt.Errorf("get %.100s: %w", name, err)
+	}
+	b, _, err := o.store.Get(ctx, key, maxObject)
 	if errors.Is(err, artifacts.ErrNotFound) {
 		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	}

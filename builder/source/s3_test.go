@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/s3store"
 	"example.com/marketdata/internal/lab/testserver"
 )
@@ -19,7 +20,7 @@ func TestS3(t *testing.T) {
 	defer store.Close()
 	sample := loadFeed(t, "testdata/feed")
 	for name, f := range sample {
-		ok(t, store.Put(t.Context(), name, f.Data))
+		ok(t, store.Put(t.Context(), artifacts.MustKey(name), f.Data))
 	}
 	for _, env := range server.Env() {
 		name, value, _ := strings.Cut(env, "=")

@@ -49,7 +49,7 @@ var errMoved = errors.New("the published snapshot changed during each of the tri
 // starts again.
 func Backup(ctx context.Context, cfg BackupConfig) (*BackupReport, error) {
 	for try := 1; ; try++ {
-		b := &backup{BackupConfig: cfg, there: map[string]int64{}}
+		b := &backup{BackupConfig: cfg, there: map[artifacts.Key]int64{}}
 		err := b.run(ctx)
 		if err == nil {
 			return &b.report, nil
@@ -73,8 +73,8 @@ type backup struct {
 	BackupConfig
 	report  BackupReport
 	pointer []byte
-	id      string           // the store's
-	there   map[string]int64 // what To holds: sizes by key
+	id      string                  // the store's
+	there   map[artifacts.Key]int64 // what To holds: sizes by key
 }
 
 func (b *backup) run(ctx context.Context) error {
@@ -92,7 +92,7 @@ func (b *backup) run(ctx context.Context) error {
 			return err
 		}
 	}
-	manifests, objects := map[string]artifacts.Ref{}, map[string]artifacts.Ref{}
+	manifests, objects := map[artifacts.Key]artifacts.Ref{}, map[artifacts.Key]artifacts.Ref{}
 	err = eachSnapshot(ctx, b.From, p, func(of artifacts.Retained, m *artifacts.Manifest, err error) error {
 		if err != nil {
 			return err
@@ -114,7 +114,7 @@ func (b *backup) run(ctx context.Context) error {
 	if err := b.copy(ctx, "backup manifests", manifests); err != nil {
 		return err
 	}
-	for _, key := range []string{artifacts.IdentityKey, artifacts.KeysKey, artifacts.ChangeKey} {
+	for _, key := range []artifacts.Key{artifacts.IdentityKey, artifacts.KeysKey, artifacts.ChangeKey} {
 		body, _, err := b.From.Get(ctx, key, artifacts.MaxKeySetSize)
 		if errors.Is(err, artifacts.ErrNotFound) {
 			continue
@@ -174,7 +174,7 @@ func (b *backup) start(ctx context.Context) (*artifacts.Pointer, error) {
 // elsewhere refuses the store as its own backup. Two addresses of a store may look different, so
 // it puts an object at one and looks for it at the other.
 func (b *backup) elsewhere(ctx context.Context) error {
-	key := artifacts.ProbePrefix + "backup-" + rand.Text()
+	key := artifacts.ProbeKey("backup-" + rand.Text())
 	if err := b.To.Put(ctx, key, []byte("probe")); err != nil {
 		return err
 	}
@@ -190,8 +190,8 @@ func (b *backup) elsewhere(ctx context.Context) error {
 }
 
 // copy copies what is not there in the right size, and makes it durable.
-func (b *backup) copy(ctx context.Context, step string, wanted map[string]artifacts.Ref) error {
-	var keys []string
+func (b *backup) copy(ctx context.Context, step string, wanted map[artifacts.Key]artifacts.Ref) error {
+	var keys []artifacts.Key
 	for key, ref := range wanted {
 		if have, ok := b.there[key]; !ok || have != ref.Size {
 			keys = append(keys, key)
@@ -224,7 +224,7 @@ func (b *backup) copy(ctx context.Context, step string, wanted map[string]artifa
 
 // move copies one of the small objects. A damaged one, or one that has moved back, does not
 // replace what may be the last good one.
-func (b *backup) move(ctx context.Context, key string, body []byte) error {
+func (b *backup) move(ctx context.Context, key artifacts.Key, body []byte) error {
 	now, err := artifacts.ParseNumbered(key, body)
 	if err != nil {
 		return fmt.Errorf("the store's %s: %w", key, err)
@@ -248,7 +248,7 @@ func (b *backup) move(ctx context.Context, key string, body []byte) error {
 }
 
 // settle swaps, and finds out whether a failed swap took effect.
-func settle(ctx context.Context, s artifacts.Store, key string, old artifacts.Version, body []byte) error {
+func settle(ctx context.Context, s artifacts.Store, key artifacts.Key, old artifacts.Version, body []byte) error {
 	_, err := s.Swap(ctx, key, old, body)
 	if err == nil {
 		return nil

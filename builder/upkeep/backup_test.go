@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +11,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/change"
+	"example.com/marketdata/internal/lab/buildtest"
 )
 
 func backUp(t *testing.T, from artifacts.Reader, to artifacts.Store) *BackupReport {
@@ -29,13 +28,13 @@ func TestBackup(t *testing.T) {
 	to := memstore.New()
 	for i := range 3 {
 		r := backUp(t, s, to)
-		want := slices.Sorted(maps.Keys(reached(t, s)))
+		want := buildtest.Keys(reached(t, s))
 		verify(t, to)
 		if r.Sequence != uint64(3+i) || r.Objects != len(want) || i == 0 && r.Copied != len(want) || i > 0 &&
 			(r.Copied == 0 || r.Copied > len(want)/2) {
 			t.Errorf("report %+v of %d objects", r, len(want))
 		}
-		for _, key := range append(want, slices.Sorted(maps.Keys(moving))...) {
+		for _, key := range append(want, buildtest.Keys(moving)...) {
 			if string(stored(t, s, key)) != string(stored(t, to, key)) {
 				t.Errorf("%s differs", key)
 			}
@@ -103,7 +102,7 @@ func TestBackupBeside(t *testing.T) {
 		s, c := storeWithClock()
 		w := grown(t, s)
 		moved := 0
-		from := tap(s, func(op, key string) {
+		from := tap(s, func(op string, key artifacts.Key) {
 			// A moment before the last manifest of a try is read, all is replaced.
 			if m := head(t, s).Manifest; moved < moves &&
 				key == artifacts.ManifestKey(m.Retained[len(m.Retained)-1].Manifest.Digest) {

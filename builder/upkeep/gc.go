@@ -59,7 +59,7 @@ func Collect(ctx context.Context, cfg GCConfig) (*GCReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.sweep(ctx, artifacts.ProbePrefix, func(string) bool { return true }); err != nil {
+	if err := c.sweep(ctx, artifacts.ProbePrefix, func(artifacts.Key) bool { return true }); err != nil {
 		return nil, err
 	}
 	if err := c.markYoung(ctx); err != nil {
@@ -113,12 +113,11 @@ func newCollector(ctx context.Context, cfg GCConfig) (*collector, error) {
 }
 
 // unmarked reports whether key is of a manifest or an object that nothing needs.
-func (c *collector) unmarked(key string) bool {
-	if d, err := artifacts.ParseManifestKey(key); err == nil {
-		return c.manifests[d] == nil
+func (c *collector) unmarked(key artifacts.Key) bool {
+	if key.Kind() == artifacts.ManifestKind {
+		return c.manifests[key.Digest()] == nil
 	}
-	d, err := artifacts.ParseObjectKey(key)
-	return err == nil && !c.keep[d]
+	return key.Kind() == artifacts.ObjectKind && !c.keep[key.Digest()]
 }
 
 // markYoung marks what the manifests from within the grace period reach. Unlike the published one,
@@ -197,7 +196,7 @@ const sweepTries = 3
 // sweepMarked marks from the pointer again and sweeps. It does not repeat a failed deletion, since
 // a build may have put the object meanwhile: it lists the folder again, where such an object is
 // young.
-func (c *collector) sweepMarked(ctx context.Context, prefix string, garbage func(key string) bool) error {
+func (c *collector) sweepMarked(ctx context.Context, prefix string, garbage func(key artifacts.Key) bool) error {
 	for try := 1; ; try++ {
 		if err := c.markPublished(ctx); err != nil {
 			return err
@@ -213,7 +212,7 @@ func (c *collector) sweepMarked(ctx context.Context, prefix string, garbage func
 }
 
 // sweep deletes the old garbage under prefix.
-func (c *collector) sweep(ctx context.Context, prefix string, garbage func(key string) bool) error {
+func (c *collector) sweep(ctx context.Context, prefix string, garbage func(key artifacts.Key) bool) error {
 	var old []artifacts.Info
 	err := c.Store.List(ctx, prefix, func(info artifacts.Info) error {
 		if info.Modified.Before(c.before) && garbage(info.Key) {

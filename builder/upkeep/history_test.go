@@ -398,7 +398,7 @@ func TestHistoryOfAYear(t *testing.T) {
 	c.compare(t, inner)
 	anew(t, inner)
 	for range 15 {
-		views, ofLedger := map[string]bool{}, map[string]bool{}
+		views, ofLedger := map[artifacts.Key]bool{}, map[artifacts.Key]bool{}
 		for _, v := range head(t, inner).Manifest.Views {
 			for _, o := range v.Objects {
 				views[artifacts.ObjectKey(o.Digest)] = artifacts.IsHistory(v.Collection)
@@ -409,7 +409,7 @@ func TestHistoryOfAYear(t *testing.T) {
 		}
 		var mu sync.Mutex
 		read, remembered := 0, 0
-		s := tap(inner, func(op, key string) {
+		s := tap(inner, func(op string, key artifacts.Key) {
 			mu.Lock()
 			defer mu.Unlock()
 			if op == "get" && views[key] {

@@ -43,7 +43,7 @@ func TestIdentity(t *testing.T) {
 	mustBuild(t, s, world{Assets: 20, At: epoch})
 	first, set := change(), keySet(t, s)
 	mine := ids[0]
-	lose := func(names ...string) {
+	lose := func(names ...artifacts.Key) {
 		for _, lost := range names {
 			ok(t, s.Delete(ctx, lost))
 		}
@@ -73,7 +73,7 @@ func TestIdentity(t *testing.T) {
 	first, set = changeRecord(t, s).Numbered, keySet(t, s)
 	lose(artifacts.ChangeKey, artifacts.KeysKey)
 	// The same backup once more, over what was there at first.
-	again := clone(t, backup, func(string) bool { return true })
+	again := clone(t, backup, func(artifacts.Key) bool { return true })
 	if _, err := tryRestore(ctx, again, backup,
 		func(c *RestoreConfig) { c.Seen, c.Now = head(t, s).Pointer.Sequence, time.Now }); err != nil ||
 		changeRecord(t, again).Number <= first.Number || keySet(t, again).Number <= set.Number {

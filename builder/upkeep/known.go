@@ -100,10 +100,10 @@ func latest(t time.Time, others ...time.Time) time.Time {
 type either []artifacts.Reader
 
 // Get implements artifacts.Reader.
-func (e either) Get(ctx context.Context, key string, limit int64) (b []byte, v artifacts.Version, err error) {
+func (e either) Get(ctx context.Context, key artifacts.Key, limit int64) (b []byte, v artifacts.Version, err error) {
 	for _, r := range e {
 		b, v, err = r.Get(ctx, key, limit)
-		if err == nil && artifacts.Names(key, b) || err != nil && !artifacts.IsDamage(err) {
+		if err == nil && key.Names(b) || err != nil && !artifacts.IsDamage(err) {
 			break
 		}
 	}
@@ -111,7 +111,7 @@ func (e either) Get(ctx context.Context, key string, limit int64) (b []byte, v a
 }
 
 // GetIf implements artifacts.Reader.
-func (e either) GetIf(ctx context.Context, key string, _ artifacts.Version, limit int64) (
+func (e either) GetIf(ctx context.Context, key artifacts.Key, _ artifacts.Version, limit int64) (
 	[]byte, artifacts.Version, error,
 ) {
 	return e.Get(ctx, key, limit)

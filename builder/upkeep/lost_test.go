@@ -17,13 +17,13 @@ func TestLostPointer(t *testing.T) {
 	for name, c := range map[string]struct {
 		builds int
 		change bool
-		lost   []string
+		lost   []artifacts.Key
 	}{
 		"one snapshot":              {1, false, nil},
 		"three snapshots":           {3, false, nil},
-		"one, and the identity":     {1, false, []string{artifacts.IdentityKey}},
-		"three, and the identity":   {3, false, []string{artifacts.IdentityKey}},
-		"identity, with the record": {1, true, []string{artifacts.IdentityKey}},
+		"one, and the identity":     {1, false, []artifacts.Key{artifacts.IdentityKey}},
+		"three, and the identity":   {3, false, []artifacts.Key{artifacts.IdentityKey}},
+		"identity, with the record": {1, true, []artifacts.Key{artifacts.IdentityKey}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, ctx := memstore.New(), t.Context()
@@ -35,7 +35,7 @@ func TestLostPointer(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			left := clone(t, s, func(key string) bool {
+			left := clone(t, s, func(key artifacts.Key) bool {
 				lost := key == artifacts.CurrentKey
 				for _, other := range c.lost {
 					lost = lost || key == other

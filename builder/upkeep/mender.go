@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 
 	"example.com/marketdata/artifacts"
@@ -22,18 +21,18 @@ type mender struct {
 	restoring []byte
 
 	mu     sync.Mutex
-	lost   map[string]bool // what is damaged or missing, and in no copy
-	whole  map[string]bool // what was found to be whole, or mended
+	lost   map[artifacts.Key]bool // what is damaged or missing, and in no copy
+	whole  map[artifacts.Key]bool // what was found to be whole, or mended
 	mended []Mended
 }
 
 func newMender(s artifacts.Store, from []Copy) *mender {
-	return &mender{store: s, from: from, lost: map[string]bool{}, whole: map[string]bool{}, mended: []Mended{}}
+	return &mender{store: s, from: from, lost: map[artifacts.Key]bool{}, whole: map[artifacts.Key]bool{}, mended: []Mended{}}
 }
 
 // Get implements artifacts.Reader.
-func (m *mender) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
-	if !immutable(key) {
+func (m *mender) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
+	if !key.Immutable() {
 		switch {
 		case m.restoring == nil:
 			return m.store.Get(ctx, key, limit)
@@ -44,7 +43,7 @@ func (m *mender) Get(ctx context.Context, key string, limit int64) ([]byte, arti
 	}
 	b, v, err := m.store.Get(ctx, key, limit)
 	switch {
-	case err == nil && artifacts.Names(key, b):
+	case err == nil && key.Names(b):
 		if m.restoring != nil {
 			err = m.store.Put(ctx, key, b)
 		}
@@ -56,7 +55,7 @@ func (m *mender) Get(ctx context.Context, key string, limit int64) ([]byte, arti
 	var unasked error
 	for _, c := range m.from {
 		have, _, cerr := c.Get(ctx, key, limit)
-		if cerr == nil && artifacts.Names(key, have) {
+		if cerr == nil && key.Names(have) {
 			return have, "", m.put(ctx, key, have, c.Name)
 		}
 		if cerr != nil && !artifacts.IsDamage(cerr) {
@@ -74,13 +73,13 @@ func (m *mender) Get(ctx context.Context, key string, limit int64) ([]byte, arti
 
 // GetIf implements artifacts.Reader.
 func (m *mender) GetIf(
-	ctx context.Context, key string, _ artifacts.Version, limit int64,
+	ctx context.Context, key artifacts.Key, _ artifacts.Version, limit int64,
 ) ([]byte, artifacts.Version, error) {
 	return m.Get(ctx, key, limit)
 }
 
 // put puts an object back.
-func (m *mender) put(ctx context.Context, key string, b []byte, from string) error {
+func (m *mender) put(ctx context.Context, key artifacts.Key, b []byte, from string) error {
 	if err := m.store.Put(ctx, key, b); err != nil {
 		return fmt.Errorf("put %s back: %w", key, err)
 	}
@@ -91,7 +90,7 @@ func (m *mender) put(ctx context.Context, key string, b []byte, from string) err
 	return nil
 }
 
-func (m *mender) found(key string) {
+func (m *mender) found(key artifacts.Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.whole[key] = true
@@ -100,7 +99,3 @@ func (m *mender) found(key string) {
 
 // lacks reports whether an object is damaged or missing and no copy has it.
 func (m *mender) lacks(ref artifacts.Ref) bool { return m.lost[artifacts.ObjectKey(ref.Digest)] }
-
-func immutable(key string) bool {
-	return strings.HasPrefix(key, artifacts.ObjectPrefix) || strings.HasPrefix(key, artifacts.ManifestPrefix)
-}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -22,6 +21,7 @@ import (
 	"example.com/marketdata/builder/internal/walk"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
+	"example.com/marketdata/internal/lab/buildtest"
 	"example.com/marketdata/internal/lab/faultstore"
 )
 
@@ -162,7 +162,7 @@ func (p *chronicle) rollback() {
 // lose removes some objects, the pointer now and then, or all.
 func (p *chronicle) lose() {
 	one := 1 + p.dice.IntN(30)
-	keys := slices.Sorted(maps.Keys(contents(p.t, p.s)))
+	keys := buildtest.Keys(contents(p.t, p.s))
 	lost := 0
 	for _, key := range keys {
 		if p.dice.IntN(one) == 0 && key != artifacts.IdentityKey {

@@ -59,7 +59,7 @@ func (r *repairer) rebuild(ctx context.Context) error {
 			p := *r.pointer
 			p.Time, p.Manifest = all[i].Time, all[i].Manifest
 			over.pointer = p.Encode()
-			over.identity.Had = []string{artifacts.CurrentKey}
+			over.identity.Had = []artifacts.Key{artifacts.CurrentKey}
 		}
 		cfg := r.Config
 		cfg.Store, cfg.Guards, cfg.PutAll = over, builder.Guards{Force: true}, true
@@ -144,9 +144,9 @@ type rebuilt struct {
 	pointer  []byte // nil: there is no snapshot before
 }
 
-func (s *rebuilt) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+func (s *rebuilt) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
 	switch {
-	case immutable(key):
+	case key.Immutable():
 		return s.mender.Get(ctx, key, limit)
 	case key == artifacts.CurrentKey && s.pointer != nil:
 		return s.pointer, "before", nil
@@ -164,24 +164,24 @@ func (s *rebuilt) List(ctx context.Context, prefix string, f func(artifacts.Info
 }
 
 func (s *rebuilt) GetIf(
-	ctx context.Context, key string, _ artifacts.Version, limit int64,
+	ctx context.Context, key artifacts.Key, _ artifacts.Version, limit int64,
 ) ([]byte, artifacts.Version, error) {
 	return s.Get(ctx, key, limit)
 }
 
-func (s *rebuilt) Put(ctx context.Context, key string, data []byte) error {
+func (s *rebuilt) Put(ctx context.Context, key artifacts.Key, data []byte) error {
 	s.mender.mu.Lock()
 	lost := s.mender.lost[key]
 	s.mender.mu.Unlock()
-	if lost && artifacts.Names(key, data) {
+	if lost && key.Names(data) {
 		return s.mender.put(ctx, key, data, s.name)
 	}
 	return nil
 }
 
 func (s *rebuilt) Sync(context.Context) error { return nil }
-func (s *rebuilt) Swap(context.Context, string, artifacts.Version, []byte) (artifacts.Version, error) {
+func (s *rebuilt) Swap(context.Context, artifacts.Key, artifacts.Version, []byte) (artifacts.Version, error) {
 	return "after", nil
 }
-func (s *rebuilt) Delete(context.Context, string) error { return nil }
-func (s *rebuilt) SelfTest(context.Context) error       { return nil }
+func (s *rebuilt) Delete(context.Context, artifacts.Key) error { return nil }
+func (s *rebuilt) SelfTest(context.Context) error              { return nil }

@@ -53,7 +53,7 @@ type RepairReport struct {
 
 // Mended is an object that was put back.
 type Mended struct {
-	Key string `json:"key"`
+	Key artifacts.Key `json:"key"`
 	// From is the name of the copy or of the source that had it.
 	From string `json:"from"`
 }
@@ -172,7 +172,7 @@ func (r *repairer) identity(ctx context.Context, check *artifacts.CheckReport) e
 	if err == nil || !artifacts.IsDamage(err) {
 		return err
 	}
-	made := artifacts.Identity{Format: artifacts.Format, Store: r.pointer.Store, Had: []string{artifacts.CurrentKey}}
+	made := artifacts.Identity{Format: artifacts.Format, Store: r.pointer.Store, Had: []artifacts.Key{artifacts.CurrentKey}}
 	if _, _, err := r.Store.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize); err == nil {
 		made.Had = append(made.Had, artifacts.KeysKey)
 	}

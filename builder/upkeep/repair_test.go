@@ -59,7 +59,8 @@ func keyed(t *testing.T) (s *memstore.Store, w world, one, two keys.Created) {
 
 // part is an object of a store by what it is, and who has it besides a copy.
 type part struct {
-	kind, key  string
+	kind       string
+	key        artifacts.Key
 	edge, feed bool
 	// loss is what repair can do without it: go back to the snapshot before, whose
 	// ledger is still whole, or go on without it.
@@ -76,7 +77,7 @@ func parts(t *testing.T, s artifacts.Store) []part {
 	ok(t, err)
 	root, err := ledger.ReadRoot(t.Context(), s, m.Ledger)
 	ok(t, err)
-	key := func(r artifacts.Ref) string { return artifacts.ObjectKey(r.Digest) }
+	key := func(r artifacts.Ref) artifacts.Key { return artifacts.ObjectKey(r.Digest) }
 	ids, returns := root.IDs["assets"].Segments, root.Returns[0].Segments
 	shared := m.View("exchanges", "volume").Objects[0].Ref
 	if shared != before.View("exchanges", "volume").Objects[0].Ref {
@@ -139,7 +140,7 @@ func from(name string, r artifacts.Reader) func(*RepairConfig) {
 func TestRepair(t *testing.T) {
 	whole := memstore.New()
 	w := grown(t, whole)
-	views := map[string]bool{}
+	views := map[artifacts.Key]bool{}
 	m := head(t, whole).Manifest
 	for _, ret := range append(m.Retained, artifacts.Retained{Manifest: head(t, whole).Pointer.Manifest}) {
 		m, err := artifacts.ReadManifest(t.Context(), whole, ret.Manifest)
@@ -157,9 +158,8 @@ func TestRepair(t *testing.T) {
 	}{
 		{"copy", from("copy", clone(t, whole, all)), func(part) bool { return true }},
 		{"edge", from("edge",
-			clone(t, whole, func(key string) bool {
-				return views[key] || strings.HasPrefix(key,
-					artifacts.ManifestPrefix)
+			clone(t, whole, func(key artifacts.Key) bool {
+				return views[key] || key.Kind() == artifacts.ManifestKind
 			})), func(p part) bool { return p.edge }},
 		{"feed", func(c *RepairConfig) { c.Source = w }, func(p part) bool { return p.feed }},
 		{"nothing", func(*RepairConfig) {}, func(part) bool { return false }},
@@ -174,7 +174,7 @@ func TestRepair(t *testing.T) {
 			for _, source := range sources {
 				name := fmt.Sprintf("%s, %s, %s", p.kind, way.name, source.name)
 				t.Run(name, func(t *testing.T) {
-					s := clone(t, whole, func(string) bool { return true })
+					s := clone(t, whole, func(artifacts.Key) bool { return true })
 					other := all[(i+1)%len(all)].key
 					overwrite(t, s, p.key, way.damage(stored(t, s, p.key), stored(t, s, other)))
 					before := contents(t, s)
@@ -190,7 +190,7 @@ func TestRepair(t *testing.T) {
 						return
 					}
 					if len(r.Mended) > 0 ||
-						!slices.ContainsFunc(r.Missing, func(m string) bool { return strings.Contains(m, p.key) }) || r.Accepted {
+						!slices.ContainsFunc(r.Missing, func(m string) bool { return strings.Contains(m, p.key.String()) }) || r.Accepted {
 						t.Fatalf("report %+v, want %s missing", r, p.key)
 					}
 					if after := contents(t, s); !maps.Equal(before, after) {
@@ -255,9 +255,9 @@ func TestRepairAll(t *testing.T) {
 	whole := memstore.New()
 	grown(t, whole)
 	half := func(odd bool) artifacts.Reader {
-		return clone(t, whole, func(key string) bool { return (key[len(key)-1]%2 == 1) == odd })
+		return clone(t, whole, func(key artifacts.Key) bool { return (key.Digest()[31]%2 == 1) == odd })
 	}
-	s := clone(t, whole, func(key string) bool { return moving[key] })
+	s := clone(t, whole, func(key artifacts.Key) bool { return moving[key] })
 	liar := memstore.New()
 	for key, b := range contents(t, whole) {
 		overwrite(t, liar, key, append([]byte(b)[1:], 'x'))
@@ -273,7 +273,7 @@ func TestRepairAll(t *testing.T) {
 // set the report says what is to be done.
 func TestRepairMoving(t *testing.T) {
 	whole, _, _, _ := keyed(t)
-	for key, want := range map[string]string{artifacts.ChangeKey: "", artifacts.KeysKey: "key set",
+	for key, want := range map[artifacts.Key]string{artifacts.ChangeKey: "", artifacts.KeysKey: "key set",
 		artifacts.CurrentKey: "builder restore"} {
 		for _, way := range ways[1:] {
 			s := clone(t, whole, all)

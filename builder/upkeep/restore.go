@@ -128,7 +128,7 @@ type small[T any] struct {
 	damage  error
 }
 
-func (s *small[T]) read(ctx context.Context, r artifacts.Reader, key string, parse func([]byte) (*T, error)) error {
+func (s *small[T]) read(ctx context.Context, r artifacts.Reader, key artifacts.Key, parse func([]byte) (*T, error)) error {
 	var err error
 	s.body, s.version, err = r.Get(ctx, key, artifacts.MaxKeySetSize)
 	if err == nil {

@@ -62,11 +62,11 @@ func TestRestore(t *testing.T) {
 	three := key(t, s)
 	seen, seenKeys, seenChange := head(t, s).Pointer.Sequence, keySet(t, s).Number, changeRecord(t, s).Number
 	without := func(gone ...string) artifacts.Store {
-		return clone(t, s, func(key string) bool {
-			return !slices.ContainsFunc(gone, func(g string) bool { return strings.HasPrefix(key, g) })
+		return clone(t, s, func(key artifacts.Key) bool {
+			return !slices.ContainsFunc(gone, func(g string) bool { return strings.HasPrefix(key.String(), g) })
 		})
 	}
-	with := func(key string, b []byte) artifacts.Store {
+	with := func(key artifacts.Key, b []byte) artifacts.Store {
 		c := clone(t, s, all)
 		overwrite(t, c, key, b)
 		return c
@@ -96,14 +96,14 @@ func TestRestore(t *testing.T) {
 			seen, 2},
 		{"no identity", without("identity"), none, stays, seen, 0},
 		{"no key set", without("keys"), none, backups, seen, 1},
-		{"a pointer of any bytes", with("current", []byte("x")), none, stays, 3, 2},
+		{"a pointer of any bytes", with(artifacts.CurrentKey, []byte("x")), none, stays, 3, 2},
 		{"a sequence beyond reason",
-			with("current", pointer(func(p *artifacts.Pointer) { p.Sequence = artifacts.MaxNumber })), none, stays, 3, 3},
-		{"a high sequence", with("current", pointer(func(p *artifacts.Pointer) { p.Sequence = artifacts.MaxJump })), none,
+			with(artifacts.CurrentKey, pointer(func(p *artifacts.Pointer) { p.Sequence = artifacts.MaxNumber })), none, stays, 3, 3},
+		{"a high sequence", with(artifacts.CurrentKey, pointer(func(p *artifacts.Pointer) { p.Sequence = artifacts.MaxJump })), none,
 			stays, artifacts.MaxJump, 0},
-		{"an identity of any bytes", with("identity", []byte("x")), none, stays, seen, 0},
-		{"a change record of any bytes", with("change", []byte("x")), none, stays, seen, 0},
-		{"keys of any bytes, replaced", with("keys", []byte("x")), fromBackup, backups, seen, 1},
+		{"an identity of any bytes", with(artifacts.IdentityKey, []byte("x")), none, stays, seen, 0},
+		{"a change record of any bytes", with(artifacts.ChangeKey, []byte("x")), none, stays, seen, 0},
+		{"keys of any bytes, replaced", with(artifacts.KeysKey, []byte("x")), fromBackup, backups, seen, 1},
 		{"the backup itself", clone(t, backup, all), none, backups, 3, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -155,8 +155,8 @@ func TestRestore(t *testing.T) {
 		{"over another store", other, backup, none, "another", false},
 		{"of an empty backup", without(), memstore.New(), none, "holds no snapshot", false},
 		{"of a damaged backup", memstore.New(), broken, none, "is not whole", true},
-		{"keys of any bytes", with("keys", []byte("x")), backup, none, "--keys-from-backup", false},
-		{"a backup without keys", without(), clone(t, backup, func(key string) bool { return key != "keys" }), fromBackup,
+		{"keys of any bytes", with(artifacts.KeysKey, []byte("x")), backup, none, "--keys-from-backup", false},
+		{"a backup without keys", without(), clone(t, backup, func(key artifacts.Key) bool { return key != artifacts.KeysKey }), fromBackup,
 			"holds no key set", false},
 		{"seen beyond all numbers", without(), backup, func(c *RestoreConfig) { c.Seen = artifacts.MaxNumber }, "2^53",
 			false},
@@ -193,7 +193,7 @@ func TestRestoreBeside(t *testing.T) {
 	}
 	c.Pass(3 * time.Hour)
 	collected := false
-	_, err := tryRestore(t.Context(), tap(s, func(op, key string) {
+	_, err := tryRestore(t.Context(), tap(s, func(op string, key artifacts.Key) {
 		if op == "swap" && key == artifacts.CurrentKey {
 			collect(t, s)
 			collected = true
@@ -278,9 +278,9 @@ func TestRestoreSigned(t *testing.T) {
 	from := signed.Reader(backup, trust)
 	verify(t, from)
 	forged := clone(t, backup, all)
-	for _, o := range signed.Objects {
-		if o.Key != artifacts.ChangeKey {
-			overwrite(t, forged, o.Key, artifacts.Sign(o.Key, artifacts.Unsigned(stored(t, backup, o.Key)), other))
+	for _, key := range signed.Cells {
+		if key != artifacts.ChangeKey {
+			overwrite(t, forged, key, artifacts.Sign(key, artifacts.Unsigned(stored(t, backup, key)), other))
 		}
 	}
 	for name, to := range map[string]*memstore.Store{"empty": memstore.New(), "whole": clone(t, backup, all),

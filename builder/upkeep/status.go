@@ -79,8 +79,8 @@ type SnapshotStatus struct {
 
 // MovingStatus describes a small object.
 type MovingStatus struct {
-	Key   string `json:"key"`
-	There bool   `json:"there"`
+	Key   artifacts.Key `json:"key"`
+	There bool          `json:"there"`
 	// SignedBy are the short names of the keys that claim to have signed it.
 	SignedBy []string `json:"signed_by"`
 	// Number is the sequence of current, or the number of change and keys.
@@ -170,7 +170,7 @@ func (s *status) moving(ctx context.Context) error {
 			err = s.parse(ctx, &m, b)
 		}
 		s.Moving = append(s.Moving, m)
-		if err := s.problem(key, err); err != nil {
+		if err := s.problem(key.String(), err); err != nil {
 			return err
 		}
 	}
@@ -302,7 +302,7 @@ func (s *status) list(ctx context.Context) error {
 				s.Free++
 				s.FreeBytes += info.Size
 			}
-			if d, err := artifacts.ParseObjectKey(info.Key); err == nil && s.size[d] != 0 {
+			if d := info.Key.Digest(); info.Key.Kind() == artifacts.ObjectKind && s.size[d] != 0 {
 				s.size[d] = info.Size
 			}
 			return nil

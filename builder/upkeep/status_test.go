@@ -24,7 +24,7 @@ func TestStatus(t *testing.T) {
 	s := signed.Store(mem, []artifacts.SignKey{sign}, artifacts.Trust{sign.Trust()})
 	status := func(trust ...artifacts.TrustKey) *StatusReport {
 		t.Helper()
-		looked := tap(mem, func(op, key string) {
+		looked := tap(mem, func(op string, key artifacts.Key) {
 			if !slices.Contains([]string{"get", "getif", "list"}, op) {
 				t.Errorf("status asks for %s of %s", op, key)
 			}
@@ -103,7 +103,7 @@ func TestStatus(t *testing.T) {
 
 	// Damage is told, and does not end the report.
 	ledgerKey := artifacts.ObjectKey(now.Manifest.Ledger.Digest)
-	for _, key := range []string{artifacts.ObjectKey(now.Manifest.View("quotes", "id").Objects[0].Digest),
+	for _, key := range []artifacts.Key{artifacts.ObjectKey(now.Manifest.View("quotes", "id").Objects[0].Digest),
 		artifacts.ManifestKey(now.Manifest.Retained[2].Manifest.Digest)} {
 		ok(t, mem.Delete(t.Context(), key))
 	}
@@ -112,7 +112,7 @@ func TestStatus(t *testing.T) {
 		!strings.Contains(r.Problems[1], "gc would stop") {
 		t.Errorf("two objects are missing: %+v", r)
 	}
-	for _, key := range []string{ledgerKey, artifacts.KeysKey, artifacts.CurrentKey} {
+	for _, key := range []artifacts.Key{ledgerKey, artifacts.KeysKey, artifacts.CurrentKey} {
 		ok(t, mem.Delete(t.Context(), key))
 		if err := mem.Put(t.Context(), key, []byte("x")); err != nil {
 			t.Fatal(err)

@@ -45,8 +45,8 @@ func needs(ctx context.Context, r artifacts.Reader, m *artifacts.Manifest) ([]ar
 func listManifests(ctx context.Context, s artifacts.Store, keep func(artifacts.Info) bool) ([]artifacts.Ref, error) {
 	var refs []artifacts.Ref
 	err := s.List(ctx, artifacts.ManifestPrefix, func(info artifacts.Info) error {
-		if d, err := artifacts.ParseManifestKey(info.Key); err == nil && (keep == nil || keep(info)) {
-			refs = append(refs, artifacts.Ref{Digest: d, Size: info.Size})
+		if info.Key.Kind() == artifacts.ManifestKind && (keep == nil || keep(info)) {
+			refs = append(refs, artifacts.Ref{Digest: info.Key.Digest(), Size: info.Size})
 		}
 		return nil
 	})
@@ -68,4 +68,4 @@ func putLedger(ctx context.Context, s artifacts.Store, book *ledger.Next) (root 
 }
 
 // smallKeys are the objects that move.
-var smallKeys = []string{artifacts.IdentityKey, artifacts.CurrentKey, artifacts.ChangeKey, artifacts.KeysKey}
+var smallKeys = []artifacts.Key{artifacts.IdentityKey, artifacts.CurrentKey, artifacts.ChangeKey, artifacts.KeysKey}

@@ -171,7 +171,7 @@ type flaky struct {
 
 func newFlaky() *flaky { return &flaky{Store: memstore.New()} }
 
-func (f *flaky) GetIf(ctx context.Context, key string, known artifacts.Version, size int64) ([]byte, artifacts.Version, error) {
+func (f *flaky) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, size int64) ([]byte, artifacts.Version, error) {
 	f.asked.Add(1)
 	if err := f.err.Load(); err != nil && *err != nil {
 		return nil, "", *err
@@ -207,7 +207,7 @@ func TestWatcher(t *testing.T) {
 	refuse := []byte(nil)
 	start := func() (*Keys, *Watcher) {
 		keys := new(Keys)
-		return keys, NewWatcher(keys, Config{Reader: store, File: file, Verify: func(_ string, b []byte) error {
+		return keys, NewWatcher(keys, Config{Reader: store, File: file, Verify: func(_ artifacts.Key, b []byte) error {
 			if refuse != nil && bytes.Equal(b, refuse) {
 				return errors.New("signature is wrong")
 			}

@@ -46,7 +46,7 @@ type Config struct {
 	Floor *floor.Floor
 	// Verify is asked about the bytes of a set, from the store or from File,
 	// before they are believed, and of what says which store it is; nil: all are.
-	Verify func(key string, data []byte) error
+	Verify func(key artifacts.Key, data []byte) error
 	// MaxAge is for how long a set is believed after the store last confirmed
 	// it; 0: for ever. After that well-formed keys are Undecided.
 	MaxAge time.Duration
@@ -101,7 +101,7 @@ func NewWatcher(keys *Keys, cfg Config) *Watcher {
 // be used is reported, and none there is no fault.
 func (w *Watcher) Load() {
 	if w.cfg.File != "" {
-		w.cfg.Floor.Report(artifacts.KeysKey, w.load())
+		w.cfg.Floor.Report(artifacts.KeysKey.String(), w.load())
 	}
 }
 
@@ -185,7 +185,7 @@ func (w *Watcher) poll(ctx context.Context) error {
 	w.read = true
 	w.cfg.Floor.Missing(artifacts.KeysKey, false)
 	if w.cfg.File != "" {
-		w.cfg.Floor.Report(artifacts.KeysKey, durable.WriteFile(w.cfg.File, bytes.NewReader(b), 0o600))
+		w.cfg.Floor.Report(artifacts.KeysKey.String(), durable.WriteFile(w.cfg.File, bytes.NewReader(b), 0o600))
 	}
 	w.cfg.Floor.Take(artifacts.KeysKey, set.Store, set.Number)
 	w.known, w.believed = version, true
@@ -195,7 +195,7 @@ func (w *Watcher) poll(ctx context.Context) error {
 }
 
 // small reads what says which store this is.
-func (w *Watcher) small(ctx context.Context, key string) ([]byte, error) {
+func (w *Watcher) small(ctx context.Context, key artifacts.Key) ([]byte, error) {
 	b, _, err := w.cfg.Reader.GetIf(ctx, key, "", artifacts.MaxPointerSize)
 	if err == nil && w.cfg.Verify != nil {
 		err = w.cfg.Verify(key, b)

@@ -43,8 +43,8 @@ type Floor struct {
 
 	mu       sync.Mutex
 	seen     record
-	problems map[string]string // by what is kept
-	missing  map[string]bool   // small objects that the store has lost
+	problems map[string]string      // by what is kept
+	missing  map[artifacts.Key]bool // small objects that the store has lost
 }
 
 // record is the file: JSON with a checksum, as the small objects of a store.
@@ -53,7 +53,7 @@ type record struct {
 	// Store is the one that this edge follows; "" before it is known.
 	Store string `json:"store"`
 	// Highest is what was taken: sequence or number, by store and object.
-	Highest map[string]map[string]uint64 `json:"highest"`
+	Highest map[string]map[artifacts.Key]uint64 `json:"highest"`
 }
 
 // Open reads what is kept in dir; "": nothing is kept. accept are identities of
@@ -63,7 +63,7 @@ func Open(dir string, accept []string, log *slog.Logger) *Floor {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	f := &Floor{accept: accept, log: log, seen: record{Format: artifacts.Format}, problems: map[string]string{}, missing: map[string]bool{}}
+	f := &Floor{accept: accept, log: log, seen: record{Format: artifacts.Format}, problems: map[string]string{}, missing: map[artifacts.Key]bool{}}
 	if dir != "" {
 		f.path = filepath.Join(dir, name)
 		kept, err := f.read()
@@ -96,15 +96,15 @@ func (r *record) merge(other record) {
 	}
 }
 
-func (r *record) raise(store, key string, n uint64) (changed bool) {
+func (r *record) raise(store string, key artifacts.Key, n uint64) (changed bool) {
 	if n <= r.Highest[store][key] {
 		return false
 	}
 	if r.Highest == nil {
-		r.Highest = map[string]map[string]uint64{}
+		r.Highest = map[string]map[artifacts.Key]uint64{}
 	}
 	if r.Highest[store] == nil {
-		r.Highest[store] = map[string]uint64{}
+		r.Highest[store] = map[artifacts.Key]uint64{}
 	}
 	r.Highest[store][key] = n
 	return true
@@ -114,14 +114,14 @@ func (r *record) raise(store, key string, n uint64) (changed bool) {
 // returns as its identity says so, or else its pointer. What get returns must
 // be verified. An error of get other than what a store says of an object is
 // returned.
-func (f *Floor) Learn(ctx context.Context, get func(ctx context.Context, key string) ([]byte, error)) error {
+func (f *Floor) Learn(ctx context.Context, get func(ctx context.Context, key artifacts.Key) ([]byte, error)) error {
 	f.mu.Lock()
 	known := f.seen.Store != ""
 	f.mu.Unlock()
 	if known {
 		return nil
 	}
-	for _, key := range []string{artifacts.IdentityKey, artifacts.CurrentKey} {
+	for _, key := range []artifacts.Key{artifacts.IdentityKey, artifacts.CurrentKey} {
 		b, err := get(ctx, key)
 		switch {
 		case errors.Is(err, artifacts.ErrNotFound), errors.Is(err, artifacts.ErrSignature), errors.Is(err, artifacts.ErrTooLarge):
@@ -148,7 +148,7 @@ func (f *Floor) Learn(ctx context.Context, get func(ctx context.Context, key str
 // Check returns why an object must not be taken: it is of another store, or its
 // sequence or number n is lower than one that was taken, or beyond reason
 // higher. An object that names no store is of the one that it lies in.
-func (f *Floor) Check(key, store string, n uint64) error {
+func (f *Floor) Check(key artifacts.Key, store string, n uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	own := f.seen.Store
@@ -172,31 +172,31 @@ func (f *Floor) Check(key, store string, n uint64) error {
 
 // Seen reports whether such an object of the store that this edge follows was
 // taken.
-func (f *Floor) Seen(key string) bool {
+func (f *Floor) Seen(key artifacts.Key) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.seen.Highest[f.seen.Store][key] > 0
 }
 
 // Moving are the small objects that an edge reads again and again.
-var Moving = [...]string{artifacts.CurrentKey, artifacts.ChangeKey, artifacts.KeysKey}
+var Moving = [...]artifacts.Key{artifacts.CurrentKey, artifacts.ChangeKey, artifacts.KeysKey}
 
 // Missing notes whether the store holds a small object that it held before.
-func (f *Floor) Missing(key string, missing bool) {
+func (f *Floor) Missing(key artifacts.Key, missing bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.missing[key] == missing {
 		return
 	}
 	if f.missing[key] = missing; missing {
-		f.log.Error("the store has lost a small object; what it said last stays in force", "object", key)
+		f.log.Error("the store has lost a small object; what it said last stays in force", "object", key.String())
 	} else {
-		f.log.Info("a small object is back in the store", "object", key)
+		f.log.Info("a small object is back in the store", "object", key.String())
 	}
 }
 
 // IsMissing reports whether the store has lost a small object. Of a nil Floor it has not.
-func (f *Floor) IsMissing(key string) bool {
+func (f *Floor) IsMissing(key artifacts.Key) bool {
 	if f == nil {
 		return false
 	}
@@ -207,7 +207,7 @@ func (f *Floor) IsMissing(key string) bool {
 
 // Take notes that an object was taken; it must have passed Check, and be kept
 // already where it is kept. The pointer decides which store is followed.
-func (f *Floor) Take(key, store string, n uint64) {
+func (f *Floor) Take(key artifacts.Key, store string, n uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	changed := false

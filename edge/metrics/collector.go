@@ -197,7 +197,7 @@ func (c *partsCollector) Collect(ch chan<- prometheus.Metric) {
 		if c.src.Floor.IsMissing(key) {
 			lost = 1
 		}
-		gauge(lostDesc, lost, key)
+		gauge(lostDesc, lost, key.String())
 	}
 	if c.src.Watcher != nil {
 		keys := c.src.Watcher.Status()

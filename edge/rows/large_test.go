@@ -23,7 +23,7 @@ import (
 func TestLargeBodies(t *testing.T) {
 	store := faultstore.New(memstore.New(), nil)
 	p := teststore.Publish(t, store, teststore.NewFeed(1000, 1).History(100), teststore.Start)
-	blocks := map[string]bool{} // without those that are read before an answer has memory
+	blocks := map[artifacts.Key]bool{} // without those that are read before an answer has memory
 	latest, _ := p.Manifest.Latest()
 	for i := range p.Manifest.Views {
 		v := &p.Manifest.Views[i]

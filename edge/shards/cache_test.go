@@ -23,11 +23,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type store struct {
 	artifacts.Reader
 	mu   sync.Mutex
-	gets map[string]int
-	get  func(key string, b []byte, err error) ([]byte, error) // nil: as it is
+	gets map[artifacts.Key]int
+	get  func(key artifacts.Key, b []byte, err error) ([]byte, error) // nil: as it is
 }
 
-func (s *store) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+func (s *store) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
 	s.mu.Lock()
 	s.gets[key]++
 	f := s.get
@@ -48,7 +48,7 @@ func (s *store) total() (n int) {
 	return n
 }
 
-func (s *store) set(f func(key string, b []byte, err error) ([]byte, error)) {
+func (s *store) set(f func(key artifacts.Key, b []byte, err error) ([]byte, error)) {
 	s.mu.Lock()
 	s.get = f
 	s.mu.Unlock()
@@ -72,7 +72,7 @@ func object(tb testing.TB, s artifacts.Store, from, n int) artifacts.Ref {
 func setup(tb testing.TB, cfg Config) (*Cache, *store, *memstore.Store) {
 	tb.Helper()
 	mem := memstore.New()
-	s := &store{Reader: mem, gets: map[string]int{}}
+	s := &store{Reader: mem, gets: map[artifacts.Key]int{}}
 	cfg.Store = s
 	if cfg.Dir == "" {
 		cfg.Dir = tb.TempDir()
@@ -148,7 +148,7 @@ func TestWrongBytesFromTheStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, s, mem := setup(t, Config{Memory: 1, Pause: time.Nanosecond})
 			o := c.Acquire(object(t, mem, 1, 2))
-			s.set(func(_ string, b []byte, err error) ([]byte, error) { return spoil(b), err })
+			s.set(func(_ artifacts.Key, b []byte, err error) ([]byte, error) { return spoil(b), err })
 			if _, err := c.Shard(o, 0); !errors.Is(err, ErrUnavailable) || !errors.Is(err, artifacts.ErrCorrupt) {
 				t.Fatalf("got %v, want ErrUnavailable and ErrCorrupt", err)
 			}
@@ -180,7 +180,7 @@ func TestStoreAway(t *testing.T) {
 	o, other := c.Acquire(object(t, mem, 1, 2)), c.Acquire(object(t, mem, 50, 2))
 	wantRow(t, c, other, 0, 50)
 	away := errors.New("no route to host")
-	s.set(func(string, []byte, error) ([]byte, error) { return nil, away })
+	s.set(func(artifacts.Key, []byte, error) ([]byte, error) { return nil, away })
 	for range 5 {
 		if _, err := c.Shard(o, 0); !errors.Is(err, ErrUnavailable) {
 			t.Fatalf("got %v, want ErrUnavailable", err)
@@ -204,7 +204,7 @@ func TestSlowObject(t *testing.T) {
 	ref := object(t, mem, 1, 2)
 	o, quick := c.Acquire(ref), c.Acquire(object(t, mem, 50, 2))
 	release := make(chan struct{})
-	s.set(func(key string, b []byte, err error) ([]byte, error) {
+	s.set(func(key artifacts.Key, b []byte, err error) ([]byte, error) {
 		if key == artifacts.ObjectKey(ref.Digest) {
 			<-release
 		}
@@ -228,7 +228,7 @@ func TestWaitIsBounded(t *testing.T) {
 	c, s, mem := setup(t, Config{Memory: 1, Wait: time.Millisecond})
 	o := c.Acquire(object(t, mem, 1, 1))
 	release := make(chan struct{})
-	s.set(func(_ string, b []byte, err error) ([]byte, error) { <-release; return b, err })
+	s.set(func(_ artifacts.Key, b []byte, err error) ([]byte, error) { <-release; return b, err })
 	if _, err := c.Shard(o, 0); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("got %v, want ErrUnavailable", err)
 	}
@@ -238,7 +238,7 @@ func TestWaitIsBounded(t *testing.T) {
 func TestPanicIsAnswered(t *testing.T) {
 	c, s, mem := setup(t, Config{Memory: 1, Pause: time.Nanosecond})
 	o := c.Acquire(object(t, mem, 1, 1))
-	s.set(func(string, []byte, error) ([]byte, error) { panic("planted") })
+	s.set(func(artifacts.Key, []byte, error) ([]byte, error) { panic("planted") })
 	if _, err := c.Shard(o, 0); !errors.Is(err, ErrUnavailable) {
 		t.Fatalf("got %v, want ErrUnavailable", err)
 	}

@@ -50,7 +50,7 @@ func openDisk(root string, limit int64, counters *Counters, log *slog.Logger) (*
 }
 
 func (d *disk) path(ref artifacts.Ref) string {
-	return filepath.Join(d.root, filepath.FromSlash(artifacts.ObjectKey(ref.Digest)))
+	return filepath.Join(d.root, filepath.FromSlash(artifacts.ObjectKey(ref.Digest).String()))
 }
 
 // has reports whether a file of the object's size is there.
@@ -169,11 +169,11 @@ func (d *disk) walk() (files []file, total int64) {
 		if err != nil {
 			return nil
 		}
-		digest, err := artifacts.ParseObjectKey(filepath.ToSlash(rel))
-		if err != nil {
+		key, err := artifacts.ParseKey(filepath.ToSlash(rel))
+		if err != nil || key.Kind() != artifacts.ObjectKind {
 			return nil // not ours
 		}
-		files = append(files, file{path: path, digest: digest, size: fi.Size(), mtime: fi.ModTime().Unix()})
+		files = append(files, file{path: path, digest: key.Digest(), size: fi.Size(), mtime: fi.ModTime().Unix()})
 		total += fi.Size()
 		return nil
 	})

@@ -83,7 +83,7 @@ func TestActivationLate(t *testing.T) {
 		t.Errorf("the first: %+v", s)
 	}
 	// It is seen before its time, and ready later.
-	r.store.set(func(key string, b []byte, err error) ([]byte, error) {
+	r.store.set(func(key artifacts.Key, b []byte, err error) ([]byte, error) {
 		if key == artifacts.CurrentKey {
 			return b, err
 		}

@@ -62,7 +62,7 @@ func (o *outage) travel(ctx context.Context) error {
 	return nil
 }
 
-func (o *outage) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+func (o *outage) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
 	if err := o.travel(ctx); err != nil {
 		return nil, "", err
 	}
@@ -70,7 +70,7 @@ func (o *outage) Get(ctx context.Context, key string, limit int64) ([]byte, arti
 }
 
 func (o *outage) GetIf(
-	ctx context.Context, key string, known artifacts.Version, limit int64,
+	ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
 ) ([]byte, artifacts.Version, error) {
 	if err := o.travel(ctx); err != nil {
 		return nil, "", err

@@ -33,11 +33,11 @@ func FuzzKept(f *testing.F) {
 	f.Add(pointer[:50], manifest, []byte{})
 	f.Add(bytes.Replace(pointer, []byte(`"format":1`), []byte(`"format":2`), 1), manifest, change)
 	f.Fuzz(func(t *testing.T, pointer, manifest, change []byte) {
-		for key, b := range map[string][]byte{
+		for key, b := range map[artifacts.Key][]byte{
 			artifacts.CurrentKey: pointer, artifacts.ChangeKey: change, artifacts.ManifestKey(p.Pointer.Manifest.Digest): manifest,
 			artifacts.ManifestKey(artifacts.Sum(manifest)): manifest,
 		} {
-			path := filepath.Join(dir, filepath.FromSlash(key))
+			path := filepath.Join(dir, filepath.FromSlash(key.String()))
 			ok(t, os.MkdirAll(filepath.Dir(path), 0o755))
 			ok(t, os.WriteFile(path, b, 0o644))
 			defer os.Remove(path)

@@ -3,7 +3,6 @@ package snapshot
 import (
 	"fmt"
 	"maps"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -18,26 +17,26 @@ import (
 // gets counts what a store is asked for.
 type gets struct {
 	mu sync.Mutex
-	n  map[string]int
+	n  map[artifacts.Key]int
 }
 
-func (g *gets) add(key string) {
+func (g *gets) add(key artifacts.Key) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.n == nil {
-		g.n = map[string]int{}
+		g.n = map[artifacts.Key]int{}
 	}
 	g.n[key]++
 }
 
 // count counts and spoils nothing.
-func (g *gets) count(key string, b []byte, err error) ([]byte, error) {
+func (g *gets) count(key artifacts.Key, b []byte, err error) ([]byte, error) {
 	g.add(key)
 	return b, err
 }
 
 // all returns how often each key was asked for.
-func (g *gets) all() map[string]int {
+func (g *gets) all() map[artifacts.Key]int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return maps.Clone(g.n)
@@ -47,7 +46,7 @@ func (g *gets) all() map[string]int {
 func (g *gets) once(tb testing.TB) {
 	tb.Helper()
 	for key, n := range g.all() {
-		if strings.HasPrefix(key, artifacts.ObjectPrefix) && n > 1 {
+		if key.Kind() == artifacts.ObjectKind && n > 1 {
 			tb.Errorf("%s was fetched %d times", key, n)
 		}
 	}
@@ -55,8 +54,8 @@ func (g *gets) once(tb testing.TB) {
 
 // historyKeys returns the objects of a snapshot's history that the one before does
 // not have; prev may be nil.
-func historyKeys(p, prev *teststore.Published) map[string]bool {
-	keys := map[string]bool{}
+func historyKeys(p, prev *teststore.Published) map[artifacts.Key]bool {
+	keys := map[artifacts.Key]bool{}
 	set := func(m *artifacts.Manifest, add bool) {
 		for _, v := range m.Views {
 			for _, o := range v.Objects {
@@ -115,12 +114,12 @@ func TestHistoryBeforeActivation(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				mem, asked := memstore.New(), &gets{}
 				first := teststore.Publish(t, mem, teststore.NewFeed(100, 1).History(50), teststore.Start)
-				var late map[string]bool
+				var late map[artifacts.Key]bool
 				lag := time.Duration(-1)
 				var r *rig
 				r = start(t, mem, t.TempDir(), func(c *Config, s *store) {
 					c.HistoryBytes = 1 << 30
-					s.set(func(key string, b []byte, err error) ([]byte, error) {
+					s.set(func(key artifacts.Key, b []byte, err error) ([]byte, error) {
 						asked.add(key)
 						if s.mu.Lock(); late[key] {
 							s.mu.Unlock()
@@ -204,7 +203,7 @@ func TestHistoryOfWhatWaits(t *testing.T) {
 		hang := make(chan struct{})
 		fourth := teststore.Publish(t, mem, teststore.NewFeed(100, 9).History(50), next(p), activateIn(time.Minute))
 		keys := historyKeys(fourth, p)
-		r.store.set(func(key string, b []byte, err error) ([]byte, error) {
+		r.store.set(func(key artifacts.Key, b []byte, err error) ([]byte, error) {
 			if keys[key] {
 				<-hang
 			}
@@ -296,7 +295,7 @@ func historyWithinTheDisk(t *testing.T, delay time.Duration) {
 		if delay > 0 { // until then the one before has its history
 			r.until(t, "it waits", func() bool { return r.newest().Time.Equal(p.Manifest.Time) })
 			time.Sleep(delay / 2)
-			pointers := func(key string, _ int) bool { return !strings.HasPrefix(key, artifacts.ObjectPrefix) }
+			pointers := func(key artifacts.Key, _ int) bool { return key.Kind() != artifacts.ObjectKind }
 			fetched := asked.all()
 			err := r.answers()
 			now := asked.all()

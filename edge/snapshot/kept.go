@@ -15,16 +15,16 @@ import (
 
 // keep writes a small object to Dir. It is only an aid for the next start, so a
 // fault is reported and no more.
-func (r *Refresher) keep(key string, b []byte) {
+func (r *Refresher) keep(key artifacts.Key, b []byte) {
 	if r.cfg.Dir == "" {
 		return
 	}
-	path := filepath.Join(r.cfg.Dir, filepath.FromSlash(key))
+	path := filepath.Join(r.cfg.Dir, filepath.FromSlash(key.String()))
 	err := os.MkdirAll(filepath.Dir(path), 0o755)
 	if err == nil {
 		err = durable.ReplaceFile(path, bytes.NewReader(b), 0o600)
 	}
-	r.cfg.Floor.Report(key, err)
+	r.cfg.Floor.Report(key.String(), err)
 }
 
 // keepPointer keeps the pointer p, whose bytes are b, unless another edge that
@@ -45,7 +45,7 @@ func (r *Refresher) keptPointer() *artifacts.Pointer {
 	}
 	p, err := artifacts.ParsePointer(b)
 	if err != nil {
-		r.cfg.Floor.Report(artifacts.CurrentKey, err)
+		r.cfg.Floor.Report(artifacts.CurrentKey.String(), err)
 		return nil
 	}
 	return p
@@ -53,16 +53,16 @@ func (r *Refresher) keptPointer() *artifacts.Pointer {
 
 // kept returns what Dir has under key, verified; nil when there is nothing, or
 // something else, which is reported.
-func (r *Refresher) kept(key string, limit int64) []byte {
+func (r *Refresher) kept(key artifacts.Key, limit int64) []byte {
 	if r.cfg.Dir == "" {
 		return nil
 	}
-	b, err := floor.ReadFile(filepath.Join(r.cfg.Dir, filepath.FromSlash(key)), limit)
+	b, err := floor.ReadFile(filepath.Join(r.cfg.Dir, filepath.FromSlash(key.String())), limit)
 	if b != nil && r.cfg.Verify != nil && (key == artifacts.CurrentKey || key == artifacts.ChangeKey) {
 		err = r.cfg.Verify(key, b)
 	}
 	if err != nil {
-		r.cfg.Floor.Report(key, err)
+		r.cfg.Floor.Report(key.String(), err)
 		return nil
 	}
 	return b
@@ -82,7 +82,7 @@ func (r *Refresher) keptManifest(ref artifacts.Ref) []byte {
 		return nil
 	}
 	if err := ref.Check(b); err != nil {
-		r.cfg.Floor.Report(key, err)
+		r.cfg.Floor.Report(key.String(), err)
 		return nil
 	}
 	return b
@@ -156,7 +156,7 @@ func (r *Refresher) keptSnapshot() *Snapshot {
 		return nil
 	}
 	if err := r.cfg.Floor.Check(artifacts.CurrentKey, p.Store, p.Sequence); err != nil {
-		r.cfg.Floor.Report(artifacts.CurrentKey, err)
+		r.cfg.Floor.Report(artifacts.CurrentKey.String(), err)
 		return nil
 	}
 	// Its sequence holds even where its snapshot is lost: never back.
@@ -167,7 +167,7 @@ func (r *Refresher) keptSnapshot() *Snapshot {
 	}
 	s, err := r.open(raw, p.Manifest)
 	if err != nil {
-		r.cfg.Floor.Report(artifacts.ManifestKey(p.Manifest.Digest), err)
+		r.cfg.Floor.Report(artifacts.ManifestKey(p.Manifest.Digest).String(), err)
 		return nil
 	}
 	s.Store, s.Sequence = p.Store, p.Sequence
@@ -186,7 +186,7 @@ func (r *Refresher) keptChange() *artifacts.Change {
 		err = r.cfg.Floor.Check(artifacts.ChangeKey, c.Store, c.Number)
 	}
 	if err != nil {
-		r.cfg.Floor.Report(artifacts.ChangeKey, err)
+		r.cfg.Floor.Report(artifacts.ChangeKey.String(), err)
 		return nil
 	}
 	r.cfg.Floor.Take(artifacts.ChangeKey, c.Store, c.Number)

@@ -53,7 +53,7 @@ type Config struct {
 	Floor *floor.Floor
 	// Verify checks the signature of a small object before it is believed; nil:
 	// none is asked for.
-	Verify func(key string, data []byte) error
+	Verify func(key artifacts.Key, data []byte) error
 	// HistoryBytes bounds what of history is fetched before it is asked for, and
 	// DirBytes the disk copy, of which it takes what snapshots themselves leave; 0
 	// DirBytes: no bound.
@@ -251,7 +251,7 @@ func (r *Refresher) pollPointer(ctx context.Context) error {
 
 // small reads one of the small objects, and its signature where one is asked
 // for.
-func (r *Refresher) small(ctx context.Context, key string, known artifacts.Version) ([]byte, artifacts.Version, error) {
+func (r *Refresher) small(ctx context.Context, key artifacts.Key, known artifacts.Version) ([]byte, artifacts.Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	b, v, err := r.cfg.Store.GetIf(ctx, key, known, artifacts.MaxPointerSize)
@@ -266,7 +266,7 @@ func (r *Refresher) small(ctx context.Context, key string, known artifacts.Versi
 
 // learn finds out which store this is before anything of it is taken.
 func (r *Refresher) learn(ctx context.Context) error {
-	return r.cfg.Floor.Learn(ctx, func(ctx context.Context, key string) ([]byte, error) {
+	return r.cfg.Floor.Learn(ctx, func(ctx context.Context, key artifacts.Key) ([]byte, error) {
 		b, _, err := r.small(ctx, key, "")
 		return b, err
 	})

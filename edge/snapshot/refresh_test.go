@@ -32,16 +32,16 @@ func TestMain(m *testing.M) {
 type store struct {
 	artifacts.Reader
 	mu    sync.Mutex
-	spoil func(key string, b []byte, err error) ([]byte, error)
+	spoil func(key artifacts.Key, b []byte, err error) ([]byte, error)
 }
 
-func (s *store) set(f func(key string, b []byte, err error) ([]byte, error)) {
+func (s *store) set(f func(key artifacts.Key, b []byte, err error) ([]byte, error)) {
 	s.mu.Lock()
 	s.spoil = f
 	s.mu.Unlock()
 }
 
-func (s *store) apply(key string, b []byte, v artifacts.Version, err error) ([]byte, artifacts.Version, error) {
+func (s *store) apply(key artifacts.Key, b []byte, v artifacts.Version, err error) ([]byte, artifacts.Version, error) {
 	s.mu.Lock()
 	f := s.spoil
 	s.mu.Unlock()
@@ -54,19 +54,19 @@ func (s *store) apply(key string, b []byte, v artifacts.Version, err error) ([]b
 	return b, v, err
 }
 
-func (s *store) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+func (s *store) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
 	b, v, err := s.Reader.Get(ctx, key, limit)
 	return s.apply(key, b, v, err)
 }
 
-func (s *store) GetIf(ctx context.Context, key string, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+func (s *store) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
 	b, v, err := s.Reader.GetIf(ctx, key, known, limit)
 	return s.apply(key, b, v, err)
 }
 
 var errAway = errors.New("no route to host")
 
-func away(string, []byte, error) ([]byte, error) { return nil, errAway }
+func away(artifacts.Key, []byte, error) ([]byte, error) { return nil, errAway }
 
 type rig struct {
 	*Refresher
@@ -229,21 +229,21 @@ func TestLyingStore(t *testing.T) {
 	prev := first
 	r := start(t, mem, t.TempDir(), nil)
 	r.until(t, "the first snapshot", r.at(teststore.Start))
-	for i, spoil := range []func(key string, b []byte, err error) ([]byte, error){
-		func(key string, b []byte, err error) ([]byte, error) {
-			if strings.HasPrefix(key, artifacts.ObjectPrefix) {
+	for i, spoil := range []func(key artifacts.Key, b []byte, err error) ([]byte, error){
+		func(key artifacts.Key, b []byte, err error) ([]byte, error) {
+			if key.Kind() == artifacts.ObjectKind {
 				b[len(b)-1] ^= 1
 			}
 			return b, err
 		},
-		func(key string, b []byte, err error) ([]byte, error) {
-			if strings.HasPrefix(key, artifacts.ManifestPrefix) {
+		func(key artifacts.Key, b []byte, err error) ([]byte, error) {
+			if key.Kind() == artifacts.ManifestKind {
 				b[len(b)/2] ^= 1
 			}
 			return b, err
 		},
-		func(key string, b []byte, err error) ([]byte, error) {
-			if strings.HasPrefix(key, artifacts.ObjectPrefix) {
+		func(key artifacts.Key, b []byte, err error) ([]byte, error) {
+			if key.Kind() == artifacts.ObjectKind {
 				return nil, artifacts.ErrNotFound
 			}
 			return b, err
@@ -331,7 +331,7 @@ func TestSharedFolderKeepsTheNewest(t *testing.T) {
 	third := teststore.Publish(t, mem, teststore.NewFeed(50, 3), next(second))
 	ahead.until(t, "the third snapshot", ahead.at(next(second)))
 	ahead.halt() // it has kept the pointer
-	behind.store.set(func(key string, b []byte, err error) ([]byte, error) {
+	behind.store.set(func(key artifacts.Key, b []byte, err error) ([]byte, error) {
 		if key == artifacts.CurrentKey {
 			return second.Pointer.Encode(), nil
 		}
@@ -382,7 +382,7 @@ func TestFetchBudget(t *testing.T) {
 	second := teststore.Publish(t, mem, teststore.NewFeed(300, 2), next(first))
 	slow := artifacts.ObjectKey(second.Manifest.View("quotes", "name").Objects[0].Digest)
 	release := make(chan struct{})
-	r.store.set(func(key string, b []byte, err error) ([]byte, error) {
+	r.store.set(func(key artifacts.Key, b []byte, err error) ([]byte, error) {
 		if key == slow {
 			<-release
 		}
@@ -416,7 +416,7 @@ func TestLacking(t *testing.T) {
 					}
 					return time.Now()
 				}
-				s.set(func(key string, b []byte, err error) ([]byte, error) {
+				s.set(func(key artifacts.Key, b []byte, err error) ([]byte, error) {
 					switch {
 					case key != affected:
 					case spoil == nil:

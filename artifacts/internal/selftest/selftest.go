@@ -35,12 +35,12 @@ const cleanup = 10 * time.Second
 // Run tries the conditions out and returns the first that s does not honour,
 // or the error that kept it from finding out.
 func Run(ctx context.Context, s artifacts.Store, n Names) (err error) {
-	base := artifacts.ProbePrefix + "selftest-" + rand.Text() + "-"
-	put, moving, absent := base+"put", base+"moving", base+"absent"
+	base := "selftest-" + rand.Text() + "-"
+	put, moving, absent := artifacts.ProbeKey(base+"put"), artifacts.ProbeKey(base+"moving"), artifacts.ProbeKey(base+"absent")
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
 		defer cancel()
-		for _, key := range []string{put, moving, absent} {
+		for _, key := range []artifacts.Key{put, moving, absent} {
 			if derr := s.Delete(ctx, key); derr != nil && err == nil {
 				err = fmt.Errorf("self-test: remove %s: %w", key, derr)
 			}
@@ -56,7 +56,7 @@ func Run(ctx context.Context, s artifacts.Store, n Names) (err error) {
 }
 
 // create tries Put: create once, the same again, other bytes.
-func create(ctx context.Context, s artifacts.Store, n Names, key string) error {
+func create(ctx context.Context, s artifacts.Store, n Names, key artifacts.Key) error {
 	one, two := []byte("one"), []byte("two")
 	if err := s.Put(ctx, key, one); err != nil {
 		return fmt.Errorf("put: %w", err)
@@ -74,7 +74,7 @@ func create(ctx context.Context, s artifacts.Store, n Names, key string) error {
 }
 
 // swap tries Swap and GetIf: each condition kept, each broken, and a race.
-func swap(ctx context.Context, s artifacts.Store, n Names, key, absent string) error {
+func swap(ctx context.Context, s artifacts.Store, n Names, key, absent artifacts.Key) error {
 	one, two, three := []byte("one"), []byte("two"), []byte("three")
 	v1, err := s.Swap(ctx, key, "", one)
 	if err != nil {
@@ -123,7 +123,7 @@ func swap(ctx context.Context, s artifacts.Store, n Names, key, absent string) e
 }
 
 // race lets several swaps replace the same version at the same time.
-func race(ctx context.Context, s artifacts.Store, n Names, key string, old artifacts.Version) error {
+func race(ctx context.Context, s artifacts.Store, n Names, key artifacts.Key, old artifacts.Version) error {
 	var wg sync.WaitGroup
 	var data [racers][]byte
 	var errs [racers]error
@@ -149,7 +149,7 @@ func race(ctx context.Context, s artifacts.Store, n Names, key string, old artif
 }
 
 // holds checks that a refused write left key's object as it was.
-func holds(ctx context.Context, s artifacts.Store, condition, key string, want []byte) error {
+func holds(ctx context.Context, s artifacts.Store, condition string, key artifacts.Key, want []byte) error {
 	got, _, err := s.Get(ctx, key, 100)
 	if err != nil {
 		return fmt.Errorf("read back: %w", err)

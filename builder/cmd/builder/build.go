@@ -227,7 +227,7 @@ func (f *publishFlags) renewSignatures(ctx context.Context, e *env, store artifa
 	if err == nil && len(sign) == 0 {
 		return
 	}
-	var renewed []string
+	var renewed []artifacts.Key
 	if err == nil {
 		renewed, err = signed.Renew(ctx, store, sign)
 	}

@@ -154,17 +154,17 @@ func (m *mending) repair(t *testing.T) {
 	manifest := headOf(t, m.folder).Manifest
 	view := artifacts.ObjectKey(manifest.View("assets", "rank").Objects[0].Digest)
 	root := artifacts.ObjectKey(manifest.Ledger.Digest)
-	for _, key := range []string{view, root} {
-		ok(t, os.Truncate(filepath.Join(m.folder, key), 20))
+	for _, key := range []artifacts.Key{view, root} {
+		ok(t, os.Truncate(filepath.Join(m.folder, key.String()), 20))
 	}
 	r := command(t, "repair", "--store", store, "--from", m.cache)
-	if r.status != cmdline.Failed || !strings.Contains(r.stdout, "mended: "+view+" from "+m.cache) ||
-		!strings.Contains(r.stdout, root) || !strings.Contains(r.stdout,
+	if r.status != cmdline.Failed || !strings.Contains(r.stdout, "mended: "+view.String()+" from "+m.cache) ||
+		!strings.Contains(r.stdout, root.String()) || !strings.Contains(r.stdout,
 		"with --accept-loss the store goes back from snapshot 2026-11-21T07:20:00Z to 2026-11-21T07:10:00Z") {
 		t.Errorf("repair from the edge's folder: %+v", r)
 	}
 	if out := done(t, "repair", "--store", store, "--from", m.cache, "--from",
-		backup); !strings.Contains(out, "mended: "+root+" from "+backup) {
+		backup); !strings.Contains(out, "mended: "+root.String()+" from "+backup) {
 		t.Errorf("repair from the backup: %s", out)
 	}
 	done(t, "verify", "--store", store)

@@ -76,7 +76,7 @@ func (f *storeFlag) checkKnown(e *env, store artifacts.Reader) error {
 	if err != nil || id == "" {
 		return err
 	}
-	for _, key := range []string{artifacts.IdentityKey, artifacts.CurrentKey} {
+	for _, key := range []artifacts.Key{artifacts.IdentityKey, artifacts.CurrentKey} {
 		if store == nil {
 			break
 		}

@@ -62,16 +62,16 @@ func (c *signCmd) Run(e *env) error {
 		return err
 	}
 	store := retry.New(opened, retry.Options{Log: e.log})
-	objects := slices.Clone(signed.Objects)
+	cells := slices.Clone(signed.Cells)
 	if c.Off {
 		sign = nil
-		slices.Reverse(objects)
+		slices.Reverse(cells)
 	} else if _, err := publish.Identity(e.ctx, signed.Store(store, sign, nil)); err != nil {
 		return err
 	}
-	for _, o := range objects {
-		if err := signOne(e.ctx, store, o, sign, trust); err != nil {
-			return fmt.Errorf("%s: %w", o.Key, err)
+	for _, key := range cells {
+		if err := signOne(e.ctx, store, key, sign, trust); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
 		}
 	}
 	return nil
@@ -79,19 +79,19 @@ func (c *signCmd) Run(e *env) error {
 
 // signOne signs an object with the keys sign and no others. It skips a missing object. If
 // somebody changes the object at the same moment, signOne fails, and the user tries again.
-func signOne(ctx context.Context, s artifacts.Store, o signed.Object, sign []artifacts.SignKey,
+func signOne(ctx context.Context, s artifacts.Store, key artifacts.Key, sign []artifacts.SignKey,
 	trust artifacts.Trust) error {
-	b, version, err := s.Get(ctx, o.Key, o.Limit)
+	b, version, err := s.Get(ctx, key, key.Limit())
 	if errors.Is(err, artifacts.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if by, is := artifacts.SignedBy(b); is && trust.Verify(o.Key, b) != nil {
+	if by, is := artifacts.SignedBy(b); is && trust.Verify(key, b) != nil {
 		return fmt.Errorf("%w by key %s; give that one as --sign-key, or as --trust-key", signed.ErrSigned,
 			strings.Join(by, ", "))
 	}
-	_, err = s.Swap(ctx, o.Key, version, artifacts.Sign(o.Key, artifacts.Unsigned(b), sign...))
+	_, err = s.Swap(ctx, key, version, artifacts.Sign(key, artifacts.Unsigned(b), sign...))
 	return err
 }

@@ -262,8 +262,8 @@ func pointerOf(ctx context.Context, r artifacts.Reader) (*artifacts.Pointer, err
 }
 
 // keys lists what a store holds, but for the pointer.
-func keys(ctx context.Context, s artifacts.Store) (map[string]bool, error) {
-	all := map[string]bool{}
+func keys(ctx context.Context, s artifacts.Store) (map[artifacts.Key]bool, error) {
+	all := map[artifacts.Key]bool{}
 	err := s.List(ctx, "", func(i artifacts.Info) error {
 		if i.Key != artifacts.CurrentKey {
 			all[i.Key] = true
@@ -283,7 +283,7 @@ func (b *bench) floor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var before map[string]bool
+	var before map[artifacts.Key]bool
 	if err := json.Unmarshal(list, &before); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package buildtest
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -16,7 +17,7 @@ import (
 )
 
 // Moving are the objects that hold sequence, nonce and clock.
-var Moving = map[string]bool{
+var Moving = map[artifacts.Key]bool{
 	artifacts.CurrentKey: true, artifacts.ChangeKey: true, artifacts.KeysKey: true, artifacts.IdentityKey: true,
 }
 
@@ -65,9 +66,9 @@ func Verify(t *testing.T, r artifacts.Reader) *artifacts.CheckReport {
 }
 
 // Contents reads every object that does not move.
-func Contents(t *testing.T, s artifacts.Store) map[string]string {
+func Contents(t *testing.T, s artifacts.Store) map[artifacts.Key]string {
 	t.Helper()
-	all := map[string]string{}
+	all := map[artifacts.Key]string{}
 	err := s.List(t.Context(), "", func(i artifacts.Info) error {
 		if !Moving[i.Key] {
 			all[i.Key] = string(Stored(t, s, i.Key))
@@ -79,7 +80,7 @@ func Contents(t *testing.T, s artifacts.Store) map[string]string {
 }
 
 // Stored reads an object.
-func Stored(t *testing.T, s artifacts.Reader, key string) []byte {
+func Stored(t *testing.T, s artifacts.Reader, key artifacts.Key) []byte {
 	t.Helper()
 	b, _, err := s.Get(t.Context(), key, artifacts.MaxObjectSize)
 	OK(t, err)
@@ -87,7 +88,7 @@ func Stored(t *testing.T, s artifacts.Reader, key string) []byte {
 }
 
 // Overwrite puts any bytes at a key; nil removes it.
-func Overwrite(t *testing.T, s artifacts.Store, key string, b []byte) {
+func Overwrite(t *testing.T, s artifacts.Store, key artifacts.Key, b []byte) {
 	t.Helper()
 	err := s.Delete(t.Context(), key)
 	if err == nil && b != nil {
@@ -105,10 +106,10 @@ func ChangeRecord(t *testing.T, s artifacts.Reader) *artifacts.Change {
 }
 
 // All keeps every key: see Clone.
-func All(string) bool { return true }
+func All(artifacts.Key) bool { return true }
 
 // Clone copies the part of a store that keep takes.
-func Clone(t *testing.T, s artifacts.Store, keep func(key string) bool) *memstore.Store {
+func Clone(t *testing.T, s artifacts.Store, keep func(key artifacts.Key) bool) *memstore.Store {
 	t.Helper()
 	out := memstore.New()
 	CopyTo(t, out, s, keep)
@@ -116,7 +117,7 @@ func Clone(t *testing.T, s artifacts.Store, keep func(key string) bool) *memstor
 }
 
 // CopyTo is Clone into an empty store.
-func CopyTo(t *testing.T, out, s artifacts.Store, keep func(key string) bool) {
+func CopyTo(t *testing.T, out, s artifacts.Store, keep func(key artifacts.Key) bool) {
 	t.Helper()
 	err := s.List(t.Context(), "", func(i artifacts.Info) error {
 		if !keep(i.Key) {
@@ -133,7 +134,7 @@ func CopyTo(t *testing.T, out, s artifacts.Store, keep func(key string) bool) {
 }
 
 // Tap is a store that tells of each call before it is made.
-func Tap(s artifacts.Store, before func(op, key string)) artifacts.Store {
+func Tap(s artifacts.Store, before func(op string, key artifacts.Key)) artifacts.Store {
 	return faultstore.New(s, func(op faultstore.Op) faultstore.Decision {
 		before(string(op.Kind), op.Key)
 		return faultstore.Pass
@@ -141,11 +142,11 @@ func Tap(s artifacts.Store, before func(op, key string)) artifacts.Store {
 }
 
 // Reached are the keys that Check reads: all that the pointer reaches.
-func Reached(t *testing.T, s artifacts.Store) map[string]bool {
+func Reached(t *testing.T, s artifacts.Store) map[artifacts.Key]bool {
 	t.Helper()
-	keys := map[string]bool{}
-	Verify(t, Tap(s, func(_, key string) { keys[key] = true }))
-	maps.DeleteFunc(keys, func(key string, _ bool) bool { return Moving[key] })
+	keys := map[artifacts.Key]bool{}
+	Verify(t, Tap(s, func(_ string, key artifacts.Key) { keys[key] = true }))
+	maps.DeleteFunc(keys, func(key artifacts.Key, _ bool) bool { return Moving[key] })
 	return keys
 }
 
@@ -258,4 +259,9 @@ func OK(t interface {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Keys returns the keys of m, in the order of their names.
+func Keys[V any](m map[artifacts.Key]V) []artifacts.Key {
+	return slices.SortedFunc(maps.Keys(m), artifacts.Key.Compare)
 }

@@ -97,13 +97,13 @@ type losses struct {
 	program              string
 	dir                  string
 	store, other, backup string
-	older                map[string][]byte // small objects as they were a snapshot before
+	older                map[artifacts.Key][]byte // small objects as they were a snapshot before
 	key                  string
 	first, last          time.Time
 	lastManifest         artifacts.Digest
 	identity             string
-	ids                  map[string]uint64 // by slug
-	objects              map[string]string // the table's names of immutable objects: keys
+	ids                  map[string]uint64        // by slug
+	objects              map[string]artifacts.Key // the table's names of immutable objects: keys
 }
 
 func newLosses(t *testing.T) *losses {
@@ -129,8 +129,8 @@ func newLosses(t *testing.T) *losses {
 	l.must(t, "change", "--store", l.store)
 	open(t, l.backup) // backup makes no folder
 	l.must(t, "backup", "--store", l.store, "--to", l.backup)
-	l.older = map[string][]byte{}
-	for _, key := range []string{artifacts.IdentityKey, artifacts.CurrentKey, artifacts.ChangeKey, artifacts.KeysKey} {
+	l.older = map[artifacts.Key][]byte{}
+	for _, key := range []artifacts.Key{artifacts.IdentityKey, artifacts.CurrentKey, artifacts.ChangeKey, artifacts.KeysKey} {
 		l.older[key] = read(t, open(t, l.store), key)
 	}
 	l.must(t, "build", "--source", l.feed(t, "beta", "alpha", "aaa"), "--store", l.store, "--time", stampOf(l.last))
@@ -145,7 +145,7 @@ func newLosses(t *testing.T) *losses {
 		t.Fatal(err)
 	}
 	l.lastManifest, l.identity = p.Manifest.Digest, p.Store
-	l.objects = map[string]string{
+	l.objects = map[string]artifacts.Key{
 		"manifest": artifacts.ManifestKey(p.Manifest.Digest), "ledger root": artifacts.ObjectKey(m.Ledger.Digest)}
 	l.ids = l.served(t, l.store)
 	return l
@@ -214,7 +214,7 @@ func open(t *testing.T, address string) artifacts.Store {
 	return s
 }
 
-func read(t *testing.T, s artifacts.Reader, key string) []byte {
+func read(t *testing.T, s artifacts.Reader, key artifacts.Key) []byte {
 	t.Helper()
 	b, _, err := s.Get(t.Context(), key, artifacts.MaxObjectSize)
 	if err != nil {
@@ -223,15 +223,11 @@ func read(t *testing.T, s artifacts.Reader, key string) []byte {
 	return b
 }
 
-func immutableKey(key string) bool {
-	return strings.HasPrefix(key, artifacts.ObjectPrefix) || strings.HasPrefix(key, artifacts.ManifestPrefix)
-}
-
 // copyStore copies a store but for what keep refuses.
 func copyStore(t *testing.T, from, to string) artifacts.Store {
 	t.Helper()
 	source, target := open(t, from), open(t, to)
-	var keys []string
+	var keys []artifacts.Key
 	if err := source.List(
 		t.Context(), "", func(i artifacts.Info) error { keys = append(keys, i.Key); return nil }); err != nil {
 		t.Fatal(err)
@@ -243,10 +239,10 @@ func copyStore(t *testing.T, from, to string) artifacts.Store {
 }
 
 // put puts any bytes at a key, in the place of what is there.
-func put(t *testing.T, s artifacts.Store, key string, b []byte) {
+func put(t *testing.T, s artifacts.Store, key artifacts.Key, b []byte) {
 	t.Helper()
 	err := s.Delete(t.Context(), key)
-	if err == nil && b != nil && immutableKey(key) {
+	if err == nil && b != nil && key.Immutable() {
 		err = s.Put(t.Context(), key, b)
 	} else if err == nil && b != nil {
 		_, err = s.Swap(t.Context(), key, "", b)
@@ -267,7 +263,7 @@ func (l *losses) spoil(t *testing.T, address string, row lossRow) {
 	}
 	s := open(t, address)
 	if row.fault == "emptied" {
-		var keys []string
+		var keys []artifacts.Key
 		if err := s.List(
 			t.Context(), "", func(i artifacts.Info) error { keys = append(keys, i.Key); return nil }); err != nil {
 			t.Fatal(err)
@@ -277,9 +273,9 @@ func (l *losses) spoil(t *testing.T, address string, row lossRow) {
 		}
 		return
 	}
-	key := row.object
-	if immutable := l.objects[key]; immutable != "" {
-		key = immutable
+	key, ok := l.objects[row.object]
+	if !ok {
+		key = artifacts.MustKey(row.object)
 	}
 	var b []byte
 	switch row.fault {
@@ -556,8 +552,8 @@ func (l *losses) walk(t *testing.T, rows []lossRow, fresh func(name string) stri
 			l.whole(t, r)
 			l.spoil(t, address, row)
 			cells := []string{l.answer(t, r, true)}
-			for _, object := range []string{artifacts.KeysKey, artifacts.CurrentKey} {
-				if _, err := os.Stat(filepath.Join(dir, object)); err != nil {
+			for _, object := range []artifacts.Key{artifacts.KeysKey, artifacts.CurrentKey} {
+				if _, err := os.Stat(filepath.Join(dir, object.String())); err != nil {
 					t.Errorf("the copy of %s: %v", object, err)
 				}
 			}

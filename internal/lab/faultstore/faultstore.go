@@ -47,8 +47,9 @@ const (
 // Op is one call.
 type Op struct {
 	Kind Kind
-	// Key is the call's key, List's prefix, or empty.
-	Key string
+	// Key is the call's key, or zero; Prefix is List's.
+	Key    artifacts.Key
+	Prefix string
 	// N is the number of the call among all, from 1, in the order in which
 	// they were made.
 	N int
@@ -123,38 +124,41 @@ func (s *Store) Reset() {
 	clear(s.counts)
 }
 
+func (o Op) error(err error) error { return fmt.Errorf("%s %s%s: %w", o.Kind, o.Key, o.Prefix, err) }
+
 // call makes one call. apply makes it on the wrapped store and returns how many
 // bytes went over.
-func (s *Store) call(ctx context.Context, kind Kind, key string, apply func() (int, error)) (Op, Decision, error) {
+func (s *Store) call(ctx context.Context, op Op, apply func() (int, error)) (Op, Decision, error) {
 	if err := ctx.Err(); err != nil {
-		return Op{}, Block, fmt.Errorf("%s %s: %w", kind, key, err)
+		return op, Block, op.error(err)
 	}
 	s.mu.Lock()
 	s.n++
-	c := s.counts[kind]
+	c := s.counts[op.Kind]
 	c.Calls++
-	s.counts[kind] = c
-	op, hook := Op{Kind: kind, Key: key, N: s.n}, s.hook
+	s.counts[op.Kind] = c
+	op.N = s.n
+	hook := s.hook
 	s.mu.Unlock()
 
 	d := Pass
 	if hook != nil {
 		d = hook(op)
 	}
-	fault := fmt.Errorf("%s %s: %w", kind, key, ErrFault)
+	fault := op.error(ErrFault)
 	switch d {
 	case Refuse:
 		return op, d, fault
 	case Block:
 		<-ctx.Done()
-		return op, d, fmt.Errorf("%s %s: %w", kind, key, ctx.Err())
+		return op, d, op.error(ctx.Err())
 	}
 	n, err := apply()
 	if err == nil {
 		s.mu.Lock()
-		c := s.counts[kind]
+		c := s.counts[op.Kind]
 		c.Bytes += int64(n)
-		s.counts[kind] = c
+		s.counts[op.Kind] = c
 		s.mu.Unlock()
 	}
 	if d == Lose {
@@ -169,11 +173,11 @@ const stride = 104729
 
 // read is Get or GetIf.
 func (s *Store) read(
-	ctx context.Context, kind Kind, key string, get func() ([]byte, artifacts.Version, error),
+	ctx context.Context, kind Kind, key artifacts.Key, get func() ([]byte, artifacts.Version, error),
 ) ([]byte, artifacts.Version, error) {
 	var b []byte
 	var v artifacts.Version
-	op, d, err := s.call(ctx, kind, key, func() (n int, err error) {
+	op, d, err := s.call(ctx, Op{Kind: kind, Key: key}, func() (n int, err error) {
 		b, v, err = get()
 		return len(b), err
 	})
@@ -181,7 +185,7 @@ func (s *Store) read(
 	case err != nil:
 		return nil, "", err
 	case d == Hide:
-		return nil, "", fmt.Errorf("%s %s: %w", kind, key, artifacts.ErrNotFound)
+		return nil, "", op.error(artifacts.ErrNotFound)
 	case d == Truncate:
 		b = b[:len(b)/2]
 	case d == Corrupt && len(b) == 0:
@@ -195,34 +199,34 @@ func (s *Store) read(
 }
 
 // Get implements artifacts.Reader.
-func (s *Store) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+func (s *Store) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
 	return s.read(ctx, Get, key, func() ([]byte, artifacts.Version, error) { return s.inner.Get(ctx, key, limit) })
 }
 
 // GetIf implements artifacts.Reader.
 func (s *Store) GetIf(
-	ctx context.Context, key string, known artifacts.Version, limit int64,
+	ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
 ) ([]byte, artifacts.Version, error) {
 	return s.read(
 		ctx, GetIf, key, func() ([]byte, artifacts.Version, error) { return s.inner.GetIf(ctx, key, known, limit) })
 }
 
 // Put implements artifacts.Store.
-func (s *Store) Put(ctx context.Context, key string, data []byte) error {
-	_, _, err := s.call(ctx, Put, key, func() (int, error) { return len(data), s.inner.Put(ctx, key, data) })
+func (s *Store) Put(ctx context.Context, key artifacts.Key, data []byte) error {
+	_, _, err := s.call(ctx, Op{Kind: Put, Key: key}, func() (int, error) { return len(data), s.inner.Put(ctx, key, data) })
 	return err
 }
 
 // Sync implements artifacts.Store.
 func (s *Store) Sync(ctx context.Context) error {
-	_, _, err := s.call(ctx, Sync, "", func() (int, error) { return 0, s.inner.Sync(ctx) })
+	_, _, err := s.call(ctx, Op{Kind: Sync}, func() (int, error) { return 0, s.inner.Sync(ctx) })
 	return err
 }
 
 // Swap implements artifacts.Store.
-func (s *Store) Swap(ctx context.Context, key string, old artifacts.Version, data []byte) (artifacts.Version, error) {
+func (s *Store) Swap(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte) (artifacts.Version, error) {
 	var v artifacts.Version
-	_, _, err := s.call(ctx, Swap, key, func() (n int, err error) {
+	_, _, err := s.call(ctx, Op{Kind: Swap, Key: key}, func() (n int, err error) {
 		v, err = s.inner.Swap(ctx, key, old, data)
 		return len(data), err
 	})
@@ -234,20 +238,20 @@ func (s *Store) Swap(ctx context.Context, key string, old artifacts.Version, dat
 
 // List implements artifacts.Store.
 func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) error) error {
-	_, _, err := s.call(ctx, List, prefix, func() (int, error) { return 0, s.inner.List(ctx, prefix, f) })
+	_, _, err := s.call(ctx, Op{Kind: List, Prefix: prefix}, func() (int, error) { return 0, s.inner.List(ctx, prefix, f) })
 	return err
 }
 
 // Delete implements artifacts.Store.
-func (s *Store) Delete(ctx context.Context, key string) error {
-	_, _, err := s.call(ctx, Delete, key, func() (int, error) { return 0, s.inner.Delete(ctx, key) })
+func (s *Store) Delete(ctx context.Context, key artifacts.Key) error {
+	_, _, err := s.call(ctx, Op{Kind: Delete, Key: key}, func() (int, error) { return 0, s.inner.Delete(ctx, key) })
 	return err
 }
 
 // Now implements artifacts.Store.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	var now time.Time
-	_, _, err := s.call(ctx, Now, "", func() (n int, err error) {
+	_, _, err := s.call(ctx, Op{Kind: Now}, func() (n int, err error) {
 		now, err = s.inner.Now(ctx)
 		return 0, err
 	})
@@ -260,6 +264,6 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 // SelfTest implements artifacts.Store. The calls that the wrapped store's test
 // makes are its own: they are not counted, and the hook is not asked.
 func (s *Store) SelfTest(ctx context.Context) error {
-	_, _, err := s.call(ctx, SelfTest, "", func() (int, error) { return 0, s.inner.SelfTest(ctx) })
+	_, _, err := s.call(ctx, Op{Kind: SelfTest}, func() (int, error) { return 0, s.inner.SelfTest(ctx) })
 	return err
 }

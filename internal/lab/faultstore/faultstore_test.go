@@ -30,28 +30,34 @@ func TestStore(t *testing.T) {
 // applied and what the caller learned.
 func TestDecisions(t *testing.T) {
 	ctx := t.Context()
-	const key = "objects/ab/cd"
+	key, there := artifacts.MustKey("objects/ab/cd"), artifacts.MustKey("there")
 	for kind, c := range map[faultstore.Kind]struct {
 		call    func(s artifacts.Store) error
 		applied func(s artifacts.Store) bool // nil: it does not show
 	}{
-		faultstore.Get: {func(s artifacts.Store) error { _, _, err := s.Get(ctx, "there", 10); return err }, nil},
+		faultstore.Get: {func(s artifacts.Store) error { _, _, err := s.Get(ctx, artifacts.MustKey("there"), 10); return err }, nil},
 		faultstore.GetIf: {
-			func(s artifacts.Store) error { _, _, err := s.GetIf(ctx, "there", "v", 10); return err }, nil},
+			func(s artifacts.Store) error {
+				_, _, err := s.GetIf(ctx, artifacts.MustKey("there"), "v", 10)
+				return err
+			}, nil},
 		faultstore.Put: {
 			func(s artifacts.Store) error { return s.Put(ctx, key, []byte("x")) },
 			func(s artifacts.Store) bool { return holds(ctx, s, key) },
 		},
 		faultstore.Sync: {func(s artifacts.Store) error { return s.Sync(ctx) }, nil},
 		faultstore.Swap: {
-			func(s artifacts.Store) error { _, err := s.Swap(ctx, "current", "", []byte("x")); return err },
-			func(s artifacts.Store) bool { return holds(ctx, s, "current") },
+			func(s artifacts.Store) error {
+				_, err := s.Swap(ctx, artifacts.CurrentKey, "", []byte("x"))
+				return err
+			},
+			func(s artifacts.Store) bool { return holds(ctx, s, artifacts.CurrentKey) },
 		},
 		faultstore.List: {
 			func(s artifacts.Store) error { return s.List(ctx, "", func(artifacts.Info) error { return nil }) }, nil},
 		faultstore.Delete: {
-			func(s artifacts.Store) error { return s.Delete(ctx, "there") },
-			func(s artifacts.Store) bool { return !holds(ctx, s, "there") },
+			func(s artifacts.Store) error { return s.Delete(ctx, artifacts.MustKey("there")) },
+			func(s artifacts.Store) bool { return !holds(ctx, s, there) },
 		},
 		faultstore.Now:      {func(s artifacts.Store) error { _, err := s.Now(ctx); return err }, nil},
 		faultstore.SelfTest: {func(s artifacts.Store) error { return s.SelfTest(ctx) }, nil},
@@ -68,7 +74,7 @@ func TestDecisions(t *testing.T) {
 				want.err = artifacts.ErrNotFound
 			}
 			inner := memstore.New()
-			if err := inner.Put(ctx, "there", []byte("x")); err != nil {
+			if err := inner.Put(ctx, artifacts.MustKey("there"), []byte("x")); err != nil {
 				t.Fatal(err)
 			}
 			var asked []faultstore.Op
@@ -100,7 +106,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-func holds(ctx context.Context, s artifacts.Store, key string) bool {
+func holds(ctx context.Context, s artifacts.Store, key artifacts.Key) bool {
 	_, _, err := s.Get(ctx, key, 10)
 	return err == nil
 }
@@ -109,7 +115,8 @@ func TestCorrupt(t *testing.T) {
 	ctx := t.Context()
 	inner := memstore.New()
 	s := faultstore.New(inner, func(faultstore.Op) faultstore.Decision { return faultstore.Corrupt })
-	for key, data := range map[string]string{"empty": "", "one": "x", "more": "hello"} {
+	for name, data := range map[string]string{"empty": "", "one": "x", "more": "hello"} {
+		key := artifacts.MustKey(name)
 		if err := s.Put(ctx, key, []byte(data)); err != nil {
 			t.Fatal(err)
 		}
@@ -130,13 +137,13 @@ func TestCorrupt(t *testing.T) {
 func TestCorruptEveryBit(t *testing.T) {
 	s := faultstore.New(memstore.New(), func(faultstore.Op) faultstore.Decision { return faultstore.Corrupt })
 	data := []byte("twelve bytes")
-	if err := s.Put(t.Context(), "a", data); err != nil {
+	if err := s.Put(t.Context(), artifacts.MustKey("a"), data); err != nil {
 		t.Fatal(err)
 	}
 	s.Reset()
 	seen := map[string]bool{}
 	for range 8 * len(data) {
-		b, _, err := s.Get(t.Context(), "a", 20)
+		b, _, err := s.Get(t.Context(), artifacts.MustKey("a"), 20)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,10 +163,10 @@ func TestCorruptEveryBit(t *testing.T) {
 
 func TestTruncate(t *testing.T) {
 	s := faultstore.New(memstore.New(), func(faultstore.Op) faultstore.Decision { return faultstore.Truncate })
-	if err := s.Put(t.Context(), "a", []byte("hello")); err != nil {
+	if err := s.Put(t.Context(), artifacts.MustKey("a"), []byte("hello")); err != nil {
 		t.Fatal(err)
 	}
-	if b, v, err := s.Get(t.Context(), "a", 10); err != nil || string(b) != "he" || v == "" {
+	if b, v, err := s.Get(t.Context(), artifacts.MustKey("a"), 10); err != nil || string(b) != "he" || v == "" {
 		t.Errorf("got %q of version %q, %v", b, v, err)
 	}
 }
@@ -173,25 +180,25 @@ func TestCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(s.Put(ctx, "a", make([]byte, 100)))
-	must(s.Put(ctx, "b", make([]byte, 20)))
-	if err := s.Put(ctx, "b", make([]byte, 7)); err == nil {
+	must(s.Put(ctx, artifacts.MustKey("a"), make([]byte, 100)))
+	must(s.Put(ctx, artifacts.MustKey("b"), make([]byte, 20)))
+	if err := s.Put(ctx, artifacts.MustKey("b"), make([]byte, 7)); err == nil {
 		t.Fatal("a conflict succeeds")
 	}
-	_, v, err := s.Get(ctx, "a", 100)
+	_, v, err := s.Get(ctx, artifacts.MustKey("a"), 100)
 	must(err)
-	if _, _, err = s.GetIf(ctx, "a", v, 100); !errors.Is(err, artifacts.ErrNotModified) {
+	if _, _, err = s.GetIf(ctx, artifacts.MustKey("a"), v, 100); !errors.Is(err, artifacts.ErrNotModified) {
 		t.Fatal(err)
 	}
-	_, err = s.Swap(ctx, "current", "", make([]byte, 3))
+	_, err = s.Swap(ctx, artifacts.CurrentKey, "", make([]byte, 3))
 	must(err)
 	s.SetHook(func(op faultstore.Op) faultstore.Decision {
-		if op != (faultstore.Op{Kind: faultstore.Put, Key: "c", N: 7}) {
+		if op != (faultstore.Op{Kind: faultstore.Put, Key: artifacts.MustKey("c"), N: 7}) {
 			t.Errorf("hook is asked about %+v", op)
 		}
 		return faultstore.Refuse
 	})
-	if err := s.Put(ctx, "c", make([]byte, 50)); !errors.Is(err, faultstore.ErrFault) {
+	if err := s.Put(ctx, artifacts.MustKey("c"), make([]byte, 50)); !errors.Is(err, faultstore.ErrFault) {
 		t.Fatal(err)
 	}
 	want := map[faultstore.Kind]faultstore.Count{

@@ -39,7 +39,7 @@ func TestJudge(t *testing.T) {
 	first := time.Date(2026, 3, 1, 0, 10, 0, 0, time.UTC)
 	bodies := map[string]string{}
 	const target = "/openapi/v1/quotes"
-	v := &vault{Store: store, right: map[string][]byte{}}
+	v := &vault{Store: store, right: map[artifacts.Key][]byte{}}
 	for _, at := range []time.Time{first, first.Add(artifacts.Step)} {
 		if _, err := b.Build(ctx, at); err != nil {
 			t.Fatal(err)

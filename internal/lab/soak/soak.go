@@ -99,7 +99,7 @@ func newSoak(ctx context.Context, c *cli, data string) (s *soak, err error) {
 	if s.proxy, err = faultproxy.Start(strings.TrimPrefix(s.server.Endpoint, "http://")); err != nil {
 		return s, err
 	}
-	s.vault = &vault{Store: s.direct, right: map[string][]byte{}}
+	s.vault = &vault{Store: s.direct, right: map[artifacts.Key][]byte{}}
 	first := s.at
 	for _, ago := range local.Year { // so that history has blocks of all ages
 		s.at = first.Add(-ago)
@@ -472,30 +472,30 @@ func (r *round) damageStore(ctx context.Context) error {
 	}
 	how := spoils[r.random.IntN(len(spoils))]
 	var what string
-	var keys []string
+	var keys []artifacts.Key
 	switch r.random.IntN(8) {
 	case 0:
-		what, keys = "pointer", []string{artifacts.CurrentKey}
+		what, keys = "pointer", []artifacts.Key{artifacts.CurrentKey}
 		if how.name == "removed" { // an edge that starts would take that for a store without a snapshot
 			how = spoils[0]
 		}
 	case 1:
-		what, keys = "manifest", []string{artifacts.ManifestKey(p.Manifest.Digest)}
+		what, keys = "manifest", []artifacts.Key{artifacts.ManifestKey(p.Manifest.Digest)}
 	case 2, 3:
 		// There must be one: it is made first.
 		if err := r.change(ctx); err != nil {
 			return r.unlessDone(ctx, err)
 		}
-		what, keys = "change record", []string{artifacts.ChangeKey}
+		what, keys = "change record", []artifacts.Key{artifacts.ChangeKey}
 	default:
 		what = "objects"
-		all := map[string]bool{}
+		all := map[artifacts.Key]bool{}
 		for _, v := range m.Views {
 			for _, o := range v.Objects {
 				all[artifacts.ObjectKey(o.Digest)] = true
 			}
 		}
-		keys = slices.Sorted(maps.Keys(all))
+		keys = slices.SortedFunc(maps.Keys(all), artifacts.Key.Compare)
 		r.random.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 		keys = keys[:1+r.random.IntN(4)]
 	}
@@ -513,7 +513,8 @@ func (r *round) damageDisk() error {
 	var files []string
 	for _, n := range r.edges {
 		for _, pattern := range []string{
-			artifacts.ObjectPrefix + "*/*", artifacts.ManifestPrefix + "*", artifacts.CurrentKey, artifacts.ChangeKey} {
+			artifacts.ObjectPrefix + "*/*", artifacts.ManifestPrefix + "*",
+			artifacts.CurrentKey.String(), artifacts.ChangeKey.String()} {
 			if n.cache == "" {
 				continue
 			}

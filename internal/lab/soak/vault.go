@@ -14,11 +14,11 @@ type vault struct {
 	artifacts.Store
 
 	mu    sync.RWMutex
-	right map[string][]byte // by key of what is damaged now
+	right map[artifacts.Key][]byte // by key of what is damaged now
 }
 
 // Get implements artifacts.Reader with the right bytes.
-func (v *vault) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+func (v *vault) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	if b, ok := v.right[key]; ok {
@@ -29,7 +29,7 @@ func (v *vault) Get(ctx context.Context, key string, limit int64) ([]byte, artif
 
 // damage writes spoil's bytes in place of an object, or removes it when they are
 // nil.
-func (v *vault) damage(ctx context.Context, key string, spoil func([]byte) []byte) error {
+func (v *vault) damage(ctx context.Context, key artifacts.Key, spoil func([]byte) []byte) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if _, ok := v.right[key]; ok {

@@ -172,13 +172,13 @@ func (l late) wait(ctx context.Context) {
 	}
 }
 
-func (l late) Get(ctx context.Context, key string, limit int64) ([]byte, artifacts.Version, error) {
+func (l late) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
 	l.wait(ctx)
 	return l.Reader.Get(ctx, key, limit)
 }
 
 func (l late) GetIf(
-	ctx context.Context, key string, known artifacts.Version, limit int64,
+	ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
 ) ([]byte, artifacts.Version, error) {
 	l.wait(ctx)
 	return l.Reader.GetIf(ctx, key, known, limit)

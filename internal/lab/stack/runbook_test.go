@@ -396,7 +396,7 @@ func (o *operator) pages() map[string]page {
 				o.newest = time.Now().Add(10 * time.Minute) // every time up to now is withdrawn
 				o.next("")
 				o.sequence()
-				for _, prefix := range []string{artifacts.CurrentKey, artifacts.ObjectPrefix} {
+				for _, prefix := range []string{artifacts.CurrentKey.String(), artifacts.ObjectPrefix} {
 					o.remove(o.store("LIVE", "live"), prefix, 1<<20)
 				}
 			},

@@ -43,7 +43,7 @@ func TestStore(t *testing.T, open func(t *testing.T) artifacts.Store) {
 		{"list", list},
 		{"list pages", listPages},
 		{"odd keys", oddKeys},
-		{"illegal keys", illegalKeys},
+		{"no key", noKey},
 		{"done context", doneContext},
 		{"clock", clock},
 		{"one swap wins", oneSwapWins},
@@ -62,7 +62,7 @@ func TestStore(t *testing.T, open func(t *testing.T) artifacts.Store) {
 }
 
 func absent(t *testing.T, ctx context.Context, s artifacts.Store) {
-	for _, key := range []string{"current", "objects/ab/cd"} {
+	for _, key := range []artifacts.Key{k("current"), k("objects/ab/cd")} {
 		b, v, err := s.Get(ctx, key, 10)
 		wantErr(t, "Get", err, artifacts.ErrNotFound)
 		wantNothing(t, "Get", b, v)
@@ -79,20 +79,20 @@ func absent(t *testing.T, ctx context.Context, s artifacts.Store) {
 
 func putGet(t *testing.T, ctx context.Context, s artifacts.Store) {
 	for _, n := range []int{0, 1, 4096, 1<<20 + 7} {
-		key, data := fmt.Sprintf("objects/ab/%d", n), pattern(n, n)
+		key, data := k(fmt.Sprintf("objects/ab/%d", n)), pattern(n, n)
 		mine := bytes.Clone(data)
 		must(t, s.Put(ctx, key, mine))
 		scribble(mine) // the buffer is the caller's again
 		got, v, err := s.Get(ctx, key, int64(n))
 		must(t, err)
-		wantBytes(t, key, got, data)
+		wantBytes(t, key.String(), got, data)
 		if v == "" {
 			t.Errorf("%s: the version of an object is zero", key)
 		}
 		scribble(got) // what was returned is the caller's too
 		got, again, err := s.Get(ctx, key, int64(n)+1)
 		must(t, err)
-		wantBytes(t, key+" once more", got, data)
+		wantBytes(t, key.String()+" once more", got, data)
 		if again != v {
 			t.Errorf("%s: version went from %q to %q without a write", key, v, again)
 		}
@@ -101,7 +101,7 @@ func putGet(t *testing.T, ctx context.Context, s artifacts.Store) {
 
 // putAgain: the same bytes again succeed and count as written now.
 func putAgain(t *testing.T, ctx context.Context, s artifacts.Store) {
-	const key = "manifests/ab"
+	key := k("manifests/ab")
 	for _, data := range [][]byte{pattern(1, 100_000), {}} {
 		must(t, s.Delete(ctx, key))
 		must(t, s.Put(ctx, key, data))
@@ -120,7 +120,7 @@ func putAgain(t *testing.T, ctx context.Context, s artifacts.Store) {
 }
 
 func putOther(t *testing.T, ctx context.Context, s artifacts.Store) {
-	const key = "objects/ab/cd"
+	key := k("objects/ab/cd")
 	data := pattern(1, 1000)
 	must(t, s.Put(ctx, key, data))
 	before := info(t, ctx, s, key)
@@ -134,9 +134,9 @@ func putOther(t *testing.T, ctx context.Context, s artifacts.Store) {
 	if after := info(t, ctx, s, key); after != before {
 		t.Errorf("refused puts changed the object from %+v to %+v", before, after)
 	}
-	must(t, s.Put(ctx, "objects/ab/empty", nil))
-	wantErr(t, "over the empty object", s.Put(ctx, "objects/ab/empty", data), artifacts.ErrConflict)
-	wantObject(t, ctx, s, "objects/ab/empty", nil)
+	must(t, s.Put(ctx, k("objects/ab/empty"), nil))
+	wantErr(t, "over the empty object", s.Put(ctx, k("objects/ab/empty"), data), artifacts.ErrConflict)
+	wantObject(t, ctx, s, k("objects/ab/empty"), nil)
 }
 
 // putOverDamage: an object that is not the one its key names is replaced by the
@@ -144,7 +144,7 @@ func putOther(t *testing.T, ctx context.Context, s artifacts.Store) {
 func putOverDamage(t *testing.T, ctx context.Context, s artifacts.Store) {
 	data := pattern(1, 10_000)
 	d := artifacts.Sum(data)
-	for _, key := range []string{artifacts.ObjectKey(d), artifacts.ManifestKey(d)} {
+	for _, key := range []artifacts.Key{artifacts.ObjectKey(d), artifacts.ManifestKey(d)} {
 		for name, broken := range map[string][]byte{
 			"empty": {}, "short": data[:4096], "other": pattern(2, len(data)), "long": append(bytes.Clone(data), 0),
 		} {
@@ -159,12 +159,12 @@ func putOverDamage(t *testing.T, ctx context.Context, s artifacts.Store) {
 			wantObject(t, ctx, s, key, data)
 		}
 	}
-	must(t, s.Put(ctx, "probe/x", data[:1]))
-	wantErr(t, "a key that is no digest", s.Put(ctx, "probe/x", data), artifacts.ErrConflict)
+	must(t, s.Put(ctx, k("probe/x"), data[:1]))
+	wantErr(t, "a key that is no digest", s.Put(ctx, k("probe/x"), data), artifacts.ErrConflict)
 }
 
 func swap(t *testing.T, ctx context.Context, s artifacts.Store) {
-	const key = "current"
+	key := k("current")
 	_, err := s.Swap(ctx, key, "no such version", []byte("x"))
 	wantErr(t, "a version of no object", err, artifacts.ErrConflict)
 	_, _, err = s.Get(ctx, key, 10)
@@ -207,16 +207,16 @@ func swap(t *testing.T, ctx context.Context, s artifacts.Store) {
 	wantVersion(t, ctx, s, key, "four", v)
 
 	// A swap takes the version of an object however it was written.
-	must(t, s.Put(ctx, "change", []byte("put")))
-	_, v, err = s.Get(ctx, "change", 10)
+	must(t, s.Put(ctx, k("change"), []byte("put")))
+	_, v, err = s.Get(ctx, k("change"), 10)
 	must(t, err)
-	v, err = s.Swap(ctx, "change", v, []byte("swapped"))
+	v, err = s.Swap(ctx, k("change"), v, []byte("swapped"))
 	must(t, err)
-	wantVersion(t, ctx, s, "change", "swapped", v)
+	wantVersion(t, ctx, s, k("change"), "swapped", v)
 }
 
 func getIf(t *testing.T, ctx context.Context, s artifacts.Store) {
-	const key = "keys"
+	key := k("keys")
 	v1, err := s.Swap(ctx, key, "", []byte("one"))
 	must(t, err)
 	b, v, err := s.GetIf(ctx, key, "", 10)
@@ -245,7 +245,7 @@ func getIf(t *testing.T, ctx context.Context, s artifacts.Store) {
 
 func limits(t *testing.T, ctx context.Context, s artifacts.Store) {
 	for _, n := range []int{0, 1, 70_000} {
-		key, data := fmt.Sprintf("objects/ab/%d", n), pattern(n, n)
+		key, data := k(fmt.Sprintf("objects/ab/%d", n)), pattern(n, n)
 		must(t, s.Put(ctx, key, data))
 		for _, limit := range []int64{0, int64(n) - 1, int64(n), int64(n) + 1, math.MaxInt64} {
 			if limit < 0 {
@@ -273,9 +273,9 @@ func limits(t *testing.T, ctx context.Context, s artifacts.Store) {
 
 func syncing(t *testing.T, ctx context.Context, s artifacts.Store) {
 	must(t, s.Sync(ctx)) // nothing was put yet
-	want := map[string][]byte{}
+	want := map[artifacts.Key][]byte{}
 	for i := range 50 {
-		key := fmt.Sprintf("objects/%02x/%d", i%5, i)
+		key := k(fmt.Sprintf("objects/%02x/%d", i%5, i))
 		want[key] = pattern(i, 100*i)
 		must(t, s.Put(ctx, key, want[key]))
 	}
@@ -289,24 +289,24 @@ func syncing(t *testing.T, ctx context.Context, s artifacts.Store) {
 }
 
 func deleting(t *testing.T, ctx context.Context, s artifacts.Store) {
-	must(t, s.Put(ctx, "objects/ab/1", []byte("one")))
-	must(t, s.Put(ctx, "objects/ab/12", []byte("two")))
-	must(t, s.Delete(ctx, "objects/ab/1"))
-	must(t, s.Delete(ctx, "objects/ab/1"))
-	must(t, s.Delete(ctx, "objects/ab")) // no object, others stand below it
-	_, _, err := s.Get(ctx, "objects/ab/1", 10)
+	must(t, s.Put(ctx, k("objects/ab/1"), []byte("one")))
+	must(t, s.Put(ctx, k("objects/ab/12"), []byte("two")))
+	must(t, s.Delete(ctx, k("objects/ab/1")))
+	must(t, s.Delete(ctx, k("objects/ab/1")))
+	must(t, s.Delete(ctx, k("objects/ab"))) // no object, others stand below it
+	_, _, err := s.Get(ctx, k("objects/ab/1"), 10)
 	wantErr(t, "Get after Delete", err, artifacts.ErrNotFound)
 	wantKeys(t, ctx, s, "", "objects/ab/12")
-	wantObject(t, ctx, s, "objects/ab/12", []byte("two"))
-	must(t, s.Put(ctx, "objects/ab/1", []byte("three"))) // the key is free again
-	wantObject(t, ctx, s, "objects/ab/1", []byte("three"))
+	wantObject(t, ctx, s, k("objects/ab/12"), []byte("two"))
+	must(t, s.Put(ctx, k("objects/ab/1"), []byte("three"))) // the key is free again
+	wantObject(t, ctx, s, k("objects/ab/1"), []byte("three"))
 }
 
 func list(t *testing.T, ctx context.Context, s artifacts.Store) {
 	all := []string{
 		"change", "current", "manifests/aa", "objects/aa/1", "objects/aa/12", "objects/ab/1", "objects/b", "objectsx"}
 	for i, key := range all {
-		must(t, s.Put(ctx, key, pattern(i, i)))
+		must(t, s.Put(ctx, k(key), pattern(i, i)))
 	}
 	for _, prefix := range []string{
 		"", "c", "current", "currentx", "objects", "objects/", "objects/a", "objects/aa", "objects/aa/", "objects/aa/1",
@@ -321,7 +321,7 @@ func list(t *testing.T, ctx context.Context, s artifacts.Store) {
 		wantKeys(t, ctx, s, prefix, want...)
 	}
 	for i, key := range all {
-		if got := info(t, ctx, s, key); got.Size != int64(i) || got.Modified.IsZero() {
+		if got := info(t, ctx, s, k(key)); got.Size != int64(i) || got.Modified.IsZero() {
 			t.Errorf("List gives %+v, want %d bytes and a time", got, i)
 		}
 	}
@@ -345,10 +345,10 @@ func listPages(t *testing.T, ctx context.Context, s artifacts.Store) {
 	g.SetLimit(8)
 	for i := range n {
 		want[i] = fmt.Sprintf("objects/%02x/%04d", i%7, i)
-		g.Go(func() error { return s.Put(ctx, want[i], []byte(want[i])) })
+		g.Go(func() error { return s.Put(ctx, k(want[i]), []byte(want[i])) })
 	}
 	must(t, g.Wait())
-	must(t, s.Put(ctx, "other", nil))
+	must(t, s.Put(ctx, k("other"), nil))
 	slices.Sort(want)
 	wantKeys(t, ctx, s, "objects/", want...)
 }
@@ -364,14 +364,15 @@ var legal = []string{
 
 func oddKeys(t *testing.T, ctx context.Context, s artifacts.Store) {
 	for _, key := range legal {
-		must(t, s.Put(ctx, key, []byte(key)))
+		must(t, s.Put(ctx, k(key), []byte(key)))
 	}
 	wantKeys(t, ctx, s, "", legal...)
-	for _, key := range legal {
-		wantObject(t, ctx, s, key, []byte(key))
-		wantKeys(t, ctx, s, key, key)
-		wantErr(t, key, s.Put(ctx, key, []byte("other")), artifacts.ErrConflict)
-		must(t, s.Put(ctx, key, []byte(key)))
+	for _, name := range legal {
+		key := k(name)
+		wantObject(t, ctx, s, key, []byte(name))
+		wantKeys(t, ctx, s, name, name)
+		wantErr(t, name, s.Put(ctx, key, []byte("other")), artifacts.ErrConflict)
+		must(t, s.Put(ctx, key, []byte(name)))
 		_, v, err := s.Get(ctx, key, 1000)
 		must(t, err)
 		v, err = s.Swap(ctx, key, v, []byte("swapped"))
@@ -382,29 +383,21 @@ func oddKeys(t *testing.T, ctx context.Context, s artifacts.Store) {
 	wantKeys(t, ctx, s, "")
 }
 
-func illegalKeys(t *testing.T, ctx context.Context, s artifacts.Store) {
-	for _, key := range []string{
-		"", "/", "/a", "a/", "a//b", ".", "..", "../a", "a/..", "a/../b", "a/./b", ".a", "a/.b", `a\b`, "a\x00b",
-		"a\nb", "a\x7f", "ä", "\xff",
-		strings.Repeat("x", 129), strings.Repeat("xx/", 170) + "xxx",
-	} {
-		refused := func(method string, err error) {
-			if err == nil {
-				t.Errorf("%s takes the key %q", method, key)
-			}
-			if s := sentinel(err); s != nil {
-				t.Errorf("%s of the key %q gives %v: an answer about an object", method, key, s)
-			}
+func noKey(t *testing.T, ctx context.Context, s artifacts.Store) {
+	var key artifacts.Key // zero: others cannot be made, see artifacts.ParseKey
+	refused := func(method string, err error) {
+		if err == nil || sentinel(err) != nil {
+			t.Errorf("%s of no key gives %v", method, err)
 		}
-		_, _, err := s.Get(ctx, key, 10)
-		refused("Get", err)
-		_, _, err = s.GetIf(ctx, key, "v", 10)
-		refused("GetIf", err)
-		refused("Put", s.Put(ctx, key, []byte("x")))
-		_, err = s.Swap(ctx, key, "", []byte("x"))
-		refused("Swap", err)
-		refused("Delete", s.Delete(ctx, key))
 	}
+	_, _, err := s.Get(ctx, key, 10)
+	refused("Get", err)
+	_, _, err = s.GetIf(ctx, key, "v", 10)
+	refused("GetIf", err)
+	refused("Put", s.Put(ctx, key, []byte("x")))
+	_, err = s.Swap(ctx, key, "", []byte("x"))
+	refused("Swap", err)
+	refused("Delete", s.Delete(ctx, key))
 	for _, prefix := range []string{"/", "..", "../", "a//", ".a", `a\`, "ä"} {
 		err := s.List(ctx, prefix, func(artifacts.Info) error { return nil })
 		if err == nil || sentinel(err) != nil {
@@ -417,20 +410,20 @@ func illegalKeys(t *testing.T, ctx context.Context, s artifacts.Store) {
 // doneContext: with a context that is done, every method says so at once and
 // does nothing.
 func doneContext(t *testing.T, ctx context.Context, s artifacts.Store) {
-	v, err := s.Swap(ctx, "current", "", []byte("one"))
+	v, err := s.Swap(ctx, k("current"), "", []byte("one"))
 	must(t, err)
 	done, cancel := context.WithCancel(ctx)
 	cancel()
 	calls := map[string]func() error{
-		"Get":   func() error { _, _, err := s.Get(done, "current", 10); return err },
-		"GetIf": func() error { _, _, err := s.GetIf(done, "current", v, 10); return err },
-		"Put":   func() error { return s.Put(done, "objects/ab/cd", []byte("x")) },
+		"Get":   func() error { _, _, err := s.Get(done, k("current"), 10); return err },
+		"GetIf": func() error { _, _, err := s.GetIf(done, k("current"), v, 10); return err },
+		"Put":   func() error { return s.Put(done, k("objects/ab/cd"), []byte("x")) },
 		"Sync":  func() error { return s.Sync(done) },
-		"Swap":  func() error { _, err := s.Swap(done, "current", v, []byte("two")); return err },
+		"Swap":  func() error { _, err := s.Swap(done, k("current"), v, []byte("two")); return err },
 		"List": func() error {
 			return s.List(done, "", func(i artifacts.Info) error { return fmt.Errorf("it goes on to %s", i.Key) })
 		},
-		"Delete":   func() error { return s.Delete(done, "current") },
+		"Delete":   func() error { return s.Delete(done, k("current")) },
 		"Now":      func() error { _, err := s.Now(done); return err },
 		"SelfTest": func() error { return s.SelfTest(done) },
 	}
@@ -438,7 +431,7 @@ func doneContext(t *testing.T, ctx context.Context, s artifacts.Store) {
 		wantErr(t, name, call(), context.Canceled)
 	}
 	wantKeys(t, ctx, s, "", "current")
-	wantVersion(t, ctx, s, "current", "one", v)
+	wantVersion(t, ctx, s, k("current"), "one", v)
 }
 
 // clock: Now and Modified are the same clock, give or take its resolution (S3
@@ -447,15 +440,15 @@ func clock(t *testing.T, ctx context.Context, s artifacts.Store) {
 	const resolution = time.Second
 	before, err := s.Now(ctx)
 	must(t, err)
-	must(t, s.Put(ctx, "objects/ab/cd", []byte("x")))
-	_, err = s.Swap(ctx, "current", "", []byte("x"))
+	must(t, s.Put(ctx, k("objects/ab/cd"), []byte("x")))
+	_, err = s.Swap(ctx, k("current"), "", []byte("x"))
 	must(t, err)
 	after, err := s.Now(ctx)
 	must(t, err)
 	if after.Before(before) {
 		t.Errorf("Now went back from %v to %v", before, after)
 	}
-	for _, key := range []string{"objects/ab/cd", "current"} {
+	for _, key := range []artifacts.Key{k("objects/ab/cd"), k("current")} {
 		m := info(t, ctx, s, key).Modified
 		if m.Before(before.Add(-resolution)) || m.After(after.Add(resolution)) {
 			t.Errorf("%s was written between %v and %v by the store's clock, Modified says %v", key, before, after, m)
@@ -475,7 +468,7 @@ func oneSwapWins(t *testing.T, ctx context.Context, s artifacts.Store) {
 		var versions [workers]artifacts.Version
 		var errs [workers]error
 		for i := range workers {
-			wg.Go(func() { versions[i], errs[i] = s.Swap(ctx, "current", v, fmt.Appendf(nil, "%d %d", round, i)) })
+			wg.Go(func() { versions[i], errs[i] = s.Swap(ctx, k("current"), v, fmt.Appendf(nil, "%d %d", round, i)) })
 		}
 		wg.Wait()
 		var winners []int
@@ -490,7 +483,7 @@ func oneSwapWins(t *testing.T, ctx context.Context, s artifacts.Store) {
 			t.Fatalf("round %d: winners are %v, want one", round, winners)
 		}
 		v = versions[winners[0]]
-		wantVersion(t, ctx, s, "current", fmt.Sprintf("%d %d", round, winners[0]), v)
+		wantVersion(t, ctx, s, k("current"), fmt.Sprintf("%d %d", round, winners[0]), v)
 	}
 }
 
@@ -500,7 +493,7 @@ func countTogether(t *testing.T, ctx context.Context, s artifacts.Store) {
 	increment := func() error {
 		for {
 			n := 0
-			b, v, err := s.Get(ctx, "current", 100)
+			b, v, err := s.Get(ctx, k("current"), 100)
 			if err == nil {
 				_, err = fmt.Sscan(string(b), &n)
 			} else if errors.Is(err, artifacts.ErrNotFound) {
@@ -509,7 +502,7 @@ func countTogether(t *testing.T, ctx context.Context, s artifacts.Store) {
 			if err != nil {
 				return err
 			}
-			if _, err = s.Swap(ctx, "current", v, fmt.Append(nil, n+1)); !errors.Is(err, artifacts.ErrConflict) {
+			if _, err = s.Swap(ctx, k("current"), v, fmt.Append(nil, n+1)); !errors.Is(err, artifacts.ErrConflict) {
 				return err
 			}
 		}
@@ -526,13 +519,13 @@ func countTogether(t *testing.T, ctx context.Context, s artifacts.Store) {
 		})
 	}
 	must(t, g.Wait())
-	wantObject(t, ctx, s, "current", fmt.Append(nil, workers/2*each))
+	wantObject(t, ctx, s, k("current"), fmt.Append(nil, workers/2*each))
 }
 
 // onePutWins: of several puts of different bytes at once one succeeds.
 func onePutWins(t *testing.T, ctx context.Context, s artifacts.Store) {
 	for round := range 3 {
-		key := fmt.Sprintf("objects/ab/%d", round)
+		key := k(fmt.Sprintf("objects/ab/%d", round))
 		var wg sync.WaitGroup
 		var errs [workers]error
 		for i := range workers {
@@ -558,7 +551,7 @@ func onePutWins(t *testing.T, ctx context.Context, s artifacts.Store) {
 func equalPuts(t *testing.T, ctx context.Context, s artifacts.Store) {
 	data := pattern(1, 100_000)
 	for round := range 3 {
-		key := fmt.Sprintf("objects/ab/%d", round)
+		key := k(fmt.Sprintf("objects/ab/%d", round))
 		var g errgroup.Group
 		for range workers {
 			g.Go(func() error { return s.Put(ctx, key, data) })
@@ -572,17 +565,17 @@ func equalPuts(t *testing.T, ctx context.Context, s artifacts.Store) {
 // a part of one, and never nothing where there was something.
 func wholeObjects(t *testing.T, ctx context.Context, s artifacts.Store) {
 	const size, rounds = 200_000, 15
-	v, err := s.Swap(ctx, "current", "", pattern(0, size))
+	v, err := s.Swap(ctx, k("current"), "", pattern(0, size))
 	must(t, err)
 	written := make(chan struct{})
 	var g errgroup.Group
 	g.Go(func() error {
 		defer close(written)
 		for i := range rounds {
-			if v, err = s.Swap(ctx, "current", v, pattern(i, size-i)); err != nil {
+			if v, err = s.Swap(ctx, k("current"), v, pattern(i, size-i)); err != nil {
 				return err
 			}
-			if err := s.Put(ctx, fmt.Sprintf("objects/ab/%d", i), pattern(i, size)); err != nil {
+			if err := s.Put(ctx, k(fmt.Sprintf("objects/ab/%d", i)), pattern(i, size)); err != nil {
 				return err
 			}
 		}
@@ -596,14 +589,14 @@ func wholeObjects(t *testing.T, ctx context.Context, s artifacts.Store) {
 					return nil
 				default:
 				}
-				b, _, err := s.Get(ctx, "current", size)
+				b, _, err := s.Get(ctx, k("current"), size)
 				if err != nil {
 					return err
 				}
 				if k := size - len(b); k >= rounds || !bytes.Equal(b, pattern(k, len(b))) {
 					return fmt.Errorf("current: %d bytes that were never written", len(b))
 				}
-				b, _, err = s.Get(ctx, fmt.Sprintf("objects/ab/%d", i), size)
+				b, _, err = s.Get(ctx, k(fmt.Sprintf("objects/ab/%d", i)), size)
 				if err == nil && !bytes.Equal(b, pattern(i, size)) {
 					return fmt.Errorf("object %d: %d bytes that were never written", i, len(b))
 				}
@@ -620,6 +613,8 @@ func selfTest(t *testing.T, ctx context.Context, s artifacts.Store) {
 	must(t, s.SelfTest(ctx))
 	wantKeys(t, ctx, s, "") // it removed what it wrote
 }
+
+func k(name string) artifacts.Key { return artifacts.MustKey(name) }
 
 // pattern returns n bytes that depend on seed in every place.
 func pattern(seed, n int) []byte {
@@ -681,18 +676,18 @@ func wantBytes(t *testing.T, what string, got, want []byte) {
 	}
 }
 
-func wantObject(t *testing.T, ctx context.Context, s artifacts.Store, key string, want []byte) {
+func wantObject(t *testing.T, ctx context.Context, s artifacts.Store, key artifacts.Key, want []byte) {
 	t.Helper()
 	got, _, err := s.Get(ctx, key, 1<<24)
 	must(t, err)
-	wantBytes(t, key, got, want)
+	wantBytes(t, key.String(), got, want)
 }
 
-func wantVersion(t *testing.T, ctx context.Context, s artifacts.Store, key, want string, version artifacts.Version) {
+func wantVersion(t *testing.T, ctx context.Context, s artifacts.Store, key artifacts.Key, want string, version artifacts.Version) {
 	t.Helper()
 	got, v, err := s.Get(ctx, key, 1<<24)
 	must(t, err)
-	wantBytes(t, key, got, []byte(want))
+	wantBytes(t, key.String(), got, []byte(want))
 	if v != version {
 		t.Errorf("%.60s: version is %q, want %q", key, v, version)
 	}
@@ -702,7 +697,7 @@ func wantKeys(t *testing.T, ctx context.Context, s artifacts.Store, prefix strin
 	t.Helper()
 	var got []string
 	must(t, s.List(ctx, prefix, func(i artifacts.Info) error {
-		got = append(got, i.Key)
+		got = append(got, i.Key.String())
 		return nil
 	}))
 	want = slices.Clone(want)
@@ -714,10 +709,10 @@ func wantKeys(t *testing.T, ctx context.Context, s artifacts.Store, prefix strin
 }
 
 // info returns what List says of key.
-func info(t *testing.T, ctx context.Context, s artifacts.Store, key string) artifacts.Info {
+func info(t *testing.T, ctx context.Context, s artifacts.Store, key artifacts.Key) artifacts.Info {
 	t.Helper()
 	var found *artifacts.Info
-	must(t, s.List(ctx, key, func(i artifacts.Info) error {
+	must(t, s.List(ctx, key.String(), func(i artifacts.Info) error {
 		if i.Key == key {
 			found = &i
 		}

@@ -44,7 +44,7 @@ func EditRow(tb testing.TB, store artifacts.Store, collection, sort string, chan
 			in.Ords[c] = append(in.Ords[c], s.Ord(c, i))
 		}
 	}
-	put := func(key func(artifacts.Digest) string, b []byte) artifacts.Ref {
+	put := func(key func(artifacts.Digest) artifacts.Key, b []byte) artifacts.Ref {
 		digest := artifacts.Sum(b)
 		if err := store.Put(ctx, key(digest), b); err != nil {
 			tb.Fatal(err)
