@@ -43,7 +43,7 @@ func (r *Refresher) enqueue(ctx context.Context, next *Snapshot, a *arrival) {
 		r.advance(ctx)
 		return
 	}
-	// The timer of a snapshot that is dropped meanwhile finds nothing that is due.
+	// If the snapshot is dropped meanwhile, the timer finds nothing due.
 	time.AfterFunc(a.plan.Wait, func() {
 		r.activating.Lock()
 		defer r.activating.Unlock()

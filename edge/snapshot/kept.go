@@ -88,12 +88,11 @@ func (r *Refresher) keptManifest(ref artifacts.Ref) []byte {
 	return b
 }
 
-// keepUnused is how long a manifest stays in Dir that this edge has no use for:
-// one that shares the folder may be ahead, and about to keep its pointer.
+// keepUnused is how long a manifest that this edge does not use stays in Dir: another edge
+// that shares the folder may be ahead, and about to keep its pointer.
 const keepUnused = time.Hour
 
-// dropManifests removes the manifests of snapshots that may no longer be
-// pinned.
+// dropManifests removes the manifests of snapshots that may not be pinned any more.
 func (r *Refresher) dropManifests(next *Snapshot) {
 	if r.cfg.Dir == "" {
 		return
@@ -159,7 +158,7 @@ func (r *Refresher) keptSnapshot() *Snapshot {
 		r.cfg.Floor.Report(artifacts.CurrentKey.String(), err)
 		return nil
 	}
-	// Its sequence holds even where its snapshot is lost: never back.
+	// Never go back behind its sequence, even if its snapshot is lost.
 	r.cfg.Floor.Take(artifacts.CurrentKey, p.Store, p.Sequence)
 	raw := r.keptManifest(p.Manifest)
 	if raw == nil {

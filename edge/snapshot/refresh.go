@@ -21,32 +21,32 @@ import (
 	"example.com/marketdata/edge/upstream"
 )
 
-// State is what requests are answered from. All but Global never changes.
+// State is what one request is answered from. Only Global changes.
 type State struct {
-	// Snapshot is the current one; nil when the store answers and has none.
+	// Snapshot is the current one; nil: the store answers and has none.
 	Snapshot *Snapshot
-	// Change is the change record in force; nil when there is none that can be
-	// used (FEED.md, "Change of the total").
+	// Change is the change record in force; nil: there is none, or it cannot be used
+	// (FEED.md, "Change of the total").
 	Change *artifacts.Change
-	// Global is the finished answer to /global, once there was a first request.
+	// Global is the finished answer to /global; nil before the first request.
 	Global atomic.Pointer[respcache.Entry]
 }
 
-// Config is what a Refresher is made from.
+// Config configures a Refresher. Zero durations take the defaults in their comments.
 type Config struct {
 	Store artifacts.Reader
 	Cache *shards.Cache
-	// Dir keeps what was verified, so that an edge can start while the store is
-	// away; "": nothing is kept.
+	// Dir keeps verified objects, so that an edge can start while the store is away; "":
+	// nothing is kept.
 	Dir string
-	// Poll is how often the pointer is asked for (2 s), with a fifth more or less.
-	// While the store gives none it is asked for twice a second; after any other error
-	// ever less often, up to MaxBackoff (30 s).
+	// Poll is the time between polls of the pointer (2 s), give or take a fifth. While the
+	// store does not answer it is half a second; after other errors it grows up to
+	// MaxBackoff (30 s).
 	Poll, MaxBackoff time.Duration
 	// Timeout bounds one small read (5 s).
 	Timeout time.Duration
-	// FetchBudget is how long a new snapshot may be prepared before it is taken
-	// over with objects still missing (60 s).
+	// FetchBudget is how long a new snapshot is fetched before it may become current with
+	// objects missing (60 s).
 	FetchBudget time.Duration
 	// Floor says what must not be taken, and what is wrong with Dir; nil: a new
 	// one, in memory.
@@ -61,24 +61,24 @@ type Config struct {
 	// ResponseMemory bounds the finished answers of one snapshot, in bytes; see
 	// package respcache.
 	ResponseMemory int64
-	// Swapped is called for each snapshot that was taken over from a pointer; nil:
-	// nothing is.
+	// Swapped is called for each snapshot that becomes current, except one from Dir; nil:
+	// nothing is called.
 	Swapped func(Swap)
-	// Now is the clock by which snapshots become current, of pins of the future, and of
-	// the budget of the first snapshot (time.Now).
+	// Now is the wall clock for activation, for pins of the future, and for the budget of
+	// the first snapshot (time.Now).
 	Now func() time.Time
 	Log *slog.Logger
 }
 
-// Warm prepares next before it is current, from what was hot in old, and returns
-// what to do once it is. old is nil for the first one.
+// Warm prepares next before it is current, from the hot shards and answers of old, and
+// returns the work left for when it is. old is nil for the first snapshot.
 type Warm func(ctx context.Context, old, next *Snapshot) (after func())
 
 // Refresher keeps the State up to date.
 type Refresher struct {
 	cfg   Config
 	state atomic.Pointer[State]
-	kick  chan struct{} // has Run poll at once; see pollForPin
+	kick  chan struct{} // makes Run poll at once; see pollForPin
 
 	restored chan struct{}
 
@@ -137,15 +137,15 @@ func NewRefresher(cfg Config) *Refresher {
 	}
 }
 
-// State returns what requests are answered from; nil before anything is known.
+// State returns the State in force; nil before anything is known.
 func (r *Refresher) State() *State { return r.state.Load() }
 
-// Restored is closed when the snapshot of the cache folder is current, or there is none
-// of use. Before, there is nothing to answer from.
+// Restored is closed once the snapshot in Dir is current, or none there can be used. Until
+// then State returns nil.
 func (r *Refresher) Restored() <-chan struct{} { return r.restored }
 
-// Run starts from what is kept in Dir, and polls until ctx is done. Each snapshot
-// is warmed before it is current; nil: none is.
+// Run starts from the snapshot in Dir, and polls until ctx is done. It warms each snapshot
+// before it is current, unless warm is nil.
 func (r *Refresher) Run(ctx context.Context, warm Warm) {
 	defer r.background.Wait()
 	defer r.end()
@@ -182,17 +182,16 @@ func (r *Refresher) Run(ctx context.Context, warm Warm) {
 	}
 }
 
-// backOff returns the pauses after errors: from about Poll on ever longer, with half
-// of it more or less, up to MaxBackoff.
+// backOff returns the pauses after errors: they grow from Poll to MaxBackoff, give or take
+// half.
 func (r *Refresher) backOff() *backoff.ExponentialBackOff {
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval, b.MaxInterval, b.RandomizationFactor = r.cfg.Poll, r.cfg.MaxBackoff*2/3, 0.5
 	return b
 }
 
-// poll reads the pointer, takes over a new snapshot, and reads the change
-// record: last, because it may be slow, but before the first snapshot, so that
-// no answer goes without it.
+// poll reads the pointer, follows it, and reads the change record: last, because it may be
+// slow, but before the first snapshot, so that every answer has it.
 func (r *Refresher) poll(ctx context.Context) (err, changeErr error) {
 	r.Counters.Polls.Add(1)
 	first := r.State() == nil
