@@ -366,7 +366,8 @@ func (b *build) putPast(ctx context.Context, objects *publish.Objects, next *led
 	if err != nil {
 		return err
 	}
-	refs = slices.DeleteFunc(refs, func(r artifacts.Ref) bool { return !b.scratch.files[artifacts.ObjectKey(r.Digest)] })
+	refs = slices.DeleteFunc(refs,
+		func(r artifacts.Ref) bool { return !b.scratch.files[artifacts.ObjectKey(r.Digest)] })
 	var done atomic.Int64
 	return walk.Parallel(ctx, len(refs), func(ctx context.Context, i int) error {
 		// The disk may have changed the bytes; their name must fit.

@@ -25,7 +25,8 @@ func TestFaults(t *testing.T) {
 	w := world{Assets: 12, At: epoch}
 	one := memstore.New()
 	mustBuild(t, one, w)
-	if listed, blocks := head(t, one).Manifest.History(&artifacts.HistoryWindows[0]); listed == nil || len(blocks) == 0 {
+	if listed, blocks := head(t, one).Manifest.History(&artifacts.HistoryWindows[0]); listed == nil ||
+		len(blocks) == 0 {
 		t.Fatal("no history, whose calls are to fail, too")
 	}
 	everyStore(t, func(t *testing.T, open func(t *testing.T) artifacts.Store) {
@@ -67,7 +68,8 @@ func TestFaults(t *testing.T) {
 					}
 					verify(t, s)
 				})
-				for _, kind := range []faultstore.Kind{faultstore.Get, faultstore.Put, faultstore.Sync, faultstore.Swap} {
+				for _, kind := range []faultstore.Kind{faultstore.Get, faultstore.Put, faultstore.Sync,
+					faultstore.Swap} {
 					if hit[kind] == 0 && !(folder && before != one) {
 						t.Errorf("no %s failed: %v", kind, hit)
 					}

@@ -21,6 +21,7 @@ import (
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/source"
+	"example.com/marketdata/internal/lab/buildtest"
 )
 
 func TestLimits(t *testing.T) {
@@ -131,11 +132,10 @@ func (s *state) Files(context.Context, time.Time) (source.Files, error) {
 	for i := range s.categories {
 		fmt.Fprintf(&categories, `{"key":"g%d","name":"G","slug":"g%[1]d","members":["c9999"]}`+"\n", i)
 	}
-	return stateFiles{source.FS(fstest.MapFS{
-		source.InfoFile:   {Data: fmt.Appendf(nil, `{"format":1,"database":"test","time":%q}`, s.at.Format(time.RFC3339))},
-		source.AssetsFile: {Data: []byte(assets.String())}, source.QuotesFile: {Data: []byte(quotes.String())},
-		source.CategoriesFile: {Data: []byte(categories.String())},
-	}), s}, nil
+	return stateFiles{source.FS(buildtest.Files(s.at, map[string][]byte{
+		source.AssetsFile: []byte(assets.String()), source.QuotesFile: []byte(quotes.String()),
+		source.CategoriesFile: []byte(categories.String()),
+	})), s}, nil
 }
 func (s *state) String() string { return "test state" }
 
@@ -163,30 +163,44 @@ var flags = map[string]string{
 	"caps lost": "--max-cap-loss", "renamed": "--max-rename", "stale": "--max-data-age",
 }
 
+// Changes of a state: of all coins, or of those from one place to another.
+func scale(of func(*coin) *int64, n, d int64) func(*state) {
+	return func(s *state) { s.times(of, n, d) }
+}
+
+func to(of func(*coin) *int64, from, to int, value int64) func(*state) {
+	return rename(from, to, func(c *coin) { *of(c) = value })
+}
+
+func by(of func(*coin) *int64, from, to int, n, d, plus int64) func(*state) {
+	return rename(from, to, func(c *coin) { *of(c) = *of(c)*n/d + plus })
+}
+
+func set(of func(*coin) *int64, value int64) func(*state) {
+	return func(s *state) { s.each(1, len(s.coins), func(c *coin) { *of(c) = value }) }
+}
+
+func rename(from, to int, f func(*coin)) func(*state) { return func(s *state) { s.each(from, to, f) } }
+
+func age(d time.Duration) func(*state) { return func(s *state) { s.newest = s.at.Add(-d) } }
+
+func later(d time.Duration) func(*state) {
+	return func(s *state) { s.at = s.at.Add(d - artifacts.Step) }
+}
+
+func both(fs ...func(*state)) func(*state) {
+	return func(s *state) {
+		for _, f := range fs {
+			f(s)
+		}
+	}
+}
+
+const day = 24 * time.Hour
+
 // TestGuards is what providers may do to us, and what comes of it: each scenario
 // is built behind a good snapshot, by default of 400 coins and ten minutes older.
 func TestGuards(t *testing.T) {
-	scale := func(of func(*coin) *int64, n, d int64) func(*state) { return func(s *state) { s.times(of, n, d) } }
-	to := func(of func(*coin) *int64, from, to int, value int64) func(*state) {
-		return func(s *state) { s.each(from, to, func(c *coin) { *of(c) = value }) }
-	}
-	by := func(of func(*coin) *int64, from, to int, n, d, plus int64) func(*state) {
-		return func(s *state) { s.each(from, to, func(c *coin) { *of(c) = *of(c)*n/d + plus }) }
-	}
-	set := func(of func(*coin) *int64, value int64) func(*state) {
-		return func(s *state) { s.each(1, len(s.coins), func(c *coin) { *of(c) = value }) }
-	}
-	rename := func(from, to int, f func(*coin)) func(*state) { return func(s *state) { s.each(from, to, f) } }
-	age := func(d time.Duration) func(*state) { return func(s *state) { s.newest = s.at.Add(-d) } }
-	all := func(fs ...func(*state)) func(*state) {
-		return func(s *state) {
-			for _, f := range fs {
-				f(s)
-			}
-		}
-	}
-	later := func(d time.Duration) func(*state) { return func(s *state) { s.at = s.at.Add(d - artifacts.Step) } }
-	const day = 24 * time.Hour
 	forced := map[string]bool{} // the stops that were overridden once
 
 	for _, c := range []struct {
@@ -229,7 +243,7 @@ func TestGuards(t *testing.T) {
 			says: "by ×0; more than 900%"},
 		{name: "volumes 0", change: scale(volume, 0, 1), stops: "volumes"},
 		{name: "volumes × 1000", change: scale(volume, 1000, 1), stops: "volumes"},
-		{name: "caps and volumes gone", change: all(set(marketCap, none), set(volume, none)),
+		{name: "caps and volumes gone", change: both(set(marketCap, none), set(volume, none)),
 			stops: "caps, volumes, caps lost"},
 		{name: "names all TEST", change: rename(1, 400, func(c *coin) { c.name = "TEST" }), stops: "renamed",
 			says: `of 400 assets, 400 changed name, symbol or slug; more than 20%; such as asset 1: "Coin 399", "C399",` +
@@ -240,7 +254,8 @@ func TestGuards(t *testing.T) {
 			stops: "shrink, shrink",
 			says: "assets went from 400 accepted rows to 199; more than 50% lost; such as 1 (coin-399), 2 (coin-398), 3" +
 				" (coin-397) (--max-shrink; "},
-		{name: "the larger half of the assets gone", change: func(s *state) { s.coins = s.coins[200:] }, stops: "moves"},
+		{name: "the larger half of the assets gone", change: func(s *state) { s.coins = s.coins[200:] },
+			stops: "moves"},
 		{name: "the smaller half of the assets gone", change: func(s *state) { s.coins = s.coins[:200] }},
 		{name: "the larger half of the quotes gone", change: to(price, 1, 200, none), stops: "moves, caps, caps lost"},
 		{name: "more than half of the quotes gone, the smaller ones", change: to(price, 200, 400, none),
@@ -251,7 +266,7 @@ func TestGuards(t *testing.T) {
 		{name: "a frozen provider", change: age(7 * time.Hour), stops: "stale",
 			says: "stale: the newest row of tickers is of 2026-08-01T05:00:00Z, 7h0m0s before the snapshot's time; more than" +
 				" 6h0m0s"},
-		{name: "a provider of 2019", change: all(age(7*365*day), scale(price, 1, 8), scale(marketCap, 1, 10)),
+		{name: "a provider of 2019", change: both(age(7*365*day), scale(price, 1, 8), scale(marketCap, 1, 10)),
 			stops: "stale, moves, median, caps"},
 		{name: "a provider of 2019 at first", change: age(7 * 365 * day), first: true, stops: "stale"},
 		{name: "no asset", change: func(s *state) { s.coins = nil }, stops: "empty, empty, shrink, shrink, moves"},
@@ -268,7 +283,8 @@ func TestGuards(t *testing.T) {
 		{name: "bad rows: eleven", change: func(s *state) { s.broken = 11 }, coins: 11, stops: "bad rows"},
 		{name: "shrink: the only one", change: func(s *state) { s.categories = 0 },
 			last: func(s *state) { s.categories = 1 }, stops: "shrink"},
-		{name: "shrink, a month later", change: all(later(30*day), func(s *state) { s.categories = 9 }), stops: "shrink"},
+		{name: "shrink, a month later", change: both(later(30*day), func(s *state) { s.categories = 9 }),
+			stops: "shrink"},
 		{name: "moves: × 5", change: by(price, 1, 1, 5, 1, 0)},
 		{name: "moves: × 5 and a bit", change: by(price, 1, 1, 5, 1, 1), stops: "moves"},
 		{name: "moves: ÷ 5", change: by(price, 1, 1, 1, 5, 0)},
@@ -282,18 +298,21 @@ func TestGuards(t *testing.T) {
 					s.coins[i].volume = int64(i+1) * 1_000_000_000
 				}
 			}},
-		{name: "moves: by volume where caps are equal", change: by(price, 80, 100, 6, 1, 0), last: to(marketCap, 1, 400, 7),
+		{name: "moves: by volume where caps are equal", change: by(price, 80, 100, 6, 1, 0),
+			last:  to(marketCap, 1, 400, 7),
 			stops: "moves, caps"},
 		{name: "moves: by id where both are", change: by(price, 301, 321, 6, 1, 0),
-			last: all(to(marketCap, 1, 400, none), to(volume, 1, 400, none)), stops: "moves"},
+			last: both(to(marketCap, 1, 400, none), to(volume, 1, 400, none)), stops: "moves"},
 		{name: "moves: a last price of 0", change: func(*state) {}, last: to(price, 1, 21, 0)},
 		{name: "moves: a last price of 0 is no part of the whole", change: to(price, 84, 100, none),
 			last: to(price, 11, 26, 0), stops: "moves"},
-		{name: "moves: of ten that have a price", change: to(price, 18, 20, none), last: to(price, 1, 10, 0), coins: 20},
+		{name: "moves: of ten that have a price", change: to(price, 18, 20, none), last: to(price, 1, 10, 0),
+			coins: 20},
 		{name: "moves: one of ten", change: by(price, 3, 3, 6, 1, 0), coins: 10, stops: "moves"},
 		{name: "moves: one of eleven", change: by(price, 11, 11, 6, 1, 0), coins: 11},
-		{name: "moves: within a day", change: all(later(day-artifacts.Step), scale(price, 1000, 1)), stops: "moves, median"},
-		{name: "moves: after a day", change: all(later(day), scale(price, 1000, 1), scale(marketCap, 1000, 1),
+		{name: "moves: within a day", change: both(later(day-artifacts.Step), scale(price, 1000, 1)),
+			stops: "moves, median"},
+		{name: "moves: after a day", change: both(later(day), scale(price, 1000, 1), scale(marketCap, 1000, 1),
 			set(volume, none), rename(1, 400, func(c *coin) { c.name = "TEST" }))},
 		{name: "median: × 2", change: scale(price, 2, 1)},
 		{name: "median: × 2 and a bit", change: by(price, 1, 400, 2, 1, 1), stops: "median"},
@@ -302,14 +321,17 @@ func TestGuards(t *testing.T) {
 		{name: "median: half of them × 3", change: by(price, 1, 200, 3, 1, 0)},
 		{name: "median: half of them × 3 and a bit", change: by(price, 1, 200, 3, 1, 1), stops: "median"},
 		{name: "median: of an odd number", change: by(price, 1, 11, 3, 1, 0), coins: 21, stops: "median"},
-		{name: "median: over those priced before and now", change: all(by(price, 1, 11, 3, 1, 0), to(price, 20, 24, none)),
-			last: to(price, 21, 25, 0), coins: 25},
+		{name: "median: over those priced before and now",
+			change: both(by(price, 1, 11, 3, 1, 0), to(price, 20, 24, none)),
+			last:   to(price, 21, 25, 0), coins: 25},
 		{name: "median: of twenty", change: scale(price, 3, 1), coins: 20, stops: "median"},
 		{name: "median: of nineteen", change: scale(price, 3, 1), coins: 19},
 		{name: "caps: × 2", change: scale(marketCap, 2, 1)},
-		{name: "caps: × 2 and a bit", change: all(scale(marketCap, 2, 1), by(marketCap, 9, 9, 1, 1, 1)), stops: "caps"},
+		{name: "caps: × 2 and a bit", change: both(scale(marketCap, 2, 1), by(marketCap, 9, 9, 1, 1, 1)),
+			stops: "caps"},
 		{name: "caps: ÷ 2", change: scale(marketCap, 1, 2)},
-		{name: "caps: ÷ 2 and a bit", change: all(scale(marketCap, 1, 2), by(marketCap, 9, 9, 1, 1, -1)), stops: "caps"},
+		{name: "caps: ÷ 2 and a bit", change: both(scale(marketCap, 1, 2), by(marketCap, 9, 9, 1, 1, -1)),
+			stops: "caps"},
 		{name: "caps: of twenty", change: scale(marketCap, 3, 1), coins: 20, stops: "caps"},
 		{name: "caps: of nineteen", change: scale(marketCap, 3, 1), coins: 19},
 		{name: "caps: none before", change: func(*state) {}, last: to(marketCap, 1, 400, none)},
@@ -318,27 +340,32 @@ func TestGuards(t *testing.T) {
 		{name: "caps: of assets that had no quote", change: by(marketCap, 400, 400, 1e6, 1, 0),
 			last: to(price, 400, 400, none), stops: "caps"},
 		{name: "volumes: × 10", change: scale(volume, 10, 1)},
-		{name: "volumes: × 10 and a bit", change: all(scale(volume, 10, 1), by(volume, 9, 9, 1, 1, 1)), stops: "volumes"},
+		{name: "volumes: × 10 and a bit", change: both(scale(volume, 10, 1), by(volume, 9, 9, 1, 1, 1)),
+			stops: "volumes"},
 		{name: "volumes: ÷ 10", change: scale(volume, 1, 10)},
-		{name: "volumes: ÷ 10 and a bit", change: all(scale(volume, 1, 10), by(volume, 9, 9, 1, 1, -1)), stops: "volumes"},
+		{name: "volumes: ÷ 10 and a bit", change: both(scale(volume, 1, 10), by(volume, 9, 9, 1, 1, -1)),
+			stops: "volumes"},
 		{name: "volumes: of nineteen", change: scale(volume, 0, 1), coins: 19},
 		{name: "volumes: none before", change: func(*state) {}, last: to(volume, 1, 400, none)},
 		{name: "caps lost: a fifth", change: to(marketCap, 321, 400, none)},
 		{name: "caps lost: more than a fifth", change: to(marketCap, 320, 400, none), stops: "caps lost"},
 		{name: "caps lost: with their quotes", change: to(price, 320, 400, none), stops: "caps lost"},
 		{name: "caps lost: with their assets", change: func(s *state) { s.coins = s.coins[:319] }},
-		{name: "caps lost: of those with a cap", change: to(marketCap, 9, 400, none), last: to(marketCap, 12, 400, none),
+		{name: "caps lost: of those with a cap", change: to(marketCap, 9, 400, none),
+			last:  to(marketCap, 12, 400, none),
 			stops: "caps lost"},
 		{name: "caps lost: of ten", change: to(marketCap, 8, 400, none), last: to(marketCap, 11, 400, none)},
 		{name: "renamed: a fifth", change: rename(321, 400, func(c *coin) { c.name = "TEST" })},
-		{name: "renamed: more than a fifth", change: rename(320, 400, func(c *coin) { c.name = "TEST" }), stops: "renamed"},
-		{name: "renamed: of eleven", change: rename(9, 11, func(c *coin) { c.symbol = "TEST" }), coins: 11, stops: "renamed"},
+		{name: "renamed: more than a fifth", change: rename(320, 400, func(c *coin) { c.name = "TEST" }),
+			stops: "renamed"},
+		{name: "renamed: of eleven", change: rename(9, 11, func(c *coin) { c.symbol = "TEST" }), coins: 11,
+			stops: "renamed"},
 		{name: "renamed: of ten", change: rename(8, 10, func(c *coin) { c.symbol = "TEST" }), coins: 10},
-		{name: "renamed: assets without a quote", change: all(rename(11, 400, func(c *coin) { c.slug += "-x" }),
+		{name: "renamed: assets without a quote", change: both(rename(11, 400, func(c *coin) { c.slug += "-x" }),
 			to(price, 11, 400, none)), last: to(price, 11, 400, none), stops: "renamed"},
 		{name: "stale: six hours", change: age(6 * time.Hour)},
 		{name: "stale: six hours and a bit", change: age(6*time.Hour + time.Second), stops: "stale"},
-		{name: "stale, a month later", change: all(later(30*day), age(7*time.Hour)), stops: "stale"},
+		{name: "stale, a month later", change: both(later(30*day), age(7*time.Hour)), stops: "stale"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store, sequence := memstore.New(), uint64(0)
@@ -372,7 +399,8 @@ func TestGuards(t *testing.T) {
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			if got := strings.Join(rules, ", "); got != c.stops || err != nil && !strings.Contains(err.Error(), c.says) {
+			if got := strings.Join(rules, ", "); got != c.stops || err != nil &&
+				!strings.Contains(err.Error(), c.says) {
 				t.Fatalf("stopped by %q, want %q and %q:\n%v", got, c.stops, c.says, err)
 			}
 			if c.stops == "" {

@@ -205,6 +205,22 @@ func (f *fleet) strike() (*leased, *leased) {
 	return next, f.start()
 }
 
+// watch notes when each snapshot is published, until ctx is done.
+func (f *fleet) watch(ctx context.Context, published map[time.Time]time.Time) {
+	var known artifacts.Version
+	for ; ctx.Err() == nil; sleep(ctx, time.Second) {
+		b, version, err := f.store.GetIf(f.t.Context(), artifacts.CurrentKey, known, artifacts.MaxPointerSize)
+		if err != nil {
+			continue // none yet, or no other
+		}
+		if p, err := artifacts.ParsePointer(b); err != nil {
+			f.t.Error(err)
+		} else {
+			published[p.Time], known = time.Now(), version
+		}
+	}
+}
+
 // leaseKills is how often TestLease hits the holder.
 func leaseKills() int {
 	if n, err := strconv.Atoi(os.Getenv("TEST_BUILDER_KILLS")); err == nil {
@@ -234,20 +250,7 @@ func TestLease(t *testing.T) {
 		published := map[time.Time]time.Time{}
 		ctx, cancel := context.WithCancel(t.Context())
 		var watching sync.WaitGroup
-		watching.Go(func() {
-			var known artifacts.Version
-			for ; ctx.Err() == nil; sleep(ctx, time.Second) {
-				b, version, err := f.store.GetIf(t.Context(), artifacts.CurrentKey, known, artifacts.MaxPointerSize)
-				if err != nil {
-					continue // none yet, or no other
-				}
-				if p, err := artifacts.ParsePointer(b); err != nil {
-					t.Error(err)
-				} else {
-					published[p.Time], known = time.Now(), version
-				}
-			}
-		})
+		watching.Go(func() { f.watch(ctx, published) })
 		first := time.Now().UTC().Truncate(artifacts.Step)
 		a := f.start()
 		b := f.start()

@@ -62,7 +62,8 @@ func TestMissing(t *testing.T) {
 				}
 			case r.MissingObjects > 0:
 				outcomes["names"]++
-				if got := missing(t, s); !slices.Equal(r.Missing, []artifacts.Key{key}) || !slices.Equal(got, r.Missing) ||
+				if got := missing(t, s); !slices.Equal(r.Missing, []artifacts.Key{key}) ||
+					!slices.Equal(got, r.Missing) ||
 					r.MissingObjects != 1 {
 					t.Errorf("%s: names %d, %v; missing are %v", key, r.MissingObjects, r.Missing, got)
 				}

@@ -27,7 +27,8 @@ import (
 )
 
 const (
-	// DefaultRate and DefaultBurst are the default limits of a key (INTERFACE.md, "Rate limits"): requests a second, and requests at once.
+	// DefaultRate and DefaultBurst are the default limits of a key (INTERFACE.md, "Rate limits"):
+	// requests a second, and requests at once.
 	DefaultRate  = 100
 	DefaultBurst = 200
 	// DefaultOverlap is how long a rotated key stays in force beside its successor.

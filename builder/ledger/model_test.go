@@ -7,10 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
+	"pgregory.net/rapid"
 )
 
 // store is a real enough store for a ledger: what was put can be got. It

@@ -44,7 +44,8 @@ func TestBasesAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m, c := &model{}, newChain(rt)
 		var refs []artifacts.Ref // of the roots, by snapshot of the model
-		now := time.Date(2025, 12, 31, 20, 0, 0, 0, time.UTC).Add(time.Duration(rapid.IntRange(0, 30).Draw(rt, "start")) * artifacts.Step)
+		now := time.Date(2025, 12, 31, 20, 0, 0, 0,
+			time.UTC).Add(time.Duration(rapid.IntRange(0, 30).Draw(rt, "start")) * artifacts.Step)
 		here := make([]bool, rapid.IntRange(1, 5).Draw(rt, "assets"))
 		serial := uint64(0)
 		for i := range rapid.IntRange(1, 60).Draw(rt, "builds") {

@@ -73,7 +73,8 @@ func (h *Head) identity(ctx context.Context, s artifacts.Store) (string, error) 
 	}
 	id := i.Store
 	if h.Pointer != nil && h.Pointer.Store != id {
-		return "", fmt.Errorf("%w: the pointer is of store %s, this is store %s", artifacts.ErrCorrupt, h.Pointer.Store, id)
+		return "", fmt.Errorf("%w: the pointer is of store %s, this is store %s", artifacts.ErrCorrupt,
+			h.Pointer.Store, id)
 	}
 	// The pointer's publisher may have died before it could mark it.
 	if h.Pointer != nil && !slices.Contains(i.Had, artifacts.CurrentKey) {

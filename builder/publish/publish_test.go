@@ -120,7 +120,8 @@ func TestLost(t *testing.T) {
 	h := readHead(t, s)
 	mine, other := objectsOf(t, h, s), objectsOf(t, h, s)
 	m := manifest(t, mine, at, "what I have made")
-	winner, err := h.Publish(t.Context(), other, manifest(t, other, at.Add(artifacts.Step), "what others made"), now(at),
+	winner, err := h.Publish(t.Context(), other, manifest(t, other, at.Add(artifacts.Step), "what others made"),
+		now(at),
 		noStep)
 	ok(t, err)
 	_, err = h.Publish(t.Context(), mine, m, now(at), noStep)
@@ -204,7 +205,8 @@ func TestTooLarge(t *testing.T) {
 	for i := range 200 {
 		many.DataTimes[fmt.Sprint(i)] = at
 	}
-	if _, err := h.Publish(t.Context(), o, m, many, noStep); err == nil || !strings.Contains(err.Error(), "readers take") {
+	if _, err := h.Publish(t.Context(), o, m, many, noStep); err == nil ||
+		!strings.Contains(err.Error(), "readers take") {
 		t.Errorf("a pointer that is too large: %v", err)
 	}
 	if h := readHead(t, s); h.Pointer != nil {

@@ -91,7 +91,8 @@ func TestReadEveryField(t *testing.T) {
 		t.Errorf("database %q, time %v", feed.Database, feed.Time)
 	}
 	same(t, feed.Assets, []market.Asset{
-		{Key: "a", ID: 7, Name: "Ä \"n\" 😀", Symbol: "S", Slug: "s", Logo: "l", Explorers: []string{"x", "y/z"}, Website: "w", Whitepaper: "p"},
+		{Key: "a", ID: 7, Name: "Ä \"n\" 😀", Symbol: "S", Slug: "s", Logo: "l", Explorers: []string{"x", "y/z"},
+			Website: "w", Whitepaper: "p"},
 		{Key: "b", Name: "N", Symbol: "S", Slug: "t", Active: true},
 	})
 	same(t, feed.Quotes, []market.Quote{
@@ -101,7 +102,8 @@ func TestReadEveryField(t *testing.T) {
 	volume, four, zero := decimal(t, "3", 8), uint64(4), uint64(0)
 	moment := time.Date(2026, 1, 2, 1, 4, 5, 0, time.UTC)
 	same(t, feed.Exchanges, []market.Exchange{
-		{Key: "e", ID: 9, Name: "E", Slug: "s", Logo: "l", Links: [6]string{0: "w", 5: "c"}, Maker: decimal(t, "1", 7), Taker: decimal(t, "2", 7),
+		{Key: "e", ID: 9, Name: "E", Slug: "s", Logo: "l", Links: [6]string{0: "w", 5: "c"}, Maker: decimal(t, "1", 7),
+			Taker:  decimal(t, "2", 7),
 			Market: &market.ExchangeMarket{Volume: &volume, MarketsCount: &four, CoinsCount: &zero, DataTime: &moment}},
 		{Key: "f", Name: "F", Slug: "s"},
 		{Key: "g", Name: "G", Slug: "s", Market: &market.ExchangeMarket{}},

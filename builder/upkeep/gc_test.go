@@ -199,22 +199,23 @@ func TestBuildsBesideCollect(t *testing.T) {
 		n := 0
 		lists := 0
 		var mu sync.Mutex
-		report, err := Collect(t.Context(), GCConfig{Grace: DefaultGrace, Log: discard, Store: tap(s, func(op string, key artifacts.Key) {
-			mu.Lock()
-			defer mu.Unlock()
-			if op == "list" {
-				lists++
-			}
-			if lists > 8 && (op == "list" || op == "getif") {
-				return // the 256 folders of objects are much alike
-			}
-			if n++; n == at {
-				for range 3 {
-					mustBuild(t, s, w)
-					w = w.Later(2 * time.Hour)
+		report, err := Collect(t.Context(),
+			GCConfig{Grace: DefaultGrace, Log: discard, Store: tap(s, func(op string, key artifacts.Key) {
+				mu.Lock()
+				defer mu.Unlock()
+				if op == "list" {
+					lists++
 				}
-			}
-		})})
+				if lists > 8 && (op == "list" || op == "getif") {
+					return // the 256 folders of objects are much alike
+				}
+				if n++; n == at {
+					for range 3 {
+						mustBuild(t, s, w)
+						w = w.Later(2 * time.Hour)
+					}
+				}
+			})})
 		if err != nil {
 			t.Fatalf("builds before call %d: %v", at, err)
 		}

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"example.com/marketdata/artifacts"
@@ -24,6 +23,7 @@ import (
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/render"
 	"example.com/marketdata/builder/source"
+	"example.com/marketdata/internal/lab/buildtest"
 )
 
 // quoted is an asset as a feed has it; an empty text is none.
@@ -50,10 +50,9 @@ func (c coins) files() source.Files {
 			fmt.Fprintf(&quotes, `{"key":"%d","price":%s,"market_cap":%d}`+"\n", a.id, a.price, a.cap)
 		}
 	}
-	return source.FS(fstest.MapFS{
-		source.InfoFile:   {Data: fmt.Appendf(nil, `{"format":1,"database":"test","time":%q}`, c.at.Format(time.RFC3339))},
-		source.AssetsFile: {Data: assets.Bytes()}, source.QuotesFile: {Data: quotes.Bytes()},
-	})
+	return source.FS(buildtest.Files(c.at, map[string][]byte{
+		source.AssetsFile: assets.Bytes(), source.QuotesFile: quotes.Bytes(),
+	}))
 }
 
 // points are the prices of those that give some, by id: the contract's words.
@@ -346,7 +345,8 @@ func TestListingOfOthers(t *testing.T) {
 		m.Views[at] = *few.View(name, "id")
 		republish(t, s, &m)
 		report, err := artifacts.Check(t.Context(), s, ledger.Refs, nil)
-		if err != nil || len(report.Problems) != i+1 || !strings.Contains(report.Problems[i], name+"/id lists other assets") {
+		if err != nil || len(report.Problems) != i+1 ||
+			!strings.Contains(report.Problems[i], name+"/id lists other assets") {
 			t.Errorf("%v, %q", err, report.Problems)
 		}
 	}

@@ -53,7 +53,11 @@ func TestLostPointer(t *testing.T) {
 					_, err := Collect(ctx, GCConfig{Store: left, Log: discard})
 					return err
 				},
-				"backup": func() error { _, err := Backup(ctx, BackupConfig{From: left, To: memstore.New()}); return err },
+				"backup": func() error {
+					_, err := Backup(ctx,
+						BackupConfig{From: left, To: memstore.New()})
+					return err
+				},
 				"repair": func() error { _, err := tryRepair(ctx, left); return err },
 			} {
 				if err := do(); !errors.Is(err, publish.ErrLost) {

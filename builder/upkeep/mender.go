@@ -27,7 +27,8 @@ type mender struct {
 }
 
 func newMender(s artifacts.Store, from []Copy) *mender {
-	return &mender{store: s, from: from, lost: map[artifacts.Key]bool{}, whole: map[artifacts.Key]bool{}, mended: []Mended{}}
+	return &mender{store: s, from: from, lost: map[artifacts.Key]bool{}, whole: map[artifacts.Key]bool{},
+		mended: []Mended{}}
 }
 
 // Get implements artifacts.Reader.

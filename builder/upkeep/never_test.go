@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"example.com/marketdata/artifacts"
@@ -54,7 +53,8 @@ func TestNever(t *testing.T) {
 			inBubble(t, func(t *testing.T) { // finding out what became of a swap takes its time
 				p := &chronicle{
 					t: t, dice: rand.New(rand.NewPCG(27, seed)), s: memstore.New(), now: epoch,
-					owner: map[uint64]string{}, views: map[time.Time][]artifacts.View{}, withdrawn: map[time.Time]bool{},
+					owner: map[uint64]string{}, views: map[time.Time][]artifacts.View{},
+					withdrawn: map[time.Time]bool{},
 				}
 				p.build(p.s)
 				p.backup()
@@ -106,11 +106,10 @@ func (p *chronicle) build(s artifacts.Store) {
 		fmt.Fprintf(&assets, `{"key":"coin-%d","name":"coin-%d","symbol":"C","slug":"coin-%d"}`+"\n", i, i, i)
 		fmt.Fprintf(&quotes, `{"key":"coin-%d","price":"%d","market_cap":1,"volume":"1"}`+"\n", i, 1+p.dice.IntN(1e6))
 	}
-	b, err := builder.New(config(s, given{Feed: source.FS(fstest.MapFS{
-		source.InfoFile:   {Data: fmt.Appendf(nil, `{"format":1,"database":"test","time":%q}`, at.Format(time.RFC3339))},
-		source.AssetsFile: {Data: assets.Bytes()},
-		source.QuotesFile: {Data: quotes.Bytes()},
-	})}))
+	b, err := builder.New(config(s, given{Feed: source.FS(buildtest.Files(at, map[string][]byte{
+		source.AssetsFile: assets.Bytes(),
+		source.QuotesFile: quotes.Bytes(),
+	}))}))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -191,7 +190,8 @@ func (p *chronicle) note(op string, what any, err error, notes ...string) {
 	}
 	m := h.Manifest
 	p.log = append(p.log, fmt.Sprintf("%s %v: %v; %d is %s, withdrawn %s through %s; %v",
-		op, what, err, h.Pointer.Sequence, publish.Stamp(m.Time), m.Withdrawn, publish.Stamp(m.WithdrawnThrough), notes))
+		op, what, err, h.Pointer.Sequence, publish.Stamp(m.Time), m.Withdrawn,
+		publish.Stamp(m.WithdrawnThrough), notes))
 	if h.Pointer.Sequence == p.sequence {
 		return
 	}

@@ -21,7 +21,8 @@ const rebuilds = 3
 // the pointer reaches; gc has not yet removed the others.
 func (r *repairer) snapshots(ctx context.Context) (all []artifacts.Retained, reached int, err error) {
 	add := func(ret artifacts.Retained, m *artifacts.Manifest, err error) error {
-		if err == nil && !slices.ContainsFunc(all, func(a artifacts.Retained) bool { return a.Manifest == ret.Manifest }) {
+		if err == nil && !slices.ContainsFunc(all,
+			func(a artifacts.Retained) bool { return a.Manifest == ret.Manifest }) {
 			all = append(all, artifacts.Retained{Time: m.Time, Manifest: ret.Manifest})
 		}
 		return publish.UnlessDamage(err)

@@ -172,14 +172,16 @@ func (r *repairer) identity(ctx context.Context, check *artifacts.CheckReport) e
 	if err == nil || !artifacts.IsDamage(err) {
 		return err
 	}
-	made := artifacts.Identity{Format: artifacts.Format, Store: r.pointer.Store, Had: []artifacts.Key{artifacts.CurrentKey}}
+	made := artifacts.Identity{Format: artifacts.Format, Store: r.pointer.Store,
+		Had: []artifacts.Key{artifacts.CurrentKey}}
 	if _, _, err := r.Store.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize); err == nil {
 		made.Had = append(made.Had, artifacts.KeysKey)
 	}
 	if err := settle(ctx, r.Store, artifacts.IdentityKey, version, made.Encode()); err != nil {
 		return err
 	}
-	check.Problems = slices.DeleteFunc(check.Problems, func(p string) bool { return strings.HasPrefix(p, "identity: ") })
+	check.Problems = slices.DeleteFunc(check.Problems,
+		func(p string) bool { return strings.HasPrefix(p, "identity: ") })
 	r.mended = append(r.mended, Mended{artifacts.IdentityKey, "the pointer"})
 	return nil
 }

@@ -190,7 +190,8 @@ func TestRepair(t *testing.T) {
 						return
 					}
 					if len(r.Mended) > 0 ||
-						!slices.ContainsFunc(r.Missing, func(m string) bool { return strings.Contains(m, p.key.String()) }) || r.Accepted {
+						!slices.ContainsFunc(r.Missing,
+							func(m string) bool { return strings.Contains(m, p.key.String()) }) || r.Accepted {
 						t.Fatalf("report %+v, want %s missing", r, p.key)
 					}
 					if after := contents(t, s); !maps.Equal(before, after) {
@@ -201,7 +202,8 @@ func TestRepair(t *testing.T) {
 					}
 					outcomes[p.kind+source.name] = "missing"
 					if p.loss != "" {
-						acceptLoss(t, s, w, map[string]time.Duration{"back": 1, "back to what is retained": 2}[p.loss], r.Loss)
+						acceptLoss(t, s, w, map[string]time.Duration{"back": 1, "back to what is retained": 2}[p.loss],
+							r.Loss)
 						outcomes[p.kind+source.name] = "missing: " + p.loss
 					}
 				})
@@ -227,7 +229,8 @@ func acceptLoss(t *testing.T, s artifacts.Store, w world, back time.Duration, lo
 	t.Helper()
 	sequence, at := head0(t, s).Sequence, w.At.Add(-back*artifacts.Step)
 	r := repair(t, s, func(c *RepairConfig) { c.AcceptLoss = true })
-	if !r.Accepted || r.Loss != loss || len(r.Missing) > 0 || r.Sequence != sequence+1 || r.Snapshot != publish.Stamp(at) {
+	if !r.Accepted || r.Loss != loss || len(r.Missing) > 0 || r.Sequence != sequence+1 ||
+		r.Snapshot != publish.Stamp(at) {
 		t.Fatalf("report %+v", r)
 	}
 	verify(t, s)

@@ -128,7 +128,9 @@ type small[T any] struct {
 	damage  error
 }
 
-func (s *small[T]) read(ctx context.Context, r artifacts.Reader, key artifacts.Key, parse func([]byte) (*T, error)) error {
+func (s *small[T]) read(
+	ctx context.Context, r artifacts.Reader, key artifacts.Key, parse func([]byte) (*T, error),
+) error {
 	var err error
 	s.body, s.version, err = r.Get(ctx, key, artifacts.MaxKeySetSize)
 	if err == nil {
@@ -287,7 +289,8 @@ func (r *restore) keySet() (*artifacts.KeySet, error) {
 func (r *restore) objects(ctx context.Context) error {
 	m := newMender(r.Store, []Copy{r.From})
 	m.restoring = r.backup.pointer.body
-	check, err := artifacts.Check(ctx, m, ledger.Refs, func(done, total int) { r.Progress.Show("restore", done, total) })
+	check, err := artifacts.Check(ctx, m, ledger.Refs,
+		func(done, total int) { r.Progress.Show("restore", done, total) })
 	if err != nil {
 		return err
 	}

@@ -92,14 +92,17 @@ func TestRestore(t *testing.T) {
 		{"nothing is left", memstore.New(), none, backups, 3, 3},
 		{"nothing is left, seen", memstore.New(), func(c *RestoreConfig) { c.Seen = 77 }, backups, 77, 3},
 		{"no pointer", without("current"), none, stays, 3, 2},
-		{"no pointer, no objects, seen", without("current", "objects/"), func(c *RestoreConfig) { c.Seen = seen }, stays,
+		{"no pointer, no objects, seen", without("current", "objects/"), func(c *RestoreConfig) { c.Seen = seen },
+			stays,
 			seen, 2},
 		{"no identity", without("identity"), none, stays, seen, 0},
 		{"no key set", without("keys"), none, backups, seen, 1},
 		{"a pointer of any bytes", with(artifacts.CurrentKey, []byte("x")), none, stays, 3, 2},
 		{"a sequence beyond reason",
-			with(artifacts.CurrentKey, pointer(func(p *artifacts.Pointer) { p.Sequence = artifacts.MaxNumber })), none, stays, 3, 3},
-		{"a high sequence", with(artifacts.CurrentKey, pointer(func(p *artifacts.Pointer) { p.Sequence = artifacts.MaxJump })), none,
+			with(artifacts.CurrentKey,
+				pointer(func(p *artifacts.Pointer) { p.Sequence = artifacts.MaxNumber })), none, stays, 3, 3},
+		{"a high sequence", with(artifacts.CurrentKey,
+			pointer(func(p *artifacts.Pointer) { p.Sequence = artifacts.MaxJump })), none,
 			stays, artifacts.MaxJump, 0},
 		{"an identity of any bytes", with(artifacts.IdentityKey, []byte("x")), none, stays, seen, 0},
 		{"a change record of any bytes", with(artifacts.ChangeKey, []byte("x")), none, stays, seen, 0},
@@ -118,7 +121,8 @@ func TestRestore(t *testing.T) {
 			set, record := keySet(t, c.store), changeRecord(t, c.store)
 			if set.Number <= seenKeys || set.Number > seenKeys+artifacts.MaxJump/2 || record.Number <= seenChange ||
 				set.Store != got.Pointer.Store || record.Store != set.Store {
-				t.Errorf("key set %+v, change record %+v; seen were %d and %d", set.Numbered, record.Numbered, seenKeys, seenChange)
+				t.Errorf("key set %+v, change record %+v; seen were %d and %d", set.Numbered, record.Numbered,
+					seenKeys, seenChange)
 			}
 			var names []string
 			for i, made := range []keys.Created{one, two, three} {
@@ -156,7 +160,8 @@ func TestRestore(t *testing.T) {
 		{"of an empty backup", without(), memstore.New(), none, "holds no snapshot", false},
 		{"of a damaged backup", memstore.New(), broken, none, "is not whole", true},
 		{"keys of any bytes", with(artifacts.KeysKey, []byte("x")), backup, none, "--keys-from-backup", false},
-		{"a backup without keys", without(), clone(t, backup, func(key artifacts.Key) bool { return key != artifacts.KeysKey }), fromBackup,
+		{"a backup without keys", without(),
+			clone(t, backup, func(key artifacts.Key) bool { return key != artifacts.KeysKey }), fromBackup,
 			"holds no key set", false},
 		{"seen beyond all numbers", without(), backup, func(c *RestoreConfig) { c.Seen = artifacts.MaxNumber }, "2^53",
 			false},
@@ -285,7 +290,8 @@ func TestRestoreSigned(t *testing.T) {
 	}
 	for name, to := range map[string]*memstore.Store{"empty": memstore.New(), "whole": clone(t, backup, all),
 		"signed by others": forged} {
-		if _, err := tryRestore(t.Context(), open(to), from, func(c *RestoreConfig) { c.KeysFromBackup = true }); err != nil {
+		if _, err := tryRestore(t.Context(), open(to), from,
+			func(c *RestoreConfig) { c.KeysFromBackup = true }); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}

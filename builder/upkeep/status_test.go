@@ -68,14 +68,16 @@ func TestStatus(t *testing.T) {
 	for i, one := range r.Snapshots {
 		if want := now.Manifest.Time.Add(-time.Duration(i) * artifacts.Step); !one.Time.Equal(want) ||
 			one.Published != (i == 0) || one.Counts["assets"] != 50 ||
-			one.Missing != 0 || (one.Sequence == 15) != (i == 0) || one.AgeSeconds != int64(c.Now().Sub(want)/time.Second) {
+			one.Missing != 0 || (one.Sequence == 15) != (i == 0) ||
+			one.AgeSeconds != int64(c.Now().Sub(want)/time.Second) {
 			t.Errorf("snapshot %d: %+v", i, one)
 		}
 	}
 	if want := (KeyStatus{InForce: 2, Expired: 2, Revoked: 2}); r.Keys != want {
 		t.Errorf("keys %+v, want %+v", r.Keys, want)
 	}
-	if l := r.Ledger; l == nil || l.Digest != now.Manifest.Ledger.Digest || l.Snapshots != 15 || !l.Oldest.Equal(epoch) ||
+	if l := r.Ledger; l == nil || l.Digest != now.Manifest.Ledger.Digest || l.Snapshots != 15 ||
+		!l.Oldest.Equal(epoch) ||
 		l.IDs["assets"] != 50 || l.Missing != 0 {
 		t.Errorf("ledger %+v", l)
 	}
@@ -156,5 +158,6 @@ type datedFiles struct {
 }
 
 func (f datedFiles) Parts() []source.Part {
-	return []source.Part{{Name: "tickers", Quotes: true, Newest: f.dated.newest}, {Name: "exchanges", Newest: f.dated.At}}
+	return []source.Part{{Name: "tickers", Quotes: true, Newest: f.dated.newest},
+		{Name: "exchanges", Newest: f.dated.At}}
 }

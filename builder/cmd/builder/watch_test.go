@@ -55,7 +55,8 @@ const watchFor = time.Minute
 // watch starts an edge over the store and asks it until the test's end.
 func watch(t *testing.T, store artifacts.Reader) *watcher {
 	t.Helper()
-	e := testedge.Start(t, testedge.Config{Reader: store, AuthOff: true, CacheDir: t.TempDir(), Poll: 5 * time.Millisecond})
+	e := testedge.Start(t, testedge.Config{Reader: store, AuthOff: true, CacheDir: t.TempDir(),
+		Poll: 5 * time.Millisecond})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	w := &watcher{store: store, addr: e.URL, http: &http.Client{
