@@ -12,10 +12,10 @@ import (
 	"example.com/marketdata/loadtest/result"
 )
 
-// Search says how to look for the highest rate at which thresholds hold
+// Search configures the search for the highest rate at which the thresholds hold
 // (README.md, "Capacity").
 type Search struct {
-	// Thresholds are what must hold.
+	// Thresholds must hold.
 	Thresholds []*result.Assertion
 	// Step is how long a rate is held to be judged, after a warm-up of a fifth
 	// of it.
@@ -23,14 +23,14 @@ type Search struct {
 	// Load is how rates are tried; its stages and assertions are not used, and
 	// its Timeout is Step at most.
 	Load Load
-	// Tried is told of each step.
+	// Tried is called after each step.
 	Tried func(Try)
 }
 
-// Verdict is what a step says of the service.
+// Verdict is the outcome of a step.
 type Verdict string
 
-// The verdicts of a step. An invalid one says nothing of the service.
+// The verdicts of a step. An invalid step proves nothing about the service.
 const (
 	Held    Verdict = "held"
 	Failed  Verdict = "failed"
@@ -49,12 +49,12 @@ type Try struct {
 	Run     *result.Run `json:"-"`
 }
 
-// Capacity is what a search found.
+// Capacity is the result of a search.
 type Capacity struct {
 	// Found: Rate held twice, or once after up to a tenth more had held once, and
 	// is at least 0.9 of Limit.
 	Found bool `json:"found"`
-	// Why says why nothing was found.
+	// Why is the reason when nothing was found.
 	Why string `json:"why,omitempty"`
 	// Rate is in requests a second over all URLs. Without Found it is no
 	// capacity, only the last rate that held; 0: none did.
@@ -116,7 +116,7 @@ func (t *Tester) Capacity(ctx context.Context, s Search) (*Capacity, error) {
 	return c, sr.search()
 }
 
-// judge says what a step says of the service.
+// judge returns a step's verdict.
 //
 // In the open loop a step that held is believed even when the load tester was
 // late: a request that arrives later is never answered earlier, so its latency
@@ -345,7 +345,7 @@ func (c *Capacity) Exit() int {
 	return ExitOK
 }
 
-// String says what was found.
+// String describes the result.
 func (c *Capacity) String() string {
 	if !c.Found {
 		return "No capacity was found: " + c.Why + "."

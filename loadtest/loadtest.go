@@ -37,7 +37,7 @@ import (
 	"example.com/marketdata/loadtest/traffic"
 )
 
-// ErrUsage marks errors of the options, as against those of a run.
+// ErrUsage marks errors in the options, as opposed to errors of a run.
 var ErrUsage = errors.New("usage")
 
 func usage(format string, args ...any) error {
@@ -62,11 +62,11 @@ type Options struct {
 	Label         string  `placeholder:"TEXT" group:"Results:" help:"Name the run in reports."`
 	// Store is where the oracle finds the snapshots; nil: no oracle.
 	Store artifacts.Reader `kong:"-"`
-	// Status is told, when set, what goes on before and after the load.
+	// Status, when set, is called with each step before and after the load.
 	Status func(text string) `kong:"-"`
 }
 
-// Load says how a run loads.
+// Load configures the load of a run.
 type Load struct {
 	Connections int           `placeholder:"N" group:"Load:" help:"Connections at most, over all nodes; in a closed loop exactly. Default: 1000, closed 64."`
 	Timeout     time.Duration `default:"10s" group:"Load:" help:"Give a request up after this long."`
@@ -84,7 +84,7 @@ type Load struct {
 
 const defaultRows = 20_000
 
-// Tester is a service made ready to be loaded. Its runs are independent.
+// Tester loads one service. Its runs are independent.
 type Tester struct {
 	opt       Options
 	endpoints []*client.Endpoint

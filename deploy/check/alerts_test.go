@@ -68,7 +68,7 @@ func refuse(w http.ResponseWriter, status int, code string) {
 	fmt.Fprintf(w, "<Error><Code>%s</Code><Message>as told</Message></Error>", code)
 }
 
-// away answers as a store that is.
+// away answers as a store that is down.
 func away(w http.ResponseWriter, _ string, _ []byte) bool {
 	refuse(w, http.StatusServiceUnavailable, "ServiceUnavailable")
 	return true
@@ -198,7 +198,7 @@ func (d *daemon) launch() {
 	} else {
 		args = append([]string{"run"}, append(slices.Clone(args), "--metrics="+d.listen, "--store=file:"+d.s.dir)...)
 	}
-	// A shell has it have few files where a scene wants that.
+	// The shell lowers the limit of open files where a scene wants that.
 	shell := `if [ -n "$FILES" ]; then ulimit -n "$FILES"; fi; exec "$0" "$@"`
 	d.cmd = exec.Command("sh", append([]string{"-c", shell, filepath.Join(bin, d.job)}, args...)...)
 	d.cmd.Env = append(os.Environ(), "FILES="+d.s.files, "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=secret")
@@ -260,7 +260,7 @@ func (d *daemon) until(path, want string) string {
 	}
 }
 
-// ask is get that also returns what comes with another status.
+// ask is get that returns the body whatever the status.
 func ask(ctx context.Context, address, path string) string {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
 	if err != nil {
@@ -271,11 +271,11 @@ func ask(ctx context.Context, address, path string) string {
 		return ""
 	}
 	defer res.Body.Close()
-	b, _ := io.ReadAll(res.Body) // what came is held against what is wanted
+	b, _ := io.ReadAll(res.Body) // the body is compared with the wanted one
 	return string(b)
 }
 
-// edge starts one on the front, with all it needs in memory.
+// edge starts an edge on the front.
 func (s *scene) edge(args ...string) *daemon {
 	s.t.Helper()
 	d := s.start(&daemon{job: "edge", args: append([]string{"--store=" + s.url}, args...)})
@@ -303,7 +303,7 @@ func (s *scene) scrape() scrape {
 	return all
 }
 
-// told is what a person can look at: every /status and /readyz, and the logs.
+// told returns what an operator can read: every /status and /readyz, and the logs.
 func (s *scene) told() (text string) {
 	for _, d := range s.edges {
 		text += ask(s.t.Context(), d.listen, "/status") + ask(s.t.Context(), d.listen, "/readyz") + d.log.String()
@@ -317,12 +317,12 @@ func (s *scene) told() (text string) {
 // trouble is a fault, made for real, and the alerts that it raises.
 type trouble struct {
 	name string
-	// make makes it. The first scrape is taken before what it returns runs, the second
+	// make causes it. The first scrape is taken before the returned function runs, the second
 	// after that.
 	make func(s *scene) (then func())
 	// fresh: counters are from zero on, since the programs were just started.
 	fresh bool
-	// still: nothing is published or done any more. Else all goes on but what is broken.
+	// still: nothing is published or done any more. Otherwise all but the broken part goes on.
 	still   bool
 	minutes int
 	// again is how many times more what make returned runs, with as many minutes after
@@ -347,7 +347,7 @@ func must(t *testing.T, err error) {
 }
 
 // TestTroubles makes every fault that has an alert with real programs, has the real
-// rules judge what they tell, and holds the alert's page against the cause.
+// rules evaluate their metrics, and checks that the alert's page names the cause.
 func TestTroubles(t *testing.T) {
 	book := read(t, deploy, "runbook.md")
 	raised := map[string]bool{}
@@ -415,7 +415,7 @@ func TestTroubles(t *testing.T) {
 	}
 }
 
-// about leaves out alerts about programs that a scene does not have.
+// about drops alerts about programs that a scene does not have.
 func about(s *scene, alerts []string) []string {
 	return slices.DeleteFunc(alerts, func(a string) bool {
 		return strings.HasPrefix(a, "Edge") && len(s.edges) == 0 ||

@@ -19,7 +19,7 @@ import (
 	"github.com/prometheus/prometheus/model/textparse"
 )
 
-// running is what an edge and a builder that run have told.
+// running holds the metrics and answers of a running edge and builder.
 type running struct {
 	series  []labels.Labels // as Prometheus has them after a scrape
 	answers map[string]bool // program and path: the admin listener answers it with 200
@@ -53,7 +53,7 @@ func run() (r running, err error) {
 	}{
 		{"--metrics=", []string{"builder", "run", store, "--source=sim:?assets=60&seed=1"}, "/metrics",
 			`builder_jobs_total{name="gc",outcome="done"} 1`},
-		// Nobody answers at the store of limits: what the edge tells of it is there all the same.
+		// The store of limits does not answer: the edge's metrics of it exist all the same.
 		{"--admin=", []string{"edge", store, "--limit-store=redis://127.0.0.1:1", "--listen=127.0.0.1:0",
 			"--cache-dir=" + filepath.Join(bin, "cache"), "--drain-wait=0s"}, "/readyz", "ready"},
 	} {
@@ -71,7 +71,7 @@ func run() (r running, err error) {
 			stop()
 			return r, err
 		}
-		defer func() { stop(); _ = cmd.Wait() }() // how it ends is no matter here
+		defer func() { stop(); _ = cmd.Wait() }() // its exit status does not matter
 		var body string
 		for tick := time.NewTicker(20 * time.Millisecond); !strings.Contains("\n"+body, "\n"+p.until); body, _ = get(
 			ctx, address, p.path) {

@@ -22,7 +22,7 @@ import (
 	"github.com/prometheus/prometheus/util/teststorage"
 )
 
-// scrape is what targets told at one moment, by the text of the labels that Prometheus
+// scrape holds the samples of one moment, by the text of the labels that Prometheus
 // gives them.
 type scrape map[string]sample
 
@@ -32,7 +32,7 @@ type sample struct {
 	grows  bool // a counter, or a part of a histogram
 }
 
-// add adds the text of a target; "" of one that is not there.
+// add adds a target's metrics; "" means that the target is down.
 func (s scrape) add(t *testing.T, body, job, instance string) {
 	t.Helper()
 	put := func(l labels.Labels, v float64, grows bool) {

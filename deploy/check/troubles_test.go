@@ -20,7 +20,7 @@ func serving(s *scene, args ...string) *daemon {
 	return e
 }
 
-// ofObjects has the front do something with those of them that come after this.
+// ofObjects applies do to requests for objects only.
 func ofObjects(
 	do func(w http.ResponseWriter, key string, b []byte) bool,
 ) func(http.ResponseWriter, string, []byte) bool {
@@ -500,7 +500,7 @@ var troubles = []trouble{
 		name: "the provider refuses a list", fresh: true, minutes: 13,
 		make: func(s *scene) func() {
 			p := &paprika{updated: time.Now()}
-			for i := range 3 { // the first goes well, and the third failure is that below
+			for i := range 3 { // the first succeeds; the third failure is the builder's below
 				s.feedOf(s.provider(p, ""), fmt.Sprintf("feed-%d", i), "--source-cache="+s.beside("provider"))
 				p.refuses = "/exchanges"
 				age(s.t, s.beside("provider/coinpaprika/recording.json"), 3*time.Hour)

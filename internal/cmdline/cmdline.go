@@ -87,8 +87,8 @@ func Uninterrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// Do parses the command line, runs what it says, and returns the exit status.
-// Whatever the status is, but for 0, the reason is on stderr.
+// Do parses the command line, runs its command, and returns the exit status.
+// For each status other than 0 the reason is on stderr.
 func (p Program) Do(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	exited := false
 	vars := kong.Vars{"version": buildinfo.Version(p.Name)}
@@ -110,7 +110,7 @@ func (p Program) Do(ctx context.Context, args []string, stdout, stderr io.Writer
 		return Usage
 	}
 	parsed, err := parser.Parse(args)
-	if exited { // by --help or --version, which have printed what they had to
+	if exited { // by --help or --version, which have printed their text
 		return Done
 	}
 	log := slog.New(slog.DiscardHandler)
@@ -157,7 +157,7 @@ func (p Program) Do(ctx context.Context, args []string, stdout, stderr io.Writer
 	return Failed
 }
 
-// LogFlags returns those of the log.
+// LogFlags returns the log's flags.
 func (f Flags) LogFlags() logs.Flags { return f.Flags }
 
 // commandsOf names the command that was parsed, as far as it got.
@@ -195,7 +195,7 @@ func unknownVariables(app *kong.Node, name string) (unknown []error) {
 	return unknown
 }
 
-// didYouMean names the nearest of what is known.
+// didYouMean names the nearest known word.
 func didYouMean(word string, known []string) string {
 	if len(known) == 0 {
 		return ""

@@ -8,7 +8,7 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// placeBook remembers which row stands where in the listings of snapshots. In
+// placeBook remembers the place of each row in the listings of snapshots. In
 // one snapshot each place has one row and each row one place, whatever pages
 // the listing is read in: a row on two pages is one at two places.
 type placeBook struct {
@@ -73,7 +73,7 @@ type tagBook struct {
 // maxTags bounds the tags remembered.
 const maxTags = 1 << 20
 
-// check holds an answer's tag against those seen before: equal bodies have
+// check compares an answer's tag with earlier ones: equal bodies have
 // equal tags and the reverse, apart from the coding's name at the end
 // (INTERFACE.md, "Headers").
 func (b *tagBook) check(an *answer, plain []byte) string {

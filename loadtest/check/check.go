@@ -15,11 +15,11 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Expect is what a request's author expects of the answer.
+// Expect is the answer that a request must get.
 type Expect uint8
 
 const (
-	// Any: nothing is known of the request. Under /openapi/v1/ the interface
+	// Any: the expected answer is unknown. Under /openapi/v1/ the interface
 	// decides; elsewhere a status below 400 will do.
 	Any Expect = iota
 	// Success: 200, or 304 to a conditional request.
@@ -33,7 +33,7 @@ const (
 	NotFound
 )
 
-// Ask is what was asked. Its bytes are the caller's and valid during Answer.
+// Ask is a request. Its bytes belong to the caller and are valid during Answer.
 type Ask struct {
 	// Target is path and query without the base URL's prefix.
 	Target []byte
@@ -44,7 +44,7 @@ type Ask struct {
 	Pin, Tag, Accept, ID []byte
 }
 
-// Config says how much to check.
+// Config configures a Checker.
 type Config struct {
 	// Share of the answers that are hashed and examined, 0 to 1.
 	Share float64
@@ -141,7 +141,7 @@ type answer struct {
 	received     time.Time
 }
 
-// Session is what one connection needs of a Checker. It is not safe for
+// Session is the state of one connection in a Checker. It is not safe for
 // concurrent use.
 type Session struct {
 	c      *Checker
@@ -225,7 +225,7 @@ func (s *Session) status(a *Ask, r *client.Response, api bool) engine.Verdict {
 	return engine.Wrong
 }
 
-// headers checks the headers that are cheap to check, and says what is wrong.
+// headers makes the cheap checks of headers, and returns the first problem.
 func (s *Session) headers(a *Ask, r *client.Response) string {
 	id := r.Get("X-Request-Id")
 	switch {
@@ -429,14 +429,14 @@ type Report struct {
 	// Wrong counts the wrong answers: here those that were found after the
 	// engine had counted them as answered, in a result all of them.
 	Wrong uint64 `json:"wrong"`
-	// OracleError is why snapshots could not be read, "" for no trouble.
+	// OracleError is the reason why snapshots could not be read; "" if all were.
 	OracleError string    `json:"oracle_error,omitempty"`
 	Findings    []Finding `json:"findings"`
 	Swaps       []Swap    `json:"-"`
 }
 
 // Finish examines what is left and returns the report. No Answer may be called
-// during it or after it. progress, when not nil, is told from time to time how
+// during it or after it. progress, when not nil, is called from time to time with how
 // many examinations are left. When ctx is done the rest stays unexamined and
 // counts as Uncompared.
 func (c *Checker) Finish(ctx context.Context, progress func(left int)) *Report {

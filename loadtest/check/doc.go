@@ -1,8 +1,8 @@
 // Package check judges answers under load.
 //
-// What is cheap is checked on every answer: status, request id, the headers
-// that must be there. Everything else depends only on what was asked and what
-// was answered, so it is enough to look once at each distinct answer: every
+// Cheap checks are made on every answer: status, request id, required
+// headers. Everything else depends only on the request and the answer,
+// so it is enough to examine each distinct answer once: every
 // answer is hashed together with its request, its snapshot and its headers, and
 // one whose hash was seen before costs no more than the hash. A new one is
 // copied and examined later, by a goroutine that keeps most of its time free

@@ -25,7 +25,7 @@ var errorKeys = map[int]string{
 	431: `"code":43100,"message_key":"HEADERS_TOO_LARGE"`,
 }
 
-// examination looks at one distinct answer. An empty detail is a good one.
+// examination examines one distinct answer. An empty detail means that it is right.
 func (c *Checker) examination(an *answer) (Kind, string) {
 	q, refusal := model.Parse(an.ask)
 	if refusal == nil && an.pin != "" && !model.IsSnapshotTime(an.pin) {
@@ -208,7 +208,7 @@ func (c *Checker) structure(an *answer, q *model.Query, plain []byte) (Kind, str
 	return "", ""
 }
 
-// inOrder checks that neighbouring items stand as the sort says, ties by id
+// inOrder checks that neighbouring items are in the sort's order, ties by id
 // ascending.
 func inOrder(rows []*model.Row, sort string, desc bool) (Kind, string) {
 	order := model.Order(sort, desc)

@@ -25,7 +25,7 @@ const (
 	Repeat   Kind = "repeat"   // one row at two places of a snapshot's listing
 	Tag      Kind = "tag"      // equal entity tags for other bodies, or the reverse
 	Oracle   Kind = "oracle"   // not the bytes that the snapshot gives
-	Stream   Kind = "stream"   // what a stream of events must not say
+	Stream   Kind = "stream"   // a forbidden event on a stream
 	Snapshot Kind = "snapshot" // the snapshot itself breaks the interface
 )
 
@@ -37,7 +37,7 @@ type Finding struct {
 	Examples []Example `json:"examples"`
 }
 
-// Moment is when something was seen: At, and in a result the seconds from the
+// Moment is the time of an observation: At, and in a result the seconds from the
 // start of the run.
 type Moment struct {
 	At  time.Time `json:"-"`
@@ -92,7 +92,7 @@ func (f *findings) list() []Finding {
 	return all
 }
 
-// wrong takes down a finding of a cheap check.
+// wrong records a finding of a cheap check.
 func (c *Checker) wrong(k Kind, target []byte, r *client.Response, format string, args ...any) {
 	c.findings.add(k, Example{Target: string(target), Snapshot: string(r.Get("X-Snapshot-Time")), Status: r.Status,
 		Detail: fmt.Sprintf(format, args...), Moment: Moment{At: time.Now()}})
@@ -104,7 +104,7 @@ type Swap struct {
 	Snapshot string `json:"snapshot"`
 }
 
-// maxSwaps bounds the snapshots of a run that are told apart.
+// maxSwaps bounds the snapshots that a run distinguishes.
 const maxSwaps = 10000
 
 type swapList struct {

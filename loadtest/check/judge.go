@@ -164,7 +164,7 @@ func (j *judge) readChange() {
 	j.changes = append(j.changes, c)
 }
 
-// bodies returns what may be answered to a query: one body, or for /global one
+// bodies returns the right answers to a query: one body, or for /global one
 // for each change record, since an edge has the newest one a little later.
 func (j *judge) bodies(s *oracle.Snapshot, q *model.Query) []model.Answer {
 	if q.Endpoint != "global" {
@@ -181,7 +181,7 @@ func (j *judge) bodies(s *oracle.Snapshot, q *model.Query) []model.Answer {
 	return all
 }
 
-// compare holds a successful answer against the oracle's. ok is false when the
+// compare compares a successful answer with the oracle's. ok is false when the
 // snapshot could not be read.
 func (c *Checker) compare(an *answer, q *model.Query, plain []byte) (kind Kind, detail string, ok bool) {
 	s, err := c.oracle.snapshot(an.snapshot)

@@ -1,7 +1,7 @@
 // Package client is a lean HTTP/1.1 client for load generation: one goroutine
-// drives one connection, one request at a time, with bytes that the caller has
-// put together. It parses answers in place and allocates nothing in the steady
-// state, because what the client costs is taken from what it can measure.
+// drives one connection, one request at a time, with bytes that the caller
+// has assembled. It parses answers in place and allocates nothing in the steady
+// state, because the client's own cost lowers the load that it can measure.
 //
 // It knows Content-Length, chunked bodies, bodies that end with the
 // connection, interim (1xx) answers and answers without a body. It follows no
@@ -25,7 +25,7 @@ import (
 var (
 	// ErrConnect: no connection could be opened.
 	ErrConnect = errors.New("connect")
-	// ErrTimeout: the answer was not whole in time.
+	// ErrTimeout: the answer was not complete in time.
 	ErrTimeout = errors.New("timeout")
 	// ErrClosed: the connection ended before the answer did.
 	ErrClosed = errors.New("connection closed")
@@ -142,7 +142,7 @@ func (c *Conn) Close() {
 // A server may close a connection that has lain idle at the very moment a
 // request is sent on it. So when a connection that was used before ends before
 // the first byte of the answer, the request is sent once more on a new one, as
-// browsers do; Response.Retried tells.
+// browsers do, and Response.Retried is set.
 func (c *Conn) Do(ctx context.Context, req []byte, head bool) (*Response, error) {
 	limit := time.Now().Add(c.Timeout)
 	for retried := false; ; retried = true {
@@ -182,7 +182,7 @@ func (c *Conn) open(ctx context.Context, deadline time.Time) error {
 	return nil
 }
 
-// roundTrip sends req and reads its answer, which is given up at limit at the
+// roundTrip sends req and reads its answer. It gives up at limit at the
 // earliest.
 func (c *Conn) roundTrip(req []byte, head bool, limit time.Time) (*Response, error) {
 	c.w = 0
@@ -343,7 +343,7 @@ func (c *Conn) readToEnd(at int) (int, error) {
 	}
 }
 
-// readChunked reads a chunked body and moves its parts together.
+// readChunked reads a chunked body and joins its chunks.
 func (c *Conn) readChunked(at int) (int, error) {
 	in, out := at, at // in: next byte to parse; out: end of the body so far
 	for {

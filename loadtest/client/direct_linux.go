@@ -75,7 +75,7 @@ func (d *direct) step(fd uintptr) bool {
 	}
 }
 
-// call reads or writes without a word to the scheduler: the sockets are
+// call reads or writes without telling the scheduler: the sockets are
 // non-blocking, so there is nothing that another goroutine would have to be
 // started for.
 func call(trap, fd uintptr, b []byte) (int, syscall.Errno) {

@@ -4,7 +4,7 @@ package client
 
 import "net"
 
-// direct is for Linux only: elsewhere system calls go by way of libraries.
+// direct is for Linux only: on other systems, system calls go through libraries.
 type direct struct{}
 
 func newDirect(net.Conn) *direct { return nil }

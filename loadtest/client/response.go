@@ -122,7 +122,7 @@ func (r *Response) parse(head []byte) error {
 	return nil
 }
 
-// framing takes from f what decides where the answer ends.
+// framing reads from f where the answer ends.
 func (r *Response) framing(f Field) error {
 	switch {
 	case equalName(f.Name, "content-length"):

@@ -4,5 +4,5 @@ package engine
 
 import "time"
 
-// cpuTime returns 0: it is not known here, and the rule on it cannot be held.
+// cpuTime returns 0: this system does not report it, so the limit on it is not checked.
 func cpuTime() time.Duration { return 0 }

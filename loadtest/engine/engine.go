@@ -22,7 +22,7 @@ import (
 	"example.com/marketdata/loadtest/pace"
 )
 
-// Source is the traffic: it makes requests and judges their answers.
+// Source makes requests and judges their answers.
 type Source interface {
 	// Classes names the kinds of request; figures are kept for each.
 	Classes() []string
@@ -41,7 +41,7 @@ type Session interface {
 	Answer(resp *client.Response) Verdict
 }
 
-// Observer is a Session that is told, too, why there is no answer to its last
+// Observer is a Session that also learns why there is no answer to its last
 // request, by one of the errors of package client.
 type Observer interface{ Failed(err error) }
 
@@ -52,11 +52,11 @@ type Request struct {
 	Class int    // index into Source.Classes
 }
 
-// Verdict is what a session thinks of an answer.
+// Verdict is a session's judgement of an answer.
 type Verdict uint8
 
 const (
-	// OK: the answer is as it should be, as far as was looked.
+	// OK: the session found nothing wrong.
 	OK Verdict = iota
 	// Unexpected: an honest answer that says that the service failed, such as a
 	// 503 or a 429. It counts as an error.
@@ -65,7 +65,7 @@ const (
 	Wrong
 )
 
-// Config says what to run.
+// Config configures a run.
 type Config struct {
 	// Endpoints get the requests in turn.
 	Endpoints []*client.Endpoint
@@ -163,7 +163,7 @@ type run struct {
 // now returns the time since the run's start.
 func (r *run) now() time.Duration { return time.Since(r.start) }
 
-// pool is the connections to one endpoint. Its fields but idle belong to the
+// pool holds the connections to one endpoint. Its fields except idle belong to the
 // goroutine that dispatches.
 type pool struct {
 	run      *run
@@ -287,7 +287,7 @@ func (p *pool) take(ctx context.Context) (w *worker, immediate bool) {
 	}
 }
 
-// serve sends what it is given until there is no more. Answers are waited for
+// serve sends the requests of its jobs until the channel closes. It waits for answers
 // even when the run is interrupted: the client's timeout bounds that.
 func (w *worker) serve() {
 	defer w.conn.Close()
@@ -297,8 +297,8 @@ func (w *worker) serve() {
 	}
 }
 
-// send sends request i, which was due at due (negative: now), and records what
-// became of it. It reports whether the connection is of use.
+// send sends request i, which was due at due (negative: now), and records its
+// outcome. It reports whether the connection can be used again.
 func (w *worker) send(i uint64, due time.Duration) bool {
 	r := w.run
 	req := w.session.Request(i, w.pool.endpoint)

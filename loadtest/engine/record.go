@@ -26,7 +26,7 @@ func Record(h *hdrhistogram.Histogram, d time.Duration) {
 	_ = h.RecordValue(int64(min(max(d, 0), maxLatency)))
 }
 
-// Failure is why a request has no proper answer.
+// Failure is the reason why a request has no proper answer.
 type Failure string
 
 // The failures of a request. The first five are those of the client package;
@@ -56,7 +56,7 @@ func failureOf(err error) Failure {
 	return FailClosed
 }
 
-// ClassResult is the figures of one kind of request.
+// ClassResult holds the figures of one kind of request.
 type ClassResult struct {
 	Name     string
 	Sent     uint64
@@ -83,7 +83,7 @@ type Interval struct {
 	CPU float64
 }
 
-// Result is the figures of a run. Requests of the warm-up are in none of them
+// Result holds the figures of a run. Requests of the warm-up count in none of them
 // but Intervals.
 type Result struct {
 	Start time.Time
@@ -111,7 +111,7 @@ type Result struct {
 	Interrupted bool
 }
 
-// outcome is what became of a request.
+// outcome is the outcome of a request.
 type outcome struct {
 	class           int
 	due, sent, done time.Duration
@@ -122,7 +122,7 @@ type outcome struct {
 	err             error
 }
 
-// recorder keeps the figures in several shards, so that workers seldom wait for
+// recorder keeps the figures in several shards, so that workers rarely wait for
 // each other.
 type recorder struct {
 	shards  []*shard
@@ -132,13 +132,13 @@ type recorder struct {
 	mu                    sync.Mutex // the rest
 	asked, unsent, waited uint64
 	intervals             []*Interval
-	spare                 []*window // one a shard
+	next                  []*window // one a shard
 	started               time.Time
 	cpu0, cpuLast         time.Duration
 	last                  time.Duration
 }
 
-// window is what a shard has recorded in the current interval.
+// window holds a shard's records of the current interval.
 type window struct {
 	sent, answered, failed, read uint64
 	due, lag                     *hdrhistogram.Histogram
@@ -192,7 +192,7 @@ func newRecorder(classes []string) *recorder {
 			s.classes[i] = classShard{failures: map[Failure]uint64{}, due: NewHistogram(), service: NewHistogram()}
 		}
 		r.shards = append(r.shards, s)
-		r.spare = append(r.spare, newWindow())
+		r.next = append(r.next, newWindow())
 	}
 	return r
 }
@@ -217,7 +217,7 @@ func (s *shard) opened(d time.Duration) {
 	Record(s.connect, d)
 }
 
-// record takes down an outcome; length is when the schedule ends.
+// record records an outcome; length is when the schedule ends.
 func (s *shard) record(o *outcome, length time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -268,15 +268,15 @@ func (r *recorder) cut(now time.Duration, cpus float64) *Interval {
 	defer r.mu.Unlock()
 	sum := newWindow()
 	for i, s := range r.shards {
-		// Merging takes long enough to be seen in a send lag, so the shard gets
-		// the spare window, and its own is read in peace.
+		// Merging takes long enough to show in the send lag, so the shard gets
+		// the other window, and its own is read without a lock.
 		s.mu.Lock()
 		full := s.now
-		s.now = r.spare[i]
+		s.now = r.next[i]
 		s.mu.Unlock()
 		sum.add(full)
 		full.reset()
-		r.spare[i] = full
+		r.next[i] = full
 	}
 	iv := &Interval{Start: r.last, End: now, Sent: sum.sent, Answered: sum.answered, Failed: sum.failed, Read: sum.read,
 		Due: sum.due}

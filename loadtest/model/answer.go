@@ -9,7 +9,7 @@ import (
 // A Question is one request.
 type Question struct {
 	Method string
-	Target string   // path and query, as they stand in the request line
+	Target string   // path and query, as in the request line
 	Pins   []string // the values of the X-Snapshot-Time lines
 }
 
@@ -19,7 +19,7 @@ type Answer struct {
 	Code       int      // of the envelope, as is MessageKey; none of both on a 204
 	MessageKey string   //
 	Body       string   // the whole body of a 200
-	Blame      []string // on a 400: one of these stands in the message
+	Blame      []string // on a 400: the message contains one of these
 
 	SnapshotTime string // value of X-Snapshot-Time, "" for none
 	NotFound     string // value of X-Not-Found, "" for none

@@ -63,7 +63,7 @@ type group struct {
 	native      string // key of an asset; "" when there is none
 }
 
-// feed is what is accepted of a feed folder.
+// feed holds the accepted rows of a feed folder.
 type feed struct {
 	head
 	assets    []*asset

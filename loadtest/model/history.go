@@ -22,7 +22,7 @@ type Window struct {
 	Length, Step time.Duration
 }
 
-// Windows are those of /history, the shortest first.
+// Windows are the windows of /history, shortest first.
 var Windows = []Window{
 	{"24h", "10m", 24 * time.Hour, 10 * time.Minute},
 	{"7d", "1h", 7 * 24 * time.Hour, time.Hour},
@@ -65,7 +65,7 @@ type Series struct {
 	// Listed are the ids of the assets that have points in it, be they in the
 	// directory or not.
 	Listed map[int64]bool
-	// Points are those of an asset, oldest first.
+	// Points are an asset's points, oldest first.
 	Points func(id int64) []Point
 }
 
@@ -164,8 +164,8 @@ func (s *Snapshot) listed(listing string) []*Row {
 		pointers(s.Lists[assets]), func(r *Row) bool { return series == nil || !series.Listed[r.ID] })
 }
 
-// charted are rows of assets as /history shows them.
-func (s *Snapshot) charted(window string, rows []*Row) (items []*Row) {
+// withPoints returns rows of assets as /history shows them.
+func (s *Snapshot) withPoints(window string, rows []*Row) (items []*Row) {
 	w := FindWindow(window)
 	for _, r := range rows {
 		i := &historyItem{ID: r.ID, Name: text(r.asName), Symbol: text(r.asSymbol), Slug: text(r.asSlug),
@@ -220,11 +220,11 @@ func series(kept []moment, ids map[string]int64, at time.Time) map[string]*Serie
 		keys := map[int64]string{}
 		for key, id := range ids {
 			keys[id] = key
-			s.Listed[id] = slices.ContainsFunc(chain, func(m moment) bool { return m.charted[key] })
+			s.Listed[id] = slices.ContainsFunc(chain, func(m moment) bool { return m.history[key] })
 		}
 		s.Points = func(id int64) (points []Point) {
 			for _, m := range chain {
-				if m.charted[keys[id]] {
+				if m.history[keys[id]] {
 					points = append(points, Point{m.time, decimal(m.prices[keys[id]], pricePlaces)})
 				}
 			}

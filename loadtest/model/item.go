@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// The items of the listings: their fields stand in the order of the tables of
+// The items of the listings: their fields are in the order of the tables of
 // INTERFACE.md. A snapshot of a feed fills them in and writes them, one of
 // shards reads them and writes them again.
 type (
@@ -168,7 +168,7 @@ func (i *assetItem) row() Row {
 	r := newRow(i.ID, i.Name, i.Symbol, i.Slug, &bare)
 	r.Rank, r.words = i.Rank, nameWords(r.asName)
 	if i.Links != nil {
-		r.WithLinks = r.JSON[:len(r.JSON)-1] + `,"links":` + write(i.Links) + "}" // they stand last
+		r.WithLinks = r.JSON[:len(r.JSON)-1] + `,"links":` + write(i.Links) + "}" // links come last
 	}
 	return r
 }

@@ -43,7 +43,7 @@ var listings = map[string]listing{
 // SortKeys are the sort keys of an endpoint (INTERFACE.md, "Sorting").
 func SortKeys(endpoint string) []string { return listings[endpoint].sorts }
 
-// Prefix is the path that all endpoints stand under.
+// Prefix is the path of all endpoints.
 const Prefix = "/openapi/v1/"
 
 // A Query is what a request asks for.

@@ -128,7 +128,7 @@ func (s *Snapshot) Answer(q *Query, c *Change) Answer {
 		from := min(q.Offset, total)
 		page := rows[from:min(from+q.Size, total)]
 		if q.Window != "" {
-			page = s.charted(q.Window, page)
+			page = s.withPoints(q.Window, page)
 		}
 		a.Body = Body(q, page, total)
 		a.NotFound = s.missing(q)
@@ -247,7 +247,7 @@ func (r *Row) value(filter string) string {
 // Matches tells whether a row passes the filter.
 func (f Filter) Matches(r *Row) bool { return slices.Contains(f.Values, r.value(f.Name)) }
 
-// Order is the order of a sort key: equal rows stand by id, in both directions
+// Order is the order of a sort key: equal rows are ordered by id, in both directions
 // (INTERFACE.md, "Sorting"). The key "24h" is that of trending.
 func Order(key string, desc bool) func(a, b *Row) int {
 	return func(a, b *Row) int {
@@ -268,7 +268,7 @@ func Order(key string, desc bool) func(a, b *Row) int {
 		case "24h":
 			c = compareNullable(a.Day, b.Day)
 		case "rank":
-			switch { // those without one stand last in both directions
+			switch { // rows without one come last in both directions
 			case a.Rank == 0 && b.Rank == 0:
 				return cmp.Compare(a.ID, b.ID)
 			case a.Rank == 0:

@@ -12,8 +12,8 @@ import (
 
 // Settings are the builder's settings that the answers depend on.
 type Settings struct {
-	MinMarketCap string        // floor of the trending board, inclusive
-	MinVolume    string        // floor of the trending board, inclusive
+	MinMarketCap string        // minimum of the trending board, inclusive
+	MinVolume    string        // minimum of the trending board, inclusive
 	Retain       time.Duration // how long a snapshot stays to be pinned
 	History      int           // assets that a snapshot gives points for
 	Clock        time.Time     // of the edges, for pins of the future; zero: that of the newest snapshot
@@ -47,7 +47,7 @@ type state struct {
 type moment struct {
 	time    time.Time
 	prices  map[string]*big.Rat
-	charted map[string]bool
+	history map[string]bool
 	total   *big.Rat
 }
 
@@ -131,7 +131,7 @@ func (w *World) advance(f *feed, ids map[string]map[string]int64, at time.Time) 
 	}
 	rankAssets(f.assets)
 	total, _ := totals(f.assets)
-	now := moment{time: at, prices: map[string]*big.Rat{}, charted: members(f.assets, w.settings.History), total: total}
+	now := moment{time: at, prices: map[string]*big.Rat{}, history: members(f.assets, w.settings.History), total: total}
 	for _, a := range f.assets {
 		if a.price != nil {
 			now.prices[a.key] = a.price
@@ -352,16 +352,16 @@ func byDayChange(a, b *asset) int {
 	return cmp.Or(b.changes[day].Cmp(a.changes[day]), cmp.Compare(a.id, b.id))
 }
 
-// board is that of trending: active assets that clear both floors.
+// board returns the trending board: active assets that reach both minimums.
 func board(all []*asset, settings Settings) []*asset {
-	floor := func(text string) *big.Rat {
+	minimum := func(text string) *big.Rat {
 		x, err := readDecimal(text, amountPlaces, amountDigits)
 		if err != nil {
-			panic("model: floor of the trending board: " + err.Error())
+			panic("model: minimum of the trending board: " + err.Error())
 		}
 		return x
 	}
-	minMarketCap, minVolume := floor(settings.MinMarketCap), floor(settings.MinVolume)
+	minMarketCap, minVolume := minimum(settings.MinMarketCap), minimum(settings.MinVolume)
 	var b []*asset
 	for _, a := range all {
 		if a.active && a.marketCap != nil && a.marketCap.Cmp(minMarketCap) >= 0 && a.volume.Cmp(minVolume) >= 0 {

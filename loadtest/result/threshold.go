@@ -88,7 +88,7 @@ func (a *Assertion) FromSent() bool { return strings.HasPrefix(a.metric, "servic
 // ops are the operators in words.
 var ops = map[string]string{"<": "below", "<=": "at most", "==": "exactly", ">=": "at least", ">": "above"}
 
-// Meaning says the threshold in words.
+// Meaning returns the threshold in words.
 func (a *Assertion) Meaning() string {
 	unit := func(v float64) string {
 		switch a.metric {
@@ -124,7 +124,7 @@ func (a *Assertion) Meaning() string {
 	return what + " is " + ops[a.op] + " " + unit(a.limit)
 }
 
-// Check holds the run against the threshold.
+// Check checks the run against the threshold.
 func (a *Assertion) Check(r *Run) (Threshold, error) {
 	t := Threshold{Expression: a.text, Unit: "ms"}
 	switch a.metric {

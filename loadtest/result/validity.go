@@ -2,7 +2,7 @@ package result
 
 import "fmt"
 
-// The limits beyond which it is the load tester that was measured.
+// Beyond these limits the run measured the load tester, not the service.
 const (
 	minAchieved = 0.99 // of the rate asked for
 	minLagMS    = 1.0  // send lag at the 99th percentile, or
@@ -15,7 +15,7 @@ var ValidWhen = fmt.Sprintf("The figures are the service's, because in an open l
 	"whichever is larger, and because the load tester took at most %.0f %% of the processors that it may use.", 100*minAchieved, minLagMS,
 	100*maxLagOfP50, 100*maxCPUShare)
 
-// judge says whether the run's figures are the service's.
+// judge decides whether the figures are the service's.
 func (r *Run) judge() Validity {
 	reasons := []string{}
 	add := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }

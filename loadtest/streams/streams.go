@@ -24,7 +24,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Config says what to hold.
+// Config configures a Set.
 type Config struct {
 	// Endpoints and Keys are given to the streams in turn. No keys: none is sent.
 	Endpoints []*client.Endpoint
@@ -38,17 +38,17 @@ type Config struct {
 // when it drains. The others are of package engine.
 const Ended engine.Failure = "ended"
 
-// Result is what became of the streams.
+// Result is the outcome of the streams.
 type Result struct {
 	Count, Open int    // asked for, and open at the end
 	Opened      uint64 // again and again where they ended
 	// Failures says why streams ended, or were not opened, a status by its number;
-	// wrong are those that said what INTERFACE.md does not allow, of which Wrong is
+	// wrong are those with events that INTERFACE.md does not allow; Wrong is
 	// an example.
 	Failures map[engine.Failure]uint64
 	Wrong    string
 	Events   uint64
-	// Missed events were told on other streams, and their snapshot was newer than
+	// Missed events came on other streams, and their snapshot was newer than
 	// the last of this stream and older than its next.
 	Missed uint64
 	// Early events came before their snapshot was to become current, by the clock
@@ -71,7 +71,7 @@ const (
 	opening    = 128
 	openWithin = 10 * time.Second
 	pollEvery  = 200 * time.Millisecond
-	// maxSnapshots bounds those that are told apart.
+	// maxSnapshots bounds the snapshots that are distinguished.
 	maxSnapshots = 10_000
 	retryMessage = "retry: 2000\n"
 	retryAfter   = 2 * time.Second
@@ -123,14 +123,14 @@ func Hold(ctx context.Context, cfg Config) *Set {
 	return s
 }
 
-// Close ends the streams and returns what became of them.
+// Close ends the streams and returns their result.
 func (s *Set) Close() *Result {
 	s.stop()
 	s.tasks.Wait()
 	return &s.out
 }
 
-// wait reports whether it waited so long, which it does not once ctx is done.
+// wait waits for d, and returns false if ctx is done first.
 func wait(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -140,7 +140,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// poll looks which snapshot is published. What cannot be read is looked for again.
+// poll follows the published snapshot. It tries again after an error.
 func (s *Set) poll(ctx context.Context) {
 	p, err := oracle.Published(ctx, s.cfg.Store)
 	if err != nil {
@@ -162,7 +162,7 @@ func (s *Set) poll(ctx context.Context) {
 	delete(s.undecided, id)
 }
 
-// late takes down how late an event was. Who calls it holds mu.
+// late records how late an event was. The caller holds mu.
 func (s *Set) late(d time.Duration) {
 	if d < 0 {
 		s.out.Early++
@@ -180,7 +180,7 @@ type stream struct {
 	newest   string // of all of them
 }
 
-// failure is why a stream ended.
+// failure is the reason why a stream ended.
 type failure struct {
 	engine.Failure
 	detail string
@@ -320,7 +320,7 @@ func next(r *bufio.Reader, alive func() error) (string, error) {
 	}
 }
 
-// event takes down an event that came at the given time.
+// event records an event that came at the given time.
 func (st *stream) event(message string, at time.Time) error {
 	id, _, _ := strings.Cut(strings.TrimPrefix(message, "event: snapshot\nid: "), "\n")
 	if t, err := time.Parse(time.RFC3339, id); err != nil || t.UTC().Format(time.RFC3339) != id ||

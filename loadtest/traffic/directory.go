@@ -35,11 +35,11 @@ var listings = []struct{ endpoint, sort string }{
 	{"assets", "rank"}, {"exchanges", "volume:desc"}, {"categories", ""}, {"chains", ""}, {"quotes", ""},
 }
 
-// The service may say that it is asked too often, or that it is not ready.
+// The service may answer that the rate is too high, or that it is not ready.
 const maxWaits = 100
 
 // ReadDirectory pages through the listings of the service at e, at most maxRows
-// of each, all from one snapshot. progress, when not nil, is told how many rows
+// of each, all from one snapshot. progress, when not nil, is called with how many rows
 // there are and how many of them were read.
 func ReadDirectory(
 	ctx context.Context, e *client.Endpoint, key string, maxRows int, progress func(endpoint string, read, total int),

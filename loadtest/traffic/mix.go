@@ -116,7 +116,7 @@ func refusals() []rare {
 	return all
 }
 
-// badKeys are keys that no service has given out.
+// badKeys are keys that no service has issued.
 var badKeys = []string{"", "mdk_live_000000000000000000000000000000000000000", "secret", "mdk_live_"}
 
 // Classes implements engine.Source.
@@ -139,7 +139,7 @@ type mixSession struct {
 	req    engine.Request
 	ask    check.Ask
 	coding string
-	// What ask refers to.
+	// The bytes that ask refers to.
 	target, accept, pin, tag, id []byte
 	tagKey                       []byte
 	at                           []byte // goes in front of the target, if byPath
@@ -313,7 +313,7 @@ func (m *Mix) filter(p *params, r *rand.Rand, k *Kind) {
 	}
 }
 
-// appendTyped adds what somebody may have typed who looks for an asset.
+// appendTyped adds the text that somebody who looks for an asset may have typed.
 func appendTyped(b []byte, r *rand.Rand, e *Entry) []byte {
 	if r.IntN(3) == 0 {
 		return append(b, e.Symbol[:min(len(e.Symbol), 60)]...)
@@ -351,7 +351,7 @@ func (m *Mix) page(p *params, r *rand.Rand, k *Kind, size int) {
 	}
 }
 
-// params puts a query together.
+// params assembles a query.
 type params struct {
 	b     []byte
 	begun bool

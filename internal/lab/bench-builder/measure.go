@@ -137,11 +137,11 @@ func (b *bench) makePast(ctx context.Context) error {
 
 // builder is one over store, by the settings of the commands.
 func (b *bench) builder(store artifacts.Store, src source.Source) (*builder.Builder, error) {
-	floor := func(units uint64) market.U128 { return market.U128{Lo: units * 100_000_000} }
+	usd := func(units uint64) market.U128 { return market.U128{Lo: units * 100_000_000} }
 	return builder.New(builder.Config{
 		Store: store, Source: src, Retain: builder.DefaultRetain, Guards: builder.DefaultGuards,
 		Settings: market.Settings{
-			TrendingMinMarketCap: floor(10_000_000), TrendingMinVolume: floor(1_000_000), HistoryAssets: b.History},
+			TrendingMinMarketCap: usd(10_000_000), TrendingMinVolume: usd(1_000_000), HistoryAssets: b.History},
 		BlockPoints: b.BlockPoints, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 }

@@ -439,7 +439,7 @@ func (b *bench) bares(ctx context.Context, kinds []bareKind) (loads []load, err 
 	return loads, nil
 }
 
-// runOthers runs what is compared with no other server, and reports. fresh asks for new pages.
+// runOthers runs the benchmarks without another server, and reports. fresh asks for new pages.
 func (b *bench) runOthers(ctx context.Context, fresh load) error {
 	runs := []func(context.Context) error{
 		b.history, b.searches,

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// side is one server and what it is asked. Polling asks servers over and over, on
+// side is one server and its requests. Polling asks servers over and over, on
 // several connections, and never sleeps: it looks at one connection after the other
 // whether an answer has come. A load that sleeps in epoll is woken up by the
 // server's core, inside the server's write; how often depends on which of the two is

@@ -1,4 +1,4 @@
-// Command bench-peers holds loadtest against wrk and k6, side by side: the same
+// Command bench-peers compares loadtest with wrk and k6, side by side: the same
 // servers, the same connections, one after the other, in several rounds, each in
 // a closed loop. It is what `make bench-loadtest` runs. wrk and k6 are taken from
 // the path; one that is not there is left out.
@@ -69,14 +69,14 @@ type peer struct {
 	all  []measure
 }
 
-// measure is what a tool says of a run, and what it took.
+// measure holds a tool's figures of a run, and its cost.
 type measure struct {
 	rate          float64 // requests a second
 	perCPU        float64 // requests for a second of the tool's processor time
 	p50, p90, p99 float64 // ms
 }
 
-// bencher is the command line, and what comes of it.
+// bencher holds the command line and the results.
 type bencher struct {
 	Bin         string          `default:"bin" help:"Folder of the builder, edge and loadtest programs."`
 	Connections int             `default:"32" help:"Connections."`

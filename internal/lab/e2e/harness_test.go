@@ -103,15 +103,15 @@ func newPair(t failer, settings model.Settings, poll time.Duration) *pair {
 // floors are the builder's settings that are the model's.
 func floors(t failer, settings model.Settings) market.Settings {
 	t.Helper()
-	floor := func(text string) market.U128 {
+	minimum := func(text string) market.U128 {
 		u, err := market.ParseDecimal([]byte(text), 8, 28)
 		if err != nil {
-			t.Fatalf("floor %s: %v", text, err)
+			t.Fatalf("minimum %s: %v", text, err)
 		}
 		return u
 	}
-	return market.Settings{TrendingMinMarketCap: floor(settings.MinMarketCap),
-		TrendingMinVolume: floor(settings.MinVolume), HistoryAssets: settings.History}
+	return market.Settings{TrendingMinMarketCap: minimum(settings.MinMarketCap),
+		TrendingMinVolume: minimum(settings.MinVolume), HistoryAssets: settings.History}
 }
 
 // start starts an edge, which has nothing but the store.

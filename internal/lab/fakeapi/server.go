@@ -30,7 +30,7 @@ const (
 	NoNotFound        = "no-not-found"        // matching: X-Not-Found is left out
 	NoIgnored         = "no-ignored"          // parsing: X-Ignored is left out
 	TiesReversed      = "ties-reversed"       // order: ties by id descending in a descending order
-	UnrankedFirst     = "unranked-first"      // order: assets without a rank stand first
+	UnrankedFirst     = "unranked-first"      // order: assets without a rank come first
 	CaseMatters       = "case-matters"        // order: by the bytes of the text
 	EscapesHTML       = "escapes-html"        // rendering: & is \u0026
 	TrailingZero      = "trailing-zero"       // rendering: "0.250"
@@ -40,7 +40,7 @@ const (
 	NoRequestID       = "no-request-id"       // one header less
 	SameRequestID     = "same-request-id"     // the same one each time
 	MixesSnapshots    = "mixes-snapshots"     // answers from the snapshot before, and says it is the newest
-	OwnPointTwice     = "own-point-twice"     // history: the newest point of an asset stands there twice
+	OwnPointTwice     = "own-point-twice"     // history: the newest point of an asset is there twice
 	NoOwnPoint        = "no-own-point"        // history: the newest point is left out, of assets that have others
 	StaleTag          = "stale-tag"           // an ETag that does not change with the body
 	AlwaysNotModified = "always-not-modified" // a 304 to any condition
@@ -57,7 +57,7 @@ type Server struct {
 	n     atomic.Uint64
 }
 
-// NewServer returns a server that has the worlds, the newest last.
+// NewServer returns a server of the worlds, the newest last.
 func NewServer(worlds ...*World) *Server { return &Server{worlds: worlds} }
 
 // Swap makes w the newest snapshot.

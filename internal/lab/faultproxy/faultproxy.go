@@ -13,7 +13,7 @@ import (
 	"github.com/rs/zerolog/log"
 )
 
-// Fault is what is wrong with the network on the way from the server to the
+// Fault is a fault of the network on the way from the server to the
 // client.
 type Fault struct {
 	Name string

@@ -14,7 +14,7 @@ func Decode(coding string, body []byte) ([]byte, error) { return check.Decode(co
 
 var requestID = regexp.MustCompile(`^[A-Za-z0-9._:=+/-]{1,128}$`)
 
-// Check holds an answer against what the interface says of every one, and returns
+// Check checks an answer against the interface's rules for every answer, and returns
 // its message_key; "" when it has none.
 func Check(t testing.TB, method string, res *http.Response, body string) (messageKey string) {
 	t.Helper()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// table is what is sent in one area.
+// table holds the requests of one area.
 type table struct {
 	area, rule string
 	taken      []entry // answered, and so is what follows; 200 unless it says otherwise

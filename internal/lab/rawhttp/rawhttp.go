@@ -27,7 +27,7 @@ const (
 
 // Case is what a client sends on one connection, after which it sends no more.
 type Case struct {
-	// Name is the area and what is sent, "lengths/signed".
+	// Name is the area and the request, "lengths/signed".
 	Name string
 	// Raw are the bytes.
 	Raw string

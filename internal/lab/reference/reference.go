@@ -13,7 +13,7 @@ type (
 )
 
 const (
-	// Prefix is the path that all endpoints stand under.
+	// Prefix is the path of all endpoints.
 	Prefix = model.Prefix
 	// TimeFormat is how answers write a time, UTC.
 	TimeFormat = model.TimeFormat

@@ -19,7 +19,7 @@ import (
 	"example.com/marketdata/loadtest/traffic"
 )
 
-// scenario is what is asked: pages of every listing in every order, filters,
+// scenario asks for pages of every listing in every order, filters,
 // prices over time, and the two that are no listing.
 var scenario = `
 zipf: 1
@@ -107,7 +107,7 @@ func (s *soak) load(ctx context.Context) (wait func(), err error) {
 	}, nil
 }
 
-// judgeStreams takes down what became of the streams of events. A kill ends each
+// judgeStreams records the outcome of the streams of events. A kill ends each
 // stream of its edge once; nothing else does.
 func (s *soak) judgeStreams(r *streams.Result) {
 	s.report.mu.Lock()
@@ -132,7 +132,7 @@ func (s *soak) judgeStreams(r *streams.Result) {
 	}
 }
 
-// judge takes down what the checker has found.
+// judge records the checker's findings.
 func (s *soak) judge(n *node, c *check.Checker) {
 	rep := c.Finish(context.Background(), nil)
 	for _, f := range rep.Findings {

@@ -200,7 +200,7 @@ func (s *soak) build(ctx context.Context, killAfter time.Duration) (err error) {
 	return nil
 }
 
-// published takes down when the snapshot that is published becomes current.
+// published records when the published snapshot becomes current.
 func (s *soak) published(ctx context.Context) error {
 	p, err := oracle.Published(ctx, s.vault)
 	if errors.Is(err, artifacts.ErrNotFound) {
@@ -640,7 +640,7 @@ func (s *soak) compareUsage(ctx context.Context) error {
 	return nil
 }
 
-// status is what is read of /status.
+// status is the part of /status that is read.
 type status struct {
 	State     string
 	LastError string `json:"last_error"`
@@ -673,7 +673,7 @@ func (n *node) status(ctx context.Context) (st status, err error) {
 	return st, json.NewDecoder(res.Body).Decode(&st)
 }
 
-// What is read of /metrics.
+// The metrics that are read.
 const (
 	metricMemory     = "process_resident_memory_bytes"
 	metricGoroutines = "go_goroutines"

@@ -160,7 +160,7 @@ func (s *stack) balance(ctx context.Context, program string, config []byte) erro
 // stop stops everything that runs: the store last, because the others use it.
 func (s *stack) stop() {
 	if s.haproxy != nil {
-		s.haproxy.Kill() // there is nobody left to wait for
+		s.haproxy.Kill() // it has no clients left
 	}
 	var edges sync.WaitGroup
 	for _, e := range s.edges {

@@ -37,7 +37,7 @@ type cli struct {
 	cmdline.Flags
 }
 
-// target is what is loaded, and how.
+// target holds the flags that name the service and the traffic.
 type target struct {
 	loadtest.Options `embed:""`
 	loadtest.Load    `embed:""`
@@ -83,7 +83,7 @@ type scenariosCmd struct{}
 
 type schemaCmd struct{}
 
-// env is what a command works with.
+// env is the environment of a command.
 type env struct {
 	ctx            context.Context
 	stdout, stderr io.Writer
@@ -115,7 +115,7 @@ func assertions(texts []string) ([]*result.Assertion, error) {
 	return all, nil
 }
 
-// tester makes the target ready.
+// tester returns a Tester for the target.
 func (t *target) tester(e *env) (*loadtest.Tester, error) {
 	opt := t.Options
 	opt.Status = e.screen.show
@@ -135,7 +135,7 @@ func (t *target) tester(e *env) (*loadtest.Tester, error) {
 	return loadtest.New(e.ctx, opt)
 }
 
-// load is how the target is loaded, but for the stages.
+// load returns the load, except for its stages.
 func (t *target) load(closed bool) loadtest.Load {
 	l := t.Load
 	if l.Connections == 0 {

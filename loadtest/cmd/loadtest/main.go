@@ -8,8 +8,8 @@ import (
 
 func main() {
 	if os.Getenv("GOGC") == "" {
-		// Little is kept, so that the collector would run often; each time it
-		// takes processors that send and measure.
+		// The heap is small, so the collector would run often; each time it
+		// takes processors from sending and measuring.
 		debug.SetGCPercent(400)
 	}
 	program().Main()

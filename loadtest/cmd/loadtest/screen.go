@@ -48,7 +48,7 @@ func (s *screen) line(text string) {
 	s.shown, s.dirty = time.Now(), true
 }
 
-// show shows what goes on, a few times a second at most.
+// show shows the progress, at most a few times a second.
 func (s *screen) show(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *screen) tick(iv *engine.Interval) {
 		report.Millis(float64(iv.LagP99)/1e6), 100*iv.CPU))
 }
 
-// clear takes the live line away.
+// clear removes the live line.
 func (s *screen) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +157,7 @@ func summary(out io.Writer, r *result.Run) {
 	}
 }
 
-// whyNot prints why a run's exit status is not 0, for those who get no summary.
+// whyNot prints why a run's exit status is not 0, where no summary is printed.
 func whyNot(w io.Writer, r *result.Run) {
 	if r.Checks.Wrong > 0 {
 		fmt.Fprintf(w, "loadtest: %d wrong answers\n", r.Checks.Wrong)
