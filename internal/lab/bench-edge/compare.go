@@ -18,6 +18,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"example.com/marketdata/internal/lab/local"
 )
 
 const quotes = "/openapi/v1/quotes"
@@ -195,23 +197,16 @@ func (b *bench) market(ctx context.Context, name string, assets int, extra ...st
 
 // edge starts an edge and waits until it has every object of its snapshot.
 func (b *bench) edge(ctx context.Context, name, store string, extra ...string) (*server, error) {
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
-	admin, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
-	args := append([]string{filepath.Join(b.Bin, "edge"), "--store", store, "--listen", addr, "--admin", admin,
+	addr, admin := local.Free("127.0.0.1:0"), local.Free("127.0.0.1:0")
+	args := append([]string{"--store", store, "--listen", addr, "--admin", admin,
 		"--cache-dir", filepath.Join(b.work, "cache-"+name), "--drain-wait", "0s"}, extra...)
-	s, err := b.start(ctx, addr, args...)
+	s, err := b.start(ctx, addr, "edge", args...)
 	if err != nil {
 		return nil, err
 	}
 	for deadline := time.Now().Add(10 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		res, err := capture(admin, "/status", nil)
-		if errors.Is(err, syscall.ECONNREFUSED) && !s.ended() {
+		if errors.Is(err, syscall.ECONNREFUSED) && !s.Ended() {
 			continue // it listens for clients first
 		}
 		if err != nil {
@@ -298,10 +293,7 @@ func (b *bench) bare(ctx context.Context, res *response, copies int) (*server, e
 	if err := file.Close(); err != nil {
 		return nil, err
 	}
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
+	addr := local.Free("127.0.0.1:0")
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"os"
@@ -18,46 +17,34 @@ import (
 	"strings"
 	"time"
 
-	"example.com/marketdata/internal/lab/process"
+	"example.com/marketdata/internal/lab/local"
 	"golang.org/x/sys/unix"
 )
 
-// server is a process that answers on addr.
+// server is a program that answers on addr.
 type server struct {
-	*process.Process
+	*local.Program
 	addr string
 	// worker is the process whose CPU time counts; nginx's is a child.
 	worker int
 }
 
+// on is where programs run on one or several of the two cores.
+func (b *bench) on(env []string, cores ...int) *local.Machine {
+	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(cores), " ", ","), "[]")
+	return &local.Machine{Bin: b.Bin, Data: b.work, Env: env, Under: []string{"taskset", "-c", list}}
+}
+
 // start starts a server pinned to the server's core and waits until it listens.
-func (b *bench) start(ctx context.Context, addr string, args ...string) (*server, error) {
-	cmd := exec.Command("taskset", append([]string{"-c", strconv.Itoa(b.Server)}, args...)...)
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
-	p, err := process.Start(cmd)
+func (b *bench) start(ctx context.Context, addr, program string, args ...string) (*server, error) {
+	name := fmt.Sprintf("%s-%d", filepath.Base(program), len(b.servers))
+	p, err := b.on([]string{"GOMAXPROCS=1"}, b.Server).Start(name, program, args...)
 	if err != nil {
 		return nil, err
 	}
-	s := &server{p, addr, cmd.Process.Pid}
+	s := &server{p, addr, p.Pid()}
 	b.servers = append(b.servers, s)
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		conn, err := net.Dial("tcp", addr)
-		if err == nil {
-			return s, conn.Close()
-		}
-		if time.Now().After(deadline) || ctx.Err() != nil {
-			return nil, fmt.Errorf("%s does not listen on %s: %s", args[0], addr, p.Tail())
-		}
-	}
-}
-
-func (s *server) ended() bool {
-	select {
-	case <-s.Exited():
-		return true
-	default:
-		return false
-	}
+	return s, local.AwaitListener(ctx, addr, p)
 }
 
 // stop stops the servers, or those that are named.
@@ -65,7 +52,7 @@ func (b *bench) stop(which ...*server) {
 	b.servers = slices.DeleteFunc(b.servers, func(s *server) bool {
 		stop := len(which) == 0 || slices.Contains(which, s)
 		if stop {
-			s.Stop(10 * time.Second)
+			s.Stop()
 		}
 		return stop
 	})
@@ -73,30 +60,14 @@ func (b *bench) stop(which ...*server) {
 
 // builder runs the builder on any core and returns what it prints.
 func (b *bench) builder(ctx context.Context, env []string, args ...string) ([]byte, error) {
-	cmd := b.anywhere(ctx, "builder", args...)
-	cmd.Env = append(os.Environ(), env...)
-	return output(cmd)
-}
-
-// output is cmd.Output, whose error says what the program said.
-func output(cmd *exec.Cmd) ([]byte, error) {
-	out, err := cmd.Output()
-	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
-		err = fmt.Errorf("%w\n%s", err, failed.Stderr)
-	}
-	return out, err
-}
-
-// anywhere is one of the project's programs, on any of the two cores.
-func (b *bench) anywhere(ctx context.Context, program string, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, "taskset",
-		append([]string{"-c", fmt.Sprintf("%d,%d", b.Server, b.Client), filepath.Join(b.Bin, program)}, args...)...)
+	return b.on(env, b.Server, b.Client).Output(ctx, "builder", args...)
 }
 
 // nginx starts an nginx with one worker that sends the body of res from a file,
 // which it keeps open, with the header lines of res.
 func (b *bench) nginx(ctx context.Context, res *response, options string) (*server, error) {
-	addr, err := freeAddr()
+	addr := local.Free("127.0.0.1:0")
+	program, err := exec.LookPath("nginx")
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +115,7 @@ http {
 		os.WriteFile(file, []byte(conf), 0o644)); err != nil {
 		return nil, err
 	}
-	s, err := b.start(ctx, addr, "nginx", "-c", file)
+	s, err := b.start(ctx, addr, program, "-c", file)
 	if err != nil {
 		return nil, err
 	}
@@ -232,13 +203,4 @@ func capture(addr, path string, headers map[string]string) (*response, error) {
 		err = fmt.Errorf("%s: status %d: %s", path, res.StatusCode, body)
 	}
 	return &response{res, raw, body}, err
-}
-
-func freeAddr() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer ln.Close()
-	return ln.Addr().String(), nil
 }

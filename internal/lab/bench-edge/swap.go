@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/dirstore"
+	"example.com/marketdata/internal/lab/local"
 	"example.com/marketdata/internal/lab/testserver"
 	"example.com/marketdata/loadtest/result"
 )
@@ -131,13 +131,11 @@ func (b *bench) open(ctx context.Context, s *server, rate float64, attempts int)
 		return r, false, err
 	}
 	for attempt := 0; attempt < attempts && !calm; attempt++ {
-		cmd := exec.CommandContext(
-			ctx, filepath.Join(b.Bin, "loadtest"), "run", "--url", "http://"+s.addr, "--key", b.key,
-			"--scenario", file, "--directory-rows", "1", "--rate", strconv.FormatFloat(rate, 'f', 0, 64), "--warmup",
-			"2s", "--duration", swapLoad.String(),
+		// A run that it thinks invalid has a report, too.
+		out, failed := b.on([]string{"GOMAXPROCS=1"}, b.Client).Output(ctx, "loadtest", "run",
+			"--url", "http://"+s.addr, "--key", b.key, "--scenario", file, "--directory-rows", "1",
+			"--rate", strconv.FormatFloat(rate, 'f', 0, 64), "--warmup", "2s", "--duration", swapLoad.String(),
 			"--connections", "256", "--check", "0", "--quiet", "--out", "-")
-		cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
-		out, failed := output(cmd) // a run that it thinks invalid, too
 		r = result.Run{}
 		if err := json.Unmarshal(out, &r); err != nil {
 			return r, false, cmp.Or(failed, err)
@@ -215,24 +213,15 @@ func (b *bench) starts(ctx context.Context) error {
 	}
 	var times []time.Duration
 	for range startRounds {
-		addr, err := freeAddr()
-		if err != nil {
-			return err
-		}
-		admin, err := freeAddr()
-		if err != nil {
-			return err
-		}
-		cmd := b.anywhere(
-			ctx, "edge", "--store", store, "--listen", addr, "--admin", admin, "--auth", "off", "--drain-wait", "0s")
-		cmd.Env = append(os.Environ(), server.Env()...)
+		addr, admin := local.Free("127.0.0.1:0"), local.Free("127.0.0.1:0")
 		began := time.Now()
-		if err := cmd.Start(); err != nil {
+		p, err := b.on(server.Env(), b.Server, b.Client).Start("edge-start", "edge", "--store", store,
+			"--listen", addr, "--admin", admin, "--auth", "off", "--drain-wait", "0s")
+		if err != nil {
 			return err
 		}
 		took, cold, err := readiness(ctx, addr, admin, began)
-		_ = cmd.Process.Signal(os.Interrupt) // it may have ended
-		_ = cmd.Wait()
+		p.Stop()
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -36,7 +37,7 @@ type Machine struct {
 	Data  string   // folder of everything that is written; it must be there
 	Store string   // address of the object store
 	Env   []string // NAME=value, added to this process' environment
-	Nice  bool     // programs let others go first, such as a load tester on the same processors
+	Under []string // the command that starts programs, such as nice -n 19 or taskset -c 0
 }
 
 // StartMinIO starts a MinIO with its data below m.Data and makes it m's store.
@@ -58,11 +59,12 @@ func (m *Machine) StartMinIO(ctx context.Context) (*testserver.Server, error) {
 	return server, nil
 }
 
+// command runs a program of m.Bin, or one that is named by its path.
 func (m *Machine) command(ctx context.Context, program string, args ...string) *exec.Cmd {
-	argv := append([]string{filepath.Join(m.Bin, program)}, args...)
-	if m.Nice {
-		argv = append([]string{"nice", "-n", "19"}, argv...)
+	if !filepath.IsAbs(program) {
+		program = filepath.Join(m.Bin, program)
 	}
+	argv := slices.Concat(m.Under, []string{program}, args)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), m.Env...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
@@ -70,14 +72,14 @@ func (m *Machine) command(ctx context.Context, program string, args ...string) *
 	return cmd
 }
 
-// Output runs a program of the project to its end and returns what it prints.
-// The error has what it printed on standard error.
+// Output runs a program of the project to its end and returns what it prints, also when it
+// fails. The error has what it printed on standard error.
 func (m *Machine) Output(ctx context.Context, program string, args ...string) ([]byte, error) {
 	cmd := m.command(ctx, program, args...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, strings.TrimSpace(errs.String()))
+		return out.Bytes(), fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, strings.TrimSpace(errs.String()))
 	}
 	return out.Bytes(), nil
 }
@@ -159,7 +161,7 @@ type Program struct {
 	*process.Process
 }
 
-// Start starts a program of the project. What it prints goes to the file that
+// Start starts a program of the project, or one that is named by its path. What it prints goes to the file that
 // [Machine.Log] names.
 func (m *Machine) Start(name, program string, args ...string) (*Program, error) {
 	// The program outlives an interrupt for as long as it takes to stop.
@@ -212,30 +214,46 @@ const readyWithin = 30 * time.Second
 // Await waits until p answers a GET of url with status 200, half a minute at
 // most.
 func Await(ctx context.Context, url string, p *Program) error {
-	ctx, cancel := context.WithTimeout(ctx, readyWithin)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	return p.await(ctx, url, 50*time.Millisecond, func(ctx context.Context) bool {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
-			return err
+			return false
 		}
-		if res, err := http.DefaultClient.Do(req); err == nil {
-			_, _ = io.Copy(io.Discard, res.Body)
-			_ = res.Body.Close()
-			if res.StatusCode == http.StatusOK {
-				return nil
-			}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return false
 		}
+		_, _ = io.Copy(io.Discard, res.Body)
+		_ = res.Body.Close()
+		return res.StatusCode == http.StatusOK
+	})
+}
+
+// AwaitListener waits likewise until p takes connections at addr.
+func AwaitListener(ctx context.Context, addr string, p *Program) error {
+	return p.await(ctx, addr, 5*time.Millisecond, func(ctx context.Context) bool {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+		return err == nil && conn.Close() == nil
+	})
+}
+
+func (p *Program) await(
+	ctx context.Context, what string, pause time.Duration, ready func(context.Context) bool,
+) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for !ready(ctx) {
 		select {
 		case <-p.Exited():
 			return p.Failure()
 		case <-ctx.Done():
-			return fmt.Errorf("%s: not ready: %w", url, ctx.Err())
+			return fmt.Errorf("%s: not ready: %w\n%s", what, ctx.Err(), p.Tail())
 		case <-tick.C:
 		}
 	}
+	return nil
 }
 
 // Free returns addr, or the same host with a free port when it is in use.

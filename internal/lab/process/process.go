@@ -55,8 +55,21 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
+// Pid returns the number of the process.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
 // Exited returns a channel that is closed when the program has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Ended reports whether the program has ended.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}
 
 // Err returns how the program ended, once it has: nil with status 0.
 func (p *Process) Err() error { return p.err }

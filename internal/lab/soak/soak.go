@@ -160,10 +160,8 @@ func (s *soak) start(ctx context.Context, n *node) (err error) {
 // kill kills an edge with SIGKILL.
 func (s *soak) kill(n *node) {
 	n.life.Add(1)
-	select {
-	case <-n.program.Exited():
+	if n.program.Ended() {
 		s.report.breaks(died, "%v", n.program.Failure())
-	default:
 	}
 	n.program.Kill()
 	s.report.count(kills + "edge")

@@ -20,7 +20,6 @@ import (
 	"example.com/marketdata/builder/keys"
 	edgepkg "example.com/marketdata/edge"
 	"example.com/marketdata/internal/lab/local"
-	"example.com/marketdata/internal/lab/process"
 )
 
 // front is a cache in front of an edge.
@@ -35,6 +34,25 @@ type front struct {
 	*service
 }
 
+// startProxy starts a proxy until the test's end, and returns when it takes connections.
+func startProxy(t *testing.T, addr string, cmd *exec.Cmd) {
+	t.Helper()
+	name := filepath.Base(cmd.Path)
+	p, err := (&local.Machine{Data: t.TempDir()}).StartCommand(name, cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Stop()
+		if t.Failed() {
+			t.Logf("%s printed: %s", name, p.Tail())
+		}
+	})
+	if err := local.AwaitListener(t.Context(), addr, p); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // startFront starts a program with one of deploy/cache's configurations, its
 // variables replaced, and returns when it takes connections.
 func startFront(t *testing.T, addr, config, dir string, variables []string, program string, args ...string) {
@@ -47,31 +65,7 @@ func startFront(t *testing.T, addr, config, dir string, variables []string, prog
 	if err := os.WriteFile(file, []byte(strings.NewReplacer(variables...).Replace(string(text))), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	p, err := process.Start(exec.Command(program, append(args, file)...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		p.Stop(patience)
-		if t.Failed() {
-			t.Logf("%s printed: %s", program, p.Tail())
-		}
-	})
-	err = poll(t.Context(), program, func() (bool, error) {
-		select {
-		case <-p.Exited():
-			return false, fmt.Errorf("it ended: %w: %s", p.Err(), p.Tail())
-		default:
-		}
-		c, err := net.Dial("tcp", addr)
-		if err == nil {
-			c.Close()
-		}
-		return err == nil, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	startProxy(t, addr, exec.Command(program, append(args, file)...))
 }
 
 // TestCache: what README.md of deploy/cache says, of its configurations.

@@ -28,7 +28,6 @@ import (
 	"example.com/marketdata/edge/reply"
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/internal/lab/local"
-	"example.com/marketdata/internal/lab/process"
 	"example.com/marketdata/internal/lab/rawhttp"
 	"example.com/marketdata/internal/lab/testserver"
 )
@@ -238,31 +237,7 @@ func startNginx(t *testing.T, edge string, n int) []string {
 	if err := errors.Join(config.Execute(file, data), file.Close()); err != nil {
 		t.Fatal(err)
 	}
-	p, err := process.Start(exec.Command(nginx, "-p", dir, "-e", "stderr", "-c", file.Name()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		p.Stop(patience)
-		if t.Failed() {
-			t.Logf("nginx printed: %s", p.Tail())
-		}
-	})
-	err = poll(t.Context(), "nginx", func() (bool, error) {
-		select {
-		case <-p.Exited():
-			return false, fmt.Errorf("it ended: %w: %s", p.Err(), p.Tail())
-		default:
-		}
-		c, err := net.Dial("tcp", addrs[n-1])
-		if err == nil {
-			c.Close()
-		}
-		return err == nil, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	startProxy(t, addrs[n-1], exec.Command(nginx, "-p", dir, "-e", "stderr", "-c", file.Name()))
 	return addrs
 }
 

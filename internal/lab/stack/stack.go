@@ -75,7 +75,10 @@ func start(ctx context.Context, c config) (_ *stack, err error) {
 			return nil, errNoHAProxy
 		}
 	}
-	s := &stack{Machine: &local.Machine{Bin: c.bin, Data: c.data, Nice: c.nice}, source: c.source, newest: c.newest}
+	s := &stack{Machine: &local.Machine{Bin: c.bin, Data: c.data}, source: c.source, newest: c.newest}
+	if c.nice {
+		s.Under = []string{"nice", "-n", "19"}
+	}
 	defer func() {
 		if err != nil {
 			s.stop()
