@@ -20,11 +20,16 @@ func FuzzKept(f *testing.F) {
 	mem := memstore.New()
 	p := teststore.Publish(f, mem, teststore.NewFeed(50, 1), teststore.Start)
 	pointer := p.Pointer.Encode()
-	manifest, _, err := mem.Get(context.Background(), artifacts.ManifestKey(p.Pointer.Manifest.Digest), artifacts.MaxManifestSize)
+	key := artifacts.ManifestKey(p.Pointer.Manifest.Digest)
+	manifest, _, err := mem.Get(context.Background(), key, artifacts.MaxManifestSize)
 	ok(f, err)
-	change := (&artifacts.Change{Format: artifacts.Format, Database: "fixture", Time: teststore.Start, Snapshot: teststore.Start, Base: teststore.Start, Value: "0"}).Encode()
+	at := teststore.Start
+	change := (&artifacts.Change{
+		Format: artifacts.Format, Database: "fixture", Time: at, Snapshot: at, Base: at, Value: "0",
+	}).Encode()
 	dir := f.TempDir()
-	cache, err := shards.New(shards.Config{Store: &store{Reader: mem, spoil: away}, Memory: 1, Dir: dir, Wait: time.Millisecond})
+	away := &store{Reader: mem, spoil: away}
+	cache, err := shards.New(shards.Config{Store: away, Memory: 1, Dir: dir, Wait: time.Millisecond})
 	ok(f, err)
 	f.Cleanup(cache.Close)
 	f.Add(pointer, manifest, change)
@@ -34,15 +39,15 @@ func FuzzKept(f *testing.F) {
 	f.Add(bytes.Replace(pointer, []byte(`"format":1`), []byte(`"format":2`), 1), manifest, change)
 	f.Fuzz(func(t *testing.T, pointer, manifest, change []byte) {
 		for key, b := range map[artifacts.Key][]byte{
-			artifacts.CurrentKey: pointer, artifacts.ChangeKey: change, artifacts.ManifestKey(p.Pointer.Manifest.Digest): manifest,
-			artifacts.ManifestKey(artifacts.Sum(manifest)): manifest,
+			artifacts.CurrentKey: pointer, artifacts.ChangeKey: change,
+			key: manifest, artifacts.ManifestKey(artifacts.Sum(manifest)): manifest,
 		} {
 			path := filepath.Join(dir, filepath.FromSlash(key.String()))
 			ok(t, os.MkdirAll(filepath.Dir(path), 0o755))
 			ok(t, os.WriteFile(path, b, 0o644))
 			defer os.Remove(path)
 		}
-		r := NewRefresher(Config{Store: &store{Reader: mem, spoil: away}, Cache: cache, Dir: dir})
+		r := NewRefresher(Config{Store: away, Cache: cache, Dir: dir})
 		ctx, cancel := context.WithCancel(t.Context())
 		r.restore(ctx)()
 		cancel()
@@ -52,12 +57,15 @@ func FuzzKept(f *testing.F) {
 			return
 		}
 		named, err := artifacts.ParsePointer(pointer)
-		if err != nil || state.Snapshot == nil || state.Snapshot.Manifest != named.Manifest.Digest || state.Snapshot.Sequence != named.Sequence || artifacts.Sum(manifest) != named.Manifest.Digest {
-			t.Fatalf("started from %.300q: %+v, %v", pointer, state.Snapshot, err)
+		s := state.Snapshot
+		if err != nil || s == nil || s.Manifest != named.Manifest.Digest || s.Sequence != named.Sequence ||
+			artifacts.Sum(manifest) != named.Manifest.Digest {
+			t.Fatalf("started from %.300q: %+v, %v", pointer, s, err)
 		}
-		if c, err := artifacts.ParseChange(change); (err == nil) != (state.Change != nil) || err == nil && *c != *state.Change {
+		c, err := artifacts.ParseChange(change)
+		if (err == nil) != (state.Change != nil) || err == nil && *c != *state.Change {
 			t.Fatalf("change record %.300q: %+v, %v", change, state.Change, err)
 		}
-		state.Snapshot.release()
+		s.release()
 	})
 }

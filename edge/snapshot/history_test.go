@@ -291,7 +291,8 @@ func historyWithinTheDisk(t *testing.T, delay time.Duration) {
 		if err := r.answers(); err != nil {
 			t.Errorf("snapshot %d: %v", n, err)
 		}
-		p = teststore.Publish(t, mem, teststore.NewFeed(100, n+2).History(50), next(p), teststore.Retain(0), activateIn(delay))
+		feed := teststore.NewFeed(100, n+2).History(50)
+		p = teststore.Publish(t, mem, feed, next(p), teststore.Retain(0), activateIn(delay))
 		if delay > 0 { // until then the one before has its history
 			r.until(t, "it waits", func() bool { return r.newest().Time.Equal(p.Manifest.Time) })
 			time.Sleep(delay / 2)

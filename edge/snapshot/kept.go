@@ -13,8 +13,8 @@ import (
 	"example.com/marketdata/internal/durable"
 )
 
-// keep writes a small object to Dir. It is only an aid for the next start, so a
-// fault is reported and no more.
+// keep writes a small object to Dir. Only the next start needs it, so a fault is reported
+// and no more.
 func (r *Refresher) keep(key artifacts.Key, b []byte) {
 	if r.cfg.Dir == "" {
 		return
@@ -27,9 +27,9 @@ func (r *Refresher) keep(key artifacts.Key, b []byte) {
 	r.cfg.Floor.Report(key.String(), err)
 }
 
-// keepPointer keeps the pointer p, whose bytes are b, unless another edge that
-// shares Dir has kept a later one. Of two that keep theirs in the same instant either
-// may stay, until the next snapshot.
+// keepPointer keeps the pointer p, whose bytes are b, unless another edge that shares Dir has
+// kept a later one. If two edges keep theirs at the same instant, either one stays until the
+// next snapshot.
 func (r *Refresher) keepPointer(p *artifacts.Pointer, b []byte) {
 	if k := r.keptPointer(); k != nil && k.Store == p.Store && k.Sequence > p.Sequence {
 		return
@@ -37,22 +37,28 @@ func (r *Refresher) keepPointer(p *artifacts.Pointer, b []byte) {
 	r.keep(artifacts.CurrentKey, b)
 }
 
-// keptPointer returns the pointer in Dir, nil when there is none of use.
+// keptPointer returns the pointer in Dir; nil: none can be used.
 func (r *Refresher) keptPointer() *artifacts.Pointer {
-	b := r.kept(artifacts.CurrentKey, artifacts.MaxPointerSize)
+	return parseKept(r, artifacts.CurrentKey, artifacts.ParsePointer)
+}
+
+// parseKept returns a small object in Dir; nil: there is none, or it is damaged, which is
+// reported.
+func parseKept[T any](r *Refresher, key artifacts.Key, parse func([]byte) (*T, error)) *T {
+	b := r.kept(key, artifacts.MaxPointerSize)
 	if b == nil {
 		return nil
 	}
-	p, err := artifacts.ParsePointer(b)
+	v, err := parse(b)
 	if err != nil {
-		r.cfg.Floor.Report(artifacts.CurrentKey.String(), err)
+		r.cfg.Floor.Report(key.String(), err)
 		return nil
 	}
-	return p
+	return v
 }
 
-// kept returns what Dir has under key, verified; nil when there is nothing, or
-// something else, which is reported.
+// kept returns the verified bytes of key in Dir; nil: there are none, or they are damaged,
+// which is reported.
 func (r *Refresher) kept(key artifacts.Key, limit int64) []byte {
 	if r.cfg.Dir == "" {
 		return nil
@@ -174,17 +180,13 @@ func (r *Refresher) keptSnapshot() *Snapshot {
 	return s
 }
 
-// keptChange returns the change record in Dir, nil when there is none of use.
+// keptChange returns the change record in Dir; nil: none can be used.
 func (r *Refresher) keptChange() *artifacts.Change {
-	b := r.kept(artifacts.ChangeKey, artifacts.MaxPointerSize)
-	if b == nil {
+	c := parseKept(r, artifacts.ChangeKey, artifacts.ParseChange)
+	if c == nil {
 		return nil
 	}
-	c, err := artifacts.ParseChange(b)
-	if err == nil {
-		err = r.cfg.Floor.Check(artifacts.ChangeKey, c.Store, c.Number)
-	}
-	if err != nil {
+	if err := r.cfg.Floor.Check(artifacts.ChangeKey, c.Store, c.Number); err != nil {
 		r.cfg.Floor.Report(artifacts.ChangeKey.String(), err)
 		return nil
 	}

@@ -248,9 +248,10 @@ func (r *Refresher) pollPointer(ctx context.Context) error {
 	return nil
 }
 
-// small reads one of the small objects, and its signature where one is asked
-// for.
-func (r *Refresher) small(ctx context.Context, key artifacts.Key, known artifacts.Version) ([]byte, artifacts.Version, error) {
+// small reads a small object, and verifies its signature if Verify is set.
+func (r *Refresher) small(
+	ctx context.Context, key artifacts.Key, known artifacts.Version,
+) ([]byte, artifacts.Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	b, v, err := r.cfg.Store.GetIf(ctx, key, known, artifacts.MaxPointerSize)

@@ -59,7 +59,9 @@ func (s *store) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte
 	return s.apply(key, b, v, err)
 }
 
-func (s *store) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+func (s *store) GetIf(
+	ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
+) ([]byte, artifacts.Version, error) {
 	b, v, err := s.Reader.GetIf(ctx, key, known, limit)
 	return s.apply(key, b, v, err)
 }
@@ -304,7 +306,9 @@ func TestRestartWithoutTheStore(t *testing.T) {
 
 	r = start(t, mem, dir, func(_ *Config, s *store) { s.spoil = away })
 	r.until(t, "the kept snapshot", r.at(next(first)))
-	r.until(t, "an interruption", func() bool { return r.Status().State == upstream.Interrupted && r.Status().LastError != "" })
+	r.until(t, "an interruption", func() bool {
+		return r.Status().State == upstream.Interrupted && r.Status().LastError != ""
+	})
 	s := r.State()
 	if s.Snapshot.Sequence != 2 || s.Change == nil || s.Change.Value != "2.5" {
 		t.Errorf("restored sequence %d, change %+v", s.Snapshot.Sequence, s.Change)
@@ -400,7 +404,9 @@ func TestFetchBudget(t *testing.T) {
 // store is slow is good enough, and that past the fetch budget.
 func TestLacking(t *testing.T) {
 	for name, spoil := range map[string]func(b []byte) ([]byte, error){
-		"slow": nil, "refused": func([]byte) ([]byte, error) { return nil, errAway }, "missing": func([]byte) ([]byte, error) { return nil, artifacts.ErrNotFound },
+		"slow":    nil,
+		"refused": func([]byte) ([]byte, error) { return nil, errAway },
+		"missing": func([]byte) ([]byte, error) { return nil, artifacts.ErrNotFound },
 		"damaged": func(b []byte) ([]byte, error) { b[len(b)/2] ^= 1; return b, nil },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -469,11 +475,13 @@ func TestIncompleteManifestIsRefused(t *testing.T) {
 	}
 	for i, v := range p.Manifest.Views {
 		err := spoil(func(m *artifacts.Manifest) { m.Views = append(m.Views[:i:i], m.Views[i+1:]...) })
-		if needed := slices.Contains([]string{"id", "slug", "symbol", "board"}, v.Sort); needed != errors.Is(err, artifacts.ErrCorrupt) || !needed && err != nil {
+		needed := slices.Contains([]string{"id", "slug", "symbol", "board"}, v.Sort)
+		if needed != errors.Is(err, artifacts.ErrCorrupt) || !needed && err != nil {
 			t.Errorf("without view %s/%s: %v", v.Collection, v.Sort, err)
 		}
 	}
-	if err := spoil(func(m *artifacts.Manifest) { m.View("assets", "slug").Columns = nil }); !errors.Is(err, artifacts.ErrCorrupt) {
+	err = spoil(func(m *artifacts.Manifest) { m.View("assets", "slug").Columns = nil })
+	if !errors.Is(err, artifacts.ErrCorrupt) {
 		t.Errorf("without columns: %v", err)
 	}
 }
