@@ -126,7 +126,7 @@ func (c *backupCmd) Run(e *env) error {
 		if r.Snapshot == "" {
 			e.print("%s: nothing copied", noSnapshot)
 		} else {
-			e.print("snapshot %s (sequence %d): %d snapshots, %d objects, of which %d of %d bytes were copied",
+			e.print("snapshot %s (sequence %d): %d snapshots, %d objects; copied %d of them, %d bytes",
 				r.Snapshot, r.Sequence, r.Snapshots, r.Objects, r.Copied, r.CopiedBytes)
 		}
 	})
@@ -170,7 +170,7 @@ func (c *restoreCmd) Run(e *env) error {
 		for _, note := range r.Notes {
 			e.print("note: %s", note)
 		}
-		e.print("snapshot %s is published (sequence %d): %d objects put back; %d keys, of which %d are revoked",
+		e.print("snapshot %s is published (sequence %d): %d objects put back; %d keys, %d of them revoked",
 			r.Snapshot, r.Sequence, r.Put, r.Keys, r.Revoked)
 	})
 }

@@ -132,7 +132,7 @@ func (e *statusError) mayPass() bool {
 type pausedError struct{ until time.Time }
 
 func (e *pausedError) Error() string {
-	return fmt.Sprintf("the provider asks to be left alone until %s (Retry-After)", e.until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("the provider asks for a pause until %s (Retry-After)", e.until.UTC().Format(time.RFC3339))
 }
 
 // get makes a request, with retries; see the package's comment. A nil body means that the

@@ -81,9 +81,9 @@ type quotaError struct {
 }
 
 func (e *quotaError) Error() string {
-	s := fmt.Sprintf("not asked, to keep within the quota of %d calls a month, of which %d are used", e.limit, e.used)
+	s := fmt.Sprintf("not asked: the quota of %d calls a month, %d of them used, allows no such call now", e.limit, e.used)
 	if !e.until.IsZero() {
-		s += "; the next such call may be made at " + e.until.UTC().Format(time.RFC3339)
+		s += "; the next one is allowed at " + e.until.UTC().Format(time.RFC3339)
 	}
 	return s
 }

@@ -146,7 +146,7 @@ func misbehaviours(a *fakeAPI) (list []misbehaviour) {
 			"Retry-After: " + after: respond(429, "Retry-After", after)})
 	}
 	for _, after := range []string{"3600", "4294967295", "Fri, 31 Dec 9999 23:59:59 GMT"} {
-		answers(refused, "asks to be left alone until", map[string]func(http.ResponseWriter, *http.Request, string){
+		answers(refused, "asks for a pause until", map[string]func(http.ResponseWriter, *http.Request, string){
 			"Retry-After: " + after: respond(503, "Retry-After", after)})
 	}
 	for _, to := range []string{"https://evil.test/v1/tickers", "//evil.test/", "http://" +
