@@ -90,11 +90,7 @@ func TestIdentity(t *testing.T) {
 	}
 
 	set.Store, set.Number = "ffffffffffffffffffffffffffffffff", 1<<40
-	_, version, err := s.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize)
-	ok(t, err)
-	if _, err := s.Swap(ctx, artifacts.KeysKey, version, set.Encode()); err != nil {
-		t.Fatal(err)
-	}
+	overwrite(t, s, artifacts.KeysKey, set.Encode())
 	if err := create(); !errors.Is(err, artifacts.ErrCorrupt) {
 		t.Errorf("a key in the set of another store: %v", err)
 	}

@@ -144,27 +144,31 @@ func TestRestore(t *testing.T) {
 			}
 		})
 	}
+}
 
-	other := memstore.New()
+// TestRestoreRefuses: a restore that cannot be right leaves the pointer where it is.
+func TestRestoreRefuses(t *testing.T) {
+	s, w, _, _ := keyed(t)
+	backup, other := memstore.New(), memstore.New()
+	backUp(t, s, backup)
 	mustBuild(t, other, w)
-	broken := clone(t, backup, all)
+	broken, badKeys := clone(t, backup, all), clone(t, s, all)
 	overwrite(t, broken, artifacts.ObjectKey(head(t, backup).Manifest.Ledger.Digest), []byte("x"))
+	overwrite(t, badKeys, artifacts.KeysKey, []byte("x"))
+	keyless := clone(t, backup, func(key artifacts.Key) bool { return key != artifacts.KeysKey })
+	none, fromBackup := func(*RestoreConfig) {}, func(c *RestoreConfig) { c.KeysFromBackup = true }
 	for _, c := range []struct {
-		name         string
-		store, from  artifacts.Store
-		change       func(*RestoreConfig)
-		says         string
-		nothingThere bool
+		name        string
+		store, from artifacts.Store
+		change      func(*RestoreConfig)
+		says        string
 	}{
-		{"over another store", other, backup, none, "another", false},
-		{"of an empty backup", without(), memstore.New(), none, "holds no snapshot", false},
-		{"of a damaged backup", memstore.New(), broken, none, "is not whole", true},
-		{"keys of any bytes", with(artifacts.KeysKey, []byte("x")), backup, none, "--keys-from-backup", false},
-		{"a backup without keys", without(),
-			clone(t, backup, func(key artifacts.Key) bool { return key != artifacts.KeysKey }), fromBackup,
-			"holds no key set", false},
-		{"seen beyond all numbers", without(), backup, func(c *RestoreConfig) { c.Seen = artifacts.MaxNumber }, "2^53",
-			false},
+		{"over another store", other, backup, none, "another"},
+		{"of an empty backup", s, memstore.New(), none, "holds no snapshot"},
+		{"of a damaged backup", memstore.New(), broken, none, "is not whole"},
+		{"keys of any bytes", badKeys, backup, none, "--keys-from-backup"},
+		{"a backup without keys", s, keyless, fromBackup, "holds no key set"},
+		{"seen beyond all numbers", s, backup, func(c *RestoreConfig) { c.Seen = artifacts.MaxNumber }, "2^53"},
 	} {
 		before := stored0(t, c.store)
 		if r, err := tryRestore(t.Context(), c.store, c.from, c.change); err == nil ||

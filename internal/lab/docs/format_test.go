@@ -29,8 +29,6 @@ var (
 	long        = []string{
 		"builder/render/views_test.go checkView",
 		"builder/upkeep/history_test.go TestHistory",
-		"builder/upkeep/identity_test.go TestIdentity",
-		"builder/upkeep/restore_test.go TestRestore",
 		"builder/upkeep/rollback_test.go TestRollback",
 		"builder/upkeep/status_test.go TestStatus",
 		"deploy/check/kubernetes_test.go TestKubernetes",
