@@ -102,7 +102,8 @@ func TestActions(t *testing.T) {
 	_, swapErr := edge.Swap(ctx, artifacts.CurrentKey, version, []byte("forged"))
 	_, firstErr := edge.Swap(ctx, artifacts.KeysKey, "", []byte("forged"))
 	for what, err := range map[string]error{
-		"swap": swapErr, "first swap": firstErr, "put": edge.Put(ctx, artifacts.MustKey("objects/00/1"), []byte("forged")),
+		"swap": swapErr, "first swap": firstErr,
+		"put":    edge.Put(ctx, artifacts.MustKey("objects/00/1"), []byte("forged")),
 		"delete": edge.Delete(ctx, artifacts.CurrentKey),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "Access Denied") {

@@ -130,7 +130,8 @@ func newLosses(t *testing.T) *losses {
 	open(t, l.backup) // backup makes no folder
 	l.must(t, "backup", "--store", l.store, "--to", l.backup)
 	l.older = map[artifacts.Key][]byte{}
-	for _, key := range []artifacts.Key{artifacts.IdentityKey, artifacts.CurrentKey, artifacts.ChangeKey, artifacts.KeysKey} {
+	for _, key := range []artifacts.Key{
+		artifacts.IdentityKey, artifacts.CurrentKey, artifacts.ChangeKey, artifacts.KeysKey} {
 		l.older[key] = read(t, open(t, l.store), key)
 	}
 	l.must(t, "build", "--source", l.feed(t, "beta", "alpha", "aaa"), "--store", l.store, "--time", stampOf(l.last))

@@ -213,7 +213,8 @@ func (s *Store) GetIf(
 
 // Put implements artifacts.Store.
 func (s *Store) Put(ctx context.Context, key artifacts.Key, data []byte) error {
-	_, _, err := s.call(ctx, Op{Kind: Put, Key: key}, func() (int, error) { return len(data), s.inner.Put(ctx, key, data) })
+	_, _, err := s.call(
+		ctx, Op{Kind: Put, Key: key}, func() (int, error) { return len(data), s.inner.Put(ctx, key, data) })
 	return err
 }
 
@@ -224,7 +225,9 @@ func (s *Store) Sync(ctx context.Context) error {
 }
 
 // Swap implements artifacts.Store.
-func (s *Store) Swap(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte) (artifacts.Version, error) {
+func (s *Store) Swap(
+	ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
+) (artifacts.Version, error) {
 	var v artifacts.Version
 	_, _, err := s.call(ctx, Op{Kind: Swap, Key: key}, func() (n int, err error) {
 		v, err = s.inner.Swap(ctx, key, old, data)
@@ -238,7 +241,8 @@ func (s *Store) Swap(ctx context.Context, key artifacts.Key, old artifacts.Versi
 
 // List implements artifacts.Store.
 func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) error) error {
-	_, _, err := s.call(ctx, Op{Kind: List, Prefix: prefix}, func() (int, error) { return 0, s.inner.List(ctx, prefix, f) })
+	_, _, err := s.call(
+		ctx, Op{Kind: List, Prefix: prefix}, func() (int, error) { return 0, s.inner.List(ctx, prefix, f) })
 	return err
 }
 

@@ -35,7 +35,8 @@ func TestDecisions(t *testing.T) {
 		call    func(s artifacts.Store) error
 		applied func(s artifacts.Store) bool // nil: it does not show
 	}{
-		faultstore.Get: {func(s artifacts.Store) error { _, _, err := s.Get(ctx, artifacts.MustKey("there"), 10); return err }, nil},
+		faultstore.Get: {
+			func(s artifacts.Store) error { _, _, err := s.Get(ctx, artifacts.MustKey("there"), 10); return err }, nil},
 		faultstore.GetIf: {
 			func(s artifacts.Store) error {
 				_, _, err := s.GetIf(ctx, artifacts.MustKey("there"), "v", 10)

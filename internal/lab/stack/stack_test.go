@@ -190,7 +190,8 @@ func (s *stack) testReadOnly(t *testing.T) {
 	if _, _, err := store.Get(t.Context(), artifacts.CurrentKey, artifacts.MaxPointerSize); err != nil {
 		t.Errorf("read: %v", err)
 	}
-	if _, _, err := store.Get(t.Context(), artifacts.MustKey("objects/none"), 1); !errors.Is(err, artifacts.ErrNotFound) {
+	if _, _, err := store.Get(t.Context(), artifacts.MustKey("objects/none"), 1); !errors.Is(
+		err, artifacts.ErrNotFound) {
 		t.Errorf("read of what is not there: %v", err)
 	}
 	if err := store.Put(t.Context(), artifacts.MustKey("objects/mine"), []byte("x")); err == nil {

@@ -683,7 +683,9 @@ func wantObject(t *testing.T, ctx context.Context, s artifacts.Store, key artifa
 	wantBytes(t, key.String(), got, want)
 }
 
-func wantVersion(t *testing.T, ctx context.Context, s artifacts.Store, key artifacts.Key, want string, version artifacts.Version) {
+func wantVersion(
+	t *testing.T, ctx context.Context, s artifacts.Store, key artifacts.Key, want string, version artifacts.Version,
+) {
 	t.Helper()
 	got, v, err := s.Get(ctx, key, 1<<24)
 	must(t, err)

@@ -226,7 +226,9 @@ type edited struct {
 	edit func(*artifacts.Pointer)
 }
 
-func (s *edited) Swap(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte) (artifacts.Version, error) {
+func (s *edited) Swap(
+	ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
+) (artifacts.Version, error) {
 	if key == artifacts.CurrentKey && s.edit != nil {
 		p, err := artifacts.ParsePointer(data)
 		if err != nil {
