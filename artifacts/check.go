@@ -38,7 +38,9 @@ type Progress func(done, total int)
 // what refs says that the root names. It reads each object once. The error is
 // non-nil when the store could not be asked; what is wrong with what it
 // answered is in the report. A store without a snapshot has no problems.
-func Check(ctx context.Context, r Reader, refs func(root []byte) ([]Ref, error), progress Progress) (*CheckReport, error) {
+func Check(
+	ctx context.Context, r Reader, refs func(root []byte) ([]Ref, error), progress Progress,
+) (*CheckReport, error) {
 	c := &checker{
 		r: r, refs: refs, report: &CheckReport{Problems: []string{}}, progress: progress,
 		summaries: map[Ref]*summary{}, ledgers: map[Ref]bool{}, known: map[Ref]bool{},
@@ -224,7 +226,8 @@ func (c *checker) snapshot(ctx context.Context, m *Manifest) error {
 	}
 	words, assets := summaries[viewName(SearchCollection, SearchSort)], summaries[viewName("assets", "id")]
 	if words != nil && assets != nil && words.words != assets.words {
-		c.problem("snapshot %s: view %s does not have the words and ranks of the assets", at, viewName(SearchCollection, SearchSort))
+		c.problem("snapshot %s: view %s does not have the words and ranks of the assets", at,
+			viewName(SearchCollection, SearchSort))
 	}
 	for i := range HistoryWindows {
 		if w := &HistoryWindows[i]; !listsPoints(m, w, summaries) {
@@ -261,7 +264,8 @@ func listsPoints(m *Manifest, w *HistoryWindow, summaries map[string]*summary) b
 		}
 	}
 	p := summaries[viewName(listed.Collection, listed.Sort)]
-	return p == nil || len(p.newest) == len(have) && !slices.ContainsFunc(p.newest, func(n newest) bool { return !have[n.id] })
+	return p == nil ||
+		len(p.newest) == len(have) && !slices.ContainsFunc(p.newest, func(n newest) bool { return !have[n.id] })
 }
 
 func viewName(collection, sort string) string { return collection + "/" + sort }
@@ -269,10 +273,12 @@ func viewName(collection, sort string) string { return collection + "/" + sort }
 // count compares a view's rows with the accepted rows of the feed. All of a
 // feed's assets, quotes and exchanges are listed, and some of its groups.
 func (c *checker) count(m *Manifest, v *View) {
-	accepted, counted := m.Counts[v.Collection], v.Collection != "trending" && v.Collection != SearchCollection && !IsHistory(v.Collection)
+	accepted, counted := m.Counts[v.Collection],
+		v.Collection != "trending" && v.Collection != SearchCollection && !IsHistory(v.Collection)
 	some := v.Collection == "categories" || v.Collection == "chains"
 	if counted && (v.Rows > accepted || v.Rows < accepted && !some) {
-		c.problem("snapshot %s: view %s has %d rows of %d accepted", m.Time.Format(time.RFC3339), viewName(v.Collection, v.Sort), v.Rows, accepted)
+		c.problem("snapshot %s: view %s has %d rows of %d accepted", m.Time.Format(time.RFC3339),
+			viewName(v.Collection, v.Sort), v.Rows, accepted)
 	}
 }
 
@@ -281,7 +287,8 @@ func (c *checker) count(m *Manifest, v *View) {
 func (c *checker) view(ctx context.Context, m *Manifest, v *View) (*summary, error) {
 	whole := &summary{ords: make([]uint64, len(v.Columns)), lastRun: -1}
 	problem := func(format string, args ...any) {
-		c.problem("snapshot %s: view %s: %s", m.Time.Format(time.RFC3339), viewName(v.Collection, v.Sort), fmt.Sprintf(format, args...))
+		c.problem("snapshot %s: view %s: %s", m.Time.Format(time.RFC3339), viewName(v.Collection, v.Sort),
+			fmt.Sprintf(format, args...))
 		whole = nil
 	}
 	for i := range v.Objects {

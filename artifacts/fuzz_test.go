@@ -19,13 +19,17 @@ func fuzzManifest() *Manifest {
 	d := Sum([]byte("x"))
 	object := ViewObject{Ref: Ref{d, 100}, Rows: 3, First: Fence{ID: 5}}
 	return &Manifest{
-		Format: Format, Time: fuzzTime, Database: "db", Unicode: "15.0.0", Input: d, Counts: map[string]int{"assets": 3},
+		Format: Format, Time: fuzzTime, Database: "db", Unicode: "15.0.0", Input: d,
+		Counts:       map[string]int{"assets": 3},
 		RowsPerShard: 2, ShardsPerObject: 4,
 		Views: []View{
-			{Collection: "assets", Sort: "id", Rows: 3, Runs: 3, Columns: []string{"id", "name"}, Objects: []ViewObject{object}},
-			{Collection: "assets", Sort: "name", Rows: 3, Runs: 2, Columns: []string{"id"}, Objects: []ViewObject{{Ref: Ref{d, 9}, Rows: 3, First: Fence{Key: "a"}}}},
+			{Collection: "assets", Sort: "id", Rows: 3, Runs: 3, Columns: []string{"id", "name"},
+				Objects: []ViewObject{object}},
+			{Collection: "assets", Sort: "name", Rows: 3, Runs: 2, Columns: []string{"id"},
+				Objects: []ViewObject{{Ref: Ref{d, 9}, Rows: 3, First: Fence{Key: "a"}}}},
 		},
-		Global: Global{"1.5", "0"}, Retained: []Retained{{fuzzTime.Add(-Step), Ref{d, 7}}}, Withdrawn: []time.Time{fuzzTime.Add(Step)}, WithdrawnThrough: fuzzTime.Add(2 * Step), Ledger: Ref{d, 8},
+		Global: Global{"1.5", "0"}, Retained: []Retained{{fuzzTime.Add(-Step), Ref{d, 7}}},
+		Withdrawn: []time.Time{fuzzTime.Add(Step)}, WithdrawnThrough: fuzzTime.Add(2 * Step), Ledger: Ref{d, 8},
 	}
 }
 
@@ -64,14 +68,16 @@ func parsed[T interface{ Encode() []byte }](t *testing.T, b []byte, parse func([
 func FuzzParsePointer(f *testing.F) {
 	seeds(f, testPointer().Encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if p, ok := parsed(t, b, ParsePointer); ok && (p.Sequence == 0 || len(p.Store) != 32 || !p.Time.Equal(p.Time.Truncate(Step)) || p.Time.Location() != time.UTC) {
+		if p, ok := parsed(t, b, ParsePointer); ok && (p.Sequence == 0 || len(p.Store) != 32 ||
+			!p.Time.Equal(p.Time.Truncate(Step)) || p.Time.Location() != time.UTC) {
 			t.Fatalf("%+v", p)
 		}
 	})
 }
 
 func FuzzParseChange(f *testing.F) {
-	seeds(f, (&Change{Format: Format, Database: "db", Time: fuzzTime, Snapshot: fuzzTime, Base: fuzzTime.Add(-24 * time.Hour), Value: "-1.25"}).Encode())
+	seeds(f, (&Change{Format: Format, Database: "db", Time: fuzzTime, Snapshot: fuzzTime,
+		Base: fuzzTime.Add(-24 * time.Hour), Value: "-1.25"}).Encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		// The value stands in answers as it is.
 		if c, ok := parsed(t, b, ParseChange); ok && strings.Trim(c.Value, "-.0123456789") != "" {
@@ -109,7 +115,8 @@ func fuzzShard() []byte {
 		tails = append(tails, []byte(`,"links":{"x":"`+id+`"}}`))
 	}
 	return AppendShard(nil, &ShardRows{
-		Before: 1, After: 2, FirstRun: 3, RunLens: []int{1, 2, 1}, Keys: [][]byte{[]byte("a"), []byte("b"), []byte("c")},
+		Before: 1, After: 2, FirstRun: 3, RunLens: []int{1, 2, 1},
+		Keys: [][]byte{[]byte("a"), []byte("b"), []byte("c")},
 		Ords: [][]uint32{{1, 2, 3, 0}, {9, 9, 9, 9}}, Rows: rows, Tails: tails,
 	})
 }
@@ -213,7 +220,8 @@ func FuzzParseObject(f *testing.F) {
 				frames = Compress(frames, b)
 			}
 			// What it says of the first frame's length the fuzzer cannot know.
-			index = bytes.Replace(index, []byte(`"offset":0,"stored":1,`), []byte(`"offset":0,"stored":`+jsonInt(first)+`,`), 1)
+			index = bytes.Replace(
+				index, []byte(`"offset":0,"stored":1,`), []byte(`"offset":0,"stored":`+jsonInt(first)+`,`), 1)
 			head := Compress([]byte(objectMagic+"\x00\x00\x00\x00"), index)
 			n := len(head) - 8
 			head[4], head[5], head[6], head[7] = byte(n), byte(n>>8), byte(n>>16), byte(n>>24)

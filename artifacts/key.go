@@ -124,7 +124,8 @@ func checkKey(name string, open bool) error {
 		case strings.HasPrefix(segment, "."):
 			return fmt.Errorf("key %q has a segment that begins with a dot", name)
 		case len(segment) > maxSegment:
-			return fmt.Errorf("key %.80q... has a segment of %d bytes, at most %d are taken", name, len(segment), maxSegment)
+			return fmt.Errorf(
+				"key %.80q... has a segment of %d bytes, at most %d are taken", name, len(segment), maxSegment)
 		}
 	}
 	return nil

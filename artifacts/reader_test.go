@@ -192,17 +192,20 @@ func (s *plainStore) view(m *plainManifest, v *plainView) {
 				s.t.Fatalf("%s: shard %d at %d has %d bytes, the index says %+v", name, j, end, len(plain), e)
 			}
 			end += e.Stored
-			if len(v.rows)%cmp.Or(v.RowsPerShard, m.RowsPerShard) != 0 || len(v.rows)/m.RowsPerShard/m.ShardsPerObject != i {
+			if len(v.rows)%cmp.Or(v.RowsPerShard, m.RowsPerShard) != 0 ||
+				len(v.rows)/m.RowsPerShard/m.ShardsPerObject != i {
 				s.t.Fatalf("%s: shard %d of object %d begins at row %d", name, j, i, len(v.rows))
 			}
 			first := len(v.rows)
 			s.shard(v, plain)
 			if len(v.rows)-first != e.Rows || v.fence(first) != e.First {
-				s.t.Fatalf("%s: shard %d has %d rows from %+v, the index says %+v", name, j, len(v.rows)-first, v.fence(first), e)
+				s.t.Fatalf("%s: shard %d has %d rows from %+v, the index says %+v", name, j, len(v.rows)-first,
+					v.fence(first), e)
 			}
 		}
 		if end != int64(len(b))-8-int64(n) || len(v.rows)-begin != o.Rows || v.fence(begin) != o.First {
-			s.t.Fatalf("%s: object %d has %d rows from %+v, the manifest says %+v", name, i, len(v.rows)-begin, v.fence(begin), o)
+			s.t.Fatalf("%s: object %d has %d rows from %+v, the manifest says %+v", name, i, len(v.rows)-begin,
+				v.fence(begin), o)
 		}
 	}
 	if len(v.rows) != v.Rows || len(v.rows) > 0 && v.rows[len(v.rows)-1].run != v.Runs-1 {
@@ -286,14 +289,16 @@ func (s *plainStore) shard(v *plainView, b []byte) {
 			row.ords = append(row.ords, c[i])
 		}
 		var fields struct{ ID uint64 }
-		if err := json.Unmarshal([]byte(row.full), &fields); err != nil || !strings.HasPrefix(row.full, fmt.Sprintf(`{"id":%d`, fields.ID)) {
+		if err := json.Unmarshal([]byte(row.full), &fields); err != nil ||
+			!strings.HasPrefix(row.full, fmt.Sprintf(`{"id":%d`, fields.ID)) {
 			s.t.Fatalf("%s/%s: row %s: %v", v.Collection, v.Sort, row.full, err)
 		}
 		row.id = fields.ID
 		v.rows = append(v.rows, row)
 	}
 	if len(b) != 0 || left != 0 || run != r-1 {
-		s.t.Fatalf("%s/%s: %d bytes behind the rows, %d rows too few in run %d of %d", v.Collection, v.Sort, len(b), left, run, r)
+		s.t.Fatalf("%s/%s: %d bytes behind the rows, %d rows too few in run %d of %d", v.Collection, v.Sort, len(b),
+			left, run, r)
 	}
 	v.shards = append(v.shards, plainShard{first: len(v.rows) - n, end: len(v.rows), before: before, after: after})
 }
@@ -331,7 +336,8 @@ func (m *plainManifest) check(t *testing.T) {
 			full[v.Collection] = rows
 		}
 		if len(rows) != len(v.rows) || len(rows) != len(full[v.Collection]) {
-			t.Errorf("%s: %d rows of %d ids, another view has %d", name, len(v.rows), len(rows), len(full[v.Collection]))
+			t.Errorf("%s: %d rows of %d ids, another view has %d", name, len(v.rows), len(rows),
+				len(full[v.Collection]))
 		}
 		for id, row := range rows {
 			if row != full[v.Collection][id] {
@@ -350,7 +356,8 @@ func (m *plainManifest) check(t *testing.T) {
 				}
 			}
 			if earlier != s.before || later != s.after {
-				t.Errorf("%s: of the shard of rows %d to %d, %d stand before and %d behind; it says %d and %d", name, s.first, s.end, earlier, later, s.before, s.after)
+				t.Errorf("%s: of the shard of rows %d to %d, %d stand before and %d behind; it says %d and %d", name,
+					s.first, s.end, earlier, later, s.before, s.after)
 			}
 		}
 		if v.Last > 0 && counts[v.Runs-1] != v.Last {
@@ -419,7 +426,8 @@ func TestFormat1(t *testing.T) {
 	}
 	s.small("current", &pointer)
 	m := s.manifest(pointer.Manifest)
-	if pointer.Format != 1 || pointer.Sequence != 2 || len(pointer.Store) != 32 || m.Time != pointer.Time || m.Database != "format-1" || len(m.Retained) != 1 {
+	if pointer.Format != 1 || pointer.Sequence != 2 || len(pointer.Store) != 32 || m.Time != pointer.Time ||
+		m.Database != "format-1" || len(m.Retained) != 1 {
 		t.Fatalf("%+v names the manifest of %s, %s", pointer, m.Time, m.Database)
 	}
 	m.check(t)
@@ -441,8 +449,10 @@ func TestFormat1(t *testing.T) {
 			keyed++
 		}
 	}
-	want := map[string]int{"assets": 140, "quotes": 30, "exchanges": 6, "categories": 4, "chains": 4, "trending": rows["trending"]}
-	if fmt.Sprint(rows) != fmt.Sprint(want) || m.Counts["assets"] != 140 || links != 5 || keyed == 0 || m.Global["total_market_cap"] == "" {
+	want := map[string]int{
+		"assets": 140, "quotes": 30, "exchanges": 6, "categories": 4, "chains": 4, "trending": rows["trending"]}
+	if fmt.Sprint(rows) != fmt.Sprint(want) || m.Counts["assets"] != 140 || links != 5 || keyed == 0 ||
+		m.Global["total_market_cap"] == "" {
 		t.Errorf("rows %v, want %v; %d views with tails, %d with keys; totals %v", rows, want, links, keyed, m.Global)
 	}
 
@@ -451,7 +461,8 @@ func TestFormat1(t *testing.T) {
 		Database, Snapshot, Base, Value string
 	}
 	s.small("change", &change)
-	if change.Format != 1 || change.Database != m.Database || change.Snapshot != m.Time || change.Base != old.Time || change.Value != "3" {
+	if change.Format != 1 || change.Database != m.Database || change.Snapshot != m.Time || change.Base != old.Time ||
+		change.Value != "3" {
 		t.Errorf("change record %+v", change)
 	}
 	var keys struct {
@@ -460,7 +471,8 @@ func TestFormat1(t *testing.T) {
 		Keys     []struct{ ID, Name, Hash, Revoked string }
 	}
 	s.small("keys", &keys)
-	if keys.Format != 1 || keys.Sequence != 3 || len(keys.Keys) != 2 || keys.Keys[0].Revoked != "" || keys.Keys[1].Revoked == "" || len(keys.Keys[0].Hash) != 64 {
+	if keys.Format != 1 || keys.Sequence != 3 || len(keys.Keys) != 2 || keys.Keys[0].Revoked != "" ||
+		keys.Keys[1].Revoked == "" || len(keys.Keys[0].Hash) != 64 {
 		t.Errorf("key set %+v", keys)
 	}
 }

@@ -26,7 +26,8 @@ func (r Ref) Check(b []byte) error {
 // IsDamage reports whether err says that an object is not there, or not as it
 // should be; any other error means that this is not known.
 func IsDamage(err error) bool {
-	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrFormat)
+	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrTooLarge) ||
+		errors.Is(err, ErrFormat)
 }
 
 // ReadObject reads and checks the object that ref names. Bytes that are not the

@@ -109,7 +109,8 @@ func Sign(key Key, body []byte, keys ...SignKey) []byte {
 	}
 	var line signatureLine
 	for _, k := range keys {
-		line.Signatures = append(line.Signatures, signature{k.Trust().ID(), ed25519.Sign(k.key, signedMessage(key, body))})
+		line.Signatures = append(
+			line.Signatures, signature{k.Trust().ID(), ed25519.Sign(k.key, signedMessage(key, body))})
 	}
 	b, err := json.Marshal(line)
 	if err != nil {
@@ -131,7 +132,8 @@ func Unsigned(b []byte) []byte {
 // splitSigned returns a small object's encoding, and its line of signatures,
 // nil when there is none.
 func splitSigned(b []byte) (body, line []byte) {
-	if i := bytes.LastIndexByte(bytes.TrimSuffix(b, []byte{'\n'}), '\n') + 1; i > 0 && bytes.HasPrefix(b[i:], []byte(signatureStart)) {
+	if i := bytes.LastIndexByte(bytes.TrimSuffix(b, []byte{'\n'}), '\n') + 1; i > 0 &&
+		bytes.HasPrefix(b[i:], []byte(signatureStart)) {
 		return b[:i], b[i:]
 	}
 	return b, nil
@@ -159,7 +161,8 @@ type Trust []TrustKey
 func (t Trust) Verify(key Key, b []byte) error {
 	body, line := splitSigned(b)
 	if line == nil {
-		return fmt.Errorf("%w: %s is not signed, and only what is signed is trusted: use builder sign, or give no key", ErrSignature, key)
+		return fmt.Errorf(
+			"%w: %s is not signed, and only what is signed is trusted: use builder sign, or give no key", ErrSignature, key)
 	}
 	var s signatureLine
 	if err := json.Unmarshal(line, &s); err != nil {

@@ -19,7 +19,8 @@ func TestChecksum(t *testing.T) {
 		Manifest: Ref{Digest: digest, Size: 100},
 	}
 	numbered := Numbered{Store: pointer.Store, Number: 12}
-	change := &Change{Format: Format, Numbered: numbered, Database: "d", Time: at, Snapshot: at, Base: at, Value: "-2.5"}
+	change := &Change{
+		Format: Format, Numbered: numbered, Database: "d", Time: at, Snapshot: at, Base: at, Value: "-2.5"}
 	keys := &KeySet{Format: Format, Numbered: numbered, Keys: []KeyEntry{keyEntry(1)}}
 	identity := &Identity{Format: Format, Store: pointer.Store}
 	for name, c := range map[string]struct {
@@ -74,7 +75,8 @@ func TestChecksum(t *testing.T) {
 		if _, err := c.again([]byte(withoutSum(c.encoded))); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s without a checksum: %v", name, err)
 		}
-		for from, tos := range map[string][]string{`:12,`: {`:9007199254740993,`, `:18446744073709551615,`}, `:4711,`: {`:9007199254740993,`}, pointer.Store: {"", "x", strings.ToUpper(pointer.Store)}} {
+		for from, tos := range map[string][]string{`:12,`: {`:9007199254740993,`, `:18446744073709551615,`},
+			`:4711,`: {`:9007199254740993,`}, pointer.Store: {"", "x", strings.ToUpper(pointer.Store)}} {
 			for _, to := range tos {
 				bad := strings.Replace(withoutSum(c.encoded), from, to, 1)
 				if _, err := c.again(withSum(bad)); bad != withoutSum(c.encoded) && !errors.Is(err, ErrCorrupt) {
@@ -82,7 +84,8 @@ func TestChecksum(t *testing.T) {
 				}
 			}
 		}
-		if got, err := c.again(Sign(CurrentKey, c.encoded, SignKey{key: make([]byte, 64)})); err != nil || !bytes.Equal(got, c.encoded) {
+		if got, err := c.again(Sign(CurrentKey, c.encoded, SignKey{key: make([]byte, 64)})); err != nil ||
+			!bytes.Equal(got, c.encoded) {
 			t.Errorf("%s with a line of signatures: %s, %v", name, got, err)
 		}
 	}

@@ -10,10 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/internal/selftest"
+	"golang.org/x/sys/unix"
 )
 
 // The store's own files; no key's segment begins with a dot.

@@ -17,9 +17,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"example.com/marketdata/artifacts"
+	"golang.org/x/sync/errgroup"
 )
 
 // swapper, in the environment, makes the test binary a process that swaps.
@@ -65,7 +64,8 @@ func increment(ctx context.Context, s *Store) error {
 		if err != nil {
 			return err
 		}
-		if _, err := s.Swap(ctx, artifacts.CurrentKey, v, strconv.AppendInt(nil, int64(n+1), 10)); !errors.Is(err, artifacts.ErrConflict) {
+		if _, err := s.Swap(ctx, artifacts.CurrentKey, v, strconv.AppendInt(nil, int64(n+1), 10)); !errors.Is(
+			err, artifacts.ErrConflict) {
 			return err
 		}
 	}
@@ -192,7 +192,10 @@ func TestMissingFolder(t *testing.T) {
 	for name, err := range map[string]error{
 		"reader's Get": read(),
 		"Get":          func() error { _, _, err := s.Get(ctx, artifacts.CurrentKey, 10); return err }(),
-		"GetIf":        func() error { _, _, err := s.GetIf(ctx, artifacts.MustKey("objects/ab/cd"), "v", 10); return err }(),
+		"GetIf": func() error {
+			_, _, err := s.GetIf(ctx, artifacts.MustKey("objects/ab/cd"), "v", 10)
+			return err
+		}(),
 		"Put":          s.Put(ctx, artifacts.MustKey("objects/ab/ef"), nil),
 		"Sync":         s.Sync(ctx),
 		"Swap":         func() error { _, err := s.Swap(ctx, artifacts.CurrentKey, "", nil); return err }(),
@@ -232,7 +235,8 @@ func TestStale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, age := range map[string]time.Duration{"old": time.Hour + time.Minute, "young": time.Hour - time.Minute, "now": 0} {
+	for name, age := range map[string]time.Duration{
+		"old": time.Hour + time.Minute, "young": time.Hour - time.Minute, "now": 0} {
 		p := filepath.Join(root, tempFolder, name)
 		if err := os.WriteFile(p, []byte("half"), 0o644); err != nil {
 			t.Fatal(err)
@@ -406,14 +410,16 @@ func TestFailedSync(t *testing.T) {
 	}
 	r := record(s)
 	r.fail = tempFolder
-	if _, err := s.Swap(ctx, artifacts.CurrentKey, v, []byte("two")); err == nil || errors.Is(err, artifacts.ErrConflict) {
+	if _, err := s.Swap(ctx, artifacts.CurrentKey, v, []byte("two")); err == nil ||
+		errors.Is(err, artifacts.ErrConflict) {
 		t.Errorf("Swap whose file could not be written: %v", err)
 	}
 	if b, got, err := s.Get(ctx, artifacts.CurrentKey, 10); err != nil || string(b) != "one" || got != v {
 		t.Errorf("after it current is %q of version %q, %v", b, got, err)
 	}
 	r.fail = "."
-	if _, err := s.Swap(ctx, artifacts.CurrentKey, v, []byte("two")); err == nil || errors.Is(err, artifacts.ErrConflict) {
+	if _, err := s.Swap(ctx, artifacts.CurrentKey, v, []byte("two")); err == nil ||
+		errors.Is(err, artifacts.ErrConflict) {
 		t.Errorf("Swap that may not last: %v", err)
 	}
 }
@@ -537,10 +543,12 @@ func TestForeign(t *testing.T) {
 	if err != nil || !slices.Equal(got, []string{"objects/ab/1"}) {
 		t.Errorf("List gives %v, %v", got, err)
 	}
-	if err := s.Put(ctx, artifacts.MustKey("objects/ab"), []byte("x")); err == nil || errors.Is(err, artifacts.ErrConflict) {
+	if err := s.Put(ctx, artifacts.MustKey("objects/ab"), []byte("x")); err == nil ||
+		errors.Is(err, artifacts.ErrConflict) {
 		t.Errorf("Put over a folder: %v", err)
 	}
-	if err := s.Put(ctx, artifacts.MustKey("objects/ab/1/2"), []byte("x")); err == nil || errors.Is(err, artifacts.ErrConflict) {
+	if err := s.Put(ctx, artifacts.MustKey("objects/ab/1/2"), []byte("x")); err == nil ||
+		errors.Is(err, artifacts.ErrConflict) {
 		t.Errorf("Put below an object: %v", err)
 	}
 	if _, _, err := s.Get(ctx, artifacts.MustKey("objects/ab/1/2"), 10); !errors.Is(err, artifacts.ErrNotFound) {

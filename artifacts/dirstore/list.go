@@ -43,7 +43,9 @@ func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) 
 
 // visit looks at one file or folder of a walk; info is nil when it is not an
 // object.
-func (s *Store) visit(ctx context.Context, p string, d fs.DirEntry, err error) (info fs.FileInfo, key artifacts.Key, _ error) {
+func (s *Store) visit(
+	ctx context.Context, p string, d fs.DirEntry, err error,
+) (info fs.FileInfo, key artifacts.Key, _ error) {
 	if err == nil {
 		err = ctx.Err()
 	}

@@ -11,11 +11,10 @@ import (
 	"path"
 	"path/filepath"
 
-	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/internal/durable"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 )
 
 // Put implements artifacts.Store.

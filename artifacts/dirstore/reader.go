@@ -10,10 +10,9 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/zeebo/xxh3"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/internal/durable"
+	"github.com/zeebo/xxh3"
 )
 
 // Reader is an artifacts.Reader of a folder. It needs to read the folder and
@@ -43,7 +42,9 @@ func (r *Reader) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byt
 }
 
 // GetIf implements artifacts.Reader.
-func (r *Reader) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+func (r *Reader) GetIf(
+	ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
+) ([]byte, artifacts.Version, error) {
 	if err := ready(ctx, key); err != nil {
 		return nil, "", fmt.Errorf("get %.100s: %w", key, err)
 	}

@@ -10,13 +10,14 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"example.com/marketdata/artifacts"
+	"golang.org/x/sys/unix"
 )
 
 // Swap implements artifacts.Store.
-func (s *Store) Swap(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte) (artifacts.Version, error) {
+func (s *Store) Swap(
+	ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
+) (artifacts.Version, error) {
 	err := ready(ctx, key)
 	if err == nil {
 		err = s.locked(ctx, func() error { return s.replace(key, old, data) })

@@ -77,7 +77,9 @@ func (s *Store) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte
 }
 
 // GetIf implements artifacts.Reader. The bytes are the caller's own.
-func (s *Store) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+func (s *Store) GetIf(
+	ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
+) ([]byte, artifacts.Version, error) {
 	if err := ready(ctx, "get", key); err != nil {
 		return nil, "", err
 	}
@@ -90,7 +92,8 @@ func (s *Store) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Ve
 	case o.version == known:
 		return nil, "", fmt.Errorf("get %s: %w", key, artifacts.ErrNotModified)
 	case int64(len(o.data)) > limit:
-		return nil, "", fmt.Errorf("get %s: %w: %d bytes, at most %d are taken", key, artifacts.ErrTooLarge, len(o.data), limit)
+		return nil, "",
+			fmt.Errorf("get %s: %w: %d bytes, at most %d are taken", key, artifacts.ErrTooLarge, len(o.data), limit)
 	}
 	return append([]byte{}, o.data...), o.version, nil
 }
@@ -126,7 +129,9 @@ func (s *Store) Sync(ctx context.Context) error {
 }
 
 // Swap implements artifacts.Store. It copies data.
-func (s *Store) Swap(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte) (artifacts.Version, error) {
+func (s *Store) Swap(
+	ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
+) (artifacts.Version, error) {
 	if err := ready(ctx, "swap", key); err != nil {
 		return "", err
 	}

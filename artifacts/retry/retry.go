@@ -23,9 +23,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
-
 	"example.com/marketdata/artifacts"
+	"github.com/cenkalti/backoff/v5"
 )
 
 // Options bound the retries of one call. The zero value of each field means
@@ -83,7 +82,8 @@ type reader struct {
 // final reports whether another try would end the same way.
 func final(err error) bool {
 	return errors.Is(err, artifacts.ErrNotFound) || errors.Is(err, artifacts.ErrConflict) ||
-		errors.Is(err, artifacts.ErrNotModified) || errors.Is(err, artifacts.ErrTooLarge) || errors.Is(err, artifacts.ErrNoAccess) || errors.Is(err, fs.ErrPermission)
+		errors.Is(err, artifacts.ErrNotModified) || errors.Is(err, artifacts.ErrTooLarge) ||
+		errors.Is(err, artifacts.ErrNoAccess) || errors.Is(err, fs.ErrPermission)
 }
 
 // do calls try until it succeeds, its error is final or a
@@ -99,7 +99,8 @@ func (r *reader) do(ctx context.Context, call, key string, try func() error) err
 	}
 	warn := func(err error, wait time.Duration) {
 		if r.o.Log != nil {
-			r.o.Log.WarnContext(ctx, "store call failed, trying again", "call", call, "key", key, "err", err, "wait", wait)
+			r.o.Log.WarnContext(
+				ctx, "store call failed, trying again", "call", call, "key", key, "err", err, "wait", wait)
 		}
 	}
 	tries := r.o.Tries
@@ -134,7 +135,9 @@ func (r *reader) Get(ctx context.Context, key artifacts.Key, limit int64) (b []b
 	return b, v, err
 }
 
-func (r *reader) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64) (b []byte, v artifacts.Version, err error) {
+func (r *reader) GetIf(
+	ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
+) (b []byte, v artifacts.Version, err error) {
 	err = r.do(ctx, "get", key.String(), func() (err error) {
 		b, v, err = r.inner.GetIf(ctx, key, known, limit)
 		return err
@@ -153,7 +156,9 @@ func (s *store) Put(ctx context.Context, key artifacts.Key, data []byte) error {
 
 func (s *store) Sync(ctx context.Context) error { return s.inner.Sync(ctx) }
 
-func (s *store) Swap(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte) (artifacts.Version, error) {
+func (s *store) Swap(
+	ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
+) (artifacts.Version, error) {
 	return s.inner.Swap(ctx, key, old, data)
 }
 

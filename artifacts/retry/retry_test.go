@@ -83,7 +83,8 @@ func TestTries(t *testing.T) {
 
 	// A reader has the same bounds.
 	faults.Reset()
-	if _, _, err := retry.NewReader(faults, o).Get(ctx, artifacts.CurrentKey, 10); !errors.Is(err, faultstore.ErrFault) || faults.Counts()[faultstore.Get].Calls != 4 {
+	if _, _, err := retry.NewReader(faults, o).Get(ctx, artifacts.CurrentKey, 10); !errors.Is(
+		err, faultstore.ErrFault) || faults.Counts()[faultstore.Get].Calls != 4 {
 		t.Errorf("reader: %v after %v", err, faults.Counts())
 	}
 
@@ -99,13 +100,15 @@ func TestTries(t *testing.T) {
 	conflict := s.Put(ctx, artifacts.MustKey("objects/ab/cd"), []byte("x"))
 	_, _, tooLarge := s.Get(ctx, artifacts.MustKey("objects/ab/cd"), -1)
 	for _, c := range []struct{ err, want error }{
-		{err, artifacts.ErrNotFound}, {unchanged, artifacts.ErrNotModified}, {conflict, artifacts.ErrConflict}, {tooLarge, artifacts.ErrTooLarge},
+		{err, artifacts.ErrNotFound}, {unchanged, artifacts.ErrNotModified}, {conflict, artifacts.ErrConflict},
+		{tooLarge, artifacts.ErrTooLarge},
 	} {
 		if !errors.Is(c.err, c.want) {
 			t.Errorf("got %v, want %v", c.err, c.want)
 		}
 	}
-	if c := faults.Counts(); c[faultstore.Get].Calls != 3 || c[faultstore.GetIf].Calls != 1 || c[faultstore.Put].Calls != 2 {
+	if c := faults.Counts(); c[faultstore.Get].Calls != 3 || c[faultstore.GetIf].Calls != 1 ||
+		c[faultstore.Put].Calls != 2 {
 		t.Errorf("answers were asked for again: %v", c)
 	}
 }

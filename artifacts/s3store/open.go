@@ -12,11 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"example.com/marketdata/artifacts"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/minio/minio-go/v7/pkg/s3utils"
-
-	"example.com/marketdata/artifacts"
 )
 
 // Bounds of a request's steps. None is a bound of the whole: that is the
@@ -79,7 +78,8 @@ func Open(address string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store %q: %w", address, err)
 	}
-	return &Store{client: client, transport: transport, clock: clock, bucket: a.bucket, prefix: a.prefix, signer: signer}, nil
+	return &Store{
+		client: client, transport: transport, clock: clock, bucket: a.bucket, prefix: a.prefix, signer: signer}, nil
 }
 
 // CreateBucket makes the bucket that address names, for a server that was just
@@ -218,7 +218,8 @@ func (o Options) credentials() (_ *credentials.Credentials, from string, _ error
 	c, from := o.Credentials, "the given credentials"
 	if c == nil {
 		from = "AWS_ACCESS_KEY_ID"
-		c = &Credentials{os.Getenv("AWS_ACCESS_KEY_ID"), os.Getenv("AWS_SECRET_ACCESS_KEY"), os.Getenv("AWS_SESSION_TOKEN")}
+		c = &Credentials{
+			os.Getenv("AWS_ACCESS_KEY_ID"), os.Getenv("AWS_SECRET_ACCESS_KEY"), os.Getenv("AWS_SESSION_TOKEN")}
 	}
 	switch {
 	case c.AccessKeyID != "" && c.SecretAccessKey != "":
@@ -228,7 +229,8 @@ func (o Options) credentials() (_ *credentials.Credentials, from string, _ error
 	case c.SecretAccessKey != "":
 		return nil, "", errors.New("AWS_SECRET_ACCESS_KEY is set and AWS_ACCESS_KEY_ID is not")
 	}
-	return credentials.New(&role{IAM: credentials.IAM{Client: &http.Client{Timeout: roleTimeout}}}), "this machine's role", nil
+	return credentials.New(&role{IAM: credentials.IAM{Client: &http.Client{Timeout: roleTimeout}}}),
+		"this machine's role", nil
 }
 
 // role says where credentials were looked for when there are none.
@@ -239,7 +241,8 @@ type role struct {
 func (r *role) RetrieveWithCredContext(c *credentials.CredContext) (credentials.Value, error) {
 	v, err := r.IAM.RetrieveWithCredContext(c)
 	if err != nil {
-		return v, fmt.Errorf("%w: no credentials: AWS_ACCESS_KEY_ID is not set, and this machine has no role: %w", artifacts.ErrNoAccess, err)
+		return v, fmt.Errorf("%w: no credentials: AWS_ACCESS_KEY_ID is not set, and this machine has no role: %w",
+			artifacts.ErrNoAccess, err)
 	}
 	return v, nil
 }

@@ -19,16 +19,18 @@ func TestParse(t *testing.T) {
 	local := address{bucket: "bucket", host: "127.0.0.1:9000", region: "us-east-1", pathStyle: true}
 	with := func(a address, change func(*address)) address { change(&a); return a }
 	for in, want := range map[string]address{
-		"s3://bucket":                                           amazon,
-		"s3://bucket/":                                          amazon,
-		"s3://bucket/a/b":                                       with(amazon, func(a *address) { a.prefix = "a/b/" }),
-		"s3://bucket/a%20b/":                                    with(amazon, func(a *address) { a.prefix = "a b/" }),
-		"s3://bucket?region=eu-west-1":                          with(amazon, func(a *address) { a.region = "eu-west-1" }),
-		"s3://bucket?path-style=true":                           with(amazon, func(a *address) { a.pathStyle = true }),
-		"s3://bucket?endpoint=http://127.0.0.1:9000":            local,
-		"s3://bucket/?endpoint=http://127.0.0.1:9000/":          local,
-		"s3://bucket?endpoint=http%3A%2F%2F127.0.0.1%3A9000":    local,
-		"s3://bucket/x?endpoint=http://127.0.0.1:9000&region=r": with(local, func(a *address) { a.prefix, a.region = "x/", "r" }),
+		"s3://bucket":        amazon,
+		"s3://bucket/":       amazon,
+		"s3://bucket/a/b":    with(amazon, func(a *address) { a.prefix = "a/b/" }),
+		"s3://bucket/a%20b/": with(amazon, func(a *address) { a.prefix = "a b/" }),
+		"s3://bucket?region=eu-west-1": with(
+			amazon, func(a *address) { a.region = "eu-west-1" }),
+		"s3://bucket?path-style=true":                        with(amazon, func(a *address) { a.pathStyle = true }),
+		"s3://bucket?endpoint=http://127.0.0.1:9000":         local,
+		"s3://bucket/?endpoint=http://127.0.0.1:9000/":       local,
+		"s3://bucket?endpoint=http%3A%2F%2F127.0.0.1%3A9000": local,
+		"s3://bucket/x?endpoint=http://127.0.0.1:9000&region=r": with(
+			local, func(a *address) { a.prefix, a.region = "x/", "r" }),
 		"s3://bucket?endpoint=https://s3.example.com&path-style=false": with(local, func(a *address) {
 			a.host, a.secure, a.pathStyle = "s3.example.com", true, false
 		}),

@@ -16,11 +16,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/minio/minio-go/v7"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/internal/selftest"
 	"example.com/marketdata/internal/outside"
+	"github.com/minio/minio-go/v7"
 )
 
 // Store is an artifacts.Store in a bucket; see the package's comment.
@@ -79,7 +78,8 @@ func (s *Store) classify(err error) error {
 	var wrong string
 	switch answer.Code {
 	case minio.NoSuchBucket:
-		wrong = fmt.Sprintf("there is no bucket %q at %s: make it there, or mend the address", s.bucket, s.client.EndpointURL())
+		wrong = fmt.Sprintf(
+			"there is no bucket %q at %s: make it there, or mend the address", s.bucket, s.client.EndpointURL())
 	case "InvalidAccessKeyId":
 		wrong = fmt.Sprintf("%s knows no access key like that of %s", s.client.EndpointURL(), s.signer)
 	case "SignatureDoesNotMatch":
@@ -87,12 +87,14 @@ func (s *Store) classify(err error) error {
 	case "ExpiredToken", "InvalidToken":
 		wrong = fmt.Sprintf("the session token beside the access key of %s is not in force", s.signer)
 	case "RequestTimeTooSkewed":
-		wrong = fmt.Sprintf("the clocks of this machine and of %s are more than 15 minutes apart: set them right", s.client.EndpointURL())
+		wrong = fmt.Sprintf(
+			"the clocks of this machine and of %s are more than 15 minutes apart: set them right", s.client.EndpointURL())
 	case minio.AccessDenied:
 		wrong = fmt.Sprintf("the access key of %s may not do this in bucket %q", s.signer, s.bucket)
 	default:
 		if answer.StatusCode == http.StatusBadRequest && !document {
-			err = fmt.Errorf("%w; is %s the right address, with or without TLS (https://)?", err, s.client.EndpointURL())
+			err = fmt.Errorf(
+				"%w; is %s the right address, with or without TLS (https://)?", err, s.client.EndpointURL())
 		}
 		return err
 	}
@@ -112,7 +114,9 @@ func (s *Store) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte
 }
 
 // GetIf implements artifacts.Reader.
-func (s *Store) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+func (s *Store) GetIf(
+	ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
+) ([]byte, artifacts.Version, error) {
 	err := ready(ctx, key)
 	var b []byte
 	var v artifacts.Version
@@ -186,7 +190,9 @@ func readBody(body io.Reader, size, limit int64) ([]byte, error) {
 // write writes an object if its version is old, a zero old meaning that there
 // is none, and returns the new version. The error is errRefused when the
 // condition does not hold, and may be ErrNotFound for an old that is not zero.
-func (s *Store) write(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte) (artifacts.Version, error) {
+func (s *Store) write(
+	ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
+) (artifacts.Version, error) {
 	opts := minio.PutObjectOptions{
 		DisableContentSha256: true, // of each chunk; the whole is signed
 	}
@@ -196,7 +202,8 @@ func (s *Store) write(ctx context.Context, key artifacts.Key, old artifacts.Vers
 		opts.SetMatchETag(string(old))
 	}
 	sum := sha256.Sum256(data)
-	info, err := s.client.PutObject(ctx, s.bucket, s.prefix+key.String(), bytes.NewReader(data), int64(len(data)), "", hex.EncodeToString(sum[:]), opts)
+	info, err := s.client.PutObject(ctx, s.bucket, s.prefix+key.String(), bytes.NewReader(data), int64(len(data)), "",
+		hex.EncodeToString(sum[:]), opts)
 	if err = s.classify(err); errors.Is(err, artifacts.ErrNotModified) {
 		err = fmt.Errorf("%w: %v", errRefused, err) // MinIO once answered so
 	}
@@ -257,7 +264,9 @@ func (s *Store) Sync(ctx context.Context) error {
 }
 
 // Swap implements artifacts.Store.
-func (s *Store) Swap(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte) (artifacts.Version, error) {
+func (s *Store) Swap(
+	ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
+) (artifacts.Version, error) {
 	err := ready(ctx, key)
 	var v artifacts.Version
 	if err == nil {

@@ -12,11 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/s3store"
 	"example.com/marketdata/internal/lab/testserver"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -44,7 +43,8 @@ func wantUnknown(t *testing.T, s artifacts.Store) {
 		if err == nil {
 			t.Errorf("%s succeeds", name)
 		}
-		for _, answer := range []error{artifacts.ErrNotFound, artifacts.ErrConflict, artifacts.ErrNotModified, artifacts.ErrTooLarge} {
+		for _, answer := range []error{
+			artifacts.ErrNotFound, artifacts.ErrConflict, artifacts.ErrNotModified, artifacts.ErrTooLarge} {
 			if errors.Is(err, answer) {
 				t.Errorf("%s: %v is an answer about an object", name, err)
 			}
@@ -60,10 +60,12 @@ func TestAway(t *testing.T) {
 		server := start(t)
 		t.Run(server.Kind.String(), func(t *testing.T) {
 			t.Run("bucket", func(t *testing.T) {
-				wantUnknown(t, open(t, strings.Replace(server.URL(""), testserver.Bucket, "no-such-bucket", 1), server.Options()))
+				wantUnknown(t,
+					open(t, strings.Replace(server.URL(""), testserver.Bucket, "no-such-bucket", 1), server.Options()))
 			})
 			t.Run("credentials", func(t *testing.T) {
-				o := s3store.Options{Credentials: &s3store.Credentials{AccessKeyID: server.AccessKey, SecretAccessKey: "wrong"}}
+				o := s3store.Options{
+					Credentials: &s3store.Credentials{AccessKeyID: server.AccessKey, SecretAccessKey: "wrong"}}
 				wantUnknown(t, open(t, server.URL(""), o))
 			})
 			s := open(t, server.URL(""), server.Options())
@@ -76,7 +78,8 @@ func TestAway(t *testing.T) {
 			if err := server.Start(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if b, got, err := s.Get(t.Context(), artifacts.CurrentKey, 10); err != nil || string(b) != "one" || got != v {
+			if b, got, err := s.Get(t.Context(), artifacts.CurrentKey, 10); err != nil || string(b) != "one" ||
+				got != v {
 				t.Errorf("after the outage: %q of version %q, %v", b, got, err)
 			}
 		})
@@ -92,10 +95,13 @@ func TestSelfTest(t *testing.T) {
 		fake *fake
 		want string
 	}{
-		"none":       {&fake{}, ""},
-		"create":     {&fake{ignore: map[string]bool{"If-None-Match": true}}, "the store ignored If-None-Match: * of a write: a put of other bytes"},
-		"match":      {&fake{ignore: map[string]bool{"If-Match": true}}, "the store ignored If-Match of a write: a swap with an old version succeeded"},
-		"read":       {&fake{ignore: map[string]bool{"GET If-None-Match": true}}, "the store ignored If-None-Match of a read"},
+		"none": {&fake{}, ""},
+		"create": {&fake{ignore: map[string]bool{"If-None-Match": true}},
+			"the store ignored If-None-Match: * of a write: a put of other bytes"},
+		"match": {&fake{ignore: map[string]bool{"If-Match": true}},
+			"the store ignored If-Match of a write: a swap with an old version succeeded"},
+		"read": {
+			&fake{ignore: map[string]bool{"GET If-None-Match": true}}, "the store ignored If-None-Match of a read"},
 		"same ETag":  {&fake{sameTag: true}, "the store gave other bytes the same version"},
 		"look first": {&fake{look: &look}, "of 8 swaps of one version at once 8 succeeded, want 1"},
 		"not there": {&fake{answer: func(w http.ResponseWriter, r *http.Request) bool {
@@ -130,12 +136,15 @@ func TestAnswers(t *testing.T) {
 			fmt.Fprint(w, "<html><body><Code>NoSuchKey</Code></body></html>")
 			return true
 		},
-		"a 404 without a body": func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(http.StatusNotFound); return true },
-		"no such bucket":       status(http.StatusNotFound, "NoSuchBucket"),
-		"forbidden":            status(http.StatusForbidden, "AccessDenied"),
-		"internal error":       status(http.StatusInternalServerError, "InternalError"),
-		"slow down":            status(http.StatusServiceUnavailable, "SlowDown"),
-		"no answer":            func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) },
+		"a 404 without a body": func(w http.ResponseWriter, _ *http.Request) bool {
+			w.WriteHeader(http.StatusNotFound)
+			return true
+		},
+		"no such bucket": status(http.StatusNotFound, "NoSuchBucket"),
+		"forbidden":      status(http.StatusForbidden, "AccessDenied"),
+		"internal error": status(http.StatusInternalServerError, "InternalError"),
+		"slow down":      status(http.StatusServiceUnavailable, "SlowDown"),
+		"no answer":      func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -159,10 +168,14 @@ func TestAnswers(t *testing.T) {
 // TestNoAccess: what is wrong with bucket or credentials is said by name.
 func TestNoAccess(t *testing.T) {
 	for code, want := range map[string]string{
-		"NoSuchBucket": `no bucket "bucket" at http://`, "InvalidAccessKeyId": "of the given credentials", "SignatureDoesNotMatch": "secret key",
-		"ExpiredToken": "session token", "AccessDenied": `in bucket "bucket"`, "SlowDown": "",
+		"NoSuchBucket": `no bucket "bucket" at http://`, "InvalidAccessKeyId": "of the given credentials",
+		"SignatureDoesNotMatch": "secret key",
+		"ExpiredToken":          "session token", "AccessDenied": `in bucket "bucket"`, "SlowDown": "",
 	} {
-		f := &fake{answer: func(w http.ResponseWriter, _ *http.Request) bool { fail(w, http.StatusForbidden, code); return true }}
+		f := &fake{answer: func(w http.ResponseWriter, _ *http.Request) bool {
+			fail(w, http.StatusForbidden, code)
+			return true
+		}}
 		_, _, err := f.open(t).Get(t.Context(), artifacts.CurrentKey, 10)
 		if errors.Is(err, artifacts.ErrNoAccess) != (want != "") || !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%s: %v", code, err)
@@ -388,7 +401,8 @@ func TestList(t *testing.T) {
 		f.objects[key] = nil
 	}
 	var got []string
-	if err := s.List(t.Context(), "", func(i artifacts.Info) error { got = append(got, i.Key.String()); return nil }); err != nil {
+	if err := s.List(
+		t.Context(), "", func(i artifacts.Info) error { got = append(got, i.Key.String()); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if fmt.Sprint(got) != "[a]" {
@@ -398,7 +412,8 @@ func TestList(t *testing.T) {
 
 // TestRole: without keys in the environment the role's are used.
 func TestRole(t *testing.T) {
-	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"} {
+	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
+		"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"} {
 		t.Setenv(name, "")
 	}
 	given := true
@@ -427,7 +442,8 @@ func TestRole(t *testing.T) {
 	if err := get(); !errors.Is(err, artifacts.ErrNotFound) {
 		t.Fatal(err)
 	}
-	if !strings.Contains(seen.Get("Authorization"), "Credential=role-id/") || seen.Get("X-Amz-Security-Token") != "role-token" {
+	if !strings.Contains(seen.Get("Authorization"), "Credential=role-id/") ||
+		seen.Get("X-Amz-Security-Token") != "role-token" {
 		t.Errorf("not signed with the role's credentials: %v", seen)
 	}
 
@@ -440,7 +456,8 @@ func TestRole(t *testing.T) {
 	}
 
 	t.Setenv("AWS_ACCESS_KEY_ID", "env-id")
-	if _, err := s3store.Open("s3://bucket", s3store.Options{}); err == nil || !strings.Contains(err.Error(), "AWS_SECRET_ACCESS_KEY is not") {
+	if _, err := s3store.Open("s3://bucket", s3store.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "AWS_SECRET_ACCESS_KEY is not") {
 		t.Errorf("with half of the credentials: %v", err)
 	}
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "env-secret")
@@ -448,7 +465,8 @@ func TestRole(t *testing.T) {
 	if err := get(); !errors.Is(err, artifacts.ErrNotFound) {
 		t.Fatal(err)
 	}
-	if !strings.Contains(seen.Get("Authorization"), "Credential=env-id/") || seen.Get("X-Amz-Security-Token") != "env-token" {
+	if !strings.Contains(seen.Get("Authorization"), "Credential=env-id/") ||
+		seen.Get("X-Amz-Security-Token") != "env-token" {
 		t.Errorf("not signed with the environment's credentials: %v", seen)
 	}
 }

@@ -35,7 +35,8 @@ func Unsigned(ctx context.Context, s artifacts.Reader) error {
 			return fmt.Errorf("is the store signed: %w", err)
 		}
 		if by, is := artifacts.SignedBy(b); is {
-			return fmt.Errorf("%w: %s by key %s; give --sign-key FILE, or end signing with builder sign --off", ErrSigned, o, strings.Join(by, ", "))
+			return fmt.Errorf("%w: %s by key %s; give --sign-key FILE, or end signing with builder sign --off",
+				ErrSigned, o, strings.Join(by, ", "))
 		}
 	}
 	return nil
@@ -57,12 +58,16 @@ func (r reader) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte
 	return r.verified(key, b, v, err)
 }
 
-func (r reader) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+func (r reader) GetIf(
+	ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
+) ([]byte, artifacts.Version, error) {
 	b, v, err := r.Reader.GetIf(ctx, key, known, limit)
 	return r.verified(key, b, v, err)
 }
 
-func (r reader) verified(key artifacts.Key, b []byte, v artifacts.Version, err error) ([]byte, artifacts.Version, error) {
+func (r reader) verified(
+	key artifacts.Key, b []byte, v artifacts.Version, err error,
+) ([]byte, artifacts.Version, error) {
 	if err == nil && key.Signed() {
 		err = r.trust.Verify(key, b)
 	}
@@ -98,7 +103,9 @@ func (s store) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte,
 	return s.reader.Get(ctx, key, limit)
 }
 
-func (s store) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+func (s store) GetIf(
+	ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
+) ([]byte, artifacts.Version, error) {
 	if s.reader.trust == nil {
 		return s.Store.GetIf(ctx, key, known, limit)
 	}
@@ -117,7 +124,9 @@ func (s store) Put(ctx context.Context, key artifacts.Key, data []byte) error {
 	return s.Store.Put(ctx, key, data)
 }
 
-func (s store) Swap(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte) (artifacts.Version, error) {
+func (s store) Swap(
+	ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
+) (artifacts.Version, error) {
 	if key.Signed() {
 		if len(s.sign) == 0 {
 			if err := Unsigned(ctx, s.Store); err != nil {

@@ -101,7 +101,8 @@ func TestStateOfTheStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, written := range Cells {
-			if _, err := plain.Swap(ctx, written, "", []byte("{}\n")); !errors.Is(err, ErrSigned) || !strings.Contains(err.Error(), o.String()+" by key \""+old.Trust().ID()) {
+			if _, err := plain.Swap(ctx, written, "", []byte("{}\n")); !errors.Is(err, ErrSigned) ||
+				!strings.Contains(err.Error(), o.String()+" by key \""+old.Trust().ID()) {
 				t.Errorf("%s is signed, swap of %s: %v", o, written, err)
 			}
 		}
@@ -128,7 +129,8 @@ func TestStateOfTheStore(t *testing.T) {
 			t.Errorf("%s: the old key still counts: %v", o, err)
 		}
 		alone := []artifacts.SignKey{forger}
-		if renewed, err := Renew(ctx, Store(mem, alone, artifacts.Trust{forger.Trust()}), alone); !errors.Is(err, artifacts.ErrSignature) || renewed != nil {
+		if renewed, err := Renew(ctx, Store(mem, alone, artifacts.Trust{forger.Trust()}), alone); !errors.Is(
+			err, artifacts.ErrSignature) || renewed != nil {
 			t.Errorf("%s: a stranger renewed %q, %v", o, renewed, err)
 		}
 	}

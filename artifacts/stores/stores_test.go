@@ -18,7 +18,8 @@ import (
 func TestFile(t *testing.T) {
 	ctx := t.Context()
 	t.Chdir(t.TempDir())
-	for _, address := range []string{"file:store", "file:a/b", "file:./c%20d", "file:" + t.TempDir() + "/x", "file://" + t.TempDir() + "/y"} {
+	for _, address := range []string{
+		"file:store", "file:a/b", "file:./c%20d", "file:" + t.TempDir() + "/x", "file://" + t.TempDir() + "/y"} {
 		if _, err := stores.Open(ctx, address, stores.Options{}); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s is not there: %v", address, err)
 		}
@@ -68,7 +69,8 @@ func TestS3(t *testing.T) {
 	if err := s.Put(ctx, artifacts.MustKey("x"), []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	for address, want := range map[string]error{server.URL("a/b"): nil, server.URL("a"): artifacts.ErrNotFound, server.URL(""): artifacts.ErrNotFound} {
+	for address, want := range map[string]error{
+		server.URL("a/b"): nil, server.URL("a"): artifacts.ErrNotFound, server.URL(""): artifacts.ErrNotFound} {
 		r, err := stores.OpenReader(ctx, address)
 		if err != nil {
 			t.Fatal(err)

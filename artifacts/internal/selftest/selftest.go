@@ -36,7 +36,8 @@ const cleanup = 10 * time.Second
 // or the error that kept it from finding out.
 func Run(ctx context.Context, s artifacts.Store, n Names) (err error) {
 	base := "selftest-" + rand.Text() + "-"
-	put, moving, absent := artifacts.ProbeKey(base+"put"), artifacts.ProbeKey(base+"moving"), artifacts.ProbeKey(base+"absent")
+	put, moving, absent := artifacts.ProbeKey(base+"put"), artifacts.ProbeKey(base+"moving"),
+		artifacts.ProbeKey(base+"absent")
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
 		defer cancel()
@@ -143,7 +144,8 @@ func race(ctx context.Context, s artifacts.Store, n Names, key artifacts.Key, ol
 		}
 	}
 	if wins != 1 {
-		return fmt.Errorf("%s is not honoured: of %d swaps of one version at once %d succeeded, want 1", n.Match, racers, wins)
+		return fmt.Errorf(
+			"%s is not honoured: of %d swaps of one version at once %d succeeded, want 1", n.Match, racers, wins)
 	}
 	return holds(ctx, s, n.Match, key, data[winner])
 }
