@@ -166,6 +166,7 @@ func TestBucketsStay(t *testing.T) {
 type flaky struct {
 	*memstore.Store
 	err   atomic.Pointer[error]
+	hangs atomic.Bool // instead of failing at once
 	asked atomic.Int64
 }
 
@@ -174,6 +175,9 @@ func newFlaky() *flaky { return &flaky{Store: memstore.New()} }
 func (f *flaky) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, size int64) ([]byte, artifacts.Version, error) {
 	f.asked.Add(1)
 	if err := f.err.Load(); err != nil && *err != nil {
+		if f.hangs.Load() {
+			<-ctx.Done()
+		}
 		return nil, "", *err
 	}
 	return f.Store.GetIf(ctx, key, known, size)
@@ -319,37 +323,44 @@ func TestKeptSet(t *testing.T) {
 	}
 }
 
-// TestRun: a change is in force within ten seconds while the store answers,
-// also after a long outage, and a store that is away is not asked more often.
+// TestRun: a change is in force within ten seconds while the store answers, and within a second
+// after an outage, however long it was and even if the store left requests hanging. A store that
+// is away is asked twice a second.
 func TestRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, keys := newFlaky(), new(Keys)
-		text, entry := newKey(t, 1)
-		w := NewWatcher(keys, Config{Reader: store})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { w.Run(ctx); close(done) }()
+	for _, hangs := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			store, keys := newFlaky(), new(Keys)
+			text, entry := newKey(t, 1)
+			w := NewWatcher(keys, Config{Reader: store})
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() { w.Run(ctx); close(done) }()
 
-		store.fail(errors.New("connection refused"))
-		time.Sleep(10 * time.Minute)
-		if asked := store.asked.Load(); asked > 101 || asked < 70 {
-			t.Errorf("asked %d times in ten minutes of outage", asked)
-		}
-		store.fail(nil)
-		store.put(t, set(entry).Encode())
-		time.Sleep(10 * time.Second)
-		if got := verdict(keys, text); got != Allowed {
-			t.Errorf("ten seconds after the store is back: %v", got)
-		}
-		entry.Revoked = time.Now()
-		store.put(t, set(entry).Encode())
-		time.Sleep(10 * time.Second)
-		if got := verdict(keys, text); got != Refused {
-			t.Errorf("ten seconds after it was revoked: %v", got)
-		}
-		cancel()
-		<-done
-	})
+			store.hangs.Store(hangs)
+			store.fail(errors.New("connection refused"))
+			time.Sleep(10 * time.Minute)
+			if asked := store.asked.Load(); asked > 1210 || asked < 1100 {
+				t.Errorf("asked %d times in ten minutes of outage", asked)
+			}
+			if got := w.Status(); got.LastError == "" {
+				t.Errorf("status during the outage: %+v", got)
+			}
+			store.fail(nil)
+			store.put(t, set(entry).Encode())
+			time.Sleep(time.Second)
+			if got := verdict(keys, text); got != Allowed || w.Status().State != upstream.Valid {
+				t.Errorf("a second after the store is back: %v, %+v", got, w.Status())
+			}
+			entry.Revoked = time.Now()
+			store.put(t, set(entry).Encode())
+			time.Sleep(10 * time.Second)
+			if got := verdict(keys, text); got != Refused {
+				t.Errorf("ten seconds after it was revoked: %v", got)
+			}
+			cancel()
+			<-done
+		})
+	}
 }
 
 // TestMaxAge: a set that the store has not confirmed for too long is not

@@ -13,6 +13,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/floor"
+	"example.com/marketdata/edge/follow"
 	"example.com/marketdata/edge/upstream"
 	"example.com/marketdata/internal/durable"
 )
@@ -24,8 +25,8 @@ const (
 	DefaultEvery = 2 * time.Second
 	// defaultTimeout bounds one question to the store.
 	defaultTimeout = 5 * time.Second
-	// maxPause bounds the pause after a row of faults: a store that is back is
-	// asked soon enough for the ten seconds.
+	// maxPause bounds the pause after a row of refused sets, and between reports that the
+	// store is away.
 	maxPause = 8 * time.Second
 )
 
@@ -69,8 +70,12 @@ type Status struct {
 
 // Watcher keeps a Keys in step with the store.
 type Watcher struct {
-	keys *Keys
-	cfg  Config
+	keys  *Keys
+	cfg   Config
+	cells follow.Cells
+
+	probeSlots chan struct{}
+	background sync.WaitGroup
 
 	known    artifacts.Version // of the set in force; of Run alone
 	believed bool              // the set in force came from the store
@@ -94,7 +99,10 @@ func NewWatcher(keys *Keys, cfg Config) *Watcher {
 	if cfg.Floor == nil {
 		cfg.Floor = floor.Open("", nil, nil)
 	}
-	return &Watcher{keys: keys, cfg: cfg, status: Status{Status: upstream.Start()}}
+	return &Watcher{
+		keys: keys, cfg: cfg, status: Status{Status: upstream.Start()}, probeSlots: make(chan struct{}, follow.MaxProbes),
+		cells: follow.Cells{Reader: cfg.Reader, Verify: cfg.Verify, Floor: cfg.Floor, Timeout: cfg.Timeout},
+	}
 }
 
 // Load puts the set in File in force, until the store answers. One that cannot
@@ -109,6 +117,11 @@ func (w *Watcher) load() error {
 	b, err := floor.ReadFile(w.cfg.File, artifacts.MaxKeySetSize)
 	if b == nil {
 		return err
+	}
+	if w.cfg.Verify != nil {
+		if err := w.cfg.Verify(artifacts.KeysKey, b); err != nil {
+			return fmt.Errorf("verify key set: %w", err)
+		}
 	}
 	set, err := w.parse(b)
 	if err != nil {
@@ -128,13 +141,20 @@ func (w *Watcher) load() error {
 
 // Run asks the store until ctx is done.
 func (w *Watcher) Run(ctx context.Context) {
+	defer w.background.Wait()
 	pause := w.cfg.Every
 	for {
-		if err := w.poll(ctx); err == nil {
+		err := w.poll(ctx)
+		if err == nil {
 			pause = w.cfg.Every
 		} else if ctx.Err() == nil {
 			w.fault(err)
 			pause = max(w.cfg.Every, min(2*pause, maxPause))
+		}
+		if follow.IsAway(err) && ctx.Err() == nil {
+			w.untilBack(ctx)
+			pause = w.cfg.Every
+			continue
 		}
 		// From 0.8 to 1 times the pause.
 		select {
@@ -145,14 +165,51 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 }
 
+// untilBack returns when the store, which is away, answers again, or ctx is done. It reports the
+// fault with longer and longer pauses meanwhile.
+func (w *Watcher) untilBack(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	known := w.known
+	probes := follow.Probe(ctx, min(follow.ProbeEvery, w.cfg.Every), w.probeSlots, w.background.Go,
+		func(ctx context.Context) error {
+			if err := w.cells.Learn(ctx); err != nil {
+				return err
+			}
+			if _, _, err := w.cells.Read(ctx, artifacts.KeysKey, known); err != nil {
+				return fmt.Errorf("read key set: %w", err)
+			}
+			return nil
+		})
+	pause := 2 * w.cfg.Every
+	report := time.After(pause)
+	var last error
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case last = <-probes:
+			if !follow.IsAway(last) {
+				return
+			}
+		case <-report:
+			pause = min(2*pause, max(w.cfg.Every, maxPause))
+			report = time.After(pause)
+			if last != nil {
+				w.fault(last)
+			}
+		}
+	}
+}
+
 // poll asks the store once.
 func (w *Watcher) poll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
 	defer cancel()
-	if err := w.cfg.Floor.Learn(ctx, w.small); err != nil {
+	if err := w.cells.Learn(ctx); err != nil {
 		return err
 	}
-	b, version, err := w.cfg.Reader.GetIf(ctx, artifacts.KeysKey, w.known, artifacts.MaxKeySetSize)
+	b, version, err := w.cells.Read(ctx, artifacts.KeysKey, w.known)
 	now := time.Now()
 	switch {
 	case errors.Is(err, artifacts.ErrNotModified) && w.believed:
@@ -173,6 +230,8 @@ func (w *Watcher) poll(ctx context.Context) error {
 		w.believed = true
 		w.confirm(now)
 		return nil
+	case err != nil && b != nil:
+		return fmt.Errorf("verify key set: %w", err)
 	case err != nil:
 		return fmt.Errorf("read key set: %w", err)
 	}
@@ -194,22 +253,8 @@ func (w *Watcher) poll(ctx context.Context) error {
 	return nil
 }
 
-// small reads what says which store this is.
-func (w *Watcher) small(ctx context.Context, key artifacts.Key) ([]byte, error) {
-	b, _, err := w.cfg.Reader.GetIf(ctx, key, "", artifacts.MaxPointerSize)
-	if err == nil && w.cfg.Verify != nil {
-		err = w.cfg.Verify(key, b)
-	}
-	return b, err
-}
-
 // parse returns a set that may be taken.
 func (w *Watcher) parse(b []byte) (*artifacts.KeySet, error) {
-	if w.cfg.Verify != nil {
-		if err := w.cfg.Verify(artifacts.KeysKey, b); err != nil {
-			return nil, fmt.Errorf("verify key set: %w", err)
-		}
-	}
 	set, err := artifacts.ParseKeySet(b)
 	if err != nil {
 		return nil, err

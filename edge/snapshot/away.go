@@ -2,38 +2,12 @@ package snapshot
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/follow"
 )
-
-const (
-	// probeEvery is the time between two probes of a store that is away. Edges see that
-	// it is back within this time of each other, and have to fetch and to verify a
-	// snapshot in what is left of a second. At rest an edge asks about as often.
-	probeEvery = 500 * time.Millisecond
-	// maxProbes bounds the probes that run at once: as many as begin within Timeout,
-	// and some, so that a store that hangs is asked by a fresh probe all the while.
-	maxProbes = 12
-)
-
-// awayError says that the store gave no answer about a small object.
-type awayError struct{ error }
-
-func (e awayError) Unwrap() error { return e.error }
-
-func isAway(err error) bool {
-	var e awayError
-	return errors.As(err, &e)
-}
-
-// answered reports whether err is an answer of the store.
-func answered(err error) bool {
-	return errors.Is(err, artifacts.ErrNotFound) || errors.Is(err, artifacts.ErrNotModified) ||
-		errors.Is(err, artifacts.ErrTooLarge)
-}
 
 // untilBack returns when the store, which is away, gives the pointer again. It asks
 // with short and even pauses, so that all edges of a fleet come back together, and
@@ -42,12 +16,21 @@ func answered(err error) bool {
 // longer and longer pauses, as often as the fault is reported.
 func (r *Refresher) untilBack(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
-	results := make(chan error)
 	reading := make(slots, 1)
 	defer func() { reading <- struct{}{} }() // what it reads belongs to the goroutine of Run
 	defer cancel()
-	probes := time.NewTicker(min(probeEvery, r.cfg.Poll))
-	defer probes.Stop()
+	known := r.pointer
+	probes := follow.Probe(ctx, min(follow.ProbeEvery, r.cfg.Poll), r.probeSlots, r.background.Go,
+		func(ctx context.Context) error {
+			r.Counters.Polls.Add(1)
+			if err := r.cells.Learn(ctx); err != nil {
+				return err
+			}
+			if _, _, err := r.cells.Read(ctx, artifacts.CurrentKey, known); err != nil {
+				return fmt.Errorf("pointer: %w", err)
+			}
+			return nil
+		})
 	reports := r.backOff()
 	report := time.After(reports.NextBackOff())
 	var last error
@@ -55,14 +38,12 @@ func (r *Refresher) untilBack(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case err := <-results:
-			if !isAway(err) {
+		case err := <-probes:
+			if !follow.IsAway(err) {
 				return
 			}
 			r.Counters.PollErrors.Add(1)
 			last = err
-		case <-probes.C:
-			r.beginProbe(ctx, results)
 		case <-report:
 			report = time.After(reports.NextBackOff())
 			if last != nil {
@@ -78,28 +59,4 @@ func (r *Refresher) untilBack(ctx context.Context) {
 			}
 		}
 	}
-}
-
-// beginProbe asks for the pointer in the background, unless too many do so already.
-func (r *Refresher) beginProbe(ctx context.Context, results chan<- error) {
-	select {
-	case r.probeSlots <- struct{}{}:
-	default:
-		return
-	}
-	r.Counters.Polls.Add(1)
-	known := r.pointer
-	r.background.Go(func() {
-		defer func() { <-r.probeSlots }()
-		err := r.learn(ctx)
-		if err == nil {
-			if _, _, err = r.small(ctx, artifacts.CurrentKey, known); err != nil {
-				err = fmt.Errorf("pointer: %w", err)
-			}
-		}
-		select {
-		case results <- err:
-		case <-ctx.Done():
-		}
-	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/edge/follow"
 	"example.com/marketdata/internal/lab/teststore"
 )
 
@@ -144,10 +145,10 @@ func TestOutage(t *testing.T) {
 			}
 			for i, o := range stores {
 				// The pointer twice a second, and what is asked a last time.
-				if n, most := o.asked.Load(), int64(length/probeEvery)+40; n > most {
+				if n, most := o.asked.Load(), int64(length/follow.ProbeEvery)+40; n > most {
 					t.Errorf("seed %d: %d requests in %v, want %d at most", seed, n, length, most)
 				}
-				if n := o.most.Load(); n > fetchers+maxProbes {
+				if n := o.most.Load(); n > fetchers+follow.MaxProbes {
 					t.Errorf("seed %d: %d requests at once", seed, n)
 				}
 				rigs[i].halt()

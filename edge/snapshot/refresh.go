@@ -15,6 +15,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/floor"
+	"example.com/marketdata/edge/follow"
 	"example.com/marketdata/edge/respcache"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/timeline"
@@ -85,6 +86,8 @@ type Refresher struct {
 	Counters  Counters
 	Responses respcache.Counters
 
+	cells follow.Cells
+
 	// Owned by the goroutine of Run.
 	warm    Warm
 	pointer artifacts.Version // of the last pointer that was handled
@@ -133,7 +136,8 @@ func NewRefresher(cfg Config) *Refresher {
 		cfg: cfg, kick: make(chan struct{}, 1), changed: make(chan struct{}), restored: make(chan struct{}),
 		status: Status{Status: upstream.Start()}, loading: map[artifacts.Digest]*load{},
 		line:         timeline.Timeline[*Snapshot]{Budget: cfg.FetchBudget},
-		historySlots: make(slots, historyFetchers), probeSlots: make(slots, maxProbes),
+		historySlots: make(slots, historyFetchers), probeSlots: make(slots, follow.MaxProbes),
+		cells: follow.Cells{Reader: cfg.Store, Verify: cfg.Verify, Floor: cfg.Floor, Timeout: cfg.Timeout},
 	}
 }
 
@@ -156,7 +160,7 @@ func (r *Refresher) Run(ctx context.Context, warm Warm) {
 	retry := r.backOff()
 	for ctx.Err() == nil {
 		err, changeErr := r.poll(ctx)
-		wait, gone := r.cfg.Poll*4/5+rand.N(r.cfg.Poll*2/5+1), isAway(err)
+		wait, gone := r.cfg.Poll*4/5+rand.N(r.cfg.Poll*2/5+1), follow.IsAway(err)
 		if err != nil {
 			wait = retry.NextBackOff()
 		} else {
@@ -199,7 +203,7 @@ func (r *Refresher) poll(ctx context.Context) (err, changeErr error) {
 		changeErr = r.pollChange(ctx)
 	}
 	err = r.pollPointer(ctx)
-	if !first && !isAway(err) {
+	if !first && !follow.IsAway(err) {
 		changeErr = r.pollChange(ctx)
 	}
 	return err, changeErr
@@ -207,10 +211,10 @@ func (r *Refresher) poll(ctx context.Context) (err, changeErr error) {
 
 // pollPointer reads the pointer and takes over a new snapshot.
 func (r *Refresher) pollPointer(ctx context.Context) error {
-	if err := r.learn(ctx); err != nil {
+	if err := r.cells.Learn(ctx); err != nil {
 		return err
 	}
-	b, version, err := r.small(ctx, artifacts.CurrentKey, r.pointer)
+	b, version, err := r.cells.Read(ctx, artifacts.CurrentKey, r.pointer)
 	switch {
 	case errors.Is(err, artifacts.ErrNotModified):
 		r.Counters.NotModified.Add(1)
@@ -246,30 +250,6 @@ func (r *Refresher) pollPointer(ctx context.Context) error {
 	}
 	r.pointer = version
 	return nil
-}
-
-// small reads a small object, and verifies its signature if Verify is set.
-func (r *Refresher) small(
-	ctx context.Context, key artifacts.Key, known artifacts.Version,
-) ([]byte, artifacts.Version, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
-	defer cancel()
-	b, v, err := r.cfg.Store.GetIf(ctx, key, known, artifacts.MaxPointerSize)
-	switch {
-	case err == nil && r.cfg.Verify != nil:
-		err = r.cfg.Verify(key, b)
-	case err != nil && !answered(err):
-		err = awayError{err}
-	}
-	return b, v, err
-}
-
-// learn finds out which store this is before anything of it is taken.
-func (r *Refresher) learn(ctx context.Context) error {
-	return r.cfg.Floor.Learn(ctx, func(ctx context.Context, key artifacts.Key) ([]byte, error) {
-		b, _, err := r.small(ctx, key, "")
-		return b, err
-	})
 }
 
 // follow takes over the snapshot that the pointer b names.
@@ -353,10 +333,10 @@ func (r *Refresher) open(raw []byte, ref artifacts.Ref) (*Snapshot, error) {
 // unreadable is null in answers; a store that cannot be asked leaves the last
 // one in force.
 func (r *Refresher) pollChange(ctx context.Context) error {
-	if err := r.learn(ctx); err != nil {
+	if err := r.cells.Learn(ctx); err != nil {
 		return err
 	}
-	b, version, err := r.small(ctx, artifacts.ChangeKey, r.change)
+	b, version, err := r.cells.Read(ctx, artifacts.ChangeKey, r.change)
 	var c *artifacts.Change
 	switch {
 	case errors.Is(err, artifacts.ErrNotModified):
