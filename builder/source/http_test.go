@@ -139,7 +139,7 @@ func TestHTTPReplaced(t *testing.T) {
 	}
 }
 
-func TestHTTPThatFails(t *testing.T) {
+func TestHTTPFails(t *testing.T) {
 	t.Setenv(authorizationEnv, "Bearer top-secret")
 	s := serveFeed(t, false)
 	_, port, _ := strings.Cut(s.Listener.Addr().String(), ":")

@@ -25,9 +25,9 @@ func paprika(t *testing.T) string {
 	return "coinpaprika:?base=" + url.QueryEscape(p.Serve(t)) + "&quota=none"
 }
 
-// TestCacheIsWanted: a build by hand of a live provider has the service's cache folder,
+// TestCacheRequired: a build by hand of a live provider has the service's cache folder,
 // or refuses, and nothing is forced past that.
-func TestCacheIsWanted(t *testing.T) {
+func TestCacheRequired(t *testing.T) {
 	dir := t.TempDir()
 	args := []string{"--source", paprika(t), "--store", "file:" + filepath.Join(dir, "store")}
 	cache := []string{"--source-cache", filepath.Join(dir, "cache")}

@@ -30,9 +30,9 @@ func replay(t testing.TB) func(dir string) *provider.Source {
 
 func TestSample(t *testing.T) { providertest.WantSample(t, replay(t)("testdata/sample")) }
 
-// TestLiveIsWhatIsReplayed: over the network, recorded and replayed, the feed is
+// TestLiveEqualsReplay: over the network, recorded and replayed, the feed is
 // the same, and every request has the key.
-func TestLiveIsWhatIsReplayed(t *testing.T) {
+func TestLiveEqualsReplay(t *testing.T) {
 	p := sampleProvider(t)
 	live := providertest.Open(t, open, providertest.RoundTrip(func(r *http.Request) (*http.Response, error) {
 		if r.URL.Scheme+r.URL.Host != "httpsrest.coincap.io" || r.Header.Get("Authorization") != "Bearer c4p-secret" ||

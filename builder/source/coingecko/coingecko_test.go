@@ -38,9 +38,9 @@ func over(t *testing.T, transport http.RoundTripper, rest string, vars ...string
 	return providertest.Open(t, open, transport, rest, vars...)
 }
 
-// TestLiveIsWhatIsReplayed: over the network, recorded and replayed, the feed is
+// TestLiveEqualsReplay: over the network, recorded and replayed, the feed is
 // the same.
-func TestLiveIsWhatIsReplayed(t *testing.T) {
+func TestLiveEqualsReplay(t *testing.T) {
 	base := sampleProvider(t).Serve(t) + api
 	live := providertest.Files(t, openTest(t, "?details=on&rate=60000&base="+base, "COINGECKO_PRO_API_KEY=k"))
 	dir := filepath.Join(t.TempDir(), "recording")

@@ -62,9 +62,9 @@ func replay(t testing.TB) func(dir string) *provider.Source {
 
 func TestSample(t *testing.T) { providertest.WantSample(t, replay(t)("testdata/sample")) }
 
-// TestLiveIsWhatIsReplayed: over the network, recorded and replayed, the feed is
+// TestLiveEqualsReplay: over the network, recorded and replayed, the feed is
 // the same.
-func TestLiveIsWhatIsReplayed(t *testing.T) {
+func TestLiveEqualsReplay(t *testing.T) {
 	providertest.LiveIsReplayed(t, over(t, sampleProvider(t), "?coins=all&slow=20&rate=60000"), replay(t))
 }
 

@@ -33,9 +33,9 @@ func over(t testing.TB, p *providertest.Provider, rest string, vars ...string) *
 	return providertest.Open(t, open, p.Transport(), rest, vars...)
 }
 
-// TestLiveIsWhatIsReplayed: over the network, recorded and replayed, the feed is
+// TestLiveEqualsReplay: over the network, recorded and replayed, the feed is
 // the same.
-func TestLiveIsWhatIsReplayed(t *testing.T) {
+func TestLiveEqualsReplay(t *testing.T) {
 	live := openTest(t, "?base="+sampleProvider(t).Serve(t)+"/v1")
 	providertest.LiveIsReplayed(t, live, func(dir string) *provider.Source { return openTest(t, "?replay="+dir) })
 }

@@ -187,8 +187,8 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 	}
 }
 
-// TestRetryAfterHoldsAll: the pause that one answer asks for holds for all
-// requests, and what is too long is not waited for.
+// TestRetryAfterHoldsAll: the pause that one answer asks for applies to all requests, and
+// a request does not wait for a pause that is too long.
 func TestRetryAfterHoldsAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{steps: []http.HandlerFunc{status(503, "Retry-After", "3600"), says("[1]")}}
@@ -232,7 +232,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestSlowBody: a body that does not end is given up and asked for again.
+// TestSlowBody: the client gives up a body that does not end, and asks again.
 func TestSlowBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := func(w http.ResponseWriter, r *http.Request) {
@@ -257,7 +257,7 @@ func TestSlowBody(t *testing.T) {
 	})
 }
 
-// TestLargeBody: a body without end is read up to a bound, and once.
+// TestLargeBody: the client reads an endless body up to a bound, once.
 func TestLargeBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{steps: []http.HandlerFunc{func(w http.ResponseWriter, _ *http.Request) {
@@ -293,7 +293,7 @@ func TestGetStopsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestRate: the burst is within a minute's calls, whichever minute it is.
+// TestRate: no minute has more calls than allowed, bursts included.
 func TestRate(t *testing.T) {
 	for _, rate := range [][2]int{{30, 3}, {5, 1}, {5, 5}, {1, 1}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -316,7 +316,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestKeyIsKept: whatever goes wrong, the key is in no error and no log line.
+// TestKeyIsKept: no error and no log line has the key.
 func TestKeyIsKept(t *testing.T) {
 	const key = "CG-s3cretKey123"
 	synctest.Test(t, func(t *testing.T) {
@@ -374,9 +374,9 @@ func TestNewClientRefuses(t *testing.T) {
 	}
 }
 
-// TestOverTheNetwork: what the transport in memory cannot show. A body that is
-// shorter than its Content-Length is asked for again, a compressed one is
-// expanded, and a server that is away is an error.
+// TestOverTheNetwork tests what the transport in memory cannot show: the client asks again
+// if a body is shorter than its Content-Length, decompresses answers, and returns an error
+// if the server is away.
 func TestOverTheNetwork(t *testing.T) {
 	n := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

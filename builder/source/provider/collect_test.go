@@ -99,8 +99,7 @@ func (g got) check(t *testing.T, rows string, state source.PartState) {
 	}
 }
 
-// TestLastGoodAnswer goes through the life of an answer: new, failing for an
-// hour, too old, back again.
+// TestLastGoodAnswer follows an answer: new, unavailable for an hour, too old, new again.
 func TestLastGoodAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := providertest.New()
@@ -125,8 +124,8 @@ func TestLastGoodAnswer(t *testing.T) {
 	})
 }
 
-// TestSchedule: what counts as new is not asked for; and what is unavailable
-// afterwards stands in for an hour more.
+// TestSchedule: an answer that counts as new is not asked for; if it is unavailable
+// afterwards, it stands in for an hour more.
 func TestSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := providertest.New()
@@ -165,8 +164,8 @@ func TestNotModified(t *testing.T) {
 	})
 }
 
-// TestDoubtfulAnswer: an answer that has lost more than half of its rows is given
-// out, but not in place of the good one.
+// TestDoubtfulAnswer: an answer that has lost more than half of its rows is used, but does
+// not replace the good one.
 func TestDoubtfulAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := providertest.New()
@@ -298,8 +297,8 @@ func TestPagers(t *testing.T) {
 	}
 }
 
-// each runs a round that asks for /coins/ID of the ids, and returns the bodies
-// by id and what the round says of them.
+// each runs a round that asks for /coins/ID of the ids, and returns the bodies by id and
+// the state of the kind.
 func each(t *testing.T, s subject, ids ...string) (map[string]string, source.Part) {
 	t.Helper()
 	found := map[string]string{}
@@ -362,7 +361,7 @@ func TestEachWithinItsBudget(t *testing.T) {
 	})
 }
 
-// TestEachReduces: what stays in memory between rounds is reduced.
+// TestEachReduces: answers that stay in memory between rounds are reduced.
 func TestEachReduces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := providertest.New()
@@ -376,8 +375,8 @@ func TestEachReduces(t *testing.T) {
 	})
 }
 
-// TestEachFails: what fails stands in nobody's way, is asked for ever more rarely,
-// over restarts too, and is named.
+// TestEachFails: an item that fails does not delay others, is asked for ever more rarely,
+// also over restarts, and is named.
 func TestEachFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := providertest.New()
@@ -426,7 +425,7 @@ func TestEachFails(t *testing.T) {
 	})
 }
 
-// TestEachGivesUp: a provider that fails altogether is left alone.
+// TestEachGivesUp: after some failures in a row the provider gets no more calls.
 func TestEachGivesUp(t *testing.T) {
 	for status, want := range map[int]int{402: 3, 429: 4} { // a 429 is asked again, and ends the round
 		synctest.Test(t, func(t *testing.T) {
@@ -488,8 +487,7 @@ func TestCacheOutlivesTheProcess(t *testing.T) {
 	})
 }
 
-// TestRecordAndReplay: a recording has every byte that was sent, and gives the
-// same answers.
+// TestRecordAndReplay: a recording has every byte of the answers, and replays them.
 func TestRecordAndReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "recording")
@@ -577,7 +575,7 @@ func tree(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// TestReplayOfFilesMadeByHand goes through the names that a file may have.
+// TestReplayOfFilesMadeByHand tries the names that a file may have.
 func TestReplayOfFilesMadeByHand(t *testing.T) {
 	whole := rowsPart(0)
 	paged := provider.Part{Name: "rows", Pager: provider.Numbered("page", 2), Check: provider.CheckArray}
@@ -628,7 +626,7 @@ func TestReplayOfFilesMadeByHand(t *testing.T) {
 	}
 }
 
-// TestStops: a round that is asked to stop is no round with parts missing.
+// TestStops: a canceled round fails; it does not report missing parts.
 func TestStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := providertest.New()

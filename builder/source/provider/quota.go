@@ -302,7 +302,7 @@ func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
 }
 
-// read returns the state. It needs no lock, since the file is replaced in one step.
+// read returns the state. It needs no lock on the file, which is replaced in one step.
 func (q *quota) read() (*quotaState, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -103,8 +103,8 @@ func openSmall(t *testing.T, c *counted, options string) (*provider.Source, erro
 // sleepTo sleeps until the next multiple of d.
 func sleepTo(d time.Duration) { time.Sleep(d - time.Duration(time.Now().UnixNano())%d) }
 
-// TestShare: what does not fit is asked for more rarely, the least valuable most,
-// and a month of builds makes the calls that were reckoned.
+// TestShare: parts that do not fit are asked for more rarely, the least valuable most, and
+// builds make the predicted number of calls.
 func TestShare(t *testing.T) {
 	for options, want := range map[string]string{
 		// seconds between calls for tickers, directory, groups, exchanges, details
@@ -149,8 +149,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestQuotaFile: what counts the calls is not forgotten when it cannot be read, and
-// a clock that was wrong neither gives calls nor takes them for ever.
+// TestQuotaFile: an unreadable count stops all calls, and a wrong clock neither adds calls
+// nor blocks them for ever.
 func TestQuotaFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &counted{paths: map[string]int{}}
