@@ -143,7 +143,8 @@ func (cfg *Config) complete() error {
 		if !cfg.Insecure && !loopback(cfg.Listen) {
 			return fmt.Errorf("%w: --auth off lets everybody in, and --listen %s is not a loopback address; if that is meant, add --insecure", ErrUsage, cfg.Listen)
 		}
-		cfg.Log.Warn("AUTHENTICATION IS OFF: everybody who reaches the listener is let in, without limits", "listen", cfg.Listen)
+		cfg.Log.Warn("AUTHENTICATION IS OFF: everybody who reaches the listener is let in, without limits", "listen",
+			cfg.Listen)
 	}
 	return nil
 }
@@ -180,7 +181,8 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	// snapshots have theirs; each is filled by what is asked for twice, or was coded.
 	responses := cfg.CacheSize / 4
 	if e.cache, err = shards.New(shards.Config{
-		Store: cfg.Reader, Local: local, Memory: cfg.CacheSize - responses, Dir: dir, DirSize: cfg.CacheDirSize, Log: cfg.Log,
+		Store: cfg.Reader, Local: local, Memory: cfg.CacheSize - responses, Dir: dir, DirSize: cfg.CacheDirSize,
+		Log: cfg.Log,
 	}); err != nil {
 		return nil, err
 	}
@@ -190,8 +192,10 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	}
 	e.floor = floor.Open(dir, cfg.AcceptStore, cfg.Log)
 	e.refresher = snapshot.NewRefresher(snapshot.Config{
-		Store: cfg.Reader, Cache: e.cache, Dir: dir, Poll: cfg.Poll, FetchBudget: cfg.FetchBudget, Floor: e.floor, Verify: verify,
-		HistoryBytes: cfg.HistoryFetch, DirBytes: cfg.CacheDirSize, ResponseMemory: responses, Now: cfg.Now, Log: cfg.Log,
+		Store: cfg.Reader, Cache: e.cache, Dir: dir, Poll: cfg.Poll, FetchBudget: cfg.FetchBudget, Floor: e.floor,
+		Verify:       verify,
+		HistoryBytes: cfg.HistoryFetch, DirBytes: cfg.CacheDirSize, ResponseMemory: responses, Now: cfg.Now,
+		Log:     cfg.Log,
 		Swapped: func(s snapshot.Swap) { e.metrics.Swapped(s) },
 	})
 	e.engine = reply.New(reply.Config{
@@ -203,7 +207,8 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	public.Current = e.refresher.Current
 	public.Answer = func(r *server.Request) error { return e.engine.Answer(&r.Request) }
 	public.Logger, public.SharedCaches = cfg.Log, cfg.CacheScope == "public"
-	if public.Static, err = web.Files(web.Options{KeyRequestURL: public.KeyRequestURL, AuthOff: cfg.AuthOff, Logos: cfg.BoardLogos}); err != nil {
+	if public.Static, err = web.Files(web.Options{KeyRequestURL: public.KeyRequestURL, AuthOff: cfg.AuthOff,
+		Logos: cfg.BoardLogos}); err != nil {
 		return nil, fmt.Errorf("%w: --board-logos: %w", ErrUsage, err)
 	}
 	public.MaxConns = fitConns(cmp.Or(public.MaxConns, server.DefaultMaxConns), openFiles(), cfg.Log)
@@ -217,7 +222,9 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 		}
 		e.keys = &auth.Keys{Shared: e.limits}
 		e.watcher = auth.NewWatcher(e.keys, auth.Config{
-			Reader: cfg.Reader, Every: min(cfg.Poll, auth.DefaultEvery), File: filepath.Join(dir, artifacts.KeysKey.String()), Floor: e.floor, Verify: verify, MaxAge: cfg.MaxKeyAge, Logger: cfg.Log,
+			Reader: cfg.Reader, Every: min(cfg.Poll, auth.DefaultEvery),
+			File: filepath.Join(dir, artifacts.KeysKey.String()), Floor: e.floor, Verify: verify,
+			MaxAge: cfg.MaxKeyAge, Logger: cfg.Log,
 		})
 		e.watcher.Load()
 		public.Keys = e.keys

@@ -15,13 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/internal/lab/faultproxy"
 	"example.com/marketdata/internal/lab/faultstore"
 	"example.com/marketdata/internal/lab/teststore"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
@@ -124,25 +123,34 @@ func TestFromAnEmptyStoreToASnapshot(t *testing.T) {
 		"/openapi/v1/quotes?id=5,-1": `{"code":0,"message":"OK","message_key":"OK","result":{"items":[],"page":1,"total":0,"total_page":1}}`,
 	} {
 		status, body, h := Get(t, e.Addr(), path)
-		if status != http.StatusOK || body != want || h.Get("X-Snapshot-Time") != "" || !strings.HasPrefix(h.Get("Cache-Control"), "private, max-age=5,") {
+		if status != http.StatusOK || body != want || h.Get("X-Snapshot-Time") != "" ||
+			!strings.HasPrefix(h.Get("Cache-Control"), "private, max-age=5,") {
 			t.Errorf("%s: %d %s %v", path, status, body, h)
 		}
 	}
-	if status, body, _ := Get(t, e.Addr(), "/openapi/v1/global"); status != http.StatusNotFound || !strings.Contains(body, `"code":40400`) {
+	if status, body, _ := Get(t, e.Addr(), "/openapi/v1/global"); status != http.StatusNotFound ||
+		!strings.Contains(body, `"code":40400`) {
 		t.Errorf("/global before the first snapshot: %d %s", status, body)
 	}
-	if status, body, _ := Get(t, e.AdminAddr(), "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "no snapshot yet") {
+	if status, body, _ := Get(t, e.AdminAddr(), "/readyz"); status != http.StatusServiceUnavailable ||
+		!strings.Contains(body, "no snapshot yet") {
 		t.Errorf("/readyz: %d %s", status, body)
 	}
 	if status, _, _ := Get(t, e.AdminAddr(), "/livez"); status != http.StatusOK {
 		t.Errorf("/livez: %d", status)
 	}
 	first := teststore.Publish(t, mem, teststore.NewFeed(300, 1), teststore.Start)
-	until(t, "readiness", func() bool { status, _, _ := Get(t, e.AdminAddr(), "/readyz"); return status == http.StatusOK })
+	until(t, "readiness", func() bool {
+		status, _, _ := Get(t, e.AdminAddr(), "/readyz")
+		return status == http.StatusOK
+	})
 	status, body, h := Get(t, e.Addr(), "/openapi/v1/global")
-	want := `{"code":0,"message":"OK","message_key":"OK","result":{"total_market_cap":"` + first.Manifest.Global.TotalMarketCap + `","total_volume_24h":"` +
-		first.Manifest.Global.TotalVolume24h + `","total_market_cap_change_percentage_24h":null,"data_time":"2026-03-04T05:10:00Z"}}`
-	if status != http.StatusOK || body != want || h.Get("X-Snapshot-Time") != "2026-03-04T05:10:00Z" || !strings.HasSuffix(h.Get("Cache-Status"), "; detail=stale") {
+	g := first.Manifest.Global
+	want := `{"code":0,"message":"OK","message_key":"OK","result":{` +
+		`"total_market_cap":"` + g.TotalMarketCap + `","total_volume_24h":"` + g.TotalVolume24h +
+		`","total_market_cap_change_percentage_24h":null,"data_time":"2026-03-04T05:10:00Z"}}`
+	if status != http.StatusOK || body != want || h.Get("X-Snapshot-Time") != "2026-03-04T05:10:00Z" ||
+		!strings.HasSuffix(h.Get("Cache-Status"), "; detail=stale") {
 		t.Errorf("/global: %d %s %v", status, body, h)
 	}
 	var st struct {
@@ -150,10 +158,12 @@ func TestFromAnEmptyStoreToASnapshot(t *testing.T) {
 		Sequence      uint64
 		SnapshotTime  time.Time `json:"snapshot_time"`
 	}
-	if _, body, _ := Get(t, e.AdminAddr(), "/status"); json.Unmarshal([]byte(body), &st) != nil || st.State != "VALID" || st.Sequence != 1 || !st.SnapshotTime.Equal(teststore.Start) || st.Status != "degraded" {
+	if _, body, _ := Get(t, e.AdminAddr(), "/status"); json.Unmarshal([]byte(body), &st) != nil ||
+		st.State != "VALID" || st.Sequence != 1 || !st.SnapshotTime.Equal(teststore.Start) || st.Status != "degraded" {
 		t.Errorf("/status: %s", body) // degraded, because the snapshot is months old
 	}
-	if status, body, _ := Get(t, e.AdminAddr(), "/metrics"); status != http.StatusOK || !strings.Contains(body, "\nedge_snapshot_sequence 1\n") {
+	if status, body, _ := Get(t, e.AdminAddr(), "/metrics"); status != http.StatusOK ||
+		!strings.Contains(body, "\nedge_snapshot_sequence 1\n") {
 		t.Errorf("/metrics: %d %s", status, body)
 	}
 	if err := stop(); err != nil {
@@ -169,7 +179,10 @@ func TestChangeOnGlobal(t *testing.T) {
 	mem := memstore.New()
 	teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
 	e, _ := start(t, mem, nil)
-	until(t, "readiness", func() bool { status, _, _ := Get(t, e.AdminAddr(), "/readyz"); return status == http.StatusOK })
+	until(t, "readiness", func() bool {
+		status, _, _ := Get(t, e.AdminAddr(), "/readyz")
+		return status == http.StatusOK
+	})
 	later := teststore.Start.Add(42 * time.Second)
 	version := artifacts.Version("")
 	for _, c := range []struct {
@@ -179,8 +192,10 @@ func TestChangeOnGlobal(t *testing.T) {
 	}{
 		{artifacts.Change{Database: "fixture", Time: later, Value: "-2.5"}, `"-2.5"`, "Wed, 04 Mar 2026 05:10:42 GMT"},
 		{artifacts.Change{Database: "other", Time: later, Value: "1"}, "null", "Wed, 04 Mar 2026 05:10:42 GMT"},
-		{artifacts.Change{Database: "fixture", Time: teststore.Start.Add(-time.Hour), Value: "999999999.999999999999"}, `"999999999.999999999999"`, "Wed, 04 Mar 2026 05:10:00 GMT"},
-		{artifacts.Change{Database: "fixture", Time: later, Value: "1000000000"}, "null", "Wed, 04 Mar 2026 05:10:42 GMT"},
+		{artifacts.Change{Database: "fixture", Time: teststore.Start.Add(-time.Hour), Value: "999999999.999999999999"},
+			`"999999999.999999999999"`, "Wed, 04 Mar 2026 05:10:00 GMT"},
+		{artifacts.Change{Database: "fixture", Time: later, Value: "1000000000"}, "null",
+			"Wed, 04 Mar 2026 05:10:42 GMT"},
 		{artifacts.Change{Database: "fixture", Time: later, Value: "0"}, `"0"`, "Wed, 04 Mar 2026 05:10:42 GMT"},
 	} {
 		c.change.Format = artifacts.Format
@@ -192,7 +207,8 @@ func TestChangeOnGlobal(t *testing.T) {
 		var h http.Header
 		until(t, "a change of "+c.want, func() bool {
 			_, body, h = Get(t, e.Addr(), "/openapi/v1/global")
-			return strings.Contains(body, `"total_market_cap_change_percentage_24h":`+c.want+`,"data_time"`) && h.Get("Last-Modified") == c.since
+			return strings.Contains(body, `"total_market_cap_change_percentage_24h":`+c.want+`,"data_time"`) &&
+				h.Get("Last-Modified") == c.since
 		})
 	}
 }
@@ -207,14 +223,17 @@ func TestUsage(t *testing.T) {
 		{Config{CacheScope: "shared"}, "--cache-scope"},
 	} {
 		c.cfg.Reader, c.cfg.Admin = memstore.New(), "127.0.0.1:0"
-		if _, err := New(context.Background(), c.cfg); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), c.want) {
+		if _, err := New(context.Background(), c.cfg); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(),
+			c.want) {
 			t.Errorf("%+v: %v", c.cfg, err)
 		}
 	}
-	if _, err := New(context.Background(), Config{Store: "ftp://x"}); err == nil || !strings.Contains(err.Error(), "file:PATH") {
+	if _, err := New(context.Background(), Config{Store: "ftp://x"}); err == nil || !strings.Contains(err.Error(),
+		"file:PATH") {
 		t.Errorf("a store of no known kind: %v", err)
 	}
-	e, err := New(context.Background(), Config{Reader: memstore.New(), Listen: "0.0.0.0:0", Admin: "127.0.0.1:0", AuthOff: true, Insecure: true})
+	e, err := New(context.Background(), Config{Reader: memstore.New(), Listen: "0.0.0.0:0", Admin: "127.0.0.1:0",
+		AuthOff: true, Insecure: true})
 	ok(t, err)
 	e.close()
 }
@@ -242,7 +261,8 @@ func TestReady(t *testing.T) {
 	e, _ := start(t, faults, func(c *Config) { c.AuthOff, c.FetchBudget = false, time.Millisecond })
 	until(t, "a reason", func() bool {
 		status, body, _ := Get(t, e.AdminAddr(), "/readyz")
-		return status == http.StatusServiceUnavailable && strings.HasPrefix(body, "no key set was read yet: read key set: ")
+		return status == http.StatusServiceUnavailable &&
+			strings.HasPrefix(body, "no key set was read yet: read key set: ")
 	})
 	faults.SetHook(nil)
 	// Ready it may be while objects of the first snapshot are still on their way.
@@ -258,7 +278,8 @@ func TestReady(t *testing.T) {
 		return faultstore.Pass
 	})
 	teststore.Publish(t, mem, teststore.NewFeed(50, 2), teststore.Start.Add(artifacts.Step))
-	until(t, "a snapshot that lacks an object", func() bool { return e.current().Sequence == 2 && e.refresher.Status().Lacking != "" })
+	until(t, "a snapshot that lacks an object",
+		func() bool { return e.current().Sequence == 2 && e.refresher.Status().Lacking != "" })
 	if status, body, _ := Get(t, e.AdminAddr(), "/readyz"); status != http.StatusOK {
 		t.Errorf("%d %s", status, body)
 	}
@@ -268,7 +289,8 @@ func TestReady(t *testing.T) {
 // that need it and of no other, holds no snapshot back and leaves the edge ready;
 // /status tells. It is fetched once the store has it.
 func TestHistoryApart(t *testing.T) {
-	for name, d := range map[string]faultstore.Decision{"wrong": faultstore.Corrupt, "missing": faultstore.Hide, "unavailable": faultstore.Refuse} {
+	for name, d := range map[string]faultstore.Decision{"wrong": faultstore.Corrupt, "missing": faultstore.Hide,
+		"unavailable": faultstore.Refuse} {
 		for _, ahead := range []int64{0, 1 << 30} {
 			mem := memstore.New()
 			f := teststore.NewFeed(50, 1)
@@ -284,9 +306,13 @@ func TestHistoryApart(t *testing.T) {
 			e, stop := start(t, faults, func(c *Config) { c.HistoryFetch = ahead })
 			for sequence := range uint64(2) {
 				until(t, "a snapshot", func() bool { s := e.current(); return s != nil && s.Sequence == sequence+1 })
-				until(t, "readiness", func() bool { status, _, _ := Get(t, e.AdminAddr(), "/readyz"); return status == http.StatusOK })
+				until(t, "readiness", func() bool {
+					status, _, _ := Get(t, e.AdminAddr(), "/readyz")
+					return status == http.StatusOK
+				})
 				for path, want := range map[string]int{
-					"/history?id=1&window=30d": 503, "/history?id=1&window=1y": 200, "/history?id=3&window=30d": 200, "/quotes?id=1": 200, "/history?id=1&window=24h": 200,
+					"/history?id=1&window=30d": 503, "/history?id=1&window=1y": 200, "/history?id=3&window=30d": 200,
+					"/quotes?id=1": 200, "/history?id=1&window=24h": 200,
 				} {
 					if status, body, _ := Get(t, e.Addr(), "/openapi/v1"+path); status != want {
 						t.Errorf("%s, %s: %d %s", name, path, status, body)

@@ -62,7 +62,8 @@ type world struct {
 }
 
 func newWorld(tb testing.TB, store artifacts.Store) *world {
-	return &world{tb: tb, store: store, snapshots: map[string]*teststore.Oracle{}, bodies: map[string]string{}, changes: []*reference.Change{nil}}
+	return &world{tb: tb, store: store, snapshots: map[string]*teststore.Oracle{}, bodies: map[string]string{},
+		changes: []*reference.Change{nil}}
 }
 
 // assets is how many there are in every snapshot: two objects in the views by
@@ -144,7 +145,8 @@ type node struct {
 // start runs an edge over reader until stop or the test's end.
 func (w *world) start(reader artifacts.Reader, change func(*edge.Config)) *node {
 	w.tb.Helper()
-	cfg := edge.Config{Reader: reader, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true, Poll: 2 * time.Millisecond, CacheSize: 16 << 20, HistoryFetch: 1 << 30}
+	cfg := edge.Config{Reader: reader, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true,
+		Poll: 2 * time.Millisecond, CacheSize: 16 << 20, HistoryFetch: 1 << 30}
 	if change != nil {
 		change(&cfg)
 	}
@@ -205,7 +207,8 @@ func (n *node) eventually(what string, ok func(status) bool) {
 func (n *node) complete(p *teststore.Published) {
 	n.tb.Helper()
 	n.eventually("the whole snapshot of "+p.Manifest.Time.Format(reference.TimeFormat), func(s status) bool {
-		return s.SnapshotTime.Equal(p.Manifest.Time) && s.State == "VALID" && s.Caches.MissingObjects+s.Caches.MissingHistory == 0
+		return s.SnapshotTime.Equal(p.Manifest.Time) && s.State == "VALID" &&
+			s.Caches.MissingObjects+s.Caches.MissingHistory == 0
 	})
 }
 
@@ -263,7 +266,8 @@ func (a *asker) ask(target string) (int, error) {
 	body, h := string(b), res.Header
 	a.count[res.StatusCode]++
 	if res.StatusCode == http.StatusServiceUnavailable {
-		if h.Get("Retry-After") != "1" || h.Get("Cache-Control") != "no-store" || !strings.HasPrefix(body, `{"code":50300,"message":"`) ||
+		if h.Get("Retry-After") != "1" || h.Get("Cache-Control") != "no-store" || !strings.HasPrefix(body,
+			`{"code":50300,"message":"`) ||
 			!strings.HasSuffix(body, `,"message_key":"SERVICE_UNAVAILABLE","result":{}}`) {
 			return 0, fmt.Errorf("a 503 of headers %v and body %q", h, body)
 		}
@@ -508,7 +512,8 @@ func TestChangeRecordInTrouble(t *testing.T) {
 		})
 	}
 	says(`"1.5"`)
-	for i, d := range []faultstore.Decision{faultstore.Truncate, faultstore.Corrupt, faultstore.Refuse, faultstore.Block} {
+	for i, d := range []faultstore.Decision{faultstore.Truncate, faultstore.Corrupt, faultstore.Refuse,
+		faultstore.Block} {
 		faults.SetHook(on(artifacts.ChangeKey.String(), d))
 		value := fmt.Sprintf("-2.%d", i+1)
 		w.change(value)
@@ -560,7 +565,8 @@ func without(p *teststore.Published, collection, sort string, d faultstore.Decis
 func TestOneObjectMissing(t *testing.T) {
 	const affected = "/openapi/v1/quotes?sort=slug:desc"
 	for name, d := range map[string]faultstore.Decision{
-		"wrong": faultstore.Corrupt, "missing": faultstore.Hide, "unavailable": faultstore.Refuse, "slow": faultstore.Block,
+		"wrong": faultstore.Corrupt, "missing": faultstore.Hide, "unavailable": faultstore.Refuse,
+		"slow": faultstore.Block,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -605,7 +611,8 @@ func TestOneObjectMissing(t *testing.T) {
 			}
 			close(end)
 			waiting.Wait()
-			if s := n.status(); !strings.Contains(s.NotReady, "objects of the snapshot are not on this machine") || !slices.Contains(s.Reasons, s.NotReady) {
+			if s := n.status(); !strings.Contains(s.NotReady, "objects of the snapshot are not on this machine") ||
+				!slices.Contains(s.Reasons, s.NotReady) {
 				t.Errorf("ready without an object: %+v", s)
 			}
 			faults.SetHook(nil)
@@ -644,7 +651,10 @@ func TestNoFetchStorm(t *testing.T) {
 	})
 	// What completes the snapshot in the background begins with pauses as long as a poll's.
 	n := w.start(faults, func(cfg *edge.Config) { cfg.Poll = 500 * time.Millisecond })
-	n.eventually("the snapshot", func(s status) bool { return s.SnapshotTime.Equal(first.Manifest.Time) && s.Caches.MissingObjects == 1 })
+	n.eventually("the snapshot", func(s status) bool {
+		return s.SnapshotTime.Equal(first.Manifest.Time) &&
+			s.Caches.MissingObjects == 1
+	})
 	began, before := time.Now(), calls.Load()
 	var group sync.WaitGroup
 	for range clients {
@@ -699,9 +709,11 @@ const objectFiles = artifacts.ObjectPrefix + "*/*"
 // ran. While the store is away, answers are right or 503; afterwards all are
 // right.
 func TestDiskDamagedAtTheStart(t *testing.T) {
-	for name, spoil := range map[string]func(b []byte) []byte{"flipped": flip, "cut": half, "emptied": func([]byte) []byte { return nil }} {
+	for name, spoil := range map[string]func(b []byte) []byte{"flipped": flip, "cut": half,
+		"emptied": func([]byte) []byte { return nil }} {
 		for pattern, onDisk := range map[string]bool{
-			objectFiles: false, artifacts.ManifestPrefix + "*": false, artifacts.CurrentKey.String(): false, artifacts.ChangeKey.String(): true, "nothing": true,
+			objectFiles: false, artifacts.ManifestPrefix + "*": false, artifacts.CurrentKey.String(): false,
+			artifacts.ChangeKey.String(): true, "nothing": true,
 		} {
 			t.Run(name+" "+strings.ReplaceAll(pattern, "/", "_"), func(t *testing.T) {
 				mem, dir := memstore.New(), t.TempDir()
@@ -749,7 +761,8 @@ func TestRestarted(t *testing.T) {
 	n := w.start(mem, func(c *edge.Config) { c.CacheDir = dir })
 	n.complete(w.publish())
 	n.stop()
-	cfg := edge.Config{Reader: faultstore.New(mem, on("", faultstore.Refuse)), Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true, CacheDir: dir}
+	cfg := edge.Config{Reader: faultstore.New(mem, on("", faultstore.Refuse)), Listen: "127.0.0.1:0",
+		Admin: "127.0.0.1:0", AuthOff: true, CacheDir: dir}
 	e, err := edge.New(t.Context(), cfg)
 	ok(t, err)
 	conn, err := net.Dial("tcp", e.Addr().String())
@@ -850,13 +863,15 @@ func TestWrongClock(t *testing.T) {
 	} {
 		store.skew.Store(int64(c.skew))
 		s := n.status()
-		if got := strings.Join(s.Reasons, "; "); got != c.reason || *s.More.ClockSkew != c.skew.Seconds() || (s.Status == "healthy") != (c.reason == "") {
+		if got := strings.Join(s.Reasons, "; "); got != c.reason || *s.More.ClockSkew != c.skew.Seconds() ||
+			(s.Status == "healthy") != (c.reason == "") {
 			t.Errorf("%v: %s, %q, %v", c.skew, s.Status, got, *s.More.ClockSkew)
 		}
 	}
 	store.skew.Store(0)
 	n.complete(w.publishAt(time.Now().UTC().Truncate(artifacts.Step).Add(time.Hour)))
-	if s := n.status(); s.Status != "degraded" || !strings.Contains(fmt.Sprint(s.Reasons), "ahead of this machine's clock") {
+	if s := n.status(); s.Status != "degraded" || !strings.Contains(fmt.Sprint(s.Reasons),
+		"ahead of this machine's clock") {
 		t.Errorf("with a snapshot of the future: %+v", s)
 	}
 }
@@ -875,7 +890,8 @@ func TestDirTooSmall(t *testing.T) {
 	crowd.more()
 	crowd.always()
 	n.eventually("a cache folder that is too small", func(s status) bool {
-		return s.Caches.DiskBytes <= bound && s.Caches.OffDisk > 0 && strings.Contains(fmt.Sprint(s.Reasons), "--cache-dir-size is 32768 bytes")
+		return s.Caches.DiskBytes <= bound && s.Caches.OffDisk > 0 && strings.Contains(fmt.Sprint(s.Reasons),
+			"--cache-dir-size is 32768 bytes")
 	})
 }
 

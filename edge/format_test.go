@@ -20,7 +20,8 @@ import (
 	"example.com/marketdata/internal/lab/teststore"
 )
 
-var updateAnswers = flag.Bool("update", false, "write down what an edge answers from the stores of every format, instead of comparing")
+var updateAnswers = flag.Bool("update", false,
+	"write down what an edge answers from the stores of every format, instead of comparing")
 
 // keptAnswers is answers.json beside a store that is kept.
 type keptAnswers struct {
@@ -61,7 +62,8 @@ func TestEveryFormat(t *testing.T) {
 			ok(t, err)
 			e, _ := start(t, reader, func(c *Config) { c.AuthOff, c.Trust = false, artifacts.Trust{trust} })
 			until(t, "the store of a format", func() bool {
-				return e.current() != nil && e.refresher.Status().Missing == 0 && e.watcher.Status().InForce == 1 && e.refresher.State().Change != nil
+				return e.current() != nil && e.refresher.Status().Missing == 0 && e.watcher.Status().InForce == 1 &&
+					e.refresher.State().Change != nil
 			})
 			if *updateAnswers {
 				kept.Check = report
@@ -125,7 +127,8 @@ func TestUnknownSortKey(t *testing.T) {
 	})
 	for i := range m.Views {
 		if v := &m.Views[i]; v.Collection == "exchanges" && v.Columns != nil {
-			v.Columns = slices.DeleteFunc(slices.Clone(v.Columns), func(c string) bool { return c == "volume" }) // the last one
+			// volume is the last column.
+			v.Columns = slices.DeleteFunc(slices.Clone(v.Columns), func(c string) bool { return c == "volume" })
 		}
 	}
 	next.Sequence++
@@ -136,14 +139,18 @@ func TestUnknownSortKey(t *testing.T) {
 	e, _ := start(t, mem, nil)
 	until(t, "the snapshot", func() bool { return e.current() != nil && e.refresher.Status().Missing == 0 })
 	for query, want := range map[string]int{
-		"exchanges": 200, "exchanges?sort=name": 200, "exchanges?slug=exchange-1&sort=slug:desc": 200, "exchanges?id=1&sort=name": 200,
-		"exchanges?sort=volume": 503, "exchanges?id=1&sort=volume:desc": 503, "exchanges?slug=exchange-1&sort=volume": 503, "search?q=asset": 503, "search": 400,
+		"exchanges": 200, "exchanges?sort=name": 200, "exchanges?slug=exchange-1&sort=slug:desc": 200,
+		"exchanges?id=1&sort=name": 200,
+		"exchanges?sort=volume":    503, "exchanges?id=1&sort=volume:desc": 503,
+		"exchanges?slug=exchange-1&sort=volume": 503, "search?q=asset": 503, "search": 400,
 	} {
 		if status, body, _ := Get(t, e.Addr(), "/openapi/v1/"+query); status != want {
 			t.Errorf("%s: %d %s", query, status, body)
 		}
 	}
-	if _, body, _ := Get(t, e.AdminAddr(), "/metrics"); !strings.Contains(body, `edge_http_requests_total{code="503",route="future_pin"} 4`) || !strings.Contains(body, `edge_http_requests_total{code="503",route="exchanges"} 0`) {
+	if _, body, _ := Get(t, e.AdminAddr(), "/metrics"); !strings.Contains(body,
+		`edge_http_requests_total{code="503",route="future_pin"} 4`) ||
+		!strings.Contains(body, `edge_http_requests_total{code="503",route="exchanges"} 0`) {
 		t.Error("it counts as a fault of the service")
 	}
 }
@@ -152,10 +159,15 @@ func TestUnknownSortKey(t *testing.T) {
 // /status, and the snapshot in force stays.
 func TestNewerFormat(t *testing.T) {
 	ctx := context.Background()
-	for name, change := range map[string]func(t *testing.T, mem *memstore.Store, next *artifacts.Pointer, m artifacts.Manifest){
-		"pointer": func(_ *testing.T, _ *memstore.Store, next *artifacts.Pointer, _ artifacts.Manifest) { next.Format++ },
+	for name, change := range map[string]func(t *testing.T, mem *memstore.Store, next *artifacts.Pointer,
+		m artifacts.Manifest){
+		"pointer": func(_ *testing.T, _ *memstore.Store, next *artifacts.Pointer,
+			_ artifacts.Manifest) {
+			next.Format++
+		},
 		"manifest": func(t *testing.T, mem *memstore.Store, next *artifacts.Pointer, m artifacts.Manifest) {
-			b := bytes.Replace(artifacts.Unsigned(m.Encode()), fmt.Appendf(nil, `"format":%d`, artifacts.Format), fmt.Appendf(nil, `"format":%d`, artifacts.Format+1), 1)
+			b := bytes.Replace(artifacts.Unsigned(m.Encode()), fmt.Appendf(nil, `"format":%d`, artifacts.Format),
+				fmt.Appendf(nil, `"format":%d`, artifacts.Format+1), 1)
 			next.Manifest = put(t, mem, artifacts.ManifestKey, b)
 		},
 		"object": func(t *testing.T, mem *memstore.Store, next *artifacts.Pointer, m artifacts.Manifest) {
@@ -173,7 +185,10 @@ func TestNewerFormat(t *testing.T) {
 			mem := memstore.New()
 			first := teststore.Publish(t, mem, teststore.NewFeed(200, 1), teststore.Start)
 			e, _ := start(t, mem, nil)
-			until(t, "the first snapshot", func() bool { return e.current() != nil && e.refresher.Status().Missing == 0 })
+			until(t, "the first snapshot", func() bool {
+				return e.current() != nil &&
+					e.refresher.Status().Missing == 0
+			})
 			_, want, _ := Get(t, e.Addr(), board)
 			next := *first.Pointer
 			next.Sequence++
@@ -188,7 +203,8 @@ func TestNewerFormat(t *testing.T) {
 			}
 			until(t, "a reason in /status", func() bool {
 				_, body, _ := Get(t, e.AdminAddr(), "/status")
-				return json.Unmarshal([]byte(body), &status) == nil && strings.Contains(status.LastError, artifacts.ErrFormat.Error())
+				return json.Unmarshal([]byte(body), &status) == nil && strings.Contains(status.LastError,
+					artifacts.ErrFormat.Error())
 			})
 			if status.State != "INTERRUPTED" || status.Sequence != 1 {
 				t.Errorf("%+v", status)

@@ -75,7 +75,8 @@ func answers(t *testing.T, r *bufio.Reader, head bool) []*response {
 		ok(t, err)
 		body, err := io.ReadAll(res.Body)
 		ok(t, err)
-		a := &response{status: res.StatusCode, header: res.Header, body: string(body), id: res.Header.Get("X-Request-Id")}
+		a := &response{status: res.StatusCode, header: res.Header, body: string(body),
+			id: res.Header.Get("X-Request-Id")}
 		list = append(list, a)
 		if a.status == http.StatusContinue {
 			continue
@@ -87,7 +88,8 @@ func answers(t *testing.T, r *bufio.Reader, head bool) []*response {
 			return list // there is no telling which of the others have a body
 		}
 		rawhttp.Check(t, method, res, string(body))
-		if strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") && res.Header.Get("Content-Encoding") == "" && !json.Valid(body) {
+		if strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") &&
+			res.Header.Get("Content-Encoding") == "" && !json.Valid(body) {
 			t.Fatalf("answer %d: %s", a.status, body)
 		}
 	}
@@ -97,12 +99,16 @@ func answers(t *testing.T, r *bufio.Reader, head bool) []*response {
 // spare the body, or be refused.
 func FuzzHeaders(f *testing.F) {
 	names := []string{
-		"Accept-Encoding", "If-None-Match", "If-Modified-Since", "X-Request-Id", "X-Api-Key", "Origin", "Accept", "Range", "Cookie", "Forwarded", "X-Forwarded-For",
-		"X-Forwarded-Host", "X-Original-Url", "X-Http-Method-Override", "Content-Type", "Cache-Control", "Te", "Connection", "Upgrade", "Traceparent",
+		"Accept-Encoding", "If-None-Match", "If-Modified-Since", "X-Request-Id", "X-Api-Key", "Origin", "Accept",
+		"Range", "Cookie", "Forwarded", "X-Forwarded-For",
+		"X-Forwarded-Host", "X-Original-Url", "X-Http-Method-Override", "Content-Type", "Cache-Control", "Te",
+		"Connection", "Upgrade", "Traceparent",
 	}
 	for i, value := range []string{
-		"gzip, br;q=0.5", `W/"a", "b"`, "Wed, 04 Mar 2026 05:10:00 GMT", "id-1", "mdk_live_x", "https://a.test", "text/html;q=0.1", "bytes=0-5", "a=b", "for=1.2.3.4", "1.2.3.4, 5.6.7.8",
-		"evil.test", "/nowhere", "DELETE", "multipart/form-data; boundary=x", "no-cache", "trailers", "close, X-Api-Key", "h2c", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+		"gzip, br;q=0.5", `W/"a", "b"`, "Wed, 04 Mar 2026 05:10:00 GMT", "id-1", "mdk_live_x", "https://a.test",
+		"text/html;q=0.1", "bytes=0-5", "a=b", "for=1.2.3.4", "1.2.3.4, 5.6.7.8",
+		"evil.test", "/nowhere", "DELETE", "multipart/form-data; boundary=x", "no-cache", "trailers",
+		"close, X-Api-Key", "h2c", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 	} {
 		f.Add("size=50&sort=name", uint8(i), value)
 	}
@@ -128,7 +134,8 @@ func FuzzHeaders(f *testing.F) {
 		case w.status == http.StatusNotModified && p.status == http.StatusOK && w.body == "":
 			return
 		case err != nil || w.status != p.status || string(body) != p.body:
-			t.Fatalf("%s: %q: %d %s, without it %d %s", names[int(name)%len(names)], value, w.status, w.body, p.status, p.body)
+			t.Fatalf("%s: %q: %d %s, without it %d %s", names[int(name)%len(names)], value, w.status, w.body, p.status,
+				p.body)
 		}
 	})
 }

@@ -71,12 +71,16 @@ func newSite(t *testing.T, change func(*Config)) *site {
 	s.Edge, _ = start(t, mem, func(c *Config) {
 		c.AuthOff = false
 		c.Log = slog.New(slog.NewJSONHandler(s.log, nil))
-		c.Server.AddressRate, c.Server.AddressBurst, c.Server.OpenRate, c.Server.OpenBurst = 100_000, 100_000, 100_000, 100_000
+		c.Server.AddressRate, c.Server.AddressBurst, c.Server.OpenRate, c.Server.OpenBurst = 100_000, 100_000, 100_000,
+			100_000
 		if change != nil {
 			change(c)
 		}
 	})
-	until(t, "readiness", func() bool { return s.current() != nil && (s.watcher == nil || s.watcher.Status().InForce == 1) })
+	until(t, "readiness", func() bool {
+		return s.current() != nil &&
+			(s.watcher == nil || s.watcher.Status().InForce == 1)
+	})
 	c := s.dial().send(s.request("GET", board))
 	s.board = c.receive("GET").body
 	c.end()
@@ -85,7 +89,8 @@ func newSite(t *testing.T, change func(*Config)) *site {
 
 // request returns a request with a key in force.
 func (s *site) request(method, target string, headers ...string) string {
-	return method + " " + target + " HTTP/1.1\r\nHost: edge.test\r\n" + strings.Join(append(headers, "X-Api-Key: "+s.key, ""), "\r\n") + "\r\n"
+	return method + " " + target + " HTTP/1.1\r\nHost: edge.test\r\n" + strings.Join(append(headers,
+		"X-Api-Key: "+s.key, ""), "\r\n") + "\r\n"
 }
 
 // well asks for the board on a connection of its own.
@@ -158,7 +163,8 @@ func (p *peer) receive(method string) *response {
 		return nil
 	}
 	key := rawhttp.Check(p.t, method, res, string(body))
-	return &response{status: res.StatusCode, key: key, id: res.Header.Get("X-Request-Id"), header: res.Header, body: string(body)}
+	return &response{status: res.StatusCode, key: key, id: res.Header.Get("X-Request-Id"), header: res.Header,
+		body: string(body)}
 }
 
 // closed checks that the edge ends the connection without another word. A reset
@@ -181,7 +187,8 @@ func (s *site) corpus(t *testing.T, c *rawhttp.Case) {
 		p.receive(c.Method(0))
 		return
 	}
-	statuses := slices.DeleteFunc(slices.Clone(c.Status), func(status int) bool { return status == http.StatusContinue }) // receive reads past it
+	// receive reads past 100.
+	statuses := slices.DeleteFunc(slices.Clone(c.Status), func(n int) bool { return n == http.StatusContinue })
 	for i, want := range statuses {
 		if r := p.receive(c.Method(i)); r == nil || r.status != want {
 			t.Errorf("%s: answer %d is not %d: %.300v", c.Name, i+1, want, r)
@@ -259,13 +266,19 @@ func TestInjection(t *testing.T) {
 	const line = `{"time":"2026-01-01T00:00:00Z","level":"INFO","msg":"injected"}`
 	asked := 0
 	for _, value := range []string{
-		"a\r\n Set-Cookie: a=b", "a%0d%0aSet-Cookie:%20a=b", "a\rSet-Cookie: a=b", "a\x00b", "a\x1b[31mb", "\u2028" + line, `","msg":"injected`, "\xff\xfe", "a b", strings.Repeat("x", 129),
+		"a\r\n Set-Cookie: a=b", "a%0d%0aSet-Cookie:%20a=b", "a\rSet-Cookie: a=b", "a\x00b", "a\x1b[31mb",
+		"\u2028" + line, `","msg":"injected`, "\xff\xfe", "a b", strings.Repeat("x", 129),
 		"x\x85y", "x\u0085" + line, "time=now level=INFO msg=injected", `\n` + line,
 	} {
 		for _, raw := range []string{
-			s.request("GET", board, "X-Request-Id: "+value), s.request("GET", board, "User-Agent: "+value, "Referer: "+value, "Origin: "+value, "X-Forwarded-For: "+value, "Traceparent: "+value),
-			s.request("GET", "/"+value), s.request("GET", board+"&slug="+value), s.request(value, "/"), "GET / HTTP/1.1\r\nHost: " + value + "\r\n\r\n", s.request("GET", "/", value+": a"),
-			"GET " + board + " HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + value + "\r\n\r\n", "GET " + board + "&api_key=" + s.key + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + s.key + "\r\n\r\n",
+			s.request("GET", board, "X-Request-Id: "+value),
+			s.request("GET", board, "User-Agent: "+value, "Referer: "+value, "Origin: "+value,
+				"X-Forwarded-For: "+value, "Traceparent: "+value),
+			s.request("GET", "/"+value), s.request("GET", board+"&slug="+value), s.request(value, "/"),
+			"GET / HTTP/1.1\r\nHost: " + value + "\r\n\r\n", s.request("GET", "/", value+": a"),
+			"GET " + board + " HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + value + "\r\n\r\n",
+			"GET " + board + "&api_key=" + s.key + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " +
+				s.key + "\r\n\r\n",
 			value + "\r\n\r\n",
 		} {
 			c := s.dial().send(raw)
@@ -274,7 +287,8 @@ func TestInjection(t *testing.T) {
 			ok(t, c.Conn.(*net.TCPConn).CloseWrite())
 			if r := c.receive("GET"); r != nil {
 				asked++
-				if r.header.Get("Set-Cookie") != "" || r.header.Get("Injected") != "" || strings.Contains(r.body, s.key) || len(r.id) != reqid.Length {
+				if r.header.Get("Set-Cookie") != "" || r.header.Get("Injected") != "" || strings.Contains(r.body,
+					s.key) || len(r.id) != reqid.Length {
 					t.Errorf("%q: id %q, header %v, body %s", raw, r.id, r.header, r.body)
 				}
 			}
@@ -286,7 +300,8 @@ func TestInjection(t *testing.T) {
 	for line := range strings.Lines(s.log.String()) {
 		var entry struct{ Time, Level, Msg, Request_ID, Client string }
 		d := json.NewDecoder(strings.NewReader(line))
-		if err := d.Decode(&entry); err != nil || d.More() || entry.Time == "" || entry.Level == "" || entry.Msg == "" || entry.Msg == "injected" {
+		if err := d.Decode(&entry); err != nil || d.More() || entry.Time == "" || entry.Level == "" ||
+			entry.Msg == "" || entry.Msg == "injected" {
 			t.Errorf("log line %q: %v", line, err)
 		}
 		if entry.Msg == "request" {
@@ -305,7 +320,8 @@ func TestInjection(t *testing.T) {
 		}
 	}
 	for _, log := range []string{s.log.String(), text.String()} {
-		if strings.Contains(log, "mdk_live_") || strings.Contains(log, "127.0.0.1:") && strings.Contains(log, "client=127.0.0.1") {
+		if strings.Contains(log, "mdk_live_") || strings.Contains(log, "127.0.0.1:") &&
+			strings.Contains(log, "client=127.0.0.1") {
 			t.Error("the log holds a key or a full address")
 		}
 	}

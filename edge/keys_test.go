@@ -53,7 +53,8 @@ func (e *keyedEdge) reported(state, reason string) {
 			}
 		}
 		_, body, _ := Get(e.t, e.AdminAddr(), "/status")
-		return json.Unmarshal([]byte(body), &status) == nil && status.Keys.State == state && strings.Contains(status.Keys.LastError, reason) &&
+		return json.Unmarshal([]byte(body), &status) == nil && status.Keys.State == state &&
+			strings.Contains(status.Keys.LastError, reason) &&
 			(state == "VALID" || status.Status == "degraded")
 	})
 }
@@ -107,7 +108,8 @@ func TestKeysThroughFaults(t *testing.T) {
 
 	good, version, err := mem.Get(t.Context(), artifacts.KeysKey, artifacts.MaxKeySetSize)
 	ok(t, err)
-	for reason, broken := range map[string][]byte{"corrupt": good[:len(good)/2], "unknown format": bytes.Replace(good, []byte(`"format":1`), []byte(`"format":2`), 1)} {
+	for reason, broken := range map[string][]byte{"corrupt": good[:len(good)/2],
+		"unknown format": bytes.Replace(good, []byte(`"format":1`), []byte(`"format":2`), 1)} {
 		if version, err = mem.Swap(t.Context(), artifacts.KeysKey, version, broken); err != nil {
 			t.Fatal(err)
 		}
@@ -175,13 +177,15 @@ func TestKeysLost(t *testing.T) {
 	for range 2 {
 		e.reported("INTERRUPTED", "lost its key set")
 		e.becomes(made.Key, http.StatusOK)
-		if _, body, _ := Get(t, e.AdminAddr(), "/metrics"); !strings.Contains(body, `edge_store_object_lost{object="keys"} 1`) {
+		if _, body, _ := Get(t, e.AdminAddr(), "/metrics"); !strings.Contains(body,
+			`edge_store_object_lost{object="keys"} 1`) {
 			t.Error("no metric says that the key set is lost")
 		}
 		ok(t, stop())
 		e.Edge, stop = start(t, mem, change)
 	}
-	if _, err := e.registry.Create(t.Context(), teststore.KeyRequest{Name: "n", Rate: 1, Burst: 1}); err == nil || !strings.Contains(err.Error(), "lost") {
+	if _, err := e.registry.Create(t.Context(), teststore.KeyRequest{Name: "n", Rate: 1, Burst: 1}); err == nil ||
+		!strings.Contains(err.Error(), "lost") {
 		t.Errorf("a key in the place of all that were lost: %v", err)
 	}
 	kept, err := os.ReadFile(filepath.Join(e.dir, artifacts.KeysKey.String()))

@@ -51,7 +51,8 @@ func TestReplay(t *testing.T) {
 				r := newReplay(t, open(t, signs), signs == "signed")
 				for _, restarts := range []bool{false, true} {
 					for _, key := range []artifacts.Key{artifacts.KeysKey, artifacts.ChangeKey, artifacts.CurrentKey} {
-						for _, way := range []string{"older", "deleted, then older", "other store", "cut", "jumped", "beyond 2^53", "no checksum"} {
+						for _, way := range []string{"older", "deleted, then older", "other store", "cut", "jumped",
+							"beyond 2^53", "no checksum"} {
 							r.put(key, way, restarts)
 						}
 					}
@@ -68,10 +69,12 @@ type polled struct {
 }
 
 func (p *polled) of(key artifacts.Key) *atomic.Int64 {
-	return map[artifacts.Key]*atomic.Int64{artifacts.KeysKey: &p.keys, artifacts.ChangeKey: &p.change, artifacts.CurrentKey: &p.current}[key]
+	return map[artifacts.Key]*atomic.Int64{artifacts.KeysKey: &p.keys, artifacts.ChangeKey: &p.change,
+		artifacts.CurrentKey: &p.current}[key]
 }
 
-func (p *polled) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64) ([]byte, artifacts.Version, error) {
+func (p *polled) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64) ([]byte,
+	artifacts.Version, error) {
 	b, v, err := p.Reader.GetIf(ctx, key, known, limit)
 	if n := p.of(key); n != nil {
 		n.Add(1)
@@ -145,7 +148,8 @@ func (r *replay) read() map[artifacts.Key][]byte {
 }
 
 func (r *replay) change(store string, number uint64, value string) []byte {
-	c := artifacts.Change{Format: artifacts.Format, Numbered: artifacts.Numbered{Store: store, Number: number}, Database: "fixture", Time: teststore.Start, Value: value}
+	c := artifacts.Change{Format: artifacts.Format, Numbered: artifacts.Numbered{Store: store, Number: number},
+		Database: "fixture", Time: teststore.Start, Value: value}
 	return artifacts.Sign(artifacts.ChangeKey, c.Encode(), r.sign...)
 }
 
@@ -271,7 +275,8 @@ func (r *replay) notOlder(what string) (newest bool) {
 		r.t.Errorf("%s: answered from %q", what, at)
 	}
 	changed := strings.Contains(global, `"total_market_cap_change_percentage_24h":"2"`)
-	if status == http.StatusOK && !changed && !strings.Contains(global, `"total_market_cap_change_percentage_24h":null`) {
+	if status == http.StatusOK && !changed && !strings.Contains(global,
+		`"total_market_cap_change_percentage_24h":null`) {
 		r.t.Errorf("%s: /global answers %s", what, global)
 	}
 	return status == http.StatusOK && revoked == http.StatusUnauthorized && changed
@@ -287,7 +292,8 @@ func (r *replay) isNewest(what string) {
 	r.t.Helper()
 	until(r.t, what+": the true object is taken again", func() bool { return r.notOlder(what) })
 	until(r.t, what+": all is well", func() bool {
-		return r.edge.refresher.Status().LastError == "" && r.edge.watcher.Status().State == "VALID" && len(r.edge.floor.Problems()) == 0
+		return r.edge.refresher.Status().LastError == "" && r.edge.watcher.Status().State == "VALID" &&
+			len(r.edge.floor.Problems()) == 0
 	})
 }
 
@@ -299,7 +305,8 @@ func TestKeptDamage(t *testing.T) {
 	r := newReplay(t, raw, true)
 	until(t, "all objects", func() bool { return r.edge.refresher.Status().Missing == 0 })
 	ok(t, r.stop())
-	r.polled.Reader = faultstore.New(memstore.New(), func(faultstore.Op) faultstore.Decision { return faultstore.Refuse })
+	r.polled.Reader = faultstore.New(memstore.New(),
+		func(faultstore.Op) faultstore.Decision { return faultstore.Refuse })
 	problems := func() (names []string) {
 		for _, p := range r.edge.status().More.(More).Folder {
 			name, _, _ := strings.Cut(p, ":")
@@ -322,5 +329,8 @@ func TestKeptDamage(t *testing.T) {
 	}
 	r.sign = []artifacts.SignKey{newSignKey(t)}
 	r.start()
-	until(t, "problems with signatures", func() bool { return slices.Equal(problems(), []string{"change", "current", "keys"}) })
+	until(t, "problems with signatures", func() bool {
+		return slices.Equal(problems(),
+			[]string{"change", "current", "keys"})
+	})
 }

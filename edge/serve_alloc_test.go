@@ -34,7 +34,8 @@ func TestServeAllocatesNothing(t *testing.T) {
 		status       int
 	}{
 		{"page", "/openapi/v1/quotes?page=3", []string{auth}, 200},
-		{"page of 100 by name", "/openapi/v1/quotes?size=100&sort=name:desc", []string{auth, "X-Request-Id: mine", "Origin: https://a.test"}, 200},
+		{"page of 100 by name", "/openapi/v1/quotes?size=100&sort=name:desc",
+			[]string{auth, "X-Request-Id: mine", "Origin: https://a.test"}, 200},
 		{"ids", "/openapi/v1/quotes?id=1,3,5", []string{auth, "Accept-Encoding: identity"}, 200},
 		{"parameters ignored", "/openapi/v1/quotes?page=3&limit=2&id=&id=&utm%5Fsource=x", []string{auth}, 200},
 		{"in gzip", "/openapi/v1/quotes?page=3", []string{auth, "Accept-Encoding: gzip, deflate"}, 200},
@@ -45,8 +46,9 @@ func TestServeAllocatesNothing(t *testing.T) {
 		conn, err := net.Dial("tcp", e.Addr().String())
 		ok(t, err)
 		defer conn.Close()
-		client := &plainClient{tb: t, conn: conn, request: fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: edge.test\r\n%s\r\n",
-			c.target, strings.Join(append(c.headers, ""), "\r\n"))}
+		client := &plainClient{tb: t, conn: conn,
+			request: fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: edge.test\r\n%s\r\n",
+				c.target, strings.Join(append(c.headers, ""), "\r\n"))}
 		ask := func() {
 			if status := client.ask(); status != c.status {
 				t.Fatalf("%s: status %d", c.what, status)

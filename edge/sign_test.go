@@ -23,7 +23,10 @@ func TestSignatures(t *testing.T) {
 	forger := signed.Store(mem, []artifacts.SignKey{newSignKey(t)}, nil)
 	good := teststore.Key(t, ours, 1_000_000, 1_000_000).Key
 	teststore.Publish(t, ours, teststore.NewFeed(50, 1), teststore.Start)
-	e, _ := start(t, mem, func(c *Config) { c.AuthOff, c.Trust = false, artifacts.Trust{newSignKey(t).Trust(), k.Trust()} })
+	e, _ := start(t, mem, func(c *Config) {
+		c.AuthOff, c.Trust = false,
+			artifacts.Trust{newSignKey(t).Trust(), k.Trust()}
+	})
 	until(t, "the signed snapshot and key", func() bool {
 		code, _, _ := Get(t, e.Addr(), "/openapi/v1/assets", "X-Api-Key", good)
 		return code == http.StatusOK
@@ -31,16 +34,23 @@ func TestSignatures(t *testing.T) {
 
 	// A forged snapshot, with rows of its own.
 	teststore.Publish(t, forger, teststore.NewFeed(60, 9), teststore.Start.Add(artifacts.Step))
-	until(t, "a refusal of the pointer", func() bool { return strings.Contains(e.refresher.Status().LastError, "not signed by a trusted key") })
+	until(t, "a refusal of the pointer", func() bool {
+		return strings.Contains(e.refresher.Status().LastError,
+			"not signed by a trusted key")
+	})
 	if e.refresher.Counters.Refused.Load() == 0 {
 		t.Error("a forged pointer does not count as refused, which pages")
 	}
-	if code, _, h := Get(t, e.Addr(), "/openapi/v1/assets", "X-Api-Key", good); code != http.StatusOK || h.Get("X-Snapshot-Time") != "2026-03-04T05:10:00Z" {
+	if code, _, h := Get(t, e.Addr(), "/openapi/v1/assets", "X-Api-Key", good); code != http.StatusOK ||
+		h.Get("X-Snapshot-Time") != "2026-03-04T05:10:00Z" {
 		t.Errorf("after a forged pointer: %d, %v", code, h)
 	}
 	// A forged key set, that also drops the good key.
 	intruder := teststore.Key(t, forger, 1_000_000, 1_000_000).Key
-	until(t, "a refusal of the key set", func() bool { return strings.Contains(e.watcher.Status().LastError, "signature") })
+	until(t, "a refusal of the key set", func() bool {
+		return strings.Contains(e.watcher.Status().LastError,
+			"signature")
+	})
 	if code, _, _ := Get(t, e.Addr(), "/openapi/v1/assets", "X-Api-Key", intruder); code != http.StatusUnauthorized {
 		t.Errorf("a key of a forged set: %d", code)
 	}

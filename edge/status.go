@@ -82,7 +82,8 @@ func (e *Edge) dirTooSmall() string {
 }
 
 func (e *Edge) newAdmin() (*admin.Server, error) {
-	return admin.New(admin.Config{NotReady: e.notReady, Status: e.status, Metrics: e.metrics, Pprof: e.cfg.Pprof, Hosts: e.cfg.AdminHosts, Logger: e.cfg.Log})
+	return admin.New(admin.Config{NotReady: e.notReady, Status: e.status, Metrics: e.metrics, Pprof: e.cfg.Pprof,
+		Hosts: e.cfg.AdminHosts, Logger: e.cfg.Log})
 }
 
 // current returns the snapshot that is served, nil when there is none.
@@ -112,7 +113,8 @@ func (e *Edge) notReady() string {
 	case status.Lacking != "":
 		return status.Lacking
 	case time.Now().Before(status.NotBefore):
-		return fmt.Sprintf("the snapshot of %s is to be current at %s", s.TimeText, status.NotBefore.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("the snapshot of %s is to be current at %s", s.TimeText,
+			status.NotBefore.UTC().Format(time.RFC3339))
 	}
 	if e.watcher != nil {
 		if keys := e.watcher.Status(); keys.InForce < 0 {
@@ -134,7 +136,8 @@ func because(what, fault string) string {
 func (e *Edge) status() admin.Status {
 	st := e.refresher.Status()
 	out := admin.Status{
-		Status: admin.Healthy, State: string(st.State), Since: st.Since, LastError: st.LastError, LastErrorAt: st.LastErrorAt, Reasons: []string{},
+		Status: admin.Healthy, State: string(st.State), Since: st.Since, LastError: st.LastError,
+		LastErrorAt: st.LastErrorAt, Reasons: []string{},
 	}
 	amiss := func(is bool, what, fault string) {
 		if is {
@@ -143,16 +146,21 @@ func (e *Edge) status() admin.Status {
 	}
 	c, a := &e.cache.Counters, e.engine.Totals()
 	caches := Caches{
-		MissingObjects: st.Missing, MissingHistory: st.MissingHistory, OffDisk: st.OffDisk, DiskBytes: c.DiskBytes.Load(), DiskErrors: c.DiskErrors.Load(),
-		Fetches: c.Fetches.Load(), FetchErrors: c.FetchErrors.Load(), FetchBytes: c.FetchBytes.Load(), Corrupt: c.Corrupt.Load(),
+		MissingObjects: st.Missing, MissingHistory: st.MissingHistory, OffDisk: st.OffDisk,
+		DiskBytes: c.DiskBytes.Load(), DiskErrors: c.DiskErrors.Load(),
+		Fetches: c.Fetches.Load(), FetchErrors: c.FetchErrors.Load(), FetchBytes: c.FetchBytes.Load(),
+		Corrupt:     c.Corrupt.Load(),
 		ShardMisses: c.MemoryMisses.Load(), Hits: a.Hits, Composed: a.Composed,
 		Admitted: e.refresher.Responses.Admitted.Load(), Evicted: e.refresher.Responses.Evicted.Load(),
 	}
 	conns := e.public.Stats()
 	more := More{
-		Started: e.began.UTC(), Swapped: st.Swapped.UTC(), Swaps: e.refresher.Counters.Swaps.Load(), Refused: e.refresher.Counters.Refused.Load(),
-		SwapLag: time.Duration(e.refresher.Counters.SwapLag.Load()).Seconds(), Activation: time.Duration(e.refresher.Counters.Activation.Load()).Seconds(), Connections: conns.Open, ConnsRefused: conns.Refused,
-		Folder: e.floor.Problems(),
+		Started: e.began.UTC(), Swapped: st.Swapped.UTC(), Swaps: e.refresher.Counters.Swaps.Load(),
+		Refused:    e.refresher.Counters.Refused.Load(),
+		SwapLag:    time.Duration(e.refresher.Counters.SwapLag.Load()).Seconds(),
+		Activation: time.Duration(e.refresher.Counters.Activation.Load()).Seconds(), Connections: conns.Open,
+		ConnsRefused: conns.Refused,
+		Folder:       e.floor.Problems(),
 	}
 	for _, p := range more.Folder {
 		amiss(true, "the cache folder has what cannot be used", p)
@@ -162,12 +170,15 @@ func (e *Edge) status() admin.Status {
 	}
 	fault := e.cache.DiskFault()
 	amiss(fault != "", "the cache folder cannot be written", fault)
-	amiss(fault == "" && st.OffDisk > 0, fmt.Sprintf("%d objects of the snapshot are not in the cache folder", st.OffDisk), e.dirTooSmall())
+	amiss(fault == "" && st.OffDisk > 0, fmt.Sprintf("%d objects of the snapshot are not in the cache folder",
+		st.OffDisk), e.dirTooSmall())
 	if skew, known := e.clockSkew(); known {
 		seconds := skew.Seconds()
 		more.ClockSkew = &seconds
-		amiss(skew > maxSkew, fmt.Sprintf("this machine's clock is %v ahead of the store's", skew.Round(time.Second)), "")
-		amiss(skew < -maxSkew, fmt.Sprintf("this machine's clock is %v behind the store's", -skew.Round(time.Second)), "")
+		amiss(skew > maxSkew, fmt.Sprintf("this machine's clock is %v ahead of the store's", skew.Round(time.Second)),
+			"")
+		amiss(skew < -maxSkew, fmt.Sprintf("this machine's clock is %v behind the store's", -skew.Round(time.Second)),
+			"")
 	}
 	amiss(st.State != upstream.Valid, "the store's snapshot is not known to be the newest", st.LastError)
 	if s := e.current(); s != nil {
@@ -176,9 +187,12 @@ func (e *Edge) status() admin.Status {
 		out.AgeSeconds = int64(age / time.Second)
 		more.Store = s.Store
 		caches.Entries, caches.Bytes = s.Responses().Len(), s.Responses().Bytes()
-		amiss(st.Missing > 0, cmp.Or(st.Lacking, fmt.Sprintf("%d objects of the snapshot are still being fetched", st.Missing)), "")
-		amiss(st.HistoryFault != "", fmt.Sprintf("%d objects of history are not on this machine", st.MissingHistory), st.HistoryFault)
-		amiss(age < -maxSkew, fmt.Sprintf("the snapshot is of a time %v ahead of this machine's clock", -age.Round(time.Second)), "")
+		amiss(st.Missing > 0, cmp.Or(st.Lacking, fmt.Sprintf("%d objects of the snapshot are still being fetched",
+			st.Missing)), "")
+		amiss(st.HistoryFault != "", fmt.Sprintf("%d objects of history are not on this machine", st.MissingHistory),
+			st.HistoryFault)
+		amiss(age < -maxSkew, fmt.Sprintf("the snapshot is of a time %v ahead of this machine's clock",
+			-age.Round(time.Second)), "")
 		amiss(age > snapshot.StaleAfter, fmt.Sprintf("the snapshot is %v old", age.Truncate(time.Second)), "")
 	} else {
 		amiss(true, "there is no snapshot", "")

@@ -15,14 +15,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-	"pgregory.net/rapid"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/floor"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/upstream"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,7 +36,8 @@ func newKey(t testing.TB, seed uint64) (string, artifacts.KeyEntry) {
 		t.Fatal(err)
 	}
 	return text, artifacts.KeyEntry{
-		ID: fmt.Sprintf("k%d", seed), Name: "test", Hash: artifacts.HashKey([]byte(text)), Rate: 100, Burst: 200, Created: time.Unix(1_700_000_000, 0).UTC(),
+		ID: fmt.Sprintf("k%d", seed), Name: "test", Hash: artifacts.HashKey([]byte(text)), Rate: 100, Burst: 200,
+		Created: time.Unix(1_700_000_000, 0).UTC(),
 	}
 }
 
@@ -110,7 +110,8 @@ func TestMemo(t *testing.T) {
 	revoked := firstEntry
 	revoked.Revoked = now
 	texts := []string{first, second, unknown, "", first[:47], first + "x", first[:47] + "~"}
-	sets := []*artifacts.KeySet{set(firstEntry, secondEntry), set(revoked, secondEntry), set(), set(secondEntry, firstEntry)}
+	sets := []*artifacts.KeySet{set(firstEntry, secondEntry), set(revoked, secondEntry), set(),
+		set(secondEntry, firstEntry)}
 	rapid.Check(t, func(t *rapid.T) {
 		var keys Keys
 		var memo Memo
@@ -172,7 +173,8 @@ type flaky struct {
 
 func newFlaky() *flaky { return &flaky{Store: memstore.New()} }
 
-func (f *flaky) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, size int64) ([]byte, artifacts.Version, error) {
+func (f *flaky) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, size int64) ([]byte,
+	artifacts.Version, error) {
 	f.asked.Add(1)
 	if err := f.err.Load(); err != nil && *err != nil {
 		if f.hangs.Load() {
@@ -273,7 +275,8 @@ func TestWatcher(t *testing.T) {
 	secondEntry.Revoked = time.Now()
 	store.put(t, set(entry, secondEntry).Encode())
 	expect("revoked", keys, w, w.poll(t.Context()), Allowed, Refused, upstream.Valid)
-	expect("revoked, after the kept set", late, lateWatcher, lateWatcher.poll(t.Context()), Allowed, Refused, upstream.Valid)
+	expect("revoked, after the kept set", late, lateWatcher, lateWatcher.poll(t.Context()), Allowed, Refused,
+		upstream.Valid)
 
 	if err := store.Delete(t.Context(), artifacts.KeysKey); err != nil {
 		t.Fatal(err)
@@ -282,14 +285,16 @@ func TestWatcher(t *testing.T) {
 	if _, err := os.Stat(file); err != nil {
 		t.Errorf("the kept set: %v", err)
 	}
-	expect("set removed, kept set was in force", late, lateWatcher, lateWatcher.poll(t.Context()), Allowed, Refused, upstream.Interrupted)
+	expect("set removed, kept set was in force", late, lateWatcher, lateWatcher.poll(t.Context()), Allowed, Refused,
+		upstream.Interrupted)
 }
 
 // TestKeptSet: what is in the folder is believed only when it is whole.
 func TestKeptSet(t *testing.T) {
 	text, entry := newKey(t, 1)
 	good := set(entry).Encode()
-	for name, content := range map[string][]byte{"good": good, "cut": good[:len(good)-9], "empty": {}, "other": []byte("x"), "newer format": []byte(`{"format":99,"keys":[]}`)} {
+	for name, content := range map[string][]byte{"good": good, "cut": good[:len(good)-9], "empty": {},
+		"other": []byte("x"), "newer format": []byte(`{"format":99,"keys":[]}`)} {
 		file := filepath.Join(t.TempDir(), "keys")
 		if err := os.WriteFile(file, content, 0o600); err != nil {
 			t.Fatal(err)
@@ -314,7 +319,8 @@ func TestKeptSet(t *testing.T) {
 	}
 	// A folder that cannot be written to is no reason to refuse a set.
 	keys := new(Keys)
-	if err := NewWatcher(keys, Config{Reader: store, File: filepath.Join(dir, "gone", "keys")}).poll(t.Context()); err != nil || verdict(keys, text) != Allowed {
+	if err := NewWatcher(keys, Config{Reader: store,
+		File: filepath.Join(dir, "gone", "keys")}).poll(t.Context()); err != nil || verdict(keys, text) != Allowed {
 		t.Errorf("error %v, verdict %v", err, verdict(keys, text))
 	}
 	b, err := os.ReadFile(filepath.Join(dir, "keys"))

@@ -135,7 +135,8 @@ func (w *Watcher) load() error {
 	w.read = true
 	w.cfg.Floor.Take(artifacts.KeysKey, set.Store, set.Number)
 	w.setState(upstream.Interrupted)
-	w.cfg.Logger.Info("kept key set is in force until the store answers", "keys", len(set.Keys), "kept", info.ModTime().UTC())
+	w.cfg.Logger.Info("kept key set is in force until the store answers", "keys", len(set.Keys), "kept",
+		info.ModTime().UTC())
 	return nil
 }
 

@@ -63,7 +63,8 @@ func Open(dir string, accept []string, log *slog.Logger) *Floor {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	f := &Floor{accept: accept, log: log, seen: record{Format: artifacts.Format}, problems: map[string]string{}, missing: map[artifacts.Key]bool{}}
+	f := &Floor{accept: accept, log: log, seen: record{Format: artifacts.Format}, problems: map[string]string{},
+		missing: map[artifacts.Key]bool{}}
 	if dir != "" {
 		f.path = filepath.Join(dir, name)
 		kept, err := f.read()
@@ -124,7 +125,8 @@ func (f *Floor) Learn(ctx context.Context, get func(ctx context.Context, key art
 	for _, key := range []artifacts.Key{artifacts.IdentityKey, artifacts.CurrentKey} {
 		b, err := get(ctx, key)
 		switch {
-		case errors.Is(err, artifacts.ErrNotFound), errors.Is(err, artifacts.ErrSignature), errors.Is(err, artifacts.ErrTooLarge):
+		case errors.Is(err, artifacts.ErrNotFound), errors.Is(err, artifacts.ErrSignature),
+			errors.Is(err, artifacts.ErrTooLarge):
 			continue
 		case err != nil:
 			return fmt.Errorf("identity of the store: %w", err)
@@ -161,7 +163,8 @@ func (f *Floor) Check(key artifacts.Key, store string, n uint64) error {
 	}
 	switch {
 	case own != "" && store != own && !slices.Contains(f.accept, store):
-		return fmt.Errorf("it is of store %s, this edge follows %s; to follow it, start with --accept-store %s", store, own, store)
+		return fmt.Errorf("it is of store %s, this edge follows %s; to follow it, start with --accept-store %s", store,
+			own, store)
 	case n < highest:
 		return fmt.Errorf("its %s moved back from %d to %d", what, highest, n)
 	case highest > 0 && n > highest+artifacts.MaxJump:
@@ -222,7 +225,8 @@ func (f *Floor) Take(key artifacts.Key, store string, n uint64) {
 	}
 	kept, _ := f.read() // another edge may share the folder
 	f.seen.merge(kept)
-	f.report(name+", as it is written", durable.WriteFile(f.path, bytes.NewReader(artifacts.EncodeSmall(&f.seen)), 0o600))
+	f.report(name+", as it is written", durable.WriteFile(f.path, bytes.NewReader(artifacts.EncodeSmall(&f.seen)),
+		0o600))
 }
 
 // Report notes what is wrong with something that is kept in the folder; nil:

@@ -230,7 +230,8 @@ func TestExamples(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.TrimSpace(string(want)) != string(a.Body) {
-			t.Errorf("%s is no answer to %s %s any more; write it anew with -update\nexample %s\nanswer  %s", file, q.method,
+			t.Errorf("%s is no answer to %s %s any more; write it anew with -update\nexample %s\nanswer  %s", file,
+				q.method,
 				q.target, want, a.Body)
 		}
 	}

@@ -7,11 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/internal/lab/gen"
 	"example.com/marketdata/internal/lab/reference"
+	"pgregory.net/rapid"
 )
 
 // asked is what the query asks for, as loadtest/model says it.

@@ -29,7 +29,8 @@ func TestActivation(t *testing.T) {
 	// The first one is answered from at once; the edge is ready later.
 	first := teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start, activateIn(time.Hour))
 	r.until(t, "the first snapshot", r.at(teststore.Start))
-	if left := time.Until(r.Status().NotBefore); left < artifacts.MaxActivateAfter/2 || left > artifacts.MaxActivateAfter {
+	if left := time.Until(r.Status().NotBefore); left < artifacts.MaxActivateAfter/2 ||
+		left > artifacts.MaxActivateAfter {
 		t.Errorf("ready in %v, want five minutes at most", left)
 	}
 	second := teststore.Publish(t, mem, teststore.NewFeed(50, 2), next(first), activateIn(time.Hour))

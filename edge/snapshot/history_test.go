@@ -137,7 +137,8 @@ func TestHistoryBeforeActivation(t *testing.T) {
 				local := func() bool { return r.current() != nil && r.Status().MissingHistory == 0 }
 				r.until(t, "the first snapshot's history", local)
 				at := time.Now().Add(delay)
-				second := teststore.Publish(t, mem, teststore.NewFeed(100, 2).History(50), next(first), activateIn(delay))
+				second := teststore.Publish(t, mem, teststore.NewFeed(100, 2).History(50), next(first),
+					activateIn(delay))
 				if keys := historyKeys(second, first); spoil != nil {
 					r.store.mu.Lock()
 					late = keys
@@ -233,7 +234,8 @@ func TestHistoryWithoutADisk(t *testing.T) {
 			c.Cache, c.HistoryBytes = cache, 1<<30
 		})
 		r.until(t, "the first snapshot", func() bool { return r.current() != nil && r.Status().MissingHistory == 0 })
-		second := teststore.Publish(t, mem, teststore.NewFeed(100, 2).History(50), next(first), activateIn(15*time.Second))
+		second := teststore.Publish(t, mem, teststore.NewFeed(100, 2).History(50), next(first),
+			activateIn(15*time.Second))
 		time.Sleep(20 * time.Second)
 		r.until(t, "the second snapshot", func() bool { return r.at(next(first))() && r.Status().MissingHistory == 0 })
 		r.halt()

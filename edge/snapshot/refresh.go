@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/floor"
 	"example.com/marketdata/edge/follow"
@@ -20,6 +18,7 @@ import (
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/timeline"
 	"example.com/marketdata/edge/upstream"
+	"github.com/cenkalti/backoff/v5"
 )
 
 // State is what one request is answered from. Only Global changes.

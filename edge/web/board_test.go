@@ -90,7 +90,8 @@ func board(at, newest time.Time) map[string][]map[string]any {
 func publish(t *testing.T, store artifacts.Store, times ...time.Time) {
 	t.Helper()
 	newest := times[len(times)-1]
-	teststore.PublishAll(t, store, func(at time.Time) map[string][]map[string]any { return board(at, newest) }, times...)
+	teststore.PublishAll(t, store, func(at time.Time) map[string][]map[string]any { return board(at, newest) },
+		times...)
 	teststore.Change(t, store, newest)
 }
 
