@@ -36,11 +36,12 @@ capacity: build ## the highest rate at which SLO holds on one of its edges, in t
 
 ##@ Before each change (CI runs these and test-deploy)
 
-lint: ## gofmt, vet and staticcheck
+lint: ## gofmt, vet and staticcheck; lines of at most 120 columns, functions of at most 80 lines
 	@out="$$(gofmt -l $$(git ls-files '*.go'))"; if [ -n "$$out" ]; then echo "gofmt: $$out"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	cd edge/openapi/clients/go && $(GO) vet ./...
+	$(GO) test -run TestFormat ./internal/lab/docs
 
 test: servers ## all tests, against real S3 servers too; three packages at a time, since some wait more than they compute
 	$(GO) test -p 3 -shuffle=on -count=1 -timeout 20m ./...

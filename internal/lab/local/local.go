@@ -79,7 +79,8 @@ func (m *Machine) Output(ctx context.Context, program string, args ...string) ([
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
-		return out.Bytes(), fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, strings.TrimSpace(errs.String()))
+		return out.Bytes(),
+			fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, strings.TrimSpace(errs.String()))
 	}
 	return out.Bytes(), nil
 }

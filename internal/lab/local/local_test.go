@@ -26,7 +26,8 @@ func TestBuildPast(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	m := &Machine{Bin: bin, Data: data, Store: "file:" + filepath.Join(data, "store"), Under: []string{"nice", "-n", "19"}}
+	m := &Machine{
+		Bin: bin, Data: data, Store: "file:" + filepath.Join(data, "store"), Under: []string{"nice", "-n", "19"}}
 	end := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	verify := func() string {
 		t.Helper()
