@@ -1,9 +1,7 @@
 package docs
 
 import (
-	"context"
 	"io"
-	"log/slog"
 	"net/http"
 	"regexp"
 	"slices"
@@ -15,12 +13,11 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/keys"
-	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/internal/lab/testedge"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 const interfaceDocument = "edge/INTERFACE.md"
@@ -77,13 +74,16 @@ func fits(shown, got string) bool {
 	return regexp.MustCompile(`^` + strings.Join(parts, `.*`) + `$`).MatchString(got)
 }
 
-// folder is a source with one state.
+// folder is a feed with one state.
 type folder struct{ fstest.MapFS }
 
-func (folder) String() string { return "example" }
-
-func (f folder) Files(context.Context, time.Time) (source.Files, error) {
-	return source.FS(f.MapFS), nil
+// Files implements teststore.Content.
+func (f folder) Files(time.Time) source.Memory {
+	files := source.Memory{}
+	for name, file := range f.MapFS {
+		files[name] = file.Data
+	}
+	return files
 }
 
 // TestInterface builds the feed that FEED.md shows and asks an edge over it
@@ -94,31 +94,15 @@ func TestInterface(t *testing.T) {
 		examples = append(examples, exchanges(t, b)...)
 	}
 	store := memstore.New()
-	floor := market.Settings{HistoryAssets: market.DefaultHistoryAssets} // as the command's defaults
-	for text, to := range map[string]*market.U128{
-		"10000000": &floor.TrendingMinMarketCap, "1000000": &floor.TrendingMinVolume} {
-		var err error
-		if *to, err = market.ParseDecimal([]byte(text), market.MoneyDecimals, market.MoneyIntDigits); err != nil {
-			t.Fatal(err)
-		}
-	}
-	b, err := builder.New(builder.Config{Store: store, Source: folder{exampleFeed(t)}, Retain: time.Hour,
-		Guards: builder.DefaultGuards, Settings: floor, Log: slog.New(slog.DiscardHandler)})
+	feed := exampleFeed(t)
+	_, at, err := source.ReadInfo(t.Context(), source.FS(feed))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Build(t.Context(), time.Time{}); err != nil {
-		t.Fatal(err)
-	}
-	registry := keys.Registry{Store: store}
+	teststore.Publish(t, store, folder{feed}, at.Truncate(artifacts.Step))
 	made := make([]string, len(examples)+1)
 	for i := range made {
-		key, err := registry.Create(
-			t.Context(), keys.Request{Name: "example", Rate: keys.DefaultRate, Burst: keys.DefaultBurst})
-		if err != nil {
-			t.Fatal(err)
-		}
-		made[i] = key.Key
+		made[i] = teststore.Key(t, store, keys.DefaultRate, keys.DefaultBurst).Key
 	}
 	ask := serve(t, store)
 	for deadline := time.Now().Add(20 * time.Second); ; {
