@@ -100,8 +100,9 @@ func NewWatcher(keys *Keys, cfg Config) *Watcher {
 		cfg.Floor = floor.Open("", nil, nil)
 	}
 	return &Watcher{
-		keys: keys, cfg: cfg, status: Status{Status: upstream.Start()}, probeSlots: make(chan struct{}, follow.MaxProbes),
-		cells: follow.Cells{Reader: cfg.Reader, Verify: cfg.Verify, Floor: cfg.Floor, Timeout: cfg.Timeout},
+		keys: keys, cfg: cfg, status: Status{Status: upstream.Start()},
+		probeSlots: make(chan struct{}, follow.MaxProbes),
+		cells:      follow.Cells{Reader: cfg.Reader, Verify: cfg.Verify, Floor: cfg.Floor, Timeout: cfg.Timeout},
 	}
 }
 

@@ -56,9 +56,6 @@ func TestAgainstOracle(t *testing.T) {
 		bodies[tag], tags[body], questions[e.Name()+raw] = body, tag, true
 	}
 	rnd := rand.New(rand.NewPCG(1, 1))
-	one := func(of ...string) string { return of[rnd.IntN(len(of))] }
-	odd := []string{"id=9,5,2,-3,4,2", "slug=Zed,asset-1,a%26b", "symbol=%E2%82%BF&id=2", "symbol=,common",
-		"slug=" + strings.Repeat("x", 600) + "a,b", "id=,", "symbol=,", "id=-4,0"}
 	for at := range 2 {
 		p := first
 		if at == 1 {
@@ -75,37 +72,7 @@ func TestAgainstOracle(t *testing.T) {
 			if e == query.Global {
 				continue
 			}
-			raw := ""
-			switch id := 1 + 2*rnd.IntN(8); rnd.IntN(6) {
-			case 0: // few rows in few ways
-				raw = fmt.Sprintf("id=%d,%d", id, id+2)
-			case 1:
-				raw = fmt.Sprintf("slug=asset-%d,ASSET-%d", rnd.IntN(3), rnd.IntN(3))
-			case 2:
-				raw = one(odd...)
-			case 3: // filters that meet
-				raw = "symbol=common,s3,none&size=" + one("3", "9", "100") + one("", "&id=1,21,41,43,99999,7",
-					"&slug=asset-0,asset-5,asset-77", "&page=2", "&slug=zzz")
-			default:
-				size := one("1", "2", "3", "33", "100")
-				raw = one(fmt.Sprintf("page=%d&size=%s", 1+rnd.IntN(30), size),
-					fmt.Sprintf("offset=%d&limit=%s", rnd.IntN(1520), size))
-			}
-			if sorts := e.SortKeys(); len(sorts) > 0 && rnd.IntN(3) > 0 {
-				raw += "&sort=" + sorts[rnd.IntN(len(sorts))].Name() + one("", ":asc", ":desc")
-			}
-			raw += one("", "", "&fields=links")
-			if e == query.History {
-				if !strings.Contains(raw, "id=") && !strings.Contains(raw, "slug=") &&
-					!strings.Contains(raw, "symbol=") {
-					raw += one("&symbol=common", "&symbol=s5,s6,s7", "&slug=asset-3,asset-8,asset-5")
-				}
-				raw = strings.ReplaceAll(strings.ReplaceAll(raw, "=33", "=20"), "=100", "=19") + "&window=" + one("",
-					"24H", "7d", "30d", "90d", "1y")
-			}
-			if e == query.Search {
-				raw = "q=" + teststore.SearchText(rnd)
-			}
+			raw := question(rnd, e)
 			check(caches, e, raw)
 			check(none, e, raw)
 		}
@@ -113,4 +80,43 @@ func TestAgainstOracle(t *testing.T) {
 	if seen < 300 || len(bodies) < 300 {
 		t.Errorf("%d bodies, %d found in another way: that says little", len(bodies), seen)
 	}
+}
+
+// question returns a query string for an endpoint, of which many ask for the same in several ways.
+func question(rnd *rand.Rand, e query.Endpoint) string {
+	one := func(of ...string) string { return of[rnd.IntN(len(of))] }
+	odd := []string{"id=9,5,2,-3,4,2", "slug=Zed,asset-1,a%26b", "symbol=%E2%82%BF&id=2", "symbol=,common",
+		"slug=" + strings.Repeat("x", 600) + "a,b", "id=,", "symbol=,", "id=-4,0"}
+	raw := ""
+	switch id := 1 + 2*rnd.IntN(8); rnd.IntN(6) {
+	case 0: // few rows in few ways
+		raw = fmt.Sprintf("id=%d,%d", id, id+2)
+	case 1:
+		raw = fmt.Sprintf("slug=asset-%d,ASSET-%d", rnd.IntN(3), rnd.IntN(3))
+	case 2:
+		raw = one(odd...)
+	case 3: // filters that meet
+		raw = "symbol=common,s3,none&size=" + one("3", "9", "100") + one("", "&id=1,21,41,43,99999,7",
+			"&slug=asset-0,asset-5,asset-77", "&page=2", "&slug=zzz")
+	default:
+		size := one("1", "2", "3", "33", "100")
+		raw = one(fmt.Sprintf("page=%d&size=%s", 1+rnd.IntN(30), size),
+			fmt.Sprintf("offset=%d&limit=%s", rnd.IntN(1520), size))
+	}
+	if sorts := e.SortKeys(); len(sorts) > 0 && rnd.IntN(3) > 0 {
+		raw += "&sort=" + sorts[rnd.IntN(len(sorts))].Name() + one("", ":asc", ":desc")
+	}
+	raw += one("", "", "&fields=links")
+	if e == query.History {
+		if !strings.Contains(raw, "id=") && !strings.Contains(raw, "slug=") &&
+			!strings.Contains(raw, "symbol=") {
+			raw += one("&symbol=common", "&symbol=s5,s6,s7", "&slug=asset-3,asset-8,asset-5")
+		}
+		raw = strings.ReplaceAll(strings.ReplaceAll(raw, "=33", "=20"), "=100", "=19") + "&window=" + one("",
+			"24H", "7d", "30d", "90d", "1y")
+	}
+	if e == query.Search {
+		raw = "q=" + teststore.SearchText(rnd)
+	}
+	return raw
 }

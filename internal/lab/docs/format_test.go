@@ -25,38 +25,14 @@ const (
 // unformatted are folders and files whose lines and imports are still to be formatted, and
 // long the functions that are still to be divided.
 var (
-	unformatted = []string{
-		"edge/auth/auth_test.go",
-		"edge/auth/watcher.go",
-		"edge/edge.go",
-		"edge/edge_test.go",
-		"edge/faults_test.go",
-		"edge/floor/floor.go",
-		"edge/format_test.go",
-		"edge/fuzz_test.go",
-		"edge/hostile_test.go",
-		"edge/keys_test.go",
-		"edge/query/model_test.go",
-		"edge/replay_test.go",
-		"edge/serve_alloc_test.go",
-		"edge/sign_test.go",
-		"edge/snapshot/activation_test.go",
-		"edge/snapshot/fuzz_test.go",
-		"edge/snapshot/history_test.go",
-		"edge/snapshot/refresh.go",
-		"edge/snapshot/refresh_test.go",
-		"edge/status.go",
-		"edge/web/board_test.go",
-	}
-	long = []string{
+	unformatted = []string{}
+	long        = []string{
 		"builder/render/views_test.go checkView",
 		"builder/upkeep/history_test.go TestHistory",
 		"builder/upkeep/rollback_test.go TestRollback",
 		"builder/upkeep/status_test.go TestStatus",
 		"deploy/check/kubernetes_test.go TestKubernetes",
 		"edge/openapi/answers_test.go TestAnswers",
-		"edge/reply/oracle_test.go TestAgainstOracle",
-		"edge/server/streams_test.go TestEvents",
 		"edge/web/board_test.go TestBoard",
 		"edge/web/board_test.go TestBoardAsset",
 		"edge/web/board_test.go TestBoardKey",
