@@ -49,15 +49,9 @@ func (s *service) run(t *testing.T, rate float64, connections, most int, thresho
 	var generator time.Duration // is free at
 	slots, conns := make([]time.Duration, s.slots), make([]time.Duration, setup.Connections)
 	stalled := s.rand.Float64() < s.stalls
-	held := func(at, by time.Duration) time.Duration { // anything that starts in the first by of a tenth of a second
-		if tenth := at % (100 * time.Millisecond); tenth < by {
-			return at - tenth + by
-		}
-		return at
-	}
 	first := func(times []time.Duration) *time.Duration { return &times[slices.Index(times, slices.Min(times))] }
-	var sends, refilled, last time.Duration
-	tokens := 50.0
+	var sends, last time.Duration
+	bucket := bucket{tokens: 50}
 	for {
 		conn := first(conns)
 		due := *conn
@@ -75,28 +69,7 @@ func (s *service) run(t *testing.T, rate float64, connections, most int, thresho
 		if connections > 0 {
 			due = sent
 		}
-		slot, done, status := first(slots), sent, 200
-		if s.limit > 0 {
-			if tokens = min(50, tokens+s.limit*(sent-refilled).Seconds()); tokens < 1 {
-				status = 429
-			} else {
-				tokens--
-			}
-			refilled = sent
-		}
-		if s.rand.Float64() < s.errors {
-			status = 503
-		}
-		if status == 200 {
-			start := max(sent, *slot)
-			if stalled {
-				start = held(start, 40*time.Millisecond)
-			}
-			done = start + s.takes
-			*slot = done
-		} else {
-			done += time.Millisecond
-		}
+		done, status := s.answer(sent, first(slots), &bucket, stalled)
 		if due < warmup {
 			*conn = done
 			continue
@@ -139,6 +112,47 @@ func (s *service) run(t *testing.T, rate float64, connections, most int, thresho
 		r.Thresholds = append(r.Thresholds, th)
 	}
 	return judge(rate, connections, r, thresholds)
+}
+
+// bucket is the rate limit of a key.
+type bucket struct {
+	tokens   float64
+	refilled time.Duration
+}
+
+// answer returns when and with what status a request sent at sent is answered.
+func (s *service) answer(
+	sent time.Duration, slot *time.Duration, b *bucket, stalled bool,
+) (done time.Duration, status int) {
+	status = 200
+	if s.limit > 0 {
+		if b.tokens = min(50, b.tokens+s.limit*(sent-b.refilled).Seconds()); b.tokens < 1 {
+			status = 429
+		} else {
+			b.tokens--
+		}
+		b.refilled = sent
+	}
+	if s.rand.Float64() < s.errors {
+		status = 503
+	}
+	if status != 200 {
+		return sent + time.Millisecond, status
+	}
+	start := max(sent, *slot)
+	if stalled {
+		start = held(start, 40*time.Millisecond)
+	}
+	*slot = start + s.takes
+	return *slot, status
+}
+
+// held delays what starts in the first by of a tenth of a second.
+func held(at, by time.Duration) time.Duration {
+	if tenth := at % (100 * time.Millisecond); tenth < by {
+		return at - tenth + by
+	}
+	return at
 }
 
 func parse(t *testing.T, texts ...string) []*result.Assertion {

@@ -45,7 +45,6 @@ var (
 		"internal/lab/stack/fleet_test.go TestFleet",
 		"internal/lab/stack/proxies_test.go TestHAProxyErrors",
 		"internal/lab/stack/upgrade_test.go TestUpgrade",
-		"loadtest/capacity_test.go run",
 	}
 )
 
