@@ -141,7 +141,8 @@ func (cfg *Config) complete() error {
 	}
 	if cfg.AuthOff {
 		if !cfg.Insecure && !loopback(cfg.Listen) {
-			return fmt.Errorf("%w: --auth off lets everybody in, and --listen %s is not a loopback address; if that is meant, add --insecure", ErrUsage, cfg.Listen)
+			return fmt.Errorf(
+				"%w: --auth off lets everybody in, and --listen %s is not a loopback address; if that is meant, add --insecure", ErrUsage, cfg.Listen)
 		}
 		cfg.Log.Warn("AUTHENTICATION IS OFF: everybody who reaches the listener is let in, without limits", "listen",
 			cfg.Listen)
@@ -173,7 +174,8 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	dir := cfg.CacheDir
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "edge-cache-"); err != nil {
-			return nil, fmt.Errorf("no folder for the disk copy: %w: give --cache-dir, or set TMPDIR to one that may be written", err)
+			return nil, fmt.Errorf(
+				"no folder for the disk copy: %w: give --cache-dir, or set TMPDIR to one that may be written", err)
 		}
 		e.temporary = dir
 	}

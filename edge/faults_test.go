@@ -768,7 +768,8 @@ func TestRestarted(t *testing.T) {
 	conn, err := net.Dial("tcp", e.Addr().String())
 	ok(t, err)
 	defer conn.Close()
-	if _, err := io.WriteString(conn, "GET /openapi/v1/assets HTTP/1.1\r\nHost: edge\r\nConnection: close\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(
+		conn, "GET /openapi/v1/assets HTTP/1.1\r\nHost: edge\r\nConnection: close\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	edge.RunUntil(t, e)
