@@ -39,7 +39,7 @@ type Progress func(done, total int)
 // non-nil when the store could not be asked; what is wrong with what it
 // answered is in the report. A store without a snapshot has no problems.
 func Check(
-	ctx context.Context, r Reader, refs func(root []byte) ([]Ref, error), progress Progress,
+	ctx context.Context, r ObjectReader, refs func(root []byte) ([]Ref, error), progress Progress,
 ) (*CheckReport, error) {
 	c := &checker{
 		r: r, refs: refs, report: &CheckReport{Problems: []string{}}, progress: progress,
@@ -50,7 +50,7 @@ func Check(
 }
 
 type checker struct {
-	r        Reader
+	r        ObjectReader
 	refs     func(root []byte) ([]Ref, error)
 	report   *CheckReport
 	progress Progress

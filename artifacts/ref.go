@@ -32,12 +32,12 @@ func IsDamage(err error) bool {
 
 // ReadObject reads and checks the object that ref names. Bytes that are not the
 // ones named give ErrCorrupt, more of them ErrTooLarge.
-func ReadObject(ctx context.Context, r Reader, ref Ref) ([]byte, error) {
+func ReadObject(ctx context.Context, r ObjectReader, ref Ref) ([]byte, error) {
 	return read(ctx, r, ObjectKey(ref.Digest), ref)
 }
 
 // ReadManifest reads, checks and parses the manifest that ref names.
-func ReadManifest(ctx context.Context, r Reader, ref Ref) (*Manifest, error) {
+func ReadManifest(ctx context.Context, r ObjectReader, ref Ref) (*Manifest, error) {
 	b, err := read(ctx, r, ManifestKey(ref.Digest), ref)
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func ReadManifest(ctx context.Context, r Reader, ref Ref) (*Manifest, error) {
 	return ParseManifest(b)
 }
 
-func read(ctx context.Context, r Reader, key Key, ref Ref) ([]byte, error) {
+func read(ctx context.Context, r ObjectReader, key Key, ref Ref) ([]byte, error) {
 	b, err := get(ctx, r, key, ref)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", key, err)
@@ -53,7 +53,7 @@ func read(ctx context.Context, r Reader, key Key, ref Ref) ([]byte, error) {
 	return b, nil
 }
 
-func get(ctx context.Context, r Reader, key Key, ref Ref) ([]byte, error) {
+func get(ctx context.Context, r ObjectReader, key Key, ref Ref) ([]byte, error) {
 	if ref.Size < 0 || ref.Size > MaxObjectSize {
 		return nil, fmt.Errorf("%w: named with %d bytes", ErrCorrupt, ref.Size)
 	}

@@ -39,18 +39,30 @@ type Info struct {
 	Modified time.Time
 }
 
-// Reader is what an edge is given: reading by known key, nothing else. All
-// methods are safe for concurrent use and return when ctx is done. They make
-// one attempt; retrying is the caller's.
-type Reader interface {
+// All methods of a store are safe for concurrent use, also between processes, and return when
+// ctx is done.
+
+// ObjectReader reads what a key names, above all immutable objects.
+type ObjectReader interface {
 	// Get returns the whole object and its version. When the object is longer
 	// than limit bytes the error is ErrTooLarge, and no more than limit+1
 	// bytes were read. A key without an object gives ErrNotFound.
 	Get(ctx context.Context, key Key, limit int64) ([]byte, Version, error)
+}
+
+// CellReader reads cells.
+type CellReader interface {
 	// GetIf is Get for a caller that already holds version known: when that is
 	// still the object's version, the error is ErrNotModified and no body was
 	// transferred. With a zero known it is Get.
 	GetIf(ctx context.Context, key Key, known Version, limit int64) ([]byte, Version, error)
+}
+
+// Reader is the part of a store that an edge gets: reading by known key, nothing else. Each method
+// makes one attempt; package retry repeats them.
+type Reader interface {
+	ObjectReader
+	CellReader
 }
 
 // Clock is implemented by a Reader that can compare clocks.
@@ -61,30 +73,39 @@ type Clock interface {
 	ClockSkew() (skew time.Duration, known bool)
 }
 
-// Store is what a builder is given. All methods are safe for concurrent use,
-// and between processes.
-type Store interface {
-	Reader
+// Objects holds immutable objects.
+type Objects interface {
+	ObjectReader
 	// Put writes an immutable object. The same bytes under the same key again
 	// succeed, and count as written now (Info.Modified). Other bytes give
-	// ErrConflict and change nothing, unless data are those that key is named
-	// after (see Key.Names): then what is there is damaged, and is replaced. A
-	// reader sees the whole object or none.
-	// The object is durable once a later Sync has returned.
+	// ErrConflict and change nothing, unless the key names data (see Key.Names):
+	// then the stored object is damaged, and Put replaces it. A reader sees the
+	// whole object or none. The object is durable once a later Sync has returned.
 	Put(ctx context.Context, key Key, data []byte) error
 	// Sync returns when everything that Put has reported as written before
 	// the call is durable.
 	Sync(ctx context.Context) error
-	// Swap replaces a moving object if its version is still old; a zero old
-	// means that there must be none. It returns the new version, durable.
-	// Another version gives ErrConflict, with nothing changed. After any
-	// other error the swap may or may not have happened: read it back.
-	Swap(ctx context.Context, key Key, old Version, data []byte) (Version, error)
-	// List calls f for each object whose key begins with prefix, in no
+	// List calls f for each key that begins with prefix, cells included, in no
 	// particular order, and stops at f's first error, which it returns.
 	List(ctx context.Context, prefix string, f func(Info) error) error
-	// Delete removes an object; one that is not there is no error.
+	// Delete removes an object or a cell; a missing one is no error.
 	Delete(ctx context.Context, key Key) error
+}
+
+// Cells holds small values that move by compare-and-swap.
+type Cells interface {
+	CellReader
+	// Swap replaces a cell if its version is still old; a zero old means that
+	// there must be none. It returns the new version, durable. Another version
+	// gives ErrConflict, with nothing changed. After any other error the swap
+	// may or may not have happened: read the cell back.
+	Swap(ctx context.Context, key Key, old Version, data []byte) (Version, error)
+}
+
+// Store is the whole store, which a builder gets.
+type Store interface {
+	Objects
+	Cells
 	// Now returns the store's clock, the one that Info.Modified is read from.
 	Now(ctx context.Context) (time.Time, error)
 	// SelfTest proves that the store honours the conditions of Put and Swap,

@@ -116,7 +116,7 @@ func (b *build) backfill(ctx context.Context, feeds []PastFeed) (err error) {
 		return fmt.Errorf("no folder for intermediate results: %w: set TMPDIR to one that may be written", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	b.scratch = &scratch{Reader: b.Store, dir: dir, files: map[artifacts.Key]bool{}}
+	b.scratch = &scratch{ObjectReader: b.Store, dir: dir, files: map[artifacts.Key]bool{}}
 
 	first, newest := feeds[0], feeds[len(feeds)-1]
 	if head.Manifest == nil || first.Time.After(head.Manifest.Time) {
@@ -300,16 +300,16 @@ func (b *build) advance(
 // objects serve only the next feed, and none may lie in the store for longer than a build may take
 // (see upkeep/README.md, "Deleting").
 type scratch struct {
-	artifacts.Reader // what scratch does not hold
-	dir              string
-	files            map[artifacts.Key]bool // by key
-	root             artifacts.Ref          // of the newest ledger
+	artifacts.ObjectReader // what scratch does not hold
+	dir                    string
+	files                  map[artifacts.Key]bool // by key
+	root                   artifacts.Ref          // of the newest ledger
 }
 
-// Get implements artifacts.Reader.
+// Get implements artifacts.ObjectReader.
 func (s *scratch) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
 	if !s.files[key] {
-		return s.Reader.Get(ctx, key, limit)
+		return s.ObjectReader.Get(ctx, key, limit)
 	}
 	b, err := os.ReadFile(s.file(key))
 	return b, "", err

@@ -32,7 +32,7 @@ type lastRow struct {
 
 // lastPublished is the snapshot that a manifest describes, nil if m is. It reads the rows from the
 // views by id, so that the cost does not depend on the length of the past.
-func lastPublished(r artifacts.Reader, m *artifacts.Manifest) *lastSnapshot {
+func lastPublished(r artifacts.ObjectReader, m *artifacts.Manifest) *lastSnapshot {
 	if m == nil {
 		return nil
 	}

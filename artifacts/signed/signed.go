@@ -25,7 +25,7 @@ var Cells = []artifacts.Key{artifacts.IdentityKey, artifacts.CurrentKey, artifac
 var ErrSigned = errors.New("the store is signed")
 
 // Unsigned returns ErrSigned if one of the objects in s is signed.
-func Unsigned(ctx context.Context, s artifacts.Reader) error {
+func Unsigned(ctx context.Context, s artifacts.ObjectReader) error {
 	for _, o := range Cells {
 		b, _, err := s.Get(ctx, o, o.Limit())
 		if errors.Is(err, artifacts.ErrNotFound) || errors.Is(err, artifacts.ErrTooLarge) {

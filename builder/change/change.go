@@ -88,7 +88,7 @@ func CheckJump(last *artifacts.Change, p *artifacts.Pointer) error {
 
 // Last returns the change record and its version: a zero record if there is none or it cannot be
 // read, since the new one does not depend on it.
-func Last(ctx context.Context, s artifacts.Reader) (artifacts.Change, artifacts.Version, error) {
+func Last(ctx context.Context, s artifacts.ObjectReader) (artifacts.Change, artifacts.Version, error) {
 	b, version, err := s.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
 	var c *artifacts.Change
 	if err == nil {
@@ -106,7 +106,7 @@ func Last(ctx context.Context, s artifacts.Reader) (artifacts.Change, artifacts.
 
 // At returns the record of m's totals, without a number.
 func At(
-	ctx context.Context, r artifacts.Reader, m *artifacts.Manifest, now func() time.Time,
+	ctx context.Context, r artifacts.ObjectReader, m *artifacts.Manifest, now func() time.Time,
 ) (*artifacts.Change, error) {
 	root, err := ledger.ReadRoot(ctx, r, m.Ledger)
 	if err != nil {

@@ -37,7 +37,7 @@ const trimmed = 90 * 24 * time.Hour
 
 // Builder makes the views of history of the snapshot of time T.
 type Builder struct {
-	Reader artifacts.Reader
+	Reader artifacts.ObjectReader
 	Root   *ledger.Root // the ledger after T
 	Time   time.Time    // T
 	// Put renders a table and puts its objects. It returns the table's one view.

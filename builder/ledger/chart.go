@@ -33,7 +33,7 @@ func (l *Root) Chain(w *artifacts.HistoryWindow) (times []time.Time) {
 }
 
 // Points returns the points of the snapshot of time t in ascending order of id.
-func (l *Root) Points(ctx context.Context, r artifacts.Reader, t time.Time) ([]Point, error) {
+func (l *Root) Points(ctx context.Context, r artifacts.ObjectReader, t time.Time) ([]Point, error) {
 	p := l.Prices.find(t)
 	if p == nil {
 		return nil, nil
@@ -66,7 +66,7 @@ func (l *Root) charted(p *priceSet) *priceSet {
 }
 
 // chart adds the points at T to the previous root's. rows are the prices at T.
-func (l *Root) chart(ctx context.Context, r artifacts.Reader, before *priceList, rows []row, f *market.Feed,
+func (l *Root) chart(ctx context.Context, r artifacts.ObjectReader, before *priceList, rows []row, f *market.Feed,
 	res *market.Result, put *objects) error {
 	last := len(l.Prices) - 1
 	kept := &Root{Prices: l.Prices[:last]}
@@ -85,7 +85,7 @@ func (l *Root) chart(ctx context.Context, r artifacts.Reader, before *priceList,
 // points returns the entries of charted that are still kept. A root that a builder
 // without history wrote does not say which assets gave points: if a snapshot has
 // at most n prices, all of them count as points, otherwise none.
-func (l *Root) points(ctx context.Context, r artifacts.Reader, charted *priceList, n int) (priceList, error) {
+func (l *Root) points(ctx context.Context, r artifacts.ObjectReader, charted *priceList, n int) (priceList, error) {
 	if charted != nil {
 		return charted.of(l.Prices), nil
 	}
@@ -113,7 +113,7 @@ func (l *Root) points(ctx context.Context, r artifacts.Reader, charted *priceLis
 }
 
 // moreThan reports whether the snapshot has more than n prices.
-func (p *priceSet) moreThan(ctx context.Context, r artifacts.Reader, n int) (bool, error) {
+func (p *priceSet) moreThan(ctx context.Context, r artifacts.ObjectReader, n int) (bool, error) {
 	if len(p.Parts) == 0 {
 		return false, nil
 	}

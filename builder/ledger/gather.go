@@ -21,7 +21,7 @@ type IDs struct {
 }
 
 // GatherIDs starts with the ids of one ledger. All of them must be readable.
-func GatherIDs(ctx context.Context, r artifacts.Reader, root artifacts.Ref) (*IDs, error) {
+func GatherIDs(ctx context.Context, r artifacts.ObjectReader, root artifacts.Ref) (*IDs, error) {
 	l, err := LoadIDs(ctx, r, root)
 	if err != nil {
 		return nil, err
@@ -45,19 +45,19 @@ type claim struct {
 // is false if a part cannot. Where two ledgers disagree about an id or a key, Add
 // reserves the ids concerned, so that they are never assigned again. Ids already
 // merged stay as they are.
-func (g *IDs) Add(ctx context.Context, r artifacts.Reader, roots []artifacts.Ref) (whole bool, err error) {
+func (g *IDs) Add(ctx context.Context, r artifacts.ObjectReader, roots []artifacts.Ref) (whole bool, err error) {
 	return g.take(ctx, r, roots, (*idLog).adopt)
 }
 
 // Reserve reserves the ids of ledgers that may never have been published, because
 // a lost ledger may have assigned the same ids to other keys.
-func (g *IDs) Reserve(ctx context.Context, r artifacts.Reader, roots []artifacts.Ref) error {
+func (g *IDs) Reserve(ctx context.Context, r artifacts.ObjectReader, roots []artifacts.Ref) error {
 	_, err := g.take(ctx, r, roots, (*idLog).reserve)
 	return err
 }
 
 func (g *IDs) take(
-	ctx context.Context, r artifacts.Reader, roots []artifacts.Ref, add func(*idLog, map[claim]bool) error,
+	ctx context.Context, r artifacts.ObjectReader, roots []artifacts.Ref, add func(*idLog, map[claim]bool) error,
 ) (whole bool, err error) {
 	whole = true
 	claims := map[string]map[claim]bool{}
@@ -82,7 +82,7 @@ func (g *IDs) take(
 // read adds the entries of a root's segments to claims. It skips damaged segments
 // and returns the last damage.
 func (g *IDs) read(
-	ctx context.Context, r artifacts.Reader, root *Root, claims map[string]map[claim]bool,
+	ctx context.Context, r artifacts.ObjectReader, root *Root, claims map[string]map[claim]bool,
 ) (damage error) {
 	for _, c := range collections {
 		if claims[c] == nil {
@@ -178,7 +178,7 @@ func (g *IDs) Skip(now time.Time) error {
 }
 
 // Ledger returns the ledger of target with these ids.
-func (g *IDs) Ledger(ctx context.Context, r artifacts.Reader, target artifacts.Ref) (*Next, error) {
+func (g *IDs) Ledger(ctx context.Context, r artifacts.ObjectReader, target artifacts.Ref) (*Next, error) {
 	root, err := ReadRoot(ctx, r, target)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: target root: %w", err)

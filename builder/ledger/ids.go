@@ -39,7 +39,7 @@ func newIDLog(size int) *idLog {
 }
 
 // loadIDs reads a collection's log.
-func loadIDs(ctx context.Context, r artifacts.Reader, from idSegments) (*idLog, error) {
+func loadIDs(ctx context.Context, r artifacts.ObjectReader, from idSegments) (*idLog, error) {
 	segments, size := make([][]byte, len(from.Segments)), 0
 	for i, ref := range from.Segments {
 		b, err := artifacts.ReadObject(ctx, r, ref)

@@ -11,7 +11,7 @@ import (
 
 // LoadIDs returns a ledger with the ids of root and nothing else. A backfill starts
 // with it to build a past before that of root.
-func LoadIDs(ctx context.Context, r artifacts.Reader, root artifacts.Ref) (*Ledger, error) {
+func LoadIDs(ctx context.Context, r artifacts.ObjectReader, root artifacts.Ref) (*Ledger, error) {
 	from, err := ReadRoot(ctx, r, root)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: root: %w", err)
@@ -27,7 +27,7 @@ func LoadIDs(ctx context.Context, r artifacts.Reader, root artifacts.Ref) (*Ledg
 // The returns of newest depend on what came before, so Join computes all returns
 // again from the prices kept. historyAssets applies to a newest that a builder
 // without history wrote; see Root.points.
-func Join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref, historyAssets int) (*Next, error) {
+func Join(ctx context.Context, r artifacts.ObjectReader, past, newest artifacts.Ref, historyAssets int) (*Next, error) {
 	var put objects
 	root, err := join(ctx, r, past, newest, historyAssets, &put)
 	if err != nil {
@@ -36,7 +36,7 @@ func Join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref, h
 	return &Next{Objects: put, Root: root.encode(), After: root}, nil
 }
 
-func join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref, historyAssets int,
+func join(ctx context.Context, r artifacts.ObjectReader, past, newest artifacts.Ref, historyAssets int,
 	put *objects) (*Root, error) {
 	a, err := ReadRoot(ctx, r, past)
 	if err != nil {
@@ -97,7 +97,9 @@ func join(ctx context.Context, r artifacts.Reader, past, newest artifacts.Ref, h
 // the previous snapshot of the step is no longer kept, the one before it stands in,
 // or none. That concerns only the oldest snapshot of a zone, whose returns are
 // never looked up (README.md, "Why every base is exact").
-func returnsOf(ctx context.Context, r artifacts.Reader, h priceList, put *objects) (logs [zones]returnLog, err error) {
+func returnsOf(
+	ctx context.Context, r artifacts.ObjectReader, h priceList, put *objects,
+) (logs [zones]returnLog, err error) {
 	if len(h) == 0 {
 		return logs, nil
 	}

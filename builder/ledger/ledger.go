@@ -31,7 +31,7 @@ import (
 // Ledger is the ledger after one snapshot. It serves one build and is not safe
 // for concurrent use.
 type Ledger struct {
-	reader artifacts.Reader
+	reader artifacts.ObjectReader
 	root   *Root
 	ids    map[string]*idLog
 
@@ -43,7 +43,7 @@ type Ledger struct {
 // Load reads the ledger that root names; a nil root gives an empty ledger. Load
 // reads all ids; Past and Advance read prices through r as they need them. An
 // object that does not match its digest gives artifacts.ErrCorrupt.
-func Load(ctx context.Context, r artifacts.Reader, root *artifacts.Ref) (*Ledger, error) {
+func Load(ctx context.Context, r artifacts.ObjectReader, root *artifacts.Ref) (*Ledger, error) {
 	if root == nil {
 		return open(ctx, r, &Root{})
 	}
@@ -54,7 +54,7 @@ func Load(ctx context.Context, r artifacts.Reader, root *artifacts.Ref) (*Ledger
 	return open(ctx, r, from)
 }
 
-func open(ctx context.Context, r artifacts.Reader, root *Root) (*Ledger, error) {
+func open(ctx context.Context, r artifacts.ObjectReader, root *Root) (*Ledger, error) {
 	l := &Ledger{reader: r, root: root, ids: map[string]*idLog{}}
 	for _, c := range collections {
 		log, err := loadIDs(ctx, r, root.IDs[c])
@@ -103,7 +103,7 @@ func (l *Ledger) checkTime(t time.Time) error {
 // ids of newest, so that every assigned id stays with its key. newest is the root
 // of the published snapshot, target the root of an earlier one. The result names
 // only objects that these two name.
-func Rollback(ctx context.Context, r artifacts.Reader, newest, target artifacts.Ref) ([]byte, error) {
+func Rollback(ctx context.Context, r artifacts.ObjectReader, newest, target artifacts.Ref) ([]byte, error) {
 	from, err := ReadRoot(ctx, r, newest)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: newest root: %w", err)

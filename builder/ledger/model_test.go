@@ -33,11 +33,6 @@ func (s *store) Get(_ context.Context, key artifacts.Key, limit int64) ([]byte, 
 	return b, "1", nil
 }
 
-func (s *store) GetIf(ctx context.Context, key artifacts.Key, _ artifacts.Version,
-	limit int64) ([]byte, artifacts.Version, error) {
-	return s.Get(ctx, key, limit)
-}
-
 func (s *store) put(b []byte) artifacts.Ref {
 	ref := artifacts.Ref{Digest: artifacts.Sum(b), Size: int64(len(b))}
 	s.objects[artifacts.ObjectKey(ref.Digest)] = b

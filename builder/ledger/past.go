@@ -151,7 +151,7 @@ func (l *Ledger) eachPrice(ctx context.Context, h *priceSet, rows []row, f func(
 }
 
 // read calls f for each object that holds the prices.
-func (h *priceSet) read(ctx context.Context, from artifacts.Reader, f func(part *reader)) error {
+func (h *priceSet) read(ctx context.Context, from artifacts.ObjectReader, f func(part *reader)) error {
 	for _, part := range h.Parts {
 		b, err := artifacts.ReadObject(ctx, from, part)
 		if err != nil {

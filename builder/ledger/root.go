@@ -122,7 +122,7 @@ func Refs(root []byte) ([]artifacts.Ref, error) {
 }
 
 // ReadRoot reads and checks the root that ref names.
-func ReadRoot(ctx context.Context, r artifacts.Reader, ref artifacts.Ref) (*Root, error) {
+func ReadRoot(ctx context.Context, r artifacts.ObjectReader, ref artifacts.Ref) (*Root, error) {
 	b, err := artifacts.ReadObject(ctx, r, ref)
 	if err != nil {
 		return nil, err

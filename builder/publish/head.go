@@ -33,7 +33,7 @@ const readHeadTries = 3
 
 // ReadHead reads the pointer and its manifest. It returns a Head without a snapshot for a store
 // that never had a pointer, and ErrLost for one that lost it.
-func ReadHead(ctx context.Context, r artifacts.Reader) (*Head, error) {
+func ReadHead(ctx context.Context, r artifacts.ObjectReader) (*Head, error) {
 	for try := 1; ; try++ {
 		p, version, err := readPointer(ctx, r)
 		if errors.Is(err, artifacts.ErrNotFound) {
@@ -56,7 +56,7 @@ func ReadHead(ctx context.Context, r artifacts.Reader) (*Head, error) {
 	}
 }
 
-func readPointer(ctx context.Context, r artifacts.Reader) (*artifacts.Pointer, artifacts.Version, error) {
+func readPointer(ctx context.Context, r artifacts.ObjectReader) (*artifacts.Pointer, artifacts.Version, error) {
 	b, version, err := r.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
 	if err != nil {
 		return nil, "", fmt.Errorf("read pointer: %w", err)

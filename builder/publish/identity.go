@@ -87,7 +87,7 @@ func (h *Head) identity(ctx context.Context, s artifacts.Store) (string, error) 
 }
 
 // readIdentity returns the store's identity and its version; with an error, an empty one.
-func readIdentity(ctx context.Context, r artifacts.Reader) (artifacts.Identity, artifacts.Version, error) {
+func readIdentity(ctx context.Context, r artifacts.ObjectReader) (artifacts.Identity, artifacts.Version, error) {
 	b, version, err := r.Get(ctx, artifacts.IdentityKey, artifacts.MaxPointerSize)
 	if err != nil {
 		return artifacts.Identity{}, "", fmt.Errorf("read identity: %w", err)

@@ -16,7 +16,7 @@ var ErrLost = errors.New("lost")
 // CheckLost returns ErrLost if a store without a pointer was published to before (INTERFACE.md,
 // "Before the first snapshot"). A killed first build does not count: it leaves an identity,
 // objects and first manifests. If s is not a Store, CheckLost looks at the small objects only.
-func CheckLost(ctx context.Context, s artifacts.Reader) error {
+func CheckLost(ctx context.Context, s artifacts.ObjectReader) error {
 	why, err := published(ctx, s)
 	if err != nil || why == "" {
 		return err
@@ -26,7 +26,7 @@ func CheckLost(ctx context.Context, s artifacts.Reader) error {
 }
 
 // CheckMissing returns ErrLost if the store had the small object key, which is missing.
-func CheckMissing(ctx context.Context, s artifacts.Reader, key artifacts.Key) error {
+func CheckMissing(ctx context.Context, s artifacts.ObjectReader, key artifacts.Key) error {
 	if key == artifacts.CurrentKey {
 		return CheckLost(ctx, s)
 	}
@@ -51,7 +51,7 @@ func CheckMissing(ctx context.Context, s artifacts.Reader, key artifacts.Key) er
 
 // CheckOlder returns ErrLost if the change record was made from a snapshot that is newer than the
 // published one, m, and that no rollback withdrew: then the pointer is an old copy.
-func CheckOlder(ctx context.Context, s artifacts.Reader, m *artifacts.Manifest) error {
+func CheckOlder(ctx context.Context, s artifacts.ObjectReader, m *artifacts.Manifest) error {
 	b, _, err := s.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
 	if errors.Is(err, artifacts.ErrNotFound) {
 		return nil
@@ -71,7 +71,7 @@ func CheckOlder(ctx context.Context, s artifacts.Reader, m *artifacts.Manifest) 
 }
 
 // published returns the evidence that a store without a pointer had one; "": there is none.
-func published(ctx context.Context, s artifacts.Reader) (why string, err error) {
+func published(ctx context.Context, s artifacts.ObjectReader) (why string, err error) {
 	_, _, err = s.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
 	if !errors.Is(err, artifacts.ErrNotFound) {
 		return "it has a change record", UnlessDamage(err)

@@ -18,7 +18,7 @@ const maxObject = 4 << 30
 
 // objects is a feed whose files are the objects under a prefix of a store.
 type objects struct {
-	store artifacts.Reader
+	store artifacts.ObjectReader
 	name  string
 }
 

@@ -17,7 +17,7 @@ import (
 // BackupConfig says what Backup copies where.
 type BackupConfig struct {
 	// From is the store as it is, with its signatures.
-	From artifacts.Reader
+	From artifacts.ObjectReader
 	// To is an empty store or an earlier backup of the same one, never From itself.
 	To artifacts.Store
 	// Progress may be nil.

@@ -23,7 +23,7 @@ type known struct {
 
 // survey reads, through r, the manifests that the store lists, those of refs, which were
 // published, and those that they retain.
-func survey(ctx context.Context, s artifacts.Store, r artifacts.Reader, refs ...artifacts.Ref) (*known, error) {
+func survey(ctx context.Context, s artifacts.Store, r artifacts.ObjectReader, refs ...artifacts.Ref) (*known, error) {
 	k := &known{times: map[artifacts.Digest]time.Time{}}
 	published := map[artifacts.Digest]bool{}
 	for _, ref := range refs {
@@ -77,7 +77,7 @@ func (k *known) add(m *artifacts.Manifest) {
 }
 
 // ids adds the ids of the readable ledgers and lets new ones begin far above them.
-func (k *known) ids(ctx context.Context, r artifacts.Reader, ids *ledger.IDs, now time.Time) error {
+func (k *known) ids(ctx context.Context, r artifacts.ObjectReader, ids *ledger.IDs, now time.Time) error {
 	if _, err := ids.Add(ctx, r, k.published); err != nil {
 		return err
 	}
@@ -97,9 +97,9 @@ func latest(t time.Time, others ...time.Time) time.Time {
 }
 
 // either reads an immutable object from the first of its readers that has it undamaged.
-type either []artifacts.Reader
+type either []artifacts.ObjectReader
 
-// Get implements artifacts.Reader.
+// Get implements artifacts.ObjectReader.
 func (e either) Get(ctx context.Context, key artifacts.Key, limit int64) (b []byte, v artifacts.Version, err error) {
 	for _, r := range e {
 		b, v, err = r.Get(ctx, key, limit)
@@ -108,11 +108,4 @@ func (e either) Get(ctx context.Context, key artifacts.Key, limit int64) (b []by
 		}
 	}
 	return b, v, err
-}
-
-// GetIf implements artifacts.Reader.
-func (e either) GetIf(ctx context.Context, key artifacts.Key, _ artifacts.Version, limit int64) (
-	[]byte, artifacts.Version, error,
-) {
-	return e.Get(ctx, key, limit)
 }

@@ -31,7 +31,7 @@ func newMender(s artifacts.Store, from []Copy) *mender {
 		mended: []Mended{}}
 }
 
-// Get implements artifacts.Reader.
+// Get implements artifacts.ObjectReader.
 func (m *mender) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
 	if !key.Immutable() {
 		switch {
@@ -70,13 +70,6 @@ func (m *mender) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byt
 	defer m.mu.Unlock()
 	m.lost[key] = true
 	return b, v, err
-}
-
-// GetIf implements artifacts.Reader.
-func (m *mender) GetIf(
-	ctx context.Context, key artifacts.Key, _ artifacts.Version, limit int64,
-) ([]byte, artifacts.Version, error) {
-	return m.Get(ctx, key, limit)
 }
 
 // put puts an object back.

@@ -129,7 +129,7 @@ type small[T any] struct {
 }
 
 func (s *small[T]) read(
-	ctx context.Context, r artifacts.Reader, key artifacts.Key, parse func([]byte) (*T, error),
+	ctx context.Context, r artifacts.ObjectReader, key artifacts.Key, parse func([]byte) (*T, error),
 ) error {
 	var err error
 	s.body, s.version, err = r.Get(ctx, key, artifacts.MaxKeySetSize)
@@ -149,7 +149,7 @@ func (s *small[T]) read(
 	return nil
 }
 
-func (m *moved) read(ctx context.Context, r artifacts.Reader) error {
+func (m *moved) read(ctx context.Context, r artifacts.ObjectReader) error {
 	return errors.Join(
 		m.identity.read(ctx, r, artifacts.IdentityKey, artifacts.ParseIdentity),
 		m.pointer.read(ctx, r, artifacts.CurrentKey, artifacts.ParsePointer),

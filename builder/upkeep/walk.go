@@ -12,7 +12,7 @@ import (
 // eachSnapshot calls f with the published snapshot and those it retains, newest first:
 // with the manifest, or with the error of reading it. It stops at the first error of f.
 func eachSnapshot(
-	ctx context.Context, r artifacts.Reader, p *artifacts.Pointer,
+	ctx context.Context, r artifacts.ObjectReader, p *artifacts.Pointer,
 	f func(artifacts.Retained, *artifacts.Manifest, error) error,
 ) error {
 	published := artifacts.Retained{Time: p.Time, Manifest: p.Manifest}
@@ -31,7 +31,7 @@ func eachSnapshot(
 
 // needs returns the objects that a snapshot needs: its views', its ledger and the ledger's.
 // If the ledger cannot be read, it returns the others and the error.
-func needs(ctx context.Context, r artifacts.Reader, m *artifacts.Manifest) ([]artifacts.Ref, error) {
+func needs(ctx context.Context, r artifacts.ObjectReader, m *artifacts.Manifest) ([]artifacts.Ref, error) {
 	refs := publish.Reached(m)
 	root, err := artifacts.ReadObject(ctx, r, m.Ledger)
 	if err != nil {

@@ -33,7 +33,7 @@ const (
 // Config says where a Watcher reads the key set, and how often.
 type Config struct {
 	// Reader is the store. Required.
-	Reader artifacts.Reader
+	Reader artifacts.CellReader
 	// Every is the time between two questions; 0: DefaultEvery. Each is
 	// shifted by up to a fifth, so that many edges do not ask at once.
 	Every time.Duration

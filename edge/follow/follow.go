@@ -23,7 +23,7 @@ const (
 
 // Cells reads the cells of one store. It is safe for concurrent use.
 type Cells struct {
-	Reader artifacts.Reader
+	Reader artifacts.CellReader
 	// Verify checks the signature of a cell before anybody believes it; nil: nothing does.
 	Verify func(key artifacts.Key, data []byte) error
 	// Floor learns which store this is before anything of it is taken.

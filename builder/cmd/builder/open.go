@@ -92,7 +92,7 @@ func (f *storeFlag) openAny(e *env, create bool) (artifacts.Store, error) {
 
 // mayWrite returns an error if the store is signed and no key was given. Commands call it
 // before deletions, which need no signature, and before work that would be useless.
-func (f *storeFlag) mayWrite(e *env, store artifacts.Reader) error {
+func (f *storeFlag) mayWrite(e *env, store artifacts.ObjectReader) error {
 	if len(f.SignKey) > 0 {
 		return nil
 	}

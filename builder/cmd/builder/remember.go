@@ -71,7 +71,7 @@ func (f *storeFlag) noted(e *env) (store string, sequence uint64, err error) {
 
 // checkKnown returns publish.ErrLost when nothing is left of a store that remember has
 // noted. store is nil for a folder that is missing.
-func (f *storeFlag) checkKnown(e *env, store artifacts.Reader) error {
+func (f *storeFlag) checkKnown(e *env, store artifacts.ObjectReader) error {
 	id, _, err := f.noted(e)
 	if err != nil || id == "" {
 		return err

@@ -30,7 +30,7 @@ func Parallel(ctx context.Context, n int, f func(ctx context.Context, i int) err
 
 // Rows reads objects of a view in their order and calls f with each row, until f fails.
 func Rows(
-	ctx context.Context, r artifacts.Reader, objects []artifacts.ViewObject, f func(id uint64, row []byte) error,
+	ctx context.Context, r artifacts.ObjectReader, objects []artifacts.ViewObject, f func(id uint64, row []byte) error,
 ) error {
 	for _, o := range objects {
 		body, err := artifacts.ReadObject(ctx, r, o.Ref)
