@@ -351,8 +351,8 @@ func TestRun(t *testing.T) {
 			if got := w.Status(); got.LastError == "" {
 				t.Errorf("status during the outage: %+v", got)
 			}
+			store.put(t, set(entry).Encode()) // before it is back: the first answer has it
 			store.fail(nil)
-			store.put(t, set(entry).Encode())
 			time.Sleep(time.Second)
 			if got := verdict(keys, text); got != Allowed || w.Status().State != upstream.Valid {
 				t.Errorf("a second after the store is back: %v, %+v", got, w.Status())
