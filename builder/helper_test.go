@@ -18,13 +18,13 @@ type (
 )
 
 var (
-	epoch, discard, moving            = buildtest.Epoch, buildtest.Discard, buildtest.Moving
-	head, republish, verify           = buildtest.Head, buildtest.Republish, buildtest.Verify
-	contents, stored, overwrite       = buildtest.Contents, buildtest.Stored, buildtest.Overwrite
-	clone, copyTo, all, tap           = buildtest.Clone, buildtest.CopyTo, buildtest.All, buildtest.Tap
-	everyStore, everyFault, fewPuts   = buildtest.EveryStore, buildtest.EveryFault, buildtest.FewPuts
-	changeRecord, ledgerRoot, reached = buildtest.ChangeRecord, buildtest.Ledger, buildtest.Reached
-	ok                                = buildtest.OK
+	epoch, discard                  = buildtest.Epoch, buildtest.Discard
+	head, republish, verify         = buildtest.Head, buildtest.Republish, buildtest.Verify
+	contents, stored, overwrite     = buildtest.Contents, buildtest.Stored, buildtest.Overwrite
+	clone, copyTo, all, tap         = buildtest.Clone, buildtest.CopyTo, buildtest.All, buildtest.Tap
+	everyStore, everyFault, fewPuts = buildtest.EveryStore, buildtest.EveryFault, buildtest.FewPuts
+	changeRecord, ledgerRoot        = buildtest.ChangeRecord, buildtest.Ledger
+	ok                              = buildtest.OK
 )
 
 // config is a Builder's with the defaults of the command.

@@ -24,8 +24,8 @@ var (
 	epoch, discard, moving            = buildtest.Epoch, buildtest.Discard, buildtest.Moving
 	head, republish, verify           = buildtest.Head, buildtest.Republish, buildtest.Verify
 	contents, stored, overwrite       = buildtest.Contents, buildtest.Stored, buildtest.Overwrite
-	clone, copyTo, all, tap           = buildtest.Clone, buildtest.CopyTo, buildtest.All, buildtest.Tap
-	everyStore, everyFault, few       = buildtest.EveryStore, buildtest.EveryFault, buildtest.Few
+	clone, all, tap                   = buildtest.Clone, buildtest.All, buildtest.Tap
+	everyFault, few                   = buildtest.EveryFault, buildtest.Few
 	storeWithClock                    = buildtest.StoreWithClock
 	changeRecord, ledgerRoot, reached = buildtest.ChangeRecord, buildtest.Ledger, buildtest.Reached
 	ok                                = buildtest.OK
