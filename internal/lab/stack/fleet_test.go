@@ -25,6 +25,7 @@ import (
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/source/sim"
+	haproxyfiles "example.com/marketdata/deploy/haproxy"
 	edgepkg "example.com/marketdata/edge"
 	"example.com/marketdata/internal/lab/local"
 )
@@ -241,7 +242,7 @@ func TestFleet(t *testing.T) {
 		})
 	}
 	front := &stack{Machine: &local.Machine{Data: t.TempDir()}}
-	config := string(haproxyConfig)
+	config := string(haproxyfiles.Config)
 	const last = "    server edge2 \"${EDGE2}\" check port \"${EDGE2_ADMIN_PORT}\"\n"
 	if !strings.Contains(config, last) {
 		t.Fatalf("haproxy.cfg: no %q", last)

@@ -25,6 +25,7 @@ import (
 	"text/template"
 	"time"
 
+	haproxyfiles "example.com/marketdata/deploy/haproxy"
 	"example.com/marketdata/edge/reply"
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/internal/lab/local"
@@ -96,7 +97,7 @@ func startHAProxy(t *testing.T, edges [2]string, timeout string) *stack {
 	for i, addr := range edges {
 		s.edges[i] = &edge{listen: addr, admin: ready.Listener.Addr().String()}
 	}
-	config := haproxyConfig
+	config := haproxyfiles.Config
 	for from, to := range map[string]string{
 		"timeout http-request 5s":     "timeout http-request 1s",
 		"timeout http-keep-alive 60s": "timeout http-keep-alive 1s", "timeout client 30s": "timeout client 2s",

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	_ "embed"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -15,13 +14,11 @@ import (
 	"sync"
 	"time"
 
+	haproxyfiles "example.com/marketdata/deploy/haproxy"
 	"example.com/marketdata/internal/lab/local"
 	"example.com/marketdata/internal/lab/testserver"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
-
-//go:embed haproxy.cfg
-var haproxyConfig []byte
 
 var errNoHAProxy = errors.New("haproxy is not on the path: apt-get install haproxy")
 
@@ -114,7 +111,7 @@ func start(ctx context.Context, c config) (_ *stack, err error) {
 	if !c.balanced {
 		return s, nil
 	}
-	return s, s.balance(ctx, program, haproxyConfig)
+	return s, s.balance(ctx, program, haproxyfiles.Config)
 }
 
 // start starts the edge and returns when it is ready.
