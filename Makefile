@@ -51,7 +51,7 @@ servers: ## build the S3 servers that tests start (MinIO: about three minutes, o
 
 race: ## the packages with goroutines under the race detector; of builds, those beside another
 	$(GO) test -race -short -shuffle=on -count=1 -skip '^Test(Share|AgainstOracle)$$' ./artifacts/... ./builder/keys ./builder/metrics ./builder/publish ./builder/source/provider $(RACE) ./edge/admin ./edge/auth ./edge/cmd/... ./edge/limit/... ./edge/metrics ./edge/reply ./edge/respcache ./edge/rows ./edge/server ./edge/shards ./edge/snapshot
-	$(GO) test -race -short -shuffle=on -count=1 -run '^Test(Build|Race|Run|Lease|Collect|BackupBeside|RestoreBeside|StopInSwap)' ./builder ./builder/cmd/...
+	$(GO) test -race -short -shuffle=on -count=1 -run '^Test(Build|Race|Run|Lease|Collect|BackupBeside|RestoreBeside|StopInSwap)' ./builder ./builder/upkeep ./builder/cmd/...
 
 ##@ When you touch it
 
