@@ -7,10 +7,12 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -253,6 +255,70 @@ func TestHostileFlood(t *testing.T) {
 	if got := s.public.Stats(); got.Waiting != 0 || got.WaitingBytes != 0 {
 		t.Errorf("still waiting: %+v", got)
 	}
+}
+
+// TestPipelined: requests that are sent at once are answered in order, each
+// whole, also when the last of them is no request.
+func TestPipelined(t *testing.T) {
+	s := newSite(t, nil)
+	type question struct{ method, target, headers string }
+	questions := []question{
+		{"GET", board, ""}, {"HEAD", board, ""},
+		{"GET", "/openapi/v1/quotes?size=100&sort=id:desc", "Accept-Encoding: gzip\r\n"},
+		{"GET", "/openapi/v1/global", ""},
+		{"OPTIONS", board, ""}, {"POST", board, "Content-Length: 0\r\n"}, {"GET", "/nowhere", ""},
+		{"GET", "/openapi/v1/assets?page=x", ""},
+		{"GET", "/openapi/v1/trending", "If-None-Match: *\r\n"}, {"HEAD", "/nowhere", ""},
+	}
+	ask := func(c *peer, q question, id string) {
+		c.send(strings.Replace(s.request(q.method, q.target, "X-Request-Id: "+id), "\r\n\r\n", "\r\n"+q.headers+"\r\n",
+			1))
+		c.sending.Wait()
+	}
+	// Each on its own first.
+	want := make([]*response, len(questions))
+	for i, q := range questions {
+		c := s.dial()
+		ask(c, q, "alone")
+		want[i] = c.receive(q.method)
+		c.end()
+	}
+	const n = 1000
+	var raw strings.Builder
+	random := rand.New(rand.NewPCG(1, 1))
+	asked := make([]int, n)
+	for i := range asked {
+		asked[i] = random.IntN(len(questions))
+		q := questions[asked[i]]
+		raw.WriteString(strings.Replace(s.request(q.method, q.target, "X-Request-Id: id-"+strconv.Itoa(i)), "\r\n\r\n",
+			"\r\n"+q.headers+"\r\n", 1))
+	}
+	raw.WriteString(s.request("GET", board, "Content-Length: 1", "Transfer-Encoding: chunked") +
+		s.request("GET", board))
+	c := s.dial()
+	defer c.end()
+	c.sending.Go(func() {
+		// In pieces that end anywhere.
+		for rest := raw.String(); len(rest) > 0; {
+			n := min(len(rest), 1+random.IntN(5000))
+			if _, err := io.WriteString(c.Conn, rest[:n]); err != nil {
+				t.Error(err)
+				return
+			}
+			rest = rest[n:]
+		}
+	})
+	for i, which := range asked {
+		r := c.receive(questions[which].method)
+		if r == nil || r.id != "id-"+strconv.Itoa(i) || r.status != want[which].status || r.body != want[which].body {
+			t.Fatalf("answer %d: %+v, want %+v", i, r, want[which])
+		}
+	}
+	if r := c.receive("GET"); r == nil || r.status != http.StatusBadRequest {
+		t.Errorf("the last answer: %+v", r)
+	}
+	c.closed()
+	s.well()
 }
 
 // TestInjection: nothing that a client sends adds a header to an answer or a
