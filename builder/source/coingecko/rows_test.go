@@ -1,9 +1,11 @@
 package coingecko
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +113,62 @@ func compareRowByRow(t *testing.T, dir string) {
 		providertest.SameValues(t, files, c.file, providertest.Rows(t, b), c.needed, c.fields)
 	}
 	providertest.AllAccepted(t, files)
+}
+
+// TestRecordedDetails compares what becomes of recorded details of coins with
+// what another program made of the same bodies.
+func TestRecordedDetails(t *testing.T) {
+	bodies, err := os.ReadFile(providertest.Recorded(t, "recorded/coingecko-misc/coins_id_sample.ndjson"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := os.ReadFile(providertest.Recorded(t, "coingecko-2025/assets.ndjson"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &market{details: map[string]*provider.Answer{}}
+	for body := range strings.Lines(string(bodies)) {
+		var coin struct{ ID, Symbol, Name string }
+		if err := json.Unmarshal([]byte(body), &coin); err != nil {
+			t.Fatal(err)
+		}
+		row, err := json.Marshal(map[string]string{"id": coin.ID, "symbol": coin.Symbol, "name": coin.Name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.coins = append(m.coins, provider.Rows([]byte("["+string(row)+"]"))...)
+		m.details[coin.ID] = providertest.Answer(reduceDetail([]byte(body)))
+	}
+	feed := provider.NewFeed(name, time.Unix(1, 0), nil)
+	m.Write(feed)
+	ours := map[string]map[string]any{}
+	for _, row := range providertest.NDJSON(t, feed, source.AssetsFile) {
+		ours[row["key"].(string)] = row
+	}
+	compared := 0
+	for line := range strings.Lines(string(made)) {
+		var theirs map[string]any
+		if err := json.Unmarshal([]byte(line), &theirs); err != nil {
+			t.Fatal(err)
+		}
+		row, ok := ours[theirs["key"].(string)]
+		if !ok {
+			continue
+		}
+		compared++
+		for _, field := range []string{"name", "symbol", "logo", "website", "whitepaper"} {
+			if got, _ := row[field].(string); got != theirs[field] {
+				t.Errorf("%s: %s %q, want %q", row["key"], field, got, theirs[field])
+			}
+		}
+		got, _ := row["explorers"].([]any)
+		if want := theirs["explorers"].([]any); !slices.Equal(got, want) {
+			t.Errorf("%s: explorers %v, want %v", row["key"], got, want)
+		}
+	}
+	if compared != len(ours) || compared < 40 {
+		t.Errorf("%d of %d compared", compared, len(ours))
+	}
 }
 
 // TestDigits: whatever a provider writes for a number is in the feed as it was

@@ -182,3 +182,14 @@ func TestTimeOfARecording(t *testing.T) {
 		t.Errorf("%s, %v", got, err)
 	}
 }
+
+func TestEndpointsFail(t *testing.T) {
+	providertest.EndpointsFail(t, map[string]providertest.Endpoint{
+		"/v1/tickers":   {Part: "tickers", Prices: true},
+		"/v1/coins":     {Part: "coins", Every: listEvery},
+		"/v1/exchanges": {Part: "exchanges", Every: listEvery},
+		"/v1/tags":      {Part: "tags", Every: listEvery},
+		"/v1/contracts": {Part: "contracts", Every: listEvery},
+	}, func() *providertest.Provider { return sampleProvider(t) },
+		func(p *providertest.Provider) *provider.Source { return over(t, p, "?slow=20") })
+}
