@@ -15,6 +15,7 @@ import (
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/sim"
 	"example.com/marketdata/builder/upkeep"
@@ -248,11 +249,14 @@ func Change(tb testing.TB, store artifacts.Store, at time.Time) {
 	}
 }
 
-// Registry makes and changes a store's API keys, KeyRequest says which.
+// Registry makes and changes a store's API keys; KeyRequest describes one.
 type (
 	Registry   = keys.Registry
 	KeyRequest = keys.Request
 )
+
+// ErrLost is the builder's error for a cell that is missing although the store had it.
+var ErrLost = publish.ErrLost
 
 // Key makes an API key in a store.
 func Key(tb testing.TB, store artifacts.Store, rate, burst int) keys.Created {
