@@ -48,7 +48,7 @@ func TestEndpointsFail(t *testing.T) {
 	providertest.EndpointsFail(t, map[string]providertest.Endpoint{
 		"/v3/assets?offset=0":    {Part: "assets", Prices: true},
 		"/v3/assets?offset=3":    {Part: "assets", Prices: true},
-		"/v3/exchanges?offset=0": {Part: "exchanges", Every: exchangesEvery},
+		"/v3/exchanges?offset=0": {Part: "exchanges"},
 	}, func() *providertest.Provider { return sampleProvider(t) }, func(p *providertest.Provider) *provider.Source {
 		return providertest.Open(t, open, p.Transport(), "", key)
 	})

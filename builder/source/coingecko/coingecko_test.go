@@ -311,10 +311,10 @@ func TestOpener(t *testing.T) {
 func TestEndpointsFail(t *testing.T) {
 	providertest.EndpointsFail(t, map[string]providertest.Endpoint{
 		api + "/coins/markets":    {Part: "coins_markets", Prices: true},
-		api + "/coins/list":       {Part: "coins_list", Every: paid.listEvery},
+		api + "/coins/list":       {Part: "coins_list"},
 		api + "/exchanges":        {Part: "exchanges"},
-		api + "/coins/categories": {Part: "categories", Every: paid.groupsEvery},
-		api + "/asset_platforms":  {Part: "asset_platforms", Every: paid.groupsEvery},
+		api + "/coins/categories": {Part: "categories"},
+		api + "/asset_platforms":  {Part: "asset_platforms"},
 	}, func() *providertest.Provider { return sampleProvider(t) }, func(p *providertest.Provider) *provider.Source {
 		return over(t, p.Transport(), "?slow=0", "COINGECKO_PRO_API_KEY=k")
 	})

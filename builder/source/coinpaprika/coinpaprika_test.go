@@ -186,10 +186,10 @@ func TestTimeOfARecording(t *testing.T) {
 func TestEndpointsFail(t *testing.T) {
 	providertest.EndpointsFail(t, map[string]providertest.Endpoint{
 		"/v1/tickers":   {Part: "tickers", Prices: true},
-		"/v1/coins":     {Part: "coins", Every: listEvery},
-		"/v1/exchanges": {Part: "exchanges", Every: listEvery},
-		"/v1/tags":      {Part: "tags", Every: listEvery},
-		"/v1/contracts": {Part: "contracts", Every: listEvery},
+		"/v1/coins":     {Part: "coins"},
+		"/v1/exchanges": {Part: "exchanges"},
+		"/v1/tags":      {Part: "tags"},
+		"/v1/contracts": {Part: "contracts"},
 	}, func() *providertest.Provider { return sampleProvider(t) },
 		func(p *providertest.Provider) *provider.Source { return over(t, p, "?slow=20") })
 }

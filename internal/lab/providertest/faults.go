@@ -14,12 +14,10 @@ import (
 	"example.com/marketdata/builder/source/provider"
 )
 
-// Endpoint is what a provider's list is for: the part's name, how long its rows
-// count as new, and whether they are prices.
+// Endpoint names the part that a provider's list is for, and says whether it has prices.
 type Endpoint struct {
 	Part   string
 	Prices bool
-	Every  time.Duration
 }
 
 // marksOfDay are how many snapshots a day has, and inTime is when each is to be there.
