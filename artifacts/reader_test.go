@@ -20,9 +20,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// This is a reader of a store that was written from the package documentation
-// and shares no code with the package: what it reads is what the format says,
-// whatever the package does. It is plain and slow.
+// This reader of a store was written from the package documentation and shares no
+// code with the package, so it also finds mistakes that reader and writer have in
+// common. It is plain and slow.
 
 // plainRow is a row of a view.
 type plainRow struct {

@@ -232,9 +232,8 @@ func TestRestoreForgotten(t *testing.T) {
 	}
 }
 
-// TestRestoreFaults makes every call of a restore fail: what is published is what
-// was, or the backup's snapshot whole; a revoked key is revoked all the while;
-// and the next restore ends it.
+// TestRestoreFaults makes every call of a restore fail. The published snapshot stays, or
+// is the backup's, whole; a revoked key stays revoked; and the next restore succeeds.
 func TestRestoreFaults(t *testing.T) {
 	s, _, one, _ := keyed(t)
 	backup := memstore.New()

@@ -110,9 +110,9 @@ func (b *Bucket) Charge(l Limit, now int64, n int) Decision {
 	return b.add(l, now, n, 2*l.interval*l.burst)
 }
 
-// Spend takes n tokens, at least 1, whether there are as many or not, unless tokens are
-// owed already: what costs more than the full bucket holds is to be had, one at a time.
-// At most the tokens of a minute are owed, or of a full bucket when those are more.
+// Spend takes n tokens, at least 1. It may overdraw the bucket, so that a request that costs
+// more than a full bucket is still answered, but not while the bucket is overdrawn. The debt
+// is at most the tokens of a minute, or a full bucket if that is more.
 func (b *Bucket) Spend(l Limit, now int64, n int) Decision {
 	b.refund(l, now)
 	for {

@@ -143,7 +143,7 @@ func TestScan(t *testing.T) {
 	check(t, c)
 }
 
-// TestBytesAreReal: what the cache counts is what the heap grows by.
+// TestBytesAreReal compares the bytes that the cache counts with the heap's growth.
 func TestBytesAreReal(t *testing.T) {
 	heap := func() int64 {
 		var m runtime.MemStats

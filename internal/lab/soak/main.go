@@ -1,6 +1,6 @@
-// Command soak runs the service for a while over a store, a network, a disk and
-// processes that fail, asks it all the while, and checks every answer. SOAK.md
-// says what is done and what is promised. It is what `make soak` starts.
+// Command soak runs the service over a store, a network, a disk and processes that fail,
+// and checks every answer meanwhile. SOAK.md lists the faults and the promises. `make
+// soak` starts it.
 package main
 
 import (
