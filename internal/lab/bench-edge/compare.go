@@ -182,17 +182,23 @@ func (b *bench) market(ctx context.Context, name string, assets int, extra ...st
 			return nil, err
 		}
 	}
-	out, err := b.builder(ctx, nil, "keys", "create", "--store", store, "--name", "bench", "--rate", "1000000",
-		"--burst", "1000000", "--json")
-	if err != nil {
+	var err error
+	if b.key, err = b.newKey(ctx, store, "--rate", "1000000", "--burst", "1000000"); err != nil {
 		return nil, err
+	}
+	return b.edge(ctx, name, store, extra...)
+}
+
+// newKey makes an API key in a store and returns its text.
+func (b *bench) newKey(ctx context.Context, store string, flags ...string) (string, error) {
+	out, err := b.builder(ctx, nil, append(
+		[]string{"keys", "create", "--store", store, "--name", "bench", "--json"}, flags...)...)
+	if err != nil {
+		return "", err
 	}
 	var key struct{ Key string }
-	if err := json.Unmarshal(out, &key); err != nil {
-		return nil, err
-	}
-	b.key = key.Key
-	return b.edge(ctx, name, store, extra...)
+	err = json.Unmarshal(out, &key)
+	return key.Key, err
 }
 
 // edge starts an edge and waits until it has every object of its snapshot.

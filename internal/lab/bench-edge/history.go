@@ -184,12 +184,8 @@ func (b *bench) flooded(ctx context.Context, what string, s *server) error {
 	if b.skipped(what) {
 		return nil
 	}
-	out, err := b.builder(ctx, nil, "keys", "create", "--store", b.store("history"), "--name", "flood", "--json")
+	key, err := b.newKey(ctx, b.store("history"))
 	if err != nil {
-		return err
-	}
-	var key struct{ Key string }
-	if err := json.Unmarshal(out, &key); err != nil {
 		return err
 	}
 	rate, err := b.capacity(ctx, s, historyAssets)
@@ -205,7 +201,7 @@ func (b *bench) flooded(ctx context.Context, what string, s *server) error {
 			return err
 		}
 		print(before, what, "alone")
-		flood, err := b.flood(s.addr, key.Key, round)
+		flood, err := b.flood(s.addr, key, round)
 		if err != nil {
 			return err
 		}

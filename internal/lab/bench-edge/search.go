@@ -36,12 +36,8 @@ func (b *bench) searches(ctx context.Context) error {
 		return err
 	}
 	defer b.stop(s)
-	out, err := b.builder(ctx, nil, "keys", "create", "--store", b.store("search"), "--name", "flood", "--json")
+	key, err := b.newKey(ctx, b.store("search"))
 	if err != nil {
-		return err
-	}
-	var key struct{ Key string }
-	if err := json.Unmarshal(out, &key); err != nil {
 		return err
 	}
 	// timed runs the other key's load and returns it with the part of a core that it took.
@@ -65,7 +61,7 @@ func (b *bench) searches(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		flood, err := b.flood(s.addr, key.Key, round, "--searches")
+		flood, err := b.flood(s.addr, key, round, "--searches")
 		if err != nil {
 			return err
 		}
